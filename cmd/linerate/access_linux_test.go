@@ -97,7 +97,6 @@ func (n *netns) daemon(t testing.TB) (listener, tuner int) {
 // it off when it is taken back, and writes all of it down.
 func TestServeKeys(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n := newNetns(t)
 	log := filepath.Join(n.dir, "audit.log")
 	server, _ := n.serve(t, "--audit", log)
@@ -118,21 +117,17 @@ func TestServeKeys(t *testing.T) {
 	p := start(t, n.inside(t, "near", "test", file, "--to", "-t", "1m"))
 	enough := n.received(t) + 10e6
 	eventually(t, patience, "traffic", func() bool { return n.received(t) > enough })
-	if r := run(t, n.inside(t, "far", "serve", "key", "revoke", "ci", "--state", n.state("far"))); r.code != 0 || r.out != "key ci is revoked\n" {
-		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	r = run(t, n.inside(t, "far", "serve", "key", "revoke", "ci", "--state", n.state("far")))
+	must.True(t, r.code == 0 && r.out == "key ci is revoked\n", "exit code %d\n%s%s", r.code, r.out, r.err)
 	p.wait(t, patience).ends(t, 3, "the key was revoked or has expired") // a session whose key was revoked
 	n.look(t, file).ends(t, 3, "the secret is wrong")                    // a revoked key
-	if err := os.Rename(log, log+".1"); err != nil {                     // as logrotate does
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(log, log+".1"))                                 // as logrotate does
 	again, _ := n.addKey(t, "ci", "--expires", "1h")
 	must.True(t, again != link, "the same secret again")
 	server.signal(t, syscall.SIGHUP)
 	server.signal(t, syscall.SIGTERM)
-	if r := server.wait(t, patience); r.code != 0 || strings.Contains(r.err, again) {
-		t.Errorf("exit code %d\n%s", r.code, r.err)
-	}
+	r = server.wait(t, patience)
+	must.True(t, r.code == 0 && !strings.Contains(r.err, again), "exit code %d\n%s", r.code, r.err)
 	lines := audited(t, log+".1")
 	for _, want := range []string{
 		"event=started", "event=session-begin key=ci address=10.77.0.1", "event=run-begin key=ci engine=tcpbulk direction=to",
@@ -158,7 +153,6 @@ func TestServeKeys(t *testing.T) {
 // other; what listens has no rights of its own.
 func TestServeTune(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n := newNetns(t)
 	before := n.bothKnobs(t)
 	log := filepath.Join(n.dir, "audit.log")
@@ -185,9 +179,8 @@ func TestServeTune(t *testing.T) {
 	tt.asked(t, "y\n")
 	tt.wait(t, patience).ends(t, 0)
 	n.changed(t, before, false, true)
-	if r := run(t, n.inside(t, "near", "undo", ops)); r.code != 0 || strings.Count(r.out, ": back to ") != 2 {
-		t.Errorf("undo: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	r = run(t, n.inside(t, "near", "undo", ops))
+	must.True(t, r.code == 0 && strings.Count(r.out, ": back to ") == 2, "undo: exit code %d\n%s%s", r.code, r.out, r.err)
 	n.asBefore(t, before)
 	server.signal(t, syscall.SIGTERM)
 	server.wait(t, patience).ends(t, 0)
@@ -211,7 +204,6 @@ func TestServeTune(t *testing.T) {
 // turn and both at once, and takes the key back: it always goes back.
 func TestServeTuneKilled(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	for name, kill := range map[string]func(t *testing.T, n *netns, listener, tuner int){
 		"listener": func(_ *testing.T, _ *netns, listener, _ int) { _ = syscall.Kill(listener, syscall.SIGKILL) },
 		"tuner":    func(_ *testing.T, _ *netns, _, tuner int) { _ = syscall.Kill(tuner, syscall.SIGKILL) },
@@ -316,7 +308,6 @@ func TestKeysOfAServerOfAnotherUser(t *testing.T) {
 // port for UDP, so that one rule of a firewall names it.
 func TestServeSharesItsPort(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n := newNetns(t)
 	_, link := n.serve(t)
 	p := start(t, n.inside(t, "near", "test", link.String(), "--to", "--udp", "-b", "10M", "-t", "1m", "--omit", "0s", "--idle", "0s", "-q"))

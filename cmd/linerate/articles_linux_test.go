@@ -80,7 +80,6 @@ func TestArticlesExported(t *testing.T) {
 // Linux has it, and takes it back.
 func TestArticlesSet(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	type state struct{ rmem, wmem, mtu string }
 	words := func(s string) string { return strings.Join(strings.Fields(s), " ") }
 	read := func(t *testing.T, n *netns, host string) state {

@@ -182,9 +182,8 @@ func TestShowIsTheReportAgain(t *testing.T) {
 		must.True(t, again == printed, "show last %v prints\n%s\nthe experiment printed\n%s", form, again, printed)
 		b := must.Get(os.ReadFile(db))(t)
 		moved := write(t, "copy.db", string(b))
-		if again := do(append([]string{"show", "last", "--db", moved}, form...)...); again != printed {
-			t.Errorf("show last %v of a copied file prints\n%s\nthe experiment printed\n%s", form, again, printed)
-		}
+		again = do(append([]string{"show", "last", "--db", moved}, form...)...)
+		must.True(t, again == printed, "show last %v of a copied file prints\n%s\nthe experiment printed\n%s", form, again, printed)
 		other := do(append([]string{"test", "exec:127.0.0.1 linerate agent", "--to", "-t", "50ms", "--omit", "0", "--idle", "0s"}, form...)...)
 		must.True(t, other != printed, "all reports are the same")
 	}
@@ -247,8 +246,7 @@ func TestKeepMistakes(t *testing.T) {
 		must.True(t, r.code == 2 && r.err == c.says, "%q: exit code %d\n%s", c.args, r.code, r.err)
 	}
 	for host, code := range map[string]int{"lab:lan": 4, "iperf3://127.0.0.1": 4} {
-		r := run(t, command(t, "keep", host, "--yes"))
-		must.True(t, r.code == code, "%s: exit code %d\n%s", host, r.code, r.err)
+		run(t, command(t, "keep", host, "--yes")).ends(t, code)
 		if r := run(t, command(t, "undo", "--kept", host)); r.code != code {
 			t.Errorf("undo --kept %s: exit code %d\n%s", host, r.code, r.err)
 		}

@@ -246,11 +246,7 @@ func listenAs(t testing.TB, each func(net.Conn)) string {
 	l := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
 			t.Cleanup(func() { _ = c.Close() })
 			each(c)
 		}

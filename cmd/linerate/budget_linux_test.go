@@ -168,8 +168,7 @@ func TestLifetime(t *testing.T) {
 	f.Duration = 50 * time.Second
 	must.Get(i.prepare(t, f, 1))(t)
 	i.start(t)
-	err := i.end(t, 10*time.Second)
-	must.Say(t, err, "open another one", "the run ended with")
+	must.Say(t, i.end(t, 10*time.Second), "open another one", "the run ended with")
 	eventually(t, 15*time.Second, "the session to end", func() bool {
 		_, err := i.Facts(t.Context(), "")
 		return err != nil
@@ -201,12 +200,10 @@ func TestMetrics(t *testing.T) {
 	} {
 		must.Contain(t, text, want)
 	}
-	if code, _, _ := get(http.MethodPost, "/metrics"); code != http.StatusMethodNotAllowed {
-		t.Errorf("POST: status %d", code)
-	}
-	if code, _, _ := get(http.MethodGet, "/debug/pprof/"); code != http.StatusNotFound {
-		t.Errorf("another path: status %d", code)
-	}
+	code, _, _ = get(http.MethodPost, "/metrics")
+	must.True(t, code == http.StatusMethodNotAllowed, "POST: status %d", code)
+	code, _, _ = get(http.MethodGet, "/debug/pprof/")
+	must.True(t, code == http.StatusNotFound, "another path: status %d", code)
 }
 
 // TestNobodyStops has a server send for a second and never stops it: an anonymous client's

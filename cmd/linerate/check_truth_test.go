@@ -31,9 +31,7 @@ func TestTruthOfCheckForCron(t *testing.T) {
 		checkForCron(try, 0, "30M,loss<20%,p99<2s")
 		checkForCron(try, 9, "900M,loss<20%,p99<2s", "linerate: not met: 900M (", "Mbit/s, from ")
 		r := run(try, command(try, "check", "--quick", "--quiet", path+",far.tcp.recv_buffer_max=16KiB"))
-		if r.code != 8 || strings.Count(r.err, "\n") != 1 {
-			try.Errorf("exit code %d; stderr %q\n%s", r.code, r.err, r.out)
-		}
+		must.True(try, r.code == 8 && strings.Count(r.err, "\n") == 1, "exit code %d; stderr %q\n%s", r.code, r.err, r.out)
 		has(try, "stderr", r.err, "linerate: found: ", "speed to ")
 	})
 }
@@ -93,9 +91,7 @@ func TestTruthOfADisk(t *testing.T) {
 // processors are what limits.
 func TestTruthOfMTU(t *testing.T) {
 	needRoot(t)
-	if _, err := exec.LookPath("tc"); err != nil {
-		t.Skip("needs tc from iproute2")
-	}
+	needProgram(t, "tc")
 	n := bridged(t, "9000")
 	shaped := func(do string) {
 		for _, port := range []string{"va", "vb"} { // 24 bytes of a frame are not in the packet, see package wire
@@ -193,7 +189,6 @@ func recheckRenews(t testing.TB) {
 // TestTruthOfFilteredHosts demands of every command that measures, with nothing but ssh open
 // at the far host, the answer within 6 s: what is filtered, and what helps.
 func TestTruthOfFilteredHosts(t *testing.T) {
-	needRoot(t)
 	n := newNetns(t)
 	s := n.overSSH(t)
 	n.firewall(t, "far", "drop")

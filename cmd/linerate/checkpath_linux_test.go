@@ -106,9 +106,7 @@ func mended(t testing.TB, n *middle, alone bool, says []string, not ...string) {
 func TestCheckOptionsOnTheWay(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
-	if _, err := exec.LookPath("nft"); err != nil {
-		t.Skip("needs nft")
-	}
+	needProgram(t, "nft")
 	cases := map[string]func(*testing.T){}
 	for rule, says := range map[string]string{
 		"tcp flags syn tcp option maxseg size set 1000":               "segments to ",
@@ -158,7 +156,6 @@ func checkForCron(t testing.TB, code int, expect string, says ...string) {
 // and each line says which is missing; it works without root too.
 func TestCheckOfIperf3(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	iperf3, err := exec.LookPath("iperf3")
 	if err != nil {
 		t.Skip("needs iperf3")

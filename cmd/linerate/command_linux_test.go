@@ -26,7 +26,6 @@ func (n *netns) switched(far string, more ...string) (args []string, on string) 
 // the far agent, its watchdog, or all that runs on the far host, whose next start does it.
 func TestCommandIsUndone(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	cases := map[string]func(*testing.T){}
 	for _, who := range []string{"ctrl-c", "controller", "agent-far", "watchdog-far", "far-host"} {
 		cases[who] = func(t *testing.T) {
@@ -65,7 +64,6 @@ func TestCommandIsUndone(t *testing.T) {
 // not told so, and a server, also for a key that may change settings.
 func TestCommandIsRefused(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n := newNetns(t)
 	args, on := n.switched(n.agent("far"))
 	run(t, n.command(t, args...)).ends(t, 2, "linerate agent --allow-commands") // an agent
@@ -165,7 +163,6 @@ func TestHookThatFails(t *testing.T) {
 // them, and out of a plan file that somebody else may have written.
 func TestHookIsRefused(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n := newNetns(t)
 	mark := filepath.Join(n.dir, "mark")
 	args := []string{"run", "--from", n.agent("near"), "--far", n.agent("far"), "--factor", "window=16KiB,64KiB", "-t", "0.1s", "--blocks", "1", "--before", "far:touch " + mark}
@@ -181,7 +178,6 @@ func TestHookIsRefused(t *testing.T) {
 // error, and not beside it or in front of it again.
 func TestARefusalIsToldOnce(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n := newNetns(t)
 	for setting, c := range map[string]struct{ says, out string }{
 		// veth tells nothing of flow control, and takes no link mode.

@@ -143,8 +143,7 @@ func TestFirstHour16NoHome(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	const nobodyKnows = 54321
-	dir, err := os.MkdirTemp("", "linerate-nohome-") //nolint:usetesting // a folder that others may enter
-	must.Do(t, err)
+	dir := must.Get(os.MkdirTemp("", "linerate-nohome-"))(t) //nolint:usetesting // a folder that others may enter
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	own, here := filepath.Join(dir, "own"), filepath.Join(dir, "here")
 	program := filepath.Join(dir, "linerate")
@@ -178,8 +177,7 @@ func TestFirstHour16NoHome(t *testing.T) {
 			cmd.Dir, cmd.Env = here, append([]string{"PATH=" + os.Getenv("PATH"), "LINERATE_MDNS=off", "LINERATE_WAIT=0s"}, c.env...)
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobodyKnows, Gid: nobodyKnows}}
 			run(t, cmd).ends(t, c.code, c.says)
-			left := must.Get(os.ReadDir(here))(t)
-			must.True(t, len(left) == 0, "in the present folder: %v", left)
+			must.Len(t, must.Get(os.ReadDir(here))(t), 0, "in the present folder")
 			if c.db != "" {
 				must.OK(t, must.Err(os.Stat(filepath.Join(own, c.db))))
 			}
@@ -195,7 +193,6 @@ const somebody = 65534
 // start. It believes nothing that is in there.
 func TestForeignState(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n := newNetns(t)
 	before := n.knobs(t, "far")
 	for name, prepare := range map[string]func(dir string) string{

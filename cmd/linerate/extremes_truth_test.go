@@ -34,7 +34,6 @@ func TestServeAmongManyIPv6Networks(t *testing.T) {
 }
 
 func serveAmongManyIPv6Networks(t *truth.Try) {
-	needRoot(t)
 	const near, far, sources = "fd77::1", "fd77::2", "fd78::/48"
 	n := newNetns(t)
 	for name, addr := range map[string]string{n.near: near, n.far: far} {
@@ -57,11 +56,10 @@ func serveAmongManyIPv6Networks(t *truth.Try) {
 	link := pattern.FindString(p.said())
 	for _, attack := range []string{"silence", "wrong secrets"} {
 		const d = 4 * time.Second
-		text, err := json.Marshal(order{
+		text := must.Get(json.Marshal(order{
 			Attack: attack, Clients: 1000, Time: d, Rate: 500, Server: far, Ports: map[string]string{"own": "5299"},
 			Sources: netip.MustParsePrefix(sources), Link: link,
-		})
-		must.Do(t, err)
+		}))(t)
 		bad, good := n.role(t, "near", "crowd"), n.role(t, "near", "friend")
 		bad.Env, good.Env = append(bad.Env, crowdVar+"="+string(text)), append(good.Env, crowdVar+"="+link)
 		crowd, friend := start(t, bad), start(t, good)
@@ -72,9 +70,8 @@ func serveAmongManyIPv6Networks(t *truth.Try) {
 		r := crowd.wait(t, d+30*time.Second).succeeds(t)
 		did := decode[tally](t, r.out)
 		friend.signal(t, os.Interrupt)
-		if r = friend.wait(t, 30*time.Second); r.code != 0 {
-			t.Fatalf("%s: a friend of the server: %s%s", attack, r.out, r.err)
-		}
+		r = friend.wait(t, 30*time.Second)
+		must.Need(t, r.code == 0, "%s: a friend of the server: %s%s", attack, r.out, r.err)
 		took := decode[[]time.Duration](t, r.out)
 		slices.Sort(took)
 		must.Need(t, did.Tries >= 500 && len(took) >= 2, "%s: %d tries, a friend served %d times", attack, did.Tries, len(took))

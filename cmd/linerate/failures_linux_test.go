@@ -38,7 +38,6 @@ var failures = []struct {
 
 // TestFailures does each row of the table, and demands that the manual has it.
 func TestFailures(t *testing.T) {
-	needRoot(t)
 	t.Parallel()
 	manual := must.Get(os.ReadFile(filepath.Join("..", "..", "docs", "manual.md")))(t)
 	for i, f := range failures {
@@ -83,9 +82,7 @@ func (n *netns) mortal(t *testing.T) string {
 (while ! ip netns exec %[2]s ss -Htn state established | grep -q .; do sleep 0.05; done; touch %[1]s.dead; kill -9 $$) &
 exec ip netns exec %[2]s %[3]s agent --state %[4]s
 `, once, n.far, binary, n.state("far"))
-	if err := os.WriteFile(once, []byte(script), 0o700); err != nil { //nolint:gosec // it is a program
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(once, []byte(script), 0o700)) //nolint:gosec // it is a program
 	return "exec:" + farAddr + " " + once
 }
 
@@ -111,9 +108,7 @@ func (n *netns) asUser(t *testing.T, args ...string) *exec.Cmd {
 	must.Do(t, os.Mkdir(home, 0o700))
 	must.Do(t, os.Chown(home, 65534, 65534))
 	for dir := filepath.Dir(home); dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // the user has to get in
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(dir, 0o755)) //nolint:gosec // the user has to get in
 	}
 	program := filepath.Join(filepath.Dir(home), "linerate")
 	must.Do(t, os.Link(binary, program))
@@ -200,9 +195,8 @@ func TestLabCongestionIsExplained(t *testing.T) {
 	try := func(name string) result {
 		return run(t, command(t, "test", "lab:rate=10mbit,rtt=1ms,near.tcp.congestion_control="+name, "-t", "200ms", "--omit", "0s", "--idle", "0s", "-q", "--db", ":memory:"))
 	}
-	if r := try(allowed[0]); r.code != 0 {
-		t.Errorf("%s: exit code %d\n%s", allowed[0], r.code, r.err)
-	}
+	r := try(allowed[0])
+	must.True(t, r.code == 0, "%s: exit code %d\n%s", allowed[0], r.code, r.err)
 	for _, name := range words("tcp_available_congestion_control") {
 		if slices.Contains(allowed, name) {
 			continue
@@ -262,7 +256,6 @@ func TestFactsOfALab(t *testing.T) {
 // TestFirstHour17KnobsOfTheDefaultRoute: without --interface the settings of a link are
 // those of the interface that leads out.
 func TestFirstHour17KnobsOfTheDefaultRoute(t *testing.T) {
-	needRoot(t)
 	t.Parallel()
 	n := newNetns(t)
 	ip(t, "-n", n.near, "route", "add", "default", "via", farAddr)

@@ -107,7 +107,6 @@ func wentOn(t testing.TB, r result) {
 // killed in the middle, and the session goes on with the other.
 func TestFarEndsServed(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n := newNetns(t)
 	one, first := n.serve(t)
 	two, second := n.serve(t, "--listen", farAddr+":5300", "--state", n.state("far")+"2")

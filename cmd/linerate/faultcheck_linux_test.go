@@ -91,9 +91,7 @@ func (r *faultRun) truthful(o operation, got result) (confirmed bool) {
 			return id == rmemKnob && strings.HasSuffix(text, "\t1048576") || id == stampKnob && text == "0"
 		}
 	}
-	if !slices.Contains(exitCodes, got.code) {
-		r.t.Errorf("%s: exit code %d", o.name, got.code)
-	}
+	must.True(r.t, slices.Contains(exitCodes, got.code), "%s: exit code %d", o.name, got.code)
 	holds := func() (all []string) {
 		for _, host := range o.hosts {
 			for id, text := range now[host] {
@@ -107,17 +105,14 @@ func (r *faultRun) truthful(o operation, got result) (confirmed bool) {
 	c := r.claimed(o, got)
 	says := func(what string) {
 		r.t.Helper()
-		if len(holds) > 0 {
-			r.t.Errorf("%s: the report says %s, but %s\nexit code %d\n%s%s", o.name, what, strings.Join(holds, ", "), got.code, got.out, got.err)
-		}
+		must.True(r.t, len(holds) == 0,
+			"%s: the report says %s, but %s\nexit code %d\n%s%s", o.name, what, strings.Join(holds, ", "), got.code, got.out, got.err)
 	}
 	if strings.Contains(got.out+got.err, "all settings are back") {
 		says("that all settings are back")
 	}
 	if c == nil {
-		if got.code == 0 {
-			r.t.Errorf("%s: exit code 0 without a report\n%s%s", o.name, got.out, got.err)
-		}
+		must.True(r.t, got.code != 0, "%s: exit code 0 without a report\n%s%s", o.name, got.out, got.err)
 		return false
 	}
 	open := 0
@@ -171,20 +166,16 @@ func (r *faultRun) afterwards(confirmed bool) {
 		if r.extra != nil && r.extraCommand() == "undo" && host == r.c.host && older == 0 && r.c.op.older {
 			continue // somebody else has taken everything back
 		}
-		if want := len(r.older); older != want { // a transaction of two settings on each of two hosts
-			r.t.Errorf("host %s keeps %d settings of what was confirmed before, want %d", host, older, want)
-		}
-		if confirmed && !kept && r.extra == nil {
-			r.t.Errorf("host %s keeps nothing of what the report says is confirmed", host)
-		}
+		want := len(r.older) // a transaction of two settings on each of two hosts
+		must.True(r.t, older == want, "host %s keeps %d settings of what was confirmed before, want %d", host, older, want)
+		must.True(r.t, !confirmed || kept || r.extra != nil, "host %s keeps nothing of what the report says is confirmed", host)
 		if r.open[host] || r.foreignOn == host && kept {
 			continue
 		}
 		if kept && !r.c.op.confirmed {
 			for _, id := range r.c.op.knobs {
-				if text := r.settings()[host][id]; !r.written(id, text) {
-					r.t.Errorf("host %s: %s is confirmed and holds %q", host, id, text)
-				}
+				text := r.settings()[host][id]
+				must.True(r.t, r.written(id, text), "host %s: %s is confirmed and holds %q", host, id, text)
 			}
 			continue
 		}
@@ -216,9 +207,8 @@ func (r *faultRun) undoAll(got result) {
 		}
 		r.truthful(operation{name: "undo", document: "linerate/undo/v1", hosts: []string{host}}, u)
 		r.expect("linerate undo", host)
-		if host == r.foreignOn && r.mustTell() && !strings.Contains(got.out+got.err+u.out+u.err, "7777777") {
-			r.t.Errorf("nobody tells of the foreign value")
-		}
+		must.True(r.t, host != r.foreignOn || !r.mustTell() || strings.Contains(got.out+got.err+u.out+u.err, "7777777"),
+			"nobody tells of the foreign value")
 		if host == "near" && !strings.Contains(got.out+got.err+u.out+u.err, r.says) {
 			r.t.Errorf("nobody says %q\n%s%s", r.says, u.out, u.err)
 		}
@@ -228,9 +218,8 @@ func (r *faultRun) undoAll(got result) {
 			}
 		}
 		again := run(r.t, r.controller(host, "undo"))
-		if again.code != 0 || again.out != "nothing to undo\n" {
-			r.t.Errorf("second undo on %s: exit code %d\n%s%s", host, again.code, again.out, again.err)
-		}
+		must.True(r.t, again.code == 0 && again.out == "nothing to undo\n",
+			"second undo on %s: exit code %d\n%s%s", host, again.code, again.out, again.err)
 		r.expect("the second undo", host)
 	}
 }
@@ -245,9 +234,7 @@ func (r *faultRun) expect(when, host string) {
 		if host == r.foreignOn && id == rmemKnob {
 			allowed = r.withForeign(old)
 		}
-		if !slices.Contains(allowed, now[id]) {
-			r.t.Errorf("after %s host %s holds %s %q, want %q", when, host, id, now[id], allowed)
-		}
+		must.True(r.t, slices.Contains(allowed, now[id]), "after %s host %s holds %s %q, want %q", when, host, id, now[id], allowed)
 	}
 }
 
@@ -319,7 +306,5 @@ func (r *faultRun) nothingLeft() {
 			}
 		}
 	}
-	if entries, err := os.ReadDir(r.temp()); err != nil || len(entries) > 0 {
-		r.t.Errorf("left in the temporary folder: %v, %v", entries, err)
-	}
+	must.Len(r.t, must.Get(os.ReadDir(r.temp()))(r.t), 0, "left in the temporary folder")
 }

@@ -87,9 +87,7 @@ func (r *faultRun) spoil(which int, choose func([][]byte) int, damage func([]byt
 	paths := journal.Files(r.state(r.c.host))
 	lines := func(path string) [][]byte {
 		text, err := os.ReadFile(path)
-		if err != nil || len(text) == 0 {
-			r.t.Fatalf("%s: %d bytes, %v", path, len(text), err)
-		}
+		must.Need(r.t, err == nil && len(text) != 0, "%s: %d bytes, %v", path, len(text), err)
 		return bytes.SplitAfter(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
 	}
 	path := r.mounts.path(paths[which])
@@ -123,9 +121,7 @@ func (r *faultRun) newer() (back func()) {
 	r.edit(r.t, r.c.host, func(text []byte) []byte { return append(text, raw...) })
 	return func() {
 		r.edit(r.t, r.c.host, func(text []byte) []byte {
-			if !bytes.HasSuffix(text, raw) {
-				r.t.Errorf("the record of a newer linerate was touched: %q", text)
-			}
+			must.True(r.t, bytes.HasSuffix(text, raw), "the record of a newer linerate was touched: %q", text)
 			return bytes.TrimSuffix(text, raw)
 		})
 	}
@@ -140,7 +136,6 @@ func (r *faultRun) newerIsRefused(args ...string) {
 	if u.code == 0 || args[0] == "undo" && u.code != 7 || !strings.Contains(u.out+u.err, "written by linerate 9.8.7 in version 7 of the format") {
 		r.t.Errorf("%q with a record of a newer linerate: exit code %d\n%s%s", args, u.code, u.out, u.err)
 	}
-	if now := r.settings()[r.c.host]; !sameSettings(now, before) {
-		r.t.Errorf("%q with a record of a newer linerate: %v, before %v", args, now, before)
-	}
+	now := r.settings()[r.c.host]
+	must.True(r.t, sameSettings(now, before), "%q with a record of a newer linerate: %v, before %v", args, now, before)
 }

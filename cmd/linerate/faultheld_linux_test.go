@@ -89,9 +89,7 @@ func (r *faultRun) works(when string) {
 	gates := r.gates
 	r.gates = nil
 	s := run(r.t, r.controller(r.c.host, "set", "tcp.window_scaling=off", "--for", "1s", "--json"))
-	if s.code != 0 {
-		r.t.Errorf("a change %s: exit code %d\n%s%s", when, s.code, s.out, s.err)
-	}
+	must.True(r.t, s.code == 0, "a change %s: exit code %d\n%s%s", when, s.code, s.out, s.err)
 	r.gone("a change " + when)
 	r.gates = gates
 }
@@ -107,9 +105,8 @@ func (r *faultRun) keepFiles(damaged []string) {
 	for i, knob := range []string{"tcp.sack: off", "tcp.ecn: on"} {
 		profile := filepath.Join(r.dir, fmt.Sprintf("profile-%d.yaml", i))
 		must.Do(r.t, os.WriteFile(profile, []byte("profile: 2\nhosts:\n  - {role: receiver, knobs: {"+knob+"}}\n"), 0o600))
-		if k := run(r.t, r.controller(r.c.host, "keep", profile, "--yes")); k.code != 0 {
-			r.t.Fatalf("keep: exit code %d\n%s%s", k.code, k.out, k.err)
-		}
+		k := run(r.t, r.controller(r.c.host, "keep", profile, "--yes"))
+		must.Need(r.t, k.code == 0, "keep: exit code %d\n%s%s", k.code, k.out, k.err)
 		texts = append(texts, r.keptFile())
 	}
 	for _, name := range damaged {

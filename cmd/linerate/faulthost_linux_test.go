@@ -249,11 +249,7 @@ func (n *netns) inetd(t *testing.T, argv []string, environment []string) int {
 		all.Wait()
 	})
 	all.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
 			f, err := c.(*net.TCPConn).File()
 			_ = c.Close()
 			if err != nil {

@@ -189,9 +189,8 @@ func busyDrivers(plain, changing func(operation, string) bool) []fault {
 		r.shut = func() {
 			changed := r.settings()[r.c.host][sackKnob] != r.base[r.c.host][sackKnob]
 			u := run(r.t, r.controller(r.c.host, "undo"))
-			if changed && (u.code != 7 || !strings.Contains(u.err, "goes on trying")) || !changed && u.code != 0 {
-				r.t.Errorf("undo while the driver is busy: exit code %d\n%s%s", u.code, u.out, u.err)
-			}
+			must.True(r.t, (!changed || u.code == 7 && strings.Contains(u.err, "goes on trying")) && (changed || u.code == 0),
+				"undo while the driver is busy: exit code %d\n%s%s", u.code, u.out, u.err)
 			r.free()
 			r.gone("the undo that goes on")
 		}
@@ -240,9 +239,8 @@ func (r *faultRun) free() {
 func (r *faultRun) inMounts(script string) {
 	r.t.Helper()
 	argv := append(r.mounts.enter()[1:], "--net=/run/netns/"+r.name(r.c.host), "sh", "-ec", script)
-	if out, err := exec.CommandContext(r.t.Context(), "nsenter", argv...).CombinedOutput(); err != nil {
-		r.t.Fatalf("%s: %v\n%s", script, err, out)
-	}
+	out, err := exec.CommandContext(r.t.Context(), "nsenter", argv...).CombinedOutput()
+	must.Need(r.t, err == nil, "%s: %v\n%s", script, err, out)
 }
 
 // confirming are the steps of keeping a change.
@@ -311,9 +309,7 @@ func notes() []fault {
 			if err == nil {
 				err = spoil(path, text)
 			}
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				r.t.Error(err)
-			}
+			must.True(r.t, err == nil || errors.Is(err, fs.ErrNotExist), "%v", err)
 			r.shut = func() {
 				r.works("after that")
 			}

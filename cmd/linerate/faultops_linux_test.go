@@ -271,9 +271,8 @@ func (r *faultRun) ready() {
 // confirmed makes a change that is confirmed, and waits for its end.
 func (r *faultRun) confirmed(what ...string) {
 	r.t.Helper()
-	if got := r.confirmOn(what...).wait(r.t, time.Minute); got.code != 0 {
-		r.t.Fatalf("prepare: exit code %d\n%s%s", got.code, got.out, got.err)
-	}
+	got := r.confirmOn(what...).wait(r.t, time.Minute)
+	must.Need(r.t, got.code == 0, "prepare: exit code %d\n%s%s", got.code, got.out, got.err)
 	r.gone("prepare")
 }
 
@@ -327,9 +326,8 @@ func (r *faultRun) claimed(o operation, got result) *claims {
 	if got.code != 0 && validate("linerate/error/v1", string(raw)) == nil {
 		return nil // it claims nothing
 	}
-	if err := validate(o.document, string(raw)); err != nil {
-		r.t.Errorf("the document: %v\n%s", err, raw)
-	}
+	err := validate(o.document, string(raw))
+	must.True(r.t, err == nil, "the document: %v\n%s", err, raw)
 	if err := json.Unmarshal(raw, &c); err != nil {
 		r.t.Errorf("the document: %v\n%s", err, raw)
 	}
@@ -352,14 +350,11 @@ func (r *faultRun) kill(sig syscall.Signal, roles ...string) {
 	for _, role := range roles {
 		for _, pid := range found[role] {
 			r.dead = r.dead || pid == r.controllerPID() && sig == syscall.SIGKILL
-			if err := syscall.Kill(pid, sig); err != nil && err != syscall.ESRCH {
-				r.t.Fatalf("%v to %s: %v", sig, role, err)
-			}
+			err := syscall.Kill(pid, sig)
+			must.Need(r.t, err == nil || err == syscall.ESRCH, "%v to %s: %v", sig, role, err)
 			hit++
 		}
 	}
 	// Who keeps a change is told when it is on disk, and may be gone by now.
-	if hit == 0 && r.c.after != "confirmed" && r.c.after != "drop confirmation" {
-		r.t.Fatalf("nobody is %q, there are %v", roles, found)
-	}
+	must.Need(r.t, hit != 0 || r.c.after == "confirmed" || r.c.after == "drop confirmation", "nobody is %q, there are %v", roles, found)
 }

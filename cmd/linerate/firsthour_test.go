@@ -91,8 +91,7 @@ func TestFirstHour04ValuesAreTakenOrRefused(t *testing.T) {
 	needLab(t)
 	for _, n := range []int{1, 3} {
 		r := succeed(t, inSeconds("--factor", "window=64KiB,1MiB", "--blocks", strconv.Itoa(n), "--no-twin", "-q", "--json")...)
-		got := len(decode[document](t, r.out).Session.Plan.Order)
-		must.True(t, got == n, "%d blocks, asked for %d", got, n)
+		must.Equal(t, len(decode[document](t, r.out).Session.Plan.Order), n, "blocks, asked")
 	}
 }
 
@@ -179,9 +178,8 @@ func TestFirstHour12ListAndRemove(t *testing.T) {
 	r := inStore(t, store, 0, "list")
 	has(t, "the list", r.out, "age", "state", "goodput", "failed")
 	inStore(t, store, 0, "rm", "last", "--yes")
-	if r = inStore(t, store, 6, "show", "last"); !strings.Contains(r.err, "no session is stored yet") {
-		t.Errorf("after rm: %s", r.err)
-	}
+	r = inStore(t, store, 6, "show", "last")
+	must.True(t, strings.Contains(r.err, "no session is stored yet"), "after rm: %s", r.err)
 	inStore(t, store, 0, "prune", "--older-than", "30d", "--yes")
 }
 
@@ -240,9 +238,7 @@ func TestFirstHour24FourQuestions(t *testing.T) {
 		if rows++; !strings.HasPrefix(line, "|") {
 			rows = 0
 		}
-		if rows > 15 { // the exit codes are 13
-			t.Errorf("a long table in the manual: %s", line)
-		}
+		must.True(t, rows <= 15, "a long table in the manual: %s", line) // the exit codes are 13
 	}
 	pages := must.Get(filepath.Glob(filepath.Join(docs, "*.md")))(t)
 	must.Need(t, len(pages) >= 8, "%v", len(pages))

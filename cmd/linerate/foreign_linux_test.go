@@ -24,7 +24,7 @@ import (
 func needProgram(t testing.TB, name string) {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
-		t.Skipf("needs %s: scripts/foreign installs it", name)
+		t.Skipf("%s is not installed", name)
 	}
 }
 
@@ -353,9 +353,7 @@ func TestCopyOfACommand(t *testing.T) {
 			Complete bool              `json:"complete"`
 			Trials   []json.RawMessage `json:"trials"`
 		}](t, r.out)
-		if !d.Complete || len(d.Trials) != 4 { // written and read, twice
-			t.Errorf("complete %v, %d trials", d.Complete, len(d.Trials))
-		}
+		must.True(t, d.Complete && len(d.Trials) == 4, "complete %v, %d trials", d.Complete, len(d.Trials)) // written and read, twice
 		must.Len(t, must.Get(os.ReadDir(dir))(t), 0, "left in the folder")
 	})
 }

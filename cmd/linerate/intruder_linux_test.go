@@ -201,7 +201,6 @@ const chatter = 8 << 10
 // A client with the link greets a real server in the name of a bystander, and
 // says that all is well.
 func TestServerIsNoCannon(t *testing.T) {
-	needRoot(t)
 	b := newBystander(t, newNetns(t))
 	server, link := b.serve(t)
 	before := b.got(t)
@@ -217,7 +216,6 @@ func TestServerIsNoCannon(t *testing.T) {
 
 // A server answers a real controller in the name of a bystander.
 func TestControllerIsNoCannon(t *testing.T) {
-	needRoot(t)
 	b := newBystander(t, newNetns(t))
 	_, link := b.serve(t)
 	const listen = farAddr + ":5300"

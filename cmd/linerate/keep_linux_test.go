@@ -104,7 +104,6 @@ func isOlder(t testing.TB, etc string) {
 // measure, set, undo, keep, and undo what was kept.
 func TestKeepOverSSH(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n := newNetns(t)
 	etc := filepath.Join(n.dir, "etc")
 	olderFile(t, etc)
@@ -141,24 +140,21 @@ func TestKeepOverSSH(t *testing.T) {
 	r = do(0, "keep", "--list", "root@far", "--json")
 	must.OK(t, validate("linerate/kept/v1", r.out))
 	has(t, "the list", r.out, "session 20261121T130000-beef, setting \\\"tall\\\"", "/etc/"+kept, "tcp.sack")
-	if r = do(0, "keep", "20261121T130000-beef", "root@far", "--yes"); !strings.Contains(r.out, "nothing to do: all of it is kept already") {
-		t.Errorf("again: %s", r.out)
-	}
+	r = do(0, "keep", "20261121T130000-beef", "root@far", "--yes")
+	must.True(t, strings.Contains(r.out, "nothing to do: all of it is kept already"), "again: %s", r.out)
 	has(t, "knobs", do(0, "knobs", "root@far", "--match", "tcp.sack").out, "/etc/"+kept)
 
 	r = do(0, "undo", "--kept", "root@far", "--json")
 	must.OK(t, validate("linerate/undo/v1", r.out))
 	isOlder(t, etc)
-	if r = do(0, "undo", "--kept", "root@far"); r.out != "nothing is kept\n" {
-		t.Errorf("once more: %s", r.out)
-	}
+	r = do(0, "undo", "--kept", "root@far")
+	must.True(t, r.out == "nothing is kept\n", "once more: %s", r.out)
 	must.Len(t, n.copies(t), 0, "left")
 }
 
 // TestKeepAsks answers the question on a terminal, and keeps what was confirmed.
 func TestKeepAsks(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n := newNetns(t)
 	etc := filepath.Join(n.dir, "etc")
 	olderFile(t, etc)
@@ -175,9 +171,8 @@ func TestKeepAsks(t *testing.T) {
 	r := run(t, withSSH(n.inside(t, "near", "undo", "root@far", "--keep-agent"), s))
 	must.True(t, r.code == 0 && strings.Count(r.out, ": back to ") == 2, "undo: exit code %d\n%s%s", r.code, r.out, r.err)
 	r = run(t, withSSH(n.inside(t, "near", "keep", "root@far", "--yes", "--keep-agent"), s)).ends(t, 2, "nothing was confirmed on ") // after undo
-	if r = run(t, withSSH(n.inside(t, "near", "undo", "--kept", "root@far", "--keep-agent"), s)); r.code != 0 {
-		t.Errorf("undo --kept: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	r = run(t, withSSH(n.inside(t, "near", "undo", "--kept", "root@far", "--keep-agent"), s))
+	must.True(t, r.code == 0, "undo --kept: exit code %d\n%s%s", r.code, r.out, r.err)
 	isOlder(t, etc)
 }
 
@@ -315,9 +310,7 @@ if grep -q tcp_sack /etc/%s; then echo written; fi
 // the settings of this network, and finds another file that counts more.
 func TestKeepIsRead(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("sysctl"); err != nil {
-		t.Skip("needs sysctl (Debian package procps)")
-	}
+	needProgram(t, "sysctl")
 	_, r := keptHere(t, `
 linerate keep $W/tall.yaml --yes > /dev/null
 sysctl --system --pattern '^net\.ipv4\.tcp_(sack|rmem)$' > /dev/null
@@ -373,7 +366,6 @@ echo code $code; cat $W/nobody/err; echo $(ls -A /etc/sysctl.d | wc -l) files`)
 // TestFirstHour08PastedKeep: the command at the end of a report works as it stands
 // there, and takes the smallest level that is good enough.
 func TestFirstHour08PastedKeep(t *testing.T) {
-	needRoot(t)
 	t.Parallel()
 	n := newNetns(t)
 	s := model.Session{

@@ -157,8 +157,7 @@ func TestLiveScreenQ(t *testing.T) {
 func TestLiveScreenEnds(t *testing.T) {
 	t.Parallel()
 	tt, before := onScreen(t, command(t, "test", "lab:rate=50mbit,rtt=4ms", "-t", "200ms", "--omit", "0s"), "NO_COLOR=1")
-	r := tt.wait(t, patience)
-	must.True(t, r.code == 0, "exit code %d\n%s", r.code, tt.shown.String())
+	tt.wait(t, patience).ends(t, 0)
 	tt.shows(t, "see this again")
 	text := tt.shown.String()
 	during, after, _ := strings.Cut(text, givesScreen)

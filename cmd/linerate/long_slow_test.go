@@ -26,9 +26,7 @@ import (
 // up rights: started by root, serve refuses; with --unconfined it serves.
 func TestSlowServeOfRootIsConfined(t *testing.T) {
 	needRoot(t)
-	if _, err := exec.LookPath("gcc"); err != nil {
-		t.Skip("no C compiler: ", err)
-	}
+	needProgram(t, "gcc")
 	program := filepath.Join(t.TempDir(), "linerate")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=1")
@@ -52,7 +50,6 @@ func TestSlowServeOfRootIsConfined(t *testing.T) {
 // processor has something else to do for as long: that it is over is told, by
 // whichever end sees it first, and is no failure.
 func TestSlowSetOnABusyMachine(t *testing.T) {
-	needRoot(t)
 	n := newNetns(t)
 	before := n.bothKnobs(t)
 	over := time.Now().Add(6 * time.Second)
@@ -72,7 +69,6 @@ func TestSlowSetOnABusyMachine(t *testing.T) {
 // TestEmulatedAgents: the agent of every other CPU, of both orders of bytes, tells the
 // facts of its host, measures, and sets a value and puts it back, under qemu-user.
 func TestEmulatedAgents(t *testing.T) {
-	needRoot(t)
 	for arch, emulator := range map[string]string{"arm": "arm", "arm64": "aarch64", "mipsle": "mipsel", "riscv64": "riscv64", "ppc64le": "ppc64le", "s390x": "s390x"} {
 		t.Run(arch, func(t *testing.T) {
 			emulator := referee.Program(t, "usr/bin/qemu-"+emulator+"-static")
@@ -119,7 +115,6 @@ func TestSlowCheckPacketSizes(t *testing.T) {
 // any more after its first was killed.
 func TestSlowFarEndsOverSSH(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n := newNetns(t)
 	temp := func(name string) string {
 		dir := filepath.Join(n.dir, "tmp-"+name)

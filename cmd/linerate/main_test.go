@@ -239,7 +239,6 @@ func TestAgentRefusesAnotherProtocol(t *testing.T) {
 	said := must.Get(greeting(peer.Control, len("lr-reply?")))(t)
 	mismatched(t, string(said), "the agent", "the controller")
 	must.OK(t, peer.Close())
-	if why := peer.Why(); why == nil || !strings.HasSuffix(why.Error(), "ended") { // well, and without a word
-		t.Errorf("the agent: %v", why)
-	}
+	why := peer.Why() // well, and without a word
+	must.True(t, why != nil && strings.HasSuffix(why.Error(), "ended"), "the agent: %v", why)
 }

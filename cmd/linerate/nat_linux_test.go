@@ -13,9 +13,7 @@ import (
 // has the router's address, and nothing that the far host did not begin gets in.
 func (n *netns) behindNAT(t testing.TB) (router string) {
 	t.Helper()
-	if _, err := exec.LookPath("nft"); err != nil {
-		t.Skip("needs nft (Debian package nftables)")
-	}
+	needProgram(t, "nft")
 	const outside, inner = "203.0.113.", "192.168.9." // RFC 5737, RFC 1918
 	r := strings.TrimSuffix(n.near, "near") + "router"
 	ip(t, "netns", "add", r)
@@ -51,7 +49,6 @@ chain through {
 // UDP, whichever end that is; the other way is refused with the one that works.
 func TestFirstHour05NAT(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n := newNetns(t)
 	router := n.behindNAT(t)
 	agent := func(host, addr string) string {
@@ -84,7 +81,6 @@ func TestFirstHour05NAT(t *testing.T) {
 // however long that takes.
 func TestLinkThatGoesDown(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n := newNetns(t)
 	ip(t, "netns", "exec", n.near, "tc", "qdisc", "add", "dev", "v0", "root", "tbf", "rate", "50mbit", "burst", "64kb", "limit", "256kb")
 	p := start(t, n.inside(t, "near", "test", n.agent("far"), "--to", "-n", "10MB", "--omit", "0s", "--idle", "0s", "--db", ":memory:"))
@@ -100,7 +96,6 @@ func TestLinkThatGoesDown(t *testing.T) {
 // is what the end says, beside what the network answered.
 func TestLinkThatStaysDown(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n := newNetns(t)
 	ip(t, "netns", "exec", n.far, "tc", "qdisc", "add", "dev", "v0", "root", "tbf", "rate", "50mbit", "burst", "64kb", "limit", "256kb")
 	_, join := n.serve(t)

@@ -37,6 +37,7 @@ type netns struct {
 // in them.
 func newNetns(t testing.TB) *netns {
 	t.Helper()
+	needRoot(t)
 	word := strings.ToLower(rand.Text()[:6])
 	n := &netns{dir: t.TempDir(), near: fmt.Sprintf("lr%d-%s-near", os.Getpid(), word), far: fmt.Sprintf("lr%d-%s-far", os.Getpid(), word)}
 	for _, name := range []string{n.near, n.far} {

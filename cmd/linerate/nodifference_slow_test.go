@@ -4,11 +4,13 @@ package main
 
 import (
 	"fmt"
-	"linerate/internal/core/model"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // identicalPlan compares three settings that do not differ.
@@ -80,7 +82,5 @@ func TestSlowNoDifference(t *testing.T) {
 	workers.Wait()
 	t.Logf("%d sessions without a difference: %d with a better or worse, %d untrustworthy, verdicts %v",
 		sessions, falsely, untrusted, outcomes)
-	if sessions != 20 || falsely > 2 {
-		t.Errorf("%d of %d sessions found a difference where there is none", falsely, sessions)
-	}
+	must.True(t, sessions == 20 && falsely <= 2, "%d of %d sessions found a difference where there is none", falsely, sessions)
 }

@@ -81,19 +81,10 @@ func paintingSSH(t testing.TB) string {
 // paintingServer answers every connection with escapes.
 func paintingServer(t testing.TB) string {
 	t.Helper()
-	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = c.Write([]byte(paintRaw + paintRaw))
-			_ = c.Close()
-		}
-	}()
-	return l.Addr().String()
+	return listenAs(t, func(c net.Conn) {
+		_, _ = c.Write([]byte(paintRaw + paintRaw))
+		_ = c.Close()
+	})
 }
 
 // paintedArgs are for each command the arguments with which it meets those who mean

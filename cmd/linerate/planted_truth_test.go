@@ -74,9 +74,8 @@ func TestTruthOfReceiveWindow(t *testing.T) {
 		d := decode[document](try, r.out)
 		must.Need(try, len(d.Session.Findings) != 0, "no finding")
 		f := d.Session.Findings[0]
-		if f.Limit != "receive window" || f.Host != "far" || f.Direction != "to" {
-			try.Errorf("found %q of host %s in direction %s, want the receive window of the far host", f.Limit, f.Host, f.Direction)
-		}
+		must.True(try, f.Limit == "receive window" && f.Host == "far" && f.Direction == "to",
+			"found %q of host %s in direction %s, want the receive window of the far host", f.Limit, f.Host, f.Direction)
 		try.Claim("what the window allows", float64(f.Implied.Or(0))/median(d.goodput("to")), 0.85, 1.15, "times the goodput")
 	})
 }
@@ -102,9 +101,8 @@ func TestTruthOfRules(t *testing.T) {
 			truth.Hold(t, truth.Tries, func(try *truth.Try) {
 				args := append([]string{"test", "lab:" + c.spec, "--to", "-t", "3s", "--omit", "1s", "--idle", "0s", "--json", "-q"}, c.flags...)
 				f := decode[document](try, succeed(try, args...).out).Session.Findings
-				if len(f) == 0 || f[0].Rule != c.rule || f[0].Host != c.host {
-					try.Fatalf("findings %+v, want %s of %q first", f, c.rule, c.host)
-				}
+				must.Need(try, len(f) != 0 && f[0].Rule == c.rule && f[0].Host == c.host,
+					"findings %+v, want %s of %q first", f, c.rule, c.host)
 				for _, other := range f[1:] {
 					must.True(try, other.Kind == "beside" && c.rule != "ceiling", "%+v is found too", other)
 				}
@@ -130,12 +128,10 @@ func TestTruthOfClosingSentences(t *testing.T) {
 				out := succeed(try, "test", "lab:"+c.spec, "--to", "-t", "4s", "--omit", "1s", "--idle", "0s").out
 				i := strings.LastIndex(out, "\n  to ")
 				last := words(out[max(i, 0):]) // the sentence may go on in the next lines
-				if i < 0 || !strings.Contains(last, c.says) || !strings.Contains(last, c.next) {
-					try.Errorf("%q and %q are not in the last sentence:\n%s", c.says, c.next, out)
-				}
-				if c.says != "nothing to tune" && strings.Contains(last, "nothing to tune") {
-					try.Errorf("a full path is reported too:\n%s", out)
-				}
+				must.True(try, i >= 0 && strings.Contains(last, c.says) && strings.Contains(last, c.next),
+					"%q and %q are not in the last sentence:\n%s", c.says, c.next, out)
+				must.True(try, c.says == "nothing to tune" || !strings.Contains(last, "nothing to tune"),
+					"a full path is reported too:\n%s", out)
 			})
 		})
 	}
@@ -256,9 +252,7 @@ func TestTruthOfStories(t *testing.T) {
 				db := filepath.Join(try.TempDir(), "r.db")
 				for _, c := range story {
 					r := run(try, command(try, append(shellFields(c.command)[1:], "--db", db)...))
-					if r.code != c.code {
-						try.Errorf("%s: exit code %d, want %d\n%s%s", c.command, r.code, c.code, r.out, r.err)
-					}
+					must.True(try, r.code == c.code, "%s: exit code %d, want %d\n%s%s", c.command, r.code, c.code, r.out, r.err)
 					got := shape(r.out + "\n" + r.err)
 					for _, want := range c.lines {
 						must.Contain(try, got, shape(want), "%s does not say %q: %s%s", c.command, want, r.out, r.err)
@@ -290,9 +284,7 @@ func windowHelps(try *truth.Try, db string) {
 			continue
 		}
 		times[v.Setting] = math.Exp(v.Estimate)
-		if v.Outcome != model.Better && strings.HasSuffix(v.Setting, "recv_buffer_max=1MiB") {
-			try.Errorf("%s is %s", v.Setting, v.Outcome)
-		}
+		must.True(try, v.Outcome == model.Better || !strings.HasSuffix(v.Setting, "recv_buffer_max=1MiB"), "%s is %s", v.Setting, v.Outcome)
 	}
 	const unit = "times the goodput of 1500 B and the small window"
 	try.Claim("the larger MTU alone", times["mtu=9000 recv_buffer_max=64KiB"], 0.1, 1.5, unit)

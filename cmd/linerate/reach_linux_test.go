@@ -21,9 +21,7 @@ import (
 // comes by no network here, and what belongs to its own connections.
 func (n *netns) firewall(t testing.TB, host, rules string) {
 	t.Helper()
-	if _, err := exec.LookPath("nft"); err != nil {
-		t.Skip("needs nft (Debian package nftables)")
-	}
+	needProgram(t, "nft")
 	text := "table inet f {\nchain in {\n type filter hook input priority 0; policy accept;\n iif lo accept\n ct state established,related accept\n" + rules + "\n}\n}\n"
 	cmd := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.name(host), "nft", "-f", "-")
 	cmd.Stdin = strings.NewReader(text)
@@ -41,7 +39,6 @@ func quickOverSSH(more ...string) []string {
 // said to help does.
 func TestFirewall(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	for name, c := range map[string]struct {
 		near, far string // rules
 		args      []string
@@ -116,7 +113,6 @@ func TestFirewall(t *testing.T) {
 // multicast DNS, and known the next time; another key is refused then. What is not open
 // announces nothing, unless it is told to, and gives nothing without its secret.
 func TestFoundByName(t *testing.T) {
-	needRoot(t)
 	t.Parallel()
 	host, err := os.Hostname()
 	if err != nil || host == "" || strings.Contains(host, ".") {
@@ -172,7 +168,6 @@ func TestFoundByName(t *testing.T) {
 // demands it of all of them, and soon.
 func TestFirstHour05Filtered(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n := newNetns(t)
 	s := n.overSSH(t)
 	n.install(t)
@@ -201,7 +196,6 @@ func sayFiltered(t testing.TB, r result) {
 // servers are found and measured as well.
 func TestFirstHour15FoundByIPv6(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	host, err := os.Hostname()
 	if err != nil || host == "" || strings.Contains(host, ".") {
 		t.Skip("this machine's name is no single word")
@@ -219,8 +213,7 @@ func TestFirstHour15FoundByIPv6(t *testing.T) {
 	eventually(t, patience, "serve listens", func() bool { return strings.Contains(p.said(), "listening") })
 	cmd = n.inside(t, "near", "test", host, "-t", "0.3s", "--omit", "0s", "--to", "--idle", "0s")
 	cmd.Env = append(cmd.Env, "LINERATE_MDNS=")
-	r := run(t, cmd)
-	must.True(t, r.code == 0 && strings.Contains(r.err, "is known from now on by its pin") && strings.Contains(r.err, "fe80:"), "exit code %d\n%s%s\n%s", r.code, r.out, r.err, p.said())
+	run(t, cmd).ends(t, 0, "is known from now on by its pin", "fe80:")
 	p.signal(t, syscall.SIGTERM)
 	p.wait(t, patience)
 }
@@ -266,7 +259,6 @@ func (n *netns) avahi(t testing.TB) func(ctx context.Context, program string, ar
 // pin; and a server that Avahi announces is found by linerate.
 func TestFirstHour15Avahi(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n := newNetns(t)
 	avahi := n.avahi(t)
 	browse, publish := referee.Program(t, "avahi-browse"), referee.Program(t, "avahi-publish")
@@ -292,8 +284,7 @@ func TestFirstHour15Avahi(t *testing.T) {
 	defer func() { stop(); published.wait(t, patience) }()
 	look := n.inside(t, "far", "test", "lr-printed", "--json", "-t", "0.3s", "--omit", "0s", "--to", "--idle", "0s", "--timeout", "3s")
 	look.Env = append(look.Env, "LINERATE_MDNS=")
-	r := run(t, look)
-	must.True(t, r.code == 3 && strings.Contains(r.err, nearAddr), "what Avahi announces of %s, where nothing listens: exit code %d\n%s", nearAddr, r.code, r.err)
+	run(t, look).ends(t, 3, nearAddr)
 	p.signal(t, syscall.SIGTERM)
 	p.wait(t, patience)
 }

@@ -205,8 +205,7 @@ func example(t testing.TB, line string) {
 	for key, value := range userEnv(t.TempDir()) {
 		cmd.Env = append(cmd.Env, key+"="+value)
 	}
-	r := run(t, cmd)
-	must.True(t, r.code == 0 && strings.Contains(r.out, "Usage:"), "%s: exit code %d\n%s", line, r.code, r.err)
+	run(t, cmd).ends(t, 0).prints(t, "Usage:")
 }
 
 // TestExampleWithUnknownFlag holds the check above against a lie.

@@ -46,7 +46,6 @@ func held(t testing.TB, cmd *exec.Cmd, changed func() bool) result {
 // and on both, and takes it back.
 func TestSetWithoutTerminal(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	beside(t, map[string]func(*testing.T){
 		"here": func(t *testing.T) { setHeld(t, 2, func(*netns) []string { return nil }) },
 		"far":  func(t *testing.T) { setHeld(t, 2, func(n *netns) []string { return []string{n.agent("far")} }) },
@@ -71,7 +70,6 @@ func setHeld(t testing.TB, changes int, more func(*netns) []string) {
 // the hosts, and that all of it is told.
 func TestSetFaults(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n := newNetns(t)
 	before := n.bothKnobs(t)
 	r := run(t, n.inside(t, "near", setArgs("tcp.recv_buffer_initial=1MiB", "link.mtu_max=9000", "--both", n.agent("far"))...))
@@ -87,7 +85,6 @@ func TestSetFaults(t *testing.T) {
 // other one goes back.
 func TestSetOnOneHostFails(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	beside(t, map[string]func(*testing.T){
 		"near": func(t *testing.T) {
 			n := newNetns(t)
@@ -127,8 +124,7 @@ func onTerminal(t testing.TB, cmd *exec.Cmd, prepare ...func(*terminal)) *termin
 	if err != nil {
 		t.Skipf("no terminals here: %v", err)
 	}
-	raw, err := master.SyscallConn() // Fd would make reads block Close
-	must.Do(t, err)
+	raw := must.Get(master.SyscallConn())(t) // Fd would make reads block Close
 	var number int
 	var numberErr, unlockErr error
 	err = raw.Control(func(fd uintptr) {
@@ -177,7 +173,6 @@ func (tt *terminal) asked(t testing.TB, answer string) {
 // TestSetOnTerminal answers the question in every way there is.
 func TestSetOnTerminal(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	interrupted := func(t *testing.T, tt *terminal) { tt.asked(t, "\x03") }
 	cases := map[string]struct {
 		act  func(*testing.T, *terminal)
@@ -219,7 +214,6 @@ func TestSetOnTerminal(t *testing.T) {
 // it back with undo on each host.
 func TestSetConfirmed(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n := newNetns(t)
 	before := n.bothKnobs(t)
 	far := n.agent("far")
@@ -250,7 +244,6 @@ func TestSetConfirmed(t *testing.T) {
 // is confirmed is not kept.
 func TestSetUnreachableAfterwards(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n := newNetns(t)
 	before := n.bothKnobs(t)
 	once := filepath.Join(n.dir, "once.sh")
@@ -271,7 +264,6 @@ func TestSetUnreachableAfterwards(t *testing.T) {
 // goes on.
 func TestSetTwice(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n := newNetns(t)
 	before := n.bothKnobs(t)
 	p := start(t, n.inside(t, "near", setArgs("--for", "10m", n.agent("far"))...))
@@ -289,7 +281,6 @@ func TestSetTwice(t *testing.T) {
 // while a change of both is held.
 func TestSetLosesAHost(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	beside(t, map[string]func(*testing.T){
 		"agent killed": func(t *testing.T) {
 			n := newNetns(t)
@@ -334,7 +325,6 @@ func (n *netns) mtuOf(t testing.TB, host, link string) string {
 // passes.
 func TestSetMTU(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	beside(t, map[string]func(*testing.T){
 		"one side": func(t *testing.T) {
 			n := newNetns(t)
@@ -373,7 +363,6 @@ func TestSetMTU(t *testing.T) {
 // that knows its route can.
 func TestSetRoute(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n := newNetns(t)
 	routes := func() string { return ip(t, "-n", n.far, "route", "show") }
 	before := routes()

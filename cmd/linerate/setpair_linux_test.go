@@ -20,7 +20,6 @@ import (
 // TestSetPerHost gives each host its own value.
 func TestSetPerHost(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n := newNetns(t)
 	before := n.bothKnobs(t)
 	r := held(t, n.inside(t, "near", "set", "near.tcp.sack=off", "far.tcp.recv_buffer_max=64KiB", "--both", "--for", "10m", n.agent("far")), func() bool {
@@ -39,8 +38,7 @@ func TestSetPerHost(t *testing.T) {
 		{[]string{"c.tcp.sack=off", n.agent("far")}, `c.tcp.sack: unknown host "c": write `},
 		{[]string{"near.tcp.sack=off", "tcp.sack=off", "--both", n.agent("far")}, "tcp.sack is set twice"},
 	} {
-		r := run(t, n.inside(t, "near", append([]string{"set"}, c.args...)...))
-		must.True(t, r.code == 2 && strings.Contains(r.err, c.says), "%q: exit code %d\n%s%s", c.args, r.code, r.out, r.err)
+		run(t, n.inside(t, "near", append([]string{"set"}, c.args...)...)).ends(t, 2, c.says)
 	}
 	n.restored(t, before)
 }
@@ -49,7 +47,6 @@ func TestSetPerHost(t *testing.T) {
 // different from where it was tried, and keeps it when told to.
 func TestProfileApply(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n := newNetns(t)
 	file := n.dir + "/pair.yaml"
 	text := "profile: 2\nhosts:\n- {role: near, kernel: 2.6.9, knobs: {tcp.sack: off}}\n- {role: far, system: freebsd, knobs: {tcp.recv_buffer_max: 64KiB}}\n"
@@ -80,7 +77,6 @@ func TestProfileApply(t *testing.T) {
 // and the next change says so.
 func TestSetKilledBetweenConfirmations(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n := newNetns(t)
 	before := n.bothKnobs(t)
 	tt := onTerminal(t, n.inside(t, "near", setArgs("--both", n.agent("far"))...))
@@ -124,7 +120,6 @@ func TestSetKilledBetweenConfirmations(t *testing.T) {
 // had confirmed before.
 func TestSetPartlyConfirmed(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n := newNetns(t)
 	before := n.bothKnobs(t)
 	older := onTerminal(t, n.inside(t, "near", "set", "tcp.timestamps=off", "tcp.sack=off", "--both", n.agent("far")))
@@ -173,7 +168,6 @@ func TestSetPartlyConfirmed(t *testing.T) {
 // what a person had confirmed before stays.
 func TestConfirmationWithoutAnswer(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	beside(t, map[string]func(*testing.T){
 		"it has heard":     func(t *testing.T) { unanswered(t, true) },
 		"it has not heard": func(t *testing.T) { unanswered(t, false) },
@@ -222,9 +216,8 @@ func unanswered(t testing.TB, heard bool) {
 	records, _, err := journal.Read(n.state("far"))
 	left := journal.ConfirmedIntents(records)
 	must.True(t, err == nil && len(left) == 2 && len(journal.OpenIntents(records)) == 0, "the far host keeps %+v, %v", left, err)
-	if r := run(t, n.inside(t, "near", "undo", n.agent("far"))); r.code != 0 || strings.Count(r.out, ": back to ") != 2 {
-		t.Errorf("undo: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	r = run(t, n.inside(t, "near", "undo", n.agent("far")))
+	must.True(t, r.code == 0 && strings.Count(r.out, ": back to ") == 2, "undo: exit code %d\n%s%s", r.code, r.out, r.err)
 	n.restored(t, before)
 }
 
@@ -271,9 +264,7 @@ brisk="--db $DIR/r.db -t 1s --omit 0.5s --settle 0s --direction to --seed 5"
 func pairInLab(t testing.TB, spec, script string) *exec.Cmd {
 	t.Helper()
 	needLab(t)
-	if _, err := exec.LookPath("nsenter"); err != nil {
-		t.Skip("nsenter is not installed")
-	}
+	needProgram(t, "nsenter")
 	dir := t.TempDir()
 	// In a mount namespace of its own, with folders of its own for permanent files.
 	cmd := exec.CommandContext(t.Context(), binary, "lab", spec, "--", "unshare", "-m", "sh", "-ec", ownEtc(dir+"/etc")+"set +e\n"+asPair+script)

@@ -64,7 +64,6 @@ func (n *netns) compareOverSSH(blocks int, more ...string) []string {
 // it has no more afterwards.
 func TestSSH(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n := newNetns(t)
 	s := n.overSSH(t)
 	before := n.bothKnobs(t)
@@ -95,9 +94,8 @@ func TestSSHBlackHole(t *testing.T) {
 	r := test()
 	must.Need(t, r.code == 3 && strings.Contains(r.err, "hangs in its key exchange") && strings.Contains(r.err, "packets of 1300 bytes pass, and v0 sends 1500") && strings.Contains(r.err, "linerate set link.mtu=1300 --interface v0"), "exit code %d\n%s%s", r.code, r.out, r.err)
 	ip(t, "-n", n.near, "link", "set", "v0", "mtu", "1300")
-	if r = test(); r.code != 0 {
-		t.Errorf("with the smaller MTU: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	r = test()
+	must.True(t, r.code == 0, "with the smaller MTU: exit code %d\n%s%s", r.code, r.out, r.err)
 }
 
 // TestSSHDrops kills ssh, and the sshd of the connection, while the far host is
@@ -105,7 +103,6 @@ func TestSSHBlackHole(t *testing.T) {
 // a new connection.
 func TestSSHDrops(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	beside(t, map[string]func(*testing.T){
 		"ssh":  func(t *testing.T) { sshDrops(t, "ssh -F") },
 		"sshd": func(t *testing.T) { sshDrops(t, "sshd: root@notty") },
@@ -142,18 +139,14 @@ func sshDrops(t testing.TB, victim string) {
 // it, since the far host is put in order over it.
 func TestSSHTerminal(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	for _, program := range []string{"script", "ssh-keygen"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("needs %s (Debian packages bsdutils, openssh-client)", program)
-		}
+		needProgram(t, program)
 	}
 	n := newNetns(t)
 	s := n.overSSH(t)
 	before := n.bothKnobs(t)
-	if out, err := exec.CommandContext(t.Context(), "ssh-keygen", "-p", "-N", "open sesame", "-f", s.Key).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	out, err := exec.CommandContext(t.Context(), "ssh-keygen", "-p", "-N", "open sesame", "-f", s.Key).CombinedOutput()
+	must.Need(t, err == nil, "%v: %s", err, out)
 	words := append([]string{binary}, n.compareOverSSH(2, "-t", "1m", "--settle", "0s", "--baseline", "8KiB", "--no-twin")...)
 	for i, w := range words {
 		words[i] = "'" + w + "'"
@@ -184,9 +177,7 @@ func TestSSHTerminal(t *testing.T) {
 	must.True(t, string(b) == "root@far remove\n", "remembered %q", b)
 	// Ctrl-C into ssh's question ends the command.
 	cmd = withSSH(n.prepare(exec.CommandContext(t.Context(), "script", "-qfec", binary+" undo root@far", "/dev/null")), s)
-	if keys, err = cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
+	keys = must.Get(cmd.StdinPipe())(t)
 	p = start(t, cmd)
 	eventually(t, patience, "the question for the passphrase", asked(1))
 	press("\x03")
@@ -199,9 +190,7 @@ func TestSSHSudo(t *testing.T) {
 	t.Parallel()
 	sshtest.Need(t)
 	for _, program := range []string{"script", "sudo", "openssl"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("needs %s (Debian packages bsdutils, sudo, openssl)", program)
-		}
+		needProgram(t, program)
 	}
 	hash := must.Get(exec.CommandContext(t.Context(), "openssl", "passwd", "-6", "open sesame").Output())(t)
 	s := sshtest.Start(t, sshtest.Options{
@@ -231,7 +220,6 @@ func TestSSHSudo(t *testing.T) {
 // that may stay is not made again.
 func TestFirstHour21CopyIsTold(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n := newNetns(t)
 	s := n.overSSH(t)
 	run(t, withSSH(n.inside(t, "near", "facts", "root@far", "--keep-agent"), s)).ends(t, 0, "copying linerate to far (")

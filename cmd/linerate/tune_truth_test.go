@@ -43,12 +43,10 @@ func TestTuneFindsTheWindow(t *testing.T) {
 		text := succeed(try, append([]string{"tune", host, "--quick", "--json", "--db", db}, brisk()...)...).out
 		must.OK(try, validate("linerate/tune/v1", text))
 		got := decode[tuned](try, text)
-		if !got.Proven || len(got.Next) != 1 || !strings.Contains(got.Headline, "far.tcp.recv_buffer_max 32KiB -> ") || len(got.Gains) != 1 || !strings.Contains(got.Gains[0], " times ") {
-			try.Errorf("%+v", got.Tuned)
-		}
-		if len(got.Record.Winner.Assignments) != 1 || got.Record.Winner.Assignments[0].Knob != "tcp.recv_buffer_max" || got.Record.Winner.Assignments[0].Host != model.Far {
-			try.Errorf("winner %+v", got.Record.Winner)
-		}
+		must.True(try, got.Proven && len(got.Next) == 1 && strings.Contains(got.Headline, "far.tcp.recv_buffer_max 32KiB -> ") &&
+			len(got.Gains) == 1 && strings.Contains(got.Gains[0], " times "), "%+v", got.Tuned)
+		must.True(try, len(got.Record.Winner.Assignments) == 1 && got.Record.Winner.Assignments[0].Knob == "tcp.recv_buffer_max" &&
+			got.Record.Winner.Assignments[0].Host == model.Far, "winner %+v", got.Record.Winner)
 		again := succeed(try, "show", got.Session, "--db", db).out
 		for _, want := range []string{got.Headline, got.Gains[0][:20]} {
 			must.Contain(try, again, want, "show")
@@ -65,9 +63,7 @@ func TestTuneLeavesAloneWhatIsFull(t *testing.T) {
 		got := decode[tuned](try, succeed(try, append([]string{"tune", "lab:rate=20mbit,rtt=5ms", "--json", "--db", ":memory:"}, brisk()...)...).out)
 		must.True(try, !got.Proven && len(got.Record.Winner.Assignments) == 0 && got.Record.Runs <= 0, "%+v", got)
 		got = decode[tuned](try, succeed(try, append([]string{"tune", "lab:rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=32KiB", "--dry-run", "--json", "--db", ":memory:"}, brisk()...)...).out)
-		if len(got.Ideas) == 0 || got.Ideas[0].State != tune.Waiting || got.Record.Runs > 0 {
-			try.Errorf("dry run: %+v", got.Tuned)
-		}
+		must.True(try, len(got.Ideas) != 0 && got.Ideas[0].State == tune.Waiting && got.Record.Runs <= 0, "dry run: %+v", got.Tuned)
 	})
 }
 
@@ -96,10 +92,9 @@ func cutShort(t testing.TB, signal syscall.Signal) {
 	p.signal(t, syscall.SIGINT)
 	p.wait(t, patience)
 	now, went := search(t, db, s.ID)
-	if now.State != model.SessionDone || len(went.Inputs) < 3 || len(went.Winner.Assignments) == 0 || went.Confirmation == "" ||
-		len(went.Inputs[0].Look.Ideas) != len(rec.Inputs[0].Look.Ideas) {
-		t.Errorf("%s: %s, %+v", now.ID, now.State, went)
-	}
+	must.True(t, now.State == model.SessionDone && len(went.Inputs) >= 3 && len(went.Winner.Assignments) != 0 &&
+		went.Confirmation != "" && len(went.Inputs[0].Look.Ideas) == len(rec.Inputs[0].Look.Ideas),
+		"%s: %s, %+v", now.ID, now.State, went)
 }
 
 // search reads a search from the store, the newest session where none is named.
@@ -107,9 +102,8 @@ func search(t testing.TB, db string, id ...string) (model.Session, tune.Record) 
 	t.Helper()
 	st := must.Get(sqlite.Open(t.Context(), db))(t)
 	s, err := st.Session(t.Context(), cmp.Or(strings.Join(id, ""), "last"))
-	if err = errors.Join(err, st.Close()); err != nil {
-		t.Fatal(err)
-	}
+	err = errors.Join(err, st.Close())
+	must.Do(t, err)
 	rec, _, err := tune.Read(&s)
 	must.Do(t, err)
 	return s, rec
@@ -125,9 +119,8 @@ func TestTuneForLatency(t *testing.T) {
 			"-t", "1s", "--omit", "1s", "--settle", "0s", "--direction", "to", "--seed", "5"}
 		r := succeed(try, args...)
 		got := decode[tuned](try, r.out)
-		if !got.Proven || len(got.Gains) != 1 || !strings.Contains(got.Gains[0], " ms -> ") || !strings.Contains(got.Gains[0], "lower") && !strings.Contains(got.Gains[0], "times") {
-			try.Errorf("%+v\n%s", got.Tuned, r.err)
-		}
+		must.True(try, got.Proven && len(got.Gains) == 1 && strings.Contains(got.Gains[0], " ms -> ") &&
+			(strings.Contains(got.Gains[0], "lower") || strings.Contains(got.Gains[0], "times")), "%+v\n%s", got.Tuned, r.err)
 		if rec := got.Record; rec.Options.Objective != model.LatencyP50 || len(rec.Inputs) == 0 || rec.Inputs[0].Look == nil ||
 			!strings.Contains(rec.Inputs[0].Look.Limits[model.To], "wait in a queue on the way") {
 			try.Errorf("what limits it: %+v", rec.Inputs[0].Look.Limits)
@@ -145,15 +138,13 @@ func TestTuneForCPU(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		got := decode[tuned](try, succeed(try, "tune", "lab:rate=200mbit,rtt=2ms,mtu=9000,near.link.mtu=1500,far.link.mtu=1500", "--goal", "cpu", "--only", "link.mtu", "--quick", "--allow", "risky", "--json", "--db", ":memory:",
 			"-t", "1s", "--omit", "0.5s", "--settle", "0s", "--direction", "to", "--seed", "5", "--guard", "goodput<10%").out)
-		if look := got.Record.Inputs[0].Look; look == nil || !strings.Contains(look.Limits[model.To], "each Gbit costs the far host ") {
-			try.Errorf("%+v", look)
-		}
+		look := got.Record.Inputs[0].Look
+		must.True(try, look != nil && strings.Contains(look.Limits[model.To], "each Gbit costs the far host "), "%+v", look)
 		for _, a := range got.Record.Winner.Assignments {
 			must.True(try, a.Knob == "link.mtu" && a.Value == "9000", "winner %+v", got.Record.Winner)
 		}
-		if !got.Proven || len(got.Gains) != 1 || !strings.Contains(got.Gains[0], "of CPU for each Gbit -> ") || !strings.Contains(got.Gains[0], " % lower, at least ") {
-			try.Errorf("%+v\n%+v", got.Tuned, got.Record.Ideas)
-		}
+		must.True(try, got.Proven && len(got.Gains) == 1 && strings.Contains(got.Gains[0], "of CPU for each Gbit -> ") &&
+			strings.Contains(got.Gains[0], " % lower, at least "), "%+v\n%+v", got.Tuned, got.Record.Ideas)
 	})
 }
 
@@ -183,9 +174,7 @@ func TestTuneDeadDirection(t *testing.T) {
 	needLab(t)
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		r := run(try, command(try, append([]string{"tune", "lab:rate=50mbit,rtt=5ms,to.blackhole=200", "--quick", "--db", ":memory:"}, brisk()...)...))
-		if r.code == 0 || !strings.Contains(r.out+r.err, "nothing arrive") {
-			try.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-		}
+		must.True(try, r.code != 0 && strings.Contains(r.out+r.err, "nothing arrive"), "exit code %d\n%s%s", r.code, r.out, r.err)
 	})
 }
 
@@ -217,9 +206,7 @@ func TestTuneThorough(t *testing.T) {
 				try.Errorf("%+v", f)
 			}
 		}
-		if got.Proven || got.Record.Runs < 16 || screened < 2 {
-			try.Errorf("%d settings screened: %+v", screened, got.Tuned)
-		}
+		must.True(try, !got.Proven && got.Record.Runs >= 16 && screened >= 2, "%d settings screened: %+v", screened, got.Tuned)
 	})
 }
 
@@ -250,9 +237,8 @@ func TestTuneData(t *testing.T) {
 					if s.Kind != model.KindTune {
 						continue
 					}
-					if err := validate("linerate/tune/v1", succeed(try, "show", one.ID, "--json", "--db", db).out); err != nil || s.Plan.Data == 0 || !strings.Contains(string(s.Tuning), `"runs":`) {
-						try.Errorf("%v: %s", err, s.Tuning)
-					}
+					err := validate("linerate/tune/v1", succeed(try, "show", one.ID, "--json", "--db", db).out)
+					must.True(try, err == nil && s.Plan.Data != 0 && strings.Contains(string(s.Tuning), `"runs":`), "%v: %s", err, s.Tuning)
 				}
 				try.Claim("sent of "+c.data, sent/1e6, 0, c.most/1e6, "MB")
 				if len(list.Sessions) != c.sessions || c.sessions == 1 && !strings.Contains(r.out+r.err, "the budget is spent") {

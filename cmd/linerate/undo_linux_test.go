@@ -60,7 +60,6 @@ func (n *netns) edit(t testing.TB, host string, f func([]byte) []byte) {
 // not, and undo ends with 7, until a person has acknowledged it, here or from afar.
 func TestDamagedJournal(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	for _, way := range []string{"here", "from afar"} {
 		t.Run(way, func(t *testing.T) {
 			n := newNetns(t)
@@ -99,7 +98,6 @@ func TestDamagedJournal(t *testing.T) {
 // TestJournalOfANewerLinerate: it is not touched, and that linerate is named.
 func TestJournalOfANewerLinerate(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n := newNetns(t)
 	n.leftOpen(t, "far")
 	line := `"v":7,"seq":2,"prev":1,"by":"9.8.7","record":{}}`
@@ -122,7 +120,6 @@ func TestJournalOfANewerLinerate(t *testing.T) {
 // a controller that was killed goes on, others are told, and it ends when it is done.
 func TestDriverIsBusy(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n, m := newNetns(t), newMounts(t, "true")
 	in := func(args ...string) *exec.Cmd {
 		enter := append(m.enter()[1:], "--net=/run/netns/"+n.far)
@@ -149,10 +146,9 @@ func TestDriverIsBusy(t *testing.T) {
 			_ = syscall.Kill(pid, syscall.SIGTERM)
 		}
 		u := run(t, in(append([]string{binary, "undo"}, state...)...))
-		if u.code != 7 || !strings.Contains(u.err, "; process "+strconv.Itoa(watchdogs[0])+", since ") ||
-			!strings.Contains(u.err, "1 of 1 settings not undone: write tcp.sack") || !strings.Contains(u.err, "goes on trying") || !strings.Contains(u.err, "read-only file system") {
-			t.Errorf("undo meanwhile: exit code %d\n%s%s", u.code, u.out, u.err)
-		}
+		must.True(t, u.code == 7 && strings.Contains(u.err, "; process "+strconv.Itoa(watchdogs[0])+", since ") &&
+			strings.Contains(u.err, "1 of 1 settings not undone: write tcp.sack") && strings.Contains(u.err, "goes on trying") &&
+			strings.Contains(u.err, "read-only file system"), "undo meanwhile: exit code %d\n%s%s", u.code, u.out, u.err)
 	}
 	do("umount", sack)
 	eventually(t, patience, "the undo", func() bool { return settingsOf(t, n.far)[sackKnob] == "1" })
@@ -165,7 +161,6 @@ func TestDriverIsBusy(t *testing.T) {
 // undoes and changes as soon as it is free.
 func TestRecoveryIsTriedAgain(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n := newNetns(t)
 	n.leftOpen(t, "far")
 	var j *journal.Journal
@@ -178,9 +173,7 @@ func TestRecoveryIsTriedAgain(t *testing.T) {
 	peer := must.Get(stdio.Start(t.Context(), argv, stdio.Options{Name: "far", DataHost: farAddr}))(t)
 	c := must.Get(session.Open(t.Context(), peer, session.Options{Host: model.Far, Version: "test"}))(t)
 	want := []model.Assignment{{Host: model.Far, Knob: stampKnob, Value: "0"}}
-	if changes, err := c.Recovered(t.Context()); len(changes) > 0 || err != nil {
-		t.Errorf("Recovered = %+v, %v", changes, err)
-	}
+	must.Len(t, must.Get(c.Recovered(t.Context()))(t), 0, "Recovered")
 	if _, err := c.Apply(t.Context(), want, time.Minute); !errors.Is(err, session.ErrBusy) || !strings.Contains(err.Error(), fmt.Sprintf("process %d, since ", os.Getpid())) {
 		t.Errorf("Apply while somebody holds the journal = %v", err)
 	}
@@ -189,9 +182,7 @@ func TestRecoveryIsTriedAgain(t *testing.T) {
 	got := settingsOf(t, n.far)
 	must.True(t, got[sackKnob] == "1" && got[stampKnob] == "0", "after Apply: %v", got)
 	must.OK(t, must.Err(c.Close(t.Context())))
-	if left, err := filepath.Glob(n.state("far") + "/confirm*"); len(left) > 0 || err != nil {
-		t.Errorf("left %q, %v", left, err)
-	}
+	must.Len(t, must.Get(filepath.Glob(n.state("far")+"/confirm*"))(t), 0, "left")
 }
 
 // systemdRoot is a machine's files with a systemd that enables what has a link.
@@ -218,16 +209,14 @@ func jobGone(t testing.TB, root, state string) {
 	t.Helper()
 	left, _ := filepath.Glob(root + "/etc/systemd/system/*")
 	more, _ := filepath.Glob(state + "/atboot*")
-	if left = append(left, more...); len(left) > 0 {
-		t.Errorf("left: %q", left)
-	}
+	left = append(left, more...)
+	must.True(t, len(left) == 0, "left: %q", left)
 }
 
 // TestAtBootSet holds a change with a job for the next start, on this machine and
 // on the other one, whose agent tells what it installs.
 func TestAtBootSet(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n, here, there := newNetns(t), systemdRoot(t), systemdRoot(t)
 	before := n.bothKnobs(t)
 	unit := "/etc/systemd/system/linerate-undo.service"
@@ -256,7 +245,6 @@ func TestAtBootSet(t *testing.T) {
 // systemd of the machine would.
 func TestAtBootPowerCut(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	n, root := newNetns(t), systemdRoot(t)
 	before := n.bothKnobs(t)
 	p := start(t, n.rooted(t, root, setArgs("--at-boot", "--for", "1h")...))
@@ -293,7 +281,6 @@ func TestAtBootMistakes(t *testing.T) {
 		{"--at-boot does not reach the agent of 10.0.0.2", []string{"run", "exec:10.0.0.2 linerate agent", "--factor", "far.tcp.sack=on,off", "--at-boot"}},
 		{"--at-boot is for the job of this machine", []string{"undo", "--at-boot", "root@nas"}},
 	} {
-		r := run(t, command(t, c.args...))
-		must.True(t, r.code == 2 && strings.Contains(r.err, c.want), "%q: exit code %d\n%s%s", c.args, r.code, r.out, r.err)
+		run(t, command(t, c.args...)).ends(t, 2, c.want)
 	}
 }

@@ -78,18 +78,14 @@ func TestGuardRefusesAStarvedFlow(t *testing.T) {
 			try.Fatalf("the latency is %s, the guard on the goodput %s", p99.Outcome, goodput.Guard.State)
 		}
 		row := d.row(try, "starved", model.LatencyP99)
-		if !strings.HasPrefix(row.Words, "better") || !strings.Contains(row.Words, ", but goodput ") || len(row.Refused) == 0 {
-			try.Errorf("the report says %q, refused by %q", row.Words, row.Refused)
-		}
-		if len(d.Report.Noise) != 1 || d.Report.Noise[0].Checked {
-			try.Errorf("noise %+v, want pairs that check nothing", d.Report.Noise)
-		}
+		must.True(try, strings.HasPrefix(row.Words, "better") && strings.Contains(row.Words, ", but goodput ") && len(row.Refused) != 0,
+			"the report says %q, refused by %q", row.Words, row.Refused)
+		must.True(try, len(d.Report.Noise) == 1 && !d.Report.Noise[0].Checked, "noise %+v, want pairs that check nothing", d.Report.Noise)
 		keep := []string{"keep", d.Session.ID, "--db", db, "--role", "receiver", "--dry-run"}
 		refused := run(try, command(try, keep...))
-		if refused.code != 2 || !strings.Contains(refused.err, "refused by its guards") ||
-			!strings.Contains(refused.err, "goodput") || !strings.Contains(refused.err, "--despite-guards") {
-			try.Errorf("keep: exit code %d\n%s", refused.code, refused.err)
-		}
+		must.True(try, refused.code == 2 && strings.Contains(refused.err, "refused by its guards") &&
+			strings.Contains(refused.err, "goodput") && strings.Contains(refused.err, "--despite-guards"),
+			"keep: exit code %d\n%s", refused.code, refused.err)
 		wished := run(try, command(try, append(keep, "--despite-guards")...))
 		if wished.code == 2 || strings.Contains(wished.err, "refused by its guards") || !strings.Contains(wished.err, "kept despite its guards") {
 			try.Errorf("keep --despite-guards: exit code %d\n%s", wished.code, wished.err)
@@ -122,12 +118,9 @@ func TestRequestsDecideOnLatency(t *testing.T) {
 		try.Logf("median latency %s by %.3f after %d blocks: %s; %s", v.Outcome, v.Estimate, v.Blocks, row.ChangeText, row.Words)
 		must.Equal(try, d.Session.Plan.Objective, model.LatencyP50, "decides")
 		try.Claim("time of a request with the large window", math.Exp(-v.Estimate), 0.35, 0.65, "times")
-		if v.Outcome != model.Better || !strings.HasPrefix(row.Words, "better") {
-			try.Fatalf("the latency is %s (%s)", v.Outcome, row.Words)
-		}
-		if row.Change >= 0 || !strings.HasSuffix(row.ChangeText, " lower") && !strings.HasPrefix(row.ChangeText, "0.") {
-			try.Errorf("half the latency is shown as %q, %v", row.ChangeText, row.Change)
-		}
+		must.Need(try, v.Outcome == model.Better && strings.HasPrefix(row.Words, "better"), "the latency is %s (%s)", v.Outcome, row.Words)
+		must.True(try, !(row.Change >= 0) && (strings.HasSuffix(row.ChangeText, " lower") || strings.HasPrefix(row.ChangeText, "0.")),
+			"half the latency is shown as %q, %v", row.ChangeText, row.Change)
 	})
 }
 
@@ -137,9 +130,8 @@ func TestFirstHour02CurrentMayBeBest(t *testing.T) {
 	needLab(t)
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		r := succeed(try, inSeconds("--factor", "window=4KiB,8KiB", "--blocks", "6", "--no-twin", "-q")...)
-		if strings.Contains(r.out, "is the smallest level") || strings.Contains(r.out, "linerate keep") {
-			try.Errorf("a level is recommended that is worse than what is there:\n%s", r.out)
-		}
+		must.True(try, !strings.Contains(r.out, "is the smallest level") && !strings.Contains(r.out, "linerate keep"),
+			"a level is recommended that is worse than what is there:\n%s", r.out)
 		has(try, "the conclusion", r.out, "leave it as it is: current is within")
 	})
 }
@@ -164,9 +156,7 @@ func TestWindowsPresetFindsTheWindow(t *testing.T) {
 		r := run(try, command(try, "run", "lab:rate=20mbit,rtt=40ms", "--preset", "windows", "-C", "cubic", "-t", "300ms", "--omit", "300ms",
 			"--settle", "0s", "--blocks", "4", "--tolerance", "10%", "--no-twin", "--json", "-q"))
 		plateaus := decode[document](try, r.out).Session.Plateaus
-		if r.code != 0 || len(plateaus) != 1 || !plateaus[0].Decided {
-			try.Fatalf("exit code %d, %+v\n%s", r.code, plateaus, r.err)
-		}
+		must.Need(try, r.code == 0 && len(plateaus) == 1 && plateaus[0].Decided, "exit code %d, %+v\n%s", r.code, plateaus, r.err)
 		found := slices.IndexFunc(levels, func(w units.Bytes) bool { return strings.ReplaceAll(w.String(), " ", "") == plateaus[0].Level })
 		try.Claim("smallest level that is enough", float64(found-enough), -1, 1, "levels from the right one")
 	})
@@ -184,12 +174,10 @@ func TestRecheckASession(t *testing.T) {
 		has(try, "the look", unwrapped(look.out), "tcp.recv_buffer_max=1 MiB on far: proven on ", ", against 32 KiB; nothing that is known has changed since")
 		r := succeed(try, "recheck", "last", "--json", "-q", "--db", db)
 		must.OK(try, validate("linerate/recheck/v1", r.out))
-		if d := decode[recheckDoc](try, r.out); len(d.Settings) != 1 || d.Settings[0].State != "still better" || d.Settings[0].Measured == "" {
-			try.Errorf("%+v", d)
-		}
-		if r := run(try, command(try, "recheck", "last~1", "last", "--db", db)); r.code != 2 || !strings.Contains(r.err, "one HOST or SESSION") {
-			try.Errorf("two sessions: exit code %d\n%s", r.code, r.err)
-		}
+		d := decode[recheckDoc](try, r.out)
+		must.True(try, len(d.Settings) == 1 && d.Settings[0].State == "still better" && d.Settings[0].Measured != "", "%+v", d)
+		r = run(try, command(try, "recheck", "last~1", "last", "--db", db))
+		must.True(try, r.code == 2 && strings.Contains(r.err, "one HOST or SESSION"), "two sessions: exit code %d\n%s", r.code, r.err)
 	})
 }
 
@@ -216,9 +204,8 @@ func TestTruthOfFarEnds(t *testing.T) {
 		try.Claim("bytes foreseen", float64(dry.Bytes.Or(0))/(16*0.3/8*0.9415*105e6), 0.99, 1.01, "times what the links carry")
 		must.True(try, dry.Runs == 48 && len(dry.Settings) == 6 && dry.Baseline == "lab:rate=50mbit,rtt=1ms recv_buffer_max=1MiB", "%+v", dry)
 		d := decode[document](try, succeed(try, args...).out)
-		if len(d.Report.FarEnds) != 3 || d.Report.FarEnds[1].Ceiling.Or(0) > 19e6 || d.Session.Far != "lab:rate=50mbit,rtt=1ms" {
-			try.Errorf("far %s, %+v", d.Session.Far, d.Report.FarEnds)
-		}
+		must.True(try, len(d.Report.FarEnds) == 3 && !(d.Report.FarEnds[1].Ceiling.Or(0) > 19e6) &&
+			d.Session.Far == "lab:rate=50mbit,rtt=1ms", "far %s, %+v", d.Session.Far, d.Report.FarEnds)
 		shares := map[string][]float64{}
 		for _, r := range d.Session.Runs {
 			setting, _ := d.Session.Plan.Setting(r.Setting)

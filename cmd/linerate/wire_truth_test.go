@@ -224,9 +224,7 @@ func TestTruthOfBlackHole(t *testing.T) {
 				} `json:"sweep"`
 			} `json:"report"`
 		}](try, r.out)
-		if len(d.Report.Sweep.Directions) != 1 {
-			try.Fatalf("%d directions in %s", len(d.Report.Sweep.Directions), r.out)
-		}
+		must.Need(try, len(d.Report.Sweep.Directions) == 1, "%d directions in %s", len(d.Report.Sweep.Directions), r.out)
 		way := d.Report.Sweep.Directions[0]
 		for _, s := range way.Curve.Sizes {
 			if stalls := s.Size > 1538; (s.Stalled > 0) != stalls || (s.Trials > 0) == stalls {
@@ -258,9 +256,8 @@ func TestTruthOfSwing(t *testing.T) {
 		}
 		for i, phase := range []string{"/6h0m0s", "/18h0m0s"} {
 			rate := d.Session.Hosts[i].PathRate
-			if rate.Value != 20e6 || !strings.HasSuffix(rate.Source, "the mean of a rate that swings by 40%/24h0m0s"+phase) {
-				try.Errorf("host %d has the path rate %+v", i, rate)
-			}
+			must.True(try, rate.Value == 20e6 && strings.HasSuffix(rate.Source, "the mean of a rate that swings by 40%/24h0m0s"+phase),
+				"host %d has the path rate %+v", i, rate)
 		}
 	})
 }

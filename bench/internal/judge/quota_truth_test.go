@@ -27,9 +27,8 @@ func TestSlowProcessor(t *testing.T) {
 	}
 	g.remove()
 	program := filepath.Join(t.TempDir(), "linerate")
-	if text, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "linerate/cmd/linerate").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
+	text, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "linerate/cmd/linerate").CombinedOutput()
+	must.Need(t, err == nil, "%v: %s", err, text)
 	if text, err := exec.CommandContext(t.Context(), program, "lab", "lan", "--", "true").CombinedOutput(); err != nil {
 		var exit *exec.ExitError
 		if errors.As(err, &exit) && exit.ExitCode() == 4 {
@@ -42,8 +41,7 @@ func TestSlowProcessor(t *testing.T) {
 		rows := must.Get(Run(t.Context(), o))(try)
 		text := must.Get(os.ReadFile(filepath.Join(o.Out, evidenceFile)))(try)
 		must.True(try, len(rows) == 1 && rows[0].First && rows[0].Failed == "", "%+v", rows)
-		if !quotaStopped.Match(text) || strings.Contains(string(text), "other programs had it") {
-			try.Errorf("the quota is not named, or something else is as well: %s", text)
-		}
+		must.True(try, quotaStopped.Match(text) && !strings.Contains(string(text), "other programs had it"),
+			"the quota is not named, or something else is as well: %s", text)
 	})
 }

@@ -141,9 +141,7 @@ func TestHostThatMeasuresOnly(t *testing.T) {
 		}), nil
 	}}
 	var err error
-	if h.Client, err = env.Again(t.Context(), h); err != nil {
-		t.Fatal(err)
-	}
+	h.Client = must.Get(env.Again(t.Context(), h))(t)
 	defer env.HangUp(h.Client)
 	_, err = Do(t.Context(), env, Hosts{Near: h, State: t.TempDir()}, Request{Wanted: []model.Assignment{{Knob: "tcp.sack", Value: "0"}}, Within: minute})
 	must.True(t, fault.KindOf(err) == fault.Unsupported && strings.Contains(err.Error(), "measures only") && fault.HintOf(err) != "", "%v", err)

@@ -176,12 +176,9 @@ func (p *pair) open(side model.Host) *app.Host {
 	other := map[model.Host]model.Host{model.Near: model.Far, model.Far: model.Near}[side]
 	h := &app.Host{Side: side, Peer: p.lab.Addr(other).String(), Dial: func(ctx context.Context) (wire.Peer, error) { return p.dial(ctx, side) }}
 	var err error
-	if h.Client, err = p.env.Again(p.t.Context(), h); err != nil {
-		p.t.Fatal(err)
-	}
-	if h.Facts, err = h.Client.Facts(p.t.Context(), h.Peer); err != nil {
-		p.t.Fatal(err)
-	}
+	h.Client, err = p.env.Again(p.t.Context(), h)
+	must.Do(p.t, err)
+	h.Facts = must.Get(h.Client.Facts(p.t.Context(), h.Peer))(p.t)
 	return h
 }
 
@@ -254,9 +251,7 @@ func (p *pair) dead(side model.Host) {
 			return
 		}
 	}
-	if err := syscall.Flock(int(p.dying[side].Fd()), syscall.LOCK_EX); err != nil { // which it holds until it is gone
-		p.t.Error(err)
-	}
+	must.OK(p.t, syscall.Flock(int(p.dying[side].Fd()), syscall.LOCK_EX)) // which it holds until it is gone
 }
 
 // undone waits until a host has undone the change of tcp.sack.
@@ -276,12 +271,9 @@ func (p *pair) again() {
 	for _, h := range []*app.Host{p.hosts.Near, p.hosts.Far} {
 		var err error
 		p.env.HangUp(h.Client)
-		if h.Client, err = p.env.Again(p.t.Context(), h); err != nil {
-			p.t.Fatal(err)
-		}
-		if h.Facts, err = h.Client.Facts(p.t.Context(), h.Peer); err != nil {
-			p.t.Fatal(err)
-		}
+		h.Client, err = p.env.Again(p.t.Context(), h)
+		must.Do(p.t, err)
+		h.Facts = must.Get(h.Client.Facts(p.t.Context(), h.Peer))(p.t)
 	}
 }
 

@@ -75,9 +75,7 @@ func (p *pair) mtus() string {
 	var all []string
 	for _, h := range []*app.Host{p.hosts.Near, p.hosts.Far} {
 		values, err := h.Client.ReadKnobs(p.t.Context(), []model.KnobID{mtuKnob})
-		if errors.Is(err, session.ErrLost) {
-			p.t.Fatal(err)
-		}
+		must.Need(p.t, !errors.Is(err, session.ErrLost), "%v", err)
 		all = append(all, values[mtuKnob].Or("?"))
 	}
 	return strings.Join(all, " ")
@@ -220,8 +218,7 @@ func TestFirstHostKeepsItAlone(t *testing.T) {
 	}
 	r, err := p.do(t.Context(), minute)
 	must.True(t, r.Outcome == StillOpen && fault.KindOf(err) == fault.NotUndone && strings.Contains(err.Error(), "not undone: tcp.sack on the far host") && fault.HintOf(err) == "run linerate undo on that host", "%+v, kind %d, %v", r, fault.KindOf(err), err)
-	got := p.sacks()
-	must.True(t, got == "10", "%s: the far host alone was told to keep it", got)
+	must.Equal(t, p.sacks(), "10", "the far host alone was told to keep it")
 	p.writing = nil
 	fresh := must.Get(p.env.Again(t.Context(), p.hosts.Far))(t)
 	defer p.env.HangUp(fresh)
@@ -274,9 +271,8 @@ func TestNoteOfAHalfConfirmation(t *testing.T) {
 	must.Get(p.hosts.Near.Client.Revert(t.Context(), ""))(t)
 	p.again()
 	p.Answer = no
-	if r, err := p.do(t.Context(), minute, model.Assignment{Knob: "tcp.timestamps", Value: "0"}); err != nil || r.Outcome != Undone {
-		t.Errorf("%+v, %v", r, err)
-	}
+	r, err = p.do(t.Context(), minute, model.Assignment{Knob: "tcp.timestamps", Value: "0"})
+	must.True(t, err == nil && r.Outcome == Undone, "%+v, %v", r, err)
 	got := apptest.Told[app.PartlyKept](p.Person)
 	must.True(t, len(got) == 1 && got[0].Far == "far" && len(got[0].Holds) == 1 && got[0].Holds[0].Knob == "tcp.sack", "told %+v", got)
 	must.Is(t, must.Err(os.Stat(note)), fs.ErrNotExist, "the note is left")

@@ -53,19 +53,15 @@ func TestCleanPath(t *testing.T) {
 			"reach": health.OK, "mtu to": health.OK, "mtu from": health.OK, "speed to": health.OK, "speed from": health.OK,
 			"loss to": health.OK, "loss from": health.OK, "queueing to": health.OK, "link": health.OK, "disk to": health.OK, "disk from": health.OK, "options": health.OK, "clock": health.OK,
 		})
-		if len(s.Check.Own) != 2 || s.Check.Own[0].Rate.Or(0) < 50e6 || s.Check.Own[1].Rate.Or(0) < 50e6 {
-			try.Errorf("what the hosts move to themselves: %+v", s.Check.Own)
-		}
+		must.True(try, len(s.Check.Own) == 2 && !(s.Check.Own[0].Rate.Or(0) < 50e6) && !(s.Check.Own[1].Rate.Or(0) < 50e6),
+			"what the hosts move to themselves: %+v", s.Check.Own)
 		for _, w := range s.Check.Ways {
-			if w.Datagrams.Or(0) != 1500 || w.Passes.Or(0) != 1500 || w.Marks.Or(0) != 1 {
-				try.Errorf("what passes: %+v", w)
-			}
+			must.True(try, w.Datagrams.Or(0) == 1500 && w.Passes.Or(0) == 1500 && w.Marks.Or(0) == 1, "what passes: %+v", w)
 		}
 		_, ok := valueOf(s, model.Both)
 		must.True(try, ok, "both directions at once were not measured")
-		if err := check.Verdict(&model.Session{Check: &model.Check{Expect: "60M"}, Runs: s.Runs, Plan: s.Plan, Hosts: s.Hosts}); fault.KindOf(err) != fault.Unmet || !strings.Contains(err.Error(), "60M") {
-			try.Errorf("60 Mbit/s of 50: %v", err)
-		}
+		err = check.Verdict(&model.Session{Check: &model.Check{Expect: "60M"}, Runs: s.Runs, Plan: s.Plan, Hosts: s.Hosts})
+		must.True(try, fault.KindOf(err) == fault.Unmet && strings.Contains(err.Error(), "60M"), "60 Mbit/s of 50: %v", err)
 		for _, h := range s.Hosts {
 			must.True(try, len(h.Path) != 0 && h.Path[0].Name == "eth0", "the path of %s: %+v", h.Host, h.Path)
 		}
@@ -87,11 +83,9 @@ func TestSmallWindow(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		s, err := looked(try, "rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=64KiB", check.Request{Quick: true})
 		judge(try, s, err, fault.Found, map[string]health.State{"speed to": health.Poor, "speed from": health.OK, "mtu to": health.OK})
-		if !slices.ContainsFunc(s.Findings, func(f model.Finding) bool {
+		must.True(try, slices.ContainsFunc(s.Findings, func(f model.Finding) bool {
 			return f.Direction == model.To && f.Limit == "receive window" && f.Host == model.Far
-		}) {
-			try.Errorf("the window is not named: %+v", s.Findings)
-		}
+		}), "the window is not named: %+v", s.Findings)
 	})
 }
 
@@ -122,9 +116,8 @@ func TestBlackHoles(t *testing.T) {
 					want := map[bool]int{true: 1300, false: 1500}[w.Direction == d]
 					must.True(try, w.Datagrams.Or(0) == want && w.Passes.Or(0) == want, "%d pass: %+v", want, w)
 				}
-				if !strings.Contains(l.Text, "this way only") || l.Number != "1300" || !strings.Contains(l.Text, "segments of 1160 bytes arrive") {
-					try.Errorf("%+v", l)
-				}
+				must.True(try, strings.Contains(l.Text, "this way only") && l.Number == "1300" &&
+					strings.Contains(l.Text, "segments of 1160 bytes arrive"), "%+v", l)
 			})
 		})
 	}

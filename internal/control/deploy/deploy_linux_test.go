@@ -280,8 +280,7 @@ func TestOldHosts(t *testing.T) {
 			must.Len(t, h.tmp(t), 0, "left")
 			// A copy that loses a byte on the way must not be started.
 			script(t, bin+"/chmod", `/bin/chmod "$@"; case "$2" in */linerate) /usr/bin/truncate -s -1 "$2";; esac`)
-			_, err := h.agent(t, deploy.Options{})
-			must.Say(t, err, "what arrived is not what was sent", "broken copy")
+			must.Say(t, must.Err(h.agent(t, deploy.Options{})), "what arrived is not what was sent", "broken copy")
 			agenttest.Eventually(t, "the directory is gone", func() bool { return len(h.tmp(t)) == 0 })
 		})
 	}

@@ -159,11 +159,7 @@ func TestWireGuardInNamespace(t *testing.T) {
 	l := must.Get(ipc.UAPIListen("wg0", must.Get(ipc.UAPIOpen("wg0"))(t)))(t)
 	defer l.Close()
 	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
 			go func(c net.Conn) { wg.IpcHandle(c) }(c)
 		}
 	}()

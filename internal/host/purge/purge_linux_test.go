@@ -24,11 +24,7 @@ func saved(t *testing.T) {
 	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
 			_, _ = io.Copy(c, c)
 			_ = c.Close()
 		}

@@ -15,13 +15,11 @@ import (
 // recorded are the answers in a file of testdata, by command.
 func recorded(t testing.TB, name string) map[string][][]byte {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "linux-6.1", name+".hex"))
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(filepath.Join("testdata", "linux-6.1", name+".hex")))(t)
 	all := map[string][][]byte{}
 	for l := range strings.Lines(string(text)) {
 		if command, digits, ok := strings.Cut(strings.TrimSpace(l), " "); ok && command != "#" {
-			b, err := hex.DecodeString(digits)
-			must.Do(t, err)
+			b := must.Get(hex.DecodeString(digits))(t)
 			all[command] = append(all[command], b)
 		}
 	}

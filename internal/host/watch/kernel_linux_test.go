@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/host/referee"
 	"linerate/internal/must"
 )
 
@@ -139,9 +140,7 @@ func spin(t *testing.T, d time.Duration) time.Duration {
 
 // TestDriverOfVeth holds the names and values against ethtool's.
 func TestDriverOfVeth(t *testing.T) {
-	if _, err := exec.LookPath("ethtool"); err != nil {
-		t.Skip("ethtool is not installed")
-	}
+	referee.Program(t, "ethtool")
 	if !knobtest.InNamespace(t) {
 		return
 	}

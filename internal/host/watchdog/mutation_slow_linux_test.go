@@ -49,9 +49,8 @@ func TestTheProofFindsMutations(t *testing.T) {
 			list := must.Get(json.Marshal(map[string]map[string]string{"Replace": {path: changed}}))(t)
 			must.Do(t, os.WriteFile(overlay, list, 0o600))
 			out, err := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-overlay", overlay, "-run", "^TestEveryFaultAfterEveryStep$", ".").CombinedOutput()
-			if err == nil || !strings.Contains(string(out), "--- FAIL: TestEveryFaultAfterEveryStep") {
-				t.Fatalf("it is not found: %v\n%s", err, out)
-			}
+			must.Need(t, err != nil && strings.Contains(string(out), "--- FAIL: TestEveryFaultAfterEveryStep"),
+				"it is not found: %v\n%s", err, out)
 			_, first, _ := strings.Cut(string(out), "_test.go:")
 			first, _, _ = strings.Cut(first, "\n")
 			t.Logf("%-55s found in %3.0f s: %s", m.name, time.Since(began).Seconds(), first)

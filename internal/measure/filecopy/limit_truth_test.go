@@ -66,11 +66,10 @@ func TestPlantedNetwork(t *testing.T) {
 func measured(t testing.TB) bottleneck.Input {
 	t.Helper()
 	h := newHome(t)
-	p, err := bottleneck.Plan(bottleneck.PlanOptions{
+	p := must.Get(bottleneck.Plan(bottleneck.PlanOptions{
 		Source: h.folder, Sink: h.folder,
 		Flow: model.Flow{Engine: Name, Direction: model.To, Bytes: 1 << 20, Interval: engine.MinInterval},
-	})
-	must.Do(t, err)
+	}))(t)
 	in := bottleneck.Input{Rates: map[string]bottleneck.Rates{}}
 	for b, order := range p.Order {
 		for _, name := range order {

@@ -103,9 +103,8 @@ func ours(t testing.TB, cores [2]string, spin bool) time.Duration {
 	said.Scan()
 	follower := pinned(t, cores[1], os.Args[0])
 	follower.Env = append(os.Environ(), fmt.Sprintf("%s=%s %t", roleEnv, said.Text(), spin))
-	if out, err := follower.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	out, err := follower.CombinedOutput()
+	must.Need(t, err == nil, "%v: %s", err, out)
 	said.Scan()
 	ns, err := strconv.Atoi(said.Text())
 	must.Do(t, errors.Join(err, leader.Wait()))

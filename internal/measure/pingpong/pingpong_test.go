@@ -107,10 +107,8 @@ func checkSamples(t *testing.T, e *enginetest.End, d model.Direction) {
 	samples, next := e.Samples(), time.Duration(0)
 	must.Need(t, len(samples) == len(e.Report.Points), "%d samples of %d points", len(samples), len(e.Report.Points))
 	for i, s := range samples {
-		if s.Metric != model.LatencyP50 || s.Direction != d || s.Start < next || s.Length <= 0 ||
-			s.Value != middle(e.Report.Points[i].Trials).Seconds() {
-			t.Errorf("sample %+v", s)
-		}
+		must.True(t, s.Metric == model.LatencyP50 && s.Direction == d && s.Start >= next && s.Length > 0 &&
+			s.Value == middle(e.Report.Points[i].Trials).Seconds(), "sample %+v", s)
 		next = s.Start + s.Length
 	}
 }

@@ -217,8 +217,7 @@ func TestFit(t *testing.T) {
 	} {
 		f := plain
 		change(&f)
-		_, err := fit(f, nil)
-		must.Say(t, err, want)
+		must.Say(t, must.Err(fit(f, nil)), want)
 	}
 }
 

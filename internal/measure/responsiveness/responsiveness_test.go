@@ -51,8 +51,7 @@ func TestConfig(t *testing.T) {
 		{`"version":1`, `"version":2`}: "version 2", {"https://h/l", "http://h/l"}: "not an address of https", {"https://h/u", "https://other/u"}: "several hosts",
 		{`"upload_url"`, `"other"`}: "without a upload_url", {"https://h/s", "https://me@h/s"}: "not an address", {"{", "["}: "read configuration",
 	} {
-		_, err := parseConfig([]byte(strings.Replace(now, change[0], change[1], 1)))
-		must.Say(t, err, want, change[1])
+		must.Say(t, must.Err(parseConfig([]byte(strings.Replace(now, change[0], change[1], 1)))), want, change[1])
 	}
 }
 

@@ -105,10 +105,8 @@ func TestParseUnknowns(t *testing.T) {
 	copy(b[offRTTMin:], []byte{255, 255, 255, 255})
 	copy(b[offBusy:], []byte{255, 255, 255, 255, 255, 255, 255, 255})
 	i := parse(b)
-	if i.SendScale.IsKnown() || i.RecvScale.IsKnown() || i.RTT.IsKnown() || i.RTTVar.IsKnown() ||
-		i.RTTMin.IsKnown() || i.Busy.IsKnown() {
-		t.Errorf("known where the kernel knows nothing: %+v", i)
-	}
+	must.True(t, !i.SendScale.IsKnown() && !i.RecvScale.IsKnown() && !i.RTT.IsKnown() && !i.RTTVar.IsKnown() && !i.RTTMin.IsKnown() &&
+		!i.Busy.IsKnown(), "known where the kernel knows nothing: %+v", i)
 	must.True(t, !i.Timestamps.Or(true) && i.SACK.Or(false), "options: timestamps %v, sack %v", i.Timestamps, i.SACK)
 }
 

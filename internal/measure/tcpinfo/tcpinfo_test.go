@@ -53,10 +53,9 @@ func TestParseFreeBSD(t *testing.T) {
 		binary.NativeEndian.PutUint32(b[at:], n)
 	}
 	i := parseFreeBSD(b)
-	if i.MSS.Or(0) != 1448 || i.RTT.Or(0) != 101_250*time.Microsecond || i.RTTVar.Or(0) != 500*time.Microsecond || i.Cwnd.Or(0) != 65_160 ||
-		i.PeerWindow.Or(0) != 1<<20 || i.Retransmits.Or(0) != 3 || i.SendScale.Or(0) != 6 || i.RecvScale.Or(0) != 7 || !i.SACK.Or(false) || i.ECN.Or(true) {
-		t.Errorf("%+v", i)
-	}
+	must.True(t, i.MSS.Or(0) == 1448 && i.RTT.Or(0) == 101_250*time.Microsecond && i.RTTVar.Or(0) == 500*time.Microsecond &&
+		i.Cwnd.Or(0) == 65_160 && i.PeerWindow.Or(0) == 1<<20 && i.Retransmits.Or(0) == 3 && i.SendScale.Or(0) == 6 &&
+		i.RecvScale.Or(0) == 7 && i.SACK.Or(false) && !i.ECN.Or(true), "%+v", i)
 	must.True(t, !i.PathMTU.IsKnown() && i.PathMTU.Reason() != "" && !i.Busy.IsKnown(), "what it has not is known: %+v", i)
 	for _, n := range []int{0, 8, bsdLeast - 1} {
 		i := parseFreeBSD(b[:n])

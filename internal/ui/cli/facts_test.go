@@ -191,9 +191,8 @@ func TestFirstHour17KnobsPage(t *testing.T) {
 	_, unknown, _ := strings.Cut(whole, "\nnot known")
 	n := strings.Count(unknown, "data path is not known")
 	must.True(t, n == 1 && strings.Contains(unknown, "  1: this kernel, network namespace or machine has none: cpu.governor\n"), "want one line for each reason:\n%s", unknown)
-	if !strings.Contains(whole, "no way out of this host is known") || !strings.Contains(whole, "90-buffers-of-the-storage.conf:4 says 6 MiB") {
-		t.Error(whole)
-	}
+	must.True(t, strings.Contains(whole, "no way out of this host is known") &&
+		strings.Contains(whole, "90-buffers-of-the-storage.conf:4 says 6 MiB"), "%v", whole)
 	h.Link = "eth0"
 	narrow := knobsText(h, rows, 80)
 	for line := range strings.Lines(narrow) {

@@ -128,11 +128,7 @@ func TestNoMoreThanTheRunNeeds(t *testing.T) {
 	var lc net.ListenConfig
 	l := must.Get(lc.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
 			go func() { _ = r.Handle(c.(*net.TCPConn), nil, time.Second) }()
 		}
 	}()

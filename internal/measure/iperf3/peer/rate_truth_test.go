@@ -89,9 +89,8 @@ func TestServedSoon(t *testing.T) {
 			newRaw(try, addr).begin(oneSecond, 2)
 			began := time.Now()
 			c := Client{limits: limits{between: time.Nanosecond}}
-			if _, _, err := c.Run(try.Context(), addr, model.Flow{Direction: model.To, Bytes: 1 << 20}, func([]model.Sample) {}); err != nil {
-				try.Fatal(err)
-			}
+			_, _, err := c.Run(try.Context(), addr, model.Flow{Direction: model.To, Bytes: 1 << 20}, func([]model.Sample) {})
+			must.Do(try, err)
 			try.Claim("it gave way after", time.Since(began).Seconds(), 0, 3, "s")
 		})
 	})

@@ -271,11 +271,9 @@ func TestFit(t *testing.T) {
 	} {
 		f := base
 		change(&f)
-		_, err := fit(f, nil)
-		must.Say(t, err, text)
+		must.Say(t, must.Err(fit(f, nil)), text)
 	}
-	_, err := fit(base, program.Values{"bitrate": "5M"})
-	must.Say(t, err, "searched for")
+	must.Say(t, must.Err(fit(base, program.Values{"bitrate": "5M"})), "searched for")
 	for want, given := range map[string]program.Values{"neither B nor C": {algorithmFlag: "D"}, "0 to 255": {keyFlag: "300"}, "no key": {keyFlag: "1"}} {
 		must.Say(t, must.Err(Program().New("h:1", given, func(string) string { return "" })), want)
 	}
