@@ -11,8 +11,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/ncruces/go-sqlite3"
 	"github.com/ncruces/go-sqlite3/driver"
 
 	"linerate/internal/confined"
@@ -265,6 +267,25 @@ func TestEndlessRows(t *testing.T) {
 			must.Is(t, err, want, "%s", table)
 		}
 	})
+}
+
+// TestBusyMachine: a statement that waits hours for a processor is no fault of the file.
+func TestBusyMachine(t *testing.T) {
+	path := hostile(t, `SELECT 1`)
+	waits := 0
+	synctest.Test(t, func(t *testing.T) {
+		s, err := open(t.Context(), path, path, statementTime, 0, func(c *sqlite3.Conn) error {
+			return errors.Join(configure(c), c.SetAuthorizer(func(sqlite3.AuthorizerActionCode, string, string, string, string) sqlite3.AuthorizerReturnCode {
+				time.Sleep(time.Hour) // of the test's own clock
+				waits++
+				return sqlite3.AUTH_OK
+			}))
+		}, current)
+		must.Do(t, err)
+		defer s.Close()
+		must.OK(t, must.Err(s.Session(t.Context(), "it")))
+	})
+	must.True(t, waits > 10, "only %d waits", waits)
 }
 
 // TestDriverPanic: a panic of the driver is an error of the call that meets it, and the

@@ -34,9 +34,9 @@ const Memory = ":memory:"
 // transaction, one run's samples, takes well below a second.
 const busyTimeout = 30 * time.Second
 
-// statementTime is how long one statement may take, waiting for another process
-// included. The longest of linerate's own, a list of 100,000 sessions, takes some seconds.
-const statementTime = time.Minute + busyTimeout
+// statementTime is how much CPU time one statement may take. The longest of linerate's own,
+// a list of 100,000 sessions, takes some seconds.
+const statementTime = 90 * time.Second
 
 // retryAfter is the pause before another look at a file that is being made.
 const retryAfter = 10 * time.Millisecond
@@ -78,7 +78,7 @@ func OpenFrozen(ctx context.Context, path string, packed tables.Packed) (*Store,
 }
 
 // open opens the database that name stands for, the file at path, whose tables prepare
-// makes or looks at. One statement may take so long.
+// makes or looks at. One statement may take so much CPU time, and so may opening it.
 func open(ctx context.Context, path, name string, statement time.Duration, packed tables.Packed, set func(*sqlite3.Conn) error, prepare func(context.Context, *sql.DB) error) (s *Store, err error) {
 	defer tables.Rescue(&err)
 	db, err := driver.Open(name, set)
@@ -93,15 +93,12 @@ func open(ctx context.Context, path, name string, statement time.Duration, packe
 	s.Tables = tables.New(db, tables.Dialect{
 		Database: s, Write: sql.TxOptions{Isolation: sql.LevelSerializable}, Read: sql.TxOptions{ReadOnly: true}, Greatest: "max", Statement: statement, Packed: packed,
 	})
-	opening, cancel := context.WithTimeout(ctx, statement+2*busyTimeout)
-	defer cancel()
-	err = patiently(opening, func() error { return prepare(opening, db) })
-	if err == nil {
-		err = checkSchema(opening, db)
-	}
-	if err != nil && opening.Err() != nil && ctx.Err() == nil {
-		err = tables.ErrEndless
-	}
+	err = tables.Limited(ctx, statement, func(ctx context.Context) error {
+		if err := patiently(ctx, func() error { return prepare(ctx, db) }); err != nil {
+			return err
+		}
+		return checkSchema(ctx, db)
+	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open results %s: %w", path, explain(err, path)), db.Close())
 	}

@@ -46,7 +46,7 @@ func (p Packed) elements() int64 { return int64(p) * 2 }
 // ErrTooLarge says that what a store holds is larger than anything that linerate writes.
 var ErrTooLarge = errors.New("larger than linerate writes")
 
-// ErrEndless says that reading a store takes longer than any store of linerate.
+// ErrEndless says that reading a store takes more CPU time than any store of linerate.
 var ErrEndless = errors.New("damaged, or made so that reading it never ends")
 
 // fits checks the rows of a table that where chooses: how many there are, and how long

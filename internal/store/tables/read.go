@@ -324,7 +324,7 @@ func scanItem(scan func(...any) error) (it model.Item, err error) {
 // queryAll returns all rows of a query, each made by read. A server may send more than
 // fits counted: rows and bytes are bounded here too.
 func queryAll[T any](ctx context.Context, tx *tx, read func(scan func(...any) error) (T, error), query string, args ...any) (all []T, err error) {
-	return all, tx.bounded(ctx, func(ctx context.Context) (err error) {
+	return all, Limited(ctx, tx.dialect.Statement, func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		rows, err := tx.sql.QueryContext(ctx, query, tx.bind(args)...)

@@ -55,7 +55,7 @@ type Dialect struct {
 	Escape, Plain func(string) string
 	// Greatest is the function that returns the largest of its arguments.
 	Greatest string
-	// Statement is how long one statement may take; 0 is no bound.
+	// Statement is how much CPU time of this process one statement may take; 0 is no limit.
 	Statement time.Duration
 	// Packed is of an archive that the store was unpacked from.
 	Packed Packed
@@ -134,24 +134,10 @@ func driverError(p any) error { return fmt.Errorf("%w: %v", ErrDriver, p) }
 
 // exec runs a statement that returns no rows.
 func (t *tx) exec(ctx context.Context, query string, args ...any) error {
-	return t.bounded(ctx, func(ctx context.Context) error {
+	return Limited(ctx, t.dialect.Statement, func(ctx context.Context) error {
 		_, err := t.sql.ExecContext(ctx, query, t.bind(args)...)
 		return err
 	})
-}
-
-// bounded runs f, which is one statement, for as long as one may take.
-func (t *tx) bounded(ctx context.Context, f func(context.Context) error) error {
-	if t.dialect.Statement == 0 {
-		return f(ctx)
-	}
-	short, cancel := context.WithTimeout(ctx, t.dialect.Statement)
-	defer cancel()
-	err := f(short)
-	if err != nil && short.Err() != nil && ctx.Err() == nil {
-		return fmt.Errorf("%w: a statement was stopped after %s", ErrEndless, t.dialect.Statement)
-	}
-	return err
 }
 
 // row runs a query for one row and reads it.
