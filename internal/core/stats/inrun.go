@@ -70,11 +70,7 @@ type SpikesResult struct {
 // very steady runs raise no alarm.
 func Spikes(x []float64) SpikesResult {
 	r := SpikesResult{Median: Median(x)}
-	away := make([]float64, len(x))
-	for i, v := range x {
-		away[i] = math.Abs(v - r.Median)
-	}
-	r.Scale = max(madScale*Median(away), SpikeFloor*r.Median)
+	r.Scale = max(Scatter(x), SpikeFloor*r.Median)
 	if !(r.Scale > 0) {
 		r.Warnings = append(r.Warnings, "the values have no scale: no spike can be told")
 		return r

@@ -97,6 +97,23 @@ func Median(x []float64) float64 {
 	return sortedMedian(slices.Sorted(slices.Values(x)))
 }
 
+// MedianError is the standard error of a median over that of a mean, for normal noise.
+const MedianError = 1.25
+
+// Scatter returns the standard deviation of normal noise with the median absolute deviation of
+// x, 0 of nothing.
+func Scatter(x []float64) float64 {
+	if len(x) == 0 {
+		return 0
+	}
+	middle := Median(x)
+	away := make([]float64, len(x))
+	for i, v := range x {
+		away[i] = math.Abs(v - middle)
+	}
+	return madScale * Median(away)
+}
+
 // MedianInterval returns the narrowest interval between two order statistics, the same
 // number from either end, that holds the median with at least that confidence, and its real
 // confidence: that of the sign test, without an assumption on the shape (Conover 1999,

@@ -77,10 +77,6 @@ const (
 	// upper is the quantile of rates that stands for what hosts can do (fleet.md section 6.1):
 	// a slow partner spoils one of a host's rates.
 	upper = 0.8
-	// medianError is the standard error of a median over that of a mean, for normal noise.
-	medianError = 1.25
-	// madScale makes a standard deviation of a median absolute deviation of normal noise.
-	madScale = 1.4826
 	// How many standard errors an effect must have, so that noise alone is not called odd (p).
 	// Ways are many more than hosts.
 	hostErrors = 4
@@ -111,10 +107,10 @@ func Look(rates fleet.Matrix) Result {
 	noise, margin := 0.0, -math.Log(1-Margin)
 	if n >= leastHosts {
 		e = Fit(e.Rest)
-		noise = scatter(e.Rest.All())
+		noise = stats.Scatter(e.Rest.All())
 	}
 	share := func(effect float64, ways int) float64 {
-		if ways == 0 || effect < max(margin, hostErrors*medianError*noise/math.Sqrt(float64(ways))) {
+		if ways == 0 || effect < max(margin, hostErrors*stats.MedianError*noise/math.Sqrt(float64(ways))) {
 			return 1
 		}
 		return math.Exp(-effect)
@@ -157,17 +153,4 @@ func short(of, rate float64) float64 {
 		return 0
 	}
 	return math.Log(of / max(rate, of*nothing))
-}
-
-// scatter is the standard deviation of normal noise with the median absolute deviation of v.
-func scatter(v []float64) float64 {
-	if len(v) == 0 {
-		return 0
-	}
-	middle := stats.Median(v)
-	away := make([]float64, len(v))
-	for i, x := range v {
-		away[i] = math.Abs(x - middle)
-	}
-	return madScale * stats.Median(away)
 }
