@@ -217,7 +217,7 @@ code=0; linerate keep $W/tall.yaml --yes || code=$?
 echo keep $code
 code=0; linerate undo --kept --json > $W/json || code=$?
 echo json $code`)
-	has(t, "stdout", r.out, "left alone: changed by somebody else since; there was no such file before linerate", "mask 4\n", "undo 7\n", "keep 4\n", "json 7\n")
+	has(t, "stdout", r.out, "left alone: changed by another program since; there was no such file before linerate", "mask 4\n", "undo 7\n", "keep 4\n", "json 7\n")
 	has(t, "stderr", r.err, "masks every file called zz-linerate.conf, in all folders; if the mask is not needed, remove it by hand: rm /etc/", "1 of 1 files not taken back",
 		kept+":13: it was edited by hand after linerate wrote it on 20", `; writing it again would lose "# mine"; move it away by hand, and keep again: mv /etc/`)
 	got := file(t, etc, kept)

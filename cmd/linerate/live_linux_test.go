@@ -280,7 +280,7 @@ func TestServeScreen(t *testing.T) {
 		p.signal(t, syscall.SIGINT)
 		p.wait(t, patience)
 	}
-	tt.shows(t, "nobody is here now")
+	tt.shows(t, "no client is here now")
 	tt.shows(t, "done")
 	wrong := strings.Replace(link, secret, strings.Repeat("A", len(secret)), 1)
 	r := run(t, command(t, "test", wrong, "-t", "1s", "--to", "--quiet", "--db", ":memory:"))
@@ -313,7 +313,7 @@ func TestServeScreenEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tt, before := watchedServer(t, state)
-			tt.shows(t, "nobody is here now")
+			tt.shows(t, "no client is here now")
 			stop(tt)
 			tt.ends(t, before)
 			s := tt.screen.String()

@@ -183,7 +183,7 @@ func TestSetOnTerminal(t *testing.T) {
 		"declined":        {func(t *testing.T, tt *terminal) { tt.asked(t, "n\n") }, "10m", 0, "undone: not confirmed"},
 		"return":          {func(t *testing.T, tt *terminal) { tt.asked(t, "\n") }, "10m", 0, "undone: not confirmed"},
 		"end of file":     {func(t *testing.T, tt *terminal) { tt.asked(t, "\x04") }, "10m", 0, "undone: not confirmed"},
-		"no answer":       {func(t *testing.T, tt *terminal) { tt.asked(t, "") }, "2s", 1, "nobody confirmed within 2 s: all settings are back"},
+		"no answer":       {func(t *testing.T, tt *terminal) { tt.asked(t, "") }, "2s", 1, "not confirmed within 2 s: all settings are back"},
 		"Ctrl-C":          {interrupted, "10m", 130, "stopped by the user: all settings are back"},
 		"terminal closed": {func(t *testing.T, tt *terminal) { tt.asked(t, ""); _ = tt.master.Close() }, "10m", 130, ""},
 		"killed":          {func(t *testing.T, tt *terminal) { tt.asked(t, ""); tt.signal(t, syscall.SIGKILL) }, "10m", -1, ""},
@@ -294,13 +294,13 @@ func TestSetLosesAHost(t *testing.T) {
 			n.restored(t, before)
 			r.ends(t, 3, "all settings are back")
 		},
-		"changed by somebody else": func(t *testing.T) {
+		"changed by another program": func(t *testing.T) {
 			n := newNetns(t)
 			before := n.bothKnobs(t)
 			p := start(t, n.inside(t, "near", setArgs("--for", "10m", "--both", n.agent("far"))...))
 			n.changed(t, before, true, true)
 			ip(t, "netns", "exec", n.far, "sh", "-c", "echo '4096 65536 99999' > "+rmem)
-			p.wait(t, patience).ends(t, 1, "99999").prints(t, "changed by somebody else meanwhile, left alone")
+			p.wait(t, patience).ends(t, 1, "99999").prints(t, "changed by another program meanwhile, left alone")
 			before.far.rmem = "4096\t65536\t99999"
 			n.restored(t, before)
 		},

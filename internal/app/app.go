@@ -92,8 +92,8 @@ type Asker interface {
 	Ask(ctx context.Context, q Question) (Answer, error)
 }
 
-// ErrNobody is of a question that nobody is there to answer.
-var ErrNobody = errors.New("nobody is there to answer")
+// ErrNobody is of a question that there is no terminal to answer on.
+var ErrNobody = errors.New("there is no terminal to answer on")
 
 // QuestionKind says what is asked.
 type QuestionKind int

@@ -86,7 +86,7 @@ func openChange(c model.Change) string {
 	case model.ChangeApplied:
 		text = fmt.Sprintf("%s is still %q (was %q)", what, c.New, c.Old)
 	case model.ChangeForeign:
-		text = fmt.Sprintf("%s was changed by somebody else meanwhile and left alone (was %q)", what, c.Old)
+		text = fmt.Sprintf("%s was changed by another program meanwhile and left alone (was %q)", what, c.Old)
 	case model.ChangeFailed:
 		text = fmt.Sprintf("%s could not be set from %q to %q", what, c.Old, c.New)
 	}

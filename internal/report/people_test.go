@@ -86,7 +86,7 @@ func TestNoiseForPeople(t *testing.T) {
 		more  int
 		want  string
 	}{
-		{"open for long, and much noise", 0.34, 500, "noise: two runs of one setting differ by 40 %; hosts and a path that nobody else uses meanwhile, or longer runs (-t), make it less"},
+		{"open for long, and much noise", 0.34, 500, "noise: two runs of one setting differ by 40 %; hosts and a path without other traffic, or longer runs (-t), make it less"},
 		{"soon decided", 0.34, 14, ""},
 		{"little noise, and close", 0.02, 500, ""},
 		{"decided", 0.34, 0, ""},

@@ -144,7 +144,7 @@ func (b *builder) noise() []Noise {
 		} else if !math.IsNaN(n.Sigma) {
 			spread = units.Round(100*math.Expm1(n.Sigma), 100*math.Expm1(n.Sigma)) + " %"
 			if 100*math.Expm1(n.Sigma) > loud*float64(b.s.Plan.Margin) && slices.ContainsFunc(b.s.Verdicts, b.drowned(n)) {
-				said = fmt.Sprintf("noise: two runs of one setting differ by %s; hosts and a path that nobody else uses meanwhile, or longer runs (-t), make it less", spread)
+				said = fmt.Sprintf("noise: two runs of one setting differ by %s; hosts and a path without other traffic, or longer runs (-t), make it less", spread)
 			}
 		}
 		text := fmt.Sprintf("noise of %s: two runs of the baseline differ by %s (%s)", what, spread, sourceWords(n))

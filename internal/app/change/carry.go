@@ -154,7 +154,7 @@ func (c *change) decide(ctx context.Context) error {
 	}
 	ended := func() error {
 		if person {
-			return back(fmt.Errorf("nobody confirmed within %s", length), "")
+			return back(fmt.Errorf("not confirmed within %s", length), "")
 		}
 		return back(nil, "held for "+length)
 	}

@@ -71,7 +71,7 @@ func TestNotKept(t *testing.T) {
 	}{
 		"declined": {answer: no, reason: "not confirmed"},
 		"nobody":   {reason: "held for 5 s"},
-		"silent":   {answer: silent, reason: "nobody confirmed within 5 s", fails: true},
+		"silent":   {answer: silent, reason: "not confirmed within 5 s", fails: true},
 		"stopped":  {answer: silent, stop: true, reason: "stopped by the user", fails: true},
 		"no asking": {answer: func(context.Context, app.Question) (app.Answer, error) {
 			return app.Answer{}, errors.New("the page is gone")

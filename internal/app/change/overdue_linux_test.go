@@ -53,7 +53,7 @@ func TestHeldUntilTheHostsSayItIsOver(t *testing.T) {
 			}
 			r, err := p.do(t.Context(), within)
 			if answer.person {
-				must.Say(t, err, "nobody confirmed within 2 s: all settings are back", "%+v", r)
+				must.Say(t, err, "not confirmed within 2 s: all settings are back", "%+v", r)
 			} else if err != nil || r.Reason != "held for 2 s" {
 				t.Errorf("%+v, %v", r, err)
 			}

@@ -64,7 +64,7 @@ func (o *Opener) dialNamed(ctx context.Context, t Target, from model.Egress) (wi
 			_ = p.Control.Close()
 			return wire.Peer{}, fault.WithHint(err, "use the join link of %s, or set %s to a folder of yours", t.Named, configVariable)
 		}
-		p.Warnings = append(p.Warnings, fmt.Sprintf("%s (%s) is known from now on by its pin %s: whoever answered to that name this time is trusted to measure (%s)",
+		p.Warnings = append(p.Warnings, fmt.Sprintf("%s (%s) is known from now on by its pin %s: the host that answered to that name this time is trusted to measure (%s)",
 			t.Named, link.Addr, link.Pin, n.path))
 	}
 	return p, nil

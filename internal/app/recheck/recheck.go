@@ -151,7 +151,7 @@ func whole(ctx context.Context, st Store, s Setting) (fingerprint.Proof, error) 
 	p := s.Kept.Proof
 	switch {
 	case !s.Kept.Proven:
-		return p, errors.New("what it was before nobody noted: linerate run compares it with another value")
+		return p, errors.New("the value before it is not recorded: linerate run compares it with another value")
 	case p.Whole():
 		return p, nil
 	}

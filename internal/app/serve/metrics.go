@@ -168,7 +168,7 @@ func writeMetrics(w io.Writer, open bool, version string, u budget.Usage) {
 		fmt.Fprintf(w, "%s{class=\"anonymous\"} %s\n", name, decimal(float64(k.Anonymous)*scale))
 		fmt.Fprintf(w, "%s{class=\"keyed\"} %s\n", name, decimal(float64(k.Keyed)*scale))
 		limits := limitName(name, unit)
-		family(limits, "gauge", unit, "The limit of that; +Inf is none.")
+		family(limits, "gauge", unit, "The limit of that; +Inf is no limit.")
 		for _, l := range []struct {
 			of string
 			n  int64

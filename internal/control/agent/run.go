@@ -65,7 +65,7 @@ type run struct {
 }
 
 // errNotStarted ends a run that was prepared for nothing.
-var errNotStarted = errors.New("nobody started the run")
+var errNotStarted = errors.New("the run was not started")
 
 // maxPrepared is how many runs may be prepared at a time: two protocols, from either end.
 const maxPrepared = 4

@@ -13,7 +13,7 @@ func (e Event) String() string {
 	if e.Protocol != "" && e.Protocol != "linerate" {
 		b.WriteString(e.Protocol + ": ")
 	}
-	who := "somebody"
+	who := "a client"
 	if e.From.IsValid() {
 		who = e.From.String()
 	}

@@ -42,7 +42,7 @@ type Options struct {
 	// there is none for its system here. Nobody knows what it is.
 	TrustFar bool
 	// Password asks for the password of sudo on a host. It returns ErrNobody where
-	// nobody is there to answer, which is also what nil stands for.
+	// there is no terminal to answer on, which is also what nil stands for.
 	Password func(host string) ([]byte, error)
 	// Keep says whether the program stays in the cache folder there, for the next time.
 	Keep Keep
@@ -68,7 +68,7 @@ const (
 )
 
 // ErrNobody is of a password that nobody is there to type.
-var ErrNobody = errors.New("nobody is there to type it")
+var ErrNobody = errors.New("there is no terminal to type it on")
 
 // far is what is known of the far host.
 type far struct {

@@ -39,7 +39,7 @@ const rootScript = `a=$1; b=$2; sum=$3; size=$4; from=$5; gone=$6; shift 6; umas
 	`printf '#!/bin/sh\nexit 0\n' >"$d/linerate" && chmod 700 "$d/linerate" && "$d/linerate" 2>/dev/null && break; rm -rf "$d"; d=; done; ` +
 	`[ -n "$d" ] || fail 'no directory that only root may write, and from which programs start'; ` +
 	`as head -c "$size" "$from" >"$d/linerate" || fail 'the program cannot be read'; ` +
-	`case "$(HASH "$d/linerate")" in *"$sum"*) ;; *) fail 'the program is not the one that was sent: somebody changed it';; esac; ` +
+	`case "$(HASH "$d/linerate")" in *"$sum"*) ;; *) fail 'the program is not the one that was sent: it was changed';; esac; ` +
 	`[ -z "$gone" ] || as rm -rf "$gone"; ` +
 	`printf '%s%s 0\n' "$a" "$b"; "$d/linerate" agent "$@" --remove "$d"`
 

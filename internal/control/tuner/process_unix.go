@@ -199,7 +199,7 @@ func receive(conn *net.UnixConn) (r Request, c net.Conn, err error) {
 		return r, nil, err
 	}
 	if err := json.Unmarshal(b[:n], &r); err != nil {
-		return r, nil, errors.Join(fmt.Errorf("a request that is none: %w", err), c.Close())
+		return r, nil, errors.Join(fmt.Errorf("not a request: %w", err), c.Close())
 	}
 	return r, c, nil
 }

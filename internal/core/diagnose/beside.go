@@ -131,7 +131,7 @@ func loopbackOf(s *model.Session, h model.Host) fact.Of[units.BitRate] {
 			}
 		}
 	}
-	return fact.Unknown[units.BitRate]("nobody tried")
+	return fact.Unknown[units.BitRate]("not tried")
 }
 
 // seconds is a time as metrics have it.

@@ -19,7 +19,7 @@ func (f features) found(host model.Host, limit string) *finding {
 	return &finding{f: f, Finding: model.Finding{
 		Direction: f.Direction, Host: host, Limit: limit,
 		Share: fact.Unknown[float64]("no share of the time"), Implied: fact.Unknown[units.BitRate]("this limit has no formula"),
-		Explains: fact.Unknown[float64]("nobody knows how much of the gap it explains"),
+		Explains: fact.Unknown[float64]("how much of the gap it explains is unknown"),
 	}}
 }
 

@@ -378,7 +378,7 @@ func oldKernel(f features) (*finding, bool) {
 		if _, full := cpuRule(end)(f); full && f.load(e).wait.Or(0) < waitingThread && f.load(e).stopped.Or(0) < throttled {
 			return f.found(e.Host, "old kernel").kind(model.FindingBeside).
 				because("facts", "kernel %s: Linux 6.7 and 6.8 made TCP cheaper for the processor", kernel).
-				noKnob("a newer kernel may help; nobody can promise how much"), true
+				noKnob("a newer kernel may help; how much is unknown"), true
 		}
 	}
 	return nil, false

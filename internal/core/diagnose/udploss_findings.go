@@ -63,7 +63,7 @@ func adviceFor(p Place) advice {
 	case PlaceRecvChecksum:
 		return advice{"B04", "checksums", "had a wrong checksum", nil, atTheWire}
 	case PlaceRecvPort:
-		return advice{"B32", "closed port", "came for a port where nobody listened any more", nil, ""}
+		return advice{"B32", "closed port", "came for a port without a listener", nil, ""}
 	case PlacePath:
 		return advice{"B06", "path", "were counted by neither host: the path lost them, or a part of a host that does not count", nil, onTheWay}
 	default:
@@ -140,7 +140,7 @@ func (l UDPLoss) caution(d Drops) string {
 	var notes []string
 	if d.Place == PlacePath {
 		if unknown := l.Unknown(); len(unknown) > 0 {
-			notes = append(notes, "nobody looked at "+list(unknown))
+			notes = append(notes, "not checked: "+list(unknown))
 		}
 		if slices.ContainsFunc(l.Drops, func(o Drops) bool { return o.AtLeast && o.Count.Or(0) > 0 }) {
 			notes = append(notes, "trains that count once may hide more at the hosts")

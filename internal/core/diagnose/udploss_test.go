@@ -79,7 +79,7 @@ func TestLocateUDP(t *testing.T) {
 		},
 		{
 			name: "nobody looked", run: udpRun(sent, lost, nil, nil), unknown: len(places()) - 1,
-			limits: []string{"path"}, says: []string{"nobody looked at the sender's queueing discipline"},
+			limits: []string{"path"}, says: []string{"not checked: the sender's queueing discipline"},
 		},
 		{
 			name: "only the receiver looked at UDP", run: udpRun(sent, lost, nil, counted(looked("udp"), "udp_receive_buffer_errors", 30)),
@@ -90,7 +90,7 @@ func TestLocateUDP(t *testing.T) {
 			name: "counters of groups that were not read are not believed to be zero",
 			run:  udpRun(sent, lost, counted(looked("udp"), "qdisc_dropped/eth0", 100), everything()),
 			// qdisc_dropped without its group cannot come from package watch.
-			unknown: 3, limits: []string{"path"}, says: []string{"nobody looked at the sender's queueing discipline, the sender's IP layer, the sender's interface"},
+			unknown: 3, limits: []string{"path"}, says: []string{"not checked: the sender's queueing discipline, the sender's IP layer, the sender's interface"},
 		},
 		{
 			name: "queue of the sender, counted three times",

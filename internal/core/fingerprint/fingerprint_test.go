@@ -126,7 +126,7 @@ func TestLook(t *testing.T) {
 		"as it was":         {Kept{Knob: "tcp.sack", Proof: p, Proven: true}, Print{"far.kernel": "6.19"}, "proven on 2026-11-21"},
 		"a new kernel":      {Kept{Knob: "tcp.sack", Proof: p, Proven: true}, Print{"far.kernel": "7.0"}, "unproven since kernel 6.19 -> 7.0 at the far end"},
 		"without a proof":   {Kept{Knob: "tcp.sack"}, Print{"far.kernel": "7.0"}, "unproven: not measured"},
-		"without its print": {Kept{Knob: "tcp.sack", Proof: Proof{Session: "x"}, Proven: true}, Print{}, "unproven: nobody noted under which conditions it was measured"},
+		"without its print": {Kept{Knob: "tcp.sack", Proof: Proof{Session: "x"}, Proven: true}, Print{}, "unproven: the conditions of its measurement are not recorded"},
 	} {
 		got := c.kept.Look(c.now)
 		must.True(t, got.String() == c.want && (c.kept.Proof.Side != model.Far || got.Before == "1"), "%s: %q, want %q; %+v", name, got, c.want, got)

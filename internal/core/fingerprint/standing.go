@@ -63,7 +63,7 @@ func (s Standing) String() string {
 	case s.State == Unproven && len(s.Changes) > 0:
 		return "unproven since " + Since(s.Changes)
 	case s.State == Unproven && s.Kept.Proven:
-		return "unproven: nobody noted under which conditions it was measured"
+		return "unproven: the conditions of its measurement are not recorded"
 	case s.State == Unproven:
 		return "unproven: not measured"
 	}

@@ -212,7 +212,7 @@ func decodeChosen(raw string) (string, error) {
 	if n, ok := strings.CutPrefix(remark, "driver: "); ok {
 		return n, nil
 	}
-	return "", errors.New("the driver's own choice, which nobody tells")
+	return "", errors.New("the driver's own choice, which it does not report")
 }
 
 // decodeKind reads the scheduler of an interface. Real input:

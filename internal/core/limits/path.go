@@ -82,7 +82,7 @@ func OfPath(s *model.Session, d model.Direction) Ceiling {
 		c.Limits = append(c.Limits, Limit{Name: l.Name, Rate: rate, Source: fmt.Sprintf("%s (%s), %s", l.Rate, l.Source, p.source)})
 	}
 	if len(c.Limits) == 0 {
-		return unknownCeiling(d, "the rate of the link is unknown: "+cmp.Or(s.WireRate.Reason(), "nobody told"))
+		return unknownCeiling(d, "the rate of the link is unknown: "+cmp.Or(s.WireRate.Reason(), "not read"))
 	}
 	c.Limits = append(c.Limits, busses(s, p)...)
 	slices.SortStableFunc(c.Limits, func(a, b Limit) int { return cmp.Compare(a.Rate, b.Rate) })

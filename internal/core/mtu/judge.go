@@ -48,9 +48,9 @@ func Judge(w Way, known bool, t Transfer) (Trouble, string) {
 		return Unequal, fmt.Sprintf("an MTU mismatch: %s has %d and %s has %d; TCP copes, and larger datagrams are lost silently", w.From, w.Asked, w.To, w.ToMTU)
 	case w.Exact && t.OK && (w.Asked-w.Passes == vlanTag || w.Asked-w.Passes == header):
 		return Short, fmt.Sprintf("%d bytes short of %d, as by %s", w.Asked-w.Passes, w.Asked, map[int]string{
-			vlanTag: "a VLAN tag that something on the way does not allow for", header: "an Ethernet header that somebody counted in"}[w.Asked-w.Passes])
+			vlanTag: "a VLAN tag that something on the way does not allow for", header: "an Ethernet header that was counted in"}[w.Asked-w.Passes])
 	}
-	return BlackHole, w.short() + ", and nobody says so (a black hole)"
+	return BlackHole, w.short() + ", and no router says so (a black hole)"
 }
 
 // Who is the router that said that packets are too big, with the MTU that it told.

@@ -233,7 +233,7 @@ func TestChanged(t *testing.T) {
 				path := filepath.Join(k.Root, path)
 				must.Do(t, errors.Join(os.Remove(path), os.WriteFile(path, []byte("theirs"), 0o640)))
 				r := must.Get(k.Remove(t.Context()))(t)
-				must.Need(t, r != nil && len(r.Left) == 1 && strings.Contains(r.String(), "changed by somebody else"), "Remove = %+v", r)
+				must.Need(t, r != nil && len(r.Left) == 1 && strings.Contains(r.String(), "changed by another program"), "Remove = %+v", r)
 				b := must.Get(os.ReadFile(path))(t)
 				must.True(t, string(b) == "theirs", "%q", b)
 				must.Do(t, os.Remove(path))

@@ -164,7 +164,7 @@ func (p piece) remove(ctx context.Context) (left string, err error) {
 	case s == absent:
 		return "", nil
 	case s == foreign:
-		return fmt.Sprintf("%s was changed by somebody else and stays: remove it by hand", p), nil
+		return fmt.Sprintf("%s was changed by another program and stays: remove it by hand", p), nil
 	case p.Task != nil:
 		return "", p.Task.remove(ctx)
 	}

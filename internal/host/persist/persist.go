@@ -33,7 +33,7 @@ import (
 
 // The reasons for which nothing is written.
 var (
-	ErrChanged   = errors.New("changed by somebody else since")
+	ErrChanged   = errors.New("changed by another program since")
 	ErrIrregular = errors.New("not a regular file")
 	ErrReadOnly  = fault.Cause(fault.Unsupported, "on a read-only file system: what makes the image of this system has to write it")
 	ErrLocked    = durable.ErrLocked

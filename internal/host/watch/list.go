@@ -95,7 +95,7 @@ func Definitions() []Definition {
 		{cpuSystem, GroupCPU, Share, "s/s", "the kernel on behalf of programs; whole machine only", stat},
 		{cpuIRQ, GroupCPU, Share, "s/s", "interrupt handlers; whole machine only", stat},
 		{cpuSoftIRQ, GroupCPU, Share, "s/s", "deferred interrupt work, most of the receive path; DPCs on Windows", stat},
-		{cpuSteal, GroupCPU, Share, "s/s", "the hypervisor ran somebody else while this core had work", stat},
+		{cpuSteal, GroupCPU, Share, "s/s", "the hypervisor ran another guest while this core had work", stat},
 		{cpuBusyTime, GroupCPU, Time, "ms", "cpu_busy over the window", stat},
 		{cpuSoftIRQTime, GroupCPU, Time, "ms", "cpu_softirq over the window", stat},
 		{cpuStealTime, GroupCPU, Time, "ms", "cpu_steal over the window", stat},

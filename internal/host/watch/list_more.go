@@ -26,7 +26,7 @@ func radioCounters() []counter {
 	add(radioRetries, "radio_tx_retries", "times", "frames sent again because no acknowledgement came")
 	add(radioFailed, "radio_tx_failed", "frames", "given up after too many attempts")
 	add(radioChannel, "radio_channel_ms", "ms", "time on the channel")
-	add(radioBusy, "radio_busy_ms", "ms", "time in which the channel was busy, whoever sent")
+	add(radioBusy, "radio_busy_ms", "ms", "time in which the channel was busy, whichever station sent")
 	add(radioTransmitting, "radio_sending_ms", "ms", "time in which this radio sent")
 	add(radioOwnNetwork, "radio_own_network_ms", "ms", "time in which it received frames of its own network")
 	return all

@@ -21,7 +21,7 @@ func udpCounters() []counter {
 	}
 	add(udpIn, udp6In, "udp_in_datagrams", "InDatagrams", "delivered to programs; a joined train counts once")
 	add(udpOut, udp6Out, "udp_out_datagrams", "OutDatagrams", "sent; a train of UDP_SEGMENT counts once")
-	add(udpNoPort, udp6NoPort, "udp_no_port", "NoPorts", "arrived for a port where nobody listens")
+	add(udpNoPort, udp6NoPort, "udp_no_port", "NoPorts", "arrived for a port without a listener")
 	add(udpInErrors, udp6InErrors, "udp_in_errors", "InErrors", "dropped at the socket for any reason, the next ones included")
 	add(udpReceiveBuffer, udp6ReceiveBuffer, "udp_receive_buffer_errors", "RcvbufErrors", "dropped because the socket's receive buffer was full; a joined train counts once")
 	add(udpSendBuffer, udp6SendBuffer, "udp_send_buffer_errors", "SndbufErrors", "sends that found no room: in the socket, where the program may try again, or in the queue of the interface")

@@ -263,7 +263,7 @@ func chain(group []journal.Unfinished) (end []journal.Unfinished, between string
 		if group[i].Transaction == group[i-1].Transaction || wrote(group[:i], group[i].Old) {
 			continue
 		}
-		return group[i:], fmt.Sprintf("%q is what somebody else had set between two changes of linerate", group[i].Old)
+		return group[i:], fmt.Sprintf("%q is what another program had set between two changes of linerate", group[i].Old)
 	}
 	return group, ""
 }

@@ -48,7 +48,7 @@ var ErrIdle = errors.New("nothing is applied")
 var ErrGone = errors.New("the watchdog is gone")
 
 // ErrForeign says that somebody else changed a knob that linerate holds.
-var ErrForeign = errors.New("changed by somebody else")
+var ErrForeign = errors.New("changed by another program")
 
 // Config says what a watchdog guards and how. The zero value guards this
 // machine without an interface, with its journal in the default directory.

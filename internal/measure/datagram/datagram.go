@@ -51,7 +51,7 @@ const DefaultRecvBuffer units.Bytes = 64 << 20
 
 // ErrNobodyListens says that the peer's host answered again and again that
 // there is no socket for the datagrams (ICMP port unreachable).
-var ErrNobodyListens = errors.New("nobody listens there any more")
+var ErrNobodyListens = errors.New("there is no listener any more")
 
 // Conn is a connected UDP socket in the hands of this package. One goroutine
 // may send and one receive at the same time; Close waits for neither, so both

@@ -312,7 +312,7 @@ func (a *console) completionCommand() *cobra.Command {
 		Use: "completion SHELL", Short: "print a completion script for a shell",
 		Long: `completion prints a script for bash, zsh, fish or powershell that completes
 commands and flags, hosts of ssh, settings and their values, keys of a lab and
-stored sessions. It connects to nobody. Load it in the shell's start file.`,
+stored sessions. It makes no connection. Load it in the shell's start file.`,
 		Example: `  linerate completion bash > ~/.local/share/bash-completion/completions/linerate
   linerate completion zsh > "${fpath[1]}/_linerate"
   linerate completion fish > ~/.config/fish/completions/linerate.fish

@@ -35,7 +35,7 @@ good enough), or without either those that were confirmed with
 linerate set and still hold. The format is that of the program that configures
 the interface. The files are shown before you are asked; without a terminal it
 takes --yes. Whatever stood in them is saved first, and linerate undo --kept puts
-it back, byte for byte, but what somebody changed since.
+it back, byte for byte, but what was changed since.
 
 No running value changes: what takes effect only at the next start is said.
 Settings that were kept before stay. A session without a verdict "better" is

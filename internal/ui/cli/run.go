@@ -238,7 +238,7 @@ func (a *console) finish(ctx context.Context, st results, s model.Session, err e
 func (a *console) tellForeign(changes []model.Change) {
 	for _, c := range changes {
 		if c.State == model.ChangeForeign {
-			a.talk("%s on the %s host was changed by somebody else meanwhile: it %s", c.Knob, c.Host, c.Detail)
+			a.talk("%s on the %s host was changed by another program meanwhile: it %s", c.Knob, c.Host, c.Detail)
 		}
 	}
 }

@@ -99,7 +99,7 @@ none is no limit, 0 is nothing at all.`,
 	fl.StringVar(&f.Peers, "peers", "", "other hosts that sessions may measure with, for linerate mesh: addresses and networks, as 10.0.0.0/24,10.1.0.7 (default: only where a session comes from)")
 	fl.BoolVar(&f.MPTCP, "mptcp", false, "speak Multipath TCP with clients that ask for it (test --mptcp); Linux")
 	fl.BoolVar(&f.AllowTune, "allow-tune", false, "let keys with the right tune change settings of this host; needs root")
-	fl.BoolVar(&f.AllowCommands, "allow-commands", false, "let them run commands of their own too (run --factor cmd:NAME=COMMAND): whoever has such a key is root here")
+	fl.BoolVar(&f.AllowCommands, "allow-commands", false, "let them run commands of their own too (run --factor cmd:NAME=COMMAND): a client with such a key is root here")
 	fl.StringVar(&f.User, "user", "", "user to become once the port is open (default, for root: one that no account has)")
 	fl.BoolVar(&f.Unconfined, "unconfined", false, "serve, started by root, also where this program can give up neither new privileges nor files (built with cgo)")
 	fl.StringVar(&f.Audit, "audit", "", "append a line for each event to this file")

@@ -33,7 +33,7 @@ func (a *console) keyAddCommand() *cobra.Command {
 		Long: `add makes a key and prints its join link, which holds its secret. This is the only
 time that it is printed: only a hash of the secret is kept here.
 
-Give the link to its user in a file that nobody else can read, who says
+Give the link to its user in a file that only he can read, who says
 linerate test @FILE, or sets LINERATE_LINK to it and says linerate test @.`,
 		Example: "  linerate serve key add ci --right measure --expires 30d\n  linerate serve key add ops --right tune --host nas.example:5299",
 		Args:    exactArgs("NAME"),

@@ -89,7 +89,7 @@ func (a *console) tellCanaries(e app.Watching) {
 		a.talk("not watched from %s: %s", e.Host, line)
 	}
 	if len(ok) == 0 && e.Risky {
-		a.talk("note: nobody answers %s: nothing but the deadline protects it; name somebody with --canary", e.Host)
+		a.talk("note: no host answers %s: only the deadline protects it; name a host with --canary", e.Host)
 	}
 }
 

@@ -26,7 +26,8 @@ func (a *console) undoCommand() *cobra.Command {
 		Long: `undo puts back what the journal says linerate changed on this machine, or on
 HOST: what was confirmed with linerate set, and what a session that was cut short
 left. Every setting that still holds what linerate wrote gets its old value back,
-newest first. What somebody else changed meanwhile is left alone and reported.
+newest first. What another program changed meanwhile is left alone and
+reported.
 
 If a driver is busy, undo waits: a few seconds here, then in a process of its own,
 which tries until it is done. If the journal itself was damaged, its whole records are
@@ -65,7 +66,7 @@ was before, byte for byte, or gone where there was none. The running values stay
 	}
 	c.Flags().BoolVar(&acknowledge, "acknowledge", false, "you have seen what is left of a damaged journal: it is kept, and reported no more")
 	c.Flags().BoolVar(&kept, "kept", false, "take back the files that linerate keep wrote")
-	c.Flags().BoolVar(&atBoot, "at-boot", false, "only what nobody confirmed: what the job does that --at-boot of other commands installs")
+	c.Flags().BoolVar(&atBoot, "at-boot", false, "only what was not confirmed: what the job does that --at-boot of other commands installs")
 	_ = c.Flags().MarkHidden("at-boot") // it is there
 	c.Flags().StringVar(&state, "state", "", "directory of the journal (default: $LINERATE_STATE, else the system's)")
 	return c
@@ -124,7 +125,7 @@ func (a *console) undoneText(system string, c model.Change) string {
 		}
 		return back
 	case model.ChangeForeign:
-		return "changed by somebody else meanwhile, left alone: " + c.Detail
+		return "changed by another program meanwhile, left alone: " + c.Detail
 	case model.ChangeApplied:
 		return "still changed: " + c.Detail
 	default:

@@ -215,7 +215,7 @@ func (t *Server) turnedAway() (n int) {
 
 // who is a visit in words.
 func who(v app.Visit) string {
-	name := "somebody"
+	name := "a client"
 	if v.From.IsValid() {
 		name = v.From.Unmap().String()
 	}

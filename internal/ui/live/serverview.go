@@ -100,7 +100,7 @@ func forTime(d time.Duration) string { return units.FormatDuration(d.Truncate(ti
 // visitors are who is there, and what each measures; those that measure first.
 func (t *Server) visitors(width int) []line {
 	if len(t.here) == 0 {
-		return []line{text(bold, "nobody is here now")}
+		return []line{text(bold, "no client is here now")}
 	}
 	measuring := 0
 	for _, v := range t.here {

@@ -22,7 +22,7 @@ const shownWords = 600
 // version 9.2), what they mean, and what to do. DEST is the host as ssh is told
 // of it, HOST its name. The first that fits is taken.
 var reasons = [...]struct{ words, means, hint string }{
-	{"REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key is not the one that is known: this may be another host, or somebody in between",
+	{"REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key is not the one that is known: this may be another host, or an attacker in between",
 		"if you know why the key changed, remove the old one with: ssh-keygen -R HOST"},
 	{"Host key verification failed", "ssh does not know its host key",
 		"compare the key once by hand: ssh DEST true"},

@@ -131,7 +131,7 @@ func (k *file) open(flag int) (*os.File, error) {
 		// Files of network namespaces show what they share with the machine without
 		// the right to write (net/core/sysctl_net_core.c sysctl_core_net_init).
 		if info, statErr := os.Stat(k.path); statErr == nil && info.Mode()&0o222 == 0 {
-			return nil, fmt.Errorf("nobody can write it here; where this is a container, the machine itself may: %w", fs.ErrPermission)
+			return nil, fmt.Errorf("it cannot be written here; where this is a container, the machine itself may: %w", fs.ErrPermission)
 		}
 	}
 	if err != nil {

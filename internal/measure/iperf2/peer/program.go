@@ -29,7 +29,7 @@ func Program() program.Program {
 		},
 		ServerFlags: []program.Flag{{
 			Name: "iperf2-reverse-udp", Switch: true,
-			Usage: "send UDP to any iperf 2 client that asks for it: whoever forges a source address can have this host send to it",
+			Usage: "send UDP to any iperf 2 client that asks for it: a forged source address has this host send to it",
 		}},
 		Help: "iperf 2 is sent UDP only where a TCP connection of its host came first, unless\n--iperf2-reverse-udp is given.",
 	}
