@@ -4,8 +4,8 @@ package csv
 
 import (
 	"encoding/csv"
-	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,23 +26,16 @@ func Columns() []string {
 // empty where nothing is known.
 func Render(w io.Writer, s model.Session, d report.Document, samples model.Samples) error {
 	t := csv.NewWriter(w)
-	t.UseCRLF = false // RFC 4180 has CRLF; every reader takes both, and tools of Unix only this
-	rows := [][]string{Columns()}
+	t.UseCRLF = false      // RFC 4180 has CRLF; every reader takes both, and tools of Unix only this
+	_ = t.Write(Columns()) // Error returns what this and all other writing met
 	counted := map[int]bool{}
 	for _, r := range report.Counted(s.Runs) {
 		counted[r.Number] = true
 	}
-	write := func() error {
-		err := t.WriteAll(rows)
-		rows = rows[:0]
-		return err
-	}
 	for _, r := range s.Runs {
 		run := []string{cell(s.ID), strconv.Itoa(r.Number), strconv.Itoa(r.Block), strconv.Itoa(r.Attempt), strconv.Itoa(r.Position),
 			cell(r.Setting), string(r.State), flag(counted[r.Number]), moment(r.Started)}
-		row := func(more ...string) {
-			rows = append(rows, append(append(make([]string, 0, len(Columns())), run...), more...))
-		}
+		row := func(more ...string) { _ = t.Write(slices.Concat(run, more)) }
 		for _, v := range r.Values {
 			row("run", "", "", string(v.Direction), cell(string(v.Metric)), "", metric.Base(v.Metric), "", "", "", number(v.Value))
 		}
@@ -50,11 +43,12 @@ func Render(w io.Writer, s model.Session, d report.Document, samples model.Sampl
 			row("sample", string(x.Host), cell(d.Header.Of(x.Host)), string(x.Direction), cell(string(x.Metric)), cell(x.Of), metric.Base(x.Metric),
 				number(x.Start.Seconds()), number(x.Length.Seconds()), flag(x.Omitted), number(x.Value))
 		}
-		if err := write(); err != nil {
-			return fmt.Errorf("table of session %s: %w", s.ID, err)
+		if err := t.Error(); err != nil {
+			return err
 		}
 	}
-	return write()
+	t.Flush()
+	return t.Error()
 }
 
 // number writes v so that it reads back as the same number.

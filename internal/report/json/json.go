@@ -8,6 +8,7 @@
 package json
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -42,10 +43,9 @@ const (
 
 // document is linerate/session/v1.
 type document struct {
-	Detail  string       `json:"detail"`
-	Session session      `json:"session"`
-	Report  sectioned    `json:"report"`
-	Samples []runSamples `json:"samples,omitempty"`
+	Detail  string    `json:"detail"`
+	Session session   `json:"session"`
+	Report  sectioned `json:"report"`
 }
 
 // sectioned is a report with the section of its engine as one more member.
@@ -64,11 +64,12 @@ func (d sectioned) MarshalJSON() ([]byte, error) {
 	return slices.Concat(text[:len(text)-1], []byte(","), more[1:]), nil
 }
 
-// session is a model.Session with its hosts and runs as a document has them.
+// session is a model.Session with its hosts and runs as a document has them. Its runs are
+// written one by one.
 type session struct {
 	model.Session
-	Hosts []host `json:"hosts"`
-	Runs  []run  `json:"runs"`
+	Hosts []host     `json:"hosts"`
+	Runs  []struct{} `json:"runs"`
 }
 
 // host are the facts of a host. Brief, its settings are counted, only those are
@@ -122,10 +123,11 @@ type Options struct {
 
 // Render writes s and its report d to w as linerate/session/v1. Of the numbers
 // that only one mode may show, p values and evidence, it writes those of the
-// session's mode. A value that is not a number cannot be written; the error
-// says which type held it, and nothing is written then.
+// session's mode. A value that is not a number cannot be written: the error
+// says which type held it, and the document ends there. It holds the runs one at a time, as
+// text and with their samples.
 func Render(w io.Writer, s model.Session, d report.Document, o Options) error {
-	doc := document{Detail: brief, Session: session{Session: s, Runs: []run{}}, Report: sectioned{d}}
+	doc := document{Detail: brief, Session: session{Session: s, Runs: []struct{}{}}, Report: sectioned{d}}
 	if o.Full {
 		doc.Detail = full
 	}
@@ -148,25 +150,39 @@ func Render(w io.Writer, s model.Session, d report.Document, o Options) error {
 	for _, h := range s.Hosts {
 		doc.Session.Hosts = append(doc.Session.Hosts, hostOf(h, o.Full, named))
 	}
-	for _, r := range s.Runs {
-		one := run{Run: r}
-		if o.Full {
-			one.Ends = r.Ends
-		}
-		doc.Session.Runs = append(doc.Session.Runs, one)
-		if o.Samples == nil {
-			continue
-		}
-		if samples := o.Samples.Of(r.Number); len(samples) > 0 {
-			doc.Samples = append(doc.Samples, runSamples{r.Number, samples})
-		}
-	}
 	body, err := enveloped(SessionSchema, doc)
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(plain.JSON(layout(body, !o.Full)))
-	return err
+	p := printer{out: bufio.NewWriterSize(w, 64<<10), brief: !o.Full}
+	root := p.parse(body)
+	if len(s.Runs) > 0 {
+		root.member("session").member("runs").more = func(yield func(any) bool) {
+			for _, r := range s.Runs {
+				one := run{Run: r}
+				if o.Full {
+					one.Ends = r.Ends
+				}
+				if !yield(one) {
+					return
+				}
+			}
+		}
+	}
+	samples := func(yield func(any) bool) {
+		for _, r := range s.Runs {
+			if of := o.Samples.Of(r.Number); len(of) > 0 && !yield(runSamples{r.Number, of}) {
+				return
+			}
+		}
+	}
+	if o.Samples != nil && slices.ContainsFunc(s.Runs, func(r model.Run) bool { return len(o.Samples.Of(r.Number)) > 0 }) {
+		root.members = append(root.members, member{[]byte(`"samples"`), &node{open: '[', more: samples}})
+	}
+	if p.document(root); p.err != nil {
+		return p.err
+	}
+	return p.out.Flush()
 }
 
 // hostOf returns the facts of a host as a document has them, all or, of its

@@ -3,6 +3,7 @@ package json_test
 import (
 	"bytes"
 	stdjson "encoding/json"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -179,6 +180,19 @@ func TestEnvelope(t *testing.T) {
 		err := json.Envelope(&b, "x/v1", test.v)
 		must.True(t, (err != nil) == (test.want == "") && b.String() == test.want, "%s: %q, %v; want %q", name, b.String(), err, test.want)
 	}
+}
+
+// TestNotANumber: of a run with a value that JSON cannot hold there is an error, whatever
+// comes behind it, and of a file that is full too.
+func TestNotANumber(t *testing.T) {
+	c := reporttest.Cases()[0]
+	d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
+	o := json.Options{Samples: c.Samples}
+	r, w := io.Pipe()
+	must.Do(t, r.Close())
+	must.Is(t, json.Render(w, c.Session, d, o), io.ErrClosedPipe)
+	c.Session.Runs[0].Values = []model.Value{{Metric: model.Goodput, Value: math.NaN()}}
+	must.Say(t, json.Render(io.Discard, c.Session, d, o), "write linerate/session/v1: json: unsupported value: NaN")
 }
 
 // TestNothingTwice: what stands in the report of a session is not repeated in the

@@ -1,6 +1,17 @@
 package json
 
-import "bytes"
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"linerate/internal/core/plain"
+)
 
 // width is how many characters a line of a document may have that holds more than
 // one value.
@@ -12,20 +23,29 @@ const (
 	short   = 48
 )
 
-// layout prints the text of one JSON document, as json.Marshal writes it, for
-// people: two blanks a level, what fits in a line in one line, and from the third
-// level on, where the lists of hosts, runs and rows are, several short members in a
-// line. Where brief is set, of a fact only its value is printed and not who told it.
-func layout(text []byte, brief bool) []byte {
-	p := parser{text: text}
-	root := p.value()
-	if brief {
+// printer prints a JSON document, as json.Marshal writes it, for people: two blanks a level,
+// what fits in a line in one line, and from the third level on, where the lists of hosts,
+// runs and rows are, several short members in a line.
+type printer struct {
+	out   *bufio.Writer
+	brief bool  // of a fact, print only its value and not its source
+	err   error // of a value that cannot be written, where the document ends
+}
+
+// parse returns the root of a text that json.Marshal wrote.
+func (p *printer) parse(text []byte) *node {
+	read := parser{text: text}
+	root := read.value()
+	if p.brief {
 		root.forgetSources()
 	}
-	var out bytes.Buffer
-	root.print(&out, 0, width) // a line for each of its members
-	out.WriteByte('\n')
-	return out.Bytes()
+	return root
+}
+
+// document prints root, with a line for each of its members.
+func (p *printer) document(root *node) {
+	p.print(root, 0, width)
+	_ = p.out.WriteByte('\n')
 }
 
 // node is a value of a document. Those with members are objects and arrays.
@@ -33,11 +53,37 @@ type node struct {
 	open    byte   // '{' or '[', 0 for all else
 	text    []byte // of all else
 	members []member
+	more    iter.Seq[any] // elements that are made one at a time; at least one, if it is not nil
 }
 
 type member struct {
 	key []byte // with its quotes; nil in arrays
 	of  *node
+}
+
+// member returns the value of a key that an object has.
+func (n *node) member(key string) *node {
+	return n.members[slices.IndexFunc(n.members, func(m member) bool { return string(m.key) == `"`+key+`"` })].of
+}
+
+// all returns the members of n.
+func (p *printer) all(n *node) iter.Seq2[int, member] {
+	if n.more == nil {
+		return slices.All(n.members)
+	}
+	return func(yield func(int, member) bool) {
+		i := 0
+		for v := range n.more {
+			text, err := json.Marshal(v)
+			if err != nil {
+				p.err = cmp.Or(p.err, fmt.Errorf("write %s: %w", SessionSchema, err))
+			}
+			if _, full := p.out.Write(nil); p.err != nil || full != nil || !yield(i, member{of: p.parse(text)}) {
+				return
+			}
+			i++
+		}
+	}
 }
 
 // parser reads what json.Marshal wrote: it trusts its input.
@@ -99,8 +145,11 @@ func (n *node) forgetSources() {
 
 // length is how many bytes n takes in one line.
 func (n *node) length() int {
-	if n.open == 0 {
+	switch {
+	case n.open == 0:
 		return len(n.text)
+	case n.more != nil:
+		return width
 	}
 	sum := 2
 	for i, m := range n.members {
@@ -120,49 +169,47 @@ func (m member) length() int {
 }
 
 // print writes n, which begins in that column of a line that is indented so far.
-func (n *node) print(out *bytes.Buffer, indent, column int) {
+func (p *printer) print(n *node, indent, column int) {
 	if n.open == 0 {
-		out.Write(n.text)
+		p.text(n.text)
 		return
 	}
-	lines := len(n.members) > 0 && column+n.length() > width
-	out.WriteByte(n.open)
+	lines := (len(n.members) > 0 || n.more != nil) && column+n.length() > width
+	_ = p.out.WriteByte(n.open)
 	at, joins := 0, false // where the line ends, and whether another member may join it
-	for i, m := range n.members {
+	for i, m := range p.all(n) {
 		small := indent >= sharing && m.length() <= short
 		switch {
 		case i > 0 && (!lines || joins && small && at+2+m.length() < width):
-			out.WriteString(", ")
+			p.text([]byte(", "))
 			at += 2
 		case lines:
 			if i > 0 {
-				out.WriteByte(',')
+				_ = p.out.WriteByte(',')
 			}
-			newline(out, indent+2)
+			p.newline(indent + 2)
 			at = indent + 2
 		}
 		joins = small
 		if m.key != nil {
-			out.Write(m.key)
-			out.WriteString(": ")
+			p.text(m.key)
+			p.text([]byte(": "))
 			at += len(m.key) + 2
 		}
 		if lines {
-			m.of.print(out, indent+2, at)
+			p.print(m.of, indent+2, at)
 		} else {
-			m.of.print(out, indent, 0) // all of n fits in this line
+			p.print(m.of, indent, 0) // all of n fits in this line
 		}
 		at += m.of.length()
 	}
 	if lines {
-		newline(out, indent)
+		p.newline(indent)
 	}
-	out.WriteByte(n.open + 2)
+	_ = p.out.WriteByte(n.open + 2)
 }
 
-func newline(out *bytes.Buffer, indent int) {
-	out.WriteByte('\n')
-	for range indent {
-		out.WriteByte(' ')
-	}
-}
+// text writes a part of the document. Flush returns the errors of all writing.
+func (p *printer) text(part []byte) { _, _ = p.out.Write(plain.JSON(part)) }
+
+func (p *printer) newline(indent int) { _, _ = p.out.WriteString("\n" + strings.Repeat(" ", indent)) }

@@ -236,6 +236,7 @@ func TestArchiveAndNotes(t *testing.T) {
 	do(here, 0, "wrote 3 sessions to ", "export", "--archive", all)
 	do(here, 0, `"sessions":`, "export", "--archive", one, "s2", "--json")
 	do(here, 1, "move that file away", "export", "--archive", all)
+	do(here, 1, "take a session of linerate test", "report", "s1", "--format", "flent", "--force", "--output", all) // which replaces nothing
 	do(here, 6, "not found", "export", "--archive", filepath.Join(dir, "none"), "nosuch")
 	do(there, 0, "1 session of 1 from ", "import", one)
 	whole := must.Get(os.ReadFile(all))(t)

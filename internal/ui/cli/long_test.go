@@ -52,8 +52,8 @@ func (n long) Pieces(context.Context, string) iter.Seq2[tables.Piece, error] {
 	}
 }
 
-// TestLongSession: a session of many runs is shown, listed, reported and exported in little
-// memory. One of 9,018 runs, with 72,000 histograms and 1.8 million samples, once took 2.2 GB
+// TestLongSession: a session of many runs is shown, listed, reported in every format and
+// exported in little memory. One of 9,018 runs, with 72,000 histograms and 1.8 million samples, once took 2.2 GB
 // to show.
 func TestLongSession(t *testing.T) {
 	confined.Run(t, 250<<20, 300, func(t *testing.T) {
@@ -61,7 +61,11 @@ func TestLongSession(t *testing.T) {
 		st := must.Get(openStoreAt(t.Context(), w.vars["LINERATE_DB"]))(t)
 		must.Do(t, st.Import(t.Context(), long(3_000), []string{"long"}))
 		must.Do(t, st.Close())
-		for _, args := range []string{"list", "show long", "report long --format html --output " + filepath.Join(out, "a.html"), "export --archive " + filepath.Join(out, "a.linerate")} {
+		all := []string{"list", "show long", "export --archive " + filepath.Join(out, "a.linerate")}
+		for _, f := range formats() {
+			all = append(all, "report long --format "+f.name+" --output "+filepath.Join(out, "a"+f.suffix))
+		}
+		for _, args := range all {
 			must.Equal(t, w.main(t, strings.Fields(args)...), 0, "%s: %s", args, w.err.String())
 		}
 	})

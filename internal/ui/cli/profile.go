@@ -98,15 +98,21 @@ func (a *console) profileOf(ctx context.Context, ref, setting string) (profile.P
 
 // writeNew writes a file that must not be there.
 func writeNew(name string, data []byte) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if errors.Is(err, fs.ErrExist) {
-		return fault.WithHint(err, "nothing was written: choose another name, or move that file away")
-	}
+	f, err := newFile(name)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
 	return errors.Join(err, f.Close())
+}
+
+// newFile makes a file, which must not exist.
+func newFile(name string) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		err = fault.WithHint(err, "nothing was written: choose another name, or move that file away")
+	}
+	return f, err
 }
 
 // readText reads a file that people write, a plan or a profile: at most one byte

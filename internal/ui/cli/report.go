@@ -1,11 +1,11 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -127,19 +127,6 @@ func (a *console) writeReport(ctx context.Context, ref string, f reportFlags, as
 	case f.textfile != "":
 		as, _ = formatOf("openmetrics")
 	}
-	var text bytes.Buffer
-	if as.name == "flent" && filepath.Ext(f.output) == ".gz" {
-		err = flent.RenderPacked(&text, t.session, t.doc, t.samples)
-	} else {
-		err = as.render(&text, t)
-	}
-	err = cmp.Or(err, t.samples.err)
-	if errors.Is(err, flent.ErrNothing) {
-		return fault.WithHint(err, "Flent shows TCP and UDP over time: take a session of linerate test, or --format csv")
-	}
-	if err != nil {
-		return err
-	}
 	if f.output == "" && as.page {
 		f.output = "linerate-" + t.session.ID + as.suffix
 	}
@@ -148,15 +135,25 @@ func (a *console) writeReport(ctx context.Context, ref string, f reportFlags, as
 			return err
 		}
 	}
+	render := func(w io.Writer) error {
+		write := as.render
+		if as.name == "flent" && filepath.Ext(f.output) == ".gz" {
+			write = flentPacked
+		}
+		return cmp.Or(write(w, t), t.samples.err)
+	}
 	switch {
 	case f.textfile != "":
-		err = replaceWhole(f.textfile, text.Bytes())
+		err = replaceWhole(f.textfile, render)
 		out.Files = append(out.Files, f.textfile)
 	case f.output == "-" || f.output == "":
-		_, err = a.Out.Write(text.Bytes())
+		err = buffered(a.Out, render)
 	default:
-		err = f.write(f.output, text.Bytes())
+		err = f.write(f.output, render)
 		out.Files = append(out.Files, f.output)
+	}
+	if errors.Is(err, flent.ErrNothing) {
+		return fault.WithHint(err, "Flent shows TCP and UDP over time: take a session of linerate test, or --format csv")
 	}
 	if err != nil {
 		return err
@@ -164,7 +161,7 @@ func (a *console) writeReport(ctx context.Context, ref string, f reportFlags, as
 	if f.pictures != "" {
 		for _, x := range t.figures {
 			path := filepath.Join(f.pictures, x.Name+".svg")
-			if err := f.write(path, []byte(x.SVG(plot.File))); err != nil {
+			if err := f.write(path, content([]byte(x.SVG(plot.File)))); err != nil {
 				return err
 			}
 			out.Files = append(out.Files, path)
@@ -232,7 +229,7 @@ func (a *console) writeTicket(t told, f reportFlags, out reportDoc) error {
 		}
 	}
 	if f.output != "" && f.output != "-" {
-		if err := f.write(f.output, text); err != nil {
+		if err := f.write(f.output, content(text)); err != nil {
 			return err
 		}
 		out.Files = append([]string{f.output}, out.Files...)

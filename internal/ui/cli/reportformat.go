@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -122,6 +123,11 @@ func formats() []format {
 	}
 }
 
+// flentPacked is the format flent through gzip, as Flent itself writes.
+func flentPacked(w io.Writer, t told) error {
+	return flent.RenderPacked(w, t.session, t.doc, t.samples)
+}
+
 func reportFormats() []string {
 	names := lists.Each(formats(), func(f format) string { return f.name })
 	return names
@@ -182,15 +188,56 @@ func (t told) ticketPicture() (map[string][]byte, error) {
 	return map[string][]byte{".svg": []byte(f.SVG(ticketWidth)), ".png": png.Bytes()}, nil
 }
 
-// write writes a file, and replaces one only where that was asked for.
-func (f reportFlags) write(path string, content []byte) error {
-	var err error
-	if f.force {
-		err = os.WriteFile(path, content, 0o644) //nolint:gosec // a report is for others to read
-	} else {
-		err = writeNew(path, content)
+// write writes a file by render, and replaces one only where that was asked for. A report
+// that cannot be made replaces nothing, and leaves no new file.
+func (f reportFlags) write(path string, render func(io.Writer) error) error {
+	to := &lateFile{path: path, force: f.force}
+	err := buffered(to, render)
+	if to.file != nil {
+		err = errors.Join(err, to.file.Close())
+		if err != nil && !f.force {
+			err = errors.Join(err, os.Remove(path))
+		}
 	}
 	return unwritable(err)
+}
+
+// lateFile is a file that is opened when the first bytes come.
+type lateFile struct {
+	path  string
+	force bool     // replace one that exists
+	file  *os.File // nil before
+}
+
+func (l *lateFile) Write(b []byte) (n int, err error) {
+	switch {
+	case l.file != nil:
+	case l.force:
+		l.file, err = os.OpenFile(l.path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	default:
+		l.file, err = newFile(l.path)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return l.file.Write(b)
+}
+
+// buffered renders to w, in pieces of 64 KiB. Less is not written if render fails.
+func buffered(w io.Writer, render func(io.Writer) error) error {
+	b := bufio.NewWriterSize(w, 64<<10)
+	if err := render(b); err != nil {
+		return err
+	}
+	return b.Flush()
+}
+
+// content renders what is there already.
+func content(b []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	}
 }
 
 // unwritable adds what to do where a place may not be written.
@@ -203,23 +250,22 @@ func unwritable(err error) error {
 
 // writeSame is write for what linerate names by itself: the same file once more is no
 // fault.
-func (f reportFlags) writeSame(path string, content []byte) error {
-	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, content) {
+func (f reportFlags) writeSame(path string, text []byte) error {
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, text) {
 		return nil
 	}
-	return f.write(path, content)
+	return f.write(path, content(text))
 }
 
 // replaceWhole puts a file in place of another one, or of none, so that who reads it
 // sees the old one or the new one, and nothing between (rename(2)).
-func replaceWhole(path string, content []byte) error {
+func replaceWhole(path string, render func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".linerate-*")
 	if err != nil {
 		return unwritable(err)
 	}
 	defer os.Remove(f.Name()) // nothing is there after the renaming
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
+	err = errors.Join(buffered(f, render), f.Chmod(0o644), f.Sync(), f.Close())
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
