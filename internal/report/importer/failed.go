@@ -9,6 +9,9 @@ import (
 // maxParts is how many tests of a file are read each by itself.
 const maxParts = 1000
 
+// cutOff is what is wrong with a test whose results are not there.
+const cutOff = "the test that begins here has no result: it was cut off"
+
 // begins returns what knows the first line of a test, of formats whose files may hold
 // several; nil for others. It is asked of each line in turn.
 func begins(format string) func(line string) bool {
@@ -40,6 +43,18 @@ func begins(format string) func(line string) bool {
 			}
 			return fresh
 		}
+	case "sockperf":
+		banner := false
+		return func(l string) bool {
+			l = escape.ReplaceAllString(l, "")
+			last := banner
+			banner = perfBanner.MatchString(l) || banner && !perfEnd.MatchString(l)
+			return perfBanner.MatchString(l) || !last && perfEnd.MatchString(l)
+		}
+	case "perftest":
+		return perftestBegins()
+	case "nuttcp":
+		return nuttcpBegins()
 	case "netperf":
 		return netperfHead.MatchString
 	case "qperf":

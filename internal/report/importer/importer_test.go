@@ -195,36 +195,64 @@ func TestFewAnswers(t *testing.T) {
 	}
 }
 
-// TestSomeFailed: of a log of several tests those that are whole are read as if they stood
-// alone, and the lines of the others are named, with what is wrong.
-func TestSomeFailed(t *testing.T) {
-	upTo := func(name string, lines int) string {
-		return strings.Join(strings.SplitAfter(string(load(t, name)), "\n")[:lines], "")
+// log is one of several tests: of two that are as one, and of a failed one, of which note says so.
+type log struct{ one, text, note string }
+
+// upTo is the first lines of a file.
+func upTo(t *testing.T, name string, lines int) string {
+	all := strings.SplitAfter(string(load(t, name)), "\n")
+	if lines < 0 {
+		lines += len(all)
 	}
+	return strings.Join(all[:lines], "")
+}
+
+// failedLogs are those of every form of which a file may hold several tests.
+func failedLogs(t *testing.T) map[string]log {
 	three, two, doc, events := string(load(t, "iperf3.txt")), string(load(t, "iperf2.txt")), string(load(t, "iperf3.json")), reconciled["stream of events"].text
+	nut, nutv, sock, lat, bw, latJSON := string(load(t, "nuttcp.txt")), reconciled["nuttcp -v"].text, string(load(t, "sockperf.txt")), string(load(t, "ib_send_lat.txt")), string(load(t, "ib_send_bw.txt")), others["perftest, its JSON"]
 	const noServer = `{"start":{"connected":[]},"intervals":[],"end":{},"error":"error - unable to connect to server: Connection refused"}` + "\n"
 	const busy = `{"event":"start","data":{}}` + "\n" + `{"event":"error","data":"the server is busy"}` + "\n" + `{"event":"end","data":{}}` + "\n"
 	const alone = "Client connecting to 10.8.0.2, TCP port 5001\nconnect failed: Connection refused\n"
-	for name, c := range map[string]struct{ one, text, note string }{
-		"iperf3, no connection":    {three, three + "run 2\niperf3: error - unable to connect to server: Connection refused\n" + three, "line 14: a test is not imported: the test failed: iperf3: error - unable to connect to server: Connection refused"},
-		"iperf3, a busy server":    {three, three + "Connecting to host h, port 5201\niperf3: error - the server is busy\n" + three, "lines 13 to 14: a test is not imported: line 14: the test failed: iperf3: error - the server is busy"},
-		"iperf3, killed at once":   {three, upTo("iperf3.txt", 3) + three + three, "lines 1 to 3: a test is not imported: the test that begins here has no result: it was cut off"},
-		"iperf3 -J, no connection": {doc, doc + noServer + doc, fmt.Sprintf("line %d: a test is not imported: the test failed: unable to connect to server: Connection refused", strings.Count(doc, "\n")+1)},
-		"iperf3 -J, killed":        {doc, upTo("iperf3.json", 40) + doc + doc, "lines 1 to 40: a test is not imported: "},
-		"iperf3 --json-stream":     {events, busy + events + events, "lines 1 to 3: a test is not imported: the test failed: the server is busy"},
-		"iperf 2, no connection":   {two, two + alone + two, "lines 11 to 13: a test is not imported: line 12: the test failed: connect failed: Connection refused"},
-		"iperf 2, the first":       {two, alone + two + two, "lines 1 to 3: a test is not imported: line 2: the test failed: connect failed: Connection refused"},
-	} {
+	const noRDMA = "Couldn't connect to 10.8.0.2:18515\nUnable to open file descriptor for socket connection\n Unable to init the socket connection\n"
+	const noSock = "sockperf: == version #3.7-no.git == \nsockperf: ERROR: Can`t connect socket (errno=111 Connection refused)\n"
+	return map[string]log{
+		"iperf3, no connection":     {three, three + "run 2\niperf3: error - unable to connect to server: Connection refused\n" + three, "line 14: a test is not imported: the test failed: iperf3: error - unable to connect to server: Connection refused"},
+		"iperf3, a busy server":     {three, three + "Connecting to host h, port 5201\niperf3: error - the server is busy\n" + three, "lines 13 to 14: a test is not imported: line 14: the test failed: iperf3: error - the server is busy"},
+		"iperf3, killed at once":    {three, upTo(t, "iperf3.txt", 3) + three + three, "lines 1 to 3: a test is not imported: the test that begins here has no result: it was cut off"},
+		"iperf3 -J, no connection":  {doc, doc + noServer + doc, fmt.Sprintf("line %d: a test is not imported: the test failed: unable to connect to server: Connection refused", strings.Count(doc, "\n")+1)},
+		"iperf3 -J, killed":         {doc, upTo(t, "iperf3.json", 40) + doc + doc, "lines 1 to 40: a test is not imported: "},
+		"iperf3 --json-stream":      {events, busy + events + events, "lines 1 to 3: a test is not imported: the test failed: the server is busy"},
+		"iperf 2, no connection":    {two, two + alone + two, "lines 11 to 13: a test is not imported: line 12: the test failed: connect failed: Connection refused"},
+		"iperf 2, the first":        {two, alone + two + two, "lines 1 to 3: a test is not imported: line 2: the test failed: connect failed: Connection refused"},
+		"nuttcp, a blocked port":    {nut, nut + "nuttcp-t: v6.1.2: Error: server not ACKing data\n" + nut, "line 6: a test is not imported: the test failed: nuttcp-t: v6.1.2: Error: server not ACKing data"},
+		"nuttcp, killed by a fault": {nut, upTo(t, "nuttcp.txt", 2) + "nuttcp-r: v6.1.2: Error: read\n" + nut + nut, "lines 1 to 3: a test is not imported: line 3: the test failed: nuttcp-r: v6.1.2: Error: read"},
+		"nuttcp -v, no server":      {nutv, nutv + "nuttcp-t: v6.1.2: socket\nnuttcp-t: v6.1.2: Error: connect: Connection refused\n" + nutv, "lines 10 to 11: a test is not imported: line 11: the test failed: nuttcp-t: v6.1.2: Error: connect: Connection refused"},
+		"nuttcp -v, killed":         {nutv, nutv + nutv + "nuttcp-t: v6.1.2: socket\n", "line 19: a test is not imported: the test that begins here has no result: it was cut off"},
+		"sockperf, no connection":   {sock, sock + noSock + sock, fmt.Sprintf("lines %d to %[2]d: a test is not imported: line %[2]d: the test failed: sockperf: ERROR: Can`t connect socket (errno=111 Connection refused)", strings.Count(sock, "\n")+1, strings.Count(sock, "\n")+2)},
+		"sockperf, killed":          {sock, upTo(t, "sockperf.txt", 8) + sock + sock, "lines 1 to 8: a test is not imported: the test that begins here has no percentiles: it was cut off"},
+		"perftest, no connection":   {lat, lat + noRDMA + lat, "lines 5 to 8: a test is not imported: the test failed: Couldn't connect to 10.8.0.2:18515"},
+		"perftest, the first":       {bw, noRDMA + bw + bw, "lines 1 to 4: a test is not imported: the test failed: Couldn't connect to 10.8.0.2:18515"},
+		"perftest, killed":          {bw, bw + upTo(t, "ib_send_bw.txt", 5) + bw, "lines 10 to 14: a test is not imported: the test that begins here has no result: it was cut off"},
+		"perftest, its JSON":        {latJSON, latJSON + noRDMA + latJSON, "lines 19 to 21: a test is not imported: the test failed: Couldn't connect to 10.8.0.2:18515"},
+	}
+}
+
+// TestSomeFailed: of a log of several tests those that are whole are read as if they stood
+// alone, and the lines of the others are named, with what is wrong.
+func TestSomeFailed(t *testing.T) {
+	for name, c := range failedLogs(t) {
 		got, err := Read("", []byte(c.text), Options{})
 		want := must.Get(Read("", []byte(c.one), Options{}))(t)
 		must.Need(t, err == nil && len(got.Tests) == 2, "%s: %d tests, %v", name, len(got.Tests), err)
 		for _, test := range got.Tests {
 			must.Same(t, test.Values, want.Tests[0].Values, "%s", name)
+			must.Equal(t, fmt.Sprint(test.Points), fmt.Sprint(want.Tests[0].Points), "%s", name)
 		}
 		must.Contain(t, strings.Join(got.Tests[0].Notes, "\n"), c.note, "%s", name)
 	}
 	for text, note := range map[string]string{
-		upTo("netperf.txt", 10): "lines 9 to 10: a test is not imported: ",
+		upTo(t, "netperf.txt", 10): "lines 9 to 10: a test is not imported: ",
 		"tcp_bw:\n    bw  =  1.6 GB/sec\nudp_bw:\n    send_bw  =  1.6 GB/sec\n": "lines 3 to 4: a test is not imported: test udp_bw has no recv_bw: it was cut off",
 	} {
 		got, err := Read("", []byte(text), Options{})
@@ -234,23 +262,16 @@ func TestSomeFailed(t *testing.T) {
 
 // TestBroken: what is cut off, mixed or foreign is refused, with the line.
 func TestBroken(t *testing.T) {
-	upTo := func(name string, lines int) string {
-		all := strings.SplitAfter(string(load(t, name)), "\n")
-		if lines < 0 {
-			lines += len(all)
-		}
-		return strings.Join(all[:lines], "")
-	}
 	for name, c := range map[string]struct{ text, says string }{
 		"qperf failed":                      {"tcp_bw:\n192.0.2.9: failed to connect\n", "test tcp_bw failed: 192.0.2.9: failed to connect"},
 		"qperf of RDMA":                     {"rc_bw:\n    bw  =  1.6 GB/sec\n", "those over TCP and UDP are read"},
 		"qperf, a line of another test":     {"tcp_bw:\n    bw  =  1.6 GB/sec\n    latency  =  4 us\n", "which qperf writes of another test"},
-		"iperf2 nothing":                    {upTo("iperf2.txt", 4), "cut off"},
-		"iperf2 comma":                      {strings.ReplaceAll(upTo("iperf2.txt", -1), "23.0 MBytes", "23,0 MBytes"), "LC_ALL=C"},
-		"iperf2 broken":                     {strings.Replace(upTo("iperf2.txt", -1), "1.0000-2.0000 sec", "1.0000-2.0", 1), "line 8"},
+		"iperf2 nothing":                    {upTo(t, "iperf2.txt", 4), "cut off"},
+		"iperf2 comma":                      {strings.ReplaceAll(upTo(t, "iperf2.txt", -1), "23.0 MBytes", "23,0 MBytes"), "LC_ALL=C"},
+		"iperf2 broken":                     {strings.Replace(upTo(t, "iperf2.txt", -1), "1.0000-2.0000 sec", "1.0000-2.0", 1), "line 8"},
 		"iperf2 failed":                     {"------\nClient connecting to 10.0.0.1, TCP port 5001\nconnect failed: Connection refused\n", "failed"},
-		"iperf3 nothing":                    {upTo("iperf3.txt", 3), "cut off"},
-		"iperf3 JSON cut":                   {upTo("iperf3.json", 40), "cut off"},
+		"iperf3 nothing":                    {upTo(t, "iperf3.txt", 3), "cut off"},
+		"iperf3 JSON cut":                   {upTo(t, "iperf3.json", 40), "cut off"},
 		"iperf3 JSON bad":                   {strings.Replace(string(load(t, "iperf3.json")), `"bytes":`, `"bytes"`, 1), "line "},
 		"iperf3 array cut":                  {"[" + string(load(t, "iperf3.json")) + ",", "cut off"},
 		"iperf3 JSON, a line in the middle": {strings.Replace(string(load(t, "iperf3.json")), "\n", "\nwarning: slow\n", 1), "line 2: no JSON"},
@@ -260,7 +281,7 @@ func TestBroken(t *testing.T) {
 		"NPtcp failed":                      {others["NPtcp, its output"] + "  3:       4 bytes     20 times --> NetPIPE: read: error encountered, errno=104\n", "line 8: the test failed"},
 		"np.out other":                      {"1 500 0.00001\n2 500 0.00001\n", "not the columns"},
 		"iperf 2 server that connects back": {"Server listening on TCP port 5001\n[  5] local 192.0.2.2 port 5001 connected with 192.0.2.1 port 40000\nClient connecting to 192.0.2.1, TCP port 5001\n[  5] 0.0000-1.2020 sec   195 MBytes  1.36 Gbits/sec\n", "import the client's file"},
-		"sockperf cut":                      {upTo("sockperf.txt", 12), "cut off"},
+		"sockperf cut":                      {upTo(t, "sockperf.txt", 12), "cut off"},
 		"iperf 2 --bounceback, cut":         {strings.Split(others["iperf 2 --bounceback"], "[  1] 0.0000-2")[0], "has no summary: it was cut off"},
 		"empty":                             {" \n", "empty"},
 		"binary":                            {"\x7fELF\x00\xff", "no text"},

@@ -145,7 +145,7 @@ func (s section) tests2() ([]Test, error) {
 		if s.server {
 			return nil, nil // nobody came
 		}
-		return nil, faultf(s.first, "the test that begins here has no result: it was cut off")
+		return nil, faultf(s.first, cutOff)
 	}
 	if s.bounces {
 		t, err := s.bounced()

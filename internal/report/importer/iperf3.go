@@ -141,7 +141,7 @@ func (s section) test3() (Test, error) {
 		t.Flow.Direction = model.From
 	}
 	if len(s.rows) == 0 {
-		return t, faultf(s.first, "the test that begins here has no result: it was cut off")
+		return t, faultf(s.first, cutOff)
 	}
 	if n := len(s.ends); n > t.Flow.Streams && !s.bidir {
 		t.note(fmt.Sprintf("%d connections were made, and lines of %d streams are there", n, t.Flow.Streams))

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 	"time"
@@ -10,8 +11,39 @@ import (
 	"linerate/internal/core/units"
 )
 
-// perfHead is the line above the numbers of a program of perftest.
-var perfHead = regexp.MustCompile(`^ *#bytes +#iterations +(.*)$`)
+// perfHead is the line above the numbers of a program of perftest, perfTitle the first words
+// of its output, and perfFailed an error (src/perftest_communication.c and src/send_bw.c).
+var (
+	perfHead   = regexp.MustCompile(`^ *#bytes +#iterations +(.*)$`)
+	perfTitle  = regexp.MustCompile(`^ {8,}\S.* Test *$`)
+	perfFailed = regexp.MustCompile(`^ *(Couldn't |Unable to |Failed |Completion with error)`)
+)
+
+// perftestBegins returns what knows the first line of a test of perftest.
+func perftestBegins() func(line string) bool {
+	const rows, title, head, failed = 0, 1, 2, 3
+	last := rows // what was the last one of these
+	return func(l string) bool {
+		before := last
+		switch {
+		case perfTitle.MatchString(l), strings.HasPrefix(l, "{"):
+			last = title
+			return true
+		case perfHead.MatchString(l):
+			last = head
+			return before != title
+		case perfFailed.MatchString(l):
+			last = failed
+			return before == rows
+		case l == "}", isPerfRow(strings.Fields(l)):
+			last = rows
+		}
+		return false
+	}
+}
+
+// isPerfRow reports whether a line of these fields is a row of a table.
+func isPerfRow(f []string) bool { return len(f) >= 4 && strings.Trim(f[0], "0123456789") == "" }
 
 func isPerftest(text string) bool {
 	return strings.Contains(text, "#bytes") && strings.Contains(text, "#iterations") || strings.Contains(text, "test_info") && strings.Contains(text, "MsgSize")
@@ -28,10 +60,20 @@ func readPerftest(text string, _ Options) (File, error) {
 		return readPerftestJSON(text)
 	}
 	var bits float64
-	var latency bool
+	var latency, columns bool // columns are known of the rows that follow
+	open := 0                 // the line that begins a test without rows
 	for n, l := range lines(text) {
-		if m := perfHead.FindStringSubmatch(l); m != nil {
-			bits, latency = 0, strings.Contains(m[1], "t_typical")
+		f, m := strings.Fields(l), perfHead.FindStringSubmatch(l)
+		switch {
+		case perfFailed.MatchString(l):
+			return out, faultf(n, "the test failed: %.80s", strings.TrimSpace(l))
+		case open > 0 && (perfTitle.MatchString(l) || m != nil && columns):
+			return out, faultf(open, cutOff)
+		case perfTitle.MatchString(l):
+			open, columns = n, false
+		case m != nil:
+			bits, latency, columns = 0, strings.Contains(m[1], "t_typical"), true
+			open = cmp.Or(open, n)
 			for unit, f := range perfRates {
 				if strings.Contains(m[1], "BW average"+unit) {
 					bits = f
@@ -41,20 +83,19 @@ func readPerftest(text string, _ Options) (File, error) {
 				return out, faultf(n, "neither rates nor latencies: %.60q", m[1])
 			}
 			out.Tests = append(out.Tests, Test{Flow: model.Flow{Engine: sizes.NetPIPE, Direction: model.To}})
-			continue
-		}
-		f := strings.Fields(l)
-		if len(out.Tests) == 0 || len(f) < 4 || strings.Trim(f[0], "0123456789") != "" {
-			continue
-		}
-		if err := perfRow(&out.Tests[len(out.Tests)-1], n, f, bits, latency); err != nil {
-			return out, err
+		case strings.Trim(l, "-") == "":
+			columns = false
+		case isPerfRow(f) && columns:
+			open = 0
+			if err := perfRow(&out.Tests[len(out.Tests)-1], n, f, bits, latency); err != nil {
+				return out, err
+			}
+		case isPerfRow(f) && len(out.Tests) > 0:
+			return out, faultf(n, "a row without the line above it that names its columns")
 		}
 	}
-	for _, t := range out.Tests {
-		if len(t.Points) == 0 && len(t.Values) == 0 {
-			return out, faultf(0, "a table has no rows: the test was cut off")
-		}
+	if open > 0 {
+		return out, faultf(open, cutOff)
 	}
 	return out, nil
 }
@@ -91,35 +132,53 @@ func perfRow(t *Test, n int, f []string, bits float64, latency bool) error {
 // and most of its values have no quotes, and a comma follows the last one.
 var perfPair = regexp.MustCompile(`^\s*"?([A-Za-z][A-Za-z0-9_. -]*?)"?\s*:\s*"?([^",]+?)"?\s*,?\s*$`)
 
-// readPerftestJSON reads the latencies of perftest's JSON. Its rates have no unit in it, so
-// they are refused.
+// readPerftestJSON reads the latencies of perftest's JSON, one document or several. Its rates
+// have no unit in it, so they are refused.
 func readPerftestJSON(text string) (File, error) {
 	out := File{Program: "perftest"}
 	kv := map[string]string{}
 	last := 0
+	flush := func() error {
+		if len(kv) == 0 {
+			return nil
+		}
+		t, err := perfDocument(kv, last)
+		out.Tests = append(out.Tests, t)
+		clear(kv)
+		return err
+	}
 	for n, l := range lines(text) {
+		if strings.HasPrefix(l, "{") {
+			if err := flush(); err != nil {
+				return out, err
+			}
+		}
+		if perfFailed.MatchString(l) {
+			return out, faultf(n, "the test failed: %.80s", strings.TrimSpace(l))
+		}
 		if m := perfPair.FindStringSubmatch(l); m != nil {
 			if _, again := kv[m[1]]; again {
-				return out, faultf(n, "%s is there twice: the file holds several tests, or a line is doubled", m[1])
+				return out, faultf(n, "%s is there twice: two documents run into each other, or a line is doubled", m[1])
 			}
 			kv[m[1]] = m[2]
 		}
 		last = n
 	}
+	return out, flush()
+}
+
+// perfDocument is the test of a document, which ends in line n.
+func perfDocument(kv map[string]string, n int) (Test, error) {
+	t := Test{Flow: model.Flow{Engine: sizes.NetPIPE, Direction: model.To}}
 	if kv["BW_average"] != "" {
-		return out, faultf(0, "the file does not say the unit of BW_average: import the table that perftest prints")
+		return t, faultf(n, "the document that ends here does not say the unit of BW_average: import the table that perftest prints")
 	}
 	var f []string
 	for _, key := range []string{"MsgSize", "n_iterations", "t_min", "t_max", "t_typical", "t_avg", "t_stdev", "percentile_99", "percentile_99.9"} {
 		if kv[key] == "" {
-			return out, faultf(last, "the file ends without %s: the test was cut off", key)
+			return t, faultf(n, "the document that ends here lacks %s: the test was cut off", key)
 		}
 		f = append(f, kv[key])
 	}
-	t := Test{Flow: model.Flow{Engine: sizes.NetPIPE, Direction: model.To}}
-	if err := perfRow(&t, last, f, 0, true); err != nil {
-		return out, err
-	}
-	out.Tests = append(out.Tests, t)
-	return out, nil
+	return t, perfRow(&t, n, f, 0, true)
 }

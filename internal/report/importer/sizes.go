@@ -136,10 +136,13 @@ func readNuttcp(text string, _ Options) (File, error) {
 	out := File{Program: "nuttcp"}
 	var open []model.Sample
 	c := account{direction: model.To, at: model.Far}
-	at := 0.0
+	at, began := 0.0, 0 // the line where a test of -v without results begins
 	for n, l := range lines(text) {
 		if strings.Contains(l, ": Error") {
 			return out, faultf(n, "the test failed: %.80s", l)
+		}
+		if began == 0 && nutBegin.MatchString(l) {
+			began = n
 		}
 		v, rest, err := nutRow(n, l)
 		if err != nil {
@@ -148,6 +151,7 @@ func readNuttcp(text string, _ Options) (File, error) {
 		if v == nil {
 			continue
 		}
+		began = 0
 		if !strings.Contains(rest, "%TX") {
 			open = append(open, model.Sample{Host: model.Far, Direction: model.To, Metric: model.Goodput, Start: seconds(at), Length: seconds(v[1]), Value: v[2] * 1e6})
 			c.intervals = append(c.intervals, amount{line: n, from: at, to: at + v[1], bytes: v[0] * (1 << 20), rate: v[2] * 1e6})
@@ -181,7 +185,10 @@ func readNuttcp(text string, _ Options) (File, error) {
 		out.Tests, open, at = append(out.Tests, t), nil, 0
 		c.intervals = nil
 	}
-	if len(open) == 0 {
+	switch {
+	case began > 0:
+		return out, faultf(began, cutOff)
+	case len(open) == 0:
 		return out, nil
 	}
 	t := Test{Flow: model.Flow{Engine: bulk.Name, Direction: model.To}, Samples: open}
@@ -191,20 +198,60 @@ func readNuttcp(text string, _ Options) (File, error) {
 	return out, c.settle(&out.Tests[len(out.Tests)-1])
 }
 
+// nuttcpBegins returns what knows the first line of a test of nuttcp.
+func nuttcpBegins() func(line string) bool {
+	open, heads, ends := false, "", 0 // an interval was the last result; what -v has printed of the test
+	return func(l string) (fresh bool) {
+		l = withoutName(l)
+		v, rest, err := nutRow(0, l)
+		head := nutBegin.FindStringSubmatch(l)
+		switch {
+		case strings.Contains(l, ": Error"):
+			fresh = !open && heads == ""
+			open, heads, ends = false, "", 0
+		case head != nil:
+			if fresh = heads == "" || strings.Contains(heads, head[1]); fresh {
+				open, heads, ends = false, "", 0
+			}
+			heads += head[1]
+		case nutEnd.MatchString(l):
+			if ends++; ends == 2 {
+				heads, ends = "", 0
+			}
+		case heads == "" && (v != nil || err != nil):
+			fresh, open = !open, !strings.Contains(rest, "%TX")
+		}
+		return fresh
+	}
+}
+
 // readNuttcpEnds reads text of nuttcp -v: what each of the two ends says, the client first.
 func readNuttcpEnds(text string) (File, error) {
 	out := File{Program: "nuttcp"}
 	var c account
+	heads, first := "", 0 // the ends that have begun in the test, and its first line
 	for n, l := range lines(text) {
 		if strings.Contains(l, ": Error") {
 			return out, faultf(n, "the test failed: %.80s", l)
 		}
-		if m := nutBegin.FindStringSubmatch(l); m != nil && (len(out.Tests) == 0 || c.sent != nil && c.arrived != nil) {
-			t := Test{Flow: model.Flow{Engine: bulk.Name, Direction: model.To}}
-			if m[1] == "r" {
-				t.Flow.Direction = model.From
+		if m := nutBegin.FindStringSubmatch(l); m != nil {
+			if c.sent != nil && c.arrived != nil {
+				heads = ""
 			}
-			out.Tests, c = append(out.Tests, t), account{direction: t.Flow.Direction, at: model.Near}
+			if strings.Contains(heads, m[1]) {
+				return out, faultf(first, cutOff)
+			}
+			if heads += m[1]; len(heads) == 1 {
+				first = n
+				t := Test{Flow: model.Flow{Engine: bulk.Name, Direction: model.To}}
+				if m[1] == "r" {
+					t.Flow.Direction = model.From
+				}
+				out.Tests, c = append(out.Tests, t), account{direction: t.Flow.Direction, at: model.Near}
+			}
+		}
+		if m := nutEnd.FindStringSubmatch(l); m != nil && !strings.Contains(heads, m[1]) {
+			return out, faultf(n, "a result without the line that begins its test")
 		}
 		if len(out.Tests) == 0 {
 			continue
@@ -262,7 +309,7 @@ func readNuttcpEnds(text string) (File, error) {
 		}
 	}
 	if c.sent == nil || c.arrived == nil {
-		return out, faultf(0, "the results of both ends are not there: the test was cut off")
+		return out, faultf(first, cutOff)
 	}
 	return out, nil
 }

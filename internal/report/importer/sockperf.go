@@ -13,13 +13,17 @@ import (
 )
 
 var (
-	escape    = regexp.MustCompile("\x1b\\[[0-9;]*m")
-	perfAvg   = regexp.MustCompile(`Summary: (Latency|Round trip) is ([0-9.,]+) usec`)
-	perfPer   = regexp.MustCompile(`percentile +([0-9.]+) += *([0-9.,]+)`) // version 2 pads the share too
-	perfEnd   = regexp.MustCompile(`IP = (\S+)\s+PORT = *[0-9]+ # (TCP|UDP)`)
-	perfValid = regexp.MustCompile(`\[Valid Duration\] .*SentMessages=([0-9]+); ReceivedMessages=([0-9]+)`)
-	perfLost  = regexp.MustCompile(`# dropped messages = ([0-9]+)`)
-	perfSeen  = regexp.MustCompile(`Total ([0-9]+) observations`)
+	escape = regexp.MustCompile("\x1b\\[[0-9;]*m")
+	// sockperf prints its errors to standard output, also those that do not end the test
+	// (log_err, src/defs.h).
+	perfError  = regexp.MustCompile(`sockperf: ERROR: .*`)
+	perfBanner = regexp.MustCompile(`^sockperf: == version #`)
+	perfAvg    = regexp.MustCompile(`Summary: (Latency|Round trip) is ([0-9.,]+) usec`)
+	perfPer    = regexp.MustCompile(`percentile +([0-9.]+) += *([0-9.,]+)`) // version 2 pads the share too
+	perfEnd    = regexp.MustCompile(`IP = (\S+)\s+PORT = *[0-9]+ # (TCP|UDP)`)
+	perfValid  = regexp.MustCompile(`\[Valid Duration\] .*SentMessages=([0-9]+); ReceivedMessages=([0-9]+)`)
+	perfLost   = regexp.MustCompile(`# dropped messages = ([0-9]+)`)
+	perfSeen   = regexp.MustCompile(`Total ([0-9]+) observations`)
 )
 
 func isSockperf(text string) bool { return strings.Contains(text, "sockperf:") }
@@ -37,15 +41,21 @@ func readSockperf(text string, _ Options) (File, error) {
 		return err
 	}
 	for n, l := range lines(escape.ReplaceAllString(text, "")) {
-		if m := perfEnd.FindStringSubmatch(l); m != nil {
+		end := perfEnd.FindStringSubmatch(l)
+		if perfBanner.MatchString(l) || end != nil && (open == nil || open.kind != "") || open == nil && perfError.MatchString(l) {
 			if err := flush(); err != nil {
 				return out, err
 			}
-			open = &sockperf{first: n, kind: m[2], far: m[1]}
-		} else if open != nil {
-			if err := open.take(n, l); err != nil {
-				return out, err
-			}
+			open = &sockperf{first: n}
+		}
+		if open == nil {
+			continue
+		}
+		if end != nil {
+			open.far, open.kind = end[1], end[2]
+		}
+		if err := open.take(n, l); err != nil {
+			return out, err
 		}
 	}
 	return out, flush()
@@ -54,6 +64,7 @@ func readSockperf(text string, _ Options) (File, error) {
 // sockperf is a test of sockperf, as far as it was read.
 type sockperf struct {
 	first int
+	fault *Fault // the first line of an error
 	kind  string // TCP or UDP
 	far   string
 	twice float64   // what its latency is multiplied by to be a round trip: 2 without --full-rtt
@@ -66,6 +77,8 @@ type sockperf struct {
 // take reads line n of the test.
 func (s *sockperf) take(n int, l string) (err error) {
 	switch {
+	case perfError.MatchString(l) && s.fault == nil:
+		s.fault = faultf(n, "the test failed: %.120s", perfError.FindString(l))
 	case strings.Contains(l, "No valid observations found"):
 		return faultf(n, "sockperf found no valid observation")
 	case perfAvg.MatchString(l):
@@ -99,7 +112,12 @@ func (s *sockperf) take(n int, l string) (err error) {
 func (s *sockperf) test() (Test, error) {
 	t := Test{Kind: s.kind, Far: s.far, Flow: model.Flow{Engine: requests.Name, Direction: model.To}}
 	p50, p99 := s.at[50], s.at[99]
-	if p50 == 0 || p99 == 0 {
+	switch whole := s.kind != "" && p50 > 0 && p99 > 0; {
+	case s.fault != nil && !whole:
+		return t, s.fault
+	case s.fault != nil:
+		t.note(fmt.Sprintf("line %d: %s", s.fault.Line, strings.TrimPrefix(s.fault.Err.Error(), "the test failed: ")))
+	case !whole:
 		return t, faultf(s.first, "the test that begins here has no percentiles: it was cut off, or it is not ping-pong or under-load")
 	}
 	answers, lost := math.Inf(1), 0.0
