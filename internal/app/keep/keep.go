@@ -264,13 +264,25 @@ func (k *keeping) preview(ctx context.Context) error {
 	}
 	switch {
 	case empty:
-		return fault.WithKind(fault.Unsupported, fmt.Errorf("none of these settings can be kept there: %w", errors.ErrUnsupported))
+		return fault.WithKind(fault.Unsupported, fault.WithHint(errors.New("none of these settings can be kept there"), "%s", strings.Join(k.omitted(), "; ")))
 	case k.DryRun:
 		k.outcome = Dry
 	case holds:
 		k.outcome = Holds
 	}
 	return nil
+}
+
+// omitted returns why settings are left out, and what to do about it, each reason once.
+func (k *keeping) omitted() (reasons []string) {
+	for _, h := range k.hosts {
+		for _, o := range h.Got.Omitted {
+			if r := plain.Line(o.Reason); !slices.Contains(reasons, r) {
+				reasons = append(reasons, r)
+			}
+		}
+	}
+	return reasons
 }
 
 // claims notes who else sets what is kept. An agent that does not know is no
