@@ -84,7 +84,7 @@ func TestLocateUDP(t *testing.T) {
 		{
 			name: "only the receiver looked at UDP", run: udpRun(sent, lost, nil, counted(looked("udp"), "udp_receive_buffer_errors", 30)),
 			where: map[Place]int64{PlaceRecvSocket: 30}, explained: 30, unknown: len(places()) - 5,
-			limits: []string{"path", "socket buffer"}, says: []string{"nobody looked at", "30 of 100 lost"},
+			limits: []string{"path", "socket buffer"}, says: []string{"not checked: ", "30 of 100 lost"},
 		},
 		{
 			name: "counters of groups that were not read are not believed to be zero",

@@ -212,7 +212,7 @@ func TestLines(t *testing.T) {
 		"a black hole": {func(s *model.Session) {
 			s.Check.Ways[1].Passes, s.Check.Ways[1].Exact = fact.Known(1400, "test"), true
 			dead(s, 1)
-		}, map[string]State{"reach": Bad, "mtu from": Bad, "speed from": Bad}, "nobody says so"},
+		}, map[string]State{"reach": Bad, "mtu from": Bad, "speed from": Bad}, "no router says so"},
 		"nobody probes":        {func(s *model.Session) { s.Check.Ways[1].Passes = fact.Unknown[int]("not visible: measures only") }, nil, "by TCP"},
 		"nothing was measured": {func(s *model.Session) { s.Runs = nil; s.Check.Ways = nil }, nil, "nothing was measured"},
 	} {

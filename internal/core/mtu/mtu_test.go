@@ -147,7 +147,7 @@ func TestJudge(t *testing.T) {
 		"M1: the other end takes less":        {cut(1500, func(w *Way) { w.ToMTU = 1500 }), true, Transfer{Tried: true, OK: true}, Unequal, "an MTU mismatch: a has 9000 and b has 1500"},
 		"M1: its card takes more than that":   {cut(2030, func(w *Way) { w.ToMTU = 1500 }), true, Transfer{Tried: true, OK: true}, Unequal, "an MTU mismatch: a has 9000 and b has 1500"},
 		"M3: the path takes less still":       {cut(1400, func(w *Way) { w.ToMTU = 1500 }), true, Transfer{Tried: true}, BlackHole, "black hole"},
-		"M2: a switch takes less":             {cut(1500, nil), true, Transfer{Tried: true}, BlackHole, "nobody says so"},
+		"M2: a switch takes less":             {cut(1500, nil), true, Transfer{Tried: true}, BlackHole, "no router says so"},
 		"M3: a router that is not heard":      {cut(1400, nil), true, Transfer{Tried: true}, BlackHole, "black hole"},
 		"M3: smaller segments arrive":         {cut(1400, nil), true, Transfer{Tried: true, Small: 1360}, BlackHole, "segments of 1360 bytes arrive"},
 		"a router that is heard":              {cut(1400, func(w *Way) { w.Told, w.Router, w.MTU = true, "10.0.0.9", 1400 }), true, Transfer{Tried: true, OK: true}, Small, "router 10.0.0.9 (MTU 1400) says so"},
