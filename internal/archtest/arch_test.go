@@ -28,26 +28,27 @@ var layers = []struct {
 	prefix string
 	may    []string
 }{
-	{"internal/core", []string{"internal/core", "internal/fault"}},
+	{"internal/core", []string{"internal/core", "internal/fault", "internal/regex"}},
 	{"internal/fault", nil},
+	{"internal/regex", nil},
 	{"internal/rescue", nil},
 	{"internal/tail", nil},
 	{"internal/must", nil},
 	{"internal/truth", nil},
 	{"internal/confined", nil},
-	{"internal/measure", []string{"internal/core", "internal/fault", "internal/measure", "internal/rescue"}},
-	{"internal/host", []string{"internal/core", "internal/fault", "internal/host", "internal/rescue", "internal/tail"}},
-	{"internal/host/canary", []string{"internal/core", "internal/fault", "internal/host/knob/linkid", "internal/measure/engine", "internal/measure/sockio", "internal/rescue"}}, // its packets leave as data do
-	{"internal/control", []string{"internal/core", "internal/fault", "internal/measure", "internal/host", "internal/control", "internal/rescue", "internal/tail"}},
-	{"internal/control/session", []string{"internal/core", "internal/fault", "internal/rescue", "internal/control/session", "internal/control/wire"}}, // what two hosts say to each other is no host's
-	{"internal/lab", []string{"internal/core", "internal/fault", "internal/control/wire", "internal/lab", "internal/tail"}},
-	{"internal/app", []string{"internal/core", "internal/fault", "internal/control", "internal/lab", "internal/measure", "internal/host", "internal/rescue", "internal/app"}},
-	{"internal/store", []string{"internal/core", "internal/fault", "internal/store"}},
-	{"internal/report", []string{"internal/core", "internal/fault", "internal/report"}},
+	{"internal/measure", []string{"internal/core", "internal/fault", "internal/regex", "internal/measure", "internal/rescue"}},
+	{"internal/host", []string{"internal/core", "internal/fault", "internal/regex", "internal/host", "internal/rescue", "internal/tail"}},
+	{"internal/host/canary", []string{"internal/core", "internal/fault", "internal/regex", "internal/host/knob/linkid", "internal/measure/engine", "internal/measure/sockio", "internal/rescue"}}, // its packets leave as data do
+	{"internal/control", []string{"internal/core", "internal/fault", "internal/regex", "internal/measure", "internal/host", "internal/control", "internal/rescue", "internal/tail"}},
+	{"internal/control/session", []string{"internal/core", "internal/fault", "internal/regex", "internal/rescue", "internal/control/session", "internal/control/wire"}}, // what two hosts say to each other is no host's
+	{"internal/lab", []string{"internal/core", "internal/fault", "internal/regex", "internal/control/wire", "internal/lab", "internal/tail"}},
+	{"internal/app", []string{"internal/core", "internal/fault", "internal/regex", "internal/control", "internal/lab", "internal/measure", "internal/host", "internal/rescue", "internal/app"}},
+	{"internal/store", []string{"internal/core", "internal/fault", "internal/regex", "internal/store"}},
+	{"internal/report", []string{"internal/core", "internal/fault", "internal/regex", "internal/report"}},
 	{"docs", nil},
 	{"internal/ui", []string{"internal", "docs"}},
-	{"internal/ui/config", []string{"internal/core", "internal/fault", "internal/ui/config"}},
-	{"internal/ui/agent", []string{"internal/core", "internal/fault", "internal/control", "internal/measure", "internal/host", "internal/app"}}, // small: no store, no report
+	{"internal/ui/config", []string{"internal/core", "internal/fault", "internal/regex", "internal/ui/config"}},
+	{"internal/ui/agent", []string{"internal/core", "internal/fault", "internal/regex", "internal/control", "internal/measure", "internal/host", "internal/app"}}, // small: no store, no report
 	{"internal/archtest", nil},
 	{"cmd/linerate", []string{"internal/ui/cli"}},
 	{"cmd/linerate-agent", []string{"internal/ui/agent"}},

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/model"
+	"linerate/internal/regex"
 )
 
 // What stands in a report in place of what is nobody's business.
@@ -18,9 +19,9 @@ const (
 
 var (
 	// macForm is a hardware address, with colons or hyphens.
-	macForm = regexp.MustCompile(`(?i)\b[0-9a-f]{2}([:-][0-9a-f]{2}){5}\b`)
+	macForm = regex.New(`(?i)\b[0-9a-f]{2}([:-][0-9a-f]{2}){5}\b`)
 	// addressForm is all that may be an IP address; netip decides.
-	addressForm = regexp.MustCompile(`(?i)[0-9a-f]*[:.][0-9a-f:.]*[0-9a-f:]`)
+	addressForm = regex.New(`(?i)[0-9a-f]*[:.][0-9a-f:.]*[0-9a-f:]`)
 )
 
 // hide removes addresses, hardware addresses, and the names of the machine and of its

@@ -1,12 +1,12 @@
 package agent
 
 import (
-	"regexp"
 	"slices"
 
 	"linerate/internal/core/diagnose"
 	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
+	"linerate/internal/regex"
 )
 
 // What a controller without a key is told, besides model.HostFacts.Public: its own
@@ -67,7 +67,7 @@ func withoutPaths(texts []string) []string {
 }
 
 // aPath is an absolute path of a file, of Unix or of Windows.
-var aPath = regexp.MustCompile(`(^|[\s"'(=:])(/[^\s/"'():,;]+(/[^\s"'():,;]*)?|[A-Za-z]:\\[^\s"':(),;]*)`)
+var aPath = regex.New(`(^|[\s"'(=:])(/[^\s/"'():,;]+(/[^\s"'():,;]*)?|[A-Za-z]:\\[^\s"':(),;]*)`)
 
 // withoutPath returns s with a word for every path in it.
 func withoutPath(s string) string { return aPath.ReplaceAllString(s, "${1}a file of this server") }

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"linerate/internal/control/wire/ssh"
 	"linerate/internal/core/plain"
 	"linerate/internal/fault"
+	"linerate/internal/regex"
 )
 
 // wanted are the programs that decide how things are done on the far host.
@@ -156,7 +156,7 @@ type fingerprint struct {
 	sum     string // SHA-256, lower-case hexadecimal
 }
 
-var sha256Words = regexp.MustCompile(`\b[0-9a-fA-F]{64}\b`)
+var sha256Words = regex.New(`\b[0-9a-fA-F]{64}\b`)
 
 // verify fails unless a file on the far host is the program of want. A host that
 // has nothing for SHA-256 tells CRC and length (cksum, which POSIX demands).

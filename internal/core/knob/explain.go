@@ -1,12 +1,12 @@
 package knob
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
+	"linerate/internal/regex"
 )
 
 // Explanation is what linerate knows about one name: of its own, of a system,
@@ -33,10 +33,10 @@ type Use struct {
 // runs it, a line that echo adds to a file of the system, and a value that it writes into a
 // file of the kernel.
 var (
-	inShell = regexp.MustCompile(`^\s*(?:ba)?sh +-c +["'](.*)["']\s*$`)
-	kept    = regexp.MustCompile(`^\s*echo +["']?(.+?)["']? *(?:>>?|\| *(?:sudo +)?tee(?: +-a)?) *(?:/etc|/boot)/\S+\s*$`)
-	asRoot  = regexp.MustCompile(`^\s*(?:[$#] +)?sudo +(?:-\w+ +)*|^\s*\$ +`)
-	written = regexp.MustCompile(`^\s*echo +(.+?) *(?:>|\| *(?:sudo +)?tee) *(/(?:proc|sys)/\S+)\s*$`)
+	inShell = regex.New(`^\s*(?:ba)?sh +-c +["'](.*)["']\s*$`)
+	kept    = regex.New(`^\s*echo +["']?(.+?)["']? *(?:>>?|\| *(?:sudo +)?tee(?: +-a)?) *(?:/etc|/boot)/\S+\s*$`)
+	asRoot  = regex.New(`^\s*(?:[$#] +)?sudo +(?:-\w+ +)*|^\s*\$ +`)
+	written = regex.New(`^\s*echo +(.+?) *(?:>|\| *(?:sudo +)?tee) *(/(?:proc|sys)/\S+)\s*$`)
 )
 
 // Explain says what name is: a knob's id, a native name of any system, or a

@@ -1,13 +1,14 @@
 package knob
 
 import (
-	"regexp"
 	"strings"
+
+	"linerate/internal/regex"
 )
 
 // cited finds a citation of the catalogue: one or more tags in brackets, and what
 // it is of, such as [B13 tcp_input.c] or [B13, B14 uipc_sockbuf.c; tcp_input.c].
-var cited = regexp.MustCompile(`\[([A-Z][A-Za-z0-9.]*(?:, [A-Z][A-Za-z0-9.]*)*)( [^\]]*)?\]`)
+var cited = regex.New(`\[([A-Z][A-Za-z0-9.]*(?:, [A-Z][A-Za-z0-9.]*)*)( [^\]]*)?\]`)
 
 // sources are what the tags stand for, as in docs/reference/knobs.md section 0.
 func sources() map[string]string {

@@ -3,8 +3,9 @@ package plain
 import (
 	"net/netip"
 	"net/url"
-	"regexp"
 	"strings"
+
+	"linerate/internal/regex"
 )
 
 // ParseURL reads a URL as people write it: the interface of a link-local address stands
@@ -31,8 +32,8 @@ func ParseURL(s string) (*url.URL, error) {
 // Secrets that the address of a database may hold ("Connection URIs" of the PostgreSQL
 // manual): behind the user, and among its parameters.
 var (
-	database = regexp.MustCompile(`postgres(?:ql)?://\S*`)
-	secrets  = regexp.MustCompile(`([?&](?:ssl)?password=)[^&]*`)
+	database = regex.New(`postgres(?:ql)?://\S*`)
+	secrets  = regex.New(`([?&](?:ssl)?password=)[^&]*`)
 )
 
 // Databases returns a text without the passwords of the addresses of databases in it:

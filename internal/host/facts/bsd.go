@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/regex"
 )
 
 // bsd is FreeBSD or macOS as functions that ask it, so that what was recorded
@@ -97,7 +97,7 @@ func (b bsd) darwinMachine() model.Machine {
 }
 
 // bsdDevice is a driver's name and number at the end of an interface's, "em0".
-var bsdDevice = regexp.MustCompile(`^([a-z][a-z0-9_]*?)([0-9]+)$`)
+var bsdDevice = regex.New(`^([a-z][a-z0-9_]*?)([0-9]+)$`)
 
 // softwareKinds are the interfaces that no device stands behind, by the
 // driver's name (FreeBSD share/man/man4, xnu bsd/net).

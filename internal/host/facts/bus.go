@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/regex"
 )
 
 // pcieRate is what one lane carries in each direction after its line code, of
@@ -44,7 +44,7 @@ func pciClock(nominal float64) float64 {
 
 // pciAddress is domain, bus, device and function (Linux
 // Documentation/ABI/testing/sysfs-bus-pci).
-var pciAddress = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-1][0-9a-f]\.[0-7]$`)
+var pciAddress = regex.New(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-1][0-9a-f]\.[0-7]$`)
 
 // pciChain returns the PCI addresses in a device's path in sysfs, the one
 // nearest to the processor first:
@@ -236,7 +236,7 @@ func busOf(root fs.FS, info, devicePath string) model.Bus {
 
 // usbPort is a device's name on its bus, "1-1.2" (Linux drivers/usb/core/usb.c
 // usb_alloc_dev).
-var usbPort = regexp.MustCompile(`^[0-9]+-[0-9]+(\.[0-9]+)*$`)
+var usbPort = regex.New(`^[0-9]+-[0-9]+(\.[0-9]+)*$`)
 
 // readUSB reads the rate of the USB link, one of 1.5, 12, 480, 5000, 10000 and
 // 20000 Mbit/s (Linux Documentation/ABI/testing/sysfs-bus-usb, file speed).

@@ -2,12 +2,12 @@ package facts
 
 import (
 	"encoding/binary"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/regex"
 )
 
 // A parallel bus as a driver tells it: what its card found in the slot.
@@ -24,7 +24,7 @@ type slotBus struct {
 //	e1000 0000:00:04.0 eth0: (PCI:33MHz:32-bit) 52:54:00:00:00:00
 //	e1000 0000:02:01.0 eth1: (PCI-X:133MHz:64-bit) 00:04:23:aa:bb:cc
 //	tg3 0000:02:02.0 eth0: Tigon3 [partno(BCM95704) rev 2003] (PCIX:100MHz:64-bit) MAC address 00:10:18:aa:bb:cc
-var slotText = regexp.MustCompile(`\((?:PCI|PCI-X|PCIX):(\d{2,3})MHz:(32|64)-bit\)`)
+var slotText = regex.New(`\((?:PCI|PCI-X|PCIX):(\d{2,3})MHz:(32|64)-bit\)`)
 
 // slotOf reads a line of the kernel's log about the device at an address.
 func slotOf(line, address string) (slotBus, bool) {

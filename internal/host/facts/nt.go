@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"math/bits"
 	"net/netip"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/regex"
 )
 
 // The structures of Windows are decoded here by offsets, of 64-bit processors,
@@ -72,7 +72,7 @@ func decodeTopology(b []byte) (ntTopology, error) {
 // ntLocation is the end of a device's LocationInformation in the registry:
 //
 //	@System32\drivers\pci.sys,#65536;PCI bus %1, device %2, function %3;(0,31,6)
-var ntLocation = regexp.MustCompile(`\((\d{1,3}),(\d{1,2}),(\d)\)$`)
+var ntLocation = regex.New(`\((\d{1,3}),(\d{1,2}),(\d)\)$`)
 
 // parseLocation returns the PCI address of a location, as Linux writes it.
 func parseLocation(s string) (string, bool) {
@@ -93,7 +93,7 @@ func parseLocation(s string) (string, bool) {
 
 // hardwareID finds the numbers in `PCI\VEN_8086&DEV_15B7&SUBSYS_...`, or in
 // `USB\VID_0BDA&PID_8153`.
-var hardwareID = regexp.MustCompile(`(?i)^(pci|usb|vmbus|root|swd)\\(?:(?:ven|vid)_([0-9a-f]{4})&(?:dev|pid)_([0-9a-f]{4}))?`)
+var hardwareID = regex.New(`(?i)^(pci|usb|vmbus|root|swd)\\(?:(?:ven|vid)_([0-9a-f]{4})&(?:dev|pid)_([0-9a-f]{4}))?`)
 
 // ntDevice is what the registry says of an adapter: values of its class key,
 // REG_SZ as they are, numbers in decimal, "" where there is none.

@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/units"
+	"linerate/internal/regex"
 )
 
 // sourceMac is where these values come from.
@@ -34,8 +34,8 @@ type airports struct {
 
 // macChannel is a channel with its band and width, macSignal a signal.
 var (
-	macChannel = regexp.MustCompile(`^(\d{1,3}) \((2|5|6)GHz, (\d{2,3})MHz\)`)
-	macSignal  = regexp.MustCompile(`^(-\d{1,2}|-1[01]\d) dBm`)
+	macChannel = regex.New(`^(\d{1,3}) \((2|5|6)GHz, (\d{2,3})MHz\)`)
+	macSignal  = regex.New(`^(-\d{1,2}|-1[01]\d) dBm`)
 )
 
 // parseAirport reads what the system says of the interface called name.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -19,6 +18,7 @@ import (
 	"linerate/internal/core/plain"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/units"
+	"linerate/internal/regex"
 	"linerate/internal/report"
 	"linerate/internal/report/figures"
 	"linerate/internal/report/plot"
@@ -134,7 +134,7 @@ func newPage(in Input) page {
 }
 
 // beforeUnit is a number and the blank before its unit.
-var beforeUnit = regexp.MustCompile(`([0-9]) (%|[kMGT]?(?:bit/s|B|iB)\b|[nµm]?s\b|min\b)`)
+var beforeUnit = regex.New(`([0-9]) (%|[kMGT]?(?:bit/s|B|iB)\b|[nµm]?s\b|min\b)`)
 
 // whole has no line break between a number and its unit.
 func whole(text string) string { return beforeUnit.ReplaceAllString(text, "$1\u00a0$2") }

@@ -3,13 +3,13 @@ package importer
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/requests"
 	"linerate/internal/core/units"
+	"linerate/internal/regex"
 )
 
 func isIperf2(text string) bool {
@@ -17,12 +17,12 @@ func isIperf2(text string) bool {
 }
 
 // banner2 begins a test of iperf 2.
-var banner2 = regexp.MustCompile(`(?m)^(Client connecting to |Server listening on (TCP|UDP) port)`)
+var banner2 = regex.New(`(?m)^(Client connecting to |Server listening on (TCP|UDP) port)`)
 
-var client2 = regexp.MustCompile(`^Client connecting to (\S+), (TCP|UDP) port`)
+var client2 = regex.New(`^Client connecting to (\S+), (TCP|UDP) port`)
 
 // listens2 begins what waits for connections: a server, or a client for the way back.
-var listens2 = regexp.MustCompile(`^Server listening on (?:TCP|UDP) port ([0-9]+)`)
+var listens2 = regex.New(`^Server listening on (?:TCP|UDP) port ([0-9]+)`)
 
 // readIperf2 reads text of iperf 2. A client's file holds one test for each banner, a
 // server's one for each connection, or for each group of them that has a sum.
@@ -107,7 +107,7 @@ func readIperf2(text string, _ Options) (File, error) {
 }
 
 // bounce2 is what --bounceback writes in a line: how many round trips, and their mean in ms.
-var bounce2 = regexp.MustCompile(`(?:^|\s)([0-9]+)=([0-9.]+)/[0-9.]+/[0-9.]+/[0-9.]+ ms`)
+var bounce2 = regex.New(`(?:^|\s)([0-9]+)=([0-9.]+)/[0-9.]+/[0-9.]+/[0-9.]+ ms`)
 
 // bounced makes the test of a client's section of --bounceback.
 func (s section) bounced() (Test, error) {

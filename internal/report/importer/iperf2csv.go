@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -9,12 +8,13 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/bulk"
 	"linerate/internal/core/traffic/udp"
+	"linerate/internal/regex"
 )
 
 // csv2 is a line of iperf 2 -y C: when, the two ends with their ports, the stream (-1 for
 // the sum of all), from when to when, bytes, bit/s; of a receiver of datagrams also the
 // jitter in ms, those lost, all, the share in percent, and those out of order.
-var csv2 = regexp.MustCompile(`^([0-9]{14})(?:\.[0-9]+)?(?:[+-][0-9]+)?,([^,]*),([0-9]+),([^,]*),([0-9]+),(-?[0-9]+),([0-9.]+)-([0-9.]+),([0-9]+),([0-9]+)(?:,(-?[0-9.]+|-?nan),(-?[0-9]+),(-?[0-9]+),(-?[0-9.]+|-?nan),(-?[0-9]+))?$`)
+var csv2 = regex.New(`^([0-9]{14})(?:\.[0-9]+)?(?:[+-][0-9]+)?,([^,]*),([0-9]+),([^,]*),([0-9]+),(-?[0-9]+),([0-9.]+)-([0-9.]+),([0-9]+),([0-9]+)(?:,(-?[0-9.]+|-?nan),(-?[0-9]+),(-?[0-9]+),(-?[0-9.]+|-?nan),(-?[0-9]+))?$`)
 
 func isIperf2CSV(text string) bool {
 	for _, l := range lines(text) {
@@ -24,7 +24,7 @@ func isIperf2CSV(text string) bool {
 }
 
 // csvInterval is in a line of an interval that is not the first one of a test.
-var csvInterval = regexp.MustCompile(`,-?[0-9]+,(?:[1-9][0-9.]*|0\.[0-9]*[1-9][0-9]*)-[0-9.]+,[0-9]+,`)
+var csvInterval = regex.New(`,-?[0-9]+,(?:[1-9][0-9.]*|0\.[0-9]*[1-9][0-9]*)-[0-9.]+,[0-9]+,`)
 
 // complete2 reports whether each stream of a section has all its lines: its intervals, if
 // the file has any, and its summary.

@@ -2,19 +2,19 @@ package importer
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/regex"
 )
 
 // banner3 begins a test of iperf3's client.
-var banner3 = regexp.MustCompile(`(?m)^(Connecting to host |Accepted connection from )`)
+var banner3 = regex.New(`(?m)^(Connecting to host |Accepted connection from )`)
 
 // interrupted is how iperf3 says that a test ended early.
-var interrupted = regexp.MustCompile(`^iperf3: (?:error|interrupt) - (.*)$`)
+var interrupted = regex.New(`^iperf3: (?:error|interrupt) - (.*)$`)
 
 func isIperf3(text string) bool { return banner3.MatchString(text) }
 

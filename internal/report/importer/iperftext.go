@@ -3,7 +3,6 @@ package importer
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -11,14 +10,15 @@ import (
 	"linerate/internal/core/traffic/bulk"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
+	"linerate/internal/regex"
 )
 
 // row is a line of numbers of iperf 2 or 3: who, from when to when, how much, how fast,
 // and what follows. The brackets hold the number of a stream, or SUM.
-var row = regexp.MustCompile(`^\[ *(\*?[0-9]+|SUM)[^\]]*\](?:\[([TR]X-[CS])\])? +([0-9.,]+) *- *([0-9.,]+) +sec +([0-9.,]+|-?nan) ([KMGT]?)Bytes +([0-9.,]+|-?nan) ([KMGT]?)(bits|Bytes)/sec *(.*)$`)
+var row = regex.New(`^\[ *(\*?[0-9]+|SUM)[^\]]*\](?:\[([TR]X-[CS])\])? +([0-9.,]+) *- *([0-9.,]+) +sec +([0-9.,]+|-?nan) ([KMGT]?)Bytes +([0-9.,]+|-?nan) ([KMGT]?)(bits|Bytes)/sec *(.*)$`)
 
 // connected is the line that names the ends of a connection.
-var connected = regexp.MustCompile(`^\[ *(\*?[0-9]+)\] local ([^\s%]+)\S* port ([0-9]+) connected (?:to|with) (\S+) port ([0-9]+)(.*)$`)
+var connected = regex.New(`^\[ *(\*?[0-9]+)\] local ([^\s%]+)\S* port ([0-9]+) connected (?:to|with) (\S+) port ([0-9]+)(.*)$`)
 
 // of is what the letters before Bytes and bits are worth: iperf counts bytes by 1024 and
 // bits by 1000.
@@ -82,7 +82,7 @@ func finest(text string) float64 {
 }
 
 // lossOf reads "0.036 ms  0/8629" of a line of UDP.
-var lossOf = regexp.MustCompile(`([0-9.,]+) +ms +([0-9]+)/ *([0-9]+)`)
+var lossOf = regex.New(`([0-9.,]+) +ms +([0-9]+)/ *([0-9]+)`)
 
 // loss returns the jitter of l in seconds, and the share of its datagrams that were lost,
 // nil where it has none.
@@ -111,11 +111,11 @@ func (l line) amount() *amount {
 func (l line) again(a amount) bool { return l.from == a.from && l.to == a.to && l.bytes == a.bytes }
 
 // clock is the time that the log of a container or of a build has before each line (RFC 3339).
-var clock = regexp.MustCompile(`(?m)^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(?:Z|[+-][0-9:]+) ?`)
+var clock = regex.New(`(?m)^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(?:Z|[+-][0-9:]+) ?`)
 
 // stamped is what begins a line of a program that writes the time or a title before each,
 // or of a journal.
-var stamped = regexp.MustCompile(`^(.{1,100}?)(Connecting to host |Accepted connection from |Client connecting to |Server listening on )`)
+var stamped = regex.New(`^(.{1,100}?)(Connecting to host |Accepted connection from |Client connecting to |Server listening on )`)
 
 // unstamped takes what is before each line of a text away, where its banners have it.
 func unstamped(text string) string {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"linerate/internal/core/traffic/bulk"
 	"linerate/internal/core/traffic/requests"
 	"linerate/internal/core/traffic/udp"
+	"linerate/internal/regex"
 )
 
 func isNetperf(text string) bool {
@@ -22,10 +22,10 @@ func isNetperf(text string) bool {
 }
 
 // netperfHead is the banner of netperf: the test, and the far end.
-var netperfHead = regexp.MustCompile(`(?m)^(?:MIGRATED )?(\S+) (STREAM|MAERTS|REQUEST/RESPONSE|SENDFILE|Connect/Request/Response|CONNECT/REQUEST/RESPONSE|CC|Send|Receive|Send\|Recv) TEST (?:from .* )?to\b *(\S*)`)
+var netperfHead = regex.New(`(?m)^(?:MIGRATED )?(\S+) (STREAM|MAERTS|REQUEST/RESPONSE|SENDFILE|Connect/Request/Response|CONNECT/REQUEST/RESPONSE|CC|Send|Receive|Send\|Recv) TEST (?:from .* )?to\b *(\S*)`)
 
 // netperfKey is a line of -- -k.
-var netperfKey = regexp.MustCompile(`(?m)^([A-Z][A-Z0-9_]+)=(.*)$`)
+var netperfKey = regex.New(`(?m)^([A-Z][A-Z0-9_]+)=(.*)$`)
 
 // netperfUnits is what THROUGHPUT_UNITS are worth, in bit/s.
 var netperfUnits = map[string]float64{"10^3bits/s": 1e3, "10^6bits/s": 1e6, "10^9bits/s": 1e9, "KBytes/s": 8 << 10, "MBytes/s": 8 << 20, "GBytes/s": 8 << 30}
@@ -89,7 +89,7 @@ func netperfTest(line int, kv map[string]string) (Test, error) {
 
 // netperfUnit is the last line above the numbers of netperf's own table, which names the
 // columns of the time and of the result.
-var netperfUnit = regexp.MustCompile(`^((?:[Bb]ytes +)+)secs\.? +(# +# +)?(10\^[0-9]bits/s|[KMG]Bytes/s|per sec)`)
+var netperfUnit = regex.New(`^((?:[Bb]ytes +)+)secs\.? +(# +# +)?(10\^[0-9]bits/s|[KMG]Bytes/s|per sec)`)
 
 // netperfColumns are the keys of -k by the names that the columns of omni tables have.
 var netperfColumns = map[string]string{
@@ -98,10 +98,10 @@ var netperfColumns = map[string]string{
 }
 
 // netperfInterim is a line of -D: a rate, its unit, and the seconds that it is of.
-var netperfInterim = regexp.MustCompile(`^Interim result: +([0-9.,]+) (\S+) over ([0-9.,]+) seconds ending at`)
+var netperfInterim = regex.New(`^Interim result: +([0-9.,]+) (\S+) over ([0-9.,]+) seconds ending at`)
 
 // netperfRow is a number, which no line above the numbers of a table has as a field.
-var netperfRow = regexp.MustCompile(`(?:^|[ ,])[0-9]+(?:\.[0-9]+)?(?:[ ,]|$)`)
+var netperfRow = regex.New(`(?:^|[ ,])[0-9]+(?:\.[0-9]+)?(?:[ ,]|$)`)
 
 // netperf is what was read of a file so far.
 type netperf struct {
@@ -267,7 +267,7 @@ func (r *netperf) row(n int, l string) error {
 	return nil
 }
 
-var netperfCell = regexp.MustCompile(`\S+`)
+var netperfCell = regex.New(`\S+`)
 
 // arrived makes the rate of the last test, of datagrams, that of the receiver.
 func (r *netperf) arrived(n int, rate string) error {

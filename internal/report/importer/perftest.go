@@ -2,21 +2,21 @@ package importer
 
 import (
 	"cmp"
-	"regexp"
 	"strings"
 	"time"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
+	"linerate/internal/regex"
 )
 
 // perfHead is the line above the numbers of a program of perftest, perfTitle the first words
 // of its output, and perfFailed an error (src/perftest_communication.c and src/send_bw.c).
 var (
-	perfHead   = regexp.MustCompile(`^ *#bytes +#iterations +(.*)$`)
-	perfTitle  = regexp.MustCompile(`^ {8,}\S.* Test *$`)
-	perfFailed = regexp.MustCompile(`^ *(Couldn't |Unable to |Failed |Completion with error)`)
+	perfHead   = regex.New(`^ *#bytes +#iterations +(.*)$`)
+	perfTitle  = regex.New(`^ {8,}\S.* Test *$`)
+	perfFailed = regex.New(`^ *(Couldn't |Unable to |Failed |Completion with error)`)
 )
 
 // perftestBegins returns what knows the first line of a test of perftest.
@@ -130,7 +130,7 @@ func perfRow(t *Test, n int, f []string, bits float64, latency bool) error {
 
 // perfPair is a line of what perftest calls JSON (--out_json): until version 4.5 its keys
 // and most of its values have no quotes, and a comma follows the last one.
-var perfPair = regexp.MustCompile(`^\s*"?([A-Za-z][A-Za-z0-9_. -]*?)"?\s*:\s*"?([^",]+?)"?\s*,?\s*$`)
+var perfPair = regex.New(`^\s*"?([A-Za-z][A-Za-z0-9_. -]*?)"?\s*:\s*"?([^",]+?)"?\s*,?\s*$`)
 
 // readPerftestJSON reads the latencies of perftest's JSON, one document or several. Its rates
 // have no unit in it, so they are refused.

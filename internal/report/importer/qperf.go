@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
@@ -10,12 +9,13 @@ import (
 	"linerate/internal/core/traffic/requests"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
+	"linerate/internal/regex"
 )
 
 var (
-	qperfHead = regexp.MustCompile(`(?m)^((?:tcp|udp|sctp|sdp|rds|rc|uc|ud|xrc)_(?:[a-z_]+_)?(?:bw|lat|mr)|conf|quit):$`)
+	qperfHead = regex.New(`(?m)^((?:tcp|udp|sctp|sdp|rds|rc|uc|ud|xrc)_(?:[a-z_]+_)?(?:bw|lat|mr)|conf|quit):$`)
 	// qperfPair is NAME = VALUE UNIT, and where the unit is of 1024 the plain number behind it.
-	qperfPair = regexp.MustCompile(`^ {4}([a-z_]+) +=  +([0-9.,]+)(?: (\S+)(?: \(([0-9,]+)\))?)?$`)
+	qperfPair = regex.New(`^ {4}([a-z_]+) +=  +([0-9.,]+)(?: (\S+)(?: \(([0-9,]+)\))?)?$`)
 )
 
 // qperfUnits is what units are worth in bit/s, seconds and bytes (view_band, view_time and

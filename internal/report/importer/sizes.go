@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -14,10 +13,11 @@ import (
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
+	"linerate/internal/regex"
 )
 
 // pipeRow is a line of np.out: bytes, Mbit/s of 1048576 bits, seconds one way.
-var pipeRow = regexp.MustCompile(`^\s*([0-9]+)\s+([0-9.,eE+-]+)\s+([0-9.,eE+-]+)\s*$`)
+var pipeRow = regex.New(`^\s*([0-9]+)\s+([0-9.,eE+-]+)\s+([0-9.,eE+-]+)\s*$`)
 
 // What NPtcp -2 and -s print first.
 const (
@@ -28,8 +28,8 @@ const (
 // pipeTry begins a line of NPtcp's own output, and pipeShown is a whole one: bytes, Mbit/s as
 // above, microseconds one way.
 var (
-	pipeTry   = regexp.MustCompile(`(?m)^ *[0-9]+: +[0-9]+ bytes +[0-9]+ times -->`)
-	pipeShown = regexp.MustCompile(`^ *[0-9]+: +([0-9]+) bytes +[0-9]+ times --> +([0-9.,]+) Mbps in +([0-9.,]+) usec$`)
+	pipeTry   = regex.New(`(?m)^ *[0-9]+: +[0-9]+ bytes +[0-9]+ times -->`)
+	pipeShown = regex.New(`^ *[0-9]+: +([0-9]+) bytes +[0-9]+ times --> +([0-9.,]+) Mbps in +([0-9.,]+) usec$`)
 )
 
 func isNetpipe(text string) bool {
@@ -108,11 +108,11 @@ func readNetpipe(text string, _ Options) (File, error) {
 const nutWay = "nuttcp does not write the direction: it is taken as from the client to the server"
 
 // nutLine is a result of nuttcp: MB of 1048576 bytes, seconds, Mbit/s of 1000000.
-var nutLine = regexp.MustCompile(`^ *([0-9.,]+) MB / +([0-9.,]+) sec = +([0-9.,]+) Mbps(.*)$`)
+var nutLine = regex.New(`^ *([0-9.,]+) MB / +([0-9.,]+) sec = +([0-9.,]+) Mbps(.*)$`)
 
 // nutNamed is the identifier that nuttcp -I writes before each result, and behind the names of
 // its ends.
-var nutNamed = regexp.MustCompile(`(?m)^(?:(nuttcp-[tr])-[^:\n]{1,40}(:)|[^:\n]{1,40}: +((?:[0-9.,]+ MB / +[0-9.,]+ sec|megabytes=).*))`)
+var nutNamed = regex.New(`(?m)^(?:(nuttcp-[tr])-[^:\n]{1,40}(:)|[^:\n]{1,40}: +((?:[0-9.,]+ MB / +[0-9.,]+ sec|megabytes=).*))`)
 
 // withoutName is text without it.
 func withoutName(text string) string { return nutNamed.ReplaceAllString(text, "$1$2$3") }
@@ -315,13 +315,13 @@ func readNuttcpEnds(text string) (File, error) {
 }
 
 var (
-	nutBegin  = regexp.MustCompile(`^nuttcp-([tr]): v[0-9.]+: socket`)
-	nutSocket = regexp.MustCompile(`buflen=[0-9]+, nstream=([0-9]{1,4}), port=[0-9]+ (tcp|udp)`)
-	nutResent = regexp.MustCompile(`^nuttcp-t: retrans = ([0-9]+)$`)
-	nutFar    = regexp.MustCompile(`^nuttcp-[tr]: .*(?:->|accept from) (\S+)$`)
-	nutEnd    = regexp.MustCompile(`(?m)^nuttcp-([tr]): +([0-9.,]+) MB in +([0-9.,]+) real seconds = +[0-9.,]+ KB/sec = +([0-9.,]+) Mbps`)
-	nutLoss   = regexp.MustCompile(`([0-9]+) / +([0-9]+) drop/pkt`)
-	nutRetr   = regexp.MustCompile(`([0-9]+) retrans`)
+	nutBegin  = regex.New(`^nuttcp-([tr]): v[0-9.]+: socket`)
+	nutSocket = regex.New(`buflen=[0-9]+, nstream=([0-9]{1,4}), port=[0-9]+ (tcp|udp)`)
+	nutResent = regex.New(`^nuttcp-t: retrans = ([0-9]+)$`)
+	nutFar    = regex.New(`^nuttcp-[tr]: .*(?:->|accept from) (\S+)$`)
+	nutEnd    = regex.New(`(?m)^nuttcp-([tr]): +([0-9.,]+) MB in +([0-9.,]+) real seconds = +[0-9.,]+ KB/sec = +([0-9.,]+) Mbps`)
+	nutLoss   = regex.New(`([0-9]+) / +([0-9]+) drop/pkt`)
+	nutRetr   = regex.New(`([0-9]+) retrans`)
 )
 
 // nutRow returns megabytes, seconds and Mbit/s of a line in either form, and what

@@ -3,27 +3,27 @@ package importer
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"strings"
 
 	"linerate/internal/core/hist"
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/requests"
+	"linerate/internal/regex"
 )
 
 var (
-	escape = regexp.MustCompile("\x1b\\[[0-9;]*m")
+	escape = regex.New("\x1b\\[[0-9;]*m")
 	// sockperf prints its errors to standard output, also those that do not end the test
 	// (log_err, src/defs.h).
-	perfError  = regexp.MustCompile(`sockperf: ERROR: .*`)
-	perfBanner = regexp.MustCompile(`^sockperf: == version #`)
-	perfAvg    = regexp.MustCompile(`Summary: (Latency|Round trip) is ([0-9.,]+) usec`)
-	perfPer    = regexp.MustCompile(`percentile +([0-9.]+) += *([0-9.,]+)`) // version 2 pads the share too
-	perfEnd    = regexp.MustCompile(`IP = (\S+)\s+PORT = *[0-9]+ # (TCP|UDP)`)
-	perfValid  = regexp.MustCompile(`\[Valid Duration\] .*SentMessages=([0-9]+); ReceivedMessages=([0-9]+)`)
-	perfLost   = regexp.MustCompile(`# dropped messages = ([0-9]+)`)
-	perfSeen   = regexp.MustCompile(`Total ([0-9]+) observations`)
+	perfError  = regex.New(`sockperf: ERROR: .*`)
+	perfBanner = regex.New(`^sockperf: == version #`)
+	perfAvg    = regex.New(`Summary: (Latency|Round trip) is ([0-9.,]+) usec`)
+	perfPer    = regex.New(`percentile +([0-9.]+) += *([0-9.,]+)`) // version 2 pads the share too
+	perfEnd    = regex.New(`IP = (\S+)\s+PORT = *[0-9]+ # (TCP|UDP)`)
+	perfValid  = regex.New(`\[Valid Duration\] .*SentMessages=([0-9]+); ReceivedMessages=([0-9]+)`)
+	perfLost   = regex.New(`# dropped messages = ([0-9]+)`)
+	perfSeen   = regex.New(`Total ([0-9]+) observations`)
 )
 
 func isSockperf(text string) bool { return strings.Contains(text, "sockperf:") }

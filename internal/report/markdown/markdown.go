@@ -7,7 +7,6 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"text/template"
@@ -16,6 +15,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/traffic"
+	"linerate/internal/regex"
 	"linerate/internal/report"
 )
 
@@ -109,4 +109,4 @@ func escape(parts ...any) string {
 }
 
 // first is what begins a list or a heading where it begins a paragraph or an item.
-var first = regexp.MustCompile(`^([0-9]*)([-+.)=]+(?: |$))`)
+var first = regex.New(`^([0-9]*)([-+.)=]+(?: |$))`)

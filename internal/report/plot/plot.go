@@ -13,9 +13,10 @@ package plot
 
 import (
 	"math"
-	"regexp"
 	"strings"
 	"unicode"
+
+	"linerate/internal/regex"
 )
 
 // Figure is one picture.
@@ -117,7 +118,7 @@ func wrapped(text string, width, size float64) []string {
 }
 
 // unit is one of those that stand after a number.
-var unit = regexp.MustCompile(`^(%|[kMGT]?(bit/s|B|iB)|[nµm]?s|min)\W*$`)
+var unit = regex.New(`^(%|[kMGT]?(bit/s|B|iB)|[nµm]?s|min)\W*$`)
 
 // wholeNumbers puts each number and its unit into one word.
 func wholeNumbers(words []string) []string {

@@ -2,11 +2,12 @@ package term
 
 import (
 	"io"
-	"regexp"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"linerate/internal/regex"
 )
 
 // style is an SGR sequence (ECMA-48, section 8.3.117) without its frame.
@@ -185,7 +186,7 @@ func shellWords(command string, most int) []string {
 func columns(s string) int { return utf8.RuneCountInString(s) }
 
 // sgr are the colours of a text (ECMA-48, section 8.3.117).
-var sgr = regexp.MustCompile("\x1b\\[[0-9]*m")
+var sgr = regex.New("\x1b\\[[0-9]*m")
 
 // Columns returns how wide s is shown, with colours.
 func Columns(s string) int { return columns(sgr.ReplaceAllString(s, "")) }

@@ -1,11 +1,11 @@
 package ticket
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"linerate/internal/core/plain"
+	"linerate/internal/regex"
 )
 
 // clean is text without what is markup somewhere, in ASCII. Underscores and at signs
@@ -18,15 +18,15 @@ func clean(text string) string {
 	return edges.ReplaceAllString(text, "$1-")
 }
 
-var edges = regexp.MustCompile(`(^|[^A-Za-z0-9])[_@]+`)
+var edges = regex.New(`(^|[^A-Za-z0-9])[_@]+`)
 
 // glued are words that no line may begin with: what looks like the number of a list, and
 // the unit of the number before it.
-var glued = regexp.MustCompile(`^([0-9]+[.)]|%.*|[kMGTP]?(bit/s|B|iB)\W*|(ns|us|ms|s|min|times|blocks|runs)\W*)$`)
+var glued = regex.New(`^([0-9]+[.)]|%.*|[kMGTP]?(bit/s|B|iB)\W*|(ns|us|ms|s|min|times|blocks|runs)\W*)$`)
 
 // long is a word that fits in no line, such as the target of a large lab: it has to be
 // broken after its commas.
-var long = regexp.MustCompile(`\S{77,}`)
+var long = regex.New(`\S{77,}`)
 
 // wrap breaks text into at most most lines; what does not fit is cut and marked.
 func wrap(text string, most int) []string {

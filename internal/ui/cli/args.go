@@ -390,8 +390,8 @@ func (d durationFlag) String() string {
 // Type implements pflag.Value.
 func (d durationFlag) Type() string { return "time" }
 
-// fitHelp breaks the paragraphs of all help within 80 columns, where they were written
-// longer: a terminal breaks them in the middle of words.
+// fitHelp breaks the paragraphs of a command's help within 80 columns, where they were
+// written longer: a terminal breaks them in the middle of words.
 func fitHelp(c *cobra.Command) {
 	var out, paragraph []string
 	flush := func() {
@@ -410,9 +410,6 @@ func fitHelp(c *cobra.Command) {
 	}
 	flush()
 	c.Long = strings.Join(out, "\n")
-	for _, sub := range c.Commands() {
-		fitHelp(sub)
-	}
 }
 
 const helpWidth = 80

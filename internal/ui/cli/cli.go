@@ -342,7 +342,11 @@ HOST is one of
 	add("results", a.listCommand(), a.showCommand(), a.reportCommand(), a.uiCommand(), a.importCommand(), a.compareCommand(), a.annotateCommand(), a.rmCommand(), a.pruneCommand(), a.profileCommand(), a.exportCommand())
 	add("hosts", a.factsCommand(), a.knobsCommand(), a.setCommand(), a.keepCommand(), a.bindContract(a.recheckCommand()), a.undoCommand(), a.serveCommand(), a.agentCommand(), a.selftestCommand())
 	root.AddCommand(a.docsCommand(), a.versionCommand(), a.completionCommand(), a.process().Watchdog(), a.tunerCommand(), a.labInitCommand(), exitCodesTopic())
-	fitHelp(root)
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) { // not of all commands at each start
+		fitHelp(c)
+		help(c, args)
+	})
 	root.SetHelpCommand(helpCommand())
 	a.complete(root, a.flagWords())
 	return root

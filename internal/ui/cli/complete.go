@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"linerate/internal/core/plain"
 	"linerate/internal/core/profile"
 	"linerate/internal/lab"
+	"linerate/internal/regex"
 	"linerate/internal/report/term"
 	"linerate/internal/store"
 	"linerate/internal/store/postgres"
@@ -239,7 +239,7 @@ func (a *console) hosts(ctx context.Context, typed string) []inspect.Word {
 }
 
 // labHop begins the keys of a router of a lab.
-var labHop = regexp.MustCompile(`^((to|from)\.)?hop[1-9]\.`)
+var labHop = regex.New(`^((to|from)\.)?hop[1-9]\.`)
 
 // labSpec are the keys of a lab after those that were typed, and the values of the
 // settings of its hosts.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"regexp"
 	"strings"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 	"linerate/internal/fault"
+	"linerate/internal/regex"
 )
 
 // meshFlags are the flags of a mesh.
@@ -125,7 +125,7 @@ func (a *console) ask(f meshFlags, args []string) (mesh.Request, error) {
 }
 
 // named is NAME=HOST.
-var named = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]*)=(.*)$`)
+var named = regex.New(`^([A-Za-z0-9][A-Za-z0-9._-]*)=(.*)$`)
 
 func (a *console) meshHost(text string) (mesh.Host, error) {
 	var h mesh.Host

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/fault"
+	"linerate/internal/regex"
 	"linerate/internal/report/term"
 )
 
@@ -74,7 +74,7 @@ The exit code is 0 where all are still better, or with --look proven, and else 8
 }
 
 // sessionWord is a session as people name it.
-var sessionWord = regexp.MustCompile(`^(last(~\d+)?|\d{4,8}T?\d*(-\w*)?)$`)
+var sessionWord = regex.New(`^(last(~\d+)?|\d{4,8}T?\d*(-\w*)?)$`)
 
 // recheckArgs tells settings, a session and a host apart.
 func (a *console) recheckArgs(args []string) (only []model.KnobID, session, host string, err error) {

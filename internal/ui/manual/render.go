@@ -2,10 +2,10 @@ package manual
 
 import (
 	"path"
-	"regexp"
 	"strings"
 	"unicode"
 
+	"linerate/internal/regex"
 	"linerate/internal/report/term"
 )
 
@@ -41,10 +41,10 @@ type page struct {
 }
 
 var (
-	heading = regexp.MustCompile(`^(#{1,6}) +(.*)$`)
-	item    = regexp.MustCompile(`^( *)([-*]|[0-9]+\.) +(.*)$`)
-	quote   = regexp.MustCompile(`^> ?(.*)$`)
-	fence   = regexp.MustCompile("^( *)```")
+	heading = regex.New(`^(#{1,6}) +(.*)$`)
+	item    = regex.New(`^( *)([-*]|[0-9]+\.) +(.*)$`)
+	quote   = regex.New(`^> ?(.*)$`)
+	fence   = regex.New("^( *)```")
 )
 
 // block draws what begins at the present line.
@@ -136,10 +136,10 @@ func (p *page) bold(text string) string {
 }
 
 var (
-	code   = regexp.MustCompile("`([^`]+)`")
-	strong = regexp.MustCompile(`\*\*([^*]+)\*\*`)
-	weak   = regexp.MustCompile(`\*([a-zA-Z][^*]*)\*`)
-	link   = regexp.MustCompile(`!?\[([^][]*)\]\(([^() ]+)\)`)
+	code   = regex.New("`([^`]+)`")
+	strong = regex.New(`\*\*([^*]+)\*\*`)
+	weak   = regex.New(`\*([a-zA-Z][^*]*)\*`)
+	link   = regex.New(`!?\[([^][]*)\]\(([^() ]+)\)`)
 )
 
 // links has with in place of every link of a text.

@@ -3,7 +3,6 @@ package rcconf
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/tree"
+	"linerate/internal/regex"
 )
 
 // part says that rc.conf makes one interface of another. Both are named as in variables.
@@ -112,7 +112,7 @@ func eachPort(mtu string) string {
 }
 
 // made is the name of an interface that ifconfig(8) makes of others.
-var made = regexp.MustCompile(`^(lagg|bridge|vlan)[0-9]+$`)
+var made = regex.New(`^(lagg|bridge|vlan)[0-9]+$`)
 
 // unseen says what stands against an MTU by the name of the interface alone, as alone does by
 // the files: why it is left out, or what to look at first.

@@ -18,7 +18,6 @@ import (
 	"context"
 	"io/fs"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +25,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/tree"
+	"linerate/internal/regex"
 )
 
 // Format is the files of FreeBSD. Its zero value is ready.
@@ -54,7 +54,7 @@ func inVariable(link string) string {
 func variable(link string) string { return "ifconfig_" + inVariable(link) }
 
 // assignment is a plain line NAME="VALUE" of the three files.
-var assignment = regexp.MustCompile(`^([A-Za-z0-9_.%*]+)=(?:"([^"$` + "`" + `\\]*)"|'([^']*)'|([^\s"'$` + "`" + `\\;&|#]*))\s*(?:#.*)?$`)
+var assignment = regex.New(`^([A-Za-z0-9_.%*]+)=(?:"([^"$` + "`" + `\\]*)"|'([^']*)'|([^\s"'$` + "`" + `\\;&|#]*))\s*(?:#.*)?$`)
 
 // assigned reads a plain assignment.
 func assigned(l model.FileLine) (name string, value model.FileLine, ok bool) {

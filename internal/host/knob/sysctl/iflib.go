@@ -5,13 +5,15 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"linerate/internal/regex"
 )
 
 // iflibName is a setting of FreeBSD's iflib(4) whose 0 is the driver's own choice:
 //
 //	dev.em.0.iflib.override_nrxds   receive descriptors
 //	dev.em.0.iflib.override_ntxqs   transmit queues
-var iflibName = regexp.MustCompile(`^dev\.([a-z0-9_]+)\.([0-9]+)\.iflib\.override_n(rx|tx)(ds|qs)$`)
+var iflibName = regex.New(`^dev\.([a-z0-9_]+)\.([0-9]+)\.iflib\.override_n(rx|tx)(ds|qs)$`)
 
 // driverChoice returns what a driver chose where name, which holds value, leaves it to
 // the driver: "1024", "" where that is not so or nobody tells. The rings are in the
