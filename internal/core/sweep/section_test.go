@@ -71,6 +71,17 @@ func TestSweepKeepsItsTableShort(t *testing.T) {
 	}
 }
 
+// TestOneTime: of a size with one time, as other programs write it, no spread is shown.
+func TestOneTime(t *testing.T) {
+	s := sweepOf(1, []units.Bytes{2}, gigabit)
+	s.Runs[0].Ends[0].Points[0].Trials = []time.Duration{1500}
+	b := reported(s).blocks()
+	must.Equal(t, b[0].Text, "messages to nas, 1 size, 1 pass")
+	must.Equal(t, b[1].Text, "latency one way of 2 B: 1.5 µs")
+	must.Equal(t, b[2].Text, "greatest goodput: 10.67 Mbit/s with messages of 2 B")
+	must.Equal(t, fmt.Sprint(b[4].Columns[1].Title, b[4].Rows), "time[[{2 B 0} {1.5 µs 0} {10.67 Mbit/s 0} { 3}]]")
+}
+
 func TestSweepShowsWhatIsOdd(t *testing.T) {
 	sizes := plan.SweepSizes(1, 8<<20)
 	d := reported(sweepOf(8, sizes, func(n units.Bytes) time.Duration {

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"fmt"
+	"slices"
 
 	"linerate/internal/core/plain"
 	"linerate/internal/core/traffic"
@@ -24,14 +25,17 @@ func (d *Document) blocks() []traffic.Block {
 
 func (d Direction) blocks(mode string) []traffic.Block {
 	out := []traffic.Block{{Tone: traffic.Heading,
-		Text: fmt.Sprintf("messages %s, %d sizes, %s", d.Label, len(d.Curve.Sizes), plain.Count(d.Curve.Passes, "pass", "passes"))}}
+		Text: fmt.Sprintf("messages %s, %s, %s", d.Label, plain.Count(len(d.Curve.Sizes), "size"), plain.Count(d.Curve.Passes, "pass", "passes"))}}
 	if s := d.Smallest; s != nil {
 		what := "latency one way"
 		if mode == sizes.Stream {
 			what = "time per message"
 		}
-		out = append(out, traffic.Block{Text: fmt.Sprintf("%s of %s: %s (middle half %s to %s)", what, SizeText(s.Size),
-			units.FormatDuration(s.Median), units.FormatDuration(s.Low), units.FormatDuration(s.High))})
+		text := fmt.Sprintf("%s of %s: %s", what, SizeText(s.Size), units.FormatDuration(s.Median))
+		if s.Trials > 1 {
+			text += fmt.Sprintf(" (middle half %s to %s)", units.FormatDuration(s.Low), units.FormatDuration(s.High))
+		}
+		out = append(out, traffic.Block{Text: text})
 	}
 	if s := d.Largest; s != nil {
 		text := fmt.Sprintf("greatest goodput: %v with messages of %s", s.Goodput, SizeText(s.Size))
@@ -42,8 +46,16 @@ func (d Direction) blocks(mode string) []traffic.Block {
 	}
 	table := traffic.Block{Columns: []traffic.Column{{Title: "message", Right: true}, {Title: "median", Right: true},
 		{Title: "quartiles", Right: true}, {Title: "goodput", Right: true}, {}}}
+	spread := slices.ContainsFunc(d.Rows, func(r Row) bool { return r.Trials > 1 })
 	for _, r := range d.Rows {
 		table.Rows = append(table.Rows, r.cells())
+	}
+	if !spread { // as other programs write it: one time for each size
+		table.Columns[1].Title = "time"
+		table.Columns = slices.Delete(table.Columns, 2, 3)
+		for i, row := range table.Rows {
+			table.Rows[i] = slices.Delete(row, 2, 3)
+		}
 	}
 	out = append(out, traffic.Gap(), table, traffic.Gap())
 	for _, f := range d.Findings {

@@ -172,7 +172,7 @@ func stateText(f Feature) string {
 
 // half says where a curve reaches half of its greatest goodput.
 func half(d Direction) string {
-	if d.Half == 0 || d.Largest == nil {
+	if d.Half == 0 || d.Largest == nil || len(d.Curve.Sizes) < 2 {
 		return ""
 	}
 	return fmt.Sprintf("half of it from messages of %v on", roundedBytes(d.Half))
