@@ -14,6 +14,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -271,8 +272,8 @@ func numbers(line int, all ...string) ([]float64, error) {
 	return out, nil
 }
 
-// seconds is v seconds.
-func seconds(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
+// seconds is v seconds, to the nearest nanosecond.
+func seconds(v float64) time.Duration { return time.Duration(math.Round(v * float64(time.Second))) }
 
 // lines returns the lines of text with their numbers, from 1, without those that are
 // blank.
@@ -289,4 +290,6 @@ func lines(text string) func(yield func(int, string) bool) {
 }
 
 // bySender is the note of a rate that only the sender counted.
-const bySender = "the rate is what the sender handed to its system, not what arrived"
+func bySender(d model.Direction) string {
+	return fmt.Sprintf("the rate %s the far end is what the sender handed to its system, not what arrived", d)
+}

@@ -123,7 +123,7 @@ func TestMeaning(t *testing.T) {
 	u := read("iperf2-udp.txt")
 	must.True(t, value(u, model.To, model.LossRatio) == 0 && value(u, model.To, model.Jitter) == 4e-6 && len(u.Notes) == 0, "%+v", u)
 	s := read("iperf2.txt")
-	must.True(t, len(s.Notes) == 1 && s.Notes[0] == bySender, "a client of iperf 2 counts what it sends: %q", s.Notes)
+	must.True(t, len(s.Notes) == 1 && s.Notes[0] == bySender(model.To), "a client of iperf 2 counts what it sends: %q", s.Notes)
 	if s := read("iperf2-server.txt"); s.Near != "10.8.0.1" || s.Far != "10.8.0.2" || len(s.Notes) > 0 {
 		t.Errorf("%+v", s)
 	}

@@ -21,6 +21,9 @@ func isNetperf(text string) bool {
 	return netperfHead.MatchString(text) || netperfKey.MatchString(text) || strings.Contains(text, "Throughput,") && strings.Contains(text, "Throughput Units")
 }
 
+// netperfFar is the far end, where the banner is wrapped in front of it.
+var netperfFar = regex.New(`^\S+ \(\S*\) port [0-9]+ AF_INET`)
+
 // netperfHead is the banner of netperf: the test, and the far end.
 var netperfHead = regex.New(`(?m)^(?:MIGRATED )?(\S+) (STREAM|MAERTS|REQUEST/RESPONSE|SENDFILE|Connect/Request/Response|CONNECT/REQUEST/RESPONSE|CC|Send|Receive|Send\|Recv) TEST (?:from .* )?to\b *(\S*)`)
 
@@ -143,6 +146,8 @@ func (r *netperf) take(n int, l string) error {
 	}
 	f := strings.Fields(l)
 	switch {
+	case !r.done && r.kv["REMOTE_HOST"] == "" && netperfFar.MatchString(l):
+		r.kv["REMOTE_HOST"] = f[0]
 	case netperfInterim.MatchString(l):
 		m := netperfInterim.FindStringSubmatch(l)
 		v, err := numbers(n, m[1], m[3])
@@ -208,7 +213,7 @@ func (r *netperf) start(n int) error {
 func (r *netperf) add(n int) error {
 	t, err := netperfTest(n, r.kv)
 	if r.waiting > 0 {
-		t.note(bySender)
+		t.note(bySender(t.Flow.Direction))
 	}
 	r.out.Tests, r.done, r.above, r.counted = append(r.out.Tests, t), true, nil, 0
 	return err
@@ -284,6 +289,6 @@ func (r *netperf) arrived(n int, rate string) error {
 			}
 		}
 	}
-	t.Notes = slices.DeleteFunc(t.Notes, func(n string) bool { return n == bySender })
+	t.Notes = slices.DeleteFunc(t.Notes, func(n string) bool { return n == bySender(t.Flow.Direction) })
 	return nil
 }

@@ -59,35 +59,35 @@ func readPerftest(text string, _ Options) (File, error) {
 	if strings.Contains(text, "test_info") {
 		return readPerftestJSON(text)
 	}
-	var bits float64
-	var latency, columns bool // columns are known of the rows that follow
-	open := 0                 // the line that begins a test without rows
+	var c *perfColumns   // of the rows that follow
+	open, title := 0, "" // the line that begins a test without rows, and what it calls the test
 	for n, l := range lines(text) {
 		f, m := strings.Fields(l), perfHead.FindStringSubmatch(l)
 		switch {
 		case perfFailed.MatchString(l):
 			return out, faultf(n, "the test failed: %.80s", strings.TrimSpace(l))
-		case open > 0 && (perfTitle.MatchString(l) || m != nil && columns):
+		case open > 0 && (perfTitle.MatchString(l) || m != nil && c != nil):
 			return out, faultf(open, cutOff)
 		case perfTitle.MatchString(l):
-			open, columns = n, false
+			open, title, c = n, l, nil
 		case m != nil:
-			bits, latency, columns = 0, strings.Contains(m[1], "t_typical"), true
+			c = &perfColumns{}
 			open = cmp.Or(open, n)
 			for unit, f := range perfRates {
 				if strings.Contains(m[1], "BW average"+unit) {
-					bits = f
+					c.bits = f
 				}
 			}
-			if bits == 0 && !latency {
+			if c.bits == 0 && !strings.Contains(m[1], "t_typical") {
 				return out, faultf(n, "neither rates nor latencies: %.60q", m[1])
 			}
-			out.Tests = append(out.Tests, Test{Flow: model.Flow{Engine: sizes.NetPIPE, Direction: model.To}})
+			out.Tests = append(out.Tests, c.test(title))
+			title = ""
 		case strings.Trim(l, "-") == "":
-			columns = false
-		case isPerfRow(f) && columns:
+			c = nil
+		case isPerfRow(f) && c != nil:
 			open = 0
-			if err := perfRow(&out.Tests[len(out.Tests)-1], n, f, bits, latency); err != nil {
+			if err := c.row(&out.Tests[len(out.Tests)-1], n, f); err != nil {
 				return out, err
 			}
 		case isPerfRow(f) && len(out.Tests) > 0:
@@ -100,29 +100,59 @@ func readPerftest(text string, _ Options) (File, error) {
 	return out, nil
 }
 
-// perfRow adds a row of fields f to t.
-func perfRow(t *Test, n int, f []string, bits float64, latency bool) error {
+// perfColumns say what the numbers of a table are.
+type perfColumns struct {
+	bits  float64 // bit/s in one direction of a rate of 1; 0 of latencies
+	trips float64 // how many of its latencies a round trip takes
+}
+
+// test begins the test that a title names, such as "RDMA_Read Bidirectional BW Test".
+func (c *perfColumns) test(title string) Test {
+	t := Test{Flow: model.Flow{Engine: sizes.NetPIPE, Direction: model.To}}
+	reads := strings.Contains(title, "Read")
+	if title == "" {
+		t.note("the file does not name the test: it is taken as one that sends or writes, in one direction")
+	}
+	if c.bits == 0 { // print_report_lat, src/perftest_parameters.c: rtt_factor
+		if c.trips = 2; reads || strings.Contains(title, "Atomic") {
+			c.trips = 1
+		}
+		return t
+	}
+	own := sizes.Params{Sizes: []units.Bytes{}, Mode: sizes.Stream}
+	if strings.Contains(title, "Bidirectional") { // print_report_bw of the same file: tsize
+		own.Mode, c.bits = sizes.Both, c.bits/2
+	}
+	if reads {
+		t.Flow.Direction = model.From
+	}
+	t.Flow = sizes.With(t.Flow, own)
+	return t
+}
+
+// row adds a row of fields f to t.
+func (c *perfColumns) row(t *Test, n int, f []string) error {
 	v, err := numbers(n, f...)
 	if err != nil {
 		return err
 	}
-	if !latency { // size, iterations, peak, average
-		if v[3] <= 0 {
-			return faultf(n, "a rate of 0")
-		}
-		t.Points = append(t.Points, model.Point{Size: units.Bytes(v[0]), Rounds: int64(v[1]), Trials: []time.Duration{seconds(v[0] * 8 / (v[3] * bits))}})
-		t.Flow.Points = len(t.Points)
-		return nil
-	}
-	if len(v) < 6 {
+	took := 0.0 // of one message, one way
+	switch {
+	case c.bits > 0 && v[3] <= 0: // size, iterations, peak, average
+		return faultf(n, "a rate of 0")
+	case c.bits > 0:
+		took = v[0] * 8 / (v[3] * c.bits)
+	case len(v) < 6:
 		return faultf(n, "a row of latencies has 6 numbers at least")
+	default:
+		took = v[4] / 1e6 * c.trips / 2
 	}
-	t.Points = append(t.Points, model.Point{Size: units.Bytes(v[0]), Rounds: int64(v[1]), Trials: []time.Duration{seconds(v[4] / 1e6)}})
+	t.Points = append(t.Points, model.Point{Size: units.Bytes(v[0]), Rounds: int64(v[1]), Trials: []time.Duration{seconds(took)}})
 	t.Flow.Points = len(t.Points)
-	if len(t.Points) == 1 { // of the smallest message: what requests take there and back
-		t.quantile(model.To, model.LatencyP50, 0.5, 2*v[4]/1e6, v[1], 0)
+	if c.bits == 0 && len(t.Points) == 1 { // of the smallest message: what requests take there and back
+		t.quantile(model.To, model.LatencyP50, 0.5, c.trips*v[4]/1e6, v[1], 0)
 		if len(v) > 7 {
-			t.quantile(model.To, model.LatencyP99, 0.99, 2*v[7]/1e6, v[1], 0)
+			t.quantile(model.To, model.LatencyP99, 0.99, c.trips*v[7]/1e6, v[1], 0)
 		}
 	}
 	return nil
@@ -169,7 +199,8 @@ func readPerftestJSON(text string) (File, error) {
 
 // perfDocument is the test of a document, which ends in line n.
 func perfDocument(kv map[string]string, n int) (Test, error) {
-	t := Test{Flow: model.Flow{Engine: sizes.NetPIPE, Direction: model.To}}
+	var c perfColumns
+	t := c.test(kv["test"])
 	if kv["BW_average"] != "" {
 		return t, faultf(n, "the document that ends here does not say the unit of BW_average: import the table that perftest prints")
 	}
@@ -180,5 +211,5 @@ func perfDocument(kv map[string]string, n int) (Test, error) {
 		}
 		f = append(f, kv[key])
 	}
-	return t, perfRow(&t, n, f, 0, true)
+	return t, c.row(&t, n, f)
 }

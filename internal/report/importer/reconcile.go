@@ -99,13 +99,13 @@ func (c account) settle(t *Test) error {
 		total = &less
 	case c.sent != nil && c.sent.rate > 0:
 		total = c.sent
-		t.note(bySender)
+		t.note(bySender(c.direction))
 	case c.arrived != nil && c.ended == "":
 		t.note("nothing arrived")
 	case sum != nil && c.ended != "":
 		total = sum
 		if !receives {
-			t.note(bySender)
+			t.note(bySender(c.direction))
 		}
 	case total == nil:
 		return fmt.Errorf("direction %s of the test has no summary", c.direction)

@@ -12,10 +12,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf16"
 
 	"linerate/docs"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/must"
 )
 
@@ -134,7 +137,7 @@ var reconciled = map[string]struct {
 		map[model.Direction]float64{model.To: 150.9949e6}, "does not write the direction",
 	},
 	"nuttcp -fxmitstats": {
-		"   36.0000 MB /   2.00 sec =  150.9949 Mbps 95 %TX\n", map[model.Direction]float64{model.To: 150.9949e6}, bySender,
+		"   36.0000 MB /   2.00 sec =  150.9949 Mbps 95 %TX\n", map[model.Direction]float64{model.To: 150.9949e6}, bySender(model.To),
 	},
 	"iperf 2 -R -e": {
 		"Client connecting to 192.0.2.2, TCP port 5001\n[  1] local 192.0.2.1 port 40000 connected with 192.0.2.2 port 5001 (reverse) (sock=3)\n[ ID] Interval            Transfer    Bandwidth       Reads=Dist\n[ *1] 0.0000-1.0133 sec  12.0 MBytes  99.4 Mbits/sec  111=8:1:1:5:5:1:1:89\n",
@@ -147,7 +150,7 @@ var reconciled = map[string]struct {
 	"iperf 2 -u -P, whose connections come first": {
 		"[  1] local 192.0.2.1 port 40000 connected with 192.0.2.2 port 5001\n[  2] local 192.0.2.1 port 40001 connected with 192.0.2.2 port 5001\nClient connecting to 192.0.2.2, UDP port 5001\n[ ID] Interval       Transfer     Bandwidth\n" +
 			"[  1] 0.0000-2.0011 sec  4.77 MBytes  20.0 Mbits/sec\n[  1] Sent 3406 datagrams\n[  2] 0.0000-2.0010 sec  4.77 MBytes  20.0 Mbits/sec\n[  2] Sent 3406 datagrams\n[SUM] 0.0000-2.0011 sec  9.55 MBytes  40.0 Mbits/sec\n",
-		map[model.Direction]float64{model.To: 40e6}, bySender,
+		map[model.Direction]float64{model.To: 40e6}, bySender(model.To),
 	},
 	"iperf 2, a server's sum of intervals alone": {
 		"Server listening on TCP port 5001\n[  2] local 192.0.2.2 port 5001 connected with 192.0.2.1 port 40044\n[  3] local 192.0.2.2 port 5001 connected with 192.0.2.1 port 40060\n[ ID] Interval            Transfer    Bandwidth       Reads=Dist\n" +
@@ -172,7 +175,7 @@ var reconciled = map[string]struct {
 	"iperf 2 --full-duplex, two streams": {
 		"Client connecting to 192.0.2.2, TCP port 5001\n[  1] local 192.0.2.1%eth0 port 40000 connected with 192.0.2.2 port 5001 (full-duplex)\n[  2] local 192.0.2.1%eth0 port 40001 connected with 192.0.2.2 port 5001 (full-duplex)\n[ ID] Interval       Transfer     Bandwidth\n" +
 			"[ *1] 0.0000-1.0011 sec  47.7 MBytes   400 Mbits/sec\n[  1] 0.0000-1.0012 sec  23.8 MBytes   200 Mbits/sec\n[  2] 0.0000-1.0013 sec  11.9 MBytes  99.8 Mbits/sec\n[ *2] 0.0000-1.0014 sec  47.7 MBytes   400 Mbits/sec\n[SUM] 0.0000-1.0014 sec   131 MBytes  1.10 Gbits/sec\n",
-		map[model.Direction]float64{model.To: 299.8e6, model.From: 800e6}, bySender,
+		map[model.Direction]float64{model.To: 299.8e6, model.From: 800e6}, bySender(model.To),
 	},
 	"nuttcp -v": {
 		"nuttcp-t: v6.1.2: socket\nnuttcp-t: buflen=8192, nstream=1, port=5330 udp -> 192.0.2.2\nnuttcp-t: 6.0000 MB in 1.00 real seconds = 6144.00 KB/sec = 50.3316 Mbps\nnuttcp-t: 0.2user 0.0sys 0:01real 28% 0i+0d 1190maxrss 0+0pf 0+1742csw\n\n" +
@@ -191,12 +194,12 @@ var reconciled = map[string]struct {
 	"iperf 2 -d": {
 		"Client connecting to 192.0.2.2, TCP port 5001\nServer listening on TCP port 5011\n[  1] local 192.0.2.1 port 40000 connected with 192.0.2.2 port 5001\n[  2] local 192.0.2.1 port 5011 connected with 192.0.2.2 port 50000\n" +
 			"[ ID] Interval       Transfer     Bandwidth\n[  2] 0.0000-1.0003 sec  11.9 MBytes  99.8 Mbits/sec\n[  1] 0.0000-1.0003 sec  23.8 MBytes   200 Mbits/sec\n",
-		map[model.Direction]float64{model.To: 200e6, model.From: 99.8e6}, bySender,
+		map[model.Direction]float64{model.To: 200e6, model.From: 99.8e6}, bySender(model.To),
 	},
 	"iperf 2 --full-duplex": {
 		"Client connecting to 192.0.2.2, TCP port 5001\n[  1] local 192.0.2.1 port 40000 connected with 192.0.2.2 port 5001 (full-duplex)\n[ ID] Interval       Transfer     Bandwidth\n" +
 			"[ *1] 0.0000-1.0003 sec  11.9 MBytes  99.8 Mbits/sec\n[  1] 0.0000-1.0003 sec  23.8 MBytes   200 Mbits/sec\n[FD1] 0.0000-1.0000 sec  35.7 MBytes   300 Mbits/sec\n",
-		map[model.Direction]float64{model.To: 200e6, model.From: 99.8e6}, bySender,
+		map[model.Direction]float64{model.To: 200e6, model.From: 99.8e6}, bySender(model.To),
 	},
 	"iperf 2, the server's report of one of two streams": {
 		"Client connecting to 192.0.2.2, UDP port 5001\n[  1] local 192.0.2.1 port 40000 connected with 192.0.2.2 port 5001\n[  2] local 192.0.2.1 port 40001 connected with 192.0.2.2 port 5001\n[ ID] Interval       Transfer     Bandwidth\n" +
@@ -205,7 +208,7 @@ var reconciled = map[string]struct {
 	},
 	"iperf 2 -y C": {
 		"20261125120834,192.0.2.1,40000,192.0.2.2,5001,1,0.0-1.0,12500000,100000000\n20261125120835,192.0.2.1,40000,192.0.2.2,5001,1,1.0-2.0,25000000,200000000\n20261125120835,192.0.2.1,40000,192.0.2.2,5001,1,0.0-2.0,37500000,150000000\n",
-		map[model.Direction]float64{model.To: 150e6}, bySender,
+		map[model.Direction]float64{model.To: 150e6}, bySender(model.To),
 	},
 	"flent with gaps": {
 		`{"x_values":[0,1,2,3],"results":{"TCP upload avg":[1,null,null,null],"TCP upload::1":[1,null,null,2],"TCP upload::2":[3,null,null,null]},"metadata":{"STEP_SIZE":1},
@@ -255,6 +258,7 @@ const bySenderNone = ""
 // others are forms without goodput.
 var others = map[string]string{
 	"perftest, its JSON": "{\ntest_info: {\ntest: RDMA_Write_Latency_Test,\nDevice: \"mlx5_0\",\nMtu: 4096,\n},\nresults: {\nMsgSize: 2,\nn_iterations: 1000,\nt_min: 1.10,\nt_max: 9.20,\nt_typical: 1.20,\nt_avg: 1.30,\nt_stdev: 0.20,\npercentile_99: 2.50,\npercentile_99.9: 6.50,\n},\n}\n",
+	"perftest, reads":    "                    RDMA_Read Latency Test\n #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec] \n 2       1000          1.05           8.04         1.50     	       1.60        	0.05   		2.50    		8.04   \n",
 	"netperf, omni CSV": "MIGRATED TCP REQUEST/RESPONSE TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 192.0.2.2 () port 0 AF_INET : demo : first burst 0\n" +
 		"Throughput,Throughput Units,Elapsed Time (sec),50th Percentile Latency Microseconds,99th Percentile Latency Microseconds\n1500.25,Trans/s,10.00,600,900\n",
 	"iperf 2 --bounceback": "Client connecting to 192.0.2.2, TCP port 5001 with pid 7 (1 flows)\nBounce-back test (size= 100 Byte) (server hold req=0 usecs & tcp_quickack)\n[  1] local 192.0.2.1%eth0 port 40000 connected with 192.0.2.2 port 5001 (bb w/quickack len/hold=100/0) (sock=3)\n" +
@@ -303,6 +307,36 @@ func TestOnlyOnce(t *testing.T) {
 	}
 	f := must.Get(Read("", []byte(others["netperf, its table of transactions"]), Options{}))(t)
 	must.Len(t, f.Tests, 1, "netperf -v 2 tells of one test")
+	f = must.Get(Read("", []byte(others["netperf, omni CSV with a histogram"]), Options{}))(t)
+	must.Equal(t, f.Tests[0].Far, "192.0.2.2", "the far end behind a wrapped line")
+}
+
+// TestPerftest: what a row of perftest means depends on the title of its test.
+func TestPerftest(t *testing.T) {
+	sends := string(load(t, "ib_send_bw.txt"))
+	reads := others["perftest, reads"]
+	for title, c := range map[string]struct {
+		text string
+		of   model.Direction
+		mode string
+		took time.Duration // by a message of 2 B
+		p50  float64
+	}{
+		"Send BW Test":               {sends, model.To, sizes.Stream, 250, 0},
+		"Send Bidirectional BW Test": {sends, model.To, sizes.Both, 500, 0},
+		"RDMA_Read BW Test":          {sends, model.From, sizes.Stream, 250, 0},
+		"RDMA_Read Latency Test":     {reads, model.To, "", 750, 1.5e-6},
+		"RDMA_Write Latency Test":    {reads, model.To, "", 1500, 3e-6},
+		"":                           {reads, model.To, "", 1500, 3e-6},
+	} {
+		f := must.Get(Read("", []byte(strings.NewReplacer("Send BW Test", title, "RDMA_Read Latency Test", title).Replace(c.text)), Options{}))(t)
+		one := f.Tests[0]
+		own := must.Get(traffic.Read[sizes.Params](one.Flow.Params))(t)
+		must.True(t, one.Flow.Direction == c.of && own.Mode == c.mode, "%s: %s, mode %q", title, one.Flow.Direction, own.Mode)
+		must.True(t, one.Points[0].Trials[0] == c.took, "%s: %+v", title, one.Points)
+		must.True(t, c.p50 == 0 || value(one, model.To, model.LatencyP50) == c.p50, "%s: %+v", title, one.Values)
+		must.Equal(t, len(one.Notes) > 0, title == "", "%s: %q", title, one.Notes)
+	}
 }
 
 // TestOtherEnd: a server's report of the same test that differs becomes a warning.
