@@ -43,6 +43,12 @@ func begins(format string) func(line string) bool {
 			}
 			return fresh
 		}
+	case "iperf2-csv":
+		return func(l string) bool {
+			before := running // a line of a failure was the last one
+			running = failed2.MatchString(l)
+			return before || running
+		}
 	case "sockperf":
 		banner := false
 		return func(l string) bool {

@@ -210,6 +210,7 @@ func upTo(t *testing.T, name string, lines int) string {
 // failedLogs are those of every form of which a file may hold several tests.
 func failedLogs(t *testing.T) map[string]log {
 	three, two, doc, events := string(load(t, "iperf3.txt")), string(load(t, "iperf2.txt")), string(load(t, "iperf3.json")), reconciled["stream of events"].text
+	csv := others["iperf 2 -y C of datagrams"]
 	nut, nutv, sock, lat, bw, latJSON := string(load(t, "nuttcp.txt")), reconciled["nuttcp -v"].text, string(load(t, "sockperf.txt")), string(load(t, "ib_send_lat.txt")), string(load(t, "ib_send_bw.txt")), others["perftest, its JSON"]
 	const noServer = `{"start":{"connected":[]},"intervals":[],"end":{},"error":"error - unable to connect to server: Connection refused"}` + "\n"
 	const busy = `{"event":"start","data":{}}` + "\n" + `{"event":"error","data":"the server is busy"}` + "\n" + `{"event":"end","data":{}}` + "\n"
@@ -225,6 +226,8 @@ func failedLogs(t *testing.T) map[string]log {
 		"iperf3 --json-stream":      {events, busy + events + events, "lines 1 to 3: a test is not imported: the test failed: the server is busy"},
 		"iperf 2, no connection":    {two, two + alone + two, "lines 11 to 13: a test is not imported: line 12: the test failed: connect failed: Connection refused"},
 		"iperf 2, the first":        {two, alone + two + two, "lines 1 to 3: a test is not imported: line 2: the test failed: connect failed: Connection refused"},
+		"iperf 2 -y C":              {csv, csv + "connect failed: Connection refused\n" + csv, "line 4: a test is not imported: the test failed: connect failed: Connection refused"},
+		"iperf 2 -y C, the first":   {csv, "connect failed: Connection refused\n" + csv + csv, "line 1: a test is not imported: the test failed: connect failed: Connection refused"},
 		"nuttcp, a blocked port":    {nut, nut + "nuttcp-t: v6.1.2: Error: server not ACKing data\n" + nut, "line 6: a test is not imported: the test failed: nuttcp-t: v6.1.2: Error: server not ACKing data"},
 		"nuttcp, killed by a fault": {nut, upTo(t, "nuttcp.txt", 2) + "nuttcp-r: v6.1.2: Error: read\n" + nut + nut, "lines 1 to 3: a test is not imported: line 3: the test failed: nuttcp-r: v6.1.2: Error: read"},
 		"nuttcp -v, no server":      {nutv, nutv + "nuttcp-t: v6.1.2: socket\nnuttcp-t: v6.1.2: Error: connect: Connection refused\n" + nutv, "lines 10 to 11: a test is not imported: line 11: the test failed: nuttcp-t: v6.1.2: Error: connect: Connection refused"},

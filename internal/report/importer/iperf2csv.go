@@ -16,9 +16,14 @@ import (
 // jitter in ms, those lost, all, the share in percent, and those out of order.
 var csv2 = regex.New(`^([0-9]{14})(?:\.[0-9]+)?(?:[+-][0-9]+)?,([^,]*),([0-9]+),([^,]*),([0-9]+),(-?[0-9]+),([0-9.]+)-([0-9.]+),([0-9]+),([0-9]+)(?:,(-?[0-9.]+|-?nan),(-?[0-9]+),(-?[0-9]+),(-?[0-9.]+|-?nan),(-?[0-9]+))?$`)
 
+// failed2 is what iperf 2 writes to standard error where a test fails.
+var failed2 = regex.New(`^[a-z]+ failed: `)
+
 func isIperf2CSV(text string) bool {
 	for _, l := range lines(text) {
-		return csv2.MatchString(l)
+		if !failed2.MatchString(l) {
+			return csv2.MatchString(l)
+		}
 	}
 	return false
 }
@@ -67,7 +72,10 @@ func readIperf2CSV(text string, _ Options) (File, error) {
 	}
 	for n, l := range lines(text) {
 		m := csv2.FindStringSubmatch(l)
-		if m == nil {
+		switch {
+		case failed2.MatchString(l):
+			return out, faultf(n, "the test failed: %.80s", l)
+		case m == nil:
 			return out, faultf(n, "not a line of iperf 2 -y C: %.60q", l)
 		}
 		v, err := numbers(n, m[7], m[8], m[9], m[10])
