@@ -7,13 +7,17 @@
 package flent
 
 import (
+	"bufio"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"linerate/internal/core/model"
@@ -25,14 +29,9 @@ import (
 // time of TCP or UDP.
 var ErrNothing = errors.New("no goodput over time, which is what a file of Flent holds")
 
-// file is the format. Its fields are those that flent/resultset.py reads.
-type file struct {
-	Version  int                   `json:"version"`
-	Metadata metadata              `json:"metadata"`
-	X        []float64             `json:"x_values"` // seconds since T0
-	Results  map[string][]*float64 `json:"results"`  // one value for each x, null where there is none
-	Raw      map[string][]raw      `json:"raw_values"`
-}
+// The format is an object of "version", "metadata", "x_values", which are seconds since T0,
+// "results", by series one value for each of these, null where there is none, and
+// "raw_values", by series samples as they were taken: flent/resultset.py reads these fields.
 
 type metadata struct {
 	Name        string  `json:"NAME"` // of the test that Flent knows
@@ -61,13 +60,60 @@ type raw struct {
 const written = "2.1.1"
 
 // Render writes s, of which d is the report, with its samples. It
-// wraps ErrNothing where there is nothing to write.
+// wraps ErrNothing where there is nothing to write, and then writes nothing.
 func Render(w io.Writer, s model.Session, d report.Document, samples model.Samples) error {
 	f, err := fileOf(s, d, samples)
 	if err != nil {
 		return fmt.Errorf("session %s: %w", s.ID, err)
 	}
-	return json.NewEncoder(w).Encode(f)
+	p := printer{out: bufio.NewWriter(w)}
+	p.text(`{"version":4,"metadata":`)
+	p.value(f.metadata)
+	p.text(`,"x_values":`)
+	p.list(f.times())
+	p.text(`,"results":`)
+	p.object(f.series, f.means)
+	p.text(`,"raw_values":`)
+	p.object(f.series, f.raw)
+	p.text("}\n")
+	return cmp.Or(p.err, p.out.Flush())
+}
+
+// printer writes JSON. Flush returns the errors of out.
+type printer struct {
+	out *bufio.Writer
+	err error // of a value that JSON cannot hold
+}
+
+func (p *printer) text(s string) { _, _ = p.out.WriteString(s) }
+
+func (p *printer) value(v any) {
+	text, err := json.Marshal(v)
+	p.err = cmp.Or(p.err, err)
+	_, _ = p.out.Write(text)
+}
+
+func (p *printer) list(all iter.Seq[any]) {
+	between := "["
+	for v := range all {
+		p.text(between)
+		p.value(v)
+		between = ","
+	}
+	p.text("]")
+}
+
+// object writes an object whose values are lists of at least one element.
+func (p *printer) object(keys []string, list func(key string) iter.Seq[any]) {
+	between := "{"
+	for _, k := range keys {
+		p.text(between)
+		p.value(k)
+		p.text(":")
+		p.list(list(k))
+		between = ","
+	}
+	p.text("}")
 }
 
 // RenderPacked is Render through gzip, as Flent itself writes.
@@ -88,74 +134,106 @@ type point struct {
 	rtt    *float64
 }
 
+// file is what a file of Flent is made of.
+type file struct {
+	metadata    metadata
+	runs        []model.Run // in the order of time
+	samples     model.Samples
+	series      []string      // at least one, in the order of their names
+	first, last time.Duration // points, since T0
+	step        time.Duration // of the grid that all series share
+}
+
 func fileOf(s model.Session, d report.Document, samples model.Samples) (file, error) {
-	runs := shown(s)
-	if len(runs) == 0 {
+	f := file{runs: shown(s), samples: samples, first: math.MaxInt64, step: math.MaxInt64}
+	if len(f.runs) == 0 {
 		return file{}, ErrNothing
 	}
-	began := runs[0].Started
-	for _, r := range runs {
-		if r.Started.Before(began) {
-			began = r.Started
+	length := f.runs[0].Flow.Length()
+	slices.SortStableFunc(f.runs, func(a, b model.Run) int { return a.Started.Compare(b.Started) })
+	total := time.Duration(0)
+	for p := range f.points() {
+		f.first, f.last, total = min(f.first, p.at), max(f.last, p.at), max(total, p.at+p.length/2)
+		f.step = min(f.step, max(p.length.Round(10*time.Millisecond), 10*time.Millisecond))
+		if !slices.Contains(f.series, p.series) {
+			f.series = append(f.series, p.series)
 		}
 	}
-	var points []point
-	step := time.Duration(math.MaxInt64)
-	for _, r := range runs {
-		for _, p := range pointsOf(r, samples.Of(r.Number), began) {
-			points = append(points, p)
-			step = min(step, max(p.length.Round(10*time.Millisecond), 10*time.Millisecond))
-		}
-	}
-	if len(points) == 0 {
+	if len(f.series) == 0 {
 		return file{}, ErrNothing
 	}
-	slices.SortStableFunc(points, func(a, b point) int { return int(a.at - b.at) })
-	last := points[len(points)-1]
-	f := file{Version: 4, Results: map[string][]*float64{}, Raw: map[string][]raw{}, Metadata: metadata{
-		Title: title(d), Host: plain.Line(d.Header.Far), LocalHost: plain.Line(d.Header.Near),
-		Time: stamp(s.Created), T0: stamp(began), Length: runs[0].Flow.Length().Seconds(), TotalLength: (last.at + last.length/2).Seconds(),
-		Step: step.Seconds(), Filename: "linerate-" + s.ID + ".flent.gz", Version: written,
+	slices.Sort(f.series)
+	f.metadata = metadata{
+		Name: test(f.series), Title: title(d), Host: plain.Line(d.Header.Far), LocalHost: plain.Line(d.Header.Near),
+		Time: stamp(s.Created), T0: stamp(f.runs[0].Started), Length: length.Seconds(), TotalLength: total.Seconds(),
+		Step: f.step.Seconds(), Filename: "linerate-" + s.ID + ".flent.gz", Version: written,
 		Note: fmt.Sprintf("linerate %s, session %s: %d of %d runs, %s. Upload is to %s, download from it.",
-			plain.Line(s.Version), s.ID, len(runs), len(s.Runs), which(s), plain.Line(d.Header.Far)),
-	}}
-	f.place(points, began, step)
-	f.Metadata.Name = test(f.Results)
+			plain.Line(s.Version), s.ID, len(f.runs), len(s.Runs), which(s), plain.Line(d.Header.Far)),
+	}
 	return f, nil
 }
 
-// place puts the points on one grid, since all series of a file share their times.
-// Where two meet, as where a run ends within a step, their mean stands; the raw values
-// are as they were taken.
-func (f *file) place(points []point, began time.Time, step time.Duration) {
-	first := points[0].at
-	cells := int((points[len(points)-1].at-first+step/2)/step) + 1
-	for i := range cells {
-		f.X = append(f.X, math.Round((first+time.Duration(i)*step).Seconds()*1e6)/1e6)
+// points are those of all runs. It reads the samples of one run at a time.
+func (f *file) points() iter.Seq[point] {
+	return func(yield func(point) bool) {
+		for _, r := range f.runs {
+			for _, p := range pointsOf(r, f.samples.Of(r.Number), f.runs[0].Started) {
+				if !yield(p) {
+					return
+				}
+			}
+		}
 	}
+}
+
+// cell is the place of a time on the grid.
+func (f *file) cell(at time.Duration) int { return int((at - f.first + f.step/2) / f.step) }
+
+// times are those of the grid.
+func (f *file) times() iter.Seq[any] {
+	return func(yield func(any) bool) {
+		for i := range f.cell(f.last) + 1 {
+			if !yield(math.Round((f.first+time.Duration(i)*f.step).Seconds()*1e6) / 1e6) {
+				return
+			}
+		}
+	}
+}
+
+// means are the values of a series on the grid. Where two meet, as where a run ends within a
+// step, their mean stands; the raw values are as they were taken.
+func (f *file) means(series string) iter.Seq[any] {
 	type sum struct {
 		total float64
 		n     int
 	}
-	sums := map[string][]sum{}
-	for _, p := range points {
-		if sums[p.series] == nil {
-			sums[p.series] = make([]sum, cells)
+	sums := make([]sum, f.cell(f.last)+1)
+	for p := range f.points() {
+		if c := &sums[f.cell(p.at)]; p.series == series {
+			c.total, c.n = c.total+p.mbit, c.n+1
 		}
-		i := int((p.at - first + step/2) / step)
-		sums[p.series][i].total += p.mbit
-		sums[p.series][i].n++
-		at := began.Add(p.at)
-		f.Raw[p.series] = append(f.Raw[p.series], raw{T: float64(at.UnixMicro()) / 1e6, Duration: p.length.Seconds(), Value: p.mbit, RTT: p.rtt})
 	}
-	for series, all := range sums {
-		values := make([]*float64, cells)
-		for i, c := range all {
+	return func(yield func(any) bool) {
+		for _, c := range sums {
+			var mean any
 			if c.n > 0 {
-				values[i] = new(c.total / float64(c.n))
+				mean = c.total / float64(c.n)
+			}
+			if !yield(mean) {
+				return
 			}
 		}
-		f.Results[series] = values
+	}
+}
+
+// raw are the samples of a series.
+func (f *file) raw(series string) iter.Seq[any] {
+	return func(yield func(any) bool) {
+		for p := range f.points() {
+			if p.series == series && !yield(raw{T: float64(f.runs[0].Started.Add(p.at).UnixMicro()) / 1e6, Duration: p.length.Seconds(), Value: p.mbit, RTT: p.rtt}) {
+				return
+			}
+		}
 	}
 }
 
@@ -194,12 +272,22 @@ func eachDirection(runs []model.Run) []model.Run {
 	return out
 }
 
-// pointsOf are the goodputs of one run, each with the round trip that the sender saw in
-// the same step.
+// pointsOf are the goodputs of one run in the order of time, each with the round trip that
+// the sender saw in the same step.
 func pointsOf(r model.Run, samples []model.Sample, began time.Time) []point {
 	protocol := "TCP"
 	if slices.ContainsFunc(samples, func(x model.Sample) bool { return x.Metric == model.Datagrams }) {
 		protocol = "UDP"
+	}
+	rtts := map[model.Direction][]model.Sample{} // by the middle of their step
+	for _, x := range samples {
+		if x.Metric == model.RTT && x.Of == "" && x.Host == x.Direction.Sender() {
+			rtts[x.Direction] = append(rtts[x.Direction], x)
+		}
+	}
+	middle := func(x model.Sample) time.Duration { return x.Start + x.Length/2 }
+	for _, all := range rtts {
+		slices.SortStableFunc(all, func(a, b model.Sample) int { return cmp.Compare(middle(a), middle(b)) })
 	}
 	var out []point
 	for _, x := range samples {
@@ -210,15 +298,15 @@ func pointsOf(r model.Run, samples []model.Sample, began time.Time) []point {
 		if x.Direction == model.From {
 			way = " download"
 		}
-		p := point{series: protocol + way, at: r.Started.Sub(began) + x.Start + x.Length/2, length: x.Length, mbit: x.Value / 1e6}
-		for _, y := range samples {
-			middle := y.Start + y.Length/2
-			if y.Metric == model.RTT && y.Of == "" && y.Direction == x.Direction && y.Host == x.Direction.Sender() && x.Start <= middle && middle < x.Start+x.Length {
-				p.rtt = new(1000 * y.Value)
-			}
+		p := point{series: protocol + way, at: r.Started.Sub(began) + middle(x), length: x.Length, mbit: x.Value / 1e6}
+		all := rtts[x.Direction]
+		behind, _ := slices.BinarySearchFunc(all, x.Start+x.Length, func(y model.Sample, end time.Duration) int { return cmp.Compare(middle(y), end) })
+		if behind > 0 && middle(all[behind-1]) >= x.Start {
+			p.rtt = new(1000 * all[behind-1].Value)
 		}
 		out = append(out, p)
 	}
+	slices.SortStableFunc(out, func(a, b point) int { return cmp.Compare(a.at, b.at) })
 	return out
 }
 
@@ -231,13 +319,13 @@ func which(s model.Session) string {
 }
 
 // test is the test of Flent that has these series, so that it knows how to plot them.
-func test(results map[string][]*float64) string {
+func test(series []string) string {
 	switch {
-	case results["UDP upload"] != nil || results["UDP download"] != nil:
+	case slices.ContainsFunc(series, func(s string) bool { return strings.HasPrefix(s, "UDP") }):
 		return "udp_flood"
-	case results["TCP upload"] == nil:
+	case !slices.Contains(series, "TCP upload"):
 		return "tcp_download"
-	case results["TCP download"] == nil:
+	case !slices.Contains(series, "TCP download"):
 		return "tcp_upload"
 	}
 	return "tcp_bidirectional"

@@ -29,7 +29,10 @@ type content struct {
 	Metadata map[string]any `json:"metadata"`
 	X        []float64      `json:"x_values"`
 	Results  map[string][]*float64
-	Raw      map[string][]struct{ T, Val float64 } `json:"raw_values"`
+	Raw      map[string][]struct {
+		T, Val float64
+		RTT    float64 `json:"tcp_rtt"`
+	} `json:"raw_values"`
 }
 
 func render(c reporttest.Case) ([]byte, error) {
@@ -101,6 +104,26 @@ func TestCheckHasEachDirection(t *testing.T) {
 		return
 	}
 	t.Error("no check among the cases")
+}
+
+// TestRoundTrips: a goodput has the last round trip that its sender saw in the same step.
+func TestRoundTrips(t *testing.T) {
+	c := reporttest.Cases()[0]
+	c.Session.Runs = c.Session.Runs[:1]
+	sample := func(h model.Host, d model.Direction, m model.Metric, from, to, value float64) model.Sample {
+		return model.Sample{Host: h, Direction: d, Metric: m, Start: time.Duration(from * 1e9), Length: time.Duration((to - from) * 1e9), Value: value}
+	}
+	c.Samples = model.Held{c.Session.Runs[0].Number: {
+		sample(model.Near, model.To, model.RTT, 0.8, 1, 0.02), sample(model.Near, model.To, model.RTT, 0.4, 0.6, 0.01), sample(model.Near, model.To, model.RTT, 1.2, 1.4, 0.03),
+		sample(model.Far, model.From, model.RTT, 0.8, 1, 9), sample(model.Far, model.To, model.RTT, 0.8, 1, 9),
+		sample(model.Far, model.To, model.Goodput, 1, 2, 2e6), sample(model.Far, model.To, model.Goodput, 0, 1, 1e6), sample(model.Far, model.To, model.Goodput, 2, 3, 3e6),
+	}}
+	var f content
+	must.Do(t, json.Unmarshal(must.Get(render(c))(t), &f))
+	for i, want := range []float64{20, 30, 0} {
+		got := f.Raw["TCP upload"][i]
+		must.True(t, got.RTT == want && got.Val == float64(i+1), "%d: %+v", i, got)
+	}
 }
 
 // TestNothingIsSaid: of a session without goodput over time there is an error and no file.

@@ -16,8 +16,8 @@ import (
 	"linerate/internal/store/tables"
 )
 
-// long is a source of one session of so many runs, each with latencies of both ends and with
-// samples.
+// long is a source of one session of one block of so many runs, each with latencies of both
+// ends and with samples.
 type long int
 
 func (n long) Pieces(context.Context, string) iter.Seq2[tables.Piece, error] {
@@ -43,7 +43,7 @@ func (n long) Pieces(context.Context, string) iter.Seq2[tables.Piece, error] {
 			return
 		}
 		for i := range int(n) {
-			r := model.Run{Number: i + 1, Block: i + 1, Setting: "now", State: model.RunValid, Flow: model.Flow{Direction: model.To, Duration: time.Second}, Ends: ends,
+			r := model.Run{Number: i + 1, Block: 1, Setting: "now", State: model.RunValid, Flow: model.Flow{Direction: model.To, Duration: time.Second}, Ends: ends,
 				Values: []model.Value{{Direction: model.To, Metric: model.Goodput, Value: 9e8}}}
 			if !yield(tables.Piece{Run: &r}, nil) || !yield(tables.Piece{Samples: samples}, nil) {
 				return
@@ -53,8 +53,8 @@ func (n long) Pieces(context.Context, string) iter.Seq2[tables.Piece, error] {
 }
 
 // TestLongSession: a session of many runs is shown, listed, reported in every format and
-// exported in little memory. One of 9,018 runs, with 72,000 histograms and 1.8 million samples, once took 2.2 GB
-// to show.
+// exported in little memory. One of 9,018 runs, with 72,000 histograms and 1.8 million
+// samples, once took 2.2 GB to show.
 func TestLongSession(t *testing.T) {
 	confined.Run(t, 250<<20, 300, func(t *testing.T) {
 		w, out := newWorld(t), t.TempDir()
