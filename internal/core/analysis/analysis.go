@@ -1,4 +1,4 @@
-// Package analysis says what a session shows. It is the only place that names
+// Package analysis draws the conclusions of a session. It is the only package that gives
 // verdicts.
 //
 //  1. Runs become blocks: a block counts when one attempt of it has all its
@@ -7,31 +7,30 @@
 //     metric, replayed in the order in which they were completed (series.go).
 //  3. Series become verdicts: after a fixed number of blocks (fixed.go), or as
 //     soon as the evidence suffices (sequential.go). The two are never mixed.
-//  4. The session is asked whether it can be trusted: null twin or baseline
-//     pairs, position, trend, a path that changed (health.go, noise.go).
+//  4. The session is checked for trustworthiness: null twin or baseline pairs,
+//     position, trend, a path that changed (health.go, noise.go).
 //
-// The rules are those of statistics.md sections 2 to 8. Where they leave a
-// choice, it was made thus:
+// The rules are those of statistics.md sections 2 to 8. Where they leave a choice:
 //
 //   - Equivalence is not corrected for the number of candidates. Section 5.3
-//     takes only the levels of better and worse through Holm; each claim of
+//     applies Holm only to the levels of better and worse; each claim of
 //     equivalence is two one-sided tests and holds at the plan's level alone.
 //   - A candidate that was found equivalent keeps its place in Holm's ranking:
 //     only a rejected hypothesis makes the next threshold easier.
-//   - Directions are families of their own. Inside one, what decides has nearly
-//     all of alpha; the other metrics share the rest, and have the whole once what
-//     decides is settled (objectiveShare).
-//   - A candidate leaves the blocks when it is decided in all directions of what
-//     decides and, if it is better there, its guards hold or are violated.
-//   - In a plan that holds a knob over groups of runs none leaves before all are
-//     decided: a smaller group would begin sooner with a run that counts, and what
-//     a change does to the run after it would pass for an effect.
+//   - Each direction is a family of its own. Inside one, the objective has nearly
+//     all of alpha; the other metrics share the rest, and have the whole once the
+//     objective is settled (objectiveShare).
+//   - A candidate leaves the blocks when it is decided in all directions of the
+//     objective and, if it is better there, its guards hold or are violated.
+//   - In a plan that holds a knob over groups of runs, no candidate leaves before
+//     all are decided: a smaller group would begin sooner with a run that counts, and
+//     the effect of a change on the run after it would pass for the candidate's.
 //   - Better and worse need both the plain interval beyond 0 and the adjusted
 //     p below alpha. For one candidate without ties the two are the same.
-//   - A fixed plan is looked at when its blocks, or its budget, are spent; before
+//   - A fixed plan is judged when its blocks, or its budget, are spent; before
 //     that there is an estimate, but no p and no verdict.
-//   - The plateau is a statement for the blocks at hand. The stop rule never
-//     looks at it, so that stopping does not depend on it.
+//   - The plateau describes the blocks measured so far. The stop rule never uses
+//     it, so that stopping does not depend on it.
 package analysis
 
 import (
@@ -43,12 +42,12 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// Result is what a session shows so far.
+// Result is the state of the analysis of a session.
 type Result struct {
-	Verdicts      []model.Verdict // per metric and direction, what decides first, in the order of the plan's settings
-	Plateaus      []model.Plateau // per direction of what decides, where the plan has a factor and 3 complete blocks, and verdicts may be given
-	Noise         []model.Noise   // per direction of what decides, where baseline was compared with itself
-	Health        []Health        // per direction of what decides, where there are complete blocks
+	Verdicts      []model.Verdict // per metric and direction, objective first, in the order of the plan's settings
+	Plateaus      []model.Plateau // per direction of the objective, where the plan has a factor and 3 complete blocks, and verdicts may be given
+	Noise         []model.Noise   // per direction of the objective, where baseline was compared with itself
+	Health        []Health        // per direction of the objective, where there are complete blocks
 	Blocks        int             // complete blocks, without baseline pairs
 	Untrustworthy bool            // baseline differs from itself: no verdict is given
 	PathChanged   bool            // the baseline fell for good: no verdict is given
@@ -61,10 +60,9 @@ type Result struct {
 	Warnings      []string
 }
 
-// Analyse returns what the runs of plan p show, of the metric that decides, its
-// guards, and whatever else the traffic measures, in each direction. The runs may
-// be in any order and include invalid ones and all attempts; nothing else is
-// removed. The same runs give the same result, however often it is asked.
+// Analyse evaluates the runs of plan p: the objective, its guards, and every other metric that
+// the traffic measures, in each direction. The runs may be in any order and include invalid
+// ones and all attempts; nothing else is removed. The result depends on p and runs only.
 func Analyse(p model.Plan, runs []model.Run) Result {
 	s := newSession(p, runs)
 	s.replay()
@@ -155,7 +153,7 @@ func (s *session) verdicts(r Result) []model.Verdict {
 	return out
 }
 
-// NotEnough is the reason of a verdict that is undecided for want of data alone.
+// NotEnough is the reason for a verdict that only lacks data.
 func NotEnough(blocks int) string { return fmt.Sprintf("not enough data after %d blocks", blocks) }
 
 // hopeless reports whether every candidate without a verdict would need more
@@ -191,7 +189,7 @@ func (s *session) newVerdict(x *series, side *side) model.Verdict {
 	return v
 }
 
-// interval returns i, on the scale of the series, as verdicts have it.
+// interval returns i as verdicts store it, converted from the scale of the series.
 func (x *series) interval(i stats.Interval, method string) model.Interval {
 	return x.modelInterval(modelInterval(i, method))
 }
@@ -205,7 +203,7 @@ func modelInterval(i stats.Interval, method string) model.Interval {
 	return model.Interval{Low: model.Bound(i.Low), High: model.Bound(i.High), Confidence: i.Confidence, Method: method}
 }
 
-// size says how large a difference surely is (statistics.md section 4.4).
+// size states the least size of a proven difference (statistics.md section 4.4).
 func size(o model.Outcome, i model.Interval, margin float64) string {
 	low, high := float64(i.Low), float64(i.High)
 	if o == model.Worse {
@@ -222,10 +220,9 @@ func size(o model.Outcome, i model.Interval, margin float64) string {
 	return ""
 }
 
-// plateau returns the smallest level that is good enough, from the blocks in
-// which all levels are present (statistics.md section 8). The baseline takes part
-// in what the levels are held against, also where it is none of them: whoever
-// takes the smallest level gives up what the host has now.
+// plateau returns the smallest level that is good enough, from the blocks in which all levels
+// are present (statistics.md section 8). Levels are compared with the baseline too, even if it
+// is not a level: the smallest level has to be as good as the present setting.
 func (s *session) plateau(x *series, verdicts []model.Verdict) (model.Plateau, bool) {
 	levels := s.plan.Levels
 	if len(levels) < 2 || !x.objective || x.CanBe0 {
@@ -246,7 +243,7 @@ func (s *session) plateau(x *series, verdicts []model.Verdict) (model.Plateau, b
 		return model.Plateau{}, false
 	}
 	found := stats.Plateau(rows, float64(s.plan.Tolerance)/100, s.plan.Confidence)
-	// A level that is better is worth its change, however little it gains.
+	// A level that is better justifies the change, however small the gain.
 	gains := slices.ContainsFunc(verdicts, func(v model.Verdict) bool {
 		return v.Direction == x.direction && v.Metric == x.ID && v.Outcome == model.Better && !v.IsTwin
 	})
@@ -257,7 +254,7 @@ func (s *session) plateau(x *series, verdicts []model.Verdict) (model.Plateau, b
 		}
 		return out, true
 	}
-	// The best may be the baseline, which is no level: then any may be the answer.
+	// The best may be the baseline, which is not a level: then any level may be the answer.
 	out.From, out.To = levels[min(found.From, len(levels)-1)], levels[min(found.To, len(levels)-1)]
 	out.Reason = fmt.Sprintf("after %d blocks no level is surely within %g %% of every other", len(rows), float64(s.plan.Tolerance))
 	if now == len(levels) {

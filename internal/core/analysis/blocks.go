@@ -14,8 +14,8 @@ import (
 type attempt struct {
 	block, attempt int
 	runs           []model.Run // executed ones, in the order of execution
-	equal          []model.Run // those at equal load, apart
-	broken         bool        // a run does not count
+	equal          []model.Run // runs at equal load
+	broken         bool        // a run is not valid
 	failed         bool        // a run is invalid, not just interrupted
 }
 
@@ -33,8 +33,7 @@ type load struct {
 	direction model.Direction
 }
 
-// attempts groups the runs, in the order in which the attempts ended. Runs that
-// are only planned were not executed and do not count.
+// attempts groups the executed runs, in the order in which the attempts ended.
 func attempts(runs []model.Run) []attempt {
 	type key struct{ block, attempt int }
 	index := map[key]int{}
@@ -72,9 +71,8 @@ func superseded(a attempt, all []attempt) bool {
 	})
 }
 
-// complete returns the block that a makes, if it is complete: no run invalid,
-// and every setting of the plan's block there, once per direction of the plan,
-// but those that had left before.
+// complete returns the block that a makes, if it is complete: all runs valid, and one run per
+// direction of the plan for every setting of the plan's block that had not left before.
 func (s *session) complete(a attempt) (block, bool) {
 	if a.block < 1 || a.block > len(s.plan.Order) {
 		s.warn("block %d is not in the plan and was left out", a.block)
@@ -95,7 +93,7 @@ func (s *session) complete(a attempt) (block, bool) {
 		have[name] -= each
 	}
 	b := block{number: a.block, null: a.block <= s.plan.NullBlocks, runs: a.runs, equal: map[load]model.Run{}}
-	if s.plan.Held == "" && !b.null { // one that is missing, or failed, leaves the guard without a value
+	if s.plan.Held == "" && !b.null { // a missing or failed one leaves the guard without a value
 		for _, p := range AtEqualLoad(s.plan.Guards, s.plan.Baseline, b.runs, nil) {
 			b.equal[load{p.Setting, p.Direction}] = model.Run{}
 		}
@@ -106,8 +104,8 @@ func (s *session) complete(a attempt) (block, bool) {
 	return b, true
 }
 
-// spent says why nothing is left to run, and "" where something is: each block
-// is complete, failed as often as it is tried, or the budget is used up.
+// spent says why nothing is left to run: each block is complete or out of attempts, or the
+// budget is used up. It returns "" while there is something to run.
 func (s *session) spent() string {
 	if s.plan.Budget > 0 && s.used() >= s.plan.Budget {
 		return fmt.Sprintf("the budget of %v is spent", s.plan.Budget)
@@ -120,9 +118,8 @@ func (s *session) spent() string {
 	return "the plan's blocks are spent"
 }
 
-// OpenBlocks returns the numbers of the plan's blocks that the runs have neither
-// completed nor failed more often than a block is repeated, in order: what a
-// session has to do still, as far as the plan goes.
+// OpenBlocks returns, in order, the numbers of the plan's blocks that the runs have neither
+// completed nor failed more often than a block is repeated: those still to be run.
 func OpenBlocks(p model.Plan, runs []model.Run) []int {
 	s := newSession(p, runs)
 	s.replay()
@@ -135,9 +132,8 @@ func OpenBlocks(p model.Plan, runs []model.Run) []int {
 	return open
 }
 
-// Counted returns the runs that count: those of the plan's complete blocks, with
-// the baseline pairs, in the order in which they were done. A valid run of a block
-// of which another run is invalid does not.
+// Counted returns the runs that count: those of the plan's complete blocks, with the baseline
+// pairs, in the order of execution. A valid run in a block with an invalid run does not count.
 func Counted(p model.Plan, runs []model.Run) []model.Run {
 	s := newSession(p, runs)
 	s.replay()
@@ -148,8 +144,8 @@ func Counted(p model.Plan, runs []model.Run) []model.Run {
 	return out
 }
 
-// blockSpent reports whether block number is complete or has failed once more
-// often than it is repeated. An attempt that was interrupted is no failure.
+// blockSpent reports whether block number is complete or has failed once more than it is
+// repeated. An interrupted attempt is not a failure.
 func (s *session) blockSpent(number int) bool {
 	if slices.ContainsFunc(s.blocks, func(b block) bool { return b.number == number }) {
 		return true

@@ -22,13 +22,13 @@ type Paced struct {
 // latencies are of different loads (proposed).
 const faster = 1.05
 
-// AtEqualLoad returns the runs at equal load that a block of runs needs before its guards
-// of latency can be read: those of candidates that carried more than the baseline and had
-// a latency beyond a guard's margin. A flow that its window starves never fills the queue,
-// so that every cure of it raises the latency; what counts is whether other traffic would
-// feel more at the load of today (statistics.md section 6.5).
+// AtEqualLoad returns the runs at equal load that a block needs before its latency guards can
+// be read: one for each candidate that carried more than the baseline and had a latency beyond
+// a guard's margin. A flow that its window starves never fills the queue, so that every cure of
+// it raises the latency; what matters is whether other traffic would feel more at today's load
+// (statistics.md section 6.5).
 //
-// settled reports what need not be asked again; nil is nothing.
+// settled reports comparisons that need no more runs; nil means none.
 func AtEqualLoad(guards []model.Guard, baseline string, runs []model.Run, settled func(setting string, d model.Direction, m model.Metric) bool) []Paced {
 	var out []Paced
 	if !slices.ContainsFunc(guards, func(g model.Guard) bool { return metric.FollowsLoad(g.Metric) }) {
@@ -60,8 +60,8 @@ func AtEqualLoad(guards []model.Guard, baseline string, runs []model.Run, settle
 	return out
 }
 
-// harm is how much worse m is in run r than in base, on the scale of metric.Harm; 0 where
-// either has no value.
+// harm returns how much worse m is in run r than in base, on the scale of metric.Harm; 0 if
+// either run has no value.
 func harm(m model.Metric, base, r model.Run, d model.Direction) float64 {
 	x, ok := base.Value(d, m)
 	y, found := r.Value(d, m)

@@ -8,17 +8,16 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// Factorial is what a grid of several factors shows of the metric that decides, in
-// one direction, from the blocks in which every combination was measured (Fisher,
-// The Design of Experiments, 1935: each run tells of each factor).
+// Factorial is the effect of each factor of a grid on the objective, in one direction, from the
+// blocks in which every combination was measured (Fisher, The Design of Experiments, 1935:
+// every run informs about every factor).
 //
-// Where the plan holds a factor over groups of runs, the runs of a group share what its
-// change did to them. Every effect is one difference of means for each block, and that
-// is the right error for both kinds (statistics.md section 11.3): of the held factor it
-// is one of the means of groups, so that it has the spread between groups and as many
-// degrees of freedom as there are blocks, whatever the number of runs in a group; of
-// the others, and of interactions with it, it is the mean of differences inside groups,
-// in which what a group shares cancels.
+// If the plan holds a factor over groups of runs, the runs of a group share the effects of its
+// change. Every effect is one difference of means per block, and that is the right error for
+// both kinds (statistics.md section 11.3). For the held factor it is a difference between group
+// means, so it has the spread between groups and as many degrees of freedom as there are
+// blocks, whatever the number of runs in a group. For the other factors, and interactions with
+// the held one, it is the mean of differences inside groups, where common effects cancel.
 type Factorial struct {
 	Direction model.Direction
 	Metric    model.Metric
@@ -26,36 +25,36 @@ type Factorial struct {
 	Factors   []model.Factor
 	Mains     []Effect
 	Pairs     []Interaction
-	// Good are the combinations that are surely within the plan's tolerance of every
-	// other one, of those and of the baseline (statistics.md section 8).
+	// Good lists the combinations that are provably within the plan's tolerance of every other
+	// good one and of the baseline (statistics.md section 8).
 	Good []string
 }
 
-// Effect is the gain of one level of a factor over its first one, in the mean over
-// all levels of the others.
+// Effect is the gain of one level of a factor over its first level, averaged over all levels of
+// the other factors.
 type Effect struct {
 	Factor, Level int // from 0
 	Shown
 }
 
-// Interaction is how much the gain of one level of a factor changes with the level of
-// another: of all that are possible, the one that differs most.
+// Interaction is how much the gain of one level of a factor changes with the level of another
+// factor. Of all such pairs of levels it is the one that differs most.
 type Interaction struct {
 	A, B          Effect // A with the first level of B's factor and with B's level
 	With, Without float64
-	Shown         // of With less Without, among all comparisons of the pair
+	Shown         // of the gain With minus Without, among all comparisons of the pair
 	Comparisons   int
 }
 
-// Shown is a gain with its interval, and what it amounts to.
+// Shown is a gain with its interval and outcome.
 type Shown struct {
 	Estimate, Low, High float64 // log ratios, or in the metric's own unit where it can be 0; positive is good
 	Outcome             model.Outcome
 }
 
-// Factorials returns what the runs of p show of its factors, for each direction of
-// what decides; nil where p is no grid, its verdicts may not be believed, or too few
-// blocks are complete.
+// Factorials returns the effects of the factors of p, for each direction of the objective. It
+// returns nil if p is not a grid, its verdicts cannot be trusted, or too few blocks are
+// complete.
 func Factorials(p model.Plan, runs []model.Run) []Factorial {
 	factors, cells := p.Factors, plan.Cells(p.Factors)
 	if factors == nil {
@@ -98,7 +97,7 @@ func Factorials(p model.Plan, runs []model.Run) []Factorial {
 	return out
 }
 
-// grid is a factorial on its way.
+// grid is a factorial under construction.
 type grid struct {
 	s       *session
 	x       *series
@@ -115,7 +114,7 @@ func (g *grid) level(i, f int) int {
 	return i % len(g.factors[f].Levels)
 }
 
-// mean is, for each block, that of the cells with these levels, by factor.
+// mean returns, per block, the mean of the cells that have these levels, by factor.
 func (g *grid) mean(at map[int]int) []float64 {
 	out := make([]float64, len(g.rows))
 	for b, row := range g.rows {
@@ -182,11 +181,11 @@ func (g *grid) pairs() []Interaction {
 	return out
 }
 
-// distance is how far an interval lies from 0; below that, less than 0.
+// distance is how far an interval lies from 0; it is negative if the interval contains 0.
 func distance(s Shown) float64 { return max(s.Low, -s.High) }
 
-// shown judges the differences of blocks as those of a setting are, among so many
-// comparisons (statistics.md sections 4.2, 4.3 and 5.2).
+// shown judges differences per block like those of a setting, at alpha divided by comparisons
+// (statistics.md sections 4.2, 4.3 and 5.2).
 func (g *grid) shown(d []float64, comparisons int) Shown {
 	s, x, alpha := g.s, g.x, g.s.alpha/float64(comparisons)
 	estimate, low, high := stats.PseudoMedian(d), 0.0, 0.0
@@ -214,9 +213,9 @@ func (g *grid) shown(d []float64, comparisons int) Shown {
 	return out
 }
 
-// Best returns the setting that gained most of those that may be kept: better in a
-// direction of the metric that decides, worse in none, with all guards holding; ""
-// where there is none.
+// Best returns the setting with the largest gain among those that may be kept: better in one
+// direction of the objective, worse in none, with all guards holding. It returns "" if there is
+// no such setting.
 func Best(p model.Plan, all []model.Verdict) string {
 	best, most := "", 0.0
 	for _, name := range candidatesOf(p) {
@@ -233,9 +232,9 @@ func Best(p model.Plan, all []model.Verdict) string {
 	return best
 }
 
-// Choice returns the combination that answers an experiment over several factors, of those
-// that may be kept: the smallest that is good enough in every direction, or the one that
-// gained most where that is not decided, and "" without one.
+// Choice returns the combination that answers an experiment over several factors, among those
+// that may be kept: the smallest that is good enough in every direction, or, while that is
+// undecided, the one with the largest gain; "" if there is none.
 func Choice(s model.Session) (name string, enough bool) {
 	for i, l := range s.Plateaus {
 		if !l.Decided || l.Leave || i > 0 && l.Level != name {

@@ -8,34 +8,34 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// Names of the methods behind intervals, as model.Interval carries them.
+// Names of the methods behind intervals, stored in model.Interval.
 const (
 	methodRank     = "exact signed-rank"
 	methodT        = "t"
 	methodEvidence = "sign evidence"
 )
 
-// PCG streams of the session's seed, apart from that of the order.
+// PCG streams of the session's seed, distinct from the stream of the order.
 const (
 	flipStream  = 0x666c6970 // "flip"
 	nullStream  = 0x6e756c6c // "null"
 	shiftStream = 0x73686966 // "shif"
 )
 
-// look is one candidate at the end of a fixed plan, on the scale of its series.
+// look is the analysis of one candidate at the end of a fixed plan, on the scale of its series.
 type look struct {
 	x       *series
 	one     *side
 	verdict model.Verdict
 	within  stats.Interval // the verdict's
 	narrow  stats.Interval // at 1 − 2 alpha, for equivalence
-	p       float64        // 1 where there is none
+	p       float64        // 1 if not computed
 }
 
 // fixedVerdicts returns the verdicts of all series after a fixed number of blocks
-// (statistics.md sections 4.4, 6.1 and 6.2); before done, estimates only. Each
-// direction of what decides is a family of its own; all other comparisons together
-// are one more, which is tested at what the first leave (see objectiveShare).
+// (statistics.md sections 4.4, 6.1 and 6.2); before done, estimates only. Each direction of the
+// objective is a family; all other comparisons together are one more family, tested at the
+// level that the first ones leave (see objectiveShare).
 func (s *session) fixedVerdicts(done bool) []model.Verdict {
 	var out []model.Verdict
 	var rest []look
@@ -61,11 +61,10 @@ func (s *session) fixedVerdicts(done bool) []model.Verdict {
 	return append(out, s.nameFamily(rest, others, done)...)
 }
 
-// estimate is the middle of the look, on the scale of its series.
+// estimate returns the point estimate, on the scale of the series.
 func (l look) estimate() float64 { return l.verdict.Estimate * l.x.scale }
 
-// nameFamily takes the p values of looks through Holm at level and names the
-// verdicts.
+// nameFamily applies Holm to the p values of looks at level and sets the outcomes.
 func (s *session) nameFamily(looks []look, level float64, done bool) []model.Verdict {
 	var p []float64
 	for _, l := range looks {
@@ -92,8 +91,8 @@ func (s *session) nameFamily(looks []look, level float64, done bool) []model.Ver
 	return out
 }
 
-// look takes the interval, the family's interval and the p of one side. Before the
-// end the interval of what decides is all that anybody sees.
+// look computes the interval, the family's interval and the p value of one side. Before the end
+// it computes only the objective's interval.
 func (s *session) look(x *series, one *side, done bool) look {
 	l := look{x: x, one: one, verdict: s.newVerdict(x, one), within: stats.Unbounded(), narrow: stats.Unbounded(), p: 1}
 	n, comparisons := len(one.d), len(s.candidates)
@@ -135,8 +134,8 @@ func plainInterval(i model.Interval) stats.Interval {
 	return stats.Interval{Low: float64(i.Low), High: float64(i.High), Confidence: i.Confidence}
 }
 
-// exactP returns the signed-rank p, and where sizes are tied that of the sign
-// flips (statistics.md section 4.2).
+// exactP returns the signed-rank p, or with tied sizes that of the sign-flip test
+// (statistics.md section 4.2).
 func (s *session) exactP(one *side) float64 {
 	if _, p, ok := s.ranks(one).SignedRank(); ok {
 		return p
@@ -156,7 +155,7 @@ func (s *session) estimate(one *side, level float64) (float64, model.Interval, [
 	return t.Estimate, modelInterval(t.Interval, methodT), t.Warnings
 }
 
-// ranks are those of all differences of a side, at the end of the replay.
+// ranks returns the ranks of all differences of a side, at the end of the replay.
 func (s *session) ranks(one *side) *stats.Ranks {
 	if one.ranks == nil {
 		one.ranks = stats.NewRanks(one.d, s.tables)
@@ -164,13 +163,12 @@ func (s *session) ranks(one *side) *stats.Ranks {
 	return one.ranks
 }
 
-// rounding is how far from 0 a bound must lie to be on one side of it. Bounds
-// are means of two differences, which may cancel: whether their sum is then 0
-// or a trace of it is the processor's accident. The sign-flip test has the same
-// slack (statistics.md section 4.1).
+// rounding is how far from 0 a bound must lie to count as above or below it. Bounds are means
+// of two differences, which may cancel: whether their sum is then exactly 0 depends on
+// floating-point rounding. The sign-flip test has the same slack (statistics.md section 4.1).
 const rounding = 1e-12
 
-// nameFixed is the table of statistics.md section 4.4, rows 2 to 6.
+// nameFixed implements the table of statistics.md section 4.4, rows 2 to 6.
 func (s *session) nameFixed(l look, p float64, done bool) model.Verdict {
 	v := l.verdict
 	if !done {

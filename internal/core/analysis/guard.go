@@ -5,8 +5,8 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// guardCheck returns how the guard of a series stands for one side, nil where
-// there is none. state is "" where the data do not decide it.
+// guardCheck returns the state of a series' guard for one side, nil if the series has no guard.
+// state is "" while the data do not decide it.
 func (s *session) guardCheck(x *series, one *side, estimate float64, state model.GuardState) *model.GuardCheck {
 	if x.guard == nil || one.twin {
 		return nil
@@ -22,10 +22,9 @@ func (s *session) guardCheck(x *series, one *side, estimate float64, state model
 	return c
 }
 
-// fixedGuard asks at the end of a fixed plan whether harm of the margin is ruled
-// out, by the one-sided bound at alpha, or shown, by that at its share of alpha:
-// any of the guards may claim harm of any candidate. It notes whether harm of
-// metric.Tolerable margins is ruled out.
+// fixedGuard decides at the end of a fixed plan whether harm of the margin is ruled out, by the
+// one-sided bound at alpha, or shown, by the bound at its share of alpha: each guard may claim
+// harm for each candidate. It records whether harm of metric.Tolerable margins is ruled out.
 func (s *session) fixedGuard(x *series, one *side) model.GuardState {
 	if x.guard == nil || len(one.d) < stats.RankBlocks {
 		return ""

@@ -10,13 +10,13 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// lastingRuns is how many last baseline runs must still be down for a fall of
-// the baseline to have lasted to the end.
+// lastingRuns is how many of the last baseline runs must still be low for a fall of the
+// baseline to count as lasting.
 const lastingRuns = 3
 
-// Health is whether the order of the runs left a trace in one direction and
-// metric (statistics.md section 2.2). Values are on the scale of
-// the block differences: log ratios, positive good, but for metrics that can be 0.
+// Health describes whether the order of the runs influenced one direction and metric
+// (statistics.md section 2.2). Values are on the scale of the block differences: log ratios,
+// positive good, except for metrics that can be 0.
 type Health struct {
 	Direction model.Direction
 	Metric    model.Metric
@@ -32,18 +32,18 @@ type Health struct {
 	Before, After float64 // mean log value of the baseline on either side, where PathChanged
 }
 
-// HasPosition reports whether the place inside the block mattered.
+// HasPosition reports whether a run's position inside the block mattered.
 func (h Health) HasPosition() bool { return h.PositionP < stats.OrderAlpha }
 
-// SuggestABBA reports whether the position effect is so large that two runs per
-// setting in mirrored order would serve the next session better.
+// SuggestABBA reports whether the position effect is so large that two runs per setting in
+// mirrored order would be better for the next session.
 func (h Health) SuggestABBA() bool { return h.HasPosition() && math.Abs(h.Position) > h.S }
 
 // Drifting reports whether the baseline rose or fell over the session.
 func (h Health) Drifting() bool { return h.TrendP < stats.OrderAlpha }
 
-// warnings says what the reader of a series should know. "Worse" is a fall of
-// goodput and a rise of latency.
+// warnings returns what limits the trust in a series. "Worse" is a fall of goodput and a rise
+// of latency.
 func (h Health) warnings(x *series) []string {
 	var out []string
 	signed := func(d float64, decimals int) string {
@@ -74,9 +74,9 @@ func (h Health) warnings(x *series) []string {
 	return out
 }
 
-// health looks at the complete blocks, and for the path at every valid baseline
-// run. A block may lack candidates that had left; position compares whatever
-// ran first and last there in the series' direction.
+// health examines the complete blocks and, for the path, every valid baseline run. A block may
+// lack candidates that had left; position compares the first and last run of the block in the
+// series' direction.
 func (s *session) health(x *series) Health {
 	h := Health{Direction: x.direction, Metric: x.ID, S: math.NaN()}
 	var position, number, base []float64
@@ -103,7 +103,8 @@ func (s *session) health(x *series) Health {
 	return h
 }
 
-// baseline returns the mean log value of the baseline's runs in block b.
+// baseline returns the mean value of the baseline's runs in block b, on the scale of the
+// series.
 func (x *series) baseline(b block, name string) (float64, bool) {
 	var ys []float64
 	for i := range b.runs {
@@ -114,12 +115,12 @@ func (x *series) baseline(b block, name string) (float64, bool) {
 	return stats.Mean(ys), len(ys) > 0
 }
 
-// pathChange looks for a fall of the baseline that lasts to the end, by the
-// shift rule of statistics.md section 10.3 on the baseline's runs. The cheap
-// conditions come first: the critical value is simulated.
+// pathChange detects a fall of the baseline that lasts to the end, by the shift rule of
+// statistics.md section 10.3 on the baseline's runs. It tests the cheap conditions first,
+// because the critical value is simulated.
 func (s *session) pathChange(x *series) (before, after float64, changed bool) {
 	if x.CanBe0 {
-		return 0, 0, false // no fall by a share of what can be nothing
+		return 0, 0, false // a metric that can be 0 has no relative fall
 	}
 	var y []float64
 	for i := range s.runs {

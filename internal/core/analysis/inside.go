@@ -12,24 +12,24 @@ import (
 	"linerate/internal/core/units"
 )
 
-// leastWarmUp is the least number of intervals of a run, warm-up included, that
-// its warm-up is judged by.
+// leastWarmUp is the minimum number of intervals in a run, warm-up included, to judge its
+// warm-up.
 const leastWarmUp = 8
 
-// Inside looks into the runs of a session, one after the other: how long they took
-// to become steady, and whether they stood still (statistics.md sections 1.1 and
-// 10.1). It flags and removes nothing. The zero value is ready.
+// Inside examines the runs of a session one by one: how long they took to become steady, and
+// whether they stalled (statistics.md sections 1.1 and 10.1). It flags and removes nothing. The
+// zero value is ready to use.
 type Inside struct {
 	cuts    []float64     // intervals until a run was steady, one per run and direction
-	step    time.Duration // of these intervals
+	step    time.Duration // length of an interval
 	omit    time.Duration
 	runs    int
-	stalled int           // runs that stood still
-	longest time.Duration // of all stalls
-	worst   string        // the setting that stood still the longest
+	stalled int           // number of runs with stalls
+	longest time.Duration // longest of all stalls
+	worst   string        // the setting with the longest stall
 }
 
-// Add takes the samples of one valid run, in any order.
+// Add adds the samples of one valid run, in any order.
 func (i *Inside) Add(r model.Run, samples []model.Sample) {
 	stood := false
 	for _, d := range r.Flow.Direction.Parts() {
@@ -63,7 +63,7 @@ func (i *Inside) Add(r model.Run, samples []model.Sample) {
 	}
 }
 
-// Warnings says what the runs have in common, nothing where all is well.
+// Warnings summarises warm-up and stalls over all runs, nil without any trouble.
 func (i *Inside) Warnings() []string {
 	var out []string
 	if typical := time.Duration(math.Ceil(stats.Median(i.cuts))) * i.step; len(i.cuts) > 0 && typical > i.omit {
@@ -77,8 +77,8 @@ func (i *Inside) Warnings() []string {
 	return out
 }
 
-// intervals returns the goodput of direction d at its receiver, in order of time,
-// warm-up included.
+// intervals returns the goodput of direction d at its receiver, in order of time, warm-up
+// included.
 func intervals(samples []model.Sample, d model.Direction) []model.Sample {
 	var out []model.Sample
 	for _, x := range samples {

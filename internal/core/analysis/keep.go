@@ -7,33 +7,33 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Keep is the answer to whether a setting may be kept, and if not, why. It is the only one:
-// reports, searches, profiles and keep itself ask here.
+// Keep says whether a setting may be kept, and if not, why. Reports, searches, profiles and the
+// keep command all use it.
 type Keep struct {
-	Better, Worse bool            // in what decides, in any direction
+	Better, Worse bool            // on the objective, in any direction
 	Harms         []model.Verdict // guards that are violated
-	Open          []model.Verdict // guards that leave more harm possible than may pass, or have no value
+	Open          []model.Verdict // undecided guards that leave intolerable harm possible, or have no value
 }
 
 // May reports whether the setting may be kept.
 func (k Keep) May() bool { return k.Ask() && len(k.Open) == 0 }
 
-// Ask reports whether the person may decide to keep it: it is better, no harm is shown, and
-// no guard that is open has an estimate of harm beyond its margin.
+// Ask reports whether the user may decide to keep it: it is better, no harm is shown, and no
+// open guard has an estimate of harm beyond its margin.
 func (k Keep) Ask() bool {
 	return k.Better && !k.Worse && len(k.Harms) == 0 && !slices.ContainsFunc(k.Open, func(v model.Verdict) bool {
 		return v.Guard.Margin > 0 && -v.Estimate >= metric.Harm(v.Guard.Guard, 1)
 	})
 }
 
-// InTheWay are the guards that speak against the setting, those that are violated first.
+// InTheWay returns the guards that speak against the setting, violated ones first.
 func (k Keep) InTheWay() []model.Verdict {
 	return slices.Concat(k.Harms, k.Open)
 }
 
-// MayKeep answers for the setting of that name by its verdicts. A default guard that no run
-// has a value of does not count, nor one that is undecided and leaves at most
-// metric.Tolerable margins of harm possible (statistics.md section 6.5).
+// MayKeep decides about the named setting by its verdicts. It ignores a default guard that has
+// no value in any run, and an undecided one that leaves at most metric.Tolerable margins of
+// harm possible (statistics.md section 6.5).
 func MayKeep(objective model.Metric, verdicts []model.Verdict, setting string) Keep {
 	var k Keep
 	for _, v := range verdicts {

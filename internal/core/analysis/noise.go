@@ -10,10 +10,10 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// judgeNull asks whether the baseline differs from itself and notes the noise
-// (statistics.md sections 2 and 5.4). The twin of a fixed plan is judged at its
-// end, like every other setting. Only what decides can make a session
-// untrustworthy; of other metrics a twin that differs is told.
+// judgeNull tests whether the baseline differs from itself and records the noise (statistics.md
+// sections 2 and 5.4). The twin of a fixed plan is judged at its end, like every other setting.
+// Only the objective can make a session untrustworthy; for other metrics a differing twin gives
+// a warning.
 func (s *session) judgeNull(r *Result, atEnd bool) {
 	others := 0
 	for _, x := range s.series {
@@ -53,8 +53,8 @@ func (s *session) judgeNull(r *Result, atEnd bool) {
 	}
 }
 
-// noise describes differences d of the baseline with itself; evidence is that
-// they are not by chance, in logs.
+// noise describes differences d of the baseline with itself; evidence, in logs, is that they
+// are not chance.
 func (x *series) noise(source string, d []float64, evidence float64) model.Noise {
 	n := stats.NullNoise(d)
 	return model.Noise{
@@ -63,9 +63,9 @@ func (x *series) noise(source string, d []float64, evidence float64) model.Noise
 	}
 }
 
-// judge acts on the evidence, in logs, that the baseline differs from itself:
-// from 200 on no verdict counts, which happens to one good session in a hundred;
-// from 40 on it is told beside them.
+// judge acts on the evidence, in logs, that the baseline differs from itself: from 200 on it
+// withholds all verdicts, which happens to one good session in a hundred; from 40 on it adds a
+// warning.
 func (s *session) judge(r *Result, evidence float64, format string, args ...any) {
 	what := fmt.Sprintf(format, args...)
 	switch {
@@ -78,8 +78,8 @@ func (s *session) judge(r *Result, evidence float64, format string, args ...any)
 	}
 }
 
-// against returns the evidence that a twin differs from the baseline, in logs. A
-// fixed plan has none that may be looked at any time; at its end p stands for it.
+// against returns the evidence that a twin differs from the baseline, in logs. A fixed plan has
+// no evidence that is valid at any time; at its end p stands in for it.
 func (s *session) against(one *side) float64 {
 	if one.ev != nil {
 		return leading(one)
@@ -90,8 +90,8 @@ func (s *session) against(one *side) float64 {
 	return math.Log(2 / s.exactP(one)) // both sides together: p = 2/E, as in section 6.1
 }
 
-// evidence returns the evidence that differences of the baseline with itself are
-// not by chance, in logs; at most 2ⁿ, so that fewer than 6 say nothing.
+// evidence returns the evidence that differences of the baseline with itself are not chance, in
+// logs; at most 2ⁿ, so that fewer than 6 show nothing.
 func (s *session) evidence(d []float64) float64 {
 	e := stats.NewEvidence(s.margin)
 	for _, v := range d {
@@ -100,9 +100,9 @@ func (s *session) evidence(d []float64) float64 {
 	return max(e.Max().Up, e.Max().Down)
 }
 
-// nullSigns returns +1 or −1 per block number. Nobody is the candidate in a
-// baseline pair: a coin from the session's seed says so for each block, so that
-// a position effect, which random order forgives, is no difference here.
+// nullSigns returns +1 or −1 per block number. A baseline pair has no candidate: a coin from
+// the session's seed picks one for each block, so that a position effect, which random order
+// cancels, is not taken for a difference.
 func (s *session) nullSigns() []float64 {
 	coin := rand.New(rand.NewPCG(s.plan.Seed, nullStream))
 	signs := make([]float64, s.plan.NullBlocks+1)

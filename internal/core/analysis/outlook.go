@@ -12,25 +12,25 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Outlook is what can be said of a plan before its first run (statistics.md
-// section 7.3). Numbers of blocks are block differences per candidate.
+// Outlook is what a plan can show, known before its first run (statistics.md section 7.3).
+// Numbers of blocks are block differences per candidate.
 type Outlook struct {
 	Candidates  int
-	LeastBlocks int                    // no verdict of a direction before that many
+	LeastBlocks int                    // no verdict of a direction before this many blocks
 	MostBlocks  int                    // the plan's own limit
 	Expected    fact.Of[int]           // blocks to decide a change of the margin; MostBlocks in a fixed plan
 	NullBlocks  int                    // baseline pairs before
-	Runs        int                    // in all blocks, if none ends early
+	Runs        int                    // in all blocks, if no candidate leaves early
 	MostTime    fact.Of[time.Duration] // for Runs; unknown where runs end after an amount of bytes
 	Time        fact.Of[time.Duration] // for Expected
 	Noise       fact.Of[float64]       // standard deviation of a block difference, log ratio
-	LeastChange fact.Of[units.Percent] // a smaller change will not be seen, at 80 % power
+	LeastChange fact.Of[units.Percent] // smallest change that is detected, at 80 % power
 	Warnings    []string
 }
 
-// PlanLine returns the outlook of p at the given noise, from an earlier session
-// of the same hosts or from baseline pairs. A fixed plan with several candidates
-// is judged at the level of Holm's first step, the hardest one.
+// PlanLine returns the outlook of p at the given noise, from an earlier session of the same
+// hosts or from baseline pairs. A fixed plan with several candidates is judged at the level of
+// Holm's first step, the hardest one.
 func PlanLine(p model.Plan, noise fact.Of[float64]) Outlook {
 	alpha := 1 - p.Confidence
 	o := Outlook{
@@ -79,8 +79,8 @@ func (o *Outlook) setLeast(g float64) {
 	o.LeastChange = fact.Known(stats.Change(g, stats.HigherIsBetter), o.Noise.Source())
 }
 
-// times adds up what the runs take; setting a knob and reading it back comes on
-// top and is not known beforehand.
+// times adds up the run times; the time to set a knob and read it back comes on top and is not
+// known beforehand.
 func (o *Outlook) times(p model.Plan) {
 	if p.Flow.Duration == 0 {
 		o.MostTime = fact.Unknown[time.Duration]("runs end after an amount of bytes")

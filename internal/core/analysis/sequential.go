@@ -9,16 +9,15 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// objectiveShare is the part of alpha that the metric that decides is tested at;
-// the others share the rest, and have the whole once every comparison of what
-// decides is better or worse. That is a graph of tests (Bretz, Maurer, Brannath,
-// Posch, Stat. Med. 28, 2009), which keeps the chance of any false verdict below
-// alpha. At 0.95 the least blocks of section 6.3 stay as they are up to 12
-// candidates.
+// objectiveShare is the part of alpha at which the objective is tested; the other metrics share
+// the rest, and have the whole once every comparison of the objective is better or worse. That
+// is a graph of tests (Bretz, Maurer, Brannath, Posch, Stat. Med. 28, 2009), which keeps the
+// chance of any false verdict below alpha. At 0.95 the least blocks of section 6.3 stay as they
+// are up to 12 candidates.
 const objectiveShare = 0.95
 
-// levels returns what the metric that decides and the others are tested at.
-// settled says that all comparisons of the former are better or worse.
+// levels returns the levels at which the objective and the other metrics are tested. settled
+// says that all comparisons of the objective are better or worse.
 func (s *session) levels(settled bool) (objective, others float64) {
 	switch {
 	case !slices.ContainsFunc(s.series, func(x *series) bool { return !x.objective }):
@@ -29,8 +28,8 @@ func (s *session) levels(settled bool) (objective, others float64) {
 	return objectiveShare * s.alpha, (1 - objectiveShare) * s.alpha
 }
 
-// decide gives verdicts after a block (statistics.md sections 5.3, 6.1 and 6.4)
-// and notes the candidates that nothing is left to decide about.
+// decide gives verdicts after a block (statistics.md sections 5.3, 6.1 and 6.4) and marks the
+// candidates that are fully decided.
 func (s *session) decide() {
 	level, _ := s.levels(false)
 	for _, x := range s.series {
@@ -60,7 +59,7 @@ func (s *session) decide() {
 	}
 }
 
-// settled reports whether every comparison of what decides is better or worse.
+// settled reports whether every comparison of the objective is better or worse.
 func (s *session) settled() bool {
 	for _, x := range s.series {
 		for _, one := range x.sides {
@@ -72,9 +71,9 @@ func (s *session) settled() bool {
 	return true
 }
 
-// decideGuard asks whether harm of the margin is ruled out, or shown. Each guard
-// that holds is a test of its own, since all must hold (Berger, Technometrics 24,
-// 1982); harm is claimed of any of them, and takes all together.
+// decideGuard tests whether harm of the margin is ruled out, or shown. Each guard that holds is
+// a test of its own, since all must hold (Berger, Technometrics 24, 1982); harm may be claimed
+// of any guard, so those claims share alpha.
 func (s *session) decideGuard(one *side) {
 	if one.harmed == nil || one.guard != "" {
 		return
@@ -88,14 +87,14 @@ func (s *session) decideGuard(one *side) {
 	}
 }
 
-// harms is how many claims of harm there may be.
+// harms is the number of possible claims of harm.
 func (s *session) harms() float64 { return float64(max(1, s.guards*len(s.candidates))) }
 
-// open reports whether a candidate has to stay in the blocks: it is undecided in
-// a direction of what decides, or it is better and a guard has not spoken yet. A guard
-// holds up no large effect: what the data say of it by then is for the person to judge
-// (statistics.md section 6.5), unless they say harm, which no person may wave through
-// (Keep.Ask). Nor does that of a direction that is measured no more.
+// open reports whether a candidate has to stay in the blocks: it is undecided in a direction of
+// the objective, or it is better and a guard is undecided. A guard does not delay a large
+// effect: its estimate is left to the user (statistics.md section 6.5), unless that is harm,
+// which a user may not wave through (Keep.Ask). Directions that are no longer measured do not
+// delay anything either.
 func (s *session) open(name string) bool {
 	better, large, waiting, harm := false, true, false, false
 	for _, x := range s.series {
@@ -117,10 +116,10 @@ func (s *session) open(name string) bool {
 	return better && (harm || waiting && !large)
 }
 
-// decideDirections takes the running maxima through Holm at level: the leading
-// candidate needs 2M/level, the next 2(M−1)/level, and so on. Every candidate
-// stays in the ranking, decided or not. A twin is compared on its own, and only
-// speaks where it takes all verdicts with it (section 5.4).
+// decideDirections applies Holm to the running maxima at level: the leading candidate needs
+// 2M/level, the next 2(M−1)/level, and so on. Every candidate stays in the ranking, decided or
+// not. A twin is compared on its own, and only at the level where it invalidates all verdicts
+// (section 5.4).
 func decideDirections(sides []*side, level float64) {
 	var ranking []*side
 	for _, one := range sides {
@@ -142,7 +141,7 @@ func decideDirections(sides []*side, level float64) {
 // leading returns the largest evidence against no difference so far, in logs.
 func leading(one *side) float64 { return max(one.ev.Max().Up, one.ev.Max().Down) }
 
-// settle names the direction that leads, once.
+// settle sets the outcome to the leading direction, once.
 func (one *side) settle() {
 	switch m := one.ev.Max(); {
 	case one.outcome != "":
@@ -153,8 +152,8 @@ func (one *side) settle() {
 	}
 }
 
-// sequentialVerdicts returns the verdicts of one series as they stand. They
-// never carry a p value: the evidence may be looked at any time, a p may not.
+// sequentialVerdicts returns the current verdicts of one series. They never carry a p value:
+// evidence may be inspected at any time, a p value may not.
 func (s *session) sequentialVerdicts(x *series) []model.Verdict {
 	var out []model.Verdict
 	for _, one := range x.sides {

@@ -27,7 +27,7 @@ type session struct {
 	series     []*series
 	guards     int // series with a guard
 	tables     stats.RankTables
-	left       map[string]bool // nothing is left to decide
+	left       map[string]bool // fully decided candidates
 	warnings   []string
 }
 
@@ -35,9 +35,9 @@ type session struct {
 type series struct {
 	metric.Info
 	direction model.Direction
-	objective bool         // of the metric that decides
-	watched   bool         // in a direction that the first blocks measure only
-	guard     *model.Guard // nil where it is none
+	objective bool         // of the objective
+	watched   bool         // in a direction that only the first blocks measure
+	guard     *model.Guard // nil if the series has no guard
 	scale     float64      // of differences: 1 for log ratios (statistics.md section 3)
 	margin    float64      // smallest change that matters, on the scale of the differences
 	harm      float64      // the guard's margin on that scale
@@ -50,7 +50,7 @@ type side struct {
 	name      string
 	twin      bool
 	d         []float64    // block differences
-	ranks     *stats.Ranks // of all of d, once asked for
+	ranks     *stats.Ranks // of all of d, computed on first use
 	ev        *stats.Evidence
 	harmed    *stats.Evidence  // against harm of exactly the guard's margin, where there is a guard
 	outcome   model.Outcome    // once reached, sequential mode only; "" before
@@ -82,9 +82,9 @@ func newSession(p model.Plan, runs []model.Run) *session {
 	return s
 }
 
-// addSeries adds a series for each direction of metric m. What decides has one
-// before there is any value; other metrics where runs have values, and guards
-// that somebody asked for all the same: that they are not measured is told.
+// addSeries adds a series for each direction of metric m. The objective always has one; other
+// metrics if runs have values of them, and user-defined guards in any case, so that a missing
+// measurement is reported.
 func (s *session) addSeries(m model.Metric, g *model.Guard) {
 	info, ok := metric.Of(m)
 	if !ok {
@@ -99,7 +99,7 @@ func (s *session) addSeries(m model.Metric, g *model.Guard) {
 	decides := objective
 	for _, d := range found {
 		watched := slices.Contains(s.plan.Watched, d)
-		if objective = decides && !watched; decides && watched { // it may do no harm there
+		if objective = decides && !watched; decides && watched { // the candidate may do no harm there
 			g = metric.Guarding(m)
 		} else if decides {
 			g = nil
@@ -142,8 +142,8 @@ func (s *session) addSides(x *series) {
 	}
 }
 
-// completed fills in what a plan made by hand, such as that of a quick test,
-// leaves at zero.
+// completed fills in defaults that a plan made by hand, such as that of a quick test, leaves at
+// zero.
 func completed(p model.Plan) model.Plan {
 	if p.Mode != model.FixedBlocks {
 		p.Mode = model.Sequential
@@ -158,7 +158,7 @@ func completed(p model.Plan) model.Plan {
 	return p
 }
 
-// directions returns those that any valid run has a value of m for.
+// directions returns the directions in which any valid run has a value of m.
 func directions(runs []model.Run, m model.Metric) []model.Direction {
 	var out []model.Direction
 	for _, r := range runs {
@@ -187,8 +187,8 @@ func planned(p model.Plan) []model.Direction {
 	return out
 }
 
-// replay adds the blocks one by one, in the order in which they were completed,
-// so that asking after every block and asking once give the same verdicts.
+// replay adds the blocks one by one, in the order in which they were completed, so that
+// analysing after every block and analysing once give the same verdicts.
 func (s *session) replay() {
 	for _, a := range s.attempts {
 		b, ok := s.complete(a)
@@ -249,8 +249,8 @@ func (s *session) add(x *series, b block) {
 	}
 }
 
-// value returns the log value of a setting in block b, positive good. A setting
-// has one run per direction there, and only one of them has the series' value.
+// value returns the value of a setting in block b on the scale of the series, positive good. A
+// setting has one run per direction there, and only one of them has the series' value.
 func (x *series) value(b block, setting string) (float64, bool) {
 	for i := range b.runs {
 		if y, ok := x.log(&b.runs[i]); ok && b.runs[i].Setting == setting {
@@ -260,8 +260,8 @@ func (x *series) value(b block, setting string) (float64, bool) {
 	return 0, false
 }
 
-// values returns the log values of the series in block b, in the order of the
-// runs; those of other directions have none.
+// values returns the values of the series in block b, in the order of the runs; runs of other
+// directions have none.
 func (x *series) values(b block) []float64 {
 	var out []float64
 	for i := range b.runs {
@@ -272,8 +272,8 @@ func (x *series) values(b block) []float64 {
 	return out
 }
 
-// log returns the value of r on the scale of the series, positive good: its
-// logarithm, or the value itself of a metric that can be 0.
+// log returns the value of r on the scale of the series, positive good: its logarithm, or for a
+// metric that can be 0 the value itself.
 func (x *series) log(r *model.Run) (float64, bool) {
 	y, ok := r.Value(x.direction, x.ID)
 	switch {
@@ -287,7 +287,7 @@ func (x *series) log(r *model.Run) (float64, bool) {
 	return y * x.scale, !math.IsNaN(y) && !math.IsInf(y, 0)
 }
 
-// row returns the log values of all the named settings in block b.
+// row returns the values of all the named settings in block b.
 func (x *series) row(b block, names []string) ([]float64, bool) {
 	row := make([]float64, len(names))
 	for i, name := range names {
@@ -302,12 +302,11 @@ func (x *series) row(b block, names []string) ([]float64, bool) {
 
 func (x *series) label() string { return strings.TrimSpace(x.Name + " " + string(x.direction)) }
 
-// unscaled returns a number on the scale of the differences as a log ratio, or in
-// the metric's own unit.
+// unscaled converts a number from the scale of the differences to a log ratio, or to the
+// metric's own unit.
 func (x *series) unscaled(v float64) float64 { return v / x.scale }
 
-// change returns gain d of the series for people: the change of the metric
-// itself, with its sign.
+// change formats gain d of the series as a signed change of the metric itself.
 func (x *series) change(d float64, decimals int) string {
 	v := x.Change(x.unscaled(d))
 	switch {

@@ -1,18 +1,17 @@
-// Package bottleneck says which part of a file copy holds it back, by
-// comparing the copy with its parts measured alone.
+// Package bottleneck finds the part of a file copy that limits it, by comparing the copy with
+// its parts measured alone.
 //
 // Where parts overlap, a copy is as fast as the slowest of them:
 //
 //	rate = min(r1, r2, …)
 //
-// Where they take turns, the times of a byte add up:
+// Where they take turns, the times per byte add up:
 //
 //	rate = 1 / (1/r1 + 1/r2 + …)
 //
-// A bus that every byte crosses twice, once for the disk and once for the
-// network card, looks like taking turns too, although nothing waits in turn.
-// All comparisons are made inside blocks, as ratios; what the runs' spread
-// leaves open is said to be open.
+// A bus that every byte crosses twice, once for the disk and once for the network card, looks
+// like taking turns too, although nothing waits its turn. All comparisons are made inside
+// blocks, as ratios; if the spread of the runs is too large, the verdict is "cannot tell".
 package bottleneck
 
 import (
@@ -26,10 +25,9 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Verdict is what is known of a copy's limit.
+// Verdict says how a copy's rate relates to that of its parts.
 type Verdict string
 
-// The verdicts.
 const (
 	OnePart     Verdict = "one part"    // as fast as its slowest part alone
 	SeveralOf   Verdict = "several"     // the same, and which part is slowest cannot be told
@@ -41,32 +39,32 @@ const (
 	NotMeasured Verdict = "not measured"
 )
 
-// agreement is how near two rates are that count as the same: diagnosis.md
-// section 2.5 calls a disk the limit below 0.9 of the network's rate.
+// agreement is the ratio of two rates from which they count as the same: diagnosis.md section
+// 2.5 calls a disk the limit below 0.9 of the network's rate.
 const agreement = 0.9
 
-// explained is the least share of a copy's time that its slowest part must
-// explain, whatever the runs' spread leaves open, to be named as its limit
-// (proposed: what remains is then too little for anything else to be the limit).
+// explained is the least share of a copy's time that its slowest part must account for,
+// whatever the runs' spread leaves open, to be named as its limit (proposed: the remainder is
+// then too small for anything else to be the limit).
 const explained = 0.75
 
-// fullCore is the share of one core from which a process that copies in one
-// thread is held back by it (proposed; diagnosis.md section 2.5 has 95 %).
+// fullCore is the share of one core from which that core limits a process that copies in one
+// thread (proposed; diagnosis.md section 2.5 has 95 %).
 const fullCore = 0.95
 
-// leastBlocks is the number of complete blocks that give an interval at all.
+// leastBlocks is the least number of complete blocks that give an interval.
 const leastBlocks = 2
 
 // Rates are the goodputs in bit/s of one setting, by number of block.
 type Rates map[int]float64
 
-// Input is what was measured of one direction.
+// Input holds the measurements of one direction.
 type Input struct {
 	Rates map[string]Rates // by name of setting
 	// CPU is the processor time of the copying process per second, 1 is one
 	// core, by setting and host: a median.
 	CPU map[string]map[model.Host]float64
-	// Ceiling is the payload that the link can carry, where that is known.
+	// Ceiling is the payload rate that the link can carry, if known.
 	Ceiling fact.Of[units.BitRate]
 	// Confidence of all comparisons; 0 is 0.95.
 	Confidence float64
@@ -84,23 +82,22 @@ type Part struct {
 type Limit struct {
 	Copy    string        `json:"copy"` // a setting
 	Verdict Verdict       `json:"verdict"`
-	Rate    units.BitRate `json:"rate"`              // of the copy, median over its runs; 0 is not measured
+	Rate    units.BitRate `json:"rate"`              // of the copy, median over its runs; 0 if not measured
 	Parts   []Part        `json:"parts,omitempty"`   // slowest first; Parts[0] limits, with SeveralOf together with Tied
-	Tied    []string      `json:"tied,omitempty"`    // parts that cannot be told from the slowest
+	Tied    []string      `json:"tied,omitempty"`    // parts that are not distinguishable from the slowest
 	Overlap units.BitRate `json:"overlap,omitempty"` // rate predicted for parts that overlap
 	InTurn  units.BitRate `json:"in_turn,omitempty"` // rate predicted for parts that take turns
-	// Low and High are the copy's rate over Overlap: the ends of the interval, or, where it
-	// cannot tell, the lowest and highest of any block.
+	// Low and High are the copy's rate over Overlap: the ends of the interval or, with verdict
+	// CannotTell, the lowest and highest of any block.
 	Low      float64          `json:"low"`
 	High     float64          `json:"high"`
 	Blocks   int              `json:"blocks"`              // complete ones
 	Missing  []string         `json:"missing,omitempty"`   // what was not measured
 	FullCore model.Host       `json:"full_core,omitempty"` // the end that used a whole core in the copy
-	Link     fact.Of[float64] `json:"link"`                // network alone over what the link can carry
+	Link     fact.Of[float64] `json:"link"`                // rate of the network alone over the link's ceiling
 }
 
-// partsOf are the parts that a copy consists of. Files in memory are written
-// and read like memory itself.
+// partsOf returns the parts of a copy. Files in memory are written and read like memory itself.
 func partsOf(name string) []string {
 	switch name {
 	case MemoryToMemory:
@@ -116,8 +113,7 @@ func partsOf(name string) []string {
 	}
 }
 
-// Limits returns what holds back each copy that was measured, in the order of
-// the constants.
+// Limits returns the limit of each measured copy, in the order of the constants.
 func Limits(in Input) []Limit {
 	in.Confidence = cmp.Or(in.Confidence, stats.DefaultConfidence)
 	var out []Limit
@@ -158,13 +154,13 @@ func (in Input) limit(name string) Limit {
 	return l
 }
 
-// row is one complete block as logarithms: the copy, and each part.
+// row is one complete block in logarithms: the copy and each part.
 type row struct {
 	copy  float64
 	parts []float64
 }
 
-// inTurn is the logarithm of the rate of parts that take turns.
+// inTurn returns the logarithm of the rate of parts that take turns.
 func (r row) inTurn() float64 {
 	sum := 0.0
 	for _, p := range r.parts {
@@ -240,7 +236,7 @@ func (l *Limit) decide(rows []row, order []int, confidence float64) {
 	default:
 		l.Verdict = CannotTell
 	}
-	if l.Verdict == CannotTell { // an interval of so few blocks may be any number
+	if l.Verdict == CannotTell { // an interval of so few blocks is arbitrary
 		l.Low, l.High = math.Inf(1), 0
 		for _, r := range rows {
 			ratio := math.Exp(r.copy - r.parts[slowest])
@@ -249,8 +245,8 @@ func (l *Limit) decide(rows []row, order []int, confidence float64) {
 	}
 }
 
-// slower is the verdict on a copy that is slower than its slowest part; turn is
-// its ratio to parts that take turns.
+// slower returns the verdict on a copy that is slower than its slowest part; turn is its ratio
+// to parts that take turns.
 func slower(turn stats.Interval, near float64) Verdict {
 	switch {
 	case turn.High < -near:
@@ -264,8 +260,8 @@ func slower(turn stats.Interval, near float64) Verdict {
 	}
 }
 
-// interval is Student's for the mean of f over the blocks: with so few blocks
-// there is no other (statistics.md section 4.3).
+// interval returns Student's interval for the mean of f over the blocks: with so few blocks no
+// other exists (statistics.md section 4.3).
 func interval(rows []row, confidence float64, f func(row) float64) stats.Interval {
 	d := make([]float64, len(rows))
 	for i, r := range rows {
@@ -282,7 +278,7 @@ func column(rows []row, i int) []float64 {
 	return out
 }
 
-// median is the middle of the rates.
+// median returns the median rate.
 func median(r Rates) units.BitRate {
 	var all []float64
 	for _, v := range r {
@@ -291,7 +287,7 @@ func median(r Rates) units.BitRate {
 	return units.BitRate(stats.Median(all))
 }
 
-// link is the share of the link that the network alone used.
+// link returns the share of the link that the network alone used.
 func (in Input) link() fact.Of[float64] {
 	c, known := in.Ceiling.Get()
 	switch {
@@ -303,7 +299,7 @@ func (in Input) link() fact.Of[float64] {
 	return fact.Known(float64(median(in.Rates[Network]))/float64(c), "measured rate and ceiling")
 }
 
-// fullCore is the end that used a whole core in the copy, "" for none.
+// fullCore returns the end that used a whole core in the copy, "" if neither did.
 func (in Input) fullCore(name string) model.Host {
 	for _, h := range []model.Host{model.Near, model.Far} {
 		if in.CPU[name][h] >= fullCore {

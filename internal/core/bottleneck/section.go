@@ -12,13 +12,13 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Document is what the report of a session of file copies holds of it.
+// Document is the report's section on file copies.
 type Document struct {
-	Size       units.Bytes `json:"size"` // of one copy; 0 where runs differ
+	Size       units.Bytes `json:"size"` // of one copy; 0 if runs differ
 	Directions []Direction `json:"directions"`
 }
 
-// Direction is what was measured one way.
+// Direction holds the results of one direction.
 type Direction struct {
 	Direction model.Direction `json:"direction"`
 	Label     string          `json:"label"` // "to nas"
@@ -26,7 +26,8 @@ type Direction struct {
 	Receiver  string          `json:"receiver"`
 	Rows      []Row           `json:"rows"`
 	Limits    []Limit         `json:"limits"`
-	// How it was done, as the ends say: one text for each way that occurred.
+	// How lists how the hosts copied, as they report it: one text for each method that
+	// occurred.
 	How []string `json:"how"`
 }
 
@@ -39,7 +40,7 @@ type Row struct {
 	Rate    units.BitRate `json:"rate"` // median over runs
 	Low     units.BitRate `json:"low"`  // of any run
 	High    units.BitRate `json:"high"`
-	// Limit says in words what holds a copy back; "" for a part.
+	// Limit says what limits a copy; "" for a part.
 	Limit string `json:"limit,omitempty"`
 }
 
@@ -65,7 +66,7 @@ func document(t traffic.Told) *Document {
 	return &d
 }
 
-// sizeOf is how much each run moved, 0 where they differ.
+// sizeOf returns the amount that each run moved, 0 if the runs differ.
 func sizeOf(runs []model.Run) units.Bytes {
 	size := units.Bytes(0)
 	for i, r := range runs {
@@ -89,7 +90,7 @@ func movedBy(r model.Run) units.Bytes {
 	return 0
 }
 
-// direction is the report of one way, false where it has no run.
+// direction returns the report of one direction, false if it has no run.
 func direction(t traffic.Told, way model.Direction) (Direction, bool) {
 	c := Direction{Direction: way, Label: t.Label(way), Sender: t.Host(way.Sender()), Receiver: t.Host(way.Receiver()), Rows: []Row{}, How: []string{}}
 	in := Input{
@@ -125,8 +126,8 @@ func bit(v bool) int {
 	return 0
 }
 
-// gather collects the runs of one setting and their rates by block, and adds
-// to c how they were done.
+// gather collects the runs of one setting and their rates by block, and adds to c how they were
+// done.
 func gather(t traffic.Told, way model.Direction, set model.Setting, c *Direction) (Row, Rates) {
 	row := Row{Setting: set.Name, Part: knobOf(set, "copy.mode", files.Copy) != files.Copy}
 	rates := Rates{}
@@ -150,7 +151,7 @@ func gather(t traffic.Told, way model.Direction, set model.Setting, c *Direction
 	return row, rates
 }
 
-// processors are the median processor time of each end in the runs of one setting.
+// processors returns the median processor time of each end over the runs of one setting.
 func processors(all []model.Run, way model.Direction, setting string) map[model.Host]float64 {
 	var runs []model.Run
 	for _, r := range all {
@@ -167,7 +168,7 @@ func processors(all []model.Run, way model.Direction, setting string) map[model.
 	return out
 }
 
-// knobOf returns what set assigns to a knob of the flow.
+// knobOf returns the value that set assigns to a knob of the flow, or else or.
 func knobOf(set model.Setting, k model.KnobID, or string) string {
 	for _, a := range set.Assignments {
 		if a.Knob == k && a.Host == "" {
@@ -177,7 +178,7 @@ func knobOf(set model.Setting, k model.KnobID, or string) string {
 	return or
 }
 
-// next are the commands that lead on where the network is what limits.
+// next returns the follow-up commands if the network is the limit.
 func (d *Document) next(test string) []traffic.Step {
 	for _, c := range d.Directions {
 		for _, l := range c.Limits {
@@ -190,6 +191,6 @@ func (d *Document) next(test string) []traffic.Step {
 	return nil
 }
 
-// nearLink is the share of what a link can carry from which it is the link
-// that limits (proposed).
+// nearLink is the share of a link's capacity from which the link itself is the limit
+// (proposed).
 const nearLink = 0.9

@@ -33,12 +33,12 @@ const (
 	sinkKnob   model.KnobID = "copy.sink"
 )
 
-// inMemory reports whether a source or sink is no disk.
+// inMemory reports whether a source or sink is memory.
 func inMemory(place string) bool { return place == "" || place == files.InMemory }
 
-// Settings returns the settings that tell what limits copies from source at the
-// sender to sink at the receiver, which are what files.Params takes: all eight
-// where both are disks, and fewer where an end has only memory to offer.
+// Settings returns the settings that find the limit of copies from source at the sender to sink
+// at the receiver, in the form of files.Params: all eight if both are disks, fewer if an end
+// has only memory.
 func Settings(source, sink string) []model.Setting {
 	set := func(name, mode, from, to string) model.Setting {
 		return model.Setting{Name: name, Assignments: []model.Assignment{
@@ -66,22 +66,22 @@ func Settings(source, sink string) []model.Setting {
 	return append(out, set(Memory, files.Memory, memory, memory))
 }
 
-// DefaultBlocks is how often everything is measured where nobody said: the
-// least from which an interval is of use (statistics.md section 4.3).
+// DefaultBlocks is the default number of blocks: the least that gives a useful interval
+// (statistics.md section 4.3).
 const DefaultBlocks = 3
 
-// PlanOptions are what the user of a copy session decides.
+// PlanOptions are the user's choices for a copy session.
 type PlanOptions struct {
 	Source, Sink string     // as in files.Params
-	Flow         model.Flow // Engine, Direction, Bytes, and in Params (files.Params) what is the same for all
+	Flow         model.Flow // Engine, Direction, Bytes, and Params (files.Params) with the values common to all settings
 	Blocks       int        // 0 is DefaultBlocks
 	Directions   []model.Direction
-	Budget       time.Duration // most time for the whole; 0 is no limit
+	Budget       time.Duration // limit for the whole session; 0 is no limit
 	Cooldown     time.Duration // after each run
 	Seed         uint64
 }
 
-// orderStream is the PCG stream of the order, apart from other uses of a seed.
+// orderStream is the PCG stream of the order, distinct from other uses of the seed.
 const orderStream = 0x636f7079 // "copy"
 
 // Plan returns the plan of a copy session: complete blocks in which every

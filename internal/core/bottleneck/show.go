@@ -6,8 +6,8 @@ import (
 	"linerate/internal/core/traffic"
 )
 
-// blocks shows d to people: of each direction the rates, then what limits each copy,
-// then how everything was done.
+// blocks formats d for people: for each direction the rates, the limit of each copy, and how
+// the hosts copied.
 func (d *Document) blocks() []traffic.Block {
 	var out []traffic.Block
 	for _, c := range d.Directions {

@@ -11,7 +11,7 @@ import (
 	"linerate/internal/core/units"
 )
 
-// label names a setting by where the bytes come from and go to.
+// label names a setting by source and destination.
 func label(set model.Setting) string {
 	from, to := knobOf(set, "copy.source", "memory"), knobOf(set, "copy.sink", "memory")
 	switch knobOf(set, "copy.mode", files.Copy) {
@@ -30,7 +30,7 @@ func label(set model.Setting) string {
 	}
 }
 
-// partText names a part of a copy as what takes time.
+// partText names a part of a copy as the activity that takes time.
 func (d Direction) partText(name string) string {
 	switch name {
 	case Network:
@@ -46,7 +46,7 @@ func (d Direction) partText(name string) string {
 	}
 }
 
-// limitText says what holds a copy back, with the evidence.
+// limitText names the limit of a copy, with the evidence.
 func (d Direction) limitText(t traffic.Told, l Limit) string {
 	text := d.verdictText(l)
 	if l.FullCore != "" && l.Verdict != NotMeasured {
@@ -79,7 +79,7 @@ func (d Direction) verdictText(l Limit) string {
 	}
 }
 
-// cannotTell says why nothing can be said.
+// cannotTell says why the limit is unknown.
 func (d Direction) cannotTell(l Limit) string {
 	switch l.Blocks {
 	case 0:
@@ -91,11 +91,11 @@ func (d Direction) cannotTell(l Limit) string {
 		l.Blocks, units.FormatShare(l.Low), units.FormatShare(l.High), d.partText(l.Parts[0].Name))
 }
 
-// alone gives the rate of a part.
+// alone formats the rate of a part.
 func alone(p Part) string { return "which alone does " + p.Rate.String() }
 
-// reach gives the range of a copy's rate over its slowest part's, where the runs
-// vary enough to matter.
+// reach formats the range of a copy's rate over its slowest part's, if the runs vary enough to
+// matter.
 func reach(l Limit) string {
 	if l.Low >= certain && l.High <= 1/certain {
 		return ""
@@ -103,15 +103,15 @@ func reach(l Limit) string {
 	return fmt.Sprintf(" (it reaches %s to %s of that)", units.FormatShare(l.Low), units.FormatShare(l.High))
 }
 
-// certain is how near to 1 the range of a ratio is that needs no words.
+// certain is the ratio from which a range is close enough to 1 to be omitted.
 const certain = 0.9
 
-// below says how far a copy stays behind its slowest part.
+// below says how far a copy falls short of its slowest part.
 func below(l Limit) string {
 	return fmt.Sprintf("reaches %s of its slowest part", units.FormatShare(float64(l.Rate)/float64(max(l.Overlap, units.BitRate(1)))))
 }
 
-// linkText tells how much of the link a network has used that limits.
+// linkText says how much of the link a limiting network has used.
 func linkText(l Limit) string {
 	share, known := l.Link.Get()
 	switch {

@@ -1,9 +1,9 @@
-// Package candidate turns a finding and the values that both hosts have now into
-// settings that are worth a try, each with the goodput that it would allow.
+// Package candidate turns a finding and the present values of both hosts into settings that are
+// worth a try, each with the goodput that it would allow.
 //
-// Nothing here decides: a candidate is a question for an experiment. A setting
-// that is there already, that would change nothing as the host stands, or that
-// the path could not use, is none (diagnosis.md section 4.0, rule 4).
+// Nothing here decides: a candidate is a question for an experiment. A setting is not a
+// candidate if it is already in force, would change nothing on the host as configured, or gives
+// more than the path can use (diagnosis.md section 4.0, rule 4).
 package candidate
 
 import (
@@ -24,13 +24,13 @@ type Candidate struct {
 	Setting   model.Setting          `json:"setting"`           // complete: what an experiment applies
 	Direction model.Direction        `json:"direction"`         // of the finding
 	Rule      string                 `json:"rule"`              // of the finding
-	Now       fact.Of[string]        `json:"now"`               // present value, of the first assignment
-	Allows    fact.Of[units.BitRate] `json:"allows"`            // goodput at most with it; unknown says why
-	Levels    string                 `json:"levels"`            // candidates with the same one are levels of one factor: "far.tcp.recv_buffer_max"
-	Caution   string                 `json:"caution,omitempty"` // why a person should look first; "" for none
+	Now       fact.Of[string]        `json:"now"`               // present value of the first assignment
+	Allows    fact.Of[units.BitRate] `json:"allows"`            // upper bound of the goodput with it; unknown says why
+	Levels    string                 `json:"levels"`            // candidates with the same text are levels of one factor: "far.tcp.recv_buffer_max"
+	Caution   string                 `json:"caution,omitempty"` // why the user should check first; "" if there is no reason
 }
 
-// Text is the value as people write it, with a unit where it is a size.
+// Text is the value for people, with a unit if it is a size.
 func (c Candidate) Text() string {
 	a := c.Setting.Assignments[0]
 	if n, err := strconv.ParseInt(a.Value, 10, 64); err == nil && isSize(a.Knob) {
@@ -39,8 +39,7 @@ func (c Candidate) Text() string {
 	return a.Value
 }
 
-// The settings that are proposed. That each is in the catalogue is tested where
-// the catalogue is known.
+// The proposed settings. A test checks, where the catalogue is known, that it has each of them.
 const (
 	recvBuffer    model.KnobID = "tcp.recv_buffer_max"
 	sendBuffer    model.KnobID = "tcp.send_buffer_max"
@@ -57,13 +56,13 @@ const (
 	socketBuffer  model.KnobID = "socket.buffer_max"
 )
 
-// Knobs lists every setting that a candidate may change.
+// Knobs lists every setting that a candidate for the rate may change.
 func Knobs() []model.KnobID {
 	return []model.KnobID{recvBuffer, sendBuffer, recvAutotune, sendAutotune, windowScaling, sack, congestion, linkMTU,
 		window, streams, queueLength, backlog, socketBuffer}
 }
 
-// isSize reports whether the values of a setting are bytes.
+// isSize reports whether the values of a setting are in bytes.
 func isSize(id model.KnobID) bool {
 	return slices.Contains([]model.KnobID{recvBuffer, sendBuffer, window, socketBuffer}, id)
 }
@@ -75,32 +74,30 @@ const (
 	step   = 4
 )
 
-// enoughBuffer is the size from which a buffer is not proposed to grow (p).
+// enoughBuffer is the size from which no larger buffer is proposed (p).
 const enoughBuffer = 32 << 20
 
-// bookkeeping is how much of a buffer a kernel gives to payload: about a half,
-// the rest is its own bookkeeping (knobs.md section 1.2).
+// bookkeeping is the bytes of a buffer per byte of payload: the kernel uses about half of a
+// buffer for its own bookkeeping (knobs.md section 1.2).
 const bookkeeping = 2
 
-// windows is how many windows of payload a buffer has to hold so that it never holds the
-// sender back: what is under way, and as much again for recovery and for round trips that
-// grow under load (Linux 6.12, net/ipv4/tcp_input.c: tcp_rcv_space_adjust and
-// tcp_sndbuf_expand take two as well).
+// windows is how many windows of payload a buffer has to hold to never limit the sender: the
+// data in flight, and as much again for recovery and for round trips that grow under load
+// (Linux 6.12, net/ipv4/tcp_input.c: tcp_rcv_space_adjust and tcp_sndbuf_expand take two too).
 const windows = 2
 
-// perByte is the bytes of a buffer for each byte of payload that may be under way.
+// perByte is the bytes of a buffer per byte of payload in flight.
 const perByte = windows * bookkeeping
 
-// most streams are proposed against a full core (p): diagnosis.md section 1,
-// step 2 measures with so many.
+// mostStreams is the most streams proposed against a full core (p): diagnosis.md section 1,
+// step 2 measures with as many.
 const mostStreams = 8
 
-// jumbo is the MTU that most switches and cards agree on (diagnosis.md section
-// 2.1).
+// jumbo is the MTU that most switches and cards support (diagnosis.md section 2.1).
 const jumbo = 9000
 
-// Session returns the settings worth a try for all findings of s, those of the
-// main finding first, each once.
+// Session returns the settings worth a try for all findings of s, those of the main finding
+// first, without duplicates.
 func Session(s *model.Session) []Candidate {
 	var out []Candidate
 	for _, f := range s.Findings {
@@ -113,8 +110,8 @@ func Session(s *model.Session) []Candidate {
 	return out
 }
 
-// From returns the settings worth a try against finding f of s, in the order in
-// which the finding names them, special values before levels.
+// From returns the settings worth a try against finding f of s, in the order of the finding's
+// knobs, special values before levels.
 func From(s *model.Session, f model.Finding) []Candidate {
 	if f.Rule == QueueRule {
 		return Latency(s, f.Direction)
@@ -147,7 +144,7 @@ func From(s *model.Session, f model.Finding) []Candidate {
 	return out
 }
 
-// given is what candidates are made from.
+// given is the input of the candidates of one finding.
 type given struct {
 	s       *model.Session
 	f       model.Finding
@@ -164,7 +161,7 @@ func (g given) knob(h model.Host, id model.KnobID) fact.Of[string] {
 	return fact.Unknown[string]("the host did not tell")
 }
 
-// candidate is one value of a setting of the given hosts; of none, of the flow.
+// candidate returns one value of a setting of the given hosts; without hosts, of the flow.
 func (g given) candidate(id model.KnobID, value string, allows fact.Of[units.BitRate], hosts ...model.Host) Candidate {
 	c := Candidate{Direction: g.f.Direction, Rule: g.f.Rule, Allows: allows, Levels: string(id), Now: fact.Unknown[string]("a setting of the test")}
 	if len(hosts) == 0 {
@@ -182,7 +179,7 @@ func (g given) candidate(id model.KnobID, value string, allows fact.Of[units.Bit
 	return c
 }
 
-// bound returns what a window carries over the path.
+// bound returns the rate that a window allows over the path.
 func (g given) bound(size units.Bytes) fact.Of[units.BitRate] {
 	rtt, ok1 := g.rtt.Get()
 	ceiling, ok2 := g.ceiling.Get()
@@ -198,15 +195,15 @@ func (g given) bound(size units.Bytes) fact.Of[units.BitRate] {
 	return g.ceiling
 }
 
-// sizes returns levels from above the present size to what the path can use,
-// given how many bytes of a buffer hold one byte of payload.
+// sizes returns levels from above the present size up to what the path can use; perByte is the
+// bytes of a buffer per byte of payload.
 func (g given) sizes(now units.Bytes, perByte int) []units.Bytes {
 	ceiling, ok1 := g.ceiling.Get()
 	rtt, ok2 := g.rtt.Get()
 	if now <= 0 || now >= enoughBuffer {
 		return nil
 	}
-	enough := units.Bytes(enoughBuffer) // where nobody knows what the path can carry
+	enough := units.Bytes(enoughBuffer) // if the path's capacity is unknown
 	if ok1 && ok2 {
 		enough = units.Bytes(perByte) * limits.WindowFor(ceiling, rtt)
 	}
@@ -224,8 +221,8 @@ func (g given) sizes(now units.Bytes, perByte int) []units.Bytes {
 	return out
 }
 
-// buffer proposes larger buffers at host h. Where the system does not grow buffers by
-// itself, their limit changes nothing, and growing is what to try.
+// buffer proposes larger buffers at host h. If the system does not grow buffers by itself,
+// their limit has no effect, and autotuning is proposed instead.
 func (g given) buffer(h model.Host, id, autotune model.KnobID) []Candidate {
 	now, err := strconv.ParseInt(g.knob(h, id).Or(""), 10, 64)
 	if err != nil {
@@ -246,9 +243,9 @@ func (g given) buffer(h model.Host, id, autotune model.KnobID) []Candidate {
 	return out
 }
 
-// room is the limit of all sockets' buffers that one of a size needs at host h, where
-// that is larger than the present one: FreeBSD gives a buffer 2048 of 2304 bytes of it
-// (MCLBYTES and MSIZE, FreeBSD 13 uipc_sockbuf.c), which is enough for macOS too.
+// room returns the limit of all sockets' buffers that a buffer of this size needs at host h, if
+// it exceeds the present one: FreeBSD gives a buffer 2048 of 2304 bytes of it (MCLBYTES and
+// MSIZE, FreeBSD 13 uipc_sockbuf.c), which is enough for macOS too.
 func (g given) room(h model.Host, size units.Bytes) (model.Assignment, bool) {
 	now, err := strconv.ParseInt(g.knob(h, socketBuffer).Or(""), 10, 64)
 	needs := int64(size) * 2304 / 2048
@@ -258,8 +255,8 @@ func (g given) room(h model.Host, size units.Bytes) (model.Assignment, bool) {
 	return model.Assignment{Host: h, Knob: socketBuffer, Value: strconv.FormatInt(needs, 10)}, true
 }
 
-// Room is the value of a knob that settles two candidates, each of which asked for one:
-// the larger of two limits of all sockets' buffers, else the later.
+// Room returns the value of knob id if two candidates assign it: the larger of two limits of
+// all sockets' buffers, otherwise the later value.
 func Room(id model.KnobID, earlier, later string) string {
 	a, errA := strconv.ParseInt(earlier, 10, 64)
 	b, errB := strconv.ParseInt(later, 10, 64)
@@ -275,8 +272,8 @@ const (
 	on  = "1"
 )
 
-// switchOn proposes an option of TCP that both ends have to offer, at each host
-// where it is off; at the host of the finding where no host tells.
+// switchOn proposes a TCP option that both ends have to offer, at each host where it is off; at
+// the host of the finding if neither host reports its value.
 func (g given) switchOn(id model.KnobID, allows fact.Of[units.BitRate]) []Candidate {
 	var hosts []model.Host
 	silent := true
@@ -290,12 +287,12 @@ func (g given) switchOn(id model.KnobID, allows fact.Of[units.BitRate]) []Candid
 		hosts = []model.Host{g.f.Host}
 	}
 	if len(hosts) == 0 {
-		return nil // both offer it: something between them takes it away
+		return nil // both offer it: a device between them strips it
 	}
 	return []Candidate{g.candidate(id, on, allows, hosts...)}
 }
 
-// scaled is what the receiver's buffer allows once windows may be larger than 64 KiB.
+// scaled returns what the receiver's buffer allows once windows may exceed 64 KiB.
 func (g given) scaled() fact.Of[units.BitRate] {
 	n, err := strconv.ParseInt(g.knob(g.f.Direction.Receiver(), recvBuffer).Or(""), 10, 64)
 	if err != nil {
@@ -307,8 +304,8 @@ func (g given) scaled() fact.Of[units.BitRate] {
 // maxUnscaled is the largest window without scaling (RFC 9293 section 3.1).
 const maxUnscaled = 64 << 10
 
-// unscaled proposes larger receive buffers where the present one holds less than even
-// a window without scaling: it limits first, and scaling shows nothing before it.
+// unscaled proposes larger receive buffers if the present one holds less than even an unscaled
+// window: the buffer is then the first limit, and window scaling has no effect until it grows.
 func (g given) unscaled() []Candidate {
 	receiver := g.f.Direction.Receiver()
 	n, err := strconv.ParseInt(g.knob(receiver, recvBuffer).Or(""), 10, 64)
@@ -318,9 +315,8 @@ func (g given) unscaled() []Candidate {
 	return g.buffer(receiver, recvBuffer, recvAutotune)
 }
 
-// algorithm proposes the other one of the two congestion controls that bear
-// losses differently: bbr does not slow down for them (diagnosis.md section 4.0,
-// rule 3).
+// algorithm proposes cubic in place of bbr, and bbr in place of anything else: bbr does not
+// slow down for losses (diagnosis.md section 4.0, rule 3).
 func (g given) algorithm() []Candidate {
 	host := g.f.Direction.Sender()
 	other := "bbr"
@@ -335,9 +331,8 @@ func (g given) algorithm() []Candidate {
 // ethernet is the MTU that every Ethernet carries.
 const ethernet = 1500
 
-// mtu proposes jumbo frames where both interfaces take them, and the MTU of
-// Ethernet against packets that are smaller. A path that drops large packets needs
-// no larger ones.
+// mtu proposes jumbo frames if both interfaces support them, and the Ethernet MTU against
+// smaller packets. It proposes nothing on a path that drops large packets.
 func (g given) mtu() []Candidate {
 	switch g.f.Rule {
 	case "M2", "M1":
@@ -358,8 +353,8 @@ func (g given) mtu() []Candidate {
 	return []Candidate{c}
 }
 
-// window proposes larger socket buffers of the test itself. The kernel doubles
-// what a program asks for (socket(7)), so that all of it is payload.
+// window proposes larger socket buffers for the test itself. The kernel doubles the requested
+// size (socket(7)), so that all of it is payload.
 func (g given) window() []Candidate {
 	var out []Candidate
 	for _, size := range g.sizes(g.s.Plan.Flow.Window, 1) {
@@ -368,7 +363,7 @@ func (g given) window() []Candidate {
 	return out
 }
 
-// streams proposes more connections where each one is held back by a core.
+// streams proposes more connections if a core limits each one.
 func (g given) streams() []Candidate {
 	now := max(1, g.s.Plan.Flow.Streams)
 	var out []Candidate

@@ -11,14 +11,14 @@ import (
 	"linerate/internal/core/units"
 )
 
-// The rules that candidates of other goals than the rate name: what is looked at is no
-// limit of the rate, so that no finding stands behind them.
+// The rules named by candidates of goals other than the rate: these goals do not concern a
+// limit of the rate, so no finding stands behind them.
 const (
 	QueueRule = "B30" // latency under load: packets wait
 	WorkRule  = "B16" // processor time for each bit
 )
 
-// The settings that are proposed for other goals, beside those for the rate.
+// The settings proposed for other goals, in addition to those for the rate.
 const (
 	qdisc       model.KnobID = "qdisc"
 	adaptiveRx  model.KnobID = "nic.coalesce.adaptive_rx"
@@ -34,28 +34,28 @@ func GoalKnobs() []model.KnobID {
 	return append([]model.KnobID{qdisc, congestion, recvBuffer, sendBuffer, adaptiveRx, linkMTU}, append(receiverWork(), senderWork()...)...)
 }
 
-// receiverWork are the switches that take work off a receiver, senderWork those of a
-// sender: one packet through the stack in place of many.
+// receiverWork and senderWork are the offloads that save processor time at a receiver and a
+// sender: one large packet passes through the stack in place of many.
 func receiverWork() []model.KnobID { return []model.KnobID{joinRx, checkRx} }
 
 func senderWork() []model.KnobID {
 	return []model.KnobID{checkTx, segment, segmentSoft}
 }
 
-// ownQueues are the queueing disciplines whose queue is one for all and that let it grow:
-// whoever sends next waits for all of it.
+// ownQueues are the queueing disciplines with a single queue that may grow: each new packet
+// waits behind all of it.
 func ownQueues() []string { return []string{"pfifo_fast", "pfifo", "bfifo"} }
 
 // fair is a queueing discipline that serves flows in turn and keeps its queue short
 // (RFC 8290).
 const fair = "fq_codel"
 
-// smallerBuffers is how many levels a buffer is made smaller in (p).
+// smallerBuffers is the number of levels below the present buffer size (p).
 const smallerBuffers = 3
 
-// Latency returns the settings worth a try against latency under load in direction d:
-// those that pace the sender, serve small packets first, or let no more be under way
-// than the path needs. Of a size the mildest value comes first.
+// Latency returns the settings worth a try against latency under load in direction d: those
+// that pace the sender, serve small packets first, or limit the data in flight to what the path
+// needs. The mildest value of a size comes first.
 func Latency(s *model.Session, d model.Direction) []Candidate {
 	g := given{s: s, f: model.Finding{Rule: QueueRule, Direction: d, Host: d.Sender()}, ceiling: limits.OfPath(s, d).Rate, rtt: limits.LeastRTT(s)}
 	var out []Candidate
@@ -69,8 +69,8 @@ func Latency(s *model.Session, d model.Direction) []Candidate {
 	return append(out, g.smaller(d.Sender(), sendBuffer)...)
 }
 
-// smaller proposes buffers at host h that hold little more than the path needs: a queue
-// can hold no more than is under way.
+// smaller proposes buffers at host h that hold little more than the path needs: a queue cannot
+// exceed the data in flight.
 func (g given) smaller(h model.Host, id model.KnobID) []Candidate {
 	now, err := strconv.ParseInt(g.knob(h, id).Or(""), 10, 64)
 	ceiling, ok1 := g.ceiling.Get()
@@ -96,8 +96,8 @@ func (g given) smaller(h model.Host, id model.KnobID) []Candidate {
 	return out
 }
 
-// CPU returns the settings worth a try against the processor time that traffic in
-// direction d costs at host h: more of it in one piece.
+// CPU returns the settings worth a try against the processor time that traffic in direction d
+// costs at host h, by handling more data per call.
 func CPU(s *model.Session, d model.Direction, h model.Host) []Candidate {
 	g := given{s: s, f: model.Finding{Rule: WorkRule, Direction: d, Host: h}, ceiling: limits.OfPath(s, d).Rate, rtt: limits.LeastRTT(s)}
 	unknown := fact.Unknown[units.BitRate]("it saves work; the rate is not what it is for")
@@ -111,10 +111,10 @@ func CPU(s *model.Session, d model.Direction, h model.Host) []Candidate {
 			out = append(out, g.candidate(id, on, unknown, h))
 		}
 	}
-	if h == d.Sender() && g.knob(h, congestion).Or("") == "bbr" { // which paces, with a timer for each burst
+	if h == d.Sender() && g.knob(h, congestion).Or("") == "bbr" { // bbr paces, with a timer for each burst
 		out = append(out, g.candidate(congestion, "cubic", unknown, h))
 	}
-	if h == d.Receiver() { // how large its segments come the sender decides
+	if h == d.Receiver() { // the sender decides the size of its segments
 		for _, id := range []model.KnobID{segment, segmentSoft} {
 			if g.knob(d.Sender(), id).Or("") == off {
 				out = append(out, g.candidate(id, on, unknown, d.Sender()))

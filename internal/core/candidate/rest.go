@@ -13,8 +13,8 @@ import (
 // RestRule is the rule of settings that no finding names: a screening tries them.
 const RestRule = "none"
 
-// guess is a value of which a host has no need to be below, for want of a rule that says
-// when it is.
+// guess is a default value that a host has no reason to go below, for a setting that no rule
+// covers.
 type guess struct {
 	id       model.KnobID
 	receiver bool  // it is a setting of the receiver, else of the sender
@@ -22,15 +22,15 @@ type guess struct {
 	exactly  bool  // any other value is set to it
 }
 
-// guesses are the defaults of Linux 6.18 for what can hold a connection back and has no
-// rule of its own, and the two that RFC 2861 and RFC 4821 leave to the host.
+// guesses are the defaults of Linux 6.18 for settings that can limit a connection and have no
+// rule of their own, and the two settings that RFC 2861 and RFC 4821 leave to the host.
 func guesses() []guess {
 	return []guess{
 		{id: "tcp.limit_output", least: 4 << 20},         // bytes that wait before the device
 		{id: "tcp.notsent_lowat", least: 1<<32 - 1},      // bytes from which a program may write more
 		{id: "tcp.pacing_ca_ratio", least: 120},          // percent of the rate that the window allows
 		{id: "tcp.pacing_ss_ratio", least: 200},          // the same, at the start
-		{id: "tcp.max_reordering", least: 300},           // packets out of order that are no loss
+		{id: "tcp.max_reordering", least: 300},           // packets out of order that do not count as lost
 		{id: "nic.gso_max_size", least: 64 << 10},        // bytes in one piece through the stack
 		{id: "tcp.slow_start_after_idle", exactly: true}, // off
 		{id: "tcp.mtu_probing", least: 1, exactly: true}, // after a black hole only
@@ -50,9 +50,8 @@ func RestKnobs() []model.KnobID {
 	return out
 }
 
-// Rest returns the best guess for each setting of both hosts that can bear on direction
-// d, whatever was found to limit it: one value each. Of a setting that stands at its best
-// guess there is none.
+// Rest returns one best guess for each setting of both hosts that can affect direction d,
+// regardless of its findings. A setting that already has its best guess is left out.
 func Rest(s *model.Session, d model.Direction) []Candidate {
 	g := given{s: s, f: model.Finding{Rule: RestRule, Direction: d, Host: d.Sender()}, ceiling: limits.OfPath(s, d).Rate, rtt: limits.LeastRTT(s)}
 	unknown := fact.Unknown[units.BitRate]("no finding names it")
