@@ -7,8 +7,8 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Event is something that happened, as data: one of the types of this package, and no
-// other. Whoever shows events decides on the words.
+// Event is something that happened, as data: one of the types of this package, and no other.
+// The user interface that shows an event chooses the words.
 type Event interface{ event() }
 
 // The closed list of events.
@@ -26,27 +26,27 @@ func (FolderProgress) event() {}
 func (Looking) event()        {}
 func (Located) event()        {}
 
-// Trouble is a failure beside what a use case does: the use case goes on, or fails
-// for a reason of its own.
+// Trouble is a failure beside the main task: the use case continues, or fails for a reason of
+// its own.
 type Trouble struct{ Err error }
 
-// Waiting says once that a host has not answered for a while.
+// Waiting reports, once, that a host has not answered for a while.
 type Waiting struct {
 	Side model.Host
-	Most time.Duration // how long it is waited for in all
+	Most time.Duration // total time to wait
 }
 
-// Warning is something to know of the way to a host, told once.
+// Warning is a warning about the connection to a host, reported once.
 type Warning struct{ Text string }
 
-// Recovered is a change that an agent put back, or tried to, when it started: a
-// session before it was cut short.
+// Recovered is a change, left by an earlier session that was cut short, that an agent rolled
+// back, or tried to, when it started.
 type Recovered struct {
 	Host   string // for people
 	Change model.Change
 }
 
-// String says it in a line, which a session keeps among its warnings.
+// String returns one line, which a session stores among its warnings.
 func (r Recovered) String() string {
 	line := fmt.Sprintf("%s: %s was left changed by a session that was cut short: %s", r.Host, r.Change.Knob, r.Change.State)
 	if r.Change.Detail != "" {
@@ -55,25 +55,25 @@ func (r Recovered) String() string {
 	return line
 }
 
-// HostSaid is a line that the agent of a host or its watchdog has written for people.
-// The same one may come many times.
+// HostSaid is a message line from the agent of a host or its watchdog. The same line may come
+// many times.
 type HostSaid struct {
 	Host string // "" for this machine
 	Line string
 }
 
-// Copying is how far a copy of this program to a host is: at its beginning, a few times
-// a second, and at its end.
+// Copying is the progress of copying this program to a host: at the start, a few times a
+// second, and at the end.
 type Copying struct {
 	Host        string
 	Done, Bytes int
 	Elapsed     time.Duration
 }
 
-// SweptUp is a file of a copy that was killed, which was removed.
+// SweptUp is a file that a killed copy had left and that was removed.
 type SweptUp struct{ Path string }
 
-// String says it in a line.
+// String returns the event as one line.
 func (s SweptUp) String() string {
 	return fmt.Sprintf("removed %s, which a copy that was killed had left", s.Path)
 }
@@ -81,17 +81,17 @@ func (s SweptUp) String() string {
 // ServerSaid is a line that a foreign server printed.
 type ServerSaid struct{ Line string }
 
-// LabSaid is a line that a process of the lab has written for people.
+// LabSaid is a message line from a process of the lab.
 type LabSaid struct{ Line string }
 
-// Serving is a line about what this machine does as a server. Visit says that an event
-// of a visit tells the same as data.
+// Serving is a message line of this machine as a server. Visit means that a visit event
+// carries the same as data.
 type Serving struct {
 	Line  string
 	Visit bool
 }
 
-// FolderProgress is how far the measuring of a folder is.
+// FolderProgress is the progress of measuring a folder.
 type FolderProgress struct {
 	Operation       string // write or read
 	Repeat, Repeats int    // 1…
@@ -99,12 +99,12 @@ type FolderProgress struct {
 	Elapsed         time.Duration
 }
 
-// Located is a link in front of which packets waited in the run of a check that has just
-// ended, told before the check is over.
+// Located is a link in front of which packets queued in the run of a check that has just
+// ended, reported before the check is over.
 type Located struct {
 	Names model.Names
 	Place model.Place
 }
 
-// Looking is what is looked at now.
+// Looking is what is being checked now.
 type Looking struct{ At string }

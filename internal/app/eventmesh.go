@@ -16,14 +16,14 @@ type MeshBegan struct {
 	Session model.Session
 	Pairs   int // to measure, all repeats together
 	Rounds  int
-	Takes   time.Duration // about
+	Takes   time.Duration // estimate
 }
 
-// PairMeasured is a pair of a mesh that has been measured both ways, or could not be.
+// PairMeasured is a pair of a mesh that was measured both ways, or could not be.
 type PairMeasured struct {
 	Near, Far   string
-	There, Back units.BitRate // of this time alone; 0 is unknown
-	Problem     string        // why a way has no rate, "" where both have
+	There, Back units.BitRate // of this measurement alone; 0 is unknown
+	Problem     string        // why a direction has no rate, "" if both have one
 	Done, Pairs int
-	Left        time.Duration // about, for all pairs that are still to be measured
+	Left        time.Duration // estimate for all pairs that are still to be measured
 }

@@ -23,8 +23,8 @@ func (Searched) event()     {}
 // TrialBegan begins the runs of a session.
 type TrialBegan struct{ Session model.Session }
 
-// Progress is how far an experiment is. The events between TrialBegan and TrialEnded
-// have it.
+// Progress is the progress of an experiment. The events between TrialBegan and TrialEnded
+// include it.
 type Progress struct {
 	Block, MaxBlocks      int // 1…
 	Position, RunsInBlock int // of the run in its block, 1…; 0 between runs
@@ -40,7 +40,7 @@ type BlockBegan struct{ Progress }
 // RunBegan begins a run: its setting is about to be applied.
 type RunBegan struct{ Progress }
 
-// Sampled are samples of the run, of one host.
+// Sampled holds new samples of the run from one host.
 type Sampled struct {
 	Progress
 	Samples []model.Sample
@@ -55,25 +55,26 @@ type RunEnded struct {
 // CoolingDown is the wait between two runs.
 type CoolingDown struct{ Progress }
 
-// Reconnecting begins new sessions with the hosts, after contact was lost.
+// Reconnecting reports that new sessions with the hosts are being opened, after contact was
+// lost.
 type Reconnecting struct{ Progress }
 
-// BlockEnded is what follows from all complete blocks so far.
+// BlockEnded is the analysis of all complete blocks so far.
 type BlockEnded struct {
 	Progress
 	Result analysis.Result
 }
 
-// TrialEnded ends the runs of a session, however it ends.
+// TrialEnded ends the runs of a session, whatever the outcome.
 type TrialEnded struct{ Session model.Session }
 
-// Searched is how far a search for settings is: before its first run, and after each thing
-// that it learnt.
+// Searched is the progress of a search for settings: before its first run, and after each
+// finding.
 type Searched struct {
-	Step   tune.Step // that comes next
+	Step   tune.Step // the next step
 	Record tune.Record
-	Left   time.Duration // about, of the search and its proof together, where what it tries helps a lot
+	Left   time.Duration // estimate for the search and its proof together, if what it tries helps a lot
 }
 
-// At returns how far the experiment is, of any event that has it.
+// At returns the progress of any event that includes it.
 func (p Progress) At() Progress { return p }

@@ -16,32 +16,31 @@ func (VisitRan) event()     {}
 func (VisitEnded) event()   {}
 func (VisitRefused) event() {}
 
-// Visit is a client of this machine as a server: a session of linerate's own, or a test
-// of another program, which is one run.
+// Visit is a client of this machine as a server: a linerate session, or a test by another
+// program, which is one run.
 type Visit struct {
-	ID       uint64 // 1…, in the order in which they came
+	ID       uint64 // 1…, in the order of arrival
 	Protocol string // linerate, iperf3, iperf2, netpipe, udpstp
-	Key      string // name of the key, or of an iperf3 user; "" is none
+	Key      string // name of the key, or of an iperf3 user; "" for none
 	From     netip.Addr
 }
 
-// VisitBegan is a visit that was let in.
+// VisitBegan reports a visit that was let in.
 type VisitBegan struct{ Visit Visit }
 
-// VisitRuns is a run of a visit whose traffic begins. Its direction is as the client
-// sees it.
+// VisitRuns reports a run of a visit whose traffic begins. The direction is the client's.
 type VisitRuns struct {
 	ID   uint64
 	Flow model.Flow
 }
 
-// VisitSampled is what this end saw of an interval of a run.
+// VisitSampled holds this end's samples of an interval of a run.
 type VisitSampled struct {
 	ID      uint64
 	Samples []model.Sample
 }
 
-// VisitRan is a run that ended; Err says why it is not whole.
+// VisitRan reports a run that ended; Err says why it is incomplete.
 type VisitRan struct {
 	ID             uint64
 	Sent, Received units.Bytes // by this host
@@ -49,15 +48,14 @@ type VisitRan struct {
 	Err            error
 }
 
-// VisitEnded is a visit that is over; Err says what ended it, where it did not do so
-// itself.
+// VisitEnded reports the end of a visit; Err says what ended it, if the client did not.
 type VisitEnded struct {
 	ID   uint64
 	Took time.Duration
 	Err  error
 }
 
-// VisitRefused is somebody who was turned away. ID is 0.
+// VisitRefused records a client that was turned away. ID is 0.
 type VisitRefused struct {
 	Visit Visit
 	Err   error

@@ -14,24 +14,24 @@ import (
 	"linerate/internal/fault"
 )
 
-// ThisMachine is what people call the near end unless it has a name.
+// ThisMachine is the name of the near end unless it has another.
 const ThisMachine = model.ThisMachine
 
 // Host is a host with an open session.
 type Host struct {
-	Side   model.Host // the end that it is; this machine alone is the near one
+	Side   model.Host // which end it is; if there is only this machine, it is the near end
 	Name   string     // for people
 	Client *session.Client
 	Facts  model.HostFacts
 	Peer   string                                   // address of the other end as this one reaches it, "" for none
-	Dial   func(context.Context) (wire.Peer, error) // makes a new way to it
+	Dial   func(context.Context) (wire.Peer, error) // opens a new connection to it
 }
 
-// Value returns the canonical value that the host held when its facts were read;
-// "" where that is not known.
+// Value returns the canonical value of a knob when the facts of the host were read; "" if it
+// is not known.
 func (h *Host) Value(id model.KnobID) string { return h.Facts.Knobs[id].Or("") }
 
-// OpenSession opens a session with a host by dial.
+// OpenSession opens a session with a host over a connection from dial.
 func (e Env) OpenSession(ctx context.Context, side model.Host, dial func(context.Context) (wire.Peer, error)) (*session.Client, error) {
 	most := cmp.Or(e.Timeout, DefaultTimeout)
 	tell := time.AfterFunc(waitingAfter, func() { e.Observe(Waiting{side, most}) })
@@ -43,16 +43,16 @@ func (e Env) OpenSession(ctx context.Context, side model.Host, dial func(context
 	if err != nil {
 		return nil, silence(silent, ctx, most, err)
 	}
-	// Who had to type a password, or copied this program there, has waited for
-	// something; what is left for the agent's first word is never nothing.
+	// Typing a password or copying this program there takes time of its own, so leave the
+	// agent some time for its first message in any case.
 	hello, cancel := context.WithTimeout(ctx, max(most-time.Since(begun), min(most, leastHello))+afterSilence)
 	defer cancel()
 	c, err := session.Open(hello, peer, session.Options{Host: side, Version: e.Version, Catalogue: e.Catalogue, Timeouts: patient(most)})
 	return c, fault.WithKind(fault.Unreachable, silence(hello, ctx, most, err))
 }
 
-// patient are the times of a session whose host may be silent for most: who waits longer
-// than usual for its first word knows that it is slow, and waits longer for all others.
+// patient returns the timeouts of a session whose host may be silent for most. If that is
+// longer than the default, the host is slow, and all timeouts grow in proportion.
 func patient(most time.Duration) session.Timeouts {
 	var t session.Timeouts
 	if more := float64(most) / float64(DefaultTimeout); more > 1 {
@@ -68,19 +68,19 @@ func patient(most time.Duration) session.Timeouts {
 const (
 	waitingAfter = 3 * time.Second
 	leastHello   = 5 * time.Second
-	// afterSilence lets the way learn that the patience has ended before it is closed.
+	// afterSilence lets dial see the timeout before the connection is closed.
 	afterSilence = 50 * time.Millisecond
 )
 
-// personal is a context that ends with the patience for a host, and knows the one that
-// does not: for a way on which a person may be asked.
+// personal is a context that ends with the timeout for a host and knows the one that does
+// not: for a dial that may ask the user something.
 type personal struct {
 	context.Context
 	whole context.Context
 }
 
-// Unhurried returns the context of a way to a host without the patience of
-// OpenSession, for a way that has a patience of its own.
+// Unhurried returns the context of a dial without the timeout of OpenSession, for a dial with
+// a timeout of its own.
 func Unhurried(ctx context.Context) context.Context {
 	if p, ok := ctx.(*personal); ok {
 		return p.whole
@@ -88,7 +88,7 @@ func Unhurried(ctx context.Context) context.Context {
 	return ctx
 }
 
-// silence is err as the end of the patience with a host, where that is what it is.
+// silence turns err into a timeout error if the timeout of limited caused it.
 func silence(limited, ctx context.Context, most time.Duration, err error) error {
 	if err == nil || ctx.Err() != nil || !errors.Is(limited.Err(), context.DeadlineExceeded) {
 		return err
@@ -96,7 +96,7 @@ func silence(limited, ctx context.Context, most time.Duration, err error) error 
 	return quiet(err, fmt.Errorf("no answer in %s: %w", units.FormatDuration(most), err))
 }
 
-// quiet is why a host that said nothing was given up, with what err advises.
+// quiet returns why as an unreachable fault, with the hint of err if it has one.
 func quiet(err, why error) error {
 	why = fault.WithKind(fault.Unreachable, why)
 	if hint := fault.HintOf(err); hint != "" {
@@ -105,12 +105,12 @@ func quiet(err, why error) error {
 	return fault.WithHint(why, "is it on, and does a firewall let this through? --timeout waits longer")
 }
 
-// errSilent ends the patience with a host that is no agent.
+// errSilent is the cause when the timeout for a foreign host passes.
 var errSilent = errors.New("it said nothing")
 
-// Patience is that of OpenSession for a host that is no agent: met is called at its
-// first sign of life, from any goroutine, and end with the error of the whole, which it
-// returns as what it means.
+// Patience is the timeout of OpenSession for a host that is not an agent. The caller calls
+// met at its first sign of life, from any goroutine, and end with the final error; end
+// returns the error to report.
 func (e Env) Patience(ctx context.Context, side model.Host) (waiting context.Context, met func(), end func(error) error) {
 	most := cmp.Or(e.Timeout, DefaultTimeout)
 	waiting, give := context.WithCancelCause(ctx)
@@ -128,13 +128,13 @@ func (e Env) Patience(ctx context.Context, side model.Host) (waiting context.Con
 	}
 }
 
-// Again opens another session with a host, beside the one that it has.
+// Again opens another session with a host, besides the one that it has.
 func (e Env) Again(ctx context.Context, h *Host) (*session.Client, error) {
 	return e.OpenSession(ctx, h.Side, h.Dial)
 }
 
-// HangUp ends a session. That the host was lost before is no trouble: it undoes by
-// itself. It takes as long as the undo of what the session applied may take.
+// HangUp closes a session. A host that was lost before is not reported: it undoes by itself.
+// It takes as long as the undo of the session's changes may take.
 func (e Env) HangUp(c *session.Client) {
 	if _, err := c.Close(context.Background()); err != nil && !errors.Is(err, session.ErrLost) {
 		e.Observe(Trouble{err})

@@ -1,5 +1,5 @@
-// Package apptest helps to test use cases: a person who answers as a test says and
-// notes what is told, and two hosts in this process, over the real protocol.
+// Package apptest helps to test use cases: a scripted user that records questions and events,
+// and two hosts in this process, over the real protocol.
 package apptest
 
 import (
@@ -17,11 +17,11 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Person answers as a test says, and notes what it is asked and told.
+// Person is a scripted user: it records the questions and events that it gets.
 type Person struct {
-	// Answer, where given, answers; without it nobody is there.
+	// Answer answers questions; nil means that there is no user.
 	Answer func(ctx context.Context, q app.Question) (app.Answer, error)
-	// On, where given, is called with every event, in the goroutine that tells it.
+	// On, if set, is called with every event, in the goroutine that reports it.
 	On func(e app.Event)
 
 	mu     sync.Mutex
@@ -57,7 +57,7 @@ func (p *Person) Asked() []app.Question {
 	return append([]app.Question{}, p.asked...)
 }
 
-// Events returns what was told so far.
+// Events returns the events so far.
 func (p *Person) Events() []app.Event {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,8 +75,8 @@ func Told[E app.Event](p *Person) []E {
 	return all
 }
 
-// Env is a world in which p is the person. There is no environment, and no program
-// to start again.
+// Env returns an Env whose user is p. It has no environment variables, and no program to
+// start again.
 func Env(p *Person) app.Env {
 	return app.Env{
 		Version: agenttest.Version, Self: []string{"linerate"}, Getenv: func(string) string { return "" }, Now: time.Now,
@@ -84,11 +84,11 @@ func Env(p *Person) app.Env {
 	}
 }
 
-// Bed is two agents in this process. Each way to one is a new agent.
+// Bed is two agents in this process. Each connection to a host gets a new agent.
 type Bed struct {
-	// Dialing, where given, refuses the n-th way to a host, 1….
+	// Dialing, if set, may refuse the n-th connection to a host, counted from 1.
 	Dialing func(h model.Host, n int) error
-	// Configure, where given, changes the agent at the end of a way.
+	// Configure, if set, changes the configuration of the agent behind a connection.
 	Configure func(h model.Host, n int, c *agent.Config)
 
 	t     testing.TB
@@ -109,7 +109,7 @@ func NewBed(t testing.TB) *Bed {
 	return b
 }
 
-// Dial is a way to a host, for reach.Connect.
+// Dial connects to a host, for reach.Connect.
 func (b *Bed) Dial(ctx context.Context, h model.Host) (wire.Peer, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -142,29 +142,28 @@ func (b *Bed) Cut(h model.Host) {
 	_ = line.Close()
 }
 
-// Knobs are those of a host.
+// Knobs returns the knobs of a host.
 func (b *Bed) Knobs(h model.Host) *agenttest.Knobs {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.knobs[h]
 }
 
-// Replace puts other knobs in the place of a host's, for the agents that come.
+// Replace replaces the knobs of a host, for agents started from now on.
 func (b *Bed) Replace(h model.Host, values map[model.KnobID]string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.knobs[h] = agenttest.NewKnobs(h, values)
 }
 
-// Dials returns how many ways to a host were made.
+// Dials returns how many connections to a host were made.
 func (b *Bed) Dials(h model.Host) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.dials[h]
 }
 
-// Untouched demands that both hosts hold what they held at first, once all agents
-// have ended.
+// Untouched waits for all agents to end and checks that both hosts hold their first values.
 func (b *Bed) Untouched() {
 	b.t.Helper()
 	b.ended.Wait()

@@ -15,12 +15,12 @@ import (
 	"linerate/internal/fault"
 )
 
-// tcpHeaders4 and tcpHeaders6 are what of a packet is no segment: IPv4 (RFC 791)
-// or IPv6 (RFC 8200), and TCP (RFC 9293), without options.
+// tcpHeaders4 and tcpHeaders6 are the header bytes of a packet without options: IPv4 (RFC
+// 791) or IPv6 (RFC 8200), and TCP (RFC 9293).
 const tcpHeaders4, tcpHeaders6 = 40, 60
 
-// aroundHint says what can be done at a host for those who are lost beyond a
-// router since its MTU is larger.
+// aroundHint says what can be done on a host about destinations beyond a router that its
+// larger MTU has cut off.
 func aroundHint(lost []lostCanary) string {
 	p, n := lost[0].path, lost[0].size()
 	headers := tcpHeaders4
@@ -31,8 +31,8 @@ func aroundHint(lost []lostCanary) string {
 		n, n-headers, p.Host)
 }
 
-// size is the packet that the way to a lost canary takes: what was found, or
-// what the host had before.
+// size returns the packet size that the path to a lost canary takes: as probed, or the MTU
+// that the host had before.
 func (l lostCanary) size() int {
 	if l.path.Passes >= mtu.Least && l.path.Passes < l.end.mtuThen() {
 		return l.path.Passes
@@ -40,16 +40,15 @@ func (l lostCanary) size() int {
 	return l.end.mtuNow()
 }
 
-// canGoAround reports whether the change went back for the sake of those beyond a
-// router alone, and the user wants a work-around.
+// canGoAround reports whether the change was undone only because destinations beyond a router
+// were lost, and the user wants a work-around.
 func (c *change) canGoAround() bool {
 	return c.Around && !c.around && len(c.lost) > 0 && c.outcome == Undone
 }
 
-// goAround makes the change again, with settings that have the hosts send and ask
-// for small segments to those that were lost. Since the settings of a route belong
-// to the one by which an agent was told to go, that host gets a new session, which
-// looks there first.
+// goAround makes the change again, with settings that have the hosts send small segments to
+// the lost destinations, and ask for such. An agent sets routes towards the peer that it was
+// given, so each host gets a new session whose peer is the lost destination.
 func (c *change) goAround(ctx context.Context, cause error) error {
 	failed := func(err error) error {
 		return &fault.Error{Kind: fault.KindOf(cause), Err: fmt.Errorf("%w; no work-around: %w", cause, err), Hint: fault.HintOf(cause)}
@@ -58,7 +57,7 @@ func (c *change) goAround(ctx context.Context, cause error) error {
 	done := map[*end]bool{}
 	for _, l := range c.lost {
 		if done[l.end] {
-			continue // one route for each host; the probing helps the others
+			continue // one route for each host; MTU probing helps the others
 		}
 		done[l.end] = true
 		more, err := c.toGoAround(ctx, l)
@@ -80,7 +79,7 @@ func (c *change) goAround(ctx context.Context, cause error) error {
 	return c.carryOut(ctx)
 }
 
-// toGoAround opens a host anew and returns what helps there.
+// toGoAround opens a new session with a host and returns the settings that help there.
 func (c *change) toGoAround(ctx context.Context, l lostCanary) ([]model.Assignment, error) {
 	e := l.end
 	size := l.size()
@@ -100,7 +99,7 @@ func (c *change) toGoAround(ctx context.Context, l lostCanary) ([]model.Assignme
 	if r := e.Facts.Route; r != nil {
 		gateway = r.Gateway.Or("")
 	}
-	if gateway != "" { // to a neighbour the link's MTU is what was asked for
+	if gateway != "" { // to a neighbour the link's MTU is the one requested
 		add(routeKnob, strconv.Itoa(size))
 	}
 	if e.Facts.Knobs[probingKnob].Or("") == "0" {
@@ -112,8 +111,8 @@ func (c *change) toGoAround(ctx context.Context, l lostCanary) ([]model.Assignme
 	return more, nil
 }
 
-// reopen replaces the session with a host by a new one, which takes the route to
-// another address for its own.
+// reopen replaces the session with a host by a new one, whose route is the one to another
+// address.
 func (c *change) reopen(ctx context.Context, e *end, to string) error {
 	link := e.Facts.Interface.Or("")
 	c.HangUp(e.Client) // its watchdog has the journal

@@ -19,8 +19,8 @@ import (
 	"linerate/internal/fault"
 )
 
-// carryOut changes the hosts, and keeps the change or takes it back. The error
-// says why it was not kept; that nobody was there to keep it is none.
+// carryOut changes the hosts, and keeps the change or undoes it. The error says why it was
+// not kept; having no terminal to ask on is not an error.
 func (c *change) carryOut(ctx context.Context) error {
 	if err := c.ask(ctx, 0, func(e *end, r []probe.Result) { e.before = r }); err != nil {
 		c.outcome, c.reason = Undone, "nothing was changed"
@@ -47,8 +47,8 @@ func (c *change) carryOut(ctx context.Context) error {
 	return c.decide(ctx)
 }
 
-// provingTime is how long it may take to change all hosts and to prove a new MTU: none goes
-// back meanwhile, however short the time to decide, which begins after it.
+// provingTime is how long it may take to change all hosts and to prove a new MTU. No host
+// rolls back before it is over, however short the time to decide, which starts after it.
 const provingTime = 45 * time.Second
 
 const (
@@ -62,8 +62,8 @@ const (
 // settle is how long a link may be down after this change.
 func (c *change) settle() time.Duration { return min(settleTime, c.Within/2) }
 
-// canaries are what a host checks: the gateway, the other end, and what the request
-// names.
+// canaries returns the targets that a host checks: the gateway, the other end, and those that
+// the request names.
 func (e *end) canaries(more []string) []string {
 	var all []string
 	add := func(target string) {
@@ -79,8 +79,7 @@ func (e *end) canaries(more []string) []string {
 	return all
 }
 
-// ask asks the canaries of all hosts, where the change is risky or the request
-// names some.
+// ask probes the canaries of all hosts, if the change is risky or the request names some.
 func (c *change) ask(ctx context.Context, settle time.Duration, keep func(*end, []probe.Result)) error {
 	if !c.risky() && len(c.Canaries) == 0 {
 		return nil
@@ -99,8 +98,8 @@ func (c *change) ask(ctx context.Context, settle time.Duration, keep func(*end, 
 	return nil
 }
 
-// apply changes all hosts, one after the other; each step is seen to leave them
-// reachable before the next one. On an error the caller takes back what was changed.
+// apply changes all hosts, one after the other, and checks after each step that they are
+// still reachable. On an error the caller undoes the change.
 func (c *change) apply(ctx context.Context) error {
 	c.sequence = c.order()
 	for i, e := range c.sequence {
@@ -125,14 +124,14 @@ func (c *change) apply(ctx context.Context) error {
 	return nil
 }
 
-// watchStep is how often the hosts are asked whether they hold the change.
+// watchStep is how often the hosts are asked whether they still hold the change.
 const watchStep = time.Second
 
-// errStopped ends a change that its caller has cancelled.
+// errStopped ends a change that its caller cancels.
 var errStopped = errors.New("stopped by the user")
 
-// decide holds the change until a person keeps it or declines, a host loses it,
-// or the time is over.
+// decide waits until the user keeps or declines the change, a host loses it, or the time is
+// up.
 func (c *change) decide(ctx context.Context) error {
 	type said struct {
 		app.Answer
@@ -173,7 +172,7 @@ func (c *change) decide(ctx context.Context) error {
 			case errors.Is(answer.err, app.ErrNobody):
 				person = false
 				c.Observe(app.Held{Within: c.Within})
-			case answer.err != nil && asking.Err() != nil: // told by another case
+			case answer.err != nil && asking.Err() != nil: // another case reports it
 			case answer.err != nil:
 				return back(answer.err, "")
 			case answer.Yes:
@@ -185,7 +184,7 @@ func (c *change) decide(ctx context.Context) error {
 			err := c.verify(ctx)
 			switch {
 			case err == nil || ctx.Err() != nil:
-			case errors.Is(err, session.ErrExpired): // the hosts count from before this process does
+			case errors.Is(err, session.ErrExpired): // the hosts started their clocks before this process
 				return ended()
 			default:
 				return back(err, "")
@@ -194,7 +193,7 @@ func (c *change) decide(ctx context.Context) error {
 	}
 }
 
-// verify asks every host whether it holds the change.
+// verify asks every host whether it still holds the change.
 func (c *change) verify(ctx context.Context) error {
 	for _, e := range c.changing() {
 		if err := e.Client.Verify(ctx); err != nil {
@@ -204,10 +203,10 @@ func (c *change) verify(ctx context.Context) error {
 	return nil
 }
 
-// confirm keeps the change over new connections to all hosts. They stand before
-// the first host is told, so that both keep it or none. The far host is told
-// first: this machine can be told in any case, unless this process is killed in
-// between, for which a note is kept.
+// confirm keeps the change over new connections to all hosts. All are open before the first
+// host is asked to confirm, so that both hosts keep it or neither does. The far host confirms
+// first: this machine can always confirm after it, unless this process is killed in between,
+// for which there is the pair note.
 func (c *change) confirm(ctx context.Context) error {
 	var fresh []*session.Client
 	defer func() {
@@ -234,7 +233,7 @@ func (c *change) confirm(ctx context.Context) error {
 			c.unconfirm(ctx, e)
 			return c.back(ctx, err, "")
 		}
-		e.applied = false // nothing that the session's end would undo
+		e.applied = false // the end of the session has nothing to undo
 	}
 	c.outcome = Confirmed
 	switch {
@@ -248,8 +247,8 @@ func (c *change) confirm(ctx context.Context) error {
 	return nil
 }
 
-// revert takes back what was confirmed on the first hosts, because another one
-// failed: this change, and nothing that was confirmed before it.
+// revert undoes this change, and no earlier one, on the first hosts, which confirmed it
+// before another host failed.
 func (c *change) revert(ctx context.Context, confirmed []*end, fresh []*session.Client) {
 	ctx = context.WithoutCancel(ctx)
 	for i, e := range confirmed {
@@ -264,19 +263,19 @@ func (c *change) revert(ctx context.Context, confirmed []*end, fresh []*session.
 	}
 }
 
-// unconfirm takes back a change on a host that did not answer as it should when it
-// was told to keep it: it may have heard.
+// unconfirm undoes a change on a host whose answer to the confirmation was missing or wrong:
+// the host may have kept it.
 func (c *change) unconfirm(ctx context.Context, e *end) {
 	ctx = context.WithoutCancel(ctx) // each session knows how long its undo may take
 	changes, err := e.Client.Undo(ctx)
-	if err == nil && len(changes) > 0 { // it had not
+	if err == nil && len(changes) > 0 { // the confirmation had not arrived
 		e.applied, e.changes = false, changes
 		return
 	}
 	c.HangUp(e.Client) // its watchdog has the journal
 	f, err := c.Again(ctx, e.Host)
 	if err != nil {
-		return // back tells what is left
+		return // back reports what is left
 	}
 	defer c.HangUp(f)
 	if changes, err = f.Revert(ctx, e.transaction); err != nil {
@@ -287,7 +286,7 @@ func (c *change) unconfirm(ctx context.Context, e *end) {
 	}
 }
 
-// back takes back what is applied on all hosts, the last one first, and says why.
+// back undoes the change on all hosts, the last one first, and gives the reason.
 func (c *change) back(ctx context.Context, cause error, reason string) error {
 	ctx = context.WithoutCancel(ctx)
 	for _, e := range slices.Backward(c.sequence) {
@@ -313,8 +312,8 @@ func (c *change) back(ctx context.Context, cause error, reason string) error {
 	return fmt.Errorf("%w: all settings are back", cause)
 }
 
-// undo takes back what is applied on a host. Where the session is lost the host
-// does it by itself, and a new one tells what became of it.
+// undo undoes the change on a host. If the session is lost, the host does it by itself, and a
+// new session reads the outcome.
 func (c *change) undo(ctx context.Context, e *end) {
 	e.applied = false
 	changes, err := e.Client.Undo(ctx)
@@ -335,7 +334,7 @@ func (c *change) undo(ctx context.Context, e *end) {
 	}
 }
 
-// readAgain reads a host over a new session, when what its agent left is undone.
+// readAgain reads a host over a new session, after the host has undone its agent's changes.
 func (c *change) readAgain(ctx context.Context, e *end) (map[model.KnobID]fact.Of[string], error) {
 	f, err := c.Again(ctx, e.Host)
 	if err != nil {

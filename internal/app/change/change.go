@@ -1,8 +1,7 @@
-// Package change carries out one change of the settings of a host, or of two as
-// one transaction: everything that is wrong with it is told before anything is
-// written, the hosts are changed in an order in which they stay reachable, the
-// change is proven, and it is kept on all of them or on none. Whatever cuts it
-// short, the hosts go back by themselves.
+// Package change changes the settings of one host, or of two as one transaction: it reports
+// everything that is wrong before it writes anything, changes the hosts in an order in which
+// they stay reachable, proves the change, and keeps it on all hosts or on none. If it is cut
+// short, the hosts roll back by themselves.
 package change
 
 import (
@@ -23,21 +22,21 @@ import (
 	"linerate/internal/fault"
 )
 
-// Request is what is to be changed, and how.
+// Request says what to change, and how.
 type Request struct {
-	Wanted   []model.Assignment // canonical; without a host it is of every host that is changed
-	Within   time.Duration      // until the old values go back unless confirmed
+	Wanted   []model.Assignment // canonical; one without a host is for every host that is changed
+	Within   time.Duration      // until the old values are restored unless confirmed
 	Canaries []string           // addresses, HOST:PORT or URLs that must answer as before
-	Around   bool               // take a work-around where only paths beyond the other end fail
-	AtBoot   bool               // a job at the next start of the hosts puts back what is open then
+	Around   bool               // use a work-around if only paths beyond the other end fail
+	AtBoot   bool               // a boot job undoes what is still open at the next start of the hosts
 }
 
-// MaxCanaries is how many canaries a request may name: it leaves room for the
-// gateway and the other end.
+// MaxCanaries is how many canaries a request may name: session.MaxTargets, less the gateway
+// and the other end.
 const MaxCanaries = session.MaxTargets - 2
 
-// Check refuses a request that cannot be meant. both says that this machine and
-// another host are changed, far that another host is.
+// Check refuses a request that makes no sense. both means that this machine and another host
+// are changed, far that another host is.
 func (r Request) Check(far, both bool) error {
 	if r.Within < session.MinDeadline || r.Within > session.MaxDuration {
 		return fault.Usagef("--for %s: want 1s to 24h", units.FormatDuration(r.Within))
@@ -64,12 +63,12 @@ func (r Request) Check(far, both bool) error {
 	return nil
 }
 
-// Hosts are the open hosts that a change is about.
+// Hosts are the open hosts of a change.
 type Hosts struct {
-	Near, Far *app.Host // Far is nil where the change is about this machine alone
+	Near, Far *app.Host // Far is nil if the change is to this machine alone
 	Both      bool      // with Far: Near is changed too
-	Named     string    // Far as it was named, without secrets; "" for a host that ends with this process
-	Link      string    // interface that was named, where this machine alone is changed
+	Named     string    // Far as the user named it, without secrets; "" for a host that ends with this process
+	Link      string    // interface that the user named, if this machine alone is changed
 	State     string    // directory of this machine's journal; "" is the system's
 }
 
@@ -78,23 +77,23 @@ type Outcome string
 
 // The outcomes.
 const (
-	Confirmed Outcome = "confirmed"  // it stays until a restart or an undo
+	Confirmed Outcome = "confirmed"  // kept until a restart or an undo
 	Undone    Outcome = "undone"     // nothing of it is left
-	StillOpen Outcome = "not undone" // a host may hold some of it
+	StillOpen Outcome = "not undone" // a host may still hold some of it
 	Nothing   Outcome = "nothing to do"
 )
 
-// Result is how a change ended, and what was found out on the way.
+// Result is how a change ended, with the evidence.
 type Result struct {
 	Outcome   Outcome
 	Reason    string
 	Hosts     []HostResult // the far one first
-	Paths     []Way        // of packets, after a change of an MTU
-	Transfers []Transfer   // that were tried, after a change of an MTU
+	Paths     []Way        // path MTUs, after a change of an MTU
+	Transfers []Transfer   // test transfers, after a change of an MTU
 	Around    bool         // the settings of a work-around are among the changes
 }
 
-// HostResult is what became of one host.
+// HostResult is the outcome on one host.
 type HostResult struct {
 	Side          model.Host
 	Name          string
@@ -108,14 +107,14 @@ type change struct {
 	app.Env
 	Request
 	hosts   Hosts
-	ends    []*end // the far one first: what is near is sure to be reachable last
+	ends    []*end // the far one first: the near one is always reachable later
 	outcome Outcome
 	reason  string
 
 	sequence  []*end // the ends in the order in which they were changed
 	paths     []Way
 	transfers []Transfer
-	untested  string // why no transfer can be tried; "" where it can
+	untested  string // why no transfer can be tried; "" if one can
 	lost      []lostCanary
 	around    bool // the settings of a work-around are among those wanted
 }
@@ -123,18 +122,17 @@ type change struct {
 // end is one host of a change.
 type end struct {
 	*app.Host
-	wanted        []model.Assignment // of this host
+	wanted        []model.Assignment // on this host
 	transaction   string
 	applied       bool // and not undone, as far as is known
 	changes       []model.Change
 	before, after []probe.Result
 }
 
-// Do carries out a change on open hosts, whose sessions the caller ends; a
-// session may be another one then. A person is asked app.KeepChange while it
-// holds. The error says why it was not kept; that nobody was there to keep it, or
-// that somebody declined, is none. The result has no outcome where the request was
-// refused.
+// Do carries out a change on open hosts. The caller closes their sessions, which Do may have
+// replaced. While the change is in force, Do asks the user app.KeepChange. It returns an
+// error if the change could not be kept. Declining, or having no terminal to ask on, is not
+// an error. If the request is refused, the result has no outcome.
 func Do(ctx context.Context, env app.Env, h Hosts, r Request) (Result, error) {
 	c := &change{Env: env, Request: r, hosts: h}
 	for _, host := range h.changed() {
@@ -168,7 +166,7 @@ func Do(ctx context.Context, env app.Env, h Hosts, r Request) (Result, error) {
 	return c.result(), err
 }
 
-// changed are the hosts that are changed, the far one first.
+// changed returns the hosts to change, the far one first.
 func (h Hosts) changed() []*app.Host {
 	switch {
 	case h.Far == nil:
@@ -187,12 +185,12 @@ func (c *change) result() Result {
 	return r
 }
 
-// changing are the ends of which something is wanted.
+// changing returns the ends whose settings change.
 func (c *change) changing() []*end {
 	return slices.DeleteFunc(slices.Clone(c.ends), func(e *end) bool { return len(e.wanted) == 0 })
 }
 
-// end returns an end by its side, nil where the change is not about it.
+// end returns an end by its side, or nil if the change does not include it.
 func (c *change) end(side model.Host) *end {
 	for _, e := range c.ends {
 		if e.Side == side {
@@ -202,8 +200,7 @@ func (c *change) end(side model.Host) *end {
 	return nil
 }
 
-// host returns a host by its side, also one that is not changed; nil where there
-// is none.
+// host returns a host by its side, even one that is not changed, or nil if there is none.
 func (c *change) host(side model.Host) *app.Host {
 	if side == model.Far {
 		return c.hosts.Far
@@ -211,7 +208,7 @@ func (c *change) host(side model.Host) *app.Host {
 	return c.hosts.Near
 }
 
-// values are the canonical values of a host, as far as they are known.
+// values returns the known values of a host, canonical.
 func values(h *app.Host) knob.Values {
 	v := make(knob.Values)
 	for id, f := range h.Facts.Knobs {
@@ -222,7 +219,7 @@ func values(h *app.Host) knob.Values {
 	return v
 }
 
-// holds reports whether nothing would change.
+// holds reports whether all hosts have the wanted values already.
 func (c *change) holds() bool {
 	for _, e := range c.ends {
 		for _, w := range e.wanted {
@@ -234,8 +231,8 @@ func (c *change) holds() bool {
 	return true
 }
 
-// heldByOther is the error of a change that holds only because another linerate holds it:
-// it goes back when that one ends.
+// heldByOther returns the error for a change that is in force only because another linerate
+// holds it: the value is rolled back when that process ends.
 func (c *change) heldByOther(ctx context.Context) error {
 	return c.eachClaim(ctx, func(e *end, one model.Claim) error {
 		if one.Manager != model.ManagerLinerate {
@@ -255,7 +252,7 @@ func (c *change) risky() bool {
 	})
 }
 
-// hinted gives an error of a change its hint.
+// hinted adds a hint to an error of a change.
 func hinted(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):

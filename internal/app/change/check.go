@@ -19,8 +19,8 @@ import (
 	hostknob "linerate/internal/host/knob"
 )
 
-// check reports everything that is wrong with the change on any of its hosts,
-// and tells what is unwise.
+// check reports everything that is wrong with the change on any of its hosts, and warns about
+// what is unwise.
 func (c *change) check() error {
 	for _, e := range c.changing() {
 		if err := app.MayTune(e.Client, "nothing can be set"); err != nil {
@@ -63,7 +63,7 @@ func (c *change) check() error {
 	return nil
 }
 
-// faults are what is wrong with what a host is to get.
+// faults returns what is wrong with the settings wanted on a host.
 func (c *change) faults(e *end) []error {
 	if faults := c.Catalogue.Faults(e.Facts.OS, values(e.Host), e.wanted); len(faults) > 0 {
 		return faults
@@ -77,12 +77,12 @@ func (c *change) faults(e *end) []error {
 	return errs
 }
 
-// TellLasting tells which of the settings that a host is to get, for a time or
-// with 0 for a run, a restart would not put back. system is its GOOS.
+// TellLasting reports which of the wanted settings a restart of the host would not undo.
+// within is how long they are held, 0 for a run; system is the host's GOOS.
 func TellLasting(env app.Env, name, system string, wanted []model.Assignment, within time.Duration) {
 	var all []model.KnobID
 	for _, w := range wanted {
-		k, _ := env.Catalogue.ByID(w.Knob) // one of the flow has no place, and an unknown one is found elsewhere
+		k, _ := env.Catalogue.ByID(w.Knob) // a flow knob has no place, and unknown knobs are reported elsewhere
 		n, ok := k.Native[system]
 		if place := (hostknob.Place{Mechanism: n.Mechanism}); ok && n.Mechanism != knob.NotYet && !place.Volatile() && !slices.Contains(all, w.Knob) {
 			all = append(all, w.Knob)
@@ -93,10 +93,10 @@ func TellLasting(env app.Env, name, system string, wanted []model.Assignment, wi
 	}
 }
 
-// noteOthers tells which programs may set the same again while the change holds.
+// noteOthers reports which programs may set the same settings again while the change holds.
 func (c *change) noteOthers(ctx context.Context) error {
 	return c.eachClaim(ctx, func(e *end, one model.Claim) error {
-		if one.Manager.AtWork() && one.Manager != model.ManagerLinerate { // which the change itself runs into
+		if one.Manager.AtWork() && one.Manager != model.ManagerLinerate { // the change fails on its own if linerate has a claim
 			c.Observe(app.SetAgain{Host: e.Name, Claim: one})
 		}
 		return nil
@@ -120,8 +120,8 @@ func (c *change) eachClaim(ctx context.Context, f func(*end, model.Claim) error)
 	return nil
 }
 
-// LastClaims are those of the programs at work that count, one for each knob. An
-// agent that does not know has none.
+// LastClaims returns the last active claim on each knob. An agent without support for claims
+// has none.
 func LastClaims(ctx context.Context, c *session.Client, ids []model.KnobID) ([]model.Claim, error) {
 	all, err := c.Claims(ctx, ids)
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -137,7 +137,7 @@ func LastClaims(ctx context.Context, c *session.Client, ids []model.KnobID) ([]m
 	return out, err
 }
 
-// noteOneSided tells what one end alone gets and both should have.
+// noteOneSided reports settings that only one end gets although both should have them.
 func (c *change) noteOneSided() {
 	c.noteMTU()
 	for _, e := range c.changing() {
@@ -150,7 +150,7 @@ func (c *change) noteOneSided() {
 	}
 }
 
-// linkMissing reports whether a setting of a link is wanted and no link is named.
+// linkMissing reports whether a setting of a link is wanted although no link is named.
 func (c *change) linkMissing() bool {
 	return c.hosts.Far == nil && c.hosts.Link == "" && slices.ContainsFunc(c.ends[0].wanted, func(w model.Assignment) bool {
 		k, _ := c.Catalogue.ByID(w.Knob)

@@ -15,7 +15,7 @@ import (
 	"linerate/internal/fault"
 )
 
-// The settings that say how large packets may be.
+// The settings that limit the size of packets.
 const (
 	mtuKnob     model.KnobID = "link.mtu"
 	frameKnob   model.KnobID = "link.frame_mtu" // of Windows drivers
@@ -23,12 +23,11 @@ const (
 	probingKnob model.KnobID = "tcp.mtu_probing"
 )
 
-// LargestMTU is the value of link.mtu that stands for the largest one that all
-// ends take.
+// LargestMTU is the value of link.mtu that stands for the largest MTU that all ends accept.
 const LargestMTU = "max"
 
-// Valid checks a value of a setting as a person writes it, LargestMTU among them,
-// and returns it in canonical form. A setting that no host has is refused.
+// Valid checks the value of a setting as the user writes it, LargestMTU included, and returns
+// it in canonical form. It refuses settings of a flow.
 func Valid(k knob.Knob, value string) (string, error) {
 	if k.Scope == knob.ScopeFlow {
 		_, err := k.On("")
@@ -40,7 +39,7 @@ func Valid(k knob.Knob, value string) (string, error) {
 	return k.Parse(value)
 }
 
-// wants returns the value that a host is to get of a knob, "" for none.
+// wants returns the value that a host is to get for a knob, "" for none.
 func (e *end) wants(id model.KnobID) string {
 	for _, w := range e.wanted {
 		if w.Knob == id {
@@ -50,13 +49,13 @@ func (e *end) wants(id model.KnobID) string {
 	return ""
 }
 
-// mtuNow is the MTU of a host's link before the change, 0 for unknown.
+// mtuNow returns the MTU of a host's link before the change, 0 if unknown.
 func (e *end) mtuNow() int {
 	n, _ := strconv.Atoi(e.Value(mtuKnob))
 	return cmp.Or(n, e.Facts.MTU.Or(0))
 }
 
-// mtuThen is the MTU of a host's link with the change, 0 for unknown.
+// mtuThen returns the MTU of a host's link with the change, 0 if unknown.
 func (e *end) mtuThen() int {
 	if n, err := strconv.Atoi(e.wants(mtuKnob)); err == nil {
 		return n
@@ -64,7 +63,7 @@ func (e *end) mtuThen() int {
 	return e.mtuNow()
 }
 
-// side is what the facts of a host say of its link.
+// side returns what the facts of a host say about its link.
 func side(h *app.Host) mtu.Side {
 	s := mtu.Side{Name: h.Name, Now: h.Facts.MTU.Or(0)}
 	number := func(id model.KnobID) int {
@@ -86,9 +85,8 @@ func side(h *app.Host) mtu.Side {
 	return s
 }
 
-// partsMax is the largest MTU that the ports and parents of an interface take, at
-// most the one that it takes itself; 0 is that no driver says. An MTU of a bridge, a
-// bond or a VLAN takes them along.
+// partsMax returns the largest MTU that an interface and the ports and parents below it
+// accept; 0 means that no driver says. The MTU of a bridge, bond or VLAN depends on them.
 func partsMax(all []model.NIC, name string, most int) int {
 	for _, n := range all {
 		if n.Name != name {
@@ -106,7 +104,7 @@ func partsMax(all []model.NIC, name string, most int) int {
 	return most
 }
 
-// sides are both ends of the change, as far as there are two.
+// sides returns the near end and, if it is open, the far end.
 func (c *change) sides() []mtu.Side {
 	if c.hosts.Far == nil {
 		return []mtu.Side{side(c.hosts.Near)}
@@ -114,7 +112,7 @@ func (c *change) sides() []mtu.Side {
 	return []mtu.Side{side(c.hosts.Near), side(c.hosts.Far)}
 }
 
-// settleMTU puts numbers in place of link.mtu=max, and adds what a new MTU needs.
+// settleMTU replaces link.mtu=max by numbers, and adds the settings that a new MTU needs.
 func (c *change) settleMTU() error {
 	for _, e := range c.changing() {
 		for i, w := range e.wanted {
@@ -128,7 +126,7 @@ func (c *change) settleMTU() error {
 			e.wanted[i].Value = strconv.Itoa(best.MTU)
 			c.Observe(app.LargestMTU{Host: e.Name, MTU: best.MTU, Why: best.Why})
 		}
-		// The driver of Windows has to have frames for the packets first (knobs.md W-01).
+		// A Windows driver must allow such frames first (knobs.md W-01).
 		frame, err := strconv.Atoi(e.Value(frameKnob))
 		if want := e.wants(mtuKnob); err == nil && e.Facts.OS == "windows" && want != "" && e.wants(frameKnob) == "" && e.mtuThen() > frame {
 			e.wanted = append(e.wanted, model.Assignment{Host: e.Side, Knob: frameKnob, Value: want})
@@ -138,8 +136,8 @@ func (c *change) settleMTU() error {
 	return c.checkMTU()
 }
 
-// checkMTU refuses an MTU that a driver does not take and that no rule of the
-// catalogue refuses, since the system keeps the range elsewhere.
+// checkMTU refuses an MTU that a driver does not accept and that no rule of the catalogue
+// refuses, since the system keeps the range elsewhere.
 func (c *change) checkMTU() error {
 	var errs []error
 	for _, e := range c.changing() {
@@ -147,7 +145,7 @@ func (c *change) checkMTU() error {
 			continue
 		}
 		own := side(e.Host)
-		own.Floor = 0 // the kernel's own check says it, and why
+		own.Floor = 0 // the kernel's own check reports it, with the reason
 		if err := mtu.Check(e.mtuThen(), own); err != nil {
 			errs = append(errs, err)
 		}
@@ -155,8 +153,8 @@ func (c *change) checkMTU() error {
 	return c.hintMTU(fault.WithKind(fault.Usage, errors.Join(errs...)))
 }
 
-// hintMTU adds to an error what MTU both ends would take, where one is wanted that
-// is too large for one of them.
+// hintMTU adds to an error the MTU that both ends would accept, if one is wanted that is too
+// large for one of them.
 func (c *change) hintMTU(err error) error {
 	if err == nil || fault.HintOf(err) != "" {
 		return err
@@ -169,8 +167,8 @@ func (c *change) hintMTU(err error) error {
 	return fault.WithHint(err, "link.mtu=%d is the largest that can be had (%s); link.mtu=max sets it", best.MTU, best.Why)
 }
 
-// noteMTU tells what becomes of two ends with different MTUs, or that the other
-// end is not known.
+// noteMTU reports what two ends with different MTUs lead to, or that the other end is not
+// known.
 func (c *change) noteMTU() {
 	changes := slices.ContainsFunc(c.ends, func(e *end) bool { return e.wants(mtuKnob) != "" })
 	if !changes {
@@ -191,8 +189,8 @@ func (c *change) noteMTU() {
 	}
 }
 
-// order is the order in which the hosts are changed, see mtu.FarFirst; undo goes
-// the other way.
+// order returns the hosts in the order in which to change them, see mtu.FarFirst; undo goes
+// in reverse.
 func (c *change) order() []*end {
 	all := c.changing()
 	near := c.end(model.Near)
@@ -202,12 +200,12 @@ func (c *change) order() []*end {
 	return all
 }
 
-// changesMTU reports whether the change is one of an MTU.
+// changesMTU reports whether the change alters an MTU.
 func (c *change) changesMTU() bool {
 	return slices.ContainsFunc(c.ends, func(e *end) bool { return e.wants(mtuKnob) != "" && e.mtuNow() != e.mtuThen() })
 }
 
-// peerMTU is the MTU of the other end with the change, 0 for unknown.
+// peerMTU returns the MTU of the other end with the change, 0 if unknown.
 func (c *change) peerMTU(h model.Host) int {
 	if e := c.end(h.Other()); e != nil {
 		return e.mtuThen()
@@ -218,7 +216,7 @@ func (c *change) peerMTU(h model.Host) int {
 	return 0
 }
 
-// fits is the hint for ends between which packets of a size do not pass.
+// fits returns the hint for ends between which packets of the wanted size do not pass.
 func fits(passes int) string {
 	if passes < mtu.Least {
 		return "nothing is to be done at these hosts"

@@ -12,9 +12,8 @@ import (
 	"linerate/internal/fault"
 )
 
-// Open opens the hosts of a change and reads them: the host that named is the text
-// of, with both this machine too, and with "" this machine alone. shut ends their
-// sessions.
+// Open opens and reads the hosts of a change: the host that named describes, with both also
+// this machine; or, if named is "", this machine alone. shut closes their sessions.
 func Open(ctx context.Context, env app.Env, o *reach.Opener, own here.Options, named string, both bool) (h Hosts, shut func(), err error) {
 	if named == "" {
 		near, err := here.Open(ctx, env, own)
@@ -42,8 +41,8 @@ func Open(ctx context.Context, env app.Env, o *reach.Opener, own here.Options, n
 	}, nil
 }
 
-// Of are the hosts of ends that are open already; named is the far one as it was named.
-// Settle follows.
+// Of returns the hosts of ends that are already open; named is the far one as the user named
+// it. The caller calls Settle after the change.
 func Of(e *reach.Ends, named string, both bool) Hosts {
 	h := Hosts{Near: e.Host(model.Near), Far: e.Host(model.Far), Both: both}
 	if !e.InLab {
@@ -52,11 +51,11 @@ func Of(e *reach.Ends, named string, both bool) Hosts {
 	return h
 }
 
-// Settle gives ends the sessions that their hosts have after a change.
+// Settle stores the sessions that the hosts have after a change in e.
 func (h Hosts) Settle(e *reach.Ends) { e.Near, e.Far = h.Near.Client, h.Far.Client }
 
-// UndoAt takes back what was ever confirmed on the host that named is the text of,
-// and tells what its agent put back when it started.
+// UndoAt undoes everything that was ever confirmed on the host that named describes, and
+// reports what its agent rolled back when it started.
 func UndoAt(ctx context.Context, env app.Env, o *reach.Opener, named string) ([]model.Change, error) {
 	t, err := reach.Parse(named, env)
 	if err != nil {

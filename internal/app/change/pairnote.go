@@ -15,20 +15,19 @@ import (
 	"linerate/internal/host/durable"
 )
 
-// PairNoteName is the file in the state directory of this machine that stands there
-// while a change of two hosts is being kept: from before the first of them is told
-// until both are. A process that is killed in between leaves it.
+// PairNoteName is a file in the state directory of this machine. It exists while a change of
+// two hosts is being confirmed: from before the first confirms until both have. A process
+// that is killed in between leaves it.
 const PairNoteName = "confirming.json"
 
-// pairNote is what it says.
+// pairNote is the content of that file.
 type pairNote struct {
 	Host    string             `json:"host"` // as the user named it, without secrets
 	Time    time.Time          `json:"time"`
 	Changes []model.Assignment `json:"changes"` // of both
 }
 
-// notePairNote writes that two hosts are about to be told to keep the change. done
-// takes the note away.
+// notePairNote writes the pair note before two hosts confirm a change. done removes it.
 func (c *change) notePairNote() (done func(), err error) {
 	if len(c.changing()) < 2 || c.hosts.Named == "" {
 		return func() {}, nil
@@ -60,8 +59,8 @@ func (c *change) notePairNote() (done func(), err error) {
 	}, nil
 }
 
-// readPairNote reads the note of this machine, where there is one. One that was damaged,
-// though it is put in place whole, is told of once, and goes.
+// readPairNote reads the note of this machine, if there is one. A damaged note, though notes
+// are written atomically, is reported once and removed.
 func readPairNote(env app.Env, state string) (name string, h pairNote, ok bool) {
 	dir, err := here.StateDir(state)
 	if err != nil {
@@ -75,16 +74,15 @@ func readPairNote(env app.Env, state string) (name string, h pairNote, ok bool) 
 	}
 	if err := json.Unmarshal(text, &h); err != nil || h.Host == "" {
 		env.Observe(app.Trouble{Err: fmt.Errorf("%s: the note of a change that was being kept on two hosts is damaged: one of them may hold it: linerate undo, and linerate undo HOST, take it back", name)})
-		_ = os.Remove(name) // what cannot be removed is told again
+		_ = os.Remove(name) // if it cannot be removed, the next change reports it again
 		return name, pairNote{}, false
 	}
 	return name, h, true
 }
 
-// tellPairNote tells that an earlier change of two hosts was cut short while it was
-// being kept, unless this machine keeps it, which is told last. Where the change
-// that is open now is with the same host, it says what is left there, and the note
-// has done its work.
+// tellPairNote reports an earlier change of two hosts that was cut short while they confirmed
+// it, unless this machine, which confirms last, kept it. If the current change is with the
+// same host, it reports what that host still holds, and removes the note.
 func (c *change) tellPairNote() {
 	name, h, ok := readPairNote(c.Env, c.hosts.State)
 	if !ok {
@@ -99,12 +97,12 @@ func (c *change) tellPairNote() {
 	case len(here) == 0 && len(there) > 0:
 		c.Observe(app.PartlyKept{Named: h.Host, Time: h.Time, Far: c.hosts.Far.Name, Holds: there, Gone: true})
 	}
-	_ = os.Remove(name) // what cannot be removed is told again
+	_ = os.Remove(name) // if it cannot be removed, the next change reports it again
 }
 
-// TellUndone tells after an undo of this machine that another host may hold the
-// rest of a change that was cut short while it was being kept. An undo of that
-// host, which named is without secrets, has taken it back; "" is this machine.
+// TellUndone reports, after an undo on this machine, that another host may still hold its
+// half of a change that was cut short while being confirmed. named is the host of the undo,
+// without secrets, "" for this machine; an undo on that other host has removed its half.
 func TellUndone(env app.Env, named, state string) {
 	name, h, ok := readPairNote(env, state)
 	switch {
@@ -112,11 +110,11 @@ func TellUndone(env app.Env, named, state string) {
 	case named == "":
 		env.Observe(app.PartlyKept{Named: h.Host, Time: h.Time})
 	case named == h.Host:
-		_ = os.Remove(name) // what cannot be removed is told again
+		_ = os.Remove(name) // if it cannot be removed, the next change reports it again
 	}
 }
 
-// holding are the settings of a note that a host, nil for none, holds now.
+// holding returns the settings of a note that a host holds now; a nil host holds none.
 func holding(host *app.Host, h pairNote) []model.Assignment {
 	var all []model.Assignment
 	for _, c := range h.Changes {

@@ -12,8 +12,8 @@ import (
 	"linerate/internal/fault"
 )
 
-// TellProfile tells why the evidence of a profile may not hold on the hosts that
-// its parts are for, and how much of it they have already.
+// TellProfile reports why the evidence of a profile may not apply to the hosts of its parts,
+// and how many of its settings they have already.
 func TellProfile(env app.Env, h Hosts, parts map[model.Host]profile.Host) {
 	for _, host := range h.changed() {
 		part, ok := parts[host.Side]
@@ -59,8 +59,8 @@ func Assignments(h profile.Host) []model.Assignment {
 	return all
 }
 
-// CastProfile gives the hosts of a change their parts of a profile: the near one
-// alone without far, the far one alone without both.
+// CastProfile assigns the parts of a profile to the hosts of a change: to the near host alone
+// without far, to the far one alone without both.
 func CastProfile(p profile.Profile, role string, far, both bool) (map[model.Host]profile.Host, error) {
 	names := p.RoleNames()
 	has := func(r profile.Role) bool { return slices.Contains(names, r) }

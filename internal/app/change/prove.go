@@ -19,59 +19,59 @@ import (
 	"linerate/internal/host/canary"
 )
 
-// Way is how large packets may be from a host to another.
+// Way is the path MTU from a host to another.
 type Way struct {
-	Host   model.Host `json:"host"` // that sends
+	Host   model.Host `json:"host"` // the sender
 	To     string     `json:"to"`   // address or name
 	Asked  int        `json:"asked"`
 	Passes int        `json:"passes"`
 	Exact  bool       `json:"exact"`
-	Told   bool       `json:"told"`             // somebody said that more is too big
-	Router string     `json:"router,omitempty"` // who
+	Told   bool       `json:"told"`             // a router or host reported that a larger packet is too big
+	Router string     `json:"router,omitempty"` // address of the reporter
 	MTU    int        `json:"router_mtu,omitempty"`
 	Text   string     `json:"text"`
 }
 
-// Transfer is one transfer over a new connection.
+// Transfer is one test transfer over a new connection.
 type Transfer struct {
 	Direction model.Direction `json:"direction"`
 	OK        bool            `json:"ok"`
-	Goodput   float64         `json:"goodput,omitempty"` // bit/s; 0 where it was cut short
+	Goodput   float64         `json:"goodput,omitempty"` // bit/s; 0 if it was cut short
 	Detail    string          `json:"detail"`
 }
 
-// lostCanary is an address that a host does not reach any more.
+// lostCanary is an address that a host no longer reaches.
 type lostCanary struct {
 	end  *end
 	path probe.Path
 }
 
 const (
-	// pathTime bounds a search for the size that passes.
+	// pathTime bounds the search for the path MTU.
 	pathTime = 6 * time.Second
-	// The transfers after a change of an MTU: enough for full packets and several
-	// round trips, and little for a slow link.
+	// The transfers after a change of an MTU: enough for full packets and several round
+	// trips, and little for a slow link.
 	transferBytes = 4 << 20
 	transferTime  = 3 * time.Second
-	// stallTime is how long nothing may arrive: many times the first
+	// stallTime is how long a transfer may make no progress: many times the first
 	// retransmission timeouts, 1 s before the first round trip (RFC 6298 section 2.1).
 	stallTime = 2 * time.Second
 	// openTime bounds the opening of a transfer's connections.
 	openTime = 15 * time.Second
-	// transferTries is how often a transfer that stalls is tried: a black hole
-	// stalls each of them, a busy machine seldom two.
+	// transferTries is how often to try a transfer that stalls: a black hole stalls every
+	// try, a busy machine rarely two.
 	transferTries = 2
 )
 
-// reachable demands that both ends answer each other with small packets, after
-// one of them was changed and before the other one is.
+// reachable checks that both ends still answer each other's small packets, after one of them
+// was changed and before the other is.
 func (c *change) reachable(ctx context.Context, changed *end) error {
 	if !c.changesMTU() {
 		return nil
 	}
 	for _, e := range c.ends {
 		if !answered(e.before, e.Peer) {
-			continue // it did not before: nothing can be told
+			continue // it did not answer before: no conclusion
 		}
 		got, err := e.Client.Probe(ctx, []string{probe.SmallTo(e.Peer)}, answerTime, c.settle())
 		if err != nil {
@@ -91,7 +91,7 @@ func answered(results []probe.Result, target string) bool {
 	return slices.ContainsFunc(results, func(r probe.Result) bool { return r.Target == target && r.OK && !r.Full })
 }
 
-// prove says why the change is not to be kept, nil where all is as before.
+// prove returns why the change must not be kept, nil if everything works as before.
 func (c *change) prove(ctx context.Context) error {
 	if err := c.provePaths(ctx); err != nil {
 		return err
@@ -105,8 +105,7 @@ func (c *change) prove(ctx context.Context) error {
 	return c.transferBoth(ctx)
 }
 
-// provePaths has every end that got another MTU send packets of that size to the
-// other end.
+// provePaths has every end with a new MTU send packets of that size to the other end.
 func (c *change) provePaths(ctx context.Context) error {
 	if !c.changesMTU() {
 		return nil
@@ -124,7 +123,7 @@ func (c *change) provePaths(ctx context.Context) error {
 		if !w.Whole() {
 			bad, least = append(bad, w.String()), min(least, w.Passes)
 		}
-		if w.ToMTU > 0 { // an interface often takes a tag's length more
+		if w.ToMTU > 0 { // an interface often accepts a VLAN tag's length more
 			least = min(least, w.ToMTU)
 		}
 	}
@@ -137,7 +136,7 @@ func (c *change) provePaths(ctx context.Context) error {
 	return nil
 }
 
-// path asks how large packets of a host to another may be.
+// path probes how large packets from a host to another may be.
 func (c *change) path(ctx context.Context, e *end, to string, settle time.Duration) (mtu.Way, probe.Path, error) {
 	size := e.mtuThen()
 	target := probe.PathTo(to, size)
@@ -157,8 +156,8 @@ func (c *change) path(ctx context.Context, e *end, to string, settle time.Durati
 	return w, p, nil
 }
 
-// lostCanaries says who does not answer any more, and where a new MTU may be to
-// blame, what still passes.
+// lostCanaries returns an error that names the canaries that no longer answer, and, where a
+// new MTU may be the cause, the packet size that still passes.
 func (c *change) lostCanaries(ctx context.Context) error {
 	c.lost = nil
 	var bad []string
@@ -193,8 +192,7 @@ func (c *change) lostCanaries(ctx context.Context) error {
 	return fault.WithHint(err, "%s", aroundHint(c.lost))
 }
 
-// tryTransfer finds out before a change of an MTU whether transfers between the
-// ends work at all.
+// tryTransfer tests before a change of an MTU whether transfers between the ends work at all.
 func (c *change) tryTransfer(ctx context.Context) {
 	if !c.changesMTU() {
 		return
@@ -234,11 +232,11 @@ func (c *change) transferBoth(ctx context.Context) error {
 	return nil
 }
 
-// transfer moves bytes over a new connection, for some seconds at most.
+// transfer moves size bytes over a new connection, for some seconds at most.
 func (c *change) transfer(ctx context.Context, direction model.Direction, size units.Bytes) Transfer {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var arrived atomic.Int64 // when something arrived last, or the traffic began; nanoseconds
+	var arrived atomic.Int64 // time of the last arrival, or when the traffic began; nanoseconds
 	began := time.Now()
 	watching := make(chan struct{})
 	go func() {
@@ -274,14 +272,14 @@ func (c *change) transfer(ctx context.Context, direction model.Direction, size u
 	return d
 }
 
-// Why a transfer was cut short.
+// Reasons why a transfer was cut short.
 var (
 	errStalled      = fmt.Errorf("nothing arrived for %s: larger packets get lost (a black hole)", units.FormatDuration(stallTime))
 	errLongTransfer = fmt.Errorf("data kept arriving for %s", units.FormatDuration(transferTime))
 	errNoTransfer   = fmt.Errorf("no connection within %s", units.FormatDuration(openTime))
 )
 
-// watchTransfer ends a transfer that stalls, or that has gone on for long enough.
+// watchTransfer ends a transfer that stalls, or that has run long enough.
 func watchTransfer(ctx context.Context, cancel context.CancelCauseFunc, began time.Time, arrived *atomic.Int64) {
 	tick := time.NewTicker(transferTime / 30)
 	defer tick.Stop()

@@ -19,19 +19,19 @@ import (
 	"linerate/internal/host/path"
 )
 
-// elsewhere is an address by which the way out is asked for, and to which nothing is
-// sent: TEST-NET-3 of RFC 5737.
+// elsewhere is an address to look up the default route with; nothing is sent to it
+// (TEST-NET-3, RFC 5737).
 const elsewhere = "203.0.113.1"
 
-// How long the counters of a machine are watched, and its gateway is asked.
+// How long to watch a machine's counters, and how to probe its gateway.
 const (
 	watchTime   = 3 * time.Second
 	gatewayTime = 2 * time.Second
 	gatewayAsks = 5
 )
 
-// Alone looks at this machine and its gateway, and changes nothing. Its error is of
-// kind fault.Found where something is not as it should be.
+// Alone checks this machine and its gateway, and changes nothing. If it finds a problem, its
+// error is of kind fault.Found.
 func Alone(ctx context.Context, env app.Env) (health.Machine, error) {
 	this := here.New(env, here.Options{})
 	f, err := this.WayOut(ctx)
@@ -44,7 +44,7 @@ func Alone(ctx context.Context, env app.Env) (health.Machine, error) {
 	return machine(ctx, env, f)
 }
 
-// machine looks at the machine that f is of.
+// machine checks the machine whose facts are f.
 func machine(ctx context.Context, env app.Env, f model.HostFacts) (health.Machine, error) {
 	f.Host = model.Near
 	m := health.Machine{Facts: f, Over: watchTime, RTT: fact.Unknown[time.Duration]("no gateway"), Boot: fact.Unknown[health.Errors]("no interface leads out"), Lately: fact.Unknown[health.Errors]("no interface leads out")}
@@ -85,7 +85,7 @@ func machine(ctx context.Context, env app.Env, f model.HostFacts) (health.Machin
 	return m, nil
 }
 
-// gateway asks a router with small packets and with packets up to size.
+// gateway probes a router with small packets and with packets up to size.
 func gateway(ctx context.Context, address string, size int) (fact.Of[time.Duration], model.Way) {
 	rtt := fact.Unknown[time.Duration]("no answer in time")
 	for range gatewayAsks {

@@ -1,6 +1,6 @@
-// Package check looks at the path between two hosts, changes nothing, and says how
-// each thing stands and what limits each direction. What it measures goes through
-// package trial, and is kept as a session.
+// Package check looks at the path between two hosts, changes nothing, and reports the state
+// of each part and what limits each direction. It measures through package trial, and stores
+// the result as a session.
 package check
 
 import (
@@ -28,20 +28,20 @@ import (
 	"linerate/internal/fault"
 )
 
-// Request is what is to be looked at.
+// Request says what to check.
 type Request struct {
-	Quick  bool   // the least that answers, in 10 s
+	Quick  bool   // the least that gives an answer, in 10 s
 	Trace  bool   // the routers on the way, without load and under it
-	Disk   bool   // what each host reads from and writes to its disk besides
+	Disk   bool   // also each host's disk, reads and writes
 	Expect string // demands as health.ParseExpect reads them, "" for none
 	For    string // a longer path as health.ParseLonger reads it, "" for none
 	Grades string // as health.ParseGrades reads them, "" for the default ones
 	Title  string
-	// Command is how it was asked for, without secrets.
+	// Command is the command line of the check, without secrets.
 	Command []string
 }
 
-// Validate reports what cannot be meant.
+// Validate reports options that make no sense.
 func (q Request) Validate() error {
 	if q.Expect != "" {
 		if _, err := health.ParseExpect(q.Expect); err != nil {
@@ -59,9 +59,9 @@ func (q Request) Validate() error {
 	return nil
 }
 
-// Run looks at the path between e and returns the session as stored. Its error is of
-// kind fault.Found where something is not as it should be, and of fault.Unmet where a
-// demand is not met; the session is whole then.
+// Run checks the path between the hosts of e and returns the session as stored. Its error is
+// of kind fault.Found if it finds a problem, and fault.Unmet if a demand is not met; the
+// session is complete in both cases.
 func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, q Request) (model.Session, error) {
 	if err := q.Validate(); err != nil {
 		return model.Session{}, err
@@ -113,7 +113,7 @@ func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, q Requ
 	return s, Verdict(&s)
 }
 
-// fitted is p with the tests that the far end carries, as it carries them.
+// fitted returns p with only the tests that the far end can carry, adapted to it.
 func fitted(e *reach.Ends, p model.Plan) (_ model.Plan, err error) {
 	if p.Flow, err = e.Fit(p.Flow); err != nil {
 		return p, err
@@ -130,8 +130,7 @@ func fitted(e *reach.Ends, p model.Plan) (_ model.Plan, err error) {
 	return p, nil
 }
 
-// Verdict is the error of a session that was carried out: what was found, nil for
-// nothing.
+// Verdict returns the error of a completed session: the problems found, nil for none.
 func Verdict(s *model.Session) error {
 	if s.Check == nil {
 		return nil
@@ -164,7 +163,7 @@ func Verdict(s *model.Session) error {
 	return nil
 }
 
-// The tests' names.
+// The names of the tests.
 const (
 	oneStream = "one stream"
 	several   = "several streams"
@@ -174,26 +173,27 @@ const (
 )
 
 const (
-	// unknownRate is that of a path of which no rate is known (diagnosis-2.md section 4).
+	// unknownRate stands in for the rate of a path that is not known (diagnosis-2.md section
+	// 4).
 	unknownRate units.BitRate = 1e9
 	// ethernetMSS is the payload of a full packet of 1500 bytes with timestamps.
 	ethernetMSS = 1448
-	// fewAnswers is how many round trips a test without slow start lasts at least (p).
+	// fewAnswers is the least number of round trips in a test without slow start (p).
 	fewAnswers = 5
 )
 
-// exchanges are the round trips that a test takes beside its traffic, in the mean of all: in
-// a lab with 600 ms, 13 tests took 54 s more than what they send. It is only a forecast.
+// exchanges is the mean number of round trips that a test takes besides its traffic: in a lab
+// with 600 ms, 13 tests took 54 s more than what they send. It is only a forecast.
 const exchanges = 7
 
-// mostStreams are opened at once at most (diagnosis.md section 1, step 2).
+// mostStreams is the most streams opened at once (diagnosis.md section 1, step 2).
 const mostStreams = 8
 
-// Plan is what is run, in its order: each direction alone with one stream and probes
-// beside it, smaller segments where nothing arrives, several streams, both directions
-// at once, and datagrams at shares of what one stream carried. A foreign far end is
-// not probed. Over a long round trip slow start takes longer, and the tests with it; 0 is a
-// rate, or a round trip, that is not known.
+// Plan returns the tests of a check, in order: each direction alone with one stream and
+// probes beside it, smaller segments if nothing arrives, several streams, both directions at
+// once, and datagrams at shares of what one stream carried. A foreign far end is not probed.
+// Slow start takes longer over a long round trip, and so do the tests; a rate or rtt of 0 is
+// unknown.
 func Plan(q Request, hosts []model.HostFacts, rate units.BitRate, rtt time.Duration) model.Plan {
 	directions := []model.Direction{model.To, model.From}
 	flow := func(d model.Direction, omit, duration time.Duration) model.Flow {
@@ -260,18 +260,18 @@ func Plan(q Request, hosts []model.HostFacts, rate units.BitRate, rtt time.Durat
 	return p
 }
 
-// rungs are the rates of datagrams, over what one stream carried: the last one is above
-// it, so that a path that cuts every rate there is told from one that only TCP fills
-// badly.
+// rungs returns the rates of datagrams, as multiples of what one stream carried. The last is
+// above 1, to distinguish a path that limits all traffic to that rate from one that only TCP
+// fails to fill.
 func rungs() []float64 { return []float64{plan.Gentle, 0.8, 0.95, 1.5} }
 
 const (
-	// ownTime is how long a host sends to itself, and ownLimit all that it takes.
+	// ownTime is how long a host sends to itself, and ownLimit bounds the whole test.
 	ownTime  = time.Second
 	ownLimit = 15 * time.Second
 )
 
-// owns has each host send to itself.
+// owns measures how fast each host sends to itself.
 func owns(ctx context.Context, env app.Env, e *reach.Ends) []model.Own {
 	var out []model.Own
 	for _, h := range []model.Host{model.Near, model.Far} {
@@ -290,7 +290,7 @@ func owns(ctx context.Context, env app.Env, e *reach.Ends) []model.Own {
 	return out
 }
 
-// own is what a host moves to itself.
+// own measures the rate at which a host sends to itself.
 func own(ctx context.Context, e *reach.Ends, h model.Host) (units.BitRate, error) {
 	ctx, cancel := context.WithTimeout(ctx, ownLimit)
 	defer cancel()

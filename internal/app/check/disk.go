@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// diskBytes are moved each way: enough for a disk to show what it does, and few
+	// diskBytes is how much to move each way: enough to show what a disk does, and little
 	// enough for a slow one.
 	diskBytes units.Bytes = 32 << 20
 	// diskTime bounds one measurement of a disk.
 	diskTime = 30 * time.Second
 )
 
-// disks has each host write a file and read it, without the network.
+// disks has each host write and read a file, without the network.
 func disks(ctx context.Context, env app.Env, e *reach.Ends) []model.Disk {
 	var out []model.Disk
 	for _, h := range []model.Host{model.Near, model.Far} {
@@ -43,7 +43,7 @@ func disks(ctx context.Context, env app.Env, e *reach.Ends) []model.Disk {
 	return out
 }
 
-// disk is one part of a copy alone: the receiver of the direction writes, the sender
+// disk measures one half of a copy alone: the receiver of the direction writes, the sender
 // reads.
 func disk(ctx context.Context, e *reach.Ends, h model.Host, p files.Params) fact.Of[units.BitRate] {
 	ctx, cancel := context.WithTimeout(ctx, diskTime)

@@ -20,13 +20,13 @@ import (
 // wayTime bounds the search for the largest packet of a direction.
 const wayTime = 6 * time.Second
 
-// betweenTime bounds that between the agents.
+// betweenTime bounds the same search by datagrams between the agents.
 const betweenTime = 8 * time.Second
 
-// errNothing is a run without a result.
+// errNothing reports a run without a result.
 var errNothing = errors.New("nothing was tried")
 
-// ways asks both ends at once how large packets to the other one may be.
+// ways probes from both ends at once how large packets to the other one may be.
 func ways(ctx context.Context, e *reach.Ends) []model.Way {
 	out := []model.Way{{Direction: model.To}, {Direction: model.From}}
 	var both rescue.Group
@@ -64,8 +64,8 @@ func way(ctx context.Context, e *reach.Ends, d model.Direction) model.Way {
 	return wayOf(w, got, target)
 }
 
-// largest is the largest IP packet that a host sends to the other one, in bytes; 0 is
-// unknown. What the route says counts before the interface.
+// largest returns the largest IP packet that a host sends to the other one, in bytes; 0 if
+// unknown. The MTU of the route takes precedence over that of the interface.
 func largest(f model.HostFacts) int {
 	n := f.MTU.Or(0)
 	if f.Route != nil {
@@ -76,7 +76,7 @@ func largest(f model.HostFacts) int {
 	return n
 }
 
-// wayOf fills in what the probes of target found.
+// wayOf fills in the probe results of target.
 func wayOf(w model.Way, got []probe.Result, target string) model.Way {
 	p, ok := probe.PathOf(got, target)
 	if !ok {
@@ -87,8 +87,8 @@ func wayOf(w model.Way, got []probe.Result, target string) model.Way {
 	return w
 }
 
-// between has both hosts try the sizes of packets by datagrams from one agent to the
-// other, one direction after the other.
+// between has both agents probe packet sizes with datagrams to each other, one direction
+// after the other.
 func between(ctx context.Context, e *reach.Ends, ways []model.Way) {
 	for i := range ways {
 		w := &ways[i]
@@ -106,7 +106,7 @@ func between(ctx context.Context, e *reach.Ends, ways []model.Way) {
 	}
 }
 
-// datagrams fills in what datagrams between the agents found of a direction.
+// datagrams fills in the largest datagram that passes between the agents in a direction.
 func datagrams(ctx context.Context, e *reach.Ends, w *model.Way) error {
 	ctx, cancel := context.WithTimeout(ctx, betweenTime)
 	defer cancel()

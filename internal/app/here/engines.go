@@ -19,7 +19,7 @@ import (
 	"linerate/internal/measure/pingpong"
 )
 
-// CopiesDir is where the ledger of made files is, below the state directory.
+// CopiesDir is the directory of the ledger of test files, below the state directory.
 const CopiesDir = "copies"
 
 // noLog is a kernel log that this user may not read.
@@ -31,8 +31,8 @@ func (noLog) Lines() ([]string, error) { return nil, nil }
 // Close does nothing.
 func (noLog) Close() error { return nil }
 
-// Engines makes the engines of list on this host. Paths of files may be named by who
-// started this process and nobody else.
+// Engines returns the engines of list for this host. namedPaths allows the controller to name
+// paths of files, which only the user who started this process may do.
 func Engines(list engines.List, state string, namedPaths bool) []engine.Engine {
 	dir, err := StateDir(state)
 	if err != nil {
@@ -41,7 +41,7 @@ func Engines(list engines.List, state string, namedPaths bool) []engine.Engine {
 	return EnginesAt(list, filepath.Join(dir, CopiesDir), namedPaths)
 }
 
-// EnginesAt is Engines with the ledger of made files in copies.
+// EnginesAt is Engines with the ledger of test files in copies.
 func EnginesAt(list engines.List, copies string, namedPaths bool) []engine.Engine {
 	o := engines.Options{
 		Files: filecopy.Options{NamedPaths: namedPaths},
@@ -60,7 +60,7 @@ func EnginesAt(list engines.List, copies string, namedPaths bool) []engine.Engin
 	return list.Make(o)
 }
 
-// SweepUp removes the files of copies that were killed, before others are made.
+// SweepUp removes the files that killed copies left.
 func SweepUp(env app.Env, state string) {
 	if dir, err := StateDir(state); err == nil {
 		SweepUpAt(env, filepath.Join(dir, CopiesDir))
@@ -78,7 +78,7 @@ func SweepUpAt(env app.Env, copies string) {
 	}
 }
 
-// KnobIDs are the knobs of hosts, links and routes.
+// KnobIDs returns the knobs of hosts, links and routes.
 func KnobIDs(x *knob.Index) []model.KnobID {
 	var ids []model.KnobID
 	for _, k := range x.All() {
@@ -89,7 +89,7 @@ func KnobIDs(x *knob.Index) []model.KnobID {
 	return ids
 }
 
-// LinkExists demands that this machine has an interface.
+// LinkExists returns an error unless this machine has the interface.
 func LinkExists(name string) error {
 	if _, err := net.InterfaceByName(name); err != nil {
 		return fault.WithHint(fault.Usagef("--interface: no interface %q here", name), "known are %s", LinkNames())

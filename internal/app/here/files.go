@@ -21,7 +21,7 @@ import (
 	"linerate/internal/host/persist"
 )
 
-// files are where this machine keeps settings over a restart.
+// files returns the places where this machine keeps settings over a restart.
 func (m *Machine) files() *agent.Files {
 	machine := manager.Here(m.env.Catalogue)
 	f := &agent.Files{
@@ -39,9 +39,9 @@ func (m *Machine) keeper() (persist.Keeper, error) {
 	return persist.Keeper{Root: m.env.Root, State: dir, After: m.env.AfterStep}, err
 }
 
-// keeps reports whether linerate keep has each start write something to a place, and
-// whether that is what it holds. Records that cannot be read keep nothing: the place is
-// left alone then.
+// keeps reports whether linerate keep has each boot write something to a place, and whether
+// that is the value now there. If the records cannot be read, it returns false: the place is
+// then left alone.
 func (m *Machine) keeps(id model.KnobID, place hostknob.Place, now string) (kept, there bool) {
 	k, known := m.env.Catalogue.ByID(id)
 	keeper, err := m.keeper()
@@ -65,7 +65,7 @@ func (m *Machine) keeps(id model.KnobID, place hostknob.Place, now string) (kept
 	return false, false
 }
 
-// Kept lists what is kept on this machine, oldest first, without a session.
+// Kept lists what is kept on this machine, oldest first, without opening a session.
 func (m *Machine) Kept() ([]session.KeptRecord, error) { return agent.KeptBy(m.keeper) }
 
 // interfaceName is the interface of the data path.
@@ -75,8 +75,8 @@ func (m *Machine) interfaceName() string {
 	return m.link
 }
 
-// hardwareAddress is the address of an interface of this machine, "" where it
-// has none by which it could be found again.
+// hardwareAddress returns the address of an interface of this machine, "" if it has none to
+// identify it by.
 func hardwareAddress(link string) string {
 	i, err := net.InterfaceByName(link)
 	if err != nil || len(i.HardwareAddr) != 6 || !slices.ContainsFunc(i.HardwareAddr, func(b byte) bool { return b != 0 }) {
@@ -85,7 +85,7 @@ func hardwareAddress(link string) string {
 	return i.HardwareAddr.String()
 }
 
-// texts reads native texts, by their names in the catalogue.
+// texts returns the native values of knobs, by their native names in the catalogue.
 func (m *Machine) texts(ctx context.Context, link string, ids []model.KnobID) map[string]string {
 	m.mu.Lock()
 	host := m.host()
@@ -104,8 +104,8 @@ func (m *Machine) texts(ctx context.Context, link string, ids []model.KnobID) ma
 	return all
 }
 
-// claims tells who sets knobs besides this process: programs of the system, and another
-// linerate that holds a change of one and puts the old value back.
+// claims returns the other programs that set knobs: programs of the system, and another
+// linerate that holds a change and will restore the old value.
 func (m *Machine) claims(ctx context.Context, link string, ids []model.KnobID) ([]model.Claim, error) {
 	all, err := manager.Here(m.env.Catalogue).Claims(ctx, link, ids)
 	if err != nil {
@@ -117,7 +117,7 @@ func (m *Machine) claims(ctx context.Context, link string, ids []model.KnobID) (
 	}
 	records, _, err := journal.Read(dir)
 	if err != nil {
-		return all, nil // of root, which does not tell everybody
+		return all, nil // it belongs to root and is not readable to all
 	}
 	own, here := m.Pending(), journal.Here()
 	for _, u := range journal.OpenIntents(records) {
@@ -131,8 +131,8 @@ func (m *Machine) claims(ctx context.Context, link string, ids []model.KnobID) (
 	return all, nil
 }
 
-// originsAfter tells which files of this machine set knobs once changes are made,
-// those of the programs that manage it among them.
+// originsAfter returns which files of this machine set knobs once changes are made, including
+// those of the programs that manage it.
 func (m *Machine) originsAfter(ctx context.Context, link string, ids []model.KnobID, changes []persist.Change) (map[model.KnobID]model.FileLine, error) {
 	machine := manager.Here(m.env.Catalogue)
 	if m.env.Root != "" {
@@ -142,9 +142,9 @@ func (m *Machine) originsAfter(ctx context.Context, link string, ids []model.Kno
 	return machine.Lines(ctx, link, ids)
 }
 
-// confirmed lists what the journal says was confirmed, each knob with the value
-// of the last time, and whether it still holds. What was confirmed before a
-// restart of the machine does not, unless somebody set it again.
+// confirmed lists the changes that the journal has as confirmed, the last value of each knob,
+// and whether it is still in force. After a restart of the machine it is not, unless
+// something set it again.
 func (m *Machine) confirmed(ctx context.Context) ([]session.Confirmation, error) {
 	if err := m.awaitRecovery(ctx); err != nil {
 		return nil, err
@@ -164,7 +164,7 @@ func (m *Machine) confirmed(ctx context.Context) ([]session.Confirmation, error)
 	var all []session.Confirmation
 	for _, u := range journal.ConfirmedIntents(records) {
 		if u.Member || u.Origin.SameBoot(here) && !u.Origin.SameNamespace(here) {
-			continue // it follows from another setting, or is of another network namespace, which has values of its own
+			continue // it follows from another setting, or is of another network namespace, with values of its own
 		}
 		one := m.confirmation(ctx, u)
 		all = slices.DeleteFunc(all, func(o session.Confirmation) bool { return o.Knob == one.Knob })
@@ -173,8 +173,8 @@ func (m *Machine) confirmed(ctx context.Context) ([]session.Confirmation, error)
 	return all, nil
 }
 
-// confirmation reads how a confirmed knob stands. The place is the journal's: a
-// setting of a link is still the one of that link.
+// confirmation reads the state of a confirmed knob. The place comes from the journal: a
+// setting of a link belongs to that same link.
 func (m *Machine) confirmation(ctx context.Context, u journal.Unfinished) session.Confirmation {
 	c := session.Confirmation{Knob: u.Knob, Native: u.Place.String()}
 	k, ok := m.env.Catalogue.ByID(u.Knob)

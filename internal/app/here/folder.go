@@ -10,20 +10,20 @@ import (
 	"linerate/internal/measure/filecopy"
 )
 
-// FolderOptions say how a folder is measured.
+// FolderOptions say how to measure a folder.
 type FolderOptions struct {
-	State   string      // directory of the list of made files; "" is the system's
+	State   string      // directory of the list of test files; "" is the system's
 	Size    units.Bytes // of a file
-	Repeats int         // how often it is written and read
+	Repeats int         // how often to write and read it
 	Direct  bool        // past the page cache
 	Seed    uint64      // of the order
 }
 
-// FolderResult is what a folder does.
+// FolderResult is the measured speed of a folder.
 type FolderResult = filecopy.PathResult
 
-// Folder writes files into a folder and reads them back, as it is mounted here. The
-// result holds what was measured, also beside an error.
+// Folder writes files into a folder and reads them back, as it is mounted here. If it returns
+// an error, the result holds what was measured before it.
 func Folder(ctx context.Context, env app.Env, path string, o FolderOptions) (FolderResult, error) {
 	dir, err := StateDir(o.State)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package here is this machine as an agent: it joins the knobs, facts, files and
+// Package here makes an agent of this machine: it connects the knobs, facts, files and
 // engines of the machine that this process runs on to a session.
 package here
 
@@ -33,19 +33,19 @@ import (
 	"linerate/internal/host/watchdog"
 )
 
-// Options are what an agent is told of its host. The zero value leaves everything
-// to be found out.
+// Options are what an agent cannot find out about its host. With the zero value it finds out
+// everything.
 type Options struct {
 	State       string        // directory of the journal; "" is the system's
 	Link        string        // interface that settings of a link act on; "" is the one that leads to the peer
-	Rate        units.BitRate // of that link, where the system does not know it; 0 for unknown
-	Commands    bool          // the controller may have commands of its own run here, see agent.Config
-	AtBoot      bool          // a job at the next start of the machine puts back what is open then
-	Acknowledge bool          // a person has seen that the journal was damaged
+	Rate        units.BitRate // of that link, if the system does not know it; 0 for unknown
+	Commands    bool          // the controller may run its own commands here, see agent.Config
+	AtBoot      bool          // a boot job undoes what is still open at the next start of the machine
+	Acknowledge bool          // the user has seen that the journal was damaged
 }
 
-// Machine joins this machine's knobs to an agent. Reading needs no process; the
-// watchdog is started by the first change. It is an agent.Knobs and an agent.Keeper.
+// Machine gives an agent this machine's knobs. Reading needs no extra process; the first
+// change starts the watchdog. It implements agent.Knobs and agent.Keeper.
 type Machine struct {
 	env  app.Env
 	o    Options
@@ -70,12 +70,12 @@ func New(env app.Env, o Options) *Machine {
 	return m
 }
 
-// Catalogue is that of the settings.
+// Catalogue returns the index of the settings.
 func (m *Machine) Catalogue() *knob.Index { return m.env.Catalogue }
 
-// Serve is the agent of this machine on conn, until that ends. What a killed agent
-// left behind goes back before anything is read or changed; who comes to confirm
-// what another agent has applied does not wait for it.
+// Serve runs the agent of this machine on conn until the session ends. It undoes what a
+// killed agent left before it reads or changes anything; a session that only confirms another
+// agent's change does not wait for that.
 func Serve(ctx context.Context, env app.Env, conn net.Conn, o Options) error {
 	acknowledge(env, o)
 	TellJournal(env, o.State)
@@ -85,37 +85,36 @@ func Serve(ctx context.Context, env app.Env, conn net.Conn, o Options) error {
 	c := m.Agent()
 	c.Engines, c.LinkRate, c.Purge, c.Watch = Engines(env.Engines, o.State, true), m.LinkRate, purge.TCPMetrics, m.Watch
 	c.Commands = o.Commands
-	if err := agent.Serve(ctx, conn, c); !errors.Is(err, session.ErrVersion) { // which the controller has been told
+	if err := agent.Serve(ctx, conn, c); !errors.Is(err, session.ErrVersion) { // the controller has been told of it
 		return err
 	}
 	return nil
 }
 
-// Agent is an agent that reads this machine and changes its settings, and has no
-// engines.
+// Agent returns the configuration of an agent without engines, which reads this machine and
+// changes its settings.
 func (m *Machine) Agent() agent.Config {
 	return agent.Config{
 		Version: m.env.Version, Catalogue: m.env.Catalogue, Facts: m.Facts, Knobs: m, Rights: hostknob.Rights, Keeper: m, Files: m.files(), Origins: m.Origins, Recovered: m.Recovered,
 	}
 }
 
-// Dial returns the way to this machine, an agent in this process. peer is the
-// address of its data path.
+// Dial returns a function that connects to an agent of this machine in this process. address
+// is the address of its data path.
 func Dial(env app.Env, o Options, address string) func(context.Context) (wire.Peer, error) {
 	return func(ctx context.Context) (wire.Peer, error) {
 		return pipe.Start(ctx, app.ThisMachine, address, func(ctx context.Context, c net.Conn) error { return Serve(ctx, env, c, o) }), nil
 	}
 }
 
-// routeProbe is an address by which the way out is asked for, and to which
-// nothing is sent: TEST-NET-1 of RFC 5737.
+// routeProbe is an address to look up the default route with; nothing is sent to it
+// (TEST-NET-1, RFC 5737).
 const (
 	routeProbe  = "192.0.2.1"
-	routeProbe6 = "2001:db8::1" // the same where there is only IPv6: RFC 3849
+	routeProbe6 = "2001:db8::1" // the same for a host with only IPv6: RFC 3849
 )
 
-// WayOut is Facts where no peer is known: with the interface and the route that lead
-// out, by the default route.
+// WayOut is Facts for an unknown peer: with the interface and gateway of the default route.
 func (m *Machine) WayOut(ctx context.Context) (model.HostFacts, error) {
 	f, err := m.Facts(ctx, routeProbe)
 	if err == nil && !f.Interface.IsKnown() {
@@ -124,8 +123,8 @@ func (m *Machine) WayOut(ctx context.Context) (model.HostFacts, error) {
 	return f, err
 }
 
-// Open opens a session with this machine alone. The caller hangs up. What an agent
-// before it had left is told.
+// Open opens a session with this machine alone, which the caller closes, and reports the
+// changes that an earlier agent had left.
 func Open(ctx context.Context, env app.Env, o Options) (*app.Host, error) {
 	to := ""
 	if o.Link != "" {
@@ -144,10 +143,10 @@ func Open(ctx context.Context, env app.Env, o Options) (*app.Host, error) {
 		return nil, err
 	}
 	if h.Facts.Route != nil && h.Facts.Route.Interface.Or("") != o.Link {
-		h.Facts.Route = nil // the way out is by another interface
+		h.Facts.Route = nil // the default route is by another interface
 	}
 	if o.Link != "" {
-		h.Facts.Interface = fact.Known(o.Link, "the name given") // and not that of the way out
+		h.Facts.Interface = fact.Known(o.Link, "the name given") // not that of the default route
 	}
 	if h.Name = h.Facts.Name; h.Name == "" {
 		h.Name = app.ThisMachine
@@ -160,7 +159,7 @@ func Open(ctx context.Context, env app.Env, o Options) (*app.Host, error) {
 	return h, nil
 }
 
-// config is what a watchdog of this machine is told.
+// config returns the configuration of a watchdog for this machine.
 func (m *Machine) config() watchdog.Config {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -170,13 +169,13 @@ func (m *Machine) config() watchdog.Config {
 	}
 }
 
-// host is this machine as knobs see it, for a caller that holds mu.
+// host returns this machine as package knob sees it. The caller holds mu.
 func (m *Machine) host() hostknob.Host {
 	return hostknob.Host{Interface: m.link, Route: m.route, Index: m.env.Catalogue}
 }
 
-// BeginRecovery puts back what a dead watchdog left, while the caller goes on.
-// The function returned ends it.
+// BeginRecovery starts to undo, in the background, what a dead watchdog left. The returned
+// function ends it.
 func (m *Machine) BeginRecovery(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	m.recovery = make(chan struct{})
@@ -184,8 +183,8 @@ func (m *Machine) BeginRecovery(ctx context.Context) (end func()) {
 		defer close(m.recovery)
 		changes, err := watchdog.Recover(ctx, m.config())
 		m.found = changes
-		// The watchdog tries again when something is to be changed. That another linerate is
-		// at work was told while it was waited for.
+		// The watchdog tries again at the next change. If another linerate is at work, the
+		// user learnt it during the wait.
 		if err != nil && ctx.Err() == nil && !errors.Is(err, journal.ErrLocked) {
 			Tell(m.env, err)
 		}
@@ -196,24 +195,23 @@ func (m *Machine) BeginRecovery(ctx context.Context) (end func()) {
 	}
 }
 
-// awaitCards is how long the job at the start of the machine waits for a card that a
-// change is about: one on USB or behind firmware comes some seconds after the others.
+// awaitCards is how long the boot job waits for a card that a change is about: one on USB or
+// behind firmware appears some seconds after the others.
 const awaitCards = 20 * time.Second
 
-// RecoverAtStart is RecoverNow for the job at the start of the machine: cards that changes
-// are about may have to come yet.
+// RecoverAtStart is RecoverNow for the boot job: it waits for cards that have yet to appear.
 func (m *Machine) RecoverAtStart(ctx context.Context) ([]model.Change, error) {
 	c := m.config()
 	c.Await = awaitCards
 	return watchdog.Recover(ctx, c)
 }
 
-// RecoverNow puts back what nobody confirmed and a dead watchdog left.
+// RecoverNow undoes unconfirmed changes that a dead watchdog left.
 func (m *Machine) RecoverNow(ctx context.Context) ([]model.Change, error) {
 	return watchdog.Recover(ctx, m.config())
 }
 
-// awaitRecovery waits for the end of what BeginRecovery began.
+// awaitRecovery waits for the recovery that BeginRecovery started.
 func (m *Machine) awaitRecovery(ctx context.Context) error {
 	if m.recovery == nil {
 		return nil
@@ -250,7 +248,7 @@ func (m *Machine) Facts(ctx context.Context, peer string) (model.HostFacts, erro
 	switch {
 	case !m.rate.IsKnown():
 		m.rate = f.LinkRate
-	case !f.LinkRate.IsKnown(): // the system does not know it, and a person does
+	case !f.LinkRate.IsKnown(): // the system does not know it, and the user does
 		f.LinkRate = m.rate
 	}
 	host := m.host()
@@ -260,8 +258,8 @@ func (m *Machine) Facts(ctx context.Context, peer string) (model.HostFacts, erro
 	return f, nil
 }
 
-// routeOf returns the destination of the route to the peer by link, "" where it
-// is not known: settings of routes are not available then.
+// routeOf returns the destination of the route to the peer by link, or "" if it is not known:
+// settings of routes are then not available.
 func routeOf(ctx context.Context, r *model.Route, link string) string {
 	if r == nil {
 		return ""
@@ -277,8 +275,8 @@ func routeOf(ctx context.Context, r *model.Route, link string) string {
 	return destination
 }
 
-// Origins implements agent.Config.Origins: permanent files, and those of the
-// programs that come after them.
+// Origins implements agent.Config.Origins: permanent files, and those of the programs that
+// run after them.
 func (m *Machine) Origins(ctx context.Context, ids []model.KnobID) (map[model.KnobID]model.FileLine, error) {
 	m.mu.Lock()
 	link := m.link
@@ -303,15 +301,15 @@ func (m *Machine) Watch(ctx context.Context, host model.Host, interval time.Dura
 	}, nil
 }
 
-// LinkRate is what facts found, or what the lab told.
+// LinkRate returns the link rate that facts found, or that the lab set.
 func (m *Machine) LinkRate() fact.Of[units.BitRate] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.rate
 }
 
-// client returns the watchdog, starting it where needed. It begins with what the
-// recovery could not do, because somebody else held the journal, say.
+// client returns the watchdog, and starts it if needed. A new watchdog first does what the
+// recovery could not, for example because another process held the journal.
 func (m *Machine) client(ctx context.Context) (*watchdog.Client, error) {
 	if err := m.awaitRecovery(ctx); err != nil {
 		return nil, err
@@ -330,7 +328,7 @@ func (m *Machine) client(ctx context.Context) (*watchdog.Client, error) {
 	return w, nil
 }
 
-// busy has a controller know that another one changes this host.
+// busy marks an error of a locked journal as session.ErrBusy for the controller.
 func busy(err error) error {
 	if errors.Is(err, journal.ErrLocked) {
 		return fmt.Errorf("%w: %w", session.ErrBusy, err)
@@ -373,7 +371,7 @@ func (m *Machine) Extend(ctx context.Context, d time.Duration) error {
 	return expired(w.Extend(ctx, d))
 }
 
-// expired returns err as sessions tell it where the deadline has passed.
+// expired returns err as session.ErrExpired if the deadline has passed.
 func expired(err error) error {
 	if errors.Is(err, watchdog.ErrExpired) {
 		return fmt.Errorf("%w: the changes were undone", session.ErrExpired)
@@ -381,8 +379,7 @@ func expired(err error) error {
 	return err
 }
 
-// Undo implements agent.Knobs. A watchdog that died is replaced by what the
-// journal says.
+// Undo implements agent.Knobs. If the watchdog has died, it undoes what the journal says.
 func (m *Machine) Undo(ctx context.Context) ([]model.Change, error) {
 	cfg := m.config()
 	m.mu.Lock()
@@ -394,7 +391,7 @@ func (m *Machine) Undo(ctx context.Context) ([]model.Change, error) {
 	changes, err := w.Undo(ctx)
 	failed := func(c model.Change) bool { return c.State == model.ChangeFailed }
 	if errors.Is(err, watchdog.ErrExpired) && !slices.ContainsFunc(changes, failed) {
-		return changes, nil // the deadline did what was asked
+		return changes, nil // the deadline undid it already
 	}
 	if !errors.Is(err, watchdog.ErrGone) {
 		return changes, err
@@ -450,8 +447,8 @@ func (m *Machine) Confirm(ctx context.Context, transaction string) error {
 	return err
 }
 
-// Revert implements agent.Keeper: it undoes what was confirmed, one transaction or
-// all, and what a dead watchdog left.
+// Revert implements agent.Keeper: it undoes confirmed changes, of one transaction or all, and
+// those that a dead watchdog left.
 func (m *Machine) Revert(ctx context.Context, transaction string) ([]model.Change, error) {
 	if err := m.awaitRecovery(ctx); err != nil {
 		return nil, err

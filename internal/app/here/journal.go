@@ -15,8 +15,8 @@ import (
 	"linerate/internal/host/watchdog"
 )
 
-// StateDir is dir, or the system's place for linerate's state. Root has it only
-// where nobody else may write: it does what the files there say.
+// StateDir returns dir, or by default the system's place for linerate's state. It returns an
+// error for root if others may write there: linerate does what the files there say.
 func StateDir(dir string) (string, error) {
 	if dir == "" {
 		var err error
@@ -27,8 +27,8 @@ func StateDir(dir string) (string, error) {
 	return dir, durable.Trusted(dir)
 }
 
-// Lines returns a writer that passes on, as app.HostSaid, the lines in which a
-// watchdog or an agent says something to a person. host is "" for this machine.
+// Lines returns a writer that passes on, as app.HostSaid, the message lines of a watchdog or
+// an agent. host is "" for this machine.
 func Lines(env app.Env, host string) io.Writer {
 	return watchdog.BootLines(writer(func(line string) { env.Observe(app.HostSaid{Host: host, Line: line}) }))
 }
@@ -41,24 +41,24 @@ func (w writer) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Tell says in one line what is wrong with an undo on this machine.
+// Tell reports in one line what is wrong with an undo on this machine.
 func Tell(env app.Env, err error) {
 	text := strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "\n", "; ")), " ")
 	env.Observe(app.HostSaid{Line: watchdog.UndoMark + text})
 }
 
-// TellJournal says what a person has to know of this machine's journal.
+// TellJournal reports a problem with this machine's journal, if there is one.
 func TellJournal(env app.Env, state string) {
 	if err := JournalFault(state); err != nil {
 		Tell(env, err)
 	}
 }
 
-// JournalFault is why the journal of this machine does not tell all that linerate
-// has changed; nil where it does, or where it may not be read.
+// JournalFault returns why the journal of this machine does not list all changes that
+// linerate made; nil if it does, or if it may not be read.
 func JournalFault(state string) error {
-	// Without a directory there is no journal; of one that may not be read who wants
-	// to undo is told; with somebody else's nothing is done.
+	// Without a directory there is no journal. An undo reports one that may not be read, and
+	// does not use one that belongs to another user.
 	var kept []string
 	dir, err := StateDir(state)
 	if err == nil {
@@ -81,8 +81,8 @@ func JournalFault(state string) error {
 		journal.ErrDamaged, strings.Join(names, ", "), dir)
 }
 
-// UndoFault gives an error of an undo its exit code: a host may hold a changed
-// setting as long as somebody else holds the journal, or as it does not tell.
+// UndoFault gives an error of an undo its exit code: a host may hold a changed setting while
+// another process holds the journal, or if the journal is incomplete.
 func UndoFault(err error) error {
 	_, stuck := errors.AsType[*watchdog.StuckError](err)
 	if stuck || errors.Is(err, journal.ErrLocked) || errors.Is(err, journal.ErrDamaged) || errors.Is(err, journal.ErrNewer) {
@@ -91,8 +91,8 @@ func UndoFault(err error) error {
 	return err
 }
 
-// Acknowledge notes that a person has seen what was damaged of the journal of
-// this machine, and returns the files, which stay.
+// Acknowledge records that the user has seen that the journal of this machine was damaged,
+// and returns the damaged files, which stay.
 func Acknowledge(version, state string) ([]string, error) {
 	dir, err := StateDir(state)
 	if err != nil {
@@ -102,7 +102,7 @@ func Acknowledge(version, state string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(damage) > 0 { // nobody has kept it yet
+	if len(damage) > 0 { // no process has saved it yet
 		j, err := journal.OpenAs(dir, version)
 		if err != nil {
 			return nil, err
@@ -114,7 +114,7 @@ func Acknowledge(version, state string) ([]string, error) {
 	return journal.Acknowledge(dir)
 }
 
-// acknowledge is what an agent does first that was told of a damaged journal.
+// acknowledge does the same for an agent with Options.Acknowledge, before anything else.
 func acknowledge(env app.Env, o Options) {
 	if !o.Acknowledge {
 		return

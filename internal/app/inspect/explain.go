@@ -13,17 +13,17 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Explanation is one name in linerate/explain/v1.
+// Explanation explains one name, in the form of linerate/explain/v1.
 type Explanation struct {
 	Name    string             `json:"name"`              // as it was understood
 	Sets    []model.Assignment `json:"sets,omitempty"`    // what a line of a guide sets, in linerate's words
 	Unknown []string           `json:"unknown,omitempty"` // words of that line that linerate does not know
-	Knobs   []Page             `json:"knobs,omitempty"`   // that it means, or that stand behind it
-	Dead    []knob.Dead        `json:"dead,omitempty"`    // settings of that name that are no more
+	Knobs   []Page             `json:"knobs,omitempty"`   // those that it means, or that stand behind it
+	Dead    []knob.Dead        `json:"dead,omitempty"`    // settings of that name that no longer exist
 	Outside []knob.Outside     `json:"outside,omitempty"` // settings of that name that linerate does not set
 }
 
-// Page is all that is known of one knob.
+// Page is what the catalogue says about one knob, and its value here.
 type Page struct {
 	Knob     model.KnobID    `json:"knob"`
 	Summary  string          `json:"summary"`
@@ -49,7 +49,7 @@ type SystemPage struct {
 	System    string   `json:"system"`
 	Native    string   `json:"native"`
 	Also      []string `json:"also,omitempty"`
-	Range     string   `json:"range"` // "" for what can be read only
+	Range     string   `json:"range"` // "" for a read-only one
 	Effect    string   `json:"effect"`
 	Needs     []string `json:"needs,omitempty"`
 	Permanent string   `json:"permanent"`
@@ -57,8 +57,8 @@ type SystemPage struct {
 	Settable  bool     `json:"settable"` // by linerate set
 }
 
-// Explain says what names mean, on this machine and elsewhere. Names that nothing is
-// known of are in unknown.
+// Explain returns what names mean, on this machine and elsewhere, and errors for unknown
+// names.
 func Explain(ctx context.Context, m *here.Machine, names []string) (all []Explanation, unknown []error) {
 	x := m.Catalogue()
 	if len(names) > 1 && knob.IsGuideCommand(names[0]) { // a command without quotes around it
@@ -77,8 +77,8 @@ func Explain(ctx context.Context, m *here.Machine, names []string) (all []Explan
 	return all, unknown
 }
 
-// explained gathers the pages of a name: the knob itself, or those behind a native
-// name, or those that replace a dead one.
+// explained collects the pages of a name: of the knob itself, of those behind a native name,
+// or of those that replace a dead one.
 func explained(ctx context.Context, m *here.Machine, e knob.Explanation) Explanation {
 	out := Explanation{Name: e.Name, Sets: e.Sets, Unknown: e.Unknown, Dead: slices.Clone(e.Dead), Outside: slices.Clone(e.Outside)}
 	var ids []model.KnobID
@@ -116,7 +116,7 @@ func explained(ctx context.Context, m *here.Machine, e knob.Explanation) Explana
 	return out
 }
 
-// page is what the catalogue says of a knob.
+// page returns what the catalogue says about a knob.
 func page(k knob.Knob) Page {
 	p := Page{
 		Of: k, Knob: k.ID, Summary: k.Summary, Scope: k.Scope, Unit: unitOf(k), Risk: int(k.Risk), RiskText: k.Risk.Words(),
@@ -141,7 +141,7 @@ func page(k knob.Knob) Page {
 	return p
 }
 
-// unitOf is the unit of a knob for people.
+// unitOf returns the unit of a knob for display.
 func unitOf(k knob.Knob) string {
 	switch {
 	case k.Unit != "":

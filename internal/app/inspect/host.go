@@ -1,6 +1,5 @@
-// Package inspect is what one host holds, looked at and not changed: its facts, its
-// settings with the files that set them, a profile beside them, and what a name of a
-// setting means there.
+// Package inspect reads one host and changes nothing: its facts, its settings and the files
+// that set them, how a profile compares with them, and what a name of a setting means there.
 package inspect
 
 import (
@@ -21,18 +20,18 @@ import (
 	"linerate/internal/fault"
 )
 
-// Host is a host as it was read.
+// Host is a host as read.
 type Host struct {
 	model.HostFacts
-	Link    string // whose settings of a link they are; "" where none is known
+	Link    string // the link that settings of a link are of; "" if none is known
 	Origins map[model.KnobID]model.FileLine
-	Kept    map[model.KnobID]fingerprint.Standing // of what linerate keep wrote
+	Kept    map[model.KnobID]fingerprint.Standing // what linerate keep wrote
 
 	Catalogue *knob.Index
 }
 
-// Near reads this machine's settings and what sets them: those of link and its route,
-// or of the way out where link is "".
+// Near reads this machine's settings and their origins: those of link and its route, or of
+// the default route if link is "".
 func Near(ctx context.Context, m *here.Machine, link string) (h Host, err error) {
 	if link != "" {
 		if err := here.LinkExists(link); err != nil {
@@ -43,15 +42,15 @@ func Near(ctx context.Context, m *here.Machine, link string) (h Host, err error)
 		return h, err
 	}
 	h.Link, h.Catalogue = cmp.Or(link, h.Interface.Or("")), m.Catalogue()
-	if records, err := m.Kept(); err == nil { // who may not read them sees the rest
+	if records, err := m.Kept(); err == nil { // without the right to read them the rest is still shown
 		h.keepsAll(records)
 	}
 	h.Origins, err = m.Origins(ctx, here.KnobIDs(h.Catalogue))
 	return h, err
 }
 
-// Far reads the host that named is the text of, with origins also what sets its
-// settings, where it can tell. Of a lab that is the far host.
+// Far reads the host that named describes; with origins also what sets its settings, if the
+// host can tell. For a lab it reads the far host.
 func Far(ctx context.Context, env app.Env, o *reach.Opener, named string, origins bool) (h Host, err error) {
 	near, far, err := reach.Pair("", named, env)
 	if err != nil {
@@ -75,14 +74,14 @@ func Far(ctx context.Context, env app.Env, o *reach.Opener, named string, origin
 		h.Origins, err = e.Far.Origins(ctx, here.KnobIDs(h.Catalogue))
 		h.standing(ctx, e)
 		if errors.Is(err, errors.ErrUnsupported) {
-			err = nil // not known, then
+			err = nil // leave it unknown
 		}
 	}
 	return h, err
 }
 
-// standing notes how what is kept on the far host stands. A host that does not tell, for
-// want of rights or as an older one, has nothing of that.
+// standing notes the state of the settings kept on the far host: none if the host does not
+// list them, because of missing rights or its age.
 func (h *Host) standing(ctx context.Context, e *reach.Ends) {
 	records, err := e.Far.Kept(ctx)
 	if err != nil {
@@ -101,7 +100,7 @@ func (h *Host) keeps(s fingerprint.Standing) {
 	h.Kept[s.Knob] = s
 }
 
-// keepsAll notes how what records of this machine keep stands.
+// keepsAll notes the state of the settings that records of this machine keep.
 func (h *Host) keepsAll(records []session.KeptRecord) {
 	facts := h.HostFacts
 	facts.Host = model.Near

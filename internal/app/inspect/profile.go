@@ -7,18 +7,17 @@ import (
 	"linerate/internal/core/profile"
 )
 
-// Comparison is a profile beside what a host holds; its JSON is that of
-// linerate/profilediff/v1.
+// Comparison compares a profile with a host; its JSON is linerate/profilediff/v1.
 type Comparison struct {
 	Host     string               `json:"host"`
 	Role     profile.Role         `json:"role"`
 	Settings []profile.Difference `json:"settings"`
 	Same     bool                 `json:"same"`     // all of them
-	Doubts   []string             `json:"doubts"`   // why the evidence may not hold there
+	Doubts   []string             `json:"doubts"`   // why the evidence may not apply there
 	Conflict []string             `json:"conflict"` // why the values may not be set there
 }
 
-// Compare lays the settings of h beside those of the host that f are the facts of.
+// Compare compares the settings of h with those of the host whose facts are f.
 func Compare(h profile.Host, f model.HostFacts) Comparison {
 	c := Comparison{Host: f.Name, Role: h.Role, Settings: h.Diff(f.Knobs), Same: true, Doubts: append([]string{}, h.Doubts(f)...), Conflict: []string{}}
 	for _, s := range c.Settings {

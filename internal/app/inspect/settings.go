@@ -9,7 +9,7 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Setting is one knob as a host holds it; its JSON is that of linerate/knobs/v1.
+// Setting is one knob as a host holds it; its JSON is linerate/knobs/v1.
 type Setting struct {
 	Knob     model.KnobID    `json:"knob"`
 	Scope    knob.Scope      `json:"scope"`
@@ -32,19 +32,19 @@ type Setting struct {
 type SetBy struct {
 	File  string `json:"file"`
 	Line  int    `json:"line"`
-	Value string `json:"value"` // canonical, or native where it cannot be understood
+	Value string `json:"value"` // canonical, or native if it cannot be parsed
 }
 
-// Kept says how a setting that linerate keep wrote stands.
+// Kept is the state of a setting that linerate keep wrote.
 type Kept struct {
 	Value string            `json:"value"`           // canonical
-	State fingerprint.State `json:"state"`           // as far as fingerprints tell
+	State fingerprint.State `json:"state"`           // as far as fingerprints can show
 	Text  string            `json:"text"`            // for people
-	Proof string            `json:"proof,omitempty"` // session; "" where it is not measured
+	Proof string            `json:"proof,omitempty"` // session; "" if it was not measured
 }
 
-// Settings are those whose name, native name or meaning holds the text match, by
-// theme; with all also those that h's system does not have.
+// Settings returns the settings whose name, native name or summary contains match, by theme;
+// with all also those that h's system does not have.
 func (h Host) Settings(match string, all bool) []Setting {
 	var rows []Setting
 	for _, theme := range knob.Themes() {
@@ -66,7 +66,7 @@ func (h Host) setting(k knob.Knob, theme string) Setting {
 		Of: k, Knob: k.ID, Scope: k.Scope, Theme: theme, Summary: k.Summary, Effect: k.EffectOn(h.OS), Risk: int(k.Risk),
 		ReadOnly: k.ReadOnly || n.ReadOnly, Default: k.DefaultOn(h.OS, h.Kernel.Or("")),
 	}
-	if v, err := k.Parse(r.Default); err == nil { // the rest are rules: "by memory"
+	if v, err := k.Parse(r.Default); err == nil { // other defaults are rules: "by memory"
 		r.Default = k.Format(v)
 	}
 	if !r.ReadOnly {
@@ -93,7 +93,7 @@ func (h Host) setting(k knob.Knob, theme string) Setting {
 	return r
 }
 
-// matches reports whether a knob is meant by a text.
+// matches reports whether a knob's name, native name or summary contains text.
 func matches(k knob.Knob, text string) bool {
 	text = strings.ToLower(text)
 	has := func(s string) bool { return strings.Contains(strings.ToLower(s), text) }

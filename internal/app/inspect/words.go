@@ -12,12 +12,11 @@ import (
 	hostknob "linerate/internal/host/knob"
 )
 
-// Word is something that can stand in a command line, and what it means.
+// Word is a word of a command line, with its meaning.
 type Word struct{ Text, About string }
 
-// Names are the settings that a person can name and change, by theme: of this system,
-// or with all those of every one. Those of the test traffic are among them where
-// traffic is set.
+// Names returns the settings that a user can change, by theme: those of this system, or with
+// all those of every system; with traffic also those of the test traffic.
 func Names(catalogue *knob.Index, all, traffic bool) (words []Word) {
 	for _, theme := range knob.Themes() {
 		for _, id := range theme.Knobs {
@@ -33,8 +32,8 @@ func Names(catalogue *knob.Index, all, traffic bool) (words []Word) {
 	return words
 }
 
-// Values are values of a setting that are known without a person: its choices, the word
-// for what is special, the one that this machine holds, and what systems begin with.
+// Values suggests values of a setting: its choices, the word for a special value, the current
+// value on this machine, and the defaults of systems.
 func Values(ctx context.Context, catalogue *knob.Index, id model.KnobID) (words []Word) {
 	k, ok := catalogue.ByID(id)
 	if !ok {
@@ -62,7 +61,7 @@ func Values(ctx context.Context, catalogue *knob.Index, id model.KnobID) (words 
 	if k.Zero != "" {
 		add(k.Zero, "the value 0")
 	}
-	plain := func(value string) string { // as a person writes it, in one word
+	plain := func(value string) string { // as the user writes it, in one word
 		short, _, _ := strings.Cut(k.Format(value), " (")
 		short = strings.ReplaceAll(short, " ", "")
 		if again, err := k.Parse(short); err == nil && again == value {
@@ -83,13 +82,13 @@ func Values(ctx context.Context, catalogue *knob.Index, id model.KnobID) (words 
 	return words
 }
 
-// present is what this machine holds.
+// present returns the value on this machine.
 func present(ctx context.Context, id model.KnobID) fact.Of[string] {
 	return hostknob.Host{}.Read(ctx, id)[id]
 }
 
-// Algorithms are the words that this machine takes for a setting of names, as those of
-// congestion control, also where traffic asks for one; none where it keeps no list.
+// Algorithms returns the names that this machine accepts for a setting such as congestion
+// control, also for one of the test traffic; none if the machine keeps no list.
 func Algorithms(ctx context.Context, id model.KnobID) []string {
 	if id == "congestion" {
 		id = "tcp.congestion_control"

@@ -12,11 +12,11 @@ import (
 	"linerate/internal/core/profile"
 )
 
-// faults are everything that is wrong with keeping the settings on a host. What
-// is read at the start of the machine only may be kept, though nobody can try it.
+// faults returns everything that is wrong with keeping the settings on a host. A setting that
+// is read only at boot may be kept, although it cannot be tried.
 func (h *Host) faults(x *knob.Index) []error {
 	if h.Facts.OS == "windows" {
-		return nil // it is told what to do instead
+		return nil // the host gets instructions instead
 	}
 	before := make(knob.Values)
 	for id, f := range h.Facts.Knobs {
@@ -43,21 +43,21 @@ func (h *Host) faults(x *knob.Index) []error {
 	return errs
 }
 
-// elsewhere reports whether a knob is one of a link that was confirmed, and not
-// of the link whose facts were read.
+// elsewhere reports whether a knob was confirmed on another link than the one whose facts
+// were read.
 func (h *Host) elsewhere(x *knob.Index, id model.KnobID) bool {
 	k, _ := x.ByID(id)
 	return k.Scope == knob.ScopeLink && h.Ask.Link != "" && h.Ask.Link != h.Facts.Interface.Or("")
 }
 
-// AtBootOnly reports whether a system reads a knob at its start only.
+// AtBootOnly reports whether a system reads a knob only at boot.
 func AtBootOnly(x *knob.Index, id model.KnobID, system string) bool {
 	k, ok := x.ByID(id)
 	n, has := k.Native[system]
 	return ok && has && !k.ReadOnly && !n.ReadOnly && n.Mechanism != knob.NotYet && k.EffectOn(system) == knob.EffectBoot
 }
 
-// Running is a kept setting beside the value that the host has now.
+// Running is a kept setting with the host's present value.
 type Running struct {
 	Knob model.KnobID `json:"knob"`
 	Kept string       `json:"kept"`
@@ -65,7 +65,7 @@ type Running struct {
 	Same bool         `json:"same"`
 }
 
-// Running compares what is kept with what holds.
+// Running compares the kept settings with the values in force.
 func (h *Host) Running() []Running {
 	var all []Running
 	part := profile.Host{}
@@ -84,7 +84,7 @@ func (h *Host) Running() []Running {
 	return all
 }
 
-// Written are the paths of the files that were written.
+// Written returns the paths of the files that were written.
 func (h *Host) Written() []string {
 	var all []string
 	for _, f := range h.Got.Files {

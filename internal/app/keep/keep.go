@@ -1,6 +1,6 @@
-// Package keep makes settings permanent: it has hosts write the files from which
-// their systems take them at the start, on all of them or on none, after a person
-// saw what would be written; and takes the files back.
+// Package keep makes settings permanent: it has hosts write the files that their systems read
+// at boot, on all of the hosts or on none, after the user has seen what would be written. It
+// also restores the files.
 package keep
 
 import (
@@ -29,11 +29,11 @@ import (
 type Request struct {
 	Source Source
 	Role   profile.Role     // of the far host, or of this machine alone; "" follows from the source
-	Format model.FileFormat // of the files; "" is that of who configures the interface
+	Format model.FileFormat // of the files; "" is that of the program that configures the interface
 	Link   string           // interface that settings of a link are for, of this machine alone
-	Named  string           // the far host as it was named, without secrets; "" for this machine
-	Both   bool             // both ends are wanted, also where one has nothing to keep
-	DryRun bool             // only tell what would be written
+	Named  string           // the far host as the user named it, without secrets; "" for this machine
+	Both   bool             // include both ends, even if one has nothing to keep
+	DryRun bool             // only show what would be written
 	Sure   bool             // write without asking
 }
 
@@ -52,12 +52,12 @@ const (
 // Keeping is what was written on a host, or would be.
 type Keeping = session.Keeping
 
-// Record is what one keep wrote on a host, until it is taken back.
+// Record is what one keep wrote on a host, until it is restored.
 type Record = session.KeptRecord
 
 // Result is how a keep ended.
 type Result struct {
-	Outcome Outcome // "" where it was refused
+	Outcome Outcome // "" if it was refused
 	Hosts   []*Host // on which something is kept, or would be; the far one first
 }
 
@@ -77,9 +77,9 @@ type keeping struct {
 	outcome Outcome
 }
 
-// Do keeps settings on open hosts, the far one first, whose sessions the caller
-// ends. What would be written is told as app.ToWrite before a person is asked
-// app.WriteFiles. The result is valid beside an error too.
+// Do keeps settings on open hosts, the far one first. The caller closes their sessions. Do
+// reports what would be written as app.ToWrite, and then asks the user app.WriteFiles. The
+// result is valid beside an error too.
 func Do(ctx context.Context, env app.Env, hosts []*app.Host, r Request) (Result, error) {
 	k := &keeping{Env: env, Request: r}
 	for _, h := range hosts {
@@ -95,8 +95,8 @@ func Do(ctx context.Context, env app.Env, hosts []*app.Host, r Request) (Result,
 	return Result{Outcome: k.outcome, Hosts: k.hosts}, err
 }
 
-// prepare finds the settings of each host, and reports everything that is wrong
-// with them. A host that has none drops out.
+// prepare finds the settings of each host, and reports everything that is wrong with them. It
+// drops hosts without settings.
 func (k *keeping) prepare(ctx context.Context) error {
 	var errs, others []error
 	unsupported := true
@@ -143,8 +143,8 @@ func (k *keeping) ofLink(s model.Assignment) bool {
 	return c.Scope == knob.ScopeLink
 }
 
-// settings puts together what to ask of one host. other says that there is
-// nothing for this host where the other one may have something.
+// settings prepares the request to one host. other means that there is nothing for this host
+// but perhaps for the other one.
 func (k *keeping) settings(ctx context.Context, h *Host) (other bool, err error) {
 	h.Ask = session.Keep{Source: k.Source.Label, Format: k.Format, Link: cmp.Or(k.Link, h.Facts.Interface.Or("")), DryRun: true}
 	if k.Source.Confirmed {
@@ -173,7 +173,7 @@ func (k *keeping) settings(ctx context.Context, h *Host) (other bool, err error)
 	return false, nil
 }
 
-// confirmed asks for what a person confirmed on a host.
+// confirmed requests to keep what was confirmed on a host.
 func (k *keeping) confirmed(ctx context.Context, h *Host) (other bool, err error) {
 	all, err := h.Client.Confirmed(ctx)
 	if err != nil {
@@ -207,7 +207,7 @@ func (k *keeping) confirmed(ctx context.Context, h *Host) (other bool, err error
 	return false, err
 }
 
-// withoutWindows lets hosts drop out that keep everything by themselves.
+// withoutWindows drops hosts whose system makes everything permanent by itself.
 func (k *keeping) withoutWindows() error {
 	var rest []*Host
 	for _, h := range k.hosts {
@@ -233,8 +233,8 @@ func (k *keeping) withoutWindows() error {
 	return nil
 }
 
-// Word is the far host as it stands behind a command about a side, with a blank
-// before it; "" for this machine.
+// Word returns the far host as an argument of a command about a side, after a blank; "" for
+// this machine.
 func (r Request) Word(side model.Host) string {
 	if side == model.Near || r.Named == "" {
 		return ""
@@ -242,7 +242,7 @@ func (r Request) Word(side model.Host) string {
 	return " " + plain.ShellWord(r.Named)
 }
 
-// preview asks every host what would be written, and shows it.
+// preview asks every host what it would write, and shows it.
 func (k *keeping) preview(ctx context.Context) error {
 	holds, empty := true, true
 	for _, h := range k.hosts {
@@ -285,8 +285,8 @@ func (k *keeping) omitted() (reasons []string) {
 	return reasons
 }
 
-// claims notes who else sets what is kept. An agent that does not know is no
-// fault.
+// claims adds notes on other programs that set what is kept. An agent without support for
+// claims is not an error.
 func (k *keeping) claims(ctx context.Context, h *Host) error {
 	ids := lists.Each(h.Ask.Settings, func(s model.Assignment) model.KnobID { return s.Knob })
 	all, err := change.LastClaims(ctx, h.Client, ids)
@@ -318,7 +318,7 @@ func overruled(c model.Claim, k session.Keeping) bool {
 	})
 }
 
-// write asks, and writes.
+// write asks the user, and writes the files.
 func (k *keeping) write(ctx context.Context) error {
 	if !k.Sure {
 		answer, err := k.Ask(ctx, k.question())
@@ -342,7 +342,7 @@ func (k *keeping) write(ctx context.Context) error {
 			k.outcome = Failed
 			return errors.Join(k.fault(err, h), k.takeBack(ctx))
 		}
-		got.Notes, h.Done = h.Got.Notes, true // as they were shown, with who else sets what
+		got.Notes, h.Done = h.Got.Notes, true // as shown, with the other programs that set these
 		h.Got = got
 	}
 	return nil
@@ -359,8 +359,8 @@ func (k *keeping) question() app.Question {
 	return q
 }
 
-// takeBack takes back what was written on the hosts before the one that failed:
-// both keep it or none.
+// takeBack restores the files on the hosts that were written before the one that failed: both
+// keep the settings or neither does.
 func (k *keeping) takeBack(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	var errs []error
@@ -395,7 +395,7 @@ func (k *keeping) fault(err error, h *Host) error {
 	return filesFault(err)
 }
 
-// filesFault gives an error about files of a system its hint.
+// filesFault adds a hint to an error about files of a system.
 func filesFault(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):

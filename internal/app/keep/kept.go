@@ -8,9 +8,9 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Standing are the settings that records of a host keep, each once with the value of
-// its newest record, and the newest proof that is about that value. side is the end
-// that the host is now: the proofs are turned to it. A proof that cannot be read is none.
+// Standing returns the settings that the records of a host keep, each once with the value of
+// its newest record and the newest proof of that value. side is the end that the host is now:
+// the proofs are turned to it. A proof that cannot be read is ignored.
 func Standing(records []session.KeptRecord, side model.Host) []fingerprint.Kept {
 	var all []fingerprint.Kept
 	for _, r := range slices.Backward(records) {

@@ -12,8 +12,8 @@ import (
 	"linerate/internal/fault"
 )
 
-// Open opens the hosts of a keep: the host that named is the text of, with both
-// this machine too, and with "" this machine alone. shut ends the sessions.
+// Open opens the hosts of a keep: the host that named describes, with both also this machine;
+// or, if named is "", this machine alone. shut closes the sessions.
 func Open(ctx context.Context, env app.Env, o *reach.Opener, own here.Options, named string, both bool) (hosts []*app.Host, shut func(), err error) {
 	if named == "" {
 		return openHere(ctx, env, own)
@@ -32,7 +32,7 @@ func Open(ctx context.Context, env app.Env, o *reach.Opener, own here.Options, n
 	return Of(e, both), e.Close, nil
 }
 
-// Of are the hosts of ends that are open already.
+// Of returns the hosts of ends that are already open.
 func Of(e *reach.Ends, both bool) []*app.Host {
 	out := []*app.Host{e.Host(model.Far)}
 	if both {
@@ -41,8 +41,7 @@ func Of(e *reach.Ends, both bool) []*app.Host {
 	return out
 }
 
-// OpenAlone opens the one host whose files are meant, as Open does; the other end
-// of a pair is not needed.
+// OpenAlone opens one host, as Open does; it does not need the other end of a pair.
 func OpenAlone(ctx context.Context, env app.Env, o *reach.Opener, own here.Options, named string) (host *app.Host, shut func(), err error) {
 	if named == "" {
 		hosts, shut, err := openHere(ctx, env, own)

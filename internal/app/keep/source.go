@@ -17,19 +17,20 @@ import (
 
 // Source is where the settings to keep come from.
 type Source struct {
-	Label     string // for the list of what is kept
+	Label     string // for the list of kept settings
 	Profile   profile.Profile
-	Confirmed bool // no profile: what each host confirmed
+	Confirmed bool // no profile: the settings that each host has confirmed
 	// The roles of the ends of a session whose direction is known.
 	Near, Far profile.Role
-	// Proof is how they are known to be good; nil where they are not measured.
+	// Proof is the evidence that they are good; nil if they were not measured.
 	Proof *fingerprint.Proof
-	// proofs are of earlier sessions with Confirmed, the newest first.
+	// proofs are those of earlier sessions, for Confirmed; the newest first.
 	proofs []fingerprint.Proof
 }
 
-// ConfirmedThere is what a person confirmed on the hosts, and what still holds. The proof
-// of a value is that of the session in which it proved better, as of a tune that set it.
+// ConfirmedThere is the source of settings that were confirmed on the hosts and are still in
+// force. The proof of a value is that of the session in which it proved better, for example
+// the tune that set it.
 func ConfirmedThere(sessions ...model.Session) Source {
 	out := Source{Confirmed: true, Label: "confirmed with linerate set"}
 	for i := range sessions {
@@ -43,7 +44,7 @@ func ConfirmedThere(sessions ...model.Session) Source {
 	return out
 }
 
-// proven returns the newest proof of which every setting of an end is a part.
+// proven returns the newest proof that covers all settings of an end.
 func (s Source) proven(end model.Host, settings []model.Assignment) *fingerprint.Proof {
 	for i := range s.proofs {
 		p := s.proofs[i]
@@ -55,22 +56,22 @@ func (s Source) proven(end model.Host, settings []model.Assignment) *fingerprint
 	return nil
 }
 
-// Wish is what a person wants kept against the evidence.
+// Wish says what the user wants kept despite the evidence.
 type Wish struct {
-	Anyway        bool // what did not prove better
-	DespiteGuards bool // what harms what a guard watches over, or may
+	Anyway        bool // settings that did not prove better
+	DespiteGuards bool // settings that violate a guard, or may
 }
 
-// OfProfile is a profile, which came from name. What no verdict calls better is
-// refused, unless that is wished.
+// OfProfile is the source of a profile that came from name. Without a Wish it refuses
+// settings that no verdict calls better.
 func OfProfile(env app.Env, name string, p profile.Profile, w Wish) (Source, error) {
 	s := Source{Profile: p, Label: strings.TrimSuffix("profile "+name+": "+p.Title, ": "), Proof: p.Proof()}
 	return s, demandProof(env, p.Evidence, w, name)
 }
 
-// OfSession is a setting of a stored session, "" for the one that proved better.
-// untrusted says that its verdicts must not be believed. What no verdict calls
-// better is refused, unless that is wished.
+// OfSession is the source of a setting of a stored session, "" for the one that proved
+// better. untrusted means that the session's verdicts are not reliable. Without a Wish it
+// refuses a setting that no verdict calls better.
 func OfSession(env app.Env, s model.Session, setting string, untrusted bool, w Wish) (Source, error) {
 	if names, refused := profile.Candidates(s); setting == "" && len(names)+len(refused) == 0 {
 		return Source{}, fault.WithHint(fault.Usagef("session %s: no setting that changes a host proved better%s", s.ID, verdictLines(s)),
@@ -102,8 +103,8 @@ func OfSession(env app.Env, s model.Session, setting string, untrusted bool, w W
 	return src, demandProof(env, p.Evidence, w, src.Label)
 }
 
-// Setting makes a profile of a setting of a session, "" for the one that proved
-// better. What of it belongs to the test traffic is told.
+// Setting makes a profile of a setting of a session, "" for the one that proved better. It
+// reports the parts that belong to the test traffic and are left out.
 func Setting(env app.Env, s model.Session, name string) (string, profile.Profile, error) {
 	name, err := chooseSetting(env, s, name)
 	if err != nil {
@@ -122,10 +123,9 @@ func Setting(env app.Env, s model.Session, name string) (string, profile.Profile
 	return name, p, nil
 }
 
-// demandProof refuses what was measured and did not prove better, or made
-// something worse, and what is better but harms what a guard watches over, or has
-// not been shown not to. What is not measured is a wish of whoever wrote the
-// profile.
+// demandProof refuses a measured setting that did not prove better or made something worse,
+// and one that is better but violates a guard, or may. A setting that was not measured is
+// accepted: the author of the profile wants it.
 func demandProof(env app.Env, e *profile.Evidence, w Wish, what string) error {
 	if e == nil {
 		env.Observe(app.Unproven{What: what})
@@ -152,7 +152,7 @@ func demandProof(env app.Env, e *profile.Evidence, w Wish, what string) error {
 	return nil
 }
 
-// GuardLines are the guards that speak against keeping it, in one line.
+// GuardLines returns the guard verdicts against keeping the settings, in one line.
 func GuardLines(e *profile.Evidence) string { return guardLines(e.MayKeep().InTheWay()) }
 
 func guardLines(against []model.Verdict) string {
@@ -160,7 +160,7 @@ func guardLines(against []model.Verdict) string {
 	return strings.Join(lines, "; ")
 }
 
-// verdictLines are the verdicts of a session, for an error.
+// verdictLines returns the verdicts of a session, for an error.
 func verdictLines(s model.Session) string {
 	var b strings.Builder
 	for _, v := range s.Verdicts {
@@ -175,8 +175,8 @@ func verdictLines(s model.Session) string {
 	return b.String()
 }
 
-// chooseSetting is the one setting that proved better, or of several levels the
-// smallest that is good enough, unless the user names one.
+// chooseSetting returns the setting that the user names, or else the one that proved better:
+// of several levels the smallest that is good enough.
 func chooseSetting(env app.Env, s model.Session, name string) (string, error) {
 	if name != "" {
 		return name, nil
@@ -194,7 +194,7 @@ func chooseSetting(env app.Env, s model.Session, name string) (string, error) {
 	}
 	names, refused := profile.Candidates(s)
 	if len(names) == 0 {
-		names = refused // whoever asks is told what speaks against it
+		names = refused // the user is told what speaks against it
 	}
 	switch len(names) {
 	case 1:
@@ -219,8 +219,8 @@ func settingNames(s model.Session) string {
 	return strings.Join(names, ", ")
 }
 
-// hostFor returns the settings of a profile for one end. other reports that
-// there are none for this end, but for the other one.
+// hostFor returns the settings of a profile for one end. other reports that there are none
+// for this end, but some for the other one.
 func (s Source) hostFor(end model.Host, asked profile.Role, alone bool) (h profile.Host, other bool, err error) {
 	role, err := s.roleFor(end, asked, alone)
 	if err != nil {
@@ -235,9 +235,9 @@ func (s Source) hostFor(end model.Host, asked profile.Role, alone bool) (h profi
 	return h, false, nil
 }
 
-// roleFor is the role of an end: what is asked for of HOST, or of this machine
-// where it is alone, and the opposite for the other end; else near is this
-// machine and far HOST.
+// roleFor returns the role of an end. If the user asked for a role, HOST gets it, or this
+// machine if it is alone, and the other end gets the opposite one; otherwise this machine is
+// near and HOST far.
 func (s Source) roleFor(end model.Host, asked profile.Role, alone bool) (profile.Role, error) {
 	names := s.Profile.RoleNames()
 	if asked != "" {
@@ -269,8 +269,8 @@ func (s Source) roleFor(end model.Host, asked profile.Role, alone bool) (profile
 	return "", fault.WithHint(fault.Usagef("the profile has settings of their own for sender and receiver"), "say what HOST, or this machine alone, is: --role sender or --role receiver")
 }
 
-// proofFor is the text of the proof for an end with a role, as the host keeps it; ""
-// where there is none.
+// proofFor returns the text of the proof for an end with a role, as the host stores it; "" if
+// there is none.
 func (s Source) proofFor(end model.Host, role profile.Role) (string, error) {
 	if s.Proof == nil {
 		return "", nil

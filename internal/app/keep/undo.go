@@ -13,17 +13,16 @@ import (
 	"linerate/internal/host/persist/native"
 )
 
-// Back is what became of the files that were kept on a host.
+// Back is the outcome of restoring the files that were kept on a host.
 type Back struct {
 	Files []model.FileResult          // of every record, the oldest record of a file last
 	Paths []string                    // of the files, each once
-	Last  map[string]model.FileResult // by path: how it stands
-	Left  int                         // so many of them were not taken back
+	Last  map[string]model.FileResult // the final state by path
+	Left  int                         // how many of them were not restored
 }
 
-// Undo takes back all files that were kept on a host, but what somebody changed
-// since. Where files are left the error is of kind fault.NotUndone, and the result
-// tells of each.
+// Undo restores all files that were kept on a host, except those that were changed since. If
+// any are left, the error is of kind fault.NotUndone, and the result lists each.
 func Undo(ctx context.Context, c *session.Client) (Back, error) {
 	r, err := c.Restore(ctx, "")
 	if err != nil {
@@ -51,17 +50,17 @@ func Undo(ctx context.Context, c *session.Client) (Back, error) {
 	return b, err
 }
 
-// Native are the settings of a host to be written in its own forms.
+// Native is the settings of a host to write in its native formats.
 type Native = native.Input
 
-// Rendered is what they become.
+// Rendered is the result of Export.
 type Rendered = native.Output
 
-// File is one file of that.
+// File is one file of a Rendered.
 type File = files.File
 
-// Export returns the files and commands that keep settings on a host of format's
-// system. Nothing is written.
+// Export returns the files and commands that keep settings on a host of format's system. It
+// writes nothing.
 func Export(format model.FileFormat, in Native) (Rendered, error) {
 	out, err := native.Render(format, in)
 	var bad *knob.ValueError

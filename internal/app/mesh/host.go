@@ -13,13 +13,13 @@ import (
 	"linerate/internal/fault"
 )
 
-// host is a host of a mesh with its sessions: an agent is either near or far for as long as
-// its session lasts, and a host is near in some pairs and far in others.
+// host is a host of a mesh with its sessions. An agent is either near or far for the whole of
+// a session, while a host is near in some pairs and far in others.
 type host struct {
 	Host
 	name  string
 	facts model.HostFacts
-	gone  error // why it takes no part, or no longer
+	gone  error // why it takes no part, or no longer does
 	open  [2]*session.Client
 }
 
@@ -30,8 +30,8 @@ func place(side model.Host) int {
 	return 1
 }
 
-// session returns the host's session as an end, and opens it if there is none yet: of a host
-// that was lost, too. One that cannot be reached takes no part from then on.
+// session returns the host's session as an end, and opens it if it is not open or was lost. A
+// host that cannot be reached takes no part from then on.
 func (h *host) session(ctx context.Context, m *mesh, side model.Host) (*session.Client, error) {
 	c := &h.open[place(side)]
 	if *c != nil || h.gone != nil {
@@ -45,7 +45,7 @@ func (h *host) session(ctx context.Context, m *mesh, side model.Host) (*session.
 	return *c, err
 }
 
-// drop ends a session that may be of no more use.
+// drop closes a session that may no longer be usable.
 func (h *host) drop(env app.Env, side model.Host) {
 	if c := &h.open[place(side)]; *c != nil {
 		env.HangUp(*c)
@@ -53,7 +53,7 @@ func (h *host) drop(env app.Env, side model.Host) {
 	}
 }
 
-// stored is the host as the session keeps it.
+// stored returns the host as the session stores it.
 func (h *host) stored() model.MeshHost {
 	s := model.MeshHost{Name: h.name, Target: h.Target.Text, System: h.facts.OS, Kernel: h.facts.Kernel, Address: h.facts.Address, MTU: h.facts.MTU, Link: h.facts.LinkRate}
 	if h.gone != nil {
@@ -62,8 +62,7 @@ func (h *host) stored() model.MeshHost {
 	return s
 }
 
-// open opens the sessions with all hosts, at the same time, and reads what they say of
-// themselves.
+// open opens the sessions with all hosts in parallel, and reads their facts.
 func (m *mesh) open(ctx context.Context) {
 	var texts []string
 	for _, h := range m.Hosts {
@@ -76,15 +75,15 @@ func (m *mesh) open(ctx context.Context) {
 		}
 	}
 	var all sync.WaitGroup
-	var typing sync.Mutex // ssh may ask a person for a password
+	var typing sync.Mutex // ssh may ask the user for a password
 	for i, h := range m.hosts {
 		all.Go(func() {
 			if h.Target.Kind == reach.SSH {
 				typing.Lock()
 				defer typing.Unlock()
 			}
-			if i < len(m.hosts)-1 { // the last one is near in no pair, the first one far in none
-				_, _ = h.session(ctx, m, model.Near) // what went wrong is in gone
+			if i < len(m.hosts)-1 { // the last host is near in no pair, the first one far in none
+				_, _ = h.session(ctx, m, model.Near) // the error is in gone
 			}
 			if i > 0 && h.gone == nil {
 				_, _ = h.session(ctx, m, model.Far)
@@ -96,7 +95,7 @@ func (m *mesh) open(ctx context.Context) {
 	m.unique()
 }
 
-// read asks each host what it says of itself on its way to another one.
+// read asks each host for its facts on the path to another one.
 func (m *mesh) read(ctx context.Context) {
 	var all sync.WaitGroup
 	here := ""
@@ -117,7 +116,7 @@ func (m *mesh) read(ctx context.Context) {
 		read := func() {
 			facts, err := c.Facts(ctx, peer)
 			if err != nil {
-				return // it is measured without: a run that fails says why
+				return // go on without facts: a run that fails says why
 			}
 			if h.facts = facts; h.facts.Address == "" {
 				h.facts.Address = c.DataHost()
@@ -138,7 +137,7 @@ func (m *mesh) read(ctx context.Context) {
 	all.Wait()
 }
 
-// unique gives hosts of one name different ones.
+// unique makes the names of hosts unique.
 func (m *mesh) unique() {
 	for i, h := range m.hosts {
 		name := h.name
@@ -148,7 +147,7 @@ func (m *mesh) unique() {
 	}
 }
 
-// hangUp ends all sessions, at the same time.
+// hangUp closes all sessions in parallel.
 func (m *mesh) hangUp() {
 	var all sync.WaitGroup
 	for _, h := range m.hosts {

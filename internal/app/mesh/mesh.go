@@ -1,5 +1,5 @@
-// Package mesh measures all pairs of several hosts, both ways. Every host is an agent that is
-// there for as long as it takes; in a round each of them is in one pair at most.
+// Package mesh measures all pairs of several hosts, in both directions. Every host has an
+// agent for the whole measurement; in each round a host is in at most one pair.
 package mesh
 
 import (
@@ -27,7 +27,7 @@ import (
 	"linerate/internal/fault"
 )
 
-// Store keeps what a mesh measures.
+// Store stores the session and runs of a mesh.
 type Store interface {
 	CreateSession(ctx context.Context, s model.Session) error
 	UpdateSession(ctx context.Context, s model.Session) error
@@ -36,30 +36,30 @@ type Store interface {
 
 // Host is a host to measure.
 type Host struct {
-	Name   string // "" is what its target is called
+	Name   string // "" for the name in its target
 	Target reach.Target
 }
 
 // Request says what to measure.
 type Request struct {
 	Hosts   []Host
-	Rounds  int // times that every pair is measured, 1…; medians count
-	AtOnce  int // pairs at the same time at most; 0 is as many as have no host in common
+	Rounds  int // how often to measure every pair, 1…; medians count
+	AtOnce  int // most pairs at a time; 0 for as many as have no host in common
 	Streams int
 	Time    time.Duration // measured in each run
 	Title   string
-	Command []string // as it was asked for, without secrets
+	Command []string // command line, without secrets
 	Seed    uint64   // of the order of pairs
 }
 
 // Defaults of a request (fleet.md section 4).
 const (
 	DefaultStreams = 4
-	probing        = time.Second // for which the latency is probed without load
+	probing        = time.Second // how long to probe the latency without load
 	warmup         = time.Second
 )
 
-// Validate reports what cannot be measured.
+// Validate reports requests that cannot be measured.
 func (q Request) Validate() error {
 	if n := len(q.Hosts); n < 2 || n > fleet.MostHosts {
 		return fault.WithHint(fault.Usagef("a mesh has 2 to %d hosts, and this one has %d", fleet.MostHosts, n), "name more hosts: linerate mesh user@nas user@pi; this machine is one of them unless --without-here says otherwise")
@@ -82,27 +82,27 @@ func (q Request) flow() model.Flow {
 	return f
 }
 
-// mesh is one that is being measured.
+// mesh is a mesh that is being measured.
 type mesh struct {
 	Request
 	env     app.Env
 	opener  *reach.Opener
 	store   Store
-	runner  *runner.Runner // whose numbers of runs all pairs share
+	runner  *runner.Runner // all pairs share its run numbers
 	hosts   []*host
 	stop    context.CancelCauseFunc
 	began   time.Time
-	spent   time.Duration // by rounds that are over
-	rounds  int           // that are over
+	spent   time.Duration // by finished rounds
+	rounds  int           // finished
 	planned int           // rounds in all
 	pairs   int           // in all
 
-	mu      sync.Mutex // holds what follows
+	mu      sync.Mutex // guards the fields below
 	session model.Session
 	runs    int // begun
 	done    int // pairs
 	problem map[string]string
-	from    map[fleet.Pair]model.Host // who connects, where that is known
+	from    map[fleet.Pair]model.Host // the end that connects, if known
 }
 
 // Run measures the mesh and returns its session as stored. Hosts that cannot be reached, and
@@ -138,7 +138,7 @@ func Run(ctx context.Context, env app.Env, o *reach.Opener, st Store, q Request)
 	return m.session, errors.Join(err, fault.WithKind(fault.Store, st.UpdateSession(keep, m.session)), m.nothing(err))
 }
 
-// measure goes through the rounds. Its error ends them early.
+// measure carries out the rounds. An error ends them early.
 func (m *mesh) measure(ctx context.Context, rounds [][]fleet.Pair) error {
 	ctx, m.stop = context.WithCancelCause(ctx)
 	defer m.stop(nil)
@@ -161,7 +161,7 @@ func (m *mesh) measure(ctx context.Context, rounds [][]fleet.Pair) error {
 	return nil
 }
 
-// left is about how long the rounds take that are not over.
+// left estimates how long the remaining rounds take.
 func (m *mesh) left() time.Duration {
 	each := 2 * (m.session.Plan.Flow.Length() + plan.Beside)
 	if m.rounds > 0 {
@@ -171,7 +171,7 @@ func (m *mesh) left() time.Duration {
 	return max(0, all-(m.env.Now().Sub(m.began)-m.spent))
 }
 
-// pair measures two hosts, one way after the other. No other pair uses them meanwhile.
+// pair measures two hosts, one direction after the other. No other pair uses them meanwhile.
 func (m *mesh) pair(ctx context.Context, p fleet.Pair) {
 	near, far := m.hosts[p.Near], m.hosts[p.Far]
 	var rates [2]units.BitRate
@@ -188,7 +188,7 @@ func (m *mesh) pair(ctx context.Context, p fleet.Pair) {
 		far.drop(m.env, model.Far)
 	}
 	r, connector, err := m.between(ctx, p)
-	reopen := func() { // an agent may have died since the pair before
+	reopen := func() { // an agent may have died since the previous pair
 		if errors.Is(err, runner.ErrContact) && ctx.Err() == nil {
 			drop()
 			r, connector, err = m.between(ctx, p)
@@ -217,11 +217,11 @@ func (m *mesh) pair(ctx context.Context, p fleet.Pair) {
 			rates[i] = units.BitRate(v)
 		}
 		note(way, err)
-		if err != nil && !errors.Is(err, runner.ErrInvalid) && ctx.Err() == nil { // the sessions may be of no more use
+		if err != nil && !errors.Is(err, runner.ErrInvalid) && ctx.Err() == nil { // the sessions may no longer be usable
 			drop()
 		}
 		if errors.Is(err, runner.ErrInvalid) {
-			err = nil // which says nothing of the way back
+			err = nil // it says nothing about the way back
 		}
 	}
 	m.mu.Lock()
@@ -232,7 +232,7 @@ func (m *mesh) pair(ctx context.Context, p fleet.Pair) {
 	}
 }
 
-// knockTime is how long a data connection may take to open; a lost SYN is sent again after
+// knockTime is how long a data connection may take to open; a lost SYN is retransmitted after
 // 1 s (RFC 6298 section 2).
 const knockTime = 4 * time.Second
 
@@ -274,7 +274,7 @@ func (m *mesh) between(ctx context.Context, p fleet.Pair) (*runner.Runner, model
 	return r, spec.Connector, err
 }
 
-// run measures one way and keeps what it measured.
+// run measures one direction and stores the run.
 func (m *mesh) run(ctx context.Context, r *runner.Runner, way string, d model.Direction, connector model.Host) (model.Run, error) {
 	m.mu.Lock()
 	m.runs++
@@ -290,12 +290,12 @@ func (m *mesh) run(ctx context.Context, r *runner.Runner, way string, d model.Di
 	defer m.mu.Unlock()
 	m.session.Runs = append(m.session.Runs, run)
 	if serr := m.store.AddRun(context.WithoutCancel(ctx), m.session.ID, run, samples, nil); serr != nil {
-		m.stop(fault.WithKind(fault.Store, serr)) // what cannot be kept need not be measured
+		m.stop(fault.WithKind(fault.Store, serr)) // no need to measure what cannot be stored
 	}
 	return run, err
 }
 
-// conclude writes into the session how it ended; why is what ended it early, nil for nothing.
+// conclude writes the outcome into the session; why is the error that ended it early, if any.
 func (m *mesh) conclude(why error) {
 	s := &m.session
 	slices.SortFunc(s.Runs, func(a, b model.Run) int { return a.Number - b.Number })
@@ -323,7 +323,7 @@ func (m *mesh) conclude(why error) {
 	}
 }
 
-// nothing is the fault of a mesh of which no pair was measured, though none was ended early.
+// nothing returns the error of a mesh that measured no pair, although it was not ended early.
 func (m *mesh) nothing(why error) error {
 	if why != nil || trial.Measured(m.session) {
 		return nil
@@ -336,7 +336,7 @@ func (m *mesh) nothing(why error) error {
 	return fault.WithKind(fault.Untrusted, errors.New("nothing was measured"))
 }
 
-// Verdict is the fault of a session in which something is odd, nil for nothing.
+// Verdict returns an error if something in a session is odd, nil if not.
 func Verdict(s *model.Session) error {
 	var names []string
 	for _, t := range odd.Session(s) {

@@ -14,7 +14,7 @@ import (
 	"linerate/internal/fault"
 )
 
-// enough demands that there is a pair to measure.
+// enough returns an error unless there is a pair to measure.
 func (m *mesh) enough() error {
 	var reached, why []string
 	for _, h := range m.hosts {
@@ -75,16 +75,16 @@ func (m *mesh) draw() (rounds [][]fleet.Pair) {
 	return rounds
 }
 
-// mostNames is how many hosts a list of sessions names.
+// mostNames is the most hosts that a list of sessions names.
 const mostNames = 8
 
 func wayName(a, b *host) string { return a.name + " -> " + b.name }
 
-// serves reports whether a pair needs a server to measure with another host than the one that
-// its session comes from.
+// serves reports whether a pair needs a server to measure with a host other than the
+// controller of its session.
 func serves(near, far *host) bool {
 	return near.Target.Kind != reach.Here && (near.Target.Kind == reach.Serve || far.Target.Kind == reach.Serve)
 }
 
-// errLeftOut is why a pair with a server was left out.
+// errLeftOut is the reason for leaving out a pair with a server.
 var errLeftOut = errors.New("a linerate serve measures with other hosts than the one that steers it only where its --peers names them")

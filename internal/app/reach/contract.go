@@ -12,15 +12,15 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Contract is the rate that a path is meant to carry in each direction, which neither host
-// can know: that of a WAN, a VPN or a virtual machine. 0 is not given.
+// Contract is the contracted rate of a path in each direction, which neither host can know:
+// that of a WAN, a VPN or a virtual machine. 0 means not given.
 type Contract struct {
 	To, From units.BitRate
-	Source   string // who says so
+	Source   string // where the rates come from
 	forget   bool
 }
 
-// noContract takes back what was remembered.
+// noContract makes linerate forget the remembered rates.
 const noContract = "none"
 
 // ParseContract reads "200mbit", "to=50mbit,from=10mbit", or "none".
@@ -71,13 +71,13 @@ func (c Contract) String() string {
 // contractFile holds the rates that were given for paths.
 const contractFile = "path_rates"
 
-// pathName is a path as the notes have it.
+// pathName returns the name of a path in the notes.
 func pathName(near, far Target) string {
 	return strings.Join(strings.Fields(cmp.Or(Redact(near.Text), app.ThisMachine)+"->"+Redact(far.Text)), "_")
 }
 
-// remembered is the contract of a path: the one that was given now, which is remembered
-// from now on, or else the one given before.
+// remembered returns the contract of a path: the one given now, which it stores, or else the
+// stored one.
 func (o *Opener) remembered(near, far Target) Contract {
 	given := o.o.Contract
 	if far.Kind == Lab {
@@ -111,8 +111,8 @@ func (o *Opener) remembered(near, far Target) Contract {
 	return c
 }
 
-// agreed puts the rates of a contract into what is known of the path: they count before
-// those of the interfaces, and of both directions the lower one is that of the path.
+// agreed adds the rates of a contract to the facts of the path. They take precedence over
+// those of the interfaces; the rate of the path is the lower one of both directions.
 func (e *Ends) agreed(c Contract) {
 	for i, rate := range []units.BitRate{c.To, c.From} {
 		if rate <= 0 {

@@ -21,10 +21,10 @@ import (
 	"linerate/internal/fault"
 )
 
-// Path is how data connections are made between these ends.
+// Path says how data connections between these ends are made.
 func (e *Ends) Path() model.DataPath { return e.path }
 
-// newRunner makes runs by the path of these ends.
+// newRunner returns a runner that uses the path of these ends.
 func (e *Ends) newRunner() *runner.Runner {
 	r := runner.New(e.Near, e.Far, e.env.Now, e.env.Kinds())
 	if e.beside != nil {
@@ -37,7 +37,7 @@ func (e *Ends) newRunner() *runner.Runner {
 	return r
 }
 
-// fitsPath demands that a path is one that these ends can have.
+// fitsPath returns an error if these ends cannot have such a path.
 func fitsPath(p model.DataPath, near, far Target) error {
 	accepting := far
 	if p.ConnectFrom == model.Far {
@@ -74,8 +74,8 @@ func fitsPath(p model.DataPath, near, far Target) error {
 	return nil
 }
 
-// onThisMachine demands that this machine has the address and the interface that data
-// are to leave from.
+// onThisMachine returns an error unless this machine has the address and the interface that
+// data are to leave from.
 func onThisMachine(from model.Egress) error {
 	if from.Device != "" {
 		if _, err := net.InterfaceByName(from.Device); err != nil {
@@ -110,7 +110,7 @@ func onThisMachine(from model.Egress) error {
 	return fault.WithHint(fault.Usagef("--bind: this machine has no address %s", from.Bind), "it has %s", plain.And(has))
 }
 
-// pathFlag is the flag that a path that is not the usual one was given by.
+// pathFlag returns the flag that asks for a path other than the default.
 func pathFlag(p model.DataPath) string {
 	switch {
 	case p.Through != "":
@@ -121,7 +121,7 @@ func pathFlag(p model.DataPath) string {
 	return "--data-port"
 }
 
-// Carries fails where the path cannot carry that kind of traffic.
+// Carries returns an error if the path cannot carry that kind of traffic.
 func Carries(p model.DataPath, flow model.Flow) error {
 	if p.Through != "" && udp.Carries(flow) {
 		return fault.WithHint(fault.Usagef("--through %s: ssh forwards connections of TCP, and no datagrams: UDP cannot go through it", p.Through),
@@ -133,24 +133,24 @@ func Carries(p model.DataPath, flow model.Flow) error {
 	return nil
 }
 
-// How long what is asked of a path may take, beside some round trips of the sessions:
-// two losses of a SYN, of which the first is sent again after 1 s (RFC 6298 section
-// 2), would be too long for somebody who waits.
+// How long a probe of the path may take, besides some round trips of the sessions. Waiting
+// for two lost SYNs, the first of which is retransmitted after 1 s (RFC 6298 section 2),
+// would keep the user waiting too long.
 const (
 	knockLeast = 1700 * time.Millisecond
 	knockTrips = 6
 	knockMost  = 5 * time.Second
-	knockDoubt = 300 * time.Millisecond // with as many round trips: when a way seems to be closed
+	knockDoubt = 300 * time.Millisecond // plus as many round trips: after that a direction seems closed
 )
 
-// way is what is asked of a path for one protocol.
+// way is a probe of a path for one protocol.
 type way struct {
 	protocol string // TCP or UDP
 	flow     model.Flow
 }
 
-// ways are what a flow needs open, in the order in which it opens them. What is asked
-// for is as little as an engine takes.
+// ways returns the probes for the protocols that a flow needs, in the order in which it opens
+// them. Each probe is as small as an engine allows.
 func ways(flow model.Flow) []way {
 	small := model.Flow{Direction: model.To, Streams: 1, Duration: time.Second, Interval: time.Second}
 	tcp, datagrams := small, small
@@ -163,9 +163,9 @@ func ways(flow model.Flow) []way {
 	return out
 }
 
-// Reachable finds out, before anything is measured, whether the connections that flow
-// needs can be made, and where they cannot, whether the other end could make them. Its
-// fault says what to open. A lab and a foreign peer have no such way.
+// Reachable checks, before anything is measured, whether the connections that flow needs can
+// be made, and if not, whether the other end could make them. Its error says what to open. In
+// a lab, and with a foreign peer, there is nothing to check.
 func (e *Ends) Reachable(ctx context.Context, flow model.Flow) error {
 	r, ok := e.Runner.(*runner.Runner)
 	if !ok || e.InLab {
@@ -183,7 +183,7 @@ func (e *Ends) Reachable(ctx context.Context, flow model.Flow) error {
 		return err
 	}
 	k := knocks{Runner: r, limit: min(knockLeast+knockTrips*trip, knockMost), inTurn: e.path.Ports != (model.Ports{})}
-	// The other end is tried as soon as this one seems to try in vain.
+	// Try from the other end as soon as this one seems to fail.
 	back := make(chan []error, 1)
 	trying, enough := context.WithCancel(ctx)
 	inVain, seems := context.WithTimeout(ctx, knockDoubt+knockTrips*trip)
@@ -206,8 +206,8 @@ func (e *Ends) Reachable(ctx context.Context, flow model.Flow) error {
 	return e.provenBy(ctx, wanted, forth)
 }
 
-// provenBy notes what was found to be open. What is wrong besides, the run itself will
-// say, but that a port which was named is not free.
+// provenBy records the protocols found open. Other failures are left for the run itself to
+// report, except that a port or address that the user named cannot be used.
 func (e *Ends) provenBy(ctx context.Context, wanted []way, errs []error) error {
 	for i, err := range errs {
 		switch {
@@ -224,7 +224,7 @@ func (e *Ends) provenBy(ctx context.Context, wanted []way, errs []error) error {
 	return nil
 }
 
-// otherConnector is the end that makes no connections as things are.
+// otherConnector returns the end that makes no connections at present.
 func (e *Ends) otherConnector() model.Host {
 	if e.path.ConnectFrom == model.Far {
 		return model.Near
@@ -232,15 +232,15 @@ func (e *Ends) otherConnector() model.Host {
 	return model.Far
 }
 
-// knocks find out what can be opened, within the same time.
+// knocks probes which connections can be opened, within one time limit.
 type knocks struct {
 	*runner.Runner
 	limit  time.Duration
-	inTurn bool // each kind of connection wants the same port
+	inTurn bool // all kinds of connections use the same port
 }
 
-// all tries all kinds of connections from one end, "" for the usual one, and returns
-// what became of each.
+// all tries all kinds of connections from one end, "" for the usual one, and returns the
+// result of each.
 func (k knocks) all(ctx context.Context, kinds []way, from model.Host) []error {
 	errs := make([]error, len(kinds))
 	var knocking sync.WaitGroup
@@ -263,11 +263,11 @@ func (k knocks) all(ctx context.Context, kinds []way, from model.Host) []error {
 	return errs
 }
 
-// errNotTried is of what would not have been enough.
+// errNotTried is for a connection not tried because an earlier one failed.
 var errNotTried = errors.New("not tried")
 
-// closed says which port is closed, and what can be done about it. back is what became
-// of the connections of the other direction.
+// closed returns an error that says which port is closed, and what to do about it. back holds
+// the results of the connections of the other direction.
 func (e *Ends) closed(flow model.Flow, protocol string, c *runner.Closed, back []error) error {
 	_, port, err := net.SplitHostPort(c.Addr)
 	if err != nil {
@@ -288,7 +288,7 @@ func (e *Ends) closed(flow model.Flow, protocol string, c *runner.Closed, back [
 	return fault.New(fault.Unreachable, errors.New(text), "%s", strings.Join(e.wayOut(flow, protocol, port, back), "\n"))
 }
 
-// wayOut is what somebody can do about a closed port, each a line.
+// wayOut returns advice about a closed port, one line each.
 func (e *Ends) wayOut(flow model.Flow, protocol, port string, back []error) []string {
 	if e.path.Through != "" {
 		return []string{"does the ssh server there allow forwarding (AllowTcpForwarding and PermitOpen of sshd_config)?"}
@@ -318,7 +318,7 @@ func (e *Ends) wayOut(flow model.Flow, protocol, port string, back []error) []st
 	return append(out, "or reverse the direction of the connections, which works here: --connect-from "+name)
 }
 
-// plainWhy is why without the words of the layers between.
+// plainWhy returns why without the words of the layers between.
 func plainWhy(err error) string {
 	text := err.Error()
 	if _, rest, ok := strings.Cut(text, "prepare run: "); ok {
@@ -327,5 +327,5 @@ func plainWhy(err error) string {
 	return text
 }
 
-// exampleDataPort is a port in what is advised: linerate's own.
+// exampleDataPort is the port in advice: linerate's own.
 const exampleDataPort = "5299"

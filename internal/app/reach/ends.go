@@ -22,37 +22,37 @@ import (
 
 // Ends are the open sessions with both hosts.
 type Ends struct {
-	NearText, FarText string          // as they are stored
+	NearText, FarText string          // as stored
 	Near, Far         *session.Client // Far is nil for a foreign peer
 	Runner            experiment.Runner
-	Idle              idle              // looks at the near end alone, where the far one is a foreign peer
+	Idle              idle              // measures the near end alone, if the far one is a foreign peer
 	Hosts             []model.HostFacts // near, far
 	WireRate          fact.Of[units.BitRate]
-	Warnings          []string // what was told of the way there, and of what was put back
+	Warnings          []string // about the connections, and about changes that were rolled back
 	InLab             bool     // both hosts are virtual
 
-	// Others are far ends beside this one.
+	// Others are further far ends.
 	Others []*Ends
 
-	// Dial makes another way to a host.
+	// Dial opens another connection to a host.
 	Dial func(context.Context, model.Host) (wire.Peer, error)
 
 	env app.Env
-	// beside is who opened the session with the near end, where these are not they: a host
-	// takes settings from one session at a time.
+	// beside are the Ends that own the session with the near end, if these do not: a host
+	// accepts settings from one session at a time.
 	beside *Ends
-	lost   error // of an end among several: why it is out of reach, nil where it is not
-	// path is how data connections are made; nearHere says that the near end is this
-	// process, whose address the far end's facts tell.
+	lost   error // for an end among several: why it is out of reach, nil if it is not
+	// path says how data connections are made; nearHere means that the near end is this
+	// process, whose address is in the far end's facts.
 	path     model.DataPath
 	contract Contract
 	nearHere bool
 	overSSH  bool
-	proven   []string // protocols whose way was found to be open
-	// pathRates are what the lab's wire carries from each host; unknown is unlimited.
+	proven   []string // protocols that were found open
+	// pathRates are the rates of the lab's wire from each host; unknown means unlimited.
 	pathRates [2]fact.Of[units.BitRate]
-	foreign   *Target  // the far end, where it is no agent
-	after     []func() // in reverse order, after the sessions have ended
+	foreign   *Target  // the far end, if it is not an agent
+	after     []func() // run in reverse order, after the sessions have ended
 }
 
 // idle is a runner of single runs.
@@ -65,7 +65,7 @@ func (o *Opener) Open(ctx context.Context, near, far Target) (*Ends, error) {
 	return o.open(ctx, near, far, nil)
 }
 
-// open is Open; beside, where given, has the session with the near end.
+// open is Open; beside, if not nil, owns the session with the near end.
 func (o *Opener) open(ctx context.Context, near, far Target, beside *Ends) (*Ends, error) {
 	if err := errors.Join(o.fits(near, far), fitsPath(o.o.Path, near, far)); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (o *Opener) open(ctx context.Context, near, far Target, beside *Ends) (*End
 		e.Dial = func(ctx context.Context, _ model.Host) (wire.Peer, error) { return o.Dial(ctx, near) }
 	default:
 		from := o.o.Path.Egress
-		if near.Kind != Here { // whose address it is, and not this machine's
+		if near.Kind != Here { // the address is that host's, not this machine's
 			from = model.Egress{}
 		}
 		e.Dial = func(ctx context.Context, h model.Host) (wire.Peer, error) {
@@ -96,8 +96,8 @@ func (o *Opener) open(ctx context.Context, near, far Target, beside *Ends) (*End
 	return e, noAgent(err, near, far)
 }
 
-// noAgent gives an error of the way to an agent that a command of the user's should
-// have started, and that has no hint yet, one with how such a command is written.
+// noAgent adds a hint to an error of a user's command that should have started an agent,
+// unless the error has one: how to write such a command.
 func noAgent(err error, ends ...Target) error {
 	for _, t := range ends {
 		if t.Kind == Exec && errors.Is(err, session.ErrLost) && fault.HintOf(err) == "" {
@@ -107,8 +107,8 @@ func noAgent(err error, ends ...Target) error {
 	return err
 }
 
-// Connect opens both ends by ways of the caller's own. The texts are what is stored
-// of them. The caller calls Close.
+// Connect opens both ends over the caller's own connections. near and far are the names to
+// store. The caller calls Close.
 func Connect(ctx context.Context, env app.Env, near, far string, dial func(context.Context, model.Host) (wire.Peer, error)) (*Ends, error) {
 	e := &Ends{env: env, NearText: near, FarText: far, Dial: dial}
 	return e.opened(ctx)
@@ -122,8 +122,7 @@ func (e *Ends) opened(ctx context.Context) (*Ends, error) {
 	return e, nil
 }
 
-// Foreign returns what is at the far end where that is no agent, "" where it is
-// one.
+// Foreign returns a description of the far end if it is not an agent, "" if it is one.
 func (e *Ends) Foreign() string {
 	if e.foreign == nil {
 		return ""
@@ -131,13 +130,13 @@ func (e *Ends) Foreign() string {
 	return e.foreign.String()
 }
 
-// Names are what people call the ends.
+// Names returns the display names of the ends.
 func (e *Ends) Names() model.Names {
 	s := model.Session{Near: e.NearText, Far: e.FarText, Hosts: e.Hosts}
 	return s.Names()
 }
 
-// Client returns the session with a host, nil where there is none.
+// Client returns the session with a host, or nil if there is none.
 func (e *Ends) Client(h model.Host) *session.Client {
 	if h == model.Far {
 		return e.Far
@@ -145,7 +144,7 @@ func (e *Ends) Client(h model.Host) *session.Client {
 	return e.Near
 }
 
-// Host is an open end for a use case that changes it.
+// Host returns an open end for a use case that changes it.
 func (e *Ends) Host(side model.Host) *app.Host {
 	h := &app.Host{Side: side, Name: e.Names().Of(side), Client: e.Near, Facts: e.Hosts[0], Dial: func(ctx context.Context) (wire.Peer, error) { return e.Dial(ctx, side) }}
 	h.Peer = cmp.Or(e.Far.DataHost(), e.Hosts[1].Address)
@@ -189,8 +188,8 @@ func (e *Ends) connect(ctx context.Context) error {
 	for _, c := range []*session.Client{e.Near, e.Far} {
 		peer := e.Far.DataHost()
 		if c == e.Far {
-			// What the near end found out on its way to the far one: the address
-			// that it was given may be no more than "this machine".
+			// Use the address that the near end found on its path to the far one: the address
+			// given for the near end may be no more than "this machine".
 			peer = cmp.Or(e.Hosts[0].Address, e.Near.DataHost())
 		}
 		if c == e.Near {
@@ -219,7 +218,7 @@ func (e *Ends) connect(ctx context.Context) error {
 	return nil
 }
 
-// nearPeer is the peer of the near end, with the interface that was asked for.
+// nearPeer returns the peer of the near end, with the interface that the user asked for.
 func (e *Ends) nearPeer(host string) string {
 	if e.path.Device == "" || host == "" {
 		return host
@@ -228,7 +227,7 @@ func (e *Ends) nearPeer(host string) string {
 	return host + "%" + e.path.Device
 }
 
-// Fit returns f as a foreign far end carries it, or why it does not; f itself for any other.
+// Fit returns f as a foreign far end carries it, or why it cannot; for an agent, f itself.
 func (e *Ends) Fit(f model.Flow) (model.Flow, error) {
 	if e.foreign == nil {
 		return f, nil
@@ -236,7 +235,7 @@ func (e *Ends) Fit(f model.Flow) (model.Flow, error) {
 	return e.foreign.Fit(e.env, f, nil)
 }
 
-// meetForeign reads the facts of this end; the other one tells none.
+// meetForeign reads the facts of the near end; the far one has none.
 func (e *Ends) meetForeign(ctx context.Context) error {
 	host, _, err := net.SplitHostPort(e.foreign.Addr)
 	if err != nil {
@@ -264,12 +263,12 @@ func (e *Ends) meetForeign(ctx context.Context) error {
 	return nil
 }
 
-// tellRecovered tells what an agent put back when it started, and keeps it as a
-// warning.
+// tellRecovered reports the changes that an agent rolled back when it started, and stores
+// them as warnings.
 func (e *Ends) tellRecovered(ctx context.Context, c *session.Client) {
 	changes, err := c.Recovered(ctx)
 	if err != nil {
-		return // it matters to nobody who measures
+		return // a measurement does not depend on it
 	}
 	for _, ch := range changes {
 		r := app.Recovered{Host: c.Name(), Change: ch}
@@ -278,7 +277,7 @@ func (e *Ends) tellRecovered(ctx context.Context, c *session.Client) {
 	}
 }
 
-// warn tells what a person should know of the way to a host, once.
+// warn reports warnings about the connection to a host, each once.
 func (e *Ends) warn(warnings []string) {
 	for _, w := range warnings {
 		if !slices.Contains(e.Warnings, w) {
@@ -288,7 +287,7 @@ func (e *Ends) warn(warnings []string) {
 	}
 }
 
-// hangUp ends both sessions.
+// hangUp closes both sessions.
 func (e *Ends) hangUp() []error {
 	ctx := context.Background() // each session knows how long its undo may take
 	var errs []error
@@ -304,8 +303,8 @@ func (e *Ends) hangUp() []error {
 	return errs
 }
 
-// Rehearse has the hosts take a setting once and put it back (runner.Runner.Rehearse). A far
-// end that is no linerate has no settings.
+// Rehearse has the hosts apply a setting once and undo it (runner.Runner.Rehearse). A foreign
+// far end has no settings.
 func (e *Ends) Rehearse(ctx context.Context, s model.Setting) ([]model.Change, error) {
 	if r, ok := e.Runner.(*runner.Runner); ok {
 		return r.Rehearse(ctx, s)
@@ -322,7 +321,7 @@ func (e *Ends) Reopen(ctx context.Context) error {
 	return e.connect(ctx)
 }
 
-// Close ends the sessions and what was started for them.
+// Close closes the sessions and ends what was started for them.
 func (e *Ends) Close() {
 	for _, o := range e.Others {
 		o.Close()
@@ -337,7 +336,7 @@ func (e *Ends) Close() {
 	e.after = nil
 }
 
-// hostRates returns the slowest link that is known of on the path.
+// hostRates returns the rate of the slowest known link on the path.
 func hostRates(hosts []model.HostFacts) fact.Of[units.BitRate] {
 	best := fact.Unknown[units.BitRate]("neither host knows the rate of its link")
 	for _, h := range hosts {

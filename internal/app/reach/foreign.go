@@ -30,7 +30,7 @@ func foreignScheme(s string, known program.List) (program.Program, bool) {
 	return known[i], true
 }
 
-// parseForeign reads iperf3://HOST[:PORT] and its like.
+// parseForeign parses iperf3://HOST[:PORT] and the like.
 func parseForeign(s string, p program.Program) (Target, error) {
 	u, err := plain.ParseURL(s)
 	if err != nil || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
@@ -44,9 +44,9 @@ func parseForeign(s string, p program.Program) (Target, error) {
 	return Target{Kind: Foreign, Text: s, Program: p, Addr: net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), p.Port))}, nil
 }
 
-// Fit makes the client of a foreign target with the flags that were given, nil for those of
-// the last call, and returns f as its program carries it, or why it does not. Of other
-// targets it returns f as it is.
+// Fit makes the client of a foreign target with the given flags, nil for those of the last
+// call, and returns f as its program carries it, or why it cannot. For other targets it
+// returns f unchanged.
 func (t *Target) Fit(env app.Env, f model.Flow, given program.Values) (_ model.Flow, err error) {
 	if t.Kind != Foreign {
 		return f, nil
@@ -71,7 +71,7 @@ type foreignPeer struct {
 	near   program.Near
 }
 
-// foreignPeer returns how to measure with t from the host that said facts.
+// foreignPeer returns a peer that measures with t from the host with those facts.
 func (t *Target) foreignPeer(env app.Env, facts model.HostFacts, path model.DataPath) (runner.Peer, error) {
 	client := t.client
 	if client == nil {

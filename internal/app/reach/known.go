@@ -13,9 +13,9 @@ import (
 // longestKnown bounds a file of hosts, in bytes.
 const longestKnown = 1 << 20
 
-// Known are the hosts that this user has been at, as HOST is written: those of ssh, by
-// its files below home, and servers that were named before. Nobody is asked, and what
-// cannot be read holds none.
+// Known returns the hosts that this user has used before, as HOST is written: from the ssh
+// files below home, and servers named before. It asks the user nothing, and skips files that
+// cannot be read.
 func Known(getenv func(string) string, home string) (hosts []string) {
 	add := func(host string) {
 		hosts = lists.Once(hosts, host)
@@ -61,7 +61,7 @@ func Known(getenv func(string) string, home string) (hosts []string) {
 	return hosts
 }
 
-// linesOf are the lines of a regular file.
+// linesOf returns the lines of a regular file.
 func linesOf(path string) []string {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return nil
@@ -71,6 +71,6 @@ func linesOf(path string) []string {
 		return nil
 	}
 	defer func() { _ = f.Close() }()
-	text, _ := io.ReadAll(io.LimitReader(f, longestKnown)) // as far as it can be read
+	text, _ := io.ReadAll(io.LimitReader(f, longestKnown)) // as much as can be read
 	return strings.Split(string(text), "\n")
 }

@@ -25,11 +25,11 @@ import (
 // linkInLab is the name of a virtual host's interface.
 const linkInLab = "eth0"
 
-// labFolder begins the names of folders in which the agents of labs have their state;
-// the process that made it follows.
+// labFolder is the prefix of the state folders of lab agents; the ID of the process that made
+// the folder follows.
 const labFolder = "linerate-lab-"
 
-// sweepLabs removes the folders of labs in dir whose process is gone: it was killed.
+// sweepLabs removes the lab folders in dir whose process no longer exists: it was killed.
 func sweepLabs(dir string) {
 	folders, _ := filepath.Glob(filepath.Join(dir, labFolder+"*-*"))
 	for _, f := range folders {
@@ -75,9 +75,8 @@ func (e *Ends) startLab(ctx context.Context, spec lab.Spec, commands []model.Hos
 	return nil
 }
 
-// StartLab starts a lab and gives its hosts the settings that the spec names. They
-// are the virtual hosts' own state, not changes: they end with the lab, which the
-// caller ends.
+// StartLab starts a lab and gives its hosts the settings in the spec. They are the virtual
+// hosts' own state, not changes: they end with the lab, which the caller ends.
 func StartLab(ctx context.Context, env app.Env, spec lab.Spec) (l *lab.Lab, end func(), err error) {
 	if err := checkLabKnobs(env.Catalogue, spec.Knobs); err != nil {
 		return nil, nil, fault.WithKind(fault.Usage, err)
@@ -106,7 +105,7 @@ type lines struct {
 	part []byte
 }
 
-// maxLine is far more than a line for people has.
+// maxLine is far longer than any message line.
 const maxLine = 4096
 
 // Write implements io.Writer.
@@ -123,8 +122,8 @@ func (l *lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// checkLabKnobs makes the values of a spec's settings canonical, and reports
-// every one that cannot be.
+// checkLabKnobs makes the values of a spec's settings canonical, and reports every one that
+// is not valid.
 func checkLabKnobs(x *knob.Index, knobs []model.Assignment) error {
 	var errs []error
 	for i, as := range knobs {
@@ -162,7 +161,7 @@ func presetLab(ctx context.Context, self []string, l *lab.Lab, host model.Host, 
 	return nil
 }
 
-// SetInLab runs inside a virtual host and writes KNOB=VALUE arguments.
+// SetInLab runs inside a virtual host and applies KNOB=VALUE arguments.
 func SetInLab(ctx context.Context, catalogue *knob.Index, args []string) error {
 	host := hostknob.Host{Interface: linkInLab, Index: catalogue}
 	for _, arg := range args {
@@ -174,8 +173,7 @@ func SetInLab(ctx context.Context, catalogue *knob.Index, args []string) error {
 	return nil
 }
 
-// setKnob writes one knob without a journal: the virtual host is new, and ends
-// with the lab.
+// setKnob writes one knob without a journal: the virtual host is new, and ends with the lab.
 func setKnob(ctx context.Context, host hostknob.Host, id model.KnobID, value string) error {
 	k, place, err := host.Place(id)
 	if err != nil {

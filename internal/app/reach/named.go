@@ -20,20 +20,20 @@ import (
 	"linerate/internal/fault"
 )
 
-// A server can be named without its link. Then it is looked for on the local network,
-// else at the address that its name has, and known by the pin that it showed the first
-// time, as ssh knows hosts. It is shown no secret: there is none.
+// The user can name a server without its link. linerate then looks for the name on the local
+// network, or else resolves it, and trusts the pin that the server showed the first time, as
+// ssh does with host keys. It sends the server no secret, as there is none.
 
-// lookFor is how long somebody on the local network has to say that it is named so.
+// lookFor is how long to wait for a multicast answer to a name.
 const lookFor = 2500 * time.Millisecond
 
-// mdnsVariable turns the search on the local network off, where it is "off".
+// mdnsVariable, set to "off", turns off the search on the local network.
 const mdnsVariable = "LINERATE_MDNS"
 
-// errPinChanged says that a server has another key than before.
+// errPinChanged reports that a server has another key than before.
 var errPinChanged = fmt.Errorf("%w that was there before", tls.ErrPin)
 
-// dialNamed makes the way to a server that was named without a link.
+// dialNamed connects to a server that was named without a link.
 func (o *Opener) dialNamed(ctx context.Context, t Target, from model.Egress) (wire.Peer, error) {
 	n, err := note(o.env.Getenv, knownFile)
 	if err != nil {
@@ -70,8 +70,8 @@ func (o *Opener) dialNamed(ctx context.Context, t Target, from model.Egress) (wi
 	return p, nil
 }
 
-// find returns how to join the server that t names: with a pin that is known, or with
-// the one that it shows now where none is.
+// find returns the link of the server that t names: with the known pin, or, if none is known,
+// with the one that the server shows now.
 func (o *Opener) find(ctx context.Context, t Target, known []string, file string) (tls.Link, error) {
 	host, port, err := net.SplitHostPort(t.Link.Addr)
 	if err != nil {
@@ -94,15 +94,15 @@ func (o *Opener) find(ctx context.Context, t Target, known []string, file string
 	return link, nil
 }
 
-// onNetwork looks for a server on the local network; its pin is "" where there is none.
-// Anybody there can say anything: of several that say they have the name, the one whose
-// pin is known is taken, and none where no pin is.
+// onNetwork looks for a server on the local network; its pin is "" if there is none. Any host
+// there can claim any name: of several that claim this one, onNetwork takes the one with a
+// known pin, and if no pin is known it returns an error.
 func (o *Opener) onNetwork(ctx context.Context, name, named string, known []string, file string) (tls.Link, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookFor)
 	defer cancel()
 	found, err := o.lookup(ctx, name)
 	if err != nil || len(found) == 0 {
-		return tls.Link{}, nil // a name of the ordinary kind may do
+		return tls.Link{}, nil // ordinary name resolution may find it
 	}
 	var pins, addrs []string
 	for _, s := range found {
@@ -118,7 +118,7 @@ func (o *Opener) onNetwork(ctx context.Context, name, named string, known []stri
 		return link, fault.New(fault.Unreachable, fmt.Errorf("%d servers on this network say that they are %s, with the pins %s",
 			len(pins), named, strings.Join(pins, ", ")), "use the join link that the right one prints: linerate serve link")
 	}
-	// An address that is of one link only is tried after the others.
+	// Try link-local addresses last.
 	slices.SortStableFunc(found, func(a, b mdns.Server) int {
 		return boolInt(a.Addr.IsLinkLocalUnicast()) - boolInt(b.Addr.IsLinkLocalUnicast())
 	})
@@ -138,15 +138,15 @@ func boolInt(b bool) int {
 	return 0
 }
 
-// changed refuses a server that is not the one of the last time.
+// changed returns the error for a server whose pin has changed.
 func changed(named string, known, shown []string, file string) error {
 	return fault.New(fault.Unreachable, fmt.Errorf("%s: %w: its pin was %s and is %s now: another host may answer in its place",
 		named, errPinChanged, strings.Join(known, " or "), strings.Join(shown, " or ")),
 		"ask who runs it whether its state was made anew; if so, remove its line from %s,\nor use the join link that it prints now", file)
 }
 
-// notThere says that a name led nowhere, and where ssh's configuration knows it, how to
-// write it then.
+// notThere returns the error for a name that leads nowhere, with the ssh spelling if ssh's
+// configuration knows the name.
 func (o *Opener) notThere(ctx context.Context, t Target, err error) error {
 	if errors.Is(err, tls.ErrPin) {
 		return fault.WithKind(fault.Unreachable, err)

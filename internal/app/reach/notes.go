@@ -13,16 +13,16 @@ import (
 	"linerate/internal/host/durable"
 )
 
-// Files of the user's configuration folder, in which hosts are remembered.
+// Files of the user's configuration folder, with what linerate remembers of hosts.
 const (
 	knownFile = "known_servers" // the pin of each server that was named without one
-	keepFile  = "kept_programs" // whether a program may stay on a host
+	keepFile  = "kept_programs" // whether a copy of this program may stay on a host
 )
 
-// configVariable names the configuration folder in place of the user's.
+// configVariable overrides the user's configuration folder.
 const configVariable = "LINERATE_CONFIG"
 
-// notes are words about hosts: a line each of a file, HOST WORD.
+// notes are words about hosts: a file with one line, HOST WORD, for each.
 type notes struct{ path string }
 
 // note opens the notes in a file of the configuration folder.
@@ -32,7 +32,7 @@ func note(getenv func(string) string, file string) (notes, error) {
 	}
 	dir, err := os.UserConfigDir()
 	if u, uerr := user.Current(); err != nil && uerr == nil && filepath.IsAbs(u.HomeDir) {
-		dir, err = filepath.Join(u.HomeDir, ".config"), nil // HOME is not set, as in a job of cron
+		dir, err = filepath.Join(u.HomeDir, ".config"), nil // HOME is not set, as in a cron job
 	}
 	if err != nil {
 		return notes{}, fmt.Errorf("there is no folder to remember hosts in: %w", err)
@@ -40,7 +40,7 @@ func note(getenv func(string) string, file string) (notes, error) {
 	return notes{filepath.Join(dir, "linerate", file)}, nil
 }
 
-// lines are those of the file, none where there is no file yet.
+// lines returns the lines of the file, none if there is no file yet.
 func (n notes) lines() ([]string, error) {
 	b, err := os.ReadFile(n.path)
 	if errors.Is(err, fs.ErrNotExist) {

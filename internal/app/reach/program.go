@@ -11,28 +11,28 @@ import (
 	"linerate/internal/control/wire/ssh"
 )
 
-// Keep says whether a copy of this program stays on hosts that are reached over ssh.
+// Keep says whether a copy of this program stays on hosts reached over ssh.
 type Keep int
 
-// What becomes of the copy.
+// What happens to the copy.
 const (
-	KeepAsRemembered Keep = iota // as the person said the first time, who is asked once
+	KeepAsRemembered Keep = iota // as the user answered the first time; asked once
 	KeepAgent                    // it stays, from now on
-	RemoveAgent                  // it goes, also an earlier one, from now on
+	RemoveAgent                  // the copy is removed, also an earlier one, from now on
 )
 
-// The words that are remembered of a host.
+// The words that are stored for a host.
 const (
 	keepWord = "keep"
 	goWord   = "remove"
 )
 
-// keeping returns what becomes of the program on a host, and who is asked where that is
-// not known yet.
+// keeping returns whether a copy of the program stays on a host, and a function that asks the
+// user if that is not known yet.
 func (o *Opener) keeping(t ssh.Target) (deploy.Keep, func(context.Context, int) (bool, error), error) {
 	host := t.String()
 	n, err := note(o.env.Getenv, keepFile)
-	if err != nil { // nobody to be asked every time
+	if err != nil { // without a file for the answer, do not ask every time
 		return map[Keep]deploy.Keep{KeepAsRemembered: deploy.KeepNo, KeepAgent: deploy.KeepYes, RemoveAgent: deploy.KeepNone}[o.o.Keep], nil, nil
 	}
 	switch o.o.Keep {
@@ -67,7 +67,7 @@ func (o *Opener) keeping(t ssh.Target) (deploy.Keep, func(context.Context, int) 
 	}, nil
 }
 
-// remember notes what a person has said, where it is not noted already.
+// remember stores the user's answer, unless it is stored already.
 func remember(n notes, host, word string) error {
 	if words, err := n.of(host); err != nil || slices.Equal(words, []string{word}) {
 		return err
@@ -75,10 +75,10 @@ func remember(n notes, host, word string) error {
 	return n.set(host, word)
 }
 
-// copyEvery is how often one is told of a copy that goes on.
+// copyEvery is the interval between progress events of a copy.
 const copyEvery = 250 * time.Millisecond
 
-// copying tells how far a copy to a host is.
+// copying returns a function that reports the progress of a copy to a host.
 func (o *Opener) copying(host string) func(done, bytes int) {
 	var began, last time.Time
 	return func(done, bytes int) {

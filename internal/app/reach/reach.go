@@ -29,24 +29,24 @@ import (
 	"linerate/internal/host/canary"
 )
 
-// Options say how hosts are reached, and what their agents are told.
+// Options say how to reach hosts, and what to pass to their agents.
 type Options struct {
 	Sudo        bool // over ssh: run the far agent as root
 	Keep        Keep // over ssh: whether a copy of this program stays there
-	TrustFar    bool // over ssh: run as root what cannot be checked
-	AtBoot      bool // a job at the next start puts back, too
-	Acknowledge bool // a person has seen that the far journal was damaged
+	TrustFar    bool // over ssh: run as root a program that cannot be checked
+	AtBoot      bool // a boot job undoes changes too
+	Acknowledge bool // the user has seen that the far journal was damaged
 
 	Path     model.DataPath // how data connections are made
 	Contract Contract       // the rate of the path, remembered for it
 
-	// Commands are the ends that are to run commands of the user. Servers decide for
-	// themselves whether they do.
+	// Commands are the ends that are to run commands of the user. A server decides for itself
+	// whether it does.
 	Commands []model.Host
 }
 
-// commandsFlag lets an agent run commands of its controller. Nobody may who did not
-// start it so: a key or a rule of sudo may be for linerate agent alone.
+// commandsFlag lets an agent run commands of its controller. Only the command line that
+// starts the agent can allow it: an ssh key or a sudo rule may be for linerate agent alone.
 const commandsFlag = "--allow-commands"
 
 // Opener opens hosts.
@@ -55,10 +55,9 @@ type Opener struct {
 	o   Options
 
 	mu sync.Mutex
-	// passwords of sudo, by target: a connection that was lost is made anew without
-	// a person.
+	// passwords of sudo, by target: a lost connection is reopened without asking again.
 	passwords map[string][]byte
-	warned    map[string]bool // what was said of the command line already
+	warned    map[string]bool // warnings about the command line that were given already
 
 	lookup func(ctx context.Context, name string) ([]mdns.Server, error)
 }
@@ -68,7 +67,7 @@ func New(env app.Env, o Options) *Opener {
 	return &Opener{env: env, o: o, passwords: map[string][]byte{}, warned: map[string]bool{}, lookup: mdns.Find}
 }
 
-// warnOnce tells what is wrong with the command line itself. It is no part of a result.
+// warnOnce warns about the command line itself. Such a warning is not part of a result.
 func (o *Opener) warnOnce(text string) {
 	o.mu.Lock()
 	before := o.warned[text]
@@ -79,19 +78,19 @@ func (o *Opener) warnOnce(text string) {
 	}
 }
 
-// Dial makes the way to one real host. The error has a kind and a hint.
+// Dial connects to one real host. The error has a kind and a hint.
 func (o *Opener) Dial(ctx context.Context, t Target) (wire.Peer, error) {
 	return o.dial(ctx, t, model.Egress{})
 }
 
-// dial is Dial. A server is connected to from where data are to leave, since it takes data
-// only from where its session comes from.
+// dial is Dial. It connects to a server from the address that data are to leave from: a
+// server accepts data only from the address of its session.
 func (o *Opener) dial(ctx context.Context, t Target, from model.Egress) (wire.Peer, error) {
 	switch t.Kind {
 	case Here:
 		return here.Dial(o.env, here.Options{AtBoot: o.o.AtBoot, Commands: len(o.o.Commands) > 0}, "127.0.0.1")(ctx)
 	case Exec:
-		abort := make(chan struct{}) // a command of which nothing was heard holds nothing to be put back
+		abort := make(chan struct{}) // a command that never answered has nothing to undo
 		context.AfterFunc(ctx, func() {
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				close(abort)
@@ -109,7 +108,7 @@ func (o *Opener) dial(ctx context.Context, t Target, from model.Egress) (wire.Pe
 		if err != nil {
 			err = fault.WithKind(fault.Unreachable, plainDial(t.Link.Addr, err))
 			if errors.Is(err, tls.ErrPin) {
-				return p, err // it says itself what is wrong
+				return p, err // the error itself says what is wrong
 			}
 			return p, fault.WithHint(err, "is linerate serve running there? use the join link that it prints")
 		}
@@ -120,7 +119,7 @@ func (o *Opener) dial(ctx context.Context, t Target, from model.Egress) (wire.Pe
 	return wire.Peer{}, fmt.Errorf("no way to %s", t)
 }
 
-// Alone opens a session with one real host as an end, and does not read it.
+// Alone opens a session with one real host as an end, without reading its facts.
 func (o *Opener) Alone(ctx context.Context, t Target, side model.Host) (*session.Client, error) {
 	if err := o.fits(t, t); err != nil {
 		return nil, err
@@ -129,8 +128,8 @@ func (o *Opener) Alone(ctx context.Context, t Target, side model.Host) (*session
 	return c, noAgent(err, t)
 }
 
-// plainDial says in words what a server that is not linerate's does to a
-// handshake: it says nothing, or hangs up.
+// plainDial explains the error of a handshake with a server other than linerate's, which says
+// nothing or hangs up.
 func plainDial(addr string, err error) error {
 	op, ok := errors.AsType[*net.OpError](err)
 	switch {
@@ -142,7 +141,7 @@ func plainDial(addr string, err error) error {
 	return err
 }
 
-// fits demands that the options are about somebody.
+// fits returns an error if an option applies to none of the hosts.
 func (o *Opener) fits(ends ...Target) error {
 	overSSH := slices.ContainsFunc(ends, func(t Target) bool { return t.Kind == SSH })
 	if (o.o.Sudo || o.o.Keep != KeepAsRemembered || o.o.TrustFar) && !overSSH {
@@ -166,7 +165,7 @@ func (o *Opener) fits(ends ...Target) error {
 	return nil
 }
 
-// agentFlags are what an agent that is started here is told.
+// agentFlags returns the flags for an agent that is started here.
 func (o *Opener) agentFlags() []string {
 	var flags []string
 	if o.o.AtBoot {
@@ -183,7 +182,7 @@ func (o *Opener) agentFlags() []string {
 
 // dialSSH starts an agent on a host over the user's own ssh.
 func (o *Opener) dialSSH(ctx context.Context, t Target) (wire.Peer, error) {
-	ctx = app.Unhurried(ctx) // somebody may be typing a password, and a copy takes its time
+	ctx = app.Unhurried(ctx) // the user may be typing a password, and a copy takes time
 	so := ssh.Options{
 		Command: strings.Fields(o.env.Getenv("LINERATE_SSH")), Stderr: here.Lines(o.env, t.SSH.Host), Timeout: cmp.Or(o.env.Timeout, app.DefaultTimeout),
 	}
@@ -216,12 +215,12 @@ func (o *Opener) dialSSH(ctx context.Context, t Target) (wire.Peer, error) {
 	return peer, nil
 }
 
-// throughWarning is what somebody has to know of a number that ssh had a part in.
+// throughWarning explains a rate that was measured through ssh.
 const throughWarning = "the data go to %s through ssh: the rate is that of ssh, with its cipher, its windows and one connection of TCP for all streams, " +
 	"and what each host says of TCP is about the way to its own ssh"
 
-// forwarding chooses the ports of a forwarding: one that is free here, and one of the
-// far host's that is not among those that systems give away by themselves.
+// forwarding chooses the ports of a forwarding: a free one here, and one on the far host
+// outside the range of ephemeral ports.
 func forwarding(ctx context.Context) (ssh.Forward, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -232,8 +231,8 @@ func forwarding(ctx context.Context) (ssh.Forward, error) {
 	return ssh.Forward{Here: l.Addr().(*net.TCPAddr).Port, There: low + rand.N(high-low)}, nil
 }
 
-// sudoPassword returns the password that was given for a target before, and asks a
-// person when there is none, or it was wrong. The caller may clear what it gets.
+// sudoPassword returns a function that returns the password given for a target before, or
+// asks the user if there is none or it was wrong. The caller may clear what it gets.
 func (o *Opener) sudoPassword(ctx context.Context, target string) func(host string) ([]byte, error) {
 	o.mu.Lock()
 	remembered := slices.Clone(o.passwords[target])
@@ -266,11 +265,11 @@ func parseSSH(s string) (Target, error) {
 	return Target{Kind: SSH, Text: s, SSH: t}, nil
 }
 
-// sizeTime bounds the search for the size of packets that pass.
+// sizeTime bounds the search for the packet size that passes.
 const sizeTime = 6 * time.Second
 
-// blackHole adds to an error of ssh, where full packets vanish on the way to a host, which
-// size passes and how to go on with it.
+// blackHole adds to an error of ssh, if full packets vanish on the path to a host, which size
+// passes and how to go on with it.
 func (o *Opener) blackHole(ctx context.Context, err error) error {
 	f, ok := errors.AsType[*ssh.BlackHole](err)
 	if !ok {
@@ -290,7 +289,7 @@ func (o *Opener) blackHole(ctx context.Context, err error) error {
 		"until what lies between is mended: linerate set link.mtu=%d --interface %s, which goes back by itself, and then this command again", p.Passes, link)
 }
 
-// sshFault gives an error of the way to a host its kind, where it has none.
+// sshFault gives an error of an ssh connection its kind, if it has none.
 func sshFault(err error) error {
 	_, told := errors.AsType[*fault.Error](err)
 	switch {
