@@ -1,14 +1,13 @@
 // Package access knows who may use a server: named keys, each with a right.
 //
-// The keys are in one file below the state directory of a server, which is
-// written anew as a whole for each change, so that it is always complete. A
-// running server sees a change at its next look ([Ring]).
+// The keys are in one file below the server's state directory. Each change replaces the
+// whole file, so it is always complete. A running server rereads it within a second ([Ring]).
 //
-// A key is 32 random bytes, the secret of a join link. Only its SHA-256 is
-// stored: a secret cannot be guessed, so a plain hash tells nothing of it, and who
-// reads the file cannot come in with it. The one exception is the key "default"
-// that the first start makes, whose secret stays readable for its owner
-// ([Store.Default]), since its link may be asked for again.
+// A key is 32 random bytes, the secret of a join link. The file holds only its SHA-256:
+// a secret this long cannot be guessed, so a plain hash gives nothing away and reading the
+// file does not let anyone in. The exception is the key "default" that the first start
+// makes: its secret stays readable for its owner ([Store.Default]), who may ask for its
+// link again.
 package access
 
 import (
@@ -20,7 +19,7 @@ import (
 	"time"
 )
 
-// Right is what a key allows. Each right contains those before it.
+// Right is what a key allows. Each right includes the ones before it.
 type Right string
 
 // The rights.
@@ -29,7 +28,7 @@ const (
 	Tune    Right = "tune"    // also to change settings of the host
 )
 
-// ParseRight reads a right as its user writes it.
+// ParseRight parses a right as the user writes it.
 func ParseRight(s string) (Right, error) {
 	switch r := Right(s); r {
 	case Measure, Tune:
@@ -44,14 +43,14 @@ const DefaultName = "default"
 // SecretBytes is the length of a secret.
 const SecretBytes = 32
 
-// State is how a key stands.
+// State is the state of a key.
 type State string
 
 // The states.
 const (
 	Valid   State = "valid"
-	Expired State = "expired" // its time is over
-	Revoked State = "revoked" // taken back by hand
+	Expired State = "expired" // past its expiry
+	Revoked State = "revoked" // revoked by hand
 )
 
 // Key is a named key, without its secret.
@@ -60,13 +59,13 @@ type Key struct {
 	Right   Right     `json:"right"`
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires,omitzero"` // zero: never
-	Revoked time.Time `json:"revoked,omitzero"` // zero: not
+	Revoked time.Time `json:"revoked,omitzero"` // zero: not revoked
 	Hash    Hash      `json:"sha256"`           // of the secret
-	// Shown says that the secret is in a file of its own too; see Store.Default.
+	// Shown reports that the secret is also in a file of its own; see Store.Default.
 	Shown bool `json:"shown,omitempty"`
 }
 
-// State is how k stands at a time.
+// State returns the state of k at a time.
 func (k Key) State(now time.Time) State {
 	switch {
 	case !k.Revoked.IsZero():
@@ -77,13 +76,13 @@ func (k Key) State(now time.Time) State {
 	return Valid
 }
 
-// Hash is the SHA-256 of a secret. It is written in hexadecimal.
+// Hash is the SHA-256 of a secret, written in hexadecimal.
 type Hash [sha256.Size]byte
 
 // HashOf returns the hash of a secret.
 func HashOf(secret []byte) Hash { return sha256.Sum256(secret) }
 
-// MarshalText writes h.
+// MarshalText returns h in hexadecimal.
 func (h Hash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }
 
 // UnmarshalText reads what MarshalText wrote.
@@ -94,23 +93,23 @@ func (h *Hash) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// What errors of this package may wrap.
+// Errors that this package wraps.
 var (
-	// ErrName says that a name is none.
+	// ErrName reports an invalid key name.
 	ErrName = errors.New("not a name of a key")
-	// ErrExists says that there is a valid key of that name.
+	// ErrExists reports that a valid key has that name.
 	ErrExists = errors.New("there is a key of that name")
-	// ErrUnknown says that there is no valid key of that name.
+	// ErrUnknown reports that no valid key has that name.
 	ErrUnknown = errors.New("there is no such key")
-	// ErrDamaged says that the file of the keys cannot be understood.
+	// ErrDamaged reports that the key file cannot be parsed.
 	ErrDamaged = errors.New("the file of the keys is damaged")
 )
 
-// longestName bounds a name, in bytes.
+// longestName is the longest key name, in bytes.
 const longestName = 32
 
-// CheckName returns an error that wraps ErrName unless s may name a key: letters,
-// digits, "-", "_" and ".", at most 32, the first one a letter or digit.
+// CheckName returns an error that wraps ErrName unless s is a key name: 1 to 32 letters,
+// digits, "-", "_" and ".", starting with a letter or digit.
 func CheckName(s string) error {
 	fault := func(why string) error { return fmt.Errorf("%.40q is %w: %s", s, ErrName, why) }
 	if s == "" {
@@ -128,7 +127,7 @@ func CheckName(s string) error {
 	return nil
 }
 
-// newSecret makes the secret of a key.
+// newSecret returns a new random secret.
 func newSecret() ([]byte, error) {
 	b := make([]byte, SecretBytes)
 	_, err := rand.Read(b)

@@ -4,5 +4,5 @@ package access
 
 import "os"
 
-// adopt does nothing: a file belongs to who may use its directory.
+// adopt does nothing: access to a file follows from its directory.
 func adopt(*os.File, string) error { return nil }

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// adopt gives f, which root made, to whom its directory belongs: a server without
-// root has to read what root adds.
+// adopt gives f, if root made it, to the owner of its directory, so that a server without
+// root can read what root adds.
 func adopt(f *os.File, dir string) error {
 	if os.Geteuid() != 0 {
 		return nil

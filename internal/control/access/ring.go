@@ -13,31 +13,31 @@ import (
 	"time"
 )
 
-// Files of the times of use.
+// Names of the files that hold the times of use.
 const (
-	usedDir  = "used"      // what a running server writes
+	usedDir  = "used"      // written by a running server
 	usedFile = "used.json" // in usedDir
 )
 
 const (
-	look      = time.Second     // how often a running server looks at the file of the keys
-	writeUsed = 5 * time.Second // how often it writes down when keys were used, at most
+	look      = time.Second     // how often a running server checks the key file
+	writeUsed = 5 * time.Second // how often it writes the times of last use, at most
 )
 
-// Ring is the keys as a running server has them. Its directories are opened once,
-// so that a server that gave up its rights, or sees no other part of the file
-// system any more, still finds them. It is safe for concurrent use.
+// Ring is a running server's view of the keys. It opens its directories once, so that a
+// server that dropped its privileges or confined itself still reaches them. It is safe for
+// concurrent use.
 type Ring struct {
 	now  func() time.Time
 	keys *os.Root
-	used *os.Root // nil: may not be written
+	used *os.Root // nil: not writable
 	talk func(string)
 
 	mu      sync.Mutex
-	seen    fs.FileInfo // of the file that was read last, nil for none
+	seen    fs.FileInfo // of the file read last, nil for none
 	trouble string      // what is wrong with it
 	live    map[Hash]*Grant
-	times   map[Hash]time.Time // of the last use, of keys of this run of the server
+	times   map[Hash]time.Time // of the last use, for keys used since this server started
 	dirty   bool
 	silent  bool // never becomes dirty
 	wrote   time.Time
@@ -46,14 +46,14 @@ type Ring struct {
 // Grant is a valid key in use.
 type Grant struct {
 	Key
-	// Over is closed when the key is valid no longer.
+	// Over is closed when the key stops being valid.
 	Over <-chan struct{}
 
 	over chan struct{}
 }
 
-// Ring opens the keys for a running server. talk, where given, is told what is
-// wrong with their file later. The caller calls Watch and then Close.
+// Ring opens the keys for a running server. If talk is not nil, it receives later problems
+// with the key file. The caller calls Watch and then Close.
 func (s Store) Ring(talk func(line string)) (*Ring, error) {
 	if talk == nil {
 		talk = func(string) {}
@@ -80,8 +80,8 @@ func (s Store) Ring(talk func(line string)) (*Ring, error) {
 	return r, nil
 }
 
-// Share lets a process of user uid and group gid read the keys and write when
-// they were used, and nothing else. It needs root.
+// Share lets a process with this uid and gid read the keys and write the times of their use,
+// and nothing else. It needs root.
 func (r *Ring) Share(uid, gid int) error {
 	if err := errors.Join(r.keys.Chown(".", -1, gid), r.keys.Chmod(".", 0o750)); err != nil {
 		return fmt.Errorf("share keys: %w", err)
@@ -105,11 +105,9 @@ func (r *Ring) Share(uid, gid int) error {
 	return nil
 }
 
-// Find looks a secret up among the keys as their file has them now. What it
-// compares is the hash of the secret, whose bits who asks can neither choose nor,
-// by the time that an answer takes, learn more of than that his own guess is
-// wrong: the hash says nothing of the secret. So a look-up in a map takes as long
-// for every wrong secret, whatever keys there are, as matters to anybody.
+// Find returns the valid key with this secret, as the key file has it now. It looks up the
+// secret's hash in a map. The timing of that leaks nothing useful: a client can neither
+// choose the bits of the hash nor learn the secret from them.
 func (r *Ring) Find(secret []byte) (*Grant, bool) {
 	h := HashOf(secret)
 	r.mu.Lock()
@@ -123,15 +121,15 @@ func (r *Ring) Find(secret []byte) (*Grant, bool) {
 	return g, true
 }
 
-// Silent has r never write when keys were used: another ring does.
+// Silent stops r from writing the times of use: another ring writes them.
 func (r *Ring) Silent() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.silent = true
 }
 
-// Watch looks at the keys once a second until ctx ends: who holds a key that was
-// revoked or has expired learns of it by Grant.Over.
+// Watch checks the keys once a second until ctx ends, and closes Grant.Over of each key that
+// was revoked or has expired.
 func (r *Ring) Watch(ctx context.Context) {
 	tick := time.NewTicker(look)
 	defer tick.Stop()
@@ -150,7 +148,7 @@ func (r *Ring) Watch(ctx context.Context) {
 	}
 }
 
-// Close writes down when keys were used, and closes the directories.
+// Close writes the times of use and closes the directories.
 func (r *Ring) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,9 +164,8 @@ func (r *Ring) Close() error {
 	return errors.Join(errs...)
 }
 
-// refresh reads the file again where it is another one, and drops keys whose time
-// is over. A file that cannot be read leaves things as they are: nobody is let in
-// by it that was not before.
+// refresh rereads the key file if it changed and drops expired keys. If the file cannot be
+// read, the current keys stay in force.
 func (r *Ring) refresh() {
 	if info, err := r.keys.Stat(keysFile); err != nil || !same(info, r.seen) {
 		if err == nil {
@@ -192,7 +189,7 @@ func same(a, b fs.FileInfo) bool {
 	return b != nil && os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// load reads the file. Without one there are no keys: somebody removed them.
+// load reads the key file. If it is missing there are no keys: the owner removed them.
 func (r *Ring) load() error {
 	var d document
 	f, err := r.keys.Open(keysFile)
@@ -204,7 +201,7 @@ func (r *Ring) load() error {
 			d, err = read(f)
 		}
 		if err == nil || errors.Is(err, ErrDamaged) {
-			r.seen = info // it is read again when it is another one
+			r.seen = info // read again when the file changes
 		}
 		if err != nil {
 			return fmt.Errorf("read keys: %w", err)
@@ -230,7 +227,7 @@ func (r *Ring) load() error {
 	}
 	for h, k := range valid {
 		if g := r.live[h]; g != nil {
-			r.live[h] = &Grant{Key: k, Over: g.Over, over: g.over} // its expiry may be another
+			r.live[h] = &Grant{Key: k, Over: g.Over, over: g.over} // its expiry may have changed
 			continue
 		}
 		over := make(chan struct{})
@@ -239,8 +236,8 @@ func (r *Ring) load() error {
 	return nil
 }
 
-// writeUsed puts the times of use on disk, as well as that goes: they are for
-// people, and a server that may not write them serves.
+// writeUsed writes the times of use. It ignores errors: the times only inform people, and a
+// server that cannot write them still serves.
 func (r *Ring) writeUsed(now time.Time) {
 	r.dirty, r.wrote = false, now
 	all := readUsed(r.used)
@@ -262,8 +259,7 @@ func (r *Ring) writeUsed(now time.Time) {
 	}
 }
 
-// readUsed returns what a server wrote of the last uses; what cannot be read was
-// not used as far as is known.
+// readUsed returns the times of last use that a server wrote, and none for an unreadable file.
 func readUsed(root *os.Root) map[Hash]time.Time {
 	all := map[Hash]time.Time{}
 	f, err := root.Open(usedFile)
@@ -277,8 +273,8 @@ func readUsed(root *os.Root) map[Hash]time.Time {
 	return all
 }
 
-// Used returns when keys were used last, by hash; keys that never were, or of
-// which that is not known, are left out. It is up to 5 s old.
+// Used returns when keys were last used, by hash. It omits keys that were never used or whose
+// use is unknown. It is up to 5 s old.
 func (s Store) Used() map[Hash]time.Time {
 	root, err := os.OpenRoot(filepath.Join(s.Dir, usedDir))
 	if err != nil {

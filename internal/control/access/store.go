@@ -16,30 +16,30 @@ import (
 	"linerate/internal/host/durable"
 )
 
-// Files below the directory of a server.
+// Names of files below a server's directory.
 const (
-	keysDir    = "keys"              // what a running server reads
+	keysDir    = "keys"              // read by a running server
 	keysFile   = "keys.json"         // in keysDir
 	lockFile   = "lock"              // in keysDir
 	secretFile = "serve-measure.txt" // base64url of the secret of the key "default"
 )
 
-// Bounds of the file of the keys.
+// Limits of the key file.
 const (
 	version  = 1
-	maxKeys  = 1000    // with those that were revoked
+	maxKeys  = 1000    // including revoked ones
 	maxFile  = 4 << 20 // bytes
 	patience = 5 * time.Second
 	retry    = 20 * time.Millisecond
 )
 
-// Store is the keys of a server. It is safe for use by several processes.
+// Store is a server's keys. It is safe for use by several processes.
 type Store struct {
 	Dir string           // of the server's files
 	Now func() time.Time // nil is time.Now
 }
 
-// document is the file of the keys.
+// document is the content of the key file.
 type document struct {
 	Version int   `json:"v"`
 	Keys    []Key `json:"keys"`
@@ -52,9 +52,8 @@ func (s Store) now() time.Time {
 	return time.Now()
 }
 
-// Add makes a key and returns its secret, which is stored nowhere. A key of that
-// name that was revoked or has expired makes room. The error wraps ErrName,
-// ErrExists or ErrDamaged.
+// Add makes a key and returns its secret, which it does not store. A revoked or expired key
+// of that name is replaced. The error wraps ErrName, ErrExists or ErrDamaged.
 func (s Store) Add(name string, right Right, expires time.Time) (Key, []byte, error) {
 	if err := CheckName(name); err != nil {
 		return Key{}, nil, err
@@ -87,7 +86,7 @@ func (s Store) Add(name string, right Right, expires time.Time) (Key, []byte, er
 	if err != nil {
 		return Key{}, nil, err
 	}
-	if name == DefaultName { // what is readable is not its secret
+	if name == DefaultName { // the readable secret is not that of the new key
 		if err := os.Remove(filepath.Join(s.Dir, secretFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return Key{}, nil, fmt.Errorf("remove the secret of the key before: %w", err)
 		}
@@ -95,8 +94,8 @@ func (s Store) Add(name string, right Right, expires time.Time) (Key, []byte, er
 	return k, secret, nil
 }
 
-// Revoke takes a key back. The error wraps ErrUnknown where there is none of that
-// name that is not revoked, or ErrDamaged.
+// Revoke revokes a key. The error wraps ErrUnknown if no unrevoked key has that name, or
+// ErrDamaged.
 func (s Store) Revoke(name string) (Key, error) {
 	var revoked Key
 	err := s.change(func(d *document) error {
@@ -116,7 +115,7 @@ func (s Store) Revoke(name string) (Key, error) {
 	return revoked, err
 }
 
-// List returns all keys by name. Without a file there are none.
+// List returns all keys by name, none if there is no file.
 func (s Store) List() ([]Key, error) {
 	f, err := os.Open(s.path())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -133,10 +132,10 @@ func (s Store) List() ([]Key, error) {
 	return d.Keys, nil
 }
 
-// Default sees to the key "default", which may measure: it makes one where there
-// never was one, and takes over the secret of a start that ended between its two
-// files. made reports that the secret is new. A key that was revoked stays so, and
-// one that was added by hand is left alone: secret is nil then.
+// Default makes the key "default", with the right to measure, unless it exists. If an
+// earlier start was interrupted between its two files, Default takes over that secret. made
+// reports a new secret. A revoked key stays revoked. If the key was added by hand, Default
+// leaves it alone and returns a nil secret.
 func (s Store) Default() (secret []byte, made bool, err error) {
 	err = s.change(func(d *document) error {
 		i := d.find(DefaultName)
@@ -173,8 +172,8 @@ func (s Store) Default() (secret []byte, made bool, err error) {
 	return secret, made, nil
 }
 
-// Shown reads the secret of the key "default", nil where it is not readable any
-// more: the key was revoked, or added by hand.
+// Shown returns the readable secret of the key "default", or nil if there is none: the key
+// was revoked, or added by hand.
 func (s Store) Shown() ([]byte, error) {
 	name := filepath.Join(s.Dir, secretFile)
 	text, err := os.ReadFile(name)
@@ -194,12 +193,12 @@ func (s Store) Shown() ([]byte, error) {
 	return secret, nil
 }
 
-// errSame says that a change changes nothing.
+// errSame reports that a change has no effect.
 var errSame = errors.New("nothing to change")
 
 func (s Store) path() string { return filepath.Join(s.Dir, keysDir, keysFile) }
 
-// change has do change the keys, while no other process does.
+// change calls do with the keys, under the lock, and writes the result.
 func (s Store) change(do func(d *document) error) error {
 	dir := filepath.Join(s.Dir, keysDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -228,7 +227,7 @@ func (s Store) change(do func(d *document) error) error {
 	}
 	mode := fs.FileMode(0o600)
 	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o040 != 0 {
-		mode |= 0o040 // a server without rights reads it; see Ring.Share
+		mode |= 0o040 // a server without root reads it; see Ring.Share
 	}
 	if err := replace(dir, keysFile, append(text, '\n'), mode); err != nil {
 		return fmt.Errorf("write keys: %w", err)
@@ -236,7 +235,7 @@ func (s Store) change(do func(d *document) error) error {
 	return nil
 }
 
-// lock keeps other processes out until unlock is called.
+// lock locks out other processes until unlock is called.
 func lock(name string) (unlock func(), err error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -265,8 +264,8 @@ func lock(name string) (unlock func(), err error) {
 	}
 }
 
-// replace makes the file name in dir hold b: a crash leaves the old file or the
-// new one.
+// replace atomically writes b to the file name in dir: after a crash the file is the old or
+// the new one.
 func replace(dir, name string, b []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(dir, ".new-*") // mode 0600
 	if err != nil {
@@ -289,7 +288,7 @@ func replace(dir, name string, b []byte, mode fs.FileMode) error {
 	return durable.SyncDir(dir)
 }
 
-// read reads a file of keys. The error wraps ErrDamaged.
+// read parses a key file. The error wraps ErrDamaged.
 func read(r io.Reader) (document, error) {
 	var d document
 	text, err := io.ReadAll(io.LimitReader(r, maxFile+1))

@@ -1,8 +1,8 @@
 // Package agent measures and changes one host for one controller.
 //
-// An agent lives as long as its session. Whatever ends the connection, a
-// controller that hangs up, a cut cable or a broken protocol, leaves the host
-// as it was: the test is closed, the knobs are undone.
+// An agent lives as long as its session. However the session ends (the controller hangs up,
+// a cable is cut, the protocol breaks), the agent closes the test and undoes the knobs, so
+// that the host is as it was.
 package agent
 
 import (
@@ -25,116 +25,111 @@ import (
 	"linerate/internal/measure/engine"
 )
 
-// Knobs changes settings of the host. The calls do not overlap. An agent without
-// any measures only.
+// Knobs changes settings of the host. Calls do not overlap. An agent without Knobs only
+// measures.
 type Knobs interface {
-	// Apply changes knobs, all or none, and undoes them by itself after so long.
+	// Apply changes all knobs or none, and undoes them by itself after within.
 	Apply(ctx context.Context, as []model.Assignment, within time.Duration) ([]model.Change, error)
 	// Verify fails unless every applied knob reads back as it was set.
 	Verify(ctx context.Context) error
 	// Extend moves the deadline to d from now.
 	Extend(ctx context.Context, d time.Duration) error
-	// Undo puts back what was changed; without a change it does nothing.
+	// Undo restores what was changed; without a change it does nothing.
 	Undo(ctx context.Context) ([]model.Change, error)
-	// Read reads current values; what does not exist is left out.
+	// Read returns current values and omits knobs that do not exist.
 	Read(ctx context.Context, ids []model.KnobID) (map[model.KnobID]fact.Of[string], error)
 	// Close ends the owner of the knobs.
 	Close() error
 }
 
-// Keeper keeps changes of settings beyond the session that made them.
+// Keeper keeps changes after the session that made them.
 type Keeper interface {
-	// Pending names what Knobs has applied, "" for nothing.
+	// Pending returns the transaction that Knobs has applied, "" for none.
 	Pending() string
-	// Confirm keeps what the Knobs of another agent on this host has applied. It
-	// wraps session.ErrState when that went back before.
+	// Confirm keeps what another agent's Knobs applied on this host. It wraps
+	// session.ErrState if that was already undone.
 	Confirm(ctx context.Context, transaction string) error
-	// Revert undoes what was confirmed on this host: one transaction, or with "" all
-	// that ever was.
+	// Revert undoes what was confirmed on this host: one transaction, or with "" all of them.
 	Revert(ctx context.Context, transaction string) ([]model.Change, error)
 }
 
-// Config is what an agent can do. Version and Engines are required.
+// Config configures an agent. Version and Engines are required.
 type Config struct {
 	Version string // linerate's
 	Engines []engine.Engine
 	// Facts reads the host; peer is the address of the other end's data path, or
 	// "". nil: unknown.
 	Facts func(ctx context.Context, peer string) (model.HostFacts, error)
-	// Catalogue is that of the settings.
+	// Catalogue is the catalogue of settings.
 	Catalogue *knob.Index
-	// Knobs changes the host. nil: this agent measures only, and NoKnobs, where
-	// given, is the sentence that says why.
+	// Knobs changes the host. If it is nil the agent only measures, and NoKnobs, if set, is
+	// the sentence that says why.
 	Knobs   Knobs
 	NoKnobs string
-	// Rights, if set, returns why this process has not the right to change settings, nil
-	// where it has.
+	// Rights, if set, returns why this process may not change settings, or nil if it may.
 	Rights func() error
-	// Commands lets the controller have commands of its own run on this host, with the
-	// rights of Knobs, which it needs. Only for a controller that could run them anyway,
-	// or where the owner of the host said so.
+	// Commands lets the controller run commands of its own on this host, with the rights of
+	// Knobs, which it needs. Set it only for a controller that could run them anyway, or if
+	// the owner of the host allowed it.
 	Commands bool
-	// Recovered, where given, waits until what a session before left is put back,
-	// and tells what that was.
+	// Recovered, if set, waits until changes left by an earlier session are undone, and
+	// returns them.
 	Recovered func(ctx context.Context) ([]model.Change, error)
-	// Keeper, where given, keeps changes. It needs Knobs.
+	// Keeper, if set, keeps changes. It needs Knobs.
 	Keeper Keeper
-	// Origins, where given, tells which permanent files set knobs.
+	// Origins, if set, returns which permanent files set knobs.
 	Origins func(ctx context.Context, ids []model.KnobID) (map[model.KnobID]model.FileLine, error)
-	// Files, where given, keeps settings over a restart. It needs Knobs.
+	// Files, if set, keeps settings across a restart. It needs Knobs.
 	Files *Files
-	// ByHand, where given, returns what does by hand what Keeper, Origins and Files would:
-	// an agent with more rights. It needs Knobs, which are of the same agent.
+	// ByHand, if set, returns an agent with more rights that replaces Keeper, Origins and
+	// Files for manual changes. It needs Knobs, which belong to that same agent.
 	ByHand func(ctx context.Context) (session.Settings, error)
-	// LinkRate, where given, is the rate of the link that leads to the peer, as
-	// far as it is known after Facts was called.
+	// LinkRate, if set, returns the rate of the link towards the peer, if it is known after
+	// a call of Facts.
 	LinkRate func() fact.Of[units.BitRate]
-	// Purge, where given, makes the host forget what TCP learnt from earlier
-	// runs. It is called before the connections of each run are opened; its
-	// error is a warning of the run, not the end of it.
+	// Purge, if set, makes the host forget what TCP learnt in earlier runs. The agent calls
+	// it before it opens the connections of a run; its error is a warning of the run.
 	Purge func(ctx context.Context) error
-	// Watch, where given, samples the host's counters beside each run: it emits
-	// until stop is called, which returns how far they moved.
+	// Watch, if set, samples the host's counters during each run. It emits samples until
+	// the caller calls stop, which returns how far the counters moved.
 	Watch func(ctx context.Context, h model.Host, interval time.Duration, emit func([]model.Sample)) (stop func() []model.Counter, err error)
-	// Runs, where given, is told of each run whose traffic begins; ended, which it
-	// returns, of how that went: the report is that of this end, as far as there is one.
+	// Runs, if set, is called when a run's traffic begins. The agent calls the returned
+	// function with the outcome: this end's report, if there is one.
 	Runs func(f model.Flow) (ended func(report model.EndReport, err error))
-	// Sampled, where given, is told what this end sees of a run that Runs was told of, as
-	// intervals end. It must neither wait nor keep the samples.
+	// Sampled, if set, receives this end's samples of a run that Runs was called for, as
+	// intervals end. It must neither block nor keep the samples.
 	Sampled func([]model.Sample)
-	// Admit, where given, decides on a controller, and what it gets. It may change
-	// c, which is this session's own: what a controller may depends on who it is.
-	// Its error is what the controller reads; it should wrap session.ErrRefused or
-	// session.ErrBusy.
+	// Admit, if set, decides whether to accept a controller and what it gets. It may change
+	// c, which belongs to this session: permissions depend on the controller. Its error goes
+	// to the controller; it should wrap session.ErrRefused or session.ErrBusy.
 	Admit  func(ctx context.Context, h session.Hello, c *Config) (Grant, error)
 	Limits Limits
-	// Discreet tells the controller only what everybody may know: see
+	// Discreet limits what the controller learns to public facts: see
 	// model.HostFacts.Public and discreet.go.
 	Discreet bool
-	// MayConnect, where given, refuses addresses, host:port, that the controller
-	// wants data connections to go to.
+	// MayConnect, if set, returns an error for an address, host:port, that the controller
+	// may not have data connections opened to.
 	MayConnect func(addr string) error
-	// Data is where data connections are accepted; nil is a port of its own for
-	// each run.
+	// Data accepts data connections; nil opens a port for each run.
 	Data     data.Source
 	Timeouts session.Timeouts
-	// Prepare is how long the connections of a run may take to open, and a run
-	// that is ready to be started. Default 30 s. A controller that is known may ask for
-	// more, see session.Preparation.
+	// Prepare limits how long the connections of a run may take to open, and how long a
+	// prepared run waits for its start. Default 30 s. A known controller may ask for more,
+	// see session.Preparation.
 	Prepare time.Duration
-	// Undo is how long taking back what was confirmed may take. Default
-	// knob.MaxUndoTime: how much that is only the host knows. For what this session
-	// applied its controller says it, see session.Terms.
+	// Undo limits how long undoing a confirmed change may take. Default knob.MaxUndoTime:
+	// only the host knows how long it needs. For changes of this session the controller sets
+	// the limit, see session.Terms.
 	Undo time.Duration
 }
 
 // Grant is what an admitted controller gets.
 type Grant struct {
-	// Share is its part of the server's budget; nil is no bound. Whoever opened it
-	// closes it, after Serve has returned.
+	// Share is its part of the server's budget; nil is unlimited. The function that opened
+	// it closes it, after Serve has returned.
 	Share *budget.Share
 	// Over, if not nil, is closed when the controller loses its right to the session. The
-	// agent tells it why, ends its runs at once and its session soon after.
+	// agent then sends the reason, ends its runs at once and its session soon after.
 	Over <-chan struct{}
 }
 
@@ -144,8 +139,8 @@ const (
 	defaultUndo    = knob.MaxUndoTime
 )
 
-// Serve is the agent on conn, until conn or ctx ends. It returns when nothing of
-// the session is left on the host; an error says what is, or wraps session.ErrVersion where the
+// Serve runs the agent on conn until conn or ctx ends. It returns when nothing of the session
+// is left on the host; an error names what is left, or wraps session.ErrVersion if the
 // controller speaks another protocol and was refused.
 func Serve(ctx context.Context, conn net.Conn, c Config) error {
 	if c.Data == nil {
@@ -177,13 +172,13 @@ type agent struct {
 	grant Grant
 
 	mu   sync.Mutex
-	runs []*run // prepared, several for no more than to see whether their connections open; or one that has started
-	over error  // why there are no more runs
+	runs []*run // prepared (several only to see whether their connections open), or one that has started
+	over error  // why no more runs are accepted
 
 	knobs   sync.Mutex // one call of Knobs at a time
 	changed bool       // Apply was called and not undone
 	held    []model.KnobID
-	undoing time.Duration // how long taking them back may take
+	undoing time.Duration // limit of undoing the changes
 }
 
 // Hello accepts or refuses the controller.
@@ -209,7 +204,7 @@ func (a *agent) Hello(ctx context.Context, h session.Hello) (session.Welcome, er
 	return w, nil
 }
 
-// Facts reads the host.
+// Facts returns the host's facts.
 func (a *agent) Facts(ctx context.Context, peer string) (model.HostFacts, error) {
 	if a.Config.Facts == nil {
 		return model.HostFacts{}, fmt.Errorf("this agent reads no facts: %w", errors.ErrUnsupported)
@@ -228,7 +223,7 @@ func (a *agent) Facts(ctx context.Context, peer string) (model.HostFacts, error)
 	return f, a.tell(err)
 }
 
-// Recovered tells what was put back at the start.
+// Recovered returns the changes that were undone at the start.
 func (a *agent) Recovered(ctx context.Context) ([]model.Change, error) {
 	if a.Config.Recovered == nil {
 		return nil, nil
@@ -236,7 +231,7 @@ func (a *agent) Recovered(ctx context.Context) ([]model.Change, error) {
 	return a.Config.Recovered(ctx)
 }
 
-// withKnobs does f while no other call uses the knobs.
+// withKnobs calls f while no other call uses the knobs.
 func (a *agent) withKnobs(f func(k Knobs) error) error {
 	if err := a.mayTune(); err != nil {
 		return err
@@ -246,7 +241,7 @@ func (a *agent) withKnobs(f func(k Knobs) error) error {
 	return f(a.Knobs)
 }
 
-// mayTune refuses where this agent measures only.
+// mayTune returns an error if this agent only measures.
 func (a *agent) mayTune() error {
 	if a.Knobs != nil {
 		return nil
@@ -254,12 +249,12 @@ func (a *agent) mayTune() error {
 	return fmt.Errorf("%w: %s", session.ErrRefused, a.noKnobs())
 }
 
-// noKnobs is why this agent measures only.
+// noKnobs returns why this agent only measures.
 func (a *agent) noKnobs() string {
 	return cmp.Or(a.NoKnobs, "this agent measures only: it changes no settings")
 }
 
-// mayRun refuses commands where the owner of this host did not allow them.
+// mayRun returns an error for commands that the owner of this host did not allow.
 func (a *agent) mayRun(as []model.Assignment) error {
 	if i := slices.IndexFunc(as, model.Assignment.IsCommand); i >= 0 && !a.Commands {
 		return fmt.Errorf("%w: %s: this host runs no commands of its controller, unless its owner starts linerate agent, or serve --allow-tune, with --allow-commands",
@@ -268,7 +263,7 @@ func (a *agent) mayRun(as []model.Assignment) error {
 	return nil
 }
 
-// ReadKnobs reads some knobs.
+// ReadKnobs returns the values of some knobs.
 func (a *agent) ReadKnobs(ctx context.Context, ids []model.KnobID) (m map[model.KnobID]fact.Of[string], err error) {
 	err = a.withKnobs(func(k Knobs) error {
 		m, err = k.Read(ctx, ids)
@@ -283,7 +278,7 @@ func (a *agent) Apply(ctx context.Context, as []model.Assignment, t session.Term
 		if err := a.mayRun(as); err != nil {
 			return err
 		}
-		a.changed = true // before the first write, so that a failure half way is undone too
+		a.changed = true // before the first write, so that a partial failure is undone too
 		for _, c := range as {
 			a.held = append(a.held, c.Knob)
 		}
@@ -296,7 +291,7 @@ func (a *agent) Apply(ctx context.Context, as []model.Assignment, t session.Term
 	return cs, err
 }
 
-// Verify compares knobs with what was set.
+// Verify compares knobs with their applied values.
 func (a *agent) Verify(ctx context.Context) error {
 	return a.withKnobs(func(k Knobs) error { return k.Verify(ctx) })
 }
@@ -306,8 +301,7 @@ func (a *agent) Extend(ctx context.Context, d time.Duration) error {
 	return a.withKnobs(func(k Knobs) error { return k.Extend(ctx, d) })
 }
 
-// Undo puts back what Apply changed. It is not cut short by a controller that
-// hangs up.
+// Undo undoes Apply. A controller that hangs up does not interrupt it.
 func (a *agent) Undo(ctx context.Context) (cs []model.Change, err error) {
 	if a.Knobs == nil {
 		return nil, nil
@@ -319,7 +313,7 @@ func (a *agent) Undo(ctx context.Context) (cs []model.Change, err error) {
 	return cs, err
 }
 
-// undo is Undo for a caller that holds the knobs.
+// undo is Undo for a caller that holds a.knobs.
 func (a *agent) undo(ctx context.Context, k Knobs) ([]model.Change, error) {
 	if !a.changed {
 		return nil, nil
@@ -334,7 +328,7 @@ func (a *agent) undo(ctx context.Context, k Knobs) ([]model.Change, error) {
 	return cs, nil
 }
 
-// Close ends what the session did to the host.
+// Close ends the runs and undoes the session's changes.
 func (a *agent) Close(ctx context.Context) ([]model.Change, error) {
 	for _, r := range a.current() {
 		a.drop(r)
@@ -342,7 +336,7 @@ func (a *agent) Close(ctx context.Context) ([]model.Change, error) {
 	return a.Undo(ctx)
 }
 
-// finish leaves the host as it was, after the last call has returned.
+// finish restores the host, after the last call has returned.
 func (a *agent) finish(ctx context.Context) error {
 	_, err := a.Close(ctx)
 	if a.Knobs != nil {

@@ -9,31 +9,31 @@ import (
 	"linerate/internal/regex"
 )
 
-// What a controller without a key is told, besides model.HostFacts.Public: its own
-// traffic, whole; of what the host counts meanwhile, which is also what others do
-// there, how busy its processors are and where packets were dropped. Neither the
-// kernel's log nor names of files or interfaces.
+// A controller without a key sees, besides model.HostFacts.Public, all of its own traffic. The
+// host's counters also reflect what others do there, so of those it sees only how busy the CPUs
+// were and where packets were dropped. It sees neither the kernel's log nor names of files or
+// interfaces.
 
-// publicCounters are the names of counters and samples of package watch that
-// everybody is told.
+// publicCounters returns the names of package watch's counters and samples that every
+// controller may see.
 func publicCounters() []string {
 	return append(diagnose.UDPCounters(), "cpu_busy", "cpu_softirq", "cpu_steal", "cpu_busy_ms", "cpu_softirq_ms", "cpu_steal_ms")
 }
 
-// publicParts are the parts of a host that everybody is told of: the groups of
-// counters that were read, and the families of addresses.
+// publicParts returns the parts of a host that every controller may see: the groups of
+// counters that were read, and the address families.
 func publicParts() []string {
 	return []string{"", "IPv6", "cpu", "softnet", "ip", "udp", "tcp", "nic", "driver", "qdisc", "self"}
 }
 
-// publicSamples returns those of s that everybody is told.
+// publicSamples returns the samples of s that every controller may see.
 func publicSamples(s []model.Sample) []model.Sample {
 	return slices.DeleteFunc(slices.Clone(s), func(one model.Sample) bool {
 		return one.Of != "" || !slices.Contains(publicCounters(), string(one.Metric))
 	})
 }
 
-// publicReport returns what everybody is told of a run.
+// publicReport returns the part of a run's report that every controller may see.
 func publicReport(r model.EndReport) model.EndReport {
 	sums := map[[2]string]int{} // where in counters
 	var counters []model.Counter
@@ -66,22 +66,22 @@ func withoutPaths(texts []string) []string {
 	return out
 }
 
-// aPath is an absolute path of a file, of Unix or of Windows.
+// aPath matches an absolute path of a file, of Unix or Windows.
 var aPath = regex.New(`(^|[\s"'(=:])(/[^\s/"'():,;]+(/[^\s"'():,;]*)?|[A-Za-z]:\\[^\s"':(),;]*)`)
 
-// withoutPath returns s with a word for every path in it.
+// withoutPath replaces every path in s.
 func withoutPath(s string) string { return aPath.ReplaceAllString(s, "${1}a file of this server") }
 
-// discreet is err as a controller without a key is told it.
+// discreet is err without paths, for a controller without a key.
 type discreet struct{ err error }
 
-// Error is the sentence without paths.
+// Error returns the message without paths.
 func (d discreet) Error() string { return withoutPath(d.err.Error()) }
 
-// Unwrap returns the error, for its kind.
+// Unwrap returns the original error.
 func (d discreet) Unwrap() error { return d.err }
 
-// tell returns err as the controller is told it.
+// tell returns err as the controller may see it.
 func (a *agent) tell(err error) error {
 	if err == nil || !a.Discreet {
 		return err

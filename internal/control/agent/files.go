@@ -19,35 +19,34 @@ import (
 	"linerate/internal/host/persist"
 )
 
-// Files are where a host keeps settings over a restart. System, Keeper, Link and
-// Texts are required.
+// Files describes how a host keeps settings across a restart. System, Keeper, Link and Texts
+// are required.
 type Files struct {
 	System    string                         // GOOS
-	Catalogue *knob.Index                    // of the settings
+	Catalogue *knob.Index                    // of settings
 	Keeper    func() (persist.Keeper, error) // of this host's files
-	Link      func() string                  // interface of the data path, "" where it is not known
-	MAC       func(link string) string       // its address, "" where it is not known
+	Link      func() string                  // interface of the data path, "" if unknown
+	MAC       func(link string) string       // its address, "" if unknown
 	Now       func() time.Time               // nil is time.Now
-	Ask       files.Asker                    // runs the owners' programs over copies; nil: the documented rules decide
-	// Texts returns the native texts of knobs as they are now, by native name as
-	// the catalogue has it; what cannot be read is left out.
+	Ask       files.Asker                    // runs the owners' programs on copies; nil: the documented rules decide
+	// Texts returns the current native texts of knobs, by native name as in the catalogue. It
+	// omits what cannot be read.
 	Texts func(ctx context.Context, link string, ids []model.KnobID) map[string]string
-	// Origins returns the lines that set knobs once changes are made to the
-	// files. nil: not known.
+	// Origins returns the lines that will set knobs after changes are made to the files.
+	// nil: unknown.
 	Origins func(ctx context.Context, link string, ids []model.KnobID, changes []persist.Change) (map[model.KnobID]model.FileLine, error)
-	// Owner, where given, says in which format settings of a link are kept here,
-	// and why.
+	// Owner, if set, returns the format in which this host keeps settings of a link, and why.
 	Owner func(ctx context.Context, link string) (model.FileFormat, string, error)
-	// Confirmed, where given, lists what was confirmed.
+	// Confirmed, if set, lists the confirmed changes.
 	Confirmed func(ctx context.Context) ([]session.Confirmation, error)
-	// Claims, where given, tells who else sets knobs.
+	// Claims, if set, returns which other programs set knobs.
 	Claims func(ctx context.Context, link string, ids []model.KnobID) ([]model.Claim, error)
 }
 
-// takesBack is the comment by which a reader of a file finds the way back.
+// takesBack is the comment in a file that says how to undo it.
 const takesBack = "Kept by linerate keep; linerate undo --kept takes it back."
 
-// files refuses where nothing can be kept over a restart.
+// files returns an error if this host cannot keep settings across a restart.
 func (a *agent) files() (*Files, error) {
 	if err := a.mayTune(); err != nil {
 		return nil, err
@@ -58,7 +57,7 @@ func (a *agent) files() (*Files, error) {
 	return a.Files, nil
 }
 
-// Keep puts settings into the files of the system.
+// Keep writes settings into the system's files.
 func (a *agent) Keep(ctx context.Context, k session.Keep) (session.Keeping, error) {
 	f, err := a.files()
 	if err != nil {
@@ -101,7 +100,7 @@ func (a *agent) Keep(ctx context.Context, k session.Keep) (session.Keeping, erro
 		}
 		changes = nil
 	}
-	if out.Others, err = f.others(ctx, k.Link, settings, changes, &out); err != nil { // no reason to deny what was written
+	if out.Others, err = f.others(ctx, k.Link, settings, changes, &out); err != nil { // the files are written, so this does not fail Keep
 		out.Notes = append(out.Notes, fmt.Sprintf("whether other files count more is not known: %v", err))
 	}
 	return out, nil
@@ -119,9 +118,9 @@ func renew(keeper persist.Keeper, k session.Keep) (session.Keeping, error) {
 	return session.Keeping{Record: k.Renew}, nil
 }
 
-// join adds to the settings of k what an earlier Keep wrote and is still there,
-// so that its file does not lose it. Settings of another link have files of their
-// own, or go; lost notes what goes.
+// join adds to the settings of k those that an earlier Keep wrote and that are still there, so
+// that its file does not lose them. Settings of another link keep their own files or are
+// dropped; lost notes the dropped ones.
 func (f *Files) join(keeper persist.Keeper, k session.Keep, out *session.Keeping) (settings []model.Assignment, comments []string, err error) {
 	for _, s := range k.Settings {
 		settings = append(settings, model.Assignment{Knob: s.Knob, Value: s.Value})
@@ -162,14 +161,14 @@ func (f *Files) join(keeper persist.Keeper, k session.Keep, out *session.Keeping
 	return settings, comments, nil
 }
 
-// ofLink reports whether a knob is kept for one interface.
+// ofLink reports whether a knob is kept per interface.
 func (f *Files) ofLink(id model.KnobID) bool {
 	k, _ := f.Catalogue.ByID(id)
 	n := k.Native[f.System]
 	return n.Mechanism != knob.Sysctl || strings.Contains(n.Name, "{")
 }
 
-// preview tells what writing the files means.
+// preview fills out with what writing the files would change.
 func (f *Files) preview(keeper persist.Keeper, written []files.File, out *session.Keeping) (changes []persist.Change, err error) {
 	digest := sha256.New()
 	if len(written) > 0 {
@@ -200,29 +199,27 @@ func (f *Files) preview(keeper persist.Keeper, written []files.File, out *sessio
 	return changes, nil
 }
 
-// held are the settings that the files hold.
+// held returns the settings that the files hold.
 func held(settings []model.Assignment, out *session.Keeping) []model.Assignment {
 	return slices.DeleteFunc(slices.Clone(settings), func(s model.Assignment) bool {
 		return slices.ContainsFunc(out.Omitted, func(o model.Omission) bool { return o.Knob == s.Knob })
 	})
 }
 
-// others are the lines of other files that set what the files keep, with changes
-// made.
+// others returns the lines of other files that set the kept knobs once changes are made.
 func (f *Files) others(ctx context.Context, link string, settings []model.Assignment, changes []persist.Change, out *session.Keeping) (map[model.KnobID]model.FileLine, error) {
 	if f.Origins == nil {
 		return nil, nil
 	}
 	ids := lists.Each(held(settings, out), func(s model.Assignment) model.KnobID { return s.Knob })
-	found, err := f.Origins(context.WithoutCancel(ctx), link, ids, changes) // the files may be written by now: that has to be told
+	found, err := f.Origins(context.WithoutCancel(ctx), link, ids, changes) // the files may be written by now: report it even if ctx has ended
 	maps.DeleteFunc(found, func(_ model.KnobID, l model.FileLine) bool {
 		return slices.ContainsFunc(out.Files, func(f session.KeepFile) bool { return f.Path == l.File })
 	})
 	return found, err
 }
 
-// lost names the settings that a file, or the block in it, no longer holds
-// afterwards.
+// lost returns the settings that a file, or linerate's block in it, no longer holds after c.
 func lost(c persist.Change) []string {
 	after := make(map[string]bool)
 	for l := range strings.Lines(string(c.After)) {
@@ -237,7 +234,7 @@ func lost(c persist.Change) []string {
 	return notes
 }
 
-// key is what a line sets, "" for a line that sets nothing.
+// key returns the name that a line sets, "" if it sets nothing.
 func key(line string) string {
 	line = strings.TrimSpace(line)
 	name, _, ok := strings.Cut(line, "=")
@@ -247,7 +244,7 @@ func key(line string) string {
 	return strings.TrimSpace(name)
 }
 
-// write puts those files in place that change.
+// write replaces the files that change.
 func (f *Files) write(keeper persist.Keeper, written []files.File, changes []session.KeepFile) (record string, err error) {
 	var all []files.File
 	for i, c := range changes {
@@ -272,7 +269,7 @@ func (f *Files) write(keeper persist.Keeper, written []files.File, changes []ses
 	return r.ID, err
 }
 
-// Restore takes back the files that were kept, from the record since on.
+// Restore restores the files that were kept, from the record since on.
 func (a *agent) Restore(_ context.Context, since string) (session.Restored, error) {
 	f, err := a.files()
 	if err != nil {
@@ -296,7 +293,7 @@ func (a *agent) Restore(_ context.Context, since string) (session.Restored, erro
 	return out, nil
 }
 
-// Kept lists what was kept.
+// Kept lists the records of kept files.
 func (a *agent) Kept(context.Context) ([]session.KeptRecord, error) {
 	f, err := a.files()
 	if err != nil {
@@ -305,7 +302,7 @@ func (a *agent) Kept(context.Context) ([]session.KeptRecord, error) {
 	return KeptBy(f.Keeper)
 }
 
-// KeptBy lists what was kept by a keeper, oldest first.
+// KeptBy lists a keeper's records, oldest first.
 func KeptBy(open func() (persist.Keeper, error)) ([]session.KeptRecord, error) {
 	keeper, err := open()
 	if err != nil {
@@ -329,7 +326,7 @@ func KeptBy(open func() (persist.Keeper, error)) ([]session.KeptRecord, error) {
 	return out, nil
 }
 
-// Confirmed lists what a person kept by confirming it.
+// Confirmed lists the changes that a person kept by confirming them.
 func (a *agent) Confirmed(ctx context.Context) ([]session.Confirmation, error) {
 	f, err := a.files()
 	if err != nil {
@@ -341,7 +338,7 @@ func (a *agent) Confirmed(ctx context.Context) ([]session.Confirmation, error) {
 	return f.Confirmed(ctx)
 }
 
-// Claims tells who else sets knobs.
+// Claims returns which other programs set knobs.
 func (a *agent) Claims(ctx context.Context, ids []model.KnobID) ([]model.Claim, error) {
 	f, err := a.files()
 	if err != nil {

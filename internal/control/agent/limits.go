@@ -13,26 +13,24 @@ import (
 	"linerate/internal/measure/budget"
 )
 
-// Limits bound what one session may do. The zero value of a field is the
-// protocol's own bound.
+// Limits bound one session. A zero field leaves only the protocol's own bound.
 type Limits struct {
 	MaxTime    time.Duration // of one run, warm-up included
 	MaxStreams int           // per direction
 	MaxBlock   units.Bytes   // per write, which costs memory for every stream
-	MaxBytes   units.Bytes   // of files made for one copy
+	MaxBytes   units.Bytes   // of files generated for one copy
 	MaxRate    units.BitRate // of paced UDP, per direction; unpaced UDP is refused
-	// NoPaths refuses copies from or to paths that the controller names, so that
-	// who may measure can neither read nor write files of the host.
+	// NoPaths refuses copies from or to paths that the controller names, so that a key that
+	// may only measure cannot read or write files of the host.
 	NoPaths bool
-	// More says how a controller is allowed more; "" is no way.
+	// More says how a controller is allowed more; "" if it cannot be.
 	More string
 }
 
-// maxIntervals is how many samples of a kind one run may have: those of a day at
-// ten a second.
+// maxIntervals is how many samples of a kind one run may have: a day at ten a second.
 const maxIntervals = 1 << 20
 
-// check says why f, which takes d, is more than what is allowed.
+// check returns an error if f, with demand d, exceeds the limits.
 func (l Limits) check(f model.Flow, d traffic.Demand) error {
 	refuse := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s", session.ErrRefused, fmt.Sprintf(format, args...))
@@ -69,11 +67,11 @@ func (l Limits) check(f model.Flow, d traffic.Demand) error {
 	return nil
 }
 
-// soon is how long a controller may be expected to wait for what a budget gives back.
+// soon is how long a controller may be expected to wait for budget to become free.
 const soon = 2 * time.Minute
 
-// OverBudget makes a refusal of a budget one of the session: busy where the same may
-// be given soon.
+// OverBudget makes a budget's refusal an error of the session: ErrBusy if the same request may
+// be granted soon, else ErrRefused.
 func OverBudget(err error) error {
 	if r, ok := errors.AsType[*budget.Refusal](err); ok && r.Later() && r.Wait < soon {
 		return fmt.Errorf("%w: %w", session.ErrBusy, err)

@@ -12,7 +12,7 @@ import (
 	"linerate/internal/rescue"
 )
 
-// measure runs the test beside the host's counters and sends what they emit.
+// measure runs the test, samples the host's counters beside it and sends both.
 func (a *agent) measure(r *run, send func(session.Event) error) (err error) {
 	type outcome struct {
 		report model.EndReport
@@ -60,7 +60,7 @@ func (a *agent) measure(r *run, send func(session.Event) error) (err error) {
 	}
 	out = <-done
 	switch {
-	case r.ctx.Err() != nil: // says more than what the engine made of it
+	case r.ctx.Err() != nil: // says more than the engine's error
 		return fmt.Errorf("measure: %w", context.Cause(r.ctx))
 	case out.err != nil:
 		return fmt.Errorf("measure: %w", out.err)
@@ -71,7 +71,7 @@ func (a *agent) measure(r *run, send func(session.Event) error) (err error) {
 	return send(session.Event{Kind: session.Result, Report: out.report})
 }
 
-// guarded does f. A panic in it, of an engine, ends this run and nothing else.
+// guarded calls f. A panic in it, of an engine, ends only this run.
 func guarded(what string, f func() error) error {
 	err := rescue.Call(f)
 	if bug, ok := errors.AsType[*rescue.Panic](err); ok {
@@ -80,8 +80,8 @@ func guarded(what string, f func() error) error {
 	return err
 }
 
-// watch begins to sample the host's counters, in steps of at least a second. It
-// returns how to end that, which says how far they moved.
+// watch starts to sample the host's counters, at intervals of at least a second. The returned
+// function stops that and returns how far they moved.
 func (a *agent) watch(r *run, emit func([]model.Sample)) func() []model.Counter {
 	none := func() []model.Counter { return nil }
 	if a.Watch == nil {
@@ -101,8 +101,7 @@ func (a *agent) watch(r *run, emit func([]model.Sample)) func() []model.Counter 
 	return stop
 }
 
-// forward sends samples until there are no more, and that the test has measured
-// when it has.
+// forward sends samples until batches is closed, and an event when the test has measured.
 func (r *run) forward(batches <-chan []model.Sample, send func(session.Event) error) error {
 	measured := r.test.Measured()
 	for {

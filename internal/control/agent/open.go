@@ -20,19 +20,19 @@ import (
 // listen queue.
 const dialing = 16
 
-// control is how many connections a run may open before its engine asks for them,
-// besides those of its streams: what steers and what probes.
+// control is how many connections a run may open before its engine asks for them, besides its
+// streams: control and probe connections.
 const control = 8
 
-// ahead is how many connections the other end may be ahead of this one's engine.
-// Engines open them in the same order at both ends, one direction after the other;
-// one end may be done with its calls before the other has begun with the next.
+// ahead returns how many connections the other end may be ahead of this end's engine. Engines
+// open them in the same order at both ends, one direction after the other; one end may finish
+// its calls before the other begins the next.
 func ahead(f model.Flow) int {
 	return min(max(1, f.Streams)*len(f.Direction.Parts())+control, data.MaxConns)
 }
 
-// opener returns the function by which r's engine opens its connections. On an
-// accepting end the port is sent to ports as soon as it is known.
+// opener returns the function with which r's engine opens its connections. On an accepting end
+// it sends the port to ports as soon as it is known.
 func (a *agent) opener(r *run, p session.Preparation, ports chan<- int) func(context.Context, int, engine.SocketOptions) (engine.Opened, error) {
 	next := 0 // index of the first connection of the next call
 	return func(ctx context.Context, n int, o engine.SocketOptions) (engine.Opened, error) {
@@ -64,8 +64,8 @@ func (a *agent) opener(r *run, p session.Preparation, ports chan<- int) func(con
 	}
 }
 
-// udpOpener returns the function by which a run's engine opens its UDP sockets, with
-// open for the connection over which both ends agree that they stand.
+// udpOpener returns the function with which a run's engine opens its UDP sockets. It uses open
+// for the connection over which both ends agree that the sockets are ready.
 func (a *agent) udpOpener(p session.Preparation, open func(context.Context, int, engine.SocketOptions) (engine.Opened, error)) func(context.Context, int) ([]*net.UDPConn, error) {
 	next := 0 // index of the first socket of the next call
 	return func(ctx context.Context, n int) ([]*net.UDPConn, error) {
@@ -82,7 +82,7 @@ func (a *agent) udpOpener(p session.Preparation, open func(context.Context, int,
 			if sockets, err = data.For(a.Data, p.Ports, acceptAt(p)).OpenUDP(ctx, p.Token, first, n); err != nil {
 				return nil, err
 			}
-			defer func() { _ = sockets.Close() }() // what was not taken
+			defer func() { _ = sockets.Close() }() // those not taken
 		}
 		rendezvous, err := open(ctx, 1, engine.SocketOptions{NoDelay: true})
 		if err != nil {
@@ -94,7 +94,7 @@ func (a *agent) udpOpener(p session.Preparation, open func(context.Context, int,
 		}
 		conns, err := sockets.Take(ctx, rendezvous.Conns[0])
 		for _, c := range conns {
-			// The device follows from the address that the rendezvous came to.
+			// The device follows from the address of the rendezvous.
 			if failed := sockio.MarkDSCP(c, p.Egress.DSCP); failed != nil {
 				err = failed
 			}
@@ -103,7 +103,7 @@ func (a *agent) udpOpener(p session.Preparation, open func(context.Context, int,
 	}
 }
 
-// acceptAt is the address at which an accepting end listens, "" for all.
+// acceptAt returns the address at which an accepting end listens, "" for all.
 func acceptAt(p session.Preparation) string {
 	if p.Loopback {
 		return "127.0.0.1"
@@ -129,7 +129,7 @@ func (a *agent) acceptAll(ctx context.Context, r *run, p session.Preparation, fi
 	return port.Take(ctx, first, n, o)
 }
 
-// dialAll opens n connections, some at a time, in the order of their index.
+// dialAll opens n connections, several at a time, ordered by index.
 func dialAll(ctx context.Context, p session.Preparation, first, n int, o engine.SocketOptions) ([]*net.TCPConn, []string, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -144,7 +144,7 @@ func dialAll(ctx context.Context, p session.Preparation, first, n int, o engine.
 			var err error
 			conns[i], warnings[i], err = data.Dial(ctx, p.Connect, p.Token, first+i, o)
 			if err != nil {
-				cancel(err) // the first error is the one that counts
+				cancel(err) // the first error counts
 			}
 		}))
 	}

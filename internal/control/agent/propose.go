@@ -26,13 +26,13 @@ type keepPlan struct {
 	proven []proven
 }
 
-// proven is what one format proposed.
+// proven is the proposal of one format.
 type proven struct {
 	format   files.Format
 	proposal files.Proposal
 }
 
-// host is the machine whose files a keeper writes, as it is now.
+// host returns the current state of the machine whose files the keeper writes.
 func (f *Files) host(ctx context.Context, keeper persist.Keeper) files.Host {
 	h := files.Host{Root: os.DirFS(cmp.Or(keeper.Root, "/")), System: f.System, Ask: f.Ask, Edited: keeper.Edited}
 	if f.System == "linux" {
@@ -50,9 +50,9 @@ func (f *Files) host(ctx context.Context, keeper persist.Keeper) files.Host {
 	return h
 }
 
-// propose plans the files and proves what they change. Values that do not fit
-// together with those that the host has are refused; settings whose files cannot
-// be proven are omitted, with the file and line that stands in the way.
+// propose plans the files and proves what they change. It refuses values that conflict with
+// the host's current ones. It omits settings whose files cannot be proven, and names the file
+// and line in the way.
 func (f *Files) propose(ctx context.Context, keeper persist.Keeper, k session.Keep, settings []model.Assignment, comments []string, out *session.Keeping) (keepPlan, error) {
 	var plan keepPlan
 	var err error
@@ -100,9 +100,9 @@ func (f *Files) propose(ctx context.Context, keeper persist.Keeper, k session.Ke
 	return plan, nil
 }
 
-// asFilesSay makes of texts of three numbers those that are not kept the ones that files will
-// set at the next start, so that no more changes than what is kept. It says by the name of a
-// text where these run otherwise.
+// asFilesSay handles texts of three numbers, such as tcp_rmem. It replaces the numbers that are
+// not kept by those that files set at the next start, so that only kept numbers change. Where
+// these differ from the running ones it returns a note, by the name of the text.
 func (f *Files) asFilesSay(texts map[string]string, o files.Outcome, settings []model.Assignment) map[string]string {
 	kept := map[string][]int{}
 	for _, s := range settings {
@@ -130,7 +130,7 @@ func (f *Files) asFilesSay(texts map[string]string, o files.Outcome, settings []
 	return notes
 }
 
-// ownerless omits settings of links where no owner of the link is known.
+// ownerless omits settings of links if the owner of the link is unknown.
 func (f *Files) ownerless(request files.Request, out *session.Keeping) {
 	for _, s := range request.Settings {
 		if s.Text == "" {
@@ -140,7 +140,7 @@ func (f *Files) ownerless(request files.Request, out *session.Keeping) {
 	}
 }
 
-// invalid marks the errors of what a controller asked for.
+// invalid marks errors in the controller's request.
 func invalid(err error) error {
 	if errors.Is(err, knob.ErrConstraint) || errors.Is(err, native.ErrInput) {
 		return fmt.Errorf("%w: %w", session.ErrInvalid, err)
@@ -148,8 +148,8 @@ func invalid(err error) error {
 	return err
 }
 
-// check compares what the files on disk now mean with what was promised. Where
-// they differ, the files of record are taken back.
+// check compares the meaning of the files on disk with the proposal. If they differ, it
+// restores the files of record.
 func (f *Files) check(ctx context.Context, keeper persist.Keeper, p keepPlan, record string) error {
 	for _, one := range p.proven {
 		err := files.Check(ctx, one.format, f.host(ctx, keeper), one.proposal)
@@ -166,14 +166,14 @@ func (f *Files) check(ctx context.Context, keeper persist.Keeper, p keepPlan, re
 	return nil
 }
 
-// notProven refuses to write files of macOS: launchd(8) promises no order of the daemons
-// that set the same, and scripts that they run cannot be read.
+// notProven refuses to write files on macOS: launchd(8) does not define in which order daemons
+// that set the same value run, and scripts that they run cannot be parsed.
 func notProven() error {
 	return fmt.Errorf("what macOS will do with a launch daemon beside its others after the next start cannot be proven: linerate export --for macos writes one to put in place by hand: %w", errors.ErrUnsupported)
 }
 
-// reads refuses a format that the owner of the link does not read. udev reads the .link
-// files of systemd for every owner, and a link without one has that format too.
+// reads returns an error if the owner of the link does not read k.Format. udev reads the .link
+// files of systemd for every owner, and a link without one uses that format too.
 func (f *Files) reads(ctx context.Context, k session.Keep) error {
 	if f.System != "linux" || k.Link == "" || f.Owner == nil {
 		return nil
@@ -186,8 +186,8 @@ func (f *Files) reads(ctx context.Context, k session.Keep) error {
 	return fmt.Errorf("files of %s do not reach %s: %s; leave the format out, and they are those of %s", k.Format, k.Link, reason, owner)
 }
 
-// format is the one that the controller names, or that of who configures the
-// link where a setting is of one.
+// format returns the format that the controller names, or for settings of a link the format of
+// its owner.
 func (f *Files) format(ctx context.Context, k session.Keep, settings []model.Assignment, out *session.Keeping) (model.FileFormat, string, error) {
 	if k.Format != "" {
 		if k.Format == model.FormatMacOS && f.System == "darwin" {
@@ -215,7 +215,7 @@ func (f *Files) format(ctx context.Context, k session.Keep, settings []model.Ass
 	case !link:
 		return model.FormatLinuxSysctl, "", nil
 	case k.Link == "" || f.Owner == nil:
-		return model.FormatLinuxSysctl, "", nil // which says that the interface is missing
+		return model.FormatLinuxSysctl, "", nil // its proposal reports the missing interface
 	}
 	owner, reason, err := f.Owner(ctx, k.Link)
 	if errors.Is(err, errors.ErrUnsupported) {

@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// runSlack is what a run may take besides its warm-up and measured time:
-	// both ends start and stop one after the other.
+	// runSlack is what a run may take besides its warm-up and measured time: the two ends
+	// start and stop one after the other.
 	runSlack = time.Minute
-	// perPoint is what one message size of a sweep may take in the mean, so that
-	// a sweep has an end even when nobody ends it.
+	// perPoint is what one message size of a sweep may take on average, so that a sweep
+	// ends even if the controller does not stop it.
 	perPoint = 30 * time.Second
-	// queued is how many batches of samples wait for a controller that reads
-	// slowly, before the run is given up: some minutes at one a second.
+	// queued is how many batches of samples wait for a slow controller before the run is
+	// abandoned: some minutes at one a second.
 	queued = 256
-	// finishing is how long a run may take to be gone after its last event.
+	// finishing is how long a run may take to end after its last event.
 	finishing = 5 * time.Second
 )
 
@@ -39,7 +39,7 @@ type run struct {
 	flow   model.Flow
 	ctx    context.Context // of the run; its cause says why it ended
 	cancel context.CancelCauseFunc
-	timer  *time.Timer // ends a run that nobody starts
+	timer  *time.Timer // ends a run that is not started in time
 
 	prepared chan struct{} // closed when test or err is set
 	test     engine.Test
@@ -52,32 +52,32 @@ type run struct {
 	started  bool
 	start    chan struct{} // closed by Start
 
-	conns []*net.TCPConn // that were opened, and what each has sent
+	conns []*net.TCPConn // the opened ones, and what each has sent
 	last  []int64
-	sent  atomic.Int64 // bytes, as the samples have it
-	tells func() int64 // bytes, as the engine says beside them; nil where it does not
-	give  func()       // gives back what the run has of the session's share
+	sent  atomic.Int64 // bytes, from the samples
+	tells func() int64 // bytes, as the engine counts them; nil if it does not
+	give  func()       // returns the run's part of the session's share
 
-	unwatched []string // why counters are missing; of the goroutine that measures
+	unwatched []string // why counters are missing; owned by the measuring goroutine
 
 	closed sync.Once
 	gone   chan struct{} // closed when nothing of the run is left
 }
 
-// errNotStarted ends a run that was prepared for nothing.
+// errNotStarted ends a prepared run that was never started.
 var errNotStarted = errors.New("the run was not started")
 
 // maxPrepared is how many runs may be prepared at a time: two protocols, from either end.
 const maxPrepared = 4
 
-// current are the runs that are prepared, or the one that has started.
+// current returns the prepared runs, or the one that has started.
 func (a *agent) current() []*run {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.runs)
 }
 
-// numbered returns the current run of number n.
+// numbered returns the current run with number n.
 func (a *agent) numbered(n uint64) (*run, error) {
 	for _, r := range a.current() {
 		if r.number == n {
@@ -87,7 +87,7 @@ func (a *agent) numbered(n uint64) (*run, error) {
 	return nil, fmt.Errorf("%w: run %d is not prepared", session.ErrState, n)
 }
 
-// allowed returns the engine of f, or why f may not be run here.
+// allowed returns the engine of f, or why f may not run here.
 func (a *agent) allowed(f model.Flow) (engine.Engine, error) {
 	i := slices.IndexFunc(a.Engines, func(e engine.Engine) bool { return e.Name() == f.Engine })
 	if i < 0 {
@@ -102,7 +102,7 @@ func (a *agent) allowed(f model.Flow) (engine.Engine, error) {
 	return a.Engines[i], nil
 }
 
-// longest is how long a run may take from its preparation on.
+// longest returns how long a run may take, from its preparation on.
 func (a *agent) longest(p session.Preparation) time.Duration {
 	f := p.Flow
 	measured := f.Length()
@@ -119,8 +119,8 @@ func (a *agent) longest(p session.Preparation) time.Duration {
 	return a.within(p) + measured + runSlack
 }
 
-// within is how long a run may take from its preparation to its start. One that is not
-// started holds its places: only who is known gets more than others.
+// within returns how long a run may take from its preparation to its start. A run that is not
+// started holds its slots, so only a known controller gets longer than the default.
 func (a *agent) within(p session.Preparation) time.Duration {
 	if a.grant.Share.Class() == budget.Anonymous {
 		return a.Config.Prepare
@@ -128,9 +128,9 @@ func (a *agent) within(p session.Preparation) time.Duration {
 	return max(a.Config.Prepare, p.Within)
 }
 
-// stopAfter is after which time this end stops by itself, without a word from the
-// controller; 0 is never, but for the end of the run's context. What has no
-// duration of its own, such as a sweep or a copy, has the most that is allowed.
+// stopAfter returns after how long this end stops by itself, without a message from the
+// controller; 0 is never, except when the run's context ends. A run without a duration of its
+// own, such as a sweep or a copy, gets the longest time allowed.
 func (a *agent) stopAfter(f model.Flow) time.Duration {
 	if f.Points > 0 || f.Duration == 0 {
 		return a.Limits.MaxTime
@@ -141,7 +141,7 @@ func (a *agent) stopAfter(f model.Flow) time.Duration {
 	return f.Length() + stopSlack
 }
 
-// Prepare begins to open the connections of a run.
+// Prepare starts to open the connections of a run.
 func (a *agent) Prepare(ctx context.Context, p session.Preparation) (int, error) {
 	port, err := a.prepare(ctx, p)
 	return port, a.tell(err)
@@ -175,7 +175,7 @@ func (a *agent) prepare(ctx context.Context, p session.Preparation) (int, error)
 		r.err = guarded("prepare", func() (err error) {
 			a.forget(r)
 			env := engine.Env{Host: a.host, Egress: p.Egress, Open: a.restrained(r.counted(a.opener(r, p, ports))), Share: a.grant.Share, MaxBytes: a.Limits.MaxBytes}
-			if !p.Loopback { // what brings connections there brings no datagrams
+			if !p.Loopback { // the forwarding that carries connections carries no datagrams
 				env.OpenUDP = a.udpOpener(p, env.Open)
 			}
 			env.Counts = r.counts
@@ -192,8 +192,8 @@ func (a *agent) prepare(ctx context.Context, p session.Preparation) (int, error)
 	return a.port(ctx, r, ports)
 }
 
-// forget purges what TCP remembers. The warning is the same for every run, so
-// that a report can tell it once.
+// forget purges what TCP remembers. The warning is the same for every run, so that a report can
+// show it once.
 func (a *agent) forget(r *run) {
 	if a.Purge == nil {
 		return
@@ -214,8 +214,8 @@ func (a *agent) forget(r *run) {
 	r.warnings = append(r.warnings, "what TCP remembers of earlier runs was not purged: "+why)
 }
 
-// admit makes r the session's run, once the one before is gone: its last event
-// may reach the controller before its connections are closed.
+// admit makes r the session's run once the previous one is gone: a run's last event may reach
+// the controller before its connections are closed.
 func (a *agent) admit(ctx context.Context, r *run, p session.Preparation) error {
 	if err := a.awaitGone(ctx, (*run).begun); err != nil {
 		return err
@@ -241,7 +241,7 @@ func (a *agent) admit(ctx context.Context, r *run, p session.Preparation) error 
 	return nil
 }
 
-// awaitGone waits for some time until the runs of which that is said are gone.
+// awaitGone waits for a limited time until the runs that which selects are gone.
 func (a *agent) awaitGone(ctx context.Context, which func(*run) bool) error {
 	late := time.NewTimer(finishing)
 	defer late.Stop()
@@ -282,12 +282,11 @@ func (a *agent) port(ctx context.Context, r *run, ports <-chan int) (int, error)
 	}
 }
 
-// drop ends a run and frees what it holds. It waits for that, and may be called
-// more than once.
+// drop ends a run, waits for that and frees its resources. It may be called more than once.
 func (a *agent) drop(r *run) {
 	r.closed.Do(func() {
 		a.mu.Lock()
-		timer := r.timer // the timer itself may have called, before admit had it
+		timer := r.timer // the timer may have fired before admit stored it
 		a.mu.Unlock()
 		timer.Stop()
 		r.cancel(context.Canceled)
@@ -309,7 +308,7 @@ func (a *agent) drop(r *run) {
 	})
 }
 
-// Stop asks a started run to end, and drops one that was only prepared.
+// Stop ends a started run, and drops one that was only prepared.
 func (a *agent) Stop(_ context.Context, n uint64) error {
 	r, err := a.numbered(n)
 	if err != nil {
@@ -330,7 +329,7 @@ func (r *run) begun() bool {
 	return r.started
 }
 
-// Start begins the traffic of a run that is ready, where no other one is prepared.
+// Start begins the traffic of a prepared run, if it is the only one.
 func (a *agent) Start(ctx context.Context, n uint64) error {
 	r, err := a.numbered(n)
 	if err != nil {
@@ -378,7 +377,7 @@ func (a *agent) follow(ctx context.Context, n uint64, send func(session.Event) e
 		return fmt.Errorf("%w: run %d is followed already", session.ErrState, n)
 	}
 	defer a.drop(r)
-	// The call's end is the run's.
+	// The run ends with the call.
 	defer context.AfterFunc(ctx, func() { r.cancel(ctx.Err()) })()
 	select {
 	case <-r.prepared:

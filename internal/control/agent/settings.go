@@ -13,7 +13,7 @@ import (
 	"linerate/internal/rescue"
 )
 
-// Settings returns what changes settings by hand: this agent, or one with more rights.
+// Settings returns the agent that changes settings by hand: this one, or one with more rights.
 func (a *agent) Settings(ctx context.Context) (session.Settings, error) {
 	if a.ByHand != nil {
 		return a.ByHand(ctx)
@@ -21,7 +21,7 @@ func (a *agent) Settings(ctx context.Context) (session.Settings, error) {
 	return a, nil
 }
 
-// keeper refuses where nothing can be kept.
+// keeper returns an error if changes cannot be kept.
 func (a *agent) keeper() (Keeper, error) {
 	if err := a.mayTune(); err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func (a *agent) keeper() (Keeper, error) {
 	return a.Keeper, nil
 }
 
-// Pending names what this session has applied.
+// Pending returns the transaction that this session has applied.
 func (a *agent) Pending(context.Context) (string, error) {
 	k, err := a.keeper()
 	if err != nil {
@@ -55,8 +55,8 @@ func (a *agent) Confirm(ctx context.Context, transaction string) error {
 	return k.Confirm(ctx, transaction)
 }
 
-// Revert undoes what was confirmed, one transaction or all. It is not cut short by a controller that
-// hangs up.
+// Revert undoes confirmed changes: one transaction or all. A controller that hangs up does not
+// interrupt it.
 func (a *agent) Revert(ctx context.Context, transaction string) ([]model.Change, error) {
 	k, err := a.keeper()
 	if err != nil {
@@ -67,7 +67,7 @@ func (a *agent) Revert(ctx context.Context, transaction string) ([]model.Change,
 	return k.Revert(ctx, transaction)
 }
 
-// Origins tells which permanent files set knobs.
+// Origins returns which permanent files set knobs.
 func (a *agent) Origins(ctx context.Context, ids []model.KnobID) (map[model.KnobID]model.FileLine, error) {
 	if a.Config.Origins == nil {
 		return nil, fmt.Errorf("this agent reads no permanent files: %w", errors.ErrUnsupported)
@@ -75,8 +75,8 @@ func (a *agent) Origins(ctx context.Context, ids []model.KnobID) (map[model.Knob
 	return a.Config.Origins(ctx, ids)
 }
 
-// Probe asks others, all at once. Only who may change this host may have it talk
-// to others.
+// Probe probes all targets at once. Only a controller that may change this host may make it
+// contact others.
 func (a *agent) Probe(ctx context.Context, targets []string, within, settle time.Duration) ([]probe.Result, error) {
 	if err := a.mayTune(); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (a *agent) Probe(ctx context.Context, targets []string, within, settle time
 		}
 	}
 	answers := make([][]probe.Result, len(targets))
-	var all rescue.Group // a panic is this call's, which its session guards
+	var all rescue.Group // a panic ends this call, which its session guards
 	for i, t := range targets {
 		all.Go(func() { answers[i] = canary.Probe(ctx, t, within, settle) })
 	}

@@ -21,33 +21,31 @@ import (
 )
 
 const (
-	// streamCost is what a stream costs beside its blocks: stacks, counters and
-	// histograms (measured: 20 to 50 KiB).
+	// streamCost is the memory of a stream besides its blocks: stacks, counters and histograms
+	// (measured: 20 to 50 KiB).
 	streamCost = 64 << 10
-	// leastBlock is counted for a flow that states no block: engines take 512 KiB
-	// at most.
+	// leastBlock is the block charged to a flow that states none: engines use 512 KiB at most.
 	leastBlock = 512 << 10
-	// datagramCost is what a stream of datagrams costs: trains of 64 KiB, sixteen
-	// in and some out.
+	// datagramCost is the memory of a stream of datagrams: trains of 64 KiB, sixteen in and
+	// some out.
 	datagramCost = 1280 << 10
-	// readingBytes is what a stream keeps of each interval: a round trip, in a list
-	// that grows by doubling.
+	// readingBytes is what a stream stores per interval: a round trip, in a list that grows
+	// by doubling.
 	readingBytes = 8
-	// spareSockets are those of a run besides its streams: the rendezvous, probes,
-	// listening ones.
+	// spareSockets are the sockets of a run besides its streams: rendezvous, probes, listeners.
 	spareSockets = 16
 
-	// chargeEvery is how often what a run sent and used is counted.
+	// chargeEvery is how often a run's traffic and time are charged.
 	chargeEvery = time.Second
-	// stopSlack is how much longer than it measures an anonymous client's run may send: both
-	// ends start and stop one after the other.
+	// stopSlack is how long after its measured time an anonymous client's run may still send:
+	// the two ends start and stop one after the other.
 	stopSlack = 10 * time.Second
-	// farewell is how long a session whose lifetime is over may still tell so.
+	// farewell is how long a session may still send the reason after its lifetime is over.
 	farewell = 5 * time.Second
 )
 
-// holds is the most that one end of f, which takes d, takes of its host in all, by what the controller
-// asks for. What a copy stores is taken when its size is known.
+// holds returns the most that one end of f, with demand d, takes of its host, as the controller
+// requests it. The storage of a copy is taken once its size is known.
 func holds(f model.Flow, d traffic.Demand, here model.Host) budget.Amounts {
 	streams, block := int64(max(1, f.Streams)), int64(f.Block)
 	block = cmp.Or(block, leastBlock)
@@ -59,7 +57,7 @@ func holds(f model.Flow, d traffic.Demand, here model.Host) budget.Amounts {
 	if d.Datagrams {
 		each += datagramCost
 	}
-	// Two blocks more are shared by all streams, one for each direction.
+	// All streams share two more blocks, one for each direction.
 	each += 2 * readingBytes * intervals(f)
 	a := budget.Amounts{Descriptors: int(2*streams) + d.Sockets + spareSockets, Memory: units.Bytes(streams*each + 2*block)}
 	if d.Datagrams && (f.Direction == model.Both || f.Direction.Sender() == here) {
@@ -68,7 +66,7 @@ func holds(f model.Flow, d traffic.Demand, here model.Host) budget.Amounts {
 	return a
 }
 
-// intervals is how many samples f asks for of each stream.
+// intervals returns how many samples f asks for per stream.
 func intervals(f model.Flow) int64 {
 	whole, each := f.Length(), f.Interval
 	if each <= 0 {
@@ -77,7 +75,7 @@ func intervals(f model.Flow) int64 {
 	return int64(whole / each)
 }
 
-// reserve takes what f, which takes d, needs of the session's share, before anything is opened.
+// reserve takes what f, with demand d, needs from the session's share, before anything is opened.
 func (a *agent) reserve(f model.Flow, d traffic.Demand) (give func(), err error) {
 	share := a.grant.Share
 	if share == nil {
@@ -105,7 +103,7 @@ func (a *agent) chargeMemory(n units.Bytes) (give func(), err error) {
 	return give, err
 }
 
-// counted returns open, with what it opens noted as the run's.
+// counted wraps open so that the run records what it opens.
 func (r *run) counted(open func(context.Context, int, engine.SocketOptions) (engine.Opened, error)) func(context.Context, int, engine.SocketOptions) (engine.Opened, error) {
 	return func(ctx context.Context, n int, o engine.SocketOptions) (engine.Opened, error) {
 		opened, err := open(ctx, n, o)
@@ -116,7 +114,7 @@ func (r *run) counted(open func(context.Context, int, engine.SocketOptions) (eng
 	}
 }
 
-// sampled counts what the samples say that this end sent.
+// sampled counts the bytes that this end sent according to samples.
 func (r *run) sampled(here model.Host, samples []model.Sample) {
 	for _, s := range samples {
 		if s.Host == here && s.Metric == model.Sent && s.Value > 0 {
@@ -125,10 +123,9 @@ func (r *run) sampled(here model.Host, samples []model.Sample) {
 	}
 }
 
-// charge counts what r sends and how long it takes, until stop is called, and
-// ends the run when the budget is spent. What was sent is what the kernel says
-// where it tells, and else what the engine or its samples say, which is also where
-// an engine opens connections of its own.
+// charge counts what r sends and how long it takes until stop is called, and ends the run when
+// the budget is spent. It uses the kernel's count if there is one, else the engine's or that of
+// its samples; those also cover engines that open connections of their own.
 func (a *agent) charge(r *run) (stop func()) {
 	share := a.grant.Share
 	if share == nil {
@@ -165,20 +162,20 @@ func (a *agent) charge(r *run) (stop func()) {
 	}
 }
 
-// counts takes what says how much an engine has sent beside what its samples say.
+// counts adds sent, an engine's own count of the bytes that it has sent.
 func (r *run) counts(sent func() int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := r.tells
 	r.tells = func() int64 {
-		if before != nil { // of an engine beside it
+		if before != nil { // of another engine in the same run
 			return before() + sent()
 		}
 		return sent()
 	}
 }
 
-// engineSent is what the engine says that it sent.
+// engineSent returns how much the engine has sent by its own count.
 func (r *run) engineSent() int64 {
 	r.mu.Lock()
 	tells := r.tells
@@ -189,8 +186,7 @@ func (r *run) engineSent() int64 {
 	return r.sent.Load() + tells()
 }
 
-// kernelSent is what the kernel sent over the run's TCP connections, as far as it
-// tells.
+// kernelSent returns what the kernel sent over the run's TCP connections, as far as it reports it.
 func (r *run) kernelSent() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -199,7 +195,7 @@ func (r *run) kernelSent() int64 {
 	}
 	var all int64
 	for i, c := range r.conns {
-		if info, err := tcpinfo.Read(c); err == nil { // one that was closed keeps what it had
+		if info, err := tcpinfo.Read(c); err == nil { // a closed one keeps its last count
 			r.last[i] = int64(info.BytesSent.Or(units.Bytes(r.last[i])))
 		}
 		all += r.last[i]
@@ -207,7 +203,7 @@ func (r *run) kernelSent() int64 {
 	return all
 }
 
-// live ends the session when its lifetime is over, or what let its controller in.
+// live ends the session when its lifetime is over or its right to the session is lost.
 func (a *agent) live(end context.CancelFunc) {
 	if at := a.grant.Share.Ends(); !at.IsZero() {
 		timer := time.AfterFunc(time.Until(at), func() {
@@ -226,10 +222,10 @@ func (a *agent) live(end context.CancelFunc) {
 	}
 }
 
-// errKeyOver is what the controller reads whose key is no longer valid.
+// errKeyOver is what a controller gets whose key is no longer valid.
 var errKeyOver = fmt.Errorf("%w: the key was revoked or has expired on this server, which ends its sessions: ask for a new join link", session.ErrRefused)
 
-// expire ends the session: its runs at once, so that the controller reads why, and the
+// expire ends the session's runs at once, so that the controller gets the reason, and the
 // connection soon after.
 func (a *agent) expire(why error, end context.CancelFunc) {
 	a.mu.Lock()
@@ -243,11 +239,10 @@ func (a *agent) expire(why error, end context.CancelFunc) {
 	context.AfterFunc(a.base, func() { late.Stop() })
 }
 
-// restrained returns open, which for a controller that may only measure sets no
-// congestion control but one that every program of this host may choose: a server
-// that runs as root would load a module of the kernel for somebody it does not
-// know. What came over ssh may what its user may, and who may tune could set it
-// for the whole host.
+// restrained wraps open for a controller that may only measure: it allows only congestion
+// controls that any program on this host may choose. Otherwise a server that runs as root
+// would load a kernel module for an unknown client. A session over ssh may do what its user
+// may, and one that may tune could set it for the whole host.
 func (a *agent) restrained(open func(context.Context, int, engine.SocketOptions) (engine.Opened, error)) func(context.Context, int, engine.SocketOptions) (engine.Opened, error) {
 	if a.Admit == nil || a.Knobs != nil {
 		return open

@@ -1,12 +1,11 @@
-// Package audit writes down who used a server: one line for each event, of
-// refused attempts too.
+// Package audit records who used a server: one line per event, including refused attempts.
 //
-// A line is one JSON object whose keys come in a fixed order; see [Event]. What
-// anonymous clients can cause is limited per source and in total, and what was left out
-// is counted: in the next line of that source, or in a line of its own
-// ("left-out") once a minute. Connections that are dropped before they have shown
-// what they are have a line for each reason every 10 s, with their number. Lines of keys have limits of their own, so that
-// anonymous clients cannot crowd them out, and changes of the host are never left out.
+// A line is one JSON object with its keys in a fixed order; see [Event]. Events of anonymous
+// clients are limited per source and in total. Omitted events are counted: in the next line of
+// that source, or once a minute in a line of their own ("left-out"). Connections that are
+// dropped before they identify themselves get one line per reason every 10 s, with their
+// number. Lines of keys have limits of their own, so that anonymous clients cannot crowd them
+// out, and changes of the host are never omitted.
 // Nothing here blocks a session: lines wait in a bounded queue for one writer.
 package audit
 
@@ -22,7 +21,7 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Kind is what happened.
+// Kind is the kind of an event.
 type Kind string
 
 // The kinds of events.
@@ -30,8 +29,8 @@ const (
 	Started      Kind = "started"       // the server listens; Reason says how
 	Stopped      Kind = "stopped"       // the server ended
 	Refused      Kind = "refused"       // a connection, a hello, a login or a request was turned away
-	SessionBegin Kind = "session-begin" // a controller was let in
-	SessionEnd   Kind = "session-end"   // it is gone, and what it did is undone
+	SessionBegin Kind = "session-begin" // a controller was admitted
+	SessionEnd   Kind = "session-end"   // it left, and its changes are undone
 	RunBegin     Kind = "run-begin"     // a run or a foreign client's test begins
 	RunEnd       Kind = "run-end"       // it ended
 	Change       Kind = "change"        // a setting was changed
@@ -39,11 +38,11 @@ const (
 	Confirm      Kind = "confirm"       // what another session had changed stays
 	Keep         Kind = "keep"          // a file of the system was written
 	Restore      Kind = "restore"       // a file of the system was put back
-	Dropped      Kind = "dropped"       // Count connections were closed before they had shown what they are
-	LeftOut      Kind = "left-out"      // LeftOut events, of Sources sources, were not written down
+	Dropped      Kind = "dropped"       // Count connections were closed before they identified themselves
+	LeftOut      Kind = "left-out"      // LeftOut events, of Sources sources, were not recorded
 )
 
-// changesHost reports whether events of this kind are written whatever their number.
+// changesHost reports whether events of this kind are always recorded.
 func (k Kind) changesHost() bool {
 	switch k {
 	case Change, Undo, Confirm, Keep, Restore, Started, Stopped:
@@ -53,22 +52,22 @@ func (k Kind) changesHost() bool {
 	return false
 }
 
-// Outcomes of Event.Outcome.
+// Values of Event.Outcome.
 const (
-	OK     = "ok"     // it did what was asked
+	OK     = "ok"     // it succeeded
 	Denied = "denied" // it was refused; Reason says why
 	Failed = "failed" // it began, and failed; Reason says why
 	Cut    = "cut"    // it was ended from outside: by a limit, a revoked key, the end of the server
 )
 
-// Event is one line. Fields with their zero value are left out of it. They are
-// written in the order below, by the names in the comments. Texts may come from
-// anonymous clients: they are cleaned of control characters and cut.
+// Event is one line. Zero fields are omitted. They are written in the order below, under the
+// names in the comments. Texts may come from anonymous clients: control characters are removed
+// and long texts cut.
 type Event struct {
 	Time      time.Time     // time; the zero value is now
 	Kind      Kind          // event
 	Protocol  string        // protocol: linerate, iperf3, iperf2, netpipe, udpstp
-	Key       string        // key: name of the key, or of an iperf3 user; "" is an anonymous client
+	Key       string        // key: name of the key, or of an iperf3 user; "" for an anonymous client
 	From      netip.Addr    // address
 	Engine    string        // engine of a run
 	Direction string        // direction of a run, as the controller sees it: to, from, both
@@ -81,25 +80,24 @@ type Event struct {
 	Outcome   string        // outcome: one of the constants above
 	Reason    string        // reason, in words
 
-	// Count is of how many dropped connections a line tells, LeftOut how many events
-	// before this one were not written down; of Sources sources, 1024 at most. The
-	// log fills them in.
+	// Count is the number of dropped connections, LeftOut that of unrecorded events before
+	// this one, and Sources that of their sources, 1024 at most. The log fills them in.
 	Count, LeftOut, Sources int // count, left_out, sources
 }
 
-// queued is how many lines may wait for the writer, and patience how long an
-// event that must not be lost waits for room among them.
+// queued is how many lines may wait for the writer. patience is how long an event that must not
+// be lost waits for room in the queue.
 const (
 	queued   = 1024
 	patience = 2 * time.Second
 )
 
-// Config says where lines go. The zero value drops them.
+// Config configures a log. The zero value drops all events.
 type Config struct {
-	// Lines gets one JSON object a line; nil is for nobody. An error of its Write
-	// costs that line: it should be told by the writer itself, as [File] does.
+	// Lines receives one JSON object per line; nil drops them. If Write fails that line is
+	// lost: the writer should report it itself, as [File] does.
 	Lines io.Writer
-	// Talk gets each event, for a person who watches; nil is for nobody.
+	// Talk receives each event, for a person who watches; nil for none.
 	Talk func(Event)
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
@@ -110,7 +108,7 @@ type Log struct {
 	config Config
 	lines  *slog.Logger
 
-	mu     sync.Mutex // of limit and closed
+	mu     sync.Mutex // guards limit and closed
 	limit  limiter
 	closed bool
 
@@ -132,9 +130,8 @@ func New(c Config) *Log {
 	return l
 }
 
-// Record writes e down, unless too many of its kind and source came before. It
-// does not wait for a disk; an event that changed the host waits up to 2 s for
-// room in the queue.
+// Record records e, unless too many events of its kind and source came before. It does not wait
+// for a disk; an event that changed the host waits up to 2 s for room in the queue.
 func (l *Log) Record(e Event) {
 	if l == nil {
 		return
@@ -148,7 +145,7 @@ func (l *Log) Record(e Event) {
 	}
 }
 
-// admit returns what is to be written now that e has happened.
+// admit returns the events to write now that e has happened.
 func (l *Log) admit(e Event) []Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -165,7 +162,7 @@ func (l *Log) admit(e Event) []Event {
 	return all
 }
 
-// put queues e, and counts it where there is no room.
+// put queues e, or counts it if there is no room.
 func (l *Log) put(e Event) {
 	select {
 	case l.queue <- e:
@@ -187,8 +184,8 @@ func (l *Log) put(e Event) {
 	l.limit.lose(e)
 }
 
-// Close writes what waits, and what was left out, and ends the writer. It is
-// idempotent. What is recorded later is dropped.
+// Close writes the queued lines and the counts of omitted events, and ends the writer. It is
+// idempotent. Later events are dropped.
 func (l *Log) Close() error {
 	if l == nil {
 		return nil
@@ -203,8 +200,8 @@ func (l *Log) Close() error {
 	return nil
 }
 
-// write is the writer. Once a minute it has what was left out written down, so
-// that it is told even when nothing else happens.
+// write is the writer. Once a minute it writes the counts of omitted events, even if nothing
+// else happens.
 func (l *Log) write() {
 	defer close(l.done)
 	tick := time.NewTicker(summary)
@@ -225,7 +222,7 @@ func (l *Log) write() {
 	}
 }
 
-// emitAll writes what sums tells.
+// emitAll writes the events that sums returns.
 func (l *Log) emitAll(sums func(*limiter, time.Time) []Event) {
 	l.mu.Lock()
 	all := sums(&l.limit, l.config.Now())
@@ -239,7 +236,7 @@ func (l *Log) emit(e Event) {
 	if l.lines != nil {
 		r := slog.NewRecord(e.Time, slog.LevelInfo, string(e.Kind), 0)
 		r.AddAttrs(e.attrs()...)
-		_ = l.lines.Handler().Handle(context.Background(), r) // Lines tells what is wrong with it
+		_ = l.lines.Handler().Handle(context.Background(), r) // Lines reports its own errors
 	}
 	if l.config.Talk != nil {
 		l.config.Talk(e)
@@ -249,7 +246,7 @@ func (l *Log) emit(e Event) {
 // timeFormat is RFC 3339 in UTC, to the millisecond.
 const timeFormat = "2006-01-02T15:04:05.000Z"
 
-// plainRecord names the parts of a record as Event does.
+// plainRecord renames the standard fields of a record to Event's names.
 func plainRecord(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) > 0 {
 		return a
@@ -265,7 +262,7 @@ func plainRecord(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// attrs are the fields of e that have a value, in their order.
+// attrs returns the non-zero fields of e, in order.
 func (e Event) attrs() []slog.Attr {
 	var all []slog.Attr
 	text := func(name, s string) {
@@ -292,7 +289,7 @@ func (e Event) attrs() []slog.Attr {
 	number("received", int64(e.Received))
 	text("knob", e.Knob)
 	text("place", e.Place)
-	if e.Knob != "" { // an empty old value is one
+	if e.Knob != "" { // an old value may be empty
 		all = append(all, slog.String("old", clean(e.Old)), slog.String("new", clean(e.New)))
 	}
 	text("outcome", e.Outcome)
@@ -303,8 +300,8 @@ func (e Event) attrs() []slog.Attr {
 	return all
 }
 
-// longest bounds a text of an event, in bytes.
+// longest is the longest text of an event, in bytes.
 const longest = 400
 
-// clean makes a text fit for one line on any terminal.
+// clean makes s fit on one line of any terminal.
 func clean(s string) string { return plain.Brief(s, longest) }

@@ -7,17 +7,16 @@ import (
 	"time"
 )
 
-// Connections that are dropped before they have shown what they are come as fast as
-// anonymous clients like. They take no line from other events: the first for a reason is
-// written at once, those that follow are counted, and told in one line no sooner
-// than dropsEvery after the last.
+// Anonymous clients can cause any number of dropped connections. These take no lines from other
+// events: the first for a reason is written at once, the following ones are counted and
+// reported in one line, at least dropsEvery after the last.
 const (
 	dropsEvery   = 10 * time.Second
-	mostReasons  = 16   // the others are one
-	mostDroppers = 1024 // sources that are told apart
+	mostReasons  = 16   // further reasons are counted as one
+	mostDroppers = 1024 // sources counted individually
 )
 
-// drops are the dropped connections that nobody was told of, for one reason.
+// drops counts the dropped connections for one reason that are not reported yet.
 type drops struct {
 	last    Event
 	count   int
@@ -25,7 +24,7 @@ type drops struct {
 	told    time.Time
 }
 
-// drop counts e, and returns the line that is due, if one is.
+// drop counts e and returns the line that is due, if any.
 func (l *limiter) drop(e Event) []Event {
 	d := l.drops[e.Reason]
 	if d == nil && len(l.drops) >= mostReasons {
@@ -47,7 +46,7 @@ func (l *limiter) drop(e Event) []Event {
 	return []Event{d.tell(e.Time)}
 }
 
-// tell is the line for what d has counted, and forgets that.
+// tell returns the line for the counted connections and resets the count.
 func (d *drops) tell(now time.Time) Event {
 	e := d.last
 	e.Time, e.Outcome, e.Count, e.Sources = now, Denied, d.count, len(d.sources)
@@ -59,7 +58,7 @@ func (d *drops) tell(now time.Time) Event {
 	return e
 }
 
-// dropped are the lines for what was dropped and not told.
+// dropped returns the lines for all connections not reported yet.
 func (l *limiter) dropped(now time.Time) (all []Event) {
 	for _, reason := range slices.Sorted(maps.Keys(l.drops)) {
 		if d := l.drops[reason]; d.count > 0 {

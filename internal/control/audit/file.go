@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// fileMode is for the owner only: the lines say who uses this host.
+// fileMode is for the owner only: the lines show who uses this host.
 const fileMode = 0o600
 
-// look is how often a file is compared with what has its name now.
+// look is how often the open file is compared with the one at its path.
 const look = time.Second
 
-// File is a file that lines are appended to. When it was renamed or removed, as
-// logrotate does, or Reopen was called, the next line goes to a new file of that
-// name. A full disk costs lines, never more: the loss is told, and counted.
+// File appends lines to a file. After the file is renamed or removed, as by logrotate, or after
+// Reopen, the next line goes to a new file of that name. A full disk only costs lines: the loss
+// is counted and reported.
 type File struct {
 	path string
 	talk func(string)
@@ -26,13 +26,13 @@ type File struct {
 	file   *os.File
 	looked time.Time
 	reopen bool
-	lost   int  // lines since the last one that was written
-	torn   bool // the file ends in half a line
-	cannot bool // to reopen was told
+	lost   int  // lines since the last successful write
+	torn   bool // the file ends in a partial line
+	cannot bool // a failure to reopen was reported
 }
 
-// Open opens the file at path for appending, and makes it, for the owner only,
-// where it is not there. talk, where given, is told what goes wrong later.
+// Open opens the file at path for appending, and creates it, for the owner only, if necessary.
+// If talk is not nil, it receives later problems.
 func Open(path string, talk func(line string)) (*File, error) {
 	if talk == nil {
 		talk = func(string) {}
@@ -61,21 +61,21 @@ func open(path string) (*os.File, error) {
 	return file, nil
 }
 
-// Reopen has the next line go to whatever has the file's name then.
+// Reopen makes the next line go to the file that is at the path by then.
 func (f *File) Reopen() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.reopen = true
 }
 
-// Descriptor calls do with the open file, for a caller that changes its owner.
+// Descriptor calls do with the open file, for a caller that changes the file's owner.
 func (f *File) Descriptor(do func(*os.File) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return do(f.file)
 }
 
-// Write appends one line. It returns an error where the line is lost.
+// Write appends one line. It returns an error if the line is lost.
 func (f *File) Write(line []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -106,7 +106,7 @@ func (f *File) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// follow goes over to a new file where the old one has its name no longer.
+// follow opens a new file if the path no longer leads to the current one.
 func (f *File) follow() {
 	now := f.now()
 	if !f.reopen && now.Sub(f.looked) < look && now.After(f.looked) {
@@ -117,7 +117,7 @@ func (f *File) follow() {
 		return
 	}
 	next, err := open(f.path)
-	if err != nil { // the old file is still a place to write to
+	if err != nil { // the old file can still be written
 		if !f.cannot {
 			f.talk(fmt.Sprintf("audit log: %v: goes on in the old file", err))
 			f.cannot = true
@@ -129,7 +129,7 @@ func (f *File) follow() {
 	f.file = next
 }
 
-// named reports whether the open file still has its name.
+// named reports whether the open file is still at its path.
 func (f *File) named() bool {
 	there, err := os.Stat(f.path)
 	if err != nil {

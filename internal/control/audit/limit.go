@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// How much is written down. A source is an IPv4 address or an IPv6 network of
-// 64 bits, which is what one host gets (RFC 7421). All numbers are lines.
+// Limits of what is recorded. A source is an IPv4 address or an IPv6 network of 64 bits, which
+// is what one host gets (RFC 7421). All numbers are lines.
 const (
-	sourceBurst = 20  // of one source at once
-	sourceRate  = 0.5 // a second, from then on
-	totalBurst  = 200 // of all anonymous clients at once
+	sourceBurst = 20  // from one source at once
+	sourceRate  = 0.5 // a second, after that
+	totalBurst  = 200 // from all anonymous clients at once
 	totalRate   = 10.0
-	keyBurst    = 400 // of one key at once
+	keyBurst    = 400 // from one key at once
 	keyRate     = 20.0
-	maxSources  = 1024 // that are remembered; others share one bucket
+	maxSources  = 1024 // remembered; others share one bucket
 	maxKeys     = 256
 	mostSums    = 8 // sources that a summary names
 	summary     = time.Minute
-	forgetAfter = time.Minute // a source that was quiet so long has its burst again
+	forgetAfter = time.Minute // a source that is quiet for this long gets its burst again
 )
 
-// bucket allows burst lines, and rate a second after them.
+// bucket allows burst lines, then rate per second.
 type bucket struct {
 	tokens float64
 	at     time.Time
-	left   int // lines that were left out, and not yet told
+	left   int // lines omitted and not yet reported
 }
 
 func (b *bucket) take(now time.Time, burst, rate float64) bool {
@@ -40,13 +40,13 @@ func (b *bucket) take(now time.Time, burst, rate float64) bool {
 	return true
 }
 
-// limiter decides what is written down. Its memory is bounded.
+// limiter decides which events are recorded. Its memory is bounded.
 type limiter struct {
 	total   bucket
 	sources map[netip.Prefix]*bucket
 	keys    map[string]*bucket
 	drops   map[string]*drops // by reason
-	others  bucket            // of sources and keys beyond the tables
+	others  bucket            // of sources and keys that do not fit in the tables
 	told    time.Time
 }
 
@@ -57,8 +57,7 @@ func newLimiter(now time.Time) limiter {
 	}
 }
 
-// admit reports whether e is to be written, and puts into it what was left out
-// before.
+// admit reports whether to record e, and adds to e the count of events omitted before it.
 func (l *limiter) admit(e *Event) bool {
 	if e.Kind.changesHost() {
 		return true
@@ -74,7 +73,7 @@ func (l *limiter) admit(e *Event) bool {
 	if b == nil {
 		b = &l.others
 	}
-	// The source first: one that is over its limit takes nothing from the others.
+	// The source first: one over its limit takes nothing from the others.
 	return b.admit(e, b.take(e.Time, sourceBurst, sourceRate) && l.total.take(e.Time, totalBurst, totalRate))
 }
 
@@ -87,12 +86,11 @@ func (b *bucket) admit(e *Event, ok bool) bool {
 	return true
 }
 
-// lose counts an event for which there was no room, with those it told of.
+// lose counts an event that found no room, and the omitted events that it reports.
 func (l *limiter) lose(e Event) { l.others.left += 1 + e.LeftOut }
 
-// find returns the bucket of k, and makes it. A full table forgets those who
-// were quiet for a while and of whom there is nothing to tell; where it stays
-// full the answer is nil.
+// find returns the bucket of k, and makes it if necessary. A full table forgets entries that
+// were quiet for a while and have nothing to report; if it stays full, find returns nil.
 func find[K comparable](table map[K]*bucket, k K, most int, fresh bucket, now time.Time) *bucket {
 	if b := table[k]; b != nil {
 		return b
@@ -111,7 +109,7 @@ func find[K comparable](table map[K]*bucket, k K, most int, fresh bucket, now ti
 	return &fresh
 }
 
-// overdue are the summaries, if the last ones were a minute ago.
+// overdue returns the summaries if the last ones are a minute old.
 func (l *limiter) overdue(now time.Time) []Event {
 	if now.Sub(l.told) < summary {
 		return nil
@@ -119,8 +117,8 @@ func (l *limiter) overdue(now time.Time) []Event {
 	return l.sums(now)
 }
 
-// sums tells what was left out: one event for each of the worst sources, one for
-// all others.
+// sums returns the summaries of omitted events: one for each of the worst sources, one for all
+// others.
 func (l *limiter) sums(now time.Time) []Event {
 	l.told = now
 	var named []Event
@@ -157,14 +155,14 @@ func (l *limiter) sums(now time.Time) []Event {
 	return append(unknown, named...)
 }
 
-// source is who counts as one.
+// source returns the network that counts as one source.
 func source(a netip.Addr) netip.Prefix {
 	bits := 32
 	if a.Is6() {
 		bits = 64
 	}
 	p, err := a.Prefix(bits)
-	if err != nil { // no address: all of those are one source
+	if err != nil { // no address: all of these are one source
 		return netip.Prefix{}
 	}
 	return p

@@ -7,7 +7,7 @@ import (
 	"linerate/internal/core/units"
 )
 
-// String is the event as a person reads it, in one line of clean text.
+// String formats the event for people, in one line of clean text.
 func (e Event) String() string {
 	var b strings.Builder
 	if e.Protocol != "" && e.Protocol != "linerate" {
@@ -66,7 +66,7 @@ func (e Event) String() string {
 	return clean(b.String())
 }
 
-// what says of a run what it was and moved, as far as that is known.
+// what describes a run and the bytes that it moved, as far as known.
 func (e Event) what() string {
 	var words []string
 	for _, w := range []string{e.Engine, e.Direction} {

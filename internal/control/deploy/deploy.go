@@ -1,13 +1,13 @@
 // Package deploy starts an agent on a far host that has only a shell.
 //
-//  1. It asks the host for its system and CPU, and finds a linerate for them:
-//     this very program, one beside it, or one in the cache folder.
-//  2. It copies that into a private directory there over the shell's own
-//     connection, and has the host tell the SHA-256 of what arrived.
-//  3. It starts the agent. Two remove the directory: the shell when the agent has
-//     ended, also by force, and the agent itself, in case the shell was ended first.
-//  4. As root by sudo, where asked for, the agent starts from a copy that only root
-//     may write and whose SHA-256 root took; see rootScript.
+//  1. It asks the host for its system and CPU, and finds a linerate for them: this program,
+//     one beside it, or one in the cache folder.
+//  2. It copies that into a private directory there over the shell's own connection, and has
+//     the host compute the SHA-256 of what arrived.
+//  3. It starts the agent. Two processes remove the directory: the shell when the agent has
+//     ended, even if killed, and the agent itself, in case the shell ends first.
+//  4. With sudo, if requested, the agent starts as root from a copy that only root may write
+//     and whose SHA-256 root checked; see rootScript.
 package deploy
 
 import (
@@ -26,61 +26,59 @@ import (
 	"linerate/internal/host/durable"
 )
 
-// Options of Agent. The zero value copies this program and runs it as the user
-// that ssh leads to.
+// Options of Agent. The zero value copies this program and runs it as the ssh user.
 type Options struct {
-	// Self is the file of this program; "" is what the system says it is.
+	// Self is the file of this program; "" is the path that the system reports.
 	Self string
-	// Version of this program: the cache folder has one directory for each.
+	// Version is the version of this program: each has a directory in the cache folder.
 	Version string
-	// Cache is linerate's cache folder here; "" is the user's.
+	// Cache is linerate's cache folder on this machine; "" is the user's.
 	Cache string
-	// Sudo runs the agent as root: from a copy that only root may write, whose sum
-	// was taken there.
+	// Sudo runs the agent as root, from a copy that only root may write and whose checksum root
+	// checked.
 	Sudo bool
-	// TrustFar runs, also as root, a linerate that the far host has itself where
-	// there is none for its system here. Nobody knows what it is.
+	// TrustFar runs the far host's own linerate, even as root, if this machine has none for its
+	// system. That program is unverified.
 	TrustFar bool
-	// Password asks for the password of sudo on a host. It returns ErrNobody where
-	// there is no terminal to answer on, which is also what nil stands for.
+	// Password prompts for the sudo password of a host. It returns ErrNobody if there is no
+	// terminal to prompt on; nil always means that.
 	Password func(host string) ([]byte, error)
-	// Keep says whether the program stays in the cache folder there, for the next time.
+	// Keep says whether the program stays in the far host's cache folder for the next time.
 	Keep Keep
-	// MayKeep, where given, is asked before a copy of so many bytes where Keep does not
-	// say it.
+	// MayKeep, if set, is called before a copy of this many bytes if Keep is KeepAsked.
 	MayKeep func(ctx context.Context, bytes int) (bool, error)
-	// Flags are given to the agent, besides those that its start needs. They have
-	// no characters that any shell reads.
+	// Flags are passed to the agent, besides those that its start needs. They contain no shell
+	// metacharacters.
 	Flags []string
-	// Copying, where given, is told how much of the program was copied, 0 at first.
+	// Copying, if set, is called with the number of bytes copied so far, first with 0.
 	Copying func(done, bytes int)
 }
 
-// Keep says whether a program stays on a host.
+// Keep says whether a program stays on the far host.
 type Keep int
 
-// What becomes of a program when its agent has ended.
+// What happens to a program after its agent has ended.
 const (
-	KeepAsked Keep = iota // as MayKeep says, else it goes
-	KeepYes               // it stays, and is used again if it is still the same
-	KeepNo                // it goes
-	KeepNone              // it goes, and those go that stayed before
+	KeepAsked Keep = iota // MayKeep decides; without it the program is removed
+	KeepYes               // it stays, and is reused if unchanged
+	KeepNo                // it is removed
+	KeepNone              // it is removed, and so are earlier ones
 )
 
-// ErrNobody is of a password that nobody is there to type.
+// ErrNobody reports that there is no terminal to type a password on.
 var ErrNobody = errors.New("there is no terminal to type it on")
 
-// far is what is known of the far host.
+// far describes the far host.
 type far struct {
 	system    system
 	root      bool
 	tools     map[string]bool // programs that it has
-	installed string          // a linerate in its PATH, "" for none
+	installed string          // path of its own linerate, "" for none
 }
 
-// Agent starts an agent behind shell, which it owns from then on, also when it
-// fails. The error is a fault with a hint where the user can help, which wraps
-// errors.ErrUnsupported for a system that linerate does not run on.
+// Agent starts an agent through shell, which it owns from then on, even if it fails. The error
+// is a fault with a hint if the user can act on it. It wraps errors.ErrUnsupported for a system
+// that linerate does not support.
 func Agent(ctx context.Context, shell *ssh.Shell, o Options) (wire.Peer, error) {
 	peer, err := start(ctx, shell, o)
 	if err != nil {
@@ -114,7 +112,7 @@ func start(ctx context.Context, shell *ssh.Shell, o Options) (wire.Peer, error) 
 	return shell.Start(ctx, fmt.Sprintf(`printf '%%s%%s 0\n' %s %s; %s agent %s; exit $?`, a, b, plain.ShellWord(file.path), d.flags(file)), nil)
 }
 
-// deployment is one start of an agent by a POSIX shell.
+// deployment is one start of an agent through a POSIX shell.
 type deployment struct {
 	shell *ssh.Shell
 	o     Options
@@ -126,10 +124,10 @@ type deployment struct {
 type remote struct {
 	path string
 	dir  string      // to be removed; "" for one that stays
-	want fingerprint // that it has; the zero value for a program of the far host's own
+	want fingerprint // expected; zero for the far host's own program
 }
 
-// removal is the flag of the agent that makes it leave nothing behind.
+// removal returns the flag that makes the agent remove its directory.
 func (r remote) removal() string {
 	if r.dir == "" {
 		return ""
@@ -137,16 +135,16 @@ func (r remote) removal() string {
 	return "--remove " + plain.ShellWord(r.dir)
 }
 
-// flags are those of the agent.
+// flags returns the flags of the agent.
 func (d *deployment) flags(r remote) string {
 	return strings.TrimSpace(strings.Join(d.o.Flags, " ") + " " + r.removal())
 }
 
-// provide brings the program to the far host, or finds it there.
+// provide copies the program to the far host, or finds it there.
 func (d *deployment) provide(ctx context.Context) (remote, error) {
 	files, err := find(d.far.system, d.o)
 	if err != nil {
-		if d.far.installed != "" { // the session says whether it fits
+		if d.far.installed != "" { // the session checks its version
 			return remote{path: d.far.installed}, d.mayRunUnknown(d.far.installed)
 		}
 		return remote{}, err
@@ -194,13 +192,13 @@ func (d *deployment) provide(ctx context.Context) (remote, error) {
 	return d.copy(ctx, want, kept)
 }
 
-// load reads a program.
+// load reads a program and its checksum.
 func load(file string) (fingerprint, error) {
 	program, err := os.ReadFile(file)
 	return fingerprint{program, durable.Sum(program)}, err
 }
 
-// copy sends the program and checks what arrived.
+// copy sends the program and verifies what arrived.
 func (d *deployment) copy(ctx context.Context, want fingerprint, kept string) (remote, error) {
 	dir, err := d.makeDir(ctx, kept != "")
 	if kept != "" && errors.Is(err, errNoExec) { // it cannot stay there
@@ -234,7 +232,7 @@ func (d *deployment) copy(ctx context.Context, want fingerprint, kept string) (r
 	return d.keep(ctx, r, kept)
 }
 
-// told returns what is told of a copy of so many bytes, and tells of its beginning.
+// told announces a copy of this many bytes and returns the function that reports its progress.
 func (o Options) told(bytes int) func(done int) {
 	if o.Copying == nil {
 		return nil
@@ -243,7 +241,7 @@ func (o Options) told(bytes int) func(done int) {
 	return func(done int) { o.Copying(done, bytes) }
 }
 
-// refused says what the far host said to a command.
+// refused returns an error with the far host's answer to a command.
 func (d *deployment) refused(what string, r ssh.Result) error {
 	words := firstLine(r.Output)
 	if words == "" {
@@ -252,9 +250,8 @@ func (d *deployment) refused(what string, r ssh.Result) error {
 	return fmt.Errorf("%s %s: %s", what, d.host, words)
 }
 
-// compress makes the copy about a third as long. The fastest level: on one core
-// it is level with a link of some 400 Mbit/s, and slower links are the ones on
-// which anybody waits.
+// compress makes the copy about a third as long. It uses the fastest level: on one core that
+// keeps up with a link of some 400 Mbit/s, and waits are noticeable only on slower links.
 func compress(program []byte) ([]byte, error) {
 	var b bytes.Buffer
 	w, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)

@@ -15,9 +15,9 @@ import (
 	"linerate/internal/fault"
 )
 
-// find returns the files on this machine that an agent on s may be: what is copied there
-// first, then what serves as well where it is installed. The agent program alone is a
-// third of linerate, and is copied where it is there and of the same build.
+// find returns the files on this machine that can serve as an agent on s: first the one to
+// copy, then ones that are equally good if already installed. The agent program alone is a
+// third of linerate's size, so it is copied if it is there and from the same build.
 func find(s system, o Options) ([]string, error) {
 	if !s.plain() {
 		return nil, fault.New(fault.Unsupported, fmt.Errorf("the far host is of an unknown kind: %q", s), "start linerate serve there")
@@ -73,8 +73,8 @@ func find(s system, o Options) ([]string, error) {
 	return files, nil
 }
 
-// running is the file of the running program: where it was replaced or removed
-// meanwhile, Linux still has it.
+// running returns the file of the running program: Linux still has it even if it was replaced
+// or removed meanwhile.
 func running(self string) string {
 	const link = "/proc/self/exe"
 	target, err := os.Readlink(link)
@@ -96,12 +96,12 @@ func missing(s system, dirs []string) error {
 	return fault.New(fault.Unreachable, err, "make dist, in linerate's source, builds one for each system; put it at one of\n  %s\nor install linerate on that host", strings.Join(places, "\n  "))
 }
 
-// errOtherBuild is of a program that was built from another commit than this one.
+// errOtherBuild reports a program built from another commit than this one.
 var errOtherBuild = errors.New("of another build")
 
-// isFor fails unless a file is a Go program for s: one copied by mistake would
-// say no more than "exec format error". The error is errOtherBuild for one of another
-// commit than this program, as far as both know theirs.
+// isFor returns an error unless file is a Go program for s: one copied by mistake would only
+// say "exec format error". The error is errOtherBuild for a program of another commit, if both
+// commits are known.
 func isFor(file string, s system) error {
 	info, err := buildinfo.ReadFile(file)
 	if err != nil {
@@ -116,7 +116,7 @@ func isFor(file string, s system) error {
 	return nil
 }
 
-const commit = "vcs.revision" // the setting of a build
+const commit = "vcs.revision" // the key of a build setting
 
 func setting(info *debug.BuildInfo, key string) string {
 	i := slices.IndexFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == key })

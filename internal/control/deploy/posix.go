@@ -15,12 +15,12 @@ import (
 	"linerate/internal/regex"
 )
 
-// wanted are the programs that decide how things are done on the far host.
+// wanted are the programs whose presence decides how this package works on the far host.
 const wanted = "gzip head sha256sum shasum sha256 openssl sudo"
 
-// look asks a POSIX shell what it is on.
+// look asks a POSIX shell about its system.
 func (d *deployment) look(ctx context.Context) (far, error) {
-	// No ssh of a script may ask for input here: there is nothing to read.
+	// Stop ssh in a script from asking for input here: there is nothing to read.
 	r, err := d.shell.Run(ctx, `echo "system=$(uname -s)"; echo "machine=$(uname -m)"; echo "uid=$(id -u)"; `+
 		`echo "order=$(head -c 6 /proc/self/exe 2>/dev/null | tail -c 1 | tr '\001\002' lb)"; `+ // EI_DATA of elf(5)
 		`echo "installed=$(command -v linerate)"; for t in `+wanted+`; do command -v $t >/dev/null 2>&1 && echo "tool=$t"; done; :`, nil)
@@ -55,11 +55,12 @@ func (d *deployment) look(ctx context.Context) (far, error) {
 	return f, nil
 }
 
-// makeDir makes a directory that only its owner may use, where programs may be
-// started. The shell removes it when it ends, however it ends.
+// makeDir makes a directory that only its owner may use and that allows programs to start. The
+// shell removes it when it ends, however it ends.
 //
-// mkdir fails on what exists, and nobody can guess the name: that is all that
-// mktemp could do. The error is a fault with a hint where the system starts no programs from any
+// mkdir fails if the name exists, and the name cannot be guessed: mktemp could do no more. The
+// error is a fault with a hint if none of the places allows programs to start. What root runs
+// by sudo is a copy of it elsewhere.
 // of the places. What root runs by sudo is a copy of it elsewhere.
 func (d *deployment) makeDir(ctx context.Context, cached bool) (string, error) {
 	places, try := `"${TMPDIR:-/tmp}" /tmp /var/tmp "$HOME"`, `"$d/try"`
@@ -86,8 +87,8 @@ func (d *deployment) makeDir(ctx context.Context, cached bool) (string, error) {
 	return "", d.refused("make a directory on", r)
 }
 
-// noPlace says why no directory was made: where the system does not start programs from
-// a place, that is the reason.
+// noPlace says why no directory was made. If the system starts no programs from a place, that
+// is the reason.
 func (d *deployment) noPlace(r ssh.Result) error {
 	var places []string
 	for line := range strings.Lines(r.Output) {
@@ -102,18 +103,18 @@ func (d *deployment) noPlace(r ssh.Result) error {
 		"put linerate there where programs start from, as /usr/local/bin: the one in PATH needs no copy; or name such a folder in TMPDIR there; or start linerate serve there")
 }
 
-// errNoExec is of a host that starts no programs from where they may be put.
+// errNoExec reports a host that starts no programs from the possible places.
 var errNoExec = errors.New("mounted noexec")
 
-// cacheDir is where kept programs are, as the far shell says it.
+// cacheDir is the folder of kept programs, in the far shell's syntax.
 const cacheDir = `${XDG_CACHE_HOME:-$HOME/.cache}/linerate`
 
-// keptName begins the name of a kept program; its SHA-256 ends it.
+// keptName is the prefix of a kept program's name; its SHA-256 follows.
 const keptName = "agent-"
 
-// removeKept removes the programs that were kept there, but the one of that name.
+// removeKept removes all kept programs except the one named but.
 func (d *deployment) removeKept(ctx context.Context, but string) error {
-	// A program that runs goes on without its file.
+	// A running program does not need its file any more.
 	r, err := d.shell.Run(ctx, fmt.Sprintf(`for f in "%s"/%s*; do [ "${f##*/}" = %s ] || rm -f "$f"; done`, cacheDir, keptName, plain.ShellWord(but)), nil)
 	if err != nil {
 		return fmt.Errorf("remove kept programs on %s: %w", d.host, err)
@@ -124,7 +125,7 @@ func (d *deployment) removeKept(ctx context.Context, but string) error {
 	return nil
 }
 
-// keptPath is the path of a kept program on the far host.
+// keptPath returns the path of a kept program on the far host.
 func (d *deployment) keptPath(ctx context.Context, kept string) (string, error) {
 	r, err := d.shell.Run(ctx, `echo "dir=`+cacheDir+`"`, nil)
 	if err != nil {
@@ -137,7 +138,7 @@ func (d *deployment) keptPath(ctx context.Context, kept string) (string, error) 
 	return dir + "/" + kept, nil
 }
 
-// keep moves a program that was copied to where the next start looks for it.
+// keep moves a copied program to where the next start looks for it.
 func (d *deployment) keep(ctx context.Context, r remote, kept string) (remote, error) {
 	result, err := d.shell.Run(ctx, fmt.Sprintf(`k="%s/%s" && mv -f %s "$k" && echo "dir=$k"`, cacheDir, kept, plain.ShellWord(r.path)), nil)
 	if err != nil {
@@ -147,10 +148,10 @@ func (d *deployment) keep(ctx context.Context, r remote, kept string) (remote, e
 	if result.Status != 0 || !ok {
 		return remote{}, d.refused("keep linerate on", result)
 	}
-	return remote{path: path, want: r.want}, d.removeKept(ctx, kept) // of earlier versions
+	return remote{path: path, want: r.want}, d.removeKept(ctx, kept) // earlier versions
 }
 
-// fingerprint tells one program from another.
+// fingerprint identifies a program.
 type fingerprint struct {
 	program []byte
 	sum     string // SHA-256, lower-case hexadecimal
@@ -158,8 +159,8 @@ type fingerprint struct {
 
 var sha256Words = regex.New(`\b[0-9a-fA-F]{64}\b`)
 
-// verify fails unless a file on the far host is the program of want. A host that
-// has nothing for SHA-256 tells CRC and length (cksum, which POSIX demands).
+// verify returns an error unless a file on the far host is the program of want. On a host
+// without a SHA-256 tool it compares CRC and length (cksum, which POSIX requires).
 func (d *deployment) verify(ctx context.Context, path string, want fingerprint) error {
 	tool, strong := d.hashTool()
 	r, err := d.shell.Run(ctx, tool+" "+plain.ShellWord(path), nil)
@@ -182,8 +183,8 @@ func (d *deployment) verify(ctx context.Context, path string, want fingerprint) 
 	return nil
 }
 
-// hashTool is the command that prints the SHA-256 of a file; without strong,
-// only its cksum.
+// hashTool returns the command that prints the SHA-256 of a file; strong is false if it is only
+// cksum.
 func (d *deployment) hashTool() (command string, strong bool) {
 	for _, t := range []struct{ program, command string }{
 		{"sha256sum", "sha256sum"}, {"shasum", "shasum -a 256"}, {"sha256", "sha256 -q"}, {"openssl", "openssl dgst -sha256"},
@@ -195,8 +196,8 @@ func (d *deployment) hashTool() (command string, strong bool) {
 	return "cksum", false
 }
 
-// cksum is the checksum of POSIX cksum: CRC-32 of ISO/IEC 8802-3, most
-// significant bit first, over the data and then their length.
+// cksum returns the checksum of POSIX cksum: CRC-32 of ISO/IEC 8802-3, most significant bit
+// first, over the data and then their length.
 func cksum(data []byte) uint32 {
 	var table [256]uint32
 	for i := range table {
@@ -220,7 +221,7 @@ func cksum(data []byte) uint32 {
 	return ^crc
 }
 
-// firstLine is what a program says first, of a length that fits into an error.
+// firstLine returns the first line of s, cut to fit into an error.
 func firstLine(s string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	return plain.Brief(line, 300)

@@ -14,10 +14,9 @@ import (
 	"linerate/internal/host/durable"
 )
 
-// startWindows does what start does, in the language of PowerShell 5. The
-// program ends with its standard input; PowerShell waits for it and removes the
-// directory. sshd for Windows ends the processes of a connection that drops, so
-// the directory, in the user's temporary folder, may stay then.
+// startWindows does what start does, in PowerShell 5. The program ends with its standard input;
+// PowerShell waits for it and removes the directory. sshd for Windows kills the processes of a
+// connection that drops; the directory, in the user's temporary folder, may then stay.
 func startWindows(ctx context.Context, shell *ssh.Shell, o Options) (wire.Peer, error) {
 	host := shell.Target().Host
 	if o.Sudo {
@@ -63,14 +62,14 @@ func startWindows(ctx context.Context, shell *ssh.Shell, o Options) (wire.Peer, 
 	return shell.Start(ctx, windowsStart(a, b, o.Flags), nil)
 }
 
-// windowsDir makes the directory $d, in the temporary folder of the user, that
-// others may not read.
+// windowsDir returns the command that makes the directory $d in the user's temporary folder,
+// unreadable for others.
 func windowsDir(name string) string {
 	return `$d=Join-Path ([IO.Path]::GetTempPath()) 'linerate-` + name + `';[void][IO.Directory]::CreateDirectory($d);$f=Join-Path $d 'linerate.exe'`
 }
 
-// windowsReceive reads n bytes into the file $f, unpacks them and prints the
-// SHA-256.
+// windowsReceive returns the commands that read n bytes, unpack them into the file $f and print
+// its SHA-256.
 func windowsReceive(n int) string {
 	return fmt.Sprintf(`$b=New-Object byte[] %d;$p=0;`+
 		`while($p -lt $b.Length){$g=$in.Read($b,$p,$b.Length-$p);if($g -le 0){exit};$p+=$g};`+
@@ -80,8 +79,8 @@ func windowsReceive(n int) string {
 		`try{[BitConverter]::ToString($h.ComputeHash($w)).Replace('-','')}finally{$w.Close()}`, n)
 }
 
-// windowsStart starts $f on the very handles of PowerShell, which would make
-// lines of text of the output of a command of its own.
+// windowsStart returns the commands that start $f on PowerShell's own handles: PowerShell would
+// turn the output of an ordinary command into lines of text.
 func windowsStart(a, b string, flags []string) string {
 	return `$i=New-Object Diagnostics.ProcessStartInfo($f,'` + strings.Join(append([]string{"agent"}, flags...), " ") + `');$i.UseShellExecute=$false;` +
 		`[Console]::Out.Write('` + a + `'+'` + b + ` 0'+[char]10);[Console]::Out.Flush();` +

@@ -11,23 +11,22 @@ import (
 	"linerate/internal/fault"
 )
 
-// passwords is how often sudo's password may be wrong, as with sudo itself
-// (passwd_tries of sudoers(5)).
+// passwords is how many attempts the user has, as with sudo itself (passwd_tries of
+// sudoers(5)).
 const passwords = 3
 
-// rootPlaces are directories that only root may write, where a system has them.
+// rootPlaces are directories that only root may write, on systems that have them.
 const rootPlaces = "/var/lib /var/db /usr/local/libexec /root /var/root /opt /run"
 
-// rootScript is what sudo starts: the file that was checked is the file that runs.
-// What lies in the user's directory may be another file a moment after its sum was
-// taken, as long as anything else runs there as that user. So root takes a copy,
-// below directories that nobody else may write, takes the sum of that, and runs it.
+// rootScript is run by sudo. It makes sure that the file that was checked is the file that
+// runs: any other process of the user can replace a file in the user's directory after its
+// checksum was taken. So root makes a copy below directories that only root may write, takes
+// the checksum of the copy, and runs that.
 //
-// The file is read by the user's own rights: root opens nothing of whose name
-// somebody else decides. Arguments are the two halves of the marker, the sum, the
-// size, the file, a directory to be removed with the user's rights ("" for none),
-// then the flags of the agent. Where it cannot go on it says why, and 1 behind the
-// marker.
+// The file is read with the user's own rights: root opens no path that another user controls.
+// The arguments are the two halves of the marker, the checksum, the size, the file, a directory
+// to remove with the user's rights ("" for none), then the flags of the agent. On an error it
+// prints the reason, and 1 after the marker.
 const rootScript = `a=$1; b=$2; sum=$3; size=$4; from=$5; gone=$6; shift 6; umask 077; d=; ` +
 	`trap '[ -z "$d" ] || rm -rf "$d"' 0; trap 'exit 1' HUP INT TERM PIPE; ` +
 	`fail() { echo "$1"; printf '%s%s 1\n' "$a" "$b"; exit 1; }; ` +
@@ -43,17 +42,16 @@ const rootScript = `a=$1; b=$2; sum=$3; size=$4; from=$5; gone=$6; shift 6; umas
 	`[ -z "$gone" ] || as rm -rf "$gone"; ` +
 	`printf '%s%s 0\n' "$a" "$b"; "$d/linerate" agent "$@" --remove "$d"`
 
-// trustedScript runs a program of the far host that the user trusts unseen.
+// trustedScript runs a program of the far host that the user trusts unverified.
 const trustedScript = `printf "%s%s 0\n" "$1" "$2"; p=$5; shift 6; exec "$p" agent "$@"`
 
 // startBySudo starts the agent as root.
 //
-// -k makes sudo forget that it was here before, so that it is known whether it
-// reads a password: what it did not read would reach the agent. The password
-// goes over the encrypted connection into sudo's standard input; it is on no
-// command line and in no file. sudo reads a line of it byte by byte, and the
-// agent is started by a shell that first prints the marker, so that nothing is
-// sent to it before sudo is content.
+// -k makes sudo forget cached credentials, so that we know whether it reads a password: one
+// that sudo does not read would reach the agent. The password goes over the encrypted
+// connection into sudo's standard input; it is on no command line and in no file. sudo reads
+// the line byte by byte, and a shell prints the marker before it starts the agent, so that
+// nothing is sent to the agent before sudo has accepted.
 func (d *deployment) startBySudo(ctx context.Context, file remote) (wire.Peer, error) {
 	script, err := d.rootScript(file)
 	if err != nil {
@@ -85,10 +83,10 @@ func (d *deployment) startBySudo(ctx context.Context, file remote) (wire.Peer, e
 	return peer, err
 }
 
-// rootScript returns what root runs to start file.
+// rootScript returns the script that root runs to start file.
 func (d *deployment) rootScript(file remote) (string, error) {
 	if file.want.sum == "" {
-		return trustedScript, nil // mayRunUnknown has asked
+		return trustedScript, nil // mayRunUnknown has checked it
 	}
 	tool, strong := d.hashTool()
 	if !strong || !d.far.tools["head"] {
@@ -98,7 +96,7 @@ func (d *deployment) rootScript(file remote) (string, error) {
 	return strings.Replace(rootScript, "HASH", tool, 1), nil
 }
 
-// mayRunUnknown refuses to run as root what nobody here knows.
+// mayRunUnknown returns an error if an unverified program would run as root without permission.
 func (d *deployment) mayRunUnknown(path string) error {
 	if d.o.TrustFar || !d.o.Sudo && !d.far.root {
 		return nil
@@ -107,7 +105,7 @@ func (d *deployment) mayRunUnknown(path string) error {
 		"if you trust that program, add --trust-far-binary; or put a linerate for that system beside this one (make dist)")
 }
 
-// password asks until sudo takes it.
+// password prompts until sudo accepts the password.
 func (d *deployment) password(ctx context.Context, sudo string) ([]byte, error) {
 	var said string
 	if d.o.Password == nil {
@@ -118,7 +116,7 @@ func (d *deployment) password(ctx context.Context, sudo string) ([]byte, error) 
 		if err != nil {
 			return nil, fmt.Errorf("ask for the password of sudo on %s: %w", d.host, err)
 		}
-		// head waits for the line even where sudo does not.
+		// head reads the line even if sudo does not.
 		r, err := d.shell.Ask(ctx, "head -n 1 | "+sudo+" -- sh -c :", password)
 		if err != nil {
 			return nil, fmt.Errorf("run sudo on %s: %w", d.host, err)

@@ -6,20 +6,19 @@ import (
 	"strings"
 )
 
-// system is a system and a CPU by Go's names.
+// system is an operating system and a CPU, by Go's names.
 type system struct{ os, arch string }
 
-// built are the systems that `make dist` builds linerate for, each for amd64
-// and arm64.
+// built are the systems for which `make dist` builds linerate, each for amd64 and arm64.
 var built = [...]string{"linux", "freebsd", "darwin", "windows"}
 
-// agents are the CPUs with Linux that have the agent program alone.
+// agents are the CPUs for which only the agent program is built, on Linux.
 var agents = [...]string{"arm", "mipsle", "riscv64", "ppc64le", "s390x"}
 
-// parseSystem reads what uname -s and uname -m say, for example "Linux" and
-// "x86_64", "FreeBSD" and "amd64", "Darwin" and "arm64", or "MINGW64_NT-10.0-22631"
-// and "x86_64" from a POSIX shell on Windows. little says that programs there have the
-// least byte first, which uname does not say of a MIPS.
+// parseSystem parses the output of uname -s and uname -m, for example "Linux" and "x86_64",
+// "FreeBSD" and "amd64", "Darwin" and "arm64", or "MINGW64_NT-10.0-22631" and "x86_64" from a
+// POSIX shell on Windows. little reports a little-endian host, which uname does not show for
+// MIPS.
 func parseSystem(name, machine string, little bool) system {
 	s := system{os: strings.ToLower(strings.TrimSpace(name)), arch: strings.ToLower(strings.TrimSpace(machine))}
 	for _, prefix := range []string{"mingw", "msys", "cygwin", "windows"} {
@@ -60,7 +59,7 @@ func (s system) plain() bool {
 	return word(s.os) && word(s.arch)
 }
 
-// suffix ends the name of a program.
+// suffix returns the end of a program's file name.
 func (s system) suffix() string {
 	if s.os == "windows" {
 		return ".exe"
@@ -68,13 +67,13 @@ func (s system) suffix() string {
 	return ""
 }
 
-// file is the program's name on the far host.
+// file returns the program's name on the far host.
 func (s system) file() string { return "linerate" + s.suffix() }
 
-// distFile is the name that make dist gives to a program for s.
+// distFile returns the name that make dist gives a program for s.
 func (s system) distFile(program string) string {
 	return fmt.Sprintf("%s-%s-%s%s", program, s.os, s.arch, s.suffix())
 }
 
-// String is Go's way to write it.
+// String returns the form GOOS/GOARCH.
 func (s system) String() string { return s.os + "/" + s.arch }

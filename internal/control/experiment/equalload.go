@@ -10,9 +10,8 @@ import (
 	"linerate/internal/core/traffic/bulk"
 )
 
-// equalLoad adds the runs at equal load that the block of s needs (statistics.md section
-// 6.5). What they say counts for guards alone, so that one which fails ends nothing: the
-// guard has no value in that block.
+// equalLoad adds the runs at equal load that the block of s needs (statistics.md section 6.5).
+// Only guards use them, so a failed one ends nothing: the guard has no value in that block.
 func (e *experiment) equalLoad(ctx context.Context, s runner.Spec, settings []model.Setting, baseline string, settled func(string, model.Direction, model.Metric) bool) error {
 	var runs []model.Run
 	for _, r := range e.out.Runs {
@@ -45,7 +44,7 @@ func (e *experiment) equalLoad(ctx context.Context, s runner.Spec, settings []mo
 	return nil
 }
 
-// decided reports which guards a result has decided for good.
+// decided returns a function that reports whether a result has decided a guard for good.
 func decided(result analysis.Result) func(string, model.Direction, model.Metric) bool {
 	return func(setting string, d model.Direction, m model.Metric) bool {
 		return slices.ContainsFunc(result.Verdicts, func(v model.Verdict) bool {

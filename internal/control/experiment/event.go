@@ -9,7 +9,7 @@ import (
 	"linerate/internal/core/plan"
 )
 
-// EventKind says what happened.
+// EventKind is the kind of an event.
 type EventKind int
 
 // The kinds of events.
@@ -23,8 +23,7 @@ const (
 	BlockEnded
 )
 
-// Event tells an observer what happens now. Fields that do not belong to the
-// kind are zero.
+// Event reports progress to an observer. Fields that do not belong to the kind are zero.
 type Event struct {
 	Kind        EventKind
 	Block       int // 1…
@@ -37,11 +36,11 @@ type Event struct {
 	Samples     []model.Sample   // RunSampled
 	Run         *model.Run       // RunEnded
 	Result      *analysis.Result // BlockEnded
-	Elapsed     time.Duration    // since the start of this process's part
+	Elapsed     time.Duration    // since this process started the experiment
 	AtMost      time.Duration    // left, if all pending blocks are needed
 }
 
-// event completes an event with what holds for all kinds.
+// event fills in the fields that all kinds share.
 func (e *experiment) event(ev Event) Event {
 	ev.MaxBlocks = len(e.Plan.Order)
 	ev.Elapsed = e.Now().Sub(e.started)
@@ -72,7 +71,7 @@ func (e *experiment) event(ev Event) Event {
 			ev.AtMost -= perRun
 		}
 	}
-	if !e.began.IsZero() { // the run that goes on has done a part of its time
+	if !e.began.IsZero() { // the current run has used part of its time
 		ev.AtMost -= min(e.Now().Sub(e.began), perRun)
 	}
 	if b := e.Plan.Budget; b > 0 {

@@ -1,10 +1,10 @@
 // Package experiment carries out a plan, run after run, until its question is
 // decided, its blocks or its time are spent, or it is interrupted.
 //
-// One block at a time: every setting that is still in question is applied and
-// measured once per direction, in the stored random order. An invalid run ends
-// its block, which is repeated at the end (statistics.md 1, rule 5). What the plan
-// holds over a group of runs stays in force between them. After each complete block package analysis says whether to go on.
+// Run works block by block: it applies every setting that is still undecided and measures it
+// once per direction, in the stored random order. An invalid run ends its block, which is
+// repeated at the end (statistics.md 1, rule 5). What the plan holds over a group of runs stays
+// in force between them. After each complete block package analysis decides whether to go on.
 package experiment
 
 import (
@@ -27,48 +27,46 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Runner does one run on the two hosts and leaves them as they were, but for what the run
-// says is held for the next one; Release undoes that, where there is something.
+// Runner does one run on the two hosts and then restores them, except for what the run holds
+// for the next one; Release undoes that, if there is anything.
 type Runner interface {
 	Run(ctx context.Context, s runner.Spec, emit func(model.Host, []model.Sample)) (model.Run, []model.Change, error)
 	Release(ctx context.Context) ([]model.Change, error)
 }
 
-// Config is what an experiment needs. Plan, Runner, Record and Now are
-// required.
+// Config configures an experiment. Plan, Runner, Record and Now are required.
 type Config struct {
 	Plan model.Plan
-	Past []model.Run // of an interrupted session that goes on
-	// Steer, where given, says what is measured in place of the plan's order.
+	Past []model.Run // of an interrupted session that is resumed
+	// Steer, if set, decides what is measured instead of the plan's order.
 	Steer Steer
-	// Beside is what a test takes beside its traffic; 0 is plan.Beside.
+	// Beside is the time of a test besides its traffic; 0 is plan.Beside.
 	Beside time.Duration
-	// Runner does the runs. Reconnect, where given, returns a new one after
-	// contact with a host was lost.
+	// Runner does the runs. Reconnect, if set, returns a new one after contact with a host
+	// was lost.
 	Runner    Runner
 	Reconnect func(ctx context.Context) (Runner, error)
-	// Patience is how long Reconnect is tried until the host answers: a link takes that
-	// long to come back. It is tried once at least.
+	// Patience is how long Reconnect is retried until the host answers, as a link may need time
+	// to come back. It is tried at least once.
 	Patience time.Duration
-	// Record keeps a run that ended, valid or not. Its error ends the
-	// experiment: results that cannot be kept are not worth making.
+	// Record stores a run that ended, valid or not. Its error ends the experiment: results that
+	// cannot be stored are useless.
 	Record func(ctx context.Context, r model.Run, s []model.Sample, c []model.Change) error
-	// Left, where given, keeps the plan that goes on without a far end, which was out of
-	// reach as often as a block is tried. Its error ends the experiment.
+	// Left, if set, stores the plan that goes on without a far end, after that was unreachable
+	// for as many attempts as a block gets. Its error ends the experiment.
 	Left func(ctx context.Context, p model.Plan, end, why string) error
-	// Released, where given, keeps what became of changes that were held for a run which
-	// never came. Its error is one of the experiment.
+	// Released, if set, stores the outcome of changes that were held for a run that never came.
+	// Its error is one of the experiment.
 	Released func(ctx context.Context, c []model.Change) error
-	// Between, where given, is called before each run, when the hosts hold nothing of the
-	// one before. It may wait, which no budget of time counts; its error ends the
-	// experiment.
+	// Between, if set, is called before each run, while the hosts hold nothing of the previous
+	// one. It may wait: that time counts towards no budget. Its error ends the experiment.
 	Between func(ctx context.Context) error
-	// Observe, where given, is told what happens, from one goroutine at a time.
+	// Observe, if set, receives events, from one goroutine at a time.
 	Observe func(Event)
 	Now     func() time.Time
 }
 
-// Outcome is how an experiment ended.
+// Outcome is the outcome of an experiment.
 type Outcome struct {
 	Runs    []model.Run // past and new
 	Changes []model.Change
@@ -77,30 +75,30 @@ type Outcome struct {
 	Reason  string
 }
 
-// experiment is the state of a going experiment.
+// experiment is the state of a running experiment.
 type experiment struct {
 	Config
 	out      Outcome
 	pending  []int       // blocks to do, in order
-	failures map[int]int // attempts of a block that held an invalid run
-	attempts map[int]int // attempts of a block in all
+	failures map[int]int // attempts of a block that had an invalid run
+	attempts map[int]int // all attempts of a block
 	started  time.Time
-	spent    time.Duration  // by runs that ended
-	done     int            // runs that ended
-	began    time.Time      // of the run that goes on, else zero
-	busy     int            // runs in a row for which a host was busy
+	spent    time.Duration  // by finished runs
+	done     int            // finished runs
+	began    time.Time      // start of the current run, else zero
+	busy     int            // consecutive runs for which a host was busy
 	holds    bool           // the hosts hold something for the next run
 	givenUp  int            // blocks that were invalid in every attempt
-	lost     map[string]int // runs in a row that were lost with a far end
-	left     []string       // far ends that the plan goes on without
-	test     int            // of the plan's tests, the one that goes on
+	lost     map[string]int // consecutive runs lost with a far end
+	left     []string       // far ends that left the plan
+	test     int            // index of the plan's current test
 	seen     *analysis.Result
-	seenRuns int // runs behind seen
+	seenRuns int // number of runs that seen covers
 }
 
-// Run carries out the plan. The error says why it could not go on; the outcome
-// holds everything up to there and may be resumed when State says so. When ctx
-// ends the hosts are undone (by the runner) before Run returns.
+// Run carries out the plan. The error says why it could not go on; the outcome holds everything
+// up to then, and State says whether it may be resumed. When ctx ends, the runner restores the
+// hosts before Run returns.
 func Run(ctx context.Context, c Config) (Outcome, error) {
 	e := &experiment{Config: c, failures: map[int]int{}, attempts: map[int]int{}, lost: map[string]int{}, started: c.Now()}
 	if e.Observe == nil {
@@ -136,8 +134,8 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 	return e.out, err
 }
 
-// failed reports whether runs were tried, none of them counts, and neither the user
-// nor a lost host ended that: to go on would lead to the same.
+// failed reports whether there were runs, none of them counts, and neither the user nor a lost
+// host is the cause: further runs would fail the same way.
 func (e *experiment) failed(err error) bool {
 	for _, r := range e.out.Runs {
 		if r.State != model.RunInvalid || err != nil && r.LostContact {
@@ -147,7 +145,7 @@ func (e *experiment) failed(err error) bool {
 	return len(e.out.Runs) > 0 && !errors.Is(err, context.Canceled)
 }
 
-// look analyses the runs so far, once for each number of them.
+// look analyses the runs so far, once per number of runs.
 func (e *experiment) look() analysis.Result {
 	if e.seen == nil || e.seenRuns != len(e.out.Runs) {
 		r := analysis.Analyse(e.Plan, e.out.Runs)
@@ -156,7 +154,7 @@ func (e *experiment) look() analysis.Result {
 	return *e.seen
 }
 
-// takeUp finds the blocks that the past runs have not completed.
+// takeUp finds the blocks that the past runs did not complete.
 func (e *experiment) takeUp() {
 	type try struct{ block, attempt int }
 	invalid := map[try]bool{}
@@ -216,8 +214,8 @@ func (e *experiment) loop(ctx context.Context) error {
 	return nil
 }
 
-// overBudget is which budget is spent, "" for none. That of the data is for the session,
-// also where it goes on later.
+// overBudget names the budget that is spent, "" for none. The data budget is for the whole
+// session, including its resumed parts.
 func (e *experiment) overBudget() string {
 	if e.Plan.Budget > 0 && e.Now().Sub(e.started) >= e.Plan.Budget {
 		return "the time budget is spent"
@@ -232,12 +230,11 @@ func (e *experiment) overBudget() string {
 type slot struct {
 	setting   model.Setting
 	direction model.Direction
-	group     int // of the block, from 1; 0 where nothing is held for another run
+	group     int // of the block, from 1; 0 if nothing is held for another run
 }
 
-// slots returns the runs of a block in their order: the stored order of the
-// settings that are still in question, and for each its directions in an order
-// drawn from the plan's seed.
+// slots returns the runs of a block in order: the undecided settings in their stored order, and
+// for each its directions in an order drawn from the plan's seed.
 func slots(p model.Plan, block int, leaving []string) ([]slot, error) {
 	var out []slot
 	for i, name := range p.Order[block-1] {
@@ -264,10 +261,10 @@ func (e *experiment) block(ctx context.Context, block int, result analysis.Resul
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, e.release(ctx)) }() // whatever ends a group early
+	defer func() { err = errors.Join(err, e.release(ctx)) }() // however a group ends early
 	e.attempts[block]++
 	e.Observe(e.event(Event{Kind: BlockStarted, Block: block, RunsInBlock: len(runs)}))
-	alone := len(e.Plan.Settings) == 1 // nothing is compared, so that each direction counts by itself
+	alone := len(e.Plan.Settings) == 1 // nothing is compared, so each direction counts by itself
 	valid = true
 	for i, s := range runs {
 		flow := e.Plan.Flow
@@ -299,9 +296,8 @@ func (e *experiment) block(ctx context.Context, block int, result analysis.Resul
 	return valid, e.equalLoad(ctx, s, e.Plan.Settings, e.Plan.Baseline, decided(result))
 }
 
-// dead reports whether nothing arrived in a run of the last attempt at a block of
-// a plan that compares nothing: that is an answer, which another try would only
-// repeat.
+// dead reports whether nothing arrived in a run of the last attempt at a block of a plan that
+// compares nothing: that is a result, which another attempt would only repeat.
 func (e *experiment) dead(block int) bool {
 	return len(e.Plan.Settings) == 1 && slices.ContainsFunc(e.out.Runs, func(r model.Run) bool {
 		return r.Block == block && r.Attempt == e.attempts[block] && isDead(r)
@@ -313,8 +309,7 @@ func isDead(r model.Run) bool {
 	return slices.ContainsFunc(r.Flow.Direction.Parts(), func(d model.Direction) bool { return diagnose.Dead(r, d) })
 }
 
-// inOrder returns the flow of a block: of a sweep, the sizes in the order that
-// belongs to it.
+// inOrder returns the flow of a block: for a sweep, with the sizes in that block's order.
 func inOrder(f model.Flow, seed uint64, block int) model.Flow {
 	s, sweeps := sizes.Of(f)
 	if !sweeps {
@@ -324,7 +319,7 @@ func inOrder(f model.Flow, seed uint64, block int) model.Flow {
 	return sizes.With(f, s)
 }
 
-// run does one run and records it, also when it was cut short.
+// run does one run and records it, even if it was interrupted.
 func (e *experiment) run(ctx context.Context, s runner.Spec, inBlock int) (model.Run, error) {
 	if err := e.between(ctx, s.Block); err != nil {
 		return model.Run{}, err
@@ -357,7 +352,7 @@ func (e *experiment) run(ctx context.Context, s runner.Spec, inBlock int) (model
 	}
 	e.out.Changes = append(e.out.Changes, changes...)
 	e.out.Runs = append(e.out.Runs, run)
-	// What was measured is kept also when the user has just pressed Ctrl-C.
+	// Keep what was measured even if the user has just pressed Ctrl-C.
 	if rerr := e.Record(context.WithoutCancel(ctx), run, samples, changes); rerr != nil {
 		return run, fmt.Errorf("%w %d: %w", errRecord, run.Number, rerr)
 	}
@@ -377,17 +372,17 @@ func (e *experiment) run(ctx context.Context, s runner.Spec, inBlock int) (model
 	return run, nil
 }
 
-// errRecord says that a run could not be kept.
+// errRecord reports that a run could not be stored.
 var errRecord = errors.New("record run")
 
-// The pause between two attempts to reach a lost host, which doubles, and the longest one.
+// The pause between two attempts to reach a lost host doubles up to longestPause.
 const (
 	reconnectPause = time.Second
 	longestPause   = 8 * time.Second
 )
 
-// recover makes a new connection after an invalid run that lost its host. It tries until the
-// host answers, whatever it answers, or the patience is over.
+// recover reconnects after an invalid run that lost its host. It retries until the host gives
+// any answer or the patience is over.
 func (e *experiment) recover(ctx context.Context, run model.Run) error {
 	if !run.LostContact {
 		return nil

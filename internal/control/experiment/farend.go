@@ -10,9 +10,9 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// missing counts a run that was lost with a far end beside that of the baseline. When as
-// many in a row were as a block is tried, the blocks that remain go on without it: the
-// others' runs are not to be spoilt by it for ever.
+// missing counts a run that was lost with a far end other than the baseline's. After as many in
+// a row as a block has attempts, the remaining blocks go on without that far end, so that it
+// does not spoil the others' runs for ever.
 func (e *experiment) missing(ctx context.Context, block int, s model.Setting, run model.Run) error {
 	end := s.FarEnd()
 	baseline, _ := e.Plan.Setting(e.Plan.Baseline)
@@ -36,8 +36,8 @@ func (e *experiment) missing(ctx context.Context, block int, s model.Setting, ru
 	return e.Left(context.WithoutCancel(ctx), e.Plan, end, run.Reason)
 }
 
-// alone says why a block has nothing to compare any more, since far ends have left the
-// plan and all others are decided; "" where it has.
+// alone says why a block has nothing left to compare, after far ends left the plan and all
+// others are decided; "" if it has.
 func (e *experiment) alone(block int, r analysis.Result) string {
 	if len(e.left) == 0 || block <= e.Plan.NullBlocks {
 		return ""

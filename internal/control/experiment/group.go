@@ -10,11 +10,11 @@ import (
 	"linerate/internal/core/plan"
 )
 
-// recordTime is what keeping a run may take while its setting is held for the next.
+// recordTime is how long storing a run may take while its setting is held for the next.
 const recordTime = 30 * time.Second
 
-// groupOf returns the group of the i-th setting of a block, from 1; 0 in a plan that holds
-// nothing on a host.
+// groupOf returns the group of the i-th setting of a block, from 1; 0 if the plan holds nothing
+// on a host.
 func groupOf(p model.Plan, block, i int) int {
 	name := p.Order[block-1][i]
 	if s, _ := p.Setting(name); block <= p.NullBlocks || len(heldBy(p, slot{setting: s, group: 1})) == 0 {
@@ -28,7 +28,7 @@ func groupOf(p model.Plan, block, i int) int {
 	return 0
 }
 
-// heldBy returns what s assigns to a host and its group shares.
+// heldBy returns the assignments of s to a host that its group shares.
 func heldBy(p model.Plan, s slot) []model.Assignment {
 	if s.group == 0 || p.Held == "" {
 		return nil
@@ -38,8 +38,8 @@ func heldBy(p model.Plan, s slot) []model.Assignment {
 	})
 }
 
-// holdAfter returns how long after run i of a block the next one of its group begins at
-// most; 0 where there is none.
+// holdAfter returns how long after run i of a block the next run of its group begins at the
+// latest; 0 if there is none.
 func (e *experiment) holdAfter(runs []slot, i int) time.Duration {
 	if i+1 == len(runs) || runs[i].group == 0 || runs[i+1].group != runs[i].group {
 		return 0
@@ -47,7 +47,7 @@ func (e *experiment) holdAfter(runs []slot, i int) time.Duration {
 	return e.Plan.Cooldown + recordTime
 }
 
-// release undoes what is held for a run that does not come, also when ctx has ended.
+// release undoes what is held for a run that will not come, even if ctx has ended.
 func (e *experiment) release(ctx context.Context) error {
 	if !e.holds {
 		return nil

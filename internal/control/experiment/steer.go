@@ -14,8 +14,7 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Steer decides block after block what is measured next, where a plan cannot know it
-// beforehand.
+// Steer decides block by block what is measured next, if the plan cannot know that beforehand.
 type Steer interface {
 	// Next returns the next block, from all runs so far. Its error ends the experiment.
 	Next(ctx context.Context, runs []model.Run) (Steered, error)
@@ -23,15 +22,15 @@ type Steer interface {
 
 // Steered is one block: each setting is measured once, in random order.
 type Steered struct {
-	Settings  []model.Setting // none where the experiment is over
+	Settings  []model.Setting // none if the experiment is over
 	Direction model.Direction
-	// Omit and Duration are the length of its runs; that of the plan where Duration is 0.
+	// Omit and Duration are the length of its runs; if Duration is 0, the plan's are used.
 	Omit, Duration time.Duration
 	Reason         string // why it is over
 }
 
-// steered does block after block as the plan's steer has it. Runs that are invalid
-// are for the steer to judge.
+// steered runs the blocks that the plan's steer asks for. It leaves invalid runs for the steer
+// to judge.
 func (e *experiment) steered(ctx context.Context) error {
 	for block := 1 + lastBlock(e.out.Runs); ; block++ {
 		next, err := e.Steer.Next(ctx, e.out.Runs)
@@ -79,7 +78,7 @@ func (e *experiment) steeredBlock(ctx context.Context, block int, next Steered) 
 	return e.equalLoad(ctx, runner.Spec{Block: block, Attempt: 1, Flow: flow, Tentative: true}, next.Settings, next.Settings[0].Name, nil)
 }
 
-// lastBlock is the greatest block of runs, 0 without any.
+// lastBlock returns the highest block number of runs, 0 without any.
 func lastBlock(runs []model.Run) int {
 	last := 0
 	for _, r := range runs {
@@ -88,7 +87,7 @@ func lastBlock(runs []model.Run) int {
 	return last
 }
 
-// RateSetting is the setting of a search's runs at one rate.
+// RateSetting returns the setting for a search's runs at one rate.
 func RateSetting(rate units.BitRate) model.Setting {
 	return model.Setting{
 		Name:        rate.String(),
@@ -96,8 +95,8 @@ func RateSetting(rate units.BitRate) model.Setting {
 	}
 }
 
-// rates steers a search for the highest rate: one run after the other, each at the
-// rate that follows from those before it.
+// rates steers a search for the highest rate: run by run, each at the rate that follows from
+// those before it.
 type rates struct{ model.Plan }
 
 // Next implements Steer.

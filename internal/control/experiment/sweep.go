@@ -13,10 +13,9 @@ import (
 	"linerate/internal/core/traffic/sizes"
 )
 
-// confirm measures again, in passes of their own, the sizes at which the passes
-// so far show something odd: what is found by looking must not be judged by the
-// data in which it was found (statistics.md section 9). Every pass is a block of
-// its own.
+// confirm measures again, in passes of their own, the sizes at which the passes so far show
+// something odd: an effect found by looking must not be judged by the data in which it was
+// found (statistics.md section 9). Every pass is a block of its own.
 func (e *experiment) confirm(ctx context.Context) error {
 	for _, d := range e.Plan.Directions {
 		if err := e.confirmWay(ctx, d); err != nil {

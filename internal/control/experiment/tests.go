@@ -11,9 +11,8 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// tests does the tests of a plan, one run each, which is a block of its own. One
-// that fails is an answer too: the next one follows. Those that past runs hold are
-// not done again.
+// tests does the tests of a plan, one run each, which is a block of its own. A failed test is a
+// result too: the next one follows. Tests in past runs are not repeated.
 func (e *experiment) tests(ctx context.Context) error {
 	failed := 0
 	for i, t := range e.Plan.Tests {
@@ -48,8 +47,8 @@ func (e *experiment) tests(ctx context.Context) error {
 	return nil
 }
 
-// tryTest does one test, and does it again where contact with a host was lost: that says
-// nothing of the path. Its error is that of a run after which no other one can follow.
+// tryTest does one test, and repeats it if contact with a host was lost: that says nothing
+// about the path. Its error is that of a run after which no other one can follow.
 func (e *experiment) tryTest(ctx context.Context, block int, name string, flow model.Flow) (model.Run, error) {
 	for attempt := 1; ; attempt++ {
 		run, err := e.run(ctx, runner.Spec{

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// between waits before a run for as long as a busy host or a person wants; a person not
-// while something is held for the run.
+// between waits before a run for as long as a busy host or a person wants. It does not wait for
+// a person while something is held for the run.
 func (e *experiment) between(ctx context.Context, block int) error {
 	if err := e.await(ctx, block); err != nil || e.Between == nil || e.holds {
 		return err
@@ -17,7 +17,7 @@ func (e *experiment) between(ctx context.Context, block int) error {
 	return err
 }
 
-// await rests before a run where the last one found a host busy.
+// await pauses before a run if the last one found a host busy.
 func (e *experiment) await(ctx context.Context, block int) error {
 	if e.busy == 0 {
 		return nil
@@ -26,14 +26,14 @@ func (e *experiment) await(ctx context.Context, block int) error {
 	return wait(ctx, min(busyRest<<(e.busy-1), longestBusyRest))
 }
 
-// How long an experiment rests after a run for which a host was busy, that is had
-// given to others what it needs: twice as long after each more in a row.
+// How long an experiment pauses after a run for which a host was busy, that is had given its
+// resources to others: twice as long after each further one in a row.
 const (
 	busyRest        = 10 * time.Second
 	longestBusyRest = time.Minute
 )
 
-// wait waits for d, or until ctx ends.
+// wait waits for d or until ctx ends.
 func wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -43,7 +43,7 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// rest waits for the cool-down between runs; not after the very last one.
+// rest waits for the cool-down between runs, but not after the very last one.
 func (e *experiment) rest(ctx context.Context, block int, lastInBlock bool) error {
 	if e.Plan.Cooldown <= 0 || lastInBlock && len(e.pending) == 0 {
 		return nil

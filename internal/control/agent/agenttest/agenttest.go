@@ -15,24 +15,24 @@ import (
 	"linerate/internal/measure/tcpbulk"
 )
 
-// Version is what test agents say they are.
+// Version is the version of test agents.
 const Version = "v0.0-test"
 
-// Timeouts are short enough for tests of what happens when they pass, and long
-// enough for a busy machine.
+// Timeouts returns timeouts that are short enough to test their expiry and long enough for a
+// busy machine.
 func Timeouts() session.Timeouts {
 	return session.Timeouts{
 		Hello: 2 * time.Second, Call: 10 * time.Second, Ping: 500 * time.Millisecond, Pong: 2500 * time.Millisecond,
-		Send: 3 * time.Second, // net/http ends a stream then, also one that only a busy machine holds up
+		Send: 3 * time.Second, // net/http ends a stream then, even one that only a busy machine delays
 	}
 }
 
-// Values are the knobs of test agents.
+// Values returns the knobs of test agents.
 func Values() map[model.KnobID]string {
 	return map[model.KnobID]string{"tcp.recv_buffer_max": "1000", "tcp.sack": "1", "link.mtu": "1500"}
 }
 
-// Config is a test agent whose knobs are k, which may be nil.
+// Config returns a test agent with the knobs k, which may be nil.
 func Config(k *Knobs) agent.Config {
 	c := agent.Config{
 		Version:  Version,
@@ -82,8 +82,8 @@ func NoLeaks(t testing.TB) {
 	})
 }
 
-// Leaks waits until there are no more goroutines than before. It returns their stacks
-// where there still are after half a minute.
+// Leaks waits up to half a minute until there are no more goroutines than before. It returns
+// the stacks of those that are left, "" if there are none.
 func Leaks(before int) string {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

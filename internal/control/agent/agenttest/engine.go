@@ -1,6 +1,5 @@
-// Package agenttest has what tests of sessions need besides an agent: a small
-// engine that moves bytes, knobs that are only in memory, and a check for
-// goroutines left behind.
+// Package agenttest provides what tests of sessions need besides an agent: a small engine that
+// moves bytes, knobs in memory, and a check for leaked goroutines.
 package agenttest
 
 import (
@@ -22,13 +21,13 @@ import (
 // EngineName is the name of Engine.
 const EngineName = "bytes"
 
-// Engine moves bytes over TCP and counts them; nothing about it is fast.
+// Engine moves bytes over TCP and counts them. It is not fast.
 type Engine struct{}
 
-// Name is EngineName.
+// Name returns EngineName.
 func (Engine) Name() string { return EngineName }
 
-// Kind has nothing of its own.
+// Kind returns a kind with a name only.
 func (Engine) Kind() traffic.Kind { return traffic.Kind{Name: EngineName} }
 
 // Validate refuses more than 32 streams.
@@ -67,7 +66,7 @@ type oneWay struct {
 	direction model.Direction
 	conns     []*net.TCPConn
 	bytes     atomic.Int64
-	whole     chan struct{} // closed when all bytes of a counted flow are through
+	whole     chan struct{} // closed when all bytes of a counted flow have passed
 	once      sync.Once
 }
 
@@ -82,10 +81,10 @@ type test struct {
 	stop, close     sync.Once
 }
 
-// Measured is closed when the windows are complete.
+// Measured returns a channel that is closed when the windows are complete.
 func (t *test) Measured() <-chan struct{} { return t.measured }
 
-// Stop asks Run to end.
+// Stop makes Run end.
 func (t *test) Stop() { t.stop.Do(func() { close(t.stopped) }) }
 
 // Close closes the connections.
@@ -136,7 +135,7 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndRep
 	return r, nil
 }
 
-// each moves blocks over every connection of h until it breaks or is whole.
+// each moves blocks over every connection of h until it breaks or the flow is complete.
 func (t *test) each(moving *sync.WaitGroup, h *oneWay, move func(c *net.TCPConn, b []byte) (int, error)) {
 	for _, c := range h.conns {
 		moving.Go(func() {
@@ -157,13 +156,13 @@ func (t *test) each(moving *sync.WaitGroup, h *oneWay, move func(c *net.TCPConn,
 // after the receiver, and a busy machine may take seconds to start it.
 const late = 12 * time.Second
 
-// silent reports whether a stream has brought nothing since before.
+// silent reports whether a stream has received nothing since before.
 func (t *test) silent(before map[*oneWay]int64) bool {
 	return slices.ContainsFunc(t.receives, func(h *oneWay) bool { return h.bytes.Load() == before[h] })
 }
 
-// observe waits for the end of the measured window and emits samples on the
-// way. It returns what had come before the window, and its length.
+// observe waits for the end of the measured window and emits samples meanwhile. It returns
+// the bytes that arrived before the window, and the window's length.
 func (t *test) observe(start time.Time, emit func([]model.Sample)) (map[*oneWay]int64, time.Duration) {
 	before, last := map[*oneWay]int64{}, map[*oneWay]int64{}
 	whole := make(<-chan struct{})
@@ -210,16 +209,16 @@ func (t *test) observe(start time.Time, emit func([]model.Sample)) (map[*oneWay]
 	}
 }
 
-// ErrRefused is what Refusing says.
+// ErrRefused is the error of Refusing.
 var ErrRefused = errors.New("this engine never opens anything")
 
 // Refusing is an engine whose preparation fails after Delay.
 type Refusing struct{ Delay time.Duration }
 
-// Name is "refusing".
+// Name returns "refusing".
 func (Refusing) Name() string { return "refusing" }
 
-// Kind has nothing of its own.
+// Kind returns a kind with a name only.
 func (Refusing) Kind() traffic.Kind { return traffic.Kind{Name: "refusing"} }
 
 // Validate accepts everything.
@@ -238,20 +237,20 @@ func (r Refusing) Prepare(ctx context.Context, _ engine.Env, _ model.Flow) (engi
 // ScriptedName is the name of Scripted.
 const ScriptedName = "scripted"
 
-// Scripted is an engine that moves nothing and takes no time: the receiver reports what Rate
-// returns over the whole duration of the flow.
+// Scripted is an engine that moves nothing and takes no time: the receiver reports the rate
+// that Rate returns over the whole duration of the flow.
 type Scripted struct{ Rate func() units.BitRate }
 
-// Name is ScriptedName.
+// Name returns ScriptedName.
 func (Scripted) Name() string { return ScriptedName }
 
-// Kind has nothing of its own.
+// Kind returns a kind with a name only.
 func (Scripted) Kind() traffic.Kind { return traffic.Kind{Name: ScriptedName} }
 
 // Validate accepts everything.
 func (Scripted) Validate(model.Flow) error { return nil }
 
-// Prepare opens one connection, as a session demands.
+// Prepare opens one connection, as a session requires.
 func (s Scripted) Prepare(ctx context.Context, env engine.Env, f model.Flow) (engine.Test, error) {
 	o, err := env.Open(ctx, 1, engine.SocketOptions{})
 	if err != nil {

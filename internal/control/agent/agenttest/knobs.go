@@ -13,16 +13,16 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Knobs is a host of which the knobs are a map. It implements agent.Knobs and
-// keeps what it was asked for. The zero value has no knobs.
+// Knobs is a host whose knobs are a map. It implements agent.Knobs and records its calls. The
+// zero value has no knobs.
 type Knobs struct {
 	Host       model.Host
-	FailApply  error // what Apply returns after it has written its first knob
-	FailVerify int   // the how many-th Verify fails; 0 is none
+	FailApply  error // returned by Apply after it has written its first knob
+	FailVerify int   // which call of Verify fails, from 1; 0 is none
 
 	mu       sync.Mutex
 	values   map[model.KnobID]string
-	changes  []model.Change // open, in order
+	changes  []model.Change // not yet undone, in order
 	withins  []time.Duration
 	calls    []string
 	verified int
@@ -44,14 +44,14 @@ func (k *Knobs) Calls() []string {
 	return slices.Clone(k.calls)
 }
 
-// Withins returns how long all Applys were to hold.
+// Withins returns the time limits of all Apply calls.
 func (k *Knobs) Withins() []time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Clone(k.withins)
 }
 
-// Value returns the value of a knob now.
+// Value returns the current value of a knob.
 func (k *Knobs) Value(id model.KnobID) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -83,7 +83,7 @@ func (k *Knobs) Apply(_ context.Context, as []model.Assignment, within time.Dura
 	return out, nil
 }
 
-// Verify fails when it is its turn.
+// Verify fails on the call that FailVerify names.
 func (k *Knobs) Verify(context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -95,7 +95,7 @@ func (k *Knobs) Verify(context.Context) error {
 	return nil
 }
 
-// Extend is only kept.
+// Extend only records the call.
 func (k *Knobs) Extend(context.Context, time.Duration) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -130,7 +130,7 @@ func (k *Knobs) Read(_ context.Context, ids []model.KnobID) (map[model.KnobID]fa
 	return out, nil
 }
 
-// Close is only kept.
+// Close only records the call.
 func (k *Knobs) Close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
