@@ -12,19 +12,19 @@ import (
 	"linerate/internal/core/traffic"
 )
 
-// Peer is a program of another kind at the far end, which measures with this
-// host but can be neither asked for facts nor changed.
+// Peer is a foreign program at the far end. It measures with this host, but it reports no
+// facts and cannot be changed.
 type Peer interface {
-	// Run does one flow and returns what both ends say of it, the far one as far
-	// as its protocol tells. emit is called from one goroutine at a time.
+	// Run does one flow and returns the reports of both ends, the far one as far as its
+	// protocol provides it. emit is called from one goroutine at a time.
 	Run(ctx context.Context, f model.Flow, emit func([]model.Sample)) (near, far model.EndReport, err error)
 }
 
-// Alone does runs between this host and a foreign peer, one at a time. Nothing
-// is changed on either: only settings of the flow can be tried.
+// Alone does runs between this host and a foreign peer, one at a time. It changes neither
+// host: only settings of the flow can be tried.
 type Alone struct {
 	Peer  Peer
-	Name  string // of the peer, for people
+	Name  string // of the peer, in messages
 	Now   func() time.Time
 	Kinds traffic.Kinds // judge the runs
 	busy  sync.Mutex

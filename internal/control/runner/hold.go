@@ -10,17 +10,16 @@ import (
 	"linerate/internal/core/model"
 )
 
-// held is what stays in force between two runs of a group. Both hosts hold it as they
-// hold the setting of a run: in the same transaction, which is in the journal before
-// anything is written, until the same kind of deadline, and undone whole by whatever
-// undoes a run.
+// held is what stays in force between two runs of a group. Both hosts hold it like the setting
+// of a run: in one transaction, journalled before anything is written, with the same kind of
+// deadline, and undone as a whole by whatever undoes a run.
 type held struct {
 	spec    Spec // of the last run
 	changes []model.Change
 }
 
-// goesOn reports whether the hosts hold already what the group of a shares; else it
-// takes back what is held for another group.
+// goesOn reports whether the hosts already hold what the group of a shares. It undoes what is
+// held for another group.
 func (a *attempt) goesOn(ctx context.Context) error {
 	h := a.held
 	if h == nil {
@@ -35,15 +34,15 @@ func (a *attempt) goesOn(ctx context.Context) error {
 	return err
 }
 
-// mine returns the assignments of the setting to the host of c that are not in force.
+// mine returns the setting's assignments for the host of c that are not yet in force.
 func (a *attempt) mine(c *session.Client) []model.Assignment {
 	return slices.DeleteFunc(of(c.Host(), a.spec.Setting.Assignments), func(as model.Assignment) bool {
 		return slices.Contains(a.inForce, as)
 	})
 }
 
-// hold leaves the setting in force for the next run of its group. The hosts undo by
-// themselves where that does not come in time.
+// hold leaves the setting in force for the next run of its group. The hosts undo it by
+// themselves if that run does not come in time.
 func (a *attempt) hold(ctx context.Context) error {
 	within := min(a.spec.Hold+a.patience(slack), session.MaxDuration)
 	err := each(a.touched(), func(c *session.Client) error { return c.Extend(ctx, within) })
@@ -57,8 +56,8 @@ func (a *attempt) hold(ctx context.Context) error {
 	return invalid("the setting is not held for the next run of its group: %w", err)
 }
 
-// Release undoes what is held for another run of a group, also when ctx has ended, and
-// says what became of it. It does nothing where nothing is held.
+// Release undoes what is held for the next run of a group, even if ctx has ended, and returns
+// the outcome. It does nothing if nothing is held.
 func (r *Runner) Release(ctx context.Context) ([]model.Change, error) {
 	r.busy.Lock()
 	defer r.busy.Unlock()

@@ -10,27 +10,27 @@ import (
 	"linerate/internal/core/traffic"
 )
 
-// leastShare is the least part of the planned window, or of the planned bytes,
-// that makes a run valid (statistics.md 1, rule 5: proposed).
+// leastShare is the smallest share of the planned window, or of the planned bytes, with which a
+// run is valid (statistics.md 1, rule 5: proposed).
 const leastShare = 0.9
 
-// CPUMetric is the metric of a run's value for the CPU time of the measuring
-// process of host h: seconds per second, 1 is one core. It has no direction.
+// CPUMetric returns the metric for the CPU time of the measuring process on host h: seconds per
+// second, 1 is one core. It has no direction.
 func CPUMetric(h model.Host) model.Metric { return model.CPU + "_" + model.Metric(h) }
 
-// judge fills in the run's values from the reports of its ends, and returns an
-// error that wraps ErrInvalid where the run does not count.
+// judge fills in the run's values from the reports of its ends. It returns an error that wraps
+// ErrInvalid if the run does not count.
 func (a *attempt) judge() error {
 	j := judgement{run: &a.run, flow: a.flow, setting: a.spec.Setting, name: func(h model.Host) string { return a.client(h).Name() }, warn: a.warn, kinds: a.kinds}
 	return j.do()
 }
 
-// judgement is one run that has been measured.
+// judgement is one measured run.
 type judgement struct {
 	run     *model.Run
 	flow    model.Flow
 	setting model.Setting
-	name    func(model.Host) string // of an end, for people
+	name    func(model.Host) string // of an end, in messages
 	warn    func(format string, args ...any)
 	kinds   traffic.Kinds
 }
@@ -62,7 +62,7 @@ func (j *judgement) do() error {
 	return nil
 }
 
-// payload keeps what the ends say of the payload, and returns why it does not count.
+// payload stores the payload that the ends report, and returns why it does not count.
 func (j *judgement) payload() (faults []string) {
 	for _, d := range j.flow.Direction.Parts() {
 		got, ok := j.report(d, model.Receiver)
@@ -84,11 +84,11 @@ func (j *judgement) payload() (faults []string) {
 	return faults
 }
 
-// measuring is the end whose window counts in direction d: the receiver, but
-// for the parts of a copy that the sender does alone.
+// measuring returns the end whose window counts in direction d: the receiver, except for the
+// parts of a copy that only the sender does.
 func (j *judgement) measuring(d model.Direction) model.Host { return j.kinds.Measures(j.flow, d) }
 
-// report finds what the end with that role said of direction d.
+// report returns what the end in this role reported about direction d.
 func (j *judgement) report(d model.Direction, role model.Role) (model.FlowReport, bool) {
 	host := j.measuring(d)
 	if role == model.Sender {
@@ -108,7 +108,7 @@ func (j *judgement) value(d model.Direction, m model.Metric, v float64) {
 	j.run.Values = append(j.run.Values, model.Value{Direction: d, Metric: m, Value: v})
 }
 
-// received keeps the goodput of direction d, and says why it does not count.
+// received stores the goodput of direction d, and returns why it does not count.
 func (j *judgement) received(d model.Direction, f model.FlowReport) string {
 	if f.Bytes == 0 || f.Window <= 0 {
 		return fmt.Sprintf("no bytes arrived in direction %s", d) + j.suspect()
@@ -123,12 +123,12 @@ func (j *judgement) received(d model.Direction, f model.FlowReport) string {
 	return ""
 }
 
-// mtuKnob is the setting that makes packets too large for a path.
+// mtuKnob is the setting that can make packets too large for a path.
 const mtuKnob model.KnobID = "link.mtu"
 
-// suspect says why nothing may arrive where the setting has packets of another
-// size. Connections open with small packets, so that a path that drops large ones
-// silently shows only then (RFC 2923 section 2.1).
+// suspect explains why nothing may have arrived if the setting changes the packet size.
+// Connections open with small packets, so a path that silently drops large ones shows only then
+// (RFC 2923 section 2.1).
 func (j *judgement) suspect() string {
 	for _, s := range j.setting.Assignments {
 		if s.Knob == mtuKnob {
@@ -138,7 +138,7 @@ func (j *judgement) suspect() string {
 	return ""
 }
 
-// datagrams keeps what the receiver counted in direction d.
+// datagrams stores the receiver's counts for direction d.
 func (j *judgement) datagrams(d model.Direction, u *model.UDPSummary) {
 	if all := u.Received + u.Lost; all > 0 {
 		j.value(d, model.LossRatio, float64(u.Lost)/float64(all))
@@ -148,7 +148,7 @@ func (j *judgement) datagrams(d model.Direction, u *model.UDPSummary) {
 	}
 }
 
-// sent keeps what the sender's kernel says of direction d.
+// sent stores the values from the sender's kernel for direction d.
 func (j *judgement) sent(d model.Direction, t *model.TCPSummary) {
 	if n, known := t.Retransmits.Get(); known {
 		j.value(d, model.Retransmits, float64(n))
@@ -164,7 +164,7 @@ func (j *judgement) sent(d model.Direction, t *model.TCPSummary) {
 	}
 }
 
-// added keeps what the load added to the latency, where it was measured before it.
+// added stores how much the load added to the latency, if that was also measured without load.
 func (j *judgement) added() {
 	for _, v := range slices.Clone(j.run.Values) {
 		for _, of := range []struct{ loaded, idle, added model.Metric }{
@@ -177,9 +177,8 @@ func (j *judgement) added() {
 	}
 }
 
-// cpuPerGbit keeps the CPU time of host h for each Gbit of payload, in and out
-// together. cpu is in seconds per second; a clock that was too coarse to see any
-// says nothing.
+// cpuPerGbit stores the CPU time of host h per Gbit of payload, in and out together. cpu is in
+// seconds per second; 0 means that the clock was too coarse, and stores nothing.
 func (j *judgement) cpuPerGbit(h model.Host, cpu float64) {
 	rate := 0.0
 	for _, d := range j.flow.Direction.Parts() {

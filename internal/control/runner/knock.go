@@ -13,14 +13,14 @@ import (
 	"linerate/internal/control/session"
 )
 
-// Closed says that data connections were prepared and did not open.
+// Closed reports that data connections were prepared but did not open.
 type Closed struct {
 	Acceptor string // name of the end that waited for them
-	Addr     string // host:port where they were to go
-	Why      error  // what the connecting end says; nil where nothing came back in time
+	Addr     string // host:port that the other end tried
+	Why      error  // error of the connecting end; nil if nothing came back in time
 }
 
-// Error says it in a sentence.
+// Error describes the failure in one sentence.
 func (c *Closed) Error() string {
 	if c.Why == nil {
 		return fmt.Sprintf("nothing came back from %s", c.Addr)
@@ -28,12 +28,12 @@ func (c *Closed) Error() string {
 	return fmt.Sprintf("no data connection to %s: %v", c.Addr, c.Why)
 }
 
-// Unwrap returns what the connecting end says.
+// Unwrap returns the error of the connecting end.
 func (c *Closed) Unwrap() error { return c.Why }
 
-// Knock opens the data connections of s within limit, as Run does, and closes them
-// without having sent anything but their handshakes. Several may knock at once. The
-// error is a *Closed where both ends were willing and no connection was made.
+// Knock opens the data connections of s within limit, as Run does, and closes them after their
+// handshakes without sending data. Several calls may run at once. The error is a *Closed if
+// both ends were ready and no connection was made.
 func (r *Runner) Knock(ctx context.Context, s Spec, limit time.Duration) error {
 	r.busy.RLock()
 	defer r.busy.RUnlock()
@@ -71,8 +71,8 @@ func (r *Runner) Knock(ctx context.Context, s Spec, limit time.Duration) error {
 	return nil
 }
 
-// because returns c with what the connecting end says, or that alone where it is not
-// about the path.
+// because returns c with the error of the connecting end, or that error alone if it is not about
+// the path.
 func (c *Closed) because(ctx context.Context, err error) error {
 	for _, other := range []error{session.ErrRefused, session.ErrBusy, session.ErrLost, session.ErrState, session.ErrInvalid, session.ErrGreedy, fs.ErrPermission, errors.ErrUnsupported} {
 		if errors.Is(err, other) || ctx.Err() != nil {
@@ -83,11 +83,11 @@ func (c *Closed) because(ctx context.Context, err error) error {
 	return c
 }
 
-// RoundTrip is how long the slower of both agents takes to answer over its session.
+// RoundTrip returns the longer of the two agents' response times over their sessions.
 func (r *Runner) RoundTrip(ctx context.Context) (longest time.Duration, err error) {
 	for _, c := range r.ends {
 		began := time.Now()
-		if err := c.Stop(ctx, r.runs.Add(1)); err != nil { // a run that there is not
+		if err := c.Stop(ctx, r.runs.Add(1)); err != nil { // a run that does not exist
 			return 0, err
 		}
 		longest = max(longest, time.Since(began))

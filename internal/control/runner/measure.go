@@ -18,13 +18,13 @@ import (
 	"linerate/internal/rescue"
 )
 
-// address is who connects, who accepts, and at what address.
+// address says which end connects, which accepts, and at what address.
 type address struct {
 	connector, acceptor *session.Client
 	host                string
 }
 
-// dataAddress decides who connects.
+// dataAddress decides which end connects.
 func (a *attempt) dataAddress() (address, error) {
 	d := address{connector: a.ends[0], acceptor: a.ends[1]}
 	if cmp.Or(a.spec.Connector, a.Path.ConnectFrom) == model.Far {
@@ -51,7 +51,7 @@ type end struct {
 	err      error
 }
 
-// measure opens the connections, makes traffic and keeps the reports.
+// measure opens the connections, generates traffic and stores the reports.
 func (a *attempt) measure(ctx context.Context, d address) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var following sync.WaitGroup
@@ -59,7 +59,7 @@ func (a *attempt) measure(ctx context.Context, d address) (err error) {
 	defer cancel()
 	if err := a.prepare(ctx, d); err != nil {
 		a.dropBoth(ctx)
-		if errors.Is(err, session.ErrBusy) { // others have what it needs, for now
+		if errors.Is(err, session.ErrBusy) { // another session has the resources, for now
 			err = invalid("%w", err)
 		}
 		return err
@@ -84,13 +84,13 @@ func (a *attempt) measure(ctx context.Context, d address) (err error) {
 	return nil
 }
 
-// prepare tells the acceptor, then the connector.
+// prepare prepares the acceptor, then the connector.
 func (a *attempt) prepare(ctx context.Context, d address) error {
 	_, err := a.preparedAt(ctx, d)
 	return err
 }
 
-// preparedAt is prepare, and returns the port that the acceptor was given.
+// preparedAt is prepare, and returns the acceptor's port.
 func (a *attempt) preparedAt(ctx context.Context, d address) (int, error) {
 	p := session.Preparation{Run: a.wire, Flow: a.flow, Token: token(), Ports: a.Path.Ports}
 	forwarded := d.acceptor.Forwarded()
@@ -122,7 +122,7 @@ func (a *attempt) preparedAt(ctx context.Context, d address) (int, error) {
 	return port, err
 }
 
-// egress is where the data of an end leave from.
+// egress returns the address or device that an end sends its data from.
 func (a *attempt) egress(c *session.Client) model.Egress {
 	if c == a.ends[0] {
 		return a.Path.Egress
@@ -130,10 +130,10 @@ func (a *attempt) egress(c *session.Client) model.Egress {
 	return a.Path.MarkOnly()
 }
 
-// dropBoth lets go of what was prepared on either end.
+// dropBoth drops what was prepared on either end.
 func (a *attempt) dropBoth(ctx context.Context) {
-	ctx = context.WithoutCancel(ctx) // each call has its own time
-	// An end that cannot be told drops it by itself, after its own time.
+	ctx = context.WithoutCancel(ctx) // each call has its own timeout
+	// An end that is out of reach drops it after its own timeout.
 	_ = each(a.ends[:], func(c *session.Client) error { return c.Stop(ctx, a.wire) })
 }
 
@@ -177,9 +177,9 @@ func (a *attempt) sampled(h model.Host, s []model.Sample) {
 	}
 }
 
-// bothReady is the barrier.
+// bothReady waits until both ends are ready.
 func bothReady(ctx context.Context, ends ...*end) error {
-	late := time.NewTimer(2 * openingTime) // an agent has given up long before
+	late := time.NewTimer(2 * openingTime) // an agent gives up long before
 	defer late.Stop()
 	for _, e := range ends {
 		select {
@@ -197,7 +197,7 @@ func bothReady(ctx context.Context, ends ...*end) error {
 	return nil
 }
 
-// firstError returns the errors of ends that failed by now.
+// firstError returns the errors of the ends that have failed so far.
 func firstError(ctx context.Context, ends []*end) error {
 	var errs []error
 	for _, e := range ends {
@@ -218,8 +218,8 @@ func firstError(ctx context.Context, ends []*end) error {
 	return errors.New("an end finished before it began")
 }
 
-// complete waits for the measuring ends, stops what still sends and waits for
-// both results. first is the receiver of a single direction.
+// complete waits for the measuring ends, stops the end that still sends and waits for both
+// results. first is the receiver of a single direction.
 func (a *attempt) complete(ctx context.Context, first, second *end) error {
 	ends := []*end{first, second}
 	limit := session.MaxDuration
@@ -246,7 +246,7 @@ func (a *attempt) complete(ctx context.Context, first, second *end) error {
 		break
 	}
 	if err := greedy(ends); err != nil {
-		return err // its connection is cut, and the other end's is not needed any more
+		return err // its connection is cut, and the other end is not needed any more
 	}
 	if err := each(a.ends[:], func(c *session.Client) error { return c.Stop(ctx, a.wire) }); err != nil {
 		return cutOff(ctx, lostOrInvalid(ctx, err), ends)
@@ -265,11 +265,11 @@ func (a *attempt) complete(ctx context.Context, first, second *end) error {
 	return cutOff(ctx, lostOrInvalid(ctx, join(first.err, second.err)), ends)
 }
 
-// lastWords is how long an end that was told to stop may take to report, when contact to
-// the other one is lost.
+// lastWords is how long a stopped end may take to report after contact with the other one was
+// lost.
 const lastWords = 3 * time.Second
 
-// cutOff adds to the loss of contact what the ends that still report counted of its cause.
+// cutOff adds to a loss of contact the warnings about its cause from ends that still report.
 func cutOff(ctx context.Context, err error, ends []*end) error {
 	if !errors.Is(err, ErrContact) {
 		return err
@@ -279,9 +279,9 @@ func cutOff(ctx context.Context, err error, ends []*end) error {
 	for _, e := range ends {
 		select {
 		case <-e.done:
-		case <-ctx.Done(): // the one that is lost
+		case <-ctx.Done(): // the lost one
 		}
-		select { // the other one has reported while that was waited for
+		select { // the other one has reported meanwhile
 		case <-e.done:
 			if told := diagnose.CutOff(e.report); e.err == nil && len(told) > 0 {
 				err = fmt.Errorf("%w; meanwhile on %s: %s", err, e.client.Name(), strings.Join(told, "; "))
@@ -292,7 +292,7 @@ func cutOff(ctx context.Context, err error, ends []*end) error {
 	return err
 }
 
-// greedy returns the error of an end that sent more than its run can have.
+// greedy returns the error of an end that sent more than its run allows.
 func greedy(ends []*end) error {
 	for _, e := range ends {
 		select {
@@ -306,9 +306,9 @@ func greedy(ends []*end) error {
 	return nil
 }
 
-// lostOrInvalid returns err as it is when contact is lost, the agent is not to be
-// trusted, a host refuses what the run needs or the caller gave up, and otherwise as
-// the reason why the run does not count.
+// lostOrInvalid returns err unchanged if contact is lost, the agent is not to be trusted, a
+// host refuses what the run needs or the caller gave up. Otherwise err becomes the reason why
+// the run does not count.
 func lostOrInvalid(ctx context.Context, err error) error {
 	refused := errors.Is(err, session.ErrRefused) || errors.Is(err, fs.ErrPermission)
 	if err == nil || ctx.Err() != nil || refused || errors.Is(err, ErrContact) || errors.Is(err, ErrGreedy) {

@@ -30,93 +30,92 @@ import (
 	"linerate/internal/rescue"
 )
 
-// What a run's error may wrap. The run itself says the same in State, Reason
-// and LostContact.
+// Errors that a run's error may wrap. The run itself has the same in State, Reason and
+// LostContact.
 var (
-	// ErrInvalid says that the run was done, or begun, and does not count
-	// (statistics.md 1, rule 5). Another try may succeed.
+	// ErrInvalid reports that the run was begun or done, but does not count (statistics.md 1,
+	// rule 5). Another attempt may succeed.
 	ErrInvalid = errors.New("run is invalid")
-	// ErrContact says that a host went away. The sessions are of no more use.
+	// ErrContact reports that a host went away. The sessions are of no more use.
 	ErrContact = session.ErrLost
-	// ErrGreedy says that a host sent more than its run can have. The session with
-	// it is over, and another would end no better.
+	// ErrGreedy reports that a host sent more than its run allows. The session with it is over,
+	// and another one would end the same way.
 	ErrGreedy = session.ErrGreedy
-	// ErrStuck says that a host that answers did not end its run when it was told
-	// to. Another try would cost as long, and end no better.
+	// ErrStuck reports that a host answers but did not end its run when asked to. Another
+	// attempt would take as long and end the same way.
 	ErrStuck = errors.New("a run does not end")
 )
 
 const (
-	// slack is how much longer than the run is expected to take the hosts keep
-	// the setting without hearing anything.
+	// slack is how long beyond the expected end of a run the hosts keep the setting without
+	// any contact.
 	slack = 30 * time.Second
-	// openingTime is what opening connections is expected to take at most, on hosts that
-	// are waited for as usual.
+	// openingTime is how long opening connections takes at most, on hosts with the usual
+	// patience.
 	openingTime = 30 * time.Second
-	// keepAlive is how often the deadline moves where one is not enough.
+	// keepAlive is how often the deadline is extended if one is not enough.
 	keepAlive = 10 * time.Second
-	// overtime is how much longer than planned an end may take to say that it
-	// is complete, before the run is stopped.
+	// overtime is how long beyond the plan an end may take to complete before the run is
+	// stopped.
 	overtime = 15 * time.Second
 )
 
 // Spec is one run.
 type Spec struct {
 	Number, Block, Position, Attempt int // as in model.Run
-	// Setting is applied: assignments with a host to it, those without to Flow.
+	// Setting is applied: assignments with a host on that host, the others to Flow.
 	Setting model.Setting
-	// Held are the assignments of Setting that all runs of its group share, which is those
-	// around it that have the same. They are applied before its first run only.
+	// Held are the assignments of Setting that all runs of its group share: the runs around
+	// it with the same assignments. They are applied before the group's first run only.
 	Held []model.Assignment
-	// Hold, where it is not 0, says that another run of the group begins after at most
-	// that long: where this one is valid its setting stays, until the next run, which
-	// must assign the same settings of hosts, or Release. A group has no hooks, and its
-	// settings no commands: those could not be taken back one by one.
+	// Hold, if not 0, says that another run of the group begins within that time. If this run
+	// is valid its setting stays until the next run, which must assign the same settings of
+	// hosts, or until Release. A group has no hooks, and its settings have no commands: those
+	// cannot be undone one by one.
 	Hold time.Duration
-	// Hooks are commands that stand around the run, whatever its setting: each host runs
-	// its own when the setting holds, and takes it back before the setting. One that
-	// fails makes the run invalid.
+	// Hooks are commands around the run, whatever its setting: each host runs its own while
+	// the setting is in force, and undoes it before the setting. A failed hook makes the run
+	// invalid.
 	Hooks  []model.Assignment
 	Flow   model.Flow    // before the setting's own flow knobs
 	Settle time.Duration // between applying and measuring
-	// Tentative is set where a setting that a host does not take, since it lacks the
-	// right, say, makes the run invalid: it is one idea of several. Else that error is
-	// none that another run could mend.
+	// Tentative makes a run invalid if a host does not accept its setting, for example for
+	// lack of rights: it is one idea of several. Otherwise that error means that further
+	// attempts cannot succeed either.
 	Tentative bool
-	// EqualLoad says that Flow is held to the goodput of the block's baseline: where the run
-	// is valid its state is model.RunEqualLoad.
+	// EqualLoad says that Flow is limited to the goodput of the block's baseline: a valid run
+	// gets the state model.RunEqualLoad.
 	EqualLoad bool
-	// Connector opens the data connections; the other end accepts them. "" is that of
-	// the runner's Path.
+	// Connector opens the data connections; the other end accepts them. "" uses the runner's
+	// Path.
 	Connector model.Host
 }
 
 // Runner does runs on two agents, one at a time.
 type Runner struct {
 	ends [2]*session.Client // near, far
-	busy sync.RWMutex       // held for reading by those who only knock
+	busy sync.RWMutex       // read-locked by Knock
 	runs *atomic.Uint64     // numbers on the wire, unique in a session
 	now  func() time.Time
-	// kinds judge the runs; of others the payload does.
+	// kinds judge the runs; runs of any other kind are judged by their payload.
 	kinds traffic.Kinds
-	held  *held // nil for nothing
+	held  *held // nil if nothing is held
 
-	// Path is how data connections are made. NearHost, where given, is the address of
-	// the near end as the far one sees it. Both are set before the first run.
+	// Path says how data connections are made. NearHost, if set, is the near end's address as
+	// the far end sees it. Both are set before the first run.
 	Path     model.DataPath
 	NearHost string
 }
 
-// New returns a runner for the sessions with the two ends, which stay the
-// caller's to close. now is the clock of the runs' Started and Ended; kinds judge
-// them.
+// New returns a runner for the sessions with the two ends, which the caller closes. now is the
+// clock for the runs' Started and Ended; kinds judge the runs.
 func New(near, far *session.Client, now func() time.Time, kinds traffic.Kinds) *Runner {
 	return &Runner{ends: [2]*session.Client{near, far}, now: now, kinds: kinds, runs: new(atomic.Uint64)}
 }
 
-// Between returns a runner for two ends of which either may be an end of r too, or of another
-// runner that r returned: the runs of all of them have different numbers. Runners that share
-// an end take turns, and no run of one may be held for the other.
+// Between returns a runner for two ends, which may also be ends of r or of another runner from
+// r: their runs all have different numbers. Runners that share an end take turns, and none may
+// hold a setting for the next run meanwhile.
 func (r *Runner) Between(near, far *session.Client) *Runner {
 	other := New(near, far, r.now, r.kinds)
 	other.runs = r.runs
@@ -130,21 +129,21 @@ type attempt struct {
 	flow    model.Flow // with the setting's flow knobs
 	emit    func(model.Host, []model.Sample)
 	wire    uint64             // number on the wire
-	inForce []model.Assignment // what a run before it has applied, for the group
-	more    float64            // how much longer than usual hosts are waited for; below 1 is usual
+	inForce []model.Assignment // applied by an earlier run of the group
+	more    float64            // how much longer than usual to wait for the hosts; below 1 is usual
 	mu      sync.Mutex
 	run     model.Run
 	changes []model.Change
 }
 
-// Run does one run. emit is told every batch of samples, from one goroutine at
-// a time. The run that it returns is complete in the sense that State is never
-// RunPlanned; the changes say what became of every knob that was touched.
+// Run does one run. emit receives every batch of samples, from one goroutine at a time. The
+// returned run is complete: its State is never RunPlanned. The changes hold the outcome of
+// every knob that was touched.
 //
-// The error is nil for a valid run. It wraps ErrInvalid or ErrContact (and then
-// names the host) where a run is invalid, and the context's error where ctx
-// ended; anything else means that this setting cannot be measured on these
-// hosts at all. The hosts are undone in every case, as far as they can be
+// The error is nil for a valid run. It wraps ErrInvalid or ErrContact (and then names the host)
+// if the run is invalid, and the context's error if ctx ended; any other error means that this
+// setting cannot be measured on these hosts at all. In every case the hosts are restored, as
+// far as they can be reached.
 // reached.
 func (r *Runner) Run(ctx context.Context, s Spec, emit func(model.Host, []model.Sample)) (model.Run, []model.Change, error) {
 	r.busy.Lock()
@@ -161,9 +160,9 @@ func (r *Runner) Run(ctx context.Context, s Spec, emit func(model.Host, []model.
 	return a.run, a.changes, err
 }
 
-// Rehearse applies a setting of the hosts, reads it back and takes it back, without
-// traffic: whether they take it is known before hours are measured. The changes are those
-// of Run, and so are the errors, but that one of a host that does not take it is its own.
+// Rehearse applies a setting of the hosts, reads it back and undoes it, without traffic: it
+// shows whether the hosts accept it before hours are spent on measuring. Changes and errors are
+// those of Run, except that a host's refusal is returned as it is.
 func (r *Runner) Rehearse(ctx context.Context, s model.Setting) ([]model.Change, error) {
 	r.busy.Lock()
 	defer r.busy.Unlock()
@@ -176,7 +175,7 @@ func (r *Runner) Rehearse(ctx context.Context, s model.Setting) ([]model.Change,
 	return a.changes, err
 }
 
-// do does everything, and undoes what it did.
+// do does the run and undoes its changes.
 func (a *attempt) do(ctx context.Context) (err error) {
 	if a.flow, err = knob.WithSetting(a.spec.Flow, a.spec.Setting, a.kinds...); err != nil {
 		return err
@@ -204,7 +203,7 @@ func (a *attempt) do(ctx context.Context) (err error) {
 	return a.undo(ctx, err)
 }
 
-// underSetting does what happens while the setting holds.
+// underSetting does the part of the run during which the setting is in force.
 func (a *attempt) underSetting(ctx context.Context, connect address) error {
 	if err := a.verify(ctx, "before the run"); err != nil {
 		return err
@@ -223,7 +222,7 @@ func (a *attempt) underSetting(ctx context.Context, connect address) error {
 	return a.judge()
 }
 
-// finish says in the run how it ended.
+// finish stores in the run how it ended.
 func (a *attempt) finish(ctx context.Context, err error) {
 	a.run.Ended = a.now()
 	switch {
@@ -239,17 +238,17 @@ func (a *attempt) finish(ctx context.Context, err error) {
 	if a.spec.EqualLoad {
 		a.run.State = model.RunEqualLoad
 		if err != nil {
-			a.run.Values = nil // one that failed says nothing, and breaks no block
+			a.run.Values = nil // a failed one has no values, and breaks no block
 		}
 	}
 }
 
-// invalid makes an error that wraps ErrInvalid.
+// invalid returns an error that wraps ErrInvalid.
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
 }
 
-// touched are the clients of the hosts that the setting or a hook changes.
+// touched returns the clients of the hosts that the setting or a hook changes.
 func (a *attempt) touched() []*session.Client {
 	var out []*session.Client
 	for _, c := range a.ends {
@@ -260,12 +259,12 @@ func (a *attempt) touched() []*session.Client {
 	return out
 }
 
-// of returns the assignments to host h.
+// of returns the assignments for host h.
 func of(h model.Host, all []model.Assignment) []model.Assignment {
 	return slices.DeleteFunc(slices.Clone(all), func(as model.Assignment) bool { return as.Host != h })
 }
 
-// each calls f for every client at the same time and joins the errors.
+// each calls f for every client concurrently and joins the errors.
 func each(clients []*session.Client, f func(c *session.Client) error) error {
 	errs := make([]error, len(clients))
 	var all sync.WaitGroup
@@ -276,14 +275,14 @@ func each(clients []*session.Client, f func(c *session.Client) error) error {
 	return join(errs...)
 }
 
-// patience is usual, or longer where the hosts are slow ones, for which people wait.
+// patience returns usual, or longer for hosts that are known to be slow.
 func (a *attempt) patience(usual time.Duration) time.Duration {
 	return time.Duration(float64(usual) * max(1, a.more))
 }
 
-// deadline is how long the hosts are told to keep the setting, and whether that
-// is enough for the whole run: the length of a flow with a byte count is not
-// known, and a deadline has an upper bound.
+// deadline returns how long the hosts shall keep the setting, and whether that is enough for
+// the whole run: the length of a flow with a byte count is unknown, and a deadline has an upper
+// bound.
 func (a *attempt) deadline() (within time.Duration, enough bool) {
 	within = a.spec.Settle + a.patience(openingTime) + a.flow.Length() + a.patience(overtime) + a.patience(slack)
 	for _, as := range slices.Concat(a.spec.Setting.Assignments, a.spec.Hooks) {
@@ -292,7 +291,7 @@ func (a *attempt) deadline() (within time.Duration, enough bool) {
 	return min(within, session.MaxDuration), a.flow.Duration > 0 && within <= session.MaxDuration
 }
 
-// apply changes both hosts. When it fails on one of them, undo puts both back.
+// apply changes both hosts. If one fails, undo restores both.
 func (a *attempt) apply(ctx context.Context) error {
 	within, _ := a.deadline()
 	apply := func(c *session.Client, mine []model.Assignment) error {
@@ -313,14 +312,14 @@ func (a *attempt) apply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = each(a.touched(), func(c *session.Client) error { return apply(c, of(c.Host(), a.spec.Hooks)) }) // when both hosts are as they are to be measured
+	err = each(a.touched(), func(c *session.Client) error { return apply(c, of(c.Host(), a.spec.Hooks)) }) // after both hosts have their setting
 	if err == nil || ctx.Err() != nil || errors.Is(err, ErrContact) || errors.Is(err, session.ErrRefused) {
 		return err
 	}
 	return invalid("the hook before the run failed: %w", err)
 }
 
-// record keeps what became of knobs: the last word on each counts.
+// record stores the outcome of knobs: the last one for each counts.
 func (a *attempt) record(changes []model.Change) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -354,8 +353,8 @@ func (a *attempt) verify(ctx context.Context, when string) error {
 	return invalid("a knob did not read back as set %s: %w", when, err)
 }
 
-// keepSetting moves the deadline of a run that may last longer, until the
-// returned function is called.
+// keepSetting extends the deadline of a run that may last longer, until the returned function is
+// called.
 func (a *attempt) keepSetting(ctx context.Context) (stop func()) {
 	within, enough := a.deadline()
 	if enough || len(a.touched()) == 0 {
@@ -363,10 +362,10 @@ func (a *attempt) keepSetting(ctx context.Context) (stop func()) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var keeping sync.WaitGroup
-	// Where it fails the hosts undo at their deadline, which verify sees too.
+	// If this fails the hosts undo at their deadline, which verify detects.
 	keeping.Go(rescue.From(func(error) {}, func() {
 		for wait(ctx, keepAlive) == nil {
-			// A host that cannot be told undoes, which verify sees afterwards.
+			// A host that is out of reach undoes the setting, which verify detects later.
 			_ = each(a.touched(), func(c *session.Client) error { return c.Extend(ctx, within) })
 		}
 	}))
@@ -376,10 +375,9 @@ func (a *attempt) keepSetting(ctx context.Context) (stop func()) {
 	}
 }
 
-// undo puts both hosts back, also when ctx has ended, and returns what went
-// wrong before together with what went wrong now. It takes as long as the sessions
-// give the settings, by their number and kind. A host that is out of reach undoes
-// by itself.
+// undo restores both hosts, even if ctx has ended, and joins its errors with before. It takes
+// as long as the sessions allow for the settings, by their number and kind. A host that is out
+// of reach undoes by itself.
 func (a *attempt) undo(ctx context.Context, before error) error {
 	ctx = context.WithoutCancel(ctx)
 	err := each(a.touched(), func(c *session.Client) error {
@@ -399,7 +397,7 @@ func (a *attempt) undo(ctx context.Context, before error) error {
 	return join(before, err)
 }
 
-// join is errors.Join in one line.
+// join is errors.Join with the messages in one line.
 func join(errs ...error) error {
 	var all error
 	for _, err := range errs {
@@ -420,7 +418,7 @@ func (a *attempt) client(h model.Host) *session.Client {
 	return a.ends[1]
 }
 
-// token is the secret of a run's data connections.
+// token returns the secret of a run's data connections.
 func token() (t [session.TokenBytes]byte) {
 	_, _ = rand.Read(t[:]) // never fails (crypto/rand since Go 1.24)
 	return t

@@ -8,23 +8,23 @@ import (
 	"linerate/internal/core/model"
 )
 
-// ErrGreedy says that an agent sent more than its run can have. The connection
-// was cut then, and every further call fails. Only Client returns it.
+// ErrGreedy reports that an agent sent more than its run allows. The connection is then cut,
+// and every further call fails. Only Client returns it.
 var ErrGreedy = errors.New("the agent sent more than this run can have")
 
-// How many samples one end of a run makes at most.
+// How many samples one end of a run sends at most.
 const (
-	// flowSeries is for each interval of the flow: every metric of package model,
-	// of both directions and of neither, and as many of a load beside it.
+	// flowSeries is per interval of the flow: every metric of package model, for both
+	// directions and for neither, and as many of a load beside it.
 	flowSeries = 160
-	// hostSeries is for each second: what watch.Run reads of the host.
+	// hostSeries is per second: what watch.Run reads of the host.
 	hostSeries = 4096
-	// perPoint is for each point, such as a size of messages.
+	// perPoint is per point, such as a message size.
 	perPoint = 8
 )
 
-// allowance is what an agent may tell of one run, by its plan and by the time
-// that has passed here: an agent cannot have measured for longer than that.
+// allowance is how much an agent may send about one run, given its plan and the time that has
+// passed here: an agent cannot have measured for longer than that.
 type allowance struct {
 	interval time.Duration // of the flow
 	points   int           // that the run reports
@@ -44,16 +44,16 @@ func newAllowance(f model.Flow) *allowance {
 	return a
 }
 
-// most is how many samples there may be after a run of so long. Two intervals more
-// than have passed: the one that a run ends in, and one for clocks that differ.
+// most returns how many samples there may be after this much time. It allows two more intervals
+// than have passed: the one in which the run ends, and one for clocks that differ.
 func (a *allowance) most(passed time.Duration) int {
 	steps := passed/a.interval + 2
 	seconds := passed/time.Second + 2
 	return int(steps)*flowSeries + int(seconds)*hostSeries + a.points*perPoint
 }
 
-// take counts in an event that came at now, and wraps ErrGreedy when it is one
-// too many.
+// take counts an event that arrived at now. It returns an error that wraps ErrGreedy if that is
+// one too many.
 func (a *allowance) take(e Event, now time.Time) error {
 	switch e.Kind {
 	case Ready:

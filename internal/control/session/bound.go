@@ -38,12 +38,12 @@ type rule struct {
 	each      *rule // of the elements; nil for that of their type
 }
 
-// textKind is what a text may hold.
+// textKind says what a text may contain.
 type textKind struct {
 	most  int  // bytes
 	empty bool // may be empty
 	lines bool // may have several lines
-	exact bool // is refused where it holds what is not shown, in place of cleaned
+	exact bool // refused instead of cleaned if it holds unprintable characters
 }
 
 func textKinds(kind string) textKind {
@@ -136,7 +136,7 @@ type aFact interface {
 
 var _ aFact = (*fact.Of[int])(nil)
 
-// shape is what the walkers know of a type.
+// shape is what the walkers need to know of a type.
 type shape struct {
 	fact   bool // a fact.Of
 	opaque bool // has a JSON form of its own, which its own code checks
@@ -151,7 +151,7 @@ type field struct {
 	rule  rule
 }
 
-// shapes are the types of a session's messages.
+// shapes caches the types of a session's messages.
 type shapes struct{ known sync.Map }
 
 func (s *shapes) of(t reflect.Type) *shape {
@@ -178,9 +178,9 @@ func (s *shapes) of(t reflect.Type) *shape {
 	return is
 }
 
-// bounds walks over a message. It leaves the first fault in its check, or with fit it
-// makes of the message what passes the check: it cleans and shortens what comes from
-// kernels and programs, in copies.
+// bounds walks over a message. It stores the first fault in its check. With fit it instead
+// makes the message pass the check: it cleans and shortens, in copies, what comes from kernels
+// and programs.
 type bounds struct {
 	check
 	*shapes
@@ -325,7 +325,7 @@ func (b *bounds) count(field string, n int, r rule) {
 	}
 }
 
-// text returns s as it is shown, in one line unless its kind allows several.
+// text returns s in displayable form, in one line unless its kind allows several.
 func (b *bounds) text(field, s string, k textKind) string {
 	if s != "" && len(s) <= k.most && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return s // the usual case
@@ -359,14 +359,14 @@ func (b *bounds) text(field, s string, k textKind) string {
 	return shown
 }
 
-// message holds a value against the rules that go beyond one field.
+// message checks a value against the rules that go beyond one field.
 func (b *bounds) message(v reflect.Value) {
 	if b.err == nil && !b.fit {
 		b.whole(v.Addr().Interface())
 	}
 }
 
-// fitted returns a copy of a message that passes the check of the other end; see bounds.
+// fitted returns a copy of a message that passes the other end's check; see bounds.
 func (s *shapes) fitted(message any, end model.Host) any {
 	fresh := reflect.New(reflect.TypeOf(message).Elem())
 	fresh.Elem().Set(reflect.ValueOf(message).Elem())

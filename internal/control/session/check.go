@@ -11,7 +11,7 @@ import (
 	"linerate/internal/core/traffic"
 )
 
-// Bounds of messages that more than a tag needs; the others stand in the tags. See rule.
+// Bounds of messages that more than one tag needs; the others are in the tags. See rule.
 const (
 	MaxName        = 128            // bytes of a name
 	MaxValue       = 4 << 10        // bytes of a knob's value
@@ -50,12 +50,11 @@ func (c *check) that(ok bool, format string, args ...any) {
 	}
 }
 
-// isControl reports what may not occur in a text: it could steer a terminal.
+// isControl reports whether r may not occur in a text: it could control a terminal.
 func isControl(r rune) bool { return unicode.IsControl(r) && r != '\t' && r != '\n' }
 
-// clean makes a sentence from another program or a kernel fit to be sent and
-// shown: one line of valid UTF-8, blanks for control characters and newlines, at
-// most most bytes.
+// clean makes a sentence from another program or a kernel fit to send and show: one line of
+// valid UTF-8, blanks for control characters and newlines, at most most bytes.
 func clean(s string, most int) string {
 	return cleanLines(strings.ReplaceAll(s, "\n", " "), most)
 }

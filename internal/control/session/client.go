@@ -19,11 +19,11 @@ import (
 	"linerate/internal/core/model"
 )
 
-// slowCalls is how many times longer than others those calls may take that write
-// files, or wait for a link that renegotiates.
+// slowCalls is the timeout factor of calls that write files, or wait for a link that
+// renegotiates.
 const slowCalls = 4
 
-// Options say how a session is opened.
+// Options for opening a session.
 type Options struct {
 	Host     model.Host // the end that the agent is; Near or Far
 	Version  string     // linerate's own
@@ -34,9 +34,9 @@ type Options struct {
 
 // Client is the controller's end of a session. It is safe for concurrent use.
 //
-// Its errors name the host. They wrap ErrLost when contact is lost, ErrGreedy when
-// the agent sent too much, the context's error when that ended first, and otherwise
-// what the agent's refusal wraps.
+// Its errors name the host. They wrap ErrLost if contact is lost, ErrGreedy if the agent sent
+// too much, the context's error if that ended first, and otherwise the kind of the agent's
+// refusal.
 type Client struct {
 	peer       wire.Peer
 	codec      codec
@@ -51,15 +51,15 @@ type Client struct {
 	ended      []model.Change
 
 	mu      sync.Mutex
-	holds   []model.KnobID        // what Apply was asked for since Undo
-	runs    time.Duration         // most time of the commands among them
-	allowed map[uint64]*allowance // of the run that was prepared last
-	greed   error                 // why the connection was cut, which every call after it says; nil for not
+	holds   []model.KnobID        // knobs passed to Apply since the last Undo
+	runs    time.Duration         // longest time of the commands among them
+	allowed map[uint64]*allowance // of the run prepared last
+	greed   error                 // why the connection was cut, returned by every later call; nil if it was not
 }
 
-// Open says hello to the agent behind peer, which it owns from then on, also
-// when it fails. It returns an error that wraps ErrVersion, with a sentence on
-// what to do, when the two do not speak the same protocol.
+// Open greets the agent behind peer, which it owns from then on, even if it fails. It returns an
+// error that wraps ErrVersion, with a sentence on what to do, if the two ends speak different
+// protocols.
 func Open(ctx context.Context, peer wire.Peer, o Options) (*Client, error) {
 	t := o.Timeouts.orDefaults()
 	c := &Client{peer: peer, codec: newCodec(o.Host), host: o.Host, timeouts: t, knobs: o.Catalogue}
@@ -79,7 +79,7 @@ func Open(ctx context.Context, peer wire.Peer, o Options) (*Client, error) {
 	return c, nil
 }
 
-// refusal turns a code of outgoing back into an error; nil for none in particular.
+// refusal converts a code of outgoing back into an error; nil for no particular kind.
 func refusal(code connect.Code) error {
 	switch code {
 	case connect.CodeInvalidArgument:
@@ -105,19 +105,19 @@ func refusal(code connect.Code) error {
 	}
 }
 
-// refused is what an agent said, with the kind of refusal for errors.Is.
+// refused is an agent's message, with the kind of refusal for errors.Is.
 type refused struct {
 	text string
 	kind error
 }
 
-// Error is the agent's own sentence.
+// Error returns the agent's own sentence.
 func (r *refused) Error() string { return r.text }
 
-// Unwrap returns the kind of refusal, nil for none in particular.
+// Unwrap returns the kind of refusal, nil for no particular one.
 func (r *refused) Unwrap() error { return r.kind }
 
-// failed says what went wrong with a call.
+// failed returns the error of a failed call.
 func (c *Client) failed(ctx context.Context, op string, err error) error {
 	at := op + " on " + c.peer.Name
 	if ctx.Err() != nil {
@@ -150,19 +150,19 @@ func (c *Client) failed(ctx context.Context, op string, err error) error {
 	return fmt.Errorf("%s: %w: %s", at, ErrLost, clean(reason.Error(), MaxText))
 }
 
-// calling returns the call named name.
+// calling returns the client for the call with this name.
 func calling[Res, Req any](c *Client, name string) *connect.Client[Req, Res] {
 	return connect.NewClient[Req, Res](oneClient{c.conn}, "http://session.linerate.invalid"+callPath+name,
 		connect.WithCodec(c.codec), connect.WithReadMaxBytes(maxResponse), connect.WithSendMaxBytes(maxRequest),
 		connect.WithAcceptCompression("gzip", nil, nil))
 }
 
-// ask makes the call named name, which takes at most times as long as most calls.
+// ask makes the call with this name. Its timeout is times the usual one.
 func ask[Res, Req any](ctx context.Context, c *Client, op string, times int, name string, r Req) (Res, error) {
 	return askFor[Res](ctx, c, op, time.Duration(times)*c.timeouts.Call, name, r)
 }
 
-// askFor makes the call named name, which may take so long.
+// askFor makes the call with this name and timeout.
 func askFor[Res, Req any](ctx context.Context, c *Client, op string, limit time.Duration, name string, r Req) (Res, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -174,54 +174,53 @@ func askFor[Res, Req any](ctx context.Context, c *Client, op string, limit time.
 	return *answer.Msg, nil
 }
 
-// Patience is how much longer than usual this session waits for its agent; 1 is usual.
+// Patience returns how much longer than usual this session waits for its agent; 1 is usual.
 func (c *Client) Patience() float64 {
 	return float64(c.timeouts.Call) / float64(DefaultTimeouts().Call)
 }
 
-// Host is the end that the agent is.
+// Host returns which end the agent is.
 func (c *Client) Host() model.Host { return c.host }
 
-// Name is the host's name in messages.
+// Name returns the host's name in messages.
 func (c *Client) Name() string { return c.peer.Name }
 
-// Version is the agent's linerate version.
+// Version returns the agent's linerate version.
 func (c *Client) Version() string { return c.version }
 
-// NoSettings is why this session can change no settings of the host, "" where it can.
+// NoSettings returns why this session cannot change settings of the host, "" if it can.
 func (c *Client) NoSettings() string { return c.noSettings }
 
-// DataHost is the address of the host for data connections, "" when unknown.
+// DataHost returns the host's address for data connections, "" if unknown.
 func (c *Client) DataHost() string { return c.peer.DataHost }
 
-// DataPort is the port for data connections where it is always the same, else 0.
+// DataPort returns the port for data connections if it is fixed, else 0.
 func (c *Client) DataPort() int { return c.peer.DataPort }
 
-// Forwarded is what carries data connections to the host, nil for nothing.
+// Forwarded returns what forwards data connections to the host, nil for nothing.
 func (c *Client) Forwarded() *wire.Forwarding { return c.peer.Forwarded }
 
-// Facts reads the host; peer is the address of the other end's data path, or "".
+// Facts returns the host's facts; peer is the address of the other end's data path, or "".
 func (c *Client) Facts(ctx context.Context, peer string) (model.HostFacts, error) {
 	return ask[model.HostFacts](ctx, c, "read facts", 1, "Facts", factsRequest{peer})
 }
 
-// ReadKnobs reads the knobs named ids; those that do not exist are left out.
+// ReadKnobs returns the values of the knobs ids; it omits those that do not exist.
 func (c *Client) ReadKnobs(ctx context.Context, ids []model.KnobID) (map[model.KnobID]fact.Of[string], error) {
 	r, err := ask[knobValues](ctx, c, "read knobs", 1, "ReadKnobs", knobNames{ids})
 	return r.Knobs, err
 }
 
-// undoTime is how long taking back all that is applied, and more, may take; 0 for
-// nothing. What
-// is applied counts from when it is asked for: nobody knows what became of a call
-// that failed.
+// undoTime returns how long undoing all applied changes, and more, may take; 0 if there are
+// none. A change counts from when it is requested: if the call failed, it is unknown whether the
+// change was made.
 func (c *Client) undoTime(more []model.Assignment) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, a := range more {
 		if !slices.Contains(c.holds, a.Knob) {
 			c.holds = append(c.holds, a.Knob)
-			c.runs += 2 * a.Command.Limit // one that runs still is waited for
+			c.runs += 2 * a.Command.Limit // a command that still runs is waited for
 		}
 	}
 	if len(c.holds) == 0 {
@@ -230,11 +229,11 @@ func (c *Client) undoTime(more []model.Assignment) time.Duration {
 	return min(c.knobs.UndoTime(c.holds...)+c.runs, knob.MaxUndoTime)
 }
 
-// Apply changes knobs, all or none, until Undo or for at most within from when the
-// host hears it.
+// Apply changes all knobs or none, until Undo or at most for within, from when the host
+// receives the call.
 func (c *Client) Apply(ctx context.Context, as []model.Assignment, within time.Duration) ([]model.Change, error) {
 	undo := c.undoTime(as)
-	// To make the changes may take as long, and when one fails all are undone.
+	// Making the changes may take as long as undoing them, and if one fails all are undone.
 	r, err := askFor[changeList](ctx, c, "apply setting", c.timeouts.Call+2*undo, "Apply", applyRequest{as, Terms{within, undo}})
 	return r.Changes, err
 }
@@ -245,14 +244,14 @@ func (c *Client) Verify(ctx context.Context) error {
 	return err
 }
 
-// Extend moves the end of what Apply did to d from now.
+// Extend moves the deadline of the applied changes to d from now.
 func (c *Client) Extend(ctx context.Context, d time.Duration) error {
 	_, err := ask[nothing](ctx, c, "extend deadline", 1, "Extend", extendRequest{d})
 	return err
 }
 
-// Undo puts back what Apply changed, and says what became of each change. It waits
-// for as long as that may take (knob.UndoTime).
+// Undo undoes Apply, and returns the outcome of each change. It waits for as long as that may
+// take (knob.UndoTime).
 func (c *Client) Undo(ctx context.Context) ([]model.Change, error) {
 	r, err := askFor[changeList](ctx, c, "undo setting", c.timeouts.Call+c.undoTime(nil), "Undo", nothing{})
 	if err == nil {
@@ -263,15 +262,15 @@ func (c *Client) Undo(ctx context.Context) ([]model.Change, error) {
 	return r.Changes, err
 }
 
-// Recovered tells what the agent's start put back of an earlier session.
+// Recovered returns the changes of an earlier session that the agent undid when it started.
 func (c *Client) Recovered(ctx context.Context) ([]model.Change, error) {
 	r, err := ask[changeList](ctx, c, "read recovery report", 1, "Recovered", nothing{})
 	return r.Changes, err
 }
 
-// Close undoes what the session did to the host, ends it and the transport, and
-// waits for them. Without contact it only ends the transport: the agent then
-// undoes by itself. It is idempotent; the changes are those of the first call.
+// Close undoes the session's changes to the host, ends it and the transport, and waits for
+// them. Without contact it only ends the transport: the agent then undoes by itself. It is
+// idempotent; the changes are those of the first call.
 func (c *Client) Close(ctx context.Context) ([]model.Change, error) {
 	c.close.Do(func() {
 		r, err := askFor[changeList](ctx, c, "close session", c.timeouts.Call+c.undoTime(nil), "Close", nothing{})
@@ -283,8 +282,8 @@ func (c *Client) Close(ctx context.Context) ([]model.Change, error) {
 	return c.ended, c.closeErr
 }
 
-// cut ends the connection, for a reason that every later call says, or for none.
-// What carries it goes with Close.
+// cut ends the connection. why, if not nil, is the error of every later call. Close ends the
+// transport.
 func (c *Client) cut(why error) {
 	c.mu.Lock()
 	if c.greed == nil {
@@ -297,7 +296,7 @@ func (c *Client) cut(why error) {
 	_ = c.peer.Control.Close()
 }
 
-// wasCut is the reason that cut had.
+// wasCut returns the reason passed to cut.
 func (c *Client) wasCut() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,10 +12,9 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Prepare begins to open the connections of a run, and returns the TCP port
-// where the agent accepts them; 0 for none. It does not wait until they stand:
-// the run's Ready event says so. A session that is more patient than usual has its agent
-// be so, too.
+// Prepare begins to open the connections of a run, and returns the TCP port where the agent
+// accepts them; 0 for none. It does not wait until they are open: the run's Ready event reports
+// that. A session with more than the usual patience asks its agent for the same.
 func (c *Client) Prepare(ctx context.Context, p Preparation) (port int, err error) {
 	if p.Within == 0 && c.Patience() > 1 {
 		p.Within = min(c.timeouts.Call, MaxPrepare)
@@ -41,10 +40,9 @@ func (c *Client) Stop(ctx context.Context, run uint64) error {
 	return err
 }
 
-// Run follows a prepared run and calls each with its events in order, in this
-// goroutine, until the result, which is the last. It returns an error when
-// there is no result; when ctx ends, the agent closes the run. An agent that tells
-// more than the run can have loses the session.
+// Run follows a prepared run. It calls each with the run's events in order, in this goroutine,
+// up to the result, which is the last. It returns an error if there is no result; when ctx ends,
+// the agent closes the run. If an agent sends more than the run allows, the session is cut.
 func (c *Client) Run(ctx context.Context, run uint64, each func(Event)) error {
 	const op = "run"
 	ctx, cancel := context.WithCancel(ctx)
@@ -80,8 +78,8 @@ func (c *Client) Run(ctx context.Context, run uint64, each func(Event)) error {
 	return c.failed(ctx, op, err)
 }
 
-// allowance is what a run may tell; that of a flow of no particular kind where
-// nobody prepared it here.
+// allowance returns the allowance of a run; that of a flow of no particular kind if this client
+// did not prepare it.
 func (c *Client) allowance(run uint64) *allowance {
 	c.mu.Lock()
 	defer c.mu.Unlock()

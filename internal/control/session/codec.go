@@ -9,22 +9,22 @@ import (
 	"linerate/internal/core/model"
 )
 
-// codec is the form of all messages: JSON with the tags of the types themselves. What
-// arrives is held against the bounds before and after it is decoded.
+// codec encodes all messages as JSON with the tags of the types themselves. It checks what
+// arrives against the bounds before and after decoding.
 type codec struct {
 	*shapes
-	end model.Host // that the agent is; "" in the greeting
-	in  *intake    // of an agent, which has scanned the message; nil at a controller
+	end model.Host // the agent's end; "" in the greeting
+	in  *intake    // of an agent, which has scanned the message; nil in a controller
 }
 
-// newCodec returns the codec of a controller.
+// newCodec returns a controller's codec.
 func newCodec(end model.Host) codec { return codec{new(shapes), end, nil} }
 
-// Name is the codec's name in the media type of calls.
+// Name returns the codec's name in the media type of calls.
 func (codec) Name() string { return "json" }
 
-// Marshal makes bytes of a message. An agent cleans and shortens what its kernel and
-// other programs say, so that it passes the controller's check.
+// Marshal encodes a message. An agent cleans and shortens texts from its kernel and other
+// programs, so that they pass the controller's check.
 func (c codec) Marshal(v any) ([]byte, error) {
 	if c.in != nil {
 		v = c.fitted(v, c.end)
@@ -32,8 +32,8 @@ func (c codec) Marshal(v any) ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// Unmarshal makes a message of bytes. It wraps ErrInvalid. At an agent it ends the turn
-// of its request.
+// Unmarshal decodes a message. Its error wraps ErrInvalid. In an agent it ends the turn of its
+// request.
 func (c codec) Unmarshal(b []byte, v any) error {
 	if c.in != nil {
 		if c.in.now == nil {

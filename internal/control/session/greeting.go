@@ -37,9 +37,9 @@ const (
 	replyHead   = magicBytes + 3
 )
 
-// greeted reads the controller's hello from c, asks s and answers. It returns what
-// the service said, and which end the agent is. An error means that the controller was refused, was
-// told so as far as it listens, and that c is to be closed.
+// greeted reads the controller's hello from c, asks the service and answers. It returns the
+// service's answer, and which end the agent is. On an error the controller was refused and sent
+// the reason if it listens, and the caller closes c.
 func (a *adapter) greeted(ctx context.Context, c net.Conn) (Welcome, model.Host, error) {
 	silent := time.AfterFunc(a.timeouts.Hello, func() { _ = c.Close() })
 	defer silent.Stop()
@@ -47,7 +47,7 @@ func (a *adapter) greeted(ctx context.Context, c net.Conn) (Welcome, model.Host,
 	if err != nil {
 		return Welcome{}, "", fmt.Errorf("read hello: %w", err)
 	}
-	silent.Stop() // the service has its own time, and the answer again this one
+	silent.Stop() // the service has its own timeout, and the answer this one again
 	w, host, err := a.greet(ctx, p)
 	answering := time.AfterFunc(a.timeouts.Hello, func() { _ = c.Close() })
 	defer answering.Stop()
@@ -68,8 +68,8 @@ func (a *adapter) greeted(ctx context.Context, c net.Conn) (Welcome, model.Host,
 	return w, host, nil
 }
 
-// awaitEnd gives the other end lingerAfterRefusal to read what it was told and to
-// hang up; what it says instead ends that.
+// awaitEnd gives the other end lingerAfterRefusal to read the answer and hang up. Anything that
+// it sends instead ends the wait.
 func awaitEnd(c net.Conn) {
 	late := time.AfterFunc(lingerAfterRefusal, func() { _ = c.Close() })
 	defer late.Stop()
@@ -98,7 +98,7 @@ func readHello(c io.Reader) (*Hello, error) {
 	return p, newCodec("").Unmarshal(b, p)
 }
 
-// readBody reads a message of the length that the two bytes tell.
+// readBody reads a message of the length in size, two bytes.
 func readBody(c io.Reader, size []byte) ([]byte, error) {
 	n := int(binary.BigEndian.Uint16(size))
 	if n > maxGreeting {
@@ -118,8 +118,8 @@ func writeReply(c io.Writer, code byte, body []byte) error {
 	return err
 }
 
-// greet compares versions and asks the service. A panic of the service is an
-// error of this one controller.
+// greet compares versions and asks the service. A panic of the service becomes an error for
+// this controller only.
 func (a *adapter) greet(ctx context.Context, p *Hello) (w Welcome, h model.Host, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -136,13 +136,13 @@ func (a *adapter) greet(ctx context.Context, p *Hello) (w Welcome, h model.Host,
 	return w, p.Host, err
 }
 
-// mismatch is the sentence for two ends that do not fit.
+// mismatch returns the error for two ends with different protocols.
 func mismatch(who, version string, speaks uint32, other, otherVersion string, otherSpeaks uint32) error {
 	return fmt.Errorf("%w: %s is linerate %s and speaks session protocol %d, %s is linerate %s and speaks %d: install the same linerate on both hosts",
 		ErrVersion, who, version, speaks, other, otherVersion, otherSpeaks)
 }
 
-// hello greets the agent, limited by ctx; outer tells whether the caller gave up.
+// hello greets the agent, limited by ctx; outer shows whether the caller gave up.
 func (c *Client) hello(ctx, outer context.Context, o Options) error {
 	const op = "open session"
 	defer context.AfterFunc(ctx, func() { _ = c.peer.Control.Close() })()
@@ -166,10 +166,10 @@ func (c *Client) hello(ctx, outer context.Context, o Options) error {
 	return nil
 }
 
-// otherProgram is how something begins that is no agent.
+// otherProgram is an error with the first bytes from a program that is not an agent.
 type otherProgram string
 
-// Error says what it said.
+// Error quotes these bytes.
 func (s otherProgram) Error() string {
 	return fmt.Sprintf("what answers there is not a linerate agent: it said %q", string(s))
 }
@@ -179,8 +179,7 @@ func isOther(err error) bool {
 	return is
 }
 
-// quietly reports whether nothing but the end of the connection is known of how
-// it ended.
+// quietly reports whether nothing is known about why the connection ended.
 func (c *Client) quietly() bool {
 	if c.peer.Why == nil {
 		return true
@@ -189,7 +188,7 @@ func (c *Client) quietly() bool {
 	return why == nil || errors.Is(why, wire.ErrEnded)
 }
 
-// exchange says hello and returns the answer. A refusal is a *refused.
+// exchange sends p and returns the answer. A refusal is a *refused.
 func exchange(conn io.ReadWriter, p *Hello) (*Welcome, error) {
 	b, err := newCodec("").Marshal(p)
 	if err != nil {
@@ -199,7 +198,7 @@ func exchange(conn io.ReadWriter, p *Hello) (*Welcome, error) {
 		return nil, fmt.Errorf("%w: a greeting of %d bytes, at most %d are allowed", ErrInvalid, len(b), maxGreeting)
 	}
 	hello := binary.BigEndian.AppendUint16([]byte(helloMagic), uint16(len(b)))
-	_, unsaid := conn.Write(append(hello, b...)) // who hangs up early may have said why
+	_, unsaid := conn.Write(append(hello, b...)) // a peer that hangs up early may have sent the reason
 	var head [replyHead]byte
 	if n, err := io.ReadFull(conn, head[:magicBytes]); err != nil {
 		if !strings.HasPrefix(replyMagic, string(head[:n])) {

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// Limits of the HTTP/2 connection. A session has few calls at a time, and
-// headers of some hundred bytes.
+// Limits of the HTTP/2 connection. A session has few calls at a time, with headers of some
+// hundred bytes.
 const (
 	maxHeaderBytes = 8 << 10
 	maxCalls       = 16
-	// What may arrive before it is read (RFC 9113 section 6.9): of a connection, and of
-	// one request. An agent reads one request at a time: those that wait for their turn
-	// leave room for the one that has it.
+	// What may arrive before it is read (RFC 9113 section 6.9): on a connection, and for one
+	// request. An agent reads one request at a time: those that wait for their turn leave room
+	// for the one that has it.
 	connWindow    = 1 << 20
 	requestWindow = connWindow / maxCalls
 )
@@ -42,7 +42,7 @@ func http2Config(t Timeouts, streamWindow int) *http.HTTP2Config {
 	}
 }
 
-// tracked is a connection that tells when it is closed.
+// tracked is a connection that reports when it is closed.
 type tracked struct {
 	net.Conn
 	once   sync.Once
@@ -84,10 +84,10 @@ func (l *oneConn) Close() error { return l.conn.Close() }
 // Addr is the connection's own address.
 func (l *oneConn) Addr() net.Addr { return l.conn.LocalAddr() }
 
-// calls are the calls of a connection that run. They close it after it had none for idle;
-// 0 is never. http.Server.IdleTimeout is not used: net/http starts its timer again while it
-// takes down a connection with open calls (closeStream in h2_bundle.go), and the timer keeps
-// all that the session had for so long.
+// calls are the running calls of a connection. They close it after it had none for idle; 0 is
+// never. http.Server.IdleTimeout is not used: net/http restarts its timer while it takes down a
+// connection with open calls (closeStream in h2_bundle.go), and the timer keeps the session's
+// memory for that long.
 type calls struct {
 	idle time.Duration
 	wait sync.WaitGroup
@@ -106,7 +106,7 @@ func newCalls(idle time.Duration, conn *tracked) *calls {
 	return c
 }
 
-// begin reports whether a call may begin; it calls end then.
+// begin reports whether a call may begin; the caller then calls end.
 func (c *calls) begin() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,7 +130,7 @@ func (c *calls) end() {
 	c.wait.Done()
 }
 
-// finish lets no call begin any more, and waits for those that run.
+// finish lets no more calls begin, and waits for the running ones.
 func (c *calls) finish() {
 	c.mu.Lock()
 	c.ended = true
@@ -158,7 +158,7 @@ func serveHTTP(ctx context.Context, conn *tracked, h http.Handler, t Timeouts) e
 		ReadHeaderTimeout: t.Hello,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          log.New(io.Discard, "", 0), // what a peer does wrong is its own affair
-		// The calls of a connection end with it, also while they wait.
+		// The calls of a connection end with it, even while they wait.
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
@@ -174,7 +174,7 @@ func serveHTTP(ctx context.Context, conn *tracked, h http.Handler, t Timeouts) e
 	return nil
 }
 
-// dialHTTP makes an HTTP/2 client of conn, which it closes when it fails.
+// dialHTTP makes an HTTP/2 client of conn, which it closes if it fails.
 func dialHTTP(ctx context.Context, conn net.Conn, t Timeouts) (*http.ClientConn, error) {
 	transport := &http.Transport{
 		DialContext:            func(context.Context, string, string) (net.Conn, error) { return conn, nil },
@@ -197,8 +197,8 @@ func dialHTTP(ctx context.Context, conn net.Conn, t Timeouts) (*http.ClientConn,
 // oneClient sends requests on the one connection. It follows no redirects.
 type oneClient struct{ conn *http.ClientConn }
 
-// maxRefusal is how many bytes of the answer to a call that failed are read: a sentence
-// of MaxText as JSON, which connect decodes without a bound of its own.
+// maxRefusal is how many bytes of the answer to a failed call are read: a sentence of MaxText
+// as JSON, which connect decodes without a bound of its own.
 const maxRefusal = 16 << 10
 
 // Do sends r.
@@ -210,7 +210,7 @@ func (o oneClient) Do(r *http.Request) (*http.Response, error) {
 	return bounded(answer), nil
 }
 
-// bounded returns an answer of which no more is read than its status allows.
+// bounded limits how much of an answer is read, by its status.
 func bounded(answer *http.Response) *http.Response {
 	if answer.StatusCode != http.StatusOK {
 		answer.Body = struct {
@@ -221,7 +221,7 @@ func bounded(answer *http.Response) *http.Response {
 	return answer
 }
 
-// extend gives the next write of a call d to get through.
+// extend gives the next write of a call d to complete.
 func extend(w *http.ResponseController, d time.Duration) error {
 	return w.SetWriteDeadline(time.Now().Add(d))
 }

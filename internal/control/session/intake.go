@@ -16,19 +16,18 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Bounds of a request, beside maxRequest.
+// Bounds of a request, besides maxRequest.
 const (
 	maxHeaderFields = 32 // an honest controller sends about ten
 	envelopeHead    = 5  // of a stream's message: flags (1 byte), length (4 bytes)
 	// freeRequest is what a request may cost before the session's budget is charged: the
-	// calls that steer a run fit into it, also when the run has taken all the memory that
-	// the session has.
+	// calls that control a run fit into it, even when the run has taken all of the session's
+	// memory.
 	freeRequest units.Bytes = 64 << 10
 )
 
-// The media types of requests: of the one call that answers with a stream, and of all
-// others. Connect registers Protocol Buffers, gRPC and gRPC-Web by itself; none of these is
-// accepted.
+// The media types of requests: of the one call that answers with a stream, and of all others.
+// Connect also registers Protocol Buffers, gRPC and gRPC-Web; none of these is accepted.
 const (
 	mediaUnary  = "application/json"
 	mediaStream = "application/connect+json"
@@ -59,11 +58,11 @@ func (f framing) message(body []byte) ([]byte, error) {
 	return body[f.head:], nil
 }
 
-// intake reads and decodes the requests of one session, one at a time. It charges what
-// they cost to the session's budget before it reads or decodes them.
+// intake reads and decodes the requests of one session, one at a time. It charges their cost
+// to the session's budget before it reads or decodes them.
 type intake struct {
 	shapes
-	requests map[string]reflect.Type // of the calls by their paths
+	requests map[string]reflect.Type // types of the calls, by path
 	turn     chan struct{}           // holds one element while a request is read and decoded
 	now      *request                // the request whose turn it is
 	charge   func(units.Bytes) (give func(), err error)
@@ -78,8 +77,8 @@ func newIntake(charge func(units.Bytes) (func(), error), timeout time.Duration) 
 	return &intake{requests: map[string]reflect.Type{}, turn: make(chan struct{}, 1), charge: charge, timeout: timeout}
 }
 
-// handler returns an HTTP handler that hands only those requests to next that keep the
-// bounds. It answers everything else with a status, before it reads the body.
+// handler returns an HTTP handler that passes only requests within the bounds to next. It
+// answers everything else with a status, before it reads the body.
 func (in *intake) handler(next http.Handler) http.Handler {
 	refusals := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -102,8 +101,8 @@ func (in *intake) handler(next http.Handler) http.Handler {
 	})
 }
 
-// refusedStatus returns the status for a request that is refused by its headers alone; 0
-// accepts it.
+// refusedStatus returns the status for a request that is refused by its headers alone; 0 means
+// that it is accepted.
 func (in *intake) refusedStatus(r *http.Request) int {
 	fields := 0
 	for _, values := range r.Header {
@@ -128,8 +127,7 @@ func (in *intake) refusedStatus(r *http.Request) int {
 	return 0
 }
 
-// only reports whether a header has one of the allowed values, once; "" allows that it is
-// missing.
+// only reports whether a header has one of the allowed values, once; "" allows it to be missing.
 func only(h http.Header, name string, allowed ...string) bool {
 	values := h.Values(name)
 	for _, a := range allowed {
@@ -145,7 +143,7 @@ type request struct {
 	in    *intake
 	leave func() // lets the next request have its turn
 
-	free  units.Bytes // what it may still cost without being charged
+	free  units.Bytes // what it may still cost uncharged
 	gives []func()
 }
 
@@ -165,7 +163,7 @@ func (in *intake) begin(ctx context.Context) (*request, error) {
 	return r, nil
 }
 
-// end gives back what the request was charged for, and its turn.
+// end returns what the request was charged, and its turn.
 func (r *request) end() {
 	r.leave()
 	for _, give := range r.gives {
@@ -173,8 +171,8 @@ func (r *request) end() {
 	}
 }
 
-// cost charges n bytes to the session, until the call has returned. The error wraps what
-// the charge of the session returned.
+// cost charges n bytes to the session until the call returns. Its error wraps that of the
+// session's charge.
 func (r *request) cost(n units.Bytes) error {
 	if r.free >= n {
 		r.free -= n
@@ -189,15 +187,15 @@ func (r *request) cost(n units.Bytes) error {
 	return nil
 }
 
-// read reads the body of hr, which must arrive in time and is one message, and charges
-// what decoding it takes. The error wraps ErrInvalid, or what the charge of the session returned.
+// read reads the body of hr, one message, within the timeout and charges what decoding it takes.
+// The error wraps ErrInvalid, or that of the session's charge.
 func (r *request) read(w http.ResponseWriter, hr *http.Request) ([]byte, error) {
 	c := http.NewResponseController(w)
 	if err := c.SetReadDeadline(time.Now().Add(r.in.timeout)); err != nil {
 		return nil, err
 	}
 	body, err := r.bytes(hr.Body)
-	_ = c.SetReadDeadline(time.Time{}) // it would end the call also when nothing is read
+	_ = c.SetReadDeadline(time.Time{}) // it would end the call even if nothing is read
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +210,7 @@ func (r *request) read(w http.ResponseWriter, hr *http.Request) ([]byte, error) 
 	return body, r.cost(n)
 }
 
-// bytes reads a body, of which the first bytes are not charged.
+// bytes reads a body, whose first bytes are not charged.
 func (r *request) bytes(body io.Reader) ([]byte, error) {
 	const little, most = 8 << 10, maxRequest + envelopeHead + 1
 	b, err := io.ReadAll(io.LimitReader(body, little))

@@ -15,13 +15,13 @@ import (
 	"linerate/internal/core/probe"
 )
 
-// The messages of the calls that are not values of package model, of package probe, or
-// values of a Service by themselves. Their bounds are in their tags; see rule.
+// Messages of the calls that are not values of packages model or probe, nor values of a Service
+// by themselves. Their bounds are in their tags; see rule.
 type (
 	nothing struct{}
 
 	factsRequest struct {
-		Peer string `json:"peer,omitempty" bound:"address"` // of the other end's data path, behind % the interface that leads there; "" when unknown
+		Peer string `json:"peer,omitempty" bound:"address"` // of the other end's data path, with the interface that leads there after %; "" if unknown
 	}
 	knobNames struct {
 		IDs []model.KnobID `json:"ids" bound:"1..1024"`
@@ -35,7 +35,7 @@ type (
 	}
 	changeList struct {
 		Changes []model.Change `json:"changes" bound:"1024"`
-		Problem string         `json:"problem,omitempty" bound:"text"` // why not all was tried
+		Problem string         `json:"problem,omitempty" bound:"text"` // why not all were tried
 	}
 	extendRequest struct {
 		Within time.Duration `json:"within_ns" bound:"1s..24h"` // from now
@@ -47,21 +47,21 @@ type (
 		Port int `json:"port" bound:"65535"`
 	}
 	transaction struct {
-		Transaction string `json:"transaction"` // "" for nothing, or to revert for all
+		Transaction string `json:"transaction"` // "" for nothing, or for all in Revert
 	}
 	fileLines struct {
 		Lines map[model.KnobID]model.FileLine `json:"lines" bound:"1024"`
 	}
 	probeRequest struct {
 		Targets []string      `json:"targets" bound:"1..16,value"`
-		Within  time.Duration `json:"within_ns" bound:"1ms..10s"` // that each may take
-		Settle  time.Duration `json:"settle_ns" bound:"15s"`      // to wait for a link before
+		Within  time.Duration `json:"within_ns" bound:"1ms..10s"` // timeout of each
+		Settle  time.Duration `json:"settle_ns" bound:"15s"`      // time to wait for a link first
 	}
 	probeResults struct {
 		Results []probe.Result `json:"results" bound:"64"` // one or two for each target
 	}
 	restoreRequest struct {
-		Since string `json:"since,omitempty"` // name of the oldest record to take back; "" for all
+		Since string `json:"since,omitempty"` // name of the oldest record to undo; "" for all
 	}
 	keptList struct {
 		Records []KeptRecord `json:"records" bound:"256"` // oldest first
@@ -74,12 +74,12 @@ type (
 	}
 )
 
-// EventKind says what an Event tells.
+// EventKind is the kind of an Event.
 type EventKind int
 
-// The kinds of events, in the order in which they first come.
+// The kinds of events, in the order in which they first occur.
 const (
-	Ready    EventKind = iota + 1 // the connections stand; Warnings
+	Ready    EventKind = iota + 1 // the connections are open; Warnings
 	Samples                       // Samples
 	Measured                      // the end's measured windows are complete
 	Result                        // Report; the last event
@@ -114,8 +114,8 @@ type Event struct {
 	Report   model.EndReport `json:"report,omitzero"`
 }
 
-// Block is some samples, whose JSON is a text: the base64 form (RFC 4648 section 4) of
-// what package packed makes of them, as the store keeps them.
+// Block is some samples. Its JSON is a text: the base64 form (RFC 4648 section 4) of package
+// packed's encoding, as in the store.
 type Block []model.Sample
 
 // MarshalJSON packs the samples.
@@ -132,7 +132,7 @@ func (b *Block) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// whole holds a part of a message against the rules that go beyond one field.
+// whole checks a part of a message against the rules that go beyond one field.
 func (b *bounds) whole(part any) {
 	switch p := part.(type) {
 	case *applyRequest:
@@ -173,7 +173,7 @@ func (b *bounds) whole(part any) {
 	}
 }
 
-// unique demands that no two elements have the same name.
+// unique requires that no two elements have the same name.
 func unique[T any](c *check, list []T, name func(T) string) {
 	seen := make(map[string]bool, len(list))
 	for _, one := range list {
@@ -182,7 +182,7 @@ func unique[T any](c *check, list []T, name func(T) string) {
 	}
 }
 
-// command checks an assignment of a command, and that no other one has any.
+// command checks an assignment of a command, and that no other assignment has one.
 func (b *bounds) command(a model.Assignment) {
 	b.that(strings.HasPrefix(string(a.Knob), model.CommandPrefix) == a.IsCommand(), "a command is called %sNAME, and nothing else is", model.CommandPrefix)
 	if !a.IsCommand() {

@@ -8,14 +8,14 @@ import (
 	"linerate/internal/core/units"
 )
 
-// maxOpaque is how many tokens the JSON of a histogram, or of the parameters of an
-// engine, may have. A histogram has at most 2,345 buckets of four tokens (package hist),
-// and a list of sizes 4,096.
+// maxOpaque is how many tokens the JSON of a histogram, or of an engine's parameters, may have.
+// A histogram has at most 2,345 buckets of four tokens (package hist), and a list of sizes
+// 4,096.
 const maxOpaque = 16 << 10
 
-// scanner reads a message of JSON (RFC 8259) along the type that it will be decoded into.
-// It makes nothing of it: two bytes on the wire can be two thousand in memory, so that
-// lists and maps are held against their bounds first.
+// scanner reads a JSON message (RFC 8259) along the type that it will be decoded into, without
+// building it: two bytes on the wire can be two thousand in memory, so lists and maps are
+// checked against their bounds first.
 type scanner struct {
 	check
 	*shapes
@@ -23,9 +23,8 @@ type scanner struct {
 	cost units.Bytes
 }
 
-// scan returns the most memory that decoding b into a t takes, garbage included. The
-// error wraps ErrInvalid: b is no JSON, a list is longer than its bound, a field is
-// unknown or occurs twice.
+// scan returns the most memory that decoding b into a t takes, garbage included. The error
+// wraps ErrInvalid: b is not JSON, a list exceeds its bound, a field is unknown or occurs twice.
 func (s *shapes) scan(b []byte, t reflect.Type) (units.Bytes, error) {
 	scan := scanner{shapes: s, rest: b}
 	if !utf8.Valid(b) || !json.Valid(b) {
@@ -41,7 +40,7 @@ func (s *scanner) fail(format string, args ...any) {
 	s.rest = nil
 }
 
-// next returns the first byte that is no blank; 0 at the end and after a fault.
+// next returns the next byte that is not a blank; 0 at the end and after a fault.
 func (s *scanner) next() byte {
 	for len(s.rest) > 0 {
 		switch c := s.rest[0]; c {
@@ -54,7 +53,7 @@ func (s *scanner) next() byte {
 	return 0
 }
 
-// text takes a string and returns what stands between its quotes.
+// text consumes a string and returns what is between its quotes.
 func (s *scanner) text() string {
 	for i := 1; i < len(s.rest); i++ {
 		switch s.rest[i] {
@@ -63,7 +62,7 @@ func (s *scanner) text() string {
 		case '"':
 			text := s.rest[1:i]
 			s.rest = s.rest[i+1:]
-			s.cost += units.Bytes(3*len(text) + 16) // what the decoder needs beside the text itself
+			s.cost += units.Bytes(3*len(text) + 16) // needed by the decoder besides the text itself
 			return string(text)
 		}
 	}
@@ -71,7 +70,7 @@ func (s *scanner) text() string {
 	return ""
 }
 
-// scalar takes a number, true, false or null.
+// scalar consumes a number, true, false or null.
 func (s *scanner) scalar() {
 	for i, c := range s.rest {
 		switch c {
@@ -83,7 +82,7 @@ func (s *scanner) scalar() {
 	s.rest = nil
 }
 
-// any takes a value whose form its own type knows.
+// any consumes a value whose own type decodes it.
 func (s *scanner) any(field string) {
 	depth, tokens := 0, 0
 	for {
@@ -111,7 +110,7 @@ func (s *scanner) any(field string) {
 	}
 }
 
-// value takes a value that a t is made of.
+// value consumes a value of type t.
 func (s *scanner) value(t reflect.Type, field string, r rule) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -165,7 +164,7 @@ func (s *scanner) value(t reflect.Type, field string, r rule) {
 	}
 }
 
-// list takes a list.
+// list consumes a list.
 func (s *scanner) list(t reflect.Type, field string, r rule) {
 	if t.Kind() == reflect.Array {
 		r.low, r.high = int64(t.Len()), int64(t.Len())
@@ -177,7 +176,7 @@ func (s *scanner) list(t reflect.Type, field string, r rule) {
 			s.fail("%s has more than %d entries", field, r.high)
 			return
 		}
-		s.cost += 4 * units.Bytes(t.Elem().Size()) // a list that grows leaves its smaller selves behind
+		s.cost += 4 * units.Bytes(t.Elem().Size()) // a growing list leaves smaller copies behind
 		s.value(t.Elem(), field, r.element())
 	}
 	if n < r.low {
@@ -188,8 +187,8 @@ func (s *scanner) list(t reflect.Type, field string, r rule) {
 	}
 }
 
-// object takes an object and has member take the value of each of its names, none of
-// which occurs twice.
+// object consumes an object. It calls member to consume the value of each name; a name may not
+// occur twice.
 func (s *scanner) object(member func(seen map[string]bool, name string)) {
 	seen := map[string]bool{}
 	s.rest = s.rest[1:]

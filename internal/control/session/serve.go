@@ -26,17 +26,16 @@ const (
 	runCall  = callPath + "Run" // the one that answers with a stream
 )
 
-// lingerAfterRefusal is how long a controller that was refused, or that closed
-// its session, may take to read that and to hang up.
+// lingerAfterRefusal is how long a controller that was refused, or that closed its session, may
+// take to read the answer and hang up.
 const lingerAfterRefusal = 2 * time.Second
 
-// Serve does for one controller what s can, on conn, which it closes. It
-// returns when the connection has ended, for whatever reason, or ctx has, and
-// when every call of s has returned. s is told of nothing else: the caller puts
-// the host in order after Serve returned. The error is about conn, or
-// wraps ErrVersion after the hello of another protocol; a controller that hangs up is no error.
+// Serve serves one controller on conn with s, and closes conn. It returns when the connection
+// or ctx has ended and every call of s has returned. It does not tell s about the end: the
+// caller restores the host after Serve. The error is about conn, or wraps ErrVersion after the
+// hello of another protocol; a controller that hangs up is not an error.
 //
-// version is linerate's own, for the other end to see.
+// version is linerate's own, sent to the other end.
 func Serve(ctx context.Context, conn net.Conn, version string, s Service, t Timeouts) error {
 	t = t.orDefaults()
 	ctx, cancel := context.WithCancel(ctx)
@@ -51,7 +50,7 @@ func Serve(ctx context.Context, conn net.Conn, version string, s Service, t Time
 	case errors.Is(err, ErrVersion):
 		return err
 	case err != nil:
-		return nil // the controller was refused, or said no hello: nothing was begun
+		return nil // the controller was refused, or sent no hello: nothing was begun
 	}
 	in := newIntake(welcome.Charge, t.Send)
 	options := connect.WithHandlerOptions(
@@ -67,8 +66,8 @@ func Serve(ctx context.Context, conn net.Conn, version string, s Service, t Time
 	return serveHTTP(ctx, c, in.handler(mux), t)
 }
 
-// recovered turns a panic in an agent into an error for its controller: the
-// edge of a session is the one place where that is done.
+// recovered turns a panic in an agent into an error for its controller. Only the edge of a
+// session may do that.
 func recovered(_ context.Context, spec connect.Spec, _ http.Header, v any) error {
 	return connect.NewError(connect.CodeInternal,
 		fmt.Errorf("%s: a bug in the agent: %s", spec.Procedure, clean(fmt.Sprintf("%v\n%s", v, debug.Stack()), MaxText-200)))
@@ -83,7 +82,7 @@ func withController(h http.Handler) http.Handler {
 	})
 }
 
-// adapter is a Service seen as messages.
+// adapter presents a Service as messages.
 type adapter struct {
 	service  Service
 	version  string
@@ -91,7 +90,7 @@ type adapter struct {
 	hangUp   func(after time.Duration)
 }
 
-// outgoing gives err the code by which the controller tells kinds apart.
+// outgoing gives err the code by which the controller distinguishes kinds.
 func outgoing(err error) error {
 	code := connect.CodeUnknown
 	switch {
@@ -119,7 +118,7 @@ func outgoing(err error) error {
 	return connect.NewError(code, errors.New(clean(err.Error(), MaxText)))
 }
 
-// handle serves the call named name with f.
+// handle serves the call with this name with f.
 func handle[Req, Res any](in *intake, mux *http.ServeMux, name string, options connect.HandlerOption, f func(context.Context, *Req) (Res, error)) {
 	path := callPath + name
 	in.requests[path] = reflect.TypeFor[Req]()
@@ -132,7 +131,7 @@ func handle[Req, Res any](in *intake, mux *http.ServeMux, name string, options c
 	}, options))
 }
 
-// byHand serves a call about settings by hand.
+// byHand serves a call of Settings.
 func byHand[Req, Res any](a *adapter, in *intake, mux *http.ServeMux, name string, options connect.HandlerOption, f func(context.Context, Settings, *Req) (Res, error)) {
 	handle(in, mux, name, options, func(ctx context.Context, r *Req) (answer Res, err error) {
 		s, err := a.service.Settings(ctx)
@@ -143,7 +142,7 @@ func byHand[Req, Res any](a *adapter, in *intake, mux *http.ServeMux, name strin
 	})
 }
 
-// calls serves all calls but Run.
+// calls serves all calls except Run.
 func (a *adapter) calls(in *intake, mux *http.ServeMux, o connect.HandlerOption) {
 	s := a.service
 	handle(in, mux, "Facts", o, func(ctx context.Context, r *factsRequest) (model.HostFacts, error) { return s.Facts(ctx, r.Peer) })
@@ -182,7 +181,7 @@ func (a *adapter) calls(in *intake, mux *http.ServeMux, o connect.HandlerOption)
 	})
 	byHand(a, in, mux, "Revert", o, func(ctx context.Context, s Settings, r *transaction) (changeList, error) {
 		changes, err := s.Revert(ctx, r.Transaction)
-		if err != nil && len(changes) > 0 { // an error would lose what was put back
+		if err != nil && len(changes) > 0 { // an error would lose what was undone
 			return changeList{changes, err.Error()}, nil
 		}
 		return changed(changes, err)
@@ -219,12 +218,12 @@ func (k knobNames) once() []model.KnobID {
 	return slices.Compact(k.IDs)
 }
 
-// changed is the answer of changes that were made, or taken back.
+// changed returns the answer of a call that made or undid changes.
 func changed(list []model.Change, err error) (changeList, error) {
 	return changeList{Changes: list}, err
 }
 
-// run follows a run.
+// run follows a run and sends its events.
 func (a *adapter) run(ctx context.Context, r *runNumber, out *connect.ServerStream[Event]) error {
 	w, _ := ctx.Value(controllerKey{}).(*http.ResponseController)
 	send := func(e Event) error {
@@ -232,8 +231,8 @@ func (a *adapter) run(ctx context.Context, r *runNumber, out *connect.ServerStre
 			if err := extend(w, a.timeouts.Send); err != nil {
 				return fmt.Errorf("send event: %w", err)
 			}
-			// net/http ends a stream at its deadline also when nothing is being
-			// written, and a run may have nothing to tell for a long time.
+			// net/http ends a stream at its deadline even if nothing is being written, and a run may
+			// have nothing to send for a long time.
 			defer func() { _ = w.SetWriteDeadline(time.Time{}) }()
 		}
 		if e.Kind != Samples {
@@ -251,7 +250,7 @@ func (a *adapter) run(ctx context.Context, r *runNumber, out *connect.ServerStre
 	}
 	err := a.service.Run(ctx, r.Run, send)
 	if w != nil {
-		_ = extend(w, a.timeouts.Send) // for the last word; where it fails, so does that
+		_ = extend(w, a.timeouts.Send) // for the last message, which fails if this does
 	}
 	return outgoing(err)
 }

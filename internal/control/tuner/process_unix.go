@@ -24,13 +24,12 @@ type Tuner struct {
 	cmd    *exec.Cmd
 	mu     sync.Mutex // one request at a time
 	conn   *net.UnixConn
-	broken error         // why it cannot be asked any more
+	broken error         // why no more requests are possible
 	gone   chan struct{} // closed when the process ended
 }
 
-// Start starts command as the tuner, with the rights that this process has now,
-// and returns when it is ready. Its standard input is the socket that Serve reads.
-// The caller calls Close.
+// Start starts command as the tuner, with the current rights of this process, and returns when
+// it is ready. Its standard input is the socket that Serve reads. The caller calls Close.
 func Start(ctx context.Context, command []string, stderr io.Writer) (*Tuner, error) {
 	mine, its, err := pair()
 	if err != nil {
@@ -39,7 +38,7 @@ func Start(ctx context.Context, command []string, stderr io.Writer) (*Tuner, err
 	t := &Tuner{gone: make(chan struct{})}
 	t.cmd = exec.CommandContext(context.WithoutCancel(ctx), command[0], command[1:]...)
 	t.cmd.Stdin, t.cmd.Stderr = its, stderr
-	t.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a key in the server's terminal ends the server, which then ends it
+	t.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C in the server's terminal ends the server, which then ends the tuner
 	err = t.cmd.Start()
 	_ = its.Close()
 	if err != nil {
@@ -58,10 +57,10 @@ func Start(ctx context.Context, command []string, stderr io.Writer) (*Tuner, err
 	return t, nil
 }
 
-// readyTime is how long a tuner may take to undo what one before it left.
+// readyTime is how long a tuner may take to undo what an earlier one left.
 const readyTime = time.Minute
 
-// answer waits for the tuner's byte.
+// answer waits for the tuner's answer, one byte.
 func (t *Tuner) answer(within time.Duration) (byte, error) {
 	var b [1]byte
 	err := t.conn.SetReadDeadline(time.Now().Add(within))
@@ -96,8 +95,8 @@ func (t *Tuner) Open(_ context.Context, r Request) (net.Conn, error) {
 	return unixConn(mine)
 }
 
-// ask sends a request with its connection. A tuner that once did not answer in
-// time is not asked again: the next answer may be one to another request.
+// ask sends a request with its connection. After one timeout it sends no more requests: the next
+// answer may belong to an earlier one.
 func (t *Tuner) ask(request []byte, its *os.File) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -122,8 +121,7 @@ func (t *Tuner) ask(request []byte, its *os.File) error {
 	return nil
 }
 
-// Close ends the tuner, which undoes what is applied, and waits for that. It is
-// idempotent.
+// Close ends the tuner, which undoes all applied changes, and waits for that. It is idempotent.
 func (t *Tuner) Close() error {
 	_ = t.conn.Close()
 	select {
@@ -134,8 +132,8 @@ func (t *Tuner) Close() error {
 	}
 }
 
-// Serve is the tuner: it answers requests on in, its socket, with serve for each,
-// until in or ctx ends and every serve has returned. serve owns conn.
+// Serve is the tuner: it reads requests from in, its socket, and calls serve for each, until in
+// or ctx ends and every serve has returned. serve owns conn.
 func Serve(ctx context.Context, in *os.File, serve func(ctx context.Context, r Request, conn net.Conn)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -204,7 +202,7 @@ func receive(conn *net.UnixConn) (r Request, c net.Conn, err error) {
 	return r, c, nil
 }
 
-// pair makes two connected sockets that no program inherits unasked.
+// pair returns two connected sockets that child processes inherit only if passed on.
 func pair() (a, b *os.File, err error) {
 	syscall.ForkLock.RLock()
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
@@ -219,7 +217,7 @@ func pair() (a, b *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "tuner"), os.NewFile(uintptr(fds[1]), "tuner"), nil
 }
 
-// unixConn takes f over.
+// unixConn takes over f.
 func unixConn(f *os.File) (*net.UnixConn, error) {
 	defer func() { _ = f.Close() }()
 	c, err := net.FileConn(f)

@@ -1,16 +1,14 @@
-// Package tuner keeps the right to change a host in a process of its own, so that
-// the server that listens to anonymous clients needs none.
+// Package tuner keeps the right to change a host in a separate process, so that the server that
+// listens to anonymous clients does not need it.
 //
-// The server starts that process, the tuner, before it gives up its rights
-// ([Start]), and is connected to it by a socket that nobody else has. For each
-// session whose key may tune it asks for a connection ([Tuner.Open]), which is
-// made of the same sort of socket and handed over. With it comes the secret of the
-// session's key, which the tuner looks up itself: who has taken the server over can
-// change nothing before somebody came who may. What is spoken on it is the
-// session protocol, with an agent that changes settings and has no engines, so
-// that messages are bounded and checked as from anybody. When the server or the
-// tuner ends, however that happens, both see the end of their sockets, and what
-// is applied goes back.
+// The server starts that process, the tuner, before it drops its privileges ([Start]), and has
+// the only socket to it. For each session whose key may tune, it requests a connection
+// ([Tuner.Open]), a socket of the same kind that it hands over. The request carries the secret
+// of the session's key, which the tuner checks itself: an attacker who takes over the server
+// can change nothing before a client with such a key connects. The connection speaks the
+// session protocol, with an agent that changes settings and has no engines, so messages are
+// bounded and checked like those of any client. When the server or the tuner ends, for any
+// reason, the other sees the end of its socket, and all applied changes are undone.
 package tuner
 
 import (
@@ -28,29 +26,27 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Request is what a session asks for.
+// Request is the server's request for one session.
 type Request struct {
 	Secret []byte `json:"secret"` // of the session's key
 	Peer   string `json:"peer"`   // address of the session's controller
 }
 
-// bounds of the exchange before a connection is handed over.
+// Bounds of the exchange before a connection is handed over.
 const (
 	maxRequest  = 1 << 10
 	maxSessions = 16 // of a tuner at a time; one of them changes something
 	answerTime  = 5 * time.Second
 )
 
-// Hand changes settings of a host for one session of a server, by its tuner. It
-// connects when it is first used. It is safe for concurrent use, and implements
-// agent.Knobs.
+// Hand changes settings of a host for one session of a server, through the tuner. It connects
+// on first use. It is safe for concurrent use, and implements agent.Knobs.
 type Hand struct {
 	Tuner     *Tuner
 	Request   Request
 	Version   string
 	Catalogue *knob.Index // of the settings
-	// Record, where given, is told of every change. Its events have no key and no
-	// address yet.
+	// Record, if set, receives every change. Its events have no key and no address yet.
 	Record func(audit.Event)
 
 	mu     sync.Mutex
@@ -58,7 +54,7 @@ type Hand struct {
 	closed bool
 }
 
-// connected returns the session with the tuner, and opens it.
+// connected returns the session with the tuner, and opens it on first use.
 func (h *Hand) connected(ctx context.Context) (*session.Client, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -76,7 +72,7 @@ func (h *Hand) connected(ctx context.Context) (*session.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reach the tuner of this server: %w", err)
 	}
-	if _, err := c.Facts(ctx, h.Request.Peer); err != nil { // by which it finds the interface that leads there
+	if _, err := c.Facts(ctx, h.Request.Peer); err != nil { // tells the agent which interface leads to the peer
 		_, _ = c.Close(context.WithoutCancel(ctx))
 		return nil, fmt.Errorf("ask the tuner of this server: %w", err)
 	}
@@ -90,7 +86,7 @@ func (h *Hand) record(e audit.Event) {
 	}
 }
 
-// Apply changes knobs, all or none.
+// Apply changes all knobs or none.
 func (h *Hand) Apply(ctx context.Context, as []model.Assignment, within time.Duration) ([]model.Change, error) {
 	var changes []model.Change
 	c, err := h.connected(ctx)
@@ -109,7 +105,7 @@ func (h *Hand) Apply(ctx context.Context, as []model.Assignment, within time.Dur
 	return changes, nil
 }
 
-// Verify compares knobs with what was set.
+// Verify compares knobs with their applied values.
 func (h *Hand) Verify(ctx context.Context) error {
 	c, err := h.connected(ctx)
 	if err != nil {
@@ -127,7 +123,7 @@ func (h *Hand) Extend(ctx context.Context, d time.Duration) error {
 	return c.Extend(ctx, d)
 }
 
-// Undo puts back what was changed.
+// Undo undoes the applied changes.
 func (h *Hand) Undo(ctx context.Context) ([]model.Change, error) {
 	var changes []model.Change
 	c, err := h.connected(ctx)
@@ -138,8 +134,7 @@ func (h *Hand) Undo(ctx context.Context) ([]model.Change, error) {
 	return changes, err
 }
 
-// recordUndone records what went back: each change from what was set to what was
-// there before.
+// recordUndone records each undone change, from the applied value to the earlier one.
 func (h *Hand) recordUndone(changes []model.Change, err error) {
 	for _, c := range changes {
 		e := audit.Event{Kind: audit.Undo, Knob: string(c.Knob), Place: c.Native, Old: c.New, New: c.Old, Outcome: audit.OK, Reason: c.Detail}
@@ -162,8 +157,7 @@ func (h *Hand) Read(ctx context.Context, ids []model.KnobID) (map[model.KnobID]f
 	return c.ReadKnobs(ctx, ids)
 }
 
-// Close ends the session with the tuner, which undoes what is still applied. It
-// is idempotent.
+// Close ends the session with the tuner, which undoes what is still applied. It is idempotent.
 func (h *Hand) Close() error {
 	h.mu.Lock()
 	c := h.client
@@ -174,13 +168,13 @@ func (h *Hand) Close() error {
 	}
 	changes, err := c.Close(context.Background()) // which knows how long the undo may take
 	if errors.Is(err, session.ErrLost) {
-		err = nil // its end of the connection undoes
+		err = nil // the tuner undoes at the end of its connection
 	}
 	h.recordUndone(changes, err)
 	return err
 }
 
-// Settings returns what changes settings by hand, by the tuner.
+// Settings returns the tuner's service for changing settings by hand.
 func (h *Hand) Settings(ctx context.Context) (session.Settings, error) {
 	c, err := h.connected(ctx)
 	if err != nil {
@@ -190,7 +184,7 @@ func (h *Hand) Settings(ctx context.Context) (session.Settings, error) {
 	return settings{c, h}, nil
 }
 
-// settings are those of a tuner, with a record of each change.
+// settings are a tuner's Settings that record each change.
 type settings struct {
 	*session.Client
 	hand *Hand
@@ -207,15 +201,15 @@ func (s settings) Confirm(ctx context.Context, transaction string) error {
 	return err
 }
 
-// Revert undoes what was confirmed, or one transaction of it. It is not cut short by a
-// controller that hangs up.
+// Revert undoes confirmed changes: one transaction or all. A controller that hangs up does not
+// interrupt it.
 func (s settings) Revert(ctx context.Context, transaction string) ([]model.Change, error) {
 	changes, err := s.Client.Revert(context.WithoutCancel(ctx), transaction)
 	s.hand.recordUndone(changes, err)
 	return changes, err
 }
 
-// Keep puts settings into the files of the system.
+// Keep writes settings into the system's files.
 func (s settings) Keep(ctx context.Context, k session.Keep) (session.Keeping, error) {
 	out, err := s.Client.Keep(ctx, k)
 	if k.DryRun {
@@ -236,7 +230,7 @@ func (s settings) Keep(ctx context.Context, k session.Keep) (session.Keeping, er
 	return out, err
 }
 
-// Restore takes back the files that were kept.
+// Restore restores the files that were kept.
 func (s settings) Restore(ctx context.Context, since string) (session.Restored, error) {
 	out, err := s.Client.Restore(ctx, since)
 	for _, f := range out.Files {
