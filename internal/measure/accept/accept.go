@@ -1,11 +1,10 @@
 // Package accept keeps a listener open whatever its clients do.
 //
-// Accepting fails for reasons that pass (no descriptor is free, a connection was
-// reset before it was taken), and a server that ends for one of them can be ended
-// by anybody. So Loop rests and tries again, Retry does the same for other loops,
-// and Guard keeps a panic in the handling of one client from ending all. A Crowd
-// bounds the clients that have not yet said what they want, so that the silent
-// ones keep nobody out.
+// Accept fails for temporary reasons, such as no free descriptor or a connection reset before
+// it was accepted. A server that exits on such an error can be stopped by any client. So Loop
+// rests and retries, Retry does the same for other loops, and Guard keeps a panic in one
+// client's handler from ending the server. A Crowd limits the clients that have not yet sent a
+// request, so that silent clients do not lock out others.
 package accept
 
 import (
@@ -18,20 +17,19 @@ import (
 	"time"
 )
 
-// The rest after a failure doubles from the first to the last, as that of
-// net/http (Server.Serve).
+// The rest after a failure doubles from firstRest to lastRest, as in net/http (Server.Serve).
 const (
 	firstRest = 5 * time.Millisecond
 	lastRest  = time.Second
 )
 
-// calm is for how long nothing must have failed until a failure counts as over:
-// one that comes and goes with every client is told once.
+// calm is how long an operation must succeed before its failure counts as over, so that a
+// failure that recurs with every client is logged once.
 const calm = lastRest
 
-// Loop hands the connections of l to handle, one after the other, until ctx ends,
-// which is no error, or l is closed, which is. Any other failure is told to log
-// and tried again after a rest. handle must not block; the connection is its own.
+// Loop passes each connection of l to handle until ctx ends, which returns nil, or l is closed,
+// which returns an error. It logs any other failure and retries after a rest. handle owns the
+// connection and must not block.
 func Loop(ctx context.Context, l net.Listener, log func(line string), handle func(net.Conn)) error {
 	r := Retry{What: "accept", Log: log}
 	for {
@@ -50,21 +48,21 @@ func Loop(ctx context.Context, l net.Listener, log func(line string), handle fun
 	}
 }
 
-// Retry is the patience of a loop with an operation that fails now and then. It
-// belongs to one goroutine.
+// Retry logs the failures of a loop's operation and waits between retries. It belongs to one
+// goroutine.
 type Retry struct {
 	What string            // the operation
-	Log  func(line string) // told when failing begins and when it is over
+	Log  func(line string) // called when failing begins and when it is over
 
-	rest     time.Duration // after the last failure; 0 is none since the last success
-	failing  bool          // and told so
+	rest     time.Duration // after the last failure; 0 if none since the last success
+	failing  bool          // and logged
 	failures int           // since failing began
 	since    time.Time     // when failing began
 	last     time.Time     // the last failure
 }
 
-// Failed notes a failure and rests, 5 ms after the first in a row and twice as
-// long after each further one, 1 s at most, or until ctx ends.
+// Failed records a failure and rests until ctx ends or the rest is over: 5 ms after the first
+// failure in a row, then twice as long each time, at most 1 s.
 func (r *Retry) Failed(ctx context.Context, err error) {
 	r.Noted(err)
 	r.rest = min(max(2*r.rest, firstRest), lastRest)
@@ -76,7 +74,7 @@ func (r *Retry) Failed(ctx context.Context, err error) {
 	}
 }
 
-// Noted notes a failure, for who knows better what to do now than to rest.
+// Noted records a failure without resting.
 func (r *Retry) Noted(err error) {
 	r.last = time.Now()
 	r.failures++
@@ -86,7 +84,7 @@ func (r *Retry) Noted(err error) {
 	}
 }
 
-// Worked notes a success. It costs nothing where nothing failed before.
+// Worked records a success. It costs nothing if nothing failed before.
 func (r *Retry) Worked() {
 	r.rest = 0
 	if !r.failing || time.Since(r.last) < calm {
@@ -96,9 +94,9 @@ func (r *Retry) Worked() {
 	r.Log(fmt.Sprintf("%s: works again, after %d failures in %v", r.What, r.failures, r.last.Sub(r.since).Round(time.Millisecond)))
 }
 
-// Guard calls f. A panic in it goes no further: log gets a line with what it said,
-// whom it concerned and the stack. What f holds it must free by defer. The
-// goroutines that f starts need guards of their own.
+// Guard calls f and recovers a panic in it: log gets one line with the panic's message, who,
+// and the stack. f must release what it holds by defer. Goroutines that f starts need guards of
+// their own.
 func Guard(log func(line string), who string, f func()) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -108,10 +106,10 @@ func Guard(log func(line string), who string, f func()) {
 	f()
 }
 
-// mostTold is how much of a panic is told, bytes.
+// mostTold is the most of a panic that is logged, in bytes.
 const mostTold = 8 << 10
 
-// oneLine is a text with a stack as one line of a log.
+// oneLine joins a text with a stack into one line for a log.
 func oneLine(s string) string {
 	s = strings.TrimSpace(s[:min(len(s), mostTold)])
 	return strings.NewReplacer("\n\t", " ", "\n", " | ", "\t", " ", "\r", " ").Replace(s)

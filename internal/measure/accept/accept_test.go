@@ -17,7 +17,7 @@ import (
 	"linerate/internal/must"
 )
 
-// line is a listener that gives what a test lays in.
+// line is a listener that returns what a test puts in.
 type line struct {
 	next   chan any // a net.Conn or an error
 	closed chan struct{}
@@ -45,8 +45,8 @@ type pipe struct{ net.Conn }
 
 func (pipe) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1} }
 
-// TestLoopOutlivesFailures lets accepting fail for minutes in every way that
-// passes: it rests longer and longer, tells it once, and then goes on.
+// TestLoopOutlivesFailures lets Accept fail for minutes in every temporary way: Loop rests
+// longer and longer, logs once, and then goes on.
 func TestLoopOutlivesFailures(t *testing.T) {
 	for _, errno := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ECONNABORTED, syscall.ENOBUFS, syscall.ENOMEM, errors.New("unknown")} {
 		t.Run(errno.Error(), func(t *testing.T) {
@@ -84,8 +84,8 @@ func TestLoopOutlivesFailures(t *testing.T) {
 	}
 }
 
-// TestLoopTellsFlappingOnce lets every other try fail, as where all descriptors
-// are taken and one becomes free now and then.
+// TestLoopTellsFlappingOnce lets every other try fail, as when all descriptors are in use and
+// one becomes free now and then.
 func TestLoopTellsFlappingOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -103,16 +103,15 @@ func TestLoopTellsFlappingOnce(t *testing.T) {
 	})
 }
 
-// TestLoopSaysThatItWasClosed: nobody may take a closed listener for an end that
-// was asked for.
+// TestLoopSaysThatItWasClosed: a closed listener is an error, not a requested end.
 func TestLoopSaysThatItWasClosed(t *testing.T) {
 	l := newLine()
 	_ = l.Close()
 	must.Is(t, Loop(t.Context(), l, func(string) {}, func(net.Conn) {}), net.ErrClosed)
 }
 
-// TestLoopOutlivesAPanic: it ends what one connection is about, and is told with
-// its stack in one line.
+// TestLoopOutlivesAPanic: a panic ends only its own connection, and is logged with its stack in
+// one line.
 func TestLoopOutlivesAPanic(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	l := newLine()
@@ -143,8 +142,8 @@ func TestLoopOutlivesAPanic(t *testing.T) {
 	must.OK(t, <-done)
 }
 
-// TestCrowdDropsTheLargestSource: 1000 clients of one source do not cost another
-// source its place.
+// TestCrowdDropsTheLargestSource: 1000 clients of one source do not cost another source its
+// place.
 func TestCrowdDropsTheLargestSource(t *testing.T) {
 	c := NewCrowd(16)
 	dropped := map[string]int{}
@@ -169,8 +168,8 @@ func TestCrowdDropsTheLargestSource(t *testing.T) {
 	must.True(t, left == 14 && c.Count() == 0 && len(c.sources) == 0, "%d left, %d places of %d sources remain", left, c.Count(), len(c.sources))
 }
 
-// TestCrowdOfManySources: where each source has one place, whoever has just come
-// is likely to stay while others come.
+// TestCrowdOfManySources: with one place per source, a newcomer is likely to stay while others
+// come.
 func TestCrowdOfManySources(t *testing.T) {
 	stayed := 0
 	for try := range 200 {
@@ -191,6 +190,6 @@ func TestCrowdOfManySources(t *testing.T) {
 			stayed++
 		}
 	}
-	// The chance to go is below (32/256)^2 / 2.
+	// The chance of being dropped is below (32/256)^2 / 2.
 	must.True(t, stayed >= 190, "only %d of 200 stayed while 32 others came to 256 places", stayed)
 }

@@ -8,14 +8,13 @@ import (
 	"linerate/internal/measure/budget"
 )
 
-// Crowd bounds the clients between their connection and the moment at which they
-// have said what they want. Whoever comes gets in. Where all places are taken
-// somebody else is dropped for it, of the source that has most places, so that one
-// source crowds out itself; of its clients two are picked at random and the one
-// that came first goes. A client that says at once what it wants has left before
-// its turn comes, unless as many others as there are places come meanwhile. (A
-// limit that turns newcomers away can be kept full by anybody, with connections
-// that say nothing; OpenSSH's MaxStartups drops at random for the same reason.)
+// Crowd limits the clients that have connected but not yet sent a request. A new client always
+// gets in. If all places are taken, the Crowd drops a client of the source with the most
+// places, so that one source crowds out only itself: it picks two of its clients at random and
+// drops the older one. A client that sends its request at once leaves before its turn comes,
+// unless as many others as there are places come meanwhile. (A limit that turns newcomers away
+// can be kept full by anyone, with silent connections; OpenSSH's MaxStartups drops at random
+// for the same reason.)
 //
 // A Crowd is safe for concurrent use.
 type Crowd struct {
@@ -27,7 +26,7 @@ type Crowd struct {
 	sources map[netip.Prefix][]*Place
 }
 
-// NewCrowd returns a Crowd of so many places, at least 1.
+// NewCrowd returns a Crowd of most places, at least 1.
 func NewCrowd(most int) *Crowd {
 	return &Crowd{most: max(most, 1), sources: map[netip.Prefix][]*Place{}}
 }
@@ -37,13 +36,12 @@ type Place struct {
 	of     *Crowd
 	source netip.Prefix
 	order  uint64
-	index  int // in its source's list; -1 where it has left
+	index  int // in its source's list; -1 once it has left
 	drop   func()
 }
 
-// Enter takes a place for a client at from. drop is called, once at most and
-// from any goroutine, when somebody else gets the place: it must end the client,
-// and not block.
+// Enter takes a place for a client at from. It calls drop at most once, from any goroutine,
+// when another client gets the place: drop must end the client without blocking.
 func (c *Crowd) Enter(from netip.Addr, drop func()) *Place {
 	c.mu.Lock()
 	var out *Place
@@ -63,8 +61,7 @@ func (c *Crowd) Enter(from netip.Addr, drop func()) *Place {
 	return p
 }
 
-// Leave gives the place back, and reports whether the client still had it: false
-// says that it was dropped, or has left before.
+// Leave gives the place back. It returns false if the client was dropped or has left before.
 func (p *Place) Leave() bool {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()
@@ -75,14 +72,14 @@ func (p *Place) Leave() bool {
 	return true
 }
 
-// Count is how many places are taken.
+// Count returns the number of places taken.
 func (c *Crowd) Count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.count
 }
 
-// victim is who goes.
+// victim returns the place to drop.
 func (c *Crowd) victim() *Place {
 	var all []*Place // of the largest sources
 	most := 0

@@ -1,5 +1,5 @@
-// Package answering has the UDP socket of a server, which answers from the address that it was
-// asked at.
+// Package answering provides a server's UDP socket that replies from the address that the
+// request was sent to.
 package answering
 
 import (
@@ -10,18 +10,17 @@ import (
 	"golang.org/x/net/ipv6"
 )
 
-// Socket is a socket that answers from the address that a datagram was sent to, as
-// RFC 1122 section 4.1.3.5 demands of a host with several: a client's socket is connected,
-// and takes nothing from another address. Where the system does not say which address
-// that was, it answers from the one that routing chooses.
+// Socket replies from the address that a datagram was sent to, as RFC 1122 section 4.1.3.5
+// demands of a host with several addresses: a client's connected socket accepts nothing from
+// another address. If the system does not report that address, routing chooses the source.
 type Socket struct {
 	*net.UDPConn
-	told bool   // the system says to which address a datagram was sent
-	oob  []byte // what it said of the last one
+	told bool   // the system reports the destination of datagrams
+	oob  []byte // control messages of the last datagram
 	room []byte
 }
 
-// New returns the socket over c, which a server listens on.
+// New returns a Socket over c, on which a server listens.
 func New(c *net.UDPConn) *Socket {
 	s := &Socket{UDPConn: c, room: make([]byte, max(len(ipv4.NewControlMessage(ipv4.FlagDst)), len(ipv6.NewControlMessage(ipv6.FlagDst|ipv6.FlagInterface))))}
 	if s.isIPv4() {
@@ -47,13 +46,13 @@ func (s *Socket) Read(b []byte) (int, netip.AddrPort, error) {
 	return n, from, err
 }
 
-// Local is an address of this host, with the control messages that send from it.
+// Local is an address of this host, with the control messages that select it as source.
 type Local struct {
-	Addr    netip.Addr // not valid where it is not known
+	Addr    netip.Addr // not valid if unknown
 	Control []byte
 }
 
-// Asked returns the address that the last datagram was sent to.
+// Asked returns the destination address of the last datagram.
 func (s *Socket) Asked() Local {
 	if !s.told {
 		return Local{}
@@ -70,7 +69,7 @@ func (s *Socket) Asked() Local {
 		if m.Parse(s.oob) == nil {
 			dst = m.Dst
 		}
-		if dst.IsLinkLocalUnicast() { // of no use without its interface
+		if dst.IsLinkLocalUnicast() { // useless without its interface
 			out.IfIndex = m.IfIndex
 		}
 	}
@@ -78,7 +77,7 @@ func (s *Socket) Asked() Local {
 	if addr = addr.Unmap(); !ok || addr.IsUnspecified() || addr.IsMulticast() {
 		return Local{}
 	}
-	if addr.Is4() { // also on a socket of both families
+	if addr.Is4() { // also on a dual-stack socket
 		return Local{addr, (&ipv4.ControlMessage{Src: dst}).Marshal()}
 	}
 	out.Src = dst

@@ -1,18 +1,16 @@
-// Package budget is the one ledger of what a server gives away: sessions,
-// descriptors, memory, disk, the rate of UDP, bytes sent, time of use and the results
-// that are kept.
+// Package budget is the one ledger of what a server gives away: sessions, descriptors, memory,
+// disk, UDP rate, bytes sent, run time and stored results.
 //
-// Everything is counted for the session, for its source, for all anonymous clients
-// together and for the server, and what any of the four would pass is refused
-// with the number. Anonymous clients can never take the reserve, so that who holds a key
-// finds room on a server that anonymous clients have filled, and no key takes all the
-// sessions of keys, so that one that became known locks no other out. What runs
-// for a source as an anonymous client and what runs for it with each key are counted apart,
-// since all may stand behind one address.
+// It counts everything per session, per source, for all anonymous clients together and for the
+// server, and refuses a request that exceeds any of the four, with the numbers. Anonymous
+// clients can never take the reserve, so a client with a key finds room on a server that
+// anonymous clients have filled. No key takes all the sessions for keys, so a leaked key does
+// not lock out the others. A source's anonymous use and its use with each key are counted
+// apart, since they may be different users behind one address.
 //
-// The ledger itself is bounded: it remembers some thousand sources one by one,
-// and what older ones sent in a sketch that never says too little. Every call
-// takes a time that does not depend on the number of sources.
+// The ledger itself is bounded: it remembers some thousand sources one by one, and the spending
+// of older ones in a sketch that never underestimates. The time of a call does not depend on
+// the number of sources.
 package budget
 
 import (
@@ -31,16 +29,16 @@ import (
 // ErrSpent is wrapped by every refusal.
 var ErrSpent = errors.New("over the budget")
 
-// ErrOver says that a session has had its lifetime. It wraps ErrSpent.
+// ErrOver reports that a session's lifetime is over. It wraps ErrSpent.
 var ErrOver = fmt.Errorf("%w: the lifetime of a session is over", ErrSpent)
 
-// Class says who asks.
+// Class is the kind of client.
 type Class int
 
 // The classes.
 const (
-	Anonymous Class = iota // nothing is known of who it is
-	Keyed                  // has shown a right secret
+	Anonymous Class = iota // without a key
+	Keyed                  // authenticated with a key
 )
 
 // String returns the class's name in the plural, as reports use it.
@@ -51,17 +49,17 @@ func (c Class) String() string {
 	return "anonymous clients"
 }
 
-// Kind is something that is given.
+// Kind is a resource that the budget limits.
 type Kind int
 
-// The kinds. The first ones are held and given back, the last three are spent:
-// they come back when a window is over.
+// The kinds. The first ones are held and given back. The last three are spent: they come back
+// when a window is over.
 const (
 	Sessions Kind = iota
 	Descriptors
 	Memory  // bytes
 	Disk    // bytes
-	UDP     // bit/s of datagrams that do not give way to others
+	UDP     // bit/s of datagrams without congestion control
 	Egress  // bytes sent within a window
 	Time    // of runs within a window, nanoseconds
 	Records // results kept within a window
@@ -95,7 +93,7 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// Amounts are held until they are given back. None is negative.
+// Amounts are held until they are given back. No field is negative.
 type Amounts struct {
 	Descriptors int
 	Memory      units.Bytes
@@ -103,8 +101,8 @@ type Amounts struct {
 	UDP         units.BitRate
 }
 
-// Limits bound what may be taken at a time, and what may be spent within a
-// window. 0 is no limit, less than 0 is nothing at all.
+// Limits bound what may be held at a time, and what may be spent within a window. 0 is no
+// limit, a negative value allows nothing.
 type Limits struct {
 	Sessions    int
 	Descriptors int
@@ -116,7 +114,7 @@ type Limits struct {
 	Records     int
 }
 
-// Run is what one run may ask for, whatever the ledger has left.
+// Run is the most that one run may request, whatever the ledger has left.
 type Run struct {
 	Time    time.Duration
 	Streams int // per direction
@@ -125,32 +123,32 @@ type Run struct {
 	Copy    units.Bytes
 }
 
-// AnonymousRun is what a server gives a run of somebody without a key, so that nobody
-// uses its host as a source of traffic.
+// AnonymousRun is the limit of a run without a key. It keeps clients from using the server's
+// host as a source of traffic.
 func AnonymousRun() Run {
 	return Run{Time: time.Minute, Streams: 16, Block: 1 << 20, UDP: 100e6, Copy: 256 << 20}
 }
 
-// Part is what a class of clients gets.
+// Part is the share of a class of clients.
 type Part struct {
-	Session  Limits        // of one session; Sessions means nothing there, Egress and Time are of its whole life
-	Source   Limits        // of all sessions of one source; with a key, of that key there
-	Lifetime time.Duration // of a session, from its opening on; 0 is no limit
+	Session  Limits        // of one session; Sessions has no meaning here, Egress and Time cover its whole life
+	Source   Limits        // of all sessions of one source; with a key, of that key at that source
+	Lifetime time.Duration // of a session, from its opening; 0 is no limit
 }
 
-// Config is what a budget gives. The zero value limits nothing.
+// Config sets the limits of a budget. The zero value limits nothing.
 type Config struct {
 	Server           Limits // of all together
-	AllAnonymous     Limits // of all anonymous clients together; what Server has more is the reserve
+	AllAnonymous     Limits // of all anonymous clients together; the rest of Server is the reserve
 	Anonymous, Keyed Part
-	// Window is in which Egress and Time are counted; 0 is 24 h.
+	// Window is the period for Egress and Time; 0 is 24 h.
 	Window time.Duration
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
 
-// AnonymousSessions is how many sessions anonymous clients have together at most; a nil Budget
-// says as many as it could count.
+// AnonymousSessions returns the most sessions that anonymous clients can have together; for a
+// nil Budget the largest possible count.
 func (b *Budget) AnonymousSessions() int {
 	if b == nil {
 		return maxSources
@@ -158,7 +156,7 @@ func (b *Budget) AnonymousSessions() int {
 	return int(b.anonymous[Sessions])
 }
 
-// part returns what c's clients get.
+// part returns the Part of class.
 func (c *Config) part(class Class) *Part {
 	if class == Keyed {
 		return &c.Keyed
@@ -169,17 +167,17 @@ func (c *Config) part(class Class) *Part {
 // Bounds of the ledger.
 const (
 	defaultWindow = 24 * time.Hour
-	// maxSources is how many sources are remembered one by one. No more can have
+	// maxSources is how many sources are remembered one by one, and so the most that can have
 	// sessions at a time.
 	maxSources = 4096
-	// unlimited is so far from the end of int64 that two of it can be added.
+	// unlimited is far enough from the end of int64 that two of it can be added.
 	unlimited = math.MaxInt64 / 4
 )
 
 // amounts is one number for each kind.
 type amounts [kinds]int64
 
-// list returns l with one number for each kind, unlimited where there is none.
+// list returns l with one number for each kind, unlimited for no limit.
 func (l Limits) list() amounts {
 	a := amounts{
 		int64(l.Sessions), int64(l.Descriptors), int64(l.Memory), int64(l.Disk), bits(l.UDP), int64(l.Egress), int64(l.Time), int64(l.Records),
@@ -219,7 +217,7 @@ type Budget struct {
 
 	mu      sync.Mutex
 	used    [2]account       // by class
-	keys    map[string]int64 // sessions of each key that has some
+	keys    map[string]int64 // sessions of each key that has any
 	known   map[who]*entry
 	idle    *list.List // entries without a session, the longest idle first
 	older   *sketch
@@ -227,13 +225,13 @@ type Budget struct {
 	refused amounts
 }
 
-// account is what one party has taken, and spent within the window.
+// account is what one party holds, and has spent within the window.
 type account struct {
 	held  [held]int64
 	spent [spent]window
 }
 
-// New returns a budget of which nothing is taken.
+// New returns an empty budget.
 func New(c Config) *Budget {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -260,9 +258,8 @@ func New(c Config) *Budget {
 	return b
 }
 
-// Source is who counts as one: an IPv4 address, or an IPv6 network of 64 bits,
-// which is what one host gets (RFC 7421). An address that is none is the zero
-// Prefix.
+// Source returns the network that counts as one source: an IPv4 address, or an IPv6 /64, which
+// is what one host gets (RFC 7421). For an invalid address it is the zero Prefix.
 func Source(a netip.Addr) netip.Prefix {
 	a = a.Unmap().WithZone("")
 	length := 32
@@ -276,10 +273,9 @@ func Source(a netip.Addr) netip.Prefix {
 	return p
 }
 
-// Open begins a session from an address with the key of that name, or that of a
-// anonymous client, whose key is "". It costs a session and the descriptor of its
-// connection. An error wraps ErrSpent and says what is full and what to do. A nil
-// Budget has no limits.
+// Open begins a session from an address with the named key; "" is an anonymous client. It costs
+// a session and the descriptor of its connection. An error wraps ErrSpent and says what is full
+// and what to do. A nil Budget has no limits.
 func (b *Budget) Open(from netip.Addr, key string) (*Share, error) {
 	if b == nil {
 		return nil, nil
@@ -311,9 +307,9 @@ func (b *Budget) Open(from netip.Addr, key string) (*Share, error) {
 	return s, nil
 }
 
-// fresh says why a source that has spent what it had gets no session.
+// fresh returns the reason to refuse a session to a source that has spent its limit.
 func (b *Budget) fresh(s *Share) error {
-	for k := held; k < Records; k++ { // without a place for its result a test is still one
+	for k := held; k < Records; k++ { // a test can run without a place for its result
 		if r := b.over(s, k); r != nil {
 			return r
 		}
@@ -321,19 +317,19 @@ func (b *Budget) fresh(s *Share) error {
 	return nil
 }
 
-// newcomers is the part of the sessions of keys that is kept for those who have
-// none yet: a quarter. One key gets the other three, from however many sources, so
-// that somebody with a key that became known does not lock the other keys out; and
-// of these one source gets three quarters again.
+// newcomers is the part of the sessions for keys that is reserved for keys without a session: a
+// quarter. One key gets at most the other three quarters, from however many sources, so that a
+// leaked key does not lock out the other keys; and one source gets at most three quarters of
+// those.
 const newcomers = 4
 
-// crowds says why somebody with a key gets no session beside those that the key
-// has. With fewer than four sessions there is nothing to divide.
+// crowds returns the reason to refuse a key a session beside those that it has. With fewer than
+// four sessions there is nothing to divide.
 func (b *Budget) crowds(s *Share) error {
 	if s.class == Anonymous {
 		return nil
 	}
-	most := b.server[Sessions] - b.anonymous[Sessions] // what anonymous clients leave in any case
+	most := b.server[Sessions] - b.anonymous[Sessions] // what anonymous clients can never take
 	if most <= 0 {
 		most = b.server[Sessions]
 	}

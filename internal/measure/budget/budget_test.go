@@ -23,7 +23,7 @@ func address(n int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})
 }
 
-// keyOf is the name of the key that those of class have in tests.
+// keyOf returns the key that clients of class c have in tests.
 func keyOf(c Class) string {
 	if c == Keyed {
 		return "key"
@@ -47,7 +47,7 @@ func TestSource(t *testing.T) {
 	must.Equal(t, Source(netip.Addr{}), (netip.Prefix{}), "no address")
 }
 
-// TestRefusals demands that a refusal has the numbers and says what to do.
+// TestRefusals: a refusal has the numbers and says what to do.
 func TestRefusals(t *testing.T) {
 	c := newClock()
 	b := New(Config{
@@ -100,8 +100,8 @@ func TestRefusals(t *testing.T) {
 	must.Fail(t, must.Err(key.Take(Amounts{Memory: -1})), "took a negative amount")
 }
 
-// TestKeyedBehindAnonymous has one address spend all that it has as an anonymous client:
-// who has a key there is still served.
+// TestKeyedBehindAnonymous has one address spend its whole anonymous limit: a client with a key
+// at that address is still served.
 func TestKeyedBehindAnonymous(t *testing.T) {
 	b := New(Config{
 		Server: Limits{Sessions: 8, Egress: 100}, AllAnonymous: Limits{Sessions: 6, Egress: 50},
@@ -120,8 +120,8 @@ func TestKeyedBehindAnonymous(t *testing.T) {
 	must.Equal(t, open(t, b, 1, Keyed).Class(), Keyed, "class")
 }
 
-// TestForgottenSources has more sources than are remembered. None of those that
-// spent what they had gets more, and nobody else is locked out.
+// TestForgottenSources has more sources than are remembered. A source that spent its limit gets
+// no more, and no other source is locked out.
 func TestForgottenSources(t *testing.T) {
 	c := newClock()
 	b := New(Config{Anonymous: Part{Source: Limits{Egress: 1000}}, Now: c.now})
@@ -177,7 +177,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestNothing demands that no budget is no limit.
+// TestNothing: a nil budget has no limits.
 func TestNothing(t *testing.T) {
 	var b *Budget
 	s := must.Get(b.Open(netip.Addr{}, ""))(t)
@@ -202,8 +202,7 @@ func TestLifetimeAndLimits(t *testing.T) {
 	must.True(t, l.Memory == 40 && l.UDP == 1e9 && l.Disk == -1 && l.Egress == 0, "%+v", l)
 }
 
-// TestDivide demands that no part of a server takes what another one has, however
-// few descriptors there are.
+// TestDivide: no part of a server takes the descriptors of another, however few there are.
 func TestDivide(t *testing.T) {
 	for _, n := range []int{48, 96, 256, 1024, 4096, 8192, 65536} {
 		for listeners := range 4 {

@@ -12,7 +12,7 @@ func raiseDescriptors() (int, error) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {
 		return 0, fmt.Errorf("read the limit of open files: %w", err)
 	}
-	// The fields have a sign on FreeBSD, where RLIM_INFINITY is the largest number.
+	// The fields are signed on FreeBSD, where RLIM_INFINITY is the largest number.
 	soft, hard := min(uint64(r.Cur), MostDescriptors), min(uint64(r.Max), MostDescriptors)
 	if soft >= hard {
 		return int(soft), nil

@@ -13,9 +13,9 @@ import (
 	"linerate/internal/must"
 )
 
-// TestLaws does anything in any order and compares with a ledger that forgets
-// nothing: what was taken is given back, no limit is passed, anonymous clients never take
-// the reserve, and what fits is given.
+// TestLaws runs random operations and compares with a ledger that forgets nothing: everything
+// taken is given back, no limit is exceeded, anonymous clients never take the reserve, and a
+// request that fits is granted.
 func TestLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newClock()
@@ -47,7 +47,7 @@ func TestLaws(t *testing.T) {
 	})
 }
 
-// ledger is the truth beside a budget.
+// ledger is the exact reference for a budget.
 type ledger struct {
 	b     *Budget
 	open  []*Share
@@ -113,7 +113,7 @@ func (m *ledger) step(t *rapid.T, c *clock) {
 	}
 }
 
-// held returns what a session, its source, all anonymous clients and all together have.
+// held returns what a session, its source, all anonymous clients and all clients hold.
 func (m *ledger) held(s *Share) (session, source, anonymous, all int64) {
 	for _, k := range m.takes {
 		all += k.n
@@ -137,7 +137,7 @@ func (m *ledger) fits(s *Share, n int64) bool {
 		(s.class == Keyed || anonymous+n <= b.anonymous[Memory])
 }
 
-// reached reports whether within the last window a limit was reached.
+// reached reports whether a limit was reached within the last window.
 func (m *ledger) reached(s *Share, now time.Time) bool {
 	var source, anonymous, keyed int64
 	for _, x := range m.sent {
@@ -175,8 +175,8 @@ func (m *ledger) compare(t *rapid.T) {
 	}
 }
 
-// TestNewcomersFindASlot: one who has many sessions does not keep others with a
-// key out, at another source or with another key.
+// TestNewcomersFindASlot: a client with many sessions does not keep out clients at another
+// source or with another key.
 func TestNewcomersFindASlot(t *testing.T) {
 	b := New(Config{Server: Limits{Sessions: 8}, AllAnonymous: Limits{Sessions: -1}})
 	for _, s := range []struct {
@@ -203,9 +203,9 @@ func TestNewcomersFindASlot(t *testing.T) {
 	}
 }
 
-// TestOneKeyLeavesRoomForOthers: a key that became known, used from ever so many
-// sources, leaves a quarter of the sessions to the other keys; where there are less
-// than four there is nothing to divide.
+// TestOneKeyLeavesRoomForOthers: a leaked key, used from any number of sources, leaves a
+// quarter of the sessions to the other keys. With fewer than four sessions there is nothing to
+// divide.
 func TestOneKeyLeavesRoomForOthers(t *testing.T) {
 	for sessions, want := range map[int]int{1: 1, 2: 2, 3: 3, 4: 3, 5: 4, 8: 6, 64: 48} {
 		b := New(Config{Server: Limits{Sessions: sessions}, AllAnonymous: Limits{Sessions: -1}})
@@ -227,8 +227,8 @@ func TestOneKeyLeavesRoomForOthers(t *testing.T) {
 	}
 }
 
-// TestKeysBesideAnonymous: what anonymous clients may take is not divided among keys, so
-// that anonymous clients and one key together leave the other keys theirs.
+// TestKeysBesideAnonymous: what anonymous clients may take is not divided among keys, so that
+// anonymous clients and one key together leave the other keys their part.
 func TestKeysBesideAnonymous(t *testing.T) {
 	b := New(Config{
 		Server: Limits{Sessions: 64}, AllAnonymous: Limits{Sessions: 16},
@@ -255,9 +255,8 @@ func TestKeysBesideAnonymous(t *testing.T) {
 	must.True(t, n == 12, "another key has %d sessions, want the 12 that are left", n)
 }
 
-// TestRecords: neither one address nor all without a key have more results kept than
-// the ledger gives, key holders have theirs beside them, and no client is refused a
-// session for it.
+// TestRecords: neither one address nor all anonymous clients store more results than the ledger
+// allows, clients with keys have their own limit, and a full limit refuses no session.
 func TestRecords(t *testing.T) {
 	now := time.Unix(0, 0)
 	b := New(Config{

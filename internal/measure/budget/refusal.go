@@ -7,42 +7,42 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Level says whose limit it is.
+// Level names the party whose limit was reached.
 type Level int
 
 // The levels.
 const (
 	OfSession Level = iota
 	OfSource
-	OfAnonymous // all of them together
+	OfAnonymous // of all anonymous clients together
 	OfServer
-	OfKey       // of one key, from wherever it is used
-	OfNewcomers // of those who have a session, for those who have none
+	OfKey       // of one key, from every source
+	OfNewcomers // of clients that have a session, in favour of those without
 )
 
-// Refusal is the error of what would pass a limit. It wraps ErrSpent.
+// Refusal is the error of a request that exceeds a limit. It wraps ErrSpent.
 type Refusal struct {
 	Kind  Kind
 	Level Level
-	Class Class // who asked
-	// Need is what was asked for, Used what was taken or spent before, Limit what
-	// there is: numbers, bytes, bits per second or nanoseconds, as Kind has it.
+	Class Class // of the client
+	// Need was requested, Used was held or spent before, Limit is the most: numbers, bytes,
+	// bits per second or nanoseconds, depending on Kind.
 	Need, Used, Limit int64
-	// Yours is how many sessions of Used, OfNewcomers, are of who asked.
+	// Yours is how many sessions of Used belong to the client, at OfNewcomers.
 	Yours  int64
-	Window time.Duration // of what is spent
-	Wait   time.Duration // until some of what is spent comes back; 0 is unknown
+	Window time.Duration // for kinds that are spent
+	Wait   time.Duration // until part of it is available again; 0 is unknown
 }
 
 // Unwrap returns ErrSpent.
 func (*Refusal) Unwrap() error { return ErrSpent }
 
-// Later reports whether the same may be given at another time.
+// Later reports whether the same request may succeed later.
 func (r *Refusal) Later() bool {
 	return r.Level != OfSession && r.Limit > 0 && r.Need <= r.Limit
 }
 
-// Error says what was asked for, what there is, and what to do.
+// Error says what was requested, what the limit is, and what to do.
 func (r *Refusal) Error() string {
 	switch {
 	case r.Kind >= held:
@@ -114,7 +114,7 @@ func (r *Refusal) advice() string {
 	return "try again later, or ask for less"
 }
 
-// amount writes n with its unit, and what it is of where that is asked for.
+// amount returns n with its unit, and the name of the kind if of is true.
 func (r *Refusal) amount(n int64, of bool) string {
 	var text, what string
 	switch r.Kind {

@@ -10,8 +10,8 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Share is what one session has of a budget. It is safe for concurrent use; a
-// nil Share has no limits.
+// Share is one session's part of a budget. It is safe for concurrent use; a nil Share has no
+// limits.
 type Share struct {
 	budget *Budget
 	class  Class
@@ -23,9 +23,9 @@ type Share struct {
 	closed bool
 }
 
-// Take takes a, all or nothing, until give is called or the share is closed. give
-// is never nil and may be called more than once. An error wraps ErrSpent and says
-// the number and what to do.
+// Take takes all of a or nothing, until give is called or the share is closed. give is never
+// nil and may be called more than once. An error wraps ErrSpent and says the numbers and what
+// to do.
 func (s *Share) Take(a Amounts) (give func(), err error) {
 	none := func() {}
 	if s == nil {
@@ -56,17 +56,16 @@ func (s *Share) Take(a Amounts) (give func(), err error) {
 	}), nil
 }
 
-// Spend counts bytes that were sent. An error, which wraps ErrSpent, says that
-// what the session, its source or the server may send is reached: what sends has
-// to end. Spend(0) asks without sending.
+// Spend counts bytes that were sent. An error, which wraps ErrSpent, reports that the session,
+// its source or the server has reached its limit: the sender must stop. Spend(0) only checks.
 func (s *Share) Spend(sent units.Bytes) error { return s.charge(Egress, int64(sent)) }
 
-// Use counts time of a run, as Spend does bytes.
+// Use counts run time as Spend counts bytes.
 func (s *Share) Use(d time.Duration) error { return s.charge(Time, int64(d)) }
 
-// Record counts a result that is kept of what somebody measured from an address with
-// the key of that name, or without one. An error, which wraps ErrSpent, says that no
-// more of them are kept. A nil Budget has no limits.
+// Record counts a stored result of a client at from with the named key, or without one. An
+// error, which wraps ErrSpent, reports that no more results may be stored. A nil Budget has no
+// limits.
 func (b *Budget) Record(from netip.Addr, key string) error {
 	if b == nil {
 		return nil
@@ -100,7 +99,7 @@ func (s *Share) charge(k Kind, n int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := s.entry
-	if s.closed { // what ended late is counted too, where the source is known
+	if s.closed { // late use still counts against a known source
 		if e = b.enter(s.who); e != nil {
 			defer b.leave(e)
 		}
@@ -118,7 +117,7 @@ func (s *Share) charge(k Kind, n int64) error {
 	return nil
 }
 
-// Ends returns when the session's lifetime is over; the zero time is never.
+// Ends returns when the session's lifetime ends; the zero time is never.
 func (s *Share) Ends() time.Time {
 	if s == nil {
 		return time.Time{}
@@ -129,7 +128,7 @@ func (s *Share) Ends() time.Time {
 	return time.Time{}
 }
 
-// Class says who has the share; Keyed for a nil one.
+// Class returns the class of the share's client; Keyed for a nil share.
 func (s *Share) Class() Class {
 	if s == nil {
 		return Keyed
@@ -137,8 +136,8 @@ func (s *Share) Class() Class {
 	return s.class
 }
 
-// Limits returns the most that the session could take at a time if it were alone,
-// and spend: 0 where there is no limit, less than 0 for nothing.
+// Limits returns the most that the session could hold at a time if it were alone, and spend: 0
+// is no limit, a negative value allows nothing.
 func (s *Share) Limits() Limits {
 	if s == nil {
 		return Limits{}
@@ -179,7 +178,7 @@ func (s *Share) Close() {
 	s.entry = nil
 }
 
-// most is the limit of the server for a class.
+// most returns the server's limit of k for class c.
 func (b *Budget) most(c Class, k Kind) int64 {
 	if c == Anonymous {
 		return b.anonymous[k]
@@ -187,7 +186,7 @@ func (b *Budget) most(c Class, k Kind) int64 {
 	return b.server[k]
 }
 
-// take takes what is held of want, or nothing.
+// take takes all held kinds of want, or nothing.
 func (b *Budget) take(s *Share, want amounts) error {
 	for k := range held {
 		n := want[k]
@@ -235,7 +234,7 @@ func (b *Budget) give(s *Share, back amounts) {
 	}
 }
 
-// over says which limit of what is spent has been reached, or nil.
+// over returns the limit that spending of k has reached, or nil.
 func (b *Budget) over(s *Share, k Kind) *Refusal {
 	now, i := b.slot(), k-held
 	r := &Refusal{Kind: k, Class: s.class, Window: b.window}
@@ -249,7 +248,8 @@ func (b *Budget) over(s *Share, k Kind) *Refusal {
 	for j := range both.parts {
 		both.parts[j] += keyed.parts[j]
 	}
-	// What anonymous clients sent before they could be stopped is not held against others.
+	// What anonymous clients sent before they could be stopped does not count against clients
+	// with keys.
 	both.sum = min(anonymous.sum, b.anonymous[k]) + keyed.sum
 	for _, l := range []struct {
 		level Level
@@ -273,7 +273,7 @@ func (b *Budget) over(s *Share, k Kind) *Refusal {
 	return nil
 }
 
-// sourceWindow is what the source of a share that is open has spent.
+// sourceWindow returns the window of an open share's source.
 func (s *Share) sourceWindow(i Kind, now int64) *window {
 	if s.entry == nil {
 		return nil

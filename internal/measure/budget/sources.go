@@ -6,14 +6,14 @@ import (
 	"net/netip"
 )
 
-// who is counted as one.
+// who identifies one party.
 type who struct {
 	from  netip.Prefix
 	class Class
 	key   string // "" for anonymous clients
 }
 
-// entry is a source that is remembered by itself.
+// entry is a source that is remembered on its own.
 type entry struct {
 	who
 	account
@@ -21,8 +21,8 @@ type entry struct {
 	resting  *list.Element // its place in idle; nil while it has sessions
 }
 
-// enter returns the entry of a source that is about to have a session more, or
-// nil when there is no room for one. leave undoes that.
+// enter returns the entry of a source that opens a session, or nil if there is no room for one.
+// leave undoes it.
 func (b *Budget) enter(w who) *entry {
 	e := b.known[w]
 	if e == nil {
@@ -40,8 +40,8 @@ func (b *Budget) enter(w who) *entry {
 	return e
 }
 
-// leave takes a session off e, which is forgotten when nothing of it counts any
-// more, and may be forgotten when others need its place.
+// leave removes a session from e. An entry with nothing left to count is forgotten; the others
+// may be forgotten to make room.
 func (b *Budget) leave(e *entry) {
 	if e.sessions--; e.sessions > 0 {
 		return
@@ -64,8 +64,7 @@ func (b *Budget) rests(e *entry) bool {
 	return false
 }
 
-// forget makes room for a source. What the forgotten one has spent goes into the
-// sketch.
+// forget makes room for a source. It adds the forgotten source's spending to the sketch.
 func (b *Budget) forget() bool {
 	first := b.idle.Front()
 	if first == nil {
@@ -88,7 +87,7 @@ func (b *Budget) forget() bool {
 	return true
 }
 
-// recall gives e what the sketch has of it.
+// recall loads e's spending from the sketch.
 func (b *Budget) recall(e *entry) {
 	now := b.slot()
 	for i := range e.spent {
@@ -109,11 +108,10 @@ func (b *Budget) recall(e *entry) {
 	}
 }
 
-// The sketch remembers what forgotten sources have spent, as a count-min sketch
-// does (Cormode and Muthukrishnan 2005), with the largest instead of the sum of
-// those that share a cell: the least of its rows is never less than the truth,
-// and more only for a source that shares a cell with a larger one in every row.
-// Where the cells lie nobody can know who does not know the seeds.
+// The sketch remembers the spending of forgotten sources, as a count-min sketch (Cormode and
+// Muthukrishnan 2005), with the maximum instead of the sum of the sources that share a cell.
+// The least of a source's rows is never below the truth, and above it only if the source shares
+// a cell with a larger one in every row. Secret seeds keep the cells unpredictable.
 const (
 	rows  = 4
 	cells = 1024

@@ -2,32 +2,32 @@ package budget
 
 import "time"
 
-// Usage is what a budget has given at a moment.
+// Usage is what a budget has given out at one moment.
 type Usage struct {
 	Kinds  []KindUsage // one for each kind, in their order
 	Window time.Duration
-	// Lifetime is that of anonymous clients' sessions; 0 is no limit.
+	// Lifetime is the limit of anonymous sessions; 0 is no limit.
 	Lifetime time.Duration
-	// Active is how many sources have sessions, Remembered how many are remembered
-	// one by one; a source that comes with a key and without counts twice.
+	// Active is how many sources have sessions, Remembered how many are remembered one by one.
+	// A source counts twice if it comes both with a key and without.
 	Active, Remembered int
 }
 
-// KindUsage is how much of one kind is taken, or was spent within the window:
-// numbers, bytes, bits per second or nanoseconds.
+// KindUsage is how much of one kind is held, or was spent within the window: numbers, bytes,
+// bits per second or nanoseconds.
 type KindUsage struct {
 	Kind             Kind
 	Anonymous, Keyed int64 // by class
-	Limit            int64 // of both together; less than 0 where there is none
+	Limit            int64 // of both together; less than 0 if there is none
 	AllAnonymous     int64 // the part of Limit that anonymous clients can take, likewise
-	Source           int64 // what one anonymous client's address can take, likewise
-	Refused          int64 // how often it was refused since the start
+	Source           int64 // what one anonymous source can take, likewise
+	Refused          int64 // refusals since the start
 }
 
-// Used is what both classes have.
+// Used returns the sum of both classes.
 func (u KindUsage) Used() int64 { return u.Anonymous + u.Keyed }
 
-// Usage returns what is given now. That of a nil budget is the zero value.
+// Usage returns the current usage. For a nil budget it is the zero value.
 func (b *Budget) Usage() Usage {
 	if b == nil {
 		return Usage{}
@@ -48,7 +48,7 @@ func (b *Budget) Usage() Usage {
 	return u
 }
 
-// bound is n as reports have it.
+// bound returns n as reports show it.
 func bound(n int64) int64 {
 	if n == unlimited {
 		return -1
@@ -56,33 +56,30 @@ func bound(n int64) int64 {
 	return n
 }
 
-// MostDescriptors is the most that RaiseDescriptors asks for or returns: what a
-// server could not use is not worth a table of the kernel's.
+// MostDescriptors is the most that RaiseDescriptors requests or returns. A larger kernel table
+// would cost memory and not help a server.
 const MostDescriptors = 1 << 16
 
-// RaiseDescriptors raises the soft limit of open files of this process to the
-// hard one, RLIMIT_NOFILE of getrlimit(2), as far as MostDescriptors, and returns
-// what it is then. A soft limit above that is left alone. Systems without such a
-// limit return MostDescriptors. An error says why it could not be raised, beside
-// what there is.
+// RaiseDescriptors raises this process's soft limit of open files to the hard one,
+// RLIMIT_NOFILE of getrlimit(2), at most to MostDescriptors, and returns the result. It leaves
+// a higher soft limit alone. Systems without such a limit return MostDescriptors. If the limit
+// cannot be raised, it returns the current one and an error.
 func RaiseDescriptors() (int, error) { return raiseDescriptors() }
 
-// Division shares the descriptors of a server's process out, so that what one
-// part takes is never missing in another: together they are no more than there are.
+// Division shares out the descriptors of a server's process, so that no part takes those of
+// another: their sum is at most what the process has.
 type Division struct {
-	// Sessions is what the ledger gives to sessions and their runs.
+	// Sessions is for the ledger: sessions and their runs.
 	Sessions int
-	// Unknown is for connections to the server's own port that have not shown
-	// what they are, Friends for those of them that come from where a session comes
-	// from. Either is at least 1.
+	// Unknown is for connections to the server's own port that have not sent a request yet,
+	// Friends for those of them from a source that has a session. Either is at least 1.
 	Unknown, Friends int
 	// Listener is for such connections to each listener of another protocol.
 	Listener int
 }
 
-// What a server with descriptors enough has of each; own is what the process
-// needs itself: its ports, logs, keys and metrics, and the files that it reads for a
-// moment.
+// The division of a server with enough descriptors. own is for the process itself: its ports,
+// logs, keys and metrics, and files that it opens briefly.
 const (
 	wholeUnknown  = 1024
 	wholeFriends  = 512
@@ -90,9 +87,8 @@ const (
 	wholeOwn      = 64
 )
 
-// Divide divides so many descriptors of a server that has so many listeners of
-// other protocols beside its own port. Sessions get what the others leave, and half
-// at least.
+// Divide divides the descriptors of a server with so many listeners of other protocols beside
+// its own port. Sessions get what the others leave, and at least half.
 func Divide(descriptors, listeners int) Division {
 	whole := wholeUnknown + wholeFriends + listeners*wholeListener
 	if d := descriptors - whole - wholeOwn; d >= descriptors/2 {

@@ -2,27 +2,26 @@ package budget
 
 import "time"
 
-// slots is into how many parts a window is divided. What was spent counts for
-// the window and up to one such part more, so that no window of that length,
-// wherever it begins, holds more than the limit.
+// slots is the number of parts of a window. Spending counts for the window and up to one part
+// more, so that no period of that length, wherever it begins, exceeds the limit.
 const slots = 12
 
-// window counts what was spent lately. The zero value is empty.
+// window counts recent spending. The zero value is empty.
 type window struct {
 	newest int64 // number of the newest slot, from the epoch on
 	parts  [slots + 1]int64
 	sum    int64
 }
 
-// slot returns the number of the slot that now lies in.
+// slot returns the number of the current slot.
 func (b *Budget) slot() int64 {
 	return int64(b.config.Now().Sub(b.epoch) / b.width())
 }
 
 func (b *Budget) width() time.Duration { return max(1, b.window/slots) }
 
-// at forgets what is older than a window at slot now. A clock that went back
-// changes nothing.
+// at moves w to slot now and drops what is older than a window. A clock that went back changes
+// nothing.
 func (w *window) at(now int64) *window {
 	if now-w.newest > slots {
 		*w = window{newest: now}
@@ -37,15 +36,14 @@ func (w *window) at(now int64) *window {
 	return w
 }
 
-// add counts n more in the newest slot.
+// add adds n to the newest slot.
 func (w *window) add(n int64) {
 	n = max(0, min(n, unlimited-w.sum))
 	w.parts[w.newest%(slots+1)] += n
 	w.sum += n
 }
 
-// raise makes every slot at least what it is in other, which stands at the same
-// slot.
+// raise sets every slot to at least its value in other, which is at the same slot.
 func (w *window) raise(other *window) {
 	w.sum = 0
 	for i := range w.parts {
@@ -54,8 +52,7 @@ func (w *window) raise(other *window) {
 	}
 }
 
-// lower makes every slot at most what it is in other, which stands at the same
-// slot.
+// lower sets every slot to at most its value in other, which is at the same slot.
 func (w *window) lower(other *window) {
 	w.sum = 0
 	for i := range w.parts {
@@ -64,7 +61,7 @@ func (w *window) lower(other *window) {
 	}
 }
 
-// until returns in how many slots less than limit is left, or -1 for never.
+// until returns the number of slots until the sum falls below limit, or -1 for never.
 func (w *window) until(limit int64) int64 {
 	left := w.sum
 	for i := int64(0); i <= slots; i++ {

@@ -18,13 +18,12 @@ import (
 	"linerate/internal/must"
 )
 
-// everyWay are the ways of talking to the kernel; on some systems they are the
-// same.
+// everyWay lists the socket implementations; on some systems they are the same.
 var everyWay = map[string]Options{
 	"native": {}, "plain": {Plain: true}, "portable": {Portable: true}, "portable plain": {Portable: true, Plain: true},
 }
 
-// TestEveryWayCountsTheSame sends the same through each way.
+// TestEveryWayCountsTheSame sends the same datagrams through each implementation.
 func TestEveryWayCountsTheSame(t *testing.T) {
 	for name, o := range everyWay {
 		for _, network := range []string{"udp4", "udp6"} {
@@ -33,7 +32,7 @@ func TestEveryWayCountsTheSame(t *testing.T) {
 					if size == 65507 && network == "udp6" {
 						size = 65487 // IPv6 headers are longer, and count
 					}
-					// No more than any receive buffer holds.
+					// At most what any receive buffer holds.
 					n := min(500, 1<<20/int64(size))
 					a, b := loopback(t, network)
 					f := newFlow(t, a, b, o, SenderOptions{Size: size}, limits{count: n})
@@ -53,7 +52,7 @@ func TestEveryWayCountsTheSame(t *testing.T) {
 	}
 }
 
-// TestQuietLoops holds that sending and receiving allocate nothing.
+// TestQuietLoops: sending and receiving allocate nothing.
 func TestQuietLoops(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		a, b := loopback(t, "udp4")
@@ -148,7 +147,7 @@ func TestSizeLimits(t *testing.T) {
 	}
 }
 
-// loopback returns two sockets that are connected with each other.
+// loopback returns two sockets that are connected to each other.
 func loopback(t testing.TB, network string) (a, b *net.UDPConn) {
 	t.Helper()
 	if network == "udp6" {
@@ -157,14 +156,14 @@ func loopback(t testing.TB, network string) (a, b *net.UDPConn) {
 	return enginetest.NewWire(t).ConnectedUDP()
 }
 
-// flow sends from a to b with a header of sequence number and time.
+// flow sends from a to b with a header that holds a sequence number and a time.
 type flow struct {
 	send    *Sender
 	receive *Receiver
 	a, b    *Conn
 	tally   *Tally
 	bytes   int64
-	odd     int64 // datagrams of another size than sent
+	odd     int64 // datagrams of an unexpected size
 	sendErr error
 	recvErr error
 }
@@ -217,8 +216,7 @@ func newFlow(t testing.TB, ca, cb *net.UDPConn, o Options, so SenderOptions, l l
 	return f
 }
 
-// run sends and receives until all is sent and received, or nothing came for
-// some time after.
+// run sends and receives until everything has arrived, or nothing has for some time.
 func (f *flow) run() time.Duration {
 	start := time.Now()
 	f.send.Start(start)
@@ -231,15 +229,15 @@ func (f *flow) run() time.Duration {
 	took := time.Since(start)
 	select {
 	case <-received:
-	case <-time.After(2 * time.Second): // more was lost, or is not counted
+	case <-time.After(2 * time.Second): // the rest was lost, or is not counted
 		f.receive.Stop()
 		<-received
 	}
 	return took
 }
 
-// TestScheduleKeepsRate wakes at random times: what is sent by any time is what
-// the rate allows, however late the sender was, unless it was very late.
+// TestScheduleKeepsRate wakes at random times: the number sent by any time matches the rate,
+// however late the sender was, unless it was very late.
 func TestScheduleKeepsRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := schedule{
@@ -282,7 +280,7 @@ func TestClockWaits(t *testing.T) {
 		at := c.now()
 		must.True(t, at >= due, "woke at %v, due at %v", at, due)
 	}
-	// A long wait is cut, so that a stop is seen.
+	// A long wait is split, so that a stop is noticed.
 	begin := c.now()
 	c.until(begin + time.Hour)
 	got := c.now() - begin

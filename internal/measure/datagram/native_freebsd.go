@@ -18,14 +18,14 @@ import (
 	"linerate/internal/measure/sockio"
 )
 
-// native is a socket that the Go runtime does not know: a descriptor of its own, which
-// a thread serves by raw calls, one datagram each: this kernel has no call for many
-// (sendmmsg(3) is a loop in its C library) and cuts no trains. What has to wait does
-// so in poll(2), see package sockio.
+// native is a socket outside the Go runtime: its own descriptor, which one thread serves with
+// raw calls, one datagram each: this kernel has no call for many datagrams (sendmmsg(3) is a
+// loop in its C library) and cuts no trains. A thread that has to wait does so in poll(2), see
+// package sockio.
 type native struct{ fd int }
 
-// newNative takes c over. A machine with one core has none for a thread that keeps its
-// processor: package net serves the socket there.
+// newNative takes over c. On a machine with one core no thread can keep the CPU: package net
+// serves the socket there.
 func newNative(c *net.UDPConn, o Options, _ int) (socket, error) {
 	if runtime.NumCPU() == 1 {
 		return newPortable(c, o)
@@ -41,8 +41,8 @@ func newNative(c *net.UDPConn, o Options, _ int) (socket, error) {
 	return s, nil
 }
 
-// setUp asks for buffers. This kernel refuses what is above 8/9 of
-// kern.ipc.maxsockbuf instead of granting that (sbreserve, sys/kern/uipc_sockbuf.c).
+// setUp requests the buffers. This kernel refuses a size above 8/9 of kern.ipc.maxsockbuf
+// instead of granting the maximum (sbreserve, sys/kern/uipc_sockbuf.c).
 func (s *native) setUp(o Options) error {
 	want := int(o.RecvBuffer)
 	err := unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, want)
@@ -62,7 +62,7 @@ func (*native) threads() int    { return 1 }
 func (*native) waiting() string { return "blocking thread" }
 func (*native) cuts(int) bool   { return false }
 
-// interrupt wakes a receiver that waits.
+// interrupt wakes a waiting receiver.
 func (s *native) interrupt() { _ = unix.Shutdown(s.fd, unix.SHUT_RD) }
 
 func (s *native) close() error {
@@ -94,7 +94,7 @@ func (s *native) poll(b []byte) (int, error) {
 		return n, nil
 	case unix.EBADF, unix.ENOTSOCK:
 		return 0, os.NewSyscallError("recv", errno)
-	default: // nothing there, or what an earlier datagram has caused
+	default: // nothing arrived, or an error of an earlier datagram
 		return 0, nil
 	}
 }
@@ -126,7 +126,7 @@ func (*native) paceByKernel() (string, error) {
 	return "", errors.Join(errors.ErrUnsupported, errors.New("freebsd cannot be told when a datagram shall leave"))
 }
 
-// single sends by one call a datagram what lies in a buffer.
+// single sends the datagrams of a buffer, one per call.
 type single struct {
 	fd   int
 	buf  []byte
@@ -139,7 +139,7 @@ func (t *single) send(n int, _ bool) (int, outcome, error) {
 	for i := range n {
 		if _, errno := sockio.Send(t.fd, t.buf[i*t.size:][:t.size], unix.MSG_DONTWAIT); errno != 0 {
 			if i > 0 {
-				return i, fine, nil // the next call meets it again
+				return i, fine, nil // the next call hits the same error
 			}
 			return sendFailed(errno)
 		}
@@ -149,8 +149,7 @@ func (t *single) send(n int, _ bool) (int, outcome, error) {
 
 func (*single) sendAt([]int64) (int, outcome, error) { return 0, broken, errors.ErrUnsupported }
 
-// sendFailed says what an error of sending means. A full queue of the interface is
-// ENOBUFS.
+// sendFailed maps an error of a send to an outcome. A full queue of the interface is ENOBUFS.
 func sendFailed(e syscall.Errno) (int, outcome, error) {
 	switch e {
 	case unix.EINTR, unix.EAGAIN:
@@ -164,10 +163,10 @@ func sendFailed(e syscall.Errno) (int, outcome, error) {
 	return 0, broken, os.NewSyscallError("send", e)
 }
 
-// receivePieces is how many datagrams are taken before they are looked at.
+// receivePieces is how many datagrams are received before they are processed.
 const receivePieces = 64
 
-// intake receives by recvmsg, which tells when a datagram came.
+// intake receives with recvmsg, which reports when a datagram arrived.
 type intake struct {
 	fd      int
 	buf     []byte
@@ -179,17 +178,17 @@ type intake struct {
 	walls   [receivePieces]int64
 }
 
-// What SO_TIMESTAMP tells where SO_TS_CLOCK asks for it: a timespec (sys/socket.h).
+// The form of SO_TIMESTAMP that SO_TS_CLOCK selects: a timespec (sys/socket.h).
 const (
 	clockRealtime = 2 // SO_TS_REALTIME
 	scmRealtime   = 5 // SCM_REALTIME
 )
 
 func (s *native) prepareReceive(size int, _ bool) collector {
-	// Without them the time after the call is taken.
+	// If they fail, the time after the call is used.
 	_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_TIMESTAMP, 1)
 	_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_TS_CLOCK, clockRealtime)
-	// A byte more shows what is longer than agreed.
+	// One more byte reveals datagrams longer than agreed.
 	in := &intake{fd: s.fd, stride: size + 1, control: make([]byte, 64)}
 	in.buf = make([]byte, receivePieces*in.stride)
 	in.msg.Iov = &in.iov
@@ -217,12 +216,12 @@ func (in *intake) receive(wait bool) (int, outcome, error) {
 		if errno == unix.EBADF || errno == unix.ENOTSOCK || errno == unix.EFAULT || errno == unix.EINVAL {
 			return 0, broken, os.NewSyscallError("recvmsg", errno)
 		}
-		return 0, again, nil // nothing came, or what an earlier datagram of ours has caused
+		return 0, again, nil // nothing arrived, or an error of an earlier datagram
 	}
 	return n, fine, nil
 }
 
-// one receives datagram i where one is there.
+// one receives datagram i if one has arrived.
 func (in *intake) one(i int) syscall.Errno {
 	in.iov.Base = &in.buf[i*in.stride]
 	in.iov.SetLen(in.stride)
@@ -240,7 +239,7 @@ func (in *intake) piece(i int) (b []byte, each int, wall int64) {
 	return in.buf[i*in.stride:][:in.lengths[i]], 0, in.walls[i]
 }
 
-// parseControl reads when a datagram came, 0 where that is not told.
+// parseControl returns when a datagram arrived, 0 if unknown.
 func parseControl(b []byte) int64 {
 	for len(b) >= unix.SizeofCmsghdr {
 		h := (*unix.Cmsghdr)(unsafe.Pointer(&b[0]))
@@ -265,8 +264,8 @@ func recvmsg(fd int, m *unix.Msghdr) (int, syscall.Errno) {
 	return int(n), 0
 }
 
-// sleep sleeps for d or a little longer, less where a signal comes. The scheduler is
-// not told: the thread keeps its processor.
+// sleep sleeps for d or a little longer, less if a signal arrives. The Go scheduler does not
+// see it: the thread keeps its processor.
 //
 //go:noinline
 func sleep(d time.Duration) {
@@ -274,9 +273,9 @@ func sleep(d time.Duration) {
 	syscall.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0)
 }
 
-// sharpen and blunt do nothing: kern.timecounter.alloweddeviation is the system's.
+// sharpen and blunt do nothing: kern.timecounter.alloweddeviation is a system-wide setting.
 func sharpen() {}
 func blunt()   {}
 
-// kernelClock is of no use without pacing by the kernel.
+// kernelClock is unused where the kernel does not pace.
 func kernelClock() int64 { return 0 }

@@ -16,18 +16,17 @@ import (
 	"linerate/internal/measure/sockio"
 )
 
-// native is a socket that the Go runtime does not know: a descriptor of its
-// own, blocking, which no event loop watches. A time limit makes its calls
-// interruptible as well: with one the kernel returns EINTR on a signal instead
-// of starting again (signal(7)), so that the Go runtime can stop the thread
-// although it does not know that the thread is in the kernel.
+// native is a socket outside the Go runtime: its own blocking descriptor, which no event loop
+// watches. Its timeout also makes calls interruptible: with a timeout the kernel returns EINTR
+// on a signal instead of restarting the call (signal(7)), so that the Go runtime can stop the
+// thread although it does not know that the thread is in the kernel.
 type native struct {
 	fd       int
-	v6       bool // of the socket; its peer may still be reached over IPv4
-	overhead int  // bytes of headers around the payload
+	v6       bool // of the socket; its peer may still be an IPv4 address
+	overhead int  // bytes of headers per datagram
 }
 
-// newNative takes c over, whose datagrams have so many bytes of headers.
+// newNative takes over c, whose datagrams have overhead bytes of headers.
 func newNative(c *net.UDPConn, o Options, overhead int) (socket, error) {
 	fd, err := sockio.Duplicate(c)
 	s := &native{fd: fd, overhead: overhead}
@@ -65,7 +64,7 @@ func (s *native) setUp(o Options) error {
 	return nil
 }
 
-// setBuffer asks for size bytes, past the system's bound where allowed.
+// setBuffer requests size bytes, beyond the system's bound if permitted.
 func (s *native) setBuffer(force, plain, size int) error {
 	if unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, force, size) == nil {
 		return nil
@@ -76,7 +75,7 @@ func (s *native) setBuffer(force, plain, size int) error {
 func (*native) threads() int    { return 1 }
 func (*native) waiting() string { return "blocking thread" }
 
-// interrupt wakes a receiver that waits.
+// interrupt wakes a waiting receiver.
 func (s *native) interrupt() { _ = unix.Shutdown(s.fd, unix.SHUT_RD) }
 
 func (s *native) close() error {
@@ -98,8 +97,8 @@ func (s *native) write(b []byte) error {
 }
 
 func (s *native) poll(b []byte) (int, error) {
-	// With IP_RECVERR what came back for earlier datagrams waits in a queue
-	// that takes room from the receive buffer.
+	// With IP_RECVERR, errors of earlier datagrams wait in a queue that takes room from the
+	// receive buffer.
 	for {
 		var one [1]byte
 		if _, errno := recvfrom(s.fd, one[:], unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT); errno != 0 {
@@ -112,12 +111,12 @@ func (s *native) poll(b []byte) (int, error) {
 		return n, nil
 	case unix.EBADF, unix.ENOTSOCK:
 		return 0, os.NewSyscallError("recv", errno)
-	default: // nothing there, or what an earlier datagram has caused
+	default: // nothing arrived, or an error of an earlier datagram
 		return 0, nil
 	}
 }
 
-// recvfrom is raw and allocates nothing: senders poll while they measure.
+// recvfrom is a raw call that allocates nothing: senders poll while they measure.
 //
 //go:noinline
 func recvfrom(fd int, b []byte, flags int) (int, syscall.Errno) {
@@ -173,8 +172,8 @@ func readRecvBuffer(c *net.UDPConn) fact.Of[units.Bytes] {
 	return out
 }
 
-// sleep sleeps for d or a little longer, less where a signal comes. The
-// scheduler is not told: the thread keeps its processor.
+// sleep sleeps for d or a little longer, less if a signal arrives. The Go scheduler does not
+// see it: the thread keeps its processor.
 //
 //go:noinline
 func sleep(d time.Duration) {
@@ -187,7 +186,7 @@ func sleep(d time.Duration) {
 func sharpen() { syscall.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_TIMERSLACK, 1, 0) }
 func blunt()   { syscall.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_TIMERSLACK, 0, 0) }
 
-// kernelClock reads the monotonic clock by which the kernel paces, ns.
+// kernelClock returns the monotonic clock that the kernel paces by, in ns.
 func kernelClock() int64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {

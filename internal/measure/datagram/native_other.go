@@ -11,7 +11,7 @@ import (
 	"linerate/internal/core/units"
 )
 
-// newNative takes c over in the portable way: there is no other here.
+// newNative returns a portable socket: this system has no other.
 func newNative(c *net.UDPConn, o Options, _ int) (socket, error) { return newPortable(c, o) }
 
 func readRecvBuffer(*net.UDPConn) fact.Of[units.Bytes] {
@@ -21,9 +21,9 @@ func readRecvBuffer(*net.UDPConn) fact.Of[units.Bytes] {
 // sleep sleeps for about d.
 func sleep(d time.Duration) { time.Sleep(d) }
 
-// sharpen and blunt do nothing: timers are as fine as they get.
+// sharpen and blunt do nothing: timers are already as fine as they get.
 func sharpen() {}
 func blunt()   {}
 
-// kernelClock is of no use without pacing by the kernel.
+// kernelClock is unused where the kernel does not pace.
 func kernelClock() int64 { return 0 }

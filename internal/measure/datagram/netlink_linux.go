@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sizes and numbers of rtnetlink(7) and include/uapi/linux/{rtnetlink,pkt_sched}.h.
+// Sizes and numbers from rtnetlink(7) and include/uapi/linux/{rtnetlink,pkt_sched}.h.
 const (
 	messageHeader   = 16         // struct nlmsghdr
 	attributeHeader = 4          // struct rtattr
@@ -19,8 +19,7 @@ const (
 	rootParent      = 0xffffffff // TC_H_ROOT
 )
 
-// ask sends one request of rtnetlink(7) and hands on each message that answers
-// it.
+// ask sends one rtnetlink(7) request and calls f with each message of the answer.
 func ask(kind uint16, flags uint16, request []byte, f func(kind uint16, b []byte)) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
@@ -51,8 +50,8 @@ func ask(kind uint16, flags uint16, request []byte, f func(kind uint16, b []byte
 	}
 }
 
-// eachMessage hands on the messages in b. It returns whether more follow, or
-// what the kernel refused.
+// eachMessage calls f with the messages in b. It returns whether more follow, or the kernel's
+// error.
 func eachMessage(b []byte, f func(kind uint16, b []byte)) (more bool, err error) {
 	for len(b) >= messageHeader {
 		n := int(binary.NativeEndian.Uint32(b[0:]))
@@ -78,7 +77,7 @@ func eachMessage(b []byte, f func(kind uint16, b []byte)) (more bool, err error)
 	return true, nil
 }
 
-// aligned is n rounded up as netlink aligns things (NLMSG_ALIGN).
+// aligned returns n rounded up to netlink's alignment (NLMSG_ALIGN).
 func aligned(n int) int { return (n + 3) &^ 3 }
 
 // appendAttribute appends an attribute to a message.
@@ -89,7 +88,7 @@ func appendAttribute(m []byte, kind uint16, data []byte) []byte {
 	return append(m, make([]byte, aligned(len(data))-len(data))...)
 }
 
-// attribute returns the attribute of that kind in b, nil for none.
+// attribute returns the attribute of that kind in b, or nil.
 func attribute(b []byte, kind uint16) []byte {
 	for len(b) >= attributeHeader {
 		n := int(binary.NativeEndian.Uint16(b[0:]))
@@ -104,7 +103,7 @@ func attribute(b []byte, kind uint16) []byte {
 	return nil
 }
 
-// parseRoute returns the interface of a route, 0 where it names none.
+// parseRoute returns the interface of a route, 0 if it has none.
 func parseRoute(b []byte) int32 {
 	if len(b) < routeHeader {
 		return 0
@@ -123,7 +122,7 @@ type queue struct {
 	kind           string
 }
 
-// parseQueue reads a message about a queue.
+// parseQueue parses a message about a queue.
 func parseQueue(b []byte) (queue, bool) {
 	if len(b) < queueHeader {
 		return queue{}, false
@@ -136,10 +135,9 @@ func parseQueue(b []byte) (queue, bool) {
 	}, true
 }
 
-// leaf returns the kind of the queue that packets pass. Under mq, which has one
-// for each queue of the card, it is that of all of them where they are the same,
-// else "mixed". Under other queues it depends on the packet: they stand for
-// themselves.
+// leaf returns the kind of the queue that packets pass through. Under mq, which has one queue
+// for each hardware queue, it is their common kind, or "mixed" if they differ. Other queues
+// choose by the packet, so leaf returns the queue itself.
 func leaf(queues []queue) string {
 	root := queue{kind: "none"}
 	for _, q := range queues {

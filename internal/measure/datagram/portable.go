@@ -11,23 +11,23 @@ import (
 	"linerate/internal/measure/sockio"
 )
 
-// patience is the longest that a receiver or a sender waits in the kernel, and
-// so the longest that it can miss that it was stopped.
+// patience is the longest that a receiver or a sender waits in the kernel, and so the longest
+// that a stop goes unnoticed.
 const patience = 100 * time.Millisecond
 
-// portable is a socket that package net serves.
+// portable is a socket that uses package net.
 type portable struct {
 	c       *net.UDPConn
 	granted fact.Of[units.Bytes]
 }
 
-// newPortable takes c over.
+// newPortable takes over c.
 func newPortable(c *net.UDPConn, o Options) (*portable, error) {
 	p := &portable{c: c}
 	if err := sockio.HearRefusals(c); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	// BSDs refuse what is above their bound instead of granting the bound.
+	// The BSDs refuse a size above their bound instead of granting the bound.
 	want := int(o.RecvBuffer)
 	err := c.SetReadBuffer(want)
 	for err != nil && want > leastBuffer {
@@ -43,7 +43,7 @@ func newPortable(c *net.UDPConn, o Options) (*portable, error) {
 	return p, nil
 }
 
-// leastBuffer is where asking for less and less ends.
+// leastBuffer is the smallest buffer to retry with.
 const leastBuffer = 64 << 10
 
 func (*portable) threads() int      { return 0 }
@@ -55,7 +55,7 @@ func (p *portable) waitNone() error { return p.c.SetReadDeadline(time.Now().Add(
 
 func (p *portable) recvBuffer() fact.Of[units.Bytes] { return p.granted }
 
-// closed is err, nil where it says that the socket is closed already.
+// closed returns err, or nil if err reports that the socket is closed already.
 func closed(err error) error {
 	if errors.Is(err, net.ErrClosed) {
 		return nil
@@ -75,8 +75,8 @@ func (p *portable) write(b []byte) error {
 	return err
 }
 
-// pollPatience is how long poll waits: a deadline that has passed would keep
-// package net from looking.
+// pollPatience is how long poll waits: with a deadline in the past package net would not try to
+// read.
 const pollPatience = 100 * time.Microsecond
 
 func (p *portable) poll(b []byte) (int, error) {
@@ -89,12 +89,12 @@ func (p *portable) poll(b []byte) (int, error) {
 		return n, nil
 	case broken:
 		return 0, err
-	default: // nothing there, or what a datagram sent before has caused
+	default: // nothing arrived, or an error of an earlier datagram
 		return 0, nil
 	}
 }
 
-// outcomeOf tells the errors of package net apart.
+// outcomeOf maps the errors of package net to an outcome.
 func outcomeOf(err error) outcome {
 	switch {
 	case err == nil:
@@ -109,7 +109,7 @@ func outcomeOf(err error) outcome {
 	return refused
 }
 
-// portableSend sends one datagram by one call.
+// portableSend sends one datagram per call.
 type portableSend struct {
 	c    *net.UDPConn
 	buf  []byte
@@ -133,7 +133,7 @@ func (t *portableSend) sendAt([]int64) (int, outcome, error) {
 	return 0, broken, errors.ErrUnsupported
 }
 
-// portableReceive receives one datagram by one call.
+// portableReceive receives one datagram per call.
 type portableReceive struct {
 	c   *net.UDPConn
 	buf []byte
@@ -141,7 +141,7 @@ type portableReceive struct {
 }
 
 func (p *portable) prepareReceive(size int, _ bool) collector {
-	// A byte more shows what is longer than agreed.
+	// One more byte reveals datagrams longer than agreed.
 	return &portableReceive{c: p.c, buf: make([]byte, size+1)}
 }
 

@@ -15,8 +15,8 @@ import (
 	"linerate/internal/truth"
 )
 
-// TestVethRates shows how many datagrams a second pass between two namespaces.
-// What is lost was lost at the receiver.
+// TestVethRates measures how many datagrams a second pass between two namespaces. Any loss
+// happens at the receiver.
 func TestVethRates(t *testing.T) {
 	w := enginetest.NewVeth(t, enginetest.Bucket{})
 	for _, size := range []int{64, 1472} {
@@ -34,8 +34,7 @@ func TestVethRates(t *testing.T) {
 	}
 }
 
-// paced sends at rate from a to b, and claims that it is held to 0.1 %, and never exceeded
-// by more.
+// paced sends at rate from a to b, and claims that the mean is within 0.1 % of it.
 func paced(try *truth.Try, a, b *net.UDPConn, o Options, rate units.BitRate, length time.Duration) {
 	const size = 1472
 	gap := size * 8 / float64(rate) * 1e9
@@ -47,7 +46,7 @@ func paced(try *truth.Try, a, b *net.UDPConn, o Options, rate units.BitRate, len
 	}
 	want := length.Seconds() * float64(rate) / 8 / size
 	try.Claim("sent", float64(f.send.Sent.Load()), 0.999*want, 1.001*want, "datagrams")
-	// One that begins late makes good for it: then the rest of the gaps are short.
+	// A late start is made good: then the other gaps are shorter.
 	try.Claim("mean gap", gaps.Mean().Or(0).Seconds()*1e9, 0.995*gap, 1.005*gap, "ns")
 }
 

@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	// receiveControl is room for a receive time and the size of segments.
+	// receiveControl holds a receive time and the size of segments.
 	receiveControl = 64
 	plainPieces    = 64 // per call
-	// trainPieces are fewer, so that the buffers stay in the cache.
+	// trainPieces is smaller, so that the buffers stay in the cache.
 	trainPieces = 16
 	trainBytes  = 65535
-	// stagger keeps buffers off the same cache lines, which a stride of a power
-	// of two would put them on.
+	// stagger keeps the buffers off the same cache lines, which a stride of a power of two
+	// would put them on.
 	stagger = 192
 )
 
-// intake receives by recvmmsg.
+// intake receives with recvmmsg.
 type intake struct {
 	fd      int
 	msgs    []unix.Mmsghdr
@@ -35,12 +35,12 @@ type intake struct {
 
 func (s *native) prepareReceive(size int, trains bool) collector {
 	pieces := plainPieces
-	// A byte more shows what is longer than agreed.
+	// One more byte reveals datagrams longer than agreed.
 	room := size + 1
 	if trains && unix.SetsockoptInt(s.fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1) == nil {
 		pieces, room = trainPieces, trainBytes
 	}
-	// Without it the time after the call is taken.
+	// If it fails, the time after the call is used.
 	_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
 	in := &intake{
 		fd: s.fd, msgs: make([]unix.Mmsghdr, pieces), iovs: make([]unix.Iovec, pieces),
@@ -75,7 +75,7 @@ func (in *intake) receive(wait bool) (int, outcome, error) {
 	if errno == unix.EBADF || errno == unix.ENOTSOCK || errno == unix.EFAULT || errno == unix.EINVAL {
 		return 0, broken, os.NewSyscallError("recvmmsg", errno)
 	}
-	// Nothing came, or what an earlier datagram of ours has caused.
+	// Nothing arrived, or an error of an earlier datagram of ours.
 	return 0, again, nil
 }
 
@@ -86,9 +86,8 @@ func (in *intake) piece(i int) (b []byte, each int, wall int64) {
 	return b, each, wall
 }
 
-// parseControl reads the control messages of a piece: the size of its segments
-// (UDP_GRO, int32) and when it came (SCM_TIMESTAMPNS, timespec). What is absent
-// is 0.
+// parseControl parses the control messages of a piece: the size of its segments (UDP_GRO,
+// int32) and when it arrived (SCM_TIMESTAMPNS, timespec). An absent one is 0.
 func parseControl(b []byte) (each int, wall int64) {
 	const header = unix.SizeofCmsghdr
 	for len(b) >= header {

@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// ReceiverOptions say what a Receiver does.
+// ReceiverOptions configure a Receiver.
 type ReceiverOptions struct {
 	// Start is the origin of all times.
 	Start time.Time
 	// Size is the payload of the largest datagram expected, in bytes.
 	Size int
-	// Handle is called for each datagram with when it came: by the kernel's
-	// clock where that tells, else when the call returned that brought it. The
-	// ones that arrived in a train follow the first of it. It must not allocate
-	// or keep b. A datagram longer than Size comes cut to Size+1 or more bytes.
+	// Handle is called for each datagram with its arrival time: the kernel's time stamp if
+	// there is one, else the time at which the call returned. follows is true for all but the
+	// first of a train. Handle must not allocate or keep b. A datagram longer than Size arrives
+	// cut to Size+1 or more bytes.
 	Handle func(b []byte, at time.Duration, follows bool)
-	// After is called after each batch, and at least every 0.1 s. It returns
-	// false to end the loop.
+	// After is called after each batch, and at least every 0.1 s. It returns false to end the
+	// loop.
 	After func(at time.Duration) bool
 	// Spin is how long the receiver polls for more before it sleeps.
 	Spin time.Duration
 }
 
-// Receiver is a loop that receives.
+// Receiver is a receive loop.
 type Receiver struct {
 	conn   *Conn
 	o      ReceiverOptions
@@ -34,7 +34,7 @@ type Receiver struct {
 	stop   atomic.Bool
 }
 
-// NewReceiver makes a loop ready that receives over c.
+// NewReceiver prepares a loop that receives over c.
 func NewReceiver(c *Conn, o ReceiverOptions) (*Receiver, error) {
 	if o.Size < 1 || o.Size > MaxPayload {
 		return nil, fmt.Errorf("datagrams of %d bytes: not between 1 and %d", o.Size, MaxPayload)
@@ -42,20 +42,20 @@ func NewReceiver(c *Conn, o ReceiverOptions) (*Receiver, error) {
 	return &Receiver{conn: c, o: o, rx: c.socket.prepareReceive(o.Size, !c.plain)}, nil
 }
 
-// Start sets the origin of all times anew, before Run.
+// Start resets the origin of all times, before Run.
 func (r *Receiver) Start(t time.Time) { r.o.Start = t }
 
 // Coalesced returns whether the kernel joined datagrams.
 func (r *Receiver) Coalesced() bool { return r.trains.Load() }
 
-// Stop makes Run end soon.
+// Stop makes Run return soon.
 func (r *Receiver) Stop() {
 	r.stop.Store(true)
 	r.conn.socket.interrupt()
 }
 
-// Run receives until After says so, Stop is called, or the socket fails. It
-// keeps its thread busy.
+// Run receives until After returns false, Stop is called, or the socket fails. It keeps its
+// thread busy.
 func (r *Receiver) Run() error {
 	quiet := time.Since(r.o.Start) // when the last datagram came, or polling began
 	for !r.stop.Load() {
@@ -84,12 +84,12 @@ func (r *Receiver) Run() error {
 	return nil
 }
 
-// unread is how many batches are taken after Stop: what had arrived by then and was not
-// read, as far as a usual socket buffer holds it.
+// unread is how many batches are read after Stop: datagrams that had arrived by then, as many
+// as a usual socket buffer holds.
 const unread = 64
 
-// take hands n pieces on. The kernel's time stamps are wall time, which may be
-// set meanwhile: only their distance from the present is used.
+// take passes n pieces to Handle. The kernel's time stamps are wall time, which may be set
+// meanwhile: only their distance from the present is used.
 func (r *Receiver) take(n int, at time.Duration, wall int64) {
 	for i := range n {
 		b, each, stamp := r.rx.piece(i)

@@ -8,18 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of a train: UDP_MAX_SEGMENTS (include/linux/udp.h, 64 until it grew
-// in 6.9), and the largest packet less the longest headers.
+// Bounds of a train: UDP_MAX_SEGMENTS (include/linux/udp.h, 64 until 6.9 raised it), and the
+// largest packet minus the longest headers.
 const (
 	maxTrain      = 64
 	maxTrainBytes = 65535 - 40 - 8
 )
 
-// controlSpace is room for one control message with 8 bytes, aligned as the
-// kernel wants it.
+// controlSpace holds one control message with 8 bytes, aligned as the kernel requires.
 const controlSpace = 24
 
-// batch sends by sendmmsg what lies in a buffer.
+// batch sends the datagrams of a buffer with sendmmsg.
 type batch struct {
 	fd      int
 	size    int
@@ -32,9 +31,9 @@ type batch struct {
 }
 
 func (s *native) prepareSend(buf []byte, size int) transmitter {
-	// An error that concerns one datagram is told by the call that sends it:
-	// without this the kernel hides that a queue of its own was full
-	// (udp_send_skb, net/ipv4/udp.c). It is no matter where that fails.
+	// With this option the call that sends a datagram returns its error: without it the kernel
+	// hides that one of its own queues was full (udp_send_skb, net/ipv4/udp.c). A failure to
+	// set it does not matter.
 	if s.v6 {
 		_ = unix.SetsockoptInt(s.fd, unix.IPPROTO_IPV6, unix.IPV6_RECVERR, 1)
 	} else {
@@ -63,7 +62,7 @@ func (s *native) prepareSend(buf []byte, size int) transmitter {
 	return b
 }
 
-// putControl writes the header of a control message with n bytes.
+// putControl writes the header of a control message with n bytes of data.
 func putControl(b []byte, level, kind int32, n int) {
 	h := (*unix.Cmsghdr)(unsafe.Pointer(&b[0]))
 	h.Level, h.Type = level, kind
@@ -94,7 +93,7 @@ func (b *batch) sendAt(times []int64) (int, outcome, error) {
 	return b.send(len(times), false)
 }
 
-// sendFailed says what an error of sending means.
+// sendFailed maps an error of a send to an outcome.
 func sendFailed(e syscall.Errno, train bool) (int, outcome, error) {
 	switch {
 	case e == unix.EINTR || e == unix.EAGAIN:
@@ -109,15 +108,13 @@ func sendFailed(e syscall.Errno, train bool) (int, outcome, error) {
 	return 0, broken, os.NewSyscallError("sendmmsg", e)
 }
 
-// uncuttable reports whether e is what the kernel says of a train that it
-// cannot cut. EIO: the device has no checksum offload (udp_send_skb,
-// net/ipv4/udp.c).
+// uncuttable reports whether e means that the kernel cannot cut the train. EIO: the device has
+// no checksum offload (udp_send_skb, net/ipv4/udp.c).
 func uncuttable(e syscall.Errno) bool {
 	return e == unix.EINVAL || e == unix.EIO || e == unix.EMSGSIZE || e == unix.EOPNOTSUPP
 }
 
-// passing reports whether e is no reason to give up at once: no room, no route,
-// a filter.
+// passing reports whether e may be temporary: no room, no route, a filter.
 func passing(e syscall.Errno) bool {
 	return e == unix.ENOBUFS || e == unix.ENOMEM || e == unix.EMSGSIZE ||
 		e == unix.EPERM || e == unix.EACCES ||
@@ -125,9 +122,8 @@ func passing(e syscall.Errno) bool {
 		e == unix.EADDRNOTAVAIL || e == unix.ENODEV || e == unix.EPROTO
 }
 
-// The calls are raw: the scheduler is not told and hands the thread's
-// processor to nobody else. They are not inlined, so that each entry is a place
-// where the runtime can stop the thread.
+// The calls are raw: the Go scheduler does not see them and gives the thread's processor to no
+// other goroutine. They are not inlined, so that the runtime can stop the thread at each entry.
 
 //go:noinline
 func sendmsg(fd int, m *unix.Msghdr) syscall.Errno {
@@ -145,8 +141,8 @@ func sendmmsg(fd int, m []unix.Mmsghdr) (int, syscall.Errno) {
 	return int(n), 0
 }
 
-// cuts asks the kernel whether it knows UDP_SEGMENT (since 4.18). Segments must
-// fit the path: they are not fragmented.
+// cuts checks that the kernel has UDP_SEGMENT (since 4.18). Segments must fit the path MTU: the
+// kernel does not fragment them.
 func (s *native) cuts(size int) bool {
 	mtu, known := s.pathMTU().Get()
 	if !known || size+s.overhead > mtu || 2*size > maxTrainBytes {

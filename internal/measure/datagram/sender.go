@@ -10,16 +10,16 @@ import (
 	"linerate/internal/core/hist"
 )
 
-// Pacing says who holds datagrams back until they are due.
+// Pacing selects what holds datagrams back until they are due.
 type Pacing int
 
 // The ways of pacing.
 const (
-	ByClock  Pacing = iota // the sending thread: it sleeps, and spins the rest
-	ByKernel               // the queue of the interface, to which each datagram goes ahead of its time
+	ByClock  Pacing = iota // the sending thread: it sleeps, then spins the rest
+	ByKernel               // the queue of the interface, which gets each datagram ahead of its time
 )
 
-// SenderOptions say what a Sender does.
+// SenderOptions configure a Sender.
 type SenderOptions struct {
 	// Start is the origin of all times.
 	Start time.Time
@@ -27,33 +27,32 @@ type SenderOptions struct {
 	Size int
 	// First is the number of the first datagram.
 	First int64
-	// Stamp writes the header of datagram seq, which leaves at time at, to the
-	// start of b. It is called for each datagram, and again where the kernel
-	// did not take it, so it must not allocate or keep b.
+	// Stamp writes the header of datagram seq, which leaves at time at, to the start of b. It
+	// is called for each datagram, and again if the kernel did not accept it, so it must not
+	// allocate or keep b.
 	Stamp func(b []byte, seq int64, at time.Duration)
-	// Before is called before each batch with the number of the next datagram.
-	// It returns false to end the loop, or how long nothing shall be sent.
-	// Never later than 10 ms it is called again.
+	// Before is called before each batch with the number of the next datagram. It returns false
+	// to end the loop, or how long to send nothing. It is called again after 10 ms at the
+	// latest.
 	Before func(at time.Duration, next int64) (rest time.Duration, more bool)
-	// Most returns how many more datagrams may be sent; nil is without bound.
+	// Most returns how many more datagrams may be sent; nil is unlimited.
 	Most func(next int64) int64
 	// Gap is the time between two datagrams in ns; 0 is as fast as possible.
 	Gap float64
-	// Offset is when the first one is due, of a paced sender.
+	// Offset is when the first datagram of a paced sender is due.
 	Offset time.Duration
-	// Pacing says how a Gap is kept.
+	// Pacing selects how Gap is kept.
 	Pacing Pacing
-	// Gaps, where not nil, takes the time between departures as the sender's
-	// clock sees them: those of a sender that is paced by its clock. Datagrams
-	// that left by one call count as 1 ns apart.
+	// Gaps, if not nil, records the time between departures by the sender's clock, for a sender
+	// with Pacing ByClock. Datagrams that left in one call count as 1 ns apart.
 	Gaps *hist.Recorder
 }
 
-// Sender is a loop that sends. Its counters may be read while it runs.
+// Sender is a send loop. Its counters may be read while it runs.
 type Sender struct {
-	Sent    atomic.Int64 // datagrams that the kernel took
-	Refused atomic.Int64 // times that it did not take one: no room, no route
-	Missed  atomic.Int64 // datagrams never sent because their time had long passed
+	Sent    atomic.Int64 // datagrams that the kernel accepted
+	Refused atomic.Int64 // times that it refused one: no room, no route
+	Missed  atomic.Int64 // datagrams never sent because they were too late
 
 	conn   *Conn
 	o      SenderOptions
@@ -65,7 +64,7 @@ type Sender struct {
 	how    string
 	plan   schedule
 	next   int64
-	last   time.Duration // departure before
+	last   time.Duration // the previous departure
 	times  []int64
 	origin int64 // start by the kernel's clock
 	stop   atomic.Bool
@@ -77,13 +76,13 @@ const (
 	batchBytes = 256 << 10 // bytes per call: what stays in the cache
 )
 
-// LeastPlainGap is the gap in ns below which a paced sender may send trains: it
-// is about what a datagram by itself costs the kernel. Trains hide when each of
-// their datagrams came, so a receiver of slower flows had better be Plain.
+// LeastPlainGap is the gap in ns below which a paced sender may send trains: about what a
+// single datagram costs the kernel. Trains hide when each of their datagrams arrived, so a
+// receiver of slower flows should be Plain.
 const LeastPlainGap = 4000.0
 
-// NewSender makes a loop ready that sends over c. It wraps
-// errors.ErrUnsupported where the kernel shall pace and cannot.
+// NewSender prepares a loop that sends over c. The error wraps errors.ErrUnsupported if the
+// kernel is to pace and cannot.
 func NewSender(c *Conn, o SenderOptions) (*Sender, error) {
 	if o.Size < 1 || o.Size > MaxPayload {
 		return nil, fmt.Errorf("datagrams of %d bytes: not between 1 and %d", o.Size, MaxPayload)
@@ -110,7 +109,7 @@ func NewSender(c *Conn, o SenderOptions) (*Sender, error) {
 	return s, nil
 }
 
-// trainLimit is the most bytes of a train: the largest packet less its headers.
+// trainLimit is the most bytes of a train: the largest packet minus its headers.
 const trainLimit = 65535 - 48
 
 // payload returns n pseudo-random bytes, which no link compresses.
@@ -121,26 +120,24 @@ func payload(n int) []byte {
 	return b
 }
 
-// Start sets the origin of all times anew, before Run.
+// Start resets the origin of all times, before Run.
 func (s *Sender) Start(t time.Time) { s.o.Start = t }
 
 // Pacing returns how the sender paces: "none", "clock" or "kernel: fq".
 func (s *Sender) Pacing() string { return s.how }
 
-// Segmented returns whether trains were sent. Read it after Run.
+// Segmented reports whether trains were sent. Read it after Run.
 func (s *Sender) Segmented() bool { return s.usedGO }
 
-// Next returns the number of the datagram that would be sent next. Read it
-// after Run.
+// Next returns the number of the next datagram to send. Read it after Run.
 func (s *Sender) Next() int64 { return s.next }
 
-// Stop makes Run end within some tens of milliseconds, or 0.1 s where the
-// kernel has no room for a datagram.
+// Stop makes Run return within some tens of milliseconds, or 0.1 s if the kernel has no room
+// for a datagram.
 func (s *Sender) Stop() { s.stop.Store(true) }
 
-// Run sends until Before says so, Stop is called, or nothing can be sent any
-// more: it wraps ErrNobodyListens then, or the kernel's reason. It keeps its
-// thread busy.
+// Run sends until Before returns false, Stop is called, or sending has failed for too long:
+// then the error wraps ErrNobodyListens or the kernel's reason. It keeps its thread busy.
 func (s *Sender) Run() error {
 	c := newClock(s.o.Start)
 	c.yielded = c.now()
@@ -189,15 +186,14 @@ func (s *Sender) batch(at time.Duration) (n int, due time.Duration) {
 	return s.plan.ready(at, n), s.plan.next()
 }
 
-// A kernel that paces gets datagrams ahead of their time: enough to bridge a
-// sleep, and fewer than the 100 that the queue fq takes of one flow
-// (flow_limit, net/sched/sch_fq.c).
+// With kernel pacing, datagrams are sent ahead of their time: enough to cover a sleep, and
+// fewer than the 100 that queue fq accepts of one flow (flow_limit, net/sched/sch_fq.c).
 const (
 	lead      = 2 * time.Millisecond
 	leadSlots = 50
 )
 
-// ahead is batch where the kernel paces.
+// ahead is batch for kernel pacing.
 func (s *Sender) ahead(at time.Duration, most int) (n int, due time.Duration) {
 	lead := min(lead, time.Duration(leadSlots*s.plan.gap))
 	n = s.plan.ready(at+lead, most)
@@ -236,7 +232,7 @@ func (s *Sender) send(c *clock, at time.Duration, n int) error {
 	return s.judge(c, at, o, err)
 }
 
-// depart counts what has left.
+// depart counts the datagrams that have left.
 func (s *Sender) depart(at time.Duration, n int) {
 	sent := s.Sent.Load()
 	s.Sent.Store(sent + int64(n))
@@ -253,26 +249,26 @@ func (s *Sender) depart(at time.Duration, n int) {
 	s.last = at
 }
 
-// health says whether anything still moves.
+// health records whether datagrams still leave.
 type health struct {
-	taken   time.Duration // when the kernel took something last
-	nobody  int           // answers that nobody listens
-	refused time.Duration // the first such answer
+	taken   time.Duration // when the kernel last accepted one
+	nobody  int           // reports of a closed port
+	refused time.Duration // time of the first report
 }
 
 const (
-	// A single answer that nobody listens may belong to somebody else's
-	// datagram; so many over so long do not. A host gives six at once, and then
-	// one a second (icmp_ratelimit and XRLIM_BURST_FACTOR, net/ipv4/route.c).
+	// A single report of a closed port may belong to another sender's datagram; this many over
+	// this time do not. A host sends six at once, and then one a second (icmp_ratelimit and
+	// XRLIM_BURST_FACTOR, net/ipv4/route.c).
 	nobodyCount = 4
 	nobodyTime  = 100 * time.Millisecond
-	// giveUp is how long a kernel may take nothing.
+	// giveUp is how long the kernel may accept nothing.
 	giveUp = 5 * time.Second
 	// pause lets a full queue drain a little.
 	pause = 50 * time.Microsecond
 )
 
-// judge deals with what the kernel did not take.
+// judge handles a datagram that the kernel did not accept.
 func (s *Sender) judge(c *clock, at time.Duration, o outcome, err error) error {
 	switch o {
 	case fine, again:

@@ -5,7 +5,7 @@ import (
 	"sort"
 )
 
-// bitmap remembers which of the numbers behind the highest one have been seen.
+// bitmap remembers which numbers below the highest one have been seen.
 type bitmap struct {
 	words []uint64
 	mask  int64 // numbers remembered, minus 1
@@ -17,8 +17,8 @@ func newBitmap(memory int) bitmap {
 	return bitmap{words: make([]uint64, n/64), mask: int64(n - 1)}
 }
 
-// advance makes seq the highest number and marks it as seen. next was the
-// highest before, plus 1; the numbers between are not seen.
+// advance makes seq the highest number and marks it as seen. next is the previous highest plus
+// 1; the numbers between stay unseen.
 func (b *bitmap) advance(next, seq int64) {
 	if seq-next > b.mask {
 		clear(b.words)
@@ -37,10 +37,10 @@ func (b *bitmap) advance(next, seq int64) {
 	b.words[i>>6] |= 1 << (i & 63)
 }
 
-// forgot reports whether seq lies further behind next than is remembered.
+// forgot reports whether seq is too far below next to be remembered.
 func (b *bitmap) forgot(seq, next int64) bool { return next-seq > b.mask+1 }
 
-// set marks seq, which is remembered, and reports whether it was new.
+// set marks seq, which must be remembered, and reports whether it was new.
 func (b *bitmap) set(seq int64) bool {
 	i := seq & b.mask
 	word, bit := &b.words[i>>6], uint64(1)<<(i&63)
@@ -51,10 +51,9 @@ func (b *bitmap) set(seq int64) bool {
 	return true
 }
 
-// order remembers at which place in the order of arrival each datagram came
-// that was the highest so far. Between two disturbances number and place
-// advance together, so that only the beginnings of such stretches are kept:
-// the last maxStretches of them, in a ring.
+// order remembers the place, in the order of arrival, of each datagram that was the highest so
+// far. Number and place advance together until loss or reordering, so that order keeps only the
+// beginning of each such stretch: the last maxStretches of them, in a ring.
 type order struct {
 	stretches []stretch
 	oldest    int // in the ring
@@ -75,7 +74,7 @@ func newOrder() order { return order{stretches: make([]stretch, maxStretches)} }
 // at returns stretch i, counted from the oldest.
 func (o *order) at(i int) *stretch { return &o.stretches[(o.oldest+i)%maxStretches] }
 
-// highest notes that seq, higher than all before, came at place.
+// highest records that seq, higher than all before, arrived at place.
 func (o *order) highest(seq, place int64) {
 	if o.length > 0 && seq == o.end {
 		if last := o.at(o.length - 1); place-last.place == seq-last.seq {
@@ -92,11 +91,11 @@ func (o *order) highest(seq, place int64) {
 	o.end = seq + 1
 }
 
-// overtaker returns the place of the first datagram that came with a number
-// higher than seq, which is below the highest.
+// overtaker returns the place of the first datagram to arrive with a number higher than seq,
+// which is below the highest.
 func (o *order) overtaker(seq int64) int64 {
-	// The stretch that begins above seq is the one, unless seq's own reaches
-	// further, but then seq would not be missing: a stretch has no holes.
+	// It is in the first stretch that begins above seq. seq's own stretch cannot hold it: a
+	// stretch has no holes, and seq is missing.
 	i := sort.Search(o.length, func(i int) bool { return o.at(i).seq > seq })
 	if i < o.length {
 		return o.at(i).place

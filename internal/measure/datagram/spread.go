@@ -8,11 +8,11 @@ import (
 	"linerate/internal/core/hist"
 )
 
-// spread counts transit times, receiver's clock minus sender's, whose least is
-// only known at the end. A histogram whose buckets widen with the value cannot
-// be moved afterwards; so equally wide buckets hold what lies near the first
-// transit, and buckets that widen with the distance from it, both ways, the
-// rest. Moving these by a distance smaller than their own keeps their precision.
+// spread counts transit times, receiver's clock minus sender's, whose minimum is known only at
+// the end. A histogram whose buckets widen with the value cannot be shifted afterwards. So
+// transits near the first one go to buckets of equal width, and the rest to buckets that widen
+// with the distance from it, on both sides. Shifting these by less than their own distance
+// keeps their precision.
 type spread struct {
 	begun bool
 	base  int64 // the first transit, ns

@@ -7,46 +7,46 @@ import (
 	"linerate/internal/core/hist"
 )
 
-// Arrival is one datagram as it came in.
+// Arrival is one received datagram.
 type Arrival struct {
 	Seq  int64         // its number
-	Sent time.Duration // when it left, by the sender's clock; any origin
-	At   time.Duration // when it came, by the receiver's clock; any origin
-	// Counted is whether it belongs to what is judged, such as the measured
-	// window. What does not still moves the sequence on.
+	Sent time.Duration // departure by the sender's clock; any origin
+	At   time.Duration // arrival by the receiver's clock; any origin
+	// Counted is whether the datagram belongs to what is measured, such as the measured window.
+	// Others still advance the sequence.
 	Counted bool
-	// Follows is whether it came in one piece with the one before, so that
-	// neither of its times says anything new.
+	// Follows is whether it arrived in one piece with the previous datagram, so that its times
+	// carry no new information.
 	Follows bool
 }
 
-// Fate is what Tally makes of an arrival.
+// Fate is how Tally classifies an arrival.
 type Fate int
 
 // The fates.
 const (
 	First     Fate = iota // the first copy
-	Duplicate             // a copy of what was there before
-	Stale                 // too old to tell: see NewTally
+	Duplicate             // a further copy
+	Stale                 // too old to classify: see NewTally
 )
 
-// Tally does the accounting of one stream of numbered datagrams. It tells loss,
-// duplication and reordering apart: a datagram that comes late is not lost, and
-// a copy makes up for no loss. One goroutine uses it; Add does not allocate.
+// Tally does the accounting of one stream of numbered datagrams. It distinguishes loss,
+// duplication and reordering: a late datagram is not lost, and a copy makes up for no loss. It
+// belongs to one goroutine; Add does not allocate.
 //
 // The fields count the arrivals marked as Counted.
 type Tally struct {
 	Received   int64 // different datagrams
 	Duplicates int64 // copies beyond the first
-	// Reordered counts the first copies that came after one that was sent later
-	// (RFC 4737 section 3.3; copies are no packets of the sequence there).
+	// Reordered counts the first copies that arrived after a datagram that was sent later (RFC
+	// 4737 section 3.3; copies are no packets of the sequence there).
 	Reordered int64
-	// MaxExtent is the largest reordering extent: how many different datagrams
-	// had come since the first one that was sent later (RFC 4737 section 4.2.1).
-	// Where that one lies further back than is remembered, it is at least so.
+	// MaxExtent is the largest reordering extent: how many different datagrams have arrived
+	// since the first one that was sent later (RFC 4737 section 4.2.1). If that one is no
+	// longer remembered, MaxExtent is a lower bound.
 	MaxExtent int64
-	// Stale counts the arrivals behind the window of memory, which are taken
-	// for lost: they may be late, or copies.
+	// Stale counts the arrivals too old to be remembered. They are late or copies, and count as
+	// lost.
 	Stale int64
 
 	Total int64 // different datagrams, counted or not
@@ -60,16 +60,15 @@ type Tally struct {
 	arrived int64 // different datagrams, in order of arrival: the index of the next
 }
 
-// Memory of a tally: NewTally takes what lies between.
+// Bounds of NewTally's memory.
 const (
 	MinMemory = 1 << 10
 	MaxMemory = 1 << 24
 )
 
-// NewTally returns the tally of a stream whose first datagram has the number
-// first. It remembers the last memory numbers below the highest one seen, which
-// is rounded up to a power of two between MinMemory and MaxMemory; what comes
-// later than that is Stale. Each number takes a bit.
+// NewTally returns the tally of a stream whose first datagram has the number first. It
+// remembers the last memory numbers below the highest one seen, rounded up to a power of two
+// between MinMemory and MaxMemory; later arrivals are Stale. Each number takes one bit.
 func NewTally(first int64, memory int) *Tally {
 	return &Tally{first: first, next: first, seen: newBitmap(memory), order: newOrder(), spread: newSpread()}
 }
@@ -120,17 +119,16 @@ func (t *Tally) take(a Arrival) {
 	}
 }
 
-// Missing returns how many datagrams below the highest number seen have not
-// come so far, counted or not. It falls when one comes late.
+// Missing returns how many datagrams below the highest number seen have not arrived yet,
+// counted or not. It falls when one arrives late.
 func (t *Tally) Missing() int64 { return t.next - t.first - t.Total }
 
-// Next returns the highest number seen plus 1: the first number of the stream
-// while there is none.
+// Next returns the highest number seen plus 1; before the first datagram, the first number of
+// the stream.
 func (t *Tally) Next() int64 { return t.next }
 
-// Jitter returns the interarrival jitter of RFC 3550 section 6.4.1 after the
-// last datagram, unknown before the second one. Copies, and what came in one
-// piece with the datagram before, do not take part.
+// Jitter returns the interarrival jitter of RFC 3550 section 6.4.1 after the last datagram;
+// unknown before the second one. It ignores copies and datagrams with Follows set.
 func (t *Tally) Jitter() fact.Of[time.Duration] {
 	if t.jitter.samples == 0 {
 		return fact.Unknown[time.Duration]("fewer than two datagrams")
@@ -138,17 +136,16 @@ func (t *Tally) Jitter() fact.Of[time.Duration] {
 	return fact.Known(time.Duration(t.jitter.value+0.5), "arrival times")
 }
 
-// Variation returns the distribution of the one-way delays above the least
-// one (PDV, RFC 5481 section 4.2) of the counted first copies, as far as they
-// carry a time of their own. Delays within 2 ms of the first one are told apart
-// by 128 ns, others by 3 %. Two clocks that drift apart widen it: 20 ppm
-// are 0.2 ms in 10 s. It costs time, so call it when all is over.
+// Variation returns the distribution of the one-way delays above the least one (PDV, RFC 5481
+// section 4.2) of the counted first copies without Follows. The resolution is 128 ns for delays
+// within 2 ms of the first one, 3 % for others. Two clocks that drift apart widen it: 20 ppm
+// are 0.2 ms in 10 s. The call is slow: make it after the run.
 func (t *Tally) Variation() *hist.Histogram { return t.spread.histogram() }
 
 // jitter is the estimator of RFC 3550 section 6.4.1 and appendix A.8, in ns.
 type jitter struct {
 	value   float64
-	transit int64 // of the datagram before
+	transit int64 // of the previous datagram
 	begun   bool
 	samples int64
 }

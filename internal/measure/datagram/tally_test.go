@@ -12,8 +12,8 @@ import (
 	"linerate/internal/must"
 )
 
-// judged is a list of arrivals by the letter of the definitions, with all
-// the memory and time it likes.
+// judged applies the definitions literally to a list of arrivals, with unlimited memory and
+// time.
 type judged struct {
 	received, duplicates, reordered, extent, total, missing int64
 }
@@ -52,8 +52,8 @@ func verdict(t *Tally) judged {
 	return judged{t.Received, t.Duplicates, t.Reordered, t.MaxExtent, t.Total, t.Missing()}
 }
 
-// mangle draws what a network may make of n datagrams: some are lost, some
-// doubled, some delayed.
+// mangle draws what a network may do to n datagrams: some are lost, some duplicated, some
+// delayed.
 func mangle(t *rapid.T, first int64) []Arrival {
 	n := rapid.IntRange(0, 300).Draw(t, "n")
 	from := first + int64(rapid.IntRange(0, n).Draw(t, "from"))
@@ -92,7 +92,7 @@ func TestTallyAgainstTruth(t *testing.T) {
 	})
 }
 
-// TestTallyLong goes round the memory many times.
+// TestTallyLong wraps around the memory many times.
 func TestTallyLong(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const n = 60_000
@@ -126,8 +126,8 @@ func TestTallyLong(t *testing.T) {
 		arrivals = append(arrivals, a)
 		tally.Add(a)
 	}
-	// The truth looks at everything that came, which takes it long: only the
-	// sums that need no look back are compared over the whole.
+	// The reference looks at all arrivals, which is slow: compare only the sums that need no
+	// look back over the whole.
 	want := judge(0, arrivals)
 	got := verdict(tally)
 	must.True(t, got == want && tally.Stale == 0, "got %+v with %d stale, want %+v", got, tally.Stale, want)
@@ -138,19 +138,19 @@ func TestTallyForgets(t *testing.T) {
 	for _, seq := range []int64{0, 2, 1 + MinMemory} {
 		tally.Add(Arrival{Seq: seq, Counted: true})
 	}
-	// Remembered are 2…1+MinMemory.
+	// The numbers 2 to 1+MinMemory are remembered.
 	must.Equal(t, tally.Add(Arrival{Seq: 1, Counted: true}), Stale, "1")
 	must.Equal(t, tally.Add(Arrival{Seq: 2, Counted: true}), Duplicate, "2")
 	must.Equal(t, tally.Add(Arrival{Seq: 3, Counted: true}), First, "3")
-	// A leap over all that is remembered leaves nothing of it.
+	// A leap beyond the memory clears it.
 	tally.Add(Arrival{Seq: 1 << 40, Counted: true})
 	must.Equal(t, tally.Add(Arrival{Seq: 1<<40 - MinMemory + 1, Counted: true}), First, "a number in the leap")
 	must.Equal(t, tally.Add(Arrival{Seq: -1, Counted: true}), Stale, "-1")
 	must.Equal(t, tally.Stale, 2, "stale")
 }
 
-// TestExtentForgets reorders more often than is remembered: the extent is then
-// at least as large as what is still known.
+// TestExtentForgets reorders more often than is remembered: the extent is then at least as
+// large as what is still known.
 func TestExtentForgets(t *testing.T) {
 	tally := NewTally(0, MaxMemory)
 	tally.Add(Arrival{Seq: 1, Counted: true})
@@ -168,8 +168,8 @@ func TestJitter(t *testing.T) {
 	}
 	add(0, 0, 1000, false)
 	must.True(t, !tally.Jitter().IsKnown(), "jitter of one datagram")
-	// RFC 3550 section 6.4.1 by hand: D = 1600, then -1600, and a follower
-	// and a copy that do not count.
+	// RFC 3550 section 6.4.1 by hand: D = 1600, then -1600, and a follower and a copy, which do
+	// not count.
 	add(1, 10_000, 12_600, false)
 	add(2, 10_000, 99_000, true)
 	add(1, 10_000, 70_000, false)
@@ -195,8 +195,8 @@ func TestVariation(t *testing.T) {
 		for _, q := range []float64{0, 0.25, 0.5, 0.9, 1} {
 			want := float64(delays[max(0, int(math.Ceil(q*float64(len(delays))*(1-1e-12)))-1)] - delays[0])
 			got := float64(h.Quantile(q).Or(-1))
-			// 128 ns, or 1/64 of the distance from the first, of which the
-			// range is a bound, and the histogram's own error.
+			// 128 ns, or 1/64 of the distance from the first, which the range bounds, and the
+			// histogram's own error.
 			limit := 128 + float64(delays[len(delays)-1]-delays[0])/64 + want/64
 			must.Need(t, math.Abs(got-want) <= limit, "quantile %v is %v, want %v", q, got, want)
 		}

@@ -10,14 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fair is the queue that holds each packet back until its time
-// (net/sched/sch_fq.c, since 4.20).
+// fair is the queue that holds each packet until its time (net/sched/sch_fq.c, since 4.20).
 const fair = "fq"
 
-// paceByKernel asks for departure times (SO_TXTIME), which need no right with
-// the monotonic clock. The option by itself does nothing: the queue of the
-// interface must know it. So the way to the peer is looked up, in the network
-// namespace of the calling thread.
+// paceByKernel requests departure times (SO_TXTIME), which with the monotonic clock need no
+// privilege. The option alone does nothing: the queue of the interface must support it. So it
+// looks up the route to the peer, in the network namespace of the calling thread.
 func (s *native) paceByKernel() (string, error) {
 	peer, err := address(unix.Getpeername(s.fd))
 	if err != nil {
@@ -45,7 +43,7 @@ func (s *native) paceByKernel() (string, error) {
 	return fair, nil
 }
 
-// takeDepartures lets each datagram say when it shall leave.
+// takeDepartures makes the kernel accept a departure time with each datagram.
 func (s *native) takeDepartures() error {
 	// struct sock_txtime, include/uapi/linux/net_tstamp.h.
 	option := [2]uint32{unix.CLOCK_MONOTONIC, 0}
@@ -54,7 +52,7 @@ func (s *native) takeDepartures() error {
 		unix.SetsockoptString(s.fd, unix.SOL_SOCKET, unix.SO_TXTIME, string(b)))
 }
 
-// address returns the address of a socket's end.
+// address returns the address of one end of a socket.
 func address(sa unix.Sockaddr, err error) (netip.Addr, error) {
 	if err != nil {
 		return netip.Addr{}, err
@@ -68,7 +66,7 @@ func address(sa unix.Sockaddr, err error) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("address family of %T is not known", sa)
 }
 
-// egress asks the kernel through which interface packets from own reach peer.
+// egress returns the interface that the kernel uses for packets from own to peer.
 func egress(own, peer netip.Addr) (int32, error) {
 	family := byte(unix.AF_INET)
 	if peer.Is6() {

@@ -29,8 +29,8 @@ func TestEgressAndQueues(t *testing.T) {
 	must.True(t, err == nil && len(queues) != 0 && queues[0].kind != "", "queues %+v, %v", queues, err)
 }
 
-// TestKernelPacing asks for it through queues that cannot and, where this
-// kernel has one, through fq.
+// TestKernelPacing requests it with queues that cannot pace and, if this kernel has it, with
+// fq.
 func TestKernelPacing(t *testing.T) {
 	w := enginetest.NewVeth(t, enginetest.Bucket{})
 	attempt := func() (*Sender, error) {
@@ -64,12 +64,12 @@ func TestKernelPacing(t *testing.T) {
 	must.Equal(t, must.Get(attempt())(t).Pacing(), "kernel: fq", "pacing")
 }
 
-// TestDepartures sends with departure times over loopback, which has no queue
-// that would look at them: the kernel takes them, and none goes earlier than they are
-// handed over ahead. TestDeparturesKeepTheRate holds the rate.
+// TestDepartures sends with departure times over loopback, which has no queue that honours
+// them: the kernel accepts them, and each datagram leaves at most the lead too early.
+// TestDeparturesKeepTheRate checks the rate.
 func TestDepartures(t *testing.T) {
 	sent, missed, took := departing(t)
-	// 3000 take 0.3 s, less the lead; a sender that was held up gives up others.
+	// 3000 take 0.3 s, minus the lead; a delayed sender drops some.
 	must.True(t, sent == 3000 && took >= 300*time.Millisecond-lead, "sent %d and gave up %d in %v", sent, missed, took)
 }
 
@@ -107,7 +107,7 @@ func TestLeaf(t *testing.T) {
 	}
 }
 
-// qdiscMessage is a message about a queue as the kernel sends it.
+// qdiscMessage returns a message about a queue as the kernel sends it.
 func qdiscMessage(q queue) []byte {
 	b := make([]byte, queueHeader)
 	binary.NativeEndian.PutUint32(b[4:], uint32(q.link))
@@ -145,7 +145,7 @@ func TestParseQueue(t *testing.T) {
 	must.True(t, err == nil && more && len(got) == 2 && got[0] == want, "got %+v, %t, %v", got, more, err)
 }
 
-// controls puts control messages together as the kernel does.
+// controls joins control messages as the kernel does.
 func controls(parts ...func([]byte) []byte) []byte {
 	var b []byte
 	for _, p := range parts {
@@ -202,7 +202,7 @@ func FuzzParseControl(f *testing.F) {
 	})
 }
 
-// TestTrains holds that trains are used where the kernel knows them.
+// TestTrains: trains are used if the kernel supports them.
 func TestTrains(t *testing.T) {
 	a, b := loopback(t, "udp4")
 	f := newFlow(t, a, b, Options{}, SenderOptions{Size: 1000}, limits{count: 640})
@@ -227,7 +227,7 @@ func TestUncutFallsBack(t *testing.T) {
 	}
 }
 
-// stubborn is a kernel that cuts no trains.
+// stubborn imitates a kernel that cuts no trains.
 type stubborn struct{ transmitter }
 
 func (s *stubborn) send(n int, cut bool) (int, outcome, error) {
@@ -237,8 +237,8 @@ func (s *stubborn) send(n int, cut bool) (int, outcome, error) {
 	return s.transmitter.send(n, cut)
 }
 
-// TestOverflow lets a receiver sleep while more comes than its buffer holds:
-// the kernel counts what is thrown away.
+// TestOverflow lets a receiver sleep while more arrives than its buffer holds: the kernel
+// counts the drops.
 func TestOverflow(t *testing.T) {
 	a, b := loopback(t, "udp4")
 	f := newFlow(t, a, b, Options{Plain: true, RecvBuffer: 1 << 16}, SenderOptions{Size: 1000}, limits{count: 2000})

@@ -6,23 +6,23 @@ import (
 	"sync"
 )
 
-// Life is the part of a Test that is the same for all: Stop and Measured, and
-// that Run happens at most once, never after Close, and Close not during Run. A
-// Test embeds it. It is safe for concurrent use.
+// Life is the part that all Tests share: Stop and Measured, and the rule that Run happens at
+// most once, never after Close, and Close not during Run. A Test embeds it. It is safe for
+// concurrent use.
 type Life struct {
 	stop, measured, over chan struct{}
 
 	mu                               sync.Mutex
 	stopped, complete, begun, closed bool
 
-	bug    error                   // what Fail was told first
+	bug    error                   // the first error passed to Fail
 	cancel context.CancelCauseFunc // of Run's context; nil before Begin
 
 	freeing sync.Once
 	failure error // of freeing
 }
 
-// NewLife returns the life of a test that is prepared.
+// NewLife returns the Life of a prepared test.
 func NewLife() *Life {
 	return &Life{stop: make(chan struct{}), measured: make(chan struct{}), over: make(chan struct{})}
 }
@@ -30,7 +30,7 @@ func NewLife() *Life {
 // Stop implements Test.
 func (l *Life) Stop() { l.shut(l.stop, &l.stopped) }
 
-// Stopping is closed by Stop.
+// Stopping returns the channel that Stop closes.
 func (l *Life) Stopping() <-chan struct{} { return l.stop }
 
 // Measured implements Test.
@@ -49,10 +49,9 @@ func (l *Life) shut(c chan struct{}, done *bool) {
 	}
 }
 
-// Begin is the beginning of Run, and end its end, which includes Complete. Run has
-// to use the context that it returns, which ends with ctx or for Fail; end makes
-// what Fail was told Run's error. The error is for a test that has been run or
-// closed before.
+// Begin starts Run; end finishes it, including Complete. Run must use the returned context,
+// which ends with ctx or on Fail; end makes Fail's error the error of Run. Begin returns an
+// error if the test was run or closed before.
 func (l *Life) Begin(ctx context.Context) (run context.Context, end func(*error), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,8 +75,8 @@ func (l *Life) Begin(ctx context.Context) (run context.Context, end func(*error)
 	}, nil
 }
 
-// Fail ends Run, also one that has not begun yet, for a bug in a goroutine of the
-// test: that is Run's error. The first call counts. It does not wait.
+// Fail makes Run return err, even if it has not begun, because of a bug in a goroutine of the
+// test. Only the first call counts. It does not wait.
 func (l *Life) Fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,8 +88,8 @@ func (l *Life) Fail(err error) {
 	}
 }
 
-// End is the body of Close: it stops Run, waits for its end, and then has free
-// give back what the test holds, the first time. It returns what that returned.
+// End is the body of Close: it stops Run, waits for it, and then calls free, the first time
+// only. It returns free's error.
 func (l *Life) End(free func() error) error {
 	l.Stop()
 	l.mu.Lock()

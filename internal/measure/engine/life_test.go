@@ -49,8 +49,8 @@ func TestLifeClosedBeforeRun(t *testing.T) {
 	must.True(t, err != nil, "it began although it is closed")
 }
 
-// TestLifeAtOnce has everything happen at any moment: what the test holds is
-// freed exactly once, and never while it runs.
+// TestLifeAtOnce calls everything at random moments: the test's resources are freed exactly
+// once, and never while it runs.
 func TestLifeAtOnce(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestLifeAtOnce(t *testing.T) {
 					case <-time.After(lasts):
 						l.Complete()
 					}
-					<-time.After(time.Millisecond) // what it does at last
+					<-time.After(time.Millisecond) // the end of its work
 					running.Add(-1)
 					end(&err)
 				})
@@ -99,8 +99,8 @@ func TestLifeAtOnce(t *testing.T) {
 	}
 }
 
-// TestLifeFails: a bug in a goroutine of a test ends Run's context and is Run's
-// error, also where it happened before Run.
+// TestLifeFails: a bug in a goroutine of a test ends Run's context and is Run's error, even if
+// it happened before Run.
 func TestLifeFails(t *testing.T) {
 	bug, second := errors.New("bug"), errors.New("second")
 	for _, before := range []bool{true, false} {

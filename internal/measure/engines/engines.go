@@ -16,21 +16,21 @@ import (
 	"linerate/internal/measure/udpflow"
 )
 
-// Options are what engines need of their host. The zero value works.
+// Options are the engines' settings on this host. The zero value works.
 type Options struct {
-	// State is the directory in which filecopy notes what it made; "" makes it
-	// refuse to make files.
+	// State is the directory in which filecopy records the files that it creates; if "",
+	// filecopy creates none.
 	State string
-	// Files bounds what filecopy may do.
+	// Files limits what filecopy may do.
 	Files filecopy.Options
-	// KernelLog, where given, opens the kernel's messages for pingpong.
+	// KernelLog, if not nil, opens the kernel's log for pingpong.
 	KernelLog func() (pingpong.LogReader, error)
 }
 
-// List makes engines, new; nil is All.
+// List returns new engines; a nil List is All.
 type List func(Options) []engine.Engine
 
-// Make makes the engines.
+// Make returns the engines of the list.
 func (list List) Make(o Options) []engine.Engine {
 	if list == nil {
 		return All(o)
@@ -38,7 +38,7 @@ func (list List) Make(o Options) []engine.Engine {
 	return list(o)
 }
 
-// Kinds are the paper halves of the engines that list makes.
+// Kinds returns the metadata of the engines of the list.
 func (list List) Kinds() traffic.Kinds {
 	var kinds traffic.Kinds
 	for _, e := range list.Make(Options{}) {
@@ -47,7 +47,7 @@ func (list List) Kinds() traffic.Kinds {
 	return kinds
 }
 
-// All returns every engine, new. It is a List.
+// All returns a new instance of every engine. It is a List.
 func All(o Options) []engine.Engine {
 	bulk, datagrams := tcpbulk.New(), udpflow.New()
 	return []engine.Engine{
@@ -55,8 +55,7 @@ func All(o Options) []engine.Engine {
 	}
 }
 
-// ByName returns the engine of list that is called name. The error names those
-// that there are.
+// ByName returns the engine of list with that name. The error lists the known names.
 func ByName(list []engine.Engine, name string) (engine.Engine, error) {
 	var known []string
 	for _, e := range list {

@@ -18,8 +18,7 @@ import (
 	"linerate/internal/must"
 )
 
-// TestKnownMetrics: what an engine says that it measures is known to whom has a stored
-// plan only.
+// TestKnownMetrics: a reader with only a stored plan knows the metrics of each engine.
 func TestKnownMetrics(t *testing.T) {
 	for _, kind := range List(nil).Kinds() {
 		f := model.Flow{Engine: kind.Name, Params: kind.Initial, Lead: time.Second}
@@ -34,7 +33,7 @@ func TestKnownMetrics(t *testing.T) {
 	}
 }
 
-// TestParamsAreDescribed: docs/wire says what the parameters of each engine are.
+// TestParamsAreDescribed: docs/wire describes the parameters of each engine.
 func TestParamsAreDescribed(t *testing.T) {
 	text := must.Get(os.ReadFile("../../../docs/wire/params.md"))(t)
 	for _, kind := range List(nil).Kinds() {

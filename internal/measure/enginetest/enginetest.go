@@ -1,10 +1,8 @@
-// Package enginetest runs both ends of an engine in one process, for the tests
-// of engines.
+// Package enginetest runs both ends of an engine in one process, for the tests of engines.
 //
-// A Wire stands in for the two sessions: Prepare opens both ends of a flow over
-// it, and Conduct runs them in the order of package engine. What a test does to
-// the traffic goes between, by Wire.Relay and Wire.RelayUDP, or between two
-// namespaces of its own (NewVeth).
+// A Wire stands in for the two sessions: Prepare opens both ends of a flow over it, and Conduct
+// runs them in the order of package engine. A test changes the traffic with Wire.Relay and
+// Wire.RelayUDP, or runs the ends in two namespaces (NewVeth).
 package enginetest
 
 import (
@@ -20,12 +18,11 @@ import (
 	"linerate/internal/measure/engine"
 )
 
-// Soon is the longest that anything in a test may take before it counts as
-// hanging. A test that passes never waits for it, so that it can be more than
-// what the busiest machine needs.
+// Soon is how long a step of a test may take before it counts as hanging. A passing test never
+// waits for it, so it can be longer than the busiest machine needs.
 const Soon = time.Minute
 
-// End is one end of a prepared test and what became of it.
+// End is one end of a prepared test, with its results.
 type End struct {
 	engine.Test
 	Done   chan struct{}   // closed when Run has returned; nil before Start
@@ -37,7 +34,7 @@ type End struct {
 	more    chan struct{} // closed at the next samples
 }
 
-// NewEnd returns the end whose test is given, which is closed with the test.
+// NewEnd returns an End for test, and closes it at the end of t.
 func NewEnd(t testing.TB, test engine.Test) *End {
 	e := &End{Test: test, more: make(chan struct{})}
 	t.Cleanup(func() {
@@ -54,7 +51,7 @@ func Prepare(t testing.TB, e engine.Engine, w *Wire, f model.Flow) (near, far *E
 	return PrepareEnds(t, e, e, w, f)
 }
 
-// PrepareEnds is Prepare with an engine for each end.
+// PrepareEnds is Prepare with a separate engine for each end.
 func PrepareEnds(t testing.TB, atNear, atFar engine.Engine, w *Wire, f model.Flow) (near, far *End) {
 	t.Helper()
 	var test engine.Test
@@ -78,7 +75,7 @@ func PrepareEnds(t testing.TB, atNear, atFar engine.Engine, w *Wire, f model.Flo
 	return near, far
 }
 
-// Emit keeps samples, as the session would send them on.
+// Emit stores samples that a session would send on.
 func (e *End) Emit(s []model.Sample) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -103,8 +100,8 @@ func (e *End) Start(ctx context.Context) {
 	}()
 }
 
-// AwaitSample returns when the end, which was started, has emitted a sample that
-// fits.
+// AwaitSample waits until the end, which must be started, has emitted a sample for which fits
+// returns true.
 func (e *End) AwaitSample(t testing.TB, fits func(model.Sample) bool) {
 	t.Helper()
 	limit := time.NewTimer(Soon)
@@ -129,7 +126,7 @@ func (e *End) AwaitSample(t testing.TB, fits func(model.Sample) bool) {
 	}
 }
 
-// AwaitTraffic returns when the end has emitted samples with payload.
+// AwaitTraffic waits until the end has emitted samples with payload.
 func (e *End) AwaitTraffic(t testing.TB) {
 	t.Helper()
 	e.AwaitSample(t, func(s model.Sample) bool { return s.Direction != "" && s.Value > 0 })
@@ -147,7 +144,7 @@ func (e *End) Flow(t testing.TB, d model.Direction) model.FlowReport {
 	return model.FlowReport{}
 }
 
-// Latency returns the distribution of direction d that is called name.
+// Latency returns the distribution of direction d with that name.
 func (e *End) Latency(t testing.TB, d model.Direction, name string) model.Latency {
 	t.Helper()
 	for _, l := range e.Report.Latencies {
@@ -159,7 +156,7 @@ func (e *End) Latency(t testing.TB, d model.Direction, name string) model.Latenc
 	return model.Latency{}
 }
 
-// Value returns the run's number for m in direction d.
+// Value returns the run's value of m in direction d.
 func (e *End) Value(t testing.TB, d model.Direction, m model.Metric) float64 {
 	t.Helper()
 	for _, v := range e.Report.Values {
@@ -171,7 +168,7 @@ func (e *End) Value(t testing.TB, d model.Direction, m model.Metric) float64 {
 	return 0
 }
 
-// Await fails the test when c is not closed soon.
+// Await fails the test if c is not closed within Soon.
 func Await(t testing.TB, c <-chan struct{}, what string) {
 	t.Helper()
 	limit := time.NewTimer(Soon)
@@ -183,9 +180,8 @@ func Await(t testing.TB, c <-chan struct{}, what string) {
 	}
 }
 
-// Conduct runs both ends as a session does, whatever becomes of them: it starts
-// the receiver, then the sender, waits until the receiver is done, or until both
-// ends have measured, and stops them.
+// Conduct runs both ends as a session does: it starts the receiver, then the sender, waits
+// until the receiver returns, or until both ends have measured, and stops them.
 func Conduct(t testing.TB, near, far *End, d model.Direction) error {
 	t.Helper()
 	first, second := far, near
@@ -214,7 +210,7 @@ func named(end string, err error) error {
 	return err
 }
 
-// Succeed is Conduct, and demands that neither end fails.
+// Succeed is Conduct, and fails the test if either end fails.
 func Succeed(t testing.TB, near, far *End, d model.Direction) {
 	t.Helper()
 	if err := Conduct(t, near, far, d); err != nil {

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// Untouched notes how many goroutines and files this process has, and how its
-// runtime is set. The function that it returns, called when all ends are closed,
-// waits until there are no more than that, and demands the same settings.
+// Untouched records the number of goroutines and open files of this process, and its runtime
+// settings. Call check when all ends are closed: it waits until the numbers are back, and
+// requires the same settings.
 func Untouched(t testing.TB) (check func()) {
 	t.Helper()
 	goroutines, files := runtime.NumGoroutine(), openFiles(t)
@@ -40,15 +40,15 @@ func Untouched(t testing.TB) (check func()) {
 	}
 }
 
-// collectorPercent reads the collector's percentage without setting it.
+// collectorPercent returns the garbage collector's percentage without setting it.
 func collectorPercent() int {
 	s := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 	metrics.Read(s)
-	return int(int32(s[0].Value.Uint64())) // as the runtime keeps it: off is negative
+	return int(int32(s[0].Value.Uint64())) // as the runtime stores it: off is negative
 }
 
-// openFiles counts this process's descriptors; 0 where a system has no folder of
-// them.
+// openFiles returns the number of this process's descriptors; 0 on systems without a directory
+// of them.
 func openFiles(t testing.TB) int {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
@@ -58,8 +58,8 @@ func openFiles(t testing.TB) int {
 	return len(all)
 }
 
-// Failing returns l, of which Accept fails so many times with errno before each
-// connection, as where no descriptor is free.
+// Failing returns l with an Accept that fails times times with errno before each connection, as
+// if no descriptor were free.
 func Failing(l net.Listener, times int, errno error) net.Listener {
 	f := &failing{Listener: l, times: int64(times), errno: errno}
 	f.left.Store(f.times)
@@ -73,7 +73,7 @@ type failing struct {
 	left  atomic.Int64
 }
 
-// Accept fails, or takes the next connection.
+// Accept fails, or accepts the next connection.
 func (f *failing) Accept() (net.Conn, error) {
 	if f.left.Add(-1) >= 0 {
 		return nil, &net.OpError{Op: "accept", Net: "tcp", Addr: f.Addr(), Err: os.NewSyscallError("accept4", f.errno)}

@@ -7,11 +7,10 @@ import (
 	"testing"
 )
 
-// Relay puts pass between the near end and where it has dialed until now. pass
-// gets the two connections of each that the near end opens, hands on what comes,
-// and returns when one of them ends; then both are closed. All have ended when
-// the test has: the relay's listener is closed, and what pass reads or writes
-// fails.
+// Relay inserts pass between the near end and its current target. pass gets the two sides of
+// each connection that the near end opens, forwards the data, and returns when one of them
+// ends; then both are closed. At the end of t the relay's listener closes and pass's reads and
+// writes fail.
 func (w *Wire) Relay(t testing.TB, pass func(near, far *net.TCPConn)) {
 	t.Helper()
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.ParseIP("127.0.0.1")})
@@ -29,7 +28,7 @@ func (w *Wire) Relay(t testing.TB, pass func(near, far *net.TCPConn)) {
 	})
 }
 
-// relay is what runs between two ends.
+// relay forwards between the two ends.
 type relay struct {
 	pass    func(near, far *net.TCPConn)
 	running sync.WaitGroup
@@ -59,7 +58,7 @@ func (r *relay) serve(l *net.TCPListener, target string) {
 	}
 }
 
-// keep notes connections, to be closed with the test.
+// keep records connections, to be closed at the end of the test.
 func (r *relay) keep(all ...*net.TCPConn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,6 +77,6 @@ func (r *relay) closeAll() {
 
 func (r *relay) closeLocked() {
 	for _, c := range r.conns {
-		c.Close() // again, where it has ended
+		c.Close() // no effect on one that has ended
 	}
 }

@@ -13,20 +13,20 @@ import (
 	"linerate/internal/core/units"
 )
 
-// space is a network namespace, entered by a thread that runs what it is given.
+// space is a network namespace with a thread in it that runs functions.
 type space struct {
 	work chan func()
 	fd   int // of the namespace
 }
 
-// newSpace makes a namespace, or skips the test where that is not allowed.
+// newSpace creates a namespace, or skips the test if that is not permitted.
 func newSpace(t testing.TB) *space {
 	t.Helper()
 	s := &space{work: make(chan func())}
 	made := make(chan error)
 	go func() {
-		// Never unlocked: the thread ends with the goroutine, and nobody else
-		// finds itself in the namespace.
+		// Never unlocked: the thread ends with the goroutine, so that no other goroutine runs
+		// in the namespace.
 		runtime.LockOSThread()
 		err := unix.Unshare(unix.CLONE_NEWNET)
 		if err == nil {
@@ -63,10 +63,9 @@ const (
 	farHost  = "10.78.0.2"
 )
 
-// NewVeth returns a wire whose ends are in network namespaces of their own,
-// joined by a veth pair with an MTU of 1500 bytes that carries traffic. A bucket
-// limits what leaves each end; a zero one does not. It skips the test where the
-// system does not allow that.
+// NewVeth returns a wire whose ends are in network namespaces of their own, joined by a veth
+// pair with an MTU of 1500 bytes. A bucket limits what leaves each end; a zero one does not. It
+// skips the test if the system does not permit that.
 func NewVeth(t testing.TB, b Bucket) *Wire {
 	t.Helper()
 	near, far := newSpace(t), newSpace(t)
@@ -92,7 +91,7 @@ func NewVeth(t testing.TB, b Bucket) *Wire {
 	return newWire(t, farHost, near.do, far.do)
 }
 
-// address gives the interface an address and brings it up.
+// address gives the interface the address host and brings it up.
 func address(host string) error {
 	l, err := netlink.LinkByName(Device)
 	if err != nil {
@@ -105,9 +104,8 @@ func address(host string) error {
 	return errors.Join(netlink.AddrAdd(l, a), netlink.LinkSetUp(l))
 }
 
-// awaitLink returns when the interface carries traffic. The kernel takes up to a
-// second to notice that the other end is up, and throws everything away until
-// then (net/core/link_watch.c).
+// awaitLink waits until the interface carries traffic. The kernel takes up to a second to
+// notice that the other end is up, and drops everything until then (net/core/link_watch.c).
 func (s *space) awaitLink(t testing.TB) {
 	t.Helper()
 	poll, limit := time.NewTicker(5*time.Millisecond), time.NewTimer(Soon)
@@ -139,12 +137,12 @@ func (s *space) awaitLink(t testing.TB) {
 // Bucket limits what leaves each end of a veth pair, by the kernel's token bucket
 // filter: an ideal link of a rate with a queue before it (tc-tbf(8)).
 type Bucket struct {
-	Rate  units.BitRate // of frames with their 14 bytes of header
+	Rate  units.BitRate // of frames including their 14-byte header
 	Burst units.Bytes   // that may leave at once
 	Queue units.Bytes   // that may wait
 }
 
-// shape puts the bucket before the interface.
+// shape installs the bucket on the interface.
 func (s *space) shape(t testing.TB, b Bucket) {
 	t.Helper()
 	const tick = 64e-9 // seconds, of the kernel's packet scheduler (include/net/pkt_sched.h PSCHED_SHIFT)

@@ -16,13 +16,13 @@ import (
 // Wire opens connections between the two ends of a test: the near end dials, the
 // far end accepts. Its fields are set before the first end is prepared.
 type Wire struct {
-	// Target is the address that the near end dials, the listener's where no
-	// relay has put its own there.
+	// Target is the address that the near end dials: the listener's, unless a relay has
+	// replaced it.
 	Target string
-	// Change, where not nil, changes what an end gets.
+	// Change, if not nil, modifies the Env of an end.
 	Change func(h model.Host, e *engine.Env)
-	// RelayUDP, where not nil, gets the two sockets between each pair and hands
-	// on what they receive. Both ends are on loopback then.
+	// RelayUDP, if not nil, gets the two sockets between each pair and forwards what they
+	// receive. Both ends are on loopback then.
 	RelayUDP func(near, far *net.UDPConn)
 
 	tb       testing.TB
@@ -39,7 +39,7 @@ type Wire struct {
 	pairs  [][2][]*net.UDPConn // per call of OpenUDP
 }
 
-// place runs what an end does where that end is.
+// place runs a function in the network of one end.
 type place func(func() error) error
 
 func here(f func() error) error { return f() }
@@ -50,8 +50,7 @@ func NewWire(t testing.TB) *Wire {
 	return newWire(t, "127.0.0.1", here, here)
 }
 
-// NewWire6 returns a wire over IPv6 loopback. It skips the test where there is
-// none.
+// NewWire6 returns a wire over IPv6 loopback. It skips the test if there is no IPv6.
 func NewWire6(t testing.TB) *Wire {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp6", "[::1]:0")
@@ -85,11 +84,11 @@ func newWire(t testing.TB, host string, near, far place) *Wire {
 
 func closeAll(all []*net.UDPConn) {
 	for _, c := range all {
-		c.Close() // again, where the engine had it
+		c.Close() // no effect if the engine closed it
 	}
 }
 
-// Env returns what the end h gets from its session.
+// Env returns the Env of end h.
 func (w *Wire) Env(h model.Host) engine.Env {
 	e := engine.Env{
 		Host: h,
@@ -104,8 +103,8 @@ func (w *Wire) Env(h model.Host) engine.Env {
 	return e
 }
 
-// Counters has the ends keep what they count. The function returned gives the counter of
-// an end that is prepared, nil where it has none.
+// Counters records the byte counters of the ends. of returns the counter of a prepared end, nil
+// if it has none.
 func (w *Wire) Counters() (of func(h model.Host) func() int64) {
 	var mu sync.Mutex // both ends prepare at once
 	sent := map[model.Host]func() int64{}
@@ -130,7 +129,7 @@ func (w *Wire) Opened() int {
 	return w.opened
 }
 
-// Dial is a connection of the near end's, for tests that play this end.
+// Dial opens a connection of the near end, for tests that play this end.
 func (w *Wire) Dial(ctx context.Context, o engine.SocketOptions) (c *net.TCPConn, err error) {
 	return c, w.near(func() error {
 		dialed, err := sockio.Dial(ctx, net.Dialer{}, "tcp", w.Target, o)
@@ -144,7 +143,7 @@ func (w *Wire) Dial(ctx context.Context, o engine.SocketOptions) (c *net.TCPConn
 	})
 }
 
-// Accept is a connection of the far end's, for tests that play this end.
+// Accept accepts a connection of the far end, for tests that play this end.
 func (w *Wire) Accept(ctx context.Context, _ engine.SocketOptions) (*net.TCPConn, error) {
 	if err := w.listener.SetDeadline(time.Time{}); err != nil {
 		return nil, err
@@ -154,10 +153,10 @@ func (w *Wire) Accept(ctx context.Context, _ engine.SocketOptions) (*net.TCPConn
 	return w.listener.AcceptTCP()
 }
 
-// AtNear runs f where the near end is: in its namespace, where it has one.
+// AtNear runs f in the near end's namespace, if it has one.
 func (w *Wire) AtNear(f func() error) error { return w.near(f) }
 
-// CloseListener ends accepting: whoever dials from now on finds nobody.
+// CloseListener stops accepting: later connections are refused.
 func (w *Wire) CloseListener() error { return w.listener.Close() }
 
 func (w *Wire) open(ctx context.Context, h model.Host, n int, o engine.SocketOptions) (engine.Opened, error) {
@@ -183,7 +182,7 @@ func (w *Wire) open(ctx context.Context, h model.Host, n int, o engine.SocketOpt
 	return out, nil
 }
 
-// openUDP makes both ends of the sockets at the first end's call.
+// openUDP creates the sockets of both ends at the first end's call.
 func (w *Wire) openUDP(h model.Host, n int) ([]*net.UDPConn, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -206,8 +205,7 @@ func (w *Wire) openUDP(h model.Host, n int) ([]*net.UDPConn, error) {
 	return w.pairs[call][1], nil
 }
 
-// pair returns two sockets that reach each other, through the relay if there is
-// one.
+// pair returns two sockets that reach each other, through the relay if there is one.
 func (w *Wire) pair() (near, far *net.UDPConn, err error) {
 	if w.RelayUDP == nil {
 		return connected(w.host, w.near, w.far)
@@ -224,8 +222,8 @@ func (w *Wire) pair() (near, far *net.UDPConn, err error) {
 	return near, far, nil
 }
 
-// ConnectedUDP returns two UDP sockets, one of each end, that are connected with
-// each other, closed with the test.
+// ConnectedUDP returns two UDP sockets, one of each end, that are connected to each other and
+// closed at the end of the test.
 func (w *Wire) ConnectedUDP() (near, far *net.UDPConn) {
 	w.tb.Helper()
 	near, far, err := connected(w.host, w.near, w.far)
@@ -236,12 +234,12 @@ func (w *Wire) ConnectedUDP() (near, far *net.UDPConn) {
 	return near, far
 }
 
-// connected opens a socket on each of two places, the second one in host.
+// connected opens a socket at each of two places, the second one on host.
 func connected(host string, near, far place) (a, b *net.UDPConn, err error) {
 	ctx := context.Background()
 	var at *net.UDPAddr
 	err = far(func() error {
-		// Its port is the second socket's when the first one is connected to it.
+		// The second socket takes over its port, so that the first can connect to it.
 		first, err := (&net.ListenConfig{}).ListenPacket(ctx, "udp", net.JoinHostPort(host, "0"))
 		if err != nil {
 			return err

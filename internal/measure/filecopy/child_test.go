@@ -24,7 +24,7 @@ import (
 	"linerate/internal/must"
 )
 
-// childTask is what a child of the test binary does, as JSON in this variable.
+// childTask is the environment variable with the task of a child of the test binary, as JSON.
 const childTask = "LINERATE_FILECOPY_CHILD"
 
 // task is a copy that a child process receives and never finishes.
@@ -39,14 +39,14 @@ func TestMain(m *testing.M) {
 		if err := json.Unmarshal([]byte(text), &k); err != nil {
 			panic(err)
 		}
-		// A testing.T belongs to a test: this one runs in the child only.
+		// A testing.T belongs to a test: TestChild runs in the child only.
 		os.Args = []string{os.Args[0], "-test.run=^TestChild$"}
 	}
 	os.Exit(m.Run())
 }
 
-// TestChild is the child: it receives the beginning of a copy, says so, and
-// waits to be killed.
+// TestChild is the child: it receives the beginning of a copy, reports that, and waits to be
+// killed.
 func TestChild(t *testing.T) {
 	text, ok := os.LookupEnv(childTask)
 	if !ok {
@@ -68,7 +68,7 @@ func TestChild(t *testing.T) {
 	<-p.Done
 }
 
-// inTheMiddle starts a child and returns when it is in the middle of its copy.
+// inTheMiddle starts a child and waits until it is in the middle of its copy.
 func inTheMiddle(t *testing.T, k task) *exec.Cmd {
 	t.Helper()
 	text := must.Get(json.Marshal(k))(t)
@@ -87,14 +87,14 @@ func inTheMiddle(t *testing.T, k task) *exec.Cmd {
 	return nil
 }
 
-// kill ends a child as a power cut would.
+// kill ends a child as abruptly as a power cut.
 func kill(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	must.Do(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 }
 
-// home is a folder for files, and an engine with its state.
+// home is a folder for files, and an engine with its state folder.
 type home struct {
 	*Engine
 	state, folder string
@@ -109,7 +109,7 @@ func newHome(t testing.TB) home {
 	return h
 }
 
-// left returns the files that are in folder and below.
+// left returns the files in folder and below.
 func left(t testing.TB, folder string) []string {
 	t.Helper()
 	var out []string
@@ -122,13 +122,13 @@ func left(t testing.TB, folder string) []string {
 	return out
 }
 
-// checkEmpty demands that nothing of linerate's is left.
+// checkEmpty fails the test if a file of linerate is left.
 func (h home) checkEmpty(t testing.TB) {
 	t.Helper()
 	must.Len(t, append(left(t, h.state), left(t, h.folder)...), 0, "left behind")
 }
 
-// peer is the far end of a connection whose near end a test plays itself.
+// peer is the far end of a connection whose near end the test plays.
 type peer struct {
 	*net.TCPConn
 	*enginetest.End
@@ -158,7 +158,7 @@ func (p peer) hear(t testing.TB, kind string) message {
 	return m
 }
 
-// begin plays a sender of n bytes up to where it is told to go.
+// begin plays a sender of n bytes until the far end says go.
 func (p peer) begin(t testing.TB, n int64) {
 	t.Helper()
 	p.say(t, message{Kind: kindOffer, Bytes: n})
@@ -216,7 +216,7 @@ func TestPathFaults(t *testing.T) {
 	}
 }
 
-// TestPathStopped ends in the middle of a file, with what was measured before.
+// TestPathStopped stops in the middle of a file, and keeps the results so far.
 func TestPathStopped(t *testing.T) {
 	h := newHome(t)
 	why := errors.New("enough")
@@ -230,7 +230,7 @@ func TestPathStopped(t *testing.T) {
 	h.checkEmpty(t)
 }
 
-// TestPathCorrupted: what the folder gives back is compared.
+// TestPathCorrupted: the data read back is compared.
 func TestPathCorrupted(t *testing.T) {
 	h := newHome(t)
 	_, err := Path(t.Context(), h.folder, PathOptions{StateDir: h.state, Sizes: []units.Bytes{odd}, Repeats: 1}, func(p PathProgress) {

@@ -9,7 +9,7 @@ import (
 	"linerate/internal/rescue"
 )
 
-// send is the sender's part of a copy.
+// send does the sender's part of a copy.
 func (r *course) send() error {
 	source, err := r.offer()
 	if err != nil {
@@ -21,8 +21,8 @@ func (r *course) send() error {
 	if _, err := readMessage(r.conn, kindGo); err != nil {
 		return err
 	}
-	// The next thing that the receiver says is its last word, early if it
-	// fails: then nobody reads what is being sent.
+	// The receiver's next message is its final one. It is early if the receiver fails, and then
+	// the receiver reads no more data.
 	verdict := make(chan error, 1)
 	r.sending = true
 	m := r.startMeter()
@@ -51,7 +51,7 @@ func (r *course) send() error {
 	return errors.Join(err, said(<-verdict, err))
 }
 
-// said is the receiver's last word, unless its reading failed because of err.
+// said returns the receiver's final message, unless reading it failed because of err.
 func said(verdict, err error) error {
 	var peer *errPeer
 	if err == nil || errors.As(verdict, &peer) {
@@ -73,7 +73,7 @@ func (r *course) conclude(source *store) error {
 	return writeMessage(r.conn, message{Kind: kindDigest, Digest: source.sum[:]})
 }
 
-// offer tells the size, makes the source and waits until the receiver is ready.
+// offer announces the size, creates the source and waits until the receiver is ready.
 func (r *course) offer() (*store, error) {
 	size, open, err := r.plan()
 	if err != nil {
@@ -90,7 +90,7 @@ func (r *course) offer() (*store, error) {
 	return source, err
 }
 
-// plan says how much will be sent and what makes the source.
+// plan returns the size to send and the function that creates the source.
 func (r *course) plan() (int64, func() (*store, error), error) {
 	if r.copy.Mode == files.Network {
 		size, err := r.maker.plainSize()
@@ -100,7 +100,7 @@ func (r *course) plan() (int64, func() (*store, error), error) {
 	return size, func() (*store, error) { return r.maker.openSource(p, size) }, err
 }
 
-// receive is the receiver's part of a copy.
+// receive does the receiver's part of a copy.
 func (r *course) receive() error {
 	offer, err := readMessage(r.conn, kindOffer)
 	if err != nil {
@@ -145,7 +145,7 @@ func (r *course) makeSink(size int64) (*store, error) {
 	return r.maker.sink(r.copy.Sink, size)
 }
 
-// flush brings the sink to the disk where that belongs to the time.
+// flush writes the sink to disk if the measured time includes that.
 func (r *course) flush(sink *store) error {
 	switch {
 	case !sink.onDisk():
@@ -160,14 +160,14 @@ func (r *course) flush(sink *store) error {
 	return sink.settle()
 }
 
-// compare reads the sink back, from the disk where that is possible, and
-// compares its digest with the sender's.
+// compare reads the sink back, from the disk if possible, and compares its digest with the
+// sender's.
 func (r *course) compare(sink *store) error {
 	if err := sink.settle(); err != nil {
 		return fmt.Errorf("flush sink: %w", err)
 	}
 	if sink.onDisk() && !sink.direct {
-		// Where it is not possible, the comparison reads the page cache.
+		// If this fails, the comparison reads the page cache.
 		_, _ = dropCache(sink.file)
 	}
 	sum, err := sink.digest(r.maker.buf, r.halted)
@@ -185,7 +185,7 @@ func (r *course) compare(sink *store) error {
 	return writeMessage(r.conn, message{Kind: kindDone})
 }
 
-// alone is the work of an end that measures a part alone.
+// alone does the work of an end that measures one part of a copy.
 func (r *course) alone() error {
 	from, to, err := r.parts()
 	if err != nil {
@@ -219,8 +219,7 @@ func (r *course) alone() error {
 	return writeMessage(r.conn, message{Kind: kindDone})
 }
 
-// parts makes what a part alone moves from and to; to is nil where reading is
-// all.
+// parts creates the source and the target of such a part; to is nil if it only reads.
 func (r *course) parts() (from, to *store, err error) {
 	switch r.copy.Mode {
 	case files.Read:
@@ -251,8 +250,8 @@ func (r *course) parts() (from, to *store, err error) {
 	}
 }
 
-// check reads again what was moved and compares it with what it should be. Of
-// a file of the user's nobody knows what it should be.
+// check reads back what was moved and compares it with the expected data. For a user's file
+// there is no expected data.
 func (r *course) check(from, to *store) error {
 	last := to
 	if last == nil {
@@ -277,8 +276,7 @@ func (r *course) check(from, to *store) error {
 	return nil
 }
 
-// wait is the part of an end that has nothing to do while the other one works
-// alone.
+// wait is the part of an end that is idle while the other one works alone.
 func (r *course) wait() error {
 	r.finish()
 	_, err := readMessage(r.conn, kindDone)

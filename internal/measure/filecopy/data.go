@@ -11,16 +11,15 @@ import (
 // digest is what both ends compare: SHA-256 (FIPS 180-4) of all bytes.
 type digest = [sha256.Size]byte
 
-// newData returns an endless stream of pseudo-random bytes (ChaCha8), which
-// nothing on the way compresses or stores once for twice. The same seed gives
-// the same bytes.
+// newData returns an endless stream of pseudo-random bytes (ChaCha8), which cannot be
+// compressed or deduplicated. The same seed gives the same bytes.
 func newData(seed uint64) *rand.ChaCha8 {
 	key := [32]byte{'l', 'i', 'n', 'e', 'r', 'a', 't', 'e', ' ', 'c', 'o', 'p', 'y'}
 	binary.LittleEndian.PutUint64(key[24:], seed)
 	return rand.NewChaCha8(key)
 }
 
-// sumOf returns the digest of all that r has.
+// sumOf returns the digest and length of r's data.
 func sumOf(r io.Reader, buf []byte, halted func() bool) (digest, int64, error) {
 	h := sha256.New()
 	var total int64

@@ -1,29 +1,26 @@
-// Package filecopy measures copies of files between two hosts, and each part
-// of such a copy alone, so that a disk is not taken for a network.
+// Package filecopy measures file copies between two hosts, and each part of such a copy alone,
+// so that a slow disk is not taken for a slow network.
 //
 // A run goes like this:
 //
-//  1. Prepare opens one connection. Everything else happens in Run, since
-//     making a large file takes longer than a session waits for Prepare.
-//  2. The sender offers a size and makes its source, the receiver makes its
-//     sink, both after having looked whether there is room, on the machine and
-//     in what the session is given of it (Env.Share). Pages that are on
-//     disk are dropped from the page cache where the system can do that.
-//  3. The receiver says go, and its clock starts: a copy lasts from the first
-//     byte wanted to the last byte stored, with Sync to the last byte flushed.
-//  4. Outside of that time the receiver flushes its sink, reads it back and
-//     compares its SHA-256 with the source's. A difference is an error of the
-//     run at both ends.
-//  5. What linerate made is removed, when the run ends, by Close, or by Clean
-//     in the next process where this one was killed.
+//  1. Prepare opens one connection. Everything else happens in Run, since creating a large file
+//     takes longer than a session waits for Prepare.
+//  2. The sender offers a size and creates its source, the receiver creates its sink. Both
+//     first check that there is room, on the machine and in the session's budget (Env.Share).
+//     Pages that are on disk are dropped from the page cache if the system can do that.
+//  3. The receiver says go, and its clock starts: a copy lasts from then to the last byte
+//     stored, with Sync to the last byte flushed.
+//  4. Outside of that time the receiver flushes its sink, reads it back and compares its
+//     SHA-256 with the source's. A difference fails the run at both ends.
+//  5. The files that linerate created are removed at the end of the run, by Close, or, if this
+//     process was killed, by Clean in the next one.
 //
-// In the modes that measure a part alone one end does that work and reports as
-// the direction's receiver, and the other one waits for it. Copies go one way
-// at a time, over one connection.
+// In the modes that measure a part alone, one end does that work and reports as the direction's
+// receiver, and the other one waits for it. Copies go one way at a time, over one connection.
 //
-// Reading and sending, and receiving and writing, overlap only as far as the
-// kernel reads ahead and writes behind. Past the page cache (Direct) it does
-// neither, so that the two take turns.
+// Reading and sending, and receiving and writing, overlap only as far as the kernel reads ahead
+// and writes behind. With the page cache bypassed (Direct) it does neither, so that the two
+// alternate.
 package filecopy
 
 import (
@@ -53,16 +50,15 @@ const (
 	maxBlock     = 64 << 20
 	maxBytes     = 1 << 50
 	maxPath      = 4096
-	defaultBlock = 1 << 20 // larger ones spare no more system calls worth counting
+	defaultBlock = 1 << 20 // larger ones save few further system calls
 )
 
-// Options say what others may do with an end. The zero value is safe where
-// anonymous clients may ask for runs.
+// Options limit what the peer may do. The zero value is safe for anonymous clients.
 type Options struct {
-	// NamedPaths allows sources and sinks that are paths. Who may name them can
-	// read every file, and fill every folder, that this process can.
+	// NamedPaths allows paths as sources and sinks. A client that may name paths can read every
+	// file, and fill every folder, that this process can.
 	NamedPaths bool
-	// MaxBytes is the most that one run may move here; 0 is no limit.
+	// MaxBytes is the most that one run may move at this end; 0 is no limit.
 	MaxBytes units.Bytes
 }
 
@@ -70,13 +66,13 @@ type Options struct {
 type Engine struct {
 	stateDir string
 	options  Options
-	files    atomic.Uint64 // made so far; the seed of the next one's data
-	stall    time.Duration // how long a copy may stand still
+	files    atomic.Uint64 // created so far; the seed of the next file's data
+	stall    time.Duration // how long a copy may make no progress
 }
 
-// New returns the engine. It keeps the ledger of the files that it makes in
-// stateDir, which is linerate's own and may be shared by many processes. An
-// end gives up when no byte moved for 30 s.
+// New returns the engine. It keeps a ledger of the files that it creates in stateDir, which
+// belongs to linerate and may be shared by many processes. An end gives up if no byte moves for
+// 30 s.
 func New(stateDir string, o Options) *Engine {
 	return &Engine{stateDir: stateDir, options: o, stall: 30 * time.Second}
 }
@@ -84,15 +80,14 @@ func New(stateDir string, o Options) *Engine {
 // Name returns "filecopy".
 func (*Engine) Name() string { return Name }
 
-// Kind is the paper half of the engine.
+// Kind returns the engine's metadata.
 func (*Engine) Kind() traffic.Kind { return bottleneck.Traffic() }
 
 // Validate reports every fault of f at once, joined.
 //
-// A copy is ended by Bytes, so Duration and Omit must be 0. Bytes of 0 means
-// the size of the source where that is a file, and otherwise DefaultBytes or
-// what there is room for. There is one stream and one direction. Block is at
-// most 64 MiB and, with Direct, a multiple of 4096.
+// Bytes ends a copy, so Duration and Omit must be 0. Bytes of 0 means the size of the source if
+// that is a file, and otherwise DefaultBytes or what fits. There is one stream and one
+// direction. Block is at most 64 MiB and, with Direct, a multiple of 4096.
 func (*Engine) Validate(f model.Flow) error {
 	var faults engine.Faults
 	check := faults.Unless
@@ -118,13 +113,12 @@ func (*Engine) Validate(f model.Flow) error {
 	return faults.Err()
 }
 
-// isPlain reports whether a path can be shown and named as it is.
+// isPlain reports whether a path can be shown and named unchanged.
 func isPlain(path string) bool {
 	return utf8.ValidString(path) && !strings.ContainsFunc(path, unicode.IsControl)
 }
 
-// settings returns what belongs to this engine of a flow that is valid, defaults
-// filled in.
+// settings returns this engine's parameters of a valid flow, with defaults filled in.
 func settings(f model.Flow) files.Params {
 	c, _ := traffic.Read[files.Params](f.Params)
 	return withDefaults(c)
@@ -135,9 +129,9 @@ func withDefaults(c files.Params) files.Params {
 	return c
 }
 
-// Prepare opens the connection and returns the test. Zero fields of f mean: an
-// interval of 1 s and blocks of 1 MiB. It wraps fs.ErrPermission where this end
-// does not allow what f asks of it.
+// Prepare opens the connection and returns the test. The defaults of f are an interval of 1 s
+// and blocks of 1 MiB. The error wraps fs.ErrPermission if this end does not allow what f
+// requests.
 func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (engine.Test, error) {
 	if err := e.Validate(f); err != nil {
 		return nil, fmt.Errorf("flow: %w", err)

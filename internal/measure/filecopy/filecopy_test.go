@@ -19,7 +19,7 @@ import (
 	"linerate/internal/must"
 )
 
-// odd is a size that no block divides.
+// odd is a size that is no multiple of any block.
 const odd units.Bytes = 3<<20 + 777
 
 func flow(c files.Params) model.Flow {
@@ -64,10 +64,10 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// path puts the home's folder in the place of FOLDER.
+// path replaces FOLDER by the home's folder.
 func (h home) path(s string) string { return strings.Replace(s, "FOLDER", h.folder, 1) }
 
-// checkRun demands a complete report from the end that measures.
+// checkRun fails the test unless the measuring end's report is complete.
 func checkRun(t *testing.T, a, b *enginetest.End, f model.Flow) {
 	t.Helper()
 	must.Need(t, a.Err == nil && b.Err == nil, "near %v, far %v", a.Err, b.Err)
@@ -91,7 +91,7 @@ func checkRun(t *testing.T, a, b *enginetest.End, f model.Flow) {
 			moved += s.Value * s.Length.Seconds() / 8
 		}
 	}
-	// All but a very short interval at the end are in samples.
+	// Samples hold everything except a very short interval at the end.
 	must.True(t, moved <= 1.001*float64(f.Bytes), "samples hold %.0f of %d bytes", moved, f.Bytes)
 	must.True(t, measuring.Report.Waiting != "" && measuring.Report.CPUWindow == got.Window, "report %+v", measuring.Report)
 	for _, w := range append(a.Report.Warnings, b.Report.Warnings...) {
@@ -99,7 +99,7 @@ func checkRun(t *testing.T, a, b *enginetest.End, f model.Flow) {
 	}
 }
 
-// expected reports whether w says what a system cannot do.
+// expected reports whether w warns of a limit of the system.
 func expected(w string) bool {
 	return strings.Contains(w, noMemoryDisk) || strings.Contains(w, "page cache")
 }
@@ -139,7 +139,7 @@ func TestDefaultSize(t *testing.T) {
 	must.True(t, n >= leastDefault && n <= DefaultBytes, "%d bytes by default", n)
 }
 
-// TestExistingSource copies a file of the user's, which stays as it is.
+// TestExistingSource copies a user's file, which stays unchanged.
 func TestExistingSource(t *testing.T) {
 	for name, asked := range map[string]units.Bytes{"whole": 0, "first bytes": 100_001, "too many": 1 << 30} {
 		t.Run(name, func(t *testing.T) {
@@ -168,10 +168,9 @@ func TestExistingSource(t *testing.T) {
 	}
 }
 
-// TestChangedSource: a source that changes while it is copied is noticed, by the
-// digest that is taken after the copy, or by its end where it became shorter. It is
-// larger than what sockets hold. os.WriteFile would do both at once: which of the
-// two is noticed would be chance.
+// TestChangedSource: a source that changes while it is copied is detected by the digest taken
+// after the copy, or by its early end if it became shorter. It is larger than the socket
+// buffers. os.WriteFile would do both at once, and chance would decide which one is detected.
 func TestChangedSource(t *testing.T) {
 	const size = 16 << 20
 	for name, c := range map[string]struct {
@@ -211,7 +210,7 @@ func TestRefusesOverwrite(t *testing.T) {
 	must.Do(t, os.WriteFile(path, []byte("mine"), 0o600))
 	link := filepath.Join(h.folder, "link")
 	if err := os.Symlink("nowhere", link); err != nil {
-		link = path // no rights to make links
+		link = path // no permission to create links
 	}
 	for _, c := range []files.Params{{Sink: path}, {Sink: link}, {Mode: files.Write, Sink: path}} {
 		a, b := enginetest.Prepare(t, h.Engine, enginetest.NewWire(t), flow(c))

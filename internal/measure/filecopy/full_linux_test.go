@@ -19,11 +19,10 @@ import (
 	"linerate/internal/must"
 )
 
-// fullTask makes the test binary the child of TestFull, with mounts of its own.
+// fullTask makes the test binary the child of TestFull, in a mount namespace of its own.
 const fullTask = "LINERATE_FILECOPY_FULL"
 
-// TestFull runs TestFullChild where it may mount a small file system that
-// nobody else sees.
+// TestFull runs TestFullChild if it may mount a small private file system.
 func TestFull(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFullChild$", "-test.v")
 	cmd.Env = append(os.Environ(), fullTask+"="+t.TempDir())
@@ -39,7 +38,7 @@ func TestFull(t *testing.T) {
 	must.True(t, err == nil && bytes.Contains(out, []byte("--- PASS: TestFullChild")), "%v\n%s", err, out)
 }
 
-// TestFullChild fills a file system up in the middle of a copy.
+// TestFullChild fills a file system in the middle of a copy.
 func TestFullChild(t *testing.T) {
 	dir, ok := os.LookupEnv(fullTask)
 	if !ok {
@@ -72,7 +71,7 @@ func TestFullChild(t *testing.T) {
 	})
 }
 
-// fillUp leaves no room in dir.
+// fillUp fills the file system of dir.
 func fillUp(t *testing.T, dir string) {
 	t.Helper()
 	f := must.Get(os.Create(filepath.Join(dir, "filler")))(t)

@@ -14,12 +14,13 @@ import (
 	"time"
 )
 
-// The ledger is a file for each file that is made, in the state folder:
+// The ledger has one file in the state folder for each file that linerate creates:
 //
 //	{"v":1,"path":"/dev/shm/linerate-copy-WDF2…"}
 //	{"device":24,"inode":17,"birth":1795264932000000000}
 //
-// The first line is on disk before the file is made, the second before a byte
+// The first line is on disk before the file is created, the second before a byte is written to
+// it. The creating process keeps the entry locked while it lives.
 // is written into it. Its maker keeps the entry locked while it lives.
 const (
 	entryPrefix   = "filecopy-"
@@ -27,7 +28,7 @@ const (
 	filePrefix    = "linerate-copy-"
 	ledgerVersion = 1
 	maxEntry      = 64 << 10
-	// abandoned is the age from which an entry without a line is nobody's.
+	// abandoned is the age from which an unfinished entry has no owner.
 	abandoned = time.Hour
 )
 
@@ -35,10 +36,10 @@ const (
 type promise struct {
 	Version int    `json:"v"`
 	Path    string `json:"path"`
-	Named   bool   `json:"named,omitempty"` // the name was the user's choice, and proves nothing
+	Named   bool   `json:"named,omitempty"` // the user chose the name, so it proves nothing
 }
 
-// claim is a file that linerate made and will remove.
+// claim is a file that linerate created and will remove.
 type claim struct {
 	*os.File
 	entry *os.File
@@ -46,15 +47,13 @@ type claim struct {
 	gone  bool
 }
 
-// makeFile makes a new file in folder, for reading and writing by this user
-// alone, and notes it in the ledger in dir. The flags are added to those of
-// os.OpenFile.
+// makeFile creates a file in folder, readable and writable by this user only, and records it in
+// the ledger in dir. The flags are added to those of os.OpenFile.
 func makeFile(dir, folder string, flags int) (*claim, error) {
 	return register(dir, filepath.Join(folder, filePrefix+rand.Text()), false, flags)
 }
 
-// register makes the file path, which must not exist; else the error wraps
-// fs.ErrExist.
+// register creates the file path. If it exists the error wraps fs.ErrExist.
 func register(dir, path string, named bool, flags int) (*claim, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -77,7 +76,7 @@ func register(dir, path string, named bool, flags int) (*claim, error) {
 	return c, nil
 }
 
-// newEntry writes an entry that is on disk and locked when it returns.
+// newEntry writes an entry, which is on disk and locked on return.
 func newEntry(dir string, p promise) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -98,7 +97,7 @@ func newEntry(dir string, p promise) (*os.File, error) {
 	return f, nil
 }
 
-// appendLine adds v to f and waits until it is on disk.
+// appendLine appends v to f and waits until it is on disk.
 func appendLine(f *os.File, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -110,8 +109,7 @@ func appendLine(f *os.File, v any) error {
 	return f.Sync()
 }
 
-// remove removes the file, unless somebody put another one in its place. It is
-// idempotent.
+// remove removes the file, unless another file has replaced it. It is idempotent.
 func (c *claim) remove() error {
 	if c.gone {
 		return nil
@@ -128,13 +126,13 @@ func (c *claim) remove() error {
 	return errors.Join(err, c.forget())
 }
 
-// forget removes the entry of a file that is not there.
+// forget removes the entry of a file that does not exist.
 func (c *claim) forget() error {
-	// Windows removes no file that is open.
+	// Windows cannot remove an open file.
 	return errors.Join(c.entry.Close(), os.Remove(c.entry.Name()))
 }
 
-// removeSame removes path where it is still the file id, and reports whether.
+// removeSame removes path if it is still the file id, and reports whether it did.
 func removeSame(path string, id identity) (bool, error) {
 	now, _, err := look(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -152,7 +150,7 @@ func removeSame(path string, id identity) (bool, error) {
 	return true, nil
 }
 
-// look returns who path is and its size; nil for what is no regular file.
+// look returns the identity and size of path; nil if it is no regular file.
 func look(path string) (*identity, int64, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -169,11 +167,10 @@ func look(path string) (*identity, int64, error) {
 	return &id, info.Size(), errors.Join(err, f.Close())
 }
 
-// Clean removes the files that a process which was killed left behind, as the
-// ledger in stateDir has them, and returns their paths. It leaves alone what
-// belongs to a process that lives, and what somebody else put in the place of
-// such a file. Call it when a process starts, and before others use an Engine
-// with the same folder.
+// Clean removes the files that a killed process left behind, according to the ledger in
+// stateDir, and returns their paths. It leaves alone files of a live process and files that
+// have replaced one of ours. Call it when a process starts, before an Engine uses the same
+// folder.
 func Clean(stateDir string) ([]string, error) {
 	all, err := os.ReadDir(stateDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -198,11 +195,11 @@ func Clean(stateDir string) ([]string, error) {
 	return removed, errors.Join(errs...)
 }
 
-// cleanEntry settles one entry and returns the path of what it removed.
+// cleanEntry settles one entry and returns the path of the file it removed.
 func cleanEntry(name string) (removed string, err error) {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil // its maker removed it meanwhile
+		return "", nil // its process removed it meanwhile
 	}
 	if err != nil {
 		return "", err
@@ -223,7 +220,7 @@ func cleanEntry(name string) (removed string, err error) {
 	}
 	p, id, ok := parseEntry(text)
 	if !ok {
-		// Nothing was made yet. A young one may be about to be written.
+		// No file was created yet. A recent entry may still be in the making.
 		info, err := f.Stat()
 		over = err == nil && time.Since(info.ModTime()) > abandoned
 		return "", err
@@ -236,7 +233,7 @@ func cleanEntry(name string) (removed string, err error) {
 	return removed, err
 }
 
-// removeMade removes the file of an entry where that is provably ours.
+// removeMade removes the file of an entry if it is provably linerate's.
 func removeMade(p promise, id *identity) (bool, error) {
 	now, size, err := look(p.Path)
 	switch {
@@ -247,21 +244,20 @@ func removeMade(p promise, id *identity) (bool, error) {
 	case now == nil:
 		return false, nil
 	case id == nil:
-		// Its maker was killed before it wrote a byte. A name of 128 random
-		// bits is proof enough, a name that the user gave is not.
+		// The process was killed before it wrote a byte. A name of 128 random bits is proof
+		// enough, a name from the user is not.
 		if p.Named || size > 0 {
 			return false, nil
 		}
 		id = now
 	case p.Named && (id.Birth == 0 || now.Birth == 0):
-		// An inode without a birth may be another file by now.
+		// Without a birth time, the inode may be another file by now.
 		return false, nil
 	}
 	return removeSame(p.Path, *id)
 }
 
-// parseEntry reads an entry. A last line without its line feed was never
-// promised.
+// parseEntry parses an entry. It ignores a last line without its line feed.
 func parseEntry(text []byte) (promise, *identity, bool) {
 	line, rest, whole := bytes.Cut(text, []byte("\n"))
 	var p promise

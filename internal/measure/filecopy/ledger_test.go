@@ -22,8 +22,7 @@ import (
 	"linerate/internal/must"
 )
 
-// TestKilled: what a killed process left is removed by the next one, and
-// nothing else is.
+// TestKilled: the next process removes what a killed one left, and nothing else.
 func TestKilled(t *testing.T) {
 	for name, sink := range map[string]string{"memory": "memory", "disk": "disk", "folder": "FOLDER", "new file": "FOLDER/new"} {
 		t.Run(name, func(t *testing.T) {
@@ -48,13 +47,13 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestReplaced: a file that somebody else put in the place of ours stays.
+// TestReplaced: a file that replaced ours stays.
 func TestReplaced(t *testing.T) {
 	h := newHome(t)
 	path := filepath.Join(h.folder, "new")
 	kill(t, inTheMiddle(t, task{h.state, files.Params{Sink: path}}))
 	must.Do(t, os.Remove(path))
-	// Where the inode is given out again, only the birth tells them apart.
+	// If the inode is reused, only the birth time tells them apart.
 	must.Do(t, os.WriteFile(path, []byte("somebody else's"), 0o600))
 	removed, err := Clean(h.state)
 	must.Need(t, len(removed) == 0 && err == nil, "removed %q, %v", removed, err)
@@ -63,7 +62,7 @@ func TestReplaced(t *testing.T) {
 	must.Len(t, left(t, h.state), 0, "the ledger still holds")
 }
 
-// TestReplacedWhileRunning: the same for the end of a run.
+// TestReplacedWhileRunning: the same at the end of a run.
 func TestReplacedWhileRunning(t *testing.T) {
 	h := newHome(t)
 	c := must.Get(makeFile(h.state, h.folder, 0))(t)
@@ -77,7 +76,7 @@ func TestReplacedWhileRunning(t *testing.T) {
 	must.OK(t, must.Err(os.Stat(c.Name())))
 }
 
-// TestCleanEntries settles entries as kills at odd moments leave them.
+// TestCleanEntries settles entries left by kills at odd moments.
 func TestCleanEntries(t *testing.T) {
 	h := newHome(t)
 	random := filepath.Join(h.folder, filePrefix+"RANDOM")
@@ -117,7 +116,7 @@ func TestCleanEntries(t *testing.T) {
 			must.True(t, (err == nil) == (c.content != "-" && !c.removed), "the file: %v", err)
 			_, err = os.Stat(entry)
 			must.True(t, (err == nil) == c.kept, "the entry: %v", err)
-			// What is unreadable and old was never finished.
+			// An unreadable old entry was never finished.
 			old := time.Now().Add(-2 * abandoned)
 			if c.kept {
 				must.Do(t, os.Chtimes(entry, old, old))
@@ -131,11 +130,11 @@ func TestCleanEntries(t *testing.T) {
 	must.True(t, removed == nil && err == nil, "no ledger: %q, %v", removed, err)
 }
 
-// TestLedgerFirst: a file that cannot be noted is not made.
+// TestLedgerFirst: a file that cannot be recorded is not created.
 func TestLedgerFirst(t *testing.T) {
 	h := newHome(t)
 	state := filepath.Join(h.folder, "state")
-	must.Do(t, os.WriteFile(state, nil, 0o600)) // no folder can be there
+	must.Do(t, os.WriteFile(state, nil, 0o600)) // no folder can exist there
 	must.Fail(t, must.Err(makeFile(state, h.folder, 0)), "made without a ledger")
 	must.Len(t, left(t, h.folder), 1, "files")
 	must.Fail(t, must.Err(register(h.state, state, true, 0)), "overwritten")
@@ -148,7 +147,7 @@ func TestIdentity(t *testing.T) {
 		same bool
 	}{
 		{identity{1, 2, 3}, identity{1, 2, 3}, true},
-		{identity{1, 2, 3}, identity{9, 2, 3}, true}, // after a restart
+		{identity{1, 2, 3}, identity{9, 2, 3}, true}, // after a reboot
 		{identity{1, 2, 3}, identity{1, 2, 4}, false},
 		{identity{1, 2, 3}, identity{1, 7, 3}, false},
 		{identity{1, 2, 0}, identity{1, 2, 3}, true},
@@ -167,7 +166,7 @@ func FuzzEntry(f *testing.F) {
 	})
 }
 
-// shared is a share of memory and disk, and what is taken of both.
+// shared returns a share of memory and disk, and a function that returns what is taken of both.
 func shared(t *testing.T, most units.Bytes) (*budget.Share, func() [2]int64) {
 	t.Helper()
 	b := budget.New(budget.Config{Keyed: budget.Part{Session: budget.Limits{Memory: most, Disk: most}}})
@@ -178,7 +177,7 @@ func shared(t *testing.T, most units.Bytes) (*budget.Share, func() [2]int64) {
 	}
 }
 
-// copyWithin carries f out, with a share of most for the far end.
+// copyWithin runs f with a share of most for the far end.
 func copyWithin(t *testing.T, f model.Flow, most units.Bytes) (near, far error) {
 	t.Helper()
 	h := newHome(t)
@@ -197,8 +196,8 @@ func copyWithin(t *testing.T, f model.Flow, most units.Bytes) (near, far error) 
 	return a.Err, b.Err
 }
 
-// TestCopiesWithinAShare: what fits is copied whole, also where its memory is
-// touched as it arrives, and what does not fit is refused with the number.
+// TestCopiesWithinAShare: a copy that fits is complete, even if its memory is touched as data
+// arrives; one that does not fit is refused with the numbers.
 func TestCopiesWithinAShare(t *testing.T) {
 	flow := func(mode string, d model.Direction, n units.Bytes) model.Flow {
 		return model.Flow{
@@ -219,15 +218,15 @@ func TestCopiesWithinAShare(t *testing.T) {
 			must.True(t, err == nil || strings.Contains(err.Error(), "this server gives 64 MiB to a session"), "%+v: no number in %v", f.Params, err)
 		}
 	}
-	// A size that nobody asked for is one that fits.
+	// Without a requested size, the default fits.
 	for _, mode := range []string{files.Network, files.Memory} {
 		near, far := copyWithin(t, flow(mode, model.From, 0), 80<<20)
 		must.True(t, near == nil && far == nil, "%s of any size: %v, %v", mode, near, far)
 	}
 }
 
-// TestMostBytesOfAnEnd refuses what the peer offers as it refuses what is asked
-// for: an offer to a flow without a size was once taken whatever it was.
+// TestMostBytesOfAnEnd: the limit applies to the peer's offer as to the request. An offer to a
+// flow without a size was once accepted at any size.
 func TestMostBytesOfAnEnd(t *testing.T) {
 	m := maker{engine: newHome(t).Engine, halted: func() bool { return false }, most: 1 << 20}
 	must.Is(t, must.Err(m.sink(files.InMemory, 2<<20)), fs.ErrPermission, "a sink")
@@ -237,8 +236,8 @@ func TestMostBytesOfAnEnd(t *testing.T) {
 	}
 }
 
-// TestAheadKeepsWhatArrived: making memory ready changes no byte of it, in
-// whatever steps it fills.
+// TestAheadKeepsWhatArrived: populating memory changes no byte of it, in whatever steps it
+// fills.
 func TestAheadKeepsWhatArrived(t *testing.T) {
 	for _, size := range []int64{1, 5 << 20, 40<<20 + 1, 96<<20 + 5} {
 		for _, step := range []int64{1 << 16, 1 << 20, 24 << 20} {

@@ -18,10 +18,10 @@ import (
 	"linerate/internal/truth"
 )
 
-// slowNetwork is what the relay of TestPlantedNetwork passes on, bit/s.
+// slowNetwork is the rate of TestPlantedNetwork's relay, bit/s.
 const slowNetwork = 40e6
 
-// throttle passes on what the near end sends at a fixed rate.
+// throttle forwards what the near end sends at a fixed rate.
 func throttle(t testing.TB, w *enginetest.Wire) {
 	t.Helper()
 	w.Relay(t, func(near, far *net.TCPConn) {
@@ -31,8 +31,8 @@ func throttle(t testing.TB, w *enginetest.Wire) {
 		for {
 			asked := time.Now()
 			n, err := near.Read(buf)
-			// A line that had nothing to carry begins anew. What this goroutine was
-			// late for is made up for, as on a line that goes on by itself.
+			// After an idle time the schedule restarts. Lateness of this goroutine is made up
+			// for, as on a real line.
 			if now := time.Now(); now.Sub(asked) > time.Millisecond && due.Before(now) {
 				due = now
 			}
@@ -45,8 +45,8 @@ func throttle(t testing.TB, w *enginetest.Wire) {
 	})
 }
 
-// TestPlantedNetwork copies over a network that is much slower than the disk and the
-// memory: it is named as what limits, and nothing else.
+// TestPlantedNetwork copies over a network much slower than the disk and the memory: the report
+// names the network, and nothing else, as the limit.
 func TestPlantedNetwork(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		got := bottleneck.Limits(measured(try))

@@ -12,13 +12,13 @@ import (
 	"linerate/internal/core/plain"
 )
 
-// A message between the ends is its length in four bytes, most significant
-// first, and that many bytes of JSON:
+// A message between the ends is its length in four bytes, most significant first, and that many
+// bytes of JSON:
 //
 //	00 00 00 22 {"kind":"offer","bytes":268435456}
 //
-// After "go" the sender sends the bytes of the file without a frame, as many
-// as it offered, and then its digest.
+// After "go" the sender sends the bytes of the file without a frame, as many as it offered, and
+// then its digest.
 type message struct {
 	Kind   string `json:"kind"`
 	Bytes  int64  `json:"bytes,omitempty"`  // offer: 1 to 2^50
@@ -28,12 +28,12 @@ type message struct {
 
 // The kinds of messages.
 const (
-	kindOffer  = "offer"  // sender: so many bytes will come
-	kindReady  = "ready"  // either: my file is there
+	kindOffer  = "offer"  // sender: the number of bytes to come
+	kindReady  = "ready"  // either: my file is ready
 	kindGo     = "go"     // receiver: send
-	kindDigest = "digest" // sender: what the source has
-	kindDone   = "done"   // the sink has the same; or the work alone is done
-	kindFail   = "fail"   // either: it is over
+	kindDigest = "digest" // sender: the digest of the source
+	kindDone   = "done"   // the sink has the same digest; or the work alone is done
+	kindFail   = "fail"   // either: the run failed
 )
 
 // Bounds of a message.
@@ -42,7 +42,7 @@ const (
 	maxText    = 1000
 )
 
-// errPeer is what the other end said before it ended.
+// errPeer is the peer's error message.
 type errPeer struct{ text string }
 
 func (e *errPeer) Error() string { return "the other end: " + e.text }
@@ -51,7 +51,7 @@ func writeMessage(w io.Writer, m message) error {
 	m.Text = plain.Brief(m.Text, maxText)
 	frame := bytes.NewBuffer(make([]byte, 4))
 	e := json.NewEncoder(frame)
-	e.SetEscapeHTML(false) // which would make the text six times as long
+	e.SetEscapeHTML(false) // escaping could make the text six times as long
 	if err := e.Encode(m); err != nil {
 		return err
 	}
@@ -60,8 +60,7 @@ func writeMessage(w io.Writer, m message) error {
 	return err
 }
 
-// readMessage reads one message of one of the kinds wanted. A message that
-// says that it is over is an errPeer.
+// readMessage reads one message of a wanted kind. It returns a failure message as an errPeer.
 func readMessage(r io.Reader, wanted ...string) (message, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {

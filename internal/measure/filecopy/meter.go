@@ -12,18 +12,17 @@ import (
 	"linerate/internal/rescue"
 )
 
-// meter counts what moves between its start and its end, and emits samples
-// meanwhile.
+// meter counts the bytes moved between its start and its end, and emits samples meanwhile.
 type meter struct {
-	_     [128]byte    // the counter has its cache lines for itself
+	_     [128]byte    // the counter has a cache line of its own
 	moved atomic.Int64 // bytes
 	_     [128]byte
 
 	run.Meter
 	course   *course
 	metric   model.Metric
-	length   time.Duration // once it has ended
-	flushing atomic.Bool   // no byte moves, and that is right
+	length   time.Duration // set at the end
+	flushing atomic.Bool   // no byte moves, which is expected
 	quit     chan struct{}
 	ended    sync.WaitGroup
 	before   int64 // bytes before the present interval
@@ -44,7 +43,7 @@ func (r *course) startMeter() *meter {
 	return m
 }
 
-// sample emits the samples of each interval, and ends a run that stands still.
+// sample emits the samples of each interval, and ends a run that makes no progress.
 func (m *meter) sample() {
 	tick := time.NewTicker(m.Spec.Interval)
 	defer tick.Stop()
@@ -65,7 +64,7 @@ func (m *meter) sample() {
 	}
 }
 
-// step ends the present interval.
+// step ends the current interval.
 func (m *meter) step() {
 	m.Interval(m.Now(), false, true, func(length time.Duration, add func(model.Direction, model.Metric, float64)) {
 		n := m.moved.Load()
@@ -82,11 +81,11 @@ func (m *meter) end() {
 	m.length = max(1, m.Shut())
 	close(m.quit)
 	m.ended.Wait()
-	m.Spec.Interval = min(m.Spec.Interval, m.length) // of a short run the only one counts
+	m.Spec.Interval = min(m.Spec.Interval, m.length) // a short run has only this one
 	m.step()
 }
 
-// flow is what the meter says of the direction.
+// flow returns the meter's report of the direction.
 func (m *meter) flow(role model.Role) model.FlowReport {
 	n := units.Bytes(m.moved.Load())
 	return model.FlowReport{Direction: m.Spec.Direction, Role: role, Bytes: n, Window: m.length, Streams: []units.Bytes{n}}

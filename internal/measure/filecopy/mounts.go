@@ -10,8 +10,8 @@ type mount struct {
 	point, kind, source string
 }
 
-// parseMounts returns the mounts of a mountinfo, in their order. Lines that
-// are not understood are skipped. Input looks like this:
+// parseMounts returns the mounts of a mountinfo, in their order. It skips lines that it cannot
+// parse. Input looks like this:
 //
 //	36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue
 //	50 29 0:45 / /mnt/with\040space rw shared:7 - nfs4 nas:/export rw,vers=4.2
@@ -28,7 +28,7 @@ func parseMounts(text string) []mount {
 	return out
 }
 
-// unescape replaces \040 and its like by the character with that octal number.
+// unescape replaces \040 and the like by the character with that octal number.
 func unescape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -44,8 +44,8 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// mountOf returns the mount that the absolute path lies on: the longest mount
-// point above it, the last one where several lie on top of each other.
+// mountOf returns the mount of an absolute path: the one with the longest mount point above it,
+// the last of those with the same mount point.
 func mountOf(all []mount, path string) (mount, bool) {
 	var best mount
 	found := false

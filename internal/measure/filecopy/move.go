@@ -12,7 +12,7 @@ import (
 	"linerate/internal/measure/tcpinfo"
 )
 
-// sendAll sends the whole of s.
+// sendAll sends all of s.
 func sendAll(c *net.TCPConn, s *store, m *meter, buf []byte, plain bool) error {
 	var at int64
 	if s.file != nil && !s.direct && !plain {
@@ -41,8 +41,8 @@ func sendAll(c *net.TCPConn, s *store, m *meter, buf []byte, plain bool) error {
 	return nil
 }
 
-// sendFile sends the whole of s without the program's memory, and returns how
-// much.
+// sendFile sends all of s without copying it through user space, and returns the number of
+// bytes.
 func sendFile(c *net.TCPConn, s *store, m *meter) (int64, error) {
 	var at int64
 	for at < s.size {
@@ -58,8 +58,8 @@ func sendFile(c *net.TCPConn, s *store, m *meter) (int64, error) {
 	return at, nil
 }
 
-// next returns the bytes of s from at on, as many as fit into buf; buf is not
-// used for memory.
+// next returns the bytes of s from offset at, as many as fit into buf. For memory it does not
+// use buf.
 func (s *store) next(buf []byte, at int64) ([]byte, error) {
 	if s.mem != nil {
 		return s.mem[at:min(at+int64(len(buf)), s.size)], nil
@@ -79,7 +79,7 @@ func (s *store) next(buf []byte, at int64) ([]byte, error) {
 	return nil, err
 }
 
-// receiveAll stores what comes until s is full.
+// receiveAll stores incoming data until s is full.
 func receiveAll(c *net.TCPConn, s *store, m *meter, buf []byte, halted func() bool) error {
 	if s.file != nil {
 		s.note("received and written in blocks")
@@ -111,7 +111,7 @@ func receiveAll(c *net.TCPConn, s *store, m *meter, buf []byte, halted func() bo
 	return nil
 }
 
-// moveAll moves the whole of from into to; a to of nil takes it and forgets it.
+// moveAll copies all of from to to; if to is nil it discards the data.
 func moveAll(from, to *store, m *meter, buf []byte, halted func() bool) error {
 	for at := int64(0); at < from.size; {
 		if halted() {
@@ -123,7 +123,7 @@ func moveAll(from, to *store, m *meter, buf []byte, halted func() bool) error {
 		}
 		switch {
 		case to == nil && from.mem != nil:
-			copy(buf, b) // a file would have been copied into buf as well
+			copy(buf, b) // a file would have been copied into buf too
 		case to == nil:
 		case to.mem != nil:
 			copy(to.mem[at:], b)
@@ -137,7 +137,7 @@ func moveAll(from, to *store, m *meter, buf []byte, halted func() bool) error {
 	return nil
 }
 
-// readTCP reads what the sender's kernel says of the connection.
+// readTCP returns the kernel's view of the connection at the sender.
 func readTCP(c *net.TCPConn) tcpinfo.Info {
 	info, err := tcpinfo.Read(c)
 	if err != nil {
@@ -146,8 +146,7 @@ func readTCP(c *net.TCPConn) tcpinfo.Info {
 	return info
 }
 
-// summary is what the sender's kernel says of the copy, as the difference
-// to what it said before.
+// summary returns the sender's kernel statistics of the copy, as the difference to before.
 func summary(c *net.TCPConn, before tcpinfo.Info) *model.TCPSummary {
 	now := readTCP(c)
 	out := &model.TCPSummary{

@@ -11,18 +11,18 @@ import (
 	"linerate/internal/measure/budget"
 )
 
-// maker makes the stores of one run.
+// maker creates the stores of one run.
 type maker struct {
 	engine *Engine
 	copy   files.Params
-	bytes  int64 // that were asked for; 0 is what suits
+	bytes  int64 // requested; 0 chooses a size
 	buf    []byte
 	halted func() bool
 	share  *budget.Share // of this end's memory and disk
-	most   units.Bytes   // that may be moved; 0 is no limit
+	most   units.Bytes   // most that may be moved; 0 is no limit
 }
 
-// source finds what is read from, and how much of it.
+// source finds the place to read from, and the size.
 func (m *maker) source(name string) (place, int64, error) {
 	p, err := m.engine.find(name, m.need(), false)
 	if err != nil {
@@ -35,7 +35,7 @@ func (m *maker) source(name string) (place, int64, error) {
 	return p, size, nil
 }
 
-// openSource makes what is read from, filled and out of the page cache.
+// openSource creates the source, filled and dropped from the page cache.
 func (m *maker) openSource(p place, size int64) (*store, error) {
 	if p.path != "" {
 		return m.existing(p, size)
@@ -54,7 +54,7 @@ func (m *maker) openSource(p place, size int64) (*store, error) {
 	return s, nil
 }
 
-// need is how much has to fit.
+// need returns how much has to fit.
 func (m *maker) need() int64 {
 	if m.bytes == 0 {
 		return int64(leastDefault) * defaultShare
@@ -62,7 +62,7 @@ func (m *maker) need() int64 {
 	return m.bytes
 }
 
-// size is how much is copied from p.
+// size returns how much to copy from p.
 func (m *maker) size(p place) (int64, error) {
 	size := m.bytes
 	switch {
@@ -85,7 +85,7 @@ func (m *maker) size(p place) (int64, error) {
 	return size, p.fits(size)
 }
 
-// existing opens a file of the user's, to read only.
+// existing opens a user's file read-only.
 func (m *maker) existing(p place, size int64) (*store, error) {
 	s := &store{size: size, where: p.where(), volume: p.volume}
 	flags := os.O_RDONLY
@@ -109,7 +109,7 @@ func (m *maker) existing(p place, size int64) (*store, error) {
 	return s, nil
 }
 
-// sink makes what is written to, empty.
+// sink creates the empty target.
 func (m *maker) sink(name string, size int64) (*store, error) {
 	p, err := m.engine.find(name, size, true)
 	if err != nil {
@@ -128,7 +128,7 @@ func (m *maker) sink(name string, size int64) (*store, error) {
 	return s, nil
 }
 
-// sinkSize is how much is written by an end that writes alone.
+// sinkSize returns how much an end that only writes writes.
 func (m *maker) sinkSize(name string) (int64, error) {
 	p, err := m.engine.find(name, m.need(), true)
 	if err != nil {
@@ -140,7 +140,7 @@ func (m *maker) sinkSize(name string) (int64, error) {
 	return m.suggest(p)
 }
 
-// suggest returns how much to copy where nobody said.
+// suggest returns the default size of a copy.
 func (m *maker) suggest(p place) (int64, error) {
 	size, err := p.suggest()
 	if err != nil {
@@ -149,8 +149,7 @@ func (m *maker) suggest(p place) (int64, error) {
 	return m.modest(size, p.inMemory(), 1)
 }
 
-// make makes the store of a place: linerate's own, or a new file where the user
-// wants it.
+// make creates the store at a place: a file of linerate's, or a new file at the user's path.
 func (m *maker) make(p place, size int64) (*store, error) {
 	if p.anonymous {
 		s, err := m.memory(size, false)
@@ -188,7 +187,7 @@ func (m *maker) make(p place, size int64) (*store, error) {
 	return s, nil
 }
 
-// refused explains why a file could not be opened past the page cache.
+// refused explains why a file could not be opened with Direct.
 func (s *store) refused(err error) error {
 	if s.direct && errors.Is(err, syscall.EINVAL) {
 		return fmt.Errorf("%s has no files past the page cache: %w (%w)", s.volume, err, errors.ErrUnsupported)
@@ -196,7 +195,7 @@ func (s *store) refused(err error) error {
 	return err
 }
 
-// plain makes memory of the process of size bytes.
+// plain allocates a store of size bytes in process memory.
 func (m *maker) plain(size int64, filled bool) (*store, error) {
 	if err := m.limit(size); err != nil {
 		return nil, err
@@ -211,8 +210,8 @@ func (m *maker) plain(size int64, filled bool) (*store, error) {
 	return s, nil
 }
 
-// memory makes memory of the process. That of who has a share only of this end
-// is touched as its bytes arrive, unless it will be filled here.
+// memory allocates a store in process memory. If this end's share is limited, its pages are
+// touched as data arrives, unless the store is filled here.
 func (m *maker) memory(size int64, filled bool) (*store, error) {
 	give, err := m.take(true, size)
 	if err != nil {
@@ -227,7 +226,7 @@ func (m *maker) memory(size int64, filled bool) (*store, error) {
 	return s, nil
 }
 
-// plainSize is how much memory of the process is used.
+// plainSize returns the size of a store in process memory.
 func (m *maker) plainSize() (int64, error) {
 	if m.bytes != 0 {
 		return m.bytes, nil

@@ -15,18 +15,18 @@ import (
 	"linerate/internal/core/units"
 )
 
-// PathOptions say how a mounted path is measured. The zero value of every field
-// but StateDir works.
+// PathOptions control how a mounted path is measured. The zero value of every field but
+// StateDir works.
 type PathOptions struct {
 	StateDir string        // of the ledger; the same as an Engine's
-	Sizes    []units.Bytes // of the files; none is DefaultBytes
+	Sizes    []units.Bytes // of the files; DefaultBytes if empty
 	Repeats  int           // how often each size is written and read; 0 is 3
 	Block    units.Bytes   // bytes per write and read; 0 is 1 MiB, at most 64 MiB
-	Direct   bool          // past the page cache; Block is then a multiple of 4096
+	Direct   bool          // bypass the page cache; Block is then a multiple of 4096
 	Seed     uint64        // of the order of the sizes in each repeat
 }
 
-// Operation is what was done with a file on a path.
+// Operation is what was done to a file on a path.
 type Operation string
 
 // The operations.
@@ -35,18 +35,18 @@ const (
 	ReadFile  Operation = "read"  // from opening to the last byte
 )
 
-// PathTrial is one file written, or read back.
+// PathTrial is one file written or read back.
 type PathTrial struct {
 	Operation Operation     `json:"operation"`
 	Size      units.Bytes   `json:"size"`
-	Repeat    int           `json:"repeat"`             // 1…
+	Repeat    int           `json:"repeat"`             // from 1
 	Took      time.Duration `json:"took_ns"`            //
-	Flush     time.Duration `json:"flush_ns,omitempty"` // part of Took in fsync and close, of a write
+	Flush     time.Duration `json:"flush_ns,omitempty"` // part of Took that a write spends in fsync and close
 	Rate      units.BitRate `json:"rate"`
-	How       string        `json:"how"` // what became of the page cache
+	How       string        `json:"how"` // state of the page cache
 }
 
-// PathResult is what a mounted path does.
+// PathResult is the result for a mounted path.
 type PathResult struct {
 	Folder   string      `json:"folder"`
 	Volume   Volume      `json:"volume"`
@@ -54,7 +54,7 @@ type PathResult struct {
 	Warnings []string    `json:"warnings,omitempty"`
 }
 
-// PathProgress says how far Path is.
+// PathProgress is the progress of Path.
 type PathProgress struct {
 	Operation Operation
 	Size      units.Bytes
@@ -67,7 +67,7 @@ type PathProgress struct {
 // pathRepeats is how often a size is measured by default.
 const pathRepeats = 3
 
-// progressEvery is how often Path tells its progress.
+// progressEvery is the interval of Path's progress reports.
 const progressEvery = 200 * time.Millisecond
 
 // Validate reports every fault of o at once, joined.
@@ -87,15 +87,14 @@ func (o PathOptions) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Path measures the folder dir, which is usually a mounted share, by writing
-// files and reading them back, byte by byte compared. A write lasts until the
-// file is flushed and closed, since a share may send nothing before; a read
-// begins with opening the file, with this machine's page cache emptied as far
-// as it can be. What the server keeps in its own memory cannot be seen from
-// here. emit is called from the calling goroutine; nil is fine.
+// Path measures the folder dir, usually a mounted share, by writing files, reading them back
+// and comparing every byte. A write lasts until the file is flushed and closed, since a share
+// may send nothing before; a read begins with opening the file, after emptying this machine's
+// page cache as far as possible. The server's cache cannot be seen from here. emit is called
+// from the calling goroutine; it may be nil.
 //
-// The result holds what was measured until an error. Everything made is in the
-// ledger and removed.
+// On an error the result holds the trials until then. Every file created is in the ledger and
+// is removed.
 func Path(ctx context.Context, dir string, o PathOptions, emit func(PathProgress)) (PathResult, error) {
 	if err := o.Validate(); err != nil {
 		return PathResult{}, fmt.Errorf("copy by way of %s: %w", dir, err)
@@ -144,7 +143,7 @@ type pathWork struct {
 	files   uint64
 }
 
-// remarks says what the kind of file system means for the numbers.
+// remarks records what the kind of file system means for the numbers.
 func (w *pathWork) remarks() {
 	switch v := w.place.volume; {
 	case v.Memory:
@@ -201,7 +200,7 @@ func (w *pathWork) file(size units.Bytes, repeat int) (err error) {
 	return nil
 }
 
-// write makes the file, and returns it also when it is not complete.
+// write creates the file, and returns it even if it is incomplete.
 func (w *pathWork) write(content *store, repeat int) (*store, error) {
 	m := maker{engine: &Engine{stateDir: w.options.StateDir}, halted: w.halted}
 	m.copy.Direct = w.options.Direct
@@ -267,7 +266,7 @@ func (w *pathWork) read(made, back *store, repeat int) error {
 		if w.halted() {
 			return errHalted
 		}
-		// With its room up to the next multiple, past the page cache.
+		// With Direct, including its space up to the next multiple.
 		n, err := s.next(room[at:min(at+int64(w.options.Block), int64(len(room)))], at)
 		if err != nil {
 			return fmt.Errorf("read: %w", err)
@@ -280,7 +279,7 @@ func (w *pathWork) read(made, back *store, repeat int) error {
 	return nil
 }
 
-// how is what was done with the page cache, in words.
+// how describes the state of the page cache.
 func how(first string, s *store) string {
 	parts := s.notes
 	if first != "" {
@@ -292,7 +291,7 @@ func how(first string, s *store) string {
 	return strings.Join(parts, "; ")
 }
 
-// timed is one trial while it runs.
+// timed is one running trial.
 type timed struct {
 	work  *pathWork
 	trial PathTrial
@@ -305,7 +304,7 @@ func (w *pathWork) begin(op Operation, size int64, repeat int) *timed {
 	return &timed{work: w, trial: PathTrial{Operation: op, Size: units.Bytes(size), Repeat: repeat}, start: now, told: now}
 }
 
-// moved tells the progress now and then.
+// moved reports the progress every progressEvery.
 func (t *timed) moved(n int64) {
 	now := time.Now()
 	if now.Sub(t.told) < progressEvery {
@@ -319,7 +318,7 @@ func (t *timed) progress(n int64, elapsed time.Duration) PathProgress {
 	return PathProgress{Operation: t.trial.Operation, Size: t.trial.Size, Repeat: t.trial.Repeat, Moved: units.Bytes(n), Elapsed: elapsed}
 }
 
-// end keeps the trial.
+// end stores the trial.
 func (t *timed) end(how string) {
 	t.trial.How = how
 	t.trial.Took = max(1, t.trial.Took)

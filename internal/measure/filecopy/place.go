@@ -14,29 +14,29 @@ import (
 )
 
 const (
-	// DefaultBytes is how much is copied where nobody said: some seconds at
-	// 1 Gbit/s, and more than the caches of processors and most disks hold.
+	// DefaultBytes is the default size of a copy: some seconds at 1 Gbit/s, and more than the
+	// caches of CPUs and most disks hold.
 	DefaultBytes units.Bytes = 256 << 20
-	// leastDefault is the least that is copied by default; less says nothing.
+	// leastDefault is the smallest default; a smaller copy says nothing.
 	leastDefault units.Bytes = 16 << 20
-	// defaultShare is the part of what is free that is taken by default.
+	// defaultShare limits the default size to 1/defaultShare of the free space.
 	defaultShare = 4
-	// diskReserve and memoryReserve stay free for others (proposed).
+	// diskReserve and memoryReserve stay free for other programs (proposed).
 	diskReserve   units.Bytes = 64 << 20
 	memoryReserve units.Bytes = 256 << 20
 )
 
-// place is where a store will be, decided before it is made.
+// place is where a store will be, decided before it is created.
 type place struct {
 	anonymous bool
-	folder    string // linerate makes its file in it
-	path      string // the user's: a file to read, or a new file to write
+	folder    string // linerate creates its file in it
+	path      string // from the user: a file to read, or a new file to write
 	volume    Volume
 	bytes     int64  // of the user's file
-	warning   string // why it is not what was asked
+	warning   string // why it differs from the request
 }
 
-// where names the place in words.
+// where describes the place.
 func (p place) where() string {
 	switch {
 	case p.anonymous:
@@ -47,7 +47,7 @@ func (p place) where() string {
 	return fmt.Sprintf("file on %s in %s", p.volume, p.folder)
 }
 
-// fits says why size bytes would not fit, or nil.
+// fits returns an error if size bytes do not fit.
 func (p place) fits(size int64) error {
 	if p.anonymous {
 		return enoughMemory(size)
@@ -61,7 +61,7 @@ func (p place) fits(size int64) error {
 	return nil
 }
 
-// enoughMemory says why size bytes of memory are too much, or nil.
+// enoughMemory returns an error if size bytes of memory are too much.
 func enoughMemory(size int64) error {
 	free, known := availableMemory().Get()
 	if known && units.Bytes(size) > free-memoryReserve {
@@ -70,7 +70,7 @@ func enoughMemory(size int64) error {
 	return nil
 }
 
-// suggest returns how much to copy where nobody said.
+// suggest returns the default size of a copy.
 func (p place) suggest() (int64, error) {
 	size := DefaultBytes
 	if !p.anonymous {
@@ -85,8 +85,8 @@ func (p place) suggest() (int64, error) {
 	return int64(size) &^ (1<<20 - 1), nil
 }
 
-// find decides where name is: "memory", "disk" or a path. need is how much has
-// to fit where there is a choice, sink says that it will be written.
+// find decides where name is: "memory", "disk" or a path. need is how much has to fit if there
+// is a choice; sink is true for a place to write to.
 func (e *Engine) find(name string, need int64, sink bool) (place, error) {
 	switch name {
 	case files.InMemory, "":
@@ -103,7 +103,7 @@ func (e *Engine) find(name string, need int64, sink bool) (place, error) {
 	return findSource(name)
 }
 
-// findMemory finds a file system in memory, or takes memory of the process.
+// findMemory returns a file system in memory, or else process memory.
 func findMemory(need int64) place {
 	for _, folder := range memoryFolders() {
 		p, err := folderPlace(folder)
@@ -114,7 +114,7 @@ func findMemory(need int64) place {
 	return place{anonymous: true, warning: "memory is memory of the process and no file: " + noMemoryDisk}
 }
 
-// findDisk finds a folder on a local disk with room.
+// findDisk returns a folder on a local disk with room.
 func (e *Engine) findDisk(need int64) (place, error) {
 	var candidates, why []string
 	if cache, err := os.UserCacheDir(); err == nil {
@@ -142,7 +142,7 @@ func (e *Engine) findDisk(need int64) (place, error) {
 	return place{}, fmt.Errorf("no folder for a file on disk, name one: %s", strings.Join(why, "; "))
 }
 
-// folderPlace is a place in a folder that this user may write into.
+// folderPlace returns a place in a folder that this user may write to.
 func folderPlace(folder string) (place, error) {
 	info, err := os.Stat(folder)
 	if err != nil {
@@ -158,7 +158,7 @@ func folderPlace(folder string) (place, error) {
 	return place{folder: folder, volume: v}, err
 }
 
-// findSource is a path to read from.
+// findSource returns the place of a path to read from.
 func findSource(name string) (place, error) {
 	info, err := os.Stat(name)
 	switch {
@@ -175,7 +175,7 @@ func findSource(name string) (place, error) {
 	return place{path: name, volume: v, bytes: info.Size()}, err
 }
 
-// findSink is a path to write to, which must be a folder or not exist.
+// findSink returns the place of a path to write to, which must be a folder or not exist.
 func findSink(name string) (place, error) {
 	_, err := os.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -2,5 +2,5 @@
 
 package filecopy
 
-// populate does nothing: the system makes pages when they are written.
+// populate does nothing: the system creates pages when they are written.
 func populate([]byte) {}

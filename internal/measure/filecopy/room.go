@@ -11,7 +11,7 @@ import (
 	"linerate/internal/rescue"
 )
 
-// limit says why size bytes may not be moved here, or nil.
+// limit returns an error if size bytes may not be moved at this end.
 func (m *maker) limit(size int64) error {
 	if m.most > 0 && units.Bytes(size) > m.most {
 		return fmt.Errorf("%s are more than the %s that this end allows: %w", units.Bytes(size), m.most, fs.ErrPermission)
@@ -19,7 +19,7 @@ func (m *maker) limit(size int64) error {
 	return nil
 }
 
-// most is the tighter of two limits of which 0 is none.
+// most returns the tighter of two limits; 0 is no limit.
 func most(a, b units.Bytes) units.Bytes {
 	if a <= 0 || b > 0 && b < a {
 		return b
@@ -27,8 +27,7 @@ func most(a, b units.Bytes) units.Bytes {
 	return a
 }
 
-// take takes the room for size bytes of the share that this end gives, until the
-// store is closed.
+// take reserves size bytes of this end's share, until the store is closed.
 func (m *maker) take(memory bool, size int64) (give func(), err error) {
 	room := (units.Bytes(size) + alignment - 1) / alignment * alignment
 	if memory {
@@ -42,11 +41,10 @@ func (m *maker) take(memory bool, size int64) (give func(), err error) {
 	return give, err
 }
 
-// inMemory reports whether what is stored at p is in memory.
+// inMemory reports whether a store at p is in memory.
 func (p place) inMemory() bool { return p.anonymous || p.volume.Memory }
 
-// modest makes a size that nobody asked for fit what this end gives, where copies
-// stores of it are needed at a time.
+// modest reduces a default size to this end's limits, for copies stores of that size at a time.
 func (m *maker) modest(size int64, memory bool, copies int64) (int64, error) {
 	l := m.share.Limits()
 	room := l.Disk
@@ -66,28 +64,28 @@ func (m *maker) modest(size int64, memory bool, copies int64) (int64, error) {
 	return size, nil
 }
 
-// aheadBytes is how much memory of a sink is made ready before its bytes arrive,
-// and aheadStep is asked for at a time. Pages that are there are not made while
-// the clock runs; but who offers much and sends nothing shall not get more.
+// aheadBytes is how much of a sink's memory is populated before its data arrives, aheadStep how
+// much is requested at a time. Populated pages cost no time while the clock runs; but a peer
+// that offers much and sends nothing gets no more than this.
 const (
 	aheadBytes = 32 << 20
 	aheadStep  = 8 << 20
 )
 
-// ahead makes the memory of a sink ready, some of it before what arrives.
+// ahead populates the memory of a sink, some of it ahead of the data.
 type ahead struct {
 	mem    []byte
-	asked  int64 // of what arrives; the rest is of the goroutine
+	asked  int64 // of the receiver; the rest belongs to the goroutine
 	want   chan int64
 	making sync.WaitGroup
 }
 
-// makeAhead makes the first part of mem ready and begins to wait for arrivals.
+// makeAhead populates the first part of mem and waits for data.
 func makeAhead(mem []byte) *ahead {
 	a := &ahead{mem: mem, asked: min(aheadBytes, int64(len(mem))), want: make(chan int64, 1)}
 	populate(mem[:a.asked])
 	done := a.asked
-	// What is not made ready here is made by the kernel.
+	// The kernel populates the rest on first use.
 	a.making.Go(rescue.From(func(error) {}, func() {
 		for to := range a.want {
 			populate(a.mem[done:to])
@@ -97,8 +95,8 @@ func makeAhead(mem []byte) *ahead {
 	return a
 }
 
-// arrived says how much has. It never blocks: what is not made ready in time is
-// made by the kernel when its bytes come.
+// arrived records that at bytes have arrived. It never blocks: the kernel populates what is not
+// ready in time when its data arrives.
 func (a *ahead) arrived(at int64) {
 	if a == nil {
 		return
@@ -115,7 +113,7 @@ func (a *ahead) arrived(at int64) {
 	}
 }
 
-// end waits until nothing is made ready any more.
+// end stops populating and waits for it.
 func (a *ahead) end() {
 	if a != nil {
 		close(a.want)
@@ -123,9 +121,8 @@ func (a *ahead) end() {
 	}
 }
 
-// Room returns what is free for copies on this host: memory that programs may
-// still take, and disk where files are made by default; the ledger of an engine
-// with this stateDir would hold them.
+// Room returns the free space for copies on this host: memory that programs may still use, and
+// disk where files are created by default. stateDir is the state folder of an engine.
 func Room(stateDir string) (memory, disk fact.Of[units.Bytes]) {
 	memory = availableMemory()
 	p, err := New(stateDir, Options{}).findDisk(0)

@@ -28,7 +28,7 @@ type test struct {
 	conn     *net.TCPConn
 	warnings []string
 	share    *budget.Share // of this end's memory and disk
-	most     units.Bytes   // that may be moved here; 0 is no limit
+	most     units.Bytes   // most that may be moved; 0 is no limit
 
 	closing sync.Once
 	failure error // of closing
@@ -51,8 +51,7 @@ func (t *test) Close() error {
 	return t.End(func() error { return t.failure })
 }
 
-// Run implements engine.Test. It may be called once. What it made is removed
-// when it returns.
+// Run implements engine.Test. It may be called once. It removes its files before it returns.
 func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (report model.EndReport, err error) {
 	ctx, end, err := t.Begin(ctx)
 	if err != nil {
@@ -83,7 +82,7 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (report model
 // sends reports whether this is the direction's sender.
 func (t *test) sends() bool { return t.spec.Direction.Sender() == t.host }
 
-// measures reports whether this end's window is the run's.
+// measures reports whether this end's window is that of the run.
 func (t *test) measures() bool {
 	if t.copy.Mode == files.Read || t.copy.Mode == files.Memory {
 		return t.sends()
@@ -91,7 +90,7 @@ func (t *test) measures() bool {
 	return !t.sends()
 }
 
-// course is a test while it runs.
+// course is a running test.
 type course struct {
 	*test
 	maker  maker
@@ -104,25 +103,24 @@ type course struct {
 
 	sending bool // bytes of the file may be on their way
 
-	ending   sync.Mutex   // while halt or finished is set, with the deadline that belongs to it
-	halt     atomic.Bool  // the work shall end
-	finished atomic.Bool  // all that is left is the peer's last word
-	cause    atomic.Value // why, a string
+	ending   sync.Mutex   // held while halt or finished is set together with its deadline
+	halt     atomic.Bool  // the work is to end
+	finished atomic.Bool  // only the peer's final message is missing
+	cause    atomic.Value // the reason, a string
 }
 
-// lastWord is how long an end that was stopped still waits for the peer's last
-// word.
+// lastWord is how long a stopped end still waits for the peer's final message.
 const lastWord = 2 * time.Second
 
 func (r *course) halted() bool { return r.halt.Load() }
 
-// fail ends the run for a bug in one of its goroutines.
+// fail ends the run because of a bug in one of its goroutines.
 func (r *course) fail(err error) {
 	r.Fail(err)
 	r.interrupt("a bug in linerate")
 }
 
-// watch ends the work when the run is stopped.
+// watch stops the work when the run is stopped.
 func (r *course) watch(ctx context.Context) {
 	select {
 	case <-r.over:
@@ -134,8 +132,7 @@ func (r *course) watch(ctx context.Context) {
 	}
 }
 
-// interrupt ends the work for the reason why, unless it is done but for the
-// peer's last word.
+// interrupt stops the work with a reason, unless only the peer's final message is missing.
 func (r *course) interrupt(why string) {
 	r.cause.CompareAndSwap(nil, why)
 	r.ending.Lock()
@@ -145,12 +142,12 @@ func (r *course) interrupt(why string) {
 		return
 	}
 	r.halt.Store(true)
-	// It fails only on a closed connection, which nobody waits for.
+	// It fails only on a closed connection, on which nothing waits.
 	_ = r.conn.SetDeadline(time.Unix(1, 0))
 }
 
-// finish says that all that is left is the peer's last word. An end that was stopped
-// just before still waits for it.
+// finish records that only the peer's final message is missing. An end that was stopped just
+// before still waits for it.
 func (r *course) finish() {
 	r.ending.Lock()
 	defer r.ending.Unlock()
@@ -160,7 +157,7 @@ func (r *course) finish() {
 	}
 }
 
-// why replaces an error that is only the consequence of an interruption.
+// why replaces an error that only results from an interruption.
 func (r *course) why(err error) error {
 	text, ok := r.cause.Load().(string)
 	switch {
@@ -206,7 +203,7 @@ func (r *course) work() error {
 	err = r.why(err)
 	var said *errPeer
 	if heard := r.tell(err); errors.Is(err, errHalted) && errors.As(heard, &said) && said.text != err.Error() {
-		err = heard // it had failed before this end was stopped, which was still making its source
+		err = heard // it had failed before this end was stopped while creating its source
 	}
 	if r.flows != nil && errors.Is(err, errHalted) && !errors.As(err, &said) {
 		r.warnings = append(r.warnings, err.Error()+": not compared, not complete")
@@ -215,28 +212,28 @@ func (r *course) work() error {
 	return err
 }
 
-// tell says to the peer why it is over, as far as it still listens, and returns what
-// a receiver had said, or the error of listening.
+// tell sends the peer the reason for the end, if the peer still expects messages. At a sender
+// it returns the receiver's earlier failure, or the read error.
 func (r *course) tell(err error) (heard error) {
-	// Whatever happens, the peer sees the end of the connection.
+	// In any case, the peer sees the end of the connection.
 	defer func() { _ = r.conn.CloseWrite() }()
 	var said *errPeer
 	if errors.As(err, &said) || r.finished.Load() || r.sending {
-		return nil // it knows; or no message could be told from the file
+		return nil // it knows; or the message would look like file data
 	}
 	_ = r.conn.SetDeadline(time.Now().Add(lastWord))
 	failed := writeMessage(r.conn, message{Kind: kindFail, Text: err.Error()})
 	_ = r.conn.CloseWrite()
 	if r.sends() {
-		for heard == nil { // what it says before its file comes are messages
+		for heard == nil { // before the file's data, the receiver sends messages
 			_, heard = readMessage(r.conn, kindReady, kindGo)
 		}
 	}
 	if failed != nil {
 		return heard
 	}
-	// To close now would reset the connection while data is on its way here,
-	// and the message would be lost: wait for the peer's end.
+	// Closing now would reset the connection while data is in flight to this end, and the
+	// message would be lost: wait for the peer to close.
 	for {
 		n, err := r.conn.Read(r.maker.buf)
 		if n == 0 || err != nil {
@@ -245,7 +242,7 @@ func (r *course) tell(err error) (heard error) {
 	}
 }
 
-// report puts together what this end says.
+// report returns this end's report.
 func (r *course) report() model.EndReport {
 	out := model.EndReport{Host: r.host, Waiting: strings.Join(r.how, "; "), SystemBusy: idle()}
 	if r.meter != nil {

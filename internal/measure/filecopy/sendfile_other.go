@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// sendfile leaves it to the Go runtime to send up to n bytes of f from offset
-// on, which uses sendfile or TransmitFile.
+// sendfile sends up to n bytes of f from offset through the Go runtime, which uses sendfile or
+// TransmitFile.
 func sendfile(c *net.TCPConn, f *os.File, offset, n int64) (int64, error) {
 	if _, err := f.Seek(offset, io.SeekStart); err != nil {
 		return 0, err

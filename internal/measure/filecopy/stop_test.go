@@ -16,8 +16,8 @@ import (
 	"linerate/internal/must"
 )
 
-// TestStopAnyTime stops and closes runs at random moments: they end soon, and
-// leave nothing behind.
+// TestStopAnyTime stops and closes runs at random moments: they end soon, and leave nothing
+// behind.
 func TestStopAnyTime(t *testing.T) {
 	copies := []files.Params{
 		{Sink: "FOLDER"}, {Source: "FOLDER", Sync: true, Sink: "FOLDER"}, {Mode: files.Network},
@@ -44,7 +44,7 @@ func TestStopAnyTime(t *testing.T) {
 	}
 }
 
-// TestStopInTheMiddle: what had come is reported, with a warning.
+// TestStopInTheMiddle: the part that arrived is reported, with a warning.
 func TestStopInTheMiddle(t *testing.T) {
 	h := newHome(t)
 	p := script(t, h.Engine, flow(files.Params{Sink: h.folder}))
@@ -67,8 +67,8 @@ func TestStopInTheMiddle(t *testing.T) {
 	h.checkEmpty(t)
 }
 
-// TestStoppedAfterTheOtherFailed: a sender that is stopped while it makes its source
-// has not read yet that the receiver refused it. Why is told, and not "stopped".
+// TestStoppedAfterTheOtherFailed: a sender is stopped while it creates its source, before it
+// has read the receiver's refusal. It reports the refusal, not "stopped".
 func TestStoppedAfterTheOtherFailed(t *testing.T) {
 	h := newHome(t)
 	f := flow(files.Params{Mode: files.Network})
@@ -83,7 +83,7 @@ func TestStoppedAfterTheOtherFailed(t *testing.T) {
 	h.checkEmpty(t)
 }
 
-// moved is how much the samples say that has come.
+// moved returns how many bytes the samples show.
 func (p peer) moved() float64 {
 	var n float64
 	for _, s := range p.Samples() {
@@ -106,8 +106,8 @@ func TestCloseBeforeRun(t *testing.T) {
 	enginetest.Await(t, b.Measured(), "measured")
 }
 
-// TestStopIsNoError: the end that waits is stopped as soon as the other one has
-// reported, often before it has heard so itself.
+// TestStopIsNoError: the waiting end is stopped as soon as the other one has reported, often
+// before it has heard so itself.
 func TestStopIsNoError(t *testing.T) {
 	for range 50 {
 		h := newHome(t)
@@ -119,8 +119,7 @@ func TestStopIsNoError(t *testing.T) {
 	}
 }
 
-// relay calls change with the piece of what the near end sends that holds its
-// byte number at.
+// relay calls change with the piece of the near end's data that holds byte number at.
 func relay(t *testing.T, w *enginetest.Wire, at int, change func([]byte)) {
 	t.Helper()
 	w.Relay(t, func(near, far *net.TCPConn) {
@@ -178,7 +177,7 @@ func TestWrongOffer(t *testing.T) {
 	}
 }
 
-// TestStall: a sender that says nothing more is given up.
+// TestStall: the receiver gives up on a sender that sends nothing more.
 func TestStall(t *testing.T) {
 	h := newHome(t)
 	h.stall = 200 * time.Millisecond

@@ -11,34 +11,33 @@ import (
 	"linerate/internal/core/units"
 )
 
-// alignment is what reading and writing past the page cache demands of
-// addresses, offsets and lengths: no device has larger logical blocks.
+// alignment is what Direct requires of addresses, offsets and lengths: no device has larger
+// logical blocks.
 const alignment = 4096
 
-// errHalted says that the run was asked to end.
+// errHalted reports that the run was stopped.
 var errHalted = errors.New("stopped")
 
-// store is where a copy comes from or goes to: a file, or memory of this
-// process.
+// store is the source or target of a copy: a file, or memory of this process.
 type store struct {
 	size  int64
-	where string // "tmpfs, /dev/shm", in words
-	claim *claim // a file of linerate's
+	where string // description, "tmpfs, /dev/shm"
+	claim *claim // set for a file of linerate's
 	file  *os.File
 	mem   []byte
 	free  func() error
-	give  func() // gives back what the store took of the session's share
-	ahead *ahead // makes mem ready; nil where it is already
+	give  func() // returns the store's part of the session's share
+	ahead *ahead // populates mem; nil if it already is
 
 	volume Volume
-	direct bool // the file is open past the page cache
+	direct bool // the file is open with Direct
 	sum    digest
 	summed bool // sum is known
 	notes  []string
 	warned []string
 }
 
-// note adds to what the report says of how it was done.
+// note adds a line to the report on how it was done.
 func (s *store) note(format string, args ...any) {
 	s.notes = append(s.notes, fmt.Sprintf(format, args...))
 }
@@ -47,20 +46,19 @@ func (s *store) warn(format string, args ...any) {
 	s.warned = append(s.warned, fmt.Sprintf(format, args...))
 }
 
-// how is what was done, as one sentence.
+// how returns the notes as one sentence.
 func (s *store) how() string { return strings.Join(append([]string{s.where}, s.notes...), ", ") }
 
-// onDisk reports whether the page cache stands between the program and the
-// place where the bytes stay.
+// onDisk reports whether the page cache is between the program and where the data stays.
 func (s *store) onDisk() bool { return s.file != nil && !s.volume.Memory }
 
-// inMemory makes a store of size bytes of this process's memory. Its pages are
-// all there when it is whole, else those that come first.
+// inMemory allocates a store of size bytes in process memory. It populates all pages if whole
+// is true, else only the first ones.
 func inMemory(size int64, whole bool, halted func() bool) (*store, error) {
 	if err := enoughMemory(size); err != nil {
 		return nil, err
 	}
-	// The room up to the next multiple is what put may need.
+	// put may need the space up to the next multiple.
 	mem, free, err := allocate((size + alignment - 1) / alignment * alignment)
 	if err != nil {
 		return nil, err
@@ -79,7 +77,7 @@ func inMemory(size int64, whole bool, halted func() bool) (*store, error) {
 	return s, nil
 }
 
-// fill writes size bytes of pseudo-random data and keeps their digest.
+// fill writes size bytes of pseudo-random data and stores their digest.
 func (s *store) fill(seed uint64, buf []byte, halted func() bool) error {
 	data, h := newData(seed), sha256.New()
 	for at := int64(0); at < s.size; {
@@ -106,8 +104,8 @@ func (s *store) fill(seed uint64, buf []byte, halted func() bool) error {
 	return nil
 }
 
-// put writes b at offset at of the file. b is the beginning of a buffer that
-// has room up to the next multiple of alignment.
+// put writes b at offset at of the file. b begins a buffer with space up to the next multiple
+// of alignment.
 func (s *store) put(b []byte, at int64) error {
 	whole := b
 	if s.direct && len(b)%alignment != 0 {
@@ -122,7 +120,7 @@ func (s *store) put(b []byte, at int64) error {
 	return nil
 }
 
-// explain adds to an error of the file what the user can act on.
+// explain adds a hint for the user to an error of the file.
 func (s *store) explain(err error) error {
 	if v, failed := readVolume(s.file.Name()); failed == nil && v.Free < scarce {
 		return fmt.Errorf("%w (%s has %s free)", err, v, v.Free)
@@ -130,13 +128,12 @@ func (s *store) explain(err error) error {
 	return err
 }
 
-// scarce is what a file system has left that refuses to take more.
+// scarce is the free space below which a write error is blamed on a full file system.
 const scarce units.Bytes = 1 << 20
 
-// settle brings what was written to the disk: only then can the page cache let
-// go of it, and only then does it not disturb what is measured next. Sync of
-// package os is fsync(2), FlushFileBuffers, and on macOS F_FULLFSYNC, which
-// empties the cache of the disk too.
+// settle flushes the file to disk: only then can its pages be dropped from the page cache, and
+// only then does it not disturb the next measurement. Sync of package os is fsync(2),
+// FlushFileBuffers, and on macOS F_FULLFSYNC, which also flushes the disk's cache.
 func (s *store) settle() error {
 	if !s.onDisk() || s.claim == nil {
 		return nil
@@ -144,7 +141,7 @@ func (s *store) settle() error {
 	return s.file.Sync()
 }
 
-// chill empties the page cache of the file, and says what came of it.
+// chill drops the file from the page cache, and notes the result.
 func (s *store) chill() {
 	if !s.onDisk() {
 		return
@@ -168,8 +165,8 @@ func (s *store) chill() {
 	}
 }
 
-// cacheSlack is the share of a file in the page cache from which reading it
-// says too much of the disk (proposed: a tenth of the usual margin of 3 %).
+// cacheSlack is the share of a file in the page cache above which reading it no longer measures
+// the disk (proposed: a tenth of the usual margin of 3 %).
 const cacheSlack = 0.003
 
 // reader reads the store from its start.
@@ -182,8 +179,7 @@ type storeReader struct {
 	at int64
 }
 
-// Read reads into the whole of b also where less is left: past the page cache
-// only whole blocks can be read.
+// Read may fill more of b than is left of the store: with Direct only whole blocks can be read.
 func (r *storeReader) Read(b []byte) (int, error) {
 	if r.at >= r.size {
 		return 0, io.EOF
@@ -211,8 +207,7 @@ func (s *store) digest(buf []byte, halted func() bool) (digest, error) {
 	return sum, err
 }
 
-// close frees the store and removes the file if it is linerate's. It is
-// idempotent.
+// close frees the store and removes the file if it is linerate's. It is idempotent.
 func (s *store) close() error {
 	if s == nil {
 		return nil

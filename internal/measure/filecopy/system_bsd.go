@@ -13,7 +13,7 @@ import (
 	"linerate/internal/core/units"
 )
 
-// remoteTypes are the names of file systems on other machines.
+// remoteTypes lists the file systems on other machines.
 func remoteTypes() []string {
 	return []string{"nfs", "oldnfs", "smbfs", "afpfs", "webdav", "fusefs.sshfs", "macfuse"}
 }
@@ -40,7 +40,7 @@ func identify(f *os.File) (identity, error) {
 	return identity{Device: uint64(s.Dev), Inode: s.Ino, Birth: s.Btim.Nano()}, nil
 }
 
-// availableMemory is not asked for: neither system has one figure for it.
+// availableMemory is unknown: neither system has one figure for it.
 func availableMemory() fact.Of[units.Bytes] {
 	return fact.Unknown[units.Bytes]("this system has no figure for the memory that programs may still take")
 }

@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// directFlag is none: past sets F_NOCACHE on the open file.
+// directFlag is 0: past sets F_NOCACHE on the open file.
 const directFlag = 0
 
 func memoryFolders() []string { return nil }
 
 const noMemoryDisk = "macos has a file system in memory only after hdiutil and diskutil made one; name its folder to use it"
 
-// dropCache cannot: macos forgets no pages of a file on request.
+// dropCache is unsupported: macOS cannot drop a file's pages on request.
 func dropCache(f *os.File) (cached, error) {
 	return cached{}, fmt.Errorf("empty page cache of %s: macos has no call for it: %w", f.Name(), errors.ErrUnsupported)
 }

@@ -15,17 +15,17 @@ import (
 	"linerate/internal/core/units"
 )
 
-// directFlag opens a file past the page cache, open(2).
+// directFlag bypasses the page cache, open(2).
 const directFlag = unix.O_DIRECT
 
-// memoryFolders are where a file system in memory is usually mounted (file-hierarchy(7)).
+// memoryFolders returns the usual mount points of a file system in memory (file-hierarchy(7)).
 func memoryFolders() []string {
 	return []string{"/dev/shm", os.Getenv("XDG_RUNTIME_DIR"), os.TempDir(), "/tmp", "/run"}
 }
 
 const noMemoryDisk = "none of /dev/shm, /run and the folder for temporary files is a tmpfs with enough room"
 
-// remoteTypes are the statfs numbers of file systems on other machines
+// remoteTypes maps the statfs numbers of file systems on other machines to names
 // (include/uapi/linux/magic.h, statfs(2)).
 func remoteTypes() map[uint32]string {
 	return map[uint32]string{
@@ -46,8 +46,8 @@ func readVolume(path string) (Volume, error) {
 	v.Type, v.Remote = remoteTypes()[number]
 	if m, ok := mountAt(path); ok {
 		v.Type, v.Source = m.kind, m.source
-		// What a FUSE file system is for stands behind the dot; whether it is
-		// remote, its source tells: sshfs, davfs, s3fs, glusterfs write host:path.
+		// The type of a FUSE file system follows the dot. Its source shows whether it is
+		// remote: sshfs, davfs, s3fs, glusterfs write host:path.
 		v.Remote = v.Remote || strings.HasPrefix(m.kind, "fuse.") && strings.Contains(m.source, ":")
 	}
 	if v.Type == "" && v.Memory {
@@ -56,7 +56,7 @@ func readVolume(path string) (Volume, error) {
 	return v, nil
 }
 
-// mountAt finds the mount of path. Without it a name is missing, and no more.
+// mountAt returns the mount of path. Without it only the name of the file system is missing.
 func mountAt(path string) (mount, bool) {
 	whole, err := filepath.Abs(path)
 	if err != nil {
@@ -85,8 +85,7 @@ func identify(f *os.File) (identity, error) {
 	return id, nil
 }
 
-// dropCache asks the kernel to forget the clean pages of f, and returns what
-// is left of them.
+// dropCache asks the kernel to drop the clean pages of f, and returns the share that remains.
 func dropCache(f *os.File) (cached, error) {
 	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
 		return cached{}, fmt.Errorf("empty page cache of %s: %w", f.Name(), err)
@@ -94,8 +93,8 @@ func dropCache(f *os.File) (cached, error) {
 	return resident(f), nil
 }
 
-// resident returns how much of f is in the page cache. mincore(2) tells it to
-// the owner of the file and to whoever may write it.
+// resident returns the share of f in the page cache. mincore(2) reports it to the owner of the
+// file and to users who may write it.
 func resident(f *os.File) cached {
 	info, err := f.Stat()
 	if err != nil {
@@ -120,8 +119,8 @@ func resident(f *os.File) cached {
 	return fact.Known(float64(n)/float64(len(pages)), "mincore")
 }
 
-// sendfile moves up to n bytes of f from offset on into c without the
-// program's memory, sendfile(2).
+// sendfile moves up to n bytes of f from offset to c without copying them through user space,
+// sendfile(2).
 func sendfile(c *net.TCPConn, f *os.File, offset, n int64) (int64, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -153,8 +152,8 @@ func sendfile(c *net.TCPConn, f *os.File, offset, n int64) (int64, error) {
 	return int64(sent), nil
 }
 
-// availableMemory returns what programs may still take: MemAvailable of
-// proc_meminfo(5), less where a control group allows less (cgroups(7)).
+// availableMemory returns the memory that programs may still use: MemAvailable of
+// proc_meminfo(5), or less if a control group allows less (cgroups(7)).
 func availableMemory() fact.Of[units.Bytes] {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -173,7 +172,7 @@ func availableMemory() fact.Of[units.Bytes] {
 	return fact.Known(least, source)
 }
 
-// parseMeminfo finds the line
+// parseMeminfo parses the line
 //
 //	MemAvailable:   23674948 kB
 func parseMeminfo(text string) (units.Bytes, bool) {
@@ -196,13 +195,13 @@ func readNumber(path string) (int64, bool) {
 	return n, err == nil
 }
 
-// populate makes the pages of b, madvise(2): MADV_POPULATE_WRITE of Linux 5.14.
-// Older kernels make them when they are written.
+// populate creates the pages of b, madvise(2): MADV_POPULATE_WRITE of Linux 5.14. Older kernels
+// create them when they are written.
 func populate(b []byte) {
 	if len(b) > 0 {
 		_ = unix.Madvise(b, unix.MADV_POPULATE_WRITE)
 	}
 }
 
-// past sets nothing more: directFlag has.
+// past does nothing: directFlag suffices.
 func past(*os.File) error { return nil }

@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allocate returns n bytes of memory that belong to no file, at the start of a
-// page, and what frees them.
+// allocate returns n bytes of page-aligned anonymous memory, and the function that frees them.
 func allocate(n int64) ([]byte, func() error, error) {
 	b, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
@@ -20,8 +19,8 @@ func allocate(n int64) ([]byte, func() error, error) {
 	return b, func() error { return unix.Munmap(b) }, nil
 }
 
-// lock takes f for this process, and reports false where another one, or
-// another opening of f, has it. With wait it waits for that one.
+// lock locks f for this process. It returns false if another process, or another open of f,
+// holds the lock; if wait is true it waits instead.
 func lock(f *os.File, wait bool) (bool, error) {
 	how := unix.LOCK_EX
 	if !wait {
@@ -50,10 +49,10 @@ func syncFolder(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// temporaryFolders are where files outlast a restart, hier(7).
+// temporaryFolders returns the temporary folders that survive a reboot, hier(7).
 func temporaryFolders() []string { return []string{"/var/tmp"} }
 
-// writable says why this user can make no file in folder, or nil, access(2).
+// writable returns an error if this user cannot create a file in folder, access(2).
 func writable(folder string) error {
 	if err := unix.Access(folder, unix.W_OK); err != nil {
 		return &os.PathError{Op: "write into", Path: folder, Err: err}

@@ -12,7 +12,7 @@ import (
 	"linerate/internal/core/units"
 )
 
-// directFlag opens a file past the system cache (CreateFile, File Buffering).
+// directFlag bypasses the system cache (CreateFile, File Buffering).
 const directFlag = windows.O_FILE_FLAG_NO_BUFFERING
 
 func memoryFolders() []string { return nil }
@@ -61,40 +61,39 @@ func identify(f *os.File) (identity, error) {
 	}, nil
 }
 
-// dropCache cannot: windows forgets no pages of a file on request.
+// dropCache is unsupported: Windows cannot drop a file's pages on request.
 func dropCache(f *os.File) (cached, error) {
 	return cached{}, fmt.Errorf("empty page cache of %s: windows has no call for it: %w", f.Name(), errors.ErrUnsupported)
 }
 
-// past sets nothing more: directFlag has.
+// past does nothing: directFlag suffices.
 func past(*os.File) error { return nil }
 
 func availableMemory() fact.Of[units.Bytes] {
 	return fact.Unknown[units.Bytes]("not asked of windows")
 }
 
-// allocate returns n bytes of memory that belong to no file, at the start of a
-// page, and what frees them.
+// allocate returns n bytes of page-aligned anonymous memory, and the function that frees them.
 func allocate(n int64) ([]byte, func() error, error) {
 	address, err := windows.VirtualAlloc(0, uintptr(n), windows.MEM_RESERVE|windows.MEM_COMMIT, windows.PAGE_READWRITE)
 	if err != nil {
 		return nil, nil, fmt.Errorf("allocate %d bytes: %w", n, err)
 	}
-	// The address is not Go's: nothing moves or frees it but the function below.
+	// The address is outside Go's heap: only the function below frees it.
 	start := *(*unsafe.Pointer)(unsafe.Pointer(&address))
 	return unsafe.Slice((*byte)(start), n), func() error {
 		return windows.VirtualFree(address, 0, windows.MEM_RELEASE)
 	}, nil
 }
 
-// lock takes f for this process, and reports false where another one, or
-// another opening of f, has it. With wait it waits for that one.
+// lock locks f for this process. It returns false if another process, or another open of f,
+// holds the lock; if wait is true it waits instead.
 func lock(f *os.File, wait bool) (bool, error) {
 	flags := uint32(windows.LOCKFILE_EXCLUSIVE_LOCK)
 	if !wait {
 		flags |= windows.LOCKFILE_FAIL_IMMEDIATELY
 	}
-	// A range far behind the end: such a lock stops nobody from reading.
+	// A range far beyond the end: such a lock stops no reader.
 	at := windows.Overlapped{OffsetHigh: 1 << 20}
 	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, &at)
 	switch {
@@ -106,8 +105,8 @@ func lock(f *os.File, wait bool) (bool, error) {
 	return false, fmt.Errorf("lock %s: %w", f.Name(), err)
 }
 
-// syncFolder has nothing to do: NTFS journals names by itself.
+// syncFolder does nothing: NTFS journals names by itself.
 func syncFolder(string) error { return nil }
 
-// writable does not know: making the file will tell.
+// writable returns nil: creating the file shows whether it is.
 func writable(string) error { return nil }

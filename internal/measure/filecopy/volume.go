@@ -8,16 +8,16 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Volume is the file system that a path lies on.
+// Volume is the file system of a path.
 type Volume struct {
 	Type   string      `json:"type"`             // "ext4", "tmpfs", "nfs4", "NTFS"; "" is unknown
-	Source string      `json:"source,omitempty"` // what is mounted: a device, "server:/share"
+	Source string      `json:"source,omitempty"` // the mounted source: a device, "server:/share"
 	Memory bool        `json:"memory,omitempty"` // it keeps files in memory
 	Remote bool        `json:"remote,omitempty"` // it keeps files on another machine
 	Free   units.Bytes `json:"free"`             // for this user
 }
 
-// String names the volume, for example "nfs4 from nas:/export".
+// String describes the volume, for example "nfs4 from nas:/export".
 func (v Volume) String() string {
 	name := cmp.Or(v.Type, "an unknown file system")
 	if v.Remote && v.Source != "" {
@@ -26,8 +26,8 @@ func (v Volume) String() string {
 	return name
 }
 
-// ReadVolume returns the file system of path, which exists. It wraps
-// errors.ErrUnsupported where the system does not tell.
+// ReadVolume returns the file system of path, which must exist. The error wraps
+// errors.ErrUnsupported if the system does not report it.
 func ReadVolume(path string) (Volume, error) {
 	v, err := readVolume(path)
 	if err != nil {
@@ -36,16 +36,16 @@ func ReadVolume(path string) (Volume, error) {
 	return v, nil
 }
 
-// identity tells a file from any other, also from one that took its name.
+// identity distinguishes a file from any other, even one with the same name.
 type identity struct {
 	Device uint64 `json:"device"`
 	Inode  uint64 `json:"inode"`
-	Birth  int64  `json:"birth"` // when it was made, ns since 1970; 0 is unknown
+	Birth  int64  `json:"birth"` // creation time, ns since 1970; 0 is unknown
 }
 
-// same reports whether both are the same file. Device numbers change when a
-// machine restarts, and count only where a birth is not known. An inode is
-// given to another file once its own is removed, a birth is not.
+// same reports whether both are the same file. Device numbers change at a reboot, and count
+// only if a birth time is unknown. An inode number is reused after its file is removed, a birth
+// time is not.
 func (i identity) same(o identity) bool {
 	if i.Birth != 0 && o.Birth != 0 {
 		return i.Inode == o.Inode && i.Birth == o.Birth
@@ -53,5 +53,5 @@ func (i identity) same(o identity) bool {
 	return i.Inode == o.Inode && i.Device == o.Device
 }
 
-// cached says what is left of a file in this machine's page cache, 0…1.
+// cached is the share of a file in this machine's page cache, 0 to 1.
 type cached = fact.Of[float64]

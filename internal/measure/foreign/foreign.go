@@ -1,4 +1,4 @@
-// Package foreign lists the programs of another kind that linerate measures with.
+// Package foreign lists the foreign programs that linerate can measure with.
 package foreign
 
 import (

@@ -1,13 +1,14 @@
-// Package hops finds which routers a packet passes on its way to a peer, and after which
-// time each of them answers: before a load and under it, which tells where packets wait.
+// Package hops finds the routers on the path to a peer, and how fast each of them answers,
+// without load and under load, which shows where packets queue.
 //
-// It sends datagrams that may pass only so many routers (TTL, RFC 791 section 3.2; hop
-// limit, RFC 8200 section 3). The router at which one ends says so (ICMP time exceeded, RFC
-// 792; RFC 4443 section 3.3), and the peer that nothing listens (port unreachable).
+// It sends datagrams that may pass only a limited number of routers (TTL, RFC 791 section 3.2;
+// hop limit, RFC 8200 section 3). The router where one expires reports that (ICMP time
+// exceeded, RFC 792; RFC 4443 section 3.3), and the peer reports a closed port (port
+// unreachable).
 //
-// All distances are probed from one port, so that what chooses ways by addresses and ports
-// sends them the same way; only where answers do not quote what was sent does each distance
-// get a port of its own. docs/wire/hops.md has the bytes.
+// All distances are probed from one port, so that routers that balance load by addresses and
+// ports send them the same way. Only if answers do not quote enough of the probe does each
+// distance get a port of its own. docs/wire/hops.md describes the bytes.
 package hops
 
 import (
@@ -27,54 +28,54 @@ import (
 )
 
 const (
-	// mostHops is the greatest distance that is probed, as of traceroute(8).
+	// mostHops is the greatest distance probed, as in traceroute(8).
 	mostHops = 30
-	// idleRounds are as many as a router with Linux's default limit answers at once
-	// (XRLIM_BURST_FACTOR of net/ipv4/route.c is 6), less one for the load.
+	// idleRounds is as many as a router with Linux's default limit answers at once
+	// (XRLIM_BURST_FACTOR of net/ipv4/route.c is 6), minus one for the load.
 	idleRounds = 5
-	// loadedGap is the time between two rounds under load, and mostRounds as many as are kept.
+	// loadedGap is the time between two rounds under load, mostRounds the most that are kept.
 	loadedGap  = 250 * time.Millisecond
 	mostRounds = 256
-	// spacing is the time between two datagrams of a round, so that they take no burst of
-	// a router's limit on ICMP errors of all destinations (net.ipv4.icmp_msgs_burst is 50).
+	// spacing is the time between two datagrams of a round, so that they do not exhaust a
+	// router's global limit on ICMP errors (net.ipv4.icmp_msgs_burst is 50).
 	spacing = 2 * time.Millisecond
-	// wireBits is what a probe takes on Ethernet with preamble and gap.
+	// wireBits is a probe's size on Ethernet with preamble and gap.
 	wireBits = 90 * 8
-	// share of what the path carries that the probes under load may take.
+	// share is the part of the path's rate that the probes under load may take.
 	share = 0.01
-	// patience is how long answers are waited for after the last round.
+	// patience is how long to wait for answers after the last round.
 	patience = time.Second
-	// sizeRounds are those of each size of Sizes: with both a router with Linux's default
-	// limit answers all at once.
+	// sizeRounds is the number of rounds for each size of Sizes: a router with Linux's default
+	// limit answers both sizes' rounds at once.
 	sizeRounds = 3
 	leastPause = 50 * time.Millisecond
 )
 
 const (
 	cookieSize = 8
-	quoted     = cookieSize + 8 // bytes of a probe that tell its distance and round
+	quoted     = cookieSize + 8 // bytes of a probe that identify its distance and round
 )
 
-// answer is what came back of a probe.
+// answer is the answer to a probe.
 type answer struct {
-	quote  []byte        // of the probe's payload; short where the router quotes less
-	from   netip.Addr    // of what answered
-	tooBig bool          // it says that the packet was
-	at     time.Time     // when it came; its wall clock is the kernel's where it has one
-	took   time.Duration // since its probe, where the system measures that; else 0
+	quote  []byte        // of the probe's payload; short if the router quotes less
+	from   netip.Addr    // the sender of the answer
+	tooBig bool          // it reports that the packet was too big
+	at     time.Time     // arrival; its wall clock is the kernel's time stamp if there is one
+	took   time.Duration // since its probe, if the system measures that; else 0
 }
 
-// socket sends probes and hears answers. One goroutine may send while another receives.
+// socket sends probes and receives answers. One goroutine may send while another receives.
 type socket interface {
 	// send sends b with that TTL.
 	send(ttl int, b []byte) error
 	// receive waits for the next answer. The quote is valid until the next call.
 	receive() (answer, error)
-	// close ends receive, too.
+	// close also ends receive.
 	close() error
 }
 
-// phase says to what a round belongs.
+// phase is the part of the trace that a round belongs to.
 type phase int
 
 const (
@@ -84,7 +85,7 @@ const (
 	over
 )
 
-// Tracer probes the way to a peer until Report.
+// Tracer probes the path to a peer until Report.
 type Tracer struct {
 	peer      netip.Addr
 	direction model.Direction
@@ -92,48 +93,48 @@ type Tracer struct {
 	rate      func() float64
 	open      func(ctx context.Context) (socket, error)
 	cookie    [cookieSize]byte
-	turn      chan struct{} // gets a value when the phase is new
+	turn      chan struct{} // gets a value at each new phase
 	running   sync.WaitGroup
 	fail      func(error)
 
 	mu      sync.Mutex
 	phase   phase
 	began   time.Time // of the phase
-	sockets []socket  // the first is that of all distances; then one for each distance, from 1 on
-	short   bool      // some answer did not quote enough
+	sockets []socket  // the first is for all distances; then one for each distance, from 1
+	short   bool      // an answer did not quote enough
 	hops    [mostHops + 1]hop
-	reach   int // distance of the peer, or mostHops while it is not known
+	reach   int // distance of the peer, mostHops until known
 	sent    []sentRound
 	failure error
 }
 
-// hop is a distance.
+// hop is one distance.
 type hop struct {
 	address netip.Addr
 	times   [loaded + 1][]time.Duration // by round
 }
 
-// sentRound is when each distance of a round was probed.
+// sentRound records when each distance of a round was probed.
 type sentRound struct {
 	phase phase
 	index int // among the rounds of its phase
 	at    [mostHops + 1]time.Time
 }
 
-// Config says what is traced.
+// Config sets what to trace.
 type Config struct {
 	Direction model.Direction // the caller is its sender
 	Local     netip.Addr      // of the load's packets
 	Peer      netip.AddrPort
 	Egress    model.Egress
 	Lead      time.Duration  // before the load
-	Fail      func(error)    // gets a panic of what runs beside the caller
-	whole     bool           // packets must not be cut on the way
-	Rate      func() float64 // bit/s that the load has moved so far, 0 for unknown
+	Fail      func(error)    // gets a panic of a goroutine of the trace
+	whole     bool           // packets must not be fragmented
+	Rate      func() float64 // bit/s of the load so far, 0 is unknown
 }
 
-// Start opens what is needed and begins the rounds without load. Its error says why this
-// system, or this user, cannot do it.
+// Start opens the sockets and begins the rounds without load. The error says why this system,
+// or this user, cannot trace.
 func Start(ctx context.Context, c Config) (*Tracer, error) {
 	t, err := prepare(ctx, c)
 	if err != nil {
@@ -143,7 +144,7 @@ func Start(ctx context.Context, c Config) (*Tracer, error) {
 	return t, nil
 }
 
-// prepare opens what is needed.
+// prepare opens the sockets.
 func prepare(ctx context.Context, c Config) (*Tracer, error) {
 	t := &Tracer{
 		peer: c.Peer.Addr().Unmap().WithZone(""), direction: c.Direction, lead: c.Lead, rate: c.Rate, fail: c.Fail, reach: mostHops, began: time.Now(),
@@ -158,15 +159,16 @@ func prepare(ctx context.Context, c Config) (*Tracer, error) {
 	return t, nil
 }
 
-// Sizes finds how far IP packets of that many bytes get that must not be cut, in a second
-// or so: the trace's times without load are those of small packets, and the others of these.
+// Sizes finds how far IP packets of that size get without fragmentation, in about a second. In
+// the trace, the times without load are those of small packets, the others those of packets of
+// that size.
 func Sizes(ctx context.Context, c Config, bytes int) (model.Trace, error) {
 	c.whole = true
 	t, err := prepare(ctx, c)
 	if err != nil {
 		return model.Trace{}, err
 	}
-	headers := 28 // of IPv4 and UDP
+	headers := 28 // IPv4 and UDP
 	if t.peer.Is6() {
 		headers = 48
 	}
@@ -186,7 +188,7 @@ func Sizes(ctx context.Context, c Config, bytes int) (model.Trace, error) {
 	return t.Report(ctx), context.Cause(ctx)
 }
 
-// pause reports whether ctx still held after d.
+// pause waits for d and reports whether ctx is still alive.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -198,7 +200,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// listen hears what s hears; ttl is the distance that it belongs to, 0 for all.
+// listen receives the answers of s; ttl is its distance, 0 for all.
 func (t *Tracer) listen(s socket, ttl int) {
 	t.mu.Lock()
 	t.sockets = append(t.sockets, s)
@@ -214,23 +216,23 @@ func (t *Tracer) listen(s socket, ttl int) {
 	}))
 }
 
-// hear notes an answer.
+// hear records an answer.
 func (t *Tracer) hear(a answer, ttl int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !a.from.IsValid() || a.tooBig { // of this host, or of what a packet did not get past
+	if !a.from.IsValid() || a.tooBig { // from this host, or about a packet that was too big
 		return
 	}
 	round := len(t.sent) - 1
 	for ttl > 0 && round > 0 && t.sent[round].at[ttl].IsZero() {
-		round-- // to the last one that probed this distance
+		round-- // the last round that probed this distance
 	}
 	switch {
 	case len(a.quote) >= quoted && [cookieSize]byte(a.quote) == t.cookie:
 		ttl = int(binary.BigEndian.Uint32(a.quote[cookieSize:]))
 		round = int(binary.BigEndian.Uint32(a.quote[cookieSize+4:]))
 	case len(a.quote) >= quoted:
-		return // not of this run
+		return // from another run
 	case ttl == 0:
 		t.short = true
 		return
@@ -241,7 +243,7 @@ func (t *Tracer) hear(a answer, ttl int) {
 	r := &t.sent[round]
 	took := a.took
 	if took == 0 {
-		took = a.at.Round(0).Sub(r.at[ttl].Round(0)) // by the wall clock, which the kernel stamps with
+		took = a.at.Round(0).Sub(r.at[ttl].Round(0)) // by the wall clock, which the kernel's time stamps use
 		if since := time.Since(r.at[ttl]); took <= 0 || took > since {
 			took = since
 		}
@@ -256,7 +258,7 @@ func (t *Tracer) hear(a answer, ttl int) {
 	}
 }
 
-// Quiet ends the rounds without load, Load begins those under it, and End ends them.
+// Quiet ends the rounds without load.
 func (t *Tracer) Quiet() { t.enter(quiet) }
 
 // Load begins the rounds under load.
@@ -278,11 +280,11 @@ func (t *Tracer) enter(p phase) {
 	}
 }
 
-// beyond is how far behind the last router that answers is probed under load where the peer
-// does not answer: a server whose port is open for others says nothing.
+// beyond is how far behind the last router that answers to probe under load if the peer does
+// not answer: a server with that port open is silent.
 const beyond = 2
 
-// farthest is the greatest distance that answered, 0 for none.
+// farthest returns the greatest distance that answered, 0 for none.
 func (t *Tracer) farthest() int {
 	last := 0
 	for ttl := 1; ttl <= mostHops; ttl++ {
@@ -293,7 +295,7 @@ func (t *Tracer) farthest() int {
 	return last
 }
 
-// probe sends the rounds, as the phase has them.
+// probe sends the rounds of each phase.
 func (t *Tracer) probe(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -312,7 +314,7 @@ func (t *Tracer) probe(ctx context.Context) {
 	}
 }
 
-// step sends a round if one is due, and returns when the next one is.
+// step sends a round if one is due, and returns the time until the next one.
 func (t *Tracer) step(ctx context.Context) (time.Duration, bool) {
 	t.mu.Lock()
 	p, began, reach := t.phase, t.began, t.reach
@@ -341,7 +343,7 @@ func (t *Tracer) step(ctx context.Context) (time.Duration, bool) {
 	return 0, false
 }
 
-// gap is the time between two rounds under load.
+// gap returns the time between two rounds under load.
 func (t *Tracer) gap(reach int) time.Duration {
 	rate := t.rate()
 	if rate <= 0 {
@@ -350,7 +352,7 @@ func (t *Tracer) gap(reach int) time.Duration {
 	return max(loadedGap, time.Duration(float64(reach*wireBits)/(share*rate)*float64(time.Second)))
 }
 
-// round probes each distance once, with that many bytes of payload.
+// round probes each distance once, with payload bytes.
 func (t *Tracer) round(ctx context.Context, p phase, index, payload int) {
 	t.mu.Lock()
 	own := t.short && len(t.sockets) == 1
@@ -382,7 +384,7 @@ func (t *Tracer) round(ctx context.Context, p phase, index, payload int) {
 		t.mu.Unlock()
 		binary.BigEndian.PutUint32(b[cookieSize:], uint32(ttl))
 		var err error
-		for range 4 { // each error of an answer before is reported once (sock_error, net/core/sock.c)
+		for range 4 { // each error of an earlier answer is reported once (sock_error, net/core/sock.c)
 			if err = s.send(ttl, b); err == nil {
 				break
 			}
@@ -396,18 +398,18 @@ func (t *Tracer) round(ctx context.Context, p phase, index, payload int) {
 	}
 }
 
-// apart opens a socket for each distance, which then tells them apart.
+// apart opens a socket for each distance, so that answers without a quote can be assigned.
 func (t *Tracer) apart(ctx context.Context) {
 	for ttl := 1; ttl <= mostHops; ttl++ {
 		s, err := t.open(ctx)
 		if err != nil {
-			return // distances beyond are not told apart
+			return // farther distances stay indistinguishable
 		}
 		t.listen(s, ttl)
 	}
 }
 
-// Report waits for the last answers, ends everything and says what was found.
+// Report waits for the last answers, closes everything and returns the result.
 func (t *Tracer) Report(ctx context.Context) model.Trace {
 	t.End()
 	wait := time.NewTimer(t.remaining())
@@ -440,8 +442,8 @@ func (t *Tracer) Report(ctx context.Context) model.Trace {
 	return out
 }
 
-// remaining is how long the last answers are waited for: twice the longest time that any
-// took, or patience where one is missing that came before.
+// remaining returns how long to wait for the last answers: twice the longest time so far, at
+// most patience.
 func (t *Tracer) remaining() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()

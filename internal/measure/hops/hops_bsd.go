@@ -18,14 +18,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pair is a UDP socket, and one that hears all ICMP to its address, which only root may
-// open. What ICMP quotes tells whose answer it is.
+// pair is a UDP socket, and a raw socket that receives all ICMP to its address, which only root
+// may open. The quote in the ICMP message shows whether it answers a probe.
 type pair struct {
 	conn      *net.UDPConn
 	raw       syscall.RawConn
 	icmp      *net.IPConn
 	near, far netip.AddrPort
-	b         [512]byte // two headers of IP with all options and what a probe has take less
+	b         [512]byte // more than two IP headers with all options and a probe's payload
 	oob       [64]byte
 }
 
@@ -44,13 +44,13 @@ func open(ctx context.Context, c Config) (socket, error) {
 	return p, nil
 }
 
-// plain is an address as packets have it.
+// plain returns an address in the form that packets have.
 func plain(a net.Addr) netip.AddrPort {
 	p := a.(*net.UDPAddr).AddrPort()
 	return netip.AddrPortFrom(p.Addr().Unmap().WithZone(""), p.Port())
 }
 
-// listen opens the socket of ICMP, and has the kernel stamp what comes.
+// listen opens the ICMP socket, with kernel time stamps.
 func (p *pair) listen() error {
 	network := "ip4:1" // protocol numbers of IANA
 	if p.near.Addr().Is6() {
@@ -110,7 +110,8 @@ func (p *pair) receive() (answer, error) {
 	}
 }
 
-// stamped is when the kernel says that a datagram came (SO_TIMESTAMP, getsockopt(2)), else now.
+// stamped returns the kernel's time stamp of a datagram (SO_TIMESTAMP, getsockopt(2)), else
+// now.
 func stamped(oob []byte, now time.Time) time.Time {
 	all, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errorQueue is a UDP socket to whose error queue the kernel hands what routers answer, to
-// any user (IP_RECVERR, ip(7); tracepath(8) does the same).
+// errorQueue is a UDP socket whose error queue receives the routers' answers, for any user
+// (IP_RECVERR, ip(7); tracepath(8) does the same).
 type errorQueue struct {
 	conn *net.UDPConn
 	raw  syscall.RawConn
@@ -73,7 +73,7 @@ func (q *errorQueue) receive() (answer, error) {
 	err := q.raw.Read(func(fd uintptr) bool {
 		n, oobn, _, _, err := unix.Recvmsg(int(fd), q.b[:], q.oob[:], unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
 		if errors.Is(err, unix.EAGAIN) {
-			// Nothing in the queue; a datagram that came is not of the trace.
+			// The queue is empty; a datagram that arrived is not part of the trace.
 			_, _, _ = unix.Recvfrom(int(fd), q.b[:], unix.MSG_DONTWAIT)
 			return false
 		}
@@ -86,7 +86,7 @@ func (q *errorQueue) receive() (answer, error) {
 	return a, errors.Join(err, failed)
 }
 
-// read takes from control messages what answered, and when.
+// read takes the answering address and the time from control messages.
 func (a *answer) read(oob []byte) error {
 	all, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
@@ -104,9 +104,9 @@ func (a *answer) read(oob []byte) error {
 	return nil
 }
 
-// offender is what follows a struct sock_extended_err (SO_EE_OFFENDER,
-// include/uapi/linux/errqueue.h) of an error by ICMP, and whether that is about the size of
-// the packet; else it is the zero address.
+// offender returns the address that follows a struct sock_extended_err (SO_EE_OFFENDER,
+// include/uapi/linux/errqueue.h) of an ICMP error, and whether the error is about the packet's
+// size. For other errors the address is zero.
 func offender(b []byte) (_ netip.Addr, tooBig bool) {
 	size := int(unsafe.Sizeof(unix.SockExtendedErr{}))
 	if len(b) < size+unix.SizeofSockaddrInet4 {

@@ -18,8 +18,8 @@ import (
 	"linerate/internal/must"
 )
 
-// What a router and a far end answered to probes of 10.77.1.1 and fd77:1::1, as raw sockets
-// of Linux 6.18 heard it: a header of IPv4, one of ICMP, what is quoted.
+// The answers of a router and of a far end to probes of 10.77.1.1 and fd77:1::1, as raw sockets
+// of Linux 6.18 received them: an IPv4 header, an ICMP header, the quote.
 const (
 	outer      = "45c00048be8600004001a4d20a4d01020a4d0101"
 	expired    = "0b00638000000000"
@@ -76,7 +76,7 @@ func TestEchoed(t *testing.T) {
 	const (
 		rest  = "0100000010000000"
 		four  = "0a4d0102"
-		six   = "000000000000" + "fd770001000000000000000000000002" + "00000000" + "0000" // port and flow, address, scope, to the next multiple of 4
+		six   = "000000000000" + "fd770001000000000000000000000002" + "00000000" + "0000" // port and flow, address, scope, padding to a multiple of 4
 		later = "052b0000"                                                                // 11013
 	)
 	for _, c := range []struct{ name, heard, from string }{
@@ -101,7 +101,8 @@ func TestEchoed(t *testing.T) {
 	}
 }
 
-// way is a socket over routers that quote so many bytes of a probe, up to the third node.
+// way is a socket to a path of routers that quote that many bytes of a probe; the peer is the
+// third node.
 type way struct {
 	quotes  int
 	answers chan answer
@@ -125,8 +126,8 @@ func (w way) close() error {
 	return nil
 }
 
-// TestShortQuotes: routers that quote no payload are told apart by a socket for each
-// distance, from the second round on.
+// TestShortQuotes: if routers quote no payload, a socket for each distance tells them apart,
+// from the second round on.
 func TestShortQuotes(t *testing.T) {
 	for quotes, first := range map[int]bool{0: false, cookieSize: false, quoted: true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -153,18 +154,18 @@ func TestShortQuotes(t *testing.T) {
 	}
 }
 
-// TestLoopback: where no router is on the way the peer answers at the first distance, before
-// the load and under it, and large packets arrive. It runs on FreeBSD in QEMU and on Wine too.
+// TestLoopback: without a router on the path the peer answers at the first distance, before the
+// load and under it, and large packets arrive. It also runs on FreeBSD in QEMU and on Wine.
 func TestLoopback(t *testing.T) {
 	for _, host := range []string{"127.0.0.1", "::1"} {
 		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(host, "0"))
 		if err != nil && host == "::1" {
-			continue // a system without IPv6
+			continue // system without IPv6
 		}
 		must.Do(t, err)
 		must.Do(t, l.Close())
 		local := netip.MustParseAddr(host)
-		c := Config{ // port 1 of UDP is tcpmux's, which is of TCP alone: nothing listens there
+		c := Config{ // port 1 is tcpmux, TCP only: no program listens there on UDP
 			Direction: model.To, Local: local, Peer: netip.AddrPortFrom(local, 1), Lead: 50 * time.Millisecond,
 			Rate: func() float64 { return 0 }, Fail: func(err error) { t.Error(err) },
 		}
@@ -203,7 +204,7 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
-// answered is how many rounds were answered.
+// answered returns how many rounds were answered.
 func answered(rounds []time.Duration) int {
 	return len(slices.DeleteFunc(slices.Clone(rounds), func(d time.Duration) bool { return d == 0 }))
 }

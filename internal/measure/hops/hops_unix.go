@@ -13,7 +13,7 @@ import (
 	"linerate/internal/measure/sockio"
 )
 
-// dial opens a UDP socket from the address of the load's packets to the peer.
+// dial opens a UDP socket to the peer, from the address of the load's packets.
 func dial(ctx context.Context, c Config) (*net.UDPConn, error) {
 	peer, egress := c.Peer.Addr().Unmap(), c.Egress
 	network := "udp4"

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// mostCalls are as many as wait for an answer at once, each with a thread of its own: those
-	// of a second under load.
+	// mostCalls is the most calls that wait for an answer at once, each with a thread of its
+	// own: those of a second under load.
 	mostCalls = mostHops * int(time.Second/loadedGap)
 	// echoPatience is how long a call waits for its answer.
 	echoPatience = 2 * patience
@@ -36,13 +36,13 @@ var (
 	frequency  = kernel.NewProc("QueryPerformanceFrequency")
 )
 
-// echoes sends echo requests of ICMP, to which any user may give a TTL. Each is a call
-// that returns with what came back.
+// echoes sends ICMP echo requests, with a TTL that any user may choose. Each is a call that
+// returns with the answer.
 type echoes struct {
 	near, far netip.Addr
 	whole     bool
 	fail      func(error)
-	calls     chan struct{} // has a value for each call that waits
+	calls     chan struct{} // holds a value for each waiting call
 	answers   chan answer
 	closed    chan struct{}
 }
@@ -99,8 +99,8 @@ func (e *echoes) send(ttl int, b []byte) error {
 	return nil
 }
 
-// ask sends b, and waits for what comes back. The time is that of the performance counter:
-// the reply's own is in milliseconds, and the clock of package time may be as coarse [K].
+// ask sends b and waits for the answer. It takes the time from the performance counter: the
+// reply's own is in milliseconds, and the clock of package time may be as coarse [K].
 func (e *echoes) ask(ttl int, b []byte) (answer, bool) {
 	h, err := e.create()
 	if err != nil {
@@ -114,7 +114,7 @@ func (e *echoes) ask(ttl int, b []byte) (answer, bool) {
 	if e.whole {
 		options.flags = 2 // IP_FLAG_DF
 	}
-	// Of a reply, which is 40 bytes, the data, an error of ICMP and an IO_STATUS_BLOCK
+	// Size of a reply: its 40 bytes, the data, an ICMP error and an IO_STATUS_BLOCK
 	// (IcmpSendEcho2Ex, "ReplySize").
 	reply := make([]byte, 40+len(b)+8+16)
 	size, room, patience := uintptr(len(b)), uintptr(len(reply)), uintptr(echoPatience/time.Millisecond)
@@ -130,13 +130,13 @@ func (e *echoes) ask(ttl int, b []byte) (answer, bool) {
 			uintptr(unsafe.Pointer(&options)), uintptr(unsafe.Pointer(&reply[0])), room, patience)
 	}
 	took := ticks(counter) - began
-	a, ok := echoed(reply, e.far.Is6()) // what did not come has no address there
+	a, ok := echoed(reply, e.far.Is6()) // without an answer, the address is invalid
 	a.quote = b
 	a.took = time.Duration(float64(took) / float64(ticks(frequency)) * float64(time.Second))
 	return a, ok
 }
 
-// ticks are what a function of the performance counter returns; none fails (profileapi.h).
+// ticks returns the value of a performance counter function; these do not fail (profileapi.h).
 func ticks(of *windows.LazyProc) int64 {
 	var n int64
 	_, _, _ = of.Call(uintptr(unsafe.Pointer(&n)))
@@ -152,7 +152,7 @@ func (e *echoes) receive() (answer, error) {
 	}
 }
 
-// close waits for the calls, and leaves no room for others.
+// close waits for the calls, and admits no others.
 func (e *echoes) close() error {
 	close(e.closed)
 	for range mostCalls {

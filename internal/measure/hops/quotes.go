@@ -5,11 +5,11 @@ import (
 	"net/netip"
 )
 
-// quotes reads what a raw socket of ICMP hears, which has a header of IPv4 before it and
-// none of IPv6. It reports whether that is an error about a datagram of UDP between two
-// ends (RFC 792; RFC 4443 section 3).
+// quotes parses a message of a raw ICMP socket, which begins with an IPv4 header but with no
+// IPv6 header. It reports whether the message is an error about a UDP datagram from near to far
+// (RFC 792; RFC 4443 section 3).
 func quotes(b []byte, near, far netip.AddrPort) (answer, bool) {
-	const udp = 17 // protocol number of IANA
+	const udp = 17 // IANA protocol number
 	six := near.Addr().Is6()
 	if !six {
 		b = b[header(b, six):]
@@ -39,7 +39,8 @@ func end(address []byte, port uint16) netip.AddrPort {
 	return netip.AddrPortFrom(a, port)
 }
 
-// header is how many bytes of b are a header of IPv4, or of IPv6; 0 where b begins with none.
+// header returns the length of the IP header that b begins with, IPv6 if six is true; 0 if
+// there is none.
 func header(b []byte, six bool) int {
 	switch {
 	case six && len(b) >= 40 && b[0]>>4 == 6:
@@ -50,16 +51,16 @@ func header(b []byte, six bool) int {
 	return 0
 }
 
-// echoed reads what a call of Windows leaves in its buffer, ICMP_ECHO_REPLY or
-// ICMPV6_ECHO_REPLY_LH (ipexport.h). It reports whether something answered.
+// echoed parses the reply buffer of a Windows call, ICMP_ECHO_REPLY or ICMPV6_ECHO_REPLY_LH
+// (ipexport.h). It reports whether there was an answer.
 func echoed(b []byte, six bool) (answer, bool) {
 	const (
 		success                 = 0
-		netUnreachable          = 11002 // IP_DEST_NET_UNREACHABLE; then that of the host,
-		portUnreachable         = 11005 // the protocol and the port
+		netUnreachable          = 11002 // IP_DEST_NET_UNREACHABLE; followed by host,
+		portUnreachable         = 11005 // protocol and port unreachable
 		tooBig                  = 11009 // IP_PACKET_TOO_BIG
 		expired                 = 11013 // IP_TTL_EXPIRED_TRANSIT
-		sixAddress, sixStatus   = 6, 28 // in a structure that is packed, behind the port and the flow
+		sixAddress, sixStatus   = 6, 28 // in a packed structure, after the port and the flow
 		fourAddress, fourStatus = 0, 4
 	)
 	address, status := b[fourAddress:fourAddress+4], b[fourStatus:]

@@ -1,18 +1,18 @@
-// Package packets finds how large IP packets may be from one end of a session to the
-// other, by datagrams between the two ends that nobody may cut.
+// Package packets finds the largest IP packet that passes from one end of a session to the
+// other, with datagrams that must not be fragmented.
 //
 // A run goes like this (diagnosis.md sections 6.3 and 6.4):
 //
-//  1. Prepare opens one TCP connection, the line, and one pair of UDP sockets. The
-//     sender of the direction names a key on the line.
-//  2. For each size the sender sends one datagram of it and one small one in the same
-//     moment. The receiver says on the line what arrived, how large it was, and
-//     which mark of ECN it bore. The line carries a few bytes at a time, so that the
-//     answers survive where large packets do not.
-//  3. A size counts as lost after some tries that were silent while the small datagram
-//     beside them arrived. What package core/mtu says is tried next.
+//  1. Prepare opens one TCP connection, the line, and one pair of UDP sockets. The sender of
+//     the direction sends a key on the line.
+//  2. For each size the sender sends one datagram of that size and one small one at the same
+//     time. The receiver reports on the line which arrived, their size, and their ECN mark. The
+//     line carries a few bytes at a time, so that the reports get through where large packets
+//     do not.
+//  3. A size counts as lost after several tries in which only the small datagram arrived.
+//     Package core/mtu chooses the next size.
 //
-// Each direction is a run of its own: what comes back does so by TCP, in small packets
+// Each direction is a run of its own: reports return over TCP, in small packets
 // (docs/wire/packets.md).
 package packets
 
@@ -38,18 +38,18 @@ import (
 // Name is the engine's name in plans and on the wire.
 const Name = packets.Name
 
-// What goes over the wire (docs/wire/packets.md).
+// The wire format (docs/wire/packets.md).
 const (
 	magic     = "lr-pkts1"
 	keyLen    = 16
-	headerLen = len(magic) + keyLen + 4 // and the number of the probe
-	answerLen = 9                       // number, bytes of the datagram, byte of marks
+	headerLen = len(magic) + keyLen + 4 // then the number of the probe
+	answerLen = 9                       // number, size of the datagram, byte of marks
 	mostBytes = 65535                   // of an IP packet
-	// Bytes of the headers of IPv4 (RFC 791), IPv6 (RFC 8200) and UDP (RFC 768).
+	// Sizes of the headers of IPv4 (RFC 791), IPv6 (RFC 8200) and UDP (RFC 768).
 	header4, header6, headerUDP = 20, 40, 8
 )
 
-// Engine is the engine. It is safe for concurrent use.
+// Engine finds the packet size. It is safe for concurrent use.
 type Engine struct{}
 
 // New returns the engine.
@@ -58,11 +58,11 @@ func New() *Engine { return &Engine{} }
 // Name returns "packets".
 func (*Engine) Name() string { return Name }
 
-// Kind is the paper half of the engine.
+// Kind returns the engine's metadata.
 func (*Engine) Kind() traffic.Kind { return packets.Kind() }
 
-// Validate reports every fault of f at once, joined. The direction is to or from; the
-// run ends by itself, so that there is neither duration nor warm-up.
+// Validate reports every fault of f at once, joined. The direction is to or from; the run ends
+// by itself, so that it has neither duration nor warm-up.
 func (*Engine) Validate(f model.Flow) error {
 	var faults engine.Faults
 	faults.Engine(f, Name)
@@ -74,8 +74,8 @@ func (*Engine) Validate(f model.Flow) error {
 	return faults.Err()
 }
 
-// Prepare opens the line and the sockets. It wraps errors.ErrUnsupported where the way
-// to the peer carries no datagrams, or where this system cannot keep packets whole.
+// Prepare opens the line and the sockets. The error wraps errors.ErrUnsupported if the path to
+// the peer carries no datagrams, or this system cannot forbid fragmentation.
 func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (engine.Test, error) {
 	if err := e.Validate(f); err != nil {
 		return nil, fmt.Errorf("flow: %w", err)
@@ -105,7 +105,7 @@ type test struct {
 	line      *net.TCPConn
 	socket    *net.UDPConn
 	egress    model.Egress // of the trace
-	marked    bool         // what this end sends bears a mark of ECN
+	marked    bool         // this end's datagrams carry an ECN mark
 }
 
 // sends reports whether this end is the sender.
@@ -127,10 +127,10 @@ func (t *test) open(ctx context.Context, env engine.Env) error {
 	}
 	t.socket = sockets[0]
 	if t.sends() {
-		t.marked = sockio.SetMark(t.socket, ect0) == nil // without, nobody is blamed for a mark that does not arrive
+		t.marked = sockio.SetMark(t.socket, ect0) == nil // if unset, a missing mark proves nothing
 		return sockio.Uncut(t.socket)
 	}
-	_ = sockio.TellMarks(t.socket) // without, nobody says which marks arrive
+	_ = sockio.TellMarks(t.socket) // if unset, arriving marks are unknown
 	return nil
 }
 
@@ -151,7 +151,7 @@ func (t *test) greet() error {
 	return nil
 }
 
-// overhead is how many bytes of an IP packet are no payload of UDP.
+// overhead returns the bytes of IP and UDP headers.
 func (t *test) overhead() int {
 	if a, ok := t.socket.RemoteAddr().(*net.UDPAddr); ok && a.IP.To4() == nil {
 		return header6 + headerUDP
@@ -159,7 +159,7 @@ func (t *test) overhead() int {
 	return header4 + headerUDP
 }
 
-// Run tries sizes, or says what arrived.
+// Run tries sizes, or reports what arrived.
 func (t *test) Run(ctx context.Context, _ func([]model.Sample)) (report model.EndReport, err error) {
 	report.Host = t.host
 	ctx, end, err := t.Begin(ctx)
@@ -187,7 +187,7 @@ func (t *test) Run(ctx context.Context, _ func([]model.Sample)) (report model.En
 	return report, err
 }
 
-// trace says how far packets of the largest size get, nil where it cannot be seen.
+// trace returns how far packets of the largest size get, nil if unknown.
 func (t *test) trace(ctx context.Context) *model.Trace {
 	local, peer := t.socket.LocalAddr().(*net.UDPAddr).AddrPort(), t.socket.RemoteAddr().(*net.UDPAddr).AddrPort()
 	found, err := hops.Sizes(ctx, hops.Config{Direction: t.direction, Local: local.Addr(), Peer: peer, Egress: t.egress, Fail: t.Fail}, t.most)

@@ -29,7 +29,7 @@ func found(t *testing.T, w *enginetest.Wire, f model.Flow) *enginetest.End {
 	return far
 }
 
-// narrow hands on datagrams of up to size bytes of IP, and only every nth of those.
+// narrow forwards datagrams of up to size bytes of IP, and only every nth of those.
 func narrow(size, nth int) func(near, far *net.UDPConn) {
 	return func(near, far *net.UDPConn) {
 		pass := func(from, to *net.UDPConn) {
@@ -44,14 +44,13 @@ func narrow(size, nth int) func(near, far *net.UDPConn) {
 				}
 			}
 		}
-		go pass(near, far) // both end with the sockets
+		go pass(near, far) // both end when the sockets close
 		go pass(far, near)
 	}
 }
 
-// TestSizes finds the largest size that a way passes, in each direction, also where many
-// packets of any size get lost; and whether the marks of ECN arrive, which a relay of
-// datagrams does not hand on.
+// TestSizes finds the largest size that passes in each direction, even if many packets of any
+// size are lost; and whether ECN marks arrive, which a relay of datagrams does not forward.
 func TestSizes(t *testing.T) {
 	for _, d := range []model.Direction{model.To, model.From} {
 		for _, size := range []int{1300, 1492} {
@@ -70,7 +69,7 @@ func TestSizes(t *testing.T) {
 	must.True(t, runtime.GOOS != "linux" || sender.Value(t, model.To, packets.Marks) == 1, "marks do not arrive on loopback")
 }
 
-// TestLossAndSize: what is lost whatever its size is no limit of size.
+// TestLossAndSize: loss that does not depend on the size is no size limit.
 func TestLossAndSize(t *testing.T) {
 	w := enginetest.NewWire(t)
 	w.RelayUDP = narrow(1400, 2) // every other one: of each pair one is lost
@@ -78,7 +77,7 @@ func TestLossAndSize(t *testing.T) {
 	must.True(t, v <= 1400, "%v pass where 1400 can", v)
 }
 
-// TestSilence: where no datagram arrives the answer is 0, in bounded time.
+// TestSilence: if no datagram arrives the answer is 0, in bounded time.
 func TestSilence(t *testing.T) {
 	w := enginetest.NewWire(t)
 	w.RelayUDP = narrow(0, 1)
@@ -88,13 +87,13 @@ func TestSilence(t *testing.T) {
 	must.True(t, took <= enginetest.Soon, "it took %v", took)
 }
 
-// TestSix: the headers of IPv6 count.
+// TestSix: the size includes IPv6 headers.
 func TestSix(t *testing.T) {
 	w := enginetest.NewWire6(t)
 	must.Equal(t, found(t, w, flow(model.To, 9000)).Value(t, model.To, packets.Passes), 9000)
 }
 
-// TestStop: Close ends an end that still waits for the other one.
+// TestStop: Close ends an end that is waiting for the other one.
 func TestStop(t *testing.T) {
 	w := enginetest.NewWire(t)
 	_, far := enginetest.Prepare(t, New(), w, flow(model.To, 1500))

@@ -14,14 +14,14 @@ import (
 	"linerate/internal/rescue"
 )
 
-// unmarked is the byte of marks where nobody tells which mark a datagram bore.
+// unmarked is the byte of marks if the system does not report the mark.
 const unmarked = 0xff
 
-// answer says what arrives until the sender closes its half of the line.
+// answer reports what arrives until the sender closes its half of the line.
 func (t *test) answer(ctx context.Context) error {
 	var watch rescue.Group
 	watch.Go(func() {
-		_, _ = io.Copy(io.Discard, t.line) // the sender says nothing more, but its end
+		_, _ = io.Copy(io.Discard, t.line) // the sender sends nothing more before it closes
 		_ = t.socket.SetReadDeadline(time.Unix(1, 0))
 	})
 	defer watch.Wait()
@@ -35,7 +35,7 @@ func (t *test) answer(ctx context.Context) error {
 		case isTimeout && e.Timeout(), errors.Is(err, net.ErrClosed):
 			return nil
 		case err != nil || n < headerLen || !t.mine(b[:n]):
-			continue // what came late of the opening, or a refusal from before
+			continue // a late datagram of the opening, or an earlier port unreachable
 		}
 		var a [answerLen]byte
 		copy(a[:4], b[headerLen-4:headerLen])
@@ -50,7 +50,7 @@ func (t *test) answer(ctx context.Context) error {
 	}
 }
 
-// mine reports whether a datagram is one of this run.
+// mine reports whether a datagram belongs to this run.
 func (t *test) mine(b []byte) bool {
 	return string(b[:len(magic)]) == magic && subtle.ConstantTimeCompare(b[len(magic):len(magic)+keyLen], t.key[:]) == 1
 }

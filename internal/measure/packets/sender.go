@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// mostSizes is how many sizes a search tries besides the first and the least.
+	// mostSizes is how many sizes a search tries besides the first and the smallest.
 	mostSizes = 16
-	// A try waits for several round trips, within these bounds (diagnosis.md 6.4: on a
-	// control channel of one's own 3 round trips or 50 ms).
+	// A try waits for several round trips, within these bounds (diagnosis.md 6.4: with a
+	// control channel 3 round trips or 50 ms).
 	leastWait, mostWait = 50 * time.Millisecond, 700 * time.Millisecond
 	roundTrips          = 3
-	// triesOfSize is RFC 8899's MAX_PROBES (section 5.1.2). A try whose small datagram
-	// was lost too says nothing about sizes, and is repeated up to triesAtAll.
+	// triesOfSize is RFC 8899's MAX_PROBES (section 5.1.2). A try whose small datagram was also
+	// lost says nothing about sizes, and is repeated, up to triesAtAll tries.
 	triesOfSize, triesAtAll = 3, 8
-	// ect0 is the mark that says that ECN is understood (RFC 3168 section 5), and
-	// ce the one that a queue makes of it.
+	// ect0 marks an ECN-capable packet (RFC 3168 section 5), and ce is the mark that a
+	// congested queue sets.
 	ect0, ce, markBits = 2, 3, 3
 )
 
-// answer is what the receiver says of a datagram.
+// answer is the receiver's report of a datagram.
 type answer struct {
 	number, bytes uint32
 	marks         byte
@@ -40,12 +40,11 @@ type sender struct {
 	answers chan answer
 	number  uint32
 	wait    time.Duration
-	// asked and kept are the datagrams whose marks were told, and those whose mark
-	// arrived.
+	// asked counts the datagrams whose mark was reported, kept those whose mark arrived.
 	asked, kept int
 }
 
-// try finds the largest packet that passes, and where larger ones get lost.
+// try finds the largest packet that passes, and where larger ones are lost.
 func (t *test) try(ctx context.Context) ([]model.Value, *model.Trace, error) {
 	s := &sender{test: t, answers: make(chan answer, 64), wait: mostWait}
 	var listen rescue.Group
@@ -57,7 +56,7 @@ func (t *test) try(ctx context.Context) ([]model.Value, *model.Trace, error) {
 		return nil, nil, err
 	}
 	var lostAt *model.Trace
-	if passes > 0 && passes < t.most { // before the receiver hears of the end, which ends this end, too
+	if passes > 0 && passes < t.most { // before closing the line, since that ends the receiver's run and then this one
 		lostAt = t.trace(ctx)
 	}
 	value := func(m model.Metric, v float64) model.Value {
@@ -84,12 +83,12 @@ func (s *sender) listen() {
 		a := answer{binary.BigEndian.Uint32(b[:]), binary.BigEndian.Uint32(b[4:]), b[8]}
 		select {
 		case s.answers <- a:
-		default: // more than anybody asked for
+		default: // more answers than probes
 		}
 	}
 }
 
-// search returns the largest size that passes and the least that does not, 0 for none.
+// search returns the largest size that passes and the smallest that does not, 0 for none.
 func (s *sender) search(ctx context.Context) (passes, lost int) {
 	began := time.Now()
 	found := false
@@ -132,8 +131,8 @@ func (s *sender) passes(ctx context.Context, size int) bool {
 	return false
 }
 
-// send sends a packet of size bytes and, where beside is not 0, one of that size in the
-// same moment, and waits for the answers to both.
+// send sends a packet of size bytes and, if beside is not 0, one of that size at the same time,
+// and waits for the answers to both.
 func (s *sender) send(ctx context.Context, size, beside int) (arrived, together bool) {
 	first := s.write(size)
 	second := uint32(0)
@@ -150,7 +149,7 @@ func (s *sender) send(ctx context.Context, size, beside int) (arrived, together 
 			return arrived, together
 		case a, ok := <-s.answers:
 			if !ok {
-				s.answers = nil // nobody answers any more: the time decides
+				s.answers = nil // no more answers: wait for the timeout
 				continue
 			}
 			s.count(a)
@@ -163,7 +162,7 @@ func (s *sender) send(ctx context.Context, size, beside int) (arrived, together 
 	}
 }
 
-// count notes what became of the mark of a datagram.
+// count records what happened to a datagram's mark.
 func (s *sender) count(a answer) {
 	if a.marks == unmarked || !s.marked {
 		return
@@ -174,8 +173,7 @@ func (s *sender) count(a answer) {
 	}
 }
 
-// write sends a packet of size bytes and returns its number; 0 where this host does not
-// send it.
+// write sends a packet of size bytes and returns its number; 0 if this host did not send it.
 func (s *sender) write(size int) uint32 {
 	s.number++
 	b := make([]byte, size-s.overhead())
@@ -183,7 +181,7 @@ func (s *sender) write(size int) uint32 {
 	copy(b[len(magic):], s.key[:])
 	binary.BigEndian.PutUint32(b[headerLen-4:], s.number)
 	_, err := s.socket.Write(b)
-	if err != nil { // it may be about an earlier one, and this one was not sent
+	if err != nil { // the error may belong to an earlier one; this one was not sent
 		_, err = s.socket.Write(b)
 	}
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package accepttest has bad clients for the tests of listeners.
+// Package accepttest provides misbehaving clients for the tests of listeners.
 package accepttest
 
 import (
@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Besiege has n clients hold on to connections to addr, a TCP address, over which
-// each says the same and no more, and come back when the server has had enough,
-// until end is called. It returns when so many connections have been made.
+// Besiege keeps n connections open to the TCP address addr until end is called. Each client
+// sends say and then nothing, and reconnects when the server closes its connection. Besiege
+// returns when all n connections are open.
 func Besiege(ctx context.Context, addr string, n int, say []byte) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -39,7 +39,7 @@ func besiege(ctx context.Context, addr string, say []byte, came chan<- struct{})
 		case came <- struct{}{}:
 		default:
 		}
-		_, _ = c.Read(make([]byte, 10)) // until the server has had enough
+		_, _ = c.Read(make([]byte, 10)) // until the server closes the connection
 		stop()
 		_ = c.Close()
 		select {

@@ -1,6 +1,5 @@
-// Package toy is an engine for tests: it sends a byte to and fro so many times. It
-// shows what a new engine needs, which is this folder and a line in a list of
-// engines.
+// Package toy is an engine for tests: it bounces a byte a number of times. It shows all that a
+// new engine needs: this folder and a line in a list of engines.
 package toy
 
 import (
@@ -21,7 +20,7 @@ import (
 // Name is the engine's name.
 const Name = "toy"
 
-// Rounds is the metric that decides: how often the byte came back.
+// Rounds is the metric that decides: the number of times that the byte came back.
 const Rounds model.Metric = "toy_rounds"
 
 // Params are the engine's own parameters.
@@ -30,7 +29,7 @@ type Params struct {
 	Shout  bool `json:"shout,omitempty"`  // warn of each round
 }
 
-// Kind is the paper half.
+// Kind returns the engine's metadata.
 func Kind() traffic.Kind {
 	return traffic.Kind{
 		Name: Name, Title: "the toy",
@@ -64,7 +63,7 @@ func Kind() traffic.Kind {
 	}
 }
 
-// Table is what the report of a session holds of it.
+// Table is the toy's part of a session report.
 type Table struct {
 	Rounds []float64 `json:"rounds"` // of each run
 }
@@ -85,7 +84,7 @@ func section(t traffic.Told) *traffic.Section {
 	return &traffic.Section{Key: "toy", Data: d, Blocks: []traffic.Block{title, table}}
 }
 
-// rounds reads a number of rounds; whether it can be is the engine's to say.
+// rounds parses a number of rounds. The engine checks the range.
 func rounds(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil {
@@ -94,7 +93,7 @@ func rounds(text string) (int, error) {
 	return n, nil
 }
 
-// read returns the parameters of f, defaults filled in.
+// read returns the parameters of f with defaults filled in.
 func read(f model.Flow) (Params, error) {
 	p, err := traffic.Read[Params](f.Params)
 	p.Rounds = cmp.Or(p.Rounds, 3)
@@ -107,7 +106,7 @@ type Engine struct{}
 // Name returns "toy".
 func (Engine) Name() string { return Name }
 
-// Kind is the paper half of the engine.
+// Kind returns the engine's metadata.
 func (Engine) Kind() traffic.Kind { return Kind() }
 
 // Validate reports what is wrong with f.

@@ -1,6 +1,6 @@
-// Package toyprogram is a program of another kind for tests: its client writes the
-// number of rounds in a line, and its server returns as many bytes. It shows what a new
-// one needs, which is this folder and a line in a list of programs.
+// Package toyprogram is a foreign program for tests: its client writes the number of rounds in
+// a line, and its server returns that many bytes. It shows all that a new one needs: this
+// folder and a line in a list of programs.
 package toyprogram
 
 import (
@@ -24,13 +24,13 @@ import (
 	"linerate/internal/measure/program"
 )
 
-// Name is the program's name, and that of its kind of traffic.
+// Name is the program's name.
 const Name = "toy"
 
-// traffic it makes, which no engine does.
+// kindName is its kind of traffic, which no engine makes.
 const kindName = "toybytes"
 
-// mostRounds is the largest number that its server takes.
+// mostRounds is the largest number that its server accepts.
 const mostRounds = 1000
 
 // Program is the toy.
@@ -59,7 +59,7 @@ func Program() program.Program {
 	return p
 }
 
-// kind is the paper half.
+// kind returns the program's metadata.
 func kind() traffic.Kind {
 	return traffic.Kind{
 		Name: kindName, Title: "the toy program", Command: "test toy://HOST", Why: "only the toy program makes it",
