@@ -8,8 +8,8 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Settle returns what became of a change whose undo was not seen, by what the
-// host, of the system (a GOOS), holds now.
+// Settle returns a change whose undo was not seen with its outcome, as shown by the value
+// that the host now holds. system is the GOOS of the host.
 func (e Env) Settle(c model.Change, system string, now fact.Of[string]) model.Change {
 	k, ok := e.Catalogue.ByID(c.Knob)
 	if !ok {

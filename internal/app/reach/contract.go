@@ -68,7 +68,7 @@ func (c Contract) String() string {
 	return strings.Join(parts, ",")
 }
 
-// contractFile holds the rates that were given for paths.
+// contractFile holds the rates that the user gave for paths.
 const contractFile = "path_rates"
 
 // pathName returns the name of a path in the notes.

@@ -12,7 +12,7 @@ import (
 	"linerate/internal/fault"
 )
 
-// OpenSeveral opens far ends side by side, with one session at the near end: the first as
+// OpenSeveral opens several far ends with one session at the near end: the first far end as
 // Open does, the others as its Others. The caller calls Close.
 func (o *Opener) OpenSeveral(ctx context.Context, near, far Target, others []Target) (*Ends, error) {
 	for _, t := range append([]Target{far}, others...) {
@@ -28,7 +28,7 @@ func (o *Opener) OpenSeveral(ctx context.Context, near, far Target, others []Tar
 	if err != nil {
 		return nil, err
 	}
-	var first *Ends // that share their near end with all but labs
+	var first *Ends // all but labs share their near end
 	if far.Kind != Lab {
 		first = e
 	}
@@ -51,7 +51,7 @@ func (o *Opener) OpenSeveral(ctx context.Context, near, far Target, others []Tar
 	return e, nil
 }
 
-// At returns the ends that a setting is measured between, nil where they are not open.
+// At returns the ends that a setting is measured between, nil if they are not open.
 func (e *Ends) At(s model.Setting) *Ends {
 	target := s.FarEnd()
 	if target == "" || target == e.FarText {
@@ -65,15 +65,15 @@ func (e *Ends) At(s model.Setting) *Ends {
 	return nil
 }
 
-// All are these ends and those beside them.
+// All returns these ends and the Others.
 func (e *Ends) All() []*Ends { return append([]*Ends{e}, e.Others...) }
 
-// Beside is what is known of the other far ends, for a plan that names them.
+// Beside describes the other far ends, for a plan that names them.
 func (e *Ends) Beside() []model.End {
 	var out []model.End
 	for _, o := range e.Others {
 		hosts := slices.Clone(o.Hosts)
-		for i := range hosts { // what a report says of it: the plan is not to hold all settings of all hosts
+		for i := range hosts { // a report needs no more: the plan should not hold all settings of all hosts
 			hosts[i].Knobs, hosts[i].Machine = map[model.KnobID]fact.Of[string]{}, nil
 		}
 		out = append(out, model.End{Target: o.FarText, Hosts: hosts, WireRate: o.WireRate})
@@ -81,7 +81,7 @@ func (e *Ends) Beside() []model.End {
 	return out
 }
 
-// Across makes each run between the ends that its setting names.
+// Across returns a runner that makes each run between the ends that its setting names.
 func (e *Ends) Across() experiment.Runner {
 	if len(e.Others) == 0 {
 		return e.Runner
@@ -91,8 +91,8 @@ func (e *Ends) Across() experiment.Runner {
 
 type across struct{ ends *Ends }
 
-// Run implements experiment.Runner. A run with an end that is out of reach is lost at
-// once: Reopen tries to find it again.
+// Run implements experiment.Runner. A run with an unreachable end fails at once: Reopen tries
+// to reach that end again.
 func (a across) Run(ctx context.Context, s runner.Spec, emit func(model.Host, []model.Sample)) (model.Run, []model.Change, error) {
 	e := a.ends.At(s.Setting)
 	missing := fmt.Errorf("%w: far end %s", runner.ErrContact, s.Setting.FarEnd())
@@ -125,9 +125,9 @@ func (a across) Release(ctx context.Context) ([]model.Change, error) {
 	return all, nil
 }
 
-// reopenLost makes new sessions with the ends to which contact was lost, and with those
-// whose near end they have. That one of the Others stays away is no fault of the session:
-// its runs are lost until it is back.
+// reopenLost opens new sessions with the ends to which contact was lost, and with those that
+// share the near end of one. It is not an error if one of the Others stays unreachable: its
+// runs fail until it is back.
 func (e *Ends) reopenLost(ctx context.Context) error {
 	for _, o := range e.All() {
 		if o.beside != nil && o.beside.lost != nil && o.lost == nil {

@@ -1,5 +1,5 @@
-// Package reach gets from the text of a HOST to open ends: it reads the text, starts
-// or finds the agent, asks for what that needs, opens the session and reads the host.
+// Package reach turns a HOST argument into open ends: it parses the text, starts or finds the
+// agent, asks the user for what that needs, opens the session and reads the host.
 package reach
 
 import (
@@ -19,17 +19,17 @@ import (
 	"linerate/internal/measure/program"
 )
 
-// Kind is the way to a host.
+// Kind is the way to reach a host.
 type Kind int
 
-// The ways to a host.
+// The ways to reach a host.
 const (
 	Here    Kind = iota // this machine, in process
 	Serve               // a linerate serve
 	Lab                 // both ends are virtual
 	Exec                // an agent on the stdio of a command
-	SSH                 // an agent brought there over the user's ssh
-	Foreign             // a program of another kind that measures
+	SSH                 // an agent started, and copied if needed, over the user's ssh
+	Foreign             // a foreign program that measures
 )
 
 // Target is a parsed HOST.
@@ -42,16 +42,16 @@ type Target struct {
 	Argv []string // Exec
 	SSH  ssh.Target
 
-	Named   string // Serve: its name where it was given without a link
-	Warning string // of how the target was given, "" for none
+	Named   string // Serve: the name, if it was given without a link
+	Warning string // about how the target was given, "" for none
 
-	Program program.Program // Foreign, whose address is Addr
-	client  program.Client  // of it, as Fit made it with given
+	Program program.Program // Foreign; its address is Addr
+	client  program.Client  // the client of Program that Fit made with given
 	given   program.Values
 }
 
-// Parse reads a HOST argument. env has the link that "@" stands for, and the programs
-// of another kind that are known.
+// Parse parses a HOST argument. env has the link that "@" stands for, and the known foreign
+// programs.
 func Parse(s string, env app.Env) (Target, error) {
 	if p, ok := foreignScheme(s, env.AllPrograms()); ok {
 		return parseForeign(s, p)
@@ -91,7 +91,7 @@ func Parse(s string, env app.Env) (Target, error) {
 	}
 }
 
-// Pair reads the texts of both ends; an empty near end is this machine.
+// Pair parses the texts of both ends; an empty near end is this machine.
 func Pair(nearText, farText string, env app.Env) (near, far Target, err error) {
 	if far, err = Parse(farText, env); err != nil {
 		return near, far, err
@@ -114,7 +114,7 @@ func Pair(nearText, farText string, env app.Env) (near, far Target, err error) {
 	return near, far, nil
 }
 
-// parseLink reads a join link as linerate serve prints it.
+// parseLink parses a join link as linerate serve prints it.
 func parseLink(s string) (Target, error) {
 	link, err := tls.ParseLink(s)
 	if err == nil && link.Pin == "" {
@@ -128,7 +128,7 @@ func parseLink(s string) (Target, error) {
 	return Target{Kind: Serve, Link: link, Text: tls.Link{Addr: link.Addr, Pin: link.Pin}.String()}, nil
 }
 
-// secretShown warns of a link whose secret was given as an argument.
+// secretShown warns about a link with a secret given as an argument.
 const secretShown = "the secret of this link is on the command line, where every user of this machine can read it: " +
 	"put the link into a file and write @FILE, or into $" + linkVariable + " and write @"
 
@@ -138,8 +138,8 @@ const linkVariable = "LINERATE_LINK"
 // longestLink bounds a file with a link, in bytes.
 const longestLink = 4096
 
-// parseLinkAt reads the join link in a file, @FILE, or in $LINERATE_LINK, @: so
-// that its secret stands on no command line, which every user of a host can read.
+// parseLinkAt reads the join link in a file, @FILE, or in $LINERATE_LINK, @. This keeps its
+// secret off the command line, which every user of a host can read.
 func parseLinkAt(s string, getenv func(string) string) (Target, error) {
 	file := strings.TrimPrefix(s, "@")
 	if file == "" {
@@ -162,8 +162,8 @@ func parseLinkAt(s string, getenv func(string) string) (Target, error) {
 	return t, err
 }
 
-// parseLinkText reads a link out of a place. What it holds instead is not shown:
-// it may be another secret.
+// parseLinkText parses the link found in place. The error does not quote the text, which may
+// be another secret.
 func parseLinkText(place, text string) (Target, error) {
 	text = strings.TrimSpace(text)
 	if !strings.HasPrefix(text, "linerate://") || strings.ContainsAny(text, " \t\r\n") {
@@ -172,7 +172,7 @@ func parseLinkText(place, text string) (Target, error) {
 	return parseLink(text)
 }
 
-// parseHostPort knows "host", "host:port" and addresses, to say what is missing.
+// parseHostPort parses "host", "host:port" and addresses as a server without a link.
 func parseHostPort(s string) (Target, error) {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
@@ -184,7 +184,7 @@ func parseHostPort(s string) (Target, error) {
 	if host != plain.Line(host) || strings.HasPrefix(host, "-") {
 		return Target{}, fault.Usagef("%q is not a host", s)
 	}
-	// By the address and port as they are typed it is remembered; a port of its own is
+	// The address and port as typed are the key to remember the server by; another port is
 	// another server.
 	named := strings.ToLower(host)
 	if port != tls.DefaultPort {
@@ -193,7 +193,7 @@ func parseHostPort(s string) (Target, error) {
 	return Target{Kind: Serve, Text: s, Named: named, Link: tls.Link{Addr: net.JoinHostPort(host, port)}}, nil
 }
 
-// Redact removes the secret of a join link from text that is kept or shown.
+// Redact removes the secret of a join link from text that is stored or shown.
 func Redact(s string) string {
 	if !strings.HasPrefix(s, "linerate://") {
 		return s

@@ -1,6 +1,6 @@
-// Package recheck says of settings that are kept, or were proven, whether they are
-// still worth it: by the conditions under which they were proven, and by measuring them
-// once more against what was before.
+// Package recheck checks whether settings that are kept, or were proven, still pay off: by
+// the conditions under which they were proven, and by measuring them again against the values
+// before.
 package recheck
 
 import (
@@ -31,33 +31,33 @@ const (
 	Kept   = "kept"
 )
 
-// Store is what a recheck keeps its experiment in, and reads earlier ones from.
+// Store stores the experiment of a recheck, and has earlier ones.
 type Store interface {
 	trial.Store
 	Session(ctx context.Context, id string) (model.Session, error)
 }
 
-// Request says what to look at, and how.
+// Request says what to check, and how.
 type Request struct {
-	Only    []model.KnobID // settings that are meant; none are all
-	Look    bool           // say what the conditions tell, and measure nothing
-	Risky   bool           // settings that can cut a connection are measured without asking
+	Only    []model.KnobID // check only these settings; empty means all
+	Look    bool           // only compare the conditions, and measure nothing
+	Risky   bool           // measure settings that can cut a connection without asking
 	Seed    uint64
 	Command []string // without secrets
 }
 
-// Setting is a setting of one host, and how it stands.
+// Setting is a setting of one host, and its state.
 type Setting struct {
 	fingerprint.Standing
 	Side     model.Host `json:"host"`
-	Host     string     `json:"name"`               // for people
-	Measured string     `json:"measured,omitempty"` // session in which it was measured again; "" where it was not
-	Gain     string     `json:"gain,omitempty"`     // what that showed, in a line
-	Trouble  string     `json:"trouble,omitempty"`  // why it was not measured, or why that is not noted on the host, where that was wanted
-	Renewed  bool       `json:"renewed,omitempty"`  // the host keeps the new measurement, with the conditions of now, as its proof
+	Host     string     `json:"name"`               // for display
+	Measured string     `json:"measured,omitempty"` // session that measured it again; "" if none did
+	Gain     string     `json:"gain,omitempty"`     // its result, in one line
+	Trouble  string     `json:"trouble,omitempty"`  // why it was not measured, or why the host did not store the new proof, if that was wanted
+	Renewed  bool       `json:"renewed,omitempty"`  // the host stored the new measurement, with its conditions, as the proof
 }
 
-// OfSession are the settings that a session proved, as if they were kept.
+// OfSession returns the settings that a session proved, as if they were kept.
 func OfSession(s *model.Session, name string) ([]fingerprint.Kept, error) {
 	p, err := fingerprint.Prove(s, name)
 	if err != nil {
@@ -78,7 +78,7 @@ func OfSession(s *model.Session, name string) ([]fingerprint.Kept, error) {
 	return all, nil
 }
 
-// OfHost are the settings that are kept on one end.
+// OfHost returns the settings that are kept on one end.
 func OfHost(ctx context.Context, e *reach.Ends, side model.Host) ([]fingerprint.Kept, error) {
 	c := e.Client(side)
 	if c == nil {
@@ -91,7 +91,7 @@ func OfHost(ctx context.Context, e *reach.Ends, side model.Host) ([]fingerprint.
 	return keep.Standing(records, side), nil
 }
 
-// Alone says of a host without a session to its peer how what is kept there stands.
+// Alone returns the state of the settings kept on a host without a session to its peer.
 func Alone(kept []fingerprint.Kept, f model.HostFacts, name string) []Setting {
 	var all []Setting
 	for _, k := range kept {
@@ -102,9 +102,9 @@ func Alone(kept []fingerprint.Kept, f model.HostFacts, name string) []Setting {
 	return all
 }
 
-// Do says of kept settings of the end side, which "" takes from their proofs, how they
-// stand. Those of one session are measured together, as they were proven. Also with an
-// error the settings are as far as they are known.
+// Do returns the state of kept settings of the end side; "" takes the side from their proofs.
+// It measures the settings of one session together, as they were proven. With an error it
+// returns the states known so far.
 func Do(ctx context.Context, env app.Env, e *reach.Ends, st Store, kept []fingerprint.Kept, side model.Host, r Request) ([]Setting, error) {
 	now := fingerprint.Take(e.Hosts, fact.Unknown[time.Duration]("not measured"))
 	var all []Setting
@@ -145,8 +145,8 @@ func Do(ctx context.Context, env app.Env, e *reach.Ends, st Store, kept []finger
 	return all, nil
 }
 
-// whole is the proof of a setting with all that measuring takes: of one that came in a
-// profile, from the session that it names.
+// whole returns the proof of a setting with all that a measurement needs. For a proof from a
+// profile it takes that from the session that the proof names.
 func whole(ctx context.Context, st Store, s Setting) (fingerprint.Proof, error) {
 	p := s.Kept.Proof
 	switch {
@@ -174,8 +174,7 @@ func whole(ctx context.Context, st Store, s Setting) (fingerprint.Proof, error) 
 	return full.Seen(s.Side), nil
 }
 
-// measure compares what is kept with what was before, in blocks as many as a verdict
-// takes.
+// measure compares the kept settings with those before, in as many blocks as a verdict needs.
 func measure(ctx context.Context, env app.Env, e *reach.Ends, st Store, p fingerprint.Proof, r Request) (model.Session, error) {
 	if err := mayTry(ctx, env, p.Kept, r); err != nil {
 		return model.Session{}, err
@@ -184,7 +183,7 @@ func measure(ctx context.Context, env app.Env, e *reach.Ends, st Store, p finger
 	flow.Direction = p.Directions[0]
 	settle := p.Settle
 	if settle == 0 {
-		settle = -1 // none, as it was
+		settle = -1 // none, as in the proof
 	}
 	out, err := plan.New(plan.Request{Plan: model.Plan{
 		Settings: []model.Setting{{Name: Before, Assignments: p.Before}, {Name: Kept, Assignments: p.Kept}}, Baseline: Before,
@@ -203,7 +202,7 @@ func measure(ctx context.Context, env app.Env, e *reach.Ends, st Store, p finger
 	return trial.New(env, e, st, model.KindRun, "recheck of "+p.Session, r.Command, out).Run(ctx)
 }
 
-// mayTry asks before a setting is changed that can cut the connection.
+// mayTry asks the user before a setting is changed that can cut the connection.
 func mayTry(ctx context.Context, env app.Env, list []model.Assignment, r Request) error {
 	if r.Risky {
 		return nil
@@ -224,7 +223,7 @@ func mayTry(ctx context.Context, env app.Env, list []model.Assignment, r Request
 	return nil
 }
 
-// fill says of the settings that a session measured how they stand by it.
+// fill sets the state of the settings that a session measured.
 func fill(all []Setting, p fingerprint.Proof, s *model.Session) {
 	again, _ := fingerprint.Prove(s, Kept)
 	now := fingerprint.Take(s.Hosts, fact.Unknown[time.Duration]("not measured"))
@@ -248,9 +247,9 @@ func fill(all []Setting, p fingerprint.Proof, s *model.Session) {
 	}
 }
 
-// renew has the host keep the session s as the proof of each setting that it showed to be
-// still better, in place of the older one: the next look compares with the conditions of
-// now. All that one record keeps was measured together.
+// renew has the host store session s as the new proof of each setting that it showed to be
+// still better: the next check compares with the present conditions. All settings of one
+// record were measured together.
 func renew(ctx context.Context, e *reach.Ends, all []Setting, s *model.Session) {
 	done := map[string]error{}
 	for i := range all {
@@ -279,7 +278,8 @@ func renew(ctx context.Context, e *reach.Ends, all []Setting, s *model.Session) 
 	}
 }
 
-// gains are the verdicts of a session on what is kept, in the metric that decides.
+// gains returns the verdicts of a session on the kept settings: the deciding metric and any
+// violated guard.
 func gains(s *model.Session) string {
 	var lines []string
 	for _, v := range s.Verdicts {

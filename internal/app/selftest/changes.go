@@ -12,11 +12,11 @@ import (
 	"linerate/internal/core/model"
 )
 
-// heldFor is how long the watchdog keeps a change that nobody takes back.
+// heldFor is how long the watchdog holds a change before it rolls it back.
 const heldFor = 30 * time.Second
 
-// changes sets each harmless setting to another value, through the journal and the
-// watchdog as linerate set does, takes it back, and reads it again.
+// changes sets each harmless setting to another value, through the journal and the watchdog
+// as linerate set does, undoes that, and reads the setting again.
 func (t *trial) changes(ctx context.Context) {
 	tried := 0
 	for _, s := range t.host.Settings("", false) {
@@ -35,7 +35,7 @@ func (t *trial) changes(ctx context.Context) {
 	}
 }
 
-// change tries one setting. It is taken back also where ctx has ended meanwhile.
+// change tries one setting. It undoes the change even if ctx has ended meanwhile.
 func (t *trial) change(ctx context.Context, s inspect.Setting, other string) {
 	began, was := time.Now(), s.Value.Or("")
 	ids := []model.KnobID{s.Knob}
@@ -66,9 +66,9 @@ func (t *trial) change(ctx context.Context, s inspect.Setting, other string) {
 	}
 }
 
-// another is a value that a setting does not have, and that does no harm: only where a
-// bad value could at most waste memory or time (risk 0 and 1), where it holds at once or
-// for new connections, and where writing what was read is what undoes it.
+// another returns another, harmless value of a setting: only if a bad value could at worst
+// waste memory or time (risk 0 and 1), if it takes effect at once or for new connections, and
+// if writing the old value undoes it.
 func another(s inspect.Setting, system string) (string, bool) {
 	value, known := s.Value.Get()
 	k := s.Of
@@ -85,7 +85,7 @@ func another(s inspect.Setting, system string) (string, bool) {
 		n, err := strconv.ParseInt(value, 10, 64)
 		low, high := k.Bounds(system)
 		switch {
-		case err != nil || n < low || n > high || n <= 0: // 0 and what is outside have a meaning of their own
+		case err != nil || n < low || n > high || n <= 0: // 0 and values outside the range have special meanings
 			return "", false
 		case n <= high/2:
 			return strconv.FormatInt(2*n, 10), true
@@ -98,7 +98,7 @@ func another(s inspect.Setting, system string) (string, bool) {
 				return c.Value, true
 			}
 		}
-	case knob.TypeRate, knob.TypeName, knob.TypeWords: // what others there are only the system knows
+	case knob.TypeRate, knob.TypeName, knob.TypeWords: // only the system knows the other values
 	}
 	return "", false
 }

@@ -10,7 +10,7 @@ import (
 	"linerate/internal/regex"
 )
 
-// What stands in a report in place of what is nobody's business.
+// What a report shows in place of private data.
 const (
 	hiddenAddress = "(address)"
 	hiddenMAC     = "(MAC)"
@@ -20,7 +20,7 @@ const (
 var (
 	// macForm is a hardware address, with colons or hyphens.
 	macForm = regex.New(`(?i)\b[0-9a-f]{2}([:-][0-9a-f]{2}){5}\b`)
-	// addressForm is all that may be an IP address; netip decides.
+	// addressForm matches all that may be an IP address; netip decides.
 	addressForm = regex.New(`(?i)[0-9a-f]*[:.][0-9a-f:.]*[0-9a-f:]`)
 )
 
@@ -33,13 +33,13 @@ func (r *Report) hide(f model.HostFacts, getenv func(string) string) {
 			names = append(names, n)
 		}
 	}
-	slices.SortFunc(names, func(a, b string) int { return len(b) - len(a) }) // the longest first
+	slices.SortFunc(names, func(a, b string) int { return len(b) - len(a) }) // longest first
 	for i := range r.Lines {
 		r.Lines[i].Name, r.Lines[i].Text = hidden(r.Lines[i].Name, names), hidden(r.Lines[i].Text, names)
 	}
 }
 
-// hidden is text without addresses and names.
+// hidden returns text without addresses and names.
 func hidden(text string, names []string) string {
 	text = macForm.ReplaceAllString(text, hiddenMAC)
 	text = addressForm.ReplaceAllStringFunc(text, func(s string) string {

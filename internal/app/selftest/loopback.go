@@ -26,16 +26,16 @@ import (
 )
 
 const (
-	// runTime is how long one engine measures, and runLimit all that it may take.
+	// runTime is how long one engine measures, and runLimit bounds the whole run.
 	runTime  = time.Second
 	runLimit = 30 * time.Second
-	// udpRate is one that every machine carries to itself.
+	// udpRate is a rate that every machine can send to itself.
 	udpRate = 10 * units.BitRate(1e6)
-	// copied are the bytes of the copy, from memory to memory.
+	// copied is the size of the copy, from memory to memory.
 	copied units.Bytes = 16 << 20
 )
 
-// flows are one measurement of each engine.
+// flows returns one measurement for each engine.
 func flows() []model.Flow {
 	flow := func(engine string, params model.Params) model.Flow {
 		return model.Flow{Engine: engine, Direction: model.To, Streams: 1, Duration: runTime, Interval: runTime / 4, Params: params}
@@ -56,8 +56,8 @@ func flows() []model.Flow {
 	}
 }
 
-// loopback measures with each engine between two agents of this process, and counts
-// beside them.
+// loopback measures with each engine between two agents of this process, and watches the
+// counters meanwhile.
 func (t *trial) loopback(ctx context.Context) {
 	link := t.host.Interface.Or("")
 	counting, err := watch.Open(link)
@@ -89,7 +89,7 @@ func (t *trial) loopback(ctx context.Context) {
 	}
 }
 
-// measure does one run, and says what it measured.
+// measure does one run, and returns its result as text.
 func (t *trial) measure(ctx context.Context, e *reach.Ends, f model.Flow, number int) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, runLimit)
 	defer cancel()
@@ -129,8 +129,8 @@ func (t *trial) measure(ctx context.Context, e *reach.Ends, f model.Flow, number
 	return strings.Join(texts, ", "), nil
 }
 
-// counters says what was counted meanwhile. Two seconds of traffic that no counter saw
-// are wrong.
+// counters reports what the counters showed. If no counter moved in two seconds of traffic,
+// they are wrong.
 func (t *trial) counters(counted []model.Counter, w *watch.Watcher) {
 	moved := 0
 	for _, c := range counted {
@@ -149,7 +149,7 @@ func (t *trial) counters(counted []model.Counter, w *watch.Watcher) {
 	_ = w.Close()
 }
 
-// records tries where results and the journal are kept.
+// records tests the directories of results and of the journal.
 func (t *trial) records(ctx context.Context) {
 	began, where := time.Now(), ""
 	err := rescue.Call(func() (err error) { where, err = t.Results(ctx); return err })

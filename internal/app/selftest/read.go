@@ -49,7 +49,7 @@ func asText[T any](v fact.Of[T], text func(T) string) fact.Of[string] {
 	return fact.Unknown[string](v.Reason())
 }
 
-// add adds a fact; one that nobody told is none that is wrong.
+// add adds a fact; an unknown fact is not a fault.
 func add(t *trial, name string, v fact.Of[string]) {
 	if text, ok := v.Get(); ok {
 		t.add("facts", name, OK, "%s", text)
@@ -58,7 +58,7 @@ func add(t *trial, name string, v fact.Of[string]) {
 	t.add("facts", name, Unseen, "%s", v.Reason())
 }
 
-// interfaceText is what tells one card and driver from another.
+// interfaceText returns what identifies a card and its driver.
 func interfaceText(n model.NIC) string {
 	words := []string{n.Kind.Or("of unknown kind")}
 	for _, one := range []struct {
@@ -75,7 +75,7 @@ func interfaceText(n model.NIC) string {
 	return strings.Join(words, ", ")
 }
 
-// settings reads every setting that this system has: its value, or why there is none.
+// settings reads every setting that this system has: its value, or why it has none.
 func (t *trial) settings(context.Context) {
 	if len(t.host.Knobs) == 0 {
 		t.add("settings", "all", Wrong, "none was read")
@@ -93,7 +93,7 @@ func (t *trial) settings(context.Context) {
 			t.add("settings", string(s.Knob), Unseen, "%s", s.Value.Reason())
 		case err == nil && canonical != value:
 			t.add("settings", string(s.Knob), Wrong, "%q reads as %q", value, canonical)
-		case err != nil: // a range that is too narrow is linerate's fault, and nobody's trouble yet
+		case err != nil: // a range that is too narrow is a fault of linerate, with no effect so far
 			t.add("settings", string(s.Knob), OK, "%s (%s), which is not in linerate's own range: %v", s.Of.Format(value), s.Native, err)
 		default:
 			t.add("settings", string(s.Knob), OK, "%s (%s)", s.Of.Format(value), s.Native)

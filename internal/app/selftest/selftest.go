@@ -1,7 +1,7 @@
-// Package selftest has linerate try itself on this machine: what it reads of it, what it
-// measures over loopback, whether its records can be kept, and, where that is wanted,
-// whether a setting can be changed and comes back. The report is for whoever mends
-// linerate, who has no such machine.
+// Package selftest has linerate test itself on this machine: what it reads from it, what it
+// measures over loopback, whether it can store its records, and, on request, whether a
+// setting can be changed and restored. The report is for the developers of linerate, who have
+// no such machine.
 package selftest
 
 import (
@@ -20,26 +20,26 @@ import (
 	"linerate/internal/rescue"
 )
 
-// State says how one thing stands.
+// State is the result of one test.
 type State string
 
 // The states.
 const (
 	OK     State = "ok"
-	Unseen State = "unseen" // not on this machine, or not with these rights: no fault
+	Unseen State = "unseen" // not on this machine, or not with these rights: not a fault
 	Wrong  State = "wrong"
 )
 
-// Line is one thing that was tried.
+// Line is one test.
 type Line struct {
 	Part  string  `json:"part"` // facts, counters, settings, loopback, records, changes, faults
 	Name  string  `json:"name"`
 	State State   `json:"state"`
-	Text  string  `json:"text"`              // what it says, or why not
-	Took  float64 `json:"seconds,omitempty"` // of what was measured or changed
+	Text  string  `json:"text"`              // the value or result, or why there is none
+	Took  float64 `json:"seconds,omitempty"` // duration of a measurement or change
 }
 
-// Report is what came of all of it.
+// Report is the result of all tests.
 type Report struct {
 	Version string    `json:"version"` // linerate's
 	System  string    `json:"system"`  // linux/amd64
@@ -48,19 +48,19 @@ type Report struct {
 	Lines   []Line    `json:"lines"`
 }
 
-// Request is what is wanted beside reading and measuring.
+// Request says what to do besides reading and measuring.
 type Request struct {
-	Settings bool   // change harmless settings, one by one, and take each back
-	Yes      bool   // without asking a person before that
+	Settings bool   // change harmless settings, one by one, and undo each
+	Yes      bool   // do not ask the user before that
 	Full     bool   // leave names and addresses in the report
 	State    string // directory of the journal; "" is the system's
-	// Results tries the place of the results, and says where that is.
+	// Results tests where results are stored, and returns the place.
 	Results func(ctx context.Context) (where string, err error)
-	// Only bounds Settings to these; nil is all that are harmless.
+	// Only limits Settings to these; nil means all harmless ones.
 	Only []model.KnobID
 }
 
-// Count is how many lines are in a state.
+// Count returns the number of lines in a state.
 func (r Report) Count(s State) (n int) {
 	for _, l := range r.Lines {
 		if l.State == s {
@@ -70,7 +70,7 @@ func (r Report) Count(s State) (n int) {
 	return n
 }
 
-// CountOf is how many lines of a part are in each state.
+// CountOf returns the number of lines of a part in each state.
 func (r Report) CountOf(part string) map[State]int {
 	counts := map[State]int{}
 	for _, l := range r.Lines {
@@ -81,19 +81,19 @@ func (r Report) CountOf(part string) map[State]int {
 	return counts
 }
 
-// trial is a self-test that goes on.
+// trial is a self-test in progress.
 type trial struct {
 	app.Env
 	Request
 	machine *here.Machine
 	host    inspect.Host
 	report  Report
-	notBack []string // settings that are not as they were
+	notBack []string // settings that were not restored
 }
 
-// Run tries everything. Its error is of kind fault.Found where something is wrong, and of
-// kind fault.NotUndone where a setting did not come back; the report is whole in both
-// cases. Other errors mean that there is none.
+// Run runs all tests. Its error is of kind fault.Found if something is wrong, and of kind
+// fault.NotUndone if a setting was not restored; in both cases the report is complete. After
+// any other error it is not.
 func Run(ctx context.Context, env app.Env, q Request) (Report, error) {
 	t := &trial{Env: env, Request: q, machine: here.New(env, here.Options{State: q.State})}
 	defer func() { _ = t.machine.Close() }()
@@ -148,13 +148,13 @@ func (t *trial) verdict() error {
 	return nil
 }
 
-// safely has a panic be one of the things that are wrong: what linerate does on a system
-// that nobody tried is what the report is for.
+// safely records a panic as a fault: the report is there to show what linerate does on an
+// untested system.
 func (t *trial) safely(at string, do func()) {
 	rescue.From(func(err error) { t.add("faults", at, Wrong, "%v", err) }, do)()
 }
 
-// add adds a line, which stays one: a panic has many, of which the first ones tell.
+// add adds a line; it joins the first lines of a longer text, such as a panic.
 func (t *trial) add(part, name string, s State, format string, args ...any) {
 	lines := strings.FieldsFunc(fmt.Sprintf(format, args...), func(r rune) bool { return r == '\n' })
 	for i := range lines {
@@ -164,10 +164,10 @@ func (t *trial) add(part, name string, s State, format string, args ...any) {
 	t.report.Lines = append(t.report.Lines, Line{Part: part, Name: name, State: s, Text: text})
 }
 
-// mostLines are kept of what has many: the value of a panic, and where it was.
+// mostLines is how many lines to keep of a long text: the value of a panic, and its place.
 const mostLines = 16
 
-// timed is add for what began at began.
+// timed is add for a test that started at began.
 func (t *trial) timed(began time.Time, part, name string, s State, format string, args ...any) {
 	t.add(part, name, s, format, args...)
 	t.report.Lines[len(t.report.Lines)-1].Took = time.Since(began).Seconds()

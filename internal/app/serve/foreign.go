@@ -20,13 +20,13 @@ import (
 	"linerate/internal/measure/program"
 )
 
-// Foreign asks for servers of other programs.
+// Foreign configures servers of foreign programs.
 type Foreign struct {
 	Addrs program.Values // where to listen, by the program's name
-	Given program.Values // other flags of theirs
+	Given program.Values // other flags of those programs
 }
 
-// check refuses what cannot be meant, before anything is opened.
+// check refuses invalid combinations, before anything is opened.
 func (f Foreign) check(all program.List) error {
 	for _, p := range all {
 		addr := f.Addrs[p.Name]
@@ -54,8 +54,7 @@ func (f Foreign) check(all program.List) error {
 	return nil
 }
 
-// listenForeign opens the ports that were asked for. Nothing is answered before
-// serve is called.
+// listenForeign opens the requested ports. They answer once serve is called.
 func (s *Server) listenForeign(ctx context.Context) (servers []Listener, err error) {
 	for _, p := range s.env.AllPrograms() {
 		if s.c.Foreign.Addrs[p.Name] == "" {
@@ -102,8 +101,8 @@ func (s *Server) listenFor(ctx context.Context, p program.Program) (Listener, er
 	return one, nil
 }
 
-// foreignEvent is the line of the audit log on a client of another program: one that
-// never began was refused, one that the budget or the end of the server ended was cut.
+// foreignEvent returns the audit log entry for a client of a foreign program: one that never
+// began was refused, one that the budget or the end of the server ended was cut.
 func foreignEvent(protocol string, e program.Event) audit.Event {
 	out := audit.Event{
 		Kind: audit.RunEnd, Protocol: protocol, From: e.From, Key: e.Key, Took: e.Took, Engine: e.Flow.Engine, Outcome: audit.OK,
@@ -129,8 +128,8 @@ func foreignEvent(protocol string, e program.Event) audit.Event {
 	return out
 }
 
-// keep hands over what a client of another program measured, as a session whose near
-// end is the client. The ledger bounds how many.
+// keep passes on the measurement of a client of a foreign program, as a session whose near
+// end is the client. The budget limits how many.
 func (s *Server) keep(protocol string, t program.Test) {
 	if s.c.Served == nil || s.budget.Record(t.From, t.Key) != nil {
 		return
@@ -138,7 +137,7 @@ func (s *Server) keep(protocol string, t program.Test) {
 	s.c.Served(served(s.env, protocol, t))
 }
 
-// served is the session of a client's test, by what its server saw.
+// served returns the session of a client's test, as its server saw it.
 func served(env app.Env, protocol string, t program.Test) model.Session {
 	now := env.Now()
 	name, err := os.Hostname()
@@ -181,8 +180,8 @@ func served(env app.Env, protocol string, t program.Test) model.Session {
 	return out
 }
 
-// counts is the report that counts in direction d: that of the receiver, and over TCP,
-// where nobody told one, that of the sender, which has waited until all was taken.
+// counts returns the report that counts in direction d: the receiver's, or, for TCP without
+// one, the sender's, which waits until all data is acknowledged.
 func counts(ends []model.FlowReport, d model.Direction) (best model.FlowReport, ok bool) {
 	for _, f := range ends {
 		if f.Direction != d || f.Window <= 0 || f.Bytes <= 0 {
@@ -198,6 +197,6 @@ func counts(ends []model.FlowReport, d model.Direction) (best model.FlowReport, 
 	return best, ok
 }
 
-// GaveUpRoot reports whether the server became another user, whose own folder is the
-// working directory.
+// GaveUpRoot reports whether the server became another user; the working directory is then a
+// folder of that user's.
 func (s *Server) GaveUpRoot() bool { return s.user != nil }

@@ -11,16 +11,16 @@ import (
 	"linerate/internal/control/wire/mdns"
 )
 
-// mostHosts is how many names and addresses a link gives, so that it stays short.
+// mostHosts is the most names and addresses in a link, to keep it short.
 const mostHosts = 4
 
-// somewhere is an address by which the way out is asked for, and to which nothing is
-// sent: TEST-NET-1 of RFC 5737, and the documentation prefix of RFC 3849.
+// somewhere returns addresses to look up the default routes with; nothing is sent to them:
+// TEST-NET-1 of RFC 5737, and the documentation prefix of RFC 3849.
 func somewhere() []string { return []string{"192.0.2.1:9", "[2001:db8::1]:9"} }
 
-// linkHosts are what goes into the join link: the user's word, the address that is
-// listened on, or what this host is reached by: the addresses of its ways out, its name
-// and its other addresses.
+// linkHosts returns the hosts of the join link: the user's choice, or the listening address,
+// or the ways to reach this host: the addresses of its default routes, its name and its other
+// addresses.
 func linkHosts(given string, addr net.Addr) []string {
 	if given != "" {
 		return []string{given}
@@ -35,7 +35,7 @@ func linkHosts(given string, addr net.Addr) []string {
 		}
 	}
 	for _, to := range somewhere() {
-		if c, err := new(net.Dialer).DialContext(context.Background(), "udp", to); err == nil { // asks the routes, and sends nothing
+		if c, err := new(net.Dialer).DialContext(context.Background(), "udp", to); err == nil { // looks up the route, and sends nothing
 			if own := c.LocalAddr().(*net.UDPAddr).AddrPort().Addr(); reachable(own) {
 				add(own.Unmap().String())
 			}
@@ -45,7 +45,7 @@ func linkHosts(given string, addr net.Addr) []string {
 	if name, err := os.Hostname(); err == nil {
 		add(name)
 	}
-	addrs, _ := net.InterfaceAddrs() // without them the name has to do
+	addrs, _ := net.InterfaceAddrs() // without them the name must do
 	for _, a := range addrs {
 		if p, err := netip.ParsePrefix(a.String()); err == nil && reachable(p.Addr()) {
 			add(p.Addr().Unmap().String())
@@ -62,8 +62,7 @@ func reachable(a netip.Addr) bool {
 	return a.IsValid() && !a.IsLoopback() && !a.IsLinkLocalUnicast() && !a.IsUnspecified() && !a.IsMulticast()
 }
 
-// announce says on the local network that this server is there. That it cannot ends
-// nothing.
+// announce announces this server on the local network. A failure is only reported.
 func (s *Server) announce(ctx context.Context) {
 	name, err := os.Hostname()
 	label := mdns.Label(name)
@@ -78,7 +77,8 @@ func (s *Server) announce(ctx context.Context) {
 	}
 }
 
-// AnnouncedAs is the name by which this server is found on the local network, "" for none.
+// AnnouncedAs returns the name of this server on the local network, "" if it is not
+// announced.
 func (s *Server) AnnouncedAs() string {
 	name, err := os.Hostname()
 	if err != nil || !s.c.Announce {

@@ -20,47 +20,46 @@ import (
 	"linerate/internal/host/sandbox"
 )
 
-// serveDir is where a server has its key and the keys of its users, below the
-// state directory.
+// serveDir holds a server's key and the keys of its users, below the state directory.
 const serveDir = "serve"
 
-// addressFile is where a server notes how its link names it: HOST:PORT.
+// addressFile is where a server stores the HOST:PORT of its link.
 const addressFile = "serve-address.txt"
 
-// longestLife bounds how long a key is valid; one without a time has no end.
+// longestLife bounds how long a key is valid; a key without a lifetime never expires.
 const longestLife = 100 * 365 * 24 * time.Hour
 
-// DefaultRight is what a key allows unless more is asked for.
+// DefaultRight is the right of a key by default.
 const DefaultRight = string(access.Measure)
 
-// Keys are the keys of the server of this machine whose state is in the directory
-// State; "" is the system's.
+// Keys manages the keys of the server of this machine with state directory State; "" is the
+// system's.
 type Keys struct {
 	Env   app.Env
 	State string
 }
 
-// Key is one key, as who manages them sees it.
+// Key is one key, for display.
 type Key struct {
 	Name     string    `json:"name"`
 	Right    string    `json:"right"`
 	Created  time.Time `json:"created"`
 	Expires  time.Time `json:"expires,omitzero"`   // zero: never
-	LastUsed time.Time `json:"last_used,omitzero"` // zero: not, or not known
+	LastUsed time.Time `json:"last_used,omitzero"` // zero: never, or unknown
 	State    string    `json:"state"`
-	Link     string    `json:"link,omitempty"` // of a new one
+	Link     string    `json:"link,omitempty"` // only for a new key
 }
 
-// keyStore is the keys of the server whose state is in state.
+// keyStore returns the keys of the server with state directory state.
 func keyStore(state string) (access.Store, error) {
 	dir, err := here.StateDir(state)
 	return access.Store{Dir: filepath.Join(dir, serveDir)}, err
 }
 
-// store is keyStore for who speaks about keys. Where root speaks of a server
-// that runs as another user, such as a dynamic one of systemd, whose directory
-// root does not trust, it becomes that user: the directory is entered first, since
-// the way to it may be open to root only (/var/lib/private).
+// store is keyStore for managing keys. If root manages the keys of a server that runs as
+// another user, such as a dynamic one of systemd, whose directory root does not trust, this
+// process becomes that user. It enters the directory first, since only root may be able to
+// get there (/var/lib/private).
 func (k Keys) store() (access.Store, error) {
 	s, err := keyStore(k.State)
 	if !errors.Is(err, durable.ErrUntrusted) {
@@ -71,7 +70,7 @@ func (k Keys) store() (access.Store, error) {
 	}
 	u, ok := sandbox.OwnerOf(".")
 	if !ok {
-		return s, err // it is root's, and others may write to it
+		return s, err // it belongs to root, and others may write to it
 	}
 	if err := sandbox.Drop(u); err != nil {
 		return s, err
@@ -80,10 +79,9 @@ func (k Keys) store() (access.Store, error) {
 	return access.Store{Dir: serveDir}, nil
 }
 
-// Add makes a key with a right, measure or tune, that is valid for the time expires
-// says, such as 12h, 30d or 8w; "" has no end. It returns the join link with the
-// key's secret, which is nowhere kept. host is how the link names the server; "" is as
-// the server said at its last start.
+// Add makes a key with a right, measure or tune. expires is its lifetime, such as 12h, 30d or
+// 8w; "" never expires. Add returns the join link with the key's secret, which is not stored.
+// host is the server's name in the link; "" means as the server noted at its last start.
 func (k Keys) Add(name, right, expires, host string) (Key, string, error) {
 	r, err := access.ParseRight(right)
 	if err != nil {
@@ -117,7 +115,7 @@ func (k Keys) Add(name, right, expires, host string) (Key, string, error) {
 	return describe(made, now, time.Time{}), joinLink(host, s.Dir, identity, secret), nil
 }
 
-// List returns the keys, in the order of their making.
+// List returns the keys, oldest first.
 func (k Keys) List() ([]Key, error) {
 	s, err := k.store()
 	if err != nil {
@@ -134,7 +132,7 @@ func (k Keys) List() ([]Key, error) {
 	return all, nil
 }
 
-// Revoke takes a key back: a server that runs ends the sessions that use it.
+// Revoke revokes a key: a running server ends the sessions that use it.
 func (k Keys) Revoke(name string) (Key, error) {
 	s, err := k.store()
 	if err != nil {
@@ -150,8 +148,8 @@ func (k Keys) Revoke(name string) (Key, error) {
 	return describe(key, k.Env.Now(), s.Used()[key.Hash]), nil
 }
 
-// Link returns the join link of the key that the first start of a server made, the
-// only one whose secret is kept. host is as in Add.
+// Link returns the join link of the key that the server made at its first start, the only one
+// whose secret is stored. host is as in Add.
 func (k Keys) Link(host string) (string, error) {
 	s, err := k.store()
 	if err != nil {
@@ -180,7 +178,7 @@ func describe(k access.Key, now, used time.Time) Key {
 	return Key{Name: k.Name, Right: string(k.Right), State: string(k.State(now)), Created: k.Created, Expires: k.Expires, LastUsed: used}
 }
 
-// parseLife reads a duration that may be days or weeks.
+// parseLife parses a duration, which may be in days or weeks.
 func parseLife(s string) (time.Duration, error) {
 	d, err := units.ParseSpan(s)
 	if err != nil || d <= 0 || d > longestLife {
@@ -189,8 +187,8 @@ func parseLife(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// linkAddress is HOST:PORT for a link to the server whose files are in dir: what
-// the user says, completed by what the server said at its last start.
+// linkAddress returns HOST:PORT for a link to the server whose files are in dir: what the
+// user gave, completed by what the server noted at its last start.
 func linkAddress(given, dir string) string {
 	addr := tls.JoinAddrs(linkHosts("", nil), tls.DefaultPort)
 	if b, err := os.ReadFile(filepath.Join(dir, addressFile)); err == nil {

@@ -15,7 +15,7 @@ import (
 	"linerate/internal/measure/filecopy"
 )
 
-// What a server gives away where nobody said (proposed).
+// What a server gives its clients by default (proposed).
 const (
 	freePart             = 4                      // of free memory and disk
 	allAnonymousMemory   = units.Bytes(128 << 20) // so that a server full of them stays below 300 MB, garbage included
@@ -28,43 +28,43 @@ const (
 	anonymousEgress      = units.Bytes(256 << 30) // a day: some minutes at 10 Gbit/s
 	anonymousTime        = 2 * time.Hour          // a day
 	anonymousLifetime    = 10 * time.Minute       // of a session
-	allAnonymousSessions = 16                     // beside key holders, who have the rest
+	allAnonymousSessions = 16                     // besides key holders, who have the rest
 	anonymousSessions    = 4                      // of one address
 	keyedSessions        = 64
 	openSessions         = 8     // of an open server, for those without a key
 	anonymousFiles       = 512   // of one address
-	allAnonymousRecords  = 10000 // a day: results of clients of other programs that are kept, some 4 KiB each
+	allAnonymousRecords  = 10000 // a day: stored results of clients of foreign programs, some 4 KiB each
 	anonymousRecords     = 1000
-	keyedRecords         = 10000 // beside them
+	keyedRecords         = 10000 // besides those
 )
 
-// Limits bound what a server gives away, as KEY=VALUE,... each; "" leaves it to what
-// is free on the host.
+// Limits bound what a server gives its clients, as KEY=VALUE,... each; "" derives them from
+// what is free on the host.
 type Limits struct {
-	All       string // to all clients together; egress and time by the day, or by the hour
-	Anonymous string // of that, to all without a key
-	Source    string // of that, to one address without a key; also lifetime, of a session
+	All       string // for all clients together; egress and time by the day, or by the hour
+	Anonymous string // of that, for all clients without a key
+	Source    string // of that, for one address without a key; also the lifetime of a session
 }
 
-// room is what this host has.
+// room is the free capacity of this host.
 type room struct {
 	memory, disk units.Bytes // 0 is unknown
 	files        budget.Division
 }
 
-// visitors says who may come to a server.
+// visitors says which clients a server admits.
 type visitors struct {
-	open      bool // without a key
+	open      bool // clients without a key too
 	sessions  int  // at a time; 0 is the default
 	listeners int  // of other protocols
 }
 
-// visitors returns who may come.
+// visitors returns which clients this server admits.
 func (c *Config) visitors() visitors {
 	return visitors{open: c.Open, sessions: c.Sessions, listeners: len(c.Foreign.Addrs)}
 }
 
-// lookForRoom reads what is free, and raises the limit of open files.
+// lookForRoom reads the free capacity, and raises the limit of open files.
 func lookForRoom(env app.Env, state string, v visitors) room {
 	var r room
 	if dir, err := here.StateDir(state); err == nil {
@@ -79,7 +79,7 @@ func lookForRoom(env app.Env, state string, v visitors) room {
 	return r
 }
 
-// config is the budget of a server on a host with r to which v may come.
+// config returns the budget of a server on a host with room r that admits v.
 func (l Limits) config(r room, v visitors) (budget.Config, error) {
 	c := defaultBudget(r, v)
 	p := limitParser{window: &c.Window}
@@ -92,17 +92,17 @@ func (l Limits) config(r room, v visitors) (budget.Config, error) {
 		c.AllAnonymous.Sessions = min(v.anonymous(), c.Server.Sessions-c.Server.Sessions/4)
 	case v.listeners > 0:
 		c.AllAnonymous.Sessions = partOf(c.Server.Sessions, allAnonymousSessions)
-	default: // nobody without a key has one, so that keys share them all
+	default: // no client comes without a key, so that keys share them all
 		c.AllAnonymous.Sessions = -1
 	}
 	p.parse("limit-anonymous", l.Anonymous, &c.AllAnonymous, nil)
 	p.parse("limit-source", l.Source, &c.Anonymous.Source, &c.Anonymous.Lifetime)
-	// One session with a key leaves room for others.
+	// One session with a key must leave room for others.
 	c.Keyed.Session.Memory, c.Keyed.Session.Disk = c.Server.Memory/2, c.Server.Disk/2
 	return c, p.err
 }
 
-// partOf is what anonymous clients get of all: half, and no more than most.
+// partOf returns the share of anonymous clients: half of all, at most most.
 func partOf[T int | units.Bytes](all, most T) T {
 	if all <= 0 {
 		return most
@@ -110,8 +110,8 @@ func partOf[T int | units.Bytes](all, most T) T {
 	return min((all+1)/2, most)
 }
 
-// defaultBudget is what a host with r gives away to v, but for what anonymous clients get
-// together of what others get too.
+// defaultBudget returns the budget for v on a host with room r, except for the share of
+// anonymous clients in what others get too.
 func defaultBudget(r room, v visitors) budget.Config {
 	c := budget.Config{
 		Server: budget.Limits{
@@ -129,7 +129,7 @@ func defaultBudget(r room, v visitors) budget.Config {
 		Window: 24 * time.Hour,
 	}
 	switch {
-	case v.open: // those with a key find room beside them
+	case v.open: // clients with a key have room besides them
 		c.Server.Sessions += v.anonymous()
 	case v.sessions > 0:
 		c.Server.Sessions = v.sessions
@@ -137,8 +137,8 @@ func defaultBudget(r room, v visitors) budget.Config {
 	return c
 }
 
-// anonymous is how many sessions an open server has for those without a key, of
-// which --max-sessions speaks there.
+// anonymous returns how many sessions an open server has for clients without a key; that is
+// what --max-sessions means for it.
 func (v visitors) anonymous() int {
 	if v.sessions > 0 {
 		return v.sessions
@@ -146,14 +146,14 @@ func (v visitors) anonymous() int {
 	return openSessions
 }
 
-// limitParser reads what --limit and its like say.
+// limitParser parses the values of --limit and the like.
 type limitParser struct {
-	window *time.Duration // of what is spent
-	by     string         // how it was said: "/day" or "/hour"
-	err    error          // the first
+	window *time.Duration // for the quantities that are used up
+	by     string         // as written: "/day" or "/hour"
+	err    error          // the first one
 }
 
-// parse reads KEY=VALUE,... into l; lifetime is nil where it has no meaning.
+// parse reads KEY=VALUE,... into l; lifetime is nil if it has no meaning.
 func (p *limitParser) parse(flag, text string, l *budget.Limits, lifetime *time.Duration) {
 	if text == "" {
 		return
@@ -170,11 +170,10 @@ func (p *limitParser) parse(flag, text string, l *budget.Limits, lifetime *time.
 	}
 }
 
-// LimitExample is how Limits are written.
+// LimitExample shows how to write Limits.
 const LimitExample = "sessions=16,memory=1GiB,disk=10GiB,egress=1TiB/day,udp=1Gbit/s,time=2h/day"
 
-// set reads one value: a number with its unit, 0 for nothing at all, or "none"
-// for no limit.
+// set sets one value: a number with its unit, 0 for nothing at all, or "none" for no limit.
 func (p *limitParser) set(key, value string, l *budget.Limits, lifetime *time.Duration) error {
 	value, err := p.span(key, value)
 	if err != nil {
@@ -211,8 +210,8 @@ func (p *limitParser) set(key, value string, l *budget.Limits, lifetime *time.Du
 	return nil
 }
 
-// span takes "/day" or "/hour" off the value of what is spent. One server has one
-// of them.
+// span cuts "/day" or "/hour" off the value of a quantity that is used up. A server uses only
+// one of the two.
 func (p *limitParser) span(key, value string) (string, error) {
 	if key != "egress" && key != "time" && key != "records" {
 		return value, nil
@@ -233,7 +232,7 @@ func (p *limitParser) span(key, value string) (string, error) {
 	return rest, nil
 }
 
-// number reads value into to; there 0 is no limit, and less than 0 is nothing.
+// number parses value into to, where 0 means no limit and less than 0 means nothing.
 func number[T int | units.Bytes | units.BitRate | time.Duration](value string, to *T, parse func(string) (T, error)) error {
 	if value == "none" {
 		*to = 0

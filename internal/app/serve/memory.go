@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// besideBudget is what a server may hold beside what its budget gives away:
-	// connections, stacks and garbage. With what all anonymous clients get together it keeps
-	// a besieged server below 300 MB.
+	// besideBudget is what a server may hold besides its budget: connections, stacks and
+	// garbage. With the share of all anonymous clients it keeps a server under attack below
+	// 300 MB.
 	besideBudget = int64(104 << 20)
-	// memoryStep is the least change that is worth the moment for which the
-	// runtime stops to be told.
+	// memoryStep is the least change of the limit that is worth the short stop of the
+	// runtime.
 	memoryStep = int64(8 << 20)
-	// memoryEvery is how often the budget is looked at.
+	// memoryEvery is how often to check the budget.
 	memoryEvery = 250 * time.Millisecond
 )
 
-// memoryLimit is what the runtime may hold while the budget is used like this.
-// What key holders took is added as it is, since it may be anything.
+// memoryLimit returns what the runtime may hold at this usage of the budget. It adds what key
+// holders use as it is, since that may be anything.
 func memoryLimit(u budget.Usage) int64 {
 	limit := besideBudget
 	for _, k := range u.Kinds {
@@ -39,9 +39,9 @@ func memoryLimit(u budget.Usage) int64 {
 	return limit
 }
 
-// holdMemory keeps the runtime's memory near what the budget gives away, until ctx
-// ends. Runs hold garbage collections off (package quiet), so that without a limit
-// what bad clients leave behind grows by quiet.MaxGrowth while anybody measures.
+// holdMemory keeps the runtime's memory near the budget until ctx ends. Runs hold off garbage
+// collections (package quiet), so without a limit the garbage of bad clients would grow by
+// quiet.MaxGrowth during every measurement.
 func holdMemory(ctx context.Context, b *budget.Budget) {
 	tick := time.NewTicker(memoryEvery)
 	defer tick.Stop()

@@ -21,7 +21,7 @@ import (
 
 // The content types of OpenMetrics 1.0
 // (https://prometheus.io/docs/specs/om/open_metrics_spec/, "Content-Type") and of
-// Prometheus's own text, which clients get that do not ask for OpenMetrics.
+// Prometheus's own text format, for clients that do not ask for OpenMetrics.
 const (
 	openMetrics     = "application/openmetrics-text"
 	openMetricsType = openMetrics + "; version=1.0.0; charset=utf-8"
@@ -51,14 +51,14 @@ func wantsOpenMetrics(accept string) bool {
 	return open > 0 && open >= text
 }
 
-// Bounds of the server of metrics, which answers with a few kilobytes.
+// Bounds of the metrics server, which answers with a few kilobytes.
 const (
 	metricsTimeout = 5 * time.Second
 	metricsHeaders = 8 << 10
 )
 
-// listenMetrics opens the address of metrics; a port alone is one of loopback,
-// since whoever reads them learns how busy a server is.
+// listenMetrics listens on the address of metrics; a port alone means loopback, since metrics
+// show how busy a server is.
 func listenMetrics(ctx context.Context, addr string) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil && !strings.Contains(addr, ":") {
@@ -77,7 +77,7 @@ func listenMetrics(ctx context.Context, addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// serveMetrics answers on l until ctx ends. A request that fails is its client's.
+// serveMetrics answers on l until ctx ends. A failed request is not an error.
 func serveMetrics(ctx context.Context, l net.Listener, version string, b *budget.Budget) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
@@ -94,7 +94,7 @@ func serveMetrics(ctx context.Context, l net.Listener, version string, b *budget
 	s := &http.Server{
 		Handler: mux, ReadTimeout: metricsTimeout, WriteTimeout: metricsTimeout, IdleTimeout: 2 * metricsTimeout,
 		MaxHeaderBytes: metricsHeaders,
-		ErrorLog:       slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // how clients hung up
+		ErrorLog:       slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // about clients that hung up
 		BaseContext:    func(net.Listener) context.Context { return ctx },
 	}
 	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
@@ -104,13 +104,13 @@ func serveMetrics(ctx context.Context, l net.Listener, version string, b *budget
 	return nil
 }
 
-// fewConns is a listener with so many connections at a time. Others are closed.
+// fewConns is a listener with a limited number of connections. It closes any others.
 type fewConns struct {
 	net.Listener
 	slots chan struct{}
 }
 
-// Accept waits for a connection for which there is a slot.
+// Accept waits for a connection that gets a slot.
 func (f *fewConns) Accept() (net.Conn, error) {
 	for {
 		c, err := f.Listener.Accept()
@@ -132,14 +132,14 @@ type slotted struct {
 	once sync.Once
 }
 
-// Close gives the slot back.
+// Close frees the slot.
 func (s *slotted) Close() error {
 	s.once.Do(func() { <-s.free })
 	return s.Conn.Close()
 }
 
-// writeMetrics writes u as OpenMetrics, or as the older text, in which a family has the
-// name of its lines, and no unit, no kind info and no end.
+// writeMetrics writes u as OpenMetrics, or as the older text format, in which a family has
+// the name of its lines, and no unit, no kind info and no end.
 func writeMetrics(w io.Writer, open bool, version string, u budget.Usage) {
 	family := func(name, kind, unit, help string) {
 		switch {
@@ -185,7 +185,7 @@ func writeMetrics(w io.Writer, open bool, version string, u budget.Usage) {
 	}
 }
 
-// metricHelp says what the metric of a kind is.
+// metricHelp returns the help text for the metric of a kind.
 func metricHelp(k budget.Kind) string {
 	switch k {
 	case budget.Sessions:
@@ -204,8 +204,8 @@ func metricHelp(k budget.Kind) string {
 	return strings.ToUpper(name[:1]) + name[1:] + " that sessions hold."
 }
 
-// metricName is the name, the unit as OpenMetrics wants it at the name's end, and
-// the scale of a kind.
+// metricName returns the name of a kind's metric, the unit, which OpenMetrics wants at the
+// end of the name, and the scale.
 func metricName(k budget.Kind) (name, unit string, scale float64) {
 	switch k {
 	case budget.Memory, budget.Disk, budget.Egress:
@@ -237,7 +237,7 @@ func limitValue(n int64, scale float64) string {
 
 func decimal(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// metricText keeps what needs no escape that Go and OpenMetrics write differently.
+// metricText replaces characters that Go and OpenMetrics escape differently.
 func metricText(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {

@@ -19,12 +19,12 @@ import (
 	"linerate/internal/host/sandbox"
 )
 
-// servedCopiesDir is where the ledger of made files is for a server that gave up
-// root: it belongs to the user that the server becomes, and root reads nothing of it.
+// servedCopiesDir is the ledger of test files of a server that gave up root: it belongs to
+// the user that the server becomes, and root reads nothing in it.
 const servedCopiesDir = "copies-of-serve"
 
-// chooseUser finds the user that a server of root becomes. Its ledger of copies is
-// in a folder of its own then, which will be the working directory.
+// chooseUser chooses the user that a server started as root becomes. The ledger of copies is
+// then in a folder of its own, which becomes the working directory.
 func (s *Server) chooseUser() error {
 	if !sandbox.IsRoot() {
 		return nil
@@ -41,9 +41,10 @@ func (s *Server) chooseUser() error {
 	return nil
 }
 
-// giveUpRights becomes a user without rights, where this is root, and keeps only
-// the files that measuring needs, where the kernel can do that. It says what it got. A
-// server of root on Linux that got neither is refused, unless Unconfined allows it.
+// giveUpRights becomes an unprivileged user if the process is root, and keeps access only to
+// the files that measuring needs, if the kernel supports that. It reports the result. If root
+// started the server on Linux and it gets neither no_new_privs nor Landlock, giveUpRights
+// returns an error, unless Unconfined allows it.
 func (s *Server) giveUpRights(server *tls.Server) error {
 	got, bare := s.got, sandbox.Confines
 	if s.user != nil {
@@ -80,10 +81,10 @@ func (s *Server) giveUpRights(server *tls.Server) error {
 	return nil
 }
 
-// become is the way of root to u. What u has to read and write later is opened, or
-// given to it, before. The folder of the ledger becomes the working directory, so
-// that it is reached whatever the folders above it allow. SQLite opens its files by their
-// whole paths, so that the folder of the state lets others pass: what is in it is root's own.
+// become changes the user from root to u. It first opens what u has to read and write later,
+// or gives it to u. The folder of the ledger becomes the working directory, so that u can
+// reach it whatever the folders above it allow. SQLite opens its files by their full paths,
+// so other users may pass through the state folder: the files in it belong to root.
 func (s *Server) become(u sandbox.User, server *tls.Server) error {
 	if err := server.GiveTo(u.UID, u.GID); err != nil {
 		return fmt.Errorf("become %s: %w", u, err)
@@ -109,7 +110,7 @@ func (s *Server) become(u sandbox.User, server *tls.Server) error {
 	return sandbox.Drop(u)
 }
 
-// allowed are the files that a measuring server needs: what describes the host, its
+// allowed returns the files that a measuring server needs: those that describe the host, its
 // keys, and where copies and the audit log go.
 func (s *Server) allowed() sandbox.Files {
 	f := sandbox.Files{
@@ -124,7 +125,7 @@ func (s *Server) allowed() sandbox.Files {
 		f.Write = append(f.Write, cache)
 	}
 	if s.c.Results != "" && len(s.c.Foreign.Addrs) > 0 && s.user == nil {
-		_ = os.MkdirAll(s.c.Results, 0o700) // what is wrong with it, who keeps them says
+		_ = os.MkdirAll(s.c.Results, 0o700) // the writer of the results reports an error
 		f.Write = append(f.Write, s.c.Results)
 	}
 	if s.c.Audit != "" {
@@ -133,7 +134,7 @@ func (s *Server) allowed() sandbox.Files {
 	return f
 }
 
-// tunerCommand starts the process that changes settings for the server.
+// tunerCommand returns the command of the process that changes settings for the server.
 func (s *Server) tunerCommand() []string {
 	command := append(append([]string{}, s.env.Self...), "tuner", "--state", s.dir)
 	if s.c.AllowCommands {
@@ -142,10 +143,10 @@ func (s *Server) tunerCommand() []string {
 	return command
 }
 
-// Tune serves on in, a socket from the server, the sessions that may change settings,
-// once what one before it left is put back. state is the directory of the server's
-// state; commands lets those sessions run commands of their own. It is the only part
-// of a server that stays root.
+// Tune serves the sessions that may change settings on in, a socket from the server, after it
+// has undone what an earlier one left. state is the directory of the server's state; commands
+// allows those sessions to run their own commands. It is the only part of a server that stays
+// root.
 func Tune(ctx context.Context, env app.Env, in *os.File, state string, commands bool) error {
 	o := here.Options{State: state, Commands: commands}
 	changes, err := here.New(env, o).RecoverNow(ctx)
@@ -163,7 +164,7 @@ func Tune(ctx context.Context, env app.Env, in *os.File, state string, commands 
 	if err != nil {
 		return err
 	}
-	ring.Silent() // the server writes when keys are used
+	ring.Silent() // the server records the use of keys
 	defer func() { _ = ring.Close() }()
 	watching, end := context.WithCancel(ctx)
 	defer end()
@@ -175,7 +176,7 @@ func Tune(ctx context.Context, env app.Env, in *os.File, state string, commands 
 	})
 }
 
-// tuneFor is the agent of one session, for as long as its key is valid.
+// tuneFor runs the agent of one session, for as long as its key is valid.
 func tuneFor(ctx context.Context, env app.Env, ring *access.Ring, r tuner.Request, conn net.Conn, o here.Options) error {
 	defer func() { _ = conn.Close() }()
 	g, ok := ring.Find(r.Secret)

@@ -1,5 +1,5 @@
-// Package serve is this machine as a server to which other hosts measure: its keys,
-// what it gives away, who may change settings, and what is written down of all that.
+// Package serve makes this machine a server to which other hosts measure: its keys, its
+// limits, the right to change settings, and the audit log.
 package serve
 
 import (
@@ -27,36 +27,35 @@ import (
 	"linerate/internal/measure/budget"
 )
 
-// DefaultPort is where servers listen unless told otherwise.
+// DefaultPort is the default port of servers.
 const DefaultPort = tls.DefaultPort
 
 // Config says how to serve. The zero value listens nowhere.
 type Config struct {
-	// Served, where given, takes the session of each test of a client of another
-	// program that the ledger has room for. Results is the directory that it writes
-	// to; "" is none.
+	// Served, if set, takes the session of each test of a foreign client, within the limit of
+	// records. Results is the directory that it writes to; "" for none.
 	Served    func(model.Session)
 	Results   string
 	Listen    string // address and port of linerate's own protocol
 	Host      string // name or address in the join link; "" is the address, else this host's name
 	State     string // directory of the server's state; "" is the system's
 	Open      bool   // anyone who reaches the port may measure
-	Sessions  int    // at a time; 0 is the default
+	Sessions  int    // at a time; 0 means the default
 	Limits    Limits
-	Announce  bool   // say on the local network that this server is there, and its pin
-	Metrics   string // address of the metrics; "" is none
+	Announce  bool   // announce this server and its pin on the local network
+	Metrics   string // address of the metrics; "" for none
 	Peers     string // other hosts that sessions may measure with: addresses and networks, separated by commas
 	MPTCP     bool   // answer clients that ask for Multipath TCP with it
 	AllowTune bool   // keys with the right tune may change settings; needs root
-	// AllowCommands lets those keys have commands of their own run on this host, as root.
+	// AllowCommands lets those keys run their own commands on this host, as root.
 	AllowCommands bool
 	User          string // to become once the ports are open; "" is one without an account, for root
-	Unconfined    bool   // serve on, started by root, where neither no_new_privs nor Landlock can be had
-	Audit         string // file of the audit log; "" is none
+	Unconfined    bool   // started by root, serve even if neither no_new_privs nor Landlock is available
+	Audit         string // file of the audit log; "" for none
 	Foreign       Foreign
 }
 
-// Listener is a server of another protocol beside linerate's own.
+// Listener is a server of another protocol besides linerate's own.
 type Listener struct {
 	Name  string
 	Addr  net.Addr
@@ -70,29 +69,29 @@ type Server struct {
 	c        Config
 	dir      string        // state directory
 	copies   string        // ledger of the files that copies make
-	user     *sandbox.User // to become; nil stays who it is
-	got      []string      // what became of the rights of this process
+	user     *sandbox.User // to become; nil keeps the current user
+	got      []string      // what happened to the rights of this process
 	store    access.Store
 	ring     *access.Ring
 	identity tls.Identity
 	made     bool // the identity's secret is new
 	file     *audit.File
 	log      *audit.Log
-	tuner    *tuner.Tuner // nil: nobody may change settings
+	tuner    *tuner.Tuner // nil: settings may not be changed
 
 	visits    *visits
 	budget    *budget.Budget
 	files     budget.Division
-	metrics   net.Listener // nil where nobody asked
+	metrics   net.Listener // nil if not requested
 	own       *tls.Server
 	link      tls.Link
 	listeners []Listener
 }
 
-// Open opens what a server needs and its ports, with all the rights of this process,
-// and then gives up those that measuring does not need. The listeners of other
-// protocols share the budget and the audit log. Nothing is answered before Run. The
-// caller calls Close.
+// Open opens the files and ports that a server needs, with all the rights of this process,
+// and then gives up those that measuring does not need. The listeners of other protocols
+// share the budget and the audit log. The server answers once Run is called. The caller calls
+// Close.
 func Open(ctx context.Context, env app.Env, c Config) (_ *Server, err error) {
 	if err := c.Foreign.check(env.AllPrograms()); err != nil {
 		return nil, err
@@ -125,7 +124,7 @@ func Open(ctx context.Context, env app.Env, c Config) (_ *Server, err error) {
 	return s, nil
 }
 
-// prepare opens what lies in files, and starts the process that changes settings.
+// prepare opens the files, and starts the process that changes settings.
 func (s *Server) prepare(ctx context.Context) (err error) {
 	if s.dir, err = here.StateDir(s.c.State); err != nil {
 		return err
@@ -162,12 +161,12 @@ func (s *Server) prepare(ctx context.Context) (err error) {
 	return nil
 }
 
-// say returns what tells a person a line of the server.
+// say returns a function that reports a line of the server.
 func (s *Server) say(prefix string) func(line string) {
 	return func(line string) { s.env.Observe(app.Serving{Line: prefix + line}) }
 }
 
-// tellLogged tells a person an event of the audit log in words.
+// tellLogged reports an event of the audit log in words.
 func (s *Server) tellLogged(e audit.Event) {
 	line := app.Serving{Line: e.String()}
 	switch e.Kind {
@@ -178,7 +177,7 @@ func (s *Server) tellLogged(e audit.Event) {
 	s.env.Observe(line)
 }
 
-// mayRun refuses what asks for more than this process may.
+// mayRun refuses options that need more rights than this process has.
 func (s *Server) mayRun() error {
 	if s.c.AllowCommands && !s.c.AllowTune {
 		return fault.WithHint(fault.Usagef("--allow-commands: only who may change settings may run commands here"), "add --allow-tune, or leave it out")
@@ -196,8 +195,7 @@ func (s *Server) mayRun() error {
 	return nil
 }
 
-// openLog opens the audit log: in words for who watches, and in a file where one is
-// named.
+// openLog opens the audit log: messages for the user, and a file if one is named.
 func (s *Server) openLog() error {
 	c := audit.Config{Talk: s.tellLogged, Now: s.env.Now}
 	if s.c.Audit != "" {
@@ -214,7 +212,7 @@ func (s *Server) openLog() error {
 	return nil
 }
 
-// share makes the budget that all listeners share, and opens the port of metrics.
+// share makes the budget of all listeners, and opens the port of metrics.
 func (s *Server) share(ctx context.Context) error {
 	r := lookForRoom(s.env, s.c.State, s.c.visitors())
 	gives, err := s.c.Limits.config(r, s.c.visitors())
@@ -247,7 +245,7 @@ func (s *Server) listen(ctx context.Context) error {
 	return fault.WithHint(err, "use --listen ADDRESS:PORT for another address or port")
 }
 
-// parsePeers reads addresses and networks: "10.0.0.0/24,fd00::7".
+// parsePeers parses addresses and networks: "10.0.0.0/24,fd00::7".
 func parsePeers(text string) (peers []netip.Prefix, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		if part = strings.TrimSpace(part); part == "" {
@@ -265,7 +263,7 @@ func parsePeers(text string) (peers []netip.Prefix, err error) {
 	return peers, nil
 }
 
-// closePorts closes the ports of a server that does not run.
+// closePorts closes the ports of a server that is not running.
 func (s *Server) closePorts() {
 	if s.metrics != nil {
 		_ = s.metrics.Close()
@@ -278,8 +276,8 @@ func (s *Server) closePorts() {
 	}
 }
 
-// Close ends what Open began, the process that changes settings first: what it
-// undoes is recorded.
+// Close ends what Open started, the process that changes settings first, so that its undo is
+// still logged.
 func (s *Server) Close() {
 	if s.tuner != nil {
 		if err := s.tuner.Close(); err != nil {
@@ -295,8 +293,8 @@ func (s *Server) Close() {
 	}
 }
 
-// Run answers on all ports until ctx ends or linerate's own fails. What ends
-// another protocol, or a panic in it, is told, and the others go on.
+// Run answers on all ports until ctx ends or linerate's own listener fails. An error or panic
+// in another protocol is reported, and the others continue.
 func (s *Server) Run(ctx context.Context) error {
 	s.log.Record(audit.Event{Kind: audit.Started, Protocol: protocolName, Reason: "listens on " + s.own.Addr().String()})
 	defer s.log.Record(audit.Event{Kind: audit.Stopped, Protocol: protocolName})
@@ -305,10 +303,10 @@ func (s *Server) Run(ctx context.Context) error {
 	defer all.Wait()
 	defer cancel()
 	all.Go(func() { s.ring.Watch(ctx) })
-	if s.env.Getenv("GOMEMLIMIT") == "" { // else somebody has decided
+	if s.env.Getenv("GOMEMLIMIT") == "" { // else the user has set a limit
 		all.Go(func() { holdMemory(ctx, s.budget) })
 	}
-	if s.metrics != nil { // that it cannot be told does not end the server
+	if s.metrics != nil { // a failure does not end the server
 		all.Go(func() {
 			if err := serveMetrics(ctx, s.metrics, s.env.Version, s.budget); err != nil {
 				s.env.Observe(app.Trouble{Err: err})
@@ -332,26 +330,26 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.own.Serve(ctx)
 }
 
-// Reopen opens the file of the audit log anew, after it was renamed.
+// Reopen reopens the file of the audit log after it was renamed.
 func (s *Server) Reopen() {
 	if s.file != nil {
 		s.file.Reopen()
 	}
 }
 
-// Logs says whether there is a file of the audit log.
+// Logs reports whether the audit log has a file.
 func (s *Server) Logs() bool { return s.file != nil }
 
-// Link is the join link: with a secret where Shows says so.
+// Link returns the join link, with its secret if Shows returns true.
 func (s *Server) Link() string { return s.link.String() }
 
-// Shows says whether the link may be shown: its secret was made just now, or it has none.
+// Shows reports whether the link may be shown: its secret is new, or it has none.
 func (s *Server) Shows() bool { return s.made || s.c.Open }
 
-// Addr is where linerate's own protocol is answered.
+// Addr returns the address of linerate's own protocol.
 func (s *Server) Addr() net.Addr { return s.own.Addr() }
 
-// MetricsAddr is where metrics are; "" is nowhere.
+// MetricsAddr returns the address of the metrics; "" if there are none.
 func (s *Server) MetricsAddr() string {
 	if s.metrics == nil {
 		return ""
@@ -359,22 +357,22 @@ func (s *Server) MetricsAddr() string {
 	return s.metrics.Addr().String()
 }
 
-// Listeners are the servers of other protocols.
+// Listeners returns the servers of other protocols.
 func (s *Server) Listeners() []Listener { return s.listeners }
 
-// Usage is what is given away now, and its limits.
+// Usage returns the present usage of the budget, and its limits.
 func (s *Server) Usage() Usage { return s.budget.Usage() }
 
-// Usage is what a server gives away at a moment, and its limits.
+// Usage is the usage of a server's budget at a moment, and its limits.
 type Usage = budget.Usage
 
-// KindUsage is that of one kind.
+// KindUsage is the usage of one kind.
 type KindUsage = budget.KindUsage
 
-// Kind is a kind of what a server gives away.
+// Kind is a kind of resource in a server's budget.
 type Kind = budget.Kind
 
-// The kinds of what a server gives away.
+// The kinds of resources in a server's budget.
 const (
 	Sessions    = budget.Sessions
 	Descriptors = budget.Descriptors
@@ -389,8 +387,8 @@ const (
 // AnonymousRun returns what one run without a key may ask for. No option raises it.
 func AnonymousRun() budget.Run { return budget.AnonymousRun() }
 
-// noteAddress remembers how links name the server, for who makes more of them. One
-// that cannot be kept is asked for there.
+// noteAddress stores the server's address for links made later. If that fails, they name this
+// host's addresses and the default port.
 func (s *Server) noteAddress(addr string) {
 	_ = os.WriteFile(filepath.Join(s.store.Dir, addressFile), []byte(addr+"\n"), 0o600)
 }

@@ -17,10 +17,10 @@ import (
 	"linerate/internal/core/model"
 )
 
-// protocolName is linerate's own protocol in the audit log.
+// protocolName is the name of linerate's own protocol in the audit log.
 const protocolName = "linerate"
 
-// find is tls.Config.Find.
+// find implements tls.Config.Find.
 func (s *Server) find(secret []byte) (tls.Key, bool) {
 	g, ok := s.ring.Find(secret)
 	if !ok {
@@ -29,9 +29,9 @@ func (s *Server) find(secret []byte) (tls.Key, bool) {
 	return tls.Key{Name: g.Name, Tune: g.Right == access.Tune, Over: g.Over}, true
 }
 
-// welcome gives a session its own view of this host: the interface and the route
-// are those that lead to v, whatever the controller says of its address, and no
-// session sees another's. Who may tune gets the hand that does it.
+// welcome gives a session its own view of this host: the interface and the route are those
+// that lead to v, whatever address the controller claims, and no session sees another's. A
+// session that may tune gets a connection to the tuner.
 func (s *Server) welcome(v tls.Visitor, c *agent.Config) {
 	h := here.New(s.env, here.Options{State: s.c.State})
 	c.Facts = func(ctx context.Context, _ string) (model.HostFacts, error) { return h.Facts(ctx, v.Addr.String()) }
@@ -65,7 +65,7 @@ func (s *Server) welcome(v tls.Visitor, c *agent.Config) {
 	record(audit.Event{Kind: audit.SessionBegin})
 }
 
-// recordRun records the beginning of a run, and returns what records its end.
+// recordRun records the beginning of a run, and returns a function that records its end.
 func recordRun(record func(audit.Event, error), now func() time.Time, f model.Flow) func(model.EndReport, error) {
 	began := now()
 	record(audit.Event{Kind: audit.RunBegin, Engine: f.Engine, Direction: string(f.Direction)}, nil)

@@ -13,8 +13,8 @@ import (
 	"linerate/internal/measure/program"
 )
 
-// visits knows who is here, to tell of them as events. Those that are let in are as many
-// as the budget has sessions. It is safe for concurrent use.
+// visits tracks the present clients and reports them as events. The budget of sessions limits
+// how many are let in. It is safe for concurrent use.
 type visits struct {
 	tell func(app.Event)
 
@@ -23,8 +23,8 @@ type visits struct {
 	open map[visitKey]uint64
 }
 
-// visitKey tells the visits of a moment apart: number is that of a session, or the port
-// that a test of another program comes from, 0 where a source has one at a time.
+// visitKey identifies a present visit: number is that of a session, or the port of a test by
+// a foreign client, 0 if a source has only one at a time.
 type visitKey struct {
 	protocol string
 	from     netip.Addr
@@ -35,7 +35,7 @@ func newVisits(tell func(app.Event)) *visits {
 	return &visits{tell: tell, open: map[visitKey]uint64{}}
 }
 
-// begin tells of a visit, and returns its ID.
+// begin reports a new visit, and returns its ID.
 func (v *visits) begin(k visitKey, key string) uint64 {
 	v.mu.Lock()
 	v.last++
@@ -46,7 +46,7 @@ func (v *visits) begin(k visitKey, key string) uint64 {
 	return id
 }
 
-// find is the ID of a visit that goes on.
+// find returns the ID of a present visit.
 func (v *visits) find(k visitKey) (uint64, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -54,7 +54,7 @@ func (v *visits) find(k visitKey) (uint64, bool) {
 	return id, ok
 }
 
-// end tells that a visit is over.
+// end reports the end of a visit.
 func (v *visits) end(k visitKey, took time.Duration, err error) {
 	v.mu.Lock()
 	id, ok := v.open[k]
@@ -65,25 +65,25 @@ func (v *visits) end(k visitKey, took time.Duration, err error) {
 	}
 }
 
-// sampled tells what this end saw.
+// sampled reports this end's samples.
 func (v *visits) sampled(id uint64, samples []model.Sample) {
 	v.tell(app.VisitSampled{ID: id, Samples: slices.Clone(samples)})
 }
 
-// ran tells how a run of a visit ended.
+// ran reports the end of a run of a visit.
 func (v *visits) ran(id uint64, e audit.Event, err error) {
 	v.tell(app.VisitRan{ID: id, Sent: e.Sent, Received: e.Received, Took: e.Took, Err: err})
 }
 
-// refuse tells of somebody who was turned away.
+// refuse reports a client that was turned away.
 func (v *visits) refuse(protocol, key string, from netip.Addr, err error) {
 	v.tell(app.VisitRefused{Visit: app.Visit{Protocol: protocol, Key: key, From: from}, Err: err})
 }
 
-// ofSession is the key of a session of linerate's own.
+// ofSession returns the key of a linerate session.
 func ofSession(v tls.Visitor) visitKey { return visitKey{protocolName, v.Addr, v.Number} }
 
-// foreign tells of a test of a client of another program: a visit with one run.
+// foreign reports a test by a foreign client: a visit with one run.
 func (v *visits) foreign(protocol string, e program.Event) {
 	k := visitKey{protocol, e.From.Unmap(), uint64(e.Port)}
 	switch {
@@ -99,7 +99,7 @@ func (v *visits) foreign(protocol string, e program.Event) {
 	}
 }
 
-// foreignSampled tells what the server of another program saw of a test.
+// foreignSampled reports the samples that a foreign server took of a test.
 func (v *visits) foreignSampled(protocol string, from netip.AddrPort, samples []model.Sample) {
 	if id, ok := v.find(visitKey{protocol, from.Addr().Unmap(), uint64(from.Port())}); ok {
 		v.sampled(id, samples)

@@ -19,18 +19,18 @@ import (
 )
 
 const (
-	// idleTime is how long the processors of both ends are watched beside idleRate requests a
-	// second, which take next to none of them: 300 ms are 30 ticks (proc_stat(5), USER_HZ 100).
+	// idleTime is how long to watch the CPUs of both ends during idleRate requests a second,
+	// which use almost none of them: 300 ms are 30 ticks (proc_stat(5), USER_HZ 100).
 	idleTime = 300 * time.Millisecond
 	idleRate = 20
-	// idleEvery is the time between two looks.
+	// idleEvery is the interval between two checks.
 	idleEvery = time.Second
 )
 
-// Calm waits until other programs leave both hosts of e processors to measure with, at most
-// env.Calm. It says what it waits for, and what was still busy then; the report names the runs
-// that were measured beside it. Of a far end of another kind nothing is known, which it says,
-// and only the near end is waited for.
+// Calm waits, at most env.Calm, until other programs leave both hosts of e enough CPU to
+// measure with. It reports what it waits for, and what is still busy at the end; the report
+// names the runs measured meanwhile. A foreign far end cannot be watched: Calm warns of that,
+// and waits for the near end only.
 func Calm(ctx context.Context, env app.Env, e *reach.Ends) error {
 	if env.Calm <= 0 {
 		return nil
@@ -65,11 +65,11 @@ func Calm(ctx context.Context, env app.Env, e *reach.Ends) error {
 	}
 }
 
-// crowded says which hosts of e others leave too little of their processors, "" for none or
-// where that cannot be seen.
+// crowded names the hosts of e on which other programs leave too little CPU, "" for none or
+// if that cannot be seen.
 func crowded(ctx context.Context, e *reach.Ends) (string, error) {
 	flow := model.Flow{Engine: requests.Name, Direction: model.To, Streams: 1, Block: 64, Duration: idleTime, Interval: idleTime, Params: traffic.Write(requests.Params{Rate: idleRate})}
-	alone := e.Far == nil // the run is from the near end to itself
+	alone := e.Far == nil // run from the near end to itself
 	by := e.Idle
 	if !alone {
 		by = e.Runner

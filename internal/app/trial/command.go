@@ -13,12 +13,11 @@ import (
 	"linerate/internal/fault"
 )
 
-// askCommand is after how long a host goes back by itself when it was only asked whether
-// it takes a setting.
+// askCommand is the deadline of a change that only tests whether a host accepts a setting.
 const askCommand = 30 * time.Second
 
-// commands asks each host whether it runs the commands of the plan, before the first
-// run, by having it apply them as they are: off.
+// commands checks before the first run that each host runs the commands of the plan, by
+// applying them switched off.
 func (t *Trial) commands(ctx context.Context) error {
 	for _, h := range []model.Host{model.Near, model.Far} {
 		var off []model.Assignment
@@ -45,7 +44,7 @@ func (t *Trial) commands(ctx context.Context) error {
 	return nil
 }
 
-// assigned is all that the settings of a plan and its hooks assign.
+// assigned returns all assignments of a plan's settings and hooks.
 func assigned(p model.Plan) []model.Assignment {
 	var all []model.Assignment
 	for _, s := range p.Settings {
@@ -54,16 +53,16 @@ func assigned(p model.Plan) []model.Assignment {
 	return append(all, p.Hooks...)
 }
 
-// nothing has a host apply assignments for a moment: it succeeds where the host takes
-// them, and nothing of an earlier transaction is open there.
+// nothing has a host apply assignments for a moment: it succeeds if the host accepts them and
+// holds no earlier transaction.
 func nothing(ctx context.Context, c *session.Client, as []model.Assignment) error {
 	_, err := c.Apply(ctx, as, askCommand)
 	_, undo := c.Undo(context.WithoutCancel(ctx))
 	return errors.Join(err, undo)
 }
 
-// settleCommand finds out what became of a command whose undo nobody saw: where
-// nothing is open in the journal of its host any more, it was done.
+// settleCommand finds the outcome of a command whose undo was not seen: if the journal of its
+// host has nothing open any more, the undo was done.
 func (t *Trial) settleCommand(ctx context.Context, c model.Change, client *session.Client) model.Change {
 	off := model.Assignment{Host: c.Host, Knob: c.Knob, Value: model.Off, Command: model.Command{Run: c.New, Undo: c.Old, Limit: time.Second}}
 	if err := nothing(ctx, client, []model.Assignment{off}); err != nil {
@@ -74,9 +73,9 @@ func (t *Trial) settleCommand(ctx context.Context, c model.Change, client *sessi
 	return c
 }
 
-// Rehearse has both hosts take each of settings for a moment, and says what they do not
-// take, "" for nothing. Nothing is measured, and all of it goes back. The error is for a
-// host that is lost, and for the end of ctx.
+// Rehearse has both hosts apply each of settings for a moment, without measuring, and returns
+// what they refuse, "" for nothing. All changes are undone. It returns an error if a host is
+// lost or ctx ends.
 func Rehearse(ctx context.Context, e *reach.Ends, settings []model.Setting) (refused string, err error) {
 	for _, s := range settings {
 		for _, h := range []model.Host{model.Near, model.Far} {

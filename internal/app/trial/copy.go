@@ -19,21 +19,21 @@ import (
 	"linerate/internal/fault"
 )
 
-// Copy asks for copies of a file and for their parts alone.
+// Copy describes copies of a file, and of their parts alone.
 type Copy struct {
 	Source, Sink string // disk, memory or a path
 	Bytes        units.Bytes
-	Params       files.Params      // how, the same for all
+	Params       files.Params      // the same for all
 	Directions   []model.Direction // one, or both in turn
-	Blocks       int               // how often each is measured, 1 to 1000
+	Blocks       int               // how often to measure each, 1 to 1000
 	Cooldown     time.Duration
-	Seed         uint64 // of the order; 0 draws one
+	Seed         uint64 // for the order; 0 draws one
 }
 
-// directBlock is how much is read and written at once past the page cache.
+// directBlock is the size of reads and writes past the page cache.
 const directBlock = 1 << 20
 
-// Plan returns the runs of c between near and far, which has to be an agent.
+// Plan returns the runs of c between near and far. A foreign far end is refused.
 func (c Copy) Plan(near, far reach.Target) (model.Plan, error) {
 	if err := places(near, far, c.Directions, "--", c.Source, c.Sink); err != nil {
 		return model.Plan{}, err
@@ -53,7 +53,7 @@ func (c Copy) Plan(near, far reach.Target) (model.Plan, error) {
 	})
 }
 
-// Places refuses copies among the settings of p whose source or sink cannot be one.
+// Places refuses copies among the settings of p with an invalid source or sink.
 func Places(near, far reach.Target, p model.Plan, kinds traffic.Kinds) error {
 	for _, s := range p.Settings {
 		flow, err := knob.WithSetting(p.Flow, s, kinds...)
@@ -67,10 +67,10 @@ func Places(near, far reach.Target, p model.Plan, kinds traffic.Kinds) error {
 	return nil
 }
 
-// places refuses what cannot be the source or the sink of a copy, before anything runs:
-// a word that is neither a place nor a path, and a path of this machine that is not
-// there, or would be overwritten. The hosts of a lab have the files of this machine; a
-// path of another host is looked at there, by its first copy. Errors begin with dash.
+// places refuses an invalid source or sink of a copy before anything runs: a word that is
+// neither a place nor a path, and a path on this machine that does not exist, or would be
+// overwritten. The hosts of a lab have the files of this machine; a path on another host is
+// checked there, by its first copy. Errors begin with dash.
 func places(near, far reach.Target, directions []model.Direction, dash, source, sink string) error {
 	for _, end := range [][2]string{{"source", source}, {"sink", sink}} {
 		if _, err := files.Place(end[1]); err != nil {
@@ -99,7 +99,7 @@ func places(near, far reach.Target, directions []model.Direction, dash, source, 
 	return nil
 }
 
-// mayMake demands that path is a folder, or a new name in one.
+// mayMake returns an error unless path is a folder, or a new name in one.
 func mayMake(path string) error {
 	if info, err := os.Stat(path); err == nil {
 		if info.IsDir() {
@@ -111,8 +111,8 @@ func mayMake(path string) error {
 	return err
 }
 
-// unmeasured says of which copy, or direction of a test, no run is valid, and why its last
-// one is not; "" for none.
+// unmeasured names a copy, or a direction of a test, without a valid run, and says why its
+// last run is invalid; "" if there is none.
 func unmeasured(s model.Session) string {
 	for _, set := range s.Plan.Settings {
 		for _, d := range s.Plan.Directions {

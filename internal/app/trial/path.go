@@ -21,8 +21,7 @@ import (
 	"linerate/internal/measure/engines"
 )
 
-// FitSearch bounds a search without a chosen highest rate by what is known of the path
-// by now.
+// FitSearch bounds a search without a chosen highest rate by the known rate of the path.
 func FitSearch(e *reach.Ends, p *model.Plan) {
 	rate, ok := e.WireRate.Get()
 	if !ok || p.Search == nil || p.Search.High != HighestRate {
@@ -36,8 +35,8 @@ func FitSearch(e *reach.Ends, p *model.Plan) {
 // probeTime is long enough for a few round trips of most paths.
 const probeTime = 300 * time.Millisecond
 
-// Probe makes a short run: it shows early whether data connections work, and
-// how long the round trip is.
+// Probe makes a short run: it shows early whether data connections work, and measures the
+// round trip.
 func Probe(ctx context.Context, e *reach.Ends, flow model.Flow) (fact.Of[time.Duration], error) {
 	flow.Direction, flow.Duration, flow.Bytes, flow.Omit, flow.Interval = model.To, probeTime, 0, 0, probeTime/2
 	flow.Streams = 1
@@ -58,9 +57,9 @@ func Probe(ctx context.Context, e *reach.Ends, flow model.Flow) (fact.Of[time.Du
 	return rtt, nil
 }
 
-// Arrives says of a setting with a larger MTU than the hosts have whether flow arrives under it
-// in the given directions: where full packets vanish, each run would wait in vain. It returns
-// what does not arrive, "" for nothing.
+// Arrives checks, for a setting with a larger MTU than the hosts have, whether flow arrives
+// under it in the given directions: if full packets vanish, each run would wait in vain. It
+// returns what does not arrive, "" for nothing.
 func Arrives(ctx context.Context, e *reach.Ends, s model.Setting, flow model.Flow, directions []model.Direction) (string, error) {
 	size := 0
 	for _, a := range s.Assignments {
@@ -76,7 +75,7 @@ func Arrives(ctx context.Context, e *reach.Ends, s model.Setting, flow model.Flo
 	flow.Duration, flow.Bytes, flow.Omit, flow.Interval = probeTime, 0, 0, probeTime/2
 	for _, d := range directions {
 		flow.Direction = d
-		if first := arrives(ctx, e, s, flow); first || arrives(ctx, e, s, flow) { // a busy host may take one run's time
+		if first := arrives(ctx, e, s, flow); first || arrives(ctx, e, s, flow) { // a busy host may use up one run's time
 			continue
 		}
 		if err := ctx.Err(); err != nil {
@@ -87,8 +86,8 @@ func Arrives(ctx context.Context, e *reach.Ends, s model.Setting, flow model.Flo
 	return "", nil
 }
 
-// arrives reports whether anything of flow arrives. What fails in another way than that nothing
-// does is left to the runs.
+// arrives reports whether anything of flow arrives. It returns true on other failures, which
+// are left for the runs to report.
 func arrives(ctx context.Context, e *reach.Ends, s model.Setting, flow model.Flow) bool {
 	run, _, err := e.Runner.Run(ctx, runner.Spec{Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: s, Flow: flow}, func(model.Host, []model.Sample) {})
 	if err != nil {
@@ -98,16 +97,16 @@ func arrives(ctx context.Context, e *reach.Ends, s model.Setting, flow model.Flo
 	return !ok || v > 0
 }
 
-// askTime is as long as it takes to know whether a host has a congestion control.
+// askTime is long enough to learn whether a host has a congestion control.
 const askTime = 50 * time.Millisecond
 
-// asks is how often it is asked: of a run that fails the other end may be heard first, which
-// does not know why.
+// asks is how often to try: when a run fails, the error of the other end, which does not know
+// the reason, may come first.
 const asks = 3
 
-// congestions refuses a plan with a congestion control that a sender does not have,
-// before its first run. Only the kernel knows, which may load one when it is asked for:
-// a very short run asks for each.
+// congestions refuses a plan with a congestion control that a sender does not have, before
+// its first run. Only the kernel knows, and it may load one on demand, so a very short run
+// requests each.
 func (t *Trial) congestions(ctx context.Context) error {
 	p := t.Session.Plan
 	names := []string{p.Flow.Congestion}
@@ -149,7 +148,7 @@ func (t *Trial) congestions(ctx context.Context) error {
 	return nil
 }
 
-// MayTune fails early where the plan changes a host that may not be changed.
+// MayTune returns an error early if the plan changes a host that may not be changed.
 func MayTune(e *reach.Ends, p model.Plan) error {
 	for _, other := range e.Others {
 		if err := MayTune(other, p); err != nil {
@@ -172,8 +171,8 @@ func MayTune(e *reach.Ends, p model.Plan) error {
 	return nil
 }
 
-// Takes reports what the engine of a plan does not take, of the flow or of
-// a setting of it, so that it is said before any host is asked.
+// Takes returns an error if the engine of a plan does not accept the flow or a setting of it,
+// before any host is asked.
 func Takes(env app.Env, p model.Plan) error {
 	all := env.Engines.Make(engines.Options{})
 	e, err := engines.ByName(all, p.Flow.Engine)

@@ -21,15 +21,14 @@ import (
 	"linerate/internal/fault"
 )
 
-// Current is the setting of a plan that compares nothing: the hosts and the flow as
-// they are.
+// Current is the setting of a plan that compares nothing: hosts and flow unchanged.
 const Current = "current"
 
-// Wrong is told what cannot be meant, under the name of its flag. A plan is of use only
-// where it was told nothing.
+// Wrong reports an invalid option, under the name of its flag. A plan is usable only if there
+// was no such report.
 type Wrong func(flag string, err error)
 
-// Repeated is the plan that measures flow so often in each direction, in turn, and
+// Repeated returns the plan that measures flow blocks times in each direction, in turn, and
 // compares nothing.
 func Repeated(flow model.Flow, directions []model.Direction, blocks int) model.Plan {
 	flow.Direction = directions[0]
@@ -43,31 +42,31 @@ func Repeated(flow model.Flow, directions []model.Direction, blocks int) model.P
 	return p
 }
 
-// Quick asks for a quick look at the path.
+// Quick describes a quick look at the path.
 type Quick struct {
 	Flow       model.Flow
-	Directions []model.Direction // in turn; none are to and from
+	Directions []model.Direction // in turn; none means to and from
 	Repeats    int               // of each direction, 1 to 1000
 	Cooldown   time.Duration     // after each run
-	Data       units.Bytes       // no further run of both directions after so much payload; 0 is no limit
-	Trace      bool              // the routers on the way, where latency is probed
-	Idle       time.Duration     // how long the latency is probed before the load; 0: not at all
+	Data       units.Bytes       // start no further run of both directions after this much payload; 0 means no limit
+	Trace      bool              // trace the routers on the way, if latency is probed
+	Idle       time.Duration     // how long to probe the latency before the load; 0: not at all
 	Search     *RateSearch       // in place of repeats
 }
 
-// RateSearch asks for the highest rate of UDP that arrives.
+// RateSearch describes a search for the highest UDP rate that arrives.
 type RateSearch struct {
-	Loss    float64       // that is accepted, 0 up to 1
+	Loss    float64       // highest rate to try
 	Highest units.BitRate // rate to try
-	Repeats int           // of each rate; 0 is the default
-	Timed   bool          // the length of a run was chosen
+	Repeats int           // of each rate; 0 means the default
+	Timed   bool          // the user chose the length of a run
 }
 
 // Defaults of a search.
 const (
-	// HighestRate is beyond what a host can send.
+	// HighestRate is more than a host can send.
 	HighestRate      = units.BitRate(100e9)
-	searchLow        = 50 // datagrams in a run: fewer tell nothing of a loss
+	searchLow        = 50 // datagrams in a run: fewer say nothing about loss
 	searchResolution = 0.02
 	searchRepeats    = 5
 	searchTime       = 2 * time.Second
@@ -83,20 +82,20 @@ func (q Quick) Plan(kinds traffic.Kinds, wrong Wrong) model.Plan {
 	case flow.Engine == udp.Name && q.Search == nil:
 		wrong("bitrate", sparse(flow))
 	}
-	if q.Idle > 0 && flow.Bytes == 0 && q.Search == nil { // a search wants many short runs, and one question
+	if q.Idle > 0 && flow.Bytes == 0 && q.Search == nil { // a search uses many short runs, for one question
 		if kinds.Loads(flow) {
 			flow = probes.Over(flow)
 		}
 		if flow.Engine == probes.Name {
 			flow.Lead = q.Idle
 		}
-		if q.Trace && !slices.Contains(q.Directions, model.Both) { // what comes back would wait in the queue of the other direction
+		if q.Trace && !slices.Contains(q.Directions, model.Both) { // replies would wait in the queue of the other direction
 			flow = probes.Traced(flow)
 		}
 	}
 	if q.Repeats < 1 || q.Repeats > 1000 {
 		wrong("repeat", fmt.Errorf("%d is not between 1 and 1000", q.Repeats))
-		q.Repeats = 1 // no plan of that many runs is made
+		q.Repeats = 1 // do not plan that many runs
 	}
 	directions := q.Directions
 	if len(directions) == 0 {
@@ -110,7 +109,7 @@ func (q Quick) Plan(kinds traffic.Kinds, wrong Wrong) model.Plan {
 	return p
 }
 
-// sparse says that no datagram of a flow would be due in its time.
+// sparse returns an error if no datagram of a flow is due within its time.
 func sparse(f model.Flow) error {
 	p, ok := udp.Of(f)
 	size := cmp.Or(float64(f.Block), usualDatagram)
@@ -125,7 +124,7 @@ func sparse(f model.Flow) error {
 		units.FormatDuration(f.Duration), p.Rate, size, units.FormatDuration(every))
 }
 
-// search is the plan of a search: one direction, and rates in place of blocks.
+// search returns the plan of a search: one direction, and rates instead of blocks.
 func (q Quick) search(flow model.Flow, directions []model.Direction, wrong Wrong) model.Plan {
 	if directions[0] == model.Both {
 		wrong("search", errors.New("a search is for one direction: use --to or --reverse"))
@@ -140,7 +139,7 @@ func (q Quick) search(flow model.Flow, directions []model.Direction, wrong Wrong
 		Low: low, High: q.Search.Highest, Limit: q.Search.Loss, Resolution: searchResolution, Repeats: cmp.Or(q.Search.Repeats, searchRepeats),
 	}
 	switch {
-	case flow.Duration == 0 && flow.Bytes == 0: // whose mistake is told already
+	case flow.Duration == 0 && flow.Bytes == 0: // already reported
 	case s.High < low:
 		wrong("bitrate", fmt.Errorf("at %s a run of %s sends less than %d datagrams, too few to tell a loss: use a longer --time",
 			s.High, units.FormatDuration(flow.Duration), searchLow))
@@ -152,8 +151,8 @@ func (q Quick) search(flow model.Flow, directions []model.Direction, wrong Wrong
 	return p
 }
 
-// Suit fits the plan of a quick look to what the far end understands; given are the
-// flags for a program of another kind.
+// Suit adapts the plan of a quick look to what the far end supports; given are the flags for
+// a foreign program.
 func Suit(env app.Env, far *reach.Target, p *model.Plan, given app.Values) (err error) {
 	if far.Kind != reach.Foreign {
 		return Takes(env, *p)
@@ -162,19 +161,19 @@ func Suit(env app.Env, far *reach.Target, p *model.Plan, given app.Values) (err 
 	return err
 }
 
-// Sweep asks for the time of messages by their size.
+// Sweep describes a measurement of message times by size.
 type Sweep struct {
-	Flow              model.Flow // its engine and sizes are filled in
+	Flow              model.Flow // Plan fills in engine and sizes
 	Params            sizes.Params
-	Smallest, Largest units.Bytes // 0 are the defaults
-	Passes            int         // over all sizes; 0 is the default
+	Smallest, Largest units.Bytes // 0 means the default
+	Passes            int         // over all sizes; 0 means the default
 	Cooldown          time.Duration
-	Data              units.Bytes // no further pass after so much payload; 0 is no limit
-	Seed              uint64      // of the order of sizes; 0 draws one
+	Data              units.Bytes // start no further pass after this much payload; 0 means no limit
+	Seed              uint64      // for the order of sizes; 0 draws one
 }
 
-// Plan returns the runs of a sweep, a block for each pass, fitted to what the far end
-// understands; given are the flags for a program of another kind.
+// Plan returns the runs of a sweep, a block for each pass, adapted to what the far end
+// supports; given are the flags for a foreign program.
 func (s Sweep) Plan(env app.Env, far *reach.Target, given app.Values) (model.Plan, error) {
 	if s.Seed == 0 {
 		s.Seed = rand.Uint64()

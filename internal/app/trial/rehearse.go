@@ -30,7 +30,7 @@ func (t *Trial) rehearse(ctx context.Context) error {
 	}
 	var refused []error
 	taken := map[string]bool{}
-	lost := map[string]string{} // what does not arrive under settings of hosts
+	lost := map[string]string{} // packets that do not arrive, by setting of the hosts
 	for _, s := range p.Settings {
 		key := hostSetting(s)
 		if taken[key] || key == "" {
@@ -53,7 +53,7 @@ func (t *Trial) rehearse(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return errors.Join(err, t.notUndone())
 		}
-		if errors.Is(err, runner.ErrContact) { // the runs will tell whether this setting did it
+		if errors.Is(err, runner.ErrContact) { // the runs will show whether this setting was the cause
 			if _, err := t.reconnect(ctx); err != nil {
 				return errors.Join(fmt.Errorf("try %s: %w", s.Name, err), t.notUndone())
 			}
@@ -74,10 +74,10 @@ func (t *Trial) rehearse(ctx context.Context) error {
 	return fault.WithHint(err, "nothing was measured, and the hosts are as they were: leave that value out, or name another one")
 }
 
-// vanishes says which packets of the plan do not arrive under setting s, "" for none.
+// vanishes names the packets of the plan that do not arrive under setting s, "" for none.
 func (t *Trial) vanishes(ctx context.Context, e *reach.Ends, s model.Setting) (string, error) {
 	flow := t.Session.Plan.Flow
-	if flow.Engine == files.Name || t.Session.Kind == model.KindSweep { // which have no length of time
+	if flow.Engine == files.Name || t.Session.Kind == model.KindSweep { // these have no duration
 		flow.Engine, flow.Params = bulk.Name, ""
 	}
 	directions := t.Session.Plan.Directions
@@ -87,8 +87,8 @@ func (t *Trial) vanishes(ctx context.Context, e *reach.Ends, s model.Setting) (s
 	return Arrives(ctx, e, s, flow, directions)
 }
 
-// leaveOut takes the settings out of the plan under which something does not arrive, by what
-// they change of hosts, and says so. It is an error where nothing is left to compare.
+// leaveOut removes from the plan the settings under which packets do not arrive, and reports
+// them. It returns an error if nothing is left to compare.
 func (t *Trial) leaveOut(lost map[string]string) error {
 	var names []string
 	because := map[string][]string{}
@@ -115,7 +115,7 @@ func (t *Trial) leaveOut(lost map[string]string) error {
 	return nil
 }
 
-// hostSetting is what a setting changes of hosts, "" for nothing that can be rehearsed.
+// hostSetting returns what a setting changes on hosts, "" if it cannot be rehearsed.
 func hostSetting(s model.Setting) string {
 	var words []string
 	for _, a := range s.Assignments {

@@ -25,7 +25,7 @@ import (
 	"linerate/internal/fault"
 )
 
-// Store keeps what a trial measures.
+// Store stores what a trial measures.
 type Store interface {
 	CreateSession(ctx context.Context, s model.Session) error
 	UpdateSession(ctx context.Context, s model.Session) error
@@ -35,12 +35,12 @@ type Store interface {
 	Samples(ctx context.Context, sessionID string, run int) ([]model.Sample, error)
 }
 
-// Trial is a session to carry out: its plan is complete, its hosts are open.
+// Trial is a session to carry out; its plan is complete and its hosts are open.
 type Trial struct {
 	Session model.Session
-	// Steer, where given, says what is measured in place of the plan's order.
+	// Steer, if set, replaces the plan's order.
 	Steer Steer
-	// Beside is what a run takes beside its traffic, for the forecast of tests.
+	// Beside is the time that a run takes besides its traffic, for the forecast of tests.
 	Beside time.Duration
 
 	env     app.Env
@@ -50,14 +50,14 @@ type Trial struct {
 	begun   bool // it is in the store
 }
 
-// Steer decides block after block what is measured next.
+// Steer decides after each block what to measure next.
 type Steer = experiment.Steer
 
-// Block is what a steer wants measured.
+// Block is what a Steer wants measured.
 type Block = experiment.Steered
 
-// New returns the trial of a plan, nothing of which is stored yet. command is how it
-// was asked for, without secrets.
+// New returns the trial of a plan, which is not yet stored. command is the command line,
+// without secrets.
 func New(env app.Env, e *reach.Ends, st Store, kind model.Kind, title string, command []string, p model.Plan) *Trial {
 	now := env.Now()
 	p.Path, p.Ends = e.Path(), e.Beside()
@@ -68,8 +68,8 @@ func New(env app.Env, e *reach.Ends, st Store, kind model.Kind, title string, co
 	}}
 }
 
-// Experiment returns the trial of an experiment whose plan depends on the round trip,
-// which a short run with flow shows.
+// Experiment returns the trial of an experiment whose plan depends on the round trip, which
+// it measures with a short run of flow.
 func Experiment(ctx context.Context, env app.Env, e *reach.Ends, st Store, title string, command []string, flow model.Flow,
 	plan func(rtt fact.Of[time.Duration]) (model.Plan, error),
 ) (*Trial, error) {
@@ -97,14 +97,14 @@ func Experiment(ctx context.Context, env app.Env, e *reach.Ends, st Store, title
 	return t, t.congestions(ctx)
 }
 
-// Resume returns the trial that goes on with a stored session.
+// Resume returns the trial that continues a stored session.
 func Resume(env app.Env, e *reach.Ends, st Store, s model.Session) (*Trial, error) {
 	if err := MayTune(e, s.Plan); err != nil {
 		return nil, err
 	}
 	s.Hosts = e.Hosts
 	if len(s.Plan.Ends) > 0 {
-		e.FarText = s.Far // as settings name it, however it was reached now
+		e.FarText = s.Far // as settings name it, whatever way it was reached now
 	}
 	for _, now := range e.Beside() {
 		i := slices.IndexFunc(s.Plan.Ends, func(o model.End) bool { return o.Target == now.Target })
@@ -118,7 +118,7 @@ func Resume(env app.Env, e *reach.Ends, st Store, s model.Session) (*Trial, erro
 	return &Trial{Session: s, env: env, ends: e, store: st, resumed: true}, nil
 }
 
-// longerHint says how something like s that has no blocks is measured for longer.
+// longerHint returns advice on how to measure longer, for a kind of session without blocks.
 func longerHint(s model.Session) string {
 	how := "see it with: linerate show " + s.ID
 	switch s.Kind {
@@ -135,8 +135,8 @@ func longerHint(s model.Session) string {
 	return how
 }
 
-// Extend returns a stored session with a plan of at most so many blocks, to be resumed,
-// also where it was done. It refuses what more blocks cannot mend or may not follow.
+// Extend returns a stored session, finished or not, with a plan of at most so many blocks, to
+// be resumed. It returns an error if more blocks would not help or are not valid.
 func Extend(s model.Session, blocks int, data units.Bytes) (model.Session, error) {
 	const anew = "measure anew without --blocks: that may go on as long as you like"
 	if s.Kind != model.KindRun {
@@ -167,8 +167,8 @@ func Extend(s model.Session, blocks int, data units.Bytes) (model.Session, error
 	return s, nil
 }
 
-// NewSessionID returns the ID of a session. It sorts by time and is unique enough for one
-// store: 20 random bits beside the second.
+// NewSessionID returns the ID of a session. IDs sort by time and are unique enough for one
+// store: 20 random bits besides the second.
 func NewSessionID(now time.Time) string {
 	var b [3]byte
 	_, _ = rand.Read(b[:]) // never fails, see crypto/rand
@@ -176,9 +176,8 @@ func NewSessionID(now time.Time) string {
 	return now.UTC().Format("20060102T150405") + "-" + word[:4]
 }
 
-// Run carries the plan out, keeps everything, and returns the session as stored. Also
-// when it returns an error, what was measured is kept and the session says how it
-// stands.
+// Run carries out the plan, stores everything, and returns the session as stored. If it
+// returns an error, what was measured is stored, and the session says how it ended.
 func (t *Trial) Run(ctx context.Context) (model.Session, error) {
 	keep := context.WithoutCancel(ctx)
 	for _, e := range t.ends.All() {
@@ -186,7 +185,7 @@ func (t *Trial) Run(ctx context.Context) (model.Session, error) {
 			return t.Session, err
 		}
 	}
-	if t.Session.Kind != model.KindRun { // whose maker has asked
+	if t.Session.Kind != model.KindRun { // Experiment has checked
 		if err := t.congestions(ctx); err != nil {
 			return t.Session, err
 		}
@@ -203,7 +202,7 @@ func (t *Trial) Run(ctx context.Context) (model.Session, error) {
 	if err := t.begin(keep); err != nil {
 		return t.Session, err
 	}
-	if err := t.settle(ctx); err != nil { // of a session before that lost a host
+	if err := t.settle(ctx); err != nil { // changes of an earlier session that lost a host
 		return t.Session, err
 	}
 	t.env.Observe(app.TrialBegan{Session: t.Session})
@@ -211,7 +210,7 @@ func (t *Trial) Run(ctx context.Context) (model.Session, error) {
 		Plan: t.Session.Plan, Past: t.Session.Runs, Steer: t.Steer, Beside: t.Beside, Runner: t.ends.Across(), Left: t.left,
 		Reconnect: t.reconnect, Patience: lostTimeouts * cmp.Or(t.env.Timeout, app.DefaultTimeout), Record: t.record, Released: t.released, Between: t.between, Observe: t.observe, Now: t.env.Now,
 	})
-	_ = t.settle(keep) // as far as the hosts can be reached; notUndone tells of the rest
+	_ = t.settle(keep) // as far as the hosts can be reached; notUndone reports the rest
 	t.Session.Runs = out.Runs
 	t.Session.State, t.Session.Reason = out.State, out.Reason
 	t.Session.Ended = t.env.Now()
@@ -232,8 +231,8 @@ func (t *Trial) begin(ctx context.Context) error {
 	return fault.WithKind(fault.Store, t.store.CreateSession(ctx, t.Session))
 }
 
-// lostTimeouts is how many times as long as a silent host one is looked for that was lost in
-// the middle: what has been measured so far is worth a minute.
+// lostTimeouts is how many connection timeouts to try for a host that was lost during the
+// session: the measurements so far are worth a minute.
 const lostTimeouts = 5
 
 func (t *Trial) reconnect(ctx context.Context) (experiment.Runner, error) {
@@ -243,7 +242,7 @@ func (t *Trial) reconnect(ctx context.Context) (experiment.Runner, error) {
 	return t.ends.Across(), t.settle(ctx)
 }
 
-// left keeps a plan whose open blocks are without a far end that was lost for good.
+// left stores a plan without a far end that was lost for good in the remaining blocks.
 func (t *Trial) left(ctx context.Context, p model.Plan, end, why string) error {
 	t.Session.Plan = p
 	w := fmt.Sprintf("far end %s is out of reach and was left out of the blocks that remain: %s", end, why)
@@ -257,13 +256,13 @@ func (t *Trial) record(ctx context.Context, r model.Run, s []model.Sample, c []m
 	return fault.WithKind(fault.Store, t.store.AddRun(ctx, t.Session.ID, r, s, c))
 }
 
-// released keeps what became of changes that no run tells of.
+// released stores the outcome of changes that belong to no run.
 func (t *Trial) released(ctx context.Context, c []model.Change) error {
 	t.Session.Changes = append(t.Session.Changes, c...)
 	return fault.WithKind(fault.Store, t.store.SetChanges(ctx, t.Session.ID, t.Session.Changes))
 }
 
-// between has a person pause the session.
+// between lets the user pause the session.
 func (t *Trial) between(ctx context.Context) error {
 	if t.env.Between == nil {
 		return nil
@@ -271,7 +270,7 @@ func (t *Trial) between(ctx context.Context) error {
 	return t.env.Between(ctx, app.StillChanged(t.Session.Changes))
 }
 
-// observe tells what happens.
+// observe reports the events of the experiment.
 func (t *Trial) observe(ev experiment.Event) {
 	p := app.Progress{
 		Block: ev.Block, MaxBlocks: ev.MaxBlocks, Position: ev.Position, RunsInBlock: ev.RunsInBlock,
@@ -298,9 +297,8 @@ func (t *Trial) observe(ev experiment.Event) {
 	}
 }
 
-// settle finds out what became of changes whose undo nobody saw, because their
-// agent or its watchdog was lost in the middle of it: whoever is left has put
-// them back, and the host says so.
+// settle finds the outcome of changes whose undo was not seen because their agent or watchdog
+// was lost: another process has undone them, and the host reports that.
 func (t *Trial) settle(ctx context.Context) error {
 	asked := false
 	for i, c := range t.Session.Changes {
@@ -309,7 +307,7 @@ func (t *Trial) settle(ctx context.Context) error {
 		}
 		e := t.endsOf(c)
 		if e == nil {
-			continue // an end that the session goes on without
+			continue // the session continues without that end
 		}
 		client := e.Client(c.Host)
 		if client == nil && len(t.ends.Others) > 0 {
@@ -334,8 +332,7 @@ func (t *Trial) settle(ctx context.Context) error {
 	return fault.WithKind(fault.Store, t.store.SetChanges(context.WithoutCancel(ctx), t.Session.ID, t.Session.Changes))
 }
 
-// endsOf returns the ends that the run was between for which c was made, nil where they
-// are not open.
+// endsOf returns the ends of the run that made c, nil if they are not open.
 func (t *Trial) endsOf(c model.Change) *reach.Ends {
 	for _, r := range t.Session.Runs {
 		if r.Number == c.Run {
@@ -346,7 +343,7 @@ func (t *Trial) endsOf(c model.Change) *reach.Ends {
 	return t.ends
 }
 
-// system is the system of a host, as a GOOS.
+// system returns the system of a host, as a GOOS.
 func system(e *reach.Ends, h model.Host) string {
 	for _, f := range e.Hosts {
 		if f.Host == h {
@@ -356,9 +353,9 @@ func system(e *reach.Ends, h model.Host) string {
 	return ""
 }
 
-// conclude fills in what follows from the runs: findings, verdicts, and what the
-// seconds of the runs show, as a warm-up that is too short. Runs whose samples were
-// not kept are passed over.
+// conclude fills in the results of the runs: findings, verdicts, and warnings from the
+// samples within runs, such as a warm-up that is too short. It skips runs without stored
+// samples.
 func (t *Trial) conclude(ctx context.Context, r analysis.Result) {
 	s := &t.Session
 	samples := map[int][]model.Sample{}
@@ -367,7 +364,7 @@ func (t *Trial) conclude(ctx context.Context, r analysis.Result) {
 			samples[run.Number] = kept
 		}
 	}
-	if s.Plan.Path.Through == "" { // else the hosts tell of the way to ssh, not of the path
+	if s.Plan.Path.Through == "" { // else the hosts describe the path to ssh
 		s.Findings = diagnose.Session(s, samples)
 	}
 	if s.Kind != model.KindRun {
@@ -383,7 +380,7 @@ func (t *Trial) conclude(ctx context.Context, r analysis.Result) {
 	s.Warnings = lists.Once(s.Warnings, slices.Concat(r.Warnings, inside.Warnings())...)
 }
 
-// notUndone is a fault where a host may still hold a changed setting.
+// notUndone returns an error if a host may still hold a changed setting.
 func (t *Trial) notUndone() error {
 	left := app.StillChanged(t.Session.Changes)
 	if len(left) == 0 {
@@ -392,13 +389,12 @@ func (t *Trial) notUndone() error {
 	return &fault.Error{Kind: fault.NotUndone, Err: fmt.Errorf("not undone: %s", strings.Join(left, "; ")), Hint: "run linerate undo on that host"}
 }
 
-// Measured reports whether a run of a session counts.
+// Measured reports whether a session has a valid run.
 func Measured(s model.Session) bool {
 	return slices.ContainsFunc(s.Runs, func(r model.Run) bool { return r.State == model.RunValid })
 }
 
-// dead names the directions in which connections open and nothing arrives, "" for
-// none.
+// dead names the directions in which connections open but nothing arrives, "" for none.
 func (t *Trial) dead() string {
 	var out []string
 	for d, r := range diagnose.Looked(&t.Session) {
@@ -410,10 +406,10 @@ func (t *Trial) dead() string {
 	return strings.Join(out, " and ")
 }
 
-// again is what to do about a session that cannot be trusted.
+// again is the advice for a session that cannot be trusted.
 const again = "find what disturbs the path or the hosts, then repeat"
 
-// fault is why a result must not be used, or what to do about err.
+// fault returns why a result must not be used, or adds advice to err.
 func (t *Trial) fault(err error, r analysis.Result) error {
 	runs := t.Session.Runs
 	switch {
@@ -421,7 +417,7 @@ func (t *Trial) fault(err error, r analysis.Result) error {
 		return fault.WithHint(err, "make room there; a setting is only changed once its undo is on disk")
 	case err != nil:
 		return err
-	case t.Session.Kind == model.KindCheck: // that nothing arrives is what it finds
+	case t.Session.Kind == model.KindCheck: // a path on which nothing arrives is a finding of a check
 	case !Measured(t.Session) && len(runs) > 0 && t.dead() == "":
 		return &fault.Error{Kind: fault.Untrusted, Hint: again, Err: fmt.Errorf("nothing was measured, all %d runs are invalid; the last one: %s",
 			len(runs), runs[len(runs)-1].Reason)}

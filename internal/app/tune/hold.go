@@ -10,11 +10,11 @@ import (
 	"linerate/internal/core/model"
 )
 
-// holdWithin is how long a change that a person has agreed to may take to be confirmed.
+// holdWithin is the deadline for confirming a change that the user has agreed to.
 const holdWithin = time.Minute
 
-// OfHosts are the settings of a winner that a host can keep. Those of the test itself,
-// as its connections, end with it.
+// OfHosts returns the settings of a winner that a host can keep. Settings of the test itself,
+// such as the number of connections, end with it.
 func OfHosts(winner model.Setting) []model.Assignment {
 	var out []model.Assignment
 	for _, a := range winner.Assignments {
@@ -25,22 +25,21 @@ func OfHosts(winner model.Setting) []model.Assignment {
 	return out
 }
 
-// Hold sets what a search found, on the hosts that it was made on, until they start
-// again. It is a change like any other, with its undo on disk, proven over fresh
-// connections; only that the person who wanted it is not asked a second time. named is
-// the far host as it was named.
+// Hold applies the result of a search to its hosts until they restart. It is a change like
+// any other, with its undo on disk, proven over new connections, except that it does not ask
+// the user a second time. named is the far host as the user named it.
 func Hold(ctx context.Context, env app.Env, e *reach.Ends, named string, winner model.Setting, atBoot bool) (change.Result, error) {
 	env.Asker = agreed{env.Asker}
 	h := change.Of(e, named, true)
 	defer h.Settle(e)
 	held, err := change.Do(ctx, env, h, change.Request{Wanted: OfHosts(winner), Within: holdWithin, AtBoot: atBoot})
 	if held.Outcome == change.Confirmed {
-		e.Hosts = under(e.Hosts, winner) // what they were read to have is no more
+		e.Hosts = under(e.Hosts, winner) // the facts read before are out of date
 	}
 	return held, err
 }
 
-// agreed answers what a person has answered already.
+// agreed answers the question that the user has answered already.
 type agreed struct{ app.Asker }
 
 // Ask implements app.Asker.

@@ -10,9 +10,9 @@ import (
 	"linerate/internal/core/tune"
 )
 
-// pilot returns f with the length of the runs that show how long the others have to be:
-// long enough to see slow start in intervals of at least two round trips, and what limits
-// the path after it (statistics.md section 11.7).
+// pilot returns f with the length of the runs that show how long the others must be: long
+// enough to see slow start in intervals of at least two round trips, and what limits the path
+// after it (statistics.md section 11.7).
 func pilot(f model.Flow, rtt time.Duration, quick bool) model.Flow {
 	omit, measured := time.Second, 2*time.Second
 	if quick {
@@ -23,8 +23,8 @@ func pilot(f model.Flow, rtt time.Duration, quick bool) model.Flow {
 	return f
 }
 
-// fit returns the length of the runs of a step: that of pilots for the first block of a
-// race, then what they show, the same until it is decided.
+// fit returns the length of the runs of a step: that of pilots for the first block of a race,
+// then the length that they show, until the race is decided.
 func (s *steer) fit(ctx context.Context, step tune.Step, runs []model.Run) (tune.Length, error) {
 	race := step.Kind == tune.KindRace
 	if !s.machine.Record(nil).Options.Adapt || race && step.Block == 1 {
@@ -36,7 +36,7 @@ func (s *steer) fit(ctx context.Context, step tune.Step, runs []model.Run) (tune
 	}
 	effect := 0.0
 	for _, c := range step.Settings[1:] {
-		if race { // what is left out, or less of, is to make no difference
+		if race { // leaving a setting out, or using less of it, is expected to make no difference
 			effect = max(effect, math.Abs(tune.Effect(runs, s.trial.Session.Plan.Decides(), step.Direction, step.Settings[0].Name, c.Name)))
 		}
 	}
@@ -47,11 +47,12 @@ func (s *steer) fit(ctx context.Context, step tune.Step, runs []model.Run) (tune
 	return s.length, err
 }
 
-// switching is about what a run takes beside its traffic and the wait after a setting.
+// switching is about the time that a run takes besides its traffic and the wait after a
+// setting.
 const switching = 350 * time.Millisecond
 
-// left is about how much longer the search and its proof take where what it tries helps. It
-// never rises: what was announced is a whole, and what turns up later comes out of it.
+// left estimates how much longer the search and its proof take if what it tries helps. It
+// never rises: the first announcement is a total, which includes what turns up later.
 func (s *steer) left() time.Duration {
 	p := s.trial.Session.Plan
 	c := tune.Cost{Pilot: p.RunLength() + switching, Run: p.RunLength() + switching}
@@ -68,11 +69,11 @@ func (s *steer) left() time.Duration {
 	return left
 }
 
-// niceRun is the longest run of trimming and of a plateau (p): a setting less, or a smaller
+// niceRun is the longest run of trimming and of a plateau (p): one setting less, or a smaller
 // size, is worth less time than the gain itself.
 const niceRun = 2 * time.Second
 
-// fitted is the length that the pilots among runs show for an effect.
+// fitted returns the length that the pilots among runs show for an effect.
 func (s *steer) fitted(ctx context.Context, runs []model.Run, effect float64) (tune.Length, error) {
 	plan := s.trial.Session.Plan
 	pilots := tune.Pilots{RTT: s.machine.Record(nil).Options.RTT, Samples: map[int][]model.Sample{}}
@@ -89,8 +90,8 @@ func (s *steer) fitted(ctx context.Context, runs []model.Run, effect float64) (t
 	return pilots.Fit(plan.Decides(), effect), nil
 }
 
-// confirmation is what is asked of the proof of a winner: the directions that it was found
-// for decide, the others are watched for harm, and its runs are as long as the search shows
+// confirmation returns the request for the proof of a winner: the directions for which it was
+// found decide, the others are watched for harm, and the runs are as long as the search shows
 // to be enough.
 func (s *steer) confirmation(ctx context.Context, r Request, winner model.Setting, runs []model.Run) (Request, error) {
 	of := s.machine.Directions()

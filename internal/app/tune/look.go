@@ -43,7 +43,7 @@ func (s *steer) glances(ctx context.Context, incumbent model.Setting, runs []mod
 	return look, again, nil
 }
 
-// over reports whether the machine would end with a look, since nothing is left to try.
+// over reports whether the machine would end after a look because nothing is left to try.
 func (s *steer) over(l tune.Look, runs []model.Run) bool {
 	rec := s.record()
 	rec.Inputs = append(slices.Clone(rec.Inputs), tune.Input{Look: &l})
@@ -51,8 +51,8 @@ func (s *steer) over(l tune.Look, runs []model.Run) bool {
 	return next.Kind != tune.KindRace && next.Kind != tune.KindAsk && next.Kind != tune.KindScreen && next.Reason == tune.NothingLeft
 }
 
-// look diagnoses the incumbent from its last run in each direction, or from one that is
-// so many before it.
+// look diagnoses the incumbent from its last run in each direction, or from the run that is
+// back runs earlier.
 func (s *steer) look(ctx context.Context, incumbent model.Setting, runs []model.Run, back int) (tune.Look, error) {
 	seen := s.trial.Session
 	seen.Hosts, seen.Runs, seen.Findings = under(seen.Hosts, incumbent), nil, nil
@@ -81,7 +81,7 @@ func (s *steer) look(ctx context.Context, incumbent model.Setting, runs []model.
 	if objective := s.trial.Session.Plan.Decides(); objective == model.Goodput {
 		seen.Findings = diagnose.Session(&seen, samples)
 		out.Limits = limitsOf(&seen)
-		ideas = slices.DeleteFunc(candidate.Session(&seen), func(c candidate.Candidate) bool { return c.Rule == candidate.QueueRule }) // no rate comes of a short queue
+		ideas = slices.DeleteFunc(candidate.Session(&seen), func(c candidate.Candidate) bool { return c.Rule == candidate.QueueRule }) // a shorter queue brings no rate
 	} else {
 		ideas = goal(&seen, objective, &out)
 	}
@@ -100,9 +100,9 @@ func (s *steer) look(ctx context.Context, incumbent model.Setting, runs []model.
 	return out, nil
 }
 
-// goal looks at what decides where that is not the rate: latency under load, or the
-// processor time of a host. It says what it consists of, how near the least it is, where
-// that is known, and what could lower it.
+// goal diagnoses an objective other than the rate: latency under load, or the CPU time of a
+// host. It fills in its components and how near it is to the least possible, if known, and
+// returns what could lower it.
 func goal(seen *model.Session, objective model.Metric, out *tune.Look) []candidate.Candidate {
 	var ideas []candidate.Candidate
 	out.Limits = map[model.Direction]string{}
@@ -125,20 +125,20 @@ func goal(seen *model.Session, objective model.Metric, out *tune.Look) []candida
 	return ideas
 }
 
-// validRuns are those of a setting in a direction, in order of time.
+// validRuns returns the valid runs of a setting in a direction, in order of time.
 func validRuns(setting string, d model.Direction, runs []model.Run) []model.Run {
 	return slices.DeleteFunc(slices.Clone(runs), func(r model.Run) bool {
 		return r.Setting != setting || r.Flow.Direction != d || r.State != model.RunValid
 	})
 }
 
-// mostLooks is how many runs of a setting are looked at before it counts that they say
+// mostLooks is how many runs of a setting to diagnose before concluding that they show
 // nothing (p): a run of a second names a small send buffer before a deep queue in 6 of 14
 // cases, so that three of them miss it in one of five, and six in one of thirty.
 const mostLooks = 6
 
-// blind reports a direction in which the path carries less than it can, though there are
-// fewer valid runs of the incumbent than enough.
+// blind returns a direction in which the path carries less than it can, while the incumbent
+// has fewer valid runs than enough.
 func blind(l tune.Look, incumbent string, runs []model.Run, enough int) (model.Direction, bool) {
 	for _, d := range []model.Direction{model.To, model.From} {
 		share, known := l.Reached[d].Get()
@@ -149,8 +149,8 @@ func blind(l tune.Look, incumbent string, runs []model.Run, enough int) (model.D
 	return "", false
 }
 
-// hopeless is why a direction has no run that counts: that nothing arrives in it, where
-// that is what the last run shows, and else what was said of them.
+// hopeless returns why a direction has no valid run: that nothing arrives, if the last run
+// shows that, or else said.
 func (s *steer) hopeless(d model.Direction, runs []model.Run, said string) error {
 	seen := s.trial.Session
 	seen.Findings = nil
@@ -168,7 +168,7 @@ func (s *steer) hopeless(d model.Direction, runs []model.Run, said string) error
 	return fault.WithHint(fmt.Errorf("nothing can be tuned %s: %s", s.trial.Session.Names().Way(d), why), "linerate check %s says which packets pass", s.ends.FarText)
 }
 
-// limitsOf says what holds each direction of a session back: its first finding.
+// limitsOf returns what limits each direction of a session: its first finding.
 func limitsOf(s *model.Session) map[model.Direction]string {
 	out := map[model.Direction]string{}
 	for _, f := range s.Findings {
@@ -179,7 +179,7 @@ func limitsOf(s *model.Session) map[model.Direction]string {
 	return out
 }
 
-// under returns the facts of hosts as they are while a setting holds.
+// under returns the facts of hosts with a setting applied.
 func under(hosts []model.HostFacts, set model.Setting) []model.HostFacts {
 	out := slices.Clone(hosts)
 	for i := range out {
@@ -193,7 +193,7 @@ func under(hosts []model.HostFacts, set model.Setting) []model.HostFacts {
 	return out
 }
 
-// idea says of a candidate whether it may be tried, and what a person has to be asked.
+// idea says whether a candidate may be tried, and what to ask the user about it.
 func (s *steer) idea(c candidate.Candidate) tune.Idea {
 	idea := tune.Idea{Candidate: c}
 	for _, a := range c.Setting.Assignments {
@@ -221,7 +221,7 @@ func (s *steer) idea(c candidate.Candidate) tune.Idea {
 	return idea
 }
 
-// named reports whether an assignment is one of those that a person named.
+// named reports whether names, given by the user, include an assignment.
 func named(names []string, a model.Assignment) bool {
 	return slices.ContainsFunc(names, func(n string) bool {
 		host, id, of := strings.Cut(n, ".")

@@ -11,9 +11,9 @@ import (
 	"linerate/internal/core/units"
 )
 
-// ration tells the machine how many runs the payload that is left has room for, where it
-// may be no more than so much, and a proof is to follow. A setting that helps makes runs
-// larger, so that the number is sent again.
+// ration tells the machine how many runs fit into the payload that is left after the proof,
+// if the payload is limited. Runs grow with each setting that helps, so the number is sent
+// again.
 func (s *steer) ration(ctx context.Context, runs []model.Run) error {
 	n := rationed(s.request.Data, s.full, runs, len(s.request.Directions), s.machine.Record(nil).Runs)
 	if n == 0 || s.most > 0 && n >= s.most {
@@ -23,10 +23,10 @@ func (s *steer) ration(ctx context.Context, runs []model.Run) error {
 	return s.tell(ctx, tune.Input{Runs: n}, runs)
 }
 
-// rationed is the most runs of a search that has done so many, 0 for no limit or where
-// nothing was sent yet. full is the payload of a run that reaches the ceiling, 0 where that
-// is not known: the largest so far stands in for it. Half of the runs of a race and of a
-// proof are of what is compared with, for which the smallest stands.
+// rationed returns the most runs of a search that has done so many, 0 for no limit or if
+// nothing was sent yet. full is the payload of a run that reaches the ceiling, 0 if unknown:
+// then the largest so far is used. Half of the runs of a race and of a proof are of the
+// baseline, for which the smallest is used.
 func rationed(data, full units.Bytes, runs []model.Run, directions, done int) int {
 	least, largest := units.Bytes(math.MaxInt64), full
 	for _, r := range runs {

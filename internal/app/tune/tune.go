@@ -1,10 +1,10 @@
-// Package tune is the closed loop of two hosts: diagnose, try what could help, keep
-// in play what does, and prove the end against the beginning in fresh blocks.
-// Package core/tune decides; this one measures, asks and records.
+// Package tune is the closed loop of two hosts: diagnose, try what could help, keep what
+// does, and prove the result against the start in fresh blocks. Package core/tune decides;
+// this one measures, asks and records.
 //
-// A search is a session of its own, and so is its confirmation, which is an
-// experiment like any other: only its verdict is told as the gain, and keep works on
-// it. Nothing that is tried outlives its run.
+// A search is a session of its own, and so is its confirmation, which is an experiment like
+// any other: only its verdict is reported as the gain, and linerate keep uses it. Nothing
+// that the search tries outlives its run.
 package tune
 
 import (
@@ -26,18 +26,19 @@ import (
 	"linerate/internal/fault"
 )
 
-// Request is what a person wants tuned.
+// Request says what to tune.
 type Request struct {
-	// Request has the flow of every run: without a length the evidence says how long they
-	// are, and an Omit of 0 is what suits the round trip. No Directions are both, Budget is
-	// for the search alone, Data also for the confirmation, and Watched is of that.
+	// Request has the flow of every run: without a length, measurements decide how long runs
+	// are, and an Omit of 0 means one that suits the round trip. No Directions means both.
+	// Budget is for the search alone, Data also for the confirmation, and Watched for the
+	// confirmation alone.
 	plan.Request
-	Only     []string // settings that may be tried, as KNOB, near.KNOB or far.KNOB; none are all
+	Only     []string // settings that may be tried, as KNOB, near.KNOB or far.KNOB; empty means all
 	Never    []string // settings that may not
-	Risky    bool     // settings that can cut a connection are tried without asking
-	Thorough bool     // what no finding names is screened once, where that leaves something to gain
-	Quick    bool     // no smaller values are looked for, and races are short
-	DryRun   bool     // stop after the first look: what would be tried
+	Risky    bool     // try settings that can cut a connection without asking
+	Thorough bool     // screen once the settings that no finding names, if the others leave something to gain
+	Quick    bool     // look for no smaller values, and keep races short
+	DryRun   bool     // stop after the first diagnosis, and report what would be tried
 	Title    string
 	Command  []string // without secrets
 }
@@ -46,21 +47,21 @@ type Request struct {
 type Outcome struct {
 	Search       model.Session
 	Record       tune.Record
-	Confirmation *model.Session // nil where there was nothing to confirm, or it did not come to that
+	Confirmation *model.Session // nil if there was nothing to confirm, or the search did not get there
 }
 
-// confirmBlocks is the most blocks of a confirmation (p): a gain that takes more to see
-// would not have come through the search.
+// confirmBlocks is the most blocks of a confirmation (p): the search would not have passed a
+// gain that needs more.
 const confirmBlocks = 12
 
-// confirming is about how many runs a confirmation takes, which a budget leaves room for.
+// confirming is about how many runs a confirmation takes; a budget leaves room for them.
 const confirming = 2 * (stats.RankBlocks + 2)
 
-// quickRace is the most blocks of a race where time is short.
+// quickRace is the most blocks of a race if time is short.
 const quickRace = 5
 
-// Run searches for better settings and confirms what it found. Also with an error,
-// the outcome holds what is known so far, and the search can be resumed.
+// Run searches for better settings and confirms what it found. With an error the outcome
+// holds the results so far, and the search can be resumed.
 func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, r Request) (Outcome, error) {
 	if len(r.Directions) == 0 {
 		r.Directions = []model.Direction{model.To, model.From}
@@ -72,7 +73,7 @@ func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, r Requ
 	if err := trial.Calm(ctx, env, e); err != nil {
 		return Outcome{}, err
 	}
-	env.Calm = 0 // its proof follows at once
+	env.Calm = 0 // the proof follows at once
 	rtt, err := trial.Probe(ctx, e, r.Flow)
 	if err != nil {
 		return Outcome{}, err
@@ -88,7 +89,7 @@ func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, r Requ
 	if err != nil {
 		return Outcome{}, err
 	}
-	p.Order = nil // it follows from what is found
+	p.Order = nil // the findings decide the order
 	if err := trial.Takes(env, p); err != nil {
 		return Outcome{}, err
 	}
@@ -102,8 +103,8 @@ func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, r Requ
 	return search(ctx, env, e, st, r, t, tune.Record{Options: o})
 }
 
-// unsettable says of each host why its settings are not tried. Its error is that of a search
-// that could change neither.
+// unsettable says for each host whose settings cannot be tried why not. It returns an error
+// if the search could change neither host.
 func unsettable(e *reach.Ends) ([]string, error) {
 	var out []string
 	var last error
@@ -123,7 +124,7 @@ func unsettable(e *reach.Ends) ([]string, error) {
 		"%s\nlinerate check says what limits the path, without any right", fault.HintOf(last))
 }
 
-// Resume goes on with a search that was cut short, with the plan that it has.
+// Resume continues a search that was cut short, with its own plan.
 func Resume(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, s model.Session, r Request) (Outcome, error) {
 	rec, ok, err := tune.Read(&s)
 	if err != nil || !ok {
@@ -140,7 +141,7 @@ func Resume(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, s m
 	return search(ctx, env, e, st, r, t, rec)
 }
 
-// plan is the plan of the settings: of one, of the search; of two, of the confirmation.
+// plan returns the plan for settings: one for the search, two for the confirmation.
 func (r Request) plan(settings []model.Setting, seed uint64) (model.Plan, error) {
 	o := r.Request
 	o.Settings, o.Baseline, o.Seed, o.Budget = settings, tune.Baseline, seed, 0
@@ -148,15 +149,16 @@ func (r Request) plan(settings []model.Setting, seed uint64) (model.Plan, error)
 	if len(settings) == 1 {
 		o.Mode, o.MaxBlocks, o.Watched = model.FixedBlocks, 1, nil
 	} else {
-		// A guard that stays open longer is reported as open. That the baseline is like itself
-		// four pairs cannot say, and the noise is known from the search (statistics.md 5.4).
+		// A guard that stays undecided longer is reported as undecided. Four pairs cannot
+		// show that the baseline is like itself, and the search has measured the noise
+		// (statistics.md 5.4).
 		o.MaxBlocks, o.Null = confirmBlocks, plan.NullNone
 	}
 	p, err := plan.New(o)
 	return p, fault.WithKind(fault.Usage, err)
 }
 
-// options are those of the machine.
+// options returns the options of the machine.
 func (r Request) options(p model.Plan) tune.Options {
 	o := tune.Options{
 		Margin: stats.LogMargin(p.Margin), Objective: p.Decides(), Guards: p.Guards, NoPlateau: r.Quick, Thorough: r.Thorough, Seed: p.Seed,
@@ -170,7 +172,7 @@ func (r Request) options(p model.Plan) tune.Options {
 	return o
 }
 
-// search carries a search out, from where its record stands.
+// search carries out a search, from the state of its record.
 func search(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, r Request, t *trial.Trial, rec tune.Record) (Outcome, error) {
 	s := &steer{env: env, ends: e, store: st, request: r, trial: t, machine: tune.Replay(rec, t.Session.Runs), inputs: rec.Inputs}
 	t.Steer = s
@@ -205,7 +207,7 @@ func search(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, r R
 	return out, err
 }
 
-// steer leads the experiment by the machine.
+// steer connects the machine to the experiment.
 type steer struct {
 	env     app.Env
 	ends    *reach.Ends
@@ -214,15 +216,15 @@ type steer struct {
 	trial   *trial.Trial
 	machine *tune.Machine
 	inputs  []tune.Input
-	issued  bool          // the last block of the runs answers the machine's step
+	issued  bool          // the last block of the runs is the answer to the machine's step
 	failed  int           // blocks in a row in which the incumbent failed
-	most    int           // runs that the machine was told to do at most, 0 for none
-	full    units.Bytes   // payload of a run that reaches the ceiling, as far as a look could tell
-	told    time.Duration // that is left, as last announced; 0 for not yet
-	length  tune.Length   // of the runs of the race that goes on, once its pilots are done
+	most    int           // limit on runs last given to the machine, 0 for none
+	full    units.Bytes   // payload of a run that reaches the ceiling, if a look could tell
+	told    time.Duration // time left as last announced; 0 if not yet
+	length  tune.Length   // of the runs of the present race, once its pilots are done
 }
 
-// mostFailed is how often in a row the incumbent may fail.
+// mostFailed is how often the incumbent may fail in a row.
 const mostFailed = 1 + stats.BlockRepeats
 
 // Next implements experiment.Steer.
@@ -254,7 +256,7 @@ func (s *steer) Next(ctx context.Context, runs []model.Run) (trial.Block, error)
 			if again != "" {
 				return trial.Block{Settings: step.Settings, Direction: again}, nil
 			}
-			err = s.ration(ctx, runs) // the look may have told how large runs become
+			err = s.ration(ctx, runs) // the look may show how large runs become
 			if err == nil {
 				err = s.tell(ctx, tune.Input{Look: &look}, runs)
 			}
@@ -285,8 +287,8 @@ func (s *steer) Next(ctx context.Context, runs []model.Run) (trial.Block, error)
 	}
 }
 
-// answer tells the machine of the block that was just measured. One that was cut
-// short, by an end of the program, is measured again.
+// answer gives the machine the block that was just measured. A block that was cut short when
+// the program ended is measured again.
 func (s *steer) answer(ctx context.Context, runs []model.Run) error {
 	block := runs[len(runs)-1].Block
 	readings, complete := s.machine.Readings(block, runs)
@@ -294,7 +296,7 @@ func (s *steer) answer(ctx context.Context, runs []model.Run) error {
 		return nil
 	}
 	incumbent := s.machine.Next().Settings[0].Name
-	if s.failed++; readings[incumbent].Failed == "" || s.machine.Next().Kind == tune.KindScreen { // which has no incumbent
+	if s.failed++; readings[incumbent].Failed == "" || s.machine.Next().Kind == tune.KindScreen { // a screen has no incumbent
 		s.failed = 0
 	}
 	if s.failed >= mostFailed {
@@ -303,7 +305,7 @@ func (s *steer) answer(ctx context.Context, runs []model.Run) error {
 	return s.tell(ctx, tune.Input{Block: block}, runs)
 }
 
-// tell leads the machine on by one input and keeps it, before anybody is told of it.
+// tell gives the machine one input and stores it before reporting progress.
 func (s *steer) tell(ctx context.Context, in tune.Input, runs []model.Run) error {
 	s.machine.Take(in, runs)
 	s.inputs = append(s.inputs, in)
@@ -316,7 +318,7 @@ func (s *steer) tell(ctx context.Context, in tune.Input, runs []model.Run) error
 	if err := s.store.UpdateSession(context.WithoutCancel(ctx), s.trial.Session); err != nil {
 		return fault.WithKind(fault.Store, err)
 	}
-	if !s.request.DryRun { // which begins nothing
+	if !s.request.DryRun { // a dry run begins nothing
 		s.env.Observe(app.Searched{Step: s.machine.Next(), Record: rec, Left: s.left()})
 	}
 	return nil
@@ -348,8 +350,8 @@ func (s *steer) unseen(incumbent model.Setting, runs []model.Run) (model.Directi
 	return "", false, nil
 }
 
-// ask asks whether a setting that can cut a connection may be tried. Where nobody is
-// there to say so, it is not.
+// ask asks the user whether a setting that can cut a connection may be tried. Without an
+// answer it is not.
 func (s *steer) ask(ctx context.Context, step tune.Step) (bool, error) {
 	if s.request.Risky {
 		return true, nil
@@ -361,7 +363,7 @@ func (s *steer) ask(ctx context.Context, step tune.Step) (bool, error) {
 	return err == nil && a.Yes, nil
 }
 
-// reached is what a run has of the ceiling.
+// reached returns the share of the ceiling that a run reached.
 func reached(ceiling fact.Of[units.BitRate], goodput float64) fact.Of[float64] {
 	c, ok := ceiling.Get()
 	if !ok {
