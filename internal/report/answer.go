@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"linerate/internal/core/metric"
@@ -96,10 +97,21 @@ func answered(d Document) (out []string) {
 	return out
 }
 
+// Dated reports whether a session was made when it was measured, or says when that was: files
+// of many programs do not.
+func Dated(s model.Session) bool {
+	return s.Kind != model.KindImported || slices.ContainsFunc(s.Runs, func(r model.Run) bool { return !r.Started.IsZero() })
+}
+
 // Method says how the session came to its numbers.
 func Method(s model.Session, d Document) [][2]string {
 	p := s.Plan
-	out := [][2]string{{"command", plain.ShellLine(s.Command)}, {"session", s.ID}, {"measured", s.Created.UTC().Format("2006-01-02 15:04:05 UTC")}, {"ended", d.Ending}}
+	const moment = "2006-01-02 15:04:05 UTC"
+	measured := s.Created.UTC().Format(moment)
+	if !Dated(s) {
+		measured = "unknown: the files do not say when"
+	}
+	out := [][2]string{{"command", plain.ShellLine(s.Command)}, {"session", s.ID}, {"measured", measured}, {"ended", d.Ending}}
 	add := func(name, format string, args ...any) {
 		out = append(out, [2]string{name, fmt.Sprintf(format, args...)})
 	}
@@ -114,6 +126,7 @@ func Method(s model.Session, d Document) [][2]string {
 		add("length of a run", "%s measured, after %s that do not count", units.FormatDuration(p.Flow.Duration), units.FormatDuration(p.Flow.Omit))
 	}
 	if s.Kind == model.KindImported {
+		add("imported", "%s", s.Ended.UTC().Format(moment))
 		add("design", "imported: what the files do not say of how they were measured is not known")
 	}
 	if len(p.Settings) > 1 && (s.Kind != model.KindImported || len(s.Verdicts) > 0) {

@@ -85,7 +85,7 @@ func (b *builder) lines() []Line {
 			Ceiling:     path.Rate,
 			Share:       fact.Unknown[float64](ceiling.Reason()),
 			Congestion:  congestion(sums),
-			Retransmits: retransmits(sums),
+			Retransmits: b.retransmits(runs, d, sums),
 			NearCPU:     traffic.CPU(runs, d, model.Near),
 			FarCPU:      traffic.CPU(runs, d, model.Far),
 			LoadedRTT:   loadedRTT(sums),
@@ -152,8 +152,18 @@ func congestion(sums []*model.TCPSummary) fact.Of[string] {
 	return fact.Known(strings.Join(names, ", "), source)
 }
 
-// retransmits adds up all segments sent again; unknown if one run's are.
-func retransmits(sums []*model.TCPSummary) fact.Of[int64] {
+// retransmits adds up all segments that runs sent again; unknown if one run's are.
+func (b *builder) retransmits(runs []model.Run, d model.Direction, sums []*model.TCPSummary) fact.Of[int64] {
+	if all := runValues(runs, d, model.Retransmits); b.s.Kind == model.KindImported {
+		sum := 0.0
+		for _, v := range all {
+			sum += v
+		}
+		if len(all) < len(runs) {
+			return fact.Unknown[int64]("the files do not say it of each run")
+		}
+		return fact.Known(int64(sum), "the imported files")
+	}
 	total := fact.Unknown[int64]("no kernel told it")
 	for i, sum := range sums {
 		n, ok := sum.Retransmits.Get()

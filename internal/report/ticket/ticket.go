@@ -145,7 +145,13 @@ type builder struct {
 // when says when it was, and between whom.
 func (b builder) when() string {
 	when := b.d.Created.UTC().Format("2006-01-02 15:04")
-	if e := b.s.Ended.UTC(); !b.s.Ended.IsZero() {
+	if !report.Dated(b.s) {
+		when = "unknown"
+	}
+	switch e := b.s.Ended.UTC(); {
+	case b.s.Kind == model.KindImported:
+		when += ", imported " + e.Format("2006-01-02 15:04")
+	case !b.s.Ended.IsZero():
 		layout := "15:04"
 		if e.Format("2006-01-02") != b.d.Created.UTC().Format("2006-01-02") {
 			layout = "2006-01-02 15:04"
@@ -320,7 +326,10 @@ func (b builder) count() string {
 	case len(b.s.Runs) == 0:
 		text = "Nothing was measured"
 	case len(b.s.Plan.Settings) < 2 && len(b.s.Plan.Tests) == 0 && n <= len(b.s.Plan.Directions):
-		text += ", one each way: no interval, since a single run does not tell how much runs differ"
+		if n > 1 {
+			text += ", one each way"
+		}
+		text += ": no interval, since a single run does not tell how much runs differ"
 	}
 	if b.d.State != model.SessionDone && len(b.s.Runs) > 0 {
 		text += "; " + b.d.Ending

@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"linerate/internal/core/model"
 	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/report/figures"
+	"linerate/internal/report/importer"
 	"linerate/internal/report/reporttest"
 	"linerate/internal/report/ticket"
 )
@@ -34,6 +36,28 @@ func TestTickets(t *testing.T) {
 		want := must.Get(os.ReadFile(path))(t)
 		must.True(t, got == string(want), "%s:\n%s\nbut the file has\n%s", c.Name, got, want)
 		survives(t, c.Name, got)
+	}
+}
+
+// TestImported: the time of an import is not that of the test.
+func TestImported(t *testing.T) {
+	now := time.Date(2026, 11, 24, 13, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct{ when, measured, again string }{
+		"iperf3.json":     {"When: 2026-11-23 02:15, imported 2026-11-24 13:00 UTC, between", "2026-11-23 02:15:45 UTC", "0"},
+		"ib_send_lat.txt": {"When: unknown, imported 2026-11-24 13:00 UTC, between", "unknown: the files do not say when", ""},
+	} {
+		f := must.Get(importer.Read("", must.Get(os.ReadFile(filepath.Join("..", "importer", "testdata", name)))(t), importer.Options{}))(t)
+		s, samples, err := importer.Session([]importer.Named{{Name: name, File: f}}, importer.About{ID: "it", Now: now})
+		must.Do(t, err)
+		one := reporttest.Case{Session: s, Samples: samples}
+		text := strings.ReplaceAll(strings.Join(lines(one), " "), "\n", " ")
+		must.Contain(t, text, c.when)
+		must.Contain(t, text, "Runs: 1 of 1 valid: no interval")
+		d := report.Build(s, report.Options{Samples: samples, Kinds: reporttest.Kinds()})
+		must.True(t, slices.Contains(report.Method(s, d), [2]string{"measured", c.measured}), "%s: %q", name, report.Method(s, d))
+		for _, l := range report.LineRows(d) {
+			must.Equal(t, l.Again, c.again, "%s", name)
+		}
 	}
 }
 
