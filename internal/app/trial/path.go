@@ -1,5 +1,5 @@
-// Package trial is an experiment from its plan to its verdict: what the path says
-// before it, its runs, what became of the settings, and what follows from it.
+// Package trial carries out an experiment from its plan to its verdict: the check of the path
+// before it, its runs, the outcome of its changes, and the analysis.
 package trial
 
 import (

@@ -56,8 +56,8 @@ type Quick struct {
 
 // RateSearch describes a search for the highest UDP rate that arrives.
 type RateSearch struct {
-	Loss    float64       // highest rate to try
-	Highest units.BitRate // rate to try
+	Loss    float64       // accepted loss, 0 up to 1
+	Highest units.BitRate // highest rate to try
 	Repeats int           // of each rate; 0 means the default
 	Timed   bool          // the user chose the length of a run
 }

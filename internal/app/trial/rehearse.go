@@ -20,9 +20,9 @@ import (
 	"linerate/internal/fault"
 )
 
-// rehearse has the hosts take each setting of an experiment once and put it back, before
-// the first run: a plan of which a part cannot be applied is refused as a whole. Settings
-// with commands, and plans with hooks, are left out: those may make way for each other.
+// rehearse has the hosts apply and undo each setting of an experiment once before the first
+// run: if a part of a plan cannot be applied, the whole plan is refused. It skips settings
+// with commands, and plans with hooks, since those may depend on each other.
 func (t *Trial) rehearse(ctx context.Context) error {
 	p := t.Session.Plan
 	if t.Session.Kind != model.KindRun && t.Session.Kind != model.KindSweep || t.resumed || len(p.Hooks) > 0 {

@@ -20,9 +20,9 @@ import (
 	"linerate/internal/fault"
 )
 
-// glances looks at the incumbent, and where that would end the search with something left
-// to gain, at earlier runs of it: a short run may miss what another one shows. Where all of
-// them do, again says in which direction one more run may show it.
+// glances diagnoses the incumbent, and, if that would end the search with a possible gain
+// left, also its earlier runs: a short run may miss what another one shows. If none of them
+// shows anything, again is the direction in which one more run may.
 func (s *steer) glances(ctx context.Context, incumbent model.Setting, runs []model.Run) (look tune.Look, again model.Direction, err error) {
 	for back := range mostLooks {
 		l, err := s.look(ctx, incumbent, runs, back)
