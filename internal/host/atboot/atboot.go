@@ -1,19 +1,16 @@
-// Package atboot keeps a job on a machine that puts back, at the machine's next
-// start, what linerate had changed.
+// Package atboot installs a boot job that undoes, at the machine's next start, the changes of
+// linerate that are still open.
 //
-// The job is what the system itself runs at its start: a systemd unit, a script
-// or cron file on other Linux, an rc.d script (FreeBSD), a launchd property list
-// (macOS), a scheduled task (Windows). It runs a copy of linerate, since the
-// running one may be a temporary copy:
+// The job is what the system itself runs at boot: a systemd unit, a script or cron file on
+// other Linux systems, an rc.d script (FreeBSD), a launchd property list (macOS), a scheduled
+// task (Windows). It runs a copy of linerate, since the running one may be a temporary copy:
 //
 //	STATE/atboot/record.json   what was put where, with checksums; written first, removed last
 //	STATE/atboot/linerate      the copy; the job runs: linerate undo --at-boot --state STATE
 //
-// There is one job on a machine. A file or task of its name that linerate did
-// not make is never replaced, and one that somebody changed since is never
-// removed. Every step may be the last one before a crash: Remove, and so the
-// next Install, clears up what it left. Callers hold the lock of the journal in
-// STATE.
+// A machine has one job. linerate never replaces a file or task of that name that it did not
+// make, and never removes one that was changed since. A crash may follow every step: Remove,
+// and so the next Install, cleans up after it. Callers hold the lock of the journal in STATE.
 package atboot
 
 import (
@@ -30,38 +27,37 @@ import (
 	"linerate/internal/host/durable"
 )
 
-// The reasons for which no job is installed.
+// The reasons not to install a job.
 var (
-	// ErrTaken says that there is something of the job's name which is not this
-	// linerate's.
+	// ErrTaken reports that something else has the job's name: this linerate did not make it.
 	ErrTaken = errors.New("not made by this linerate")
-	// ErrUntrusted says that somebody else could replace what the system would run.
+	// ErrUntrusted reports that another user could replace what the system would run.
 	ErrUntrusted = durable.ErrUntrusted
 )
 
 // Keeper installs and removes the job of one machine.
 type Keeper struct {
 	State   string            // directory of the journal
-	Root    string            // below which the system's files lie; "" is the machine itself
+	Root    string            // directory that holds the system's files; "" is the machine itself
 	Program string            // the linerate to copy; "" is the running one
-	After   func(step string) // tests: called after each step that a crash may follow
+	After   func(step string) // for tests: called after each step that a crash may follow
 
-	choose func(Keeper) (job, error) // tests: in place of the system's own way
+	choose func(Keeper) (job, error) // for tests: instead of the system's own job
 }
 
-// job is what makes a system run linerate at its start.
+// job is what makes a system run linerate at boot.
 type job struct {
-	name   string // for people
+	name   string // for display
 	pieces []piece
-	check  func(context.Context) error // asks the system whether it will run it; nil for one that cannot be asked
+	check  func(context.Context) error // asks the system whether it will run the job; nil if it cannot be asked
 }
 
-// systems has the job of each system.
+// systems returns the function for the job of each system.
 func systems() map[string]func(Keeper) (job, error) {
 	return map[string]func(Keeper) (job, error){"linux": linuxJob, "freebsd": freebsdJob, "darwin": darwinJob, "windows": windowsJob}
 }
 
-// paths returns those of its files and links.
+// paths returns the paths of the job's files and links.
 func (j job) paths() []string {
 	var all []string
 	for _, p := range j.pieces {
@@ -76,13 +72,13 @@ const (
 	folder     = "atboot" // in the state directory
 	recordName = "record.json"
 	jobName    = "linerate-undo"
-	// marker is in everything that is made, for people who find it.
+	// marker is in every file and task, for people who find it.
 	marker = "Made by linerate, which removes it again."
 )
 
 func (k Keeper) dir() string { return filepath.Join(k.State, folder) }
 
-// program is where the copy is.
+// program returns the path of the copy.
 func (k Keeper) program() string { return filepath.Join(k.dir(), programName) }
 
 func (k Keeper) after(format string, a ...any) {
@@ -91,17 +87,17 @@ func (k Keeper) after(format string, a ...any) {
 	}
 }
 
-// Installed reports whether a job, or a part of one, was left by the linerate
-// whose journal is in the directory state.
+// Installed reports whether the linerate with its journal in directory state has left a job,
+// or a part of one.
 func Installed(state string) bool {
 	_, err := os.Lstat(filepath.Join(state, folder))
 	return err == nil
 }
 
-// Install has the system run the job at its next start, and returns where it is
-// for people, "" where it was there already. On an error nothing is left of it.
-// The error wraps errors.ErrUnsupported where the system has no such place,
-// fs.ErrPermission, ErrTaken and ErrUntrusted.
+// Install has the system run the job at its next start. It returns the place of the job for
+// display, "" if it was there already. On an error it leaves nothing behind. The error wraps
+// errors.ErrUnsupported if the system has no such place, fs.ErrPermission, ErrTaken or
+// ErrUntrusted.
 func (k Keeper) Install(ctx context.Context) (name string, err error) {
 	name, err = k.install(ctx)
 	if err != nil {
@@ -146,7 +142,7 @@ func (k Keeper) install(ctx context.Context) (string, error) {
 	return j.name, nil
 }
 
-// put makes everything of j, the record first.
+// put makes the record and then all pieces of j.
 func (k Keeper) put(ctx context.Context, j job) error {
 	for _, p := range j.pieces {
 		if err := p.free(ctx); err != nil {
@@ -191,7 +187,7 @@ func (k Keeper) put(ctx context.Context, j job) error {
 	return nil
 }
 
-// intact reports whether all of r is in place.
+// intact reports whether all pieces of r are in place.
 func (k Keeper) intact(ctx context.Context, r record) bool {
 	info, err := os.Stat(k.program())
 	if !r.Complete || err != nil || info.Size() != r.Size {
@@ -203,16 +199,15 @@ func (k Keeper) intact(ctx context.Context, r record) bool {
 	})
 }
 
-// Removal is what became of a job.
+// Removal is the outcome of removing a job.
 type Removal struct {
-	Name string   // where it was, for people
-	Left []string // what stays, with the reason; sentences for people
+	Name string   // its place, for display
+	Left []string // what was not removed and why, in sentences
 }
 
-// Remove takes the job away, or what a crash left of one. It returns nil where
-// there is none. What somebody changed since stays and is named; linerate knows
-// nothing of it any more then. After an error, which says what could not be
-// removed, Remove may be called again.
+// Remove removes the job, or what a crash left of one. It returns nil if there is none.
+// Pieces that were changed since stay and are listed; linerate then forgets them. If Remove
+// returns an error, which says what could not be removed, it may be called again.
 func (k Keeper) Remove(ctx context.Context) (*Removal, error) {
 	if !Installed(k.State) {
 		return nil, nil
@@ -221,7 +216,7 @@ func (k Keeper) Remove(ctx context.Context) (*Removal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("remove the job for the next start: %w", err)
 	}
-	if r == nil { // there was a crash before the record, or behind it
+	if r == nil { // a crash before the record was made, or after it was removed
 		return nil, k.clear(nil)
 	}
 	done := &Removal{Name: r.Name}
@@ -236,7 +231,7 @@ func (k Keeper) Remove(ctx context.Context) (*Removal, error) {
 		k.after("job piece %d removed", i+1)
 	}
 	for _, dir := range slices.Backward(r.Made) {
-		_ = os.Remove(dir) // somebody else may have put something in
+		_ = os.Remove(dir) // others may have put something in
 		k.after("job directory %s removed", dir)
 	}
 	return done, k.clear(done)
@@ -268,7 +263,7 @@ func (k Keeper) clear(done *Removal) error {
 	return durable.SyncDir(k.State)
 }
 
-// String says in one line for people what happened.
+// String returns the outcome in one line.
 func (r Removal) String() string {
 	if len(r.Left) > 0 {
 		return "removed " + r.Name + ", but not all of it: " + strings.Join(r.Left, "; ")

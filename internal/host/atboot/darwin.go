@@ -6,8 +6,8 @@ import (
 	"linerate/internal/host/files"
 )
 
-// darwinJob is a property list that launchd(8) reads at the start of macOS. It
-// is not loaded now: RunAtLoad would run it at once.
+// darwinJob is a property list that launchd(8) reads when macOS starts. It is not loaded now:
+// RunAtLoad would run it at once.
 func darwinJob(k Keeper) (job, error) {
 	if err := plain(k.State); err != nil {
 		return job{}, err

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// freebsdJob is a script of rc.d(8). rc runs those of /usr/local/etc/rc.d where
-// local_startup of rc.conf(5) names that, which is the default.
+// freebsdJob is an rc.d(8) script. rc runs those in /usr/local/etc/rc.d if local_startup of
+// rc.conf(5) names that directory, which is the default.
 func freebsdJob(k Keeper) (job, error) {
 	if err := plain(k.State); err != nil {
 		return job{}, err
@@ -15,8 +15,8 @@ func freebsdJob(k Keeper) (job, error) {
 	return single(k.file("/usr/local/etc/rc.d/"+name, 0o755, rcText(k, name))), nil
 }
 
-// rcText is that script. It runs when the interfaces and sysctl.conf are set,
-// since those would have the last word otherwise.
+// rcText returns that script. It runs after the interfaces and sysctl.conf are set up, which
+// would override it otherwise.
 func rcText(k Keeper, name string) string {
 	return fmt.Sprintf(`#!/bin/sh
 # %[1]s

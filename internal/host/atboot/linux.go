@@ -15,8 +15,8 @@ const (
 	unitDir  = "/etc/systemd/system"
 )
 
-// linuxJob takes the first of what Linux may have: systemd, the local scripts of
-// OpenRC, those of rc.local, cron.
+// linuxJob uses the first of these that Linux has: systemd, the local scripts of OpenRC,
+// those of rc.local, cron.
 func linuxJob(k Keeper) (job, error) {
 	if err := plain(k.State); err != nil {
 		return job{}, err
@@ -36,11 +36,10 @@ func linuxJob(k Keeper) (job, error) {
 		"no /etc/rc.local.d, no cron with /etc/cron.d: %w", errors.ErrUnsupported)
 }
 
-// single is a job of one piece.
+// single returns a job of one piece.
 func single(p piece) job { return job{name: p.Path, pieces: []piece{p}} }
 
-// hasCron reports whether there is a cron that reads /etc/cron.d, which that of
-// busybox does not.
+// hasCron reports whether there is a cron that reads /etc/cron.d; that of busybox does not.
 func (k Keeper) hasCron() bool {
 	for _, name := range []string{"cron", "crond", "fcron"} {
 		path, err := filepath.EvalSymlinks(k.real("/usr/sbin/" + name))
@@ -51,25 +50,25 @@ func (k Keeper) hasCron() bool {
 	return false
 }
 
-// cronText is a crontab(5) with the column of the user. A percent sign would end
-// the command there.
+// cronText returns a crontab(5) with the user column. In it a percent sign would end the
+// command.
 func cronText(k Keeper) string {
 	return fmt.Sprintf("# %s\n# It puts back what linerate had changed when this machine went down.\n@reboot root %s\n",
 		marker, strings.ReplaceAll(k.shellLine(), "%", `\%`))
 }
 
-// systemdJob is a unit with the link by which systemctl enable would enable it.
+// systemdJob returns a unit with the link that systemctl enable would make.
 func systemdJob(k Keeper) job {
 	unit := k.file(unitDir+"/"+unitName, 0o644, unitText(k))
 	link := piece{Path: k.real(unitDir + "/multi-user.target.wants/" + unitName), Link: "../" + unitName}
 	return job{name: unit.Path, pieces: []piece{unit, link}, check: k.enabled}
 }
 
-// unitText is a systemd.service(5). The program is started by sh: where SELinux
-// is enforcing, systemd itself may start no file with the label of /var/lib, and
-// fails with 203/EXEC. In ExecStart $$ is a dollar sign and %% a percent sign
-// (systemd.service(5), "Command lines"). It runs when those who set up interfaces
-// have begun (systemd.special(7), network.target): they would have the last word otherwise.
+// unitText returns a systemd.service(5). It has sh start the program: where SELinux is
+// enforcing, systemd itself may not start a file with the label of /var/lib, and fails with
+// 203/EXEC. In ExecStart $$ is a dollar sign and %% a percent sign (systemd.service(5),
+// "Command lines"). The unit runs after the programs that set up interfaces have begun
+// (systemd.special(7), network.target), which would override it otherwise.
 func unitText(k Keeper) string {
 	percent := strings.NewReplacer("%", "%%").Replace
 	program, state := percent(k.program()), percent(k.State)
@@ -90,8 +89,7 @@ WantedBy=multi-user.target
 `, marker, state, program, program, state)
 }
 
-// enabled asks systemd whether it will start the unit. Where there is no
-// systemctl nobody can be asked.
+// enabled asks systemd whether it will start the unit. Without systemctl it returns nil.
 func (k Keeper) enabled(ctx context.Context) error {
 	systemctl := "systemctl"
 	if k.Root != "" {

@@ -14,24 +14,23 @@ import (
 	"linerate/internal/host/durable"
 )
 
-// piece is one thing that a job consists of: a file, a symbolic link or a task
-// of Windows.
+// piece is one part of a job: a file, a symbolic link or a Windows task.
 type piece struct {
 	Path string `json:"path,omitempty"` // of the file or link, with Keeper.Root
 	Sum  string `json:"sha256,omitempty"`
-	Link string `json:"link,omitempty"` // what the link says
+	Link string `json:"link,omitempty"` // target of the link
 	Task *task  `json:"task,omitempty"`
 
 	text []byte
 	mode fs.FileMode
 }
 
-// file is a piece with text, at a path of the machine.
+// file returns a piece with text, at a path of the machine.
 func (k Keeper) file(name string, mode fs.FileMode, text string) piece {
 	return piece{Path: k.real(name), Sum: durable.Sum([]byte(text)), text: []byte(text), mode: mode}
 }
 
-// real returns where a path of the machine is.
+// real returns the path below Root for a path of the machine.
 func (k Keeper) real(name string) string {
 	if k.Root == "" {
 		return filepath.FromSlash(name)
@@ -39,14 +38,14 @@ func (k Keeper) real(name string) string {
 	return filepath.Join(k.Root, filepath.FromSlash(name))
 }
 
-// names are those that pieces may have: nothing else is ever removed.
+// names returns the names that pieces may have: nothing else is ever removed.
 func names() []string {
 	return []string{
 		unitName, jobName, jobName + ".start", jobName + ".plist", strings.ReplaceAll(jobName, "-", "_"),
 	}
 }
 
-// valid refuses what Install never records.
+// valid refuses a piece that Install never records.
 func (p piece) valid() error {
 	if p.Task != nil {
 		if p.Task.Name != jobName || p.Path+p.Sum+p.Link != "" {
@@ -60,12 +59,12 @@ func (p piece) valid() error {
 	return nil
 }
 
-// state says what is in the place of a piece.
+// state is what is in the place of a piece.
 type state int
 
 const (
 	absent  state = iota
-	ours          // as it was put there
+	ours          // as Install put it there
 	foreign       // something else
 )
 
@@ -104,7 +103,7 @@ func (p piece) String() string {
 	return p.Path
 }
 
-// free fails with ErrTaken where something is in the piece's place.
+// free returns ErrTaken if something is in the piece's place.
 func (p piece) free(ctx context.Context) error {
 	s, err := p.state(ctx)
 	if err != nil || s == absent {
@@ -128,7 +127,7 @@ func (p *piece) put(ctx context.Context, k Keeper) error {
 		return err
 	}
 	k.after("job temporary")
-	// A link, not a rename: it never replaces what somebody put there meanwhile.
+	// A link, not a rename: it never replaces a file that was put there meanwhile.
 	if err := os.Link(p.temp(), p.Path); err != nil {
 		return taken(err)
 	}
@@ -143,14 +142,14 @@ func taken(err error) error {
 	return err
 }
 
-// temp is the name of a file that is not complete: hidden, and without the
-// ending by which programs look for their files.
+// temp returns the name of an incomplete file: hidden, and without the suffix that programs
+// look for.
 func (p piece) temp() string {
 	return filepath.Join(filepath.Dir(p.Path), "."+filepath.Base(p.Path)+newSuffix)
 }
 
-// remove takes the piece away, unless somebody changed it: then it returns the
-// sentence that says so.
+// remove removes the piece. If it was changed, remove leaves it and returns a sentence that
+// says so.
 func (p piece) remove(ctx context.Context) (left string, err error) {
 	if p.Sum != "" {
 		if err := os.Remove(p.temp()); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -174,7 +173,7 @@ func (p piece) remove(ctx context.Context) (left string, err error) {
 	return "", durable.SyncDir(filepath.Dir(p.Path))
 }
 
-// exists reports whether a path of the machine is there.
+// exists reports whether a path of the machine exists.
 func (k Keeper) exists(elem ...string) bool {
 	_, err := os.Stat(k.real(path.Join(elem...)))
 	return err == nil

@@ -11,7 +11,7 @@ import (
 	"linerate/internal/host/durable"
 )
 
-// copyProgram has a copy of linerate on disk and returns its size in bytes.
+// copyProgram writes a copy of linerate to disk and returns its size in bytes.
 func (k Keeper) copyProgram() (size int64, err error) {
 	from := k.Program
 	if from == "" {
@@ -41,8 +41,8 @@ func (k Keeper) copyProgram() (size int64, err error) {
 	return size, nil
 }
 
-// plain fails for a state directory whose name would mean something else to one
-// of those that read the job: systemd, sh, cron.
+// plain refuses a state directory whose name would mean something else to a reader of the
+// job: systemd, sh or cron.
 func plain(dir string) error {
 	if !filepath.IsAbs(dir) {
 		return fmt.Errorf("state directory %q: want an absolute path", dir)
@@ -54,14 +54,13 @@ func plain(dir string) error {
 	return nil
 }
 
-// shellLine is a line for sh that becomes the job. The names are plain.
+// shellLine returns a line for sh that execs the job. The names are plain.
 func (k Keeper) shellLine() string {
 	return fmt.Sprintf("exec '%s' undo --at-boot --state '%s'", k.program(), k.State)
 }
 
-// windowsWord makes one argument of s as CommandLineToArgvW reads it: backslashes
-// before a quote count, so those at the end are doubled. A file name of Windows
-// has no quotes.
+// windowsWord quotes s as one argument for CommandLineToArgvW: backslashes before a quote
+// count, so those at the end are doubled. A Windows file name has no quotes.
 func windowsWord(s string) string {
 	end := len(s) - len(strings.TrimRight(s, `\`))
 	return `"` + s + strings.Repeat(`\`, end) + `"`

@@ -4,5 +4,5 @@ package atboot
 
 import "os"
 
-// running is this program.
+// running returns this program.
 func running() (string, error) { return os.Executable() }

@@ -11,7 +11,7 @@ import (
 	"linerate/internal/host/durable"
 )
 
-// record is what was, or is about to be, put where.
+// record says what was put where, or is about to be.
 type record struct {
 	Name     string   `json:"name"`
 	Pieces   []piece  `json:"pieces"`
@@ -20,7 +20,7 @@ type record struct {
 	Complete bool     `json:"complete,omitempty"`
 }
 
-// load returns the record, nil where there is none.
+// load returns the record, or nil if there is none.
 func (k Keeper) load() (*record, error) {
 	if err := durable.Trusted(k.State); err != nil {
 		return nil, err
@@ -40,8 +40,8 @@ func (k Keeper) load() (*record, error) {
 	return &r, nil
 }
 
-// decode reads a record, and refuses one after which something else would be
-// removed than what linerate makes.
+// decode decodes a record. It refuses one that would remove something that linerate does not
+// make.
 func decode(b []byte) (record, error) {
 	var r record
 	if err := json.Unmarshal(b, &r); err != nil {
@@ -69,10 +69,10 @@ func (k Keeper) save(r record) error {
 	return errors.Join(err, durable.SyncDir(k.State))
 }
 
-// newSuffix is of files that are not complete.
+// newSuffix is the suffix of incomplete files.
 const newSuffix = ".linerate-new"
 
-// writeSynced has data on disk under a name that nobody reads yet.
+// writeSynced writes data to disk under a name that no program reads yet.
 func writeSynced(path string, data []byte, mode fs.FileMode) error {
 	return durable.Fill(path, mode, func(f *os.File) error {
 		_, err := f.Write(data)

@@ -14,7 +14,7 @@ import (
 
 const programName = "linerate"
 
-// executable fails where the file system of a program lets nobody run it
+// executable returns an error if the file system of a program does not allow running it
 // (mounted noexec): access(2).
 func executable(program string) error {
 	if err := unix.Access(program, unix.X_OK); err != nil {
@@ -23,7 +23,7 @@ func executable(program string) error {
 	return nil
 }
 
-// discard removes a program, also one that is running.
+// discard removes a program, even a running one.
 func discard(program string) (later string, err error) {
 	if err := os.Remove(program); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err

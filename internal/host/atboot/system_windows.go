@@ -16,10 +16,10 @@ const programName = "linerate.exe"
 
 func executable(string) error { return nil }
 
-// discard removes a program. One that is running cannot be removed, but moved:
-// it gets a name that nothing else will ever have, and Windows removes it at its
-// next start (MoveFileEx, MOVEFILE_DELAY_UNTIL_REBOOT). Others that were moved
-// before, and run no more, go at once.
+// discard removes a program. A running one cannot be removed, but moved: it gets a name that
+// nothing else will ever have, and Windows removes it at its next start (MoveFileEx,
+// MOVEFILE_DELAY_UNTIL_REBOOT). Programs that were moved earlier, and no longer run, are
+// removed now.
 func discard(program string) (later string, err error) {
 	dir := filepath.Dir(program)
 	old, _ := filepath.Glob(filepath.Join(dir, "gone-*.exe"))

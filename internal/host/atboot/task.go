@@ -17,12 +17,12 @@ import (
 	"linerate/internal/host/files"
 )
 
-// task is a scheduled task of Windows. Windows keeps a definition in words of
-// its own, so what it says of a new task is what a later answer is compared with.
+// task is a scheduled task of Windows. Windows stores a definition in its own form, so later
+// answers are compared with its answer about the new task.
 type task struct {
 	Name  string `json:"name"`
-	Token string `json:"token"`            // in its description: told by no other task
-	Said  string `json:"sha256,omitempty"` // of what Windows said of the task when it was new
+	Token string `json:"token"`            // in its description; no other task has it
+	Said  string `json:"sha256,omitempty"` // of Windows' answer about the new task
 
 	text string
 }
@@ -30,7 +30,7 @@ type task struct {
 // taskFile holds the definition while schtasks reads it.
 const taskFile = "task.xml" + newSuffix
 
-// windowsJob is a task that runs as SYSTEM at the start of Windows.
+// windowsJob returns a task that runs as SYSTEM when Windows starts.
 func windowsJob(k Keeper) (job, error) {
 	if !filepath.IsAbs(k.State) || strings.ContainsFunc(k.State, func(r rune) bool { return r < ' ' || r == '"' }) {
 		return job{}, fmt.Errorf("state directory %q: want an absolute path without quotes", k.State)
@@ -40,7 +40,7 @@ func windowsJob(k Keeper) (job, error) {
 	return job{name: "the scheduled task " + jobName, pieces: []piece{{Task: t}}}, nil
 }
 
-// taskText is a definition by the Task Scheduler Schema
+// taskText returns a definition in the Task Scheduler Schema
 // (http://schemas.microsoft.com/windows/2004/02/mit/task). S-1-5-18 is SYSTEM.
 func taskText(k Keeper, token string) string {
 	return fmt.Sprintf(`<?xml version="1.0" encoding="UTF-16"?>
@@ -77,19 +77,18 @@ func taskText(k Keeper, token string) string {
 `, marker, token, files.XML(windowsWord(k.program())), files.XML(windowsWord(k.State)))
 }
 
-// utf16Text is what schtasks reads where the first line says so.
+// utf16Text returns text in the encoding that its first line announces to schtasks.
 func utf16Text(text string) []byte { return files.UTF16(strings.ReplaceAll(text, "\n", "\r\n")) }
 
-// patience bounds a program of the system that is asked or told something.
+// patience is the timeout for a program of the system.
 const patience = 30 * time.Second
 
-// schtasks is the program, found as no entry of PATH could change it.
+// schtasks returns the path of the program, which no entry of PATH can change.
 func schtasks() string {
 	return filepath.Join(cmp.Or(os.Getenv("SystemRoot"), `C:\Windows`), "System32", "schtasks.exe")
 }
 
-// run runs schtasks.exe and returns what it says, in which bytes of zero are
-// dropped: it may be UTF-16.
+// runSchtasks runs schtasks.exe and returns its output without zero bytes: it may be UTF-16.
 func runSchtasks(ctx context.Context, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -100,9 +99,8 @@ func runSchtasks(ctx context.Context, args ...string) ([]byte, error) {
 	return bytes.ReplaceAll(out, []byte{0}, nil), err
 }
 
-// state asks Windows for the task. schtasks tells a task that is not there from
-// other failures only in the language of the machine, so that after a failure
-// the list of all tasks decides.
+// state asks Windows for the task. schtasks distinguishes a missing task from other failures
+// only in the language of the machine, so after a failure the list of all tasks decides.
 func (t *task) state(ctx context.Context) (state, error) {
 	said, err := runSchtasks(ctx, "/Query", "/TN", t.Name, "/XML")
 	if err != nil {
@@ -118,8 +116,8 @@ func (t *task) state(ctx context.Context) (state, error) {
 	return ours, nil
 }
 
-// create registers the task, and replaces none: without /F schtasks asks before
-// it does, and nobody answers.
+// create registers the task, and replaces none: without /F schtasks asks before it replaces
+// one, and gets no answer.
 func (t *task) create(ctx context.Context, k Keeper) error {
 	path := filepath.Join(k.dir(), taskFile)
 	if err := writeSynced(path, utf16Text(t.text), 0o600); err != nil {

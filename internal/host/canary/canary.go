@@ -1,15 +1,14 @@
-// Package canary asks whether other machines answer, so that a change that cuts
-// the way to them is noticed.
+// Package canary checks whether other machines answer, to notice a change that cuts the path
+// to them.
 //
-// An address is asked with small packets and with packets as large as the
-// interface takes: a path that carries the first and not the second is a black
-// hole. No packet may be cut on the way. Any answer counts: an echo reply where
-// this process may send echo requests, the refusal of a port that nobody listens
-// on, a TCP connection. A packet that a router answers as too big is one that TCP
-// copes with, and counts by the try after it, with the size that the router told.
+// It probes an address with small packets and with packets as large as the interface takes: a
+// path that carries only the small ones is a black hole. Packets must not be fragmented. Any
+// answer counts: an echo reply, if this process may send echo requests, the refusal of a
+// closed port, or a TCP connection. TCP copes with a packet that a router reports as too big,
+// so such a packet counts if the next try, with the router's size, is answered.
 //
-// A target made by [probe.PathTo] asks how large packets may be on the way to an
-// address; one made by [probe.SmallTo] is asked with small packets only.
+// A target made by [probe.PathTo] asks how large packets to an address may be; one made by
+// [probe.SmallTo] is probed with small packets only.
 package canary
 
 import (
@@ -28,10 +27,10 @@ import (
 	"linerate/internal/rescue"
 )
 
-// Probe asks a target until it answers, for at most within: an address or a
-// name, HOST:PORT for a TCP connection, or a URL of http and https. The time
-// begins when there is a link and a way to an address, which a change may have
-// taken away for seconds; settle is how long to wait for that.
+// Probe probes a target until it answers, for at most within: an address or a name, HOST:PORT
+// for a TCP connection, or a URL of http or https. For an address the time starts when there
+// is a link and a route, which a change may have taken away for seconds; settle is how long
+// to wait for that.
 func Probe(ctx context.Context, target string, within, settle time.Duration) []probe.Result {
 	if q, ok := probe.ParseQuery(target); ok {
 		return answer(ctx, q, within, settle)
@@ -48,13 +47,13 @@ func Probe(ctx context.Context, target string, within, settle time.Duration) []p
 }
 
 const (
-	// pause is the time between two tries.
+	// pause is the interval between two tries.
 	pause = 300 * time.Millisecond
-	// maxBody is how much of a page is read: enough for full packets.
+	// maxBody is how much of a page to read: enough for full packets.
 	maxBody = 256 << 10
 )
 
-// until repeats a question until it is answered or the time is over.
+// until repeats a probe until it is answered or the time is up.
 func until(ctx context.Context, within time.Duration, r probe.Result, ask func(context.Context) (string, error)) probe.Result {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -66,7 +65,7 @@ func until(ctx context.Context, within time.Duration, r probe.Result, ask func(c
 			r.OK, r.Detail = true, how
 			return r
 		}
-		// The end of the time cuts the last try short: what an earlier one met says more.
+		// The timeout cuts the last try short: the error of an earlier try says more.
 		if why := reason(err); r.Detail == "" || ctx.Err() == nil && why != late {
 			r.Detail = why
 		}
@@ -78,10 +77,10 @@ func until(ctx context.Context, within time.Duration, r probe.Result, ask func(c
 	}
 }
 
-// late is the reason of a try that the end of the time cut short.
+// late is the reason for a try that the timeout cut short.
 const late = "no answer in time"
 
-// reason is an error in a few words.
+// reason returns an error in a few words.
 func reason(err error) string {
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) {
 		return late
@@ -121,7 +120,7 @@ func connect(ctx context.Context, addr string) (string, error) {
 	return "connection accepted", c.Close()
 }
 
-// probeHost asks an address with small and with full packets.
+// probeHost probes an address with small and with full packets.
 func probeHost(ctx context.Context, target string, within, settle time.Duration) []probe.Result {
 	small, full := probe.Result{Target: target}, probe.Result{Target: target, Full: true}
 	addr, err := resolve(ctx, target, model.Egress{})
@@ -139,7 +138,7 @@ func probeHost(ctx context.Context, target string, within, settle time.Duration)
 	small.Bytes, full.Bytes = probe.Small, size
 	var other rescue.Group
 	other.Go(func() {
-		cut, why := size, "" // by what routers tell
+		cut, why := size, "" // as routers report
 		full = until(ctx, within, full, func(ctx context.Context) (string, error) {
 			how, err := anyAnswer(ctx, addr, cut, wait)
 			if big, ok := errors.AsType[*tooBig](err); ok && big.mtu >= probe.Small && big.mtu < cut {
@@ -153,7 +152,7 @@ func probeHost(ctx context.Context, target string, within, settle time.Duration)
 	return []probe.Result{small, full}
 }
 
-// resolve finds the address of a target. Packets to it leave as from says.
+// resolve finds the address of a target, with from as the egress of packets to it.
 func resolve(ctx context.Context, target string, from model.Egress) (endpoint, error) {
 	if a, err := netip.ParseAddr(target); err == nil {
 		return endpoint{a.Unmap(), from}, nil

@@ -21,35 +21,34 @@ import (
 )
 
 const (
-	// closedPort is one of traceroute's, on which nobody listens.
+	// closedPort is a port of traceroute's, on which no program should listen.
 	closedPort = 33434
-	// Bytes of the headers of IPv4 (RFC 791) and IPv6 (RFC 8200), and of UDP and
-	// of an ICMP echo request, which are the same.
+	// Header bytes of IPv4 (RFC 791) and IPv6 (RFC 8200), and of UDP and an ICMP echo
+	// request, which are equal.
 	header4, header6, header = 20, 40, 8
 	maxHeader4               = 60 // with options
-	// wait is how long one try waits for its answer.
+	// wait is how long one try waits for an answer.
 	wait = 700 * time.Millisecond
 )
 
-// endpoint is an address to ask, and where the packets to it leave from.
+// endpoint is an address to probe, and the egress of the packets to it.
 type endpoint struct {
 	netip.Addr
 	from model.Egress
 }
 
-// dial makes a socket to a port of it.
+// dial opens a socket to a port of the endpoint.
 func (e endpoint) dial(ctx context.Context, network string, port int) (net.Conn, error) {
 	o := engine.SocketOptions{Egress: e.from}
 	return sockio.Dial(ctx, net.Dialer{}, network, net.JoinHostPort(e.String(), strconv.Itoa(port)), o)
 }
 
-// errSilent is a try without an answer.
+// errSilent reports a try without an answer.
 var errSilent = errors.New("no answer in time")
 
-// anyAnswer asks an address in all ways with packets of size bytes, none of which
-// may be cut, and returns the first answer. TCP begins with small packets only.
-// The error is a *tooBig where somebody said that, errSilent where nobody said
-// anything.
+// anyAnswer probes an address in all ways with packets of size bytes, which must not be
+// fragmented, and returns the first answer. TCP starts with small packets only. The error is
+// a *tooBig if a router or this host reported that, errSilent if there was no answer.
 func anyAnswer(ctx context.Context, to endpoint, size int, wait time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -83,7 +82,7 @@ func anyAnswer(ctx context.Context, to endpoint, size int, wait time.Duration) (
 		big, isBig := errors.AsType[*tooBig](a.err)
 		before, wasBig := errors.AsType[*tooBig](last)
 		if isBig && (!wasBig || !before.router.IsValid()) {
-			last = big // and who says so may be told in another way
+			last = big // another probe may tell which router
 			continue
 		}
 		if !wasBig && !errors.Is(a.err, errSilent) && !errors.Is(a.err, context.DeadlineExceeded) && !errors.Is(a.err, syscall.EPERM) && !errors.Is(a.err, syscall.EACCES) {
@@ -93,7 +92,7 @@ func anyAnswer(ctx context.Context, to endpoint, size int, wait time.Duration) (
 	return "", last
 }
 
-// knock makes a TCP connection; that nobody listens is an answer too.
+// knock makes a TCP connection; a refusal is an answer too.
 func knock(ctx context.Context, to endpoint, port int) (string, error) {
 	c, err := to.dial(ctx, "tcp", port)
 	if err == nil {
@@ -106,9 +105,8 @@ func knock(ctx context.Context, to endpoint, port int) (string, error) {
 	return "", silent(err)
 }
 
-// refusedPort sends a datagram to a port where nobody listens. The system tells
-// of the ICMP message that comes back (RFC 1122 section 4.1.3.3) by an error of
-// the socket. It needs no rights.
+// refusedPort sends a datagram to a closed port. The system reports the returning ICMP
+// message (RFC 1122 section 4.1.3.3) as an error of the socket. This needs no rights.
 func refusedPort(ctx context.Context, to endpoint, size int) (string, error) {
 	c, err := to.dial(ctx, "udp", closedPort)
 	if err != nil {
@@ -139,8 +137,8 @@ func refusedPort(ctx context.Context, to endpoint, size int) (string, error) {
 	return "", silent(err)
 }
 
-// echo sends an echo request (RFC 792, RFC 4443 section 4.1) and awaits its
-// reply. It needs the right to open a raw socket.
+// echo sends an echo request (RFC 792, RFC 4443 section 4.1) and waits for the reply. It
+// needs the right to open a raw socket.
 func echo(ctx context.Context, to endpoint, size int) (string, error) {
 	network, local, request, reply := "ip4:icmp", "0.0.0.0", byte(8), byte(0)
 	if to.Is6() {
@@ -164,14 +162,14 @@ func echo(ctx context.Context, to endpoint, size int) (string, error) {
 	defer stop()
 	b := make([]byte, size-headers(to)+header)
 	b[0] = request
-	_, _ = rand.Read(b[4:min(len(b), 24)]) // identifier, number, and bytes to know it by; never fails
-	if to.Is4() {                          // the system fills in that of ICMPv6
+	_, _ = rand.Read(b[4:min(len(b), 24)]) // identifier, number, and bytes to recognize it by; never fails
+	if to.Is4() {                          // the system fills in the ICMPv6 checksum
 		binary.BigEndian.PutUint16(b[2:], checksum(b))
 	}
 	if _, err := c.WriteTo(b, &net.IPAddr{IP: to.WithZone("").AsSlice(), Zone: to.Zone()}); err != nil {
 		return "", silent(err)
 	}
-	in := make([]byte, len(b)+maxHeader4) // the header of IPv4 comes with it, and is taken off
+	in := make([]byte, len(b)+maxHeader4) // room for the IPv4 header
 	for {
 		n, from, err := c.ReadFrom(in)
 		if err != nil {
@@ -186,7 +184,7 @@ func echo(ctx context.Context, to endpoint, size int) (string, error) {
 	}
 }
 
-// addrOf is the sender of a message of ICMP.
+// addrOf returns the sender of an ICMP message.
 func addrOf(a net.Addr) netip.Addr {
 	if ip, ok := a.(*net.IPAddr); ok {
 		if addr, ok := netip.AddrFromSlice(ip.IP); ok {
@@ -196,8 +194,8 @@ func addrOf(a net.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// refusedBySize is what the system learnt when it says that a datagram was too
-// big. It does not tell from whom.
+// refusedBySize returns the path MTU that the system learnt when it reports a datagram as too
+// big. It does not say from which router.
 func refusedBySize(c net.Conn) error {
 	return &tooBig{mtu: sockio.PathMTU(c.(*net.UDPConn))}
 }
@@ -210,7 +208,7 @@ func silent(err error) error {
 	return err
 }
 
-// headers is how many bytes of a packet to an address are no payload of UDP.
+// headers returns the number of bytes of a UDP packet to an address that are not payload.
 func headers(to endpoint) int {
 	if to.Is6() {
 		return header6 + header
@@ -218,7 +216,7 @@ func headers(to endpoint) int {
 	return header4 + header
 }
 
-// checksum is that of the Internet, RFC 1071.
+// checksum is the Internet checksum, RFC 1071.
 func checksum(b []byte) uint16 {
 	var sum uint32
 	for i := 0; i+1 < len(b); i += 2 {
@@ -233,8 +231,8 @@ func checksum(b []byte) uint16 {
 	return ^uint16(sum)
 }
 
-// towards returns the interface that packets to an address leave by, as far as
-// the address that they leave with tells.
+// towards returns the interface that packets to an address leave by, as far as their source
+// address tells.
 func towards(ctx context.Context, to endpoint) (*net.Interface, error) {
 	c, err := to.dial(ctx, "udp", closedPort)
 	if err != nil {
@@ -248,7 +246,7 @@ func towards(ctx context.Context, to endpoint) (*net.Interface, error) {
 	return linkid.Owner(local.Addr())
 }
 
-// packetSize is the largest IP packet that goes out to an address whole.
+// packetSize returns the largest IP packet that leaves for an address unfragmented.
 func packetSize(ctx context.Context, to endpoint) (int, error) {
 	i, err := towards(ctx, to)
 	if err != nil {
@@ -257,8 +255,8 @@ func packetSize(ctx context.Context, to endpoint) (int, error) {
 	return max(probe.Small, min(i.MTU, 65535)), nil
 }
 
-// awaitLink waits until the interface to an address has a link again, which a
-// change may have taken from it for seconds, and until there is a way to it.
+// awaitLink waits until the interface to an address has its link back, which a change may
+// have taken away for seconds, and until there is a route to the address.
 func awaitLink(ctx context.Context, to endpoint, settle time.Duration) error {
 	late := time.NewTimer(settle)
 	defer late.Stop()

@@ -13,7 +13,7 @@ import (
 	"linerate/internal/rescue"
 )
 
-// answer answers a question about a path.
+// answer answers a query about a path.
 func answer(ctx context.Context, q probe.Query, within, settle time.Duration) []probe.Result {
 	addr, err := resolve(ctx, q.Host, q.From)
 	if err == nil {
@@ -43,25 +43,25 @@ func answer(ctx context.Context, q probe.Query, within, settle time.Duration) []
 }
 
 const (
-	// maxSizes is how many sizes a search tries besides the first and the least.
+	// maxSizes is how many sizes a search tries, besides the first and the smallest.
 	maxSizes = 12
-	// A try waits for several round trips, within these bounds: a loaded machine is
-	// late, and a search is to end in seconds.
+	// A try waits for several round trips, within these bounds: a loaded machine is slow, and
+	// a search must end in seconds.
 	leastWait, mostWait = 200 * time.Millisecond, wait
 	roundTrips          = 4
-	// triesOfSize is how often a size is tried before it counts as lost. What else
-	// is lost in the same moment says nothing about sizes, and is tried again.
+	// triesOfSize is how often to try a size before it counts as lost. If small packets are
+	// lost at the same moment, that try says nothing about the size and is repeated.
 	triesOfSize, triesAtAll = 2, 4
 )
 
-// search finds the largest packet that is answered.
+// search finds the largest packet that gets an answer.
 type search struct {
-	largest int // to try
+	largest int // largest size to try
 	ask     func(size int, wait time.Duration) (string, error)
 
-	passes int // largest that was answered
-	lost   int // least that was not, above passes; 0 for none
-	sizes  int // tried
+	passes int // largest size that was answered
+	lost   int // smallest size above passes that was not answered; 0 for none
+	sizes  int // number tried
 	wait   time.Duration
 	how    string
 	told   *tooBig
@@ -84,7 +84,7 @@ func (s *search) do() {
 	}
 }
 
-// small asks with a small packet, several times.
+// small probes with a small packet, several times.
 func (s *search) small() bool {
 	for range triesAtAll {
 		if s.how, s.err = s.ask(probe.Small, s.wait); s.err == nil {
@@ -94,7 +94,7 @@ func (s *search) small() bool {
 	return false
 }
 
-// next is the size to try.
+// next returns the next size to try.
 func (s *search) next() int {
 	told := 0
 	if s.told != nil {
@@ -134,7 +134,7 @@ func (s *search) try(size int) bool {
 	return false
 }
 
-// detail says for people what was found.
+// detail describes the result.
 func (s *search) detail() string {
 	switch {
 	case s.passes == 0:
@@ -147,8 +147,7 @@ func (s *search) detail() string {
 	return fmt.Sprintf("%d bytes pass, %d do not: %s", s.passes, s.lost, reason(s.err))
 }
 
-// Host returns the host that a target of the user is about: the address, or that
-// of HOST:PORT or of a URL.
+// Host returns the host of a user's target: the address, or the host of a HOST:PORT or URL.
 func Host(target string) string {
 	if u, err := plain.ParseURL(target); err == nil && u.Host != "" {
 		return u.Hostname()

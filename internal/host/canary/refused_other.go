@@ -8,12 +8,11 @@ import (
 	"syscall"
 )
 
-// refused reports whether err says that nobody listens on a port.
+// refused reports whether err means that no program listens on a port.
 func refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
-// oversize reports whether a packet is too large for what its socket knows of
-// the way.
+// oversize reports whether a packet is larger than the path MTU that its socket knows.
 func oversize(err error) bool { return errors.Is(err, syscall.EMSGSIZE) }
 
-// hear is what sockets do anyway: they tell that a datagram was refused.
+// hear does nothing: sockets report refused datagrams by default.
 func hear(net.Conn) error { return nil }

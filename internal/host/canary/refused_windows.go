@@ -8,18 +8,17 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// refused: what package syscall calls ECONNREFUSED is no error of Windows, which
-// tells of a datagram that nobody takes as a reset (WSARecvFrom).
+// refused reports whether err means that no program listens on a port. Windows reports an
+// undeliverable datagram as WSAECONNRESET (WSARecvFrom), and has no ECONNREFUSED of package
+// syscall.
 func refused(err error) bool {
 	return errors.Is(err, windows.WSAECONNREFUSED) || errors.Is(err, windows.WSAECONNRESET)
 }
 
-// oversize reports whether a packet is too large for what its socket knows of
-// the way.
+// oversize reports whether a packet is larger than the path MTU that its socket knows.
 func oversize(err error) bool { return errors.Is(err, windows.WSAEMSGSIZE) }
 
-// hear has a socket tell that a datagram was refused, which package net switches
-// off.
+// hear makes a socket report refused datagrams, which package net switches off.
 func hear(c net.Conn) error {
 	u, ok := c.(*net.UDPConn)
 	if !ok {

@@ -6,13 +6,13 @@ import (
 	"net/netip"
 )
 
-// tooBig is a packet that somebody on the way refused because of its size.
+// tooBig is a packet that a router or this host refused because of its size.
 type tooBig struct {
-	router netip.Addr // who says so; not valid where that is not known
-	mtu    int        // bytes that the next link takes; 0 where that is not told
+	router netip.Addr // sender of the report; not valid if unknown
+	mtu    int        // MTU of the next link in bytes; 0 if not reported
 }
 
-// Error says it for people.
+// Error describes the report.
 func (t *tooBig) Error() string {
 	who, what := "a router", ""
 	if t.router.IsValid() {
@@ -24,18 +24,16 @@ func (t *tooBig) Error() string {
 	return "too big, says " + who + what
 }
 
-// Types and codes of the messages, and where the packet begins that they are
-// about.
+// Types and codes of the messages, and the offset of the quoted packet.
 const (
 	unreachable4, needsFragments4 = 3, 4 // RFC 792, RFC 1191 section 4
 	packetTooBig6                 = 2    // RFC 4443 section 3.2
 	quotedAt                      = 8
-	minMTU                        = 68 // RFC 791 section 3.2: less is a lie
+	minMTU                        = 68 // RFC 791 section 3.2: a smaller MTU is wrong
 )
 
-// parseTooBig reads a message of ICMP (from the type on) that says that a packet
-// was too big, in answer to the echo request that begins with request. It returns
-// nil for every other message.
+// parseTooBig parses an ICMP message, from its type on, that reports as too big the echo
+// request that begins with request. It returns nil for any other message.
 //
 //	03 04 xx xx 00 00 05 dc 45 00 ... 08 00 xx xx id id sq sq   MTU 1500
 func parseTooBig(message []byte, six bool, from netip.Addr, request []byte) *tooBig {
@@ -52,7 +50,7 @@ func parseTooBig(message []byte, six bool, from netip.Addr, request []byte) *too
 	default:
 		return nil
 	}
-	// The checksum is not compared: of ICMPv6 the system has filled it in.
+	// The checksum is not compared: the system has filled in that of ICMPv6.
 	if len(quoted) < inner+header || inner < header4 || quoted[inner] != request[0] || string(quoted[inner+4:inner+header]) != string(request[4:header]) {
 		return nil
 	}

@@ -1,5 +1,5 @@
-// Package command runs what a person wrote for the shell of this machine, for a
-// bounded time, and keeps the end of what it printed.
+// Package command runs a user's command in the shell of this machine, for a limited time, and
+// keeps the end of its output.
 package command
 
 import (
@@ -18,23 +18,23 @@ import (
 )
 
 const (
-	// maxOutput is how much of the end of the output an error tells, in bytes: it
-	// travels as one sentence of a session.
+	// maxOutput is how much of the end of the output an error includes, in bytes: it travels
+	// as one sentence of a session.
 	maxOutput = 1 << 10
-	// drain is how long output is awaited after the command itself has ended: what it
-	// left running in the background may hold its standard output.
+	// drain is how long to wait for output after the command has ended: a background process
+	// of it may hold its standard output open.
 	drain = 300 * time.Millisecond
 )
 
-// Error says how a command failed, and what it printed last.
+// Error says how a command failed, and the end of its output.
 type Error struct {
 	Command string
-	Status  int    // exit status; -1 where it was ended, or never began
+	Status  int    // exit status; -1 if it was killed, or did not start
 	Why     string // "exit status 2", "ended after its limit of 10s"
-	Output  string // the end of what it printed, in one line; "" for nothing
+	Output  string // the end of its output, in one line; "" for none
 }
 
-// Error names the command, how it ended and what it printed.
+// Error returns the command, how it ended and its output.
 func (e *Error) Error() string {
 	s := fmt.Sprintf("command %q: %s", e.Command, e.Why)
 	if e.Output != "" {
@@ -43,15 +43,14 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Run runs text with the shell of this system (/bin/sh -c; cmd.exe on Windows), with
-// nothing to read, in the environment of this process and env, and returns when it
-// has ended. What it leaves running in the background stays. After limit, or when
-// ctx ends, it is killed with all that it started in its process group. On Linux it
-// does not outlive this process. The error is an *Error unless status 0 was
-// returned.
+// Run runs text in the shell of this system (/bin/sh -c; cmd.exe on Windows), without input,
+// in the environment of this process plus env, and returns when it has ended. Background
+// processes that it leaves go on. After limit, or when ctx ends, Run kills the command with
+// its process group. On Linux the command does not outlive this process. The error is an
+// *Error unless the exit status is 0.
 func Run(ctx context.Context, text string, limit time.Duration, env ...string) error {
-	// The signal for the death of a parent is one for that of its thread, see
-	// prctl(2) PR_SET_PDEATHSIG.
+	// The death signal of a parent is really that of its thread, see prctl(2)
+	// PR_SET_PDEATHSIG.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	limited, cancel := context.WithTimeout(ctx, limit)

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// shell returns the command in a process group of its own, which ends as a whole.
+// shell returns the command in a process group of its own, so that all of it can be killed.
 func shell(ctx context.Context, text string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", text)
 	cmd.SysProcAttr = attributes()

@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// shell hands the text to cmd.exe as it is: /s strips the outer quotation marks only.
+// shell passes the text to cmd.exe unchanged: /s strips the outer quotation marks only.
 func shell(ctx context.Context, text string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "cmd.exe")
 	cmd.SysProcAttr = &syscall.SysProcAttr{CmdLine: `cmd.exe /d /s /c "` + text + `"`}

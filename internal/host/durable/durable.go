@@ -1,6 +1,5 @@
-// Package durable is what files need that neither a crash nor another user may
-// spoil: the lock that lets one process write, names that are on disk, directories
-// that nobody else may write.
+// Package durable protects files from crashes and other users: a lock that lets one process
+// write, names synced to disk, directories that no other user may write.
 package durable
 
 import (
@@ -15,12 +14,11 @@ import (
 	"linerate/internal/fault"
 )
 
-// ErrLocked says that another process holds the lock.
+// ErrLocked reports that another process holds the lock.
 var ErrLocked = errors.New("in use by another linerate")
 
-// Missing returns the directories that files need and that are not there, each
-// once and after the one that holds it. at, unless nil, says where the path of a
-// file lies.
+// Missing returns the missing directories of files, each once and after its parent. at,
+// unless nil, maps the path of a file to its real place.
 func Missing(files []string, at func(string) string) []string {
 	var all []string
 	for _, f := range files {
@@ -44,14 +42,13 @@ func Missing(files []string, at func(string) string) []string {
 	return all
 }
 
-// ErrUntrusted says that another user could replace what lies in a directory.
+// ErrUntrusted reports that another user could replace files in a directory.
 var ErrUntrusted = fault.Cause(fault.Unsupported, "others could replace what lies there")
 
-// Trusted fails where this process is root's and another user could replace what
-// lies in dir, and so have root undo, remove or run what that user has written.
-// It wraps ErrUntrusted then. Other users may have their state where they like.
-// A directory that is not there is trusted as far as what would hold it is: check
-// again when it was made.
+// Trusted returns an error that wraps ErrUntrusted if this process is root's and another user
+// could replace files in dir, and so make root undo, remove or run what that user wrote.
+// Users other than root may keep their state anywhere. A directory that does not exist is
+// trusted if its parent is: check again after making it.
 func Trusted(dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -59,13 +56,13 @@ func Trusted(dir string) error {
 	return Private(dir)
 }
 
-// Private fails where another user than root and this one could replace what lies
-// in dir: by writing to it, to a directory above it, or to one through which its
-// symbolic links lead. It wraps ErrUntrusted then. Windows leaves the rights on
-// directories to their owners, and is always content.
+// Private returns an error that wraps ErrUntrusted if a user other than root and this one
+// could replace files in dir: by writing to it, to a directory above it, or to one that its
+// symbolic links lead through. Windows leaves the rights on directories to their owners;
+// there Private returns nil.
 func Private(dir string) error { return private(dir) }
 
-// Sum is the SHA-256 of a text, in hexadecimal.
+// Sum returns the SHA-256 of a text, in hexadecimal.
 func Sum(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
 
 // Fill writes a file by fill and syncs it. Only its owner may open it until it is complete
@@ -81,17 +78,17 @@ func Fill(path string, mode fs.FileMode, fill func(f *os.File) error) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// newSuffix is of files that are not complete.
+// newSuffix is the suffix of incomplete files.
 const newSuffix = ".new"
 
-// Write writes data to path, whatever was there, and syncs it. The path should be a
+// Write writes data to path, replacing what is there, and syncs it. The path should be a
 // temporary name. The name itself may not be on disk yet: see SyncDir.
 func Write(files FS, path string, data []byte, mode fs.FileMode) error {
 	return write(files, path, data, mode, os.O_TRUNC)
 }
 
-// Create has data on disk under a new name. The error wraps fs.ErrExist where
-// there is a file of that name.
+// Create writes data to disk under a new name. The error wraps fs.ErrExist if there is a file
+// of that name.
 func Create(files FS, path string, data []byte, mode fs.FileMode) error {
 	if err := write(files, path, data, mode, os.O_EXCL); err != nil {
 		if !errors.Is(err, fs.ErrExist) {
@@ -102,9 +99,9 @@ func Create(files FS, path string, data []byte, mode fs.FileMode) error {
 	return files.SyncDir(filepath.Dir(path))
 }
 
-// Replace has data on disk under a name, in one step: after a crash there is the
-// old file or the new one. What a crash leaves beside it the next call writes
-// over, and Discard removes.
+// Replace replaces a file on disk atomically: after a crash there is the old file or the new
+// one. A crash may leave a temporary file, which the next call overwrites and Discard
+// removes.
 func Replace(files FS, path string, data []byte, mode fs.FileMode) error {
 	next := path + newSuffix
 	err := Write(files, next, data, mode)
@@ -118,7 +115,7 @@ func Replace(files FS, path string, data []byte, mode fs.FileMode) error {
 	return files.SyncDir(filepath.Dir(path))
 }
 
-// Discard removes what a crash in Replace of a name left beside it.
+// Discard removes the temporary file that a crash in Replace may have left.
 func Discard(files FS, path string) { _ = files.Remove(path + newSuffix) }
 
 func write(files FS, path string, data []byte, mode fs.FileMode, flag int) error {

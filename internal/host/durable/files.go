@@ -9,8 +9,8 @@ import (
 	"linerate/internal/core/lists"
 )
 
-// FS is a file system as far as files need it that have to survive a crash.
-// Tests give one in memory that can lose what was not synced.
+// FS has the file operations needed for files that must survive a crash. Tests use one in
+// memory that can lose what was not synced.
 type FS interface {
 	// Open opens a file as os.OpenFile does.
 	Open(path string, flag int, mode fs.FileMode) (File, error)
@@ -22,7 +22,7 @@ type FS interface {
 	Remove(path string) error
 	// MakeDir makes a directory for this user alone, with its parents.
 	MakeDir(dir string) error
-	// SyncDir has the names in a directory on disk.
+	// SyncDir syncs the names in a directory to disk.
 	SyncDir(dir string) error
 	// Trusted is the function Trusted.
 	Trusted(dir string) error
@@ -75,7 +75,7 @@ func (OS) Rename(from, to string) error { return os.Rename(from, to) }
 // Remove is os.Remove.
 func (OS) Remove(path string) error { return os.Remove(path) }
 
-// MakeDir makes a directory for this user alone, with its parents, and has its name on disk.
+// MakeDir makes a directory for this user alone, with its parents, and syncs its name.
 func (OS) MakeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

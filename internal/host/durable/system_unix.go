@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lock takes the whole-file lock of flock(2), which ends with the open file, or
-// returns ErrLocked.
+// Lock takes the whole-file lock of flock(2), which ends when the open file does, or returns
+// ErrLocked.
 func Lock(f *os.File) error {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
@@ -19,15 +19,14 @@ func Lock(f *os.File) error {
 	return err
 }
 
-// Close gives the lock of f up, if it has it, and closes f. A process that is being
-// started holds the open file too, until it becomes another program.
+// Close releases the lock of f, if it has one, and closes f. A process that is being started
+// also holds the open file, until it executes another program.
 func Close(f *os.File) error {
 	return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
 }
 
-// SyncDir has the names in dir on disk, as far as its file system can: some sync
-// no directory (CIFS, FUSE, 9P) and say EINVAL, ENOTSUP or ENOSYS, which is no
-// reason to leave undone what the names are for.
+// SyncDir syncs the names in dir to disk, as far as its file system can: some cannot sync a
+// directory (CIFS, FUSE, 9P) and return EINVAL, ENOTSUP or ENOSYS, which SyncDir ignores.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

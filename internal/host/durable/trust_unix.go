@@ -14,34 +14,34 @@ import (
 	"linerate/internal/fault"
 )
 
-// maxLinks is how many symbolic links a path may have: MAXSYMLINKS of Linux and
-// the BSDs is no more.
+// maxLinks is the most symbolic links in a path: MAXSYMLINKS of Linux and the BSDs is no
+// more.
 const maxLinks = 40
 
-// private walks dir from the root, element by element and through every symbolic
-// link, since whoever may change one of them chooses what is at the end.
+// private walks dir from the root, element by element and through every symbolic link, since
+// a user who may change one of them chooses where it leads.
 func private(dir string) error {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return err
 	}
 	w := walk{dir: dir, self: os.Geteuid()}
-	// Whoever owns / rules the machine: in a user namespace root's files have the
-	// number of nobody there (user_namespaces(7)).
+	// The owner of / rules the machine: in a user namespace root's files have the overflow
+	// user ID (user_namespaces(7)).
 	if info, err := os.Lstat("/"); err == nil {
 		w.root, _ = ownerOf(info)
 	}
 	return w.to(abs)
 }
 
-// walk is one look at a path.
+// walk is one check of a path.
 type walk struct {
-	dir        string // as it was asked for, for people
+	dir        string // as given, for messages
 	self, root int
 	links      int
 }
 
-// to checks an absolute path, whose last element holds files of ours.
+// to checks an absolute path, whose last element holds our files.
 func (w *walk) to(abs string) error {
 	at, rest := "/", strings.Split(strings.Trim(filepath.Clean(abs), "/"), "/")
 	if err := w.check(at, abs == "/"); err != nil {
@@ -52,7 +52,7 @@ func (w *walk) to(abs string) error {
 		rest = rest[1:]
 		info, err := os.Lstat(next)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // what would hold it was looked at
+			return nil // its parent was checked
 		}
 		if err != nil {
 			return err
@@ -82,8 +82,8 @@ func (w *walk) to(abs string) error {
 	return nil
 }
 
-// check looks at one directory. In one with the sticky bit nobody replaces what
-// belongs to others, but anybody may come first.
+// check checks one directory. In one with the sticky bit users cannot replace each other's
+// files, but any user may create one first.
 func (w *walk) check(dir string, last bool) error {
 	info, err := os.Lstat(dir)
 	if err != nil {

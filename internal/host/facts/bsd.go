@@ -14,14 +14,14 @@ import (
 	"linerate/internal/regex"
 )
 
-// bsd is FreeBSD or macOS as functions that ask it, so that what was recorded
-// there is read on every system.
+// bsd is FreeBSD or macOS as functions that query it, so that recorded answers can be tested
+// on every system.
 type bsd struct {
 	name      string                                    // GOOS
 	sysctl    func(name string) (string, error)         // text of sysctl(8) -n
 	kenv      func(name string) (string, error)         // kenv(1) of FreeBSD
 	attribute func(device, name string) (string, error) // package ifioctl
-	config    func(address pciPlace) ([]byte, error)    // PCI configuration space, as much as may be read
+	config    func(address pciPlace) ([]byte, error)    // PCI configuration space, as much as is readable
 	addresses func(i net.Interface) (all []string)
 }
 
@@ -34,7 +34,7 @@ func (b bsd) text(name string) fact.Of[string] {
 	return fact.If(s != "", s, name, "sysctl "+name+" is empty")
 }
 
-// number reads a count, which is above zero.
+// number reads a count above zero.
 func (b bsd) number(name string) fact.Of[int] {
 	text := b.text(name)
 	s, ok := text.Get()
@@ -96,11 +96,11 @@ func (b bsd) darwinMachine() model.Machine {
 	return m
 }
 
-// bsdDevice is a driver's name and number at the end of an interface's, "em0".
+// bsdDevice matches an interface name of driver name and unit, "em0".
 var bsdDevice = regex.New(`^([a-z][a-z0-9_]*?)([0-9]+)$`)
 
-// softwareKinds are the interfaces that no device stands behind, by the
-// driver's name (FreeBSD share/man/man4, xnu bsd/net).
+// softwareKind returns the kind of an interface without a device, by the driver's name
+// (FreeBSD share/man/man4, xnu bsd/net).
 func softwareKind(driver string) string {
 	return map[string]string{
 		"lo": "loopback", "bridge": "bridge", "lagg": "bond", "bond": "bond", "vlan": "vlan", "epair": "epair", "tap": "tap", "tun": "tun", "utun": "tun",
@@ -144,8 +144,8 @@ func (b bsd) nic(i net.Interface) model.NIC {
 	return n
 }
 
-// freebsdDriver reads what newbus knows of a device (FreeBSD sys/kern/
-// subr_bus.c device_sysctl_init):
+// freebsdDriver reads what newbus knows of a device (FreeBSD sys/kern/subr_bus.c
+// device_sysctl_init):
 //
 //	dev.em.0.%desc: Intel(R) I219-LM SPT-H(2)
 //	dev.em.0.%location: slot=31 function=6 dbsf=pci0:0:31:6 handle=\_SB_.PCI0.GLAN
@@ -197,18 +197,18 @@ func pnpField(s, name string) string {
 	return ""
 }
 
-// pciPlace is where a device is on FreeBSD: pci0:0:31:6.
+// pciPlace is the place of a device on FreeBSD: pci0:0:31:6.
 type pciPlace struct {
 	domain            uint32
 	bus, slot, number uint8
 }
 
-// String is the address as Linux writes it.
+// String returns the address as Linux writes it.
 func (p pciPlace) String() string {
 	return fmt.Sprintf("%04x:%02x:%02x.%x", p.domain, p.bus, p.slot, p.number)
 }
 
-// parseDBSF finds "dbsf=pci0:0:31:6" in a location.
+// parseDBSF parses "dbsf=pci0:0:31:6" in a location.
 func parseDBSF(location string) (pciPlace, bool) {
 	s, ok := strings.CutPrefix(pnpField(location, "dbsf"), "pci")
 	parts := strings.Split(s, ":")
@@ -236,8 +236,8 @@ func (b bsd) mtuBound(device, name string) fact.Of[int] {
 	return fact.If(err == nil && n > 0, n, "SIOCGIFDEVMTU", "the driver does not tell")
 }
 
-// media reads the link mode: what is asked for ("autoselect", or a medium with
-// options) and what is active ("1000baseT,full-duplex,rxpause").
+// media reads the link mode: the requested one ("autoselect", or a medium with options) and
+// the active one ("1000baseT,full-duplex,rxpause").
 func (b bsd) media(device string) model.Media {
 	const source = "media"
 	active, err := b.attribute(device, "active")
@@ -261,8 +261,7 @@ func (b bsd) media(device string) model.Media {
 	return m
 }
 
-// mediaRate reads the rate in a medium's name: "100baseTX", "10Gbase-SR",
-// "2500Base-T".
+// mediaRate parses the rate in a medium's name: "100baseTX", "10Gbase-SR", "2500Base-T".
 func mediaRate(medium string) (units.BitRate, bool) {
 	digits := 0
 	for digits < len(medium) && medium[digits] >= '0' && medium[digits] <= '9' {
@@ -299,8 +298,7 @@ func (b bsd) offloads(device string) fact.Of[[]model.Offload] {
 	return fact.Known(all, "SIOCGIFCAP")
 }
 
-// parseCapabilities reads "tso4=on tso6=off(fixed)"; what the device has not got
-// is left out.
+// parseCapabilities parses "tso4=on tso6=off(fixed)"; it leaves out what the device lacks.
 func parseCapabilities(text string) []model.Offload {
 	var all []model.Offload
 	for word := range strings.FieldsSeq(text) {
@@ -313,8 +311,8 @@ func parseCapabilities(text string) []model.Offload {
 	return all
 }
 
-// orderInterfaces puts the one called first before the others, then those that
-// are up, and leaves out the last where there are too many.
+// orderInterfaces sorts the interface named first before the others, then those that are up,
+// and drops the last ones if there are too many.
 func orderInterfaces(all []net.Interface, first string) []net.Interface {
 	rank := func(i net.Interface) int {
 		switch {

@@ -7,15 +7,14 @@ import (
 	"net/netip"
 )
 
-// routeABI is what differs between the routing sockets of FreeBSD and macOS,
-// route(4): struct rt_msghdr and the rounding of addresses (FreeBSD
-// sys/net/route.h, xnu bsd/net/route.h).
+// routeABI is what differs between the routing sockets of FreeBSD and macOS, route(4): struct
+// rt_msghdr and the alignment of addresses (FreeBSD sys/net/route.h, xnu bsd/net/route.h).
 type routeABI struct {
 	header                          int  // bytes of struct rt_msghdr
-	flags, addrs, pid, number, fail int  // where its words are
-	mtu                             int  // where rmx_mtu is
+	flags, addrs, pid, number, fail int  // offsets of its words
+	mtu                             int  // offset of rmx_mtu
 	wide                            bool // rmx_mtu has 64 bits
-	round                           int  // addresses begin at multiples of it
+	round                           int  // alignment of addresses
 	family6                         byte
 }
 
@@ -34,7 +33,7 @@ const (
 	family4      = 2 // AF_INET
 )
 
-// Where an address is in a struct sockaddr_in and sockaddr_in6, and their sizes.
+// Offsets of the address in struct sockaddr_in and sockaddr_in6, and their sizes.
 const (
 	address4At, size4 = 4, 16
 	address6At, size6 = 8, 28
@@ -42,7 +41,7 @@ const (
 
 var errRoute = errors.New("the routing socket's answer is cut short or malformed")
 
-// request makes an RTM_GET for the route to peer.
+// request returns an RTM_GET for the route to peer.
 func (a routeABI) request(peer netip.Addr, process, number int32) []byte {
 	size, family, at := size4, byte(family4), address4At
 	if peer.Is6() {
@@ -59,14 +58,14 @@ func (a routeABI) request(peer netip.Addr, process, number int32) []byte {
 	return b
 }
 
-// answers says whether b is the answer to a request.
+// answers reports whether b is the answer to a request.
 func (a routeABI) answers(b []byte, process, number int32) bool {
 	return len(b) >= a.header && b[2] == routeVersion && b[3] == routeGet &&
 		binary.LittleEndian.Uint32(b[a.pid:]) == uint32(process) && binary.LittleEndian.Uint32(b[a.number:]) == uint32(number)
 }
 
-// decode reads an answer: the gateway, "" where the peer is on the link, and
-// the MTU of the route, 0 for none.
+// decode decodes an answer: the gateway, "" if the peer is on the link, and the MTU of the
+// route, 0 for none.
 func (a routeABI) decode(b []byte) (gateway string, mtu int, err error) {
 	if len(b) < a.header {
 		return "", 0, errRoute
@@ -106,7 +105,7 @@ func (a routeABI) decode(b []byte) (gateway string, mtu int, err error) {
 	return "", mtu, errRoute
 }
 
-// address reads a struct sockaddr of an Internet family.
+// address decodes a struct sockaddr of an Internet family.
 func (a routeABI) address(b []byte) (string, error) {
 	switch {
 	case len(b) >= size4 && b[1] == family4:

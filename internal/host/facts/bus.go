@@ -14,11 +14,10 @@ import (
 	"linerate/internal/regex"
 )
 
-// pcieRate is what one lane carries in each direction after its line code, of
-// n thousand million transfers a second; 0 for a speed that is none. 2.5 and 5
-// GT/s use 8b/10b (PCI Express Base Specification 2.0 section 4.2.1), 8 to 32
-// GT/s 128b/130b (3.0 section 4.2.2), and 64 GT/s frames of 256 bytes of which
-// 236 hold packets (6.0 section 4.2.3).
+// pcieRate returns what one lane carries in each direction after its line code, at gt GT/s; 0
+// for a speed that PCIe does not have. 2.5 and 5 GT/s use 8b/10b (PCI Express Base
+// Specification 2.0 section 4.2.1), 8 to 32 GT/s 128b/130b (3.0 section 4.2.2), and 64 GT/s
+// frames of 256 bytes of which 236 hold packets (6.0 section 4.2.3).
 func pcieRate(gt float64) units.BitRate {
 	bits := units.BitRate(gt * 1e9)
 	switch gt {
@@ -32,8 +31,8 @@ func pcieRate(gt float64) units.BitRate {
 	return 0
 }
 
-// pciClock is the exact clock behind a nominal one in MHz: thirds (PCI Local
-// Bus Specification 3.0 section 4.2.3.1).
+// pciClock returns the exact clock of a nominal one in MHz: thirds (PCI Local Bus
+// Specification 3.0 section 4.2.3.1).
 func pciClock(nominal float64) float64 {
 	switch nominal {
 	case 33, 66, 133:
@@ -42,12 +41,12 @@ func pciClock(nominal float64) float64 {
 	return nominal
 }
 
-// pciAddress is domain, bus, device and function (Linux
+// pciAddress matches domain, bus, device and function (Linux
 // Documentation/ABI/testing/sysfs-bus-pci).
 var pciAddress = regex.New(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-1][0-9a-f]\.[0-7]$`)
 
-// pciChain returns the PCI addresses in a device's path in sysfs, the one
-// nearest to the processor first:
+// pciChain returns the PCI addresses in a device's path in sysfs, the one nearest to the CPU
+// first:
 //
 //	devices/pci0000:00/0000:00:1c.4/0000:03:00.0/net/eth0
 func pciChain(devicePath string) []string {
@@ -60,13 +59,13 @@ func pciChain(devicePath string) []string {
 	return chain
 }
 
-// virtualVendor says whether a PCI vendor makes only devices that do not exist:
-// Red Hat (virtio, QEMU), VMware, Amazon, Google, Microsoft, Xen, VirtualBox.
+// virtualVendor reports whether a PCI vendor makes only virtual devices: Red Hat (virtio,
+// QEMU), VMware, Amazon, Google, Microsoft, Xen, VirtualBox.
 func virtualVendor(id string) bool {
 	return slices.Contains([]string{"1af4", "1b36", "15ad", "1d0f", "1ae0", "1414", "5853", "80ee"}, id)
 }
 
-// unknownBus returns a bus of which nothing is known, for one reason.
+// unknownBus returns a bus with all facts unknown, for one reason.
 func unknownBus(why string) (b model.Bus) {
 	fact.Explain(&b, why)
 	return b
@@ -100,9 +99,9 @@ func readPCI(root fs.FS, address string) model.Bus {
 	return b
 }
 
-// emulated reports whether b is a parallel PCI bus inside a virtual machine: such
-// cards are made by its hypervisor, whatever vendor they name. What is passed through
-// from a real machine is PCIe.
+// emulated reports whether b is a parallel PCI bus inside a virtual machine: the hypervisor
+// emulates such cards, whatever vendor they name. A device passed through from a real machine
+// is PCIe.
 func emulated(root fs.FS, b model.Bus) bool {
 	v, known := linuxVirtual(root).Get()
 	return known && v != model.NotVirtual && b.Kind.Or("") == "pci"
@@ -118,8 +117,8 @@ func hexID(s string) string {
 }
 
 // readPCIe reads a link's width and speed (Linux drivers/pci/pci-sysfs.c
-// current_link_speed_show): "8.0 GT/s PCIe", before 5.7 "8 GT/s", and
-// "Unknown"; widths are "8", and "0" or "255" where none is known.
+// current_link_speed_show): "8.0 GT/s PCIe", before 5.7 "8 GT/s", and "Unknown"; widths are
+// "8", and "0" or "255" if unknown.
 func readPCIe(root fs.FS, dir string, b *model.Bus) {
 	b.Kind = fact.Known("pcie", "sysfs")
 	b.Clock, b.ClockMax = transfers(fileText(root, dir+"current_link_speed")), transfers(fileText(root, dir+"max_link_speed"))
@@ -144,12 +143,12 @@ func pcieAllows(width fact.Of[int], gt fact.Of[float64]) fact.Of[units.BitRate] 
 	return fact.If(known && too, units.BitRate(n)*pcieRate(speed), width.Source(), cmp.Or(width.Reason(), gt.Reason()))
 }
 
-// readConventional reads a device on a PCI bus of the old kind. A card does not
-// tell what its slot gives it; some slots do (Linux drivers/pci/slot.c
-// cur_bus_speed: "66 MHz PCI", "133 MHz PCI-X").
+// readConventional reads a device on a conventional PCI bus. A card does not report the clock
+// of its slot; some slots do (Linux drivers/pci/slot.c cur_bus_speed: "66 MHz PCI", "133 MHz
+// PCI-X").
 func readConventional(root fs.FS, dir, address string, b *model.Bus) {
 	b.Kind = fact.Known("pci", "sysfs")
-	config, _ := fs.ReadFile(root, dir+"config") // nil is told as unknown
+	config, _ := fs.ReadFile(root, dir+"config") // nil is reported as unknown
 	setConventional(config, b)
 	if mhz, ok := slotClock(root, address); ok {
 		b.Clock = fact.Known(mhz, "slot")
@@ -157,7 +156,7 @@ func readConventional(root fs.FS, dir, address string, b *model.Bus) {
 	b.Allows, b.AllowsMax = pciAllows(b.Width, b.Clock), pciAllows(b.WidthMax, b.ClockMax)
 }
 
-// slotClock looks for the slot of a device.
+// slotClock returns the clock of the slot of a device.
 func slotClock(root fs.FS, address string) (mhz float64, ok bool) {
 	slots, err := fs.Glob(root, "sys/bus/pci/slots/*/address")
 	if err != nil {
@@ -176,7 +175,7 @@ func slotClock(root fs.FS, address string) (mhz float64, ok bool) {
 	return 0, false
 }
 
-// pciAllows is what a parallel bus carries, shared by all its devices and both
+// pciAllows returns what a parallel bus carries, shared by all its devices and both
 // directions.
 func pciAllows(width fact.Of[int], mhz fact.Of[float64]) fact.Of[units.BitRate] {
 	bits, known := width.Get()
@@ -184,8 +183,7 @@ func pciAllows(width fact.Of[int], mhz fact.Of[float64]) fact.Of[units.BitRate] 
 	return fact.If(known && too, units.BitRate(bits)*units.BitRate(pciClock(clock)*1e6), mhz.Source(), cmp.Or(width.Reason(), mhz.Reason()))
 }
 
-// narrowest lowers what the bus allows to the narrowest PCIe link on the way
-// to the processor.
+// narrowest lowers what the bus allows to the narrowest PCIe link on the path to the CPU.
 func narrowest(root fs.FS, address string, b *model.Bus) {
 	to, err := fs.ReadLink(root, "sys/bus/pci/devices/"+address)
 	if err != nil && !errors.Is(err, fs.ErrInvalid) {
@@ -193,12 +191,12 @@ func narrowest(root fs.FS, address string, b *model.Bus) {
 	}
 	own, known := b.Allows.Get()
 	if !known {
-		return // what is above it is no more than a bound
+		return // the links above it would be no more than a bound
 	}
 	for _, at := range pciChain(to) {
 		dir := "sys/bus/pci/devices/" + at + "/"
-		// A bridge's own link leads towards the processor, but that of a root
-		// port leads down, to a device whose link was looked at already.
+		// A bridge's own link leads towards the CPU, but that of a root port leads down, to a
+		// device whose link was checked already.
 		up := pcieAllows(lanes(fileText(root, dir+"current_link_width")), transfers(fileText(root, dir+"current_link_speed")))
 		rate, ok := up.Get()
 		if !ok || at == address || rate >= own {
@@ -209,10 +207,9 @@ func narrowest(root fs.FS, address string, b *model.Bus) {
 	}
 }
 
-// busOf finds the bus of an interface, from what its driver calls its place
-// and from its device in sysfs, either of which may be "". The driver's words
-// are a PCI address, "usb-0000:00:14.0-3" (Linux drivers/usb/core/usb.c
-// usb_make_path), or anything.
+// busOf finds the bus of an interface from the place that its driver reports and from its
+// device in sysfs, either of which may be "". The driver reports a PCI address,
+// "usb-0000:00:14.0-3" (Linux drivers/usb/core/usb.c usb_make_path), or anything else.
 func busOf(root fs.FS, info, devicePath string) model.Bus {
 	chain := pciChain(devicePath)
 	switch {
@@ -234,7 +231,7 @@ func busOf(root fs.FS, info, devicePath string) model.Bus {
 	return unknownBus("the driver does not tell")
 }
 
-// usbPort is a device's name on its bus, "1-1.2" (Linux drivers/usb/core/usb.c
+// usbPort matches a device's name on its bus, "1-1.2" (Linux drivers/usb/core/usb.c
 // usb_alloc_dev).
 var usbPort = regex.New(`^[0-9]+-[0-9]+(\.[0-9]+)*$`)
 
@@ -264,9 +261,9 @@ func readUSB(root fs.FS, info, devicePath string) model.Bus {
 	return b
 }
 
-// usbRate is what a USB link of so many Mbit/s carries after its line code:
-// 8b/10b at 5 Gbit/s, 128b/132b above (USB 3.2 specification sections 3.2 and
-// 6.3). Slower ones stuff bits as the data needs.
+// usbRate returns what a USB link of so many Mbit/s carries after its line code: 8b/10b at 5
+// Gbit/s, 128b/132b above (USB 3.2 specification sections 3.2 and 6.3). Slower ones stuff
+// bits depending on the data.
 func usbRate(mbit float64) units.BitRate {
 	bits := units.BitRate(mbit * 1e6)
 	switch {

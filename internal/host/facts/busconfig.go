@@ -16,8 +16,8 @@ const (
 	linkStatusAt   = 18
 )
 
-// linkSpeed is what the four bits of a speed mean, in GT/s (table 7-15 and its
-// successors); 0 is none.
+// linkSpeed returns the speed of a four-bit code in GT/s (table 7-15 and its successors); 0
+// for none.
 func linkSpeed(code uint32) float64 {
 	speeds := []float64{0, 2.5, 5, 8, 16, 32, 64}
 	if int(code) < len(speeds) {
@@ -26,8 +26,8 @@ func linkSpeed(code uint32) float64 {
 	return 0
 }
 
-// decodeConfig reads a device's bus from its configuration space, where no
-// system reads it for us.
+// decodeConfig decodes a device's bus from its configuration space, where no system does that
+// for us.
 func decodeConfig(config []byte) model.Bus {
 	const source, why = "configuration space", "the device does not tell"
 	config = config[:min(len(config), maxConfiguration)]
@@ -51,7 +51,7 @@ func decodeConfig(config []byte) model.Bus {
 	return b
 }
 
-// setLink tells the speed and the width of a link by their codes.
+// setLink sets the speed and the width of a link from their codes.
 func setLink(speed, width uint32, clock *fact.Of[float64], lanes *fact.Of[int]) {
 	const source = "configuration space"
 	if gt := linkSpeed(speed); gt > 0 {
@@ -75,9 +75,9 @@ const (
 	maxConfiguration = 256
 )
 
-// decodeConventional reads the width in bits and the clock in MHz that a device
-// is made for from its configuration space, of which an ordinary user sees the
-// first 64 bytes; 0 is unknown.
+// decodeConventional returns the width in bits and the clock in MHz that a device is made
+// for, from its configuration space, of which ordinary users see the first 64 bytes; 0 is
+// unknown.
 func decodeConventional(config []byte) (width int, clock float64) {
 	config = config[:min(len(config), maxConfiguration)]
 	if len(config) <= statusAt {
@@ -102,14 +102,13 @@ func decodeConventional(config []byte) (width int, clock float64) {
 	return width, clock
 }
 
-// findCapability returns where the capability is in a configuration space, 0
-// where there is none.
+// findCapability returns the offset of a capability in a configuration space, or 0.
 func findCapability(config []byte, id byte) int {
 	if len(config) <= capabilitiesAt || config[statusAt]&statusList == 0 {
 		return 0
 	}
 	at := int(config[capabilitiesAt]) &^ 3
-	for range maxConfiguration / 4 { // a list that bites its tail ends here
+	for range maxConfiguration / 4 { // also ends a circular list
 		if at < 0x40 || at+2 > len(config) {
 			return 0
 		}
@@ -121,8 +120,8 @@ func findCapability(config []byte, id byte) int {
 	return 0
 }
 
-// setConventional tells of b what the configuration space of a device on an old
-// bus says.
+// setConventional sets what the configuration space of a conventional PCI device says about
+// its bus.
 func setConventional(config []byte, b *model.Bus) {
 	const source, why = "configuration space", "a PCI device does not tell its width"
 	b.Width, b.WidthMax = fact.Unknown[int](why), fact.Unknown[int](why)

@@ -10,23 +10,23 @@ import (
 	"linerate/internal/regex"
 )
 
-// A parallel bus as a driver tells it: what its card found in the slot.
+// A parallel bus as the driver of a card reports it.
 type slotBus struct {
 	bits   int
 	mhz    float64
 	source string
 }
 
-// slotText is how drivers log the bus of a card (Linux 6.1 drivers/net/ethernet/intel/
-// e1000/e1000_main.c e1000_probe, broadcom/tg3.c tg3_bus_string), behind the address of
-// their device:
+// slotText matches how drivers log the bus of a card (Linux 6.1 drivers/net/ethernet/intel/
+// e1000/e1000_main.c e1000_probe, broadcom/tg3.c tg3_bus_string), after the address of their
+// device:
 //
 //	e1000 0000:00:04.0 eth0: (PCI:33MHz:32-bit) 52:54:00:00:00:00
 //	e1000 0000:02:01.0 eth1: (PCI-X:133MHz:64-bit) 00:04:23:aa:bb:cc
 //	tg3 0000:02:02.0 eth0: Tigon3 [partno(BCM95704) rev 2003] (PCIX:100MHz:64-bit) MAC address 00:10:18:aa:bb:cc
 var slotText = regex.New(`\((?:PCI|PCI-X|PCIX):(\d{2,3})MHz:(32|64)-bit\)`)
 
-// slotOf reads a line of the kernel's log about the device at an address.
+// slotOf parses a line of the kernel log about the device at an address.
 func slotOf(line, address string) (slotBus, bool) {
 	if !strings.Contains(line, " "+address+" ") {
 		return slotBus{}, false
@@ -53,11 +53,11 @@ const (
 	e1000Version     = 1       // in the highest byte of the dump's version
 	quadPort82546    = 0x1099  // E1000_DEV_ID_82546GB_QUAD_COPPER: a bridge of its own
 	quadPort82546EB  = 0x101d
-	first82542       = 0x1000 // which has none of these bits
+	first82542       = 0x1000 // this one has none of these bits
 	deviceOfRegister = 0xffff
 )
 
-// slotOfRegisters reads the dump of the driver e1000; version is that of the dump.
+// slotOfRegisters decodes the register dump of the driver e1000; version is that of the dump.
 func slotOfRegisters(version uint32, dump []byte) (slotBus, bool) {
 	device := version & deviceOfRegister
 	if version>>24 != e1000Version || len(dump) < e1000Registers || device == first82542 || device == quadPort82546 || device == quadPort82546EB {
@@ -78,8 +78,8 @@ func slotOfRegisters(version uint32, dump []byte) (slotBus, bool) {
 	return s, s.mhz > 0
 }
 
-// take tells of b what the driver found. A card that a hypervisor makes says the same of
-// a bus that does not limit it.
+// take sets what the driver reports. An emulated card reports a bus too, but that bus does
+// not limit it.
 func (s slotBus) take(b *model.Bus) {
 	b.Width, b.Clock = fact.Known(s.bits, s.source), fact.Known(s.mhz, s.source)
 	if b.Kind.Or("") == "pci" {

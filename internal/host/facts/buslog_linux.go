@@ -8,10 +8,10 @@ import (
 	"linerate/internal/host/knob/ethtool"
 )
 
-// tellSlot adds to the bus of a card on an old one what its driver found of the slot,
-// where neither the card nor the slot tells both: in the kernel's log, or where that is
-// gone in the dump of the driver's registers. Both are for root, or for who may read the
-// log; without it stays unknown.
+// tellSlot adds what the driver of a card on a conventional bus reports about the slot, if
+// neither the card nor the slot reports both facts: from the kernel log, or else from the
+// dump of the driver's registers. Both need root, or the right to read the log; without it
+// the facts stay unknown.
 func (r nicReader) tellSlot(b *model.Bus, device string, i ethtool.Info) {
 	kind, address := b.Kind.Or(""), b.Address.Or("")
 	if kind != "pci" && kind != "virtual" || !pciAddress.MatchString(address) || b.Width.IsKnown() && b.Clock.IsKnown() {
@@ -28,7 +28,7 @@ func (r nicReader) tellSlot(b *model.Bus, device string, i ethtool.Info) {
 	narrowest(r.root, address, b)
 }
 
-// loggedSlot looks for a device in the log of this start of the machine.
+// loggedSlot searches the kernel log since boot for a device.
 func loggedSlot(address string) (slotBus, bool) {
 	log, err := kmsg.OpenAll()
 	if err != nil {
@@ -37,7 +37,7 @@ func loggedSlot(address string) (slotBus, bool) {
 	defer log.Close()
 	var last slotBus
 	found := false
-	_ = log.Each(func(line string) { // what was read until an error counts
+	_ = log.Each(func(line string) { // lines read before an error count
 		if s, ok := slotOf(line, address); ok {
 			last, found = s, true
 		}
@@ -45,8 +45,8 @@ func loggedSlot(address string) (slotBus, bool) {
 	return last, found
 }
 
-// registeredSlot asks for the dump of a driver's registers, of size bytes
-// (ETHTOOL_GREGS: struct ethtool_regs, which is command, version and length before it).
+// registeredSlot reads the dump of a driver's registers, of size bytes (ETHTOOL_GREGS: struct
+// ethtool_regs, which has command, version and length before it).
 func registeredSlot(device string, size uint32) (slotBus, bool) {
 	const command, head = 4, 12
 	if size < e1000Registers || size > 1<<16 {

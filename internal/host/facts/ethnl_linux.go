@@ -10,7 +10,7 @@ import (
 	"linerate/internal/host/knob/ethtool"
 )
 
-// media asks the driver, or where it says nothing its transceiver.
+// media queries the driver, or, if that reports nothing, the transceiver.
 func media(device string) model.Media {
 	f, err := ethtool.Ask(device, "linkmodes")
 	m := unknownMedia(reason(err))
@@ -34,7 +34,7 @@ func offloads(device string) fact.Of[[]model.Offload] {
 	return fact.Known(offloadsOf(f), "ethtool")
 }
 
-// reason is why a driver says nothing.
+// reason says why a driver reports nothing.
 func reason(err error) string {
 	if err == nil || errors.Is(err, errors.ErrUnsupported) {
 		return "the driver does not tell"
@@ -42,7 +42,7 @@ func reason(err error) string {
 	return fmt.Sprintf("ask the driver: %v", err)
 }
 
-// driverInfo asks a driver for its name and where its card is.
+// driverInfo queries a driver for its name and the place of its card.
 func driverInfo(device string) (ethtool.Info, error) {
 	s, err := ethtool.OpenSocket()
 	if err != nil {
@@ -59,7 +59,7 @@ func driverInfo(device string) (ethtool.Info, error) {
 // speedUnknown is SPEED_UNKNOWN of Linux include/uapi/linux/ethtool.h.
 const speedUnknown = 1<<32 - 1
 
-// mediaOf returns the link mode that a driver told.
+// mediaOf returns the link mode that a driver reports.
 func mediaOf(f ethtool.Fields) model.Media {
 	const source = "ethtool"
 	m := unknownMedia("the driver does not tell")
@@ -81,8 +81,8 @@ func mediaOf(f ethtool.Fields) model.Media {
 	return m
 }
 
-// offloadsOf returns the features that a driver told. The set of what the hardware can
-// names every feature of the kernel; what a driver has not got is left out.
+// offloadsOf returns the features that a driver reports. The hardware set names every feature
+// of the kernel; those that the driver lacks are left out.
 func offloadsOf(f ethtool.Fields) []model.Offload {
 	all := []model.Offload{}
 	for _, one := range f.Sets["hw"] {

@@ -1,5 +1,5 @@
-// Package facts reads what a host is and which way its data takes, without
-// changing anything.
+// Package facts reads what a host is and which path its data takes, without changing
+// anything.
 package facts
 
 import (
@@ -19,29 +19,28 @@ import (
 	"linerate/internal/host/knob/linkid"
 )
 
-// discard is the port of RFC 863. Nothing is sent there: a UDP socket that is
-// connected to it tells the local address of the path.
+// discard is the port of RFC 863. Nothing is sent there: a UDP socket connected to it shows
+// the local address of the path.
 const discard = 9
 
-// Read returns the facts of this machine, which is the end called host of a
-// session, with the data path to peer: a host name or an address, with or
-// without a port, behind % the interface that leads there in place of the route's; ""
-// for no path. version is linerate's own. What cannot be
-// read is unknown, with the reason. Knobs is left to the caller, who knows
-// which ones matter. x is the catalogue of the settings.
+// Read returns the facts of this machine, the end called host of a session, with the data
+// path to peer: a host name or an address, with or without a port, and optionally % and the
+// interface to use instead of the route's; "" for no path. version is linerate's own. What
+// cannot be read is unknown, with the reason. The caller fills in Knobs, since it knows which
+// ones matter. x is the catalogue of the settings.
 func Read(ctx context.Context, x *knob.Index, host model.Host, peer, version string) model.HostFacts {
 	f := model.HostFacts{
 		Host: host, OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Version: version,
 		Kernel:     kernel(),
 		Congestion: hostknob.Host{Index: x}.Read(ctx, "tcp.congestion_control")["tcp.congestion_control"],
 	}
-	f.Name, _ = os.Hostname() // "" is what a host without a name is called
+	f.Name, _ = os.Hostname() // "" if the host has no name
 	m := ReadMachine(ctx)
 	f.Machine = &m
 	peer, device := splitDevice(peer)
 	a, err := resolve(ctx, peer)
 	if err != nil {
-		f.NICs, _ = ReadNICs(ctx, x, "") // what cannot be listed is not told
+		f.NICs, _ = ReadNICs(ctx, x, "") // leave out what cannot be listed
 		why := err.Error()
 		f.Interface, f.MTU, f.LinkRate = fact.Unknown[string](why), fact.Unknown[int](why), fact.Unknown[units.BitRate](why)
 		f.Qdisc = fact.Unknown[string](why)
@@ -56,8 +55,8 @@ func Read(ctx context.Context, x *knob.Index, host model.Host, peer, version str
 	return f
 }
 
-// pathRate is the rate of the path's link, as the routing side or the interface
-// itself tells it. The rate of a radio changes with every frame and is none.
+// pathRate returns the rate of the path's link, from the route or the interface itself. The
+// rate of a radio changes with every frame and counts as unknown.
 func pathRate(p path, nics []model.NIC) fact.Of[units.BitRate] {
 	device, known := p.device.Get()
 	switch {
@@ -69,7 +68,7 @@ func pathRate(p path, nics []model.NIC) fact.Of[units.BitRate] {
 	return nics[0].Media.Speed
 }
 
-// path is the way from this machine to a peer.
+// path is the path from this machine to a peer.
 type path struct {
 	address string // local, "" when unknown
 	device  fact.Of[string]
@@ -79,14 +78,14 @@ type path struct {
 	route   model.Route // without the peer
 }
 
-// unknownPath returns a path of which nothing is known, for one reason.
+// unknownPath returns a path with all facts unknown, for one reason.
 func unknownPath(why string) (p path) {
 	fact.Explain(&p.route, why)
 	p.device, p.mtu, p.rate, p.qdisc = p.route.Interface, p.route.MTU, fact.Unknown[units.BitRate](why), fact.Unknown[string](why)
 	return p
 }
 
-// splitDevice takes the interface off a peer. That of a link-local address stays part of it.
+// splitDevice cuts the interface off a peer. The zone of a link-local address also stays.
 func splitDevice(peer string) (host, device string) {
 	host, device, _ = strings.Cut(peer, "%")
 	if a, err := netip.ParseAddr(peer); err == nil && a.IsLinkLocalUnicast() {
@@ -116,10 +115,9 @@ func resolve(ctx context.Context, peer string) (netip.Addr, error) {
 	return all[0].Unmap(), nil
 }
 
-// portablePath asks the system for a socket to peer and looks up whose address
-// it got. Where several interfaces have that address, or packets leave by
-// another one (the weak model of RFC 1122 section 3.3.4.2), it names the owner
-// of the address.
+// portablePath opens a socket to peer and looks up the owner of its local address. If several
+// interfaces have that address, or packets leave by another one (the weak model of RFC 1122
+// section 3.3.4.2), it names the owner of the address.
 func portablePath(ctx context.Context, peer netip.Addr) path {
 	local, err := localAddress(ctx, peer)
 	if err != nil {
@@ -152,7 +150,7 @@ func localAddress(ctx context.Context, peer netip.Addr) (netip.Addr, error) {
 	return local.Addr().Unmap(), nil
 }
 
-// unknownMedia returns a link mode of which nothing is known, for one reason.
+// unknownMedia returns a link mode with all facts unknown, for one reason.
 func unknownMedia(why string) (m model.Media) {
 	fact.Explain(&m, why)
 	return m

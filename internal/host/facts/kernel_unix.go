@@ -8,7 +8,7 @@ import (
 	"linerate/internal/core/fact"
 )
 
-// kernel is the release of uname(2): "6.8.0-45-generic", "14.1-RELEASE".
+// kernel returns the release from uname(2): "6.8.0-45-generic", "14.1-RELEASE".
 func kernel() fact.Of[string] {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {

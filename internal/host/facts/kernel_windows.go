@@ -8,7 +8,7 @@ import (
 	"linerate/internal/core/fact"
 )
 
-// kernel is the version that no manifest hides: "10.0.20348".
+// kernel returns the version that no application manifest alters: "10.0.20348".
 func kernel() fact.Of[string] {
 	v := windows.RtlGetVersion()
 	return fact.Known(fmt.Sprintf("%d.%d.%d", v.MajorVersion, v.MinorVersion, v.BuildNumber), "RtlGetVersion")

@@ -12,8 +12,7 @@ import (
 	"linerate/internal/core/units"
 )
 
-// ReadMachine returns what computer this is. What cannot be read is unknown,
-// with the reason.
+// ReadMachine returns what computer this is. What cannot be read is unknown, with the reason.
 func ReadMachine(ctx context.Context) model.Machine { return readMachine(ctx) }
 
 // linuxMachine reads a machine from the files of Linux under root: sysfs and
@@ -36,8 +35,8 @@ func linuxMachine(root fs.FS) model.Machine {
 	return m
 }
 
-// fileText returns the text of a small file without blanks and zeros around
-// it, "" when there is none.
+// fileText returns the text of a small file without surrounding blanks and zeros, "" if there
+// is none.
 func fileText(root fs.FS, name string) string {
 	b, err := fs.ReadFile(root, name)
 	if err != nil {
@@ -46,7 +45,7 @@ func fileText(root fs.FS, name string) string {
 	return strings.Trim(string(b), " \t\n\x00")
 }
 
-// dmi reads what the firmware says of the machine (Linux
+// dmi reads what the firmware says about the machine (Linux
 // Documentation/ABI/testing/sysfs-class-dmi).
 func dmi(root fs.FS, name string) fact.Of[string] {
 	text := fileText(root, "sys/class/dmi/id/"+name)
@@ -59,8 +58,8 @@ func dmi(root fs.FS, name string) fact.Of[string] {
 	return fact.Known(text, "DMI")
 }
 
-// hypervisors are the words by which firmware betrays a virtual machine, most
-// telling first.
+// hypervisors returns the words in firmware that identify a virtual machine, most specific
+// first.
 func hypervisors() []struct{ word, name string } {
 	return []struct{ word, name string }{
 		{"kvm", "kvm"}, {"openstack", "kvm"}, {"amazon ec2", "kvm"}, {"google compute engine", "kvm"}, {"kubevirt", "kvm"}, {"nutanix ahv", "kvm"},
@@ -69,7 +68,7 @@ func hypervisors() []struct{ word, name string } {
 	}
 }
 
-// namedHypervisor looks for the words of a hypervisor in text, "" for none.
+// namedHypervisor returns the hypervisor whose word is in text, "" for none.
 func namedHypervisor(text string) string {
 	text = strings.ToLower(text)
 	for _, h := range hypervisors() {
@@ -80,9 +79,9 @@ func namedHypervisor(text string) string {
 	return ""
 }
 
-// linuxVirtual names the hypervisor. On x86 the processor says whether there
-// is one (flag "hypervisor" of /proc/cpuinfo, CPUID leaf 1 ECX bit 31), so that
-// a cloud's bare machine is not taken for a virtual one by its vendor's name.
+// linuxVirtual names the hypervisor. On x86 the CPU says whether there is one (flag
+// "hypervisor" of /proc/cpuinfo, CPUID leaf 1 ECX bit 31), so that a cloud's bare-metal
+// machine is not taken for a virtual one because of its vendor's name.
 func linuxVirtual(root fs.FS) fact.Of[string] {
 	info := fileText(root, "proc/cpuinfo")
 	flags, x86 := cpuField(info, "flags")
@@ -96,7 +95,7 @@ func linuxVirtual(root fs.FS) fact.Of[string] {
 	if name := namedHypervisor(vendor + " " + product); name != "" {
 		return fact.Known(name, "DMI")
 	}
-	// "kvm-clock tsc acpi_pm": the clocks that hypervisors offer to guests.
+	// "kvm-clock tsc acpi_pm": clocks that hypervisors offer to guests
 	clocks := fileText(root, "sys/devices/system/clocksource/clocksource0/available_clocksource")
 	for _, c := range []struct{ clock, name string }{{"kvm-clock", "kvm"}, {"hyperv", "hyperv"}, {"xen", "xen"}} {
 		if strings.Contains(clocks, c.clock) {
@@ -130,8 +129,8 @@ func cpuField(info, name string) (string, bool) {
 	return "", false
 }
 
-// linuxCPU names the processor. ARM cores have no name in /proc/cpuinfo, only
-// numbers of implementer and part.
+// linuxCPU names the CPU. ARM cores have no name in /proc/cpuinfo, only numbers of
+// implementer and part.
 func linuxCPU(root fs.FS) fact.Of[string] {
 	info := fileText(root, "proc/cpuinfo")
 	for _, name := range []string{"model name", "cpu model", "cpu", "Model", "Hardware"} {
@@ -158,8 +157,8 @@ func linuxMemory(root fs.FS) fact.Of[units.Bytes] {
 	return fact.Unknown[units.Bytes]("/proc/meminfo does not tell")
 }
 
-// maxListed bounds the lists of processors and nodes, above NR_CPUS of any
-// kernel (Linux arch/*/Kconfig: 8192).
+// maxListed bounds the lists of CPUs and nodes, above NR_CPUS of any kernel (Linux
+// arch/*/Kconfig: 8192).
 const maxListed = 1 << 14
 
 // parseList reads a list of Linux (lib/bitmap.c bitmap_parselist): "0-3,8".
@@ -182,14 +181,14 @@ func parseList(s string) ([]int, bool) {
 	return all, true
 }
 
-// listLength counts what a list file names.
+// listLength counts the entries of a list file.
 func listLength(root fs.FS, name string) fact.Of[int] {
 	all, ok := parseList(fileText(root, name))
 	return fact.If(ok, len(all), "sysfs", "/"+name+" does not tell")
 }
 
-// linuxTopology counts sockets, cores and threads of the processors that are
-// online (Linux Documentation/admin-guide/cputopology.rst).
+// linuxTopology counts sockets, cores and threads of the CPUs that are online (Linux
+// Documentation/admin-guide/cputopology.rst).
 func linuxTopology(root fs.FS) (sockets, cores, threads fact.Of[int]) {
 	const dir = "sys/devices/system/cpu"
 	threads = listLength(root, dir+"/online")

@@ -9,8 +9,8 @@ import (
 )
 
 // The management registers of a transceiver (MII, IEEE 802.3 clauses 22.2.4, 28.2.4 and
-// 40.5.1; Linux include/uapi/linux/mii.h), which some drivers of old cards hand out and
-// say nothing of their link else.
+// 40.5.1; Linux include/uapi/linux/mii.h). Some drivers of old cards give access to these,
+// and report nothing else about their link.
 const (
 	miiControl  = 0
 	miiStatus   = 1
@@ -18,7 +18,7 @@ const (
 	miiPartner  = 5
 	miiControlG = 9 // of 1000BASE-T
 	miiStatusG  = 10
-	miiCount    = 11 // registers that are looked at
+	miiCount    = 11 // registers to read
 
 	miiNegotiates  = 0x1000 // of the control register
 	miiSpeed100    = 0x2000
@@ -27,7 +27,7 @@ const (
 	miiLinkUp      = 0x0004 // of the status register
 	miiNegotiated  = 0x0020
 	miiExtended    = 0x0100 // there are registers of 1000BASE-T
-	miiPartnerOnes = 0xffff // a bus that nobody drives
+	miiPartnerOnes = 0xffff // an undriven bus
 )
 
 // miiMode is one link mode in the registers.
@@ -35,12 +35,12 @@ type miiMode struct {
 	name      string
 	mbit      units.BitRate
 	duplex    string
-	status    uint16 // bit of the status register: the transceiver has it; 0 of 1000BASE-T
-	offer     uint16 // bit of the offered and the partner's word, or of control 9
-	partnered uint16 // of 1000BASE-T: bit of status 10
+	status    uint16 // bit of the status register: the transceiver supports it; 0 for 1000BASE-T
+	offer     uint16 // bit of the word offered by us and by the partner, or of control 9
+	partnered uint16 // for 1000BASE-T: bit of status 10
 }
 
-// miiModes are those that are negotiated, the best first (IEEE 802.3 annex 28B.3).
+// miiModes returns the negotiated modes, the best first (IEEE 802.3 annex 28B.3).
 func miiModes() []miiMode {
 	return []miiMode{
 		{"1000baseT/Full", 1000e6, "full", 0, 0x0200, 0x0800}, {"1000baseT/Half", 1000e6, "half", 0, 0x0100, 0x0400},
@@ -49,7 +49,7 @@ func miiModes() []miiMode {
 	}
 }
 
-// decodeMII reads the link of a transceiver from its first registers.
+// decodeMII decodes the link of a transceiver from its first registers.
 func decodeMII(r [miiCount]uint16) (model.Media, error) {
 	const source = "MII registers"
 	m := unknownMedia("the transceiver does not tell")

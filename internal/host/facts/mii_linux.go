@@ -10,8 +10,8 @@ import (
 	"linerate/internal/core/model"
 )
 
-// readMII reads the registers of an interface's transceiver. Linux hands them to root
-// only (net/core/dev_ioctl.c, CAP_NET_ADMIN).
+// readMII reads the registers of an interface's transceiver. Linux allows that to root only
+// (net/core/dev_ioctl.c, CAP_NET_ADMIN).
 func readMII(device string) (model.Media, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -34,7 +34,8 @@ func readMII(device string) (model.Media, error) {
 		return model.Media{}, err
 	}
 	var all [miiCount]uint16
-	// A lost link stays in the status register until that is read: the second reading is now's.
+	// The status register latches a lost link until it is read: only the second reading is
+	// current.
 	for _, register := range []uint16{miiStatus, miiControl, miiStatus, miiOffered, miiPartner, miiControlG, miiStatusG} {
 		request.register = register
 		if err := do(unix.SIOCGMIIREG); err != nil {

@@ -12,17 +12,15 @@ import (
 	"linerate/internal/host/radio"
 )
 
-// maxNICs bounds the interfaces that are told: hosts of containers have
-// hundreds.
+// maxNICs bounds the interfaces to report: container hosts have hundreds.
 const maxNICs = 32
 
-// ReadNICs returns the interfaces of this host, at most 32, the one called
-// first before the others.
+// ReadNICs returns at most 32 interfaces of this host, the one named first before the others.
 func ReadNICs(ctx context.Context, x *knob.Index, first string) ([]model.NIC, error) {
 	return readNICs(ctx, x, first)
 }
 
-// tellRadio adds the connection of a wireless interface, as far as the system tells it.
+// tellRadio adds the connection of a wireless interface, as far as the system reports it.
 func tellRadio(n *model.NIC) {
 	r, err := radio.Facts(n.Name)
 	switch {
@@ -34,7 +32,7 @@ func tellRadio(n *model.NIC) {
 	n.Kind, n.Radio = fact.Known("wireless", "radio"), &r
 }
 
-// settings reads the driver's knobs of an interface, those that it has.
+// settings reads the driver's knobs that an interface has.
 func settings(ctx context.Context, x *knob.Index, device string) map[model.KnobID]fact.Of[string] {
 	var ids []model.KnobID
 	for _, k := range x.All() {

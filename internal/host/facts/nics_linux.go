@@ -48,8 +48,8 @@ type nicReader struct {
 	links []netlink.Link
 }
 
-// chosen orders the interfaces: the one called first, what it is made of, those
-// with a device, the others; and leaves out the last where there are too many.
+// chosen sorts the interfaces: the one named first, its parts, those with a device, then the
+// others; it drops the last ones if there are too many.
 func (r nicReader) chosen(first string) []netlink.Link {
 	parts := r.below(r.byName(first))
 	rank := func(l netlink.Link) int {
@@ -92,8 +92,8 @@ func (r nicReader) byIndex(index int) netlink.Link {
 	return nil
 }
 
-// below names the parts of l, or the interface that it is a VLAN or a copy of.
-// The other end of a veth is no part of it, and may be in another namespace.
+// below names the parts of l, or the interface that it is a VLAN or a copy of. The other end
+// of a veth is not a part, and may be in another namespace.
 func (r nicReader) below(l netlink.Link) []string {
 	if l == nil {
 		return nil
@@ -149,13 +149,12 @@ func (r nicReader) read(ctx context.Context, l netlink.Link) model.NIC {
 		tellRadio(&n)
 	}
 	if rate := linkRate(sysClassNet, l); rate.IsKnown() || !isDevice(l) {
-		n.Media.Speed = rate // what virtual links claim means nothing
+		n.Media.Speed = rate // the speed that a virtual link reports means nothing
 	}
 	return n
 }
 
-// isDevice says whether l is moved by something that exists, or stands for
-// interfaces that are.
+// isDevice reports whether l is a physical interface, or stands for such interfaces.
 func isDevice(l netlink.Link) bool {
 	return slices.Contains([]string{"device", "bond", "team", "vlan"}, l.Type()) && l.Attrs().Flags&net.FlagLoopback == 0
 }
@@ -180,8 +179,8 @@ func (r nicReader) readDriver(n *model.NIC, l netlink.Link) {
 	}
 }
 
-// devicePath is the path of l's device in sysfs, "" where the sysfs that is
-// mounted shows another namespace.
+// devicePath returns the path of l's device in sysfs, or "" if the mounted sysfs shows
+// another namespace.
 func (r nicReader) devicePath(l netlink.Link) string {
 	if !shows(sysClassNet, l.Attrs()) {
 		return ""
@@ -193,7 +192,7 @@ func (r nicReader) devicePath(l netlink.Link) string {
 	return to
 }
 
-// kind is what made an interface.
+// kind returns the kind of an interface.
 func (r nicReader) kind(l netlink.Link) string {
 	if l.Attrs().Flags&net.FlagLoopback != 0 {
 		return "loopback"
@@ -207,14 +206,14 @@ func (r nicReader) kind(l netlink.Link) string {
 	return l.Type()
 }
 
-// up says whether an interface carries: a tunnel says unknown while it works.
+// up reports whether an interface is up: a working tunnel may report unknown.
 func up(a *netlink.LinkAttrs) fact.Of[bool] {
 	s := a.OperState
 	return fact.Known(s == netlink.OperUp || s == netlink.OperUnknown && a.RawFlags&unix.IFF_RUNNING != 0, "rtnetlink")
 }
 
-// mtuBound reads a bound of the MTU. A maximum of 0 is that the driver has set
-// none (Linux net/core/dev.c dev_validate_mtu).
+// mtuBound reads a bound of the MTU. A maximum of 0 means that the driver sets none (Linux
+// net/core/dev.c dev_validate_mtu).
 func mtuBound(ctx context.Context, device, name string) fact.Of[int] {
 	a, err := link.Open(device, name)
 	if err != nil {

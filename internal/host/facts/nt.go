@@ -15,8 +15,8 @@ import (
 	"linerate/internal/regex"
 )
 
-// The structures of Windows are decoded here by offsets, of 64-bit processors,
-// so that the decoding is tested on every system.
+// This file decodes structures of Windows by the offsets of 64-bit processors, so that the
+// decoding can be tested on every system.
 
 // Relations of LOGICAL_PROCESSOR_RELATIONSHIP (winnt.h).
 const (
@@ -27,12 +27,12 @@ const (
 
 var errTopology = errors.New("GetLogicalProcessorInformationEx: the answer is cut short or malformed")
 
-// ntTopology are the processors of a machine.
+// ntTopology counts the processors of a machine.
 type ntTopology struct{ sockets, cores, threads, nodes int }
 
-// decodeTopology reads what GetLogicalProcessorInformationEx writes: records
-// that begin with their relation and size. That of a core, PROCESSOR_RELATIONSHIP,
-// has a count of groups at 30 and masks of 16 bytes from 32 on, one for each.
+// decodeTopology decodes the result of GetLogicalProcessorInformationEx: records that start
+// with their relation and size. That of a core, PROCESSOR_RELATIONSHIP, has a count of groups
+// at 30 and their masks of 16 bytes from 32 on.
 func decodeTopology(b []byte) (ntTopology, error) {
 	var t ntTopology
 	for len(b) > 0 {
@@ -69,7 +69,7 @@ func decodeTopology(b []byte) (ntTopology, error) {
 	return t, nil
 }
 
-// ntLocation is the end of a device's LocationInformation in the registry:
+// ntLocation matches the end of a device's LocationInformation in the registry:
 //
 //	@System32\drivers\pci.sys,#65536;PCI bus %1, device %2, function %3;(0,31,6)
 var ntLocation = regex.New(`\((\d{1,3}),(\d{1,2}),(\d)\)$`)
@@ -91,16 +91,16 @@ func parseLocation(s string) (string, bool) {
 	return fmt.Sprintf("0000:%02x:%02x.%x", n[0], n[1], n[2]), true
 }
 
-// hardwareID finds the numbers in `PCI\VEN_8086&DEV_15B7&SUBSYS_...`, or in
+// hardwareID matches the numbers in `PCI\VEN_8086&DEV_15B7&SUBSYS_...`, or in
 // `USB\VID_0BDA&PID_8153`.
 var hardwareID = regex.New(`(?i)^(pci|usb|vmbus|root|swd)\\(?:(?:ven|vid)_([0-9a-f]{4})&(?:dev|pid)_([0-9a-f]{4}))?`)
 
-// ntDevice is what the registry says of an adapter: values of its class key,
-// REG_SZ as they are, numbers in decimal, "" where there is none.
+// ntDevice is what the registry says about an adapter: values of its class key, REG_SZ as
+// they are, numbers in decimal, "" for none.
 type ntDevice struct {
 	value    func(name string) string // of the class key
 	location string
-	link     func(property uint32) (uint32, bool) // of PCI, DEVPKEY_PciDevice_*
+	link     func(property uint32) (uint32, bool) // for PCI, DEVPKEY_PciDevice_*
 }
 
 // Properties of PCI devices (pciprop.h, DEVPKEY_PciDevice_*).
@@ -111,7 +111,7 @@ const (
 	pciMaxWidth     = 12
 )
 
-// fill tells of n what the registry and the bus driver say of its device.
+// fill sets the facts of n that the registry and the bus driver have of its device.
 func (d ntDevice) fill(n *model.NIC) {
 	const source = "registry"
 	told := func(name string) fact.Of[string] {
@@ -121,7 +121,7 @@ func (d ntDevice) fill(n *model.NIC) {
 	n.Driver, n.Version = told("DriverDesc"), told("DriverVersion")
 	n.Firmware = fact.Unknown[string]("not available on windows")
 	n.Bus = d.bus()
-	frame := func(bound string) fact.Of[int] { // *JumboPacket counts the Ethernet header of 14 bytes
+	frame := func(bound string) fact.Of[int] { // *JumboPacket includes the Ethernet header of 14 bytes
 		v, err := strconv.Atoi(d.value(`Ndi\params\*JumboPacket\` + bound))
 		return fact.If(err == nil && v > ethernetHeader, v-ethernetHeader, "*JumboPacket", "the driver has no range of *JumboPacket")
 	}
@@ -188,7 +188,7 @@ func (d ntDevice) bus() model.Bus {
 	return b
 }
 
-// ntSpeed is a link speed of MIB_IF_ROW2; all ones, and zero, are none.
+// ntSpeed returns a link speed of MIB_IF_ROW2; all ones, and zero, mean none.
 func ntSpeed(bitsPerSecond uint64) fact.Of[units.BitRate] {
 	return fact.If(bitsPerSecond != 0 && bitsPerSecond < 1<<62, units.BitRate(bitsPerSecond), "GetIfEntry2", "the link has no speed")
 }
@@ -208,7 +208,7 @@ func ntKind(ifType uint32) string {
 	return "type " + strconv.FormatUint(uint64(ifType), 10)
 }
 
-// ntVirtual names the hypervisor by the words of the firmware.
+// ntVirtual names the hypervisor by words in the firmware's names.
 func ntVirtual(vendor, product string) fact.Of[string] {
 	if vendor == "" && product == "" {
 		return fact.Unknown[string]("the firmware does not tell")
@@ -219,8 +219,8 @@ func ntVirtual(vendor, product string) fact.Of[string] {
 	return fact.Known(model.NotVirtual, "no sign of a hypervisor")
 }
 
-// ntAddressSize is the size of SOCKADDR_INET (ws2ipdef.h): the family, and an
-// address at 4 of IPv4 and at 8 of IPv6.
+// ntAddressSize is the size of SOCKADDR_INET (ws2ipdef.h): the family, then an IPv4 address
+// at 4 or an IPv6 address at 8.
 const (
 	ntAddressSize = 28
 	ntFamily6     = 23
@@ -236,8 +236,8 @@ func encodeNTAddress(a netip.Addr) (b [ntAddressSize]byte) {
 	return b
 }
 
-// decodeNTAddress returns the address of a next hop, "" for one that is all
-// zeros: the peer is on the link.
+// decodeNTAddress returns the address of a next hop, "" for all zeros, which mean that the
+// peer is on the link.
 func decodeNTAddress(b [ntAddressSize]byte) (string, error) {
 	var a netip.Addr
 	switch family := binary.LittleEndian.Uint16(b[:]); family {

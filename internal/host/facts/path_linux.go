@@ -22,7 +22,7 @@ import (
 // sysClassNet is described in Linux Documentation/ABI/testing/sysfs-class-net.
 const sysClassNet = "/sys/class/net"
 
-// readPath asks the routing table, as "ip route get" does, and the interface.
+// readPath queries the routing table, as "ip route get" does, and the interface.
 func readPath(ctx context.Context, peer netip.Addr, device string) path {
 	l, r, err := route(peer, device)
 	if err != nil {
@@ -45,8 +45,8 @@ func readPath(ctx context.Context, peer netip.Addr, device string) path {
 	}
 }
 
-// route returns the interface that packets to peer leave by, and the route that
-// takes them there; by device where it is given.
+// route returns the interface that packets to peer leave by, and their route; device, unless
+// "", is the interface to use.
 func route(peer netip.Addr, device string) (netlink.Link, netlink.Route, error) {
 	o := &netlink.RouteGetOptions{Oif: cmp.Or(device, peer.Zone())}
 	if o.Oif == "" {
@@ -66,7 +66,7 @@ func route(peer netip.Addr, device string) (netlink.Link, netlink.Route, error) 
 	return l, routes[0], nil
 }
 
-// routeFacts is what the kernel says of a route.
+// routeFacts returns what the kernel says about a route.
 func routeFacts(l netlink.Link, r netlink.Route) model.Route {
 	const source = "rtnetlink"
 	f := model.Route{
@@ -88,7 +88,7 @@ func routeFacts(l netlink.Link, r netlink.Route) model.Route {
 	return f
 }
 
-// metrics are what a route prescribes (Linux include/uapi/linux/rtnetlink.h
+// metrics returns the attributes that a route sets (Linux include/uapi/linux/rtnetlink.h
 // RTAX_*), under the names of "ip route".
 func metrics(r netlink.Route) map[string]string {
 	all := map[string]string{}
@@ -113,9 +113,9 @@ func metrics(r netlink.Route) map[string]string {
 	return all
 }
 
-// linkRate reads the speed of a link that has one. veth and TAP devices claim
-// 10 Gbit/s and 10 Mbit/s that mean nothing (Linux drivers/net/veth.c
-// veth_get_link_ksettings, drivers/net/tun.c tun_default_link_ksettings).
+// linkRate reads the speed of a link that has one. veth and TAP devices report 10 Gbit/s and
+// 10 Mbit/s, which mean nothing (Linux drivers/net/veth.c veth_get_link_ksettings,
+// drivers/net/tun.c tun_default_link_ksettings).
 func linkRate(root string, l netlink.Link) fact.Of[units.BitRate] {
 	a := l.Attrs()
 	if !slices.Contains([]string{"device", "bond", "team", "vlan"}, l.Type()) || a.Flags&net.FlagLoopback != 0 {
@@ -124,19 +124,18 @@ func linkRate(root string, l netlink.Link) fact.Of[units.BitRate] {
 	if !shows(root, a) {
 		return fact.Unknown[units.BitRate]("sysfs does not show " + a.Name)
 	}
-	// Megabits per second; -1, or no answer, while the link is down or the
-	// driver does not know.
+	// Megabits per second; -1, or no answer, if the link is down or the driver does not know.
 	n, err := strconv.ParseInt(read(root, a.Name, "speed"), 10, 32)
 	return fact.If(err == nil && n > 0, units.BitRate(n)*1e6, "sysfs", "the driver of "+a.Name+" tells no speed")
 }
 
-// shows says whether sysfs shows this interface: it shows the namespace in which
-// it was mounted, which need not be ours.
+// shows reports whether sysfs shows this interface: it shows the namespace in which it was
+// mounted, which may not be ours.
 func shows(root string, a *netlink.LinkAttrs) bool {
 	return read(root, a.Name, "ifindex") == strconv.Itoa(a.Index) && read(root, a.Name, "address") == a.HardwareAddr.String()
 }
 
-// read returns the text of an attribute, "" when there is none.
+// read returns the text of an attribute, "" if there is none.
 func read(root, device, name string) string {
 	b, err := os.ReadFile(filepath.Join(root, device, name))
 	if err != nil {
@@ -145,8 +144,8 @@ func read(root, device, name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// qdisc names the queueing discipline at the root; for one that only spreads
-// over hardware queues, also what is below it: "mq of fq_codel".
+// qdisc names the root queueing discipline; for one that only spreads packets over hardware
+// queues, also the one below it: "mq of fq_codel".
 func qdisc(l netlink.Link) fact.Of[string] {
 	all, err := netlink.QdiscList(l)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"linerate/internal/core/fact"
 )
 
-// readPath finds the interface that owns the local address, and asks the
-// system's routing table for the rest.
+// readPath finds the interface that owns the local address, and looks up the rest in the
+// system's routing table.
 func readPath(ctx context.Context, peer netip.Addr, _ string) path {
 	p := portablePath(ctx, peer)
 	gateway, mtu, err := lookUpRoute(ctx, peer)
@@ -30,7 +30,7 @@ func readPath(ctx context.Context, peer netip.Addr, _ string) path {
 func addresses(i net.Interface) []string {
 	list, err := i.Addrs()
 	if err != nil {
-		return nil // an interface that went away meanwhile
+		return nil // the interface went away meanwhile
 	}
 	var all []string
 	for _, a := range list {

@@ -20,7 +20,7 @@ import (
 	"linerate/internal/host/knob/sysctl"
 )
 
-// ask returns the running system.
+// ask returns the functions of the running system.
 func ask(ctx context.Context, name string) bsd {
 	return bsd{
 		name: name, kenv: kenv.Get, config: configSpace, addresses: addresses,
@@ -49,7 +49,7 @@ func (b bsd) readNICs(ctx context.Context, x *knob.Index, first string) ([]model
 	var all []model.NIC
 	for _, i := range orderInterfaces(list, first) {
 		n := b.nic(i)
-		if _, err := b.attribute(i.Name, "active"); i.Name == first && errors.Is(err, errors.ErrUnsupported) { // its media are not those of Ethernet
+		if _, err := b.attribute(i.Name, "active"); i.Name == first && errors.Is(err, errors.ErrUnsupported) { // its media is not Ethernet
 			tellRadio(&n)
 		}
 		if i.Name != first && n.Bus.Kind.Or("") != "virtual" {
@@ -60,12 +60,11 @@ func (b bsd) readNICs(ctx context.Context, x *knob.Index, first string) ([]model
 	return all, nil
 }
 
-// routeTime is how long the kernel may take for an answer, which it writes while
-// it is asked.
+// routeTime is how long to wait for the kernel's answer, which it writes during the request.
 const routeTime = time.Second
 
-// routeAnswers bounds the messages that are read: others' changes of the
-// routing table arrive on the same socket.
+// routeAnswers bounds the messages to read: changes of the routing table arrive on the same
+// socket.
 const routeAnswers = 64
 
 // lookUp asks a routing socket for the route to peer.

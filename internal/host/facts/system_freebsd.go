@@ -20,7 +20,7 @@ func readNICs(ctx context.Context, x *knob.Index, first string) ([]model.NIC, er
 	return ask(ctx, "freebsd").readNICs(ctx, x, first)
 }
 
-// configSpace reads a device's registers, pci(4), which root may.
+// configSpace reads a device's registers, pci(4), which needs root.
 func configSpace(p pciPlace) ([]byte, error) {
 	f, err := os.OpenFile("/dev/pci", os.O_RDWR, 0)
 	if err != nil {

@@ -19,7 +19,8 @@ import (
 	"linerate/internal/core/units"
 )
 
-// adapters is the class of network adapters; each has a key of four digits.
+// adapters is the key of the class of network adapters; each adapter has a subkey of four
+// digits.
 const adapters = `SYSTEM\CurrentControlSet\Control\Class\{4d36e972-e325-11ce-bfc1-08002be10318}`
 
 func readMachine(context.Context) model.Machine {
@@ -78,8 +79,8 @@ func topology() (ntTopology, error) {
 	return ntTopology{}, errTopology
 }
 
-// memory is what GlobalMemoryStatusEx says: a structure of 64 bytes that begins
-// with its size and has the installed memory at 8 (sysinfoapi.h MEMORYSTATUSEX).
+// memory reads GlobalMemoryStatusEx: a structure of 64 bytes that starts with its size and
+// has the installed memory at 8 (sysinfoapi.h MEMORYSTATUSEX).
 func memory() fact.Of[units.Bytes] {
 	var status [64]byte
 	binary.LittleEndian.PutUint32(status[:], uint32(len(status)))
@@ -110,7 +111,7 @@ func readNICs(_ context.Context, _ *knob.Index, first string) ([]model.NIC, erro
 func classKeys() map[string]string {
 	k, err := registry.OpenKey(registry.LOCAL_MACHINE, adapters, registry.ENUMERATE_SUB_KEYS)
 	if err != nil {
-		return nil // every adapter is told without it
+		return nil // adapters are reported without it
 	}
 	defer k.Close() // nothing was written
 	names, _ := k.ReadSubKeyNames(-1)
@@ -153,7 +154,7 @@ func readNIC(i net.Interface, keys map[string]string) model.NIC {
 	return n
 }
 
-// deviceOf is the device behind a class key.
+// deviceOf returns the device of a class key.
 func deviceOf(key string) ntDevice {
 	instance := registryText(key, "DeviceInstanceID")
 	return ntDevice{
@@ -168,7 +169,7 @@ func deviceOf(key string) ntDevice {
 	}
 }
 
-// pciProperty asks the bus driver for a number of a device (cfgmgr32.h
+// pciProperty queries the bus driver for a number of a device (cfgmgr32.h
 // CM_Get_DevNode_PropertyW; pciprop.h DEVPKEY_PciDevice_*).
 func pciProperty(instance string, property uint32) (uint32, bool) {
 	lib := windows.NewLazySystemDLL("cfgmgr32.dll")
@@ -192,7 +193,7 @@ func pciProperty(instance string, property uint32) (uint32, bool) {
 	return value, r == 0 && kind == number
 }
 
-// lookUpRoute asks for the best route. Windows has no MTU of routes.
+// lookUpRoute looks up the best route. Windows has no MTU of routes.
 func lookUpRoute(_ context.Context, peer netip.Addr) (gateway string, mtu int, err error) {
 	proc := windows.NewLazySystemDLL("iphlpapi.dll").NewProc("GetBestRoute2")
 	if err := proc.Find(); err != nil {

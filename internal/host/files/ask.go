@@ -17,29 +17,29 @@ import (
 	"linerate/internal/tail"
 )
 
-// Question is a run of an owner's program over a copy of a part of the tree. Only
-// programs that change nothing outside the copy may be asked.
+// Question is a run of an owner's program over a copy of part of the tree. The program must
+// not change anything outside the copy.
 type Question struct {
 	Programs []string // absolute paths; the first one that is installed runs
 	Args     []string // CopyDir stands for the folder of the copy
 	Parts    []string // files and folders to copy, without a leading slash
-	Answers  []string // folders of the copy that the program writes, to be read back
-	Input    []byte   // its standard input
+	Answers  []string // folders of the copy that the program writes and Asker reads back
+	Input    []byte   // standard input
 }
 
 // CopyDir stands for the folder of the copy in the arguments of a Question.
 const CopyDir = "{copy}"
 
-// Answer is what the program said.
+// Answer is the result of a run.
 type Answer struct {
 	Program string
 	Code    int    // exit status
 	Text    string // the last part of its standard output and standard error
-	Files   []File // that lie in the folders of Answers; paths from the root
+	Files   []File // those in the folders of Answers; paths from the root
 }
 
-// Asker runs a program over a copy of root. It wraps errors.ErrUnsupported where
-// none of the programs is installed.
+// Asker runs a program over a copy of root. The error wraps errors.ErrUnsupported if none of
+// the programs is installed.
 type Asker func(ctx context.Context, root fs.FS, q Question) (Answer, error)
 
 // Limits of a copy, and of a program that runs over it.
@@ -50,8 +50,8 @@ const (
 	patience    = 30 * time.Second // a generator takes some milliseconds
 )
 
-// Programs returns an Asker for the programs installed below dir, "" for those of
-// this machine. env is added to their environment.
+// Programs returns an Asker for the programs installed below dir, "" for those of this
+// machine, with env added to their environment.
 func Programs(dir string, env ...string) Asker {
 	return func(ctx context.Context, root fs.FS, q Question) (a Answer, err error) {
 		for _, p := range q.Programs {
@@ -86,7 +86,7 @@ func Programs(dir string, env ...string) Asker {
 	}
 }
 
-// run runs the program. That it fails is an answer too.
+// run runs the program. A failure of it is an answer too.
 func (a *Answer) run(ctx context.Context, program, dir string, q Question, env []string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -112,7 +112,7 @@ func (a *Answer) run(ctx context.Context, program, dir string, q Question, env [
 	return nil
 }
 
-// copier copies at most so many files and bytes.
+// copier copies a limited number of files and bytes.
 type copier struct {
 	left int
 	size int64
@@ -126,8 +126,8 @@ func (c *copier) take(n int64) error {
 	return nil
 }
 
-// out copies a part of root below dir. What is missing is no error. Links are
-// followed: the copy has the text, and an empty file for a link to /dev/null.
+// out copies a part of root below dir. A missing part is not an error. Links are followed:
+// the copy has their text, and an empty file for a link to /dev/null.
 func (c *copier) out(root fs.FS, dir, name string) error {
 	entries, err := fs.ReadDir(root, name)
 	if err == nil {
@@ -139,7 +139,7 @@ func (c *copier) out(root fs.FS, dir, name string) error {
 		return nil
 	}
 	info, err := fs.Stat(root, name)
-	mask := err == nil && info.Mode()&fs.ModeCharDevice != 0 // a link to /dev/null hides files of its name, as an empty file does
+	mask := err == nil && info.Mode()&fs.ModeCharDevice != 0 // a link to /dev/null hides files of its name, like an empty file
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() && !mask {
 		return nil
 	}
@@ -162,7 +162,7 @@ func (c *copier) out(root fs.FS, dir, name string) error {
 	return os.WriteFile(to, b, info.Mode().Perm())
 }
 
-// in reads what the program wrote. Links are left out.
+// in reads what the program wrote, except links.
 func (c *copier) in(a *Answer, dir, part string) error {
 	err := fs.WalkDir(os.DirFS(dir), part, func(name string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {

@@ -8,18 +8,17 @@ import (
 	"unicode"
 )
 
-// The first and last line of a block in a file that others write to as well.
+// The first and last line of linerate's block in a shared file.
 const (
 	BlockBegin = "# BEGIN linerate"
 	BlockEnd   = "# END linerate"
 )
 
-// maxComment bounds a line of a comment in characters.
+// maxComment bounds a comment line, in characters.
 const maxComment = 300
 
-// Comment makes any text safe to stand behind a comment sign in every format:
-// one line, no control characters, nothing that a template engine or a line
-// continuation would act on.
+// Comment makes any text safe in a comment of every format: one line, no control characters,
+// nothing that a template engine or a line continuation would act on.
 func Comment(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
@@ -36,13 +35,13 @@ func Comment(s string) string {
 		}
 	}
 	s = strings.TrimSpace(s)
-	if strings.HasSuffix(s, `\`) { // continues the line in unit files and elsewhere
+	if strings.HasSuffix(s, `\`) { // it continues the line in unit files and elsewhere
 		s += "."
 	}
 	return s
 }
 
-// Comments returns the lines of a comment that begins with a number sign.
+// Comments returns the lines of a comment that starts with a number sign.
 func Comments(lines ...string) string {
 	var b strings.Builder
 	for _, l := range lines {
@@ -51,8 +50,7 @@ func Comments(lines ...string) string {
 	return b.String()
 }
 
-// Merge puts a block into text: in the place of the one that is there, or at
-// the end.
+// Merge puts a block into text: in place of the block there, or at the end.
 func Merge(text, block []byte) ([]byte, error) {
 	head, _, tail, err := Split(text)
 	if err != nil {
@@ -64,8 +62,7 @@ func Merge(text, block []byte) ([]byte, error) {
 	return slices.Concat(head, block, tail), nil
 }
 
-// Split parts text at its block; inner, with the marks, is empty where it has
-// none.
+// Split splits text at its block; inner, including the marks, is empty if there is none.
 func Split(text []byte) (head, inner, tail []byte, err error) {
 	begin, end := -1, -1
 	at := 0

@@ -1,8 +1,7 @@
-// Package files is what linerate knows of the permanent files of a system: who
-// owns an interface, where a setting stands, how it is written, and what will
-// hold after the next start.
+// Package files knows the permanent files of a system: which program owns an interface, where
+// a setting is, how to write it, and what will be in force after the next boot.
 //
-// No file of ours is written unless it is proven. The steps are:
+// linerate writes no file unless its effect is proven. The steps are:
 //
 //  1. Host is the machine as it is now: the tree of its files, and its devices as
 //     the kernel shows them.
@@ -17,8 +16,8 @@
 //  5. Package persist writes the files, and Check compares the outcome of the real
 //     tree with the promise. A difference takes the files back.
 //
-// One folder below holds one format; tree, device and yamlmap read files and say
-// which device they match.
+// Each folder below holds one format; tree, device and yamlmap read files and decide which
+// device they match.
 package files
 
 import (
@@ -47,20 +46,20 @@ type Host struct {
 	System  string          // GOOS
 	Devices []device.Device // Linux: as device.All reads them from Root
 	Ask     Asker           // runs an owner's program; nil: apply the documented rules instead
-	// Edited says when linerate wrote a file that was edited by hand since; nil knows of none.
+	// Edited says when linerate wrote a file that was edited by hand since; nil means none.
 	Edited func(path string) (written time.Time, edited bool)
 }
 
-// Tree returns the files of the host to be read by line.
+// Tree returns the files of the host, to read by line.
 func (h Host) Tree() tree.Tree { return tree.Tree{Root: h.Root} }
 
-// With returns the host as it would be with files in place.
+// With returns the host with the written files in place.
 func (h Host) With(written []File) Host {
 	h.Root = Overlay(h.Root, written)
 	return h
 }
 
-// Device returns the device called name. ok is false where the host has none.
+// Device returns the device called name. ok is false if the host has none.
 func (h Host) Device(name string) (d device.Device, ok bool) {
 	i := slices.IndexFunc(h.Devices, func(d device.Device) bool { return d.Name == name })
 	if i < 0 {
@@ -69,15 +68,15 @@ func (h Host) Device(name string) (d device.Device, ok bool) {
 	return h.Devices[i], true
 }
 
-// File is one file as the system wants it.
+// File is one file to write.
 type File struct {
-	Path    string      // absolute on that system; a name alone is for a person to put somewhere
-	Mode    fs.FileMode // of a new file; one that exists keeps its own where it is Block
+	Path    string      // absolute on that system; a bare name is for the user to place
+	Mode    fs.FileMode // for a new file; an existing one keeps its mode if Block is set
 	Content []byte
-	Block   bool // belongs into a file that others write to as well; Content begins and ends with the lines that mark it
+	Block   bool // part of a shared file; Content begins and ends with the lines that mark it
 }
 
-// Text returns the content for people, whatever its encoding is.
+// Text returns the content as UTF-8, whatever its encoding.
 func (f File) Text() string {
 	b := f.Content
 	if bytes.HasPrefix(b, []byte{0xff, 0xfe}) {
@@ -90,7 +89,7 @@ func (f File) Text() string {
 	return string(bytes.TrimPrefix(b, []byte{0xef, 0xbb, 0xbf}))
 }
 
-// UTF16 is a text in UTF-16 with the mark of its byte order, as programs of Windows read it.
+// UTF16 encodes a text in UTF-16 with a byte order mark, for Windows programs.
 func UTF16(text string) []byte {
 	b := []byte{0xff, 0xfe}
 	for _, u := range utf16.Encode([]rune(text)) {
@@ -99,34 +98,34 @@ func UTF16(text string) []byte {
 	return b
 }
 
-// XML is a text as XML has it.
+// XML escapes a text for XML.
 func XML(text string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;").Replace(text)
 }
 
-// Setting is one setting as a system has it.
+// Setting is one setting in the terms of a system.
 type Setting struct {
-	Knob    model.KnobID       // the first one, where a native text holds several
+	Knob    model.KnobID       // the first one, if a native text holds several
 	Value   string             // canonical, of Knob
-	Name    string             // native name: "net.ipv4.tcp_rmem"; of a setting of a link that of the catalogue
+	Name    string             // native name: "net.ipv4.tcp_rmem"; for a setting of a link that of the catalogue
 	Text    string             // native text of a sysctl: "4096 131072 8388608"; "" for settings of links
-	Remarks []string           // what it is, for comments above it; safe in every format
-	AtBoot  bool               // of FreeBSD: the kernel reads it at its start only
+	Remarks []string           // for the comments above it; safe in every format
+	AtBoot  bool               // on FreeBSD: the kernel reads it only at boot
 	Also    []model.Assignment // further knobs that the text holds
 }
 
-// Request is what a format shall plan.
+// Request is what a format is to plan.
 type Request struct {
 	Link     string // interface that settings of links are for; "" for settings of the host alone
-	MAC      string // of Link on a host that is not looked at; "" is not known
+	MAC      string // of Link, for a host that is not read; "" if unknown
 	Settings []Setting
 	Head     []string // comments at the top of each file; safe in every format
 }
 
-// Draft is what a format planned.
+// Draft is the plan of a format.
 type Draft struct {
 	Files    []File
-	Want     map[string]string // keys of the outcome that may change, and what they shall be
+	Want     map[string]string // keys of the outcome that may change, and their new values
 	Commands []string          // to run once, as root, after the files are in place
 	Omitted  []model.Omission
 	Notes    []string // what to know before using the files
@@ -134,24 +133,24 @@ type Draft struct {
 
 // Format is one format of permanent files.
 type Format interface {
-	// Plan returns the files that would hold the settings on a host. It returns a
-	// *Refusal where something stands in the way.
+	// Plan returns the files that would hold the settings on a host. It returns a *Refusal if
+	// something prevents that.
 	Plan(ctx context.Context, h Host, r Request) (Draft, error)
-	// Outcome returns what will hold on a host after its next start.
+	// Outcome returns what will be in force on a host after its next boot.
 	Outcome(ctx context.Context, h Host) (Outcome, error)
-	// Export returns the files for a host that is not looked at. Their comments say what
-	// is not proven.
+	// Export returns the files for a host that is not read. Their comments say what is not
+	// proven.
 	Export(r Request) Draft
 }
 
-// Proposal is a draft that is proven.
+// Proposal is a proven draft.
 type Proposal struct {
 	Draft
 	Outcome // with the files in place
 }
 
-// Propose plans and proves. It returns a *Refusal where the files cannot be
-// proven to change the settings, and nothing else.
+// Propose plans and proves. It returns a *Refusal if it cannot prove that the files change
+// the settings and nothing else.
 func Propose(ctx context.Context, f Format, h Host, r Request) (Proposal, error) {
 	d, err := f.Plan(ctx, h, r)
 	if err != nil || len(d.Files) == 0 {
@@ -179,12 +178,12 @@ func Propose(ctx context.Context, f Format, h Host, r Request) (Proposal, error)
 	return Proposal{d, after}, h.carries(after, r)
 }
 
-// regular returns a *Refusal where something else than a regular file lies in the place of one.
+// regular returns a *Refusal if place is not a regular file.
 func (h Host) regular(place string) error {
 	at, name := model.FileLine{File: place}, strings.TrimPrefix(place, "/")
 	info, err := fs.Lstat(h.Root, name)
 	if err != nil || info.Mode().IsRegular() {
-		return nil // what cannot be read cannot be written either, which says more
+		return nil // writing a file that cannot be read fails with a better message
 	}
 	target, err := fs.ReadLink(h.Root, name)
 	switch {
@@ -196,8 +195,8 @@ func (h Host) regular(place string) error {
 	return Refuse(at, "move the link away, by hand", "it is a link to %s, and linerate replaces no links", target)
 }
 
-// edited returns a *Refusal where a file of linerate's own was edited by hand: with the first
-// line that it would lose.
+// edited returns a *Refusal if a file of linerate's own was edited by hand, with the first
+// line that would be lost.
 func (h Host) edited(f File) error {
 	if h.Edited == nil {
 		return nil
@@ -231,8 +230,8 @@ func (h Host) edited(f File) error {
 	return fault.WithHint(refusal, "if what was removed shall be kept again, remove the file by hand first: rm %s", f.Path)
 }
 
-// carries returns a *Refusal where a port of a bridge or the parent of a VLAN will have
-// a smaller MTU than the one that a request is for.
+// carries returns a *Refusal if a port of a bridge or the parent of a VLAN will have a
+// smaller MTU than the request needs.
 func (h Host) carries(after Outcome, r Request) error {
 	needs := h.Members(after, r)
 	if len(needs) == 0 {
@@ -243,16 +242,16 @@ func (h Host) carries(after Outcome, r Request) error {
 	if l.Text == "" {
 		l.Text = usualMTU
 	}
-	if l.File == "" { // where the MTU of the bridge is
+	if l.File == "" { // where the MTU of the bridge is set
 		l.File = after.Values[LinkKey(r.Link, "link.mtu")].File
 	}
 	return Refuse(l, "linerate set link.mtu="+need.Settings[0].Value+" --interface "+need.Link+", and keep that first",
 		"%s is made of %s, which will have an MTU of %s", r.Link, need.Link, l.Text)
 }
 
-// Members returns a request for each device that the link of r is made of, the lowest
-// first, whose MTU is smaller in an outcome than the one that r is for. The ports of a
-// bond are left out: a bond gives them its own MTU.
+// Members returns a request for each device below the link of r, the lowest first, whose MTU
+// in an outcome is smaller than the one in r. It leaves out the ports of a bond, which get
+// the bond's MTU.
 func (h Host) Members(o Outcome, r Request) (all []Request) {
 	i := slices.IndexFunc(r.Settings, func(s Setting) bool { return s.Knob == "link.mtu" })
 	if i < 0 {
@@ -287,8 +286,8 @@ func (h Host) Members(o Outcome, r Request) (all []Request) {
 // usualMTU is that of Ethernet, RFC 894.
 const usualMTU = "1500"
 
-// Check returns a *Refusal where a host, on which the files of a proposal were
-// written, will not come up as the proposal says.
+// Check returns a *Refusal if a host, with the files of a proposal written, will not boot
+// into the outcome of the proposal.
 func Check(ctx context.Context, f Format, h Host, p Proposal) error {
 	if len(p.Files) == 0 {
 		return nil

@@ -1,5 +1,5 @@
-// Package durabletest is a file system in memory that knows what of it would be left
-// after a loss of power, and has any operation fail or be the last of its process.
+// Package durabletest is a file system in memory that knows what a power loss would leave of
+// it, and can make any operation fail or be the last one of its process.
 package durabletest
 
 import (
@@ -15,22 +15,23 @@ import (
 	"linerate/internal/host/durable"
 )
 
-// Disk is what all processes of a machine share. Its zero value is empty.
+// Disk is the disk that all processes of a machine share. Its zero value is empty.
 type Disk struct {
 	mu      sync.Mutex
 	names   map[string]*node // as processes see them
-	stored  map[string]*node // as they are after a loss of power
-	pending []rename         // changes of names that are not stored, oldest first
+	stored  map[string]*node // as they are after a power loss
+	pending []rename         // name changes not yet stored, oldest first
 }
 
-// node is a file. A directory has nothing in it: its files have its name before theirs.
+// node is a file or a directory. The files of a directory are those whose names begin with
+// its name.
 type node struct {
 	data, stored []byte
 	dir          bool
 	holder       *file // of its lock
 }
 
-// rename gives a node a name, which no other one has then; nil takes the name away.
+// rename gives a node a name, taking it from any other; a nil node removes the name.
 type rename struct {
 	path string
 	node *node
@@ -54,21 +55,21 @@ type Torn struct {
 	Err error
 }
 
-// Error is that of Err.
+// Error returns the text of Err.
 func (t *Torn) Error() string { return t.Err.Error() }
 
 // Unwrap returns Err.
 func (t *Torn) Unwrap() error { return t.Err }
 
-// Process is the disk as one process has it. It implements durable.FS.
+// Process is the disk as one process sees it. It implements durable.FS.
 type Process struct {
 	disk *Disk
 	step func(Op) error
 	open []*file
 }
 
-// Process returns the disk for one more process. Each operation calls step first, and
-// fails with its error; nil calls nothing.
+// Process returns the disk for another process. Each operation first calls step, unless nil,
+// and fails with its error.
 func (d *Disk) Process(step func(Op) error) *Process {
 	if step == nil {
 		step = func(Op) error { return nil }
@@ -76,7 +77,7 @@ func (d *Disk) Process(step func(Op) error) *Process {
 	return &Process{disk: d, step: step}
 }
 
-// End closes all files of a process, as the system does at its end.
+// End closes all files of a process, as the system does when it exits.
 func (p *Process) End() {
 	p.disk.mu.Lock()
 	files := p.open
@@ -89,7 +90,7 @@ func (p *Process) End() {
 
 func fault(op Op, err error) error { return &fs.PathError{Op: op.Kind, Path: op.Path, Err: err} }
 
-// do calls f with the disk locked, once the step is allowed.
+// do calls f with the disk locked, if step allows the operation.
 func (p *Process) do(op Op, f func(d *Disk) error) error {
 	if err := p.step(op); err != nil {
 		return fault(op, err)
@@ -119,7 +120,7 @@ func set(names map[string]*node, path string, n *node) {
 	names[path] = n
 }
 
-// Open is os.OpenFile.
+// Open is like os.OpenFile.
 func (p *Process) Open(path string, flag int, _ fs.FileMode) (durable.File, error) {
 	kind := "open"
 	writes := flag&(os.O_WRONLY|os.O_RDWR) != 0
@@ -161,7 +162,7 @@ func (p *Process) Open(path string, flag int, _ fs.FileMode) (durable.File, erro
 	return f, nil
 }
 
-// Read is os.ReadFile.
+// Read is like os.ReadFile.
 func (p *Process) Read(path string) (text []byte, err error) {
 	err = p.do(Op{"read", path}, func(d *Disk) error {
 		n := d.names[path]
@@ -200,7 +201,7 @@ func (d *Disk) in(dir string) []string {
 	return names
 }
 
-// Rename is os.Rename.
+// Rename is like os.Rename.
 func (p *Process) Rename(from, to string) error {
 	return p.do(Op{"rename", to}, func(d *Disk) error {
 		n := d.names[from]
@@ -212,7 +213,7 @@ func (p *Process) Rename(from, to string) error {
 	})
 }
 
-// Remove is os.Remove.
+// Remove is like os.Remove.
 func (p *Process) Remove(path string) error {
 	return p.do(Op{"remove", path}, func(d *Disk) error {
 		if d.names[path] == nil {
@@ -223,7 +224,7 @@ func (p *Process) Remove(path string) error {
 	})
 }
 
-// MakeDir makes a directory, whose name is stored.
+// MakeDir makes a directory and stores its name.
 func (p *Process) MakeDir(dir string) error {
 	return p.do(Op{"mkdir", dir}, func(d *Disk) error {
 		d.name(dir, &node{dir: true})
@@ -256,7 +257,7 @@ func (d *Disk) store(dir string) {
 // Trusted trusts every directory.
 func (p *Process) Trusted(string) error { return nil }
 
-// file is an open file, which writes to its end.
+// file is an open file, which appends its writes.
 type file struct {
 	p              *Process
 	n              *node
@@ -314,7 +315,7 @@ func (f *file) WriteAt(b []byte, at int64) (int, error) {
 	return len(b), nil
 }
 
-// Truncate has the file end there.
+// Truncate sets the size of the file.
 func (f *file) Truncate(size int64) error {
 	return f.do("truncate", func() error {
 		data := make([]byte, size)
@@ -324,7 +325,7 @@ func (f *file) Truncate(size int64) error {
 	})
 }
 
-// Sync stores the text of the file, not its name.
+// Sync stores the content of the file, not its name.
 func (f *file) Sync() error {
 	return f.do("sync", func() error {
 		f.n.stored = f.n.data
@@ -347,7 +348,7 @@ func (f *file) Lock() error {
 	return nil
 }
 
-// Close gives up the lock.
+// Close closes the file and releases the lock.
 func (f *file) Close() error {
 	f.p.disk.mu.Lock()
 	defer f.p.disk.mu.Unlock()
@@ -361,8 +362,8 @@ func (f *file) Close() error {
 	return nil
 }
 
-// Lose has the machine lose its power: of the names that were not synced the first so many
-// are left, and of the bytes of each file as many as keep says.
+// Lose cuts the machine's power: the first so many unsynced names are kept, and keep returns
+// how many unsynced bytes to keep of each file.
 func (d *Disk) Lose(names int, keep func(path string, unsynced int) int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -377,14 +378,14 @@ func (d *Disk) Lose(names int, keep func(path string, unsynced int) int) {
 		case n.dir:
 		case bytes.HasPrefix(n.data, n.stored):
 			n.data = n.data[:len(n.stored)+keep(path, left)]
-		case keep(path, len(n.data)) == 0: // of what was written over nothing or all
+		case keep(path, len(n.data)) == 0: // of overwritten data nothing or all
 			n.data = n.stored
 		}
 		n.stored, n.holder = n.data, nil
 	}
 }
 
-// Unsynced returns how many names and how many bytes are not synced: of all files, or of some.
+// Unsynced returns how many names and bytes are not synced: of the given files, or of all.
 func (d *Disk) Unsynced(of ...string) (names, bytes int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -401,7 +402,7 @@ func (d *Disk) Unsynced(of ...string) (names, bytes int) {
 	return names, bytes
 }
 
-// Stored returns what of a file is left whenever the power goes; nil where it has no name then.
+// Stored returns the content of a file after a power loss now, or nil if it has no name then.
 func (d *Disk) Stored(path string) []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -411,7 +412,7 @@ func (d *Disk) Stored(path string) []byte {
 	return nil
 }
 
-// Edit changes the text of a file, as a disk does that goes bad; no text removes it.
+// Edit changes the content of a file, like a failing disk; an empty result removes it.
 func (d *Disk) Edit(path string, f func(text []byte) []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package command says which settings of links and of the kernel a command of a
-// shell makes: ethtool(8), ip-link(8), ifconfig(8), tc(8), sysctl(8).
+// Package command parses the settings of links and of the kernel that a shell command makes:
+// ethtool(8), ip-link(8), ifconfig(8), tc(8), sysctl(8).
 package command
 
 import (
@@ -10,15 +10,15 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Setting is a knob with the text that something sets it to.
+// Setting is a knob and the text that a file sets it to.
 type Setting struct {
 	Knob model.KnobID
-	Text string // native, or canonical where the file has words of its own
+	Text string // native, or canonical if the file has its own words
 }
 
-// Settings returns the settings of links that a command of a shell makes for
-// link. What it cannot understand sets nothing. Names of variables that hooks have stand for link:
-// $IFACE of interfaces(5), ${DEVICE} of ifcfg files.
+// Settings returns the settings of links that a shell command makes for link. Commands that
+// it does not understand are ignored. Variables of hooks stand for link: $IFACE of
+// interfaces(5), ${DEVICE} of ifcfg files.
 func Settings(text, link string) []Setting {
 	var all []Setting
 	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(";&|\n", r) }) {
@@ -50,7 +50,7 @@ func Settings(text, link string) []Setting {
 	return all
 }
 
-// Sysctls returns what a command of sysctl(8) sets by native name.
+// Sysctls returns the values that a sysctl(8) command sets, by native name.
 func Sysctls(text string) map[string]string {
 	all := make(map[string]string)
 	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(";&|\n", r) }) {
@@ -65,8 +65,8 @@ func Sysctls(text string) map[string]string {
 	return all
 }
 
-// assignments reads NAME=VALUE words, where quotes may stand around a word or a
-// value: net.ipv4.tcp_rmem="4096 1 2".
+// assignments parses NAME=VALUE words, with quotes around a word or a value:
+// net.ipv4.tcp_rmem="4096 1 2".
 func assignments(s string) map[string]string {
 	all := make(map[string]string)
 	var word strings.Builder
@@ -95,7 +95,7 @@ func assignments(s string) map[string]string {
 	return all
 }
 
-// ethtool reads "-G eth0 rx 4096".
+// ethtool parses "-G eth0 rx 4096".
 func ethtool(words []string, link string) []Setting {
 	if words[1] != link {
 		return nil
@@ -130,7 +130,7 @@ func ethtool(words []string, link string) []Setting {
 	return nil
 }
 
-// wakeOnLAN reads the letters of ethtool(8) -s wol.
+// wakeOnLAN parses the letters of ethtool(8) -s wol.
 func wakeOnLAN(letters string) string {
 	var all []string
 	for _, r := range letters {
@@ -145,8 +145,8 @@ func wakeOnLAN(letters string) string {
 	return strings.Join(all, ",")
 }
 
-// EthtoolWords reads the pairs that follow ethtool's -C, -A, -G, -L and -K: the
-// groups "coalesce", "pause", "ring", "channels" and "features".
+// EthtoolWords parses the pairs after ethtool's -C, -A, -G, -L and -K: the groups "coalesce",
+// "pause", "ring", "channels" and "features".
 func EthtoolWords(group string, words []string) []Setting {
 	var all []Setting
 	for i := 0; i+1 < len(words); i += 2 {
@@ -161,7 +161,7 @@ func EthtoolWords(group string, words []string) []Setting {
 	return all
 }
 
-// ipLink reads "link set dev eth0 mtu 9000".
+// ipLink parses "link set dev eth0 mtu 9000".
 func ipLink(words []string, link string) []Setting {
 	for len(words) > 0 && strings.HasPrefix(words[0], "-") {
 		words = words[1:]
@@ -182,7 +182,7 @@ func ipLink(words []string, link string) []Setting {
 	})
 }
 
-// pairs returns what follows each of some words.
+// pairs returns the words that follow the words of table.
 func pairs(words []string, table map[string]model.KnobID) []Setting {
 	var all []Setting
 	for i := 0; i+1 < len(words); i++ {
@@ -194,14 +194,14 @@ func pairs(words []string, table map[string]model.KnobID) []Setting {
 	return all
 }
 
-// Option is a word of ethtool(8) as a setting.
+// Option is a setting for a word of ethtool(8).
 type Option struct {
 	Knob model.KnobID
-	Text func(value string) string // canonical, of the word's value
+	Text func(value string) string // canonical text of the word's value
 }
 
-// Options are the words of ethtool(8) -C, -A, -G and -L, behind the
-// group that NetworkManager and TuneD call them by.
+// Options returns the words of ethtool(8) -C, -A, -G and -L, after their group's name in
+// NetworkManager and TuneD.
 func Options() map[string]Option {
 	return map[string]Option{
 		"coalesce rx-usecs":    {"nic.coalesce.rx_usecs", same},
@@ -222,7 +222,7 @@ func Options() map[string]Option {
 	}
 }
 
-// Features are the short and long words of ethtool(8) -K.
+// Features returns the short and long words of ethtool(8) -K.
 func Features() map[string]model.KnobID {
 	return map[string]model.KnobID{
 		"rx": "nic.offload.rx_csum", "rx-checksumming": "nic.offload.rx_csum",
@@ -237,7 +237,7 @@ func Features() map[string]model.KnobID {
 	}
 }
 
-// Truth is a switch in canonical words, or what stands there.
+// Truth returns a switch in canonical form, or s if it is not one.
 func Truth(s string) string {
 	if w := Switch(s); w != "" {
 		return w
@@ -247,7 +247,7 @@ func Truth(s string) string {
 
 func same(s string) string { return s }
 
-// Switch returns a switch in canonical words, "" if s is not one.
+// Switch returns a switch in canonical form, "" if s is not one.
 func Switch(s string) string {
 	switch s = strings.ToLower(s); {
 	case slices.Contains([]string{"1", "yes", "y", "true", "t", "on"}, s):
@@ -258,8 +258,8 @@ func Switch(s string) string {
 	return ""
 }
 
-// name turns the slashes of sysctl(8) into dots: where the first of both is a
-// slash, dots and slashes are swapped.
+// name turns the slashes of sysctl(8) into dots: if a slash comes first, it swaps dots and
+// slashes.
 func name(s string) string {
 	if i := strings.IndexAny(s, "./"); i >= 0 && s[i] == '/' {
 		return strings.NewReplacer("/", ".", ".", "/").Replace(s)

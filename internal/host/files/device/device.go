@@ -1,5 +1,5 @@
-// Package device tells how configuration files find an interface: by its name,
-// address, driver and type.
+// Package device decides which interface a configuration file is for: by its name, address,
+// driver and type.
 package device
 
 import (
@@ -14,23 +14,22 @@ import (
 	"linerate/internal/host/files/tree"
 )
 
-// Device is what sysfs and the database of udev say of an interface of Linux.
-// What they do not say is "", which is unknown.
+// Device is what sysfs and the udev database say about an interface of Linux. "" is unknown.
 type Device struct {
-	Name         string            // as it is called now
-	KernelName   string            // as the kernel called it; "" where it was renamed
+	Name         string            // present name
+	KernelName   string            // the kernel's name; "" if it was renamed
 	Index        string            // decimal, as in the names of files below /run
-	MAC          string            // as it is now
-	PermanentMAC string            // of the card, where udev knows
+	MAC          string            // present address
+	PermanentMAC string            // of the card, if udev knows it
 	Driver       string            // "e1000e"
-	Hardware     bool              // there is a device behind it
+	Hardware     bool              // it has a physical device
 	Type         string            // systemd's word: "ether", "wlan", "loopback"
 	Properties   map[string]string // of udev: ID_PATH, ID_NET_LINK_FILE
-	Kind         string            // what it is made of: "bond", "bridge", "vlan", "wlan"; "" of plain hardware, "veth" and others as the kernel has them
-	Master       string            // bond or bridge of which it is a port
-	Parent       string            // of a VLAN: the device that carries it
-	MTU          int               // as it is now, bytes
-	WakeOnLAN    string            // what wakes the machine now, in words of systemd.link(5): "magic", "off"; the caller fills it in
+	Kind         string            // "bond", "bridge", "vlan", "wlan"; "" for plain hardware, "veth" and others as in the kernel
+	Master       string            // the bond or bridge that it is a port of
+	Parent       string            // for a VLAN: the device that carries it
+	MTU          int               // present value, bytes
+	WakeOnLAN    string            // what wakes the machine now, in words of systemd.link(5): "magic", "off"; set by the caller
 }
 
 // All returns every interface of sysfs, by name.
@@ -83,18 +82,18 @@ func Look(t tree.Tree, name string) Device {
 		}
 	}
 	if d.Driver == "" {
-		d.Driver = d.Properties["ID_NET_DRIVER"] // also of what is no hardware
+		d.Driver = d.Properties["ID_NET_DRIVER"] // also set for virtual devices
 	}
 	if m := strings.TrimPrefix(d.Properties["ID_NET_NAME_MAC"], "enx"); len(m) == 12 {
-		// Made of the permanent address only, systemd.net-naming-scheme(7).
+		// made from the permanent address only, systemd.net-naming-scheme(7)
 		d.PermanentMAC = strings.Join([]string{m[0:2], m[2:4], m[4:6], m[6:8], m[8:10], m[10:12]}, ":")
 	}
 	return d
 }
 
-// shape reads what the device is made of, and what is made of it.
+// shape reads the parts of the device, and what it is a part of.
 func (d *Device) shape(t tree.Tree, dir string) {
-	d.MTU, _ = strconv.Atoi(t.Word(dir + "/mtu")) // 0 where it is not known
+	d.MTU, _ = strconv.Atoi(t.Word(dir + "/mtu")) // 0 if unknown
 	for _, kind := range []string{"bonding", "bridge"} {
 		if t.Exists(path.Join(dir, kind)) {
 			d.Kind = strings.TrimSuffix(kind, "ing")
@@ -104,7 +103,7 @@ func (d *Device) shape(t tree.Tree, dir string) {
 		d.Master = path.Base(target)
 	}
 	if d.Kind == "vlan" {
-		entries, _ := fs.ReadDir(t.Root, dir) // without them the parent is not known
+		entries, _ := fs.ReadDir(t.Root, dir) // without them the parent is unknown
 		for _, e := range entries {
 			if lower, ok := strings.CutPrefix(e.Name(), "lower_"); ok {
 				d.Parent = lower
@@ -127,21 +126,21 @@ func (d *Device) shape(t tree.Tree, dir string) {
 // renamed is NET_NAME_RENAMED of include/uapi/linux/netdevice.h.
 const renamed = "4"
 
-// arphrd are the words of systemd.link(5) Type= for the numbers of
-// include/uapi/linux/if_arp.h that carry IP packets of hosts.
+// arphrd maps numbers of include/uapi/linux/if_arp.h that carry IP packets of hosts to the
+// words of systemd.link(5) Type=.
 var arphrd = map[string]string{"1": "ether", "32": "infiniband", "772": "loopback", "65534": "none", "512": "ppp"}
 
-// Answer is whether a file is for a device.
+// Answer says whether a file is for a device.
 type Answer int
 
-// The answers. The zero value is that it cannot be known here.
+// The answers. The zero value means that it cannot be decided here.
 const (
 	Maybe Answer = iota
 	No
 	Yes
 )
 
-// And is Yes where all answers are, and No where one is.
+// And returns Yes if all answers are Yes, and No if one is No.
 func And(answers ...Answer) Answer {
 	if slices.Contains(answers, No) {
 		return No
@@ -152,8 +151,8 @@ func And(answers ...Answer) Answer {
 	return Yes
 }
 
-// OneOf says whether text is one of patterns as shells have them; a list that
-// begins with "!" says the opposite (systemd.network(5) [Match]).
+// OneOf says whether text matches one of the shell patterns; a list that starts with "!" is
+// negated (systemd.network(5) [Match]).
 func OneOf(text string, patterns []string) Answer {
 	yes, no := Yes, No
 	if len(patterns) > 0 && strings.HasPrefix(patterns[0], "!") {
@@ -175,8 +174,8 @@ func OneOf(text string, patterns []string) Answer {
 	return no
 }
 
-// HasMAC says whether address is one of list, whatever it is written with:
-// "00:11:22:33:44:55", "00-11-22-33-44-55", "0011.2233.4455".
+// HasMAC says whether address is in list, in any notation: "00:11:22:33:44:55",
+// "00-11-22-33-44-55", "0011.2233.4455".
 func HasMAC(address string, list []string) Answer {
 	a, err := net.ParseMAC(address)
 	if err != nil {

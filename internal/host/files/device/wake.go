@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// WakeOnLAN returns what ethtool calls the events that wake a machine, such as "magic" or
-// "ucast,magic", in the words of WakeOnLan= in systemd.link(5); "none" is "off". An event
-// that it has no word for, as "filter", is left out: whole is false then.
+// WakeOnLAN translates ethtool's wake-up events, such as "magic" or "ucast,magic", to the
+// words of WakeOnLan= in systemd.link(5); "none" becomes "off". Events without such a word,
+// like "filter", are left out: whole is then false.
 func WakeOnLAN(modes string) (text string, whole bool) {
 	words := map[string]string{
 		"none": "off", "phy": "phy", "ucast": "unicast", "mcast": "multicast", "bcast": "broadcast", "arp": "arp", "magic": "magic", "magicsecure": "secureon",

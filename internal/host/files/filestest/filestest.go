@@ -1,5 +1,5 @@
-// Package filestest makes the trees of files over which the formats of permanent
-// files are held against real programs.
+// Package filestest makes trees of files to compare the formats of permanent files with real
+// programs.
 package filestest
 
 import (
@@ -20,10 +20,10 @@ import (
 // Device is an interface of a tree.
 type Device struct {
 	Name   string
-	Kernel string // as the kernel called it; "" where udev renamed it
+	Kernel string // the kernel's name; "" if udev renamed it
 	Index  int
 	MAC    string
-	Driver string // "" of a virtual one
+	Driver string // "" for a virtual one
 	Type   string // of include/uapi/linux/if_arp.h; "" is Ethernet
 	Kind   string // "bond", "bridge", "vlan"
 	Master string
@@ -31,10 +31,10 @@ type Device struct {
 	Link   string // the .link file that udev recorded
 }
 
-// Loopback is the one interface that every machine has, and that no file of a card is about.
+// Loopback is the one interface that every machine has; no file of a card is for it.
 var Loopback = Device{Name: "lo", Kernel: "lo", Index: 1, MAC: "00:00:00:00:00:00", Type: "772"}
 
-// Add puts what sysfs and udev say of a device into a tree.
+// Add adds what sysfs and udev say about a device to a tree.
 func Add(root fstest.MapFS, d Device) {
 	put := func(name, text string) { root[name] = &fstest.MapFile{Data: []byte(text + "\n")} }
 	link := func(name, to string) { root[name] = &fstest.MapFile{Data: []byte(to), Mode: fs.ModeSymlink | 0o777} }
@@ -87,7 +87,7 @@ func put(t testing.TB, dir string, root fs.FS, name string) {
 	}
 	b, err := fs.ReadFile(root, name)
 	if err != nil {
-		return // this tree has none
+		return // this tree has no such file
 	}
 	to := filepath.Join(dir, name)
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
