@@ -11,18 +11,18 @@ import (
 	"linerate/internal/core/units"
 )
 
-// The rules about the way back, on which acknowledgements come, and about both directions
-// at once (diagnosis-2.md sections 1 and 3).
+// The rules about the reverse direction, which carries the acknowledgements, and about both
+// directions at once (diagnosis-2.md sections 1 and 3).
 
-// ackLimited is rule R01: the acknowledgements of a fast direction fill the slow one, and
-// the sender may send no faster than they come.
+// ackLimited is rule R01: the acknowledgements of a fast direction fill the slow one, and the
+// sender may send no faster than they arrive.
 func ackLimited(f features) (*finding, bool) {
 	perSecond, each := f.acks()
 	if each < fewPerAck || f.full.Or(0) >= nearlyFull || !f.pathBound() || f.queue.Or(1) < standing || f.bothAtOnce() {
 		return nil, false
 	}
 	if knee, ok := f.ladderKnee(); ok && float64(knee) <= nearBound*float64(f.Goodput) {
-		return nil, false // datagrams, which have no acknowledgements, come no faster
+		return nil, false // datagrams, which have no acknowledgements, are no faster
 	}
 	for _, back := range []fact.Of[units.BitRate]{f.Other, f.Back} {
 		least, most := limits.AckLoad(perSecond, f.TCP.PathMTU.Or(0), f.TCP.MSS.Or(0), back.Or(0))
@@ -44,8 +44,8 @@ func ackLimited(f features) (*finding, bool) {
 	return nil, false
 }
 
-// acks returns how many acknowledgements a second reach the sender, and how many segments
-// each of them covers; 0 where the sender's system does not count them.
+// acks returns how many acknowledgements per second reach the sender and how many segments each
+// covers; 0 if the sender's system does not count them.
 func (f features) acks() (perSecond, each float64) {
 	n, ok := f.TCP.SegmentsIn.Get()
 	mss := float64(f.TCP.MSS.Or(0))
@@ -56,7 +56,7 @@ func (f features) acks() (perSecond, each float64) {
 	return perSecond, float64(f.Goodput) / 8 / mss / perSecond
 }
 
-// mostDatagrams is the fastest of the paced datagrams that arrived.
+// mostDatagrams returns the highest received rate of the paced datagrams.
 func (f features) mostDatagrams() (most units.BitRate) {
 	for _, r := range f.Beside.Ladder {
 		most = max(most, r.Received)
@@ -64,11 +64,11 @@ func (f features) mostDatagrams() (most units.BitRate) {
 	return most
 }
 
-// bothAtOnce reports whether the run looked at moved data in both directions.
+// bothAtOnce reports whether the examined run moved data in both directions.
 func (f features) bothAtOnce() bool { return f.Run != nil && f.Run.Flow.Direction == model.Both }
 
-// atOnce is what this direction and the other one carried at once, and what each carries
-// alone: as measured, or where the run itself is of both, what the link can carry.
+// atOnce returns what this direction and the other one carried at once, and what each carries
+// alone: the measured rates or, if the run itself moved data both ways, the links' ceilings.
 func (f features) atOnce() (o limits.AtOnce, measured bool) {
 	if f.bothAtOnce() {
 		back, _ := f.Run.Value(opposite(f.Direction), model.Goodput)
@@ -77,8 +77,8 @@ func (f features) atOnce() (o limits.AtOnce, measured bool) {
 	return limits.AtOnce{To: f.Beside.Together.Or(0), From: f.Beside.TogetherBack.Or(0), ToAlone: f.Goodput, FromAlone: f.Other.Or(0)}, true
 }
 
-// behindData is rule R01 where both directions are busy: acknowledgements of the faster
-// one wait behind the data of the slower one ("data pendulum", Heusse and others, CCR 2011).
+// behindData is rule R01 for two busy directions: acknowledgements of the faster one wait
+// behind the data of the slower one ("data pendulum", Heusse and others, CCR 2011).
 func behindData(f features) (*finding, bool) {
 	o, measured := f.atOnce()
 	if o.Sharing() != limits.BehindData || o.ToAlone < o.FromAlone || !f.pathBound() || !measured && f.queue.Or(1) < standing {
@@ -102,16 +102,16 @@ func behindData(f features) (*finding, bool) {
 		explains(f.explainedBy1()), true
 }
 
-// The range of thresholds by which CUBIC compares round trips in slow start: an eighth of
-// the least one, within these (net/ipv4/tcp_cubic.c, HYSTART_DELAY_THRESH).
+// The bounds of CUBIC's delay threshold in slow start, which is an eighth of the least round
+// trip (net/ipv4/tcp_cubic.c, HYSTART_DELAY_THRESH).
 const (
 	leastDelay = 4 * time.Millisecond
 	mostDelay  = 16 * time.Millisecond
 )
 
-// leftEarly is rule B14b: CUBIC takes round trips that vary for a queue and leaves slow
-// start far below what the path holds, and then grows by a twentieth in a round trip at
-// most (cnt of bictcp_update, net/ipv4/tcp_cubic.c [K]).
+// leftEarly is rule B14b: CUBIC mistakes varying round trips for a queue, leaves slow start far
+// below what the path holds, and then grows by at most a twentieth per round trip (cnt of
+// bictcp_update, net/ipv4/tcp_cubic.c [K]).
 func leftEarly(f features) (*finding, bool) {
 	times := f.Sender.Counters.Moved("tcp_slow_start_left_by_delay").Or(0)
 	windows := f.Sender.Counters.Moved("tcp_slow_start_left_windows").Or(0)
@@ -133,7 +133,7 @@ func leftEarly(f features) (*finding, bool) {
 	return b.misses(f.Beside.Jitter.IsKnown() && f.Beside.JitterBack.IsKnown(), "in which direction the delay varies", ByCheck).explains(f.explainedBy1()), true
 }
 
-// fullFirst reports whether the path was full for a moment before anything was lost.
+// fullFirst reports whether the path was full for a moment before the first loss.
 func (f features) fullFirst() bool {
 	again := f.Sampled(f.Sender.Host, model.Retransmits)
 	for _, s := range f.Sampled(f.Receiver.Host, model.Goodput) {
@@ -144,7 +144,8 @@ func (f features) fullFirst() bool {
 	return false
 }
 
-// jitters says on which way the delay varies by more than CUBIC's slow start bears.
+// jitters names the directions in which the delay varies by more than CUBIC's slow start
+// tolerates.
 func (f features) jitters() (string, bool) {
 	bears := min(max(f.nearRTT/8, leastDelay), mostDelay)
 	there, back := f.Beside.Jitter.Or(0), f.Beside.JitterBack.Or(0)

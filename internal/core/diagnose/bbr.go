@@ -4,23 +4,23 @@ import (
 	"linerate/internal/core/units"
 )
 
-// The rules by what bbr itself believes of the path: it obeys none of the formulas of
-// loss (diagnosis-2.md section 2).
+// The rules based on bbr's own model of the path: bbr follows none of the loss formulas
+// (diagnosis-2.md section 2).
 
-// believed is what bbr believes of a path that alone can limit it.
+// believed is bbr's model of a path that alone can limit it.
 type believed struct {
-	rate  units.BitRate // that it takes the path for
+	rate  units.BitRate // bbr's estimate of the path's rate
 	share float64       // of the ceiling
-	lost  float64       // segments sent again over all
-	waits bool          // packets wait on the way
+	lost  float64       // retransmitted segments over all
+	waits bool          // packets wait on the path
 }
 
-// lossy reports whether so much is lost that bbr cannot keep its rate. The receiver's
-// window is full then of what came behind the holes.
+// lossy reports whether too much is lost for bbr to keep its rate. The receiver's window then
+// fills with what arrived after the holes.
 func (f features) lossy() bool { return f.paced() && f.resent.Or(0) >= bbrBears }
 
-// believes returns what bbr believes, where it tells and where neither a program, a window,
-// a buffer nor a processor holds it back.
+// believes returns bbr's model if bbr reports it and no program, window, buffer or processor
+// limits the flow.
 func (f features) believes() (believed, bool) {
 	ceiling, known := f.Ceiling.Get()
 	if f.TCP.BBR == nil || !known || ceiling <= 0 {
@@ -66,8 +66,8 @@ func lossUnderBBR(f features) (*finding, bool) {
 	return nil, false
 }
 
-// cutsOnly reports whether paced datagrams below bbr's rate get through: what drops is a
-// policer then, and no cable.
+// cutsOnly reports whether paced datagrams below bbr's rate get through: then a policer drops
+// packets, not a bad cable.
 func (f features) cutsOnly(m believed) bool {
 	var lost, all float64
 	for _, r := range f.Beside.Ladder {
@@ -78,7 +78,7 @@ func (f features) cutsOnly(m believed) bool {
 	return all*m.lost >= fewSigns && lost < m.lost*all/10
 }
 
-// stageUnderBBR says what is slower than the link where bbr has found a lower rate.
+// stageUnderBBR names what is slower than the link if bbr found a lower rate.
 func (b *finding) stageUnderBBR(m believed) (*finding, bool) {
 	f := b.f
 	if m.share >= nearlyFull || m.lost >= bbrBears && !f.cutsOnly(m) || f.growth.Or(1) >= rising || float64(f.Goodput) < refutes*float64(m.rate) {

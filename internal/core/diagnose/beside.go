@@ -10,8 +10,8 @@ import (
 	"linerate/internal/core/units"
 )
 
-// besideOf is what the other tests of a session showed of direction d. Of tests of
-// one kind the last one counts.
+// besideOf returns what the other tests of a session show about direction d. Of tests of one
+// kind the last one counts.
 func besideOf(s *model.Session, d model.Direction) Beside {
 	var b Beside
 	b.Jitter, b.JitterBack = jitterOf(s, d), jitterOf(s, opposite(d))
@@ -67,8 +67,8 @@ func besideOf(s *model.Session, d model.Direction) Beside {
 	return b
 }
 
-// jitterOf is how much the one-way delay of datagrams in direction d varied at the slowest
-// rate that was tried: what they do to each other in a queue is least there.
+// jitterOf returns how much the one-way delay of datagrams in direction d varied at the slowest
+// tested rate, where they delay each other least.
 func jitterOf(s *model.Session, d model.Direction) fact.Of[time.Duration] {
 	out, slowest := fact.Unknown[time.Duration]("no datagrams were sent"), math.Inf(1)
 	for _, r := range s.Runs {
@@ -91,7 +91,7 @@ func jitterOf(s *model.Session, d model.Direction) fact.Of[time.Duration] {
 	return out
 }
 
-// opposite is the other single direction.
+// opposite returns the other single direction.
 func opposite(d model.Direction) model.Direction {
 	if d == model.To {
 		return model.From
@@ -99,7 +99,7 @@ func opposite(d model.Direction) model.Direction {
 	return model.To
 }
 
-// rungOf is what one run of paced UDP showed.
+// rungOf returns the result of one run of paced UDP.
 func rungOf(r model.Run, d model.Direction, asked, received units.BitRate) Rung {
 	out := Rung{Asked: asked, Received: received, Size: r.Flow.Block}
 	for _, end := range r.Ends {
@@ -122,7 +122,7 @@ func rungOf(r model.Run, d model.Direction, asked, received units.BitRate) Rung 
 	return out
 }
 
-// loopbackOf is what a host moves to itself.
+// loopbackOf returns the rate of a host over loopback.
 func loopbackOf(s *model.Session, h model.Host) fact.Of[units.BitRate] {
 	if s.Check != nil {
 		for _, own := range s.Check.Own {
@@ -134,5 +134,5 @@ func loopbackOf(s *model.Session, h model.Host) fact.Of[units.BitRate] {
 	return fact.Unknown[units.BitRate]("not tried")
 }
 
-// seconds is a time as metrics have it.
+// seconds converts a metric's value in seconds.
 func seconds(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }

@@ -9,7 +9,7 @@ import (
 	"linerate/internal/core/units"
 )
 
-// bus is rule B18: the card could do more on another bus or slot.
+// bus is rule B18: the card could be faster on another bus or in another slot.
 func bus(f features) (*finding, bool) {
 	for _, e := range []End{f.Sender, f.Receiver} {
 		nic, ok := e.NIC()
@@ -38,11 +38,11 @@ func bus(f features) (*finding, bool) {
 	return nil, false
 }
 
-// usb2 is the rate of the fastest USB whose two directions take turns on one pair of
-// wires (USB 2.0 specification section 7.1); version 3 has a pair for each.
+// usb2 is the rate of the fastest USB whose two directions take turns on one pair of wires (USB
+// 2.0 specification section 7.1); version 3 has a pair for each.
 const usb2 = 480e6
 
-// sharedBus is the bus of a card on which both directions take turns.
+// sharedBus is a card's bus on which both directions take turns.
 type sharedBus struct {
 	host   model.Host
 	name   string // "PCI bus of 32 bit at 33 MHz"
@@ -50,8 +50,8 @@ type sharedBus struct {
 	allows fact.Of[units.BitRate]
 }
 
-// sharedBus returns the bus of e's card if it is one on which both directions take turns:
-// PCI before PCI Express, or USB before version 3.
+// sharedBus returns the bus of e's card if both directions take turns on it: PCI before PCI
+// Express, or USB before version 3.
 func (e End) sharedBus() (sharedBus, bool) {
 	nic, _ := e.NIC()
 	b := nic.Bus
@@ -67,7 +67,7 @@ func (e End) sharedBus() (sharedBus, bool) {
 	return out, true
 }
 
-// part is the part that e plays in f's direction.
+// part returns e's role in f's direction.
 func (f features) part(e End) string {
 	if e.Host == f.Sender.Host {
 		return "the sender"
@@ -75,9 +75,9 @@ func (f features) part(e End) string {
 	return "the receiver"
 }
 
-// sharedMedium is rule B03 or B18 where both directions at once need as much time as one
-// after the other. The ends alone cannot tell a medium on which they take turns from one
-// limit for their sum; the hosts' facts say whether it is the bus of a card.
+// sharedMedium is rule B03 or B18 for two directions that take as long together as one after
+// the other. The rates alone cannot distinguish a medium on which they take turns from a limit
+// on their sum; the hosts' facts show whether it is a card's bus.
 func sharedMedium(f features) (*finding, bool) {
 	o, measured := f.atOnce()
 	if o.Sharing() != limits.OneLimit || !f.pathBound() || f.Beside.Crowded ||
@@ -85,7 +85,7 @@ func sharedMedium(f features) (*finding, bool) {
 		return nil, false
 	}
 	if _, ok := radio(f); ok {
-		return nil, false // which names the medium
+		return nil, false // it names the medium
 	}
 	b := f.found("", "medium or limit shared by both directions")
 	switch alone := max(o.ToAlone, o.FromAlone); {

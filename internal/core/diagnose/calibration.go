@@ -2,23 +2,23 @@ package diagnose
 
 import "math"
 
-// tally is how many findings of a rule were right, of how many that were said.
+// tally is how many findings of a rule were right, out of how many that were made.
 type tally struct{ right, said int }
 
-// inPart is behind the name of a rule whose finding lacks a part of the evidence that
-// the rule knows of.
+// inPart follows the name of a rule whose finding lacks some of the evidence that the rule
+// uses.
 const inPart = " in part"
 
-// priorWeight is how many findings the expectation below counts for, (p): a rule that
-// was hardly ever tried is believed as far as its evidence is direct.
+// priorWeight is how many findings the expectation below counts for, (p): for a rule that was
+// hardly ever tested, the confidence follows from how direct its evidence is.
 const priorWeight = 5
 
-// mostSure is the most that is told: nothing here is certain.
+// mostSure is the highest confidence ever reported: nothing here is certain.
 const mostSure = 0.99
 
-// expected is how often findings of a rule should be right, before any was counted,
-// (p): what a kernel or a driver counts under its own name is nearly certain, what
-// follows from a pattern of rates and round trips is less.
+// expected is how often findings of a rule should be right, before any was counted, (p): a
+// kernel's or driver's own counter is nearly certain evidence, a pattern of rates and round
+// trips less so.
 func expected(rule string, whole bool) float64 {
 	c := [2]float64{0.70, 0.55}
 	switch rule {
@@ -39,7 +39,7 @@ func expected(rule string, whole bool) float64 {
 	return c[1]
 }
 
-// key is the name of a rule in the table.
+// key returns the name of a rule in the table.
 func key(rule string, whole bool) string {
 	if whole {
 		return rule
@@ -47,9 +47,9 @@ func key(rule string, whole bool) string {
 	return rule + inPart
 }
 
-// calibrated is the probability that a finding of a rule is right: the counted ones and
-// priorWeight expected ones together, as the mean of a beta distribution. It is 0 for a rule
-// that no lab has tried.
+// calibrated returns the probability that a finding of a rule is right: the mean of a beta
+// distribution over the counted findings and priorWeight expected ones. It is 0 for a rule that
+// no lab has tested.
 func calibrated(rule string, whole bool) float64 {
 	t := judged()[key(rule, whole)]
 	if t.said == 0 {

@@ -2,9 +2,9 @@ package diagnose
 
 import "linerate/internal/core/model"
 
-// CutOff returns what a host's own counters show of why others may have lost contact to
-// it, or it to them: a lost link, a card that hung, no buffers, a full table of connections.
-// It is for a run of which only this host could report.
+// CutOff returns what a host's own counters show about a lost contact with its peer: a lost
+// link, a card that hung, no buffers, a full connection table. It serves runs of which only
+// this host has a report.
 func CutOff(r model.EndReport) []string {
 	f := newFeatures(Evidence{Sender: End{Host: r.Host, Report: &r, Counters: countersOf(&r)}})
 	var out []string

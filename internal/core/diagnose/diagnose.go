@@ -1,11 +1,10 @@
-// Package diagnose names what limits a direction, with its evidence, from what
-// the two hosts said of themselves and counted in a run.
+// Package diagnose names what limits a direction, with its evidence, from the facts that the
+// two hosts report and the counters of a run.
 //
-// Every rule of the list looks at the same evidence, one direction at a time, in
-// the session's median run. What they find is ranked by the share of the gap
-// between the measured rate and the ceiling that it explains; the order of the list
-// decides between equals. A direction of which no rule says anything still gets an
-// answer: nothing to tune, or not found, with what was ruled out.
+// Every rule of the list examines the same evidence, one direction at a time, in the session's
+// median run. The findings are ranked by the share of the gap between the measured rate and the
+// ceiling that they explain; the order of the list breaks ties. A direction without a finding
+// still gets an answer: nothing to tune, or limit not found, with what was ruled out.
 package diagnose
 
 import (
@@ -24,10 +23,9 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Session returns what limits each direction of s, the first finding of each being
-// the one to act on, from the runs of its baseline and the facts and counters of
-// both hosts. samples are those of the runs of Looked, by number of run, as far as
-// the caller has them.
+// Session returns the limits of each direction of s, the one to act on first, from the runs of
+// its baseline and the facts and counters of both hosts. samples are those of the runs that
+// Looked returns, by number of run, if the caller has them.
 func Session(s *model.Session, samples map[int][]model.Sample) []model.Finding {
 	var out []model.Finding
 	looked := Looked(s)
@@ -45,7 +43,7 @@ func Session(s *model.Session, samples map[int][]model.Sample) []model.Finding {
 			continue
 		}
 		found := Find(e)
-		if s.Kind != model.KindTest && s.Kind != model.KindCheck { // of others nobody asked what limits them
+		if s.Kind != model.KindTest && s.Kind != model.KindCheck { // other kinds do not ask for the limit
 			if e.Window <= 0 { // without the sender's kernel only datagrams say anything
 				found = slices.DeleteFunc(found, func(f model.Finding) bool { return !f.Loss })
 			}
@@ -56,7 +54,7 @@ func Session(s *model.Session, samples map[int][]model.Sample) []model.Finding {
 	return out
 }
 
-// alive is 0 for a run in which nothing arrived, else 1.
+// alive returns 0 for a run in which nothing arrived in direction d, else 1.
 func alive(r model.Run, d model.Direction) int {
 	if Dead(r, d) {
 		return 0
@@ -64,15 +62,15 @@ func alive(r model.Run, d model.Direction) int {
 	return 1
 }
 
-// bothCounted reports whether both ends read their counters: without those nothing
-// can be said of where datagrams were lost.
+// bothCounted reports whether both ends read their counters: without those the place of lost
+// datagrams is unknown.
 func bothCounted(r model.Run) bool {
 	return !slices.ContainsFunc(r.Ends, func(e model.EndReport) bool { return len(e.Counters) == 0 })
 }
 
-// Find returns what e says of its direction: limits first, by what they explain,
-// then what is worth knowing beside. The first is the one to act on, or says that
-// there is nothing to do, or that the limit was not found.
+// Find returns the findings of e: limits first, by what they explain, then additional
+// observations. The first is the one to act on, or says that there is nothing to do or that the
+// limit was not found.
 func Find(e Evidence) []model.Finding {
 	if e.Run == nil {
 		return nil
@@ -98,7 +96,7 @@ func Find(e Evidence) []model.Finding {
 		}
 		seen[key] = true
 		if r.ID == "dead" || done.Rule == "B32" {
-			return []model.Finding{done} // nothing else can be said of it
+			return []model.Finding{done} // nothing else can be measured then
 		}
 		if done.Kind == model.FindingBeside {
 			beside = append(beside, done)
@@ -125,7 +123,7 @@ func Find(e Evidence) []model.Finding {
 	}
 	beside = slices.DeleteFunc(append(contributing(limit), beside...), func(l model.Finding) bool {
 		noise := slices.Contains([]string{"B16", "B23"}, l.Rule) && (small(l) || f.full.Or(0) >= nearlyFull || l.Rule == "B23" && !l.Explains.IsKnown())
-		if noise { // a busy machine, which costs the path nothing to speak of
+		if noise { // a busy machine, with negligible effect on the path
 			first.Proof = append(first.Proof, l.Proof...)
 		}
 		return noise
@@ -133,7 +131,7 @@ func Find(e Evidence) []model.Finding {
 	return append([]model.Finding{first}, beside...)
 }
 
-// contributing turns limits into what is worth knowing beside the first finding.
+// contributing returns limits as additional findings.
 func contributing(limits []model.Finding) []model.Finding {
 	out := slices.Clone(limits)
 	for i := range out {
@@ -142,34 +140,34 @@ func contributing(limits []model.Finding) []model.Finding {
 	return out
 }
 
-// full says that the path is used up: there is nothing to tune.
+// full returns the finding that the path is fully used: there is nothing to tune.
 func full(f features) model.Finding {
 	c := f.Ceiling.Or(0)
 	share := f.full.Or(0)
-	if len(f.Repeats) > 1 && c > 0 { // what the report shows beside it, which of two runs is neither
+	if len(f.Repeats) > 1 && c > 0 { // the report shows the median, which of two runs is neither
 		share = float64(f.typical()) / float64(c)
 	}
 	b := f.found(f.Direction.Sender(), "link").kind(model.FindingFull)
-	if math.Round(1000*share) > 1000 { // which does not refute the ceiling, see report.OfCeiling
+	if math.Round(1000*share) > 1000 { // this does not refute the ceiling, see report.OfCeiling
 		b.because(f.Ceiling.Source(), "all of the %s that it can carry, and some that had come before", c)
 	} else {
 		b.because(f.Ceiling.Source(), "%.1f %% of the %s that it can carry", 100*share, c)
 	}
 	b.Implied, b.Explains = f.Ceiling, fact.Unknown[float64]("there is no gap to speak of")
 	if least, ok := limits.Smallest(f.Path.Limits); ok && least.Name != b.Limit {
-		b.Host, b.Limit = "", least.Name // it names its host itself
+		b.Host, b.Limit = "", least.Name // it names the host itself
 	}
 	return b.done("ceiling")
 }
 
-// typical is the median of what the runs of the baseline carried.
+// typical returns the median goodput of the baseline's runs.
 func (f features) typical() units.BitRate {
 	all := lists.Each(f.Repeats, func(r units.BitRate) float64 { return float64(r) })
 	return units.BitRate(stats.Median(all))
 }
 
-// notFound is the answer where no rule says anything, with what was looked at and is
-// not the limit.
+// notFound returns the finding of a direction to which no rule applies, with what was examined
+// and is not the limit.
 func notFound(f features) model.Finding {
 	b := f.found("", "not found").kind(model.FindingNotFound)
 	ruled := func(known bool, what string) {
@@ -213,7 +211,7 @@ func notFound(f features) model.Finding {
 // read reports whether any group of counters was read.
 func (c Counters) read() bool { return len(c.groups) > 0 }
 
-// datagrams says where those of a UDP run were lost, or that none was.
+// datagrams returns where the datagrams of a UDP run were lost, or that none was.
 func datagrams(e Evidence, l UDPLoss) []model.Finding {
 	if bothCounted(*e.Run) {
 		if out := l.Findings(); len(out) > 0 {
@@ -232,15 +230,16 @@ func datagrams(e Evidence, l UDPLoss) []model.Finding {
 	return []model.Finding{b.done("ceiling")}
 }
 
-// Sentence is a finding of a direction as the second half of a sentence, whose
-// first half names the direction: "held back by the receive window of nas: …".
+// Sentence formats a finding as the second half of a sentence whose first half names the
+// direction: "held back by the receive window of nas: …".
 func Sentence(f model.Finding, name func(model.Host) string) string {
 	if f.Loss {
 		return f.Evidence
 	}
 	text := Brief(f, name)
-	// Beside a rate that the limit allows a share of the time would look like another
-	// size of the same loss: the kernel counts only when nothing but that limit held it.
+	// Next to the rate that the limit allows, a share of the time would look like another size
+	// of the same loss: the kernel counts time only while nothing but that limit held the
+	// sender.
 	if v, ok := f.Share.Get(); ok && !f.Implied.IsKnown() && !strings.Contains(f.Evidence, "time") {
 		text += fmt.Sprintf(" (%.0f %% of the time)", 100*v)
 	}
@@ -259,7 +258,7 @@ func Sentence(f model.Finding, name func(model.Host) string) string {
 // Brief is Sentence without the evidence.
 func Brief(f model.Finding, name func(model.Host) string) string {
 	host := ""
-	if f.Host != "" && f.Rule != "B10" && f.Rule != "B11" { // which happen on the path, whoever can change something
+	if f.Host != "" && f.Rule != "B10" && f.Rule != "B11" { // they happen on the path, whichever host has the remedy
 		host = " of " + name(f.Host)
 	}
 	switch {
@@ -273,7 +272,7 @@ func Brief(f model.Finding, name func(model.Host) string) string {
 		return "limit not found"
 	case f.Kind == model.FindingOutside:
 		return "the limit lies outside both hosts: " + f.Limit
-	case f.Rule == "B14": // of the test and not of the path
+	case f.Rule == "B14": // a limit of the test, not of the path
 		return "too short to say what limits it"
 	case f.Rule == "dead" || f.Rule == "M2":
 		return "nothing arrives"
@@ -283,7 +282,7 @@ func Brief(f model.Finding, name func(model.Host) string) string {
 	return "held back by " + article(f.Limit) + f.Limit + host
 }
 
-// article is the one that goes before the name of a limit.
+// article returns the article for the name of a limit.
 func article(limit string) string {
 	for _, without := range []string{"packet loss", "reordering", "small packets", "broken frames", "socket memory", "flow control", "bbr", "interrupt moderation"} {
 		if strings.HasPrefix(limit, without) {

@@ -15,53 +15,53 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Evidence is what a rule may look at: one direction of a session, as both
-// hosts saw it. What nobody told is unknown, or nil; a rule stays silent then.
+// Evidence is the input of the rules: one direction of a session, as both hosts saw it. What no
+// host reported is unknown, or nil; a rule stays silent then.
 //
-// All counters and times are differences over the run, never totals since the
-// host was started (diagnosis.md section 1, step 1).
+// All counters and times are differences over the run, never totals since boot (diagnosis.md
+// section 1, step 1).
 type Evidence struct {
 	Direction model.Direction
-	Plan      *model.Plan            // what was asked for
-	Run       *model.Run             // the run looked at: one real run, not a mixture
+	Plan      *model.Plan            // the requested test
+	Run       *model.Run             // the examined run: one real run, not a mixture
 	Goodput   units.BitRate          // of Run
-	Other     fact.Of[units.BitRate] // goodput the other way, of its own run
-	Back      fact.Of[units.BitRate] // ceiling of the other way, as payload
+	Other     fact.Of[units.BitRate] // goodput of the other direction, from its own run
+	Back      fact.Of[units.BitRate] // ceiling of the other direction, as payload
 	Window    time.Duration          // length of the measured window
 	TCP       model.TCPSummary       // of the sender, over the window
-	Streams   int                    // connections that the sums of TCP are over
-	Ceiling   fact.Of[units.BitRate] // of the path in this direction, as payload; unknown where the run refutes it
-	Path      limits.Ceiling         // what Ceiling was made from
-	RTT       fact.Of[time.Duration] // the least that a kernel saw in the session
+	Streams   int                    // connections over which TCP is summed
+	Ceiling   fact.Of[units.BitRate] // of the path in this direction, as payload; unknown if the run refutes it
+	Path      limits.Ceiling         // the source of Ceiling
+	RTT       fact.Of[time.Duration] // the least round trip that a kernel saw in the session
 	Sender    End                    //
 	Receiver  End                    //
-	Samples   []model.Sample         // of Run, of both hosts, in order of time; nil where they were not kept
+	Samples   []model.Sample         // of Run, of both hosts, in order of time; nil if they were not kept
 	Repeats   []units.BitRate        // goodput of the baseline's valid runs in this direction, in order of time
-	Beside    Beside                 // what other tests than Run showed
-	Place     model.Place            // where packets waited on the way in Run; of kind "" where the run has no trace
+	Beside    Beside                 // results of tests other than Run
+	Place     model.Place            // where packets waited on the path in Run; of kind "" if the run has no trace
 }
 
-// Beside is what tests beside the run showed of its direction. The zero value
-// knows nothing; rules that need more say what is missing.
+// Beside holds the results of other tests of the direction. The zero value knows nothing; a
+// rule that needs more lists it as missing.
 type Beside struct {
-	Streams  int                    // connections at once of Several
-	Several  fact.Of[units.BitRate] // goodput with so many
+	Streams  int                    // simultaneous connections of Several
+	Several  fact.Of[units.BitRate] // goodput with Streams connections
 	Together fact.Of[units.BitRate] // goodput while the other direction carried as much as it could
-	// TogetherBack is that of the other direction meanwhile.
+	// TogetherBack is the goodput of the other direction meanwhile.
 	TogetherBack fact.Of[units.BitRate]
-	Crowded      bool                   // an end had no processor left for it meanwhile
+	Crowded      bool                   // an end had no processor time left meanwhile
 	Ladder       []Rung                 // paced UDP, in any order
 	Jitter       fact.Of[time.Duration] // one-way delay of the slowest of them: 99th percentile over median
 	JitterBack   fact.Of[time.Duration] // and of those of the other direction
 	Idle         fact.Of[time.Duration] // median round trip without load
 	Loaded       fact.Of[time.Duration] // median round trip while the direction was full
 	Arrives      fact.Of[int]           // largest IP packet, in bytes, that arrives in this direction
-	TooBigTold   fact.Of[bool]          // a router said which packets are too large; where none did, the path is a black hole
+	TooBigTold   fact.Of[bool]          // a router reported the packets as too large; if none did, the path is a black hole
 	File         fact.Of[units.BitRate] // what the slower disk allows a file copy: the sender's reads, the receiver's writes
-	FileHost     model.Host             // whose disk that is
+	FileHost     model.Host             // the host of that disk
 }
 
-// Rung is one rate of paced UDP that was tried.
+// Rung is one tested rate of paced UDP.
 type Rung struct {
 	Asked    units.BitRate // of payload
 	Sent     units.BitRate // as the sender counted
@@ -72,24 +72,23 @@ type Rung struct {
 	Host     int64         // of Lost, as far as the counters of both hosts explain it
 }
 
-// End is what one host tells of a run.
+// End is what one host reports of a run.
 type End struct {
 	Host     model.Host
 	Facts    model.HostFacts   // the host, its interface, its route, its settings
-	Report   *model.EndReport  // nil where it did not report
-	Flow     *model.FlowReport // of the direction; nil where it did not report
+	Report   *model.EndReport  // nil if the host did not report
+	Flow     *model.FlowReport // of the direction; nil if the host did not report
 	Counters Counters          // how far its counters moved in the run
 	CPU      fact.Of[float64]  // busy cores of the measuring process
-	// Loopback is what the host carries to itself: the ceiling of its processor
-	// and memory for both ends together. Unknown where nobody tried.
+	// Loopback is the rate of the host to itself: the ceiling of its processor and memory for
+	// both ends together. Unknown if not measured.
 	Loopback fact.Of[units.BitRate]
 }
 
 // Fixed reports whether the test itself set the socket buffers.
 func (e Evidence) Fixed() bool { return e.Run != nil && e.Run.Flow.Window > 0 }
 
-// Share returns which part of the sender's busy time was lost to what limited
-// counts, 0 to 1: TCP's own account of its time.
+// Share returns the part of the sender's busy time that TCP attributes to limited, 0 to 1.
 func (e Evidence) Share(limited fact.Of[time.Duration]) (float64, bool) {
 	l, ok1 := limited.Get()
 	b, ok2 := e.TCP.Busy.Get()
@@ -107,8 +106,7 @@ func (e End) Knob(id model.KnobID) fact.Of[string] {
 	return fact.Unknown[string]("the host did not tell")
 }
 
-// NIC returns the interface that leads to the peer. It reports false where the
-// host did not tell.
+// NIC returns the interface that leads to the peer. It reports false if the host reported none.
 func (e End) NIC() (model.NIC, bool) {
 	if len(e.Facts.NICs) == 0 {
 		return model.NIC{}, false
@@ -128,10 +126,9 @@ func (e Evidence) Sampled(h model.Host, m model.Metric) []model.Sample {
 	return out
 }
 
-// Looked returns the runs that Session looks at: of each direction the one of
-// the baseline whose goodput is the median, or, where no run of a direction counts,
-// the last one in which nothing arrived. Whoever has samples of these can hand them
-// over.
+// Looked returns the runs that Session examines: for each direction the baseline run with the
+// median goodput or, if no run of the direction counts, the last one in which nothing arrived.
+// A caller that has samples of these runs should pass them to Session.
 func Looked(s *model.Session) map[model.Direction]model.Run {
 	out := map[model.Direction]model.Run{}
 	for _, d := range []model.Direction{model.To, model.From} {
@@ -156,14 +153,12 @@ func deadRun(s *model.Session, d model.Direction) (model.Run, bool) {
 	return model.Run{}, false
 }
 
-// firstRetry is the longest time that TCP waits before it sends a first segment again
-// (RFC 6298 section 2.1).
+// firstRetry is the longest time before TCP retransmits a first segment (RFC 6298 section 2.1).
 const firstRetry = time.Second
 
-// Dead reports whether a run was carried out to its end and not one byte of payload
-// arrived in direction d in its window, though the sender had some. A window shorter than
-// firstRetry in which TCP sent nothing again does not show that: busy hosts may not have
-// begun yet.
+// Dead reports whether a run was complete and yet no payload arrived in direction d within its
+// window, though the sender had some. A window shorter than firstRetry without a retransmission
+// does not show that: busy hosts may not have begun yet.
 func Dead(r model.Run, d model.Direction) bool {
 	if r.State != model.RunInvalid || r.LostContact {
 		return false
@@ -183,9 +178,8 @@ func Dead(r model.Run, d model.Direction) bool {
 	return nothing && sent
 }
 
-// medianRun returns the run of the baseline whose goodput in direction d is the
-// median of all that count; the lower one of two. Where no block is complete,
-// every valid run counts.
+// medianRun returns the baseline run whose goodput in direction d is the median of all runs
+// that count; the lower one of two. If no block is complete, every valid run counts.
 func medianRun(s *model.Session, d model.Direction) (model.Run, bool) {
 	counted := analysis.Counted(s.Plan, s.Runs)
 	if len(counted) == 0 {
@@ -208,8 +202,8 @@ func medianRun(s *model.Session, d model.Direction) (model.Run, bool) {
 	return runs[(len(runs)-1)/2], true
 }
 
-// Collect gathers what s holds of direction d: the run is one of s, and samples
-// are that run's. It reports false where the run has no goodput in d.
+// Collect gathers the evidence of direction d in s: run is one of its runs, and samples belong
+// to that run. It reports false if the run has no goodput in d.
 func Collect(s *model.Session, run model.Run, d model.Direction, samples []model.Sample) (Evidence, bool) {
 	rate, ok := run.Value(d, model.Goodput)
 	if !ok && !Dead(run, d) {
@@ -239,7 +233,7 @@ func Collect(s *model.Session, run model.Run, d model.Direction, samples []model
 	return e, true
 }
 
-// endOf is what host h tells of direction d of a run.
+// endOf returns what host h reports of direction d of a run.
 func endOf(s *model.Session, run model.Run, d model.Direction, h model.Host) End {
 	e := End{Host: h, CPU: fact.Unknown[float64]("the host did not tell")}
 	e.Facts, _ = s.Facts(h)
@@ -265,8 +259,8 @@ func endOf(s *model.Session, run model.Run, d model.Direction, h model.Host) End
 	return e
 }
 
-// under returns facts as they were while set held: an experiment gives a host other
-// values than it had when it was asked.
+// under returns the facts as they were while set was applied: an experiment changes values that
+// the host reported before it.
 func under(facts model.HostFacts, set model.Setting) model.HostFacts {
 	const source = "setting of the run"
 	cloned := false
@@ -288,20 +282,20 @@ func under(facts model.HostFacts, set model.Setting) model.HostFacts {
 	return facts
 }
 
-// Counters is how far a host's counters moved in a run. docs/counters.md lists
-// them. The zero value knows none.
+// Counters is how far a host's counters moved in a run (docs/counters.md lists them). The zero
+// value has none.
 type Counters struct {
 	parts  map[string]map[string]int64 // by name and part of the host
 	groups map[string]int64            // how many of each group were read
 }
 
-// readCounters is the counter that says which groups of counters were read.
+// readCounters is the counter that lists the groups that were read.
 const readCounters = "counters_read"
 
 // carrierDown counts how often the link was lost.
 const carrierDown = "nic_carrier_down"
 
-// driverCounter is the name that all counters of drivers share.
+// driverCounter is the name that all driver counters share.
 const driverCounter = "nic_driver"
 
 func countersOf(r *model.EndReport) Counters {
@@ -336,9 +330,8 @@ func group(name string) string {
 	return name
 }
 
-// Moved returns how far a counter moved, added up over interfaces, cores and
-// families: 0 where it was looked at and stood still, unknown where nobody
-// looked.
+// Moved returns how far a counter moved, summed over interfaces, cores and families: 0 if it
+// stood still, unknown if its group was not read.
 func (c Counters) Moved(name string) fact.Of[int64] {
 	if g := group(name); c.many(g) <= 0 {
 		return fact.Unknown[int64]("counters of " + g + " were not read")
@@ -353,11 +346,11 @@ func (c Counters) Moved(name string) fact.Of[int64] {
 // many returns how many counters of a group were read.
 func (c Counters) many(group string) int64 { return c.groups[group] }
 
-// aboutAsMany is the least ratio, (p), of two counts that may be of the same packets.
+// aboutAsMany is the least ratio, (p), of two counts that may describe the same packets.
 const aboutAsMany = 0.5
 
-// cardLosses returns the counter of the driver that moved most of those whose names
-// speak of packets that were received and lost. Drivers name their counters freely.
+// cardLosses returns the driver counter that moved most among those whose names suggest lost
+// received packets. Drivers name their counters freely.
 func (c Counters) cardLosses() (name string, n int64) {
 	for of, moved := range c.By(driverCounter) {
 		low := strings.ToLower(of)
@@ -373,6 +366,6 @@ func (c Counters) cardLosses() (name string, n int64) {
 	return name, n
 }
 
-// By returns how far a counter moved at each part of the host that it moved at:
-// "cpu3", "eth0", "eth0 rx_no_buffer_count".
+// By returns how far a counter moved, by the part of the host: "cpu3", "eth0", "eth0
+// rx_no_buffer_count".
 func (c Counters) By(name string) map[string]int64 { return c.parts[name] }

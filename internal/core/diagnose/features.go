@@ -14,29 +14,29 @@ import (
 	"linerate/internal/core/units"
 )
 
-// features is evidence without dimensions: what rules compare with thresholds. An
-// unknown share is unknown, never 0.
+// features is dimensionless evidence, for comparison with thresholds. A share that is not
+// measured is unknown, never 0.
 type features struct {
 	Evidence
 	full    fact.Of[float64] // goodput over the ceiling
 	idle    fact.Of[float64] // share of the window in which the sender had nothing to send
-	rwnd    fact.Of[float64] // share of its busy time that the receive window held it back
-	sndbuf  fact.Of[float64] // and the send buffer
+	rwnd    fact.Of[float64] // share of the sender's busy time limited by the receive window
+	sndbuf  fact.Of[float64] // and by the send buffer
 	queue   fact.Of[float64] // round trip under load over the least one
 	spread  fact.Of[float64] // standard deviation over mean of the rate in the intervals
-	growth  fact.Of[float64] // last third of the run over the first
+	growth  fact.Of[float64] // rate of the last third of the run over the first
 	peak    fact.Of[float64] // best interval over the ceiling
-	resent  fact.Of[float64] // segments sent again over all, of the measured window
-	events  fact.Of[float64] // losses that made the sender slow down, over all segments
-	signs   fact.Of[int64]   // of reordering: how often slowing down proved needless
-	slowed  fact.Of[int64]   // how often the sender slowed down, whyever
-	trips   fact.Of[float64] // bandwidth-delay products of the ceiling that the run lasted
-	begun   fact.Of[float64] // length of the connection over what slow start takes to fill the path
-	least   time.Duration    // least round trip of all samples under load; 0 is unknown
-	nearRTT time.Duration    // least round trip; 0 is unknown
+	resent  fact.Of[float64] // retransmitted segments over all, in the measured window
+	events  fact.Of[float64] // loss events that slowed the sender down, over all segments
+	signs   fact.Of[int64]   // of reordering: how often a slowdown was undone as needless
+	slowed  fact.Of[int64]   // how often the sender slowed down, for any reason
+	trips   fact.Of[float64] // length of the run in bandwidth-delay products of the ceiling
+	begun   fact.Of[float64] // length of the connection over the time that slow start needs to fill the path
+	least   time.Duration    // least round trip of all samples under load; 0 if unknown
+	nearRTT time.Duration    // least round trip; 0 if unknown
 }
 
-// newFeatures computes what rules look at.
+// newFeatures derives the features from e.
 func newFeatures(e Evidence) features {
 	f := features{Evidence: e}
 	if c, ok := e.Ceiling.Get(); ok && c > 0 {
@@ -68,7 +68,7 @@ func newFeatures(e Evidence) features {
 	return f
 }
 
-// rates looks at the rate, and at the round trip, in the intervals of the run.
+// rates evaluates the rate and the round trip in the intervals of the run.
 func (f *features) rates() {
 	if trips := f.Sampled(f.Sender.Host, model.RTT); len(trips) >= fewSamples {
 		least := slices.MinFunc(trips, func(a, b model.Sample) int { return cmp.Compare(a.Value, b.Value) })
@@ -101,21 +101,21 @@ func (f *features) rates() {
 	}
 }
 
-// The counters of package watch that say how often a sender slowed down, and how
-// often that proved needless.
+// The counters of package watch for how often a sender slowed down, and how often that proved
+// needless.
 func slowedCounters() []string {
 	return []string{"tcp_recoveries", "tcp_recoveries_without_sack", "tcp_timeouts"}
 }
 
-// The counters of reordering itself are not among them: each loss that SACK mends makes
-// holes that fill late, and Linux counts those there (33 at 18 losses on a path that
-// keeps the order).
+// The counters of reordering itself are left out: each loss that SACK repairs makes holes that
+// fill late, and Linux counts those as reordering (33 at 18 losses on a path that keeps the
+// order).
 func needlessCounters() []string {
 	return []string{"tcp_undone_whole", "tcp_undone_early", "tcp_undone_by_duplicates", "tcp_undone_timeouts", "tcp_spurious_timeouts"}
 }
 
-// losses counts losses in events: one for each time that the sender slowed down
-// (diagnosis.md section 4.0, rule 3).
+// losses counts loss events: one for each time that the sender slowed down (diagnosis.md
+// section 4.0, rule 3).
 func (f *features) losses() {
 	again, ok1 := f.TCP.Retransmits.Get()
 	out, ok2 := f.TCP.SegmentsOut.Get()
@@ -131,8 +131,7 @@ func (f *features) losses() {
 	}
 }
 
-// bound is what rest of the window allows, where the path is long enough for a
-// window to matter.
+// bound returns the rate that a window allows.
 func (f features) bound(window units.Bytes) fact.Of[units.BitRate] {
 	rtt := f.TCP.RTT.Or(f.nearRTT)
 	if rtt <= 0 || window <= 0 {
@@ -141,9 +140,8 @@ func (f features) bound(window units.Bytes) fact.Of[units.BitRate] {
 	return fact.Known(limits.WindowBound(window, rtt), "window over round trip")
 }
 
-// explainedBy is the share of the gap between the measured rate and the ceiling
-// that a bound explains: all of it where the bound is what was measured, none where
-// it is the ceiling.
+// explainedBy returns the share of the gap between the measured rate and the ceiling that a
+// bound explains: all of it if the bound is the measured rate, none if it is the ceiling.
 func (f features) explainedBy(bound units.BitRate) fact.Of[float64] {
 	c, ok := f.Ceiling.Get()
 	if !ok || c <= f.Goodput {
@@ -152,8 +150,8 @@ func (f features) explainedBy(bound units.BitRate) fact.Of[float64] {
 	return fact.Known(min(1, max(0, float64((c-max(bound, f.Goodput))/(c-f.Goodput)))), "gap between bound and ceiling")
 }
 
-// explainedByTime is the share of the gap that closes where a lost share of the
-// time is used as the rest was.
+// explainedByTime returns the share of the gap that closes if the lost share of the time is
+// used like the rest.
 func (f features) explainedByTime(lost float64) fact.Of[float64] {
 	if lost >= 1 {
 		return f.explainedBy(f.Goodput)
@@ -161,7 +159,7 @@ func (f features) explainedByTime(lost float64) fact.Of[float64] {
 	return fact.Known(1-f.explainedBy(f.Goodput/units.BitRate(1-max(0, lost))).Or(1), "time that was lost")
 }
 
-// known turns a share that is only known with a ceiling into one that says so.
+// onlyWithCeiling returns v, or unknown if the ceiling is unknown.
 func (f features) onlyWithCeiling(v fact.Of[float64]) fact.Of[float64] {
 	if !f.Ceiling.IsKnown() {
 		return fact.Unknown[float64]("the ceiling is unknown: " + f.Ceiling.Reason())
@@ -169,21 +167,21 @@ func (f features) onlyWithCeiling(v fact.Of[float64]) fact.Of[float64] {
 	return v
 }
 
-// paced reports whether the congestion control sends at a rate of its own and does
-// not slow down for single losses, so that no loss formula holds for it.
+// paced reports whether the congestion control sends at its own rate and does not slow down for
+// single losses, so that no loss formula applies.
 func (f features) paced() bool {
 	name := f.TCP.Congestion.Or("")
 	return strings.HasPrefix(name, "bbr") || strings.HasPrefix(name, "BBR")
 }
 
-// pathBound reports whether the sender had data all the time, and neither window
-// nor buffer held it back: what limits is the path, or what TCP makes of it.
+// pathBound reports whether the sender always had data and neither window nor buffer limited
+// it: the limit is the path, or what TCP makes of it.
 func (f features) pathBound() bool {
 	idle, ok := f.idle.Get()
 	return ok && idle < idleShare && f.rwnd.Or(0) < limitedShare && f.sndbuf.Or(0) < limitedShare
 }
 
-// Sum adds counters up; unknown where the group of one of them was not read.
+// Sum adds counters up; unknown if the group of any of them was not read.
 func (c Counters) Sum(names ...string) fact.Of[int64] {
 	var sum int64
 	for _, n := range names {

@@ -14,7 +14,7 @@ type finding struct {
 	model.Finding
 }
 
-// found begins a finding. Host is where it can be changed, "" for the path.
+// found begins a finding. host is where the limit can be changed, "" for the path.
 func (f features) found(host model.Host, limit string) *finding {
 	return &finding{f: f, Finding: model.Finding{
 		Direction: f.Direction, Host: host, Limit: limit,
@@ -23,7 +23,7 @@ func (f features) found(host model.Host, limit string) *finding {
 	}}
 }
 
-// because adds a line of evidence; the first is the finding's own.
+// because adds a line of evidence; the first becomes the finding's main line.
 func (b *finding) because(source, format string, args ...any) *finding {
 	text := fmt.Sprintf(format, args...)
 	if b.Evidence == "" {
@@ -33,7 +33,7 @@ func (b *finding) because(source, format string, args ...any) *finding {
 	return b
 }
 
-// also adds words to the main line.
+// also extends the main line.
 func (b *finding) also(format string, args ...any) *finding {
 	b.Evidence += "; " + fmt.Sprintf(format, args...)
 	return b
@@ -67,7 +67,7 @@ func (b *finding) noKnob(text string) *finding {
 	return b
 }
 
-// misses says what would make it surer.
+// misses adds evidence that would raise the confidence, unless it is known.
 func (b *finding) misses(known bool, what, how string) *finding {
 	if !known {
 		b.Missing = append(b.Missing, model.Missing{What: what, How: how})
@@ -80,18 +80,18 @@ func (b *finding) kind(k model.FindingKind) *finding {
 	return b
 }
 
-// done finishes the finding of a rule.
+// done completes the finding of a rule.
 func (b *finding) done(rule string) model.Finding {
 	if b.Rule == "" {
 		b.Rule = rule
 	}
-	if b.Rule != "unknown" { // which claims nothing
+	if b.Rule != "unknown" { // "unknown" claims nothing
 		b.Confidence = calibrated(b.Rule, len(b.Missing) == 0)
 	}
 	return b.Finding
 }
 
-// The ways to get missing evidence.
+// How to get missing evidence.
 const (
 	ByCheck    = "linerate check tries UDP at several rates, packet sizes and both directions"
 	byCounters = "reach the host over ssh or with a key, so that it tells its counters"

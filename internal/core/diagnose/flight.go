@@ -11,24 +11,24 @@ import (
 	"linerate/internal/core/units"
 )
 
-// The numbers of CUBIC (RFC 9438 sections 4.2, 4.3 and 4.6). Reno halves its window, and
-// adds a segment in each round trip (RFC 5681 section 3.1).
+// The constants of CUBIC (RFC 9438 sections 4.2, 4.3 and 4.6). Reno halves its window and adds
+// a segment per round trip (RFC 5681 section 3.1).
 const (
 	cubicC    = 0.4   // segments per cubed second
-	cubicBeta = 0.7   // of the window that a loss leaves
-	cubicAdds = 0.529 // segments in each round trip that it adds at the least: 3 (1 - 0.7) / (1 + 0.7)
+	cubicBeta = 0.7   // of the window that remains after a loss
+	cubicAdds = 0.529 // least segments added per round trip: 3 (1 - 0.7) / (1 + 0.7)
 )
 
-// moment is what the sender's kernel said at the end of an interval of the run.
+// moment is the state of the sender's kernel at the end of an interval of the run.
 type moment struct {
-	model.Sample         // its times
+	model.Sample         // times
 	trip         float64 // smoothed round trip, in seconds
 	window       float64 // congestion window, in segments
-	again        float64 // segments sent again in the interval
-	rate         float64 // that arrived
+	again        float64 // segments retransmitted in the interval
+	rate         float64 // received rate
 }
 
-// moments are those of the run, the warm-up among them.
+// moments returns the moments of the run, the warm-up included.
 func (f features) moments() []moment {
 	at := map[time.Duration]*moment{}
 	var out []moment
@@ -58,7 +58,7 @@ func (f features) moments() []moment {
 	}
 	slices.SortFunc(out, func(a, b moment) int { return cmp.Compare(a.Start, b.Start) })
 	for i := range out {
-		for _, s := range f.Samples { // the ends of an interval differ by the way between the hosts
+		for _, s := range f.Samples { // the intervals of the two ends are offset by the one-way delay
 			if s.Host == f.Receiver.Host && s.Direction == f.Direction && s.Metric == model.Goodput && (s.Start-out[i].Start).Abs() < out[i].Length/2 {
 				out[i].rate = s.Value
 			}
@@ -67,17 +67,17 @@ func (f features) moments() []moment {
 	return out
 }
 
-// flight is what follows from the losses of a run, each of which is alone.
+// flight is what follows from the losses of a run that are all isolated.
 type flight struct {
-	alone     int           // losses of a segment or a few on a path that was not full
-	last      time.Duration // the last of them before the end
-	explained float64       // of what is missing: from the first of them on
+	alone     int           // losses of one or a few segments on a path that was not full
+	last      time.Duration // time of the last of them, before the end
+	explained float64       // share of the missing rate, from the first loss on
 	predicted units.BitRate // mean over the window
-	rising    bool          // the window is not back at the end
+	rising    bool          // the window has not recovered at the end
 }
 
-// replay computes what the congestion control makes of the losses of the run, which are
-// known to the interval: from the window just after one on, its own growth.
+// replay computes how the congestion control reacts to the losses of the run, which are known
+// to the interval: from the window just after a loss, its own growth.
 func (f features) replay(all []moment) (flight, bool) {
 	var out flight
 	segment, ceiling, held := float64(max(1, f.TCP.MSS.Or(1448)))*8, float64(f.Ceiling.Or(0)), f.held()
@@ -100,7 +100,7 @@ func (f features) replay(all []moment) (flight, bool) {
 					rate = min(ceiling, (before+m.window)/2*segment/m.trip)
 				}
 			} else if out.alone > 0 {
-				return flight{}, false // and then the queue was full
+				return flight{}, false // the queue was full then
 			}
 			window, since, origin = m.window, 0, m.window/left
 		case window > 0:
@@ -126,8 +126,8 @@ func (f features) replay(all []moment) (flight, bool) {
 	return out, true
 }
 
-// grown is by how many segments a window grows in a time, the end of which is since after
-// the loss that took it down from origin.
+// grown returns by how many segments a window grows in took seconds that end since seconds
+// after the loss that reduced it from origin.
 func (f features) grown(origin, since, took, trip float64) float64 {
 	if f.TCP.Congestion.Or("") != "cubic" {
 		return took / trip
@@ -137,8 +137,8 @@ func (f features) grown(origin, since, took, trip float64) float64 {
 	return max(cubicAdds*took/trip, at(since)-at(since-took))
 }
 
-// mended is how long the congestion control takes from a loss until its window holds again
-// what the path does.
+// mended returns the time from a loss until the congestion window again holds what the path
+// does.
 func (f features) mended() time.Duration {
 	if f.TCP.Congestion.Or("") == "cubic" {
 		return seconds(math.Cbrt(f.held() * (1 - cubicBeta) / cubicC))
@@ -146,17 +146,16 @@ func (f features) mended() time.Duration {
 	return time.Duration(f.held() / 2 * float64(f.nearRTT))
 }
 
-// longQueue reports whether so many packets waited on the way at times that the queue there
-// is not short, whatever was lost: with half a round trip of it Reno loses an eighth.
+// longQueue reports whether at times so many packets waited on the path that its queue is not
+// short, whatever was lost: with a queue of half a round trip Reno loses an eighth.
 func (f features) longQueue() bool {
 	return slices.ContainsFunc(f.Samples, func(s model.Sample) bool {
 		return s.Host == f.Sender.Host && s.Direction == f.Direction && s.Metric == model.RTT && f.nearRTT > 0 && s.Value >= stands*f.nearRTT.Seconds()
 	})
 }
 
-// singleLosses is rule B10 where so few segments were lost that no formula of their share
-// says anything, and each takes longer to mend than the test lasts (diagnosis-2.md
-// section 8).
+// singleLosses is rule B10 for losses too few for any formula of their share, each of which
+// takes longer to recover from than the test lasts (diagnosis-2.md section 8).
 func singleLosses(f features) (*finding, bool) {
 	name := f.TCP.Congestion.Or("")
 	if name != "reno" && name != "cubic" || f.Streams > 1 || !f.pathBound() || f.full.Or(1) >= nearlyFull || f.held() <= 0 || f.nearRTT <= 0 || f.reorders() || f.inBursts() || f.together() {

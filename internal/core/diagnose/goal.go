@@ -11,9 +11,9 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Waiting is what makes up the latency under load of a direction of s, in its runs of
-// the baseline: the share of the idle round trip in it (1: nobody waits for anything),
-// and the second half of a sentence that says where the rest is lost.
+// Waiting explains the latency under load of a direction of s, in its baseline runs. It returns
+// the share of the idle round trip in it (1: nothing waits) and the second half of a sentence
+// that says where the rest is lost.
 func Waiting(s *model.Session, d model.Direction) (fact.Of[float64], string) {
 	run, ok := medianRun(s, d)
 	loaded, measured := run.Value(d, model.LatencyP50)
@@ -32,8 +32,8 @@ func Waiting(s *model.Session, d model.Direction) (fact.Of[float64], string) {
 	parts := []string{fmt.Sprintf("a message takes %s under load and %s idle", took(loaded), units.FormatDuration(idle))}
 	e, _ := Collect(s, run, d, nil)
 	f := newFeatures(e)
-	// TCP stamps its packets in the kernel: what its own round trip shows was waited for
-	// on the wire or in a queue, however busy a processor was beside it.
+	// TCP timestamps its packets in the kernel: a delay that its own round trip shows arose on
+	// the wire or in a queue, however busy a processor was.
 	wire := f.TCP.RTT.Or(0).Seconds() >= loaded/standing
 	switch {
 	case wire && (f.Sender.Counters.Moved("qdisc_dropped").Or(0) > 0 || f.Sender.Counters.Moved("qdisc_overlimits").Or(0) > 0):
@@ -59,11 +59,11 @@ func Waiting(s *model.Session, d model.Direction) (fact.Of[float64], string) {
 	return of, strings.Join(parts, "; ")
 }
 
-// took writes a time that a metric has.
+// took formats a time in seconds.
 func took(v float64) string { return units.FormatDuration(time.Duration(v * float64(time.Second))) }
 
-// Work says what each bit of a direction costs host h, as the second half of a sentence;
-// "" where it was not measured.
+// Work returns what each bit of a direction costs host h, as the second half of a sentence; ""
+// if not measured.
 func Work(s *model.Session, d model.Direction, h model.Host) string {
 	run, ok := medianRun(s, d)
 	metric := model.CPUPerGbitNear

@@ -12,10 +12,10 @@ import (
 	"linerate/internal/core/units"
 )
 
-// The rules about the two hosts: their processors, queues, memory and busses. Each
-// end is looked at by itself (diagnosis.md section 4.0, rule 6).
+// The rules about the two hosts: their processors, queues, memory and buses. Each end is
+// examined by itself (diagnosis.md section 4.0, rule 6).
 
-// load is what the processors of a host did meanwhile, as shares of the time.
+// load is the processor use of a host during the run, as shares of the time.
 type load struct {
 	run, wait fact.Of[float64] // of the busiest thread of the measuring process
 	stopped   fact.Of[float64] // by a quota of a control group
@@ -24,23 +24,22 @@ type load struct {
 	others    fact.Of[float64] // mean of the other cores
 	softirq   fact.Of[float64] // of the busiest core, for packets
 	process   fact.Of[float64] // cores that the measuring process used, per stream
-	spare     fact.Of[float64] // of all processors' time: nothing wanted it
-	quota     fact.Of[float64] // processors that the smallest quota of its control groups gives
-	faults    []string         // shares that cannot be: faults of the measurement
+	spare     fact.Of[float64] // idle share of all processors' time
+	quota     fact.Of[float64] // processors allowed by the smallest quota of its control groups
+	faults    []string         // impossible shares: faults of the measurement
 }
 
-// tick is how exact the times of processors are: Linux counts each of their four parts in
-// ticks of 10 ms (include/asm-generic/param.h, USER_HZ 100).
+// tick is the resolution of processor times: Linux counts each of their four parts in ticks of
+// 10 ms (include/asm-generic/param.h, USER_HZ 100).
 const tick = 4 * 10.0 // ms
 
-// load returns what the processors of an end did, as shares of the time between the two
-// readings of its counters. A share above 1 is unknown: its clock and its counter do not
-// belong together.
+// load returns the processor use of an end, as shares of the time between the two readings of
+// its counters. A share above 1 is unknown: its clock and its counter do not match.
 func (f features) load(e End) load {
 	var l load
 	length := float64(e.Counters.total("cpu_window_ms", ""))
 	told := length > 0
-	if !told { // a host that does not tell: as long as the run at least
+	if !told { // a host that does not report it: at least as long as the run
 		length = f.Window.Seconds() * 1000
 		if f.Run != nil {
 			length = max(length, float64(f.Run.Flow.Length().Milliseconds()))
@@ -65,8 +64,8 @@ func (f features) load(e End) load {
 		return share(float64(n), name)
 	}
 	l.run, l.wait = over("thread_run_ms"), over("thread_wait_ms")
-	// What a quota costs is added up over processors, and a process cannot stand still for
-	// more than all of the time.
+	// Throttled time is summed over processors, and a process cannot stand still for more than
+	// the whole time.
 	if stood, ok := e.Counters.Moved("cgroup_throttled_ms").Get(); ok {
 		l.stopped = fact.Known(min(float64(stood)/length, 1), "cgroup_throttled_ms")
 	}
@@ -102,42 +101,42 @@ func (f features) load(e End) load {
 	return l
 }
 
-// total is how far a counter moved at one part of the host, or at all of them
-// together where the part is not listed.
+// total returns how far a counter moved at one part of the host, or at all of them together if
+// of is "".
 func (c Counters) total(name, of string) int64 { return c.parts[name][of] }
 
-// starved reports whether an end shows that its program waited for a processor.
+// starved reports whether an end's program waited for a processor.
 func (f features) starved(e End) bool {
 	return f.load(e).stolen.Or(0) >= stealing || f.shortOfTime(e)
 }
 
-// shortOfTime is starved, where a little stolen time does not count.
+// shortOfTime is starved, except that a little stolen time does not count.
 func (f features) shortOfTime(e End) bool {
 	l := f.load(e)
 	return l.wait.Or(0) >= waitingThread || l.stopped.Or(0) >= throttled || l.stolen.Or(0) >= limitedShare ||
 		l.run.Or(0)+l.wait.Or(0) >= busyThread || l.core.Or(0) >= fullCore && l.others.Or(1) < otherCores
 }
 
-// famished reports whether the program of an end waited for a processor most of the time.
-// Linux acknowledges a stream that nobody reads late, and what such a sender is told it
-// hears late (__tcp_ack_snd_check, net/ipv4/tcp_input.c), so that round trips are long and
-// slowing down is taken back, though no window was shut and the path is as it was.
+// famished reports whether the program of an end waited for a processor most of the time. Linux
+// delays acknowledgements while the receiving program does not read, and a famished sender
+// processes them late (__tcp_ack_snd_check, net/ipv4/tcp_input.c). Round trips are then long
+// and slowdowns are undone, though no window was shut and the path did not change.
 func (f features) famished(e End) bool { return f.load(e).wait.Or(0) >= starvedThread }
 
-// busy reports whether the processors of an end had hardly any time left, whoever used it:
-// that they do not limit cannot be said then.
+// busy reports whether the processors of an end had hardly any idle time, whatever used it:
+// they cannot be ruled out as the limit then.
 func (f features) busy(e End) bool { return f.load(e).spare.Or(1) < limitedShare }
 
-// crowded reports whether the processors of an end are so short that its kernel may be
-// late with packets, or that a quota stops its program: one that waits for others is none
-// of that while its connection does not.
+// crowded reports whether the processors of an end are so short that its kernel may handle
+// packets late, or that a quota stops its program. A program that merely waits for others does
+// not count while its connection does not wait.
 func (f features) crowded(e End) bool {
 	l := f.load(e)
 	return l.stopped.Or(0) >= limitedShare || l.stolen.Or(0) >= limitedShare || l.run.Or(0) >= busyThread || l.core.Or(0) >= fullCore && l.others.Or(1) < otherCores
 }
 
-// cpuRule is rule B16 for one end. Work alone is no limit: either something waits
-// for it as well, or a thread never slept.
+// cpuRule is rule B16 for one end. Load alone is not a limit: either the connection waits for
+// it as well, or a thread never slept.
 func cpuRule(end func(features) End) look {
 	return func(f features) (*finding, bool) {
 		e := end(f)
@@ -188,7 +187,7 @@ func cpuRule(end func(features) End) look {
 func senderOf(f features) End   { return f.Sender }
 func receiverOf(f features) End { return f.Receiver }
 
-// stolen is rule B23: the hypervisor ran others.
+// stolen is rule B23: the hypervisor ran other guests.
 func stolen(f features) (*finding, bool) {
 	for _, e := range []End{f.Receiver, f.Sender} {
 		l := f.load(e)
@@ -196,7 +195,7 @@ func stolen(f features) (*finding, bool) {
 			b := f.found(e.Host, "hypervisor").share(min(1, s), l.stolen.Source()).
 				because(l.stolen.Source(), "the hypervisor gave %.0f %% of the processors' time to others", 100*s).
 				explains(f.explainedByTime(min(1, s))).noKnob("move the virtual machine, or give it processors of its own")
-			if s < limitedShare && b.Explains.Or(1) < halfTheGap { // true, and not what limits
+			if s < limitedShare && b.Explains.Or(1) < halfTheGap { // true, but not the limit
 				b.kind(model.FindingBeside)
 			}
 			return b, true
@@ -227,9 +226,9 @@ func hostLosses() []hostLoss {
 	}
 }
 
-// dropped finds the place at which a host dropped the most, where that is much of
-// what TCP sent again. A ring that was full for many more packets than were sent again did
-// not lose them: they waited before it, as with emulated cards, or were somebody else's.
+// dropped returns the place at which a host dropped the most packets, if that is much of what
+// TCP retransmitted. A ring that was full for many more packets than TCP retransmitted did not
+// lose them: they waited in front of it, as with emulated cards, or belonged to other flows.
 func (f features) dropped() (hostLoss, int64, bool) {
 	again := f.Sender.Counters.Moved("tcp_retransmitted").Or(f.TCP.Retransmits.Or(0))
 	var most int64
@@ -251,8 +250,8 @@ func (f features) dropped() (hostLoss, int64, bool) {
 	return at, most, again > 0 && f.resent.Or(0) >= lossMatters && float64(most) >= hostDrops*float64(again)
 }
 
-// hostDropped is rule B17. A virtual device whose one core drops is rule B37; a
-// full ring with idle cores rule B33.
+// hostDropped is rule B17; rule B37 if one core of a virtual device drops, and rule B33 if a
+// ring is full while cores are idle.
 func hostDropped(f features) (*finding, bool) {
 	place, n, ok := f.dropped()
 	if !ok {
@@ -279,7 +278,7 @@ func hostDropped(f features) (*finding, bool) {
 	return b, true
 }
 
-// memory is rule B12.
+// memory is rule B12: TCP ran out of socket memory.
 func memory(f features) (*finding, bool) {
 	for _, e := range []End{f.Receiver, f.Sender} {
 		n := e.Counters.Moved("tcp_memory_pressures").Or(0)
@@ -292,7 +291,7 @@ func memory(f features) (*finding, bool) {
 	return nil, false
 }
 
-// ownLimit is rule B19: the host carries no more to itself.
+// ownLimit is rule B19: the host carries no more over loopback.
 func ownLimit(f features) (*finding, bool) {
 	for _, e := range []End{f.Receiver, f.Sender} {
 		own, ok := e.Loopback.Get()
@@ -321,8 +320,8 @@ func disk(f features) (*finding, bool) {
 		noKnob("linerate copy says which disk, and whether it takes turns with the network"), true
 }
 
-// moderation is rule B28: a card that waits before it interrupts lengthens the
-// round trip, which costs where a window limits.
+// moderation is rule B28: interrupt moderation of a card lengthens the round trip, which costs
+// rate if a window is the limit.
 func moderation(f features) (*finding, bool) {
 	if f.rwnd.Or(0) < limitedShare && f.sndbuf.Or(0) < limitedShare || f.nearRTT <= 0 {
 		return nil, false
@@ -363,7 +362,7 @@ func emulated(f features) (*finding, bool) {
 	return nil, false
 }
 
-// oldKernel is rule B42: a known step of later kernels for the limit that was found.
+// oldKernel is rule B42: a later kernel has a known improvement for this limit.
 func oldKernel(f features) (*finding, bool) {
 	for _, e := range []End{f.Receiver, f.Sender} {
 		kernel, ok := e.Facts.Kernel.Get()
@@ -374,7 +373,7 @@ func oldKernel(f features) (*finding, bool) {
 		if e.Host == f.Receiver.Host {
 			end = receiverOf
 		}
-		// Less work helps who works all the time, and not who waits for others.
+		// Less work helps a program that runs all the time, not one that waits for others.
 		if _, full := cpuRule(end)(f); full && f.load(e).wait.Or(0) < waitingThread && f.load(e).stopped.Or(0) < throttled {
 			return f.found(e.Host, "old kernel").kind(model.FindingBeside).
 				because("facts", "kernel %s: Linux 6.7 and 6.8 made TCP cheaper for the processor", kernel).
@@ -384,8 +383,8 @@ func oldKernel(f features) (*finding, bool) {
 	return nil, false
 }
 
-// overshoot is rule B38: far too large a receive buffer on a short path costs the
-// receiver its cache.
+// overshoot is rule B38: a receive buffer far too large for a short path costs the receiver its
+// cache.
 func overshoot(f features) (*finding, bool) {
 	w, ok := f.TCP.PeerWindow.Get()
 	c, known := f.Ceiling.Get()

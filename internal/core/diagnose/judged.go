@@ -1,15 +1,17 @@
 package diagnose
 
-// judged is how often the rules were right on planted limits, of cases of seeds below
-// 1000: 200 to 259 as they were drawn, 400 to 515 as kinds one by one, and those of 0 to
-// 140 that were wrong once, by the rules of today; and 300 to 359 as they were drawn, by
-// the rules that had not seen them; and of machines seeds 2 to 7 of each kind, of the kinds
-// narrow-back seeds 0 to 5 and left-early 0 to 7, which no seed stood for before. What is printed by
+// judged is how often the rules were right on planted limits, in cases of seeds below 1000:
+//
+//   - 200 to 259 as drawn, 400 to 515 kind by kind, and those of 0 to 140 that were once wrong,
+//     with the present rules
+//   - 300 to 359 as drawn, with rules that had not seen them
+//   - machines: seeds 2 to 7 of each kind
+//   - the kinds narrow-back (seeds 0 to 5) and left-early (0 to 7), which no seed covered before
+//
+// After each relevant change of the rules, replace it by the output of
 //
 //	make judge SEEDS=200-259 JUDGE=-quick
 //	bin/judge-labs -count -seeds 200-259
-//
-// goes here, after each change of the rules that matters.
 func judged() map[string]tally {
 	return map[string]tally{
 		"ceiling":      {196, 196},

@@ -12,7 +12,7 @@ import (
 
 // The rules about the link and the cards at its ends.
 
-// speedOf reads the rate of a link mode of Linux: "1000baseT/Full".
+// speedOf parses the rate of a Linux link mode: "1000baseT/Full".
 func speedOf(mode string) units.BitRate {
 	digits := strings.IndexFunc(mode, func(r rune) bool { return r < '0' || r > '9' })
 	if digits <= 0 {
@@ -25,7 +25,7 @@ func speedOf(mode string) units.BitRate {
 	return units.BitRate(n) * 1e6
 }
 
-// slowLink is rule B01: both cards could do more than the link does.
+// slowLink is rule B01: both cards support a higher rate than the link's.
 func slowLink(f features) (*finding, bool) {
 	both := units.BitRate(0)
 	var at End
@@ -137,8 +137,8 @@ func pauses(f features) (*finding, bool) {
 		noKnob("make the slow receiver or switch port faster first; nic.pause.rx off only trades the wait for loss").helps("nic.pause.rx"), true
 }
 
-// flapped is rule B25. Kernels before 4.16 do not count how often the link was lost, and
-// few drivers count the packets that this cost.
+// flapped is rule B25. Kernels before 4.16 do not count how often the link was lost, and few
+// drivers count the packets lost with it.
 func flapped(f features) (*finding, bool) {
 	for _, e := range []End{f.Sender, f.Receiver} {
 		lost, held := e.Counters.Moved(carrierDown).Or(0), e.Counters.Moved("nic_tx_carrier_errors").Or(0)
@@ -157,7 +157,7 @@ func flapped(f features) (*finding, bool) {
 	return nil, false
 }
 
-// allowance is rule B39: what a cloud's card counts when it cuts traffic.
+// allowance is rule B39: a cloud's card counted traffic that it cut.
 func allowance(f features) (*finding, bool) {
 	for _, e := range []End{f.Sender, f.Receiver} {
 		for of, n := range e.Counters.By(driverCounter) {

@@ -12,10 +12,10 @@ import (
 	"linerate/internal/core/units"
 )
 
-// The rules about what gets lost on the way, or seems to.
+// The rules about packets that are lost on the path, or seem to be.
 
-// reordering is rule B11. It is looked at before loss: what looks like loss to a
-// sender may be a path that changes the order (diagnosis.md section 4.0, rule 3).
+// reordering is rule B11. It comes before loss: a sender may mistake a changed order for loss
+// (diagnosis.md section 4.0, rule 3).
 func reordering(f features) (*finding, bool) {
 	signs, slowed := f.signs.Or(0), f.slowed.Or(0)
 	if f.resent.Or(0) <= 0 || !f.pathBound() || !f.reorders() || f.famished(f.Sender) || f.famished(f.Receiver) {
@@ -35,18 +35,18 @@ func reordering(f features) (*finding, bool) {
 	return b.helps("tcp.congestion_control").noKnob("a path that spreads the packets of one connection over several ways: change that, or give each connection one way"), true
 }
 
-// reorders reports whether the sender took back about as much of its slowing down as
-// there was, since everything had arrived, so that this is no loss.
+// reorders reports whether the sender undid about as many slowdowns as it made, since
+// everything had arrived: this is not loss.
 func (f features) reorders() bool {
 	signs, known := f.signs.Get()
 	return known && signs >= fewSigns && float64(signs) >= reorderEvents*float64(f.slowed.Or(0))
 }
 
-// explainedBy1 is the whole gap, where there is one.
+// explainedBy1 returns the whole gap, if there is one.
 func (f features) explainedBy1() fact.Of[float64] { return f.explainedBy(f.Goodput) }
 
-// loss is rule B10: the rate lies near what the rate of losses allows, and the path
-// was never full, so that the losses are not those of its own queue.
+// loss is rule B10: the rate is near what the loss rate allows, and the path was never full, so
+// that its own queue did not cause the losses.
 func loss(f features) (*finding, bool) {
 	if _, order := reordering(f); f.mends() && !order {
 		return f.found(f.Sender.Host, "packet loss").
@@ -63,7 +63,7 @@ func loss(f features) (*finding, bool) {
 	}
 	bound := limits.LossBound(mss, rtt, p) * units.BitRate(f.Streams)
 	least, waited := bound, f.Sender.Counters.Moved("tcp_timeouts").Or(0)
-	if waited >= fewSigns { // which no formula of the window alone knows of
+	if waited >= fewSigns { // formulas of the window alone do not include this
 		least = min(bound, limits.TimeoutBound(mss, rtt, rtt+leastTimer, p)*units.BitRate(f.Streams))
 	}
 	low, high := f.lossFactors()
@@ -90,7 +90,7 @@ func loss(f features) (*finding, bool) {
 		b.because("nic_driver "+name, "the receiver's card lost %s (%s), about as many as were sent again", plain.Count(n, "packet"), name)
 	}
 	b.allows(bound, "larger of the Mathis and CUBIC bounds").misses(f.events.IsKnown(), "how often the sender slowed down", byCounters)
-	b.Explains = f.onlyWithCeiling(f.explainedBy1()) // the bound is good within a factor of two, and the rate lies there
+	b.Explains = f.onlyWithCeiling(f.explainedBy1()) // the bound is good within a factor of two, and the rate lies in that range
 	if len(f.Beside.Ladder) == 0 {
 		b.misses(false, "whether the losses come with any rate, or from one rate on", ByCheck)
 	}
@@ -101,11 +101,11 @@ func loss(f features) (*finding, bool) {
 		noKnob(FindLoss + "; linerate check HOST says which card counts broken frames"), true
 }
 
-// lossFactors are between which parts of the bound of loss the rate may lie. Of few losses
-// the rate of losses is hardly known: with the exact bounds of a Poisson distribution for 1
-// to 3 of them (0.025 to 5.57, 0.24 to 7.2, 0.62 to 8.8 at 95 %) the rate, which goes with
-// its root, is 0.42 to 6.3 times the bound and so on. Above that of many losses, the window
-// has to be too small for the path as well.
+// lossFactors returns the range of the rate, as factors of the loss bound. With few losses
+// their rate is hardly known: with the exact bounds of a Poisson distribution for 1 to 3 of
+// them (0.025 to 5.57, 0.24 to 7.2, 0.62 to 8.8 at 95 %) the rate, which goes with their root,
+// is 0.42 to 6.3 times the bound and so on. Above the range for many losses, the window also
+// has to be too small for the path.
 func (f features) lossFactors() (low, high float64) {
 	n, counted := f.slowed.Get()
 	if !counted || n < 1 || n > 3 {
@@ -118,17 +118,16 @@ func (f features) lossFactors() (low, high float64) {
 	return low, high
 }
 
-// FindLoss says what helps where packets are lost on the way.
+// FindLoss is the advice against packets lost on the path.
 const FindLoss = "find where packets are lost and mend that: " + atTheWire + "; counters of the switches between"
 
-// leastTimer is what Linux adds to the round trip at the least before it sends again what
-// nobody acknowledged (TCP_RTO_MIN).
+// leastTimer is the least time that Linux adds to the round trip before it retransmits an
+// unacknowledged segment (TCP_RTO_MIN).
 const leastTimer = 200 * time.Millisecond
 
-// mends reports whether the sender did little but send segments again, one in each
-// round trip, which is all that it can without SACK (RFC 6582 section 3.2), or all of
-// them after a timeout. The window of the receiver is full meanwhile with what came
-// behind the first of them.
+// mends reports whether the sender did little but retransmit: one segment per round trip, which
+// is all that it can without SACK (RFC 6582 section 3.2), or all of them after a timeout. The
+// receiver's window is meanwhile full with what arrived after the first hole.
 func (f features) mends() bool {
 	sack, known := f.TCP.SACK.Get()
 	again, rtt := f.TCP.Retransmits.Or(0), f.TCP.RTT.Or(f.nearRTT)
@@ -136,8 +135,8 @@ func (f features) mends() bool {
 		f.Window > 0 && float64(again)*rtt.Seconds() >= mending*f.Window.Seconds()
 }
 
-// lossRate is the share of segments that were losses: events where they were
-// counted, segments sent again where not.
+// lossRate returns the share of segments that were lost: loss events if they were counted,
+// otherwise retransmitted segments.
 func (f features) lossRate() (p float64, rtt time.Duration, ok bool) {
 	again, known := f.resent.Get()
 	if !known || again < lossMatters || f.nearRTT <= 0 {
@@ -150,43 +149,41 @@ func (f features) lossRate() (p float64, rtt time.Duration, ok bool) {
 	return p, f.nearRTT, p >= lossMatters
 }
 
-// fills reports whether the flow fills the path at times, so that losses are those
-// of a queue that is full.
+// fills reports whether the flow fills the path at times, so that losses come from a full
+// queue.
 func (f features) fills() bool { return f.peak.Or(0) >= touched || f.stands() }
 
-// stands reports whether packets waited on the way all the time: then a stage there was
-// never idle, and what was measured is its rate, however unevenly it arrived. A paced
-// sender lets the queue run empty between its probes, which the smoothed round trip of
-// the samples does not show.
+// stands reports whether packets always waited on the path: a stage there was then never idle,
+// and the measured rate is its rate, however unevenly data arrived. A paced sender lets the
+// queue drain between its probes, which the smoothed round trip of the samples does not show.
 func (f features) stands() bool {
 	return f.nearRTT > 0 && !f.paced() && float64(f.least) >= stands*float64(f.nearRTT) && f.packetsWait(f.least)
 }
 
-// packetsWait reports whether a round trip is so much longer than the least one that
-// this is packets, and not the clock of the timestamps, which ticks in milliseconds
-// (RFC 7323 section 5.4).
+// packetsWait reports whether a round trip exceeds the least one by so much that packets wait,
+// and it is not the millisecond resolution of the timestamps (RFC 7323 section 5.4).
 func (f features) packetsWait(rtt time.Duration) bool {
 	return float64(rtt-f.nearRTT) >= fewPackets*float64(f.packetTime())+float64(time.Millisecond)
 }
 
-// inBursts reports whether a short queue dropped the ends of bursts, in the window or
-// before it.
+// inBursts reports whether a short queue dropped the ends of bursts, in the window or before
+// it.
 func (f features) inBursts() bool {
 	_, _, began := f.beganInBurst()
 	return began || f.losesBursts()
 }
 
-// beganInBurst reports whether slow start ended in the loss of many segments at once,
-// though the path was never full, nobody waited in a queue, and a queue of one round trip
-// would have dropped many more: each round trip of slow start sends twice what the path
-// gave back before, so that it overshoots by about what path and queue hold. Losses that
-// have nothing to do with each other end it with one or two segments.
+// beganInBurst reports whether slow start ended in the loss of many segments at once, though
+// the path was never full, no packet waited in a queue, and a queue of one round trip would
+// have dropped many more: each round trip of slow start sends twice what the path returned
+// before, so that it overshoots by about what path and queue hold. Independent losses end it
+// with one or two segments.
 func (f features) beganInBurst() (lost, times float64, ok bool) {
 	c, known := f.Ceiling.Get()
 	sack, told := f.TCP.SACK.Get()
 	measured := f.Sampled(f.Sender.Host, model.Retransmits)
 	if !known || !told || !sack || f.paced() || f.nearRTT <= 0 || f.signs.Or(0) >= fewSigns ||
-		len(measured) == 0 || measured[0].Length > tenTrips*f.nearRTT { // in which a queue may fill and run empty unseen
+		len(measured) == 0 || measured[0].Length > tenTrips*f.nearRTT { // a queue may fill and drain unseen in such an interval
 		return 0, 0, false
 	}
 	var trip, window, rate, timers float64
@@ -210,33 +207,33 @@ func (f features) beganInBurst() (lost, times float64, ok bool) {
 		}
 	}
 	segment := float64(max(1, f.TCP.MSS.Or(fullMSS)))
-	single := times * (1 + f.events.Or(0)*2*window/segment) // it was about twice as large before
+	single := times * (1 + f.events.Or(0)*2*window/segment) // the window was about twice as large before
 	return lost, times, times > 0 && timers == 0 && lost >= max(fewBursts, burstLosses*single, single+3*math.Sqrt(single)) &&
 		lost < shortBurst*f.held() && rate < touched*float64(c) && trip < standing*f.nearRTT.Seconds()
 }
 
-// held is how many segments the path holds; 0 where its ceiling is not known.
+// held returns how many segments the path holds; 0 if its ceiling is unknown.
 func (f features) held() float64 {
 	return float64(limits.WindowFor(f.Ceiling.Or(0), f.nearRTT)) / float64(max(1, f.TCP.MSS.Or(fullMSS)))
 }
 
-// losesBursts reports whether segments are lost several at a time, where losses that have
-// nothing to do with each other come singly: a short queue drops the end of each burst
-// that finds it full. It needs SACK, without which segments that arrived are sent again.
+// losesBursts reports whether segments are lost several at a time, where independent losses
+// come singly: a short queue drops the end of each burst that finds it full. It needs SACK,
+// without which TCP retransmits segments that have arrived.
 func (f features) losesBursts() bool {
 	slowed, again := f.slowed.Or(0), f.TCP.Retransmits.Or(0)
 	if sack, known := f.TCP.SACK.Get(); !known || !sack || slowed < 2 || again < fewBursts || f.signs.Or(0) >= fewSigns {
 		return false
 	}
 	if f.Sender.Counters.Moved("tcp_retransmitted").Or(0) > again {
-		slowed-- // one of them at least was before the window
+		slowed-- // at least one of them was before the window
 	}
 	held := float64(f.TCP.Cwnd.Or(0)) / float64(max(1, f.TCP.MSS.Or(fullMSS)*f.Streams))
 	return float64(again) >= burstLosses*(1+f.events.Or(0)*held)*float64(slowed)
 }
 
-// onlyBursts reports whether paced datagrams get through where, by the losses of
-// TCP, many should not: what drops is a queue that a burst overflows, and no cable.
+// onlyBursts reports whether paced datagrams get through although, by TCP's losses, many should
+// not: then a queue drops the end of bursts, not a bad cable.
 func (f features) onlyBursts() bool {
 	var lost, all float64
 	for _, r := range f.Beside.Ladder {
@@ -248,8 +245,8 @@ func (f features) onlyBursts() bool {
 	return expected >= fewSigns && lost < burstShare*expected
 }
 
-// shortQueue is rule B06 where the path's own queue drops: the flow fills the path
-// at times, and what it loses then costs it more than the queue held.
+// shortQueue is rule B06 for a path whose own queue drops: the flow fills the path at times,
+// and its losses then cost it more than the queue holds.
 func shortQueue(f features) (*finding, bool) {
 	p, _, ok := f.lossRate()
 	lost, recoveries, began := f.beganInBurst()

@@ -15,14 +15,14 @@ import (
 
 // The rules about the path between the hosts.
 
-// deadDirection is the first finding where nothing arrives, or nothing any more
-// after the first packets (diagnosis.md section 4.0, rule 5). Small packets that
-// still arrive make it a black hole for large ones, M2 or M3 of section 6.1.
+// deadDirection is the first finding if nothing arrives, or nothing after the first packets
+// (diagnosis.md section 4.0, rule 5). If small packets still arrive, it is a black hole for
+// large ones, M2 or M3 of section 6.1.
 func deadDirection(f features) (*finding, bool) {
 	if f.Goodput > 0 || f.Run == nil || f.Receiver.Flow == nil || f.Sender.Report == nil {
 		return nil, false
 	}
-	if m, ok := duplex(f); ok && m.Rule == "B02" { // which is certain, and loses full frames until TCP hardly tries any more
+	if m, ok := duplex(f); ok && m.Rule == "B02" { // it is certain, and loses full frames until TCP hardly retries
 		m.also("and nothing of the payload arrived")
 		m.Explains = fact.Known(1.0, "nothing arrives")
 		return m, true
@@ -59,12 +59,12 @@ func deadDirection(f features) (*finding, bool) {
 	return b, true
 }
 
-// largest is the largest IP packet that the hosts send to each other.
+// largest returns the largest IP packet that the hosts send to each other.
 func (f features) largest() int {
 	return min(f.Sender.Facts.MTU.Or(1500), f.Receiver.Facts.MTU.Or(1500))
 }
 
-// answered reports whether small probes were answered while the load ran.
+// answered reports whether small probes were answered under load.
 func (f features) answered() bool {
 	for _, e := range []End{f.Sender, f.Receiver} {
 		if e.Report == nil {
@@ -79,7 +79,7 @@ func (f features) answered() bool {
 	return false
 }
 
-// shaper is rule B06 where the rate is cut by the sender's own host.
+// shaper is rule B06 for a limit in the sender's own host.
 func shaper(f features) (*finding, bool) {
 	kind := f.Sender.Facts.Qdisc.Or("")
 	held, ok := f.Sender.Counters.Moved("qdisc_overlimits").Get()
@@ -95,23 +95,22 @@ func shaper(f features) (*finding, bool) {
 	return b, true
 }
 
-// slowStage is rule B06: something on the way carries less than the link. Either
-// a ladder of rates shows it, or packets wait somewhere while the rate stands
-// still, or what is sent too fast is cut away.
+// slowStage is rule B06: a stage of the path carries less than the link. Either a ladder of
+// rates shows it, or packets wait somewhere at a steady rate, or a policer drops the excess.
 func slowStage(f features) (*finding, bool) {
 	if !f.pathBound() || f.full.Or(1) >= nearlyFull && f.full.IsKnown() {
 		return nil, false
 	}
 	for _, more := range []look{shaper, radio, sharedMedium, ackLimited, behindData} {
 		if b, ok := more(f); ok && b.Kind != model.FindingBeside {
-			return nil, false // which says whose queue it is, or why
+			return nil, false // it names the queue or the cause
 		}
 	}
 	b := f.found("", "a slower stage on the path").kind(model.FindingOutside).
 		noKnob("a faster link, or more from the shaper, policer or contract between the hosts")
 	if rate, ok := f.ladderKnee(); ok {
 		if float64(f.Goodput) < refutes*float64(rate) {
-			return nil, false // the path carries more than TCP made of it
+			return nil, false // the path carries more than TCP's rate
 		}
 		return b.because("paced UDP at several rates", "no more than %s of UDP arrive, however fast it is sent, and the hosts dropped none of it", rate).
 			allows(max(rate, f.Goodput), "knee of the UDP ladder"), true
@@ -120,7 +119,7 @@ func slowStage(f features) (*finding, bool) {
 		return nil, false
 	}
 	if _, lost := flapped(f); lost {
-		return nil, false // the rate is a mean over the time without a link, and what waited did so then
+		return nil, false // the rate is a mean that includes time without a link, when packets waited
 	}
 	if f.together() {
 		if f.resent.Or(0) >= policedShare {
@@ -160,8 +159,8 @@ func slowStage(f features) (*finding, bool) {
 	return b.allows(f.Goodput, "measured"), true
 }
 
-// together reports whether several connections at once carry as much as one and no
-// more: what limits is common to them, and no window and no loss is.
+// together reports whether several simultaneous connections carry as much as one and no more:
+// they share the limit, so it is neither a window nor loss.
 func (f features) together() bool {
 	several, ok := f.Beside.Several.Get()
 	return ok && f.Beside.Streams > 1 && float64(several) <= sharedSum*float64(f.Goodput) && float64(several) >= refutes*float64(f.Goodput)
@@ -170,10 +169,10 @@ func (f features) together() bool {
 // fullMSS is the payload of a packet of 1500 bytes with timestamps.
 const fullMSS = 1448
 
-// packetTime is how long a full packet takes at the measured rate.
+// packetTime returns how long a full packet takes at the measured rate.
 func (f features) packetTime() time.Duration { return packetTime(f.TCP.MSS.Or(fullMSS), f.Goodput) }
 
-// packetTime is how long a packet with mss bytes of payload takes at rate, 0 where that is 0.
+// packetTime returns how long a packet with mss bytes of payload takes at rate; 0 if rate is 0.
 func packetTime(mss int, rate units.BitRate) time.Duration {
 	if rate <= 0 {
 		return 0
@@ -181,8 +180,8 @@ func packetTime(mss int, rate units.BitRate) time.Duration {
 	return time.Duration(float64(mss) * 8 / float64(rate) * float64(time.Second))
 }
 
-// ladderKnee is the most that arrived of paced UDP, where more was sent and the
-// hosts did not drop it.
+// ladderKnee returns the highest received rate of paced UDP, if more was sent and the hosts did
+// not drop it.
 func (f features) ladderKnee() (units.BitRate, bool) {
 	var most units.BitRate
 	over := false
@@ -200,8 +199,8 @@ func (f features) ladderKnee() (units.BitRate, bool) {
 	return most, over && most > 0 && (!known || float64(most) < nearlyFull*float64(c))
 }
 
-// smallPackets is rule B29: each packet carries so little that headers and the
-// work for each packet cost more than the payload.
+// smallPackets is rule B29: packets carry so little that headers and the work per packet cost
+// more than the payload.
 func smallPackets(f features) (*finding, bool) {
 	mss, ok := f.TCP.MSS.Get()
 	if !ok || f.Run == nil {
@@ -240,8 +239,7 @@ func smallPackets(f features) (*finding, bool) {
 	return b.explains(f.explainedBy1()), true
 }
 
-// bloat is rule B30: a queue on the path makes everybody wait. It does not limit
-// the rate.
+// bloat is rule B30: a queue on the path delays all packets. It does not limit the rate.
 func bloat(f features) (*finding, bool) {
 	loaded, idle := f.TCP.RTT.Or(0), f.nearRTT
 	source := "TCP_INFO rtt over min_rtt"
@@ -257,7 +255,7 @@ func bloat(f features) (*finding, bool) {
 		return nil, false
 	}
 	if f.starved(f.Sender) || f.starved(f.Receiver) || f.full.Or(0) < nearlyFull && f.full.IsKnown() {
-		return nil, false // what waits for a processor, or behind a slower stage, has a finding of its own
+		return nil, false // a wait for a processor or behind a slower stage has its own finding
 	}
 	return f.found("", "queue that is too long").kind(model.FindingBeside).
 		because(source, "under load the round trip grows from %s to %s", units.FormatDuration(idle), units.FormatDuration(loaded)).
@@ -279,8 +277,8 @@ func tunnel(f features) (*finding, bool) {
 	return nil, false
 }
 
-// mismatch is M1 of section 6.1, and M8: the path carries smaller packets than the
-// interfaces.
+// mismatch is M1 of section 6.1, and M8: the path carries only smaller packets than the
+// interfaces send.
 func mismatch(f features) (*finding, bool) {
 	a, ok1 := f.Sender.Facts.MTU.Get()
 	b, ok2 := f.Receiver.Facts.MTU.Get()
@@ -308,7 +306,7 @@ func mismatch(f features) (*finding, bool) {
 	return nil, false
 }
 
-// wrongCeiling is rule B32: more was measured than there can be.
+// wrongCeiling is rule B32: the measured rate exceeds the ceiling.
 func wrongCeiling(f features) (*finding, bool) {
 	if !f.Path.Refuted(f.Goodput) {
 		return nil, false

@@ -10,8 +10,8 @@ import (
 	"linerate/internal/core/units"
 )
 
-// PlaceOf is where packets wait on the way of direction d of a run; its kind is "" where
-// the run has no trace of it.
+// PlaceOf returns where packets wait on the path of direction d of a run; its kind is "" if the
+// run has no trace.
 func PlaceOf(run model.Run, d model.Direction) model.Place {
 	var ends locate.Ends
 	var trace *model.Trace
@@ -37,9 +37,8 @@ func PlaceOf(run model.Run, d model.Direction) model.Place {
 	return p
 }
 
-// doubtful reports whether what the probes of p waited for is not the queue of the load in
-// run: they take another way or have a queue of their own, or they waited for less than a
-// few packets.
+// doubtful reports whether the probes of p did not wait in the queue of the load in run: they
+// take another route or have their own queue, or they waited for less than a few packets.
 func doubtful(p model.Place, run model.Run) bool {
 	rate, _ := run.Value(p.Direction, model.Goodput)
 	for _, e := range run.Ends {
@@ -57,13 +56,13 @@ func doubtful(p model.Place, run model.Run) bool {
 	return false
 }
 
-// placed are the rules whose limit is a link on the way, which has a place there, and ends
-// those whose limit is at a host: packets that wait nowhere on the way are evidence of them
+// placed lists the rules whose limit is a link of the path, and so has a place there; ends
+// those whose limit is at a host: that packets wait nowhere on the path is evidence for them
 // (docs/locate.md).
 func placed() []string { return []string{"B06", "B30", "W01", "ceiling"} }
 func ends() []string   { return []string{"B07", "B08", "B16", "B21", "B22", "B09", "B12"} }
 
-// locate adds to a finding what the trace of its direction tells of it.
+// locate adds the result of the trace of its direction to a finding.
 func (f features) locate(b *model.Finding) {
 	switch p := f.Place; {
 	case p.Kind == model.PlaceLink && slices.Contains(placed(), b.Rule):

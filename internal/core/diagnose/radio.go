@@ -11,34 +11,34 @@ import (
 	"linerate/internal/core/units"
 )
 
-// air is the radio of an end, as it was under load.
+// air is the radio of an end under load.
 type air struct {
 	End
 	device  string
-	rate    units.BitRate // of its frames in the air, in f's direction: the median
-	allows  units.BitRate // that rate, or half of it where the other end's radio takes the rest of the time
+	rate    units.BitRate // median rate of its frames in the air, in f's direction
+	allows  units.BitRate // rate, or half of it if the other end's radio takes the rest of the time
 	expects fact.Of[units.BitRate]
 	signal  fact.Of[float64] // dBm
 	sender  bool
-	again   fact.Of[float64] // frames that it sent again, over all; of the sender's radio
-	failed  fact.Of[float64] // and gave up
+	again   fact.Of[float64] // retransmitted frames over all; of the sender's radio
+	failed  fact.Of[float64] // frames given up over all
 	busy    fact.Of[float64] // share of the time in which the channel was busy
-	others  fact.Of[float64] // and in which others used it
+	others  fact.Of[float64] // and in which other stations used it
 }
 
-// level is the median of what a radio stood at under load.
+// level returns the median of a radio's samples of name under load.
 func (f features) level(e End, name model.Metric) fact.Of[float64] {
 	all := lists.Each(f.Sampled(e.Host, name), func(s model.Sample) float64 { return s.Value })
 	return fact.If(len(all) >= fewSamples, stats.Median(all), string(name), "too few samples under load")
 }
 
-// over is one counter over others, unknown where those did not move.
+// over returns one counter over the sum of others, unknown if those did not move.
 func (c Counters) over(part string, whole ...string) fact.Of[float64] {
 	n, all := c.Moved(part).Or(0), c.Sum(whole...).Or(0)
 	return fact.If(all > 0, float64(n)/float64(all), part+" over "+strings.Join(whole, ", "), "the driver does not count it")
 }
 
-// air returns the radio of e, false where it has none or told no rate under load.
+// air returns the radio of e, false if it has none or reported no rate under load.
 func (f features) air(e End) (air, bool) {
 	nic, _ := e.NIC()
 	a := air{End: e, device: nic.Name, sender: e.Host == f.Sender.Host, signal: f.level(e, "radio_signal")}
@@ -61,8 +61,8 @@ func (f features) air(e End) (air, bool) {
 	return a, nic.Radio != nil && known && rate > 0
 }
 
-// slowestAir returns the radio that bounds f's direction. Two stations on one channel reach each
-// other through the access point, so that each frame is in the air twice.
+// slowestAir returns the radio that limits f's direction. Two stations on one channel reach
+// each other through the access point, so that each frame is in the air twice.
 func (f features) slowestAir() (air, bool) {
 	near, ok1 := f.air(f.Sender)
 	far, ok2 := f.air(f.Receiver)
@@ -81,8 +81,8 @@ func (f features) slowestAir() (air, bool) {
 	return far, ok2
 }
 
-// radio is rule W01 (diagnosis-2.md 5): the payload is what a radio makes of its rate in the
-// air, or less because frames are repeated or others use the channel.
+// radio is rule W01 (diagnosis-2.md 5): the goodput is what a radio's rate in the air allows,
+// or less because frames are repeated or other stations use the channel.
 func radio(f features) (*finding, bool) {
 	a, ok := f.slowestAir()
 	if !ok || f.idle.Or(0) >= idleShare || f.rwnd.Or(0) >= limitedShare || f.sndbuf.Or(0) >= limitedShare || f.full.Or(0) >= nearlyFull {
@@ -98,7 +98,7 @@ func radio(f features) (*finding, bool) {
 	turns := measured && o.Time() > 0 && o.Time() <= ofTurns
 	disturbed := a.again.Or(0) >= airAgain || a.others.Or(0) >= airOthers
 	switch {
-	case share >= 1: // so that it is not what bounds the path
+	case share >= 1: // so it does not limit the path
 		return nil, false
 	case share >= airFull, a.expects.IsKnown() && f.Goodput >= refutes*a.expects.Or(0):
 	case share >= airFull/2 && (disturbed || turns):
@@ -145,7 +145,7 @@ func radio(f features) (*finding, bool) {
 	return b.allows(f.Goodput, "measured").noKnob(a.advice(*nic.Radio)), true
 }
 
-// advice says what makes a radio faster, by what slows it down.
+// advice says how to make a radio faster, by what slows it down.
 func (a air) advice(r model.Radio) string {
 	dbm, heard := a.signal.Get()
 	frequency := r.FrequencyMHz.Or(0)
@@ -164,8 +164,8 @@ func (a air) advice(r model.Radio) string {
 	return "a cable, or an access point and a radio with more antennas"
 }
 
-// powerSave is rule W02: a radio that sleeps between packets hears of them at the next
-// beacon, every 102.4 ms as a rule (IEEE 802.11-2020 section 11.2.3.1; 100 units of 1024 us).
+// powerSave is rule W02: a radio that sleeps between packets learns of them at the next beacon,
+// usually every 102.4 ms (IEEE 802.11-2020 section 11.2.3.1; 100 units of 1024 us).
 func powerSave(f features) (*finding, bool) {
 	idle, known := f.Beside.Idle.Get()
 	if !known || f.nearRTT <= 0 || idle-f.nearRTT < nap || float64(idle) < napTrips*float64(f.nearRTT) {

@@ -1,20 +1,18 @@
 package diagnose
 
-// look looks at one direction for one limit. It reports false where the evidence
-// does not show it.
+// look checks one direction for one limit. It reports false if the evidence does not show it.
 type look func(features) (*finding, bool)
 
-// Rule is one thing that can limit a direction, or is worth knowing of it. What it means
-// for a person, how linerate knows and what to do stands under its ID and name in
-// docs/diagnosis.md.
+// Rule is one limit or observation of a direction. Its section in docs/diagnosis.md, under its
+// ID and name, says what it means, how linerate knows it and what to do.
 type Rule struct {
 	ID   string // of docs/reference/diagnosis.md sections 4 and 6.1
 	Name string
 	look look // nil: it is found beside another one, or not yet
 }
 
-// Rules lists them all, in the order of diagnosis.md section 4.1: a sick wire before
-// TCP, TCP before the hosts. The order decides between limits that explain the same.
+// Rules lists all rules, in the order of diagnosis.md section 4.1: a faulty wire before TCP,
+// TCP before the hosts. The order decides between limits that explain equally much.
 func Rules() []Rule {
 	return []Rule{
 		{"dead", "dead direction", deadDirection},

@@ -11,11 +11,10 @@ import (
 	"linerate/internal/core/plain"
 )
 
-// The rules about what a host has too little of, and about what its kernel says of
-// its interface.
+// The rules about scarce resources of a host, and about messages of its kernel on its
+// interface.
 
-// bufferShortage is rule B13: FreeBSD refused network buffers, or had somebody
-// wait for them.
+// bufferShortage is rule B13: FreeBSD denied network buffers or delayed requests for them.
 func bufferShortage(f features) (*finding, bool) {
 	for _, e := range []End{f.Receiver, f.Sender} {
 		denied, waited, said := e.Counters.Moved("mbuf_denied").Or(0), e.Counters.Moved("mbuf_delayed").Or(0), e.Counters.Moved("log_buffers_denied").Or(0)
@@ -40,8 +39,8 @@ func bufferShortage(f features) (*finding, bool) {
 	return nil, false
 }
 
-// scarcest are the kinds of buffers that ran short most, the worst first: each with a
-// tenth of all requests or more.
+// scarcest returns the kinds of buffers that ran short most, the worst first: each with at
+// least a tenth of all requests.
 func scarcest(all ...map[string]int64) []string {
 	sum, total := map[string]int64{}, int64(0)
 	for _, parts := range all {
@@ -56,7 +55,7 @@ func scarcest(all ...map[string]int64) []string {
 	return slices.DeleteFunc(kinds, func(of string) bool { return sum[of] == 0 || sum[of]*10 < total })
 }
 
-// poolOf is the setting that bounds a kind of buffer.
+// poolOf returns the settings that limit a kind of buffer.
 func poolOf(kind string) []model.KnobID {
 	switch kind {
 	case "mbufs":
@@ -71,7 +70,7 @@ func poolOf(kind string) []model.KnobID {
 	return []model.KnobID{"mbuf.clusters"}
 }
 
-// driverSaid adds up the driver's counters whose names have all words in them.
+// driverSaid sums the driver's counters whose names contain all words.
 func driverSaid(e End, words ...string) (n int64, name string) {
 	for of, moved := range e.Counters.By(driverCounter) {
 		low := strings.ToLower(of)
@@ -82,7 +81,7 @@ func driverSaid(e End, words ...string) (n int64, name string) {
 	return n, name
 }
 
-// largeBuffers is rule B20: no memory in one piece for frames above a page.
+// largeBuffers is rule B20: no contiguous memory for frames above a page.
 func largeBuffers(f features) (*finding, bool) {
 	for _, e := range []End{f.Receiver, f.Sender} {
 		said := e.Counters.Moved("log_page_allocations").Or(0)
@@ -106,7 +105,7 @@ func largeBuffers(f features) (*finding, bool) {
 	return nil, false
 }
 
-// deviceReset is rule B24: the interface hung, and its driver started it again.
+// deviceReset is rule B24: the interface hung, and its driver reset it.
 func deviceReset(f features) (*finding, bool) {
 	for _, e := range []End{f.Sender, f.Receiver} {
 		said := e.Counters.Moved("log_device_resets").Or(0)
@@ -128,8 +127,8 @@ func deviceReset(f features) (*finding, bool) {
 	return nil, false
 }
 
-// tracking is rule B26: the table of tracked connections is full. Connections that
-// are open go on; new ones fail, and so do packets of those that were forgotten.
+// tracking is rule B26: the table of tracked connections is full. Open connections continue;
+// new ones fail, and so do packets of evicted ones.
 func tracking(f features) (*finding, bool) {
 	for _, e := range []End{f.Sender, f.Receiver} {
 		dropped, evicted, said := e.Counters.Moved("track_dropped").Or(0), e.Counters.Moved("track_evicted").Or(0), e.Counters.Moved("log_track_full").Or(0)
@@ -153,8 +152,8 @@ func tracking(f features) (*finding, bool) {
 	return nil, false
 }
 
-// oneQueue is rule B34: several connections, and nearly all packets leave through
-// one transmit queue of many. That costs nothing while a core has time for it.
+// oneQueue is rule B34: nearly all packets of several connections leave through one of many
+// transmit queues. That costs nothing while a core has time for it.
 func oneQueue(f features) (*finding, bool) {
 	queues := f.Sender.Counters.many("queue")
 	if f.Streams < 2 || queues < 2 || f.full.Or(1) >= nearlyFull {
@@ -177,8 +176,8 @@ func oneQueue(f features) (*finding, bool) {
 	return b.kind(model.FindingBeside), true
 }
 
-// damagedMarks is rule B35: something on the way refuses, removes or forges the
-// marks of explicit congestion notification (RFC 3168).
+// damagedMarks is rule B35: a device on the path refuses, removes or forges the marks of
+// explicit congestion notification (RFC 3168).
 func damagedMarks(f features) (*finding, bool) {
 	ecn, known := f.TCP.ECN.Get()
 	if !known {
@@ -202,8 +201,8 @@ func damagedMarks(f features) (*finding, bool) {
 	return nil, false
 }
 
-// becauseOfQuota says how much a quota stopped the process. How many periods were cut
-// short needs no sum over processors (admin-guide/cgroup-v2.rst).
+// becauseOfQuota adds how much a quota stopped the process. The number of throttled periods
+// needs no sum over processors (admin-guide/cgroup-v2.rst).
 func (b *finding) becauseOfQuota(e End, l load) *finding {
 	stopped, source, what := l.stopped.Or(0), l.stopped.Source(), "a quota of processor time"
 	if q, ok := l.quota.Get(); ok {
@@ -216,11 +215,11 @@ func (b *finding) becauseOfQuota(e End, l load) *finding {
 	return b.because(source, "%s stopped the process for %.0f %% of the time", what, 100*stopped)
 }
 
-// raiseQuota is what helps against a quota.
+// raiseQuota is the advice against a quota.
 const raiseQuota = "raise the quota of the control group or the container (cpu.max, in version 1 cpu.cfs_quota_us)"
 
-// impossible reports numbers that cannot be, which no rule uses: they are faults of
-// the measurement and say nothing of the host.
+// impossible reports impossible numbers, which no rule uses: they are faults of the measurement
+// and say nothing about the host.
 func impossible(f features) (*finding, bool) {
 	for _, e := range []End{f.Sender, f.Receiver} {
 		if faults := f.load(e).faults; len(faults) > 0 {
@@ -232,8 +231,8 @@ func impossible(f features) (*finding, bool) {
 	return nil, false
 }
 
-// waitsFor says who had the processor that a thread waited for: nobody, where there was
-// time to spare, so that something keeps the thread from it.
+// waitsFor says why a thread waited for a processor: other threads used it or, if the
+// processors had spare time, a quota or affinity keeps the thread off them.
 func (b *finding) waitsFor(l load) {
 	wait := 100 * min(1, l.wait.Or(0))
 	if spare := l.spare.Or(0); spare >= limitedShare {

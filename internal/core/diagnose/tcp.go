@@ -10,7 +10,7 @@ import (
 	"linerate/internal/core/units"
 )
 
-// The rules about windows, losses and what TCP makes of them.
+// The rules about windows, losses and TCP's reaction to them.
 
 // The settings that these rules read.
 const (
@@ -22,11 +22,11 @@ const (
 	off                        = "0" // of a switch
 )
 
-// payloadOf is the part of a socket buffer that holds payload: about a half, the
-// rest is the kernel's bookkeeping (knobs.md section 1.2).
+// payloadOf is the ratio of a socket buffer to its payload: about half is the kernel's
+// bookkeeping (knobs.md section 1.2).
 const payloadOf = 2
 
-// receiveWindow is rule B07. Linux keeps the time at the sender and it blames the
+// receiveWindow is rule B07. Linux measures the time at the sender and attributes it to the
 // receiver (kernel net/ipv4/tcp_output.c, TCP_CHRONO_RWND_LIMITED).
 func receiveWindow(f features) (*finding, bool) {
 	b, ok := f.windowed()
@@ -39,9 +39,9 @@ func receiveWindow(f features) (*finding, bool) {
 	return b.helps(recvBuffer), true
 }
 
-// noScaling is rule B09. The option is off where either end did not offer it (RFC
-// 7323 section 2.2), so the host to change is the one whose setting says so;
-// without that knowledge it is the receiver, who announced no scale.
+// noScaling is rule B09. The option is off if either end did not offer it (RFC 7323 section
+// 2.2), so the host to change is the one whose setting is off; if the settings are unknown, it
+// is the receiver, which announced no scale.
 func noScaling(f features) (*finding, bool) {
 	b, ok := f.windowed()
 	if !ok || !f.unscaled() {
@@ -66,15 +66,15 @@ func noScaling(f features) (*finding, bool) {
 	return b.helps(windowScaling), true
 }
 
-// unscaled reports whether the option of window scaling is not in use and the
-// window is no larger than one without it. A small socket buffer needs no scale.
+// unscaled reports whether window scaling is not in use and the window is near the largest
+// unscaled one. A small socket buffer needs no scaling.
 func (f features) unscaled() bool {
 	w, ok := f.TCP.PeerWindow.Get()
 	return ok && !f.Fixed() && f.TCP.SendScale.Or(0) == 0 && w <= limits.MaxUnscaledWindow*units.Bytes(f.Streams) && w > limits.MaxUnscaledWindow*units.Bytes(f.Streams)/4
 }
 
-// windowed is what rules B07 and B09 have in common: the window held the sender
-// back, and no larger one was there to be had.
+// windowed is the common part of rules B07 and B09: the window limited the sender, and a larger
+// one was not available.
 func (f features) windowed() (*finding, bool) {
 	window, knows := f.TCP.PeerWindow.Get()
 	bound, ok := f.bound(window).Get()
@@ -85,8 +85,8 @@ func (f features) windowed() (*finding, bool) {
 	case timed && share < limitedShare:
 		return nil, false
 	case !timed && (!knows || !ok || float64(bound) > nearBound*float64(f.Goodput) && !f.capped(bound)):
-		return nil, false // without the kernel's own account of its time the window has to explain the rate
-	case knows && window <= 0 && f.readsSlowly(): // shut, because nobody reads
+		return nil, false // without the kernel's account of its time the window has to explain the rate
+	case knows && window <= 0 && f.readsSlowly(): // shut, because the program does not read
 		return nil, false
 	case !knows || !ok:
 		return f.found(f.Receiver.Host, "receive window").share(share, f.rwnd.Source()).
@@ -104,16 +104,16 @@ func (f features) windowed() (*finding, bool) {
 	return b.misses(timed, "the time that the window held the sender back, which the sender's system does not count", ByCheck), true
 }
 
-// capped reports whether the test itself set a window that allows a small part of what the
-// path can carry, and little more than was reached: it caps the rate, whatever else does. A
-// window that grows by itself follows the rate, and shows nothing of that kind.
+// capped reports whether the test itself set a window that allows only a small part of the
+// path's ceiling, and little more than the measured rate: it caps the rate, whatever else does.
+// A window that grows by itself follows the rate and shows nothing of that kind.
 func (f features) capped(bound units.BitRate) bool {
 	return f.Fixed() && float64(bound) <= chosenWindow*float64(f.Goodput) && f.explainedBy(bound).Or(0) >= nearlyAll
 }
 
-// holds says what a window or a buffer allows over the round trip: what arrived at the
-// least, since the smoothed round trip holds delayed acknowledgements, and a kernel puts a
-// little more under way than a buffer's size.
+// holds states what a window or a buffer allows over the round trip: at least the measured
+// rate, since the smoothed round trip includes delayed acknowledgements, and a kernel puts a
+// little more in flight than a buffer's size.
 func (b *finding) holds(size units.Bytes, bound units.BitRate, source, implied string) *finding {
 	allows := "allows"
 	if bound < b.f.Goodput {
@@ -122,9 +122,8 @@ func (b *finding) holds(size units.Bytes, bound units.BitRate, source, implied s
 	return b.because(source, "%s at %s %s %s", size.Binary(), units.FormatDuration(b.f.TCP.RTT.Or(b.f.nearRTT)), allows, bound).allows(bound, implied)
 }
 
-// readsSlowly reports whether the window is small because the program reads late,
-// and not because the buffer is: the buffer may grow to all that the path needs,
-// or the window was shut.
+// readsSlowly reports whether the window is small because the program reads late, not because
+// the buffer is small: the buffer may grow to all that the path needs, or the window was shut.
 func (f features) readsSlowly() bool {
 	if f.Fixed() {
 		return f.roomFor(f.Run.Flow.Window)
@@ -139,7 +138,7 @@ func (f features) readsSlowly() bool {
 	return f.roomFor(units.Bytes(n) / payloadOf)
 }
 
-// roomFor reports whether a window holds what the path needs, and twice as much.
+// roomFor reports whether a window holds at least twice what the path needs.
 func (f features) roomFor(window units.Bytes) bool {
 	c, ok := f.Ceiling.Get()
 	if !ok {
@@ -160,7 +159,7 @@ func sendBuffer(f features) (*finding, bool) {
 	size, known := f.TCP.SendBuffer.Get()
 	if bound, knows := f.bound(size).Get(); known && knows {
 		if float64(bound) > ampleWindow*float64(f.Goodput) {
-			return nil, false // it is large enough, and was full now and then
+			return nil, false // it is large enough, and was only full at times
 		}
 		b.holds(size, bound, "SO_SNDBUF, TCP_INFO rtt", "send buffer over round trip").because(f.sndbuf.Source(), full)
 	} else {
@@ -175,9 +174,8 @@ func sendBuffer(f features) (*finding, bool) {
 	return b.helps("tcp.send_buffer_max"), true
 }
 
-// onlyBuffer reports whether the send buffer is all that is left to explain the rate:
-// the kernel does not count the time in which a program that writes without a pause
-// keeps a small buffer full.
+// onlyBuffer reports whether the send buffer alone can explain the rate: the kernel does not
+// count the time in which a program that writes without a pause keeps a small buffer full.
 func (f features) onlyBuffer() bool {
 	buffer, ok1 := f.bound(f.TCP.SendBuffer.Or(0)).Get()
 	congestion, ok2 := f.bound(f.TCP.Cwnd.Or(0)).Get()
@@ -186,8 +184,8 @@ func (f features) onlyBuffer() bool {
 		float64(buffer) <= nearBound*float64(f.Goodput) && float64(buffer) >= refutes*float64(f.Goodput)
 }
 
-// application is rule B21, of the sender: its connection was idle though its host
-// had processors for it.
+// application is rule B21 for the sender: its connection was idle although its host had
+// processor time for it.
 func application(f features) (*finding, bool) {
 	idle, ok := f.idle.Get()
 	if !ok || idle < idleShare || f.starved(f.Sender) {
@@ -200,8 +198,8 @@ func application(f features) (*finding, bool) {
 		noKnob("no setting of the network helps: the program, its disk or its own limit decides how much there is to send"), true
 }
 
-// slowReader is rule B21, of the receiver: the window was shut though the buffer
-// may grow to all that the path needs.
+// slowReader is rule B21 for the receiver: the window was shut although the buffer may grow to
+// all that the path needs.
 func slowReader(f features) (*finding, bool) {
 	share, ok := f.rwnd.Get()
 	if !ok || share < limitedShare || !f.readsSlowly() || f.shortOfTime(f.Receiver) || f.mends() || f.lossy() {
@@ -217,19 +215,19 @@ func slowReader(f features) (*finding, bool) {
 		noKnob("no setting of the network helps: the receiving program, or the disk that it writes to, is slower than the path"), true
 }
 
-// shortTest is rule B14: most of the run was the beginning of a connection.
+// shortTest is rule B14: the start of the connection took most of the run.
 func shortTest(f features) (*finding, bool) {
 	growth, trips, begun := f.growth.Or(1), f.trips.Or(tenTrips), f.begun.Or(slowStart)
 	early := begun < slowStart
-	lossless := f.resent.Or(0) < lossMatters || f.paced() || f.slowed.Or(fewSigns) <= 1 // the one that ends slow start
+	lossless := f.resent.Or(0) < lossMatters || f.paced() || f.slowed.Or(fewSigns) <= 1 // one loss ends slow start
 	if idle, ok := f.idle.Get(); !ok || idle >= idleShare || f.sndbuf.Or(0) >= limitedShare || !lossless || !early && (growth < rising || trips >= tenTrips) {
-		return nil, false // the program, a buffer or losses hold it back, whatever the seconds do
+		return nil, false // the program, a buffer or losses limit it, however long the test is
 	}
 	if _, _, burst := f.beganInBurst(); burst && !early {
-		return nil, false // which a longer test does not mend
+		return nil, false // a longer test does not change that
 	}
 	if _, left := leftEarly(f); left {
-		return nil, false // which says why it was still rising
+		return nil, false // it says why the rate was still rising
 	}
 	if _, shut := f.windowed(); shut || f.rwnd.Or(0) >= limitedShare && !early {
 		return nil, false
@@ -245,8 +243,7 @@ func shortTest(f features) (*finding, bool) {
 		noKnob("measure for longer: -t 30s; transfers that are so short by nature gain from a larger initial window"), true
 }
 
-// remembered is rule B15: the system starts connections by what it remembers of
-// earlier ones.
+// remembered is rule B15: the system starts connections with metrics cached from earlier ones.
 func remembered(f features) (*finding, bool) {
 	if len(f.Repeats) < fewSamples {
 		return nil, false
@@ -267,8 +264,7 @@ func remembered(f features) (*finding, bool) {
 		noKnob("the system may remember slow start thresholds of the path: ip tcp_metrics flush, and net.ipv4.tcp_no_metrics_save"), true
 }
 
-// oddBBR is rule B36: before Linux 4.13 bbr needs the fq queueing discipline to
-// pace.
+// oddBBR is rule B36: before Linux 4.13 bbr needs the fq queueing discipline for pacing.
 func oddBBR(f features) (*finding, bool) {
 	kernel, ok := f.Sender.Facts.Kernel.Get()
 	if !ok || !f.paced() || f.Sender.Facts.OS != "linux" || !olderThan(kernel, 4, 13) || strings.HasPrefix(f.Sender.Facts.Qdisc.Or("fq"), "fq") {
@@ -278,7 +274,7 @@ func oddBBR(f features) (*finding, bool) {
 		because("facts", "kernel %s paces bbr only under fq, and the queueing discipline is %s", kernel, f.Sender.Facts.Qdisc.Or("")).helps("qdisc"), true
 }
 
-// olderThan compares the version of a kernel, "6.1.0-18-amd64".
+// olderThan reports whether a kernel version such as "6.1.0-18-amd64" is below major.minor.
 func olderThan(kernel string, major, minor int) bool {
 	var a, b int
 	if n, _ := fmt.Sscanf(kernel, "%d.%d", &a, &b); n != 2 {
@@ -287,7 +283,7 @@ func olderThan(kernel string, major, minor int) bool {
 	return a < major || a == major && b < minor
 }
 
-// times says how often.
+// times returns "once", "twice" or "N times".
 func times(n int64) string {
 	switch n {
 	case 1:

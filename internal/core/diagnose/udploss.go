@@ -7,11 +7,11 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Place is where a datagram can get lost, in the order of its way.
+// Place is where a datagram can get lost, in the order of its path.
 type Place string
 
-// The places. PlacePath is what no host counted: cables, switches, radio,
-// routers, and drops that a host does not count.
+// The places. PlacePath is everything that no host counts: cables, switches, radio, routers,
+// and uncounted drops in a host.
 const (
 	PlaceSendSocket   Place = "sender's socket"
 	PlaceSendQueue    Place = "sender's queueing discipline"
@@ -36,23 +36,22 @@ const (
 type Drops struct {
 	Place Place      `json:"place"`
 	Host  model.Host `json:"host"`
-	// Count is how many packets the host counted there, of all its traffic; 0
-	// where it did not count. It is unknown where nobody looked.
+	// Count is how many packets the host counted there, of all its traffic; unknown if its
+	// counters were not read.
 	Count fact.Of[int64] `json:"count"`
 	// AtLeast says that a train of joined datagrams counts once here, so that
 	// more may be lost than Count.
 	AtLeast bool `json:"at_least,omitempty"`
-	// Outside says that these datagrams are not among the lost: they were never
-	// sent, and the program knows it.
+	// Outside says that these datagrams are not among the lost: they were never sent, and the
+	// program knows it.
 	Outside bool `json:"outside,omitempty"`
 }
 
 // UDPLoss says where the datagrams of one direction of a run were lost.
 //
-// Counters belong to whole hosts, or to their network namespaces, and so to
-// all traffic: with other traffic a place may have counted drops of others.
-// Explained is therefore what the counts could explain, never more than Lost,
-// and the Path is at least what remains.
+// Counters cover whole hosts, or their network namespaces, and so all traffic: a place may have
+// counted drops of other flows. Explained is therefore what the counts could explain, never
+// more than Lost, and Path is at least the rest.
 type UDPLoss struct {
 	Direction model.Direction `json:"direction"`
 	Sent      fact.Of[int64]  `json:"sent"` // datagrams, as the sender counted
@@ -60,28 +59,28 @@ type UDPLoss struct {
 	Drops     []Drops         `json:"drops"`
 	Counted   int64           `json:"counted"`   // sum over Drops that are not Outside
 	Explained int64           `json:"explained"` // Counted, at most Lost
-	Path      int64           `json:"path"`      // Lost without Explained: the path, or not counted
+	Path      int64           `json:"path"`      // Lost minus Explained: on the path, or uncounted
 }
 
-// place says which counters speak of a place.
+// place names the counters of a place.
 type place struct {
 	where   Place
 	sender  bool
 	group   string     // that must have been read, see package host/watch
-	names   []string   // summed, over all that Of says
+	names   []string   // summed over all parts of the host
 	largest bool       // the names count the same thing, drivers use one of them
 	without []string   // places counted before, whose packets these names count too
 	train   trainCount // whether trains count once
-	rare    bool       // most hosts have no such place, and do not count it then
+	rare    bool       // most hosts have no such place and no counter for it
 }
 
 type trainCount int
 
 const (
 	singly    trainCount = iota
-	segmented            // where the sender used UDP_SEGMENT
-	coalesced            // where the receiver's kernel joined datagrams for the program
-	either               // below the socket, which both reach on links that carry whole trains, such as veth
+	segmented            // if the sender used UDP_SEGMENT
+	coalesced            // if the receiver's kernel joined datagrams for the program
+	either               // below the socket, which both affect on links that carry whole trains, such as veth
 )
 
 // hides reports whether a count may stand for more datagrams.
@@ -98,8 +97,8 @@ func (c trainCount) hides(sent, joined bool) bool {
 	}
 }
 
-// places lists where Linux counts, in the order of the way. What a name counts
-// beyond its own place is taken off:
+// places lists the places where Linux counts, in the order of the path. Packets that a counter
+// shares with an earlier place are subtracted:
 //   - Ip OutDiscards counts what the queueing discipline refused
 //     (net/ipv4/ip_output.c ip_send_skb);
 //   - rx_dropped counts what the backlog refused (net/core/dev.c
@@ -126,7 +125,7 @@ func places() []place {
 	}
 }
 
-// UDPCounters lists the names of the counters that LocateUDP looks at.
+// UDPCounters lists the names of the counters that LocateUDP reads.
 func UDPCounters() []string {
 	out := []string{readCounters}
 	for _, p := range places() {
@@ -135,7 +134,7 @@ func UDPCounters() []string {
 	return out
 }
 
-// count returns what was counted at p.
+// count returns the count at p.
 func (p place) count(c Counters) fact.Of[int64] {
 	if c.many(p.group) <= 0 {
 		return fact.Unknown[int64]("counters of " + p.group + " were not read")
@@ -154,8 +153,8 @@ func (p place) count(c Counters) fact.Of[int64] {
 	return fact.Known(max(0, n), strings.Join(p.names, " + "))
 }
 
-// LocateUDP says where the datagrams of direction d of run r were lost. It
-// reports false where the receiver did not count datagrams.
+// LocateUDP returns where the datagrams of direction d of run r were lost. It reports false if
+// the receiver did not count datagrams.
 func LocateUDP(r model.Run, d model.Direction) (UDPLoss, bool) {
 	ends, flows := sides(r, d)
 	from, to := flows[0], flows[1]
@@ -190,10 +189,9 @@ func LocateUDP(r model.Run, d model.Direction) (UDPLoss, bool) {
 	return l, true
 }
 
-// inTheCard returns what a counter of the driver says to have been lost in the card,
-// where that is about as many as are missing and nobody else counted. Drivers count
-// most packets twice, for themselves and for the system: what the system shows is taken
-// off.
+// inTheCard returns how many packets the card lost by its driver's counter, if that is about as
+// many as are missing and no other counter explains them. Drivers count most packets twice, in
+// their own counter and in the system's, so the system's are subtracted.
 func inTheCard(c Counters, missing int64) fact.Of[int64] {
 	name, n := c.cardLosses()
 	for _, known := range []string{"nic_rx_errors", "nic_rx_dropped", "nic_rx_missed"} {
@@ -205,8 +203,7 @@ func inTheCard(c Counters, missing int64) fact.Of[int64] {
 	return fact.Known(n, name)
 }
 
-// sides returns what sender and receiver of direction d reported; nil for what
-// they did not.
+// sides returns the reports of sender and receiver of direction d; nil for missing ones.
 func sides(r model.Run, d model.Direction) (ends [2]*model.EndReport, flows [2]*model.UDPSummary) {
 	for i := range r.Ends {
 		for _, f := range r.Ends[i].Flows {
@@ -228,8 +225,7 @@ func sides(r model.Run, d model.Direction) (ends [2]*model.EndReport, flows [2]*
 	return ends, flows
 }
 
-// Share returns n as a share of the lost datagrams, at most 1; 0 when none
-// were lost.
+// Share returns n as a share of the lost datagrams, at most 1; 0 if none were lost.
 func (l UDPLoss) Share(n int64) float64 {
 	if l.Lost == 0 {
 		return 0
@@ -237,7 +233,7 @@ func (l UDPLoss) Share(n int64) float64 {
 	return min(1, float64(n)/float64(l.Lost))
 }
 
-// Unknown returns the places of which nobody knows whether they lost anything.
+// Unknown returns the places whose counters were not read.
 func (l UDPLoss) Unknown() []Place {
 	var out []Place
 	for _, d := range l.Drops {

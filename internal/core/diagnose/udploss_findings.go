@@ -12,21 +12,20 @@ import (
 	"linerate/internal/core/plain"
 )
 
-// lossShare is the least share of the lost datagrams, (p), that makes a place a
-// finding of its own.
+// lossShare is the least share of the lost datagrams, (p), for which a place gets its own
+// finding.
 const lossShare = 0.05
 
-// advice is what is said of a place, and what could help there.
+// advice is the text about a place, and what can help there.
 type advice struct {
 	rule     string
 	limit    string
 	sentence string // after "12 of 30 lost datagrams "
 	knobs    []model.KnobID
-	person   string // what a person can do, where no setting helps
+	person   string // what the user can do if no setting helps
 }
 
-// What a person can do about packets that a wire, a radio or a device between the
-// hosts loses.
+// What the user can do about packets lost on a wire, a radio or a device between the hosts.
 const (
 	atTheWire = "another cable and another port, clean optics, both ends set to negotiate speed and duplex (linerate facts HOST shows both); on Wi-Fi nearer to the access point, another channel, or a cable"
 	onTheWay  = "send less, or look on the way: counters of each switch and router for full queues and broken frames, a shaper or a contract, the signal of Wi-Fi; linerate check HOST says whether the losses begin at a rate"
@@ -71,8 +70,8 @@ func adviceFor(p Place) advice {
 	}
 }
 
-// Findings returns what to say of the loss, the largest part first; nothing
-// when nothing was lost or refused.
+// Findings returns the findings about the loss, the largest part first; none if nothing was
+// lost or refused.
 func (l UDPLoss) Findings() []model.Finding {
 	type part struct {
 		drops Drops
@@ -90,7 +89,7 @@ func (l UDPLoss) Findings() []model.Finding {
 		parts = append(parts, part{Drops{Place: PlacePath, Host: l.Direction.Sender()}, l.Path})
 	}
 	slices.SortStableFunc(parts, func(a, b part) int {
-		if a.drops.Outside != b.drops.Outside { // what is not lost comes last
+		if a.drops.Outside != b.drops.Outside { // refused datagrams, which are not lost, come last
 			if a.drops.Outside {
 				return 1
 			}
@@ -123,7 +122,7 @@ func (l UDPLoss) finding(d Drops, n int64) model.Finding {
 	return f
 }
 
-// amount says how many, and of how many.
+// amount states how many packets a place explains, of how many lost.
 func (l UDPLoss) amount(d Drops, n int64) string {
 	switch {
 	case d.AtLeast:
@@ -135,7 +134,7 @@ func (l UDPLoss) amount(d Drops, n int64) string {
 	}
 }
 
-// caution says what makes the number less sure.
+// caution lists the reservations about the number.
 func (l UDPLoss) caution(d Drops) string {
 	var notes []string
 	if d.Place == PlacePath {

@@ -1,7 +1,7 @@
-// Package fact holds values that may be unknown, each with where it came from.
+// Package fact holds values that may be unknown, each with its source.
 //
-// Unknown is not zero and not false: a NIC whose speed could not be read has
-// no speed, and a ceiling computed from it is unknown too.
+// Unknown is not zero and not false: a NIC whose speed could not be read has no speed, and a
+// ceiling computed from it is unknown too.
 package fact
 
 import (
@@ -14,11 +14,11 @@ import (
 type Of[T any] struct {
 	value  T
 	known  bool
-	source string // who told us, when known; why we do not know, when unknown
+	source string // the source if known; the reason if unknown
 }
 
-// Known returns a known value. Source names who told us, for example
-// "TCP_INFO", "sysfs" or "user".
+// Known returns a known value. source names its origin, for example "TCP_INFO", "sysfs" or
+// "user".
 func Known[T any](v T, source string) Of[T] {
 	return Of[T]{value: v, known: true, source: source}
 }
@@ -27,7 +27,7 @@ func Known[T any](v T, source string) Of[T] {
 // "not available on freebsd".
 func Unknown[T any](reason string) Of[T] { return Of[T]{source: reason} }
 
-// If returns v as a known value where ok, else why it is unknown.
+// If returns v as a known value if ok, else unknown for the reason why.
 func If[T any](ok bool, v T, source, why string) Of[T] {
 	if ok {
 		return Known(v, source)
@@ -35,8 +35,7 @@ func If[T any](ok bool, v T, source, why string) Of[T] {
 	return Unknown[T](why)
 }
 
-// Explain gives every value of the struct at p that is unknown for an unstated reason the
-// reason why.
+// Explain sets the reason of every value of the struct at p that is unknown without one.
 func Explain(p any, why string) {
 	explain(reflect.ValueOf(p).Elem(), why)
 }
@@ -58,7 +57,7 @@ func explain(v reflect.Value, why string) {
 // Get returns the value and whether it is known.
 func (f Of[T]) Get() (T, bool) { return f.value, f.known }
 
-// Or returns the value where it is known and otherwise fallback.
+// Or returns the value if it is known, else fallback.
 func (f Of[T]) Or(fallback T) T {
 	if f.known {
 		return f.value
@@ -69,7 +68,7 @@ func (f Of[T]) Or(fallback T) T {
 // IsKnown reports whether the value is known.
 func (f Of[T]) IsKnown() bool { return f.known }
 
-// Source returns who told us a known value, and "" for an unknown one.
+// Source returns the source of a known value, and "" for an unknown one.
 func (f Of[T]) Source() string {
 	if f.known {
 		return f.source
@@ -85,8 +84,8 @@ func (f Of[T]) Reason() string {
 	return f.source
 }
 
-// Fields returns pointers to the value, nil where it is unknown, and to its source or
-// reason, for code that checks the fields of any type.
+// Fields returns pointers to the value, nil if unknown, and to its source or reason, for code
+// that checks the fields of any type.
 func (f *Of[T]) Fields() (value any, source *string) {
 	if !f.known {
 		return nil, &f.source

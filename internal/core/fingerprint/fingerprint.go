@@ -1,6 +1,6 @@
-// Package fingerprint is under which conditions a setting was proven: what the two
-// hosts were, what drove their links, and the way between them. What was not known is
-// in no fingerprint, and what one of two does not know is no difference of them.
+// Package fingerprint records the conditions under which a setting was proven: the two hosts,
+// the drivers of their links, and the path between them. A fingerprint leaves out unknown
+// conditions, and a condition that only one of two fingerprints has is not a difference.
 package fingerprint
 
 import (
@@ -19,7 +19,7 @@ import (
 	"linerate/internal/core/plain"
 )
 
-// Key names one condition: a part of an end as "far.kernel", or RoundTrip.
+// Key names one condition: a part of an end such as "far.kernel", or RoundTrip.
 type Key string
 
 // RoundTrip is the least round trip of the path, as a Go duration.
@@ -30,8 +30,8 @@ const (
 	HostName  = "host"
 	System    = "system" // GOOS
 	Kernel    = "kernel"
-	Interface = "interface" // that leads to the other end
-	Driver    = "driver"    // with its version, where it has one of its own
+	Interface = "interface" // toward the other end
+	Driver    = "driver"    // with its version, if it has its own
 	Firmware  = "firmware"
 	MTU       = "mtu"     // of the interface, bytes
 	Gateway   = "gateway" // Direct for none
@@ -41,37 +41,37 @@ const (
 // Direct is the gateway to a peer on the same link.
 const Direct = "none"
 
-// Missing is the interface of a host that has none of that name any more.
+// Missing stands for an interface that the host no longer has.
 const Missing = "not there"
 
-// MaxText is how many bytes a condition may have.
+// MaxText is the most bytes of a condition.
 const MaxText = 400
 
-// sameRoundTrip is how many times as long a round trip may become before it is of
-// another class (p): queues and load move it by less, another path by more.
+// sameRoundTrip is the ratio from which two round trips belong to different paths (p): queues
+// and load change it by less.
 const sameRoundTrip = 3
 
-// shortRoundTrip is below which round trips are all of one class (p): what the hosts
-// themselves take.
+// shortRoundTrip is the round trip below which all belong to one class (p): the hosts
+// themselves take as long.
 const shortRoundTrip = 300 * time.Microsecond
 
-// Print is what was known of the conditions.
+// Print holds the known conditions.
 type Print map[Key]string
 
-// Change is a condition that is another one now.
+// Change is a condition that differs now.
 type Change struct {
 	Key Key    `json:"key"`
 	Was string `json:"was"`
 	Now string `json:"now"`
-	At  string `json:"-"` // what people call the end; "" for its side
+	At  string `json:"-"` // display name of the end; "" for its side
 }
 
-// parts returns the parts of an end in the order in which people are told of them.
+// parts returns the parts of an end in the order of display.
 func parts() []string {
 	return []string{HostName, System, Kernel, Driver, Firmware, Interface, MTU, Gateway, Way}
 }
 
-// Keys returns all keys, in the order in which people are told of them.
+// Keys returns all keys in the order of display.
 func Keys() []Key {
 	var all []Key
 	for _, part := range parts() {
@@ -88,8 +88,8 @@ func Of(h model.Host, part string) Key {
 	return Key("near." + part)
 }
 
-// Take returns the conditions that hosts tell of in a session between them, with the
-// least round trip of the path.
+// Take returns the conditions that hosts report in a session, and the least round trip of the
+// path.
 func Take(hosts []model.HostFacts, rtt fact.Of[time.Duration]) Print {
 	p := Print{}
 	for _, f := range hosts {
@@ -103,8 +103,8 @@ func Take(hosts []model.HostFacts, rtt fact.Of[time.Duration]) Print {
 	return p
 }
 
-// TakeAlone returns what a host tells by itself, with no session to the other end, of
-// the conditions was: its route there is not known, so the interface is the one of was.
+// TakeAlone returns the conditions that a host reports without a session to the other end. Its
+// route there is unknown, so the interface is that of was.
 func TakeAlone(f model.HostFacts, was Print) Print {
 	p := Print{}
 	p.machine(f)
@@ -133,7 +133,7 @@ func nic(f model.HostFacts, name string) (model.NIC, bool) {
 	return f.NICs[i], true
 }
 
-// link notes an interface of a host.
+// link adds an interface of a host.
 func (p Print) link(f model.HostFacts, name string) {
 	n, found := nic(f, name)
 	mtu := n.MTU
@@ -149,14 +149,14 @@ func (p Print) link(f model.HostFacts, name string) {
 		p.set(f.Host, MTU, strconv.Itoa(v))
 	}
 	driver := n.Driver.Or("")
-	if v := n.Version.Or(""); driver != "" && v != f.Kernel.Or("") { // drivers of the kernel have its version
+	if v := n.Version.Or(""); driver != "" && v != f.Kernel.Or("") { // drivers of the kernel share its version
 		driver = strings.TrimSpace(driver + " " + v)
 	}
 	p.set(f.Host, Driver, driver)
 	p.set(f.Host, Firmware, n.Firmware.Or(""))
 }
 
-// way notes how packets leave a host.
+// way adds how packets leave a host.
 func (p Print) way(f model.HostFacts) {
 	if f.Route != nil {
 		if gateway, ok := f.Route.Gateway.Get(); ok {
@@ -172,14 +172,14 @@ func (p Print) way(f model.HostFacts) {
 	p.set(f.Host, Way, strings.Join(kinds, " + "))
 }
 
-// set notes what is known, as one line of printable text.
+// set adds text, unless it is empty, as one line of printable text.
 func (p Print) set(h model.Host, part, text string) {
 	if text = plain.Brief(text, MaxText); text != "" {
 		p[Of(h, part)] = text
 	}
 }
 
-// Without returns p without some conditions, which something else explains.
+// Without returns p without the given conditions, which have another explanation.
 func (p Print) Without(keys ...Key) Print {
 	out := maps.Clone(p)
 	for _, k := range keys {
@@ -188,7 +188,7 @@ func (p Print) Without(keys ...Key) Print {
 	return out
 }
 
-// Turned returns p as seen from the other end.
+// Turned returns p with the ends swapped.
 func (p Print) Turned() Print {
 	out := Print{}
 	for k, text := range p {
@@ -204,8 +204,8 @@ func (p Print) Turned() Print {
 	return out
 }
 
-// Changes returns what is other now, of what both know. A round trip is another one
-// where it belongs to another path.
+// Changes returns the differences among conditions that both have. A round trip differs if it
+// belongs to a different path.
 func (p Print) Changes(now Print) []Change {
 	var all []Change
 	for _, k := range Keys() {
@@ -224,13 +224,13 @@ func sameTrip(was, is string) bool {
 	a, errA := time.ParseDuration(was)
 	b, errB := time.ParseDuration(is)
 	if errA != nil || errB != nil {
-		return true // it tells nothing
+		return true // an unreadable value is not evidence
 	}
 	a, b = max(a, shortRoundTrip), max(b, shortRoundTrip)
 	return max(a, b) < sameRoundTrip*min(a, b)
 }
 
-// String says a change in a few words: "kernel 6.19 -> 7.0 at the far end".
+// String formats a change: "kernel 6.19 -> 7.0 at the far end".
 func (c Change) String() string {
 	end, part, _ := strings.Cut(string(c.Key), ".")
 	if c.Key == RoundTrip {
@@ -239,7 +239,7 @@ func (c Change) String() string {
 	return fmt.Sprintf("%s %s -> %s at %s", strings.ReplaceAll(part, "mtu", "MTU"), c.Was, c.Now, cmp.Or(c.At, "the "+end+" end"))
 }
 
-// Name gives changes the names of the ends that they are of.
+// Name sets the display names of the ends of changes.
 func Name(changes []Change, n model.Names) {
 	for i := range changes {
 		side, _, _ := strings.Cut(string(changes[i].Key), ".")
@@ -247,16 +247,16 @@ func Name(changes []Change, n model.Names) {
 	}
 }
 
-// Since says changes in one line, "" for none.
+// Since formats changes in one line, "" for none.
 func Since(changes []Change) string {
 	words := lists.Each(changes, func(c Change) string { return c.String() })
 	return strings.Join(words, ", ")
 }
 
-// ErrInvalid says that a text is no fingerprint.
+// ErrInvalid reports that a text is not a fingerprint.
 var ErrInvalid = errors.New("not a valid fingerprint")
 
-// Validate reports every condition that cannot be, joined; each wraps ErrInvalid.
+// Validate reports every invalid condition, joined; each error wraps ErrInvalid.
 func (p Print) Validate() error {
 	known := Keys()
 	var errs []error

@@ -12,23 +12,23 @@ import (
 	"linerate/internal/core/units"
 )
 
-// MaxProof is how many bytes the text of a proof may have.
+// MaxProof is the most bytes of a proof's text.
 const MaxProof = 32 << 10
 
-// version is that of the text of a proof.
+// version is the format version of a proof's text.
 const version = 1
 
-// Proof is how settings are known to be good, as it lies beside them on a host: what
-// was measured against what, how, and under which conditions.
+// Proof is the evidence for settings, stored beside them on a host: what was measured against
+// what, how, and under which conditions.
 type Proof struct {
 	Version int        `json:"v"`
-	Side    model.Host `json:"side"` // end of the session that the host was
+	Side    model.Host `json:"side"` // the host's end of the session
 	Session string     `json:"session"`
-	Setting string     `json:"setting"` // its name there
+	Setting string     `json:"setting"` // its name in the session
 	Date    time.Time  `json:"date"`
-	Far     string     `json:"far,omitempty"` // the far end as it was named, without secrets
-	// Kept and Before are what was compared, of both hosts: each knob of Kept has the
-	// value that it had before, where that is known.
+	Far     string     `json:"far,omitempty"` // the far end as the user named it, without secrets
+	// Kept and Before are the compared values, on both hosts: each knob of Kept has its earlier
+	// value in Before, if known.
 	Kept   []model.Assignment `json:"kept"`
 	Before []model.Assignment `json:"before,omitempty"`
 
@@ -42,8 +42,8 @@ type Proof struct {
 	Print Print `json:"fingerprint"`
 }
 
-// Prove returns the proof of the setting called name of a session, as it lies on no
-// host yet. Settings of the test traffic belong to how it was measured.
+// Prove returns the proof of the named setting of a session, not yet stored on a host. Settings
+// of the test traffic are part of the method, not of the proven values.
 func Prove(s *model.Session, name string) (Proof, error) {
 	setting, ok := s.Plan.Setting(name)
 	if !ok {
@@ -78,7 +78,7 @@ func Prove(s *model.Session, name string) (Proof, error) {
 	return p, nil
 }
 
-// own are the conditions that the kept settings themselves change.
+// own returns the conditions that the kept settings themselves change.
 func (p Proof) own() []Key {
 	var keys []Key
 	for _, a := range p.Kept {
@@ -89,8 +89,8 @@ func (p Proof) own() []Key {
 	return keys
 }
 
-// leastRoundTrip is the median of the least round trips of a session's valid runs,
-// which one odd run does not move.
+// leastRoundTrip returns the median of the least round trips of a session's valid runs, which
+// one odd run does not move.
 func leastRoundTrip(s *model.Session) fact.Of[time.Duration] {
 	var all []time.Duration
 	for _, r := range s.Runs {
@@ -107,27 +107,27 @@ func leastRoundTrip(s *model.Session) fact.Of[time.Duration] {
 	return fact.Known(all[len(all)/2], "the runs")
 }
 
-// Whole reports whether all that is needed to measure it again is known.
+// Whole reports whether the proof has everything that a repetition needs.
 func (p Proof) Whole() bool {
 	return len(p.Kept) > 0 && len(p.Before) == len(p.Kept) && len(p.Directions) > 0 && p.Flow.Engine != ""
 }
 
-// Profiled returns the proof of settings that came in a profile: what is to be measured
-// is known where the session is.
+// Profiled returns the proof of settings that came in a profile: the measurement is in the
+// session.
 func Profiled(session, setting string, date time.Time, print Print) Proof {
 	return Proof{Version: version, Session: session, Setting: setting, Date: date, Print: print}
 }
 
-// Covers reports whether a knob of the host beside which it lies is among what was
-// proven, with that value. Settings of a profile are for that host, whichever it is.
+// Covers reports whether the host that stores the proof has a proven knob id with that value.
+// Settings of a profile apply to that host, whichever it is.
 func (p Proof) Covers(id model.KnobID, value string) bool {
 	return slices.ContainsFunc(p.Kept, func(a model.Assignment) bool {
 		return a.Knob == id && a.Value == value && (a.Host == p.Side || a.Host == "" && len(p.Before) == 0)
 	})
 }
 
-// Seen returns the proof as a session sees it in which the host beside which it lies is
-// the end side.
+// Seen returns the proof from the view of a session in which the host that stores it is the end
+// side.
 func (p Proof) Seen(side model.Host) Proof {
 	if side == p.Side {
 		return p
@@ -151,7 +151,7 @@ func (p Proof) Seen(side model.Host) Proof {
 	return p
 }
 
-// Text returns the proof as it is kept.
+// Text returns the proof in its stored form.
 func (p Proof) Text() (string, error) {
 	b, err := json.Marshal(p)
 	if err == nil && len(b) > MaxProof {
@@ -160,8 +160,8 @@ func (p Proof) Text() (string, error) {
 	return string(b), err
 }
 
-// Read reads the text of a proof; it reports false for "" and for that of a newer
-// linerate. The error wraps ErrInvalid.
+// Read parses the text of a proof; it reports false for "" and for a newer linerate's proof.
+// The error wraps ErrInvalid.
 func Read(text string) (Proof, bool, error) {
 	if text == "" {
 		return Proof{}, false, nil

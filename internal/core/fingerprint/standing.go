@@ -7,39 +7,38 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Kept is a setting that is kept on a host, and how it is known to be good.
+// Kept is a setting kept on a host, and its evidence.
 type Kept struct {
 	Knob   model.KnobID
 	Value  string // canonical
 	Proof  Proof
-	Proven bool      // Proof is there, and is about this value
-	Since  time.Time // when it was kept; zero where it never was
-	Record string    // of the host beside which Proof lies; "" where it lies nowhere
+	Proven bool      // Proof exists and is about this value
+	Since  time.Time // when it was kept; zero if never
+	Record string    // of the host that stores Proof; "" if it is not stored
 }
 
-// State says how a kept setting stands.
+// State is the status of a kept setting.
 type State string
 
-// The states.
 const (
-	Proven    State = "proven"       // nothing that is known has changed since
-	Unproven  State = "unproven"     // something has, or it is not measured
+	Proven    State = "proven"       // no known condition has changed since
+	Unproven  State = "unproven"     // a condition has changed, or it was never measured
 	Still     State = "still better" // measured again
-	NoLonger  State = "no longer"    // measured again, and not better, or harmful
-	Undecided State = "undecided"    // measured again, and too little to say
+	NoLonger  State = "no longer"    // measured again: not better, or harmful
+	Undecided State = "undecided"    // measured again: not enough data
 )
 
-// Standing is how a kept setting stands, and why.
+// Standing is the status of a kept setting, and its reason.
 type Standing struct {
 	Knob    model.KnobID `json:"knob"`
 	Value   string       `json:"value"`
-	Before  string       `json:"before,omitempty"` // what it was compared with; "" where that is not known
+	Before  string       `json:"before,omitempty"` // the value it was compared with; "" if unknown
 	State   State        `json:"state"`
 	Changes []Change     `json:"changes,omitempty"` // of the conditions, since it was proven
 	Kept    Kept         `json:"-"`
 }
 
-// Look says how a kept setting stands as far as the conditions tell, without measuring.
+// Look returns the status of a kept setting by its conditions, without measuring.
 func (k Kept) Look(now Print) Standing {
 	s := Standing{Knob: k.Knob, Value: k.Value, State: Proven, Kept: k}
 	i := slices.IndexFunc(k.Proof.Before, func(a model.Assignment) bool { return a.Host == k.Proof.Side && a.Knob == k.Knob })
@@ -55,7 +54,7 @@ func (k Kept) Look(now Print) Standing {
 	return s
 }
 
-// String says how it stands: "unproven since kernel 6.19 -> 7.0 at the far end".
+// String formats the status: "unproven since kernel 6.19 -> 7.0 at the far end".
 func (s Standing) String() string {
 	switch {
 	case s.State == Proven:
@@ -70,8 +69,8 @@ func (s Standing) String() string {
 	return string(s.State)
 }
 
-// Judge is how a setting stands by verdicts on it against what was before: those of the
-// metric that decides, in each direction, and the guards.
+// Judge returns the status of a setting from verdicts on it against the earlier values: those
+// of the objective, in each direction, and of the guards.
 func Judge(p model.Plan, verdicts []model.Verdict, name string) State {
 	better, open := false, false
 	for _, v := range verdicts {

@@ -1,5 +1,5 @@
-// Package fleet holds the values of measurements between many hosts, who go by their
-// places in a list: 0, 1 …
+// Package fleet holds the values of measurements between many hosts, identified by their places
+// in a list: 0, 1 …
 package fleet
 
 import "math"
@@ -7,11 +7,11 @@ import "math"
 // Pair is two hosts that measure with each other. Near is the lower place.
 type Pair struct{ Near, Far int }
 
-// Matrix has a number for each way from a host to another: [sender][receiver]. It is NaN
-// without a measurement, as on the diagonal.
+// Matrix has a number for each direction between two hosts: [sender][receiver]. It is NaN if
+// not measured, as on the diagonal.
 type Matrix [][]float64
 
-// NewMatrix returns a matrix of n hosts without a number.
+// NewMatrix returns a matrix of n hosts without any number.
 func NewMatrix(n int) Matrix {
 	m := make(Matrix, n)
 	for i := range m {
@@ -23,17 +23,17 @@ func NewMatrix(n int) Matrix {
 	return m
 }
 
-// Row returns the numbers of all ways from a host.
+// Row returns the numbers of all directions from a host.
 func (m Matrix) Row(sender int) []float64 {
 	return m.collect(func(i, _ int) bool { return i == sender })
 }
 
-// Column returns the numbers of all ways to a host.
+// Column returns the numbers of all directions to a host.
 func (m Matrix) Column(receiver int) []float64 {
 	return m.collect(func(_, j int) bool { return j == receiver })
 }
 
-// All returns every number, row after row.
+// All returns every number, row by row.
 func (m Matrix) All() []float64 { return m.collect(func(int, int) bool { return true }) }
 
 func (m Matrix) collect(wanted func(i, j int) bool) (out []float64) {
@@ -47,7 +47,7 @@ func (m Matrix) collect(wanted func(i, j int) bool) (out []float64) {
 	return out
 }
 
-// Map returns f of every number.
+// Map returns the matrix of f applied to every number.
 func (m Matrix) Map(f func(i, j int, v float64) float64) Matrix {
 	out := NewMatrix(len(m))
 	for i, row := range m {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// MostHosts bounds a list of hosts: all pairs of more would take days.
+// MostHosts limits a list of hosts: all pairs of more would take days.
 const MostHosts = 256
 
-// Hostlist returns the names in a host list of Slurm, as SLURM_JOB_NODELIST has it (srun(1),
-// option --nodelist):
+// Hostlist expands a host list of Slurm, in the form of SLURM_JOB_NODELIST (srun(1), option
+// --nodelist):
 //
 //	node[001-003,7],gpu1
 //	rack[0-1]n[1-2]
@@ -28,7 +28,7 @@ func Hostlist(text string) ([]string, error) {
 	return out, nil
 }
 
-// outside splits text at the commas that stand in no brackets.
+// outside splits text at the commas outside brackets.
 func outside(text string) (parts []string) {
 	depth, from := 0, 0
 	for i, c := range text + "," {

@@ -7,11 +7,11 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Others is how many of the processors of the host with facts f were busy during run r
-// with more than its ends: other programs, and the kernel's own work such as interrupts.
-// of is how many there are. together says that both ends are on one machine. It reports
-// false where the system has no counter, or counts more than there are, which is a fault
-// of the measurement.
+// Others returns how many processors of the host with facts f were busy during run r beyond the
+// load of the run's ends: with other programs, and the kernel's own work such as interrupts. of
+// is the number of processors. together says that both ends are on one machine. It reports
+// false if the system has no counter, or counts more than there are, which is a measurement
+// fault.
 func Others(f model.HostFacts, r model.Run, end model.EndReport, together bool) (others float64, of int, ok bool) {
 	busy, of, ok := busyOf(f, end)
 	if !ok {
@@ -25,12 +25,12 @@ func Others(f model.HostFacts, r model.Run, end model.EndReport, together bool) 
 	return max(0, busy), of, true
 }
 
-// tick is how exact the time of a processor is, in seconds: Linux counts each of its four
-// parts in ticks of 10 ms (include/asm-generic/param.h, USER_HZ 100).
+// tick is the resolution of a processor's time, in seconds: Linux counts each of its four parts
+// in ticks of 10 ms (include/asm-generic/param.h, USER_HZ 100).
 const tick = 4 * 0.010
 
-// busyOf is how many processors of a host were busy with everything, and how many it has:
-// what this process may use (facts) can be less than what is counted.
+// busyOf returns how many processors of a host were busy in total, and how many it has: facts
+// may count only those that the process may use.
 func busyOf(f model.HostFacts, end model.EndReport) (busy float64, of int, ok bool) {
 	busy, ok = end.SystemBusy.Get()
 	of = f.CPUs
@@ -50,8 +50,7 @@ func busyOf(f model.HostFacts, end model.EndReport) (busy float64, of int, ok bo
 	return min(busy, float64(of)), of, true
 }
 
-// Crowded reports whether others had most of the processors of an end, which has so many
-// as of.
+// Crowded reports whether other programs used most of the of processors of an end.
 func Crowded(others float64, of int) bool { return of > 0 && others >= crowd*float64(of) }
 
 // OneMachine reports whether both ends are on one machine: in a lab, or over loopback.

@@ -8,11 +8,11 @@ import (
 	"linerate/internal/core/units"
 )
 
-// diskShare is the share of the network's rate below which a disk is the limit of
-// copies (diagnosis.md section 2.5).
+// diskShare is the share of the network's rate below which a disk limits copies (diagnosis.md
+// section 2.5).
 const diskShare = 0.9
 
-// disks are a line for each direction in which files may go, where disks were asked for.
+// disks returns a line per direction of file copies, if disks were requested.
 func (j judge) disks() []Line {
 	if j.s.Check == nil || len(j.s.Check.Disks) == 0 {
 		return nil
@@ -20,8 +20,8 @@ func (j judge) disks() []Line {
 	return []Line{j.disk(model.To), j.disk(model.From)}
 }
 
-// disk holds the disks that files of a direction are read from and written to against
-// what one stream carries from memory to memory.
+// disk compares the disks that files of a direction are read from and written to with the rate
+// of one stream from memory to memory.
 func (j judge) disk(d model.Direction) Line {
 	l := Line{Thing: "disk", Direction: d, State: Unseen}
 	var least units.BitRate

@@ -16,22 +16,22 @@ import (
 
 // Clause is one demand on a path: a quantity, in one direction or both, and a bound.
 type Clause struct {
-	Text  string // as it was given
+	Text  string // as the user wrote it
 	Of    string // one of the quantities: "goodput", "loss", "p99"
 	Only  model.Direction
 	Op    string // "<", "<=", ">", ">="
 	Bound float64
 }
 
-// Met is what became of a demand.
+// Met is the result of a demand.
 type Met struct {
 	Clause   string           `json:"clause"`
 	Met      bool             `json:"met"`
-	Measured fact.Of[float64] `json:"measured"` // of two directions the worse one, in base units
+	Measured fact.Of[float64] `json:"measured"` // the worse of two directions, in base units
 	Text     string           `json:"text"`
 }
 
-// quantity is something that a demand may be about.
+// quantity is the subject of a demand.
 type quantity struct {
 	name  string
 	low   bool // low values are good
@@ -73,8 +73,8 @@ func quantities() []quantity {
 	}
 }
 
-// lossRatio is the share of datagrams lost at the lowest rate that was tried, or else
-// of TCP's segments sent again.
+// lossRatio returns the share of datagrams lost at the lowest tested rate or, without UDP, the
+// share of TCP segments that were retransmitted.
 func (j judge) lossRatio(d model.Direction) (float64, bool) {
 	lowest, ratio := units.BitRate(0), 0.0
 	for _, r := range j.s.Runs {
@@ -91,14 +91,14 @@ func (j judge) lossRatio(d model.Direction) (float64, bool) {
 	return v, ok && known
 }
 
-// Quantities names what demands may be about, for help texts.
+// Quantities names the subjects of demands, for help texts.
 func Quantities() []string {
 	out := lists.Each(quantities(), func(q quantity) string { return q.name })
 	return out
 }
 
-// ParseExpect reads demands such as "900M,loss<0.1%,p99<20ms,from.goodput>100M". A
-// rate alone is the least goodput. The error names every clause that is wrong.
+// ParseExpect parses demands such as "900M,loss<0.1%,p99<20ms,from.goodput>100M". A bare rate
+// is the least goodput. The error names every invalid clause.
 func ParseExpect(text string) ([]Clause, error) {
 	var out []Clause
 	var wrong []string
@@ -150,7 +150,7 @@ func parseClause(text string) (Clause, error) {
 	return c, nil
 }
 
-// Meets holds s against demands. What was not measured is not met.
+// Meets checks s against demands. A quantity that was not measured does not meet its demand.
 func Meets(s *model.Session, clauses []Clause) []Met {
 	j := judge{s}
 	out := lists.Each(clauses, j.meets)

@@ -12,22 +12,23 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Grade are the values from which a quantity is POOR, and from which it is BAD. The manual
-// has the same table, and --grade sets it.
+// Grade holds the values from which a quantity is POOR and BAD. The manual has the same table,
+// and --grade changes it.
 type Grade struct {
 	Name      string
 	What      string
 	Poor, Bad float64
-	From      string // where the values come from
+	From      string // source of the values
 	time      bool   // seconds; else a share, 0…1
-	low       bool   // low values are the worse ones
+	low       bool   // low values are worse
 }
 
-// setGrade is the source of a grade that the person chose.
+// setGrade is the source of a grade that the user chose.
 const setGrade = "--grade"
 
-// Grades are the default ones (diagnosis-2.md section 6). Y.1541: ITU-T, network performance
-// objectives; Teams: Microsoft, quality of the network between a client and its edge.
+// Grades returns the default grades (diagnosis-2.md section 6). Y.1541: ITU-T, network
+// performance objectives; Teams: Microsoft, quality of the network between a client and its
+// edge.
 func Grades() []Grade {
 	return []Grade{
 		{Name: "loss", What: "datagrams lost at half of what one stream carries", Poor: 0.001, Bad: 0.01, From: "ITU-T Y.1541 classes 0 and 1, Teams"},
@@ -41,8 +42,8 @@ func Grades() []Grade {
 	}
 }
 
-// ParseGrades reads grades in place of the default ones, as "loss=0.05%,0.5%" with further
-// ones after a semicolon.
+// ParseGrades returns the grades with some defaults replaced, in the form "loss=0.05%,0.5%",
+// separated by semicolons.
 func ParseGrades(text string) ([]Grade, error) {
 	out := Grades()
 	for part := range strings.SplitSeq(text, ";") {
@@ -85,7 +86,7 @@ func (g Grade) parse(text string) (float64, error) {
 	return float64(p) / 100, err
 }
 
-// value writes a value of g.
+// value formats a value of g.
 func (g Grade) value(v float64) string {
 	if g.time {
 		return units.FormatDuration(time.Duration(v * float64(time.Second)))
@@ -93,7 +94,7 @@ func (g Grade) value(v float64) string {
 	return exact(v)
 }
 
-// of says how a value of g stands.
+// of returns the state of a value of g.
 func (g Grade) of(v float64) State {
 	worse := func(bound float64) bool {
 		if g.low {
@@ -110,11 +111,11 @@ func (g Grade) of(v float64) State {
 	return OK
 }
 
-// shareConfidence is that of each bound of a share (statistics.md section 1: 95 %).
+// shareConfidence is the confidence of each bound of a share (statistics.md section 1: 95 %).
 const shareConfidence = 0.95
 
-// ofShare says how a share of so many packets stands, and what shows it. It is POOR or worse
-// only where its whole interval is, and OK only where none of it is.
+// ofShare returns the state of a share of so many packets, and its evidence. It is POOR or
+// worse only if the whole interval is, and OK only if the whole interval is.
 func (g Grade) ofShare(share float64, of int64) (State, string) {
 	lost := int64(math.Round(share * float64(of)))
 	low, high := stats.ShareBounds(lost, of, shareConfidence)
@@ -128,7 +129,7 @@ func (g Grade) ofShare(share float64, of int64) (State, string) {
 	return Unseen, "not enough evidence: " + seen
 }
 
-// grade is that of a quantity in this session.
+// grade returns the named grade of this session.
 func (j judge) grade(name string) Grade {
 	all := Grades()
 	if j.s != nil && j.s.Check != nil && j.s.Check.Grades != "" {

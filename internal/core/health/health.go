@@ -1,8 +1,8 @@
-// Package health says of a session that checked a path how each thing that was
-// looked at stands: one word and one number for each, with what it was told from.
+// Package health grades each aspect of a checked path: one word and one number each, with the
+// evidence.
 //
-// The words are those of Judge's lines, the thresholds one table. What limits a
-// direction is another question, which package diagnose answers.
+// The words are those of Judge's lines, the thresholds one table. Package diagnose answers what
+// limits a direction.
 package health
 
 import (
@@ -17,44 +17,43 @@ import (
 	"linerate/internal/core/units"
 )
 
-// State is how a thing stands.
+// State is the grade of one aspect.
 type State string
 
-// The states.
 const (
 	OK     State = "ok"
-	Poor   State = "POOR" // it works, and less well than it should
+	Poor   State = "POOR" // it works, but worse than it should
 	Bad    State = "BAD"  // it does not work
-	Unseen State = "-"    // it was not seen, or there is nothing to hold it against
+	Unseen State = "-"    // not measured, or nothing to compare it with
 )
 
-// Line is one thing that was looked at.
+// Line is the result for one aspect.
 type Line struct {
 	Thing     string          `json:"thing"` // "speed"
 	Direction model.Direction `json:"direction,omitempty"`
 	State     State           `json:"state"`
-	Number    string          `json:"number"`             // the one that tells most, with its unit; "" for none
-	Text      string          `json:"text"`               // what it means, or why it was not seen
-	Evidence  []string        `json:"evidence,omitempty"` // what it was told from
+	Number    string          `json:"number"`             // the most telling one, with its unit; "" for none
+	Text      string          `json:"text"`               // its meaning, or why it was not measured
+	Evidence  []string        `json:"evidence,omitempty"` // what the state is based on
 }
 
-// Thresholds that are no grades; all are proposals of ours without a source, but for those
-// that say so.
+// Thresholds other than grades; all are our proposals without a source, except those that name
+// one.
 const (
 	fullSpeed = 0.90 // of the ceiling: at and above it the path is full (diagnosis.md section 1, step 4)
-	// disturbedSpeed is the share below which a hypervisor that ran others is no excuse.
+	// disturbedSpeed is the share below which a busy hypervisor does not excuse the rate.
 	disturbedSpeed = 0.50
-	crowd          = 0.80 // of all processors of a host, which others had
-	manyHelp       = 1.30 // several streams carry so much more than one, or one was not held back
+	crowd          = 0.80 // of all processors of a host, used by other programs
+	manyHelp       = 1.30 // several streams over one from which one stream was limited by itself
 	lanQueue       = 5 * time.Millisecond
 	fastPath       = 500e6                  // bit/s: above it lanQueue holds, below it slowQueue
 	wanQueue       = 100 * time.Millisecond // diagnosis.md, rule B30
 	badQueue       = 10                     // times the time from which queueing is poor
-	countsApart    = 0.10                   // between what two ends count of the same bytes
+	countsApart    = 0.10                   // relative difference between two ends' counts of the same bytes
 	coreFull       = 0.95                   // rule B16
 )
 
-// Judge returns a line for each thing that was looked at in s, which holds a Check.
+// Judge returns a line for each aspect of s, which has a Check.
 func Judge(s *model.Session) []Line {
 	j := judge{s: s}
 	lines := []Line{j.reach()}
@@ -67,15 +66,15 @@ func Judge(s *model.Session) []Line {
 	return append(lines, j.together(), j.link(), j.options(), j.cpu(), j.clock())
 }
 
-// judge looks at one session.
+// judge evaluates one session.
 type judge struct{ s *model.Session }
 
-// name is what people call a host.
+// name returns the display name of a host.
 func (j judge) name(h model.Host) string {
 	return j.s.Names().Of(h)
 }
 
-// single is the run of one stream in direction d, done or tried.
+// single returns the run of one stream in direction d, complete or not.
 func (j judge) single(d model.Direction) (model.Run, bool) {
 	var last model.Run
 	found := false
@@ -91,13 +90,13 @@ func (j judge) single(d model.Direction) (model.Run, bool) {
 	return last, found
 }
 
-// valid returns the single run of direction d where it counts.
+// valid returns the single run of direction d if it counts.
 func (j judge) valid(d model.Direction) (model.Run, bool) {
 	r, ok := j.single(d)
 	return r, ok && r.State == model.RunValid
 }
 
-// sender is what the sending kernel says of a run's direction d.
+// sender returns the sending kernel's summary of a run's direction d.
 func sender(r model.Run, d model.Direction) *model.TCPSummary {
 	for _, end := range r.Ends {
 		for _, f := range end.Flows {
@@ -109,7 +108,7 @@ func sender(r model.Run, d model.Direction) *model.TCPSummary {
 	return nil
 }
 
-// reach is whether both ends talk to each other, and how far apart they are.
+// reach says whether both ends reach each other, and the round trip between them.
 func (j judge) reach() Line {
 	l := Line{Thing: "reach", State: OK}
 	var dead, alive, small []string
@@ -145,7 +144,7 @@ func (j judge) reach() Line {
 	return l
 }
 
-// speed is one stream against what the path can carry.
+// speed compares one stream with what the path can carry.
 func (j judge) speed(d model.Direction) Line {
 	l := Line{Thing: "speed", Direction: d, State: Unseen}
 	r, tried := j.single(d)
@@ -204,8 +203,8 @@ func (j judge) speed(d model.Direction) Line {
 	return l
 }
 
-// short says that run r was too short to show what direction d carries, "" where it was
-// not: that is the measurement's own fault, and says nothing of the path.
+// short says that run r was too short to show what direction d carries, else "": that is a
+// fault of the measurement, not of the path.
 func (j judge) short(r model.Run, d model.Direction) string {
 	rtt, known := limits.LeastRTT(j.s).Get()
 	if !known {
@@ -228,8 +227,8 @@ func (j judge) short(r model.Run, d model.Direction) string {
 	return text
 }
 
-// balance holds the rate v of a direction against the other one, where nothing else is known
-// of the path.
+// balance compares the rate v of a direction with the other one, if nothing else is known about
+// the path.
 func (j judge) balance(d model.Direction, v float64, otherwise string) (State, string) {
 	r, ok := j.valid(back(d))
 	other, measured := r.Value(back(d), model.Goodput)
@@ -240,13 +239,13 @@ func (j judge) balance(d model.Direction, v float64, otherwise string) (State, s
 	return g.of(v / other), fmt.Sprintf("%s of the other direction's %s; where the path is meant to be so, --rate to=RATE,from=RATE says it", percent(v/other), units.BitRate(other))
 }
 
-// waitedCounter is the source of findings that the measuring process could have run and
-// had no processor, since others had it.
+// waitedCounter is the source of findings that the measuring process could have run but had no
+// processor, since other programs used it.
 const waitedCounter = "thread_wait_ms"
 
-// disturbed is why a measurement of direction d says little of the path, "" for no
-// reason: its first finding is that the hypervisor of an end ran others, or that other
-// programs had its processors.
+// disturbed returns why a measurement of direction d says little about the path, "" if it was
+// undisturbed: its first finding is that the hypervisor of an end ran other guests, or that
+// other programs used its processors.
 func (j judge) disturbed(d model.Direction) string {
 	for _, f := range j.s.Findings {
 		if f.Direction == d && !f.Loss {
@@ -265,8 +264,8 @@ func (j judge) disturbed(d model.Direction) string {
 	return ""
 }
 
-// crowded says that others had most of the processors of an end while direction d was
-// measured, "" where not.
+// crowded says that other programs used most of the processors of an end while direction d was
+// measured, else "".
 func (j judge) crowded(d model.Direction) string {
 	r, _ := j.valid(d)
 	for _, end := range r.Ends {
@@ -278,7 +277,7 @@ func (j judge) crowded(d model.Direction) string {
 	return ""
 }
 
-// several is what several streams carried in direction d, and how many they were.
+// several returns the rate of several streams in direction d, and their number.
 func (j judge) several(d model.Direction) (fact.Of[units.BitRate], int) {
 	for _, r := range j.s.Runs {
 		v, ok := r.Value(d, model.Goodput)
@@ -289,7 +288,7 @@ func (j judge) several(d model.Direction) (fact.Of[units.BitRate], int) {
 	return fact.Unknown[units.BitRate]("not measured"), 0
 }
 
-// together is what both directions carry at once.
+// together compares both directions at once with each alone.
 func (j judge) together() Line {
 	l := Line{Thing: "both at once", State: Unseen, Text: "not measured"}
 	var alone [2]float64
@@ -325,5 +324,5 @@ func (j judge) together() Line {
 	return l
 }
 
-// percent writes a share for people.
+// percent formats a share.
 func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }

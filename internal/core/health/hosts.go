@@ -10,8 +10,8 @@ import (
 	"linerate/internal/core/model"
 )
 
-// counted adds up a counter of a host over all runs; read says whether the group
-// that it belongs to was read in any.
+// counted sums counters of a host over all runs; read says whether their group was read in any
+// of them.
 func (j judge) counted(h model.Host, group string, names ...string) (sum int64, read bool) {
 	for _, r := range j.s.Runs {
 		for _, end := range r.Ends {
@@ -31,8 +31,7 @@ func (j judge) counted(h model.Host, group string, names ...string) (sum int64, 
 	return sum, read
 }
 
-// link is how the interfaces at both ends stand: duplex, and errors on the wire
-// while the runs went on.
+// link grades the interfaces at both ends: duplex, and errors on the wire during the runs.
 func (j judge) link() Line {
 	l := Line{Thing: "link", State: Unseen}
 	duplex := map[string]string{}
@@ -92,8 +91,8 @@ func (j judge) link() Line {
 	return l
 }
 
-// cpu is how busy the busier host was. A busy processor is no trouble while the path
-// is full.
+// cpu grades the load of the busier host. A busy processor is no problem while the path is
+// full.
 func (j judge) cpu() Line {
 	l := Line{Thing: "cpu", State: Unseen, Text: "no host tells"}
 	most := 0.0
@@ -140,10 +139,10 @@ func (j judge) cpu() Line {
 	return l
 }
 
-// clock is whether both ends count the same bytes in the same time: a clock that is
-// wrong makes every rate wrong. It makes those of its host too high, or too low, both ways
-// alike; what is one way only, or on one machine with its one clock, is a fault of the
-// measurement and says nothing of a clock.
+// clock checks that both ends count the same bytes in the same time: a wrong clock makes every
+// rate wrong. It makes all rates of its host too high or too low, in both directions alike; a
+// difference in one direction only, or on one machine with its one clock, is a measurement
+// fault and says nothing about a clock.
 func (j judge) clock() Line {
 	l := Line{Thing: "clock", State: Unseen, Text: "the other end does not count"}
 	worst := 0.0
@@ -157,11 +156,11 @@ func (j judge) clock() Line {
 		held := 0.0
 		for _, end := range r.Ends {
 			for _, f := range end.Flows {
-				if f.Direction != d || f.Window <= 0 || f.UDP != nil { // of datagrams some get lost
+				if f.Direction != d || f.Window <= 0 || f.UDP != nil { // some datagrams get lost
 					continue
 				}
 				rate[bit(f.Role != model.Sender)] = float64(f.Bytes) / f.Window.Seconds()
-				if f.TCP != nil { // what it wrote and what has left it differ by what its buffer holds
+				if f.TCP != nil { // bytes written and bytes sent differ by what the buffer holds
 					held = float64(f.TCP.SendBuffer.Or(0)) / f.Window.Seconds()
 				}
 			}
@@ -194,7 +193,6 @@ func (j judge) clock() Line {
 	return l
 }
 
-// bit is 1 for true.
 func bit(v bool) int {
 	if v {
 		return 1

@@ -12,13 +12,13 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Longer is a path longer than the one that was measured.
+// Longer is a path longer than the measured one.
 type Longer struct {
 	Rate units.BitRate
 	RTT  time.Duration
 }
 
-// ParseLonger reads a path as in "10gbit@80ms".
+// ParseLonger parses a path such as "10gbit@80ms".
 func ParseLonger(text string) (Longer, error) {
 	rate, rtt, ok := strings.Cut(text, "@")
 	if !ok {
@@ -38,15 +38,15 @@ func ParseLonger(text string) (Longer, error) {
 	return l, nil
 }
 
-// bookkeeping is how much of a socket buffer holds no payload at worst: about half
-// (knobs.md section 1.2).
+// bookkeeping is the ratio of a socket buffer to its payload at worst: about half is
+// bookkeeping (knobs.md section 1.2).
 const bookkeeping = 2
 
-// firstWindow is how many segments a sender begins with (RFC 6928).
+// firstWindow is how many segments a sender starts with (RFC 6928).
 const firstWindow = 10
 
-// Carries returns, direction by direction, what would keep the hosts of s from
-// carrying l with one stream.
+// Carries returns, direction by direction, what would keep the hosts of s from carrying l with
+// one stream.
 func Carries(s *model.Session, l Longer) []Line {
 	j := judge{s}
 	var out []Line
@@ -56,7 +56,7 @@ func Carries(s *model.Session, l Longer) []Line {
 	return out
 }
 
-// hostRate is whether the hosts move as much at all.
+// hostRate checks that the hosts can move as much at all.
 func (j judge) hostRate(l Longer, d model.Direction) Line {
 	line := Line{Thing: "hosts", Direction: d, State: Unseen, Text: "nothing was measured"}
 	r, ok := j.valid(d)
@@ -83,7 +83,7 @@ func (j judge) hostRate(l Longer, d model.Direction) Line {
 	return line
 }
 
-// own is the least that the ends move to themselves, 0 for unknown.
+// own returns the lowest loopback rate of the ends, 0 if unknown.
 func (j judge) own(model.Direction) units.BitRate {
 	least := units.BitRate(0)
 	if j.s.Check != nil {
@@ -96,7 +96,7 @@ func (j judge) own(model.Direction) units.BitRate {
 	return least
 }
 
-// links is the slower of both hosts' links, 0 for unknown.
+// links returns the slower of both hosts' links, 0 if unknown.
 func (j judge) links() units.BitRate {
 	least := units.BitRate(0)
 	for _, f := range j.s.Hosts {
@@ -107,8 +107,8 @@ func (j judge) links() units.BitRate {
 	return least
 }
 
-// buffers is whether the window can grow to what is under way on the longer path:
-// receive buffer, send buffer and window scaling.
+// buffers checks that the window can grow to the data in flight on the longer path: receive
+// buffer, send buffer and window scaling.
 func (j judge) buffers(l Longer, d model.Direction) Line {
 	need := limits.WindowFor(l.Rate, l.RTT)
 	line := Line{Thing: "window", Direction: d, State: OK, Number: need.Binary(), Text: "have to be under way; the buffers allow for that"}
@@ -148,7 +148,7 @@ func (j judge) buffers(l Longer, d model.Direction) Line {
 	return line
 }
 
-// lossBudget is how little may get lost, and what was seen here.
+// lossBudget compares the tolerable loss with the measured one.
 func (j judge) lossBudget(l Longer, d model.Direction) Line {
 	line := Line{Thing: "loss", Direction: d, State: Unseen, Text: "the size of segments is not known"}
 	r, ok := j.valid(d)
@@ -175,7 +175,7 @@ func (j judge) lossBudget(l Longer, d model.Direction) Line {
 		line.State, line.Text = Poor, fmt.Sprintf("segments may be lost for CUBIC; here %s were sent again, some of them by a full queue", one(lost))
 	case lost > 0:
 		line.State, line.Text = OK, fmt.Sprintf("segments may be lost for CUBIC; here %s were", one(lost))
-	case 3/float64(segments) <= cubic: // none in n: at most 3/n with 95 % (the rule of three)
+	case 3/float64(segments) <= cubic: // no loss in n: at most 3/n at 95 % (the rule of three)
 		line.State, line.Text = OK, fmt.Sprintf("segments may be lost for CUBIC; here none of %d was", segments)
 	default:
 		line.Text = fmt.Sprintf("segments may be lost for CUBIC; none of %d was here, which is too few to show it", segments)
@@ -184,11 +184,11 @@ func (j judge) lossBudget(l Longer, d model.Direction) Line {
 }
 
 // bbrLoss is the share of lost packets from which BBR slows down: BBR.LossThresh of
-// draft-ietf-ccwg-bbr. The bounds of Reno and CUBIC do not hold for it (diagnosis.md
-// section 4.0, point 3); its first version bears more.
+// draft-ietf-ccwg-bbr. The bounds of Reno and CUBIC do not apply to it (diagnosis.md section
+// 4.0, point 3); its first version tolerates more.
 const bbrLoss = 0.02
 
-// bbrBudget is the budget of a sender that uses cc, which is some BBR.
+// bbrBudget returns the loss budget of a sender that uses cc, a version of BBR.
 func bbrBudget(line Line, r model.Run, cc string) Line {
 	line.State, line.Number, line.Text = OK, exact(bbrLoss), "of segments may be lost for "+cc+", which does not slow down for single ones"
 	lost, known := r.Value(r.Flow.Direction, model.RetransmitRatio)
@@ -205,7 +205,7 @@ func bbrBudget(line Line, r model.Run, cc string) Line {
 	return line
 }
 
-// one writes a share as one of so many.
+// one formats a share as one in so many.
 func one(share float64) string {
 	if share <= 0 {
 		return "none"
@@ -217,8 +217,8 @@ func one(share float64) string {
 	return fmt.Sprintf("1 in %.0f", n)
 }
 
-// burst is how the longer path is filled: how long the start takes, and whether a
-// window leaves in one burst.
+// burst says how the longer path is filled: how long the start takes, and whether a window
+// leaves in one burst.
 func (j judge) burst(l Longer, d model.Direction) Line {
 	line := Line{Thing: "start", Direction: d, State: Unseen, Text: "the size of segments is not known"}
 	r, ok := j.valid(d)
@@ -254,7 +254,7 @@ func (j judge) burst(l Longer, d model.Direction) Line {
 	return line
 }
 
-// reordering is whether packets overtake each other here already.
+// reordering says whether packets overtake each other on the present path.
 func (j judge) reordering(d model.Direction) Line {
 	line := Line{Thing: "order", Direction: d, State: Unseen, Text: "no datagrams were sent"}
 	var got, late, extent int64
@@ -278,5 +278,5 @@ func (j judge) reordering(d model.Direction) Line {
 	return line
 }
 
-// reordered is the share of packets out of order from which TCP suffers: rule B11.
+// reordered is the share of packets out of order from which TCP slows down: rule B11.
 const reordered = 0.01

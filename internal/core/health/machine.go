@@ -15,31 +15,31 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Machine is one host and its way out, without another host to measure with.
+// Machine is one host and its default route, without another host to measure with.
 type Machine struct {
 	Facts model.HostFacts
-	// Gateway is the router of the way out, "" for none.
+	// Gateway is the router of the default route, "" for none.
 	Gateway string
-	RTT     fact.Of[time.Duration] // to the gateway, the least of some tries
+	RTT     fact.Of[time.Duration] // to the gateway, the least of a few tries
 	Way     model.Way              // to the gateway
-	Boot    fact.Of[Errors]        // of the interface, since the machine was started
-	Lately  fact.Of[Errors]        // of it, during the last Over
+	Boot    fact.Of[Errors]        // of the interface, since boot
+	Lately  fact.Of[Errors]        // of the interface, during the last Over
 	Over    time.Duration
 }
 
-// Errors are what an interface counted.
+// Errors are counters of an interface.
 type Errors struct {
-	Packets int64 // both ways
+	Packets int64 // both directions
 	Broken  int64 // received broken, not sent, collisions
 	Dropped int64 // for lack of room
 }
 
-// Lines returns a line for each thing of a machine that was looked at.
+// Lines returns a line for each aspect of the machine.
 func (m Machine) Lines() []Line {
 	return []Line{m.gateway(), m.wayOut(), m.card(), m.errors(), m.buffers()}
 }
 
-// gateway is whether the router answers, and how fast.
+// gateway checks whether the router answers, and how fast.
 func (m Machine) gateway() Line {
 	l := Line{Thing: "gateway", State: Unseen, Text: "there is no default route"}
 	if m.Gateway == "" {
@@ -58,7 +58,7 @@ func (m Machine) gateway() Line {
 	return l
 }
 
-// wayOut is whether packets as large as the interface sends reach the gateway.
+// wayOut checks whether packets as large as the interface sends reach the gateway.
 func (m Machine) wayOut() Line {
 	l := Line{Thing: "mtu", State: Unseen, Text: "no gateway to try it with"}
 	n, ok := m.Way.Passes.Get()
@@ -81,7 +81,7 @@ func (m Machine) wayOut() Line {
 	return l
 }
 
-// card is the link mode of the interface of the way out.
+// card returns the link mode of the interface of the default route.
 func (m Machine) card() Line {
 	name, known := m.Facts.Interface.Get()
 	l := Line{Thing: "link", State: Unseen, Text: "no interface leads out"}
@@ -123,7 +123,7 @@ func (m Machine) card() Line {
 	return l
 }
 
-// fastest is the fastest of link modes such as "1000baseT/Full", 0 for none.
+// fastest returns the fastest of link modes such as "1000baseT/Full", 0 for none.
 func fastest(modes []string) units.BitRate {
 	most := units.BitRate(0)
 	for _, mode := range modes {
@@ -136,7 +136,7 @@ func fastest(modes []string) units.BitRate {
 	return most
 }
 
-// errors is what the interface counts as broken or dropped, lately and since boot.
+// errors returns the interface's broken and dropped packets, recent and since boot.
 func (m Machine) errors() Line {
 	l := Line{Thing: "errors", State: Unseen, Text: "not visible: " + cmp.Or(m.Boot.Reason(), "the system does not tell")}
 	boot, ok1 := m.Boot.Get()
@@ -156,7 +156,7 @@ func (m Machine) errors() Line {
 	return l
 }
 
-// buffers is whether TCP may grow its windows.
+// buffers checks whether TCP may grow its windows.
 func (m Machine) buffers() Line {
 	l := Line{Thing: "buffers", State: Unseen, Text: "the settings of TCP are not known"}
 	var off []string
@@ -186,7 +186,7 @@ func (m Machine) buffers() Line {
 // weakSignal is the signal in dBm below which a radio is slow (diagnosis-2.md section 5).
 const weakSignal = -75
 
-// radioLink is the line of a wireless interface.
+// radioLink completes the line of a wireless interface.
 func radioLink(l Line, n model.NIC) Line {
 	l.Text += " is a radio: " + n.Radio.String()
 	if rate, ok := n.Radio.Transmit.Get(); ok {

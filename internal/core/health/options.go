@@ -8,8 +8,8 @@ import (
 	"linerate/internal/core/model"
 )
 
-// options is whether the options of TCP survive the path: what the hosts offer by
-// their settings, and what both kernels say of connections between them.
+// options checks whether TCP options survive the path: those that the hosts offer by their
+// settings, against those that both kernels report for connections between them.
 func (j judge) options() Line {
 	l := Line{Thing: "options", State: Unseen, Text: "no kernel tells which options of TCP were agreed on"}
 	near, far := j.kernel(model.To), j.kernel(model.From)
@@ -48,8 +48,8 @@ func (j judge) options() Line {
 	return l
 }
 
-// segments adds whether a direction's segments are smaller than what fits the packets
-// that pass: then something on the way, or a route, has rewritten the MSS.
+// segments adds whether a direction's segments are smaller than the packets that pass allow:
+// then a device on the path, or a route, has rewritten the MSS.
 func (j judge) segments(l *Line, d model.Direction) {
 	r, ok := j.valid(d)
 	t := sender(r, d)
@@ -77,14 +77,14 @@ func (j judge) segments(l *Line, d model.Direction) {
 }
 
 const (
-	// rewritten is the share of what fits from which smaller segments cost more than
-	// some percent (proposed).
+	// rewritten is the share of the largest segment below which smaller ones cost more than a
+	// few percent (proposed).
 	rewritten = 0.9
-	// timestampOption is what the option of RFC 7323 takes of a segment, with padding.
+	// timestampOption is how much of a segment the option of RFC 7323 takes, with padding.
 	timestampOption = 12
 )
 
-// tcpHeaders are the bytes of the headers of IP (RFC 791, RFC 8200) and TCP (RFC 9293)
+// tcpHeaders returns the bytes of the headers of IP (RFC 791, RFC 8200) and TCP (RFC 9293)
 // without options, to an address.
 func tcpHeaders(address string) int {
 	if strings.Contains(address, ":") {
@@ -93,7 +93,7 @@ func tcpHeaders(address string) int {
 	return 40
 }
 
-// marks adds whether marks of ECN arrive, which matters to who uses it.
+// marks adds whether ECN marks arrive, which matters only to ECN users.
 func (j judge) marks(l *Line, d model.Direction) {
 	w, _ := j.asked(d)
 	share, told := w.Marks.Get()
@@ -110,7 +110,7 @@ func (j judge) marks(l *Line, d model.Direction) {
 	}
 }
 
-// kernel is what the sender's kernel says of the single run in direction d.
+// kernel returns the sender's kernel's summary of the single run in direction d.
 func (j judge) kernel(d model.Direction) *model.TCPSummary {
 	r, ok := j.valid(d)
 	if !ok {
@@ -119,7 +119,7 @@ func (j judge) kernel(d model.Direction) *model.TCPSummary {
 	return sender(r, d)
 }
 
-// An answer about an option.
+// answer is what a kernel reports about an option.
 type answer int
 
 const (
@@ -128,16 +128,16 @@ const (
 	no
 )
 
-// option is one option of TCP.
+// option is one TCP option.
 type option struct {
 	name string
 	knob model.KnobID
-	on   []string // values of the setting that offer it actively
+	on   []string // values of the setting that actively offer it
 	seen func(*model.TCPSummary) answer
 }
 
-// options are those whose survival is looked at. A host asks for ECN only with
-// tcp.ecn=1, else it accepts it (Linux Documentation/networking/ip-sysctl.rst).
+// options returns the options to check. A host requests ECN only with tcp.ecn=1, otherwise it
+// accepts it (Linux Documentation/networking/ip-sysctl.rst).
 func options() []option {
 	said := func(get func(*model.TCPSummary) (bool, bool)) func(*model.TCPSummary) answer {
 		return func(t *model.TCPSummary) answer {
@@ -155,8 +155,8 @@ func options() []option {
 	}
 	return []option{
 		{"scaling", "tcp.window_scaling", []string{"1"}, said(func(t *model.TCPSummary) (bool, bool) {
-			// The scale is unknown where scaling is off; whether the kernel tells at all
-			// is seen by its neighbour.
+			// The scale is unknown if scaling is off; whether the kernel reports options at all
+			// follows from SACK.
 			return t.SendScale.IsKnown(), t.SACK.IsKnown()
 		})},
 		{"sack", "tcp.sack", []string{"1"}, said(func(t *model.TCPSummary) (bool, bool) { return t.SACK.Get() })},

@@ -9,7 +9,7 @@ import (
 	"linerate/internal/core/mtu"
 )
 
-// asked is what was found by trying of direction d.
+// asked returns the results of the probes of direction d.
 func (j judge) asked(d model.Direction) (model.Way, bool) {
 	if j.s.Check != nil {
 		for _, w := range j.s.Check.Ways {
@@ -21,9 +21,9 @@ func (j judge) asked(d model.Direction) (model.Way, bool) {
 	return model.Way{}, false
 }
 
-// way is what probes say of direction d, in the words of package mtu. Datagrams between
-// the two agents count before echo requests and refused ports, which a firewall may
-// treat in its own way.
+// way returns the probe results of direction d as package mtu takes them. Datagrams between the
+// two agents have priority over echo requests and refused ports, which a firewall may treat
+// differently.
 func (j judge) way(d model.Direction) (mtu.Way, bool) {
 	w, ok := j.asked(d)
 	if !ok {
@@ -41,14 +41,14 @@ func (j judge) way(d model.Direction) (mtu.Way, bool) {
 	}, known
 }
 
-// Passes is the largest packet of direction d that arrived, in bytes; 0 for none or
+// Passes returns the largest packet of direction d that arrived, in bytes; 0 for none or
 // unknown.
 func Passes(s *model.Session, d model.Direction) int {
 	w, _ := judge{s}.way(d)
 	return w.Passes
 }
 
-// unseen is why probes say nothing of direction d.
+// unseen returns why there is no probe result for direction d.
 func (j judge) unseen(d model.Direction) string {
 	if w, ok := j.asked(d); ok {
 		return cmp.Or(w.Passes.Reason(), "not visible")
@@ -56,8 +56,8 @@ func (j judge) unseen(d model.Direction) string {
 	return "not looked at"
 }
 
-// mtu is how large packets of a direction may be, found in up to three ways: datagrams
-// between the agents, probes that need no agent, and the segments of TCP.
+// mtu returns the largest packet of a direction, found in up to three ways: datagrams between
+// the agents, probes that need no agent, and the segments of TCP.
 func (j judge) mtu(d model.Direction) Line {
 	l := Line{Thing: "mtu", Direction: d, State: Unseen}
 	run, tried := j.single(d)
@@ -97,7 +97,7 @@ func (j judge) mtu(d model.Direction) Line {
 	return l
 }
 
-// back is the other direction.
+// back returns the other direction.
 func back(d model.Direction) model.Direction {
 	if d == model.To {
 		return model.From
@@ -105,7 +105,7 @@ func back(d model.Direction) model.Direction {
 	return model.To
 }
 
-// tried is what each way of trying found, one line each.
+// tried returns one line per method of probing, with its result.
 func (j judge) tried(d model.Direction, t mtu.Transfer) []string {
 	var out []string
 	w, _ := j.asked(d)
@@ -140,7 +140,7 @@ func (j judge) tried(d model.Direction, t mtu.Transfer) []string {
 	return out
 }
 
-// apart says where the ways of trying disagree, "" where they do not.
+// apart says where the methods disagree, "" if they agree.
 func (j judge) apart(d model.Direction) string {
 	w, _ := j.asked(d)
 	datagrams, ok1 := w.Datagrams.Get()
@@ -151,7 +151,7 @@ func (j judge) apart(d model.Direction) string {
 	case datagrams == 0:
 		return "datagrams between the agents do not arrive at all: UDP is filtered"
 	case probes == 0:
-		return "" // echo requests are often not answered, which says nothing of others
+		return "" // hosts often ignore echo requests, which says nothing about other packets
 	case datagrams > probes:
 		return fmt.Sprintf("echo requests pass only up to %d: something treats them differently", probes)
 	case datagrams < probes:
@@ -160,7 +160,7 @@ func (j judge) apart(d model.Direction) string {
 	return ""
 }
 
-// smallSegments is the largest segment that arrived where full ones did not; 0 for
+// smallSegments returns the largest segment that arrived although full ones did not; 0 for
 // none.
 func (j judge) smallSegments(d model.Direction) int {
 	most := 0

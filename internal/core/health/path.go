@@ -11,8 +11,8 @@ import (
 	"linerate/internal/core/units"
 )
 
-// loss is what of a direction gets lost when the path is not full; where no
-// datagrams were sent, what TCP had to send again.
+// loss grades a direction's loss on a path that is not full; without datagrams, TCP's
+// retransmissions.
 func (j judge) loss(d model.Direction) Line {
 	l := Line{Thing: "loss", Direction: d, State: Unseen, Text: "not measured"}
 	lowest, ratio := units.BitRate(0), 0.0
@@ -83,8 +83,8 @@ func (j judge) loss(d model.Direction) Line {
 	return l
 }
 
-// cutShort is the largest share of the periods of a CPU quota in which it was used up, of
-// either end of run r, and a sentence about it.
+// cutShort returns the largest share of throttled CPU quota periods at either end of run r, and
+// a sentence about it.
 func (j judge) cutShort(r model.Run) (share float64, text string) {
 	for _, end := range r.Ends {
 		n := map[string]float64{}
@@ -104,7 +104,7 @@ func (j judge) cutShort(r model.Run) (share float64, text string) {
 	return share, text
 }
 
-// datagramsSent is how many datagrams of direction d in run r arrived or were lost.
+// datagramsSent returns how many datagrams of direction d in run r arrived or were lost.
 func datagramsSent(r model.Run, d model.Direction) (n int64) {
 	for _, end := range r.Ends {
 		for _, f := range end.Flows {
@@ -116,12 +116,13 @@ func datagramsSent(r model.Run, d model.Direction) (n int64) {
 	return n
 }
 
-// pause is how long a sender of datagrams has to stop before what it then sends at once is
-// a burst that a queue of an ordinary switch, some milliseconds long, may not hold.
+// pause is how long a sender of datagrams has to pause before the datagrams that it then sends
+// at once are a burst that the queue of an ordinary switch, some milliseconds long, may not
+// hold.
 const pause = 5 * time.Millisecond
 
-// paused is which share of run r the sender of direction d stood still in, though datagrams
-// were due, and the longest time.
+// paused returns the share of run r in which the sender of direction d stood still although
+// datagrams were due, and the longest such time.
 func paused(r model.Run, d model.Direction) (share float64, longest time.Duration) {
 	for _, end := range r.Ends {
 		for _, f := range end.Flows {
@@ -137,7 +138,7 @@ func paused(r model.Run, d model.Direction) (share float64, longest time.Duratio
 	return share, longest
 }
 
-// full reports whether one stream carried what the path can carry in direction d.
+// full reports whether one stream used the path fully in direction d.
 func (j judge) full(d model.Direction) bool {
 	r, ok := j.valid(d)
 	v, _ := r.Value(d, model.Goodput)
@@ -145,7 +146,7 @@ func (j judge) full(d model.Direction) bool {
 	return ok && known && v >= fullSpeed*float64(ceiling)
 }
 
-// queue is what a full path adds to the latency.
+// queue grades the latency that a full path adds.
 func (j judge) queue(d model.Direction) Line {
 	l := Line{Thing: "queueing", Direction: d, State: Unseen, Text: "latency beside the load was not probed"}
 	r, ok := j.valid(d)
@@ -182,7 +183,7 @@ func (j judge) queue(d model.Direction) Line {
 	return l
 }
 
-// few reports whether the answers of probes under load carry no 99th percentile.
+// few reports whether there are too few answers under load for a 99th percentile.
 func few(r model.Run) bool {
 	probed := false
 	for _, end := range r.Ends {
@@ -198,7 +199,7 @@ func few(r model.Run) bool {
 	return probed
 }
 
-// jitter is how much the gaps of paced datagrams vary at the lowest rate that was tried.
+// jitter grades the variation of the gaps of paced datagrams at the lowest tested rate.
 func (j judge) jitter(d model.Direction) Line {
 	l := Line{Thing: "jitter", Direction: d, State: Unseen, Text: "not measured"}
 	var lowest units.BitRate
@@ -215,7 +216,7 @@ func (j judge) jitter(d model.Direction) Line {
 	return l
 }
 
-// exact writes a small share for people.
+// exact formats a small share.
 func exact(v float64) string {
 	if v == 0 {
 		return "0 %"
@@ -223,5 +224,5 @@ func exact(v float64) string {
 	return fmt.Sprintf("%.2g %%", 100*v)
 }
 
-// seconds is a time as metrics have it.
+// seconds converts a metric's value in seconds.
 func seconds(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }

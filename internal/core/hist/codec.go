@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// Version is the version of the binary and of the JSON form. It stands for the
-// bucket layout too: histograms of one version can be merged.
+// Version is the version of the binary and of the JSON form. It covers the bucket layout too:
+// histograms of one version can be merged.
 const Version = 1
 
-// Bounds of what the decoders look at, in bytes: the longest histogram that
-// could be sent, and rejected before anything is read where it is longer.
+// Limits of the decoders' input, in bytes: the longest valid histogram. Longer input is
+// rejected before it is parsed.
 const (
 	MaxBinary = 1 + 6*binary.MaxVarintLen64 + buckets*(2+8) // gap < 2^14, count ≤ 2^53
 	MaxJSON   = 512 + buckets*256                           // indented, too
 )
 
-// ErrFormat says that bytes are no histogram of this version.
+// ErrFormat reports input that is not a histogram of this version.
 var ErrFormat = errors.New("not a histogram of version 1")
 
 // AppendBinary appends the binary form to b; its error is always nil. The form
@@ -61,9 +61,9 @@ func (w *writer) put(bucket int, n uint64) {
 // MarshalBinary returns the form of AppendBinary; its error is always nil.
 func (h *Histogram) MarshalBinary() ([]byte, error) { return h.AppendBinary(nil) }
 
-// UnmarshalBinary replaces h by the histogram in b, which may come from an
-// untrusted peer: memory is bounded, and a form that no recording can lead to is
-// refused. It wraps ErrFormat or ErrTooMany, and then leaves h as it was.
+// UnmarshalBinary replaces h by the histogram in b, which may come from an untrusted peer: it
+// limits memory, and rejects a form that no recording can produce. Its error wraps ErrFormat or
+// ErrTooMany, and leaves h unchanged.
 func (h *Histogram) UnmarshalBinary(b []byte) error {
 	if len(b) == 0 || len(b) > MaxBinary || b[0] != Version {
 		return fmt.Errorf("read histogram of %d bytes: %w", len(b), ErrFormat)
@@ -97,7 +97,7 @@ func (h *Histogram) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// reader takes varints off a text and remembers a bad one.
+// reader consumes varints from a text and remembers an invalid one.
 type reader struct {
 	rest string
 	bad  bool
@@ -150,9 +150,8 @@ func (h *Histogram) MarshalJSON() ([]byte, error) {
 	return json.Marshal(d)
 }
 
-// UnmarshalJSON replaces h by the histogram in b, with the checks, the errors
-// and the effects of UnmarshalBinary. JSON that cannot be parsed has the error of
-// encoding/json.
+// UnmarshalJSON replaces h by the histogram in b, with the checks, errors and guarantees of
+// UnmarshalBinary. A JSON syntax error is that of encoding/json.
 func (h *Histogram) UnmarshalJSON(b []byte) error {
 	var d document
 	if len(b) > MaxJSON {
@@ -186,7 +185,7 @@ func (h *Histogram) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// bucketFrom returns the bucket whose least value is low.
+// bucketFrom returns the bucket whose least value is low, false if there is none.
 func bucketFrom(low uint64) (int, bool) {
 	if low < uint64(Lowest) || low > uint64(Highest) {
 		return 0, false
@@ -196,9 +195,9 @@ func bucketFrom(low uint64) (int, bool) {
 	return i, uint64(first) == low
 }
 
-// check sets the total of a decoded histogram and holds the rest against it:
-// the least and the greatest value must lie where the counts say, and the sum
-// between the sums of all lower and of all upper edges.
+// check sets the total of a decoded histogram and validates the rest: the least and the
+// greatest value must lie in the outermost buckets with values, and the sum between the sums of
+// all lower and of all upper edges.
 func (h *Histogram) check() error {
 	if h.below > MaxCount || h.above > MaxCount {
 		return ErrTooMany
@@ -232,8 +231,8 @@ func (h *Histogram) check() error {
 	return nil
 }
 
-// holds reports whether v may be the least value (the greatest, where top),
-// given the first (last) occupied bucket, −1 where none is.
+// holds reports whether v may be the least value (or the greatest, if top), given the first
+// (last) occupied bucket, −1 if there is none.
 func (h *Histogram) holds(v int64, bucket int, top bool) bool {
 	if v < int64(Lowest) {
 		return h.below > 0 && (!top || h.above == 0 && bucket < 0)
@@ -248,8 +247,8 @@ func (h *Histogram) holds(v int64, bucket int, top bool) bool {
 	return !outside && bucketOf(uint64(v)) == bucket
 }
 
-// sumBounds returns the least and the greatest sum that the counts allow, each
-// value held between its edges, one of them being min and another one max.
+// sumBounds returns the least and the greatest sum that the counts allow, with each value
+// between its edges, one of them min and another one max.
 func (h *Histogram) sumBounds() (low, high int128) {
 	firstHigh, lastLow, seen := int64(0), int64(0), false
 	add := func(n uint64, least, greatest int64) {

@@ -1,5 +1,5 @@
-// Package hist holds the distribution of many latencies: a Recorder in fixed memory while
-// they are measured, a Histogram in as little as it takes from then on.
+// Package hist holds the distribution of many latencies: a Recorder in fixed memory during the
+// measurement, and a compact Histogram afterwards.
 //
 // Quantiles of parts must never be averaged: each part of a run, and each end,
 // fills a histogram of its own, the histograms are merged, and the quantile is
@@ -26,10 +26,9 @@
 //
 // # Saturation
 //
-// What is below 1 ns (a coarse clock, or one that stepped back) or above 1 h is
-// counted apart and keeps its rank, its part of the mean, and its place as least
-// or greatest value. Only its shape is lost: a quantile that falls among such
-// values is unknown, with the reason.
+// Values below 1 ns (a coarse clock, or one that stepped back) or above 1 h are counted apart.
+// They keep their rank, their part of the mean, and their place as least or greatest value.
+// Only their shape is lost: a quantile that falls among them is unknown, with the reason.
 package hist
 
 import (
@@ -62,10 +61,10 @@ const (
 
 	topShift = 35 // shift of Highest: 2^(35+6) ≤ 1 h < 2^(35+7) ns
 
-	source = "histogram" // of the facts that are read here
+	source = "histogram" // of the facts returned here
 )
 
-// ErrTooMany says that a histogram would hold more than MaxCount values.
+// ErrTooMany reports that a histogram would hold more than MaxCount values.
 var ErrTooMany = errors.New("histogram holds too many values")
 
 // Recorder counts durations as they are measured. The zero value is empty and ready for
@@ -80,7 +79,7 @@ type Recorder struct {
 // measuring loop may call it.
 func (r *Recorder) Record(d time.Duration) { r.Add(d, 1) }
 
-// Add adds one value n times, which is at least 1.
+// Add adds one value n times; n is at least 1.
 func (r *Recorder) Add(d time.Duration, n uint64) {
 	v := int64(d)
 	sum := int128{hi: v >> 63, lo: uint64(v)}
@@ -98,7 +97,7 @@ func (r *Recorder) Add(d time.Duration, n uint64) {
 	}
 }
 
-// Histogram returns what was recorded so far.
+// Histogram returns the values recorded so far.
 func (r *Recorder) Histogram() *Histogram {
 	h := &Histogram{totals: r.totals}
 	var w writer
@@ -111,15 +110,15 @@ func (r *Recorder) Histogram() *Histogram {
 	return h
 }
 
-// Histogram is what a Recorder counted. The zero value is empty. It is a plain value: ==
-// compares it. A session holds many thousands of them: each takes about 3 bytes for a
-// bucket that is not empty.
+// Histogram is the result of a Recorder. The zero value is empty. It is a plain value: ==
+// compares it. A session holds many thousands of them: each takes about 3 bytes per occupied
+// bucket.
 type Histogram struct {
-	counts string // of the buckets that are not empty, as the binary form has them
+	counts string // of the occupied buckets, in binary form
 	totals
 }
 
-// totals are what is exact.
+// totals are the exact statistics.
 type totals struct {
 	below, above uint64 // values outside Lowest…Highest
 	total        uint64 // of all values
@@ -127,7 +126,7 @@ type totals struct {
 	sum          int128 // of all values in ns
 }
 
-// join adds o, which is not empty.
+// join adds o, which must not be empty.
 func (t *totals) join(o totals) {
 	if t.total == 0 {
 		*t = o
@@ -138,9 +137,9 @@ func (t *totals) join(o totals) {
 	t.sum = t.sum.add(o.sum)
 }
 
-// Merge adds everything that o holds, as if its values had been recorded
-// together. o is not changed and may be h itself. Merge wraps ErrTooMany, and
-// leaves h as it was, where the sum exceeds MaxCount values.
+// Merge adds all values of o, as if they had been recorded together. o is not changed and may
+// be h itself. If the sum exceeds MaxCount values, Merge returns an error that wraps ErrTooMany
+// and leaves h unchanged.
 func (h *Histogram) Merge(o *Histogram) error {
 	if o.total > MaxCount || h.total > MaxCount-o.total {
 		return fmt.Errorf("merge %d and %d values: %w", h.total, o.total, ErrTooMany)
@@ -160,24 +159,24 @@ func (h *Histogram) Merge(o *Histogram) error {
 	return nil
 }
 
-// Count returns the number of all values, those outside the range included.
+// Count returns the number of all values, including those outside the range.
 func (t *totals) Count() uint64 { return t.total }
 
-// Below returns how many values were less than Lowest: zero where the clock is
-// coarser than the latency, negative where it stepped back.
+// Below returns how many values were less than Lowest: zero from a clock coarser than the
+// latency, negative from a clock that stepped back.
 func (t *totals) Below() uint64 { return t.below }
 
 // Above returns how many values were greater than Highest.
 func (t *totals) Above() uint64 { return t.above }
 
-// Min returns the least value, exact, unknown while there is none.
+// Min returns the exact least value, unknown if the histogram is empty.
 func (t *totals) Min() fact.Of[time.Duration] { return t.exact(t.min) }
 
-// Max returns the greatest value, exact, unknown while there is none.
+// Max returns the exact greatest value, unknown if the histogram is empty.
 func (t *totals) Max() fact.Of[time.Duration] { return t.exact(t.max) }
 
-// Mean returns the mean of all values, exact but for the rounding to a
-// nanosecond, unknown while there is none.
+// Mean returns the mean of all values, rounded to a nanosecond, unknown if the histogram is
+// empty.
 func (t *totals) Mean() fact.Of[time.Duration] {
 	if t.total == 0 {
 		return t.exact(0)
@@ -185,18 +184,17 @@ func (t *totals) Mean() fact.Of[time.Duration] {
 	return t.exact(t.sum.divide(t.total))
 }
 
-// Quantile returns the value at rank ⌈q n⌉ of the n recorded, 0.5 for the
-// median and 0.999 for p99.9, off by less than MaxError of itself. The first
-// and the last rank, so also q of 0 and 1, are exact. It is unknown where
-// nothing was recorded, where q is not between 0 and 1, and where the rank falls
-// among values outside Lowest…Highest.
+// Quantile returns the value at rank ⌈q n⌉ of the n recorded, 0.5 for the median and 0.999 for
+// p99.9, with a relative error below MaxError. The first and the last rank, so also q of 0 and
+// 1, are exact. It is unknown if the histogram is empty, if q is not between 0 and 1, or if the
+// rank falls among values outside Lowest…Highest.
 func (h *Histogram) Quantile(q float64) fact.Of[time.Duration] {
 	if !(q >= 0 && q <= 1) {
 		return fact.Unknown[time.Duration](fmt.Sprintf("quantile %v is not between 0 and 1", q))
 	}
 	rank := h.rank(q)
 	switch {
-	case rank <= 1: // also where there is none
+	case rank <= 1: // includes the empty histogram
 		return h.Min()
 	case rank == h.total:
 		return h.Max()
@@ -215,9 +213,9 @@ func (h *Histogram) Quantile(q float64) fact.Of[time.Duration] {
 	panic("hist: fewer values in buckets than counted")
 }
 
-// Lacks says what answers lack to carry quantile q, where lost requests were never answered;
-// "" if they carry it. At least one of them has to lie above it, and a lost one took longer
-// than any other.
+// Lacks says why answers are too few for quantile q, given lost requests without an answer; ""
+// if they suffice. At least one answer has to lie above the quantile, and a lost request counts
+// as longer than any answer.
 func Lacks(q float64, answers, lost uint64) string {
 	above := (1 - q) * (1 + 1e-9) // 1 - 0.99 is below 0.01 in binary
 	switch {
@@ -229,7 +227,7 @@ func Lacks(q float64, answers, lost uint64) string {
 	return ""
 }
 
-// Percentile is Quantile if the answers carry it.
+// Percentile is Quantile, or unknown if there are too few answers for it.
 func (h *Histogram) Percentile(q float64, lost uint64) fact.Of[time.Duration] {
 	if why := Lacks(q, h.total, lost); why != "" {
 		return fact.Unknown[time.Duration](why)
@@ -237,7 +235,7 @@ func (h *Histogram) Percentile(q float64, lost uint64) fact.Of[time.Duration] {
 	return h.Quantile(q)
 }
 
-// Beyond returns the sum of all values above d, off by less than MaxError of itself. Values
+// Beyond returns the sum of all values above d, with a relative error below MaxError. Values
 // above Highest count as Highest.
 func (h *Histogram) Beyond(d time.Duration) time.Duration {
 	sum := time.Duration(h.above) * Highest
@@ -250,8 +248,7 @@ func (h *Histogram) Beyond(d time.Duration) time.Duration {
 	return sum
 }
 
-// rank returns ⌈q n⌉. The product is taken a little low, since 0.07 × 100 is
-// above 7 in binary.
+// rank returns ⌈q n⌉. The product is reduced slightly, because 0.07 × 100 exceeds 7 in binary.
 func (h *Histogram) rank(q float64) uint64 {
 	const slack = 1e-12
 	return min(h.total, uint64(math.Ceil(q*float64(h.total)*(1-slack))))
@@ -264,7 +261,7 @@ func (t *totals) exact(ns int64) fact.Of[time.Duration] {
 	return fact.Known(time.Duration(ns), source)
 }
 
-// occupied yields number and count of each bucket that is not empty, upwards.
+// occupied yields number and count of each occupied bucket, upwards.
 func (h *Histogram) occupied() iter.Seq2[int, uint64] {
 	return func(yield func(int, uint64) bool) {
 		r := reader{rest: h.counts}
@@ -277,7 +274,7 @@ func (h *Histogram) occupied() iter.Seq2[int, uint64] {
 	}
 }
 
-// bucketOf returns the bucket of v, which is between Lowest and Highest in ns.
+// bucketOf returns the bucket of v, in ns, between Lowest and Highest.
 func bucketOf(v uint64) int {
 	shift := bits.Len64(v|(2*subs-1)) - subBits - 1
 	return shift<<subBits + int(v>>shift)

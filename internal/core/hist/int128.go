@@ -39,8 +39,8 @@ func product128(v, n uint64) int128 {
 	return int128{hi: int64(hi), lo: lo}
 }
 
-// divide returns a / n rounded to nearest, half away from zero. The quotient
-// must fit 64 bits, as that of a sum by its number of terms does.
+// divide returns a / n rounded to nearest, half away from zero. The quotient must fit 64 bits,
+// as that of a sum by its number of terms does.
 func (a int128) divide(n uint64) int64 {
 	if a.hi < 0 {
 		return -a.negate().divide(n)
@@ -58,7 +58,7 @@ func (a int128) number() *big.Int {
 	return n.Add(n, new(big.Int).SetUint64(a.lo))
 }
 
-// fromNumber returns n, and false where it does not fit.
+// fromNumber returns n, and false if it does not fit.
 func fromNumber(n *big.Int) (int128, bool) {
 	hi := new(big.Int).Rsh(n, 64) // rounds down, as two's complement does
 	if !hi.IsInt64() {

@@ -8,7 +8,7 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Range says for people which values the knob takes on system: "4 KiB to 2 GiB".
+// Range describes the values that the knob takes on system: "4 KiB to 2 GiB".
 func (k Knob) Range(system string) string {
 	low, high := k.Bounds(system)
 	k.Min, k.Max = low, high
@@ -21,14 +21,14 @@ func (k Knob) Range(system string) string {
 	return s
 }
 
-// Risky reports whether a bad value can cut or stall the link or its path, so
-// that the way to others has to be looked at before and after a change: MTU, link
-// mode, offloads, and whatever else makes a driver reset its link.
+// Risky reports whether a bad value can cut or stall the link or its path, so that connectivity
+// has to be checked before and after a change: MTU, link mode, offloads, and everything else
+// that makes a driver reset its link.
 func (k Knob) Risky() bool {
 	return k.Risk >= RiskConnection || k.Scope == ScopeLink && (k.Effect == EffectBounce || k.Effect == EffectReinit)
 }
 
-// Words says for people what a bad value can do.
+// Words describes what a bad value can do.
 func (r Risk) Words() string {
 	switch r {
 	case RiskNone:
@@ -52,9 +52,9 @@ func (e Effect) Words() string {
 	}[e]
 }
 
-// DefaultOn returns what system starts with, as far as the catalogue knows;
-// kernel is the version that it tells of itself ("6.18.2"), and "" is unknown.
-// Where the version decides and is not known, all that it may be is listed.
+// DefaultOn returns system's default, as far as the catalogue knows it; kernel is the version
+// that it reports ("6.18.2"), "" if unknown. If the default depends on an unknown version, all
+// possible defaults are listed.
 func (k Knob) DefaultOn(system, kernel string) string {
 	var exact, plain, general []string
 	for _, d := range k.Defaults {
@@ -84,8 +84,8 @@ func (k Knob) DefaultOn(system, kernel string) string {
 	return ""
 }
 
-// inVersions reports whether a kernel is among versions: "since 6.18", "to 6.17",
-// "before 5.4", "12 to 15", "6.18". known is false where that cannot be told.
+// inVersions reports whether a kernel is among versions: "since 6.18", "to 6.17", "before 5.4",
+// "12 to 15", "6.18". known is false if that cannot be decided.
 func inVersions(versions, kernel string) (fits, known bool) {
 	have, ok := version(kernel)
 	words := strings.Fields(versions)
@@ -96,7 +96,7 @@ func inVersions(versions, kernel string) (fits, known bool) {
 	if !ok {
 		return false, false
 	}
-	// "to 6.17" holds all of 6.17, and "to 15" all of 15.
+	// "to 6.17" includes all of 6.17, and "to 15" all of 15.
 	upTo := func(l [2]int) bool {
 		if l[1] < 0 {
 			return have[0] <= l[0]
@@ -120,8 +120,7 @@ func inVersions(versions, kernel string) (fits, known bool) {
 	return false, false
 }
 
-// version reads the first two numbers of a version; the second is -1 where there
-// is none.
+// version parses the first two numbers of a version; the second is -1 if absent.
 func version(s string) (v [2]int, ok bool) {
 	end := strings.IndexFunc(s, func(r rune) bool { return (r < '0' || r > '9') && r != '.' })
 	if end >= 0 {
@@ -142,8 +141,7 @@ func version(s string) (v [2]int, ok bool) {
 	return v, true
 }
 
-// Needs says for people what a change of the knob needs on system, nothing
-// where it needs nothing.
+// Needs lists what a change of the knob requires on system, nil if it requires nothing.
 func (k Knob) Needs(system string) []string {
 	n, ok := k.Native[system]
 	if !ok || k.ReadOnly || n.ReadOnly || k.Scope == ScopeFlow {
@@ -173,9 +171,9 @@ func (k Knob) Needs(system string) []string {
 	return need
 }
 
-// Permanent returns how the setting is made permanent on system by hand, with
-// VALUE for the native text: "/etc/sysctl.d/zz-linerate.conf: NAME = VALUE".
-// It is "" where the system keeps nothing of the kind (knobs.md section 1.4).
+// Permanent returns how to make the setting permanent on system by hand, with VALUE for the
+// native text: "/etc/sysctl.d/zz-linerate.conf: NAME = VALUE". It is "" if the system cannot
+// keep it (knobs.md section 1.4).
 func (n Native) Permanent(system string) string {
 	if n.Keep != "" {
 		return n.Keep
@@ -210,21 +208,21 @@ func (n Native) Permanent(system string) string {
 	return ""
 }
 
-// MaxUndoTime bounds what UndoTime returns.
+// MaxUndoTime is the upper limit of UndoTime.
 const MaxUndoTime = 15 * time.Minute
 
 const (
-	undoBase = 30 * time.Second // a machine that is busy, a driver that is for some seconds, the journal on a slow disk
+	undoBase = 30 * time.Second // a busy machine, a driver that takes seconds, the journal on a slow disk
 	undoOne  = time.Second
-	// undoBounce is for a driver that resets its link, which is a stall of 1 to 10 s
-	// (EffectBounce), and undoReinit for one that starts its card anew.
+	// undoBounce is for a driver that resets its link, which stalls for 1 to 10 s
+	// (EffectBounce), undoReinit for one that reinitialises its card.
 	undoBounce = 15 * time.Second
 	undoReinit = 30 * time.Second
 )
 
-// UndoTime is how long taking back settings may take, by their number and kind: the
-// one budget of an undo, which controller, agent and watchdog wait for. A setting
-// that is not known counts as one that bounces its link.
+// UndoTime is the time allowed for the undo of settings, by their number and kind: the common
+// timeout of controller, agent and watchdog. An unknown setting counts as one that bounces its
+// link.
 func (x *Index) UndoTime(ids ...model.KnobID) time.Duration {
 	all := undoBase
 	for _, id := range ids {

@@ -8,13 +8,11 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Catalogue returns every knob that linerate knows, in the order in which
-// people should see them. The slice is the caller's own. One file a theme holds
-// the entries: catalogue_buffers.go and so on. What old guides name and no
-// system has any more is in dead.go.
+// Catalogue returns every knob that linerate knows, in the order of display. The caller owns
+// the slice. One file per theme holds the entries: catalogue_buffers.go and so on. Settings
+// that only old guides name are in dead.go.
 //
-// The tags in Source stand for what sources.go says; people read them in words
-// (Cite).
+// sources.go explains the tags in Source; Cite replaces them by words.
 func Catalogue() []Knob {
 	var all []Knob
 	for _, theme := range themes() {
@@ -27,7 +25,7 @@ func Catalogue() []Knob {
 	return all
 }
 
-// Theme is a part of the catalogue, for people.
+// Theme is a part of the catalogue, for display.
 type Theme struct {
 	Name  string // "TCP buffers"
 	Knobs []model.KnobID
@@ -61,10 +59,9 @@ func themes() []theme {
 	}
 }
 
-// Index is the catalogue built once, for who looks up often and hands it on. It is
-// never changed, so that any number may read it at the same time; nobody may write
-// to the slices and maps of its entries. A process makes one and hands it on; nil is
-// the catalogue too, built anew whenever it is asked.
+// Index is the catalogue built once, for fast lookups. It never changes, so it is safe for
+// concurrent use; callers must not modify the slices and maps of its entries. A process makes
+// one and passes it on; a nil *Index works too, but builds the catalogue on every call.
 type Index struct {
 	all []Knob
 	at  map[model.KnobID]int
@@ -100,8 +97,8 @@ func (x *Index) ByID(id model.KnobID) (Knob, bool) {
 	return x.all[i], true
 }
 
-// advise fills in what the symptom table says of a whole family of knobs, where
-// the entry does not say it itself.
+// advise fills in the advice of the symptom table for a whole family of knobs, unless the entry
+// has its own.
 func advise(k *Knob, table []advice) {
 	if k.Scope == ScopeFlow {
 		return
@@ -119,7 +116,7 @@ func advise(k *Knob, table []advice) {
 	k.Avoid = cmp.Or(k.Avoid, best.avoid)
 }
 
-// most is the upper end of a size that any system takes: constraint C-18.
+// most is the largest size that every system accepts: constraint C-18.
 const most = math.MaxInt32
 
 // minCeiling is the least autotuning ceiling that linerate sets: the default
@@ -127,7 +124,7 @@ const most = math.MaxInt32
 // net/ipv4/tcp.c tcp_init). The kernel itself accepts 1.
 const minCeiling = 4096
 
-// sysctls returns native sysctls by system; "" is a system without one.
+// sysctls returns native sysctls by system; "" omits the system.
 func sysctls(linux, freebsd, darwin string) map[string]Native {
 	m := make(map[string]Native)
 	for system, name := range map[string]string{"linux": linux, "freebsd": freebsd, "darwin": darwin} {
@@ -144,10 +141,10 @@ func on(m map[string]Native, system string, n Native) map[string]Native {
 	return m
 }
 
-// only is the native setting of a knob that one system has.
+// only returns the native setting of a knob that only one system has.
 func only(system string, n Native) map[string]Native { return map[string]Native{system: n} }
 
-// defaults reads pairs of system and value.
+// defaults parses pairs of system and value.
 func defaults(pairs ...string) []Default {
 	var all []Default
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -156,7 +153,7 @@ func defaults(pairs ...string) []Default {
 	return all
 }
 
-// onOff are the choices of an enumeration that starts as a switch.
+// onOff returns the choices of an enumeration that begins with off and on.
 func onOff(more ...Choice) []Choice {
 	return append([]Choice{{"0", "off"}, {"1", "on"}}, more...)
 }

@@ -1,11 +1,10 @@
 package knob
 
-// advice is what holds for all knobs whose id starts with prefix; the longest
-// prefix wins.
+// advice applies to all knobs whose id starts with prefix; the longest prefix wins.
 type advice struct{ prefix, when, verify, avoid string }
 
-// adviceTable is the table of symptoms and effect checks (knobs.md section
-// 1.3). Reading back comes first always; verify is the check of the effect.
+// adviceTable is the table of symptoms and effect checks (knobs.md section 1.3). Reading back
+// always comes first; verify checks the effect.
 func adviceTable() []advice {
 	return []advice{
 		{"", "", "read back, and the result of a measurement on a new connection", ""},

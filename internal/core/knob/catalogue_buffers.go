@@ -1,11 +1,11 @@
 package knob
 
-// sockMinRcvbuf is the least receive buffer that Linux lets a socket have,
-// SOCK_MIN_RCVBUF of include/net/sock.h, rounded up as it varies by kernel.
+// sockMinRcvbuf is the least receive buffer that Linux allows a socket, SOCK_MIN_RCVBUF of
+// include/net/sock.h, rounded up because it varies by kernel.
 const sockMinRcvbuf = 2304
 
-// minSockbuf is the least kern.ipc.maxsockbuf of FreeBSD: MSIZE + MCLBYTES
-// ([B13 uipc_sockbuf.c]), and macOS asks for more ([X socketvar.h]).
+// minSockbuf is the least kern.ipc.maxsockbuf of FreeBSD: MSIZE + MCLBYTES ([B13
+// uipc_sockbuf.c]); macOS requires more ([X socketvar.h]).
 const (
 	minSockbuf       = 2304
 	minSockbufDarwin = 18433

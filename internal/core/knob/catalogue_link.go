@@ -3,8 +3,8 @@ package knob
 func linkKnobs() []Knob {
 	return []Knob{
 		{
-			// C-07: 576 bytes always, 1280 where IPv6 is in use (RFC 791, RFC 8200
-			// section 5); the device's own range is checked before a change.
+			// C-07: at least 576 bytes, 1280 with IPv6 (RFC 791, RFC 8200 section 5); the
+			// device's own range is checked before a change.
 			ID: "link.mtu", Summary: "largest IP packet on the link",
 			Scope: ScopeLink, Type: TypeBytes, Min: 576, Max: 65535, Effect: EffectBounce, Risk: RiskConnection, NeedsBoth: true,
 			Native: map[string]Native{
@@ -65,7 +65,7 @@ func linkKnobs() []Knob {
 	}
 }
 
-// readOnly is a knob that can be read only.
+// readOnly returns a read-only knob.
 func readOnly(id, summary string, t Type, unit string, native map[string]Native, source string) Knob {
 	return Knob{
 		ID: knobID(id), Summary: summary, Scope: ScopeLink, Type: t, Unit: unit, Min: 0, Max: 1<<32 - 1,
@@ -73,7 +73,7 @@ func readOnly(id, summary string, t Type, unit string, native map[string]Native,
 	}
 }
 
-// pathKnobs are how TCP finds the packet size of a path.
+// pathKnobs control how TCP finds the packet size of a path.
 func pathKnobs() []Knob {
 	linux := func(name string) map[string]Native { return sysctls("net.ipv4."+name, "", "") }
 	return []Knob{

@@ -27,7 +27,7 @@ func memoryKnobs() []Knob {
 	}
 }
 
-// powerKnobs are clock and sleep of processors, and the bus.
+// powerKnobs are the clock and sleep states of processors, and the bus.
 func powerKnobs() []Knob {
 	return []Knob{
 		{

@@ -2,14 +2,14 @@ package knob
 
 import "cmp"
 
-// setting is a knob of a link's driver: a number in a range.
+// setting returns a knob of a link's driver: a number in a range.
 func setting(id, summary, unit string, low, high int64, effect Effect, risk Risk, native map[string]Native, def []Default, source string) Knob {
 	k := detail(id, summary, unit, low, high, effect, risk, native, def, source)
 	k.Scope = ScopeLink
 	return k
 }
 
-// mediaKnobs are the link modes and what is negotiated with them.
+// mediaKnobs are the link modes and their negotiation.
 func mediaKnobs() []Knob {
 	media := func(linux, bsd, windows Encoding) map[string]Native {
 		m := map[string]Native{}

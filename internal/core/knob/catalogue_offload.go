@@ -1,6 +1,6 @@
 package knob
 
-// offloadKnobs are what the driver does in place of the stack.
+// offloadKnobs are the tasks that a driver can take over from the stack.
 func offloadKnobs() []Knob {
 	linux := func(name, keep string) Native {
 		return Native{Mechanism: Ethtool, Name: "features." + name, Encoding: Group, Keep: keep}

@@ -58,7 +58,7 @@ func receiveKnobs() []Knob {
 	}
 }
 
-// steeringKnobs are which processor handles what.
+// steeringKnobs assign work to processors.
 func steeringKnobs() []Knob {
 	cpus := func(id, summary, name, note string) Knob {
 		return Knob{

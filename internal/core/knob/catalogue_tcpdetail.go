@@ -1,6 +1,6 @@
 package knob
 
-// detail is a knob of one stack that few people touch: a number in a range.
+// detail returns a rarely used knob of one stack: a number in a range.
 func detail(id, summary, unit string, low, high int64, effect Effect, risk Risk, native map[string]Native, def []Default, source string) Knob {
 	return Knob{
 		ID: knobID(id), Summary: summary, Scope: ScopeHost, Type: TypeInt, Unit: unit, Min: low, Max: high,
@@ -8,7 +8,7 @@ func detail(id, summary, unit string, low, high int64, effect Effect, risk Risk,
 	}
 }
 
-// flag is such a knob that is on or off.
+// flag returns such a knob that is on or off.
 func flag(id, summary string, effect Effect, risk Risk, native map[string]Native, def []Default, source string) Knob {
 	return Knob{
 		ID: knobID(id), Summary: summary, Scope: ScopeHost, Type: TypeBool,

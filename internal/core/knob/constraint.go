@@ -14,44 +14,44 @@ import (
 // Values are canonical values by knob.
 type Values map[model.KnobID]string
 
-// Int returns the value of id as a number; false when it is not known or none.
+// Int returns the value of id as a number; false if it is unknown or not a number.
 func (v Values) Int(id model.KnobID) (int64, bool) {
 	n, err := strconv.ParseInt(v[id], 10, 64)
 	return n, err == nil
 }
 
-// Constraint is a rule about values that belong together.
+// Constraint is a rule about related values.
 type Constraint struct {
 	ID      string         // "C-02"
-	Systems []string       // GOOS; none is all
-	Knobs   []model.KnobID // that it looks at
+	Systems []string       // GOOS; empty means all
+	Knobs   []model.KnobID // that the rule concerns
 	Rule    string         // for people
-	Advice  bool           // a wise rule: what breaks it is told and not refused
+	Advice  bool           // a recommendation: a violation gives a warning, not an error
 	Source  string
-	// Breaks says how the values after a change break the rule, "" when they
-	// do not or too little is known. before holds those of today.
+	// Breaks says how the values after a change break the rule; "" if they do not, or if too
+	// little is known. before holds the present values.
 	Breaks func(before, after Values) string
 }
 
-// Violation is a constraint that values break.
+// Violation is a constraint that values break, and how.
 type Violation struct {
 	Constraint Constraint
 	How        string
 }
 
-// Error returns the whole sentence.
+// Error returns the full sentence.
 func (v *Violation) Error() string {
 	return fmt.Sprintf("%s (%s: %s)", v.How, v.Constraint.ID, v.Constraint.Rule)
 }
 
-// ErrConstraint says that values may not be set together.
+// ErrConstraint reports values that may not be set together.
 var ErrConstraint = errors.New("values do not fit together")
 
 // Unwrap makes errors.Is find ErrConstraint.
 func (v *Violation) Unwrap() error { return ErrConstraint }
 
-// Violations returns the constraints of system that the changes to before would
-// break, where the constraint looks at a changed knob.
+// Violations returns the constraints of system that applying changes to before would break,
+// among those that concern a changed knob.
 func Violations(system string, before Values, changes []model.Assignment) []*Violation {
 	after := make(Values, len(before)+len(changes))
 	maps.Copy(after, before)
@@ -67,7 +67,7 @@ func Violations(system string, before Values, changes []model.Assignment) []*Vio
 	return all
 }
 
-// about returns the constraints of system that look at a changed knob.
+// about returns the constraints of system that concern a changed knob.
 func about(system string, changes []model.Assignment) []Constraint {
 	changed := func(id model.KnobID) bool {
 		return slices.ContainsFunc(changes, func(a model.Assignment) bool { return a.Knob == id })
@@ -77,8 +77,8 @@ func about(system string, changes []model.Assignment) []Constraint {
 	})
 }
 
-// Related returns the knobs that the constraints of system look at when changes
-// are made: those whose values Faults, Violations and Advice want to know.
+// Related returns the knobs that the constraints on changes concern: their values are the input
+// of Faults, Violations and Advice.
 func Related(system string, changes []model.Assignment) []model.KnobID {
 	var all []model.KnobID
 	for _, c := range about(system, changes) {
@@ -87,10 +87,10 @@ func Related(system string, changes []model.Assignment) []model.KnobID {
 	return all
 }
 
-// Misfits returns what is wrong with the values of changes on a machine of system
-// whose knobs hold before: those out of the system's range, and every constraint
-// that is broken. Values have to be canonical. Those of constraints wrap
-// ErrConstraint. Unlike Faults it does not ask whether a knob can be set there.
+// Misfits returns the faults of the values of changes on a machine of system whose present
+// values are before: values out of the system's range, and broken constraints. Values have to
+// be canonical. Errors of constraints wrap ErrConstraint. Unlike Faults it does not check
+// whether a knob can be set there.
 func (x *Index) Misfits(system string, before Values, changes []model.Assignment) []error {
 	errs := x.outOfBounds(system, changes)
 	for _, v := range Violations(system, before, changes) {
@@ -101,7 +101,7 @@ func (x *Index) Misfits(system string, before Values, changes []model.Assignment
 	return errs
 }
 
-// outOfBounds are the faults of numbers that system does not take.
+// outOfBounds returns the faults of numbers that system does not accept.
 func (x *Index) outOfBounds(system string, changes []model.Assignment) []error {
 	var errs []error
 	for _, c := range changes {

@@ -8,19 +8,19 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Constraints returns the rules of knobs.md section 6 that the values of one
-// machine can break. The others are about paths or several machines: C-01 and
-// C-15 for those who plan buffers, C-09 and C-10 for those who change several
-// links, C-17 for those who plan trials. C-18 is the range of every entry.
+// Constraints returns the rules of knobs.md section 6 that the values of one machine can break.
+// The others concern paths or several machines: C-01 and C-15 apply to plans for buffers, C-09
+// and C-10 to changes of several links, C-17 to plans for trials. C-18 is the range of every
+// entry.
 func Constraints() []Constraint {
 	return slices.Concat(bufferConstraints(), windowConstraints(), linkConstraints())
 }
 
-// Reserve is what FreeBSD lets a buffer have of kern.ipc.maxsockbuf: MCLBYTES
-// of every MCLBYTES + MSIZE, 2048/2304 ([B13, B14 uipc_sockbuf.c]).
+// Reserve is the part of kern.ipc.maxsockbuf that FreeBSD allows a buffer: MCLBYTES of every
+// MCLBYTES + MSIZE, 2048/2304 ([B13, B14 uipc_sockbuf.c]).
 func Reserve(maxsockbuf int64) int64 { return maxsockbuf * 2048 / 2304 }
 
-// atMost is a constraint that low may not exceed high.
+// atMost returns the constraint that low may not exceed high.
 func atMost(id string, systems []string, low, high, rule, source string) Constraint {
 	l, h := model.KnobID(low), model.KnobID(high)
 	return Constraint{
@@ -39,9 +39,9 @@ func atMost(id string, systems []string, low, high, rule, source string) Constra
 	}
 }
 
-// worse reports whether values are further above a limit after a change than they were
-// before it. A kernel's own defaults may break a rule, as those of FreeBSD do: that is
-// no fault of a change that leaves it as it is, or mends a part of it.
+// worse reports whether values exceed a limit further after a change than before it. A kernel's
+// own defaults may break a rule, as FreeBSD's do: a change that leaves that alone, or repairs a
+// part of it, is not at fault.
 func worse(over func(Values) (int64, bool), before, after Values) bool {
 	now, known := over(after)
 	was, compared := over(before)
@@ -99,9 +99,8 @@ func bufferConstraints() []Constraint {
 	})
 }
 
-// initialBelowCeiling is C-05 for one direction. Setting the ceiling alone takes
-// the initial size down with it, so that only an initial size that was asked for
-// can be too large.
+// initialBelowCeiling is C-05 for one direction. Setting the ceiling alone lowers the initial
+// size too, so only an explicitly changed initial size can be too large.
 func initialBelowCeiling(way, rule string) Constraint {
 	initial, ceiling := model.KnobID("tcp."+way+"_buffer_initial"), model.KnobID("tcp."+way+"_buffer_max")
 	c := atMost("C-05", []string{"linux"}, string(initial), string(ceiling), rule, "[L6.1 tcp.c tcp_init_sock]")
@@ -115,8 +114,8 @@ func initialBelowCeiling(way, rule string) Constraint {
 	return c
 }
 
-// onlyGrows is the rule of FreeBSD's packet buffer pools (F-06: kern_mbuf.c
-// refuses less with EINVAL), which also means that no trial can be undone.
+// onlyGrows is the rule of FreeBSD's packet buffer pools (F-06: kern_mbuf.c rejects a smaller
+// value with EINVAL), which also means that a trial could not be undone.
 func onlyGrows(name string) Constraint {
 	id := model.KnobID(name)
 	return Constraint{
@@ -134,9 +133,8 @@ func onlyGrows(name string) Constraint {
 // maxScale is the largest window scale, RFC 7323 section 2.3.
 const maxScale = 14
 
-// WindowScale returns the window scale that a new connection's receiver offers
-// on system with these values, and whether that can be computed (knobs.md
-// section 1.2, C-11).
+// WindowScale returns the window scale that a new connection's receiver offers on system with
+// these values, and whether it can be computed (knobs.md section 1.2, C-11).
 //
 // Linux: floor(log2(max(tcp_rmem[2], rmem_max))) − 15 ([L6.1 tcp_output.c
 // tcp_select_initial_window]). FreeBSD: the least s with 65535·2^s ≥ maxsockbuf

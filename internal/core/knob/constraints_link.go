@@ -19,7 +19,7 @@ func linkConstraints() []Constraint {
 				switch {
 				case ok && okLow && n < low:
 					return fmt.Sprintf("link.mtu %d is below the driver's least, %d", n, low)
-				case ok && okHigh && high > 0 && n > high: // 0: the driver does not say
+				case ok && okHigh && high > 0 && n > high: // 0: the driver does not report a maximum
 					return fmt.Sprintf("link.mtu %d is above the driver's most, %d", n, high)
 				}
 				return ""
@@ -51,9 +51,8 @@ func linkConstraints() []Constraint {
 	}
 }
 
-// frameForPacket is C-08 for systems whose MTU counts the IP packet alone: a
-// number that drivers of Windows offer for a frame was meant for a packet of 14
-// bytes less.
+// frameForPacket is C-08 for systems whose MTU counts only the IP packet: a frame size offered
+// by Windows drivers means a packet of 14 bytes less.
 func frameForPacket() Constraint {
 	return Constraint{
 		ID: "C-08", Systems: []string{"linux", "freebsd", "darwin"}, Knobs: ids("link.mtu"), Advice: true, Source: "[W keywords-that-can-be-edited]; IEEE 802.3 clause 3.1",
@@ -82,9 +81,9 @@ func powerOfTwo(name string) Constraint {
 	}
 }
 
-// queuesKeepSteering: a receive queue that is taken away loses the processors
-// and flows that were set for it (Linux net/core/net-sysfs.c rx_queue_release),
-// and no undo of the queues brings them back.
+// queuesKeepSteering: removing a receive queue loses the processors and flows that were set for
+// it (Linux net/core/net-sysfs.c rx_queue_release), and undoing the change does not restore
+// them.
 func queuesKeepSteering(name string) Constraint {
 	list := append(ids(name), "rps", "rfs.flows")
 	return Constraint{
@@ -106,9 +105,9 @@ func queuesKeepSteering(name string) Constraint {
 	}
 }
 
-// queueBeforeDiscipline: Linux gives a device without a queue of its own one of 1000
-// packets when a queueing discipline is attached while its length is 0. Undo could not
-// tell that write from another program's.
+// queueBeforeDiscipline: Linux sets the queue length of a device from 0 to 1000 packets when a
+// queueing discipline is attached. Undo could not distinguish that write from another
+// program's.
 func queueBeforeDiscipline() Constraint {
 	return Constraint{
 		ID: "Q-02", Systems: []string{"linux"}, Knobs: ids("txqueuelen", "qdisc"), Source: "[L6.1 net/sched/sch_api.c qdisc_create]; found by the property test of undo",
@@ -125,10 +124,9 @@ func queueBeforeDiscipline() Constraint {
 	}
 }
 
-// copperNegotiates is C-13: twisted pair from 1000BASE-T on agrees on who is
-// master while it negotiates, and has no link without (IEEE 802.3 clause 40.5).
-// Drivers of FreeBSD and Windows negotiate with the one mode that they are told
-// ([B12 em]); Linux does what it is told.
+// copperNegotiates is C-13: twisted pair from 1000BASE-T on negotiates which end is master, and
+// has no link without negotiation (IEEE 802.3 clause 40.5). Drivers of FreeBSD and Windows
+// negotiate with the one requested mode ([B12 em]); Linux turns negotiation off as requested.
 func copperNegotiates() Constraint {
 	return Constraint{
 		ID: "C-13", Systems: []string{"linux"}, Knobs: ids("nic.media.speed", "nic.media.autoneg", "nic.media.port", "link.speed"), Source: "IEEE 802.3 clauses 28D.5 and 40.5",

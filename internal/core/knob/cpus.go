@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// noCPU is the text of a list of no processors.
+// noCPU is the text of an empty list of processors.
 const noCPU = "none"
 
-// CPUList is the shortest text of an ascending list of processors.
+// CPUList returns the shortest text of an ascending list of processors.
 func CPUList(list []int) string {
 	if len(list) == 0 {
 		return noCPU
@@ -29,8 +29,8 @@ func CPUList(list []int) string {
 	return strings.Join(spans, ",")
 }
 
-// CPUsOfMask is the list of a mask of processors, 32 bits in each group (Linux,
-// lib/bitmap.c bitmap_parse). Real input:
+// CPUsOfMask converts a mask of processors, 32 bits per group, to a list (Linux, lib/bitmap.c
+// bitmap_parse). Real input:
 //
 //	3
 //	00000000,00000003
@@ -55,6 +55,6 @@ func CPUsOfMask(mask string) (string, error) {
 	return CPUList(list), nil
 }
 
-// MaxCPU is far above the processors of any machine and bounds what a list may
-// make: NR_CPUS of Linux ends at 8192.
+// MaxCPU is far above the processors of any machine and limits the size of a list: NR_CPUS of
+// Linux ends at 8192.
 const MaxCPU = 1 << 14

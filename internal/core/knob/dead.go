@@ -5,21 +5,21 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Dead is a setting that old guides name and that does nothing, or something
-// else, on today's systems.
+// Dead is a setting that old guides name but that does nothing, or something else, on current
+// systems.
 type Dead struct {
-	Names   []string       `json:"-"`      // native, the best known first; a final * stands for any ending
+	Names   []string       `json:"-"`      // native, the best known first; a final * matches any ending
 	System  string         `json:"system"` // GOOS
-	Lived   string         `json:"lived"`  // where it did something: "FreeBSD 4.6 to 8"
+	Lived   string         `json:"lived"`  // where it had an effect: "FreeBSD 4.6 to 8"
 	Was     string         `json:"was"`    // what it did
-	Now     string         `json:"now"`    // what became of it
+	Now     string         `json:"now"`    // what replaced it
 	Instead []model.KnobID `json:"instead,omitempty"`
-	Advice  string         `json:"advice,omitempty"` // what to do, where no knob is the answer or more is to say
+	Advice  string         `json:"advice,omitempty"` // what to do, if no knob is the answer or more needs saying
 	Source  string         `json:"source"`
 }
 
-// DeadNames returns every dead setting that linerate knows. The slice is the
-// caller's own. (knobs.md section 8.)
+// DeadNames returns every dead setting that linerate knows (knobs.md section 8). The caller
+// owns the slice.
 func DeadNames() []Dead {
 	return append(append(deadBSD(), deadLinux()...), deadWindows()...)
 }

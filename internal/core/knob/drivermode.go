@@ -9,20 +9,20 @@ import (
 	"linerate/internal/core/lists"
 )
 
-// driverMeans is what a driver takes a number of one of its settings for, where that is
-// not what ethtool(8) calls it.
+// driverMeans is a driver's own interpretation of a setting's number, where it differs from
+// ethtool(8).
 type driverMeans struct {
 	drivers   []string
 	natives   []string
-	modes     []Choice // numbers that are no amounts
-	low, high int64    // of those that are
+	modes     []Choice // numbers that are not amounts
+	low, high int64    // range of the amounts
 }
 
-// driverMeanings are the drivers of Intel's cards whose delays are the parameter
-// InterruptThrottleRate of old: small numbers are modes of the driver, and no
-// microseconds. Linux 6.1 Documentation/networking/device_drivers/ethernet/intel/e1000e.rst
-// and e1000.rst; drivers/net/ethernet/intel/{e1000,e1000e}/*ethtool.c e1000_set_coalesce
-// (E1000_MIN_ITR_USECS, E1000_MAX_ITR_USECS), igb/igb_ethtool.c igb_set_coalesce.
+// driverMeanings are the drivers of Intel cards whose delays are the former parameter
+// InterruptThrottleRate: small numbers are modes of the driver, not microseconds. Linux 6.1
+// Documentation/networking/device_drivers/ethernet/intel/e1000e.rst and e1000.rst;
+// drivers/net/ethernet/intel/{e1000,e1000e}/*ethtool.c e1000_set_coalesce (E1000_MIN_ITR_USECS,
+// E1000_MAX_ITR_USECS), igb/igb_ethtool.c igb_set_coalesce.
 func driverMeanings() []driverMeans {
 	off, dynamic := Choice{"0", "no moderation"}, Choice{"1", "mode dynamic"}
 	conservative, balanced := Choice{"3", "mode dynamic, conservative"}, Choice{"4", "mode simplified balancing"}
@@ -43,14 +43,14 @@ func meaningOf(driver, native string) (driverMeans, bool) {
 	return all[i], true
 }
 
-// DriverHasModes reports whether some driver takes numbers of the native setting of
-// Linux for modes, so that it matters whose it is.
+// DriverHasModes reports whether some driver interprets numbers of the native Linux setting as
+// modes, so that the driver matters.
 func DriverHasModes(native string) bool {
 	return slices.ContainsFunc(driverMeanings(), func(m driverMeans) bool { return slices.Contains(m.natives, native) })
 }
 
-// For returns the knob as a driver of Linux means it: with the names of its modes
-// instead of amounts, and in its range. That of any other driver is the knob itself.
+// For returns the knob as a Linux driver interprets it: with names of modes, and in its range.
+// For any other driver it returns the knob unchanged.
 func (k Knob) For(driver string) Knob {
 	m, ok := meaningOf(driver, k.Native["linux"].Name)
 	if !ok || k.Native["linux"].Mechanism != Ethtool {
@@ -60,15 +60,15 @@ func (k Knob) For(driver string) Knob {
 	return k
 }
 
-// From returns the knob as the driver means it that is named behind the place where
-// a value was read: "coalesce.rx-usecs of eth0 (e1000e)".
+// From returns the knob as interpreted by the driver in the remark of source:
+// "coalesce.rx-usecs of eth0 (e1000e)".
 func (k Knob) From(source string) Knob {
 	_, driver := splitRemark(source)
 	return k.For(driver)
 }
 
-// OwnDriver is the driver that a native text names since it takes some numbers for
-// modes, as From reads it: " (e1000e)". "" is none.
+// OwnDriver returns the remark of a native text that names a driver with modes, in the form
+// that From takes: " (e1000e)"; "" if there is none.
 func (k Knob) OwnDriver(raw string) string {
 	if _, driver := splitRemark(raw); k.Native["linux"].Encoding == OfDriver && driver != "" {
 		return " (" + driver + ")"
@@ -76,7 +76,7 @@ func (k Knob) OwnDriver(raw string) string {
 	return ""
 }
 
-// Text returns a native text of system for people, as Format does a canonical one.
+// Text formats a native text of system for people, as Format does a canonical one.
 func (k Knob) Text(system, raw string) (string, error) {
 	v, err := k.Decode(system, raw)
 	if err != nil {
@@ -88,7 +88,7 @@ func (k Knob) Text(system, raw string) (string, error) {
 	return k.Format(v), nil
 }
 
-// DriverTakes refuses a number that the driver would for its native setting.
+// DriverTakes returns an error if the driver does not accept number for its native setting.
 func DriverTakes(driver, native string, number uint32) error {
 	m, ok := meaningOf(driver, native)
 	text := strconv.FormatUint(uint64(number), 10)

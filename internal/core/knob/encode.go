@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// Encoding says how the canonical value sits in the native text.
+// Encoding says how a native text represents the canonical value.
 type Encoding string
 
-// The encodings. Those of one text that several knobs share keep the rest of
-// it, so that two knobs of one place compose.
+// The encodings. Where several knobs share one text, encoding one of them keeps the rest.
 const (
 	Plain  Encoding = ""       // the native text is the canonical value
 	Switch Encoding = "switch" // 0 or 1; any other number reads as 1
@@ -29,11 +28,11 @@ const (
 	Level     Encoding = "level"     // of Windows: an autotuning level as the window that it allows
 	Frame     Encoding = "frame"     // of Windows: Ethernet frame, 14 bytes more than the IP packet
 
-	Chosen Encoding = "chosen" // 0 or nothing is the driver's own choice, which a remark tells: "0 (driver: 1024)"
+	Chosen Encoding = "chosen" // 0 or nothing is the driver's own choice, given in a remark: "0 (driver: 1024)"
 
-	OfDriver Encoding = "driver" // a number, and in a remark the driver that takes some for modes: "3 (e1000e)"
+	OfDriver Encoding = "driver" // a number, with a remark naming the driver if it has modes: "3 (e1000e)"
 
-	Group Encoding = "group" // "a=on b=off(fixed)": switches that belong together
+	Group Encoding = "group" // "a=on b=off(fixed)": related switches
 	Parts Encoding = "parts" // "rx-0=3 rx-1=3": one value per queue, vector or processor
 	Kind  Encoding = "kind"  // the first word is the value; a remark follows
 
@@ -45,7 +44,7 @@ const (
 	MediaAutoneg Encoding = "media-autoneg" // media of FreeBSD and macOS: "1000baseT,full-duplex"
 	MediaSpeed   Encoding = "media-speed"   // Mbit/s
 	MediaDuplex  Encoding = "media-duplex"  //
-	MediaHalf    Encoding = "media-half"    // duplex where half is a medium without an option
+	MediaHalf    Encoding = "media-half"    // duplex, if half duplex is a medium without an option
 	MediaRxPause Encoding = "media-rxpause" //
 	MediaTxPause Encoding = "media-txpause" //
 	MediaFlow    Encoding = "media-flow"    // flow-control
@@ -58,12 +57,11 @@ const (
 	FlowTx        Encoding = "flow-tx"             //
 )
 
-// SameText returns raw with every run of white space as one blank and none at
-// the ends. Two native texts are the same value when their SameText is.
+// SameText returns raw with every run of white space as one blank and none at the ends. Two
+// native texts are the same value if their SameText is equal.
 //
-// What a text says of the moment is left out: "(held)" behind a switch that is not what
-// it was set to, and "now=" at the end of a remark, which is what was negotiated. Neither
-// was written by anybody, and both change by themselves.
+// It omits transient state: "(held)" after a switch that differs from its setting, and "now="
+// at the end of a remark, which is the negotiated mode. Both change without any write.
 func SameText(raw string) string {
 	text := strings.ReplaceAll(oneLine(raw), held, "")
 	before, _, ok := strings.Cut(text, nowMark)
@@ -83,9 +81,9 @@ const (
 	nowMark = "now="
 )
 
-// Holds reports whether a place that reads as got holds what was written as
-// want. A native text may end in a remark in parentheses, which the system
-// filled in: a want without a remark is held by any ("fq" by "fq (limit …)").
+// Holds reports whether a place that reads as got has the value written as want. A native text
+// may end in a remark in parentheses, filled in by the system: a want without a remark matches
+// any remark ("fq" matches "fq (limit …)").
 func Holds(want, got string) bool {
 	w, g := SameText(want), SameText(got)
 	if w == g {
@@ -98,7 +96,7 @@ func Holds(want, got string) bool {
 	return value == w
 }
 
-// splitRemark parts a native text from its remark, which is without parentheses.
+// splitRemark splits a native text into value and remark, without the parentheses.
 func splitRemark(raw string) (value, remark string) {
 	raw = oneLine(raw)
 	i := strings.Index(raw, " (")
@@ -108,10 +106,9 @@ func splitRemark(raw string) (value, remark string) {
 	return raw[:i], raw[i+2 : len(raw)-1]
 }
 
-// Encode returns the native text that gives the knob the canonical value on
-// system, where raw is the native text now. The rest of a text that holds
-// several knobs is kept. It wraps errors.ErrUnsupported where the native
-// setting cannot have the value.
+// Encode returns the native text that gives the knob the canonical value on system; raw is the
+// present native text. It keeps the other knobs of a shared text. The error wraps
+// errors.ErrUnsupported if the native setting cannot have the value.
 func (k Knob) Encode(system, raw, canonical string) (string, error) {
 	n := k.Native[system]
 	text, err := encode(n.Encoding, registryData(n, raw), canonical)
@@ -121,7 +118,7 @@ func (k Knob) Encode(system, raw, canonical string) (string, error) {
 	return text, err
 }
 
-// Decode returns the knob's canonical value in the native text raw of system.
+// Decode returns the knob's canonical value from the native text raw of system.
 func (k Knob) Decode(system, raw string) (string, error) {
 	n := k.Native[system]
 	if n.Mechanism == WinReg && SameText(raw) == absent {
@@ -133,7 +130,7 @@ func (k Knob) Decode(system, raw string) (string, error) {
 	return decode(n.Encoding, registryData(n, raw))
 }
 
-// absent is the text of a registry value that is not there.
+// absent is the text of a missing registry value.
 const absent = "absent"
 
 // registryData returns the data of a registry value, without its type.
@@ -203,7 +200,7 @@ func decode(e Encoding, raw string) (string, error) {
 	}
 }
 
-// decodeChosen reads a number that a driver may choose by itself.
+// decodeChosen parses a number that a driver may choose itself.
 func decodeChosen(raw string) (string, error) {
 	value, remark := splitRemark(raw)
 	if strings.Trim(value, "0") != "" {
@@ -215,7 +212,7 @@ func decodeChosen(raw string) (string, error) {
 	return "", errors.New("the driver's own choice, which it does not report")
 }
 
-// decodeKind reads the scheduler of an interface. Real input:
+// decodeKind parses the scheduler of an interface. Real input:
 //
 //	default (pfifo_fast)
 //	fq_codel (handle 8001: options 08000100…)
@@ -241,10 +238,10 @@ func field(e Encoding) int {
 	}
 }
 
-// encodeTriple sets one of three sizes. A socket starts with the initial size
-// whatever the ceiling says, and the kernel does not order the three itself
-// (Linux 6.1 net/ipv4/tcp.c tcp_init_sock; knobs.md C-05), so a lower ceiling
-// lowers the others. What raises the ceiling is refused before, by C-05.
+// encodeTriple sets one of three sizes. A socket starts with the initial size regardless of the
+// ceiling, and the kernel does not order the three (Linux 6.1 net/ipv4/tcp.c tcp_init_sock;
+// knobs.md C-05), so a lower ceiling lowers the others. C-05 has already rejected a size above
+// the ceiling.
 func encodeTriple(e Encoding, raw, canonical string) (string, error) {
 	t, err := parseTriple(raw)
 	if err != nil {
@@ -265,7 +262,7 @@ func encodeTriple(e Encoding, raw, canonical string) (string, error) {
 	return fmt.Sprintf("%d %d %d", t[0], t[1], t[2]), nil
 }
 
-// parseTriple reads the three numbers of one buffer file. Real input:
+// parseTriple parses the three numbers of one buffer file. Real input:
 //
 //	4096	131072	33554432
 //	4096	16384	4194304

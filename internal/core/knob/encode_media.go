@@ -22,8 +22,8 @@ const (
 //	autoneg=off speed=10000 duplex=full
 //	autoneg=on advertise=1000baseT/Full (supported=1000baseT/Full; now=1000/full)
 //
-// While modes are negotiated, speed and duplex are an outcome and no setting: what they
-// are now is what stays where only one of them is forced.
+// During negotiation, speed and duplex are an outcome, not a setting: forcing one of them keeps
+// the present value of the other.
 type modeText struct {
 	autoneg, speed, duplex, advertise, supported string
 	nowSpeed, nowDuplex                          string
@@ -168,7 +168,7 @@ func encodeMedia(e Encoding, raw, canonical string) (string, error) {
 		}
 	}
 	switch e {
-	case MediaHalf: // drivers list half duplex without an option, and most of them no other way (FreeBSD mii_physubr.c)
+	case MediaHalf: // drivers list half duplex without an option, and most of them only so (FreeBSD mii_physubr.c)
 		switch {
 		case canonical == duplexAuto:
 			words = []string{"autoselect"}
@@ -191,7 +191,7 @@ func encodeMedia(e Encoding, raw, canonical string) (string, error) {
 		if !ok {
 			return "", fmt.Errorf("no copper medium has %s Mbit/s: %w", canonical, errors.ErrUnsupported)
 		}
-		if words[0] == "autoselect" && !slices.Contains(words, "half-duplex") { // em(4) takes half where nothing is said
+		if words[0] == "autoselect" && !slices.Contains(words, "half-duplex") { // em(4) uses half duplex by default
 			set("full-duplex", true)
 		}
 		words[0] = media
@@ -207,7 +207,7 @@ func encodeMedia(e Encoding, raw, canonical string) (string, error) {
 	return strings.Join(words, ","), nil
 }
 
-// mediaOption is the option that an encoding switches, "" for none.
+// mediaOption returns the option that an encoding switches, "" for none.
 func mediaOption(e Encoding) string {
 	return map[Encoding]string{
 		MediaRxPause: "rxpause", MediaTxPause: "txpause", MediaFlow: "flow-control", MediaEEE: "energy-efficient-ethernet",
@@ -249,7 +249,7 @@ func decodeMedia(e Encoding, raw string) (string, error) {
 	return duplexAuto, nil
 }
 
-// mediaSpeed reads the Mbit/s in a media name: "10Gbase-T" is 10000.
+// mediaSpeed parses the Mbit/s in a media name: "10Gbase-T" is 10000.
 func mediaSpeed(name string) (string, error) {
 	end := strings.IndexFunc(name, func(r rune) bool { return r < '0' || r > '9' })
 	if end <= 0 {
@@ -265,9 +265,8 @@ func mediaSpeed(name string) (string, error) {
 	return strconv.Itoa(n), nil
 }
 
-// speedDuplex are the values of the Windows keyword *SpeedDuplex below 1000;
-// from there a value is the speed in Mbit/s, full duplex ([W
-// enumeration-keywords]).
+// speedDuplex returns the values of the Windows keyword *SpeedDuplex up to 10; from 1000 on a
+// value is the speed in Mbit/s, full duplex ([W enumeration-keywords]).
 func speedDuplex() map[string][2]string {
 	return map[string][2]string{
 		"0": {"0", duplexAuto}, "1": {"10", duplexHalf}, "2": {"10", duplexFull}, "3": {"100", duplexHalf}, "4": {"100", duplexFull},
@@ -333,9 +332,9 @@ func decodeSpeedDuplex(e Encoding, raw string) (string, error) {
 	return "0", nil
 }
 
-// ModeUntold reports whether got is a forced link mode of which the driver tells no speed,
-// as many do while the link is down (Linux drivers/net/ethernet/intel/e1000e/ethtool.c), where
-// want names one: got may be want.
+// ModeUntold reports whether got is a forced link mode without a speed while want has one: many
+// drivers report no speed while the link is down (Linux
+// drivers/net/ethernet/intel/e1000e/ethtool.c), so got may be want.
 func ModeUntold(want, got string) bool {
 	w, _ := splitRemark(SameText(want))
 	g, _ := splitRemark(SameText(got))

@@ -10,12 +10,12 @@ import (
 	"linerate/internal/core/lists"
 )
 
-// frameHeader is what a Windows frame keyword counts besides the IP packet: the
-// Ethernet header without VLAN tag and checksum (knobs.md section 5.3, C-08).
+// frameHeader is how much a Windows frame keyword exceeds the IP packet: the Ethernet header
+// without VLAN tag and checksum (knobs.md section 5.3, C-08).
 const frameHeader = 14
 
-// levels are the autotuning levels of Windows with the window that the scale
-// of each allows: 65535 << scale ([W net-sub-performance-tuning-nics]).
+// levels are the autotuning levels of Windows with the window that the scale of each allows:
+// 65535 << scale ([W net-sub-performance-tuning-nics]).
 func levels() []struct {
 	word   string
 	window int64
@@ -29,7 +29,7 @@ func levels() []struct {
 	}
 }
 
-// pairs of native and canonical words, first match wins.
+// wordsOf returns pairs of native and canonical words; the first match wins.
 func wordsOf(e Encoding) [][2]string {
 	switch e {
 	case Inverted:
@@ -45,7 +45,7 @@ func wordsOf(e Encoding) [][2]string {
 	}
 }
 
-// encodeWord is encode for the encodings that are a table or a formula.
+// encodeWord is encode for encodings by table or formula.
 func encodeWord(e Encoding, raw, canonical string) (string, error) {
 	for _, w := range wordsOf(e) {
 		if w[1] == canonical {
@@ -100,7 +100,7 @@ func decodeWord(e Encoding, raw string) (string, error) {
 	switch e {
 	case Switch:
 		return on(n != 0)
-	case Inverted: // ip_no_pmtu_disc has several ways of being off
+	case Inverted: // ip_no_pmtu_disc has several values for off
 		return on(n == 0)
 	case ScaleBit:
 		return on(n == 1 || n == 2)
@@ -115,9 +115,9 @@ func decodeWord(e Encoding, raw string) (string, error) {
 	}
 }
 
-// encodeRFC1323 sets one half of FreeBSD's shared switch: 0 none, 1 both, 2
-// scaling only, 3 timestamps only. Kernels before 14 take 2 and 3 for 1, which
-// reading the options of a new connection shows ([B14 tcp_subr.c]).
+// encodeRFC1323 sets one half of FreeBSD's shared switch: 0 none, 1 both, 2 scaling only, 3
+// timestamps only. Kernels before 14 treat 2 and 3 like 1, which the options of a new
+// connection reveal ([B14 tcp_subr.c]).
 func encodeRFC1323(e Encoding, raw, canonical string) (string, error) {
 	scale, err := decodeWord(ScaleBit, raw)
 	if err != nil {
@@ -135,8 +135,8 @@ func encodeRFC1323(e Encoding, raw, canonical string) (string, error) {
 	return map[string]string{"00": "0", "11": "1", "10": "2", "01": "3"}[scale+stamps], nil
 }
 
-// encodeFlow sets one direction of a flow control keyword: 0 off, 1 tx, 2 rx, 3
-// both. The value 4, negotiated, gives way to the explicit ones.
+// encodeFlow sets one direction of a flow control keyword: 0 off, 1 tx, 2 rx, 3 both. It
+// replaces the value 4, negotiated, by an explicit one.
 func encodeFlow(e Encoding, raw, canonical string) (string, error) {
 	rx, err := decodeWord(FlowRx, raw)
 	if err != nil {
@@ -158,13 +158,15 @@ func encodeFlow(e Encoding, raw, canonical string) (string, error) {
 // pair is one "key=value" of a native text.
 type pair struct{ key, value string }
 
-// parsePairs reads a list of pairs. Real input:
+// parsePairs parses a list of pairs. Real input:
 //
 //	tx-tcp-segmentation=on tx-tcp6-segmentation=on
 //	rx-lro=off(fixed)
-//	tx-tcp-segmentation=on(held) is on as far as was asked, and off in truth: another
-//	feature that it needs, or the driver, holds it
+//	tx-tcp-segmentation=on(held)
 //	rx-0=0-1 rx-1=none
+//
+// "on(held)" is requested on but actually off: the driver, or a feature that it needs, prevents
+// it.
 func parsePairs(raw string) ([]pair, error) {
 	text, _ := splitRemark(raw)
 	var all []pair
@@ -215,8 +217,7 @@ func encodeGroup(raw, canonical string) (string, error) {
 	return formatPairs(all), nil
 }
 
-// decodeGroup is on when a member that can be switched is on, or where none
-// can, any.
+// decodeGroup returns on if a member that can be switched is on or, if none can, any member is.
 func decodeGroup(raw string) (string, error) {
 	all, err := parsePairs(raw)
 	if err != nil {
@@ -238,8 +239,8 @@ func decodeGroup(raw string) (string, error) {
 	return "0", nil
 }
 
-// encodeParts gives every part its value: one for all, or a list with
-// semicolons that is dealt out in turn.
+// encodeParts sets every part: to one common value, or in turn to the values of a list with
+// semicolons.
 func encodeParts(raw, canonical string) (string, error) {
 	all, err := parsePairs(raw)
 	if err != nil {
@@ -255,7 +256,7 @@ func encodeParts(raw, canonical string) (string, error) {
 	return formatPairs(all), nil
 }
 
-// decodeParts is one value where all parts agree, else all of them in order.
+// decodeParts returns one value if all parts agree, else all of them in order.
 func decodeParts(raw string) (string, error) {
 	all, err := parsePairs(raw)
 	if err != nil {

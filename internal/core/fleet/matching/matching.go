@@ -1,5 +1,5 @@
 // Package matching decides which hosts measure with each other at the same time: in a round
-// every host is in one pair at most.
+// every host is in at most one pair.
 package matching
 
 import (
@@ -9,11 +9,11 @@ import (
 	"linerate/internal/core/fleet"
 )
 
-// None is the partner of a host that rests in a round.
+// None is the partner of a host that pauses in a round.
 const None = -1
 
-// Partner returns the place that place p of n meets in a round, counted from 0. It is the
-// circle method (fleet.md section 4): i and j meet in round (i+j) mod (m-1), where m is n
+// Partner returns the place that place p of n is paired with in a round, counted from 0. It is
+// the circle method (fleet.md section 4): i and j meet in round (i+j) mod (m-1), where m is n
 // or the even number above it, and the last place m-1 meets i in round 2i mod (m-1).
 func Partner(n, round, p int) int {
 	m := n + n%2
@@ -34,8 +34,8 @@ func Partner(n, round, p int) int {
 	return partner
 }
 
-// Rounds returns the rounds in which n hosts meet, each pair once, with the places and the
-// order of the rounds drawn from rng.
+// Rounds returns the rounds that pair n hosts, each pair once, with the places and the order of
+// the rounds drawn from rng.
 func Rounds(n int, rng *rand.Rand) [][]fleet.Pair {
 	host := rng.Perm(n)
 	rounds := make([][]fleet.Pair, max(0, n+n%2-1))
@@ -50,7 +50,7 @@ func Rounds(n int, rng *rand.Rand) [][]fleet.Pair {
 	return rounds
 }
 
-// AtMost returns rounds of at most so many pairs each; 0 is no limit.
+// AtMost splits rounds so that none has more than most pairs; 0 is no limit.
 func AtMost(most int, rounds [][]fleet.Pair) (out [][]fleet.Pair) {
 	for _, pairs := range rounds {
 		if most <= 0 {

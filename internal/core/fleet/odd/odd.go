@@ -1,5 +1,5 @@
-// Package odd tells which hosts and which ways between two hosts carry less than the others
-// (fleet.md section 6). One look suspects; it proves nothing.
+// Package odd finds the hosts and the directions between two hosts that carry less than the
+// others (fleet.md section 6). A single measurement raises a suspicion, and no more.
 package odd
 
 import (
@@ -10,8 +10,8 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// Effects is how far every number of a matrix lies above what is expected, taken apart:
-// number = Sends[i] + Receives[j] + Rest[i][j]. Hosts without a number have effect 0.
+// Effects decomposes a matrix of deviations from the expected values: number = Sends[i] +
+// Receives[j] + Rest[i][j]. Hosts without a number have effect 0.
 type Effects struct {
 	Sends, Receives []float64
 	Rest            fleet.Matrix
@@ -19,12 +19,12 @@ type Effects struct {
 
 const (
 	passes = 3 // of medians over rows and columns (fleet.md section 6.2)
-	// fewest is from how many numbers on a median tells the usual from the odd. Of fewer a host
-	// gets the least: it is as good as its best partner saw it.
+	// fewest is the number of values from which a median separates the usual from the odd. With
+	// fewer a host gets the least: it is as good as its best partner saw it.
 	fewest = 3
 )
 
-// Fit takes a matrix apart by medians of its rows and columns.
+// Fit decomposes a matrix by medians of its rows and columns.
 func Fit(d fleet.Matrix) Effects {
 	e := Effects{make([]float64, len(d)), make([]float64, len(d)), d}
 	for range passes {
@@ -39,7 +39,7 @@ func Fit(d fleet.Matrix) Effects {
 	return e
 }
 
-// usual is the median of v, of too few numbers the least; 0 for none.
+// usual returns the median of v, or of too few numbers the least; 0 for none.
 func usual(v []float64) float64 {
 	switch {
 	case len(v) == 0:
@@ -50,44 +50,44 @@ func usual(v []float64) float64 {
 	return stats.Median(v)
 }
 
-// Host is a host that carries less than the others. Its shares are of what the others
-// reach; 1 where it does as well as they do.
+// Host is a host that carries less than the others. Its shares are relative to the others; 1 if
+// it is as good as they are.
 type Host struct {
 	Host            int
 	Sends, Receives float64
 }
 
-// Way is a way between two hosts that carries less than both carry otherwise.
+// Way is a direction between two hosts that carries less than both carry with others.
 type Way struct {
 	From, To int
-	Share    float64 // of what these two hosts should reach
+	Share    float64 // of the rate that these two hosts should reach
 }
 
-// Result is what a matrix of rates shows.
+// Result is the analysis of a matrix of rates.
 type Result struct {
-	Level float64 // what most of the better ways reach; 0 without a number
-	Hosts []Host  // that are odd, in the order of their places
-	Ways  []Way   // that are odd by themselves
+	Level float64 // what most of the better directions reach; 0 without a number
+	Hosts []Host  // odd hosts, in the order of their places
+	Ways  []Way   // odd by themselves
 }
 
-// Margin is how much less than the others counts, as a share (p): one run says no more.
+// Margin is the least shortfall that counts, as a share (p): one run cannot show less.
 const Margin = 0.2
 
 const (
 	// upper is the quantile of rates that stands for what hosts can do (fleet.md section 6.1):
-	// a slow partner spoils one of a host's rates.
+	// a slow partner spoils only one of a host's rates.
 	upper = 0.8
 	// How many standard errors an effect must have, so that noise alone is not called odd (p).
-	// Ways are many more than hosts.
+	// There are many more directions than hosts.
 	hostErrors = 4
 	wayErrors  = 5
-	leastHosts = 3 // of two nothing tells which is the slow one
-	// nothing is the share that a way without any payload counts as, which has no logarithm.
+	leastHosts = 3 // with two, either could be the slow one
+	// nothing is the share that stands for no payload, because 0 has no logarithm.
 	nothing = 1e-6
 )
 
-// Look names what is odd in a matrix of rates. A way should reach the lower of what its hosts
-// send and receive otherwise (fleet.md section 6.1), and a host what the others do.
+// Look finds what is odd in a matrix of rates. A direction should reach the lower of what its
+// hosts otherwise send and receive (fleet.md section 6.1), and a host what the others reach.
 func Look(rates fleet.Matrix) Result {
 	if len(rates.All()) == 0 {
 		return Result{}
@@ -123,7 +123,7 @@ func Look(rates fleet.Matrix) Result {
 	}
 	for i, row := range e.Rest {
 		for j, rest := range row {
-			if rest >= max(margin, wayErrors*noise) { // not so where it is not a number
+			if rest >= max(margin, wayErrors*noise) { // false for NaN
 				r.Ways = append(r.Ways, Way{i, j, math.Exp(-rest)})
 			}
 		}
@@ -131,14 +131,14 @@ func Look(rates fleet.Matrix) Result {
 	return r
 }
 
-// level is what most of the better ways reach: the median of those within the margin of the
-// upper quantile.
+// level returns what most of the better directions reach: the median of those within the margin
+// of the upper quantile.
 func level(rates fleet.Matrix) float64 {
 	least := reach(rates.All()) * (1 - Margin)
 	return stats.Median(slices.DeleteFunc(rates.All(), func(v float64) bool { return v < least }))
 }
 
-// reach is the upper quantile of v, 0 of nothing.
+// reach returns the upper quantile of v, 0 for none.
 func reach(v []float64) float64 {
 	if len(v) == 0 {
 		return 0
@@ -147,7 +147,7 @@ func reach(v []float64) float64 {
 	return v[min(len(v)-1, int(upper*float64(len(v))))]
 }
 
-// short is how far a rate falls short of another, as a logarithm.
+// short returns how far a rate falls short of another, as a logarithm.
 func short(of, rate float64) float64 {
 	if of <= 0 {
 		return 0

@@ -9,15 +9,15 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Thing is a host or a way of a mesh that is odd, with what is odd about it in a sentence.
+// Thing is an odd host or direction of a mesh, with the reason in a sentence.
 type Thing struct {
-	Name string `json:"name"` // of the host or of the way
-	Host bool   `json:"host"` // false: it is a way
+	Name string `json:"name"` // of the host or direction
+	Host bool   `json:"host"` // false: it is a direction
 	Text string `json:"text"`
 }
 
-// Session names what is odd in a mesh: hosts that take no part, hosts and ways that carry less
-// than the others, and ways that could not be measured.
+// Session lists what is odd in a mesh: hosts that take no part, hosts and directions that carry
+// less than the others, and directions that could not be measured.
 func Session(s *model.Session) []Thing {
 	var out []Thing
 	hosts := fleet.Hosts(s.Mesh)
@@ -44,7 +44,7 @@ func Session(s *model.Session) []Thing {
 			continue
 		}
 		pair := fleet.Pair{Near: min(w.From, w.To), Far: max(w.From, w.To)}
-		if told[pair] != w.Problem { // which mostly holds for both ways
+		if told[pair] != w.Problem { // usually the same for both directions
 			out = append(out, Thing{w.Name, false, fmt.Sprintf("%s could not be measured: %s", w.Name, w.Problem)})
 			told[pair] = w.Problem
 		}
@@ -52,7 +52,8 @@ func Session(s *model.Session) []Thing {
 	return out
 }
 
-// hostText says how much less than the others a host carries, and whether its link is why.
+// hostText says how much less than the others a host carries, and whether its link is the
+// cause.
 func hostText(h Host, level float64, of model.MeshHost) string {
 	what, share := "", min(h.Sends, h.Receives)
 	switch {

@@ -1,6 +1,6 @@
-// Package series tells when a number that is measured again and again has changed: a
-// cumulative sum suspects, and runs that follow at once confirm (fleet.md section 6). It
-// compares a path with its own past, where there are no other hosts to compare it with.
+// Package series detects changes of a number that is measured repeatedly: a cumulative sum
+// raises a suspicion, and runs that follow at once confirm it (fleet.md section 6). It compares
+// a path with its own past, since there are no other hosts to compare it with.
 package series
 
 import (
@@ -11,56 +11,56 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// The numbers of fleet.md section 6 (p).
+// The constants of fleet.md section 6 (p).
 const (
-	window     = 28 * 24 * time.Hour // of the past that counts
+	window     = 28 * 24 * time.Hour // of the past that is used
 	fewest     = 3                   // values of a reference
 	ofSeason   = 8                   // values of a reference of the same season
 	memory     = 168                 // residuals from which the scatter is taken
-	leastKnown = 5                   // residuals of which a scatter is taken
+	leastKnown = 5                   // least number of residuals for a scatter
 	leastNoise = 0.01                // of a scatter
 	mostScore  = 8                   // of one value, in scatters
 	drift      = 1                   // by which the sum falls with each value
 	alarm      = 4                   // of the sum
-	// MostRuns is how many runs a confirmation has at most.
+	// MostRuns is the most runs of a confirmation.
 	MostRuns = 24
 	giveUp   = 20 // evidence that the change is less than the margin
-	// E is the evidence that confirms. A look that sees no change reaches it with a chance of
-	// at most 1/E (Ville 1939), and has one confirmation at most: one false change in the hours
-	// of a year.
+	// E is the evidence that confirms a change. A look without a change reaches it with a
+	// chance of at most 1/E (Ville 1939), and has at most one confirmation: one false change in
+	// the hours of a year.
 	E = 8766
-	// ownScatter is how many scatters the level of a path may wander by itself: in the fleet
-	// the runs of other hosts at the same time take that out of the difference.
+	// ownScatter is how many scatters the level of a path may drift by itself: in the fleet,
+	// simultaneous runs of other hosts cancel that drift.
 	ownScatter = 1.5
 )
 
 // Look is one measurement of a path.
 type Look struct {
-	At time.Time // whose location says what a day is
+	At time.Time // its location defines the day
 	ID string    // of its session
 }
 
-// value is a number of a series; more of it is worse.
+// value is a number of a series; larger is worse.
 type value struct {
 	Look
 	y float64
 }
 
-// Series is a number of a path from look to look, in their order. Larger ones are worse. The
-// zero value with a margin is one without a look.
+// Series is a number of a path over successive looks, in order. Larger is worse. The zero value
+// with a margin set is empty and ready to use.
 type Series struct {
-	Margin float64 // changes below it are none
+	Margin float64 // smaller changes do not count
 
 	values        []value
 	from          int       // the first value since the last change
-	residuals     []float64 // of the last looks, against the reference that they met
+	residuals     []float64 // of the last looks, against the reference at the time
 	worse, better Sum
-	before        []level // that were left by changes
+	before        []level // levels that changes left
 }
 
-// level is one that a series had before a change.
+// level is a level before a change.
 type level struct {
-	worse bool // than it the next one was
+	worse bool // the next level was worse
 	from  int
 	y     float64
 }
@@ -83,12 +83,12 @@ func (c *Sum) Add(score float64, i int) {
 type Suspicion struct {
 	Worse     bool
 	C         float64
-	Reference float64 // what the number was
-	Margin    float64 // by which it has changed at least, to be told
+	Reference float64 // the number before
+	Margin    float64 // least change to report
 	since     int
 }
 
-// Add adds the number of a look, and returns what it makes suspect.
+// Add adds the number of a look, and returns the suspicion that it raises.
 func (s *Series) Add(l Look, y float64) (Suspicion, bool) {
 	ref, n := s.reference(l.At)
 	i := len(s.values)
@@ -115,14 +115,14 @@ func (s *Series) Add(l Look, y float64) (Suspicion, bool) {
 	if sum.C < alarm || x < s.Margin/2 {
 		return Suspicion{}, false
 	}
-	// A reference that is wrong is wrong in every run, and so is a level that wanders: no number
-	// of runs sees either.
+	// A wrong reference is wrong in every run, and so is a drifting level: no number of runs
+	// detects either.
 	margin := max(s.Margin, ownScatter*scatter) + 2*stats.MedianError*scatter/math.Sqrt(float64(n))
 	return Suspicion{Worse: sum == s.worse, C: sum.C, Reference: ref, Margin: margin, since: max(sum.since, s.from)}, true
 }
 
-// reference is what the number should be, and from how many values: those of the same time
-// of the day and the week, or all since the last change.
+// reference returns the expected number, and how many values it comes from: those of the same
+// time of day and kind of day, or all since the last change.
 func (s *Series) reference(at time.Time) (y float64, n int) {
 	var all, same []float64
 	for _, v := range s.values[s.from:] {
@@ -142,7 +142,7 @@ func (s *Series) reference(at time.Time) (y float64, n int) {
 	return 0, 0
 }
 
-// season is one of six parts of the day, of a working day or not.
+// season returns one of six parts of the day, of a working day or a weekend day.
 func season(t time.Time) int {
 	const hours, bands = 4, 6
 	if day := t.Weekday(); day == time.Saturday || day == time.Sunday {
@@ -151,23 +151,22 @@ func season(t time.Time) int {
 	return t.Hour() / hours
 }
 
-// Verdict is what runs say of a suspicion.
+// Verdict is the outcome of the runs on a suspicion.
 type Verdict int
 
-// The verdicts.
 const (
 	Open Verdict = iota // too few runs
 	Confirmed
 	Refuted
 )
 
-// Judge says what runs that followed a suspicion show of it.
+// Judge returns what the runs that followed a suspicion show.
 func (p Suspicion) Judge(runs []float64) Verdict {
 	v, _ := p.judge(runs)
 	return v
 }
 
-// judge also returns how far the number has changed, in the sense of the suspicion.
+// judge also returns how far the number has changed, in the direction of the suspicion.
 func (p Suspicion) judge(runs []float64) (Verdict, stats.Interval) {
 	beyond, below := stats.NewEvidence(-p.Margin, 0.05), stats.NewEvidence(p.Margin)
 	for i, y := range runs {
@@ -188,21 +187,21 @@ func (p Suspicion) judge(runs []float64) (Verdict, stats.Interval) {
 	return Open, stats.Interval{}
 }
 
-// Change is a change that was confirmed.
+// Change is a confirmed change.
 type Change struct {
 	Worse    bool
 	Was, Now float64        // the number
-	By       stats.Interval // how far it went, in the sense of Worse
-	Before   Look           // the last one without it
-	Since    Look           // the first one with it
+	By       stats.Interval // size, in the direction of Worse
+	Before   Look           // the last look without it
+	Since    Look           // the first look with it
 	Found    Look           // when it was confirmed
 }
 
-// Settle takes up what the runs after the last look said of its suspicion.
+// Settle applies the result of the runs after the last look to its suspicion.
 func (s *Series) Settle(p Suspicion, runs []float64) (Change, bool) {
 	verdict, by := p.judge(runs)
 	if verdict == Open {
-		return Change{}, false // they were cut short: the next look suspects again
+		return Change{}, false // the runs were cut short: the next look raises the suspicion again
 	}
 	s.worse, s.better = Sum{}, Sum{}
 	if verdict == Refuted {
@@ -213,7 +212,7 @@ func (s *Series) Settle(p Suspicion, runs []float64) (Change, bool) {
 	s.residuals = s.residuals[:max(0, len(s.residuals)-(len(s.values)-p.since))]
 	n := len(s.before)
 	if n > 0 && s.before[n-1].worse != c.Worse && math.Abs(c.Now-s.before[n-1].y) <= p.Margin {
-		// It is as before: what it does each evening is of its season in the end.
+		// It is as before: what happens every evening becomes part of its season.
 		s.from, s.before = s.before[n-1].from, s.before[:n-1]
 		return c, true
 	}
@@ -225,13 +224,13 @@ func (s *Series) Settle(p Suspicion, runs []float64) (Change, bool) {
 	return c, true
 }
 
-// Usual is what the number is by the reference of now, and whether there is one.
+// Usual returns the reference at now, and whether there is one.
 func (s *Series) Usual(now time.Time) (float64, bool) {
 	y, n := s.reference(now)
 	return y, n > 0
 }
 
-// Looks returns all numbers in their order, without those of confirmations.
+// Looks returns all numbers in order, without those of confirmations.
 func (s *Series) Looks() (looks []Look, y []float64) {
 	for _, v := range s.values {
 		if n := len(looks); n > 0 && looks[n-1] == v.Look {
