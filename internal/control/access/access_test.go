@@ -73,13 +73,13 @@ func TestKeyComesAndGoes(t *testing.T) {
 	must.True(t, ok && g.Right == access.Tune, "%+v, %v", g, ok)
 	keys := must.Get(s.List())(t)
 	must.True(t, len(keys) == 2 && keys[0].Name == "ci" && keys[1].Name == "ops.2", "%+v", keys)
-	must.OK(t, r.Close()) // which writes what was used
+	must.OK(t, r.Close()) // which writes the times of use
 	used := s.Used()
 	must.True(t, time.Since(used[access.HashOf(again)]) <= time.Minute && len(used) == 3, "used: %v", used)
 }
 
-// TestWatchEndsSessions has a revoked and an expired key noticed within a second,
-// though nobody asks.
+// TestWatchEndsSessions: Watch notices a revoked and an expired key within a second, without a
+// look-up.
 func TestWatchEndsSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := access.Store{Dir: t.TempDir()}
@@ -107,7 +107,7 @@ func TestWatchEndsSessions(t *testing.T) {
 	})
 }
 
-// TestSecretsAreNotStored looks through everything that is on disk.
+// TestSecretsAreNotStored searches all files on disk.
 func TestSecretsAreNotStored(t *testing.T) {
 	s := access.Store{Dir: t.TempDir()}
 	secret := add(t, s, "ci", access.Measure, time.Now().Add(time.Hour))
@@ -170,7 +170,7 @@ func TestDefault(t *testing.T) {
 	must.True(t, err != nil, "a damaged secret is accepted")
 }
 
-// TestManyAtOnce loses no key of several commands that run at the same time.
+// TestManyAtOnce: several commands that run at the same time lose no key.
 func TestManyAtOnce(t *testing.T) {
 	s := access.Store{Dir: t.TempDir()}
 	r := ring(t, s)
@@ -195,7 +195,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestDamage opens nothing to anybody, and takes nothing from who is known.
+// TestDamage: a damaged key file admits no new client and turns no known one away.
 func TestDamage(t *testing.T) {
 	s := access.Store{Dir: t.TempDir()}
 	secret := add(t, s, "ci", access.Measure, time.Time{})
@@ -220,7 +220,7 @@ func TestDamage(t *testing.T) {
 		}
 		must.Equal(t, len(told), 1, "%.40q: told %q", bad, told)
 	}
-	must.Do(t, os.Remove(path)) // by hand: that is meant
+	must.Do(t, os.Remove(path)) // by the owner, on purpose
 	_, ok := r.Find(secret)
 	must.True(t, !ok, "a key of a file that was removed")
 	must.Do(t, os.WriteFile(path, good, 0o600))
@@ -239,7 +239,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// FuzzKeys reads any file without a panic; what it accepts, it writes the same.
+// FuzzKeys: reading any file does not panic; an accepted one is written unchanged.
 func FuzzKeys(f *testing.F) {
 	f.Add([]byte(`{"v":1,"keys":[{"name":"x","right":"tune","created":"2026-11-22T08:00:00Z","sha256":"` + strings.Repeat("0a", 32) + `"}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -252,7 +252,7 @@ func FuzzKeys(f *testing.F) {
 		}
 		_, secret, err := s.Default()
 		if err != nil {
-			return // a name or a time that cannot be written
+			return // a name or time that cannot be written
 		}
 		after, err := s.List()
 		must.True(t, err == nil && len(after) >= len(before), "%d keys became %d, %v, %v", len(before), len(after), err, secret)

@@ -26,8 +26,7 @@ import (
 	"linerate/internal/must"
 )
 
-// far opens a session with an agent in this process; ended is closed when
-// nothing of it is left.
+// far opens a session with an agent in this process; ended is closed when the agent is gone.
 func far(t *testing.T, c agent.Config) (s *session.Client, cut func() error, ended <-chan struct{}) {
 	t.Helper()
 	agenttest.NoLeaks(t)
@@ -88,8 +87,8 @@ func TestFailedApplyIsUndoneAtTheEnd(t *testing.T) {
 	must.Equal(t, k.Value("link.mtu"), "1500", "mtu left at")
 }
 
-// TestCommandsAreRefused unless the owner of the host allowed them: nothing of what came
-// with one is applied either.
+// TestCommandsAreRefused unless the owner of the host allowed them: the settings sent with one
+// are not applied either.
 func TestCommandsAreRefused(t *testing.T) {
 	as := []model.Assignment{
 		{Host: model.Far, Knob: "link.mtu", Value: "9000"},
@@ -127,7 +126,7 @@ func TestOneRunAtATime(t *testing.T) {
 	must.Get(s.Prepare(ctx, p))(t)
 	must.Is(t, s.Start(ctx, 1), session.ErrState, "start before ready")
 	time.AfterFunc(50*time.Millisecond, func() { _ = s.Stop(ctx, 1) })
-	p.Run = 2 // waits for the first to go
+	p.Run = 2 // waits for the first to end
 	must.OK(t, must.Err(s.Prepare(ctx, p)), "after stop")
 }
 
@@ -163,8 +162,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestPurgeBeforeEveryRun: what could not be purged is one warning, the same for
-// each run, and no error.
+// TestPurgeBeforeEveryRun: a failed purge is one warning, the same for each run, and no error.
 func TestPurgeBeforeEveryRun(t *testing.T) {
 	const unpurged = "what TCP remembers of earlier runs was not purged: "
 	for name, c := range map[string]struct {
@@ -199,7 +197,7 @@ func TestPurgeBeforeEveryRun(t *testing.T) {
 				err = s.Run(t.Context(), n, func(e session.Event) {
 					got = append(got, e.Warnings...)
 					if e.Kind == session.Ready {
-						if err := s.Stop(t.Context(), n); err != nil { // it has shown what is asked here
+						if err := s.Stop(t.Context(), n); err != nil { // it has shown what this test checks
 							t.Error(err)
 						}
 					}

@@ -15,8 +15,8 @@ import (
 	"linerate/internal/must"
 )
 
-// choosing is an engine that asks for the flow's congestion control, as those of
-// TCP do where they send.
+// choosing is an engine that sets the flow's congestion control, as the sending end of the TCP
+// engines does.
 type choosing struct{ patient }
 
 func (choosing) Name() string       { return "choosing" }
@@ -33,9 +33,9 @@ func (choosing) Prepare(ctx context.Context, env engine.Env, f model.Flow) (engi
 	return nil, errors.Join(errors.New("opened"), err)
 }
 
-// TestCongestionOfWhoMeasures: who a server let in to measure chooses among what
-// every program may; the kernel is not even asked for a name beyond that, since
-// for root it would load a module. Who came over ssh, or may tune, is not held.
+// TestCongestionOfWhoMeasures: a client that may only measure chooses among the congestion
+// controls that every program may use; the kernel is not even asked for another name, since for
+// root it would load a module. A client over ssh, or one that may tune, is not restricted.
 func TestCongestionOfWhoMeasures(t *testing.T) {
 	const refused = "every program of this server's host may choose"
 	for _, c := range []struct {
@@ -61,7 +61,7 @@ func TestCongestionOfWhoMeasures(t *testing.T) {
 			conf.Knobs = agenttest.NewKnobs(model.Far, nil)
 		}
 		s, _, _ := far(t, conf)
-		// A name is set before the connection is tried, which nobody takes.
+		// The name is set before the connection is attempted, which always fails.
 		f := model.Flow{Engine: "choosing", Direction: model.From, Duration: time.Second, Congestion: c.name}
 		_, err := s.Prepare(t.Context(), session.Preparation{Run: 1, Connect: "127.0.0.1:1", Flow: f})
 		if err == nil {

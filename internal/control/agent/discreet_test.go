@@ -48,7 +48,7 @@ func TestPublicReport(t *testing.T) {
 	must.True(t, slices.Equal(r.Counters, want), "counters %+v", r.Counters)
 }
 
-// broken is an engine with a bug at a place.
+// broken is an engine with a bug in one phase.
 type broken struct{ at string }
 
 func (b broken) Name() string              { return "broken" }
@@ -77,8 +77,8 @@ func (b broken) Run(context.Context, func([]model.Sample)) (model.EndReport, err
 	return model.EndReport{Host: model.Far}, nil
 }
 
-// TestEngineThatPanics demands that a bug of an engine costs its run and nothing
-// else, least of all the process.
+// TestEngineThatPanics: a bug of an engine costs its run and nothing else, least of all the
+// process.
 func TestEngineThatPanics(t *testing.T) {
 	for _, at := range []string{"prepare", "run", "close"} {
 		peer := pipe.Start(t.Context(), "far", "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
@@ -86,7 +86,7 @@ func TestEngineThatPanics(t *testing.T) {
 		})
 		c, err := session.Open(t.Context(), peer, session.Options{Host: model.Far, Version: "v"})
 		must.Do(t, err)
-		for n := range uint64(2) { // and the next run is another matter
+		for n := range uint64(2) { // the next run fails independently
 			_, err = c.Prepare(t.Context(), session.Preparation{Run: n + 1, Flow: model.Flow{Engine: "broken", Direction: model.To, Duration: time.Second}})
 			if err == nil {
 				err = c.Run(t.Context(), n+1, func(e session.Event) {
@@ -102,7 +102,7 @@ func TestEngineThatPanics(t *testing.T) {
 	}
 }
 
-// An anonymous client is told what kind of error it is, and no path.
+// An anonymous client gets the kind of error, and no path.
 func TestDiscreetErrors(t *testing.T) {
 	a := &agent{Config: Config{Discreet: true}}
 	err := a.tell(&fs.PathError{Op: "open", Path: "/var/lib/linerate/x", Err: fs.ErrPermission})

@@ -20,7 +20,7 @@ import (
 	"linerate/internal/must"
 )
 
-// keepsFiles is an agent of system with a root of the test's own.
+// keepsFiles returns an agent of system with a root folder of the test.
 func keepsFiles(t *testing.T, system string) (c agent.Config, root string) {
 	t.Helper()
 	root = t.TempDir()
@@ -87,8 +87,8 @@ func TestFilesAreKept(t *testing.T) {
 	must.True(t, len(all) == 1 && all[0].Holds && all[0].Link == "em0", "Confirmed = %+v", all)
 }
 
-// TestOtherNumbers: of a line of several numbers those that are not kept stay as the owner's
-// file has them, and says so where the running ones differ.
+// TestOtherNumbers: in a line of several numbers those that are not kept stay as in the owner's
+// file, with a note if the running ones differ.
 func TestOtherNumbers(t *testing.T) {
 	c, root := keepsFiles(t, "linux")
 	must.Do(t, os.MkdirAll(filepath.Join(root, "etc/sysctl.d"), 0o755))
@@ -97,7 +97,7 @@ func TestOtherNumbers(t *testing.T) {
 		return map[string]string{"net.ipv4.tcp_rmem": "4096 131072 6291456", "net.ipv4.tcp_wmem": "4096 16384 4194304"}
 	}
 	s, _, _ := far(t, c)
-	for range 2 { // the second time it is our own file that says so
+	for range 2 { // the second time the note names linerate's own file
 		got := must.Get(s.Keep(t.Context(), asked(model.Assignment{Knob: "tcp.recv_buffer_max", Value: "4194304"})))(t)
 		must.Contain(t, string(must.Get(os.ReadFile(filepath.Join(root, "etc/sysctl.d/zz-linerate.conf")))(t)), "net.ipv4.tcp_rmem = 5000 87380 4194304\n")
 		notes := strings.Join(got.Notes, "\n")
@@ -105,9 +105,9 @@ func TestOtherNumbers(t *testing.T) {
 	}
 }
 
-// TestOwnersLink: netplan writes a .link file for an MTU, which turns off what wakes the
-// machine and hides the owner's file. A keep adds what both had, or writes a drop-in of the
-// owner's file. A name that the owner gives stays.
+// TestOwnersLink: netplan writes a .link file for an MTU, which disables Wake-on-LAN and hides
+// the owner's file. Keep adds the contents of both, or writes a drop-in of the owner's file. A
+// name that the owner sets stays.
 func TestOwnersLink(t *testing.T) {
 	const card = "[Match]\nPermanentMACAddress=02:00:00:00:00:01\n[Link]\nName=em0\nRxBufferSize=512\nTransmitQueueLength=700\n"
 	generator := referee.Program(t, "/usr/libexec/netplan/generate", "/lib/netplan/generate")
@@ -150,8 +150,8 @@ func TestOwnersLink(t *testing.T) {
 	}
 }
 
-// TestTakenBack: a file that turns out to do something else than was shown is taken back.
-// Here another program writes a file while linerate writes its own.
+// TestTakenBack: files that turn out to do something else than shown are restored. Here another
+// program writes a file while linerate writes its own.
 func TestTakenBack(t *testing.T) {
 	c, root := keepsFiles(t, "linux")
 	keeper := must.Get(c.Files.Keeper())(t)
@@ -168,7 +168,7 @@ func TestTakenBack(t *testing.T) {
 	must.Equal(t, strings.Join(must.Get(filepath.Glob(filepath.Join(root, "etc/systemd/network/*linerate*")))(t), " "), "", "files of ours that stayed")
 }
 
-// TestFilesOfSystems finds the format of each system, and refuses what is none.
+// TestFilesOfSystems checks the format of each system, and that unknown ones are refused.
 func TestFilesOfSystems(t *testing.T) {
 	sack := model.Assignment{Knob: "tcp.sack", Value: "0"}
 	for system, want := range map[string]model.FileFormat{"linux": model.FormatLinuxSysctl, "freebsd": model.FormatFreeBSD} {
@@ -195,7 +195,7 @@ func TestFilesOfSystems(t *testing.T) {
 	}
 }
 
-// TestFilesBounds sends what no controller of linerate's would.
+// TestFilesBounds sends what linerate's own controller never does.
 func TestFilesBounds(t *testing.T) {
 	c, _ := keepsFiles(t, "linux")
 	s, _, _ := far(t, c)

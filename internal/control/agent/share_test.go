@@ -24,7 +24,7 @@ import (
 	"linerate/internal/rescue"
 )
 
-// patient is an engine whose runs last until they are stopped.
+// patient is an engine whose runs last until stopped.
 type patient struct{}
 
 func (patient) Name() string              { return "patient" }
@@ -34,7 +34,7 @@ func (patient) Prepare(context.Context, engine.Env, model.Flow) (engine.Test, er
 	return &patience{engine.NewLife()}, nil
 }
 
-// demand is that of a sweep, or of requests: what f's parameters are of.
+// demand returns the demand of a sweep, or of requests, depending on f's parameters.
 func demand(f model.Flow) traffic.Demand {
 	if f.Points > 0 {
 		return sizes.Kind().Of(f)
@@ -78,7 +78,7 @@ func conduct(t *testing.T, s *session.Client, n uint64, f model.Flow) (report mo
 	return report, err
 }
 
-// granted is an agent whose controllers get s.
+// granted returns an agent whose controllers get s.
 func granted(s *budget.Share) agent.Config {
 	c := agenttest.Config(nil)
 	c.Engines = append(c.Engines, patient{})
@@ -88,8 +88,8 @@ func granted(s *budget.Share) agent.Config {
 	return c
 }
 
-// TestMaxTimeOfWhatHasNoDuration: a sweep and a copy end when the time of a run is
-// over, whether the controller stops them or not.
+// TestMaxTimeOfWhatHasNoDuration: a sweep and a copy end after the longest time of a run,
+// whether or not the controller stops them.
 func TestMaxTimeOfWhatHasNoDuration(t *testing.T) {
 	c := granted(nil)
 	c.Limits.MaxTime = 100 * time.Millisecond
@@ -104,8 +104,8 @@ func TestMaxTimeOfWhatHasNoDuration(t *testing.T) {
 	}
 }
 
-// TestShareIsGivenBack: what a run holds is back when it ended, and when it was
-// refused, failed or never started.
+// TestShareIsGivenBack: a run returns its share when it has ended, or was refused, failed or
+// never started.
 func TestShareIsGivenBack(t *testing.T) {
 	b := budget.New(budget.Config{Keyed: budget.Part{Session: budget.Limits{Memory: 64 << 20, Descriptors: 100, UDP: 1e6}}})
 	c := granted(must.Get(b.Open(netip.MustParseAddr("192.0.2.1"), "key"))(t))
@@ -140,14 +140,14 @@ func TestShareIsGivenBack(t *testing.T) {
 	}
 }
 
-// TestPatientControllers: a run that waits for its start stands as long as a known
-// controller says that slow hosts may take, and a stranger's no longer than usual.
+// TestPatientControllers: a prepared run waits for its start as long as a known controller asks,
+// but for an anonymous one no longer than usual.
 func TestPatientControllers(t *testing.T) {
 	memory := budget.Part{Session: budget.Limits{Memory: 64 << 20}}
 	b := budget.New(budget.Config{Keyed: memory, Anonymous: memory})
 	f := model.Flow{Engine: "patient", Direction: model.To, Duration: time.Second, Interval: time.Second}
 	used := func() int64 { return b.Usage().Kinds[budget.Memory].Used() }
-	// prepare has a run wait for its start, and returns what its part of the memory is.
+	// prepare leaves a prepared run waiting for its start, and returns its memory.
 	prepare := func(key string) (s *session.Client, part int64) {
 		c := granted(must.Get(b.Open(netip.MustParseAddr("192.0.2.1"), key))(t))
 		c.Limits.MaxTime = time.Minute
@@ -158,7 +158,7 @@ func TestPatientControllers(t *testing.T) {
 		return s, used() - before
 	}
 	known, part := prepare("key")
-	prepare("") // later, so that when it is dropped the other one's usual time is over, too
+	prepare("") // later, so that when it is dropped the other one's default time is over, too
 	agenttest.Eventually(t, "a client without a key gets no more than usual", func() bool { return used() <= part })
 	must.True(t, used() == part && part != 0, "%d bytes are held, %d by the run of a known controller", used(), part)
 	must.OK(t, known.Stop(t.Context(), 1))
@@ -175,8 +175,8 @@ func TestTimeIsSpent(t *testing.T) {
 	}
 }
 
-// TestRunWithoutAWord has nothing to tell for longer than an event may wait for
-// its reader: such a run was once given up.
+// TestRunWithoutAWord: a run with nothing to send for longer than an event may wait for its
+// reader goes on. Such runs were once dropped.
 func TestRunWithoutAWord(t *testing.T) {
 	c := granted(nil)
 	c.Limits.MaxTime = 2 * agenttest.Timeouts().Send
@@ -185,8 +185,7 @@ func TestRunWithoutAWord(t *testing.T) {
 	must.True(t, err == nil && len(r.Warnings) != 0, "%+v, %v", r, err)
 }
 
-// broken is an engine with a bug in a goroutine that it starts itself, in one of
-// the ways in which engines do.
+// broken is an engine with a bug in a goroutine of its own, in one of several ways.
 type broken struct {
 	patient
 	way string
@@ -217,7 +216,7 @@ func (b *breaking) Run(ctx context.Context, _ func([]model.Sample)) (report mode
 	switch b.way {
 	case "fails":
 		go rescue.From(b.Fail, bug)()
-		<-ctx.Done() // as a run whose worker is gone
+		<-ctx.Done() // like a run whose worker is gone
 	case "waits":
 		var all rescue.Group
 		all.Go(bug)
@@ -230,8 +229,8 @@ func (b *breaking) Run(ctx context.Context, _ func([]model.Sample)) (report mode
 	return report, nil
 }
 
-// TestBugInAGoroutineOfAnEngine: it costs the run, which says what it was, and
-// nothing else: the session goes on, and so does the process of all others.
+// TestBugInAGoroutineOfAnEngine: the bug costs the run, which reports it, and nothing else: the
+// session and the process go on.
 func TestBugInAGoroutineOfAnEngine(t *testing.T) {
 	c := agenttest.Config(nil)
 	ways := []string{"fails", "waits", "tells"}
@@ -249,7 +248,7 @@ func TestBugInAGoroutineOfAnEngine(t *testing.T) {
 // keeper is a Keeper that knows one transaction.
 type keeper struct {
 	asked  []string
-	broken error // of Revert, which undoes one change before it
+	broken error // returned by Revert, which first undoes one change
 }
 
 func (*keeper) Pending() string { return "one" }
@@ -312,8 +311,8 @@ func TestProbe(t *testing.T) {
 	must.Is(t, must.Err(s.Probe(ctx, []string{"127.0.0.1"}, time.Hour, 0)), session.ErrInvalid, "Probe for an hour")
 }
 
-// TestOnlyMeasuring: who may only measure neither keeps nor has this host talk to
-// others.
+// TestOnlyMeasuring: a controller that may only measure can neither keep settings nor make this
+// host contact others.
 func TestOnlyMeasuring(t *testing.T) {
 	c := agenttest.Config(nil)
 	c.Keeper = &keeper{}

@@ -19,7 +19,7 @@ import (
 	"linerate/internal/must"
 )
 
-// page is a writer that can be read while it is written.
+// page is a writer that can be read while it is written to.
 type page struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -41,7 +41,7 @@ func from(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
 }
 
-// TestLine holds the order of a line's keys and its form.
+// TestLine checks the order of a line's keys and its form.
 func TestLine(t *testing.T) {
 	var p page
 	var talk []string
@@ -76,7 +76,7 @@ func TestLine(t *testing.T) {
 	(*audit.Log)(nil).Record(audit.Event{})
 }
 
-// count adds up what lines of a kind say was left out, and counts the lines.
+// count returns the number of lines and the number of events that they report as omitted.
 func count(t *testing.T, lines []string, keep func(line map[string]any) bool) (written, left int) {
 	t.Helper()
 	for _, s := range lines {
@@ -97,7 +97,8 @@ func count(t *testing.T, lines []string, keep func(line map[string]any) bool) (w
 
 func every(map[string]any) bool { return true }
 
-// TestFloodOfOneSource is bounded, and counted to the last one; others are heard.
+// TestFloodOfOneSource: the lines are limited, every event is counted, and other sources are
+// still recorded.
 func TestFloodOfOneSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p page
@@ -127,7 +128,7 @@ func TestFloodOfOneSource(t *testing.T) {
 	})
 }
 
-// TestFloodOfManySources is bounded in total, in lines and in memory.
+// TestFloodOfManySources: lines and memory are limited in total.
 func TestFloodOfManySources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p page
@@ -142,7 +143,7 @@ func TestFloodOfManySources(t *testing.T) {
 	})
 }
 
-// TestChangesAreNeverLeftOut records more than the queue holds.
+// TestChangesAreNeverLeftOut records more events than the queue holds.
 func TestChangesAreNeverLeftOut(t *testing.T) {
 	var p page
 	l := audit.New(audit.Config{Lines: &p})
@@ -168,7 +169,7 @@ func (s stuck) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestStuckDisk holds up nobody, and the loss is counted.
+// TestStuckDisk: a stuck disk blocks no caller, and the loss is counted.
 func TestStuckDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		until := make(chan struct{})
@@ -187,7 +188,7 @@ func TestStuckDisk(t *testing.T) {
 	})
 }
 
-// TestFile follows a rotation, keeps to itself, and survives what goes wrong.
+// TestFile: the log follows a rotation, is private, and survives errors.
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	var told []string
@@ -197,7 +198,7 @@ func TestFile(t *testing.T) {
 		must.OK(t, must.Err(f.Write([]byte(s+"\n"))))
 	}
 	write("one")
-	if runtime.GOOS != "windows" { // which renames no open file
+	if runtime.GOOS != "windows" { // which cannot rename open files
 		info, err := os.Stat(path)
 		must.True(t, err == nil && info.Mode().Perm() == 0o600, "mode %v, %v", info.Mode(), err)
 		must.Do(t, os.Rename(path, path+".1"))
@@ -211,7 +212,7 @@ func TestFile(t *testing.T) {
 	must.Do(t, f.Close())
 	must.OK(t, f.Close())
 	must.Fail(t, must.Err(f.Write([]byte("x"))), "a closed file takes lines")
-	if again, err := audit.Open(path, nil); err != nil { // and is appended to
+	if again, err := audit.Open(path, nil); err != nil { // and append to it
 		t.Error(err)
 	} else if err := again.Close(); err != nil {
 		t.Error(err)
@@ -220,7 +221,7 @@ func TestFile(t *testing.T) {
 	must.Len(t, told, 0, "told")
 }
 
-// TestFullDisk loses lines, says so once, and goes on.
+// TestFullDisk: a full disk loses lines, reports that once, and logging goes on.
 func TestFullDisk(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("needs /dev/full")
@@ -236,7 +237,7 @@ func TestFullDisk(t *testing.T) {
 	must.True(t, len(told) == 1 && strings.Contains(told[0], "no space left"), "told %q", told)
 }
 
-// FuzzEvent demands one line of clean text, whatever an anonymous client's words are.
+// FuzzEvent: the result is one line of clean text, whatever an anonymous client sends.
 func FuzzEvent(f *testing.F) {
 	f.Add("key", "reason\n\x1b]0;x\x07", "old\u2028", "\xff\xfe")
 	f.Add("\u202e", strings.Repeat("é", 1000), "", "\x00")
@@ -255,8 +256,8 @@ func FuzzEvent(f *testing.F) {
 	})
 }
 
-// TestDropped writes a line for the first dropped connection, counts those that
-// follow, and takes no line from other events for them.
+// TestDropped: the first dropped connection gets a line, the following ones are counted, and
+// they take no lines from other events.
 func TestDropped(t *testing.T) {
 	var p page
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -24,7 +24,7 @@ import (
 	"linerate/internal/must"
 )
 
-// host is a far host whose temporary folder is the test's own.
+// host is a far host whose temporary folder belongs to the test.
 type host struct {
 	*sshtest.Server
 	user        string
@@ -53,7 +53,7 @@ func newHost(t *testing.T, o sshtest.Options) *host {
 	return h
 }
 
-// tmp is what is in the far host's temporary folder.
+// tmp lists the far host's temporary folder.
 func (h *host) tmp(t *testing.T) []string {
 	t.Helper()
 	config := must.Get(os.ReadFile(h.Dir + "/sshd_config"))(t)
@@ -97,8 +97,8 @@ func (h *host) calls(t *testing.T) string {
 	return string(b)
 }
 
-// TestConformance keeps the first copy for the sessions that follow: what it is
-// about comes after the copying.
+// TestConformance keeps the first copy for the sessions that follow: it tests what comes after
+// the copying.
 func TestConformance(t *testing.T) {
 	h := newHost(t, sshtest.Options{})
 	wiretest.Run(t, wiretest.Transport{Tunes: true, Dial: func(t *testing.T) wire.Peer {
@@ -108,7 +108,7 @@ func TestConformance(t *testing.T) {
 	must.True(t, h.copied == 1, "copied %d times", h.copied)
 }
 
-// TestLeavesNothing demands that the far host is as before, for every login shell.
+// TestLeavesNothing: the far host is left unchanged, for every login shell.
 func TestLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for _, shell := range []string{"/bin/sh", "/bin/csh", "/usr/bin/fish"} {
@@ -136,8 +136,7 @@ func TestLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestFaults demands that whatever is killed, the far host is put in order and
-// the directory goes.
+// TestFaults: whichever process is killed, the far host is restored and the directory removed.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for name, victim := range map[string]func(t *testing.T, h *host) int{
@@ -158,14 +157,14 @@ func TestFaults(t *testing.T) {
 			}
 			agenttest.Eventually(t, "the directory is gone", func() bool { return len(h.tmp(t)) == 0 })
 			if name == "agent" {
-				return // its knobs died with it; a watchdog's do not
+				return // its knobs died with it; those of a watchdog do not
 			}
 			must.Contain(t, h.calls(t), "apply undo", "calls")
 		})
 	}
 }
 
-// find returns the one process below pid whose command line holds words.
+// find returns the only process below pid whose command line contains words.
 func find(t *testing.T, pid int, words string) int {
 	t.Helper()
 	var found []int
@@ -179,8 +178,7 @@ func find(t *testing.T, pid int, words string) int {
 	return found[len(found)-1]
 }
 
-// TestKeep demands that a copy that is wanted to stay is used again, but only
-// while it is what it should be.
+// TestKeep: a kept copy is used again, but only while it is unchanged.
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, sshtest.Options{Users: map[string]sshtest.User{"someone": {UID: 4242}}})
@@ -203,8 +201,8 @@ func TestKeep(t *testing.T) {
 	must.True(t, h.done == h.bytes && h.bytes != 0, "progress ended at %d of %d bytes", h.done, h.bytes)
 }
 
-// TestKeepIsAsked: who is asked says whether the copy stays. One of an earlier version
-// goes then, and all go that stayed when none is to.
+// TestKeepIsAsked: MayKeep decides whether the copy stays. A copy of an earlier version is then
+// removed, and all kept copies are if none shall stay.
 func TestKeepIsAsked(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, sshtest.Options{Users: map[string]sshtest.User{"someone": {UID: 4242}}})
@@ -225,7 +223,7 @@ func TestKeepIsAsked(t *testing.T) {
 	}
 	once(deploy.KeepAsked, 1)
 	must.Do(t, os.MkdirAll(dir, 0o755))
-	for _, name := range []string{"agent-0000", "other"} { // of an earlier version, and somebody else's
+	for _, name := range []string{"agent-0000", "other"} { // of an earlier version, and another program's
 		must.Do(t, os.WriteFile(dir+"/"+name, nil, 0o644))
 	}
 	for _, d := range []string{filepath.Dir(dir), dir} {
@@ -239,8 +237,8 @@ func TestKeepIsAsked(t *testing.T) {
 	must.True(t, asked == 2, "asked %d times", asked)
 }
 
-// TestInstalled demands that the same program in the far PATH is not copied, and that one
-// which stayed goes all the same where none may stay.
+// TestInstalled: the same program in the far PATH is not copied, and kept copies are still
+// removed if none may stay.
 func TestInstalled(t *testing.T) {
 	t.Parallel()
 	bin, cache := openDir(t), openDir(t)
@@ -253,8 +251,7 @@ func TestInstalled(t *testing.T) {
 	must.Fail(t, must.Err(os.Stat(cache+"/linerate/agent-0000")), "what had stayed stays")
 }
 
-// TestOldHosts demands that the copy works, and is checked, with whatever
-// programs a host has.
+// TestOldHosts: the copy works, and is verified, with whatever programs a host has.
 func TestOldHosts(t *testing.T) {
 	t.Parallel()
 	basic := []string{"sh", "uname", "id", "head", "cat", "mkdir", "chmod", "rm", "cksum", "gzip"}
@@ -278,7 +275,7 @@ func TestOldHosts(t *testing.T) {
 			h := newHost(t, sshtest.Options{Env: map[string]string{"PATH": bin}})
 			closeSession(t, h.session(t, deploy.Options{}))
 			must.Len(t, h.tmp(t), 0, "left")
-			// A copy that loses a byte on the way must not be started.
+			// A copy that loses a byte on the way is not started.
 			script(t, bin+"/chmod", `/bin/chmod "$@"; case "$2" in */linerate) /usr/bin/truncate -s -1 "$2";; esac`)
 			must.Say(t, must.Err(h.agent(t, deploy.Options{})), "what arrived is not what was sent", "broken copy")
 			agenttest.Eventually(t, "the directory is gone", func() bool { return len(h.tmp(t)) == 0 })
@@ -286,7 +283,7 @@ func TestOldHosts(t *testing.T) {
 	}
 }
 
-// openDir is a directory that all users may read.
+// openDir returns a directory that all users may read.
 func openDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -300,9 +297,8 @@ func script(t *testing.T, file, text string) {
 	must.Do(t, os.WriteFile(file, []byte("#!/bin/sh\n"+text+"\n"), 0o755))
 }
 
-// TestDirectories demands that a folder where programs may not be started is
-// passed over, also where the program is to stay, and that a full one, or that there is no
-// other, is named as the reason.
+// TestDirectories: folders where programs may not start are skipped, also for kept programs. If
+// the folder is full, or there is no other, the error says so.
 func TestDirectories(t *testing.T) {
 	t.Parallel()
 	tmp := openDir(t)
@@ -326,13 +322,13 @@ func TestDirectories(t *testing.T) {
 	must.True(t, err != nil && strings.Contains(strings.ToLower(err.Error()), "no space left"), "full: %v", err)
 }
 
-// program is the file that a process runs.
+// program returns the file that a process runs.
 func program(t *testing.T, pid int) string {
 	t.Helper()
 	return must.Get(os.Readlink("/proc/" + itoa(pid) + "/exe"))(t)
 }
 
-// TestOtherSystems demands a sentence on what is missing.
+// TestOtherSystems: the error says what is missing.
 func TestOtherSystems(t *testing.T) {
 	t.Parallel()
 	bin := openDir(t)
@@ -355,14 +351,14 @@ func TestOtherSystems(t *testing.T) {
 		p, ok := errors.AsType[*fault.Error](err)
 		must.True(t, ok && strings.Contains(err.Error(), c.says) && strings.Contains(p.Hint, c.hint), "%s %s: %v, hint %q", c.system, c.machine, err, p.Hint)
 	}
-	// A file of the right name for another system is not sent.
+	// A file with the right name but for another system is not sent.
 	as("FreeBSD", "arm64")
 	text, err := os.ReadFile(os.Args[0])
 	must.Do(t, err)
 	must.Do(t, os.WriteFile(here+"/linerate-freebsd-arm64", text, 0o755))
 	must.Say(t, must.Err(h.agent(t, o)), "linerate-freebsd-arm64 is for linux/", "wrong file")
 	must.True(t, h.copied == 0 && len(h.tmp(t)) <= 0, "copied %d times, left %q", h.copied, h.tmp(t))
-	// What is installed there will do.
+	// The program installed there is used.
 	must.Do(t, os.Symlink(os.Args[0], bin+"/linerate"))
 	as("FreeBSD", "riscv64")
 	_, err = h.agent(t, o)

@@ -44,7 +44,7 @@ func TestParseSystem(t *testing.T) {
 	must.True(t, !parseSystem("Linux", "mips", false).known(), "an agent for the other order of bytes")
 }
 
-// FuzzSystem demands that no word of a far host becomes a path.
+// FuzzSystem: no output of a far host becomes a path.
 func FuzzSystem(f *testing.F) {
 	f.Add("Linux", "x86_64")
 	f.Add("../..", "x")
@@ -56,8 +56,7 @@ func FuzzSystem(f *testing.F) {
 
 // TestCksum compares with the program.
 func TestCksum(t *testing.T) {
-	// From the specification's algorithm: nothing but the length 0 is the
-	// complement of 0.
+	// By the specification's algorithm: the result is the complement of 0, for the length 0.
 	must.Equal(t, cksum(nil), 4294967295, "empty")
 	if _, err := exec.LookPath("cksum"); err != nil {
 		t.Skip("needs cksum, a program of POSIX")
@@ -73,8 +72,8 @@ func TestCksum(t *testing.T) {
 	})
 }
 
-// TestFind: the agent beside the program is what is copied, one of another system is not,
-// and the program itself is what may be installed there.
+// TestFind: the agent beside the program is copied, one for another system is not, and the
+// program itself may be the installed one.
 func TestFind(t *testing.T) {
 	test := must.Get(os.ReadFile(must.Get(os.Executable())(t)))(t)
 	here := system{runtime.GOOS, runtime.GOARCH}
@@ -98,7 +97,7 @@ func TestFind(t *testing.T) {
 	must.Say(t, must.Err(find(other, o)), "is for "+here.String())
 }
 
-// TestFlags: the agent's flags stand behind its name in every shell.
+// TestFlags: the agent's flags come after its name in every shell.
 func TestFlags(t *testing.T) {
 	d := &deployment{o: Options{Flags: []string{"--at-boot"}}}
 	for _, c := range []struct {

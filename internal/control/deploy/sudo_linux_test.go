@@ -26,8 +26,8 @@ import (
 	"linerate/internal/must"
 )
 
-// sudoers makes the user someone with the password "open sesame", by files that
-// lie over the machine's own.
+// sudoers creates the user someone with the password "open sesame", in files mounted over the
+// machine's own.
 func sudoers(t *testing.T, line string) sshtest.Options {
 	t.Helper()
 	if _, err := exec.LookPath("sudo"); err != nil {
@@ -44,7 +44,7 @@ func sudoers(t *testing.T, line string) sshtest.Options {
 	}
 }
 
-// TestSudo runs the agent as root by the real sudo.
+// TestSudo runs the agent as root with the real sudo.
 func TestSudo(t *testing.T) {
 	t.Parallel()
 	rootHome := func(t *testing.T, h *host) {
@@ -56,7 +56,7 @@ func TestSudo(t *testing.T) {
 		closeSession(t, c)
 		must.Len(t, h.tmp(t), 0, "left")
 	}
-	defaults := "Defaults env_keep+=HOME,!always_set_home,!set_home,lecture=never\n" // the agent of the test writes there
+	defaults := "Defaults env_keep+=HOME,!always_set_home,!set_home,lecture=never\n" // the test's agent writes there
 	t.Run("without a password", func(t *testing.T) {
 		t.Parallel()
 		rootHome(t, newHost(t, sudoers(t, defaults+"someone ALL=(ALL) NOPASSWD: ALL")))
@@ -93,8 +93,8 @@ func TestSudo(t *testing.T) {
 	})
 }
 
-// typed are passwords, one for each time that somebody asks, which must never be
-// seen on a command line.
+// typed returns a prompt that answers with one password after the other. They must never appear
+// on a command line.
 func typed(t *testing.T, h *host, passwords ...string) func(string) ([]byte, error) {
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
@@ -111,7 +111,7 @@ func typed(t *testing.T, h *host, passwords ...string) func(string) ([]byte, err
 					return
 				}
 			}
-			waitTick(ctx, 20*time.Millisecond) // a look reads all of /proc
+			waitTick(ctx, 20*time.Millisecond) // each check reads all of /proc
 		}
 	}()
 	t.Cleanup(func() { cancel(); <-seen })
@@ -126,15 +126,15 @@ func typed(t *testing.T, h *host, passwords ...string) func(string) ([]byte, err
 	}
 }
 
-// TestRootRunsWhatWasChecked has somebody on the far host, with the rights of the
-// user who logs in there, swap the program for another over and over: whatever
-// moment he hits, root never runs his.
+// TestRootRunsWhatWasChecked: another process with the rights of the user who logs in on the far
+// host swaps the program for another one over and over. Root never runs that, whatever the
+// moment.
 func TestRootRunsWhatWasChecked(t *testing.T) {
 	for name, o := range map[string]deploy.Options{"copied": {Sudo: true}, "kept": {Sudo: true, Keep: deploy.KeepYes}} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t, sudoers(t, "Defaults env_keep+=HOME,!always_set_home,!set_home,lecture=never\nsomeone ALL=(ALL) NOPASSWD: ALL"))
 			evidence := filepath.Join(openDir(t), "ran")
-			if o.Keep == deploy.KeepYes { // the file that the swapper is after is there from the beginning
+			if o.Keep == deploy.KeepYes { // the file that the swapper is after exists from the beginning
 				closeSession(t, h.session(t, o))
 			}
 			stop := swap(t, h, evidence)
@@ -164,9 +164,8 @@ func TestRootRunsWhatWasChecked(t *testing.T) {
 	}
 }
 
-// swap exchanges every program that is deployed to h for one that writes down who
-// runs it, and puts it back, until the returned function is called, which says how
-// often.
+// swap replaces every program that is deployed to h by one that records its user, and restores
+// it, until the returned function is called, which returns how often.
 func swap(t *testing.T, h *host, evidence string) func() int {
 	t.Helper()
 	other := filepath.Join(filepath.Dir(evidence), "other")
@@ -209,8 +208,8 @@ func swap(t *testing.T, h *host, evidence string) func() int {
 	return stop
 }
 
-// TestMain makes this test binary the program that is deployed, and demands that all tests
-// together leave no goroutine behind.
+// TestMain makes this test binary the deployed program, and checks that all tests together leak
+// no goroutine.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -230,10 +229,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// beAgent does what linerate agent does, and leaves in the user's home what was
-// asked of its knobs, and by whom it was run.
+// beAgent does what linerate agent does, and records the calls of its knobs and its user in the
+// user's home.
 func beAgent(args []string) int {
-	fmt.Fprintln(os.Stderr, "agent here") // is not the protocol's business
+	fmt.Fprintln(os.Stderr, "agent here") // not part of the protocol
 	conn, done := wire.Join(os.Stdin, os.Stdout)
 	knobs := agenttest.NewKnobs(model.Far, agenttest.Values())
 	err := agent.Serve(context.Background(), conn, agenttest.Config(knobs))

@@ -21,8 +21,8 @@ import (
 	"linerate/internal/must"
 )
 
-// fullPath is a runner over a path of 100 Mbit/s with a deep queue: a flow that fills it
-// waits 80 ms, one that does not 10 ms.
+// fullPath is a runner over a path of 100 Mbit/s with a deep queue: a flow that fills it waits
+// 80 ms, any other 10 ms.
 type fullPath struct {
 	*desk
 	fail  bool // runs at equal load
@@ -62,8 +62,8 @@ func (f *fullPath) Run(_ context.Context, s runner.Spec, _ func(model.Host, []mo
 	return r, nil, nil
 }
 
-// TestEqualLoadFollowsItsBlock holds that a candidate which fills the path runs once more
-// at the baseline's rate in each block, until its guard has spoken, and is decided by that.
+// TestEqualLoadFollowsItsBlock: a candidate that fills the path runs once more at the baseline's
+// rate in each block, until its guard is decided, and that decides the candidate.
 func TestEqualLoadFollowsItsBlock(t *testing.T) {
 	for name, fail := range map[string]bool{"measured": false, "each such run fails": true} {
 		t.Run(name, func(t *testing.T) {
@@ -111,9 +111,9 @@ func acrossPlan(t *testing.T) model.Plan {
 	return p
 }
 
-// TestLostFarEndLeaves: a far end that goes away for good spoils three blocks at most,
-// which are repeated; then the blocks that remain go on without it, in the order that was
-// drawn, and the others are decided. What was measured with it before still counts.
+// TestLostFarEndLeaves: a far end that goes away for good spoils three blocks at most, which are
+// repeated; then the remaining blocks go on without it, in the drawn order, and the others are
+// decided. Its earlier measurements still count.
 func TestLostFarEndLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := acrossPlan(t)
@@ -155,7 +155,7 @@ func TestLostFarEndLeaves(t *testing.T) {
 	})
 }
 
-// TestFarEndThatComesBack stays in the plan.
+// TestFarEndThatComesBack: it stays in the plan.
 func TestFarEndThatComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, tries := acrossPlan(t), 0
@@ -176,12 +176,12 @@ func TestFarEndThatComesBack(t *testing.T) {
 	})
 }
 
-// bench is a desk that holds what groups share, and fails where something else is
-// measured than what a run says it shares.
+// bench is a desk that holds what groups share. It fails the test if a run is measured with
+// anything else than what it shares.
 type bench struct {
 	desk
 	holds    []model.Assignment
-	switches int // of what groups share
+	switches int // of the shared assignments
 	released int
 }
 
@@ -210,7 +210,7 @@ func (b *bench) Release(context.Context) ([]model.Change, error) {
 	return []model.Change{{State: model.ChangeUndone}}, nil
 }
 
-// heldPlan is a plan of two MTUs of the far host, which are held, and three windows.
+// heldPlan returns a plan with two MTUs of the far host, which are held, and three windows.
 func heldPlan(t *testing.T, blocks int, directions ...model.Direction) model.Plan {
 	t.Helper()
 	o := plan.Request{Plan: model.Plan{Held: "link.mtu", Mode: model.FixedBlocks, MaxBlocks: blocks, Seed: 1, Cooldown: 2 * time.Second,
@@ -219,8 +219,8 @@ func heldPlan(t *testing.T, blocks int, directions ...model.Direction) model.Pla
 	return must.Get(plan.New(o))(t)
 }
 
-// A knob that is held is changed once for each of its values in a block, whatever else
-// changes, in every direction; a person may pause between groups only.
+// A held knob is changed once for each of its values in a block, whatever else changes, in every
+// direction; a person may pause only between groups.
 func TestGroupsChangeWhatTheyHoldOnce(t *testing.T) {
 	for _, directions := range [][]model.Direction{{model.To}, {model.To, model.From}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -241,7 +241,7 @@ func TestGroupsChangeWhatTheyHoldOnce(t *testing.T) {
 	}
 }
 
-// Whatever ends a group early releases what it holds, and tells of it.
+// However a group ends early, it releases what it holds, and reports that.
 func TestGroupThatEndsEarlyIsReleased(t *testing.T) {
 	full := errors.New("no space left")
 	for name, c := range map[string]struct {
@@ -273,7 +273,7 @@ func TestGroupThatEndsEarlyIsReleased(t *testing.T) {
 	}
 }
 
-// A run of a group that is invalid ends its block, which is repeated from its start.
+// An invalid run of a group ends its block, which is repeated from the start.
 func TestInvalidRunOfAGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{desk: desk{t: t}}
@@ -294,8 +294,8 @@ func TestInvalidRunOfAGroup(t *testing.T) {
 	})
 }
 
-// TestDataBudget: the block in which the budget is reached is the last one, whole, and
-// the reason names both numbers. What was sent before an interruption counts.
+// TestDataBudget: the block in which the budget is reached is completed and is the last one; the
+// reason names both numbers. Data sent before an interruption counts.
 func TestDataBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := testPlan(t, plan.Request{Plan: model.Plan{Mode: model.FixedBlocks, MaxBlocks: 8, Data: 5e6}, Null: plan.NullNone}, "slow", "fast")

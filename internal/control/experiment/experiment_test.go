@@ -26,8 +26,7 @@ type desk struct {
 	full     bool // the recorder has no room
 }
 
-// rate is what a setting carries; seconds of block differences are a little
-// different, since blocks that do not differ at all are not of this world.
+// rate returns the rate of a setting. Blocks differ a little, as they always do in reality.
 func rate(s runner.Spec) float64 {
 	v := map[string]float64{"slow": 100e6, "slow (twin)": 100e6, "fast": 200e6, "same": 100e6}[s.Setting.Name]
 	return v * (1 + 0.001*float64((s.Block*7+s.Position*3)%5))
@@ -122,7 +121,7 @@ func TestStopsWhenDecided(t *testing.T) {
 		}
 		out := must.Get(Run(t.Context(), c))(t)
 		must.Need(t, out.Reason == "every comparison is decided", "Run = %q", out.Reason)
-		// Four baseline pairs, then the six blocks that one comparison needs at least.
+		// Four baseline pairs, then the six blocks that a comparison needs at least.
 		if ended != 4+6 || out.Result.Verdicts[0].Outcome != model.Better {
 			t.Errorf("%d blocks, verdict %s; want 10 and better", ended, out.Result.Verdicts[0].Outcome)
 		}
@@ -145,7 +144,7 @@ func TestInvalidBlockIsRepeatedAtTheEnd(t *testing.T) {
 				blocks = append(blocks, fmt.Sprintf("%d.%d", r.Block, r.Attempt))
 			}
 		}
-		// An invalid run ends its block at once; the third block never gets well.
+		// An invalid run ends its block at once; the third block never succeeds.
 		must.Same(t, blocks, []string{"1.1", "2.1", "3.1", "4.1", "2.2", "3.2", "3.3"}, "blocks")
 		must.Equal(t, out.Reason, "1 of 4 blocks were given up after 3 invalid attempts each", "reason")
 	})
@@ -155,7 +154,7 @@ func TestInterruptAndResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := testPlan(t, plan.Request{Plan: model.Plan{Mode: model.FixedBlocks, MaxBlocks: 7}}, "slow", "fast", "same")
 		want := must.Get(Run(t.Context(), (&desk{t: t}).config(p)))(t)
-		// Stop in the middle of a run, in the third block.
+		// Stop during a run in the third block.
 		ctx, cancel := context.WithTimeout(t.Context(), 9500*time.Millisecond)
 		defer cancel()
 		first := &desk{t: t}
@@ -203,7 +202,7 @@ func TestLostHostIsCalledAgain(t *testing.T) {
 		if out, err := Run(t.Context(), c); err == nil || out.State != model.SessionInterrupted || !strings.Contains(err.Error(), "tried for 55 s") || away != 10 {
 			t.Errorf("Run without a host = %s, %v after %d attempts in %s, want interrupted", out.State, err, away, time.Since(began))
 		}
-		d = &desk{t: t, script: lost} // a link that comes back in half a minute ends nothing
+		d = &desk{t: t, script: lost} // a link that comes back within half a minute ends nothing
 		c = d.config(p)
 		c.Patience = time.Minute
 		back := time.Now().Add(30 * time.Second)
@@ -214,7 +213,7 @@ func TestLostHostIsCalledAgain(t *testing.T) {
 			return d, nil
 		}
 		must.Equal(t, must.Get(Run(t.Context(), c))(t).State, model.SessionDone, "Run with a host that came back")
-		d, away = &desk{t: t, script: lost}, 0 // one that says no is not asked again
+		d, away = &desk{t: t, script: lost}, 0 // a host that refuses is not retried
 		c = d.config(p)
 		c.Patience = time.Minute
 		c.Reconnect = func(context.Context) (Runner, error) { away++; return nil, session.ErrRefused }
@@ -273,8 +272,8 @@ func TestDirectionsAreShuffledAndRepeatable(t *testing.T) {
 	must.True(t, len(some) == 2 && some[0].setting.Name == "slow", "without fast: %v", some)
 }
 
-// TestBusyHostIsWaitedFor: a host that has given to others what a run needs costs
-// attempts at a block, with rests between, and not the experiment.
+// TestBusyHostIsWaitedFor: a host that is busy with others costs attempts at a block, with
+// pauses between them, but does not end the experiment.
 func TestBusyHostIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -297,9 +296,9 @@ func TestBusyHostIsWaitedFor(t *testing.T) {
 	})
 }
 
-// TestKilledAndResumed: an experiment that was killed after any of its runs, and is
-// resumed from those that were recorded, ends with the verdict of one that was not:
-// nothing is counted twice, and nothing is left out.
+// TestKilledAndResumed: an experiment that was killed after any of its runs, and is resumed from
+// the recorded ones, ends with the same verdict as an uninterrupted one: no run is counted twice
+// or left out.
 func TestKilledAndResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := testPlan(t, plan.Request{Plan: model.Plan{Mode: model.FixedBlocks, MaxBlocks: 6}, Null: plan.NullNone}, "slow", "fast")
@@ -308,7 +307,7 @@ func TestKilledAndResumed(t *testing.T) {
 		must.Need(t, len(want.Result.Verdicts) != 0, "%+v", want.Result)
 		for n := range whole.recorded {
 			c := (&desk{t: t}).config(p)
-			c.Past = slices.Clone(whole.recorded[:n]) // what a store holds after kill -9
+			c.Past = slices.Clone(whole.recorded[:n]) // the contents of a store after kill -9
 			got := must.Get(Run(t.Context(), c))(t)
 			must.True(t, reflect.DeepEqual(got.Result.Verdicts, want.Result.Verdicts), "killed after %d runs:\n%+v, want\n%+v", n, got.Result.Verdicts, want.Result.Verdicts)
 			seen := map[[3]any]bool{}
@@ -321,8 +320,8 @@ func TestKilledAndResumed(t *testing.T) {
 	})
 }
 
-// TestTests: a plan of tests does one run each in its order, goes on after one that
-// failed, and leaves out what a dead direction makes useless.
+// TestTests: a plan of tests does one run each in order, goes on after a failed one, and skips
+// those that a dead direction makes useless.
 func TestTests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		test := func(name string, d model.Direction, dead bool) model.Test {
@@ -335,7 +334,7 @@ func TestTests(t *testing.T) {
 			if s.Flow.Direction == model.From && s.Setting.Name == "one" {
 				return model.RunInvalid, fmt.Errorf("%w: no bytes arrived", runner.ErrInvalid)
 			}
-			if s.Setting.Name == "small" { // what cannot be measured at all is no reason to stop
+			if s.Setting.Name == "small" { // a test that cannot be measured does not end the plan
 				return model.RunInvalid, errors.New("this host has no such thing")
 			}
 			return model.RunValid, nil
@@ -346,7 +345,7 @@ func TestTests(t *testing.T) {
 				left = append(left, e.AtMost)
 				must.Equal(t, e.MaxBlocks, len(p.Tests), "tests in all")
 			}
-			if e.Kind == RunSampled || e.Kind == RunEnded { // after 1 s, and behind it
+			if e.Kind == RunSampled || e.Kind == RunEnded { // after 1 s, and at the end
 				ended = append(ended, e.AtMost)
 			}
 		}})
@@ -356,7 +355,7 @@ func TestTests(t *testing.T) {
 		}
 		want := []string{"one to", "one from", "small from", "many to"}
 		must.True(t, err == nil && slices.Equal(names, want) && out.State == model.SessionDone && out.Reason == "all tests are done; 2 failed", "%q, %s, %q, %v", names, out.State, out.Reason, err)
-		if want := []time.Duration{12 * time.Second, 9 * time.Second, 6 * time.Second, 3 * time.Second}; !slices.Equal(left, want) { // 1 s each, and 2 s beside it
+		if want := []time.Duration{12 * time.Second, 9 * time.Second, 6 * time.Second, 3 * time.Second}; !slices.Equal(left, want) { // 1 s each, and 2 s besides
 			t.Errorf("left: %v, want %v", left, want)
 		}
 		must.Same(t, ended, []time.Duration{11e9, 9e9, 8e9, 6e9, 6e9, 6e9, 2e9, 0}, "left in and after each run, of which that for a dead direction was not planned")
@@ -366,9 +365,9 @@ func TestTests(t *testing.T) {
 	})
 }
 
-// TestTestOfALostHost: a test that lost its host says nothing of the path. It is done again
-// on a new connection, no test for a dead direction follows, and where the host is lost
-// each time the session may go on later.
+// TestTestOfALostHost: a test that lost its host says nothing about the path. It is repeated on
+// a new connection, no test for a dead direction follows, and if the host is lost each time the
+// session may be resumed later.
 func TestTestOfALostHost(t *testing.T) {
 	for name, c := range map[string]struct {
 		losses int
@@ -403,8 +402,7 @@ func TestTestOfALostHost(t *testing.T) {
 	}
 }
 
-// TestBetweenRuns: whoever wants to wait between two runs may, and the budget of time
-// does not count that.
+// TestBetweenRuns: Between may wait between two runs, and that time counts towards no budget.
 func TestBetweenRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &desk{t: t}
@@ -429,7 +427,7 @@ func TestBetweenRuns(t *testing.T) {
 	})
 }
 
-// TestBetweenRunsInterrupted: what ends a wait between two runs keeps those before it.
+// TestBetweenRunsInterrupted: an interruption between two runs keeps the runs before it.
 func TestBetweenRunsInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -29,8 +29,8 @@ import (
 	"linerate/internal/must"
 )
 
-// TestCopies runs every setting of a copy session over the real protocol, both
-// ways, also those parts that the sender does alone.
+// TestCopies runs every setting of a copy session over the real protocol, in both directions,
+// including the parts that only the sender does.
 func TestCopies(t *testing.T) {
 	agenttest.NoLeaks(t)
 	folder, state := t.TempDir(), t.TempDir()
@@ -77,8 +77,7 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// bouncing are knobs of which each takes 10 s to write, as drivers do that reset
-// their link.
+// bouncing are knobs that take 10 s each to write, like drivers that reset their link.
 type bouncing struct{ *agenttest.Knobs }
 
 func (b bouncing) wait(ctx context.Context, n int) error {
@@ -104,8 +103,8 @@ func (b bouncing) Undo(ctx context.Context) ([]model.Change, error) {
 	return b.Knobs.Undo(ctx)
 }
 
-// TestUndoOfWhatBounces: eight settings whose drivers reset the link take 80 s to
-// put back. Controller and agents wait for as long.
+// TestUndoOfWhatBounces: eight settings whose drivers reset the link take 80 s to undo.
+// Controller and agents wait that long.
 func TestUndoOfWhatBounces(t *testing.T) {
 	ids := []model.KnobID{
 		"link.mtu", "nic.ring.rx", "nic.ring.tx", "nic.queues.combined", "nic.queues.rx", "nic.queues.tx", "nic.coalesce.rx_delay", "nic.rss",
@@ -120,7 +119,7 @@ func TestUndoOfWhatBounces(t *testing.T) {
 		open := func(h model.Host) (*session.Client, *agenttest.Knobs) {
 			k := agenttest.NewKnobs(h, values)
 			p := pipe.Start(t.Context(), "host "+string(h), "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
-				// Without an engine no run begins: it is the settings that are watched.
+				// No run begins without an engine: this test is about the settings.
 				return agent.Serve(ctx, conn, agent.Config{Version: "test", Engines: []engine.Engine{}, Knobs: bouncing{k}})
 			})
 			return must.Get(session.Open(t.Context(), p, session.Options{Host: h, Version: "test"}))(t), k
@@ -128,7 +127,7 @@ func TestUndoOfWhatBounces(t *testing.T) {
 		near, _ := open(model.Near)
 		far, knobs := open(model.Far)
 		_, changes, err := runner.New(near, far, time.Now, nil).Run(t.Context(), runner.Spec{Setting: s, Flow: model.Flow{Engine: "tcp", Streams: 1, Duration: time.Second}}, nil)
-		<-time.After(10 * time.Minute) // whoever was given up on ends: to wait for a mutex stops this clock
+		<-time.After(10 * time.Minute) // lets abandoned goroutines end: waiting for a mutex would stop this clock
 		must.Fail(t, err, "a run without an engine")
 		must.True(t, len(changes) == len(ids), "%d changes: %v", len(changes), err)
 		for _, c := range changes {
@@ -143,15 +142,15 @@ func TestUndoOfWhatBounces(t *testing.T) {
 	})
 }
 
-// TestKnock opens what a run would open, from either end, and leaves nothing that the
-// next run would find in its way.
+// TestKnock opens what a run would open, from either end, and leaves nothing behind that would
+// disturb the next run.
 func TestKnock(t *testing.T) {
 	b := newBed(t)
 	for _, from := range []model.Host{model.Near, model.Far} {
 		must.OK(t, b.Knock(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To), Connector: from}, 10*time.Second), "from %s", from)
 	}
 	flow := wiretest.Flow(model.To)
-	flow.Duration = time.Second // something arrives in it on a busy machine, too
+	flow.Duration = time.Second // long enough that something arrives on a busy machine, too
 	run, _, err := b.Run(t.Context(), runner.Spec{Number: 1, Setting: setting(), Flow: flow}, nil)
 	must.True(t, err == nil && run.State == model.RunValid, "the run after it: %s, %v", run.State, err)
 	b.untouched(t)
@@ -163,7 +162,7 @@ func TestKnock(t *testing.T) {
 // from a port without a listener.
 func TestKnockAtAClosedDoor(t *testing.T) {
 	silent := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
-	defer func() { _ = silent.Close() }() // connects, and never answers
+	defer func() { _ = silent.Close() }() // accepts connections, and never answers
 	for name, addr := range map[string]string{"refused": "127.0.0.1:1", "silent": silent.Addr().String()} {
 		t.Run(name, func(t *testing.T) {
 			agenttest.NoLeaks(t)
@@ -180,7 +179,7 @@ func TestKnockAtAClosedDoor(t *testing.T) {
 	}
 }
 
-// free is a port that nobody has at the moment.
+// free returns an unused port.
 func free(t *testing.T) int {
 	t.Helper()
 	l := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
@@ -188,8 +187,8 @@ func free(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// TestDataPort: the accepting end takes a port of those that were named and no other,
-// at whichever end that is, and says so where it has none.
+// TestDataPort: the accepting end, whichever it is, uses one of the named ports and no other,
+// and reports an error if none is free.
 func TestDataPort(t *testing.T) {
 	b := newBed(t)
 	busy := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", ":0"))(t)
@@ -206,7 +205,7 @@ func TestDataPort(t *testing.T) {
 	must.True(t, err == nil, "%s, %v", run.Reason, err)
 }
 
-// deaf opens ports as it likes.
+// deaf opens any port, whatever was asked for.
 type deaf struct{ data.Shared }
 
 // Open implements data.Source.
@@ -214,8 +213,8 @@ func (deaf) Open(ctx context.Context, token data.Token, ahead int, o engine.Sock
 	return data.Ephemeral{}.Open(ctx, token, ahead, o)
 }
 
-// TestPortOutsideRange: an agent that accepts connections at another port than the
-// ones that it was given is not measured.
+// TestPortOutsideRange: an agent that accepts connections on a port outside the given range is
+// not measured.
 func TestPortOutsideRange(t *testing.T) {
 	agenttest.NoLeaks(t)
 	p := pipe.Start(t.Context(), "host far", "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
@@ -230,23 +229,23 @@ func TestPortOutsideRange(t *testing.T) {
 	must.True(t, !errors.Is(err, session.ErrLost), "the session is lost")
 }
 
-// member is a run of a group that shares an MTU of both hosts and changes a buffer of the
-// near one; another one follows where hold is not 0.
+// member returns a run of a group that shares an MTU of both hosts and changes a buffer of the
+// near one; another run follows if hold is not 0.
 func member(number int, buffer string, hold time.Duration) runner.Spec {
 	mtu := []model.Assignment{{Host: model.Near, Knob: "link.mtu", Value: "9000"}, {Host: model.Far, Knob: "link.mtu", Value: "9000"}}
 	return runner.Spec{Number: number, Flow: wiretest.Flow(model.To), Held: mtu, Hold: hold, Setting: model.Setting{
 		Name: buffer, Assignments: append(slices.Clone(mtu), model.Assignment{Host: model.Near, Knob: "tcp.recv_buffer_max", Value: buffer})}}
 }
 
-// demand says what both hosts hold of a group.
+// demand checks what both hosts hold of a group.
 func (b *bed) demand(t *testing.T, mtu, buffer string) {
 	t.Helper()
 	n, f, v := b.near.Value("link.mtu"), b.far.Value("link.mtu"), b.near.Value("tcp.recv_buffer_max")
 	must.True(t, n == mtu && f == mtu && v == buffer, "MTU %s and %s, buffer %s; want %s and %s", n, f, v, mtu, buffer)
 }
 
-// What a group shares is applied before its first run and undone after its last; in
-// between only the rest is, and the deadline moves on both hosts.
+// What a group shares is applied before its first run and undone after its last one; in between
+// only the rest is applied and undone, and the deadline moves on both hosts.
 func TestGroupIsHeldFromFirstToLastRun(t *testing.T) {
 	b := newBed(t)
 	for i, buffer := range []string{"2000", "3000", "4000"} {
@@ -274,8 +273,8 @@ func TestGroupIsHeldFromFirstToLastRun(t *testing.T) {
 	must.Same(t, b.far.Calls(), far, "far")
 }
 
-// A group that ends early is undone by Release, also when the caller has given up, and
-// by a run of another group before that begins.
+// A group that ends early is undone by Release, even if the caller has given up, and by a run of
+// another group before it begins.
 func TestGroupThatEndsEarly(t *testing.T) {
 	b := newBed(t)
 	run := func(s runner.Spec) []model.Change {
@@ -299,7 +298,7 @@ func TestGroupThatEndsEarly(t *testing.T) {
 	b.untouched(t)
 }
 
-// Whatever goes wrong in a group, the hosts are as they were when its run has ended.
+// Whatever fails in a group, the hosts are restored when its run has ended.
 func TestGroupIsUndoneWhateverFails(t *testing.T) {
 	cancelled := func() (context.Context, context.CancelFunc) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -331,7 +330,7 @@ func TestGroupIsUndoneWhateverFails(t *testing.T) {
 			}
 			b.untouched(t)
 			b.near.FailApply = nil
-			_, _, err = b.Run(t.Context(), member(3, "3000", 0), nil) // and a group may begin
+			_, _, err = b.Run(t.Context(), member(3, "3000", 0), nil) // and a new group may begin
 			must.OK(t, err)
 			b.untouched(t)
 		})

@@ -65,7 +65,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestJudgeKeepsWhatVerdictsAreGivenOn: the numbers beside goodput.
+// TestJudgeKeepsWhatVerdictsAreGivenOn: the values besides goodput.
 func TestJudgeKeepsWhatVerdictsAreGivenOn(t *testing.T) {
 	a := &attempt{Runner: &Runner{ends: [2]*session.Client{{}, {}}}, flow: model.Flow{Direction: model.To, Duration: time.Second}}
 	tcp := &model.TCPSummary{Retransmits: fact.Known[int64](3, "t"), SegmentsOut: fact.Known[int64](1200, "t"),
@@ -89,7 +89,7 @@ func TestJudgeKeepsWhatVerdictsAreGivenOn(t *testing.T) {
 	must.True(t, !ok, "CPU of the near end, which told none: %v", v)
 }
 
-// TestDeadline: a setting outlasts its run, however long that is.
+// TestDeadline: a setting outlasts its run, however long the run is.
 func TestDeadline(t *testing.T) {
 	for name, c := range map[string]struct {
 		flow   model.Flow
@@ -140,7 +140,7 @@ func TestCopyKnobs(t *testing.T) {
 	}
 }
 
-// TestAlone: the end that does a part of a copy alone is the one that measures.
+// TestAlone: the end that does a part of a copy alone is the measuring one.
 func TestAlone(t *testing.T) {
 	for mode, host := range map[string]model.Host{
 		files.Copy: model.Far, files.Network: model.Far, files.Write: model.Far,
@@ -159,7 +159,7 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// TestNothingWithLargePackets names what a new MTU does to a path that drops large
+// TestNothingWithLargePackets: the error names what a new MTU does to a path that drops large
 // packets.
 func TestNothingWithLargePackets(t *testing.T) {
 	for knob, want := range map[model.KnobID]string{
@@ -174,8 +174,8 @@ func TestNothingWithLargePackets(t *testing.T) {
 	}
 }
 
-// TestLastWordsAreHeard: what the end that is left counted is told each time, also where
-// the wait for the one that is lost, which comes first, takes all the time there is.
+// TestLastWordsAreHeard: the counts of the remaining end are always reported, even if the wait
+// for the lost end, which comes first, uses up the time.
 func TestLastWordsAreHeard(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
@@ -190,8 +190,8 @@ func TestLastWordsAreHeard(t *testing.T) {
 	}
 }
 
-// A setting holds for all of a run: settling, probing without load, warm-up,
-// measuring, and the time that opening and stopping may take.
+// A setting is in force for the whole run: settling, probing without load, warm-up, measuring,
+// and the time that opening and stopping may take.
 func TestDeadlineCoversTheWholeRun(t *testing.T) {
 	for name, f := range map[string]model.Flow{
 		"plain":       {Omit: 3 * time.Second, Duration: 10 * time.Second},
@@ -201,7 +201,7 @@ func TestDeadlineCoversTheWholeRun(t *testing.T) {
 		within, enough := a.deadline()
 		least := 2*time.Second + f.Length() + openingTime + overtime
 		must.True(t, within >= least && enough, "%s: %v, enough %v, want at least %v", name, within, enough, least)
-		a.more = 4 // hosts that are waited for four times as long, by --timeout
+		a.more = 4 // hosts with four times the usual patience, by --timeout
 		slow, _ := a.deadline()
 		must.True(t, slow == within+3*(openingTime+overtime+slack), "%s: %v on slow hosts, %v on others", name, slow, within)
 	}

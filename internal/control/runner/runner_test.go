@@ -26,7 +26,7 @@ type bed struct {
 	*runner.Runner
 	near, far *agenttest.Knobs
 	cut       func() // breaks the far connection
-	hang      func() // stops it from moving bytes
+	hang      func() // makes it stop moving bytes
 	left      [2]chan struct{}
 }
 
@@ -172,7 +172,7 @@ func TestRunCancelledAtAnyMoment(t *testing.T) {
 		cancel()
 		must.True(t, errors.Is(err, context.Canceled) && run.State == model.RunInterrupted && !run.LostContact, "after %v: %v, %+v", at, err, run)
 		b.untouched(t)
-		// and the hosts are ready for another one
+		// And the hosts are ready for another run.
 		run, _, err = b.Run(t.Context(), runner.Spec{Setting: setting(), Flow: wiretest.Flow(model.From)}, nil)
 		must.True(t, err == nil, "after %v, the next run: %v, %+v", at, err, run)
 	}
@@ -191,7 +191,7 @@ func lost(t *testing.T, lose func(b *bed), engine string, d model.Direction) {
 	must.True(t, run.State == model.RunInvalid && run.LostContact && run.Reason != "", "%+v", run)
 	must.Equal(t, b.near.Value("tcp.recv_buffer_max"), "1000", "near still has")
 	select {
-	case <-b.left[1]: // the far agent, left alone, ends by itself
+	case <-b.left[1]: // the far agent ends by itself
 	case <-time.After(time.Minute):
 		t.Fatal("the far agent goes on")
 	}
@@ -219,7 +219,7 @@ func TestDataPortOutOfReach(t *testing.T) {
 	var lc net.ListenConfig
 	l := must.Get(lc.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	port := l.Addr().(*net.TCPAddr).Port
-	_ = l.Close() // nobody listens there now
+	_ = l.Close() // no listener is left
 	p := pipe.Start(t.Context(), "host far", "127.0.0.1", func(ctx context.Context, conn net.Conn) error { return agent.Serve(ctx, conn, c) })
 	p.DataPort = port
 	far := wiretest.Open(t, p, model.Far)
@@ -231,8 +231,8 @@ func TestDataPortOutOfReach(t *testing.T) {
 	must.Equal(t, k.Value("tcp.sack"), "1", "knob left at")
 }
 
-// TestRefusedIdea: a setting that a host does not take ends an experiment, and costs a
-// search for settings that run alone.
+// TestRefusedIdea: a setting that a host refuses ends an experiment, but costs a search for
+// settings only that run.
 func TestRefusedIdea(t *testing.T) {
 	b := newBed(t)
 	nothing := model.Setting{Name: "idea", Assignments: []model.Assignment{{Host: model.Far, Knob: "no.such", Value: "1"}}}

@@ -16,8 +16,8 @@ import (
 	"linerate/internal/must"
 )
 
-// filler fills messages. Numbers, words and lengths come from number, which returns one of
-// 0 to most.
+// filler fills messages. number provides numbers, words and lengths, and returns one of 0 to
+// most.
 type filler struct {
 	*shapes
 	number func(most int64) int64
@@ -112,7 +112,7 @@ func (f *filler) value(v reflect.Value, r rule) {
 	}
 }
 
-// fill fills a message so that its rules beyond one field hold.
+// fill fills a message so that it keeps the rules that go beyond one field.
 func (f *filler) fill(message any) any {
 	f.shapes = new(shapes)
 	f.value(reflect.ValueOf(message).Elem(), rule{})
@@ -161,8 +161,8 @@ func (f *filler) fill(message any) any {
 	return message
 }
 
-// TestGreedyAgentLosesTheSession: an agent that sends samples without end once
-// filled the memory of the controller.
+// TestGreedyAgentLosesTheSession: an agent that sends endless samples once filled the
+// controller's memory.
 func TestGreedyAgentLosesTheSession(t *testing.T) {
 	batch := make([]model.Sample, MaxSamples)
 	for i := range batch {
@@ -191,7 +191,7 @@ func TestGreedyAgentLosesTheSession(t *testing.T) {
 	must.Is(t, must.Err(c.Facts(t.Context(), "")), ErrGreedy, "the session goes on")
 }
 
-// TestAllowanceOfHonestRuns: what real agents send passes, at every moment.
+// TestAllowanceOfHonestRuns: what real agents send is always allowed.
 func TestAllowanceOfHonestRuns(t *testing.T) {
 	start := time.Now()
 	for name, f := range map[string]model.Flow{

@@ -18,7 +18,7 @@ import (
 	"linerate/internal/must"
 )
 
-// says demands that err has all words.
+// says checks that err contains all words.
 func says(t *testing.T, err error, words ...string) {
 	t.Helper()
 	for _, w := range words {
@@ -26,7 +26,7 @@ func says(t *testing.T, err error, words ...string) {
 	}
 }
 
-// spoken is how a sentence names the protocol of now.
+// spoken is how an error names the current protocol.
 const spoken = "protocol 1"
 
 func TestVersionsMustFitBothWays(t *testing.T) {
@@ -77,8 +77,8 @@ func (c *taken) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestAnonymousCostsOneMessage has anonymous clients send without end: before hello was
-// accepted, no more than one message is read, of at most 4 KiB, whatever it is.
+// TestAnonymousCostsOneMessage: anonymous clients send without end. Before the hello is accepted
+// the agent reads no more than one message, of at most 4 KiB, whatever it is.
 func TestAnonymousCostsOneMessage(t *testing.T) {
 	long := append([]byte(helloMagic), 0xff, 0xff)
 	large := binary.BigEndian.AppendUint16([]byte(helloMagic), maxGreeting)
@@ -114,7 +114,7 @@ func TestAnonymousCostsOneMessage(t *testing.T) {
 	}
 }
 
-// A panic while a controller is let in is its own affair.
+// A panic while a controller is admitted affects only that controller.
 func TestPanicInHello(t *testing.T) {
 	conn, served := serving(t, stub{hello: func(Hello) error { panic("oh") }}, short())
 	_, err := opened(t, conn)
@@ -122,8 +122,8 @@ func TestPanicInHello(t *testing.T) {
 	soon(t, "the agent to hang up", served)
 }
 
-// FuzzGreeting sends anything first. The agent must end soon, and answer no more
-// than a sentence.
+// FuzzGreeting sends any bytes first. The agent must end soon, and answer with no more than a
+// sentence.
 func FuzzGreeting(f *testing.F) {
 	hello, _ := json.Marshal(&Hello{Protocol, "v", model.Far, []byte("s")})
 	whole := append(binary.BigEndian.AppendUint16([]byte(helloMagic), uint16(len(hello))), hello...)
@@ -140,7 +140,7 @@ func FuzzGreeting(f *testing.F) {
 	})
 }
 
-// script is a connection that was recorded.
+// script is a recorded connection.
 type script struct {
 	net.Conn
 	io.Reader
@@ -151,7 +151,7 @@ func (s *script) Read(b []byte) (int, error)  { return s.Reader.Read(b) }
 func (s *script) Write(b []byte) (int, error) { return s.out.Write(b) }
 func (s *script) Close() error                { return nil }
 
-// FuzzReply has an agent answer anything.
+// FuzzReply: the agent answers with any bytes.
 func FuzzReply(f *testing.F) {
 	b, _ := json.Marshal(&Welcome{Protocol: Protocol, Version: "v"})
 	var whole bytes.Buffer
@@ -164,8 +164,7 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// frozen is a connection that can stop moving bytes without ending, as when the
-// host behind it hangs.
+// frozen is a connection that can stop moving bytes without ending, as when its host hangs.
 type frozen struct {
 	net.Conn
 	ice chan struct{}
@@ -203,8 +202,8 @@ func (f *frozen) Close() error {
 	return f.Conn.Close()
 }
 
-// freezing opens a session with these timeouts at either end over a connection
-// that hangs when the returned function is called.
+// freezing opens a session with these timeouts at each end, over a connection that hangs when
+// the returned function is called.
 func freezing(t *testing.T, s Service, agent, controller Timeouts) (c *Client, freeze func(), served <-chan struct{}) {
 	t.Helper()
 	conn, served := serving(t, s, agent)
@@ -214,7 +213,7 @@ func freezing(t *testing.T, s Service, agent, controller Timeouts) (c *Client, f
 	return c, func() { close(f.ice) }, served
 }
 
-// patient waits for longer than a test may last.
+// patient returns timeouts longer than a test may last.
 func patient() Timeouts {
 	return Timeouts{Hello: time.Hour, Call: time.Hour, Ping: time.Hour, Pong: time.Hour, Send: time.Hour}
 }

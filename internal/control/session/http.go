@@ -157,7 +157,7 @@ func serveHTTP(ctx context.Context, conn *tracked, h http.Handler, t Timeouts) e
 		HTTP2:             http2Config(t, requestWindow),
 		ReadHeaderTimeout: t.Hello,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          log.New(io.Discard, "", 0), // what a peer does wrong is its own affair
+		ErrorLog:          log.New(io.Discard, "", 0), // a peer's mistakes are not this server's errors
 		// The calls of a connection end with it, even while they wait.
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}

@@ -41,14 +41,14 @@ func (s charging) Apply(context.Context, []model.Assignment, Terms) ([]model.Cha
 	return nil, nil
 }
 
-// plainHTTP is the HTTP/2 connection of a session that was accepted.
+// plainHTTP returns the HTTP/2 connection of an accepted session.
 func plainHTTP(t *testing.T, s Service) *http.ClientConn {
 	t.Helper()
 	conn, _ := serving(t, s, Timeouts{Send: time.Minute})
 	return raw(t, conn)
 }
 
-// exchangeHTTP sends a request and returns the status and what came with it.
+// exchangeHTTP sends a request and returns the status and body of the answer.
 func exchangeHTTP(t *testing.T, cc *http.ClientConn, method, path string, body io.Reader, headers ...string) (int, string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -68,7 +68,7 @@ func exchangeHTTP(t *testing.T, cc *http.ClientConn, method, path string, body i
 	return answer.StatusCode, string(text)
 }
 
-// never is a body of which nothing ever arrives.
+// never returns a body that never arrives.
 func never(t *testing.T) io.Reader {
 	t.Helper()
 	r, w := io.Pipe()
@@ -76,8 +76,8 @@ func never(t *testing.T) io.Reader {
 	return r
 }
 
-// TestOneMediaType: an agent answers to requests of every other kind with a status before
-// anything of their body has arrived, and its session goes on.
+// TestOneMediaType: an agent answers requests of every other type with a status before any of
+// their body has arrived, and its session goes on.
 func TestOneMediaType(t *testing.T) {
 	applied := 0
 	cc := plainHTTP(t, charging{apply: func() { applied++ }})
@@ -123,7 +123,7 @@ func TestOneMediaType(t *testing.T) {
 	must.True(t, status == http.StatusOK && applied == 1, "an honest call after them: status %d, %s", status, text)
 }
 
-// applyOf is an honest request with n assignments.
+// applyOf returns a valid request with n assignments.
 func applyOf(t *testing.T, n int) []byte {
 	t.Helper()
 	r := applyRequest{Terms: Terms{Within: time.Minute}}
@@ -136,7 +136,7 @@ func applyOf(t *testing.T, n int) []byte {
 // applyCall is a call whose answer is one message.
 const applyCall = callPath + "Apply"
 
-// sized is a reader whose length http does not know.
+// sized is a reader whose length net/http does not know.
 type sized struct{ io.Reader }
 
 // envelope frames a message of a stream.
@@ -144,8 +144,8 @@ func envelope(flags byte, length uint32, b []byte) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{flags}, length), b...)
 }
 
-// TestRequestIsOneBoundedMessage: a body with valid headers that is not one message within
-// the bounds fails its call with the reason, and nothing else.
+// TestRequestIsOneBoundedMessage: a body with valid headers that is not one message within the
+// bounds fails only its own call, with the reason.
 func TestRequestIsOneBoundedMessage(t *testing.T) {
 	cc := plainHTTP(t, stub{})
 	const apply, run = applyCall, runCall
@@ -187,8 +187,8 @@ func TestRequestIsOneBoundedMessage(t *testing.T) {
 	must.True(t, answer.StatusCode == http.StatusBadRequest, "a trailer: %+v", answer)
 }
 
-// TestRequestsAreReadOneAtATime: while the body of one request is on its way no other one
-// is read, and a body that never arrives ends its own call only.
+// TestRequestsAreReadOneAtATime: while the body of one request arrives no other one is read, and
+// a body that never arrives ends only its own call.
 func TestRequestsAreReadOneAtATime(t *testing.T) {
 	for _, arrives := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -225,8 +225,8 @@ func TestRequestsAreReadOneAtATime(t *testing.T) {
 	}
 }
 
-// TestLargeRequestsAtOnce: as many calls as a connection has, each with the largest body,
-// hold none of the others up: their bodies fit into the windows of the connection.
+// TestLargeRequestsAtOnce: as many calls as a connection allows, each with the largest body, do
+// not block each other: their bodies fit into the windows of the connection.
 func TestLargeRequestsAtOnce(t *testing.T) {
 	cc := plainHTTP(t, stub{})
 	var all sync.WaitGroup
@@ -240,7 +240,7 @@ func TestLargeRequestsAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// TestRequestMustArrive: a body that does not arrive in time ends its call, with a word.
+// TestRequestMustArrive: a body that does not arrive in time ends its call, with an error.
 func TestRequestMustArrive(t *testing.T) {
 	conn, _ := serving(t, stub{}, Timeouts{Send: 100 * time.Millisecond})
 	status, text := exchangeHTTP(t, raw(t, conn), http.MethodPost, applyCall, never(t), "Content-Type", mediaUnary)
@@ -251,7 +251,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
-// deadlines is a response that takes deadlines and drops everything else.
+// deadlines is a response that accepts deadlines and discards everything else.
 type deadlines struct{ header http.Header }
 
 func (d *deadlines) Header() http.Header             { return d.header }
@@ -259,8 +259,8 @@ func (*deadlines) Write(b []byte) (int, error)       { return len(b), nil }
 func (*deadlines) WriteHeader(int)                   {}
 func (*deadlines) SetReadDeadline(_ time.Time) error { return nil }
 
-// TestRequestsAreCharged: a large request is charged until its call has returned; where
-// the budget has no room the call fails with that reason, and small calls go on.
+// TestRequestsAreCharged: a large request is charged until its call has returned; if the budget
+// has no room the call fails with that reason, and small calls go on.
 func TestRequestsAreCharged(t *testing.T) {
 	var mu sync.Mutex
 	var held, most, inApply units.Bytes
@@ -294,8 +294,8 @@ func TestRequestsAreCharged(t *testing.T) {
 	must.True(t, err == nil && most == 0, "small calls: %v, charged %v", err, most)
 }
 
-// TestRefusalIsBounded: a controller reads no more of the answer to a call that failed
-// than a sentence takes.
+// TestRefusalIsBounded: a controller reads no more of the answer to a failed call than a
+// sentence takes.
 func TestRefusalIsBounded(t *testing.T) {
 	body := readerFunc(func(b []byte) (int, error) { return copy(b, bytes.Repeat([]byte("[],"), len(b)/3+1)), nil })
 	answer := bounded(&http.Response{StatusCode: http.StatusBadRequest, Body: io.NopCloser(body)})

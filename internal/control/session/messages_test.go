@@ -28,7 +28,7 @@ import (
 
 var update = flag.Bool("update", false, "write the sample of every message as it is now")
 
-// requests are one of each message that an agent decodes, by the name of its type.
+// requests returns one of each message that an agent decodes, by the name of its type.
 func requests() []any {
 	return []any{
 		&Hello{}, &factsRequest{}, &knobNames{}, &applyRequest{}, &nothing{}, &extendRequest{}, &Preparation{}, &runNumber{}, &transaction{},
@@ -36,7 +36,7 @@ func requests() []any {
 	}
 }
 
-// answers are one of each message that a controller decodes.
+// answers returns one of each message that a controller decodes.
 func answers() []any {
 	return []any{
 		&Welcome{}, &model.HostFacts{}, &knobValues{}, &changeList{}, &acceptedAt{}, &Event{}, &fileLines{}, &probeResults{}, &Keeping{}, &Restored{},
@@ -46,7 +46,7 @@ func answers() []any {
 
 func nameOf(message any) string { return reflect.TypeOf(message).Elem().Name() }
 
-// TestMessagesAreListed: no call decodes a message that the tests do not know.
+// TestMessagesAreListed: these tests know every message that a call decodes.
 func TestMessagesAreListed(t *testing.T) {
 	in := newIntake(nil, 0)
 	(&adapter{}).calls(in, http.NewServeMux(), connect.WithCodec(newCodec("")))
@@ -55,7 +55,7 @@ func TestMessagesAreListed(t *testing.T) {
 	}
 }
 
-// through sends a message to the other end, and returns what that decodes.
+// through sends a message to the other end, and returns what that end decodes.
 func through(message any) ([]byte, any, error) {
 	c := newCodec(model.Far)
 	b, err := c.Marshal(message)
@@ -70,8 +70,8 @@ func difference(want, got any) string {
 	return cmp.Diff(want, got, cmp.Exporter(func(reflect.Type) bool { return true }))
 }
 
-// TestMessagesAreAsStored: the sample of every message in testdata is what this version
-// sends, and what it makes of that.
+// TestMessagesAreAsStored: the sample of every message in testdata is what this version sends,
+// and decodes to the same message.
 func TestMessagesAreAsStored(t *testing.T) {
 	for _, m := range slices.Concat(requests(), answers()) {
 		n := int64(0)
@@ -99,15 +99,15 @@ func TestMessagesAreAsStored(t *testing.T) {
 		again := reflect.New(reflect.TypeOf(m).Elem()).Interface()
 		must.Dof(t, newCodec(model.Far).Unmarshal(stored, again), file)
 		must.NoDiff(t, difference(m, again), file)
-		// DEFLATE may compress the same samples in another way.
+		// DEFLATE may compress the same samples differently.
 		samples := regexp.MustCompile(`"samples": "[^"]+"`)
 		want, sent := samples.ReplaceAllString(string(stored), ""), samples.ReplaceAllString(shown.String(), "")
 		must.NoDiff(t, cmp.Diff(want, sent), "%s is another message than this version sends: a peer of the same protocol would not understand it", file)
 	}
 }
 
-// TestMessagesRoundTrip: whatever lies within the bounds arrives as it was, also what an
-// agent sends, and each message with the largest texts.
+// TestMessagesRoundTrip: everything within the bounds arrives unchanged, including what an agent
+// sends, and each message with the largest texts.
 func TestMessagesRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := &filler{
@@ -129,8 +129,8 @@ func TestMessagesRoundTrip(t *testing.T) {
 	})
 }
 
-// TestWhatIsSentFits: whatever a kernel or a program says, and however much, an agent
-// sends what its controller accepts, and leaves its own values alone.
+// TestWhatIsSentFits: whatever a kernel or a program reports, and however much, an agent sends
+// messages that its controller accepts, and does not modify its own values.
 func TestWhatIsSentFits(t *testing.T) {
 	for _, m := range answers() {
 		lists, texts := 0, 0
@@ -158,7 +158,7 @@ func TestWhatIsSentFits(t *testing.T) {
 	must.Equal(t, clean("a\x1b[31mb\tc\xff"+strings.Repeat("é", 10), 12), "a [31mb\tc\uFFFD")
 }
 
-// TestMessagesRefused: what breaks a bound is refused, before or after it is decoded.
+// TestMessagesRefused: messages beyond a bound are refused, before or after decoding.
 func TestMessagesRefused(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("x", n) }
 	list := func(n int, one string) string { return strings.Repeat(one+",", n-1) + one }
@@ -286,7 +286,7 @@ func manyKeys(n int) string {
 	return strings.Join(keys, ",")
 }
 
-// TestBoundsInTags: the bounds that code needs too are those of the tags.
+// TestBoundsInTags: the bounds that code needs equal those of the tags.
 func TestBoundsInTags(t *testing.T) {
 	for _, c := range []struct {
 		message any
@@ -308,7 +308,7 @@ func TestBoundsInTags(t *testing.T) {
 	}
 }
 
-// dear are, for each message, what takes most memory for its size on the wire.
+// dear returns, for each message, the one that takes the most memory for its size on the wire.
 func dear() map[string]struct {
 	into any
 	text func(n int) string
@@ -336,12 +336,12 @@ func dear() map[string]struct {
 	}
 }
 
-// TestChargeCoversDecoding decodes the messages that take most memory for their size: it
-// is no more than what is charged, and no more than a bound allows.
+// TestChargeCoversDecoding decodes the messages that take the most memory for their size: it is
+// no more than charged, and no more than a bound allows.
 func TestChargeCoversDecoding(t *testing.T) {
 	for name, c := range dear() {
 		b, cost := []byte(nil), units.Bytes(0)
-		for n := 1; n <= 1<<14; n *= 2 { // the largest that is within the bounds
+		for n := 1; n <= 1<<14; n *= 2 { // the largest within the bounds
 			text := []byte(c.text(n))
 			if now, err := new(shapes).scan(text, reflect.TypeOf(c.into).Elem()); err == nil {
 				b, cost = text, now
@@ -367,7 +367,7 @@ func TestChargeCoversDecoding(t *testing.T) {
 	}
 }
 
-// freeMemory is what decoding takes of itself, whatever it decodes.
+// freeMemory is what decoding itself takes, whatever it decodes.
 const freeMemory = 4 << 10
 
 func FuzzMessages(f *testing.F) {

@@ -21,12 +21,12 @@ import (
 	"linerate/internal/must"
 )
 
-// stub is a Service of which tests replace what they need.
+// stub is a Service whose methods tests replace as needed.
 type stub struct {
 	hello func(Hello) error
 	facts func(ctx context.Context) error
 	run   func(ctx context.Context, send func(Event) error) error
-	// prepared is told of every preparation.
+	// prepared is called for every preparation.
 	prepared func(Preparation)
 }
 
@@ -111,7 +111,7 @@ func opened(t *testing.T, conn net.Conn) (*Client, error) {
 	return c, err
 }
 
-// TestPatienceOfAnAgent: a session that waits longer than usual has its agent do so, too.
+// TestPatienceOfAnAgent: a session with more than the usual patience asks its agent for the same.
 func TestPatienceOfAnAgent(t *testing.T) {
 	for call, want := range map[time.Duration]time.Duration{5 * time.Second: 0, 30 * time.Second: 0, 2 * time.Minute: 2 * time.Minute, time.Hour: MaxPrepare} {
 		var got []time.Duration
@@ -131,7 +131,7 @@ func mustOpen(t *testing.T, conn net.Conn) *Client {
 	return must.Get(opened(t, conn))(t)
 }
 
-// raw is the HTTP/2 connection of a controller that was welcome and then says whatever
+// raw returns the HTTP/2 connection of a controller that was admitted and then sends whatever
 // the test wants.
 func raw(t *testing.T, conn net.Conn) *http.ClientConn {
 	t.Helper()
@@ -141,7 +141,7 @@ func raw(t *testing.T, conn net.Conn) *http.ClientConn {
 	return cc
 }
 
-// rawClient is a Client that follows no rules of its own.
+// rawClient returns a Client that checks nothing itself.
 func rawClient(t *testing.T, conn net.Conn) *Client {
 	t.Helper()
 	return &Client{conn: raw(t, conn), codec: newCodec(model.Far), host: model.Far, timeouts: short().orDefaults()}
@@ -170,10 +170,10 @@ func TestSilentController(t *testing.T) {
 func TestSilentAgent(t *testing.T) {
 	near, far := net.Pipe()
 	defer func() { _ = far.Close() }()
-	must.Is(t, must.Err(opened(t, near)), ErrLost, "error") // nobody reads
+	must.Is(t, must.Err(opened(t, near)), ErrLost, "error") // the other end does not read
 	near, far = net.Pipe()
 	go func() { _, _ = far.Read(make([]byte, 1<<16)); _, _ = far.Read(make([]byte, 1<<16)) }()
-	must.Is(t, must.Err(opened(t, near)), ErrLost, "error") // nobody answers
+	must.Is(t, must.Err(opened(t, near)), ErrLost, "error") // the other end does not answer
 	_ = far.Close()
 }
 
@@ -200,8 +200,8 @@ func TestIdleSessionEnds(t *testing.T) {
 	soon(t, "the idle session to end", served)
 }
 
-// TestNothingOutlivesItsConnection: also where calls ran when it ended, and long before
-// the session would have been idle for too long.
+// TestNothingOutlivesItsConnection: even if calls were running when it ended, and long before
+// the session's idle timeout.
 func TestNothingOutlivesItsConnection(t *testing.T) {
 	freed := make(chan struct{})
 	func() {
@@ -231,7 +231,7 @@ func TestNothingOutlivesItsConnection(t *testing.T) {
 	t.Error("what the session had is still there")
 }
 
-// A controller that takes part in everything but does not read its stream.
+// A controller that does everything else, but does not read its stream.
 func TestControllerThatStopsReading(t *testing.T) {
 	sent := make(chan error, 1)
 	conn, _ := serving(t, stub{run: func(_ context.Context, send func(Event) error) error {
@@ -277,8 +277,8 @@ func TestAgentThatLies(t *testing.T) {
 	}
 }
 
-// FuzzControlStream sends anything after the preface (RFC 9113 section 3.4). The agent must end with
-// the connection, whatever came.
+// FuzzControlStream sends any bytes after the preface (RFC 9113 section 3.4). The agent must end
+// with the connection, whatever was sent.
 func FuzzControlStream(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("\x00\x00\x00\x04\x00\x00\x00\x00\x00"))                                     // SETTINGS

@@ -42,8 +42,8 @@ func start(t *testing.T) *tuner.Tuner {
 	return must.Get(tuner.Start(t.Context(), []string{os.Args[0]}, io.Discard))(t)
 }
 
-// TestConnections hands over connections of their own, up to a bound, and ends
-// them with the tuner.
+// TestConnections: the tuner hands over separate connections, up to a limit, and ends them when
+// it ends.
 func TestConnections(t *testing.T) {
 	tn := start(t)
 	var conns []net.Conn
@@ -73,7 +73,7 @@ func TestConnections(t *testing.T) {
 	must.Fail(t, must.Err(tn.Open(t.Context(), tuner.Request{})), "a tuner that has ended is asked")
 }
 
-// TestRubbish ends a tuner whose server sends what is no request.
+// TestRubbish: an invalid request ends the tuner.
 func TestRubbish(t *testing.T) {
 	for _, text := range []string{"{", "", strings.Repeat("x", 5000)} {
 		fds := must.Get(syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0))(t)

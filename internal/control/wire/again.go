@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// A server that is besieged closes connections before it knows whose they are, by
-// lot. Who is closed so tries again, a few times and each time after a longer rest:
-// 50 to 100 ms, then twice as long, 1.5 s in all at most.
+// A server under heavy load closes random connections before it knows their owners. A client
+// that is closed this way retries a few times, after a growing rest: 50 to 100 ms, then twice as
+// long each time, 1.5 s in all at most.
 const (
 	dials     = 5
 	restLeast = 50 * time.Millisecond
 )
 
-// Again calls dial until it does not fail by being hung up on, a few times at most,
-// or ctx ends, and returns its last error.
+// Again calls dial until it succeeds, fails for another reason than a hang-up, has failed a few
+// times, or ctx ends. It returns the last error.
 func Again(ctx context.Context, dial func() error) error {
 	rest := restLeast
 	for try := 1; ; try++ {
@@ -36,8 +36,8 @@ func Again(ctx context.Context, dial func() error) error {
 	}
 }
 
-// hungUp reports whether the other end of a connection that stood closed it without
-// a word, which is an end of file or a reset.
+// hungUp reports whether the other end closed an open connection without an answer, which shows
+// as an end of file or a reset.
 func hungUp(err error) bool {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return true

@@ -15,7 +15,7 @@ import (
 	"linerate/internal/must"
 )
 
-// refusing is a stream to a program that takes nothing, and says so afterwards.
+// refusing is a stream to a program that reads nothing, and reports that afterwards.
 type refusing struct{ refused chan struct{} }
 
 func (r refusing) Write([]byte) (int, error) {
@@ -25,8 +25,8 @@ func (r refusing) Write([]byte) (int, error) {
 
 func (refusing) Close() error { return nil }
 
-// TestJoinHearsLastWords: what a program says before it ends is read, also where it had
-// taken nothing of what it was sent.
+// TestJoinHearsLastWords: the last output of a program is read, even if it read none of its
+// input.
 func TestJoinHearsLastWords(t *testing.T) {
 	said, says := io.Pipe()
 	w := refusing{make(chan struct{})}
@@ -42,7 +42,7 @@ func TestJoinHearsLastWords(t *testing.T) {
 	<-done
 }
 
-// TestAgain tries what was hung up on, and nothing else, so often and so long.
+// TestAgain: only hang-ups are retried, with limited attempts and time.
 func TestAgain(t *testing.T) {
 	reset := &net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
 	for name, c := range map[string]struct {

@@ -1,8 +1,7 @@
-// Package wire is the contract between a session and what carries its bytes.
+// Package wire is the contract between a session and its transport.
 //
-// A transport turns a host into a Peer: one connection for control, and an
-// address for the data connections, which go past the transport. Packages pipe,
-// stdio and tls each make one.
+// A transport turns a host into a Peer: one connection for control, and an address for the data
+// connections, which bypass the transport. Packages pipe, stdio and tls each implement one.
 package wire
 
 import (
@@ -15,41 +14,39 @@ import (
 	"linerate/internal/rescue"
 )
 
-// ErrEnded is wrapped by what Peer.Why returns of an end without a reason.
+// ErrEnded is wrapped by Peer.Why's error for an end without a known reason.
 var ErrEnded = errors.New("ended")
 
-// Peer is a way to the agent of one host. It is owned by whoever opened it, and
-// handed to session.Open, whose Client then owns it.
+// Peer is a connection to the agent of one host. The function that opened it owns it until
+// session.Open, whose Client then owns it.
 type Peer struct {
 	// Control carries the session, from its first byte on.
 	Control net.Conn
 	// Name is the host in messages, for example "nas" or "lab b".
 	Name string
-	// DataHost is the address, without a port, at which the other end of a run
-	// reaches this host's data connections; "" when unknown.
+	// DataHost is the address, without a port, at which the other end of a run reaches this
+	// host's data connections; "" if unknown.
 	DataHost string
-	// DataPort is the port for data connections where it does not depend on the
-	// run, as with linerate serve. 0: the agent tells it for each run.
+	// DataPort is the port for data connections if it is the same for every run, as with
+	// linerate serve. 0: the agent reports it for each run.
 	DataPort int
-	// Forwarded, where given, carries data connections in place of DataHost.
+	// Forwarded, if set, carries data connections in place of DataHost.
 	Forwarded *Forwarding
-	// Secret is presented to the agent; nil where none is needed.
+	// Secret is presented to the agent; nil if none is needed.
 	Secret []byte
-	// Warnings are what the user should know of this way, one sentence each.
+	// Warnings are what the user should know about this connection, one sentence each.
 	Warnings []string
-	// Why, where given, says what the transport knows of how Control ended, for
-	// example the last words of a child process; nil for nothing. It may wait a
-	// moment for them.
+	// Why, if set, returns what the transport knows about the end of Control, for example the
+	// last words of a child process; nil for nothing. It may wait a moment for them.
 	Why func() error
-	// Close, where given, ends the transport after Control, and waits for it. It
-	// is idempotent.
+	// Close, if set, ends the transport after Control, and waits for it. It is idempotent.
 	Close func() error
 }
 
-// Forwarding brings connections from this machine to a host's loopback address.
+// Forwarding forwards connections from this machine to a host's loopback address.
 type Forwarding struct {
 	Addr string // host:port to connect to, on this machine
-	Port int    // of the host's loopback address: its agent accepts there
+	Port int    // on the host's loopback address, where its agent accepts
 }
 
 // joined is a net.Conn made of a reader and a writer.
@@ -58,15 +55,13 @@ type joined struct {
 	close    sync.Once
 }
 
-// lastWords is how long a stream is still read whose other direction takes nothing any more.
+// lastWords is how long the read stream is still read after the write stream has broken.
 const lastWords = time.Second
 
-// Join makes one connection of a stream to read and one to write, with the
-// deadlines that pipes and terminals lack on some systems. Closing it closes w
-// once what was written has gone out. r is then still read, and what comes is
-// dropped, until it ends: a program that writes to a pipe without a reader would
-// be killed before it can put its host in order. done is closed when both
-// streams are no longer used.
+// Join makes one connection from a stream to read and one to write, with the deadlines that
+// pipes and terminals lack on some systems. Closing it closes w after pending writes. r is then
+// read to its end and the data dropped: a program that writes to a pipe without a reader would
+// be killed before it can restore its host. done is closed when both streams are no longer used.
 func Join(r io.Reader, w io.WriteCloser) (conn net.Conn, done <-chan struct{}) {
 	outer, inner := net.Pipe()
 	var both sync.WaitGroup
@@ -82,7 +77,7 @@ func Join(r io.Reader, w io.WriteCloser) (conn net.Conn, done <-chan struct{}) {
 	both.Go(rescue.From(broken, func() {
 		_, err := io.Copy(w, inner)
 		_ = w.Close()
-		if err != nil { // a program that takes no more may have said why
+		if err != nil { // a program that reads no more may have sent the reason
 			late := time.AfterFunc(lastWords, func() { _ = inner.Close() })
 			_, _ = io.Copy(io.Discard, inner)
 			late.Stop()

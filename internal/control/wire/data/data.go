@@ -1,8 +1,8 @@
 // Package data opens the TCP connections that carry the payload of a run.
 //
-// One end accepts, the other connects; who sends is another matter, so that a
-// host behind NAT can do both. Whoever connects first proves that it belongs to
-// the run. The preamble has a fixed size, all numbers are big-endian:
+// One end accepts, the other connects; either may send, so that a host behind NAT can do both.
+// The connecting end first proves that it belongs to the run. The preamble has a fixed size, all
+// numbers are big-endian:
 //
 //	offset  bytes  meaning
 //	0       8      magic, "lr-data1"
@@ -10,9 +10,9 @@
 //	40      2      index of the connection in the run, from 0
 //	42      2      zero
 //
-// The acceptor compares the token in constant time with those of all runs that
-// wait. It answers with one byte, 0x06, and from then on both directions are
-// payload. A preamble that is wrong in anything is answered by closing.
+// The acceptor compares the token in constant time with those of all waiting runs. It answers
+// with one byte, 0x06, and from then on both directions are payload. It closes a connection
+// whose preamble is wrong in any way.
 package data
 
 import (
@@ -47,20 +47,19 @@ const FirstByte = 'l'
 // MaxConns is the most connections of one run: 1000 streams in both directions.
 const MaxConns = 2000
 
-// HandshakeTimeout is how long the other end may take for its part of the
-// preamble. It is long enough for three lost segments in sequence with the
-// initial timeout of 1 s (RFC 6298 section 2).
+// HandshakeTimeout is how long the other end may take for its part of the preamble: long enough
+// for three lost segments in sequence with the initial timeout of 1 s (RFC 6298 section 2).
 const HandshakeTimeout = 10 * time.Second
 
 // Token proves that a connection belongs to a run.
 type Token [tokenBytes]byte
 
-// ErrToken says that a connection's preamble fits no waiting run.
+// ErrToken reports that a connection's preamble matches no waiting run.
 var ErrToken = errors.New("no run waits for this connection")
 
-// Dial connects to an acceptor at addr with the options o, as number index of
-// the run with that token, and returns when the acceptor agreed. An acceptor that
-// hangs up is asked again; see wire.Again.
+// Dial connects to an acceptor at addr with the options o, as connection index of the run with
+// this token, and returns when the acceptor has accepted. It retries if the acceptor hangs up;
+// see wire.Again.
 func Dial(ctx context.Context, addr string, token Token, index int, o engine.SocketOptions) (conn *net.TCPConn, warnings []string, err error) {
 	err = wire.Again(ctx, func() error {
 		conn, warnings, err = dial(ctx, addr, token, index, o)
@@ -126,8 +125,8 @@ func shake(conn *net.TCPConn, token Token, index int) error {
 	return nil
 }
 
-// Router gives incoming connections to the runs that wait for them. Its zero
-// value is ready for use. It is safe for concurrent use.
+// Router passes incoming connections to the runs that wait for them. Its zero value is ready
+// for use. It is safe for concurrent use.
 type Router struct {
 	mu      sync.Mutex
 	waiting []*Expected
@@ -137,25 +136,25 @@ type Router struct {
 type Expected struct {
 	token   Token
 	ahead   int
-	from    func(netip.Addr) bool // reports whether connections may come from there; nil: from everywhere
+	from    func(netip.Addr) bool // reports whether connections from an address are accepted; nil: from everywhere
 	forget  func() error
 	arrived chan struct{} // holds one element when something arrived
 	closed  chan struct{}
 
 	mu    sync.Mutex
-	next  int                  // after the last connection that Take was asked for
+	next  int                  // after the last connection requested by Take
 	conns map[int]*net.TCPConn // arrived, not yet taken; nil when taken
 	once  sync.Once
 }
 
-// Expect makes r accept connections for the run with that token, until Close: what
-// Take was asked for, and up to ahead more that come early. So a peer cannot have
-// more connections wait than the run has streams.
+// Expect makes r accept connections for the run with this token, until Close: those requested by
+// Take, and up to ahead more that come early. So a peer cannot have more waiting connections
+// than the run has streams.
 func (r *Router) Expect(token Token, ahead int) (*Expected, error) {
 	return r.expect(token, ahead, nil)
 }
 
-// expect is Expect for connections from addresses that from allows; nil allows all.
+// expect is Expect for connections from addresses that from accepts; nil accepts all.
 func (r *Router) expect(token Token, ahead int, from func(netip.Addr) bool) (*Expected, error) {
 	if ahead < 0 || ahead > MaxConns {
 		return nil, fmt.Errorf("expect %d data connections: at most %d are possible", ahead, MaxConns)
@@ -182,7 +181,7 @@ func (r *Router) remove(e *Expected) {
 	r.waiting = slices.DeleteFunc(r.waiting, func(w *Expected) bool { return w == e })
 }
 
-// find compares with every waiting run, so that the time it takes says nothing.
+// find compares with every waiting run, so that its time reveals nothing.
 func (r *Router) find(token []byte) *Expected {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -195,10 +194,9 @@ func (r *Router) find(token []byte) *Expected {
 	return found
 }
 
-// Handle reads the preamble of an incoming connection, of which head was read
-// already, and gives it to its run. A connection that fits none is closed
-// without an answer, and the error, which nobody needs but a test or a log,
-// wraps ErrToken.
+// Handle reads the preamble of an incoming connection, whose first bytes are in head, and passes
+// it to its run. It closes a connection that matches no run, without an answer; the error, for
+// tests and logs, wraps ErrToken.
 func (r *Router) Handle(conn *net.TCPConn, head []byte, timeout time.Duration) error {
 	err := r.handle(conn, head, timeout)
 	if err != nil {
@@ -226,7 +224,7 @@ func (r *Router) handle(conn *net.TCPConn, head []byte, timeout time.Duration) e
 	return e.deliver(conn, index)
 }
 
-// deliver answers and keeps the connection; each index is taken once.
+// deliver answers and stores the connection; it accepts each index once.
 func (e *Expected) deliver(conn *net.TCPConn, index int) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -259,8 +257,8 @@ func (e *Expected) isClosed() bool {
 	}
 }
 
-// Take waits for the connections first…first+n-1 and gives them to the caller,
-// in this order, with the options o applied. Only one call at a time.
+// Take waits for the connections first…first+n-1 and returns them in this order, with the
+// options o applied. Calls must not overlap.
 func (e *Expected) Take(ctx context.Context, first, n int, o engine.SocketOptions) ([]*net.TCPConn, []string, error) {
 	e.mu.Lock()
 	e.next = max(e.next, first+n)
@@ -291,7 +289,7 @@ func (e *Expected) count(first, n int) int {
 	return got
 }
 
-// takeAll returns the connections if all are there, else nil.
+// takeAll returns the connections if all have arrived, else nil.
 func (e *Expected) takeAll(first, n int) []*net.TCPConn {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -302,7 +300,7 @@ func (e *Expected) takeAll(first, n int) []*net.TCPConn {
 		}
 	}
 	for i := range n {
-		e.conns[first+i] = nil // the key stays: an index comes once
+		e.conns[first+i] = nil // the key stays: each index comes once
 	}
 	return out
 }
@@ -328,7 +326,7 @@ func closeAll(conns []*net.TCPConn) {
 	}
 }
 
-// Close accepts no more and closes what nobody took. It is idempotent.
+// Close stops accepting and closes the connections that were not taken. It is idempotent.
 func (e *Expected) Close() error {
 	var err error
 	e.once.Do(func() {

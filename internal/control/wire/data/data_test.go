@@ -98,7 +98,7 @@ func TestCloseEndsTakeAndHandshakes(t *testing.T) {
 
 func TestDialEndsWithItsContext(t *testing.T) {
 	var lc net.ListenConfig
-	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0") // accepts by the kernel, says nothing
+	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0") // accepts in the kernel, never answers
 	must.Do(t, err)
 	defer func() { _ = l.Close() }()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -119,9 +119,9 @@ func TestTokenIsUsedOnce(t *testing.T) {
 	must.Fail(t, must.Err(r.Expect(k, MaxConns+1)), "any number of connections is accepted")
 }
 
-// TestNoMoreThanTheRunNeeds has a peer that holds the token open connections
-// without end, and somebody else come with the right token: only what the engine
-// asked for and a few that come early are taken, and only from the peer.
+// TestNoMoreThanTheRunNeeds: a peer with the token opens endless connections, and another host
+// uses the right token. The run takes only what the engine asked for and a few early ones, and
+// only from the peer.
 func TestNoMoreThanTheRunNeeds(t *testing.T) {
 	const ahead = 3
 	var r Router
@@ -145,7 +145,7 @@ func TestNoMoreThanTheRunNeeds(t *testing.T) {
 	}
 	e := must.Get(r.expect(Token{1}, ahead, only("127.0.0.1")))(t)
 	defer func() { _ = e.Close() }()
-	for i := range ahead + 1 { // what is refused is tried again for a second
+	for i := range ahead + 1 { // refused connections are retried for a second
 		must.Equal(t, (dial(Token{1}, i) == nil), i < ahead, "connection %d of at most %d", i, ahead)
 	}
 	conns, _, err := e.Take(t.Context(), 0, 2, engine.SocketOptions{})
@@ -194,7 +194,7 @@ func open(t *testing.T, s *Sockets, k Token, n int) (near, far []*net.UDPConn) {
 	return near, far
 }
 
-// exchange sends a word each way and ignores what the opening left.
+// exchange sends a word each way and ignores datagrams left over from the opening.
 func exchange(t *testing.T, from, to *net.UDPConn, word string) {
 	t.Helper()
 	must.Get(from.Write([]byte(word)))(t)
@@ -239,7 +239,7 @@ func TestEphemeralSockets(t *testing.T) {
 	exchange(t, near[0], far[0], "hello")
 }
 
-// Greetings of anonymous clients open nothing, and are not answered.
+// Greetings of anonymous clients open no sockets, and get no answer.
 func TestAnonymousAreNotAnswered(t *testing.T) {
 	k, r := token(t), router(t)
 	s := must.Get(r.Expect(k, 3, 1))(t)
@@ -251,7 +251,7 @@ func TestAnonymousAreNotAnswered(t *testing.T) {
 	for _, b := range [][]byte{nil, good[:20], append(slices.Clip(good), 0), greet(other, 3, newNonce()), greet(k, 2, newNonce()), greet(k, 4, newNonce()), greet(k, 65535, newNonce())} {
 		must.Get(c.Write(b))(t)
 	}
-	// The run's own greeting comes after them all and is answered first.
+	// The run's own greeting comes after all of them and is answered first.
 	near, far := open(t, s, k, 1)
 	exchange(t, near[0], far[0], "mine")
 	must.Do(t, c.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
@@ -259,7 +259,7 @@ func TestAnonymousAreNotAnswered(t *testing.T) {
 	must.True(t, err != nil, "an anonymous client got %d bytes", n)
 }
 
-// A path that lets no UDP through ends in a sentence, at both ends.
+// A path that blocks UDP ends in an error with one sentence, at both ends.
 func TestNoUDPThrough(t *testing.T) {
 	k := token(t)
 	connector, acceptor := rendezvous(t, k)
@@ -276,8 +276,8 @@ func TestNoUDPThrough(t *testing.T) {
 	must.True(t, err != nil && !errors.Is(err, io.ErrNoProgress), "got %v", err)
 }
 
-// FuzzGreetings: whatever comes as a greeting is read as what was written, or is
-// none, and an answer to it is no longer than itself.
+// FuzzGreetings: any datagram is read as the greeting that was written, or is no greeting, and
+// the answer to it is no longer than itself.
 func FuzzGreetings(f *testing.F) {
 	var token Token
 	good := greet(token, 7, newNonce())
@@ -300,8 +300,8 @@ func FuzzGreetings(f *testing.F) {
 	})
 }
 
-// FuzzAnswers: nobody without the token makes an answer, and none is read that
-// answers another greeting.
+// FuzzAnswers: an answer can only be made with the token, and an answer to another greeting is
+// rejected.
 func FuzzAnswers(f *testing.F) {
 	token, mine := Token{1, 2, 3}, nonce{4, 5, 6}
 	good := answer(token, 3, mine, nonce{7})
@@ -317,8 +317,8 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// FuzzRendezvous: what an end says over the rendezvous is the nonces of exactly
-// so many sockets, or an error; it never reads further than that.
+// FuzzRendezvous: a message over the rendezvous is the nonces of exactly this number of sockets,
+// or an error; no further bytes are read.
 func FuzzRendezvous(f *testing.F) {
 	f.Add(agreed([]nonce{{1}, {2}}), byte(2))
 	f.Add(agreed([]nonce{{1}}), byte(2))

@@ -15,12 +15,12 @@ import (
 	"linerate/internal/rescue"
 )
 
-// maxHandshakes is how many connections may be in their preamble at a time on
-// an ephemeral port. What comes above waits in the kernel's queue.
+// maxHandshakes is how many connections may be in their preamble at a time on an ephemeral port.
+// Further ones wait in the kernel's queue.
 const maxHandshakes = 64
 
-// For is the source of a run that asks for ports, or for an address: a source that
-// opens ports for runs obeys, one that shares a port has it.
+// For returns the source for a run that asks for ports or for an address. A source that opens a
+// port per run uses them; one that shares a port ignores them.
 func For(s Source, ports model.Ports, host string) Source {
 	own, ok := s.(Ephemeral)
 	if !ok {
@@ -35,7 +35,7 @@ func For(s Source, ports model.Ports, host string) Source {
 	return own
 }
 
-// Port is where an accepting end gets the connections of one run from.
+// Port accepts the connections of one run.
 type Port struct {
 	*Expected
 	Number int // TCP port
@@ -43,24 +43,24 @@ type Port struct {
 
 // Source opens ports for runs.
 type Source interface {
-	// Open accepts TCP connections. o are the options of the run's first ones, for
-	// ports whose options can be set before the handshake. ahead is how many may
-	// come before Take asks for them.
+	// Open accepts TCP connections. o are the options of the run's first ones, for ports whose
+	// options can be set before the handshake. ahead is how many may arrive before Take requests
+	// them.
 	Open(ctx context.Context, token Token, ahead int, o engine.SocketOptions) (Port, error)
 	// OpenUDP accepts the run's UDP sockets first…first+n-1. The caller calls Take
 	// or Close.
 	OpenUDP(ctx context.Context, token Token, first, n int) (*Sockets, error)
 }
 
-// Ephemeral opens a port of its own for every run, on all addresses, and closes
-// it with the run. Its zero value is ready for use.
+// Ephemeral opens a separate port for every run, on all addresses, and closes it with the run.
+// Its zero value is ready for use.
 type Ephemeral struct {
 	Host  string      // address to listen on; "" is all
-	Ports model.Ports // that may be taken; the zero value is any that is free
+	Ports model.Ports // that may be used; the zero value is any free port
 }
 
-// first calls open with each port that may be taken until one can be, and returns the
-// error of the first.
+// first calls open with each permitted port until one succeeds. If none does, it returns the
+// first error.
 func (s Ephemeral) first(open func(addr string) error) error {
 	var first error
 	for port := s.Ports.First; port <= s.Ports.Last; port++ {
@@ -75,8 +75,8 @@ func (s Ephemeral) first(open func(addr string) error) error {
 	return first
 }
 
-// Open listens on a free port with o set, so that windows and segment sizes are
-// announced in the SYN of every connection.
+// Open listens on a free port with o set, so that the SYN of every connection announces the
+// windows and segment sizes.
 func (s Ephemeral) Open(ctx context.Context, token Token, ahead int, o engine.SocketOptions) (Port, error) {
 	lc := net.ListenConfig{Control: sockio.Control(o)}
 	lc.SetMultipathTCP(o.MPTCP)
@@ -158,7 +158,7 @@ func (a *acceptor) accept() {
 		a.running.Go(rescue.From(func(error) { _ = conn.Close() }, func() {
 			defer func() { <-slots }()
 			defer a.end(conn)
-			_ = a.router.Handle(conn, nil, HandshakeTimeout) // whoever fits no run is nobody
+			_ = a.router.Handle(conn, nil, HandshakeTimeout) // a connection that matches no run is closed silently
 		}))
 	}
 }
@@ -176,7 +176,7 @@ func (a *acceptor) end(c net.Conn) {
 	delete(a.open, c)
 }
 
-// abort closes connections that are still in their preamble.
+// abort closes the connections that are still in their preamble.
 func (a *acceptor) abort() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -186,23 +186,23 @@ func (a *acceptor) abort() {
 	}
 }
 
-// Shared opens no port: connections come through a router on a port that others
-// use too, so options are set after the handshake.
+// Shared opens no port: connections come through a router on a port with other users, so
+// options are set after the handshake.
 type Shared struct {
 	Router *Router
 	Number int        // TCP port that the router's connections come from
 	UDP    *UDPRouter // nil: this server has no UDP
-	// From reports whether connections may come from an address; nil: from everywhere.
+	// From reports whether connections from an address are accepted; nil: from everywhere.
 	From func(netip.Addr) bool
 }
 
-// Open expects connections at the router.
+// Open waits for connections at the router.
 func (s Shared) Open(_ context.Context, token Token, ahead int, _ engine.SocketOptions) (Port, error) {
 	e, err := s.Router.expect(token, ahead, s.From)
 	return Port{Expected: e, Number: s.Number}, err
 }
 
-// OpenUDP expects greetings at the UDP router.
+// OpenUDP waits for greetings at the UDP router.
 func (s Shared) OpenUDP(_ context.Context, token Token, first, n int) (*Sockets, error) {
 	if s.UDP == nil {
 		return nil, fmt.Errorf("accept UDP sockets: this server has no UDP port: %w", errors.ErrUnsupported)

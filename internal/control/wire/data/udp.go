@@ -28,11 +28,10 @@ import (
 //	acceptor  -> connector  over TCP: 0x06 and the connector's nonces, in order;
 //	                        or, at any time, 0x15 and where greetings came from
 //
-// The source of a datagram can be forged, so neither end believes it: both take
-// greetings and answers from the rendezvous' own peer only, and no load is sent
-// before a nonce that went to an address by UDP has come back over TCP. Until
-// then an address gets no more than it has sent: an answer is as long as a
-// greeting (RFC 9000 section 8 allows three times as much).
+// The source of a datagram can be forged, so neither end trusts it: both accept greetings and
+// answers only from the peer of the rendezvous, and send no load before a nonce that they sent
+// to an address by UDP has come back over TCP. Until then an address receives no more than it
+// has sent: an answer is as long as a greeting (RFC 9000 section 8 allows three times as much).
 const (
 	greeting   = "lr-udp-1"
 	answering  = "lr-udp-2"
@@ -48,7 +47,7 @@ const (
 // MaxSockets is the most UDP sockets of one run.
 const MaxSockets = MaxConns
 
-// nonce is random, and known to who receives at the address that it was sent to.
+// nonce is random, and known only to a receiver at the address that it was sent to.
 type nonce [nonceBytes]byte
 
 func newNonce() (n nonce) {
@@ -64,7 +63,7 @@ func greet(token Token, index int, n nonce) []byte {
 	return append(append(b, 0, 0), n[:]...)
 }
 
-// readGreeting returns what is in a greeting. The token is part of b.
+// readGreeting parses a greeting. The token is part of b.
 func readGreeting(b []byte) (token []byte, index int, n nonce, ok bool) {
 	if len(b) != greetingSize || string(b[:len(greeting)]) != greeting {
 		return nil, 0, n, false
@@ -74,8 +73,8 @@ func readGreeting(b []byte) (token []byte, index int, n nonce, ok bool) {
 	return token, int(binary.BigEndian.Uint16(b)), n, b[2] == 0 && b[3] == 0
 }
 
-// answer answers the greeting of socket index with nonce theirs. Its tag is an
-// HMAC-SHA256 under the token (RFC 2104), so that nobody else can answer.
+// answer returns the answer to the greeting of socket index with nonce theirs. Its tag is an
+// HMAC-SHA256 under the token (RFC 2104), so that only the run's peer can answer.
 func answer(token Token, index int, theirs, mine nonce) []byte {
 	b := binary.BigEndian.AppendUint16([]byte(answering), uint16(index))
 	b = append(append(b, 0, 0), mine[:]...)
@@ -85,8 +84,7 @@ func answer(token Token, index int, theirs, mine nonce) []byte {
 	return h.Sum(b)
 }
 
-// readAnswer returns the nonce in an answer to the greeting of socket index with
-// nonce mine.
+// readAnswer returns the nonce in an answer to the greeting of socket index with nonce mine.
 func readAnswer(b []byte, token Token, index int, mine nonce) (theirs nonce, ok bool) {
 	if len(b) != answerSize {
 		return theirs, false
@@ -95,7 +93,7 @@ func readAnswer(b []byte, token Token, index int, mine nonce) (theirs nonce, ok 
 	return theirs, hmac.Equal(b, answer(token, index, mine, theirs))
 }
 
-// agreed is what either end says over the rendezvous when all its sockets stand.
+// agreed returns the message that an end sends over the rendezvous when all its sockets are ready.
 func agreed(all []nonce) []byte {
 	b := []byte{accepted}
 	for _, n := range all {
@@ -104,11 +102,10 @@ func agreed(all []nonce) []byte {
 	return b
 }
 
-// errUnproven says that somebody wants load for an address at which it receives
-// nothing.
+// errUnproven reports that a peer wants load for an address at which it does not receive.
 var errUnproven = errors.New("the other end does not know what was sent to its UDP sockets: it is not there that it receives")
 
-// prove compares what came behind 0x06 with the nonces that were sent by UDP.
+// prove compares the bytes after 0x06 with the nonces that were sent by UDP.
 func prove(said []byte, sent []nonce) error {
 	ok := len(said) == nonceBytes*len(sent)
 	for i, n := range sent {
@@ -120,14 +117,14 @@ func prove(said []byte, sent []nonce) error {
 	return nil
 }
 
-// refusal is what an acceptor says when greetings came from another address than
-// the rendezvous: 0x15, a length and that address as text.
+// refusal returns an acceptor's message if greetings come from another address than the
+// rendezvous: 0x15, a length and that address as text.
 func refusal(a netip.Addr) []byte {
 	text := a.String()
 	return append([]byte{refusing, byte(len(text))}, text...)
 }
 
-// hear reads what the other end of a rendezvous says about n sockets.
+// hear reads what the other end of a rendezvous sends about n sockets.
 func hear(rendezvous io.Reader, n int) ([]byte, error) {
 	var word [1]byte
 	if _, err := io.ReadFull(rendezvous, word[:]); err != nil {
@@ -162,7 +159,7 @@ func hearRefusal(rendezvous io.Reader) error {
 	return otherAddress(a)
 }
 
-// otherAddress explains that UDP came from a, and TCP did not.
+// otherAddress returns the error if UDP comes from a and TCP from another address.
 func otherAddress(a netip.Addr) error {
 	return fmt.Errorf("UDP comes from %v and TCP from another address: an address translator on the way that does so is not supported", a)
 }
@@ -175,7 +172,7 @@ func said(err error) error {
 	return err
 }
 
-// host is the IP address of an end of a rendezvous.
+// host returns the IP address of an end of a rendezvous.
 func host(a net.Addr) netip.Addr {
 	t, ok := a.(*net.TCPAddr)
 	if !ok {
@@ -184,8 +181,8 @@ func host(a net.Addr) netip.Addr {
 	return t.AddrPort().Addr().Unmap()
 }
 
-// sameHost reports whether a datagram from a comes from host b. A zone counts
-// where both have one.
+// sameHost reports whether a datagram from a comes from host b. Zones are compared only if both
+// have one.
 func sameHost(a, b netip.Addr) bool {
 	a, b = a.Unmap(), b.Unmap()
 	if a.Zone() == "" || b.Zone() == "" {
@@ -194,7 +191,7 @@ func sameHost(a, b netip.Addr) bool {
 	return b.IsValid() && a == b
 }
 
-// udpNetwork is the network for sockets of a's kind.
+// udpNetwork returns the network name for sockets of a's address family.
 func udpNetwork(a netip.Addr) string {
 	if a.Is4() {
 		return "udp4"

@@ -20,15 +20,13 @@ import (
 
 const (
 	greetEvery = 100 * time.Millisecond // between greetings of one socket
-	// elsewhere is how many greetings go to a port that one answer came from,
-	// where that is not the one that was told over the rendezvous: as much as
-	// RFC 9000 section 8 allows.
+	// elsewhere is how many greetings go to a port that an answer came from if that is not the
+	// one announced over the rendezvous: as much as RFC 9000 section 8 allows.
 	elsewhere = 3
 )
 
-// DialUDP opens the run's UDP sockets first…first+n-1, connected with the
-// acceptor at the other end of the rendezvous, whose part is Sockets.Take.
-// The sockets send from where o says.
+// DialUDP opens the run's UDP sockets first…first+n-1, connected to the acceptor at the other
+// end of the rendezvous, which calls Sockets.Take. The sockets send from where o says.
 func DialUDP(ctx context.Context, rendezvous *net.TCPConn, token Token, first, n int, o model.Egress) ([]*net.UDPConn, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var listening sync.WaitGroup
@@ -51,7 +49,7 @@ func DialUDP(ctx context.Context, rendezvous *net.TCPConn, token Token, first, n
 	listening.Go(rescue.From(cancel, func() {
 		b, err := hear(rendezvous, n)
 		if err != nil {
-			cancel(err) // the first error is the one that counts
+			cancel(err) // the first error counts
 		}
 		told <- b
 	}))
@@ -63,7 +61,7 @@ func DialUDP(ctx context.Context, rendezvous *net.TCPConn, token Token, first, n
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
-		cancel(err) // whoever still listens
+		cancel(err) // ends the other listeners
 		closeUDP(made.conns)
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("no answer from UDP port %v: does a firewall let UDP through? %w", d.to, err)
@@ -73,14 +71,13 @@ func DialUDP(ctx context.Context, rendezvous *net.TCPConn, token Token, first, n
 	return made.conns, nil
 }
 
-// dialed are the sockets of a connector, with what both ends have sent to each
-// other by UDP.
+// dialed are a connector's sockets, with the nonces that both ends have sent by UDP.
 type dialed struct {
 	conns        []*net.UDPConn
 	mine, theirs []nonce
 }
 
-// agree tells the acceptor its nonces, and waits for the connector's own.
+// agree sends the acceptor its nonces, and waits for the connector's own.
 func agree(ctx context.Context, rendezvous io.Writer, made dialed, told <-chan []byte) error {
 	if _, err := rendezvous.Write(agreed(made.theirs)); err != nil {
 		return err
@@ -96,13 +93,13 @@ func agree(ctx context.Context, rendezvous io.Writer, made dialed, told <-chan [
 // dialer opens the sockets of a connector.
 type dialer struct {
 	token  Token
-	secret [sha256.Size]byte // nonces are made of it
-	local  netip.Addr        // as the rendezvous, on hosts that have several
+	secret [sha256.Size]byte // key from which nonces are derived
+	local  netip.Addr        // that of the rendezvous, on hosts with several addresses
 	egress model.Egress
 	to     netip.AddrPort // where greetings go
 }
 
-// nonce is what socket index sends to one address only.
+// nonce returns the nonce that socket index sends to one address only.
 func (d *dialer) nonce(index int, to netip.AddrPort) (n nonce) {
 	h := hmac.New(sha256.New, d.secret[:])
 	_, _ = fmt.Fprintf(h, "%d %v", index, to) // never fails
@@ -110,8 +107,8 @@ func (d *dialer) nonce(index int, to netip.AddrPort) (n nonce) {
 	return n
 }
 
-// openAll opens n sockets: the others when the first one was answered, so that
-// not much is sent to where nobody is.
+// openAll opens n sockets. It opens the first one alone and the others after its answer, so that
+// little is sent to an address without a peer.
 func (d *dialer) openAll(ctx context.Context, cancel context.CancelCauseFunc, first, n int) (dialed, error) {
 	made := dialed{make([]*net.UDPConn, n), make([]nonce, n), make([]nonce, n)}
 	open := func(i int) {
@@ -128,7 +125,7 @@ func (d *dialer) openAll(ctx context.Context, cancel context.CancelCauseFunc, fi
 	return made, context.Cause(ctx)
 }
 
-// open greets until it is answered, then connects to who answered.
+// open greets until it gets an answer, then connects to the sender of the answer.
 func (d *dialer) open(ctx context.Context, index int, made *dialed, i int) error {
 	network := udpNetwork(d.to.Addr())
 	lc := net.ListenConfig{Control: sockio.ControlEgress(d.egress)}
@@ -146,7 +143,7 @@ func (d *dialer) open(ctx context.Context, index int, made *dialed, i int) error
 		return err
 	}
 	made.mine[i], made.theirs[i] = d.nonce(index, from), theirs
-	// The same port again, so that the other end and every NAT know it.
+	// The same port again, which the other end and every NAT already know.
 	again := net.Dialer{LocalAddr: local, Control: sockio.ControlEgress(d.egress)}
 	conn, err := again.DialContext(ctx, network, from.String())
 	if err != nil {
@@ -156,9 +153,9 @@ func (d *dialer) open(ctx context.Context, index int, made *dialed, i int) error
 	return nil
 }
 
-// greetUntilAnswered greets the acceptor until it answers from where it was
-// greeted. An acceptor whose system cannot share the port answers from another
-// one, which is then greeted a few times.
+// greetUntilAnswered greets the acceptor until it answers from the address that was greeted. An
+// acceptor whose system cannot share the port answers from another port, which then gets a few
+// greetings.
 func (d *dialer) greetUntilAnswered(ctx context.Context, c *net.UDPConn, index int) (netip.AddrPort, nonce, error) {
 	to := d.to
 	for tries := 0; ; tries++ {
@@ -168,8 +165,8 @@ func (d *dialer) greetUntilAnswered(ctx context.Context, c *net.UDPConn, index i
 		if to != d.to && tries == elsewhere {
 			to = d.to
 		}
-		// A full queue or an answer of "port unreachable" to the one before is
-		// no reason to give up; the context is.
+		// A full queue, or "port unreachable" for the greeting before, is no reason to give up;
+		// the context is.
 		_, _ = c.WriteToUDPAddrPort(greet(d.token, index, d.nonce(index, to)), to)
 		from, theirs, err := d.await(c, index, to)
 		switch {
@@ -183,8 +180,8 @@ func (d *dialer) greetUntilAnswered(ctx context.Context, c *net.UDPConn, index i
 	}
 }
 
-// await waits until it is time for the next greeting, or an answer came: from
-// where is the zero value where none did.
+// await waits for an answer or the time of the next greeting. Without an answer, from is the
+// zero value.
 func (d *dialer) await(c *net.UDPConn, index int, to netip.AddrPort) (from netip.AddrPort, theirs nonce, err error) {
 	if err := c.SetReadDeadline(time.Now().Add(greetEvery)); err != nil {
 		return from, theirs, err
@@ -196,11 +193,11 @@ func (d *dialer) await(c *net.UDPConn, index int, to netip.AddrPort) (from netip
 			return netip.AddrPort{}, nonce{}, nil
 		}
 		if err != nil {
-			continue // what an earlier greeting has caused
+			continue // caused by an earlier greeting
 		}
 		from = netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
 		if !sameHost(from.Addr(), d.to.Addr()) {
-			continue // the rendezvous leads elsewhere: somebody else's, or a forged one
+			continue // from another host than the rendezvous: another run's, or a forged one
 		}
 		from = netip.AddrPortFrom(d.to.Addr(), from.Port())
 		if theirs, ok := readAnswer(b[:n], d.token, index, d.nonce(index, to)); ok {

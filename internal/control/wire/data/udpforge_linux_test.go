@@ -15,10 +15,10 @@ import (
 	"linerate/internal/must"
 )
 
-// Linux has all of 127.0.0.0/8, so a test can have a third party's address.
+// Linux answers on all of 127.0.0.0/8, so a test can have a third party's address.
 const third = "127.0.0.2"
 
-// bystander is who gets what somebody else asked for in its name.
+// bystander receives what another host requested in its name.
 type bystander struct {
 	*net.UDPConn
 }
@@ -29,7 +29,7 @@ func newBystander(t *testing.T, ip string) *bystander {
 	return &bystander{c}
 }
 
-// count listens until there is silence for a while.
+// count counts bytes until there is silence for a while.
 func (b *bystander) count(t *testing.T) (n int) {
 	t.Helper()
 	defer b.Close()
@@ -48,24 +48,24 @@ type forger struct {
 	*testing.T
 	token Token
 	tcp   *net.TCPConn
-	port  *net.UDPAddr // where the acceptor takes greetings
-	sent  int          // bytes in the name of the bystander
+	port  *net.UDPAddr // where the acceptor receives greetings
+	sent  int          // bytes sent in the bystander's name
 	near  *bystander   // at the forger's own IP address
 	far   *bystander   // at another one
 }
 
-// say writes to the rendezvous. What the other end makes of it is seen there.
+// say writes to the rendezvous. The other end shows whether it succeeds.
 func (f *forger) say(b ...byte) { _, _ = f.tcp.Write(b) }
 
-// send sends from b to where the port is, in b's name.
+// send sends from b to the port, in b's name.
 func (f *forger) send(b *bystander, to *net.UDPAddr, d []byte) {
 	f.Helper()
 	f.sent += len(d)
 	must.Get(b.WriteToUDP(d, to))(f)
 }
 
-// own sends a greeting from a socket of the forger's, and returns the answer's
-// nonce.
+// own sends a greeting from one of the forger's own sockets, and returns the nonce of the
+// answer.
 func (f *forger) own(index int) nonce {
 	f.Helper()
 	c := must.Get(net.DialUDP("udp4", nil, f.port))(f)
@@ -82,11 +82,11 @@ func (f *forger) own(index int) nonce {
 	return got
 }
 
-// agree says 0x06 with these nonces.
+// agree sends 0x06 with these nonces.
 func (f *forger) agree(all ...nonce) { f.say(agreed(all)...) }
 
-// Whatever a connector forges, it gets no sockets, and nobody gets more than was
-// sent in its name.
+// Whatever a connector forges, it gets no sockets, and no host receives more than was sent in
+// its name.
 func TestForgedGreetings(t *testing.T) {
 	flip := func(n nonce) nonce { n[15] ^= 1; return n }
 	for name, c := range map[string]struct {
@@ -187,8 +187,8 @@ func TestReplayedNonces(t *testing.T) {
 	}
 }
 
-// Whatever an acceptor forges, the connector gets no sockets, and sends nobody
-// more than a few greetings, or what came in its name.
+// Whatever an acceptor forges, the connector gets no sockets, and sends each host no more than a
+// few greetings, or as much as was sent in its name.
 func TestForgedAnswers(t *testing.T) {
 	// greeted waits for a greeting at f.port.
 	greeted := func(f *forger, c *net.UDPConn) (from *net.UDPAddr, index int, theirs nonce) {
@@ -201,7 +201,7 @@ func TestForgedAnswers(t *testing.T) {
 		}
 		return from, index, theirs
 	}
-	// answerAll answers every socket rightly.
+	// answerAll answers every socket correctly.
 	answerAll := func(f *forger, c *net.UDPConn, n int) (theirs []nonce) {
 		theirs = make([]nonce, n)
 		for seen := map[int]bool{}; len(seen) < n; {
@@ -270,14 +270,14 @@ func TestForgedAnswers(t *testing.T) {
 			must.True(t, n == 0, "another address got %d bytes", n)
 			n = f.near.count(t)
 			must.True(t, n <= 3*f.sent, "another port got %d bytes for %d", n, f.sent)
-			// One socket greets until it is answered, and no faster for that.
+			// One socket sends greetings until it is answered, at the same rate.
 			n = mine.count(t)
 			must.True(t, name != "silence" || n <= 11*greetingSize, "a port that is silent got %d bytes", n)
 		})
 	}
 }
 
-// A port that the acceptor cannot share is greeted itself, and then it counts.
+// A port that the acceptor cannot share is greeted itself, and then counts.
 func TestAnswerFromAnotherPort(t *testing.T) {
 	k := token(t)
 	near, far := rendezvous(t, k)
@@ -307,7 +307,7 @@ func TestAnswerFromAnotherPort(t *testing.T) {
 	must.OK(t, <-dialed)
 }
 
-// A host's addresses are compared without what only one of them says.
+// Zones are ignored if only one address has one.
 func TestSameHost(t *testing.T) {
 	for _, c := range []struct {
 		a, b string

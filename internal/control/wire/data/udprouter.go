@@ -16,8 +16,8 @@ import (
 	"linerate/internal/rescue"
 )
 
-// UDPRouter gives the greetings that come to one UDP port to the runs that wait
-// for them. It is safe for concurrent use.
+// UDPRouter passes the greetings that arrive at one UDP port to the runs that wait for them. It
+// is safe for concurrent use.
 type UDPRouter struct {
 	conn    *net.UDPConn
 	running sync.WaitGroup
@@ -26,12 +26,10 @@ type UDPRouter struct {
 	waiting []*Sockets
 }
 
-// readAgain is how long a failed read waits for the next one, so that an error
-// which stays costs no core.
+// readAgain is the pause after a failed read, so that a persistent error does not occupy a CPU.
 const readAgain = 5 * time.Millisecond
 
-// ListenUDP opens the router's port at addr, "host:port", and answers until
-// Close.
+// ListenUDP opens the router's port at addr, "host:port", and answers greetings until Close.
 func ListenUDP(ctx context.Context, addr string) (*UDPRouter, error) {
 	lc := net.ListenConfig{Control: sockio.ReusePort}
 	p, err := lc.ListenPacket(ctx, "udp", addr)
@@ -46,11 +44,11 @@ func ListenUDP(ctx context.Context, addr string) (*UDPRouter, error) {
 	return r, nil
 }
 
-// GiveTo lets the router share its port also once this process, root's so far, has
-// become another user. Where a system cannot, runs get other ports.
+// GiveTo lets the router still share its port after this process, now root, has become another
+// user. If the system cannot do that, runs get other ports.
 func (r *UDPRouter) GiveTo(uid, gid int) error { return sockio.GiveTo(r.conn, uid, gid) }
 
-// Port is the router's UDP port.
+// Port returns the router's UDP port.
 func (r *UDPRouter) Port() int { return r.conn.LocalAddr().(*net.UDPAddr).Port }
 
 // Close ends the router. Sockets that were taken stay open.
@@ -68,10 +66,10 @@ func (r *UDPRouter) serve() {
 			return
 		}
 		if err != nil {
-			<-time.After(readAgain) // an ICMP message about an earlier answer passes at once, a lack of memory does not
+			<-time.After(readAgain) // an ICMP error about an earlier answer passes at once, a lack of memory does not
 			continue
 		}
-		// Whatever is wrong with one greeting, the others are read.
+		// A fault in one greeting does not stop the others.
 		_ = rescue.Call(func() error {
 			r.hear(b[:n], netip.AddrPortFrom(from.Addr().Unmap(), from.Port()))
 			return nil
@@ -79,7 +77,7 @@ func (r *UDPRouter) serve() {
 	}
 }
 
-// hear gives a greeting to its run.
+// hear passes a greeting to its run.
 func (r *UDPRouter) hear(b []byte, from netip.AddrPort) {
 	if token, index, theirs, ok := readGreeting(b); ok {
 		if s := r.find(token); s != nil {
@@ -88,7 +86,7 @@ func (r *UDPRouter) hear(b []byte, from netip.AddrPort) {
 	}
 }
 
-// find compares with every waiting run, so that the time it takes says nothing.
+// find compares with every waiting run, so that its time reveals nothing.
 func (r *UDPRouter) find(token []byte) *Sockets {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,8 +99,8 @@ func (r *UDPRouter) find(token []byte) *Sockets {
 	return found
 }
 
-// connect opens a socket at the address local connected to peer, with the
-// router's own port where the system can share it.
+// connect opens a socket at the address local that is connected to peer, on the router's own
+// port if the system can share it.
 func (r *UDPRouter) connect(local netip.Addr, peer netip.AddrPort) (*net.UDPConn, error) {
 	at := net.UDPAddrFromAddrPort(netip.AddrPortFrom(local, uint16(r.Port())))
 	d := net.Dialer{LocalAddr: at, Control: sockio.ReusePort}
@@ -120,10 +118,10 @@ func (r *UDPRouter) connect(local netip.Addr, peer netip.AddrPort) (*net.UDPConn
 // Sockets are the UDP sockets of one run on the accepting end.
 type Sockets struct {
 	router  *UDPRouter
-	own     bool // the router serves this run only
+	own     bool // the router serves only this run
 	token   Token
 	first   int             // index of all[0]
-	strange chan netip.Addr // holds where else greetings came from
+	strange chan netip.Addr // holds another address that greetings came from
 	running sync.WaitGroup
 	ended   sync.Once
 
@@ -133,17 +131,17 @@ type Sockets struct {
 	over        bool
 }
 
-// greeted is a socket that was greeted.
+// greeted is the state of one socket.
 type greeted struct {
-	conn   *net.UDPConn // nil until then
+	conn   *net.UDPConn // nil until it was greeted
 	from   netip.AddrPort
 	mine   nonce // sent to from
-	theirs nonce // last greeting's that came to where conn is
-	known  bool  // theirs came
+	theirs nonce // from the last greeting that reached conn's address
+	known  bool  // whether theirs has arrived
 }
 
-// Expect makes r answer the sockets first…first+n-1 of the run with that token,
-// from Take on until it returned or Close.
+// Expect makes r answer the sockets first…first+n-1 of the run with this token, from the call of
+// Take until it returns, or until Close.
 func (r *UDPRouter) Expect(token Token, first, n int) (*Sockets, error) {
 	if n < 1 || first < 0 || first+n > MaxSockets {
 		return nil, fmt.Errorf("expect %d UDP sockets: 1 to %d are possible", n, MaxSockets)
@@ -155,8 +153,8 @@ func (r *UDPRouter) Expect(token Token, first, n int) (*Sockets, error) {
 	return s, nil
 }
 
-// greeted answers a greeting that came to the router, and opens its socket where
-// it is the first one. Only the rendezvous' peer is answered.
+// greeted answers a greeting that reached the router, and opens the socket on its first one. It
+// answers only the peer of the rendezvous.
 func (s *Sockets) greeted(index int, from netip.AddrPort, theirs nonce) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +173,7 @@ func (s *Sockets) greeted(index int, from netip.AddrPort, theirs nonce) {
 	if g.conn == nil {
 		c, err := s.router.connect(s.local, from)
 		if err != nil {
-			return // the connector greets again, and gives up in the end
+			return // the connector greets again, and gives up eventually
 		}
 		*g = greeted{conn: c, from: from, mine: newNonce()}
 		s.running.Go(rescue.From(func(error) { _ = c.Close() }, func() { s.answerAll(i, c) }))
@@ -186,11 +184,10 @@ func (s *Sockets) greeted(index int, from netip.AddrPort, theirs nonce) {
 	if g.conn.LocalAddr().(*net.UDPAddr).Port == s.router.Port() {
 		g.theirs, g.known = theirs, true
 	}
-	_, _ = g.conn.Write(answer(s.token, index, theirs, g.mine)) // a lost answer is asked for again
+	_, _ = g.conn.Write(answer(s.token, index, theirs, g.mine)) // after a lost answer the connector greets again
 }
 
-// answerAll answers greetings that come to the socket i itself, until it is
-// handed over.
+// answerAll answers greetings that reach socket i itself, until the socket is handed over.
 func (s *Sockets) answerAll(i int, c *net.UDPConn) {
 	var b [greetingSize + 1]byte
 	for {
@@ -211,10 +208,10 @@ func (s *Sockets) answerAll(i int, c *net.UDPConn) {
 	}
 }
 
-// Take tells the connector over the rendezvous where to greet, waits until all
-// its sockets were answered and it has proven that it receives there, and gives
-// them to the caller, in order. What was greeted twice may still be on its way:
-// datagrams that the user of a socket does not know are to be ignored.
+// Take sends the connector the address to greet over the rendezvous, and waits until all its
+// sockets were answered and it has proven that it receives there. It returns the sockets in
+// order. Repeated greetings may still be on their way: the user of a socket must ignore unknown
+// datagrams.
 func (s *Sockets) Take(ctx context.Context, rendezvous *net.TCPConn) ([]*net.UDPConn, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var looking sync.WaitGroup
@@ -224,7 +221,7 @@ func (s *Sockets) Take(ctx context.Context, rendezvous *net.TCPConn) ([]*net.UDP
 	looking.Go(rescue.From(cancel, func() {
 		select {
 		case a := <-s.strange:
-			_, _ = rendezvous.Write(refusal(a)) // the connector's own time ends otherwise
+			_, _ = rendezvous.Write(refusal(a)) // else the connector runs into its own timeout
 			cancel(otherAddress(a))
 		case <-ctx.Done():
 		}
@@ -275,7 +272,7 @@ func (s *Sockets) take(rendezvous *net.TCPConn) ([]*net.UDPConn, error) {
 	return conns, nil
 }
 
-// finish answers no more.
+// finish stops answering.
 func (s *Sockets) finish() {
 	s.ended.Do(func() {
 		s.router.mu.Lock()
@@ -291,12 +288,12 @@ func (s *Sockets) finish() {
 		s.mu.Unlock()
 		s.running.Wait()
 		if s.own {
-			_ = s.router.Close() // nothing depends on a port that nobody greets any more
+			_ = s.router.Close() // the port has no more peers
 		}
 	})
 }
 
-// Close closes what was not taken. It is idempotent.
+// Close closes the sockets that were not taken. It is idempotent.
 func (s *Sockets) Close() error {
 	s.finish()
 	for _, g := range s.all {

@@ -10,15 +10,14 @@ import (
 )
 
 const (
-	// answersEvery is the least time between two answers on one network (RFC 6762
-	// section 6).
+	// answersEvery is the shortest time between two answers on one network (RFC 6762 section 6).
 	answersEvery = time.Second
-	// looksEvery is how often new networks are looked for.
+	// looksEvery is how often the host is checked for new networks.
 	looksEvery = 15 * time.Second
 )
 
-// Announce answers those who look for s, on all networks of this host, also those that
-// come later, until ctx ends. A network on which that is not possible is passed over.
+// Announce answers queries for s on all networks of this host, including later ones, until ctx
+// ends. It skips networks on which that is not possible.
 func Announce(ctx context.Context, s Server) error {
 	if err := s.checked(); err != nil {
 		return err
@@ -32,7 +31,7 @@ func Announce(ctx context.Context, s Server) error {
 		index int
 		six   bool
 	}
-	on := map[place]bool{} // that are listened on
+	on := map[place]bool{} // networks that are served
 	for {
 		now, err := networks()
 		if err != nil {
@@ -62,7 +61,7 @@ func Announce(ctx context.Context, s Server) error {
 	}
 }
 
-// serve answers on one network until that or ctx ends.
+// serve answers on one network until the network goes away or ctx ends.
 func serve(ctx context.Context, n network, s Server) {
 	conn, err := n.open()
 	if err != nil {
@@ -89,11 +88,11 @@ func serve(ctx context.Context, n network, s Server) {
 			return
 		}
 		last = time.Now()
-		_, _ = conn.WriteToUDP(text, n.group()) // who looks asks again
+		_, _ = conn.WriteToUDP(text, n.group()) // the client asks again
 	}
 }
 
-// towards is network.has for the addresses that the interface has now.
+// towards is network.has with the interface's current addresses.
 func (n network) towards(from netip.Addr) (netip.Addr, bool) {
 	now, err := networks()
 	if err != nil {

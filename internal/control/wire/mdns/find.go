@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// asksEvery is a little longer than what a server rests between two answers.
+	// asksEvery is a little longer than a server's pause between two answers.
 	asksEvery = answersEvery + 100*time.Millisecond
-	// others is how long one waits for more servers of the same name after the first:
-	// an answer that comes sooner than that of the right one must not be enough.
+	// others is how long Find waits for further servers of the same name after the first one: a
+	// forged answer must not win by coming first.
 	others = 300 * time.Millisecond
 )
 
-// Find returns the servers that say they have that name, in any case of letters, within
-// the time that ctx gives. It returns soon after the first one, with all that answered
-// until then; none is no error.
+// Find returns the servers that claim this name, ignoring case, within the time of ctx. It
+// returns soon after the first answer, with all answers until then. Finding none is not an
+// error.
 func Find(ctx context.Context, name string) ([]Server, error) {
 	now, err := networks()
 	if err != nil {
@@ -68,10 +68,10 @@ func Find(ctx context.Context, name string) ([]Server, error) {
 	}
 }
 
-// ask sends the question until ctx ends.
+// ask sends the question repeatedly until ctx ends.
 func ask(ctx context.Context, conn *net.UDPConn, to *net.UDPAddr, text []byte) {
 	for {
-		_, _ = conn.WriteToUDP(text, to) // a network that takes it not has nobody
+		_, _ = conn.WriteToUDP(text, to) // a network that refuses it has no servers
 		select {
 		case <-time.After(asksEvery):
 		case <-ctx.Done():
@@ -80,7 +80,7 @@ func ask(ctx context.Context, conn *net.UDPConn, to *net.UDPAddr, text []byte) {
 	}
 }
 
-// listen passes on what servers of a network say, until conn is closed.
+// listen passes on the answers of a network's servers, until conn is closed.
 func listen(ctx context.Context, conn *net.UDPConn, n network, heard chan<- Server) {
 	b := make([]byte, maxMessage+1)
 	for {

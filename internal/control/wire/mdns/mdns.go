@@ -1,16 +1,16 @@
-// Package mdns lets a linerate serve be found by its name on the network that it is
-// attached to, by DNS-Based Service Discovery over multicast DNS (RFC 6762, RFC 6763)
-// of IPv4 and IPv6.
+// Package mdns lets clients find a linerate serve by its name on the local network, by
+// DNS-Based Service Discovery over multicast DNS (RFC 6762, RFC 6763) over IPv4 and IPv6.
 //
 //	PTR  _linerate._tcp.local       -> nas._linerate._tcp.local
 //	SRV  nas._linerate._tcp.local   -> port, linerate-PIN.local
 //	TXT  nas._linerate._tcp.local   -> pin=PIN
 //	A    linerate-PIN.local         -> the address on that network, or with IPv6 AAAA
 //
-// Everybody on a network can say all of that. So an answer is a hint where to ask and
-// never a proof: who connects there demands the key of a pin, of an earlier time or
-// from a person. A server answers on the link that a question came from and by
-// multicast only: nobody can make it send to an address of theirs, nor beyond the link.
+// Any host on the network can forge all of that. So an answer is a hint where to connect and
+// never a proof: the client requires the server to have the key of a pin that it knows from
+// before or from a person. A server answers only on the link of the question and only by
+// multicast, so that a forged question cannot make it send to another address or beyond the
+// link.
 package mdns
 
 import (
@@ -28,22 +28,22 @@ import (
 	"golang.org/x/net/ipv6"
 )
 
-// service is the type of linerate's own protocol, which no registry has.
+// service is the type of linerate's own protocol, which is not registered.
 const service = "_linerate._tcp.local."
 
-// The bounds of what others say.
+// Limits of received messages.
 const (
 	maxMessage = 9000 // bytes (RFC 6762 section 17)
-	maxRecords = 64   // of a message that are looked at
+	maxRecords = 64   // of a message that are read
 	maxName    = 63   // bytes of a label (RFC 1035 section 2.3.4)
 	pinBytes   = sha256.Size
 	timeToLive = 120 // s, of records with a host name (RFC 6762 section 10)
 )
 
-// port is where questions and answers come from and go to (RFC 6762 section 3).
+// port is the source and destination port of questions and answers (RFC 6762 section 3).
 const port = 5353
 
-// group is where they go to on an interface.
+// group returns the multicast address on an interface.
 func (n network) group() *net.UDPAddr {
 	if n.six {
 		return &net.UDPAddr{IP: net.ParseIP("ff02::fb"), Port: port, Zone: n.Name}
@@ -51,8 +51,8 @@ func (n network) group() *net.UDPAddr {
 	return &net.UDPAddr{IP: net.IPv4(224, 0, 0, 251), Port: port}
 }
 
-// open joins the group on the network. What is sent has the hop limit that some demand
-// as a sign of the own link (RFC 6762 section 11).
+// open joins the group on the network. It sends with hop limit 255, which some receivers require
+// as a sign of the local link (RFC 6762 section 11).
 func (n network) open() (*net.UDPConn, error) {
 	const hops = 255
 	protocol := "udp4"
@@ -64,24 +64,24 @@ func (n network) open() (*net.UDPConn, error) {
 		return nil, err
 	}
 	if n.six {
-		_ = ipv6.NewPacketConn(conn).SetMulticastHopLimit(hops) // most do not look
+		_ = ipv6.NewPacketConn(conn).SetMulticastHopLimit(hops) // most do not check it
 	} else {
 		_ = ipv4.NewPacketConn(conn).SetMulticastTTL(hops)
 	}
 	return conn, nil
 }
 
-// Server is a linerate serve as it is announced.
+// Server is an announced linerate serve.
 type Server struct {
 	Name string // of its host, a label: letters, digits, blanks and signs of any script
 	Port int
 	Pin  string // base64url SHA-256 of its public key
-	// Addr is where it answered from; Announce does not use it.
+	// Addr is the address that it answered from; Announce ignores it.
 	Addr netip.Addr
 }
 
-// Label makes a name of a host one by which it can be found: what comes before the
-// first dot, "" for none.
+// Label returns the label under which a host can be found: the part of its name before the
+// first dot, "" if that is not possible.
 func Label(host string) string {
 	label, _, _ := strings.Cut(strings.TrimSuffix(host, ".local"), ".")
 	if label = strings.TrimSpace(label); !plain(label) {
@@ -90,12 +90,12 @@ func Label(host string) string {
 	return label
 }
 
-// plain reports whether a text is a label that may be shown.
+// plain reports whether s is a label that is safe to show.
 func plain(s string) bool {
 	return s != "" && len(s) <= maxName && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r == '.' || r == '\\' || r == '\uFFFD' })
 }
 
-// checked fails unless s can be announced, or believed to be meant.
+// checked returns an error unless s is valid.
 func (s Server) checked() error {
 	pin, err := base64.RawURLEncoding.DecodeString(s.Pin)
 	if err != nil || len(pin) != pinBytes || !plain(s.Name) || s.Port < 1 || s.Port > 65535 {
@@ -104,14 +104,14 @@ func (s Server) checked() error {
 	return nil
 }
 
-// target is the host name of the records: of the key, since that of the system belongs
-// to the responder of the system.
+// target returns the host name of the records. It is derived from the key, since the system's
+// own host name belongs to the system's responder.
 func (s Server) target() string {
 	sum := sha256.Sum256([]byte(s.Pin))
 	return "linerate-" + hex.EncodeToString(sum[:6]) + ".local."
 }
 
-// question asks for all servers.
+// question returns the query for all servers.
 func question() ([]byte, error) {
 	name, err := dnsmessage.NewName(service)
 	if err != nil {
@@ -121,7 +121,7 @@ func question() ([]byte, error) {
 	return m.Pack()
 }
 
-// asks reports whether a message asks for servers.
+// asks reports whether a message is a query for servers.
 func asks(b []byte) bool {
 	var p dnsmessage.Parser
 	h, err := p.Start(b)
@@ -140,7 +140,7 @@ func asks(b []byte) bool {
 	return false
 }
 
-// answer is what s says of itself at an address.
+// answer returns the records of s with the address at.
 func (s Server) answer(at netip.Addr) ([]byte, error) {
 	if err := s.checked(); err != nil {
 		return nil, err
@@ -178,8 +178,8 @@ func (s Server) answer(at netip.Addr) ([]byte, error) {
 	return m.Pack()
 }
 
-// read returns the servers that a message announces. What is not right of it is
-// nothing; the address is that which it came from, whatever it says.
+// read returns the servers that a message announces. It skips what is malformed. The address is
+// always the sender's, whatever the message says.
 func read(b []byte, from netip.Addr) []Server {
 	var p dnsmessage.Parser
 	if h, err := p.Start(b); err != nil || !h.Response || p.SkipAllQuestions() != nil {
@@ -235,14 +235,14 @@ func read(b []byte, from netip.Addr) []Server {
 	return out
 }
 
-// network is an interface with its addresses of IPv4, or of IPv6.
+// network is an interface with its IPv4 or its IPv6 addresses.
 type network struct {
 	net.Interface
 	six      bool
 	prefixes []netip.Prefix
 }
 
-// networks are those that may have others on them, one for each protocol.
+// networks returns the interfaces that may have neighbours, one entry per protocol.
 func networks() ([]network, error) {
 	all, err := net.Interfaces()
 	if err != nil {
@@ -272,10 +272,10 @@ func networks() ([]network, error) {
 	return out, nil
 }
 
-// has returns this host's address towards one on the network; false for what is not
-// on it, whose packets are not to be believed (RFC 6762 section 11).
+// has returns this host's address on the network of from; ok is false if from is not on it,
+// since such packets are not to be trusted (RFC 6762 section 11).
 func (n network) has(from netip.Addr) (own netip.Addr, ok bool) {
-	from = from.WithZone("") // each socket hears one interface
+	from = from.WithZone("") // each socket serves one interface
 	for _, p := range n.prefixes {
 		if p.Contains(from) {
 			return p.Addr(), from != p.Addr()

@@ -29,7 +29,7 @@ func answerIsRead(t *testing.T, own, from netip.Addr) {
 	for _, name := range []string{"nas", "Büro 2", strings.Repeat("a", maxName)} {
 		s := server(name)
 		b := must.Get(s.answer(own))(t)
-		s.Addr = from // not what it says: where it comes from
+		s.Addr = from // the sender's, not the one in the message
 		must.Same(t, read(b, from), []Server{s})
 		must.True(t, !asks(b), "an answer asks")
 	}
@@ -37,7 +37,7 @@ func answerIsRead(t *testing.T, own, from netip.Addr) {
 	must.True(t, err == nil && asks(q) && len(read(q, from)) == 0, "%v", err)
 }
 
-// TestNotAnnounced: what could not be shown, or is no server, is neither said nor heard.
+// TestNotAnnounced: servers that are invalid or unsafe to show are neither announced nor read.
 func TestNotAnnounced(t *testing.T) {
 	for _, change := range []func(*Server){
 		func(s *Server) { s.Name = "" }, func(s *Server) { s.Name = "a\x1b[2J" }, func(s *Server) { s.Name = "a.b" }, func(s *Server) { s.Name = strings.Repeat("a", maxName+1) },
@@ -52,8 +52,8 @@ func TestNotAnnounced(t *testing.T) {
 	}
 }
 
-// TestOnlyFromTheNetwork: whoever is not on the network is not answered, so that a
-// forged sender makes no server speak.
+// TestOnlyFromTheNetwork: only hosts on the network get an answer, so that a forged sender
+// cannot make a server send elsewhere.
 func TestOnlyFromTheNetwork(t *testing.T) {
 	n := network{Interface: net.Interface{Index: 1}, prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.0.2/24"), netip.MustParsePrefix("192.168.1.2/16")}}
 	for from, want := range map[string]string{"10.0.0.9": "10.0.0.2", "192.168.200.1": "192.168.1.2"} {
@@ -71,8 +71,7 @@ func TestOnlyFromTheNetwork(t *testing.T) {
 	}
 }
 
-// FuzzRead: nothing that comes from a network is more than servers with a name that can
-// be shown.
+// FuzzRead: whatever a network sends, only servers with a displayable name result.
 func FuzzRead(f *testing.F) {
 	f.Add(must.Get(server("nas").answer(netip.MustParseAddr("10.0.0.2")))(f))
 	f.Add([]byte{})

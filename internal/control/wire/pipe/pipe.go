@@ -1,5 +1,5 @@
-// Package pipe carries a session inside one process: the agent of the machine
-// that the controller runs on.
+// Package pipe carries a session inside one process, to the agent on the controller's own
+// machine.
 package pipe
 
 import (
@@ -11,9 +11,9 @@ import (
 	"linerate/internal/rescue"
 )
 
-// Start runs serve in a goroutine on one end of a pipe and returns the other as
-// a peer. serve must return when its connection ends. It is not ended by ctx,
-// whose end would otherwise cut the undoing short, but by Close, which waits.
+// Start runs serve in a goroutine on one end of a pipe and returns the other as a peer. serve
+// must return when its connection ends. Close ends it and waits. ctx does not end it, since that
+// would interrupt the undo.
 func Start(ctx context.Context, name, dataHost string, serve func(ctx context.Context, c net.Conn) error) wire.Peer {
 	near, far := net.Pipe()
 	var (

@@ -13,21 +13,21 @@ import (
 	"time"
 )
 
-// configTime bounds how long ssh may take to read its configuration, which can
-// run commands of the user's (Match exec).
+// configTime is how long ssh may take to read its configuration, which can run commands of the
+// user (Match exec).
 const configTime = 20 * time.Second
 
-// config is what ssh's configuration says of a host.
+// config is ssh's configuration for a host.
 type config struct {
-	hostName      string // where ssh connects to, or would without a way around
+	hostName      string // that ssh connects to, or would without a jump host or proxy
 	port          string
 	jump          string // ProxyJump, "" for none
 	proxy         bool   // there is a ProxyCommand
 	remoteCommand bool   // there is a RemoteCommand
 }
 
-// readConfig asks ssh itself (ssh -G). A client that cannot tell leaves the
-// name as it is.
+// readConfig runs ssh -G. If that client cannot report its configuration, the name is used as
+// it is.
 func readConfig(ctx context.Context, command []string, t Target) (config, error) {
 	limited, cancel := context.WithTimeout(ctx, configTime)
 	defer cancel()
@@ -48,8 +48,8 @@ func readConfig(ctx context.Context, command []string, t Target) (config, error)
 	return c, nil
 }
 
-// Alias is the name or address that ssh's configuration has for host; "" where it has no
-// other, or there is no ssh. command is that of Options.
+// Alias returns the name or address that ssh's configuration has for host; "" if that is the
+// same, or if there is no ssh. command is that of Options.
 func Alias(ctx context.Context, command []string, host string) string {
 	if len(command) == 0 {
 		command = []string{"ssh"}
@@ -93,7 +93,7 @@ func parseConfig(text string) config {
 	return c
 }
 
-// direct is the address that ssh itself connects to, "" where it does not.
+// direct returns the address that ssh itself connects to, "" if it does not.
 func (c config) direct() string {
 	if c.indirect() != "" || c.hostName == "" || c.port == "" {
 		return ""
@@ -101,7 +101,7 @@ func (c config) direct() string {
 	return net.JoinHostPort(c.hostName, c.port)
 }
 
-// indirect names what stands between, "" for nothing.
+// indirect names the jump host or proxy in between, "" for none.
 func (c config) indirect() string {
 	switch {
 	case c.jump != "":

@@ -15,31 +15,30 @@ const (
 	PowerShell             // Windows PowerShell 5 or newer
 )
 
-// halves splits a marker, so that only a command that really ran prints it whole:
-// not one that is echoed or quoted in a message.
+// halves splits a marker, so that only a command that really ran prints it whole, not one that
+// is echoed or quoted in a message.
 func halves(mark string) (string, string) { return mark[:len(mark)/2], mark[len(mark)/2:] }
 
-// launch is the command line that sshd gives to the user's login shell. Every
-// shell can read it and takes its own way:
+// launch returns the command line that sshd passes to the user's login shell. Every shell can
+// parse it and takes a different path:
 //
-//   - sh, bash, zsh, ksh, csh, tcsh and fish replace themselves by sh, and never
-//     get to the rest. No character in the quotes means anything to any of them:
-//     there is no quote, backslash, exclamation mark or newline.
-//   - cmd.exe finds no exec, takes the words up to || as its arguments, and
-//     starts PowerShell; rem hides the rest.
-//   - PowerShell finds no exec either, prints the quoted part and starts a
-//     PowerShell that leaves standard input alone (-InputFormat None). The login
-//     shell itself may not.
+//   - sh, bash, zsh, ksh, csh, tcsh and fish replace themselves by sh, and never reach the rest.
+//     No character in the quotes is special to any of them: there is no quote, backslash,
+//     exclamation mark or newline.
+//   - cmd.exe finds no exec, takes the words up to || as its arguments, and starts PowerShell;
+//     rem hides the rest.
+//   - PowerShell finds no exec either, prints the quoted part and starts a PowerShell that does
+//     not read standard input (-InputFormat None), unlike the login shell itself.
 //
-// Both interpreters then do what they read line by line, and nothing else: a
-// read of theirs takes not one byte behind the end of the line.
+// Both interpreters then run what they read line by line, and nothing else: they read not one
+// byte beyond the end of a line.
 func launch(mark string) string {
 	a, b := halves(mark)
 	ps := "powershell -NoProfile -NonInteractive -InputFormat None -OutputFormat Text -EncodedCommand " + encode(powerShellLoop(mark))
 	return fmt.Sprintf(`exec sh -c 'echo %s""%s sh; while IFS= read -r l; do eval "$l"; done' ; echo '|| %s & rem '; %s`, a, b, ps, ps)
 }
 
-// powerShellLoop is what PowerShell is started with.
+// powerShellLoop returns the script that PowerShell is started with.
 func powerShellLoop(mark string) string {
 	a, b := halves(mark)
 	return `$ErrorActionPreference='Stop';$ProgressPreference='SilentlyContinue';$in=[Console]::OpenStandardInput();` +
@@ -50,7 +49,7 @@ func powerShellLoop(mark string) string {
 		`while($true){Invoke-Expression (Line)}`
 }
 
-// encode makes text an argument of -EncodedCommand: UTF-16LE in base64.
+// encode encodes text for -EncodedCommand: UTF-16LE in base64.
 func encode(text string) string {
 	var b []byte
 	for _, u := range utf16.Encode([]rune(text)) {
@@ -59,9 +58,9 @@ func encode(text string) string {
 	return base64.StdEncoding.EncodeToString(b)
 }
 
-// wrap makes one line of a command: its output, then the marker and a status.
-// Where the command eats input, a failure ends the interpreter after it has
-// eaten the rest too: nothing of it must ever be taken for a command.
+// wrap turns a command into one line that prints its output, then the marker and a status. If
+// the command reads input and fails, the interpreter reads the rest of the input and ends: it
+// must never take input for a command.
 func wrap(k Kind, mark, command string, eats bool) string {
 	a, b := halves(mark)
 	if k == PowerShell {

@@ -15,12 +15,12 @@ import (
 // sshFailed is the exit status of ssh for an error of its own (ssh(1), EXIT STATUS).
 const sshFailed = 255
 
-// shownWords are how many characters of other programs' words stand in an error.
+// shownWords is how many characters of another program's output an error shows.
 const shownWords = 600
 
-// reasons are words of OpenSSH's client (sshconnect.c, sshconnect2.c, misc.c of
-// version 9.2), what they mean, and what to do. DEST is the host as ssh is told
-// of it, HOST its name. The first that fits is taken.
+// reasons are messages of OpenSSH's client (sshconnect.c, sshconnect2.c, misc.c of version 9.2),
+// their meanings, and what to do. DEST is the host as passed to ssh, HOST its name. The first
+// match counts.
 var reasons = [...]struct{ words, means, hint string }{
 	{"REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key is not the one that is known: this may be another host, or an attacker in between",
 		"if you know why the key changed, remove the old one with: ssh-keygen -R HOST"},
@@ -39,7 +39,7 @@ var reasons = [...]struct{ words, means, hint string }{
 	{"Bad owner or permissions", "ssh does not trust its configuration", ""},
 }
 
-// explain turns the words of an ssh that failed into a sentence.
+// explain turns the messages of a failed ssh into an error.
 func explain(t Target, words string) error {
 	said := oneLine(words)
 	fill := strings.NewReplacer("DEST", sshWords(t), "HOST", t.Host)
@@ -52,7 +52,7 @@ func explain(t Target, words string) error {
 	return fault.New(fault.Unreachable, fmt.Errorf("reach %s over ssh: %s", t, said), "%s", fill.Replace("try: ssh DEST true"))
 }
 
-// sshWords is the target as arguments of ssh that a person would type.
+// sshWords returns the target as a person would type it for ssh.
 func sshWords(t Target) string {
 	if t.Port > 0 {
 		return fmt.Sprintf("-p %d %s", t.Port, t.destination())
@@ -60,7 +60,7 @@ func sshWords(t Target) string {
 	return t.destination()
 }
 
-// failed says why ssh ended before the marker came; noise is what came instead.
+// failed says why ssh ended before the marker; noise is the output until then.
 func (s *Shell) failed(noise []byte) error {
 	why := s.peer.Why()
 	exit, ok := errors.AsType[*exec.ExitError](why)
@@ -77,15 +77,15 @@ func (s *Shell) failed(noise []byte) error {
 	return s.strange(noise)
 }
 
-// strange is for a host where ssh leads to something, but to no shell.
+// strange returns the error for a host where ssh reaches something other than a shell.
 func (s *Shell) strange(noise []byte) error {
 	words := cmp.Or(oneLine(string(noise)+"\n"+s.stderr.String()), "it said nothing")
 	return fault.New(fault.Unreachable, fmt.Errorf("reach %s over ssh: no shell answered there: %s", s.target, words),
 		"linerate needs a login that may run commands: try: ssh %s echo works", sshWords(s.target))
 }
 
-// oneLine makes the end of what another program said fit into an error: without
-// frames, empty lines and characters that a terminal would obey.
+// oneLine shortens the end of a program's output to fit into an error, without frames, empty
+// lines and terminal control characters.
 func oneLine(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	noiseLimit  = 1 << 20  // bytes that login scripts may say before the marker
-	outputLimit = 1 << 16  // bytes that a command may say
-	restLimit   = 64       // bytes of a marker's line behind it
-	keptWords   = 8 << 10  // bytes of what ssh said
-	feedPart    = 64 << 10 // bytes of an input between two words about it
+	noiseLimit  = 1 << 20  // bytes of login scripts before the marker
+	outputLimit = 1 << 16  // bytes of a command's output
+	restLimit   = 64       // bytes of a marker's line after it
+	keptWords   = 8 << 10  // bytes of ssh's messages that are kept
+	feedPart    = 64 << 10 // bytes of an input between two progress reports
 )
 
-// errNoEnd says that a far host talks without end.
+// errNoEnd reports endless output from a far host.
 var errNoEnd = errors.New("too much output")
 
 // Shell is an interpreter on a far host. It is not safe for concurrent use.
@@ -41,24 +41,24 @@ type Shell struct {
 
 func newReader(conn net.Conn) *bufio.Reader { return bufio.NewReader(conn) }
 
-// Result is what a command did.
+// Result is the outcome of a command.
 type Result struct {
-	Output string // both of its streams
+	Output string // both output streams
 	Status int    // 0 is success
 }
 
-// Target is the host as Dial was told of it.
+// Target returns the host passed to Dial.
 func (s *Shell) Target() Target { return s.target }
 
-// Run runs one command and returns when it has ended; command is one line in the
-// language of Kind. input, where given, is what it reads: all of it, or the
-// interpreter ends after a failure of the command.
+// Run runs one command and returns when it has ended; command is one line in the language of
+// Kind. If input is not nil, the command must read all of it, or fail: then the interpreter
+// ends.
 func (s *Shell) Run(ctx context.Context, command string, input []byte) (Result, error) {
 	return s.Feed(ctx, command, input, nil)
 }
 
-// Feed is Run for a long input: told, where given, is called with how much of it has
-// gone, as far as is known here: what ssh has taken may be on its way.
+// Feed is Run for a long input. If told is not nil, it is called with the number of bytes that
+// ssh has accepted so far, which may still be on their way.
 func (s *Shell) Feed(ctx context.Context, command string, input []byte, told func(sent int)) (Result, error) {
 	if err := s.send(ctx, wrap(s.Kind, s.mark, command, len(input) > 0), nil); err != nil {
 		return Result{}, err
@@ -75,7 +75,7 @@ func (s *Shell) Feed(ctx context.Context, command string, input []byte, told fun
 	return s.answer(ctx)
 }
 
-// Ask is Run for a command that reads exactly one line, secret, before it can fail.
+// Ask is Run for a command that first reads exactly one line, secret.
 func (s *Shell) Ask(ctx context.Context, command string, secret []byte) (Result, error) {
 	if err := s.send(ctx, wrap(s.Kind, s.mark, command, false), append(bytes.Clone(secret), '\n')); err != nil {
 		return Result{}, err
@@ -95,12 +95,12 @@ func (s *Shell) answer(ctx context.Context) (Result, error) {
 	return Result{Output: string(out), Status: status}, nil
 }
 
-// Mark returns two words. A command given to Start prints them as one, then a
-// blank, a zero and a newline, before the first byte of its own.
+// Mark returns the two halves of the marker. A command for Start prints them joined, then a
+// blank, a zero and a newline, before any other output.
 func (s *Shell) Mark() (string, string) { return halves(s.mark) }
 
-// Start runs a command that speaks on the connection from its marker on, see
-// Mark, and returns the way to it, which s then is no longer. input is sent first.
+// Start runs a command that owns the connection from its marker on, see Mark, and returns that
+// connection; s is then used up. input is sent first.
 func (s *Shell) Start(ctx context.Context, command string, input []byte) (wire.Peer, error) {
 	if err := s.send(ctx, command+"\n", input); err != nil {
 		return wire.Peer{}, err
@@ -117,20 +117,19 @@ func (s *Shell) Start(ctx context.Context, command string, input []byte) (wire.P
 	return p, nil
 }
 
-// Close ends the interpreter, and what Start started.
+// Close ends the interpreter, and the command of Start.
 func (s *Shell) Close() error { return s.peer.Close() }
 
-// behind is a connection of which some was read already.
+// behind is a connection with some bytes already buffered.
 type behind struct {
 	net.Conn
 	r *bufio.Reader
 }
 
-// Read reads what is buffered, then the connection.
+// Read reads the buffered bytes, then the connection.
 func (b *behind) Read(p []byte) (int, error) { return b.r.Read(p) }
 
-// within lets the end of ctx end reads and writes, until the returned function
-// is called.
+// within makes the end of ctx interrupt reads and writes, until the returned function is called.
 func (s *Shell) within(ctx context.Context) func() bool {
 	return context.AfterFunc(ctx, func() { _ = s.peer.Control.SetDeadline(time.Unix(1, 0)) })
 }
@@ -150,8 +149,8 @@ func (s *Shell) send(ctx context.Context, line string, input []byte) error {
 	return nil
 }
 
-// until reads to the marker, wherever in a line that is, and returns what came
-// before it and the rest of its line.
+// until reads up to the marker, which may be anywhere in a line, and returns the output before
+// it and the rest of its line.
 func (s *Shell) until(ctx context.Context, limit int) (before []byte, rest string, err error) {
 	defer s.within(ctx)()
 	mark := []byte(s.mark)
@@ -180,7 +179,7 @@ func (s *Shell) until(ctx context.Context, limit int) (before []byte, rest strin
 	return before, "", errNoEnd
 }
 
-// lost says how the interpreter ended; out is what it said last.
+// lost says how the interpreter ended; out is its last output.
 func (s *Shell) lost(ctx context.Context, out []byte, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("talk to the shell on %s: %w", s.target.Host, ctx.Err())

@@ -1,16 +1,13 @@
-// Package ssh leads to a command interpreter on a far host through the system's
-// own ssh client.
+// Package ssh starts a command interpreter on a far host through the system's own ssh client.
 //
-//  1. Dial starts ssh as the user has it configured: ssh_config, keys, agent,
-//     jump hosts, known_hosts and shared connections are its own business. One
-//     command line starts sh or PowerShell there, whatever the login shell is.
-//  2. A marker of random letters says where the noise of login scripts ends.
-//     From then on Shell.Run runs one command after the other, and the terminal
-//     belongs to linerate again.
-//  3. Shell.Start turns the interpreter into the program that speaks on the
-//     connection from then on.
+//  1. Dial starts ssh with the user's configuration: ssh handles ssh_config, keys, agent, jump
+//     hosts, known_hosts and shared connections. One command line starts sh or PowerShell
+//     there, whatever the login shell is.
+//  2. A marker of random letters ends the noise of login scripts. From then on Shell.Run runs
+//     commands one at a time, and linerate has the terminal again.
+//  3. Shell.Start replaces the interpreter by a program that uses the connection from then on.
 //
-// Everything goes over one connection, so the user proves once who he is.
+// Everything uses one connection, so the user authenticates once.
 package ssh
 
 import (
@@ -32,37 +29,36 @@ import (
 	"linerate/internal/tail"
 )
 
-// helloTime is for the connection, a person who types a password, and the login
-// scripts. Linux gives up a TCP connection after 127 s (tcp_syn_retries of
-// tcp(7)), sshd a login after 120 s (LoginGraceTime of sshd_config(5)).
+// helloTime covers the connection, typing a password, and the login scripts. Linux gives up a
+// TCP connection after 127 s (tcp_syn_retries of tcp(7)), sshd a login after 120 s
+// (LoginGraceTime of sshd_config(5)).
 const helloTime = 4 * time.Minute
 
 // Options of Dial. The zero value is ready for use.
 type Options struct {
-	// Command starts ssh, with arguments of the user's own; nil is "ssh".
+	// Command starts ssh, optionally with the user's own arguments; nil is "ssh".
 	Command []string
 	// Hello is how long the far shell may take to answer; 0 is four minutes.
 	Hello time.Duration
-	// Timeout is how long the server may take to answer, and also the far shell where
-	// nobody can be asked for a password; 0 is what ssh is configured for.
+	// Timeout is how long the server may take to answer, and also the far shell if no password
+	// prompt is possible; 0 is ssh's configured value.
 	Timeout time.Duration
-	// Forward has ssh bring what connects to a port of this machine's loopback address
-	// to a port of that of the far host.
+	// Forward makes ssh forward a port of this machine's loopback address to a port of the far
+	// host's.
 	Forward Forward
-	// Stderr gets what ssh and the programs on the far host say besides; nil for
-	// nobody.
+	// Stderr receives the other messages of ssh and of the programs on the far host; nil
+	// discards them.
 	Stderr io.Writer
 }
 
-// Forward is a forwarding of ssh between two ports of the loopback addresses; the
-// zero value is none.
+// Forward is an ssh forwarding between two ports of the loopback addresses; the zero value is
+// none.
 type Forward struct{ Here, There int }
 
-// Dial starts ssh and returns the interpreter on the far host. While it runs, ssh
-// may ask on the terminal of this process for passwords and whether a new host
-// key is right; without a terminal it asks nothing (BatchMode). The error is a
-// fault when ssh, or what it found there, was the reason. It wraps
-// context.Canceled when the user stopped it.
+// Dial starts ssh and returns the interpreter on the far host. Meanwhile ssh may prompt on this
+// process's terminal for passwords and new host keys; without a terminal it does not
+// (BatchMode). The error is a fault if ssh, or what it found there, is the reason. It wraps
+// context.Canceled if the user stopped it.
 func Dial(ctx context.Context, t Target, o Options) (*Shell, error) {
 	command := o.Command
 	if len(command) == 0 {
@@ -106,23 +102,22 @@ func Dial(ctx context.Context, t Target, o Options) (*Shell, error) {
 	err = s.hello(ctx, cmp.Or(o.Hello, helloTime), conf.direct())
 	terminal.takeBack()
 	if err != nil {
-		close(abort) // there is nothing on the other side that could end in order
+		close(abort) // there is no agent on the other side to end cleanly
 		_ = s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-// arguments are what ssh is told beside its configuration and the command.
+// arguments returns ssh's arguments besides its configuration and the command.
 //
-// Nothing is forwarded (ClearAllForwardings, -a, -x), as scp has it: a forwarding
-// that another connection holds already would end this one. Keepalives are left
-// to the configuration: the session over this connection has its own, at both
-// ends. Host keys are checked as configured.
+// Like scp, it forwards nothing (ClearAllForwardings, -a, -x): a forwarding that another
+// connection already holds would end this one. Keepalives are left to the configuration: the
+// session over this connection has its own, at both ends. Host keys are checked as configured.
 //
-// A forwarding for data is of a connection that is not shared: one that is would hold
-// it when this one has ended. ssh cannot drop those that are configured and keep this
-// one, and ends where one of them fails.
+// With a forwarding for data the connection is not shared: a shared one would keep the
+// forwarding after this session has ended. ssh cannot drop the configured forwardings and keep
+// this one, and ends if one of them fails.
 func arguments(t Target, c config, asks bool, f Forward) []string {
 	args := []string{"-T", "-a", "-x", "-o", "PermitLocalCommand=no"}
 	if f == (Forward{}) {
@@ -143,7 +138,8 @@ func arguments(t Target, c config, asks bool, f Forward) []string {
 // loopback is the address of both ends of a forwarding.
 const loopback = "127.0.0.1"
 
-// arguments name the host. What follows "--" is no option, whatever it is.
+// arguments returns the arguments that name the host. "--" ends the options, so that a name
+// cannot be one.
 func (t Target) arguments() []string {
 	var args []string
 	if t.Port > 0 {
@@ -152,14 +148,14 @@ func (t Target) arguments() []string {
 	return append(args, "--", t.destination())
 }
 
-// BlackHole is of a way on which full packets to the address Server vanish, while small
-// ones arrive.
+// BlackHole reports a path on which full packets to the address Server vanish, while small ones
+// arrive.
 type BlackHole struct {
 	Server string
 	target Target
 }
 
-// Error is one sentence.
+// Error describes the black hole in one sentence.
 func (b *BlackHole) Error() string {
 	return fmt.Sprintf("reach %s over ssh: it hangs in its key exchange: the server answers small packets, and full ones vanish on the way to it (a black hole, as behind a tunnel with a smaller MTU)", b.target)
 }
@@ -170,8 +166,8 @@ func (s *Shell) attach(p wire.Peer) {
 	s.in = newReader(p.Control)
 }
 
-// hello waits for the marker. direct is where ssh connects to, "" where something stands
-// between.
+// hello waits for the marker. direct is the address that ssh connects to, "" if a jump host or
+// proxy is in between.
 func (s *Shell) hello(ctx context.Context, limit time.Duration, direct string) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

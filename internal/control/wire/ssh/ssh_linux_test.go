@@ -28,8 +28,8 @@ func dial(t *testing.T, s *sshtest.Server, user string) (*ssh.Shell, error) {
 	return shell, err
 }
 
-// TestEveryLoginShell demands that the one command line leads to a shell, past
-// what login scripts say, and that what is sent is taken as it is.
+// TestEveryLoginShell: the one command line leads to a shell, despite the output of login
+// scripts, and input arrives unchanged.
 func TestEveryLoginShell(t *testing.T) {
 	agenttest.NoLeaks(t)
 	noise := "echo welcome; echo \"it's 5 o'clock\"; printf 'no newline'\n"
@@ -52,7 +52,7 @@ func TestEveryLoginShell(t *testing.T) {
 	}
 }
 
-// talk uses a shell in every way.
+// talk uses a shell in all ways.
 func talk(t *testing.T, shell *ssh.Shell) {
 	t.Helper()
 	must.Need(t, shell.Kind == ssh.Sh, "kind %v", shell.Kind)
@@ -75,7 +75,7 @@ func talk(t *testing.T, shell *ssh.Shell) {
 		"name %q, data host %q, warnings %q", p.Name, p.DataHost, p.Warnings)
 }
 
-// TestFailedInputIsNoCommand demands that nothing of a copy that broke off is run.
+// TestFailedInputIsNoCommand: nothing of an interrupted copy is run as a command.
 func TestFailedInputIsNoCommand(t *testing.T) {
 	agenttest.NoLeaks(t)
 	s := sshtest.Start(t, sshtest.Options{})
@@ -87,7 +87,7 @@ func TestFailedInputIsNoCommand(t *testing.T) {
 	must.Fail(t, exec.CommandContext(t.Context(), "test", "-e", trap).Run(), "input was run as a command")
 }
 
-// TestRefusals demands the reason in words and a hint.
+// TestRefusals: the error has the reason in words and a hint.
 func TestRefusals(t *testing.T) {
 	agenttest.NoLeaks(t)
 	check := func(t *testing.T, s *sshtest.Server, user string, want ...string) {
@@ -144,14 +144,14 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// TestNoClient is for a machine without ssh.
+// TestNoClient: the machine has no ssh.
 func TestNoClient(t *testing.T) {
 	_, err := ssh.Dial(t.Context(), ssh.Target{Host: "far"}, ssh.Options{Command: []string{"linerate-no-such-ssh"}})
 	failure, ok := errors.AsType[*fault.Error](err)
 	must.True(t, ok && strings.Contains(failure.Hint, "LINERATE_SSH") && errors.Is(err, exec.ErrNotFound), "error %v", err)
 }
 
-// TestCancelled demands that the user's wish ends the wait.
+// TestCancelled: the user can end the wait.
 func TestCancelled(t *testing.T) {
 	agenttest.NoLeaks(t)
 	s := sshtest.Start(t, sshtest.Options{Sshd: "ForceCommand echo wait; exec sleep 60\n"})
@@ -160,7 +160,7 @@ func TestCancelled(t *testing.T) {
 	must.Is(t, must.Err(ssh.Dial(ctx, ssh.Target{User: "root", Host: "far"}, ssh.Options{Command: s.Command()})), context.Canceled, "error")
 }
 
-// TestSilence demands that a host that never answers is given up.
+// TestSilence: a host that never answers leads to a timeout.
 func TestSilence(t *testing.T) {
 	agenttest.NoLeaks(t)
 	s := sshtest.Start(t, sshtest.Options{Sshd: "ForceCommand echo who are you; exec sleep 60\n"})
@@ -168,8 +168,8 @@ func TestSilence(t *testing.T) {
 	must.True(t, err != nil && strings.Contains(err.Error(), "no shell answered") && strings.Contains(err.Error(), "who are you"), "error %v", err)
 }
 
-// TestConfiguration demands that ssh's own configuration is honoured where it
-// helps and does not hurt where it would.
+// TestConfiguration: ssh's own configuration is used where it helps and overridden where it would
+// harm.
 func TestConfiguration(t *testing.T) {
 	agenttest.NoLeaks(t)
 	s := sshtest.Start(t, sshtest.Options{Client: "RemoteCommand echo another\nLocalForward 1 localhost:1\nExitOnForwardFailure yes\nRequestTTY force\n"})
@@ -195,7 +195,7 @@ func bannerFile(t *testing.T) string {
 	return file
 }
 
-// overwrite replaces words of a file, which must be there.
+// overwrite replaces text in a file, which must contain it.
 func overwrite(t *testing.T, file, old, with string) {
 	t.Helper()
 	b := must.Get(os.ReadFile(file))(t)

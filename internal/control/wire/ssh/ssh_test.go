@@ -38,8 +38,8 @@ func TestParseTarget(t *testing.T) {
 	}
 }
 
-// FuzzTarget demands that whatever is taken for a host is no option, nothing for
-// a shell, and reads back the same.
+// FuzzTarget: an accepted host is no option, has no shell characters, and parses back to the
+// same.
 func FuzzTarget(f *testing.F) {
 	f.Add("root@nas")
 	f.Add("ssh://root@[::1]:22")
@@ -65,7 +65,7 @@ func TestParseConfig(t *testing.T) {
 	must.True(t, c.indirect() == "a ProxyCommand", "%+v", c)
 }
 
-// FuzzConfig demands that a value stays one line.
+// FuzzConfig: a value stays on one line.
 func FuzzConfig(f *testing.F) {
 	f.Add("hostname nas\n")
 	f.Fuzz(func(t *testing.T, s string) {
@@ -74,7 +74,7 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
-// FuzzWords demands that a terminal obeys nothing of a far host's words.
+// FuzzWords: a far host's output contains no terminal control characters.
 func FuzzWords(f *testing.F) {
 	f.Add("@@@@\n@ WARNING @\n\x1b[2J bad\r\nmore")
 	f.Fuzz(func(t *testing.T, s string) {
@@ -83,9 +83,6 @@ func FuzzWords(f *testing.F) {
 	})
 }
 
-// TestLaunch holds the command line to what every shell understands: the quoted
-// part that a POSIX shell gets has no character that csh, fish or cmd.exe would
-// obey, and the marker stands nowhere whole.
 // TestForwarding: ssh forwards nothing, or the one port of --through ssh between the loopback
 // addresses of both hosts.
 func TestForwarding(t *testing.T) {
@@ -99,6 +96,8 @@ func TestForwarding(t *testing.T) {
 	}
 }
 
+// TestLaunch: every shell understands the command line. The quoted part for a POSIX shell has no
+// character that is special to csh, fish or cmd.exe, and the marker is nowhere whole.
 func TestLaunch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		mark := rapid.StringMatching(`[A-Z2-7]{26}`).Draw(t, "mark")
@@ -108,8 +107,8 @@ func TestLaunch(t *testing.T) {
 		must.Need(t, len(words) == 5 && words[0] == "exec sh -c " && words[2] == " ; echo ", "quotes: %q", words)
 		must.Need(t, strings.Count(words[1], `"`)%2 == 0 && len(line) <= 8191,
 			"%d bytes: %s", len(line), words[1])
-		// cmd.exe takes what stands between || and & outside of double quotes, the
-		// PowerShell of a login the rest after the quotes: the same.
+		// cmd.exe runs the text between || and & outside of double quotes, a login
+		// PowerShell the text after the quotes: both are the same.
 		inner := strings.TrimSuffix(strings.TrimPrefix(words[3], "|| "), " & rem ")
 		must.Need(t, inner == strings.TrimPrefix(words[4], "; ") && !strings.ContainsAny(inner, `&|<>()"`), "%q, %q", inner, words[4])
 		code := must.Get(base64.StdEncoding.DecodeString(inner[strings.LastIndexByte(inner, ' ')+1:]))(t)

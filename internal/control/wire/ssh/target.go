@@ -12,18 +12,18 @@ import (
 	"linerate/internal/core/plain"
 )
 
-// ErrTarget says that a text names no host for ssh.
+// ErrTarget reports a text that is not a host for ssh.
 var ErrTarget = errors.New("not a host for ssh")
 
-// Target is a host as ssh is told of it.
+// Target is a host as passed to ssh.
 type Target struct {
-	User string // "" is what ssh's configuration says
+	User string // "" leaves it to ssh's configuration
 	Host string // a name, an alias of the configuration, or an address without brackets
-	Port int    // 0 is what ssh's configuration says
+	Port int    // 0 leaves it to ssh's configuration
 }
 
-// ParseTarget reads user@host or ssh://[user@]host[:port]. The error wraps
-// ErrTarget, and does not repeat a password.
+// ParseTarget parses user@host or ssh://[user@]host[:port]. The error wraps ErrTarget, and does
+// not repeat a password.
 func ParseTarget(s string) (Target, error) {
 	var t Target
 	if strings.HasPrefix(s, "ssh://") {
@@ -56,7 +56,7 @@ func ParseTarget(s string) (Target, error) {
 			return Target{}, fmt.Errorf("%q: %w: a port is written ssh://%s@%s", s, ErrTarget, t.User, net.JoinHostPort(host, port))
 		}
 	}
-	if strings.Contains(t.Host, ":") { // else it is a port without brackets around the address
+	if strings.Contains(t.Host, ":") { // else it is an address without brackets, and a port
 		if _, err := netip.ParseAddr(t.Host); err != nil {
 			return Target{}, fmt.Errorf("%q: %w: %s is no address", s, ErrTarget, t.Host)
 		}
@@ -67,16 +67,16 @@ func ParseTarget(s string) (Target, error) {
 	return t, nil
 }
 
-// harmless reports whether a name is safe on a command line and in a message: ssh
-// would take one that begins with a dash for an option, and its configuration
-// may hand names to a shell (%h and %r of ProxyCommand).
+// harmless reports whether a name is safe on a command line and in a message: ssh would take a
+// leading dash for an option, and its configuration may pass names to a shell (%h and %r of
+// ProxyCommand).
 func harmless(s string) bool {
 	return !strings.HasPrefix(s, "-") && !strings.ContainsFunc(s, func(r rune) bool {
 		return unicode.IsSpace(r) || !unicode.IsPrint(r) || strings.ContainsRune("'\"`$\\;&<>|(){}!*?/,", r)
 	})
 }
 
-// destination is the host as an argument of ssh.
+// destination returns the host as an argument of ssh.
 func (t Target) destination() string {
 	if t.User == "" {
 		return t.Host
@@ -84,7 +84,7 @@ func (t Target) destination() string {
 	return t.User + "@" + t.Host
 }
 
-// String is the target as a user would write it.
+// String returns the target as a user would write it.
 func (t Target) String() string {
 	if t.Port == 0 {
 		return t.destination()

@@ -10,14 +10,13 @@ import (
 	"unsafe"
 )
 
-// terminal is this process's controlling terminal, where ssh may ask its user.
+// terminal is this process's controlling terminal, on which ssh may prompt.
 type terminal struct{ tty *os.File }
 
-// openTerminal finds the terminal when this process is in its foreground. A nil
-// terminal is none, and its methods work.
+// openTerminal returns the terminal if this process is in its foreground, else nil. Methods work
+// on nil.
 //
-// Until takeBack, a Ctrl-Z does nothing: it would stop ssh alone, and leave
-// nobody who could go on.
+// Until takeBack, Ctrl-Z has no effect: it would stop only ssh, and no process could resume it.
 func openTerminal() *terminal {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -31,11 +30,11 @@ func openTerminal() *terminal {
 	return &terminal{tty}
 }
 
-// asks reports whether ssh can ask somebody: here, or by a program of the user's
-// (SSH_ASKPASS of ssh(1)).
+// asks reports whether ssh has a terminal or an askpass program to prompt on (SSH_ASKPASS of
+// ssh(1)).
 func (t *terminal) asks() bool { return t != nil || os.Getenv("SSH_ASKPASS") != "" }
 
-// file is the terminal for the child that asks; nil for none.
+// file returns the terminal for the child that prompts; nil for none.
 func (t *terminal) file() *os.File {
 	if t == nil {
 		return nil
@@ -43,8 +42,8 @@ func (t *terminal) file() *os.File {
 	return t.tty
 }
 
-// takeBack makes this process's group the foreground one again, so that Ctrl-C
-// comes here and not to ssh, over which hosts are still to be undone.
+// takeBack makes this process's group the foreground one again, so that Ctrl-C reaches it and
+// not ssh, which still carries the undo of hosts.
 func (t *terminal) takeBack() {
 	if t == nil {
 		return
@@ -55,7 +54,7 @@ func (t *terminal) takeBack() {
 	signal.Reset(syscall.SIGTTOU, syscall.SIGTSTP)
 }
 
-// foreground is the process group that has the terminal (tty_ioctl(4)).
+// foreground returns the foreground process group of the terminal (tty_ioctl(4)).
 func foreground(tty *os.File) (int, error) {
 	var group int32
 	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, tty.Fd(), syscall.TIOCGPGRP, uintptr(unsafe.Pointer(&group)))

@@ -5,10 +5,10 @@ import (
 	"os/exec"
 )
 
-// terminal is the console of this process, where ssh may ask its user.
+// terminal is this process's console, on which ssh may prompt.
 type terminal struct{ has bool }
 
-// openTerminal finds out whether there is a console.
+// openTerminal checks whether there is a console.
 func openTerminal() *terminal {
 	console, err := os.OpenFile("CONIN$", os.O_RDWR, 0)
 	if err == nil {
@@ -17,15 +17,14 @@ func openTerminal() *terminal {
 	return &terminal{has: err == nil}
 }
 
-// asks reports whether ssh can ask somebody.
+// asks reports whether ssh has a console or an askpass program to prompt on.
 func (t *terminal) asks() bool { return t.has || os.Getenv("SSH_ASKPASS") != "" }
 
-// file is nil: all processes of a console may read from it.
+// file returns nil: all processes of a console may read from it.
 func (t *terminal) file() *os.File { return nil }
 
-// takeBack has nothing to do.
+// takeBack does nothing.
 func (t *terminal) takeBack() {}
 
-// interrupted reports whether a person ended a child with Ctrl-C, which Windows
-// does not tell apart from other ends.
+// interrupted returns false: Windows does not distinguish Ctrl-C from other ends of a child.
 func interrupted(*exec.ExitError) bool { return false }

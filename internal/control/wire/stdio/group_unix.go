@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// ownGroup puts a child into a process group of its own, and that into the
-// foreground of a terminal where one is given.
+// ownGroup puts a child into a process group of its own, and makes that the foreground group of
+// the terminal if there is one.
 func ownGroup(terminal *os.File) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if terminal != nil {
@@ -17,7 +17,7 @@ func ownGroup(terminal *os.File) *syscall.SysProcAttr {
 	return attr
 }
 
-// killGroup kills a child and what it started in its group.
+// killGroup kills a child and its process group.
 func killGroup(p *os.Process) {
 	_ = syscall.Kill(-p.Pid, syscall.SIGKILL)
 	_ = p.Kill()

@@ -11,6 +11,6 @@ func ownGroup(*os.File) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }
 
-// killGroup kills a child. Windows has no signal to a group; an agent ends with
-// its standard input anyway.
+// killGroup kills a child. Windows has no signal to a group; an agent ends with its standard
+// input anyway.
 func killGroup(p *os.Process) { _ = p.Kill() }

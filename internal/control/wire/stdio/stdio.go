@@ -21,23 +21,23 @@ import (
 // Options of a child. The zero value is ready for use.
 type Options struct {
 	Name     string        // of the host in messages; "" is the command's name
-	DataHost string        // address for data connections, "" when unknown
+	DataHost string        // address for data connections, "" if unknown
 	Env      []string      // added to this process's environment
 	Grace    time.Duration // for the child to end by itself after Close; 0 is 10 s
 	// Abort, once closed, makes Close kill the child without waiting.
 	Abort  <-chan struct{}
-	Stderr io.Writer // gets what the child says besides; nil for nobody
-	// Terminal is where the child may ask its user: its group becomes the
-	// foreground one there (not on Windows, which has none). The caller ignores
-	// SIGTTOU meanwhile, and takes the terminal back. nil for no terminal.
+	Stderr io.Writer // receives the child's other messages; nil discards them
+	// Terminal is where the child may prompt: its group becomes the foreground one there (not on
+	// Windows, which has none). The caller ignores SIGTTOU meanwhile, and takes the terminal
+	// back. nil for no terminal.
 	Terminal *os.File
 }
 
 const (
 	defaultGrace = 10 * time.Second
 	drainTime    = 2 * time.Second // for pipes that a grandchild holds open
-	lastWords    = 2 * time.Second // for a child that just hung up to end
-	keptStderr   = 1 << 10         // bytes; what fits into one error
+	lastWords    = 2 * time.Second // for a child that has just hung up to end
+	keptStderr   = 1 << 10         // bytes; fits into one error
 )
 
 // child is a running process with a session on its standard streams.
@@ -55,10 +55,10 @@ type child struct {
 
 // Start runs argv and returns the peer behind its standard input and output.
 //
-// The child is in a process group of its own, so that Ctrl-C at the terminal
-// reaches only the controller, which then undoes in order. The end of ctx does
-// not kill it for the same reason; Close does: it ends the child's input, waits,
-// and kills the group when the child does not end in time.
+// The child has its own process group, so that Ctrl-C at the terminal reaches only the
+// controller, which then undoes in order. For the same reason the end of ctx does not kill it.
+// Close does: it ends the child's input, waits, and kills the group if the child does not end in
+// time.
 func Start(ctx context.Context, argv []string, o Options) (wire.Peer, error) {
 	if len(argv) == 0 {
 		return wire.Peer{}, errors.New("start agent: no command")
@@ -82,7 +82,7 @@ func Start(ctx context.Context, argv []string, o Options) (wire.Peer, error) {
 	if err != nil {
 		return wire.Peer{}, fmt.Errorf("start %s: %w", argv[0], err)
 	}
-	// A pipe of our own: Wait would close exec's before it is read to its end.
+	// Use a separate pipe: Wait would close exec's before it is read to its end.
 	stdout, theirs, err := os.Pipe()
 	if err != nil {
 		return wire.Peer{}, fmt.Errorf("start %s: %w", argv[0], err)
@@ -115,7 +115,7 @@ func Start(ctx context.Context, argv []string, o Options) (wire.Peer, error) {
 	}, nil
 }
 
-// end waits for the child, then kills it, then lets go of its pipes.
+// end waits for the child, kills it if necessary, and closes its pipes.
 func (c *child) end(drained <-chan struct{}) {
 	grace := c.grace
 	select {
@@ -146,8 +146,8 @@ func closedWithin(ch <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// why tells how the child ended, with its last words; nil while it runs and has
-// said nothing.
+// why returns how the child ended, with its last message; nil while it runs and has printed
+// nothing.
 func (c *child) why() error {
 	ended := closedWithin(c.exited, lastWords)
 	words := c.said()
@@ -167,7 +167,7 @@ func (c *child) why() error {
 	}
 }
 
-// said returns what the process said last in one line, from the start of a line.
+// said returns the process's last messages in one line, from the start of a line.
 func (c *child) said() string {
 	text := c.stderr.String()
 	if c.stderr.Cut() {

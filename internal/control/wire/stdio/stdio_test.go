@@ -21,7 +21,7 @@ import (
 	"linerate/internal/must"
 )
 
-// childMode makes this test binary behave as a child instead.
+// childMode makes this test binary behave as a child.
 const childMode = "LINERATE_STDIO_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -104,7 +104,7 @@ func TestUnknownCommand(t *testing.T) {
 	must.Fail(t, must.Err(stdio.Start(t.Context(), nil, stdio.Options{})), "no error without a command")
 }
 
-// A controller that dies closes the pipe and says nothing.
+// A controller that dies closes the pipe without a message.
 func TestHangUpUndoesInTheChild(t *testing.T) {
 	report := t.TempDir() + "/calls"
 	p := start(t, "agent", stdio.Options{}, "LINERATE_STDIO_TEST_REPORT="+report)
@@ -117,5 +117,5 @@ func TestHangUpUndoesInTheChild(t *testing.T) {
 	must.Is(t, must.Err(c.Facts(t.Context(), "")), session.ErrLost, "call after hang-up")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	_, _ = c.Close(ctx) // ends nothing that is left
+	_, _ = c.Close(ctx) // everything has already ended
 }

@@ -96,10 +96,11 @@ func TestAnonymous(t *testing.T) {
 	old := ctls.Client(dialTCP(t, l.Addr), &ctls.Config{InsecureSkipVerify: true, MaxVersion: ctls.VersionTLS12})
 	must.Fail(t, old.HandshakeContext(t.Context()), "TLS 1.2 is accepted")
 	_ = old.Close()
-	wiretest.Open(t, dial(t, l), model.Far) // and it still serves
+	wiretest.Open(t, dial(t, l), model.Far) // and the server still works
 }
 
-// TestDropped: the log hears of every connection that ended before its hello, once and with its reason.
+// TestDropped: the log records every connection that ended before its hello, once and with its
+// reason.
 func TestDropped(t *testing.T) {
 	secure := &ctls.Config{InsecureSkipVerify: true, MinVersion: ctls.VersionTLS13, NextProtos: []string{"linerate"}}
 	overTLS := func(say string, leave bool) func(*testing.T, net.Conn) {
@@ -172,7 +173,7 @@ func TestTwoHundredHalfOpen(t *testing.T) {
 
 func TestTwoHundredSessionsAtOnce(t *testing.T) {
 	agenttest.NoLeaks(t)
-	// Nobody is given up for being slow, at either end: then the number is exact.
+	// Neither end gives up on a slow peer: then the number is exact.
 	long := agenttest.Timeouts()
 	long.Hello, long.Call, long.Pong, long.Send = time.Minute, time.Minute, time.Minute, time.Minute
 	patient := agenttest.Config(nil)
@@ -212,16 +213,15 @@ func TestTwoHundredSessionsAtOnce(t *testing.T) {
 	counted.Wait()
 	close(hold)
 	all.Wait()
-	// The dialer's own time for a handshake may pass on a busy machine; that is a
-	// clear end too.
-	const key = 20 - 20/4    // a quarter is kept for other keys
+	// The dialer's handshake timeout may expire on a busy machine; that is a clear end too.
+	const key = 20 - 20/4    // a quarter is reserved for other keys
 	const most = key - key/4 // and a quarter of these for other sources
 	must.True(t, good == most && good+busy+len(others) == 200 && len(others) <= 20,
 		"%d sessions, %d busy, %d others: %v", good, busy, len(others), others)
 }
 
-// TestBusyServerCostsARun: where another session has what a run needs, the run is
-// one that may be tried again; what no session gets is refused for good.
+// TestBusyServerCostsARun: if another session has the resources of a run, the run may be
+// retried; a run that needs more than any session may have is refused for good.
 func TestBusyServerCostsARun(t *testing.T) {
 	l := serve(t, tls.Config{Budget: budget.New(budget.Config{Server: budget.Limits{Sessions: 4, Descriptors: 30}})})
 	other := wiretest.Open(t, dial(t, l), model.Far)
@@ -236,8 +236,8 @@ func TestBusyServerCostsARun(t *testing.T) {
 	must.True(t, errors.Is(err, session.ErrRefused) && !errors.Is(err, runner.ErrInvalid), "more than there is: %v", err)
 }
 
-// TestRevokedKeyIsTold: the holder of a key that is revoked during a run reads so, gets
-// nothing more, and does not go on without a key on a server that lets everybody measure.
+// TestRevokedKeyIsTold: the holder of a key that is revoked during a run gets the reason and
+// nothing more, and does not continue without a key on an open server.
 func TestRevokedKeyIsTold(t *testing.T) {
 	over, ended := make(chan struct{}), make(chan error, 1)
 	c := tls.Config{
@@ -292,5 +292,5 @@ func TestRevokedKeyIsTold(t *testing.T) {
 		t.Errorf("the same secret again, on an open server: %v", err)
 	}
 	l.Secret = ""
-	wiretest.Open(t, dial(t, l), model.Far) // without a key everybody may
+	wiretest.Open(t, dial(t, l), model.Far) // without a key every client may
 }

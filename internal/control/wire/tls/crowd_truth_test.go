@@ -11,8 +11,8 @@ import (
 	"linerate/internal/truth"
 )
 
-// TestSoonAmongAnonymous has a thousand anonymous clients of every manner at the door:
-// who has the right secret is served within 2 s.
+// TestSoonAmongAnonymous: with a thousand anonymous clients of every kind at the door, a client
+// with the right secret is served within 2 s.
 func TestSoonAmongAnonymous(t *testing.T) {
 	for manner, h := range hostiles() {
 		for _, many := range []bool{false, true} {

@@ -17,31 +17,30 @@ import (
 	"linerate/internal/measure/sockio"
 )
 
-// alpn names the protocol inside TLS (RFC 7301), so that a web server or browser
-// that takes the wrong port fails at once. It has no version: the greeting of a
-// session compares those, and can say which two do not fit.
+// alpn names the protocol inside TLS (RFC 7301), so that a web server or browser that uses the
+// wrong port fails at once. It has no version: the greeting of a session compares versions, and
+// can name the two that do not match.
 const alpn = "linerate"
 
 // handshakeTimeout is how long the other end may take for TLS.
 const handshakeTimeout = 10 * time.Second
 
-// What Dial's error may wrap.
+// Errors that Dial's error may wrap.
 var (
-	// ErrPin says that the server is not the one of the link.
+	// ErrPin reports that the server is not the one of the link.
 	ErrPin = errors.New("this is not the server of the link")
-	// ErrNoPin says that there is nothing to know the server by.
+	// ErrNoPin reports that the link has no pin to verify the server with.
 	ErrNoPin = errors.New("the link has no pin")
 )
 
-// Dial connects to a linerate serve, from an address and through an interface of this
-// machine if they are named, and proves that it is the one of the link.
-// The secret is only presented by session.Open, inside TLS. A server that hangs up
-// before that is asked again; see wire.Again.
+// Dial connects to a linerate serve, from an address and through an interface of this machine if
+// from names them, and verifies that it is the one of the link. Only session.Open presents the
+// secret, inside TLS. Dial retries if the server hangs up before that; see wire.Again.
 func Dial(ctx context.Context, l Link, from model.Egress) (wire.Peer, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	addrs := l.Addrs()
-	var worst error // who is not the server of the link comes before who does not answer
+	var worst error // a server with the wrong pin counts more than one that does not answer
 	for i, addr := range addrs {
 		own, end := ctx, func() {}
 		if i < len(addrs)-1 {
@@ -59,8 +58,8 @@ func Dial(ctx context.Context, l Link, from model.Egress) (wire.Peer, error) {
 	return wire.Peer{}, worst
 }
 
-// nextAfter is how long one of several addresses has to answer: long enough for one
-// lost segment (RFC 6298 section 2).
+// nextAfter is how long each of several addresses has to answer: long enough for one lost
+// segment (RFC 6298 section 2).
 const nextAfter = 2 * time.Second
 
 // dialOne is Dial for a link with one address.
@@ -95,8 +94,8 @@ func dialOne(ctx context.Context, l Link, from model.Egress) (wire.Peer, error) 
 	}, nil
 }
 
-// Pin connects to a server that nobody has a pin of, and returns the one that it shows.
-// That proves nothing but that somebody there has the key of it.
+// Pin connects to a server whose pin is unknown, and returns the pin that it shows. That proves
+// only that the server has the key of that pin.
 func Pin(ctx context.Context, addr string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
@@ -112,7 +111,7 @@ func Pin(ctx context.Context, addr string) (string, error) {
 	return shown, err
 }
 
-// connect makes a TCP connection to the server, and a TLS session over it.
+// connect opens a TCP connection to the server, and a TLS session over it.
 func connect(ctx context.Context, addr string, from model.Egress, config *ctls.Config) (net.Conn, *ctls.Conn, error) {
 	raw, err := sockio.Dial(ctx, net.Dialer{}, "tcp", addr, engine.SocketOptions{Egress: model.Egress{Bind: from.Bind, Device: from.Device}})
 	if err != nil {
@@ -126,7 +125,7 @@ func connect(ctx context.Context, addr string, from model.Egress, config *ctls.C
 	return raw, conn, nil
 }
 
-// exactly is the pin of a link and no other.
+// exactly returns a check that accepts only the pin want.
 func exactly(want string) func(string) error {
 	return func(got string) error {
 		if subtle.ConstantTimeCompare([]byte(got), []byte(want)) != 1 {
@@ -136,12 +135,12 @@ func exactly(want string) func(string) error {
 	}
 }
 
-// clientConfig trusts the keys whose pin is known, and no authority.
+// clientConfig trusts only keys whose pin is known, and no certificate authority.
 func clientConfig(known func(pin string) error) *ctls.Config {
 	return &ctls.Config{
 		MinVersion:         ctls.VersionTLS13,
 		NextProtos:         []string{alpn},
-		InsecureSkipVerify: true, // VerifyConnection does it, for every handshake
+		InsecureSkipVerify: true, // VerifyConnection verifies every handshake
 		VerifyConnection: func(s ctls.ConnectionState) error {
 			if s.NegotiatedProtocol != alpn {
 				return errors.New("the server is not linerate serve")

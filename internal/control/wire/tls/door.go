@@ -11,31 +11,31 @@ import (
 	"linerate/internal/measure/budget"
 )
 
-// Places at the door: connections that have not shown yet that they belong to
-// somebody. Those of addresses that have a session have places of their own, so
-// that a running session gets its data connections whatever anonymous clients do.
+// Places at the door, for connections that have not identified themselves. Addresses with a
+// session have places of their own, so that a running session gets its data connections
+// whatever anonymous clients do.
 const (
-	unknownPlaces = 1024 // where Config says nothing else
+	unknownPlaces = 1024 // unless Config sets it
 	friendPlaces  = 512
-	looked        = 24 // connections that are looked at to find one to close
-	// grace is how long the next word of a connection may take until it may be
-	// closed for others: a round trip of a quarter of a second. One whose word is
-	// being worked on is never closed for others. While all who wait are like that,
-	// nobody is accepted: those who come wait in the listen queue, and coming often
-	// does not help against who came before. It is that of a door with unknownPlaces;
-	// one with fewer has less in proportion, so that its queue moves on as fast.
+	looked        = 24 // connections that are examined to find one to close
+	// grace is how long a connection may take for its next message before it may be closed to
+	// make room: a round trip of a quarter of a second. A connection whose message is being
+	// processed is never closed. If all waiting connections are like that, the server accepts
+	// none: new ones wait in the listen queue, and connecting often gains nothing over earlier
+	// ones. The value is for a door with unknownPlaces; a smaller door scales it down, so that
+	// its queue moves on as fast.
 	grace = 300 * time.Millisecond
-	// retry is how long the accepting waits in that case, before it looks again.
+	// retry is how long accepting pauses in that case.
 	retry = 5 * time.Millisecond
 )
 
-// stage is how far a connection has come at the door. The further, the more it
-// has cost who made it, and the later it is closed.
+// stage is how far a connection has come at the door. The later the stage, the more it has cost
+// the client, and the later the connection is closed.
 type stage int
 
 const (
-	silent  stage = iota // has said nothing
-	spoke                // has said what it wants to be
+	silent  stage = iota // has sent nothing
+	spoke                // has sent its protocol
 	secured              // has a TLS session
 )
 
@@ -47,15 +47,14 @@ type knocking struct {
 	source  netip.Prefix
 	network netip.Prefix
 	stage   stage
-	since   time.Time // when it was last its turn to say something
-	working bool      // it has said something, and is not done with here
-	place   int       // in room.all; -1 when it has left
+	since   time.Time // when it last became its turn to send
+	working bool      // its message is being processed here
+	place   int       // index in room.all; -1 after it has left
 }
 
-// room is a number of places. When they are all taken, one connection is closed
-// for each that comes: one of the network, and in it of the source, that has most
-// there, and of these one of those that have come least far, by lot. So whoever
-// fills the room competes with itself, and who comes from elsewhere stays. It is
+// room is a number of places. When all are taken, each new connection closes an old one: from
+// the network, and in it the source, with the most connections, a random one of those at the
+// earliest stage. So a client that fills the room competes with itself, and others stay. It is
 // the random early drop of OpenSSH (sshd_config MaxStartups) with a fair share.
 type room struct {
 	places int
@@ -64,20 +63,19 @@ type room struct {
 	of     map[netip.Prefix]int // by source, and by network
 }
 
-// door is where connections wait until they are known. It is safe for concurrent
-// use.
+// door is where connections wait until they are identified. It is safe for concurrent use.
 type door struct {
 	mu       sync.Mutex
 	unknown  room
 	friends  room
-	sessions map[netip.Prefix]int    // by source: who are friends
+	sessions map[netip.Prefix]int    // by source; a source with one is a friend
 	random   func(n int) int         // less than n
-	dropped  func(netip.Addr, error) // told who was closed for others
+	dropped  func(netip.Addr, error) // called for each connection closed to make room
 	now      func() time.Time
 }
 
-// network is the network that a is likely to share with others of one owner: 24
-// bits of IPv4, 48 of IPv6. All addresses that are none are one.
+// network returns the network of a that is likely to have one owner: 24 bits of IPv4, 48 of
+// IPv6. All invalid addresses are one network.
 func network(a netip.Addr) netip.Prefix {
 	a = a.Unmap().WithZone("")
 	bits := 24
@@ -91,7 +89,7 @@ func network(a netip.Addr) netip.Prefix {
 	return p
 }
 
-// newDoor returns a door with so many places for anonymous clients and for friends.
+// newDoor returns a door with this many places for anonymous clients and for friends.
 func newDoor(unknown, friends int, dropped func(netip.Addr, error)) *door {
 	return &door{
 		unknown: newRoom(unknown), friends: newRoom(friends),
@@ -103,14 +101,14 @@ func newRoom(places int) room {
 	return room{places: places, grace: grace * time.Duration(min(places, unknownPlaces)) / unknownPlaces, of: map[netip.Prefix]int{}}
 }
 
-// What a connection was closed for that had not shown what it is.
+// Why a connection was closed before it identified itself.
 var (
 	errCrowded = errors.New("made room for others: too many connections have not shown what they are")
 	errNoFiles = errors.New("no descriptor is left for connections that have not shown what they are")
 )
 
-// enter lets a connection from an address wait. It may close another one, and
-// returns nil while that is not possible: ask again after retry.
+// enter lets a connection from an address wait. It may close another one for it. If that is not
+// possible it returns nil: call it again after retry.
 func (d *door) enter(c io.Closer, from netip.Addr) *knocking {
 	k := &knocking{conn: c, addr: from, source: budget.Source(from), network: network(from)}
 	d.mu.Lock()
@@ -126,22 +124,22 @@ func (d *door) enter(c io.Closer, from netip.Addr) *knocking {
 	return k
 }
 
-// come notes how far a connection has come.
+// come records the stage that a connection has reached.
 func (d *door) come(k *knocking, s stage) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	k.stage = s
 }
 
-// pause notes that a connection is to say something, or that it has.
+// pause records that a connection's next message is awaited, or has arrived.
 func (d *door) pause(k *knocking, waits bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	k.working, k.since = !waits, d.now()
 }
 
-// leave takes a connection from the door, and reports whether it was still there:
-// it may have been closed for others, or have left before.
+// leave removes a connection from the door, and reports whether it was still there: it may have
+// been closed to make room, or have left before.
 func (d *door) leave(k *knocking) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -150,8 +148,7 @@ func (d *door) leave(k *knocking) bool {
 	return there
 }
 
-// befriend gives an address the places of friends until the function returned is
-// called.
+// befriend lets an address use the places of friends until the returned function is called.
 func (d *door) befriend(from netip.Addr) (end func()) {
 	s := budget.Source(from)
 	d.mu.Lock()
@@ -166,21 +163,21 @@ func (d *door) befriend(from netip.Addr) (end func()) {
 	})
 }
 
-// friendly reports whether a session comes from where from is.
+// friendly reports whether from's source has a session.
 func (d *door) friendly(from netip.Addr) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.sessions[budget.Source(from)] > 0
 }
 
-// shed closes an anonymous client, for a descriptor that others need, if it finds one.
+// shed closes an anonymous client to free a descriptor, if it finds one.
 func (d *door) shed() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.unknown.all) > 0 && d.close(&d.unknown, d.now(), errNoFiles)
 }
 
-// close closes one connection of r that came before a time, if it finds one.
+// close closes one connection of r whose turn began no later than before, if it finds one.
 func (d *door) close(r *room, before time.Time, why error) bool {
 	var worst *knocking
 	for range looked {
@@ -198,7 +195,7 @@ func (d *door) close(r *room, before time.Time, why error) bool {
 	return true
 }
 
-// before reports whether a is closed rather than b.
+// before reports whether to close a rather than b.
 func (r *room) before(a, b *knocking) bool {
 	if x, y := r.of[a.network], r.of[b.network]; x != y {
 		return x > y

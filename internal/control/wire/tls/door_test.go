@@ -11,7 +11,7 @@ import (
 	"linerate/internal/must"
 )
 
-// knocker is a connection that notes whether it was closed.
+// knocker is a connection that records whether it was closed.
 type knocker struct{ closed bool }
 
 func (k *knocker) Close() error {
@@ -19,10 +19,10 @@ func (k *knocker) Close() error {
 	return nil
 }
 
-// testDoor is a door as a server has it where nothing is said.
+// testDoor returns a door with a server's defaults.
 func testDoor() *door { return newDoor(unknownPlaces, friendPlaces, func(netip.Addr, error) {}) }
 
-// aged is a door where everybody has waited for longer than the grace.
+// aged returns a door where every connection has waited longer than the grace.
 func aged() *door {
 	d, now := testDoor(), time.Now()
 	d.now = func() time.Time {
@@ -34,8 +34,8 @@ func aged() *door {
 
 func at(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}) }
 
-// TestDoorClosesTheCrowd has one who waits alone stay, whoever else comes, and
-// how many, and from however many addresses of one network.
+// TestDoorClosesTheCrowd: a client that waits alone stays, whatever crowd comes from whatever
+// number of addresses of one network.
 func TestDoorClosesTheCrowd(t *testing.T) {
 	for name, from := range map[string]func(i int) netip.Addr{
 		"one address": func(int) netip.Addr { return at(1) },
@@ -58,8 +58,8 @@ func TestDoorClosesTheCrowd(t *testing.T) {
 	}
 }
 
-// TestDoorKeepsTheYoung has a crowd come so fast that nobody has had time to say
-// who it is: the others wait outside.
+// TestDoorKeepsTheYoung: a crowd comes so fast that no connection has had time to identify
+// itself: further ones wait outside.
 func TestDoorKeepsTheYoung(t *testing.T) {
 	d, now := testDoor(), time.Now()
 	d.now = func() time.Time { return now }
@@ -71,7 +71,7 @@ func TestDoorKeepsTheYoung(t *testing.T) {
 	must.True(t, d.enter(&knocker{}, at(1)) != nil, "nobody is closed in the end")
 }
 
-// Of one source, those that have said nothing go before one that has.
+// Of one source, silent connections are closed before one that has sent something.
 func TestDoorClosesTheSilent(t *testing.T) {
 	d, mine := aged(), &knocker{}
 	d.come(d.enter(mine, at(1)), spoke)
@@ -81,8 +81,8 @@ func TestDoorClosesTheSilent(t *testing.T) {
 	must.True(t, !mine.closed, "one that spoke was closed for silent ones")
 }
 
-// A crowd from everywhere closes one that waits only by lot: one in so many as
-// there are places.
+// A crowd from everywhere closes a waiting connection only by chance: one in as many as there
+// are places.
 func TestDoorIsFairByLot(t *testing.T) {
 	const tries, crowd = 400, 100
 	lost := 0
@@ -105,7 +105,7 @@ func TestDoorIsFairByLot(t *testing.T) {
 	must.True(t, lost <= tries*20/100, "%d of %d were closed", lost, tries)
 }
 
-// Anonymous clients take none of the places of those who have a session.
+// Anonymous clients take no places from clients with a session.
 func TestFriendsHavePlaces(t *testing.T) {
 	d := aged()
 	end := d.befriend(at(7))
@@ -130,13 +130,13 @@ func TestFriendsHavePlaces(t *testing.T) {
 		"%d sessions, %d friends, %d anonymous clients", len(d.sessions), len(d.friends.all), len(d.unknown.all))
 }
 
-// TestGateTakesTurns has a source with many handshakes let one of another source
-// pass after one of its own.
+// TestGateTakesTurns: a source with many handshakes lets one of another source pass after one of
+// its own.
 func TestGateTakesTurns(t *testing.T) {
 	g := newGate(1)
 	g.enter(source(0))
 	var all sync.WaitGroup
-	var before atomic.Int64 // of the crowd, that came in before the other
+	var before atomic.Int64 // of the crowd, admitted before the other
 	for range 200 {
 		all.Go(func() {
 			g.enter(source(1))
@@ -178,7 +178,7 @@ func eventually(t testing.TB, ok func() bool) {
 	t.Fatal("not within a minute")
 }
 
-// TestPeers: data of a session come from its controller and from peers, and go to nothing else.
+// TestPeers: a session exchanges data only with its controller and with peers.
 func TestPeers(t *testing.T) {
 	s := &Server{config: Config{Peers: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::7/128")}}}
 	for to, want := range map[string]bool{

@@ -31,10 +31,10 @@ import (
 // fewFiles is how many descriptors the server of TestInAChild has.
 const fewFiles = 128
 
-// TestInAChild is no test: it is a server with few descriptors, whose standard
-// input says what else takes some. "take" opens as many files as the budget gives
-// to sessions, tells how many it got and closes them again; "seize" opens all there
-// are and keeps them, but for those in the words that follow.
+// TestInAChild is not a test but a server with few descriptors. Its standard input says what
+// else uses some: "take" opens as many files as the budget gives to sessions, prints how many it
+// got and closes them again; "seize" opens all that are left and keeps them, except for the
+// number that follows.
 func TestInAChild(t *testing.T) {
 	if os.Getenv("LINERATE_CHILD_SERVER") == "" {
 		t.Skip("the server of other tests")
@@ -80,7 +80,7 @@ func TestInAChild(t *testing.T) {
 	}
 }
 
-// childServer is a server with few descriptors, in a process of its own.
+// childServer is a server with few descriptors, in a separate process.
 type childServer struct {
 	link tls.Link
 	in   io.Writer
@@ -90,7 +90,7 @@ type childServer struct {
 func startChild(t testing.TB) *childServer {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestInAChild$")
-	cmd.Env = append(os.Environ(), "LINERATE_CHILD_SERVER="+t.TempDir()) // which a killed process would leave
+	cmd.Env = append(os.Environ(), "LINERATE_CHILD_SERVER="+t.TempDir()) // which a killed process would leave behind
 	in := must.Get(cmd.StdinPipe())(t)
 	out := must.Get(cmd.StderrPipe())(t)
 	must.Do(t, cmd.Start())
@@ -109,7 +109,7 @@ func (c *childServer) line(t testing.TB) string {
 	return strings.TrimSpace(must.Get(c.out.ReadString('\n'))(t))
 }
 
-// ask has the server open files, and returns how many it got.
+// ask makes the server open files, and returns how many it got.
 func (c *childServer) ask(t testing.TB, what string) (n int) {
 	t.Helper()
 	must.Get(fmt.Fprintln(c.in, what))(t)
@@ -117,9 +117,8 @@ func (c *childServer) ask(t testing.TB, what string) (n int) {
 	return n
 }
 
-// silent holds n silent connections to addr, each from an address of its own, and
-// makes a new one for each that is closed, until ctx ends. It returns once each has
-// connected.
+// silent holds n silent connections to addr, each from its own address, and replaces each one
+// that is closed, until ctx ends. It returns once all have connected.
 func silent(ctx context.Context, t testing.TB, addr string, n int) (wait func()) {
 	t.Helper()
 	var there, all sync.WaitGroup
@@ -140,7 +139,7 @@ func silent(ctx context.Context, t testing.TB, addr string, n int) (wait func())
 	return all.Wait
 }
 
-// prepared is a run of four streams whose data connections are missing.
+// prepared prepares a run of four streams whose data connections are missing.
 func prepared(t testing.TB, c *session.Client) data.Token {
 	t.Helper()
 	f := wiretest.Flow(model.To)
@@ -150,7 +149,7 @@ func prepared(t testing.TB, c *session.Client) data.Token {
 	return token
 }
 
-// connect makes the four data connections of such a run.
+// connect opens the four data connections of such a run.
 func connect(t testing.TB, addr string, token data.Token) {
 	t.Helper()
 	for i := range 4 {
@@ -160,15 +159,15 @@ func connect(t testing.TB, addr string, token data.Token) {
 	}
 }
 
-// TestDescriptorsAreReserved: while anonymous clients take all that they can, a server has
-// the descriptors that its budget gives to sessions.
+// TestDescriptorsAreReserved: while anonymous clients take all they can, a server has the
+// descriptors that its budget gives to sessions.
 func TestDescriptorsAreReserved(t *testing.T) {
 	child := startChild(t)
 	c := wiretest.Open(t, dial(t, child.link), model.Far)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer silent(ctx, t, child.link.Addr, 300)()
 	defer cancel()
-	want := budget.Divide(fewFiles, 0).Sessions - 1 // one has the session
+	want := budget.Divide(fewFiles, 0).Sessions - 1 // one belongs to the session
 	for range 20 {
 		n := child.ask(t, "take")
 		must.Need(t, n >= want, "only %d of %d descriptors for sessions are left", n, want)
@@ -176,8 +175,7 @@ func TestDescriptorsAreReserved(t *testing.T) {
 	connect(t, child.link.Addr, prepared(t, c))
 }
 
-// turnedAway returns the longest time that an anonymous client of child took to be turned
-// away.
+// turnedAway returns the longest time after which child turned an anonymous client away.
 func turnedAway(t testing.TB, child *childServer) (most time.Duration) {
 	t.Helper()
 	for i := range 20 {
@@ -193,9 +191,9 @@ func turnedAway(t testing.TB, child *childServer) (most time.Duration) {
 	return most
 }
 
-// TestDataConnectionsWithoutDescriptors takes all descriptors of a server away from
-// it: those that anonymous clients have at its door go to the data connections of a session,
-// and without any of those it keeps one for them and turns anonymous clients away at once.
+// TestDataConnectionsWithoutDescriptors takes all descriptors of a server: those of anonymous
+// clients at its door go to a session's data connections. Without any of those, the server
+// keeps one descriptor for data connections and turns anonymous clients away at once.
 func TestDataConnectionsWithoutDescriptors(t *testing.T) {
 	t.Run("anonymous clients at the door", func(t *testing.T) {
 		child := startChild(t)

@@ -12,9 +12,9 @@ import (
 	"linerate/internal/truth"
 )
 
-// TestSoonWithoutDescriptors takes all descriptors of a server away from it: the data
-// connections of a session come within 2 s all the same, from those that anonymous clients
-// have at its door, and without any of those an anonymous client is turned away at once.
+// TestSoonWithoutDescriptors takes all descriptors of a server: a session's data connections
+// still open within 2 s, with those of anonymous clients at its door. Without any of those, an
+// anonymous client is turned away at once.
 func TestSoonWithoutDescriptors(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		child := startChild(try)

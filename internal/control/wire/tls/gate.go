@@ -8,15 +8,15 @@ import (
 	"sync/atomic"
 )
 
-// gate bounds how many handshakes compute at a time, and serves sources in turn:
-// a source with one handshake waits for one of each other source, not for all of
-// theirs. It is safe for concurrent use.
+// gate limits how many handshakes compute at a time, and serves sources in turn: a source with
+// one handshake waits for one of each other source, not for all of theirs. It is safe for
+// concurrent use.
 type gate struct {
 	mu    sync.Mutex
 	free  int
-	turns []netip.Prefix                   // sources that wait, the next one first
-	lines map[netip.Prefix][]chan struct{} // of each source, the first one first
-	back  []chan struct{}                  // those that were in before
+	turns []netip.Prefix                   // waiting sources, the next one first
+	lines map[netip.Prefix][]chan struct{} // waiting handshakes of each source, the next one first
+	back  []chan struct{}                  // handshakes that were inside before
 }
 
 func newGate(n int) *gate {
@@ -40,7 +40,7 @@ func (g *gate) enter(s netip.Prefix) {
 	<-turn // those inside only compute: it does not take long
 }
 
-// again lets one in that was in before, and has little left to compute.
+// again readmits a handshake that was inside before, and has little left to compute.
 func (g *gate) again() {
 	g.mu.Lock()
 	if g.free > 0 {
@@ -54,7 +54,7 @@ func (g *gate) again() {
 	<-turn
 }
 
-// leave lets the next one in.
+// leave admits the next one.
 func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -79,35 +79,34 @@ func (g *gate) leave() {
 	g.turns = append(g.turns, s)
 }
 
-// Bytes that are read before a controller is known. A ClientHello with a
-// post-quantum key share has 1.5 to 2 KiB, Finished some dozens; the greeting has
-// 4 KiB and the overhead of its TLS records.
+// Bytes that are read before a controller is known. A ClientHello with a post-quantum key share
+// has 1.5 to 2 KiB, Finished some dozens; the greeting has 4 KiB and the overhead of its TLS
+// records.
 const (
 	handshakeBytes = 8 << 10
 	greetingBytes  = 6 << 10
 )
 
-// errTooMuch ends who says too much before it is known.
+// errTooMuch ends a connection that sends too much before it is known.
 var errTooMuch = errors.New("too many bytes before the hello")
 
-// unproven is the connection below TLS until its controller is known: it has a
-// number of bytes to read, and while its handshake lasts everything between two
-// reads or writes is done inside the gate. Read and Write are not called at the
-// same time as know or secured.
+// unproven is the connection below TLS until its controller is known. It limits the bytes to
+// read, and during the handshake everything between two reads or writes happens inside the gate.
+// Read and Write do not run concurrently with know or secured.
 type unproven struct {
 	net.Conn
-	head []byte // read already
-	// left is how many bytes may still be read; -1 is no limit. Who hangs up writes
-	// while another reads.
+	head []byte // bytes already read
+	// left is how many bytes may still be read; -1 is unlimited. The goroutine that hangs up
+	// writes it while another one reads.
 	left   atomic.Int64
 	gate   *gate // nil after the handshake
 	source netip.Prefix
-	// pause is told when this end waits for the other (true), and when it has
-	// something to do again.
+	// pause is called with true when this end waits for the other one, and with false when it
+	// has work again.
 	pause func(bool)
 }
 
-// handshake does f, a TLS handshake on this connection, inside the gate.
+// handshake calls f, a TLS handshake on this connection, inside the gate.
 func (s *unproven) handshake(f func() error) error {
 	g := s.gate
 	g.enter(s.source)
@@ -119,7 +118,7 @@ func (s *unproven) handshake(f func() error) error {
 	return f()
 }
 
-// outside waits for the network outside of the gate.
+// outside waits for the network outside the gate.
 func (s *unproven) outside(f func() (int, error)) (int, error) {
 	if s.gate != nil {
 		s.gate.leave()
@@ -130,7 +129,7 @@ func (s *unproven) outside(f func() (int, error)) (int, error) {
 	return f()
 }
 
-// Read reads what was read already, then the connection.
+// Read reads the bytes in head, then the connection.
 func (s *unproven) Read(b []byte) (int, error) {
 	if len(s.head) > 0 {
 		n := copy(b, s.head)
@@ -149,7 +148,7 @@ func (s *unproven) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Write writes to the connection.
+// Write writes to the connection, outside the gate.
 func (s *unproven) Write(b []byte) (int, error) {
 	if s.left.Load() < 0 {
 		return s.Conn.Write(b)

@@ -20,11 +20,11 @@ import (
 	"linerate/internal/must"
 )
 
-// hostile is one who keeps a server busy until ctx ends: each call makes a
-// connection from the address from, if one is given, and does its worst.
+// hostile is a client that keeps a server busy until ctx ends: each call opens a connection,
+// from the address from if it is not nil, and misuses it.
 type hostile func(ctx context.Context, from net.IP, server string)
 
-// hostiles are the manners of anonymous clients before they are known.
+// hostiles returns the kinds of anonymous clients before they are known.
 func hostiles() map[string]hostile {
 	tlsTo := func(ctx context.Context, from net.IP, server string) *ctls.Conn {
 		c := connectFrom(ctx, from, server)
@@ -66,7 +66,7 @@ func hostiles() map[string]hostile {
 	}
 }
 
-// connectFrom connects from an address of loopback.
+// connectFrom connects from a loopback address.
 func connectFrom(ctx context.Context, from net.IP, server string) net.Conn {
 	d := net.Dialer{Timeout: 5 * time.Second}
 	if from != nil {
@@ -87,7 +87,7 @@ func untilClosed(ctx context.Context, c net.Conn) {
 	_ = c.Close()
 }
 
-// crowd has n at a time come again and again until ctx ends.
+// crowd keeps n clients connecting again and again until ctx ends.
 func crowd(ctx context.Context, n int, from func(i int) net.IP, server string, h hostile) (wait func()) {
 	var all sync.WaitGroup
 	for i := range n {
@@ -100,8 +100,8 @@ func crowd(ctx context.Context, n int, from func(i int) net.IP, server string, h
 	return all.Wait
 }
 
-// anonymousCrowd starts a server with so many anonymous clients of a manner at its door,
-// from one address, which is that of the friend too, or from many.
+// anonymousCrowd starts a server with this many anonymous clients of one kind at its door, from
+// one address, which is also the friend's, or from many.
 func anonymousCrowd(t testing.TB, n int, h hostile, many bool) tls.Link {
 	t.Helper()
 	l := serve(t, tls.Config{})
@@ -115,8 +115,8 @@ func anonymousCrowd(t testing.TB, n int, h hostile, many bool) tls.Link {
 	return l
 }
 
-// TestRightSecretAmongAnonymous has anonymous clients of every manner at the door: who
-// has the right secret is served. TestSoonAmongAnonymous holds how soon.
+// TestRightSecretAmongAnonymous: with anonymous clients of every kind at the door, a client with
+// the right secret is served. TestSoonAmongAnonymous checks how soon.
 func TestRightSecretAmongAnonymous(t *testing.T) {
 	if testing.Short() {
 		t.Skip("has hundreds of clients: not with the race detector")
@@ -159,8 +159,8 @@ func entered(t testing.TB, l tls.Link) (time.Duration, error) {
 	return took, err
 }
 
-// rude is a listener that hangs up on the first connections, by an end or a reset,
-// and hands the others on to a server.
+// rude starts a listener that hangs up on the first connections, with an end or a reset, and
+// forwards the others to a server.
 func rude(t testing.TB, to string, first int, reset bool) (addr string) {
 	t.Helper()
 	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
@@ -191,8 +191,8 @@ func rude(t testing.TB, to string, first int, reset bool) (addr string) {
 	return l.Addr().String()
 }
 
-// TestDialTriesAgain: who is dropped at the door comes in a few moments later, for
-// control and for data.
+// TestDialTriesAgain: a client dropped at the door gets in a few moments later, for control and
+// for data.
 func TestDialTriesAgain(t *testing.T) {
 	for name, reset := range map[string]bool{"end": false, "reset": true} {
 		t.Run(name, func(t *testing.T) {

@@ -25,19 +25,18 @@ import (
 	"linerate/internal/core/plain"
 )
 
-// keyFile is a private key (PKCS #8) and its certificate, in a state directory.
+// keyFile holds a private key (PKCS #8) and its certificate, in a state directory.
 const keyFile = "serve-key.pem"
 
-// Identity is what a server is known by: a key with a self-made certificate, and
-// the secret that its users share. Nobody vouches for the certificate; clients
-// know its pin from the join link.
+// Identity identifies a server: a key with a self-signed certificate, and the secret that its
+// users share. Clients verify the certificate by its pin in the join link.
 type Identity struct {
 	Certificate ctls.Certificate
-	Secret      []byte // 32 bytes; nil where it is not shown in links
+	Secret      []byte // 32 bytes; nil if links do not show it
 }
 
-// LoadKey reads the key in dir, and makes it where it is missing, in a file for the owner
-// only. Its identity has no secret, for a server that knows its users by Config.Find.
+// LoadKey reads the key in dir, and creates it if it is missing, in a file for the owner only.
+// The identity has no secret, for a server that looks up its users with Config.Find.
 func LoadKey(dir string) (Identity, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return Identity{}, fmt.Errorf("make identity: %w", err)
@@ -53,8 +52,8 @@ func LoadKey(dir string) (Identity, error) {
 	return Identity{Certificate: cert}, nil
 }
 
-// loadOrMake reads path, and first writes it when there is no such file. Of two
-// servers that start at once both use what the first one wrote.
+// loadOrMake reads path, and creates it first if it does not exist. If two servers start at
+// once, both use what the first one wrote.
 func loadOrMake(path string, makeIt func() ([]byte, error)) ([]byte, error) {
 	b, err := os.ReadFile(path)
 	if err == nil {
@@ -78,7 +77,7 @@ func loadOrMake(path string, makeIt func() ([]byte, error)) ([]byte, error) {
 	return b, nil
 }
 
-// writeNew makes path appear complete or not at all, and never replaces it.
+// writeNew creates path atomically, and never replaces it.
 func writeNew(path string, b []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // mode 0600
 	if err != nil {
@@ -92,8 +91,8 @@ func writeNew(path string, b []byte) error {
 	return errors.Join(err, os.Remove(f.Name()))
 }
 
-// makeKey makes a P-256 key and a certificate without end (RFC 5280 section
-// 4.1.2.5), both as PEM.
+// makeKey makes a P-256 key and a certificate without expiry (RFC 5280 section 4.1.2.5), both as
+// PEM.
 func makeKey() ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -119,8 +118,8 @@ func makeKey() ([]byte, error) {
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})...), nil
 }
 
-// Pin is the base64url SHA-256 of the certificate's public key
-// (SubjectPublicKeyInfo, as in RFC 7469 section 2.4 but with the URL alphabet).
+// Pin returns the base64url SHA-256 of the certificate's public key (SubjectPublicKeyInfo, as in
+// RFC 7469 section 2.4 but with the URL alphabet).
 func (i Identity) Pin() string { return pin(i.Certificate.Leaf) }
 
 func pin(c *x509.Certificate) string {
@@ -128,21 +127,21 @@ func pin(c *x509.Certificate) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// DefaultPort is linerate serve's.
+// DefaultPort is the default port of linerate serve.
 const DefaultPort = "5299"
 
-// Link is how to join a server: linerate://PIN.SECRET@HOST:5299, with more hosts behind
-// commas. No character of it means anything to a shell.
+// Link is a join link: linerate://PIN.SECRET@HOST:5299, with more hosts after commas. None of
+// its characters is special to a shell.
 type Link struct {
-	Addr   string // host:port, or several of them by commas, which are tried in turn
+	Addr   string // host:port, or several separated by commas, tried in turn
 	Pin    string // base64url SHA-256 of the server's public key; "" in a damaged link
-	Secret string // base64url; "" where the server is open
+	Secret string // base64url; "" if the server is open
 }
 
 // maxAddrs is how many addresses a link may have.
 const maxAddrs = 8
 
-// Addrs are the addresses, host:port, in the order in which they are tried.
+// Addrs returns the addresses, host:port, in the order in which they are tried.
 func (l Link) Addrs() []string { return strings.Split(l.Addr, ",") }
 
 // String returns the link with its secret.
@@ -154,7 +153,7 @@ func (l Link) String() string {
 	return scheme + who + "@" + l.Addr
 }
 
-// JoinAddrs is the Addr of a link to hosts that listen on one port.
+// JoinAddrs returns the Addr of a link to hosts that listen on one port.
 func JoinAddrs(hosts []string, port string) string {
 	all := lists.Each(hosts[:min(len(hosts), maxAddrs)], func(h string) string { return net.JoinHostPort(h, port) })
 	return strings.Join(all, ",")
@@ -162,10 +161,10 @@ func JoinAddrs(hosts []string, port string) string {
 
 const scheme = "linerate://"
 
-// errLink says what a link looks like.
+// errLink shows what a link looks like.
 var errLink = errors.New("not a join link: one looks like linerate://PIN.SECRET@HOST:5299")
 
-// ParseLink reads what String wrote; without a port DefaultPort is meant.
+// ParseLink parses a link; the port defaults to DefaultPort.
 func ParseLink(s string) (Link, error) {
 	rest, ok := strings.CutPrefix(s, scheme)
 	if !ok {

@@ -10,34 +10,33 @@ import (
 // DefaultKey is the name of the key whose secret is the identity's own.
 const DefaultKey = "default"
 
-// Key is what a secret stands for. The zero value is an anonymous client.
+// Key is the key that a secret belongs to. The zero value is an anonymous client.
 type Key struct {
 	Name string // "" for an anonymous client
-	// Tune says that the key's holder may change settings, where the server does.
+	// Tune reports whether the key's holder may change settings, if the server does that.
 	Tune bool
-	// Over, where given, is closed when the key is valid no longer: its sessions
-	// end then.
+	// Over, if not nil, is closed when the key stops being valid, which ends its sessions.
 	Over <-chan struct{}
 }
 
-// Anonymous reports whether nobody vouches for who has this key.
+// Anonymous reports whether the key was accepted without proof of identity.
 func (k Key) Anonymous() bool { return k.Name == "" }
 
-// isOver reports whether the key is valid no longer.
+// isOver reports whether the key has stopped being valid.
 func (k Key) isOver() bool {
 	select {
-	case <-k.Over: // a nil channel never is
+	case <-k.Over: // never for a nil channel
 		return true
 	default:
 		return false
 	}
 }
 
-// Find looks a secret up. It compares in constant time, and takes equally long
-// for every secret that it does not know. It is safe for concurrent use.
+// Find looks up a secret. It compares in constant time, and takes equally long for every
+// unknown secret. It is safe for concurrent use.
 type Find func(secret []byte) (Key, bool)
 
-// only knows one secret, as the default key.
+// only returns a Find that knows one secret, as the default key.
 func only(want []byte) Find {
 	return func(secret []byte) (Key, bool) {
 		if subtle.ConstantTimeCompare(secret, want) != 1 {
@@ -47,9 +46,9 @@ func only(want []byte) Find {
 	}
 }
 
-// known says who has shown a secret, and whether that one may have a session here.
-// It remembers no failure, so that what somebody without a right secret did before
-// never counts against a right one. The error wraps session.ErrRefused.
+// known returns the key of a secret, or an error if that may not have a session here. It
+// remembers no failures, so that wrong guesses never count against a right secret. The error
+// wraps session.ErrRefused.
 func (s *Server) known(secret []byte) (Key, error) {
 	k, right := s.find(secret)
 	switch {

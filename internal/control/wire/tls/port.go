@@ -15,8 +15,7 @@ import (
 	"linerate/internal/measure/accept"
 )
 
-// What a connection was closed for before it had shown what it is; see also
-// errCrowded.
+// Why a connection was closed before it identified itself; see also errCrowded.
 var (
 	errSilent  = errors.New("said nothing in time")
 	errLeft    = errors.New("closed it before it said anything")
@@ -50,25 +49,25 @@ func (s *Server) Serve(ctx context.Context) error {
 			return fmt.Errorf("accept: %w", err)
 		case errors.Is(err, syscall.EMFILE) && reserve.free():
 			patience.Noted(err)
-		default: // out of memory, or of descriptors of the whole system: that passes
-			s.door.shed() // those without a name go first
+		default: // out of memory or system-wide descriptors: that passes
+			s.door.shed() // anonymous clients go first
 			patience.Failed(ctx, err)
 			reserve.hold()
 		}
 	}
 }
 
-// acceptLast serves a connection that has taken the spare descriptor. An anonymous client
-// at the door makes room for it; where there is none it is closed at once unless it
-// comes from where a session does. So nobody stands in the listen queue before the
-// data connections of running sessions.
+// acceptLast serves a connection that has taken the spare descriptor. It closes an anonymous
+// client at the door to make room. If there is none, it closes the new connection at once, unless
+// a session comes from the same address. So no connection blocks the listen queue for the data
+// connections of running sessions.
 func (s *Server) acceptLast(ctx context.Context, c net.Conn, reserve *spare) {
 	switch addr := remote(c); {
 	case reserve.hold(): // one has become free since
 		s.accept(ctx, c)
 	case s.door.shed():
 		s.accept(ctx, c)
-		for range looks { // what was closed is free in a moment
+		for range looks { // a closed one is free in a moment
 			if reserve.hold() {
 				return
 			}
@@ -84,16 +83,16 @@ func (s *Server) acceptLast(ctx context.Context, c net.Conn, reserve *spare) {
 	}
 }
 
-// How often, and after what time, a descriptor that was closed is looked for.
+// How often, and at what interval, to check for a freed descriptor.
 const (
 	looks = 20
 	soon  = 100 * time.Microsecond
 )
 
-// spare is a descriptor that is held for the moment in which there is no other.
+// spare is a descriptor that is kept for the moment when all others are in use.
 type spare struct{ file *os.File }
 
-// hold takes the descriptor where it is not held, and reports whether it is now.
+// hold opens the descriptor unless it is open, and reports whether it is open now.
 func (s *spare) hold() bool {
 	if s.file == nil {
 		s.file, _ = os.Open(os.DevNull) // else without one, until the next time
@@ -103,7 +102,7 @@ func (s *spare) hold() bool {
 
 func (s *spare) held() bool { return s.file != nil }
 
-// free gives it back, and reports whether it was held.
+// free closes the descriptor, and reports whether it was open.
 func (s *spare) free() bool {
 	if s.file == nil {
 		return false
@@ -113,7 +112,7 @@ func (s *spare) free() bool {
 	return true
 }
 
-// pause waits for d, or until ctx ends.
+// pause waits for d or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -121,7 +120,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// remote is the address that c comes from; the zero Addr where it has none.
+// remote returns the address that c comes from; the zero Addr if it has none.
 func remote(c net.Conn) netip.Addr {
 	if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
 		return a.AddrPort().Addr()
@@ -129,21 +128,21 @@ func remote(c net.Conn) netip.Addr {
 	return netip.Addr{}
 }
 
-// log tells of the server's own troubles.
+// log reports the server's own problems.
 func (s *Server) log(line string) {
 	if s.config.Log != nil {
 		s.config.Log(line)
 	}
 }
 
-// dropped tells of a connection that had not shown what it is.
+// dropped reports a connection that was closed before it identified itself.
 func (s *Server) dropped(from netip.Addr, why error) {
 	if s.config.Dropped != nil {
 		s.config.Dropped(from.Unmap(), why)
 	}
 }
 
-// accept serves c in a goroutine, as soon as there is a place for it.
+// accept serves c in a goroutine, once there is a place for it.
 func (s *Server) accept(ctx context.Context, c net.Conn) {
 	conn, ok := c.(*net.TCPConn)
 	if !ok {
@@ -164,13 +163,13 @@ func (s *Server) accept(ctx context.Context, c net.Conn) {
 	})
 }
 
-// serve finds out what a connection is. It waits at the door until then.
+// serve identifies a connection, which waits at the door until then.
 func (s *Server) serve(ctx context.Context, conn *net.TCPConn, addr netip.Addr, k *knocking) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	drop := func(why error) {
-		// Told before it is closed: who sees the end finds it in the log.
-		if s.door.leave(k) && ctx.Err() == nil { // else the door has told of it
+		// Report before closing: a client that sees the end finds it in the log.
+		if s.door.leave(k) && ctx.Err() == nil { // else the door has reported it
 			s.dropped(addr, why)
 		}
 		_ = conn.Close()
@@ -189,7 +188,7 @@ func (s *Server) serve(ctx context.Context, conn *net.TCPConn, addr netip.Addr, 
 	s.door.come(k, spoke)
 	switch first[0] {
 	case data.FirstByte:
-		if s.router.Handle(conn, first[:], s.config.Handshake) != nil { // else it is its run's now
+		if s.router.Handle(conn, first[:], s.config.Handshake) != nil { // else it belongs to its run now
 			drop(errNoRun)
 		}
 	case firstRecord:

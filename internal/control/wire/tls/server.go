@@ -1,13 +1,12 @@
 // Package tls carries sessions over TLS 1.3 to a linerate serve: a server with
 // one port, TCP for control and data, UDP for data.
 //
-// The first byte of a connection says what it is: 0x16 begins a TLS record
-// (RFC 8446 section 5.1) and so a session, data.FirstByte a data connection of
-// a run that waits for it. Anything else is closed.
+// The first byte of a connection identifies it: 0x16 begins a TLS record (RFC 8446 section 5.1)
+// and so a session, data.FirstByte a data connection of a waiting run. Anything else is closed.
 //
-// A client knows the server by the pin of its key, and shows the secret of the
-// join link inside TLS. An anonymous client costs a connection for as long as a
-// handshake may take, and nothing else.
+// A client verifies the server by the pin of its key, and presents the secret of the join link
+// inside TLS. An anonymous client costs one connection for the duration of a handshake, and
+// nothing else.
 package tls
 
 import (
@@ -33,75 +32,72 @@ import (
 	"linerate/internal/measure/budget"
 )
 
-// Limits of servers; those of anonymous clients are budget.AnonymousRun.
+// Defaults of servers; the limits of anonymous clients are budget.AnonymousRun.
 const (
 	defaultIdle  = 10 * time.Minute
-	defaultHello = 3 * time.Second // to say hello, once TLS stands
+	defaultHello = 3 * time.Second // to send the hello, after TLS is set up
 )
 
-// slowRefusal is how long a wrong secret waits for its answer: who guesses does so
-// with as many connections as may wait at a time and no faster, and nobody else
-// pays for it. The secret has 256 bits: this is to keep the noise down.
+// slowRefusal is how long a wrong secret waits for its answer. A guesser is limited by the
+// number of connections that may wait at a time, and slows no other client down. The secret has
+// 256 bits, so this only keeps the noise down.
 const slowRefusal = 500 * time.Millisecond
 
 // firstRecord is the content type of a TLS handshake record.
 const firstRecord = 0x16
 
-// Config is what a server serves. Identity and Agent are required.
+// Config configures a server. Identity and Agent are required.
 type Config struct {
 	Identity Identity
-	// Open lets everybody measure, without a secret but with limits.
+	// Open lets any client measure, without a secret but with limits.
 	Open bool
-	// Agent is the agent of every session, unless Welcome says more. Its Admit and
-	// Data are the server's own; its Limits may be tighter than the server's, not
-	// wider.
+	// Agent is the agent of every session, unless Welcome changes it. The server replaces its
+	// Admit and Data; its Limits may be tighter than the server's, not wider.
 	Agent agent.Config
-	// Budget is what all sessions share, with other servers of this process too;
-	// nil is no bound. It alone says who gets a session beside whom; those of an
-	// open server without a key are anonymous clients'.
+	// Budget is shared by all sessions, and with other servers of this process; nil is
+	// unlimited. It alone decides which sessions may run at the same time. On an open server,
+	// sessions without a key are anonymous clients'.
 	Budget *budget.Budget
-	// Find, where given, knows the secrets that may enter; nil knows that of
-	// Identity, as DefaultKey.
+	// Find, if set, looks up the accepted secrets; nil accepts Identity's secret, as
+	// DefaultKey.
 	Find Find
-	// Welcome, where given, is called for each session that is admitted, before its
-	// first call, and makes c what that session may and knows: c.Facts of its
-	// path, say. The limits of the server hold all the same.
+	// Welcome, if set, is called for each admitted session before its first call, and adapts c
+	// to that session, for example c.Facts to its path. The server's limits still apply.
 	Welcome func(v Visitor, c *agent.Config)
-	// Unknown is how many connections may be open at a time that have not shown
-	// what they are, and Friends how many of those that come from where a session
-	// comes from; 0 is 1024 and 512. These are all the descriptors that the server
-	// takes beside those that Budget gives to sessions, its ports and a spare one.
+	// Unknown is how many unidentified connections may be open at a time, and Friends how many
+	// from addresses with a session; 0 is 1024 and 512. These are all the descriptors that the
+	// server uses besides those that Budget gives to sessions, its ports and a spare one.
 	Unknown, Friends int
-	// Peers are other hosts that sessions may measure with, beside where they come from.
+	// Peers are hosts that sessions may measure with, besides the addresses that they come from.
 	Peers []netip.Prefix
-	// MPTCP answers clients that ask for Multipath TCP (RFC 8684) with it.
+	// MPTCP accepts Multipath TCP (RFC 8684) from clients that request it.
 	MPTCP bool
-	// Handshake is how long a connection may take to say what it is; 0 is 10 s.
+	// Handshake is how long a connection may take to identify itself; 0 is 10 s.
 	Handshake time.Duration
-	// Log, where given, is told of the server's own troubles, a line each.
+	// Log, if set, receives the server's own problems, one line each.
 	Log func(line string)
-	// Refused, where given, is told who was not let in, and why: by hello, or since
-	// the handshake of TLS failed.
+	// Refused, if set, is called for each client that was turned away, by its hello or a failed
+	// TLS handshake, with the reason.
 	Refused func(from netip.Addr, err error)
-	// Dropped, where given, is told of each connection that was closed before it had
-	// shown what it is, and why: one of few errors. Anonymous clients make these as fast as
-	// they like. It must not block.
+	// Dropped, if set, is called for each connection that was closed before it identified
+	// itself, with the reason, one of few errors. Anonymous clients can cause any number of
+	// these. It must not block.
 	Dropped func(from netip.Addr, why error)
-	// Ended, where given, is told how each session that was let in ended; nil for
-	// well.
+	// Ended, if set, is called with the outcome of each admitted session; err is nil if it
+	// ended well.
 	Ended func(v Visitor, took time.Duration, err error)
 }
 
-// Visitor is who a session is with.
+// Visitor is the client of a session.
 type Visitor struct {
-	// Number is of the sessions that this server has admitted, 1…
+	// Number counts the sessions that this server has admitted, from 1.
 	Number uint64
 	Key    Key
 	Addr   netip.Addr // where the session comes from
 	Here   netip.Addr // the server's own address that it came to
 
-	// Secret is what it showed: that of Key, or what an anonymous client of an open server
-	// happened to send.
+	// Secret is the secret that it presented: that of Key, or whatever an anonymous client of an
+	// open server sent.
 	Secret []byte
 }
 
@@ -134,7 +130,7 @@ func Listen(ctx context.Context, addr string, c Config) (*Server, error) {
 	}
 	s := &Server{
 		config: limited(c), listener: l, udp: udp, port: udp.Port(),
-		gate: newGate(runtime.GOMAXPROCS(0) / 2), // the other half of the cores is for runs
+		gate: newGate(runtime.GOMAXPROCS(0) / 2), // the other half of the CPUs is for runs
 		tls: &ctls.Config{
 			MinVersion: ctls.VersionTLS13, Certificates: []ctls.Certificate{c.Identity.Certificate},
 			NextProtos: []string{alpn}, SessionTicketsDisabled: true,
@@ -147,14 +143,14 @@ func Listen(ctx context.Context, addr string, c Config) (*Server, error) {
 	return s, nil
 }
 
-// portTries bounds the numbers that the system is asked for.
+// portTries is how often the system is asked for a port number.
 const portTries = 16
 
-// bind opens addr for TCP and UDP, with the same port so that one rule of a firewall names
-// both. Where the system chooses the port, it asks again if the number is taken for UDP.
+// bind opens addr for TCP and UDP on the same port, so that one firewall rule covers both. If
+// the system chooses the port, bind asks again if the number is taken for UDP.
 func bind(ctx context.Context, addr string, mptcp bool) (net.Listener, *data.UDPRouter, error) {
 	lc := net.ListenConfig{}
-	lc.SetMultipathTCP(mptcp) // not by default: data connections have options that it lacks
+	lc.SetMultipathTCP(mptcp) // not by default: it lacks options that data connections use
 	for tries := 1; ; tries++ {
 		l, err := lc.Listen(ctx, "tcp", addr)
 		if err != nil {
@@ -164,14 +160,14 @@ func bind(ctx context.Context, addr string, mptcp bool) (net.Listener, *data.UDP
 		if err == nil {
 			return l, udp, nil
 		}
-		defer l.Close() // not before the end, or the system could choose it again
+		defer l.Close() // not earlier, or the system could choose it again
 		if !strings.HasSuffix(addr, ":0") || tries == portTries {
 			return nil, nil, err
 		}
 	}
 }
 
-// limited returns c with what is the same for all sessions in place.
+// limited returns c with the settings that all sessions share.
 func limited(c Config) Config {
 	if c.Unknown <= 0 {
 		c.Unknown = unknownPlaces
@@ -190,7 +186,7 @@ func limited(c Config) Config {
 	return c
 }
 
-// limit makes l no wider than the server's limits for one with key k.
+// limit makes l no wider than the server's limits for key k.
 func limit(l *agent.Limits, k Key) {
 	longest, streams := session.MaxDuration, session.MaxStreams
 	tighter := func(set, most int) int {
@@ -211,20 +207,20 @@ func limit(l *agent.Limits, k Key) {
 	}
 	l.MaxStreams = tighter(l.MaxStreams, streams)
 	l.MaxTime = time.Duration(tighter(int(l.MaxTime), int(longest)))
-	l.NoPaths = true // the right to measure is no right to files
+	l.NoPaths = true // the right to measure does not include files
 }
 
 // Close closes the port of a server that is not serving.
 func (s *Server) Close() error { return errors.Join(s.listener.Close(), s.udp.Close()) }
 
-// GiveTo prepares for becoming another user, as root; see data.UDPRouter.GiveTo.
+// GiveTo prepares for root to become another user; see data.UDPRouter.GiveTo.
 func (s *Server) GiveTo(uid, gid int) error { return s.udp.GiveTo(uid, gid) }
 
-// Addr is where the server listens.
+// Addr returns the address that the server listens on.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Link is the join link for a server that its users reach as one of hosts, with the
-// identity's secret where it has one.
+// Link returns the join link for a server that its users reach at any of hosts, with the
+// identity's secret if it has one.
 func (s *Server) Link(hosts ...string) Link {
 	l := Link{Addr: JoinAddrs(hosts, fmt.Sprint(s.port)), Pin: s.config.Identity.Pin()}
 	if !s.config.Open && len(s.config.Identity.Secret) > 0 {
@@ -233,7 +229,7 @@ func (s *Server) Link(hosts ...string) Link {
 	return l
 }
 
-// control is a session: TLS, then the agent.
+// control serves a session: TLS, then the agent.
 func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr, at *knocking) {
 	defer func() { _ = conn.Close() }()
 	raw := &unproven{Conn: conn, head: []byte{firstRecord}, gate: s.gate, source: budget.Source(addr),
@@ -244,7 +240,7 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 		if s.door.leave(at) { // else the door has recorded it
 			s.refused(addr, fmt.Errorf("handshake: %w", err))
 		}
-		return // whoever does not speak TLS is told nothing
+		return // a client that does not speak TLS gets no answer
 	}
 	if secure.ConnectionState().NegotiatedProtocol != alpn {
 		s.refused(addr, fmt.Errorf("handshake: it does not speak %s", alpn))
@@ -258,7 +254,7 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 	c.Data = data.Shared{Router: &s.router, Number: s.port, UDP: s.udp, From: s.measuresWith(addr)}
 	c.MayConnect = func(to string) error { return s.onlyTo(addr, to) }
 	release := func() {}
-	var v *Visitor // who was let in
+	var v *Visitor // the admitted client
 	began, greeted := time.Now(), false
 	c.Admit = func(ctx context.Context, h session.Hello, own *agent.Config) (agent.Grant, error) {
 		greeted = true
@@ -312,23 +308,23 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 	s.config.Ended(*v, time.Since(began), err)
 }
 
-// refused tells of somebody who was not let in.
+// refused reports a client that was turned away.
 func (s *Server) refused(addr netip.Addr, err error) {
 	if s.config.Refused != nil {
 		s.config.Refused(addr.Unmap(), err)
 	}
 }
 
-// ErrKeyOver says that a session was ended since its key is no longer valid.
+// ErrKeyOver reports that a session was ended because its key is no longer valid.
 var ErrKeyOver = errors.New("the key was revoked or has expired")
 
-// here is the address of this host that conn came to.
+// here returns the address of this host that conn came to.
 func here(conn *net.TCPConn) netip.Addr {
 	return conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
 }
 
-// measuresWith reports of an address whether data of a session from a controller may come
-// from there and go there: from the controller, and from peers.
+// measuresWith returns a function that reports whether a session of a controller may exchange
+// data with an address: the controller's own, or one of Peers.
 func (s *Server) measuresWith(controller netip.Addr) func(netip.Addr) bool {
 	return func(a netip.Addr) bool {
 		a = a.Unmap().WithZone("")
@@ -336,8 +332,8 @@ func (s *Server) measuresWith(controller netip.Addr) func(netip.Addr) bool {
 	}
 }
 
-// onlyTo lets a server connect to where its controller is, to peers and nowhere else:
-// otherwise it could be used to reach hosts that the controller cannot.
+// onlyTo allows data connections only to the controller's address and to peers: otherwise the
+// server could be used to reach hosts that the controller cannot.
 func (s *Server) onlyTo(controller netip.Addr, to string) error {
 	a, err := netip.ParseAddrPort(to)
 	if err != nil || !s.measuresWith(controller)(a.Addr()) {

@@ -29,7 +29,7 @@ import (
 	"linerate/internal/must"
 )
 
-// sessions is a budget of so many sessions, all for those with a key.
+// sessions returns a budget of n sessions, all for clients with a key.
 func sessions(n int) *budget.Budget {
 	return budget.New(budget.Config{Server: budget.Limits{Sessions: n}, AllAnonymous: budget.Limits{Sessions: -1}})
 }
@@ -40,7 +40,7 @@ func serve(t testing.TB, c tls.Config) tls.Link {
 	return serveAgent(t, c, agenttest.Config(nil))
 }
 
-// serveAgent is serve with an agent of one's own.
+// serveAgent is serve with another agent.
 func serveAgent(t testing.TB, c tls.Config, a agent.Config) tls.Link {
 	t.Helper()
 	c.Identity, c.Agent = must.Get(tls.LoadKey(t.TempDir()))(t), a
@@ -87,7 +87,7 @@ func TestLinkRoundTrip(t *testing.T) {
 	}
 	for in, want := range map[string]tls.Link{
 		"linerate://x.y@nas":       {Addr: "nas:5299", Pin: "x", Secret: "y"},
-		"linerate://nas":           {Addr: "nas:5299"}, // a part is missing, see reach
+		"linerate://nas":           {Addr: "nas:5299"}, // incomplete, see reach
 		"linerate://x@nas,desk:1/": {Addr: "nas:5299,desk:1", Pin: "x"},
 	} {
 		must.Equal(t, must.Get(tls.ParseLink(in))(t), want, "%s", in)
@@ -152,7 +152,7 @@ func TestRefusals(t *testing.T) {
 	must.True(t, errors.Is(err, session.ErrRefused) && strings.Contains(err.Error(), "secret is wrong"), "wrong secret: %v", err)
 	_, err = open(t, missing)
 	must.True(t, errors.Is(err, session.ErrRefused) && strings.Contains(err.Error(), "wants the secret"), "missing secret: %v", err)
-	// However many wrong ones came from its source, a right secret enters.
+	// A right secret is accepted, whatever number of wrong ones came from its source.
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
@@ -163,7 +163,7 @@ func TestRefusals(t *testing.T) {
 	wiretest.Open(t, dial(t, l), model.Far)
 }
 
-// A server with the right key and an old TLS is not talked to.
+// A server with the right key but an old TLS version is refused.
 func TestClientWantsTLS13(t *testing.T) {
 	id := must.Get(tls.LoadKey(t.TempDir()))(t)
 	var lc net.ListenConfig
@@ -198,7 +198,7 @@ func TestServerConnectsOnlyToItsController(t *testing.T) {
 		_, err := c.Prepare(t.Context(), session.Preparation{Run: 1, Flow: wiretest.Flow(model.To), Connect: to})
 		must.True(t, errors.Is(err, session.ErrRefused), "connect to %s: %v", to, err)
 	}
-	near := wiretest.Near(t, agenttest.Config(nil)) // and to it, it does
+	near := wiretest.Near(t, agenttest.Config(nil)) // but it connects to this one
 	run, _, err := runner.New(near, c, time.Now, nil).Run(t.Context(), runner.Spec{Number: 1, Flow: wiretest.Flow(model.From), Connector: model.Far}, nil)
 	must.True(t, err == nil && run.State == model.RunValid, "%+v, %v", run, err)
 }
@@ -207,8 +207,8 @@ func TestFirstBytesDiffer(t *testing.T) {
 	must.True(t, data.FirstByte != 0x16, "data connections look like TLS")
 }
 
-// TestServerOpensNoOtherPort: what a client asks about ports is for agents that have
-// one of their own for each run. A server takes no other, for whoever asks.
+// TestServerOpensNoOtherPort: a client's port settings are for agents that open a port per run.
+// A server uses no other port, whatever the client asks.
 func TestServerOpensNoOtherPort(t *testing.T) {
 	l := serve(t, tls.Config{})
 	c := wiretest.Open(t, dial(t, l), model.Far)
@@ -224,9 +224,9 @@ func TestServerOpensNoOtherPort(t *testing.T) {
 	}
 }
 
-// TestAddressesInTurn: a link with several addresses leads to its server, whichever of
-// them is right. Who answers at another one and is not that server gets neither the
-// session nor the secret, and is named where nobody is right.
+// TestAddressesInTurn: a link with several addresses leads to its server, whichever of them is
+// right. Another server at one of them gets neither the session nor the secret; if no address is
+// right, the error names it.
 func TestAddressesInTurn(t *testing.T) {
 	agenttest.NoLeaks(t)
 	right, other := serve(t, tls.Config{}), serve(t, tls.Config{})
@@ -238,7 +238,7 @@ func TestAddressesInTurn(t *testing.T) {
 	must.True(t, errors.Is(err, tls.ErrPin) && strings.Contains(err.Error(), other.Pin), "two wrong ones: %v", err)
 }
 
-// TestPinOfALinkIsDemanded: no word in the place of a pin stands for any server.
+// TestPinOfALinkIsDemanded: no word in place of a pin accepts any server.
 func TestPinOfALinkIsDemanded(t *testing.T) {
 	l := serve(t, tls.Config{Open: true})
 	shown := must.Get(tls.Pin(t.Context(), l.Addr))(t)

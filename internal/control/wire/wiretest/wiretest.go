@@ -1,5 +1,5 @@
-// Package wiretest is the conformance suite of transports: whatever carries a
-// session, the session is the same.
+// Package wiretest is the conformance suite of transports: a session behaves the same over each
+// of them.
 package wiretest
 
 import (
@@ -20,17 +20,17 @@ import (
 	"linerate/internal/measure/tcpbulk"
 )
 
-// Transport is a way to an agent that was started with agenttest.Config.
+// Transport reaches an agent that was started with agenttest.Config.
 type Transport struct {
-	// Dial starts an agent for the far end and returns the way to it.
+	// Dial starts an agent for the far end and returns the peer.
 	Dial func(t *testing.T) wire.Peer
 	// Tunes says that the agent has the knobs of agenttest.Values.
 	Tunes bool
-	// Strange says that the agent tells only what everybody may know.
+	// Strange says that the agent reports only public facts.
 	Strange bool
 }
 
-// Open opens a session with peer, and closes it with the test.
+// Open opens a session with peer and closes it at the end of the test.
 func Open(t testing.TB, peer wire.Peer, h model.Host) *session.Client {
 	t.Helper()
 	c, err := session.Open(t.Context(), peer, session.Options{Host: h, Version: agenttest.Version, Timeouts: agenttest.Timeouts()})
@@ -53,7 +53,7 @@ func Near(t *testing.T, c agent.Config) *session.Client {
 	}), model.Near)
 }
 
-// Flow is a short run.
+// Flow returns a short run.
 func Flow(d model.Direction) model.Flow {
 	return model.Flow{
 		Engine: agenttest.EngineName, Direction: d, Streams: 2, Duration: 400 * time.Millisecond,

@@ -1,9 +1,8 @@
-// Package sshtest runs the system's own sshd for tests, with users of the
-// test's making.
+// Package sshtest runs the system's own sshd for tests, with users that the test defines.
 //
-// Each connection gets an sshd of its own, as inetd would start it, in a mount
-// namespace where /etc/passwd and what belongs to it are files of the test. The
-// machine's own users, keys and configuration are neither used nor changed.
+// Each connection gets its own sshd, as from inetd, in a mount namespace where /etc/passwd and
+// related files are files of the test. The machine's own users, keys and configuration are
+// neither used nor changed.
 package sshtest
 
 import (
@@ -27,15 +26,14 @@ import (
 	"testing"
 )
 
-// program is Debian's path: sshd insists on an absolute one.
+// program is the path on Debian: sshd requires an absolute one.
 const program = "/usr/sbin/sshd"
 
 // User is a user of the far host.
 type User struct {
 	Shell string // "" is /bin/sh
 	UID   int    // 0 is root
-	// Files of the home directory, for example .profile; a directory in the
-	// name is made.
+	// Files of the home directory, for example .profile. Directories in a name are created.
 	Files map[string]string
 }
 
@@ -44,14 +42,14 @@ type Options struct {
 	Users  map[string]User
 	Sshd   string // lines of sshd_config
 	Client string // lines of ssh_config for every host
-	// Mount are files of the test that lie over others, by path.
+	// Mount are files of the test that are mounted over others, by path.
 	Mount map[string]string
 	// Setup are lines of sh that run in the mount namespace before sshd.
 	Setup string
 	// Namespace is a network namespace by name for the server; "" is the test's.
 	Namespace string
-	// Proxy makes ssh start the server itself by a ProxyCommand, to reach
-	// Namespace; HostName is what it then calls the host.
+	// Proxy makes ssh start the server itself by a ProxyCommand, to reach Namespace;
+	// HostName is then the host's name.
 	Proxy    bool
 	HostName string
 	// Listener is where the server listens, at HostName; nil is a port of the loopback.
@@ -72,7 +70,7 @@ type Server struct {
 	pids []int
 }
 
-// Need skips a test where no server can be run.
+// Need skips a test on a host that cannot run a server.
 func Need(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -124,13 +122,13 @@ User %s
 	return s
 }
 
-// Command is what LINERATE_SSH is for this server.
+// Command returns the value of LINERATE_SSH for this server.
 func (s *Server) Command() []string { return []string{"ssh", "-F", s.Config} }
 
-// Home is the home directory of a user.
+// Home returns the home directory of a user.
 func (s *Server) Home(user string) string { return filepath.Join(s.Dir, "home", user) }
 
-// PIDs are the processes that were started for connections, in their order.
+// PIDs returns the processes that were started for connections, in order.
 func (s *Server) PIDs() []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +149,7 @@ func (s *Server) server(t testing.TB, o Options) []string {
 	s.write(t, "passwd", lines(passwd), 0o644)
 	config := []string{fmt.Sprintf("HostKey %s/host_key\nAuthorizedKeysFile %s/authorized_keys\nStrictModes no\nUsePAM no\n"+
 		"PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\nPidFile none\n%s", s.Dir, s.Dir, o.Sshd)}
-	if len(o.Env) > 0 { // one line: of several, sshd obeys the first
+	if len(o.Env) > 0 { // one line: sshd uses only the first of several
 		var env []string
 		for key, value := range o.Env {
 			env = append(env, key+"="+value)
@@ -213,7 +211,7 @@ func (s *Server) write(t testing.TB, name, text string, mode os.FileMode) {
 	}
 }
 
-// listen starts argv for each connection to l, or to a port of the loopback.
+// listen starts argv for each connection to l, or to a port on the loopback address if l is nil.
 func (s *Server) listen(t testing.TB, argv []string, l net.Listener) int {
 	if l == nil {
 		var err error
@@ -222,7 +220,7 @@ func (s *Server) listen(t testing.TB, argv []string, l net.Listener) int {
 		}
 	}
 	var all sync.WaitGroup
-	// The test's context ends before its sessions are closed in good order.
+	// The test's context ends before its sessions are closed cleanly.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	t.Cleanup(func() {
 		_ = l.Close()
@@ -260,8 +258,8 @@ func (s *Server) serve(ctx context.Context, c net.Conn, argv []string) {
 	_ = cmd.Wait()
 }
 
-// writeKey makes an Ed25519 key as OpenSSH has it (PROTOCOL.key of its source)
-// and returns the public one as in known_hosts.
+// writeKey writes an Ed25519 key in OpenSSH's format (PROTOCOL.key of its source) and returns
+// the public key in the format of known_hosts.
 func writeKey(t testing.TB, path string) string {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
@@ -290,13 +288,13 @@ func writeKey(t testing.TB, path string) string {
 	return "ssh-ed25519 " + base64.StdEncoding.EncodeToString(blob)
 }
 
-// Forget makes the client know another key than the server's.
+// Forget replaces the server's key in the client's known_hosts by another one.
 func (s *Server) Forget(t testing.TB) {
 	t.Helper()
 	s.write(t, "known_hosts", "far "+writeKey(t, s.Dir+"/other_key")+"\n", 0o600)
 }
 
-// Children are the processes below pid, itself included, parents first.
+// Children returns the processes below pid, itself included, parents first.
 func Children(pid int) []int {
 	parents := map[int]int{}
 	entries, _ := os.ReadDir("/proc")
@@ -316,7 +314,7 @@ func Children(pid int) []int {
 	return all
 }
 
-// parent is the parent of a process (proc_pid_stat(5), field 4).
+// parent returns the parent of a process (proc_pid_stat(5), field 4).
 func parent(pid int) int {
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := strings.Cut(string(stat), ") ")
