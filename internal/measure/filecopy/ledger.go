@@ -21,7 +21,6 @@ import (
 //
 // The first line is on disk before the file is created, the second before a byte is written to
 // it. The creating process keeps the entry locked while it lives.
-// is written into it. Its maker keeps the entry locked while it lives.
 const (
 	entryPrefix   = "filecopy-"
 	entrySuffix   = ".ledger"

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// Lengths of an ack in bytes, and the most that a reader takes (section 4).
+// Lengths of an ack in bytes, and the most that a reader accepts (section 4).
 const (
 	ackType    = 2
 	ackLen     = 28
@@ -20,7 +20,7 @@ type Ack struct {
 	Flags                      uint32
 	VersionUpper, VersionLower uint32
 
-	// HasTrip says that the times of a --trip-times test follow.
+	// HasTrip reports that the times of a --trip-times test follow.
 	HasTrip                            bool
 	ClientSent, ServerGot, ServerAcked Stamp
 }
@@ -45,11 +45,11 @@ func (a Ack) Append(dst []byte) []byte {
 	return dst
 }
 
-// ErrAck says that a peer's bytes are not an ack.
+// ErrAck reports that a peer's bytes are not an ack.
 var ErrAck = errors.New("not an iperf 2 ack")
 
-// ReadAck reads exactly one ack, of up to 256 bytes; what a later version adds
-// is read and passed over. It wraps ErrAck where type or length are wrong.
+// ReadAck reads exactly one ack, of up to 256 bytes; it skips what a later version adds. The
+// error wraps ErrAck if type or length are wrong.
 func ReadAck(r io.Reader) (Ack, error) {
 	var b [maxAckLen]byte
 	if _, err := io.ReadFull(r, b[:8]); err != nil {

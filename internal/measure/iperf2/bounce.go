@@ -8,13 +8,12 @@ import (
 // bounceLen is the length of a bounce-back header in bytes.
 const bounceLen = 48
 
-// DefaultBounceLen is the length of a bounce-back message in bytes, header
-// included, where the user gives none (section 6).
+// DefaultBounceLen is the default length of a bounce-back message in bytes, header included
+// (section 6).
 const DefaultBounceLen = 100
 
-// Bounce begins each message of a bounce-back test, the request and the
-// response alike; the server fills in its two times and returns the rest as it
-// came (section 6).
+// Bounce begins each message of a bounce-back test, both request and response; the server fills
+// in its two times and returns the rest unchanged (section 6).
 type Bounce struct {
 	Size       uint32 // of the whole message, bytes
 	ID         uint32
@@ -27,8 +26,7 @@ type Bounce struct {
 	Hold       uint32 // how long the server holds the response
 }
 
-// Put writes the header to the start of b. It returns an error for a b below
-// 48 bytes.
+// Put writes the header to the start of b. It returns an error if b is shorter than 48 bytes.
 func (m Bounce) Put(b []byte) error {
 	if len(b) < bounceLen {
 		return fmt.Errorf("write bounce-back header: %d bytes needed, %d there", bounceLen, len(b))
@@ -47,9 +45,9 @@ func (m Bounce) Put(b []byte) error {
 	return nil
 }
 
-// ParseBounce reads the header at the start of b. It wraps ErrHeader where the
-// first word is not BounceBack, b is too short, or the size in it is below
-// that of a header. The size has no upper limit here: the caller must set one.
+// ParseBounce parses the header at the start of b. The error wraps ErrHeader if the first word
+// is not BounceBack, b is too short, or its size is below that of a header. The size has no
+// upper limit here: the caller must set one.
 func ParseBounce(b []byte) (Bounce, error) {
 	be := binary.BigEndian
 	if len(b) < bounceLen || Flags(be.Uint32(b)) != BounceBack || be.Uint32(b[4:]) < bounceLen {

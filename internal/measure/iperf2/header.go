@@ -25,7 +25,7 @@ const (
 	WritePrefetch UpperFlags = 0x4000
 	QuickAck      UpperFlags = 0x8000
 
-	timed = TripTime | FQRate | EpochStart // what the Start part is for
+	timed = TripTime | FQRate | EpochStart // the flags that require the Start part
 )
 
 // Versions of 2.1.8, as the extension and the ack carry them.
@@ -34,18 +34,18 @@ const (
 	VersionLower = 0x00080003 // patch 8, build kind 3
 )
 
-// Header is what a client says about its test, first on every TCP connection
-// and, after the datagram header, in every UDP datagram (sections 2 and 3).
+// Header is the client's description of its test, first on every TCP connection and, after the
+// datagram header, in every UDP datagram (sections 2 and 3).
 type Header struct {
 	Flags     Flags
 	Threads   int32 // parallel connections
 	Port      int32 // where the client listens for a return test
-	BufferLen int32 // bytes; 0: not given
+	BufferLen int32 // bytes; 0: default
 	WinBand   int32 // TCP before 2.1: socket buffer, bytes; UDP of 2.0.5: bit/s
 	Amount    Amount
 
 	Extension Extension // with Extend
-	Start     Start     // with Extend, where the upper flags have a use for it
+	Start     Start     // with Extend, if the upper flags require it
 }
 
 // Extension follows the base header since 2.0.13 (section 3).
@@ -61,19 +61,19 @@ type Extension struct {
 	Prefetch      uint32 // bytes
 }
 
-// Start follows the extension where a start time or a pacing rate is set.
+// Start follows the extension if a start time or a pacing rate is set.
 type Start struct {
 	Reserved      uint32
 	At            Stamp
 	FQLow, FQHigh uint32
 }
 
-// DSCP is the mark that the client wants on the server's packets.
+// DSCP returns the mark that the client requests for the server's packets.
 func (h Header) DSCP() int { return int(h.Extension.TOS&0xff) >> 2 }
 
-// Pace is the rate at which the client wants one connection of TCP to be sent to, by its
-// --bandwidth or its --fq-rate, bit/s; 0 is as fast as possible. The rate of fq stands
-// there in bytes (2.1.8 sends 002625a0 for 20m).
+// Pace returns the rate at which the client wants each TCP connection to be sent to, from its
+// --bandwidth or --fq-rate, bit/s; 0 is as fast as possible. The header has the fq rate in
+// bytes per second (2.1.8 sends 002625a0 for 20m).
 func (h Header) Pace() uint64 {
 	if h.Extension.Upper&FQRate != 0 && h.Start.FQLow|h.Start.FQHigh != 0 {
 		return 8 * (uint64(h.Start.FQHigh)<<32 | uint64(h.Start.FQLow))
@@ -81,7 +81,7 @@ func (h Header) Pace() uint64 {
 	return h.Extension.BitsPerSecond
 }
 
-// Unobeyed says which options of a client this program does not obey when it sends.
+// Unobeyed lists the client's options that this program ignores when it sends.
 func (h Header) Unobeyed() (out []string) {
 	if h.Flags&Extend == 0 || h.Mode() == Forward {
 		return nil
@@ -97,12 +97,11 @@ func (h Header) Unobeyed() (out []string) {
 	return out
 }
 
-// hasStart reports whether the header has the Start part when it is written.
+// hasStart reports whether the header is written with the Start part.
 func (h Header) hasStart() bool { return h.Flags&Extend != 0 && h.Extension.Upper&timed != 0 }
 
-// Append appends the header to dst. Lead is what stands before it in its
-// message: 0 on TCP, DatagramLead on UDP. With Extend it writes the length
-// bits itself.
+// Append appends the header to dst. lead is the length of what precedes it in its message: 0 on
+// TCP, DatagramLead on UDP. With Extend, Append sets the length bits itself.
 func (h Header) Append(dst []byte, lead int) []byte {
 	flags := h.Flags
 	if flags&Extend != 0 {
@@ -137,15 +136,14 @@ func (h Header) Append(dst []byte, lead int) []byte {
 	return dst
 }
 
-// ErrHeader says that bytes which claim to be a header are none.
+// ErrHeader reports an invalid header.
 var ErrHeader = errors.New("not an iperf 2 client header")
 
-// ParseHeader reads the header at the start of b, which stands lead bytes
-// into its message, and goes by the length bits: parts that this package does
-// not know (isochronous settings, a permit key, what 2.2 adds) are passed
-// over. The Start part is read in the layout of 2.1.8, where the length is
-// that of 2.1.8. It wraps ErrHeader for a length that contradicts the flags,
-// or is more than b.
+// ParseHeader parses the header at the start of b, which begins lead bytes into its message. It
+// follows the length bits: it skips parts that this package does not know (isochronous
+// settings, a permit key, additions of 2.2). It reads the Start part in the layout of 2.1.8 if
+// the length is that of 2.1.8. The error wraps ErrHeader if the length contradicts the flags or
+// exceeds b.
 func ParseHeader(b []byte, lead int) (Header, error) {
 	if len(b) < baseLen {
 		return Header{}, fmt.Errorf("%w: %d of %d bytes", ErrHeader, len(b), baseLen)
@@ -192,15 +190,15 @@ func ParseHeader(b []byte, lead int) (Header, error) {
 // Opening is what the first four bytes of a TCP connection announce.
 type Opening int
 
-// The openings a server meets (section 4).
+// The openings that a server accepts (section 4).
 const (
-	OpeningData       Opening = iota // no header to obey: count everything, those bytes too
+	OpeningData       Opening = iota // no header: count everything, including those bytes
 	OpeningHeader                    // a header; a forward, reverse or full duplex test
-	OpeningReturn                    // a header that asks for a return test
+	OpeningReturn                    // a header that requests a return test
 	OpeningBounceBack                // a request and response test
 )
 
-// String returns the opening in a word or two.
+// String returns the opening's name.
 func (o Opening) String() string {
 	switch o {
 	case OpeningHeader:
@@ -214,9 +212,9 @@ func (o Opening) String() string {
 	}
 }
 
-// Peek judges the first four bytes of a TCP connection and returns how many
-// bytes the header takes, those four included: 0 for data, otherwise at most
-// 255. It wraps ErrHeader where the length cannot be that of a header.
+// Peek classifies the first four bytes of a TCP connection and returns the length of the header
+// including them: 0 for data, otherwise at most 255. The error wraps ErrHeader if a header
+// cannot have that length.
 func Peek(first [4]byte) (Opening, int, error) {
 	f := Flags(binary.BigEndian.Uint32(first[:]))
 	switch {

@@ -1,10 +1,8 @@
-// Package iperf2 holds the wire format of iperf 2, versions 2.0.5 to 2.2: what
-// the bytes of either end mean.
+// Package iperf2 holds the wire format of iperf 2, versions 2.0.5 to 2.2, for both ends.
 //
-// The formats are described in docs/wire/iperf2.md; "section" in this package
-// is a section of that text. Nothing here opens a socket or reads a clock, and
-// every decoder is bounded by the bytes it is given. All integers on the wire
-// are big-endian.
+// docs/wire/iperf2.md describes the formats; "section" in this package is a section of that
+// text. Nothing here opens a socket or reads a clock, and every decoder is bounded by its
+// input. All integers on the wire are big-endian.
 package iperf2
 
 import (
@@ -17,8 +15,8 @@ import (
 // DefaultPort is the server's port, TCP and UDP (section 1).
 const DefaultPort = 5001
 
-// DatagramLead is how many bytes of a datagram of 2.0.10 or later stand before
-// the client header; header lengths on the wire include them (section 5).
+// DatagramLead is how many bytes of a datagram of 2.0.10 or later precede the client header;
+// header lengths on the wire include them (section 5).
 const DatagramLead = 16
 
 // Lengths in bytes (sections 2 and 3).
@@ -31,7 +29,7 @@ const (
 // Flags is the first word of a client header (section 2).
 type Flags uint32
 
-// The flags of section 2. Version1 says that the client wants a return test.
+// The flags of section 2. Version1 requests a return test.
 const (
 	Version1     Flags = 1 << 31
 	Extend       Flags = 1 << 30 // an extension follows the base header
@@ -44,36 +42,35 @@ const (
 	lengthGiven  Flags = 1 << 16
 	lengthMask   Flags = 0x1fe
 	lengthShift        = 1
-	RunNow       Flags = 1 // the return test runs beside this one, not after it
+	RunNow       Flags = 1 // the return test runs at the same time, not afterwards
 	maxHeaderLen       = int(lengthMask >> lengthShift)
 )
 
-// HeaderLen returns the header's length in bytes, 0 to 255, DatagramLead
-// included in a datagram, and whether the flags give one (section 2).
+// HeaderLen returns the header's length in bytes, 0 to 255, DatagramLead included in a
+// datagram. It returns false if the flags have no length (section 2).
 func (f Flags) HeaderLen() (int, bool) {
 	return int(f & lengthMask >> lengthShift), f&lengthGiven != 0
 }
 
-// withLen returns the flags with the length in them.
+// withLen returns the flags with length n.
 func (f Flags) withLen(n int) Flags {
 	return f&^lengthMask | lengthGiven | Flags(n)<<lengthShift&lengthMask
 }
 
-// AckDue reports whether the server must answer the header with an Ack
-// (section 4).
+// AckDue reports whether the server must answer the header with an Ack (section 4).
 func (f Flags) AckDue() bool {
 	return f&Extend != 0 && (f&Version2 == 0 || f&PeerDetect != 0)
 }
 
-// Amount is how long a test runs, as on the wire (section 2): negative for a
-// time in units of 10 ms, positive for a number of bytes.
+// Amount is the length of a test as on the wire (section 2): negative for a time in units of 10
+// ms, positive for a number of bytes.
 type Amount int32
 
 // amountUnit is the unit of a time on the wire.
 const amountUnit = 10 * time.Millisecond
 
-// AmountOfTime returns the amount for a time, rounded up to 10 ms. It returns
-// an error unless the time is positive and below 249 days.
+// AmountOfTime returns the amount for a time, rounded up to 10 ms. The time must be positive
+// and below 249 days.
 func AmountOfTime(d time.Duration) (Amount, error) {
 	if d <= 0 || d > math.MaxInt32*amountUnit {
 		return 0, fmt.Errorf("test time %v does not fit the header", d)
@@ -89,7 +86,7 @@ func AmountOfBytes(n int64) (Amount, error) {
 	return Amount(n), nil
 }
 
-// Time returns the test time, and whether a time ends the test.
+// Time returns the duration of the test, and whether a duration ends it.
 func (a Amount) Time() (time.Duration, bool) {
 	if a >= 0 {
 		return 0, false

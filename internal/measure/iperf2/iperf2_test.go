@@ -43,8 +43,7 @@ func TestPlainHeader(t *testing.T) {
 	}
 }
 
-// TestFirstWords holds the flags that 2.1.8 was seen to send (sections 2, 6
-// and 7).
+// TestFirstWords checks the flags that 2.1.8 sends (sections 2, 6 and 7).
 func TestFirstWords(t *testing.T) {
 	peer := NewHeader(Forward, false) // -X
 	peer.Flags |= Version2 | PeerDetect
@@ -78,8 +77,7 @@ func TestFirstWords(t *testing.T) {
 	}
 }
 
-// TestNewerHeader holds that the length counts, not the size we know: 2.2.1
-// sends 64 bytes.
+// TestNewerHeader: the length bits count, not the size we know: 2.2.1 sends 64 bytes.
 func TestNewerHeader(t *testing.T) {
 	b := wire(t, strings.Replace(plain218, "40010078", "40010080", 1)+"01020304")
 	h, err := ParseHeader(b, 0)
@@ -88,7 +86,7 @@ func TestNewerHeader(t *testing.T) {
 	must.Is(t, must.Err(ParseHeader(b[:63], 0)), ErrHeader, "63 of 64 bytes")
 }
 
-// TestOldHeader holds 2.0.5 -t 1 (section 7).
+// TestOldHeader parses the header of 2.0.5 -t 1 (section 7).
 func TestOldHeader(t *testing.T) {
 	b := wire(t, "00000000 00000001 00001389 00000000 00000000 ffffff9c")
 	h, err := NewOldHeader(Forward)
@@ -114,7 +112,7 @@ func TestPeek(t *testing.T) {
 		"40010078": {OpeningHeader, 60},
 		"40010080": {OpeningHeader, 64},
 		"400100a0": {OpeningHeader, 80},
-		"40000000": {OpeningHeader, 60}, // 2.0.13 gives no length
+		"40000000": {OpeningHeader, 60}, // 2.0.13 sends no length
 		"c0010079": {OpeningReturn, 60},
 		"80000001": {OpeningReturn, 24},
 		"00800000": {OpeningBounceBack, 48},
@@ -153,7 +151,7 @@ func TestAck(t *testing.T) {
 	}
 }
 
-// TestFirstDatagram holds 2.1.8 -u (section 7), SEC and USEC filled in.
+// TestFirstDatagram parses the first datagram of 2.1.8 -u (section 7), SEC and USEC filled in.
 func TestFirstDatagram(t *testing.T) {
 	b := wire(t, `00000001 6548a3b2 00012345 00000000 48010098 00000001 00001389 00000000 00000000 ffffff9c
 		00000000 00000000 00000000 00020001 00080003 00000000 00100000 00000000 00000000`)
@@ -190,7 +188,7 @@ func TestDetectLayout(t *testing.T) {
 	must.True(t, !ok, "a later datagram is taken for %v", l)
 }
 
-// TestReport holds the report of 2.1.8 after 93 datagrams (section 7).
+// TestReport parses the report of 2.1.8 after 93 datagrams (section 7).
 func TestReport(t *testing.T) {
 	b := make([]byte, 128)
 	copy(b[16:], wire(t, "88000000 00000000 00021606 00000001 00005165 00000000 00000000 0000005d 00000000 00000002"))
@@ -203,8 +201,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestReportLayouts holds the trap of section 5: the offset depends on the
-// version, and 2.0.13 echoes the final datagram in front.
+// TestReportLayouts: the offset depends on the version, and 2.0.13 echoes the final datagram in
+// front (section 5).
 func TestReportLayouts(t *testing.T) {
 	want := Report{Bytes: 5<<32 | 7, Duration: Stamp{1, 2}, Lost: 3, OutOfOrder: 4, Datagrams: 500, Jitter: Stamp{0, 9}}
 	b := bytes.Repeat([]byte{0xee}, 1470)
@@ -321,8 +319,8 @@ func TestReportRoundTrip(t *testing.T) {
 	})
 }
 
-// FuzzDecoders gives any bytes to every decoder: none may panic, and what is
-// accepted must fit what was there.
+// FuzzDecoders passes any bytes to every decoder: none may panic, and whatever it accepts must
+// fit the input.
 func FuzzDecoders(f *testing.F) {
 	f.Add(wire(f, plain218))
 	f.Add(wire(f, "00000002 0000001c 00000000 00020001 00080003 00000000 00000000"))

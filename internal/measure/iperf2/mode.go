@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Mode says who sends data, and over which connection (section 6).
+// Mode is which end sends, and over which connection (section 6).
 type Mode int
 
 // The modes of section 6.
@@ -33,11 +33,11 @@ func (m Mode) String() string {
 	}
 }
 
-// ConnectsBack reports whether the server opens a connection to the client,
-// on the port in the header, which the client must listen on first.
+// ConnectsBack reports whether the server opens a connection to the client, on the port in the
+// header. The client must listen on it first.
 func (m Mode) ConnectsBack() bool { return m == Dual || m == TradeOff }
 
-// Mode returns what the header asks for.
+// Mode returns the requested mode.
 func (h Header) Mode() Mode {
 	upper := UpperFlags(0)
 	if h.Flags&Extend != 0 {
@@ -57,10 +57,9 @@ func (h Header) Mode() Mode {
 	}
 }
 
-// NewHeader returns the header of a 2.1.8 client for a TCP test, or for a UDP
-// one: one thread, the default port. The caller sets the amount, and the rate
-// of a UDP test in the extension. Peers of 2.0.5 take Reverse and FullDuplex
-// for Forward (section 6).
+// NewHeader returns the header of a 2.1.8 client for a TCP or UDP test: one thread, the default
+// port. The caller sets the amount, and the rate of a UDP test in the extension. Servers of
+// 2.0.5 treat Reverse and FullDuplex as Forward (section 6).
 func NewHeader(m Mode, udp bool) Header {
 	h := Header{Flags: Extend, Threads: 1, Port: DefaultPort}
 	h.Extension = Extension{VersionUpper: VersionUpper, VersionLower: VersionLower}
@@ -90,7 +89,7 @@ func NewHeader(m Mode, udp bool) Header {
 	return h
 }
 
-// NewOldHeader returns the 24-byte header of a 2.0.5 client. It wraps
+// NewOldHeader returns the 24-byte header of a 2.0.5 client. The error wraps
 // errors.ErrUnsupported for the modes that 2.0.5 does not have.
 func NewOldHeader(m Mode) (Header, error) {
 	h := Header{Threads: 1, Port: DefaultPort}
@@ -106,6 +105,6 @@ func NewOldHeader(m Mode) (Header, error) {
 	return h, nil
 }
 
-// SafeFirstByte reports whether a test without a header may begin with b: a
-// server takes anything from 0x40 on for the start of a header (section 4).
+// SafeFirstByte reports whether a test without a header may begin with b: a server takes any
+// byte from 0x40 up for the start of a header (section 4).
 func SafeFirstByte(b byte) bool { return b < 0x40 }

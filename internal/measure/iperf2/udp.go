@@ -10,14 +10,14 @@ import (
 // Layout is which of the two datagram formats a peer speaks (section 5).
 type Layout int
 
-// The layouts. They differ in where the client header and the server report
-// begin, and nothing on the wire names them.
+// The layouts. They differ in the offsets of the client header and the server report, and
+// nothing on the wire names them.
 const (
 	Layout16 Layout = iota // 2.0.10 and later: 64-bit numbers, header at 16
 	Layout12               // 2.0.5: 32-bit numbers from 0, header at 12
 )
 
-// String returns which versions speak the layout.
+// String names the versions with the layout.
 func (l Layout) String() string {
 	if l == Layout12 {
 		return "iperf 2.0.5"
@@ -25,7 +25,7 @@ func (l Layout) String() string {
 	return "iperf 2.0.10 or later"
 }
 
-// HeaderOffset returns where the client header begins in a datagram.
+// HeaderOffset returns the offset of the client header in a datagram.
 func (l Layout) HeaderOffset() int {
 	if l == Layout12 {
 		return 12
@@ -33,7 +33,7 @@ func (l Layout) HeaderOffset() int {
 	return DatagramLead
 }
 
-// Datagram is what every datagram begins with (section 5).
+// Datagram is the start of every datagram (section 5).
 type Datagram struct {
 	ID   int64 // from 0 in 2.0.5, from 1 in 2.1; negative in the final one
 	Sent Stamp // the sender's wall clock
@@ -42,8 +42,7 @@ type Datagram struct {
 // Final reports whether the datagram ends the test and asks for the report.
 func (d Datagram) Final() bool { return d.ID < 0 }
 
-// Number returns the position of the datagram in its flow without the sign
-// that a final one carries.
+// Number returns the position of the datagram in its flow, without the sign of a final one.
 func (d Datagram) Number() uint64 {
 	if d.ID < 0 {
 		return -uint64(d.ID)
@@ -62,8 +61,8 @@ func (d Datagram) Put(b []byte, l Layout) {
 	}
 }
 
-// ParseDatagram reads the start of a datagram. It returns an error for one
-// that is too short.
+// ParseDatagram parses the start of a datagram. It returns an error if the datagram is too
+// short.
 func ParseDatagram(b []byte, l Layout) (Datagram, error) {
 	if len(b) < l.HeaderOffset() {
 		return Datagram{}, fmt.Errorf("parse datagram of %d bytes: %d needed", len(b), l.HeaderOffset())
@@ -75,9 +74,9 @@ func ParseDatagram(b []byte, l Layout) (Datagram, error) {
 	return d, nil
 }
 
-// DetectLayout judges a flow by one of its datagrams, best the first, and
-// reports false where that says nothing: flags at 16 with Sequence64 are
-// Layout16, an id of 0 is Layout12 (section 5).
+// DetectLayout determines a flow's layout from one of its datagrams, best the first, and
+// returns false if it cannot: flags at 16 with Sequence64 are Layout16, an id of 0 is Layout12
+// (section 5).
 func DetectLayout(b []byte) (Layout, bool) {
 	switch {
 	case len(b) >= DatagramLead+4 && Flags(binary.BigEndian.Uint32(b[DatagramLead:]))&Sequence64 != 0:
@@ -102,8 +101,8 @@ type Report struct {
 	Transit    Transit
 }
 
-// Transit sums up the one-way delays, which mean something only where the
-// clocks of both hosts agree.
+// Transit summarises the one-way delays, which are meaningful only if the clocks of both hosts
+// agree.
 type Transit struct {
 	Min, Max, Sum, Mean, M2, VD Stamp
 	Count, GapCount, GapSum     uint32
@@ -117,7 +116,7 @@ const (
 	report16Len    = DatagramLead + reportHigh
 )
 
-// ErrReport says that a datagram is not a server report.
+// ErrReport reports that a datagram is no server report.
 var ErrReport = errors.New("not an iperf 2 server report")
 
 // reportFlags reports whether the word at b begins a report: its top bit is
@@ -130,9 +129,8 @@ func reportFlags(b []byte) (Flags, bool) {
 	return f, f&Version1 != 0 && f&0xffffff == 0
 }
 
-// ParseReport finds the report in a datagram from the server, in either
-// layout, and returns the layout with it. It wraps ErrReport where there is
-// none.
+// ParseReport finds the report in a datagram from the server, in either layout, and returns the
+// layout with it. The error wraps ErrReport if there is none.
 func ParseReport(b []byte) (Report, Layout, error) {
 	for _, l := range []Layout{Layout16, Layout12} {
 		off := l.HeaderOffset()
@@ -176,10 +174,10 @@ func parseReport(b []byte, flags Flags, l Layout) Report {
 	return r
 }
 
-// Put writes the report over b, which holds the client's final datagram, and
-// returns how many bytes of b to send: all of them in Layout12, whose clients
-// expect their own size and first 12 bytes back, 128 in Layout16. It returns
-// an error where b is too short, or a count does not fit the layout.
+// Put writes the report over b, which holds the client's final datagram, and returns how many
+// bytes of b to send: all of them in Layout12, whose clients expect their own size and first 12
+// bytes back, 128 in Layout16. It returns an error if b is too short or a count does not fit
+// the layout.
 func (r Report) Put(b []byte, l Layout) (int, error) {
 	off, size := l.HeaderOffset(), len(b)
 	need := off + reportBase

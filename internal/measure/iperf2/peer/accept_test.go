@@ -22,8 +22,8 @@ import (
 	"linerate/internal/must"
 )
 
-// TestServerOutlivesAcceptErrors: accepting that fails costs time, not the server,
-// and is told once.
+// TestServerOutlivesAcceptErrors: a failing Accept costs time, not the server, and is logged
+// once.
 func TestServerOutlivesAcceptErrors(t *testing.T) {
 	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	s := startServerOn(t, enginetest.Failing(l, 5, syscall.EMFILE), ServerConfig{})
@@ -35,7 +35,7 @@ func TestServerOutlivesAcceptErrors(t *testing.T) {
 	must.True(t, len(s.log) == 1 && strings.Contains(s.log[0], "too many open files"), "log %q", s.log)
 }
 
-// TestServerOutlivesAPanic: a fault in the handling of one client ends that one.
+// TestServerOutlivesAPanic: a bug in handling one client ends only that client.
 func TestServerOutlivesAPanic(t *testing.T) {
 	var bad atomic.Bool
 	bad.Store(true)
@@ -55,8 +55,7 @@ func TestServerOutlivesAPanic(t *testing.T) {
 	s.alive(t)
 }
 
-// TestUDPServerOutlivesAPanic: a datagram that makes taking it panic costs its
-// own client.
+// TestUDPServerOutlivesAPanic: a datagram that causes a panic costs only its own client.
 func TestUDPServerOutlivesAPanic(t *testing.T) {
 	var bad atomic.Bool
 	bad.Store(true)
@@ -70,7 +69,7 @@ func TestUDPServerOutlivesAPanic(t *testing.T) {
 		}
 	})
 	h := iperf2.NewHeader(iperf2.Forward, true)
-	h.Extension.BitsPerSecond = uint64(2 * udpLimit) // is refused
+	h.Extension.BitsPerSecond = uint64(2 * udpLimit) // refused
 	b := digits(200)
 	stamper := stamper{layout: iperf2.Layout16, header: h.Append(nil, iperf2.DatagramLead), wall: time.Now()}
 	stamper.stamp(b, 1, 0)
@@ -79,15 +78,16 @@ func TestUDPServerOutlivesAPanic(t *testing.T) {
 	s.aliveUDP(t)
 }
 
-// TestServeEndsWhenItsListenerIsClosed by somebody else, and says so.
+// TestServeEndsWhenItsListenerIsClosed: Serve returns an error if another function closes its
+// listener.
 func TestServeEndsWhenItsListenerIsClosed(t *testing.T) {
 	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	_ = l.Close()
 	must.Is(t, Serve(context.Background(), l, nil, ServerConfig{}), net.ErrClosed)
 }
 
-// TestGathering: connections that begin together are one test with the sum of their
-// streams, whatever the client says of their number, and others are others.
+// TestGathering: connections that begin together are one test with the sum of their streams,
+// whatever number the client sent; others are separate tests.
 func TestGathering(t *testing.T) {
 	at := func(host string, port uint16) netip.AddrPort {
 		return netip.AddrPortFrom(netip.MustParseAddr(host), port)
@@ -152,13 +152,13 @@ func TestGathering(t *testing.T) {
 	}
 }
 
-// wary is a server that believes the sender of no datagram.
+// wary returns a server that trusts no datagram's source address.
 func wary(t testing.TB) *ownServer {
 	return startServer(t, ServerConfig{Idle: time.Second, UDPTo: func(netip.Addr) bool { return false }})
 }
 
-// TestProofByTCP: payload goes to where a TCP connection came from, and nowhere
-// else. linerate's own client makes one.
+// TestProofByTCP: payload goes only to addresses with a recent TCP connection. linerate's own
+// client opens one.
 func TestProofByTCP(t *testing.T) {
 	s := wary(t)
 	c := dialUDP(t, s.addr)
@@ -179,8 +179,8 @@ func TestProofByTCP(t *testing.T) {
 	}
 }
 
-// TestSmallFinals: a sender that may be forged gets no more than three times what
-// it sent, however small its final datagrams are.
+// TestSmallFinals: an address that may be forged gets at most three times what it sent, however
+// small its final datagrams are.
 func TestSmallFinals(t *testing.T) {
 	c := dialUDP(t, wary(t).addr)
 	sent, got := 0, 0
@@ -200,7 +200,7 @@ func TestSmallFinals(t *testing.T) {
 	must.True(t, got != 0, "no report at all")
 }
 
-// TestProofsAreBounded: anonymous clients fill the list, and nobody is kept out.
+// TestProofsAreBounded: anonymous clients can fill the list, but lock out no other address.
 func TestProofsAreBounded(t *testing.T) {
 	var p proofs
 	a := netip.MustParseAddr("2001:db8::")

@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	tallyMemory = 1 << 16 // how far behind a datagram can be told from a copy
-	// mostNumber bounds the numbers of datagrams: a test of a year at 10^8 a
-	// second has fewer.
+	tallyMemory = 1 << 16 // how far back a late datagram is distinguished from a copy
+	// mostNumber bounds the numbers of datagrams: a test of a year at 10^8 a second stays below
+	// it.
 	mostNumber = 1 << 52
 )
 
-// arrivals counts one flow of datagrams as it comes in. One goroutine calls
-// take; the counters may be read meanwhile.
+// arrivals counts one incoming flow of datagrams. One goroutine calls take; the counters may be
+// read meanwhile.
 type arrivals struct {
 	layout iperf2.Layout
-	omit   time.Duration // after the first datagram: not counted
+	omit   time.Duration // not counted, after the first datagram
 	tally  *datagram.Tally
 
 	first    time.Duration // by this end's clock
@@ -35,7 +35,7 @@ type arrivals struct {
 	bytes atomic.Int64 // payload of different datagrams, counted
 	got   atomic.Int64 // different datagrams, counted
 	lost  atomic.Int64 // missing so far, counted
-	final atomic.Bool  // the sender has ended
+	final atomic.Bool  // the sender has finished
 }
 
 // newArrivals returns the counters of a flow in layout l.
@@ -43,7 +43,7 @@ func newArrivals(l iperf2.Layout, omit time.Duration) *arrivals {
 	return &arrivals{layout: l, omit: omit, tally: datagram.NewTally(firstNumber(l), tallyMemory)}
 }
 
-// firstNumber is that of the first datagram (section 5).
+// firstNumber returns the number of the first datagram (section 5).
 func firstNumber(l iperf2.Layout) int64 {
 	if l == iperf2.Layout12 {
 		return 0
@@ -51,8 +51,8 @@ func firstNumber(l iperf2.Layout) int64 {
 	return 1
 }
 
-// take counts the datagram b, which came at time at, and reports whether it is
-// a final one. Only the first of those counts, as iperf 2 has it.
+// take counts the datagram b, which arrived at time at, and reports whether it is a final one.
+// Only the first final one counts, as in iperf 2.
 func (a *arrivals) take(b []byte, at time.Duration, follows bool) (final bool) {
 	d, err := iperf2.ParseDatagram(b, a.layout)
 	number := d.Number()
@@ -82,10 +82,10 @@ func (a *arrivals) take(b []byte, at time.Duration, follows bool) (final bool) {
 	return d.Final()
 }
 
-// window is the counted time.
+// window returns the counted time.
 func (a *arrivals) window() time.Duration { return max(0, a.last-a.first-a.omit) }
 
-// report is what the sender gets told.
+// report returns the report for the sender.
 func (a *arrivals) report() iperf2.Report {
 	return iperf2.Report{
 		Bytes: uint64(a.bytes.Load()), Duration: spanOf(a.window()), Lost: a.lost.Load(),
@@ -94,12 +94,12 @@ func (a *arrivals) report() iperf2.Report {
 	}
 }
 
-// spanOf returns a duration as the wire has it.
+// spanOf returns a duration in wire format.
 func spanOf(d time.Duration) iperf2.Stamp {
 	return iperf2.Stamp{Seconds: uint32(d / time.Second), Microseconds: uint32(d % time.Second / time.Microsecond)}
 }
 
-// summarise returns what this end says of direction d over all its flows.
+// summarise returns this end's report of direction d over all its flows.
 func summarise(d model.Direction, flows []*arrivals) model.FlowReport {
 	u := &model.UDPSummary{Variation: &hist.Histogram{}}
 	r := model.FlowReport{Direction: d, Role: model.Receiver, UDP: u}
@@ -119,7 +119,7 @@ func summarise(d model.Direction, flows []*arrivals) model.FlowReport {
 			jitter += j
 			known++
 		}
-		// All histograms of this kind have the same buckets.
+		// All these histograms have the same buckets.
 		_ = u.Variation.Merge(a.tally.Variation())
 	}
 	u.Jitter = fact.Unknown[time.Duration]("fewer than two datagrams")

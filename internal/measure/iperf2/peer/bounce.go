@@ -15,18 +15,18 @@ import (
 
 const (
 	bounceHeader = 48
-	// maxHold is how long the server holds a response at most. The header has
+	// maxHold is the longest that the server holds a response. The header's unit is
 	// microseconds.
 	maxHold = time.Second
 )
 
-// bounce answers messages until the client's end. The first four bytes of the
-// first one have been read.
+// bounce answers messages until the client closes. The first four bytes of the first message
+// have been read.
 func (t *tcpSession) bounce(ctx context.Context) (report model.EndReport, err error) {
 	stop := context.AfterFunc(ctx, func() { _ = t.conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	buf := make([]byte, max(min(t.Block, maxBounce), bounceHeader))
-	// What Peek has judged: the word says bounce back and nothing else.
+	// The word that Peek has read: bounce back and no other flag.
 	copy(buf, []byte{0x00, 0x80, 0x00, 0x00})
 	began, have, total, messages := time.Now(), 4, units.Bytes(0), 0
 	for {
@@ -62,8 +62,8 @@ func (t *tcpSession) bounce(ctx context.Context) (report model.EndReport, err er
 // maxBounce bounds the buffer of a bounce-back test, whatever the largest block.
 const maxBounce units.Bytes = 1 << 20
 
-// bounceOne reads a message, of which have bytes are there, and returns it. It
-// returns io.EOF where the client ended before one.
+// bounceOne reads and returns a message of which have bytes have been read. It returns io.EOF
+// if the client closed between messages.
 func (t *tcpSession) bounceOne(ctx context.Context, buf []byte, have int) (int, error) {
 	if err := t.conn.SetDeadline(time.Now().Add(t.Idle)); err != nil || ctx.Err() != nil {
 		return 0, errors.Join(err, context.Cause(ctx))

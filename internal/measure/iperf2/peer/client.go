@@ -18,43 +18,42 @@ import (
 	"linerate/internal/rescue"
 )
 
-// Client measures with a foreign iperf 2 server. The zero value speaks the form
-// of 2.1, which servers of 2.0.5 understand too as far as their modes go. It
-// may be used for one run after the other.
+// Client measures with a foreign iperf 2 server. The zero value uses the protocol of 2.1, which
+// servers of 2.0.5 also understand for the modes that they have. It may be used for several
+// runs, one after the other.
 type Client struct {
-	// Legacy sends the 24-byte header of 2.0.5. It spares the second in which
-	// a server of 2.0 is waited for in vain, and excludes the modes of 2.1.
+	// Legacy sends the 24-byte header of 2.0.5. It saves the second spent waiting for an ack
+	// that a server of 2.0 never sends, and excludes the modes of 2.1.
 	Legacy bool
-	// ConnectBack asks for payload from the server in the form of 2.0: the
-	// server connects to the client, on ListenPort, for model.From (-r, with an
-	// empty test before) and model.Both (-d). No address translator may stand
-	// between the two. Otherwise the forms of 2.1 are used, --reverse and
-	// --full-duplex, which a server of 2.0 misunderstands.
+	// ConnectBack requests payload from the server in the way of 2.0: the server connects to
+	// the client, on ListenPort, for model.From (-r, with an empty test before) and model.Both
+	// (-d). This does not work through NAT. Otherwise the client uses the modes of 2.1,
+	// --reverse and --full-duplex, which a server of 2.0 misunderstands.
 	ConnectBack bool
-	// ListenPort is where a server connects back, 1 to 65535; 0 is any free port.
+	// ListenPort is the port on which a server connects back, 1 to 65535; 0 is any free port.
 	ListenPort int
-	// Rate is the payload that this end sends at most over TCP, over all
-	// streams (-b); 0 is no limit. That of UDP stands in the flow.
+	// Rate limits the TCP payload that this end sends, over all streams (-b); 0 is no limit.
+	// The flow has the rate for UDP.
 	Rate units.BitRate
-	// Egress is where connections and datagrams leave from.
+	// Egress selects the source of connections and datagrams.
 	Egress model.Egress
-	// Met, where it is not nil, is called when the server has answered the header. Over
-	// UDP, and where payload only goes to a server, as one of 2.0 does not answer, it is
-	// called once there are connections.
+	// Met, if not nil, is called when the server has answered the header. Over UDP, and if
+	// payload only goes to the server, which a server of 2.0 does not answer, it is called once
+	// the connections are open.
 	Met func()
 
 	settling time.Duration // 0 is settleTime; for tests
 	slack    time.Duration // 0 is slack; for tests
 }
 
-// Run does one flow with the server at addr (host:port), over UDP where that is
-// the engine, and returns what this end says and what is known of the server's. emit
-// gets the samples of this end, from one goroutine at a time.
+// Run measures one flow with the server at addr (host:port), over UDP if that is the engine,
+// and returns this end's report and what is known of the server's. emit gets the samples of
+// this end, from one goroutine at a time.
 //
-// Streams share f.Bytes; each carries at most 2^31-1 where the server sends. A
-// run that ended early returns what it has, with a warning. The error wraps
-// errors.ErrUnsupported for what the protocol, or Legacy, does not have, and
-// ErrIperf3 where the server is one of that program.
+// Streams share f.Bytes; each carries at most 2^31-1 if the server sends. A run that ended
+// early returns partial results with a warning. The error wraps errors.ErrUnsupported for
+// features that the protocol, or Legacy, does not have, and ErrIperf3 if the server runs
+// iperf3.
 func (c Client) Run(ctx context.Context, addr string, f model.Flow, emit func([]model.Sample)) (near, far model.EndReport, err error) {
 	far.Host = model.Far
 	f.Streams = max(f.Streams, 1)
@@ -86,7 +85,7 @@ type clientTest struct {
 
 	udp       udp.Params // with datagrams
 	datagrams bool
-	heard     bool // a report of the server came
+	heard     bool // a report of the server arrived
 }
 
 func (t *clientTest) options() engine.SocketOptions {
@@ -117,7 +116,7 @@ func (c Client) Validate(f model.Flow) error {
 		faults = append(faults, errors.New("the rate is negative"))
 	}
 	if c.mode(f) == iperf2.TradeOff && !c.Legacy && f.Streams > 1 {
-		// 2.1.8 does so with its own client too (-r -P 3).
+		// 2.1.8 hangs with its own client too (-r -P 3).
 		faults = append(faults, fmt.Errorf("%d streams from a server that connects back: %w: servers of iperf 2.1 hang or crash",
 			f.Streams, errors.ErrUnsupported))
 	}
@@ -138,7 +137,7 @@ func (t *clientTest) prepare() error {
 	return nil
 }
 
-// mode is what the protocol calls the direction of f.
+// mode returns the protocol's mode for the direction of f.
 func (c Client) mode(f model.Flow) iperf2.Mode {
 	switch {
 	case f.Direction == model.From && c.ConnectBack:
@@ -154,7 +153,7 @@ func (c Client) mode(f model.Flow) iperf2.Mode {
 	}
 }
 
-// header returns the header of each of the flow's connections but for the port.
+// header returns the headers of the flow's connections, without the port.
 func (c Client) header(f model.Flow, m iperf2.Mode) ([]iperf2.Header, error) {
 	out := make([]iperf2.Header, max(f.Streams, 1))
 	for i := range out {
@@ -172,9 +171,9 @@ func (c Client) header(f model.Flow, m iperf2.Mode) ([]iperf2.Header, error) {
 		}
 		h.Threads, h.BufferLen = int32(len(out)), int32(min(f.Block, math.MaxInt32))
 		if m.ConnectsBack() && !c.Legacy {
-			// A server of 2.1 connects back once for each header, and often
-			// hangs where several say that they belong together, also with a
-			// client of 2.1 (-d -P 3). One of 2.0 goes by the first header alone.
+			// A server of 2.1 connects back once for each header, and often hangs if several
+			// headers claim to belong together, even with a client of 2.1 (-d -P 3). A server
+			// of 2.0 looks at the first header alone.
 			h.Threads = 1
 		}
 		amount, err := amountOf(f, len(out), i)
@@ -187,14 +186,14 @@ func (c Client) header(f model.Flow, m iperf2.Mode) ([]iperf2.Header, error) {
 	return out, nil
 }
 
-// amountOf is what connection i of n carries.
+// amountOf returns the amount of connection i of n.
 func amountOf(f model.Flow, n, i int) (iperf2.Amount, error) {
 	if f.Bytes == 0 {
 		return iperf2.AmountOfTime(f.Omit + f.Duration)
 	}
 	part := share(f.Bytes, n, i)
 	if f.Direction == model.To {
-		part = min(part, math.MaxInt32) // the server does not act on it
+		part = min(part, math.MaxInt32) // the server ignores it
 	}
 	return iperf2.AmountOfBytes(part)
 }
@@ -236,10 +235,10 @@ func (t *clientTest) runTCP(ctx context.Context) error {
 	return nil
 }
 
-// open sends the headers, waits for the acks that are due, and returns the
-// connections that the server opens back.
+// open sends the headers, waits for the acks that are due, and returns the connections that the
+// server opens back.
 //
-// A trade-off asks for the return test alone: the one before it is left empty.
+// A trade-off is used for its return test: the forward test before it is left empty.
 func (t *clientTest) open(ctx context.Context, conns []*net.TCPConn) (in []*net.TCPConn, err error) {
 	headers, err := t.header(t.flow, t.mode)
 	if err != nil {
@@ -301,8 +300,8 @@ func (t *clientTest) greet(conns []*net.TCPConn, headers []iperf2.Header) error 
 	return nil
 }
 
-// readAcks waits until each server thread has read its header and said so, or
-// ackTime is over. That is no error: servers of 2.0 send none.
+// readAcks waits until each server thread has acknowledged its header, or ackTime is over,
+// which is no error: servers of 2.0 send no ack.
 func readAcks(conns []*net.TCPConn) (acked bool, err error) {
 	limit := time.Now().Add(ackTime)
 	for _, c := range conns {
@@ -321,7 +320,7 @@ func readAcks(conns []*net.TCPConn) (acked bool, err error) {
 	return true, nil
 }
 
-// half returns what this end does in direction d.
+// half returns this end's part in direction d.
 func (t *clientTest) half(d model.Direction, conns []*net.TCPConn) half {
 	h := half{direction: d, role: model.Receiver, conns: conns, flow: t.flow, idle: idleTime}
 	if d == model.To {
@@ -334,14 +333,14 @@ func (t *clientTest) half(d model.Direction, conns []*net.TCPConn) half {
 	return h
 }
 
-// A test of bytes has no time of its own: it may take as long as a path of this
-// rate needs for them, and a while more.
+// A test with an amount of bytes has no duration: it may take as long as a path of this rate
+// needs for them, plus slack.
 const (
 	leastRate = units.BitRate(64e3)
 	whiles    = 6 // times slack
 )
 
-// longest is how long a half may take, whatever the server does.
+// longest bounds how long a half may take, whatever the server does.
 func (t *clientTest) longest() time.Duration {
 	more := cmp.Or(t.slack, slack)
 	if t.flow.Duration > 0 {
@@ -353,7 +352,7 @@ func (t *clientTest) longest() time.Duration {
 
 func (t *clientTest) receive(ctx context.Context, conns []*net.TCPConn) {
 	h := t.half(model.From, conns)
-	if t.mode == iperf2.Reverse { // no ack says who the server is
+	if t.mode == iperf2.Reverse { // no ack identifies the server
 		if err := payloadBegins(ctx, conns, cmp.Or(t.slack, openTime)); err != nil {
 			closeAll(conns)
 			t.sink.add(model.EndReport{}, fmt.Errorf("from receiver: %w", err))
@@ -375,7 +374,7 @@ func (t *clientTest) send(ctx context.Context, conns []*net.TCPConn) {
 	t.infer(r, delivered, time.Since(began))
 }
 
-// infer states what the server received in direction to.
+// infer reports what the server received in direction to.
 func (t *clientTest) infer(r model.EndReport, delivered bool, took time.Duration) {
 	if len(r.Flows) == 0 {
 		return
@@ -411,5 +410,5 @@ func (t *clientTest) fullDuplex(ctx context.Context, conns []*net.TCPConn) {
 		func() { in.run(ctx, t.bulk, t.sink) },
 		func() { sent = out.run(ctx, t.bulk, t.sink) })
 	settle(ctx, held, cmp.Or(t.settling, settleTime))
-	t.infer(sent, false, 0) // the time above is that of both directions
+	t.infer(sent, false, 0) // the time above covers both directions
 }

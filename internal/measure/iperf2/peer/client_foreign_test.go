@@ -17,7 +17,7 @@ import (
 	"linerate/internal/must"
 )
 
-// taken gathers samples.
+// taken collects samples.
 type taken struct {
 	mu   sync.Mutex
 	list []model.Sample
@@ -88,7 +88,7 @@ func checkWithForeignServer(t testing.TB, c Client, f model.Flow) {
 	near, far, err := c.Run(t.Context(), addr, f, s.emit)
 	must.Need(t, err == nil, "%v\nnear %+v\nserver:\n%s", err, near, out)
 	for _, w := range near.Warnings {
-		must.True(t, strings.Contains(w, "buffer is"), "warning %q", w) // asked for 256 KiB, granted less
+		must.True(t, strings.Contains(w, "buffer is"), "warning %q", w) // requested 256 KiB, granted less
 	}
 	for _, d := range f.Direction.Parts() {
 		checkDirection(t, d, f, near, far, out, c.mode(f).ConnectsBack() || f.Direction == model.Both)
@@ -100,8 +100,8 @@ func checkWithForeignServer(t testing.TB, c Client, f model.Flow) {
 	}
 }
 
-// checkDirection compares this end's figure with the server's lines, where the
-// way back is marked with a star, except on the connection of a reverse test.
+// checkDirection compares this end's figure with the server's lines. A star marks the return
+// direction, except on the connection of a reverse test.
 func checkDirection(t testing.TB, d model.Direction, f model.Flow, near, far model.EndReport, out *output, stars bool) {
 	t.Helper()
 	role, back := model.Sender, false
@@ -139,8 +139,8 @@ func drip(t testing.TB, c net.Conn, b []byte, step time.Duration) {
 	}
 }
 
-// TestServerThatNeverEnds: whatever a server drips or floods, the client ends
-// after the time, the bytes, or what these may take at the least rate, and says so.
+// TestServerThatNeverEnds: whatever a server drips or floods, the client ends after the
+// duration, the bytes, or the time these may take at the least rate, and reports it.
 func TestServerThatNeverEnds(t *testing.T) {
 	drops := func(c net.Conn) { drip(t, c, []byte("0"), 20*time.Millisecond) }
 	flood := func(c net.Conn) { drip(t, c, digits(64<<10), time.Millisecond) }
@@ -169,8 +169,8 @@ func TestServerThatNeverEnds(t *testing.T) {
 	}
 }
 
-// TestUDPServerThatNeverEnds: datagrams that go on beyond the time or the bytes, or
-// after the final one, hold no client.
+// TestUDPServerThatNeverEnds: datagrams that continue beyond the duration or the bytes, or
+// after the final one, do not keep a client from ending.
 func TestUDPServerThatNeverEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		client Client
@@ -196,7 +196,8 @@ func TestUDPServerThatNeverEnds(t *testing.T) {
 	}
 }
 
-// endless sends datagrams for ever to whoever sends some, or to where it listens.
+// endless sends datagrams forever to the source of the first one, or to the port where that
+// client listens.
 func endless(t testing.TB, pc net.PacketConn, number func(int64) int64) {
 	b := make([]byte, maxDatagram)
 	n, to, err := pc.ReadFrom(b)

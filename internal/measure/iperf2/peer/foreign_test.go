@@ -34,7 +34,7 @@ func realProgram(t testing.TB) string {
 	return path
 }
 
-// output gathers what a program prints.
+// output collects what a program prints.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -60,7 +60,7 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// await waits until the text satisfies ok.
+// await waits until ok accepts the text.
 func (o *output) await(t testing.TB, what string, ok func(string) bool) {
 	t.Helper()
 	limit := time.After(time.Minute)
@@ -73,8 +73,7 @@ func (o *output) await(t testing.TB, what string, ok func(string) bool) {
 	}
 }
 
-// foreignServer starts the program as a server and returns its address and what
-// it prints.
+// foreignServer starts the program as a server and returns its address and output.
 func foreignServer(t testing.TB, args ...string) (string, *output) {
 	t.Helper()
 	path := realProgram(t)
@@ -93,9 +92,8 @@ func foreignServer(t testing.TB, args ...string) (string, *output) {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), out
 }
 
-// awaitSocket waits until port is in use: the program says that it listens a
-// little before it does. The kernel tells without a connection, which the
-// program would count.
+// awaitSocket waits until port is in use: the program prints that it listens a little before it
+// does. /proc shows it without a connection, which the program would count.
 func awaitSocket(t testing.TB, port int) {
 	t.Helper()
 	// Linux, Documentation/networking/proc_net_tcp.rst: local address, remote
@@ -121,7 +119,7 @@ func awaitSocket(t testing.TB, port int) {
 	}
 }
 
-// freePort returns a port that is free for TCP and UDP.
+// freePort returns a port that is free on TCP and UDP.
 func freePort(t testing.TB) int {
 	t.Helper()
 	for range 20 {
@@ -139,7 +137,7 @@ func freePort(t testing.TB) int {
 	return 0
 }
 
-// foreignClient runs the program as a client until it ends.
+// foreignClient runs the program as a client until it exits.
 func foreignClient(t testing.TB, addr string, args ...string) string {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)
@@ -158,7 +156,7 @@ var reportLine = regexp.MustCompile(`(?m)^\[ *(\*?)(\d+|SUM)\](\[[^\]]*\])? +(\d
 // transfer is a line of the program's report.
 type transfer struct {
 	id      string // "SUM" too
-	back    bool   // marked as the return of a test
+	back    bool   // marked as the return direction
 	length  float64
 	bytes   float64
 	started float64
@@ -192,7 +190,7 @@ func total(list []transfer, pick func(transfer) bool) units.Bytes {
 	return units.Bytes(sum)
 }
 
-// connections counts those that have a line.
+// connections counts the connections that have a line.
 func connections(list []transfer) int {
 	ids := map[string]bool{}
 	for _, x := range list {
@@ -203,7 +201,7 @@ func connections(list []transfer) int {
 	return len(ids)
 }
 
-// near reports whether two totals agree within 0.1 %.
+// agree reports whether two totals agree within 0.1 %.
 func agree(a, b units.Bytes) bool {
 	return a > 0 && math.Abs(float64(a)/float64(b)-1) < 0.001
 }

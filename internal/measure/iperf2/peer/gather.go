@@ -14,10 +14,9 @@ import (
 	"linerate/internal/measure/program"
 )
 
-// Each connection of a test with -P comes by itself, and not every client says how
-// many belong together. Those of one address and one kind that begin together are one
-// test: within startsWithin of the first. What ends waits so long for a sister that
-// has not begun.
+// A test with -P opens separate connections, and not every client sends their number.
+// Connections of one address and one kind that begin within startsWithin of the first are one
+// test. A finished test waits sistersCome for connections that have not begun.
 const (
 	startsWithin = 2 * time.Second
 	sistersCome  = 300 * time.Millisecond
@@ -30,31 +29,31 @@ type kindred struct {
 	udp, bounce bool
 }
 
-// gathering joins connections and flows to tests. It is safe for concurrent use.
+// gathering groups connections and flows into tests. It is safe for concurrent use.
 type gathering struct {
 	keep func(program.Test)
 
 	mu    sync.Mutex
-	tests map[kindred]*gathered // that may get more
+	tests map[kindred]*gathered // that may still grow
 	by    map[netip.AddrPort]*gathered
 }
 
-// gathered is what has come of one test.
+// gathered is one test so far.
 type gathered struct {
 	kindred
 	first   time.Time
-	threads int // that the client speaks of; 0 is not told
+	threads int // according to the client; 0 is unknown
 	begun   int
 	open    int
 	results []Result
-	waits   *time.Timer // for sisters; nil while some are open
+	waits   *time.Timer // for further connections; nil while some are open
 }
 
 func newGathering(keep func(program.Test)) *gathering {
 	return &gathering{keep: keep, tests: map[kindred]*gathered{}, by: map[netip.AddrPort]*gathered{}}
 }
 
-// begun counts a session in.
+// begun records a new session.
 func (g *gathering) begun(r Result) {
 	kin := kindred{source(r.Peer.Addr()), r.Mode, r.UDP, r.Bounce}
 	g.mu.Lock()
@@ -73,11 +72,10 @@ func (g *gathering) begun(r Result) {
 	g.by[r.Peer] = t
 }
 
-// complete reports whether all connections that the client spoke of have begun.
+// complete reports whether as many connections have begun as the client announced.
 func (t *gathered) complete() bool { return t.threads > 0 && t.begun >= t.threads }
 
-// done hands over the test that r is the last part of. One that was refused is part
-// of none.
+// done reports the test once r completes it. A refused connection belongs to no test.
 func (g *gathering) done(r Result) {
 	g.mu.Lock()
 	t := g.by[r.Peer]
@@ -121,7 +119,7 @@ func (g *gathering) forget(t *gathered) {
 	}
 }
 
-// end hands over what still waits for sisters.
+// end reports the tests that still wait for further connections.
 func (g *gathering) end() {
 	g.mu.Lock()
 	var left []*gathered
@@ -140,7 +138,7 @@ func (g *gathering) end() {
 	}
 }
 
-// whole is the test that the results make together.
+// whole combines the results into one test.
 func (t *gathered) whole() program.Test {
 	all := t.results[0].test()
 	for _, r := range t.results[1:] {
@@ -159,7 +157,7 @@ func (t *gathered) whole() program.Test {
 	return all
 }
 
-// joined adds more streams to the directions of flows.
+// joined adds the streams of more to the directions of flows.
 func joined(flows, more []model.FlowReport) []model.FlowReport {
 	for _, m := range more {
 		i := slices.IndexFunc(flows, func(f model.FlowReport) bool { return f.Direction == m.Direction && f.Role == m.Role })
@@ -170,7 +168,7 @@ func joined(flows, more []model.FlowReport) []model.FlowReport {
 		f := &flows[i]
 		f.Bytes, f.Window = f.Bytes+m.Bytes, max(f.Window, m.Window)
 		f.Streams = append(slices.Clone(f.Streams), m.Streams...)
-		f.TCP = nil // of one connection alone
+		f.TCP = nil // covers one connection only
 		if f.UDP != nil && m.UDP != nil {
 			f.UDP = joinedUDP(*f.UDP, *m.UDP)
 		}
@@ -191,7 +189,7 @@ func joinedUDP(a, b model.UDPSummary) *model.UDPSummary {
 		a.Jitter = b.Jitter
 	}
 	if a.Variation != nil && b.Variation != nil {
-		_ = a.Variation.Merge(b.Variation) // all histograms of this kind have the same buckets
+		_ = a.Variation.Merge(b.Variation) // all these histograms have the same buckets
 	}
 	return &a
 }

@@ -10,9 +10,9 @@ import (
 	"linerate/internal/measure/budget"
 )
 
-// guests are the sources that have connections, each with one session of the
-// budget: the connections of a test with -P are no more than one test. They are
-// safe for concurrent use, and as many as there are places at most.
+// guests are the sources that have connections, each with one session of the budget: the
+// connections of a test with -P count as one test. guests is safe for concurrent use, and has
+// at most as many entries as there are places.
 type guests struct {
 	mu sync.Mutex
 	by map[netip.Prefix]*guest
@@ -21,17 +21,17 @@ type guests struct {
 // guest is one source. A nil guest has no limits.
 type guest struct {
 	share  *budget.Share
-	nobody bool // anybody may say to be it
+	nobody bool // the address may be forged
 
 	mu      sync.Mutex
-	charged time.Time // up to when its time is counted
+	charged time.Time // its time is counted up to here
 
 	conns int // under guests.mu
 }
 
-// enter returns the guest at from, which leave must be called for. The zero
-// address is that of all who are not known to be where they say: they are sent
-// nothing but reports, and neither their time nor those are held against anybody.
+// enter returns the guest at from; the caller must call leave. The zero address stands for all
+// addresses that may be forged: they are sent nothing but reports, and neither reports nor time
+// count against any source.
 func (g *guests) enter(b *budget.Budget, from netip.Addr) (one *guest, leave func(), err error) {
 	source := budget.Source(from)
 	g.mu.Lock()
@@ -55,15 +55,15 @@ func (g *guests) enter(b *budget.Budget, from netip.Addr) (one *guest, leave fun
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		if one.conns--; one.conns == 0 {
-			_ = one.charge(0) // the last connection is over anyway
+			_ = one.charge(0) // the last connection has ended anyway
 			one.share.Close()
 			delete(g.by, source)
 		}
 	}), nil
 }
 
-// charge counts what was sent, and the time since it was counted last, whichever
-// connections it was for. The error says which limit is reached.
+// charge counts the bytes sent and the time since the last call, over all connections of the
+// guest. The error names the limit that is reached.
 func (g *guest) charge(sent units.Bytes) error {
 	if g == nil || g.nobody {
 		return nil

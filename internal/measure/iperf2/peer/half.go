@@ -18,28 +18,28 @@ import (
 type half struct {
 	direction model.Direction
 	role      model.Role
-	conns     []*net.TCPConn // run closes them, of shared ones only those that tcpbulk got
+	conns     []*net.TCPConn // run closes them, but of shared ones only those that tcpbulk got
 	flow      model.Flow
-	rate      units.BitRate // at most, over all connections; 0 is no limit
+	rate      units.BitRate // limit over all connections; 0 is no limit
 	shared    bool          // the connections carry the other half too
-	twinned   bool          // conns are twins, or have some
-	since     time.Time     // when the time of a sender began; zero is when run does
-	lead      int64         // bytes that each connection has moved before, and that count
-	empty     bool          // nothing at all is no error
-	idle      time.Duration // how long no byte may move; 0 is for ever
-	limit     time.Duration // how long it may take at all; 0 is for ever
-	most      units.Bytes   // what a receiver takes; 0 is without bound
-	guest     *guest        // whose budget it takes; nil is without limits
+	twinned   bool          // conns are twins, or have twins
+	since     time.Time     // start of a sender's time; if zero, the start of run
+	lead      int64         // counted bytes that each connection has moved before
+	empty     bool          // moving nothing is no error
+	idle      time.Duration // timeout without progress; 0 is none
+	limit     time.Duration // timeout of the whole half; 0 is none
+	most      units.Bytes   // what a receiver accepts; 0 is no limit
+	guest     *guest        // pays from its budget; nil has no limits
 }
 
-// untilEnd is more than any peer sends: tcpbulk then counts from the first byte
-// to the last, and answers the peer's end with its own.
+// untilEnd is more than any peer sends: with it tcpbulk counts from the first byte to the last,
+// and closes when the peer does.
 const untilEnd units.Bytes = math.MaxInt64
 
 // forever is longer than any test.
 const forever = 1000 * 24 * time.Hour
 
-// run moves the payload and hands report and samples to s.
+// run moves the payload and passes report and samples to s.
 func (h half) run(ctx context.Context, bulk *tcpbulk.Engine, s *sink) model.EndReport {
 	emit, end := s.begin()
 	defer end()
@@ -84,7 +84,7 @@ func (h half) run(ctx context.Context, bulk *tcpbulk.Engine, s *sink) model.EndR
 	return report
 }
 
-// watch returns emit, and puts t off whenever something has moved.
+// watch returns emit with a reset of t whenever a byte has moved.
 func (h half) watch(t *time.Timer, emit func([]model.Sample)) func([]model.Sample) {
 	return func(list []model.Sample) {
 		for _, one := range list {
@@ -96,8 +96,8 @@ func (h half) watch(t *time.Timer, emit func([]model.Sample)) func([]model.Sampl
 	}
 }
 
-// bounded returns emit, and ends the half where clearly more came than was asked
-// for: what a sender's blocks and this end's clock make more does not.
+// bounded returns emit with a check that ends the half if clearly more arrived than was
+// requested. Excess from a sender's blocks or this end's clock is tolerated.
 func (h half) bounded(end context.CancelCauseFunc, emit func([]model.Sample)) func([]model.Sample) {
 	got, most := 0.0, 2*float64(h.most)+float64(len(h.conns))*fullBlock
 	return func(list []model.Sample) {
@@ -113,7 +113,7 @@ func (h half) bounded(end context.CancelCauseFunc, emit func([]model.Sample)) fu
 	}
 }
 
-// charge returns emit, and counts what was sent. The budget's refusal ends the half.
+// charge returns emit with a count of what was sent. A refusal of the budget ends the half.
 func (h half) charge(end context.CancelCauseFunc, emit func([]model.Sample)) func([]model.Sample) {
 	return func(list []model.Sample) {
 		sent := 0.0
@@ -129,13 +129,13 @@ func (h half) charge(end context.CancelCauseFunc, emit func([]model.Sample)) fun
 	}
 }
 
-// bulk lets tcpbulk move the payload.
+// bulk moves the payload with tcpbulk.
 func (h half) bulk(ctx context.Context, bulk *tcpbulk.Engine, host model.Host, emit func([]model.Sample)) (model.EndReport, error) {
 	env := engine.Env{Host: host, Open: func(context.Context, int, engine.SocketOptions) (engine.Opened, error) {
 		return engine.Opened{Conns: h.conns}, nil
 	}}
 	f := h.bulkFlow()
-	test, err := bulk.Unplanned().Prepare(ctx, env, f) // judge compares with what was asked for
+	test, err := bulk.Unplanned().Prepare(ctx, env, f) // judge compares with the request
 	if err != nil {
 		closeAll(h.conns)
 		return model.EndReport{}, fmt.Errorf("prepare %s: %w", h.direction, err)
@@ -157,10 +157,10 @@ func (h half) bulk(ctx context.Context, bulk *tcpbulk.Engine, host model.Host, e
 	return report, err
 }
 
-// stopAfter stops a sender once it has sent for d, unless it is over before.
+// stopAfter stops a sender once it has sent for d, unless it ends before.
 func stopAfter(test engine.Test, d time.Duration, over <-chan struct{}) {
 	select {
-	case <-test.Measured(): // a sender's has begun then
+	case <-test.Measured(): // a sender closes it when it begins
 	case <-over:
 		return
 	}
@@ -173,7 +173,7 @@ func stopAfter(test engine.Test, d time.Duration, over <-chan struct{}) {
 	}
 }
 
-// bulkFlow is the flow as tcpbulk gets it. A receiver's end is the peer's end.
+// bulkFlow returns the flow for tcpbulk. A receiver ends when the peer closes.
 func (h half) bulkFlow() model.Flow {
 	f := model.Flow{
 		Direction: h.direction, Streams: len(h.conns), Interval: h.flow.Interval,
@@ -183,8 +183,8 @@ func (h half) bulkFlow() model.Flow {
 	case h.role == model.Sender:
 		f.Duration, f.Omit, f.Bytes = h.flow.Duration, h.flow.Omit, h.flow.Bytes
 	case h.shared, h.flow.Omit > 0:
-		// Counting bytes excludes omitting some, and the answer to the peer's
-		// end would end the other half.
+		// A number of bytes excludes Omit, and closing when the peer closes would end the other
+		// half.
 		f.Duration, f.Omit = forever, h.flow.Omit
 	default:
 		f.Bytes = untilEnd
@@ -192,10 +192,10 @@ func (h half) bulkFlow() model.Flow {
 	return f
 }
 
-// enough is the share of a test below which it is worth a word.
+// enough is the share of a test below which judge warns.
 const enough = 0.9
 
-// judge returns warnings where a half did not do what was asked.
+// judge returns warnings if a half did not do what was requested.
 func (h half) judge(ctx context.Context, r model.EndReport, took time.Duration) []string {
 	var out []string
 	warn := func(format string, args ...any) {
@@ -217,8 +217,8 @@ func (h half) judge(ctx context.Context, r model.EndReport, took time.Duration) 
 	return out
 }
 
-// share returns the part of total that stream i of n sends: equal parts, the
-// first streams one more where it does not divide.
+// share returns the part of total that stream i of n sends: equal parts, the first streams one
+// more for the remainder.
 func share(total units.Bytes, n, i int) int64 {
 	part := int64(total) / int64(n)
 	if int64(i) < int64(total)%int64(n) {

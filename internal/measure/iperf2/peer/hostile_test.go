@@ -18,7 +18,7 @@ import (
 	"linerate/internal/must"
 )
 
-// strict are limits that tests can wait for.
+// strict has limits short enough for tests.
 var strict = ServerConfig{Idle: 1500 * time.Millisecond, Opening: 1500 * time.Millisecond, Block: 64 << 10}
 
 func dialRaw(t testing.TB, addr string) *net.TCPConn {
@@ -45,9 +45,8 @@ func gone(t testing.TB, c net.Conn) {
 	must.True(t, err == nil || !strings.Contains(err.Error(), "timeout"), "the connection is still open: %v", err)
 }
 
-// alive checks that the server still serves.
-// alive checks that a client has its test. Its warnings are not looked at: on a busy machine
-// the acknowledgement of its header may take more than a second.
+// alive checks that a client has its test. It ignores the warnings: on a busy machine the
+// acknowledgement of the header may take more than a second.
 func (s *ownServer) alive(t testing.TB) {
 	t.Helper()
 	_, _, err := Client{}.Run(t.Context(), s.addr, model.Flow{Direction: model.To, Bytes: 1 << 20}, nil)
@@ -101,13 +100,13 @@ func TestHostileClients(t *testing.T) {
 	}
 }
 
-// checkHostileClient sends what a client should not, and wants that in the log,
-// or in a warning.
+// checkHostileClient sends what a client should not, and expects want in the log or in a
+// warning.
 func checkHostileClient(t testing.TB, send []byte, want string) {
 	s := startServer(t, strict)
 	c := dialRaw(t, s.addr)
 	must.Get(c.Write(send))(t)
-	s.alive(t) // beside it
+	s.alive(t) // while it runs
 	s.await(t, want, func(results []Result, log []string) bool {
 		for _, r := range results {
 			log = append(log, r.Report.Warnings...)
@@ -137,13 +136,13 @@ func TestSessionsAreBounded(t *testing.T) {
 	_, log := s.await(t, "refusal", func(_ []Result, log []string) bool {
 		return slices.ContainsFunc(log, func(l string) bool { return strings.Contains(l, "the client has 2 sessions already") })
 	})
-	for _, c := range conns { // whichever came last
+	for _, c := range conns { // whichever was accepted last
 		if strings.Contains(log[0], c.LocalAddr().String()) {
 			gone(t, c)
 		}
 		c.Close()
 	}
-	// The places come back.
+	// The places are released.
 	for limit := time.Now().Add(time.Minute); ; {
 		near, _, err := Client{}.Run(t.Context(), s.addr, model.Flow{Direction: model.To, Bytes: 1 << 20}, nil)
 		if err == nil && len(near.Flows) == 1 && near.Flows[0].Bytes == 1<<20 {
@@ -176,7 +175,7 @@ func TestTimeIsBounded(t *testing.T) {
 	must.True(t, slices.ContainsFunc(w, func(l string) bool { return strings.Contains(l, errOverrun.Error()) }), "warnings %q", w)
 }
 
-// hostileServer accepts connections and does do with each.
+// hostileServer calls do with each connection.
 func hostileServer(t testing.TB, do func(c net.Conn)) string {
 	t.Helper()
 	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
@@ -233,8 +232,8 @@ func TestHostileServers(t *testing.T) {
 	}
 }
 
-// TestSilentConnectionsKeepNobodyOut: while 256 say nothing, or a byte now and then,
-// and come back, a real client has its test. TestServedAtOnce holds how soon.
+// TestSilentConnectionsKeepNobodyOut: while 256 clients send nothing, or a byte now and then,
+// and reconnect, a real client has its test. TestServedAtOnce checks how soon.
 func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	for name, say := range map[string][]byte{"silent": nil, "half a header": {0x40, 0x01}} {
@@ -246,8 +245,8 @@ func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// TestConnectionsOfATestAreOneSession: the program's -P 8 is served where a source
-// may have one session.
+// TestConnectionsOfATestAreOneSession: the program's -P 8 is served if a source may have one
+// session.
 func TestConnectionsOfATestAreOneSession(t *testing.T) {
 	b := budget.New(budget.Config{Anonymous: budget.Part{Source: budget.Limits{Sessions: 1}}})
 	s := startServer(t, ServerConfig{Budget: b})
@@ -257,13 +256,13 @@ func TestConnectionsOfATestAreOneSession(t *testing.T) {
 	must.True(t, len(log) == 0, "log %q", log)
 }
 
-// TestConnectionsStayWithinTheBudget: what one is sent ends it at the limit, and
-// what it held comes back.
+// TestConnectionsStayWithinTheBudget: a connection ends at the limit of bytes sent, and gives
+// back what it held.
 func TestConnectionsStayWithinTheBudget(t *testing.T) {
 	b := budget.New(budget.Config{Anonymous: budget.Part{Source: budget.Limits{Egress: 1 << 20}}})
 	s := startServer(t, ServerConfig{Budget: b, Rate: 40e6})
 	f := model.Flow{Direction: model.From, Duration: 20 * time.Minute}
-	_, _, _ = Client{}.Run(t.Context(), s.addr, f, nil) // however it ends
+	_, _, _ = Client{}.Run(t.Context(), s.addr, f, nil) // whatever the result
 	results, _ := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 })
 	must.Contain(t, strings.Join(results[0].Report.Warnings, "; "), "1 MiB", "warnings")
 	must.Get(dialRaw(t, s.addr).Write(header(func(*iperf2.Header) {})))(t)

@@ -34,8 +34,8 @@ func (s *ownServer) logged(t testing.TB, want string) {
 	})
 }
 
-// anyEnd runs the program as a client, however it ends, and returns what it printed. It
-// is an error when nothing ends it within a minute.
+// anyEnd runs the program as a client until it exits, and returns its output. It returns an
+// error if the program does not exit within a minute.
 func anyEnd(t testing.TB, addr string, args ...string) (string, error) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)
@@ -46,8 +46,8 @@ func anyEnd(t testing.TB, addr string, args ...string) (string, error) {
 	return string(out), ctx.Err()
 }
 
-// TestUDPLimitOfWhatComes: a client that says that it sends more is refused, and
-// one that does so without a word is ended.
+// TestUDPLimitOfWhatComes: the server refuses a client that announces more, and ends one that
+// sends more.
 func TestUDPLimitOfWhatComes(t *testing.T) {
 	t.Run("says so", func(t *testing.T) {
 		s := startServer(t, ServerConfig{UDPRate: udpLimit})
@@ -59,8 +59,8 @@ func TestUDPLimitOfWhatComes(t *testing.T) {
 		s := startServer(t, ServerConfig{UDPRate: udpLimit})
 		c := dialUDP(t, s.addr)
 		b := datagramOf(iperf2.Forward, 1)
-		// Twice what may come at once, whatever the machine takes for it. Few
-		// enough wait at a time for the socket to hold.
+		// Twice the burst that the server accepts at once. Few enough datagrams are in flight
+		// for the socket buffer.
 		for sent := 0; ; {
 			for range 50 {
 				must.Get(c.Write(b))(t)
@@ -78,7 +78,7 @@ func TestUDPLimitOfWhatComes(t *testing.T) {
 		results, _ := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 })
 		w := results[0].Report.Warnings
 		must.True(t, len(w) == 1 && strings.Contains(w[0], "more than 4 Mbit/s"), "warnings %q", w)
-		// It costs nobody else anything.
+		// Other clients are not affected.
 		s.alive(t)
 	})
 	t.Run("keeps to it", func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestUDPLimitOfWhatComes(t *testing.T) {
 	})
 }
 
-// TestLimitsWithForeignClient: the time and the connections of the program.
+// TestLimitsWithForeignClient limits the time and the connections of the program.
 func TestLimitsWithForeignClient(t *testing.T) {
 	realProgram(t)
 	t.Run("time", func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestLimitsWithForeignClient(t *testing.T) {
 	})
 }
 
-// TestGrants: what an address gets over UDP stays below the limit in all.
+// TestGrants: the grants over UDP of one address stay below the limit in total.
 func TestGrants(t *testing.T) {
 	u := &udpServer{server: &server{ServerConfig: ServerConfig{UDPRate: 100}}, granted: map[netip.Addr]units.BitRate{}}
 	a, b := mustAddr(t, "2001:db8::1"), mustAddr(t, "2001:db8::2")
@@ -122,10 +122,10 @@ func TestGrants(t *testing.T) {
 	must.Equal(t, u.grant(a, 70), 60, "after 60 came back")
 }
 
-// TestLevel: what comes at the limit may come for ever, twice that for a second.
+// TestLevel: traffic at the limit may last forever, twice the limit for a second.
 func TestLevel(t *testing.T) {
 	for _, c := range []struct {
-		times float64 // the limit
+		times float64 // of the limit
 		after time.Duration
 	}{{1, 0}, {2, time.Second}, {11, 100 * time.Millisecond}} {
 		var l level
@@ -139,7 +139,7 @@ func TestLevel(t *testing.T) {
 	}
 }
 
-// TestClientRecognisesIperf3: a server of iperf3 is told in every mode, and soon.
+// TestClientRecognisesIperf3: the client recognises an iperf3 server in every mode, and soon.
 func TestClientRecognisesIperf3(t *testing.T) {
 	path, err := exec.LookPath("iperf3")
 	if err != nil {
@@ -166,7 +166,7 @@ func TestClientRecognisesIperf3(t *testing.T) {
 	}
 }
 
-// serverOf3 starts iperf3 as a server and returns its address.
+// serverOf3 starts an iperf3 server and returns its address.
 func serverOf3(t testing.TB, path string) string {
 	t.Helper()
 	port := freePort(t)
@@ -181,8 +181,8 @@ func serverOf3(t testing.TB, path string) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
-// TestUDPReportIsWhole: a client over UDP states its processor time, and a jitter
-// that the server does not tell is unknown.
+// TestUDPReportIsWhole: a client over UDP reports its CPU time, and a jitter that the server
+// does not report is unknown.
 func TestUDPReportIsWhole(t *testing.T) {
 	s := startServer(t, ServerConfig{})
 	f := model.Flow{Direction: model.To, Bytes: 5 * size4, Streams: 1, Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: gentle})}
@@ -197,8 +197,7 @@ func TestUDPReportIsWhole(t *testing.T) {
 	must.True(t, !j.IsKnown() && j.Reason() != "", "a jitter of 0 us is %+v", j)
 }
 
-// TestMain lets more tests run at once than there are processors: most of them
-// wait for limits to pass.
+// TestMain runs more tests at once than there are CPUs: most of them wait for timeouts.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "8"); err != nil {
@@ -233,8 +232,8 @@ func TestOwnEnds(t *testing.T) {
 	}
 }
 
-// unhurried leaves out what an end warns of where other work kept the other one from
-// sending for the whole time. TestRate holds that nothing else does.
+// unhurried removes the warnings that result from other work keeping the sender from sending
+// all the time. TestRate checks that nothing else causes them.
 func unhurried(warnings []string) []string {
 	return slices.DeleteFunc(slices.Clone(warnings), func(w string) bool { return strings.Contains(w, "the peer sent for") })
 }
@@ -265,7 +264,7 @@ func checkOwnEnds(t testing.TB, c Client, f model.Flow) {
 	}
 }
 
-// pacedRate is that of tests which hold a rate over TCP.
+// pacedRate is the TCP rate of paced tests.
 const pacedRate = 80e6
 
 func TestOmitAndRate(t *testing.T) {
@@ -280,7 +279,7 @@ func TestOmitAndRate(t *testing.T) {
 // omitAndRate runs a flow with a warm-up at pacedRate, and returns its report.
 func omitAndRate(t testing.TB, d model.Direction) model.EndReport {
 	t.Helper()
-	f := model.Flow{Direction: d, Duration: 2 * time.Second, Omit: 2 * short, Interval: short / 3} // a machine may stand still for half of it
+	f := model.Flow{Direction: d, Duration: 2 * time.Second, Omit: 2 * short, Interval: short / 3} // a machine may stall for half of it
 	s := startServer(t, ServerConfig{Rate: pacedRate})
 	var got taken
 	near, _, err := Client{Rate: pacedRate}.Run(t.Context(), s.addr, f, got.emit)
@@ -314,7 +313,7 @@ func TestClientValidates(t *testing.T) {
 	} {
 		f := ok
 		c.change(&f)
-		// Nothing may be dialled: the address is none.
+		// The address is invalid: no dial may happen.
 		_, _, err := c.client.Run(t.Context(), "", f, nil)
 		must.Say(t, err, c.want, "%s", name)
 	}

@@ -11,8 +11,8 @@ import (
 	"linerate/internal/rescue"
 )
 
-// meter begins to emit the samples of a direction of datagrams, whose counters count
-// reads; the function that it returns ends that with the last interval.
+// meter starts to emit the samples of a direction of datagrams, whose counters count reads;
+// stop ends that with the last interval.
 func (u *udpClient) meter(d model.Direction, role model.Role, count func(*run.Reading)) (stop func()) {
 	emit, end := u.sink.begin()
 	p := part(d, role, u.flow, len(u.streams), count)
@@ -28,7 +28,7 @@ func (u *udpClient) meter(d model.Direction, role model.Role, count func(*run.Re
 	}
 }
 
-// part is a direction of n streams at this end, whose end is not of its own making.
+// part returns a direction of n streams at this end that another goroutine ends.
 func part(d model.Direction, role model.Role, spec model.Flow, n int, count func(*run.Reading)) *run.Part {
 	spec.Interval = cmp.Or(spec.Interval, time.Second)
 	p := &run.Part{Direction: d, Role: role, Spec: spec, Count: count, Endless: true}

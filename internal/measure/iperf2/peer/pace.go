@@ -22,28 +22,28 @@ import (
 )
 
 const (
-	fullBlock = 128 << 10            // bytes per call where the flow states none, as iperf 2 has it
-	paceStep  = 5 * time.Millisecond // what one call moves at most, at a rate
+	fullBlock = 128 << 10            // default bytes per call, as in iperf 2
+	paceStep  = 5 * time.Millisecond // most that one call moves, at a rate
 	leastStep = 1448                 // bytes: less than a segment per call gains nothing
 )
 
-// pacer is a half that package peer moves itself.
+// pacer is a half whose payload package peer moves itself.
 type pacer struct {
 	half
 	start  time.Time
 	end    time.Time // of a sender with a duration; else zero
 	counts []atomic.Int64
-	first  atomic.Int64 // when the first byte moved, since start; 0 is not yet
+	first  atomic.Int64 // when the first byte moved, since start; 0 before
 	last   atomic.Int64
 	errs   []error
 	part   *run.Part
 }
 
-// pace moves the payload at h.rate, or on connections that are shared.
+// pace moves the payload at h.rate, or on shared connections.
 func (h half) pace(ctx context.Context, _ *tcpbulk.Engine, host model.Host, emit func([]model.Sample)) (model.EndReport, error) {
 	p := &pacer{half: h, start: time.Now(), counts: make([]atomic.Int64, len(h.conns)), errs: make([]error, len(h.conns))}
 	if h.role == model.Sender && h.flow.Duration > 0 {
-		// The peer's time runs since then, and it may reset what comes later.
+		// The peer's time began then, and it may reset what arrives later.
 		p.end = earlier(p.start, h.since).Add(h.flow.Omit + h.flow.Duration)
 	}
 	p.aheadOfPath()
@@ -66,7 +66,7 @@ func (h half) pace(ctx context.Context, _ *tcpbulk.Engine, host model.Host, emit
 	}()
 	stop := context.AfterFunc(ctx, func() {
 		for _, c := range h.conns {
-			_ = c.SetDeadline(time.Unix(1, 0)) // fails only where the connection is closed
+			_ = c.SetDeadline(time.Unix(1, 0)) // fails only on a closed connection
 		}
 	})
 	defer stop()
@@ -82,7 +82,7 @@ func (h half) pace(ctx context.Context, _ *tcpbulk.Engine, host model.Host, emit
 	return p.failure(report)
 }
 
-// move moves one connection's part, and ends it.
+// move moves one connection's part, and closes it.
 func (p *pacer) move(ctx context.Context, c *net.TCPConn, i int) error {
 	buf, rate := p.buffer()
 	op := c.Write
@@ -114,7 +114,7 @@ func (p *pacer) move(ctx context.Context, c *net.TCPConn, i int) error {
 		p.count(i, n)
 		moved += int64(n)
 		if rate > 0 {
-			// Time that the path took longer is not made up for by a burst.
+			// A delay of the path is not made up for by a burst.
 			due = later(due.Add(time.Duration(float64(n)*8/rate*1e9)), time.Now().Add(-paceStep))
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) && p.more(ctx) {
@@ -127,7 +127,7 @@ func (p *pacer) move(ctx context.Context, c *net.TCPConn, i int) error {
 	return p.over(c, nil)
 }
 
-// buffer returns what one call moves, and the rate of one connection, bit/s.
+// buffer returns the buffer of one call, and the rate of one connection, bit/s.
 func (p *pacer) buffer() ([]byte, float64) {
 	size := int(p.flow.Block)
 	if size == 0 {
@@ -145,7 +145,7 @@ func (p *pacer) more(ctx context.Context) bool {
 	return ctx.Err() == nil && (p.end.IsZero() || time.Now().Before(p.end))
 }
 
-// arm bounds the next call, so that it cannot miss the end.
+// arm sets the deadline of the next call to the end at the latest.
 func (p *pacer) arm(c *net.TCPConn) error {
 	if p.role == model.Receiver {
 		return c.SetReadDeadline(time.Now().Add(time.Second))
@@ -157,7 +157,7 @@ func (p *pacer) arm(c *net.TCPConn) error {
 	return c.SetWriteDeadline(until)
 }
 
-// over ends this end's half of c. The peer's end is none of the errors.
+// over closes this end's half of c. It ignores an error from the peer closing.
 func (p *pacer) over(c *net.TCPConn, err error) error {
 	if errors.Is(err, io.EOF) {
 		err = nil
@@ -184,8 +184,7 @@ func (p *pacer) count(i, n int) {
 	p.last.Store(now)
 }
 
-// Bounds of what waits in the send buffer beside what is on its way: a client would get
-// it after the time of its test.
+// Bounds of unsent data in the send buffer: a client would get it after the end of its test.
 const (
 	leastAhead = 16 << 10
 	mostAhead  = 1 << 20
@@ -202,12 +201,12 @@ func (p *pacer) aheadOfPath() {
 		ahead = min(max(int(rate/8*aheadTime.Seconds()), leastAhead), mostAhead)
 	}
 	for _, c := range p.conns {
-		_ = sockio.LimitUnsent(c, ahead) // more is sent after the end then
+		_ = sockio.LimitUnsent(c, ahead) // if it fails, more is sent after the end
 	}
 }
 
-// acknowledged is how much of what was written to connection i has arrived; all of it
-// where the system does not tell.
+// acknowledged returns how much of the data written to connection i has arrived; all of it if
+// the system does not report that.
 func (p *pacer) acknowledged(i int) int64 {
 	n := p.counts[i].Load()
 	if p.role == model.Receiver {
@@ -220,11 +219,11 @@ func (p *pacer) acknowledged(i int) int64 {
 	return max(n-int64(queue), 0)
 }
 
-// ackStep is how often a sender that is done looks at what has arrived.
+// ackStep is how often a finished sender checks what has arrived.
 const ackStep = 5 * time.Millisecond
 
-// awaitAcknowledged waits at the end of a sender until all has arrived, or nothing does
-// any more, and takes the time of that.
+// awaitAcknowledged waits at the end of a sender until everything has arrived, or there is no
+// progress, and records the time.
 func (p *pacer) awaitAcknowledged(ctx context.Context) {
 	if p.role == model.Receiver {
 		return
@@ -236,7 +235,7 @@ func (p *pacer) awaitAcknowledged(ctx context.Context) {
 	for ctx.Err() == nil && prev.At < limit {
 		all := true
 		for i := range p.counts {
-			// The end of the connection is one byte of the queue.
+			// The FIN takes one byte of the queue.
 			all = all && p.acknowledged(i)+1 >= p.counts[i].Load()
 		}
 		if all {
@@ -258,7 +257,7 @@ func (p *pacer) awaitAcknowledged(ctx context.Context) {
 	}
 }
 
-// flowReport is what this end says of the direction.
+// flowReport returns this end's report of the direction.
 func (p *pacer) flowReport() model.FlowReport {
 	f := p.part.Flow()
 	if p.role == model.Receiver && p.flow.Omit == 0 {
@@ -270,8 +269,8 @@ func (p *pacer) flowReport() model.FlowReport {
 	return f
 }
 
-// summary is what the kernel says at the end of the first connection, and of
-// retransmissions on all of them since their start.
+// summary returns the kernel's statistics at the end of the first connection, and the
+// retransmissions of all connections since their start.
 func (p *pacer) summary() *model.TCPSummary {
 	const source = "TCP_INFO"
 	first, err := tcpinfo.Read(p.conns[0])
@@ -298,8 +297,7 @@ func (p *pacer) summary() *model.TCPSummary {
 	return out
 }
 
-// failure returns r with what went wrong as a warning, or as an error where
-// nothing moved.
+// failure adds the errors to r as a warning, or returns them if no byte moved.
 func (p *pacer) failure(r model.EndReport) (model.EndReport, error) {
 	err := errors.Join(p.errs...)
 	switch {
@@ -321,7 +319,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// earlier returns the earlier of a and b, a where b is zero.
+// earlier returns the earlier of a and b, or a if b is zero.
 func earlier(a, b time.Time) time.Time {
 	if b.IsZero() || a.Before(b) {
 		return a
@@ -329,8 +327,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// digits returns the payload of iperf 2: its first byte is never taken for a
-// header (section 4).
+// digits returns iperf 2's payload: no server takes its first byte for a header (section 4).
 func digits(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {

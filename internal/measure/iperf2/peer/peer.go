@@ -1,18 +1,17 @@
 // Package peer speaks iperf 2 with foreign programs, as the client of their
 // server and as the server of their clients, over TCP and UDP.
 //
-// docs/wire/iperf2.md describes the protocol; "section" in this package is a
-// section of that text. Package tcpbulk moves the payload wherever a stream has
-// its connection for itself and no rate is asked for; package peer does it
-// where both ends send on one connection, or at a rate.
+// docs/wire/iperf2.md describes the protocol; "section" in this package is a section of that
+// text. Package tcpbulk moves the payload of a stream that has its connection to itself and no
+// rate; package peer does it if both ends send on one connection, or at a rate.
 //
 // The client's end is model.Near and the server's model.Far at both ends, so
 // that model.To always means from client to server.
 //
-// iperf 2 tells no TCP results. A client therefore states what the server
-// received itself: the bytes it sent, over the time until all of them were
-// acknowledged. A server's own figure agrees, but for the header, which iperf
-// 2.1 counts as payload (60 bytes per connection).
+// iperf 2 does not report TCP results to the peer. A client therefore computes what the server
+// received: the bytes it sent, over the time until all of them were acknowledged. A server's
+// own figure agrees, except for the header, which iperf 2.1 counts as payload (60 bytes per
+// connection).
 package peer
 
 import (
@@ -28,19 +27,19 @@ import (
 	"linerate/internal/rescue"
 )
 
-// Times that a peer gets.
+// Timeouts of a peer.
 const (
-	connectTime = 10 * time.Second // to answer a connection
-	eachTime    = time.Second / 2  // and for each of several, one after the other
-	openTime    = 10 * time.Second // to take a header
+	connectTime = 10 * time.Second // to accept a connection
+	eachTime    = time.Second / 2  // more for each of several connections
+	openTime    = 10 * time.Second // to send a header
 	ackTime     = time.Second      // to ack one; 2.0 never does
 	backTime    = 10 * time.Second // a server, to connect back
-	settleTime  = 5 * time.Second  // to acknowledge what is still under way at the end
+	settleTime  = 5 * time.Second  // to acknowledge what is still in flight at the end
 	slack       = 10 * time.Second // beyond the time of its test, to end it
 	idleTime    = 30 * time.Second // to move a byte
 )
 
-// Reasons for which this end gives a test up.
+// Reasons for this end to abort a test.
 var (
 	errIdle    = errors.New("no byte moved for too long")
 	errOverrun = errors.New("the test lasted too long")
@@ -52,14 +51,14 @@ func options(f model.Flow) engine.SocketOptions {
 	return engine.SocketOptions{Window: int(f.Window), MSS: f.MSS, NoDelay: !f.Nagle, Congestion: f.Congestion}
 }
 
-// dial opens n TCP connections to addr. It returns the warnings about o with
-// them, and closes what it has opened where one fails.
+// dial opens n TCP connections to addr, and returns them with the warnings about o. If one
+// fails, it closes the others.
 func dial(ctx context.Context, addr string, n int, o engine.SocketOptions) ([]*net.TCPConn, []string, error) {
 	var (
 		conns    []*net.TCPConn
 		warnings []string
 	)
-	// Each may take long, all of them not that long each.
+	// Each may take long, but not all of them.
 	ctx, cancel := context.WithTimeout(ctx, connectTime+time.Duration(n)*eachTime)
 	defer cancel()
 	for range n {
@@ -82,7 +81,7 @@ func dial(ctx context.Context, addr string, n int, o engine.SocketOptions) ([]*n
 
 func closeAll(conns []*net.TCPConn) {
 	for _, c := range conns {
-		_ = c.Close() // it is given up, whatever its state
+		_ = c.Close() // it is abandoned, whatever its state
 	}
 }
 
@@ -98,9 +97,8 @@ func twins(conns []*net.TCPConn) []*net.TCPConn {
 	return out
 }
 
-// settle ends conns, on which this end has sent all it had, closes them, and
-// reports whether the peer acknowledged everything within limit. Once ctx has
-// ended it closes them at once.
+// settle closes conns, on which this end has sent everything, and reports whether the peer
+// acknowledged it all within limit. Once ctx has ended it closes them at once.
 func settle(ctx context.Context, conns []*net.TCPConn, limit time.Duration) bool {
 	if ctx.Err() != nil {
 		closeAll(conns)
@@ -120,13 +118,13 @@ func settle(ctx context.Context, conns []*net.TCPConn, limit time.Duration) bool
 	return true
 }
 
-// acceptFrom takes n connections on l that come from host, and closes others.
+// acceptFrom accepts n connections on l from host, and closes others.
 func acceptFrom(ctx context.Context, l *net.TCPListener, host net.IP, n int, limit time.Duration) ([]*net.TCPConn, error) {
 	if err := l.SetDeadline(time.Now().Add(limit)); err != nil {
 		return nil, fmt.Errorf("wait for the server's connection: %w", err)
 	}
 	stop := context.AfterFunc(ctx, func() {
-		_ = l.SetDeadline(time.Unix(1, 0)) // fails only where the listener is closed already
+		_ = l.SetDeadline(time.Unix(1, 0)) // fails only if the listener is closed already
 	})
 	defer stop()
 	var conns []*net.TCPConn
@@ -141,7 +139,7 @@ func acceptFrom(ctx context.Context, l *net.TCPListener, host net.IP, n int, lim
 				len(conns), n, err)
 		}
 		if !hostOf(c.RemoteAddr()).Equal(host) {
-			_ = c.Close() // an anonymous client's
+			_ = c.Close() // from another host
 			continue
 		}
 		conns = append(conns, c)
@@ -163,7 +161,7 @@ func hostOf(a net.Addr) net.IP {
 
 // listenTCP listens on local with o, which accepted connections inherit.
 func listenTCP(local *net.TCPAddr, o engine.SocketOptions) (*net.TCPListener, error) {
-	// Listening blocks for nothing, so there is nothing to cancel.
+	// Listening does not block, so there is nothing to cancel.
 	l, err := (&net.ListenConfig{Control: sockio.Control(o)}).Listen(context.Background(), "tcp", local.String())
 	if err != nil {
 		return nil, err

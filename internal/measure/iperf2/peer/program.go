@@ -19,7 +19,7 @@ import (
 	"linerate/internal/measure/program"
 )
 
-// Program is iperf 2 as linerate knows it.
+// Program describes iperf 2 for linerate.
 func Program() program.Program {
 	p := program.Program{
 		Name: "iperf2", Server: "an iperf 2 server", Port: strconv.Itoa(iperf2.DefaultPort), Kinds: []traffic.Kind{bounceKind()},
@@ -40,7 +40,7 @@ func Program() program.Program {
 	return p
 }
 
-// remote is a server at an address, as the contract has it.
+// remote is a server at an address.
 type remote struct {
 	program program.Program
 	addr    string
@@ -65,8 +65,8 @@ func listen(_ context.Context, at program.Sockets, h program.Host) (func(context
 	one, all := budget.AnonymousRun(), h.Budget.AnonymousSessions()
 	g := newGathering(h.Keep)
 	c := ServerConfig{
-		// A connection of iperf 2 is a session of its own, so that one address may have
-		// as many as the streams of a run.
+		// Each connection of iperf 2 is a session of its own, so one address may have as many
+		// as a run has streams.
 		Sessions: all * one.Streams, PerClient: one.Streams, Time: one.Time, UDPTime: one.Time, UDPRate: one.UDP, Block: one.Block,
 		Budget: h.Budget, Unknown: h.Unknown, Log: h.Note,
 		Begun: func(r Result) {
@@ -87,7 +87,7 @@ func listen(_ context.Context, at program.Sockets, h program.Host) (func(context
 	}, nil
 }
 
-// test is the connection or flow as the contract has it.
+// test converts the result of a connection or flow.
 func (r Result) test() program.Test {
 	t := program.Test{From: r.Peer.Addr(), Took: r.Took, Err: r.Err}
 	t.Flow = model.Flow{Engine: bulk.Name, Direction: model.To, Streams: 1, Duration: r.Took}
@@ -110,8 +110,7 @@ func (r Result) test() program.Test {
 	return t
 }
 
-// bounceName is the kind of traffic of a bounce-back test, which only clients of
-// iperf 2 make.
+// bounceName is the kind of traffic of a bounce-back test, which exists only in iperf 2.
 const bounceName = "bounceback"
 
 func bounceKind() traffic.Kind {

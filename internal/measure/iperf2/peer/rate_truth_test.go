@@ -14,7 +14,7 @@ import (
 	"linerate/internal/truth"
 )
 
-// TestRate: what a client and a server of this package keep to, over TCP.
+// TestRate: a client and a server of this package keep the rate over TCP.
 func TestRate(t *testing.T) {
 	for _, d := range []model.Direction{model.To, model.From, model.Both} {
 		t.Run(string(d), func(t *testing.T) {
@@ -23,7 +23,7 @@ func TestRate(t *testing.T) {
 				try.Claim("warnings", float64(len(near.Warnings)), 0, 0, "")
 				for _, r := range near.Flows {
 					try.Claim("window "+string(r.Direction), r.Window.Seconds(), 2*short.Seconds()*0.9, 2*short.Seconds()*1.5, "s")
-					// What other work delays is not made up for, so that less is no fault.
+					// Delays from other work are not made up for, so less is tolerated.
 					try.Claim("rate "+string(r.Direction), float64(r.Bytes)*8/r.Window.Seconds(), pacedRate*0.7, pacedRate*1.3, "bit/s")
 				}
 			})
@@ -31,8 +31,8 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// TestUDPLimitOfWhatIsSent: whoever asks for more gets the limit, over all flows
-// of its address.
+// TestUDPLimitOfWhatIsSent: a client that requests more gets the limit, over all flows of its
+// address.
 func TestUDPLimitOfWhatIsSent(t *testing.T) {
 	realProgram(t)
 	for _, args := range [][]string{{"-u", "-R", "-b", "50m"}, {"-u", "-R", "-b", "3m", "-P", "3"}} {
@@ -41,14 +41,14 @@ func TestUDPLimitOfWhatIsSent(t *testing.T) {
 				s := startServer(try, ServerConfig{UDPRate: udpLimit})
 				text := foreignClient(try, s.addr, append(args, "-t", "1")...)
 				got := total(transfers(try, text), func(transfer) bool { return true })
-				// The program's own second is a little more than one.
+				// The program's second is a little longer than one.
 				try.Claim("came in a second", float64(got), 1, float64(udpLimit/8*1.4), "bytes")
 			})
 		})
 	}
 }
 
-// TestServedAtOnce: while 300 hold on to connections and say nothing, or half a header, a
+// TestServedAtOnce: while 300 clients hold connections and send nothing, or half a header, a
 // real client has its test at once.
 func TestServedAtOnce(t *testing.T) {
 	for name, say := range map[string][]byte{"silent": nil, "half a header": {0x40, 0x01}} {
@@ -64,7 +64,7 @@ func TestServedAtOnce(t *testing.T) {
 	}
 }
 
-// TestBounceTime: the server holds each message for 3 ms, and not for much longer.
+// TestBounceTime: the server holds each message for 3 ms, and not much longer.
 func TestBounceTime(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		s := startServer(try, ServerConfig{})

@@ -18,75 +18,72 @@ import (
 	"linerate/internal/rescue"
 )
 
-// ServerConfig bounds what clients of a server may do. The zero value of a
-// field is the default named with it.
+// ServerConfig limits what clients of a server may do. The default of each field is given with
+// it.
 type ServerConfig struct {
-	// Sessions is how many TCP connections are served at once, and how many UDP
-	// flows, 64 each.
+	// Sessions is how many TCP connections, and how many UDP flows, are served at once, 64
+	// each.
 	Sessions int
-	// PerClient is how many of those may come from one address, 32 each.
+	// PerClient is how many of each may come from one address, 32.
 	PerClient int
-	// Time is how long one test may last, an hour. It is then ended.
+	// Time is how long a test may last before the server ends it, an hour.
 	Time time.Duration
-	// Block is how many bytes one call moves at most, 1 MiB; also the largest
-	// bounce-back message.
+	// Block is the most bytes that one call moves, 1 MiB; also the largest bounce-back message.
 	Block units.Bytes
 	// Rate is the payload rate of one TCP connection in either direction; 0 is
 	// no limit.
 	Rate units.BitRate
-	// UDPRate is the payload rate over UDP in each direction, over all flows of
-	// one address. A flow whose client says that it sends more is refused, the
-	// flows of one that does are ended, and one that asks for more is answered
-	// at the limit. 0 is no limit for what comes, and 1 Gbit/s for what is sent.
+	// UDPRate is the UDP payload rate in each direction, over all flows of one address. A flow
+	// whose client announces more is refused, the flows of a client that sends more are ended,
+	// and a client that requests more gets the limit. 0 is no limit for received, and 1 Gbit/s
+	// for sent payload.
 	UDPRate units.BitRate
-	// UDPTime is how long payload is sent over UDP, a minute: nothing tells
-	// whether the client still wants it.
+	// UDPTime is how long payload is sent over UDP, a minute: the server cannot know whether
+	// the client still wants it.
 	UDPTime time.Duration
-	// Idle is how long a session may move nothing before it is ended, 10 s.
+	// Idle is how long a session may move nothing before the server ends it, 10 s.
 	Idle time.Duration
-	// Opening is how long a client may take to send its header, and to listen for a test
-	// back, 10 s.
+	// Opening is how long a client may take to send its header, and to listen for a return
+	// test, 10 s.
 	Opening time.Duration
-	// UDPTo says whether UDP payload may be sent to an address on a datagram's
-	// word. Its sender can be forged, and with it a server be made to flood
-	// somebody else. Nil allows addresses of loopback only. An address from which
-	// a TCP connection came within the last minute needs no permission.
+	// UDPTo reports whether UDP payload may be sent to an address although its datagrams may be
+	// forged: a forger could make the server flood another host. Nil allows loopback addresses
+	// only. An address with a TCP connection within the last minute needs no permission.
 	UDPTo func(netip.Addr) bool
-	// Budget, where it is not nil, is the ledger of which every address with TCP
-	// connections takes a session, as an anonymous client, and each connection descriptors,
-	// its buffers and the bytes it is sent. So does one with UDP flows from which a
-	// TCP connection came, with the rate at which it is sent to. All other addresses
-	// with UDP flows, which can be forged, are one session together.
+	// Budget, if not nil, is the ledger that sessions take from. Every address with TCP
+	// connections takes a session, as an anonymous client, and each connection descriptors, its
+	// buffers and the bytes sent to it. So does an address with UDP flows that has had a TCP
+	// connection, with its send rate. All other addresses with UDP flows, which can be forged,
+	// are one session together.
 	Budget *budget.Budget
-	// Unknown is how many connections may be open that have not sent their header,
-	// 256 at most.
+	// Unknown is how many connections may be open without having sent their header, at most
+	// 256.
 	Unknown int
-	// Log gets a line on the server itself, and on clients over UDP that were
-	// refused, for people. It must be safe for concurrent use.
+	// Log gets a line for the user on the server itself, and on refused UDP clients. It must be
+	// safe for concurrent use.
 	Log func(line string)
-	// Begun gets each session that begins, before anything is known of how it ends.
-	// It must be safe for concurrent use.
+	// Begun gets each session when it begins. It must be safe for concurrent use.
 	Begun func(Result)
-	// Done gets the outcome of each session, also of TCP connections that got
-	// none. It must be safe for concurrent use.
+	// Done gets the outcome of each session, and of TCP connections that were refused. It must
+	// be safe for concurrent use.
 	Done func(Result)
 }
 
-// Result is the outcome of one TCP connection with what belongs to it, or of
-// one UDP flow.
+// Result is the outcome of one TCP connection, including its return connections, or of one UDP
+// flow.
 type Result struct {
 	Peer    netip.AddrPort
 	Mode    iperf2.Mode
 	UDP     bool
 	Bounce  bool            // a bounce-back test, which has no mode
-	Threads int             // as many connections or flows belong to the client's test; 0 is not told
+	Threads int             // number of connections or flows in the client's test; 0 is unknown
 	Report  model.EndReport // of the server, model.Far
 	Took    time.Duration   // since the connection was accepted; 0 over UDP
 	Refused bool            // no session began; Err says why
-	Err     error           // why it was refused or failed; nil for a whole test
+	Err     error           // reason of the refusal or failure; nil for a complete test
 }
 
-// withDefaults fills in what is zero.
+// withDefaults replaces zero fields by their defaults.
 func (c ServerConfig) withDefaults() ServerConfig {
 	def := func(v *int, d int) {
 		if *v <= 0 {
@@ -125,10 +122,10 @@ func (c ServerConfig) withDefaults() ServerConfig {
 	return c
 }
 
-// Serve answers clients of iperf 2 on l, whose connections must be TCP, and on
-// pc, until ctx ends, which is no error, or somebody else closes one of them:
-// accepting or reading that fails is told to Log and tried again. Either may be
-// nil. Serve closes both, and waits for the sessions, which end with ctx.
+// Serve answers clients of iperf 2 on l, whose connections must be TCP, and on pc. It returns
+// nil when ctx ends, and an error if another function closes one of them; it logs other
+// failures of Accept and Read, and retries. Either may be nil. Serve closes both, and waits for
+// the sessions, which end with ctx.
 func Serve(ctx context.Context, l net.Listener, pc net.PacketConn, cfg ServerConfig) error {
 	ctx, cancel := context.WithCancel(ctx)
 	cfg = cfg.withDefaults()
@@ -136,7 +133,7 @@ func Serve(ctx context.Context, l net.Listener, pc net.PacketConn, cfg ServerCon
 	s.tcp, s.udp = newPlaces(s.ServerConfig), newPlaces(s.ServerConfig)
 	stop := context.AfterFunc(ctx, func() {
 		if l != nil {
-			_ = l.Close() // it only has to end
+			_ = l.Close() // only ends Accept
 		}
 		if pc != nil {
 			_ = pc.Close()
@@ -170,19 +167,19 @@ type server struct {
 	ServerConfig
 	bulk    *tcpbulk.Engine
 	running sync.WaitGroup
-	// Forged datagrams can take all places of UDP, so TCP has its own.
+	// Forged datagrams can take all UDP places, so TCP has its own.
 	tcp, udp *places
 	proven   proofs
-	// unknown are TCP connections that have not sent their header: they take no
-	// place of those who have.
+	// unknown holds TCP connections that have not sent their header: they take no place from
+	// those that have.
 	unknown *accept.Crowd
 	guests  guests
 }
 
 func (s *server) logf(format string, args ...any) { s.Log(fmt.Sprintf(format, args...)) }
 
-// source is who counts as one client: an IPv4 address, or an IPv6 network of 64
-// bits, of which a host has all addresses.
+// source returns the address that counts as one client: an IPv4 address, or an IPv6 /64, all of
+// whose addresses one host has.
 func source(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if network, err := a.Prefix(64); err == nil && a.Is6() {
@@ -191,7 +188,7 @@ func source(a netip.Addr) netip.Addr {
 	return a
 }
 
-// places are what clients may take up. They are safe for concurrent use.
+// places limit the clients. They are safe for concurrent use.
 type places struct {
 	most, perClient int
 
@@ -204,7 +201,7 @@ func newPlaces(c ServerConfig) *places {
 	return &places{most: c.Sessions, perClient: c.PerClient, clients: map[netip.Addr]int{}}
 }
 
-// admit takes a place for a client, which release gives back.
+// admit takes a place for a client; release gives it back.
 func (p *places) admit(a netip.Addr) error {
 	a = source(a)
 	p.mu.Lock()
@@ -217,10 +214,10 @@ func (p *places) admit(a netip.Addr) error {
 	return nil
 }
 
-// errPerClient says that a client has all places that one gets.
+// errPerClient reports that a client has all the places that one client may have.
 var errPerClient = errors.New("its limit")
 
-// lacks says why there is no place for a source.
+// lacks returns an error if there is no place for a source.
 func (p *places) lacks(source netip.Addr) error {
 	switch {
 	case p.clients[source] >= p.perClient:
@@ -231,7 +228,7 @@ func (p *places) lacks(source netip.Addr) error {
 	return nil
 }
 
-// full says why a client would get no place.
+// full returns an error if a client would get no place.
 func (p *places) full(a netip.Addr) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -260,7 +257,7 @@ func (s *server) serveTCP(ctx context.Context, l net.Listener) error {
 		began := time.Now()
 		place := s.unknown.Enter(from.Addr(), func() { _ = tcp.Close() })
 		s.goGuarded(from, func() {
-			defer tcp.Close() // once more, where all went well
+			defer tcp.Close() // no effect if it was closed before
 			defer place.Leave()
 			r := Result{Peer: from}
 			if s.handle(ctx, tcp, place, &r) {
@@ -271,14 +268,14 @@ func (s *server) serveTCP(ctx context.Context, l net.Listener) error {
 	})
 }
 
-// mostSilent is how many connections may not have sent their header yet.
+// mostSilent is how many connections may be open without having sent their header.
 const mostSilent = 256
 
-// errCrowded ends a connection for which there is no place any more.
+// errCrowded ends a connection that was dropped for another one.
 var errCrowded = errors.New("made room for others: too many connections have sent no header yet")
 
-// goGuarded runs f, which serves the client at from, in a goroutine that Serve
-// waits for and whose panic ends that client alone.
+// goGuarded runs f, which serves the client at from, in a goroutine that Serve waits for. A
+// panic in f ends only that client.
 func (s *server) goGuarded(from netip.AddrPort, f func()) {
 	s.running.Go(func() { accept.Guard(s.Log, "client "+from.String(), f) })
 }

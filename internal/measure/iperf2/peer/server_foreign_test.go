@@ -33,8 +33,8 @@ func startServer(t testing.TB, cfg ServerConfig) *ownServer {
 	return startServerOn(t, nil, cfg)
 }
 
-// startServerOn starts a server on l, where nil is a port of its own over TCP and
-// UDP. What it does with its configuration can be changed.
+// startServerOn starts a server on l, or if nil on its own TCP and UDP port. change may modify
+// its configuration.
 func startServerOn(t testing.TB, l net.Listener, cfg ServerConfig, change ...func(*ServerConfig)) *ownServer {
 	t.Helper()
 	var pc net.PacketConn
@@ -44,7 +44,7 @@ func startServerOn(t testing.TB, l net.Listener, cfg ServerConfig, change ...fun
 	return serveOn(t, l, pc, cfg, change...)
 }
 
-// listenBoth returns listeners on one port of host, over TCP and UDP.
+// listenBoth returns a TCP and a UDP listener on one port of host.
 func listenBoth(t testing.TB, host string) (net.Listener, net.PacketConn) {
 	t.Helper()
 	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(host, "0")))(t)
@@ -95,7 +95,7 @@ func serveOn(t testing.TB, l net.Listener, pc net.PacketConn, cfg ServerConfig, 
 	return s
 }
 
-// await waits until what has been reported satisfies ok, and returns it.
+// await waits until ok accepts the reports so far, and returns them.
 func (s *ownServer) await(t testing.TB, what string, ok func(results []Result, log []string) bool) ([]Result, []string) {
 	t.Helper()
 	limit := time.After(time.Minute)
@@ -114,7 +114,7 @@ func (s *ownServer) await(t testing.TB, what string, ok func(results []Result, l
 	}
 }
 
-// sum adds up a direction of results.
+// sum adds up one direction of results.
 func sum(results []Result, d model.Direction) units.Bytes {
 	var n units.Bytes
 	for _, r := range results {
@@ -145,7 +145,7 @@ func TestServerWithForeignClient(t *testing.T) {
 	} {
 		for _, amount := range [][]string{{"-t", "0.2"}, {"-n", "20000000"}, {"-t", "0.2", "-P", "3"}} {
 			if (amount[0] != "-n" || m.mode.ConnectsBack()) && !thorough {
-				continue // a busy machine may let the program wait for ever for a test back
+				continue // on a busy machine the program may wait forever for a return test
 			}
 			args := append(append([]string(nil), m.args...), amount...)
 			t.Run(fmt.Sprint(m.mode, " ", strings.Join(args, " ")), func(t *testing.T) {
@@ -155,9 +155,8 @@ func TestServerWithForeignClient(t *testing.T) {
 	}
 }
 
-// TestServerObeysRate: a client that asks for a rate gets that and no more, for the time
-// that it asked for, and the server records what the client got. A busy machine may make
-// it less, never more.
+// TestServerObeysRate: a client that requests a rate gets that rate for the requested time, and
+// the server records what it sent. On a busy machine it may be less, never more.
 func TestServerObeysRate(t *testing.T) {
 	realProgram(t)
 	for _, c := range []struct {
@@ -210,8 +209,8 @@ func checkWithForeignClient(t testing.TB, mode iperf2.Mode, stars bool, args []s
 	must.True(t, mode == iperf2.Forward || mode == iperf2.Reverse || connections(list) >= want/2, "%d connections in:\n%s", connections(list), text)
 }
 
-// portAbove returns a free port above that of addr: the program takes a lower
-// one for the first of a range, and listens on all of it.
+// portAbove returns a free port above that of addr: the program takes a lower one for the first
+// of a range, and listens on the whole range.
 func portAbove(t testing.TB, addr string) int {
 	t.Helper()
 	_, port, err := net.SplitHostPort(addr)
@@ -225,8 +224,8 @@ func portAbove(t testing.TB, addr string) int {
 	return 0
 }
 
-// bounceTimes are the mean and the least of ten bounces, ms, in a line like
-// "... 10=6.034/3.165/13.995/3.219 ms".
+// bounceTimes matches the mean and the minimum of ten bounces, ms, in a line like "...
+// 10=6.034/3.165/13.995/3.219 ms".
 var bounceTimes = regexp.MustCompile(` 10=([0-9.]+)/([0-9.]+)/`)
 
 func TestServerBounces(t *testing.T) {
@@ -236,7 +235,7 @@ func TestServerBounces(t *testing.T) {
 	// Ten messages of 200 bytes a second, each held for 3 ms.
 	r := results[0]
 	must.True(t, r.Bounce && sum(results, model.To) >= 10*200 && sum(results, model.To)%200 == 0, "result %+v", r)
-	// Other work delays bounces, and never makes one shorter.
+	// Other work may delay bounces, but never shorten them.
 	m := bounceTimes.FindStringSubmatch(text)
 	must.Need(t, m != nil, "the client does not show ten bounces:\n%s", text)
 	least, err := strconv.ParseFloat(m[2], 64)

@@ -24,15 +24,14 @@ type tcpSession struct {
 	conn   *net.TCPConn
 	from   netip.AddrPort
 	header iperf2.Header
-	lead   int64     // bytes read of what counts as payload
-	got    time.Time // when the header came
+	lead   int64     // bytes read that count as payload
+	got    time.Time // when the header arrived
 	sink   *sink
 	guest  *guest
 }
 
-// handle serves one connection, which the caller closes, and fills in what became
-// of it. It returns false where that is nothing: somebody looked whether the port
-// is open.
+// handle serves one connection, which the caller closes, and fills in r. It returns false if
+// there is nothing to report: a client that only probed the port.
 func (s *server) handle(ctx context.Context, c *net.TCPConn, place *accept.Place, r *Result) bool {
 	s.proven.note(r.Peer.Addr())
 	ctx, cancel := context.WithTimeoutCause(ctx, s.Time, errOverrun)
@@ -95,8 +94,8 @@ func (s *server) handle(ctx context.Context, c *net.TCPConn, place *accept.Place
 	return true
 }
 
-// afford takes from the budget what the session needs, until leave: a second
-// connection and buffers where it sends and receives.
+// afford takes the session's needs from the budget, until leave: buffers, and a second
+// connection if it both sends and receives.
 func (t *tcpSession) afford() (leave func(), err error) {
 	g, gone, err := t.guests.enter(t.Budget, t.from.Addr())
 	if err != nil {
@@ -118,7 +117,7 @@ func (t *tcpSession) afford() (leave func(), err error) {
 	}, nil
 }
 
-// open reads the header and answers it. Deadlines are gone afterwards.
+// open reads the header and answers it. It clears the deadlines.
 func (t *tcpSession) open() (iperf2.Opening, error) {
 	if err := t.conn.SetDeadline(time.Now().Add(t.Opening)); err != nil {
 		return 0, fmt.Errorf("read header: %w", err)
@@ -134,7 +133,7 @@ func (t *tcpSession) open() (iperf2.Opening, error) {
 	}
 	t.lead = int64(max(n, 4))
 	if opening == iperf2.OpeningBounceBack {
-		return opening, nil // its header comes with every message
+		return opening, nil // every message has its header
 	}
 	if n > 0 {
 		if _, err := io.ReadFull(t.conn, b[4:n]); err != nil {
@@ -155,7 +154,7 @@ func (t *tcpSession) open() (iperf2.Opening, error) {
 	return opening, nil
 }
 
-// noEOF is err, as an error also where a header is cut off between two reads.
+// noEOF returns err, but a header that is cut off between two reads is an error too.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -163,7 +162,7 @@ func noEOF(err error) error {
 	return err
 }
 
-// ackOf is the ack of a header that was read at time got.
+// ackOf returns the ack of a header that was read at time got.
 func ackOf(h iperf2.Header, got time.Time) iperf2.Ack {
 	a := iperf2.Ack{VersionUpper: iperf2.VersionUpper, VersionLower: iperf2.VersionLower}
 	if h.Extension.Upper&iperf2.TripTime != 0 {
@@ -176,10 +175,10 @@ func stampOf(t time.Time) iperf2.Stamp {
 	return iperf2.Stamp{Seconds: uint32(t.Unix()), Microseconds: uint32(t.Nanosecond() / 1000)}
 }
 
-// half returns what the server does in direction d.
+// half returns the server's part in direction d.
 func (t *tcpSession) half(d model.Direction, conns []*net.TCPConn) half {
 	h := half{direction: d, role: model.Receiver, conns: conns, rate: t.Rate, idle: t.Idle, guest: t.guest}
-	// The samples tell whether anything moves.
+	// The samples show whether anything moves.
 	h.flow.Interval = min(max(t.Idle/4, 10*time.Millisecond), time.Second)
 	if n := units.Bytes(t.header.BufferLen); n > 0 {
 		h.flow.Block = min(n, t.Block)
@@ -201,19 +200,19 @@ func lower(a, b units.BitRate) units.BitRate {
 	return a
 }
 
-// receive receives until the client's end.
+// receive receives until the client closes.
 func (t *tcpSession) receive(ctx context.Context) {
 	h := t.half(model.To, []*net.TCPConn{t.conn})
 	h.lead = t.lead
-	h.empty = t.header.Mode() == iperf2.TradeOff // its client may want the return test only
+	h.empty = t.header.Mode() == iperf2.TradeOff // the client may want the return test only
 	h.run(ctx, t.bulk, t.sink)
 }
 
-// defaultTime is how long a server sends that was not told, as iperf 2 has it.
+// defaultTime is how long a server sends by default, as in iperf 2.
 const defaultTime = 10 * time.Second
 
-// sender returns the half that sends what the header asks for on conns, which
-// have carried lead bytes of it each.
+// sender returns the half that sends what the header requests on conns, each of which has
+// carried lead bytes of it already.
 func (t *tcpSession) sender(conns []*net.TCPConn, lead int64) (half, error) {
 	h := t.half(model.From, conns)
 	h.lead = lead
@@ -232,7 +231,7 @@ func (t *tcpSession) sender(conns []*net.TCPConn, lead int64) (half, error) {
 	return h, nil
 }
 
-// sendOn sends what the header asks for, and waits until it has arrived.
+// sendOn sends what the header requests, and waits until it has arrived.
 func (t *tcpSession) sendOn(ctx context.Context, conns []*net.TCPConn, lead int64) error {
 	h, err := t.sender(conns, lead)
 	if err != nil {
@@ -264,8 +263,8 @@ func (t *tcpSession) fullDuplex(ctx context.Context) error {
 	return nil
 }
 
-// withReturn receives, and sends on a connection back to the client: at the
-// same time, or afterwards.
+// withReturn receives, and sends on a connection back to the client: at the same time, or
+// afterwards.
 func (t *tcpSession) withReturn(ctx context.Context, mode iperf2.Mode) error {
 	if p := t.header.Port; p < 1 || p > math.MaxUint16 {
 		return errors.Join(fmt.Errorf("%s test: the client listens on port %d: not between 1 and %d", mode, p, math.MaxUint16),
@@ -280,7 +279,7 @@ func (t *tcpSession) withReturn(ctx context.Context, mode iperf2.Mode) error {
 	return err
 }
 
-// together runs both, and keeps a panic of one from ending more than this client.
+// together runs both. A panic in either ends only this client.
 func (t *tcpSession) together(one, other func()) {
 	guarded := func(f func()) func() {
 		return func() { accept.Guard(t.Log, "client "+t.from.String(), f) }
@@ -288,9 +287,9 @@ func (t *tcpSession) together(one, other func()) {
 	together(guarded(one), guarded(other))
 }
 
-// sendBack connects to the client, to no other address than the one it came from, and
-// sends. A client gets as long to listen as to send its header: 2.1 listens only after
-// its own half, and 2.0 does not wait for it before it sends its header.
+// sendBack connects to the client, only to the address that it came from, and sends. A client
+// gets as long to listen as to send its header: 2.1 listens only after its own half, and 2.0
+// sends its header before it listens.
 func (t *tcpSession) sendBack(ctx context.Context) error {
 	to := netip.AddrPortFrom(t.from.Addr(), uint16(t.header.Port)).String()
 	o := options(model.Flow{})
@@ -313,8 +312,8 @@ func (t *tcpSession) sendBack(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("return test: %w", err)
 	}
-	// tcpbulk's payload may begin with any byte, and the client's listener looks
-	// at the first ones (section 4).
+	// tcpbulk's payload may begin with any byte, and the client's listener looks at the first
+	// ones (section 4).
 	first := digits(safeLead)
 	if err := conns[0].SetDeadline(time.Now().Add(t.Opening)); err != nil {
 		return errors.Join(fmt.Errorf("return test: %w", err), conns[0].Close())
@@ -328,6 +327,6 @@ func (t *tcpSession) sendBack(ctx context.Context) error {
 	return t.sendOn(ctx, conns, safeLead)
 }
 
-// safeLead is how many digits a return test begins with: as long as the header
-// that 2.0.5 reads first.
+// safeLead is how many digits a return test begins with: as many as the header that 2.0.5 reads
+// first.
 const safeLead = 24

@@ -9,7 +9,7 @@ import (
 	"linerate/internal/core/model"
 )
 
-// sink gathers what the halves of one session say at this end.
+// sink collects the reports of one session's halves at this end.
 type sink struct {
 	host  model.Host
 	start time.Time
@@ -18,7 +18,7 @@ type sink struct {
 	mu      sync.Mutex
 	report  model.EndReport
 	faults  []error
-	running int // halves that emit
+	running int // halves that emit samples
 }
 
 func newSink(host model.Host, emit func([]model.Sample)) *sink {
@@ -28,9 +28,9 @@ func newSink(host model.Host, emit func([]model.Sample)) *sink {
 	return &sink{host: host, start: time.Now(), emit: emit, report: model.EndReport{Host: host}}
 }
 
-// begin returns the function with which a half hands its samples over, whose
-// times count from the half's start, and one to call when it has ended. Of the
-// halves that run at once, the first one's samples of the host itself are kept.
+// begin returns the function that takes a half's samples, whose times count from the half's
+// start, and one to call when the half has ended. If halves run at once, only the first one's
+// samples of the host itself are kept.
 func (s *sink) begin() (emit func([]model.Sample), end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,8 +58,7 @@ func (s *sink) begin() (emit func([]model.Sample), end func()) {
 	}
 }
 
-// add counts a half's report in. The processor times are those of the half that
-// received, where there is one.
+// add adds a half's report. The CPU times are those of the receiving half, if there is one.
 func (s *sink) add(r model.EndReport, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +81,7 @@ func (s *sink) warn(format string, args ...any) {
 	s.report.Warnings = append(s.report.Warnings, fmt.Sprintf(format, args...))
 }
 
-// result returns what has been gathered.
+// result returns the collected report and errors.
 func (s *sink) result() (model.EndReport, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,19 +13,18 @@ import (
 	"linerate/internal/measure/run"
 )
 
-// A reverse test begins with its first datagram, again and again until the
-// server's data come (section 6).
+// A reverse test repeats its first datagram until the server's data arrives (section 6).
 const (
 	helloEvery = 20 * time.Millisecond
 	helloTries = 100
-	noData     = 2500 * time.Millisecond // after which none will come
+	noData     = 2500 * time.Millisecond // after which none will arrive
 )
 
-// errNoData says that a server asked for payload sent none.
+// errNoData reports that a server sent none of the requested payload.
 var errNoData = errors.New("the server sent nothing: servers of 2.0 cannot, some send only to clients that they trust, or datagrams are blocked on the way")
 
-// receive receives in direction from on the client's own sockets, after asking
-// for it where nothing else does.
+// receive receives direction from on the client's own sockets. If ask is true it first requests
+// the data.
 func (u *udpClient) receive(ctx context.Context, ask bool) {
 	flows := make([]*arrivals, len(u.streams))
 	for i, s := range u.streams {
@@ -33,7 +32,7 @@ func (u *udpClient) receive(ctx context.Context, ask bool) {
 	}
 	stop := u.meterOf(flows)
 	began := time.Now()
-	// Where it asks, the sockets are not in use for sending.
+	// If ask is true, no sender uses the sockets.
 	u.each(func(s *udpStream) {
 		if err := u.receiveOne(ctx, s, began, ask); err != nil {
 			u.sink.warn("from receiver: %v", err)
@@ -53,7 +52,7 @@ func (u *udpClient) meterOf(flows []*arrivals) (stop func()) {
 	})
 }
 
-// stateReceived says what this end received.
+// stateReceived reports what this end received.
 func (u *udpClient) stateReceived(flows []*arrivals) {
 	f := summarise(model.From, flows)
 	r := model.EndReport{Flows: []model.FlowReport{f}}
@@ -72,7 +71,7 @@ func (u *udpClient) stateReceived(flows []*arrivals) {
 	u.sink.add(r, nil)
 }
 
-// receiveOne receives one stream until its final datagram, or it is silent.
+// receiveOne receives one stream until its final datagram or a timeout.
 func (u *udpClient) receiveOne(ctx context.Context, s *udpStream, began time.Time, ask bool) error {
 	hello := digits(u.size)
 	tries, failed, asked := 0, 0, -helloEvery
@@ -101,12 +100,11 @@ func (u *udpClient) receiveOne(ctx context.Context, s *udpStream, began time.Tim
 	return r.Run()
 }
 
-// quiet reports whether nothing will come any more at time at, when the last
-// datagram came at last.
+// quiet reports whether no more is expected at time at, if the last datagram arrived at last.
 func (u *udpClient) quiet(at, last time.Duration) bool {
 	switch quiet := at - last; {
 	case at > u.longest():
-		return true // it would go on for ever
+		return true // it might continue forever
 	case last == 0:
 		return quiet > noData
 	case u.flow.Duration == 0:
@@ -116,17 +114,17 @@ func (u *udpClient) quiet(at, last time.Duration) bool {
 	}
 }
 
-// udpBack is where a server sends its part to, which connects back.
+// udpBack receives the data of a server that connects back.
 type udpBack struct {
 	conn  *net.UDPConn
 	flows map[netip.AddrPort]*arrivals
 	order []*arrivals
 	acks  map[*arrivals]int
-	room  map[*arrivals]int // bytes that its sender may be sent
+	room  map[*arrivals]int // bytes that may be sent to its sender
 }
 
 func newUDPBack(c *net.UDPConn) *udpBack {
-	_ = c.SetReadBuffer(int(datagram.DefaultRecvBuffer)) // the system grants what it likes
+	_ = c.SetReadBuffer(int(datagram.DefaultRecvBuffer)) // the system grants what it can
 	return &udpBack{conn: c, flows: map[netip.AddrPort]*arrivals{}, acks: map[*arrivals]int{}, room: map[*arrivals]int{}}
 }
 
@@ -134,8 +132,7 @@ func (b *udpBack) port() int { return b.conn.LocalAddr().(*net.UDPAddr).Port }
 
 func (b *udpBack) close() { _ = b.conn.Close() }
 
-// receive receives as many flows as the client has streams, and answers their
-// final datagrams.
+// receive receives one flow per stream of the client, and answers their final datagrams.
 func (b *udpBack) receive(ctx context.Context, u *udpClient) {
 	for range u.streams {
 		b.order = append(b.order, newArrivals(u.layout, u.flow.Omit))
@@ -192,7 +189,7 @@ func (b *udpBack) take(d []byte, from netip.AddrPort, at time.Duration) bool {
 		b.acks[a]++
 		if out, err := reportFor(a, d); err == nil && len(out) <= b.room[a] {
 			b.room[a] -= len(out)
-			_, _ = b.conn.WriteToUDPAddrPort(out, from) // the peer asks again for what gets lost
+			_, _ = b.conn.WriteToUDPAddrPort(out, from) // if it is lost the peer asks again
 		}
 	}
 	return true

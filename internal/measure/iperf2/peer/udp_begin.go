@@ -14,36 +14,35 @@ import (
 	"linerate/internal/measure/iperf2"
 )
 
-// The sender of a datagram can be forged, so that one datagram costs the server
-// nothing: a flow whose address is not known to be true waits, among a bounded
-// number, until more comes in its order. Then it gets a place that whoever really
-// sends more takes from it, and that of a known address at once; and all such
-// flows together are one session of the budget, which nobody's forging can empty.
+// Source addresses can be forged, so one datagram must cost the server nothing. A flow from an
+// unverified address waits in a bounded table until more datagrams arrive in order. Then it
+// gets a place, but a client that sends more can take the place from it, and a verified address
+// can take it at once. All unverified flows together are one session of the budget, which
+// forgers cannot exhaust.
 const (
 	mostWaiting = 1024 // addresses with a first datagram
-	mostLeads   = 8    // datagrams kept of one that waits; without a place then, it is refused
-	// mostSkipped is how many datagrams may be lost between two that wait.
+	mostLeads   = 8    // datagrams kept of a waiting flow; if it then gets no place, it is refused
+	// mostSkipped is how many datagrams may be lost between two of a waiting flow.
 	mostSkipped = 10_000
-	// drowsy is after which silence an unknown flow's place is free for others:
-	// iperf 2 sends every 11 ms unless it is told otherwise.
+	// drowsy is how long an unverified flow must be silent to lose its place: by default iperf
+	// 2 sends every 11 ms.
 	drowsy = 250 * time.Millisecond
-	// seekEvery is how often room is made for who is not known: it takes a look at
-	// all flows.
+	// seekEvery is how often room is made for unverified addresses: each time scans all flows.
 	seekEvery = 5 * time.Millisecond
-	// flowMemory is counted for the tallies of a flow, bytes: a bit for each of 64 Ki
+	// flowMemory is the memory charged for a flow's counters, bytes: a bit for each of 64 Ki
 	// numbers, orders and histograms.
 	flowMemory = 64 << 10
-	// chargeEvery is how often what a flow used is counted.
+	// chargeEvery is how often a flow's use is charged.
 	chargeEvery = time.Second
 )
 
-// newcomer is a flow that has shown too little to be one.
+// newcomer is a flow that waits for more datagrams.
 type newcomer struct {
 	flow  *udpFlow
 	leads []lead
 }
 
-// lead is a datagram that waits for its flow.
+// lead is a datagram of a waiting flow.
 type lead struct {
 	head   [16]byte // of either layout
 	length int
@@ -51,7 +50,7 @@ type lead struct {
 	at     time.Duration
 }
 
-// layout is that of the flow's datagrams.
+// layout returns the layout of the flow's datagrams.
 func (f *udpFlow) layout() iperf2.Layout {
 	if f.old {
 		return iperf2.Layout12
@@ -59,19 +58,18 @@ func (f *udpFlow) layout() iperf2.Layout {
 	return iperf2.Layout16
 }
 
-// begin makes the flow that a first datagram announces; nil where it is none, or
-// none yet.
+// begin returns the flow that a first datagram starts; nil if it starts none, or none yet.
 func (u *udpServer) begin(ctx context.Context, b []byte, from netip.AddrPort, at time.Duration) *udpFlow {
 	if w := u.waiting[from]; w != nil {
 		return u.again(ctx, w, b, at)
 	}
 	layout, sure := iperf2.DetectLayout(b)
 	if !sure {
-		layout = iperf2.Layout12 // its first datagram got lost: 2.1 has its flags in each
+		layout = iperf2.Layout12 // its first datagram was lost: 2.1 has its flags in each
 	}
 	d, err := iperf2.ParseDatagram(b, layout)
 	if err != nil || d.Final() {
-		return nil // not a beginning; answering would make this server a mirror
+		return nil // not a first datagram; an answer would make this server a reflector
 	}
 	h, err := iperf2.ParseHeader(b[layout.HeaderOffset():], layout.HeaderOffset())
 	f := &udpFlow{from: from, local: u.conn.Asked(), header: h, old: layout == iperf2.Layout12, mode: h.Mode(), seen: at, charged: at, known: u.knows(from.Addr())}
@@ -88,17 +86,16 @@ func (u *udpServer) begin(ctx context.Context, b []byte, from netip.AddrPort, at
 	return u.enter(ctx, f, 1)
 }
 
-// knows reports whether datagrams from a come from there: a TCP connection did, or
-// no other host can send them.
+// knows reports whether a is verified: a TCP connection came from it, or no other host can send
+// as a.
 func (s *server) knows(a netip.Addr) bool {
 	return s.proven.has(a) || a.Unmap().IsLoopback() && s.UDPTo(a.Unmap())
 }
 
-// wait keeps the first datagram of a flow, in the place of any other where too
-// many wait.
+// wait keeps the first datagram of a flow. If too many wait, it replaces a random one.
 func (u *udpServer) wait(f *udpFlow, b []byte, d iperf2.Datagram, at time.Duration) {
 	if len(u.waiting) >= mostWaiting {
-		for any := range u.waiting { // one at random: nobody can keep others out
+		for any := range u.waiting { // one at random, so that no client can lock others out
 			delete(u.waiting, any)
 			break
 		}
@@ -114,8 +111,8 @@ func (w *newcomer) keep(b []byte, d iperf2.Datagram, at time.Duration) {
 	w.leads = append(w.leads, l)
 }
 
-// again deals with a further datagram of a newcomer, and makes its flow one where
-// that follows what came before and there is a place.
+// again handles a further datagram of a waiting flow. It starts the flow if the datagram is in
+// order and there is a place.
 func (u *udpServer) again(ctx context.Context, w *newcomer, b []byte, at time.Duration) *udpFlow {
 	d, err := iperf2.ParseDatagram(b, w.flow.layout())
 	if err != nil {
@@ -123,7 +120,7 @@ func (u *udpServer) again(ctx context.Context, w *newcomer, b []byte, at time.Du
 	}
 	last := w.leads[len(w.leads)-1].number
 	if n := d.Number(); n <= last || n-last > mostSkipped {
-		delete(u.waiting, w.flow.from) // another one may begin
+		delete(u.waiting, w.flow.from) // another flow may begin
 		return nil
 	}
 	f := w.flow
@@ -144,7 +141,7 @@ func (u *udpServer) again(ctx context.Context, w *newcomer, b []byte, at time.Du
 	return f
 }
 
-// forget drops who has waited in vain.
+// forget drops flows that have waited too long.
 func (u *udpServer) forget(at time.Duration) {
 	for from, w := range u.waiting {
 		if at-w.leads[len(w.leads)-1].at > u.Idle {
@@ -153,8 +150,8 @@ func (u *udpServer) forget(at time.Duration) {
 	}
 }
 
-// refuse makes f a flow that is met with silence, which is all that the protocol
-// has; nil where too many are.
+// refuse records f as a flow to ignore, which is the protocol's only refusal; nil if too many
+// are recorded.
 func (u *udpServer) refuse(f *udpFlow, err error) *udpFlow {
 	u.tell(f.seen, "refused datagrams from %v: %v", f.from, err)
 	if len(u.flows) >= mostRefused {
@@ -165,7 +162,7 @@ func (u *udpServer) refuse(f *udpFlow, err error) *udpFlow {
 	return f
 }
 
-// enter takes what f needs, of which came datagrams have come, and begins it.
+// enter takes the resources of f, of which came datagrams have arrived, and starts it.
 func (u *udpServer) enter(ctx context.Context, f *udpFlow, came int) *udpFlow {
 	if u.full(f) {
 		u.makeRoom(f, came, f.seen)
@@ -182,8 +179,8 @@ func (u *udpServer) enter(ctx context.Context, f *udpFlow, came int) *udpFlow {
 	return f
 }
 
-// afford takes a place, and of the budget a session of the flow's source, as far
-// as that is known or is to be sent to, and else of nobody; until f.leave.
+// afford takes a place for f, and a session of the budget until f.leave: that of f's source if
+// f is verified or will be sent to, else the shared one.
 func (u *udpServer) afford(f *udpFlow) error {
 	if err := u.udp.admit(f.from.Addr()); err != nil {
 		return err
@@ -220,9 +217,8 @@ func (u *udpServer) afford(f *udpFlow) error {
 // full reports whether there is no place for f.
 func (u *udpServer) full(f *udpFlow) bool { return u.udp.full(f.from.Addr()) != nil }
 
-// makeRoom ends a flow of an unknown address for f, of which came datagrams have
-// come: one that is silent or has sent less, or any for who is known. It reports
-// whether there is a place now.
+// makeRoom ends another unverified flow for f, of which came datagrams have arrived: one that
+// is silent or has sent less; for a verified f, any. It reports whether there is a place now.
 func (u *udpServer) makeRoom(f *udpFlow, came int, at time.Duration) bool {
 	if !f.known {
 		if at-u.sought < seekEvery && u.sought > 0 {
@@ -250,7 +246,7 @@ func (u *udpServer) makeRoom(f *udpFlow, came int, at time.Duration) bool {
 	return true
 }
 
-// charge counts f's time now and then, and ends it where the budget is spent.
+// charge charges f's time every chargeEvery, and ends it if the budget is spent.
 func (u *udpServer) charge(f *udpFlow, at time.Duration) {
 	if f.refused || f.over || at-f.charged < chargeEvery {
 		return
@@ -268,7 +264,7 @@ func (u *udpServer) charge(f *udpFlow, at time.Duration) {
 	u.goGuarded(f.from, func() { u.end(f) })
 }
 
-// permit reports why a flow may not be served.
+// permit returns an error if a flow may not be served.
 func (u *udpServer) permit(f *udpFlow) error {
 	asked := f.asked() * units.BitRate(f.threads())
 	switch {
@@ -284,7 +280,7 @@ func (u *udpServer) permit(f *udpFlow) error {
 	return nil
 }
 
-// asked is the rate in a flow's header; 0 is none.
+// asked returns the rate in a flow's header; 0 is none.
 func (f *udpFlow) asked() units.BitRate {
 	if f.old {
 		return units.BitRate(max(f.header.WinBand, 0))
@@ -292,5 +288,5 @@ func (f *udpFlow) asked() units.BitRate {
 	return units.BitRate(f.header.Extension.BitsPerSecond)
 }
 
-// threads is how many flows the client says that its test has.
+// threads returns how many flows the client's test has, according to the client.
 func (f *udpFlow) threads() int32 { return min(max(f.header.Threads, 1), mostThreads) }

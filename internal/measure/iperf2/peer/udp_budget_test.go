@@ -20,7 +20,7 @@ import (
 	"linerate/internal/must"
 )
 
-// heldNothing waits until all that is held of b came back.
+// heldNothing waits until everything held of b is given back.
 func heldNothing(t testing.TB, b *budget.Budget) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -42,7 +42,7 @@ func heldNothing(t testing.TB, b *budget.Budget) {
 
 func used(b *budget.Budget, k budget.Kind) int64 { return b.Usage().Kinds[k].Used() }
 
-// forge sends datagrams of one test from a socket at an address of this host.
+// forge sends the datagrams of a test from an address of this host.
 func forge(ctx context.Context, from, to string, list ...[]byte) error {
 	d := net.Dialer{LocalAddr: &net.UDPAddr{IP: net.ParseIP(from)}}
 	c, err := d.DialContext(ctx, "udp", to)
@@ -58,7 +58,7 @@ func forge(ctx context.Context, from, to string, list ...[]byte) error {
 	return nil
 }
 
-// canForge skips a test where the system has one address of loopback only.
+// canForge skips the test if the system has only one loopback address.
 func canForge(t testing.TB) {
 	t.Helper()
 	if runtime.GOOS != "linux" && runtime.GOOS != "windows" {
@@ -66,8 +66,8 @@ func canForge(t testing.TB) {
 	}
 }
 
-// TestUDPTakesFromTheBudget: the program's flows are a session of their address,
-// pay for what they are sent, and give everything back.
+// TestUDPTakesFromTheBudget: the program's flows are a session of their address, are charged
+// for what they are sent, and give everything back.
 func TestUDPTakesFromTheBudget(t *testing.T) {
 	b := budget.New(budget.Config{Anonymous: budget.Part{Source: budget.Limits{Sessions: 1, UDP: udpLimit}}})
 	s := startServer(t, ServerConfig{Budget: b})
@@ -82,8 +82,8 @@ func TestUDPTakesFromTheBudget(t *testing.T) {
 	must.True(t, d >= time.Second, "%v are counted", d)
 }
 
-// TestUDPEndsWithTheBudget: what is sent ends where the bytes are spent, and what
-// comes where the time is; a further flow is refused.
+// TestUDPEndsWithTheBudget: sending stops when the bytes are spent, receiving when the time is;
+// a further flow is refused.
 func TestUDPEndsWithTheBudget(t *testing.T) {
 	for name, c := range map[string]struct {
 		limits budget.Limits
@@ -99,7 +99,7 @@ func TestUDPEndsWithTheBudget(t *testing.T) {
 			realProgram(t)
 			b := budget.New(budget.Config{Anonymous: budget.Part{Source: c.limits}})
 			s := startServer(t, ServerConfig{Budget: b})
-			_, _ = anyEnd(t, s.addr, append([]string{"-u", "-t", "4"}, c.args...)...) // the program goes on by itself
+			_, _ = anyEnd(t, s.addr, append([]string{"-u", "-t", "4"}, c.args...)...) // the program does not stop by itself
 			results, _ := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 })
 			must.Contain(t, strings.Join(results[0].Report.Warnings, "; "), c.want, "warnings")
 			must.Get(dialUDP(t, s.addr).Write(datagramOf(iperf2.Forward, 1)))(t)
@@ -109,8 +109,8 @@ func TestUDPEndsWithTheBudget(t *testing.T) {
 	}
 }
 
-// TestForgedDatagramsTakeNothing: one datagram each from hundreds of forged
-// addresses takes neither a place nor a session.
+// TestForgedDatagramsTakeNothing: one datagram each from hundreds of forged addresses takes
+// neither a place nor a session.
 func TestForgedDatagramsTakeNothing(t *testing.T) {
 	canForge(t)
 	b := budget.New(budget.Config{AllAnonymous: budget.Limits{Sessions: 2}, Server: budget.Limits{Sessions: 4}})
@@ -118,7 +118,7 @@ func TestForgedDatagramsTakeNothing(t *testing.T) {
 	for i := range 300 {
 		must.Do(t, forge(t.Context(), fmt.Sprintf("127.0.%d.%d", 1+i/200, 1+i%200), s.addr, datagramOf(iperf2.Forward, 1)))
 	}
-	// A client that shows where it is comes last, so that the others have been read.
+	// A verified client comes last, so that the others have been read.
 	s.alive(t)
 	s.aliveUDP(t)
 	heldNothing(t, b)
@@ -126,9 +126,9 @@ func TestForgedDatagramsTakeNothing(t *testing.T) {
 	must.Equal(t, len(results), 2, "sessions")
 }
 
-// TestForgedFlowsKeepNobodyOut: where forged addresses send two datagrams each in
-// the right order, as often as they like, they are one session together, and who
-// really sends, or shows where it is, gets a place, over TCP and UDP.
+// TestForgedFlowsKeepNobodyOut: forged addresses that send two datagrams each in order, as
+// often as they like, are one session together. A client that really sends, or is verified,
+// gets a place, over TCP and UDP.
 func TestForgedFlowsKeepNobodyOut(t *testing.T) {
 	canForge(t)
 	b := budget.New(budget.Config{AllAnonymous: budget.Limits{Sessions: 2}, Server: budget.Limits{Sessions: 4}})
@@ -155,7 +155,7 @@ func TestForgedFlowsKeepNobodyOut(t *testing.T) {
 	}()
 	s.await(t, "forged flow that made room", func(r []Result, _ []string) bool { return len(r) > 8 })
 	s.alive(t)
-	// The program shows nothing, but sends.
+	// The program is not verified, but sends.
 	must.Contain(t, foreignClient(t, s.addr, "-u", "-b", "2m", "-t", "0.5"), "Server Report", "no report")
 	f := model.Flow{Direction: model.Both, Duration: 200 * time.Millisecond, Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: gentle})}
 	near, _, err := (Client{}).Run(t.Context(), s.addr, f, nil)
@@ -165,8 +165,8 @@ func TestForgedFlowsKeepNobodyOut(t *testing.T) {
 	must.True(t, most <= 2, "%d sessions at a time", most)
 }
 
-// TestNewcomersAreBounded: forged first datagrams are kept in a bounded table, and
-// the next newcomer finds room in it.
+// TestNewcomersAreBounded: forged first datagrams go to a bounded table, and the next newcomer
+// finds room in it.
 func TestNewcomersAreBounded(t *testing.T) {
 	s := &server{ServerConfig: ServerConfig{}.withDefaults()}
 	s.udp = newPlaces(s.ServerConfig)
@@ -180,7 +180,7 @@ func TestNewcomersAreBounded(t *testing.T) {
 	}
 	must.True(t, len(u.waiting) <= mostWaiting && len(u.flows) == 0, "%d wait, %d flows", len(u.waiting), len(u.flows))
 	from := netip.AddrPortFrom(a, 7)
-	for _, n := range []int64{1, 1 << 40} { // no order
+	for _, n := range []int64{1, 1 << 40} { // out of order
 		f := u.begin(t.Context(), datagramOf(iperf2.Forward, n), from, time.Second)
 		must.True(t, f == nil, "datagram %d made a flow", n)
 		u.begin(t.Context(), datagramOf(iperf2.Forward, 1), from, time.Second)

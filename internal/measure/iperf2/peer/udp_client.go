@@ -26,7 +26,7 @@ type udpClient struct {
 	size    int
 	layout  iperf2.Layout
 	streams []*udpStream
-	back    *udpBack // where the server connects back
+	back    *udpBack // receives if the server connects back
 	server  netip.Addr
 }
 
@@ -34,14 +34,14 @@ type udpClient struct {
 type udpStream struct {
 	conn   *datagram.Conn
 	stamp  stamper
-	quota  int64 // datagrams; 0 is without bound
+	quota  int64 // datagrams; 0 is no limit
 	sender *datagram.Sender
 	in     *arrivals
 	report *iperf2.Report // the server's
 	err    error
 }
 
-// udpRate is the payload rate per direction, over all streams.
+// udpRate returns the payload rate per direction, over all streams.
 func (t *clientTest) udpRate() units.BitRate { return t.udp.Rate }
 
 func (t *clientTest) runUDP(ctx context.Context) error {
@@ -77,7 +77,7 @@ func (t *clientTest) runUDP(ctx context.Context) error {
 	return nil
 }
 
-// open makes the sockets and the headers.
+// open creates the sockets and the headers.
 func (u *udpClient) open(ctx context.Context) error {
 	u.show(ctx)
 	headers, err := u.header(u.flow, u.mode)
@@ -122,7 +122,7 @@ func (u *udpClient) open(ctx context.Context) error {
 	return nil
 }
 
-// sizeFor is the payload of a datagram.
+// sizeFor returns the payload of a datagram in bytes.
 func (u *udpClient) sizeFor(local *net.UDPAddr) int {
 	switch {
 	case u.flow.Block > 0:
@@ -133,7 +133,7 @@ func (u *udpClient) sizeFor(local *net.UDPAddr) int {
 	return size4
 }
 
-// listen makes the socket for the way back, where there is one.
+// listen creates the socket for the return direction, if the mode has one.
 func (u *udpClient) listen(local *net.UDPAddr) error {
 	if !u.mode.ConnectsBack() {
 		return nil
@@ -148,22 +148,22 @@ func (u *udpClient) listen(local *net.UDPAddr) error {
 
 func (u *udpClient) close() {
 	for _, s := range u.streams {
-		_ = s.conn.Close() // all has been said
+		_ = s.conn.Close() // everything has been sent
 	}
 	if u.back != nil {
 		u.back.close()
 	}
 }
 
-// processor begins to take the time of this process's processors, and returns
-// the function that states it.
+// processor starts to measure this process's CPU time, and returns the function that reports
+// it.
 func (u *udpClient) processor() func() {
 	before, err := sockio.ProcessCPU()
 	began := time.Now()
 	return func() {
 		after, failed := sockio.ProcessCPU()
 		if err != nil || failed != nil {
-			return // this system does not tell
+			return // this system does not report it
 		}
 		used := after.Sub(before)
 		u.sink.add(model.EndReport{
@@ -173,7 +173,7 @@ func (u *udpClient) processor() func() {
 	}
 }
 
-// each does f for all streams at once.
+// each calls f for all streams at once.
 func (u *udpClient) each(f func(s *udpStream)) {
 	var running rescue.Group
 	for _, s := range u.streams {
@@ -182,8 +182,8 @@ func (u *udpClient) each(f func(s *udpStream)) {
 	running.Wait()
 }
 
-// send sends the flow in direction to, asks for the server's reports where
-// there will be some, and states both ends' results.
+// send sends direction to, requests the server's reports if the mode has them, and reports both
+// ends' results.
 func (u *udpClient) send(ctx context.Context) {
 	ctx, unknown := context.WithCancelCause(ctx)
 	defer unknown(nil)
@@ -221,9 +221,8 @@ func (u *udpClient) send(ctx context.Context) {
 	}
 }
 
-// recognise watches whether the far host refuses datagrams, and calls found with
-// ErrIperf3 where that is because of an iperf3 server, which takes none outside
-// its own tests. The function that it returns ends that.
+// recognise watches for refused datagrams, and calls found with ErrIperf3 if an iperf3 server
+// refuses them: it accepts none outside its own tests. stop ends the watch.
 func (u *udpClient) recognise(ctx context.Context, found func(error)) (stop func()) {
 	done := make(chan struct{})
 	var watching rescue.Group
@@ -276,21 +275,21 @@ func (u *udpClient) prepareSender(ctx context.Context, s *udpStream, i int) erro
 	return err
 }
 
-// finish sends final datagrams until the report comes. In full duplex none
-// will, and the server ends by its own time, so that one is enough.
+// finish sends final datagrams until the report arrives. In full duplex the server sends no
+// report and ends by its own time, so one is enough.
 func (u *udpClient) finish(ctx context.Context, s *udpStream) {
 	b := digits(u.size)
 	next := s.sender.Next()
 	if u.mode == iperf2.FullDuplex {
 		s.stamp.stamp(b, -next, time.Since(s.stamp.wall))
-		_ = s.conn.Write(b) // it is not answered, and may be lost as well
+		_ = s.conn.Write(b) // it is not answered, and may be lost
 		return
 	}
 	s.report = u.askReport(ctx, s, b, next)
 }
 
-// askReport sends final datagrams, with ever more negative numbers, until the
-// report comes, which it returns; nil where none does.
+// askReport sends final datagrams, with ever more negative numbers, until the report arrives,
+// and returns it; nil if none does.
 func (u *udpClient) askReport(ctx context.Context, s *udpStream, b []byte, next int64) *iperf2.Report {
 	in := make([]byte, maxDatagram)
 	tick := time.NewTicker(time.Millisecond)
@@ -313,8 +312,8 @@ func (u *udpClient) askReport(ctx context.Context, s *udpStream, b []byte, next 
 	return nil
 }
 
-// stateSent says what this end sent. The final datagram is one more, which the
-// receiver counts too.
+// stateSent reports what this end sent. The final datagram is one more, which the receiver also
+// counts.
 func (u *udpClient) stateSent(window time.Duration) {
 	f := model.FlowReport{Direction: model.To, Role: model.Sender, Window: window, UDP: &model.UDPSummary{}}
 	var faults []error
@@ -335,7 +334,7 @@ func (u *udpClient) stateSent(window time.Duration) {
 	u.sink.add(r, nil)
 }
 
-// stateReports says what the server received, as it told.
+// stateReports reports what the server says that it received.
 func (u *udpClient) stateReports() {
 	f := model.FlowReport{Direction: model.To, Role: model.Receiver, UDP: &model.UDPSummary{}}
 	var jitter float64
@@ -374,8 +373,8 @@ func (u *udpClient) stateReports() {
 	}
 }
 
-// plausible reports whether a report can be true of a flow whose next datagram
-// had that number. A report in the layout of another version is not.
+// plausible reports whether a report can be true of a flow whose next datagram has number next.
+// A report in another version's layout cannot.
 func plausible(r iperf2.Report, next int64, size int) bool {
 	most := next + finalTries + 1
 	return r.Datagrams >= 0 && r.Datagrams <= most && r.Lost <= r.Datagrams && r.OutOfOrder >= 0 && r.OutOfOrder <= most && r.Jitter.Float() < 1e8 &&

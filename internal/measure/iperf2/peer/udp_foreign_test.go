@@ -81,23 +81,23 @@ func checkUDPWithForeignServer(t testing.TB, c Client, f model.Flow) {
 	}
 }
 
-// mixedUp is how many datagrams the program may count less than came: where
-// several streams begin at once it takes a datagram of one for another's
-// (docs/wire/iperf2.md section 8). It counts all of a single stream.
+// mixedUp is how many datagrams fewer than arrived the program may count: if several streams
+// begin at once it assigns a datagram of one to another (docs/wire/iperf2.md section 8). It
+// counts all of a single stream.
 func mixedUp(f model.Flow) int64 { return 5 * int64(max(f.Streams, 1)-1) }
 
-// payloadOf is the size of f's datagrams over IPv4.
+// payloadOf returns the size of f's datagrams over IPv4.
 func payloadOf(f model.Flow) units.Bytes { return cmp.Or(f.Block, size4) }
 
-// checkAmount holds a direction against what was asked for.
+// checkAmount compares a direction with the request.
 func checkAmount(t testing.TB, f model.Flow, d model.Direction, got model.FlowReport) {
 	t.Helper()
 	want := float64(f.Bytes)
 	if f.Duration > 0 {
 		want = float64(gentle) / 8 * f.Duration.Seconds()
 	}
-	// 2.1.8 begins with two datagrams at once, and the final one is one more. On
-	// a loaded machine a sender gives up what it cannot send in time.
+	// 2.1.8 begins with two datagrams at once, and the final one is one more. On a loaded
+	// machine a sender skips what it cannot send in time.
 	r := float64(got.Bytes) / want
 	must.True(t, r <= 1.1 && r >= 0.4 && (f.Bytes <= 0 || r >= 0.99), "%s: %d bytes are %.3f of what was asked for", d, got.Bytes, r)
 	must.True(t, f.Duration <= 0 || got.Window >= f.Duration*8/10, "%s: window %v", d, got.Window)
@@ -147,7 +147,7 @@ func checkUDPWithForeignClient(t testing.TB, mode iperf2.Mode, args []string) {
 		must.True(t, r.Mode == mode && r.UDP && len(r.Report.Warnings) == 0, "result %+v", r)
 	}
 	got := total(transfers(t, text), func(transfer) bool { return true })
-	// The program's listener may lose the first datagram of a flow that comes back.
+	// The program's listener may lose the first datagram of a returning flow.
 	first := 0
 	if mode.ConnectsBack() {
 		first = 1
@@ -155,7 +155,7 @@ func checkUDPWithForeignClient(t testing.TB, mode iperf2.Mode, args []string) {
 	ours := sum(results, model.To) + sum(results, model.From)
 	must.True(t, agree(ours, got) || got <= ours && ours-got <= units.Bytes(first*size4), "server has %d bytes, client %d:\n%s", ours, got, text)
 	if mode.ConnectsBack() && n > 1 {
-		return // the program's listener mixes up what comes first of several flows
+		return // the program's listener mixes up the first datagrams of several flows
 	}
 	for _, m := range lossLine.FindAllStringSubmatch(text, -1) {
 		lost, _ := strconv.Atoi(m[1])
@@ -165,9 +165,9 @@ func checkUDPWithForeignClient(t testing.TB, mode iperf2.Mode, args []string) {
 	must.True(t, mode != iperf2.Forward || n != 1 || strings.Contains(text, "Server Report"), "the client shows no report:\n%s", text)
 }
 
-// TestUDPAnswersFromAskedAddress asks a server on all addresses of a host at one that
-// routing would not choose to answer from. The socket of iperf 2 is connected: it takes
-// neither reports nor payload from another address.
+// TestUDPAnswersFromAskedAddress: a server on all addresses of a host answers from the address
+// that the client used, even if routing would choose another one. The socket of iperf 2 is
+// connected: it accepts neither reports nor payload from another address.
 func TestUDPAnswersFromAskedAddress(t *testing.T) {
 	realProgram(t)
 	if runtime.GOOS != "linux" {
@@ -196,7 +196,8 @@ func TestUDPAnswersFromAskedAddress(t *testing.T) {
 	}
 }
 
-// TestDatagramsAreMarked: a datagram bears the mark of its client, on a socket of all clients.
+// TestDatagramsAreMarked: datagrams carry the mark that their client requested, on a socket
+// that all clients share.
 func TestDatagramsAreMarked(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux marks single datagrams")
@@ -220,9 +221,9 @@ func TestDatagramsAreMarked(t *testing.T) {
 	}
 }
 
-// TestLateDatagrams: what a busy machine holds up goes out late, in order and without a
-// gap in its numbers, as from a real server; of what took longer than paceBehind the rest
-// is not made good.
+// TestLateDatagrams: datagrams that a busy machine delays leave late, in order and without a
+// gap in their numbers, as from a real server. Of a delay beyond paceBehind the rest is not
+// made up for.
 func TestLateDatagrams(t *testing.T) {
 	for stall, want := range map[time.Duration]int64{0: 100, 80 * time.Millisecond: 100, 300 * time.Millisecond: 80} {
 		synctest.Test(t, func(t *testing.T) {

@@ -28,7 +28,7 @@ func dialUDP(t testing.TB, addr string) net.Conn {
 	return c
 }
 
-// datagramOf returns a datagram of a test in that mode.
+// datagramOf returns a datagram of a test in mode m.
 func datagramOf(m iperf2.Mode, number int64) []byte {
 	h := iperf2.NewHeader(m, true)
 	h.Amount = -20
@@ -41,7 +41,7 @@ func datagramOf(m iperf2.Mode, number int64) []byte {
 // atOnce is how long a test waits for an answer that should not come.
 const atOnce = 200 * time.Millisecond
 
-// answered returns what comes back within a while.
+// answered returns what arrives within a time.
 func answered(t testing.TB, c net.Conn, within time.Duration) []byte {
 	t.Helper()
 	must.Do(t, c.SetReadDeadline(time.Now().Add(within)))
@@ -72,7 +72,7 @@ func TestHostileDatagrams(t *testing.T) {
 		must.Get(dialUDP(t, s.addr).Write(b))(t)
 	}
 	s.await(t, "refusal", func(_ []Result, log []string) bool { return len(log) > 0 })
-	// The random flows end by themselves, and their places come back.
+	// The random flows time out, and their places are released.
 	for limit := time.Now().Add(time.Minute); ; {
 		f := model.Flow{Direction: model.To, Bytes: 10_000, Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: gentle})}
 		if _, far, err := (Client{}).Run(t.Context(), s.addr, f, nil); err == nil && len(far.Flows) == 1 {
@@ -83,8 +83,8 @@ func TestHostileDatagrams(t *testing.T) {
 	s.aliveUDP(t)
 }
 
-// TestNoMirror: a server that answered to a first datagram could be aimed at
-// others by forging its sender.
+// TestNoMirror: a server that answered a first datagram could be used to reflect traffic at
+// other hosts.
 func TestNoMirror(t *testing.T) {
 	far := func(netip.Addr) bool { return false }
 	s := startServer(t, ServerConfig{Idle: time.Second, UDPTo: far})
@@ -119,8 +119,8 @@ func TestReportsAreBounded(t *testing.T) {
 	must.True(t, answered(t, c, atOnce) == nil, "more than %d reports", mostAcks)
 }
 
-// TestVanishedFlow: a flow without end is reported, and one with a number that
-// nobody reaches does no harm.
+// TestVanishedFlow: a flow without a final datagram is reported, and one with an unreachable
+// number does no harm.
 func TestVanishedFlow(t *testing.T) {
 	s := startServer(t, ServerConfig{Idle: time.Second})
 	c := dialUDP(t, s.addr)
@@ -152,7 +152,7 @@ func TestOldClient(t *testing.T) {
 	must.True(t, r.Datagrams == 6 && r.Lost == 1 && r.Bytes == 5*1470, "report %+v", r)
 }
 
-// TestLyingServer answers the client's final datagram with nonsense first.
+// TestLyingServer answers the client's final datagram with garbage first.
 func TestLyingServer(t *testing.T) {
 	pc := must.Get((&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0"))(t)
 	defer pc.Close()
@@ -166,7 +166,7 @@ func TestLyingServer(t *testing.T) {
 			if int32(binary.BigEndian.Uint32(b[:n])) >= 0 {
 				continue
 			}
-			// Garbage, then the layout of 2.0.5 taken for 2.1: far too much.
+			// Garbage, then the layout of 2.0.5 read as that of 2.1: far too large.
 			_, _ = pc.WriteTo([]byte("no report"), from)
 			_, _ = pc.WriteTo(append(words(0, 0, 0, 0, 0x88000000, 1<<31, 0, 1<<31), make([]byte, 96)...), from)
 		}
@@ -177,7 +177,7 @@ func TestLyingServer(t *testing.T) {
 		"%v %q %+v", err, near.Warnings, far)
 }
 
-// TestUDPNobody: no server at all.
+// TestUDPNobody: there is no server.
 func TestUDPNobody(t *testing.T) {
 	for _, d := range []model.Direction{model.To, model.From} {
 		t.Run(string(d), func(t *testing.T) {

@@ -8,24 +8,24 @@ import (
 	"linerate/internal/core/units"
 )
 
-// burst is for how long a client may send what its limit allows, at once.
+// burst is the time whose allowance a client may send at once.
 const burst = time.Second
 
-// level is a leaky bucket: how many bits came more than the limit allows.
+// level is a leaky bucket: how many bits arrived above the limit.
 type level struct {
 	bits float64
 	at   time.Duration
 }
 
-// add counts n bytes at time at, and reports whether they are too many.
+// add counts n bytes at time at, and reports whether the bucket overflows.
 func (l *level) add(n int, rate units.BitRate, at time.Duration) bool {
 	l.bits = max(0, l.bits-float64(rate)*(at-l.at).Seconds()) + 8*float64(n)
 	l.at = at
 	return l.bits > float64(rate)*burst.Seconds()
 }
 
-// floods counts a datagram of n bytes from an address, and reports whether more
-// comes from there than may.
+// floods counts a datagram of n bytes from an address, and reports whether that address exceeds
+// its limit.
 func (u *udpServer) floods(from netip.Addr, n int, at time.Duration) bool {
 	from = source(from)
 	if u.UDPRate <= 0 {
@@ -39,8 +39,8 @@ func (u *udpServer) floods(from netip.Addr, n int, at time.Duration) bool {
 	return l.add(n, u.UDPRate, at)
 }
 
-// throwOut ends all flows of an address. They stay known as long as something
-// comes, and are met with silence, which is all that the protocol has.
+// throwOut ends all flows of an address. They stay recorded while datagrams arrive, and are
+// ignored, which is the protocol's only refusal.
 func (u *udpServer) throwOut(from netip.Addr, at time.Duration) {
 	ended := 0
 	for _, f := range u.flows {
@@ -60,7 +60,7 @@ func (u *udpServer) throwOut(from netip.Addr, at time.Duration) {
 	}
 }
 
-// udpMost is the rate at which one address is sent to at most.
+// udpMost is the highest rate at which the server sends to one address.
 func (u *udpServer) udpMost() units.BitRate {
 	if u.UDPRate > 0 {
 		return u.UDPRate
@@ -68,12 +68,11 @@ func (u *udpServer) udpMost() units.BitRate {
 	return udpMost
 }
 
-// leastGrant is the part of what was asked for below which there is no point in
-// sending.
+// leastGrant is the part of a request below which sending is pointless.
 const leastGrant = 0.01
 
-// grant returns how much of asked may be sent to an address besides what is
-// already; 0 is nothing.
+// grant returns how much of asked may be sent to an address besides its other flows; 0 is
+// nothing.
 func (u *udpServer) grant(to netip.Addr, asked units.BitRate) units.BitRate {
 	to = source(to)
 	u.mu.Lock()

@@ -13,28 +13,26 @@ import (
 	"linerate/internal/measure/sockio"
 )
 
-// The sender of a datagram can be forged, and iperf 2's protocol has no answer
-// over UDP that only a client at its address could give. What is proof is a TCP
-// connection: its handshake comes from where the client is. linerate's own
-// client opens one for that (section 10).
+// Source addresses can be forged, and iperf 2's UDP protocol has no answer that only a client
+// at its address could give. A TCP connection is proof: its handshake completes only with the
+// real host. linerate's own client opens one for that (section 10).
 const (
-	proofTime  = time.Minute // for which a connection is one
-	mostProven = 1024        // addresses that are remembered
-	showTime   = time.Second // that showing may take
+	proofTime  = time.Minute // how long a connection counts as proof
+	mostProven = 1024        // addresses remembered
+	showTime   = time.Second // timeout of opening the proof connection
 )
 
-// mostAnswer is how many times the bytes that came from an unproven address may
-// be sent to it (RFC 9000 section 8).
+// mostAnswer is how many times the bytes received from an unverified address may be sent to it
+// (RFC 9000 section 8).
 const mostAnswer = 3
 
-// proofs are the addresses from which TCP connections came. They are safe for
-// concurrent use.
+// proofs are the addresses with recent TCP connections. They are safe for concurrent use.
 type proofs struct {
 	mu   sync.Mutex
 	came map[netip.Addr]time.Time
 }
 
-// note keeps that a connection came from a.
+// note records a connection from a.
 func (p *proofs) note(a netip.Addr) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,7 +48,7 @@ func (p *proofs) note(a netip.Addr) {
 	}
 	if a = a.Unmap(); len(p.came) >= mostProven {
 		if _, known := p.came[a]; !known {
-			for any := range p.came { // one at random: nobody can keep others out
+			for any := range p.came { // one at random, so that no client can lock others out
 				delete(p.came, any)
 				break
 			}
@@ -59,7 +57,7 @@ func (p *proofs) note(a netip.Addr) {
 	p.came[a] = time.Now()
 }
 
-// has reports whether a connection came from a, not long ago.
+// has reports whether a connection came from a recently.
 func (p *proofs) has(a netip.Addr) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,8 +68,8 @@ func (p *proofs) has(a netip.Addr) bool {
 // mayLoad reports whether payload may be sent to a.
 func (s *server) mayLoad(a netip.Addr) bool { return s.UDPTo(a.Unmap()) || s.proven.has(a) }
 
-// mayAnswer counts an answer of n bytes, and reports whether the flow's address
-// may get it.
+// mayAnswer counts an answer of n bytes, and reports whether it may be sent to the flow's
+// address.
 func (u *udpServer) mayAnswer(f *udpFlow, n int) bool {
 	if f.gave+int64(n) > mostAnswer*f.got && !u.mayLoad(f.from.Addr()) {
 		return false
@@ -80,9 +78,9 @@ func (u *udpServer) mayAnswer(f *udpFlow, n int) bool {
 	return true
 }
 
-// show opens a TCP connection to the server, so that it knows where the client
-// is. It returns when the server has seen it, or does not want to: one of
-// another maker listens on UDP alone.
+// show opens a TCP connection to the server, so that it knows where the client is. It returns
+// when the server has accepted it, or refused it: other iperf 2 servers may listen on UDP
+// alone.
 func (u *udpClient) show(ctx context.Context) {
 	if u.mode == iperf2.Forward {
 		return
@@ -96,6 +94,6 @@ func (u *udpClient) show(ctx context.Context) {
 	defer c.Close()
 	until, _ := ctx.Deadline()
 	if c.(*net.TCPConn).CloseWrite() == nil && c.SetReadDeadline(until) == nil {
-		_, _ = io.Copy(io.Discard, io.LimitReader(c, someWord)) // until the server hangs up
+		_, _ = io.Copy(io.Discard, io.LimitReader(c, someWord)) // until the server closes
 	}
 }

@@ -12,39 +12,39 @@ import (
 	"linerate/internal/core/units"
 )
 
-// udpMost is the rate at which a server sends at most where nobody says.
+// udpMost is the highest rate at which a server sends by default.
 const udpMost units.BitRate = 1e9
 
-// udpSender sends one flow from a server's shared socket, or to a client's
-// listener, at a rate. Package datagram sends faster, but only over sockets
-// that are connected, and a client expects these from the server's own port.
+// udpSender sends one flow at a rate, from a server's shared socket or to a client's listener.
+// Package datagram sends faster, but only over connected sockets, and a client expects these
+// datagrams from the server's own port.
 type udpSender struct {
 	stamp  stamper
 	size   int
 	rate   units.BitRate
 	length time.Duration // after which it ends
-	quota  int64         // datagrams after which it ends; 0 is without bound
+	quota  int64         // datagrams after which it ends; 0 is no limit
 	write  func(b []byte) error
-	await  func(b []byte) bool     // waits finalEvery for a report; nil where none comes
-	charge func(units.Bytes) error // counts what was sent, and says when that is enough; nil is no limit
+	await  func(b []byte) bool     // waits finalEvery for a report; nil if none is expected
+	charge func(units.Bytes) error // counts what was sent, and returns an error at the limit; nil is no limit
 	sent   int64
 	paid   int64         // datagrams that were charged
 	last   time.Duration // when they were
-	failed int           // writes, one after the other
-	nobody int           // writes that failed because nobody listens
+	failed int           // consecutive failed writes
+	nobody int           // writes that failed because the port is closed
 	err    error
 }
 
 const (
-	// writeBurst is how many datagrams leave between two looks at the clock.
+	// writeBurst is how many datagrams leave between two reads of the clock.
 	writeBurst = 32
-	// paceBehind is how much time is made good at most.
+	// paceBehind is the most time that is made up for.
 	paceBehind = 100 * time.Millisecond
-	// mostFailed is after how many failures in a row a sender gives up.
+	// mostFailed is after how many consecutive failures a sender gives up.
 	mostFailed = 1000
 )
 
-// run sends until its end, and says what this end did.
+// run sends until its end, and returns this end's report.
 func (p *udpSender) run(ctx context.Context) model.FlowReport {
 	start := time.Now()
 	p.stamp.wall = start
@@ -88,7 +88,7 @@ func (p *udpSender) run(ctx context.Context) model.FlowReport {
 	}
 }
 
-// pay charges what was not yet.
+// pay charges what has not been charged yet.
 func (p *udpSender) pay() {
 	if p.charge == nil {
 		return
@@ -116,8 +116,8 @@ func (p *udpSender) send(b []byte) {
 	}
 }
 
-// finish sends the final datagram, which counts as one more, once where no
-// report comes, and otherwise until one does.
+// finish sends the final datagram, which counts as one more: once if no report is expected,
+// otherwise until one arrives.
 func (p *udpSender) finish(ctx context.Context, b []byte, next int64) {
 	tries := int64(1)
 	if p.await != nil {

@@ -28,42 +28,42 @@ type udpServer struct {
 	*server
 	conn  *answering.Socket
 	began time.Time
-	from  netip.AddrPort // of the present datagram
+	from  netip.AddrPort // of the current datagram
 	flows map[netip.AddrPort]*udpFlow
-	came  map[netip.Addr]*level // what comes from an address
-	swept time.Duration         // when flows were looked through last
-	told  time.Duration         // when a refusal was logged last
+	came  map[netip.Addr]*level // received traffic by address
+	swept time.Duration         // last scan of the flows
+	told  time.Duration         // last logged refusal
 
 	waiting map[netip.AddrPort]*newcomer
-	sought  time.Duration // when room was made last
+	sought  time.Duration // when room was last made
 	spare   []byte        // as large as a datagram
 
 	reading accept.Retry
 
 	mu      sync.Mutex
-	granted map[netip.Addr]units.BitRate // at which an address is being sent to
+	granted map[netip.Addr]units.BitRate // rate of sending to each address
 }
 
-// udpFlow is what one client address sends, and gets.
+// udpFlow is the traffic from and to one client address.
 type udpFlow struct {
 	in      *arrivals
 	from    netip.AddrPort
-	local   answering.Local // where it sent its first datagram
+	local   answering.Local // destination of its first datagram
 	header  iperf2.Header
 	old     bool // of 2.0.5
 	mode    iperf2.Mode
 	seen    time.Duration // the last datagram
 	acks    int
-	got     int64  // bytes that came
+	got     int64  // bytes received
 	gave    int64  // bytes of answers
 	over    bool   // reported as ended
-	refused bool   // only there to be silent to
-	thrown  string // why it was ended; "" is not
+	refused bool   // recorded only to be ignored
+	thrown  string // why it was ended; "" if it was not
 
-	known   bool          // its address is where it says
-	guest   *guest        // who pays
+	known   bool          // its address is verified
+	guest   *guest        // pays for it
 	leave   func()        // gives back its place and its part of the budget
-	charged time.Duration // when its time was counted last
+	charged time.Duration // when its time was last charged
 
 	sending sync.WaitGroup
 	sent    udpSent
@@ -71,7 +71,7 @@ type udpFlow struct {
 	stop    context.CancelFunc
 }
 
-// udpSent is what a flow's sender did. It is read after sending.
+// udpSent is the result of a flow's sender. It is read after sending.
 type udpSent struct {
 	flow  model.FlowReport
 	warns []string
@@ -80,10 +80,9 @@ type udpSent struct {
 const (
 	sweepEvery = 100 * time.Millisecond
 	tellEvery  = time.Second // between two log lines about refused datagrams
-	// refusedFor is how long a refused address stays known.
+	// refusedFor is how long a refused address is remembered.
 	refusedFor = 2 * time.Second
-	// mostThreads is what is believed of a client that says how many flows its
-	// test has.
+	// mostThreads bounds the number of flows that a client may announce.
 	mostThreads = 1000
 	// mostRefused bounds the refused addresses kept.
 	mostRefused = 1024
@@ -94,14 +93,14 @@ func (s *server) serveUDP(ctx context.Context, pc net.PacketConn) error {
 	if !ok {
 		return fmt.Errorf("serve %T: %w: only UDP carries iperf 2", pc, errors.ErrUnsupported)
 	}
-	_ = conn.SetReadBuffer(int(datagram.DefaultRecvBuffer)) // the system grants what it likes
+	_ = conn.SetReadBuffer(int(datagram.DefaultRecvBuffer)) // the system grants what it can
 	u := &udpServer{server: s, conn: answering.New(conn), began: time.Now(), flows: map[netip.AddrPort]*udpFlow{}, came: map[netip.Addr]*level{}, granted: map[netip.Addr]units.BitRate{},
 		waiting: map[netip.AddrPort]*newcomer{}, spare: make([]byte, maxDatagram+1)}
 	defer u.endAll()
 	u.reading = accept.Retry{What: "read UDP", Log: s.Log}
 	for buf := make([]byte, maxDatagram+1); ; {
 		var closed error
-		// One guard around all that comes: one for each datagram would cost time.
+		// One guard around the loop: one for each datagram would cost time.
 		accept.Guard(s.Log, "UDP", func() { closed = u.read(ctx, buf) })
 		if closed != nil {
 			return closed
@@ -110,7 +109,7 @@ func (s *server) serveUDP(ctx context.Context, pc net.PacketConn) error {
 	}
 }
 
-// read takes datagrams until the socket is closed, which is the error.
+// read handles datagrams until the socket is closed, and returns that error.
 func (u *udpServer) read(ctx context.Context, buf []byte) error {
 	for {
 		if err := u.conn.SetReadDeadline(time.Now().Add(sweepEvery)); err != nil {
@@ -134,7 +133,7 @@ func (u *udpServer) read(ctx context.Context, buf []byte) error {
 	}
 }
 
-// spoiled ends the flow whose datagram made taking it panic.
+// spoiled ends the flow whose datagram caused a panic.
 func (u *udpServer) spoiled() {
 	f := u.flows[u.from]
 	if f == nil {
@@ -147,7 +146,7 @@ func (u *udpServer) spoiled() {
 	}
 }
 
-// take deals with one datagram.
+// take handles one datagram.
 func (u *udpServer) take(ctx context.Context, b []byte, from netip.AddrPort, at time.Duration) {
 	f, known := u.flows[from]
 	if !known {
@@ -177,7 +176,7 @@ func (u *udpServer) take(ctx context.Context, b []byte, from netip.AddrPort, at 
 	}
 }
 
-// tell logs what may happen with every datagram, now and then.
+// tell logs an event that may occur with every datagram, at most once per tellEvery.
 func (u *udpServer) tell(at time.Duration, format string, args ...any) {
 	if at-u.told >= tellEvery || u.told == 0 {
 		u.told = at
@@ -185,7 +184,7 @@ func (u *udpServer) tell(at time.Duration, format string, args ...any) {
 	}
 }
 
-// sweep ends the flows that have ended.
+// sweep removes the flows that have ended.
 func (u *udpServer) sweep(ctx context.Context, at time.Duration) {
 	u.swept = at
 	u.forget(at)
@@ -207,7 +206,7 @@ func (u *udpServer) sweep(ctx context.Context, at time.Duration) {
 			}
 			continue
 		case f.mode == iperf2.Reverse:
-			// The client is silent: the sender knows the end.
+			// The client is silent: the sender knows when to end.
 		case f.in.final.Load():
 			if quiet <= afterFinal {
 				continue
@@ -222,21 +221,20 @@ func (u *udpServer) sweep(ctx context.Context, at time.Duration) {
 			}
 			u.goGuarded(f.from, func() { u.end(f) })
 		}
-		// Its client may go on, which does not make it a new flow.
+		// The client may continue, but that is no new flow.
 		if quiet > u.Idle || f.in.final.Load() && quiet > afterFinal {
 			delete(u.flows, key)
 		}
 	}
 }
 
-// deserted reports whether a client that is to send as well as to be sent to has
-// gone.
+// deserted reports whether a client that both sends and receives has gone.
 func (f *udpFlow) deserted(quiet time.Duration) bool {
 	both := f.mode == iperf2.FullDuplex || f.mode == iperf2.Dual
 	return both && f.stop != nil && quiet > silence && !f.in.final.Load()
 }
 
-// endAll ends what is left when the server ends.
+// endAll ends the remaining flows when the server ends.
 func (u *udpServer) endAll() {
 	for _, f := range u.flows {
 		if !f.refused && !f.over {
@@ -248,7 +246,7 @@ func (u *udpServer) endAll() {
 // end waits for the flow's sender and reports it.
 func (u *udpServer) end(f *udpFlow) {
 	f.sending.Wait()
-	_ = f.guest.charge(units.Bytes(f.gave)) // it is over anyway
+	_ = f.guest.charge(units.Bytes(f.gave)) // it has ended anyway
 	f.leave()
 	r := model.EndReport{Host: model.Far, Warnings: f.sent.warns}
 	if f.mode != iperf2.Reverse {
@@ -267,8 +265,8 @@ func (u *udpServer) end(f *udpFlow) {
 	u.Done(Result{Peer: f.from, Mode: f.mode, UDP: true, Threads: int(f.header.Threads), Report: r})
 }
 
-// reply begins to send what the header asks for: from the server's own socket,
-// or to the port where the client listens.
+// reply starts to send what the header requests: from the server's own socket, or to the port
+// where the client listens.
 func (u *udpServer) reply(ctx context.Context, f *udpFlow) {
 	f.back = true
 	ctx, f.stop = context.WithCancel(ctx)
@@ -340,7 +338,7 @@ func (u *udpServer) sendTo(ctx context.Context, f *udpFlow) error {
 	return p.err
 }
 
-// plan is what the header asks for, within the server's limits.
+// plan returns a sender for what the header requests, within the server's limits.
 func (u *udpServer) plan(f *udpFlow) *udpSender {
 	p := &udpSender{stamp: stamper{layout: f.in.layout}, size: size4}
 	if a := f.from.Addr(); !a.Is4() && !a.Is4In6() {
@@ -349,7 +347,7 @@ func (u *udpServer) plan(f *udpFlow) *udpSender {
 	if n := f.header.BufferLen; n > 0 {
 		p.size = int(min(max(n, minDatagram), maxDatagram))
 	}
-	// Flows that belong together share the rate, if they say so.
+	// Flows of one test share the rate, if the client announces them.
 	fair := u.udpMost() / units.BitRate(f.threads())
 	asked := f.asked()
 	if most := f.guest.share.Limits().UDP; most != 0 {

@@ -16,14 +16,14 @@ import (
 	"linerate/internal/measure/sockio"
 )
 
-// ErrIperf3 says that the server is one of iperf3, whose protocol is another.
+// ErrIperf3 reports that the server runs iperf3, which has another protocol.
 var ErrIperf3 = errors.New("this looks like an iperf3 server")
 
-// firstWord is how long an iperf3 server may take to say its first word.
+// firstWord is how long an iperf3 server may take to send its first byte.
 const firstWord = time.Second
 
-// readAck reads a server's ack. An iperf3 server takes a header of 2.1 for a
-// cookie and asks for parameters, or says that it is busy: no ack begins so.
+// readAck reads a server's ack. An iperf3 server takes a header of 2.1 for a cookie and asks
+// for parameters, or reports that it is busy: no ack begins with these bytes.
 func readAck(c net.Conn) error {
 	var first [1]byte
 	if _, err := io.ReadFull(c, first[:]); err != nil {
@@ -45,8 +45,8 @@ func isIperf3Word(b byte) bool {
 // leadBytes is what payloadBegins reads of each connection.
 const leadBytes = 2
 
-// payloadBegins waits at most so long until payload comes on all connections, and
-// reads the first bytes of it. A server of iperf3 says one, and then waits itself.
+// payloadBegins waits at most limit until payload arrives on all connections, and reads its
+// first bytes. An iperf3 server sends one byte, and then waits itself.
 func payloadBegins(ctx context.Context, conns []*net.TCPConn, limit time.Duration) error {
 	until := time.Now().Add(limit)
 	defer context.AfterFunc(ctx, func() {
@@ -83,9 +83,9 @@ func payloadBegins(ctx context.Context, conns []*net.TCPConn, limit time.Duratio
 	return nil
 }
 
-// speaksIperf3 reports whether an iperf3 server listens at addr. It opens a test
-// there and leaves at once. Such a server closes its port for a moment after a
-// test, with those who wait there, so that it is asked more than once.
+// speaksIperf3 reports whether an iperf3 server listens at addr. It opens a test there and
+// leaves at once. After a test such a server closes its port for a moment, and resets waiting
+// clients, so speaksIperf3 tries more than once.
 func speaksIperf3(ctx context.Context, addr string, from model.Egress) bool {
 	ctx, cancel := context.WithTimeout(ctx, firstWord)
 	defer cancel()
@@ -109,15 +109,15 @@ func speaksIperf3(ctx context.Context, addr string, from model.Egress) bool {
 	return false
 }
 
-// someWord is more than an iperf3 server says to a client that it does not
-// understand, and less than any payload.
+// someWord is more than an iperf3 server sends to a client that it does not understand, and
+// less than any payload.
 const someWord = 64
 
-// ErrSilent says that nothing ever came back from the server.
+// ErrSilent reports that nothing arrived from the server.
 var ErrSilent = errors.New("no answer: nothing came back")
 
-// judgePeer returns err, or ErrIperf3 where a test came to nothing because the
-// server is no iperf 2, or ErrSilent where nobody seems to be there.
+// judgePeer returns err, or ErrIperf3 if a test failed because the server is no iperf 2, or
+// ErrSilent if there seems to be no server.
 func (t *clientTest) judgePeer(ctx context.Context, near model.EndReport, err error) error {
 	if ctx.Err() != nil || errors.Is(err, ErrIperf3) || isDial(err) {
 		return err
@@ -126,7 +126,7 @@ func (t *clientTest) judgePeer(ctx context.Context, near model.EndReport, err er
 	for _, d := range t.flow.Direction.Parts() {
 		got := near
 		if d == model.To {
-			got = t.far // who sent into the void has sent
+			got = t.far // a client that sent to no server has still sent
 		}
 		some := false
 		for _, f := range got.Flows {
@@ -140,14 +140,14 @@ func (t *clientTest) judgePeer(ctx context.Context, near model.EndReport, err er
 	late, isNet := errors.AsType[net.Error](err)
 	switch {
 	case err == nil && t.datagrams && t.mode == iperf2.Forward && !t.heard:
-		return ErrSilent // 2.0 and 2.1 report at its end, again and again
+		return ErrSilent // 2.0 and 2.1 report at the end, and repeat it
 	case t.mode == iperf2.Reverse && isNet && late.Timeout():
 		return fmt.Errorf("%w: %w", ErrSilent, err)
 	}
 	return err
 }
 
-// isDial reports whether nobody answered at all.
+// isDial reports whether the connection failed.
 func isDial(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial"
