@@ -19,8 +19,8 @@ import (
 	"unicode"
 )
 
-// Padding is how the token is padded before RSA (section 10). Nothing on the
-// wire says which, so both ends must be told.
+// Padding is the padding of the token before RSA (section 10). Nothing on the wire names it, so
+// both ends must be configured alike.
 type Padding int
 
 // The paddings.
@@ -29,24 +29,24 @@ const (
 	PKCS1v15                // up to 3.16, and later on request
 )
 
-// ErrRefused says that a token was not accepted. It does not say why: a server
-// that told bad padding from a bad password apart could be asked to decrypt.
+// ErrRefused reports that a token was not accepted. It gives no reason: a server that
+// distinguished bad padding from a bad password would be a decryption oracle.
 var ErrRefused = errors.New("authentication refused")
 
-// DefaultClockSkew is by how much the clocks of both ends may differ.
+// DefaultClockSkew is the largest difference allowed between the clocks of both ends.
 const DefaultClockSkew = 10 * time.Second
 
 // maxToken bounds the base64 of a token: an 8192-bit key gives 1368 characters.
 const maxToken = 2048
 
-// Credentials are what a token carries (section 10). The token covers neither
-// the parameters nor the data, and can be replayed within the clock skew.
+// Credentials are the content of a token (section 10). The token covers neither the parameters
+// nor the data, and can be replayed within the clock skew.
 type Credentials struct {
 	User, Password string    // without white space
-	Time           time.Time // when the client made the token, whole seconds
+	Time           time.Time // creation of the token, whole seconds
 }
 
-// plaintext is what is encrypted.
+// plaintext returns the text to encrypt.
 func (c Credentials) plaintext() ([]byte, error) {
 	for name, v := range map[string]string{"user": c.User, "password": c.Password} {
 		if v == "" || strings.ContainsFunc(v, unicode.IsSpace) {
@@ -76,8 +76,7 @@ func (c Credentials) Token(key *rsa.PublicKey, padding Padding) (string, error) 
 	return base64.StdEncoding.EncodeToString(sealed), nil
 }
 
-// OpenToken decrypts a client's token. Whatever is wrong with it, the error is
-// ErrRefused alone.
+// OpenToken decrypts a client's token. For every fault the error is just ErrRefused.
 func OpenToken(key *rsa.PrivateKey, token string, padding Padding) (Credentials, error) {
 	if len(token) > maxToken {
 		return Credentials{}, ErrRefused
@@ -98,7 +97,7 @@ func OpenToken(key *rsa.PrivateKey, token string, padding Padding) (Credentials,
 	return parsePlaintext(plain)
 }
 
-// parsePlaintext reads as the real server does, by words.
+// parsePlaintext splits the text into words, as the real server does.
 //
 //	user: mario
 //	pwd:  rossi
@@ -115,8 +114,8 @@ func parsePlaintext(plain []byte) (Credentials, error) {
 	return Credentials{User: string(w[1]), Password: string(w[3]), Time: time.Unix(seconds, 0)}, nil
 }
 
-// PasswordHash returns what a users file holds for a user: the lower-case
-// SHA-256 of "{user}password", the braces included.
+// PasswordHash returns a user's entry in a users file: the lower-case SHA-256 of
+// "{user}password", including the braces.
 func PasswordHash(user, password string) string {
 	sum := sha256.Sum256([]byte("{" + user + "}" + password))
 	return hex.EncodeToString(sum[:])
@@ -125,8 +124,8 @@ func PasswordHash(user, password string) string {
 // maxUsersFile bounds a users file in bytes.
 const maxUsersFile = 1 << 20
 
-// ParseUsers reads a users file of up to 1 MiB: a name, a comma and a
-// PasswordHash a line; a line that starts with # is a comment.
+// ParseUsers reads a users file of up to 1 MiB: each line is a name, a comma and a
+// PasswordHash; a line that starts with # is a comment.
 //
 //	# name,sha256
 //	mario,bf7a49a846d44b454a5d11e7acfaf13d138bbe0b7483aa3e050879700572709b
@@ -156,8 +155,8 @@ func ParseUsers(r io.Reader) (map[string]string, error) {
 	return users, nil
 }
 
-// Check returns ErrRefused unless users (of ParseUsers) holds the password,
-// and the token was made within skew of now, earlier or later.
+// Check returns ErrRefused unless users (of ParseUsers) holds the password, and the token's
+// time is within skew of now.
 func (c Credentials) Check(users map[string]string, now time.Time, skew time.Duration) error {
 	known, exists := users[c.User]
 	same := subtle.ConstantTimeCompare([]byte(known), []byte(PasswordHash(c.User, c.Password))) == 1

@@ -10,7 +10,7 @@ import (
 // (section 7).
 type Code int32
 
-// The codes of section 7 that a server sends or a reader should name.
+// The codes of section 7 that a server sends or a reader should recognise.
 const (
 	CodeDuration         Code = 5
 	CodeStreams          Code = 6
@@ -44,7 +44,7 @@ const (
 	CodeStreamID         Code = 208
 )
 
-// codeTexts is a function, not a variable, so that nothing can change it.
+// codeTexts is a function, so that nothing can modify it.
 func codeTexts() map[Code]string {
 	return map[Code]string{
 		CodeDuration:         "test duration out of range",
@@ -80,7 +80,7 @@ func codeTexts() map[Code]string {
 	}
 }
 
-// String returns what the code means in a few words, or "error N".
+// String returns the meaning of the code, or "error N".
 func (c Code) String() string {
 	if text, ok := codeTexts()[c]; ok {
 		return text
@@ -88,14 +88,14 @@ func (c Code) String() string {
 	return fmt.Sprintf("error %d", int32(c))
 }
 
-// ServerError is what a server says after the state ServerFailed.
+// ServerError is the error that a server sends after the state ServerFailed.
 type ServerError struct {
 	Code     Code
-	Errno    int32 // the server's own errno, numbered as on its system; 0 says nothing
-	HasErrno bool  // false where the server left it out, as 3.12 does on a refused token
+	Errno    int32 // the server's errno, numbered as on its system; 0 is none
+	HasErrno bool  // false if the server sent none, as 3.12 does on a refused token
 }
 
-// Error returns the meaning, the code and, where it says something, the errno.
+// Error returns the meaning, the code and the errno unless it is 0.
 func (e *ServerError) Error() string {
 	if e.HasErrno && e.Errno != 0 {
 		return fmt.Sprintf("iperf3 server: %s (code %d, errno %d there)", e.Code, int32(e.Code), e.Errno)
@@ -103,10 +103,9 @@ func (e *ServerError) Error() string {
 	return fmt.Sprintf("iperf3 server: %s (code %d)", e.Code, int32(e.Code))
 }
 
-// ReadServerError reads what follows the state ServerFailed: a code, then
-// perhaps an errno (section 7). A peer that closes, stays silent until the
-// reader's deadline or is cut within the errno has none. The error is that of
-// reading the code.
+// ReadServerError reads what follows the state ServerFailed: a code, and an errno if the server
+// sends one (section 7). There is none if the peer closes, stays silent until the reader's
+// deadline or sends only part of it. The error is that of reading the code.
 func ReadServerError(r io.Reader) (*ServerError, error) {
 	var word [4]byte
 	if _, err := io.ReadFull(r, word[:]); err != nil {
@@ -119,7 +118,7 @@ func ReadServerError(r io.Reader) (*ServerError, error) {
 	return e, nil
 }
 
-// Append appends the whole message to dst, from the state byte on.
+// Append appends the whole message to dst, including the state byte.
 func (e *ServerError) Append(dst []byte) []byte {
 	dst = append(dst, ServerFailed.Byte())
 	dst = binary.BigEndian.AppendUint32(dst, uint32(e.Code))

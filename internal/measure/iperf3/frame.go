@@ -8,26 +8,25 @@ import (
 	"math"
 )
 
-// Limits of a JSON message in bytes (section 4). Servers since 3.18 refuse
-// longer parameters; no version limits results, so that limit is ours, wide
-// enough for the text report of a long test.
+// Limits of a JSON message in bytes (section 4). Servers since 3.18 refuse longer parameters.
+// No version limits results: that limit is ours, wide enough for the text report of a long
+// test.
 const (
 	MaxParams  = 8192
 	MaxResults = 8 << 20
 )
 
-// ErrTooLong says that a message is longer than its limit.
+// ErrTooLong reports that a message exceeds its limit.
 var ErrTooLong = errors.New("message is longer than its limit")
 
-// frameStep is what a reader believes of an announced length before the bytes
-// have come, so that a lying peer costs no memory.
+// frameStep is the most that a reader allocates for an announced length before the bytes have
+// arrived, so that a false length costs no memory.
 const frameStep = 64 << 10
 
-// ReadFrame reads one message: a 32-bit big-endian length and that many bytes
-// (section 4), not one byte more. It wraps ErrTooLong, with nothing but the
-// length read, when the length is above limit, and io.ErrUnexpectedEOF when
-// the message is cut. It never holds more than twice what has arrived plus
-// 64 KiB.
+// ReadFrame reads exactly one message: a 32-bit big-endian length and that many bytes (section
+// 4). The error wraps ErrTooLong, with only the length read, if the length exceeds limit, and
+// io.ErrUnexpectedEOF if the message is cut off. It never holds more than twice what has
+// arrived plus 64 KiB.
 func ReadFrame(r io.Reader, limit int) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -58,8 +57,8 @@ func ReadFrame(r io.Reader, limit int) ([]byte, error) {
 	return body, nil
 }
 
-// AppendFrame appends body as one message to dst. It wraps ErrTooLong when the
-// body does not fit a 32-bit length.
+// AppendFrame appends body as one message to dst. The error wraps ErrTooLong if the body does
+// not fit a 32-bit length.
 func AppendFrame(dst, body []byte) ([]byte, error) {
 	if uint64(len(body)) > math.MaxUint32 {
 		return dst, fmt.Errorf("frame message of %d bytes: %w", len(body), ErrTooLong)

@@ -1,10 +1,8 @@
-// Package iperf3 holds the wire format of iperf3, versions 3.1 to 3.21: what
-// the bytes of either end mean.
+// Package iperf3 holds the wire format of iperf3, versions 3.1 to 3.21, for both ends.
 //
-// The formats are described in docs/wire/iperf3.md; "section" in this package
-// is a section of that text. Nothing here opens a socket or reads a clock.
-// Every decoder is bounded: it refuses what is longer than its limit before it
-// holds more than that in memory.
+// docs/wire/iperf3.md describes the formats; "section" in this package is a section of that
+// text. Nothing here opens a socket or reads a clock. Every decoder is bounded: it refuses
+// input longer than its limit before it holds more than that in memory.
 package iperf3
 
 import (
@@ -18,21 +16,20 @@ import (
 // TCP and UDP (section 1).
 const DefaultPort = 5201
 
-// CookieLen is the length of a cookie in bytes, with its final NUL (section 2).
+// CookieLen is the length of a cookie in bytes, including the final NUL (section 2).
 const CookieLen = 37
 
-// cookieAlphabet is what iperf3 3.2 and later draw from: 32 characters, so
-// that five random bits choose one without bias.
+// cookieAlphabet is the alphabet of iperf3 3.2 and later: 32 characters, so that five random
+// bits choose one without bias.
 const cookieAlphabet = "abcdefghijklmnopqrstuvwxyz234567"
 
-// Cookie names one test: 36 characters and a NUL (section 2). The client
-// chooses it and sends it first on the control connection and first on every
-// TCP stream. The zero value is no cookie.
+// Cookie names one test: 36 characters and a NUL (section 2). The client chooses it and sends
+// it first on the control connection and on every TCP stream. The zero value is not a valid
+// cookie.
 type Cookie [CookieLen]byte
 
-// NewCookie draws a cookie from random, which must be a cryptographic source
-// where an anonymous client should not guess it. It reads 36 bytes and returns the
-// source's error.
+// NewCookie draws a cookie from random, which must be a cryptographic source if other clients
+// must not guess it. It reads 36 bytes and returns the source's error.
 func NewCookie(random io.Reader) (Cookie, error) {
 	var c Cookie
 	if _, err := io.ReadFull(random, c[:CookieLen-1]); err != nil {
@@ -66,8 +63,7 @@ func (c Cookie) Validate() error {
 	return nil
 }
 
-// Equal reports whether all 37 bytes agree. Its time does not depend on where
-// they differ.
+// Equal reports whether all 37 bytes agree, in constant time.
 func (c Cookie) Equal(other Cookie) bool { return subtle.ConstantTimeCompare(c[:], other[:]) == 1 }
 
 // String returns the characters before the first NUL.

@@ -11,16 +11,14 @@ import (
 	"strconv"
 )
 
-// object is a JSON object by its keys. Of a key that occurs twice the first
-// counts, as in every iperf3 (section 4); package encoding/json alone would
-// take the last, and match keys in any case.
+// object is a JSON object by its keys. The first of duplicate keys counts, as in every iperf3
+// (section 4); package encoding/json alone would take the last, and ignore case.
 type object map[string]json.RawMessage
 
-// maxKeys bounds what an object of many tiny values may cost: no version has
-// half as many keys.
+// maxKeys bounds the cost of an object of many tiny values: no version has half as many keys.
 const maxKeys = 128
 
-// parseObject reads one JSON object and nothing after it.
+// parseObject parses exactly one JSON object.
 func parseObject(data []byte) (object, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	open, err := d.Token()
@@ -62,8 +60,8 @@ func parseObject(data []byte) (object, error) {
 
 var errMissing = errors.New("missing")
 
-// field is a key of an object: what its value is, an *int64, *float64, *bool, *string or
-// *json.RawMessage, and how it is written.
+// field is a key of an object, a pointer to its value (*int64, *float64, *bool, *string or
+// *json.RawMessage), and how it is written.
 type field struct {
 	key  string
 	of   any
@@ -74,13 +72,13 @@ type form int
 
 const (
 	always   form = iota // whatever the value
-	optional             // left out when it is 0, false or empty
-	isOne                // a switch: 1, left out when false
+	optional             // omitted if 0, false or empty
+	isOne                // a switch: 1, or omitted if false
 	digit                // 1 or 0
 )
 
-// read stores the values of o in fields, and returns the first error. What o lacks stays as
-// it is; it is an error of a field that is written always if all those are needed.
+// read stores the values of o in fields, and returns the first error. A key that o lacks leaves
+// its value unchanged; if needed is true, a missing field with form always is an error.
 func (o object) read(fields []field, needed bool) error {
 	for _, f := range fields {
 		raw, ok := o[f.key]
@@ -100,7 +98,7 @@ func (o object) read(fields []field, needed bool) error {
 			if ok && (raw[0] != '"' || json.Unmarshal(raw, to) != nil) {
 				err = fmt.Errorf("%s is not a string", shown(raw))
 			}
-		case *bool: // a boolean, or a number that is on unless zero: versions write both
+		case *bool: // a boolean, or a number that is true unless 0: versions write both
 			if ok && json.Unmarshal(raw, to) != nil || string(raw) == "null" {
 				var v int64
 				v, err = parseInteger(raw)
@@ -119,7 +117,7 @@ func (o object) read(fields []field, needed bool) error {
 	return nil
 }
 
-// write returns an object with fields in their order, compactly, as iperf3 writes it.
+// write returns an object with fields in their order, in the compact form of iperf3.
 func write(fields []field) ([]byte, error) {
 	var b bytes.Buffer
 	for _, f := range fields {
@@ -142,7 +140,7 @@ func write(fields []field) ([]byte, error) {
 		if err := e.Encode(value); err != nil {
 			return nil, fmt.Errorf("%q: %w", f.key, err)
 		}
-		b.Truncate(b.Len() - 1) // its end of line
+		b.Truncate(b.Len() - 1) // the trailing newline
 	}
 	if b.Len() == 0 {
 		return []byte("{}"), nil
@@ -150,15 +148,14 @@ func write(fields []field) ([]byte, error) {
 	return append(b.Bytes(), '}'), nil
 }
 
-// parseInteger reads an integer in each of the forms that versions write
-// (section 8):
+// parseInteger parses an integer in each of the forms that versions write (section 8):
 //
 //	-1
 //	18446744073709551615
 //	1.5e+15
 //
-// The second is -1 as 3.12 and 3.13 print it. A fraction, and a float beyond
-// 64 bits, are errors.
+// The second is -1 as 3.12 and 3.13 print it. A fraction, and a float beyond 64 bits, are
+// errors.
 func parseInteger(raw json.RawMessage) (int64, error) {
 	text := string(raw)
 	if v, err := strconv.ParseInt(text, 10, 64); err == nil {
@@ -174,12 +171,12 @@ func parseInteger(raw json.RawMessage) (int64, error) {
 	return int64(f), nil
 }
 
-// isNumber keeps out what strconv reads and JSON does not know, as "inf".
+// isNumber rejects values that strconv accepts and JSON does not, such as "inf".
 func isNumber(raw json.RawMessage) bool {
 	return len(raw) > 0 && (raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9')
 }
 
-// shown is a value as an error shows it: a peer's megabyte stays out of the log.
+// shown shortens a value for an error: a peer's megabyte stays out of the log.
 func shown(raw json.RawMessage) string {
 	const most = 40
 	if len(raw) > most {

@@ -27,7 +27,7 @@ func TestParams312(t *testing.T) {
 	must.True(t, string(b) == params312, "written %s", b)
 }
 
-// TestOffload holds what 3.21 sends in a UDP test (sections 5 and 11).
+// TestOffload checks the parameters that 3.21 sends in a UDP test (sections 5 and 11).
 func TestOffload(t *testing.T) {
 	const part = `"len":32768,"bandwidth":1048576,"gso":0,"gso_dg_size":0,"gso_bf_size":65507,"gro":0,"gro_bf_size":65507`
 	p, err := ParseParams([]byte(`{"udp":true,` + part + `}`))
@@ -123,7 +123,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestParamsRoundTrip fills every field, whatever is added later.
+// TestParamsRoundTrip fills every field, including future ones.
 func TestParamsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := DefaultParams()
@@ -245,8 +245,8 @@ func TestResultsRoundTrip(t *testing.T) {
 	})
 }
 
-// FuzzJSON gives any bytes to both readers: none may panic, and what is taken
-// can be written and reads the same again.
+// FuzzJSON passes any bytes to both readers: none may panic, and whatever they accept must
+// survive writing and reading.
 func FuzzJSON(f *testing.F) {
 	for _, s := range []string{params312, results312, `{}`, `{"udp":1}`, `{"num":1e15}`, `{"streams":[[[[`, "{\"a\":\xff}"} {
 		f.Add([]byte(s))
@@ -267,8 +267,7 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-// FuzzWire gives any bytes to the readers of the control connection and of
-// datagrams.
+// FuzzWire passes any bytes to the readers of the control connection and of datagrams.
 func FuzzWire(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x02{}"), 8192)
 	f.Add([]byte("\xff\xff\xff\xff"), 8192)

@@ -33,7 +33,7 @@ func (p Protocol) String() string {
 // (section 5).
 const MaxParallel = 128
 
-// What a server assumes of keys that are absent (section 5).
+// Defaults of a server for absent keys (section 5).
 const (
 	defaultSeconds      = 10
 	defaultLength       = 128 << 10
@@ -43,27 +43,26 @@ const (
 // fromPeer is the source of facts read off the wire.
 const fromPeer = "iperf3 peer"
 
-// Params is what a client asks of a server (section 5). A zero value of an
-// optional field means that the key is absent. Keys that are not here are
-// ignored, as by every version. Start from DefaultParams, because a Length or
-// Parallel of 0 is not valid.
+// Params is a client's request to a server (section 5). The zero value of an optional field
+// means that the key is absent. Keys that are not listed here are ignored, as by every version.
+// Start from DefaultParams, because a Length or Parallel of 0 is not valid.
 type Params struct {
 	Protocol  Protocol
 	Direction Direction
 	Parallel  int64 // streams per direction, 1 to MaxParallel
 
 	OmitSeconds int64 // warm-up that is not counted, before Seconds, 0 to 600
-	Seconds     int64 // 0 to 86400; 0 where Bytes or Blocks ends the test
+	Seconds     int64 // 0 to 86400; 0 if Bytes or Blocks ends the test
 	Bytes       int64 // over all streams; 0: no limit
 	Blocks      int64 // over all streams; 0: no limit
 
 	Length        int64 // bytes per read or write, or per datagram
-	Window        int64 // bytes for both socket buffers; 0: as the systems choose
-	MSS           int64 // bytes; 0: as the systems choose
+	Window        int64 // bytes for both socket buffers; 0: system default
+	MSS           int64 // bytes; 0: system default
 	BitsPerSecond int64 // payload, per stream; 0: unlimited
 	FQRate        int64 // SO_MAX_PACING_RATE, bit/s per stream; 0: none
 	PacingMicros  int64 // period of the pacing check
-	Burst         int64 // packets per pacing check, 1 to 1000; 0: not given
+	Burst         int64 // packets per pacing check, 1 to 1000; 0: default
 	TOS           int64 // the whole byte, not the DSCP
 	FlowLabel     int64 // IPv6, to 0xfffff; 0: none
 
@@ -72,7 +71,7 @@ type Params struct {
 
 	NoDelay          bool
 	MPTCP            bool // since 3.19
-	ServerOutput     bool // the results shall hold the server's report
+	ServerOutput     bool // the results include the server's report
 	WideCounters     bool // 64-bit sequence numbers in datagrams
 	RepeatingPayload bool // digits instead of random bytes; since 3.7
 	ZeroCopy         bool // the server sends with sendfile; since 3.11
@@ -80,9 +79,9 @@ type Params struct {
 	SkipRxCopy       bool // receive with MSG_TRUNC; since 3.19
 
 	Title          string
-	ExtraData      string // since 3.6; comes back in the server's report
-	Congestion     string // algorithm asked for
-	CongestionUsed string // algorithm that the client got
+	ExtraData      string // since 3.6; echoed in the server's report
+	Congestion     string // requested algorithm
+	CongestionUsed string // the client's actual algorithm
 	AuthToken      string // see Token
 	ClientVersion  string
 }
@@ -93,14 +92,14 @@ type Offload struct {
 	GSODatagramBytes, GSOBufferBytes, GROBufferBytes int64
 }
 
-// DefaultParams returns what a server assumes of a client that sends {}: TCP,
-// forward, one stream, 10 s, blocks of 128 KiB.
+// DefaultParams returns the parameters that a server assumes for {}: TCP, forward, one stream,
+// 10 s, blocks of 128 KiB.
 func DefaultParams() Params {
 	return Params{Parallel: 1, Seconds: defaultSeconds, Length: defaultLength, PacingMicros: defaultPacingMicros}
 }
 
-// fields lists the keys of p in the order of the real program; cpu, reverse, both and o
-// stand for p.ServerCPU, p.Direction and p.Offload, and are nil if p has none.
+// fields lists the keys of p in the order of the real program; cpu, reverse, both and o stand
+// for p.ServerCPU, p.Direction and p.Offload, and are nil if p has none.
 func (p *Params) fields(cpu *int64, reverse, both *bool, o *Offload) []field {
 	var all []field
 	if cpu != nil {
@@ -128,8 +127,8 @@ func (p *Params) fields(cpu *int64, reverse, both *bool, o *Offload) []field {
 	}...)
 }
 
-// Marshal returns the parameters as JSON, without the length in front. It
-// wraps ErrTooLong above MaxParams bytes; it does not check ranges (Validate).
+// Marshal returns the parameters as JSON, without the length prefix. The error wraps ErrTooLong
+// above MaxParams bytes; Marshal does not check ranges (see Validate).
 func (p Params) Marshal() ([]byte, error) {
 	var cpu *int64
 	if v, ok := p.ServerCPU.Get(); ok {
@@ -147,11 +146,11 @@ func (p Params) Marshal() ([]byte, error) {
 	return b, err
 }
 
-// ParseParams reads a client's parameters. Absent keys get the values of
-// DefaultParams, except a UDP test's Length, which versions do not agree on:
-// it stays 0, and Validate refuses it. A protocol key must be true, because
-// 3.12 and 3.21 take {"udp":1} for different tests. It wraps ErrTooLong above
-// MaxParams bytes; it does not check ranges (Validate).
+// ParseParams parses a client's parameters. Absent keys get the values of DefaultParams, except
+// a UDP test's Length, whose default differs between versions: it stays 0, and Validate refuses
+// it. A protocol key must be true, because 3.12 and 3.21 take {"udp":1} for different tests.
+// The error wraps ErrTooLong above MaxParams bytes; ParseParams does not check ranges (see
+// Validate).
 //
 //	{"tcp":true,"omit":0,"time":1,"num":0,"blockcount":0,"parallel":2,"len":131072,"pacing_timer":1000,"client_version":"3.12"}
 //	{"udp":true,"omit":0,"time":10,"num":0,"blockcount":0,"parallel":1,"len":1448,"bandwidth":1048576,"client_version":"3.9"}
@@ -196,7 +195,7 @@ func ParseParams(data []byte) (Params, error) {
 	return p, nil
 }
 
-// protocol is that whose key is true; TCP if none is.
+// protocol returns the protocol whose key is true; TCP if none is.
 func (o object) protocol() (found Protocol, err error) {
 	n := 0
 	for _, p := range []Protocol{TCP, UDP, SCTP} {

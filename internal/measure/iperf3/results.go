@@ -14,40 +14,38 @@ import (
 // MaxParallel.
 const MaxStreams = 2 * MaxParallel
 
-// Results is what each end tells the other when the data has stopped, client
-// first, in one shape for both directions (section 8).
+// Results are what each end sends the other after the data, client first, in the same form for
+// both directions (section 8).
 type Results struct {
 	CPUTotal, CPUUser, CPUSystem float64 // percent of one CPU over the test
 
-	// SenderHasRetransmits is 1 or 0 for a side that sends, whether or not its
-	// system counts retransmits, and -1 for one that only receives.
+	// SenderHasRetransmits is 1 or 0 for a side that sends, even if its system does not count
+	// retransmits, and -1 for one that only receives.
 	SenderHasRetransmits int64
 
-	CongestionUsed string          // TCP, since 3.2; "" where absent
-	ServerText     string          // the server's report, where asked for; "" where absent
-	ServerJSON     json.RawMessage // the same as JSON, not interpreted; nil where absent
+	CongestionUsed string          // TCP, since 3.2; "" if absent
+	ServerText     string          // the server's report, if requested; "" if absent
+	ServerJSON     json.RawMessage // the same as JSON, not interpreted; nil if absent
 	Streams        []StreamResult
 }
 
-// StreamResult is what one end knows of one stream: a sender what it sent, a
-// receiver what it received.
+// StreamResult is one end's count of one stream: what a sender sent, or a receiver received.
 type StreamResult struct {
 	ID          int64 // see StreamID
 	Bytes       int64 // after the omitted time
 	Retransmits fact.Of[int64]
 	Jitter      float64          // seconds; UDP receivers
-	Errors      int64            // datagrams taken for lost
+	Errors      int64            // datagrams counted as lost
 	Packets     int64            // a sender's count, a receiver's highest sequence number
 	Omitted     fact.Of[Omitted] // since 3.14
 	EndSeconds  fact.Of[float64] // length of the measured time, since 3.2
 }
 
-// Omitted is the part of Errors and Packets that fell into the omitted time.
+// Omitted is the part of Errors and Packets within the omitted time.
 type Omitted struct{ Errors, Packets int64 }
 
-// Marshal returns the results as JSON, without the length in front. It wraps
-// ErrTooLong above MaxResults bytes, and returns an error for more than
-// MaxStreams streams, a NaN or an infinity.
+// Marshal returns the results as JSON, without the length prefix. The error wraps ErrTooLong
+// above MaxResults bytes; more than MaxStreams streams, a NaN or an infinity are errors too.
 func (r Results) Marshal() ([]byte, error) {
 	if len(r.Streams) > MaxStreams {
 		return nil, fmt.Errorf("write results of %d streams, at most %d", len(r.Streams), MaxStreams)
@@ -79,8 +77,8 @@ func (r *Results) fields(streams *json.RawMessage) []field {
 	}
 }
 
-// fields lists the keys of s; retransmits stands for s.Retransmits, and o and end, if they
-// are not nil, for s.Omitted and s.EndSeconds.
+// fields lists the keys of s; retransmits stands for s.Retransmits, and o and end, if not nil,
+// for s.Omitted and s.EndSeconds.
 func (s *StreamResult) fields(retransmits *int64, o *Omitted, end *float64) []field {
 	all := []field{
 		{"id", &s.ID, always}, {"bytes", &s.Bytes, always}, {"retransmits", retransmits, always},
@@ -108,9 +106,9 @@ func (s StreamResult) marshal() ([]byte, error) {
 	return write(s.fields(&retransmits, o, end))
 }
 
-// ParseResults reads results from any version. It insists on the keys that
-// real readers insist on, and reads integers in every form that versions
-// write. It wraps ErrTooLong above MaxResults bytes.
+// ParseResults parses results from any version. It requires the keys that real readers require,
+// and accepts integers in every form that versions write. The error wraps ErrTooLong above
+// MaxResults bytes.
 //
 //	{"cpu_util_total":31.55,"cpu_util_user":0.4,"cpu_util_system":31.15,"sender_has_retransmits":18446744073709551615,"congestion_used":"bbr","streams":[{"id":1,"bytes":828506112,"retransmits":18446744073709551615,"jitter":0,"errors":0,"packets":0,"start_time":0,"end_time":1.0002}]}
 func ParseResults(data []byte) (Results, error) {
@@ -132,7 +130,7 @@ func ParseResults(data []byte) (Results, error) {
 	return r, nil
 }
 
-// parseStreams stops at MaxStreams, before it believes a longer list.
+// parseStreams fails beyond MaxStreams, before it parses a longer list.
 func parseStreams(raw json.RawMessage) ([]StreamResult, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if open, err := d.Token(); err != nil || open != json.Delim('[') {
@@ -189,10 +187,10 @@ func parseStream(raw json.RawMessage) (StreamResult, error) {
 	return s, nil
 }
 
-// Match returns the results of each stream of want, in that order. A stream
-// that is unknown, missing or listed twice is an error that wraps a
-// *ServerError with CodeStreamID, with which a server refuses it; real ones
-// refuse the unknown only and take the others for zeros (section 8).
+// Match returns the results of each stream of want, in that order. For a stream that is
+// unknown, missing or listed twice, the error wraps a *ServerError with CodeStreamID, with
+// which a server refuses it; real servers refuse only unknown ones and take the others as zeros
+// (section 8).
 func (r Results) Match(want []Stream) ([]StreamResult, error) {
 	wrong := func(what string, id int64) error {
 		return fmt.Errorf("match results: %s stream %d: %w", what, id, &ServerError{Code: CodeStreamID, HasErrno: true})

@@ -5,20 +5,20 @@ import (
 	"io"
 )
 
-// State is one signed byte on the control connection (section 3). It is sent
-// alone; what follows it, if anything, is its own message.
+// State is one signed byte on the control connection (section 3). It is sent alone; anything
+// that follows it is a message of its own.
 type State int8
 
-// The states of section 3. Those that no version sends are left out; Known
-// reports false for them.
+// The states of section 3. States that no version sends are left out; Known returns false for
+// them.
 const (
 	TestStart       State = 1  // server: all streams are accepted
 	TestRunning     State = 2  // server: data may flow
 	TestEnd         State = 4  // client: no more data
 	ParamExchange   State = 9  // server: send the parameters
 	CreateStreams   State = 10 // server: open the streams
-	ServerTerminate State = 11 // server: it is being stopped
-	ClientTerminate State = 12 // client: it is being stopped
+	ServerTerminate State = 11 // server: it is shutting down
+	ClientTerminate State = 12 // client: it is shutting down
 	ExchangeResults State = 13 // server: send the results
 	DisplayResults  State = 14 // server: the results are complete
 	Done            State = 16 // client: the end
@@ -26,8 +26,8 @@ const (
 	ServerFailed    State = -2 // server: an error code follows (section 7)
 )
 
-// Party is one of the two programs of a test. The client connects and asks;
-// either may send data.
+// Party is one of the two programs of a test. The client connects and requests; either may send
+// data.
 type Party int
 
 // The parties; the zero value is neither.
@@ -49,7 +49,7 @@ func (p Party) String() string {
 	}
 }
 
-// info returns the name of the state in the iperf3 sources and who sends it.
+// info returns the name of the state in the iperf3 sources and its sender.
 func (s State) info() (string, Party) {
 	switch s {
 	case TestStart:
@@ -84,7 +84,7 @@ func (s State) info() (string, Party) {
 // Known reports whether any version sends the state.
 func (s State) Known() bool { _, by := s.info(); return by != Nobody }
 
-// SentBy returns who may send the state, and Nobody for an unknown one.
+// SentBy returns the party that may send the state, Nobody for an unknown one.
 func (s State) SentBy() Party { _, by := s.info(); return by }
 
 // String returns the name in the iperf3 sources, or "state N".
@@ -95,12 +95,12 @@ func (s State) String() string {
 	return fmt.Sprintf("state %d", int8(s))
 }
 
-// Byte returns the state as it goes on the wire.
+// Byte returns the state in wire format.
 func (s State) Byte() byte { return byte(s) }
 
-// ReadState reads exactly one byte, as states are often glued to what comes
-// next. It wraps io.EOF when the peer closed instead; a state that is not
-// Known is returned without an error, for the caller to name.
+// ReadState reads exactly one byte, since states may share a segment with what follows. The
+// error wraps io.EOF if the peer closed instead. A state that is not Known is not an error: the
+// caller reports it.
 func ReadState(r io.Reader) (State, error) {
 	var b [1]byte
 	if _, err := io.ReadFull(r, b[:]); err != nil {

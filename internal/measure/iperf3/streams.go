@@ -1,6 +1,6 @@
 package iperf3
 
-// Direction says who sends data, seen from the client (section 6).
+// Direction is which end sends data, seen from the client (section 6).
 type Direction int
 
 // The directions. In each of them the client opens every connection.
@@ -25,12 +25,11 @@ func (d Direction) String() string {
 // Stream is one data connection of a test.
 type Stream struct {
 	ID     int   // as in the results: 1, 3, 4, 5, ...
-	Sender Party // who writes on it
+	Sender Party // the party that sends on it
 }
 
-// StreamID returns the id of the stream that is opened as number index,
-// counted from 0. The ids are 1, 3, 4, 5, ...: there is no 2, an old slip that
-// all versions keep (section 6).
+// StreamID returns the id of the stream that is opened as number index, counted from 0. The ids
+// are 1, 3, 4, 5, ...: all versions keep an old bug that skips 2 (section 6).
 func StreamID(index int) int {
 	if index <= 0 {
 		return 1
@@ -38,10 +37,9 @@ func StreamID(index int) int {
 	return index + 2
 }
 
-// Streams returns the streams of a test in the order in which the client must
-// open them, one after the other: that order is the only thing from which the
-// server knows who sends on which (section 6). A parallel below 1 gives none;
-// one above MaxParallel gives as many as MaxParallel.
+// Streams returns the streams of a test in the order in which the client must open them, one
+// after the other: the server knows who sends on which only from that order (section 6). A
+// parallel below 1 gives none; one above MaxParallel gives MaxParallel.
 func Streams(d Direction, parallel int) []Stream {
 	senders := []Party{Client}
 	switch d {

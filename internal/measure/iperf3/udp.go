@@ -6,9 +6,9 @@ import (
 	"math"
 )
 
-// The two spellings of the greeting of a UDP stream, in wire order (section 9).
-// New ones are sent since 3.12; old ones are the decimal numbers 123456789 and
-// 987654321 as a little-endian host of 3.11 or older writes them.
+// The two spellings of the greeting of a UDP stream, in wire order (section 9). Versions since
+// 3.12 send the new ones; the old ones are the decimal numbers 123456789 and 987654321 as a
+// little-endian host of 3.11 or older writes them.
 const (
 	hello    = "9876"
 	reply    = "6789"
@@ -16,19 +16,19 @@ const (
 	replyOld = "\xb1\x68\xde\x3a"
 )
 
-// Limits of a UDP datagram's payload in bytes, header included (section 5):
-// room for the longest header, and the most that fits an IPv4 packet.
+// Limits of a UDP datagram's payload in bytes, header included (section 5): the longest header,
+// and the most that fits an IPv4 packet.
 const (
 	MinDatagram = 16
 	MaxDatagram = 65507
 )
 
-// Hello returns the datagram with which a client opens a UDP stream. It must
-// be sent once to a foreign server: a second one is read as data there.
+// Hello returns the datagram with which a client opens a UDP stream. Send it only once to a
+// foreign server, which reads a second one as data.
 func Hello() []byte { return []byte(hello) }
 
-// Reply returns the datagram with which a server answers a hello; clients of
-// all versions take it.
+// Reply returns the datagram with which a server answers a hello; clients of all versions
+// accept it.
 func Reply() []byte { return []byte(reply) }
 
 // IsHello reports whether b is a hello in either spelling.
@@ -41,7 +41,7 @@ func IsReply(b []byte) bool { return string(b) == reply || string(b) == replyOld
 type DatagramHeader struct {
 	Seconds      uint32 // sender's clock: since its boot from 3.7 on, wall clock before
 	Microseconds uint32
-	Sequence     uint64 // from 1, per stream; on the wire 32 bits, or 64 where both agreed
+	Sequence     uint64 // from 1, per stream; 32 bits on the wire, or 64 if both ends agree
 }
 
 // DatagramHeaderLen returns the length of a header in bytes: 12, or 16 with
@@ -53,9 +53,8 @@ func DatagramHeaderLen(wide bool) int {
 	return 12
 }
 
-// Put writes the header to the start of b, which must be long enough, and
-// allocates nothing. Without wide the sequence number is cut to 32 bits, as
-// iperf3's own wraps.
+// Put writes the header to the start of b, which must be long enough. It allocates nothing.
+// Unless wide is true the sequence number is cut to 32 bits, as iperf3's own wraps.
 func (h DatagramHeader) Put(b []byte, wide bool) {
 	_ = b[DatagramHeaderLen(wide)-1]
 	binary.BigEndian.PutUint32(b[0:], h.Seconds)
@@ -67,8 +66,8 @@ func (h DatagramHeader) Put(b []byte, wide bool) {
 	binary.BigEndian.PutUint32(b[8:], uint32(h.Sequence))
 }
 
-// ParseDatagramHeader reads the header at the start of a datagram; the rest is
-// payload. It returns an error for a datagram too short to hold one.
+// ParseDatagramHeader parses the header at the start of a datagram; the rest is payload. It
+// returns an error if the datagram is too short for one.
 func ParseDatagramHeader(b []byte, wide bool) (DatagramHeader, error) {
 	if len(b) < DatagramHeaderLen(wide) {
 		return DatagramHeader{}, fmt.Errorf("parse datagram of %d bytes: header takes %d", len(b), DatagramHeaderLen(wide))
@@ -82,23 +81,21 @@ func ParseDatagramHeader(b []byte, wide bool) (DatagramHeader, error) {
 	return h, nil
 }
 
-// Tally is the arithmetic by which an iperf3 receiver judges a UDP stream
-// (section 9), so that its numbers can be compared with a real one's. A
-// duplicate hides a loss, and what is lost after the last datagram is not
-// seen. The zero value is ready; it is not safe for concurrent use.
+// Tally computes the loss of a UDP stream like an iperf3 receiver (section 9), so that its
+// numbers can be compared with a real one's. A duplicate hides a loss, and losses after the
+// last datagram are not seen. The zero value is ready; it is not safe for concurrent use.
 type Tally struct {
 	Highest    uint64  // the highest sequence number seen
 	Received   uint64  // datagrams
-	Errors     uint64  // datagrams taken for lost
-	OutOfOrder uint64  // datagrams that came behind a higher number
+	Errors     uint64  // datagrams counted as lost
+	OutOfOrder uint64  // datagrams that arrived after a higher number
 	Jitter     float64 // seconds, smoothed by 1/16
 
 	transit float64
 }
 
-// Add counts one datagram that arrived at a time of the receiver's clock, in
-// seconds since any fixed moment. Jitter starts with the second datagram, as
-// in 3.8 and later.
+// Add counts one datagram that arrived at a time of the receiver's clock, in seconds since any
+// fixed moment. Jitter starts with the second datagram, as in 3.8 and later.
 func (t *Tally) Add(h DatagramHeader, arrivedSeconds float64) {
 	if h.Sequence > t.Highest {
 		t.Errors += h.Sequence - 1 - t.Highest

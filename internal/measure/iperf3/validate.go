@@ -6,12 +6,12 @@ import (
 	"math"
 )
 
-// RangeError is one parameter outside what a server takes (section 5).
+// RangeError is one parameter outside the range that a server accepts (section 5).
 type RangeError struct {
 	Key      string // in the parameters' JSON
 	Value    int64
 	Min, Max int64
-	Code     Code // with which a server refuses it
+	Code     Code // the code with which a server refuses it
 }
 
 // Error names the key, its value and the legal range.
@@ -33,9 +33,9 @@ const (
 	maxUnrestricted = math.MaxInt64
 )
 
-// Validate returns every parameter that is out of range, each a *RangeError,
-// joined. The ranges are those of iperf3's development head, the first that
-// checks; a server should refuse with the code of the first one.
+// Validate returns every parameter that is out of range, each a *RangeError, joined. The ranges
+// are those of iperf3's development head, the first that checks them; a server should refuse
+// with the code of the first one.
 func (p Params) Validate() error {
 	minLength, maxLength, lengthCode := int64(1), int64(maxBlock), CodeBlockSize
 	if p.Protocol == UDP {
@@ -70,9 +70,9 @@ func (p Params) Validate() error {
 	return errors.Join(faults...)
 }
 
-// TotalBitsPerSecond returns the payload rate of the whole test as a server's
-// rate limit counts it: the rate per stream, times the streams of all
-// directions (section 5). It is 0 for an unlimited test, and saturates.
+// TotalBitsPerSecond returns the payload rate of the whole test as a server's rate limit counts
+// it: the rate per stream, times the streams of all directions (section 5). It is 0 for an
+// unlimited test, and saturates.
 func (p Params) TotalBitsPerSecond() int64 {
 	streams := int64(len(Streams(p.Direction, int(min(p.Parallel, MaxParallel)))))
 	if streams > 0 && p.BitsPerSecond > math.MaxInt64/streams {

@@ -84,8 +84,8 @@ func TestStates(t *testing.T) {
 	must.Is(t, must.Err(ReadState(strings.NewReader(""))), io.EOF, "closed")
 }
 
-// TestGlued holds that states and messages that come in one piece are taken
-// apart (section 3): the results, then 0e.
+// TestGlued: states and messages that arrive in one piece are separated (section 3): the
+// results, then 0e.
 func TestGlued(t *testing.T) {
 	r := bytes.NewReader(append(must.Get(AppendFrame([]byte{0x0a, 1, 2}, []byte("{}")))(t), 0x0e))
 	for _, want := range []State{CreateStreams, TestStart, TestRunning} {
@@ -111,8 +111,8 @@ func TestFrameRoundTrip(t *testing.T) {
 	})
 }
 
-// TestFrameLimit holds that a length costs nothing: neither one above the
-// limit, nor one below it whose bytes never come.
+// TestFrameLimit: a length costs nothing, neither one above the limit, nor one below it whose
+// bytes never arrive.
 func TestFrameLimit(t *testing.T) {
 	for _, head := range []string{"00002001", "7fffffff", "ffffffff"} {
 		r := bytes.NewReader(append(wire(t, head), make([]byte, 100)...))
@@ -155,7 +155,7 @@ func TestStreams(t *testing.T) {
 	must.Equal(t, len(Streams(Forward, -1)), 0, "streams of -1")
 }
 
-// TestServerErrors holds the answers of section 11.
+// TestServerErrors checks the answers of section 11.
 func TestServerErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		wire string
@@ -240,7 +240,7 @@ func TestTally(t *testing.T) {
 		for i, n := range c.sequence {
 			got.Add(DatagramHeader{Seconds: uint32(i), Sequence: n}, float64(i)+436040)
 		}
-		// A constant clock offset is no jitter, however large it is.
+		// A constant clock offset is not jitter, however large it is.
 		c.want.transit = 436040
 		must.True(t, got == c.want, "%s: %+v, want %+v", name, got, c.want)
 	}
@@ -272,7 +272,7 @@ func TestToken(t *testing.T) {
 		token := must.Get(c.Token(&key.PublicKey, padding))(t)
 		must.Need(t, len(token) == 344 && !strings.ContainsAny(token, "\r\n"), "token of %d characters", len(token))
 		must.Equal(t, must.Get(OpenToken(key, token, padding))(t), c, "padding %d", padding)
-		// A wrong padding can by chance open PKCS#1 v1.5, but never into words.
+		// A wrong padding can by chance decode as PKCS#1 v1.5, but never to valid words.
 		must.Is(t, must.Err(OpenToken(key, token, other)), ErrRefused, "padding %d read as %d", padding, other)
 	}
 	for name, token := range map[string]string{"empty": "", "no base64": "*", "short": "AAAA", "long": strings.Repeat("A", maxToken+4)} {

@@ -11,12 +11,10 @@ import (
 	"linerate/internal/measure/iperf3"
 )
 
-// Access is who may test. Whoever can ask a server that takes PKCS #1 v1.5, and
-// learns from its answer or from the time of it whether the padding was right, can
-// have it decrypt what was encrypted with its key (Bleichenbacher 1998). So that
-// padding is off unless asked for, a refused client is told the same whatever was
-// wrong, and at a time that does not depend on it. The key should serve nothing
-// else all the same.
+// Access controls who may test. A server that accepts PKCS #1 v1.5, and reveals in its answer
+// or its timing whether the padding was right, decrypts messages for an attacker
+// (Bleichenbacher 1998). So that padding is off by default, every refusal gets the same answer,
+// and its time does not depend on the reason. Use the key for nothing else all the same.
 type Access struct {
 	Key      *rsa.PrivateKey
 	Users    map[string]string // of iperf3.ParseUsers
@@ -24,17 +22,17 @@ type Access struct {
 	Skew     time.Duration     // between the clocks; 0 is iperf3.DefaultClockSkew
 }
 
-// answerStep is after which time, or a multiple of it, a refused login is
-// answered: far longer than it takes to look at a token.
+// answerStep is the step of the times at which refused logins are answered: far longer than it
+// takes to check a token.
 const answerStep = 500 * time.Millisecond
 
-// errOldPadding is why a token with the padding of old clients is refused.
+// errOldPadding is the reason for refusing a token with the padding of old clients.
 var errOldPadding = errors.New("its token is padded with PKCS #1 v1.5, as by iperf3 before 3.17, which this server takes with --iperf3-pkcs1 alone")
 
-// admit returns the user of a token, or, after answerStep or a multiple of it, an
-// error that wraps iperf3.ErrRefused. What else the error says is for the server's
-// own log: the client is told only that it was refused. Tokens are looked at one
-// at a time, so that anonymous clients cost one processor at most.
+// admit returns the user of a token. A refusal takes a multiple of answerStep, and its error
+// wraps iperf3.ErrRefused; its details are for the server's own log, since the client learns
+// only that it was refused. Tokens are checked one at a time, so that anonymous clients cost at
+// most one CPU.
 func (a *Access) admit(ctx context.Context, turn chan struct{}, token string) (user string, err error) {
 	began := time.Now()
 	select {
@@ -58,8 +56,8 @@ func (a *Access) admit(ctx context.Context, turn chan struct{}, token string) (u
 	return "", err
 }
 
-// check returns the user of a token. The error wraps iperf3.ErrRefused, and says
-// of a token in a padding that is not taken that it is.
+// check returns the user of a token. The error wraps iperf3.ErrRefused, and names a padding
+// that the server does not accept.
 func (a *Access) check(token string, now time.Time) (user string, err error) {
 	paddings := a.Paddings
 	if paddings == nil {
@@ -67,8 +65,8 @@ func (a *Access) check(token string, now time.Time) (user string, err error) {
 	}
 	old := true
 	for _, padding := range paddings {
-		// Where nothing can be read the empty credentials are looked up, so that
-		// the same is done.
+		// If the token cannot be decrypted the empty credentials are checked, so that the work
+		// is the same.
 		who, opened := iperf3.OpenToken(a.Key, token, padding)
 		known := who.Check(a.Users, now, cmp.Or(a.Skew, iperf3.DefaultClockSkew))
 		if opened == nil && known == nil {

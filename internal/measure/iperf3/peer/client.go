@@ -26,43 +26,41 @@ import (
 // Client tests against a foreign iperf3 server. The zero value works. It is
 // safe for concurrent use.
 type Client struct {
-	// Login is for a server that asks for a name; nil is none.
+	// Login is for a server that requires one; nil is none.
 	Login *Login
-	// Rate limits TCP streams: payload in bit/s per direction, over all
-	// streams; 0 is no limit. Where this end sends it needs a kernel that paces
-	// TCP (Linux); elsewhere Run wraps errors.ErrUnsupported. UDP has
-	// udp.Params.Rate.
+	// Rate limits TCP streams: payload in bit/s per direction, over all streams; 0 is no limit.
+	// If this end sends, the limit needs a kernel that paces TCP (Linux); elsewhere the error
+	// of Run wraps errors.ErrUnsupported. UDP has udp.Params.Rate.
 	Rate units.BitRate
-	// ServerOutput, where it is not nil, asks the server for its own report and
-	// gets it: text, or for a server that writes JSON a document. At most one
-	// of the two is not empty. It is called before Run returns.
+	// ServerOutput, if not nil, requests the server's own report and gets it: text, or a
+	// document from a server that writes JSON. At most one of the two is not empty. It is
+	// called before Run returns.
 	ServerOutput func(text string, document json.RawMessage)
-	// Egress is where connections and datagrams leave from; the server marks its own
-	// packets in the same way.
+	// Egress selects the source of connections and datagrams; the server marks its own packets
+	// in the same way.
 	Egress model.Egress
-	// Met, where it is not nil, is called at the server's first word.
+	// Met, if not nil, is called at the server's first message.
 	Met func()
-	// LinkRate is the rate of the interface that carries the test, where it is
-	// known. The block size of a flow that states none goes by it.
+	// LinkRate is the rate of the interface that carries the test, if known. It determines the
+	// default block size.
 	LinkRate fact.Of[units.BitRate]
-	// Bulk moves TCP payload; nil is a tcpbulk engine of Run's own. A process
-	// that runs several tests at once gives the same to all.
+	// Bulk moves TCP payload; if nil, Run creates a tcpbulk engine. A process that runs several
+	// tests at once passes the same engine to all.
 	Bulk engine.Engine
 
 	limits limits
-	look   func([]*way) // for tests, before Run returns
+	look   func([]*way) // called before Run returns, for tests
 }
 
-// Login is who asks. It proves itself to the server and protects nothing else
-// (docs/wire/iperf3.md section 10).
+// Login is the client's login. It authenticates the client to the server and protects nothing
+// else (docs/wire/iperf3.md section 10).
 type Login struct {
 	User, Password string
 	Key            *rsa.PublicKey // the server's
 	Padding        iperf3.Padding // iperf3.OAEP for servers since 3.17
 }
 
-// limits are the bounds of waiting, which tests shorten. The zero value is
-// those of the package.
+// limits are timeouts, which tests shorten. Zero fields use the package's defaults.
 type limits struct {
 	patience, between, greeting time.Duration // of a client
 	spare, idle, opening        time.Duration // of a server
@@ -73,20 +71,19 @@ func (l limits) grace() time.Duration { return cmp.Or(l.spare, grace) }
 func (l limits) still() time.Duration { return cmp.Or(l.idle, idleLimit) }
 func (l limits) again() time.Duration { return cmp.Or(l.between, betweenTests) }
 
-// Run runs one test of f against the server at addr, a host with or without
-// ":port", and returns what this end and the server say of it. Engine is
-// "tcpbulk" or "udpflow"; zero fields mean what they mean to that engine, and
-// a datagram without Block has the 1448 bytes that fill an Ethernet frame with
-// room to spare. Omit and the server's guard are in whole seconds; Run rounds
-// up and says so. emit gets samples of this end as intervals end, from one
-// goroutine at a time.
+// Run runs one test of f against the server at addr, a host with or without ":port", and
+// returns the reports of this end and of the server. Engine is "tcpbulk" or "udpflow"; zero
+// fields have that engine's defaults, and the default datagram has 1448 bytes, which fit an
+// Ethernet frame with room to spare. Omit and the server's guard are in whole seconds; Run
+// rounds up with a warning. emit gets samples of this end as intervals end, from one goroutine
+// at a time.
 //
-// A report's window is what its end measured. Where the server sends, its count
-// also covers what was still in flight when the test ended.
+// A report's window is the time that its end measured. If the server sends, its count also
+// covers what was still in flight when the test ended.
 //
-// The error wraps ErrIperf2 for a server of that program, ErrBusy for a server that runs another test,
-// iperf3.ErrRefused where the login was not accepted, *iperf3.ServerError for
-// what the server said, and the cause of ctx.
+// The error wraps ErrIperf2 for an iperf 2 server, ErrBusy for a server that runs another test,
+// iperf3.ErrRefused for a refused login, *iperf3.ServerError for an error from the server, and
+// the cause of ctx.
 func (c Client) Run(ctx context.Context, addr string, f model.Flow, emit func([]model.Sample)) (near, far model.EndReport, err error) {
 	if c.Bulk == nil {
 		c.Bulk = tcpbulk.New()
@@ -105,8 +102,7 @@ func (c Client) Run(ctx context.Context, addr string, f model.Flow, emit func([]
 		near, far, err = t.run(ctx, addr, emit)
 		switch {
 		case errors.Is(err, errGreetingLost) && lost < greetingTries:
-			// It must not be sent again (section 9): only a new test can bring
-			// another.
+			// It must not be sent again (section 9): only a new test can send another.
 			lost++
 			warnings = append(warnings, "a greeting over UDP was lost: the test was begun again")
 			begun = time.Now()
@@ -121,16 +117,15 @@ func (c Client) Run(ctx context.Context, addr string, f model.Flow, emit func([]
 	}
 }
 
-// turnedAway reports whether err may be that of a server between two tests: it
-// is busy with the end of one, or has closed its listener to open another, which
-// resets who waits there.
+// turnedAway reports whether err may come from a server between two tests: it is busy with the
+// end of one, or has closed its listener to open another, which resets waiting clients.
 func turnedAway(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	reset := ok && op.Op == "dial" && errors.Is(err, syscall.ECONNRESET)
 	return reset || errors.Is(err, ErrBusy) || sockio.Refused(err)
 }
 
-// wholeSeconds rounds f.Omit up to what the parameters can say.
+// wholeSeconds rounds f.Omit up to a value that the parameters can express.
 func wholeSeconds(f model.Flow) (model.Flow, []string) {
 	whole := time.Duration(seconds(f.Omit)) * time.Second
 	if whole == f.Omit {
@@ -141,7 +136,7 @@ func wholeSeconds(f model.Flow) (model.Flow, []string) {
 	return f, []string{w}
 }
 
-// params translates f, and reports every fault of it at once.
+// params converts f to parameters, and reports every fault of it at once.
 func (c Client) params(f model.Flow) (iperf3.Params, error) {
 	p := iperf3.DefaultParams()
 	p.Parallel = int64(max(f.Streams, 1))
@@ -167,7 +162,7 @@ func (c Client) params(f model.Flow) (iperf3.Params, error) {
 		err = c.Bulk.Validate(f)
 		p.Length = int64(cmp.Or(f.Block, min(tcpbulk.Block(engine.Env{LinkRate: c.LinkRate}), 1<<20)))
 		p.BitsPerSecond = perStream(c.Rate, f.Streams)
-		// A server that is told so opens its listener anew: only where it helps.
+		// With this parameter the server reopens its listener: set it only if it helps.
 		p.NoDelay = !f.Nagle && p.Direction != iperf3.Forward
 	}
 	err = errors.Join(err, p.Validate())
@@ -191,7 +186,7 @@ type clientTest struct {
 	idle   time.Duration // between the last byte's arrival and the end of the test
 }
 
-// run is the whole test.
+// run runs the whole test.
 func (t *clientTest) run(ctx context.Context, addr string, emit func([]model.Sample)) (near, far model.EndReport, err error) {
 	if t.cookie, err = iperf3.NewCookie(rand.Reader); err != nil {
 		return near, far, err
@@ -237,7 +232,7 @@ func (t *clientTest) run(ctx context.Context, addr string, emit func([]model.Sam
 	return near, farReport(model.Far, theirs, t.ways, t.idle), nil
 }
 
-// leave tells the server that the test is off, where it can, and returns err.
+// leave tells the server, if possible, that the test is aborted, and returns err.
 func (t *clientTest) leave(ctx context.Context, err error) error {
 	bye := control{t.ctl.conn, time.Second}
 	// Best effort: the connection may be what failed.
@@ -273,7 +268,7 @@ func (t *clientTest) agree(ctx context.Context) error {
 	s, err = t.ctl.next()
 	switch {
 	case err != nil && t.Login != nil && !isTimeout(err):
-		// 3.21 refuses a token without a word (section 10).
+		// 3.21 refuses a token without a message (section 10).
 		return fmt.Errorf("%w: the server closed after the login, which says wrong name or password, "+
 			"another padding (OAEP since 3.17, PKCS #1 before) or clocks more than 10 s apart", iperf3.ErrRefused)
 	case err != nil:
@@ -284,7 +279,7 @@ func (t *clientTest) agree(ctx context.Context) error {
 	return nil
 }
 
-// perhapsBusy is err before the server's first word: a busy one closes without
+// perhapsBusy interprets err before the server's first message: a busy server closes without
 // reading, and the reset that follows can overtake what it wrote (section 7).
 func (t *clientTest) perhapsBusy(err error) error {
 	if isTimeout(err) {
@@ -293,7 +288,7 @@ func (t *clientTest) perhapsBusy(err error) error {
 	return fmt.Errorf("the server closed before its first word: perhaps %w: %w", ErrBusy, err)
 }
 
-// refusal is the error for a state that is not the one due.
+// refusal returns the error for a state other than the one due.
 func (t *clientTest) refusal(s, due iperf3.State) error {
 	switch s {
 	case iperf3.AccessDenied:

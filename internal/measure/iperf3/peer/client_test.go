@@ -28,9 +28,8 @@ import (
 // near01 reports whether two totals agree within 0.1 %.
 func near01(a, b int64) bool { return math.Abs(float64(a-b)) <= 0.001*float64(max(a, b)) }
 
-// TestClient runs our client against the real server. Both ends must count the
-// same. Where the server sends, it also counts what was in flight when our
-// window closed: that, and no more, is the difference.
+// TestClient runs our client against the real server. Both ends must count the same, except
+// that a sending server also counts what was in flight when our window closed.
 func TestClient(t *testing.T) {
 	const short = 300 * time.Millisecond
 	together(t, 4, map[string]model.Flow{
@@ -60,13 +59,13 @@ func TestClient(t *testing.T) {
 	})
 }
 
-// checkClient runs f and holds the two ends' reports against each other.
+// checkClient runs f and compares the two ends' reports.
 func checkClient(t testing.TB, addr string, f model.Flow, c Client) {
 	t.Helper()
 	if f.Interval == 0 {
 		f.Interval = 100 * time.Millisecond
 	}
-	// What came at all, window or not, of which only the kernel knows.
+	// Everything that arrived, inside the window or not, according to the kernel.
 	all := map[model.Direction]int64{}
 	c.look = func(ways []*way) {
 		for _, l := range ways {
@@ -93,8 +92,8 @@ func checkClient(t testing.TB, addr string, f model.Flow, c Client) {
 		"processor time: near %+v, far %+v", near, far)
 }
 
-// checkFlow holds what the ends say of direction d against each other. all is
-// what came at this end at any time.
+// checkFlow compares both ends' reports of direction d. all is what arrived at this end at any
+// time.
 func checkFlow(t testing.TB, f model.Flow, d model.Direction, ours, theirs model.FlowReport, all int64) {
 	t.Helper()
 	must.True(t, ours.Direction == d && theirs.Direction == d && ours.Role != theirs.Role, "near %+v, far %+v", ours, theirs)
@@ -102,8 +101,8 @@ func checkFlow(t testing.TB, f model.Flow, d model.Direction, ours, theirs model
 	must.True(t, len(ours.Streams) == n && len(theirs.Streams) == n, "streams: near %v, far %v", ours.Streams, theirs.Streams)
 	got, want := int64(ours.Bytes), int64(theirs.Bytes)
 	must.True(t, f.Omit != 0 || near01(cmp.Or(all, got), want), "%s: near %d bytes, %d with those past the window, far %d", d, got, all, want)
-	// Each end begins to count after its own second: the rates agree, as far
-	// as they are steady on a machine that is busy elsewhere.
+	// Each end begins to count after its own second: the rates agree as far as they are steady
+	// on a busy machine.
 	ratio := float64(got) / float64(want) * theirs.Window.Seconds() / ours.Window.Seconds()
 	must.True(t, f.Omit <= 0 || !(ratio < 0.25) && !(ratio > 4), "%s: near %d bytes in %v after the warm-up, far %d in %v", d, got, ours.Window, want, theirs.Window)
 	must.True(t, f.Bytes <= 0 || d != model.To || ours.Bytes == f.Bytes && theirs.Bytes == f.Bytes,
@@ -127,8 +126,8 @@ func TestClientServerOutput(t *testing.T) {
 	must.True(t, strings.Contains(got, "Bitrate") && strings.Contains(got, "receiver"), "the server's output is %q", got)
 }
 
-// TestClientBackToBack holds that a test may begin right after another, while
-// the real server still closes one listener to open the next.
+// TestClientBackToBack: a test may begin right after another, while the real server still
+// closes one listener to open the next.
 func TestClientBackToBack(t *testing.T) {
 	t.Parallel()
 	addr := foreignServer(t)
@@ -164,8 +163,8 @@ func TestClientBusy(t *testing.T) {
 	<-done
 }
 
-// TestClientRefused holds that a refusal of the server is told: by its code
-// where it sends one; 3.12 closes without a word when a rate is above its limit.
+// TestClientRefused: the client reports the server's refusal, by its code if the server sends
+// one; 3.12 closes without a message if a rate is above its limit.
 func TestClientRefused(t *testing.T) {
 	addr := foreignServer(t, "--server-bitrate-limit", "1M")
 	f := model.Flow{Direction: model.To, Duration: time.Second}
@@ -193,8 +192,8 @@ func TestClientFlowFaults(t *testing.T) {
 	}
 }
 
-// TestSampled: while a real client measures, its server tells the rate of each
-// direction, and whose test it is.
+// TestSampled: while a real client measures, its server reports the rate of each direction, and
+// the client's address.
 func TestSampled(t *testing.T) {
 	var mu sync.Mutex
 	rates := map[model.Metric]int{}
@@ -219,7 +218,7 @@ func TestSampled(t *testing.T) {
 	must.True(t, len(remotes) == 1 && remotes[netip.MustParseAddrPort(end.Remote)], "of %v, and the client is %s", remotes, end.Remote)
 }
 
-// makeKey makes one key for all tests.
+// makeKey generates one key for all tests.
 var makeKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
 
 func testKey(t testing.TB) *rsa.PrivateKey {
@@ -235,8 +234,8 @@ func writePEM(t testing.TB, kind string, der []byte) string {
 	return name
 }
 
-// TestClientLogin logs in at the real server, which knows PKCS #1 v1.5 only up to
-// 3.16, and OAEP since.
+// TestClientLogin logs in at the real server, which accepts only PKCS #1 v1.5 up to 3.16, and
+// OAEP since.
 func TestClientLogin(t *testing.T) {
 	right, wrong := iperf3.PKCS1v15, iperf3.OAEP
 	if atLeast(t, 17) {
@@ -306,8 +305,8 @@ func TestServerLogin(t *testing.T) {
 	}
 }
 
-// TestOldPaddingIsNamed: a real client of before 3.17 is refused in the words of
-// its own program, and the server's log says why.
+// TestOldPaddingIsNamed: a real client before 3.17 is refused with its own program's message,
+// and the server's log has the reason.
 func TestOldPaddingIsNamed(t *testing.T) {
 	t.Parallel()
 	if atLeast(t, 17) {
@@ -324,8 +323,8 @@ func TestOldPaddingIsNamed(t *testing.T) {
 	must.True(t, errors.Is(err, iperf3.ErrRefused) && strings.Contains(err.Error(), "PKCS #1 v1.5"), "the server says %v", err)
 }
 
-// TestRefusedLoginsLookAlike: whatever is wrong with a login, it is refused with
-// one error and at one time, so that neither tells whether the padding was right.
+// TestRefusedLoginsLookAlike: every refused login gets the same error after the same time, so
+// that neither reveals whether the padding was right.
 func TestRefusedLoginsLookAlike(t *testing.T) {
 	key := testKey(t)
 	token := func(user, password string, at time.Time, padding iperf3.Padding) string {
@@ -357,7 +356,7 @@ func TestRefusedLoginsLookAlike(t *testing.T) {
 				user, err := a.admit(t.Context(), turn, bad)
 				took := time.Since(began)
 				must.True(t, errors.Is(err, iperf3.ErrRefused) && user == "" && took == answerStep, "%s: %q, %v, after %v", name, user, err, took)
-				now = now.Add(answerStep) // as the clock of the bubble
+				now = now.Add(answerStep) // on the bubble's clock
 			}
 		}
 	})

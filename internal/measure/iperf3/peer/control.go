@@ -11,15 +11,14 @@ import (
 	"linerate/internal/rescue"
 )
 
-// control is the control connection of a test. Every read and write has a
-// deadline, except the wait for the next state while data flows, which is a
-// goroutine's: see follow.
+// control is the control connection of a test. Every read and write has a deadline, except the
+// read of the next state while data flows, which runs in a goroutine: see follow.
 type control struct {
 	conn     net.Conn
 	patience time.Duration
 }
 
-// heard is the next state, or why there is none.
+// heard is the next state, or the error of reading it.
 type heard struct {
 	state iperf3.State
 	err   error
@@ -42,7 +41,7 @@ func (c control) state(s iperf3.State) error {
 	return nil
 }
 
-// message writes one message, and more behind it in the same segment.
+// message writes one message, with more after it in the same segment.
 func (c control) message(body []byte, more ...byte) error {
 	b, err := iperf3.AppendFrame(nil, body)
 	if err != nil {
@@ -51,7 +50,7 @@ func (c control) message(body []byte, more ...byte) error {
 	return c.say(append(b, more...))
 }
 
-// listen bounds the reads that follow.
+// listen sets the deadline of the following reads.
 func (c control) listen() error { return c.conn.SetReadDeadline(time.Now().Add(c.patience)) }
 
 // next reads one state.
@@ -70,8 +69,8 @@ func (c control) read(limit int) ([]byte, error) {
 	return iperf3.ReadFrame(c.conn, limit)
 }
 
-// follow reads the next state in a goroutine, without a deadline until hurry.
-// Nobody else may read until it has come.
+// follow reads the next state in a goroutine, without a deadline until hurry. Until it has
+// arrived, no other function may read.
 func (c control) follow() (<-chan heard, error) {
 	if err := c.conn.SetReadDeadline(time.Time{}); err != nil {
 		return nil, err
@@ -85,7 +84,7 @@ func (c control) follow() (<-chan heard, error) {
 	return next, nil
 }
 
-// hurry bounds the wait of follow from now on and returns what came.
+// hurry sets a deadline for follow and returns the state.
 func (c control) hurry(next <-chan heard) (iperf3.State, error) {
 	if err := c.listen(); err != nil {
 		return 0, err
@@ -94,14 +93,12 @@ func (c control) hurry(next <-chan heard) (iperf3.State, error) {
 	return h.state, h.err
 }
 
-// bind ends all waiting on the connection when ctx does. The function that it
-// returns undoes that.
+// bind ends all waiting on the connection when ctx ends. The returned function undoes that.
 func (c control) bind(ctx context.Context) func() bool {
 	return context.AfterFunc(ctx, func() { _ = c.conn.SetDeadline(time.Unix(1, 0)) })
 }
 
-// because returns ctx's cause where it has ended, since that is then why err
-// happened.
+// because returns ctx's cause instead of err if ctx has ended, since that caused err.
 func because(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return errors.Join(context.Cause(ctx), err)

@@ -34,7 +34,7 @@ func atLeast(t testing.TB, minor int) bool {
 	return is > 3 || is == 3 && sub >= minor
 }
 
-// freePort returns a port that nobody listens on, TCP and UDP.
+// freePort returns a port that is free on TCP and UDP.
 func freePort(t testing.TB) int {
 	t.Helper()
 	var lc net.ListenConfig
@@ -52,7 +52,7 @@ func freePort(t testing.TB) int {
 	return 0
 }
 
-// output gathers what a program writes.
+// output collects what a program writes.
 type output struct {
 	mu   sync.Mutex
 	buf  bytes.Buffer
@@ -81,7 +81,7 @@ func (o *output) String() string {
 func foreignServer(t testing.TB, args ...string) string {
 	t.Helper()
 	path := realProgram(t)
-	// Somebody else may take the port first.
+	// Another program may take the port first.
 	for range 5 {
 		port := freePort(t)
 		if startServer(t, path, port, args) {
@@ -92,7 +92,7 @@ func foreignServer(t testing.TB, args ...string) string {
 	return ""
 }
 
-// startServer returns false where the server ended at once.
+// startServer returns false if the server exited at once.
 func startServer(t testing.TB, path string, port int, args []string) bool {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -103,7 +103,7 @@ func startServer(t testing.TB, path string, port int, args []string) bool {
 	exited := make(chan struct{})
 	go func() {
 		defer close(exited)
-		_ = cmd.Wait() // it is killed in the end
+		_ = cmd.Wait() // killed at the end of the test
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -123,8 +123,8 @@ func startServer(t testing.TB, path string, port int, args []string) bool {
 	}
 }
 
-// together runs the cases of a test at the same time, most of them at once:
-// they mostly wait, and more of them than t.Parallel would allow on few cores.
+// together runs the cases of a test in parallel, at most most at once: they mostly wait, and
+// t.Parallel would allow fewer on few cores.
 func together[C any](t *testing.T, most int, cases map[string]C, run func(t testing.TB, c C)) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -142,7 +142,7 @@ func together[C any](t *testing.T, most int, cases map[string]C, run func(t test
 // serveHere runs our server and returns its address.
 func serveHere(t testing.TB, c ServerConfig) string {
 	t.Helper()
-	// A port that is free for UDP too, unless somebody takes it meanwhile.
+	// A port that is free on UDP too, unless another program takes it meanwhile.
 	for range 5 {
 		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", freePort(t)))
 		if err == nil {

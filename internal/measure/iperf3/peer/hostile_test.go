@@ -18,14 +18,14 @@ import (
 	"linerate/internal/must"
 )
 
-// quick are limits under which a silent peer is soon given up.
+// quick has timeouts that end a silent peer soon.
 var quick = limits{patience: time.Second, spare: time.Second, greeting: 100 * time.Millisecond,
 	between: time.Nanosecond, idle: 2 * time.Second}
 
 const oneSecond = `{"tcp":true,"time":1,"parallel":2,"len":1000}`
 
-// TestServerHostile lets clients do wrong at every step. Each costs itself
-// only: the server, which has room for one test, then serves the next client.
+// TestServerHostile lets clients misbehave at every step. Each harms only itself: the server,
+// which has room for one test, then serves the next client.
 func TestServerHostile(t *testing.T) {
 	t.Parallel()
 	zeros := make([]byte, iperf3.CookieLen)
@@ -132,7 +132,7 @@ func TestServerHostile(t *testing.T) {
 		do(r)
 		r.over()
 		e.ended(t)
-		// The next client may come while the server still ends the last.
+		// The next client may connect while the server still ends the last test.
 		c := Client{limits: limits{patience: rawPatience}}
 		f := model.Flow{Direction: model.To, Bytes: 1 << 16}
 		_, _, err := c.Run(t.Context(), addr, f, func([]model.Sample) {})
@@ -140,8 +140,7 @@ func TestServerHostile(t *testing.T) {
 	})
 }
 
-// TestServerBesideHostile holds that many silent and noisy connections do not
-// keep a real client out.
+// TestServerBesideHostile: many silent and noisy connections do not keep a real client out.
 func TestServerBesideHostile(t *testing.T) {
 	t.Parallel()
 	addr := serveHere(t, ServerConfig{})
@@ -156,8 +155,8 @@ func TestServerBesideHostile(t *testing.T) {
 	must.True(t, err == nil, "%v", err)
 }
 
-// TestServerStrangeStream holds that an anonymous client's connection takes no stream's
-// place: its cookie names another test.
+// TestServerStrangeStream: a connection of another client does not take a stream's place, since
+// its cookie names another test.
 func TestServerStrangeStream(t *testing.T) {
 	addr := serveHere(t, ServerConfig{})
 	r := newRaw(t, addr)
@@ -171,13 +170,13 @@ func TestServerStrangeStream(t *testing.T) {
 	unknown.expect(iperf3.ParamExchange) // of a test of its own
 	r.connect(2)
 	r.expect(iperf3.TestStart, iperf3.TestRunning)
-	// One stream too many.
+	// One stream more than announced.
 	late := r.dial()
 	r.send(late, r.cookie...)
 	must.Equal(t, must.Get(iperf3.ReadState(late))(t), iperf3.AccessDenied, "a third stream got")
 }
 
-// TestServerStops holds that a server that is stopped tells its clients.
+// TestServerStops: a server that is stopped tells its clients.
 func TestServerStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -191,15 +190,15 @@ func TestServerStops(t *testing.T) {
 	must.OK(t, <-done)
 }
 
-// script is a server that goes through the steps of a test, and after so many
-// of them does something else.
+// script is a server that follows the steps of a test, and after a number of them does
+// something else.
 type script struct {
 	listener net.Listener
 	steps    int
 	then     func(c net.Conn)
 }
 
-// frame is text as a message.
+// frame returns text as a message.
 func frame(text string) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)
 }
@@ -245,14 +244,14 @@ func (s *script) serve() {
 // scriptSteps is how many steps a whole test has.
 const scriptSteps = 12
 
-// TestClientHostile lets a server go wrong after every step: the client ends
-// with an error, and soon.
+// TestClientHostile lets a server misbehave after every step: the client soon ends with an
+// error.
 func TestClientHostile(t *testing.T) {
 	t.Parallel()
 	garbage := make([]byte, 5000)
 	// Read of crypto/rand never fails.
 	_, _ = rand.Read(garbage)
-	garbage[0] = 0x55 // a word of iperf3 would end the test well
+	garbage[0] = 0x55 // a valid state could end the test well
 	wait := func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 	cases := map[string]script{}
 	for name, then := range map[string]func(net.Conn){
@@ -292,11 +291,11 @@ func listenHere(t testing.TB) net.Listener {
 	return l
 }
 
-// TestClientScript holds that the script is a right server when it does nothing
-// wrong, so that the faults above are what the client complains of.
+// TestClientScript: without a fault the script is a correct server, so that the client of the
+// tests above fails because of the fault.
 func TestClientScript(t *testing.T) {
 	l := listenHere(t)
-	// What comes after the end is ignored (section 7).
+	// Anything after the end is ignored (section 7).
 	s := &script{l, scriptSteps, func(c net.Conn) { _, _ = c.Write([]byte{0xfe, 0, 0, 0, 205, 0, 0, 0, 0}) }}
 	go s.serve()
 	f := model.Flow{Direction: model.To, Duration: 100 * time.Millisecond}
@@ -304,7 +303,7 @@ func TestClientScript(t *testing.T) {
 	must.True(t, err == nil && far.Flows[0].Bytes == 1000, "%+v, %v", far, err)
 }
 
-// TestClientCancelled holds that a client that is stopped says so.
+// TestClientCancelled: a client that is stopped reports that.
 func TestClientCancelled(t *testing.T) {
 	e := newEvents()
 	addr := serveHere(t, ServerConfig{Event: e.add})
@@ -317,8 +316,8 @@ func TestClientCancelled(t *testing.T) {
 	must.True(t, errors.Is(end.Err, errLeft), "the server says: %v", end.Err)
 }
 
-// TestClientUDPSilence holds that a greeting that nobody answers is told after
-// some tests, each with one greeting a stream.
+// TestClientUDPSilence: an unanswered greeting is reported after some tests, each with one
+// greeting per stream.
 func TestClientUDPSilence(t *testing.T) {
 	t.Parallel()
 	l := listenHere(t)
@@ -334,7 +333,7 @@ func TestClientUDPSilence(t *testing.T) {
 		}
 	}()
 	f := model.Flow{Engine: udp.Name, Direction: model.To, Duration: 100 * time.Millisecond}
-	// Only the greeting is waited for in vain.
+	// Only the greeting times out.
 	c := Client{limits: limits{patience: rawPatience, greeting: quick.greeting, between: time.Nanosecond}}
 	_, _, err = c.Run(t.Context(), l.Addr().String(), f, func([]model.Sample) {})
 	must.Is(t, err, errGreetingLost)

@@ -9,7 +9,7 @@ import (
 	"runtime"
 )
 
-// What only Linux tells: see kernel_linux.go.
+// Known on Linux only: see kernel_linux.go.
 const deliveryIsFinal = false
 
 func received(*net.TCPConn) (int64, error) { return 0, unsupported("received bytes") }

@@ -21,8 +21,8 @@ const (
 	stateClosing   = 11
 )
 
-// deliveryIsFinal says that delivered knows of the end too; elsewhere the send buffer is
-// empty, as that of a sender that is not done can be.
+// deliveryIsFinal reports that delivered also covers the end of the connection; elsewhere it
+// only sees an empty send buffer, which an unfinished sender can have too.
 const deliveryIsFinal = true
 
 func info(c *net.TCPConn) (*unix.TCPInfo, error) {
@@ -35,10 +35,10 @@ func info(c *net.TCPConn) (*unix.TCPInfo, error) {
 	return out, nil
 }
 
-// delivered reports whether the peer has acknowledged everything that was written to a
-// connection that has been shut down. It does not wait for the end itself to be acknowledged: the
-// peer's kernel may put that off by 40 ms (TCP_DELACK_MIN), where what its
-// program reads is acknowledged at once.
+// delivered reports whether the peer has acknowledged everything written to a connection that
+// has been shut down. It does not wait for the FIN to be acknowledged: the peer's kernel may
+// delay that by 40 ms (TCP_DELACK_MIN), while it acknowledges data that its program reads at
+// once.
 func delivered(c *net.TCPConn) (bool, error) {
 	i, err := info(c)
 	if err != nil {
@@ -48,7 +48,7 @@ func delivered(c *net.TCPConn) (bool, error) {
 	case stateFinWait2, stateTimeWait, stateClose:
 		return true, nil
 	case stateFinWait1, stateClosing, stateLastAck:
-		// The end takes one number of the sequence.
+		// The FIN takes one sequence number.
 		n, err := sockio.Unacknowledged(c)
 		return err == nil && n <= 1, err
 	}
@@ -68,8 +68,8 @@ func ended(c *net.TCPConn) (bool, error) {
 	return false, nil
 }
 
-// received is how many bytes have come since the connection began, read or not. The peer's
-// end may count as one more.
+// received returns how many bytes have arrived since the connection began, read or not. The
+// peer's FIN may count as one more.
 func received(c *net.TCPConn) (int64, error) {
 	i, err := info(c)
 	if err != nil {
@@ -78,20 +78,18 @@ func received(c *net.TCPConn) (int64, error) {
 	return int64(i.Bytes_received), nil
 }
 
-// fionread asks for the bytes in the receive buffer.
+// fionread requests the bytes in the receive buffer.
 const fionread = unix.SIOCINQ
 
-// Bounds of what a paced connection keeps in its send buffer beyond what is
-// on its way.
+// Bounds of the unsent data in the send buffer of a paced connection.
 const (
 	leastAhead = 16 << 10
 	mostAhead  = 1 << 20
 )
 
-// pace limits what c sends of payload: TCP paces itself, with or without the queueing discipline fq.
-// It counts payload: tcp_update_skb_after_send, net/ipv4/tcp_output.c. The send
-// buffer is kept at about 20 ms of data, because what waits in it has been
-// counted as sent.
+// pace limits the payload rate of c: TCP paces itself, with or without the fq qdisc. It counts
+// payload: tcp_update_skb_after_send, net/ipv4/tcp_output.c. It keeps the send buffer at about
+// 20 ms of data, because data waiting in it counts as sent.
 func pace(c *net.TCPConn, bytesPerSecond uint64) error {
 	ahead := int(min(max(bytesPerSecond/50, leastAhead), mostAhead))
 	err := sockio.WithDescriptor(c, func(fd uintptr) error {

@@ -11,7 +11,7 @@ import (
 	"linerate/internal/measure/sockio"
 )
 
-// unread is how many bytes have come and not been read.
+// unread returns how many bytes have arrived and not been read.
 func unread(c *net.TCPConn) (int, error) {
 	n, err := sockio.OnDescriptor(c, func(fd uintptr) (int, error) { return unix.IoctlGetInt(int(fd), fionread) })
 	if err != nil {

@@ -25,14 +25,14 @@ type arrival struct {
 	place *accept.Place // among the streams of tests that have not begun
 }
 
-// close gives up a connection.
+// close drops the connection.
 func (a arrival) close() {
 	a.place.Leave()
 	_ = a.conn.Close()
 }
 
-// take accepts a stream's connection where the test waits for one. The zero
-// arrival says that it waits no more, and closes those that nobody took.
+// take accepts a stream's connection if the test waits for one. The zero arrival ends the
+// waiting, and closes the unused ones.
 func (t *session) take(a arrival) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -107,8 +107,8 @@ func (t *session) gatherTCP(ctx context.Context, all []iperf3.Stream, next <-cha
 	return t.openTCP(ctx, all, opened)
 }
 
-// gather waits for n connections and puts them in the order of accepting, which
-// is all that tells them apart.
+// gather waits for n connections and sorts them in the order of accepting, the only thing that
+// distinguishes them.
 func (t *session) gather(ctx context.Context, n int, next <-chan heard) ([]arrival, error) {
 	var all []arrival
 	for len(all) < n {
@@ -131,7 +131,7 @@ func (t *session) gather(ctx context.Context, n int, next <-chan heard) ([]arriv
 	return all, nil
 }
 
-// early is the error for what the client says where only its end could come.
+// early returns the error for a message from the client when only its end could come.
 func (t *session) early(h heard) error {
 	switch {
 	case h.err != nil:
@@ -143,7 +143,7 @@ func (t *session) early(h heard) error {
 	}
 }
 
-// openTCP makes ways of the connections.
+// openTCP creates the ways from the connections.
 func (t *session) openTCP(ctx context.Context, all []iperf3.Stream, opened []arrival) error {
 	take := func(_ context.Context, o engine.SocketOptions) (*net.TCPConn, []string, error) {
 		conn := opened[0].conn
@@ -151,9 +151,9 @@ func (t *session) openTCP(ctx context.Context, all []iperf3.Stream, opened []arr
 		if err := conn.SetDeadline(time.Time{}); err != nil {
 			return nil, nil, errors.Join(err, conn.Close())
 		}
-		// The segment size is agreed by the handshake, in which the client
-		// stated its own; an algorithm or a buffer that this system does not
-		// give is the client's loss, as with a real server.
+		// The handshake determines the segment size, for which the client has sent its own. If
+		// this system refuses the algorithm or a buffer, the client goes without, as with a
+		// real server.
 		o.MSS = 0
 		o.Egress.DSCP = int(t.params.TOS) >> 2
 		var warnings []string

@@ -24,7 +24,7 @@ import (
 	"linerate/internal/measure/program"
 )
 
-// Program is iperf3 as linerate knows it.
+// Program describes iperf3 for linerate.
 func Program() program.Program {
 	p := program.Program{
 		Name: "iperf3", Server: "an iperf3 server", Port: strconv.Itoa(iperf3.DefaultPort), Fit: program.FitBulk, Serve: listen,
@@ -56,7 +56,7 @@ func Program() program.Program {
 	return p
 }
 
-// remote is a server at an address, as the contract has it.
+// remote is a server at an address.
 type remote struct {
 	program program.Program
 	addr    string
@@ -88,7 +88,7 @@ func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit f
 	return near, far, r.program.Unreachable(ctx, err, "iperf3 -s")
 }
 
-// login is who asks, nil for nobody.
+// login returns the login that the flags describe, nil if there are none.
 func login(given program.Values, getenv func(string) string) (*Login, error) {
 	user, file := given["username"], given["rsa-public-key"]
 	switch {
@@ -116,7 +116,7 @@ func login(given program.Values, getenv func(string) string) (*Login, error) {
 	return l, nil
 }
 
-// readKey reads a key as openssl writes it.
+// readKey reads a key in the format of openssl.
 func readKey(file string, parse func(der []byte) (any, error)) (any, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -133,8 +133,8 @@ func readKey(file string, parse func(der []byte) (any, error)) (any, error) {
 	return key, nil
 }
 
-// access reads the users of a server and its key; nil where it asks for none. What is
-// wrong with them is a Problem.
+// access reads the users of a server and its key; nil if it requires no login. A fault in them
+// is a Problem.
 func access(given program.Values) (*Access, error) {
 	a, err := readAccess(given)
 	if err != nil {
@@ -194,20 +194,20 @@ func listen(_ context.Context, at program.Sockets, h program.Host) (func(context
 		return nil, err
 	}
 	if c.Access != nil {
-		// Who has a password is no anonymous client: what the budget gives key holders
-		// bounds a test, and the hour of a server.
+		// A client with a password is not anonymous: the budget of key holders and the server's
+		// hour limit its tests.
 		c.Streams, c.Duration, c.UDPRate = 0, 0, 0
 	}
 	return func(ctx context.Context) error { return Serve(ctx, at.TCP, c) }, nil
 }
 
-// tell passes on what a client did.
+// tell reports an event of a client.
 func tell(h program.Host, e Event) {
 	if e.Note != "" {
 		h.Note(e.Note)
 		return
 	}
-	// What has no address is told without one.
+	// Without a valid address it is reported without one.
 	at, _ := netip.ParseAddrPort(e.Remote)
 	t := program.Test{From: at.Addr(), Key: e.User, Took: e.Took, Err: e.Err, Flow: flowOf(e.Params)}
 	if e.Ran {
@@ -217,7 +217,7 @@ func tell(h program.Host, e Event) {
 	h.Tell(program.Event{Test: t, Port: at.Port(), Began: e.Begun || e.Ran, Over: !e.Begun})
 }
 
-// flowOf is what a client asked for.
+// flowOf converts a client's request to a flow.
 func flowOf(p iperf3.Params) model.Flow {
 	f := model.Flow{
 		Engine: bulk.Name, Direction: directions(p.Direction), Streams: int(p.Parallel), Nagle: !p.NoDelay,

@@ -15,7 +15,7 @@ import (
 	"linerate/internal/truth"
 )
 
-// claimRates claims for all flows of both ends that they carry rate, within bounds.
+// claimRates claims that all flows of both ends have a rate between least and most.
 func claimRates(try *truth.Try, least, most float64, ends ...model.EndReport) {
 	for _, e := range ends {
 		for _, r := range e.Flows {
@@ -24,7 +24,7 @@ func claimRates(try *truth.Try, least, most float64, ends ...model.EndReport) {
 	}
 }
 
-// TestClientRate holds the rate of TCP in all directions.
+// TestClientRate: the client keeps the TCP rate in all directions.
 func TestClientRate(t *testing.T) {
 	for _, d := range []model.Direction{model.To, model.From, model.Both} {
 		t.Run(string(d), func(t *testing.T) {
@@ -35,15 +35,15 @@ func TestClientRate(t *testing.T) {
 					try.Skip(err)
 				}
 				must.Do(try, err)
-				// The kernel lets ten segments of each stream go unpaced,
-				// which on a loopback are 0.65 MB.
+				// The kernel sends ten segments of each stream unpaced, which on a loopback are
+				// 0.65 MB.
 				claimRates(try, 50e6, 100e6, near, far)
 			})
 		})
 	}
 }
 
-// TestClientUDPRate holds the rate that was asked for.
+// TestClientUDPRate: the client keeps the requested rate.
 func TestClientUDPRate(t *testing.T) {
 	f := model.Flow{Engine: udp.Name, Direction: model.Both, Duration: 500 * time.Millisecond, Streams: 2, Params: traffic.Write(udp.Params{Rate: 4e6})}
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
@@ -53,7 +53,7 @@ func TestClientUDPRate(t *testing.T) {
 	})
 }
 
-// TestUDPRate: the server serves UDP at no more than was asked, and than its limit.
+// TestUDPRate: the server sends UDP at no more than the requested rate, and its limit.
 func TestUDPRate(t *testing.T) {
 	for _, args := range []string{"-u -t 1 -b 4M -l 1000", "-u -t 1 -b 4M -l 1000 -R", "-u -t 1 -b 2M -l 1000 -P 2 -R", "-u -t 1 -b 4M -l 1000 --bidir"} {
 		t.Run(args, func(t *testing.T) {
@@ -67,8 +67,8 @@ func TestUDPRate(t *testing.T) {
 	}
 }
 
-// TestServedSoon: while 256 clients hold on at any stage, a real one has its test within
-// 2 s; a test in which nothing moves gives way within 2 s.
+// TestServedSoon: while 256 clients hold connections at any stage, a real one has its test
+// within 2 s; a test without progress is ended within 2 s.
 func TestServedSoon(t *testing.T) {
 	for _, stage := range besiegeStages {
 		t.Run(stage, func(t *testing.T) {

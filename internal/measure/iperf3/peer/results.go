@@ -11,7 +11,7 @@ import (
 	"linerate/internal/measure/iperf3"
 )
 
-// exchange tells the server our results, and returns its own.
+// exchange sends our results to the server, and returns its own.
 func (t *clientTest) exchange(near model.EndReport) (iperf3.Results, error) {
 	body, err := ownResults(near, t.ways).Marshal()
 	if err != nil {
@@ -41,15 +41,15 @@ func (t *clientTest) exchange(near model.EndReport) (iperf3.Results, error) {
 	if t.ServerOutput != nil {
 		t.ServerOutput(theirs.ServerText, theirs.ServerJSON)
 	}
-	// The server has told everything: whether it hears our last word, and
-	// whatever it says after it, changes nothing (section 7).
+	// The server has sent everything: whether it reads our final message, and whatever follows,
+	// changes nothing (section 7).
 	_ = t.ctl.state(iperf3.Done)
 	t.ctl.farewell()
 	return theirs, nil
 }
 
-// farewell waits for the other end to close, ignoring what it says, so that it
-// is ready for the next test when this one returns.
+// farewell waits for the other end to close, ignoring what it sends, so that it is ready for
+// the next test when farewell returns.
 func (c control) farewell() {
 	if err := c.conn.SetReadDeadline(time.Now().Add(farewell)); err != nil {
 		return
@@ -57,10 +57,10 @@ func (c control) farewell() {
 	_, _ = io.Copy(io.Discard, io.LimitReader(c.conn, maxFarewell))
 }
 
-// maxFarewell is more than any version says after the end.
+// maxFarewell is more than any version sends after the end.
 const maxFarewell = 4096
 
-// ownResults is what this end says of the test.
+// ownResults returns this end's results of the test.
 func ownResults(own model.EndReport, ways []*way) iperf3.Results {
 	r := iperf3.Results{SenderHasRetransmits: -1}
 	if own.CPUWindow > 0 {
@@ -87,10 +87,10 @@ func ownResults(own model.EndReport, ways []*way) iperf3.Results {
 	return r
 }
 
-// fromPeer is the source of what the other end told.
+// fromPeer is the source of facts that the peer sent.
 const fromPeer = "iperf3 peer"
 
-// assign gives each way what the other end says of its streams.
+// assign gives each way the other end's results of its streams.
 func assign(r iperf3.Results, ways []*way) error {
 	var all []iperf3.Stream
 	for _, l := range ways {
@@ -107,9 +107,9 @@ func assign(r iperf3.Results, ways []*way) error {
 	return nil
 }
 
-// farReport is what the other end, which is host, says of the test whose ways
-// at this end are over. Its receivers were idle for so long at the end of the
-// time that it tells, because this end had sent all.
+// farReport returns the report of the other end, host, for ways that are over. Its receivers
+// were idle for the last part of the time that it reports, because this end had sent
+// everything.
 func farReport(host model.Host, r iperf3.Results, ways []*way, idle time.Duration) model.EndReport {
 	out := model.EndReport{Host: host, SystemBusy: fact.Unknown[float64]("iperf3 does not tell")}
 	for _, l := range ways {
@@ -131,8 +131,8 @@ func farReport(host model.Host, r iperf3.Results, ways []*way, idle time.Duratio
 		}
 		if l.udp != nil {
 			f.UDP = farUDP(theirs, f.Role, l.spec.Block)
-			// Its own count misses what was lost at the end. A server sends until it
-			// hears of the end, so that not all of that was lost.
+			// Its own count misses losses at the end. A server sends until it hears of the end,
+			// so that its last datagrams are not all lost.
 			if host == model.Far && f.Role == model.Receiver && l.spec.Omit == 0 && own.UDP != nil {
 				f.UDP.Lost = max(0, own.UDP.Sent-f.UDP.Received)
 			}
@@ -149,13 +149,13 @@ func farReport(host model.Host, r iperf3.Results, ways []*way, idle time.Duratio
 	return out
 }
 
-// Bounds of what is believed of a peer: ten days of test, 10,000 busy cores.
+// Upper bounds of a peer's values: ten days of test, 10,000 busy cores.
 const (
 	maxEndSeconds = 864000
 	maxPercent    = 1e6
 )
 
-// farTCP is the little that the other end tells of the connections on which it
+// farTCP returns the few facts that the other end reports about the connections on which it
 // sends.
 func farTCP(r iperf3.Results, streams []iperf3.StreamResult) *model.TCPSummary {
 	out := &model.TCPSummary{

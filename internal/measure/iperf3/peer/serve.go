@@ -12,11 +12,11 @@ import (
 	"linerate/internal/measure/iperf3"
 )
 
-// idleLimit is how long a direction may stand still, as a real server's.
+// idleLimit is how long a direction may make no progress, as in a real server.
 const idleLimit = 120 * time.Second
 
-// move runs the ways until the client ends the test, and lets it know. It
-// returns how long the receivers' windows were open.
+// move runs the ways until the client ends the test, and answers it. It returns how long the
+// receivers' windows were open.
 func (t *session) move(ctx context.Context, next <-chan heard) (time.Duration, error) {
 	begun := time.Now()
 	omit := time.Duration(t.params.OmitSeconds) * time.Second
@@ -38,10 +38,10 @@ func (t *session) move(ctx context.Context, next <-chan heard) (time.Duration, e
 	for _, l := range t.ways {
 		if l.role == model.Sender {
 			if l.stop() && l.spec.Bytes == 0 {
-				l.report.Warnings = nil // of the flow's length, which is a guard
+				l.report.Warnings = nil // about the flow's length, which is a guard
 			}
-			// A client that receives in the thread that also listens waits for
-			// this, and nothing else, to look up.
+			// A client that receives in the thread that also reads the control connection waits
+			// for this close.
 			if err := l.close(); err != nil {
 				return 0, err
 			}
@@ -50,14 +50,14 @@ func (t *session) move(ctx context.Context, next <-chan heard) (time.Duration, e
 	return max(window, 0), t.ctl.state(iperf3.ExchangeResults)
 }
 
-// sampled passes on what this end sees.
+// sampled passes this end's samples to Sampled.
 func (t *session) sampled(s []model.Sample) {
 	if a, ok := t.ctl.conn.RemoteAddr().(*net.TCPAddr); ok && t.Sampled != nil {
 		t.Sampled(a.AddrPort(), s)
 	}
 }
 
-// watch waits for the client's end, and returns nil, or for what ends the test
+// watch waits for the client to end the test, and returns nil, or the error that ends it
 // before.
 func (t *session) watch(ctx context.Context, next <-chan heard, begun time.Time) error {
 	guard := time.NewTimer(t.guard())
@@ -83,8 +83,7 @@ func (t *session) watch(ctx context.Context, next <-chan heard, begun time.Time)
 	}
 }
 
-// check returns an error when a direction stands still, or all together move
-// more than they may.
+// check returns an error if a direction makes no progress, or all together exceed the rate.
 func (t *session) check(begun time.Time) error {
 	var moved float64
 	for _, l := range t.ways {
@@ -102,18 +101,18 @@ func (t *session) check(begun time.Time) error {
 		return err
 	}
 	lasted := time.Since(begun)
-	// Samples come once a second, and rates settle in a few.
+	// Samples arrive once a second, and rates settle in a few.
 	if rate := units.BitRate(moved * 8 / lasted.Seconds()); t.Rate > 0 && lasted > 3*time.Second && rate > t.Rate*105/100 {
 		return refuse(iperf3.CodeTotalRate, "%v in all, at most %v", rate, t.Rate)
 	}
 	return nil
 }
 
-// burst is for how long a client may send what its limit allows, at once.
+// burst is the time whose allowance a client may send at once.
 const burst = time.Second
 
-// floods reports whether more datagrams have come than rate allows, as a leaky
-// bucket that is looked at now and then.
+// floods reports whether more datagrams have arrived than rate allows: a leaky bucket that is
+// checked now and then.
 func (l *way) floods(rate units.BitRate, at time.Duration) bool {
 	came := l.udp.received()
 	l.above = max(0, l.above-float64(rate)*(at-l.looked).Seconds()) + 8*float64(came-l.seen)
@@ -121,12 +120,12 @@ func (l *way) floods(rate units.BitRate, at time.Duration) bool {
 	return l.above > float64(rate)*burst.Seconds()
 }
 
-// mostResults bounds what a client says of its streams, bytes: 256 of them take
-// 50 KB. Only a server's results hold a report besides.
+// mostResults bounds a client's results, bytes: 256 streams take 50 KB. Only a server's results
+// also contain a report.
 const mostResults = 256 << 10
 
-// exchange reads the client's results, then reads on until what it sent has
-// come, and answers.
+// exchange reads the client's results, reads on until the client's data has arrived, and
+// answers.
 func (t *session) exchange(ctx context.Context, window time.Duration) (own, theirs model.EndReport, err error) {
 	t.touch()
 	body, err := t.ctl.read(mostResults)
@@ -156,7 +155,7 @@ func (t *session) exchange(ctx context.Context, window time.Duration) (own, thei
 		} else {
 			last = l.late(ctx, want, lateLimit)
 		}
-		// Bytes that came late belong to a time that lasted until they came.
+		// Late bytes extend the window until they arrived.
 		window += last
 		l.stop()
 		l.adopt(window, want)
@@ -164,7 +163,7 @@ func (t *session) exchange(ctx context.Context, window time.Duration) (own, thei
 	theirs = farReport(model.Near, results, t.ways, 0)
 	own, failed := merge(model.Far, t.ways)
 	if failed != nil {
-		// The client gets what there is; it can see that it is nothing.
+		// The client gets what there is, and can see that it is nothing.
 		own.Warnings = append(own.Warnings, failed.Error())
 	}
 	r := ownResults(own, t.ways)
@@ -172,23 +171,22 @@ func (t *session) exchange(ctx context.Context, window time.Duration) (own, thei
 		r.ServerText = text(own, t.params)
 	}
 	answer, err := r.Marshal()
-	t.moved.Store(false) // who comes from now on waits for the slot, and is not refused
+	t.moved.Store(false) // from now on a new client waits for the slot instead of being refused
 	if err == nil {
 		err = t.ctl.message(answer, iperf3.DisplayResults.Byte())
 	}
 	if err != nil {
 		return own, theirs, fmt.Errorf("send results: %w", err)
 	}
-	// The client has everything: its last word changes nothing, and is waited
-	// for only so that the client closes first.
+	// The client has everything: its final message changes nothing, and the server reads it
+	// only so that the client closes first.
 	last := control{t.ctl.conn, farewell}
 	_, _ = last.next()
 	return own, theirs, nil
 }
 
-// adopt makes the receiver's report say what the test was: its flow says only
-// for how long it may run, and the client ends it. window is how long it was
-// open, and want what should have come; 0 is not known.
+// adopt corrects the receiver's report: its flow has only a guard as its length, and the client
+// ended it. window is how long it was open, and want what should have arrived; 0 is unknown.
 func (l *way) adopt(window time.Duration, want int64) {
 	l.report.Warnings = nil
 	for i := range l.report.Flows {
@@ -201,7 +199,7 @@ func (l *way) adopt(window time.Duration, want int64) {
 	}
 }
 
-// text is the report for a client that asked for the server's.
+// text returns the report for a client that requested the server's output.
 func text(own model.EndReport, p iperf3.Params) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %v, %d streams each way\n", version, p.Direction, p.Parallel)

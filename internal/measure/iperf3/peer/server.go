@@ -20,98 +20,97 @@ import (
 	"linerate/internal/measure/tcpbulk"
 )
 
-// ServerConfig are the limits and rights of a server. The zero value serves
-// one test at a time, to anybody, for up to an hour.
+// ServerConfig has the limits and rights of a server. The zero value serves one test at a time,
+// to any client, for up to an hour.
 type ServerConfig struct {
-	// Access, where it is not nil, asks every client for a login.
+	// Access, if not nil, requires a login from every client.
 	Access *Access
 
-	// Tests is how many tests may run at the same time; 0 is 1, as tests that
-	// share a path measure each other. A client beyond it gets ACCESS_DENIED. A
-	// test in which nothing moves for 2 s gives way to one that is ready.
+	// Tests is how many tests may run at the same time; 0 is 1, since tests that share a path
+	// disturb each other. A client beyond it gets ACCESS_DENIED. A test without progress for 2
+	// s is ended if another one is ready.
 	Tests int
 	// Streams is the most streams of a test in each direction; 0 is
 	// iperf3.MaxParallel.
 	Streams int
-	// Duration is the longest test, warm-up included; 0 is an hour. A test
-	// with a byte count ends with it too.
+	// Duration is the longest test, including warm-up; 0 is an hour. It also limits a test with
+	// a byte count.
 	Duration time.Duration
-	// Rate is the most payload that a test may move in bit/s over all streams;
-	// 0 is no limit. A test that asks for more is refused, and one that states
-	// no rate is ended when it takes more.
+	// Rate is the most payload that a test may move in bit/s over all streams; 0 is no limit. A
+	// test that requests more is refused, and one without a rate is ended if it exceeds the
+	// limit.
 	Rate units.BitRate
-	// UDPRate is the most payload in bit/s that a UDP test may have in each
-	// direction, over all streams; 0 is no limit. A test that asks for more, or
-	// states no rate, is refused, and one whose client sends more is ended.
+	// UDPRate is the most payload in bit/s that a UDP test may have in each direction, over all
+	// streams; 0 is no limit. A test that requests more, or has no rate, is refused, and one
+	// whose client sends more is ended.
 	UDPRate units.BitRate
 	// Block is the largest read or write in bytes; 0 is 1 MiB.
 	Block units.Bytes
 
-	// Budget, where it is not nil, is the ledger of which every test takes a
-	// session, the descriptors and the buffers of its streams, the rate of UDP that
-	// it is sent, its time and the bytes it gets: as one who has a key where it has
-	// logged in, as an anonymous client else. A test that would pass a limit is refused, or
-	// ended, in iperf3's words, and Event gets the number.
+	// Budget, if not nil, is the ledger that tests take from: a session, the descriptors and
+	// the buffers of the streams, the rate of UDP that the server sends, the time and the bytes
+	// sent. A test with a login takes as a client with a key, others as anonymous clients. A
+	// test that exceeds a limit is refused, or ended, with iperf3's message, and Event gets the
+	// numbers.
 	Budget *budget.Budget
 
-	// Unknown is how many connections may be open at a time that no test has taken;
-	// 0 is 896.
+	// Unknown is how many connections may be open at a time that belong to no running test; 0
+	// is 896.
 	Unknown int
 
-	// Event, where it is not nil, is told what happens. It is called from
-	// several goroutines and must not block.
+	// Event, if not nil, gets the events of the server. It is called from several goroutines
+	// and must not block.
 	Event func(Event)
-	// Sampled, where it is not nil, is told what this end sees of the test of remote as
-	// intervals end. It must neither wait nor keep the samples.
+	// Sampled, if not nil, gets this end's samples of the test of remote as intervals end. It
+	// must neither block nor keep the samples.
 	Sampled func(remote netip.AddrPort, samples []model.Sample)
-	// Bulk moves TCP payload; nil is a tcpbulk engine of the server's own.
+	// Bulk moves TCP payload; if nil, the server creates a tcpbulk engine.
 	Bulk engine.Engine
-	// LinkRate is the rate of the interface, where it is known.
+	// LinkRate is the rate of the interface, if known.
 	LinkRate fact.Of[units.BitRate]
 
 	limits limits
 }
 
-// Event is one thing that happened at a server.
+// Event is one event at a server.
 type Event struct {
 	Remote string        // address of the client
-	User   string        // whose login it was; "" is none
+	User   string        // of the login; "" is none
 	Took   time.Duration // since its connection was accepted
-	Params iperf3.Params // what it asked for; the token is removed
+	Params iperf3.Params // as requested; the token is removed
 	// Begun is true when data begins to flow, and false when the client is gone.
 	Begun bool
 	// Ran is true at the end of a test whose data flowed.
 	Ran bool
-	// Own and Theirs are what the ends say, of a test that was completed.
+	// Own and Theirs are the reports of both ends, of a test that was completed.
 	Own, Theirs model.EndReport
-	// Err is why a test was refused or broken off; nil for a complete one.
+	// Err is the reason why a test was refused or aborted; nil for a complete one.
 	Err error
-	// Note, where it is not empty, is a line on the server itself, and all there
-	// is: accepting fails, or works again, or handling a client panicked.
+	// Note, if not empty, is a line about the server itself, and the only field set: Accept
+	// fails, or works again, or the handling of a client panicked.
 	Note string
 }
 
-// server is the listener and the tests that run.
+// server is the listener and the running tests.
 type server struct {
 	ServerConfig
 	accepted uint64 // connections so far
 	udp      *greeter
 
 	unknown, openings, gathered *accept.Crowd
-	login                       chan struct{} // held by who looks at a token
+	login                       chan struct{} // held while a token is checked
 
 	mu    sync.Mutex
-	tests []*session // also those that do not run yet
+	tests []*session // including those that do not run yet
 	slots slots
 	wait  sync.WaitGroup
 }
 
-// Serve answers clients on l until ctx ends, and then ends all tests and
-// returns nil. It closes l. What a client asks for beyond traffic is ignored: the
-// CPU to run on, zero copy, the type of service, a flow label, MPTCP. UDP tests
-// use the same port; they are refused where the system does not let several
-// sockets share one (Windows). Accepting that fails is tried again until l is
-// closed by somebody else, which is the error.
+// Serve answers clients on l until ctx ends, and then ends all tests and returns nil. It closes
+// l. It ignores a client's requests other than for traffic: the CPU to run on, zero copy, the
+// type of service, a flow label, MPTCP. UDP tests use the same port; they are refused if the
+// system does not let several sockets share one (Windows). It retries a failed Accept until
+// another function closes l, and returns that error.
 func Serve(ctx context.Context, l net.Listener, c ServerConfig) error {
 	if c.Bulk == nil {
 		c.Bulk = tcpbulk.New()
@@ -136,7 +135,7 @@ func Serve(ctx context.Context, l net.Listener, c ServerConfig) error {
 	return accept.Loop(ctx, l, s.note, func(c net.Conn) { s.admit(ctx, c) })
 }
 
-// note tells what concerns no client.
+// note reports a line about the server itself.
 func (s *server) note(line string) { s.tell(Event{Note: line}) }
 
 // admit reads the connection's cookie in a goroutine.
@@ -165,8 +164,8 @@ func (s *server) admit(ctx context.Context, c net.Conn) {
 	})
 }
 
-// goGuarded runs f, which serves conn, in a goroutine that Serve waits for and
-// whose panic ends conn alone.
+// goGuarded runs f, which serves conn, in a goroutine that Serve waits for. A panic in f ends
+// conn only.
 func (s *server) goGuarded(conn net.Conn, f func()) {
 	s.wait.Go(func() {
 		whole := false
@@ -195,7 +194,7 @@ func (s *server) cookie(ctx context.Context, conn *net.TCPConn) (iperf3.Cookie, 
 	return cookie, because(ctx, err)
 }
 
-// place gives the connection to the test that waits for it, or begins another.
+// place passes the connection to the test that waits for it, or begins a new one.
 func (s *server) place(ctx context.Context, cookie iperf3.Cookie, a arrival) {
 	if t := s.find(cookie); t != nil {
 		if !t.take(a) {
@@ -223,7 +222,7 @@ func (s *server) place(ctx context.Context, cookie iperf3.Cookie, a arrival) {
 	t.serve(own)
 }
 
-// find returns the test that cookie names; nil where there is none.
+// find returns the test that cookie names, or nil.
 func (s *server) find(cookie iperf3.Cookie) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,7 +246,7 @@ func (s *server) forget(t *session) {
 	}
 }
 
-// tell passes e on to who wants to know.
+// tell calls Event, if set.
 func (s *server) tell(e Event) {
 	if s.Event != nil {
 		e.Params.AuthToken = ""
@@ -255,8 +254,8 @@ func (s *server) tell(e Event) {
 	}
 }
 
-// deny refuses a connection whose cookie has been read: nothing is left unread,
-// so that the word is not overtaken by a reset.
+// deny refuses a connection whose cookie has been read: no unread data is left that would cause
+// a reset, which could overtake the message.
 func deny(conn net.Conn) {
 	c := control{conn, time.Second}
 	// Best effort: the client may be gone.

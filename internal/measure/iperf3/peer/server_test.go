@@ -21,8 +21,7 @@ import (
 	"linerate/internal/must"
 )
 
-// summary is the part of the real client's JSON report that says who counted
-// how much.
+// summary is the part of the real client's JSON report with the counts of both ends.
 type summary struct {
 	Error string `json:"error"`
 	End   struct {
@@ -44,14 +43,14 @@ type total struct {
 	Jitter      float64 `json:"jitter_ms"`
 }
 
-// foreignClient runs the real client against addr and returns what it reports.
+// foreignClient runs the real client against addr and returns its report.
 func foreignClient(t testing.TB, addr, args string, env ...string) summary {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)
 	must.Do(t, err)
 	cmd := exec.CommandContext(t.Context(), realProgram(t), append([]string{"-J", "-c", host, "-p", port}, strings.Fields(args)...)...)
 	cmd.Env = append(cmd.Environ(), env...)
-	// It ends with an error where its report has one.
+	// It exits with an error if its report has one.
 	out, runErr := cmd.Output()
 	var s summary
 	err = json.Unmarshal(out, &s)
@@ -59,7 +58,7 @@ func foreignClient(t testing.TB, addr, args string, env ...string) summary {
 	return s
 }
 
-// events gathers what a server tells.
+// events collects a server's events.
 type events struct {
 	mu   sync.Mutex
 	all  []Event
@@ -95,10 +94,9 @@ func (e *events) ended(t testing.TB) Event {
 	}
 }
 
-// TestServer runs the real client against our server. Where the client sends,
-// both must count the same, because the server reads on after the end. Where
-// the server sends for a time, 3.12 stops counting when its time is over, and
-// the rest is what was in flight.
+// TestServer runs the real client against our server. If the client sends, both must count the
+// same, because the server reads on after the end. If the server sends for a time, 3.12 stops
+// counting when its time is over, and the difference is what was in flight.
 func TestServer(t *testing.T) {
 	cases := map[string]serverCase{}
 	for args, inFlight := range map[string]bool{
@@ -117,7 +115,7 @@ func TestServer(t *testing.T) {
 		"-t 1 -b 50M":                false,
 		"-n 20M -R":                  false,
 		"-n 20M -R -P 3":             false,
-		"-k 100 -R -l 10000":         true, // 3.12 counts a read that got less as a block
+		"-k 100 -R -l 10000":         true, // 3.12 counts a short read as a block
 		"-n 20M -R -w 128K -M 1000":  false,
 		"-n 20M -R -C reno -N":       false,
 		"-t 1 -R":                    true,
@@ -143,26 +141,26 @@ func TestServer(t *testing.T) {
 	})
 }
 
-// skipTimed leaves what lasts for a time, and not for bytes, to the tag slow.
+// skipTimed leaves cases with a duration, rather than bytes, to the tag slow.
 func skipTimed(t testing.TB, args string) {
 	if strings.Contains(args, "-t ") && !thorough {
 		t.Skip("lasts for a time: with the tag slow")
 	}
 }
 
-// serverCase are arguments of the real client, and whether what is in flight
-// when its time is over is counted by the server only.
+// serverCase has arguments of the real client, and whether only the server counts what is in
+// flight at the end.
 type serverCase struct {
 	args     string
 	inFlight bool
 }
 
-// checkSums holds the two ends' sums in the client's report against each other.
+// checkSums compares both ends' sums in the client's report.
 func checkSums(t testing.TB, c serverCase, s summary) {
 	t.Helper()
 	tolerance := 0.001
 	if c.inFlight {
-		tolerance = 0.5 // the kernels' buffers are large for a test of a second
+		tolerance = 0.5 // the kernel's buffers are large for a test of a second
 	}
 	pairs := [][2]total{{s.End.Sent, s.End.Received}}
 	if strings.Contains(c.args, "--bidir") {
@@ -173,14 +171,13 @@ func checkSums(t testing.TB, c serverCase, s summary) {
 		must.True(t, got != 0 && math.Abs(float64(sent-got)) <= tolerance*float64(sent), "sent %d, received %d", sent, got)
 		must.True(t, p[0].Retransmits != nil, "retransmissions are not known")
 		if rate := p[0].Rate; strings.Contains(c.args, "-b 50M") && (rate < 5e6 || rate > 150e6) {
-			// A machine that is busy elsewhere sends less, and nothing more.
+			// A busy machine sends less, but never more.
 			t.Errorf("%.0f bit/s where 50M a stream were asked", rate)
 		}
 	}
 }
 
-// checkEvent holds what the server tells of a test against what the client
-// reports.
+// checkEvent compares the server's event with the client's report.
 func checkEvent(t testing.TB, e Event, s summary) {
 	t.Helper()
 	var own, theirs int64
@@ -201,7 +198,7 @@ func TestServerOutput(t *testing.T) {
 	must.True(t, strings.Contains(s.Output, "receiver: "), "output %q, error %q", s.Output, s.Error)
 }
 
-// TestServerRefuses holds that a client learns why it is refused.
+// TestServerRefuses: a client learns why it is refused.
 func TestServerRefuses(t *testing.T) {
 	help, _ := exec.CommandContext(t.Context(), realProgram(t), "--help").CombinedOutput() // some versions end with 1
 	for _, c := range []struct {
@@ -216,7 +213,7 @@ func TestServerRefuses(t *testing.T) {
 		{"-n 1M", "authorization", ServerConfig{Access: &Access{Key: testKey(t), Users: map[string]string{}}}},
 	} {
 		if strings.Contains(c.args, "--sctp") && !strings.Contains(string(help), "--sctp ") {
-			continue // it was built without
+			continue // built without it
 		}
 		t.Run(c.args, func(t *testing.T) {
 			e := newEvents()
@@ -231,8 +228,7 @@ func TestServerRefuses(t *testing.T) {
 	}
 }
 
-// TestServerEndsRate holds that a test without a rate is ended where it takes
-// more than the server gives.
+// TestServerEndsRate: a test without a rate is ended if it exceeds the server's limit.
 func TestServerEndsRate(t *testing.T) {
 	t.Parallel()
 	e := newEvents()
@@ -241,8 +237,7 @@ func TestServerEndsRate(t *testing.T) {
 	must.Say(t, e.ended(t).Err, "at most", "the server says")
 }
 
-// TestServerParallel holds that several tests run at once where they may, and
-// that one more is refused at once.
+// TestServerParallel: several tests run at once if permitted, and one more is refused at once.
 func TestServerParallel(t *testing.T) {
 	t.Parallel()
 	e := newEvents()
@@ -263,8 +258,8 @@ func TestServerParallel(t *testing.T) {
 	all.Wait()
 }
 
-// TestServerAddresses holds that a server of all addresses answers UDP from the
-// one that the client knows, in both families.
+// TestServerAddresses: a server on all addresses answers UDP from the address that the client
+// knows, in both families.
 func TestServerAddresses(t *testing.T) {
 	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", ":0"))(t)
 	addr := serveOn(t, l, ServerConfig{})
@@ -287,8 +282,8 @@ func TestServerAddresses(t *testing.T) {
 	}
 }
 
-// TestServerOutlivesAcceptErrors: accepting that fails costs time, not the server,
-// and is logged once.
+// TestServerOutlivesAcceptErrors: a failing Accept costs time, not the server, and is logged
+// once.
 func TestServerOutlivesAcceptErrors(t *testing.T) {
 	e := newEvents()
 	addr := serveOn(t, enginetest.Failing(listenHere(t), 5, syscall.EMFILE), ServerConfig{Event: e.add})
@@ -307,7 +302,8 @@ func TestServerOutlivesAcceptErrors(t *testing.T) {
 	must.Equal(t, told, 1, "events %+v", e.all)
 }
 
-// TestServeEndsWhenItsListenerIsClosed by its caller, and returns the error.
+// TestServeEndsWhenItsListenerIsClosed: Serve returns an error if its caller closes the
+// listener.
 func TestServeEndsWhenItsListenerIsClosed(t *testing.T) {
 	l := listenHere(t)
 	_ = l.Close()

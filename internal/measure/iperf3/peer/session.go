@@ -26,10 +26,10 @@ type session struct {
 	ctl    control
 	params iperf3.Params
 	ways   []*way
-	user   string // whose login it was
+	user   string // of the login
 
 	share   *budget.Share
-	charged time.Time // when
+	charged time.Time // time of the last charge
 	spent   units.Bytes
 	ran     bool // data flowed
 
@@ -37,10 +37,10 @@ type session struct {
 	source  netip.Prefix
 	cancel  context.CancelCauseFunc
 	opening *accept.Place // among the tests that have not begun
-	ending  bool          // it was silent, and its slot goes to another; under server.mu
-	dropped atomic.Bool   // for the sake of others
+	ending  bool          // it made no progress, and its slot goes to another; under server.mu
+	dropped atomic.Bool   // in favour of others
 
-	// Whether anything moves.
+	// Progress of the test.
 	since   time.Time
 	touched atomic.Int64 // the last progress, nanoseconds after since
 	moved   atomic.Bool
@@ -51,7 +51,7 @@ type session struct {
 	wanted   int // connections that may still come
 }
 
-// refusal is an error with the code by which the client is told.
+// refusal is an error with the code for the client.
 type refusal struct {
 	code iperf3.Code
 	err  error
@@ -64,17 +64,17 @@ func refuse(code iperf3.Code, format string, args ...any) error {
 	return &refusal{code, fmt.Errorf(format, args...)}
 }
 
-// errLeft says that the client ended the test before its end.
+// errLeft reports that the client ended the test early.
 var errLeft = errors.New("the client left")
 
-// drop ends the test for the sake of others, who need its place.
+// drop ends the test in favour of others, which need its place.
 func (t *session) drop(why error) {
 	t.dropped.Store(true)
 	t.cancel(why)
 }
 
-// serve runs the test from the parameters to the end, and tells its outcome. ctx
-// is the test's own.
+// serve runs the test from the parameters to the end, and reports its outcome. ctx belongs to
+// the test.
 func (t *session) serve(ctx context.Context) {
 	defer t.ctl.conn.Close()
 	defer t.ctl.bind(ctx)()
@@ -83,7 +83,7 @@ func (t *session) serve(ctx context.Context) {
 	var err error
 	e.Own, e.Theirs, err = t.test(ctx, e.Remote)
 	e.Params, e.User, e.Took, e.Ran = t.params, t.user, time.Since(t.since), t.ran
-	t.take(arrival{}) // nothing more is wanted; frees what came too late
+	t.take(arrival{}) // no more streams are expected; closes late ones
 	for _, l := range t.ways {
 		err = errors.Join(err, l.close())
 	}
@@ -93,12 +93,12 @@ func (t *session) serve(ctx context.Context) {
 		e.Err = err
 		t.excuse(ctx, err)
 	}
-	t.share.Close() // before the event: its reader finds the budget free
+	t.share.Close() // before the event: its receiver finds the budget free
 	t.tell(e)
 }
 
-// excuse tells the client why the test is over. It writes over a deadline that
-// the end of a context may have set.
+// excuse sends the client the reason for the end. It first replaces a deadline that the end of
+// a context may have set.
 func (t *session) excuse(ctx context.Context, err error) {
 	ctl := control{t.ctl.conn, time.Second}
 	var why *refusal
@@ -114,14 +114,14 @@ func (t *session) excuse(ctx context.Context, err error) {
 	default:
 		_ = ctl.say((&iperf3.ServerError{Code: iperf3.CodeNoMessage, HasErrno: true}).Append(nil))
 	}
-	// What the client still writes would turn the close into a reset, which
-	// could overtake the word.
+	// Unread data from the client would turn the close into a reset, which could overtake the
+	// message.
 	_ = t.ctl.conn.(*net.TCPConn).CloseWrite()
 	_ = t.ctl.conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
 	_, _ = io.Copy(io.Discard, io.LimitReader(t.ctl.conn, iperf3.MaxParams))
 }
 
-// test is the whole test.
+// test runs the whole test.
 func (t *session) test(ctx context.Context, remote string) (own, theirs model.EndReport, err error) {
 	if err := t.agree(ctx); err != nil {
 		return own, theirs, err
@@ -139,7 +139,7 @@ func (t *session) test(ctx context.Context, remote string) (own, theirs model.En
 	return t.exchange(ctx, window)
 }
 
-// agree asks for the parameters and judges them.
+// agree requests and checks the parameters.
 func (t *session) agree(ctx context.Context) error {
 	if err := t.ctl.state(iperf3.ParamExchange); err != nil {
 		return err
@@ -162,7 +162,7 @@ func (t *session) agree(ctx context.Context) error {
 	return t.judge()
 }
 
-// judge holds the parameters against what any server takes, and this one.
+// judge checks the parameters against the limits of any server, and of this one.
 func (t *session) judge() error {
 	p := t.params
 	if err := p.Validate(); err != nil {
@@ -192,7 +192,7 @@ func (t *session) judge() error {
 	return nil
 }
 
-// judgeUDP holds the rate that was asked for against the limit of UDP.
+// judgeUDP checks the requested rate against the UDP limit.
 func (t *session) judgeUDP() error {
 	asked := units.BitRate(float64(t.params.BitsPerSecond) * float64(t.params.Parallel))
 	switch {
@@ -205,7 +205,7 @@ func (t *session) judgeUDP() error {
 	return nil
 }
 
-// rate is what each stream may send in bit/s, 0 for no limit.
+// rate returns the limit of each stream in bit/s, 0 for no limit.
 func (t *session) rate() int64 {
 	rate := t.params.BitsPerSecond
 	if fq := t.params.FQRate; fq > 0 && (rate == 0 || fq < rate) {
@@ -214,7 +214,7 @@ func (t *session) rate() int64 {
 	return rate
 }
 
-// newWay is the way of direction d as the parameters describe it.
+// newWay returns the way of direction d for the parameters.
 func (t *session) newWay(d model.Direction, all []iperf3.Stream) *way {
 	p := t.params
 	l := &way{direction: d, role: model.Receiver, streams: part(all, iperf3.Client)}
@@ -226,8 +226,8 @@ func (t *session) newWay(d model.Direction, all []iperf3.Stream) *way {
 		Nagle: !p.NoDelay, Congestion: p.Congestion, Omit: time.Duration(p.OmitSeconds) * time.Second,
 		Duration: t.guard(), Interval: progressEvery,
 	}
-	// A sender sends until the client's end, or as many bytes as were asked
-	// for: then both ends count the same.
+	// A sender sends until the client ends the test, or as many bytes as requested: then both
+	// ends count the same.
 	if l.role == model.Sender && p.OmitSeconds == 0 && p.Protocol == iperf3.TCP {
 		l.spec.Bytes = units.Bytes(p.Bytes)
 		if p.Blocks > 0 && p.Blocks <= maxTotal/p.Length {
@@ -242,11 +242,11 @@ func (t *session) newWay(d model.Direction, all []iperf3.Stream) *way {
 	return l
 }
 
-// maxTotal bounds a byte count that is made of a block count.
+// maxTotal bounds a byte count that is computed from a block count.
 const maxTotal = 1 << 60
 
-// guard is how long data may flow: what was asked for, with the grace of a
-// real server, or the server's own limit for a test without a duration.
+// guard returns how long data may flow: the requested time plus the grace of a real server, or
+// the server's own limit for a test without a duration.
 func (t *session) guard() time.Duration {
 	if t.params.Seconds == 0 {
 		return t.Duration
@@ -255,9 +255,9 @@ func (t *session) guard() time.Duration {
 	return min(asked+t.limits.grace(), t.Duration+overrun)
 }
 
-// overrun is how much longer than the longest test one may take to end: a client
-// that does not end its own goes on for no longer.
+// overrun is how much longer than the longest test a test may take to end, if its client does
+// not end it.
 const overrun = 10 * time.Second
 
-// grace is what a real server adds: ten exchanges at a round trip of 4 s.
+// grace is the time that a real server adds: ten exchanges at a round trip of 4 s.
 const grace = 40 * time.Second

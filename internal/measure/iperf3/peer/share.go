@@ -10,20 +10,20 @@ import (
 	"linerate/internal/measure/iperf3"
 )
 
-// afford takes from the budget what t needs, whose streams are open and which has
-// a slot: who only gets ready costs nothing there, so that the silent ones cannot
-// take it all. What is held comes back when t.share is closed.
+// afford takes t's needs from the budget. t must have its streams open and a slot: a client
+// that is only preparing costs nothing there, so that silent clients cannot exhaust it. Closing
+// t.share gives everything back.
 func (t *session) afford() error {
 	key := t.user
 	if key != "" {
-		key = "iperf3 user " + key // no key of linerate's, whatever it is called
+		key = "iperf3 user " + key // never a key of linerate's, whatever its name
 	}
 	var err error
 	if t.share, err = t.Budget.Open(t.from, key); err != nil {
 		return t.overspent(err)
 	}
 	streams := len(iperf3.Streams(t.params.Direction, int(t.params.Parallel)))
-	// Of a TCP stream two descriptors are kept: see way.hold.
+	// Each TCP stream keeps two descriptors: see way.hold.
 	need := budget.Amounts{Descriptors: 2 * streams, Memory: units.Bytes(streams) * units.Bytes(t.params.Length)}
 	if t.params.Protocol == iperf3.UDP && t.params.Direction != iperf3.Forward {
 		need.UDP = units.BitRate(t.params.BitsPerSecond) * units.BitRate(t.params.Parallel)
@@ -38,8 +38,8 @@ func (t *session) afford() error {
 	return nil
 }
 
-// overspent is a refusal of the budget in iperf3's words: a client can ask for
-// less, come later, or has had its time.
+// overspent converts a refusal of the budget to iperf3's codes: a client can request less, come
+// later, or has used up its time.
 func (t *session) overspent(err error) error {
 	code := iperf3.CodeTimeLimit
 	if r, ok := errors.AsType[*budget.Refusal](err); ok {
@@ -58,7 +58,7 @@ func (t *session) overspent(err error) error {
 	return &refusal{code, err}
 }
 
-// charge counts what t has sent and how long it took since it was counted last.
+// charge charges what t has sent and the time since the last call.
 func (t *session) charge() error {
 	var sent float64
 	for _, l := range t.ways {

@@ -16,18 +16,18 @@ import (
 	"linerate/internal/must"
 )
 
-// besieger is a client that goes as far as one stage and then says nothing, holds
-// on, and comes back when it is thrown out.
+// besieger is a client that goes as far as one stage and then sends nothing, keeps its
+// connection, and reconnects when the server closes it.
 type besieger struct {
 	addr  string
-	local net.IP // where it comes from
+	local net.IP // its source address
 	stage string
 	n     int
-	rest  time.Duration // before it comes again
+	rest  time.Duration // before it reconnects
 	came  *atomic.Int64 // counts connections
 }
 
-// besiegeStages are how far besiegers go.
+// besiegeStages are the stages that besiegers stop at.
 var besiegeStages = []string{"connects", "drips a cookie", "cookie", "drips parameters", "parameters", "one stream of two", "UDP without a greeting", "all but payload"}
 
 func (b besieger) run(ctx context.Context) {
@@ -40,7 +40,7 @@ func (b besieger) run(ctx context.Context) {
 	}
 }
 
-// once is one visit, until the server ends it. Whatever fails, it comes again.
+// once is one visit, until the server ends it. Errors are ignored: it reconnects anyway.
 func (b besieger) once(ctx context.Context) {
 	var all []net.Conn
 	defer func() {
@@ -58,7 +58,7 @@ func (b besieger) once(ctx context.Context) {
 		context.AfterFunc(ctx, func() { _ = c.Close() })
 		return c
 	}
-	hold := func(c net.Conn) { // until the server has had enough
+	hold := func(c net.Conn) { // until the server closes it
 		buf := make([]byte, 100)
 		for {
 			if _, err := c.Read(buf); err != nil {
@@ -114,8 +114,8 @@ func (b besieger) once(ctx context.Context) {
 	hold(c)
 }
 
-// besiege lets so many hold on at a stage, from one address or from one each. It
-// returns when they have come.
+// besiege starts n besiegers at a stage, all from one address or each from its own. It returns
+// when they have connected.
 func besiege(t testing.TB, addr, stage string, n int, spread bool) {
 	t.Helper()
 	var came atomic.Int64
@@ -135,8 +135,8 @@ func besiege(t testing.TB, addr, stage string, n int, spread bool) {
 	waitFor(t, func() bool { return came.Load() >= int64(n) })
 }
 
-// TestSilentClientsKeepNobodyOut: while 256 clients hold on at any stage, drip, or
-// come back, a real one has its test. TestServedSoon holds how soon.
+// TestSilentClientsKeepNobodyOut: while 256 clients stop at any stage, drip, or reconnect, a
+// real one has its test. TestServedSoon checks how soon.
 func TestSilentClientsKeepNobodyOut(t *testing.T) {
 	realProgram(t)
 	if _, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.7.7:0"); err != nil {
@@ -164,7 +164,7 @@ func TestSilentClientsKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// clientArgs are those of the real client beside a siege.
+// clientArgs returns the arguments of the real client beside a siege.
 func clientArgs(stage string) string {
 	if strings.HasPrefix(stage, "UDP") {
 		return "-u -b 10M -n 100K"
@@ -172,15 +172,15 @@ func clientArgs(stage string) string {
 	return "-n 1M"
 }
 
-// TestSilentTestGivesWay: of a test in which nothing moves the slot is free for the
-// next client, and after it for its own source last.
+// TestSilentTestGivesWay: the slot of a test without progress goes to the next client, and its
+// own source comes last.
 func TestSilentTestGivesWay(t *testing.T) {
 	t.Parallel()
 	e := newEvents()
 	addr := serveHere(t, ServerConfig{Event: e.add})
 	r := newRaw(t, addr)
 	r.begin(oneSecond, 2)
-	// It waits, and is not turned away.
+	// It waits, and is not refused.
 	c := Client{limits: limits{between: time.Nanosecond}}
 	_, _, err := c.Run(t.Context(), addr, model.Flow{Direction: model.To, Bytes: 1 << 20}, func([]model.Sample) {})
 	must.OK(t, err)
@@ -190,8 +190,8 @@ func TestSilentTestGivesWay(t *testing.T) {
 	must.True(t, e.told("another client waits"), "the log does not say why the silent one ended")
 }
 
-// TestNextClientWaitsForTheLastOne: a client that comes when the one before has its results,
-// and has not closed yet, waits for the slot and is not refused.
+// TestNextClientWaitsForTheLastOne: a client that connects when the previous one has its
+// results but has not closed yet waits for the slot and is not refused.
 func TestNextClientWaitsForTheLastOne(t *testing.T) {
 	t.Parallel()
 	addr := serveHere(t, ServerConfig{})
@@ -213,7 +213,7 @@ func TestNextClientWaitsForTheLastOne(t *testing.T) {
 	must.True(t, err == nil, "%v", err)
 }
 
-// TestRunningTestKeepsItsSlot: while something moves others are refused, at once.
+// TestRunningTestKeepsItsSlot: while a test makes progress, others are refused at once.
 func TestRunningTestKeepsItsSlot(t *testing.T) {
 	t.Parallel()
 	e := newEvents()
@@ -246,7 +246,7 @@ func (e *events) told(what string) bool {
 	return slices.ContainsFunc(e.all, func(one Event) bool { return one.Err != nil && strings.Contains(one.Err.Error(), what) })
 }
 
-// waitFor waits until ok, or for a minute: what follows says whether it matters.
+// waitFor waits until ok, at most for a minute; the caller checks the result.
 func waitFor(t testing.TB, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)

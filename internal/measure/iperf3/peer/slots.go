@@ -10,18 +10,17 @@ import (
 	"linerate/internal/measure/iperf3"
 )
 
-// Who may be on the way to a test. A client that says nothing keeps nobody out:
-// any number up to these gets ready beside each other, and where all places are
-// taken the one of the largest source goes (accept.Crowd). Only a test whose
-// streams are open takes a slot.
+// Limits of clients whose test has not begun. A silent client keeps no other out: any number up
+// to these prepare at the same time, and if all places are taken a client of the largest source
+// is dropped (accept.Crowd). Only a test whose streams are open takes a slot.
 const (
 	mostSilent   = 256 // connections that have not sent a cookie
-	mostOpenings = 128 // tests whose data do not flow yet
+	mostOpenings = 128 // tests whose data does not flow yet
 	mostGathered = 512 // connections of their streams
 	mostUnknown  = mostSilent + mostOpenings + mostGathered
 )
 
-// crowd has most places, or as many fewer as a server has for all that are unknown.
+// crowd has most places, reduced in proportion to a server's limit of unknown connections.
 func crowd(most, unknown int) *accept.Crowd {
 	if unknown > 0 && unknown < mostUnknown {
 		most = most * unknown / mostUnknown
@@ -29,44 +28,44 @@ func crowd(most, unknown int) *accept.Crowd {
 	return accept.NewCrowd(most)
 }
 
-// A test in which nothing moves for silentFor is ended when another client wants
-// its slot, and the source of the silent one comes after others for struckFor.
-// Samples tell of progress every progressEvery, so that it keeps the slot for 2 s at
-// most. A client that comes while something moves is refused at once, as busy
-// servers do, and one that comes beside a test that may be silent waits.
+// A test without progress for silentFor is ended if another client wants its slot, and its
+// source comes after others for struckFor. Samples show progress every progressEvery, so that
+// it keeps the slot for at most 2 s. A client that connects while a test makes progress is
+// refused at once, as by real busy servers; one that connects beside a test that may be silent
+// waits.
 const (
 	silentFor     = 1500 * time.Millisecond
 	progressEvery = 500 * time.Millisecond
 	movesWithin   = 2 * progressEvery
 	struckFor     = time.Minute
 	mostStruck    = 1024
-	// leastProgress is what counts as moving, bytes, unless the client stated a
-	// rate that is lower: one that drips is silent.
+	// leastProgress is the bytes that count as progress, or less if the client stated a lower
+	// rate: a client that only drips is silent.
 	leastProgress = 2 << 10
 )
 
-// errCrowded ends a client for which there is no place any more.
+// errCrowded ends a client that was dropped for another one.
 var errCrowded = errors.New("made room for others: too many clients have not begun their test")
 
 // slots are the places of running tests. They are guarded by server.mu.
 type slots struct {
 	running []*session
 	waiting map[*session]bool
-	struck  map[netip.Prefix]time.Time // when a source was silent
-	changed chan struct{}              // closed, and replaced, when one may go on
+	struck  map[netip.Prefix]time.Time // time at which a source was silent
+	changed chan struct{}              // closed, and replaced, when a waiting test may go on
 }
 
 func newSlots() slots {
 	return slots{waiting: map[*session]bool{}, struck: map[netip.Prefix]time.Time{}, changed: make(chan struct{})}
 }
 
-// wake lets those who wait look again.
+// wake makes the waiting tests try again.
 func (s *slots) wake() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// busy reports whether all slots have tests in which something moves.
+// busy reports whether all slots have tests that make progress.
 func (s *server) busy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,9 +80,8 @@ func (s *server) busy() bool {
 	return true
 }
 
-// seize takes a slot for t, whose streams are open. It returns ErrBusy when all
-// have tests in which something moves, and waits while one may turn out to be
-// silent.
+// seize takes a slot for t, whose streams are open. It returns ErrBusy if all slots have tests
+// that make progress, and waits while one may turn out to be silent.
 func (s *server) seize(ctx context.Context, t *session, next <-chan heard) error {
 	s.mu.Lock()
 	s.slots.waiting[t] = true
@@ -92,7 +90,7 @@ func (s *server) seize(ctx context.Context, t *session, next <-chan heard) error
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.slots.waiting, t)
-		s.slots.wake() // those who wait behind it
+		s.slots.wake() // the tests that wait behind it
 	}()
 	for {
 		s.mu.Lock()
@@ -128,10 +126,10 @@ func (s *server) try(t *session) (got bool, wait time.Duration, err error) {
 		s.slots.running = append(s.slots.running, t)
 		return true, 0, nil
 	}
-	var v *session // the one that is silent for longest
+	var v *session // the one silent for longest
 	for _, r := range s.slots.running {
 		if r.ending {
-			return false, silentFor, nil // its slot will be free
+			return false, silentFor, nil // its slot will soon be free
 		}
 		if v == nil || r.quiet() > v.quiet() {
 			v = r
@@ -156,7 +154,7 @@ func (t *session) free() {
 	t.slots.leave(t)
 }
 
-// leave takes t out of those that run.
+// leave removes t from the running tests.
 func (s *slots) leave(t *session) {
 	for i := range s.running {
 		if s.running[i] == t {
@@ -167,7 +165,7 @@ func (s *slots) leave(t *session) {
 	}
 }
 
-// strike notes that a test of that source was silent.
+// strike records that a test of that source was silent.
 func (s *slots) strike(from netip.Prefix) {
 	if len(s.struck) >= mostStruck {
 		for p, at := range s.struck {
@@ -181,8 +179,8 @@ func (s *slots) strike(from netip.Prefix) {
 	}
 }
 
-// behind reports whether t comes after others that wait: its source was silent
-// lately, and that of another was not.
+// behind reports whether t must wait behind others: its source was silent recently, and that of
+// another waiting test was not.
 func (s *slots) behind(t *session) bool {
 	if !s.wasSilent(t.source) {
 		return false
@@ -200,17 +198,17 @@ func (s *slots) wasSilent(from netip.Prefix) bool {
 	return known && time.Since(at) < struckFor
 }
 
-// touch notes that t makes progress.
+// touch records progress of t.
 func (t *session) touch() { t.touched.Store(int64(time.Since(t.since))) }
 
-// quiet is for how long t has made none.
+// quiet returns the time since t's last progress.
 func (t *session) quiet() time.Duration { return time.Since(t.since) - time.Duration(t.touched.Load()) }
 
-// moves reports whether something moves in t, which has begun. Of one that has
-// only just begun nobody knows.
+// moves reports whether t, which has begun, makes progress. It is false for a test that has
+// only just begun.
 func (t *session) moves() bool { return t.moved.Load() && t.quiet() < movesWithin }
 
-// progress notes how many bytes have moved so far.
+// progress records how many bytes have moved so far.
 func (t *session) progress(bytes float64) {
 	least := float64(leastProgress)
 	if rate := float64(t.params.TotalBitsPerSecond()) / 8; rate > 0 {

@@ -18,20 +18,19 @@ import (
 	"linerate/internal/rescue"
 )
 
-// kept is a second handle of a stream's connection, for what the engine that
-// has the first one does not tell.
+// kept is a second handle of a stream's connection, for facts that the engine that owns the
+// first one does not report.
 type kept struct {
 	conn        *net.TCPConn
 	before      int64          // bytes received before the first one of payload
 	retransmits fact.Of[int64] // before the measured window; under way.mu
 }
 
-// opener opens or takes over the next stream. It applies the options as early
-// as it can.
+// opener opens or takes over the next stream. It applies the options as early as possible.
 type opener func(ctx context.Context, o engine.SocketOptions) (*net.TCPConn, []string, error)
 
-// openTCP opens l's streams and prepares its test. rate limits what this end
-// sends, in bit/s of payload per stream; 0 is no limit.
+// openTCP opens l's streams and prepares its test. rate limits what this end sends, in bit/s of
+// payload per stream; 0 is no limit.
 func (l *way) openTCP(ctx context.Context, bulk engine.Engine, env engine.Env, rate int64, open opener) error {
 	l.account = l.accountTCP
 	env.Open = func(ctx context.Context, n int, o engine.SocketOptions) (engine.Opened, error) {
@@ -57,7 +56,7 @@ func (l *way) openTCP(ctx context.Context, bulk engine.Engine, env engine.Env, r
 	return nil
 }
 
-// drop frees what was opened before the opening failed.
+// drop closes what was opened before the opening failed.
 func (l *way) drop(conns []*net.TCPConn) error {
 	errs := lists.Each(conns, func(c *net.TCPConn) error { return c.Close() })
 	for _, k := range l.kept {
@@ -67,7 +66,7 @@ func (l *way) drop(conns []*net.TCPConn) error {
 	return errors.Join(errs...)
 }
 
-// hold takes a second handle of c.
+// hold creates a second handle of c.
 func (l *way) hold(c *net.TCPConn, rate int64) error {
 	if rate > 0 && l.role == model.Sender {
 		if err := pace(c, max(1, uint64(rate)/8)); err != nil {
@@ -79,13 +78,13 @@ func (l *way) hold(c *net.TCPConn, rate int64) error {
 		return err
 	}
 	k := &kept{conn: again}
-	// A count that the system does not tell is not used either.
+	// If the system does not report the count, it is not used later either.
 	k.before, _ = received(again)
 	l.kept = append(l.kept, k)
 	return nil
 }
 
-// rebase notes what was retransmitted before the measured window.
+// rebase records the retransmissions before the measured window.
 func (l *way) rebase() {
 	for _, k := range l.kept {
 		info, err := tcpinfo.Read(k.conn)
@@ -98,7 +97,7 @@ func (l *way) rebase() {
 	}
 }
 
-// accountTCP is what this end says of each stream.
+// accountTCP returns this end's results of each stream.
 func (l *way) accountTCP() []iperf3.StreamResult {
 	out := make([]iperf3.StreamResult, len(l.streams))
 	f, _ := l.flow()
@@ -120,14 +119,14 @@ func (l *way) accountTCP() []iperf3.StreamResult {
 	return out
 }
 
-// complete reports whether a way with a byte count has moved it all: a sender
-// until it is acknowledged, a receiver until it has come.
+// complete reports whether a way with a byte count has moved it all: everything a sender sent
+// is acknowledged, everything for a receiver has arrived.
 func (l *way) complete() bool {
 	if l.udp != nil {
 		return l.role == model.Receiver && l.udp.received() >= int64(l.spec.Bytes)
 	}
 	bytes, last := l.told()
-	// Samples tell rates, so that their sum is a little off.
+	// Samples are rates, so that their sum is a little off.
 	told := bytes >= float64(l.spec.Bytes)-1
 	if l.role == model.Receiver {
 		n, err := l.received()
@@ -148,7 +147,7 @@ func (l *way) complete() bool {
 	}
 }
 
-// received is how much payload has come, read or not.
+// received returns how much payload has arrived, read or not.
 func (l *way) received() (int64, error) {
 	var sum int64
 	for _, k := range l.kept {
@@ -161,7 +160,7 @@ func (l *way) received() (int64, error) {
 	return sum, nil
 }
 
-// delivered reports whether all that was sent has been acknowledged.
+// delivered reports whether everything sent has been acknowledged.
 func (l *way) delivered() (bool, error) {
 	for _, k := range l.kept {
 		done, err := delivered(k.conn)
@@ -172,8 +171,8 @@ func (l *way) delivered() (bool, error) {
 	return true, nil
 }
 
-// drain waits until all that a stopped sender had in its queue is
-// acknowledged, and warns when that takes too long.
+// drain waits until everything in a stopped sender's queue is acknowledged, and warns if that
+// takes too long.
 func (l *way) drain(ctx context.Context, limit time.Duration) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -196,25 +195,24 @@ func (l *way) drain(ctx context.Context, limit time.Duration) {
 	}
 }
 
-// discard reads on, without counting, on the connections of a receiver whose
-// window is over, until stop: a far end that sends from the thread that also
-// listens would otherwise wait for us for ever. The function that it returns
-// waits for that.
+// discard reads on, without counting, on the connections of a receiver whose window is over,
+// until stop: a far end that sends from the thread that also reads the control connection would
+// otherwise block forever. The returned function waits for the readers.
 func (l *way) discard(stop <-chan struct{}) (wait func()) {
 	var all rescue.Group
 	for _, k := range l.kept {
 		all.Go(func() {
 			buf := make([]byte, 64<<10)
 			for !closed(stop) {
-				// A closed connection says so when it is read.
+				// If the connection is closed the read reports it.
 				_ = k.conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 				_, err := k.conn.Read(buf)
 				var timeout net.Error
 				switch {
 				case err == nil, errors.As(err, &timeout) && timeout.Timeout():
 				case errors.Is(err, io.EOF) && !k.over():
-					// The engine has shut the reading side down, so that an
-					// empty queue looks like the end.
+					// The engine has shut down the reading side, so that an empty queue looks
+					// like the end.
 					pause(stop, 2*tick)
 				default:
 					return
@@ -225,18 +223,17 @@ func (l *way) discard(stop <-chan struct{}) (wait func()) {
 	return all.Wait
 }
 
-// over reports whether the peer has ended its direction, where an end of the
-// reading says nothing because this end may have made it.
+// over reports whether the peer has closed its direction. EOF alone does not show that, because
+// this end may have shut down reading.
 func (k *kept) over() bool {
 	done, err := ended(k.conn)
 	return done || err != nil
 }
 
-// late reads on, at a server, after the client's end: until everything that
-// the client says it sent has come, or, where some of it was sent in the
-// omitted time, until nothing more comes; never longer than limit. want is 0
-// where it cannot be known. It returns for how long something still came, as
-// far as the kernel tells.
+// late reads on, at a server, after the client ended the test: until everything that the client
+// says it sent has arrived, or, if some of it was sent in the omitted time, until nothing more
+// arrives; never longer than limit. want is 0 if it is unknown. It returns how long data still
+// arrived, as far as the kernel reports that.
 func (l *way) late(ctx context.Context, want int64, limit time.Duration) time.Duration {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -263,8 +260,8 @@ func (l *way) late(ctx context.Context, want int64, limit time.Duration) time.Du
 	}
 }
 
-// unread is how much has come that the engine has not read yet, and whether
-// the system tells.
+// unread returns how much has arrived that the engine has not read yet, and whether the system
+// reports that.
 func (l *way) unread() (int, bool) {
 	sum := 0
 	for _, k := range l.kept {
@@ -277,7 +274,7 @@ func (l *way) unread() (int, bool) {
 	return sum, true
 }
 
-// closed reports whether c is.
+// closed reports whether c is closed.
 func closed(c <-chan struct{}) bool {
 	select {
 	case <-c:

@@ -15,7 +15,7 @@ import (
 	"linerate/internal/rescue"
 )
 
-// open opens all streams, in order, and waits until the server has them.
+// open opens all streams, in order, and waits until the server has accepted them.
 func (t *clientTest) open(ctx context.Context) error {
 	all := iperf3.Streams(t.params.Direction, int(t.params.Parallel))
 	for _, d := range directions(t.params.Direction).Parts() {
@@ -47,7 +47,7 @@ func (t *clientTest) open(ctx context.Context) error {
 }
 
 func (t *clientTest) openWay(ctx context.Context, l *way) error {
-	// What the server is told is what this end does.
+	// This end uses the length that it sent to the server.
 	l.spec.Block = units.Bytes(t.params.Length)
 	if t.params.Protocol == iperf3.UDP {
 		return t.openUDP(ctx, l)
@@ -56,7 +56,7 @@ func (t *clientTest) openWay(ctx context.Context, l *way) error {
 	return l.openTCP(ctx, t.Bulk, env, t.params.BitsPerSecond, t.dial)
 }
 
-// dial opens one TCP stream: a connection, and the cookie.
+// dial opens one TCP stream and sends the cookie.
 func (t *clientTest) dial(ctx context.Context, o engine.SocketOptions) (*net.TCPConn, []string, error) {
 	o.Egress = t.Egress
 	// The address that answered, since a name may have several.
@@ -78,8 +78,7 @@ func (t *clientTest) dial(ctx context.Context, o engine.SocketOptions) (*net.TCP
 	return conn, warnings, conn.SetDeadline(time.Time{})
 }
 
-// move runs the ways until the test is over, ends it, and waits for the
-// server to notice.
+// move runs the ways until the test is over, ends it, and waits for the server to react.
 func (t *clientTest) move(ctx context.Context, emit func([]model.Sample), next <-chan heard) error {
 	emits := onlyOnce(emit, len(t.ways))
 	for i, l := range t.ways {
@@ -121,13 +120,13 @@ func (t *clientTest) move(ctx context.Context, emit func([]model.Sample), next <
 	if s != iperf3.ExchangeResults {
 		return t.refusal(s, iperf3.ExchangeResults)
 	}
-	// The server has ended its streams: what is still on its way comes now.
+	// The server has ended its streams: the data in flight arrives now.
 	defer time.AfterFunc(lateLimit, stop).Stop()
 	wait()
 	return nil
 }
 
-// discardAll reads on at every receiver once it is over, until stop is closed.
+// discardAll reads on at every finished receiver, until stop is closed.
 func (t *clientTest) discardAll(stop <-chan struct{}) (wait func()) {
 	var all rescue.Group
 	for _, l := range t.ways {
@@ -145,13 +144,13 @@ func (t *clientTest) discardAll(stop <-chan struct{}) (wait func()) {
 	return all.Wait
 }
 
-// watch waits until the test is over by its plan, and returns nil, or until
-// something ends it before.
+// watch waits until the test is over as planned, and returns nil, or the error that ends it
+// before.
 func (t *clientTest) watch(ctx context.Context, next <-chan heard) error {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	// The clock ends a sender; a receiver's window ends by itself. It starts
-	// with the last sender's own.
+	// The clock ends a sender; a receiver's window closes by itself. The clock starts with the
+	// last sender's own.
 	for _, l := range t.ways {
 		if l.role == model.Sender {
 			<-l.test.Measured()
@@ -205,8 +204,8 @@ func (t *clientTest) watch(ctx context.Context, next <-chan heard) error {
 	return nil
 }
 
-// broken is the error for a way that ended by itself. Its cause may be on its
-// way on the control connection.
+// broken returns the error for a way that ended by itself. Its cause may still arrive on the
+// control connection.
 func (t *clientTest) broken(l *way, next <-chan heard) error {
 	select {
 	case h := <-next:
@@ -222,7 +221,7 @@ func (t *clientTest) broken(l *way, next <-chan heard) error {
 	return fmt.Errorf("%s: the streams ended before the test: %v", l.direction, l.report.Warnings)
 }
 
-// interrupted is the error for whatever the server says while data flows.
+// interrupted returns the error for whatever the server sends while data flows.
 func (t *clientTest) interrupted(h heard) error {
 	if h.err != nil {
 		return fmt.Errorf("the server left during the test: %w", h.err)

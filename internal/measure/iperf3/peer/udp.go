@@ -17,24 +17,24 @@ import (
 	"linerate/internal/measure/sockio"
 )
 
-// defaultDatagram fits an Ethernet frame of 1500 bytes with IPv6, or with
-// IPv4 and options: what a real client finds out for itself there.
+// defaultDatagram fits an Ethernet frame of 1500 bytes with IPv6, or with IPv4 and options: the
+// size that a real client determines there.
 const defaultDatagram = 1448
 
 const (
-	// greetingPatience is how long the answer to a greeting may take, and
-	// greetingTries how often a test is begun again for one.
+	// greetingPatience is the timeout of the answer to a greeting, and greetingTries how often
+	// a test is restarted for one.
 	greetingPatience = 2 * time.Second
 	greetingTries    = 3
-	// greetingNoise is how many other datagrams may come before it: some of a
-	// stream that sends already.
+	// greetingNoise is how many other datagrams may arrive before it: data of a stream that
+	// already sends.
 	greetingNoise = 1000
 )
 
-// errGreetingLost says that the server did not answer over UDP.
+// errGreetingLost reports that the server did not answer over UDP.
 var errGreetingLost = errors.New("the server does not answer over UDP: it is blocked on the way, or a datagram was lost")
 
-// validateUDP reports what is wrong with a flow of udpflow.
+// validateUDP reports the faults of a udpflow flow.
 func validateUDP(f model.Flow) error {
 	var faults []error
 	check := func(ok bool, format string, args ...any) {
@@ -59,11 +59,11 @@ func validateUDP(f model.Flow) error {
 	return errors.Join(faults...)
 }
 
-// paramsUDP fills in what is UDP's own.
+// paramsUDP sets the UDP parameters.
 func paramsUDP(p *iperf3.Params, f model.Flow) {
 	p.Protocol = iperf3.UDP
 	p.Length = int64(cmp.Or(f.Block, defaultDatagram))
-	p.WideCounters = true // fast tests outnumber 32 bits
+	p.WideCounters = true // fast tests exceed 32 bits
 	p.MSS, p.Congestion = 0, ""
 	if u, ok := udp.Of(f); ok {
 		p.BitsPerSecond = perStream(u.Rate, f.Streams)
@@ -90,7 +90,7 @@ func (t *clientTest) openUDP(ctx context.Context, l *way) error {
 	return l.useUDP(model.Near, conns, t.params, false)
 }
 
-// useUDP makes l's test of the sockets.
+// useUDP creates l's test from the sockets.
 func (l *way) useUDP(host model.Host, conns []*net.UDPConn, p iperf3.Params, open bool) error {
 	test, err := prepareUDP(l, host, conns, p, open)
 	if err != nil {
@@ -139,13 +139,13 @@ func (t *clientTest) exchangeGreeting(ctx context.Context, conn *net.UDPConn) er
 	return errGreetingLost
 }
 
-// farUDP is what the other end, in role, says of a UDP direction with datagrams
-// of size bytes.
+// farUDP summarises the other end's results of a UDP direction with datagrams of size bytes.
+// role is that of the other end.
 func farUDP(theirs []iperf3.StreamResult, role model.Role, size units.Bytes) *model.UDPSummary {
 	out := &model.UDPSummary{}
 	var jitter float64
 	for _, s := range theirs {
-		// Before 3.14 the counts of datagrams cover the warm-up too; bytes never do.
+		// Before 3.14 the counts of datagrams include the warm-up; bytes never do.
 		n := max(s.Bytes, 0) / int64(max(size, 1))
 		if role == model.Sender {
 			out.Sent += n
@@ -158,7 +158,7 @@ func farUDP(theirs []iperf3.StreamResult, role model.Role, size units.Bytes) *mo
 	if role == model.Sender {
 		return out
 	}
-	// Versions before 3.8 have told of centuries.
+	// Versions before 3.8 have reported centuries.
 	if mean := jitter / float64(max(len(theirs), 1)); mean >= 0 && mean < 3600 {
 		out.Jitter = fact.Known(time.Duration(mean*float64(time.Second)), fromPeer)
 	} else {

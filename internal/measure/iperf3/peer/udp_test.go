@@ -23,7 +23,7 @@ import (
 // TestClientUDP runs our client against the real server over UDP.
 func TestClientUDP(t *testing.T) {
 	const time300 = 300 * time.Millisecond
-	const afterOmit = 2 * time.Second // what this end receives counts by its own clock, and it may be held up
+	const afterOmit = 2 * time.Second // this end receives by its own clock, and may be delayed
 	slow := traffic.Write(udp.Params{Rate: 4e6})
 	together(t, 6, map[string]model.Flow{
 		"forward":            {Direction: model.To, Duration: time300, Params: slow},
@@ -57,8 +57,7 @@ func TestClientUDP(t *testing.T) {
 	})
 }
 
-// checkUDP holds two reports of one direction against each other. Nothing is
-// lost on a loopback at such a rate.
+// checkUDP compares two reports of one direction. A loopback loses nothing at this rate.
 func checkUDP(t testing.TB, f model.Flow, near, far model.FlowReport) {
 	t.Helper()
 	must.Need(t, near.UDP != nil && far.UDP != nil, "no account of the datagrams")
@@ -73,7 +72,7 @@ func checkUDP(t testing.TB, f model.Flow, near, far model.FlowReport) {
 	case f.Omit > 0 && (share < 0.2 || share > 5): // each end by its own clock
 		t.Errorf("sent %d bytes after the warm-up, received %d", sent.Bytes, got.Bytes)
 	case f.Omit > 0:
-	case near.Role == model.Receiver && share > 1: // a server sends until it hears the end
+	case near.Role == model.Receiver && share > 1: // a server sends until it sees the end
 		t.Errorf("the server sent %d bytes, this end received %d", sent.Bytes, got.Bytes)
 	case near.Role == model.Sender && (sent.Bytes != got.Bytes || sent.UDP.Sent != got.UDP.Received):
 		t.Errorf("sent %d bytes in %d datagrams, received %d in %d", sent.Bytes, sent.UDP.Sent, got.Bytes, got.UDP.Received)
@@ -108,10 +107,10 @@ func TestServerUDP(t *testing.T) {
 	})
 }
 
-// flood are the arguments of a test that may lose datagrams.
+// flood has the arguments of a test that may lose datagrams.
 const flood = "-u -n 100M -b 0"
 
-// named makes cases of their own names.
+// named returns cases with these names.
 func named(names ...string) map[string]string {
 	out := map[string]string{}
 	for _, n := range names {
@@ -120,8 +119,7 @@ func named(names ...string) map[string]string {
 	return out
 }
 
-// faulty is a socket whose reads fail, then give a greeting, then wait to be
-// closed.
+// faulty is a socket whose reads fail, then return a greeting, then wait for the close.
 type faulty struct {
 	net.PacketConn
 	fails   int
@@ -144,8 +142,8 @@ func (f *faulty) ReadFrom(b []byte) (int, net.Addr, error) {
 	return 0, nil, net.ErrClosed
 }
 
-// TestGreeterRests: a socket that cannot be read is told of once, and read less
-// and less often, until it works, which is told too.
+// TestGreeterRests: an unreadable socket is logged once, and read less and less often, until it
+// works, which is logged too.
 func TestGreeterRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -173,7 +171,7 @@ func TestGreeterRests(t *testing.T) {
 	})
 }
 
-// TestGreeterEndsWithItsSocket, by whomever that is closed.
+// TestGreeterEndsWithItsSocket: closing the socket ends the greeter.
 func TestGreeterEndsWithItsSocket(t *testing.T) {
 	conn := must.Get((&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0"))(t)
 	_ = conn.Close()
@@ -182,13 +180,13 @@ func TestGreeterEndsWithItsSocket(t *testing.T) {
 
 const udpLimit units.BitRate = 5e6
 
-// TestServerUDPLimit holds that UDP above the limit is refused in words that the
-// real client shows, and what is below is served. TestUDPRate holds how fast.
+// TestServerUDPLimit: UDP above the limit is refused with a message that the real client shows,
+// and below it is served. TestUDPRate checks the rate.
 func TestServerUDPLimit(t *testing.T) {
 	t.Parallel()
 	type limited struct {
 		args  string
-		fault string // what the client says; "" is none
+		fault string // the client's message; "" is none
 	}
 	const above = "total required bandwidth is larger than server limit"
 	cases := map[string]limited{}
@@ -196,8 +194,8 @@ func TestServerUDPLimit(t *testing.T) {
 		"-u -t 1 -b 4M -l 1000":              "",
 		"-u -t 1 -b 4M -l 1000 -R":           "",
 		"-u -t 1 -b 2M -l 1000 -P 2 -R":      "",
-		"-u -t 1 -b 4M -l 1000 --bidir":      "", // each direction has the limit for itself
-		"-n 10M":                             "", // TCP has none
+		"-u -t 1 -b 4M -l 1000 --bidir":      "", // the limit applies to each direction
+		"-n 10M":                             "", // no limit for TCP
 		"-u -n 100K -b 4M -l 1000":           "",
 		"-u -n 100K -b 4M -l 1000 -R":        "",
 		"-u -t 1 -b 6M -l 1000":              above,
@@ -226,8 +224,8 @@ func TestServerUDPLimit(t *testing.T) {
 	})
 }
 
-// TestServerEndsUDP holds that a client that sends more than it said is ended,
-// with a word on why, and that the next one is served.
+// TestServerEndsUDP: a client that sends more than it announced is ended, with a reason, and
+// the next one is served.
 func TestServerEndsUDP(t *testing.T) {
 	t.Parallel()
 	e := newEvents()
@@ -253,13 +251,13 @@ func TestServerEndsUDP(t *testing.T) {
 	b := make([]byte, 1000)
 	for n := uint64(1); !closed(ended); n++ {
 		iperf3.DatagramHeader{Sequence: n}.Put(b, false)
-		_, _ = u.Write(b) // it is refused once the test has ended
+		_, _ = u.Write(b) // refused once the test has ended
 	}
 	must.Say(t, e.ended(t).Err, "more than 5 Mbit/s came over UDP", "the server says")
 }
 
-// TestServerTimeIsBounded holds that a client that does not end its test is ended
-// soon after the longest one, though it asked for as long.
+// TestServerTimeIsBounded: the server ends a test that its client does not end, at the latest
+// soon after the longest duration.
 func TestServerTimeIsBounded(t *testing.T) {
 	s := &session{server: &server{ServerConfig: ServerConfig{Duration: time.Minute}}}
 	for seconds, want := range map[int64]time.Duration{0: time.Minute, 5: 5*time.Second + grace, 60: time.Minute + overrun} {
@@ -268,13 +266,13 @@ func TestServerTimeIsBounded(t *testing.T) {
 	}
 }
 
-// TestTestsStayWithinTheBudget: what passes a limit is refused in iperf3's words,
-// or ended, with the number in the log, and what was held comes back.
+// TestTestsStayWithinTheBudget: a test that exceeds a limit is refused or ended with iperf3's
+// message, with the numbers in the log, and gives back what it held.
 func TestTestsStayWithinTheBudget(t *testing.T) {
 	for name, c := range map[string]struct {
 		args   string
 		limits budget.Limits
-		client string // what the real program says; "" is anything
+		client string // the real program's message; "" is anything
 		log    string
 	}{
 		"descriptors": {"-n 1M -P 4", budget.Limits{Descriptors: 4}, "number of parallel streams", "8 descriptors"},
@@ -303,8 +301,8 @@ func TestTestsStayWithinTheBudget(t *testing.T) {
 	}
 }
 
-// TestLoginsHaveABudgetOfTheirOwn: who has a login finds room where anonymous clients have
-// none, and has limits too.
+// TestLoginsHaveABudgetOfTheirOwn: a client with a login finds room when anonymous clients have
+// none, and also has limits.
 func TestLoginsHaveABudgetOfTheirOwn(t *testing.T) {
 	key := testKey(t)
 	e := newEvents()

@@ -12,7 +12,7 @@ import (
 	"linerate/internal/measure/iperf3"
 )
 
-// report adds to out what this end says, once all threads have ended.
+// report adds this end's results to out, once all threads have ended.
 func (t *udpTest) report(out model.EndReport) (model.EndReport, error) {
 	last := t.part.Prev.At
 	f := model.FlowReport{Direction: t.way.direction, Role: t.way.role, Window: last - t.way.spec.Omit, UDP: &model.UDPSummary{}}
@@ -35,7 +35,7 @@ func (t *udpTest) report(out model.EndReport) (model.EndReport, error) {
 	return out, errors.Join(errs...)
 }
 
-// judge adds what stream i counted to u, and returns its bytes.
+// judge adds the counts of stream i to u, and returns its bytes.
 func (t *udpTest) judge(s *udpStream, i int, u *model.UDPSummary) int64 {
 	if s.send != nil {
 		n := s.send.Sent.Load() - t.sentBefore(i)
@@ -64,7 +64,7 @@ func (t *udpTest) judge(s *udpStream, i int, u *model.UDPSummary) int64 {
 	return s.window
 }
 
-// account is what this end says of each stream to its peer.
+// account returns this end's results of each stream for its peer.
 func (t *udpTest) account() []iperf3.StreamResult {
 	out := make([]iperf3.StreamResult, len(t.streams))
 	for i, s := range t.streams {

@@ -15,9 +15,9 @@ import (
 	"linerate/internal/measure/sockio"
 )
 
-// greeter answers no greeting by itself: it gives the sender's address to the
-// one test of a client at that address that opens UDP streams at the time, as
-// greetings name no test. A client that sends none keeps nobody else waiting.
+// greeter receives greetings. A greeting names no test, so the greeter passes the sender's
+// address to the one test of a client at that address that is opening UDP streams. A client
+// that sends no greeting does not make clients elsewhere wait.
 type greeter struct {
 	conn net.PacketConn
 
@@ -25,14 +25,14 @@ type greeter struct {
 	halls map[netip.Addr]*hall // by the addresses of clients that open UDP streams
 }
 
-// hall is where greetings from one address are waited for.
+// hall is where tests wait for greetings from one address.
 type hall struct {
 	turn  chan struct{}       // held by the test that opens its streams
-	found chan netip.AddrPort // what has come
-	tests int                 // that want the turn, or have it; under greeter.mu
+	found chan netip.AddrPort // addresses that have sent a greeting
+	tests int                 // tests that wait for the turn, or have it; under greeter.mu
 }
 
-// enter returns the hall of an address, which leave gives back.
+// enter returns the hall of an address; leave gives it back.
 func (g *greeter) enter(from netip.Addr) *hall {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -53,12 +53,11 @@ func (g *greeter) leave(from netip.Addr, h *hall) {
 	}
 }
 
-// openingPatience is how long a client may take to open its UDP streams, while
-// other tests of its address wait to open theirs.
+// openingPatience is how long a client may take to open its UDP streams, while other tests from
+// its address wait to open theirs.
 const openingPatience = 10 * time.Second
 
-// listenUDP opens the socket for greetings on l's port, where the system lets
-// streams share it.
+// listenUDP opens the socket for greetings on l's port, if the system lets streams share it.
 func (s *server) listenUDP(ctx context.Context, l net.Listener) error {
 	lc := net.ListenConfig{Control: sockio.ReusePort}
 	conn, err := lc.ListenPacket(ctx, "udp", l.Addr().String())
@@ -71,16 +70,16 @@ func (s *server) listenUDP(ctx context.Context, l net.Listener) error {
 	s.udp = &greeter{conn: conn, halls: map[netip.Addr]*hall{}}
 	context.AfterFunc(ctx, func() { _ = conn.Close() })
 	s.wait.Go(func() {
-		for ctx.Err() == nil { // it ends with ctx, or for a bug
+		for ctx.Err() == nil { // ends with ctx, or because of a bug
 			accept.Guard(s.note, "UDP greetings", func() { s.udp.listen(ctx, s.note) })
 		}
 	})
 	return nil
 }
 
-// listen passes greetings on until the socket is closed. What does not fit is
-// dropped, as on the wire. Reading fails for what passes too, such as an answer to
-// something that was sent to a client that is gone.
+// listen passes greetings on until the socket is closed. It drops what does not fit, as the
+// network would. A read may also fail temporarily, for example because of an ICMP error for a
+// datagram to a client that is gone.
 func (g *greeter) listen(ctx context.Context, log func(line string)) {
 	reading := accept.Retry{What: "read UDP", Log: log}
 	b := make([]byte, 64)
@@ -100,13 +99,13 @@ func (g *greeter) listen(ctx context.Context, log func(line string)) {
 	}
 }
 
-// pass gives a greeting to whom it may concern.
+// pass passes a greeting to the test that waits for it.
 func (g *greeter) pass(from netip.AddrPort) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	h := g.halls[plain(from.Addr())]
 	if h == nil {
-		return // nobody else may take a place in a test
+		return // no other client may take a place in a test
 	}
 	select {
 	case h.found <- from:
@@ -114,11 +113,11 @@ func (g *greeter) pass(from netip.AddrPort) {
 	}
 }
 
-// plain is an address without what two sockets of one host may differ in.
+// plain removes what two sockets of one host may differ in.
 func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
-// openUDP opens the streams of a UDP test: each client's greeting makes a socket
-// of its own, connected to it, which answers.
+// openUDP opens the streams of a UDP test: for each greeting it creates a socket, connected to
+// the client, which answers.
 func (t *session) openUDP(ctx context.Context, all []iperf3.Stream, next <-chan heard) error {
 	client := plain(t.ctl.conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr())
 	hall := t.udp.enter(client)
@@ -168,7 +167,7 @@ func (t *session) openUDP(ctx context.Context, all []iperf3.Stream, next <-chan 
 	return nil
 }
 
-// forget drops greetings that came for nobody.
+// forget drops greetings that no test waited for.
 func (h *hall) forget() {
 	for {
 		select {
@@ -191,8 +190,8 @@ func (t *session) greeted(ctx context.Context, from *hall, next <-chan heard) (*
 	}
 }
 
-// answer connects a socket on the server's port to the client at a. It is bound
-// to the address that the client knows, since it takes answers from no other.
+// answer connects a socket on the server's port to the client at a. It is bound to the address
+// that the client uses, since the client accepts answers from no other.
 func (t *session) answer(ctx context.Context, a netip.AddrPort) (*net.UDPConn, error) {
 	local := t.ctl.conn.LocalAddr().(*net.TCPAddr).AddrPort()
 	local = netip.AddrPortFrom(local.Addr().Unmap(), local.Port())
@@ -211,9 +210,9 @@ func (t *session) answer(ctx context.Context, a netip.AddrPort) (*net.UDPConn, e
 	return conn, nil
 }
 
-// late waits, at a server, for the datagrams that the client's end overtook:
-// until the highest number of each stream is what the client says it sent, or
-// nothing more comes. It returns for how long something still came.
+// late waits, at a server, for the datagrams that arrive after the client's end of the test:
+// until the highest number of each stream is what the client says it sent, or nothing more
+// arrives. It returns how long datagrams still arrived.
 func (t *udpTest) late(ctx context.Context, theirs []iperf3.StreamResult, limit time.Duration) time.Duration {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()

@@ -9,8 +9,8 @@ import (
 	"linerate/internal/measure/iperf3"
 )
 
-// udpStream is one flow of datagrams at one end. Its thread writes what follows
-// tally; others read the atomics meanwhile, and everything once it is over.
+// udpStream is one flow of datagrams at one end. Its thread writes the fields from tally on;
+// others read the atomics meanwhile, and everything once it has ended.
 type udpStream struct {
 	conn *datagram.Conn
 	wide bool // 64-bit sequence numbers
@@ -21,13 +21,13 @@ type udpStream struct {
 	// A receiver.
 	receive *datagram.Receiver
 	tally   *datagram.Tally
-	theirs  iperf3.Tally  // the same by iperf3's arithmetic
+	theirs  iperf3.Tally  // the same with iperf3's arithmetic
 	window  int64         // bytes in the measured window
-	omitted iperf3.Tally  // theirs when the window opened
-	missing int64         // of tally then
+	omitted iperf3.Tally  // theirs at the opening of the window
+	missing int64         // of tally, at that time
 	counted bool          // the window has opened
-	open    time.Duration // when it does
-	shut    time.Duration // when it closes
+	open    time.Duration // start of the window
+	shut    time.Duration // end of the window
 	_       [128]byte
 
 	total  atomic.Int64 // bytes at any time
@@ -43,12 +43,12 @@ type udpStream struct {
 // memory is how many datagrams behind the highest one a receiver remembers.
 const memory = 1 << 18
 
-// maxSequence is what is believed of a sequence number: at 10^9 datagrams a
-// second it lasts for a century.
+// maxSequence bounds valid sequence numbers: at 10^9 datagrams a second they last for a
+// century.
 const maxSequence = 1 << 61
 
-// handle counts one datagram. One that has no room for a header belongs to the
-// opening of some flow, and is none of ours.
+// handle counts one datagram. A datagram without room for a header belongs to the opening of a
+// flow, and is ignored.
 func (s *udpStream) handle(b []byte, at time.Duration, follows bool) {
 	h, err := iperf3.ParseDatagramHeader(b, s.wide)
 	if err != nil || len(b) < iperf3.MinDatagram || h.Sequence == 0 || h.Sequence > maxSequence {
@@ -65,8 +65,8 @@ func (s *udpStream) handle(b []byte, at time.Duration, follows bool) {
 		return
 	}
 	s.theirs.Add(h, at.Seconds())
-	// iperf3 counts what comes, copies too; so does this end where both are
-	// compared, and copies are rare.
+	// iperf3 counts everything that arrives, including copies; this end does the same where
+	// both are compared. Copies are rare.
 	if inside {
 		s.window += int64(len(b))
 	}
@@ -75,7 +75,7 @@ func (s *udpStream) handle(b []byte, at time.Duration, follows bool) {
 	}
 }
 
-// publish shows the counters to others, after each batch.
+// publish stores the counters for other goroutines, after each batch.
 func (s *udpStream) publish(time.Duration) bool {
 	s.came.Store(int64(s.theirs.Received))
 	s.lacks.Store(s.tally.Missing())
@@ -86,8 +86,7 @@ func (s *udpStream) publish(time.Duration) bool {
 	return true
 }
 
-// lost is how many datagrams of the window did not come, as far as the highest
-// number tells.
+// lost returns how many datagrams of the window did not arrive, up to the highest number.
 func (s *udpStream) lost() int64 {
 	if !s.counted {
 		return 0

@@ -24,9 +24,9 @@ import (
 
 // udpTest is one direction of a UDP test at one end, as an engine.Test.
 //
-// A sender with a duration sends for Omit and Duration, one without until it is
-// stopped or has sent Bytes. A receiver's window opens at Omit; where it has a
-// duration it closes by itself, else when it is stopped.
+// A sender with a duration sends for Omit and Duration, one without until it is stopped or has
+// sent Bytes. A receiver's window opens at Omit; it closes after the duration, or without one
+// when it is stopped.
 type udpTest struct {
 	*engine.Life
 	host    model.Host
@@ -35,12 +35,11 @@ type udpTest struct {
 	streams []*udpStream
 	size    int     // bytes of a datagram
 	rate    float64 // bit/s per stream; 0 is as fast as possible
-	open    bool    // no end by itself
+	open    bool    // has no duration
 	running sync.WaitGroup
 }
 
-// prepareUDP makes the way's test of connected sockets, which it owns also
-// when it fails.
+// prepareUDP creates the way's test from connected sockets, which it owns even if it fails.
 func prepareUDP(l *way, host model.Host, conns []*net.UDPConn, p iperf3.Params, open bool) (*udpTest, error) {
 	t := &udpTest{
 		Life: engine.NewLife(), host: host, way: l, size: int(p.Length), rate: float64(p.BitsPerSecond), open: open,
@@ -71,14 +70,14 @@ func prepareUDP(l *way, host model.Host, conns []*net.UDPConn, p iperf3.Params, 
 	return t, nil
 }
 
-// prepare makes s ready to send or receive as number i of n.
+// prepare prepares s to send or receive as number i of n.
 func (t *udpTest) prepare(s *udpStream, i, n int) error {
 	var err error
 	if t.way.role == model.Receiver {
 		s.tally = datagram.NewTally(1, max(memory/n, datagram.MinMemory))
 		s.open, s.shut = t.way.spec.Omit, math.MaxInt64
 		if s.open == 0 {
-			s.open = math.MinInt64 // what came before the clock ran counts too
+			s.open = math.MinInt64 // datagrams before the clock started count too
 		}
 		if !t.open && t.way.spec.Bytes == 0 {
 			s.shut = t.way.spec.Omit + t.way.spec.Duration
@@ -112,8 +111,8 @@ func (t *udpTest) prepare(s *udpStream, i, n int) error {
 	return err
 }
 
-// quota is how many datagrams stream i of n sends of a byte count: whole ones,
-// at least as many bytes as were asked for; 0 is no bound.
+// quota returns how many datagrams stream i of n sends of a byte count: whole ones, at least
+// the requested bytes; 0 is no limit.
 func (t *udpTest) quota(i, n int) int64 {
 	if t.way.spec.Bytes == 0 {
 		return 0
@@ -155,7 +154,7 @@ func (t *udpTest) Run(ctx context.Context, emit func([]model.Sample)) (report mo
 	return t.report(r.Meter.Report(t.streams[0].conn.Waiting()))
 }
 
-// launch starts the threads. ended gets what is to be done when all have ended.
+// launch starts the threads. ended gets the cleanup to run when all have ended.
 func (t *udpTest) launch(start time.Time, ended chan<- func()) {
 	for _, s := range t.streams {
 		t.running.Go(func() {
@@ -190,7 +189,7 @@ func (t *udpTest) halt() {
 	t.running.Wait()
 }
 
-// received is how many bytes have come.
+// received returns how many bytes have arrived.
 func (t *udpTest) received() int64 {
 	var sum int64
 	for _, s := range t.streams {
@@ -226,5 +225,5 @@ func (t *udpTest) tell(add run.Add) {
 	add(model.Jitter, jitter/float64(len(t.streams)), "")
 }
 
-// sentBefore is how many datagrams stream i sent before the window.
+// sentBefore returns how many datagrams stream i sent before the window.
 func (t *udpTest) sentBefore(i int) int64 { return t.part.Open.Each[i] / int64(t.size) }

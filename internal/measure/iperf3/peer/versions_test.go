@@ -20,8 +20,8 @@ import (
 	"linerate/internal/must"
 )
 
-// dialect is how the client of a version speaks, as far as versions differ: its
-// control bytes, recorded where that was possible.
+// dialect is what the clients of a version send, as far as versions differ: control bytes,
+// recorded where possible.
 type dialect struct {
 	cookie  string
 	params  string
@@ -31,7 +31,7 @@ type dialect struct {
 	slow    bool // one byte at a time
 }
 
-// dialects are those of versions that cannot be run here.
+// dialects has the versions that cannot be run here.
 func dialects() map[string]dialect {
 	plain := func(bytes string) string { return resultsOf(stream(1, bytes)) }
 	ten := func(bytes string) string { return strings.Replace(plain(bytes), `"packets":0`, `"packets":10`, 1) }
@@ -77,7 +77,7 @@ func dialects() map[string]dialect {
 	}
 }
 
-// TestServerVersions lets clients of all versions send 10,000 bytes a stream.
+// TestServerVersions lets clients of all versions send 10,000 bytes per stream.
 func TestServerVersions(t *testing.T) {
 	t.Parallel()
 	together(t, 20, dialects(), func(t testing.TB, d dialect) {
@@ -154,8 +154,8 @@ func (s slowly) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestServerGlued holds that a server reads no more than its message, when a
-// client sends what it need not wait for in one piece.
+// TestServerGlued: a server reads no more than its message if a client sends several messages
+// in one piece.
 func TestServerGlued(t *testing.T) {
 	e := newEvents()
 	r := newRaw(t, serveHere(t, ServerConfig{Event: e.add}))
@@ -170,7 +170,7 @@ func TestServerGlued(t *testing.T) {
 	must.OK(t, e.ended(t).Err)
 }
 
-// raw is a client that does only what a test tells it to.
+// raw is a client that a test controls step by step.
 type raw struct {
 	t       testing.TB
 	addr    string
@@ -179,7 +179,7 @@ type raw struct {
 	streams []net.Conn
 }
 
-// rawPatience bounds whatever a test waits for from our end.
+// rawPatience bounds every wait of a test for our end.
 const rawPatience = time.Minute
 
 func newRaw(t testing.TB, addr string) *raw {
@@ -202,7 +202,7 @@ func (r *raw) send(c net.Conn, b ...byte) {
 	must.Dof(r.t, must.Err(c.Write(b)), "send")
 }
 
-// message sends a length, which may lie, and text.
+// message sends a length, which may be wrong, and text.
 func (r *raw) message(length int, text string) {
 	r.t.Helper()
 	r.send(r.ctl, append(binary.BigEndian.AppendUint32(nil, uint32(length)), text...)...)
@@ -219,7 +219,7 @@ func (r *raw) expect(states ...iperf3.State) {
 	}
 }
 
-// begin goes as far as data may flow.
+// begin runs the test until data may flow.
 func (r *raw) begin(params string, n int) {
 	r.t.Helper()
 	r.send(r.ctl, r.cookie...)
@@ -240,8 +240,7 @@ func (r *raw) connect(n int) {
 	}
 }
 
-// over waits until our end closes the control connection, and returns what it
-// said before.
+// over waits until our end closes the control connection, and returns what it sent before.
 func (r *raw) over() []byte {
 	r.t.Helper()
 	b, err := io.ReadAll(io.LimitReader(r.ctl, 1<<20))
@@ -260,7 +259,7 @@ func resultsOf(streams ...string) string {
 		strings.Join(streams, ",") + `]}`
 }
 
-// TestClientRecognisesIperf2 holds that the error names a server of iperf 2 as that.
+// TestClientRecognisesIperf2: the error names an iperf 2 server as such.
 func TestClientRecognisesIperf2(t *testing.T) {
 	path, err := exec.LookPath("iperf")
 	if err != nil {
@@ -278,7 +277,7 @@ func TestClientRecognisesIperf2(t *testing.T) {
 	}
 }
 
-// serverOf2 starts iperf 2 as a server and returns its address.
+// serverOf2 starts an iperf 2 server and returns its address.
 func serverOf2(t testing.TB, path string) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -300,7 +299,7 @@ func serverOf2(t testing.TB, path string) string {
 	}
 }
 
-// hereOnce returns an address that nobody listens on now.
+// hereOnce returns an address on which no program listens now.
 func hereOnce(t testing.TB) string {
 	t.Helper()
 	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
@@ -308,9 +307,9 @@ func hereOnce(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// TestClientBothWithOldServer plays a server of 3.1, as 3.1.7 was seen to act: it
-// ignores that the test is bidirectional, begins when the client's own streams
-// are there, and answers each further one with a byte before it closes it.
+// TestClientBothWithOldServer imitates a server of 3.1, as observed with 3.1.7: it ignores that
+// the test is bidirectional, begins when the client's own streams are open, and answers each
+// further one with a byte before it closes it.
 func TestClientBothWithOldServer(t *testing.T) {
 	t.Parallel()
 	l := listenHere(t)
@@ -333,7 +332,7 @@ func TestClientBothWithOldServer(t *testing.T) {
 		_, _ = ctl.Write([]byte{iperf3.TestStart.Byte(), iperf3.TestRunning.Byte()})
 		if further, err := l.Accept(); err == nil {
 			_, _ = further.Write([]byte{iperf3.AccessDenied.Byte()})
-			_ = further.Close() // with the cookie unread, which resets it
+			_ = further.Close() // closing with the cookie unread resets it
 		}
 		_, _ = io.Copy(io.Discard, ctl)
 	}()

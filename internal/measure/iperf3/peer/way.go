@@ -13,9 +13,8 @@ import (
 	"linerate/internal/rescue"
 )
 
-// way is one direction of a test at one end. The directions of a
-// bidirectional test end at different times, so each is an engine's test of
-// its own.
+// way is one direction of a test at one end. The directions of a bidirectional test end at
+// different times, so each is an engine test of its own.
 type way struct {
 	direction model.Direction
 	role      model.Role
@@ -28,22 +27,22 @@ type way struct {
 	udp       *udpTest                     // of a UDP way
 
 	mu    sync.Mutex
-	moved float64   // payload bytes of which samples told
-	last  time.Time // when they last told of any
+	moved float64   // payload bytes according to samples
+	last  time.Time // time of the last sample with payload
 
-	// The server's look at what comes over UDP.
+	// The server's check of incoming UDP.
 	seen   int64         // bytes
 	looked time.Duration // since the test began
-	above  float64       // bits that came more than may
+	above  float64       // bits received above the limit
 
-	over    chan struct{} // closed when report and err are there
+	over    chan struct{} // closed when report and err are set
 	report  model.EndReport
 	err     error
 	results []iperf3.StreamResult // once stopped
-	theirs  []iperf3.StreamResult // what the other end says of the streams, once it has
+	theirs  []iperf3.StreamResult // the other end's results of the streams, once received
 }
 
-// start runs the way until it is complete or asked to stop.
+// start runs the way until it is complete or stopped.
 func (l *way) start(ctx context.Context, emit func([]model.Sample)) {
 	l.over = make(chan struct{})
 	l.last = time.Now()
@@ -59,7 +58,7 @@ func (l *way) start(ctx context.Context, emit func([]model.Sample)) {
 	}()
 }
 
-// watch notes how much moved.
+// watch records how much moved.
 func (l *way) watch(samples []model.Sample) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,16 +70,15 @@ func (l *way) watch(samples []model.Sample) {
 	}
 }
 
-// told returns how many bytes the samples so far told of, and when they last
-// told of any.
+// told returns how many bytes the samples so far show, and when they last showed any.
 func (l *way) told() (bytes float64, last time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.moved, l.last
 }
 
-// stop ends the way and counts its streams. It returns whether the way had
-// not ended by itself. It may be called again.
+// stop ends the way and counts its streams. It reports whether the way was still running. It
+// may be called again.
 func (l *way) stop() bool {
 	running := !closed(l.over)
 	l.test.Stop()
@@ -95,14 +93,13 @@ func (l *way) stop() bool {
 func (l *way) close() error {
 	err := l.test.Close()
 	for _, k := range l.kept {
-		// A second handle that is the first one has been closed by the test.
+		// If the second handle is the first one, the test has closed it.
 		_ = k.conn.Close()
 	}
 	return err
 }
 
-// flow returns what this end says of the direction; false where the run gave
-// nothing.
+// flow returns this end's report of the direction; false if the run returned none.
 func (l *way) flow() (model.FlowReport, bool) {
 	i := slices.IndexFunc(l.report.Flows, func(f model.FlowReport) bool { return f.Direction == l.direction })
 	if i < 0 {
@@ -111,8 +108,8 @@ func (l *way) flow() (model.FlowReport, bool) {
 	return l.report.Flows[i], true
 }
 
-// merge puts the ways' reports together. The processor clocks are the whole
-// process's in each, so one is taken: a receiver's, where there is one.
+// merge combines the ways' reports. Each has the CPU time of the whole process, so it takes one
+// of them: a receiver's, if there is one.
 func merge(host model.Host, ways []*way) (model.EndReport, error) {
 	main := ways[0]
 	for _, l := range ways {
@@ -136,8 +133,8 @@ func merge(host model.Host, ways []*way) (model.EndReport, error) {
 	return out, errors.Join(errs...)
 }
 
-// onlyOnce returns emit for each of the ways, safe for all at the same time,
-// of which one passes on the samples of the process.
+// onlyOnce returns an emit function for each way, safe for concurrent use. Only one of them
+// passes on the samples of the process.
 func onlyOnce(emit func([]model.Sample), ways int) []func([]model.Sample) {
 	var mu sync.Mutex
 	out := make([]func([]model.Sample), ways)
