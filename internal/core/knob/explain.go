@@ -9,29 +9,28 @@ import (
 	"linerate/internal/regex"
 )
 
-// Explanation is what linerate knows about one name: of its own, of a system,
-// or of an old guide.
+// Explanation is what linerate knows about a name: its own, a system's, or an old guide's.
 type Explanation struct {
-	Name string // as it was understood
-	Knob *Knob  // the knob of this id; nil when Name is native
+	Name string // as it was parsed
+	Knob *Knob  // the knob with this id; nil if Name is native
 	Uses []Use  // the native settings of this name, by system
-	Dead []Dead // the settings of this name that are no more
-	// Outside are settings of this name that exist and that linerate does not set.
+	Dead []Dead // the dead settings with this name
+	// Outside lists existing settings with this name that linerate does not set.
 	Outside []Outside
 	Sets    []model.Assignment // what a line of a guide sets, in linerate's words
 	Unknown []string           // words of the line that linerate does not know
 }
 
-// Use is a native setting that a knob stands for.
+// Use is a native setting of a knob.
 type Use struct {
 	System string
 	Knob   Knob
 	Native Native
 }
 
-// What guides have around a setting: the prompt and sudo in front of a command, a shell that
-// runs it, a line that echo adds to a file of the system, and a value that it writes into a
-// file of the kernel.
+// Parts of guide lines around a setting: the prompt and sudo before a command, a shell that
+// runs it, a line that echo appends to a system file, and a value that it writes into a kernel
+// file.
 var (
 	inShell = regex.New(`^\s*(?:ba)?sh +-c +["'](.*)["']\s*$`)
 	kept    = regex.New(`^\s*echo +["']?(.+?)["']? *(?:>>?|\| *(?:sudo +)?tee(?: +-a)?) *(?:/etc|/boot)/\S+\s*$`)
@@ -39,12 +38,11 @@ var (
 	written = regex.New(`^\s*echo +(.+?) *(?:>|\| *(?:sudo +)?tee) *(/(?:proc|sys)/\S+)\s*$`)
 )
 
-// Explain says what name is: a knob's id, a native name of any system, or a
-// name of old guides. A native name may be whole or its last part ("tcp_rmem"),
-// with slashes or dots, with a value behind it ("net.ipv4.tcp_sack=0"), or with
-// a command in front ("sysctl -w ...", also behind sudo). A line of a guide may also be one of
-// guideCommands, or an echo into a file of the kernel. It is false when nothing is known; then
-// Suggest may know what was meant.
+// Explain identifies name: a knob's id, a native name of any system, or a name from old guides.
+// A native name may be whole or its last part ("tcp_rmem"), with slashes or dots, with a value
+// ("net.ipv4.tcp_sack=0"), or after a command ("sysctl -w ...", also with sudo). A line of a
+// guide may also be one of guideCommands, or an echo into a kernel file. Explain returns false
+// for an unknown name; Suggest may then find a similar one.
 func (x *Index) Explain(name string) (Explanation, bool) {
 	name = kept.ReplaceAllString(inShell.ReplaceAllString(asRoot.ReplaceAllString(name, ""), "$1"), "$1")
 	line := guide(name)
@@ -81,7 +79,7 @@ func (x *Index) Explain(name string) (Explanation, bool) {
 	return e, e.Knob != nil || len(e.Uses)+len(e.Dead)+len(e.Outside) > 0
 }
 
-// explainLine says what the command of a guide sets.
+// explainLine returns what the command of a guide sets.
 func (x *Index) explainLine(text string, line guideLine) (Explanation, bool) {
 	e := Explanation{Name: text}
 	for _, s := range line.sets {
@@ -104,8 +102,8 @@ func (x *Index) explainLine(text string, line guideLine) (Explanation, bool) {
 	return e, len(e.Uses)+len(e.Dead)+len(e.Outside) > 0
 }
 
-// others adds the settings of a name that linerate does not set, on system or, if that
-// is empty, on any.
+// others adds the settings with a name that linerate does not set, on system or, if system is
+// empty, on any.
 func (e *Explanation) others(text, system string) {
 	named := func(names []string, on string) bool {
 		return (system == "" || system == on) && slices.ContainsFunc(names, func(n string) bool { return sameName(n, text) })
@@ -122,19 +120,19 @@ func (e *Explanation) others(text, system string) {
 	}
 }
 
-// set adds the value that a line gives to u, unless u cannot hold it.
+// set adds the value from a line to u, unless u cannot hold it.
 func (e *Explanation) set(u Use, value string) {
-	if value == "" || u.Native.Encoding == Level { // a level is the setting, the size what follows from it
+	if value == "" || u.Native.Encoding == Level { // the setting is a level; the size follows from it
 		return
 	}
 	canonical, err := u.Knob.Decode(u.System, value)
 	switch {
 	case err == nil:
 		value = canonical
-	case u.Native.Encoding == Initial || u.Native.Encoding == Ceiling: // a line of fewer than three numbers leaves the others
+	case u.Native.Encoding == Initial || u.Native.Encoding == Ceiling: // a line with fewer than three numbers leaves the others unchanged
 		return
 	}
-	for _, c := range u.Knob.Choices { // Windows takes its words in any case
+	for _, c := range u.Knob.Choices { // Windows accepts its words in any case
 		if strings.EqualFold(c.Value, value) {
 			value = c.Value
 		}
@@ -147,7 +145,7 @@ func (e *Explanation) set(u Use, value string) {
 	}
 }
 
-// tidyName takes a command in front and a value behind off a name.
+// tidyName removes a leading command and a trailing value from a name.
 func tidyName(name string) string {
 	name, _, _ = strings.Cut(strings.TrimSpace(name), "=")
 	for _, command := range []string{"sysctl -w ", "sysctl ", "options ", "/proc/sys/"} {
@@ -160,9 +158,9 @@ func namesNative(n Native, text string) bool {
 	return slices.ContainsFunc(append([]string{n.Name}, n.Also...), func(s string) bool { return sameName(s, text) })
 }
 
-// sameName reports whether native is what text says: all of it, or its last
-// part or parts, where text is long enough to mean one thing. A final * of
-// native stands for any ending; {if}, {dev} and the like for one part or more.
+// sameName reports whether text names native: in full, or by its last part or parts if text is
+// long enough to be unambiguous. A final * of native matches any ending; {if}, {dev} and the
+// like match one part or more.
 func sameName(native, text string) bool {
 	native = plainName(native)
 	if star, ok := strings.CutSuffix(native, "*"); ok {
@@ -179,8 +177,8 @@ func sameName(native, text string) bool {
 	return len(text) >= 7 && (strings.HasSuffix(native, "."+text) || strings.HasSuffix(native, `\`+text))
 }
 
-// Replaced returns the knobs that stand where a dead name stood, and those that do the
-// work of settings which linerate does not set.
+// Replaced returns the knobs that replace a dead name, and those that do the work of settings
+// that linerate does not set.
 func (e Explanation) Replaced() []model.KnobID {
 	var list []model.KnobID
 	add := func(all []model.KnobID) {

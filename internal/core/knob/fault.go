@@ -8,12 +8,11 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Faults returns everything that is wrong with changes on a machine of system
-// whose knobs hold before, without asking the machine: no such setting there,
-// one that nobody may write or that is read at boot only, one set twice, a value
-// out of the system's range, and every constraint that is broken. Values have to
-// be canonical. Those of constraints wrap ErrConstraint, those of what the
-// machine lacks errors.ErrUnsupported. What is merely unwise is told by Advice.
+// Faults returns everything wrong with changes on a machine of system whose present values are
+// before, without querying the machine: a missing setting, a read-only or boot-time one, one
+// set twice, a value out of the system's range, and every broken constraint. Values have to be
+// canonical. Errors of constraints wrap ErrConstraint, errors of what the machine lacks
+// errors.ErrUnsupported. Advice returns what is merely unwise.
 func (x *Index) Faults(system string, before Values, changes []model.Assignment) []error {
 	var errs []error
 	for i, c := range changes {
@@ -28,8 +27,7 @@ func (x *Index) Faults(system string, before Values, changes []model.Assignment)
 	return append(errs, x.Misfits(system, before, changes)...)
 }
 
-// Advice returns what is unwise about changes on a machine of system whose knobs
-// hold before, for people.
+// Advice returns warnings about changes on a machine of system whose present values are before.
 func Advice(system string, before Values, changes []model.Assignment) []string {
 	var all []string
 	for _, v := range Violations(system, before, changes) {
@@ -40,14 +38,14 @@ func Advice(system string, before Values, changes []model.Assignment) []string {
 	return all
 }
 
-// settable says why id cannot be tried on system, as an *Error.
+// settable returns an *Error if id cannot be tried on system.
 func (x *Index) settable(system string, id model.KnobID) error {
 	k, ok := x.ByID(id)
 	if !ok {
 		return x.UnknownError(id)
 	}
 	var err error
-	if k.Scope == ScopeFlow { // a slip of the user, not something that a machine lacks
+	if k.Scope == ScopeFlow { // a user's mistake, not something that a machine lacks
 		err = errors.New("belongs to the test traffic, not to a host")
 	} else if _, err = k.On(system); err == nil {
 		err = k.Writable(system)
@@ -58,13 +56,13 @@ func (x *Index) settable(system string, id model.KnobID) error {
 	return nil
 }
 
-// On returns where system keeps the knob. The error says why linerate has no hand
-// on it there, and wraps errors.ErrUnsupported where another system may.
+// On returns where system keeps the knob. The error says why linerate cannot access it there,
+// and wraps errors.ErrUnsupported if another system may have it.
 func (k Knob) On(system string) (Native, error) {
 	n, ok := k.Native[system]
 	switch {
 	case k.Scope == ScopeFlow:
-		return n, errors.New("belongs to the test traffic, not to a host") // wherever it is: a mistake
+		return n, errors.New("belongs to the test traffic, not to a host") // a mistake on every system
 	case !ok:
 		return n, fmt.Errorf("%s has no such setting: %w", system, errors.ErrUnsupported)
 	case n.Mechanism == NotYet:
@@ -73,8 +71,8 @@ func (k Knob) On(system string) (Native, error) {
 	return n, nil
 }
 
-// Writable says why the knob cannot be tried on system: it is a fact and no
-// setting, or it is read at boot only. The error wraps errors.ErrUnsupported.
+// Writable returns an error if the knob cannot be tried on system: it is a fact, not a setting,
+// or takes effect only at boot. The error wraps errors.ErrUnsupported.
 func (k Knob) Writable(system string) error {
 	n := k.Native[system]
 	switch {
@@ -86,15 +84,14 @@ func (k Knob) Writable(system string) error {
 	return nil
 }
 
-// Error says what could not be done with a knob.
+// Error is a failed operation on a knob.
 type Error struct {
 	Op    string // "read", "write", "check", "find"
 	Knob  model.KnobID
-	Place string // "net.ipv4.tcp_rmem", "" when there is none
+	Place string // "net.ipv4.tcp_rmem", "" if there is none
 	Err   error
 }
 
-// Error returns the sentence.
 func (e *Error) Error() string {
 	if e.Place == "" {
 		return fmt.Sprintf("%s %s: %v", e.Op, e.Knob, e.Err)

@@ -14,14 +14,14 @@ import (
 	"linerate/internal/core/units"
 )
 
-// ApplyFlow returns f with the assignments of flow knobs in a applied, in
-// order. Values may be canonical or as a person writes them. Every fault is
-// reported, joined: an unknown knob, a knob of a host or of another engine, a bad
-// value. Options of kinds that may differ between runs are knobs of their flows.
+// ApplyFlow returns f with the flow knobs in a applied, in order. Values may be canonical or in
+// the user's notation. It reports every fault, joined: an unknown knob, a knob of a host or of
+// another engine, a bad value. Options of kinds that may differ between runs are knobs of their
+// flows.
 //
-// It is the only reading of such settings: flags, plans and runs all come here.
-// Beside the knobs of the catalogue it knows the parts of a copy, copy.mode,
-// copy.source and copy.sink, whose words the engine checks.
+// It is the only parser of such settings, for flags, plans and runs. Besides the knobs of the
+// catalogue it knows the parts of a copy, copy.mode, copy.source and copy.sink, whose values
+// the engine checks.
 func ApplyFlow(f model.Flow, a []model.Assignment, kinds ...traffic.Kind) (model.Flow, error) {
 	var faults []error
 	for _, one := range a {
@@ -32,8 +32,8 @@ func ApplyFlow(f model.Flow, a []model.Assignment, kinds ...traffic.Kind) (model
 	return f, errors.Join(faults...)
 }
 
-// WithSetting returns f with those assignments of s that belong to no host. The
-// error names the setting.
+// WithSetting returns f with those assignments of s that have no host. The error names the
+// setting.
 func WithSetting(f model.Flow, s model.Setting, kinds ...traffic.Kind) (model.Flow, error) {
 	var of []model.Assignment
 	for _, a := range s.Assignments {
@@ -50,7 +50,7 @@ func WithSetting(f model.Flow, s model.Setting, kinds ...traffic.Kind) (model.Fl
 
 func applyFlow(f *model.Flow, a model.Assignment, kinds traffic.Kinds) error {
 	if a.Host == "" && a.Knob == model.FarEnd {
-		return nil // which hosts measure is no part of what they send
+		return nil // the choice of hosts does not change the traffic
 	}
 	if a.Host == "" && a.Knob == model.EngineKnob {
 		return applyEngine(f, a.Value, kinds)
@@ -68,7 +68,7 @@ func applyFlow(f *model.Flow, a model.Assignment, kinds traffic.Kinds) error {
 		return o.Set(f, a.Value)
 	}
 	if i < 0 || a.Host != "" {
-		x := NewIndex() // for the names in the error, which ends what was asked
+		x := NewIndex() // for the names in the error
 		if _, known := x.ByID(a.Knob); !known {
 			return x.UnknownError(a.Knob)
 		}
@@ -79,7 +79,7 @@ func applyFlow(f *model.Flow, a model.Assignment, kinds traffic.Kinds) error {
 	if err != nil {
 		return err
 	}
-	n, _ := strconv.ParseInt(v, 10, 64) // 0 for names, which do not use it
+	n, _ := strconv.ParseInt(v, 10, 64) // 0 for names, which do not use n
 	switch k.ID {
 	case "window":
 		f.Window = units.Bytes(n)
@@ -100,7 +100,7 @@ func applyFlow(f *model.Flow, a model.Assignment, kinds traffic.Kinds) error {
 		}
 		u.Rate = units.BitRate(n)
 		if exact, err := units.ParseBitRate(a.Value); err == nil && n > 0 {
-			u.Rate = exact // a search compares what it asked for, to the last fraction of a bit
+			u.Rate = exact // a search compares the requested rate, to the last fraction of a bit
 		}
 		*f = udp.With(*f, u)
 	default:
@@ -109,8 +109,8 @@ func applyFlow(f *model.Flow, a model.Assignment, kinds traffic.Kinds) error {
 	return nil
 }
 
-// applyEngine has another engine carry f. What f says of its own engine alone is left
-// behind, so that only engines with nothing to say of themselves can take its place.
+// applyEngine changes the engine of f. It drops the options of f's engine, so only engines
+// without options of their own can replace it.
 func applyEngine(f *model.Flow, name string, kinds traffic.Kinds) error {
 	if name == f.Engine {
 		return nil

@@ -9,19 +9,19 @@ import (
 	"linerate/internal/core/model"
 )
 
-// guideLine is a command of a tuning guide, taken apart.
+// guideLine is a parsed command of a tuning guide.
 type guideLine struct {
 	system string
 	sets   []guideSet
 }
 
-// guideSet is one value that a command sets: of the knob id, or of the knob that the
-// system knows as native.
+// guideSet is one value that a command sets: of the knob id, or of the knob with the native
+// name.
 type guideSet struct {
 	id     model.KnobID
 	native string
-	word   string // as the command has it, for people
-	value  string // "" where the command does not say
+	word   string // as written in the command, for display
+	value  string // "" if the command does not give it
 }
 
 // IsGuideCommand reports whether word begins a command of a tuning guide.
@@ -30,10 +30,10 @@ func IsGuideCommand(word string) bool {
 	return ok || strings.Contains(strings.ToLower(word), "-net") && strings.IndexByte(word, '-') > 0
 }
 
-// commandName is the name of a command that a guide may write with its path: "/sbin/ifconfig".
+// commandName returns the name of a command that may have a path: "/sbin/ifconfig".
 func commandName(word string) string { return strings.ToLower(path.Base(word)) }
 
-// guideCommands are what reads the words behind each command.
+// guideCommands maps each command to the parser of its arguments.
 func guideCommands() map[string]func([]string) guideLine {
 	return map[string]func([]string) guideLine{
 		"ethtool": ethtoolLine, "ip": ipLine, "tc": tcLine, "ifconfig": ifconfigLine, "netsh": netshLine,
@@ -44,8 +44,7 @@ func guideCommands() map[string]func([]string) guideLine {
 	}
 }
 
-// guide takes a line of a guide apart. It sets nothing where the line is no command that
-// linerate knows.
+// guide parses a line of a guide. For an unknown command the result sets nothing.
 func guide(text string) guideLine {
 	words := shellWords(text)
 	if len(words) > 0 && words[0] == "sudo" {
@@ -57,7 +56,7 @@ func guide(text string) guideLine {
 	if name, rest, ok := strings.Cut(text, "="); ok && strings.HasPrefix(name, "ifconfig_") { // rc.conf(5)
 		return ifconfigLine(append([]string{""}, shellWords(strings.Trim(rest, `"'`))...))
 	}
-	if words[0] == "options" && len(words) < 3 { // of a FreeBSD kernel; those of modprobe.d(5) name a module first
+	if words[0] == "options" && len(words) < 3 { // options of a FreeBSD kernel; those of modprobe.d(5) name a module first
 		return guideLine{}
 	}
 	if read, ok := guideCommands()[commandName(words[0])]; ok {
@@ -77,15 +76,15 @@ func shellWords(text string) []string {
 	return slices.DeleteFunc(words, func(w string) bool { return w == "" })
 }
 
-// pairsOf reads words as names and their values.
+// pairsOf splits words into names and their values.
 func pairsOf(words []string, set func(name, value string)) {
 	for i := 0; i+1 < len(words); i += 2 {
 		set(words[i], words[i+1])
 	}
 }
 
-// ethtoolLine reads ethtool(8) -G, -C, -K, -A, -L, -s, -X and --set-eee, and names what
-// OutsideNames tells of -N and --set-priv-flags.
+// ethtoolLine parses ethtool(8) -G, -C, -K, -A, -L, -s, -X and --set-eee. It names -N and
+// --set-priv-flags, which OutsideNames explains.
 func ethtoolLine(words []string) guideLine {
 	l := guideLine{system: "linux"}
 	if len(words) < 2 {
@@ -120,7 +119,7 @@ func ethtoolLine(words []string) guideLine {
 	return l
 }
 
-// featureName is ethtool's short name of a feature.
+// featureName returns ethtool's short name of a feature.
 func featureName(name string) string {
 	short, ok := map[string]string{
 		"rx": "rx-checksum", "rx-checksumming": "rx-checksum", "tx": "tx-checksum", "tx-checksumming": "tx-checksum",
@@ -134,7 +133,7 @@ func featureName(name string) string {
 	return name
 }
 
-// ipLine reads ip-link(8) set and the metrics of ip-route(8).
+// ipLine parses ip-link(8) set and the metrics of ip-route(8).
 func ipLine(words []string) guideLine {
 	l := guideLine{system: "linux"}
 	words = slices.DeleteFunc(slices.Clone(words), func(w string) bool { return strings.HasPrefix(w, "-") || w == "lock" })
@@ -157,7 +156,7 @@ func ipLine(words []string) guideLine {
 	return l
 }
 
-// tcLine reads the root scheduler of tc(8).
+// tcLine parses the root scheduler of tc(8).
 func tcLine(words []string) guideLine {
 	l := guideLine{system: "linux"}
 	root := slices.Index(words, "root")
@@ -177,7 +176,7 @@ func tcLine(words []string) guideLine {
 	return l
 }
 
-// ifconfigLine reads ifconfig(8): the interface, then words and switches.
+// ifconfigLine parses ifconfig(8): the interface, then words and switches.
 func ifconfigLine(words []string) guideLine {
 	l := guideLine{system: "freebsd"}
 	for i := 1; i < len(words); i++ {
@@ -203,7 +202,7 @@ func ifconfigLine(words []string) guideLine {
 	return l
 }
 
-// netshLine reads netsh interface tcp set and netsh interface ipv4 set subinterface.
+// netshLine parses netsh interface tcp set and netsh interface ipv4 set subinterface.
 func netshLine(words []string) guideLine {
 	l := guideLine{system: "windows"}
 	names := map[string]string{
@@ -229,7 +228,7 @@ func netshLine(words []string) guideLine {
 	return l
 }
 
-// cmdletLine reads the cmdlets of PowerShell that set networks.
+// cmdletLine parses the PowerShell cmdlets that configure networks.
 func cmdletLine(words []string) guideLine {
 	l := guideLine{system: "windows"}
 	verb, noun, _ := strings.Cut(strings.ToLower(words[0]), "-")
@@ -260,7 +259,7 @@ func cmdletLine(words []string) guideLine {
 	return l
 }
 
-// adapterSwitches are what the Enable-, Disable- and Set- cmdlets of one kind switch.
+// adapterSwitches returns what the Enable-, Disable- and Set- cmdlets of one kind switch.
 func adapterSwitches(verb, kind string, given map[string]string) []guideSet {
 	value := map[string]string{"enable": "on", "disable": "off"}[verb]
 	families := map[string][2]string{
@@ -296,7 +295,7 @@ func onOffOf(word string) string {
 	return map[string]string{"true": "on", "false": "off"}[strings.ToLower(word)]
 }
 
-// displayName is the keyword of a property by the name that drivers show.
+// displayName returns the keyword of a property by the name that drivers display.
 func displayName(shown string) string {
 	keyword, ok := map[string]string{
 		"jumbo packet": "*JumboPacket", "jumbo frame": "*JumboPacket", "receive buffers": "*ReceiveBuffers", "transmit buffers": "*TransmitBuffers",
@@ -310,7 +309,7 @@ func displayName(shown string) string {
 	return shown
 }
 
-// networksetupLine reads networksetup(8) of macOS.
+// networksetupLine parses networksetup(8) of macOS.
 func networksetupLine(words []string) guideLine {
 	l := guideLine{system: "darwin"}
 	if len(words) > 2 && strings.EqualFold(words[0], "-setMTU") {

@@ -6,13 +6,14 @@ import (
 	"strings"
 )
 
-// linuxLine is a line of a guide for Linux.
+// linuxLine returns a guide line for Linux.
 func linuxLine(sets ...guideSet) guideLine { return guideLine{system: "linux", sets: sets} }
 
-// named is what a command does beside what it sets, which OutsideNames tells by that name.
+// named returns an effect of a command besides its settings, which OutsideNames explains by
+// name.
 func named(name string) guideSet { return guideSet{native: name, word: name} }
 
-// fileLine reads a value that a guide writes into a file of /sys or /proc/irq.
+// fileLine parses a value that a guide writes into a file of /sys or /proc/irq.
 func fileLine(file, value string) guideLine {
 	name := path.Base(file)
 	s := guideSet{native: name, word: name, value: value}
@@ -25,13 +26,13 @@ func fileLine(file, value string) guideLine {
 		s.id = "nic.irq_affinity"
 		fallthrough
 	case "rps_cpus", "xps_cpus":
-		s.value, _ = CPUsOfMask(value) // what is no mask has no value
+		s.value, _ = CPUsOfMask(value) // an invalid mask has no value
 	}
 	return linuxLine(s)
 }
 
-// cpupowerLine reads cpupower-frequency-set(1) -g and cpupower-idle-set(1) -D, which switches
-// off the idle states of that latency and of longer ones.
+// cpupowerLine parses cpupower-frequency-set(1) -g and cpupower-idle-set(1) -D, which disables
+// idle states of that latency and longer.
 func cpupowerLine(words []string) guideLine {
 	l := linuxLine()
 	pairs := words
@@ -52,8 +53,8 @@ func cpupowerLine(words []string) guideLine {
 	return l
 }
 
-// moduleLine reads options of a kernel module, of modprobe.d(5) or modprobe(8), or the module
-// that modprobe loads.
+// moduleLine parses the options of a kernel module, from modprobe.d(5) or modprobe(8), or the
+// module that modprobe loads.
 func moduleLine(words []string) guideLine {
 	l := linuxLine()
 	for _, w := range words {
@@ -69,7 +70,7 @@ func moduleLine(words []string) guideLine {
 	return l
 }
 
-// kldloadLine reads kldload(8) of one module.
+// kldloadLine parses kldload(8) of one module.
 func kldloadLine(words []string) guideLine {
 	if len(words) != 1 {
 		return guideLine{}
@@ -77,10 +78,10 @@ func kldloadLine(words []string) guideLine {
 	return guideLine{system: "freebsd", sets: []guideSet{named("kldload " + words[0])}}
 }
 
-// setpciLine reads a write of the Device Control register of PCI Express, in whose bits 12 to
-// 14 the largest read request is 128 bytes shifted left (Linux 6.1 include/uapi/linux/pci_regs.h
-// PCI_EXP_DEVCTL, PCI_EXP_DEVCTL_READRQ). It is 8 bytes behind its capability: at 68h of cards
-// that have it at 60h.
+// setpciLine parses a write to the Device Control register of PCI Express, whose bits 12 to 14
+// hold the largest read request: 128 bytes shifted left (Linux 6.1
+// include/uapi/linux/pci_regs.h PCI_EXP_DEVCTL, PCI_EXP_DEVCTL_READRQ). It is 8 bytes after its
+// capability: at 68h on cards that have it at 60h.
 func setpciLine(words []string) guideLine {
 	const readRequest = 0x7000
 	l := linuxLine()
@@ -104,8 +105,8 @@ func setpciLine(words []string) guideLine {
 	return l
 }
 
-// affinityLine reads the scripts of card vendors that give each interrupt of a card one
-// processor in turn, those of a list where the script takes one.
+// affinityLine parses the scripts of card vendors that assign each interrupt of a card to one
+// processor in turn, those of a list if the script takes one.
 func affinityLine(words []string) guideLine {
 	s := guideSet{id: "nic.irq_affinity", word: "affinity"}
 	if len(words) == 2 {
@@ -114,8 +115,8 @@ func affinityLine(words []string) guideLine {
 	return linuxLine(s, named("set_irq_affinity.sh"))
 }
 
-// inTurn is a list of processors as one for each interrupt: 0-2,8 is 0;1;2;8. It is empty for
-// what is no list.
+// inTurn converts a list of processors to one per interrupt: 0-2,8 is 0;1;2;8. It returns ""
+// for an invalid list.
 func inTurn(list string) string {
 	var all []string
 	for span := range strings.SplitSeq(list, ",") {
@@ -135,8 +136,8 @@ func inTurn(list string) string {
 	return strings.Join(all, ";")
 }
 
-// mlnxLine reads mlnx_tune of mlnx-tools. Its profile HIGH_THROUGHPUT sets the governor, and
-// what OutsideNames tells.
+// mlnxLine parses mlnx_tune of mlnx-tools. Its profile HIGH_THROUGHPUT sets the governor;
+// OutsideNames explains the rest.
 func mlnxLine(words []string) guideLine {
 	l := linuxLine(named("mlnx_tune"))
 	if strings.HasSuffix(strings.Join(words, " "), "HIGH_THROUGHPUT") {
@@ -150,7 +151,7 @@ func performance() guideSet {
 	return guideSet{id: "cpu.governor", word: "governor", value: "performance"}
 }
 
-// tunedLine reads tuned-adm(8): what the usual profiles of TuneD set of a network (its
+// tunedLine parses tuned-adm(8): the network settings of the usual TuneD profiles (its
 // profiles/*/tuned.conf; older versions start receive buffers at 87380 bytes).
 func tunedLine(words []string) guideLine {
 	l := linuxLine(named("tuned-adm"))
@@ -168,7 +169,7 @@ func tunedLine(words []string) guideLine {
 	return l
 }
 
-// serviceLine reads systemctl(1) and service(8) of the services that OutsideNames knows.
+// serviceLine parses systemctl(1) and service(8) for the services that OutsideNames lists.
 func serviceLine(words []string) guideLine {
 	l := linuxLine()
 	for _, w := range words {

@@ -1,19 +1,18 @@
-// Package knob knows the settings of a host, a link or a test flow that
-// linerate may read and change.
+// Package knob knows the settings of a host, a link or a test flow that linerate may read and
+// change.
 //
-// The catalogue is data: one entry a knob, the same on every system, with the
-// native name that each system uses. What can be said of it without asking a
-// machine is here too: how people write a value, how a native text holds it,
-// which values go together, in which order changes are made, and what a name
-// means. The system (a GOOS) is an argument. Package host/knob reads and writes
-// the settings of this machine.
+// The catalogue is data: one entry per knob, the same on every system, with each system's
+// native name. Everything that needs no machine is here too: how people write a value, how a
+// native text represents it, which values go together, in which order changes are made, and
+// what a name means. The system (a GOOS) is an argument. Package host/knob reads and writes the
+// settings of this machine.
 package knob
 
 import (
 	"linerate/internal/core/model"
 )
 
-// Scope says what a knob belongs to.
+// Scope says what a knob belongs to: host, link, route or flow.
 type Scope string
 
 // The scopes.
@@ -43,14 +42,14 @@ type Effect string
 
 // The effect classes.
 const (
-	EffectNow    Effect = "now"    // also for connections that exist
+	EffectNow    Effect = "now"    // also for existing connections
 	EffectNew    Effect = "new"    // for connections or sockets made afterwards
 	EffectBounce Effect = "bounce" // the driver may reset the link: a stall of 1 to 10 s is normal
 	EffectReinit Effect = "reinit" // the interface must go down and up
 	EffectBoot   Effect = "boot"   // at boot or driver load only
 )
 
-// Risk says what a bad value can do. The zero value is the least.
+// Risk says what a bad value can do. The zero value is the lowest risk.
 type Risk int
 
 // The risk classes (knobs.md section 0).
@@ -62,42 +61,40 @@ const (
 	RiskUnreachable             // may make the host unreachable for every new connection
 )
 
-// Stage orders changes that belong together: a limit is raised before what it
-// limits, and lowered after it (knobs.md section 0, rule 3). The zero value
-// takes no part in this order.
+// Stage orders related changes: a limit is raised before the values below it, and lowered after
+// them (knobs.md section 0, rule 3). The zero value takes no part in this order.
 type Stage int
 
 // The stages, outermost limit first.
 const (
 	StageNone    Stage = iota
-	StageLimit         // what a program may ask for
+	StageLimit         // what a program may request
 	StageCeiling       // where autotuning ends
 	StageInitial       // where autotuning starts
 )
 
-// Knob is one entry of the catalogue. It is a value; nobody shares its slices
-// and maps with the caller.
+// Knob is one entry of the catalogue. It is a value; the caller owns its slices and maps.
 type Knob struct {
 	ID        model.KnobID
-	Summary   string // what it is, for people, lower case
+	Summary   string // what it is, for display, lower case
 	Scope     Scope
 	Type      Type
-	Unit      string   // of TypeInt: "packets"; "" where the type says it
+	Unit      string   // of TypeInt: "packets"; "" if the type implies it
 	Min, Max  int64    // inclusive range of TypeBytes, TypeInt and TypeRate
-	Zero      string   // what people call the value 0 outside the range: "auto"; "" when 0 is nothing special
+	Zero      string   // display name of the value 0 outside the range: "auto"; "" if 0 is not special
 	Choices   []Choice // of TypeEnum
-	Named     []Choice // of TypeInt: numbers that are no amounts, beside the range; see For
+	Named     []Choice // of TypeInt: numbers that are not amounts, in addition to the range; see For
 	Effect    Effect   // the slowest of all systems that have the knob
 	Risk      Risk     // the highest of all systems that have the knob
-	NeedsBoth bool     // useful only when both ends, and what is between them, agree
-	ReadOnly  bool     // a fact about the machine: nothing can be written anywhere
+	NeedsBoth bool     // useful only if both ends, and the devices between them, agree
+	ReadOnly  bool     // a fact about the machine: not writable on any system
 	Stage     Stage
 	Native    map[string]Native // by GOOS; a system without an entry has no such knob
 	Defaults  []Default
-	When      string // the symptom that calls for it; "" when it is seldom worth a try
-	Avoid     string // when to leave it alone
+	When      string // the symptom that calls for it; "" if it is rarely worth trying
+	Avoid     string // when not to change it
 	Verify    string // how to see that a new value took effect, beyond reading it back
-	Source    string // where range and meaning come from
+	Source    string // source of range and meaning
 }
 
 // Choice is one value of an enumeration.
@@ -106,8 +103,8 @@ type Choice struct {
 	Meaning string `json:"meaning"`
 }
 
-// Default is a value that some versions of a system start with. It is for
-// people and for spotting tuned hosts; it never replaces reading.
+// Default is the initial value on some versions of a system. It is for display and for
+// detecting tuned hosts; it never replaces reading.
 type Default struct {
 	System string `json:"system"` // "linux since 6.18"
 	Value  string `json:"value"`  // "4 MiB", or a rule such as "by memory"
@@ -115,20 +112,20 @@ type Default struct {
 
 // Native says where a system keeps a knob, and what is special there.
 type Native struct {
-	Mechanism Mechanism // NotYet where linerate knows the name and cannot use it
+	Mechanism Mechanism // NotYet if linerate knows the name but cannot use it
 	Name      string    // "net.ipv4.tcp_rmem", "mtu"; {if} and {dev} stand for the interface, see Host.Place
-	Also      []string  // further native names that belong to it and are not set by linerate
+	Also      []string  // further native names that belong to it but that linerate does not set
 	Encoding  Encoding
-	Choices   string // native name of the list of words that are accepted now, for TypeName
-	Effect    Effect // where it differs from the knob's; EffectBoot cannot be tried
-	ReadOnly  bool   // this system lets nobody write it
-	Min, Max  int64  // the system's own range where it is narrower; both 0: the knob's
-	Absent    string // canonical value that a setting has which is not there, for WinReg
-	Keep      string // permanent form where it differs from the mechanism's, see Permanent
+	Choices   string // native name of the list of currently accepted words, for TypeName
+	Effect    Effect // if different from the knob's; EffectBoot cannot be tried
+	ReadOnly  bool   // not writable on this system
+	Min, Max  int64  // the system's own range if narrower; both 0: the knob's
+	Absent    string // canonical value of a missing setting, for WinReg
+	Keep      string // permanent form if different from the mechanism's, see Permanent
 	Note      string // what else to know; NotYet says why
 }
 
-// Mechanism names the way in which a system is asked: one folder each.
+// Mechanism names how a system is accessed: one folder each.
 type Mechanism string
 
 // The mechanisms.
@@ -143,7 +140,7 @@ const (
 	IfIoctl Mechanism = "ifioctl" // package ifioctl: interface requests of FreeBSD and macOS
 	WinReg  Mechanism = "winreg"  // package winreg: values of the Windows registry
 	WinTCP  Mechanism = "wintcp"  // package wintcp: cmdlets and netsh of Windows
-	Command Mechanism = "command" // package command: what a person gave; no knob of the catalogue
+	Command Mechanism = "command" // package command: a command that the user gave; no knob of the catalogue
 )
 
 // Mechanisms returns the mechanisms that system (a GOOS) has, or none.

@@ -2,22 +2,22 @@ package knob
 
 import "linerate/internal/core/model"
 
-// Outside is a setting, a service or a script that guides name, that exists, and that linerate
-// does not set or run.
+// Outside is an existing setting, service or script that guides name but that linerate does not
+// set or run.
 type Outside struct {
 	Names   []string       `json:"-"`      // native, the best known first; written as in Dead
 	System  string         `json:"system"` // GOOS
 	Does    string         `json:"does"`
-	Instead []model.KnobID `json:"instead,omitempty"` // knobs that reach the same
+	Instead []model.KnobID `json:"instead,omitempty"` // knobs with the same effect
 	Advice  string         `json:"advice,omitempty"`
-	Source  string         `json:"source"` // with the tags of docs/reference/knobs.md; [K] could not be looked up
+	Source  string         `json:"source"` // with the tags of docs/reference/knobs.md; [K] is from memory
 }
 
-// enaAdvice says why nic.ring and nic.queues do not reach ena.
+// enaAdvice says why nic.ring and nic.queues do not apply to ena.
 const enaAdvice = "linerate sets rings and queues of iflib drivers only, and ena does not use iflib; "
 
-// OutsideNames returns the settings of guides that linerate knows by name only. The
-// slice is the caller's own.
+// OutsideNames returns the settings of guides that linerate knows by name only. The caller owns
+// the slice.
 func OutsideNames() []Outside {
 	return []Outside{
 		{[]string{"net.ipv4.tcp_shrink_window"}, "linux", "a receiver short of memory may take back window that it has offered (RFC 7323 section 2.4)",

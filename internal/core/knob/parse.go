@@ -13,19 +13,18 @@ import (
 	"linerate/internal/core/units"
 )
 
-// maxName is the longest name of a congestion control in bytes:
-// TCP_CA_NAME_MAX less the final zero, Linux include/net/tcp.h.
+// maxName is the longest name of a congestion control in bytes: TCP_CA_NAME_MAX minus the final
+// zero, Linux include/net/tcp.h.
 const maxName = 15
 
-// ValueError says that a text is no value of a knob, and what would be.
+// ValueError reports an invalid value of a knob, and what is valid.
 type ValueError struct {
 	Knob model.KnobID
 	Text string
 	Want string // "a size from 4 KiB to 2 GiB, such as 64KiB"
-	Err  error  // what the parser of the unit said; nil when the text is merely out of range
+	Err  error  // the unit parser's error; nil if the text is merely out of range
 }
 
-// Error returns the whole sentence.
 func (e *ValueError) Error() string {
 	s := fmt.Sprintf("value %q of %s: want %s", e.Text, e.Knob, e.Want)
 	if e.Err != nil {
@@ -37,9 +36,9 @@ func (e *ValueError) Error() string {
 // Unwrap returns the error of the unit's parser.
 func (e *ValueError) Unwrap() error { return e.Err }
 
-// Parse reads a value as a person writes it and returns the canonical text:
-// "64KiB" becomes "65536", "on" becomes "1". Canonical texts parse to
-// themselves. The error is a *ValueError that says what would be right.
+// Parse converts a value in the user's notation to the canonical text: "64KiB" becomes "65536",
+// "on" becomes "1". Canonical texts parse to themselves. The error is a *ValueError that says
+// what is valid.
 func (k Knob) Parse(text string) (string, error) {
 	text = strings.TrimSpace(text)
 	if k.Zero != "" && (text == "0" || strings.EqualFold(text, k.Zero)) {
@@ -87,8 +86,8 @@ func (k Knob) Parse(text string) (string, error) {
 	return "", &ValueError{Knob: k.ID, Text: text, Want: k.want()}
 }
 
-// maxWords bounds a list of words in bytes, far above the link modes of any
-// card and the processors of any machine.
+// maxWords limits a list of words in bytes, far above the link modes of any card and the
+// processors of any machine.
 const maxWords = 2 << 10
 
 const nameBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
@@ -100,7 +99,7 @@ func (k Knob) inRange(text string, n int64, err error) (string, error) {
 	return strconv.FormatInt(n, 10), nil
 }
 
-// want says what Parse accepts.
+// want describes what Parse accepts.
 func (k Knob) want() string {
 	var s string
 	switch k.Type {
@@ -132,8 +131,8 @@ func (k Knob) want() string {
 	return s
 }
 
-// Format returns canonical for people: "64 KiB", "on", "1 (on, with a random
-// offset)". A text that is not canonical is returned as it is.
+// Format formats a canonical value for people: "64 KiB", "on", "1 (on, with a random offset)".
+// It returns any other text unchanged.
 func (k Knob) Format(canonical string) string {
 	if k.Zero != "" && canonical == "0" {
 		return k.Zero
@@ -145,11 +144,11 @@ func (k Knob) Format(canonical string) string {
 		}
 	}
 	switch {
-	case k.Type == TypeBytes && err == nil && k.Max < 1<<16: // packet sizes are known by their bytes
+	case k.Type == TypeBytes && err == nil && k.Max < 1<<16: // packet sizes are usually given in bytes
 		return canonical + " B"
 	case k.Type == TypeBytes && err == nil:
 		return units.Bytes(n).String()
-	case k.Type == TypeInt && n == 1 && err == nil && len(k.Unit) > len("ms"): // of words, not of their short forms
+	case k.Type == TypeInt && n == 1 && err == nil && len(k.Unit) > len("ms"): // for words, not for short units
 		return canonical + " " + strings.TrimSuffix(k.Unit, "s")
 	case k.Type == TypeInt && err == nil && k.Unit != "":
 		return canonical + " " + k.Unit

@@ -8,13 +8,12 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Plan returns changes in the order in which they should be made, where now
-// holds the canonical values of today: what grows first, limits before what
-// they limit; then knobs without a stage; then what shrinks, limits last
-// (knobs.md section 0, rule 3). Within that, the less risky come first, so
-// that a harmless knob that fails is found before a risky one is touched; the
-// caller's order decides the rest. When MTUs change on two hosts, which host
-// goes first is for the caller of both (rule 4).
+// Plan returns changes in the order in which to make them; now holds the present canonical
+// values. What grows comes first, limits before the values below them; then knobs without a
+// stage; then what shrinks, limits last (knobs.md section 0, rule 3). Within that, less risky
+// changes come first, so that a harmless knob fails before a risky one is changed; the caller's
+// order decides the rest. When MTUs change on two hosts, the caller of both decides which host
+// goes first (rule 4).
 func (x *Index) Plan(now map[model.KnobID]string, changes []model.Assignment) []model.Assignment {
 	type ranked struct {
 		model.Assignment

@@ -2,24 +2,24 @@ package knob
 
 import "strings"
 
-// Reason is a short word for why the value of a setting is not known. The list is
-// closed: documents name nothing else.
+// Reason is a short word for why the value of a setting is unknown. The list is closed:
+// documents use no other words.
 type Reason string
 
 // The reasons.
 const (
 	NotOnSystem   Reason = "not_on_this_system" // this operating system has no such setting
-	NotByLinerate Reason = "not_by_linerate"    // linerate knows its name there and cannot use it
+	NotByLinerate Reason = "not_by_linerate"    // linerate knows its name there but cannot use it
 	NotInKernel   Reason = "not_in_kernel"      // this kernel, network namespace or machine has none
-	NotInDriver   Reason = "not_in_driver"      // the device or its driver has none, or does not tell
-	NotSet        Reason = "not_set"            // nothing is set, and what holds then is not known
-	NoPath        Reason = "no_path"            // the interface or route of the data path is not known
+	NotInDriver   Reason = "not_in_driver"      // the device or its driver has none, or does not report it
+	NotSet        Reason = "not_set"            // not set, and the value in force is unknown
+	NoPath        Reason = "no_path"            // the interface or route of the data path is unknown
 	NoRights      Reason = "no_rights"          // reading it needs more rights
-	NotTold       Reason = "not_told"           // the host did not say, or not why
-	OtherReason   Reason = "other"              // anything else: the words tell
+	NotTold       Reason = "not_told"           // the host did not report it, or not why
+	OtherReason   Reason = "other"              // anything else: see the text
 )
 
-// Reasons returns all reasons, with what each means for people.
+// Reasons returns all reasons, with their meanings.
 func Reasons() []struct {
 	Reason Reason
 	Words  string
@@ -40,9 +40,8 @@ func Reasons() []struct {
 	}
 }
 
-// ReasonOf returns the reason in words that say why a setting is not known: those
-// of an [Error] and of the mechanisms of package host/knob, as a host of any version
-// tells them and as stored sessions hold them.
+// ReasonOf classifies a text that says why a setting is unknown: from an [Error] or a mechanism
+// of package host/knob, as reported by a host of any version or stored in a session.
 func ReasonOf(words string) Reason {
 	has := func(parts ...string) bool {
 		for _, p := range parts {

@@ -6,11 +6,11 @@ import (
 	"linerate/internal/regex"
 )
 
-// cited finds a citation of the catalogue: one or more tags in brackets, and what
-// it is of, such as [B13 tcp_input.c] or [B13, B14 uipc_sockbuf.c; tcp_input.c].
+// cited matches a citation of the catalogue: one or more tags in brackets, with a file or
+// section, such as [B13 tcp_input.c] or [B13, B14 uipc_sockbuf.c; tcp_input.c].
 var cited = regex.New(`\[([A-Z][A-Za-z0-9.]*(?:, [A-Z][A-Za-z0-9.]*)*)( [^\]]*)?\]`)
 
-// sources are what the tags stand for, as in docs/reference/knobs.md section 0.
+// sources maps the tags to their meanings, as in docs/reference/knobs.md section 0.
 func sources() map[string]string {
 	return map[string]string{
 		"L6.1":   "Linux 6.1 source",
@@ -32,11 +32,10 @@ func sources() map[string]string {
 	}
 }
 
-// Cite returns the source of a catalogue entry in words: the tags in brackets
-// are for those who write the catalogue. A tag that stands for nothing stays.
+// Cite expands the tags in brackets in the source of a catalogue entry. An unknown tag stays.
 func Cite(text string) string {
 	all := sources()
-	const border = "\x00" // between what is cited and the text around it
+	const border = "\x00" // between a citation and the text around it
 	words := cited.ReplaceAllStringFunc(text, func(whole string) string {
 		m := cited.FindStringSubmatch(whole)
 		var names []string

@@ -11,13 +11,12 @@ import (
 	"linerate/internal/core/words"
 )
 
-// Unknown is the error of an id that is no knob, with the ids that may have been meant.
+// Unknown is the error for an id that is not a knob, with similar ids.
 type Unknown struct {
 	ID    model.KnobID
 	Meant []model.KnobID
 }
 
-// Error is the whole sentence.
 func (u *Unknown) Error() string {
 	if len(u.Meant) == 0 {
 		return fmt.Sprintf("unknown knob %q", u.ID)
@@ -32,9 +31,8 @@ func (u *Unknown) Error() string {
 // UnknownError returns an *Unknown.
 func (x *Index) UnknownError(id model.KnobID) error { return &Unknown{id, x.Suggest(string(id))} }
 
-// Suggest returns up to three ids that unknown may have meant, best first. It
-// knows the native names of all systems ("tcp_rmem"), parts of ids ("mtu") and
-// slips of the keyboard; nothing similar gives none.
+// Suggest returns up to three ids similar to unknown, best first. It knows the native names of
+// all systems ("tcp_rmem"), parts of ids ("mtu") and typing errors; nil if nothing is similar.
 func (x *Index) Suggest(unknown string) []model.KnobID {
 	type scored struct {
 		id       model.KnobID
@@ -56,7 +54,7 @@ func (x *Index) Suggest(unknown string) []model.KnobID {
 				best = 0
 			}
 		}
-		if text == plainName(string(k.ID)) { // before the native names of others
+		if text == plainName(string(k.ID)) { // before the native names of other knobs
 			best = -1
 		}
 		if best <= max(2, len(text)/4) {
@@ -68,7 +66,7 @@ func (x *Index) Suggest(unknown string) []model.KnobID {
 	return ids
 }
 
-// plainName makes the ways of writing a name equal: case, slashes, hyphens.
+// plainName normalises the spelling of a name: case, slashes, hyphens.
 func plainName(s string) string {
 	return strings.NewReplacer("/", ".", "-", "_", " ", "_").Replace(strings.ToLower(strings.TrimSpace(s)))
 }

@@ -2,48 +2,47 @@ package limits
 
 import "linerate/internal/core/units"
 
-// AckLoad returns which part of a way back acknowledgements without data take, where that
-// way carries payload at rate back in packets of mtu bytes, mss of them payload. Shapers
-// count other bytes around a packet than the wire has: least is with those of tbf, the
-// header of Ethernet; most with all that IEEE 802.3 puts around a frame and in short ones.
+// AckLoad returns the share of the reverse direction that acknowledgements without data take,
+// if it carries payload at rate back in packets of mtu bytes, mss of them payload. Shapers
+// count other bytes around a packet than the wire has: least counts those of tbf, the Ethernet
+// header; most counts all that IEEE 802.3 puts around a frame, and the padding of short ones.
 func AckLoad(perSecond float64, mtu, mss int, back units.BitRate) (least, most float64) {
 	if !(perSecond > 0) || !(back > 0) || mss <= 0 || mtu <= mss {
 		return 0, 0
 	}
 	header := mtu - mss
-	full := float64(back) / 8 / float64(mss) // packets a second that the way carries
+	full := float64(back) / 8 / float64(mss) // packets per second that the direction carries
 	least = perSecond * float64(header+macBytes) / (full * float64(mtu+macBytes))
 	most = perSecond * float64(max(header, minFrameBytes)+frameBytes) / (full * float64(mtu+frameBytes))
 	return min(least, most), max(least, most)
 }
 
-// AtOnce is what both directions carry at once, beside what each carries alone.
+// AtOnce is what both directions carry at once, and what each carries alone.
 type AtOnce struct{ To, From, ToAlone, FromAlone units.BitRate }
 
-// Sharing is what the two directions of a path have in common.
+// Sharing is what the two directions of a path share.
 type Sharing string
 
-// What they may have in common.
 const (
-	Apart      Sharing = ""            // nothing, as far as rates show it
-	OneLimit   Sharing = "one limit"   // they take turns on a medium, or one limit holds for their sum
-	BehindData Sharing = "behind data" // acknowledgements of the faster way wait behind the data of the slower one
+	Apart      Sharing = ""            // nothing, by their rates
+	OneLimit   Sharing = "one limit"   // they take turns on a medium, or one limit applies to their sum
+	BehindData Sharing = "behind data" // acknowledgements of the faster direction wait behind the data of the slower one
 )
 
-// The rates by which Sharing decides, (p): diagnosis-2.md section 3.
+// The ratios by which Sharing decides, (p): diagnosis-2.md section 3.
 const (
-	leastTurns = 0.60 // of u: a hub whose frames collide carries so little
+	leastTurns = 0.60 // of u: a hub with colliding frames carries this little
 	mostTurns  = 1.20 // of u
-	aboutSum   = 0.15 // a sum that lies so near to the faster direction alone
-	alike      = 2.0  // the faster direction over the slower one, for a sum to show anything
-	unequal    = 4.0  // from here on acknowledgements behind data may look like turns
+	aboutSum   = 0.15 // relative distance of a sum from the faster direction alone
+	alike      = 2.0  // the faster direction over the slower one, for a sum to be evidence
+	unequal    = 4.0  // from here on acknowledgements behind data may look like taking turns
 	thrown     = 0.70 // of what the faster direction carries alone
-	untouched  = 0.85 // of what the slower one does
+	untouched  = 0.85 // of what the slower one carries alone
 )
 
-// Time is u: the shares of the time that the two directions would need one after the
-// other. A medium on which they take turns gives 1, whatever the rates are, and two ways
-// that have nothing in common give 2. It is 0 where a rate is not known.
+// Time returns u: the shares of the time that the two directions would need one after the
+// other. A medium on which they take turns gives 1, whatever the rates, and two independent
+// directions give 2. It is 0 if a rate is unknown.
 func (a AtOnce) Time() float64 {
 	if !(a.ToAlone > 0) || !(a.FromAlone > 0) {
 		return 0
@@ -51,7 +50,7 @@ func (a AtOnce) Time() float64 {
 	return float64(a.To/a.ToAlone + a.From/a.FromAlone)
 }
 
-// Sharing says what the rates show.
+// Sharing classifies the rates.
 func (a AtOnce) Sharing() Sharing {
 	u := a.Time()
 	if u == 0 {

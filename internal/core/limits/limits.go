@@ -16,12 +16,11 @@ import (
 type Limit struct {
 	Name   string        `json:"name"`   // "wire", "receive window", "loss"
 	Rate   units.BitRate `json:"rate"`   // bits of payload per second
-	Source string        `json:"source"` // what the number rests on: "1 Gbit/s at MTU 1500", "64 KiB over 10 ms"
+	Source string        `json:"source"` // the basis of the number: "1 Gbit/s at MTU 1500", "64 KiB over 10 ms"
 }
 
-// Smallest returns the limit with the lowest rate, the first one among equals.
-// It reports false where no limit is finite: +Inf bounds nothing, and NaN is
-// not known.
+// Smallest returns the limit with the lowest rate, the first one among equals. It reports false
+// if no limit is finite: +Inf does not limit, and NaN is unknown.
 func Smallest(limits []Limit) (Limit, bool) {
 	best, found := Limit{Rate: units.BitRate(math.Inf(1))}, false
 	for _, l := range limits {
@@ -45,11 +44,10 @@ const (
 	MaxWindow = MaxUnscaledWindow << 14
 )
 
-// WindowBound returns the most that a flow carries with at most window bytes
-// under way: window x 8 / rtt (RFC 7323 section 1.1). The window is the least
-// of what the receiver announces, the payload part of the sender's buffer and
-// the congestion window. A window of 0 or less carries nothing; an rtt of 0 or
-// less bounds nothing and gives +Inf.
+// WindowBound returns the most that a flow carries with at most window bytes in flight: window
+// x 8 / rtt (RFC 7323 section 1.1). The window is the least of the receiver's announced window,
+// the payload part of the sender's buffer and the congestion window. A window of 0 or less
+// carries nothing; an rtt of 0 or less does not limit and gives +Inf.
 func WindowBound(window units.Bytes, rtt time.Duration) units.BitRate {
 	switch {
 	case window <= 0:
@@ -60,13 +58,12 @@ func WindowBound(window units.Bytes, rtt time.Duration) units.BitRate {
 	return units.BitRate(float64(window) * 8 / rtt.Seconds())
 }
 
-// firstSegments are what a connection may send before the first acknowledgement (RFC
-// 6928).
+// firstSegments is how many segments a connection may send before the first acknowledgement
+// (RFC 6928).
 const firstSegments = 10
 
-// Fill returns how long a connection with segments of mss bytes takes at the least until
-// its window carries rate over rtt: a handshake and a first flight, then a doubling for
-// each round trip.
+// Fill returns the least time that a connection with segments of mss bytes needs until its
+// window carries rate over rtt: a handshake and a first flight, then a doubling per round trip.
 func Fill(rate units.BitRate, rtt time.Duration, mss int) time.Duration {
 	doublings := math.Log2(max(1, float64(max(1, WindowFor(rate, rtt)))/float64(firstSegments*mss)))
 	return time.Duration((2 + doublings) * float64(rtt))
@@ -74,14 +71,14 @@ func Fill(rate units.BitRate, rtt time.Duration, mss int) time.Duration {
 
 // Lengths of a run over a round trip (diagnosis-2.md section 4; p).
 const (
-	afterFill = 5  // round trips after slow start before the rate is that of the path
-	pacedFill = 10 // and of bbr, which looks for the rate, and drains the queue then
-	fewTrips  = 10 // round trips to measure that say anything
-	trips     = 20 // and that are enough
+	afterFill = 5  // round trips after slow start before the rate is the path's
+	pacedFill = 10 // and for bbr, which probes for the rate and then drains the queue
+	fewTrips  = 10 // least number of measured round trips
+	trips     = 20 // sufficient number of measured round trips
 )
 
-// Warmup returns how much of a run is the beginning of its connection, and Measured how
-// long the rest has to be. paced says that the sender's congestion control is bbr.
+// Warmup returns the part of a run that belongs to the start of its connection. paced says that
+// the sender's congestion control is bbr.
 func Warmup(rate units.BitRate, rtt time.Duration, mss int, paced bool) time.Duration {
 	after := time.Duration(afterFill)
 	if paced {
@@ -90,19 +87,19 @@ func Warmup(rate units.BitRate, rtt time.Duration, mss int, paced bool) time.Dur
 	return Fill(rate, rtt, mss) + after*rtt
 }
 
-// Measured returns how long a run has to be measured over a round trip.
+// Measured returns how long to measure after Warmup.
 func Measured(rtt time.Duration) time.Duration { return trips * rtt }
 
-// TooShort returns how long a run has to last in all before it says what the path
-// carries, and whether length is less.
+// TooShort returns how long a run has to last in all to show what the path carries, and whether
+// length is less.
 func TooShort(length time.Duration, rate units.BitRate, rtt time.Duration, mss int) (least time.Duration, short bool) {
 	least = Warmup(rate, rtt, mss, false) + fewTrips*rtt
 	return least, length < least
 }
 
-// WindowFor returns the least window that carries rate over rtt, the
-// bandwidth-delay product rounded up to whole bytes: rate x rtt / 8. It is 0
-// for a rate or rtt of 0 or less and at most the largest Bytes.
+// WindowFor returns the least window that carries rate over rtt, the bandwidth-delay product
+// rounded up to whole bytes: rate x rtt / 8. It is 0 for a rate or rtt of 0 or less and at most
+// the largest Bytes.
 func WindowFor(rate units.BitRate, rtt time.Duration) units.Bytes {
 	if !(rate > 0) || rtt <= 0 {
 		return 0

@@ -9,8 +9,8 @@ import (
 
 // Constants of CUBIC, RFC 9438 sections 4.6 and 5.
 const (
-	cubicBeta = 0.7 // what is left of the window after a loss
-	cubicC    = 0.4 // how fast it grows, segments per second cubed
+	cubicBeta = 0.7 // share of the window that remains after a loss
+	cubicC    = 0.4 // growth constant, segments per second cubed
 )
 
 // mathisC returns the constant of Mathis, Semke, Mahdavi, Ott: "The
@@ -24,11 +24,10 @@ func mathisC(delayedAcks bool) float64 {
 	return math.Sqrt(3.0 / 2)
 }
 
-// Mathis returns the most that Reno's congestion avoidance carries where a
-// share p of the segments, 0 to 1, is lost: C x MSS x 8 / (rtt x sqrt p). mss
-// is in bytes. Delayed acknowledgments halve the growth of a sender that
-// counts acknowledgments; Linux and FreeBSD count bytes (RFC 3465), for which
-// delayedAcks is false. No loss (p of 0 or less) or no delay bounds nothing
+// Mathis returns the most that Reno's congestion avoidance carries at a loss of a share p of
+// the segments, 0 to 1: C x MSS x 8 / (rtt x sqrt p). mss is in bytes. Delayed acknowledgments
+// halve the growth of a sender that counts acknowledgments; Linux and FreeBSD count bytes (RFC
+// 3465), for which delayedAcks is false. No loss (p of 0 or less) or no delay does not limit
 // and gives +Inf; an mss of 0 or less carries nothing.
 func Mathis(mss int, rtt time.Duration, p float64, delayedAcks bool) units.BitRate {
 	return windowRate(mss, rtt, p, func(_, p float64) float64 {
@@ -36,28 +35,27 @@ func Mathis(mss int, rtt time.Duration, p float64, delayedAcks bool) units.BitRa
 	})
 }
 
-// Cubic returns the most that CUBIC carries outside its Reno-friendly region
-// where a share p of the segments is lost, from the average window in
-// segments of RFC 9438 section 5.1, equation 5, which is
-// 1.054 x (rtt/p)^(3/4). The arguments are those of Mathis.
+// Cubic returns the most that CUBIC carries outside its Reno-friendly region at a loss of a
+// share p of the segments, from the average window in segments of RFC 9438 section 5.1,
+// equation 5, which is 1.054 x (rtt/p)^(3/4). The arguments are those of Mathis.
 func Cubic(mss int, rtt time.Duration, p float64) units.BitRate {
 	return windowRate(mss, rtt, p, func(rtt, p float64) float64 {
 		return cubicK() * math.Pow(rtt/p, 0.75)
 	})
 }
 
-// LossBound returns the most that a CUBIC sender carries where a share p of
-// the segments is lost: the larger of Cubic and Mathis, since CUBIC is never
-// slower than Reno (RFC 9438 section 4.3). The arguments are those of Mathis.
+// LossBound returns the most that a CUBIC sender carries at a loss of a share p of the
+// segments: the larger of Cubic and Mathis, since CUBIC is never slower than Reno (RFC 9438
+// section 4.3). The arguments are those of Mathis.
 func LossBound(mss int, rtt time.Duration, p float64) units.BitRate {
 	return max(Mathis(mss, rtt, p, false), Cubic(mss, rtt, p))
 }
 
-// TimeoutBound returns about what Reno carries where a share p of the segments, 0 to 1,
-// is lost and small windows make many of the losses wait for the retransmission timer:
-// Padhye, Firoiu, Towsley, Kurose, "Modeling TCP Throughput", SIGCOMM 1998, equation 30,
-// with an acknowledgment that counts for each segment. timer is what a sender waits at
-// the least. The other arguments are those of Mathis.
+// TimeoutBound returns approximately what Reno carries at a loss of a share p of the segments,
+// 0 to 1, if small windows leave many losses to the retransmission timer: Padhye, Firoiu,
+// Towsley, Kurose, "Modeling TCP Throughput", SIGCOMM 1998, equation 30, with one
+// acknowledgment per segment. timer is the least retransmission timeout. The other arguments
+// are those of Mathis.
 func TimeoutBound(mss int, rtt, timer time.Duration, p float64) units.BitRate {
 	return windowRate(mss, rtt, p, func(rtt, p float64) float64 {
 		waits := timer.Seconds() * min(1, 3*math.Sqrt(3*p/8)) * p * (1 + 32*p*p)
@@ -65,11 +63,10 @@ func TimeoutBound(mss int, rtt, timer time.Duration, p float64) units.BitRate {
 	})
 }
 
-// LossBudget returns the largest share of lost segments, 0 to 1, with which
-// Reno still reaches target: the inverse of Mathis without delayed
-// acknowledgments. It is 1 where loss does not matter (no delay, no target)
-// and 0 where no budget suffices (an mss of 0 or less). CUBIC never needs
-// less; CubicLossBudget says what it allows.
+// LossBudget returns the largest share of lost segments, 0 to 1, at which Reno still reaches
+// target: the inverse of Mathis without delayed acknowledgments. It is 1 if loss does not
+// matter (no delay, no target) and 0 if no budget suffices (an mss of 0 or less). CUBIC never
+// needs less; CubicLossBudget returns what it tolerates.
 func LossBudget(target units.BitRate, mss int, rtt time.Duration) float64 {
 	return budget(target, mss, rtt, func(_, window float64) float64 {
 		return math.Pow(mathisC(false)/window, 2)
@@ -89,8 +86,8 @@ func cubicK() float64 {
 	return math.Pow(cubicC*(3+cubicBeta)/(4*(1-cubicBeta)), 0.25)
 }
 
-// windowRate turns an average window in segments, a function of the round
-// trip in seconds and of the loss, into a rate.
+// windowRate converts an average window in segments, a function of the round trip in seconds
+// and of the loss, to a rate.
 func windowRate(mss int, rtt time.Duration, p float64, segments func(rtt, p float64) float64) units.BitRate {
 	switch {
 	case mss <= 0:
@@ -102,8 +99,8 @@ func windowRate(mss int, rtt time.Duration, p float64, segments func(rtt, p floa
 	return units.BitRate(segments(seconds, min(p, 1)) * float64(mss) * 8 / seconds)
 }
 
-// budget turns the window in segments that target needs into a loss, by a
-// function of the round trip in seconds and of that window.
+// budget converts the window in segments that target needs to a loss, by a function of the
+// round trip in seconds and of that window.
 func budget(target units.BitRate, mss int, rtt time.Duration, loss func(rtt, window float64) float64) float64 {
 	switch {
 	case mss <= 0:

@@ -14,42 +14,41 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Ceiling is the most payload that a path can carry in one direction, with
-// what the number rests on.
+// Ceiling is the most payload that a path can carry in one direction, with its basis.
 type Ceiling struct {
 	Direction model.Direction        `json:"direction"`
 	Rate      fact.Of[units.BitRate] `json:"rate"`             // of payload: the least of Limits; unknown says why
-	Limits    []Limit                `json:"limits,omitempty"` // all that are known, the lowest first
-	// waited is how much the shortest window may hold of what had come before it.
+	Limits    []Limit                `json:"limits,omitempty"` // all known ones, the lowest first
+	// waited is how much of the shortest window's data may have arrived before it, as a rate.
 	waited   units.BitRate
 	unshared bool // see HalfDuplexRefuted
 }
 
-// overHalf is the share of the ceiling of half duplex from which a measurement shows that
-// the wire is not shared: an emulated pcnet says that it is, and carries 1.02 of that.
+// overHalf is the share of the half-duplex ceiling from which a measurement shows that the wire
+// is not shared: an emulated pcnet claims half duplex and carries 1.02 of it.
 const overHalf = 1.01
 
-// refuted is the share of a ceiling from which a measurement shows that the
-// ceiling is wrong, and not the path full (diagnosis.md section 4.0, rule 1).
+// refuted is the share of a ceiling from which a measurement shows a wrong ceiling, not a full
+// path (diagnosis.md section 4.0, rule 1).
 const refuted = 1.03
 
-// What may have come before a window and is read in it: a program's last read, and
-// what waited behind a hole until the lost segment had been sent again, which takes a
-// round trip or two. At 1.5 Mbit/s 48 KiB in 2.5 s were seen, a tenth of the rate.
+// Data that arrived before a window but is read in it: a program's last read, and the data that
+// waited behind a hole until its retransmission, which takes a round trip or two. 48 KiB in 2.5
+// s were seen at 1.5 Mbit/s, a tenth of the rate.
 const (
 	waitingBytes = 64 * 1024
 	waitingTrips = 2
 )
 
-// Refuted reports whether goodput is so much more than the ceiling that the
-// ceiling cannot be right.
+// Refuted reports whether goodput exceeds the ceiling by so much that the ceiling must be
+// wrong.
 func (c Ceiling) Refuted(goodput units.BitRate) bool {
 	rate, known := c.Rate.Get()
 	return known && goodput > refuted*rate+c.waited
 }
 
-// Against returns the ceiling's rate as something that goodput can be compared
-// with: unknown where the measurement refutes it.
+// Against returns the ceiling's rate for comparison with goodput: unknown if the measurement
+// refutes it.
 func (c Ceiling) Against(goodput units.BitRate) fact.Of[units.BitRate] {
 	if c.Refuted(goodput) {
 		return fact.Unknown[units.BitRate](fmt.Sprintf("%s were measured where %s should be the most: the rate of the link is not what it is said to be",
@@ -58,10 +57,9 @@ func (c Ceiling) Against(goodput units.BitRate) fact.Of[units.BitRate] {
 	return c.Rate
 }
 
-// OfPath returns the ceiling of a session's path in direction d, which is To or
-// From: of its link rates, of the segments that were sent, and of the busses
-// that the two interfaces hang on. Runs of the baseline say how large segments
-// were; without them the MTUs of both ends do.
+// OfPath returns the ceiling of a session's path in direction d, which is To or From: from its
+// link rates, the segment size, and the buses of the two interfaces. The segment size comes
+// from runs of the baseline or, without them, from the MTUs of both ends.
 func OfPath(s *model.Session, d model.Direction) Ceiling {
 	p, err := packetOf(s, d)
 	if err != nil {
@@ -95,8 +93,8 @@ func OfPath(s *model.Session, d model.Direction) Ceiling {
 	return c
 }
 
-// waitedIn is what the shortest window of the baseline in direction d may hold of what
-// had come before it, as a rate.
+// waitedIn returns how much of the data in the baseline's shortest window in direction d may
+// have arrived before it, as a rate.
 func waitedIn(s *model.Session, d model.Direction, rate units.BitRate) units.BitRate {
 	var window time.Duration
 	for _, r := range s.Runs {
@@ -119,10 +117,10 @@ func unknownCeiling(d model.Direction, reason string) Ceiling {
 	return Ceiling{Direction: d, Rate: fact.Unknown[units.BitRate](reason)}
 }
 
-// linksOf returns the link rates that bound direction d, before framing.
+// linksOf returns the link rates that limit direction d, before framing.
 func linksOf(s *model.Session, d model.Direction) []Limit {
 	if f, ok := s.Facts(d.Sender()); ok {
-		if rate, known := f.PathRate.Get(); known { // it knows this direction better than the slowest link of both
+		if rate, known := f.PathRate.Get(); known { // specific to this direction, unlike the slowest link of both
 			return []Limit{{Name: "link", Rate: rate, Source: f.PathRate.Source()}}
 		}
 	}
@@ -132,14 +130,14 @@ func linksOf(s *model.Session, d model.Direction) []Limit {
 	return nil
 }
 
-// packet is what one full packet of a direction carries.
+// packet is the size of a full packet of a direction.
 type packet struct {
 	wire     Wire // without a rate
-	datagram int  // bytes of each datagram; 0 for TCP and where datagrams fill packets
+	datagram int  // bytes of each datagram; 0 for TCP, or if datagrams fill packets
 	source   string
 }
 
-// goodput is what a link carries of such packets.
+// goodput returns what a link carries in such packets.
 func (p packet) goodput(w Wire, half bool) (units.BitRate, error) {
 	switch {
 	case p.datagram > 0:
@@ -150,9 +148,9 @@ func (p packet) goodput(w Wire, half bool) (units.BitRate, error) {
 	return w.Goodput()
 }
 
-// packetOf returns what packets of direction d carry: of TCP what the sender's
-// kernel says of its segments, or else as much as the MTUs of both ends, the
-// segment size that was asked for and the headers leave.
+// packetOf returns the packet of direction d: for TCP with the segment size that the sender's
+// kernel reports, otherwise the one that the MTUs of both ends, the requested segment size and
+// the headers allow.
 func packetOf(s *model.Session, d model.Direction) (packet, error) {
 	near, _ := s.Facts(model.Near)
 	far, _ := s.Facts(model.Far)
@@ -178,14 +176,14 @@ func packetOf(s *model.Session, d model.Direction) (packet, error) {
 		}
 	case segment.IsKnown():
 		mtu := segment.Or(0) + p.wire.headerBytes()
-		if nearKnown && farKnown { // some kernels count the options of a segment in
+		if nearKnown && farKnown { // some kernels include the options in the segment size
 			mtu = min(mtu, p.wire.MTU)
 		}
 		p.wire.MTU, nearKnown, farKnown = mtu, true, true
 		p.source = fmt.Sprintf("segments of %d bytes (%s)", mtu-p.wire.headerBytes(), segment.Source())
 	default:
 		p.source = fmt.Sprintf("MTU %d", p.wire.MTU)
-		if f.MSS > 0 { // the option is without the options that every segment carries (RFC 6691)
+		if f.MSS > 0 { // the option excludes the options that every segment carries (RFC 6691)
 			bare := p.wire
 			bare.Timestamps = false
 			p.wire.MTU = min(p.wire.MTU, f.MSS+bare.headerBytes())
@@ -198,12 +196,12 @@ func packetOf(s *model.Session, d model.Direction) (packet, error) {
 	return p, nil
 }
 
-// isIPv6 reports whether an address of the data path is one of IPv6.
+// isIPv6 reports whether an address of the data path is an IPv6 address.
 func isIPv6(address string) bool {
 	return strings.Contains(address, ":") && !strings.HasPrefix(address, "::ffff:")
 }
 
-// vlanTags is how many tags the frames of a host's interface carry.
+// vlanTags returns the number of VLAN tags on the frames of a host's interface.
 func vlanTags(f model.HostFacts) int {
 	if len(f.NICs) > 0 && f.NICs[0].Kind.Or("") == "vlan" {
 		return 1
@@ -211,15 +209,15 @@ func vlanTags(f model.HostFacts) int {
 	return 0
 }
 
-// halfDuplex reports whether an end says that both directions share its wire.
+// halfDuplex reports whether an end claims that both directions share its wire.
 func halfDuplex(s *model.Session) bool {
 	return slices.ContainsFunc(s.Hosts, func(f model.HostFacts) bool {
 		return len(f.NICs) > 0 && Duplex(f.NICs[0]) == "half"
 	})
 }
 
-// Duplex is the duplex of a card, "" where it is not known. "half" of an emulated one without
-// any link mode is its driver's default, as pcnet32's in QEMU: it has no wire to share.
+// Duplex returns the duplex of a card, "" if unknown. "half" of an emulated card without any
+// link mode is its driver's default, as with pcnet32 in QEMU: it has no wire to share.
 func Duplex(n model.NIC) string {
 	duplex := n.Media.Duplex.Or("")
 	modes, known := n.Media.Supported.Get()
@@ -229,9 +227,9 @@ func Duplex(n model.NIC) string {
 	return duplex
 }
 
-// carriesMore reports whether the runs of the baseline carried so much more in one direction
-// than half duplex allows there that the wire cannot be shared, whatever its cards say: one
-// of them more than may have waited before its window as well, or all of several.
+// carriesMore reports whether the baseline runs carried so much more in one direction than half
+// duplex allows that the wire cannot be shared, whatever its cards claim: one run by more than
+// may have waited before its window, or all of several runs.
 func carriesMore(s *model.Session) bool {
 	runs, above := 0, 0
 	for _, d := range []model.Direction{model.To, model.From} {
@@ -253,7 +251,7 @@ func carriesMore(s *model.Session) bool {
 	return runs > 1 && above == runs
 }
 
-// sharedRate is what half duplex carries in direction d, 0 where that is not known.
+// sharedRate returns what half duplex carries in direction d, 0 if unknown.
 func sharedRate(s *model.Session, d model.Direction) units.BitRate {
 	p, err := packetOf(s, d)
 	links := linksOf(s, d)
@@ -268,14 +266,13 @@ func sharedRate(s *model.Session, d model.Direction) units.BitRate {
 	return rate
 }
 
-// HalfDuplexRefuted reports whether a card claims half duplex and more was carried than
+// HalfDuplexRefuted reports whether a card claims half duplex but the runs carried more than
 // that allows.
 func (c Ceiling) HalfDuplexRefuted() bool { return c.unshared }
 
-// busses returns what the busses under the interfaces carry of such packets at
-// most. A bus moves frames without preamble, checksum and gap, and has headers
-// of its own, which are not taken off: 13 % of PCIe at payloads of 128 bytes
-// (diagnosis.md section 2.4).
+// busses returns the most that the buses under the interfaces carry in such packets. A bus
+// moves frames without preamble, checksum and gap, and has headers of its own, which are not
+// subtracted: 13 % of PCIe at payloads of 128 bytes (diagnosis.md section 2.4).
 func busses(s *model.Session, p packet) []Limit {
 	if p.datagram > 0 {
 		return nil
@@ -299,15 +296,14 @@ func busses(s *model.Session, p packet) []Limit {
 	return out
 }
 
-// summary is what a sender's kernel said of one direction of a run.
+// summary is a sender's kernel's summary of one direction of a run.
 type summary struct {
 	direction model.Direction
 	tcp       *model.TCPSummary
 }
 
-// summaries returns what the senders' kernels said in valid runs of the
-// baseline, or, where it has none, of any setting: a setting may change what a
-// segment holds.
+// summaries returns the senders' kernel summaries from valid runs of the baseline or, if it has
+// none, of any setting: a setting may change the segment size.
 func summaries(s *model.Session) []summary {
 	var all, baseline []summary
 	for _, r := range s.Runs {
@@ -332,8 +328,7 @@ func summaries(s *model.Session) []summary {
 	return all
 }
 
-// LeastRTT returns the least round trip that a sender's kernel saw in any valid
-// run of s.
+// LeastRTT returns the least round trip that a sender's kernel measured in any valid run of s.
 func LeastRTT(s *model.Session) fact.Of[time.Duration] {
 	least := fact.Unknown[time.Duration]("no kernel told it")
 	for _, r := range s.Runs {

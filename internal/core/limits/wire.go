@@ -18,9 +18,9 @@ const (
 	vlanBytes     = 4  // per tag, IEEE 802.1Q-2022 section 9.3
 	frameBytes    = preambleBytes + macBytes + fcsBytes + gapBytes
 
-	// minFrameBytes is the least payload and tags of a frame: minFrameSize of
-	// 64 without the addresses, the type and the FCS. That tags count toward
-	// it is what IEEE 802.1Q-2022 annex G.2.3 allows.
+	// minFrameBytes is the least payload and tags of a frame: minFrameSize of 64 without the
+	// addresses, the type and the FCS. IEEE 802.1Q-2022 annex G.2.3 allows tags to count toward
+	// it.
 	minFrameBytes = 46
 )
 
@@ -72,8 +72,8 @@ func (w Wire) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Payload returns the bytes of application data in a full-sized packet. For
-// TCP that is the MSS less the options carried by every segment.
+// Payload returns the bytes of application data in a full-sized packet: for TCP the MSS minus
+// the options that every segment carries.
 func (w Wire) Payload() (int, error) {
 	if err := w.Validate(); err != nil {
 		return 0, err
@@ -107,9 +107,9 @@ func (w Wire) PacketsPerSecond() (float64, error) {
 	return float64(w.Rate) / 8 / float64(w.packetBytes()), nil
 }
 
-// HalfDuplex returns the ceiling of Goodput where both directions share the
-// wire, so that acknowledgments take their part of it. Collisions cost more
-// on top; 60 to 85 % of the link rate is what to expect.
+// HalfDuplex returns the ceiling of Goodput if both directions share the wire, so that
+// acknowledgments take their part of it. Collisions cost more on top; expect 60 to 85 % of the
+// link rate.
 func (w Wire) HalfDuplex() (units.BitRate, error) {
 	payload, err := w.Payload()
 	if err != nil || w.UDP {
@@ -119,7 +119,7 @@ func (w Wire) HalfDuplex() (units.BitRate, error) {
 	return w.Rate * units.BitRate(2*payload) / units.BitRate(2*w.packetBytes()+w.ackBytes()), nil
 }
 
-// packetBytes returns what a full-sized packet occupies on the wire.
+// packetBytes returns the bytes that a full-sized packet occupies on the wire.
 func (w Wire) packetBytes() int { return w.MTU + frameBytes + w.VLANTags*vlanBytes }
 
 // headerBytes returns the bytes of IP and transport headers in each packet.
@@ -137,27 +137,26 @@ func (w Wire) headerBytes() int {
 	return n + tcpBytes
 }
 
-// ackBytes returns what a segment without payload occupies on the wire: 90
-// bytes with timestamps over IPv4.
+// ackBytes returns the bytes that a segment without payload occupies on the wire: 90 with
+// timestamps over IPv4.
 func (w Wire) ackBytes() int {
 	return max(w.headerBytes()+w.VLANTags*vlanBytes, minFrameBytes) + frameBytes
 }
 
-// maxDatagram is the most payload of a UDP datagram over IPv4: 65535 bytes less
-// the headers (RFC 768, RFC 791 section 3.1).
+// maxDatagram is the largest payload of a UDP datagram over IPv4: 65535 bytes minus the headers
+// (RFC 768, RFC 791 section 3.1).
 const maxDatagram = 65507
 
-// fragmentUnit is what the data of all fragments but the last is a multiple of
-// (RFC 791 section 3.2, RFC 8200 section 4.5).
+// fragmentUnit divides the data length of all fragments but the last (RFC 791 section 3.2, RFC
+// 8200 section 4.5).
 const fragmentUnit = 8
 
 // fragmentBytes is the extension header of an IPv6 fragment (RFC 8200 section 4.5).
 const fragmentBytes = 8
 
-// DatagramGoodput returns the most application data that the link can carry in
-// one direction in UDP datagrams of payload bytes, 0 to 65507: each of them is
-// one frame, of at least 64 bytes, or, where it is larger than the MTU, several
-// fragments.
+// DatagramGoodput returns the most application data that the link can carry in one direction in
+// UDP datagrams of payload bytes, 0 to 65507: each is one frame of at least 64 bytes or, above
+// the MTU, several fragments.
 func (w Wire) DatagramGoodput(payload int) (units.BitRate, error) {
 	if err := w.Validate(); err != nil {
 		return 0, err

@@ -1,9 +1,9 @@
-// Package lists has what package slices lacks.
+// Package lists complements package slices.
 package lists
 
 import "slices"
 
-// Each returns what f makes of each element of list, and nil for none.
+// Each returns f of each element of list, nil for an empty list.
 func Each[T, U any](list []T, f func(T) U) []U {
 	out := slices.Grow([]U(nil), len(list))
 	for _, one := range list {
@@ -12,7 +12,7 @@ func Each[T, U any](list []T, f func(T) U) []U {
 	return out
 }
 
-// Once returns list with those of more that it does not hold yet.
+// Once returns list with those elements of more appended that it does not have yet.
 func Once[T comparable](list []T, more ...T) []T {
 	for _, one := range more {
 		if !slices.Contains(list, one) {

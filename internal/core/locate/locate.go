@@ -1,10 +1,9 @@
-// Package locate says in front of which link of a path packets wait while the path is
-// loaded: the queue before a full link delays every answer from behind it, and none from
-// before it.
+// Package locate finds the link of a path in front of which packets wait under load: the queue
+// before a full link delays every answer from behind it, and none from before it.
 //
-// docs/locate.md describes the method and how it was tried. Pathneck (Hu, Li, Mao,
-// Steenkiste, Wang, SIGCOMM 2004) finds the slowest hop from one end; who makes the load
-// can ask a plainer question.
+// docs/locate.md describes the method and its tests. Pathneck (Hu, Li, Mao, Steenkiste, Wang,
+// SIGCOMM 2004) finds the slowest hop from one end; linerate makes the load itself, so it needs
+// a simpler test.
 package locate
 
 import (
@@ -17,36 +16,35 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// A router with Linux's default limit on ICMP errors (six at once, then one a second for
-// each destination; net.ipv4.icmp_ratelimit) answers so many probes in a run of 5 s. The
-// other numbers were chosen on labs whose seeds no judge uses (docs/locate.md).
+// A router with Linux's default limit on ICMP errors (six at once, then one per second for each
+// destination; net.ipv4.icmp_ratelimit) answers this many probes in a run of 5 s. The other
+// numbers were chosen on labs whose seeds no judge uses (docs/locate.md).
 const (
 	fewIdle   = 3                      // answers without load that a hop needs
 	fewLoaded = 4                      // and under load
-	leastWait = 300 * time.Microsecond // that differs from noise
-	noises    = 3                      // so many times the spread of the answers without load, too
-	rare      = 0.02                   // the probability below which a count is no accident
-	accident  = 0.05                   // the share of a hop's answers that are late, or not, by accident
-	lateShare = 0.4                    // of the receiver's median wait: an answer that waited so long is late
-	muchShare = 0.6                    // of it: an answer that waited less may be one that did not pass the queue
-	slight    = 0.25                   // of it: an answer that waited less did not pass the queue
-	apart     = 0.3                    // the share by which waits in one queue differ at most within a round, beside noise
+	leastWait = 300 * time.Microsecond // least wait that differs from noise
+	noises    = 3                      // and at least this many times the spread of the answers without load
+	rare      = 0.02                   // the probability below which a count is not chance
+	accident  = 0.05                   // the share of a hop's answers that are late, or not, by chance
+	lateShare = 0.4                    // of the receiver's median wait: longer waits are late
+	muchShare = 0.6                    // of it: an answer with a shorter wait may not have passed the queue
+	slight    = 0.25                   // of it: an answer with a shorter wait did not pass the queue
+	apart     = 0.3                    // the most by which waits in one queue differ within a round, in addition to noise
 )
 
-// Ends are what the receiver of a direction answered to other probes than those of the
-// trace; nil where it was not asked.
+// Ends are the receiver's answers to probes other than the trace's; nil if there were none.
 type Ends struct{ Idle, Loaded *hist.Histogram }
 
 // node is a hop that answered often enough, or the receiver.
 type node struct {
 	model.PlaceNode
 
-	wait  []time.Duration // of the answers under load, above the least without
-	round []int           // of each of them
-	own   []time.Duration // where wait is of other probes, that of those of the trace
+	wait  []time.Duration // of the answers under load, minus the least without
+	round []int           // of each answer
+	own   []time.Duration // the waits of the trace's probes, if wait is of others
 }
 
-// Find returns where packets wait on the way of t.
+// Find returns where packets wait on the path of t.
 func Find(t model.Trace, e Ends) model.Place {
 	p := model.Place{Kind: model.PlaceUnknown, Direction: t.Direction, Before: model.PlaceNode{Host: t.Direction.Sender()}}
 	routers, end, noise := nodes(t)
@@ -59,7 +57,7 @@ func Find(t model.Trace, e Ends) model.Place {
 	case t.Why != "", end == nil:
 		return p
 	case others != nil && median(others.wait) >= floor && others.aside():
-		return p // other probes wait, and those of the routers take another way
+		return p // other probes wait, and those to the routers take another route
 	}
 	p.Later = median(end.wait)
 	if p.Later < floor {
@@ -72,7 +70,7 @@ func Find(t model.Trace, e Ends) model.Place {
 	p.Kind, p.Behind = model.PlaceLink, end.PlaceNode
 	if odd := cut(&p, routers, *end, noise); 2*odd > len(routers) {
 		p.Kind, p.Before, p.Behind = model.PlaceUnknown, model.PlaceNode{Host: t.Direction.Sender()}, model.PlaceNode{}
-		return p // most routers answer neither as without load nor as late as the far end
+		return p // most routers answer neither as fast as without load nor as late as the far end
 	}
 	for _, h := range t.Hops {
 		if h.TTL > p.Before.Hop && (p.Behind.Hop == 0 || h.TTL < p.Behind.Hop) && !h.Arrived {
@@ -82,11 +80,10 @@ func Find(t model.Trace, e Ends) model.Place {
 	return p
 }
 
-// cut puts p between the last router that answers as without load and the first one of
-// those that answer later up to the receiver, and in each round about as much later as the
-// one behind. What answers late before one that does not is late by itself, and what does so
-// now and then may be either: neither says anything of the place. It returns how many
-// those are.
+// cut puts p between the last router that answers as without load and the first one after it of
+// those that answer late, up to the receiver, in each round about as late as the next node. A
+// router that answers late before one that does not is slow by itself, and one that is late now
+// and then may be either: both are ignored. It returns how many there are.
 func cut(p *model.Place, routers []node, behind node, noise time.Duration) (odd int) {
 	late, much, little := behind.share(lateShare), behind.share(muchShare), behind.share(slight)
 	usual := behind.often(late)
@@ -111,25 +108,25 @@ func cut(p *model.Place, routers []node, behind node, noise time.Duration) (odd 
 	return odd
 }
 
-// share is that share of the median wait of n.
+// share returns the given share of n's median wait.
 func (n node) share(of float64) time.Duration {
 	return time.Duration(of * float64(median(n.wait)))
 }
 
-// often is how often the answers of n waited at least that long, with room for accidents.
+// often returns how often the answers of n waited at least late, with an allowance for chance.
 func (n node) often(late time.Duration) float64 {
 	return max(0.5, min(1-accident, float64(count(n.wait, late))/float64(len(n.wait))))
 }
 
-// aside reports whether the trace's own probes do not wait for n as the others do: a bundle
-// of links sends them another way.
+// aside reports whether the trace's own probes do not wait before n like the others do: a
+// bundle of links sends them another way.
 func (n node) aside() bool {
 	k := count(n.own, n.share(slight))
 	return 2*k < len(n.own) && stats.AtMost(int64(k), int64(len(n.own)), n.often(n.share(slight))) < rare
 }
 
-// agrees reports whether packets that passed n may have waited in the queue that those
-// waited in which passed behind: in the rounds that both answered.
+// agrees reports whether packets that passed n may have waited in the same queue as those that
+// passed behind, by the rounds that both answered.
 func (n node) agrees(behind node, noise time.Duration) bool {
 	pairs, differ := 0, 0
 	for i, r := range n.round {
@@ -144,8 +141,8 @@ func (n node) agrees(behind node, noise time.Duration) bool {
 	return pairs < fewLoaded || 1-stats.AtMost(int64(differ-1), int64(pairs), accident) >= rare
 }
 
-// nodes returns the routers of t that answered often enough, by distance, and the receiver
-// if it did, with the usual spread of their answers without load.
+// nodes returns the routers of t that answered often enough, by distance, and the receiver if
+// it did, with the usual spread of their answers without load.
 func nodes(t model.Trace) (routers []node, end *node, noise time.Duration) {
 	var spreads []time.Duration
 	for _, h := range t.Hops {
@@ -170,10 +167,10 @@ func nodes(t model.Trace) (routers []node, end *node, noise time.Duration) {
 	return routers, end, noise
 }
 
-// mostTimes are taken of a distribution.
+// mostTimes is the most values taken from a distribution.
 const mostTimes = 64
 
-// answered is the receiver by what it answered to other probes, nil if it did not.
+// answered returns the receiver by its answers to other probes, nil if it did not answer.
 func answered(t model.Trace, e Ends) *node {
 	if e.Idle == nil || e.Loaded == nil || e.Idle.Count() < fewIdle || e.Loaded.Count() < fewLoaded {
 		return nil
@@ -200,7 +197,7 @@ func answered(t model.Trace, e Ends) *node {
 	return &n
 }
 
-// answers are the times of rounds that were answered, and which ones these are.
+// answers returns the times of the answered rounds, and their numbers.
 func answers(rounds []time.Duration) (times []time.Duration, round []int) {
 	for i, d := range rounds {
 		if d > 0 {
@@ -222,7 +219,7 @@ func median(d []time.Duration) time.Duration {
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
-// Between names the two nodes of a place; name is that of a host.
+// Between names the two nodes of a place; name returns the name of a host.
 func Between(p model.Place, name func(model.Host) string) string {
 	at := func(n model.PlaceNode) string {
 		if n.Host != "" {
@@ -233,7 +230,7 @@ func Between(p model.Place, name func(model.Host) string) string {
 	return at(p.Before) + " and " + at(p.Behind)
 }
 
-// count is how many of wait are at least late.
+// count returns how many waits are at least late.
 func count(wait []time.Duration, late time.Duration) int {
 	n := 0
 	for _, w := range wait {

@@ -7,9 +7,9 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Narrow returns between which nodes of the way of t large packets vanish, where t's times
-// without load are of small packets and those under it of large ones: routers before the
-// narrow link answer both. It reports false where the answers do not say so.
+// Narrow returns between which nodes of t's path large packets vanish. t's times without load
+// are of small packets, and those under load of large ones: routers before the narrow link
+// answer both. It reports false if the answers do not show that.
 func Narrow(t model.Trace) (model.Place, bool) {
 	p := model.Place{Kind: model.PlaceNarrow, Direction: t.Direction, Before: model.PlaceNode{Host: t.Direction.Sender()}, Behind: model.PlaceNode{Host: t.Direction.Receiver()}}
 	answers := func(times []time.Duration) bool {

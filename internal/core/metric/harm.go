@@ -9,13 +9,13 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Tolerable is how many margins of harm an undecided guard may leave possible before it
-// holds up a setting (statistics.md section 6.5, proposed).
+// Tolerable is how many margins of harm an undecided guard may leave possible without blocking
+// a setting (statistics.md section 6.5, proposed).
 const Tolerable = 3
 
-// Harm returns the harm of times the margin of g as a positive number on the scale of
-// differences: a log ratio, or the metric's own unit where it can be 0. It is infinite
-// where no change is so large, such as a fall by more than 100 %.
+// Harm returns times margins of g as a positive number on the scale of differences: a log
+// ratio, or the metric's own unit if it can be 0. It is infinite if no change can be so large,
+// such as a fall by more than 100 %.
 func Harm(g model.Guard, times float64) float64 {
 	switch info := Describe(g.Metric); {
 	case info.CanBe0:
@@ -29,9 +29,9 @@ func Harm(g model.Guard, times float64) float64 {
 	}
 }
 
-// FollowsLoad reports whether m rises with the load of the path by itself, so that two
-// settings are compared in it at equal load (statistics.md section 6.5; of what is sent
-// again docs/experiments.md says why).
+// FollowsLoad reports whether m rises with the load of the path by itself, so that settings are
+// compared at equal load (statistics.md section 6.5; docs/experiments.md says why for
+// retransmissions).
 func FollowsLoad(m model.Metric) bool {
 	return slices.Contains([]model.Metric{model.LatencyP50, model.LatencyP99, model.AddedP50, model.AddedP99, model.RTT, model.RetransmitRatio}, m)
 }

@@ -1,6 +1,6 @@
-// Package metric holds what is known of the metrics that verdicts are given on:
-// their names, which way they are good, whether they can be 0, and what change of
-// them matters. It is the only place that does; plans, analysis and reports ask it.
+// Package metric describes the metrics that verdicts are given on: their names, their sense,
+// whether they can be 0, and which change of them matters. Plans, analysis and reports take
+// this from here only.
 package metric
 
 import (
@@ -19,17 +19,17 @@ import (
 // Info describes one metric.
 type Info struct {
 	ID     model.Metric
-	Name   string // as sentences have it: "loss"
-	Short  string // as people write it in plans and on command lines: "p99"
+	Name   string // in sentences: "loss"
+	Short  string // in plans and on command lines: "p99"
 	LowIs  bool   // low values are good
 	CanBe0 bool   // its changes are differences in its own unit, not ratios (statistics.md section 3)
 	Unit   string // of a metric that can be 0: "s", or "%" for shares of 0 to 1, which are shown in percent
-	// Margin is the change that a verdict takes for one, in the metric's own unit,
-	// of metrics that can be 0; that of the others is the plan's.
+	// Margin is the least change that matters, in the metric's own unit, for metrics that can
+	// be 0; the others use the plan's margin.
 	Margin float64
 }
 
-// Sense returns which way the metric is good.
+// Sense returns whether high or low values are good.
 func (i Info) Sense() stats.Sense {
 	if i.LowIs {
 		return stats.LowerIsBetter
@@ -46,7 +46,7 @@ func (i Info) Change(d float64) float64 {
 	return d
 }
 
-// all is the list, in the order in which reports have them.
+// all returns the metrics in the order of reports.
 func all() []Info {
 	return []Info{
 		{ID: model.Goodput, Name: "goodput", Short: "goodput"},
@@ -67,10 +67,10 @@ func all() []Info {
 	}
 }
 
-// CPU is what people write for the CPU per Gbit of both ends.
+// CPU is the user's name for the CPU per Gbit of both ends.
 const CPU = "cpu"
 
-// Of returns what is known of m, and false where no verdict is given on it.
+// Of returns the description of m, and false if no verdicts are given on it.
 func Of(m model.Metric) (Info, bool) {
 	for _, i := range all() {
 		if i.ID == m {
@@ -80,7 +80,7 @@ func Of(m model.Metric) (Info, bool) {
 	return Info{}, false
 }
 
-// Name is what people call m, or m itself.
+// Name returns the display name of m, or m itself.
 func Name(m model.Metric) string {
 	if i, ok := Of(m); ok {
 		return i.Name
@@ -88,8 +88,8 @@ func Name(m model.Metric) string {
 	return string(m)
 }
 
-// ByName returns the metric that people write as name: Info.Short or the metric
-// itself. CPU, which is two metrics, is none.
+// ByName returns the metric called name: by Info.Short or the metric itself. It reports false
+// for CPU, which is two metrics.
 func ByName(name string) (Info, bool) {
 	name = strings.ToLower(strings.TrimSpace(name))
 	for _, i := range all() {
@@ -100,14 +100,14 @@ func ByName(name string) (Info, bool) {
 	return Info{}, false
 }
 
-// Names returns the names that ByName knows, as people write them.
+// Names returns the names that ByName accepts.
 func Names() []string {
 	out := lists.Each(all(), func(i Info) string { return i.Short })
 	return out
 }
 
-// Unknown says that name is no metric, and which one may be meant; more are names
-// that are right beside those of the metrics.
+// Unknown returns the error for a name that is not a metric, with the most similar valid name;
+// more are valid names besides the metrics.
 func Unknown(name string, more ...string) error {
 	names := slices.Concat(Names(), more)
 	nearest, least := "", 3
@@ -122,26 +122,26 @@ func Unknown(name string, more ...string) error {
 	return fmt.Errorf("%q is no metric; there are %s", name, strings.Join(names, ", "))
 }
 
-// Default guards: harm that a setting may not do unseen, loose enough that a path
-// as noisy as most decides them with the comparison itself (statistics.md section
-// 6.4, all proposed).
+// Default guards: harm that a setting may not do unseen, loose enough that a path of usual
+// noise decides them together with the comparison itself (statistics.md section 6.4, all
+// proposed).
 const (
-	latencyGuard = 50    // percent: a setting that doubles the latency is stopped
+	latencyGuard = 50    // percent: stops a setting that doubles the latency
 	cpuGuard     = 50    // percent, of each end
 	lossGuard    = 0.005 // half a percent of all packets
-	goodputGuard = 10    // percent, where latency is what decides
+	goodputGuard = 10    // percent, if latency is the objective
 )
 
-// Objective is the metric that decides where the user names none: of traffic that
-// is about latency that, else goodput.
+// Objective returns the default objective: latency for traffic that is about latency, otherwise
+// goodput.
 func Objective(f model.Flow) model.Metric {
 	m, _ := known.Metrics(f)
 	return cmp.Or(m.Objective, model.Goodput)
 }
 
-// Guards are those of a plan whose user names none: what the engine measures of
-// latency, loss and CPU, and goodput where something else decides. Where settings are
-// measured with other engines, it is what all of them measure.
+// Guards returns a plan's default guards: on the engine's latency, loss and CPU metrics, and on
+// goodput if that is not the objective. If settings use other engines, only metrics that all of
+// them measure are included.
 func Guards(f model.Flow, objective model.Metric, engines ...string) []model.Guard {
 	var out []model.Guard
 	for _, m := range Measured(f) {
@@ -155,7 +155,7 @@ func Guards(f model.Flow, objective model.Metric, engines ...string) []model.Gua
 	return out
 }
 
-// Guarding is the default guard of a metric, nil where it has none.
+// Guarding returns the default guard of a metric, nil if it has none.
 func Guarding(m model.Metric) *model.Guard {
 	margin := 0.0
 	switch m {
@@ -173,8 +173,8 @@ func Guarding(m model.Metric) *model.Guard {
 	return &model.Guard{Metric: m, Margin: margin, Default: true}
 }
 
-// Measured returns the metrics that runs of f have values for, where the systems
-// tell them, in the order of reports.
+// Measured returns the metrics that runs of f have values for, if the systems report them, in
+// the order of reports.
 func Measured(f model.Flow) []model.Metric {
 	if m, ok := known.Metrics(f); ok {
 		return m.Measured
@@ -182,20 +182,20 @@ func Measured(f model.Flow) []model.Metric {
 	return []model.Metric{model.Goodput}
 }
 
-// Serves reports whether m can decide or guard a plan of f: what Measured lists,
-// and what has values under a condition, such as latency added to that before a
-// load. Of engines that do not say what they measure everything may.
+// Serves reports whether m can be the objective or a guard in a plan of f: the metrics of
+// Measured, and those that have values under a condition, such as added latency, which needs
+// probes before the load. For an engine that does not declare its metrics it is always true.
 func Serves(f model.Flow, m model.Metric) bool {
 	all, ok := known.Metrics(f)
 	return !ok || slices.Contains(all.Measured, m) || slices.Contains(all.Also, m)
 }
 
-// ServedBy reports whether m can decide or guard with each of these engines, too.
+// ServedBy reports whether m can be the objective or a guard with each of these engines, too.
 func ServedBy(m model.Metric, engines []string) bool {
 	return !slices.ContainsFunc(engines, func(e string) bool { return !Serves(model.Flow{Engine: e}, m) })
 }
 
-// List names metrics for people, as they write them.
+// List names metrics as the user writes them.
 func List(metrics []model.Metric) string {
 	var names []string
 	for _, m := range metrics {

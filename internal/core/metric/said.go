@@ -10,16 +10,16 @@ import (
 	"linerate/internal/core/units"
 )
 
-// asFactor is the rise from which a change is said as a factor: "1.87 times as fast"
-// is read at once, "86.8 % faster" is not. Log ratio.
+// asFactor is the rise from which a change is given as a factor: "1.87 times as fast" is easier
+// to read than "86.8 % faster". Log ratio.
 var asFactor = math.Log(1.5)
 
-// finestSaid is the finest that a change is said to, in what people see.
+// finestSaid is the finest resolution of a change in text for people.
 const finestSaid = 0.01
 
-// Said is verdict v for people, without statistics: what the setting does, how much at
-// least, and whether that is decided: "1.87 times as fast, at least 1.83; 8 blocks,
-// decided". Margin is the plan's. It is the only place that words a verdict for people.
+// Said formats verdict v without statistics: the effect of the setting, its lower bound, and
+// whether it is decided: "1.87 times as fast, at least 1.83; 8 blocks, decided". margin is the
+// plan's. Only this function words a verdict for people.
 func Said(v model.Verdict, margin units.Percent) string {
 	i, blocks := Describe(v.Metric), plain.Count(v.Blocks, "block")
 	switch {
@@ -37,9 +37,8 @@ func Said(v model.Verdict, margin units.Percent) string {
 	return text + "; " + blocks + ", decided"
 }
 
-// Said writes gain d, positive good, as what it means for people, and how much that is
-// at least where the interval of gains from low to high leaves out no change: "1.87
-// times as fast, at least 1.83", "10.0 % faster, at least 6.7 %".
+// Said formats gain d, positive good, with its lower bound if the interval from low to high
+// excludes no change: "1.87 times as fast, at least 1.83", "10.0 % faster, at least 6.7 %".
 func (i Info) Said(d, low, high float64) string {
 	text, least := i.said(d, low, high)
 	if least != "" {
@@ -48,13 +47,13 @@ func (i Info) Said(d, low, high float64) string {
 	return text
 }
 
-// SaidBriefly is Said without what it is at least.
+// SaidBriefly is Said without the lower bound.
 func (i Info) SaidBriefly(d, low, high float64) string {
 	text, _ := i.said(d, low, high)
 	return text
 }
 
-// said returns a change and its end next to no change, "" where the interval holds that.
+// said returns a change and its bound nearest to no change, "" if the interval includes that.
 func (i Info) said(d, low, high float64) (change, least string) {
 	is, near, far := i.Change(d), i.Change(low), i.Change(high)
 	if d < 0 {
@@ -81,7 +80,7 @@ func (i Info) said(d, low, high float64) (change, least string) {
 	return i.size(is) + " " + more, least
 }
 
-// size is the size of a change with two significant digits, or whole numbers.
+// size formats a change with two significant digits, or in whole numbers.
 func (i Info) size(change float64) string {
 	shown := math.Abs(i.Shown(change))
 	if math.IsNaN(shown) || math.IsInf(shown, 0) {
@@ -90,8 +89,8 @@ func (i Info) size(change float64) string {
 	return units.Round(shown, max(shown, finestSaid)) + i.suffix()
 }
 
-// atMost bounds a difference that does not matter: by what the interval leaves, or by
-// the margin where that is less.
+// atMost formats the bound of a difference that does not matter: that of the interval, or the
+// margin if that is smaller.
 func (i Info) atMost(v model.Verdict, margin units.Percent) string {
 	low, high := i.Change(float64(v.Interval.Low)), i.Change(float64(v.Interval.High))
 	if math.Abs(i.Shown(low)) > math.Abs(i.Shown(high)) {

@@ -9,8 +9,8 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Describe returns what is known of m. Of a metric that no verdict is given on,
-// such as a count of some older session, it is the name and which way it is good.
+// Describe returns the description of m. For a metric without verdicts, such as a count of an
+// older session, it has only the name and the sense.
 func Describe(m model.Metric) Info {
 	if i, ok := Of(m); ok {
 		return i
@@ -27,14 +27,13 @@ func Describe(m model.Metric) Info {
 		i.Name = "window of the peer"
 	case model.Cwnd:
 		i.Name = "congestion window"
-	default: // its name says it
+	default: // its name is clear
 	}
 	return i
 }
 
-// Shown returns a change of the metric as the number that people see: percent of
-// a log ratio, milliseconds of seconds, percentage points of a share. An infinite
-// one stays infinite.
+// Shown converts a change of the metric to the displayed number: percent for a log ratio,
+// milliseconds for seconds, percentage points for a share. An infinite change stays infinite.
 func (i Info) Shown(change float64) float64 {
 	switch {
 	case math.IsInf(change, 0):
@@ -49,7 +48,7 @@ func (i Info) Shown(change float64) float64 {
 	return change
 }
 
-// ShownUnit is the unit of Shown: "%", "ms", "points", or "" of a count.
+// ShownUnit returns the unit of Shown: "%", "ms", "points", or "" for a count.
 func (i Info) ShownUnit() string {
 	switch {
 	case !i.CanBe0:
@@ -62,9 +61,9 @@ func (i Info) ShownUnit() string {
 	return ""
 }
 
-// ChangeText writes gain d, positive good, as a change of the metric with its
-// direction in words, to the digits that the interval of gains from low to high
-// supports: "4.5 % higher", "30.7 times", "0.12 points lower".
+// ChangeText formats gain d, positive good, as a change of the metric with its direction in
+// words, to the digits that the interval of gains from low to high supports: "4.5 % higher",
+// "30.7 times", "0.12 points lower".
 func (i Info) ChangeText(d, low, high float64) string {
 	change := i.Change(d)
 	if math.IsNaN(change) || math.IsInf(change, 0) {
@@ -94,8 +93,8 @@ func (i Info) ChangeText(d, low, high float64) string {
 	return digits + unit + " higher"
 }
 
-// RangeText writes an interval of gains around d as a range of changes, with the
-// digits that its width supports.
+// RangeText formats an interval of gains around d as a range of changes, with the digits that
+// its width supports.
 func (i Info) RangeText(d, low, high float64) string {
 	if i.LowIs {
 		d, low, high = -d, -high, -low
@@ -125,8 +124,8 @@ func (i Info) RangeText(d, low, high float64) string {
 	return end(low) + " to " + end(high) + i.suffix()
 }
 
-// finest is the finest width that changes of a metric that can be 0 are shown to,
-// in what people see: a hundred-thousandth of all packets, a microsecond.
+// finest is the finest displayed width for changes of a metric that can be 0: a
+// hundred-thousandth of all packets, a microsecond.
 const finest = 0.01
 
 func (i Info) suffix() string {
@@ -136,7 +135,7 @@ func (i Info) suffix() string {
 	return ""
 }
 
-// MarginText writes the margin of a guard: "50 %", "0.5 points", "5 ms".
+// MarginText formats the margin of a guard: "50 %", "0.5 points", "5 ms".
 func (i Info) MarginText(margin float64) string {
 	if i.CanBe0 {
 		margin = i.Shown(margin)
@@ -144,7 +143,7 @@ func (i Info) MarginText(margin float64) string {
 	return strconv.FormatFloat(margin, 'g', 6, 64) + i.suffix()
 }
 
-// HarmText says in words what the guard forbids: "50 % higher".
+// HarmText formats the change that a guard forbids: "50 % higher".
 func (i Info) HarmText(margin float64) string {
 	if i.LowIs {
 		return i.MarginText(margin) + " higher"

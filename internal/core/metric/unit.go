@@ -2,9 +2,8 @@ package metric
 
 import "linerate/internal/core/model"
 
-// Base returns the unit of m's values as they are stored, as UCUM writes it but for
-// counts, which have the name of what is counted; "" of counters of hosts, whose units
-// docs/counters.md lists.
+// Base returns the unit of m's stored values in UCUM notation, except for counts, which have
+// the name of the counted things; "" for host counters, whose units docs/counters.md lists.
 func Base(m model.Metric) string {
 	switch m {
 	case model.Goodput, model.StreamGoodput, model.Sent, model.StreamSent, model.IPCapacity, model.IPRate:

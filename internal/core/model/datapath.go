@@ -7,24 +7,23 @@ import (
 	"strings"
 )
 
-// DataPath is how the data connections of a session are made. In its zero value the
-// near end connects to the far one, at a port that is free there.
+// DataPath says how a session makes its data connections. In its zero value the near end
+// connects to the far one, at any free port.
 type DataPath struct {
 	// ConnectFrom is the end that connects; "" is Near, which works through NAT.
 	ConnectFrom Host `json:"connect_from,omitempty"`
-	// Ports are those at which the other end accepts, TCP and UDP.
+	// Ports are the ports at which the other end accepts, TCP and UDP.
 	Ports Ports `json:"data_ports,omitzero"`
-	// Through is what carries the connections in place of a path of their own:
-	// ThroughSSH, "" for nothing.
+	// Through is a tunnel that carries the connections: ThroughSSH, or "" for none.
 	Through string `json:"through,omitempty"`
-	// Egress is where the near end's data leave from, and how both ends mark theirs.
+	// Egress is where the near end's data leaves from, and how both ends mark theirs.
 	Egress
 }
 
-// ThroughSSH has the connection of ssh to the far host carry the data: TCP only.
+// ThroughSSH carries the data in the ssh connection to the far host: TCP only.
 const ThroughSSH = "ssh"
 
-// ParseConnectFrom reads near or far.
+// ParseConnectFrom parses near or far.
 func ParseConnectFrom(s string) (Host, error) {
 	switch s {
 	case "near":
@@ -35,7 +34,7 @@ func ParseConnectFrom(s string) (Host, error) {
 	return "", fmt.Errorf("%.20q is neither near nor far", s)
 }
 
-// ParseThrough reads what carries data connections.
+// ParseThrough parses the name of a tunnel.
 func ParseThrough(s string) (string, error) {
 	if s != "" && s != ThroughSSH {
 		return "", fmt.Errorf("%.20q carries no data: ssh is all there is", s)
@@ -43,7 +42,7 @@ func ParseThrough(s string) (string, error) {
 	return s, nil
 }
 
-// Flags are those of a command that makes them in the same way.
+// Flags returns the command-line flags that select this data path.
 func (p DataPath) Flags() []string {
 	var out []string
 	if p.ConnectFrom == Far {
@@ -58,7 +57,7 @@ func (p DataPath) Flags() []string {
 	return append(out, p.Egress.Flags()...)
 }
 
-// String says it in a few words, "" for the zero value.
+// String describes the data path in a few words, "" for the zero value.
 func (p DataPath) String() string {
 	var out []string
 	if p.ConnectFrom == Far {
@@ -76,21 +75,21 @@ func (p DataPath) String() string {
 	return strings.Join(out, ", ")
 }
 
-// Ports are port numbers, both ends included; the zero value is any that is free.
+// Ports is a range of port numbers, both ends included; the zero value is any free port.
 type Ports struct {
 	First int `json:"first,omitempty"`
 	Last  int `json:"last,omitempty"`
 }
 
-// Valid reports whether they are ports.
+// Valid reports whether the range is valid.
 func (p Ports) Valid() bool {
 	return p == Ports{} || 1 <= p.First && p.First <= p.Last && p.Last <= 65535
 }
 
-// Has reports whether they allow n.
+// Has reports whether the range includes n.
 func (p Ports) Has(n int) bool { return p == Ports{} || p.First <= n && n <= p.Last }
 
-// String is N or FIRST-LAST.
+// String returns N or FIRST-LAST.
 func (p Ports) String() string {
 	if p.First == p.Last {
 		return strconv.Itoa(p.First)
@@ -98,7 +97,7 @@ func (p Ports) String() string {
 	return fmt.Sprintf("%d-%d", p.First, p.Last)
 }
 
-// ParsePorts reads N or FIRST-LAST, from 1 to 65535.
+// ParsePorts parses N or FIRST-LAST, from 1 to 65535.
 func ParsePorts(s string) (Ports, error) {
 	first, last, isRange := strings.Cut(strings.TrimSpace(s), "-")
 	if !isRange {

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Egress is where an end's data leave from, and how its packets are marked. The zero
-// value leaves all of it to the system.
+// Egress says where an end's data leaves from, and how its packets are marked. The zero value
+// leaves both to the system.
 type Egress struct {
-	// Bind is an address of the host, with the zone where it is link-local.
+	// Bind is an address of the host, with the zone if it is link-local.
 	Bind string `json:"bind,omitempty"`
 	// Device is the interface through which the packets leave.
 	Device string `json:"bind_dev,omitempty"`
-	// From are the ports of the connecting sockets: each takes the first that is free.
+	// From are the ports of the connecting sockets: each takes the first free one.
 	From Ports `json:"client_ports,omitzero"`
 	// DSCP marks the packets of both ends, 0 to 63 (RFC 2474 section 3).
 	DSCP int `json:"dscp,omitempty" bound:"63"`
@@ -24,7 +24,7 @@ type Egress struct {
 // MarkOnly returns the part of o that the other end of a path has too.
 func (o Egress) MarkOnly() Egress { return Egress{DSCP: o.DSCP} }
 
-// Flags are those of a command that sends from there.
+// Flags returns the command-line flags that select this egress.
 func (o Egress) Flags() (out []string) {
 	if o.Bind != "" {
 		out = append(out, "--bind "+o.Bind)
@@ -41,7 +41,7 @@ func (o Egress) Flags() (out []string) {
 	return out
 }
 
-// String says it in a few words, "" for the zero value.
+// String describes the egress in a few words, "" for the zero value.
 func (o Egress) String() string {
 	var out []string
 	if o.Bind != "" {
@@ -59,8 +59,8 @@ func (o Egress) String() string {
 	return strings.Join(out, ", ")
 }
 
-// ParseBind reads ADDRESS or ADDRESS%INTERFACE. The interface of an address that is not
-// link-local is the device that the packets leave through, as iperf3 has it.
+// ParseBind parses ADDRESS or ADDRESS%INTERFACE. The interface after an address that is not
+// link-local is the device that the packets leave through, as in iperf3.
 func ParseBind(s string) (Egress, error) {
 	host, device, zoned := strings.Cut(strings.Trim(s, "[]"), "%")
 	a, err := netip.ParseAddr(host)
@@ -80,7 +80,7 @@ func ParseBind(s string) (Egress, error) {
 	return Egress{Bind: a.Unmap().String(), Device: device}, err
 }
 
-// ParseDevice reads the name of an interface.
+// ParseDevice parses the name of an interface.
 func ParseDevice(s string) (string, error) {
 	if s == "" || len(s) > 64 || strings.ContainsAny(s, " /\t\r\n") {
 		return "", fmt.Errorf("%.64q is not the name of an interface", s)
@@ -88,7 +88,7 @@ func ParseDevice(s string) (string, error) {
 	return s, nil
 }
 
-// ParseClientPorts reads N, from which on ports are taken, or FIRST-LAST.
+// ParseClientPorts parses the first port to use, N, or a range, FIRST-LAST.
 func ParseClientPorts(s string) (Ports, error) {
 	p, err := ParsePorts(s)
 	if err == nil && !strings.Contains(s, "-") {
@@ -97,8 +97,8 @@ func ParseClientPorts(s string) (Ports, error) {
 	return p, err
 }
 
-// clientPorts is how many ports may be taken after the one that was named: more than a
-// run has connections, some of which are still closing when the next run begins.
+// clientPorts is how many ports from the named one on may be used: more than a run has
+// connections, some of which are still closing when the next run begins.
 const clientPorts = 4096
 
 // classes are the names of differentiated services: RFC 2474 section 4.2.2 (cs),
@@ -116,7 +116,7 @@ var classes = []struct {
 // MaxDSCP is the largest DSCP, of six bits (RFC 2474 section 3).
 const MaxDSCP = 63
 
-// DSCPNames are the names that ParseDSCP reads.
+// DSCPNames returns the names that ParseDSCP accepts.
 func DSCPNames() (out []string) {
 	for _, c := range classes {
 		out = append(out, c.name)
@@ -124,7 +124,7 @@ func DSCPNames() (out []string) {
 	return out
 }
 
-// ParseDSCP reads the name of a class, or 0 to 63 in decimal, 0x or octal digits.
+// ParseDSCP parses the name of a class, or 0 to 63 in decimal, 0x or octal digits.
 func ParseDSCP(s string) (int, error) {
 	for _, c := range classes {
 		if strings.EqualFold(s, c.name) {
@@ -143,7 +143,7 @@ func ParseDSCP(s string) (int, error) {
 	return int(n), nil
 }
 
-// FormatDSCP is the name of a class where it has one, else the number.
+// FormatDSCP returns the name of a class if it has one, else the number.
 func FormatDSCP(n int) string {
 	for _, c := range classes {
 		if c.value == n {

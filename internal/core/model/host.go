@@ -1,8 +1,8 @@
 package model
 
-// Host names one end of a session. Near is where the test is steered from
-// unless the user says otherwise; Far is the other end. The values are the words
-// that people and their programs read, and write before a knob: "far.tcp.sack".
+// Host names one end of a session. Near is the end that steers the test unless the user says
+// otherwise; Far is the other end. The values appear in documents and on command lines, also
+// before a knob: "far.tcp.sack".
 type Host string
 
 // The two ends.
@@ -11,7 +11,7 @@ const (
 	Far  Host = "far"
 )
 
-// ParseHost reads the word for an end, near or far.
+// ParseHost parses the word for an end, near or far.
 func ParseHost(word string) (Host, bool) {
 	switch h := Host(word); h {
 	case Near, Far:
@@ -20,8 +20,8 @@ func ParseHost(word string) (Host, bool) {
 	return "", false
 }
 
-// Of returns the name of a knob of this end as people write it, "far.tcp.sack"; that
-// of a knob of no end, or of both, is the plain one.
+// Of returns the name of a knob of this end as users write it, "far.tcp.sack". For the empty
+// host it is the plain name.
 func (h Host) Of(knob KnobID) string {
 	if h == "" {
 		return string(knob)

@@ -1,25 +1,25 @@
 package model
 
-// FileLine is one line of a file that sets something. Text is the native text that
-// it sets, or the canonical one where the file has words of its own for it.
+// FileLine is one line of a file that sets something. Text is the native text that it sets, or
+// the canonical one if the file has its own words for it.
 type FileLine struct {
 	File   string `json:"file" bound:"value"`      // absolute path, "/etc/sysctl.d/90-net.conf"
 	Number int    `json:"line" bound:"2147483647"` // 1…
 	Text   string `json:"text" bound:"value"`      // without blanks around it
 }
 
-// FileState says what became of a kept file that was to be taken back.
+// FileState is the result of reverting a kept file.
 type FileState string
 
 // The states.
 const (
 	FileRestored FileState = "restored" // as it was before it was kept
-	FileAlready  FileState = "already"  // it was so already before
-	FileChanged  FileState = "changed"  // somebody else changed it since: left alone
+	FileAlready  FileState = "already"  // it was already so
+	FileChanged  FileState = "changed"  // another program changed it since: left alone
 	FileFailed   FileState = "failed"   // Detail says why
 )
 
-// FileResult is what became of one of them.
+// FileResult is the result for one file.
 type FileResult struct {
 	Record string    `json:"record" bound:"name"`
 	Path   string    `json:"path" bound:"value"`
@@ -27,11 +27,11 @@ type FileResult struct {
 	Detail string    `json:"detail,omitempty" bound:"text"`
 }
 
-// FileFormat names a kind of files in which a system keeps settings.
+// FileFormat names a kind of files that keep settings.
 type FileFormat string
 
-// The formats. Those of Linux that belong to the owner of an interface come
-// with the sysctl file for the settings of the kernel.
+// The formats. A format of a Linux interface manager includes the sysctl file for kernel
+// settings.
 const (
 	FormatLinuxSysctl       FileFormat = "linux-sysctl"
 	FormatSystemdNetworkd   FileFormat = "systemd-networkd"
@@ -45,12 +45,12 @@ const (
 	FormatAnsible           FileFormat = "ansible"
 )
 
-// FileFormats returns all formats, in the order in which people should see them.
+// FileFormats returns all formats, in the order of display.
 func FileFormats() []FileFormat {
 	return []FileFormat{FormatLinuxSysctl, FormatSystemdNetworkd, FormatNetplan, FormatNetworkManager, FormatIfupdown, FormatFreeBSD, FormatMacOS, FormatWindowsReg, FormatWindowsPowerShell, FormatAnsible}
 }
 
-// System returns the GOOS that the files are for; "" where they are for any.
+// System returns the GOOS that the files are for; "" if for any.
 func (f FileFormat) System() string {
 	switch f {
 	case FormatFreeBSD:
@@ -66,7 +66,7 @@ func (f FileFormat) System() string {
 	}
 }
 
-// Omission is a setting that the format cannot hold.
+// Omission is a setting that the format cannot express.
 type Omission struct {
 	Knob   KnobID `json:"knob"`
 	Value  string `json:"value" bound:"value"`

@@ -8,14 +8,14 @@ import (
 	"linerate/internal/core/fact"
 )
 
-// Manager is a program, or a kind of message, that sets settings.
+// Manager is a program, or a kind of message, that changes settings.
 type Manager string
 
-// The managers that are looked for.
+// The managers that linerate looks for.
 const (
 	ManagerKernel              Manager = "kernel-command-line"
 	ManagerSystemdSysctl       Manager = "systemd-sysctl"
-	ManagerProcpsSysctl        Manager = "procps-sysctl" // sysctl --system, where no systemd does it
+	ManagerProcpsSysctl        Manager = "procps-sysctl" // sysctl --system, on systems without systemd-sysctl
 	ManagerUdev                Manager = "systemd-udevd" // .link files
 	ManagerNetworkd            Manager = "systemd-networkd"
 	ManagerNetworkManager      Manager = "networkmanager"
@@ -38,22 +38,22 @@ const (
 	ManagerLaunchDaemon        Manager = "macos-launch-daemon"
 	ManagerMacNetworkService   Manager = "macos-network-service"
 	ManagerGroupPolicy         Manager = "windows-group-policy"
-	ManagerLinerate            Manager = "linerate" // another one, which puts its changes back
+	ManagerLinerate            Manager = "linerate" // another linerate, which reverts its changes
 )
 
-// Claim says that a manager sets a knob, or may.
+// Claim says that a manager sets a knob, or may set it.
 type Claim struct {
 	Knob    KnobID        `json:"knob"`
-	Link    string        `json:"link,omitempty"` // interface that it is about; "" for the whole machine
+	Link    string        `json:"link,omitempty"` // the interface concerned; "" for the whole machine
 	Manager Manager       `json:"manager" bound:"name"`
-	Sets    string        `json:"sets,omitempty" bound:"value"`      // native text that it will set, canonical where the manager has words of its own; "" where that is not known
+	Sets    string        `json:"sets,omitempty" bound:"value"`      // native text that it will set, canonical if the manager has its own words for it; "" if unknown
 	When    string        `json:"when,omitempty" bound:"text"`       // when it sets it again: "whenever the connection comes up"
-	File    string        `json:"file,omitempty" bound:"value"`      // absolute path of the file that says so; "" where none does
-	Line    int           `json:"line,omitempty" bound:"2147483647"` // 1…; 0 where no single line says so
-	Active  fact.Of[bool] `json:"active"`                            // whether it is at work: its process runs, or the system calls it by itself
+	File    string        `json:"file,omitempty" bound:"value"`      // absolute path of the file that says so; "" if there is none
+	Line    int           `json:"line,omitempty" bound:"2147483647"` // 1…; 0 if no single line says so
+	Active  fact.Of[bool] `json:"active"`                            // whether the manager is active: its process runs, or the system calls it by itself
 }
 
-// String returns the claim as a sentence for people, without a final period.
+// String formats the claim as a sentence, without a final period.
 func (c Claim) String() string {
 	var b strings.Builder
 	what := string(c.Knob)
@@ -90,18 +90,18 @@ func (c Claim) String() string {
 	return b.String()
 }
 
-// AtWork reports whether a manager also sets its settings while the machine runs,
-// and not only when it starts.
+// AtWork reports whether a manager sets its settings also while the machine runs, not only at
+// boot.
 func (n Manager) AtWork() bool {
 	return !slices.Contains([]Manager{ManagerKernel, ManagerSystemdSysctl, ManagerProcpsSysctl, ManagerFreeBSDRC, ManagerFreeBSDLoader, ManagerLaunchDaemon}, n)
 }
 
-// managesLinks reports whether a manager has interfaces that are its own.
+// managesLinks reports whether a manager owns interfaces.
 func (n Manager) managesLinks() bool {
 	return slices.Contains([]Manager{ManagerNetworkManager, ManagerNetworkd, ManagerNetplan, ManagerIfupdown, ManagerNetworkScripts, ManagerWicked, ManagerMacNetworkService}, n)
 }
 
-// Title returns the name as people write it.
+// Title returns the manager's usual name.
 func (n Manager) Title() string {
 	switch n {
 	case ManagerNetworkManager:

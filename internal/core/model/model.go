@@ -10,7 +10,7 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Direction says which way payload flows between the ends.
+// Direction is the direction in which payload flows between the ends.
 type Direction string
 
 // The directions. Both means To and From at the same time.
@@ -44,55 +44,55 @@ func (d Direction) Parts() []Direction {
 	return []Direction{d}
 }
 
-// KnobID is the neutral name of a setting, for example "tcp.recv_buffer_max"
-// (a host's) or "window" (of the test flow; no host is changed).
+// KnobID is the neutral name of a setting, for example "tcp.recv_buffer_max" (of a host) or
+// "window" (of the test flow).
 type KnobID string
 
 // Assignment gives one knob one value. Host is empty for a knob of the flow.
 type Assignment struct {
 	Host  Host   `json:"host,omitempty"`
 	Knob  KnobID `json:"knob"`
-	Value string `json:"value" bound:"value"` // canonical text: bytes as a decimal count, switches as 0 or 1; of a command On or Off
-	// Command is what a factor does that is no knob; its Knob begins with CommandPrefix.
+	Value string `json:"value" bound:"value"` // canonical text: bytes as a decimal count, switches as 0 or 1; for a command On or Off
+	// Command is the action of a factor that is not a knob; its Knob begins with CommandPrefix.
 	Command Command `json:"command,omitzero"`
 }
 
 // CommandPrefix begins the KnobID of a command: "cmd:shaper".
 const CommandPrefix = "cmd:"
 
-// HookKnob is the KnobID of the commands that stand around every run, the baseline's
-// too: they are no factor. No factor can be called so.
+// HookKnob is the KnobID of the commands around every run, the baseline's too: they are not a
+// factor. No factor can have this name.
 const HookKnob = CommandPrefix + "before+after"
 
-// The levels of a command: it was run, and will be undone, or it was not.
+// The levels of a command: run, and undone later; or not run.
 const (
 	On  = "on"
 	Off = "off"
 )
 
-// Command is what a person gives to turn something on and off that linerate has no
-// knob for: a shaper, a driver, a VPN. Both texts are for the shell of the host. The
-// zero value is no command.
+// Command is a user's command to turn on and off something that linerate has no knob for: a
+// shaper, a driver, a VPN. Both texts are for the host's shell. The zero value is no command.
 type Command struct {
 	Run   string        `json:"run" bound:"command"`  // turns it on; exit status 0 is success
-	Undo  string        `json:"undo" bound:"command"` // turns it off again, also where Run failed half way
-	Limit time.Duration `json:"limit_ns" bound:"5m"`  // that each may take; then it is ended
+	Undo  string        `json:"undo" bound:"command"` // turns it off again, also if Run failed half way
+	Limit time.Duration `json:"limit_ns" bound:"5m"`  // timeout of each; then it is killed
 }
 
-// MaxCommandTime is the longest Limit: whoever waits for an undo waits for it too.
+// MaxCommandTime is the longest Limit, because everything that waits for an undo waits for it
+// too.
 const MaxCommandTime = 5 * time.Minute
 
-// IsCommand reports whether a is a command and no knob.
+// IsCommand reports whether a is a command, not a knob.
 func (a Assignment) IsCommand() bool { return a.Command != Command{} }
 
-// Setting is a named set of assignments. A setting without assignments is the
-// hosts and the flow as they are.
+// Setting is a named set of assignments. A setting without assignments leaves the hosts and the
+// flow unchanged.
 type Setting struct {
 	Name        string       `json:"name"`
 	Assignments []Assignment `json:"assignments,omitempty"`
 }
 
-// ofNoHost is the value of a knob that belongs to no host; "" is none.
+// ofNoHost returns the value of a knob without a host, "" if it is not assigned.
 func (s Setting) ofNoHost(id KnobID) string {
 	for _, a := range s.Assignments {
 		if a.Knob == id && a.Host == "" {
@@ -102,17 +102,16 @@ func (s Setting) ofNoHost(id KnobID) string {
 	return ""
 }
 
-// RunState says how a run stands.
+// RunState is the state of a run.
 type RunState string
 
-// The states of a run.
 const (
 	RunPlanned     RunState = "planned"
 	RunValid       RunState = "valid"
 	RunInvalid     RunState = "invalid"     // Reason says why; its whole block does not count
 	RunInterrupted RunState = "interrupted" // the user stopped it; its block starts anew on resuming
-	// RunEqualLoad is a valid run of a candidate that was held to the goodput of its block's
-	// baseline: it counts for the guards of latency and for nothing else (statistics.md 6.5).
+	// RunEqualLoad is a valid run of a candidate limited to the goodput of its block's
+	// baseline: it counts only for the guards of latency (statistics.md 6.5).
 	RunEqualLoad RunState = "equal load"
 )
 
@@ -127,7 +126,7 @@ type Run struct {
 	Started     time.Time   `json:"started"`
 	Ended       time.Time   `json:"ended"`
 	State       RunState    `json:"state"`
-	LostContact bool        `json:"lost_contact,omitempty"` // the run is invalid because a host went away
+	LostContact bool        `json:"lost_contact,omitempty"` // the run is invalid because the controller lost contact to a host
 	Reason      string      `json:"reason,omitempty"`
 	Values      []Value     `json:"values,omitempty"`
 	Ends        []EndReport `json:"ends,omitempty"`
@@ -151,7 +150,7 @@ func (r *Run) Value(d Direction, m Metric) (float64, bool) {
 	return 0, false
 }
 
-// HostFacts is what an agent says of its host at the start of a session.
+// HostFacts is what an agent reports about its host at the start of a session.
 type HostFacts struct {
 	Host      Host                   `json:"host" bound:"end"`
 	Name      string                 `json:"name" bound:"address"`
@@ -164,8 +163,8 @@ type HostFacts struct {
 	Interface fact.Of[string]        `json:"interface"`               // that carries the data path
 	MTU       fact.Of[int]           `json:"mtu"`                     // of Interface, bytes
 	LinkRate  fact.Of[units.BitRate] `json:"link_rate"`               // of Interface
-	// PathRate is the slowest link on the way from this host to its peer, where
-	// somebody knows that for this direction: of a lab, its wire.
+	// PathRate is the slowest link on the path from this host to its peer, if known for this
+	// direction: in a lab, its wire.
 	PathRate   fact.Of[units.BitRate]     `json:"path_rate,omitzero"`
 	Congestion fact.Of[string]            `json:"congestion"`
 	Qdisc      fact.Of[string]            `json:"qdisc"`              // of Interface
@@ -176,19 +175,18 @@ type HostFacts struct {
 	Path       []Hop                      `json:"path,omitempty" bound:"64"` // to the peer; the interface that packets leave by comes first
 }
 
-// SessionState says how a session stands.
+// SessionState is the state of a session.
 type SessionState string
 
-// The states of a session.
 const (
 	SessionRunning     SessionState = "running"
 	SessionDone        SessionState = "done"        // decided, or planned blocks or budget spent
 	SessionInterrupted SessionState = "interrupted" // may be resumed
-	SessionStopped     SessionState = "stopped"     // was running, and its process is gone without a word; may be resumed
+	SessionStopped     SessionState = "stopped"     // its process ended without recording it; may be resumed
 	SessionFailed      SessionState = "failed"
 )
 
-// Kind is what sort of session it is.
+// Kind is the kind of a session.
 type Kind string
 
 // The kinds.
@@ -197,15 +195,15 @@ const (
 	KindRun    Kind = "run"    // an experiment
 	KindSweep  Kind = "sweep"  // linerate sweep: message sizes
 	KindCopy   Kind = "copy"   // linerate copy: files
-	KindCheck  Kind = "check"  // linerate check: what is amiss, and what limits
+	KindCheck  Kind = "check"  // linerate check: what is wrong, and what limits
 	KindTune   Kind = "tune"   // linerate tune: a search for better settings
 	KindMesh   Kind = "mesh"   // linerate mesh: all pairs of several hosts
 	KindServed Kind = "served" // a test of another program's client with linerate serve
-	// KindImported is what another program measured and wrote into files.
+	// KindImported is another program's measurement, read from its files.
 	KindImported Kind = "imported"
 )
 
-// Session is everything of one experiment but its samples.
+// Session is everything about one experiment except its samples.
 type Session struct {
 	ID       string                 `json:"id"` // sortable, unique: 20261121T013209-x7k2
 	Kind     Kind                   `json:"kind"`
@@ -226,16 +224,16 @@ type Session struct {
 	Findings []Finding              `json:"findings,omitempty"`
 	Verdicts []Verdict              `json:"verdicts,omitempty"`
 	Plateaus []Plateau              `json:"plateaus,omitempty"`
-	Noise    []Noise                `json:"noise,omitempty"` // what the baseline compared with itself showed
+	Noise    []Noise                `json:"noise,omitempty"` // from comparing the baseline with itself
 	Check    *Check                 `json:"check,omitempty"`
 	Mesh     *Mesh                  `json:"mesh,omitempty"`
 	Warnings []string               `json:"warnings,omitempty"`
-	Tuning   Params                 `json:"tuning,omitempty"` // the course of a search, which package tune reads
-	Note     string                 `json:"note,omitempty"`   // what a person wrote beside it
+	Tuning   Params                 `json:"tuning,omitempty"` // the course of a search, in the format of package tune
+	Note     string                 `json:"note,omitempty"`   // the user's remark
 }
 
-// Facts returns what host h said of itself. It reports false, with all facts
-// unknown, where it said nothing.
+// Facts returns the facts that host h reported. If it reported none, Facts returns false, with
+// all facts unknown.
 func (s *Session) Facts(h Host) (HostFacts, bool) {
 	for _, f := range s.Hosts {
 		if f.Host == h {
@@ -245,8 +243,8 @@ func (s *Session) Facts(h Host) (HostFacts, bool) {
 	return HostFacts{Host: h}, false
 }
 
-// Item is one line of a list of sessions. Its JSON form is described by
-// docs/schema/list-v1.schema.json.
+// Item is one line of a list of sessions. docs/schema/list-v1.schema.json describes its JSON
+// form.
 type Item struct {
 	ID      string       `json:"id"`
 	Kind    Kind         `json:"kind"`
@@ -254,32 +252,31 @@ type Item struct {
 	Near    string       `json:"near"`
 	Far     string       `json:"far"`
 	Created time.Time    `json:"created"`
-	Ended   time.Time    `json:"ended,omitzero"` // zero while it runs, and where it is not known
+	Ended   time.Time    `json:"ended,omitzero"` // zero while it runs, and if unknown
 	State   SessionState `json:"state"`
 	Reason  string       `json:"reason,omitempty"`
-	Note    string       `json:"note,omitempty"` // what a person wrote beside it
+	Note    string       `json:"note,omitempty"` // the user's remark
 	Runs    int          `json:"runs"`           // valid ones
-	MaxRuns int          `json:"max_runs"`       // that the plan allows; 0 where there is no plan
+	MaxRuns int          `json:"max_runs"`       // the plan's number; 0 without a plan
 }
 
-// ChangeState says what became of a change to a host.
+// ChangeState is the state of a change to a host.
 type ChangeState string
 
-// The states of a change.
 const (
 	ChangeApplied ChangeState = "applied"
 	ChangeUndone  ChangeState = "undone"
-	ChangeForeign ChangeState = "foreign" // somebody else changed the knob meanwhile: left alone
+	ChangeForeign ChangeState = "foreign" // another program changed the knob meanwhile: left alone
 	ChangeFailed  ChangeState = "failed"  // Detail says why
 )
 
-// DetailForgotten is the detail of a change that is undone without a look at its place:
-// the restart of the machine forgot what was written there, and has not brought the place.
+// DetailForgotten is the detail of a change that counts as undone without access to the knob: a
+// reboot discarded it, and the device that had the knob is gone.
 const DetailForgotten = "the restart of the machine forgot it, and what had it is not there now"
 
-// Change is one knob of one host changed by linerate, and what became of it.
+// Change is a change by linerate to one knob of one host, with its state.
 type Change struct {
-	Run    int         `json:"run"` // number of the run that it was made for
+	Run    int         `json:"run"` // number of the run that needed it
 	Host   Host        `json:"host" bound:"end"`
 	Knob   KnobID      `json:"knob"`
 	Native string      `json:"native" bound:"value"` // "net.ipv4.tcp_rmem"

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Names are what people call the two ends of a session.
+// Names are the display names of the two ends of a session.
 type Names struct{ Near, Far string }
 
-// ThisMachine is the text of an end that is the controller's own host.
+// ThisMachine is the target of an end that is the controller's own host.
 const ThisMachine = "this machine"
 
-// Names returns what people call the ends of s: an end that a person named as they wrote
-// it, without user, scheme and secret; this machine, and the hosts of a lab, as they call
-// themselves. Two ends of one name are told apart by their side.
+// Names returns the display names of the ends of s: for an end that the user named, that name
+// without user, scheme and secret; for this machine and the hosts of a lab, their own host
+// name. Two ends of one name are distinguished by their side.
 func (s *Session) Names() Names {
 	called := func(h Host, target string) string {
 		if target == "" || target == ThisMachine || strings.HasPrefix(target, "lab:") {
@@ -64,8 +64,8 @@ func (n Names) Arrow(d Direction) string {
 	return n.Near + " -> " + n.Far
 }
 
-// EndName is what the text of an end is called: its host, as the person wrote it. The text
-// of a lab stays as it is.
+// EndName returns the display name of a target: its host, as the user wrote it. The text of a
+// lab stays unchanged.
 func EndName(target string) string {
 	if strings.HasPrefix(target, "lab:") {
 		return target
@@ -80,8 +80,8 @@ func EndName(target string) string {
 	return strings.TrimSuffix(target[strings.LastIndex(target, "@")+1:], ":5299")
 }
 
-// EndNames is what several ends beside each other are called: by EndName where no other one
-// has the same name, and by their whole text where one does.
+// EndNames returns the display names of several ends: EndName if it is unique, otherwise the
+// whole text of the target.
 func EndNames(targets []string) []string {
 	out := slices.Clone(targets)
 	for i, t := range targets {

@@ -23,8 +23,8 @@ const (
 	Cwnd              Metric = "cwnd"           // congestion window, bytes, sum over streams
 	PeerWindow        Metric = "peer_window"    // receive window announced by the peer, bytes, sum over streams
 	BusyTime          Metric = "busy_time"      // seconds in the interval with data to send, mean over streams
-	RwndLimited       Metric = "rwnd_limited"   // seconds of busy time held back by the receive window
-	SndbufLimited     Metric = "sndbuf_limited" // seconds of busy time held back by the send buffer
+	RwndLimited       Metric = "rwnd_limited"   // seconds of busy time limited by the receive window
+	SndbufLimited     Metric = "sndbuf_limited" // seconds of busy time limited by the send buffer
 	CPU               Metric = "cpu"            // seconds of CPU of the measuring process per second
 	Datagrams         Metric = "datagrams"      // datagrams that this end received or sent, count in the interval
 	Lost              Metric = "lost"           // datagrams lost, count in the interval (receiver)
@@ -41,7 +41,7 @@ const (
 	LatencyP99     Metric = "latency_p99"      // seconds
 	IdleP50        Metric = "latency_idle_p50" // same as LatencyP50, without load
 	IdleP99        Metric = "latency_idle_p99"
-	AddedP50       Metric = "latency_added_p50" // LatencyP50 under load less IdleP50, seconds; of a run
+	AddedP50       Metric = "latency_added_p50" // LatencyP50 under load minus IdleP50, seconds; of a run
 	AddedP99       Metric = "latency_added_p99"
 	// IPCapacity is bit/s of IP packets in the greatest sub-interval of a run, taken at the
 	// receiver (RFC 9097 section 5), IPRate their mean over the measured window.
@@ -64,16 +64,16 @@ type Sample struct {
 	Host      Host          `json:"host" bound:"end"`
 	Direction Direction     `json:"direction,omitempty" bound:"|to|from"`
 	Metric    Metric        `json:"metric"`
-	Of        string        `json:"of,omitempty"` // the part of the host that it belongs to: "cpu3", "eth0"
+	Of        string        `json:"of,omitempty"` // the part of the host: "cpu3", "eth0"
 	Start     time.Duration `json:"start_ns"`
 	Length    time.Duration `json:"length_ns"`
 	Value     float64       `json:"value"`
 	Omitted   bool          `json:"omitted,omitempty"` // lies in the warm-up
 }
 
-// Samples are those of the runs of a session, which may be more than fit in memory.
+// Samples are the samples of a session's runs, which may not fit in memory.
 type Samples interface {
-	// Of returns those of the run of a number, nil where none were kept.
+	// Of returns the samples of the run with a number, nil if none were kept.
 	Of(run int) []Sample
 }
 
@@ -83,6 +83,6 @@ type Held map[int][]Sample
 // Of implements Samples.
 func (h Held) Of(run int) []Sample { return h[run] }
 
-// WarmsUp tells whether a run with a warm-up of omit still warms up when s has ended: the
-// last sample of a warm-up is known only when it is over.
+// WarmsUp reports whether a run with a warm-up of omit still warms up when s has ended: which
+// sample of a warm-up is the last is known only when it is over.
 func (s Sample) WarmsUp(omit time.Duration) bool { return s.Omitted && s.Start+s.Length < omit }

@@ -4,50 +4,49 @@ import (
 	"time"
 )
 
-// Trace is what probes that may pass only so many routers found on the way from the
-// sender of a direction to its receiver (docs/wire/hops.md).
+// Trace is the result of probes with limited TTL on the path from the sender of a direction to
+// its receiver (docs/wire/hops.md).
 type Trace struct {
 	Direction Direction  `json:"direction" bound:"to|from"`
-	Hops      []TraceHop `json:"hops,omitempty" bound:"64"`  // by TTL, from the sender on, up to the far end where it answered
+	Hops      []TraceHop `json:"hops,omitempty" bound:"64"`  // by TTL, from the sender on, up to the far end if it answered
 	Why       string     `json:"why,omitempty" bound:"text"` // why there are none
 }
 
-// TraceHop is one distance from the sender. Times are round trips from the moment of
-// sending to the answer's arrival in the kernel, one a round; 0 is a round without an answer.
+// TraceHop is one distance from the sender. Times are round trips from the moment of sending to
+// the answer's arrival in the kernel, one per round; 0 is a round without an answer.
 type TraceHop struct {
 	TTL     int             `json:"ttl" bound:"1..255"`
-	Address string          `json:"address,omitempty" bound:"address"` // of what answered; "" where nothing did
-	Arrived bool            `json:"arrived,omitempty"`                 // what answered is the receiver
+	Address string          `json:"address,omitempty" bound:"address"` // of the answering node; "" if none answered
+	Arrived bool            `json:"arrived,omitempty"`                 // the answering node is the receiver
 	Idle    []time.Duration `json:"idle_ns,omitempty" bound:"64"`      // before the load
 	Loaded  []time.Duration `json:"loaded_ns,omitempty" bound:"256"`   // in the measured window
 }
 
-// PlaceKind says what a trace tells of the place of a limit.
+// PlaceKind classifies the place of a limit.
 type PlaceKind string
 
-// The kinds of places.
 const (
 	PlaceLink    PlaceKind = "link"     // packets wait in front of the link between two nodes
 	PlaceNarrow  PlaceKind = "narrow"   // large packets do not pass the link between two nodes
-	PlaceNoQueue PlaceKind = "no queue" // nothing on the way answers later under load
+	PlaceNoQueue PlaceKind = "no queue" // no node on the path answers later under load
 	PlaceUnknown PlaceKind = "unknown"  // too few answers, or answers that contradict each other
 )
 
-// Place is where on the way of a direction packets wait while it is loaded.
+// Place is where packets wait on the path of a direction under load.
 type Place struct {
 	Kind      PlaceKind     `json:"kind"`
 	Direction Direction     `json:"direction"`
-	Before    PlaceNode     `json:"before,omitzero"`    // the last node that answers as without load
+	Before    PlaceNode     `json:"before,omitzero"`    // the last node that answers as fast as without load
 	Behind    PlaceNode     `json:"behind,omitzero"`    // the first one that answers later
-	Silent    []int         `json:"silent,omitempty"`   // TTLs between the two of which the answers say nothing
+	Silent    []int         `json:"silent,omitempty"`   // TTLs between the two whose answers show nothing
 	Later     time.Duration `json:"later_ns"`           // how much later the receiver answers under load, median
 	Still     time.Duration `json:"still_ns,omitempty"` // and the node before
 	Late      []int         `json:"late,omitempty"`     // TTLs of routers that answer late by themselves
 }
 
-// PlaceNode is a node on the way of a direction.
+// PlaceNode is a node on the path of a direction.
 type PlaceNode struct {
-	Hop     int    `json:"hop"`               // routers that a packet has passed there, itself included; 0 is the sender
+	Hop     int    `json:"hop"`               // distance from the sender, which is 0; a router is 1 or more
 	Address string `json:"address,omitempty"` // "" for a host
 	Host    Host   `json:"host,omitempty"`    // "" for a router
 }

@@ -8,57 +8,57 @@ import (
 	"linerate/internal/core/units"
 )
 
-// FindingKind says what sort of answer a finding is.
+// FindingKind is the kind of a finding.
 type FindingKind string
 
-// The kinds. Limits come first, by what they explain; a direction without one has
-// exactly one of the three answers that name none.
+// The kinds. Limits come first, by what they explain; a direction without one has exactly one
+// of the three answers that name no limit.
 const (
 	FindingLimit    FindingKind = ""            // this limits the direction
-	FindingBeside   FindingKind = "beside"      // true and worth knowing, but not what limits the direction
+	FindingBeside   FindingKind = "beside"      // true and relevant, but not what limits the direction
 	FindingFull     FindingKind = "full"        // nothing to tune: the path carries what it can
-	FindingOutside  FindingKind = "outside"     // what limits lies outside both hosts
-	FindingNotFound FindingKind = "not found"   // there is a gap, and nothing that was looked at explains it
-	FindingTooShort FindingKind = "no evidence" // too little was measured to say anything
+	FindingOutside  FindingKind = "outside"     // the limit lies outside both hosts
+	FindingNotFound FindingKind = "not found"   // there is a gap, and nothing examined explains it
+	FindingTooShort FindingKind = "no evidence" // too little data for any finding
 )
 
-// Finding is one thing that limits a direction, or the answer that nothing known
-// does, with its evidence.
+// Finding is one limit of a direction, or the answer that there is no known one, with its
+// evidence.
 type Finding struct {
 	Rule      string                 `json:"rule"` // "B07" of the diagnosis rules
 	Kind      FindingKind            `json:"kind,omitempty"`
 	Direction Direction              `json:"direction"`
-	Host      Host                   `json:"host"`              // the end that it belongs to and where it can be changed; "" for the path
+	Host      Host                   `json:"host"`              // the end that it concerns and where it can be changed; "" for the path
 	Limit     string                 `json:"limit"`             // "receive window"
 	Evidence  string                 `json:"evidence"`          // the main line of evidence
 	Share     fact.Of[float64]       `json:"share"`             // of busy time, 0…1
 	Implied   fact.Of[units.BitRate] `json:"implied"`           // the rate that the limit allows
-	Explains  fact.Of[float64]       `json:"explains,omitzero"` // share of the gap between the measured rate and the ceiling that it explains, 0…1
-	// Confidence is the probability that the finding is right, 0…1, as far as it
-	// was ever checked against known limits; 0 where nobody knows.
+	Explains  fact.Of[float64]       `json:"explains,omitzero"` // share of the gap between the measured rate and the ceiling, 0…1
+	// Confidence is the probability that the finding is right, 0…1, from checks against known
+	// limits; 0 if unknown.
 	Confidence float64   `json:"confidence,omitempty"`
 	Proof      []Proof   `json:"proof,omitempty"`
-	Missing    []Missing `json:"missing,omitempty"`   // evidence that would make it surer
+	Missing    []Missing `json:"missing,omitempty"`   // evidence that would raise the confidence
 	Knobs      []KnobID  `json:"knobs,omitempty"`     // that could help; package candidate has values for them
 	NoKnob     string    `json:"no_knob,omitempty"`   // why no setting of either host helps, and what does
-	RuledOut   []string  `json:"ruled_out,omitempty"` // what was looked at and is not the limit, where none was found
-	Place      *Place    `json:"place,omitempty"`     // of the limit on the way, where it is known
+	RuledOut   []string  `json:"ruled_out,omitempty"` // what was examined and is not the limit, if none was found
+	Place      *Place    `json:"place,omitempty"`     // of the limit on the path, if known
 	Loss       bool      `json:"loss,omitempty"`      // about lost datagrams: Share is of these, and Evidence the whole sentence
 }
 
 // Proof is one line of evidence.
 type Proof struct {
 	Text   string `json:"text"`
-	Source string `json:"source"` // who counted it: "TCP_INFO", "tcp_timeouts of nas"
+	Source string `json:"source"` // its origin: "TCP_INFO", "tcp_timeouts of nas"
 }
 
-// Missing is evidence that a rule would have liked to have.
+// Missing is evidence that a rule lacked.
 type Missing struct {
 	What string `json:"what"` // "counters of nas"
 	How  string `json:"how"`  // how to get it: "linerate check"
 }
 
-// Outcome is a verdict's word. Only package analysis chooses one.
+// Outcome is the result of a verdict. Only package analysis sets it.
 type Outcome string
 
 // The outcomes.
@@ -78,8 +78,7 @@ type Interval struct {
 	Method     string  `json:"method"`     // "exact signed-rank", "t", "sign evidence"
 }
 
-// Bound is an end of an interval; infinite where the data do not bound it yet,
-// which JSON shows as null.
+// Bound is an end of an interval; infinite, or null in JSON, if the data do not bound it yet.
 type Bound float64
 
 // MarshalJSON writes null for an infinite bound.
@@ -90,8 +89,8 @@ func (b Bound) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(b))
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. null becomes NaN, since the
-// number alone does not say which end it is; Interval puts the sign right.
+// UnmarshalJSON reads the output of MarshalJSON. null becomes NaN, since the number alone does
+// not say which end it is; Interval sets the sign.
 func (b *Bound) UnmarshalJSON(p []byte) error {
 	if string(p) == "null" {
 		*b = Bound(math.NaN())
@@ -117,7 +116,7 @@ func (i *Interval) UnmarshalJSON(p []byte) error {
 	return nil
 }
 
-// GuardState says how a guard stands for one setting.
+// GuardState is the state of a guard for one setting.
 type GuardState string
 
 // The states of a guard.
@@ -129,34 +128,34 @@ const (
 	GuardUnmeasured GuardState = "unmeasured" // no run of the setting and the baseline has a value
 )
 
-// GuardCheck is how one guard stands for one setting. Package analysis says what that means
-// for keeping it.
+// GuardCheck is the state of one guard for one setting. Package analysis decides what it means
+// for keeping the setting.
 type GuardCheck struct {
 	Guard
 	State GuardState `json:"state"`
-	// Tolerable says that the data rule out harm of three margins (metric.Tolerable): a
-	// guard that is open may be left to a person.
+	// Tolerable says that the data rule out harm of three margins (metric.Tolerable): the user
+	// may decide about an open guard.
 	Tolerable bool `json:"tolerable,omitempty"`
-	// EqualLoad says in how many blocks the candidate ran at the baseline's goodput for
-	// this guard, since it was worse at its own.
+	// EqualLoad says in how many blocks the candidate ran at the baseline's goodput for this
+	// guard, since it was worse at its own.
 	EqualLoad  int `json:"equal_load,omitempty"`
-	MoreBlocks int `json:"more_blocks,omitempty"` // about so many more to hold, where it is open
+	MoreBlocks int `json:"more_blocks,omitempty"` // about this many more to hold, if open
 }
 
-// Noise is how far the baseline is from itself in the metric that decides
-// (statistics.md sections 5.4 and 7.1).
+// Noise is how far the objective of the baseline differs from itself (statistics.md sections
+// 5.4 and 7.1).
 type Noise struct {
 	Direction Direction `json:"direction"`
 	Metric    Metric    `json:"metric"`
 	Source    string    `json:"source"`   // "baseline pairs" or "twin"
-	Pairs     int       `json:"pairs"`    // differences behind it
-	Sigma     float64   `json:"sigma"`    // standard deviation of a block difference, log ratio, or in the metric's unit where it can be 0
+	Pairs     int       `json:"pairs"`    // number of differences
+	Sigma     float64   `json:"sigma"`    // standard deviation of a block difference, log ratio, or in the metric's unit if it can be 0
 	Upper     float64   `json:"upper"`    // its upper bound for planning, 80 %
-	Checked   bool      `json:"checked"`  // enough differences to tell whether the baseline differs from itself
+	Checked   bool      `json:"checked"`  // enough differences to test whether the baseline differs from itself
 	Evidence  float64   `json:"evidence"` // that it does, 1 is none; from 200 on no verdict counts
 }
 
-// Verdict is what the session says of one setting against the baseline.
+// Verdict is the session's result for one setting against the baseline.
 type Verdict struct {
 	Setting    string      `json:"setting"`
 	Baseline   string      `json:"baseline"`
@@ -167,17 +166,17 @@ type Verdict struct {
 	Blocks     int         `json:"blocks"`
 	Estimate   float64     `json:"estimate"` // log ratio, positive is good
 	Interval   Interval    `json:"interval"`
-	Family     *Interval   `json:"family,omitempty"`      // level for all comparisons together, when there are several
+	Family     *Interval   `json:"family,omitempty"`      // level for all comparisons together, if there are several
 	P          *float64    `json:"p,omitempty"`           // adjusted; fixed mode only
 	Evidence   *float64    `json:"evidence,omitempty"`    // largest E against no difference; sequential mode only
-	MoreBlocks int         `json:"more_blocks,omitempty"` // about so many more to decide, when undecided
+	MoreBlocks int         `json:"more_blocks,omitempty"` // about this many more to decide, if undecided
 	Reason     string      `json:"reason,omitempty"`
 	IsTwin     bool        `json:"is_twin,omitempty"`
-	Guard      *GuardCheck `json:"guard,omitempty"` // where the metric is one of the plan's guards
+	Guard      *GuardCheck `json:"guard,omitempty"` // if the metric is one of the plan's guards
 	Warnings   []string    `json:"warnings,omitempty"`
 }
 
-// MarshalJSON writes an estimate that is not a number as null.
+// MarshalJSON writes a NaN estimate as null.
 func (v Verdict) MarshalJSON() ([]byte, error) {
 	type plain Verdict
 	return json.Marshal(struct {
@@ -186,7 +185,7 @@ func (v Verdict) MarshalJSON() ([]byte, error) {
 	}{plain(v), Bound(v.Estimate)})
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON reads the output of MarshalJSON.
 func (v *Verdict) UnmarshalJSON(p []byte) error {
 	type plain Verdict
 	var read struct {
@@ -204,10 +203,10 @@ type Plateau struct {
 	Direction Direction     `json:"direction"`
 	Metric    Metric        `json:"metric"`
 	Decided   bool          `json:"decided"`
-	Level     string        `json:"level,omitempty"`    // name of the setting; "" where decided that only the baseline is good enough
-	Baseline  string        `json:"baseline,omitempty"` // that takes part in what is best
-	Leave     bool          `json:"leave,omitempty"`    // the baseline itself is surely within Tolerance of every level
-	From      string        `json:"from,omitempty"`     // range of possible answers when not decided
+	Level     string        `json:"level,omitempty"`    // name of the setting; "" if only the baseline is good enough
+	Baseline  string        `json:"baseline,omitempty"` // compared along with the levels
+	Leave     bool          `json:"leave,omitempty"`    // the baseline itself is provably within Tolerance of every level
+	From      string        `json:"from,omitempty"`     // range of possible answers if not decided
 	To        string        `json:"to,omitempty"`
 	Tolerance units.Percent `json:"tolerance"`
 	Reason    string        `json:"reason,omitempty"`

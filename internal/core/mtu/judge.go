@@ -2,31 +2,29 @@ package mtu
 
 import "fmt"
 
-// Transfer is what a transfer over TCP says of the same way.
+// Transfer is the result of a TCP transfer over the same path.
 type Transfer struct {
 	Tried, OK bool
-	Segment   int // bytes of payload of its segments; 0 is unknown
-	Remembers int // the path MTU that the sender's kernel goes by, bytes; 0 is unknown
-	Small     int // where it failed, the largest segment that arrived when smaller ones were asked for; 0 for none
+	Segment   int // bytes of payload of its segments; 0 if unknown
+	Remembers int // the path MTU that the sender's kernel uses, bytes; 0 if unknown
+	Small     int // after a failure, the largest segment that arrived with a smaller MSS; 0 for none
 }
 
-// Trouble is a kind of trouble with the size of packets (diagnosis.md section 6.1).
+// Trouble is a kind of problem with packet sizes (diagnosis.md section 6.1).
 type Trouble int
 
-// The kinds of trouble.
 const (
-	NotSeen    Trouble = iota // neither probes nor transfers say anything
-	Fine                      // what the sender may send arrives
-	BlackHole                 // M2, M3, M4: larger packets are lost and nobody says so
-	Unequal                   // M1: the receiver's interface takes less
-	Short                     // M5: some bytes short, as of a tag or a header that somebody counted
-	Small                     // a router on the way takes less, and says so
-	Remembered                // M8: the sender goes by a smaller path MTU than the path has
+	NotSeen    Trouble = iota // neither probes nor transfers give a result
+	Fine                      // packets as large as the sender may send arrive
+	BlackHole                 // M2, M3, M4: larger packets are lost without any error message
+	Unequal                   // M1: the receiver's interface accepts less
+	Short                     // M5: a few bytes short, as with an uncounted tag or header
+	Small                     // a router on the path accepts less, and says so
+	Remembered                // M8: the sender uses a smaller path MTU than the path has
 )
 
-// Judge says what is the matter with the size of packets on a way, from probes where
-// known says that there are any, and from a transfer. The text is a sentence without
-// a full stop, "" where nothing is known.
+// Judge classifies the packet size of a path, from probes if known, and from a transfer. The
+// text is a sentence without a full stop, "" if nothing is known.
 func Judge(w Way, known bool, t Transfer) (Trouble, string) {
 	switch {
 	case t.Tried && !t.OK && t.Small > 0:
@@ -53,7 +51,7 @@ func Judge(w Way, known bool, t Transfer) (Trouble, string) {
 	return BlackHole, w.short() + ", and no router says so (a black hole)"
 }
 
-// Who is the router that said that packets are too big, with the MTU that it told.
+// Who returns the router that reported packets as too big, with the MTU that it reported.
 func (w Way) Who() string {
 	who := "a router"
 	if w.Router != "" {
@@ -65,5 +63,5 @@ func (w Way) Who() string {
 	return who
 }
 
-// short says by how much a way is too small.
+// short says which size does not pass.
 func (w Way) short() string { return fmt.Sprintf("packets of %d bytes do not pass", w.Asked) }

@@ -1,9 +1,9 @@
 // Package mtu finds the MTU that several hosts can agree on.
 //
-// An MTU is the size of the largest IP packet of a link (RFC 791 section 3.2).
-// Drivers tell their range in two ways, which is why owners of two hosts have
-// chosen "9014 at both ends" and got two different links: some count the packet,
-// some the frame with its header of 14 bytes. All results here count the packet.
+// An MTU is the size of the largest IP packet of a link (RFC 791 section 3.2). Drivers report
+// their range in two ways: some count the packet, some the frame with its header of 14 bytes.
+// Setting "9014 at both ends" has therefore made two different links. All results here count
+// the packet.
 package mtu
 
 import (
@@ -15,38 +15,37 @@ import (
 	"linerate/internal/core/lists"
 )
 
-// Counting says what the numbers of a driver count.
+// Counting says what a driver's numbers include.
 type Counting int
 
-// The ways of counting.
 const (
-	Packets Counting = iota // the IP packet, as ifconfig and ip do
-	Frames                  // the Ethernet header of 14 bytes besides, as *JumboPacket of Windows does
+	Packets Counting = iota // the IP packet, as in ifconfig and ip
+	Frames                  // and the Ethernet header of 14 bytes, as in *JumboPacket of Windows
 )
 
 const (
 	// header is the length of an Ethernet header without tags (IEEE 802.3-2022
 	// section 3.1.1), which Frames counts.
 	header = 14
-	// Least is what every host has to take whole, in bytes (RFC 791 section 3.1).
+	// Least is the packet size that every host must accept, in bytes (RFC 791 section 3.1).
 	Least = 576
-	// Most is what the length field of IPv4 holds, in bytes.
+	// Most is the limit of IPv4's length field, in bytes.
 	Most = 65535
 )
 
-// Side is one host: what its driver takes. 0 is that a bound is not known.
+// Side is one host with the range of its driver. 0 stands for an unknown bound.
 type Side struct {
 	Name     string
-	Now      int // the MTU that it has, counted in packets; 0 is unknown
+	Now      int // the present MTU, counted in packets; 0 if unknown
 	Min, Max int
-	Only     []int // all that it takes, where that is a list; it wins over Min and Max
+	Only     []int // all accepted values, if they are a list; takes precedence over Min and Max
 	Counts   Counting
-	// Floor is the least for other reasons, counted in packets: 1280 where IPv6 is
-	// in use (RFC 8200 section 5); 0 is none.
+	// Floor is the least MTU for other reasons, counted in packets: 1280 with IPv6 (RFC 8200
+	// section 5); 0 for none.
 	Floor int
 }
 
-// less is what the numbers of s count more than packets.
+// less returns by how much the numbers of s exceed the packet size.
 func (s Side) less() int {
 	if s.Counts == Frames {
 		return header
@@ -54,8 +53,8 @@ func (s Side) less() int {
 	return 0
 }
 
-// bounds are the least and the most that s takes, counted in packets. known says
-// whether the driver tells its most.
+// bounds returns the least and the largest MTU of s, counted in packets. known says whether the
+// driver reports its largest.
 func (s Side) bounds() (low, high int, known bool) {
 	low, high = max(Least, s.Floor), Most
 	if len(s.Only) > 0 {
@@ -70,13 +69,13 @@ func (s Side) bounds() (low, high int, known bool) {
 	return low, high, s.Max > 0
 }
 
-// Takes reports whether s takes an MTU, as far as its driver tells.
+// Takes reports whether s accepts an MTU, by its driver's range.
 func (s Side) Takes(mtu int) bool {
 	low, high, _ := s.bounds()
 	return low <= mtu && mtu <= high && (len(s.Only) == 0 || slices.Contains(s.Only, mtu+s.less()))
 }
 
-// String says what s takes: "nas takes 576 to 9000".
+// String describes the range of s: "nas takes 576 to 9000".
 func (s Side) String() string {
 	low, high, known := s.bounds()
 	counted := ""
@@ -93,25 +92,24 @@ func (s Side) String() string {
 	return fmt.Sprintf("%s takes %d to %d%s", s.Name, low, high, counted)
 }
 
-// What an error of this package may wrap.
+// Errors that those of this package wrap.
 var (
-	// ErrRange says that a host does not take an MTU.
+	// ErrRange reports an MTU that a host does not accept.
 	ErrRange = errors.New("outside what the driver takes")
-	// ErrNone says that there is no MTU that all hosts take.
+	// ErrNone reports that no MTU suits all hosts.
 	ErrNone = errors.New("no MTU that all hosts take")
-	// ErrUnknown says that no driver tells its range.
+	// ErrUnknown reports that no driver reports its range.
 	ErrUnknown = errors.New("no driver tells the largest MTU that it takes")
 )
 
-// Agreement is the largest MTU that all hosts take.
+// Agreement is the largest MTU that all hosts accept.
 type Agreement struct {
 	MTU int    // counted in packets
 	Why string // a sentence
 }
 
-// Largest returns the largest MTU that all sides take. A side that does not tell
-// its most sets no limit. The error wraps ErrNone, or ErrUnknown where no side
-// tells its most.
+// Largest returns the largest MTU that all sides accept. A side with an unknown largest MTU
+// sets no limit. The error wraps ErrNone, or ErrUnknown if no side reports its largest.
 func Largest(sides ...Side) (Agreement, error) {
 	low, high, known := Least, Most, false
 	var taken [][]int
@@ -146,8 +144,8 @@ func sentence(sides []Side) string {
 	return strings.Join(all, "; ")
 }
 
-// Check says whether all sides take an MTU. The error wraps ErrRange and names
-// every side that does not; what all of them take is told by Largest.
+// Check returns an error if a side does not accept an MTU. The error wraps ErrRange and names
+// every such side, and the MTU that all accept.
 func Check(mtu int, sides ...Side) error {
 	var errs []error
 	for _, s := range sides {
@@ -158,22 +156,23 @@ func Check(mtu int, sides ...Side) error {
 	return errors.Join(errs...)
 }
 
-// FarFirst says in which order two hosts get their MTUs: the far one before the
-// near one or after it. From and to are those before and after, 0 for unknown.
+// FarFirst returns the order in which two hosts change their MTUs: the far one before the near
+// one, or after it. nearFrom and nearTo are the near host's MTUs before and after, 0 if
+// unknown.
 //
-// Both hosts send and receive, so the rule "raise receivers first, lower senders
-// first" names both, and in between datagrams may get lost in either order. TCP
-// does not mind: both ends of a new connection use the smaller of the two MTUs,
-// since each announces its own (RFC 9293 section 3.7.1). So the rule is about
-// being reached: the far host is changed only while the near one holds the
-// smaller of its own two values. Then every new connection to the far host, also
-// one that has to undo the change there, begins with segments that passed before.
-// A near MTU that grows is therefore changed last, one that shrinks first; undo
+// Both hosts send and receive, so the rule "raise receivers first, lower senders first" applies
+// to both, and datagrams may get lost in either order. TCP is not affected: both ends of a new
+// connection use the smaller of the two MTUs, since each announces its own (RFC 9293 section
+// 3.7.1). The order therefore only has to keep the far host reachable: its MTU changes only
+// while the near host has the smaller of its own two values. Then every new connection to the
+// far host, also one for an undo there, begins with segments that passed before. A near MTU
+// that grows is changed last, one that shrinks first; undo goes the other way and keeps the
+// rule.
 // goes the other way and keeps the rule.
 func FarFirst(nearFrom, nearTo int) bool { return nearFrom == 0 || nearTo >= nearFrom }
 
-// Mismatch says what is to be expected of two hosts on one link with different
-// MTUs, "" where they are the same or one is unknown (diagnosis.md 6.1, M1 and M6).
+// Mismatch describes the effect of different MTUs on one link, "" if they are equal or one is
+// unknown (diagnosis.md 6.1, M1 and M6).
 func Mismatch(a, b Side) string {
 	if a.Now == b.Now || a.Now == 0 || b.Now == 0 {
 		return ""

@@ -2,18 +2,18 @@ package mtu
 
 import "slices"
 
-// Common are the MTUs that paths have: the least of IPv4 and IPv6, tunnels,
-// PPPoE (RFC 2516), Ethernet, 802.11, FDDI, what drivers call jumbo, and each of
-// these less the 14 bytes of the header that some of them count.
+// Common returns the usual MTUs of paths: the least of IPv4 and IPv6, tunnels, PPPoE (RFC
+// 2516), Ethernet, 802.11, FDDI, jumbo frames, and each of these minus the 14 bytes of the
+// header that some drivers count.
 func Common() []int {
 	return []int{576, 1280, 1400, 1420, 1450, 1476, 1480, 1492, 1500, 1504, 2304, 4074, 4088, 4352, 7408, 8166, 8986, 9000, 9014, 9198, 9202, 9216, 16110}
 }
 
-// Next is the size to try in a search for the largest packet that a path carries:
-// passes bytes do and lost bytes, more than one more, do not. First comes what a
-// router told, 0 for nothing, then the commonest size, then those that paths have,
-// then the middle. The size above one that a path may well end at is tried as soon as
-// that one has passed (diagnosis.md section 6.4, step 3).
+// Next returns the size to try next in a search for the largest packet that a path carries:
+// passes bytes pass and lost bytes, which is more than one more, do not. First comes the size
+// that a router reported (told, 0 for none), then the commonest size, then the other usual
+// ones, then the middle. One byte above a usual size is tried as soon as that size has passed
+// (diagnosis.md section 6.4, step 3).
 func Next(passes, lost, told int) int {
 	within := func(n int) bool { return n > passes && n < lost }
 	switch {

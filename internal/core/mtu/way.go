@@ -2,22 +2,22 @@ package mtu
 
 import "fmt"
 
-// Way is how large packets may be from one host to another, found by trying.
+// Way is the measured packet size limit from one host to another.
 type Way struct {
 	From, To string // names
 	Asked    int    // bytes of the largest packet that was tried
 	Passes   int    // bytes of the largest that arrived; 0: not even a small one
 	Exact    bool   // one byte more was tried and lost
-	Told     bool   // somebody on the way said that packets are too big
-	Router   string // who; "" is unknown
-	MTU      int    // that was told with it; 0 for none
-	ToMTU    int    // the MTU of the other host; 0 is unknown
+	Told     bool   // a router or host reported packets as too big
+	Router   string // its address; "" if unknown
+	MTU      int    // the MTU in that report; 0 for none
+	ToMTU    int    // the MTU of the other host; 0 if unknown
 }
 
-// Whole reports whether packets of the size that was asked for pass.
+// Whole reports whether packets of the requested size pass.
 func (w Way) Whole() bool { return w.Passes >= w.Asked }
 
-// String says what was found, and which kind of trouble it is (diagnosis.md 6.1).
+// String describes the result and the kind of trouble (diagnosis.md 6.1).
 func (w Way) String() string {
 	passes := fmt.Sprint(w.Passes)
 	if !w.Exact && !w.Whole() {
@@ -44,13 +44,12 @@ func (w Way) String() string {
 	return found + ": something between them has a smaller MTU and drops larger packets silently (a black hole)"
 }
 
-// unequal reports whether the other host is known to take less than was sent to it, and
-// nothing that was tried says that the path takes less still. Its card may take more
-// than its MTU: a tag of IEEE 802.1Q, or all that fits its buffers.
+// unequal reports whether the other host is known to accept less than was sent to it, and no
+// probe shows that the path accepts still less. Its card may accept more than its MTU: a tag of
+// IEEE 802.1Q, or all that fits its buffers.
 func (w Way) unequal() bool {
 	return w.ToMTU > 0 && w.ToMTU < w.Asked && (w.Passes >= w.ToMTU || !w.Exact)
 }
 
-// vlanTag is how much more than its MTU an interface often takes, for a tag of
-// IEEE 802.1Q.
+// vlanTag is by how much an interface often exceeds its MTU, for a tag of IEEE 802.1Q.
 const vlanTag = 4

@@ -8,13 +8,13 @@ import (
 	"linerate/internal/core/model"
 )
 
-// formula says how a value came from a whole number.
+// formula says how to compute a value from a whole number.
 type formula struct {
 	unit      unit
 	perSecond bool // divided by the length of its interval
 }
 
-// unit says what a whole number counts. The numbers are part of the format.
+// unit is the unit of a whole number. The constants are part of the format.
 type unit byte
 
 const (
@@ -23,15 +23,15 @@ const (
 	milli
 	micro
 	nano
-	clock // nanoseconds that were added as whole seconds and a rest, as time.Duration does
+	clock // nanoseconds, added as whole seconds and a rest, as time.Duration does
 	bytes8
-	units // how many there are
+	units // number of units
 )
 
-// most bounds the whole numbers: all of them are exact as values (IEEE 754, 53 bits).
+// most limits the whole numbers, so that all are exact as values (IEEE 754, 53 bits).
 const most = 1 << 53
 
-// of returns k of a unit.
+// of converts k from the unit.
 func (u unit) of(k int64) float64 {
 	x := float64(k)
 	switch u {
@@ -52,7 +52,7 @@ func (u unit) of(k int64) float64 {
 	return x
 }
 
-// in returns how many of a unit x is, not rounded.
+// in converts x to the unit, without rounding.
 func (u unit) in(x float64) float64 {
 	switch u {
 	case hundred:
@@ -70,7 +70,7 @@ func (u unit) in(x float64) float64 {
 	return x
 }
 
-// value is what k stands for in an interval.
+// value returns the value of k in an interval.
 func (f formula) value(k int64, length time.Duration) float64 {
 	x := f.unit.of(k)
 	if f.perSecond {
@@ -79,21 +79,21 @@ func (f formula) value(k int64, length time.Duration) float64 {
 	return x
 }
 
-// number is the k whose value is v to the bit; false where there is none.
+// number returns the k whose value is exactly v; false if there is none.
 func (f formula) number(v float64, length time.Duration) (k int64, ok bool) {
 	x := f.unit.in(v)
 	if f.perSecond {
 		x *= length.Seconds()
 	}
 	x = math.Round(x)
-	if !(math.Abs(x) < most) { // also what is not a number
+	if !(math.Abs(x) < most) { // also true for NaN
 		return 0, false
 	}
 	k = int64(x)
 	return k, bits(f.value(k, length)) == bits(v)
 }
 
-// code is the formula as a byte; differences are stored as such.
+// code returns the formula as a byte, with a bit for storage as differences.
 func (f formula) code(differences bool) byte {
 	c := byte(f.unit) << 2
 	if f.perSecond {
@@ -110,11 +110,11 @@ func byCode(c byte) (f formula, differences, ok bool) {
 	return f, c&1 != 0, f.unit < units
 }
 
-// tried is how many values of a series its formula is chosen by.
+// tried is the number of values by which choose selects a formula.
 const tried = 64
 
-// choose returns the formula that stores the first values of a line in the fewest bytes,
-// and whether as differences.
+// choose returns the formula that stores the first values of a line in the fewest bytes, and
+// whether to store them as differences.
 func choose(samples []model.Sample, line []int32) (best formula, differences bool) {
 	least := math.MaxInt
 	line = line[:min(tried, len(line))]
@@ -143,10 +143,10 @@ func choose(samples []model.Sample, line []int32) (best formula, differences boo
 	return best, differences
 }
 
-// size is how many bytes a number takes.
+// size returns how many bytes a number takes.
 func size(v uint64) int { return max(1, (mathbits.Len64(v)+6)/7) }
 
-// zigzag puts numbers near 0 of both signs near 0.
+// zigzag maps numbers near 0 of either sign to small unsigned numbers.
 func zigzag(k int64) uint64 { return uint64(k<<1) ^ uint64(k>>63) }
 
 func unzigzag(v uint64) int64 { return int64(v>>1) ^ -int64(v&1) }

@@ -1,20 +1,19 @@
-// Package packed writes the samples of a run as a few bytes each, and reads them back
-// exactly: order, times and every bit of every value.
+// Package packed writes the samples of a run as a few bytes each, and reads them back exactly:
+// order, times and every bit of every value.
 //
-// Samples repeat themselves. The same series (host, direction, metric, part) come one
-// after the other each second, most of them over the same interval, and nearly every
-// value is a whole number that was divided: by 1e6 for microseconds, by the length of
-// its interval for a rate. What is stored is therefore
+// Samples repeat themselves. The same series (host, direction, metric, part) follow each other
+// every second, most of them over the same interval, and nearly every value is a whole number
+// that was divided: by 1e6 for microseconds, by the length of its interval for a rate. The
+// format is therefore:
 //
 //  1. the series, once each;
-//  2. which series follows which, where that is not as the last time;
-//  3. the intervals, once each, as differences to where the last one ended;
+//  2. which series follows which, unless as before;
+//  3. the intervals, once each, as differences to the end of the last one;
 //  4. for each series a formula (formula.go) and its whole numbers; a value that the
-//     formula does not give back to the bit is stored as its eight bytes.
+//     formula does not reproduce exactly is stored as its eight bytes.
 //
-// Pack compresses all of it with DEFLATE (RFC 1951), Quick does not; the first byte tells
-// which. The
-// formulas use one operation of IEEE 754 after the other and no sum of products, so that
+// Pack compresses all of it with DEFLATE (RFC 1951), Quick does not; the first byte says which.
+// The formulas apply one operation of IEEE 754 after another and no fused multiply-add, so that
 // every processor computes the same bits.
 package packed
 
@@ -30,25 +29,25 @@ import (
 	"linerate/internal/core/model"
 )
 
-// The first byte of what is written.
+// The first byte of the format.
 const (
 	plain   = 0 // by Quick
 	version = 1 // by Pack, compressed
 )
 
-// MaxSamples is how many samples Pack takes and Unpack returns at a time: a quarter of an
-// hour of 70 a second, and 7 MB of memory.
+// MaxSamples is the most samples of one Pack or Unpack: a quarter of an hour at 70 per second,
+// and 7 MB of memory.
 const MaxSamples = 1 << 16
 
-// sampleBytes bounds what Unpack decompresses for each sample. One takes at most 40: one
-// for its series, its interval and its warm-up each, and up to 20 and 9 where those are
-// new; the rest is for names.
+// sampleBytes limits how much Unpack decompresses per sample. A sample takes at most 40 bytes:
+// one each for its series, its interval and its warm-up, and up to 20 and 9 for new ones; the
+// rest is for names.
 const sampleBytes = 64
 
-// ErrDamaged says that bytes are not what Pack wrote.
+// ErrDamaged reports input that Pack did not write.
 var ErrDamaged = errors.New("packed samples are damaged")
 
-// series is what the samples of one line have in common.
+// series identifies the samples of one line.
 type series struct {
 	host      model.Host
 	direction model.Direction
@@ -59,7 +58,7 @@ type series struct {
 // span is the interval of a sample.
 type span struct{ start, length time.Duration }
 
-// Pack returns at most MaxSamples samples as bytes that Unpack reads; nil for none.
+// Pack encodes at most MaxSamples samples for Unpack; nil for none.
 func Pack(samples []model.Sample) []byte {
 	if len(samples) == 0 {
 		return nil
@@ -74,13 +73,13 @@ func Pack(samples []model.Sample) []byte {
 		err = w.Close()
 	}
 	if err != nil {
-		panic(err) // the level is a constant, and memory takes every write
+		panic(err) // the level is a constant, and a buffer accepts every write
 	}
 	return out.Bytes()
 }
 
-// Quick returns samples as Pack does, but not compressed, in a small part of the time: for
-// blocks of a few samples, of which there may be a hundred a second.
+// Quick encodes samples like Pack but without compression, in a fraction of the time: for
+// blocks of a few samples, up to a hundred per second.
 func Quick(samples []model.Sample) []byte {
 	if len(samples) == 0 {
 		return nil
@@ -88,7 +87,7 @@ func Quick(samples []model.Sample) []byte {
 	return append([]byte{plain}, write(samples).bytes...)
 }
 
-// write returns the body of some samples.
+// write returns the body of samples.
 func write(samples []model.Sample) body {
 	var b body
 	ids := b.series(samples)
@@ -99,7 +98,7 @@ func write(samples []model.Sample) body {
 	return b
 }
 
-// body is what is compressed.
+// body is the uncompressed format.
 type body struct {
 	bytes []byte
 	names []series // in the order of their first sample
@@ -113,8 +112,8 @@ func (b *body) text(s string) {
 	b.bytes = append(b.bytes, s...)
 }
 
-// series writes how many samples there are, and the series. It returns which of them
-// each sample is of.
+// series writes the number of samples, and the series. It returns the series number of each
+// sample.
 func (b *body) series(samples []model.Sample) []int {
 	known := map[series]int{}
 	ids := make([]int, len(samples))
@@ -140,8 +139,8 @@ func (b *body) series(samples []model.Sample) []int {
 	return ids
 }
 
-// order writes which series follows which: 0 for the one that followed the last time,
-// else one more than its number.
+// order writes which series follows which: 0 for the one that followed last time, else its
+// number plus one.
 func (b *body) order(ids []int) {
 	next := make([]int, len(b.names))
 	last := 0
@@ -155,10 +154,9 @@ func (b *body) order(ids []int) {
 	}
 }
 
-// spans writes the interval of each sample: 0 for that of the sample before, 1 for a new
-// one, else one more than how many new ones ago it was. After them come the new ones, as
-// differences to the end and the length of the last interval of the series that has it
-// first.
+// spans writes the interval of each sample: 0 for that of the sample before, 1 for a new one,
+// else one more than how many new ones ago it was. The new ones follow, as differences to the
+// end and the length of the last interval of the series that has it first.
 func (b *body) spans(samples []model.Sample, ids []int) {
 	known := map[span]int{}
 	last := make([]span, len(b.names))
@@ -184,7 +182,7 @@ func (b *body) spans(samples []model.Sample, ids []int) {
 	b.bytes = append(b.bytes, fresh.bytes...)
 }
 
-// omitted writes how many samples in turn are not in the warm-up, are, are not ….
+// omitted writes run lengths, alternating between samples outside and inside the warm-up.
 func (b *body) omitted(samples []model.Sample) {
 	now, n := false, uint64(0)
 	for i := range samples {
@@ -222,8 +220,8 @@ func (b *body) values(samples []model.Sample, ids []int) {
 	}
 }
 
-// Unpack returns what Pack was given, at most so many samples. Samples of one series share
-// their texts. The error wraps ErrDamaged.
+// Unpack decodes the output of Pack, at most most samples. Samples of one series share their
+// texts. The error wraps ErrDamaged.
 func Unpack(packed []byte, most int) ([]model.Sample, error) {
 	if len(packed) == 0 {
 		return nil, nil
@@ -247,7 +245,7 @@ func Unpack(packed []byte, most int) ([]model.Sample, error) {
 	return samples, nil
 }
 
-// inflate returns the text that was compressed, of at most most bytes.
+// inflate decompresses b to at most most bytes.
 func inflate(b []byte, most int) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(b)), int64(most)+1))
 	if err == nil && len(text) > most {

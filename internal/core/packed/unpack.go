@@ -8,7 +8,7 @@ import (
 	"linerate/internal/core/model"
 )
 
-// parser reads a body. After the first thing that cannot be, all it returns is zero.
+// parser reads a body. After the first fault it returns only zeros.
 type parser struct {
 	rest []byte
 	bad  bool
@@ -32,7 +32,7 @@ func varint[T int64 | uint64](p *parser, read func([]byte) (T, int)) T {
 	return v
 }
 
-// count reads a number of things that take at least a byte each.
+// count reads a count of elements of at least one byte each.
 func (p *parser) count() int {
 	n := p.uint()
 	if n > uint64(len(p.rest)) {
@@ -56,7 +56,7 @@ func (p *parser) text() string {
 	return string(p.take(p.count()))
 }
 
-// samples reads everything.
+// samples reads the whole body.
 func (p *parser) samples(most int) []model.Sample {
 	n := p.count()
 	if n > most {
@@ -106,7 +106,7 @@ func (p *parser) order(samples, names int) []int32 {
 }
 
 func (p *parser) spans(samples []model.Sample, ids []int32, names int) {
-	which := make([]int32, len(samples)) // of the new intervals
+	which := make([]int32, len(samples)) // index into the new intervals
 	fresh, now := 0, int32(0)
 	for i := range samples {
 		switch v := p.uint(); {

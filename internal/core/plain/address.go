@@ -8,9 +8,8 @@ import (
 	"linerate/internal/regex"
 )
 
-// ParseURL reads a URL as people write it: the interface of a link-local address stands
-// behind %, which RFC 6874 section 2 wants as %25, and an address of IPv6 alone needs no
-// brackets.
+// ParseURL parses a URL as users write it: the interface of a link-local address follows %,
+// where RFC 6874 section 2 wants %25, and an IPv6 address alone needs no brackets.
 func ParseURL(s string) (*url.URL, error) {
 	scheme, rest, found := strings.Cut(s, "://")
 	if !found {
@@ -29,16 +28,16 @@ func ParseURL(s string) (*url.URL, error) {
 	return url.Parse(scheme + "://" + user + host)
 }
 
-// Secrets that the address of a database may hold ("Connection URIs" of the PostgreSQL
-// manual): behind the user, and among its parameters.
+// Secrets in the address of a database ("Connection URIs" of the PostgreSQL manual): after the
+// user, and among the parameters.
 var (
 	database = regex.New(`postgres(?:ql)?://\S*`)
 	secrets  = regex.New(`([?&](?:ssl)?password=)[^&]*`)
 )
 
-// Databases returns a text without the passwords of the addresses of databases in it:
-// those between postgres:// and the last @, and those of parameters. What cannot be told
-// from a password goes with it.
+// Databases removes the passwords from database addresses in a text: those between postgres://
+// and the last @, and those in parameters. It also removes anything that it cannot distinguish
+// from a password.
 func Databases(text string) string {
 	return database.ReplaceAllStringFunc(text, func(address string) string {
 		scheme, rest, _ := strings.Cut(address, "://")

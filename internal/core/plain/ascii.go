@@ -2,8 +2,8 @@ package plain
 
 import "strings"
 
-// ASCII returns s with an ASCII character in place of each other one: of the same
-// width wherever the text may be a drawing or a table, so that it stays in line.
+// ASCII replaces every other character of s by an ASCII one: of the same width wherever the
+// text may be a drawing or a table, to keep it aligned.
 func ASCII(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x80 {

@@ -9,22 +9,22 @@ import (
 	"unicode/utf8"
 )
 
-// mark stands for each character that is not shown.
+// mark replaces each character that is not shown.
 const mark = '?'
 
-// Harmful reports whether a character does something instead of being seen:
+// Harmful reports whether a character has an effect instead of a glyph:
 //
 //   - controls of ECMA-48 (Unicode Cc: U+0000-U+001F, U+007F-U+009F), of which
-//     ESC and CSI begin commands to a terminal; tab and newline are none here;
-//   - formats (Unicode Cf), which turn the order of text around (UAX #9: U+061C,
-//     U+200E, U+200F, U+202A-U+202E, U+2066-U+2069), are not seen at all (U+200B,
-//     U+2060, U+FEFF), or hide letters behind others (U+E0001-U+E007F);
+//     ESC and CSI begin terminal commands; except tab and newline;
+//   - formats (Unicode Cf), which reverse the order of text (UAX #9: U+061C,
+//     U+200E, U+200F, U+202A-U+202E, U+2066-U+2069), are invisible (U+200B,
+//     U+2060, U+FEFF), or hide letters in others (U+E0001-U+E007F);
 //   - the separators of lines and paragraphs (U+2028, U+2029).
 func Harmful(r rune) bool {
 	return r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
-// Clean reports whether Text would leave b as it is.
+// Clean reports whether Text would leave b unchanged.
 func Clean(b []byte) bool {
 	for i := 0; i < len(b); {
 		if c := b[i]; c < utf8.RuneSelf {
@@ -43,8 +43,8 @@ func Clean(b []byte) bool {
 	return true
 }
 
-// Text returns s with a question mark for each harmful character and each byte
-// that is not UTF-8. Newlines, also those of Windows, and tabs stay.
+// Text returns s with a question mark for each harmful character and each byte that is not
+// UTF-8. It keeps tabs and newlines, also those of Windows.
 func Text(s string) string {
 	if Clean([]byte(s)) {
 		return s
@@ -65,8 +65,8 @@ func Text(s string) string {
 	return b.String()
 }
 
-// Line is Text for a field that is one line: a blank stands for each newline. Who
-// could write one could write a line that looks like ours.
+// Line is Text for a one-line field: it replaces each newline by a blank, so that the text
+// cannot fake one of linerate's own lines.
 func Line(s string) string {
 	s = Text(s)
 	if !strings.ContainsAny(s, "\r\n") {
@@ -75,15 +75,15 @@ func Line(s string) string {
 	return strings.NewReplacer("\r\n", " ", "\n", " ").Replace(s)
 }
 
-// Printable reports whether s is one line of text that can be seen.
+// Printable reports whether s is one line of visible text.
 func Printable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// Brief makes s one Printable line of at most most bytes: a blank stands for each newline
-// and tab, a question mark for what else cannot be seen, and "..." for what is cut.
+// Brief makes s one Printable line of at most most bytes: with a blank for each newline and
+// tab, a question mark for other invisible characters, and "..." at a cut.
 func Brief(s string, most int) string {
-	s = s[:min(len(s), 4*most)] // however long it is, the work is bounded
+	s = s[:min(len(s), 4*most)] // limits the work for long texts
 	s = strings.TrimSpace(strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r):
@@ -99,9 +99,9 @@ func Brief(s string, most int) string {
 	return s
 }
 
-// JSON returns a JSON document with an escape for each harmful character, which
-// is still the same document (RFC 8259 section 7). Outside of strings it must have
-// none, and inside none below U+0020, as encoding/json writes it.
+// JSON escapes each harmful character of a JSON document, which keeps its meaning (RFC 8259
+// section 7). doc must have none outside of strings, and none below U+0020 inside, as
+// encoding/json writes it.
 func JSON(doc []byte) []byte {
 	if Clean(doc) {
 		return doc
@@ -121,8 +121,8 @@ func JSON(doc []byte) []byte {
 	return []byte(b.String())
 }
 
-// ShellWord makes one word of s for a POSIX shell: in quotes where the shell would
-// take it apart (POSIX.1-2017, Shell Command Language section 2.2).
+// ShellWord quotes s as one word for a POSIX shell if necessary (POSIX.1-2017, Shell Command
+// Language section 2.2).
 func ShellWord(s string) string {
 	if s != "" && !strings.ContainsAny(s, " \t\n'\"\\$&;|<>()*?[]#~`!{}") {
 		return s
@@ -130,7 +130,7 @@ func ShellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// ShellLine returns a command that a shell reads as these words.
+// ShellLine returns a command line that a shell splits into words.
 func ShellLine(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
@@ -139,8 +139,7 @@ func ShellLine(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// Count counts things: "1 block", "2 blocks"; many is what several are called where that is
-// not word with an s.
+// Count formats a count: "1 block", "2 blocks"; many is the plural if it is not word with an s.
 func Count[N ~int | ~int64](n N, word string, many ...string) string {
 	switch {
 	case n == 1:
@@ -152,12 +151,12 @@ func Count[N ~int | ~int64](n N, word string, many ...string) string {
 	return fmt.Sprintf("%d %s", n, word)
 }
 
-// Join is strings.Join of names of any kind.
+// Join is strings.Join for named string types.
 func Join[T ~string](list []T, between string) string {
 	return strings.Join(Texts(list), between)
 }
 
-// Texts returns names of any kind as texts.
+// Texts converts named strings to strings.
 func Texts[T ~string](list []T) []string {
 	out := make([]string, len(list))
 	for i, name := range list {

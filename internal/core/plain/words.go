@@ -6,8 +6,8 @@ import (
 	"linerate/internal/regex"
 )
 
-// goisms are the words of Go, its packages and those that linerate is made with, each
-// with what a person would say. All are replaced, in this order.
+// goisms are the terms of Go, its packages and linerate's modules, each with plain words. All
+// are replaced, in this order.
 var goisms = [...]struct {
 	words regex.Regexp
 	plain string
@@ -49,9 +49,9 @@ var goisms = [...]struct {
 	{regex.New(`\bsignal: (\w+)`), "ended by a signal ($1)"},
 }
 
-// Words returns what Go says of an error in the words of a person: no names of
-// functions, packages and system calls. It is for the one place that shows errors:
-// tests and programs are told them as they are.
+// Words translates Go's error texts to plain words: no names of functions, packages and system
+// calls. It is only for the place that shows errors to users; tests and programs get the
+// original.
 func Words(s string) string {
 	for _, g := range goisms {
 		if s = g.words.ReplaceAllString(s, g.plain); s == "" {

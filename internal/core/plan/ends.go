@@ -6,10 +6,9 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Without returns p with names left out of the order of its open blocks: a far end that
-// cannot be reached any more is measured no longer, and the others go on. The order of
-// the rest stays as it was drawn. Blocks that are left with the baseline and its twin
-// are measured still.
+// Without returns p with names left out of its open blocks: a far end that became unreachable
+// is no longer measured, while the others continue. The drawn order of the rest stays. Blocks
+// with only the baseline and its twin left are still measured.
 func Without(p model.Plan, open []int, names []string) model.Plan {
 	p.Order = slices.Clone(p.Order)
 	for _, block := range open {
@@ -18,8 +17,8 @@ func Without(p model.Plan, open []int, names []string) model.Plan {
 	return p
 }
 
-// Drop returns p without the settings of these names, which cannot be measured at all: the
-// others are compared as if they had never been named.
+// Drop returns p without the named settings, which cannot be measured at all: the others are
+// compared as if the plan had never had them.
 func Drop(p model.Plan, names []string) model.Plan {
 	gone := func(name string) bool { return slices.Contains(names, name) }
 	cells := Combinations(p.Factors)

@@ -45,8 +45,8 @@ func Combinations(factors []model.Factor) [][]model.Level {
 	return out
 }
 
-// amounts are the levels of f as numbers; nil where they are not all amounts, of which the
-// smallest that is good enough is worth to know.
+// amounts returns the levels of f as numbers; nil unless all are positive amounts, among which
+// a smallest good one makes sense.
 func amounts(f model.Factor) []float64 {
 	var out []float64
 	for _, l := range f.Levels {
@@ -59,10 +59,9 @@ func amounts(f model.Factor) []float64 {
 	return out
 }
 
-// ascending returns the names of all combinations, those with the smaller amounts first,
-// and so those that cost less. The factor with the most levels counts before the others:
-// it is the one that is searched. Levels that are no amounts stay as the person listed
-// them. Nil where no factor has amounts.
+// ascending returns the names of all combinations, those with smaller amounts, which cost less,
+// first. The factor with the most levels counts first: it is the one being searched. Levels
+// that are not amounts stay in the user's order. It returns nil if no factor has amounts.
 func ascending(factors []model.Factor) []string {
 	order := make([]int, 0, len(factors))
 	for i, f := range factors {

@@ -10,8 +10,8 @@ import (
 	"linerate/internal/core/model"
 )
 
-// group is what s assigns to knob k on all hosts, as one text: the settings of equal
-// text are measured one after the other, while it holds. "" is nothing.
+// group returns what s assigns to knob k on all hosts, as one text: settings with equal text
+// are measured one after another while k holds. "" is no assignment.
 func group(s model.Setting, k model.KnobID) string {
 	var out []string
 	for _, a := range s.Assignments {
@@ -23,8 +23,7 @@ func group(s model.Setting, k model.KnobID) string {
 	return strings.Join(out, " ")
 }
 
-// grouped returns the names of the settings by what they assign to knob k, in the order
-// in which they are given.
+// grouped returns the names of the settings by their assignment to knob k, in the given order.
 func grouped(settings []model.Setting, k model.KnobID) [][]string {
 	var keys []string
 	var out [][]string
@@ -39,11 +38,11 @@ func grouped(settings []model.Setting, k model.KnobID) [][]string {
 	return out
 }
 
-// groupedBlock is a block of whole plots (statistics.md section 11.3; Fisher,
-// Statistical Methods for Research Workers, 1925, on split plots): the groups in random
-// order, and the settings of each in random order. Every group is as large as the
-// others, so that a setting is as likely at each place of the block, and first after a
-// change, as any other: what a place does to a run can then not pass for an effect.
+// groupedBlock is a block of whole plots (statistics.md section 11.3; Fisher, Statistical
+// Methods for Research Workers, 1925, on split plots): the groups in random order, and the
+// settings of each in random order. All groups have the same size, so that every setting is
+// equally likely at each position of the block, and first after a change: the effect of a
+// position cannot pass for the effect of a setting.
 func groupedBlock(p model.Plan, rng *rand.Rand) []string {
 	var out []string
 	for _, g := range shuffled(grouped(p.Settings, p.Held), rng) {
@@ -52,14 +51,14 @@ func groupedBlock(p model.Plan, rng *rand.Rand) []string {
 	return out
 }
 
-// assigned are the knobs that s gives a value, with their hosts.
+// assigned returns the knobs that s assigns, with their hosts.
 func assigned(s model.Setting) []string {
 	out := lists.Each(s.Assignments, func(a model.Assignment) string { return a.Host.Of(a.Knob) })
 	slices.Sort(out)
 	return out
 }
 
-// checkGroups refuses groups that could not be compared fairly, or hold nothing.
+// checkGroups rejects groups that could not be compared fairly, or hold nothing.
 func (o Request) checkGroups(f *faults) {
 	if o.Held == "" {
 		return
@@ -72,7 +71,7 @@ func (o Request) checkGroups(f *faults) {
 		f.add(group(s, o.Held) == "", "setting %q does not assign %s, which is held over groups of runs: each setting, the baseline too, needs a level of it", s.Name, o.Held)
 	}
 	if len(*f) > before {
-		return // what follows from it is no news
+		return // the same fault was reported above
 	}
 	f.add(len(o.Hooks) > 0, "hooks are taken back after every run, and what %s is held with only after a group: leave one of them out", o.Held)
 	for _, s := range o.Settings {
@@ -89,9 +88,9 @@ func (o Request) checkGroups(f *faults) {
 	}
 }
 
-// Groups returns the settings of a block as they are measured: those of one value of the
-// knob that p holds stand together. A plan that holds none has a group for each run, as
-// have the baseline pairs at the start; block counts from 1.
+// Groups returns the settings of a block in the order of measurement, grouped by the value of
+// the knob that p holds. Without a held knob, and for the baseline pairs at the start, each run
+// is a group; block counts from 1.
 func Groups(p model.Plan, block int) [][]string {
 	var out [][]string
 	var last string

@@ -8,9 +8,9 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Payload is what runs sent in all directions, in bytes of payload: what was counted,
-// and as much for each second of the warm-up. A run that was cut short is taken for as
-// much as the largest one before it.
+// Payload returns the payload that runs sent in all directions, in bytes: the counted amount,
+// and as much per second of the warm-up. A run that was cut short counts as the largest one
+// before it.
 func Payload(runs []model.Run) units.Bytes {
 	var sum, most units.Bytes
 	for _, r := range runs {
@@ -23,9 +23,9 @@ func Payload(runs []model.Run) units.Bytes {
 	return sum
 }
 
-// sent is the payload of one run. Either end may say what a direction carried, and not
-// every program does at both. Of a stream the receiver knows better: what its sender
-// wrote may still wait there. Of datagrams the sender does: some are lost.
+// sent returns the payload of one run. Either end may report a direction, and some programs
+// report only one. For a stream the receiver's count is better: its sender's data may still be
+// queued. For datagrams the sender's is better: some are lost.
 func sent(r model.Run) units.Bytes {
 	all, arrived := map[model.Direction]units.Bytes{}, map[model.Direction]units.Bytes{}
 	var points units.Bytes
@@ -53,8 +53,8 @@ func sent(r model.Run) units.Bytes {
 	return points
 }
 
-// DataFor is about what a session sends in so many blocks, by what its runs have sent in
-// theirs, and a tenth more, in whole steps of 100 MB; 0 where nothing was sent.
+// DataFor estimates what a session sends in so many blocks, from what its runs have sent, plus
+// a tenth, in whole steps of 100 MB; 0 if they sent nothing.
 func DataFor(runs []model.Run, blocks int) units.Bytes {
 	done := 0
 	for _, r := range runs {

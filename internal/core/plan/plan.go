@@ -1,14 +1,13 @@
-// Package plan decides, before the first run, what an experiment runs when.
+// Package plan decides, before the first run, the order of an experiment's runs.
 //
-//  1. New validates what the user asked for, every fault at once.
+//  1. New validates the user's request, and reports every fault at once.
 //  2. It adds what the design needs: a null twin of the baseline, or baseline
-//     pairs at the start, so that the session can distrust itself.
-//  3. It draws the order: randomised complete blocks (Fisher 1935), or, if asked to,
+//     pairs at the start, so that the session can check itself.
+//  3. It draws the order: randomised complete blocks (Fisher 1935) or, on request,
 //     incomplete ones with a balanced random subset of the candidates (Yates 1936).
 //
-// The plan holds the seed and the whole order, so that an interrupted session
-// continues as if nothing had happened, at the next block. The rules are those
-// of statistics.md sections 2, 6.3 and 8.
+// The plan holds the seed and the whole order, so that an interrupted session continues
+// unchanged at the next block. The rules are those of statistics.md sections 2, 6.3 and 8.
 package plan
 
 import (
@@ -23,42 +22,40 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// Null says how a plan checks that the session can be trusted.
+// Null says how a plan checks that its session can be trusted.
 type Null string
 
-// The checks.
 const (
-	NullAuto Null = ""     // a twin for three and more settings, baseline pairs for two
+	NullAuto Null = ""     // a twin for three or more settings, baseline pairs for two
 	NullTwin Null = "twin" // a twin in any case
-	NullNone Null = "none" // none; the session can then not notice that it fools itself
+	NullNone Null = "none" // none; the session cannot notice that it is misled
 )
 
 // TwinSuffix follows the baseline's name in the name of its null twin.
 const TwinSuffix = " (twin)"
 
-// Request is what the user decides: of a plan all but its order and what follows from
-// that. The zero value of every field but Settings, Flow.Engine, Flow.Direction and the
-// flow's length works: see withDefaults.
+// Request is the user's part of a plan: everything but its order and what follows from that.
+// The zero value of every field but Settings, Flow.Engine, Flow.Direction and the flow's length
+// works: see withDefaults.
 type Request struct {
-	// Of Plan: Baseline "" is the first setting, and no Directions are Flow.Direction alone.
-	// The settings that assign Factor must differ in nothing else, and those of Held share
-	// its values equally. MaxBlocks is the number of block differences that each candidate
-	// gets (fixed) or gets at most (sequential); incomplete blocks round it up to what
-	// balances. Nil Guards are those that suit the traffic, an empty list means no guards. A
+	// In Plan, Baseline "" is the first setting, and no Directions means Flow.Direction alone.
+	// The settings that assign Factor must differ in nothing else, and the values of Held must
+	// have equally many settings. MaxBlocks is the number of block differences that each
+	// candidate gets (fixed) or gets at most (sequential); incomplete blocks round it up to
+	// balance. Nil Guards means the defaults for the traffic, an empty list means no guards. A
 	// negative Settle means no wait.
 	model.Plan
 	Null Null
 }
 
-// orderStream is the PCG stream of the order, apart from other uses of a seed.
+// orderStream is the PCG stream of the order, distinct from other uses of the seed.
 const orderStream = 0x6f72646572 // "order"
 
 // New returns the complete plan of an experiment, or every fault of o, joined.
 //
-// It adds a null twin of the baseline where there are three or more settings,
-// and four blocks of two baseline runs at the start where there are two. A
-// single setting is measured without comparison, in fixed mode only. Where a knob is held
-// the pairs stand for the twin.
+// It adds a null twin of the baseline to three or more settings, and four blocks of two
+// baseline runs at the start of a comparison of two settings or with a held knob. A single
+// setting is measured without comparison, in fixed mode only.
 func New(o Request) (model.Plan, error) {
 	o = withDefaults(o)
 	levels, err := validate(o)
@@ -103,18 +100,17 @@ func blocks(p model.Plan, n int, rng *rand.Rand) [][]string {
 	return out
 }
 
-// MaxBlocks is the most blocks that a plan is extended to.
+// MaxBlocks is the most blocks that a plan may have.
 const MaxBlocks = 10000
 
-// extendStream is the PCG stream of the order of blocks that are added to a plan.
+// extendStream is the PCG stream of the order of blocks added to a plan.
 const extendStream = 0x6d6f7265 // "more"
 
-// Extend returns p with the order of more blocks behind its own, so that each
-// candidate gets that many differences. The evidence of a sequential plan holds
-// whenever it is looked at, so that more blocks may follow whatever the first ones
-// showed (statistics.md section 5.5); a fixed plan is judged once, and has no such
-// continuation. The budget of time was for the blocks that were planned, and ends; that of
-// data is for the session, whatever it lasts.
+// Extend returns p with more blocks appended, so that each candidate gets most differences. The
+// evidence of a sequential plan is valid at any time, so more blocks may follow whatever the
+// first ones showed (statistics.md section 5.5); a fixed plan is judged once and cannot be
+// extended. The time budget was for the planned blocks and ends; the data budget is for the
+// whole session.
 func Extend(p model.Plan, most int) (model.Plan, error) {
 	now := Comparisons(p)
 	switch {
@@ -163,8 +159,8 @@ func withDefaults(o Request) Request {
 	return o
 }
 
-// Candidates returns the settings of p that are compared with the baseline, in
-// order: all but the baseline and its twin.
+// Candidates returns the settings of p that are compared with the baseline, in order: all but
+// the baseline and its twin.
 func Candidates(p model.Plan) []string {
 	var out []string
 	for _, s := range p.Settings {
@@ -175,8 +171,8 @@ func Candidates(p model.Plan) []string {
 	return out
 }
 
-// Comparisons returns the most block differences that p plans for any candidate
-// and 0 without candidates. It is MaxBlocks unless blocks hold subsets.
+// Comparisons returns the most block differences that p plans for any candidate, and 0 without
+// candidates. It is MaxBlocks unless blocks hold subsets.
 func Comparisons(p model.Plan) int {
 	count, most := map[string]int{}, 0
 	for _, block := range p.Order[min(p.NullBlocks, len(p.Order)):] {
@@ -207,9 +203,9 @@ func shuffled[T any](s []T, rng *rand.Rand) []T {
 	return s
 }
 
-// subsetBlocks gives each candidate at least n blocks, all the same number, by
-// dealing from shuffled decks of all candidates. A deck's end may meet the next
-// deck's start in one block; cards already in the block then wait.
+// subsetBlocks gives each candidate the same number of blocks, at least n, by dealing from
+// shuffled decks of all candidates. The end of one deck and the start of the next may share a
+// block; cards already in the block then wait.
 func subsetBlocks(p model.Plan, n int, rng *rand.Rand) [][]string {
 	candidates := Candidates(p)
 	for n*len(candidates)%stats.SubsetSize != 0 {
@@ -236,8 +232,8 @@ func subsetBlocks(p model.Plan, n int, rng *rand.Rand) [][]string {
 	return order
 }
 
-// firstNew returns the index of the first card of deck that is not in block,
-// len(deck) where there is none.
+// firstNew returns the index of the first card of deck that is not in block, len(deck) if there
+// is none.
 func firstNew(deck, block []string) int {
 	for i, card := range deck {
 		if !slices.Contains(block, card) {

@@ -10,16 +10,15 @@ import (
 	"linerate/internal/core/units"
 )
 
-// What a message-size sweep has unless the user says otherwise (statistics.md
-// section 9).
+// Defaults of a message-size sweep (statistics.md section 9).
 const (
 	DefaultSmallest units.Bytes = 1
 	DefaultLargest  units.Bytes = 8 << 20
-	// LeastSweeps is the least number of sweeps from which a drop can be told
-	// from noise, and the default.
+	// LeastSweeps is the least number of sweeps that can distinguish a drop from noise, and the
+	// default.
 	LeastSweeps = stats.DropSweeps
-	// SizeOffset is the distance of the neighbours that are measured on either
-	// side of each size, to see the edges of buffers.
+	// SizeOffset is the distance of the neighbours that are measured on either side of each
+	// size, to show the edges of buffers.
 	SizeOffset units.Bytes = 3
 )
 
@@ -29,8 +28,7 @@ const (
 	sweepLimit             = 1000
 )
 
-// SweepOptions are what the user decides about a message-size sweep. The zero
-// value works.
+// SweepOptions are the user's choices for a message-size sweep. The zero value works.
 type SweepOptions struct {
 	Smallest units.Bytes // of the sizes before their neighbours; 0 is 1 B
 	Largest  units.Bytes // of the sizes before their neighbours, at most 1 GiB; 0 is 8 MiB
@@ -46,14 +44,12 @@ type Sweep struct {
 	Seed  uint64
 }
 
-// sweepStream is the PCG stream of the order of sizes, apart from other uses of
-// a seed.
+// sweepStream is the PCG stream of the order of sizes, distinct from other uses of a seed.
 const sweepStream = 0x7377656570 // "sweep"
 
-// NewSweep returns the plan of a message-size sweep, or every fault of o,
-// joined. More sweeps with the same seed only add to the end, so that a sweep
-// can be extended. Sizes come in random order, because in ascending order a
-// drift of the path would look like an effect of the size.
+// NewSweep returns the plan of a message-size sweep, or every fault of o, joined. More sweeps
+// with the same seed only add to the end, so that a sweep can be extended. Sizes come in random
+// order, because in ascending order a drift of the path would look like an effect of the size.
 func NewSweep(o SweepOptions) (Sweep, error) {
 	o.Smallest = cmp.Or(o.Smallest, DefaultSmallest)
 	o.Largest = cmp.Or(o.Largest, DefaultLargest)
@@ -76,11 +72,10 @@ func NewSweep(o SweepOptions) (Sweep, error) {
 	return s, nil
 }
 
-// SweepSizes returns the sizes of a message-size curve, ascending and each once:
-// the powers of two and their midpoints 3 × 2^k from smallest to largest, each
-// with the sizes SizeOffset bytes below and above it that are from 1 byte to 1 GiB.
-// The neighbours may lie outside the two bounds. There are none if smallest is
-// above largest.
+// SweepSizes returns the sizes of a message-size curve, ascending and each once: the powers of
+// two and their midpoints 3 × 2^k from smallest to largest, each with the sizes SizeOffset
+// bytes below and above it if those are from 1 byte to 1 GiB. The neighbours may lie outside
+// the two bounds. It returns nil if smallest is above largest.
 func SweepSizes(smallest, largest units.Bytes) []units.Bytes {
 	var sizes []units.Bytes
 	add := func(base units.Bytes) {
@@ -102,8 +97,8 @@ func SweepSizes(smallest, largest units.Bytes) []units.Bytes {
 	return slices.Compact(sizes)
 }
 
-// SweepOrder returns the sizes in the order of sweep number n, 1…: the same as
-// NewSweep's with this seed.
+// SweepOrder returns the sizes in the order of sweep number n, 1…, as in NewSweep's plan for
+// this seed.
 func SweepOrder(sizes []units.Bytes, seed uint64, n int) []units.Bytes {
 	rng := rand.New(rand.NewPCG(seed, sweepStream))
 	var order []units.Bytes

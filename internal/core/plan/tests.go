@@ -8,9 +8,9 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Resolve returns the flow of a test of a plan after the runs before it, and false
-// where it is not to be done: nothing arrives in one of its directions, or, of a test
-// for that case, something does or another one of these failed already.
+// Resolve returns the flow of a test of a plan after the runs before it, and false if it is not
+// to be run: because nothing arrives in one of its directions or, for a test of that case,
+// because something arrives or another such test has already failed.
 func Resolve(p model.Plan, t model.Test, past []model.Run) (model.Flow, bool) {
 	for _, d := range t.Flow.Direction.Parts() {
 		if dead(p, past, d) != t.IfDead || t.IfDead && failedAfter(p, past, d) {
@@ -39,21 +39,22 @@ func Resolve(p model.Plan, t model.Test, past []model.Run) (model.Flow, bool) {
 	return f, true
 }
 
-// Gentle is the share of what one stream carried at which datagrams show what the path
-// loses, and not what its queue drops. They are sent until a loss of 0.1 % would show.
+// Gentle is the share of one stream's rate at which datagrams show the path's loss, not the
+// drops of its queue. They are sent until a loss of 0.1 % would show.
 const Gentle = 0.5
 
 const (
-	// enough datagrams without a loss show less than 0.1 % with 95 % confidence, 3000 by the
-	// rule of three (Hanley and Lippman-Hand 1983), where a tenth of them is not sent in time.
+	// enough datagrams without a loss show less than 0.1 % at 95 % confidence: 3000 by the rule
+	// of three (Hanley and Lippman-Hand 1983), with a tenth as a reserve for those not sent in
+	// time.
 	enough = 3300
 	// fullDatagram is the payload that fills an MTU of 1500 over IPv4 (RFC 768, RFC 791).
 	fullDatagram = 1472.0
-	longest      = 4 // times as long on a slow path, at most (p)
+	longest      = 4 // times the usual length on a slow path, at most (p)
 )
 
-// dead reports whether nothing arrived in direction d in the baseline's runs. Those that
-// lost contact with a host say nothing about that.
+// dead reports whether nothing arrived in direction d in the baseline's runs, except those that
+// lost contact to a host.
 func dead(p model.Plan, past []model.Run, d model.Direction) bool {
 	silent := false
 	for _, r := range past {
@@ -68,7 +69,7 @@ func dead(p model.Plan, past []model.Run, d model.Direction) bool {
 	return silent
 }
 
-// failedAfter reports whether a test for a dead direction d found it dead too.
+// failedAfter reports whether a test for a dead direction failed in direction d too.
 func failedAfter(p model.Plan, past []model.Run, d model.Direction) bool {
 	for _, t := range p.Tests {
 		for _, r := range past {
@@ -80,8 +81,8 @@ func failedAfter(p model.Plan, past []model.Run, d model.Direction) bool {
 	return false
 }
 
-// Left returns how long the tests of p last from the one at index from on, those
-// left out that are for dead directions. beside is what a run takes beside its traffic.
+// Left returns the time for the tests of p from index from on, without those for dead
+// directions. beside is the overhead per run.
 func Left(p model.Plan, from int, beside time.Duration) time.Duration {
 	var sum time.Duration
 	for _, t := range p.Tests[min(from, len(p.Tests)):] {
@@ -92,6 +93,5 @@ func Left(p model.Plan, from int, beside time.Duration) time.Duration {
 	return sum
 }
 
-// Beside is about what a run takes beside its traffic where that is not measured; only a
-// forecast.
+// Beside is the approximate overhead of a run if it was not measured; only a forecast.
 const Beside = 300 * time.Millisecond

@@ -12,7 +12,7 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// faults collects what is wrong, so that the user sees all of it at once.
+// faults collects all faults, so that the user sees them at once.
 type faults []error
 
 func (f *faults) add(bad bool, format string, args ...any) {
@@ -78,8 +78,7 @@ func (o Request) checkFlow(f *faults) {
 	f.add(o.Flow.Duration == 0 && o.Flow.Bytes == 0, "the flow has neither a duration nor an amount of bytes")
 }
 
-// checkMetrics refuses a plan that could decide nothing, and guards that guard
-// nothing.
+// checkMetrics rejects a plan that could decide nothing, and ineffective guards.
 func (o Request) checkMetrics(f *faults) {
 	_, known := metric.Of(o.Objective)
 	f.add(!known, "no verdict can be given on %s", o.Objective)
@@ -106,9 +105,9 @@ func (o Request) checkMetrics(f *faults) {
 	}
 }
 
-// checkBlocks refuses plans that could not decide anything. Sequential evidence
-// is exact and never above 2ⁿ, so that its floor is that of section 6.3 too; a
-// fixed plan below the floor is still described.
+// checkBlocks rejects plans that could not decide anything. Sequential evidence is exact and
+// never above 2ⁿ, so its floor is that of section 6.3 too; a fixed plan below the floor is
+// still allowed, as a description.
 func (o Request) checkBlocks(f *faults) {
 	candidates := len(o.Settings) - 1
 	f.add(o.Mode != model.FixedBlocks && o.Mode != model.Sequential, "mode %q is unknown", o.Mode)
@@ -125,8 +124,7 @@ func (o Request) checkBlocks(f *faults) {
 	}
 }
 
-// checkIncomplete refuses incomplete blocks that would hold all settings, or a group of
-// settings that belongs together.
+// checkIncomplete rejects incomplete blocks that would hold all settings, or split a group.
 func (o Request) checkIncomplete(f *faults) {
 	if !o.Incomplete {
 		return
@@ -135,8 +133,8 @@ func (o Request) checkIncomplete(f *faults) {
 	f.add(len(o.Settings)-1 <= stats.SubsetSize, "incomplete blocks hold %d settings beside the baseline, and this plan has no more", stats.SubsetSize)
 }
 
-// levels returns the settings to find the smallest good one of, ascending: those that
-// assign the factor, or the combinations of several. Incomplete blocks do not tell.
+// levels returns the settings among which to find the smallest good one, ascending: those that
+// assign the factor, or the combinations of several. It returns nil for incomplete blocks.
 func (o Request) levels(f *faults) []string {
 	switch {
 	case o.Incomplete:
@@ -173,9 +171,8 @@ func (o Request) levels(f *faults) []string {
 	return out
 }
 
-// split returns the values that s gives to knob k, on either host, and what
-// else it assigns, sorted. A knob that gets the same value moves together with k: of
-// it only that is told.
+// split returns the values that s assigns to knob k, on either host, and its other assignments,
+// sorted. Of a knob that gets the same value as k, and so moves with it, rest says only that.
 func split(s model.Setting, k model.KnobID) (values []string, rest []model.Assignment) {
 	for _, a := range s.Assignments {
 		if a.Knob == k {

@@ -1,5 +1,5 @@
-// Package probe has the words in which a host is asked whether others answer it:
-// the targets, what became of each, and what the answers say of a path.
+// Package probe has the messages that ask a host whether others answer it: the targets, the
+// results, and their meaning for a path.
 package probe
 
 import (
@@ -12,16 +12,16 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Result is what became of one question.
+// Result is the result of probing one target.
 type Result struct {
 	Target string `json:"target" bound:"value"`
-	Full   bool   `json:"full,omitempty"`                // asked with packets as large as the interface takes
-	Bytes  int    `json:"bytes,omitempty" bound:"65536"` // of the IP packets; 0 where the system decides
+	Full   bool   `json:"full,omitempty"`                // with packets as large as the interface sends
+	Bytes  int    `json:"bytes,omitempty" bound:"65536"` // of the IP packets; 0 if the system decides
 	OK     bool   `json:"ok"`                            // it answered
 	Detail string `json:"detail,omitempty" bound:"text"` // how, or why not
 }
 
-// String says it for people.
+// String formats the result for people.
 func (r Result) String() string {
 	what := r.Target
 	if r.Bytes > 0 {
@@ -33,8 +33,7 @@ func (r Result) String() string {
 	return what + " does not answer: " + r.Detail
 }
 
-// Lost returns the results of after whose question was answered before and is
-// not any more.
+// Lost returns the results of after that failed although the same target answered before.
 func Lost(before, after []Result) []Result {
 	var lost []Result
 	for _, a := range after {
@@ -47,11 +46,11 @@ func Lost(before, after []Result) []Result {
 	return lost
 }
 
-// maxTarget bounds a target in bytes, as browsers bound URLs.
+// maxTarget limits a target in bytes, as browsers limit URLs.
 const maxTarget = 2 << 10
 
-// Valid says whether a target can be asked: an address or a name, HOST:PORT for a
-// TCP connection, a URL of http and https, or what PathTo and SmallTo return.
+// Valid returns an error unless target is an address or a name, HOST:PORT for a TCP connection,
+// a URL of http or https, or a target of PathTo or SmallTo.
 func Valid(target string) error {
 	_, isQuery := ParseQuery(target)
 	switch {
@@ -72,14 +71,14 @@ const (
 	smallScheme = "small://"
 )
 
-// Small is the size in bytes of an IP packet that every link carries.
+// Small is the size in bytes of an IP packet that passes every link.
 const Small = 128
 
-// PathTo is the target that asks how large packets to a host may be, up to bytes
-// of the IP packet. The answers are read by PathOf.
+// PathTo returns the target that asks for the largest packet that reaches a host, up to bytes
+// of the IP packet. PathOf reads the results.
 func PathTo(host string, bytes int) string { return PathFrom(model.Egress{}, host, bytes) }
 
-// PathFrom is PathTo with packets that leave as from says, but for its ports.
+// PathFrom is PathTo with packets that leave as from says, except for its ports.
 func PathFrom(from model.Egress, host string, bytes int) string {
 	target := pathScheme + host + "/" + strconv.Itoa(bytes)
 	v := url.Values{}
@@ -94,17 +93,17 @@ func PathFrom(from model.Egress, host string, bytes int) string {
 	return target
 }
 
-// SmallTo is the target that asks a host with small packets only.
+// SmallTo returns the target that probes a host with small packets only.
 func SmallTo(host string) string { return smallScheme + host }
 
-// Query is what a target of PathTo or SmallTo asks.
+// Query is a parsed target of PathTo or SmallTo.
 type Query struct {
 	Target, Host string
 	Bytes        int          // 0: small packets only
 	From         model.Egress // where the packets leave from
 }
 
-// ParseQuery reads a target of PathTo or SmallTo; it reports false for any other.
+// ParseQuery parses a target of PathTo or SmallTo; it reports false for any other.
 func ParseQuery(target string) (Query, bool) {
 	if host, ok := strings.CutPrefix(target, smallScheme); ok {
 		return Query{Target: target, Host: host}, host != "" && !strings.Contains(host, "/")
@@ -120,7 +119,7 @@ func ParseQuery(target string) (Query, bool) {
 	return q, err == nil && host != "" && n >= Small && n <= 65535 && q.from(from) == nil
 }
 
-// from reads what PathFrom wrote of where packets leave from.
+// from parses the parameters that PathFrom added.
 func (q *Query) from(text string) error {
 	v, err := url.ParseQuery(text)
 	if err != nil {
@@ -142,41 +141,41 @@ func (q *Query) from(text string) error {
 	return err
 }
 
-// What the answers after the first one of a path are about, and how the first one
-// says that the search ended early.
+// The subjects of the results after the first one of a path, and how the first one says that
+// the search ended early.
 const (
 	addressWord = "address"
 	routerWord  = "router"
 	AtLeast     = "at least"
 )
 
-// Address is the answer that tells the address of a path's host.
+// Address returns the result with the address of a path's host.
 func (q Query) Address(address string) Result {
 	return Result{Target: addressWord + " " + q.Target, OK: true, Detail: address}
 }
 
-// Router is the answer that somebody, "" for unknown, said that a packet was too
-// big, and which MTU came with it, 0 for none.
+// Router returns the result that a router, "" if unknown, reported a packet as too big, with
+// the MTU in its report, 0 for none.
 func (q Query) Router(router string, mtu int) Result {
 	return Result{Target: routerWord + " " + q.Target, Bytes: mtu, OK: true, Detail: router}
 }
 
-// Path is how large packets from one host to another may be. A packet that is
-// larger than what the other direction carries is seen to arrive where the other
-// end refuses a UDP port, so that each direction is told for itself.
+// Path is the largest packet from one host to another. Packets larger than the reverse
+// direction carries are seen to arrive by the refusal of a UDP port, so each direction has its
+// own result.
 type Path struct {
-	Host    string // as it was asked for
-	Address string // that it has, "" where that is not known
+	Host    string // as requested
+	Address string // its address, "" if unknown
 	Asked   int    // bytes of the largest packet that was tried
-	Passes  int    // bytes of the largest that was answered; 0: not even a small one
+	Passes  int    // bytes of the largest answered one; 0: not even a small one
 	Exact   bool   // Passes+1 was tried and lost
-	Router  string // who said that a packet was too big; "" for nobody, or for somebody unknown
-	Told    bool   // somebody said so
-	MTU     int    // that was told with it; 0 for none
+	Router  string // that reported a packet as too big; "" for none, or if unknown
+	Told    bool   // a router or host reported a packet as too big
+	MTU     int    // the MTU in that report; 0 for none
 }
 
-// PathOf reads the answers to a target of PathTo or PathFrom. It reports false where
-// there are none.
+// PathOf evaluates the results for a target of PathTo or PathFrom. It reports false if there
+// are none.
 func PathOf(results []Result, target string) (Path, bool) {
 	q, _ := ParseQuery(target)
 	i := slices.IndexFunc(results, func(r Result) bool { return r.Target == target })

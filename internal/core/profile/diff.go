@@ -8,16 +8,16 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Difference is one setting of a profile beside what a host holds.
+// Difference compares one setting of a profile with a host's value.
 type Difference struct {
 	Knob model.KnobID    `json:"knob"`
 	Want string          `json:"want"` // canonical value of the profile
 	Now  fact.Of[string] `json:"now"`  // canonical value of the host
-	Same bool            `json:"same"` // false also where the host's value is unknown
+	Same bool            `json:"same"` // false also if the host's value is unknown
 }
 
-// Diff compares the settings of h with the current values of a host, in the
-// order of the profile. A knob that values does not have is unknown.
+// Diff compares the settings of h with the current values of a host, in the order of the
+// profile. A knob missing from values is unknown.
 func (h Host) Diff(values map[model.KnobID]fact.Of[string]) []Difference {
 	var all []Difference
 	for _, s := range h.Settings {
@@ -31,14 +31,12 @@ func (h Host) Diff(values map[model.KnobID]fact.Of[string]) []Difference {
 	return all
 }
 
-// slowerLink is how much slower than the proving host's a link may be before
-// the evidence says little about it: link rates differ by factors of 2.5 and
-// more.
+// slowerLink is the ratio to the proving host's link rate from which the evidence says little
+// about a host: link rates differ by factors of 2.5 and more.
 const slowerLink = 0.9
 
-// Doubts returns why the evidence for h may not hold on the host f, for people;
-// none when nothing speaks against it. Facts that either side does not know
-// raise no doubt.
+// Doubts returns the reasons why the evidence for h may not apply to the host f; nil if there
+// are none. Facts that are unknown on either side raise no doubt.
 func (h Host) Doubts(f model.HostFacts) []string {
 	var all []string
 	if h.System != "" && f.OS != "" && h.System != f.OS {

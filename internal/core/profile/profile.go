@@ -1,8 +1,8 @@
-// Package profile holds settings that were tried on one pair of hosts, in the
-// form in which they travel to others: with the evidence for them.
+// Package profile holds settings that were tested on one pair of hosts, in a form for use
+// elsewhere: with the evidence for them.
 //
-// A profile is text for people and programs; package ui/config reads it, [Text]
-// writes it, docs/permanent.md describes it.
+// A profile is text for people and programs; package ui/config reads it, [Text] writes it, and
+// docs/permanent.md describes it.
 package profile
 
 import (
@@ -24,11 +24,11 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Version is the format that this package writes. It reads 1 too, which says the same: people
-// have profiles of both numbers.
+// Version is the format that this package writes. It also reads version 1, which has the same
+// content: users have profiles of both.
 const Version = 2
 
-// Bounds of a profile, far above any use.
+// Limits of a profile, far above any use.
 const (
 	MaxText     = 400     // characters of a title or another line of text
 	MaxValue    = 2 << 10 // bytes of a value or a native text
@@ -39,9 +39,8 @@ const (
 // Role says which host of a pair the settings are for.
 type Role string
 
-// The roles. Sender and receiver are those of the one direction that was
-// measured; where both were, the ends keep their names, and settings that are
-// the same at both ends are for either.
+// The roles. Sender and Receiver apply if one direction was measured. If both were, the ends
+// keep their names, and settings that are equal at both ends are for either.
 const (
 	Both     Role = "both" // either end
 	Near     Role = "near"
@@ -53,24 +52,24 @@ const (
 // Roles returns all roles.
 func Roles() []Role { return []Role{Both, Near, Far, Sender, Receiver} }
 
-// Profile is what a profile file says.
+// Profile is the content of a profile file.
 type Profile struct {
 	Title    string    `json:"title"`
 	Hosts    []Host    `json:"hosts"`    // one for each role, at least one
 	Evidence *Evidence `json:"evidence"` // nil: not measured
 }
 
-// Host is what one role gets, and where it was tried.
+// Host has the settings of one role, and the host where they were tested.
 type Host struct {
 	Role     Role          `json:"role"`
-	System   string        `json:"system,omitempty"`    // GOOS of the host where it was tried; "" is unknown
-	Kernel   string        `json:"kernel,omitempty"`    // of that host; "" is unknown
-	LinkRate units.BitRate `json:"link_rate,omitempty"` // of that host's link; 0 is unknown
-	MTU      int           `json:"mtu,omitempty"`       // of that host's link in bytes; 0 is unknown
+	System   string        `json:"system,omitempty"`    // GOOS of that host; "" if unknown
+	Kernel   string        `json:"kernel,omitempty"`    // of that host; "" if unknown
+	LinkRate units.BitRate `json:"link_rate,omitempty"` // of that host's link; 0 if unknown
+	MTU      int           `json:"mtu,omitempty"`       // of that host's link in bytes; 0 if unknown
 	Settings []Setting     `json:"knobs"`               // in the order of the file, each knob once
-	// Before holds native texts as they were on that host before the trial, by
-	// native name. Where several knobs share one native setting, it tells what
-	// the others of them were: "net.ipv4.tcp_rmem" is "4096 131072 33554432".
+	// Before holds native texts from that host before the trial, by native name. If several
+	// knobs share one native setting, it has the values of the others: "net.ipv4.tcp_rmem" is
+	// "4096 131072 33554432".
 	Before map[string]string `json:"before,omitempty"`
 }
 
@@ -80,7 +79,7 @@ type Setting struct {
 	Value string       `json:"value"` // canonical, see model.Assignment
 }
 
-// Evidence says how the settings are known to be good, or not to be.
+// Evidence is the proof that the settings are good, or not.
 type Evidence struct {
 	Session  string `json:"session"`  // ID
 	Setting  string `json:"setting"`  // its name in the session
@@ -89,11 +88,11 @@ type Evidence struct {
 	Objective model.Metric `json:"objective,omitempty"`
 	Date      time.Time    `json:"date,omitzero"`
 	Verdicts  []Verdict    `json:"verdicts,omitempty"`
-	// Print is under which conditions; empty where nobody noted them.
+	// Print holds the conditions; empty if they were not recorded.
 	Print fingerprint.Print `json:"fingerprint,omitempty"`
 }
 
-// MayKeep is whether the settings may be kept by the evidence.
+// MayKeep says whether the evidence allows keeping the settings.
 func (e Evidence) MayKeep() analysis.Keep {
 	var all []model.Verdict
 	for _, v := range e.Verdicts {
@@ -112,14 +111,14 @@ func (e Evidence) MayKeep() analysis.Keep {
 	return analysis.MayKeep(cmp.Or(e.Objective, model.Goodput), all, "")
 }
 
-// Empty reports whether e says nothing.
+// Empty reports whether e has no content.
 func (e Evidence) Empty() bool {
 	return e.Session+e.Setting+e.Baseline+string(e.Objective) == "" && e.Date.IsZero() && len(e.Verdicts) == 0 && len(e.Print) == 0
 }
 
-// Verdict is a model.Verdict without what belongs to its session. Estimate and
-// interval are log ratios, positive is good; differences for metrics that can
-// be 0. Unbounded ends are infinite.
+// Verdict is a model.Verdict without the parts specific to its session. Estimate and interval
+// are log ratios, positive is good; differences for metrics that can be 0. Unbounded ends are
+// infinite.
 type Verdict struct {
 	Direction  model.Direction `json:"direction,omitempty"`
 	Metric     model.Metric    `json:"metric"`
@@ -129,15 +128,15 @@ type Verdict struct {
 	Low        model.Bound     `json:"low"`
 	High       model.Bound     `json:"high"`
 	Confidence float64         `json:"confidence"` // 0…1
-	// Guard is how the guard on this metric stands; "" where it is none.
+	// Guard is the state of the guard on this metric; "" if it has none.
 	Guard model.GuardState `json:"guard,omitempty"`
 }
 
-// ErrInvalid says that a profile breaks the rules of its format.
+// ErrInvalid reports a profile that breaks the rules of its format.
 var ErrInvalid = errors.New("not a valid profile")
 
-// Validate reports every fault of p, joined; each wraps ErrInvalid. Whether the
-// knobs exist and take these values is for the catalogue to say.
+// Validate reports every fault of p, joined; each wraps ErrInvalid. It does not check whether
+// the catalogue has the knobs and accepts the values.
 func (p Profile) Validate() error {
 	var faults []error
 	fault := func(format string, args ...any) {
@@ -229,8 +228,8 @@ func (e Evidence) validate(fault func(string, ...any), line func(what, s string)
 	}
 }
 
-// Host returns the settings of one role: those of the role itself, after those
-// for either end. It reports false where p has neither.
+// Host returns the settings of one role: those for either end, then those of the role itself.
+// It reports false if p has neither.
 func (p Profile) Host(role Role) (Host, bool) {
 	var out Host
 	found := false
@@ -252,8 +251,7 @@ func (p Profile) Host(role Role) (Host, bool) {
 	return out, found
 }
 
-// join returns h with more on top of it: a knob that both have takes the value
-// of more.
+// join returns h with the settings of more added: a knob in both takes the value from more.
 func (h Host) join(more Host) Host {
 	settings := slices.Clone(h.Settings)
 	for _, s := range more.Settings {
@@ -270,7 +268,7 @@ func (h Host) join(more Host) Host {
 	return more
 }
 
-// RoleNames returns the roles of p that are not for either end.
+// RoleNames returns the roles of p other than Both.
 func (p Profile) RoleNames() []Role {
 	var all []Role
 	for _, h := range p.Hosts {
@@ -281,9 +279,8 @@ func (p Profile) RoleNames() []Role {
 	return all
 }
 
-// String returns the verdict on one line: "goodput to: better, 12 % higher (+10 %
-// to +14 % at 95 %), 12 blocks". The change is that of the metric itself: a round
-// trip that is better is lower.
+// String formats the verdict on one line: "goodput to: better, 12 % higher (+10 % to +14 % at
+// 95 %), 12 blocks". The change is that of the metric itself: a better round trip is lower.
 func (v Verdict) String() string {
 	i := metric.Describe(v.Metric)
 	s := fmt.Sprintf("%s: %s, %s (%s at %s), %d blocks", strings.TrimSpace(i.Name+" "+string(v.Direction)), v.Outcome,
@@ -303,7 +300,7 @@ func (v Verdict) String() string {
 	return s
 }
 
-// Lines returns the evidence for people, one fact a line; e may be nil.
+// Lines formats the evidence, one fact per line; e may be nil.
 func (e *Evidence) Lines() []string {
 	if e == nil {
 		return []string{"evidence: none, not measured"}
@@ -328,7 +325,7 @@ func (e *Evidence) Lines() []string {
 	return lines
 }
 
-// Title says for whom settings are, and where they were tried.
+// Title says for which end the settings are, and where they were tested.
 func (h Host) Title() string {
 	s := map[Role]string{
 		Both: "either end", Near: "near end", Far: "far end", Sender: "sender", Receiver: "receiver",
@@ -351,7 +348,7 @@ func (h Host) Title() string {
 	return s
 }
 
-// Comments say in a file where the settings of a host come from.
+// Comments returns the comments for a file that say where the settings of a host come from.
 func (p Profile) Comments(h Host) []string {
 	var all []string
 	if p.Title != "" {

@@ -13,14 +13,13 @@ import (
 	"linerate/internal/core/plain"
 )
 
-// ErrCommand says that a setting is a command that a person gave: no file of a system
-// holds what it does, and to keep the rest of the setting would be something that nobody
-// measured.
+// ErrCommand reports a setting with a user's command: no system file can keep its effect, and
+// keeping only the rest of the setting would be an unmeasured combination.
 var ErrCommand = errors.New("runs a command, which cannot be made permanent")
 
-// FromSession returns the setting called name of session s as a profile. The
-// settings of the test traffic belong to no host and are returned apart. The
-// error says that s has no such setting, or that it changes no host.
+// FromSession returns the named setting of session s as a profile. It returns settings of the
+// test traffic, which have no host, separately. The error says that s has no such setting, or
+// that the setting changes no host.
 func FromSession(s model.Session, name string) (p Profile, flow []model.Assignment, err error) {
 	setting, ok := s.Plan.Setting(name)
 	if !ok {
@@ -36,7 +35,7 @@ func FromSession(s model.Session, name string) (p Profile, flow []model.Assignme
 			continue
 		}
 		if a.IsCommand() {
-			if a.Value == model.Off { // which is the host as it is
+			if a.Value == model.Off { // off is the host unchanged
 				continue
 			}
 			return p, nil, fmt.Errorf("setting %q of session %s %w: %q on the %s host", name, s.ID, ErrCommand, a.Command.Run, a.Host)
@@ -66,7 +65,7 @@ func newHost(s model.Session, host model.Host) *Host {
 		}
 	}
 	for _, c := range s.Changes {
-		native, _, _ := strings.Cut(c.Native, " of ") // "mtu of eth0": the interface is that host's own
+		native, _, _ := strings.Cut(c.Native, " of ") // "mtu of eth0": the interface name is specific to that host
 		if _, ok := h.Before[native]; c.Host == host && !ok && native != "" {
 			h.Before[native] = strings.Join(strings.Fields(c.Old), " ")
 		}
@@ -74,12 +73,12 @@ func newHost(s model.Session, host model.Host) *Host {
 	return h
 }
 
-// roles names the hosts by what they did in the session; a is near, b is far,
-// nil where nothing is changed there.
+// roles names the hosts by their part in the session; a is near, b is far, nil if nothing
+// changes there.
 func roles(s model.Session, a, b *Host) []Host {
 	if a != nil && b != nil && a.System == b.System && sameSettings(a.Settings, b.Settings) {
 		a.Role = Both
-		for name, text := range a.Before { // what differs is known of neither
+		for name, text := range a.Before { // values that differ are left out for both
 			if b.Before[name] != text {
 				delete(a.Before, name)
 			}
@@ -126,7 +125,7 @@ func evidence(s model.Session, name string) *Evidence {
 	return e
 }
 
-// FromVerdict returns what a profile keeps of v.
+// FromVerdict returns the part of v that a profile keeps.
 func FromVerdict(v model.Verdict) Verdict {
 	out := Verdict{
 		Direction: v.Direction, Metric: v.Metric, Outcome: v.Outcome, Blocks: v.Blocks, Estimate: v.Estimate,
@@ -141,9 +140,8 @@ func FromVerdict(v model.Verdict) Verdict {
 	return out
 }
 
-// Candidates returns the names of the settings of s that change a host and that
-// the metric that decides calls better, and nowhere worse; those that a guard
-// refuses apart.
+// Candidates returns the names of the settings of s that change a host and that the objective
+// calls better, and nowhere worse; refused are those that a guard blocks.
 func Candidates(s model.Session) (names, refused []string) {
 	for _, setting := range s.Plan.Settings {
 		changes := slices.ContainsFunc(setting.Assignments, func(a model.Assignment) bool { return a.Host != "" })
@@ -160,10 +158,10 @@ func Candidates(s model.Session) (names, refused []string) {
 	return names, refused
 }
 
-// Chosen returns the setting of s to keep where nobody names one: the only one that
-// may be kept, of the levels of one setting the smallest that is good enough in every
-// direction, and of combinations what analysis.Choice says. "" where the session leaves the
-// choice open. among are all that may be kept.
+// Chosen returns the default setting of s to keep: the only one that may be kept; among levels
+// of one setting the smallest that is good enough in every direction; among combinations the
+// result of analysis.Choice. It returns "" if the session leaves the choice open. among lists
+// all that may be kept.
 func Chosen(s model.Session) (name string, among []string) {
 	names, _ := Candidates(s)
 	if len(names) == 1 {
@@ -185,11 +183,11 @@ func Chosen(s model.Session) (name string, among []string) {
 	return name, names
 }
 
-// brief makes s one line that a profile may hold.
+// brief shortens s to one line for a profile.
 func brief(s string) string { return plain.Brief(s, MaxText) }
 
-// Proof is what a host keeps beside the settings of p of how they are known to be good,
-// nil where p says nothing of it. How they were measured stands in the session alone.
+// Proof returns the evidence that a host stores beside the settings of p, nil if p has none.
+// The details of the measurement are only in the session.
 func (p Profile) Proof() *fingerprint.Proof {
 	if p.Evidence == nil || p.Evidence.Session == "" {
 		return nil

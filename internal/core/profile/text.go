@@ -15,9 +15,9 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Text returns p as a profile file: YAML, the same for the same profile. It
-// reads back as p when p is valid and format gives no line breaks. format, when
-// not nil, says a value for people, which is put in a comment.
+// Text returns p as a profile file: deterministic YAML. It parses back to p if p is valid and
+// format returns no line breaks. format, if not nil, returns a value for people, written as a
+// comment.
 func (p Profile) Text(format func(model.KnobID, string) string) []byte {
 	var b bytes.Buffer
 	b.WriteString("# Settings for linerate, with the evidence for them: linerate profile show\n")
@@ -100,7 +100,7 @@ func (e Evidence) text(b *bytes.Buffer) {
 			key   string
 			value model.Bound
 		}{{"low", v.Low}, {"high", v.High}} {
-			if !math.IsInf(float64(l.value), 0) { // left out: not bounded
+			if !math.IsInf(float64(l.value), 0) { // left out if unbounded
 				fmt.Fprintf(b, "      %s: %s\n", l.key, number(float64(l.value)))
 			}
 		}
@@ -108,8 +108,8 @@ func (e Evidence) text(b *bytes.Buffer) {
 	}
 }
 
-// quote returns s as a double-quoted scalar: a JSON string is one (YAML 1.2.2
-// section 7.3.1 and appendix on JSON).
+// quote returns s as a double-quoted scalar; a JSON string is a valid one (YAML 1.2.2 section
+// 7.3.1 and appendix on JSON).
 func quote(s string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)

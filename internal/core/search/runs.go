@@ -5,15 +5,15 @@ import (
 	"linerate/internal/core/traffic/udp"
 )
 
-// reached is the share of the rate asked for that a sender must make.
+// reached is the share of the requested rate that a sender must reach.
 const reached = 0.98
 
-// drained is the share of what was sent and not lost that must arrive in the
-// same time: without it a search with short runs finds the rate at which the
-// queues of the path fill within a run, and not the rate of the path.
+// drained is the share of the sent and not lost datagrams that must arrive in the same time.
+// Without it, short runs would find the rate at which the path's queues fill within a run, not
+// the path's rate.
 const drained = 0.995
 
-// edges is the payload of the two datagrams that may fall just outside a window.
+// edges returns the payload of the two datagrams that may fall just outside a window.
 func edges(f model.FlowReport) float64 {
 	if f.UDP == nil || f.UDP.Sent == 0 {
 		return 0
@@ -21,7 +21,7 @@ func edges(f model.FlowReport) float64 {
 	return 2 * float64(f.Bytes) / float64(f.UDP.Sent)
 }
 
-// Trials returns what the valid runs of a session say, in their order.
+// Trials converts the valid runs of a session, in order.
 func Trials(runs []model.Run, d model.Direction) []Trial {
 	var out []Trial
 	for _, r := range runs {

@@ -1,15 +1,15 @@
 // Package search finds the highest rate whose loss stays below a limit.
 //
-//  1. The highest rate in question is tried, then the lowest.
-//  2. The range between the highest rate that passed and the lowest that failed
-//     is halved, by ratio, until it is as narrow as the resolution. A loss near
-//     the limit, or above it, is tried again: the majority of three counts.
-//  3. The rate that was found is repeated. When more than a third of its runs
-//     fail, or the datagrams of all of them together do not show that the loss is
-//     within the limit, the search goes on below it.
+//  1. It tries the highest rate, then the lowest.
+//  2. It halves the range between the highest rate that passed and the lowest that
+//     failed, by ratio, down to the resolution. It repeats a loss near or above the
+//     limit: the majority of three counts.
+//  3. It repeats the resulting rate. If more than a third of those runs fail, or all
+//     their datagrams together do not show a loss within the limit, the search goes
+//     on below that rate.
 //
-// The state of a search is the list of its trials, so an interrupted one goes on
-// from what is stored.
+// The state of a search is the list of its trials, so an interrupted one continues from the
+// stored runs.
 package search
 
 import (
@@ -24,17 +24,17 @@ import (
 )
 
 const (
-	// near is how close to the limit, as a factor, a loss is not believed at
-	// once. Loss comes in bursts, so a short run may be off by as much.
+	// near is the factor around the limit within which one loss is not conclusive. Loss comes
+	// in bursts, so a short run may be off by as much.
 	near = 2.0
-	// confidence of what is said of the loss: 95 %.
+	// doubt is one minus the confidence of statements on loss: 95 %.
 	doubt = 0.05
-	// tenacity is how many times the repeats that were asked for are run at a rate
-	// whose datagrams do not show yet whether the loss is within the limit.
+	// tenacity is how many times the requested repeats are run at a rate whose datagrams do not
+	// yet show whether the loss is within the limit.
 	tenacity = 3
 	// votes is the most trials that decide on one rate near the limit.
 	votes = 3
-	// maxTrials ends a search on a path that answers differently each time.
+	// maxTrials ends a search on a path with erratic results.
 	maxTrials = 100
 )
 
@@ -43,16 +43,16 @@ type Trial struct {
 	Rate units.BitRate
 	Loss float64 // lost of sent, 0…1
 	Lost int64   // datagrams, of Sent
-	Sent int64   // datagrams of the window whose fate is known; 0 where nobody counted
-	// Short says that the sender did not reach Rate, so that the path was not
-	// asked what the trial was to find out; it counts as failed.
+	Sent int64   // datagrams of the window with known fate; 0 if not counted
+	// Short says that the sender did not reach Rate, so that the trial did not test the path;
+	// it counts as failed.
 	Short bool
-	// Filling says that less arrived in the window than was sent and not lost:
-	// a queue was filling, and the loss would have come later. It fails too.
+	// Filling says that less arrived in the window than was sent and not lost: a queue was
+	// filling, and loss would have come later. It counts as failed too.
 	Filling bool
 }
 
-// Validate reports every value of s that makes no search, joined.
+// Validate reports every invalid value of s, joined.
 func Validate(s model.RateSearch) error {
 	var errs []error
 	if !(s.Low > 0) || !(s.High >= s.Low) || math.IsInf(float64(s.High), 1) {
@@ -70,23 +70,23 @@ func Validate(s model.RateSearch) error {
 	return errors.Join(errs...)
 }
 
-// tally is what the trials say of one rate.
+// tally summarises the trials at one rate.
 type tally struct {
 	rate           units.BitRate
 	passed, failed int
-	short          int   // of those that failed
+	short          int   // of the failed ones
 	close          bool  // the first loss was near the limit
 	lost, sent     int64 // datagrams of all its trials
 	limit          float64
 }
 
-// runs is how many trials there were.
+// runs returns the number of trials.
 func (t tally) runs() int { return t.passed + t.failed }
 
-// within reports whether the datagrams of all trials show that the loss is within
-// the limit: the upper end of its one-sided 95 % interval is. That takes at least
-// 3/limit of them (the rule of three: Hanley and Lippman-Hand 1983). A limit of 0 nothing
-// can show; there no datagram may be lost.
+// within reports whether the datagrams of all trials show that the loss is within the limit:
+// the upper end of its one-sided 95 % interval is. That takes at least 3/limit datagrams (the
+// rule of three: Hanley and Lippman-Hand 1983). No number can show a limit of 0; there, not one
+// datagram may be lost.
 func (t tally) within() bool {
 	if t.limit == 0 {
 		return t.sent > 0 && t.lost == 0
@@ -125,7 +125,7 @@ func rates(s model.RateSearch, trials []Trial) []tally {
 	return all
 }
 
-// verdict of a rate.
+// verdict is the result at a rate.
 type verdict int
 
 const (
@@ -134,9 +134,8 @@ const (
 	fail
 )
 
-// of decides on a rate: it fails when more than a third of its runs do. One run
-// that failed may have met a hiccup, and a loss near the limit says little:
-// then two runs must agree.
+// of decides on a rate: it fails if more than a third of its runs do. A single failed run may
+// be an accident, and a loss near the limit is inconclusive: then two runs must agree.
 func (t tally) of() verdict {
 	n := t.runs()
 	share := float64(t.lost) / math.Max(1, float64(t.sent)) // of all its runs together
@@ -145,14 +144,14 @@ func (t tally) of() verdict {
 		return open
 	case votes*t.failed > n, n > 1 && share > t.limit:
 		return fail
-	case n > 1 && share > t.limit/near && !t.within(): // so near that more of them would hardly show it
+	case n > 1 && share > t.limit/near && !t.within(): // so near the limit that more runs would hardly settle it
 		return fail
 	}
 	return pass
 }
 
-// bracket returns the highest rate that passed below the lowest that failed,
-// and that one; 0 and +Inf where there is none.
+// bracket returns the highest rate that passed below the lowest that failed, and the latter; 0
+// and +Inf if there is none.
 func bracket(all []tally) (low, high tally) {
 	high.rate = units.BitRate(math.Inf(1))
 	for _, t := range all {
@@ -188,7 +187,7 @@ func Next(s model.RateSearch, trials []Trial) (units.BitRate, bool) {
 	case math.IsInf(float64(high.rate), 1) && low.rate == 0:
 		return s.High, true
 	case low.rate == 0 && high.rate <= s.Low:
-		return 0, false // even the lowest rate loses
+		return 0, false // even the lowest rate fails
 	case low.rate == 0:
 		return s.Low, true
 	case !math.IsInf(float64(high.rate), 1) && float64(high.rate/low.rate) > 1+s.Resolution:
@@ -199,31 +198,31 @@ func Next(s model.RateSearch, trials []Trial) (units.BitRate, bool) {
 	return 0, false
 }
 
-// Result is what a search found out.
+// Result is the result of a search.
 type Result struct {
-	// Found says that the datagrams of all runs at Rate together show a loss within
-	// the limit. Where it is false and Rate is not 0, that rate passed in its runs, and
-	// too few datagrams were sent to show it.
+	// Found says that the datagrams of all runs at Rate together show a loss within the limit.
+	// If it is false and Rate is not 0, that rate passed in its runs, but with too few
+	// datagrams to show that.
 	Found  bool          `json:"found"`
 	Rate   units.BitRate `json:"rate"`   // highest that passed
 	Passed int           `json:"passed"` // runs at Rate below the limit
 	Runs   int           `json:"runs"`   // runs at Rate
 	Loss   float64       `json:"loss"`   // lost of sent, of all those runs together
 	Lost   int64         `json:"lost"`   // datagrams
-	Sent   int64         `json:"sent"`   // datagrams whose fate is known
-	Most   float64       `json:"most"`   // upper end of the one-sided 95 % interval of Loss (Clopper and Pearson 1934); 1 where nobody counted
+	Sent   int64         `json:"sent"`   // datagrams with known fate
+	Most   float64       `json:"most"`   // upper end of the one-sided 95 % interval of Loss (Clopper and Pearson 1934); 1 if not counted
 	Worst  float64       `json:"worst"`  // greatest loss of those runs
-	Above  units.BitRate `json:"above"`  // lowest rate that failed; 0 where none did
-	Failed int           `json:"failed"` // runs at Above over the limit; 0 where all were within it and too near to it
+	Above  units.BitRate `json:"above"`  // lowest rate that failed; 0 if none did
+	Failed int           `json:"failed"` // runs at Above over the limit; 0 if all were within it but too near to it
 	Tried  int           `json:"tried"`  // runs at Above
 	Short  bool          `json:"short"`  // the sender did not reach Above: its own limit, not the path's
 	// Sure is the least share of runs at Rate that stay below the limit, with
 	// 95 % confidence (Clopper and Pearson 1934): 0.05^(1/n) when all n passed.
 	Sure  float64 `json:"sure"`
-	Ended bool    `json:"ended"` // false when it was cut short
+	Ended bool    `json:"ended"` // false if it was cut short
 }
 
-// Evaluate says what trials show.
+// Evaluate returns the result of trials.
 func Evaluate(s model.RateSearch, trials []Trial) Result {
 	low, high := bracket(rates(s, trials))
 	r := Result{Found: low.rate > 0 && low.within(), Rate: low.rate, Passed: low.passed, Runs: low.runs(), Lost: low.lost, Sent: low.sent, Most: mostShare(low.lost, low.sent)}
@@ -247,8 +246,8 @@ func Evaluate(s model.RateSearch, trials []Trial) Result {
 	return r
 }
 
-// mostShare is the upper end of the one-sided 95 % interval for the share k of n, 1 where
-// there are no trials.
+// mostShare returns the upper end of the one-sided 95 % interval for the share k of n, 1
+// without trials.
 func mostShare(k, n int64) float64 {
 	if n <= 0 {
 		return 1

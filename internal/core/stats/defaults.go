@@ -6,8 +6,8 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Defaults that linerate proposes, all in one place; statistics.md marks each
-// with (p) in the section named here. What a plan can override says Default.
+// Defaults that linerate proposes, all in one place; statistics.md marks each with (p) in the
+// section given here. Names with Default can be overridden by a plan.
 const (
 	DefaultConfidence               = 0.95            // of verdicts and intervals, two-sided (0)
 	DefaultMargin     units.Percent = 3               // smallest change that matters (0)
@@ -16,12 +16,12 @@ const (
 	DefaultSettle                   = 2 * time.Second // after applying a setting (2)
 
 	OmitLeast       = 3 * time.Second // least warm-up (1)
-	OmitRoundTrips  = 20              // warm-up in round trips, where that is longer (1)
+	OmitRoundTrips  = 20              // warm-up in round trips, if longer (1)
 	BlockRepeats    = 2               // most repeats of a block with an invalid run (1)
-	AssumedNoise    = 0.041           // of a block difference that is not measured (13)
+	AssumedNoise    = 0.041           // of a block difference if not measured (13)
 	NullBlocks      = 4               // baseline pairs at the start of a comparison of two settings (2)
-	NullWarn        = 40              // evidence of the baseline against itself that is worth a warning (5.4)
-	NullVeto        = 200             // and from which no verdict counts (5.4)
+	NullWarn        = 40              // evidence of the baseline against itself that gives a warning (5.4)
+	NullVeto        = 200             // and that invalidates all verdicts (5.4)
 	SubsetSize      = 3               // candidates in an incomplete block (2)
 	UnstableRuns    = 2               // invalid runs from which a setting is called unstable (1)
 	OrderAlpha      = 0.05            // of the checks of position effect and trend (2.2)
@@ -35,14 +35,14 @@ const (
 	SpikeFloor      = 0.02            // least scale as a share of the median (10.2)
 	ExactFlipBlocks = 20              // most blocks whose sign vectors are enumerated (4.1)
 	FlipDraws       = 100_000         // sign vectors drawn above that (4.1)
-	NormalBlocks    = 3               // least blocks for a t interval, which describes (4.3)
+	NormalBlocks    = 3               // least blocks for a t interval, as a description (4.3)
 	WatchBlocks     = 5               // least blocks that can rule out harm by evidence of 20 (5.3)
-	LargeEffect     = 0.405           // log ratio of 1.5: from there on an open guard holds up nothing (6.5)
+	LargeEffect     = 0.405           // log ratio of 1.5: from there on an open guard delays nothing (6.5)
 	RankBlocks      = 6               // least blocks for the exact rank interval, and for any verdict (4.2, 4.4)
-	PlannedPower    = 0.80            // power behind "will not be seen" (7.2)
+	PlannedPower    = 0.80            // power behind the least detectable change (7.2)
 	NoiseQuantile   = 0.20            // lower chi-square quantile behind the noise bound (7.1)
-	HopelessFactor  = 3               // projection over remaining blocks from which we say so (5.3)
-	UnitMargin      = 0.03            // margin on the scale that the bets are made for (3)
+	HopelessFactor  = 3               // projection over remaining blocks that is reported as hopeless (5.3)
+	UnitMargin      = 0.03            // margin on the scale that the bets are designed for (3)
 	powerMidpoints  = 2000            // midpoints of the power integral (7.2)
 	madScale        = 1.4826          // standard deviation over median absolute deviation, normal values (10.2)
 )

@@ -6,10 +6,10 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// The distributions are written with the special functions of gonum: its own package
-// of distributions brings linear algebra along, two megabytes of every program.
+// The distributions use gonum's special functions: its own package of distributions needs
+// linear algebra, which adds two megabytes to every program.
 
-// studentCDF is the chance that Student's t is at most x, with degrees ≥ 1 of freedom
+// studentCDF returns the probability that Student's t is at most x, with degrees ≥ 1 of freedom
 // (Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.1).
 func studentCDF(degrees int, x float64) float64 {
 	if x == 0 {
@@ -23,7 +23,7 @@ func studentCDF(degrees int, x float64) float64 {
 	return tail
 }
 
-// tQuantile is where studentCDF is p, 0 < p < 1.
+// tQuantile returns the x with studentCDF p, 0 < p < 1.
 func tQuantile(degrees int, p float64) float64 {
 	if p == 0.5 {
 		return 0
@@ -33,11 +33,11 @@ func tQuantile(degrees int, p float64) float64 {
 	return math.Copysign(math.Sqrt(nu*(1-b)/b), p-0.5)
 }
 
-// chiSquaredQuantile is what chi-squared is at most with the chance p, 0 ≤ p ≤ 1, with
-// degrees > 0 of freedom (Abramowitz and Stegun, 26.4.19).
+// chiSquaredQuantile returns the p quantile of chi-squared, 0 ≤ p ≤ 1, with degrees > 0 of
+// freedom (Abramowitz and Stegun, 26.4.19).
 func chiSquaredQuantile(degrees, p float64) float64 {
 	return 2 * mathext.GammaIncRegInv(degrees/2, p)
 }
 
-// normalCDF is the chance that a standard normal variable is at most x.
+// normalCDF returns the probability that a standard normal variable is at most x.
 func normalCDF(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }

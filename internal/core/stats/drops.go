@@ -5,10 +5,9 @@ import (
 	"math"
 )
 
-// FeatureKind says how a message-size curve goes on after a fall.
+// FeatureKind says how a message-size curve continues after a fall.
 type FeatureKind int
 
-// The kinds of feature.
 const (
 	Cliff FeatureKind = iota // all larger sizes are slow too
 	Notch                    // larger sizes recover
@@ -23,25 +22,24 @@ type Feature struct {
 	Least     float64 // its one-sided lower bound, positive
 }
 
-// DropsResult says where a message-size curve falls. Sizes are indices; the
-// slices have one entry per size, the first of them without meaning.
+// DropsResult says where a message-size curve falls. Sizes are indices; the slices have one
+// entry per size, of which the first is meaningless.
 type DropsResult struct {
 	Sweeps    int       // complete sweeps behind it
 	Reference []int     // size with the greatest median among the smaller ones
 	Fall      []float64 // mean log ratio of the reference to this size
-	Least     []float64 // its lower bound, −Inf where two sweeps are missing
+	Least     []float64 // its lower bound, −Inf if two sweeps are missing
 	Features  []Feature // candidates: a fresh experiment has to confirm each
 	Warnings  []string
 }
 
-// Drops finds the cliffs and notches of a message-size curve (statistics.md
-// section 9). logs holds one row per sweep with one log rate per size, sizes
-// ascending; fall is the least share of the rate that counts as a drop, below 1
-// (DropLeast); confidence is that of the whole curve, shared by its sizes
-// (Bonferroni). Each size is compared with the smaller size of the greatest
-// median rate, in the same sweeps. A row of another length than the first, or
-// with a value that is not finite, is left out with a warning. Fewer than
-// DropSweeps sweeps give numbers, but no feature.
+// Drops finds the cliffs and notches of a message-size curve (statistics.md section 9). logs
+// holds one row per sweep with one log rate per size, sizes ascending; fall is the least share
+// of the rate that counts as a drop, below 1 (DropLeast); confidence is that of the whole
+// curve, shared by its sizes (Bonferroni). Each size is compared with the smaller size of the
+// greatest median rate, in the same sweeps. A row of another length than the first, or with a
+// value that is not finite, is left out with a warning. Fewer than DropSweeps sweeps give
+// numbers, but no feature.
 func Drops(logs [][]float64, fall, confidence float64) DropsResult {
 	rows, warnings := completeRows(logs)
 	r := DropsResult{Sweeps: len(rows), Warnings: warnings}
