@@ -1,6 +1,6 @@
 // Package agent is the command line of a host that is measured and changed. It is all of
-// cmd/linerate-agent, which is a third of linerate: what a far host gets needs no store,
-// no reports and no pages. linerate has the same commands beside its own.
+// cmd/linerate-agent, a third of linerate's size: a far host needs no store, reports or pages.
+// linerate has the same commands besides its own.
 package agent
 
 import (
@@ -30,19 +30,19 @@ import (
 	"linerate/internal/host/watchdog"
 )
 
-// Process is the process that runs a command.
+// Process describes the process that runs a command.
 type Process struct {
 	In       io.Reader
 	Out, Err io.Writer
-	Terminal bool           // Out is one
-	World    func() app.Env // once the flags are parsed
+	Terminal bool           // Out is a terminal
+	World    func() app.Env // called after the flags are parsed
 }
 
 // Main runs a command of the agent program and returns its exit code. self is the argument
-// vector that starts this program again; nil is its file.
+// vector that starts this program again; nil is its own file.
 func Main(ctx context.Context, version string, self, args []string) int {
-	// The first signal ends the command in good order, a second one the process at once;
-	// its changes are then undone by their watchdog.
+	// The first signal ends the command cleanly, a second one kills the process; the watchdog
+	// then undoes its changes.
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	context.AfterFunc(ctx, stop)
@@ -64,7 +64,7 @@ func Main(ctx context.Context, version string, self, args []string) int {
 which copies it here over ssh and starts it.`,
 		SilenceErrors: true, SilenceUsage: true, CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
-	// Not cobra's own flag: its templates would have the linker keep a third more.
+	// Not cobra's own flag: with its templates the linker would keep a third more.
 	root.AddCommand(&cobra.Command{Use: "version", Short: "print the version", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
 		_, err := fmt.Fprintf(p.Out, "linerate-agent %s, protocol %d, %s %s/%s\n", version, session.Protocol, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 		return err
@@ -85,11 +85,11 @@ which copies it here over ssh and starts it.`,
 	return fault.KindOf(err).ExitCode()
 }
 
-// Command is the agent of one session. atBoot is where the program has its flag --at-boot.
+// Command is the agent of one session. atBoot points to the program's flag --at-boot.
 func (p Process) Command(atBoot *bool) *cobra.Command {
 	var o here.Options
 	var rate float64  // bit/s
-	var remove string // directory of this program, which goes with it
+	var remove string // directory of this program, removed with it
 	c := &cobra.Command{
 		Use: "agent", Short: "measure and change this host for a controller on stdin and stdout",
 		Long: `agent serves one session on its stdin and stdout. It is started by a controller:
@@ -119,7 +119,7 @@ when it was killed is undone at the start.`,
 			_ = in.Close()
 			select {
 			case <-done:
-			case <-time.After(time.Second): // a reader that never reads what we say last
+			case <-time.After(time.Second): // in case the peer never reads the last message
 			}
 			return err
 		},
@@ -135,17 +135,17 @@ when it was killed is undone at the start.`,
 	return c
 }
 
-// removeSelf removes the program that is running, and its directory, which is
-// dir: what was copied here for one session. Nothing else is ever removed.
+// removeSelf removes the running program and its directory, if that is dir: a copy for one
+// session. It never removes anything else.
 func removeSelf(self, dir string) {
 	if dir == "" || filepath.Dir(self) != filepath.Clean(dir) {
 		return
 	}
 	_ = os.Remove(self)
-	_ = os.Remove(dir) // only when empty
+	_ = os.Remove(dir) // only if empty
 }
 
-// Watchdog is the process that owns the changes of an agent.
+// Watchdog is the command for the process that owns an agent's changes.
 func (p Process) Watchdog() *cobra.Command {
 	return &cobra.Command{
 		Use: "watchdog", Hidden: true, DisableFlagParsing: true,
@@ -156,13 +156,13 @@ func (p Process) Watchdog() *cobra.Command {
 			}
 			env := p.World()
 			cfg.After, cfg.Talk, cfg.Host.Index = env.AfterStep, p.Err, env.Catalogue
-			// The signals that end other commands are the watchdog's own business.
+			// The watchdog handles the signals that end other commands.
 			return watchdog.Serve(context.WithoutCancel(cmd.Context()), p.In, p.Out, cfg)
 		},
 	}
 }
 
-// undo is what the job for the next start does, and a person where an agent was killed.
+// undo is run by the job for the next start, or by a person after an agent was killed.
 func (p Process) undo() *cobra.Command {
 	var state string
 	var atBoot bool
@@ -186,7 +186,7 @@ func (p Process) undo() *cobra.Command {
 	return c
 }
 
-// told prints what happens on this host for the one who started the agent.
+// told prints this host's events for the user who started the agent.
 type told struct{ to io.Writer }
 
 // Observe implements app.Observer.

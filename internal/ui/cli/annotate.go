@@ -10,7 +10,7 @@ import (
 	"linerate/internal/fault"
 )
 
-// noteMost bounds a note in bytes: a paragraph, not a file.
+// noteMost is the longest note in bytes: a paragraph, not a file.
 const noteMost = 4 << 10
 
 func (a *console) annotateCommand() *cobra.Command {

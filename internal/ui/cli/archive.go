@@ -15,14 +15,14 @@ import (
 	"linerate/internal/store/archive"
 )
 
-// archiveDoc is linerate/archive/v1: what was written to an archive, or read from one.
+// archiveDoc is linerate/archive/v1: the sessions written to an archive, or read from one.
 type archiveDoc struct {
 	File     string   `json:"file"`
 	Sessions []string `json:"sessions"` // written, or now here
-	Skipped  []string `json:"skipped"`  // of an import: here already, and left as they are
+	Skipped  []string `json:"skipped"`  // of an import: already here, and left unchanged
 }
 
-// exportArchive writes the sessions that refs name, or all, to a new file.
+// exportArchive writes the sessions named by refs, or all, to a new file.
 func (a *console) exportArchive(ctx context.Context, path string, refs []string) (err error) {
 	st, err := a.openStore(ctx)
 	if err != nil {
@@ -50,7 +50,7 @@ func (a *console) exportArchive(ctx context.Context, path string, refs []string)
 			return fault.WithHint(fault.Usagef("no session is stored yet"), "the first one is made by: linerate test HOST; another store is named with --db")
 		}
 	}
-	if err := writeNew(path, nil); err != nil { // taken before the work
+	if err := writeNew(path, nil); err != nil { // created before the work begins
 		return err
 	}
 	defer func() {
@@ -74,7 +74,7 @@ func (a *console) exportArchive(ctx context.Context, path string, refs []string)
 	return nil
 }
 
-// isArchive reports whether a file begins as an archive does.
+// isArchive reports whether a file begins like an archive.
 func isArchive(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {

@@ -20,18 +20,18 @@ import (
 	"linerate/internal/report/term"
 )
 
-// exactArgs demands one argument for each name.
+// exactArgs requires one argument for each name.
 func exactArgs(names ...string) cobra.PositionalArgs {
 	return someArgs(len(names), len(names), cmp.Or(strings.Join(names, " and "), "no arguments"))
 }
 
-// atMostHost demands no argument, or HOST.
+// atMostHost allows one argument, HOST.
 func atMostHost(cmd *cobra.Command, args []string) error {
 	return someArgs(0, 1, "at most HOST")(cmd, args)
 }
 
-// someArgs demands from least to most arguments, which are takes, with the exit code and the
-// hint of a mistake of the user.
+// someArgs requires between least and most arguments, described by takes. Its error is a usage
+// error with a hint.
 func someArgs(least, most int, takes string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if least <= len(args) && len(args) <= most {
@@ -56,7 +56,7 @@ func argsFault(cmd *cobra.Command, takes string, args []string) error {
 	return fault.WithHint(err, "see %s --help", cmd.CommandPath())
 }
 
-// meantArgs says how linerate has what args may stand for, "" for what it has not.
+// meantArgs says how linerate expresses what args seem to mean, "" if it does not.
 func meantArgs(cmd *cobra.Command, args []string) string {
 	first := ""
 	if len(args) > 0 {
@@ -102,7 +102,7 @@ func meantArgs(cmd *cobra.Command, args []string) string {
 	return ""
 }
 
-// knownCommand is what a command that only holds others says to what follows it.
+// knownCommand handles the arguments of a command that only groups others.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		if cmd.HasParent() {
@@ -113,7 +113,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	return unknownCommand(cmd, args[0])
 }
 
-// unknownCommand says that cmd has no such command, and which one may be meant.
+// unknownCommand reports that cmd has no command name, with the nearest one as a hint.
 func unknownCommand(cmd *cobra.Command, name string) error {
 	err := fault.Usagef("unknown command %q", name)
 	if cmd.HasParent() {
@@ -141,7 +141,7 @@ func commandNames(cmd *cobra.Command, prefix string) []string {
 	return names
 }
 
-// flagFault says what is wrong with a flag, and which one may have been meant.
+// flagFault describes a mistake in a flag, with the nearest flag as a hint.
 func flagFault(cmd *cobra.Command, err error) error {
 	see := "see " + cmd.CommandPath() + " --help"
 	var unknown *pflag.NotExistError
@@ -163,7 +163,7 @@ func flagFault(cmd *cobra.Command, err error) error {
 	return fault.New(fault.Usage, err, "%s", cmp.Or(fault.HintOf(err), see))
 }
 
-// unknownFlag is the fault of a flag that cmd does not have.
+// unknownFlag reports a flag that cmd does not have.
 func unknownFlag(cmd *cobra.Command, e *pflag.NotExistError, see string) error {
 	flag := "--" + e.GetSpecifiedName()
 	if e.GetSpecifiedShortnames() != "" {
@@ -190,8 +190,8 @@ func unknownFlag(cmd *cobra.Command, e *pflag.NotExistError, see string) error {
 	return fault.WithHint(err, "%s", see)
 }
 
-// meantFlag says how linerate has what flag is in iperf or in another command, "" for
-// what it has not.
+// meantFlag says how linerate expresses a flag of iperf or of another command, "" if it does
+// not.
 func meantFlag(cmd *cobra.Command, flag string) string {
 	if cmd.Name() == "sweep" {
 		switch flag {
@@ -251,7 +251,7 @@ func meantFlag(cmd *cobra.Command, flag string) string {
 	return ""
 }
 
-// meantWord is a hint with the word of a list that is nearest to text, "" for none.
+// meantWord returns a hint with the word of a list that is nearest to text, "" for none.
 func meantWord(text string, known []string) string {
 	if near := words.Nearest(text, known); near != "" {
 		return "did you mean " + near + "? "
@@ -259,8 +259,7 @@ func meantWord(text string, known []string) string {
 	return ""
 }
 
-// emptyFlags refuses flags that were given nothing, most often a variable of the shell
-// that is not set.
+// emptyFlags refuses flags with an empty value, which usually come from an unset shell variable.
 func emptyFlags(cmd *cobra.Command) error {
 	var bad faults
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -275,8 +274,8 @@ func emptyFlags(cmd *cobra.Command) error {
 	return bad.err()
 }
 
-// sessionRef turns last~N, the N-th session before the last one, into the
-// store's own word for it, which looks like a flag on a command line.
+// sessionRef turns last~N, the N-th session before the last one, into the store's own form, which
+// looks like a flag on a command line.
 func sessionRef(ref string) string {
 	n, ok := strings.CutPrefix(ref, "last~")
 	if i, err := strconv.Atoi(n); ok && err == nil && i >= 0 {
@@ -285,7 +284,7 @@ func sessionRef(ref string) string {
 	return ref
 }
 
-// helpCommand is cobra's, with an error for what does not exist.
+// helpCommand is cobra's help command, but with an error for an unknown command.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND...]", Short: "the help of a command", Example: "  linerate help run\n  linerate help exit-codes",
@@ -335,8 +334,8 @@ stored sessions. It makes no connection. Load it in the shell's start file.`,
 	}
 }
 
-// helpPages returns the commands that args name: each word is a command below the one
-// before, or begins another one.
+// helpPages returns the commands that args name: each word is a subcommand of the one before, or
+// starts a new one.
 func helpPages(root *cobra.Command, args []string) ([]*cobra.Command, error) {
 	if len(args) == 0 {
 		return []*cobra.Command{root}, nil
@@ -367,7 +366,7 @@ func helpPages(root *cobra.Command, args []string) ([]*cobra.Command, error) {
 	return pages, nil
 }
 
-// durationFlag is a flag of a length of time, in the words of package units.
+// durationFlag is a flag with a duration, in the format of package units.
 type durationFlag struct{ to *time.Duration }
 
 // Set implements pflag.Value.
@@ -390,8 +389,8 @@ func (d durationFlag) String() string {
 // Type implements pflag.Value.
 func (d durationFlag) Type() string { return "time" }
 
-// fitHelp breaks the paragraphs of a command's help within 80 columns, where they were
-// written longer: a terminal breaks them in the middle of words.
+// fitHelp wraps the paragraphs of a command's help at 80 columns if they are longer: a terminal
+// would break them inside words.
 func fitHelp(c *cobra.Command) {
 	var out, paragraph []string
 	flush := func() {

@@ -16,25 +16,24 @@ import (
 	"linerate/internal/fault"
 )
 
-// bootJob is what is known of the job for the next start of hosts.
+// bootJob is the state of the jobs for the next start of hosts.
 type bootJob struct {
 	wanted bool // --at-boot
 	mu     sync.Mutex
-	said   map[string]bool // lines that were printed
+	said   map[string]bool // lines already printed
 }
 
-// bindAtBoot is the flag of commands that change settings.
+// bindAtBoot adds the flag of commands that change settings.
 func (a *console) bindAtBoot(f *pflag.FlagSet) {
 	f.BoolVar(&a.boot.wanted, "at-boot", false, "while settings are changed, have a job at the next start of the host put them back, too")
 }
 
-// maxBootLines is how many lines of this kind a command prints: there are a few for
-// each host, unless an agent means harm.
+// maxBootLines is how many lines of this kind a command prints: there are a few per host, unless
+// an agent is malicious.
 const maxBootLines = 64
 
-// hostSaid prints a line of a host, each line once: with every run of an experiment
-// the job for the next start comes and goes. It is printed also where nobody wants
-// to see progress.
+// hostSaid prints a host's line, each line once: the job for the next start comes and goes with
+// every run of an experiment. It prints even with --quiet.
 func (a *console) hostSaid(e app.HostSaid) {
 	line := e.Line + "\n"
 	if e.Host != "" {
@@ -52,7 +51,7 @@ func (a *console) hostSaid(e app.HostSaid) {
 	}
 }
 
-// noteLastingPlan tells what a restart during a run of a plan would not put back.
+// noteLastingPlan warns about settings of a plan that a restart during a run would not undo.
 func (a *console) noteLastingPlan(e *reach.Ends, p model.Plan) {
 	if a.boot.wanted {
 		return
@@ -72,8 +71,8 @@ func (a *console) noteLastingPlan(e *reach.Ends, p model.Plan) {
 	}
 }
 
-// undoAtBoot is what the job does: what is open and not confirmed goes back, and
-// then the job goes.
+// undoAtBoot is the work of the job: it undoes open changes that are not confirmed, then removes
+// the job.
 func (a *console) undoAtBoot(ctx context.Context, args []string, state string) ([]model.Change, error) {
 	if len(args) > 0 {
 		return nil, fault.Usagef("--at-boot is for the job of this machine")

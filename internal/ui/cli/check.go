@@ -131,7 +131,7 @@ type checkDoc struct {
 	Path  []model.Hop        `json:"path"`
 }
 
-// checkAlone looks at this machine and its gateway.
+// checkAlone checks this machine and its gateway.
 func (a *console) checkAlone(ctx context.Context) error {
 	m, err := check.Alone(ctx, a.world())
 	if err != nil && fault.KindOf(err) != fault.Found {

@@ -1,5 +1,5 @@
-// Package cli is the command line: it turns arguments into calls, wires the
-// packages together and prints what comes back. One file holds one command.
+// Package cli is the command line: it turns arguments into calls, wires the packages together
+// and prints results. One file holds one command.
 package cli
 
 import (
@@ -32,7 +32,7 @@ import (
 	"linerate/internal/ui/screen"
 )
 
-// Env is the world as the commands see it; tests make their own.
+// Env is the environment of the commands; tests make their own.
 type Env struct {
 	Version  string
 	Self     []string // the argument vector that starts this program again
@@ -40,19 +40,19 @@ type Env struct {
 	Out, Err io.Writer
 	Getenv   func(string) string
 	Now      func() time.Time
-	// OutTerminal and ErrTerminal say whether a person watches, InTerminal whether
-	// one can answer; Width is the terminal's, in columns.
+	// OutTerminal and ErrTerminal say whether a person watches, InTerminal whether one can
+	// answer; Width returns the terminal's width in columns.
 	InTerminal, OutTerminal, ErrTerminal bool
 	Width                                func() int
-	// AfterStep, where tests set it, is called by the watchdog after each step
-	// of a change; see watchdog.Config.After.
+	// AfterStep, for tests, is called by the watchdog after each step of a change; see
+	// watchdog.Config.After.
 	AfterStep func(step string)
-	// Root, where tests set it, is below which the files of a job for the next start
-	// of the machine lie; see watchdog.Config.Root.
+	// Root, for tests, is the root folder for the files of a job for the next start of the
+	// machine; see watchdog.Config.Root.
 	Root string
-	// Engines are those of this program; nil is engines.All.
+	// Engines are the engines of this program; nil is engines.All.
 	Engines app.Engines
-	// Programs are those of another kind that it measures with; nil is foreign.All.
+	// Programs are the foreign programs that it measures with; nil is foreign.All.
 	Programs app.Programs
 }
 
@@ -80,62 +80,62 @@ func OS(version string) Env {
 	}
 }
 
-// console is what the commands share. Its Out and Err let no escapes pass that are not
-// linerate's own; see package screen.
+// console is shared by all commands. Its Out and Err filter escapes that are not linerate's own;
+// see package screen.
 type console struct {
 	Env
-	// raw are stdout and stderr themselves: for a protocol, for the bytes of a file,
-	// and for a program of the user's.
+	// raw are stdout and stderr themselves: for a protocol, for a file's bytes, and for a
+	// program of the user.
 	raw   struct{ Out, Err io.Writer }
 	knobs *knob.Index
 	json  bool
-	why   bool // of a check: what each line was told from
+	why   bool // of a check: the evidence of each line
 	// details adds the statistics to a report.
 	details bool
-	full    bool // all that is known, in documents that are brief otherwise
+	full    bool // everything known, in documents that are brief by default
 	db      string
 	quiet   bool
-	// timeout is how long a host may be silent when it is reached.
+	// timeout is how long a host may be silent while linerate connects to it.
 	timeout time.Duration
 	calm    time.Duration // how long a measurement waits for a busy host
-	live    *live         // of the experiment that goes on
-	// lines has progress told in lines, without the live screen.
+	live    *live         // of the current experiment
+	// lines prints progress in lines, without the live screen.
 	lines   bool
 	watched watched
 	serving *serveScreen  // of serve, set before its first event
-	sharing func()        // ends telling others of the session that goes on
-	search  *uilive.State // of tune, which its proof follows
-	// interrupt ends the command in good order, as the first Ctrl-C does; interrupted is
-	// closed when that or a signal has begun.
+	sharing func()        // stops sharing the current session
+	search  *uilive.State // of tune, shown with its proof
+	// interrupt ends the command cleanly, like the first Ctrl-C; interrupted is closed when that
+	// or a signal has begun.
 	interrupt   func()
 	interrupted <-chan struct{}
 	ssh         sshFlags
 	boot        bootJob
-	// copied is how long a copy to a host had taken when a person was told of it last.
+	// copied is the elapsed time of a copy at its last progress report.
 	copied   time.Duration
 	path     model.DataPath // of the data connections of this command
-	contract reach.Contract // the rate of the path, as --rate has it
-	// commands are the ends that run commands of this one's user.
+	contract reach.Contract // rate of the path, from --rate
+	// commands are the ends that run this command's user's commands.
 	commands []model.Host
-	// intervals are how a test shows its intervals and connections; nil where nobody asked.
+	// intervals shows a test's intervals and connections; nil if not requested.
 	intervals *intervals
-	// acknowledge has the far agent acknowledge a damaged journal.
+	// acknowledge makes the far agent acknowledge a damaged journal.
 	acknowledge bool
-	told        sync.Once // what is wrong with the journal of this machine
-	// printed says that stdout holds the one JSON document of this command.
+	told        sync.Once // prints the problems of this machine's journal
+	// printed says that stdout already has the command's JSON document.
 	printed bool
 }
 
 // Main runs one command and returns its exit code.
 func Main(ctx context.Context, env Env, args []string) int {
-	// The first signal ends the command in good order: hosts are undone, data
-	// kept. After it the handler is gone, so a second one ends the process at
-	// once; the agents then undo by themselves when the connection closes.
+	// The first signal ends the command cleanly: hosts are undone, data kept. Then the handler
+	// is removed, so that a second one kills the process; the agents undo by themselves when the
+	// connection closes.
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	ctx, interrupt := context.WithCancel(ctx)
 	defer interrupt()
-	context.AfterFunc(ctx, stop) // a key that does the same leaves the next signal to end the process too
+	context.AfterFunc(ctx, stop) // after a key that does the same, the next signal kills the process too
 
 	// The flags before a mistake are parsed, those after it are not.
 	a := &console{Env: env, knobs: knob.NewIndex(), json: wantsJSON(args), interrupt: interrupt, interrupted: ctx.Done()}
@@ -157,7 +157,7 @@ func Main(ctx context.Context, env Env, args []string) int {
 		return 0
 	}
 	if exit, ok := errors.AsType[*lab.ExitError](err); ok && ctx.Err() == nil {
-		return exit.Code // of the user's own program, which has said what there is to say
+		return exit.Code // of the user's own program, which has printed its own error
 	}
 	if ctx.Err() != nil && fault.KindOf(err) != fault.NotUndone {
 		err = fault.WithKind(fault.Interrupted, err)
@@ -166,8 +166,7 @@ func Main(ctx context.Context, env Env, args []string) int {
 	return exitCode(err)
 }
 
-// printError is the only place that prints an error: what happened, then what
-// to do.
+// printError is the only place that prints an error: what happened, then what to do.
 func (a *console) printError(err error) {
 	text, hint := plain.Words(err.Error()), plain.Words(fault.HintOf(err))
 	if text != "" && (fault.KindOf(err) != fault.Interrupted || !errors.Is(err, context.Canceled)) {
@@ -185,9 +184,9 @@ func (a *console) printError(err error) {
 	}
 }
 
-// errLine prints a line to stderr after head. On a terminal it is broken between words,
-// and further lines begin below the first word; elsewhere a line stays one, for those
-// who search in it. A command to copy is never broken.
+// errLine prints a line to stderr after head. On a terminal it wraps between words and indents
+// further lines to the first word; elsewhere it stays one line, for searching. A command to copy
+// is never wrapped.
 func (a *console) errLine(head, text string) {
 	text = strings.TrimRight(text, "\r\n")
 	if a.ErrTerminal && a.Width != nil && !strings.HasPrefix(strings.TrimSpace(text), "linerate ") {
@@ -201,9 +200,9 @@ func (a *console) errLine(head, text string) {
 	fmt.Fprintf(a.Err, "%s%s\n", head, text)
 }
 
-// utf8Locale reports whether text may be more than ASCII: not where the locale names
-// another character set (POSIX.1-2017, Base Definitions section 8.2). No locale at all
-// is UTF-8, as nearly every terminal is.
+// utf8Locale reports whether text may contain more than ASCII: not if the locale names another
+// character set (POSIX.1-2017, Base Definitions section 8.2). No locale counts as UTF-8, which
+// nearly every terminal uses.
 func utf8Locale(getenv func(string) string) bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if set := strings.ToUpper(getenv(name)); set != "" {
@@ -213,7 +212,7 @@ func utf8Locale(getenv func(string) string) bool {
 	return true
 }
 
-// errorDoc is linerate/error/v1, printed where a command has no other document.
+// errorDoc is linerate/error/v1, printed if a command has no other document.
 type errorDoc struct {
 	Error    string `json:"error"`
 	Hint     string `json:"hint"`
@@ -226,7 +225,7 @@ func (a *console) document(schema string, v any) error {
 	return reportjson.Envelope(a.Out, schema, v)
 }
 
-// wantsJSON looks for --json without understanding the other flags.
+// wantsJSON looks for --json without parsing the other flags.
 func wantsJSON(args []string) bool {
 	for _, arg := range args {
 		switch arg {
@@ -268,7 +267,7 @@ func (f *documentFlag) String() string {
 	return "true"
 }
 
-// Type implements pflag.Value: a switch, which may stand alone.
+// Type implements pflag.Value: a switch, whose value is optional.
 func (f *documentFlag) Type() string { return "bool" }
 
 // root builds the command tree.
@@ -317,7 +316,7 @@ HOST is one of
 	f := root.PersistentFlags()
 	f.Var(&documentFlag{a}, "json", "print one JSON document to stdout; --json=full with every fact of a session")
 	f.Lookup("json").NoOptDefVal = "true"
-	_ = root.RegisterFlagCompletionFunc("json", cobra.FixedCompletions([]string{"brief", "full"}, cobra.ShellCompDirectiveNoFileComp)) // it errs for a flag that is not there
+	_ = root.RegisterFlagCompletionFunc("json", cobra.FixedCompletions([]string{"brief", "full"}, cobra.ShellCompDirectiveNoFileComp)) // fails only for an unknown flag
 	f.StringVar(&a.db, "db", "", "file of the results, postgres://USER@HOST/DATABASE, or :memory: (default $LINERATE_DB, else the user's data directory)")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "no progress")
 	f.BoolVar(&a.lines, "lines", false, "progress in lines, without the live screen")
@@ -343,7 +342,7 @@ HOST is one of
 	add("hosts", a.factsCommand(), a.knobsCommand(), a.setCommand(), a.keepCommand(), a.bindContract(a.recheckCommand()), a.undoCommand(), a.serveCommand(), a.agentCommand(), a.selftestCommand())
 	root.AddCommand(a.docsCommand(), a.versionCommand(), a.completionCommand(), a.process().Watchdog(), a.tunerCommand(), a.labInitCommand(), exitCodesTopic())
 	help := root.HelpFunc()
-	root.SetHelpFunc(func(c *cobra.Command, args []string) { // not of all commands at each start
+	root.SetHelpFunc(func(c *cobra.Command, args []string) { // not for all commands at each start
 		fitHelp(c)
 		help(c, args)
 	})
@@ -352,20 +351,20 @@ HOST is one of
 	return root
 }
 
-// Commands returns the command tree, for tests and documents that go over all of
-// it. Its commands print nothing and have no environment.
+// Commands returns the command tree, for tests and documents about all commands. Its commands
+// print nothing and have no environment.
 func Commands() *cobra.Command {
 	a := &console{Env: Env{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }}}
 	return a.root()
 }
 
-// exitCodesTopic is a help text of its own.
+// exitCodesTopic is a help text.
 func exitCodesTopic() *cobra.Command {
 	return &cobra.Command{Use: "exit-codes", Short: "the closed list of exit codes", Long: "Exit codes:\n" + exitText}
 }
 
-// talk prints a line to stderr unless --quiet. What it tells of stays in that line:
-// no host may begin one that looks like linerate's.
+// talk prints a line to stderr unless --quiet. Its arguments stay on that line: a host cannot
+// start a line that looks like linerate's own.
 func (a *console) talk(format string, args ...any) {
 	if a.quiet {
 		return
@@ -383,7 +382,7 @@ func (a *console) talk(format string, args ...any) {
 	a.errLine("", plain.Words(fmt.Sprintf(format, args...)))
 }
 
-// color says whether stdout may carry colour (https://no-color.org).
+// color reports whether stdout may carry colour (https://no-color.org).
 func (a *console) color() bool {
 	return a.OutTerminal && a.Getenv("NO_COLOR") == "" && a.Getenv("TERM") != "dumb"
 }

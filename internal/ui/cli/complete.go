@@ -26,19 +26,19 @@ import (
 	"linerate/internal/ui/manual"
 )
 
-// completionTime bounds what a shell waits for after a tab.
+// completionTime is how long a shell may wait after a tab.
 var completionTime = 80 * time.Millisecond
 
-// completedSessions bounds the sessions that are offered, the newest first.
+// completedSessions is how many sessions are offered, newest first.
 const completedSessions = 20
 
-// offer is what can stand where a person types: those that begin with typed, or also
-// others, which are left out afterwards.
+// offer returns words for the cursor position: those that begin with typed, and possibly others,
+// which are dropped afterwards.
 type offer func(ctx context.Context, typed string) []inspect.Word
 
-// complete gives the commands and flags below c what a shell offers for their values;
-// common are those of flags that mean the same everywhere. Completion opens no connection,
-// and offers only what it finds without one.
+// complete sets the completion of arguments and flag values for all commands below c; common is
+// for flags that mean the same everywhere. Completion opens no connection, and offers only what
+// it finds without one.
 func (a *console) complete(c *cobra.Command, common map[string]offer) {
 	for _, sub := range c.Commands() {
 		a.complete(sub, common)
@@ -49,13 +49,13 @@ func (a *console) complete(c *cobra.Command, common map[string]offer) {
 	for _, words := range []map[string]offer{ownFlagWords(c.Name()), common} {
 		for flag, w := range words {
 			if c.Flags().Lookup(flag) != nil {
-				_ = c.RegisterFlagCompletionFunc(flag, offered(func(int) offer { return w })) // it errs where there is one already
+				_ = c.RegisterFlagCompletionFunc(flag, offered(func(int) offer { return w })) // fails only if the flag has one already
 			}
 		}
 	}
 }
 
-// argumentWords are those of the arguments of a command, the last for all that follow.
+// argumentWords returns the offers for a command's arguments, the last one for all that follow.
 func (a *console) argumentWords(command string) []offer {
 	_, name, _ := strings.Cut(command, " ")
 	settings, profiles := a.assignments(false, false), filesWith(".yaml", ".yml")
@@ -98,7 +98,7 @@ func (a *console) argumentWords(command string) []offer {
 	return nil
 }
 
-// flagWords are those of flags that mean the same in all commands.
+// flagWords returns the offers for flags that mean the same in all commands.
 func (a *console) flagWords() map[string]offer {
 	return map[string]offer{
 		"from": a.hosts, "far": a.hosts, "resume": a.sessions, "beside": a.sessions,
@@ -111,7 +111,7 @@ func (a *console) flagWords() map[string]offer {
 	}
 }
 
-// ownFlagWords are those of the flags that a command alone has, or has with other words.
+// ownFlagWords returns the offers for flags that only one command has, or has with other values.
 func ownFlagWords(command string) map[string]offer {
 	switch command {
 	case "list", "prune":
@@ -128,8 +128,8 @@ func ownFlagWords(command string) map[string]offer {
 	return nil
 }
 
-// offered is w as cobra asks for it: what begins with what was typed, with no blank
-// after what is not whole.
+// offered adapts w to cobra: it keeps the words that begin with what was typed, and adds no
+// blank after an incomplete one.
 func offered(w func(n int) offer) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
@@ -150,7 +150,7 @@ func offered(w func(n int) offer) cobra.CompletionFunc {
 	}
 }
 
-// fixed are words that are always the same.
+// fixed offers always the same words.
 func fixed(list ...string) offer {
 	out := lists.Each(list, func(w string) inspect.Word { return inspect.Word{Text: w} })
 	return func(context.Context, string) []inspect.Word { return out }
@@ -158,7 +158,7 @@ func fixed(list ...string) offer {
 
 func none(context.Context, string) []inspect.Word { return nil }
 
-// findings are the codes of findings, and the lines of a check.
+// findings offers the codes of findings, and the lines of a check.
 func findings(context.Context, string) (out []inspect.Word) {
 	for _, r := range diagnose.Rules() {
 		if r.ID != "ceiling" { // which is no limit
@@ -172,7 +172,7 @@ func findings(context.Context, string) (out []inspect.Word) {
 	return out
 }
 
-// topics are those of linerate docs.
+// topics offers the topics of linerate docs.
 func topics(context.Context, string) (out []inspect.Word) {
 	for _, t := range manual.Topics() {
 		out = append(out, inspect.Word{Text: t.Name, About: t.Title})
@@ -180,14 +180,14 @@ func topics(context.Context, string) (out []inspect.Word) {
 	return out
 }
 
-// any2 are the words of both.
+// any2 offers the words of both.
 func any2(first, second offer) offer {
 	return func(ctx context.Context, typed string) []inspect.Word {
 		return append(first(ctx, typed), second(ctx, typed)...)
 	}
 }
 
-// filesWith are those with one of the endings, and folders.
+// filesWith offers folders, and files with one of the endings.
 func filesWith(endings ...string) offer {
 	return func(_ context.Context, typed string) (out []inspect.Word) {
 		dir, _ := filepath.Split(typed)
@@ -208,8 +208,8 @@ func filesWith(endings ...string) offer {
 	}
 }
 
-// hosts are those that this user has been at, and how others are written. Of ssh, also
-// with the user who was typed.
+// hosts offers the hosts that this user has used, and the forms of other hosts. For ssh hosts it
+// keeps a typed user name.
 func (a *console) hosts(ctx context.Context, typed string) []inspect.Word {
 	if spec, ok := strings.CutPrefix(typed, "lab:"); ok {
 		return before("lab:", a.labSpec(ctx, spec))
@@ -238,11 +238,10 @@ func (a *console) hosts(ctx context.Context, typed string) []inspect.Word {
 	return out
 }
 
-// labHop begins the keys of a router of a lab.
+// labHop matches the prefix of a lab router's keys.
 var labHop = regex.New(`^((to|from)\.)?hop[1-9]\.`)
 
-// labSpec are the keys of a lab after those that were typed, and the values of the
-// settings of its hosts.
+// labSpec offers the lab keys that are not yet typed, and the values of its hosts' settings.
 func (a *console) labSpec(ctx context.Context, typed string) []inspect.Word {
 	i := strings.LastIndexByte(typed, ',') + 1
 	head, last := typed[:i], typed[i:]
@@ -264,7 +263,7 @@ func (a *console) labSpec(ctx context.Context, typed string) []inspect.Word {
 			add(hop+name+"=", about)
 		case ofHop && hop != "" && name == "silent":
 			add(hop+name, about)
-		case ofHop || !takes: // no key, but how keys are made
+		case ofHop || !takes: // not a key, but a prefix of keys
 		case hop != "" && ofWire && name != "rtt":
 			add(hop+name+"=", about)
 		case hop != "": // of the whole path
@@ -292,7 +291,7 @@ func (a *console) labSpec(ctx context.Context, typed string) []inspect.Word {
 	return before(head, out)
 }
 
-// before are words after a head that is theirs all.
+// before puts head in front of all words.
 func before(head string, list []inspect.Word) []inspect.Word {
 	for i := range list {
 		list[i].Text = head + list[i].Text
@@ -300,13 +299,12 @@ func before(head string, list []inspect.Word) []inspect.Word {
 	return list
 }
 
-// names are the settings.
+// names offers the names of settings.
 func (a *console) names(context.Context, string) []inspect.Word {
 	return inspect.Names(a.knobs, false, false)
 }
 
-// eachEnd are names of settings of both hosts, and of one end of them, after those
-// that were typed, with commas between.
+// eachEnd offers, after a comma, names of settings of both hosts and of one end.
 func eachEnd(w offer) offer {
 	return func(ctx context.Context, typed string) []inspect.Word {
 		i := strings.LastIndexByte(typed, ',') + 1
@@ -314,7 +312,7 @@ func eachEnd(w offer) offer {
 	}
 }
 
-// ofEnd are names after the end that was typed, and the words for ends.
+// ofEnd offers names after a typed end, and the words for ends.
 func ofEnd(typed string, list []inspect.Word) []inspect.Word {
 	end, _, dotted := strings.Cut(typed, ".")
 	if _, ok := model.ParseHost(end); ok && dotted {
@@ -323,8 +321,8 @@ func ofEnd(typed string, list []inspect.Word) []inspect.Word {
 	return append(list, inspect.Word{Text: "near.", About: "a setting of the near host"}, inspect.Word{Text: "far.", About: "a setting of the far host"})
 }
 
-// assignments are KNOB=, or after that the values of the setting. Of a factor, which
-// may be of the traffic too, several values have commas between.
+// assignments offers KNOB=, or after that the values of the setting. A factor, which may also be
+// of the traffic, takes several values separated by commas.
 func (a *console) assignments(traffic, all bool) offer {
 	return func(ctx context.Context, typed string) []inspect.Word {
 		name, value, assigned := strings.Cut(typed, "=")
@@ -365,7 +363,7 @@ func (a *console) assignments(traffic, all bool) offer {
 	}
 }
 
-// namedSet are assignments after the name of a set of settings, with commas between.
+// namedSet offers assignments, separated by commas, after the name of a set of settings.
 func (a *console) namedSet(ctx context.Context, typed string) []inspect.Word {
 	at := strings.LastIndexAny(typed, ":,") + 1
 	if !strings.Contains(typed, ":") {
@@ -374,8 +372,8 @@ func (a *console) namedSet(ctx context.Context, typed string) []inspect.Word {
 	return before(typed[:at], a.assignments(false, true)(ctx, typed[at:]))
 }
 
-// farEnds are hosts after those that were typed, with commas between. What follows a
-// comma of a lab is more of it, or the next one.
+// farEnds offers hosts, separated by commas. After a comma in a lab it offers both more keys of
+// that lab and the next host.
 func (a *console) farEnds(ctx context.Context, typed string) []inspect.Word {
 	last := strings.LastIndexByte(typed, ',') + 1
 	out := before(typed[:last], a.hosts(ctx, typed[last:]))
@@ -386,7 +384,7 @@ func (a *console) farEnds(ctx context.Context, typed string) []inspect.Word {
 	return out
 }
 
-// options are what engines let runs differ in, beside the settings of all traffic.
+// options returns what engines let runs vary, besides the settings of all traffic.
 func (a *console) options() (words []inspect.Word) {
 	for _, k := range a.kinds() {
 		for _, o := range k.Options {
@@ -399,13 +397,13 @@ func (a *console) options() (words []inspect.Word) {
 	return words
 }
 
-// algorithms are those of congestion control on this machine.
+// algorithms offers the congestion controls of this machine.
 func algorithms(ctx context.Context, _ string) []inspect.Word {
 	return fixed(inspect.Algorithms(ctx, "congestion")...)(ctx, "")
 }
 
-// sessions are the newest of the store, with what they showed; none where there is no
-// store, which is not made.
+// sessions offers the newest sessions of the store, with their results. It does not create a
+// store.
 func (a *console) sessions(ctx context.Context, _ string) []inspect.Word {
 	path := a.storePath()
 	if _, err := os.Stat(path); err != nil && !postgres.IsAddress(path) {

@@ -88,7 +88,7 @@ it is mounted here: NFS, SMB, AFP or a disk.`,
 	return c
 }
 
-// ask is what the flags ask for.
+// ask returns the copy that the flags describe.
 func (f *copyFlags) ask(file config.File, bad faults) (trial.Copy, error) {
 	c := trial.Copy{
 		Source: f.source, Sink: f.sink, Blocks: f.blocks, Seed: file.Seed, Cooldown: file.Cooldown, Bytes: bad.bytes("size", f.size),
@@ -106,7 +106,7 @@ func (f *copyFlags) ask(file config.File, bad faults) (trial.Copy, error) {
 	return c, bad.err()
 }
 
-// countable wants a number of blocks that ends.
+// countable checks the number of blocks.
 func (f *copyFlags) countable(bad *faults) {
 	if f.blocks < 1 || f.blocks > 1000 {
 		bad.add("blocks", fmt.Errorf("%d is not between 1 and 1000", f.blocks))
@@ -134,7 +134,7 @@ func (a *console) copy(ctx context.Context, f copyFlags, fl *pflag.FlagSet, host
 	return f.refused(err)
 }
 
-// refused gives a copy that a host refused a hint that fits.
+// refused adds a fitting hint to the error of a copy that a host refused.
 func (f *copyFlags) refused(err error) error {
 	if fault.HintOf(err) != "" || !app.Refused(err) {
 		return err
@@ -146,8 +146,8 @@ func (f *copyFlags) refused(err error) error {
 	return fault.WithHint(err, "ask for less than --size %s: a server with its defaults gives 64MiB to anybody, and more by a link with a key", f.size)
 }
 
-// session opens store and hosts, carries p out and reports; the session it
-// returns holds what was measured, also beside an error.
+// session opens store and hosts, carries p out and reports. The returned session holds what was
+// measured, even with an error.
 func (a *console) session(ctx context.Context, near, far reach.Target, kind model.Kind, title string, p model.Plan) (model.Session, error) {
 	st, e, end, err := a.begin(ctx, near, far)
 	if err != nil {
@@ -166,8 +166,8 @@ type pathDoc struct {
 	Report   report.PathDocument `json:"report"`
 }
 
-// copyPath measures a folder. Its result is printed and not stored: no host, no
-// path and no setting of linerate's took part.
+// copyPath measures a folder. Its result is printed but not stored: it involves no host, path or
+// setting.
 func (a *console) copyPath(ctx context.Context, f copyFlags, fl *pflag.FlagSet) error {
 	for _, flag := range []string{"from", "source", "sink", "reverse", "both", "sync", "plain", "cooldown", "title"} {
 		if fl.Changed(flag) {
@@ -192,8 +192,7 @@ func (a *console) copyPath(ctx context.Context, f copyFlags, fl *pflag.FlagSet) 
 	return err
 }
 
-// folderProgress draws one line: what is done, how far, and about how long it
-// takes still.
+// folderProgress draws one line: what is done, how far, and about how long it still takes.
 func (a *console) folderProgress(p app.FolderProgress) {
 	if a.quiet || !a.ErrTerminal {
 		return
@@ -201,7 +200,7 @@ func (a *console) folderProgress(p app.FolderProgress) {
 	screen.Line(a.Err, fmt.Sprintf("%s %d/%d  %.0f %%%s", p.Operation, p.Repeat, p.Repeats, 100*p.Share, moreTime(p)))
 }
 
-// moreTime is about how long a copy takes still, "" where that cannot be said.
+// moreTime estimates how long a copy still takes, "" if that is unknown.
 func moreTime(p app.FolderProgress) string {
 	if p.Share <= 0 {
 		return ""

@@ -9,14 +9,14 @@ import (
 	"linerate/internal/ui/screen"
 )
 
-// Copies that are over by then are told of in one line; of others it is said how far
-// they are, elsewhere than on a terminal that often.
+// Copies that end within copyPatience get one line. Longer ones report their progress, every
+// copyLines if stderr is not a terminal.
 const (
 	copyPatience = 2 * time.Second
 	copyLines    = 5 * time.Second
 )
 
-// copying tells how far the copy of this program to a host is.
+// copying reports the progress of copying this program to a host.
 func (a *console) copying(e app.Copying) {
 	switch {
 	case a.quiet:

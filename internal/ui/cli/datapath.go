@@ -19,12 +19,12 @@ func registerPath(c *cobra.Command) {
 	fl.String("data-port", "", "port, or range as 5300-5310, at which data connections are accepted, TCP and UDP (default: one that is free, for each run)")
 	fl.String("connect-from", "near", "which end makes the data connections: near or far; through a NAT, the one behind it")
 	fl.String("through", "", "ssh: the data go through the connection of ssh, where nothing else is open; TCP only, and it measures ssh")
-	_ = c.RegisterFlagCompletionFunc("connect-from", cobra.FixedCompletions([]string{"near", "far"}, cobra.ShellCompDirectiveNoFileComp)) // it errs for a flag that is not there
+	_ = c.RegisterFlagCompletionFunc("connect-from", cobra.FixedCompletions([]string{"near", "far"}, cobra.ShellCompDirectiveNoFileComp)) // fails only for an unknown flag
 	_ = c.RegisterFlagCompletionFunc("through", cobra.FixedCompletions([]string{model.ThroughSSH}, cobra.ShellCompDirectiveNoFileComp))
 	registerEgress(c)
 }
 
-// registerEgress adds only the flags that say where data leave from, and how they are marked.
+// registerEgress adds only the flags for where data leave from, and how they are marked.
 func registerEgress(c *cobra.Command) {
 	fl := c.Flags()
 	fl.StringP("bind", "B", "", "address of the near end that data leave from, as 10.0.0.2 or fe80::1%eth0 (default: by the route)")
@@ -52,10 +52,10 @@ func (f contractFlag) Set(text string) (err error) {
 	return err
 }
 
-// calmTime is how long a measurement waits for a busy host where nothing else is said (p).
+// calmTime is how long a measurement waits for a busy host by default (p).
 const calmTime = 30 * time.Second
 
-// waiting is how long a measurement waits for a busy host, as the environment says.
+// waiting returns how long a measurement waits for a busy host, from the environment.
 func (a *console) waiting() time.Duration {
 	if d, err := units.ParseDuration(a.Getenv("LINERATE_WAIT")); err == nil {
 		return d
@@ -63,16 +63,16 @@ func (a *console) waiting() time.Duration {
 	return calmTime
 }
 
-// bindContract gives a command that measures the flags --rate and --wait.
+// bindContract adds the flags --rate and --wait to a command that measures.
 func (a *console) bindContract(c *cobra.Command) *cobra.Command {
 	c.Flags().Var(contractFlag{&a.contract}, "rate", "what the path is meant to carry, as 200mbit or to=50mbit,from=10mbit, where no host can know it (a WAN, a VPN, a virtual machine); remembered for the path, none forgets it")
 	a.calm = a.waiting()
 	c.Flags().Var(durationFlag{&a.calm}, "wait", "how long to wait at most, before the first run, while other programs keep a host busy (default $LINERATE_WAIT, else 30 s)")
-	c.Flags().Lookup("wait").DefValue = "" // which the text says
+	c.Flags().Lookup("wait").DefValue = "" // the text has it
 	return c
 }
 
-// pathOver has the data go over path, or as the flags of fl say.
+// pathOver sets the data path from path and the flags of fl.
 func (a *console) pathOver(path model.DataPath, fl *pflag.FlagSet) error {
 	file, err := a.over(config.File{Request: plan.Request{Plan: model.Plan{Path: path}}}, fl)
 	a.path = file.Path

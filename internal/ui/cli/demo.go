@@ -37,13 +37,13 @@ import (
 	"linerate/internal/ui/config"
 )
 
-// The demo's lab: a wire that every machine can fill, and a far host that was tuned for
-// another century. The window is a seventh of what the path wants, so that a machine with
-// other work cannot hide what it does.
+// The demo's lab: a link that every machine can fill, and a far host with settings of the last
+// century. The window is a seventh of what the path needs, so that other load on the machine
+// cannot hide its effect.
 const (
 	demoLab   = "lab:rate=200mbit,rtt=10ms,far.tcp.recv_buffer_max=64KiB"
 	demoKnob  = model.KnobID("tcp.recv_buffer_max")
-	demoHeld  = 2 * time.Second // how long the last step holds the change
+	demoHeld  = 2 * time.Second // how long the last step keeps the change
 	demoCheck = "$ linerate check " + demoLab + " --quick"
 	demoTune  = "$ linerate tune " + demoLab + " \\\n    --direction to --quick"
 )
@@ -69,8 +69,8 @@ loopback.`,
 }
 
 func (a *console) demo(ctx context.Context, loopback bool) error {
-	a.calm = 0     // what it plants shows on a busy machine too
-	a.lines = true // what it tells is a story, which a screen would cut into pieces
+	a.calm = 0     // the planted fault shows on a busy machine too
+	a.lines = true // the demo prints a story, which a screen would cut up
 	if !loopback {
 		e, spec, err := a.demoOpen(ctx)
 		if err == nil {
@@ -85,15 +85,15 @@ func (a *console) demo(ctx context.Context, loopback bool) error {
 	return a.demoOnLoopback(ctx)
 }
 
-// say prints a step of the story.
+// say prints a step of the demo.
 func (a *console) say(format string, args ...any) {
 	if !a.json {
 		fmt.Fprintf(a.Out, format+"\n", args...)
 	}
 }
 
-// demoQuestion is the experiment of the demo: short runs, because the effects
-// are large and the hosts are idle.
+// demoQuestion returns the demo's experiment: short runs, because the effects are large and the
+// hosts idle.
 func demoQuestion(x *knob.Index, factor, title string) (question, error) {
 	f, err := config.ParseFactor(factor, knobChecker{Index: x})
 	if err != nil {
@@ -112,7 +112,7 @@ func demoQuestion(x *knob.Index, factor, title string) (question, error) {
 	}, nil
 }
 
-// demoOpen starts the lab of the demo.
+// demoOpen starts the demo's lab.
 func (a *console) demoOpen(ctx context.Context) (*reach.Ends, lab.Spec, error) {
 	spec, err := lab.ParseSpec(strings.TrimPrefix(demoLab, "lab:"))
 	if err != nil {
@@ -150,7 +150,7 @@ func (a *console) demoInLab(ctx context.Context, e *reach.Ends, spec lab.Spec) e
 // demoLook is linerate check --quick.
 func (a *console) demoLook(ctx context.Context, e *reach.Ends, st results) error {
 	s, err := check.Run(ctx, a.world(), e, st, check.Request{Quick: true, Command: reach.RedactAll(os.Args)})
-	if err != nil && fault.KindOf(err) != fault.Found { // that it finds something is its job
+	if err != nil && fault.KindOf(err) != fault.Found { // a finding is expected here
 		return err
 	}
 	if !a.json {
@@ -161,7 +161,7 @@ func (a *console) demoLook(ctx context.Context, e *reach.Ends, st results) error
 	return nil
 }
 
-// demoFix is linerate tune, and reads from the host afterwards what it holds.
+// demoFix is linerate tune. Afterwards it reads the current value from the host.
 func (a *console) demoFix(ctx context.Context, e *reach.Ends, st results) (apptune.Outcome, error) {
 	a.say("3. Fix it, and prove it. tune tries what could help on both hosts, beside the")
 	a.say("   hosts as they are; each change is undone after its run. What helped is then")
@@ -205,7 +205,7 @@ func (a *console) demoFix(ctx context.Context, e *reach.Ends, st results) (apptu
 	return out, nil
 }
 
-// demoHold is linerate set with nobody who confirms: what helped goes back by itself.
+// demoHold is linerate set without confirmation: the change is undone by itself.
 func (a *console) demoHold(ctx context.Context, st results, out apptune.Outcome) error {
 	words := lists.Each(apptune.OfHosts(out.Record.Winner), assignment)
 	words = append(words, demoLab)
@@ -213,7 +213,7 @@ func (a *console) demoHold(ctx context.Context, st results, out apptune.Outcome)
 		a.say("4. Keep it, or not? The change is not confirmed here, so it goes back at its")
 		a.say("   deadline, even if linerate is killed.\n")
 		a.say("$ linerate set %s --both --for 2s \\\n    %s\n", strings.Join(words[:len(words)-1], " "), demoLab)
-		a.InTerminal = false // nobody is asked
+		a.InTerminal = false // no prompt
 		if err := a.set(ctx, setFlags{within: demoHeld, both: true}, words); err != nil {
 			return err
 		}
@@ -248,7 +248,7 @@ func (a *console) demoRun(ctx context.Context, e *reach.Ends, st results, q ques
 	return s, err
 }
 
-// demoEnd ends a demo that broke off or was stopped.
+// demoEnd ends a demo that failed or was stopped.
 func (a *console) demoEnd(ctx context.Context, st results, s model.Session, err error) error {
 	if s.ID == "" {
 		return err
@@ -256,8 +256,8 @@ func (a *console) demoEnd(ctx context.Context, st results, s model.Session, err 
 	return a.finish(ctx, st, s, err)
 }
 
-// demoOnLoopback does the same over two agents in this process, with settings
-// that change no host.
+// demoOnLoopback does the same with two agents in this process, and with settings that change no
+// host.
 func (a *console) demoOnLoopback(ctx context.Context) error {
 	here := reach.Target{Kind: reach.Here, Text: app.ThisMachine}
 	st, e, end, err := a.begin(ctx, here, here)
@@ -286,7 +286,7 @@ func (a *console) demoOnLoopback(ctx context.Context) error {
 	return nil
 }
 
-// announce says what is about to happen, how long it takes, and what it can see.
+// announce says what is about to happen, how long it takes, and what effects it can detect.
 func (a *console) announce(ctx context.Context, st results, s model.Session) {
 	p := s.Plan
 	often := "at most "
@@ -304,8 +304,8 @@ func (a *console) announce(ctx context.Context, st results, s model.Session) {
 	}
 }
 
-// noiseBefore is the noise that the newest session between the same hosts found in
-// the same metric with the same traffic.
+// noiseBefore returns the noise that the newest session between the same hosts found in the same
+// metric with the same traffic.
 func (a *console) noiseBefore(ctx context.Context, st results, s model.Session) fact.Of[float64] {
 	none := fact.Unknown[float64]("no session between these hosts measured the noise yet")
 	if metric.Describe(s.Plan.Decides()).CanBe0 {
@@ -333,5 +333,5 @@ func (a *console) noiseBefore(ctx context.Context, st results, s model.Session) 
 	return none
 }
 
-// noiseSessions is how many sessions back the noise is looked for.
+// noiseSessions is how many sessions back to look for the noise.
 const noiseSessions = 10

@@ -20,9 +20,9 @@ import (
 const docsSchema = "linerate/docs/v1"
 
 const (
-	// foundInTopic bounds the lines of one topic that a search shows.
+	// foundInTopic is how many lines of one topic a search shows.
 	foundInTopic = 8
-	// textWidth is the most columns of a text; longer lines are hard to follow.
+	// textWidth is the widest text in columns; longer lines are hard to follow.
 	textWidth = 100
 )
 
@@ -110,7 +110,7 @@ func (a *console) showDocs(ctx context.Context, name string) error {
 	return err
 }
 
-// searchDocs prints the lines that have all of the words.
+// searchDocs prints the lines that contain all words.
 func (a *console) searchDocs(text string) error {
 	hits, more := manual.Search(text, foundInTopic)
 	if len(hits) == 0 {
@@ -136,7 +136,7 @@ func (a *console) searchDocs(text string) error {
 	return nil
 }
 
-// topicNames are the topics, with and without their folders.
+// topicNames returns the topics, with and without their folders.
 func topicNames() []string {
 	var names []string
 	for _, t := range manual.Topics() {

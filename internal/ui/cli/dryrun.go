@@ -13,8 +13,8 @@ import (
 	"linerate/internal/report/term"
 )
 
-// dryRun tells what the experiment would do. The hosts are asked what they are, and
-// nothing is sent, changed or stored.
+// dryRun prints what the experiment would do. It reads the hosts' facts, but sends, changes and
+// stores nothing.
 func (a *console) dryRun(ctx context.Context, st results, e *reach.Ends, q question) error {
 	p, err := q.plan(fact.Unknown[time.Duration]("nothing is measured"))
 	if err != nil {

@@ -39,7 +39,7 @@ func (a *console) versionCommand() *cobra.Command {
 	}
 }
 
-// version prints what this program is.
+// version prints the versions of this program.
 func (a *console) version() error {
 	if a.json {
 		return a.document("linerate/version/v1", map[string]any{

@@ -21,7 +21,7 @@ import (
 	"linerate/internal/fault"
 )
 
-// exportFlags say what to export, and what the files have to know of the host.
+// exportFlags say what to export, and the properties of the host that the files need.
 type exportFlags struct {
 	format, setting, role, dir, archive string
 	in                                  keep.Native
@@ -97,7 +97,7 @@ type exportFile struct {
 	Path     string `json:"path"`
 	Mode     string `json:"mode"` // octal
 	Block    bool   `json:"block"`
-	Encoding string `json:"encoding"` // of content: utf-8, or base64 where the file is no UTF-8 text
+	Encoding string `json:"encoding"` // of content: utf-8, or base64 if the file is not UTF-8 text
 	Content  string `json:"content"`
 }
 
@@ -131,7 +131,7 @@ func (a *console) export(ctx context.Context, source string, f exportFlags) erro
 	return a.printExport(format, out, f.dir)
 }
 
-// source is the profile in a file, or one made of a session.
+// source returns the profile in a file, or one made from a session.
 func (a *console) source(ctx context.Context, name, setting string) (profile.Profile, error) {
 	switch {
 	case !isProfile(name):
@@ -139,16 +139,16 @@ func (a *console) source(ctx context.Context, name, setting string) (profile.Pro
 	case setting != "":
 		return profile.Profile{}, fault.Usagef("--setting is for sessions; %s is a profile", name)
 	}
-	return a.readProfile(name) // which says what is wrong with it
+	return a.readProfile(name) // which reports what is wrong with it
 }
 
-// isProfile reports whether name is that of a file, and of no session.
+// isProfile reports whether name is a file, and not a session.
 func isProfile(name string) bool {
 	info, err := os.Stat(name)
 	return err == nil && !info.IsDir() || isYAML(name)
 }
 
-// tellExport says what stands in no file; --quiet does not silence it.
+// tellExport lists what no file contains, even with --quiet.
 func (a *console) tellExport(omitted []model.Omission, notes []string) {
 	for _, o := range omitted {
 		fmt.Fprintf(a.Err, "left out: %s=%s: %s\n", o.Knob, o.Value, o.Reason)
@@ -186,7 +186,7 @@ func (a *console) printExport(format model.FileFormat, out keep.Rendered, dir st
 	return nil
 }
 
-// fileRemark says what else to know of a file than its text.
+// fileRemark returns what else to know about a file besides its text.
 func fileRemark(f keep.File) string {
 	s := fmt.Sprintf("  mode %04o", f.Mode)
 	if f.Block {
@@ -198,7 +198,7 @@ func fileRemark(f keep.File) string {
 	return s
 }
 
-// writeTree writes the files below dir, as they would lie below the root.
+// writeTree writes the files below dir, as if it were the root.
 func (a *console) writeTree(dir string, files []keep.File) error {
 	for _, f := range files {
 		name := filepath.Join(dir, filepath.FromSlash(f.Path))

@@ -14,26 +14,26 @@ import (
 	"linerate/internal/report/term"
 )
 
-// page collects lines of facts, and what is unknown for its end.
+// page collects lines of facts, and lists unknown ones for the end.
 type page struct {
 	term.Page
 	knobs   *knob.Index
-	subject string // whose facts are written
+	subject string // of the current facts
 	unknown []string
 }
 
-// line writes parts that are not empty behind a label, or nothing.
+// line writes the non-empty parts after a label, or nothing.
 func (p *page) line(label string, parts ...string) {
 	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
 	p.Field(11, label, strings.Join(parts, ", "))
 }
 
-// miss notes a fact that is not known.
+// miss records an unknown fact.
 func (p *page) miss(what, reason string) {
 	p.unknown = append(p.unknown, strings.TrimSpace(p.subject+" "+what)+": "+cmp.Or(reason, "no reason is given"))
 }
 
-// say writes a known fact as format, and notes an unknown one under its name.
+// say formats a known fact, and records an unknown one under its name.
 func say[T any](p *page, name, format string, f fact.Of[T]) string {
 	v, ok := f.Get()
 	if !ok {
@@ -43,7 +43,7 @@ func say[T any](p *page, name, format string, f fact.Of[T]) string {
 	return fmt.Sprintf(format, v)
 }
 
-// writeFacts writes the facts of a host for people.
+// writeFacts writes a host's facts for people.
 func writeFacts(to term.Page, x *knob.Index, f model.HostFacts) {
 	p := &page{Page: to, knobs: x}
 	p.host(f)
@@ -57,7 +57,7 @@ func writeFacts(to term.Page, x *knob.Index, f model.HostFacts) {
 		unknown := p.unknown
 		p.nic(n, settings, leads)
 		if !leads && software(n) {
-			p.unknown = unknown // of no use
+			p.unknown = unknown // not useful
 		}
 	}
 	p.stack(f)
@@ -107,7 +107,7 @@ func (p *page) host(f model.HostFacts) {
 	}
 }
 
-// mtuText is the MTU of a hop, "" where it is not visible.
+// mtuText formats the MTU of a hop, "" if unknown.
 func mtuText(f fact.Of[int]) string {
 	if n, ok := f.Get(); ok {
 		return "MTU " + strconv.Itoa(n)
@@ -134,7 +134,7 @@ func virtualText(p *page, f fact.Of[string]) string {
 	}
 }
 
-// count writes a number with its noun, "1 socket", "2 sockets".
+// count formats a number with its noun, "1 socket", "2 sockets".
 func count(p *page, noun string, f fact.Of[int]) string {
 	n, ok := f.Get()
 	if !ok {
@@ -147,7 +147,7 @@ func count(p *page, noun string, f fact.Of[int]) string {
 	return strconv.Itoa(n) + " " + noun
 }
 
-// software says whether an interface is one that no device stands behind.
+// software reports whether an interface has no device behind it.
 func software(n model.NIC) bool {
 	kind := n.Kind.Or("")
 	return n.Bus.Kind.Or("") == "virtual" && kind != "device" && !n.Media.Speed.IsKnown()
@@ -285,8 +285,7 @@ func pciText(width fact.Of[int], clock fact.Of[float64], before string) string {
 	return before + text
 }
 
-// settings writes the driver's knobs that are known, with their maximum where
-// there is one.
+// settings writes the driver's known knobs, with their maximum if there is one.
 func (p *page) settings(all map[model.KnobID]fact.Of[string]) {
 	var shown []string
 	for _, k := range p.knobs.All() {
@@ -307,7 +306,7 @@ func (p *page) settings(all map[model.KnobID]fact.Of[string]) {
 	p.rows("settings", "", ", ", shown)
 }
 
-// rows writes words, a few a line.
+// rows writes words, a few per line.
 func (p *page) rows(label, before, between string, words []string) {
 	const few = 4
 	for row := range slices.Chunk(words, few) {

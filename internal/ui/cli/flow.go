@@ -15,7 +15,7 @@ import (
 	"linerate/internal/ui/config"
 )
 
-// defaultInterval is the reporting step of runs that are longer than it.
+// defaultInterval is the reporting step of longer runs.
 const defaultInterval = time.Second
 
 // registerFlow adds the flags that describe test traffic, with iperf's letters.
@@ -32,7 +32,7 @@ func registerFlow(fl *pflag.FlagSet, duration, omit, omitText string) {
 	fl.Bool("nagle", false, "leave Nagle's algorithm on (no TCP_NODELAY)")
 }
 
-// planPath is where a plan file says what a flag says; "" is nowhere.
+// planPath returns where a plan file has the value of a flag; "" for nowhere.
 func planPath(flag *pflag.Flag) string {
 	if own := flag.Annotations[ofEngine]; len(own) > 0 {
 		return "flow." + flag.Name
@@ -51,8 +51,8 @@ func planPath(flag *pflag.Flag) string {
 	}[flag.Name]
 }
 
-// over returns file with the flags of fl in place of what it says, but for those left out,
-// and the defaults of fl where neither says how long a run is.
+// over returns file with its values replaced by the flags of fl, except for those in without. If
+// neither sets the length of a run, it uses the defaults of fl.
 func (a *console) over(file config.File, fl *pflag.FlagSet, without ...string) (config.File, error) {
 	if timed := file.Flow.Bytes == 0 || fl.Changed("time"); timed && !fl.Changed("bytes") {
 		usual := func(flag string, to *time.Duration) {
@@ -69,7 +69,7 @@ func (a *console) over(file config.File, fl *pflag.FlagSet, without ...string) (
 		if list, ok := f.Value.(pflag.SliceValue); ok {
 			one.Texts = list.GetSlice()
 		}
-		if f.Name == "nagle" || f.Name == "no-twin" { // what a file says is the opposite
+		if f.Name == "nagle" || f.Name == "no-twin" { // the file has the opposite
 			on, _ := strconv.ParseBool(one.Texts[0])
 			one.Texts[0] = strconv.FormatBool(!on)
 		}
@@ -88,7 +88,7 @@ func (a *console) over(file config.File, fl *pflag.FlagSet, without ...string) (
 	return file, fault.WithKind(fault.Usage, err)
 }
 
-// faults collects every mistake of a set of flags.
+// faults collects all mistakes of a set of flags.
 type faults []string
 
 func (f *faults) add(flag string, err error) {
@@ -111,7 +111,7 @@ func (f faults) err() error {
 	return fault.Usagef("%s", strings.Join(f, "\n"))
 }
 
-// duration reads a time that the protocol can carry.
+// duration parses a duration that the protocol can carry.
 func (f *faults) duration(flag, text string) time.Duration {
 	if text == "" {
 		return 0

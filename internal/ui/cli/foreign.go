@@ -11,8 +11,8 @@ import (
 	"linerate/internal/core/plain"
 )
 
-// registerPrograms adds the flags that only clients of programs of another kind have.
-// Their values are read by givenValues.
+// registerPrograms adds the flags that only clients of foreign programs have. givenValues reads
+// their values.
 func registerPrograms(fl *pflag.FlagSet, all app.Programs) {
 	for _, p := range all {
 		registerFlags(fl, p.Flags)
@@ -29,8 +29,8 @@ func registerFlags(fl *pflag.FlagSet, flags []app.Flag) {
 	}
 }
 
-// farPrograms says which HOSTs of another kind command measures with, and which flags of
-// serve answer it in their place; what has traffic of its own goes with that one's command.
+// farPrograms lists the foreign HOSTs that command measures with, and the flags of serve that
+// answer them. A program with traffic of its own belongs to the command for that traffic.
 func farPrograms(all app.Programs, command string) (hosts, flags string) {
 	var schemes, answer []string
 	for _, p := range all {
@@ -51,14 +51,14 @@ func farPrograms(all app.Programs, command string) (hosts, flags string) {
 	return plain.And(schemes), strings.Join(answer, " ")
 }
 
-// givenValues are the flags that somebody set, as programs take them.
+// givenValues returns the flags that are set, in the form that programs take.
 func givenValues(set *pflag.FlagSet) app.Values {
 	v := app.Values{}
 	set.Visit(func(f *pflag.Flag) { v[f.Name] = f.Value.String() })
 	return v
 }
 
-// registerServers binds the flags that ask for servers of other programs.
+// registerServers adds the flags that start servers of other programs.
 func registerServers(fl *pflag.FlagSet, all app.Programs) {
 	for _, p := range all {
 		if p.Serve == nil {
@@ -70,7 +70,7 @@ func registerServers(fl *pflag.FlagSet, all app.Programs) {
 	}
 }
 
-// givenServers are the servers of other programs that the flags ask for.
+// givenServers returns the servers of other programs that the flags ask for.
 func givenServers(set *pflag.FlagSet, all app.Programs) serve.Foreign {
 	f := serve.Foreign{Addrs: app.Values{}, Given: givenValues(set)}
 	for _, p := range all {

@@ -82,11 +82,11 @@ they are, and told. Of a damaged archive nothing is kept.`,
 	a.bindDetails(fl)
 	fl.StringVar(&f.title, "title", "", "name of the session")
 	fl.StringVar(&f.baseline, "baseline", "", "setting to compare with (default: the first)")
-	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(known, cobra.ShellCompDirectiveNoFileComp)) // it errs for a flag that is not there
+	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(known, cobra.ShellCompDirectiveNoFileComp)) // fails only for an unknown flag
 	return c
 }
 
-// importFiles reads all files before anything is kept.
+// importFiles reads all files before it stores anything.
 func (a *console) importFiles(ctx context.Context, args []string, f importFlags) error {
 	var o importer.Options
 	for _, text := range f.columns {
@@ -167,7 +167,7 @@ func (a *console) listOf(ctx context.Context, st results, some []model.Session) 
 	}))
 }
 
-// keepImported writes a session with its samples, or nothing of it.
+// keepImported stores a session with its samples, or nothing.
 func keepImported(ctx context.Context, st results, s model.Session, samples model.Samples) (err error) {
 	runs := s.Runs
 	s.Runs = nil
@@ -192,7 +192,7 @@ func (a *console) importFile(arg, format string, o importer.Options) (importer.N
 	setting, path, named := strings.Cut(arg, "=")
 	if !named {
 		setting, path = "", arg
-	} else if _, err := os.Stat(arg); err == nil { // a file that has = in its name
+	} else if _, err := os.Stat(arg); err == nil { // a file with = in its name
 		setting, path = "", arg
 	}
 	text, err := a.readAll(path)

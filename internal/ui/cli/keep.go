@@ -71,7 +71,7 @@ loss or the CPU beyond the guards of its session unless by --despite-guards.`,
 	return c
 }
 
-// keep carries out one keep.
+// keep runs linerate keep.
 func (a *console) keep(ctx context.Context, f keepFlags, args []string) error {
 	source, host, err := keepArgs(args)
 	if err == nil {
@@ -103,7 +103,7 @@ func (a *console) keep(ctx context.Context, f keepFlags, args []string) error {
 	return errors.Join(err, a.printKeep(r, got))
 }
 
-// check refuses flags that cannot be meant.
+// check refuses flags that contradict each other.
 func (f keepFlags) check(a *console, source, host string) error {
 	switch {
 	case host == "" && f.both:

@@ -14,8 +14,7 @@ import (
 	"linerate/internal/fault"
 )
 
-// toWrite shows what would be written on a host: on stdout, unless that holds the
-// document.
+// toWrite shows what a keep would write on a host: on stdout, unless that has the JSON document.
 func (a *console) toWrite(e app.ToWrite) {
 	w := a.Out
 	if a.json {
@@ -40,7 +39,7 @@ func (a *console) toWrite(e app.ToWrite) {
 	a.tellOthers(e.Host, e.Files.Others, "would still set")
 }
 
-// tellOthers says which lines of other files win.
+// tellOthers lists lines of other files that take precedence.
 func (a *console) tellOthers(host string, lines map[model.KnobID]model.FileLine, verb string) {
 	for _, id := range slices.Sorted(maps.Keys(lines)) {
 		l := lines[id]
@@ -48,7 +47,7 @@ func (a *console) tellOthers(host string, lines map[model.KnobID]model.FileLine,
 	}
 }
 
-// observeKeep finds the words for what happens while settings are kept.
+// observeKeep prints the events of a keep.
 func (a *console) observeKeep(e app.Event) {
 	switch e := e.(type) {
 	case app.ToWrite:
@@ -74,7 +73,7 @@ func (a *console) observeKeep(e app.Event) {
 	}
 }
 
-// tellUnproven says what speaks against a setting that is kept all the same.
+// tellUnproven says what speaks against a setting that is kept anyway.
 func (a *console) tellUnproven(e app.Unproven) {
 	switch {
 	case e.Distrusted:
@@ -88,7 +87,7 @@ func (a *console) tellUnproven(e app.Unproven) {
 	}
 }
 
-// printKeep says what became of a keep.
+// printKeep prints the result of a keep.
 func (a *console) printKeep(r keep.Request, got keep.Result) error {
 	if a.json {
 		return a.document("linerate/keep/v1", newKeepDoc(r, got))
@@ -126,7 +125,7 @@ func (a *console) printKeep(r keep.Request, got keep.Result) error {
 	return nil
 }
 
-// tellNow says what else to do on a host, and what takes effect later only.
+// tellNow says what else to do on a host, and what takes effect only later.
 func (a *console) tellNow(r keep.Request, got keep.Result, h *keep.Host) {
 	var open []string
 	later := 0
@@ -206,7 +205,7 @@ func (a *console) listKept(ctx context.Context, host, state string) error {
 	return nil
 }
 
-// openFiles opens the host whose files are meant, alone.
+// openFiles opens one host, for access to its files.
 func (a *console) openFiles(ctx context.Context, host, state string) (h *app.Host, shut func(), err error) {
 	if host != "" && state != "" {
 		return nil, nil, fault.Usagef("--state is for this machine; write it into the command of exec:, as in exec:ADDRESS linerate agent --state DIR")

@@ -12,8 +12,8 @@ import (
 	"linerate/internal/store"
 )
 
-// keepArgs tells SOURCE and HOST apart: what names a file is a profile, what
-// has the @ or the colon of a target is a host, and a session's name has neither.
+// keepArgs distinguishes SOURCE and HOST: an existing file is a profile, and a word with the @ or
+// colon of a target is a host; a session's name has neither.
 func keepArgs(args []string) (source, host string, err error) {
 	switch len(args) {
 	case 0:
@@ -39,12 +39,12 @@ func looksLikeHost(s string) bool {
 	return strings.ContainsAny(s, "@:") && !isYAML(s)
 }
 
-// provingSessions is how many of the last experiments may hold the proof of what was
-// confirmed (p).
+// provingSessions is how many of the last experiments to search for the proof of a confirmed
+// change (p).
 const provingSessions = 20
 
-// confirmedSource is what the hosts confirmed, with the experiments in which it may have
-// proved better. It returns none without a store.
+// confirmedSource returns the changes confirmed on the hosts, with the experiments that may prove
+// them. Without a store it returns no experiments.
 func (a *console) confirmedSource(ctx context.Context, host string) (keep.Source, error) {
 	st, err := a.openStore(ctx)
 	if err != nil {
@@ -68,8 +68,7 @@ func (a *console) confirmedSource(ctx context.Context, host string) (keep.Source
 	return keep.ConfirmedThere(all...), nil
 }
 
-// keepSource reads the profile, or the session, that is named; "" is what host and this
-// machine confirmed.
+// keepSource reads the named profile or session; "" is what host and this machine confirmed.
 func (a *console) keepSource(ctx context.Context, name, host string, f keepFlags) (keep.Source, error) {
 	if name == "" {
 		if f.setting != "" || f.role != "" {

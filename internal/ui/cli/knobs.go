@@ -18,12 +18,12 @@ import (
 	reportjson "linerate/internal/report/json"
 )
 
-// knobChecker lets plan files and flags ask the catalogue, and kinds for what a plan
-// may vary of their traffic.
+// knobChecker checks plan files and flags against the catalogue, and against what the kinds of
+// traffic let a plan vary.
 type knobChecker struct {
 	*knob.Index
 	kinds traffic.Kinds
-	end   func(target string) (string, error) // a far end, without what opens it; nil where none may be named
+	end   func(target string) (string, error) // returns a far end's text without its command; nil if none may be named
 }
 
 // Check implements config.KnobChecker.
@@ -50,7 +50,7 @@ func (c knobChecker) Check(id model.KnobID, value string) (string, error) {
 	}
 }
 
-// engine is the name of a kind of traffic that flags can name, too.
+// engine checks the name of a kind of traffic that flags can name, too.
 func (c knobChecker) engine(value string) (string, error) {
 	names := c.kinds.Names()
 	if slices.Contains(names, value) {
@@ -132,7 +132,7 @@ func (a *console) readKnobs(ctx context.Context, args []string, link string) (in
 	return inspect.Far(ctx, a.world(), a.reach(), args[0], true)
 }
 
-// formatKnob prints a canonical value for people.
+// formatKnob formats a canonical value for people.
 func (a *console) formatKnob(id model.KnobID, canonical string) string {
 	if k, ok := a.knobs.ByID(id); ok {
 		return k.Format(canonical)

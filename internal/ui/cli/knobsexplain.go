@@ -47,7 +47,7 @@ mlnx_tune, set_irq_affinity*.sh, systemctl, service and echo lines; quote them.`
 	return c
 }
 
-// explain prints what names mean. Names that nobody knows come last, as an error.
+// explain prints what names mean. Unknown names come last, as an error.
 func (a *console) explain(ctx context.Context, names []string, link string) error {
 	all, unknown := inspect.Explain(ctx, here.New(a.world(), here.Options{Link: link}), names)
 	if a.json && len(all) > 0 {
@@ -74,7 +74,7 @@ func (a *console) explain(ctx context.Context, names []string, link string) erro
 	return nil
 }
 
-// explanation shows an explanation to people.
+// explanation prints an explanation for people.
 func explanation(p term.Page, e inspect.Explanation) {
 	line := func(label, text string) { p.Field(explainLabel, label, text) }
 	if len(e.Sets)+len(e.Unknown) > 0 {
@@ -105,7 +105,7 @@ func explanation(p term.Page, e inspect.Explanation) {
 	}
 }
 
-// explainLabel is how wide the labels of an explanation are.
+// explainLabel is the width of the labels of an explanation.
 const explainLabel = 13
 
 func knobPage(to term.Page, p inspect.Page) {

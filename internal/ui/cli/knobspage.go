@@ -16,12 +16,12 @@ import (
 // knobsDoc is linerate/knobs/v1.
 type knobsDoc struct {
 	Host      string            `json:"host"`
-	Interface string            `json:"interface,omitempty"` // whose settings of a link they are
+	Interface string            `json:"interface,omitempty"` // that the link settings belong to
 	Knobs     []inspect.Setting `json:"knobs"`
 }
 
-// printKnobs prints the settings of a host, by theme. What does not fit a terminal's
-// width is left out; a pipe gets everything.
+// printKnobs prints a host's settings, by theme. A terminal gets the columns that fit; a pipe
+// gets everything.
 func (a *console) printKnobs(h inspect.Host, rows []inspect.Setting) error {
 	if a.json {
 		return a.document(reportjson.KnobsSchema, knobsDoc{h.Name, h.Link, rows})
@@ -77,9 +77,8 @@ type knobTable struct {
 	rows   [][]string
 }
 
-// write writes t unless it is empty, and reports whether columns were left out
-// because it is too wide: the file that sets a setting goes to a line of its own
-// first.
+// write writes t unless it is empty, and reports whether it left out columns for lack of width.
+// The file that sets a setting is the first to move to a line of its own.
 func (t knobTable) write(p term.Page) (narrow bool) {
 	if len(t.rows) == 0 {
 		return false
@@ -119,12 +118,10 @@ func (t knobTable) write(p term.Page) (narrow bool) {
 	return narrow
 }
 
-// unknownWidth is the longest line that names the settings of a reason beside their
-// number.
+// unknownWidth is the longest line that names a reason's settings besides their number.
 const unknownWidth = 80
 
-// unknownKnobs says of how many settings the value is not known, a line for each
-// reason.
+// unknownKnobs writes how many settings have an unknown value, one line per reason.
 func unknownKnobs(p term.Page, rows []inspect.Setting) {
 	if len(rows) == 0 {
 		return
@@ -155,7 +152,7 @@ func unknownKnobs(p term.Page, rows []inspect.Setting) {
 	}
 }
 
-// rangeText is the range for a table: short.
+// rangeText formats the range for a table.
 func rangeText(r inspect.Setting) string {
 	k := r.Of
 	switch {
@@ -172,7 +169,7 @@ func rangeText(r inspect.Setting) string {
 	return strings.Join(values, ", ")
 }
 
-// keptText says how a setting that is kept stands.
+// keptText returns the state of a kept setting.
 func keptText(r inspect.Setting) string {
 	if r.Kept == nil {
 		return ""
@@ -180,7 +177,7 @@ func keptText(r inspect.Setting) string {
 	return r.Kept.Text
 }
 
-// setByText says which file sets a knob, and where that is not what it holds.
+// setByText returns the file that sets a knob, and notes if the current value differs.
 func setByText(r inspect.Setting, now string) string {
 	if r.SetBy == nil {
 		return ""

@@ -66,7 +66,7 @@ func (a *console) shell() string {
 	return "/bin/sh"
 }
 
-// inLab runs one program in a lab of its own.
+// inLab runs one program in a separate lab.
 func (a *console) inLab(ctx context.Context, spec lab.Spec, host model.Host, argv []string) error {
 	l, end, err := reach.StartLab(ctx, a.world(), spec)
 	if err != nil {
@@ -76,7 +76,7 @@ func (a *console) inLab(ctx context.Context, spec lab.Spec, host model.Host, arg
 	return l.Command(ctx, host, argv, a.In, a.raw.Out, a.raw.Err)
 }
 
-// labInitCommand is the entry of the lab's own processes.
+// labInitCommand is the entry point of the lab's own processes.
 func (a *console) labInitCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "lab-init", Hidden: true, DisableFlagParsing: true,

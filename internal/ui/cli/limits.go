@@ -12,7 +12,7 @@ import (
 	reportjson "linerate/internal/report/json"
 )
 
-// limitsFlags are the quantities that the ceilings are computed from.
+// limitsFlags are the quantities from which the ceilings are computed.
 type limitsFlags struct {
 	rate, window, loss, rtt string
 	mtus                    []int
@@ -89,7 +89,7 @@ func (a *console) limitsCommand() *cobra.Command {
 	return c
 }
 
-// compute reads the flags, all mistakes at once, and fills the document.
+// compute parses the flags, reports all mistakes at once, and fills the document.
 func (f limitsFlags) compute() (limitsDoc, error) {
 	var bad faults
 	rate, err := units.ParseBitRate(f.rate)
@@ -171,7 +171,7 @@ func (f limitsFlags) link(rate units.BitRate, mtu int) (linkRow, error) {
 	}, nil
 }
 
-// paths adds what depends on the round trip.
+// paths adds the values that depend on the round trip.
 func (f limitsFlags) paths(doc *limitsDoc, rtt time.Duration, window units.Bytes, loss units.Percent) {
 	if rtt <= 0 {
 		return
@@ -230,7 +230,7 @@ func (a *console) printLimits(doc limitsDoc) error {
 	return p.Print(a.Out)
 }
 
-// rate2 prints a ceiling with two decimals, as the tables of the field do.
+// rate2 formats a ceiling with decimals, as tables of the field do.
 func rate2(r units.BitRate) string {
 	switch {
 	case r >= 1e9:

@@ -22,7 +22,7 @@ import (
 	"linerate/internal/store"
 )
 
-// pickFlags choose sessions.
+// pickFlags select sessions.
 type pickFlags struct{ kind, state, host, since, text string }
 
 func (f *pickFlags) register(fl *pflag.FlagSet) {
@@ -32,7 +32,7 @@ func (f *pickFlags) register(fl *pflag.FlagSet) {
 	fl.StringVar(&f.text, "text", "", "only with this text in the ID, the title, the note, a HOST or why it ended")
 }
 
-// filter returns what the flags choose, of now.
+// filter returns the filter that the flags describe at the time now.
 func (f pickFlags) filter(now time.Time) (store.Filter, error) {
 	if err := oneOf("kind", f.kind, sessionKinds()...); err != nil {
 		return store.Filter{}, err
@@ -44,7 +44,7 @@ func (f pickFlags) filter(now time.Time) (store.Filter, error) {
 	return store.Filter{Kind: model.Kind(f.kind), State: model.SessionState(f.state), Host: f.host, Since: since, Text: f.text}, err
 }
 
-// moment reads a date, or how long ago it was; "" is the zero time.
+// moment parses a date, or how long ago it was; "" is the zero time.
 func moment(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -125,7 +125,7 @@ func (a *console) list(ctx context.Context, f store.Filter, finding string) erro
 	return a.writeList(l)
 }
 
-// listed are the sessions that f picks with a finding, "" for any.
+// listed returns the sessions that f selects with a finding, "" for any.
 func (a *console) listed(ctx context.Context, st results, f store.Filter, finding string) (report.List, error) {
 	l := report.List{Sessions: []report.ListItem{}, Now: a.Now()}
 	most := f.Limit
@@ -151,10 +151,10 @@ func (a *console) listed(ctx context.Context, st results, f store.Filter, findin
 	return l, err
 }
 
-// listItem is a session as a list shows it.
+// listItem returns a session as a list shows it.
 func listItem(ctx context.Context, st results, i model.Item) (report.ListItem, error) {
 	read := st.Brief
-	if i.Kind == model.KindCheck { // which is judged by its hosts too
+	if i.Kind == model.KindCheck { // which is also judged by its hosts
 		read = st.Session
 	}
 	s, err := read(ctx, i.ID)
@@ -282,15 +282,15 @@ What is running stays. --json lists what was removed.`,
 	return c
 }
 
-// old picks of sessions, the newest first, those to remove: not the newest keep, only
-// from before, where that is not zero, and none that runs unless running says so.
+// old returns the sessions to remove, from a list with the newest first: all except the newest
+// keep, only those before before if that is not zero, and running ones only if running is set.
 func old(all []model.Item, before time.Time, keep int, running bool) []model.Item {
 	return slices.DeleteFunc(slices.Clone(all[min(keep, len(all)):]), func(i model.Item) bool {
 		return !before.IsZero() && !i.Created.Before(before) || i.State == model.SessionRunning && !running
 	})
 }
 
-// forget removes the sessions that pick returns, after a person has seen them.
+// forget removes the sessions that pick returns, after a person has confirmed.
 func (a *console) forget(ctx context.Context, f forgetFlags, pick func(results) ([]model.Item, error)) error {
 	if !f.dryRun && !f.yes && (!a.InTerminal || !a.ErrTerminal) {
 		return fault.WithHint(fault.Usagef("there is no terminal to ask on"), "see what would be removed with --dry-run; remove it with --yes")

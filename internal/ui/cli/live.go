@@ -14,36 +14,34 @@ import (
 	"linerate/internal/ui/screen"
 )
 
-// live shows how a session goes on: one line that is drawn over on a terminal, and
-// one every few seconds elsewhere; and after each block of an experiment how its
-// settings stand. Who tells it what happens never waits for the terminal: a goroutine
-// of its own writes.
+// live shows the progress of a session: one line that is redrawn on a terminal, or one every few
+// seconds elsewhere; and after each block of an experiment the state of its settings. Its caller
+// never waits for the terminal: a separate goroutine writes.
 type live struct {
 	app      *console
 	quiet    bool
 	terminal bool
-	whole    *uilive.State // all that is known of the session
+	whole    *uilive.State // everything known about the session
 	stop     chan struct{}
 	done     chan struct{}
 
 	mu    sync.Mutex
-	lines []said        // to be written
-	news  chan struct{} // there are some
+	lines []said        // still to be written
+	news  chan struct{} // signals that there are some
 
-	intervals *term.Intervals // of a test whose intervals are data; nil without
+	intervals *term.Intervals // of a test whose intervals are data; else nil
 }
 
-// intervals are the lines of a test as iperf3 has them.
+// intervals are the lines of a test in iperf3's form.
 type intervals = term.Intervals
 
-// said is a line to be written: talk, or data of a test.
+// said is a line to be written: a message, or data of a test.
 type said struct {
 	text string
 	data bool
 }
 
-// How often the moving line is drawn, for the clock in it, and how often a line is
-// written where there is no terminal.
+// How often to redraw the line, for its clock, and how often to write one without a terminal.
 const (
 	redraw      = 250 * time.Millisecond
 	writeAgain  = 5 * time.Second
@@ -72,7 +70,7 @@ func (a *console) newLive(s model.Session) *live {
 	return l
 }
 
-// loop writes, until stop.
+// loop writes until stop is closed.
 func (l *live) loop() {
 	defer close(l.done)
 	every := redraw
@@ -89,7 +87,7 @@ func (l *live) loop() {
 			return
 		case <-l.news:
 			if l.flush() {
-				tick.Reset(every) // somebody has just heard something
+				tick.Reset(every) // something was just written
 			}
 		case <-tick.C:
 			l.draw()
@@ -97,11 +95,10 @@ func (l *live) loop() {
 	}
 }
 
-// draw writes how it stands: over the line before, or where there is no terminal as a
-// line.
+// draw writes the progress: over the previous line, or without a terminal as a new line.
 func (l *live) draw() {
 	if l.quiet || l.intervals != nil && l.intervals.Every || l.app.watched.now() != nil {
-		return // the intervals or the screen say it
+		return // the intervals or the screen show it
 	}
 	if !l.terminal {
 		fmt.Fprintln(l.app.Err, l.whole.Line(pipeColumns))
@@ -110,7 +107,7 @@ func (l *live) draw() {
 	screen.Line(l.app.Err, l.whole.Line(max(20, l.app.Width()-1)))
 }
 
-// flush writes the lines that wait, above the moving one.
+// flush writes the queued lines above the progress line.
 func (l *live) flush() bool {
 	l.mu.Lock()
 	lines := l.lines
@@ -135,7 +132,7 @@ func (l *live) flush() bool {
 	return true
 }
 
-// data has lines of a test written to stdout, for a caller that holds mu.
+// data queues lines of a test for stdout. The caller holds mu.
 func (l *live) data(lines []string) {
 	for _, text := range lines {
 		l.say(said{plain.Line(text), true})
@@ -156,7 +153,7 @@ func (l *live) close() {
 	<-l.done
 }
 
-// observe takes in what the experiment tells.
+// observe processes an event of the experiment.
 func (l *live) observe(e app.Event) {
 	l.whole.Observe(e)
 	l.mu.Lock()

@@ -29,7 +29,7 @@ type meshFlags struct {
 	request             mesh.Request
 }
 
-// slurmHosts are the hosts of the allocation of Slurm that linerate runs in.
+// slurmHosts stands for the hosts of the current Slurm allocation.
 const slurmHosts = "slurm"
 
 func (a *console) meshCommand() *cobra.Command {
@@ -76,7 +76,7 @@ With --fail-on odd the exit code is 8 where something is odd, for a health check
 	return c
 }
 
-// ask is what flags and arguments ask for.
+// ask returns the request that flags and arguments describe.
 func (a *console) ask(f meshFlags, args []string) (mesh.Request, error) {
 	q := f.request
 	var bad faults
@@ -124,7 +124,7 @@ func (a *console) ask(f meshFlags, args []string) (mesh.Request, error) {
 	return q, q.Validate()
 }
 
-// named is NAME=HOST.
+// named matches NAME=HOST.
 var named = regex.New(`^([A-Za-z0-9][A-Za-z0-9._-]*)=(.*)$`)
 
 func (a *console) meshHost(text string) (mesh.Host, error) {
@@ -137,10 +137,10 @@ func (a *console) meshHost(text string) (mesh.Host, error) {
 	return h, err
 }
 
-// longestHosts bounds a file of hosts, in bytes.
+// longestHosts is the largest file of hosts, in bytes.
 const longestHosts = 1 << 20
 
-// hostLines are the hosts in a file.
+// hostLines returns the hosts in a file.
 func hostLines(path string) (hosts []string, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -163,8 +163,7 @@ func hostLines(path string) (hosts []string, err error) {
 	return hosts, err
 }
 
-// slurm returns the nodes of this allocation, each with an agent that srun starts beside
-// whatever runs there.
+// slurm returns the nodes of this allocation. srun starts an agent on each, beside running jobs.
 func (a *console) slurm() (nodes []mesh.Host, err error) {
 	const variable = "SLURM_JOB_NODELIST" // of sbatch(1)
 	list := a.Getenv(variable)
@@ -208,7 +207,7 @@ func (a *console) mesh(ctx context.Context, f meshFlags, args []string) error {
 	return err
 }
 
-// meshObserver tells how a mesh goes on.
+// meshObserver reports the progress of a mesh.
 type meshObserver struct{ *console }
 
 // Observe implements app.Observer.

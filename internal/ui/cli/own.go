@@ -13,8 +13,8 @@ import (
 // ofEngine is the annotation of the flags that belong to one kind of traffic.
 const ofEngine = "engine"
 
-// registerOwn adds --engine, and for each option of a kind of traffic a flag, where fl
-// has none of that name yet.
+// registerOwn adds --engine, and a flag for each option of a kind of traffic, unless fl already
+// has a flag of that name.
 func registerOwn(fl *pflag.FlagSet, kinds traffic.Kinds) {
 	fl.String("engine", "", "the kind of traffic: "+strings.Join(kinds.Names(), ", "))
 	for _, k := range kinds {
@@ -27,13 +27,13 @@ func registerOwn(fl *pflag.FlagSet, kinds traffic.Kinds) {
 			} else {
 				fl.String(o.Name, "", o.Usage)
 			}
-			_ = fl.SetAnnotation(o.Name, ofEngine, []string{k.Name}) // it errs for a flag that is not there
+			_ = fl.SetAnnotation(o.Name, ofEngine, []string{k.Name}) // fails only for an unknown flag
 		}
 	}
 }
 
-// choose puts the engine that the flags choose into flow; also is one that another
-// flag chooses, "" for none. It reports whether any does.
+// choose sets flow's engine from the flags; also is an engine that another flag chooses, "" for
+// none. It reports whether one was chosen.
 func choose(fl *pflag.FlagSet, kinds traffic.Kinds, flow *model.Flow, also string, bad *faults) bool {
 	chosen, by := also, ""
 	pick := func(flag, engine string) {

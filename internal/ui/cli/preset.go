@@ -19,8 +19,8 @@ import (
 	"linerate/internal/ui/config"
 )
 
-// files are the plans of the command line with the flags over them: one, or one for
-// each variant of a preset, of which the hosts decide.
+// files returns the plans of the command line with the flags applied: one, or one for each
+// variant of a preset, between which the hosts decide.
 func (a *console) files(f *runFlags, fl *pflag.FlagSet, args []string) ([]config.File, error) {
 	if f.preset == "" {
 		file, err := a.file(f, nil, fl, args)
@@ -46,8 +46,8 @@ func (a *console) files(f *runFlags, fl *pflag.FlagSet, args []string) ([]config
 	return variants, err
 }
 
-// fitted is the question that the hosts can answer: of a preset the first variant whose
-// settings they take.
+// fitted returns the question that the hosts can answer: for a preset, its first variant whose
+// settings they accept.
 func (a *console) fitted(ctx context.Context, q question, e *reach.Ends) (question, error) {
 	p, err := config.ByPresetName(q.preset)
 	if q.preset == "" || err != nil {
@@ -67,7 +67,7 @@ func (a *console) fitted(ctx context.Context, q question, e *reach.Ends) (questi
 				a.talk("left out %s", text)
 			}
 		}
-		if lack == "" && !q.dry { // which changes nothing, also for a moment
+		if lack == "" && !q.dry { // a dry run changes nothing, not even for a moment
 			if lack, err = trial.Rehearse(ctx, e, settings); err != nil {
 				return q, err
 			}
@@ -93,8 +93,8 @@ func (a *console) fitted(ctx context.Context, q question, e *reach.Ends) (questi
 	return q, fault.WithHint(fault.WithKind(fault.Unsupported, err), "it needs %s", p.Needs)
 }
 
-// probing is the traffic that shows the round trip before a plan of flow: copies of
-// files are no probe.
+// probing returns the traffic that measures the round trip before a plan of flow. Copies of
+// files cannot.
 func probing(flow model.Flow) model.Flow {
 	if flow.Engine == files.Name {
 		flow.Engine, flow.Params = bulk.Name, ""
@@ -102,7 +102,7 @@ func probing(flow model.Flow) model.Flow {
 	return flow
 }
 
-// presetWidth is how wide a sentence is behind a name of the list of presets.
+// presetWidth is the width of a sentence after a name in the list of presets.
 const presetWidth = 68
 
 // presetHelp lists the presets for the help of run.
@@ -114,8 +114,8 @@ func presetHelp() string {
 	return b.String()
 }
 
-// arriving leaves those of the named settings out whose packets are too large for the path. It
-// says why where less than two are left to compare.
+// arriving drops those of the named settings whose packets are too large for the path. If fewer
+// than two are left to compare, lack says why.
 func (a *console) arriving(ctx context.Context, e *reach.Ends, flow model.Flow, named, settings []model.Setting) (left []model.Setting, lack string, err error) {
 	var out []string
 	for _, s := range settings {

@@ -96,7 +96,7 @@ func (a *console) profileOf(ctx context.Context, ref, setting string) (profile.P
 	return p, nil
 }
 
-// writeNew writes a file that must not be there.
+// writeNew writes a file, which must not exist.
 func writeNew(name string, data []byte) error {
 	f, err := newFile(name)
 	if err != nil {
@@ -106,7 +106,7 @@ func writeNew(name string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// newFile makes a file, which must not exist.
+// newFile creates a file, which must not exist.
 func newFile(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
@@ -115,8 +115,8 @@ func newFile(name string) (*os.File, error) {
 	return f, err
 }
 
-// readText reads a file that people write, a plan or a profile: at most one byte
-// more than such a file may have, which its parser refuses. It may be a pipe.
+// readText reads a plan or a profile: at most one byte more than such a file may have, which its
+// parser then refuses. It may be a pipe.
 func readText(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -175,7 +175,7 @@ func (a *console) showProfile(p profile.Profile) error {
 	return page.Print(a.Out)
 }
 
-// roleFlag says which host of a profile is meant.
+// roleFlag adds the flag that selects a host of a profile.
 func roleFlag(c *cobra.Command, role *string) {
 	c.Flags().StringVar(role, "role", "", "whose settings: near, far, sender or receiver; those for either end come with it")
 }

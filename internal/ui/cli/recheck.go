@@ -24,9 +24,9 @@ import (
 	"linerate/internal/report/term"
 )
 
-// recheckFlags say what to look at, and how.
+// recheckFlags say what to recheck, and how.
 type recheckFlags struct {
-	runFlags // of which from, far and allowExec
+	runFlags // only from, far and allowExec
 	setting  string
 	state    string
 	allow    string
@@ -73,10 +73,10 @@ The exit code is 0 where all are still better, or with --look proven, and else 8
 	return c
 }
 
-// sessionWord is a session as people name it.
+// sessionWord matches the forms of a session's name.
 var sessionWord = regex.New(`^(last(~\d+)?|\d{4,8}T?\d*(-\w*)?)$`)
 
-// recheckArgs tells settings, a session and a host apart.
+// recheckArgs distinguishes settings, a session and a host.
 func (a *console) recheckArgs(args []string) (only []model.KnobID, session, host string, err error) {
 	for _, arg := range args {
 		_, known := a.knobs.ByID(model.KnobID(arg))
@@ -166,7 +166,7 @@ func (a *console) recheck(ctx context.Context, f recheckFlags, fl *pflag.FlagSet
 	return a.rechecked(all, only, err)
 }
 
-// recheckHere looks at what is kept on this machine alone.
+// recheckHere rechecks only what is kept on this machine.
 func (a *console) recheckHere(ctx context.Context, f recheckFlags, only []model.KnobID) error {
 	all, err := a.standingHere(ctx, f.state)
 	if len(only) > 0 {
@@ -178,7 +178,7 @@ func (a *console) recheckHere(ctx context.Context, f recheckFlags, only []model.
 	return a.rechecked(all, only, nil)
 }
 
-// standingHere is how what is kept on this machine stands.
+// standingHere returns the state of what is kept on this machine.
 func (a *console) standingHere(ctx context.Context, state string) ([]recheck.Setting, error) {
 	h, shut, err := a.openFiles(ctx, "", state)
 	if err != nil {
@@ -194,7 +194,7 @@ func (a *console) standingHere(ctx context.Context, state string) ([]recheck.Set
 	return recheck.Alone(keep.Standing(records, model.Near), facts, h.Name), nil
 }
 
-// provenWith is the host with which what is kept on this machine was proven.
+// provenWith returns the host with which the kept settings of this machine were proven.
 func (a *console) provenWith(ctx context.Context, f recheckFlags, only []model.KnobID) (string, error) {
 	all, err := a.standingHere(ctx, f.state)
 	if err != nil {
@@ -218,7 +218,7 @@ func (a *console) provenWith(ctx context.Context, f recheckFlags, only []model.K
 	return far[0], f.mayExec("what is kept on this machine", "", far[0])
 }
 
-// rechecked shows how settings stand.
+// rechecked shows the state of settings.
 func (a *console) rechecked(all []recheck.Setting, only []model.KnobID, err error) error {
 	bad := 0
 	for _, s := range all {
@@ -254,8 +254,7 @@ func (a *console) rechecked(all []recheck.Setting, only []model.KnobID, err erro
 	return err
 }
 
-// wrapped are the lines of a text that begins with its own indent, each within width;
-// later ones stand four further in.
+// wrapped wraps a text within width and keeps its own indent; later lines get four columns more.
 func wrapped(text string, width int) []string {
 	body := strings.TrimLeft(text, " ")
 	indent := len(text) - len(body)
@@ -270,7 +269,7 @@ func wrapped(text string, width int) []string {
 	return out
 }
 
-// standingLines say how one setting stands.
+// standingLines describes the state of one setting.
 func (a *console) standingLines(s recheck.Setting) []string {
 	out := []string{fmt.Sprintf("%s=%s on %s: %s", s.Knob, a.formatKnob(s.Knob, s.Value), s.Host, s.Standing)}
 	if s.Gain != "" {
@@ -311,8 +310,8 @@ type recheckDoc struct {
 type standingDoc struct {
 	recheck.Setting
 	Text   string    `json:"text"`
-	Proof  string    `json:"proof,omitempty"` // session; "" where it is not measured
-	Proven time.Time `json:"proven,omitzero"` // zero where that is not known
+	Proof  string    `json:"proof,omitempty"` // session; "" if it was not measured
+	Proven time.Time `json:"proven,omitzero"` // zero if unknown
 }
 
 func newRecheckDoc(all []recheck.Setting) recheckDoc {

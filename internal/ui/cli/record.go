@@ -7,31 +7,31 @@ import (
 	"linerate/internal/core/model"
 )
 
-// How much of what clients of other programs measured waits to be written, and how
-// many of them are kept: the newest. How many come is bounded by the server's ledger.
+// recordsWaiting is how many results of foreign clients may wait to be written, and recordsKept
+// how many are kept: the newest. The server's ledger limits how many arrive.
 const (
 	recordsWaiting = 64
 	recordsKept    = 1000
 )
 
-// recordsFile is where a server that gave up root keeps them, in its own folder: it
-// can reach no other.
+// recordsFile is the database of a server that gave up root, in the server's folder: it can
+// reach no other.
 const recordsFile = "results.db"
 
-// pruner is a store that forgets.
+// pruner is a store that can remove old sessions.
 type pruner interface {
 	KeepNewest(ctx context.Context, kind model.Kind, keep int) error
 }
 
-// recorder keeps what clients of other programs measured with this server. It writes
-// beside the tests, and drops what comes too fast.
+// recorder stores what clients of other programs measured with this server. It writes while
+// tests run, and drops results that arrive too fast.
 type recorder struct {
 	queue chan model.Session
 	done  sync.WaitGroup
 }
 
-// record opens the results. Where there is no place for them it says so, once, and
-// returns nil. Whoever calls it calls close, when nothing more comes.
+// record opens the results. If it cannot, it reports that once and returns nil. The caller calls
+// close after the last session.
 func (a *console) record(ctx context.Context, path string) *recorder {
 	st, err := openStoreAt(ctx, path)
 	if err != nil {
@@ -39,7 +39,7 @@ func (a *console) record(ctx context.Context, path string) *recorder {
 		return nil
 	}
 	r := &recorder{queue: make(chan model.Session, recordsWaiting)}
-	ctx = context.WithoutCancel(ctx) // what is over is written also when the server ends
+	ctx = context.WithoutCancel(ctx) // finished sessions are written even when the server ends
 	r.done.Go(func() {
 		defer func() { _ = st.Close() }()
 		told := false
@@ -57,7 +57,7 @@ func (a *console) record(ctx context.Context, path string) *recorder {
 	return r
 }
 
-// keep takes a session to write. r may be nil.
+// keep queues a session to write. r may be nil.
 func (r *recorder) keep(s model.Session) {
 	if r == nil {
 		return
@@ -68,7 +68,7 @@ func (r *recorder) keep(s model.Session) {
 	}
 }
 
-// close writes what came. r may be nil.
+// close writes the queued sessions. r may be nil.
 func (r *recorder) close() {
 	if r != nil {
 		close(r.queue)

@@ -81,7 +81,7 @@ them: whole, by renaming, in place of the file before.`,
 	return c
 }
 
-// check refuses flags that do not go together, before anything is read.
+// check refuses flags that contradict each other, before anything is read.
 func (f reportFlags) check(json, named bool) (format, error) {
 	format, err := formatOf(f.format)
 	switch {
@@ -103,7 +103,7 @@ func (f reportFlags) check(json, named bool) (format, error) {
 	return format, nil
 }
 
-// reportDoc is linerate/report/v1: what was written.
+// reportDoc is linerate/report/v1: the files written.
 type reportDoc struct {
 	Session string   `json:"session"`
 	Files   []string `json:"files"`
@@ -178,8 +178,7 @@ func (f reportFlags) makeFolder() error {
 	return nil
 }
 
-// wrote says which files there are now: on standard error where standard output has the
-// report itself.
+// wrote lists the written files: on stderr if stdout has the report itself.
 func (a *console) wrote(out reportDoc, beside bool) error {
 	if a.json {
 		return a.document("linerate/report/v1", out)
@@ -194,7 +193,7 @@ func (a *console) wrote(out reportDoc, beside bool) error {
 	return nil
 }
 
-// openFile shows what was written, where that was asked for.
+// openFile opens the written report, if requested.
 func (a *console) openFile(ctx context.Context, f reportFlags) error {
 	if !f.open {
 		return nil
@@ -206,7 +205,7 @@ func (a *console) openFile(ctx context.Context, f reportFlags) error {
 	return fault.WithHint(err, "the file is written: open it by hand")
 }
 
-// writeTicket prints the lines to paste, and writes the picture that goes with them.
+// writeTicket prints the lines to paste, and writes the picture that belongs to them.
 func (a *console) writeTicket(t told, f reportFlags, out reportDoc) error {
 	out.Ticket = ticket.Lines(ticket.Input{Session: t.session, Document: t.doc, Answer: t.brief})
 	text := []byte(strings.Join(out.Ticket, "\n") + "\n")

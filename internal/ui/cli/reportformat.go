@@ -33,27 +33,26 @@ import (
 	"linerate/internal/store/archive"
 )
 
-// told is a stored session with its report, of which every format is made.
+// told is a stored session with its report, from which every format is made.
 type told struct {
 	session model.Session
 	doc     report.Document
 	samples *sampleReader
-	answer  []string // of a search for settings, which the report of its runs does not know; else nil
+	answer  []string // of a search for settings, which the report of its runs lacks; else nil
 	brief   []string // the same in one line, for a ticket
 	figures []plot.Figure
 	beside  []figures.Swept // of --beside
-	archive []byte          // with all samples, where they are too many for JSON; else nil
+	archive []byte          // with all samples, if they are too many for JSON; else nil
 }
 
-// samplesInJSON is how many samples a page has in its JSON at most: about 4 MB of it.
-// More are in an archive beside it, at two bytes each.
+// samplesInJSON is how many samples a page's JSON has at most, about 4 MB. More go into an
+// archive beside it, at two bytes each.
 const samplesInJSON = 20_000
 
-// runsInJSON is how many runs a page has in its JSON with the reports of both ends at most:
-// about 13 MB of it.
+// runsInJSON is up to how many runs a page's JSON includes the reports of both ends: about 13 MB.
 const runsInJSON = 1_000
 
-// tell makes the report of s, which st holds, with the curves of others.
+// tell makes the report of s from st, with the curves of the sessions beside.
 func (a *console) tell(ctx context.Context, st results, s model.Session, page bool, beside ...string) (told, error) {
 	t, err := a.tellOf(ctx, st, s, page)
 	if err != nil || len(beside) == 0 {
@@ -77,8 +76,8 @@ func (a *console) tell(ctx context.Context, st results, s model.Session, page bo
 	return t, nil
 }
 
-// tellOf makes the report of s, which st holds; for a page with the archive of samples
-// that are too many for its JSON.
+// tellOf makes the report of s from st; for a page, with the archive of samples if they are too
+// many for its JSON.
 func (a *console) tellOf(ctx context.Context, st results, s model.Session, page bool) (told, error) {
 	samples := &sampleReader{ctx: ctx, st: st, id: s.ID}
 	t := told{session: s, samples: samples, doc: report.Build(s, report.Options{Samples: samples, Kinds: a.kinds(), Catalogue: a.knobs})}
@@ -99,11 +98,11 @@ func (a *console) tellOf(ctx context.Context, st results, s model.Session, page 
 	return t, cmp.Or(err, samples.err)
 }
 
-// format is one that report writes.
+// format is an output format of report.
 type format struct {
 	name   string
 	suffix string // of its file
-	page   bool   // for a program that shows it: it has a file of its own where none is named
+	page   bool   // for a viewer: it gets a file of its own if no name is given
 	render func(io.Writer, told) error
 }
 
@@ -123,7 +122,7 @@ func formats() []format {
 	}
 }
 
-// flentPacked is the format flent through gzip, as Flent itself writes.
+// flentPacked is the format flent, compressed with gzip as by Flent itself.
 func flentPacked(w io.Writer, t told) error {
 	return flent.RenderPacked(w, t.session, t.doc, t.samples)
 }
@@ -133,7 +132,7 @@ func reportFormats() []string {
 	return names
 }
 
-// formatOf returns the format that a person calls name.
+// formatOf returns the format with this name.
 func formatOf(name string) (format, error) {
 	for _, f := range formats() {
 		if f.name == name || f.name == "markdown" && name == "md" {
@@ -167,15 +166,15 @@ func htmlPage(w io.Writer, t told) error {
 	return html.Render(w, html.Input{Session: t.session, Document: t.doc, Samples: t.samples, Beside: t.beside, Answer: t.answer, Text: text.String(), Attached: attached})
 }
 
-// ticketWidth is how wide the picture of a ticket is laid out, ticketMost how many pixels
-// its longer side has: what trackers show without shrinking it.
+// ticketWidth is the layout width of a ticket's picture, ticketMost the pixels of its longer
+// side: the size that trackers show without shrinking.
 const (
 	ticketWidth = 800
 	ticketMost  = 1200
 )
 
-// ticketPicture is the one picture of a ticket, by the suffix of its file; none where
-// the session has no pictures.
+// ticketPicture returns the picture of a ticket, by the suffix of its file; none if the session
+// has no pictures.
 func (t told) ticketPicture() (map[string][]byte, error) {
 	f, ok := ticket.Picture(t.figures)
 	if !ok {
@@ -188,8 +187,8 @@ func (t told) ticketPicture() (map[string][]byte, error) {
 	return map[string][]byte{".svg": []byte(f.SVG(ticketWidth)), ".png": png.Bytes()}, nil
 }
 
-// write writes a file by render, and replaces one only where that was asked for. A report
-// that cannot be made replaces nothing, and leaves no new file.
+// write writes a file with render, and replaces one only if requested. A report that fails
+// replaces nothing, and leaves no new file.
 func (f reportFlags) write(path string, render func(io.Writer) error) error {
 	to := &lateFile{path: path, force: f.force}
 	err := buffered(to, render)
@@ -202,11 +201,11 @@ func (f reportFlags) write(path string, render func(io.Writer) error) error {
 	return unwritable(err)
 }
 
-// lateFile is a file that is opened when the first bytes come.
+// lateFile is a file that is opened at the first write.
 type lateFile struct {
 	path  string
-	force bool     // replace one that exists
-	file  *os.File // nil before
+	force bool     // replace an existing file
+	file  *os.File // nil before the first write
 }
 
 func (l *lateFile) Write(b []byte) (n int, err error) {
@@ -223,7 +222,7 @@ func (l *lateFile) Write(b []byte) (n int, err error) {
 	return l.file.Write(b)
 }
 
-// buffered renders to w, in pieces of 64 KiB. Less is not written if render fails.
+// buffered renders to w in pieces of 64 KiB. If render fails, the last piece is not written.
 func buffered(w io.Writer, render func(io.Writer) error) error {
 	b := bufio.NewWriterSize(w, 64<<10)
 	if err := render(b); err != nil {
@@ -232,7 +231,7 @@ func buffered(w io.Writer, render func(io.Writer) error) error {
 	return b.Flush()
 }
 
-// content renders what is there already.
+// content renders the bytes b.
 func content(b []byte) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := w.Write(b)
@@ -240,7 +239,7 @@ func content(b []byte) func(io.Writer) error {
 	}
 }
 
-// unwritable adds what to do where a place may not be written.
+// unwritable adds a hint if a place may not be written.
 func unwritable(err error) error {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
 		return fault.WithHint(err, "name a file in a folder that exists and that you may write: --output FILE")
@@ -248,8 +247,7 @@ func unwritable(err error) error {
 	return err
 }
 
-// writeSame is write for what linerate names by itself: the same file once more is no
-// fault.
+// writeSame is write for names that linerate chooses: an identical file is not an error.
 func (f reportFlags) writeSame(path string, text []byte) error {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, text) {
 		return nil
@@ -257,14 +255,14 @@ func (f reportFlags) writeSame(path string, text []byte) error {
 	return f.write(path, content(text))
 }
 
-// replaceWhole puts a file in place of another one, or of none, so that who reads it
-// sees the old one or the new one, and nothing between (rename(2)).
+// replaceWhole replaces a file, or creates it, atomically: a reader sees the old or the new one
+// (rename(2)).
 func replaceWhole(path string, render func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".linerate-*")
 	if err != nil {
 		return unwritable(err)
 	}
-	defer os.Remove(f.Name()) // nothing is there after the renaming
+	defer os.Remove(f.Name()) // gone after the rename
 	err = errors.Join(buffered(f, render), f.Chmod(0o644), f.Sync(), f.Close())
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)

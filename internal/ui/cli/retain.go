@@ -11,13 +11,13 @@ import (
 	"linerate/internal/store"
 )
 
-// leastRetention is the shortest time that sessions may be kept for by rule: less is
-// more likely a slip of the keyboard than a wish.
+// leastRetention is the shortest automatic retention: a shorter one is more likely a typing
+// error.
 const leastRetention = 24 * time.Hour
 
-// retain removes the sessions that are older than $LINERATE_RETENTION, after another one
-// was stored, and says how many. Without it nothing is ever removed by itself. What runs
-// stays, and what carries a note, and a setting that proved better, which recheck needs.
+// retain removes sessions older than $LINERATE_RETENTION after a new one was stored, and prints
+// how many. Without that variable sessions are never removed automatically. It keeps running
+// sessions, those with a note, and those in which a setting proved better, which recheck needs.
 func (a *console) retain(ctx context.Context, st results) {
 	text := a.Getenv("LINERATE_RETENTION")
 	if text == "" {
@@ -39,14 +39,14 @@ func (a *console) retain(ctx context.Context, st results) {
 		err = st.Remove(ctx, ids...)
 	}
 	switch {
-	case err != nil: // the session that was just measured is kept all the same
+	case err != nil: // the session just measured is kept anyway
 		a.talk("LINERATE_RETENTION: nothing is removed: %v", err)
 	case len(ids) > 0:
 		a.talk("removed %s older than %s (LINERATE_RETENTION) from %s", plain.Count(len(ids), "session"), text, st.Path())
 	}
 }
 
-// proved reports whether a setting of a session proved better, or nobody can tell.
+// proved reports whether a setting of a session proved better, or whether that is unknown.
 func proved(ctx context.Context, st results, i model.Item) bool {
 	if i.Kind != model.KindRun && i.Kind != model.KindTune {
 		return false

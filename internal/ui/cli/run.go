@@ -129,7 +129,7 @@ commands only for who could run them anyway: over ssh, or by linerate agent
 	return c
 }
 
-// runExperiment is the command: a new experiment, or one that goes on.
+// runExperiment runs a new experiment, or resumes one.
 func (a *console) runExperiment(ctx context.Context, f runFlags, fl *pflag.FlagSet, args []string) error {
 	if f.resume != "" {
 		if err := onlyResume(fl.Changed); err != nil {
@@ -157,8 +157,8 @@ func (a *console) runExperiment(ctx context.Context, f runFlags, fl *pflag.FlagS
 		}
 	}
 	q := question{File: files[0], dry: f.dryRun, preset: f.preset, variants: files}
-	// The plan is made once to find its mistakes before any host is touched, and
-	// again when the round trip is known that the default warm-up depends on.
+	// The plan is made once to find mistakes before any host is touched, and again when the
+	// round trip is known, on which the default warm-up depends.
 	p, err := q.plan(fact.Unknown[time.Duration]("not measured yet"))
 	if err != nil {
 		return err
@@ -174,7 +174,7 @@ func (a *console) runExperiment(ctx context.Context, f runFlags, fl *pflag.FlagS
 	return a.experiment(ctx, ends, q)
 }
 
-// question is what an experiment is asked, complete but for what the path says.
+// question is an experiment, complete except for what the path determines.
 type question struct {
 	config.File
 	dry      bool // nothing is measured
@@ -213,7 +213,7 @@ func (a *console) experiment(ctx context.Context, ends runEnds, q question) erro
 	return a.finish(ctx, st, s, err)
 }
 
-// finish prints the report of a session that ended, however it ended.
+// finish prints the report of a session, however it ended.
 func (a *console) finish(ctx context.Context, st results, s model.Session, err error) error {
 	if s.State == model.SessionDone {
 		defer a.retain(context.WithoutCancel(ctx), st)
@@ -233,8 +233,7 @@ func (a *console) finish(ctx context.Context, st results, s model.Session, err e
 	return err
 }
 
-// tellForeign says which settings were not put back because they are somebody
-// else's by now.
+// tellForeign lists settings that were not undone because another program changed them.
 func (a *console) tellForeign(changes []model.Change) {
 	for _, c := range changes {
 		if c.State == model.ChangeForeign {
@@ -243,9 +242,9 @@ func (a *console) tellForeign(changes []model.Change) {
 	}
 }
 
-// mayExec refuses commands that somebody else may have written: those of exec:
-// hosts in where, a plan file or a stored session. What stands on the command
-// line takes their place, and is the user's own word.
+// mayExec refuses commands that another person may have written: those of exec: hosts in where, a
+// plan file or a stored session. A host on the command line replaces these, and is the user's
+// own choice.
 func (f *runFlags) mayExec(where, near, far string) error {
 	for _, end := range []struct{ flag, text, own string }{{"--from", near, f.from}, {"--far", far, f.far}} {
 		if f.allowExec || end.own != "" || !strings.HasPrefix(end.text, "exec:") {
@@ -257,7 +256,7 @@ func (f *runFlags) mayExec(where, near, far string) error {
 	return nil
 }
 
-// plan draws the order of runs.
+// plan draws the order of the runs.
 func (q question) plan(rtt fact.Of[time.Duration]) (model.Plan, error) {
 	o := q.Complete()
 	if q.Flow.Omit == 0 && !q.Has("flow.omit") && q.Flow.Bytes == 0 {
@@ -270,9 +269,9 @@ func (q question) plan(rtt fact.Of[time.Duration]) (model.Plan, error) {
 	return q.exactly(p, o)
 }
 
-// exactly returns p with no more blocks than were asked for. The planner counts the
-// differences of each candidate: blocks that compare the baseline with itself come on
-// top, and so do those that hold only some of many candidates.
+// exactly returns p with no more blocks than requested. The planner counts the differences of
+// each candidate: blocks that compare the baseline with itself come on top, and so do those that
+// hold only some of many candidates.
 func (q question) exactly(p model.Plan, o plan.Request) (model.Plan, error) {
 	if counted := q.Has("blocks") || q.Has("max_blocks"); !counted || len(p.Order) <= o.MaxBlocks {
 		return p, nil
@@ -301,9 +300,9 @@ func (q question) exactly(p model.Plan, o plan.Request) (model.Plan, error) {
 	return p, fault.WithHint(err, "each block holds some of the settings, and each setting is in as many blocks")
 }
 
-// verdictFirst returns p, whose first blocks compare the baseline with itself, in as many
-// blocks as o asks for. Where they are few, a verdict on the candidate goes before that
-// check: it takes all of the least number that can give one.
+// verdictFirst returns p, whose first blocks compare the baseline with itself, within the blocks
+// that o asks for. If they are few, a verdict on the candidate has priority over that check: it
+// gets as many as the smallest number that allows one.
 func verdictFirst(p model.Plan, o plan.Request) (model.Plan, error) {
 	asked := o.MaxBlocks
 	o.MaxBlocks = max(asked-p.NullBlocks, min(asked, stats.RankBlocks))

@@ -12,9 +12,8 @@ import (
 	"linerate/internal/ui/config"
 )
 
-// commandFlags puts the undo commands of the flags, and how long commands may take,
-// into the factors of file, and the commands around its runs in place of those that it
-// has.
+// commandFlags puts the undo commands and the command timeout of the flags into the factors of
+// file, and replaces its hooks by those of the flags.
 func (f *runFlags) commandFlags(file *config.File, given func(string) bool, bad *faults) {
 	if len(f.before)+len(f.after) > 0 {
 		file.Hooks = nil
@@ -48,8 +47,7 @@ func (f *runFlags) commandFlags(file *config.File, given func(string) bool, bad 
 	}
 }
 
-// commandsOf are the commands of settings and around their runs, each once, and the ends
-// that run them.
+// commandsOf returns the commands of settings and hooks, each once, and the ends that run them.
 func commandsOf(settings []model.Setting, hooks []model.Assignment) (commands []string, ends []model.Host) {
 	all := slices.Clone(hooks)
 	for _, s := range settings {
@@ -60,13 +58,13 @@ func commandsOf(settings []model.Setting, hooks []model.Assignment) (commands []
 			continue
 		}
 		ends = lists.Once(ends, a.Host)
-		text := cmp.Or(a.Command.Run, a.Command.Undo) // of a hook there may be one only
+		text := cmp.Or(a.Command.Run, a.Command.Undo) // a hook may have only one
 		commands = lists.Once(commands, text)
 	}
 	return commands, ends
 }
 
-// mayRun refuses the commands of a plan that somebody else may have written.
+// mayRun refuses the commands of a plan that another person may have written.
 func (f *runFlags) mayRun(where string, commands []string) error {
 	if f.allowExec || len(commands) == 0 {
 		return nil

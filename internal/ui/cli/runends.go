@@ -13,21 +13,21 @@ import (
 	"linerate/internal/ui/config"
 )
 
-// runEnds are what an experiment is measured between: the baseline's far end, and those
-// of other settings.
+// runEnds are the ends of an experiment: near, the baseline's far end, and those of other
+// settings.
 type runEnds struct {
 	near, far reach.Target
 	others    []reach.Target
 }
 
-// textOf reads a far end and returns it without what opens it.
+// textOf parses a far end and returns it without its command.
 func (a *console) textOf(target string) (string, error) {
 	t, err := reach.Parse(target, a.world())
 	return t.Text, err
 }
 
-// oneFar has a HOST that is a level of the factor far as the first one, and not beside
-// it: nothing is compared with itself.
+// oneFar handles a HOST that is also a level of the factor far: it is the first level, not an
+// additional one, so that nothing is compared with itself.
 func (a *console) oneFar(file *config.File) error {
 	ends, several := file.FarEnds()
 	if file.Far == "" || !several {
@@ -58,7 +58,7 @@ func (f *runFlags) targets(file config.File, env app.Env) (runEnds, error) {
 	settings, baseline := file.Settings()
 	main := file.Far
 	ends, _ := file.FarEnds()
-	used := false // the far end that is no level
+	used := false // whether the far end that is no level is used
 	for _, s := range settings {
 		end := s.FarEnd()
 		used = used || end == ""
@@ -90,7 +90,7 @@ func pairOf(near, far string, env app.Env) (e runEnds, err error) {
 	return e, err
 }
 
-// mayReach is mayExec for the levels of far that a plan file or a session has.
+// mayReach is mayExec for the levels of far in a plan file or a session.
 func (f *runFlags) mayReach(where string, ends []string) error {
 	for _, end := range ends {
 		if !f.allowExec && strings.HasPrefix(end, "exec:") {
@@ -100,8 +100,8 @@ func (f *runFlags) mayReach(where string, ends []string) error {
 	return nil
 }
 
-// resumedEnds are the far ends that the open blocks of a stored session still need, but
-// for that of its baseline.
+// resumedEnds returns the far ends that the open blocks of a stored session still need, except
+// the baseline's.
 func (f *runFlags) resumedEnds(s model.Session, near string, env app.Env) ([]reach.Target, error) {
 	var out []reach.Target
 	for _, block := range analysis.OpenBlocks(s.Plan, s.Runs) {

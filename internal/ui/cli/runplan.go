@@ -18,8 +18,7 @@ import (
 	"linerate/internal/ui/config"
 )
 
-// file returns the plan file of the command line, or that of a preset, with the flags
-// over it.
+// file returns the plan file of the command line, or that of a preset, with the flags applied.
 func (a *console) file(f *runFlags, preset *config.File, fl *pflag.FlagSet, args []string) (config.File, error) {
 	file := config.File{Kinds: a.kinds()}
 	if preset != nil {

@@ -17,7 +17,7 @@ import (
 	"linerate/internal/ui/config"
 )
 
-// onlyResume refuses flags that a session that goes on has decided on already.
+// onlyResume refuses flags that a resumed session has already decided.
 func onlyResume(given func(string) bool) error {
 	var bad faults
 	if given("data") && !given("max-blocks") {
@@ -34,7 +34,7 @@ func onlyResume(given func(string) bool) error {
 	return bad.err()
 }
 
-// resumeHint says how to go on with an interrupted session.
+// resumeHint says how to resume an interrupted session.
 func (a *console) resumeHint(s model.Session) string {
 	kept := "data kept"
 	if s.Kind == model.KindRun {
@@ -55,7 +55,7 @@ func (a *console) resumeHint(s model.Session) string {
 	return line
 }
 
-// resume goes on with a stored session.
+// resume resumes a stored session.
 func (a *console) resume(ctx context.Context, f runFlags, fl *pflag.FlagSet, args []string) error {
 	st, s, err := a.openSession(ctx, f.resume)
 	if err != nil {
@@ -116,13 +116,13 @@ func (a *console) resume(ctx context.Context, f runFlags, fl *pflag.FlagSet, arg
 	return a.finish(ctx, st, s, err)
 }
 
-// runsElsewhere refuses to go on with a session that somebody is at.
+// runsElsewhere refuses to resume a session that another process is running.
 func runsElsewhere(s model.Session) error {
 	return fault.WithHint(fault.Usagef("session %s is being measured by another linerate", s.ID), "wait until it has ended: linerate list")
 }
 
-// resumedPair parses the two ends of a stored session, or what the user gave
-// in their place. A lab is stored as both ends.
+// resumedPair parses the two ends of a stored session, or the user's replacements. A lab is
+// stored as both ends.
 func (f *runFlags) resumedPair(s model.Session, args []string, env app.Env) (near, far reach.Target, err error) {
 	nearText, farText := s.Near, s.Far
 	if f.far == "" && len(args) == 1 {

@@ -57,7 +57,7 @@ and 7 where a setting did not come back.`,
 }
 
 func (a *console) selftest(ctx context.Context, f selftestFlags) error {
-	if _, err := os.Lstat(f.output); f.output != "" && err == nil { // told before ten seconds have gone into it
+	if _, err := os.Lstat(f.output); f.output != "" && err == nil { // before ten seconds are spent
 		return fault.WithHint(fault.Usagef("--output %s: there is such a file", f.output), "nothing was done: choose another name, or move that file away")
 	}
 	f.request.Results = a.tryResults
@@ -104,12 +104,12 @@ func (a *console) tryResults(ctx context.Context) (string, error) {
 	return st.Path(), errors.Join(err, st.Remove(context.WithoutCancel(ctx), s.ID))
 }
 
-// printSelftest prints a report: all lines, or those of which people want to know, and
-// how many there are of the others.
+// printSelftest prints a report: all lines, or only the interesting ones and the number of the
+// others.
 func printSelftest(w io.Writer, r selftest.Report, all bool) {
 	fmt.Fprintf(w, "linerate %s on %s, %s\n", r.Version, r.System, r.Began.UTC().Format("2006-01-02 15:04 UTC"))
 	marks := map[selftest.State]string{selftest.OK: "ok", selftest.Unseen: "-", selftest.Wrong: "WRONG"}
-	brief := map[string]bool{"settings": true, "counters": true} // of these parts there are too many
+	brief := map[string]bool{"settings": true, "counters": true} // these parts have too many lines
 	part := ""
 	for _, l := range r.Lines {
 		if l.Part != part {

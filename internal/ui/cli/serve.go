@@ -135,7 +135,7 @@ func (a *console) serve(ctx context.Context, f serveFlags) error {
 			path = recordsFile
 		}
 		if kept = a.record(ctx, path); kept != nil && path == recordsFile {
-			whole, _ := filepath.Abs(path) // its folder is the working directory, which is there
+			whole, _ := filepath.Abs(path) // its folder is the working directory, which exists
 			a.talk("keeps what clients of other programs measure: linerate list --kind served --db %s", whole)
 		}
 		defer kept.close()
@@ -143,8 +143,8 @@ func (a *console) serve(ctx context.Context, f serveFlags) error {
 	return s.Run(ctx)
 }
 
-// watchServer shows what s gives away, and passes on the signal that asks for a new
-// file of the audit log, until the function returned is called.
+// watchServer shows the usage of s, and passes on the signal to reopen the audit log, until the
+// returned function is called.
 func (a *console) watchServer(ctx context.Context, s *serve.Server) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -172,8 +172,7 @@ func (a *console) watchServer(ctx context.Context, s *serve.Server) (end func())
 	}
 }
 
-// printServer says where the server listens, and its link: with a secret only where
-// that was made just now.
+// printServer prints where the server listens, and its link: with a secret only if that is new.
 func (a *console) printServer(s *serve.Server, open bool) error {
 	if a.json {
 		also := map[string]string{}
@@ -206,7 +205,7 @@ func (a *console) printServer(s *serve.Server, open bool) error {
 	return err
 }
 
-// tunerCommand is the part of a server that changes settings.
+// tunerCommand is the process of a server that changes settings.
 func (a *console) tunerCommand() *cobra.Command {
 	var state string
 	var commands bool

@@ -11,14 +11,14 @@ import (
 	"linerate/internal/core/units"
 )
 
-// registerLimits binds the flags that bound what a server gives away.
+// registerLimits adds the flags that limit a server's resources.
 func registerLimits(fl *pflag.FlagSet, l *serve.Limits) {
 	fl.StringVar(&l.All, "limit", "", "what the server gives away, as KEY=VALUE,...: sessions, descriptors, memory, disk, udp, egress, time, records; the last three count by the day, or with /hour by the hour (default: by what is free)")
 	fl.StringVar(&l.Anonymous, "limit-anonymous", "", "the share of that for all clients without a key together, in the same form")
 	fl.StringVar(&l.Source, "limit-source", "", "the share of one address (IPv6: a /64) without a key, in the same form; also lifetime, of a session")
 }
 
-// budgetLine is a kind in the document and in the text of a server's start.
+// budgetLine is one kind of resource in the document and in the text at a server's start.
 type budgetLine struct {
 	Kind         string `json:"kind"`
 	Unit         string `json:"unit"`
@@ -27,18 +27,18 @@ type budgetLine struct {
 	Source       *int64 `json:"source"`
 }
 
-// budgetDoc is what a server gives away, in linerate/serve/v1.
+// budgetDoc lists a server's resources, in linerate/serve/v1.
 type budgetDoc struct {
 	Window   time.Duration `json:"window_ns"`
 	Lifetime time.Duration `json:"lifetime_ns"`
 	Limits   []budgetLine  `json:"limits"`
 }
 
-// budgetWords say what a kind of a budget is called: in documents by its unit, after an amount that
-// is given away, in a table, and after an amount that is used now, "" for nothing worth a word.
+// budgetWords name a kind of resource: the unit in documents, the words after a granted amount,
+// in a table, and after a used amount ("" if it is not shown).
 type budgetWords struct {
 	unit, after, name, now string
-	counted                bool // over a time
+	counted                bool // over a time window
 }
 
 func kindWords(k serve.Kind) budgetWords {
@@ -63,7 +63,7 @@ func (w budgetWords) given(amount string, window time.Duration) string {
 	return amount + " " + w.over(w.after, window)
 }
 
-// over adds the time that a kind is counted over.
+// over adds the time window of a kind.
 func (w budgetWords) over(text string, window time.Duration) string {
 	if w.counted {
 		text += " in " + units.FormatDuration(window)
@@ -71,7 +71,7 @@ func (w budgetWords) over(text string, window time.Duration) string {
 	return text
 }
 
-// describeBudget is the document of a budget.
+// describeBudget returns the document of a budget.
 func describeBudget(u serve.Usage) budgetDoc {
 	known := func(n int64) *int64 {
 		if n < 0 {
@@ -86,7 +86,7 @@ func describeBudget(u serve.Usage) budgetDoc {
 	return d
 }
 
-// printBudget says on stderr what is given away.
+// printBudget prints the limits to stderr.
 func (a *console) printBudget(u serve.Usage) {
 	line := func(of func(serve.KindUsage) int64) string {
 		var parts []string

@@ -9,7 +9,7 @@ import (
 	"linerate/internal/app/serve"
 )
 
-// keyCommand has the commands about the keys of a server.
+// keyCommand groups the commands for the keys of a server.
 func (a *console) keyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "key", Short: "who may use the server of this machine",
@@ -70,7 +70,7 @@ func (a *console) addKey(name, right, expires, host, state string) error {
 	return err
 }
 
-// keys are those of the server whose state is in state.
+// keys returns the keys of the server whose state is in state.
 func (a *console) keys(state string) serve.Keys { return serve.Keys{Env: a.world(), State: state} }
 
 func (a *console) keyListCommand() *cobra.Command {

@@ -15,20 +15,20 @@ import (
 	"linerate/internal/ui/screen"
 )
 
-// keptServed is how many lines of a server are written when its screen is gone. A server
-// may go on for months; its audit log has all of them.
+// keptServed is how many lines of a server are printed after its screen closes. A server may run
+// for months; its audit log has all of them.
 const keptServed = 1000
 
-// serveScreen is the live screen of a server, where a person watches.
+// serveScreen is the live screen of a server, for a person who watches.
 type serveScreen struct {
 	state *uilive.Server
-	line  *screen.Writer // nil where no one watches
+	line  *screen.Writer // nil if no person watches
 
 	mu   sync.Mutex
 	held *screen.Held // while the screen is shown
 }
 
-// keep keeps a line that the screen tells in its own way, where there is one.
+// keep stores a line that the screen shows in its own way, and reports whether there is a screen.
 func (w *serveScreen) keep(line string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -39,7 +39,7 @@ func (w *serveScreen) keep(line string) bool {
 	return true
 }
 
-// hold gives the terminal to the screen until the function returned is called.
+// hold gives the terminal to the screen until the returned function is called.
 func (w *serveScreen) hold() (release func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -55,8 +55,8 @@ func (w *serveScreen) hold() (release func()) {
 	}
 }
 
-// show has the screen of s on the terminal until ctx ends, where somebody watches. Where
-// a link was printed it comes with the first visitor, so that the link can be taken first.
+// show shows the screen of s until ctx ends, if a person watches. If a link was printed, the
+// screen waits for the first visitor, so that the link can be copied first.
 func (w *serveScreen) show(ctx context.Context, a *console, s *serve.Server) {
 	if w.line == nil || !a.watches() {
 		return
@@ -67,7 +67,7 @@ func (w *serveScreen) show(ctx context.Context, a *console, s *serve.Server) {
 		case <-ctx.Done():
 			return
 		}
-		if !a.watches() { // it went to the background
+		if !a.watches() { // it is in the background now
 			return
 		}
 	}
@@ -95,7 +95,7 @@ func (w *serveScreen) show(ctx context.Context, a *console, s *serve.Server) {
 	}
 }
 
-// traffic is what the traffic of a flow is called.
+// traffic returns the name of a flow's traffic.
 func (a *console) traffic(f model.Flow) string {
 	called := func(engine string) string {
 		if k, ok := a.kinds().ByName(engine); ok {
@@ -109,7 +109,7 @@ func (a *console) traffic(f model.Flow) string {
 	return called(f.Engine)
 }
 
-// aboutServer is what a server says of itself on its screen: never its secret.
+// aboutServer describes a server on its screen, without its secret.
 func aboutServer(s *serve.Server, open bool) uilive.About {
 	about := uilive.About{Addr: s.Addr().String()}
 	row := func(format string, args ...any) { about.Rows = append(about.Rows, fmt.Sprintf(format, args...)) }
@@ -133,7 +133,7 @@ func aboutServer(s *serve.Server, open bool) uilive.About {
 	return about
 }
 
-// allowances are the kinds of a budget of which there is something to tell.
+// allowances returns the kinds of a budget that are worth showing.
 func allowances(u serve.Usage) []uilive.Allowance {
 	var all []uilive.Allowance
 	for _, k := range u.Kinds {
@@ -150,7 +150,7 @@ func allowances(u serve.Usage) []uilive.Allowance {
 		}
 		switch {
 		case u.Kinds[serve.Sessions].AllAnonymous == 0:
-			one.Source = "" // nobody comes without a key
+			one.Source = "" // every client has a key
 		case k.Source >= 0:
 			one.Source = amount(k.Kind, k.Source)
 		}
@@ -159,7 +159,7 @@ func allowances(u serve.Usage) []uilive.Allowance {
 	return all
 }
 
-// amount is so much of a kind, with its unit.
+// amount formats an amount of a kind, with its unit.
 func amount(k serve.Kind, n int64) string {
 	switch k {
 	case serve.Memory, serve.Disk, serve.Egress:

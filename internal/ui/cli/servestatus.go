@@ -10,14 +10,14 @@ import (
 	"linerate/internal/core/plain"
 )
 
-// How often the status is looked at, and told where nobody watches.
+// How often the status is checked, and how often it is printed if no person watches.
 const (
 	statusEvery = time.Second
 	statusLog   = time.Minute
 )
 
-// status shows what is given away until ctx ends: on a terminal in a line that is
-// renewed, else in a line each time that something changed, at most one a minute.
+// status shows the current usage until ctx ends: on a terminal in a line that is redrawn, else
+// in a line after each change, at most one a minute.
 func (a *console) status(ctx context.Context, usage func() serve.Usage) {
 	if a.quiet {
 		return
@@ -47,8 +47,7 @@ func (a *console) status(ctx context.Context, usage func() serve.Usage) {
 	}
 }
 
-// shortened is the beginning of text that has most characters, all of which are
-// ASCII or one column wide.
+// shortened cuts text to most characters, all of which are ASCII or one column wide.
 func shortened(text string, most int) string {
 	if r := []rune(text); len(r) > most && most > 0 {
 		return string(r[:most])
@@ -56,7 +55,7 @@ func shortened(text string, most int) string {
 	return text
 }
 
-// statusText is what is given away now, in one line.
+// statusText returns the current usage in one line.
 func statusText(u serve.Usage) string {
 	var parts []string
 	refused := int64(0)

@@ -18,12 +18,12 @@ import (
 
 // setFlags say how settings are changed by hand.
 type setFlags struct {
-	within   time.Duration // until they go back by themselves
+	within   time.Duration // until they are undone automatically
 	both     bool          // also on this machine
 	link     string        // interface of this machine
 	state    string        // journal of this machine
 	canaries []string
-	around   bool // take a work-around where only paths beyond the other end fail
+	around   bool // apply a work-around if only paths beyond the other end fail
 }
 
 func (a *console) setCommand() *cobra.Command {
@@ -78,7 +78,7 @@ func (f *setFlags) register(s *pflag.FlagSet) {
 	s.BoolVar(&f.around, "work-around", false, "where only a canary beyond a router dies of a new MTU: small segments on that route")
 }
 
-// set carries out one change of settings.
+// set runs linerate set.
 func (a *console) set(ctx context.Context, f setFlags, args []string) error {
 	wanted, host, err := parseSet(a.knobs, args)
 	if err != nil {
@@ -96,7 +96,7 @@ func (a *console) set(ctx context.Context, f setFlags, args []string) error {
 	return a.change(ctx, f, h, r)
 }
 
-// change carries out a request on open hosts, and shows how it ended.
+// change carries out a request on open hosts, and shows the result.
 func (a *console) change(ctx context.Context, f setFlags, h change.Hosts, r change.Request) error {
 	got, err := change.Do(ctx, a.world(), h, r)
 	if got.Outcome == "" {
@@ -109,7 +109,7 @@ func (f setFlags) request(a *console, wanted []model.Assignment) change.Request 
 	return change.Request{Wanted: wanted, Within: f.within, Canaries: f.canaries, Around: f.around, AtBoot: a.boot.wanted}
 }
 
-// check refuses flags that cannot be meant.
+// check refuses flags that contradict each other.
 func (f setFlags) check(host string) error {
 	if host == "" && f.both {
 		return fault.WithHint(fault.Usagef("--both names no HOST"), "linerate set KNOB=VALUE... --both HOST")
@@ -120,14 +120,14 @@ func (f setFlags) check(host string) error {
 	return nil
 }
 
-// isAssignment reports whether an argument is KNOB=VALUE: a HOST may have an
-// equal sign too, but not before a colon.
+// isAssignment reports whether an argument is KNOB=VALUE: a HOST may contain an equal sign too,
+// but not before a colon.
 func isAssignment(arg string) bool {
 	name, _, ok := strings.Cut(arg, "=")
 	return ok && !strings.ContainsAny(name, ":@ ")
 }
 
-// parseSet reads the arguments, and reports every one that is wrong.
+// parseSet parses the arguments, and reports all mistakes.
 func parseSet(x *knob.Index, args []string) (wanted []model.Assignment, host string, err error) {
 	var errs []error
 	var hosts []string
@@ -184,7 +184,7 @@ func parseSet(x *knob.Index, args []string) (wanted []model.Assignment, host str
 }
 
 // splitHost splits "far.link.mtu" into host and knob, as plan files do: near or a is the near
-// host, b the far one, and without either it is both.
+// host, far or b the far one, and without a prefix it is both.
 func splitHost(x *knob.Index, name string) (model.Host, model.KnobID, error) {
 	prefix, rest, dotted := strings.Cut(name, ".")
 	if !dotted {
@@ -211,22 +211,22 @@ type setDoc struct {
 	Canaries []canaryDoc           `json:"canaries"`
 
 	Paths     []change.Way      `json:"paths"`       // of packets, after a change of an MTU
-	Transfers []change.Transfer `json:"transfers"`   // that were tried, after a change of an MTU
+	Transfers []change.Transfer `json:"transfers"`   // attempted after a change of an MTU
 	Around    bool              `json:"work_around"` // the settings of --work-around are among the changes
 }
 
-// canaryDoc is one question that was asked before and after a change.
+// canaryDoc is one probe before and after a change.
 type canaryDoc struct {
-	Host   model.Host `json:"host"` // that asked
+	Host   model.Host `json:"host"` // that probed
 	Target string     `json:"target"`
-	Bytes  int        `json:"bytes"` // of the IP packets after the change; 0 where the system decided
+	Bytes  int        `json:"bytes"` // of the IP packets after the change; 0 if the system chose
 	Before bool       `json:"before"`
 	After  bool       `json:"after"`
 	Detail string     `json:"detail"`
 }
 
-// printSet shows how a change ended. told is that its reason is an error, which is
-// printed once, as one.
+// printSet shows the result of a change. told means that its reason is an error, which is
+// printed once, as such.
 func (a *console) printSet(f setFlags, r change.Result, told bool) error {
 	if a.json {
 		doc := setDoc{Hosts: map[model.Host]string{}, For: f.within, Outcome: r.Outcome, Reason: r.Reason, Changes: []model.Change{}, Canaries: []canaryDoc{},
@@ -253,7 +253,7 @@ func (a *console) printSet(f setFlags, r change.Result, told bool) error {
 	return nil
 }
 
-// canaryDocs are the questions of a host with both answers.
+// canaryDocs returns the probes of a host with both results.
 func canaryDocs(h change.HostResult) []canaryDoc {
 	var all []canaryDoc
 	for i, b := range h.Before {
@@ -266,7 +266,7 @@ func canaryDocs(h change.HostResult) []canaryDoc {
 	return all
 }
 
-// readable is a native text of a system (a GOOS) for people.
+// readable formats a native text of a system (a GOOS) for people.
 func (a *console) readable(system string, id model.KnobID, raw string) string {
 	if k, ok := a.knobs.ByID(id); ok {
 		if text, err := k.Text(system, raw); err == nil {

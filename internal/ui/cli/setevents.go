@@ -10,8 +10,7 @@ import (
 	"linerate/internal/core/units"
 )
 
-// observeChange finds the words for what happens while settings are changed and
-// kept.
+// observeChange prints the events of changing and keeping settings.
 func (a *console) observeChange(e app.Event) {
 	switch e := e.(type) {
 	case app.Changed:
@@ -35,7 +34,7 @@ func (a *console) observeChange(e app.Event) {
 	}
 }
 
-// note tells what is worth to be known before a change.
+// note prints what to know before a change.
 func (a *console) note(e app.Event) {
 	switch e := e.(type) {
 	case app.Advised:
@@ -61,7 +60,7 @@ func (a *console) note(e app.Event) {
 	}
 }
 
-// showChanged shows what was changed, while it holds.
+// showChanged shows the changes while they are in force.
 func (a *console) showChanged(e app.Changed) {
 	if a.json {
 		return
@@ -71,7 +70,7 @@ func (a *console) showChanged(e app.Changed) {
 	}
 }
 
-// tellCanaries says who will be asked after the change.
+// tellCanaries lists the targets that are probed after the change.
 func (a *console) tellCanaries(e app.Watching) {
 	var ok, silent []string
 	for _, r := range e.Answers {
@@ -93,7 +92,7 @@ func (a *console) tellCanaries(e app.Watching) {
 	}
 }
 
-// tellLasting says what a restart would not put back.
+// tellLasting warns about what a restart would not undo.
 func (a *console) tellLasting(e app.Lasting) {
 	when := "during a run"
 	if e.Within > 0 {
@@ -107,8 +106,8 @@ func (a *console) tellLasting(e app.Lasting) {
 		e.Host, plain.Join(e.Knobs, ", "), verb, when, stays, them)
 }
 
-// tellPairNote says what is left of a change of two hosts that was cut short while it
-// was being kept.
+// tellPairNote says what is left of a change of two hosts that was interrupted while it was
+// being kept.
 func (a *console) tellPairNote(e app.PartlyKept) {
 	begin := fmt.Sprintf("a change of %s and this machine was cut short on %s while it was being kept", e.Named, e.Time.Local().Format(time.DateTime))
 	undo := "linerate undo " + plain.ShellWord(e.Named)

@@ -13,15 +13,15 @@ import (
 	uilive "linerate/internal/ui/live"
 )
 
-// How often others are told how a run goes on, and the most that is read of it.
+// How often the progress of a run is shared, and the most that is read of it.
 const (
 	shareEvery = time.Second
 	mostShared = 1 << 20
 )
 
-// sharedFile is where the process that measures a session tells others of its present
-// run: beside the lock that says that it runs. It is worth nothing afterwards, so that
-// nothing waits for a disk. "" where the results are no file of this machine.
+// sharedFile is the file through which the process that measures a session shares its current
+// run, next to the lock that marks the session as running. It is useless afterwards, so it is
+// not synced to disk. "" if the results are not in a file on this machine.
 func (a *console) sharedFile(id string) string {
 	path := a.storePath()
 	if path == "" || path == inMemory || postgres.IsAddress(path) {
@@ -30,8 +30,8 @@ func (a *console) sharedFile(id string) string {
 	return filepath.Join(path+".running", url.PathEscape(id)+".now")
 }
 
-// share tells other processes how the runs of a session go on, until the function
-// returned is called.
+// share shares the progress of a session's runs with other processes, until the returned
+// function is called.
 func (a *console) share(id string, state *uilive.State) (end func()) {
 	file := a.sharedFile(id)
 	if file == "" {
@@ -62,7 +62,7 @@ func (a *console) share(id string, state *uilive.State) (end func()) {
 	}
 }
 
-// writeShared puts text in place at once, so that nobody reads half of it.
+// writeShared replaces the file atomically, so that no reader sees half of it.
 func writeShared(file string, text []byte) error {
 	part := file + ".part"
 	if err := os.WriteFile(part, text, 0o600); err != nil {
@@ -71,8 +71,8 @@ func writeShared(file string, text []byte) error {
 	return os.Rename(part, file)
 }
 
-// Now implements web.Source: what the process that measures a session tells of its
-// present run.
+// Now implements web.Source: it returns the current run of a session, from the process that
+// measures it.
 func (p pages) Now(id string) (uilive.Now, bool) {
 	var n uilive.Now
 	file := p.a.sharedFile(id)

@@ -45,7 +45,7 @@ the beginning of it, last for the newest one, or last~1 for the one before.`,
 	return c
 }
 
-// bindDetails adds the flag of a report that adds the statistics.
+// bindDetails adds the flag for the statistics in a report.
 func (a *console) bindDetails(fl *pflag.FlagSet) {
 	fl.BoolVar(&a.details, "details", false, "the statistics too: intervals, evidence, noise, and the tables over runs")
 }
@@ -54,7 +54,7 @@ func (a *console) termOptions() term.Options {
 	return term.Options{Width: a.Width(), Color: a.color(), Why: a.why, Details: a.details, OneLine: runtime.GOOS == "windows"}
 }
 
-// page is an empty page. What is no terminal gets long lines whole.
+// page returns an empty page. Output to something else than a terminal is not wrapped.
 func (a *console) page() term.Page {
 	o := a.termOptions()
 	if !a.OutTerminal {
@@ -95,13 +95,13 @@ func (a *console) reportWith(ctx context.Context, st results, s model.Session, w
 	return cmp.Or(reportjson.Render(a.Out, s, doc, o), samples.err)
 }
 
-// sampleReader reads the samples of a session from its store. Those of one run are held at a
+// sampleReader reads the samples of a session from its store. It holds those of one run at a
 // time, and the first error.
 type sampleReader struct {
 	ctx context.Context //nolint:containedctx // of the one command that reads them
 	st  results
 	id  string
-	run int // whose samples are held
+	run int // of the held samples
 	now []model.Sample
 	err error
 }
@@ -112,13 +112,13 @@ func (s *sampleReader) Of(run int) []model.Sample {
 		return s.now
 	}
 	batch, err := s.st.Samples(s.ctx, s.id, run)
-	if s.run, s.now = run, batch; err != nil && !errors.Is(err, store.ErrNotFound) { // measured, but the disk was full: its numbers are still at hand
+	if s.run, s.now = run, batch; err != nil && !errors.Is(err, store.ErrNotFound) { // measured, but the disk was full: its numbers are still available
 		s.err = cmp.Or(s.err, err)
 	}
 	return s.now
 }
 
-// more reports whether the runs of a session have more than so many samples.
+// more reports whether the runs of a session have more than most samples.
 func (s *sampleReader) more(runs []model.Run, most int) bool {
 	n := 0
 	for _, r := range runs {
@@ -129,7 +129,7 @@ func (s *sampleReader) more(runs []model.Run, most int) bool {
 	return false
 }
 
-// untrusted reports whether the session says that it must not be believed.
+// untrusted reports whether the session says that its results cannot be trusted.
 func untrusted(s model.Session) bool {
 	return report.Untrustworthy(s) != ""
 }
@@ -157,7 +157,7 @@ type compareDoc struct {
 	Reason  string       `json:"reason"`
 }
 
-// route is where a session ran, for people. A lab holds both ends.
+// route returns where a session ran, for people. A lab holds both ends.
 func route(s model.Session) string {
 	if s.Near == s.Far {
 		return s.Far
@@ -170,7 +170,7 @@ func route(s model.Session) string {
 type compareRow struct {
 	Setting   string          `json:"setting"`
 	Direction model.Direction `json:"direction"`
-	A         *summary        `json:"a"` // null where the session has none
+	A         *summary        `json:"a"` // null if the session has none
 	B         *summary        `json:"b"`
 	Ratio     *float64        `json:"ratio"` // of the medians, b over a
 	// Change is (b - a)/a of the medians in percent.
@@ -223,7 +223,8 @@ func (a *console) compare(ctx context.Context, refA, refB string) error {
 	return p.Print(a.Out)
 }
 
-// storeFlag names the store in a command, where this one did; with a blank before it.
+// storeFlag returns the --db flag for a suggested command if this one has it, with a leading
+// blank.
 func (a *console) storeFlag() string {
 	if a.db == "" || a.db == ":memory:" {
 		return ""
@@ -248,7 +249,7 @@ func countText(d *summary) string {
 	return fmt.Sprint(d.N)
 }
 
-// compareRows joins what two sessions measured by setting and direction.
+// compareRows joins the results of two sessions by setting and direction.
 func compareRows(sa, sb model.Session) []compareRow {
 	rows := []compareRow{}
 	seen := map[string]bool{}
@@ -273,7 +274,7 @@ func compareRows(sa, sb model.Session) []compareRow {
 	return rows
 }
 
-// describe summarises the valid runs of one setting; nil without any.
+// describe summarises the valid runs of one setting; nil if there are none.
 func describe(s model.Session, setting string, d model.Direction) *summary {
 	var values []float64
 	for _, r := range s.Runs {

@@ -13,14 +13,14 @@ import (
 	"linerate/internal/app/reach"
 )
 
-// sshFlags say how hosts are reached over ssh.
+// sshFlags say how to reach hosts over ssh.
 type sshFlags struct {
 	sudo, keep, trust bool
 	keepFlag          *pflag.Flag
 }
 
-// keeping is what was said of the program on the far host: nothing, that it stays, or
-// that it goes.
+// keeping returns the user's choice about the program on the far host: none, that it stays, or
+// that it is removed.
 func (f *sshFlags) keeping() reach.Keep {
 	switch {
 	case f.keepFlag == nil || !f.keepFlag.Changed:
@@ -54,7 +54,7 @@ func (a *console) askPassword(ctx context.Context, prompt string) ([]byte, error
 	}
 	defer tty.Close()
 	fd := int(tty.Fd())
-	before, err := term.MakeRaw(fd) // before the prompt: who types fast must not see it
+	before, err := term.MakeRaw(fd) // before the prompt, so that fast typing is not echoed
 	if err != nil {
 		return nil, err
 	}

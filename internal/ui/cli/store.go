@@ -22,7 +22,7 @@ import (
 	"linerate/internal/store/tables"
 )
 
-// results is what the commands need of a result store.
+// results is the part of a result store that commands need.
 type results interface {
 	CreateSession(ctx context.Context, s model.Session) error
 	UpdateSession(ctx context.Context, s model.Session) error
@@ -44,7 +44,7 @@ type results interface {
 // inMemory is the path of a store that ends with its command.
 const inMemory = sqlite.Memory
 
-// openStore opens the results; the first use makes them.
+// openStore opens the results, and creates them on first use.
 func (a *console) openStore(ctx context.Context) (results, error) {
 	if postgres.IsAddress(a.db) && plain.Databases(a.db) != a.db {
 		a.talk("the password in --db can be read by every user of this machine while linerate runs; keep it in ~/.pgpass, PGPASSWORD or LINERATE_DB")
@@ -52,11 +52,11 @@ func (a *console) openStore(ctx context.Context) (results, error) {
 	return openStoreAt(ctx, a.storePath())
 }
 
-// readMemory is what a command that reads a session takes before it collects garbage more often:
-// 9,000 runs take 110 MB decoded, and as much again would stand beside them.
+// readMemory is the memory of a command that reads a session before garbage is collected more
+// often: 9,000 runs take 110 MB decoded, and as much again would otherwise be garbage.
 const readMemory = 192 << 20
 
-// openSession opens the results, and returns the session that ref names.
+// openSession opens the results, and returns the session named by ref.
 func (a *console) openSession(ctx context.Context, ref string) (st results, s model.Session, err error) {
 	debug.SetMemoryLimit(readMemory)
 	if st, err = a.openStore(ctx); err != nil {
@@ -68,7 +68,7 @@ func (a *console) openSession(ctx context.Context, ref string) (st results, s mo
 	return st, s, err
 }
 
-// begin opens the results and both ends of a measurement, until the function returned is called.
+// begin opens the results and both ends of a measurement; end closes them.
 func (a *console) begin(ctx context.Context, near, far reach.Target) (st results, e *reach.Ends, end func(), err error) {
 	if st, err = a.openStore(ctx); err != nil {
 		return nil, nil, nil, err
@@ -109,8 +109,8 @@ func openResults(ctx context.Context, at string) (results, error) {
 	return sqlite.Open(ctx, at)
 }
 
-// storePath is --db, else $LINERATE_DB, else the user's data directory; "" where there
-// is none. The present folder is never one by accident.
+// storePath is --db, else $LINERATE_DB, else the user's data directory; "" if there is none. It
+// is never the current folder by accident.
 func (a *console) storePath() string {
 	if a.db != "" {
 		return a.db
@@ -119,7 +119,7 @@ func (a *console) storePath() string {
 		return p
 	}
 	below := func(folder string, more ...string) string {
-		if !filepath.IsAbs(folder) { // the XDG Base Directory Specification 0.8 has relative ones ignored
+		if !filepath.IsAbs(folder) { // the XDG Base Directory Specification 0.8 requires relative ones to be ignored
 			return ""
 		}
 		return filepath.Join(append(append([]string{folder}, more...), "linerate", "linerate.db")...)
@@ -133,7 +133,7 @@ func (a *console) storePath() string {
 	return cmp.Or(below(a.Getenv("XDG_DATA_HOME")), below(a.home(), ".local", "share"))
 }
 
-// home is the user's own folder.
+// home returns the user's home folder.
 func (a *console) home() string {
 	home := a.Getenv("HOME")
 	if u, err := user.Current(); home == "" && err == nil {
@@ -142,8 +142,7 @@ func (a *console) home() string {
 	return home
 }
 
-// find returns the session that a person names by its ID, the beginning of it,
-// last, or last~N.
+// find returns the session that a person names by its ID, the beginning of it, last, or last~N.
 func find(ctx context.Context, st results, ref string) (model.Session, error) {
 	s, err := st.Session(ctx, sessionRef(ref))
 	var many *store.AmbiguousError

@@ -20,8 +20,7 @@ import (
 	"linerate/internal/ui/config"
 )
 
-// sweepFlags are the flags of a message-size sweep, with NetPIPE's letters where
-// it has one.
+// sweepFlags are the flags of a message-size sweep, with NetPIPE's letters where it has one.
 type sweepFlags struct {
 	from              string
 	smallest, largest string
@@ -88,7 +87,7 @@ with a part for each far host. --set names several settings, such as those of a 
 	return c
 }
 
-// ask is what the flags ask for.
+// ask returns the sweep that the flags describe.
 func (f sweepFlags) ask(given func(string) bool, file config.File, bad faults) (trial.Sweep, error) {
 	s := trial.Sweep{
 		Flow:   model.Flow{Direction: model.To, Nagle: file.Flow.Nagle, Duration: file.Flow.Duration, Window: file.Flow.Window},
@@ -112,7 +111,7 @@ func (f sweepFlags) ask(given func(string) bool, file config.File, bad faults) (
 		s.Largest = bad.bytes("max", f.largest)
 	}
 	if given("sweeps") {
-		if s.Passes = f.sweeps; s.Passes == 0 { // which the planner takes for its default
+		if s.Passes = f.sweeps; s.Passes == 0 { // which the planner replaces by its default
 			bad.add("sweeps", errors.New("0 passes measure nothing"))
 		}
 	}
@@ -152,13 +151,13 @@ func (a *console) sweep(ctx context.Context, f sweepFlags, set *pflag.FlagSet, h
 		return fault.New(fault.Usage, fmt.Errorf("--output: %w", err), "%s", hint)
 	}
 	s, err := a.session(ctx, near, far, model.KindSweep, file.Title, p)
-	if section := report.Build(s, report.Options{Kinds: a.kinds()}).Section; section != nil { // nil where the session did not begin
+	if section := report.Build(s, report.Options{Kinds: a.kinds()}).Section; section != nil { // nil if the session did not begin
 		if d, ok := section.Data.(*sweep.Document); ok {
 			err = errors.Join(err, d.WriteNetPIPE(out))
 		}
 	}
 	err = errors.Join(err, out.Close())
-	if info, serr := os.Stat(f.output); serr == nil && info.Size() == 0 { // nothing was measured: the name is free for another try
+	if info, serr := os.Stat(f.output); serr == nil && info.Size() == 0 { // nothing was measured: free the name for another attempt
 		err = errors.Join(err, os.Remove(f.output))
 	}
 	return err

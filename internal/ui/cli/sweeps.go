@@ -19,14 +19,14 @@ import (
 	"linerate/internal/ui/config"
 )
 
-// oneSweep is a sweep of several: of one far host with one combination of settings.
+// oneSweep is one of several sweeps: one far host with one combination of settings.
 type oneSweep struct {
 	near, far reach.Target
-	end       string // what the far host is called beside the others
+	end       string // name of the far host among the others
 	plan      model.Plan
 }
 
-// name tells the sweep from the others.
+// name distinguishes the sweep from the others.
 func (s oneSweep) name() string {
 	name := s.end
 	if s.plan.Baseline != trial.Current {
@@ -35,7 +35,7 @@ func (s oneSweep) name() string {
 	return name
 }
 
-// sweeps are those that the flags ask for, all of their mistakes found before the first.
+// sweeps returns the sweeps that the flags describe, after checking all of them for mistakes.
 func (a *console) sweeps(f sweepFlags, asked trial.Sweep, given app.Values, hosts []string) ([]oneSweep, error) {
 	var bad faults
 	check := knobChecker{a.knobs, a.kinds(), a.textOf}
@@ -95,7 +95,7 @@ func (a *console) sweeps(f sweepFlags, asked trial.Sweep, given app.Values, host
 	return out, nil
 }
 
-// with has the sweep measured with s.
+// with sets the setting under which the sweep is measured.
 func (s *oneSweep) with(setting model.Setting) {
 	s.plan.Settings, s.plan.Baseline = []model.Setting{setting}, setting.Name
 	if slices.ContainsFunc(setting.Assignments, func(a model.Assignment) bool { return a.Host != "" }) {
@@ -106,8 +106,8 @@ func (s *oneSweep) with(setting model.Setting) {
 	}
 }
 
-// sweepAll measures one sweep after the other and prints a line for each. One that fails
-// ends them all: those before it are stored.
+// sweepAll measures one sweep after the other and prints a line for each. A failed one ends
+// them all: those before it are stored.
 func (a *console) sweepAll(ctx context.Context, title string, all []oneSweep) error {
 	st, err := a.openStore(ctx)
 	if err != nil {
@@ -142,7 +142,7 @@ func (a *console) sweepOne(ctx context.Context, st results, one oneSweep, title 
 	return trial.New(a.world(), e, st, model.KindSweep, title, reach.RedactAll(os.Args), one.plan).Run(ctx)
 }
 
-// tellSweeps prints what each sweep came to, and the command that draws all of them.
+// tellSweeps prints the result of each sweep, and the command that draws all of them.
 func (a *console) tellSweeps(done []model.Session, all []oneSweep) {
 	var ids []string
 	wide := 0

@@ -18,7 +18,7 @@ import (
 	"linerate/internal/ui/config"
 )
 
-// testFlags are the flags of a quick look.
+// testFlags are the flags of a test.
 type testFlags struct {
 	from, lossLimit, idle string
 	to, reverse, both     bool
@@ -26,8 +26,7 @@ type testFlags struct {
 	repeat                int
 }
 
-// defaultIdle is how long probes run without a load before it: 20 probes or so,
-// enough for a median.
+// defaultIdle is how long probes run without load first: some 20 probes, enough for a median.
 const defaultIdle = "1s"
 
 func (a *console) testCommand() *cobra.Command {
@@ -83,7 +82,7 @@ serve ` + servers + `: they measure, but report little about themselves.`,
 	return c
 }
 
-// quick is what the flags ask for, with every mistake in bad, and all that they say.
+// quick returns the test that the flags describe, and adds all mistakes to bad.
 func (a *console) quick(f testFlags, fl *pflag.FlagSet, bad *faults) (trial.Quick, config.File) {
 	var q trial.Quick
 	chosen := 0
@@ -101,7 +100,7 @@ func (a *console) quick(f testFlags, fl *pflag.FlagSet, bad *faults) (trial.Quic
 	}
 	choose(fl, file.Kinds, &file.Flow, also, bad)
 	var foreign []string
-	if file.Flow.Engine != udp.Name { // of TCP it is for other programs
+	if file.Flow.Engine != udp.Name { // for TCP it belongs to other programs
 		foreign = []string{"bitrate"}
 	}
 	file, err := a.over(file, fl, foreign...)
@@ -117,7 +116,7 @@ func (a *console) quick(f testFlags, fl *pflag.FlagSet, bad *faults) (trial.Quic
 	return q, file
 }
 
-// rateSearch is the search that the flags ask for.
+// rateSearch returns the search that the flags describe.
 func (f testFlags) rateSearch(q trial.Quick, given func(string) bool, bad *faults) *trial.RateSearch {
 	limit, err := units.ParsePercent(f.lossLimit)
 	if err == nil && (limit < 0 || limit >= 100) {
@@ -136,7 +135,7 @@ func (f testFlags) rateSearch(q trial.Quick, given func(string) bool, bad *fault
 	return s
 }
 
-// suit refuses flags that the far end does not understand, and fits the plan to it.
+// suit refuses flags that the far end does not support, and adapts the plan to it.
 func (f testFlags) suit(a *console, far *reach.Target, p *model.Plan, set *pflag.FlagSet) error {
 	for _, k := range a.world().AllPrograms() {
 		for _, flag := range k.Flags {

@@ -29,10 +29,10 @@ import (
 	"linerate/internal/ui/config"
 )
 
-// tuneSettle is the usual wait after applying a setting.
+// tuneSettle is the default wait after applying a setting.
 const tuneSettle = 200 * time.Millisecond
 
-// tuneFlags are the flags of the closed loop.
+// tuneFlags are the flags of tune.
 type tuneFlags struct {
 	from, goal, resume, allow string
 	only, never               []string
@@ -104,12 +104,12 @@ processor time that each Gbit costs the receiver: offloads, moderation, jumbo fr
 	return c
 }
 
-// request is what the flags ask for.
+// tuneRequest returns the request that the flags describe.
 func (a *console) tuneRequest(f tuneFlags, fl *pflag.FlagSet) (apptune.Request, error) {
 	var bad faults
 	file := config.File{Request: plan.Request{Plan: model.Plan{Directions: []model.Direction{model.To, model.From}, Settle: tuneSettle}}}
 	switch f.goal {
-	case "throughput": // what other traffic feels is a guard
+	case "throughput": // other traffic is protected by a guard
 		file.Objective = model.Goodput
 	case "latency":
 		file.Objective = model.LatencyP50
@@ -208,8 +208,8 @@ func (a *console) tune(ctx context.Context, f tuneFlags, fl *pflag.FlagSet, args
 	return errors.Join(err, shown)
 }
 
-// tuneVerdict is the error of a search that went to its end and left the path as slow as it
-// was, of kind fault.Found: nothing that was tried is proven, and there is something to gain.
+// tuneVerdict is the error of a search that finished and left the path as slow as it was, of kind
+// fault.Found: nothing is proven, and there is something to gain.
 func tuneVerdict(out apptune.Outcome) error {
 	if out.Record.AtCeiling() {
 		return nil
@@ -226,7 +226,7 @@ func tuneVerdict(out apptune.Outcome) error {
 	}
 }
 
-// searched are the hosts of a search: open, and as they were named.
+// searched are the hosts of a search: open, and as the user named them.
 type searched struct {
 	ends       *reach.Ends
 	host, from string
@@ -239,7 +239,7 @@ type tuneDoc struct {
 	Next   []string    `json:"next"`
 }
 
-// tuned shows how a search ended, and asks whether to keep what it found.
+// tuned shows the result of a search, and asks whether to keep what it found.
 func (a *console) tuned(ctx context.Context, out apptune.Outcome, of searched, dry bool) error {
 	if out.Search.ID == "" {
 		return nil
@@ -252,7 +252,7 @@ func (a *console) tuned(ctx context.Context, out apptune.Outcome, of searched, d
 	if a.json {
 		return a.document("linerate/tune/v1", tuneDoc{t, out.Record, next})
 	}
-	if a.storePath() == inMemory && strings.Contains(t.Next.Command, out.Search.ID) { // it is gone with this process
+	if a.storePath() == inMemory && strings.Contains(t.Next.Command, out.Search.ID) { // it is lost with this process
 		t.Next = report.Step{}
 	}
 	if err := term.RenderTuned(a.Out, t, a.termOptions()); err != nil {
@@ -268,7 +268,7 @@ func (a *console) tuned(ctx context.Context, out apptune.Outcome, of searched, d
 	return a.keepTuned(ctx, out.Record.Winner, t, of, next)
 }
 
-// keepTuned asks what is to become of settings that proved better, and does it.
+// keepTuned asks what to do with settings that proved better, and does it.
 func (a *console) keepTuned(ctx context.Context, winner model.Setting, t report.Tuned, of searched, next []string) error {
 	if inLab(of.host) {
 		a.talk("%s: %s", noKeeping, next[0])
@@ -307,7 +307,7 @@ func (a *console) keepTuned(ctx context.Context, winner model.Setting, t report.
 	return errors.Join(err, a.printKeep(r, got))
 }
 
-// tunedOf is the report of a stored search, and false where it found nothing out.
+// tunedOf returns the report of a stored search; ok is false if it has no result.
 func tunedOf(ctx context.Context, st results, s model.Session) (report.Tuned, tune.Record, bool, error) {
 	rec, ok, err := tune.Read(&s)
 	if err != nil || !ok {
@@ -347,12 +347,12 @@ func (a *console) showTuned(ctx context.Context, st results, s model.Session) er
 	return nil
 }
 
-// noKeeping says why what was found in a lab cannot stay, and where it can.
+// noKeeping says why a result from a lab cannot be kept, and where it can.
 const noKeeping = "nothing can be kept in a lab, which ends with its command; on your own hosts"
 
 func inLab(host string) bool { return strings.HasPrefix(host, "lab:") }
 
-// nearOf is the near host of s as it was named, "" for this machine, and of a lab.
+// nearOf returns the near host of s as the user named it, "" for this machine or a lab.
 func nearOf(s model.Session) string {
 	if s.Near == s.Far || s.Near == app.ThisMachine {
 		return ""
@@ -360,8 +360,8 @@ func nearOf(s model.Session) string {
 	return s.Near
 }
 
-// nextSteps are the commands that lead on from a stored search: those that keep what is
-// proven, and the one that goes on.
+// nextSteps returns the commands that follow a stored search: those that keep what is proven,
+// and the one that goes on.
 func nextSteps(t report.Tuned, rec tune.Record, s model.Session) []report.Step {
 	var out []report.Step
 	for i, command := range tuneNext(t, rec, s.Far, nearOf(s)) {
@@ -371,16 +371,15 @@ func nextSteps(t report.Tuned, rec tune.Record, s model.Session) []report.Step {
 		}
 		out = append(out, report.Step{What: what, Command: command})
 	}
-	if !strings.HasPrefix(t.Next.Command, "linerate show ") { // which stands there anyway
+	if !strings.HasPrefix(t.Next.Command, "linerate show ") { // which is listed anyway
 		out = append(out, t.Next)
 	}
 	return out
 }
 
-// tuneNext are the commands that keep a proven winner until the next start, and for good;
-// none where there is nothing that a host could keep. In a lab it is the search on hosts that
-// last. from is the near host as it was
-// named, "" for this machine.
+// tuneNext returns the commands that keep a proven winner until the next start, and for good;
+// none if a host can keep nothing of it. In a lab it returns the search on real hosts. from is
+// the near host as the user named it, "" for this machine.
 func tuneNext(t report.Tuned, rec tune.Record, host, from string) []string {
 	wanted := apptune.OfHosts(rec.Winner)
 	if !t.Proven || len(wanted) == 0 {
@@ -390,7 +389,7 @@ func tuneNext(t report.Tuned, rec tune.Record, host, from string) []string {
 		return []string{"linerate tune HOST"}
 	}
 	despite := ""
-	if len(t.Open) > 0 { // which keep does only where the person says so
+	if len(t.Open) > 0 { // which keep does only if the user says so
 		despite = " --despite-guards"
 	}
 	if from == "" {
@@ -403,7 +402,7 @@ func tuneNext(t report.Tuned, rec tune.Record, host, from string) []string {
 			fmt.Sprintf("linerate keep %s %s --both%s", t.Proof, plain.ShellWord(host), despite),
 		}
 	}
-	var set, kept []string // a command for each host: this machine is neither
+	var set, kept []string // one command per host: neither is this machine
 	for _, end := range []struct {
 		side  model.Host
 		named string
@@ -422,7 +421,7 @@ func tuneNext(t report.Tuned, rec tune.Record, host, from string) []string {
 	return []string{strings.Join(set, " && "), strings.Join(kept, " && ")}
 }
 
-// assignment writes one as linerate set takes it.
+// assignment formats an assignment as linerate set takes it.
 func assignment(a model.Assignment) string {
 	return a.Host.Of(a.Knob) + "=" + a.Value
 }

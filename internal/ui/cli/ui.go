@@ -57,7 +57,7 @@ ends it at once. --no-open prints the link and opens nothing; so does --json.`,
 	return c
 }
 
-// uiDoc is linerate/ui/v1: where the page is.
+// uiDoc is linerate/ui/v1: the address of the page.
 type uiDoc struct {
 	Link    string `json:"link"`    // to open, once
 	Address string `json:"address"` // that it listens on
@@ -98,8 +98,8 @@ func (a *console) ui(ctx context.Context, f uiFlags) error {
 	return <-served
 }
 
-// openLink shows link in the browser, through a file that only its user may read: the
-// arguments of a program are seen by everybody on this machine, what is in dir is not.
+// openLink opens link in the browser, through a file that only its user may read: every user of
+// this machine can see a program's arguments, but not the files in dir.
 func (a *console) openLink(ctx context.Context, dir, link string) error {
 	file := filepath.Join(dir, "linerate.html")
 	page := `<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=` + html.EscapeString(link) + `"><title>linerate</title>`
@@ -112,7 +112,7 @@ func (a *console) openLink(ctx context.Context, dir, link string) error {
 	return nil
 }
 
-// pages are the sessions of a store as the local page shows them.
+// pages provides the sessions of a store for the local page.
 type pages struct {
 	a  *console
 	st results
@@ -144,12 +144,12 @@ func (p pages) Mark(ctx context.Context, id string) (string, error) {
 func (p pages) Session(ctx context.Context, id string) (model.Session, error) {
 	s, err := p.st.Session(ctx, id)
 	if err == nil && s.ID != id {
-		err = store.ErrNotFound // the beginning of an ID, or last: not an address that lasts
+		err = store.ErrNotFound // the beginning of an ID, or last: not a permanent address
 	}
 	return s, missing(err)
 }
 
-// missing is err as package web understands it.
+// missing converts err for package web.
 func missing(err error) error {
 	if errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("there is no such session: %w", fs.ErrNotExist)

@@ -67,7 +67,7 @@ was before, byte for byte, or gone where there was none. The running values stay
 	c.Flags().BoolVar(&acknowledge, "acknowledge", false, "you have seen what is left of a damaged journal: it is kept, and reported no more")
 	c.Flags().BoolVar(&kept, "kept", false, "take back the files that linerate keep wrote")
 	c.Flags().BoolVar(&atBoot, "at-boot", false, "only what was not confirmed: what the job does that --at-boot of other commands installs")
-	_ = c.Flags().MarkHidden("at-boot") // it is there
+	_ = c.Flags().MarkHidden("at-boot") // it exists
 	c.Flags().StringVar(&state, "state", "", "directory of the journal (default: $LINERATE_STATE, else the system's)")
 	return c
 }
@@ -116,7 +116,7 @@ func (a *console) printUndone(changes []model.Change) error {
 func (a *console) undoneText(system string, c model.Change) string {
 	switch c.State {
 	case model.ChangeUndone:
-		if c.Detail == model.DetailForgotten { // nobody has seen what it holds
+		if c.Detail == model.DetailForgotten { // its current value is unknown
 			return "nothing to put back: " + c.Detail
 		}
 		back := "back to " + a.readable(system, c.Knob, c.Old)

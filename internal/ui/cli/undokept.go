@@ -10,7 +10,7 @@ import (
 	"linerate/internal/core/model"
 )
 
-// undoKept takes back the files that keep wrote on this machine, or on HOST.
+// undoKept restores the files that keep wrote on this machine, or on HOST.
 func (a *console) undoKept(ctx context.Context, args []string, state string) error {
 	host := ""
 	if len(args) == 1 {

@@ -12,8 +12,8 @@ import (
 	"linerate/internal/fault"
 )
 
-// unitText is a unit for systemd. %[1]s is the command line, %[2]s what depends on
-// the rights that the server needs. Its settings are those of systemd.exec(5).
+// unitText is a systemd unit. %[1]s is the command line, %[2]s the part that depends on the
+// rights that the server needs. Its settings are from systemd.exec(5).
 const unitText = `# Made by linerate serve --print-unit.
 [Unit]
 Description=linerate serve: lets other hosts measure to this one
@@ -54,7 +54,7 @@ SystemCallErrorNumber=EPERM
 WantedBy=multi-user.target
 `
 
-// measureUnit needs no rights at all.
+// measureUnit needs no rights.
 const measureUnit = `DynamicUser=yes
 ProtectSystem=strict
 ProtectKernelTunables=yes
@@ -64,13 +64,13 @@ CapabilityBoundingSet=
 AmbientCapabilities=
 `
 
-// tuneUnit leaves its tuner what changing settings and keeping them needs; the part
-// that listens gives all of it up by itself.
+// tuneUnit keeps what the tuner needs to change and keep settings; the part that listens drops
+// all of it by itself.
 const tuneUnit = `ProtectSystem=yes
 CapabilityBoundingSet=CAP_NET_ADMIN CAP_NET_RAW CAP_NET_BIND_SERVICE CAP_SETUID CAP_SETGID CAP_CHOWN CAP_FOWNER CAP_DAC_OVERRIDE CAP_KILL
 `
 
-// portUnit lets an unprivileged server have a port below 1024.
+// portUnit lets an unprivileged server use a port below 1024.
 const portUnit = `DynamicUser=yes
 ProtectSystem=strict
 ProtectKernelTunables=yes
@@ -80,7 +80,7 @@ CapabilityBoundingSet=CAP_NET_BIND_SERVICE
 AmbientCapabilities=CAP_NET_BIND_SERVICE
 `
 
-// printUnit prints a unit that starts serve with the flags that are set.
+// printUnit prints a unit that starts serve with the given flags.
 func (a *console) printUnit(set *pflag.FlagSet) error {
 	words := append(slices.Clone(a.Self), "serve")
 	tune, low, reload := false, false, ""
@@ -91,7 +91,7 @@ func (a *console) printUnit(set *pflag.FlagSet) error {
 		case "allow-tune":
 			tune = true
 		case "audit":
-			reload = "ExecReload=/bin/kill -HUP $MAINPID\n" // a new file, after logrotate
+			reload = "ExecReload=/bin/kill -HUP $MAINPID\n" // opens a new file, after logrotate
 		}
 		if _, listens := a.world().AllPrograms().ByName(f.Name); listens || f.Name == "listen" {
 			low = low || lowPort(f.Value.String())
@@ -115,7 +115,7 @@ func (a *console) printUnit(set *pflag.FlagSet) error {
 	return err
 }
 
-// lowPort reports whether only those may listen there who have rights.
+// lowPort reports whether listening there needs privileges.
 func lowPort(addr string) bool {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -125,8 +125,7 @@ func lowPort(addr string) bool {
 	return err == nil && n > 0 && n < 1024
 }
 
-// unitWord quotes a word of a command line of systemd (systemd.service(5), COMMAND
-// LINES).
+// unitWord quotes a word of a systemd command line (systemd.service(5), COMMAND LINES).
 func unitWord(s string) string {
 	s = strings.NewReplacer(`%`, `%%`, `$`, `$$`).Replace(s)
 	if s != "" && !strings.ContainsAny(s, " \t\n\"'\\;") {

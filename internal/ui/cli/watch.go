@@ -13,16 +13,16 @@ import (
 	"linerate/internal/ui/screen"
 )
 
-// watched is the live screen of the session that goes on, if a person watches one.
+// watched is the live screen of the current session, if a person watches.
 type watched struct {
 	mu     sync.Mutex
-	state  *uilive.State // nil where there is no session, or no screen for it
+	state  *uilive.State // nil if there is no session, or no screen for it
 	screen *uilive.Screen
 	wake   chan struct{} // a key was pressed, or the screen is gone
 	held   []*screen.Held
 }
 
-// now is the state that is shown now, nil without any.
+// now returns the state on the screen, nil if there is none.
 func (w *watched) now() *uilive.State {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -32,21 +32,21 @@ func (w *watched) now() *uilive.State {
 	return w.state
 }
 
-// watches reports whether a person watches who can have the whole terminal drawn.
+// watches reports whether a person watches on a terminal that can be drawn in full.
 func (a *console) watches() bool {
 	in, file := a.In.(*os.File)
 	if !file {
 		return false
 	}
-	if columns, rows, err := terminal.GetSize(int(in.Fd())); err != nil || columns < 20 || rows < 6 { // one that does not know says 0
+	if columns, rows, err := terminal.GetSize(int(in.Fd())); err != nil || columns < 20 || rows < 6 { // an unknown size is 0
 		return false
 	}
 	return a.InTerminal && a.OutTerminal && a.ErrTerminal && !a.quiet && !a.json && !a.lines && a.intervals == nil &&
 		a.Getenv("TERM") != "dumb" && a.Getenv("TERM") != "" && uilive.Foreground(in)
 }
 
-// watch begins to tell how a session goes on: other processes, and on a screen where
-// somebody watches.
+// watch starts to show a session's progress: to other processes, and on a screen if a person
+// watches.
 func (a *console) watch(s model.Session) {
 	a.sharing = a.share(s.ID, a.live.whole)
 	if !a.watches() {
@@ -58,7 +58,7 @@ func (a *console) watch(s model.Session) {
 	a.showScreen()
 }
 
-// unwatch ends the screen of a session for good.
+// unwatch closes the screen of a session for good.
 func (a *console) unwatch() {
 	_ = a.hideScreen()
 	a.sharing()
@@ -67,7 +67,7 @@ func (a *console) unwatch() {
 	a.watched.state = nil
 }
 
-// showScreen opens the screen of the state that there is.
+// showScreen opens the screen of the current state.
 func (a *console) showScreen() {
 	w := &a.watched
 	w.mu.Lock()
@@ -90,7 +90,7 @@ func (a *console) showScreen() {
 	}
 	s := uilive.Show(context.Background(), uilive.Terminal{In: a.In, Out: a.raw.Err, Env: os.Environ(), ASCII: !utf8Locale(a.Getenv)}, state.View, a.pressed)
 	w.screen = s
-	go func() { // until the screen is closed, by whomever
+	go func() { // until the screen is closed
 		select {
 		case <-a.interrupted:
 			_ = a.hideScreen()
@@ -101,7 +101,7 @@ func (a *console) showScreen() {
 	}()
 }
 
-// pressed is told of a key.
+// pressed handles a key.
 func (a *console) pressed(key string) {
 	switch w := a.watched.now(); {
 	case key == "q":
@@ -112,18 +112,18 @@ func (a *console) pressed(key string) {
 	a.watched.stir()
 }
 
-// stir wakes who waits in a pause.
+// stir wakes a pause.
 func (w *watched) stir() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	select {
 	case w.wake <- struct{}{}:
-	default: // nobody waits, or somebody is woken already
+	default: // no pause, or already woken
 	}
 }
 
-// hideScreen gives the terminal back, if there is a screen, and returns what shows it
-// again.
+// hideScreen gives the terminal back, if there is a screen, and returns a function that shows
+// the screen again.
 func (a *console) hideScreen() (again func()) {
 	w := &a.watched
 	w.mu.Lock()
@@ -150,7 +150,7 @@ func (a *console) hideScreen() (again func()) {
 	}
 }
 
-// between is app.Env.Between: it waits while a person pauses.
+// between is app.Env.Between: it waits while the user has paused.
 func (a *console) between(ctx context.Context, still []string) error {
 	w := &a.watched
 	for {
@@ -165,7 +165,7 @@ func (a *console) between(ctx context.Context, still []string) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-wake:
-		case <-time.After(time.Second): // whatever was missed
+		case <-time.After(time.Second): // in case a wake-up was missed
 		}
 	}
 }

@@ -7,17 +7,17 @@ import (
 	"linerate/internal/ui/agent"
 )
 
-// This file is where the command line meets what measures and changes: the entries
-// of linerate's own processes, and the bounds of the protocol. All else goes through
-// the use cases of internal/app.
+// This file connects the command line to the code that measures and changes: the entry points of
+// linerate's own processes, and the limits of the protocol. Everything else goes through the use
+// cases of internal/app.
 
-// Bound and version of the protocol.
+// Limit and version of the protocol.
 const (
 	longestRun = session.MaxDuration
 	protocol   = session.Protocol
 )
 
-// process is this one, for the commands that the agent program has too.
+// process describes this process, for the commands that the agent program has too.
 func (a *console) process() agent.Process {
 	return agent.Process{In: a.In, Out: a.raw.Out, Err: a.Err, Terminal: a.OutTerminal, World: a.world}
 }

@@ -16,18 +16,17 @@ import (
 	"linerate/internal/core/units"
 )
 
-// world is what the use cases are given of the command line.
+// world returns the environment of the use cases.
 func (a *console) world() app.Env {
 	return app.Env{
 		Version: a.Version, Self: a.Self, Getenv: a.Getenv, Now: a.Now, AfterStep: a.AfterStep, Root: a.Root, Timeout: a.timeout, Calm: a.calm, Engines: a.Engines, Programs: a.Programs, Catalogue: a.knobs, Asker: a, Observer: a, Between: a.between,
 	}
 }
 
-// kinds are the kinds of traffic that this program makes.
+// kinds returns the kinds of traffic that this program generates.
 func (a *console) kinds() traffic.Kinds { return a.world().Kinds() }
 
-// here is this machine, of whose journal a person is told what there is to know,
-// once for each process.
+// here returns this machine. It prints the journal's warnings once per process.
 func (a *console) here(state, link string) *here.Machine {
 	a.tellJournal(state)
 	return here.New(a.world(), a.hereOptions(state, link))
@@ -41,7 +40,7 @@ func (a *console) tellJournal(state string) {
 	a.told.Do(func() { here.TellJournal(a.world(), state) })
 }
 
-// reach opens hosts as the flags say.
+// reach returns an opener of hosts with the flags' options.
 func (a *console) reach() *reach.Opener { return reach.New(a.world(), a.reaching()) }
 
 func (a *console) reaching() reach.Options {
@@ -53,7 +52,7 @@ func (a *console) reaching() reach.Options {
 // Ask implements app.Asker on the terminal.
 func (a *console) Ask(ctx context.Context, q app.Question) (app.Answer, error) {
 	defer a.hideScreen()()
-	if q.Kind == app.Password { // of the terminal itself, whatever stdin is
+	if q.Kind == app.Password { // from the terminal itself, whatever stdin is
 		secret, err := a.askPassword(ctx, "password of sudo on "+q.Host+": ")
 		return app.Answer{Secret: secret}, err
 	}
@@ -83,14 +82,14 @@ func (a *console) Ask(ctx context.Context, q app.Question) (app.Answer, error) {
 	return app.Answer{}, app.ErrNobody
 }
 
-// agreed asks a person on the terminal for a yes.
+// agreed asks a yes-or-no question on the terminal.
 func (a *console) agreed(ctx context.Context, question string) (app.Answer, error) {
 	answer, err := a.answered(ctx, question)
 	return app.Answer{Yes: answer == "y" || answer == "yes"}, err
 }
 
-// answered asks a person on the terminal. Its goroutine may stay in the read until
-// the process ends: no system can wake it up from there for every terminal.
+// answered asks a question on the terminal. Its goroutine may stay in the read until the process
+// ends: not every system can interrupt that read for every terminal.
 func (a *console) answered(ctx context.Context, question string) (string, error) {
 	fmt.Fprint(a.Err, question)
 	answers := make(chan string, 1)
@@ -110,7 +109,7 @@ func (a *console) answered(ctx context.Context, question string) (string, error)
 	}
 }
 
-// Observe implements app.Observer: it finds the words for what happened.
+// Observe implements app.Observer: it prints events.
 func (a *console) Observe(e app.Event) {
 	switch e := e.(type) {
 	case app.Trouble:
