@@ -21,7 +21,7 @@ import (
 	"linerate/internal/ui/config"
 )
 
-// Exit codes by name, as fault.Kind has them.
+// Exit codes by name, from fault.Kind.
 var (
 	exitOK          = 0
 	exitFailed      = fault.Failed.ExitCode()
@@ -34,7 +34,7 @@ var (
 	exitInterrupted = fault.Interrupted.ExitCode()
 )
 
-// world is an environment without a terminal, with variables of the test.
+// world is an environment without a terminal, with the test's own variables.
 type world struct {
 	Env
 	out, err bytes.Buffer
@@ -58,8 +58,8 @@ func (w *world) main(t *testing.T, args ...string) int {
 	return Main(t.Context(), w.Env, args)
 }
 
-// TestFirstHour12Prune: what is removed is what the flags say, and never what runs
-// unless that is said too; and how a session ended stands in the list.
+// TestFirstHour12Prune: prune removes what the flags say, and running sessions only if they say
+// so too; the list shows how each session ended.
 func TestFirstHour12Prune(t *testing.T) {
 	w := newWorld(t)
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -76,7 +76,7 @@ func TestFirstHour12Prune(t *testing.T) {
 		}
 		must.Do(t, st.CreateSession(t.Context(), one))
 	}
-	defer func() { _ = st.Close() }() // until then the first one runs
+	defer func() { _ = st.Close() }() // until then the first one is running
 	for _, c := range []struct {
 		args []string
 		code int
@@ -157,8 +157,8 @@ func TestSessionRef(t *testing.T) {
 	}
 }
 
-// TestOneDocument demands exactly one document on stdout, also of a command
-// that prints its own and then fails.
+// TestOneDocument: stdout has exactly one document, even if a command prints its own and then
+// fails.
 func TestOneDocument(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []struct {
@@ -200,8 +200,7 @@ func TestOneDocument(t *testing.T) {
 	must.True(t, err == nil, "undo and its error: %v in %s", err, w.out.String())
 }
 
-// TestEveryLineSaysWho demands the program's name before each mistake, and the
-// hint below them.
+// TestEveryLineSaysWho: the program's name comes before each error, and the hint below them.
 func TestEveryLineSaysWho(t *testing.T) {
 	w := newWorld(t)
 	a := &console{Env: w.Env}

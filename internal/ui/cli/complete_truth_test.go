@@ -9,7 +9,7 @@ import (
 	"linerate/internal/truth"
 )
 
-// TestCompletionIsSoon: a tab is answered before anybody presses it again.
+// TestCompletionIsSoon: completion answers before a user would press tab again.
 func TestCompletionIsSoon(t *testing.T) {
 	w := newWorld(t)
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {

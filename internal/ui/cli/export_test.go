@@ -20,10 +20,10 @@ import (
 	"linerate/internal/store/sqlite"
 )
 
-// article is the name of a profile with the settings of one seed article.
+// article returns the name of a profile with the settings of one seed article.
 func article(name string) string { return filepath.Join("testdata", "articles", name+".yaml") }
 
-// exported runs export and returns the files by path, and what it said.
+// exported runs export and returns the files by path, and its messages.
 func exported(t *testing.T, args ...string) (map[string]string, string) {
 	t.Helper()
 	w := newWorld(t)
@@ -41,7 +41,7 @@ func exported(t *testing.T, args ...string) (map[string]string, string) {
 	return files, w.err.String()
 }
 
-// want demands lines in a file.
+// want checks that a file has these lines.
 func want(t *testing.T, files map[string]string, path string, lines ...string) {
 	t.Helper()
 	text, ok := files[path]
@@ -54,8 +54,8 @@ func want(t *testing.T, files map[string]string, path string, lines ...string) {
 	}
 }
 
-// TestArticleGigabit: the article's lines come out again, but for what no
-// system has any more, which the catalogue translates.
+// TestArticleGigabit: export writes the article's lines again, except for those that no current
+// system has, which the catalogue translates.
 func TestArticleGigabit(t *testing.T) {
 	name := article("gigabit-freebsd-xp")
 	files, _ := exported(t, "--for", "freebsd", "--role", "near", "--interface", "em0", name)
@@ -111,8 +111,8 @@ func TestArticleLinux(t *testing.T) {
 	want(t, files, "linerate.yml", "      net.core.rmem_max = 262144", "      MTUBytes=9000")
 }
 
-// TestArticleVirtio: the settings of test 3 do not fit together, which the
-// article could not know; on demand they are written all the same.
+// TestArticleVirtio: the settings of test 3 conflict, which the article could not know; on
+// request they are written anyway.
 func TestArticleVirtio(t *testing.T) {
 	files, _ := exported(t, "--for", "freebsd", article("virtio-test2"))
 	want(t, files, "/etc/sysctl.conf", "kern.ipc.maxsockbuf=4000000", "net.inet.tcp.sendbuf_max=2097152", "net.inet.tcp.recvbuf_max=2097152")
@@ -133,7 +133,7 @@ func TestArticleSlowPC(t *testing.T) {
 	must.True(t, strings.Contains(said, "left out: polling=1: linux has no such setting") && strings.Contains(said, "note: the settings were tried on freebsd, and these files are for linux"), "%s", said)
 }
 
-// stored puts a session with a decided setting into a new store.
+// stored adds a session with a decided setting to a new store.
 func stored(t *testing.T, w *world) model.Session {
 	t.Helper()
 	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
@@ -175,8 +175,8 @@ func TestProfileOfSession(t *testing.T) {
 		`session 20261121T130000-abcd, setting "4MiB" against "current", 2026-11-21`} {
 		must.Contain(t, w.out.String(), s)
 	}
-	// A session and the profile of it give the same files, with the other
-	// numbers of the line as they were on the host.
+	// A session and its profile give the same files, with the other numbers of the line as they
+	// were on the host.
 	code := w.main(t, "export", "--for", "linux-sysctl", "last")
 	direct := w.out.String()
 	must.True(t, code == exitOK && strings.Contains(direct, "net.ipv4.tcp_rmem = 8192 262144 4194304\n"), "exit code %d\n%s", code, direct)
@@ -205,8 +205,8 @@ func TestExportWritesTree(t *testing.T) {
 	must.True(t, code == exitFailed && strings.Contains(w.err.String(), "nothing was written"), "exit code %d\n%s", code, w.err.String())
 }
 
-// TestArchiveAndNotes carries sessions from one machine to another: as they are, with
-// notes and samples, once; what is there stays; of a damaged file nothing is kept.
+// TestArchiveAndNotes copies sessions from one machine to another: unchanged, with notes and
+// samples, and only once. Existing sessions stay; a damaged file imports nothing.
 func TestArchiveAndNotes(t *testing.T) {
 	here, there := newWorld(t), newWorld(t)
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -258,7 +258,7 @@ func TestArchiveAndNotes(t *testing.T) {
 		}
 	}
 	do(here, 0, "removed 1 session", "delete", "s1", "--yes")
-	do(here, 0, "1 session of 3", "import", all) // as from a copy that was kept
+	do(here, 0, "1 session of 3", "import", all) // as from a backup
 	do(here, 0, "  note: after the new cable", "show", "s1")
 	do(here, 0, "s1 ", "annotate", "s1", "")
 	do(here, 0, "no such sessions", "list", "--text", "new cable")

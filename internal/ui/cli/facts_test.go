@@ -90,7 +90,7 @@ func TestFactsPage(t *testing.T) {
 	must.Fail(t, p.Print(full{}), "a page that was not written is no error")
 }
 
-// full is a disk without room.
+// full is a full disk.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("full") }
@@ -116,7 +116,7 @@ func TestFactsOfBuses(t *testing.T) {
 	}
 }
 
-// factsText is what write writes on a page.
+// factsText returns what write writes on a page.
 func factsText(t *testing.T, write func(*page)) string {
 	var text strings.Builder
 	p := &page{Page: term.NewPage(term.Options{Width: term.AnyWidth}), knobs: knob.NewIndex()}
@@ -125,7 +125,7 @@ func factsText(t *testing.T, write func(*page)) string {
 	return text.String()
 }
 
-// TestFactsOfModes: a delay that is a mode to its driver is shown as one.
+// TestFactsOfModes: a delay that the driver treats as a mode is shown as a mode.
 func TestFactsOfModes(t *testing.T) {
 	for source, want := range map[string]string{"coalesce.rx-usecs of eth0 (e1000e)": "coalesce.rx_usecs 3 (mode dynamic, conservative)", "coalesce.rx-usecs of eth0": "coalesce.rx_usecs 3 µs"} {
 		text := factsText(t, func(p *page) {
@@ -154,8 +154,8 @@ func TestFactsCommand(t *testing.T) {
 	must.True(t, code == exitUsage, "exit code %d: %s", code, w.err.String())
 }
 
-// TestChangesOfAnotherSystem: what a far host held is read as its own system writes
-// it, not as this one does.
+// TestChangesOfAnotherSystem: old values of a far host are parsed in the format of its own
+// system, not of this one.
 func TestChangesOfAnotherSystem(t *testing.T) {
 	a := &console{}
 	for _, c := range []struct{ system, raw, want string }{
@@ -170,8 +170,8 @@ func TestChangesOfAnotherSystem(t *testing.T) {
 	must.Equal(t, got, "back to 2 MiB")
 }
 
-// TestFirstHour17KnobsPage: of a host without a way out no table is empty and what is
-// not known takes a line for each reason; and at 80 columns everything fits.
+// TestFirstHour17KnobsPage: for a host without a default route no table is empty, unknown
+// settings take one line per reason, and everything fits in 80 columns.
 func TestFirstHour17KnobsPage(t *testing.T) {
 	h := inspect.Host{HostFacts: model.HostFacts{Name: "nas", OS: "linux", Kernel: fact.Known("6.18.1", "uname"), Knobs: map[model.KnobID]fact.Of[string]{
 		"tcp.recv_buffer_max": fact.Known("65536", "net.ipv4.tcp_rmem"),

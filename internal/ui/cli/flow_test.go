@@ -20,7 +20,7 @@ import (
 	"linerate/internal/ui/config"
 )
 
-// overlaid lays args, as the flags of a flow, over a plan file with the flow of that text.
+// overlaid applies args, as the flags of a flow, to a plan file with this flow.
 func overlaid(t *testing.T, file string, args ...string) (config.File, error) {
 	t.Helper()
 	a := &console{Env: Env{Getenv: os.Getenv}, knobs: knob.NewIndex()}
@@ -169,8 +169,7 @@ func TestCompareRows(t *testing.T) {
 	must.True(t, route(a) == "lab:lan" && route(b) == "this machine -> lab:lan", "%s, %s", route(a), route(b))
 }
 
-// TestResumedPair demands that every kind of stored session finds its ends
-// again; a lab is stored as both.
+// TestResumedPair: every kind of stored session finds its ends again; a lab is stored as both.
 func TestResumedPair(t *testing.T) {
 	exec := "exec:10.0.0.2 linerate agent"
 	for name, c := range map[string]struct {
@@ -194,8 +193,8 @@ func TestResumedPair(t *testing.T) {
 	}
 }
 
-// TestNoCommandOfAFileRunsUnasked: a plan file and a database may be somebody
-// else's, and so are the commands in them.
+// TestNoCommandOfAFileRunsUnasked: a plan file and a database may come from another person, and
+// so may the commands in them.
 func TestNoCommandOfAFileRunsUnasked(t *testing.T) {
 	touched := filepath.Join(t.TempDir(), "touched")
 	evil := "exec:127.0.0.1 touch " + touched

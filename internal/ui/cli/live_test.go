@@ -23,7 +23,7 @@ import (
 	"linerate/internal/ui/screen"
 )
 
-// gate is a writer that nobody reads from until it is opened.
+// gate is a writer that blocks until it is opened.
 type gate struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -43,7 +43,7 @@ func (g *gate) String() string {
 	return g.text.String()
 }
 
-// block is the end of a block after which the settings stand at these outcomes.
+// block returns the end of a block with these outcomes of the settings.
 func block(n int, outcomes ...model.Outcome) app.BlockEnded {
 	r := analysis.Result{Blocks: n}
 	for i, o := range outcomes {
@@ -66,9 +66,9 @@ func liveSession(kind model.Kind) model.Session {
 	}}
 }
 
-// TestFirstHour10EstimatesWhileItRuns: after each block every setting's estimate and
-// interval is told, what is decided once and at once, and between blocks a line every
-// few seconds where there is no terminal.
+// TestFirstHour10EstimatesWhileItRuns: after each block every setting's estimate and interval is
+// printed, a decision at once and only once, and between blocks, without a terminal, a line every
+// few seconds.
 func TestFirstHour10EstimatesWhileItRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &gate{open: make(chan struct{})}
@@ -101,8 +101,8 @@ func TestFirstHour10EstimatesWhileItRuns(t *testing.T) {
 	})
 }
 
-// TestFirstHour10NobodyReads: whoever tells what happens never waits for a terminal or
-// a pipe that takes nothing, and what was told is written when it does.
+// TestFirstHour10NobodyReads: a caller that reports progress never waits for a blocked terminal or
+// pipe, and the output is written once that reads again.
 func TestFirstHour10NobodyReads(t *testing.T) {
 	for _, terminal := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestFirstHour10NobodyReads(t *testing.T) {
 			l := (&console{Env: w.Env}).newLive(liveSession(model.KindRun))
 			began := time.Now()
 			for n := range 20 {
-				time.Sleep(6 * time.Second) // the moving line is stuck in its write
+				time.Sleep(6 * time.Second) // the progress line is stuck in its write
 				l.observe(app.RunBegan{Progress: app.Progress{Block: n + 1}})
 				l.observe(block(n+1, model.Undecided))
 			}
@@ -125,7 +125,7 @@ func TestFirstHour10NobodyReads(t *testing.T) {
 	}
 }
 
-// TestFirstHour10Quiet: --quiet says nothing of it.
+// TestFirstHour10Quiet: --quiet prints none of it.
 func TestFirstHour10Quiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -137,8 +137,8 @@ func TestFirstHour10Quiet(t *testing.T) {
 	})
 }
 
-// TestNoTimeLeftIsLessThanNothing: what is still to come is never told as a negative time,
-// however much more than planned was done, or later than planned it is.
+// TestNoTimeLeftIsLessThanNothing: the remaining time is never negative, however far beyond the
+// plan it is.
 func TestNoTimeLeftIsLessThanNothing(t *testing.T) {
 	for _, e := range []app.Copying{{Host: "nas", Bytes: 10, Done: 10, Elapsed: 3 * time.Second}, {Host: "nas", Bytes: 10, Done: 12, Elapsed: 3 * time.Second}} {
 		line := copyLine(e)
@@ -152,8 +152,8 @@ func TestNoTimeLeftIsLessThanNothing(t *testing.T) {
 	must.Equal(t, moreTime(app.FolderProgress{Elapsed: time.Minute}), "")
 }
 
-// TestNextStepsOfASearch: what leads on from a stored search stands in its report in every
-// format: to keep what is proven, and to go on where it was cut short.
+// TestNextStepsOfASearch: the report of a stored search has its next steps in every format: to
+// keep what is proven, and to resume an interrupted search.
 func TestNextStepsOfASearch(t *testing.T) {
 	s := model.Session{ID: "s1", Near: app.ThisMachine}
 	rec := tune.Record{Winner: model.Setting{Assignments: []model.Assignment{{Host: model.Far, Knob: "tcp.sack", Value: "on"}}}}
@@ -169,7 +169,7 @@ func TestNextStepsOfASearch(t *testing.T) {
 		{t: report.Tuned{Proven: true, Proof: "p1", Next: again}, want: []report.Step{
 			{What: "keep it until the next start", Command: "linerate set far.tcp.sack=on --both root@nas"},
 			{What: "keep it for good", Command: "linerate keep p1 root@nas --both"}}},
-		{t: report.Tuned{Proven: true, Proof: "p1", Open: []string{"latency is not decided"}, Next: again}, want: []report.Step{ // keep refuses it without the person's word
+		{t: report.Tuned{Proven: true, Proof: "p1", Open: []string{"latency is not decided"}, Next: again}, want: []report.Step{ // keep refuses it unless the user insists
 			{What: "keep it until the next start", Command: "linerate set far.tcp.sack=on --both root@nas"},
 			{What: "keep it for good", Command: "linerate keep p1 root@nas --both --despite-guards"}}},
 		{t: report.Tuned{Next: on}, want: []report.Step{on}},
@@ -180,8 +180,8 @@ func TestNextStepsOfASearch(t *testing.T) {
 	}
 }
 
-// TestServeScreenKeeps: what is said while a screen has the terminal is not written over
-// it, stands on it, and comes back when it is gone; of a long time only the last of it.
+// TestServeScreenKeeps: messages do not overwrite a screen that has the terminal; they are shown
+// on it, and printed when it is gone, but only the last ones of a long time.
 func TestServeScreenKeeps(t *testing.T) {
 	var out strings.Builder
 	line := screen.New(&out)
@@ -213,7 +213,7 @@ func TestServeScreenKeeps(t *testing.T) {
 	must.True(t, n <= keptServed && left == fmt.Sprint(10*keptServed-n) && all[n] == fmt.Sprint(10*keptServed-1), "%d kept, %s left out, the last is %q", n, left, all[n])
 }
 
-// TestAllowances: what is used and what was refused is told, with its limits.
+// TestAllowances: used and refused amounts are shown, with their limits.
 func TestAllowances(t *testing.T) {
 	b := budget.New(budget.Config{
 		Server:       budget.Limits{Sessions: 8, Memory: 1 << 30},
@@ -233,8 +233,8 @@ func TestAllowances(t *testing.T) {
 	must.Same(t, allowances(b.Usage()), want)
 }
 
-// TestFixedLimitIsNamed: a server whose --limit-source gives one address more than a run
-// without a key ever gets says at its start that no option raises the latter.
+// TestFixedLimitIsNamed: a server whose --limit-source gives one address more than a run without
+// a key ever gets says at its start that no option raises the latter.
 func TestFixedLimitIsNamed(t *testing.T) {
 	b := budget.New(budget.Config{
 		Server: budget.Limits{Sessions: 8}, AllAnonymous: budget.Limits{Sessions: 4, UDP: 2e9},

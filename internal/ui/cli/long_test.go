@@ -16,8 +16,8 @@ import (
 	"linerate/internal/store/tables"
 )
 
-// long is a source of one session of one block of so many runs, each with latencies of both
-// ends and with samples.
+// long is a source with one session of one block with this many runs, each with samples and with
+// latencies of both ends.
 type long int
 
 func (n long) Pieces(context.Context, string) iter.Seq2[tables.Piece, error] {
@@ -52,9 +52,9 @@ func (n long) Pieces(context.Context, string) iter.Seq2[tables.Piece, error] {
 	}
 }
 
-// TestLongSession: a session of many runs is shown, listed, reported in every format and
-// exported in little memory. One of 9,018 runs, with 72,000 histograms and 1.8 million
-// samples, once took 2.2 GB to show.
+// TestLongSession: a session with many runs is shown, listed, reported in every format and
+// exported in little memory. One with 9,018 runs, 72,000 histograms and 1.8 million samples once
+// took 2.2 GB to show.
 func TestLongSession(t *testing.T) {
 	confined.Run(t, 250<<20, 300, func(t *testing.T) {
 		w, out := newWorld(t), t.TempDir()

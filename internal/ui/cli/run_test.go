@@ -20,8 +20,8 @@ import (
 	"linerate/internal/ui/config"
 )
 
-// TestExactlySoManyBlocks: a plan has as many blocks as were asked for, those that
-// compare the baseline with itself among them, or is refused with how many it can have.
+// TestExactlySoManyBlocks: a plan has exactly as many blocks as requested, including those that
+// compare the baseline with itself, or is refused with the possible number.
 func TestExactlySoManyBlocks(t *testing.T) {
 	const (
 		one    = "{knob: window, levels: [64KiB]}"
@@ -56,8 +56,8 @@ func TestExactlySoManyBlocks(t *testing.T) {
 	}
 }
 
-// TestRequestsFactor: how many requests are due is a factor of plan files, and what a
-// level says arrives in the flow of its runs.
+// TestRequestsFactor: the number of requests can be a factor in plan files, and each level
+// reaches the flow of its runs.
 func TestRequestsFactor(t *testing.T) {
 	kinds := app.Env{}.Kinds()
 	text := "far: nas\nflow: {engine: reqresp, block: 64, requests: 50}\nfactors: [{knob: requests, levels: [500/s, 0]}]\n"
@@ -71,8 +71,7 @@ func TestRequestsFactor(t *testing.T) {
 	}
 }
 
-// TestDataOfAResumedSession: the budget of data may be given anew with more blocks, and
-// with them only.
+// TestDataOfAResumedSession: the data budget may be changed only together with more blocks.
 func TestDataOfAResumedSession(t *testing.T) {
 	for _, c := range []struct {
 		flags string
@@ -83,8 +82,8 @@ func TestDataOfAResumedSession(t *testing.T) {
 	}
 }
 
-// TestCopyProgress: of a copy that takes longer than two seconds it is said how much is
-// done, how fast that goes and how long it will take; a short one is one line.
+// TestCopyProgress: a copy that takes longer than two seconds reports how much is done, how fast
+// that goes and how long it will take; a short one is one line.
 func TestCopyProgress(t *testing.T) {
 	run := func(terminal bool, took time.Duration) string {
 		var out strings.Builder
@@ -106,8 +105,8 @@ func TestCopyProgress(t *testing.T) {
 	}
 }
 
-// TestPresets are plans without a mistake, with a baseline, that the help names; those
-// of one factor have a plateau. Knobs that move together are one factor.
+// TestPresets: presets are plans without mistakes, with a baseline, and listed in the help; those
+// with one factor have a plateau. Knobs that change together are one factor.
 func TestPresets(t *testing.T) {
 	t.Parallel()
 	check := knobChecker{knob.NewIndex(), app.Env{}.Kinds(), nil}
@@ -131,7 +130,7 @@ func TestPresets(t *testing.T) {
 	must.True(t, err != nil && slices.ContainsFunc(strings.Split(err.Error(), "\n"), func(l string) bool { return strings.HasPrefix(l, "  windows ") }), "a name that is none: %v", err)
 }
 
-// TestPresetNeeds: a host that does not have a setting says which, and why.
+// TestPresetNeeds: a host that lacks a setting says which, and why.
 func TestPresetNeeds(t *testing.T) {
 	t.Parallel()
 	speed := []model.Setting{{Name: "slow", Assignments: []model.Assignment{{Host: model.Near, Knob: "nic.media.speed", Value: "100"}}}}
@@ -158,8 +157,8 @@ func TestPresetNeeds(t *testing.T) {
 	}
 }
 
-// TestPresetOfSharesRaises: what hosts have already is no alternative, and what remains of
-// two settings is compared once.
+// TestPresetOfSharesRaises: values that the hosts already have are no alternatives, and settings
+// that become equal are compared once.
 func TestPresetOfSharesRaises(t *testing.T) {
 	t.Parallel()
 	check := knobChecker{knob.NewIndex(), app.Env{}.Kinds(), nil}
@@ -186,8 +185,8 @@ func TestPresetOfSharesRaises(t *testing.T) {
 	}
 }
 
-// TestCopiesAreVariedInTheirEnds: a factor of copies makes the traffic copies, of a file
-// that is as large as a preset's.
+// TestCopiesAreVariedInTheirEnds: a factor of copies makes the traffic copies, with a file as
+// large as a preset's.
 func TestCopiesAreVariedInTheirEnds(t *testing.T) {
 	t.Parallel()
 	check := knobChecker{knob.NewIndex(), app.Env{}.Kinds(), nil}

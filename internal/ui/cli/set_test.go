@@ -56,8 +56,8 @@ func TestCanaryDocs(t *testing.T) {
 	must.True(t, d[0].After && d[1].Bytes == 9000 && d[1].Detail == "no", "%+v", d)
 }
 
-// TestRecheckFitsTheWidth: no line of a recheck is wider than the terminal, and no word
-// of it is lost or broken.
+// TestRecheckFitsTheWidth: no line of a recheck is wider than the terminal, and no word is lost
+// or broken.
 func TestRecheckFitsTheWidth(t *testing.T) {
 	for _, text := range []string{
 		"tcp.recv_buffer_max=4 MiB on nas.example.org: unproven since kernel 6.1.0-2-amd64 -> 6.1.0-3-amd64, MTU 9000 -> 1500 at the far end",
@@ -77,8 +77,8 @@ func TestRecheckFitsTheWidth(t *testing.T) {
 	}
 }
 
-// Issue 10, item 7: the line that a grid's report ends with keeps what the report
-// names, as it stands there.
+// Issue 10, item 7: the last line of a grid's report keeps exactly the setting that the report
+// names.
 func TestGridEndsWithALineThatKeepsIt(t *testing.T) {
 	w := newWorld(t)
 	all := reporttest.Cases()
@@ -105,8 +105,7 @@ func TestGridEndsWithALineThatKeepsIt(t *testing.T) {
 	}
 }
 
-// TestNoteLasting notes settings that a restart does not forget, of systems that
-// have such.
+// TestNoteLasting notes settings that survive a restart, on systems that have such settings.
 func TestNoteLasting(t *testing.T) {
 	wanted := []model.Assignment{{Knob: "tcp.ecn"}, {Knob: "link.mtu"}, {Knob: "window"}, {Knob: "nonsense"}, {Knob: "tcp.ecn"}}
 	for _, c := range []struct {
@@ -127,7 +126,7 @@ func TestNoteLasting(t *testing.T) {
 	}
 }
 
-// TestBootTalk prints every line of a host once, also with --quiet.
+// TestBootTalk prints every line of a host once, even with --quiet.
 func TestBootTalk(t *testing.T) {
 	var out bytes.Buffer
 	a := &console{Env: Env{Err: &out}, quiet: true}
@@ -140,8 +139,8 @@ func TestBootTalk(t *testing.T) {
 	must.True(t, out.String() == want && !strings.Contains(out.String(), "else"), "%q", out.String())
 }
 
-// TestRetention: only what is older than $LINERATE_RETENTION goes, and says so; what has
-// a note or a proof stays, and without the variable, or with a slip in it, everything.
+// TestRetention: only sessions older than $LINERATE_RETENTION are removed, with a message.
+// Sessions with a note or a proof stay; without the variable, or with a mistake in it, all stay.
 func TestRetention(t *testing.T) {
 	const day = 24 * time.Hour
 	for text, c := range map[string]struct{ left, says string }{
@@ -187,8 +186,8 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestFirstHour20Completion: what a shell offers after each command, asked as the shell
-// asks. Nothing is made or connected to, and no error is among it.
+// TestFirstHour20Completion: the words that a shell gets after each command, requested as the
+// shell does. It creates nothing, connects to nothing, and returns no errors.
 func TestFirstHour20Completion(t *testing.T) {
 	defer func(d time.Duration) { completionTime = d }(completionTime)
 	completionTime = time.Minute // TestCompletionIsSoon measures it
@@ -216,8 +215,8 @@ func TestFirstHour20Completion(t *testing.T) {
 	plans := filepath.Join(home, "plans") + "/"
 	session := "20261121T013209-x7k2\ttest, 2 d ago, nas: ctrl-c"
 	for _, c := range []struct {
-		args  []string // the last is what was typed
-		has   []string // lines, with their descriptions where they have a tab
+		args  []string // the last is the typed word
+		has   []string // lines, with a description after a tab
 		lacks []string
 	}{
 		{[]string{"test", ""}, []string{"ssh://nas", "ssh://backup", "ssh://attic", "ssh://192.0.2.7", "ssh://tower:2222", "den:5299", "lab:", "iperf3://", "iperf2://", "netpipe://", "udpstp://"}, []string{"#", "|", "example", "web", "broken", "@cert"}},

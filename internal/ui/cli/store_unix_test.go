@@ -15,9 +15,8 @@ import (
 	"linerate/internal/store/postgres/postgrestest"
 )
 
-// TestSharedResults keeps results in a database of a real server: they are listed, shown
-// and removed as those of a file, and the password that a person wrote into --db is
-// nowhere in what is said or kept.
+// TestSharedResults stores results in a database of a real server: they are listed, shown and
+// removed like those in a file, and a password written into --db appears in no output or record.
 func TestSharedResults(t *testing.T) {
 	server, err := postgrestest.Start(t.Context())
 	if errors.Is(err, postgrestest.ErrMissing) {
@@ -48,7 +47,7 @@ func TestSharedResults(t *testing.T) {
 		{[]string{"list", "--db=" + u.String() + "?sslmode=require"}, 6, "turn ssl on"},
 		{[]string{"rm", "last", "--yes", "--db", u.String()}, 0, "removed 1 session from postgres://linerate@127.0.0.1:"},
 	} {
-		os.Args = append([]string{"linerate"}, c.args...) // what is kept of the command
+		os.Args = append([]string{"linerate"}, c.args...) // the stored command line
 		must.Equal(t, w.main(t, c.args...), c.code, "%q: exit code", c.args)
 		said := w.out.String() + w.err.String()
 		must.True(t, strings.Contains(said, c.says) && strings.Contains(said, "the password in --db can be read"),
@@ -56,7 +55,7 @@ func TestSharedResults(t *testing.T) {
 		must.True(t, !strings.Contains(said, "pass@word") && !strings.Contains(said, url.PathEscape("pass@word")),
 			"%q says the password:\n%s", c.args, said)
 	}
-	w.vars["LINERATE_DB"] = server.URL("lab") // without a word about it
+	w.vars["LINERATE_DB"] = server.URL("lab") // without a warning
 	code := w.main(t, "list")
 	must.True(t, code == 0 && !strings.Contains(w.err.String(), "password"), "exit code %d\n%s", code, w.err.String())
 }

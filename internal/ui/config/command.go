@@ -10,20 +10,20 @@ import (
 	"linerate/internal/core/units"
 )
 
-// DefaultCommandTime is how long a command may take where nobody says so.
+// DefaultCommandTime is the default timeout of a command.
 const DefaultCommandTime = 30 * time.Second
 
-// maxCommand bounds the text of a command, in bytes: it travels as one value.
+// maxCommand is the longest command, in bytes: it is sent as one value.
 const maxCommand = 4 << 10
 
-// commandName splits "far.cmd:shaper" into its name and its host, "" for both or where
-// it is none; command reports whether it is one at all.
+// commandName splits "far.cmd:shaper" into its name and host ("" for both); command reports
+// whether knob is a command at all.
 func commandName(knob string) (name string, host model.Host, command bool) {
 	knob = strings.TrimSpace(knob)
 	if end, rest, dotted := strings.Cut(knob, "."); dotted && strings.HasPrefix(rest, model.CommandPrefix) {
 		h, known := model.ParseHost(end)
 		if !known {
-			h = model.Host(end) // said to be unknown by whoever takes it
+			h = model.Host(end) // the caller reports it as unknown
 		}
 		return strings.TrimPrefix(rest, model.CommandPrefix), h, true
 	}
@@ -31,7 +31,7 @@ func commandName(knob string) (name string, host model.Host, command bool) {
 	return name, "", command
 }
 
-// command returns the factor of a command, whose undo may come later.
+// command returns the factor of a command, whose undo may follow later.
 func (r *reader) command(path, name string, host model.Host, c model.Command) Factor {
 	if host != "" && host != model.Near && host != model.Far {
 		r.fault(path, "write near. or far. before the command, or nothing for both", "unknown host %s", quote(string(host)))
@@ -51,7 +51,7 @@ func (r *reader) command(path, name string, host model.Host, c model.Command) Fa
 	}
 }
 
-// commandFactor reads {knob: far.cmd:shaper, run: …, undo: …, limit: 10s}.
+// commandFactor parses {knob: far.cmd:shaper, run: …, undo: …, limit: 10s}.
 func (r *reader) commandFactor(path, name string, end model.Host, host string, c model.Command, levels []string) Factor {
 	if host != "" && end != "" && string(end) != host {
 		r.fault(path, "leave one of them out", "host %s contradicts %s", host, quote(string(end)+"."+model.CommandPrefix+name))
@@ -63,13 +63,13 @@ func (r *reader) commandFactor(path, name string, end model.Host, host string, c
 		r.fault(join(path, "levels"), "leave them out", "a command is off or on, and has no other levels")
 	}
 	f := r.command(path, name, end, c)
-	if c.Undo != "" { // else Validate says so
+	if c.Undo != "" { // otherwise Validate reports it
 		r.checkCommand(path, "undo command", c.Undo)
 	}
 	return f
 }
 
-// parseCommand takes a text as it is: who makes the factor says what is wrong with it.
+// parseCommand returns the text unchanged: the caller checks it.
 func parseCommand(text string) (string, error) { return strings.TrimSpace(text), nil }
 
 func (r *reader) checkLimit(path string, limit time.Duration) {
@@ -78,7 +78,7 @@ func (r *reader) checkLimit(path string, limit time.Duration) {
 	}
 }
 
-// checkCommand refuses what no shell could be handed, or nobody could read.
+// checkCommand refuses commands that a shell cannot take or a person cannot read.
 func (r *reader) checkCommand(path, what, text string) {
 	switch {
 	case strings.TrimSpace(text) == "":
@@ -90,15 +90,15 @@ func (r *reader) checkCommand(path, what, text string) {
 	}
 }
 
-// isCommandName reports whether a name can stand in reports and flags as it is.
+// isCommandName reports whether a name can appear unchanged in reports and flags.
 func isCommandName(name string) bool {
 	return name != "" && len(name) <= 40 && !strings.ContainsFunc(name, func(c rune) bool {
 		return c > unicode.MaxASCII || !unicode.IsLetter(c) && !unicode.IsDigit(c) && c != '-' && c != '_'
 	})
 }
 
-// Undo gives the command named in text, "shaper=tc qdisc del …" with or without "cmd:",
-// the one that takes it back. The error is of type Errors.
+// Undo sets the undo command of the command named in text, "shaper=tc qdisc del …" with or
+// without "cmd:". The error is of type Errors.
 func Undo(factors []Factor, text string) error {
 	r := &reader{}
 	knob, undo, ok := strings.Cut(text, "=")
@@ -127,7 +127,7 @@ func Undo(factors []Factor, text string) error {
 	return r.problems.sorted()
 }
 
-// commands reports every command without its undo.
+// commands reports every command without an undo.
 func (r *report) commands(f File) {
 	for i, factor := range f.Factors {
 		if factor.Command.Run != "" && factor.Command.Undo == "" {

@@ -19,8 +19,8 @@ import (
 	"linerate/internal/must"
 )
 
-// TestCommandFactor reads a command of flags and of a plan file; alone it is compared
-// with the hosts as they are, beside others both of its levels are in the grid.
+// TestCommandFactor parses a command from flags and from a plan file; alone it is compared with
+// the unchanged hosts, beside others both of its levels are in the grid.
 func TestCommandFactor(t *testing.T) {
 	f, err := ParseFactor("far.cmd:shaper=tc qdisc add dev eth0 root tbf rate 20mbit,x=1", knobs{})
 	want := model.Command{Run: "tc qdisc add dev eth0 root tbf rate 20mbit,x=1", Limit: DefaultCommandTime}
@@ -34,7 +34,7 @@ func TestCommandFactor(t *testing.T) {
 	other, _ := ParseFactor("cmd:vpn=up", knobs{})
 	file.Factors = append(file.Factors, other)
 	must.Do(t, Undo(file.Factors, "cmd:vpn=down"))
-	settings, baseline = file.Settings() // all off is the baseline: nothing is changed
+	settings, baseline = file.Settings() // the baseline has all commands off: nothing is changed
 	if baseline != "shaper=off vpn=off" || len(settings) != 4 || len(settings[3].Assignments) != 3 || file.Validate() != nil {
 		t.Errorf("%q of %+v, %v", baseline, settings, file.Validate())
 	}
@@ -45,7 +45,7 @@ func TestCommandFactor(t *testing.T) {
 	must.True(t, baseline == Current && len(settings) == 5, "%q of %+v", baseline, settings)
 }
 
-// TestCommandMistakes are told with what would be right.
+// TestCommandMistakes: each error says what would be right.
 func TestCommandMistakes(t *testing.T) {
 	for in, want := range map[string]string{
 		"left.cmd:x=true":         `unknown host "left"`,
@@ -79,14 +79,14 @@ func TestCommandMistakes(t *testing.T) {
 
 func long(s string) string { return strings.Repeat(s, 5000) }
 
-// kinds are those that linerate has.
+// kinds returns linerate's kinds of traffic.
 func kinds() traffic.Kinds {
 	return traffic.Kinds{
 		bulk.Kind(), udp.Kind(), sizes.Kind(), requests.Kind(), probes.Kind(bulk.Kind(), udp.Kind()), files.Kind(),
 	}
 }
 
-// A flow holds what belongs to its engine, and nothing of the others.
+// A flow has the options of its engine, and no others.
 func TestEngines(t *testing.T) {
 	const window = "factors: [{knob: window, levels: [64KiB, 1MiB]}]\n"
 	for name, c := range map[string]struct {
@@ -106,7 +106,7 @@ func TestEngines(t *testing.T) {
 	}
 }
 
-// A rate as a factor is one of the flow: it has no host, and a plateau.
+// A rate as a factor belongs to the flow: it has no host, and a plateau.
 func TestRateFactor(t *testing.T) {
 	f := parse(t, "flow: {engine: udpflow, direction: to, duration: 1s}\nfactors: [{knob: rate, levels: [100M, 0.5 Gbit/s]}]\n")
 	settings, _ := f.Settings()
@@ -119,7 +119,7 @@ func TestRateFactor(t *testing.T) {
 	must.True(t, p.Factor == "rate" && len(p.Levels) == 2, "plan of factor %q with levels %q:", p.Factor, p.Levels)
 }
 
-// Flags make a file, too: they get the hint that fits them.
+// Flags make a File, too, and get hints that fit flags.
 func TestRateOfFlags(t *testing.T) {
 	factor := must.Get(ParseFactor("rate=100M,500M", knobs{}))(t)
 	f := File{Kinds: kinds(), Factors: []Factor{factor}, Request: plan.Request{Plan: model.Plan{Flow: model.Flow{Engine: "tcpbulk"}}}}
@@ -189,8 +189,8 @@ func TestGuardMistakes(t *testing.T) {
 	}
 }
 
-// TestHooks of flags and of a plan file are one assignment for each host, and what is
-// not given does nothing.
+// TestHooks: hooks from flags and from a plan file are one assignment per host, and a missing
+// command does nothing.
 func TestHooks(t *testing.T) {
 	var hooks []model.Assignment
 	var err error

@@ -1,8 +1,8 @@
-// Package config reads plan files: the YAML text in which a person writes down
-// an experiment. docs/plan-files.md describes the format.
+// Package config reads plan files: the YAML text in which a person writes an experiment.
+// docs/plan-files.md describes the format.
 //
-// All mistakes of a file are reported at once, each with its line, its column
-// and what would be right.
+// It reports all mistakes of a file at once, each with its line, its column and what would be
+// right.
 package config
 
 import (
@@ -25,52 +25,51 @@ const Current = "current"
 // MaxSettings is the largest number of settings of one file, grid or list.
 const MaxSettings = 64
 
-// File is what a plan file says, or flags do. A zero field was not given, unless Has tells
+// File is the content of a plan file or of flags. A zero field was not given, unless Has reports
 // otherwise.
 type File struct {
-	// Request is the experiment as it is written, without its settings; its Factors and
-	// Guards are those below. Complete makes the rest. The Direction of the flow is the
-	// first of Directions.
+	// Request is the experiment as written, without its settings; its Factors and Guards are
+	// those below. Complete adds the rest. The Direction of the flow is the first of
+	// Directions.
 	plan.Request
-	// Kinds are those that the flow may be of; of others nothing is known.
+	// Kinds are the possible kinds of the flow; any other is unknown.
 	Kinds   traffic.Kinds
 	Title   string
 	Near    string          // target; "" is this machine
 	Far     string          // target
 	Factors []Factor        // a full grid of levels
-	Named   []model.Setting // settings one by one; beside factors, the levels of one more
-	Guards  []Guard         // besides those that suit the traffic, or in their place
+	Named   []model.Setting // individual settings; beside factors, the levels of another one
+	Guards  []Guard         // in addition to the traffic's default guards, or instead of them
 
-	at    map[string]position // of every value, by its path
-	flags map[string]string   // the path's name where a flag gave the value
+	at    map[string]position // position of every value, by its path
+	flags map[string]string   // the flag that gave a value, by its path
 }
 
-// Factor is one knob with the values that it takes in turn.
+// Factor is one knob with the values to compare.
 type Factor struct {
 	Host   model.Host // "" sets a host's knob on both hosts
 	Knob   model.KnobID
 	Levels []Level
-	OfFlow bool // it is of the flow, or an engine's own
-	// Also are knobs that get the same value, of the same host: they move together.
+	OfFlow bool // of the flow, or an engine's own
+	// Also are further knobs of the same host that get the same value.
 	Also []model.KnobID
-	// Targets are far ends with what opens them, which is kept nowhere, by the values of
-	// the levels that they are.
+	// Targets maps the values of far-end levels to the targets that open them, which are not
+	// stored.
 	Targets map[string]string
-	// Command is what a factor does that is no knob; its levels are off and on.
+	// Command is the command of a factor that is not a knob; its levels are off and on.
 	Command model.Command
-	// Group says that it is hard to change: in every block its levels are held over a
-	// group of runs, in which the other factors change.
+	// Group says that it is hard to change: in every block its levels are held over a group of
+	// runs, in which the other factors change.
 	Group bool
 }
 
 // Level is one value of a factor.
 type Level struct {
-	Text  string // as the user wrote it; of a far end what it is called
+	Text  string // as the user wrote it; for a far end, its name
 	Value string // canonical
 }
 
-// FarEnds returns the factor whose levels are far ends; it reports false where there is
-// none.
+// FarEnds returns the factor whose levels are far ends; it reports false if there is none.
 func (f File) FarEnds() (Factor, bool) {
 	i := slices.IndexFunc(f.Factors, func(o Factor) bool { return o.Knob == model.FarEnd })
 	if i < 0 {
@@ -80,22 +79,21 @@ func (f File) FarEnds() (Factor, bool) {
 }
 
 // Has reports whether the file or a flag gives a value at path, for example "settle" or
-// "flow.duration". It tells a given zero from an absent value.
+// "flow.duration". It distinguishes a given zero from an absent value.
 func (f File) Has(path string) bool {
 	_, ok := f.at[path]
 	return ok
 }
 
-// Settings returns the settings to compare and the name of the baseline among
-// them. Where the file names no baseline it is the setting without
-// assignments, which is added in front under the name Current where needed; but where a
-// factor is held over groups of runs it is the first combination, since the hosts as
-// they are would be a group of another size; and so it is where far ends are a factor
-// and none is named beside it.
-// Factors with more than MaxSettings combinations, which Validate refuses, make none.
-// The settings of one factor are named like its levels; those of several by all their
-// levels, such as "mtu=9000 window=64KiB". Where named settings are combined with factors,
-// and one of them leaves the hosts as they are, the baseline is its first combination.
+// Settings returns the settings to compare and the name of their baseline. If the file names no
+// baseline, it is the setting without assignments, which is added in front under the name
+// Current if necessary. Two cases use the first combination instead: a factor held over groups
+// of runs, where the unchanged hosts would be a group of another size, and far ends as a factor
+// with no far end named beside it.
+// Factors with more than MaxSettings combinations, which Validate refuses, give no settings. The
+// settings of one factor are named like its levels; those of several by all their levels, such
+// as "mtu=9000 window=64KiB". If named settings are combined with factors, and one of them leaves
+// the hosts unchanged, the baseline is its first combination.
 func (f File) Settings() (settings []model.Setting, baseline string) {
 	settings = slices.Clone(f.Named)
 	if len(f.Factors) > 0 {
@@ -132,7 +130,7 @@ func (f File) held() (Factor, bool) {
 	return f.Factors[i], true
 }
 
-// Hold has the factor of that name held over groups of runs, and no other.
+// Hold makes the factor of this name, and no other, held over groups of runs.
 func (f *File) Hold(name string) error {
 	f.Factors = slices.Clone(f.Factors)
 	found := false
@@ -148,9 +146,9 @@ func (f *File) Hold(name string) error {
 	return nil
 }
 
-// baselineIndex finds the baseline by name, where several factors are varied also by
-// their levels, "window=64KiB mss=1460", and where one is, by value: "64K" is the
-// level "64KiB". It returns -1 where there is none.
+// baselineIndex finds the baseline by name. With several factors it also matches their levels,
+// "window=64KiB mss=1460", and with one factor its value: "64K" is the level "64KiB". It returns
+// -1 if there is none.
 func (f File) baselineIndex(settings []model.Setting) int {
 	if i := slices.IndexFunc(settings, func(s model.Setting) bool { return s.Name == f.Baseline }); i >= 0 {
 		return i
@@ -176,9 +174,8 @@ func (f File) baselineIndex(settings []model.Setting) int {
 	return slices.IndexFunc(f.Factors[0].Levels, func(l Level) bool { return l.Value == strconv.FormatInt(want, 10) })
 }
 
-// combinations returns how many settings the factors make: math.MaxInt stands for that
-// many or more. A factor without levels, whose mistake is reported elsewhere, counts as
-// one of one level.
+// combinations returns the number of settings from the factors: math.MaxInt means that many or
+// more. A factor without levels, whose mistake is reported elsewhere, counts as one level.
 func (f File) combinations() int {
 	count := uint64(max(1, len(f.Named)))
 	for _, factor := range f.Factors {
@@ -191,14 +188,14 @@ func (f File) combinations() int {
 	return int(count)
 }
 
-// grid returns all combinations of the factors' levels, and how each of them is
-// written out, "window=64KiB mss=1460"; the last factor varies fastest. It returns none
-// if there are more than MaxSettings, which Validate refuses.
+// grid returns all combinations of the factors' levels, and the text of each, "window=64KiB
+// mss=1460"; the last factor varies fastest. It returns none if there are more than MaxSettings,
+// which Validate refuses.
 func (f File) grid() (settings []model.Setting, written []string) {
 	if f.combinations() > MaxSettings {
 		return nil, nil
 	}
-	if len(f.Factors) == 1 && len(f.Named) == 0 && f.Factors[0].Command != (model.Command{}) { // off is the hosts as they are
+	if len(f.Factors) == 1 && len(f.Named) == 0 && f.Factors[0].Command != (model.Command{}) { // off means the unchanged hosts
 		factor := f.Factors[0]
 		name := strings.TrimPrefix(string(factor.Knob), model.CommandPrefix)
 		return []model.Setting{{Name: name, Assignments: factor.assign(model.On)}}, []string{factor.String() + "=" + model.On}
@@ -233,8 +230,8 @@ func (f File) grid() (settings []model.Setting, written []string) {
 }
 
 // Combinations returns the settings of all combinations of the factors' levels, named by all
-// of their levels, without a baseline beside them: one setting that changes nothing where
-// there are no factors.
+// their levels, without an additional baseline. Without factors it returns one setting that
+// changes nothing.
 func (f File) Combinations() []model.Setting {
 	settings, _ := f.grid()
 	for i := range settings {
@@ -248,8 +245,8 @@ func (f File) Combinations() []model.Setting {
 	return settings
 }
 
-// combined returns what the plan combines, the named settings first; nil where it varies
-// one thing.
+// combined returns the factors that the plan combines, the named settings first; nil if it
+// varies only one.
 func (f File) combined() []model.Factor {
 	var out []model.Factor
 	if len(f.Named) > 0 {
@@ -276,8 +273,8 @@ func (f File) combined() []model.Factor {
 	return out
 }
 
-// short is the last part of the factor's knob, "mtu" of "far.link.mtu", or all of it where
-// another one of the factors ends alike.
+// short returns the last part of the factor's knob, "mtu" of "far.link.mtu", or the whole knob
+// if another factor has the same last part.
 func (f Factor) short(among []Factor) string {
 	last := func(o Factor) string {
 		return strings.TrimPrefix(string(o.Knob[strings.LastIndexByte(string(o.Knob), '.')+1:]), model.CommandPrefix)
@@ -302,8 +299,8 @@ func (f Factor) assign(value string) []model.Assignment {
 	return all
 }
 
-// assign returns the assignments that give a knob one value: one for the flow
-// or for a host, two for both hosts.
+// assign returns the assignments that give a knob one value: one for the flow or a host, two for
+// both hosts.
 func assign(host model.Host, knob model.KnobID, value string, ofFlow bool) []model.Assignment {
 	if host != "" || ofFlow {
 		return []model.Assignment{{Host: host, Knob: knob, Value: value}}
@@ -311,15 +308,14 @@ func assign(host model.Host, knob model.KnobID, value string, ofFlow bool) []mod
 	return []model.Assignment{{Host: model.Near, Knob: knob, Value: value}, {Host: model.Far, Knob: knob, Value: value}}
 }
 
-// String returns the factor's knob as it is written in a plan file:
-// "far.tcp.recv_buffer_max", or "window".
+// String returns the factor's knob as in a plan file: "far.tcp.recv_buffer_max", or "window".
 func (f Factor) String() string {
 	return f.Host.Of(f.Knob)
 }
 
-// numeric reports whether the levels are amounts, so that it makes sense to
-// ask for the smallest that is good enough. Words such as "auto" and the
-// numbers that stand for a choice or a switch, which include 0, are none.
+// numeric reports whether the levels are amounts, so that the smallest one that is good enough
+// can be searched. Words such as "auto", and numbers for a choice or a switch, including 0, are
+// not amounts.
 func (f Factor) numeric() bool {
 	for _, l := range f.Levels {
 		n, err := strconv.ParseInt(l.Value, 10, 64)
@@ -332,8 +328,8 @@ func (f Factor) numeric() bool {
 
 func isDigit(s string) bool { return s != "" && '0' <= s[0] && s[0] <= '9' }
 
-// Complete returns the experiment as plan.New takes it. The caller fills in what the file
-// leaves open: engine, direction, length and seed.
+// Complete returns the experiment for plan.New. The caller fills in what the file leaves open:
+// engine, direction, length and seed.
 func (f File) Complete() plan.Request {
 	o := f.Request
 	o.Hooks = f.hooked()

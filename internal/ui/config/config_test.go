@@ -151,8 +151,8 @@ baseline: window=auto near.tcp.timestamps=1
 	must.Equal(t, f.Complete().Factor, "", "a grid of two factors has a plateau")
 }
 
-// Named settings beside factors are the levels of one more, and what leaves the hosts as
-// they are is the baseline.
+// Named settings beside factors are the levels of another factor, and the one that leaves the
+// hosts unchanged is the baseline.
 func TestSetsAreLevels(t *testing.T) {
 	const text = `
 settings:
@@ -260,8 +260,8 @@ func TestParseFactor(t *testing.T) {
 	}
 }
 
-// The flow's knobs are named here, apart from the catalogue that knows their
-// values; both must name the same.
+// The flow's knobs are listed here, separately from the catalogue with their values; both lists
+// must be the same.
 func TestFlowKnobsAreTheCatalogues(t *testing.T) {
 	var want []model.KnobID
 	for _, k := range knob.Catalogue() {

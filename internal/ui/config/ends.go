@@ -6,8 +6,8 @@ import (
 	"linerate/internal/core/model"
 )
 
-// splitEnds joins what belongs to one far end again: a lab has commas of its own, and
-// what follows one of them is KEY=VALUE, which no other host can begin with.
+// splitEnds rejoins the parts of each far end: a lab contains commas, and the text after one of
+// them is KEY=VALUE, which no other host can begin with.
 func splitEnds(parts []string) []string {
 	var out []string
 	for _, p := range parts {
@@ -22,8 +22,8 @@ func splitEnds(parts []string) []string {
 	return out
 }
 
-// ends gives far ends short names, by which their settings are called, and keeps what
-// opens them apart: a link has a secret.
+// ends gives far ends short names, for the names of their settings, and stores their targets
+// separately: a link contains a secret.
 func (r *reader) ends(path string, f *Factor) {
 	if f.Knob != model.FarEnd {
 		return

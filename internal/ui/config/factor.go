@@ -15,8 +15,8 @@ import (
 
 // KnobChecker knows the knobs that a plan may set.
 type KnobChecker interface {
-	// Check returns the canonical text of a value as a person writes it, or an
-	// error that says what would be right.
+	// Check returns the canonical text of a value as a person writes it, or an error that says
+	// what would be right.
 	Check(id model.KnobID, value string) (canonical string, err error)
 	// Known returns the ids of all knobs, of hosts and of the flow.
 	Known() []model.KnobID
@@ -24,8 +24,8 @@ type KnobChecker interface {
 	OfFlow(id model.KnobID) bool
 }
 
-// ParseFactor reads the text of a --factor flag, for example
-// "far.tcp.recv_buffer_max=64KiB,256KiB,1MiB". The error is of type Errors.
+// ParseFactor parses a --factor flag, for example "far.tcp.recv_buffer_max=64KiB,256KiB,1MiB".
+// The error is of type Errors.
 func ParseFactor(s string, check KnobChecker) (Factor, error) {
 	r := &reader{check: check}
 	knob, levels, ok := strings.Cut(s, "=")
@@ -52,9 +52,9 @@ func ParseFactor(s string, check KnobChecker) (Factor, error) {
 	return f, r.problems.sorted()
 }
 
-// ParseNamed reads the text of a --set flag of an experiment, a name with assignments, such as
-// "jumbo:link.mtu=9000,window=1MiB", or a name alone, which leaves the hosts as they are.
-// The error is of type Errors.
+// ParseNamed parses an experiment's --set flag: a name with assignments, such as
+// "jumbo:link.mtu=9000,window=1MiB", or only a name, which leaves the hosts unchanged. The error
+// is of type Errors.
 func ParseNamed(s string, check KnobChecker) (model.Setting, error) {
 	r := &reader{check: check}
 	name, all, several := strings.Cut(s, ":")
@@ -67,7 +67,7 @@ func ParseNamed(s string, check KnobChecker) (model.Setting, error) {
 	var parts []string
 	for part := range strings.SplitSeq(all, ",") {
 		if n := len(parts); n > 0 && !strings.ContainsRune(part, '=') {
-			parts[n-1] += "," + part // a value that has a comma of its own
+			parts[n-1] += "," + part // a value with a comma
 			continue
 		}
 		parts = append(parts, part)
@@ -90,8 +90,8 @@ func (r *reader) factors(n ast.Node, path string) {
 	}
 }
 
-// factor reads {knob: far.x, levels: […]} or {knob: x, host: far, levels: […]}.
-// Levels with mistakes keep their text, so that they are not missed elsewhere.
+// factor reads {knob: far.x, levels: […]} or {knob: x, host: far, levels: […]}. Levels with
+// mistakes keep their text, so that they are not reported as missing elsewhere.
 func (r *reader) factor(n ast.Node, path string) Factor {
 	var knob, host string
 	var texts, paths []string
@@ -156,7 +156,7 @@ func (r *reader) factor(n ast.Node, path string) Factor {
 	return f
 }
 
-// level checks one value of a factor, where its knob is known.
+// level checks one value of a factor if its knob is known.
 func (r *reader) level(path string, id model.KnobID, text string, known bool) Level {
 	l := Level{Text: strings.TrimSpace(text)}
 	if known {
@@ -224,10 +224,9 @@ func (r *reader) checkValue(path string, id model.KnobID, text string) (string, 
 	return v, true
 }
 
-// resolve splits "far.link.mtu" into host and knob, and reports whether there is
-// such a thing. host is the value of a host key beside it, "" where there is
-// none. An unknown knob is returned all the same, so that the names of settings
-// are what the user expects in other messages.
+// resolve splits "far.link.mtu" into host and knob, and reports whether they exist. host is the
+// value of a separate host key, "" if there is none. It also returns an unknown knob, so that
+// settings have the expected names in other messages.
 func (r *reader) resolve(path, host, knob string) (model.Host, model.KnobID, bool) {
 	h, named := model.ParseHost(host)
 	if host != "" && !named {
@@ -259,8 +258,8 @@ func (r *reader) resolve(path, host, knob string) (model.Host, model.KnobID, boo
 	return h, id, true
 }
 
-// unknownKnob reports a knob that does not exist. The checker may know what
-// was meant better than the spelling tells, for example by a native name.
+// unknownKnob reports an unknown knob. The checker may know better than the spelling what was
+// meant, for example from a native name.
 func (r *reader) unknownKnob(path string, id model.KnobID, known []model.KnobID) {
 	names := plain.Texts(known)
 	if words.Nearest(string(id), names) == "" {

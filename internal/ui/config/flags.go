@@ -9,18 +9,18 @@ import (
 	"linerate/internal/core/traffic/bulk"
 )
 
-// Flag is a flag of a command line, for what a plan file says at Path.
+// Flag is a command-line flag for the value at Path in a plan file.
 type Flag struct {
 	Name  string
 	Path  string   // "settle", "flow.duration"
-	Texts []string // as a person wrote it; several are a list
+	Texts []string // as a person wrote it; several form a list
 }
 
-// exclusive are the pairs of which a flag takes the place of the other in a file.
+// exclusive maps each path to the one that a flag for it replaces.
 var exclusive = map[string]string{"flow.bytes": "flow.duration", "flow.duration": "flow.bytes", "blocks": "max_blocks", "max_blocks": "blocks", "bind": "bind_dev"}
 
-// Over returns f with flags in the place of what it says, read as a plan file is. The
-// error is of type Errors, and names the flags.
+// Over returns f with the values of flags, parsed as in a plan file. The error is of type Errors,
+// and names the flags.
 func (f File) Over(flags []Flag, check KnobChecker) (File, error) {
 	r := &reader{check: check, f: f}
 	r.at, r.flags = map[string]position{}, map[string]string{}
@@ -63,7 +63,7 @@ func (f File) Over(flags []Flag, check KnobChecker) (File, error) {
 	return r.f, r.problems.sorted()
 }
 
-// forget takes back what the file says at a path of exclusive.
+// forget removes the file's value at a path of exclusive.
 func (r *reader) forget(path string) {
 	switch path {
 	case "flow.bytes":

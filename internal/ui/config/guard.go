@@ -14,19 +14,18 @@ import (
 	"linerate/internal/core/units"
 )
 
-// NoGuards is what people write for no guards, those of the traffic neither.
+// NoGuards is the word for no guards, not even the traffic's own.
 const NoGuards = "none"
 
-// Guard is one guard as it is written: "p99<20%". Name NoGuards leaves out the
-// guards that the traffic has by default; any other takes the place of the default
-// of its metric.
+// Guard is one guard as written: "p99<20%". The name NoGuards removes the traffic's default
+// guards; any other name replaces the default guard of its metric.
 type Guard struct {
 	Name   string // of metric.ByName, or metric.CPU for both ends, or NoGuards
 	Margin float64
 }
 
-// ParseGuard reads NAME<MARGIN or NoGuards. The margin is in percent, of loss and
-// its like in percent of all packets, of added latency a time.
+// ParseGuard parses NAME<MARGIN or NoGuards. The margin is in percent, for loss and similar
+// metrics in percent of all packets, for added latency a time.
 func ParseGuard(text string) (Guard, error) {
 	name, margin, ok := strings.Cut(text, "<")
 	name, margin = strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(margin)
@@ -63,7 +62,7 @@ func ParseGuard(text string) (Guard, error) {
 	return g, nil
 }
 
-// ParseObjective reads the name of a metric that can decide.
+// ParseObjective parses the name of a metric that can decide.
 func ParseObjective(text string) (model.Metric, error) {
 	i, ok := metric.ByName(text)
 	if !ok {
@@ -87,7 +86,7 @@ func (r *reader) guards(n ast.Node, path string) {
 	})
 }
 
-// decides returns what decides and what guards in the plan of f.
+// decides returns the deciding metric and the guards in the plan of f.
 func (f File) decides() (model.Metric, []model.Guard) {
 	flow := f.Flow
 	flow.Engine = cmp.Or(flow.Engine, bulk.Name)
@@ -106,7 +105,7 @@ func (f File) decides() (model.Metric, []model.Guard) {
 	return objective, append([]model.Guard{}, guards...) // never nil: nothing is left to a default
 }
 
-// metrics returns what g watches over in this traffic.
+// metrics returns the metrics that g guards in this traffic.
 func (g Guard) metrics(flow model.Flow) []model.Metric {
 	if g.Name == metric.CPU {
 		return []model.Metric{model.CPUPerGbitNear, model.CPUPerGbitFar}
@@ -118,8 +117,8 @@ func (g Guard) metrics(flow model.Flow) []model.Metric {
 	return []model.Metric{suited(flow, i.ID)}
 }
 
-// suited returns the metric that stands for m in this traffic: TCP loses nothing
-// in the end, but sends again what was lost.
+// suited returns the equivalent of m in this traffic: TCP loses nothing in the end, but
+// retransmits what was lost.
 func suited(flow model.Flow, m model.Metric) model.Metric {
 	switch {
 	case m == model.LossRatio && !metric.Serves(flow, m) && metric.Serves(flow, model.RetransmitRatio):
@@ -130,8 +129,8 @@ func suited(flow model.Flow, m model.Metric) model.Metric {
 	return m
 }
 
-// validateDecision reports an objective or a guard that the traffic does not
-// measure, and a guard on what decides.
+// validateDecision reports an objective or a guard that the traffic does not measure, and a
+// guard on the deciding metric.
 func (r *report) validateDecision(f File) {
 	flow := f.Flow
 	flow.Engine = cmp.Or(flow.Engine, bulk.Name)

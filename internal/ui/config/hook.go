@@ -66,7 +66,7 @@ func (r *reader) hooks(n ast.Node, path string) {
 	}
 }
 
-// addHook joins the commands before and after of one host, which has one of each.
+// addHook merges a host's commands before and after: it has one of each.
 func (r *reader) addHook(path string, hooks []model.Assignment, h model.Assignment) []model.Assignment {
 	i := slices.IndexFunc(hooks, func(o model.Assignment) bool { return o.Host == h.Host })
 	if i < 0 {
@@ -83,7 +83,7 @@ func (r *reader) addHook(path string, hooks []model.Assignment, h model.Assignme
 	return hooks
 }
 
-// hooked are the hooks of f with something to run on either side.
+// hooked returns the hooks of f with a command on either side.
 func (f File) hooked() []model.Assignment {
 	out := slices.Clone(f.Hooks)
 	for i := range out {

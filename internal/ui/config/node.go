@@ -14,8 +14,8 @@ import (
 	"linerate/internal/core/yamlshape"
 )
 
-// document parses data and returns the node of its one document, nil where
-// there is none. Mistakes are added to the report.
+// document parses data and returns the node of its only document, nil if there is none. Mistakes
+// are added to the report.
 func (r *reader) document(data []byte) ast.Node {
 	if f := yamlshape.Check(data); f != nil {
 		r.faultAt(position{f.Line, f.Column}, "", "", "%s", f.Reason)
@@ -75,7 +75,7 @@ func positionOf(n ast.Node) position {
 	return position{t.Position.Line, t.Position.Column}
 }
 
-// kind names n for people.
+// kind returns the name of n's type, for messages.
 func kind(n ast.Node) string {
 	switch n.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
@@ -90,15 +90,14 @@ func kind(n ast.Node) string {
 	return "a single value"
 }
 
-// entry is one line of a map.
+// entry is one entry of a map.
 type entry struct {
 	key   string
 	at    position
 	value ast.Node
 }
 
-// entries returns the lines of the map n, without those whose key was given
-// before.
+// entries returns the entries of the map n, without repeated keys.
 func (r *reader) entries(n ast.Node, path string) []entry {
 	var values []*ast.MappingValueNode
 	switch n := n.(type) {
@@ -127,7 +126,7 @@ func (r *reader) entries(n ast.Node, path string) []entry {
 	return out
 }
 
-// field is a key that a map may have, with what reads its value.
+// field is a key that a map may have, with the reader of its value.
 type field struct {
 	key  string
 	read func(n ast.Node, path string)
@@ -150,8 +149,8 @@ func (r *reader) object(n ast.Node, path string, fields []field) {
 	}
 }
 
-// place notes where the value of e stands. It reports false, and a problem,
-// where there is no value.
+// place records the position of e's value. If there is no value, it reports a problem and
+// returns false.
 func (r *reader) place(path string, e entry) bool {
 	if _, ok := e.value.(*ast.NullNode); ok || e.value == nil {
 		r.faultAt(e.at, path, "give it one or leave it out", "has no value")
@@ -161,7 +160,7 @@ func (r *reader) place(path string, e entry) bool {
 	return true
 }
 
-// list returns the items of the list n, at least one, and notes their places.
+// list returns the items of the list n, at least one, and records their positions.
 func (r *reader) list(n ast.Node, path string) []ast.Node {
 	s, ok := n.(*ast.SequenceNode)
 	switch {
@@ -178,7 +177,7 @@ func (r *reader) list(n ast.Node, path string) []ast.Node {
 	return s.Values
 }
 
-// each reads one value, or each of a list of them.
+// each reads one value, or each value of a list.
 func (r *reader) each(n ast.Node, path string, read func(ast.Node, string)) {
 	if _, ok := n.(*ast.SequenceNode); !ok {
 		read(n, path)
@@ -189,7 +188,7 @@ func (r *reader) each(n ast.Node, path string, read func(ast.Node, string)) {
 	}
 }
 
-// texts reads the single values of the map n, whose places name returns.
+// texts reads the single values of the map n at the paths that name returns.
 func (r *reader) texts(n ast.Node, name func(key string) string, path string, read func(e entry, path, text string)) {
 	for _, e := range r.entries(n, path) {
 		at := name(e.key)
@@ -202,7 +201,7 @@ func (r *reader) texts(n ast.Node, name func(key string) string, path string, re
 	}
 }
 
-// text returns the single value n as it was written, without quotes.
+// text returns the single value n as written, without quotes.
 func (r *reader) text(n ast.Node, path string) (string, bool) {
 	s, ok := scalarText(n)
 	if !ok {

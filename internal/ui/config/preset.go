@@ -14,31 +14,30 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Preset is an experiment that many people make by hand, as a plan without hosts.
+// Preset is an experiment that is often made by hand, as a plan without hosts.
 type Preset struct {
 	Name    string
-	Summary string // what it answers
-	Needs   string // beyond the right to measure; "" for nothing
-	// Variants are plan files, of which the first is carried out whose knobs both hosts
-	// have.
+	Summary string // the question that it answers
+	Needs   string // beyond the right to measure; "" for none
+	// Variants are plan files. The first one whose knobs both hosts have is carried out.
 	Variants []Variant
 	Copies   bool // it copies files from memory to memory
 }
 
-// Variant is one way to ask the question of a preset.
+// Variant is one plan for the question of a preset.
 type Variant struct {
-	Of   string // systems or cards that it is for; "" for all
+	Of   string // systems or cards that it suits; "" for all
 	Text string // a plan file
 }
 
-// copySize is how much a copy of an experiment moves at most: 2 s of 1 Gbit/s, so that ten
-// blocks of five settings and both directions take minutes.
+// copySize is the most that a copy in an experiment moves: 2 s at 1 Gbit/s, so that ten blocks
+// of five settings and both directions take minutes.
 const (
 	copySize = 256 << 20
 	copyRate = units.BitRate(1e9)
 )
 
-// Presets are all of them, in the order of the help.
+// Presets returns all presets, in the order of the help.
 func Presets() []Preset {
 	return []Preset{
 		{
@@ -102,13 +101,13 @@ settings:
 	}
 }
 
-// PresetNames are the names of all presets.
+// PresetNames returns the names of all presets.
 func PresetNames() []string {
 	out := lists.Each(Presets(), func(p Preset) string { return p.Name })
 	return out
 }
 
-// ByPresetName returns the preset of a name. The error lists all.
+// ByPresetName returns the preset with this name. The error lists all.
 func ByPresetName(name string) (Preset, error) {
 	all := Presets()
 	if i := slices.IndexFunc(all, func(p Preset) bool { return p.Name == name }); i >= 0 {
@@ -121,7 +120,7 @@ func ByPresetName(name string) (Preset, error) {
 	return Preset{}, fmt.Errorf("%s", strings.Join(lines, "\n"))
 }
 
-// Files are the plans of p, one for each variant.
+// Files returns the plans of p, one for each variant.
 func (p Preset) Files(check KnobChecker, kinds traffic.Kinds) ([]File, error) {
 	var out []File
 	for _, v := range p.Variants {
@@ -137,7 +136,7 @@ func (p Preset) Files(check KnobChecker, kinds traffic.Kinds) ([]File, error) {
 	return out, nil
 }
 
-// Lacking says which of settings hosts do not have, as far as they tell; "" for none.
+// Lacking says which of settings the hosts lack, as far as they report it; "" for none.
 func Lacking(settings []model.Setting, hosts []model.HostFacts) string {
 	for _, s := range settings {
 		for _, a := range s.Assignments {
@@ -160,22 +159,22 @@ func Lacking(settings []model.Setting, hosts []model.HostFacts) string {
 	return ""
 }
 
-// Copies makes the traffic copies of a file from memory to memory. What ends on a disk is
-// flushed to it: copies to the page cache would compare memory with memory.
+// Copies makes the traffic copies of a file from memory to memory. Copies that end on a disk are
+// flushed: copies to the page cache would only compare memory with memory.
 func (f *File) Copies() {
 	f.Flow.Engine, f.Flow.Bytes, f.Flow.Params = files.Name, copySize, traffic.Write(files.Params{Mode: files.Copy, Sync: true})
 }
 
-// FitCopies makes the files of copies smaller, so that a slower link takes no longer.
+// FitCopies makes the copied files smaller, so that a slower link takes no longer.
 func (f *File) FitCopies(rate fact.Of[units.BitRate]) {
 	if f.Flow.Engine == files.Name && rate.Or(copyRate) < copyRate {
 		f.Flow.Bytes = max(1<<20, units.Bytes(copySize*float64(rate.Or(0)/copyRate)))
 	}
 }
 
-// Raising returns the settings that raise what hosts have, without the assignments that do
-// not, and says which settings are left out, and why: that the hosts have them, or that they
-// come to the same as one before.
+// Raising returns the settings that raise the hosts' values, without the assignments that do
+// not. out says which settings were dropped, and why: the hosts already have them, or they equal
+// an earlier one.
 func Raising(settings []model.Setting, hosts []model.HostFacts) (left []model.Setting, out []string) {
 	for _, s := range settings {
 		given := len(s.Assignments) > 0
@@ -201,7 +200,7 @@ func Raising(settings []model.Setting, hosts []model.HostFacts) (left []model.Se
 	return left, out
 }
 
-// noMedia says why the card of a host has no media to choose, "" where it may have.
+// noMedia says why the card of a host has no media to choose, "" if it may have.
 func noMedia(id model.KnobID, h model.HostFacts) string {
 	if !strings.HasPrefix(string(id), "nic.media.") {
 		return ""

@@ -15,8 +15,8 @@ import (
 // Problem is one mistake of a plan file, or of a flag with the same content.
 type Problem struct {
 	File    string // "" for a flag
-	Line    int    // 1…; 0 where it is not in a file
-	Column  int    // 1…
+	Line    int    // from 1; 0 if not in a file
+	Column  int    // from 1
 	Path    string // "factors[0].levels[2]"
 	Message string // what is wrong
 	Hint    string // what would be right; may be empty
@@ -46,7 +46,7 @@ func (p Problem) String() string {
 // Errors are all the mistakes of a plan file, in the order of the text.
 type Errors []Problem
 
-// Error returns one problem a line.
+// Error returns one problem per line.
 func (e Errors) Error() string {
 	lines := make([]string, len(e))
 	for i, p := range e {
@@ -55,13 +55,12 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap says what kind of fault they are.
+// Unwrap returns the kind of fault.
 func (Errors) Unwrap() error { return errPlan }
 
 var errPlan = fault.Cause(fault.Usage, "a plan file that cannot be")
 
-// sorted returns e in the order of the text as an error, nil where there is
-// none.
+// sorted returns e in the order of the text as an error, nil if e is empty.
 func (e Errors) sorted() error {
 	if len(e) == 0 {
 		return nil
@@ -75,7 +74,7 @@ func (e Errors) sorted() error {
 // position is a place in a file.
 type position struct{ line, column int }
 
-// report collects problems and knows where the values of a file stand.
+// report collects problems and knows the positions of a file's values.
 type report struct {
 	file     string
 	at       map[string]position
@@ -83,8 +82,7 @@ type report struct {
 	problems Errors
 }
 
-// fault adds a problem at path, or at the nearest place around it that the
-// file has.
+// fault adds a problem at path, or at the nearest enclosing position in the file.
 func (r *report) fault(path, hint, format string, args ...any) {
 	r.faultAt(r.locate(path), path, hint, format, args...)
 }
@@ -109,10 +107,10 @@ func (r *report) locate(path string) position {
 	}
 }
 
-// bad is the error of a value that cannot be, with what could.
+// bad returns the error of an invalid value, with a hint.
 func bad(message, hint string) error { return fault.New(fault.Usage, errors.New(message), "%s", hint) }
 
-// badValue adds err, which says what is wrong with the value at path.
+// badValue adds err, which describes the mistake in the value at path.
 func (r *report) badValue(path string, err error) {
 	unit, plain := err.(*units.ParseError) //nolint:errorlint // a wrapped one has more to say than its parts
 	if plain {
@@ -122,7 +120,7 @@ func (r *report) badValue(path string, err error) {
 	r.fault(path, fault.HintOf(err), "%s", err)
 }
 
-// quote returns s in quotes and shortened to what fits in a message.
+// quote returns s in quotes, cut to fit in a message.
 func quote(s string) string {
 	const most = 60
 	if runes := []rune(s); len(runes) > most {
@@ -131,8 +129,8 @@ func quote(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// didYouMean returns a hint with the word that is nearest to unknown, or the
-// whole list where nothing is near and the list is short.
+// didYouMean returns a hint with the word nearest to unknown, or the whole list if nothing is
+// near and the list is short.
 func didYouMean(unknown string, known []string) string {
 	best := words.Nearest(unknown, known)
 	if best != "" {

@@ -153,8 +153,8 @@ func TestDidYouMean(t *testing.T) {
 	}
 }
 
-// Whatever the file, Parse returns a File that plan.New can use or Errors that
-// point into the file, and does not panic.
+// FuzzParse: for any file, Parse returns a File that plan.New can use, or Errors with positions in
+// the file, and does not panic.
 func FuzzParse(f *testing.F) {
 	for _, e := range examples(f) {
 		f.Add(e)
@@ -184,8 +184,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// hostilePlan is a plan file whose factors have as many combinations as levels to the
-// power of factors.
+// hostilePlan returns a plan file with levels to the power of factors combinations.
 func hostilePlan(factors, levels int) string {
 	var b strings.Builder
 	b.WriteString("far: nas\nfactors:\n")
@@ -199,8 +198,8 @@ func hostilePlan(factors, levels int) string {
 	return b.String()
 }
 
-// TestHostileCombinations: a small plan file with billions of combinations, and one whose
-// number does not fit a machine word, are refused with the number before any combination
+// TestHostileCombinations: a small plan file with billions of combinations, and one whose number
+// of combinations overflows a machine word, are refused with that number before any combination
 // is made.
 func TestHostileCombinations(t *testing.T) {
 	confined.Run(t, 256<<20, 20, func(t *testing.T) {
@@ -216,7 +215,7 @@ func TestHostileCombinations(t *testing.T) {
 			_, err := Parse("plan.yaml", []byte(text), knobs{}, kinds())
 			must.Say(t, err, c.says, "%d factors of %d levels in %d bytes", c.factors, c.levels, len(text))
 		}
-		// The same from flags, where a caller puts a File together.
+		// The same from flags, from which a caller builds a File.
 		var f File
 		for range 13 {
 			factor := must.Get(ParseFactor("far.tcp.recv_buffer_max=64K,65K,66K,67K,68K", knobs{}))(t)

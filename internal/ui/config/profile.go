@@ -17,10 +17,9 @@ import (
 	"linerate/internal/core/units"
 )
 
-// ParseProfile reads the profile file name with the given content. check says
-// which knobs exist and which values they take; it must not be nil. Values are
-// canonical afterwards. The error is of type Errors and holds all the mistakes
-// of the file, as Parse does.
+// ParseProfile parses the profile file name with the given content. check knows which knobs
+// exist and which values they take; it must not be nil. The returned values are canonical. The
+// error is of type Errors and holds all mistakes of the file, as with Parse.
 func ParseProfile(name string, data []byte, check KnobChecker) (profile.Profile, error) {
 	r := &profileReader{reader: reader{check: check}}
 	r.file, r.at = name, map[string]position{}
@@ -92,7 +91,7 @@ func (r *profileReader) host(n ast.Node, path string) profile.Host {
 	return h
 }
 
-// faultBelow reports whether something at path or below it was wrong already.
+// faultBelow reports whether there is already a problem at path or below it.
 func (r *profileReader) faultBelow(path string) bool {
 	return slices.ContainsFunc(r.problems, func(p Problem) bool {
 		return len(p.Path) >= len(path) && p.Path[:len(path)] == path
@@ -123,7 +122,7 @@ func (r *profileReader) before(n ast.Node, path string) map[string]string {
 	return all
 }
 
-// fingerprint reads under which conditions the evidence was found.
+// fingerprint reads the conditions under which the evidence was found.
 func (r *profileReader) fingerprint(n ast.Node, path string) fingerprint.Print {
 	p := fingerprint.Print{}
 	for key, text := range r.before(n, path) {
@@ -212,7 +211,7 @@ func parseBound(s string) (model.Bound, error) {
 func parseDate(s string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		t, err := time.Parse(layout, s)
-		if t = t.UTC().Truncate(time.Second); err == nil && t.Year() >= 1 && t.Year() <= 9999 { // what RFC 3339 can write
+		if t = t.UTC().Truncate(time.Second); err == nil && t.Year() >= 1 && t.Year() <= 9999 { // the range of RFC 3339
 			return t, nil
 		}
 	}

@@ -21,7 +21,7 @@ import (
 	"linerate/internal/must"
 )
 
-// line draws one line of text as a profile may hold it, hostile ones among it.
+// line draws one line of text for a profile, including hostile ones.
 func line(allowEmpty bool) *rapid.Generator[string] {
 	least := 1
 	if allowEmpty {
@@ -94,8 +94,8 @@ func evidence(t *rapid.T) *profile.Evidence {
 	return e
 }
 
-// TestProfileRoundTrip: what Text writes reads back the same, whatever the
-// texts are, and comments for people change nothing.
+// TestProfileRoundTrip: Text's output parses back to the same profile, whatever the texts are,
+// and comments change nothing.
 func TestProfileRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := profiles().Draw(t, "profile")
@@ -133,7 +133,7 @@ func TestParseProfileMistakes(t *testing.T) {
 	}
 }
 
-// TestProfile1 reads a profile as the first release writes it.
+// TestProfile1 parses a profile of the first release.
 func TestProfile1(t *testing.T) {
 	want := profile.Profile{
 		Title: "window of the nas",
@@ -153,7 +153,7 @@ func TestProfile1(t *testing.T) {
 	must.NoDiff(t, cmp.Diff(want, must.Get(ParseProfile("profile1.yaml", text, knobs{}))(t), cmpopts.EquateEmpty()))
 }
 
-// TestParseProfileByHand: what a person writes is made canonical.
+// TestParseProfileByHand: values written by a person become canonical.
 func TestParseProfileByHand(t *testing.T) {
 	p, err := ParseProfile("p.yaml", []byte("profile: 2\nhosts:\n  - {role: receiver, knobs: {tcp.recv_buffer_max: 4MiB}}\nevidence: {date: 2026-11-21}\n"), knobs{})
 	must.Do(t, err)
@@ -179,7 +179,7 @@ func FuzzParseProfile(f *testing.F) {
 	})
 }
 
-// endsToo knows far ends besides: the pin of a link stays, its secret goes.
+// endsToo also knows far ends: a link keeps its pin and loses its secret.
 type endsToo struct{ knobs }
 
 func (e endsToo) Known() []model.KnobID { return append(e.knobs.Known(), model.FarEnd) }
@@ -191,7 +191,7 @@ func (e endsToo) Check(id model.KnobID, value string) (string, error) {
 	return e.knobs.Check(id, value)
 }
 
-// A lab keeps its commas, and a far end has a short name where no other has the same.
+// A lab keeps its commas, and a far end has a short name unless another one has the same.
 func TestFarEndsOfAFlag(t *testing.T) {
 	f, err := ParseFactor("far=nas, lab:rate=1gbit,rtt=2ms,to.loss=1%,root@pi,linerate://PIN.secret@10.0.0.7:5299,exec:10.0.0.8 ssh x linerate agent,exec:10.0.0.9 a,exec:10.0.0.9 b", endsToo{})
 	must.Do(t, err)
@@ -207,8 +207,8 @@ func TestFarEndsOfAFlag(t *testing.T) {
 	must.Say(t, must.Err(ParseFactor("far=nas,nas", endsToo{})), "same value", "twice")
 }
 
-// Where far ends are a factor the first is the baseline, unless another host is named
-// beside them; in a plan file as on the command line.
+// If far ends are a factor the first one is the baseline, unless another host is named beside
+// them; in a plan file as on the command line.
 func TestFarEndsOfAPlanFile(t *testing.T) {
 	const text = "factors:\n  - {knob: far, levels: [nas, pi]}\n"
 	for name, c := range map[string]struct {
@@ -251,8 +251,7 @@ factors:
   - {knob: window, levels: [64KiB, 1MiB]}
 `
 
-// A factor of a file that is a group is what the plan holds, and the baseline one of the
-// combinations.
+// A group factor of a file is what the plan holds, and the baseline is one of the combinations.
 func TestGroupOfAPlanFile(t *testing.T) {
 	f := must.Get(Parse("plan.yaml", []byte(grouped), knobs{}, kinds()))(t)
 	o := f.Complete()

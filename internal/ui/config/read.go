@@ -20,7 +20,7 @@ import (
 	"linerate/internal/core/words"
 )
 
-// Bounds of values that only a slip of the keyboard exceeds.
+// Limits that only a typing error exceeds.
 const (
 	maxBlocks   = plan.MaxBlocks
 	maxBudget   = 30 * 24 * time.Hour
@@ -34,14 +34,13 @@ type reader struct {
 	report
 	check KnobChecker
 	f     File
-	said  []said // of single engines, until the engine is known
+	said  []said // options of particular engines, until the engine is known
 }
 
-// Parse reads the plan file name with the given content. check says which
-// knobs exist and which values they take; it must not be nil. kinds are those that
-// the flow may be of. The error is of
-// type Errors and holds all the mistakes of the file, except that after a
-// mistake of YAML itself nothing else is looked at.
+// Parse parses the plan file name with the given content. check knows which knobs exist and
+// which values they take; it must not be nil. kinds are the possible kinds of the flow. The
+// error is of type Errors and holds all mistakes of the file, except that a mistake in the YAML
+// itself ends the parsing.
 func Parse(name string, data []byte, check KnobChecker, kinds traffic.Kinds) (File, error) {
 	r := &reader{check: check, f: File{Kinds: kinds}}
 	r.file, r.at = name, map[string]position{}
@@ -108,8 +107,8 @@ func (r *reader) fields() []field {
 	}
 }
 
-// flowFields are the keys of flow. The flow's knobs are checked like those of
-// the settings, so that their ranges stand in one place.
+// flowFields returns the keys of flow. The flow's knobs are checked like those of settings, so
+// that their ranges are defined in one place.
 func (r *reader) flowFields() []field {
 	f := &r.f.Flow
 	fields := []field{
@@ -141,12 +140,12 @@ func (r *reader) flowFields() []field {
 	return fields
 }
 
-// flowKnobs are the knobs of the test flow; they belong to no host.
+// flowKnobs returns the knobs of the test flow; they belong to no host.
 func flowKnobs() []model.KnobID {
 	return []model.KnobID{"streams", "window", "mss", "block", "nodelay", "congestion", "rate"}
 }
 
-// applyFlowKnob puts a canonical value into the flow.
+// applyFlowKnob sets a canonical value in the flow.
 func (r *reader) applyFlowKnob(path string, id model.KnobID, canonical string) {
 	next, err := knob.ApplyFlow(r.f.Flow, []model.Assignment{{Knob: id, Value: canonical}})
 	if err != nil {
@@ -156,7 +155,7 @@ func (r *reader) applyFlowKnob(path string, id model.KnobID, canonical string) {
 	r.f.Flow = next
 }
 
-// directions reads one direction or a list of them; "each" is both, in turn.
+// directions reads one direction or a list of them; "each" is both in turn.
 func (r *reader) directions(n ast.Node, path string) {
 	var all []model.Direction
 	if text, _ := scalarText(n); text == "each" {
@@ -179,7 +178,7 @@ func (r *reader) directions(n ast.Node, path string) {
 	}
 }
 
-// value returns what reads a single value into to with parse.
+// value returns a function that reads a single value into to with parse.
 func value[T any](r *reader, to *T, parse func(string) (T, error)) func(ast.Node, string) {
 	return func(n ast.Node, path string) {
 		text, ok := r.text(n, path)
@@ -236,7 +235,7 @@ func parseInterval(s string) (time.Duration, error) {
 	return d, err
 }
 
-// parseSettle reads how long to wait, for plan.New: 0 is no wait, and not the default.
+// parseSettle parses a wait for plan.New: 0 means no wait, not the default.
 func parseSettle(s string) (time.Duration, error) {
 	d, err := parseDuration(s)
 	if d == 0 {
@@ -262,7 +261,7 @@ func parsePositiveBytes(s string) (units.Bytes, error) {
 	return b, err
 }
 
-// parseShare reads a margin or tolerance.
+// parseShare parses a margin or tolerance.
 func parseShare(s string) (units.Percent, error) {
 	p, err := units.ParsePercent(s)
 	if err == nil && (p <= 0 || p >= 100) {
@@ -271,7 +270,7 @@ func parseShare(s string) (units.Percent, error) {
 	return p, err
 }
 
-// parseConfidence reads 0.95 or 95%.
+// parseConfidence parses 0.95 or 95%.
 func parseConfidence(s string) (float64, error) {
 	p, err := units.ParsePercent(s)
 	c := float64(p)

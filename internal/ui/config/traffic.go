@@ -15,11 +15,11 @@ import (
 	"linerate/internal/core/traffic/udp"
 )
 
-// said is one key of flow that belongs to some engines only, whether the file names
-// one of them or not.
+// said is one key of flow that belongs only to some engines, whether or not the file names one of
+// them.
 type said struct{ key, path, text string }
 
-// trafficFields are the keys of flow that belong to some engines only.
+// trafficFields returns the keys of flow that belong only to some engines.
 func (r *reader) trafficFields() []field {
 	var out []field
 	for _, k := range r.f.Kinds {
@@ -37,13 +37,13 @@ func (r *reader) trafficFields() []field {
 	return out
 }
 
-// engine gives the flow the parameters of its engine, and what the file says of them.
+// engine sets the parameters of the flow's engine from the file.
 func (r *reader) engine() {
 	f := &r.f.Flow
 	kind, _ := r.f.Kinds.ByName(cmp.Or(f.Engine, bulk.Name))
 	f.Params = kind.Initial
 	r.own()
-	for _, s := range r.said { // of another engine, which validateEngine reports; their values are looked at all the same
+	for _, s := range r.said { // of another engine, which validateEngine reports; check their values anyway
 		if k, o, ok := r.f.Kinds.Owner(s.key); ok {
 			other := model.Flow{Engine: k.Name, Params: k.Initial}
 			if err := o.Set(&other, s.text); err != nil {
@@ -53,8 +53,8 @@ func (r *reader) engine() {
 	}
 }
 
-// own puts what belongs to the flow's engine into it: first what is its own, then what is
-// of the load that it contains, which the first may have chosen.
+// own sets the options of the flow's engine: first its own, then those of the load that it
+// contains, which the first may have chosen.
 func (r *reader) own() {
 	f := &r.f.Flow
 	kind, _ := r.f.Kinds.ByName(cmp.Or(f.Engine, bulk.Name))
@@ -70,7 +70,7 @@ func (r *reader) own() {
 	}
 }
 
-// say sets what the file says of the options that find knows, and forgets it.
+// say sets and consumes the options that find knows.
 func (r *reader) say(find func(key string) (traffic.Option, bool)) {
 	r.said = slices.DeleteFunc(r.said, func(s said) bool {
 		o, ok := find(s.key)
@@ -84,7 +84,7 @@ func (r *reader) say(find func(key string) (traffic.Option, bool)) {
 	})
 }
 
-// validateEngine reports what does not go with the flow's engine.
+// validateEngine reports options that do not fit the flow's engine.
 func (r *report) validateEngine(f File) {
 	engine := cmp.Or(f.Flow.Engine, bulk.Name)
 	if f.Flow.Engine == "" && f.Has("flow.engine") {
@@ -128,7 +128,7 @@ func (r *report) validateEngine(f File) {
 	}
 }
 
-// knobOfEngine reports a knob of the flow that its engine does not have.
+// knobOfEngine reports a flow knob that its engine does not have.
 func (r *report) knobOfEngine(f File, path string, id model.KnobID) {
 	k, _, own := f.Kinds.Owner(string(id))
 	_, mine := f.Kinds.Option(f.Flow, string(id))
@@ -145,7 +145,7 @@ func (r *report) knobOfEngine(f File, path string, id model.KnobID) {
 	r.fault(path, r.chosen(path, k), "%s belongs to %s, not to engine %s", id, k.Called(), cmp.Or(f.Flow.Engine, bulk.Name))
 }
 
-// chosen is how a kind of traffic is chosen where path stands: in a file, or by a flag.
+// chosen says how to choose a kind of traffic at path: in a file, or by a flag.
 func (r *report) chosen(path string, k traffic.Kind) string {
 	if _, file := r.at[""]; file && r.flags[path] == "" {
 		return "write engine: " + k.Name
@@ -153,7 +153,7 @@ func (r *report) chosen(path string, k traffic.Kind) string {
 	return "add " + k.Chosen()
 }
 
-// parseEngine reads the name of an engine that plans compare.
+// parseEngine parses the name of an engine that plans can compare.
 func (r *reader) parseEngine(s string) (string, error) {
 	k, known := r.f.Kinds.ByName(s)
 	switch {
@@ -165,7 +165,7 @@ func (r *reader) parseEngine(s string) (string, error) {
 	return "", bad("unknown engine "+quote(s), didYouMean(s, r.f.Kinds.Names()))
 }
 
-// runLength is how long a run of f takes at least.
+// runLength returns the shortest length of a run of f.
 func runLength(f File) time.Duration {
 	return max(0, cmp.Or(f.Settle, stats.DefaultSettle)) + f.Flow.Length() + f.Cooldown
 }

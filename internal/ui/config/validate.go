@@ -10,9 +10,8 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Validate reports every mistake that lies in how the values of f go together,
-// as Errors. Parse calls it; a caller that changes a File, or makes one from
-// flags, calls it again.
+// Validate reports every mistake in how the values of f fit together, as Errors. Parse calls it;
+// a caller that changes a File, or makes one from flags, calls it again.
 func (f File) Validate() error {
 	r := &report{at: f.at, flags: f.flags}
 	r.validate(f)
@@ -137,8 +136,8 @@ func (r *report) validateNamed(f File) {
 	}
 }
 
-// validateBaseline looks for the baseline among the settings, where these are
-// complete and few enough to list.
+// validateBaseline looks for the baseline among the settings, if these are complete and few
+// enough to list.
 func (r *report) validateBaseline(f File) {
 	if f.Baseline == "" || f.Baseline == Current || len(f.Factors) == 0 && len(f.Named) == 0 {
 		return

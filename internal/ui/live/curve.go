@@ -7,12 +7,12 @@ import (
 // mostPoints is how many points a curve keeps: more than a terminal has columns.
 const mostPoints = 512
 
-// curve is the rate of one direction over the whole session, as means of equally many
-// intervals.
+// curve is the rate of one direction over the whole session. Each point is the mean of the same
+// number of intervals.
 type curve struct {
 	points []float64
 	each   int  // intervals of a point
-	next   mean // of those of the next point
+	next   mean // of the next point's intervals
 }
 
 func (c *curve) add(v float64) {
@@ -31,7 +31,7 @@ func (c *curve) add(v float64) {
 	c.points, c.each = c.points[:mostPoints/2], 2*c.each
 }
 
-// columns returns the curve as at most n values.
+// columns returns the curve in at most n values.
 func (c *curve) columns(n int) []float64 {
 	if len(c.points) <= n {
 		return c.points
@@ -46,7 +46,7 @@ func (c *curve) columns(n int) []float64 {
 	return out
 }
 
-// mean is that of n values.
+// mean is the mean of n values.
 type mean struct {
 	sum float64
 	n   int
@@ -56,8 +56,8 @@ func (m *mean) add(v float64) { m.sum, m.n = m.sum+v, m.n+1 }
 
 func (m *mean) value() float64 { return m.sum / float64(max(1, m.n)) }
 
-// shade is the colour of a rate against the mean of the baseline: a difference below margin percent has
-// none.
+// shade returns the colour of a rate compared with the baseline's mean. A difference below
+// margin percent has no colour.
 func (m *mean) shade(rate, margin float64) style {
 	switch {
 	case m.n == 0:
@@ -70,8 +70,8 @@ func (m *mean) shade(rate, margin float64) style {
 	return normal
 }
 
-// history is the row of the whole session so far of one direction; nil for a
-// single run, and where there is no room.
+// history returns the row with the whole session so far in one direction; nil for a single run,
+// and if there is no room.
 func (t *State) history(l *way, indent int, size Size) line {
 	if t.runs+t.runsBefore < 2 || size.Columns < 60 || size.Rows < 16 {
 		return nil
@@ -87,7 +87,7 @@ func (t *State) history(l *way, indent int, size Size) line {
 	return out.joined()
 }
 
-// joined puts neighbours of one style into one span.
+// joined merges adjacent spans of one style.
 func (l line) joined() (out line) {
 	for _, s := range l {
 		if n := len(out); n > 0 && out[n-1].style == s.style {
@@ -99,8 +99,8 @@ func (l line) joined() (out line) {
 	return out
 }
 
-// Follow has a session go on where an earlier one of the same command ended, as the proof of
-// a search does: one clock, one share of the whole, and curves over both.
+// Follow continues an earlier session of the same command, as the proof of a search does: one
+// clock, one total, and curves over both.
 func (t *State) Follow(before *State) {
 	before.mu.Lock()
 	defer before.mu.Unlock()

@@ -4,6 +4,6 @@ package live
 
 import "os"
 
-// Foreground reports whether this process has the terminal f to itself: where there are
-// no jobs it has.
+// Foreground reports whether this process has the terminal f to itself: always true on systems
+// without job control.
 func Foreground(*os.File) bool { return true }

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Foreground reports whether this process has the terminal f to itself: one that was
-// started in the background of a shell would be stopped when it reads a key, or changes
-// how keys are read (POSIX.1-2017, Base Definitions section 11.1.4).
+// Foreground reports whether this process has the terminal f to itself: a process in the
+// background of a shell would be stopped when it reads a key or changes how keys are read
+// (POSIX.1-2017, Base Definitions section 11.1.4).
 func Foreground(f *os.File) bool {
 	raw, err := f.SyscallConn()
 	if err != nil {

@@ -16,14 +16,14 @@ import (
 	"linerate/internal/report/term"
 )
 
-// Line is how the session stands, in one line of at most width columns. What matters least
-// is left out first: evidence, phase, times, run.
+// Line returns the state of the session in one line of at most width columns. It drops the least
+// important parts first: evidence, phase, times, run.
 func (t *State) Line(width int) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	parts := []struct {
 		text string
-		rank int // the highest goes first
+		rank int // the highest is dropped first
 	}{{t.place(), 0}, {t.turn(), 3}, {t.what(), 1}, {t.pace(), 0}, {t.phase, 5}, {t.times(), 4}, {t.evidence(), 6}}
 	for worst := 7; worst >= 0; worst-- {
 		var kept []string
@@ -46,8 +46,7 @@ func (t *State) place() string {
 	return fmt.Sprintf("%s %s/%d", t.unit(), number(t.at.Block), t.at.MaxBlocks)
 }
 
-// unit is what the parts of the session are called: those of a check differ from each other,
-// as blocks do not.
+// unit returns the word for a part of the session: the parts of a check differ, unlike blocks.
 func (t *State) unit() string {
 	if t.session.Kind == model.KindCheck {
 		return "step"
@@ -69,7 +68,7 @@ func (t *State) what() string {
 	return strings.TrimSpace(t.run.Setting + " " + t.names.Arrow(t.run.Direction))
 }
 
-// pace is the rate of the last interval.
+// pace returns the rate of the last interval.
 func (t *State) pace() (text string) {
 	for _, l := range t.ways {
 		if r, ok := l.rate(); ok && l.running && !l.stale {
@@ -88,7 +87,7 @@ func (t *State) times() string {
 	return text
 }
 
-// bound is how sure it is how long the session still takes.
+// bound says how certain the session's remaining time is.
 func (t *State) bound() string {
 	if t.whole > 0 {
 		return "about "
@@ -103,14 +102,14 @@ func (t *State) evidence() string {
 	return fmt.Sprintf("evidence so far %.3g of %.3g (%s)", t.lead.has, t.lead.decides, t.lead.setting)
 }
 
-// News are the lines that tell a person of e, within width columns. A screen shows most of
+// News returns the lines that report e to a person, within width columns. A screen shows most of
 // it in its own way.
 func (t *State) News(e app.Event, screen bool, width int) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch e := e.(type) {
 	case app.RunEnded:
-		if r := e.Run; r.State != model.RunValid && r.State != model.RunEqualLoad && t.session.Kind == model.KindRun && !screen { // a test ends with it, and says so then
+		if r := e.Run; r.State != model.RunValid && r.State != model.RunEqualLoad && t.session.Kind == model.KindRun && !screen { // a test ends with it, and reports it then
 			return []string{fmt.Sprintf("block %d: run of %s is %s: %s", r.Block, r.Setting, r.State, r.Reason)}
 		}
 	case app.Searched:
@@ -123,7 +122,7 @@ func (t *State) News(e app.Event, screen bool, width int) []string {
 	return nil
 }
 
-// first reports whether this is the first call with that key.
+// first reports whether this is the first call with this key.
 func (t *State) first(key string) bool {
 	if t.told[key] {
 		return false
@@ -132,7 +131,7 @@ func (t *State) first(key string) bool {
 	return true
 }
 
-// searched says how a search for settings goes on: what was learnt, what is in play.
+// searched describes the progress of a search for settings: what was learnt, and what is in play.
 func (t *State) searched(e app.Searched) []string {
 	lines := term.Searched(e.Step, e.Record, t.names, t.told)
 	left := units.FormatDuration(e.Left.Round(time.Second))
@@ -146,8 +145,8 @@ func (t *State) searched(e app.Searched) []string {
 	return lines
 }
 
-// blockEnded shows how each setting stands: what is decided with this block first, and the
-// rest as provisional as it is.
+// blockEnded shows the state of each setting: first those decided by this block, then the
+// provisional rest.
 func (t *State) blockEnded(e app.BlockEnded, width int) []string {
 	all := report.Standings(t.session.Plan, e.Result.Verdicts)
 	var open, news []report.Standing

@@ -1,7 +1,7 @@
-// Package live is the screen that a person watches while linerate measures: what is
-// done now, how fast both directions are, how each setting stands, and how long it may
-// take. A State takes in what happens and is drawn as text of any size; a Screen shows
-// one on a terminal, and gives that back as it was.
+// Package live is the screen that a person watches while linerate measures: what happens now,
+// how fast both directions are, the state of each setting, and how long it may take. A State
+// collects events and is drawn as text of any size; a Screen shows one on a terminal, and then
+// restores the terminal.
 package live
 
 import (
@@ -20,26 +20,25 @@ import (
 	"linerate/internal/report"
 )
 
-// How much of the past a State keeps: rates of a direction, lines that were said, runs
-// that ended.
+// How much of the past a State keeps: rates of a direction, lines, and finished runs.
 const (
 	keptRates = 120
 	keptLines = 50
 	keptRuns  = 200
 )
 
-// Pause is how far a person's wish to pause is.
+// Pause is the state of a pause that the user asked for.
 type Pause int
 
-// The closed list of them.
+// All values of Pause.
 const (
 	Going   Pause = iota
-	Pausing       // after the present run
+	Pausing       // after the current run
 	Paused
 )
 
-// State is what is known of a session that goes on. It is safe for concurrent use, and
-// costs who tells it something next to nothing: it is drawn by others, when they like.
+// State is the state of a running session. It is safe for concurrent use. Updates cost next to
+// nothing: other goroutines draw it when they like.
 type State struct {
 	mu    sync.Mutex
 	now   func() time.Time
@@ -49,7 +48,7 @@ type State struct {
 	names   model.Names
 	at      app.Progress
 	run     app.Progress // of the run that began last
-	heard   time.Time    // when at was
+	heard   time.Time    // when at arrived
 	phase   string
 	command string // that the session belongs to
 	stage   string // of a search: "search" or "proof"
@@ -57,43 +56,43 @@ type State struct {
 	stands  []report.Standing
 	lead    evidence
 	ideas   []tune.Fate
-	decides metric.Info // of ideas
-	runs    int         // that began
+	decides metric.Info // for ideas
+	runs    int         // started runs
 	ended   []model.Run
 	lines   []string
-	told    map[string]bool // what News said already
+	told    map[string]bool // keys that News has already reported
 
 	earlier     time.Duration // work of the session that this one follows
-	runsBefore  int           // of that one
-	whole       time.Duration // estimate of what a search and its proof still take; 0 is unknown
+	runsBefore  int           // of that session
+	whole       time.Duration // estimated remaining time of a search and its proof; 0 is unknown
 	wholeAt     time.Duration // work at the time of that estimate
-	done        float64       // share of the whole that was shown
+	done        float64       // share of the total that was shown
 	pause       Pause
 	pausedSince time.Time
-	still       []string // what a pause found changed
+	still       []string // settings that a pause found changed
 }
 
 // way is one direction.
 type way struct {
 	direction model.Direction
-	tells     WayNow // the intervals of the present run, or of the last one
-	measured  mean   // of those that are not of the warm-up
-	received  bool   // they are the receiver's
+	tells     WayNow // the intervals of the current run, or of the last one
+	measured  mean   // of the intervals after the warm-up
+	received  bool   // the intervals are the receiver's
 	running   bool
-	stale     bool // what is known is of the run before the present one
+	stale     bool // the data are from the run before the current one
 	trip      fact.Of[time.Duration]
-	probed    bool // trip is of probes beside the load
+	probed    bool // trip is from probes beside the load
 	whole     curve
-	base      mean // of what the settings as they were carry
+	base      mean // of the unchanged settings
 }
 
-// evidence is what leads among what is open.
+// evidence is about the leader among the undecided settings.
 type evidence struct {
 	setting      string
 	has, decides float64
 }
 
-// New returns the state of a session that begins.
+// New returns the state of a new session.
 func New(s model.Session, now func() time.Time) *State {
 	t := &State{now: now, began: now(), heard: now(), session: s, names: s.Names(), phase: "beginning", command: string(s.Kind), told: map[string]bool{}}
 	if s.Kind == model.KindTune {
@@ -112,7 +111,7 @@ func New(s model.Session, now func() time.Time) *State {
 	return t
 }
 
-// waiting are the settings of p before their first block.
+// waiting returns the settings of p before their first block.
 func waiting(p model.Plan) []report.Standing {
 	var all []report.Standing
 	for _, d := range directions(p) {
@@ -125,7 +124,7 @@ func waiting(p model.Plan) []report.Standing {
 	return all
 }
 
-// directions are those that the runs of p have, each alone.
+// directions returns the directions of p's runs, each alone.
 func directions(p model.Plan) []model.Direction {
 	var all []model.Direction
 	given := p.Directions
@@ -141,7 +140,7 @@ func directions(p model.Plan) []model.Direction {
 	return all
 }
 
-// Observe takes in what happened.
+// Observe processes an event.
 func (t *State) Observe(e app.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -189,7 +188,7 @@ func (t *State) Observe(e app.Event) {
 	}
 }
 
-// sample takes in one sample.
+// sample processes one sample.
 func (t *State) sample(s model.Sample) {
 	if of := s.Metric; s.Of != "" || of != model.Goodput && of != model.Sent && of != model.LatencyP50 && of != model.RTT {
 		return
@@ -207,7 +206,7 @@ func (t *State) sample(s model.Sample) {
 	switch s.Metric {
 	case model.Goodput, model.Sent:
 		if s.Metric == model.Sent && l.received {
-			return // that it was handed to the kernel says less
+			return // data handed to the kernel say less
 		}
 		if s.Metric == model.Goodput && !l.received {
 			l.measured, l.tells.Rates, l.received = mean{}, nil, true
@@ -239,7 +238,7 @@ func (t *State) sample(s model.Sample) {
 
 func seconds(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
 
-// block takes in what follows from all blocks so far.
+// block processes the results of all blocks so far.
 func (t *State) block(e app.BlockEnded) {
 	if t.session.Kind != model.KindRun {
 		return
@@ -259,7 +258,7 @@ func (t *State) block(e app.BlockEnded) {
 	}
 }
 
-// Say adds a line for people.
+// Say adds a line for the user.
 func (t *State) Say(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -273,8 +272,7 @@ func (t *State) say(line string) {
 	}
 }
 
-// TogglePause notes that a person wants to pause after the present run, or to go on, and
-// returns how it stands now.
+// TogglePause requests a pause after the current run, or resumes, and returns the new state.
 func (t *State) TogglePause() Pause {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -286,8 +284,8 @@ func (t *State) TogglePause() Pause {
 	return t.pause
 }
 
-// Rest is called between two runs: it reports whether the session is to wait now. still
-// are settings that are not as they were before.
+// Rest is called between two runs: it reports whether the session shall wait now. still lists
+// settings that are no longer as they were.
 func (t *State) Rest(still []string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -299,7 +297,7 @@ func (t *State) Rest(still []string) bool {
 	return t.pause == Paused
 }
 
-// left is how long it may take from now on; of a search about how long it takes.
+// left returns the most that the session may still take; for a search, about how long it takes.
 func (t *State) left() (time.Duration, bool) {
 	if t.whole > 0 {
 		return max(0, t.whole-(t.worked()-t.wholeAt)), true
@@ -310,7 +308,7 @@ func (t *State) left() (time.Duration, bool) {
 	return max(0, t.at.AtMost-t.since()), true
 }
 
-// since is how long ago the last event was, but for a pause.
+// since returns the time since the last event, without pauses.
 func (t *State) since() time.Duration {
 	if t.pause == Paused {
 		return t.pausedSince.Sub(t.heard)
@@ -318,10 +316,10 @@ func (t *State) since() time.Duration {
 	return t.now().Sub(t.heard)
 }
 
-// worked is how long the session has gone on, but for pauses.
+// worked returns the session's duration, without pauses.
 func (t *State) worked() time.Duration { return t.earlier + t.at.Elapsed + t.since() }
 
-// rate is the last rate of a way, or where it stands still the mean of its last run.
+// rate returns the current rate of a way, or between runs the mean of its last run.
 func (l *way) rate() (units.BitRate, bool) {
 	switch {
 	case len(l.tells.Rates) == 0:

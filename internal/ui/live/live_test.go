@@ -35,7 +35,7 @@ func at(block, position int) app.Progress {
 	return app.Progress{Block: block, MaxBlocks: 20, Position: position, RunsInBlock: 4}
 }
 
-// experiment is a session of three settings and both directions.
+// experiment returns a session with three settings and both directions.
 func experiment() model.Session {
 	p := model.Plan{
 		Baseline: "current", Twin: "current (twin)", Objective: model.Goodput, Directions: []model.Direction{model.To, model.From},
@@ -50,7 +50,7 @@ func experiment() model.Session {
 	return model.Session{Near: "desk", Far: "root@nas", Kind: model.KindRun, Title: "buffers of the nas", Plan: p}
 }
 
-// interval is what both ends tell of a second.
+// interval returns both ends' samples of one second.
 func interval(d model.Direction, rate, trip float64) app.Sampled {
 	return app.Sampled{Progress: at(6, 2), Samples: []model.Sample{
 		{Host: d.Receiver(), Direction: d, Metric: model.Goodput, Length: time.Second, Value: rate},
@@ -60,7 +60,7 @@ func interval(d model.Direction, rate, trip float64) app.Sampled {
 	}}
 }
 
-// inBlock6 is an experiment after five blocks, in a run.
+// inBlock6 returns an experiment after five blocks, during a run.
 func inBlock6(c *clock) *State {
 	t := New(experiment(), c.now)
 	seven, three := 7.0, 3.0
@@ -139,7 +139,7 @@ func checking(c *clock) *State {
 // sgr are colours.
 var sgr = regexp.MustCompile("\x1b\\[[0-9]+m")
 
-// TestGolden: what a person sees at known moments, in terminals of several sizes.
+// TestGolden: the screen at known moments, on terminals of several sizes.
 func TestGolden(t *testing.T) {
 	for name, c := range map[string]struct {
 		of   func(*clock) *State
@@ -170,7 +170,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestFits: whatever the size, no row is wider and there are no more of them.
+// TestFits: whatever the size, there are no wider and no more rows.
 func TestFits(t *testing.T) {
 	for _, of := range []func(*clock) *State{inBlock6, searching, checking, func(c *clock) *State { return paused(c) }} {
 		s := of(newClock())
@@ -189,7 +189,7 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// TestNothingForeign: names that other hosts made move no cursor.
+// TestNothingForeign: names from other hosts cannot move the cursor.
 func TestNothingForeign(t *testing.T) {
 	c := newClock()
 	s := experiment()
@@ -205,7 +205,7 @@ func TestNothingForeign(t *testing.T) {
 	must.True(t, !strings.ContainsAny(got, "\x1b\r") && strings.Count(got, "\n") == 29, "%q", got)
 }
 
-// TestPause: it begins between two runs, is told, and counts as no work.
+// TestPause: a pause begins between two runs, is shown, and does not count as work.
 func TestPause(t *testing.T) {
 	c := newClock()
 	s := inBlock6(c)
@@ -222,8 +222,8 @@ func TestPause(t *testing.T) {
 	must.True(t, s.TogglePause() == Going && !s.Rest(nil), "does not go on")
 }
 
-// TestRates: the receiver's rate takes the place of what its sender said, and the round
-// trip of probes that of the kernel.
+// TestRates: the receiver's rate replaces the sender's, and the round trip of probes replaces the
+// kernel's.
 func TestRates(t *testing.T) {
 	s := New(experiment(), newClock().now)
 	tell := func(host model.Host, m model.Metric, v float64) {
@@ -258,8 +258,6 @@ func TestRates(t *testing.T) {
 	must.True(t, !ok, "a rate of a direction without one")
 }
 
-// BenchmarkObserve is what a session pays for each event; BenchmarkView what a drawing
-// costs, four times a second.
 // TestWarmUp: a warm-up of a fifth of a second is over when its one sample is known.
 func TestWarmUp(t *testing.T) {
 	for _, c := range []struct {
@@ -282,6 +280,7 @@ func TestWarmUp(t *testing.T) {
 	}
 }
 
+// BenchmarkObserve is the cost of each event; BenchmarkView that of a drawing, four times a second.
 func BenchmarkObserve(b *testing.B) {
 	s := inBlock6(newClock())
 	e := interval(model.To, 9e8, 0.001)
@@ -303,7 +302,7 @@ func ExampleState() {
 	// Output: 24
 }
 
-// TestShareNeverFalls: more to do than was expected does not take back what is done.
+// TestShareNeverFalls: additional work does not reduce the share that is done.
 func TestShareNeverFalls(t *testing.T) {
 	c := newClock()
 	s := New(experiment(), c.now)
@@ -317,7 +316,7 @@ func TestShareNeverFalls(t *testing.T) {
 	must.Equal(t, last, 0.5)
 }
 
-// proving is the proof after a search in which one setting carried more than the baseline.
+// proving returns the proof after a search in which one setting carried more than the baseline.
 func proving(c *clock) *State {
 	search := searching(c)
 	for i, setting := range []string{"current", "4MiB"} {
@@ -337,8 +336,8 @@ func proving(c *clock) *State {
 	return t
 }
 
-// TestLine: a line that is too long leaves out first what matters least, and never holds what
-// a terminal would obey.
+// TestLine: a line that is too long drops the least important parts first, and never contains
+// terminal control characters.
 func TestLine(t *testing.T) {
 	c := newClock()
 	s := New(experiment(), c.now)
@@ -365,8 +364,8 @@ func TestLine(t *testing.T) {
 	})
 }
 
-// TestOneWhole: a search and its proof are one whole with one clock; the share of it that is
-// done never falls, and the time that is left is that of both.
+// TestOneWhole: a search and its proof have one clock and one total; the share that is done never
+// falls, and the remaining time covers both.
 func TestOneWhole(t *testing.T) {
 	c := newClock()
 	s := searching(c)
@@ -385,8 +384,8 @@ func TestOneWhole(t *testing.T) {
 	must.True(t, share(proof) > 0.8, "%v", share(proof))
 }
 
-// TestCurve: a curve holds the whole session in a bounded number of points, and its colour
-// tells better from worse against the baseline.
+// TestCurve: a curve holds the whole session in a limited number of points, and its colour
+// distinguishes better from worse than the baseline.
 func TestCurve(t *testing.T) {
 	var c curve
 	for i := range 100 * mostPoints {

@@ -7,17 +7,17 @@ import (
 	"linerate/internal/core/plain"
 )
 
-// Now is how the present run goes on, or went if it was the last: what one process of
-// linerate tells another.
+// Now is the progress of the current run, or of the last one: one linerate process shares it
+// with others.
 type Now struct {
-	Run     int      `json:"run"` // of those that this session has begun, 1…
+	Run     int      `json:"run"` // number within this session, from 1
 	Setting string   `json:"setting"`
-	Phase   string   `json:"phase"` // "paused" between two runs, where a person wants that
+	Phase   string   `json:"phase"` // "paused" between two runs, if the user has paused
 	Ways    []WayNow `json:"ways"`  // directions of the run
 }
 
-// WayNow is a direction of a run: of the one before, until the first interval of the
-// present one is over.
+// WayNow is a direction of a run: of the previous run, until the current one's first interval is
+// over.
 type WayNow struct {
 	Direction model.Direction `json:"direction"`
 	Name      string          `json:"name"`  // "to nas"
@@ -25,13 +25,13 @@ type WayNow struct {
 	Trips     []Point         `json:"trips"` // seconds, there and back
 }
 
-// Point is a value at a time since the run began, in seconds: the middle of an interval.
+// Point is a value at a time since the start of the run, in seconds: the middle of an interval.
 type Point struct {
 	At    float64 `json:"at"`
 	Value float64 `json:"value"`
 }
 
-// kept adds a sample to the last ones.
+// kept appends a sample to the most recent ones.
 func kept(points []Point, s model.Sample) []Point {
 	points = append(points, Point{(s.Start + s.Length/2).Seconds(), s.Value})
 	return points[max(0, len(points)-keptRates):]
@@ -44,7 +44,7 @@ func values(points []Point) (out []float64) {
 	return out
 }
 
-// Now is how the run goes on.
+// Now returns the progress of the current run.
 func (t *State) Now() Now {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -13,35 +13,35 @@ import (
 	"linerate/internal/core/plain"
 )
 
-// Every is how often a screen is drawn: often enough for a clock and for rates of an
-// interval, and next to nothing beside a measurement.
+// Every is how often a screen is drawn: often enough for a clock and for rates of an interval,
+// and next to nothing compared with a measurement.
 const Every = 250 * time.Millisecond
 
-// frames is how often a screen is sent at most, each second.
+// frames is the highest number of frames per second.
 const frames = 5
 
-// Terminal is where a Screen is shown.
+// Terminal is the terminal that a Screen is shown on.
 type Terminal struct {
-	In  io.Reader // keys; nil takes none, and leaves the terminal's own meaning to them
+	In  io.Reader // keys; nil reads none, and leaves them to the terminal
 	Out io.Writer
-	Env []string // of the process, for what the terminal understands
-	// ASCII has nothing shown beyond it.
+	Env []string // of the process, for the terminal's capabilities
+	// ASCII shows only ASCII.
 	ASCII bool
-	// Own, where given, says whether the terminal is to show what stood on it, and the view,
-	// of a row, below that.
+	// Own, if set, reports whether to show the terminal's previous content, with the view in
+	// one row below it.
 	Own func() bool
 }
 
-// Screen has a whole terminal to show something on, until it is closed.
+// Screen occupies a whole terminal until it is closed.
 type Screen struct {
 	program *tea.Program
 	done    chan struct{}
-	err     error // of the program; read after done
+	err     error // of the program; valid after done
 	once    sync.Once
 }
 
-// Show begins to show what view draws, which is asked several times a second. key is told
-// of the keys of a person: "p", "l", "q" for that and for Ctrl-C. Neither may wait long.
+// Show starts to show view, which it calls several times a second. key receives the user's keys:
+// "p", "l", and "q" for that and for Ctrl-C. Neither may block.
 func Show(ctx context.Context, t Terminal, view func(Size) string, key func(string)) *Screen {
 	m := &shown{terminal: t, view: view, key: key, size: Size{80, 24}}
 	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithInput(t.In), tea.WithOutput(t.Out), tea.WithEnvironment(t.Env), tea.WithFPS(frames), tea.WithoutSignalHandler()}
@@ -53,10 +53,10 @@ func Show(ctx context.Context, t Terminal, view func(Size) string, key func(stri
 	return s
 }
 
-// Ended is closed when the terminal is as it was.
+// Ended returns a channel that is closed when the terminal is restored.
 func (s *Screen) Ended() <-chan struct{} { return s.done }
 
-// Err is why nothing could be shown, once the screen is closed; nil where it was.
+// Err returns why nothing could be shown, once the screen is closed; else nil.
 func (s *Screen) Err() error {
 	select {
 	case <-s.done:
@@ -68,7 +68,7 @@ func (s *Screen) Err() error {
 	return nil
 }
 
-// Close gives the terminal back as it was. It may be called again.
+// Close restores the terminal. It may be called again.
 func (s *Screen) Close() {
 	s.once.Do(func() {
 		select {
@@ -80,7 +80,7 @@ func (s *Screen) Close() {
 	<-s.done
 }
 
-// shown is a Screen as bubbletea has it.
+// shown is a Screen as a bubbletea model.
 type shown struct {
 	terminal Terminal
 	view     func(Size) string
@@ -99,7 +99,7 @@ func (m *shown) Init() tea.Cmd { return again() }
 func (m *shown) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
-		if msg.Width > 0 && msg.Height > 0 { // a terminal that does not know says 0
+		if msg.Width > 0 && msg.Height > 0 { // an unknown size is 0
 			m.size = Size{msg.Width, msg.Height}
 		}
 	case tea.KeyPressMsg:
@@ -117,7 +117,7 @@ func (m *shown) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// sparks are the levels of a row of rates, and ASCII in their places.
+// sparks returns the levels of a row of rates, each followed by its ASCII replacement.
 func sparks() []string {
 	return []string{"▁", "_", "▂", ".", "▃", ":", "▄", "-", "▅", "=", "▆", "+", "▇", "*", "█", "#", "━", "="}
 }

@@ -13,15 +13,15 @@ import (
 	"linerate/internal/core/units"
 )
 
-// How much of the past a Server keeps: runs that ended, and reasons why somebody was
-// turned away. Further reasons are counted together.
+// How much of the past a Server keeps: finished runs, and reasons for refusals. Further reasons
+// are counted together.
 const (
 	keptVisits  = 100
 	keptReasons = 20
 )
 
-// Server is what is known of this machine as a server: who is there, what each measures,
-// what is given away. It is safe for concurrent use, and holds no secret.
+// Server is the state of this machine as a server: its visitors, their measurements, and the
+// resources in use. It is safe for concurrent use, and holds no secret.
 type Server struct {
 	mu    sync.Mutex
 	now   func() time.Time
@@ -35,38 +35,38 @@ type Server struct {
 	gives   []Allowance
 	lines   []string
 
-	came   chan struct{} // closed when somebody is there for the first time
-	opened bool          // came is
-	own    bool          // the terminal shows what stood on it
+	came   chan struct{} // closed when the first visitor arrives
+	opened bool          // whether came is closed
+	own    bool          // the terminal shows its previous content
 }
 
-// About is what a server says of itself: its address, then who may come and what else it
-// answers, a row each.
+// About describes a server: its address, then who may use it and what else it answers, one row
+// each.
 type About struct {
 	Addr string
 	Rows []string
 }
 
-// Allowance is what a server gives away of one kind, in words: how much is used, of how
-// much, and what one address without a key gets. "" is nothing worth a word.
+// Allowance is one kind of a server's resources, in words: how much is used, of how much, and
+// the share of one address without a key. "" is not shown.
 type Allowance struct {
 	Name, Used, Limit, Source string
 	Refused                   int64 // how often there was not enough
 }
 
-// visitor is a visit that goes on.
+// visitor is a current visit.
 type visitor struct {
 	app.Visit
 	since time.Time
 	runs  int
 	flow  model.Flow
-	what  string    // what its traffic is called
-	run   time.Time // when the present run began; the zero time is between two
+	what  string    // name of its traffic
+	run   time.Time // start of the current run; zero between runs
 	// The rates of its intervals, bit/s: what this host receives, and what it sends.
 	receives, sends []float64
 }
 
-// done is a run that ended.
+// done is a finished run.
 type done struct {
 	at   time.Time
 	by   app.Visit
@@ -74,29 +74,29 @@ type done struct {
 	app.VisitRan
 }
 
-// refusal is a reason why visitors were turned away.
+// refusal is a reason for which visitors were turned away.
 type refusal struct {
 	words string
 	count int
 	last  netip.Addr
 }
 
-// NewServer returns the state of a server that begins. name is what traffic is called.
+// NewServer returns the state of a new server. name returns the name of a flow's traffic.
 func NewServer(now func() time.Time, name func(model.Flow) string) *Server {
 	return &Server{now: now, name: name, began: now(), came: make(chan struct{})}
 }
 
-// SetAbout takes in what the server says of itself.
+// SetAbout sets the server's description.
 func (t *Server) SetAbout(about About) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.about = about
 }
 
-// Came is closed when the first visitor is there.
+// Came returns a channel that is closed when the first visitor arrives.
 func (t *Server) Came() <-chan struct{} { return t.came }
 
-// Observe takes in what happened.
+// Observe processes an event.
 func (t *Server) Observe(e app.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -129,7 +129,7 @@ func (t *Server) Observe(e app.Event) {
 	}
 }
 
-// find is the visit of an ID, nil for one that is not there.
+// find returns the visit with this ID, nil if there is none.
 func (t *Server) find(id uint64) *visitor {
 	if i := slices.IndexFunc(t.here, func(v *visitor) bool { return v.ID == id }); i >= 0 {
 		return t.here[i]
@@ -137,7 +137,7 @@ func (t *Server) find(id uint64) *visitor {
 	return nil
 }
 
-// sampled takes in what this end saw of an interval.
+// sampled processes this end's samples of an interval.
 func (v *visitor) sampled(samples []model.Sample) {
 	for _, s := range samples {
 		if s.Of != "" {
@@ -155,7 +155,7 @@ func (v *visitor) sampled(samples []model.Sample) {
 	}
 }
 
-// refuse counts who was turned away, by the reason.
+// refuse counts a refused visitor, by the reason.
 func (t *Server) refuse(e app.VisitRefused) {
 	words := plain.Line(e.Err.Error())
 	if e.Visit.Protocol != "" {
@@ -173,14 +173,14 @@ func (t *Server) refuse(e app.VisitRefused) {
 	t.refused[i].last = e.Visit.From
 }
 
-// Gives takes in what is given away now.
+// Gives sets the current use of resources.
 func (t *Server) Gives(all []Allowance) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.gives = all
 }
 
-// Say adds a line for people.
+// Say adds a line for the user.
 func (t *Server) Say(words string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -190,22 +190,22 @@ func (t *Server) Say(words string) {
 	}
 }
 
-// ToggleOwn has the terminal show what stood on it, such as a link to be copied, or the
-// screen again.
+// ToggleOwn switches between the terminal's previous content, such as a link to copy, and the
+// screen.
 func (t *Server) ToggleOwn() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.own = !t.own
 }
 
-// Own reports whether the terminal shows what stood on it.
+// Own reports whether the terminal shows its previous content.
 func (t *Server) Own() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.own
 }
 
-// turnedAway is how many there were.
+// turnedAway returns the number of refused visitors.
 func (t *Server) turnedAway() (n int) {
 	for _, r := range t.refused {
 		n += r.count
@@ -213,7 +213,7 @@ func (t *Server) turnedAway() (n int) {
 	return n
 }
 
-// who is a visit in words.
+// who describes a visitor in words.
 func who(v app.Visit) string {
 	name := "a client"
 	if v.From.IsValid() {
@@ -225,7 +225,7 @@ func who(v app.Visit) string {
 	return name + ", open"
 }
 
-// moved is what a run moved in words: how much, and at which rate.
+// moved describes what a run moved: how much, and at which rate.
 func moved(verb string, n units.Bytes, took time.Duration) string {
 	words := verb + " " + n.String()
 	if took > 0 {

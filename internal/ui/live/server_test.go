@@ -18,19 +18,19 @@ import (
 
 func nameOf(f model.Flow) string { return map[string]string{"tcpbulk": "TCP"}[f.Engine] }
 
-// visit is one of many.
+// visit returns a new visit.
 func visit(id uint64, protocol, key, from string) app.VisitBegan {
 	return app.VisitBegan{Visit: app.Visit{ID: id, Protocol: protocol, Key: key, From: netip.MustParseAddr(from)}}
 }
 
-// seen is what a server sees of an interval.
+// seen returns a server's samples of an interval.
 func seen(id uint64, m model.Metric, rate float64) app.VisitSampled {
 	return app.VisitSampled{ID: id, Samples: []model.Sample{
 		{Metric: m, Value: rate, Length: time.Second}, {Metric: model.CPU, Value: 7}, {Metric: m, Of: "1", Value: 1},
 	}}
 }
 
-// serving is a server that has just begun.
+// serving returns a server that has just started.
 func serving(c *clock) *Server {
 	t := NewServer(c.now, nameOf)
 	t.SetAbout(About{"[::]:5299", []string{"who has its join link may measure: l shows it", "answers iperf3 clients on [::]:5201"}})
@@ -38,7 +38,7 @@ func serving(c *clock) *Server {
 	return t
 }
 
-// busy is a server with visitors of each kind, whom it has turned away too.
+// busy returns a server with visitors of each kind, and with refusals.
 func busy(c *clock) *Server {
 	t := serving(c)
 	flow := model.Flow{Engine: "tcpbulk", Direction: model.To, Streams: 4}
@@ -72,7 +72,7 @@ func busy(c *clock) *Server {
 	return t
 }
 
-// TestServerGolden: what the owner of a server sees at known moments.
+// TestServerGolden: the screen of a server at known moments.
 func TestServerGolden(t *testing.T) {
 	own := func(c *clock) *Server { s := busy(c); s.ToggleOwn(); return s }
 	for name, c := range map[string]struct {
@@ -98,8 +98,8 @@ func TestServerGolden(t *testing.T) {
 	}
 }
 
-// TestServerFits: whatever the size and however many come, no row is wider, there are
-// no more of them, and the last one says how to stop.
+// TestServerFits: whatever the size and the number of visitors, there are no wider and no more
+// rows, and the last one says how to stop.
 func TestServerFits(t *testing.T) {
 	c := newClock()
 	s := busy(c)
@@ -122,8 +122,8 @@ func TestServerFits(t *testing.T) {
 	}
 }
 
-// TestServerBounded: a crowd that comes for months costs no more than a few of it, and
-// what it says moves no cursor.
+// TestServerBounded: crowds over months take only limited memory, and their texts cannot move the
+// cursor.
 func TestServerBounded(t *testing.T) {
 	c := newClock()
 	s := serving(c)
@@ -149,8 +149,7 @@ func TestServerBounded(t *testing.T) {
 	must.True(t, !strings.ContainsAny(got, "\x1b\r") && strings.Count(got, "\n") == 59, "%q", got)
 }
 
-// TestServerCame: the screen comes with the first who is let in, and with nobody who is
-// turned away.
+// TestServerCame: the screen appears with the first admitted visitor, and not with refused ones.
 func TestServerCame(t *testing.T) {
 	s := serving(newClock())
 	came := func() bool {

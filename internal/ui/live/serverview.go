@@ -12,8 +12,8 @@ import (
 	"linerate/internal/core/units"
 )
 
-// View is the screen of a size, rows separated by line ends, with colours. Rows are never
-// more, nor wider, than the size.
+// View returns the screen in the given size, rows separated by line ends, with colours. Rows are
+// never more, nor wider, than the size.
 func (t *Server) View(size Size) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -41,13 +41,13 @@ func (t *Server) View(size Size) string {
 	return strings.Join(rows, "\n")
 }
 
-// roomOf is the least number of rows that a section is shown in, with that before it.
+// roomOf is the least number of rows for a section, including the one before it.
 const roomOf = 4
 
-// fair shortens sections to room rows together, of which the first keeps half, and the
-// second what leaves a little for the others; of these the shorter ones are whole, and the
-// longer ones share what is left. Where that is next to nothing, the last ones are left
-// out. Between two is an empty row.
+// fair shortens sections to room rows together. The first one may take half, and the second one
+// all but a little for the others. Of these the short ones stay whole, and the long ones share
+// the rest. If that is next to nothing, the last ones are dropped. An empty row separates
+// sections.
 func fair(sections [][]line, room int) []line {
 	sections = slices.DeleteFunc(sections, func(s []line) bool { return len(s) == 0 })
 	sections = sections[:min(len(sections), max(1, room/roomOf))]
@@ -84,7 +84,7 @@ func fair(sections [][]line, room int) []line {
 	return all
 }
 
-// head says what the server is and how many are there.
+// head describes the server and the number of visitors.
 func (t *Server) head(width int) []line {
 	passed := text(normal, forTime(t.now().Sub(t.began)))
 	rows := []line{apart(line{{bold, "linerate serve"}, {normal, "  " + plain.Line(t.about.Addr)}}, passed, width)}
@@ -94,10 +94,10 @@ func (t *Server) head(width int) []line {
 	return append(rows, nil)
 }
 
-// forTime is a time that a person watches pass.
+// forTime formats a running time.
 func forTime(d time.Duration) string { return units.FormatDuration(d.Truncate(time.Second)) }
 
-// visitors are who is there, and what each measures; those that measure first.
+// visitors lists the visitors and their measurements; measuring ones first.
 func (t *Server) visitors(width int) []line {
 	if len(t.here) == 0 {
 		return []line{text(bold, "no client is here now")}
@@ -123,7 +123,7 @@ func (t *Server) visitors(width int) []line {
 	return append(rows, waiting...)
 }
 
-// row is a visit: who it is and since when, and below what it measures.
+// row shows a visit: the client and since when, and below that its measurement.
 func (t *Server) row(v *visitor, width int) []line {
 	since := text(dim, "for "+forTime(t.now().Sub(v.since)))
 	name := line{{normal, "  " + who(v.Visit)}, {dim, "  " + plain.Line(v.Protocol)}}
@@ -156,17 +156,17 @@ func (t *Server) row(v *visitor, width int) []line {
 		}
 		rows = append(rows, left)
 	}
-	if len(rows) == 1 { // no interval yet, or nothing that tells of them
+	if len(rows) == 1 { // no interval yet, or none reported
 		words := map[model.Direction]string{model.To: ", to this host", model.From: ", from this host", model.Both: ", both ways"}
 		rows = append(rows, text(normal, "    "+what+words[v.flow.Direction]))
 	}
 	return rows
 }
 
-// wideTable is from how many columns a budget is told with the share of an address.
+// wideTable is the width from which a budget includes the share of an address.
 const wideTable = 70
 
-// budget is what is given away: how much of each kind is used.
+// budget shows how much of each kind of resource is used.
 func (t *Server) budget(width int) []line {
 	if len(t.gives) == 0 {
 		return nil
@@ -193,7 +193,7 @@ func (t *Server) budget(width int) []line {
 	return rows
 }
 
-// cells is a row of a table: names to the left, numbers to the right.
+// cells formats a row of a table: names to the left, numbers to the right.
 func cells(table [][]string, row []string, head bool) line {
 	var out line
 	for i, cell := range row {
@@ -220,7 +220,7 @@ func cells(table [][]string, row []string, head bool) line {
 	return out
 }
 
-// away are the reasons why visitors were turned away, the most frequent first.
+// away lists the reasons for refusals, the most frequent first.
 func (t *Server) away(width int) []line {
 	if len(t.refused) == 0 {
 		return nil
@@ -241,7 +241,7 @@ func (t *Server) away(width int) []line {
 	return rows
 }
 
-// ended are the runs that are over, the newest first.
+// ended lists the finished runs, the newest first.
 func (t *Server) ended(width int) []line {
 	if len(t.done) == 0 {
 		return nil
@@ -268,7 +268,7 @@ func (t *Server) ended(width int) []line {
 	return rows
 }
 
-// said are the lines for people, the newest first.
+// said lists the lines for the user, the newest first.
 func (t *Server) said(width int) []line {
 	if len(t.lines) == 0 {
 		return nil

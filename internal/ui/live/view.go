@@ -15,8 +15,8 @@ import (
 	"linerate/internal/report/term"
 )
 
-// style is an SGR sequence (ECMA-48, section 8.3.117) without its frame. Every style
-// says what a word says too, so that nothing is lost without colours.
+// style is an SGR sequence (ECMA-48, section 8.3.117) without its frame. A word always says the
+// same as the style, so that nothing is lost without colours.
 type style string
 
 const (
@@ -46,7 +46,7 @@ func (l line) columns() (n int) {
 	return n
 }
 
-// cut is l in at most width columns.
+// cut shortens l to at most width columns.
 func (l line) cut(width int) line {
 	var out line
 	for _, s := range l {
@@ -59,7 +59,7 @@ func (l line) cut(width int) line {
 	return out
 }
 
-// String is l with its styles.
+// String returns l with its styles.
 func (l line) String() string {
 	var b strings.Builder
 	for _, s := range l {
@@ -72,8 +72,8 @@ func (l line) String() string {
 	return b.String()
 }
 
-// apart is left and right at the two sides of a row; right is left out where there is
-// no room for both.
+// apart puts left and right at the two sides of a row; right is dropped if there is no room for
+// both.
 func apart(left, right line, width int) line {
 	gap := width - left.columns() - right.columns()
 	if gap < 2 {
@@ -82,14 +82,14 @@ func apart(left, right line, width int) line {
 	return append(append(left, span{normal, strings.Repeat(" ", gap)}), right...)
 }
 
-// Size is that of a terminal, in columns and rows.
+// Size is a terminal's size, in columns and rows.
 type Size struct{ Columns, Rows int }
 
-// least is the smallest size that is drawn for; what is smaller shows a part of it.
+// least raises s to the smallest size that is drawn; a smaller terminal shows a part of it.
 func (s Size) least() Size { return Size{max(s.Columns, 20), max(s.Rows, 6)} }
 
-// View is the screen of a size, rows separated by line ends, with colours. Rows are
-// never more, nor wider, than the size; what matters least is left out.
+// View returns the screen in the given size, rows separated by line ends, with colours. Rows are
+// never more, nor wider, than the size; the least important ones are dropped.
 func (t *State) View(size Size) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,7 +98,7 @@ func (t *State) View(size Size) string {
 	foot := []line{t.keys(size.Columns)}
 	room := size.Rows - len(head) - len(foot)
 	table, said := t.table(size.Columns), t.said(size.Columns)
-	// What was said keeps a third of what is left; the table comes first.
+	// The lines for the user keep a third of the remaining room; the table comes first.
 	forSaid := min(len(said), max(room/3, room-len(table)))
 	table = shorter(table, room-forSaid)
 	said = said[len(said)-max(0, min(len(said), room-len(table))):]
@@ -114,7 +114,7 @@ func (t *State) View(size Size) string {
 	return strings.Join(rows, "\n")
 }
 
-// shorter is a table in at most room rows, the last of which says what is left out.
+// shorter cuts a table to room rows, the last of which says what is left out.
 func shorter(table []line, room int) []line {
 	if len(table) <= room {
 		return table
@@ -126,7 +126,7 @@ func shorter(table []line, room int) []line {
 	return append(slices.Clone(table[:room-1]), text(dim, fmt.Sprintf("  and %d lines more", more)))
 }
 
-// head says what is done, how far it is, and how long it may take.
+// head shows what is done, how far it is, and how long it may take.
 func (t *State) head(width int) []line {
 	s := t.session
 	what := line{{bold, "linerate " + plain.Line(t.command)}, {normal, "  " + plain.Line(t.names.Arrow(model.To))}}
@@ -162,11 +162,11 @@ func (t *State) head(width int) []line {
 	return append(rows, nil)
 }
 
-// nearlyDone is shown at most while a session goes on, however little was expected.
+// nearlyDone is the largest share shown while a session runs.
 const nearlyDone = 0.99
 
-// share is how much of the session is done. It never falls: what turns up later takes its
-// time from what is left.
+// share returns how much of the session is done. It never falls: additional work takes its time
+// from the rest.
 func (t *State) share(left time.Duration) float64 {
 	share := 0.0
 	if whole := t.worked() + left; whole > 0 {
@@ -183,7 +183,7 @@ func bar(share float64, width int) line {
 	return line{{green, strings.Repeat("━", done)}, {dim, strings.Repeat("─", room-done)}, {normal, fmt.Sprintf(" %3.0f %%", 100*share)}}
 }
 
-// where is the part of the session that goes on.
+// where names the current part of the session.
 func (t *State) where() line {
 	var parts []string
 	unit, p := t.unit(), t.at
@@ -207,7 +207,7 @@ func (t *State) where() line {
 	return text(normal, strings.Join(parts, ", ")+": ")
 }
 
-// doing is the phase.
+// doing shows the phase.
 func (t *State) doing() line {
 	switch t.pause {
 	case Paused:
@@ -226,8 +226,8 @@ func number(n int) string {
 	return fmt.Sprint(n)
 }
 
-// traffic has a row for each direction: the rate now, those before it, the round trip; and
-// where there is room one with the rates of the whole session.
+// traffic has a row for each direction: the current rate, earlier ones, the round trip; and if
+// there is room one with the rates of the whole session.
 func (t *State) traffic(size Size) []line {
 	var rows []line
 	width := size.Columns
@@ -250,7 +250,7 @@ func (t *State) traffic(size Size) []line {
 	return rows
 }
 
-// row is a direction as a row.
+// row shows a direction in one row.
 func (l *way) row(name string, width int) line {
 	if l.tells.Rates == nil && !l.running {
 		_, measured := l.trip.Get()
@@ -281,7 +281,7 @@ func (l *way) row(name string, width int) line {
 	return append(out, trip...)
 }
 
-// Brief keeps two or three digits of a time, which is what it is worth.
+// Brief rounds a time to two or three digits.
 func Brief(d time.Duration) time.Duration {
 	for unit := time.Duration(1); ; unit *= 10 {
 		if d < 1000*unit {
@@ -290,7 +290,7 @@ func Brief(d time.Duration) time.Duration {
 	}
 }
 
-// spark draws the last rates, against the greatest of them.
+// spark draws the last rates, relative to the highest of them.
 func spark(rates []float64, room int) string {
 	rates = rates[max(0, len(rates)-room):]
 	most := 0.0
@@ -316,7 +316,7 @@ func fitted(s string, width int) string {
 	return s + strings.Repeat(" ", width-utf8.RuneCountInString(s))
 }
 
-// table is what the session has found out so far.
+// table shows the session's results so far.
 func (t *State) table(width int) []line {
 	var rows []line
 	switch {
@@ -333,7 +333,7 @@ func (t *State) table(width int) []line {
 	return rows
 }
 
-// standRows are the settings of an experiment: what is decided, and what is in play.
+// standRows lists the settings of an experiment: decided ones, and those in play.
 func (t *State) standRows(width int) []line {
 	open := 0
 	for _, s := range t.stands {
@@ -373,7 +373,7 @@ func (t *State) standRows(width int) []line {
 	return rows
 }
 
-// wrapped is text after a mark, in as many rows as it takes.
+// wrapped wraps text after a mark, in as many rows as it takes.
 func wrapped(mark, words string, s style, width int) []line {
 	var rows []line
 	for i, part := range term.Wrap(plain.Line(words), width-2, width-4) {
@@ -385,7 +385,7 @@ func wrapped(mark, words string, s style, width int) []line {
 	return rows
 }
 
-// ideaRows are the ideas of a search: those in play first.
+// ideaRows lists the ideas of a search: those in play first.
 func (t *State) ideaRows(width int) []line {
 	var play, done []line
 	n := 0
@@ -411,7 +411,7 @@ func (t *State) ideaRows(width int) []line {
 	return slices.Concat([]line{text(bold, title)}, play, done)
 }
 
-// runRows are the runs that ended, the newest first.
+// runRows lists the finished runs, the newest first.
 func (t *State) runRows(width int) []line {
 	if len(t.ended) == 0 || len(t.ended) == 1 && len(t.session.Plan.Tests) == 0 {
 		return nil
@@ -445,7 +445,7 @@ func (t *State) runRows(width int) []line {
 	return rows
 }
 
-// said are the lines for people, the newest last.
+// said lists the lines for the user, the newest last.
 func (t *State) said(width int) []line {
 	var rows []line
 	for _, l := range t.lines {
@@ -454,7 +454,7 @@ func (t *State) said(width int) []line {
 	return rows
 }
 
-// keys says what a person can do.
+// keys lists the available keys.
 func (t *State) keys(width int) line {
 	first := "p pauses after this run"
 	switch t.pause {

@@ -1,5 +1,5 @@
-// Package manual is the manual in the terminal: the texts that are built into the
-// program, found by their topics and by words in them, and drawn for a terminal.
+// Package manual is the manual in the terminal: the texts that are built into the program,
+// found by topic and by words in them, and formatted for a terminal.
 package manual
 
 import (
@@ -12,29 +12,29 @@ import (
 	"linerate/docs"
 )
 
-// Topic is one text.
+// Topic is one text of the manual.
 type Topic struct {
 	Name  string `json:"name"` // manual, wire/iperf3
 	Title string `json:"title"`
 	Text  string `json:"text,omitempty"` // Markdown; "" in a list
 }
 
-// Hit is a line of a text that has a word.
+// Hit is a line of a text that contains the words of a search.
 type Hit struct {
 	Topic   string `json:"topic"`
-	Heading string `json:"heading"` // that the line stands below
+	Heading string `json:"heading"` // above the line
 	Line    int    `json:"line"`    // of the text, from 1
-	Text    string `json:"text"`    // without marks
+	Text    string `json:"text"`    // without markup
 }
 
-// first are the topics that a newcomer looks for, in this order.
+// first are the topics for newcomers, in order.
 var first = [...]string{"start", "manual", "hosts", "measure", "mesh", "find-the-limit", "locate", "tune", "settings", "permanent", "experiments", "servers", "results"}
 
-// Topics are all texts, without what they say: first those for newcomers, the others by
-// their names, those of folders last.
+// Topics returns all topics without their text: first those for newcomers, then the others by
+// name, those in folders last.
 func Topics() []Topic {
 	var all []Topic
-	_ = fs.WalkDir(docs.Texts, ".", func(file string, d fs.DirEntry, err error) error { // of memory, which does not err
+	_ = fs.WalkDir(docs.Texts, ".", func(file string, d fs.DirEntry, err error) error { // files in memory, which cannot fail
 		if err == nil && !d.IsDir() {
 			t := read(strings.TrimSuffix(file, ".md"))
 			all = append(all, Topic{Name: t.Name, Title: t.Title})
@@ -52,8 +52,8 @@ func Topics() []Topic {
 	return all
 }
 
-// Find returns the text of a topic: by its name, by its last part, or by its file's
-// name. It reports whether there is one.
+// Find returns the text of a topic, by its name, the last part of that, or its file name. It
+// reports whether there is one.
 func Find(name string) (Topic, bool) {
 	name = strings.TrimPrefix(strings.TrimSuffix(strings.ToLower(name), ".md"), "docs/")
 	for _, t := range Topics() {
@@ -64,7 +64,7 @@ func Find(name string) (Topic, bool) {
 	return Topic{}, false
 }
 
-// read reads a text that is there.
+// read reads a text that exists.
 func read(name string) Topic {
 	b, _ := docs.Texts.ReadFile(name + ".md")
 	t := Topic{Name: name, Title: name, Text: string(b)}
@@ -77,8 +77,8 @@ func read(name string) Topic {
 	return t
 }
 
-// Search returns the lines that have all of the words, in whatever case, as many as
-// most of one topic; more says how many were left out.
+// Search returns the lines that contain all words, ignoring case, at most most per topic; more
+// says how many were left out.
 func Search(text string, most int) (hits []Hit, more int) {
 	words := strings.Fields(strings.ToLower(text))
 	for _, topic := range Topics() {
@@ -105,7 +105,7 @@ func Search(text string, most int) (hits []Hit, more int) {
 	return hits, more
 }
 
-// unmarked is one line without what Markdown would obey.
+// unmarked returns a line without Markdown.
 func unmarked(line string) string {
 	line = strings.TrimLeftFunc(line, func(r rune) bool { return unicode.IsSpace(r) || r == '#' })
 	line = strings.NewReplacer("`", "", "**", "").Replace(links(line, func(text, _ string) string { return text }))

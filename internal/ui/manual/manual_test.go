@@ -9,7 +9,7 @@ import (
 	"linerate/internal/report/term"
 )
 
-// TestTopics: those for newcomers come first, and every text has a title of its own.
+// TestTopics: topics for newcomers come first, and every text has a title of its own.
 func TestTopics(t *testing.T) {
 	all := Topics()
 	must.Need(t, len(all) >= 20, "%v", all)
@@ -30,7 +30,7 @@ func TestTopics(t *testing.T) {
 	must.True(t, found.Name == "wire/iperf3", "the last part of a name finds %q", found.Name)
 }
 
-// TestRender holds each mark of the texts against what a terminal shows.
+// TestRender compares each kind of markup with its form on a terminal.
 func TestRender(t *testing.T) {
 	topic := Topic{Name: "x", Text: "# The `title`\n\nSome **strong** words, *weak* ones, and 2 * 3 * 4 of `tcp_rmem *` in [flags.md](flags.md) or\n[this](https://example.org/), see [below](#below).\n\n" +
 		"- one `a|b`\n  goes on\n- two\n\n   1. three\n\n> said\n> twice\n\n## Part\n\n```console\n$ linerate  test\n```\n\n| Key | Means |\n|---|---|\n| `a\\|b` | something that is too long for one line of this terminal |\n| b | x |\n"}
@@ -50,8 +50,8 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// TestNothingIsLost: every word of every text is on the terminal, in the same order, and
-// only what cannot be broken is wider than that.
+// TestNothingIsLost: every word of every text is on the terminal, in the same order, and only
+// unbreakable words exceed its width.
 func TestNothingIsLost(t *testing.T) {
 	word := regexp.MustCompile(`[\pL\pN]+`)
 	for _, topic := range Topics() {
@@ -77,10 +77,10 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
-// tabular is a line of a table: where its words are long, it is as wide as they are.
+// tabular matches a line of a table, which is as wide as its words if these are long.
 var tabular = regexp.MustCompile(`\S  +\S`)
 
-// TestSearch: all words on one line, in whatever case, below its heading.
+// TestSearch: all words are on one line, ignoring case, below its heading.
 func TestSearch(t *testing.T) {
 	hits, more := Search("Ways OUT", 1)
 	must.True(t, len(hits) != 0 && hits[0].Topic == "hosts" && hits[0].Heading == "Hosts" && strings.Contains(hits[0].Text, "ways out"), "%+v", hits)

@@ -9,19 +9,19 @@ import (
 	"linerate/internal/report/term"
 )
 
-// Options say for which terminal a text is drawn.
+// Options describe the terminal that a text is formatted for.
 type Options struct {
 	Width int  // columns, at least 40
-	Color bool // bold for headings and for what is typed, as SGR
+	Color bool // bold, as SGR, for headings and text to type
 }
 
 const (
-	boldOn  = "\x1b[1m" // SGR of ECMA-48 section 8.3.117, which package screen lets pass
+	boldOn  = "\x1b[1m" // SGR of ECMA-48 section 8.3.117, which package screen allows
 	boldOff = "\x1b[0m"
 )
 
-// Render draws a text for a terminal: paragraphs and lists filled to its width, tables
-// in columns, examples as they are. It knows the Markdown that the texts are written in.
+// Render formats a text for a terminal: paragraphs and lists filled to its width, tables in
+// columns, examples unchanged. It supports the Markdown that the texts use.
 func (t Topic) Render(o Options) string {
 	p := &page{Options: o, topic: t.Name, lines: strings.Split(strings.TrimRight(t.Text, "\n"), "\n")}
 	p.Width = max(p.Width, 40)
@@ -31,7 +31,7 @@ func (t Topic) Render(o Options) string {
 	return strings.TrimRight(p.out.String(), "\n") + "\n"
 }
 
-// page is a text while it is drawn.
+// page is a text while it is formatted.
 type page struct {
 	Options
 	topic string
@@ -47,7 +47,7 @@ var (
 	fence   = regex.New("^( *)```")
 )
 
-// block draws what begins at the present line.
+// block formats the block at the current line.
 func (p *page) block() {
 	line := p.lines[p.at]
 	switch {
@@ -77,7 +77,7 @@ func (p *page) block() {
 	}
 }
 
-// paragraph takes the lines that belong to the first one, which begins with text.
+// paragraph joins the lines that belong to the first one, which begins with text.
 func (p *page) paragraph(text string) string {
 	for p.at++; p.at < len(p.lines); p.at++ {
 		line := p.lines[p.at]
@@ -89,7 +89,7 @@ func (p *page) paragraph(text string) string {
 	return text
 }
 
-// fill writes text after head, further lines below its beginning.
+// fill writes text after head and indents further lines to the same column.
 func (p *page) fill(head string, indent int, text string) {
 	for i, line := range term.Wrap(p.inline(text), p.Width-indent, p.Width-indent) {
 		if i > 0 {
@@ -114,7 +114,7 @@ func (p *page) heading(level int, text string) {
 	p.out.WriteString(strings.Join(lines, "\n") + "\n")
 }
 
-// example writes lines between fences as they are, four columns in.
+// example writes the lines between fences unchanged, indented by four columns.
 func (p *page) example(indent int) {
 	for p.at++; p.at < len(p.lines) && !fence.MatchString(p.lines[p.at]); p.at++ {
 		line := p.lines[p.at]
@@ -124,7 +124,7 @@ func (p *page) example(indent int) {
 	p.at++
 }
 
-// bold paints each word of text, so that a line may break between any two.
+// bold makes each word of text bold, so that a line may break between any two.
 func (p *page) bold(text string) string {
 	words := strings.Split(text, " ")
 	for i, w := range words {
@@ -142,7 +142,7 @@ var (
 	link   = regex.New(`!?\[([^][]*)\]\(([^() ]+)\)`)
 )
 
-// links has with in place of every link of a text.
+// links replaces every link of a text with the result of with.
 func links(text string, with func(text, to string) string) string {
 	return link.ReplaceAllStringFunc(text, func(all string) string {
 		m := link.FindStringSubmatch(all)
@@ -150,8 +150,8 @@ func links(text string, with func(text, to string) string) string {
 	})
 }
 
-// inline draws the marks within a text. Where nothing can be bold, what is typed keeps
-// its signs, which say where it begins and ends.
+// inline formats the markup within a text. Without bold, code keeps its backquotes, which show
+// where it begins and ends.
 func (p *page) inline(text string) string {
 	var out strings.Builder
 	rest := text
@@ -172,7 +172,7 @@ func (p *page) inline(text string) string {
 	return strings.ReplaceAll(out.String(), `\|`, "|")
 }
 
-// prose is text without code.
+// prose formats text without code.
 func (p *page) prose(text string) string {
 	text = links(text, func(text, to string) string {
 		file, _, _ := strings.Cut(to, "#")
@@ -195,7 +195,7 @@ func (p *page) prose(text string) string {
 	return weak.ReplaceAllString(text, "$1")
 }
 
-// cells are those of a row of a table; a bar within code or behind \ is text.
+// cells returns the cells of a table row; a bar within code or after \ is text.
 func cells(row string) []string {
 	var out []string
 	cell, inCode, escaped := strings.Builder{}, false, false
@@ -213,7 +213,7 @@ func cells(row string) []string {
 	return append(out, strings.TrimSpace(cell.String()))
 }
 
-// table draws rows in columns that fit the terminal: the widest ones give way first.
+// table formats rows in columns that fit the terminal: the widest ones shrink first.
 func (p *page) table() {
 	var rows [][]string
 	for ; p.at < len(p.lines) && strings.HasPrefix(p.lines[p.at], "|"); p.at++ {
@@ -261,7 +261,7 @@ func (p *page) table() {
 	}
 }
 
-// fit is how wide the columns of rows are drawn.
+// fit returns the column widths for rows.
 func (p *page) fit(rows [][]string) []int {
 	var widths, least []int // as wide as its widest cell; as its widest word
 	for _, row := range rows {

@@ -1,5 +1,5 @@
-// Package opener shows a file in the program that its user chose for such files, and a
-// text in the pager that they chose.
+// Package opener shows a file in the program that its user chose for such files, and a text in
+// the pager that they chose.
 package opener
 
 import (
@@ -12,16 +12,15 @@ import (
 	"time"
 )
 
-// ErrNone says that this system has nothing to show a file with: no opener, or no
-// screen.
+// ErrNone reports that this system cannot show a file: it has no opener, or no screen.
 var ErrNone = errors.New("nothing here shows files")
 
-// patience is how long an opener may take to say that it cannot. Most end at once; some
-// are the program that shows the file, and stay.
+// patience is how long an opener may take to fail. Most end at once; some are the program that
+// shows the file, and stay.
 const patience = 3 * time.Second
 
-// Open shows the file at path with the system's own opener: xdg-open, open, or rundll32.
-// It wraps ErrNone where there is none. getenv reads the environment.
+// Open shows the file at path with the system's own opener: xdg-open, open, or rundll32. It wraps
+// ErrNone if there is none. getenv reads the environment.
 func Open(ctx context.Context, path string, getenv func(string) string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -35,7 +34,7 @@ func Open(ctx context.Context, path string, getenv func(string) string) error {
 	if err != nil {
 		return fmt.Errorf("%s is not installed: %w", args[0], ErrNone)
 	}
-	// It has to outlive this program, so it is not the context that ends it.
+	// It must outlive this program, so ctx does not end it.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), program, args[1:]...)
 	cmd.Env = os.Environ()
 	if err := cmd.Start(); err != nil {

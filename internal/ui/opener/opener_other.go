@@ -2,10 +2,10 @@
 
 package opener
 
-// opener is that of the desktops of freedesktop.org.
+// opener returns the opener of freedesktop.org desktops.
 func opener(path string) []string { return []string{"xdg-open", path} }
 
-// blind says why nobody would see the file: without a screen xdg-open takes a browser
+// blind says why the user would not see the file: without a screen xdg-open starts a text browser
 // that takes over the terminal.
 func blind(getenv func(string) string) string {
 	if getenv("DISPLAY") == "" && getenv("WAYLAND_DISPLAY") == "" && getenv("BROWSER") == "" {

@@ -13,7 +13,7 @@ import (
 	"linerate/internal/must"
 )
 
-// script puts a program of that text where the opener of this system is looked for.
+// script installs a program with this text in place of the system's opener.
 func script(t *testing.T, text string) {
 	t.Helper()
 	folder := t.TempDir()
@@ -25,7 +25,7 @@ func screen(name string) string {
 	return map[string]string{"DISPLAY": ":0"}[name]
 }
 
-// TestOpensTheFile: the opener gets the whole path as one word, whatever is in it.
+// TestOpensTheFile: the opener gets the whole path as one word, whatever it contains.
 func TestOpensTheFile(t *testing.T) {
 	told := filepath.Join(t.TempDir(), "told")
 	script(t, `printf '%s\n' "$#" "$1" > '`+told+"'\n")
@@ -37,7 +37,7 @@ func TestOpensTheFile(t *testing.T) {
 	must.True(t, count == "1" && filepath.IsAbs(path) && filepath.Base(path) == name, "%s arguments, the first is %q", count, path)
 }
 
-// TestSaysWhyNot: no opener, no screen and an opener that fails are told apart.
+// TestSaysWhyNot: a missing opener, a missing screen and a failing opener are different errors.
 func TestSaysWhyNot(t *testing.T) {
 	script(t, "exit 3\n")
 	err := Open(t.Context(), "x.html", screen)
@@ -53,20 +53,20 @@ func TestSaysWhyNot(t *testing.T) {
 	must.True(t, errors.Is(err, ErrNone) && strings.Contains(err.Error(), "no screen"), "no screen: %v", err)
 }
 
-// TestDoesNotWaitForAViewer: an opener that stays open does not hold the command.
+// TestDoesNotWaitForAViewer: an opener that stays open does not block the command.
 func TestDoesNotWaitForAViewer(t *testing.T) {
 	script(t, "exec sleep 4\n")
 	must.OK(t, Open(t.Context(), "x.html", screen))
 }
 
-// TestPage: the text goes to the pager as its user wrote it, with git's settings of less
-// unless there are others; leaving it early is no error, and one that is not there is.
+// TestPage: the pager gets the text, with the user's own command, and with git's settings of less
+// unless others are set; leaving it early is not an error, but a missing pager is.
 func TestPage(t *testing.T) {
 	told := filepath.Join(t.TempDir(), "a b")
 	env := func(pager, less string) func(string) string {
 		return func(name string) string { return map[string]string{"PAGER": pager, "LESS": less}[name] }
 	}
-	t.Setenv("LESS", "S") // as the environment of the pager has it, and getenv says
+	t.Setenv("LESS", "S") // set in the pager's environment and in getenv
 	must.Do(t, Page(t.Context(), "text\n", io.Discard, io.Discard, env("cat > '"+told+"'; echo $LESS >> '"+told+"'", "S")))
 	b, _ := os.ReadFile(told)
 	must.True(t, string(b) == "text\nS\n", "%q", b)

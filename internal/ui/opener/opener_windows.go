@@ -2,11 +2,11 @@ package opener
 
 import "strings"
 
-// opener is that of the shell for files of every kind. It takes one argument, which it
-// does not look for commands in.
+// opener returns the shell's opener for all files. It takes one argument, and does not search it
+// for commands.
 func opener(path string) []string { return []string{"rundll32", "url.dll,FileProtocolHandler", path} }
 
 func blind(func(string) string) string { return "" }
 
-// words are those of a command that a user wrote; no shell reads it.
+// words splits a user's command; no shell parses it.
 func words(command string) []string { return strings.Fields(command) }

@@ -10,21 +10,20 @@ import (
 	"strings"
 )
 
-// Page shows text in the pager that its user chose with PAGER, else in less, as git
-// does. It wraps ErrNone where there is none, or where PAGER is cat, which says that
-// none is wanted. A pager that is left before the end is no error. getenv reads the
-// environment.
+// Page shows text in the pager that its user chose with PAGER, else in less, as git does. It
+// wraps ErrNone if there is none, or if PAGER is cat, which means no pager. Leaving a pager
+// before the end is not an error. getenv reads the environment.
 func Page(ctx context.Context, text string, out, errs io.Writer, getenv func(string) string) error {
 	args, err := pager(getenv("PAGER"))
 	if err != nil {
 		return err
 	}
-	// What its user does with ctrl-c is its own affair: it is not the context that ends it.
+	// The pager handles Ctrl-C itself, so ctx does not end it.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(text), out, errs
 	cmd.Env = os.Environ()
 	if getenv("LESS") == "" {
-		cmd.Env = append(cmd.Env, "LESS=FRX") // leaves at once what fits the screen; shows bold
+		cmd.Env = append(cmd.Env, "LESS=FRX") // exits at once if the text fits the screen; shows bold
 	}
 	if getenv("LV") == "" {
 		cmd.Env = append(cmd.Env, "LV=-c")
@@ -42,7 +41,7 @@ func Page(ctx context.Context, text string, out, errs io.Writer, getenv func(str
 	return nil
 }
 
-// pager is the command of the pager; chosen is the value of PAGER.
+// pager returns the pager's command; chosen is the value of PAGER.
 func pager(chosen string) ([]string, error) {
 	switch chosen = strings.TrimSpace(chosen); chosen {
 	case "cat":

@@ -2,5 +2,5 @@
 
 package opener
 
-// words has the shell read a command that a user wrote.
+// words lets the shell parse a user's command.
 func words(command string) []string { return []string{"/bin/sh", "-c", command} }

@@ -1,11 +1,10 @@
-// Package screen is between everything that linerate prints and the terminal: it
-// lets text through and commands to the terminal not, but for linerate's own.
+// Package screen filters everything that linerate prints on a terminal: it passes text, and no
+// terminal commands except linerate's own.
 //
-// What linerate says holds much that others said: names of hosts, refusals of
-// servers, reasons of ssh, titles out of a database. Any of it may hold escapes.
-// So every command prints through a Writer, which stops them all. Colour, and a
-// line that is drawn over, come through WriteStyled, by the few who write them;
-// there too only the commands of a closed list pass.
+// linerate prints much text from others: host names, servers' refusals, errors of ssh, titles
+// from a database. Any of it may contain escapes. So every command prints through a Writer,
+// which removes them all. Colours, and a line that is redrawn, are printed with WriteStyled,
+// which passes a closed list of commands.
 package screen
 
 import (
@@ -19,36 +18,36 @@ import (
 	"linerate/internal/core/plain"
 )
 
-// Redraw goes to the beginning of a line and erases it (CR; EL of ECMA-48 section
-// 8.3.41). Only WriteStyled lets it pass.
+// Redraw returns to the beginning of a line and erases it (CR; EL of ECMA-48 section 8.3.41).
+// Only WriteStyled passes it.
 const Redraw = "\r\x1b[K"
 
-// own returns what WriteStyled lets pass: Redraw, and the colours of report/term
-// (SGR of ECMA-48 section 8.3.117).
+// own returns what WriteStyled passes: Redraw, and the colours of report/term (SGR of ECMA-48
+// section 8.3.117).
 func own() []string {
 	return []string{Redraw, "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m"}
 }
 
-// Writer passes on text. It is safe for concurrent use.
+// Writer filters and passes on text. It is safe for concurrent use.
 type Writer struct {
 	mu   sync.Mutex
 	to   io.Writer
-	rest []byte // the beginning of a character that is not complete
-	// ascii has plain.ASCII in place of every character that is not.
+	rest []byte // the beginning of an incomplete character
+	// ascii replaces every other character with plain.ASCII.
 	ascii bool
-	// aside, where it is set, takes what would go to to.
+	// aside, if set, receives the output instead of to.
 	aside func([]byte)
-	line  string // stands below what is written
+	line  string // drawn below the output
 }
 
 // New returns a Writer to w.
 func New(w io.Writer) *Writer { return &Writer{to: w} }
 
-// ASCII makes w pass on nothing but ASCII, for a terminal that shows no more. It is
-// called before anything is written.
+// ASCII makes w write only ASCII, for a terminal that shows no more. Call it before anything is
+// written.
 func (w *Writer) ASCII() { w.ascii = true }
 
-// pass writes what was made fit to be shown.
+// pass writes filtered text.
 func (w *Writer) pass(p []byte) error {
 	if w.ascii {
 		p = []byte(plain.ASCII(string(p)))
@@ -67,7 +66,7 @@ func (w *Writer) pass(p []byte) error {
 	return err
 }
 
-// Line draws a line below all that is written, in the place of the line before; "" removes it.
+// Line draws a line below all output and replaces the previous one; "" removes it.
 func (w *Writer) Line(text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,7 +82,7 @@ func (w *Writer) Line(text string) {
 	}
 }
 
-// Line draws a line at the end of w, which tests may have made.
+// Line draws a line at the end of w, which may be a test's own writer.
 func Line(w io.Writer, text string) {
 	if s, ok := w.(*Writer); ok {
 		s.Line(text)
@@ -92,8 +91,7 @@ func Line(w io.Writer, text string) {
 	}
 }
 
-// divert has all that is written from now on given to aside, fit to be shown; nil has it go
-// to the terminal again.
+// divert sends all further output, filtered, to aside; nil restores the terminal.
 func (w *Writer) divert(aside func([]byte)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,14 +106,14 @@ func (w *Writer) divert(aside func([]byte)) {
 	}
 }
 
-// Write passes p on as plain.Text. A character may come in parts.
+// Write passes p on as plain.Text. A character may arrive in parts.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(p), w.text(p)
 }
 
-// WriteStyled is Write for text with commands of linerate's own.
+// WriteStyled is Write for text with linerate's own commands.
 func (w *Writer) WriteStyled(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -135,7 +133,7 @@ func (w *Writer) WriteStyled(p []byte) (int, error) {
 	return size, w.pass(out)
 }
 
-// Flush passes on what may be the beginning of a character.
+// Flush writes a pending incomplete character.
 func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -147,7 +145,7 @@ func (w *Writer) Flush() error {
 	return err
 }
 
-// text passes p on, but for a last part of a character.
+// text passes p on, except for an incomplete character at its end.
 func (w *Writer) text(p []byte) error {
 	if len(w.rest) > 0 {
 		p = slices.Concat(w.rest, p)
@@ -166,8 +164,8 @@ func (w *Writer) text(p []byte) error {
 	return w.pass(p)
 }
 
-// incomplete returns how many bytes at the end of p may begin a character. A
-// carriage return may begin the end of a line.
+// incomplete returns how many bytes at the end of p may begin a character. A carriage return may
+// begin a line end.
 func incomplete(p []byte) int {
 	if bytes.HasSuffix(p, []byte("\r")) {
 		return 1
@@ -183,7 +181,7 @@ func incomplete(p []byte) int {
 	return 0
 }
 
-// Held is what was written while something else had the terminal.
+// Held is the output that was held while a screen had the terminal.
 type Held struct {
 	w    *Writer
 	most int
@@ -192,11 +190,11 @@ type Held struct {
 	mu    sync.Mutex
 	part  []byte // the beginning of a line
 	lines []string
-	left  int // lines that are kept no more
+	left  int // lines dropped so far
 }
 
-// Hold keeps what is written from now on, fit to be shown, until Release: the last most lines,
-// or all if most is 0. If say is not nil, it is called with each line; it must not write to w.
+// Hold keeps further output, filtered, until Release: the last most lines, or all if most is 0.
+// If say is not nil, it is called with each line; it must not write to w.
 func (w *Writer) Hold(most int, say func(line string)) *Held {
 	h := &Held{w: w, most: most, say: say}
 	w.divert(h.write)
@@ -226,7 +224,7 @@ func (h *Held) Keep(line string) {
 	h.add(plain.Line(line))
 }
 
-// add keeps a line, for a caller that holds mu.
+// add stores a line. The caller holds mu.
 func (h *Held) add(line string) {
 	if h.most > 0 && len(h.lines) >= h.most {
 		drop := max(1, h.most/10)
@@ -235,7 +233,7 @@ func (h *Held) add(line string) {
 	h.lines = append(h.lines, line)
 }
 
-// Release writes what was kept, after more says how many lines were left out, where some were.
+// Release writes the kept lines, after more's line about the number of dropped ones, if any.
 func (h *Held) Release(more func(left int) string) {
 	h.w.divert(nil)
 	h.mu.Lock()
@@ -246,6 +244,6 @@ func (h *Held) Release(more func(left int) string) {
 	h.w.mu.Lock()
 	defer h.w.mu.Unlock()
 	if text := strings.Join(append(h.lines, string(h.part)), "\n"); text != "" {
-		_ = h.w.pass([]byte(text)) // it was made fit to be shown when it was kept
+		_ = h.w.pass([]byte(text)) // it was filtered when it was stored
 	}
 }

@@ -62,8 +62,8 @@ func FuzzWriter(f *testing.F) {
 	})
 }
 
-// TestHold: while something else has the terminal, say gets each line without control
-// characters, and the lines are written when the terminal is free.
+// TestHold: while a screen has the terminal, say gets each line without control characters, and
+// the lines are written when the terminal is free.
 func TestHold(t *testing.T) {
 	var out strings.Builder
 	var told []string
@@ -79,7 +79,7 @@ func TestHold(t *testing.T) {
 	must.Equal(t, out.String(), "ab?[2J\nd?\nce")
 }
 
-// TestLine demands that what others write stands above the line.
+// TestLine: other output appears above the line.
 func TestLine(t *testing.T) {
 	var out strings.Builder
 	w := New(&out)

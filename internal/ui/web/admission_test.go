@@ -12,15 +12,15 @@ import (
 	"linerate/internal/ui/web"
 )
 
-// rootOf is what all paths of the page are below.
+// rootOf returns the prefix of all paths of the page.
 func rootOf(server *web.Server) string {
 	root, _, _ := strings.Cut(server.Link(), "/open/")
 	return root
 }
 
-// TestCookieStaysHere: cookies know no ports, so that another service of 127.0.0.1, which
-// the same browser asks, would get that of the page. It gets none, on any path that it can
-// have, and neither does a second page, whose cookie has another name.
+// TestCookieStaysHere: cookies ignore ports, so another service on 127.0.0.1 could get the page's
+// cookie from the same browser. It gets none, on any path that it can have, and neither does a
+// second page, whose cookie has another name.
 func TestCookieStaysHere(t *testing.T) {
 	t.Parallel()
 	server, other := serve(t, newSessions()), serve(t, newSessions())
@@ -55,8 +55,8 @@ func TestCookieStaysHere(t *testing.T) {
 	must.Equal(t, len(names), 2, "two pages have the cookies %v", names)
 }
 
-// TestLinkOpensOnce: nothing is shown without the cookie, the link gives it once, to
-// whoever comes first, and a program that only looks at the link does not use it up.
+// TestLinkOpensOnce: without the cookie the page shows nothing, the link gives the cookie to its
+// first user only, and a program that only previews the link does not use it up.
 func TestLinkOpensOnce(t *testing.T) {
 	t.Parallel()
 	server := serve(t, newSessions())
@@ -83,8 +83,8 @@ func TestLinkOpensOnce(t *testing.T) {
 	expect(first, "GET", root+"/session/none", http.StatusNotFound)
 }
 
-// TestOthersAreRefused: another name (DNS rebinding), another page, every method that
-// could change something; and what the answers allow a page to do.
+// TestOthersAreRefused: requests under another name (DNS rebinding), from another page and with
+// methods that could change something are refused; and the answers limit what a page may do.
 func TestOthersAreRefused(t *testing.T) {
 	t.Parallel()
 	server := serve(t, newSessions())

@@ -11,7 +11,7 @@ import (
 	"linerate/internal/ui/live"
 )
 
-// present is the present run as the page shows it.
+// present is the current run as the page shows it.
 type present struct {
 	What         string // run and setting
 	Phase        string
@@ -21,7 +21,7 @@ type present struct {
 
 type presentWay struct{ Name, Rate, Trip string }
 
-// nowPart is the present run of a session; "" where nobody tells of one.
+// nowPart returns the current run of a session; "" if no process shares it.
 func (s *Server) nowPart(id string) (string, error) {
 	if id == "" {
 		return "", nil
@@ -51,8 +51,8 @@ func (s *Server) nowPart(id string) (string, error) {
 	return render("now", p)
 }
 
-// nowFigure draws rates and round trips of the run as far as it is; false where there are
-// not two of them yet.
+// nowFigure draws rates and round trips of the run so far; ok is false with fewer than two of
+// them.
 func nowFigure(n live.Now, what string) (plot.Figure, bool) {
 	rates := plot.Lines{X: plot.Axis{Name: "time of the run", Unit: plot.Seconds, Zero: true}, Y: plot.Axis{Name: "rate", Unit: plot.BitRate, Zero: true}}
 	trips := plot.Lines{Y: plot.Axis{Name: "round trip", Unit: plot.Seconds, Zero: true}, Tall: 150}

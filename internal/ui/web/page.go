@@ -23,22 +23,22 @@ import (
 //go:embed page.tmpl
 var pageText string
 
-// page is what the templates of whole documents read.
+// page is the data of the templates for whole documents.
 type page struct {
 	Title string
 	Style template.CSS
 	Part  string // the part that changes
-	// Present is that of the present run, which changes more often.
+	// Present shows the current run, which changes more often.
 	Present string
-	Events  string // where its changes come from
-	Inner   bool   // one session: there is a way back to the list
-	Why     string // it was refused
+	Events  string // URL of its changes
+	Inner   bool   // one session: with a link back to the list
+	Why     string // reason of a refusal
 }
 
-// Body is the part that changes, which other templates have written.
+// Body returns the part that changes, rendered by another template.
 func (p page) Body() template.HTML { return template.HTML(p.Part) } //nolint:gosec // it was escaped when it was written
 
-// Running is Present, which other templates have written.
+// Running returns Present, rendered by another template.
 func (p page) Running() template.HTML { return template.HTML(p.Present) } //nolint:gosec // it was escaped when it was written
 
 func templates() (*template.Template, error) { return template.New("").Parse(pageText) }
@@ -53,10 +53,10 @@ func (s *Server) page(w http.ResponseWriter, code int, name string, p page) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(code)
-	_, _ = w.Write([]byte(text)) // who went away needs it no more
+	_, _ = w.Write([]byte(text)) // a client that is gone does not need it
 }
 
-// render writes a template. Nothing that a terminal would obey gets into a page either.
+// render executes a template. It also keeps terminal commands out of pages.
 func render(name string, data any) (string, error) {
 	t, err := templates()
 	if err != nil {
@@ -71,28 +71,27 @@ func render(name string, data any) (string, error) {
 
 func escape(text string) string { return template.HTMLEscapeString(plain.Line(text)) }
 
-// row is a session of the list.
+// row is a session in the list.
 type row struct {
 	ID, When, Kind, State, Goodput, What, Link string
 	Running                                    bool
 }
 
-// list is what the page of all sessions shows.
+// list is the data of the page of all sessions.
 type list struct {
 	Rows            []row
-	Picked          string // host and finding that were picked; "" for all
+	Picked          string // selected host and finding; "" for all
 	Findings, Hosts []choice
-	Most            int // sessions that are looked through
+	Most            int // sessions searched at most
 }
 
-// choice is a link that leaves sessions of one kind in the list.
+// choice is a link that filters the list.
 type choice struct {
 	Text, Link string
 	Count      int
 }
 
-// choose counts one more session behind the link to those with key=value, besides what
-// query picks.
+// choose counts one more session for the link to key=value, in addition to query's filter.
 func choose(all []choice, query url.Values, text, key, value string) []choice {
 	with := url.Values{key: {value}}
 	for _, other := range []string{"host", "finding"} {
@@ -109,7 +108,7 @@ func choose(all []choice, query url.Values, text, key, value string) []choice {
 	return all
 }
 
-// listPart lists the sessions that query picks by host and finding.
+// listPart lists the sessions that query selects by host and finding.
 func (s *Server) listPart(ctx context.Context, query url.Values) (string, error) {
 	host, finding := query.Get("host"), query.Get("finding")
 	l, err := s.source.List(ctx, host)
@@ -152,12 +151,12 @@ func (s *Server) listPart(ctx context.Context, query url.Values) (string, error)
 	return render("list", p)
 }
 
-// progress is a session as it stands.
+// progress is the state of a session.
 type progress struct {
 	Where, Title, State, ID string
 	Running                 bool
 	Runs                    []runRow // the newest first
-	Count, Most             int      // runs, and those of the whole plan; 0 where that is open
+	Count, Most             int      // runs, and those of the whole plan; 0 if that is open
 	Stands                  []report.Standing
 	Wide, Narrow            template.HTML // every run of every setting
 	Warnings                []string
@@ -168,7 +167,7 @@ type runRow struct{ Number, Block, Setting, Way, Goodput, State string }
 // shownRuns is how many runs a page lists.
 const shownRuns = 40
 
-// sessionPart is how a session stands, and whether nothing will change any more.
+// sessionPart returns the state of a session; last says that it will not change any more.
 func (s *Server) sessionPart(ctx context.Context, id string) (text string, last bool, err error) {
 	session, err := s.source.Session(ctx, id)
 	if err != nil {

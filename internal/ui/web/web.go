@@ -1,13 +1,11 @@
-// Package web is the local page: the stored sessions, one that runs while it is
-// measured, and the report of any of them, for the one person who has the link.
+// Package web is the local page: the stored sessions, the progress of a running one, and the
+// report of each, for the one person who has the link.
 //
-// It listens on loopback alone, whose other users are kept out: the link holds a secret
-// that is exchanged for a cookie when it is used first, and never again. Nothing can be
-// changed through it. A name that was made to point here (DNS rebinding) is refused by
-// the Host header, another page by the lack of the cookie, which browsers send with what
-// this page itself asks for only (SameSite=Strict) and send nowhere but to its own paths,
-// and by the policy of each document
-// (Content-Security-Policy).
+// It listens only on loopback. To keep out other users of this machine, the link holds a secret
+// that is exchanged for a cookie on first use, and only then. The page cannot change anything.
+// The Host header blocks names that were made to point here (DNS rebinding). Other pages lack
+// the cookie, which browsers send only with this page's own requests (SameSite=Strict) and only
+// to its own paths. In addition each document has a policy (Content-Security-Policy).
 package web
 
 import (
@@ -30,19 +28,19 @@ import (
 	"linerate/internal/ui/live"
 )
 
-// Source is where the sessions come from. Its methods may be called at once; a session
-// that is not there is an error that wraps fs.ErrNotExist.
+// Source provides the sessions. Its methods may be called concurrently; for an unknown session
+// the error wraps fs.ErrNotExist.
 type Source interface {
-	// List returns the newest Listed sessions with this text in the near or the far end,
-	// the newest first.
+	// List returns the newest Listed sessions whose near or far end contains this text, newest
+	// first.
 	List(ctx context.Context, host string) (report.List, error)
-	// Mark is a text that changes when the session does, or the list for "". It is asked
-	// for again and again, on a host that measures, and has to cost next to nothing.
+	// Mark returns a text that changes when the session does, or for "" the list. It is called
+	// again and again, on a host that measures, and must cost next to nothing.
 	Mark(ctx context.Context, id string) (string, error)
-	// Now is how the present run of a session goes on, and false where nobody tells. It is
-	// asked for as often as Mark.
+	// Now returns the progress of a session's current run, and false if no process shares it. It
+	// is called as often as Mark.
 	Now(id string) (live.Now, bool)
-	// Session returns one with all its runs, by its whole ID.
+	// Session returns a session with all its runs, by its whole ID.
 	Session(ctx context.Context, id string) (model.Session, error)
 	// Report writes the page of a session.
 	Report(ctx context.Context, id string, w io.Writer) error
@@ -53,8 +51,8 @@ type Source interface {
 // Listed is how many sessions the page lists.
 const Listed = 100
 
-// How often the store is asked what is new while somebody looks, when a stream that has
-// nothing to say says so, and how many streams there are at most.
+// How often the store is checked for news while a page is open, how often an idle stream sends a
+// keep-alive, and the highest number of streams.
 const (
 	DefaultEvery = time.Second
 	stillThere   = 15 * time.Second
@@ -66,15 +64,14 @@ type Server struct {
 	source  Source
 	every   time.Duration
 	l       net.Listener
-	base    string // of all its paths, "/" and a text that nobody else on this host has
+	base    string // prefix of all paths, "/" and a text that only the link's holder knows
 	secret  string // of the link
-	cookie  string // what the browser shows afterwards
+	cookie  string // that the browser presents afterwards
 	used    atomic.Bool
 	streams atomic.Int32
 }
 
-// Listen listens on a port of 127.0.0.1; 0 takes a free one. Streams look for news that
-// often.
+// Listen listens on a port of 127.0.0.1; 0 takes a free one. Streams check for news every every.
 func Listen(ctx context.Context, port int, source Source, every time.Duration) (*Server, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
@@ -83,13 +80,13 @@ func Listen(ctx context.Context, port int, source Source, every time.Duration) (
 	return &Server{source: source, every: every, l: l, base: "/" + rand.Text(), secret: rand.Text(), cookie: rand.Text()}, nil
 }
 
-// Address is where it listens.
+// Address returns the address that it listens on.
 func (s *Server) Address() string { return s.l.Addr().String() }
 
-// Link is the address to open, once: who has it first may look.
+// Link returns the address to open, once: its first user gets access.
 func (s *Server) Link() string { return "http://" + s.Address() + s.base + "/open/" + s.secret }
 
-// Serve answers until ctx ends, and then ends at once, whatever streams are open.
+// Serve answers until ctx ends, and then returns at once, even with open streams.
 func (s *Server) Serve(ctx context.Context) error {
 	server := &http.Server{
 		Handler: s.Handler(), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
@@ -103,15 +100,14 @@ func (s *Server) Serve(ctx context.Context) error {
 	return nil
 }
 
-// cookieName has the port in it: cookies of one host are those of all its ports (RFC 6265
-// section 8.5). Other services of this host get the cookie no more than they get its path,
-// which is only here.
+// cookieName contains the port: cookies of a host are sent to all its ports (RFC 6265 section
+// 8.5). Other services of this host do not get the cookie, because its path exists only here.
 func (s *Server) cookieName() string {
 	_, port, _ := net.SplitHostPort(s.Address())
 	return "linerate-" + port
 }
 
-// Handler answers requests; tests use it without a listener's clients.
+// Handler answers requests; tests call it directly.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /open/{secret}", s.open)
@@ -155,14 +151,15 @@ func (s *Server) admitted(r *http.Request) bool {
 	return err == nil && subtle.ConstantTimeCompare([]byte(c.Value), []byte(s.cookie)) == 1
 }
 
-// open exchanges the secret for the cookie, once. It answers with a page that goes on, not
-// with a redirect: a browser would not send the cookie where another page has the link.
+// open exchanges the secret for the cookie, once. It answers with a page that goes on, not with a
+// redirect: if the link is on another page, a browser would not send the cookie after a
+// redirect.
 func (s *Server) open(w http.ResponseWriter, r *http.Request) {
 	if subtle.ConstantTimeCompare([]byte(r.PathValue("secret")), []byte(s.secret)) != 1 {
 		s.refuse(w, http.StatusForbidden, "this is not the link that linerate ui printed")
 		return
 	}
-	if r.Method == http.MethodHead { // of what looks at links by itself
+	if r.Method == http.MethodHead { // from a program that previews links
 		return
 	}
 	if !s.used.CompareAndSwap(false, true) && !s.admitted(r) {
@@ -179,7 +176,7 @@ var liveScript string
 
 func (s *Server) script(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
-	_, _ = io.WriteString(w, liveScript) // who went away needs it no more
+	_, _ = io.WriteString(w, liveScript) // a client that is gone does not need it
 }
 
 func (s *Server) list(w http.ResponseWriter, r *http.Request) {
@@ -200,7 +197,7 @@ func (s *Server) session(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	now := ""
-	if !over { // what a process that was killed has left is of no use
+	if !over { // the remains of a killed process are useless
 		now, _ = s.nowPart(id)
 	}
 	s.page(w, http.StatusOK, "live", page{Title: "Session " + id, Part: text, Present: now, Events: id + "/events", Inner: true})
@@ -216,7 +213,7 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, text.String())
 }
 
-// fault answers that something is not there, or cannot be read.
+// fault answers that something does not exist, or cannot be read.
 func (s *Server) fault(w http.ResponseWriter, err error) {
 	code := http.StatusInternalServerError
 	if errors.Is(err, fs.ErrNotExist) {
@@ -241,9 +238,8 @@ func (s *Server) sessionEvents(w http.ResponseWriter, r *http.Request) {
 	s.stream(w, r, id, func(ctx context.Context) (string, bool, error) { return s.sessionPart(ctx, id) })
 }
 
-// stream sends what part returns, and again whenever the mark of id has changed, as
-// server-sent events (HTML Living Standard, section 9.2), until it is the last or the
-// reader is gone.
+// stream sends the result of part, again whenever the mark of id has changed, as server-sent
+// events (HTML Living Standard, section 9.2), until the last one or until the client is gone.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, id string, part func(context.Context) (text string, last bool, err error)) {
 	defer s.streams.Add(-1)
 	if s.streams.Add(1) > mostStreams {
@@ -254,7 +250,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, id string, part 
 	out := http.NewResponseController(w)
 	tick := time.NewTicker(s.every)
 	defer tick.Stop()
-	was := "" // how the present run went on
+	was := "" // the last progress of the current run
 	for mark, silent := "", time.Duration(0); ; silent += s.every {
 		now, err := s.source.Mark(r.Context(), id)
 		news, last := ": still there\n\n", false
@@ -288,7 +284,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, id string, part 
 	}
 }
 
-// event is a text as one event, a line of data for each of its lines.
+// event formats text as one event, a data line for each of its lines.
 func event(name, text string) string {
 	return "event: " + name + "\ndata: " + strings.ReplaceAll(text, "\n", "\ndata: ") + "\n\n"
 }

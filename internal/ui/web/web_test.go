@@ -26,13 +26,13 @@ import (
 	"linerate/internal/ui/web"
 )
 
-// sessions are those of all kinds, of which one runs: it has as many runs as were added.
+// sessions are sessions of all kinds, one of which runs with as many runs as were added.
 type sessions struct {
 	mu      sync.Mutex
 	cases   []reporttest.Case
 	running string
 	runs    int
-	now     *live.Now // of the session that runs
+	now     *live.Now // of the running session
 }
 
 func newSessions() *sessions {
@@ -110,7 +110,7 @@ func (s *sessions) Now(id string) (live.Now, bool) {
 	return *s.now, true
 }
 
-// tell has the present run be at so many intervals.
+// tell sets the number of intervals of the current run.
 func (s *sessions) tell(intervals int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +154,7 @@ func serve(t *testing.T, s *sessions) *web.Server {
 	return server
 }
 
-// visitor is a browser that keeps its cookies.
+// visitor returns a browser that keeps its cookies.
 func visitor(t *testing.T) *http.Client {
 	t.Helper()
 	jar := must.Get(cookiejar.New(nil))(t)
@@ -174,7 +174,7 @@ func ask(t *testing.T, c *http.Client, method, address string, change func(*http
 	return answer.StatusCode, string(text), answer.Header
 }
 
-// stream opens the events of a session, once the visitor has come by the link.
+// stream opens the events of a session after the visitor has used the link.
 func stream(t *testing.T, server *web.Server, c *http.Client, session string) io.Reader {
 	t.Helper()
 	ask(t, c, "GET", server.Link(), nil)
@@ -184,7 +184,7 @@ func stream(t *testing.T, server *web.Server, c *http.Client, session string) io
 	return answer.Body
 }
 
-// TestEnds: an open stream does not keep it.
+// TestEnds: an open stream does not keep the server running.
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	s := newSessions()
@@ -199,7 +199,7 @@ func TestEnds(t *testing.T) {
 	must.OK(t, <-done)
 }
 
-// TestStreamSaysWhatIsNew: each change once, and the end.
+// TestStreamSaysWhatIsNew: the stream sends each change once, and the end.
 func TestStreamSaysWhatIsNew(t *testing.T) {
 	t.Parallel()
 	s := newSessions()
@@ -223,9 +223,9 @@ func TestStreamSaysWhatIsNew(t *testing.T) {
 	must.Equal(t, strings.Join(counts, "; "), "3 of at most 100; 8 of at most 100; 13 of at most 100; 13 of at most 100", "it said")
 }
 
-// TestPagesInABrowser: the list, a session that runs and its report: nothing on the
-// console, nothing asked of others, nothing hard to read or too wide, all controls by
-// keyboard, also without scripts; and runs appear without loading the page again.
+// TestPagesInABrowser: the list, a running session and its report have no console messages,
+// request nothing from other hosts, are legible and not too wide, and all controls work by
+// keyboard, even without scripts; new runs appear without a reload.
 func TestPagesInABrowser(t *testing.T) {
 	b := browsertest.Start(t)
 	s := newSessions()
@@ -276,7 +276,7 @@ func TestPagesInABrowser(t *testing.T) {
 	}
 }
 
-// TestNamesAreText: what a host or a person calls something cannot become part of a page.
+// TestNamesAreText: names from hosts or persons cannot become part of a page's markup.
 func TestNamesAreText(t *testing.T) {
 	t.Parallel()
 	s := newSessions()
@@ -301,7 +301,7 @@ func TestNamesAreText(t *testing.T) {
 	}
 }
 
-// TestWithoutScripts: the same pages, which say that they stand still.
+// TestWithoutScripts: the same pages say that they do not update.
 func TestWithoutScripts(t *testing.T) {
 	t.Parallel()
 	s := newSessions()
@@ -313,7 +313,7 @@ func TestWithoutScripts(t *testing.T) {
 	}
 }
 
-// TestListByFinding: the links of the list leave the sessions of one finding and of one host.
+// TestListByFinding: the links of the list filter it by one finding and by one host.
 func TestListByFinding(t *testing.T) {
 	t.Parallel()
 	s := newSessions()
@@ -331,8 +331,8 @@ func TestListByFinding(t *testing.T) {
 	}
 }
 
-// TestRatesInsideARun: the rates of a run and the round trip beside them come while it is
-// measured, without the rest of the page being sent again, and go when it is over.
+// TestRatesInsideARun: the rates of a run and the round trip beside them appear while it is
+// measured, without resending the rest of the page, and disappear when it ends.
 func TestRatesInsideARun(t *testing.T) {
 	t.Parallel()
 	s := newSessions()
