@@ -109,7 +109,7 @@ func Method(s model.Session, d Document) [][2]string {
 	const moment = "2006-01-02 15:04:05 UTC"
 	measured := s.Created.UTC().Format(moment)
 	if !Dated(s) {
-		measured = "unknown: the files do not say when"
+		measured = "unknown: no time is read from the files"
 	}
 	out := [][2]string{{"command", plain.ShellLine(s.Command)}, {"session", s.ID}, {"measured", measured}, {"ended", d.Ending}}
 	add := func(name, format string, args ...any) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
@@ -16,6 +17,12 @@ var banner3 = regex.New(`(?m)^(Connecting to host |Accepted connection from )`)
 // interrupted is how iperf3 says that a test ended early.
 var interrupted = regex.New(`^iperf3: (?:error|interrupt) - (.*)$`)
 
+// version3 and time3 are lines of -V, which stand above the banner of a test.
+var (
+	version3 = regex.New(`^iperf (3\.[0-9][0-9.+a-z-]*)(?: \(cJSON .*\))?$`)
+	time3    = regex.New(`^Time: (.* (?:GMT|UTC))$`)
+)
+
 func isIperf3(text string) bool { return banner3.MatchString(text) }
 
 // readIperf3 reads text of an iperf3 client.
@@ -23,6 +30,8 @@ func readIperf3(text string, _ Options) (File, error) {
 	var all []section
 	var now *section
 	below, pending := false, ""
+	out := File{Program: "iperf3"}
+	var started time.Time // of the test whose banner follows
 	for n, l := range lines(text) {
 		host, begins := strings.CutPrefix(l, "Connecting to host ")
 		server := strings.HasPrefix(l, "Accepted connection from ")
@@ -32,9 +41,18 @@ func readIperf3(text string, _ Options) (File, error) {
 			if server {
 				host = ""
 			}
-			all = append(all, section{first: n, far: host, server: server, totals: map[int]bool{}, ended: pending})
-			below, pending = false, ""
+			all = append(all, section{first: n, far: host, server: server, totals: map[int]bool{}, ended: pending, started: started})
+			below, pending, started = false, "", time.Time{}
 			now = &all[len(all)-1]
+		case version3.MatchString(l):
+			out.Program = "iperf " + version3.FindStringSubmatch(l)[1]
+		case time3.MatchString(l):
+			at, _ := time.Parse(time.RFC1123, time3.FindStringSubmatch(l)[1]) // zero: not known
+			if now != nil && len(now.rows) == 0 {
+				now.started = at
+			} else {
+				started = at
+			}
 		case interrupted.MatchString(l) && now != nil && len(now.rows) > 0 && !now.done:
 			now.ended = interrupted.FindStringSubmatch(l)[1]
 		case strings.HasPrefix(l, "iperf3: interrupt - "): // a shell that joins both outputs writes it first
@@ -71,7 +89,6 @@ func readIperf3(text string, _ Options) (File, error) {
 			}
 		}
 	}
-	out := File{Program: "iperf3"}
 	told := map[string]int{} // the test of each connection that a client's section has
 	empty := ""              // sections of a server without a test
 	for i, s := range all {
@@ -123,7 +140,7 @@ func (t *Test) compare(other Test) {
 
 // test3 makes the test of a section of iperf3.
 func (s section) test3() (Test, error) {
-	t := Test{Far: s.far, Flow: model.Flow{Engine: s.engine(), Direction: model.To, Streams: streams(s.rows)}}
+	t := Test{Far: s.far, Started: s.started, Flow: model.Flow{Engine: s.engine(), Direction: model.To, Streams: streams(s.rows)}}
 	me := model.Near
 	if s.server {
 		me = model.Far

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/bulk"
@@ -231,7 +232,8 @@ type section struct {
 	reverse bool
 	bounces bool // round trips of iperf 2 --bounceback
 	bidir   bool
-	far     string // as the client was told
+	far     string    // as the client was told
+	started time.Time // as -V of iperf3 says
 	rows    []line
 	ends    [][]string // matches of connected
 	report  map[int]bool

@@ -53,6 +53,12 @@ var reconciled = map[string]struct {
 		`{` + fmt.Sprintf(startJSON, "TCP", 0) + `,"intervals":[{"streams":[` + sumJSON(1, 100, true, "") + `],"sum":` + sumJSON(1, 500, true, "") + `}],"end":{"sum_sent":` + sumJSON(1, 500, true, "") + `,"sum_received":` + sumJSON(1, 490, true, "") + `}}`,
 		map[model.Direction]float64{model.To: 490e6}, "their sum says",
 	},
+	"iperf3 -V": {
+		"iperf 3.1.3\nCYGWIN_NT-10.0 a 2.5.1(0.297/5/3) x86_64\nTime: Mon, 26 Jun 2017 14:08:52 GMT\nConnecting to host 192.0.2.2, port 5207\n      Cookie: abc\n[  4] local 192.0.2.1 port 57434 connected to 192.0.2.2 port 5207\nStarting Test: protocol: TCP, 1 streams, 131072 byte blocks, omitting 0 seconds, 1 second test\n" +
+			"[ ID] Interval           Transfer     Bandwidth\n[  4]   0.00-1.00   sec  23.8 MBytes   200 Mbits/sec\n- - - - - - - - - - - - - - - - - - - - - - - - -\nTest Complete. Summary Results:\n[ ID] Interval           Transfer     Bandwidth\n" +
+			"[  4]   0.00-1.00   sec  23.8 MBytes   200 Mbits/sec                  sender\n[  4]   0.00-1.00   sec  23.7 MBytes   199 Mbits/sec                  receiver\nCPU Utilization: local/sender 3.5% (1.4%u/2.1%s), remote/receiver 0.0% (0.0%u/0.0%s)\n\niperf Done.\n",
+		map[model.Direction]float64{model.To: 199e6}, bySenderNone,
+	},
 	"stream of events": {
 		`{"event":"start","data":{"version":"iperf 3.18","test_start":{"protocol":"TCP","num_streams":1}}}` + "\n" + `{"event":"interval","data":{"sum":` + sumJSON(1, 500, true, "") + `}}` + "\n" +
 			`{"event":"end","data":{"sum_sent":` + sumJSON(1, 500, true, "") + `,"sum_received":` + sumJSON(1, 480, true, "") + `}}` + "\n",
@@ -296,6 +302,16 @@ func TestReconciled(t *testing.T) {
 			notes := strings.Join(one.Notes, "\n")
 			must.True(t, strings.Contains(notes, c.note) && (c.note != "" || notes == ""), "notes %q, want %q", notes, c.note)
 		})
+	}
+}
+
+// TestVerbose: the version and the time of each test are read from what iperf3 -V writes.
+func TestVerbose(t *testing.T) {
+	one := reconciled["iperf3 -V"].text
+	f := must.Get(Read("", []byte(one+strings.ReplaceAll(one, "14:08:52", "15:00:00")), Options{}))(t)
+	must.True(t, f.Program == "iperf 3.1.3" && len(f.Tests) == 2, "%+v", f)
+	for i, want := range []string{"2017-06-26T14:08:52Z", "2017-06-26T15:00:00Z"} {
+		must.Equal(t, f.Tests[i].Started.UTC().Format(time.RFC3339), want)
 	}
 }
 

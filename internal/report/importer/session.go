@@ -11,6 +11,7 @@ import (
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/units"
 )
@@ -98,6 +99,7 @@ func Session(files []Named, o About) (model.Session, model.Held, error) {
 			}
 		}
 	}
+	s.Warnings = lists.Once(s.Warnings, notes(files)...)
 	s.Reason = "imported from " + strings.Join(from, ", ")
 	s.Plan.Baseline = o.Baseline
 	if s.Plan.Baseline == "" {
@@ -110,6 +112,46 @@ func Session(files []Named, o About) (model.Session, model.Held, error) {
 	s.Plan.Objective = objective(s.Runs)
 	conclude(&s, blocks, spreads)
 	return s, samples, nil
+}
+
+// notes are those of all tests, each once: with the files that it is of, unless all have it,
+// and with the number of tests, unless it is of all tests of these files.
+func notes(files []Named) []string {
+	type place struct {
+		files     []string
+		tests, of int
+	}
+	places := map[string]*place{}
+	var order []string
+	for _, f := range files {
+		in := map[string]bool{} // this file
+		for _, t := range f.File.Tests {
+			for _, n := range t.Notes {
+				p := places[n]
+				if p == nil {
+					p = &place{}
+					places[n], order = p, append(order, n)
+				}
+				if !in[n] {
+					in[n], p.files, p.of = true, append(p.files, filepath.Base(f.Name)), p.of+len(f.File.Tests)
+				}
+				p.tests++
+			}
+		}
+	}
+	return lists.Each(order, func(n string) string {
+		p, text, line := places[n], n, strings.HasPrefix(n, "line")
+		if !line && p.tests < p.of {
+			text += fmt.Sprintf(" (%d of %d tests)", p.tests, p.of)
+		}
+		switch {
+		case len(files) == 1, !line && len(p.files) == len(files):
+			return text
+		case len(p.files) > 3:
+			return fmt.Sprintf("%s and %s more: %s", p.files[0], plain.Count(len(p.files)-1, "file"), text)
+		}
+		return strings.Join(p.files, ", ") + ": " + text
+	})
 }
 
 // margin is the smallest change that matters, of what is repeated (statistics.md 6.1).
@@ -165,9 +207,6 @@ func join(s *model.Session, t Test, r model.Run) error {
 	}
 	if s.Plan.Flow.Streams != t.Flow.Streams {
 		warn("the tests do not all have as many streams")
-	}
-	for _, n := range t.Notes {
-		warn(n)
 	}
 	if !t.Started.IsZero() && t.Started.Before(s.Created) {
 		s.Created = t.Started

@@ -84,6 +84,25 @@ func TestSessionOfFiles(t *testing.T) {
 	must.True(t, err != nil && strings.Contains(err.Error(), "two streams"), "%v", err)
 }
 
+// TestNotesOfFiles: a note is of the files and tests that have it.
+func TestNotesOfFiles(t *testing.T) {
+	file := func(name string, notes ...string) Named {
+		f := Named{Name: "/logs/" + name}
+		for _, n := range notes {
+			f.File.Tests = append(f.File.Tests, Test{Notes: strings.Fields(n)})
+		}
+		return f
+	}
+	a, b, c, d := file("a", "all half", "all line-1"), file("b", "all"), file("c", "all line-1 few"), file("d", "all few")
+	for want, files := range map[string][]Named{
+		"all, half (1 of 2 tests), line-1":                     {a},
+		"all, a: half (1 of 2 tests), a, c: line-1, c, d: few": {a, b, c, d},
+	} {
+		must.Equal(t, strings.Join(notes(files), ", "), want)
+	}
+	must.Equal(t, notes([]Named{file("a", "x"), file("b", "x"), file("c", "x"), file("d", "x"), file("e", "y")})[0], "a and 3 files more: x")
+}
+
 // TestByKind: files with tests of several kinds make a session for each, in their order.
 func TestByKind(t *testing.T) {
 	f := Named{Name: "n", File: must.Get(Read("", load(t, "netperf.txt"), Options{}))(t)}

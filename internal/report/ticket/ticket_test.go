@@ -44,7 +44,7 @@ func TestImported(t *testing.T) {
 	now := time.Date(2026, 11, 24, 13, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct{ when, measured, again string }{
 		"iperf3.json":     {"When: 2026-11-23 02:15, imported 2026-11-24 13:00 UTC, between", "2026-11-23 02:15:45 UTC", "0"},
-		"ib_send_lat.txt": {"When: unknown, imported 2026-11-24 13:00 UTC, between", "unknown: the files do not say when", ""},
+		"ib_send_lat.txt": {"When: unknown, imported 2026-11-24 13:00 UTC, between", "unknown: no time is read from the files", ""},
 	} {
 		f := must.Get(importer.Read("", must.Get(os.ReadFile(filepath.Join("..", "importer", "testdata", name)))(t), importer.Options{}))(t)
 		s, samples, err := importer.Session([]importer.Named{{Name: name, File: f}}, importer.About{ID: "it", Now: now})
