@@ -145,7 +145,7 @@ func sentence(sides []Side) string {
 }
 
 // Check returns an error if a side does not accept an MTU. The error wraps ErrRange and names
-// every such side, and the MTU that all accept.
+// every such side; Largest returns the MTU that all accept.
 func Check(mtu int, sides ...Side) error {
 	var errs []error
 	for _, s := range sides {
@@ -168,7 +168,6 @@ func Check(mtu int, sides ...Side) error {
 // far host, also one for an undo there, begins with segments that passed before. A near MTU
 // that grows is changed last, one that shrinks first; undo goes the other way and keeps the
 // rule.
-// goes the other way and keeps the rule.
 func FarFirst(nearFrom, nearTo int) bool { return nearFrom == 0 || nearTo >= nearFrom }
 
 // Mismatch describes the effect of different MTUs on one link, "" if they are equal or one is

@@ -1,5 +1,5 @@
-// Package plain makes text from elsewhere fit to be shown to a person: without
-// what a terminal would obey, and without what makes text look like other text.
+// Package plain makes foreign text safe to display: without terminal control sequences, and
+// without characters that disguise text.
 package plain
 
 import (

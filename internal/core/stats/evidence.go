@@ -2,16 +2,16 @@ package stats
 
 import "math"
 
-// The bets, fixed before any data (statistics.md section 5.1). sizeBets are the
-// λ of the first family: they serve block noise from about 0.1 % to 25 %, and a
-// single far block can ruin them. signBets are the c of the second, which bets on
-// the sign alone and loses at most a factor of 1 − c with any one block.
+// The bets, fixed before any data (statistics.md section 5.1). sizeBets are the λ of the first
+// family: they suit block noise from about 0.1 % to 25 %, and a single far block can ruin them.
+// signBets are the c of the second, which bets on the sign alone and loses at most a factor of
+// 1 − c per block.
 var (
 	sizeBets = [8]float64{4, 8, 16, 32, 64, 128, 256, 512}
 	signBets = [3]float64{0.3, 0.6, 0.85}
 )
 
-// sizeShare is the part of the capital that the size bets begin with.
+// sizeShare is the part of the capital that the size bets start with.
 const sizeShare = 0.85
 
 const betCount = 8 + 3 // size bets and sign bets
@@ -22,8 +22,8 @@ const (
 	evidenceSteps = 60
 )
 
-// capital is what every bet has won so far against one hypothesis, as natural
-// logarithms, shares of the start included: size bets first.
+// capital is what every bet has won so far against one hypothesis, as natural logarithms that
+// include the starting shares: size bets first.
 type capital [betCount]float64
 
 // fresh returns the capital before the first block.
@@ -39,7 +39,7 @@ func fresh() capital {
 	return c
 }
 
-// bet plays one block, whose difference lies x above the hypothesis.
+// bet plays one block whose difference lies x above the hypothesis.
 func (c *capital) bet(x float64) {
 	for i, lambda := range sizeBets {
 		c[i] += math.Ln2 - softplus(-2*lambda*x)
@@ -52,7 +52,7 @@ func (c *capital) bet(x float64) {
 	}
 }
 
-// log returns ln of the sum.
+// log returns the logarithm of the total capital.
 func (c *capital) log() float64 {
 	top := c.top()
 	sum := 0.0
@@ -70,17 +70,16 @@ func (c *capital) top() float64 {
 	return top
 }
 
-// Evidence gathers block differences one by one and may be looked at after each
-// of them, however often: by Ville's inequality (1939) the chance that it ever
-// reaches 1/a against a true hypothesis is at most a (Ramdas, Grünwald, Vovk,
-// Shafer, arXiv 2210.01948; the size bets after de la Peña, Ann. Probab. 27,
-// 1999). Make one with NewEvidence. It is not safe for concurrent use.
+// Evidence accumulates block differences and may be inspected after each of them: by Ville's
+// inequality (1939) the chance that it ever reaches 1/a against a true hypothesis is at most a
+// (Ramdas, Grünwald, Vovk, Shafer, arXiv 2210.01948; the size bets after de la Peña, Ann.
+// Probab. 27, 1999). Create one with NewEvidence. It is not safe for concurrent use.
 type Evidence struct {
 	margin float64
 	alphas []float64
 	diffs  []float64
 	max    Extremes
-	sets   []Interval // intersections that were asked for since the last block, by alpha
+	sets   []Interval // intersections computed since the last block, by alpha
 	// Against no gain, from above and below, and against a gain of the margin.
 	up, down, notAbove, notBelow capital
 }
@@ -100,8 +99,8 @@ func NewEvidence(margin float64, alphas ...float64) *Evidence {
 	return &Evidence{margin: margin, alphas: alphas, up: c, down: c, notAbove: c, notBelow: c}
 }
 
-// Add adds the difference of the next complete block. What is not finite is no
-// difference: it is not added, and Add returns false.
+// Add adds the difference of the next complete block. It ignores a value that is not finite,
+// and returns false.
 func (e *Evidence) Add(d float64) bool {
 	if !finite(d) {
 		return false
@@ -122,16 +121,16 @@ func (e *Evidence) Add(d float64) bool {
 // evidence starts at 1.
 func (e *Evidence) Max() Extremes { return e.max }
 
-// Interval returns the anytime interval of the i-th alpha of NewEvidence: the
-// intersection of those after every block so far, which covers the gain at all
-// times together. It never widens, beyond the resolution of the search. Where the data of a later block leave no
-// common value, it is the last one that there was, and Contradicted reports true.
+// Interval returns the anytime interval of the i-th alpha of NewEvidence: the intersection of
+// those after every block so far, which covers the gain at all times together. It never widens
+// beyond the resolution of the search. If a later block leaves the intersection empty, Interval
+// returns the last one that was not, and Contradicted reports true.
 func (e *Evidence) Interval(i int) Interval {
 	iv := e.together(i)
 	if iv.Low <= iv.High {
 		return iv
 	}
-	from, to := 0, len(e.diffs) // blocks that have a common value, and that have none
+	from, to := 0, len(e.diffs) // numbers of blocks with and without a common value
 	for to-from > 1 {
 		mid := (from + to) / 2
 		if c := e.interval(i, e.diffs[:mid]); c.Low <= c.High {
@@ -143,8 +142,8 @@ func (e *Evidence) Interval(i int) Interval {
 	return e.interval(i, e.diffs[:from])
 }
 
-// Contradicted reports whether the blocks have no constant gain in common at
-// one of the levels: the effect changed during the session.
+// Contradicted reports whether, at one of the levels, no constant gain fits all blocks: the
+// effect changed during the session.
 func (e *Evidence) Contradicted() bool {
 	for i := range e.alphas {
 		if iv := e.together(i); iv.Low > iv.High {
@@ -154,7 +153,7 @@ func (e *Evidence) Contradicted() bool {
 	return false
 }
 
-// together is the intersection over all blocks, whose ends may have crossed.
+// together returns the intersection over all blocks, whose ends may have crossed.
 func (e *Evidence) together(i int) Interval {
 	if e.sets == nil {
 		e.sets = make([]Interval, len(e.alphas))
@@ -165,11 +164,10 @@ func (e *Evidence) together(i int) Interval {
 	return e.sets[i]
 }
 
-// interval returns the intersection over the blocks of diffs. A δ lies outside
-// where the evidence against it ever reached the level, so that one search over
-// the running maximum finds what a search after every block would. It starts from
-// [−3, 3], widened so that it always encloses the data: a gain beyond twentyfold
-// is possible where a window was far too small.
+// interval returns the intersection over the blocks of diffs. A δ lies outside if the evidence
+// against it ever reached the level, so that one search over the running maximum is equivalent
+// to a search after every block. It starts from [−3, 3], widened to always enclose the data: a
+// gain beyond twentyfold is possible if a window was far too small.
 func (e *Evidence) interval(i int, diffs []float64) Interval {
 	level := math.Log(2 / e.alphas[i])
 	from, to := -evidenceReach, evidenceReach
@@ -183,12 +181,11 @@ func (e *Evidence) interval(i int, diffs []float64) Interval {
 	}
 }
 
-// everReached reports whether the evidence against a gain of delta, on the side
-// of sign, was at least e^level after any of the blocks. It is what a search asks
-// sixty times for each end, and so it keeps the stakes themselves and not their
-// logarithms, with one exponential for each block: each λ is twice the one before,
-// and so e^(−2λx) is the square of the one before. A stake that is lost to below
-// the range of float64 stays lost, which can only widen an interval.
+// everReached reports whether the evidence against a gain of delta, on the side of sign, was at
+// least e^level after any block. A search calls it sixty times per end, so it keeps the stakes
+// themselves, not their logarithms, with one exponential per block: each λ is twice the one
+// before, so each e^(−2λx) is the square of the one before. A stake that underflows float64
+// stays lost, which can only widen an interval.
 func everReached(diffs []float64, delta, sign, level float64) bool {
 	var size [len(sizeBets)]float64
 	var side [len(signBets)]float64
@@ -220,8 +217,8 @@ func everReached(diffs []float64, delta, sign, level float64) bool {
 	return false
 }
 
-// softplus returns ln(1 + e^y) without overflow; beyond ±37 the rest is below
-// the resolution of a float64.
+// softplus returns ln(1 + e^y) without overflow; beyond ±37 the difference to its asymptote is
+// below the resolution of a float64.
 func softplus(y float64) float64 {
 	switch {
 	case y > 37:
@@ -232,8 +229,8 @@ func softplus(y float64) float64 {
 	return math.Log1p(math.Exp(y))
 }
 
-// bisect returns the largest x in [from, to] for which ok still holds, ok being
-// true up to a point and false after it; −Inf where it does not hold at from.
+// bisect returns the largest x in [from, to] for which ok holds, given that ok is true up to a
+// point and false after it; −Inf if it does not hold at from.
 func bisect(from, to float64, ok func(float64) bool) float64 {
 	if !ok(from) {
 		return math.Inf(-1)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// StallResult says how often and how long a run stood still.
+// StallResult says how often and how long a run stalled.
 type StallResult struct {
 	Median  float64       // of the interval values
 	At      []int         // stalled intervals, by index
@@ -18,10 +18,9 @@ type StallResult struct {
 	Warnings []string
 }
 
-// Stalls finds the intervals of a measured window whose value is below
-// StallBelow of the run's median (statistics.md section 10.1). It is a rule, not
-// a test, for values that are not negative and high where good. Intervals
-// without length are passed over.
+// Stalls finds the intervals of a measured window whose value is below StallBelow of the run's
+// median (statistics.md section 10.1). It is a rule, not a test, for values that are not
+// negative and good if high. It skips intervals without length.
 func Stalls(window []RunInterval) StallResult {
 	var values []float64
 	measured := time.Duration(0)
@@ -36,7 +35,7 @@ func Stalls(window []RunInterval) StallResult {
 		r.Warnings = append(r.Warnings, "the median of the run is not positive: no stall can be told")
 		return r
 	}
-	current := time.Duration(0) // of the stall that goes on
+	current := time.Duration(0) // of the present stall
 	for i, iv := range window {
 		switch {
 		case iv.Length <= 0:
@@ -54,7 +53,7 @@ func Stalls(window []RunInterval) StallResult {
 	return r
 }
 
-// SpikesResult says which intervals of a run lie far from its median.
+// SpikesResult lists the intervals of a run that are far from its median.
 type SpikesResult struct {
 	Median, Scale float64   // Scale is one unit of Z, in units of the values
 	Z             []float64 // distance from the median, one per interval
@@ -63,11 +62,10 @@ type SpikesResult struct {
 	Warnings []string
 }
 
-// Spikes finds the values of a measured window, in any unit, that lie more than
-// SpikeBeyond scales from the run's median (Iglewicz and Hoaglin, 1993;
-// statistics.md section 10.2). The scale is the median absolute deviation, made
-// comparable with a standard deviation, but at least SpikeFloor of the median:
-// very steady runs raise no alarm.
+// Spikes finds the values of a measured window, in any unit, that lie more than SpikeBeyond
+// scales from the run's median (Iglewicz and Hoaglin, 1993; statistics.md section 10.2). The
+// scale is the median absolute deviation, made comparable with a standard deviation, but at
+// least SpikeFloor of the median, so that very steady runs raise no alarm.
 func Spikes(x []float64) SpikesResult {
 	r := SpikesResult{Median: Median(x)}
 	r.Scale = max(Scatter(x), SpikeFloor*r.Median)
@@ -85,18 +83,17 @@ func Spikes(x []float64) SpikesResult {
 	return r
 }
 
-// RunInterval is one reporting step of a run with its mean value, for example
-// bit/s over one second. Start counts from the start of the run.
+// RunInterval is one reporting step of a run with its mean value, for example bit/s over one
+// second. Start counts from the start of the run.
 type RunInterval struct {
 	Start, Length time.Duration
 	Value         float64
 }
 
-// MSER returns the number of leading values whose removal leaves the steadiest
-// rest, 0…⌊N/2⌋, and the criterion for each such number (White, Simulation 69,
-// 1997; statistics.md section 1.1). It is a check of the omitted time, never a
-// reason to truncate one run by its own data. Values that are all equal are steady
-// from the first on.
+// MSER returns the number of leading values whose removal leaves the steadiest rest, 0…⌊N/2⌋,
+// and the criterion for each such number (White, Simulation 69, 1997; statistics.md section
+// 1.1). It is a check of the omitted time, never a reason to truncate one run by its own data.
+// Equal values are steady from the first on.
 func MSER(x []float64) (truncate int, criterion []float64) {
 	n := len(x)
 	if n == 0 {
@@ -109,7 +106,7 @@ func MSER(x []float64) (truncate int, criterion []float64) {
 		}
 		rest := x[d:]
 		ss := 0.0
-		if slices.Min(rest) != slices.Max(rest) { // else the rounded mean would leave a residue
+		if slices.Min(rest) != slices.Max(rest) { // otherwise the rounded mean would leave a residue
 			m := Mean(rest)
 			for _, v := range rest {
 				ss += (v - m) * (v - m)

@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// What the length of a run is bounded by (statistics.md section 11.7).
+// Limits of the length of a run (statistics.md section 11.7).
 const (
 	leastRun      = 500 * time.Millisecond
 	longestRun    = 30 * time.Second
 	runRoundTrips = 20
-	steadyWithin  = 0.05 // of each other lie the intervals of a flow that is past slow start
-	steadyRow     = 3    // so many of them in a row
-	batch         = 5    // intervals of a batch mean
-	effectShare   = 6    // a run's spread is that part of the effect
-	leastVariance = 1e-6 // of a mean that a longer run could give
+	steadyWithin  = 0.05 // largest ratio minus one among the intervals of a flow past slow start
+	steadyRow     = 3    // number of such intervals in a row
+	batch         = 5    // intervals per batch mean
+	effectShare   = 6    // the effect over the largest spread of a run
+	leastVariance = 1e-6 // of a mean that a longer run could reach
 )
 
-// SlowStart returns how much of the beginning of a run is slow start: up to the first
-// interval from which three in a row lie within 5 % of each other, and that one. It
-// reports false where no interval does.
+// SlowStart returns how much of the start of a run is slow start: up to and including the first
+// interval from which three in a row lie within 5 % of each other. It reports false if there is
+// none.
 func SlowStart(all []RunInterval) (time.Duration, bool) {
 	for i := range len(all) - steadyRow + 1 {
 		low, high := math.Inf(1), math.Inf(-1)
@@ -33,10 +33,10 @@ func SlowStart(all []RunInterval) (time.Duration, bool) {
 	return 0, false
 }
 
-// Within returns v_w of a run, in seconds: a run that is measured for D seconds has a
-// variance of v_w/D of its log by what happens inside it. It is estimated from the means of
-// batches of intervals, so that autocorrelation counts, with the degrees of freedom; 0
-// where there are fewer than two batches.
+// Within returns v_w of a run, in seconds: the part of the variance of the run's log that
+// arises inside the run is v_w/D for a measured time of D seconds. It is estimated from the
+// means of batches of intervals, so that autocorrelation counts, with the degrees of freedom; 0
+// for fewer than two batches.
 func Within(all []RunInterval) (v float64, freedom int) {
 	var logs []float64
 	length := time.Duration(0)
@@ -56,10 +56,10 @@ func Within(all []RunInterval) (v float64, freedom int) {
 	return s * s * length.Seconds() / float64(len(logs)), len(logs) - 1
 }
 
-// RunLength returns how long to measure a run: the length that gives the most precision
-// for the time, where overhead comes with every run, or less where the effect, a log
-// ratio, is large against the spread; at least half a second and 20 round trips, at most
-// 30 s. between is the variance of a run's log that no length takes away, within is v_w.
+// RunLength returns how long to measure a run: the length with the most precision for the time,
+// given the overhead of every run, or less if the effect, a log ratio, is large relative to the
+// spread; at least half a second and 20 round trips, at most 30 s. between is the variance of a
+// run's log that no length reduces, within is v_w.
 func RunLength(overhead time.Duration, between, within, effect float64, rtt time.Duration) time.Duration {
 	best := math.Sqrt(overhead.Seconds() * within / between)
 	spread := effect / effectShare

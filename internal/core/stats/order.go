@@ -2,9 +2,9 @@ package stats
 
 import "math"
 
-// TheilSen returns the median of all pairwise slopes of y against x, which
-// outliers hardly move (Theil 1950; Sen 1968; statistics.md section 2.2). Pairs
-// with equal x are left out; NaN where no pair is left.
+// TheilSen returns the median of all pairwise slopes of y against x, which outliers hardly
+// affect (Theil 1950; Sen 1968; statistics.md section 2.2). It skips pairs with equal x; NaN if
+// no pair is left.
 func TheilSen(x, y []float64) float64 {
 	var slopes []float64
 	for i := range x {
@@ -24,9 +24,9 @@ type Trend struct {
 	P   float64 // exact, two-sided
 }
 
-// Kendall returns the trend of y (Kendall 1975; statistics.md section 2.2). The
-// p is from the distribution without ties, towards which ties only lower |S|:
-// it is then on the safe side. Where a value is not finite there is no trend.
+// Kendall returns the trend of y (Kendall 1975; statistics.md section 2.2). p is from the
+// distribution without ties; ties only lower |S|, so p is then conservative. If a value is not
+// finite, there is no trend.
 func Kendall(y []float64) Trend {
 	n := len(y)
 	t := Trend{P: 1, Tau: math.NaN()}
@@ -55,9 +55,9 @@ func Kendall(y []float64) Trend {
 	return t
 }
 
-// inversionDistribution returns the chance of each number of inversions of a
-// random permutation of n: the coefficients of Π (1 + x + … + x^(k−1))/k, each
-// factor a sliding sum, so that it takes about n³/6 steps.
+// inversionDistribution returns the probability of each number of inversions of a random
+// permutation of n: the coefficients of Π (1 + x + … + x^(k−1))/k, each factor a sliding sum,
+// so that it takes about n³/6 steps.
 func inversionDistribution(n int) []float64 {
 	p := []float64{1}
 	for k := 2; k <= n; k++ {
@@ -70,7 +70,7 @@ func inversionDistribution(n int) []float64 {
 			if i >= k {
 				sum -= p[i-k]
 			}
-			next[i] = max(0, sum) / float64(k) // rounding may leave less than nothing
+			next[i] = max(0, sum) / float64(k) // rounding may give a negative number
 		}
 		p = next
 	}

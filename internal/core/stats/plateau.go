@@ -9,22 +9,21 @@ import (
 // PlateauResult is the smallest level that is good enough, by index.
 type PlateauResult struct {
 	Decided  bool
-	Level    int       // the answer where Decided
-	From, To int       // the range of possible answers; both Level where Decided
+	Level    int       // the answer if Decided
+	From, To int       // the range of possible answers; both Level if Decided
 	Low      []float64 // per level, its least lower bound against any other level
 	Warnings []string
 	least    float64 // of Low, for a level to pass
 }
 
-// Passes reports whether level j is surely within the tolerance of every other.
+// Passes reports whether level j is provably within the tolerance of every other.
 func (r PlateauResult) Passes(j int) bool { return j < len(r.Low) && r.Low[j] >= r.least }
 
-// Plateau finds the smallest of at least two levels that is within tolerance
-// (0.05 is 5 %) of every other one (statistics.md section 8; intersection–union
-// after Berger, Technometrics 24, 1982). logs holds one row per complete block
-// with one log value per level, levels ascending, high values good. Each level
-// is tested against every other at the one-sided level confidence, and all must
-// hold, so no correction is needed; no monotonicity is assumed.
+// Plateau finds the smallest of at least two levels that is within tolerance (0.05 is 5 %) of
+// every other one (statistics.md section 8; intersection–union after Berger, Technometrics 24,
+// 1982). logs holds one row per complete block with one log value per level, levels ascending,
+// high values good. Each level is tested against every other at the one-sided level confidence,
+// and all must hold, so no correction is needed; no monotonicity is assumed.
 func Plateau(logs [][]float64, tolerance, confidence float64) PlateauResult {
 	if len(logs) < 2 || len(logs[0]) < 2 {
 		r := PlateauResult{Warnings: []string{"a plateau needs two levels in two complete blocks"}}

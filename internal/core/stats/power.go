@@ -4,12 +4,12 @@ import (
 	"math"
 )
 
-// mostBlocks bounds every answer in blocks; a million blocks is "never".
+// mostBlocks limits every answer in blocks; a million blocks is "never".
 const mostBlocks = 1_000_000
 
-// Noise is the standard deviation of a block difference where nothing differs.
+// Noise is the standard deviation of a block difference without any real difference.
 type Noise struct {
-	Pairs int     // differences behind it
+	Pairs int     // number of differences
 	Sigma float64 // root mean square, NaN without pairs
 	Upper float64 // upper bound for planning
 }
@@ -28,8 +28,8 @@ func NullNoise(d []float64) Noise {
 	return Noise{Pairs: len(d), Sigma: math.Sqrt(ss / n), Upper: math.Sqrt(ss / chi)}
 }
 
-// LeastEffect returns the smallest gain, in standard deviations of a block
-// difference, that n ≥ 2 blocks call with the given power.
+// LeastEffect returns the smallest gain, in standard deviations of a block difference, that n ≥
+// 2 blocks detect with the given power.
 func LeastEffect(n int, power, alpha float64) float64 {
 	u, q := spreads(n), tQuantile(n-1, 1-alpha/2)
 	low, high := 0.0, 1.0
@@ -47,19 +47,19 @@ func LeastEffect(n int, power, alpha float64) float64 {
 	return high
 }
 
-// ExpectedBlocks returns about how many blocks the sequential mode takes to
-// call a gain g, or equivalence at margin g, at noise sigma: max(6, (4σ/g)²)
-// (statistics.md section 7.3); a million means never.
+// ExpectedBlocks returns the approximate number of blocks in which the sequential mode detects
+// a gain g, or equivalence at margin g, at noise sigma: max(6, (4σ/g)²) (statistics.md section
+// 7.3); a million means never.
 func ExpectedBlocks(sigma, g float64) int {
 	return max(RankBlocks, blocks(projected(sigma, g)))
 }
 
-// SequentialLeast returns the smallest gain that the sequential mode is
-// expected to call within n ≥ 1 blocks: ExpectedBlocks turned round.
+// SequentialLeast returns the smallest gain that the sequential mode should detect within n ≥ 1
+// blocks: the inverse of ExpectedBlocks.
 func SequentialLeast(n int, sigma float64) float64 { return 4 * sigma / math.Sqrt(float64(n)) }
 
-// MoreBlocks returns about how many more blocks decide a comparison that has n,
-// with the estimate and standard deviation s so far, margin m, and floor from
+// MoreBlocks returns the approximate number of further blocks that decide a comparison with n
+// blocks so far, given its estimate and standard deviation s, margin m, and floor from
 // MinBlocks (statistics.md section 7.3). It is at least 1 and never a promise.
 func MoreBlocks(estimate, s, margin float64, n, floor int) int {
 	least := max(1, floor-n)
@@ -73,7 +73,7 @@ func MoreBlocks(estimate, s, margin float64, n, floor int) int {
 	return max(least, blocks(total)-n)
 }
 
-// projected returns (4s/g)², 0 where there is no noise.
+// projected returns (4s/g)², 0 without noise.
 func projected(s, g float64) float64 {
 	if s == 0 {
 		return 0
@@ -83,8 +83,8 @@ func projected(s, g float64) float64 {
 
 func blocks(n float64) int { return int(math.Ceil(min(n, mostBlocks))) }
 
-// directionPower averages over u the chance that the t statistic lies outside
-// ±q. A non-central t routine is avoided: it fails for large arguments.
+// directionPower averages over u the probability that the t statistic lies outside ±q. It
+// avoids a non-central t routine, which fails for large arguments.
 func directionPower(u []float64, n int, ratio, q float64) float64 {
 	shift, total := ratio*math.Sqrt(float64(n)), 0.0
 	for _, v := range u {

@@ -11,13 +11,13 @@ import (
 type RankResult struct {
 	N        int
 	Estimate float64 // median of the Walsh averages
-	Interval         // Confidence is the achieved one; unbounded where K is 0
+	Interval         // Confidence is the achieved one; unbounded if K is 0
 	K        int     // the interval's ends are the K-th Walsh averages from either side
 	Warnings []string
 }
 
-// RankTables keeps distributions of the signed-rank statistic by number of blocks,
-// for callers that need the same one for many series. The zero value keeps none.
+// RankTables caches distributions of the signed-rank statistic by number of blocks, for many
+// series. The zero value caches nothing.
 type RankTables map[int][]float64
 
 func (t RankTables) of(n int) []float64 {
@@ -31,21 +31,20 @@ func (t RankTables) of(n int) []float64 {
 	return p
 }
 
-// Ranks answers for one series of differences what takes all its Walsh averages.
-// Make one with NewRanks; it is not safe for concurrent use.
+// Ranks computes the statistics of one series of differences that use all its Walsh averages.
+// Create one with NewRanks; it is not safe for concurrent use.
 type Ranks struct {
 	d, walsh []float64
 	tables   RankTables
 }
 
-// NewRanks returns the ranks of d, which stays as it is. tables may be nil.
+// NewRanks returns the ranks of d and does not modify d. tables may be nil.
 func NewRanks(d []float64, tables RankTables) *Ranks { return &Ranks{d: d, tables: tables} }
 
-// HodgesLehmann returns the median of all averages (D_i + D_j)/2, i ≤ j, and
-// the exact interval of at least level from the signed-rank distribution
-// (Hodges and Lehmann, Ann. Math. Stat. 34, 1963; Lehmann, Nonparametrics,
-// 2006; statistics.md section 4.2). It assumes that D − g is symmetric about 0.
-// Where n is too small for level, the interval is unbounded, with a warning.
+// HodgesLehmann returns the median of all averages (D_i + D_j)/2, i ≤ j, and the exact interval
+// of at least level from the signed-rank distribution (Hodges and Lehmann, Ann. Math. Stat. 34,
+// 1963; Lehmann, Nonparametrics, 2006; statistics.md section 4.2). It assumes that D − g is
+// symmetric about 0. If n is too small for level, the interval is unbounded, with a warning.
 func (x *Ranks) HodgesLehmann(level float64) RankResult {
 	r := RankResult{N: len(x.d), Estimate: math.NaN(), Interval: Unbounded()}
 	if len(x.d) == 0 {
@@ -76,8 +75,8 @@ func (x *Ranks) HodgesLehmann(level float64) RankResult {
 	return r
 }
 
-// PseudoMedian returns the Hodges–Lehmann estimate alone, NaN without values or
-// where one is not finite.
+// PseudoMedian returns only the Hodges–Lehmann estimate, NaN if there are no values or one is
+// not finite.
 func PseudoMedian(d []float64) float64 {
 	if len(d) == 0 || !allFinite(d) {
 		return math.NaN()
@@ -91,9 +90,9 @@ func PseudoMedian(d []float64) float64 {
 	return (slices.Max(walsh[:n/2]) + upper) / 2
 }
 
-// selected puts the k-th smallest value of x, counted from 0, in its place, with
-// nothing greater before it, and returns it (Hoare, Comm. ACM 4, 1961): an estimate
-// after each block of a long session needs no whole order.
+// selected moves the k-th smallest value of x, counted from 0, to index k, with no greater
+// value before it, and returns it (Hoare, Comm. ACM 4, 1961). That is enough for an estimate
+// after each block of a long session, which needs no sorting.
 func selected(x []float64, k int) float64 {
 	for low, high := 0, len(x)-1; low < high; {
 		pivot, i, j := x[low+(high-low)/2], low, high
@@ -138,11 +137,10 @@ func unsortedWalsh(d []float64) []float64 {
 	return walsh
 }
 
-// SignedRank returns T⁺, the sum of the ranks of the positive differences, and
-// its exact two-sided p (Wilcoxon, Biometrics Bull. 1, 1945). Zeros are dropped;
-// numbers within 1e-12 are taken for equal. It returns false where sizes are tied,
-// a difference is not finite or nothing is left, since the exact distribution does not hold then: use
-// SignFlip on the same differences.
+// SignedRank returns T⁺, the sum of the ranks of the positive differences, and its exact
+// two-sided p (Wilcoxon, Biometrics Bull. 1, 1945). It drops zeros, and treats numbers within
+// 1e-12 as equal. It returns false if sizes are tied, a difference is not finite or nothing is
+// left, since the exact distribution does not apply then: use SignFlip on the same differences.
 func (x *Ranks) SignedRank() (tPlus int, p float64, ok bool) {
 	d := x.d
 	if !allFinite(d) {

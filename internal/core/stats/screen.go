@@ -13,10 +13,10 @@ const (
 	ScreenKeep = 1.2 // pseudo standard errors from which an effect is worth a race (p)
 )
 
-// Screen returns a two-level design for at least n factors, 1 for the best guess and −1
-// for what is: rows of which each is to be measured beside its mirror image, all signs
-// reversed. Its columns, of which there may be more than n, are orthogonal, and clear of
-// interactions of two factors. It is nil for n < 1 and n > ScreenMost.
+// Screen returns a two-level design for at least n factors, 1 for the best guess and −1 for the
+// present value: rows, each to be measured beside its mirror image, with all signs reversed.
+// Its columns, which may be more than n, are orthogonal, and clear of interactions of two
+// factors. It is nil for n < 1 and n > ScreenMost.
 func Screen(n int) [][]int {
 	switch {
 	case n < 1 || n > ScreenMost:
@@ -29,7 +29,7 @@ func Screen(n int) [][]int {
 	return plackettBurman("++--++++-+-+----++-")
 }
 
-// sixteen is the half of the 16-run design whose mirror image is the other half: columns
+// sixteen returns the half of the 16-run design whose mirror image is the other half: columns
 // A, B, C, D, ABC, ABD, ACD, BCD, with D = −1 in all rows of this half.
 func sixteen() [][]int {
 	var out [][]int
@@ -41,7 +41,7 @@ func sixteen() [][]int {
 	return out
 }
 
-// plackettBurman is the design of a first row: it, shifted cyclically, and a row of −1
+// plackettBurman returns the design from a first row: its cyclic shifts, and a row of −1
 // (Plackett and Burman, Biometrika 33, 1946).
 func plackettBurman(first string) [][]int {
 	n := len(first)
@@ -58,9 +58,8 @@ func plackettBurman(first string) [][]int {
 	return out
 }
 
-// Effects returns the effect of each column of a design, the difference between its two
-// levels, from the differences row − mirror of the rows that were measured, one of d for
-// each of rows.
+// Effects returns the effect of each column of a design, the difference between its two levels,
+// from the differences row − mirror of the measured rows, one of d for each of rows.
 func Effects(rows [][]int, d []float64) []float64 {
 	if len(rows) == 0 || len(rows) != len(d) {
 		return nil
@@ -74,8 +73,8 @@ func Effects(rows [][]int, d []float64) []float64 {
 	return out
 }
 
-// Lenth returns the pseudo standard error of effects of which most are nothing (Lenth,
-// Technometrics 31, 1989), 0 for none.
+// Lenth returns the pseudo standard error of effects that are mostly zero (Lenth, Technometrics
+// 31, 1989), 0 for none.
 func Lenth(effects []float64) float64 {
 	size := lists.Each(effects, math.Abs)
 	s0 := 1.5 * Median(size)

@@ -2,9 +2,9 @@ package stats
 
 import "gonum.org/v1/gonum/mathext"
 
-// ShareBounds returns what the share of hits lies above and below, of which k in n trials
-// were seen, n > 0: each of the two with the given confidence. Without a hit that is the rule of
-// three. The trials are taken to be independent (Clopper and Pearson 1934, Biometrika 26).
+// ShareBounds returns the lower and the upper bound of a share with k hits in n trials, n > 0:
+// each with the given confidence. Without a hit that is the rule of three. The trials are
+// assumed independent (Clopper and Pearson 1934, Biometrika 26).
 func ShareBounds(k, n int64, confidence float64) (low, high float64) {
 	hits, misses := float64(k), float64(n-k)
 	low, high = 0, 1
@@ -17,7 +17,8 @@ func ShareBounds(k, n int64, confidence float64) (low, high float64) {
 	return low, high
 }
 
-// AtMost is the probability of k or fewer successes of n, each of probability p, 0 ≤ p ≤ 1.
+// AtMost returns the probability of k or fewer successes in n trials, each of probability p, 0
+// ≤ p ≤ 1.
 func AtMost(k, n int64, p float64) float64 {
 	switch {
 	case k < 0:

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Ends of a series that a shift is not looked for in, and the largest
-// correlation that is believed (statistics.md section 10.3).
+// The edges of a series in which no shift is looked for, and the largest accepted correlation
+// (statistics.md section 10.3).
 const (
 	shiftEdge = 3
 	mostPhi   = 0.9
@@ -15,7 +15,7 @@ const (
 
 // Split is the point at which a series most looks like two levels.
 type Split struct {
-	At            int     // values before the split; 0 where the series is too short
+	At            int     // values before the split; 0 if the series is too short
 	Q             float64 // standardised distance between the sides
 	Before, After float64 // means of the two sides
 }
@@ -52,9 +52,9 @@ func BestSplit(x []float64) Split {
 	return best
 }
 
-// ShiftLimit returns the critical value of Split.Q for n values with lag-1
-// correlation phi: the 99 % quantile over 2,000 simulated stationary series
-// (statistics.md section 10.3). The same generator state gives the same value.
+// ShiftLimit returns the critical value of Split.Q for n values with lag-1 correlation phi: the
+// 99 % quantile over 2,000 simulated stationary series (statistics.md section 10.3). The same
+// generator state gives the same value.
 func ShiftLimit(n int, phi float64, rng *rand.Rand) float64 {
 	return shiftQuantile(n, phi, ShiftPaths, ShiftQuantile, rng)
 }
@@ -73,7 +73,7 @@ func shiftQuantile(n int, phi float64, paths int, quantile float64, rng *rand.Ra
 	return q[min(paths-1, int(math.Ceil(quantile*float64(paths)))-1)]
 }
 
-// LagOne returns the lag-1 correlation r of x, NaN where x does not vary.
+// LagOne returns the lag-1 correlation r of x, NaN if x is constant.
 func LagOne(x []float64) float64 {
 	m, ss, cross := Mean(x), 0.0, 0.0
 	for i, v := range x {

@@ -6,17 +6,16 @@ import (
 	"slices"
 )
 
-// slack keeps numbers that are equal on paper from being told apart by rounding:
-// sums of sign flips, ranks and trends of log values (statistics.md section 4.1).
+// slack prevents rounding from separating numbers that are equal on paper: sums of sign flips,
+// ranks and trends of log values (statistics.md section 4.1).
 const slack = 1e-12
 
-// SignFlip returns the two-sided p of the hypothesis that every difference was
-// as likely to be +D as −D: the share of sign vectors whose sum is at least as
-// far from 0 as the one observed (Fisher 1935; statistics.md section 4.1). It
-// is exact up to 20 differences; above, it draws 100,000 vectors from rng and
-// counts the observed one among them. rng is not used up to 20 and may be nil
-// then. The least possible p is 2^(1−n): five blocks or fewer never reach 0.05. Where
-// a difference is not finite, p is 1.
+// SignFlip returns the two-sided p of the hypothesis that every difference was as likely to be
+// +D as −D: the share of sign vectors whose sum is at least as far from 0 as the observed one
+// (Fisher 1935; statistics.md section 4.1). It is exact up to 20 differences; above, it draws
+// 100,000 vectors from rng and counts the observed one among them. rng is not used up to 20 and
+// may be nil then. The least possible p is 2^(1−n): five blocks or fewer never reach 0.05. If a
+// difference is not finite, p is 1.
 func SignFlip(d []float64, rng *rand.Rand) float64 {
 	if !allFinite(d) {
 		return 1
@@ -38,8 +37,8 @@ func SignFlip(d []float64, rng *rand.Rand) float64 {
 	return float64(far) / (FlipDraws + 1)
 }
 
-// exactFlips counts over all sign vectors, as pairs of one vector for each half
-// of d: every sum has few terms, so that rounding cannot build up.
+// exactFlips counts over all sign vectors, as pairs of one vector for each half of d: every sum
+// has few terms, so that rounding errors cannot accumulate.
 func exactFlips(d []float64, least float64) float64 {
 	half := len(d) / 2
 	front, back := signedSums(d[:half]), signedSums(d[half:])
@@ -68,12 +67,11 @@ func signedSums(d []float64) []float64 {
 	return sums
 }
 
-// flipped are the sums of all sign vectors of eight differences, by the byte
-// whose bits say which are negative.
+// flipped are the sums of all sign vectors of eight differences, indexed by a byte whose bits
+// mark the negative ones.
 type flipped [256]float64
 
-// flips returns the sums of eight differences each, in order; the last may be
-// fewer.
+// flips returns the sums for each eight differences, in order; the last group may be smaller.
 func flips(d []float64) []flipped {
 	var out []flipped
 	for part := range slices.Chunk(d, 8) {

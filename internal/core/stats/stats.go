@@ -1,23 +1,23 @@
-// Package stats computes what linerate's runs say: estimates, intervals,
-// tests, evidence, and how many blocks they need.
+// Package stats computes statistics of linerate's runs: estimates, intervals, tests, evidence,
+// and the number of blocks that they need.
 //
-// Everything is a pure function of slices: no clock, no file, and no random
-// source of its own; what needs one takes a generator. The run is the sample
-// and the block difference is the observation (Fisher 1935; Hurlbert 1984):
-// seconds inside a run are never counted as independent observations.
+// Everything is a pure function of slices: no clock, no file, and no random source of its own;
+// functions that need one take a generator. The run is the sample and the block difference is
+// the observation (Fisher 1935; Hurlbert 1984): seconds inside a run are never counted as
+// independent observations.
 //
-//  1. Intervals of a run become one number per metric (RunValue).
-//  2. The runs of a block become one difference per candidate (Difference).
+//  1. Intervals of a run become one number per metric.
+//  2. The runs of a block become one difference per candidate (LogValue).
 //  3. Differences become a test and an interval for a number of blocks fixed
 //     beforehand (SignFlip, SignedRank, HodgesLehmann, TInterval), or evidence
-//     that may be looked at after every block (Evidence).
-//  4. Several candidates are held together by Holm.
-//  5. Power, BlocksFor, LeastEffect, ExpectedBlocks and MoreBlocks say what can
-//     be seen, before and while it is measured.
+//     that may be inspected after every block (Evidence).
+//  4. Holm corrects for several candidates.
+//  5. LeastEffect, ExpectedBlocks, SequentialLeast and MoreBlocks say which effects
+//     are detectable, before and during the measurement.
 //
-// The formulas and their worked examples are those of statistics.md, whose
-// section numbers the functions name. Thin or odd samples are results with
-// warnings; nothing here chooses a verdict, which is package analysis' task.
+// The formulas and their worked examples are those of statistics.md; the functions give its
+// section numbers. Thin or odd samples are results with warnings; verdicts are the task of
+// package analysis.
 package stats
 
 import (
@@ -25,30 +25,30 @@ import (
 	"slices"
 )
 
-// Interval is a range for the gain g with the confidence that it holds. An end
-// is infinite where the data do not bound it.
+// Interval is a range for the gain g with the confidence that it holds. An end is infinite if
+// the data do not bound it.
 type Interval struct {
 	Low, High  float64
 	Confidence float64 // achieved, 0…1
 }
 
-// Unbounded returns the interval that says nothing.
+// Unbounded returns the infinite interval.
 func Unbounded() Interval {
 	return Interval{Low: math.Inf(-1), High: math.Inf(1), Confidence: 1}
 }
 
-// finite reports whether v is a number that can be calculated with.
+// finite reports whether v is neither NaN nor infinite.
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// allFinite reports whether every value of x is.
+// allFinite reports whether every value of x is finite.
 func allFinite(x []float64) bool {
 	return !slices.ContainsFunc(x, func(v float64) bool { return !finite(v) })
 }
 
-// notFinite is the warning of what was asked about values that are no numbers.
+// notFinite is the warning for input with values that are not finite.
 const notFinite = "a block difference is not a finite number: no test, no interval"
 
-// Summary describes a sample the classic way.
+// Summary holds the classic summary statistics of a sample.
 type Summary struct {
 	N                      int
 	Mean, Median, Min, Max float64 // NaN when N is 0
@@ -72,8 +72,8 @@ func Mean(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// StdDev returns the sample standard deviation of x with divisor n−1, NaN for
-// fewer than two values, and exactly 0 where all values are equal.
+// StdDev returns the sample standard deviation of x with divisor n−1, NaN for fewer than two
+// values, and exactly 0 if all values are equal.
 func StdDev(x []float64) float64 {
 	if len(x) < 2 {
 		return math.NaN()
@@ -88,8 +88,8 @@ func StdDev(x []float64) float64 {
 	return math.Sqrt(ss / float64(len(x)-1))
 }
 
-// Median returns the median of x, the mean of the two middle values where
-// their number is even, and NaN when x is empty. x is not changed.
+// Median returns the median of x, the mean of the two middle values if their number is even,
+// and NaN if x is empty. x is not changed.
 func Median(x []float64) float64 {
 	if len(x) == 0 {
 		return math.NaN()
@@ -100,8 +100,8 @@ func Median(x []float64) float64 {
 // MedianError is the standard error of a median over that of a mean, for normal noise.
 const MedianError = 1.25
 
-// Scatter returns the standard deviation of normal noise with the median absolute deviation of
-// x, 0 of nothing.
+// Scatter returns the standard deviation of normal noise that has the median absolute deviation
+// of x, 0 if x is empty.
 func Scatter(x []float64) float64 {
 	if len(x) == 0 {
 		return 0
@@ -114,11 +114,11 @@ func Scatter(x []float64) float64 {
 	return madScale * Median(away)
 }
 
-// MedianInterval returns the narrowest interval between two order statistics, the same
-// number from either end, that holds the median with at least that confidence, and its real
-// confidence: that of the sign test, without an assumption on the shape (Conover 1999,
-// section 3.2). Too few values give their whole range, with the confidence that it has: 6
-// reach 95 %. Of no values it is unbounded.
+// MedianInterval returns the narrowest interval between two order statistics, the same number
+// from either end, that holds the median with at least confidence level, and its real
+// confidence: that of the sign test, without an assumption on the shape (Conover 1999, section
+// 3.2). Too few values give their whole range, with its confidence: 6 reach 95 %. Without
+// values it is unbounded.
 func MedianInterval(x []float64, level float64) Interval {
 	n := len(x)
 	if n == 0 || !allFinite(x) {

@@ -11,16 +11,15 @@ type TResult struct {
 	Estimate float64 // mean
 	S        float64 // standard deviation, divisor n−1
 	Interval
-	T        float64 // mean / (S/√n); infinite where S is 0
+	T        float64 // mean / (S/√n); infinite if S is 0
 	P        float64 // two-sided, against no difference
 	Warnings []string
 }
 
-// TInterval returns mean ± t s/√n (statistics.md section 4.3). It needs two
-// values, is used from three on, and is the only interval for 3, 4 and 5 blocks;
-// it assumes roughly normal differences and says so there. Below 6 blocks it
-// describes and never decides: with a position effect of 8 % it covers 77 % at 3
-// blocks where it says 95 %.
+// TInterval returns mean ± t s/√n (statistics.md section 4.3). It needs two values, is used
+// from three on, and is the only interval for 3, 4 and 5 blocks; it assumes roughly normal
+// differences and then warns about that. Below 6 blocks it is only a description: with a
+// position effect of 8 % a nominal 95 % interval of 3 blocks covers 77 %.
 func TInterval(d []float64, level float64) TResult {
 	n := len(d)
 	r := TResult{N: n, Estimate: Mean(d), S: StdDev(d), Interval: Unbounded(), T: math.NaN(), P: 1}
@@ -53,8 +52,8 @@ func TInterval(d []float64, level float64) TResult {
 	return r
 }
 
-// TBound returns the one-sided lower bound of the mean at the given level, for
-// guards and plateaus, −Inf for fewer than two values and where one is not finite.
+// TBound returns the one-sided lower bound of the mean at the given level, for guards and
+// plateaus, −Inf for fewer than two values or if one is not finite.
 func TBound(d []float64, level float64) float64 {
 	n := len(d)
 	if n < 2 || !allFinite(d) {

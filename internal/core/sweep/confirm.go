@@ -9,9 +9,8 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Confirm returns the sizes, ascending and each once, that a second experiment
-// has to measure to confirm the candidates: the two that each is about. It is
-// nil where there is nothing to confirm.
+// Confirm returns the sizes, ascending and each once, that a second experiment has to measure
+// to confirm the candidates: the two sizes of each. It is nil if there is nothing to confirm.
 func Confirm(candidates []Feature) []units.Bytes {
 	var sizes []units.Bytes
 	for _, f := range candidates {
@@ -24,9 +23,9 @@ func Confirm(candidates []Feature) []units.Bytes {
 	return slices.Compact(sizes)
 }
 
-// ConfirmPasses returns how many passes of the second experiment are enough to
-// confirm so many candidates, if each is much larger than the noise: half as
-// many again as the least from which anything can be decided.
+// ConfirmPasses returns how many passes of the second experiment suffice to confirm so many
+// candidates, if each is much larger than the noise: half as many again as the least with which
+// a decision is possible.
 func ConfirmPasses(candidates int) int {
 	if candidates == 0 {
 		return 0
@@ -36,17 +35,16 @@ func ConfirmPasses(candidates int) int {
 	return int(math.Ceil(1.5 * least))
 }
 
-// threshold is the evidence that decides for one of so many candidates
-// (statistics.md sections 5.3 and 6.1).
+// threshold is the evidence that confirms one of so many candidates (statistics.md sections 5.3
+// and 6.1).
 func threshold(candidates int) float64 {
 	return 2 * float64(candidates) / (1 - stats.DefaultConfidence)
 }
 
-// Confirmed returns the candidates with what the passes of the second experiment
-// say of them. The evidence may be looked at after each pass: what is confirmed
-// stays so. A drop is confirmed when that size is surely slower and in the mean
-// by stats.DropLeast or more; a stall, which is no matter of chance, when it
-// happened again.
+// Confirmed returns the candidates with the results of the second experiment's passes. The
+// evidence may be inspected after each pass: a confirmed candidate stays confirmed. A drop is
+// confirmed if its size is provably slower, and on average by stats.DropLeast or more; a stall,
+// which is not random, if it happened again.
 func Confirmed(candidates []Feature, passes []Pass) []Feature {
 	out := slices.Clone(candidates)
 	if len(passes) == 0 {
@@ -84,7 +82,7 @@ func (t *table) confirmStall(f *Feature) {
 	}
 }
 
-// confirmDrop compares the two sizes of f, one pass after the other.
+// confirmDrop compares the two sizes of f, pass by pass.
 func (t *table) confirmDrop(f *Feature, candidates int) {
 	j, found := slices.BinarySearch(t.sizes, f.at())
 	ref, also := slices.BinarySearch(t.sizes, f.Reference)
@@ -100,15 +98,15 @@ func (t *table) confirmDrop(f *Feature, candidates int) {
 		if !ok || !known {
 			continue
 		}
-		// The log ratio of the reference's goodput to this one's, or of this
-		// time to that of the reference.
+		// The log ratio of the reference's goodput to that of f or, for Slow, of the time of f
+		// to the reference's.
 		d := math.Log(slow / fast)
 		if f.Kind != Slow {
 			d += math.Log(float64(f.Reference) / float64(f.at()))
 		}
 		e.Add(d)
 		all = append(all, d)
-		// What is confirmed stays so.
+		// A confirmed drop stays confirmed.
 		confirmed = confirmed || e.Max().Up >= math.Log(threshold(candidates)) && stats.Mean(all) >= -math.Log1p(-stats.DropLeast)
 	}
 	if len(all) == 0 {
@@ -117,7 +115,7 @@ func (t *table) confirmDrop(f *Feature, candidates int) {
 	share := func(v float64) float64 {
 		switch {
 		case math.IsInf(v, 0):
-			return v // not bounded yet
+			return v // unbounded so far
 		case f.Kind == Slow:
 			return math.Expm1(v)
 		}

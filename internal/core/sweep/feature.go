@@ -10,49 +10,48 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Kind says what is odd about a stretch of neighbouring sizes.
+// Kind is the kind of irregularity of a stretch of neighbouring sizes.
 type Kind string
 
 // The kinds of feature.
 const (
 	Cliff Kind = "cliff" // slower than a smaller size, and so are all larger ones
 	Notch Kind = "notch" // slower than a smaller size; larger ones recover
-	Slow  Kind = "slow"  // a message takes longer than a larger one does
-	Stall Kind = "stall" // nothing came back
+	Slow  Kind = "slow"  // a message takes longer than a larger one
+	Stall Kind = "stall" // no answer
 )
 
-// State says what is known of a feature.
+// State is the state of evidence for a feature.
 type State string
 
-// The states. A candidate was found among many sizes, and nothing was measured
-// to confirm it.
+// The states. A candidate was found among many sizes, without a second measurement.
 const (
 	Candidate    State = "candidate"
 	IsConfirmed  State = "confirmed"
 	NotConfirmed State = "not confirmed"
-	Open         State = "open" // measured again, too few times to say
+	Open         State = "open" // measured again, but not often enough
 )
 
 // Feature is one odd stretch of the curve, found by statistics.md section 9.
 type Feature struct {
 	Kind      Kind        `json:"kind"`
 	State     State       `json:"state"`
-	Reference units.Bytes `json:"reference"` // size that From is compared with; 0 where there is none
+	Reference units.Bytes `json:"reference"` // size that From is compared with; 0 if there is none
 	From      units.Bytes `json:"from"`      // first and last size of the stretch
 	To        units.Bytes `json:"to"`
-	// Fall is the share of the goodput at From that is missing, for Slow the
-	// share that a message takes longer, and for Stall the share of passes in
-	// which it stalled. Low and High bound it; of a candidate only Low.
+	// Fall is the missing share of the goodput at From, for Slow the relative increase of a
+	// message's time, and for Stall the share of passes that stalled. Low and High bound it; a
+	// candidate has only Low.
 	Fall float64     `json:"fall"`
 	Low  model.Bound `json:"low"`
 	High model.Bound `json:"high"`
-	// Passes is how many passes Fall is from: those of the second experiment,
-	// where there was one.
+	// Passes is the number of passes behind Fall: those of the second experiment, if there was
+	// one.
 	Passes int   `json:"passes"`
-	Logs   []Log `json:"logs,omitempty"` // said meanwhile; Size is the first
+	Logs   []Log `json:"logs,omitempty"` // kernel messages meanwhile; Size is the first
 }
 
-// find names the candidates.
+// find adds the candidates.
 func (c *Curve) find(t table) {
 	c.stalls(t)
 	rows, sizes := t.rates()
@@ -81,9 +80,8 @@ func (c *Curve) find(t table) {
 	c.join(sizes)
 }
 
-// join makes one feature of neighbours: those of which no more than one size lies
-// between. What limits at a size limits at the next ones too, and a single size
-// that is not surely slower is chance.
+// join merges neighbouring features with at most one size between them. A limit at one size
+// also affects the next ones, and a single size that is not provably slower is chance.
 func (c *Curve) join(sizes []units.Bytes) {
 	place := func(n units.Bytes) int { i, _ := slices.BinarySearch(sizes, n); return i }
 	var out []Feature
@@ -93,10 +91,10 @@ func (c *Curve) join(sizes []units.Bytes) {
 			continue
 		}
 		switch last := &out[len(out)-1]; {
-		case last.Kind == Slow && f.Kind == Slow: // what counts is measured at the end
+		case last.Kind == Slow && f.Kind == Slow: // the effect is measured at the end
 			f.From = last.From
 			*last = f
-		case last.Kind == Slow: // a drop says more
+		case last.Kind == Slow: // a drop is more specific
 			*last = f
 		default:
 			last.To = max(last.To, f.To)
@@ -108,9 +106,8 @@ func (c *Curve) join(sizes []units.Bytes) {
 	c.Features = out
 }
 
-// rates returns the log rates of the complete passes, at the sizes that have
-// one in all of those. A pass is complete when it has a time or a stall at every
-// size.
+// rates returns the log rates of the complete passes, at the sizes that have one in all of
+// those. A pass is complete if it has a time or a stall at every size.
 func (t *table) rates() (rows [][]float64, sizes []units.Bytes) {
 	var complete []int
 	for i := range t.trials {
@@ -167,7 +164,7 @@ func (c *Curve) drops(rows [][]float64, sizes []units.Bytes) {
 	c.Warnings = append(c.Warnings, found.Warnings...)
 	for _, f := range found.Features {
 		kind := Notch
-		// Beyond the last size with a time there may be some that stall.
+		// Sizes that stall may follow the last size with a time.
 		if f.Kind == stats.Cliff {
 			kind = Cliff
 		}
@@ -178,9 +175,8 @@ func (c *Curve) drops(rows [][]float64, sizes []units.Bytes) {
 	}
 }
 
-// slow adds the stretches that take longer than a larger size. It is the same
-// rule, on times instead of rates and from the large sizes down. What is part
-// of a drop already is left out.
+// slow adds the stretches that take longer than a larger size. It applies the same rule to
+// times instead of rates, from the large sizes down. It skips stretches that belong to a drop.
 func (c *Curve) slow(rows [][]float64, sizes []units.Bytes) {
 	down := slices.Clone(sizes)
 	slices.Reverse(down)
@@ -197,7 +193,7 @@ func (c *Curve) slow(rows [][]float64, sizes []units.Bytes) {
 		if slices.ContainsFunc(c.Features, func(d Feature) bool { return d.Kind != Stall && d.From <= to && from <= d.To }) {
 			continue
 		}
-		// What counts is measured at To, the size next to the faster ones.
+		// The effect is measured at To, the size next to the faster ones.
 		c.Features = append(c.Features, Feature{
 			Kind: Slow, State: Candidate, Reference: down[f.Reference], From: from, To: to,
 			Fall: math.Expm1(f.Fall), Low: model.Bound(math.Expm1(f.Least)), High: model.Bound(math.NaN()), Passes: found.Sweeps,
@@ -205,7 +201,7 @@ func (c *Curve) slow(rows [][]float64, sizes []units.Bytes) {
 	}
 }
 
-// at is the size of f that is measured: the one next to its reference.
+// at returns the measured size of f: the one next to its reference.
 func (f Feature) at() units.Bytes {
 	if f.Kind == Slow {
 		return f.To

@@ -13,22 +13,22 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Document is what the report of a session over message sizes holds of it.
+// Document is the report's section on message sizes.
 type Document struct {
-	Mode       string      `json:"mode"` // sizes.PingPong and its like
-	How        []string    `json:"how"`  // what was done, in words
+	Mode       string      `json:"mode"` // sizes.PingPong and others
+	How        []string    `json:"how"`  // the method, in words
 	Directions []Direction `json:"directions"`
 }
 
-// Direction is the curve of the messages that one end began with.
+// Direction is the curve of the messages that one end sent first.
 type Direction struct {
 	Direction model.Direction `json:"direction"`
 	Label     string          `json:"label"` // "to nas"
 	Curve     Curve           `json:"curve"`
-	Rows      []Row           `json:"rows"`     // some of the sizes, evenly spread, and all that are odd
-	Smallest  *Size           `json:"smallest"` // smallest message that has a time; nil for none
+	Rows      []Row           `json:"rows"`     // some of the sizes, evenly spread, and all irregular ones
+	Smallest  *Size           `json:"smallest"` // smallest message with a time; nil for none
 	Largest   *Size           `json:"largest"`  // with the greatest goodput
-	Half      units.Bytes     `json:"half"`     // message that reaches half of it; 0 where unknown
+	Half      units.Bytes     `json:"half"`     // message size that reaches half of it; 0 if unknown
 	Findings  []Finding       `json:"findings"`
 }
 
@@ -36,7 +36,7 @@ type Direction struct {
 type Row struct {
 	Size
 	Label string `json:"label"` // of the size: "1 MiB + 3 B"
-	// Mark says in words what is odd about the size; "" for nothing.
+	// Mark says what is irregular about the size; "" for nothing.
 	Mark string `json:"mark,omitempty"`
 }
 
@@ -54,15 +54,15 @@ func Traffic() traffic.Kind {
 	return k
 }
 
-// NPtcp is Traffic of what an NPtcp receiver answers.
+// NPtcp is Traffic for flows that an NPtcp receiver answers.
 func NPtcp() traffic.Kind {
 	k := sizes.NPtcp()
 	k.Section = section
 	return k
 }
 
-// section is what the report of t shows: the curves. Of a session that a server kept,
-// which saw its own half only, there may be none.
+// section returns the report's section with the curves. A server saw only its own half of the
+// session, and may have none: then it is nil.
 func section(t traffic.Told) *traffic.Section {
 	d := document(t)
 	if t.Session.Kind == model.KindServed && len(d.Directions) == 0 {
@@ -84,7 +84,7 @@ func document(t traffic.Told) *Document {
 	return &d
 }
 
-// tableRows is about how many lines the table of a curve has.
+// tableRows is the approximate number of lines of a curve's table.
 const tableRows = 24
 
 func direction(t traffic.Told, way model.Direction, mode string, survey, confirm []Pass) Direction {
@@ -117,9 +117,9 @@ func direction(t traffic.Told, way model.Direction, mode string, survey, confirm
 	return d
 }
 
-// thinned returns about most sizes of c, ascending: those at the borders of each
-// feature, the fastest, and others evenly spread by ratio. These are round ones
-// where there are enough: their neighbours say the same.
+// thinned returns about most sizes of c, ascending: those at the borders of each feature, the
+// fastest, and others evenly spread by ratio, if possible round ones: their neighbours show the
+// same.
 func thinned(c Curve, most int) []units.Bytes {
 	var all, round []units.Bytes
 	for _, s := range c.Sizes {
@@ -158,11 +158,11 @@ func isRound(n units.Bytes) bool {
 	return n > 0 && n&(n-1) == 0
 }
 
-// WriteNetPIPE writes the curves of d to w as NetPIPE 3.x writes its np.out, for
-// programs that read such files: per line bytes, rate and seconds of one
-// message one way, of the fastest trial. The rate is in 2^20 bits per second;
-// where both ends sent at the same time, bytes and rate are those of both
-// together (docs/wire/netpipe.md, "np.out"). Sizes without a time have no line.
+// WriteNetPIPE writes the curves of d to w in the format of NetPIPE 3.x's np.out, for programs
+// that read such files: per line bytes, rate and seconds of one message one way, of the fastest
+// trial. The rate is in 2^20 bits per second; if both ends sent at the same time, bytes and
+// rate are those of both together (docs/wire/netpipe.md, "np.out"). Sizes without a time have
+// no line.
 func (d *Document) WriteNetPIPE(w io.Writer) error {
 	factor := int64(1)
 	if d.Mode == sizes.Both {

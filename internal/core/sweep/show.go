@@ -10,8 +10,8 @@ import (
 	"linerate/internal/core/units"
 )
 
-// blocks shows d to people: of each direction what matters, the table and what is odd,
-// and then how it was measured.
+// blocks formats d: for each direction the key values, the table and the irregularities, and
+// then the method.
 func (d *Document) blocks() []traffic.Block {
 	var out []traffic.Block
 	for _, c := range d.Directions {
@@ -50,7 +50,7 @@ func (d Direction) blocks(mode string) []traffic.Block {
 	for _, r := range d.Rows {
 		table.Rows = append(table.Rows, r.cells())
 	}
-	if !spread { // as other programs write it: one time for each size
+	if !spread { // as from other programs: one time per size
 		table.Columns[1].Title = "time"
 		table.Columns = slices.Delete(table.Columns, 2, 3)
 		for i, row := range table.Rows {
@@ -70,7 +70,7 @@ func (d Direction) blocks(mode string) []traffic.Block {
 	return append(out, traffic.Gap())
 }
 
-// cells is one line of the table.
+// cells returns one line of the table.
 func (r Row) cells() []traffic.Cell {
 	mark := traffic.Cell{Text: r.Mark, Tone: traffic.Caution}
 	if r.Stalled > 0 {
@@ -85,7 +85,7 @@ func (r Row) cells() []traffic.Cell {
 	}
 }
 
-// blocks shows what is odd, with what the kernels said meanwhile.
+// blocks formats the finding, with the kernel messages meanwhile.
 func (f Finding) blocks() []traffic.Block {
 	tone := traffic.Caution
 	switch f.State {

@@ -1,14 +1,14 @@
-// Package sweep turns several passes over message sizes into one curve, and
-// says where it falls.
+// Package sweep turns several passes over message sizes into one curve, and finds where it
+// falls.
 //
 //  1. Each pass gives one number per size: the median of its trials. The pass is
 //     the sample, as everywhere: trials of one pass depend on each other.
-//  2. Pool describes each size over all passes and trials, and names candidates:
+//  2. Pool describes each size over all passes and trials, and lists candidates:
 //     drops by statistics.md section 9, sizes that stalled, and sizes that take
 //     longer than larger ones.
-//  3. Confirm says which sizes a second experiment has to measure again, and
-//     Confirmed what came of it. Only that figure is a fact: a search through
-//     many sizes finds chance too.
+//  3. Confirm lists the sizes that a second experiment has to measure again, and
+//     Confirmed evaluates it. Only its result is reliable: a search through many
+//     sizes also finds chance.
 package sweep
 
 import (
@@ -25,17 +25,17 @@ import (
 	"linerate/internal/core/units"
 )
 
-// ConfirmSetting is the name of the setting under which a session keeps the
-// passes of the second experiment.
+// ConfirmSetting is the name of the setting under which a session stores the passes of the
+// second experiment.
 const ConfirmSetting = "confirm"
 
 // Pass is one run over message sizes.
 type Pass struct {
-	Points []model.Point // that have trials or have stalled, in any order
+	Points []model.Point // those with trials or a stall, in any order
 	Logs   []Log         // of either host
 }
 
-// Log is what the kernel of one host said while a size was measured.
+// Log is the kernel messages of one host during a size.
 type Log struct {
 	Host  model.Host  `json:"host"`
 	Size  units.Bytes `json:"size"`
@@ -57,22 +57,21 @@ type Size struct {
 	Spikes  int           `json:"spikes"`  // trials far above the others (statistics.md section 10.2)
 }
 
-// Curve is what the passes of one direction show.
+// Curve is the result of the passes of one direction.
 type Curve struct {
 	Passes   int       `json:"passes"`
 	Sizes    []Size    `json:"sizes"` // ascending
 	Features []Feature `json:"features"`
 	Logs     []Log     `json:"logs"` // by size, then host; equal ones once
-	// Best is the size with the greatest goodput, and Half the size at which half
-	// of that is reached (Hockney's n½), between sizes by straight line; 0 where
-	// there is none.
+	// Best is the size with the greatest goodput, and Half the size at which half of that is
+	// reached (Hockney's n½), linearly interpolated between sizes; 0 if there is none.
 	Best     units.Bytes `json:"best"`
 	Half     units.Bytes `json:"half"`
 	Warnings []string    `json:"warnings"`
 }
 
-// Passes returns the passes in direction d among runs, all of which count:
-// those that survey all sizes, and those of the second experiment.
+// Passes returns the passes in direction d among runs, all of which must count: those that
+// survey all sizes, and those of the second experiment.
 func Passes(runs []model.Run, d model.Direction) (survey, confirm []Pass) {
 	for _, r := range runs {
 		if _, ok := sizes.Of(r.Flow); !ok || r.Flow.Direction != d {
@@ -103,8 +102,8 @@ func passOf(r model.Run) Pass {
 	return p
 }
 
-// Pool returns the curve of survey. It never fails: what the passes do not
-// support is absent, with a warning.
+// Pool returns the curve of survey. It never fails: results that the passes do not support are
+// absent, with a warning.
 func Pool(survey []Pass) Curve {
 	c := Curve{Passes: len(survey), Sizes: []Size{}, Features: []Feature{}, Logs: logs(survey), Warnings: []string{}}
 	t := tabulate(survey)
@@ -151,7 +150,7 @@ func tabulate(passes []Pass) table {
 	return t
 }
 
-// describe returns what all passes say of size j.
+// describe summarises size j over all passes.
 func (t *table) describe(j int, size units.Bytes) Size {
 	s := Size{Size: size}
 	var all []float64
@@ -182,8 +181,8 @@ func (t *table) describe(j int, size units.Bytes) Size {
 	return s
 }
 
-// quantile returns the p-quantile of sorted, which is not empty, between two
-// values by straight line (type 7 of Hyndman and Fan, 1996).
+// quantile returns the p-quantile of sorted, which must not be empty, linearly interpolated
+// (type 7 of Hyndman and Fan, 1996).
 func quantile(sorted []float64, p float64) float64 {
 	at := p * float64(len(sorted)-1)
 	below := int(at)
@@ -191,13 +190,13 @@ func quantile(sorted []float64, p float64) float64 {
 	return sorted[below] + (at-float64(below))*(sorted[above]-sorted[below])
 }
 
-// goodput is the rate of messages of that size, one after the other.
+// goodput returns the rate of messages of that size, one after the other.
 func goodput(size units.Bytes, t time.Duration) units.BitRate {
 	return units.BitRate(float64(size) * 8 / t.Seconds())
 }
 
-// number is what pass i says of size j as one number, the median of its
-// trials in seconds, false for nothing.
+// number returns the result of pass i for size j, the median of its trials in seconds, false if
+// it has none.
 func (t *table) number(i, j int) (float64, bool) {
 	if len(t.trials[i][j]) == 0 || t.stalled[i][j] {
 		return 0, false
@@ -209,8 +208,8 @@ func (t *table) number(i, j int) (float64, bool) {
 	return stats.Median(seconds), true
 }
 
-// knee returns the size with the greatest goodput, and that at which half of
-// it is first reached.
+// knee returns the size with the greatest goodput, and the size at which half of it is first
+// reached.
 func knee(sizes []Size) (best, half units.Bytes) {
 	var top units.BitRate
 	for _, s := range sizes {
@@ -235,8 +234,8 @@ func knee(sizes []Size) (best, half units.Bytes) {
 	return best, 0
 }
 
-// logs returns what the kernels said in all passes, by size, then host, the near one first, equal
-// lines of one size and host once.
+// logs returns the kernel messages of all passes, by size, then host, the near one first,
+// without duplicates of one size and host.
 func logs(passes []Pass) []Log {
 	type key struct {
 		size units.Bytes
@@ -260,7 +259,7 @@ func logs(passes []Pass) []Log {
 	return out
 }
 
-// logsFrom returns the lines of the sizes of one feature, joined by host.
+// logsFrom returns the messages for the sizes of one feature, joined by host.
 func (c *Curve) logsFrom(from, to units.Bytes) []Log {
 	var out []Log
 	for _, l := range c.Logs {
@@ -277,7 +276,6 @@ func (c *Curve) logsFrom(from, to units.Bytes) []Log {
 	return out
 }
 
-// warn adds a warning.
 func (c *Curve) warn(format string, args ...any) {
 	c.Warnings = append(c.Warnings, fmt.Sprintf(format, args...))
 }

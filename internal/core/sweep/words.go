@@ -13,7 +13,7 @@ import (
 	"linerate/internal/core/units"
 )
 
-// how says how the messages went, and how the ends waited for them.
+// how describes the mode of the messages, and how the ends waited for them.
 func how(t traffic.Told) []string {
 	out := []string{}
 	add := func(text string) {
@@ -51,7 +51,7 @@ func how(t traffic.Told) []string {
 	return out
 }
 
-// mark says what is odd about one size.
+// mark says what is irregular about one size.
 func mark(c Curve, s Size) string {
 	var marks []string
 	if s.Stalled > 0 {
@@ -75,7 +75,7 @@ func mark(c Curve, s Size) string {
 	return strings.Join(marks, ", ")
 }
 
-// sentence writes a feature as a sentence.
+// sentence formats a feature as a sentence.
 func sentence(f Feature, mode string) string {
 	var text string
 	switch f.Kind {
@@ -122,10 +122,10 @@ func stretch(one string, f Feature) string {
 	return fmt.Sprintf("from %s to %s", SizeText(f.From), SizeText(f.To))
 }
 
-// SizeText writes the size of a message so that it is told from its neighbours,
-// a few bytes away: "64 KiB", "4093 B", "1 MiB + 3 B".
+// SizeText formats the size of a message distinctly from its neighbours, a few bytes away: "64
+// KiB", "4093 B", "1 MiB + 3 B".
 func SizeText(n units.Bytes) string {
-	const exact = 100_000 // below that units.Bytes is
+	const exact = 100_000 // below that units.Bytes formats exactly
 	near := (n + 512) / 1024 * 1024
 	off := n - near
 	switch {
@@ -139,7 +139,7 @@ func SizeText(n units.Bytes) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// byHow writes the size of a fall, and what bounds it.
+// byHow formats the size of a fall, with its bounds.
 func byHow(f Feature, word string) string {
 	text := units.FormatShare(f.Fall) + " " + word
 	low, high := float64(f.Low), float64(f.High)
@@ -155,7 +155,7 @@ func byHow(f Feature, word string) string {
 
 func bounded(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// stateText says how sure a drop is.
+// stateText formats the state of evidence for a drop.
 func stateText(f Feature) string {
 	switch f.State {
 	case Candidate:
@@ -178,7 +178,7 @@ func half(d Direction) string {
 	return fmt.Sprintf("half of it from messages of %v on", roundedBytes(d.Half))
 }
 
-// roundedBytes drops the digits that a straight line between two sizes makes up.
+// roundedBytes drops the digits that only stem from the interpolation.
 func roundedBytes(n units.Bytes) units.Bytes {
 	if n < 1000 {
 		return n

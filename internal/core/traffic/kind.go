@@ -14,50 +14,50 @@ import (
 	"linerate/internal/fault"
 )
 
-// Kind is the paper half of an engine: all that is not its making of traffic. Only
-// Name is needed; without a function the engine does what most do.
+// Kind describes an engine: everything except the sending of traffic. Only Name is required;
+// for a nil function the engine uses the common default.
 type Kind struct {
 	// Name is the engine's name in plans, on the wire and in results.
 	Name string
-	// Demand is what a run takes of its host beyond streams and blocks; nil is
-	// nothing. It is asked before the flow is checked.
+	// Demand is what a run needs from its host beyond streams and blocks; nil is nothing. It is
+	// called before the flow is checked.
 	Demand func(f model.Flow) Demand
-	// Title names the traffic for people, as in "belongs to UDP"; "" is the engine.
+	// Title is the display name of the traffic, as in "belongs to UDP"; "" is the engine.
 	Title string
-	// Choose is the flag of test that chooses it; "" is --engine Name.
+	// Choose is the flag of test that selects it; "" is --engine Name.
 	Choose string
-	// Initial are the parameters of who says nothing; "" is the engine's defaults.
+	// Initial are the default parameters for users; "" is the engine's defaults.
 	Initial model.Params
-	// Options are the parameters as people give them.
+	// Options are the parameters that users can set.
 	Options []Option
-	// Command, where given, is the one command that makes this traffic: Why says why
-	// neither test nor plans do.
+	// Command, unless "", is the only command that makes this traffic: Why says why test and
+	// plans cannot.
 	Command, Why string
-	// Loads are the engines that make the load of an engine that makes none itself.
+	// Loads are the engines that can make the load for an engine without its own.
 	Loads []string
-	// Load, where given, is the flow that f loads the path with, in f of an engine
-	// that has another make the load; WithLoad puts that one's parameters into f.
+	// Load, unless nil, returns the flow that loads the path in f, for an engine that has
+	// another one make the load; WithLoad sets the parameters of that engine in f.
 	Load     func(f model.Flow) model.Flow
 	WithLoad func(f model.Flow, load model.Params) model.Flow
 	// Measures is the end whose window counts in direction d; nil is the receiver.
 	Measures func(f model.Flow, d model.Direction) model.Host
-	// Judge says why a run whose ends reported does not count, "" where it does. nil
-	// judges by the payload that arrived, which no other engine needs to have.
+	// Judge returns why a run with reports from its ends does not count, "" if it does. nil
+	// requires that payload arrived.
 	Judge func(f model.Flow, ends []model.EndReport) string
-	// Metrics are what runs of f have values for; nil is goodput, and whatever else
-	// turns up.
+	// Metrics returns the metrics that runs of f have values for; nil is goodput, and whatever
+	// else the runs report.
 	Metrics func(f model.Flow) Metrics
-	// Lines are sentences of the report on the runs that count; nil is none.
+	// Lines returns sentences of the report on the runs that count; nil is none.
 	Lines func(f model.Flow, runs []model.Run) []string
-	// Section, where given, is what the report shows of a session, nil where that has
-	// nothing to show.
+	// Section, unless nil, returns the report's section on a session, nil if there is nothing
+	// to show.
 	Section func(t Told) *Section
-	// Warnings are such sentences of what makes the runs mean less; nil is none.
+	// Warnings returns sentences on what limits the value of the runs; nil is none.
 	Warnings func(f model.Flow, runs []model.Run) []string
 }
 
-// Latencies merges what all runs measured under one name in one direction, so that a
-// quantile is one of all their times together, never a mean of quantiles.
+// Latencies merges the measurements of all runs with one name and direction, so that a quantile
+// is taken over all their times together, never a mean of quantiles.
 func Latencies(runs []model.Run) []model.Latency {
 	type key struct {
 		name string
@@ -70,7 +70,7 @@ func Latencies(runs []model.Run) []model.Latency {
 			for _, l := range end.Latencies {
 				k := key{l.Name, l.Direction}
 				if strings.HasPrefix(l.Name, "idle") {
-					k.d = "" // nothing flowed yet
+					k.d = "" // there was no load yet
 				}
 				m := merged[k]
 				if m == nil {
@@ -80,7 +80,7 @@ func Latencies(runs []model.Run) []model.Latency {
 				}
 				m.Sent, m.Lost = m.Sent+l.Sent, m.Lost+l.Lost
 				if l.Times != nil {
-					_ = m.Times.Merge(l.Times) // fails above 2^53 values: the first ones tell enough
+					_ = m.Times.Merge(l.Times) // fails above 2^53 values: the first ones suffice
 				}
 			}
 		}
@@ -89,33 +89,33 @@ func Latencies(runs []model.Run) []model.Latency {
 	return out
 }
 
-// Metrics are what the runs of a flow have values for.
+// Metrics lists the metrics that the runs of a flow have values for.
 type Metrics struct {
-	Measured  []model.Metric // where the systems tell them, in the order of reports
-	Also      []model.Metric // under a condition that holds, beside them
-	Objective model.Metric   // that decides where nobody names one; "" is goodput
+	Measured  []model.Metric // if the systems report them, in the order of reports
+	Also      []model.Metric // others, which need a further condition
+	Objective model.Metric   // the default objective; "" is goodput
 }
 
-// PerGbit are the metrics of processor time that all bulk has.
+// PerGbit returns the metrics of processor time that all bulk traffic has.
 func PerGbit() []model.Metric { return []model.Metric{model.CPUPerGbitNear, model.CPUPerGbitFar} }
 
-// Option is one parameter as people give it: a key of flow in a plan file, and a
-// flag of the same name.
+// Option is one parameter that users can set: by a key of flow in a plan file, or a flag of the
+// same name.
 type Option struct {
 	Name    string // such as "reply"
 	Usage   string // of the flag
 	Switch  bool   // on or off
-	Chooses bool   // giving the flag chooses the kind
-	Fixed   bool   // the same in all runs of a plan: no factor
-	// Set parses a text that a person wrote into f. Its error may have a hint.
+	Chooses bool   // the flag also selects the kind
+	Fixed   bool   // the same in all runs of a plan: not a factor
+	// Set parses a user's text into f. Its error may have a hint.
 	Set func(f *model.Flow, text string) error
-	// Level is what plans write for a value of a factor, such as 65536 for 64KiB, with
-	// the errors of Set; nil where the option is Fixed.
+	// Level returns a value of a factor as plans store it, such as 65536 for 64KiB, with the
+	// errors of Set; nil if the option is Fixed.
 	Level func(text string) (string, error)
 }
 
-// Param is o, a value at a place in parameters of type T that parse reads. JSON has to
-// write the value as parse can read it.
+// Param completes o for a value at a place in parameters of type T that parse parses. The JSON
+// form of the value has to be valid input of parse.
 func Param[T, V any](o Option, parse func(text string) (V, error), at func(p *T) *V) Option {
 	o.Set = func(f *model.Flow, text string) error {
 		p, err := Read[T](f.Params)
@@ -139,7 +139,7 @@ func Param[T, V any](o Option, parse func(text string) (V, error), at func(p *T)
 	return o
 }
 
-// Switch reads on or off, and other words for them.
+// Switch parses on or off, or a synonym.
 func Switch(text string) (bool, error) {
 	switch strings.ToLower(text) {
 	case "true", "yes", "on", "1":
@@ -150,7 +150,7 @@ func Switch(text string) (bool, error) {
 	return false, fault.New(fault.Usage, fmt.Errorf("%.60q is neither on nor off", text), "write on or off")
 }
 
-// Bytes reads an amount of bytes that is not 0.
+// Bytes parses an amount of bytes that is not 0.
 func Bytes(text string) (units.Bytes, error) {
 	b, err := units.ParseBytes(text)
 	if err == nil && b == 0 {
@@ -159,7 +159,7 @@ func Bytes(text string) (units.Bytes, error) {
 	return b, err
 }
 
-// Word reads one of some words of what.
+// Word returns a parser of one of words; what names them in its error.
 func Word(what string, words ...string) func(text string) (string, error) {
 	return func(text string) (string, error) {
 		if !slices.Contains(words, text) {
@@ -169,19 +169,19 @@ func Word(what string, words ...string) func(text string) (string, error) {
 	}
 }
 
-// Demand is what one end of a run takes of its host, by the flow's own word.
+// Demand is what one end of a run needs from its host, by the flow's parameters.
 type Demand struct {
-	Message   units.Bytes   // the largest message, which each stream holds whole; 0 is Flow.Block
-	Answer    units.Bytes   // beside it, an answer
+	Message   units.Bytes   // largest message, which each stream holds whole; 0 is Flow.Block
+	Answer    units.Bytes   // size of an additional answer
 	Datagrams bool          // the payload travels over UDP
-	Rate      units.BitRate // of it, per direction; 0 is none asked for
-	Pace      string        // what decides without a Rate; "" is as fast as possible
-	Sockets   int           // beside those of the streams
+	Rate      units.BitRate // of the payload, per direction; 0 if not given
+	Pace      string        // what decides it without a Rate; "" is as fast as possible
+	Sockets   int           // in addition to those of the streams
 	Stored    bool          // Flow.Bytes may be stored
-	Paths     bool          // in files that the controller names
+	Paths     bool          // in files named by the controller
 }
 
-// Of returns what k takes for f.
+// Of returns the demand of f.
 func (k Kind) Of(f model.Flow) Demand {
 	if k.Demand == nil {
 		return Demand{}
@@ -192,7 +192,7 @@ func (k Kind) Of(f model.Flow) Demand {
 // Kinds are the kinds of traffic that a program knows.
 type Kinds []Kind
 
-// ByName returns the kind of that name; what is not known has the name alone.
+// ByName returns the kind with a name; for an unknown one the Kind has only that name.
 func (all Kinds) ByName(name string) (Kind, bool) {
 	if i := slices.IndexFunc(all, func(k Kind) bool { return k.Name == name }); i >= 0 {
 		return all[i], true
@@ -200,13 +200,13 @@ func (all Kinds) ByName(name string) (Kind, bool) {
 	return Kind{Name: name}, false
 }
 
-// Called names the kind for people.
+// Called returns the display name of the kind.
 func (k Kind) Called() string { return cmp.Or(k.Title, "engine "+k.Name) }
 
-// Chosen is the flag that chooses the kind.
+// Chosen returns the flag that selects the kind.
 func (k Kind) Chosen() string { return cmp.Or(k.Choose, "--engine "+k.Name) }
 
-// Names are those of the kinds that test and plans know.
+// Names returns the names of the kinds that test and plans accept.
 func (all Kinds) Names() []string {
 	var out []string
 	for _, k := range all {
@@ -217,13 +217,12 @@ func (all Kinds) Names() []string {
 	return out
 }
 
-// Loads reports whether flow is of a kind that another one can run beside.
+// Loads reports whether another kind can use flow as its load.
 func (all Kinds) Loads(flow model.Flow) bool {
 	return slices.ContainsFunc(all, func(k Kind) bool { return k.Load != nil && slices.Contains(k.Loads, flow.Engine) })
 }
 
-// Options returns what people may say of f: of its own kind, and of the load that it
-// contains.
+// Options returns the options for f: of its own kind, and of the load that it contains.
 func (all Kinds) Options(f model.Flow) []Option {
 	k, _ := all.ByName(f.Engine)
 	out := slices.Clone(k.Options)
@@ -246,7 +245,7 @@ func (all Kinds) Options(f model.Flow) []Option {
 	return out
 }
 
-// Option returns what people may say of f under that name.
+// Option returns the option for f with a name.
 func (all Kinds) Option(f model.Flow, name string) (Option, bool) {
 	list := all.Options(f)
 	i := slices.IndexFunc(list, func(o Option) bool { return o.Name == name })
@@ -256,7 +255,7 @@ func (all Kinds) Option(f model.Flow, name string) (Option, bool) {
 	return list[i], true
 }
 
-// Owner is the first kind that has an option of that name.
+// Owner returns the first kind with an option of that name.
 func (all Kinds) Owner(name string) (Kind, Option, bool) {
 	for _, k := range all {
 		if i := slices.IndexFunc(k.Options, func(o Option) bool { return o.Name == name }); i >= 0 {
@@ -266,7 +265,7 @@ func (all Kinds) Owner(name string) (Kind, Option, bool) {
 	return Kind{}, Option{}, false
 }
 
-// Measures is the end whose window counts in direction d of f.
+// Measures returns the end whose window counts in direction d of f.
 func (all Kinds) Measures(f model.Flow, d model.Direction) model.Host {
 	if k, _ := all.ByName(f.Engine); k.Measures != nil {
 		return k.Measures(f, d)

@@ -6,45 +6,45 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// Told is a session as the section of its engine is made from it.
+// Told is the input of an engine's report section: a session and its names.
 type Told struct {
 	Session *model.Session
-	Runs    []model.Run                            // that count
+	Runs    []model.Run                            // those that count
 	Host    func(h model.Host) string              // name of an end
 	Label   func(direction model.Direction) string // "to nas"
-	Test    string                                 // command of a quick look at the same path
+	Test    string                                 // command for a quick test of the same path
 }
 
-// Section is what the report of a session shows of one kind of traffic, mostly in place of
-// a line for each direction.
+// Section is the report's section on one kind of traffic, mostly in place of a line for each
+// direction.
 type Section struct {
-	Key    string  // of Data in the JSON document of the report: no other member's
+	Key    string  // of Data in the JSON document of the report: unique
 	Data   any     // as encoding/json writes it
-	Blocks []Block // the same for people, top to bottom
-	Next   []Step  // commands that lead on
-	Whole  bool    // it is all that there is to say of the runs
-	Beside bool    // it stands below the lines of the directions, not in their place
+	Blocks []Block // the same as text, top to bottom
+	Next   []Step  // follow-up commands
+	Whole  bool    // it replaces everything else about the runs
+	Beside bool    // it follows the lines of the directions instead of replacing them
 }
 
-// Step is a command that leads on from a report.
+// Step is a follow-up command for a report.
 type Step struct {
 	What    string
 	Command string
 }
 
-// Block is a paragraph, or a table where it has Columns; one with neither is a gap.
+// Block is a paragraph, or a table if it has Columns; one with neither is a gap.
 type Block struct {
 	Tone    Tone
 	Text    string
-	Inner   bool // part of what stands above it
+	Inner   bool // part of the block above
 	Columns []Column
 	Rows    [][]Cell // each as long as Columns
 }
 
-// Column is one of a table, by what stands above it.
+// Column is one column of a table, with its header.
 type Column struct {
 	Title string
-	Right bool // numbers
+	Right bool // right-aligned, for numbers
 }
 
 // Cell is one value of a table.
@@ -53,22 +53,21 @@ type Cell struct {
 	Tone Tone
 }
 
-// Tone is how a text is meant, for what has colours.
+// Tone is the meaning of a text, shown as a colour if possible.
 type Tone int
 
-// The tones.
 const (
 	Plain   Tone = iota
-	Heading      // what follows belongs to it
-	Aside        // how it was done
+	Heading      // of the blocks that follow
+	Aside        // how it was measured
 	Caution      // may be a fault
-	Alarm        // is one
+	Alarm        // a fault
 )
 
-// Gap is an empty line, of several one.
+// Gap returns an empty line; several in a row count as one.
 func Gap() Block { return Block{} }
 
-// CPU is the processor time of the measuring process on host h in the runs that moved
+// CPU returns the processor time of the measuring process on host h in the runs that moved
 // payload in direction d: median over runs, 1 is one core.
 func CPU(runs []model.Run, d model.Direction, h model.Host) fact.Of[float64] {
 	var all []float64

@@ -1,6 +1,6 @@
-// Package traffic is the paper half of the kinds of traffic: the parameters that
-// an engine owns, and how they are read, written and bounded. A folder below it
-// holds the parameters of one engine; the engine itself is in package measure.
+// Package traffic describes the kinds of traffic: the parameters of each engine, and how they
+// are parsed, formatted and limited. A folder below it holds the parameters of one engine; the
+// engine itself is in package measure.
 package traffic
 
 import (
@@ -13,13 +13,12 @@ import (
 	"linerate/internal/core/model"
 )
 
-// MaxParams is the most bytes that an engine's parameters have: enough for the
-// 4096 sizes of a sweep.
+// MaxParams is the most bytes of an engine's parameters: enough for the 4096 sizes of a sweep.
 const MaxParams = 64 << 10
 
-// Read returns parameters of type T, which is a struct; no text is its zero value.
-// The error is for text that is too long, is not one JSON object, or has a key that
-// T has not. It says nothing of the values: an engine bounds those.
+// Read parses parameters of type T, which is a struct; the empty text is its zero value. It
+// returns an error if the text is too long, is not one JSON object, or has a key that T lacks.
+// It does not check the values: that is the engine's task.
 func Read[T any](p model.Params) (T, error) {
 	var v T
 	if p == "" {
@@ -46,8 +45,8 @@ func Read[T any](p model.Params) (T, error) {
 	return v, nil
 }
 
-// Write is the text of v, a struct whose fields encoding/json knows. What JSON
-// cannot hold, such as a rate that is not a number, makes a text that Read refuses.
+// Write returns the text of v, a struct whose fields encoding/json supports. For values that
+// JSON cannot represent, such as a rate that is NaN, it returns a text that Read rejects.
 func Write[T any](v T) model.Params {
 	b, err := json.Marshal(v)
 	if err != nil {

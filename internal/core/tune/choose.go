@@ -10,13 +10,13 @@ import (
 	"linerate/internal/core/model"
 )
 
-// NothingLeft is why a search ends where something is left to gain and nobody knows how.
+// NothingLeft is the reason of a search that ends below the ceiling without another idea.
 const NothingLeft = "nothing is left to try"
 
-// BudgetSpent is why a search ends that was cut short by its budget.
+// BudgetSpent is the reason of a search that its budget cut short.
 const BudgetSpent = "the budget is spent"
 
-// choose begins the next race, asks, or goes on to trimming.
+// choose starts the next race, asks the user, or continues with trimming.
 func (m *Machine) choose(l Look) {
 	for _, d := range m.open(l) {
 		var round []*Fate
@@ -25,7 +25,7 @@ func (m *Machine) choose(l Look) {
 			f := m.pick(levels)
 			switch {
 			case f == nil || len(round) == m.o.AtOnce:
-			case len(round) > 0 && f.Rule != round[0].Rule: // what limits most comes first
+			case len(round) > 0 && f.Rule != round[0].Rule: // the main limit comes first
 			case f.Ask == "":
 				round = append(round, f)
 			case ask == nil:
@@ -51,7 +51,7 @@ func (m *Machine) choose(l Look) {
 		switch {
 		case m.raceFound(d):
 			return
-		case ask != nil && m.agreed[ask.Setting.Name]: // alone, last (statistics.md section 11.3)
+		case ask != nil && m.agreed[ask.Setting.Name]: // alone, and last (statistics.md section 11.3)
 			m.begin(KindRace, d, []*Fate{ask}, m.with)
 			return
 		case ask != nil:
@@ -72,7 +72,7 @@ func (m *Machine) choose(l Look) {
 	m.conclude(reason)
 }
 
-// open returns the directions that have something to gain, the widest gap first.
+// open returns the directions with something left to gain, the widest gap first.
 func (m *Machine) open(l Look) []model.Direction {
 	var out []model.Direction
 	for _, d := range []model.Direction{model.To, model.From, model.Both} {
@@ -84,7 +84,8 @@ func (m *Machine) open(l Look) []model.Direction {
 	return out
 }
 
-// groups returns the ideas of a direction by what they are levels of, in their order.
+// groups returns the ideas of a direction, grouped by the factor that they are levels of, in
+// order.
 func groups(ideas []Idea, d model.Direction) [][]Idea {
 	var out [][]Idea
 	for _, idea := range ideas {
@@ -101,11 +102,11 @@ func groups(ideas []Idea, d model.Direction) [][]Idea {
 	return out
 }
 
-// pick returns the most promising level of a setting that was not tried beside
-// this incumbent: the least that allows most, or, where the rate is a guard and not the
-// goal, the strongest. Levels come from the mildest to the
-// strongest: one that did harm leaves the milder ones, and rules out the stronger; one
-// that did nothing, or broke, takes its setting with it.
+// pick returns the most promising level of a setting that was not tried beside this incumbent:
+// the smallest that allows the highest rate or, if the rate is a guard rather than the
+// objective, the strongest. Levels come from the mildest to the strongest: one that did harm
+// leaves the milder ones, and rules out the stronger; one that had no effect, or broke, rules
+// out its whole setting.
 func (m *Machine) pick(levels []Idea) *Fate {
 	var best *Fate
 	for _, idea := range levels {
@@ -126,9 +127,8 @@ func (m *Machine) pick(levels []Idea) *Fate {
 	return best
 }
 
-// together is all settings at once of which none helped alone: of two limits that
-// are equally narrow each hides the other. It is nil where that was tried beside
-// this incumbent, or there are no two.
+// together combines all settings that did not help alone: two equally narrow limits hide each
+// other. It returns nil if that was tried beside this incumbent, or there are fewer than two.
 func (m *Machine) together(l Look, d model.Direction) *Fate {
 	var members []*Fate
 	for _, levels := range groups(l.Ideas, d) {
@@ -142,8 +142,8 @@ func (m *Machine) together(l Look, d model.Direction) *Fate {
 	return m.joint(members, d)
 }
 
-// joint is all members as one, nil where they are fewer than two, or were tried together
-// beside this incumbent.
+// joint combines members into one fate, nil if there are fewer than two, or they were tried
+// together beside this incumbent.
 func (m *Machine) joint(members []*Fate, d model.Direction) *Fate {
 	all := &Fate{State: Waiting, Gain: model.Bound(math.NaN()), members: members}
 	all.Setting = join(members)
@@ -159,10 +159,10 @@ func (m *Machine) joint(members []*Fate, d model.Direction) *Fate {
 	return all
 }
 
-// affords reports whether the budget has room for the shortest race of n settings.
+// affords reports whether the budget allows the shortest race of n settings.
 func (m *Machine) affords(n int) bool { return !m.exceeds(n * leastDrop) }
 
-// exceeds reports whether n more runs are more than the budget has room for.
+// exceeds reports whether n more runs exceed the budget.
 func (m *Machine) exceeds(n int) bool {
 	return m.o.Runs > 0 && m.runs+n > m.o.Runs || m.most > 0 && m.runs+n > m.most
 }

@@ -6,18 +6,18 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// Cost is about what the runs of a search take, with all that comes with each.
+// Cost is the approximate time of a search's runs, including overhead.
 type Cost struct{ Pilot, Run time.Duration }
 
-// Blocks that a search is expected to take where a setting helps a lot.
+// Expected blocks if a setting helps a lot.
 const (
 	usualRace    = leastBlocks
 	usualPlateau = 4
 )
 
-// Expect returns about how much longer the search and its confirmation take where what it
-// tries helps a lot, and directions so many are measured: the steps that are left, as one
-// whole. It is little where nothing is left to gain.
+// Expect estimates how much longer the search and its confirmation take if the candidates help
+// a lot and so many directions are measured: all remaining steps together. It is short if
+// nothing is left to gain.
 func (m *Machine) Expect(c Cost, directions int) time.Duration {
 	proof := time.Duration(3*stats.RankBlocks+2*stats.WatchBlocks*(directions-1)) * c.Run // the third one at equal load
 	plateau := time.Duration(0)

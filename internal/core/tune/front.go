@@ -9,18 +9,18 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// Point is what the runs of a setting show in a direction: the medians of the goodput, in
-// bit/s, and of the median latency under that load, in s.
+// Point is the result of a setting's runs in a direction: the medians of the goodput, in bit/s,
+// and of the median latency under that load, in s.
 type Point struct {
 	Setting       string
-	Taken         bool // the winner is this setting, or acts as it does in this direction
+	Taken         bool // the winner is this setting, or has the same effect in this direction
 	Rate, Latency float64
 }
 
-// Front returns the settings of which no other one has both a higher goodput and a lower
-// latency in a direction, the slowest first: the choice that is left where the two conflict.
-// Of settings that act alike in that direction one stands for all: the baseline, the winner,
-// else the shortest. Their runs differ by chance.
+// Front returns the settings for which no other one has both a higher goodput and a lower
+// latency in a direction, the slowest first: the remaining choice if the two conflict. One
+// setting stands for all with the same effect in that direction, since their runs differ only
+// by chance: the baseline, the winner, or else the one with the shortest name.
 func (r Record) Front(runs []model.Run, d model.Direction) []Point {
 	rates, latencies := map[string][]float64{}, map[string][]float64{}
 	for _, run := range runs {
@@ -31,7 +31,7 @@ func (r Record) Front(runs []model.Run, d model.Direction) []Point {
 			latencies[run.Setting] = append(latencies[run.Setting], latency)
 		}
 	}
-	alike := map[string]string{"": Baseline} // by the parts that act
+	alike := map[string]string{"": Baseline} // by the effective parts
 	for name := range rates {
 		parts := r.acting(name, d)
 		is, known := alike[parts]
@@ -55,8 +55,8 @@ func (r Record) Front(runs []model.Run, d model.Direction) []Point {
 	})
 }
 
-// acting returns the parts of a setting that change something in a direction, as races in that
-// direction showed.
+// acting returns the parts of a setting that have an effect in a direction, by the races in
+// that direction.
 func (r Record) acting(setting string, d model.Direction) string {
 	parts := strings.Split(setting, and)
 	slices.Sort(parts)

@@ -11,7 +11,7 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// Length is how long the runs of a block are: as the plan's flow has it where it is zero.
+// Length is the length of a block's runs; the zero value is the plan's.
 type Length struct{ Omit, Duration time.Duration }
 
 // Of returns f with that length.
@@ -22,22 +22,22 @@ func (l Length) Of(f model.Flow) model.Flow {
 	return f
 }
 
-// Pilots are the runs that the length of later ones follows from, with their samples by
-// number (statistics.md section 11.7).
+// Pilots are the runs that determine the length of later ones, with their samples by number
+// (statistics.md section 11.7).
 type Pilots struct {
 	Runs    []model.Run
 	Samples map[int][]model.Sample
 	RTT     time.Duration // without load
 }
 
-// What is taken for the noise of runs that too few pilots show (p).
+// Assumed noise if too few pilots show it (p).
 const (
 	assumedBetween = 0.015 // standard deviation between runs (statistics.md section 13)
-	leastBetween   = 0.005 // however alike a few of them are
+	leastBetween   = 0.005 // even if a few pilots agree better
 )
 
-// Fit returns the length for blocks that look for an effect, a log ratio: 0 is a small one.
-// Slow start is what the pilots show of it, or what they left out where they show none.
+// Fit returns the run length for blocks that look for an effect, a log ratio; 0 stands for a
+// small one. Slow start is taken from the pilots, or is what they omitted if they show none.
 func (p Pilots) Fit(objective model.Metric, effect float64) Length {
 	var l Length
 	var overhead time.Duration
@@ -66,8 +66,8 @@ func (p Pilots) Fit(objective model.Metric, effect float64) Length {
 	return l
 }
 
-// between is the variance between runs of one setting, of the log of what decides, that no
-// longer run takes away.
+// between returns the variance between runs of one setting, of the log of the objective, that
+// longer runs do not reduce.
 func (p Pilots) between(objective model.Metric, within float64) float64 {
 	type of struct {
 		setting   string
@@ -95,7 +95,7 @@ func (p Pilots) between(objective model.Metric, within float64) float64 {
 	return max(leastBetween*leastBetween, sum/float64(freedom)-within/max(measured, 1e-3))
 }
 
-// received are the intervals of a direction at its receiver, the warm-up included.
+// received returns the intervals of a direction at its receiver, the warm-up included.
 func received(samples []model.Sample, d model.Direction) []stats.RunInterval {
 	var out []stats.RunInterval
 	for _, x := range samples {
@@ -107,8 +107,8 @@ func received(samples []model.Sample, d model.Direction) []stats.RunInterval {
 	return out
 }
 
-// Effect returns what a setting gained over another in what decides, a log ratio, by the
-// medians of their runs in a direction; 0 where either has none.
+// Effect returns the gain of one setting over another on the objective, a log ratio, by the
+// medians of their runs in a direction; 0 if either has none.
 func Effect(runs []model.Run, objective model.Metric, d model.Direction, from, to string) float64 {
 	logs := map[string][]float64{}
 	for _, r := range runs {
@@ -122,7 +122,7 @@ func Effect(runs []model.Run, objective model.Metric, d model.Direction, from, t
 	return stats.Median(logs[to]) - stats.Median(logs[from])
 }
 
-// Directions returns those that the parts of the winner were found for.
+// Directions returns the directions for which the parts of the winner were found.
 func (m *Machine) Directions() []model.Direction {
 	var out []model.Direction
 	for _, f := range m.accepted {

@@ -13,7 +13,7 @@ import (
 )
 
 // Measured answers KindRace, KindScreen, KindTrim and KindPlateau with one block. A block in
-// which the incumbent failed counts for nothing and is asked for again.
+// which the incumbent failed is discarded and requested again.
 func (m *Machine) Measured(b Block) {
 	r := &m.race
 	m.runs += len(b)
@@ -48,8 +48,8 @@ func (m *Machine) Measured(b Block) {
 	}
 }
 
-// broke takes a setting that broke its run out for good. While trimming it is the
-// smaller setting that broke, so that the larger one stays.
+// broke rules out a setting that broke its run. While trimming, the smaller setting broke, so
+// the larger one stays.
 func (m *Machine) broke(i int, why string) {
 	if f := m.race.of[max(0, i-1)]; m.kind == KindRace {
 		f.State, f.Detail = Broke, why
@@ -58,7 +58,7 @@ func (m *Machine) broke(i int, why string) {
 	m.race.logs[m.race.settings[i].Name] = nil
 }
 
-// drop takes candidates out of the race.
+// drop removes candidates from the race.
 func (m *Machine) drop(out func(*Fate) bool) {
 	r := &m.race
 	for i, v := range slices.Backward(r.of) {
@@ -80,9 +80,9 @@ func (r *race) gains(i int) []float64 {
 	return out
 }
 
-// harmed returns the first guard that the i-th candidate harms by its margin on the
-// average of the blocks, "" for none, and whether so much harm is shown: a tail of the
-// latency scatters by more than its margin from one short run to the next.
+// harmed returns the first guard that the i-th candidate harms by its margin on the average of
+// the blocks, "" for none, and whether that harm is proven: a latency tail varies by more than
+// its margin from one short run to the next.
 func (r *race) harmed(i int, guards []model.Guard) (what string, shown bool) {
 	base, own := r.harm[r.settings[0].Name], r.harm[r.settings[i+1].Name]
 	for g, guard := range guards {
@@ -104,7 +104,8 @@ func (r *race) harmed(i int, guards []model.Guard) (what string, shown bool) {
 	return what, false
 }
 
-// raced decides after a block of a race: who is out, who becomes the incumbent.
+// raced decides after a block of a race which candidates are out and which becomes the
+// incumbent.
 func (m *Machine) raced() {
 	r, best, most := &m.race, -1, math.Inf(-1)
 	for i, f := range r.of {
@@ -143,16 +144,16 @@ func (m *Machine) raced() {
 	m.lookAgain()
 }
 
-// last reports whether no block follows the present one of a race: by the most that one
-// has, or by the budget.
+// last reports whether the present block of a race is the last one, by its block limit or by
+// the budget.
 func (m *Machine) last() bool {
 	r := &m.race
 	return r.blocks >= m.o.RaceBlocks || m.exceeds(1+len(r.of))
 }
 
-// stepping returns the candidate that gained most, if it gained anything: two limits
-// that lie close together let neither show what it is worth before the other is
-// gone. Trimming takes it out again where it was luck.
+// stepping returns the candidate with the largest gain, if it gained anything: of two limits
+// close together, neither shows its full gain until the other is gone. Trimming removes it
+// again if the gain was chance.
 func (m *Machine) stepping() *Fate {
 	var best *Fate
 	for i, f := range m.race.of {
@@ -171,7 +172,7 @@ func negated(d []float64) []float64 {
 	return out
 }
 
-// accept makes f part of the incumbent. Who raced beside it may come again.
+// accept makes f part of the incumbent. Its rivals in the race may be tried again.
 func (m *Machine) accept(f *Fate) {
 	incumbent := m.with(f)
 	for _, other := range m.race.of {
@@ -195,7 +196,7 @@ func (m *Machine) accept(f *Fate) {
 	m.kind = KindLook
 }
 
-// cmpName keeps the name under which a setting was measured where it is the same one.
+// cmpName keeps the name under which a setting was measured, if it is the same setting.
 func cmpName(now, measured model.Setting) string {
 	if slices.Equal(now.Assignments, measured.Assignments) {
 		return measured.Name
@@ -203,7 +204,7 @@ func cmpName(now, measured model.Setting) string {
 	return now.Name
 }
 
-// lookAgain remembers who said no beside this incumbent.
+// lookAgain records which candidates failed beside this incumbent, and requests a new look.
 func (m *Machine) lookAgain() {
 	for _, f := range m.fates {
 		if f.State == NoEffect || f.State == Harmful || f.State == Undecided {
@@ -213,8 +214,8 @@ func (m *Machine) lookAgain() {
 	m.kind = KindLook
 }
 
-// conclude ends the chase: trim, then look for smaller values, then confirm. Each direction is
-// trimmed by itself: what another one was found for makes no difference to it.
+// conclude ends the races: next come trimming, smaller values, and confirmation. Each direction
+// trims only the parts that were found for it.
 func (m *Machine) conclude(reason string) {
 	m.reason = reason
 	if len(m.accepted) == 0 {
@@ -231,12 +232,12 @@ func (m *Machine) conclude(reason string) {
 	m.smaller()
 }
 
-// trimmed decides after a block of trimming. What may go is what the end is as good
-// without; one at a time, since of two that do the same each may go, but not both.
+// trimmed decides after a block of trimming. A part may go if the result is as good without it;
+// one at a time, since of two parts with the same effect either may go, but not both.
 func (m *Machine) trimmed() {
 	r := &m.race
 	if r.blocks < m.o.TrimBlocks {
-		// A part that is clearly needed need not be left out again.
+		// A part that is clearly needed does not have to be left out again.
 		if r.blocks >= leastDrop {
 			m.drop(func(f *Fate) bool {
 				i := slices.Index(r.of, f)
@@ -266,21 +267,21 @@ func (m *Machine) trimmed() {
 	m.conclude(m.reason)
 }
 
-// smaller begins a plateau for the next accepted size, or ends with the confirmation.
+// smaller starts a plateau for the next accepted size, or continues with the confirmation.
 func (m *Machine) smaller() {
 	for _, f := range m.accepted {
 		if m.o.NoPlateau || m.plateaued[f.Levels] {
 			continue
 		}
 		m.plateaued[f.Levels] = true
-		levels := slices.DeleteFunc(lower(f), func(l *Fate) bool { // what did harm, or broke, does not return
+		levels := slices.DeleteFunc(lower(f), func(l *Fate) bool { // values that did harm, or broke, do not return
 			known := m.fate(l.Setting.Name)
 			return known != nil && (known.State == Guarded || known.State == Broke)
 		})
 		if len(levels) == 0 || !m.affords(len(levels)+1) {
 			continue
 		}
-		for i, l := range levels { // the result lists them, too
+		for i, l := range levels { // so that the result lists them
 			if known := m.fate(l.Setting.Name); known != nil {
 				levels[i] = known
 			} else {
@@ -296,19 +297,19 @@ func (m *Machine) smaller() {
 	m.kind = KindConfirm
 }
 
-// replaced returns the fates with one of them exchanged.
+// replaced returns the fates with old replaced by now.
 func replaced(fates []*Fate, old, now *Fate) []*Fate {
 	out := slices.Clone(fates)
 	out[slices.Index(out, old)] = now
 	return out
 }
 
-// enough is the share of what a size gained that the smallest value worth trying allows:
-// a flow that its buffer limits gains no more than in proportion to it (p).
+// enough is the share of a size's gain that the smallest value worth trying must allow: a flow
+// limited by its buffer gains at most in proportion to it (p).
 const enough = 0.8
 
-// lower returns smaller values of an accepted size, half each time, above the
-// present one, that may be enough for what it gained. The largest comes first.
+// lower returns smaller values of an accepted size, halving each time, above the present one,
+// that may suffice for its gain. The largest comes first.
 func lower(f *Fate) []*Fate {
 	now, err := strconv.ParseInt(f.Now.Or(""), 10, 64)
 	if err != nil || len(f.Setting.Assignments) != 1 {
@@ -335,8 +336,8 @@ func lower(f *Fate) []*Fate {
 	return out
 }
 
-// levelled decides after a block of a plateau: the smallest value that is within
-// the margin of the incumbent's.
+// levelled decides after a block of a plateau: it looks for the smallest value within the
+// margin of the incumbent's.
 func (m *Machine) levelled() {
 	r := &m.race
 	for i, f := range r.of {
@@ -350,7 +351,7 @@ func (m *Machine) levelled() {
 		}
 	}
 	m.drop(func(f *Fate) bool { return f.State == Harmful })
-	// The smallest that is good enough ends it, however good the larger ones are.
+	// The smallest good one ends the plateau, however good the larger ones are.
 	last := r.blocks >= m.o.TrimBlocks || len(r.of) == 0
 	for i, v := range slices.Backward(r.of) {
 		harm, _ := r.harmed(i, m.o.Guards)

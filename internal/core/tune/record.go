@@ -13,28 +13,28 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// Record is the course of a search, as a session keeps it: all that the machine was
-// told, so that it can be led to the same place again, and where that is.
+// Record is the course of a search, as a session stores it: all inputs of the machine, to
+// replay it, and the resulting state.
 type Record struct {
 	Options Options       `json:"options"`
 	Inputs  []Input       `json:"inputs"`
-	Ideas   []Fate        `json:"ideas"`            // what became of every one, as far as the search is
-	Winner  model.Setting `json:"winner"`           // the baseline where nothing helped
+	Ideas   []Fate        `json:"ideas"`            // all, with their state so far
+	Winner  model.Setting `json:"winner"`           // the baseline if nothing helped
 	Reason  string        `json:"reason,omitempty"` // why the search ended
-	Runs    int           `json:"runs"`             // that it took, the confirmation apart
+	Runs    int           `json:"runs"`             // without the confirmation
 	// Confirmation is the session that compares the winner with the baseline.
 	Confirmation string `json:"confirmation,omitempty"`
 }
 
-// Input is one thing that the machine was told; one field is set.
+// Input is one input of the machine; one field is set.
 type Input struct {
 	Look   *Look `json:"look,omitempty"`
 	Answer *bool `json:"answer,omitempty"`
 	Block  int   `json:"block,omitempty"` // number of the runs' block
-	Runs   int   `json:"runs,omitempty"`  // most runs before the confirmation, as what they send came to be known
+	Runs   int   `json:"runs,omitempty"`  // most runs before the confirmation, once the data per run is known
 }
 
-// Read returns the record of a session, and false where it has none.
+// Read returns the record of a session, and false if it has none.
 func Read(s *model.Session) (Record, bool, error) {
 	if s.Tuning == "" {
 		return Record{}, false, nil
@@ -46,7 +46,7 @@ func Read(s *model.Session) (Record, bool, error) {
 	return r, true, nil
 }
 
-// Text is the record as a session keeps it.
+// Text returns the record in its stored form.
 func (r Record) Text() (model.Params, error) {
 	b, err := json.Marshal(r)
 	return model.Params(b), err
@@ -76,7 +76,7 @@ func (r Record) AtCeiling() bool {
 	return len(l.Reached) > 0
 }
 
-// Replay returns the machine that the record leads to, given the runs of its session.
+// Replay returns the machine in the state of the record, given the runs of its session.
 func Replay(r Record, runs []model.Run) *Machine {
 	m := New(r.Options)
 	for _, in := range r.Inputs {
@@ -85,7 +85,7 @@ func Replay(r Record, runs []model.Run) *Machine {
 	return m
 }
 
-// Take tells the machine one input.
+// Take applies one input to the machine.
 func (m *Machine) Take(in Input, runs []model.Run) {
 	switch {
 	case in.Look != nil:
@@ -101,8 +101,8 @@ func (m *Machine) Take(in Input, runs []model.Run) {
 	}
 }
 
-// Readings returns what the runs of a block say to the present step, and false where
-// the block is not complete.
+// Readings returns the block of runs as the answer to the present step, and false if the block
+// is incomplete.
 func (m *Machine) Readings(block int, runs []model.Run) (Block, bool) {
 	step, out := m.Next(), Block{}
 	var own []model.Run
@@ -112,7 +112,7 @@ func (m *Machine) Readings(block int, runs []model.Run) (Block, bool) {
 			out[r.Setting] = m.reading(r, step.Direction)
 		}
 	}
-	// The latency of a setting that carries more is held at the load of the incumbent.
+	// The latency of a setting that carries more is compared at the load of the incumbent.
 	for _, p := range analysis.AtEqualLoad(m.o.Guards, step.Settings[0].Name, own, nil) {
 		m.equalLoad(out[p.Setting], step.Direction, block, p.Setting, runs)
 	}
@@ -124,7 +124,7 @@ func (m *Machine) Readings(block int, runs []model.Run) (Block, bool) {
 	return out, true
 }
 
-// reading is what one run says of what decides and of the guards.
+// reading returns the objective and the guards of one run.
 func (m *Machine) reading(r model.Run, d model.Direction) Reading {
 	if r.State != model.RunValid {
 		return Reading{Failed: r.Reason}
@@ -144,8 +144,8 @@ func (m *Machine) reading(r model.Run, d model.Direction) Reading {
 	return out
 }
 
-// equalLoad replaces the readings of guards that follow the load by those of the setting's
-// run at equal load, NaN without one.
+// equalLoad replaces the readings of guards that follow the load by those of the setting's run
+// at equal load, NaN without one.
 func (m *Machine) equalLoad(out Reading, d model.Direction, block int, setting string, runs []model.Run) {
 	at := slices.IndexFunc(runs, func(r model.Run) bool {
 		return r.Block == block && r.Setting == setting && r.State == model.RunEqualLoad
@@ -164,8 +164,8 @@ func (m *Machine) equalLoad(out Reading, d model.Direction, block int, setting s
 	}
 }
 
-// good is a value on a scale of differences where more is better: its logarithm, or
-// itself where it can be 0. NaN where there is none.
+// good converts a value to a scale on which differences count and more is better: its
+// logarithm, or the value itself if it can be 0. NaN if there is none.
 func good(id model.Metric, v float64) float64 {
 	info := metric.Describe(id)
 	if info.CanBe0 {
@@ -181,12 +181,12 @@ func good(id model.Metric, v float64) float64 {
 	return l
 }
 
-// Record returns the course so far, of a machine that was told inputs.
+// Record returns the course so far; inputs are those that the machine was given.
 func (m *Machine) Record(inputs []Input) Record {
 	r := Record{Options: m.o, Inputs: inputs, Ideas: m.Fates(), Winner: m.incumbent, Reason: m.reason, Runs: m.runs}
 	for i, f := range r.Ideas {
 		if f.State == Racing && f.Blocks == 0 && m.race.blocks == 0 {
-			r.Ideas[i].State = Waiting // it is about to be
+			r.Ideas[i].State = Waiting // its race is about to start
 		}
 	}
 	return r

@@ -9,29 +9,29 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// What a screening is bounded by (p).
+// Limits of a screening (p).
 const (
-	fewToScreen = 3 // settings that are raced at once: no design is smaller
-	mostBroken  = 8 // runs that may fail before it is given up
+	fewToScreen = 3 // raced at once instead: no design is smaller
+	mostBroken  = 8 // failed runs after which the screening is given up
 )
 
-// screening finds, of settings that no finding names, those that may matter: each block
-// is a row of a two-level design and its mirror image (statistics.md section 11.2).
+// screening finds those settings that may matter, among the ones that no finding names: each
+// block is a row of a two-level design and its mirror image (statistics.md section 11.2).
 type screening struct {
 	direction model.Direction
-	of        []*Fate // of the first columns of design
+	of        []*Fate // the settings of the first columns of design
 	design    [][]int
-	left      []int // rows of design that are still to be measured, in this order
+	left      []int // rows of design still to be measured, in this order
 	rows      [][]int
 	d         []float64 // differences row − mirror, of rows
-	bad       [][]*Fate // what was in the runs that failed
-	sound     []*Fate   // what was in runs that did not, since the first that did
-	why       string    // it failed
+	bad       [][]*Fate // the settings in each failed run
+	sound     []*Fate   // the settings in runs that did not fail, since the first failure
+	why       string    // reason of a failure
 	broken    int
 }
 
-// remaining returns the settings that are left to screen in a direction, none where that
-// was done or nobody wants it.
+// remaining returns the settings that are left to screen in a direction, nil if that was done
+// or is not requested.
 func (m *Machine) remaining(l Look, d model.Direction) []*Fate {
 	var out []*Fate
 	if !m.o.Thorough || m.screened[d] {
@@ -50,7 +50,7 @@ func (m *Machine) remaining(l Look, d model.Direction) []*Fate {
 	return out
 }
 
-// screenRest begins with the remaining settings of a direction.
+// screenRest starts the screening of the remaining settings of a direction.
 func (m *Machine) screenRest(d model.Direction, rest []*Fate) {
 	m.screened[d] = true
 	if len(rest) <= fewToScreen {
@@ -70,7 +70,7 @@ func (m *Machine) screenRest(d model.Direction, rest []*Fate) {
 	m.kind, m.screen = KindScreen, s
 }
 
-// half is what is in a row of the design, or with sign −1 in its mirror image.
+// half returns the settings in a row of the design or, with sign −1, in its mirror image.
 func (s *screening) half(row []int, sign int) []*Fate {
 	var out []*Fate
 	for i, f := range s.of {
@@ -81,7 +81,7 @@ func (s *screening) half(row []int, sign int) []*Fate {
 	return out
 }
 
-// pair are the two settings of the next block of a screening.
+// pair returns the two settings of the next block of a screening.
 func (m *Machine) pair() []model.Setting {
 	var out []model.Setting
 	for _, sign := range []int{1, -1} {
@@ -94,8 +94,8 @@ func (m *Machine) pair() []model.Setting {
 	return out
 }
 
-// screenedPair takes one block over. A pair of which a run failed comes again at the end,
-// without the setting that breaks runs once it is known.
+// screenedPair takes over one block. A pair with a failed run is repeated at the end, without
+// the setting that breaks runs once that is known.
 func (m *Machine) screenedPair(b Block) {
 	s, pair := &m.screen, m.pair()
 	at := s.left[0]
@@ -116,7 +116,7 @@ func (m *Machine) screenedPair(b Block) {
 	}
 }
 
-// fail notes what was in a run, and whether it failed.
+// fail records the settings of a run, and whether it failed.
 func (s *screening) fail(in []*Fate, why string) {
 	if why == "" {
 		s.sound = append(s.sound, in...)
@@ -126,8 +126,8 @@ func (s *screening) fail(in []*Fate, why string) {
 	s.broken++
 }
 
-// blame names the setting that was in every run that failed, and in no other, if there is
-// one alone.
+// blame marks the setting that was in every failed run and in no other one, if there is exactly
+// one.
 func (s *screening) blame() {
 	var all []*Fate
 	for _, f := range s.of {
@@ -145,11 +145,11 @@ func (s *screening) blame() {
 	}
 }
 
-// screenEnds tells those that may matter from the rest. One that gained nothing for sure
-// is out; a miss costs more than a passenger, which the race takes out.
+// screenEnds separates the settings that may matter from the rest. A setting without a proven
+// gain is out; a miss costs more than a superfluous one, which the race removes.
 func (m *Machine) screenEnds() {
 	s := &m.screen
-	if len(s.left) > 0 { // given up: the columns are orthogonal in all rows together only
+	if len(s.left) > 0 { // given up: only all rows together make the columns orthogonal
 		for _, f := range s.of {
 			if f.State == Racing {
 				f.State, f.Detail = Undecided, "its screening came to no end"
@@ -178,7 +178,7 @@ func (m *Machine) screenEnds() {
 	m.lookAgain()
 }
 
-// found keeps the settings that a screening found for a race.
+// found queues the settings that a screening found for a race.
 func (m *Machine) found(active []*Fate) {
 	for _, f := range active {
 		f.State, f.Gain, f.Blocks = Waiting, model.Bound(math.NaN()), 0
@@ -186,8 +186,8 @@ func (m *Machine) found(active []*Fate) {
 	m.active = append(m.active, active...)
 }
 
-// raceFound races what a screening found, all of it together first, then each: it reports
-// false where nothing of it is left. Trimming has to show that each is needed.
+// raceFound races the settings that a screening found, first all together, then each: it
+// reports false if none is left. Trimming has to show that each is needed.
 func (m *Machine) raceFound(d model.Direction) bool {
 	var waiting []*Fate
 	for _, f := range m.active {

@@ -1,21 +1,22 @@
-// Package tune is the closed loop as a state machine: what to measure next, what
-// was learnt, and which settings are left in the end. It measures nothing itself.
+// Package tune is the closed loop as a state machine: it decides what to measure next, draws
+// conclusions, and chooses the final settings. It measures nothing itself.
 //
-//  1. Look: somebody diagnoses the incumbent, which is the baseline at first, and
-//     says how near to the ceiling each direction is and which settings could help.
+//  1. Look: the caller diagnoses the incumbent, which is the baseline at first, and
+//     reports how near to the ceiling each direction is and which settings could help.
 //  2. Race: the most promising value of each setting runs beside the incumbent in
 //     blocks. The first that beats it by more than the margin, with all guards
-//     holding, becomes the incumbent, and the machine looks again: a setting shows
-//     nothing while another one is the limit.
-//     A thorough search then screens, once for each direction, what no finding names.
-//  3. Trim: what can be left out of the incumbent without loss is left out.
-//  4. Plateau: of a size that is left the smallest good value is taken.
+//     holding, becomes the incumbent, and the machine looks again: a setting has
+//     no effect while another one is the limit.
+//     A thorough search then screens, once per direction, the settings that no
+//     finding names.
+//  3. Trim: parts of the incumbent that make no difference are removed.
+//  4. Plateau: a remaining size gets its smallest good value.
 //  5. Confirm: the winner against the baseline in fresh blocks. The numbers of the
-//     steps before are biased upwards by selection and are never reported as a gain.
+//     earlier steps are biased upwards by selection and never reported as a gain.
 //
-// The machine is deterministic: the same looks, blocks and answers lead to the same
-// step, so that a search that was cut short goes on by replaying what was stored
-// (statistics.md section 11).
+// The machine is deterministic: the same looks, blocks and answers lead to the same step, so
+// that an interrupted search continues by replaying the stored inputs (statistics.md section
+// 11).
 package tune
 
 import (
@@ -31,25 +32,25 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// Options are what holds for the whole search. The zero value of a field is its default.
+// Options apply to the whole search. The zero value of a field is its default.
 type Options struct {
-	Margin     float64       `json:"margin"`               // smallest gain that matters, log ratio; 0 is that of plans
+	Margin     float64       `json:"margin"`               // smallest gain that matters, log ratio; 0 is the default of plans
 	Enough     float64       `json:"enough"`               // share of the ceiling from which nothing is left to gain; 0 is 0.97
-	Objective  model.Metric  `json:"objective,omitempty"`  // what decides; "" is goodput
-	Guards     []model.Guard `json:"guards,omitempty"`     // what no setting may harm; Reading.Harm has their order
+	Objective  model.Metric  `json:"objective,omitempty"`  // "" is goodput
+	Guards     []model.Guard `json:"guards,omitempty"`     // harm that no setting may do; Reading.Harm has their order
 	Runs       int           `json:"runs,omitempty"`       // most runs before the confirmation; 0 is no limit
 	AtOnce     int           `json:"at_once"`              // most candidates of one race; 0 is 4
 	RaceBlocks int           `json:"race_blocks"`          // most blocks of one race; 0 is 8
 	TrimBlocks int           `json:"trim_blocks"`          // blocks of trimming and of a plateau; 0 is 6
-	Thorough   bool          `json:"thorough,omitempty"`   // screen what no finding names once, where that leaves something to gain
+	Thorough   bool          `json:"thorough,omitempty"`   // once, screen the settings that no finding names, if something is left to gain
 	Seed       uint64        `json:"seed,omitempty"`       // of the order of a screening
-	NoPlateau  bool          `json:"no_plateau,omitempty"` // take the size that won, without looking for a smaller one
-	Adapt      bool          `json:"adapt,omitempty"`      // the length of runs follows from pilots, which are as long as the plan says
-	RTT        time.Duration `json:"rtt_ns,omitempty"`     // of the path without load, 0 where it is not known
+	NoPlateau  bool          `json:"no_plateau,omitempty"` // keep the winning size, without looking for a smaller one
+	Adapt      bool          `json:"adapt,omitempty"`      // derive the length of runs from pilots, which are as long as the plan says
+	RTT        time.Duration `json:"rtt_ns,omitempty"`     // of the path without load, 0 if unknown
 }
 
-// Enough is the share of the ceiling from which nothing is left to gain, unless
-// Options say otherwise (diagnosis.md section 1, step 4).
+// Enough is the default share of the ceiling from which nothing is left to gain (diagnosis.md
+// section 1, step 4).
 const Enough = 0.97
 
 // Defaults of Options (p).
@@ -57,11 +58,11 @@ const (
 	defaultAtOnce = 4
 	defaultRace   = 8
 	leastBlocks   = 2    // before anything is accepted
-	leastDrop     = 3    // before anything is dropped for want of effect
-	raceLevel     = 0.90 // one-sided; the confirmation stands behind it (statistics.md section 11.4)
+	leastDrop     = 3    // before a candidate is dropped for lack of effect
+	raceLevel     = 0.90 // one-sided; the confirmation follows (statistics.md section 11.4)
 	trimLevel     = 0.95
-	harmLevel     = 0.99 // at which a guard condemns before a race is over: what it says is for good
-	plateauLevels = 4    // values of a size that are compared, a factor of 2 apart
+	harmLevel     = 0.99 // at which a guard rules out a candidate before a race is over, for good
+	plateauLevels = 4    // compared values of a size, a factor of 2 apart
 )
 
 func (o Options) withDefaults() Options {
@@ -74,47 +75,46 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// RaceTime is how long one candidate races, at least and at most, given the time of a
-// run.
+// RaceTime returns how long one candidate races, at least and at most, given the time per run.
 func RaceTime(o Options, run time.Duration) (least, most time.Duration) {
 	o = o.withDefaults()
 	return 2 * leastBlocks * run, 2 * time.Duration(o.RaceBlocks) * run
 }
 
-// Idea is a candidate as the machine is told of it.
+// Idea is a candidate with its risks.
 type Idea struct {
 	candidate.Candidate
 	Risk    string `json:"risk,omitempty"`    // what a bad value can do
-	Ask     string `json:"ask,omitempty"`     // why a person has to agree before it is tried, "" for nothing
-	Refused string `json:"refused,omitempty"` // why it may not be tried at all, "" for nothing
+	Ask     string `json:"ask,omitempty"`     // why the user has to agree before it is tried, "" if not needed
+	Refused string `json:"refused,omitempty"` // why it may not be tried at all, "" if it may
 }
 
 // Look is a diagnosis of the incumbent.
 type Look struct {
-	// Reached is the share of the ceiling by direction that is tuned, as far as the
-	// ceiling is known. A direction that is missing is not tuned.
+	// Reached is the reached share of the ceiling, by direction to tune, if the ceiling is
+	// known. A missing direction is not tuned.
 	Reached map[model.Direction]fact.Of[float64] `json:"reached"`
 	Ideas   []Idea                               `json:"ideas,omitempty"` // those of the main finding first
-	// Rest are the best guesses for all settings that may matter, whatever was found: what
-	// a thorough search screens.
+	// Rest are the best guesses for all settings that may matter, independent of findings: a
+	// thorough search screens them.
 	Rest []Idea `json:"rest,omitempty"`
-	// Limits says what holds each direction back, as the second half of a sentence.
+	// Limits names the limit of each direction, as the second half of a sentence.
 	Limits map[model.Direction]string `json:"limits,omitempty"`
 }
 
-// Reading is what one run of a block said.
+// Reading is the result of one run of a block.
 type Reading struct {
-	// Failed is why the setting broke the run, "" for a valid one. Such a setting
-	// never returns.
+	// Failed is why the setting broke the run, "" for a valid one. A setting that broke a run
+	// is not tried again.
 	Failed string
-	Log    float64   // of what decides, positive good, as stats.LogValue has it
-	Harm   []float64 // of each guard's metric, as Log, or the value itself where it can be 0; NaN where there is none
+	Log    float64   // of the objective, positive good, as in stats.LogValue
+	Harm   []float64 // of each guard's metric, as Log, or the value itself if it can be 0; NaN if missing
 }
 
 // Block is one reading of every setting of a step, by name.
 type Block map[string]Reading
 
-// Kind says what a step asks for.
+// Kind is the task of a step.
 type Kind string
 
 // The kinds of steps.
@@ -122,7 +122,7 @@ const (
 	KindLook    Kind = "look"    // diagnose Settings[0], answer with Looked
 	KindAsk     Kind = "ask"     // may Settings[0] be tried? answer with Answered
 	KindRace    Kind = "race"    // measure a block, answer with Measured
-	KindScreen  Kind = "screen"  // same; two settings, each with about half of what is screened
+	KindScreen  Kind = "screen"  // same; two settings, each with about half of the screened ones
 	KindTrim    Kind = "trim"    // same
 	KindPlateau Kind = "plateau" // same
 	KindConfirm Kind = "confirm" // the winner, Settings[1], against the baseline: a session of its own
@@ -138,7 +138,7 @@ type Step struct {
 	Reason    string          `json:"reason,omitempty"`    // why it asks, or why it ends
 }
 
-// State is what became of an idea.
+// State is the state of an idea.
 type State string
 
 // The states of an idea.
@@ -148,53 +148,53 @@ const (
 	Helped    State = "helped"
 	NoEffect  State = "no effect"
 	Harmful   State = "worse"
-	Guarded   State = "harms" // a guard
+	Guarded   State = "harms" // it violates a guard
 	Broke     State = "failed"
 	Undecided State = "undecided"
-	Trimmed   State = "needless" // helped at first, the end is as good without it
+	Trimmed   State = "needless" // helped at first, but the result is as good without it
 )
 
-// Fate is an idea and what became of it.
+// Fate is an idea with its state.
 type Fate struct {
 	Idea
 	State  State       `json:"state"`
-	Detail string      `json:"detail,omitempty"` // why, in words
-	Gain   model.Bound `json:"gain"`             // mean log ratio over the incumbent of its race, NaN where it was not measured
+	Detail string      `json:"detail,omitempty"` // the reason
+	Gain   model.Bound `json:"gain"`             // mean log ratio over the incumbent of its race, NaN if not measured
 	Blocks int         `json:"blocks,omitempty"` // of its race
 
-	members []*Fate // of several settings that are tried together
-	weak    bool    // it gained something, but less than the margin for sure: trimming has to show that it is needed
+	members []*Fate // if several settings are tried together
+	weak    bool    // gained something, but not provably the margin: trimming has to show that it is needed
 }
 
 // Baseline is the name of the setting that changes nothing.
 const Baseline = "current"
 
-// Machine is the search. Make one with New; it is not safe for concurrent use.
+// Machine is the search. Create one with New; it is not safe for concurrent use.
 type Machine struct {
 	o         Options
 	kind      Kind
 	reason    string
 	incumbent model.Setting
-	accepted  []*Fate // what the incumbent consists of, in the order of acceptance
+	accepted  []*Fate // the parts of the incumbent, in the order of acceptance
 	fates     []*Fate
-	tried     map[string]bool // "incumbent\x00candidate": said no there
-	refused   map[string]bool // persons said no
+	tried     map[string]bool // "incumbent\x00candidate": failed there
+	refused   map[string]bool // declined by the user
 	agreed    map[string]bool
 	race      race
 	runs      int
-	most      int // runs that the payload has room for, 0 for no limit
+	most      int // runs within the data budget, 0 for no limit
 	asking    *Fate
 	reached   map[model.Direction]fact.Of[float64]
-	trimmedAt map[model.Direction]bool // nothing more can be left out
+	trimmedAt map[model.Direction]bool // nothing more can be removed
 	plateaued map[string]bool
-	seen      []Idea // by looks at the incumbent called seenAt
+	seen      []Idea // from looks at the incumbent called seenAt
 	seenAt    string
 	screen    screening
 	screened  map[model.Direction]bool
-	active    []*Fate // what screenings found
+	active    []*Fate // found by screenings
 }
 
-// race is what is being measured beside the incumbent.
+// race holds the settings measured beside the incumbent.
 type race struct {
 	direction model.Direction
 	settings  []model.Setting // the incumbent first
@@ -204,7 +204,7 @@ type race struct {
 	blocks    int
 }
 
-// New returns a search at its start.
+// New returns a search in its initial state.
 func New(o Options) *Machine {
 	return &Machine{
 		o: o.withDefaults(), kind: KindLook, incumbent: model.Setting{Name: Baseline}, tried: map[string]bool{}, refused: map[string]bool{},
@@ -212,7 +212,7 @@ func New(o Options) *Machine {
 	}
 }
 
-// Next returns what to do now. It is the same until it was answered.
+// Next returns the present step. It stays the same until it is answered.
 func (m *Machine) Next() Step {
 	s := Step{Kind: m.kind, Settings: []model.Setting{m.incumbent}, Reason: m.reason}
 	switch m.kind {
@@ -230,7 +230,7 @@ func (m *Machine) Next() Step {
 	return s
 }
 
-// Fates returns what became of every idea so far, in the order in which they came up.
+// Fates returns the state of every idea so far, in order of appearance.
 func (m *Machine) Fates() []Fate {
 	out := make([]Fate, len(m.fates))
 	for i, f := range m.fates {
@@ -242,10 +242,10 @@ func (m *Machine) Fates() []Fate {
 // Winner returns the incumbent, and false while it is the baseline.
 func (m *Machine) Winner() (model.Setting, bool) { return m.incumbent, len(m.accepted) > 0 }
 
-// Reached returns the share of the ceiling that the last look found, by direction.
+// Reached returns the share of the ceiling from the last look, by direction.
 func (m *Machine) Reached() map[model.Direction]fact.Of[float64] { return m.reached }
 
-// Runs returns how many runs were measured.
+// Runs returns the number of measured runs.
 func (m *Machine) Runs() int { return m.runs }
 
 // Looked answers KindLook.
@@ -258,8 +258,8 @@ func (m *Machine) Looked(l Look) {
 	m.choose(l)
 }
 
-// merged are the ideas of a look, and after them those of earlier looks at the same
-// incumbent: a short run may miss what another one showed.
+// merged returns the ideas of a look, followed by those of earlier looks at the same incumbent:
+// a short run may miss what an earlier one showed.
 func (m *Machine) merged(ideas []Idea) []Idea {
 	if m.seenAt != m.incumbent.Name {
 		m.seen, m.seenAt = nil, m.incumbent.Name
@@ -274,8 +274,8 @@ func (m *Machine) merged(ideas []Idea) []Idea {
 	return out
 }
 
-// know remembers an idea. One that came up before keeps its fate, unless it said
-// no beside another incumbent.
+// know records an idea. A known one keeps its state; after NoEffect and Undecided its candidate
+// is updated.
 func (m *Machine) know(idea Idea) {
 	if f := m.fate(idea.Setting.Name); f != nil {
 		if f.State == NoEffect || f.State == Undecided {
@@ -309,7 +309,7 @@ func (m *Machine) Answered(yes bool) {
 	m.begin(KindRace, f.Direction, []*Fate{f}, m.with)
 }
 
-// begin starts to measure the settings that make gives for fates beside the incumbent.
+// begin starts to measure, beside the incumbent, the setting that make returns for each fate.
 func (m *Machine) begin(k Kind, d model.Direction, fates []*Fate, make func(*Fate) model.Setting) {
 	m.kind, m.race = k, race{direction: d, settings: []model.Setting{m.incumbent}, of: fates, logs: map[string][]float64{}, harm: map[string][][]float64{}}
 	for _, f := range fates {
@@ -320,7 +320,7 @@ func (m *Machine) begin(k Kind, d model.Direction, fates []*Fate, make func(*Fat
 	}
 }
 
-// with is the incumbent with f's setting in it, in place of another level of it.
+// with returns the incumbent with f's setting added, in place of another level of it.
 func (m *Machine) with(f *Fate) model.Setting {
 	parts := f.parts()
 	kept := slices.DeleteFunc(slices.Clone(m.accepted), func(o *Fate) bool {
@@ -329,7 +329,7 @@ func (m *Machine) with(f *Fate) model.Setting {
 	return join(append(kept, parts...))
 }
 
-// parts are the single settings that f stands for.
+// parts returns the single settings of f.
 func (f *Fate) parts() []*Fate {
 	if len(f.members) > 0 {
 		return f.members
@@ -337,16 +337,16 @@ func (f *Fate) parts() []*Fate {
 	return []*Fate{f}
 }
 
-// without is the incumbent less f.
+// without returns the incumbent without f.
 func (m *Machine) without(f *Fate) model.Setting {
 	return join(slices.DeleteFunc(slices.Clone(m.accepted), func(o *Fate) bool { return o == f }))
 }
 
-// and stands between the names of settings that are one.
+// and separates the names of combined settings.
 const and = " + "
 
-// join is the setting of all fates; of two values of one knob the later holds, and of two
-// limits that were raised to make room for a buffer the larger.
+// join returns the combined setting of all fates. Of two values of one knob the later wins; of
+// two limits that were raised to make room for a buffer, the larger.
 func join(fates []*Fate) model.Setting {
 	s := model.Setting{Name: Baseline}
 	var names []string

@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// FormatDuration returns d as people write it, with at most three significant
-// digits below a minute: "850 ns", "9.8 µs", "0.21 ms", "59.9 s", and whole
-// seconds or minutes above: "2 min 10 s", "1 h 5 min". ParseDuration reads it
-// back. Times from 0.1 ms on are shown in ms, so that round trips of one table
-// share a unit.
+// FormatDuration formats d for people, with at most three significant digits below a minute:
+// "850 ns", "9.8 µs", "0.21 ms", "59.9 s", and in whole seconds or minutes above: "2 min 10 s",
+// "1 h 5 min". ParseDuration reads it back. Times from 0.1 ms on are shown in ms, so that round
+// trips of one table share a unit.
 func FormatDuration(d time.Duration) string {
 	if d < 0 {
 		return "-" + FormatDuration(-max(d, -math.MaxInt64))
@@ -35,7 +34,7 @@ func FormatDuration(d time.Duration) string {
 	return pair(whole/60, " h", whole%60, " min")
 }
 
-// pair joins two counts with their units and leaves out a second one of zero.
+// pair joins two counts with their units and omits a second one of zero.
 func pair(a int64, aUnit string, b int64, bUnit string) string {
 	s := strconv.FormatInt(a, 10) + aUnit
 	if b == 0 {
@@ -44,13 +43,13 @@ func pair(a int64, aUnit string, b int64, bUnit string) string {
 	return s + " " + strconv.FormatInt(b, 10) + bUnit
 }
 
-// Beyond reports whether a ratio, as its logarithm, is above 2 or below 1/2, where
-// people think in factors and not in percent.
+// Beyond reports whether a ratio, as its logarithm, is above 2 or below 1/2, where factors are
+// easier to read than percent.
 func Beyond(logRatio float64) bool { return math.Abs(logRatio) > math.Ln2+1e-9 }
 
-// FormatFactor returns a ratio, given as its logarithm, as a factor: "30.7 times",
-// "0.33 times". uncertainty is the width of what it may be, as a ratio; 0 is
-// unknown, and three significant digits then.
+// FormatFactor formats a ratio, given as its logarithm, as a factor: "30.7 times", "0.33
+// times". uncertainty is the width of its range, as a ratio; 0 is unknown and gives three
+// significant digits.
 func FormatFactor(logRatio, uncertainty float64) string {
 	return factor(math.Exp(logRatio), uncertainty) + " times"
 }
@@ -64,10 +63,9 @@ func factor(v, uncertainty float64) string {
 	return strconv.FormatFloat(v, 'f', max(n, decimalsFor(v)), 64)
 }
 
-// FormatChange returns the relative change of a log ratio: in percent, signed and
-// to two significant digits or the whole percent, up to twofold, and as a factor
-// beyond: ln(1.045) is "+4.5 %", ln(0.5) is "-50 %", ln(30.7) is "30.7 times".
-// Unknown (NaN) is "unknown".
+// FormatChange formats a log ratio as a relative change: in percent, signed and to two
+// significant digits or the whole percent, up to twofold, and as a factor beyond: ln(1.045) is
+// "+4.5 %", ln(0.5) is "-50 %", ln(30.7) is "30.7 times". NaN is "unknown".
 func FormatChange(logRatio float64) string {
 	change := 100 * math.Expm1(logRatio)
 	switch {
@@ -83,11 +81,10 @@ func FormatChange(logRatio float64) string {
 	return signed(change, decimalsFor(change)) + " %"
 }
 
-// FormatChangeInterval returns a range of log ratios around estimate, both ends to
-// the digits that its width supports: in percent, "+3.1 % to +5.9 %", or as factors
-// where the estimate is Beyond or an end is above twofold, "1.8 to 2.4 times". An
-// estimate that is not known is NaN. An infinite end is one that the data do
-// not bound: "above +3.1 %", "below 2.4 times", "not bounded yet".
+// FormatChangeInterval formats a range of log ratios around estimate, both ends to the digits
+// that its width supports: in percent, "+3.1 % to +5.9 %", or as factors if the estimate is
+// Beyond or an end is above twofold, "1.8 to 2.4 times". An unknown estimate is NaN. An
+// infinite end is unbounded: "above +3.1 %", "below 2.4 times", "not bounded yet".
 func FormatChangeInterval(estimate, low, high float64) string {
 	noLow := math.IsInf(low, -1) || math.IsNaN(low)
 	noHigh := math.IsInf(high, 1) || math.IsNaN(high)
@@ -107,10 +104,10 @@ func FormatChangeInterval(estimate, low, high float64) string {
 	return signed(l, n) + " % to " + signed(h, n) + " %"
 }
 
-// Round returns v to the decimals that its uncertainty (of the same unit)
-// supports: the first two significant digits of the uncertainty. Trailing
-// zeros are kept, as they are known: Round(5, 0.12) is "5.00". Without a
-// finite positive uncertainty v has four significant digits.
+// Round formats v to the decimals that its uncertainty (in the same unit) supports: the first
+// two significant digits of the uncertainty. It keeps trailing zeros, as they are known:
+// Round(5, 0.12) is "5.00". Without a finite positive uncertainty v has four significant
+// digits.
 func Round(v, uncertainty float64) string {
 	if !isFinite(uncertainty) || uncertainty <= 0 {
 		return digits(v, 4)
@@ -118,8 +115,8 @@ func Round(v, uncertainty float64) string {
 	return strconv.FormatFloat(v, 'f', decimalsFor(uncertainty), 64)
 }
 
-// Range writes the range between two quantities as text, with the unit once where both have
-// the same one: "928.4 to 941.5 Mbit/s".
+// Range formats the range between two formatted quantities, with a common unit only once:
+// "928.4 to 941.5 Mbit/s".
 func Range(low, high string) string {
 	number, unit, _ := strings.Cut(low, " ")
 	if _, other, _ := strings.Cut(high, " "); other == unit {
@@ -128,7 +125,7 @@ func Range(low, high string) string {
 	return low + " to " + high
 }
 
-// maxDecimals bounds what is shown of numbers next to zero.
+// maxDecimals limits the decimals of numbers close to zero.
 const maxDecimals = 6
 
 // decimalsFor returns how many decimals show two significant digits of v.
@@ -139,7 +136,7 @@ func decimalsFor(v float64) int {
 	return min(max(0, 1-int(math.Floor(math.Log10(math.Abs(v))))), maxDecimals)
 }
 
-// signed returns v with its sign, and plain zero where it rounds to that.
+// signed formats v with its sign, or as plain zero if it rounds to that.
 func signed(v float64, decimals int) string {
 	s := strconv.FormatFloat(v, 'f', decimals, 64)
 	if strings.Trim(s, "-0.") == "" {
@@ -151,8 +148,8 @@ func signed(v float64, decimals int) string {
 	return s
 }
 
-// FormatShare returns a share of 0 to 1 in percent, with one decimal from 99 %
-// to 100 %, where it matters, and from 0 to 10 %.
+// FormatShare formats a share of 0 to 1 in percent, with one decimal below 10 % and around 100
+// %, where it matters.
 func FormatShare(v float64) string {
 	decimals := 0
 	if p := 100 * v; p < 10 || p > 90 && p < 110 {

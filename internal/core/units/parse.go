@@ -9,15 +9,15 @@ import (
 	"unicode"
 )
 
-// ParseError says what is wrong with a quantity that a person wrote.
+// ParseError reports what is wrong with a quantity in user input.
 type ParseError struct {
 	Quantity string // "bit rate", "size", "percentage", "duration"
 	Input    string
 	Problem  string // "has no unit", lower case
-	Example  string // what would be right: "100mbit or 2.5 Gbit/s"
+	Example  string // a valid input: "100mbit or 2.5 Gbit/s"
 }
 
-// Error returns the whole sentence: input, problem, and an example.
+// Error returns the input, the problem, and an example.
 func (e *ParseError) Error() string {
 	return fmt.Sprintf("%s %q %s; write it like %s", e.Quantity, e.Input, e.Problem, e.Example)
 }
@@ -25,17 +25,16 @@ func (e *ParseError) Error() string {
 // maxBitRate is far above any link and keeps every accepted rate printable.
 const maxBitRate = 1e18
 
-// ParseBitRate reads a rate. Prefixes are k, M, G, T, P, E (1000-based,
-// either case) and Ki, Mi, Gi, Ti, Pi, Ei (1024-based). The unit is one of
+// ParseBitRate parses a rate. Prefixes are k, M, G, T, P, E (1000-based, either case) and Ki,
+// Mi, Gi, Ti, Pi, Ei (1024-based). The unit is one of
 //
 //   - nothing, "bit", "bit/s", "bits/s", "b/s", "bps": bits per second, as in
 //     "100mbit", "2.5 Gbit/s", "941 Mbps", "100M", "1e9";
 //   - "B/s" or "Bps" with a capital B: bytes per second, eight bits each.
 //
-// Note that tc(8) alone reads "mbps" as megabytes per second; here it is
-// megabits, as everywhere else. "MB" and "mb" without a time are refused,
-// because they name an amount. Negative numbers, NaN and rates above 1e18
-// are errors. All errors are *ParseError.
+// Note that only tc(8) reads "mbps" as megabytes per second; here it is megabits, as everywhere
+// else. "MB" and "mb" without a time are rejected, because they are amounts. Negative numbers,
+// NaN and rates above 1e18 are errors. All errors are *ParseError.
 func ParseBitRate(s string) (BitRate, error) {
 	fail := func(problem string) (BitRate, error) {
 		return 0, &ParseError{Quantity: "bit rate", Input: s, Problem: problem, Example: "100mbit, 2.5 Gbit/s or 12 MB/s"}
@@ -64,13 +63,11 @@ func ParseBitRate(s string) (BitRate, error) {
 	return BitRate(v), nil
 }
 
-// ParseBytes reads an amount of data. "1500" and "1500B" are bytes; "kB", "KB",
-// "MB", "GB" are 1000-based; "KiB", "MiB", "GiB" 1024-based. A bare K, M or G
-// (either case) is 1024-based, which is what iperf3 does with the arguments of
-// -l and -w (its src/units.c, unit_atoi). A lower-case b is refused, since it
-// could mean bits. Fractions are rounded to whole bytes where there is a
-// prefix ("1.5MiB") and refused where there is none. All errors are
-// *ParseError.
+// ParseBytes parses an amount of data. "1500" and "1500B" are bytes; "kB", "KB", "MB", "GB" are
+// 1000-based; "KiB", "MiB", "GiB" 1024-based. A bare K, M or G (either case) is 1024-based, as
+// iperf3 interprets the arguments of -l and -w (its src/units.c, unit_atoi). A lower-case b is
+// rejected, since it could mean bits. Fractions are rounded to whole bytes with a prefix
+// ("1.5MiB") and rejected without one. All errors are *ParseError.
 func ParseBytes(s string) (Bytes, error) {
 	fail := func(problem string) (Bytes, error) {
 		return 0, &ParseError{Quantity: "size", Input: s, Problem: problem, Example: "64KiB, 1MiB or 1500"}
@@ -110,8 +107,8 @@ func ParseBytes(s string) (Bytes, error) {
 	return Bytes(whole), nil
 }
 
-// ParsePercent reads a share in percent, with or without the sign: "3%",
-// "3 %", "0.01%", "3". It may exceed 100. All errors are *ParseError.
+// ParsePercent parses a share in percent, with or without the sign: "3%", "3 %", "0.01%", "3".
+// It may exceed 100. All errors are *ParseError.
 func ParsePercent(s string) (Percent, error) {
 	fail := func(problem string) (Percent, error) {
 		return 0, &ParseError{Quantity: "percentage", Input: s, Problem: problem, Example: "3% or 0.01%"}
@@ -130,9 +127,9 @@ func ParsePercent(s string) (Percent, error) {
 	return Percent(v), nil
 }
 
-// ParseDuration reads a length of time that is not negative: "10s", "1m30s",
-// "2 min 10 s", "250ms", "9.8 µs". A bare number is seconds, as for the -t of
-// iperf. All errors are *ParseError.
+// ParseDuration parses a length of time that is not negative: "10s", "1m30s", "2 min 10 s",
+// "250ms", "9.8 µs". A bare number is seconds, as for the -t of iperf. All errors are
+// *ParseError.
 func ParseDuration(s string) (time.Duration, error) {
 	fail := func(problem string) (time.Duration, error) {
 		return 0, &ParseError{Quantity: "duration", Input: s, Problem: problem, Example: "10s, 250ms or 1m30s"}
@@ -156,7 +153,7 @@ func ParseDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// ParseSpan is ParseDuration for what lasts: whole days ("30d") and weeks ("2w") too.
+// ParseSpan is ParseDuration for long times, with whole days ("30d") and weeks ("2w") too.
 func ParseSpan(s string) (time.Duration, error) {
 	for unit, one := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
 		count, ok := strings.CutSuffix(strings.TrimSpace(s), unit)
@@ -188,10 +185,9 @@ func joinDuration(s string) (joined, problem string) {
 	return strings.Join(fields, ""), ""
 }
 
-// split cuts s into a plain decimal number and the unit after it. It returns a
-// problem where there is no number, or a negative one. The number has an
-// exponent only where e or E is followed by digits, so that "1E" keeps its
-// unit.
+// split cuts s into a plain decimal number and the unit after it. It returns a problem if there
+// is no number, or a negative one. The number has an exponent only if digits follow the e or E,
+// so that "1E" keeps its unit.
 func split(s string) (number, unit, problem string) {
 	s = strings.TrimSpace(s)
 	i := digitsEnd(s, 0)
@@ -219,8 +215,8 @@ func split(s string) (number, unit, problem string) {
 	return number, strings.TrimLeft(s[i:], " \t"), ""
 }
 
-// prefixFactor cuts the prefix off unit and returns its factor: a power of
-// 1024 for Ki, Mi and so on, and of step for k, M and so on in either case.
+// prefixFactor cuts the prefix off unit and returns its factor: a power of 1024 for Ki, Mi and
+// so on, and of step for k, M and so on in either case.
 func prefixFactor(unit string, step float64) (factor float64, rest string) {
 	if unit == "" {
 		return 1, ""

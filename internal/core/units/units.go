@@ -1,10 +1,10 @@
-// Package units holds the typed quantities of linerate, the only place that
-// scales, parses and prints them.
+// Package units holds the typed quantities of linerate; only this package scales, parses and
+// prints them.
 //
-// Inside linerate everything is in base units: bits per second, bytes, and
-// time.Duration. Prefixes with 1000 (k, M, G) and 1024 (Ki, Mi, Gi) are told
-// apart in both directions: 2^20 bytes are never printed as "MB". JSON holds
-// the base-unit numbers; only people see the texts made here.
+// Inside linerate everything is in base units: bits per second, bytes, and time.Duration.
+// Prefixes with 1000 (k, M, G) and 1024 (Ki, Mi, Gi) are distinct in both directions: 2^20
+// bytes are never printed as "MB". JSON holds the base-unit numbers; the texts made here are
+// for people.
 package units
 
 import (
@@ -32,14 +32,13 @@ func (r BitRate) String() string {
 	return n + " " + prefix + "bit/s"
 }
 
-// plainBytes is the amount below which Bytes.String prefers the exact count
-// to a rounded one, so that MTUs and the 65535 of an unscaled window stay
-// recognizable.
+// plainBytes is the amount below which Bytes.String prefers the exact count to a rounded one,
+// so that MTUs and the 65535 of an unscaled window stay recognizable.
 const plainBytes = 100_000
 
-// String returns b exactly where that is short: with a 1024-based prefix
-// ("64 KiB", "1.5 MiB"), or as a count below 100,000 ("1500 B"). Everything
-// else is rounded as by Decimal. ParseBytes reads it back.
+// String returns b exactly if that is short: with a 1024-based prefix ("64 KiB", "1.5 MiB"), or
+// as a count below 100,000 ("1500 B"). Everything else is rounded like Decimal. ParseBytes
+// reads it back.
 func (b Bytes) String() string {
 	if s, ok := b.exactBinary(); ok {
 		return s
@@ -64,8 +63,8 @@ func (b Bytes) Binary() string {
 	return n + " " + prefix + "B"
 }
 
-// exactBinary returns b in the largest 1024-based unit in which at most four
-// significant digits tell it exactly.
+// exactBinary formats b in the largest 1024-based unit in which at most four significant digits
+// are exact.
 func (b Bytes) exactBinary() (string, bool) {
 	if b <= 0 || b%1024 != 0 {
 		return "", false
@@ -93,8 +92,8 @@ func (p Percent) String() string {
 	return digits(float64(p), 4) + " %"
 }
 
-// scale returns v divided by the power of base that fits, as text, with that
-// power's prefix. It looks at the rounded text, so that 999,960 is "1 M".
+// scale formats v divided by the matching power of base, with that power's prefix. It checks
+// the rounded text, so that 999,960 is "1 M".
 func scale(v, base float64, significant int, prefixes []string) (number, prefix string) {
 	for _, prefix = range prefixes {
 		number = digits(v, significant)
@@ -108,9 +107,8 @@ func scale(v, base float64, significant int, prefixes []string) (number, prefix 
 	return number, prefix
 }
 
-// digits returns v with at most the given number of significant digits and
-// without trailing zeros. Digits before the decimal point are never dropped,
-// and neither are more than twelve shown after it.
+// digits formats v with at most the given number of significant digits and without trailing
+// zeros. It never drops digits before the decimal point, and shows at most twelve after it.
 func digits(v float64, significant int) string {
 	if v == 0 {
 		return "0"

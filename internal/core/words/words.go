@@ -1,12 +1,10 @@
-// Package words compares words that people type with those that they may have
-// meant.
+// Package words finds the known words that are most similar to a user's word.
 package words
 
 import "strings"
 
-// Distance returns how many bytes to insert, delete or replace turn a into b
-// (Levenshtein 1966). Texts much longer than b are not compared: they get
-// their own length.
+// Distance returns how many inserted, deleted or replaced bytes turn a into b (Levenshtein
+// 1966). Texts much longer than b are not compared: their distance is their own length.
 func Distance(a, b string) int {
 	if len(a) > 2*len(b)+8 {
 		return len(a)
@@ -30,9 +28,8 @@ func Distance(a, b string) int {
 	return row[len(b)]
 }
 
-// Nearest returns the known word that unknown most likely meant, "" for none: one
-// that begins with it or ends in its part after a dot, or is a few slips of the
-// keyboard away.
+// Nearest returns the known word that unknown most likely means, "" for none: one that begins
+// with it, ends in its part after a dot, or is a few typing errors away.
 func Nearest(unknown string, known []string) string {
 	least := 2 * max(2, len(unknown)/3)
 	if len(unknown) < 5 {
@@ -54,8 +51,7 @@ func Nearest(unknown string, known []string) string {
 	return best
 }
 
-// swapped reports whether two neighbours of a changed places make b, the commonest slip
-// of all.
+// swapped reports whether swapping two neighbours in a gives b, the most common typing error.
 func swapped(a, b string) bool {
 	if len(a) != len(b) || a == b {
 		return false

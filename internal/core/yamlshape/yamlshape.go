@@ -1,11 +1,10 @@
-// Package yamlshape looks at a YAML text before a parser does, and says whether
-// it is small and flat enough to be given to one.
+// Package yamlshape checks a YAML text before parsing: whether it is small and flat enough for
+// a parser.
 //
-// A parser makes a tree, and its time and memory grow with the nesting and with
-// the square of the number of tokens: 64 KiB of "- - - " cost one gigabyte and a
-// half, and four seconds. The look is one pass without memory of its own. It does
-// not understand quotes, comments and literal blocks; so its limits are far above
-// what people write, and are meant for text that nobody wrote to be read.
+// A parser makes a tree, and its time and memory grow with the nesting and with the square of
+// the number of tokens: 64 KiB of "- - - " cost one gigabyte and a half, and four seconds. The
+// check is one pass without allocation. It does not interpret quotes, comments and literal
+// blocks; so its limits are far above real files, and only stop hostile ones.
 package yamlshape
 
 import (
@@ -18,9 +17,9 @@ const (
 	MaxBytes    = 64 << 10 // of the text
 	MaxLines    = 4000     // of the text
 	MaxBrackets = 32       // open at the same time
-	MaxIndent   = 256      // columns before the first word of a line: blanks, and dashes in front of it
+	MaxIndent   = 256      // columns before the first word of a line: blanks, and dashes before it
 	MaxDashes   = 64       // in one line, each of which may begin a list in a list, or a key in a key
-	MaxMarks    = 16 << 10 // characters that mean something to YAML: brackets, commas, colons, quotes and the like
+	MaxMarks    = 16 << 10 // characters with a meaning in YAML: brackets, commas, colons, quotes and the like
 )
 
 // Fault is the first reason not to parse a text.
@@ -29,7 +28,7 @@ type Fault struct {
 	Reason       string
 }
 
-// Check returns nil for a text that is fit to be parsed: UTF-8 within all limits.
+// Check returns nil for a text that may be parsed: UTF-8 within all limits.
 func Check(text []byte) *Fault {
 	if len(text) > MaxBytes {
 		return &Fault{1, 1, fmt.Sprintf("the file has %d bytes, which is more than %d", len(text), MaxBytes)}
@@ -57,20 +56,20 @@ func Check(text []byte) *Fault {
 	return nil
 }
 
-// scan is the state of a look at a text.
+// scan is the state of the check.
 type scan struct {
 	line, column    int
 	brackets, marks int  // open ones; all so far
 	dashes, indent  int  // of this line
-	begin, blank    bool // nothing but indentation yet in this line; the last character was a blank
+	begin, blank    bool // only indentation so far in this line; the last character was a blank
 }
 
 func (s *scan) fault(reason string) *Fault { return &Fault{s.line, s.column, reason} }
 
 func isBlank(c rune) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
-// take takes in a character, and says which limit it breaks. last tells that a
-// word ends with it.
+// take processes a character, and returns the limit that it exceeds. last says that a word ends
+// with it.
 func (s *scan) take(c rune, last bool) string {
 	switch c {
 	case '[', '{':

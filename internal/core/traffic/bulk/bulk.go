@@ -23,8 +23,8 @@ type Params struct {
 	MPTCP bool          `json:"mptcp,omitempty"` // Multipath TCP (RFC 8684) in place of TCP
 }
 
-// Paced returns f with its TCP streams, or those that it probes beside, held to rate per
-// direction; false where f sends something else.
+// Paced returns f with its TCP streams, or those that it probes beside, limited to rate per
+// direction; false if f sends something else.
 func Paced(f model.Flow, rate units.BitRate) (model.Flow, bool) {
 	load := probes.Load(f)
 	if load.Engine != Name {
@@ -51,14 +51,14 @@ func Kind() traffic.Kind {
 	}
 }
 
-// path is one subflow of a connection, as runs have it.
+// path identifies one subflow of a connection across runs.
 type path struct {
 	direction model.Direction
 	from, to  string // addresses
 }
 
-// section is a row for each subflow, nil for plain TCP. A connection of a later run has
-// other ports, so addresses alone identify a row.
+// section returns a row for each subflow, nil for plain TCP. Connections of different runs have
+// different ports, so only addresses identify a row.
 func section(t traffic.Told) *traffic.Section {
 	type carried struct {
 		rates []float64 // of a run, all streams together
@@ -125,12 +125,12 @@ func lone(order []path) bool {
 	})
 }
 
-// Subflow is what one subflow carried, over all runs that count.
+// Subflow is the result of one subflow, over all runs that count.
 type Subflow struct {
 	Direction   model.Direction `json:"direction"`
 	From        string          `json:"from"` // address of the sender
 	To          string          `json:"to"`
 	Rate        units.BitRate   `json:"rate"`             // of acknowledged payload, bit/s: median over runs
-	RTT         time.Duration   `json:"rtt_ns,omitempty"` // smoothed: median over runs and streams; 0 where unknown
+	RTT         time.Duration   `json:"rtt_ns,omitempty"` // smoothed: median over runs and streams; 0 if unknown
 	Retransmits int64           `json:"retransmits"`      // segments, of all runs
 }

@@ -20,17 +20,17 @@ type Params struct {
 	Sink   string `json:"sink,omitempty"`   // at the receiver: InMemory ("" too), OnDisk, or the path of a folder or of a new file
 	Direct bool   `json:"direct,omitempty"` // past the page cache (O_DIRECT and its like)
 	Sync   bool   `json:"sync,omitempty"`   // flushing to the disk is part of the timed write
-	Plain  bool   `json:"plain,omitempty"`  // read and write through user memory where sendfile could serve
+	Plain  bool   `json:"plain,omitempty"`  // read and write through user memory even if sendfile is possible
 }
 
-// The ends of a copy that are no paths.
+// The sources and sinks that are not paths.
 const (
 	InMemory = "memory" // a file in a RAM disk
 	OnDisk   = "disk"   // a file of linerate's on a disk
 )
 
-// The modes of a copy. The parts alone move nothing over the network; the end
-// that does the work reports as the direction's receiver.
+// The modes of a copy. The parts alone send nothing over the network; the end that does the
+// work reports as the direction's receiver.
 const (
 	Copy    = "copy"    // source to sink over the network
 	Network = "network" // memory to memory, no files
@@ -39,8 +39,7 @@ const (
 	Memory  = "memory"  // the sender copies memory to memory alone
 )
 
-// Of returns the parameters of f; false where f is of another engine, or they
-// cannot be read.
+// Of returns the parameters of f; false if f is of another engine, or they cannot be parsed.
 func Of(f model.Flow) (Params, bool) {
 	if f.Engine != Name {
 		return Params{}, false
@@ -49,8 +48,7 @@ func Of(f model.Flow) (Params, bool) {
 	return p, err == nil
 }
 
-// factors are the parameters that settings may differ in: where a copy comes from and where
-// it ends.
+// factors returns the parameters in which settings may differ: source and sink of a copy.
 func factors() []traffic.Option {
 	place := func(name string, at func(p *Params) *string) traffic.Option {
 		return traffic.Param(traffic.Option{Name: name}, Place, at)
@@ -69,7 +67,7 @@ func Kind() traffic.Kind {
 			p, _ := traffic.Read[Params](f.Params)
 			return traffic.Demand{Stored: true, Paths: isPath(p.Source) || isPath(p.Sink)}
 		},
-		// The parts that the sender does alone, it measures.
+		// The sender measures the parts that it runs alone.
 		Measures: func(f model.Flow, d model.Direction) model.Host {
 			if p, _ := Of(f); p.Mode == Read || p.Mode == Memory {
 				return d.Sender()
@@ -79,7 +77,7 @@ func Kind() traffic.Kind {
 	}
 }
 
-// Place reads an end of a copy: InMemory, OnDisk, or a path with a separator in it.
+// Place parses an end of a copy: InMemory, OnDisk, or a path with a separator in it.
 func Place(text string) (string, error) {
 	if strings.ContainsAny(text, `/\`) || !isPath(text) && text != "" {
 		return text, nil
@@ -87,5 +85,5 @@ func Place(text string) (string, error) {
 	return "", fault.New(fault.Usage, fmt.Errorf("%.60q is not disk, memory or a path", text), "a file of the folder that you are in is written ./%s", text)
 }
 
-// isPath reports whether the end of a copy is anything but a word of linerate's.
+// isPath reports whether the end of a copy is not one of linerate's keywords.
 func isPath(s string) bool { return s != "" && s != InMemory && s != OnDisk }

@@ -1,5 +1,5 @@
-// Package known lists the kinds of traffic that plans compare, for what looks at a
-// stored plan without its program.
+// Package known lists the kinds of traffic that plans compare, for code that evaluates a stored
+// plan without the program's own list.
 package known
 
 import (
@@ -11,13 +11,12 @@ import (
 	"linerate/internal/core/traffic/udp"
 )
 
-// All are the kinds of the list.
 func All() traffic.Kinds {
 	return traffic.Kinds{bulk.Kind(), udp.Kind(), requests.Kind(), probes.Kind(bulk.Kind(), udp.Kind())}
 }
 
-// Metrics are those of f, and false where its engine is none of the list. A flow that
-// names no engine is bulk.
+// Metrics returns the metrics of f, and false if its engine is not in the list. A flow without
+// an engine is bulk.
 func Metrics(f model.Flow) (traffic.Metrics, bool) {
 	if f.Engine == "" {
 		f.Engine = bulk.Name

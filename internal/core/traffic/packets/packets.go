@@ -1,5 +1,5 @@
-// Package packets holds the parameters and the results of engine packets: how large IP
-// packets between the two ends of a session may be, and whether marks of ECN arrive.
+// Package packets holds the parameters and the results of engine packets: the largest IP
+// packets between the two ends of a session, and whether ECN marks arrive.
 package packets
 
 import (
@@ -19,7 +19,7 @@ type Params struct {
 const (
 	Passes model.Metric = "packet_passes" // bytes of the largest IP packet that arrived; 0: not even a small one
 	Exact  model.Metric = "packet_exact"  // 1: one byte more was tried and lost
-	Marks  model.Metric = "packet_marks"  // share of packets whose ECN mark arrived, 0…1; no value where nobody tells
+	Marks  model.Metric = "packet_marks"  // share of packets whose ECN mark arrived, 0…1; no value if no host reports it
 )
 
 // Kind is the kind of traffic.

@@ -1,5 +1,5 @@
-// Package probes holds the parameters of engine loaded, which probes the latency
-// alone for Flow.Lead and then beside a load of another engine.
+// Package probes holds the parameters of engine loaded, which probes the latency without load
+// for Flow.Lead and then beside a load of another engine.
 package probes
 
 import (
@@ -13,14 +13,14 @@ import (
 // Name is the engine's name.
 const Name = "loaded"
 
-// DefaultLoad is the engine that makes the load where none is named.
+// DefaultLoad is the default engine for the load.
 const DefaultLoad = "tcpbulk"
 
-// Params are the parameters. All else of the flow is the load's.
+// Params are the parameters. The rest of the flow belongs to the load.
 type Params struct {
-	Engine string       `json:"engine,omitempty"` // that makes the load; "" is DefaultLoad
-	Load   model.Params `json:"load,omitempty"`   // that engine's own
-	Trace  bool         `json:"trace,omitempty"`  // the sender of a direction traces the routers on its way, alone and under load
+	Engine string       `json:"engine,omitempty"` // makes the load; "" is DefaultLoad
+	Load   model.Params `json:"load,omitempty"`   // parameters of that engine
+	Trace  bool         `json:"trace,omitempty"`  // the sender of a direction traces the routers of its path, without and under load
 }
 
 // Over returns f, a flow of any other engine, with probes beside it.
@@ -29,7 +29,7 @@ func Over(f model.Flow) model.Flow {
 	return f
 }
 
-// Traced returns f, a flow of one direction with probes beside it, with a trace of its way.
+// Traced returns f, a flow of one direction with probes beside it, with a trace of its path.
 func Traced(f model.Flow) model.Flow {
 	p, err := traffic.Read[Params](f.Params)
 	if f.Engine == Name && f.Lead > 0 && f.Duration > 0 && err == nil {
@@ -39,9 +39,8 @@ func Traced(f model.Flow) model.Flow {
 	return f
 }
 
-// Load returns the flow that f loads the path with: without probes, and f itself
-// where it is of another engine. Its engine is "" where the parameters of f cannot
-// be read.
+// Load returns the flow that f loads the path with: without probes, and f itself if it is of
+// another engine. Its engine is "" if the parameters of f cannot be parsed.
 func Load(f model.Flow) model.Flow {
 	if f.Engine != Name {
 		return f
@@ -54,8 +53,7 @@ func Load(f model.Flow) model.Flow {
 	return f
 }
 
-// WithLoad returns f with the own parameters of what loads the path replaced by
-// load.
+// WithLoad returns f with the parameters of its load replaced by load.
 func WithLoad(f model.Flow, load model.Params) model.Flow {
 	if f.Engine != Name {
 		f.Params = load
@@ -69,8 +67,8 @@ func WithLoad(f model.Flow, load model.Params) model.Flow {
 	return f
 }
 
-// beside are the metrics of probes beside a load that has m; idle says whether they
-// were alone before. What the load tells of the round trip is its own.
+// beside returns the metrics of probes beside a load that has m; idle says whether they also
+// ran without load. The load's own RTT is only in Also.
 func beside(m traffic.Metrics, idle bool) traffic.Metrics {
 	out := traffic.Metrics{
 		Measured: []model.Metric{model.Goodput, model.LatencyP50, model.LatencyP99}, Also: m.Also, Objective: model.LatencyP50,
@@ -90,7 +88,7 @@ func beside(m traffic.Metrics, idle bool) traffic.Metrics {
 	return out
 }
 
-// Kind is the kind of traffic, with any of loads beside the probes.
+// Kind returns the kind of traffic, with any of loads beside the probes.
 func Kind(loads ...traffic.Kind) traffic.Kind {
 	known := traffic.Kinds(loads)
 	initial, _ := known.ByName(DefaultLoad)
@@ -114,7 +112,7 @@ func Kind(loads ...traffic.Kind) traffic.Kind {
 		},
 		Loads: known.Names(), Load: Load, WithLoad: WithLoad,
 		Options: []traffic.Option{{
-			Name: "load", Fixed: true, // plans only: test has it follow from the traffic
+			Name: "load", Fixed: true, // plans only: test derives it from the traffic
 			Set: func(f *model.Flow, text string) error {
 				name, err := traffic.Word("load", known.Names()...)(text)
 				if err == nil {

@@ -19,14 +19,13 @@ const Name = "reqresp"
 
 // Params are the parameters. A request has Flow.Block bytes.
 type Params struct {
-	Rate    float64     `json:"rate,omitempty"`    // arrivals per second over all streams, on a fixed schedule; 0 is one after the other
+	Rate    float64     `json:"rate,omitempty"`    // requests per second over all streams, on a fixed schedule; 0 is one after the other
 	Reply   units.Bytes `json:"reply,omitempty"`   // bytes of an answer; 0 is as many as the request
 	Connect bool        `json:"connect,omitempty"` // a new connection for each request
 	Spin    bool        `json:"spin,omitempty"`    // wait by polling
 }
 
-// Of returns the parameters of f; false where f is of another engine, or they
-// cannot be read.
+// Of returns the parameters of f; false if f is of another engine, or they cannot be parsed.
 func Of(f model.Flow) (Params, bool) {
 	if f.Engine != Name {
 		return Params{}, false
@@ -35,9 +34,9 @@ func Of(f model.Flow) (Params, bool) {
 	return p, err == nil
 }
 
-// Unknown is how many connections besides those of the asking end may be open at
-// a time at the port for fresh connections: those that show no cookie, and those that
-// the peer has not noticed yet to be closed.
+// Unknown is the most connections that may be open at the port for fresh connections in
+// addition to the requesting end's: those without a cookie, and those whose end the peer has
+// not noticed yet.
 const Unknown = 64
 
 // Kind is the kind of traffic.
@@ -46,7 +45,7 @@ func Kind() traffic.Kind {
 		Name: Name, Choose: "--requests", Initial: traffic.Write(Params{}),
 		Demand: func(f model.Flow) traffic.Demand {
 			p, _ := traffic.Read[Params](f.Params)
-			d := traffic.Demand{Answer: max(p.Reply, f.Block)} // no reply stated is one as long as the request
+			d := traffic.Demand{Answer: max(p.Reply, f.Block)} // the default reply is as long as the request
 			if p.Connect {
 				d.Sockets = Unknown + 1
 			}
@@ -74,7 +73,7 @@ func Kind() traffic.Kind {
 			traffic.Param(traffic.Option{
 				Name: "reply", Usage: "with --requests: bytes of an answer (default: as the request, -l)",
 			}, traffic.Bytes, func(p *Params) *units.Bytes { return &p.Reply }),
-			traffic.Param(traffic.Option{ // what its runs count are connections, and not requests
+			traffic.Param(traffic.Option{ // its runs count connections, not requests
 				Name: "connect", Usage: "with --requests: a new connection for each", Switch: true, Chooses: true, Fixed: true,
 			}, traffic.Switch, func(p *Params) *bool { return &p.Connect }),
 			traffic.Param(traffic.Option{
@@ -84,7 +83,7 @@ func Kind() traffic.Kind {
 	}
 }
 
-// parseRate reads how many requests are due per second; 0 is one after the other.
+// parseRate parses the number of requests per second; 0 is one after the other.
 func parseRate(text string) (float64, error) {
 	n, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(text, "/s")), 64)
 	if err != nil || n < 0 || math.IsNaN(n) || math.IsInf(n, 0) {
@@ -93,12 +92,12 @@ func parseRate(text string) (float64, error) {
 	return n, nil
 }
 
-// busyStreams is the share of its time that a connection may be in use before
-// requests begin to wait for it (p).
+// busyStreams is the share of its time that a connection may be in use before requests start to
+// wait for it (p).
 const busyStreams = 0.9
 
-// overdue warns where more requests were due than the connections can answer,
-// each one at a time: what waits then is the asker's queue, not the network.
+// overdue warns if more requests were due than the connections can answer, one at a time each:
+// the requests then wait in the client's queue, not in the network.
 func overdue(f model.Flow, runs []model.Run) []string {
 	r, _ := Of(f)
 	if r.Rate == 0 {

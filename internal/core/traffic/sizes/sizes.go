@@ -27,8 +27,8 @@ type Params struct {
 	Spin  bool          `json:"spin,omitempty"`  // wait by polling, which costs a core and saves a wake-up
 }
 
-// Of returns the parameters of f; false where f is of another engine, and none of
-// a program that chooses sizes by itself, or they cannot be read.
+// Of returns the parameters of f; false if f is neither of this engine nor of NetPIPE, which
+// chooses sizes by itself, or if they cannot be parsed.
 func Of(f model.Flow) (Params, bool) {
 	if f.Engine != Name && f.Engine != NetPIPE {
 		return Params{}, false
@@ -37,8 +37,8 @@ func Of(f model.Flow) (Params, bool) {
 	return p, err == nil
 }
 
-// NetPIPE is the engine of flows that an NPtcp receiver answered, which follow a
-// schedule of its own.
+// NetPIPE is the engine of flows that an NPtcp receiver answered; they follow NetPIPE's own
+// schedule.
 const NetPIPE = "netpipe"
 
 // With returns f with the parameters p.
@@ -59,12 +59,12 @@ func Kind() traffic.Kind {
 	}
 }
 
-// NPtcp is the kind of what an NPtcp receiver answers.
+// NPtcp returns the kind of traffic that an NPtcp receiver answers.
 func NPtcp() traffic.Kind {
 	return traffic.Kind{Name: NetPIPE, Command: "sweep", Why: "message sizes are not compared by plans", Judge: judge}
 }
 
-// judge wants a size that was measured.
+// judge requires a size that was measured.
 func judge(_ model.Flow, ends []model.EndReport) string {
 	if slices.ContainsFunc(ends, func(e model.EndReport) bool { return len(e.Points) > 0 }) {
 		return ""

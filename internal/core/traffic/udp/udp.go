@@ -11,29 +11,29 @@ import (
 // Name is the engine's name.
 const Name = "udpflow"
 
-// The ways of pacing.
+// How datagrams are paced.
 const (
 	PacingKernel = "kernel" // the kernel holds datagrams back
 	PacingClock  = "clock"  // the sender waits
 )
 
-// MaxDatagram is the most payload of a UDP datagram over IPv4 (RFC 768, RFC 791).
+// MaxDatagram is the largest payload of a UDP datagram over IPv4 (RFC 768, RFC 791).
 const MaxDatagram = 65507
 
 // Params are the parameters. Datagrams have Flow.Block bytes of payload, 16 to
 // MaxDatagram.
 type Params struct {
 	Rate   units.BitRate `json:"rate,omitempty"`   // of payload, per direction, over all streams; 0 is as fast as possible
-	Pacing string        `json:"pacing,omitempty"` // PacingKernel, PacingClock; "" is the better one that works here
-	Plain  bool          `json:"plain,omitempty"`  // no segmentation offload: the kernel sees each datagram by itself
+	Pacing string        `json:"pacing,omitempty"` // PacingKernel, PacingClock; "" is the best available one
+	Plain  bool          `json:"plain,omitempty"`  // no segmentation offload: the kernel handles each datagram by itself
 }
 
-// Carries reports whether the payload of f, or of the load that f probes beside,
-// travels in datagrams.
+// Carries reports whether the payload of f, or of the load that f probes beside, consists of
+// datagrams.
 func Carries(f model.Flow) bool { return probes.Load(f).Engine == Name }
 
-// Of returns the parameters of f, or of the load that f probes beside; false where
-// neither is datagrams, or they cannot be read.
+// Of returns the parameters of f, or of the load that f probes beside; false if neither is of
+// this engine, or they cannot be parsed.
 func Of(f model.Flow) (Params, bool) {
 	inner := probes.Load(f)
 	if inner.Engine != Name {
@@ -43,8 +43,8 @@ func Of(f model.Flow) (Params, bool) {
 	return p, err == nil
 }
 
-// With returns f with the parameters p, for itself or for the load that it probes
-// beside. What is no flow of datagrams is returned as it is.
+// With returns f with the parameters p, for itself or for the load that it probes beside. It
+// returns a flow of another engine unchanged.
 func With(f model.Flow, p Params) model.Flow {
 	if Carries(f) {
 		return probes.WithLoad(f, traffic.Write(p))
@@ -77,6 +77,6 @@ func Kind() traffic.Kind {
 	}
 }
 
-// DefaultRate is the payload rate where none is given: what iperf2 and iperf3 send
-// without -b, and little enough for any path.
+// DefaultRate is the default payload rate: that of iperf2 and iperf3 without -b, and low enough
+// for any path.
 const DefaultRate = units.BitRate(1e6)
