@@ -8,8 +8,8 @@ import (
 	"linerate/internal/fault"
 )
 
-// ProposeMost is Propose for as many of the settings as can be proven. Those that
-// are refused are omitted, with the refusal as the reason.
+// ProposeMost is Propose for as many of the settings as can be proven. It omits the refused
+// ones, with the refusal as the reason.
 func ProposeMost(ctx context.Context, f Format, h Host, r Request) (Proposal, error) {
 	var omitted []model.Omission
 	omit := func(settings []Setting, why error) {
@@ -31,7 +31,7 @@ func ProposeMost(ctx context.Context, f Format, h Host, r Request) (Proposal, er
 			one.Settings = []Setting{s}
 			_, alone := Propose(ctx, f, h, one)
 			switch {
-			case edited(err) && edited(alone): // what the file would lose by all settings says more
+			case edited(err) && edited(alone): // the error for all settings tells what the file would lose
 				omit(one.Settings, err)
 			case refused(alone):
 				omit(one.Settings, alone)
@@ -41,7 +41,7 @@ func ProposeMost(ctx context.Context, f Format, h Host, r Request) (Proposal, er
 				left = append(left, s)
 			}
 		}
-		if len(left) == len(r.Settings) { // each alone is good
+		if len(left) == len(r.Settings) { // each is fine alone
 			omit(left, err)
 			left = nil
 		}
@@ -49,7 +49,7 @@ func ProposeMost(ctx context.Context, f Format, h Host, r Request) (Proposal, er
 	}
 }
 
-// edited reports whether err is because of a file that was edited by hand.
+// edited reports whether err concerns a file that was edited by hand.
 func edited(err error) bool {
 	r, ok := errors.AsType[*Refusal](err)
 	return ok && r.edited

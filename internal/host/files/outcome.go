@@ -10,17 +10,16 @@ import (
 	"linerate/internal/fault"
 )
 
-// Outcome is what will hold on a host after its next start.
+// Outcome is what will be in force on a host after its next boot.
 //
 // Its keys are paths: "sysctl/net.core.rmem_max" is the text of a kernel setting,
-// "link/eno1/link.mtu" a setting of an interface by the name of its knob,
-// "link/eno1/name" how the interface will be called, and
-// "link/eno1/network/Network.Address/192.0.2.1/24" one element of a list. A
-// format may have further keys; what it cannot interpret it keeps as raw text, so
-// that a change of it shows.
+// "link/eno1/link.mtu" a setting of an interface by the name of its knob, "link/eno1/name"
+// the interface's future name, and "link/eno1/network/Network.Address/192.0.2.1/24" one
+// element of a list. A format may have further keys; it keeps what it cannot interpret as raw
+// text, so that a change of it shows.
 type Outcome struct {
 	Values map[string]model.FileLine // Text is the value; without File it is the kernel's default
-	Judge  string                    // who said so: "netplan generate", "documented rules of systemd.network(5)"
+	Judge  string                    // the source: "netplan generate", "documented rules of systemd.network(5)"
 }
 
 // Set adds a value. A later one replaces an earlier one.
@@ -31,15 +30,15 @@ func (o *Outcome) Set(key string, l model.FileLine) {
 	o.Values[key] = l
 }
 
-// LinkKey is the key of a setting of an interface.
+// LinkKey returns the key of a setting of an interface.
 func LinkKey(link string, id model.KnobID) string { return "link/" + link + "/" + string(id) }
 
-// SysctlKey is the key of a kernel setting by its native name.
+// SysctlKey returns the key of a kernel setting by its native name.
 func SysctlKey(name string) string { return "sysctl/" + name }
 
-// Refusal says why a permanent file is not written.
+// Refusal says why linerate does not write a permanent file.
 type Refusal struct {
-	File string // that stands in the way; "" if the cause is not a file
+	File string // file that prevents it; "" if the cause is not a file
 	Line int    // 1…; 0: the whole file
 	Why  string // what would go wrong: "it would lose its addresses"
 
@@ -57,13 +56,13 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("%s:%d: %s", r.File, r.Line, r.Why)
 }
 
-// Refuse returns a refusal because of a line, or of nothing in a file. hint is what to
-// change by hand, "" where nothing is known.
+// Refuse returns a refusal because of a line, or of no file. hint says what to change by
+// hand, "" if nothing is known.
 func Refuse(l model.FileLine, hint, why string, args ...any) error {
 	return fault.WithHint(&Refusal{File: l.File, Line: l.Number, Why: fmt.Sprintf(why, args...)}, "%s", hint)
 }
 
-// said is a key in words.
+// said returns a key in words.
 func said(key string) string {
 	if rest, ok := strings.CutPrefix(key, "link/"); ok {
 		if link, what, ok := strings.Cut(rest, "/"); ok {
@@ -73,8 +72,8 @@ func said(key string) string {
 	return key
 }
 
-// Prove returns a *Refusal unless exactly the keys of want differ between two
-// outcomes, and these are as wanted afterwards.
+// Prove returns a *Refusal unless exactly the keys of want differ between two outcomes, and
+// have the wanted values afterwards.
 func Prove(before, after Outcome, want map[string]string) error {
 	var keys []string
 	for key := range before.Values {

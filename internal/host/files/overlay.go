@@ -10,15 +10,14 @@ import (
 	"time"
 )
 
-// Overlay returns root as it would be with files in place. Directories are to be
-// read by fs.ReadDir.
+// Overlay returns root with the written files in place. Read its directories with fs.ReadDir.
 func Overlay(root fs.FS, written []File) fs.FS {
 	o := overlay{root, make(map[string]overlaid)}
 	for _, f := range written {
 		name := strings.TrimPrefix(f.Path, "/")
 		text := f.Content
 		if f.Block {
-			before, _ := fs.ReadFile(root, name) // what cannot be read holds nothing
+			before, _ := fs.ReadFile(root, name) // an unreadable file counts as empty
 			if merged, err := Merge(before, f.Content); err == nil {
 				text = merged
 			}
@@ -28,10 +27,10 @@ func Overlay(root fs.FS, written []File) fs.FS {
 	return o
 }
 
-// Without returns root without the files of which gone is true.
+// Without returns root without the files for which gone returns true.
 func Without(root fs.FS, gone func(name string) bool) fs.FS { return without{root, gone} }
 
-// without is a tree from which files are taken out.
+// without is a tree with some files removed.
 type without struct {
 	fs.FS
 	gone func(name string) bool
@@ -57,7 +56,7 @@ func (w without) ReadLink(name string) (string, error) { return fs.ReadLink(w.FS
 // Lstat implements fs.ReadLinkFS.
 func (w without) Lstat(name string) (fs.FileInfo, error) { return fs.Lstat(w.FS, name) }
 
-// overlay is a tree with some files in the place of its own, or besides them.
+// overlay is a tree with some files replaced or added.
 type overlay struct {
 	fs.FS
 	files map[string]overlaid
@@ -72,8 +71,7 @@ func (o overlay) Open(name string) (fs.File, error) {
 	return o.FS.Open(name)
 }
 
-// ReadDir implements fs.ReadDirFS. A directory that is only in the changes is
-// one too.
+// ReadDir implements fs.ReadDirFS. It also knows directories that only the changes have.
 func (o overlay) ReadDir(name string) ([]fs.DirEntry, error) {
 	entries, err := fs.ReadDir(o.FS, name)
 	found := false
@@ -99,7 +97,7 @@ func (o overlay) ReadDir(name string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// ReadLink implements fs.ReadLinkFS: no change is a link.
+// ReadLink implements fs.ReadLinkFS: no changed file is a link.
 func (o overlay) ReadLink(name string) (string, error) {
 	if _, ok := o.files[name]; ok {
 		return "", &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
@@ -115,7 +113,7 @@ func (o overlay) Lstat(name string) (fs.FileInfo, error) {
 	return fs.Lstat(o.FS, name)
 }
 
-// overlaid is one file of a change, open and as its own description.
+// overlaid is one changed file; it implements fs.File and fs.FileInfo.
 type overlaid struct {
 	io.Reader
 	name string
@@ -138,7 +136,7 @@ func (f overlaid) Size() int64 { return int64(len(f.text)) }
 // Mode implements fs.FileInfo.
 func (f overlaid) Mode() fs.FileMode { return f.mode & (fs.ModeDir | fs.ModePerm) }
 
-// ModTime implements fs.FileInfo; it is not known.
+// ModTime implements fs.FileInfo; the time is not known.
 func (f overlaid) ModTime() time.Time { return time.Time{} }
 
 // IsDir implements fs.FileInfo.

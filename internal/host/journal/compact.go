@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Tidy compacts the journal when all in it is over and it has grown long.
+// Tidy compacts the journal if it has grown long and has no open intents.
 func (j *Journal) Tidy() error {
 	if len(j.text) <= compactAbove || len(j.OpenIntents()) > 0 {
 		return nil
@@ -13,8 +13,8 @@ func (j *Journal) Tidy() error {
 	return j.Compact()
 }
 
-// Compact drops the transactions that are over, in one step for each copy: after
-// a crash one of them is whole, the old journal or the new one.
+// Compact drops the transactions that are over, atomically for each copy: after a crash each
+// is the old journal or the new one.
 func (j *Journal) Compact() error {
 	if err := j.compact(); err != nil {
 		return fmt.Errorf("compact %s: %w", j.Path(), err)
@@ -45,7 +45,7 @@ func (j *Journal) compact() error {
 	return j.bothAs()
 }
 
-// chain encodes entries anew where the number of the one before is another now.
+// chain encodes entries again whose predecessor has changed.
 func (j *Journal) chain(entries []entry) ([]entry, []byte, error) {
 	var text []byte
 	out := make([]entry, len(entries))

@@ -11,16 +11,15 @@ import (
 	"linerate/internal/host/durable"
 )
 
-// A confirmation is a file beside the journal that names the transaction which a
-// person wants to keep. Another process than the one that holds the journal
-// writes it: a person who came by a new connection. That it is on disk is the
-// moment from which the transaction stays.
+// A confirmation is a file beside the journal that names the transaction that the user wants
+// to keep. Not the process that holds the journal but another one writes it, for a user who
+// came over a new connection. Once it is on disk, the transaction stays.
 const confirmationName = "confirmed"
 
 func (d Dir) confirmation() string { return filepath.Join(d.Path, confirmationName) }
 
-// Confirm puts the confirmation of a transaction on disk, in one step. The
-// journal does not have to be open. An earlier confirmation is replaced.
+// Confirm writes the confirmation of a transaction to disk, atomically. The journal need not
+// be open. An earlier confirmation is replaced.
 func (d Dir) Confirm(transaction string) error {
 	files := d.files()
 	if err := files.Trusted(d.Path); err != nil {
@@ -54,8 +53,8 @@ func (j *Journal) Confirmation() (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
-// Withdraw removes the confirmation of a transaction that went back before it
-// counted, if it is there.
+// Withdraw removes the confirmation of a transaction that was rolled back before the
+// confirmation took effect, if it is there.
 func (d Dir) Withdraw(transaction string) {
 	if d.Confirming(transaction) {
 		_ = d.files().Remove(d.confirmation()) // one that stays names a transaction that is no longer open
@@ -77,11 +76,11 @@ func (j *Journal) DropConfirmation() error {
 	return err
 }
 
-// dropUnfinished removes what is left of confirmations whose process was killed
-// before they counted. One that is being written right now fails then, as it
-// should: the transaction that it names is another process's no more.
+// dropUnfinished removes the temporary files of confirmations whose process was killed. A
+// confirmation that is being written at this moment then fails, correctly: its transaction no
+// longer belongs to another process.
 func (j *Journal) dropUnfinished() {
-	names, _ := j.dir.files().List(j.dir.Path) // what is left matters only to who looks there
+	names, _ := j.dir.files().List(j.dir.Path) // leftover files do no harm
 	for _, name := range names {
 		if strings.HasPrefix(name, confirmationName+".") {
 			_ = j.dir.files().Remove(filepath.Join(j.dir.Path, name))
@@ -89,20 +88,20 @@ func (j *Journal) dropUnfinished() {
 	}
 }
 
-// State says how a transaction stands.
+// State is the state of a transaction.
 type State int
 
 // The states of a transaction.
 const (
-	Unheard   State = iota // the journal does not know it (any more)
+	Unheard   State = iota // the journal does not know it, or no longer does
 	Pending                // applied, or being applied
-	Confirmed              // it stays
-	Leaving                // it is being undone: a part of it may be back already, not all
+	Confirmed              // kept
+	Leaving                // being undone: part of it may be undone already, not all
 	Over                   // it was undone
 )
 
-// StateOf returns how a transaction stands among records. That one of its intents
-// ended makes it neither over, while others have not, nor one that can be kept whole.
+// StateOf returns the state of a transaction in records. If only some of its intents have
+// ended, it is not over, but cannot be kept as a whole either.
 func StateOf(records []Record, transaction string) State {
 	intents, ended := make(map[int]bool), make(map[int]bool)
 	confirmed, revoked, closed := false, false, false

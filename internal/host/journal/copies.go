@@ -15,9 +15,9 @@ import (
 	"linerate/internal/host/durable"
 )
 
-// copies are the names of the two copies of a journal, in the order in which a
-// record is written to them: it is on disk in the first before the second is
-// touched, so that a crash tears one at most.
+// copies are the names of the two copies of a journal, in the order in which a record is
+// written: it is on disk in the first before the second is touched, so that a crash can tear
+// only one.
 var copies = [...]string{"journal.jsonl", "journal-b.jsonl"}
 
 // Files returns the paths of the two copies of the journal in dir.
@@ -29,19 +29,19 @@ func Files(dir string) []string {
 	return all
 }
 
-// merged is what two copies say together.
+// merged is the result of reading two copies as one.
 type merged struct {
 	entries []entry
-	exact   int      // index of the copy that is as it should be; -1 for none
+	exact   int      // index of an intact copy; -1 for none
 	gap     bool     // a record is missing between others
-	lost    []Damage // what neither copy tells
-	healed  []Damage // what one tells in place of the other
-	spoilt  [2]bool  // which copies have a part in lost
+	lost    []Damage // lost in both copies
+	healed  []Damage // lost in one copy, and taken from the other
+	spoilt  [2]bool  // the copies in which lost records may have been
 	scans   [2]scanned
 }
 
-// merge reads two copies as one. A copy that is whole and has the newest record
-// speaks for both. Else all whole records of both are taken, by number.
+// merge reads two copies as one. An intact copy with the newest record stands for both.
+// Otherwise merge takes all whole records of both, by number.
 func merge(texts [2][]byte) merged {
 	m := merged{exact: -1}
 	m.scans[0] = scan(texts[0])
@@ -66,10 +66,10 @@ func merge(texts [2][]byte) merged {
 	return m
 }
 
-// unite takes every record that is in either copy.
+// unite takes every whole record of either copy.
 func (m *merged) unite() {
 	all := make(map[uint64]entry)
-	before := make(map[uint64][]uint64) // of a number: those that stood before it
+	before := make(map[uint64][]uint64) // by number: the numbers that preceded it
 	for _, s := range slices.Backward(m.scans[:]) {
 		for _, e := range s.entries {
 			all[e.seq] = e
@@ -82,8 +82,8 @@ func (m *merged) unite() {
 		if i > 0 {
 			known = m.entries[i-1].seq
 		}
-		// A copy may have been rewritten without records that are over: then its line
-		// names one that is older.
+		// A copy may have been rewritten without records that are over: its line then names
+		// an older predecessor.
 		if !slices.ContainsFunc(before[e.seq], func(p uint64) bool { return p <= known }) {
 			m.gap = true
 			m.lost = append(m.lost, Damage{Reason: fmt.Sprintf("no whole record %d, which came before record %d", before[e.seq][0], e.seq)})
@@ -91,10 +91,9 @@ func (m *merged) unite() {
 	}
 }
 
-// judge says whether a region of copy i may have held what is lost. Between
-// records their numbers tell. Behind the last one the other copy has to have as
-// much; only the first copy may end in what a crash left of a write that was
-// never promised.
+// judge decides whether a region of copy i may have held lost records. Between records their
+// numbers show it. After the last record the other copy must have as much; only the first
+// copy may end in the remains of a write that a crash cut short before Append returned.
 func (m *merged) judge(i int, r region) {
 	d := Damage{File: copies[i], Line: r.line, Reason: r.reason}
 	other := m.scans[1-i]
@@ -111,8 +110,8 @@ func (m *merged) judge(i int, r region) {
 	}
 }
 
-// readCopies reads both copies, "" for one that is not there. The second is read
-// first: what another process has written to it is in the first already.
+// readCopies reads both copies, "" for a missing one. It reads the second first: what another
+// process has written there is in the first already.
 func (d Dir) readCopies() (texts [2][]byte, err error) {
 	for i, path := range slices.Backward(Files(d.Path)) {
 		texts[i], err = d.files().Read(path)
@@ -123,7 +122,7 @@ func (d Dir) readCopies() (texts [2][]byte, err error) {
 	return texts, nil
 }
 
-// newer returns the first record that this program does not understand.
+// newer returns an error for the first record that this program does not understand.
 func (m merged) newer(dir string) error {
 	for i, s := range m.scans {
 		if s.newer != nil {
@@ -139,8 +138,8 @@ func (m merged) records() []Record {
 	return all
 }
 
-// bothAs brings the copies that are not ok to the journal's text, and keeps what
-// is damaged before. What cannot be done now (a full disk) is tried again before the next record.
+// bothAs brings the copies that are not ok to the journal's text, and first saves what is
+// damaged. If that fails (a full disk), it is tried again before the next record.
 func (j *Journal) bothAs() error {
 	if !j.named {
 		if err := j.dir.files().SyncDir(j.dir.Path); err != nil {
@@ -166,8 +165,8 @@ func (j *Journal) bothAs() error {
 	return errors.Join(errs...)
 }
 
-// mend brings copy i to the journal's text: in place where only the end differs,
-// which needs no room on the disk.
+// mend brings copy i to the journal's text: in place if only the end differs, which needs no
+// disk space.
 func (j *Journal) mend(i int) error {
 	if j.files[i] == nil {
 		if err := j.reopen(i); err != nil {
@@ -194,9 +193,9 @@ func (j *Journal) mend(i int) error {
 	return errors.Join(err, f.Sync())
 }
 
-// replace writes copy i anew, in one step.
+// replace rewrites copy i atomically.
 func (j *Journal) replace(i int) error {
-	// Windows replaces no file that is open, so ours is closed around it.
+	// Windows does not replace an open file, so close ours meanwhile.
 	err := j.files[i].Close()
 	j.files[i] = nil
 	if err == nil {
@@ -206,7 +205,7 @@ func (j *Journal) replace(i int) error {
 	return errors.Join(err, j.reopen(i))
 }
 
-// path returns the name of a copy.
+// path returns the path of a copy.
 func (j *Journal) path(i int) string { return filepath.Join(j.dir.Path, copies[i]) }
 
 func (j *Journal) reopen(i int) error {

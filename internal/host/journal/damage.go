@@ -15,14 +15,14 @@ import (
 	"linerate/internal/host/durable"
 )
 
-// Damage is something in the journal that is no record.
+// Damage is a part of the journal that is not a record.
 type Damage struct {
-	File   string // name of the copy; "" for what is missing in both
-	Line   int    // 1…; 0 for what is missing
+	File   string // name of the copy; "" for records missing in both
+	Line   int    // 1…; 0 for missing records
 	Reason string
 }
 
-// String says it in one line.
+// String returns one line.
 func (d Damage) String() string {
 	if d.File == "" {
 		return d.Reason
@@ -30,11 +30,10 @@ func (d Damage) String() string {
 	return fmt.Sprintf("%s line %d: %s", d.File, d.Line, d.Reason)
 }
 
-// ErrDamaged says that something is lost of the journal: neither of its copies
-// has it whole.
+// ErrDamaged reports that part of the journal is lost: neither copy has it whole.
 var ErrDamaged = errors.New("the journal is damaged")
 
-// ErrNewer says that a newer linerate wrote the journal; see NewerError.
+// ErrNewer reports that a newer linerate wrote the journal; see NewerError.
 var ErrNewer = errors.New("the journal is of a newer linerate")
 
 const (
@@ -42,9 +41,8 @@ const (
 	seenMark  = ".seen"
 )
 
-// save keeps the copies that have a part in what is lost, or both where none has,
-// each as it is under a name that is free: journal.jsonl.damaged-1 and so on. It
-// is there on disk before anything is written in its place.
+// save saves the copies that may have held lost records, or both if neither did, under free
+// names: journal.jsonl.damaged-1 and so on. They are on disk before anything replaces them.
 func (m merged) save(dir Dir) error {
 	neither := m.spoilt == [2]bool{}
 	for i, s := range m.scans {
@@ -64,7 +62,7 @@ func saveAs(files durable.FS, stem string, text []byte) error {
 		if _, err := files.Read(path + seenMark); err == nil {
 			continue
 		}
-		// A crash before the journal was written anew comes here twice with the same.
+		// After a crash before the journal was rewritten, the same copy comes here again.
 		if have, err := files.Read(path); err == nil && bytes.Equal(have, text) {
 			return nil
 		}
@@ -75,9 +73,8 @@ func saveAs(files durable.FS, stem string, text []byte) error {
 	}
 }
 
-// Unacknowledged returns the paths of the damaged copies that were kept in dir
-// and that no person has acknowledged, in the order of their names. No directory
-// is none.
+// Unacknowledged returns the paths of the damaged copies in dir that the user has not
+// acknowledged, sorted by name; none if there is no directory.
 func Unacknowledged(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -97,8 +94,8 @@ func Unacknowledged(dir string) ([]string, error) {
 	return all, nil
 }
 
-// Acknowledge notes that a person knows of the damaged copies in dir: they get
-// names that end in .seen, which it returns, and stay.
+// Acknowledge records that the user knows of the damaged copies in dir: it renames them to
+// names ending in .seen, which it returns.
 func Acknowledge(dir string) ([]string, error) {
 	all, err := Unacknowledged(dir)
 	if err != nil || len(all) == 0 {
@@ -114,9 +111,9 @@ func Acknowledge(dir string) ([]string, error) {
 	return done, durable.SyncDir(dir)
 }
 
-// openWritable opens a file of the journal for reading and writing, and makes it
-// where it does not exist. One on a read-only file system is opened for reading:
-// what a crash left there has to be undone too.
+// openWritable opens a file of the journal for reading and writing, and creates it if needed.
+// On a read-only file system it opens the file for reading: what a crash left there must be
+// undone too.
 func (d Dir) openWritable(path string, flag int) (f durable.File, readOnly bool, err error) {
 	f, err = d.files().Open(path, os.O_RDWR|os.O_CREATE|flag, 0o600)
 	if !errors.Is(err, syscall.EROFS) {
@@ -128,7 +125,7 @@ func (d Dir) openWritable(path string, flag int) (f durable.File, readOnly bool,
 	return nil, false, err
 }
 
-// writable refuses records where there is no place for them.
+// writable returns an error if the journal cannot take records.
 func (j *Journal) writable() error {
 	if j.Closed() {
 		return fmt.Errorf("%s: %w", j.Path(), fs.ErrClosed)

@@ -1,18 +1,16 @@
-// Package journal is the record on disk of what linerate changes on a host,
-// written before each change so that another process can undo it.
+// Package journal records on disk what linerate changes on a host, before each change, so
+// that another process can undo it.
 //
-// The journal is a file of lines, twice, in a directory that one process at a
-// time may write. Each line is one record with a number and a checksum. When
-// Append returns it is on disk (fsync) in the first copy, journal.jsonl, and then
-// in the second, journal-b.jsonl: whenever a machine goes down, one of them is
-// whole.
+// The journal is a file of lines, in two copies, in a directory that one process at a time
+// may write to. Each line is one record with a number and a checksum. When Append returns, it
+// is on disk (fsync) in the first copy, journal.jsonl, and then in the second,
+// journal-b.jsonl: whenever a machine goes down, one of them is intact.
 //
-// Open reads both as one and mends what differs. A record that either copy has
-// whole is never lost: between damaged ones, whole ones are found again. What a
-// crash leaves of a record that was never promised is dropped. If anything else
-// is in neither copy, that is Damage: the damaged files are kept beside the
-// journal, and Unacknowledged names them until a person has seen them. A journal
-// with records of a newer linerate is not opened, and left as it is.
+// Open reads both as one and repairs differences. A record that is whole in either copy is
+// never lost: whole records between damaged ones are found. Remains of a record whose Append
+// did not return are dropped. Anything else that is in neither copy is Damage: the damaged
+// files are saved beside the journal, and Unacknowledged lists them until the user has seen
+// them. A journal with records of a newer linerate is not opened, and stays unchanged.
 package journal
 
 import (
@@ -30,26 +28,26 @@ import (
 	"linerate/internal/host/knob/linkid"
 )
 
-// Kind is what a record says.
+// Kind is the kind of a record.
 type Kind string
 
 // The kinds of records.
 const (
 	KindIntent    Kind = "intent"    // about to be written to the host
 	KindApplied   Kind = "applied"   // written; Text is what was read back
-	KindConfirmed Kind = "confirmed" // a person keeps the whole transaction, until it is undone by hand
-	KindRevoked   Kind = "revoked"   // a person takes back what was confirmed: the intent is open again
+	KindConfirmed Kind = "confirmed" // the user keeps the whole transaction, until it is undone by hand
+	KindRevoked   Kind = "revoked"   // the user undoes what was confirmed: the intent is open again
 	KindUndone    Kind = "undone"    // the old value is back
-	KindForeign   Kind = "foreign"   // somebody else changed it meanwhile: left alone
-	KindFailed    Kind = "failed"    // cannot be undone any more; Detail says why
+	KindForeign   Kind = "foreign"   // another program changed it meanwhile: left alone
+	KindFailed    Kind = "failed"    // can no longer be undone; Detail says why
 	KindClosed    Kind = "closed"    // the whole transaction is over
 	KindHealed    Kind = "healed"    // of no transaction: Detail says what was damaged in one copy and whole in the other
 )
 
-// Origin is where a change was made: the same setting means another thing after
-// a restart or in another network namespace.
+// Origin is where a change was made: after a reboot or in another network namespace the same
+// setting means something else.
 type Origin struct {
-	Boot  string `json:"boot,omitempty"`  // identity of the machine's run since its start; "" is unknown
+	Boot  string `json:"boot,omitempty"`  // identity of the boot; "" is unknown
 	Netns uint64 `json:"netns,omitempty"` // inode of the network namespace; 0 is unknown or none
 	PID   int    `json:"pid"`             // of the process that made it
 }
@@ -59,18 +57,18 @@ type Intent struct {
 	Host     model.Host     `json:"host"`
 	Knob     model.KnobID   `json:"knob"`
 	Place    hostknob.Place `json:"place"`
-	Old      string         `json:"old"` // native text to go back to: the one before the transaction
-	New      string         `json:"new"` // native text that is written
+	Old      string         `json:"old"` // native text to restore: the one before the transaction
+	New      string         `json:"new"` // native text to write
 	Deadline time.Time      `json:"deadline"`
 	Origin   Origin         `json:"origin"`
-	// Link is the interface that Place is about; nil for none, and for one of which
-	// nothing was known but its name.
+	// Link is the interface of Place; nil for none, and for one of which only the name was
+	// known.
 	Link *linkid.ID `json:"link,omitempty"`
-	// Member says that the setting belongs to that of another interface in the same
+	// Member means that the setting depends on that of another interface in the same
 	// transaction: a port of a bridge needs the bridge's MTU.
 	Member bool `json:"member,omitempty"`
-	// Limit is of a command: how long it may take. Its Old is the command that takes
-	// it back, its New the one that is run.
+	// Limit is for a command: how long it may take. Its Old is the command that undoes it,
+	// its New the one to run.
 	Limit time.Duration `json:"limit_ns,omitempty"`
 }
 
@@ -85,20 +83,20 @@ type Record struct {
 	Detail      string    `json:"detail,omitempty"`
 }
 
-// Unfinished is an intent without an end, with everything that was written for it.
+// Unfinished is an intent that has not ended, with everything that was written for it.
 type Unfinished struct {
 	Transaction string
 	Number      int
 	Intent
-	Wrote     []string // native texts that are ours: New, and what was read back
-	Confirmed bool     // only a person undoes it; else it is open
+	Wrote     []string // native texts of linerate's: New, and what was read back
+	Confirmed bool     // only the user undoes it; else it is open
 }
 
 // compactAbove is how many bytes of closed transactions are kept for people to read.
 const compactAbove = 64 << 10
 
-// Journal is an open journal. It is not safe for concurrent use; other
-// processes are kept out by a lock.
+// Journal is an open journal. It is not safe for concurrent use; a lock keeps out other
+// processes.
 type Journal struct {
 	dir     Dir
 	by      string // version of the linerate that writes
@@ -110,16 +108,16 @@ type Journal struct {
 	files   [2]durable.File
 	ok      [2]bool // the copy holds text
 	named   bool    // the names of the copies are on disk
-	unsaved *merged // what is damaged and not kept yet; nil for nothing
+	unsaved *merged // damage that is not saved yet; nil for none
 
-	readOnly bool              // its file system is: there is no place for records
-	after    func(step string) // tests: called after each step that a crash may follow
+	readOnly bool              // on a read-only file system: it cannot take records
+	after    func(step string) // for tests: called after each step that a crash may follow
 }
 
 // Dir is a state directory.
 type Dir struct {
 	Path string
-	FS   durable.FS // nil is this machine's
+	FS   durable.FS // nil means this machine's
 }
 
 func (d Dir) files() durable.FS {
@@ -135,19 +133,18 @@ func Open(dir string) (*Journal, error) { return OpenAs(dir, "") }
 // OpenAs is Dir.Open for a directory of this machine.
 func OpenAs(dir, by string) (*Journal, error) { return Dir{Path: dir}.Open(by) }
 
-// Open opens the journal in d for a linerate of version by, which its records
-// name. It makes the directory for this user alone where it does not exist, and locks it.
-// The error wraps ErrLocked and names the holder when another process has it open
-// (HeldError), ErrNewer (NewerError), and fs.ErrPermission when the directory may not be
-// written. A damaged journal opens; see Damage. So does one on a read-only file
-// system, which takes no records: Append then wraps syscall.EROFS. It wraps
-// durable.ErrUntrusted where root is asked to believe a journal that others could
-// have written.
+// Open opens the journal in d for a linerate of version by, which its records name. It
+// creates the directory, for this user alone, if it does not exist, and locks it. The error
+// wraps ErrLocked and names the holder if another process has the journal open (HeldError),
+// ErrNewer (NewerError), fs.ErrPermission if the directory is not writable, or
+// durable.ErrUntrusted if this process is root's and others could have written the journal. A
+// damaged journal opens; see Damage. So does one on a read-only file system, which takes no
+// records: Append then wraps syscall.EROFS.
 func (d Dir) Open(by string) (*Journal, error) {
 	if err := d.ensure(); err != nil {
 		return nil, fmt.Errorf("state directory %s: %w", d.Path, err)
 	}
-	if err := d.files().Trusted(d.Path); err != nil { // once more: it may not have been there
+	if err := d.files().Trusted(d.Path); err != nil { // again, now that it exists
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
 	l, err := d.acquire(lockName)
@@ -161,26 +158,26 @@ func (d Dir) Open(by string) (*Journal, error) {
 	return j, nil
 }
 
-// begin is what is left to do under the lock.
+// begin does the rest of Open under the lock.
 func (j *Journal) begin() error {
 	if err := j.load(); err != nil {
 		return err
 	}
 	j.dropUnfinished()
 	if !j.readOnly {
-		_ = j.Tidy() // a full disk: it stays long, and nothing in it is open
+		_ = j.Tidy() // with a full disk it stays long, but nothing in it is open
 	}
 	return nil
 }
 
-// step lets a test look.
+// step calls the hook of a test.
 func (j *Journal) step(name string) {
 	if j.after != nil {
 		j.after(name)
 	}
 }
 
-// ensure makes the directory where it does not exist.
+// ensure creates the directory if it does not exist.
 func (d Dir) ensure() error {
 	if err := d.files().Trusted(d.Path); err != nil {
 		return err
@@ -191,7 +188,7 @@ func (d Dir) ensure() error {
 	return d.files().MakeDir(d.Path)
 }
 
-// load reads the copies, keeps what is damaged, and makes them one again.
+// load reads the copies, saves what is damaged, and makes them equal again.
 func (j *Journal) load() error {
 	texts, err := j.dir.readCopies()
 	if err != nil {
@@ -204,7 +201,7 @@ func (j *Journal) load() error {
 	for i := range copies {
 		durable.Discard(j.dir.files(), j.path(i))
 		err := j.reopen(i)
-		if errors.Is(err, syscall.EROFS) { // and not there
+		if errors.Is(err, syscall.EROFS) { // it does not exist either
 			j.readOnly = true
 		} else if err != nil {
 			return err
@@ -227,7 +224,7 @@ func (j *Journal) load() error {
 	if len(m.lost) > 0 {
 		j.unsaved = &m
 	}
-	// Where there is no room for it, what is known can be undone all the same.
+	// Without disk space, what is known can still be undone.
 	if err := j.bothAs(); err == nil && len(m.healed) > 0 {
 		_ = j.Append(Record{Kind: KindHealed, Time: time.Now().UTC(), Detail: describe(m.healed)})
 	}
@@ -238,7 +235,7 @@ func (j *Journal) setEntries(entries []entry, text []byte) {
 	j.entries, j.text, j.records = entries, text, merged{entries: entries}.records()
 }
 
-// maxDescribed bounds how many damaged places are named.
+// maxDescribed bounds how many damaged places a text names.
 const maxDescribed = 4
 
 func describe(all []Damage) string {
@@ -252,17 +249,16 @@ func describe(all []Damage) string {
 // Path returns the name of the journal's first copy.
 func (j *Journal) Path() string { return j.path(0) }
 
-// Damage returns what is lost: what neither copy had whole when the journal was
-// opened. It is not among Records and OpenIntents. The copies as they were are
-// kept; see Unacknowledged.
+// Damage returns what neither copy had whole when the journal was opened. It is not in
+// Records and OpenIntents. The damaged copies are saved; see Unacknowledged.
 func (j *Journal) Damage() []Damage { return j.damage }
 
 // Records returns all records, oldest first. The slice is the journal's.
 func (j *Journal) Records() []Record { return j.records }
 
-// Append writes r and returns when it is on disk. On an error nothing of r is
-// in the journal: do not make the change that it announces. The error wraps
-// syscall.EROFS for a read-only one.
+// Append writes r and returns when it is on disk. After an error the journal has no part of
+// r: do not make the change that it announces. The error wraps syscall.EROFS for a read-only
+// journal.
 func (j *Journal) Append(r Record) error {
 	if err := j.append(r); err != nil {
 		return fmt.Errorf("append to %w", err)
@@ -294,7 +290,7 @@ func (j *Journal) append(r Record) error {
 			err = f.Sync()
 		}
 		if err != nil {
-			// Cut off again, also from the copy before.
+			// cut it off again, also from the copy before
 			j.ok = [2]bool{}
 			return errors.Join(fmt.Errorf("%s: %w", j.path(i), err), j.bothAs())
 		}
@@ -317,19 +313,19 @@ func (j *Journal) OpenIntents() []Unfinished { return OpenIntents(j.records) }
 // oldest first.
 func (j *Journal) ConfirmedIntents() []Unfinished { return ConfirmedIntents(j.records) }
 
-// OpenIntents returns the intents among records that are neither over nor
-// confirmed, oldest first: what a crash leaves of them has to be undone.
+// OpenIntents returns the intents in records that are neither over nor confirmed, oldest
+// first: if a crash left them, they must be undone.
 func OpenIntents(records []Record) []Unfinished {
 	return slices.DeleteFunc(unfinished(records), func(u Unfinished) bool { return u.Confirmed })
 }
 
-// ConfirmedIntents returns the intents among records that were confirmed and are
-// not over, oldest first: only a person undoes them.
+// ConfirmedIntents returns the intents in records that were confirmed and are not over,
+// oldest first: only the user undoes them.
 func ConfirmedIntents(records []Record) []Unfinished {
 	return slices.DeleteFunc(unfinished(records), func(u Unfinished) bool { return !u.Confirmed })
 }
 
-// unfinished are the intents without an end.
+// unfinished returns the intents that have not ended.
 func unfinished(records []Record) []Unfinished {
 	type key struct {
 		transaction string
@@ -368,11 +364,11 @@ func unfinished(records []Record) []Unfinished {
 	return all
 }
 
-// Closed reports whether the journal was closed: it takes no records then.
+// Closed reports whether the journal was closed: it then takes no records.
 func (j *Journal) Closed() bool { return j.lock.file == nil }
 
-// Close releases the journal for others. It is idempotent. A confirmation that is half
-// written then is of a process that was killed, or of one that comes too late.
+// Close releases the journal for others. It is idempotent. A half-written confirmation
+// belongs to a killed process, or comes too late.
 func (j *Journal) Close() error {
 	if !j.Closed() && !j.readOnly {
 		j.dropUnfinished()
@@ -390,9 +386,9 @@ func (j *Journal) Close() error {
 // Read is Dir.Read for a directory of this machine.
 func Read(dir string) ([]Record, []Damage, error) { return Dir{Path: dir}.Read() }
 
-// Read returns the records in d and what is lost, without a lock: for people,
-// while another process may be writing. No journal is no records. The error
-// wraps ErrNewer, and durable.ErrUntrusted as that of OpenAs does.
+// Read returns the records and the damage in d without a lock, for display, while another
+// process may be writing. Without a journal there are no records. The error wraps ErrNewer,
+// and durable.ErrUntrusted as that of OpenAs does.
 func (d Dir) Read() ([]Record, []Damage, error) {
 	if err := d.files().Trusted(d.Path); err != nil {
 		return nil, nil, fmt.Errorf("read journal: %w", err)

@@ -9,28 +9,27 @@ import (
 	"unicode/utf8"
 )
 
-// version is that of the lines that this program reads and writes.
+// version is the version of the lines that this program reads and writes.
 const version = 1
 
 // A line is a record on disk:
 //
 //	{"crc":"9a3c11f0","v":1,"seq":7,"prev":6,"by":"1.4.0","record":{"kind":"intent",…}}
 //
-// Every later version keeps these first two fields and "by". The checksum is
-// CRC-32C (RFC 3720 section 12.1) of all bytes of the line behind it and its
-// comma, without the line feed.
+// Every later version keeps these first two fields and "by". The checksum is CRC-32C (RFC
+// 3720 section 12.1) of all bytes of the line after it and its comma, without the line feed.
 //
-// The beginning does not occur within a line, where quotation marks are escaped: what
-// stands between two of them can be told from the records on both sides.
+// The start cannot occur within a line, where quotation marks are escaped: so damage between
+// two starts does not hide the records around it.
 const (
 	lineStart = `{"crc":"`
 	crcDigits = 8
 
-	maxSeq = 1 << 53 // what every reader of JSON can count to
+	maxSeq = 1 << 53 // what every JSON reader can represent
 )
 
-// line is what the checksum covers. Seq counts the records that were ever
-// written to a journal from 1, and Prev is that of the line before, 0 for none.
+// line is what the checksum covers. Seq numbers all records ever written to a journal from 1,
+// and Prev is the number of the line before, 0 for none.
 type line struct {
 	V      int             `json:"v"`
 	Seq    uint64          `json:"seq"`
@@ -42,7 +41,7 @@ type line struct {
 // entry is a record with its place in the order of all records.
 type entry struct {
 	seq, prev uint64
-	raw       []byte // the line as it stands on disk, with its line feed
+	raw       []byte // the line as on disk, with its line feed
 	Record
 }
 
@@ -66,15 +65,14 @@ func encode(r Record, seq, prev uint64, by string) ([]byte, error) {
 	return fmt.Appendf(nil, "%s%s\",%s\n", lineStart, checksum(b[1:]), b[1:]), nil
 }
 
-// NewerError says that a record was written by a linerate whose format this one
-// does not know. It wraps ErrNewer.
+// NewerError reports a record that a linerate with a newer format wrote. It wraps ErrNewer.
 type NewerError struct {
 	Path    string
 	Version int    // of the format
 	By      string // the version of that linerate; "" is unknown
 }
 
-// Error says what to do: nothing can be undone by this program.
+// Error says what to do: this program cannot undo anything.
 func (e *NewerError) Error() string {
 	who := "a newer linerate"
 	if e.By != "" {
@@ -101,7 +99,7 @@ func decode(b []byte) (entry, error) {
 		Record Record `json:"record"`
 	}
 	err := json.Unmarshal(append([]byte{'{'}, rest...), &l)
-	if l.V > version { // whatever its record is
+	if l.V > version { // even if its record cannot be parsed
 		return entry{}, &NewerError{Version: l.V, By: l.By}
 	}
 	if err != nil {
@@ -117,22 +115,22 @@ func decode(b []byte) (entry, error) {
 	return e, nil
 }
 
-// region is a stretch of a copy that is no record.
+// region is a stretch of a copy that is not a record.
 type region struct {
-	line   int    // in which it begins, 1…
+	line   int    // its first line, 1…
 	after  uint64 // number of the record before it, 0 for none
 	bytes  int
-	last   bool // no record comes behind it
-	torn   bool // the last one, without a line feed: what a crash leaves of a write
+	last   bool // no record follows
+	torn   bool // it is the last one, without a line feed: what a crash leaves of a write
 	reason string
 }
 
-// scanned is one copy as it was read.
+// scanned is the content of one copy.
 type scanned struct {
 	text    []byte
 	entries []entry
 	regions []region
-	exact   bool // whole records of this version, each with the one before it, and nothing else
+	exact   bool // only whole records of this version, each with its predecessor
 	newer   *NewerError
 }
 
@@ -143,7 +141,7 @@ func (s scanned) last() uint64 {
 	return s.entries[len(s.entries)-1].seq
 }
 
-// behind is how many bytes stand behind the record of a number.
+// behind returns how many bytes of records follow the record with a number.
 func (s scanned) behind(seq uint64) int {
 	n := 0
 	for _, e := range s.entries {
@@ -154,7 +152,7 @@ func (s scanned) behind(seq uint64) int {
 	return n
 }
 
-// scan reads every whole record of a copy, whatever stands between them.
+// scan reads every whole record of a copy, whatever is between them.
 func scan(text []byte) scanned {
 	s := scanned{text: text, exact: true}
 	for number, rest := 1, text; len(rest) > 0; {
@@ -178,10 +176,10 @@ func scan(text []byte) scanned {
 	return s
 }
 
-// add takes a record that stands in the copy as text.
+// add adds a record, which is in the copy as text.
 func (s *scanned) add(e entry, text []byte) {
 	last := s.last()
-	if e.seq <= last { // never written so
+	if e.seq <= last { // linerate never writes that
 		s.exact = false
 		return
 	}
@@ -189,8 +187,8 @@ func (s *scanned) add(e entry, text []byte) {
 	s.entries = append(s.entries, e)
 }
 
-// one reads the record at the beginning of text and how many bytes it takes with
-// the byte that ends its line, which need not be a line feed any more, or be there.
+// one reads the record at the start of text. It returns its length including the byte that
+// ends its line, which may be damaged or missing.
 func one(text []byte) (entry, int, error) {
 	if !begins(text) {
 		return entry{}, 0, errors.New("not a record")
@@ -217,7 +215,7 @@ func one(text []byte) (entry, int, error) {
 
 func begins(text []byte) bool { return bytes.HasPrefix(text, []byte(lineStart)) }
 
-// next is where the next record may begin behind the first byte of text.
+// next returns where the next record may begin after the first byte of text.
 func next(text []byte) int {
 	if i := bytes.Index(text[1:], []byte(lineStart)); i >= 0 {
 		return i + 1

@@ -12,20 +12,19 @@ import (
 	"linerate/internal/host/durable"
 )
 
-// ErrLocked says that another process writes the journal: it holds changes of
-// its own, or is undoing some.
+// ErrLocked reports that another process writes the journal: it holds changes of its own, or
+// is undoing some.
 var ErrLocked = durable.ErrLocked
 
-// HeldError says who holds the lock. It wraps ErrLocked.
+// HeldError names the holder of the lock. It wraps ErrLocked.
 type HeldError struct {
 	Dir string
 	Who string // "process 4711, since 2026-01-02T15:04:05Z"
-	// Undo is not empty while that process goes on trying to undo: how much is open,
-	// and why.
+	// Undo is set while that process keeps retrying an undo: how much is open, and why.
 	Undo string
 }
 
-// Error names the holder.
+// Error returns a message that names the holder.
 func (e *HeldError) Error() string {
 	if e.Undo != "" {
 		return fmt.Sprintf("state directory %s: %v: an undo is still being retried by %s: %s", e.Dir, ErrLocked, e.Who, e.Undo)
@@ -41,9 +40,8 @@ const (
 	retryName = "retry"
 )
 
-// Retry marks that this process goes on with an undo, while it leaves the journal to
-// others between its tries. done ends that. The error is a HeldError where
-// another process does so already.
+// Retry marks this process as retrying an undo, while it leaves the journal to others between
+// its tries. done ends that. The error is a HeldError if another process is doing so already.
 func (d Dir) Retry() (done func(), err error) {
 	l, err := d.acquire(retryName)
 	if err != nil {
@@ -52,14 +50,13 @@ func (d Dir) Retry() (done func(), err error) {
 	return func() { _ = l.release() }, nil
 }
 
-// lock is held by an open file, so that the end of the process, however it
-// comes, gives it free.
+// lock is held by an open file, so that it is released however the process ends.
 type lock struct {
 	file durable.File
 	who  string
 }
 
-// acquire takes the lock of that name in d or says who has it.
+// acquire takes the lock of that name in d, or returns a HeldError with its holder.
 func (d Dir) acquire(name string) (*lock, error) {
 	dir, path := d.Path, filepath.Join(d.Path, name)
 	f, _, err := d.openWritable(path, 0)
@@ -68,7 +65,7 @@ func (d Dir) acquire(name string) (*lock, error) {
 	}
 	err = f.Lock()
 	if errors.Is(err, ErrLocked) {
-		text, _ := d.files().Read(path) // for people; an unreadable one is named as unknown
+		text, _ := d.files().Read(path) // for display; an unreadable holder is "an unknown process"
 		who, undo, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
 		who = cmp.Or(who, "an unknown process")
 		if err := f.Close(); err != nil {
@@ -84,8 +81,8 @@ func (d Dir) acquire(name string) (*lock, error) {
 	return l, nil
 }
 
-// write tells others who holds the lock, and what of an undo is open still. It is
-// for people only: a full or read-only disk must not keep an undo away.
+// write tells other processes who holds the lock, and what an undo has still open. It is only
+// for display, so errors are ignored: a full or read-only disk must not prevent an undo.
 func (l *lock) write(undo string) {
 	text := l.who + "\n"
 	if undo != "" {
@@ -95,16 +92,16 @@ func (l *lock) write(undo string) {
 	_ = l.file.Truncate(int64(len(text)))
 }
 
-// Note tells other processes, which find the journal locked, that an undo goes on
-// and what is open still; "" is no undo.
+// Note tells other processes, which find the journal locked, that an undo is being retried
+// and what is still open; "" means that there is no undo.
 func (j *Journal) Note(undo string) {
 	if j.lock.file != nil {
 		j.lock.write(undo)
 	}
 }
 
-// release gives the lock up. The file stays: removing it would let two
-// processes lock two files of one name.
+// release releases the lock. The file stays: if it were removed, two processes could lock two
+// files of the same name.
 func (l *lock) release() error {
 	if l.file == nil {
 		return nil

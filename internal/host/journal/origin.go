@@ -7,30 +7,29 @@ import (
 	"path/filepath"
 )
 
-// Here returns the origin of changes that this process makes. What this system
-// does not tell is left unknown.
+// Here returns the origin of changes that this process makes. What the system does not report
+// is unknown.
 func Here() Origin {
 	o := here()
 	o.PID = os.Getpid()
 	return o
 }
 
-// SameBoot reports whether the machine was not restarted between o and p, as
-// far as that is known: unknown counts as the same.
+// SameBoot reports whether o and p are of the same boot of the machine; unknown counts as the
+// same.
 func (o Origin) SameBoot(p Origin) bool {
 	return o.Boot == "" || p.Boot == "" || o.Boot == p.Boot
 }
 
-// SameNamespace reports whether o and p saw the same network settings, as far
-// as that is known. It means something within one boot only.
+// SameNamespace reports whether o and p are in the same network namespace; unknown counts as
+// the same. It is meaningful only within one boot.
 func (o Origin) SameNamespace(p Origin) bool {
 	return o.Netns == 0 || p.Netns == 0 || o.Netns == p.Netns
 }
 
-// DefaultDir returns where the journal of this user is: LINERATE_STATE where
-// it is set; /var/lib/linerate for root (the Filesystem Hierarchy Standard 3.0
-// section 5.8); else linerate below XDG_STATE_HOME, which is ~/.local/state by
-// default (XDG Base Directory Specification 0.8).
+// DefaultDir returns the journal's directory for this user: LINERATE_STATE if it is set;
+// /var/lib/linerate for root (Filesystem Hierarchy Standard 3.0 section 5.8); else linerate
+// below XDG_STATE_HOME, by default ~/.local/state (XDG Base Directory Specification 0.8).
 func DefaultDir() (string, error) {
 	if dir := os.Getenv("LINERATE_STATE"); dir != "" {
 		return dir, nil
@@ -43,7 +42,7 @@ func DefaultDir() (string, error) {
 	}
 	home, err := os.UserHomeDir()
 	if u, uerr := user.Current(); err != nil && uerr == nil && filepath.IsAbs(u.HomeDir) {
-		home, err = u.HomeDir, nil // HOME is not set, as in a job of cron
+		home, err = u.HomeDir, nil // HOME is not set, as in a cron job
 	}
 	if err != nil {
 		return "", fmt.Errorf("find a state directory: %w; set LINERATE_STATE", err)

@@ -9,15 +9,15 @@ import (
 	"linerate/internal/host/kenv"
 )
 
-// startName is where the start of a kernel without a boot id is written down.
+// startName is the kernel variable with the boot time of a kernel without a boot id.
 const startName = "linerate.start"
 
-// here reads kern.boot_id, 16 random bytes that the kernel made up (FreeBSD
-// sys/kern/kern_mib.c, sysctl_bootid). FreeBSD 12 has none, nor has a kernel whose
-// randomness is not seeded yet; and the time of the start moves with the clock. There that
-// time, as it was when this was first asked, is put into the kernel's environment, where
-// it stays until the next start. That takes root; in a jail, and for others before root,
-// the start is unknown. Who began with that name stays with it, whatever comes later.
+// here reads kern.boot_id, 16 random bytes that the kernel generates (FreeBSD
+// sys/kern/kern_mib.c, sysctl_bootid). FreeBSD 12 has none, nor has a kernel whose randomness
+// is not seeded yet, and the boot time moves with the clock. In that case the boot time as
+// first read is stored in the kernel's environment, where it stays until the next boot. That
+// takes root; in a jail, or without root before it was stored, the boot is unknown. Once
+// stored, that time is used even if an ID appears later.
 func here() Origin {
 	if id, err := kenv.Get(startName); err == nil {
 		return Origin{Boot: id}
@@ -29,7 +29,7 @@ func here() Origin {
 	if err != nil {
 		return Origin{}
 	}
-	id := fmt.Sprintf("%d.%06d", at.Sec, at.Usec) // two that ask at once write the same
+	id := fmt.Sprintf("%d.%06d", at.Sec, at.Usec) // concurrent calls write the same
 	if kenv.Set(startName, id) != nil {
 		return Origin{}
 	}

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// here reads proc_sys_kernel(5) random/boot_id and the identity of this
-// thread's namespace, network_namespaces(7).
+// here reads proc_sys_kernel(5) random/boot_id and the ID of this thread's namespace,
+// network_namespaces(7).
 func here() Origin {
 	var o Origin
 	if b, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {

@@ -2,6 +2,6 @@
 
 package journal
 
-// here knows nothing: what this system offers in place of Linux's boot id
-// moves with the clock, and there is one set of network settings only.
+// here returns nothing: what this system has instead of Linux's boot id moves with the clock,
+// and it has only one set of network settings.
 func here() Origin { return Origin{} }

@@ -1,4 +1,4 @@
-// Package kenv reads and adds to the environment of FreeBSD's kernel, kenv(2): what the
-// loader left, and what root adds to it, which is gone at the next start. Other systems
+// Package kenv reads, and adds to, the environment of FreeBSD's kernel, kenv(2): the
+// variables that the loader left, and those that root adds until the next boot. Other systems
 // have none.
 package kenv

@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Actions and the longest value with its final zero, FreeBSD sys/sys/kenv.h.
+// Actions and the maximum size of a value with its final zero, FreeBSD sys/sys/kenv.h.
 const (
 	get     = 0
 	set     = 1
 	longest = 129
 )
 
-// Get returns the value of a name.
+// Get returns the value of a variable.
 func Get(name string) (string, error) {
 	value := make([]byte, longest)
 	if err := call(get, name, value); err != nil {
@@ -25,7 +25,7 @@ func Get(name string) (string, error) {
 	return unix.ByteSliceToString(value), nil
 }
 
-// Set gives a name a value of at most 127 bytes, which root may outside of a jail.
+// Set sets a variable to a value of at most 127 bytes, which takes root outside a jail.
 func Set(name, value string) error {
 	if len(value) > longest-2 {
 		return fmt.Errorf("kenv %q: %d bytes are too many", name, len(value))

@@ -8,7 +8,7 @@ import (
 	"runtime"
 )
 
-// Get fails: there is no such environment.
+// Get returns errors.ErrUnsupported: there is no such environment.
 func Get(name string) (string, error) {
 	return "", fmt.Errorf("kenv %q on %s: %w", name, runtime.GOOS, errors.ErrUnsupported)
 }

@@ -1,5 +1,5 @@
-// Package kmsg tells what the kernel logged since a given moment: drivers
-// explain there why a network got slow, or stopped.
+// Package kmsg returns what the kernel logged since a given moment: drivers log why a network
+// got slow, or stopped.
 package kmsg
 
 import (
@@ -10,21 +10,20 @@ import (
 	"linerate/internal/core/plain"
 )
 
-// Limits of what is kept.
+// Limits on the output.
 const (
 	maxLines   = 20     // of one call of Lines
 	maxText    = 300    // bytes of one line
-	maxRecords = 10_000 // looked at in one call
+	maxRecords = 10_000 // read in one call
 )
 
-// Reader reads the kernel's log from the moment when it was opened. It is not
-// safe for concurrent use.
+// Reader reads the kernel log from the moment when it was opened. It is not safe for
+// concurrent use.
 type Reader struct{ reader }
 
-// Open returns a reader that begins at the present end of the log. The error
-// wraps fs.ErrPermission where this user may not read it (on Linux without
-// CAP_SYSLOG, while kernel.dmesg_restrict is 1), and errors.ErrUnsupported
-// where there is no such log.
+// Open returns a reader that starts at the present end of the log. The error wraps
+// fs.ErrPermission if this user may not read it (on Linux without CAP_SYSLOG, while
+// kernel.dmesg_restrict is 1), and errors.ErrUnsupported if there is no such log.
 func Open() (*Reader, error) {
 	r, err := open()
 	if err != nil {
@@ -33,12 +32,12 @@ func Open() (*Reader, error) {
 	return &Reader{r}, nil
 }
 
-// Lines returns what the kernel itself logged since the last call, oldest
-// first, without what is only for debugging: at most 20 lines, and a last one
-// that says how many more there were. It does not wait.
+// Lines returns the lines of the kernel itself since the last call, oldest first, without
+// debug messages: at most 20, and a last one that says how many more there were. It does not
+// wait.
 func (r *Reader) Lines() ([]string, error) { return collect(r.next) }
 
-// Each hands every line that Lines would return to yield, however many there are.
+// Each passes every line that Lines would return to yield, without the limit.
 func (r *Reader) Each(yield func(line string)) error { return each(r.next, yield) }
 
 // collect reads records from next until it returns nil.
@@ -60,7 +59,7 @@ func collect(next func() ([]byte, error)) ([]string, error) {
 
 // each reads records from next until it returns nil.
 func each(next func() ([]byte, error), yield func(line string)) error {
-	for range maxRecords { // a kernel may log faster than anybody reads
+	for range maxRecords { // a kernel may log faster than this reads
 		b, err := next()
 		if err != nil {
 			return fmt.Errorf("read kernel log: %w", err)
@@ -80,11 +79,11 @@ func each(next func() ([]byte, error), yield func(line string)) error {
 	return nil
 }
 
-// Close ends the reading.
+// Close closes the log.
 func (r *Reader) Close() error { return r.close() }
 
-// The facility of the kernel and the last level that is not for debugging
-// (include/linux/kern_levels.h; syslog(2)).
+// The facility of the kernel and the last level above debug (include/linux/kern_levels.h;
+// syslog(2)).
 const (
 	kernel = 0
 	info   = 6
@@ -96,16 +95,15 @@ type record struct {
 	text            string
 }
 
-// parse reads one record as /dev/kmsg returns it, at most one at a time
+// parse parses one record as /dev/kmsg returns it, at most one at a time
 // (Documentation/ABI/testing/dev-kmsg):
 //
 //	6,339,5140900,-;NET: Registered protocol family 10
 //	 SUBSYSTEM=net
 //	 DEVICE=n2
 //
-// The first number is facility × 8 + level. Fields may be added before the
-// semicolon. What is not printable is written as \x and two hex digits, and is
-// kept so.
+// The first number is facility × 8 + level. Later kernels may add fields before the
+// semicolon. Unprintable bytes are written as \x and two hex digits, which stay.
 func parse(b []byte) (record, error) {
 	line, _, _ := bytes.Cut(b, []byte("\n"))
 	head, text, found := bytes.Cut(line, []byte(";"))

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// buffer is the kernel's message buffer, for everybody to read unless
+// buffer is the kernel's message buffer, readable to all unless
 // security.bsd.unprivileged_read_msgbuf is 0 (FreeBSD sys/kern/subr_prf.c).
 const buffer = "kern.msgbuf"
 
@@ -22,7 +22,7 @@ func open() (reader, error) {
 	return r, nil
 }
 
-// next returns the next line in the form of Linux, nil at the end.
+// next returns the next line in Linux format, nil at the end.
 func (r *reader) next() ([]byte, error) {
 	if l := r.msgbuf.next(); l != nil {
 		return l, nil

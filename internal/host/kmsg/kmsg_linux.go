@@ -10,20 +10,20 @@ import (
 
 const path = "/dev/kmsg"
 
-// recordBytes is more than any record has: PRINTKRB_RECORD_MAX is 1024 for the
-// text, to which come the head and the escapes (kernel/printk/printk.c,
-// PRINTK_MESSAGE_MAX 2048; before 6.4 CONSOLE_EXT_LOG_MAX 8192).
+// recordBytes is larger than any record: PRINTKRB_RECORD_MAX is 1024 for the text, plus the
+// head and the escapes (kernel/printk/printk.c, PRINTK_MESSAGE_MAX 2048; before 6.4
+// CONSOLE_EXT_LOG_MAX 8192).
 const recordBytes = 8192
 
-// reader holds /dev/kmsg open. Package os would wait for the next record.
+// reader is an open /dev/kmsg. Package os would wait for the next record.
 type reader struct {
 	fd  int
 	buf []byte
 }
 
-func open() (reader, error) { return openAt(unix.SEEK_END) } // SEEK_END of 0 is behind the last record
+func open() (reader, error) { return openAt(unix.SEEK_END) } // SEEK_END of 0 is after the last record
 
-// OpenAll returns a reader that begins at the oldest record that is left, and is Open else.
+// OpenAll is Open, but the reader starts at the oldest remaining record.
 func OpenAll() (*Reader, error) {
 	r, err := openAt(unix.SEEK_SET) // the first record
 	if err != nil {
@@ -53,7 +53,7 @@ func (r *reader) next() ([]byte, error) {
 		case err == nil, errors.Is(err, unix.EAGAIN):
 			return nil, nil
 		case errors.Is(err, unix.EPIPE), errors.Is(err, unix.EINTR):
-			// EPIPE: records were overwritten; the next read has the oldest left.
+			// EPIPE: records were overwritten; the next read gets the oldest remaining one.
 			continue
 		}
 		return nil, &os.PathError{Op: "read", Path: path, Err: err}

@@ -5,23 +5,22 @@ import (
 	"slices"
 )
 
-// remembered is how much of the end of a message buffer tells where the next
-// reading goes on.
+// remembered is how much of the end of a message buffer marks where the next reading
+// continues.
 const remembered = 256
 
-// msgbuf turns readings of the whole message buffer of a BSD kernel, which begins
-// anywhere and ends with the newest line, into the lines that are new since the
-// last one.
+// msgbuf finds the new lines in readings of the whole message buffer of a BSD kernel, which
+// starts anywhere and ends with the newest line.
 type msgbuf struct {
 	tail  []byte   // of the last reading
-	lines [][]byte // not handed out yet
+	lines [][]byte // not returned yet
 }
 
-// take looks at a reading. The first one only marks the end. Where the buffer went
-// round so far that nothing of the last reading is left, all of it is new.
+// take processes a reading. The first one only marks the end. If nothing of the last reading
+// is left in the buffer, all of it is new.
 func (m *msgbuf) take(b []byte) {
 	b = bytes.Trim(b, "\x00")
-	b = b[:bytes.LastIndexByte(b, '\n')+1] // a line that is being written comes next time
+	b = b[:bytes.LastIndexByte(b, '\n')+1] // an incomplete line comes next time
 	first := m.tail == nil
 	at := 0
 	if i := bytes.LastIndex(b, m.tail); !first && i >= 0 {
@@ -41,9 +40,9 @@ func (m *msgbuf) take(b []byte) {
 	}
 }
 
-// record6 writes a line of the buffer as /dev/kmsg of Linux has it. Lines of
-// programs begin with "<118>" (facility x 8 + level, FreeBSD kern.msgbuf); those
-// of the kernel with nothing.
+// record6 writes a line of the buffer in the format of Linux' /dev/kmsg. Lines of programs
+// start with "<118>" (facility x 8 + level, FreeBSD kern.msgbuf); those of the kernel have no
+// prefix.
 func record6(l []byte) []byte {
 	priority := []byte("6")
 	if rest, found := bytes.CutPrefix(l, []byte("<")); found {
@@ -54,7 +53,7 @@ func record6(l []byte) []byte {
 	return slices.Concat(priority, []byte(",0,0,-;"), l)
 }
 
-// next returns the next line, nil where there is none.
+// next returns the next line, or nil.
 func (m *msgbuf) next() []byte {
 	if len(m.lines) == 0 {
 		return nil

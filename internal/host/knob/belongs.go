@@ -11,15 +11,13 @@ import (
 	"linerate/internal/core/model"
 )
 
-// ErrNotOurs says that a place, or the text for it, is none that linerate sets by
-// this knob.
+// ErrNotOurs reports that linerate does not set this knob at that place, or to that text.
 var ErrNotOurs = errors.New("linerate does not set this there")
 
-// Belongs says whether p is a place of the knob on this system, by which linerate
-// could have set it for some interface and route, and text one that it could have
-// found there. Who goes by a record asks this before he writes: a record that
-// somebody else made, or that is damaged, writes nowhere else then. The error
-// wraps ErrNotOurs, and is an *Error about id.
+// Belongs checks whether p is a place of the knob on this system, for some interface and
+// route, and text a value that linerate could have found there. Call it before writing what a
+// record says: a record that is forged or damaged can then not make linerate write elsewhere.
+// The error wraps ErrNotOurs, and is an *Error about id.
 func (h Host) Belongs(id model.KnobID, p Place, text string) error {
 	why := h.belongs(id, p)
 	if why == "" {
@@ -31,7 +29,7 @@ func (h Host) Belongs(id model.KnobID, p Place, text string) error {
 	return &knob.Error{Op: "undo", Knob: id, Place: p.String(), Err: fmt.Errorf("%s: %w", why, ErrNotOurs)}
 }
 
-// belongs says why not, "" where p is a place of the knob.
+// belongs returns why p is not a place of the knob, "" if it is.
 func (h Host) belongs(id model.KnobID, p Place) string {
 	k, ok := h.Index.ByID(id)
 	if !ok {
@@ -53,8 +51,7 @@ func (h Host) belongs(id model.KnobID, p Place) string {
 	return ""
 }
 
-// parts are the interface and the route that a place of the knob is about, "" for
-// none.
+// parts returns the interface and the route of a place of the knob, "" for none.
 func parts(k knob.Knob, p Place) (link, route string) {
 	link = p.Target
 	if k.Scope == knob.ScopeRoute {
@@ -66,8 +63,8 @@ func parts(k knob.Knob, p Place) (link, route string) {
 	return link, route
 }
 
-// LinkOf returns the name of the interface that p, a place of the knob, is about;
-// "" where it is about the whole machine.
+// LinkOf returns the name of the interface of p, a place of the knob; "" if p is for the
+// whole machine.
 func (h Host) LinkOf(id model.KnobID, p Place) string {
 	k, ok := h.Index.ByID(id)
 	if !ok {
@@ -77,8 +74,8 @@ func (h Host) LinkOf(id model.KnobID, p Place) string {
 	return link
 }
 
-// Elsewhere returns the place that p, one of the knob, is at another interface: where to
-// look when an interface got another name.
+// Elsewhere returns the place of the knob on another interface: where to look if an interface
+// was renamed.
 func (h Host) Elsewhere(id model.KnobID, p Place, link string) (Place, error) {
 	k, ok := h.Index.ByID(id)
 	if !ok {
@@ -89,8 +86,7 @@ func (h Host) Elsewhere(id model.KnobID, p Place, link string) (Place, error) {
 	return at, err
 }
 
-// filled returns the interface for which a native name is that of the template, ""
-// where there is none.
+// filled returns the interface that turns the template into a native name, "" for none.
 func filled(template, native string) string {
 	for _, mark := range []string{"{if}", "{dev}"} {
 		head, tail, ok := strings.Cut(template, mark)
@@ -109,9 +105,9 @@ func filled(template, native string) string {
 	return ""
 }
 
-// isLinkName reports whether a system could call an interface so: Linux
-// net/core/dev.c dev_valid_name forbids slashes, colons and spaces, Windows allows
-// 256 characters without control characters (IF_MAX_STRING_SIZE of ifdef.h).
+// isLinkName reports whether a system allows an interface name: Linux net/core/dev.c
+// dev_valid_name forbids slashes, colons and spaces, Windows allows 256 characters without
+// control characters (IF_MAX_STRING_SIZE of ifdef.h).
 func isLinkName(name string) bool {
 	if runtime.GOOS == "windows" {
 		return len(name) <= 256 && !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f })
@@ -121,8 +117,8 @@ func isLinkName(name string) bool {
 	})
 }
 
-// readable says why a text is none that the knob could have had: linerate sets
-// nothing that it could not read before.
+// readable returns why the knob cannot have had that text: linerate sets only what it could
+// read before.
 func (h Host) readable(id model.KnobID, text string) string {
 	k, _ := h.Index.ByID(id) // belongs has found it
 	if strings.ContainsAny(text, "\n\x00") {

@@ -1,17 +1,17 @@
 package knob
 
-// holder is a Backend that can stay open.
+// holder is a Backend whose file can stay open.
 type holder interface {
 	Backend
 	Hold() error
 	Release() error
 }
 
-// Held are settings that need no file descriptor to be read and written, which a process may
-// not get when its time comes: files that stay open. Links and routes need a socket.
+// Held are the places whose files stay open, so that they can be read and written when the
+// process can get no file descriptor. Links and routes need a socket and are not held.
 type Held map[Place]holder
 
-// Hold keeps the setting at p open. One that cannot be opened so is left to who writes it.
+// Hold keeps the setting at p open. If that fails, each access opens it.
 func (h Host) Hold(p Place) {
 	b, err := h.Open(p)
 	if f, ok := b.(holder); ok && err == nil && h.Held[p] == nil && f.Hold() == nil {
@@ -19,10 +19,10 @@ func (h Host) Hold(p Place) {
 	}
 }
 
-// Release ends what Hold began for p.
+// Release ends what Hold started for p.
 func (h Host) Release(p Place) {
 	if f, ok := h.Held[p]; ok {
-		_ = f.Release() // all that was written is at work
+		_ = f.Release() // all writes have taken effect
 		delete(h.Held, p)
 	}
 }

@@ -1,9 +1,9 @@
 // Package knob reads and writes the settings of package core/knob on this machine.
 //
-// A [Host] turns an entry of the catalogue into a [Place], which is one native
-// setting of one machine, and opens the [Backend] that reads and writes it. Each
-// native mechanism is a folder of its own. Nothing here writes an undo record:
-// whoever calls Backend.Write has done that before (package watchdog).
+// A [Host] turns an entry of the catalogue into a [Place], which is one native setting of one
+// machine, and opens the [Backend] that reads and writes it. Each native mechanism has its
+// own folder. This package writes no undo records: the caller of Backend.Write has done that
+// before (package watchdog).
 package knob
 
 import (
@@ -19,36 +19,35 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Backend is one native setting of this machine, read and written as the
-// native text. Read, Check and Write return errors that wrap
+// Backend is one native setting of this machine, read and written as the native text. Read,
+// Check and Write return errors that wrap
 //   - fs.ErrPermission when more rights are needed,
 //   - fs.ErrNotExist when the device or file is gone,
 //   - errors.ErrUnsupported when this system has no such setting or value.
 //
-// Host calls none of them with a ctx that has ended; one that waits for something looks at
-// it.
+// Host does not call them with a ctx that has ended; a Backend that waits must watch ctx.
 //
-// A Backend with a method InForce(context.Context) error says there whether
-// what it holds is at work, see Host.InForce.
+// A Backend may have a method InForce(context.Context) error, which reports whether its value
+// has taken effect, see Host.InForce.
 type Backend interface {
 	// Read returns the text as the system gives it, without a final newline.
 	Read(ctx context.Context) (raw string, err error)
-	// Check says whether raw could be written, as far as that can be known
-	// without writing. It changes nothing.
+	// Check reports whether raw could be written, as far as that can be known without
+	// writing. It changes nothing.
 	Check(ctx context.Context, raw string) error
-	// Write sets the text. What Read returned may be written back. A text that
-	// Read returns afterwards is one by which Holds is true.
+	// Write sets the text. It accepts what Read returned. For the text that Read then
+	// returns, Holds is true.
 	Write(ctx context.Context, raw string) error
 }
 
-// Place is one native setting of a machine, as the journal keeps it.
+// Place is one native setting of a machine, as the journal stores it.
 type Place struct {
 	Mechanism knob.Mechanism `json:"mechanism"`
 	Native    string         `json:"native"`           // "net.ipv4.tcp_rmem", "mtu"
 	Target    string         `json:"target,omitempty"` // name of the interface, or "DESTINATION dev INTERFACE" of a route
 }
 
-// String returns the place for people: "net.ipv4.tcp_rmem", "mtu of eth0".
+// String returns the place for display: "net.ipv4.tcp_rmem", "mtu of eth0".
 func (p Place) String() string {
 	if p.Target != "" {
 		return p.Native + " of " + p.Target
@@ -56,24 +55,22 @@ func (p Place) String() string {
 	return p.Native
 }
 
-// Volatile reports whether a restart of the machine forgets what was written.
+// Volatile reports whether a reboot of the machine resets the setting.
 func (p Place) Volatile() bool { return p.Mechanism != knob.WinReg && p.Mechanism != knob.WinTCP }
 
-// Host is a machine as knobs see it. The zero value is this machine without an
-// interface: knobs of links are not available then. It is safe for concurrent
-// use.
+// Host is a machine as knobs see it. The zero value is this machine without an interface, so
+// that knobs of links are not available. It is safe for concurrent use.
 type Host struct {
 	ProcSys   string                       // root of the sysctl files; "" is /proc/sys
-	Interface string                       // that knobs of links act on
-	Route     string                       // that knobs of routes act on: "default", or a prefix such as "10.0.0.0/24"; it leaves by Interface
-	Backend   func(Place) (Backend, error) // opens places; nil is the system's own, tests give others
+	Interface string                       // the interface of knobs of links
+	Route     string                       // the route of knobs of routes: "default", or a prefix such as "10.0.0.0/24"; it leaves by Interface
+	Backend   func(Place) (Backend, error) // opens places; nil means the system's own, tests set others
 	Held      Held                         // places that stay open
 	Index     *knob.Index                  // of the catalogue
 }
 
-// Place returns where this machine keeps the knob. It wraps
-// errors.ErrUnsupported, naming the system, where the machine has no such knob
-// or linerate cannot use it there.
+// Place returns where this machine keeps the knob. It wraps errors.ErrUnsupported, naming the
+// system, if the machine has no such knob or linerate cannot use it there.
 func (h Host) Place(id model.KnobID) (knob.Knob, Place, error) {
 	k, ok := h.Index.ByID(id)
 	if !ok {
@@ -102,15 +99,15 @@ func (h Host) Place(id model.KnobID) (knob.Knob, Place, error) {
 	return k, p, nil
 }
 
-// Expand puts the interface into a native name: {if} is "em0", {dev} is "em.0",
-// as FreeBSD names the device behind it.
+// Expand puts the interface into a native name: {if} is "em0", {dev} is "em.0", FreeBSD's
+// name for the device.
 func (h Host) Expand(name string) string {
 	unit := strings.TrimLeft(h.Interface, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 	driver := strings.TrimSuffix(h.Interface, unit)
 	return strings.NewReplacer("{if}", h.Interface, "{dev}", driver+"."+unit).Replace(name)
 }
 
-// Open opens a place. It does not ask whether the device exists.
+// Open opens a place. It does not check whether the device exists.
 func (h Host) Open(p Place) (Backend, error) {
 	if b, ok := h.Held[p]; ok {
 		return b, nil
@@ -121,8 +118,8 @@ func (h Host) Open(p Place) (Backend, error) {
 	return open(h, p)
 }
 
-// Read returns the canonical values of the knobs; an unknown one carries the
-// reason. No process of its own and no rights beyond reading are needed.
+// Read returns the canonical values of the knobs; an unknown one carries the reason. It needs
+// no helper process and no rights beyond reading.
 func (h Host) Read(ctx context.Context, ids ...model.KnobID) map[model.KnobID]fact.Of[string] {
 	values := make(map[model.KnobID]fact.Of[string], len(ids))
 	h = together(h)
@@ -172,9 +169,9 @@ func (h Host) ReadRaw(ctx context.Context, id model.KnobID, p Place) (raw string
 	return raw, err
 }
 
-// Check says whether raw could be written to p, as far as that can be known. A
-// setting that nobody may write, or that is read at boot only, wraps
-// errors.ErrUnsupported. The error is an *Error about id.
+// Check reports whether raw could be written to p, as far as that can be known. For a
+// read-only setting, or one that is read only at boot, it wraps errors.ErrUnsupported. The
+// error is an *Error about id.
 func (h Host) Check(ctx context.Context, id model.KnobID, p Place, raw string) error {
 	return h.at(ctx, "check", id, p, func(b Backend) error {
 		if err := h.writable(id); err != nil {
@@ -184,7 +181,7 @@ func (h Host) Check(ctx context.Context, id model.KnobID, p Place, raw string) e
 	})
 }
 
-// writable says why the knob cannot be tried on this system.
+// writable returns why the knob cannot be changed on this system.
 func (h Host) writable(id model.KnobID) error {
 	k, ok := h.Index.ByID(id)
 	if !ok {
@@ -193,9 +190,9 @@ func (h Host) writable(id model.KnobID) error {
 	return k.Writable(runtime.GOOS)
 }
 
-// InForce says whether what p holds is at work: a wish that the driver did not
-// follow is an error. Most settings are what they hold. The error is an *Error
-// about id.
+// InForce returns an error if the value at p has not taken effect, for example because the
+// driver does not follow it. Most settings take effect as such. The error is an *Error about
+// id.
 func (h Host) InForce(ctx context.Context, id model.KnobID, p Place) error {
 	return h.at(ctx, "verify", id, p, func(b Backend) error {
 		if f, ok := b.(interface{ InForce(context.Context) error }); ok {
@@ -205,9 +202,8 @@ func (h Host) InForce(ctx context.Context, id model.KnobID, p Place) error {
 	})
 }
 
-// WriteRaw writes the native text to p. The undo record must be on disk. The
-// error is an *Error about id; for a name that the system does not know it
-// lists those that it does.
+// WriteRaw writes the native text to p. The undo record must be on disk. The error is an
+// *Error about id; for a name that the system does not know it lists the known ones.
 func (h Host) WriteRaw(ctx context.Context, id model.KnobID, p Place, raw string) error {
 	return h.at(ctx, "write", id, p, func(b Backend) error {
 		err := b.Write(ctx, raw)
@@ -221,8 +217,8 @@ func (h Host) WriteRaw(ctx context.Context, id model.KnobID, p Place, raw string
 	})
 }
 
-// Choices returns the words that this machine accepts for a knob of TypeName.
-// It wraps errors.ErrUnsupported where the system keeps no such list.
+// Choices returns the words that this machine accepts for a knob of TypeName. It wraps
+// errors.ErrUnsupported if the system has no such list.
 func (h Host) Choices(ctx context.Context, id model.KnobID) ([]string, error) {
 	k, p, err := h.Place(id)
 	if err != nil {
@@ -236,16 +232,15 @@ func (h Host) Choices(ctx context.Context, id model.KnobID) ([]string, error) {
 	return strings.Fields(raw), err
 }
 
-// CheckChanges says whether the changes may be made together on this machine,
-// before anything is written: every value in the system's own range, and no
-// constraint broken. Values have to be canonical. What the other knobs hold is
-// read. The error joins every fault; those of constraints wrap
-// knob.ErrConstraint.
+// CheckChanges checks whether the changes may be made together on this machine, before
+// anything is written: every value must be in the system's own range, and no constraint
+// broken. Values must be canonical. It reads the other knobs that matter. The error joins all
+// faults; those of constraints wrap knob.ErrConstraint.
 func (h Host) CheckChanges(ctx context.Context, changes []model.Assignment) error {
 	return errors.Join(h.Index.Misfits(runtime.GOOS, h.related(ctx, changes), changes)...)
 }
 
-// related reads the knobs that the constraints of the changes look at.
+// related reads the knobs in the constraints of the changes.
 func (h Host) related(ctx context.Context, changes []model.Assignment) knob.Values {
 	before := make(knob.Values)
 	for _, id := range knob.Related(runtime.GOOS, changes) {

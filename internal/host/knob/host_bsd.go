@@ -12,7 +12,7 @@ import (
 	"linerate/internal/host/knob/sysctl"
 )
 
-// open is the one place that knows the mechanisms of FreeBSD and macOS.
+// open is the only place that knows the mechanisms of FreeBSD and macOS.
 func open(h Host, p Place) (Backend, error) {
 	switch p.Mechanism {
 	case knob.Sysctl:

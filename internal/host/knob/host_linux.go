@@ -13,7 +13,7 @@ import (
 	"linerate/internal/host/knob/sysctl"
 )
 
-// open is the one place that knows the mechanisms of Linux.
+// open is the only place that knows the mechanisms of Linux.
 func open(h Host, p Place) (Backend, error) {
 	switch p.Mechanism {
 	case knob.Sysctl:

@@ -9,7 +9,7 @@ import (
 	"linerate/internal/host/knob/wintcp"
 )
 
-// open is the one place that knows the mechanisms of Windows.
+// open is the only place that knows the mechanisms of Windows.
 func open(_ Host, p Place) (Backend, error) {
 	switch p.Mechanism {
 	case knob.WinReg:
@@ -21,8 +21,7 @@ func open(_ Host, p Place) (Backend, error) {
 	}
 }
 
-// together returns a host that is read many times at one moment: it starts each
-// command once.
+// together returns a host for many reads at one moment: it starts each command once.
 func together(h Host) Host {
 	run, err := wintcp.System()
 	if h.Backend != nil || err != nil {

@@ -9,11 +9,10 @@ import (
 	"linerate/internal/host/knob/sysctl"
 )
 
-// elsewhere says of a pause setting that the driver of the interface has a place of its
-// own for it: drivers of Intel take what dev.em.0.fc holds (em_set_flowcntl,
-// sys/dev/e1000/if_em.c of 12.1: 0 off, 1 received, 2 sent, 3 both), which is 3 from the
-// start, and offer no medium with rxpause or txpause. Their media word, which has
-// neither, would read as off.
+// elsewhere returns an error if the driver of the interface keeps a pause setting elsewhere:
+// Intel drivers use dev.em.0.fc (em_set_flowcntl, sys/dev/e1000/if_em.c of 12.1: 0 off, 1
+// received, 2 sent, 3 both), initially 3, and offer no medium with rxpause or txpause. Their
+// media word, which has neither, would read as off.
 func (h Host) elsewhere(n knob.Native) error {
 	if n.Encoding != knob.MediaRxPause && n.Encoding != knob.MediaTxPause {
 		return nil
@@ -24,7 +23,7 @@ func (h Host) elsewhere(n knob.Native) error {
 		_, err = key.Read(context.Background())
 	}
 	if err != nil {
-		return nil //nolint:nilerr // a driver whose media say it
+		return nil //nolint:nilerr // the driver's media words have it
 	}
 	return fmt.Errorf("the driver of %s keeps it in %s (0 off, 1 received, 2 sent, 3 both), which linerate does not set: %w",
 		h.Interface, name, errors.ErrUnsupported)

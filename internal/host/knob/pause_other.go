@@ -4,5 +4,5 @@ package knob
 
 import "linerate/internal/core/knob"
 
-// elsewhere is for drivers of FreeBSD.
+// elsewhere concerns only drivers of FreeBSD.
 func (h Host) elsewhere(knob.Native) error { return nil }

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Rights is why this process may not change settings of its network namespace, nil where it
-// may or cannot tell: that takes CAP_NET_ADMIN (capabilities(7); for /proc/sys/net
+// Rights returns why this process may not change settings of its network namespace, nil if it
+// may or that is unknown: it needs CAP_NET_ADMIN (capabilities(7); for /proc/sys/net
 // net/sysctl_net.c).
 func Rights() error {
 	var set [2]unix.CapUserData

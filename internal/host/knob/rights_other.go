@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// Rights is why this process may not change settings, nil where it may.
+// Rights returns why this process may not change settings, nil if it may.
 func Rights() error {
 	if os.Geteuid() != 0 {
 		return errors.New("linerate has no root rights")

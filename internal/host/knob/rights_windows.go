@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Rights is why this process may not change settings, nil where it may.
+// Rights returns why this process may not change settings, nil if it may.
 func Rights() error {
 	if !windows.GetCurrentProcessToken().IsElevated() {
 		return errors.New("linerate has no administrator rights")

@@ -2,6 +2,5 @@
 
 package knob
 
-// together returns a host that is read many times at one moment; only Windows
-// gains by knowing.
+// together returns h: only Windows gains from reading many settings at once.
 func together(h Host) Host { return h }

@@ -8,9 +8,8 @@ import (
 	"linerate/internal/host/files/yamlmap"
 )
 
-// cloudInit says which of the files that set knobs are written by cloud-init.
-// It may write them again when the machine is started, which takes away what
-// somebody else put in.
+// cloudInit adds claims for the files that cloud-init has written and that set knobs. It may
+// rewrite them when the machine boots, and so drop the changes of others.
 func (s *search) cloudInit() {
 	active := s.cloudInitActive()
 	done := make(map[string]bool)
@@ -27,7 +26,7 @@ func (s *search) cloudInit() {
 	}
 }
 
-// writtenByCloudInit looks at the comments at the beginning of a file:
+// writtenByCloudInit looks at the comments at the start of a file:
 //
 //	# This file is generated from information provided by the datasource.  Changes
 //	# to it will not persist across an instance reboot.
@@ -46,9 +45,8 @@ func (s *search) writtenByCloudInit(file string) bool {
 	return false
 }
 
-// cloudInitActive says whether cloud-init configures the network: it does unless
-// it is not installed, or told not to
-// (https://cloudinit.readthedocs.io, network configuration).
+// cloudInitActive reports whether cloud-init configures the network: it does unless it is not
+// installed, or disabled (https://cloudinit.readthedocs.io, network configuration).
 func (s *search) cloudInitActive() fact.Of[bool] {
 	if s.tree.Exists("etc/cloud/cloud-init.disabled") {
 		return fact.Known(false, "/etc/cloud/cloud-init.disabled")

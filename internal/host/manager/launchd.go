@@ -51,8 +51,8 @@ func (s *search) launchDaemons(from source) {
 	}
 }
 
-// programArguments returns the words of the command, each with its line. A
-// binary plist has none: nothing here reads it.
+// programArguments returns the words of the command, each with its line; none for a binary
+// plist, which is not supported.
 func (s *search) programArguments(name string) []model.FileLine {
 	b := s.tree.Read(name)
 	d := xml.NewDecoder(bytes.NewReader(b))

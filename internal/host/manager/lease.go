@@ -13,8 +13,8 @@ import (
 	"linerate/internal/host/files/networkd"
 )
 
-// leases looks for the MTU of DHCP, option 26 of RFC 2132 section 5.1, in what
-// its clients keep of their last lease.
+// leases finds the MTU from DHCP, option 26 of RFC 2132 section 5.1, in the last lease that
+// the clients stored.
 func (s *search) leases() {
 	c := model.Claim{Knob: "link.mtu", Manager: model.ManagerDHCP, When: "whenever the lease is taken or renewed: its server names an MTU"}
 	if l := s.networkdLease(); l != nil {
@@ -35,8 +35,8 @@ func (s *search) leases() {
 	}
 }
 
-// networkdLease reads /run/systemd/netif/leases/INDEX, which counts where
-// UseMTU= is set and MTUBytes= is not (systemd.network(5) [DHCPv4]):
+// networkdLease reads /run/systemd/netif/leases/INDEX, which counts if UseMTU= is set and
+// MTUBytes= is not (systemd.network(5) [DHCPv4]):
 //
 //	ADDRESS=192.0.2.7
 //	MTU=1400
@@ -91,7 +91,7 @@ func (s *search) dhclientLease() *model.FileLine {
 	return last
 }
 
-// option looks for a word behind a key in a file of dhcpcd.conf(5).
+// option finds a word after a key in a file of dhcpcd.conf(5).
 func (s *search) option(name, key, word string) (model.FileLine, bool) {
 	for _, l := range s.tree.Lines(name, "#") {
 		rest, ok := strings.CutPrefix(l.Text, key+" ")
@@ -102,8 +102,8 @@ func (s *search) option(name, key, word string) (model.FileLine, bool) {
 	return model.FileLine{}, false
 }
 
-// packetMTU returns option 26 of a DHCP message as dhcpcd keeps it: 236 bytes,
-// the magic cookie, then options (RFC 2131 section 3, RFC 2132 section 2).
+// packetMTU returns option 26 of a DHCP message as dhcpcd stores it: 236 bytes, the magic
+// cookie, then options (RFC 2131 section 3, RFC 2132 section 2).
 func packetMTU(b []byte) (mtu int, ok bool) {
 	const header = 236
 	if len(b) < header+4 || !bytes.Equal(b[header:header+4], []byte{99, 130, 83, 99}) {
@@ -125,8 +125,8 @@ func packetMTU(b []byte) (mtu int, ok bool) {
 	return 0, false
 }
 
-// advertisements says where routers limit IPv6: accept_ra_mtu of ip-sysctl.rst,
-// which sets the MTU of IPv6 on the interface and not the interface's own.
+// advertisements finds limits of IPv6 set by routers: accept_ra_mtu of ip-sysctl.rst, which
+// sets the MTU of IPv6 on the interface, not the interface's own.
 func (s *search) advertisements() {
 	dir := "proc/sys/net/ipv6/conf/" + s.link
 	mtu6, err := strconv.Atoi(s.tree.Word(dir + "/mtu"))
@@ -135,7 +135,7 @@ func (s *search) advertisements() {
 		return
 	}
 	accepts := s.tree.Word(dir + "/accept_ra")
-	if accepts == "0" && s.network.File == "" { // networkd takes advertisements itself, and turns the kernel's off
+	if accepts == "0" && s.network.File == "" { // networkd handles advertisements itself, and turns the kernel's off
 		return
 	}
 	s.add(turnLease, model.Claim{

@@ -16,7 +16,7 @@ import (
 	"linerate/internal/host/files/tuned"
 )
 
-// linux asks every manager of Linux.
+// linux checks every manager of Linux.
 func (s *search) linux() {
 	s.kernelCommandLine()
 	profile := tuned.Read(s.tree)
@@ -31,8 +31,7 @@ func (s *search) linux() {
 	s.daemons()
 }
 
-// linkFiles reads the files that are about the interface. What comes last at the start
-// of the machine comes last.
+// linkFiles reads the files about the interface, in the order in which they apply at boot.
 func (s *search) linkFiles() {
 	if s.link == "" {
 		return
@@ -45,11 +44,11 @@ func (s *search) linkFiles() {
 	s.netplanFiles()
 }
 
-// atStart is the activity of what the system calls by itself.
+// atStart is the activity of what the system runs by itself.
 func atStart() fact.Of[bool] { return fact.Known(true, "called at every start") }
 
 // sysctlFiles reads sysctl.d(5) and sysctl.conf(5) by the rules of package files/sysctl.
-// Lines of /etc/sysctl.conf that systemd-sysctl does not read are said as unread.
+// Lines of /etc/sysctl.conf that systemd-sysctl does not read are reported as unread.
 func (s *search) sysctlFiles(profile tuned.Profile) {
 	boot := sysctl.Read(s.tree.Root)
 	from := source{manager: model.ManagerSystemdSysctl, when: "at the start of the machine, and at each sysctl --system", active: atStart()}
@@ -58,8 +57,8 @@ func (s *search) sysctlFiles(profile tuned.Profile) {
 	}
 	say := func(from source, key string, l model.FileLine) {
 		from.turn = turnFiles
-		// SYSCTL_CONFIG_DIRS of TuneD's sysctl plugin, and /etc/sysctl.conf, come over its
-		// profile; without TuneD only their order counts.
+		// TuneD applies SYSCTL_CONFIG_DIRS of its sysctl plugin, and /etc/sysctl.conf, over
+		// its profile; without TuneD only the order of the files counts.
 		if admin := strings.HasPrefix(l.File, "/etc/") || strings.HasPrefix(l.File, "/run/"); admin && profile.Reapplies && profile.SetsSysctls && s.mayRun("tuned") {
 			from.turn = turnAgain
 		}
@@ -87,7 +86,7 @@ func (s *search) sysctlFiles(profile tuned.Profile) {
 	s.sysctlConf(func(key string, l model.FileLine) { say(never, key, l) })
 }
 
-// sysctlConf calls say for the lines of /etc/sysctl.conf where no program reads it.
+// sysctlConf calls say for the lines of /etc/sysctl.conf if no program reads it.
 func (s *search) sysctlConf(say func(key string, l model.FileLine)) {
 	for _, l := range sysctl.Lines(s.tree, "etc/sysctl.conf") {
 		if !l.Bare {
@@ -96,7 +95,7 @@ func (s *search) sysctlConf(say func(key string, l model.FileLine)) {
 	}
 }
 
-// sysctlLine says what the kernel makes of a line; what it refuses is said as it stands.
+// sysctlLine adds what the kernel makes of a line, or the raw text if it refuses the line.
 func (s *search) sysctlLine(from source, key string, l model.FileLine) {
 	text, err := sysctl.Kernel(key, l.Text)
 	if err != nil {
@@ -132,7 +131,7 @@ func (s *search) networkFile() {
 	}
 }
 
-// networkd says whether systemd-networkd runs, whose name the kernel cuts short.
+// networkd reports whether systemd-networkd runs; the kernel truncates its name.
 func (s *search) networkd() fact.Of[bool] { return s.runs("systemd-network", "systemd-networkd") }
 
 // netplanFiles reads netplan(5).
@@ -156,8 +155,8 @@ func (s *search) netplanFiles() {
 	}
 }
 
-// keyfiles reads the connection of the interface, nm-settings-keyfile(5): the
-// one that is up, or the one that would come up first.
+// keyfiles reads the connection of the interface, nm-settings-keyfile(5): the active one, or
+// the one that would come up first.
 //
 //	[connection]
 //	interface-name=eth0
@@ -191,8 +190,8 @@ func (s *search) ifupdown() {
 	}
 }
 
-// ifstate says whether ifup has brought the interface up: /run/network/ifstate
-// holds "eth0=eth0", interfaces(5).
+// ifstate reports whether ifup has brought the interface up: /run/network/ifstate holds
+// "eth0=eth0", interfaces(5).
 func (s *search) ifstate() fact.Of[bool] {
 	for _, name := range []string{"run/network/ifstate", "run/network/ifstate." + s.link} {
 		for _, l := range s.tree.Lines(name, "#") {
@@ -249,8 +248,8 @@ func (s *search) ifcfg() {
 	}
 }
 
-// kernelCommandLine reads sysctl.NAME=VALUE of /proc/cmdline, which the kernel
-// applies before the first program starts (kernel-parameters.txt, since 5.8).
+// kernelCommandLine reads sysctl.NAME=VALUE in /proc/cmdline, which the kernel applies before
+// it starts the first program (kernel-parameters.txt, since 5.8).
 func (s *search) kernelCommandLine() {
 	for word := range strings.FieldsSeq(s.tree.Word("proc/cmdline")) {
 		rest, ok := strings.CutPrefix(word, "sysctl.")
@@ -262,7 +261,7 @@ func (s *search) kernelCommandLine() {
 	}
 }
 
-// daemons are programs that watch the machine and set what they think is best.
+// daemons finds programs that watch the machine and change settings as they see fit.
 func (s *search) daemons() {
 	const watches = "as soon as traffic seems to need it; it leaves alone what was set by sysctl since it started"
 	type daemon struct {

@@ -1,11 +1,10 @@
-// Package manager finds who sets a machine's settings: programs by themselves, and the
-// lines of permanent files that they apply.
+// Package manager finds the programs that set a machine's settings: by themselves, or by
+// applying lines of permanent files.
 //
-// A setting that a person changes by hand lasts until such a program sets it
-// again: when an interface comes up, a lease is renewed, a profile is switched
-// or the machine starts. Everything here reads files and the list of running
-// programs; it starts, asks and changes nothing. The packages below files read the
-// formats of Linux; what no package here reads is not known.
+// A setting changed by hand lasts until such a program sets it again: when an interface comes
+// up, a lease is renewed, a profile is switched or the machine boots. This package only reads
+// files and the list of running programs; it starts, queries and changes nothing. The
+// packages below files read the formats of Linux; formats without a package are not covered.
 package manager
 
 import (
@@ -25,22 +24,21 @@ import (
 
 // Registry reads values of the Windows registry.
 type Registry interface {
-	// Values returns the values of a key below HKEY_LOCAL_MACHINE by name, as
-	// text. It wraps fs.ErrNotExist where there is no such key.
+	// Values returns the values of a key below HKEY_LOCAL_MACHINE by name, as text. It wraps
+	// fs.ErrNotExist if there is no such key.
 	Values(ctx context.Context, key string) (map[string]string, error)
 }
 
-// Machine is a machine as it is searched. It is safe for concurrent use where
-// its functions are.
+// Machine is a machine to search. It is safe for concurrent use if its functions are.
 type Machine struct {
 	Root      fs.FS                                              // root of its files, with /proc, /sys and /run on Linux
 	System    string                                             // GOOS
-	Running   func(ctx context.Context) (map[string]bool, error) // names of processes, on Linux as in /proc/PID/comm (at most 15 bytes); nil: not known
+	Running   func(ctx context.Context) (map[string]bool, error) // names of processes, on Linux as in /proc/PID/comm (at most 15 bytes); nil: unknown
 	Catalogue *knob.Index                                        // of the settings
-	Registry  Registry                                           // of Windows; nil: not known
+	Registry  Registry                                           // of Windows; nil: unknown
 }
 
-// Here is the machine that this program runs on.
+// Here returns the machine that this program runs on.
 func Here(x *knob.Index) Machine {
 	m := Machine{Root: os.DirFS("/"), System: runtime.GOOS, Catalogue: x, Registry: ownRegistry()}
 	if m.System == "linux" {
@@ -49,15 +47,14 @@ func Here(x *knob.Index) Machine {
 	return m
 }
 
-// processes reads /proc/PID/comm, proc(5), at most 15 bytes of a name. A program
-// in another network namespace manages other interfaces: it does not count,
-// where that can be seen.
+// processes reads /proc/PID/comm, proc(5), at most 15 bytes of a name. It omits programs that
+// are visibly in another network namespace, since they manage other interfaces.
 func processes(ctx context.Context, root fs.FS) (map[string]bool, error) {
 	entries, err := fs.ReadDir(root, "proc")
 	if err != nil {
 		return nil, err
 	}
-	own, _ := fs.ReadLink(root, "proc/self/ns/net") // "" where there is none
+	own, _ := fs.ReadLink(root, "proc/self/ns/net") // "" if there is none
 	all := make(map[string]bool)
 	for _, e := range entries {
 		if ctx.Err() != nil {
@@ -80,8 +77,7 @@ func processes(ctx context.Context, root fs.FS) (map[string]bool, error) {
 	return all, nil
 }
 
-// containers says which bridge is Docker's or a CNI plugin's, which give it an
-// MTU.
+// containers adds claims on bridges of Docker or of a CNI plugin, which set their MTU.
 func (s *search) containers() {
 	c := model.Claim{Knob: "link.mtu", When: "whenever it makes its bridge, and for the links of new containers"}
 	var docker struct {
@@ -119,7 +115,7 @@ func (s *search) containers() {
 	}
 }
 
-// lineOf returns the line of the first place of a word, 1….
+// lineOf returns the line of the first occurrence of a word, 1….
 func lineOf(text []byte, word string) int {
 	before, _, ok := bytes.Cut(text, []byte(word))
 	if !ok {

@@ -6,9 +6,8 @@ import (
 	"linerate/internal/host/files/networkmanager"
 )
 
-// networkManager says that NetworkManager resets the MTU of what it manages,
-// where no keyfile names one, and takes back what it said of other managers'
-// interfaces.
+// networkManager adds that NetworkManager resets the MTU of interfaces that it manages if no
+// keyfile sets one, and withdraws its claims on interfaces of other managers.
 func (s *search) networkManager() {
 	manages := s.nmManages()
 	for i, c := range s.claims {
@@ -23,8 +22,8 @@ func (s *search) networkManager() {
 		When: "whenever the connection comes up again, since its profile names no MTU: to that of a DHCP lease, or to the usual one"})
 }
 
-// nmManages says whether NetworkManager runs and manages the interface: by the
-// state that it writes for the device, else by its configuration.
+// nmManages reports whether NetworkManager runs and manages the interface: by the state that
+// it writes for the device, else by its configuration.
 func (s *search) nmManages() fact.Of[bool] {
 	runs := s.runs("NetworkManager")
 	if s.link == "" || !runs.Or(true) {

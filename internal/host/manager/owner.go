@@ -11,9 +11,9 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Owner returns the format in which settings of link are to be kept on this
-// machine, and why. It wraps errors.ErrUnsupported where nothing on the machine
-// keeps settings of links, and fs.ErrNotExist where link is "" or not there.
+// Owner returns the format in which this machine should keep settings of link, and why. It
+// wraps errors.ErrUnsupported if nothing on the machine keeps settings of links, and
+// fs.ErrNotExist if link is "" or missing.
 func (m Machine) Owner(ctx context.Context, link string) (model.FileFormat, string, error) {
 	if link == "" {
 		return "", "", fmt.Errorf("find who keeps the interface: no interface is named: %w", fs.ErrNotExist)
@@ -36,8 +36,8 @@ func (m Machine) Owner(ctx context.Context, link string) (model.FileFormat, stri
 	return "", "", fmt.Errorf("find who keeps %s: nothing is known of %s: %w", link, m.System, errors.ErrUnsupported)
 }
 
-// owner asks in the order of strength: who writes files for others comes before
-// them, and a program that runs before one that only has files.
+// owner tries candidates in order of precedence: a program that generates files for others
+// before those, and a running program before one that only has files.
 func (s *search) owner() (model.FileFormat, string, error) {
 	if s.tree.Exists("sys/class/net") && !s.tree.Exists("sys/class/net/"+s.link) {
 		return "", "", fmt.Errorf("find who keeps %s: there is no such interface: %w", s.link, fs.ErrNotExist)
@@ -64,8 +64,8 @@ func (s *search) owner() (model.FileFormat, string, error) {
 	return "", "", fmt.Errorf("find who keeps %s: neither netplan, NetworkManager, systemd, udev nor ifupdown does: %w", s.link, errors.ErrUnsupported)
 }
 
-// networkdManages says why systemd-networkd has the interface: by the state that
-// it writes, ADMIN_STATE=configured, else by a file that matches.
+// networkdManages returns why systemd-networkd manages the interface: by the state that it
+// writes, ADMIN_STATE=configured, else by a matching file.
 func (s *search) networkdManages() fact.Of[string] {
 	if !s.networkd().Or(s.network.File != "") {
 		return fact.Unknown[string]("systemd-networkd does not run")

@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/windows/registry"
 )
 
-// localMachine is the registry of this machine, in its 64-bit view.
+// localMachine is the 64-bit view of this machine's registry.
 type localMachine struct{}
 
 func ownRegistry() Registry { return localMachine{} }
 
-// Values implements Registry: texts and numbers, other values are left out.
+// Values implements Registry: it returns texts and numbers, and omits other values.
 func (localMachine) Values(_ context.Context, key string) (map[string]string, error) {
 	k, err := registry.OpenKey(registry.LOCAL_MACHINE, key, registry.QUERY_VALUE|registry.WOW64_64KEY)
 	if err != nil {

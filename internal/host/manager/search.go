@@ -16,10 +16,9 @@ import (
 	hostknob "linerate/internal/host/knob"
 )
 
-// Claims returns who sets the knobs ids, those of links for the interface link
-// ("" leaves these out). For one knob they stand in the order in which they are
-// applied: of those that are at work, the last one counts. Files that cannot be
-// read are passed over; the only error is that of ctx.
+// Claims returns what sets the knobs ids, those of links for the interface link ("" omits
+// them). The claims on a knob are in the order in which they are applied: of the active ones
+// the last one counts. Claims skips unreadable files; it returns only the error of ctx.
 func (m Machine) Claims(ctx context.Context, link string, ids []model.KnobID) ([]model.Claim, error) {
 	ranked, err := m.ranked(ctx, link, ids)
 	if err != nil {
@@ -32,8 +31,8 @@ func (m Machine) Claims(ctx context.Context, link string, ids []model.KnobID) ([
 	return all, nil
 }
 
-// Lines returns for each knob the line that sets it: the last one of a program that is,
-// as far as known, at work, else the last one of the permanent files.
+// Lines returns for each knob the line that sets it: the last one of a program that is, as
+// far as known, active, else the last one of the permanent files.
 func (m Machine) Lines(ctx context.Context, link string, ids []model.KnobID) (map[model.KnobID]model.FileLine, error) {
 	ranked, err := m.ranked(ctx, link, ids)
 	if err != nil {
@@ -68,19 +67,19 @@ func (m Machine) ranked(ctx context.Context, link string, ids []model.KnobID) ([
 	return s.claims, ctx.Err()
 }
 
-// turn orders who sets a knob, the last one wins.
+// turn orders the claims on a knob; the last one wins.
 type turn int
 
-// The turns of a start of Linux, and of what runs after it. Where TuneD sets
-// sysctls, it applies the files of sysctl.d(5) below /etc and /run once more over
-// its own profile, unless reapply_sysctl of tuned-main.conf(5) is off.
+// The turns of a boot of Linux, and of programs that run after it. If TuneD sets sysctls, it
+// applies the files of sysctl.d(5) below /etc and /run once more over its own profile, unless
+// reapply_sysctl of tuned-main.conf(5) is off.
 const (
 	turnKernel      turn = iota
-	turnFiles            // sysctl.d, in the order of its names
+	turnFiles            // sysctl.d, sorted by name
 	turnBeforeAdmin      // TuneD, which lets the files of the administrator win
 	turnAgain            // sysctl.d below /etc and /run, applied by TuneD
 	turnDevice           // udev, when the device appears
-	turnLink             // who brings the interface up
+	turnLink             // the program that brings the interface up
 	turnLease            // what comes with an address
 	turnProfile          // TuneD, last
 	turnAlways           // programs that watch and set again
@@ -90,16 +89,16 @@ type ranked struct {
 	model.Claim
 	turn      turn
 	stated    bool // by a line of a permanent file
-	permanent bool // stated, and read at the start of the machine
+	permanent bool // stated, and read at boot
 }
 
-// source is a kind of permanent files: who applies its lines, and when.
+// source is a kind of permanent files: the program that applies its lines, and when.
 type source struct {
 	turn    turn
 	manager model.Manager
 	when    string
 	active  fact.Of[bool]
-	unread  bool // no program reads it at the start of the machine
+	unread  bool // no program reads it at boot
 }
 
 // search is one call of Claims.
@@ -110,10 +109,10 @@ type search struct {
 	ids     []model.KnobID
 	knobs   *knob.Index
 	names   map[string][]model.KnobID // of sysctls, by sysctl.Key of the native name
-	running map[string]bool           // nil: not known
+	running map[string]bool           // nil: unknown
 	claims  []ranked
 
-	// The files of Linux that define link. Without File there is none.
+	// The files of Linux that define link; File is "" if there is none.
 	netplan                      netplan.Definition
 	keyfile, network, interfaces model.FileLine
 }
@@ -141,7 +140,7 @@ func (m Machine) search(ctx context.Context, link string, ids []model.KnobID) *s
 	return s
 }
 
-// runs says whether a process of one of these names runs.
+// runs reports whether a process with one of these names runs.
 func (s *search) runs(names ...string) fact.Of[bool] {
 	if s.running == nil {
 		return fact.Unknown[bool]("the list of processes is not known")
@@ -154,10 +153,10 @@ func (s *search) runs(names ...string) fact.Of[bool] {
 	return fact.Known(false, "list of processes")
 }
 
-// mayRun is whether one of these runs, or it is not known.
+// mayRun reports whether one of these runs, or that is unknown.
 func (s *search) mayRun(names ...string) bool { return s.runs(names...).Or(true) }
 
-// add adds a claim if its knob is asked for.
+// add adds a claim if its knob is wanted.
 func (s *search) add(t turn, c model.Claim) { s.append(ranked{Claim: c, turn: t}) }
 
 func (s *search) append(c ranked) {
@@ -181,21 +180,21 @@ func (s *search) addSysctl(t turn, name string, c model.Claim) {
 	}
 }
 
-// say adds what a line of a permanent file sets.
+// say adds the setting of a line of a permanent file.
 func (s *search) say(from source, id model.KnobID, l model.FileLine, text string) {
 	s.append(ranked{model.Claim{
 		Knob: id, Manager: from.manager, Sets: text, When: from.when, File: l.File, Line: l.Number, Active: from.active,
 	}, from.turn, true, !from.unread})
 }
 
-// saySysctl adds what a line of a permanent file sets of a sysctl by any of its names.
+// saySysctl adds a line of a permanent file that sets a sysctl, by any of its names.
 func (s *search) saySysctl(from source, name string, l model.FileLine, text string) {
 	for _, id := range s.names[sysctl.Key(name)] {
 		s.say(from, id, l, text)
 	}
 }
 
-// sayCommand adds what a command of a permanent file sets.
+// sayCommand adds the settings of a command in a permanent file.
 func (s *search) sayCommand(from source, l model.FileLine, text string) {
 	for _, one := range command.Settings(text, s.link) {
 		s.say(from, one.Knob, l, one.Text)
@@ -205,7 +204,7 @@ func (s *search) sayCommand(from source, l model.FileLine, text string) {
 	}
 }
 
-// states reports whether files set a knob by one of these programs.
+// states reports whether the files of one of these programs set a knob.
 func (s *search) states(id model.KnobID, by ...model.Manager) bool {
 	return slices.ContainsFunc(s.claims, func(c ranked) bool { return c.stated && c.Knob == id && slices.Contains(by, c.Manager) })
 }

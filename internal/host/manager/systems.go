@@ -11,7 +11,7 @@ import (
 	"linerate/internal/host/files/rcconf"
 )
 
-// freebsd says what loader(8), rc(8) and devd(8) set.
+// freebsd adds what loader(8), rc(8) and devd(8) set.
 func (s *search) freebsd() {
 	loader := source{turn: turnLink, manager: model.ManagerFreeBSDLoader, when: "before the kernel starts", active: atStart()}
 	rc := source{turn: turnLink, manager: model.ManagerFreeBSDRC, when: "at the start of the machine, and by service sysctl restart", active: atStart()}
@@ -26,7 +26,7 @@ func (s *search) freebsd() {
 	options := map[string]model.KnobID{
 		"mtu": "link.mtu", "rxcsum": "nic.offload.rx_csum", "txcsum": "nic.offload.tx_csum", "tso": "nic.offload.tso", "lro": "nic.offload.lro", "polling": "polling",
 	}
-	for option, l := range rcconf.Options(s.tree, s.link) { // append leaves those of no interface out
+	for option, l := range rcconf.Options(s.tree, s.link) { // append drops them if there is no interface
 		s.say(rc, options[option], l, command.Truth(l.Text))
 	}
 	s.devd()
@@ -61,7 +61,7 @@ func (s *search) devd() {
 	}
 }
 
-// darwin says what launch daemons set, and that network services keep the MTU.
+// darwin adds what launch daemons set, and that network services keep the MTU.
 func (s *search) darwin() {
 	s.launchDaemons(source{turn: turnLink, manager: model.ManagerLaunchDaemon, when: "at the start of the machine", active: atStart()})
 	old := source{turn: turnLink, manager: model.ManagerLaunchDaemon, when: "never on macOS of today: only old releases read this file",
@@ -78,7 +78,7 @@ func (s *search) darwin() {
 // qosKey holds the policies of "Advanced QoS Settings" of Group Policy.
 const qosKey = `SOFTWARE\Policies\Microsoft\Windows\QoS`
 
-// windows says which policies of the registry stand over settings of TCP.
+// windows adds the policies of the registry that override settings of TCP.
 func (s *search) windows(ctx context.Context, r Registry) {
 	if r == nil {
 		return

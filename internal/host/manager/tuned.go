@@ -70,7 +70,7 @@ func (s *search) tunedOption(p tuned.Profile, u *tuned.Unit, key string, l model
 		}
 	case "cpu":
 		switch key {
-		case "governor": // "conservative|powersave": the first that the processor has
+		case "governor": // "conservative|powersave": the first one available
 			first, _, _ := strings.Cut(text, "|")
 			set("cpu.governor", first)
 		case "force_latency":
@@ -88,8 +88,8 @@ func (s *search) tunedOption(p tuned.Profile, u *tuned.Unit, key string, l model
 	}
 }
 
-// tunedDevice judges devices= of a unit: patterns of shells with commas, "!" for
-// those that are left out; none is every device.
+// tunedDevice evaluates devices= of a unit: shell patterns with commas, "!" to exclude; empty
+// means every device.
 func (s *search) tunedDevice(list string) bool {
 	if list == "" {
 		return true
@@ -110,7 +110,7 @@ func (s *search) tunedDevice(list string) bool {
 	return in || !positive
 }
 
-// sysfs calls set for the knobs of a file of sysfs, which may be a pattern.
+// sysfs calls set for the knobs of a sysfs file, which may be a pattern.
 func (s *search) sysfs(file string, set func(model.KnobID)) {
 	for name, id := range map[string]model.KnobID{
 		"/sys/class/net/" + s.link + "/gro_flush_timeout":          "rx.gro_flush_timeout",

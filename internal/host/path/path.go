@@ -1,10 +1,10 @@
-// Package path finds the parts of the way from this host to a peer that this host can
-// see: the interface that packets leave by, what that is made of or leads through, and
-// who is at the other end of the link.
+// Package path finds the parts of the path from this host to a peer that this host can see:
+// the interface that packets leave by, the interfaces that it is built on or leads through,
+// and the other end of the link.
 //
-// It starts from what package facts read and asks the system for the rest: where a
-// tunnel leads, which member of a bond or bridge is in use, what is at the other end
-// of a veth. What cannot be seen is said to be so, with the reason.
+// It starts from what package facts read, and queries the system for the rest: where a tunnel
+// leads, which member of a bond or bridge is in use, what is at the other end of a veth.
+// Parts that are not visible are reported as such, with the reason.
 package path
 
 import (
@@ -19,30 +19,30 @@ import (
 	"linerate/internal/core/units"
 )
 
-// system is what a system tells beyond the facts. Its methods report false where it
-// does not tell.
+// system provides what a system reports beyond the facts. Its methods return false if the
+// system does not report it.
 type system interface {
-	// remote is where a tunnel leads for packets to inner.
+	// remote returns where a tunnel leads for packets to inner.
 	remote(name string, inner netip.Addr) (netip.Addr, bool)
-	// route is the interface and the router, "" for none, on the way to an address.
+	// route returns the interface and the router, "" for none, on the path to an address.
 	route(to netip.Addr) (name, gateway string, ok bool)
-	// active is the member of a bond that carries, of one that uses one at a time.
+	// active returns the active member of a bond that uses one at a time.
 	active(name string) (string, bool)
-	// port is the member of a bridge behind which a neighbour is.
+	// port returns the member of a bridge that leads to a neighbour.
 	port(name string, neighbour netip.Addr) (string, bool)
-	// other is the other end of a veth, where it is of this network namespace.
+	// other returns the other end of a veth, if it is in this network namespace.
 	other(name string) (string, bool)
-	// hardware is the hardware address of a neighbour.
+	// hardware returns the hardware address of a neighbour.
 	hardware(neighbour netip.Addr) (string, bool)
 }
 
-// maxHops bounds the parts of a way.
+// maxHops bounds the parts of a path.
 const maxHops = 16
 
-// Read returns the way from this host to the peer of its route, as f has it.
+// Read returns the path from this host to the peer of its route, as in f.
 func Read(f model.HostFacts) []model.Hop { return trace(f, here()) }
 
-// trace follows the way of f with what s tells.
+// trace follows the path of f with the help of s.
 func trace(f model.HostFacts, s system) []model.Hop {
 	if f.Route == nil {
 		return nil
@@ -69,7 +69,7 @@ func trace(f model.HostFacts, s system) []model.Hop {
 	return append(t.hops, t.beyond(peer, gateway)...)
 }
 
-// next is whose hardware address a packet to peer bears.
+// next returns the neighbour to which a packet to peer is addressed.
 func next(peer netip.Addr, gateway string) netip.Addr {
 	if a, err := netip.ParseAddr(gateway); err == nil {
 		return a
@@ -77,20 +77,20 @@ func next(peer netip.Addr, gateway string) netip.Addr {
 	return peer
 }
 
-// tracer follows a way.
+// tracer follows a path.
 type tracer struct {
 	facts  model.HostFacts
 	system system
 	hops   []model.Hop
 	seen   []string
-	blind  bool       // what comes next is not visible
-	inner  netip.Addr // whom packets are for, at the end of all tunnels so far
-	// gateway and peer are of the way that carries a tunnel, where one was found.
+	blind  bool       // the rest is not visible
+	inner  netip.Addr // destination of the packets, at the end of all tunnels so far
+	// gateway and peer are of the path that carries a tunnel, if one was found.
 	gateway *string
 	peer    netip.Addr
 }
 
-// interfaces follows the interfaces from name on to the one that is no other's.
+// interfaces follows the interfaces from name down to the lowest one.
 func (t *tracer) interfaces(name string, neighbour netip.Addr) {
 	for name != "" && len(t.hops) < maxHops && !slices.Contains(t.seen, name) {
 		t.seen = append(t.seen, name)
@@ -112,7 +112,7 @@ func (t *tracer) interfaces(name string, neighbour netip.Addr) {
 	}
 }
 
-// follow says what h leads to: the next interface and the neighbour there, "" for none.
+// follow returns where h leads: the next interface and the neighbour there, "" for none.
 func (t *tracer) follow(h *model.Hop, n model.NIC, neighbour netip.Addr) (string, netip.Addr) {
 	switch h.Kind {
 	case model.HopVLAN:
@@ -148,7 +148,7 @@ func (t *tracer) follow(h *model.Hop, n model.NIC, neighbour netip.Addr) (string
 	return "", neighbour
 }
 
-// bond says how a bond spreads packets, and which member leads on.
+// bond notes how a bond spreads packets, and returns the member that leads on.
 func (t *tracer) bond(h *model.Hop, n model.NIC) string {
 	if active, ok := t.system.active(h.Name); ok {
 		h.To = active
@@ -164,7 +164,7 @@ func (t *tracer) bond(h *model.Hop, n model.NIC) string {
 	return n.Below[0]
 }
 
-// tunnel says where a tunnel leads, and follows what carries it.
+// tunnel finds where a tunnel leads, and follows the path that carries it.
 func (t *tracer) tunnel(h *model.Hop) (string, netip.Addr) {
 	to, ok := t.system.remote(h.Name, t.inner)
 	if !ok {
@@ -186,8 +186,8 @@ func (t *tracer) tunnel(h *model.Hop) (string, netip.Addr) {
 	return name, next(to, gateway)
 }
 
-// beyond is what lies behind the last interface: the neighbour, and where that is a
-// router, a network that nobody here sees.
+// beyond returns what is behind the last interface: the neighbour, and, if that is a router,
+// a network that is not visible from here.
 func (t *tracer) beyond(peer netip.Addr, gateway fact.Of[string]) []model.Hop {
 	const unseen = "not visible from here"
 	hop := func(kind model.HopKind, name, note string) model.Hop {
@@ -225,7 +225,7 @@ func (t *tracer) note(h *model.Hop, text string) {
 	h.Note += text
 }
 
-// kindOf says what an interface is, by what made it, its addresses and its name.
+// kindOf returns the kind of an interface, by the facts, its addresses and its name.
 func kindOf(n model.NIC, name string) model.HopKind {
 	kind := n.Kind.Or("")
 	if isTailscale(n, name) {
@@ -237,7 +237,7 @@ func kindOf(n model.NIC, name string) model.HopKind {
 	case "team", "lagg":
 		return model.HopBond
 	case "macvlan", "ipvlan", "macvtap", "ipvtap", "macsec":
-		return model.HopVLAN // over one parent, as a VLAN is
+		return model.HopVLAN // over one parent, like a VLAN
 	case "epair":
 		return model.HopVeth
 	case "tun", "tuntap", "tap", "gre", "gretap", "ip6gre", "ip6gretap", "erspan", "ipip", "sit", "ip6tnl", "vti", "vti6", "geneve", "xfrm", "ppp", "ipsec":
@@ -248,8 +248,8 @@ func kindOf(n model.NIC, name string) model.HopKind {
 	return model.HopVirtual
 }
 
-// isTailscale reports whether an interface is one of Tailscale: a TUN device with an
-// address of the range that it gives out (RFC 6598, of which it uses all).
+// isTailscale reports whether an interface is Tailscale's: a TUN device with an address of
+// its range (RFC 6598, all of it).
 func isTailscale(n model.NIC, name string) bool {
 	tun := slices.Contains([]string{"tun", "tuntap"}, n.Kind.Or(""))
 	if tun && strings.HasPrefix(name, "tailscale") {

@@ -10,7 +10,7 @@ import (
 	"linerate/internal/core/health"
 )
 
-// here asks rtnetlink.
+// here queries rtnetlink.
 func here() system { return rtnetlink{} }
 
 type rtnetlink struct{}
@@ -72,7 +72,7 @@ func (rtnetlink) active(name string) (string, bool) {
 	return member.Attrs().Name, true
 }
 
-// port looks the neighbour's hardware address up in the bridge's forwarding database.
+// port looks up the neighbour's hardware address in the bridge's forwarding database.
 func (r rtnetlink) port(name string, neighbour netip.Addr) (string, bool) {
 	bridge, err := netlink.LinkByName(name)
 	mac, ok := r.hardware(neighbour)
@@ -105,7 +105,7 @@ const familyBridge = 7
 
 func (rtnetlink) other(name string) (string, bool) {
 	l, err := netlink.LinkByName(name)
-	if err != nil || l.Attrs().NetNsID >= 0 { // the peer's namespace, where it is another one
+	if err != nil || l.Attrs().NetNsID >= 0 { // the peer's namespace, if it is another one
 		return "", false
 	}
 	peer, err := netlink.LinkByIndex(l.Attrs().ParentIndex)

@@ -10,7 +10,7 @@ import (
 	"linerate/internal/core/health"
 )
 
-// here tells nothing beyond the facts: no library that linerate has reads it on this
+// here reports nothing beyond the facts: none of linerate's libraries reads it on this
 // system.
 func here() system { return silent{} }
 

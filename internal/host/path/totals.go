@@ -5,5 +5,5 @@ import (
 	"linerate/internal/core/health"
 )
 
-// Totals are what the interface called name counted since the machine was started.
+// Totals returns the errors that the interface called name has counted since boot.
 func Totals(name string) fact.Of[health.Errors] { return totals(name) }

@@ -6,10 +6,10 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl"
 )
 
-// wireguard is where the WireGuard device called name sends packets to inner: the
-// endpoint of the peer whose allowed addresses fit best, of a device of the kernel
-// (generic netlink, which takes CAP_NET_ADMIN) or of a process (its socket under
-// /var/run/wireguard). It reports false where the device is none, or does not tell.
+// wireguard returns where the WireGuard device called name sends packets to inner: the
+// endpoint of the peer whose allowed addresses match best, for a device of the kernel
+// (generic netlink, which needs CAP_NET_ADMIN) or of a process (its socket under
+// /var/run/wireguard). It returns false if the device is not WireGuard's, or cannot be read.
 func wireguard(name string, inner netip.Addr) (netip.Addr, bool) {
 	c, err := wgctrl.New()
 	if err != nil {

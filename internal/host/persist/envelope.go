@@ -12,27 +12,27 @@ import (
 	"linerate/internal/host/durable"
 )
 
-// The reasons for which a record cannot be read.
+// The reasons why a record cannot be read.
 var (
 	ErrDamaged = errors.New("damaged: the files that it is about are not taken back")
 	ErrNewer   = errors.New("written by a newer linerate, which has to take it back")
 )
 
-// recordVersion is that of the envelope.
+// recordVersion is the version of the envelope.
 const recordVersion = 1
 
-// envelope is the form of a record on disk; Sum is the SHA-256 of the bytes of
-// Record as they stand there.
+// envelope is the form of a record on disk; Sum is the SHA-256 of the bytes of Record as
+// written.
 type envelope struct {
 	V      int             `json:"v"`
 	Sum    string          `json:"sha256"`
 	Record json.RawMessage `json:"record"`
 }
 
-// copies are the two files of one record, the same in both.
+// copies returns the two files of one record, which are equal.
 func copies() []string { return []string{recordFile, "record.copy.json"} }
 
-// sealed is the text of a record.
+// sealed returns the text of a record.
 func sealed(r Record) ([]byte, error) {
 	body, err := json.Marshal(r)
 	if err != nil {
@@ -42,8 +42,8 @@ func sealed(r Record) ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// unseal reads the text of a record called id. The error wraps ErrNewer, or
-// fs.ErrInvalid for one that is damaged.
+// unseal decodes the text of a record called id. The error wraps ErrNewer, or fs.ErrInvalid
+// for a damaged one.
 func unseal(b []byte, id string) (Record, error) {
 	var e envelope
 	if err := json.Unmarshal(b, &e); err != nil {
@@ -63,12 +63,12 @@ func unseal(b []byte, id string) (Record, error) {
 	return r, nil
 }
 
-// readRecord reads one record by whichever of its copies is whole. One of which no
-// copy is comes with Damage set, and nothing else but its name.
+// readRecord reads one record from an intact copy. If there is none, it returns a record with
+// only ID and Damage.
 func (k Keeper) readRecord(id string) (Record, error) {
 	dir := filepath.Join(k.dir(), id)
 	var reasons []error
-	var newer error // unless the other copy says what a flipped bit hides
+	var newer error // unless the other copy shows that a flipped bit is the cause
 	for _, name := range copies() {
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

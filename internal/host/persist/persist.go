@@ -1,17 +1,17 @@
-// Package persist puts permanent files in place on a machine so that exactly
-// what was there before can come back.
+// Package persist writes permanent files on a machine such that the previous ones can be
+// restored exactly.
 //
-// What a file held is on disk in the state directory, synced, before the file is
-// touched; files appear whole, by renaming. So after a crash at any step the
+// The previous content of a file is on disk in the state directory, synced, before the file
+// is touched; files are replaced atomically, by renaming. So after a crash at any step the
 // next Restore finds everything that it needs:
 //
 //	STATE/kept/000001/record.json        what was written where, with checksums
-//	STATE/kept/000001/record.copy.json   the same once more
+//	STATE/kept/000001/record.copy.json   a copy of it
 //	STATE/kept/000001/0                  bytes of the first file as it was before
 //
-// Restore is compare-and-restore: a file that somebody changed since is left
-// alone and reported. Several records of one file go back newest first.
-// Extended attributes and modification times are not kept.
+// Restore is compare-and-restore: a file that was changed since is left alone and reported.
+// Several records of one file are undone newest first. Extended attributes and modification
+// times are not saved.
 package persist
 
 import (
@@ -31,7 +31,7 @@ import (
 	"linerate/internal/host/files"
 )
 
-// The reasons for which nothing is written.
+// The reasons to write nothing.
 var (
 	ErrChanged   = errors.New("changed by another program since")
 	ErrIrregular = errors.New("not a regular file")
@@ -39,34 +39,34 @@ var (
 	ErrLocked    = durable.ErrLocked
 )
 
-// Keeper writes and restores the permanent files of one machine. It may be used
-// by several processes at a time: the second one gets ErrLocked.
+// Keeper writes and restores the permanent files of one machine. Several processes may use
+// it: while one does, the others get ErrLocked.
 type Keeper struct {
-	Root  string            // below which the files lie; "" is the machine itself
-	State string            // directory of the records; it is made where it is missing
-	After func(step string) // tests: called after each step that a crash may follow
-	About About             // of the next Write
+	Root  string            // directory that holds the files; "" is the machine itself
+	State string            // directory of the records; created if missing
+	After func(step string) // for tests: called after each step that a crash may follow
+	About About             // for the next Write
 }
 
-// About says where the settings of a Write come from. It stands in the record.
+// About says where the settings of a Write come from. It is stored in the record.
 type About struct {
 	Source   string             `json:"source,omitempty"`   // a session, a profile
-	Comments []string           `json:"comments,omitempty"` // why, as in the files
+	Comments []string           `json:"comments,omitempty"` // the reasons, as in the files
 	Link     string             `json:"link,omitempty"`     // interface that settings of a link are for
 	Settings []model.Assignment `json:"settings,omitempty"` // what the files keep, canonical
-	Proof    string             `json:"proof,omitempty"`    // how they are known to be good, for whoever wrote it
+	Proof    string             `json:"proof,omitempty"`    // the evidence that they are good, in the caller's format
 }
 
-// Record is one Write that was not taken back.
+// Record is one Write that was not restored.
 type Record struct {
 	ID    string    `json:"id"` // sorts by age
 	Time  time.Time `json:"time"`
 	Files []Kept    `json:"files"`
-	Made  []string  `json:"made,omitempty"` // directories that were made for them, outermost first
+	Made  []string  `json:"made,omitempty"` // directories made for them, outermost first
 	About
 
-	// Damage says why it cannot be read, and where it is; nothing else is known of
-	// it then but its ID. "" for a good one.
+	// Damage says why the record cannot be read, and where it is; only its ID is known then.
+	// "" for a good one.
 	Damage string `json:"-"`
 }
 
@@ -79,7 +79,7 @@ type Kept struct {
 	Inner  string   `json:"after_block,omitempty"` // SHA-256 of the block among them
 }
 
-// Snapshot is a file as it was.
+// Snapshot is a file at one moment.
 type Snapshot struct {
 	Exists bool        `json:"exists"`
 	Mode   fs.FileMode `json:"mode,omitempty"`
@@ -89,7 +89,7 @@ type Snapshot struct {
 	bytes  []byte
 }
 
-// planned is a file about to be written.
+// planned is a file to be written.
 type planned struct {
 	kept Kept
 	to   string // real path
@@ -98,11 +98,10 @@ type planned struct {
 	mode fs.FileMode
 }
 
-// Write puts files in place, all or none, and returns the record by which they
-// go away again. Files must have absolute paths. It fails, with the machine as it
-// was, with ErrChanged where a file of linerate's own was edited by hand since
-// it was written, with ErrIrregular where a path is a link, a directory or a
-// device, and where the disk or the rights do not suffice.
+// Write writes files, all or none, and returns the record that Restore needs. Files must have
+// absolute paths. On an error the machine is unchanged: ErrChanged if a file of linerate's
+// own was edited by hand since it was written, ErrIrregular if a path is a link, a directory
+// or a device, and others, such as missing disk space or rights.
 func (k Keeper) Write(now time.Time, written []files.File) (Record, error) {
 	unlock, err := k.lock()
 	if err != nil {
@@ -145,10 +144,10 @@ func (k Keeper) after(step string) {
 	}
 }
 
-// real returns where a path of the machine is.
+// real returns the path below Root for a path of the machine.
 func (k Keeper) real(name string) string { return filepath.Join(k.Root+"/", filepath.FromSlash(name)) }
 
-// plan reads what is there and makes what shall be.
+// plan reads the present files and computes the new ones.
 func (k Keeper) plan(r *Record, records []Record, written []files.File) ([]planned, error) {
 	if len(written) == 0 {
 		return nil, errors.New("no files to write")
@@ -195,8 +194,8 @@ func (k Keeper) plan(r *Record, records []Record, written []files.File) ([]plann
 	return all, nil
 }
 
-// Edited reports whether a file was edited by hand since it was written, and when that was.
-// What cannot be read is told by Preview.
+// Edited reports whether a file was edited by hand since it was written, and when it was
+// written. It returns false if it cannot read the files; Preview reports why.
 func (k Keeper) Edited(name string) (written time.Time, edited bool) {
 	now, err := look(k.real(name))
 	records, peekErr := k.Peek()
@@ -206,8 +205,8 @@ func (k Keeper) Edited(name string) (written time.Time, edited bool) {
 	return editedSince(name, now, records)
 }
 
-// editedSince reports whether a file holds something else than the newest record of it wrote,
-// and when that was. Of a shared file only linerate's own block counts.
+// editedSince reports whether a file differs from what its newest record wrote, and when the
+// record wrote it. In a shared file only linerate's own block counts.
 func editedSince(name string, now Snapshot, records []Record) (written time.Time, edited bool) {
 	for _, r := range slices.Backward(records) {
 		i := slices.IndexFunc(r.Files, func(f Kept) bool { return f.Path == name })
@@ -228,9 +227,9 @@ func editedSince(name string, now Snapshot, records []Record) (written time.Time
 	return time.Time{}, false
 }
 
-// place makes the directories, then all files under names of their own, then
-// renames them: a disk that is full shows before the first file is replaced. It
-// returns how many files were replaced.
+// place makes the directories, then writes all files under temporary names, then renames
+// them, so that a full disk shows before the first file is replaced. It returns how many
+// files were replaced.
 func (k Keeper) place(r Record, all []planned) (int, error) {
 	for _, dir := range r.Made {
 		if err := os.Mkdir(k.real(dir), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -264,7 +263,7 @@ func (k Keeper) place(r Record, all []planned) (int, error) {
 	return len(all), nil
 }
 
-// look reads a file as it is now.
+// look reads a file in its present state.
 func look(name string) (Snapshot, error) {
 	info, err := os.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -285,13 +284,13 @@ func look(name string) (Snapshot, error) {
 	return s, nil
 }
 
-// writeTemp has data on disk under a name that nobody reads. like lends its
-// owner where it exists.
+// writeTemp writes data to disk under a name that no program reads. The file gets the owner
+// of like if that exists.
 func writeTemp(name string, data []byte, mode fs.FileMode, like Snapshot) error {
 	return durable.Fill(name, mode, func(f *os.File) error {
 		if _, err := f.Write(data); err != nil || !like.Exists {
 			return err
 		}
-		return chown(f, like.UID, like.GID) // before the mode, of which it clears some bits
+		return chown(f, like.UID, like.GID) // before the mode, since it clears some bits of that
 	})
 }

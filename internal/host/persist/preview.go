@@ -12,7 +12,7 @@ import (
 	"linerate/internal/host/files"
 )
 
-// Change is what a Write would do to one file.
+// Change is what Write would do to one file.
 type Change struct {
 	Path          string
 	Block         bool // only the part between the marks is linerate's
@@ -21,7 +21,7 @@ type Change struct {
 	Before, After []byte // the whole file
 }
 
-// Written returns changes as the files that they leave.
+// Written returns the files after the changes.
 func Written(changes []Change) []files.File {
 	all := make([]files.File, len(changes))
 	for i, c := range changes {
@@ -30,7 +30,7 @@ func Written(changes []Change) []files.File {
 	return all
 }
 
-// Same reports whether the file holds already what would be written.
+// Same reports whether the file already holds what would be written.
 func (c Change) Same() bool { return c.Exists && string(c.Before) == string(c.After) }
 
 // Diff returns the change as a unified diff (POSIX diff -u), "" if there is none.
@@ -45,9 +45,8 @@ func (c Change) Diff() string {
 	return udiff.Unified(from, c.Path, string(c.Before), string(c.After))
 }
 
-// Preview returns what Write would do, and fails as Write would where
-// something is in the way of it. It writes nothing, takes no lock and needs no
-// more rights than reading.
+// Preview returns what Write would do, or the error that Write would return. It writes
+// nothing, takes no lock and needs only the right to read.
 func (k Keeper) Preview(written []files.File) ([]Change, error) {
 	records, err := k.Peek()
 	if err != nil {
@@ -64,8 +63,7 @@ func (k Keeper) Preview(written []files.File) ([]Change, error) {
 	return changes, nil
 }
 
-// Peek is Records without a lock: while another process may be writing. It
-// changes nothing.
+// Peek is Records without a lock, while another process may be writing. It changes nothing.
 func (k Keeper) Peek() ([]Record, error) {
 	if err := durable.Trusted(k.State); err != nil {
 		return nil, err
@@ -80,8 +78,8 @@ func (k Keeper) Peek() ([]Record, error) {
 	return k.readRecords(entries)
 }
 
-// Standing returns the records of which at least one file is still as they wrote
-// it, newest first: what they keep is kept now. Like Preview it changes nothing.
+// Standing returns the records with at least one file still as they wrote it, newest first:
+// their settings are kept now. Like Preview it changes nothing.
 func (k Keeper) Standing() ([]Record, error) {
 	records, err := k.Peek()
 	if err != nil {
@@ -91,8 +89,8 @@ func (k Keeper) Standing() ([]Record, error) {
 	return slices.DeleteFunc(records, func(r Record) bool { return !slices.ContainsFunc(r.Files, k.stands) }), nil
 }
 
-// stands reports whether a file is as a Write left it; of a shared file only the
-// block counts.
+// stands reports whether a file is as a Write left it; in a shared file only the block
+// counts.
 func (k Keeper) stands(f Kept) bool {
 	now, err := look(k.real(f.Path))
 	if err != nil || !now.Exists {

@@ -16,14 +16,14 @@ import (
 
 const (
 	recordFile = "record.json"
-	unfinished = ".new"  // a record that is not complete: nothing was touched for it
-	finished   = ".gone" // a record that was taken back whole
+	unfinished = ".new"  // an incomplete record: nothing was touched for it
+	finished   = ".gone" // a record that was restored completely
 )
 
 func (k Keeper) dir() string { return filepath.Join(k.State, "kept") }
 
-// Records returns what was written and not taken back, oldest first, a damaged
-// record among the others. It wraps ErrNewer where a newer linerate wrote one.
+// Records returns what was written and not restored, oldest first, including damaged records.
+// It wraps ErrNewer if a newer linerate wrote one.
 func (k Keeper) Records() ([]Record, error) {
 	unlock, err := k.lock()
 	if err != nil {
@@ -33,8 +33,8 @@ func (k Keeper) Records() ([]Record, error) {
 	return k.records()
 }
 
-// records is Records for a caller that holds the lock. It removes what a crash
-// left of records that do not count.
+// records is Records for a caller that holds the lock. It removes what a crash left of
+// incomplete or restored records.
 func (k Keeper) records() ([]Record, error) {
 	entries, err := os.ReadDir(k.dir())
 	if err != nil {
@@ -50,8 +50,8 @@ func (k Keeper) records() ([]Record, error) {
 	return k.readRecords(entries)
 }
 
-// counts reports whether a name in the directory of records is not that of a
-// record that was never complete, or that was taken back.
+// counts reports whether a name in the directory of records is that of a complete record that
+// was not restored.
 func counts(name string) bool {
 	return !strings.HasSuffix(name, unfinished) && !strings.HasSuffix(name, finished)
 }
@@ -73,7 +73,7 @@ func (k Keeper) readRecords(entries []fs.DirEntry) ([]Record, error) {
 	return all, nil
 }
 
-// save has the record and what was there before on disk.
+// save writes the record and the previous files to disk.
 func (k Keeper) save(r Record, all []planned) error {
 	dir := filepath.Join(k.dir(), r.ID)
 	if err := os.Mkdir(dir+unfinished, 0o700); err != nil {
@@ -115,9 +115,9 @@ func (k Keeper) saveIn(dir string, r Record, all []planned) error {
 	return durable.SyncDir(dir)
 }
 
-// Renew gives the record id another proof; its files are left alone. One of its two
-// copies is whole at any time. The error wraps fs.ErrNotExist where nobody keeps it any
-// more, and ErrDamaged where it cannot be read.
+// Renew gives the record id another proof, and leaves its files alone. At any time one of its
+// two copies is intact. The error wraps fs.ErrNotExist if there is no such record any more,
+// and ErrDamaged if it cannot be read.
 func (k Keeper) Renew(id, proof string) error {
 	unlock, err := k.lock()
 	if err != nil {
@@ -159,7 +159,7 @@ func (k Keeper) Renew(id, proof string) error {
 	return nil
 }
 
-// ignoreMissing is err, but that something is not there.
+// ignoreMissing returns err, or nil if it means that something does not exist.
 func ignoreMissing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -167,13 +167,11 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// Restore takes back all records, newest first, and reports every file. The
-// error joins what could not be taken back and wraps ErrChanged for files that
-// somebody changed since; their records stay for another try, as do all older
-// records of the same files. A record that is damaged keeps no other from
-// being taken back; it stays as it is, and the error wraps ErrDamaged until a person
-// removes its directory. With since, the ID of a record, the records before
-// that one stay.
+// Restore undoes all records, newest first, and reports every file. The error joins what
+// could not be restored, and wraps ErrChanged for files that were changed since; their
+// records stay for another try, as do all older records of the same files. A damaged record
+// does not keep others from being restored; it stays, and the error wraps ErrDamaged until
+// the user removes its directory. If since, the ID of a record, is set, older records stay.
 func (k Keeper) Restore(since string) ([]model.FileResult, error) {
 	unlock, err := k.lock()
 	if err != nil {
@@ -190,7 +188,7 @@ func (k Keeper) Restore(since string) ([]model.FileResult, error) {
 		if r.ID < since { // IDs sort by age
 			break
 		}
-		if r.Damage != "" { // it stays where it is, and is told every time
+		if r.Damage != "" { // it stays, and is reported every time
 			all = append(all, model.FileResult{Record: r.ID, Path: filepath.Join(k.dir(), r.ID), State: model.FileFailed, Detail: ErrDamaged.Error() + ": " + r.Damage})
 			errs = append(errs, fmt.Errorf("record %s: %w: %s", r.ID, ErrDamaged, r.Damage))
 			continue
@@ -201,8 +199,8 @@ func (k Keeper) Restore(since string) ([]model.FileResult, error) {
 	return all, errors.Join(errs...)
 }
 
-// restore takes one record back, of which the first so many files may have been
-// written, and drops it when nothing is left of it.
+// restore undoes one record, of which the first written files may have been written, and
+// drops it if nothing is left of it.
 func (k Keeper) restore(r Record, written int) ([]model.FileResult, error) {
 	var all []model.FileResult
 	var errs []error
@@ -221,7 +219,7 @@ func (k Keeper) restore(r Record, written int) ([]model.FileResult, error) {
 		all = append(all, result)
 	}
 	for _, dir := range slices.Backward(r.Made) {
-		_ = os.Remove(k.real(dir)) // somebody else may have put something in
+		_ = os.Remove(k.real(dir)) // others may have put something in
 		k.after("removed " + dir)
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -264,8 +262,8 @@ func (k Keeper) restoreFile(r Record, i int, f Kept) (model.FileState, error) {
 	return model.FileRestored, durable.SyncDir(filepath.Dir(to))
 }
 
-// temp is the name under which a file waits to be renamed: hidden, and without
-// the ending by which programs look for their files.
+// temp returns the temporary name of a file before it is renamed: hidden, and without the
+// suffix that programs look for.
 func (k Keeper) temp(r Record, f Kept) string {
 	to := k.real(f.Path)
 	return filepath.Join(filepath.Dir(to), "."+filepath.Base(to)+".linerate-"+r.ID)
@@ -273,13 +271,13 @@ func (k Keeper) temp(r Record, f Kept) string {
 
 func (k Keeper) removeTemp(r Record, f Kept) error {
 	name := k.temp(r, f)
-	if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) { // a file system that is read-only refuses to remove what is not there
+	if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) { // a read-only file system refuses to remove even a missing file
 		return nil
 	}
 	return os.Remove(name)
 }
 
-// putBack writes the saved bytes beside the file that they belong to.
+// putBack writes the saved content to a temporary file.
 func (k Keeper) putBack(saved, temp string, before Snapshot) error {
 	data, err := os.ReadFile(saved)
 	if err != nil {
@@ -295,8 +293,7 @@ func (k Keeper) putBack(saved, temp string, before Snapshot) error {
 	return nil
 }
 
-// lock takes the lock of the state directory, which the end of the process,
-// however it comes, gives free.
+// lock takes the lock of the state directory, which is released however the process ends.
 func (k Keeper) lock() (unlock func(), err error) {
 	if err := durable.Trusted(k.State); err != nil {
 		return nil, err
@@ -304,7 +301,7 @@ func (k Keeper) lock() (unlock func(), err error) {
 	if err := os.MkdirAll(k.dir(), 0o700); err != nil {
 		return nil, err
 	}
-	if err := durable.Trusted(k.dir()); err != nil { // it may not have been there
+	if err := durable.Trusted(k.dir()); err != nil { // now that it exists
 		return nil, err
 	}
 	f, err := os.OpenFile(filepath.Join(k.dir(), "lock"), os.O_RDWR|os.O_CREATE, 0o600)

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// readOnly reports whether the file system of a directory is, or of the nearest one above it
-// where it is not there yet.
+// readOnly reports whether the file system of a directory is read-only, or that of the
+// nearest existing directory above it.
 func readOnly(dir string) bool {
 	err := syscall.Access(dir, 2) // W_OK of access(2)
 	for errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir) {
@@ -21,7 +21,7 @@ func readOnly(dir string) bool {
 	return errors.Is(err, syscall.EROFS)
 }
 
-// owner returns who owns the file.
+// owner returns the owner of the file.
 func owner(info fs.FileInfo) (uid, gid int) {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int(s.Uid), int(s.Gid)
@@ -29,7 +29,7 @@ func owner(info fs.FileInfo) (uid, gid int) {
 	return os.Getuid(), os.Getgid()
 }
 
-// chown gives f an owner, unless it has it: without root only that works.
+// chown gives f an owner, unless it has that one already: without root only that works.
 func chown(f *os.File, uid, gid int) error {
 	info, err := f.Stat()
 	if err != nil {

@@ -5,7 +5,8 @@ import (
 	"os"
 )
 
-// owner knows no numbers of users: a file takes the rights of its directory.
+// owner returns zeros: Windows has no user numbers, and a file gets the rights of its
+// directory.
 func owner(fs.FileInfo) (uid, gid int) { return 0, 0 }
 
 func chown(*os.File, int, int) error { return nil }

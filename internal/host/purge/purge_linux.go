@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The generic netlink family, include/uapi/linux/tcp_metrics.h. The deletion
-// that names no address empties the cache of the namespace
-// (tcp_metrics_nl_cmd_del, net/ipv4/tcp_metrics.c).
+// The generic netlink family, include/uapi/linux/tcp_metrics.h. A delete request without an
+// address empties the cache of the namespace (tcp_metrics_nl_cmd_del,
+// net/ipv4/tcp_metrics.c).
 const (
 	family        = "tcp_metrics" // TCP_METRICS_GENL_NAME
 	familyVersion = 1             // TCP_METRICS_GENL_VERSION
@@ -30,7 +30,7 @@ func tcpMetrics() error {
 	}
 	_, err = ask(f.ID, cmdDel, unix.NLM_F_ACK)
 	if errors.Is(err, fs.ErrPermission) {
-		// Everybody may look, and an empty cache needs no emptying.
+		// All users may read it, and an empty cache needs no emptying.
 		if n, lookErr := remembered(f.ID); lookErr == nil && n == 0 {
 			return nil
 		}

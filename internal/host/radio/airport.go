@@ -11,10 +11,10 @@ import (
 	"linerate/internal/regex"
 )
 
-// sourceMac is where these values come from.
+// sourceMac is the source of these values.
 const sourceMac = "system_profiler"
 
-// airports is what "system_profiler -json SPAirPortDataType" prints:
+// airports is the output of "system_profiler -json SPAirPortDataType":
 //
 //	{"SPAirPortDataType": [{"spairport_airport_interfaces": [{"_name": "en0",
 //	  "spairport_current_network_information": {"spairport_network_channel": "36 (5GHz, 80MHz)",
@@ -32,13 +32,13 @@ type airports struct {
 	} `json:"SPAirPortDataType"`
 }
 
-// macChannel is a channel with its band and width, macSignal a signal.
+// macChannel matches a channel with its band and width, macSignal a signal.
 var (
 	macChannel = regex.New(`^(\d{1,3}) \((2|5|6)GHz, (\d{2,3})MHz\)`)
 	macSignal  = regex.New(`^(-\d{1,2}|-1[01]\d) dBm`)
 )
 
-// parseAirport reads what the system says of the interface called name.
+// parseAirport parses what the system reports about the interface called name.
 func parseAirport(b []byte, name string) (s State, err error) {
 	var all airports
 	if err := json.Unmarshal(b, &all); err != nil {
@@ -72,8 +72,8 @@ func parseAirport(b []byte, name string) (s State, err error) {
 	return s, fmt.Errorf("not a wireless interface: %w", errors.ErrUnsupported)
 }
 
-// frequency is the middle of a channel in MHz (IEEE 802.11-2020 section 19.3.15 and annex
-// E; as Linux net/wireless/util.c ieee80211_channel_to_freq_khz).
+// frequency returns the centre of a channel in MHz (IEEE 802.11-2020 section 19.3.15 and
+// annex E; as Linux net/wireless/util.c ieee80211_channel_to_freq_khz).
 func frequency(band string, channel int) int {
 	switch {
 	case band == "2" && channel == 14:

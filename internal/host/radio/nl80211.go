@@ -10,7 +10,7 @@ import (
 	"linerate/internal/core/units"
 )
 
-// What nl80211 is asked for and answers (Linux include/uapi/linux/nl80211.h, 6.1).
+// The requests and answers of nl80211 (Linux include/uapi/linux/nl80211.h, 6.1).
 const (
 	cmdGetInterface = 5
 	cmdGetStation   = 17
@@ -42,7 +42,7 @@ const (
 	surveyOwnNetwork = 11
 )
 
-// source80211 is where these values come from.
+// source80211 is the source of these values.
 const source80211 = "nl80211"
 
 var errMessage = errors.New("nl80211: the answer is cut short or malformed")
@@ -62,7 +62,7 @@ func attributes(b []byte, one func(d *netlink.AttributeDecoder)) error {
 	return nil
 }
 
-// nested does that for the attributes inside the one that d stands at.
+// nested calls one for the attributes inside the present one of d.
 func nested(d *netlink.AttributeDecoder, one func(d *netlink.AttributeDecoder)) {
 	d.Nested(func(inner *netlink.AttributeDecoder) error {
 		for inner.Next() {
@@ -78,14 +78,14 @@ func role(n uint32) fact.Of[string] {
 	return fact.If(name != "", name, source80211, fmt.Sprintf("interface type %d", n))
 }
 
-// width is a channel width in MHz (enum nl80211_chan_width).
+// width returns a channel width in MHz (enum nl80211_chan_width).
 func width(n uint32) fact.Of[int] {
 	mhz := map[uint32]int{0: 20, 1: 20, 2: 40, 3: 80, 4: 160, 5: 160, 6: 5, 7: 10, 8: 1, 9: 2, 10: 4, 11: 8, 12: 16, 13: 320}[n]
 	return fact.If(mhz != 0, mhz, source80211, fmt.Sprintf("channel width %d", n))
 }
 
-// decodeInterface reads the answer to cmdGetInterface. An interface without a channel has
-// none of its attributes.
+// decodeInterface decodes the answer to cmdGetInterface. An interface without a channel has
+// no attributes of one.
 func (s *State) decodeInterface(b []byte) error {
 	const none = "it is on no channel"
 	s.FrequencyMHz, s.WidthMHz = fact.Unknown[int](none), fact.Unknown[int](none)
@@ -101,8 +101,8 @@ func (s *State) decodeInterface(b []byte) error {
 	})
 }
 
-// decodeStations reads the answers to cmdGetStation, one for each radio at the other end.
-// Of several it does not know which one the path leads to.
+// decodeStations decodes the answers to cmdGetStation, one for each radio at the other end.
+// If there are several, it does not know which one is on the path.
 func (s *State) decodeStations(answers [][]byte) error {
 	if len(answers) != 1 {
 		why := "it is connected to nothing"
@@ -143,7 +143,7 @@ func (s *State) station(d *netlink.AttributeDecoder) {
 	}
 }
 
-// rate reads a rate in units of 100 kbit/s. The older attribute has 16 bits.
+// rate decodes a rate in units of 100 kbit/s. The older attribute has 16 bits.
 func rate(d *netlink.AttributeDecoder) fact.Of[units.BitRate] {
 	var n uint32
 	nested(d, func(d *netlink.AttributeDecoder) {
@@ -157,8 +157,8 @@ func rate(d *netlink.AttributeDecoder) fact.Of[units.BitRate] {
 	return fact.If(n > 0, units.BitRate(n)*1e5, source80211, "no frame was sent yet")
 }
 
-// decodeSurvey reads the answers to cmdGetSurvey, one for each channel, and takes the one
-// in use.
+// decodeSurvey decodes the answers to cmdGetSurvey, one for each channel, and uses the one of
+// the present channel.
 func (s *State) decodeSurvey(answers [][]byte) error {
 	for _, b := range answers {
 		var c Counts
@@ -192,7 +192,7 @@ func (s *State) decodeSurvey(answers [][]byte) error {
 	return nil
 }
 
-// decodePowerSave reads the answer to cmdGetPowerSave.
+// decodePowerSave decodes the answer to cmdGetPowerSave.
 func (s *State) decodePowerSave(b []byte) error {
 	return attributes(b, func(d *netlink.AttributeDecoder) {
 		if d.Type() == attrPowerSave {

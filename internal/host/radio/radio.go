@@ -1,6 +1,5 @@
-// Package radio reads what the system tells of a wireless interface: how strongly it hears
-// the other end, at which rates it sends and receives, and what it counts. It needs no
-// rights.
+// Package radio reads what the system reports about a wireless interface: the signal strength
+// of the other end, the rates in both directions, and its counters. It needs no rights.
 package radio
 
 import (
@@ -10,27 +9,26 @@ import (
 	"linerate/internal/core/model"
 )
 
-// State is what a wireless interface tells at one moment.
+// State is the state of a wireless interface at one moment.
 type State struct {
 	model.Radio
 	Counts
 }
 
-// Counts are the counters of a radio. Those of frames count from when the other end was
-// connected and have 32 bits; times are in milliseconds, from a moment of the driver's
-// choice.
+// Counts are the counters of a radio. Those of frames count from when the other end connected
+// and have 32 bits; times are in milliseconds, from a moment that the driver chooses.
 type Counts struct {
-	Sent, Retries, Failed    fact.Of[uint32] // frames to the other end, and attempts to send them again
-	Channel, Busy            fact.Of[uint64] // time on the channel, and the part in which something was sent there
-	Transmitting, OwnNetwork fact.Of[uint64] // the parts of Busy that this radio and the rest of its network took
+	Sent, Retries, Failed    fact.Of[uint32] // frames to the other end, and retransmissions
+	Channel, Busy            fact.Of[uint64] // time on the channel, and the part of it in which the channel was busy
+	Transmitting, OwnNetwork fact.Of[uint64] // the parts of Busy used by this radio and by the rest of its network
 }
 
-// Radio is a wireless interface that is read again and again. It belongs to the network
+// Radio is an open wireless interface for repeated reading. It belongs to the network
 // namespace of the thread that called Open. It is not safe for concurrent use.
 type Radio struct{ source source }
 
-// Open finds the wireless interface called name. It wraps errors.ErrUnsupported where the
-// interface is not wireless, or the system does not tell.
+// Open opens the wireless interface called name. It wraps errors.ErrUnsupported if the
+// interface is not wireless, or the system does not report radios.
 func Open(name string) (*Radio, error) {
 	s, err := openSource(name)
 	if err != nil {
@@ -39,15 +37,15 @@ func Open(name string) (*Radio, error) {
 	return &Radio{s}, nil
 }
 
-// Read returns what the radio tells now. The times on the channel are read only if survey
-// is true: some drivers ask their firmware for them.
+// Read returns the present state. It reads the times on the channel only if survey is true,
+// since some drivers query their firmware for them.
 func (r *Radio) Read(survey bool) (State, error) {
 	s, err := r.source.read(survey)
 	fact.Explain(&s, "the driver does not tell")
 	return s, err
 }
 
-// Close ends the reading.
+// Close closes the radio.
 func (r *Radio) Close() error { return r.source.close() }
 
 // Facts reads the interface called name once. It wraps errors.ErrUnsupported as Open does.

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience bounds one answer: the kernel holds its lock of all interfaces meanwhile, which
-// others may hold.
+// patience is the timeout of one answer: the kernel holds its lock of all interfaces
+// meanwhile, which others may hold.
 const patience = time.Second
 
-// phys is there while the kernel's part for radios (cfg80211) is loaded. Asking for its
-// family would load it (net/netlink/genetlink.c ctrl_getfamily), and change the machine.
+// phys exists while the kernel's part for radios (cfg80211) is loaded. Requesting its family
+// would load it (net/netlink/genetlink.c ctrl_getfamily), and so change the machine.
 const phys = "/sys/class/ieee80211"
 
 type source struct {
@@ -53,7 +53,7 @@ func openSource(name string) (s source, err error) {
 
 func (s source) close() error { return s.conn.Close() }
 
-// read asks for everything. What the driver does not have stays unknown.
+// read reads everything. What the driver does not have stays unknown.
 func (s source) read(survey bool) (State, error) {
 	var out State
 	one := func(decode func([]byte) error) func([][]byte) error {

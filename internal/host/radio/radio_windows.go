@@ -11,7 +11,7 @@ import (
 	"linerate/internal/core/fact"
 )
 
-// source is a session with the service of wireless networks.
+// source is a session with the service for wireless networks.
 type source struct {
 	handle windows.Handle
 	guid   windows.GUID // of the interface
@@ -50,8 +50,8 @@ func openSource(name string) (s source, err error) {
 
 func (s source) close() error { return call("WlanCloseHandle", uintptr(s.handle), 0) }
 
-// read asks for the connection. Windows refuses where its privacy settings keep programs
-// from knowing the place of the machine.
+// read reads the connection. Windows refuses if its privacy settings keep programs from
+// knowing the machine's location.
 func (s source) read(bool) (out State, err error) {
 	const connection = 7 // wlan_intf_opcode_current_connection
 	var size uint32

@@ -1,9 +1,9 @@
-// Package referee finds the real programs that tests let judge what linerate
-// reads and writes: netplan, NetworkManager, ifupdown, udev, TuneD.
+// Package referee finds the real programs with which tests compare what linerate reads and
+// writes: netplan, NetworkManager, ifupdown, udev, TuneD.
 //
-// They would take over a machine on which they are installed. So the environment
-// variable LINERATE_REFEREES names a folder into which their packages were
-// unpacked, as dpkg -x does; scripts/foreign makes one.
+// If installed, they would take over the machine. So the environment variable
+// LINERATE_REFEREES names a folder with their packages unpacked, as by dpkg -x;
+// scripts/foreign makes one.
 package referee
 
 import (
@@ -19,9 +19,8 @@ import (
 // Root returns the folder of unpacked packages, "" for none.
 func Root() string { return os.Getenv("LINERATE_REFEREES") }
 
-// Program returns the first program of names that is there: in the unpacked
-// packages, or on this machine. A name may be a path. Without any the test is
-// skipped.
+// Program returns the first program of names that exists: in the unpacked packages, or on
+// this machine. A name may be a path. If there is none, it skips the test.
 func Program(t testing.TB, names ...string) string {
 	t.Helper()
 	for _, n := range names {
@@ -61,7 +60,7 @@ func Command(t testing.TB, program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Version is the longest number that a program says with --version: 252.39 of "systemd
+// Version returns the longest number that a program prints for --version: 252.39 of "systemd
 // 252 (252.39-1~deb12u2)".
 func Version(t testing.TB, program string) string {
 	t.Helper()

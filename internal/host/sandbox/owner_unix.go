@@ -18,7 +18,7 @@ func ownerOf(path string) (User, bool) {
 	}
 	u := User{UID: int(s.Uid), GID: int(s.Gid)}
 	if u.GID == 0 {
-		u.GID = u.UID // a group without rights, as dynamic users have
+		u.GID = u.UID // a group without rights, like that of dynamic users
 	}
 	return u, true
 }

@@ -1,8 +1,8 @@
-// Package sandbox gives up rights of this process for good: its user, what it
-// could gain by starting programs, and most of the file system.
+// Package sandbox permanently gives up rights of this process: its user, rights that it could
+// gain by starting programs, and most of the file system.
 //
-// A server calls it after it has opened what it needs. Nothing here can be taken
-// back, and threads and processes started later have no more rights either.
+// A server calls it after it has opened what it needs. Nothing can be undone, and threads and
+// processes started later have no more rights either.
 package sandbox
 
 import (
@@ -15,10 +15,10 @@ import (
 	"strconv"
 )
 
-// User is a user without rights of its own.
+// User is an unprivileged user.
 type User struct {
 	UID, GID int
-	Name     string // "" for a number that no account has
+	Name     string // "" for a number without an account
 }
 
 // String names u.
@@ -29,27 +29,27 @@ func (u User) String() string {
 	return fmt.Sprintf("user %d", u.UID)
 }
 
-// The numbers that systemd gives to services with DynamicUser= (systemd,
-// docs/UIDS-GIDS.md): by convention no account has one of them.
+// The numbers that systemd gives to services with DynamicUser= (systemd, docs/UIDS-GIDS.md):
+// by convention no account has one of them.
 const (
 	dynamicLow  = 61184
 	dynamicHigh = 65519
 )
 
-// leased is where systemd notes which of them it has given away (systemd,
+// leased is where systemd records the numbers that are in use (systemd,
 // src/core/dynamic-user.c).
 const leased = "/run/systemd/dynamic-uid"
 
-// ErrNobody says that there is no other user to become: the user namespace of
-// this process has none.
+// ErrNobody reports that there is no other user to become: the user namespace of this process
+// has none.
 var ErrNobody = errors.New("this user namespace has no other user")
 
 // IsRoot reports whether this process may become another user.
 func IsRoot() bool { return os.Geteuid() == 0 }
 
-// Choose returns the account called name, or with that number. Without a name it
-// returns a number that no account has, the same one for the same seed as long as
-// that is free. The error wraps ErrNobody where no such number exists here.
+// Choose returns the account called name, or with that number. Without a name it returns a
+// number without an account, the same one for the same seed as long as that is free. The
+// error wraps ErrNobody if there is no such number here.
 func Choose(name, seed string) (User, error) {
 	if name != "" {
 		return account(name)
@@ -97,14 +97,12 @@ func account(name string) (User, error) {
 	return User{UID: uid, GID: gid, Name: u.Username}, nil
 }
 
-// OwnerOf is the user that a file or directory belongs to, and false where that is
-// root or not known.
+// OwnerOf returns the owner of a file or directory, and false if that is root or unknown.
 func OwnerOf(path string) (User, bool) { return ownerOf(path) }
 
-// Drop becomes u, with no groups but its own and no capabilities, in all threads.
-// It needs root. The error wraps errors.ErrUnsupported where the system has no
-// such thing; after another error the process may have part of its rights, and
-// should end.
+// Drop becomes u in all threads, with only the groups of u and no capabilities. It needs
+// root. The error wraps errors.ErrUnsupported if the system does not support that; after
+// another error the process may have part of its rights, and should exit.
 func Drop(u User) error {
 	if u.UID <= 0 || u.GID <= 0 {
 		return fmt.Errorf("become %s: it has the rights of root", u)
@@ -115,21 +113,21 @@ func Drop(u User) error {
 	return nil
 }
 
-// NoNewPrivileges keeps this process, and those that it starts, from gaining
-// rights by a program with a set-user-ID bit or capabilities (Linux,
-// Documentation/userspace-api/no_new_privs.rst). The error wraps
-// errors.ErrUnsupported elsewhere.
+// NoNewPrivileges keeps this process, and its children, from gaining rights through a program
+// with a set-user-ID bit or capabilities (Linux,
+// Documentation/userspace-api/no_new_privs.rst). The error wraps errors.ErrUnsupported on
+// other systems.
 func NoNewPrivileges() error { return noNewPrivileges() }
 
-// Files are the parts of the file system that stay, as paths of files or
-// folders; a folder stands for all that is below it. What is not there is left out.
+// Files are the parts of the file system that stay accessible, as paths of files or folders;
+// a folder includes all that is below it. Missing paths are ignored.
 type Files struct {
 	Read  []string // may be read
-	Write []string // may be read, written, made and removed
+	Write []string // may be read, written, created and removed
 }
 
-// Confine takes away everything but f, and the right to start programs, where the
-// kernel has Landlock (Linux 5.13, Documentation/userspace-api/landlock.rst). What
-// is open stays open. It returns the version of Landlock's interface. The error
-// wraps errors.ErrUnsupported where there is none.
+// Confine removes access to everything but f, and the right to start programs, if the kernel
+// has Landlock (Linux 5.13, Documentation/userspace-api/landlock.rst). Open files stay open.
+// It returns the version of Landlock's interface. The error wraps errors.ErrUnsupported if
+// there is no Landlock.
 func Confine(f Files) (abi int, err error) { return confine(f) }

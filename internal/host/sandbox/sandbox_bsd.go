@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// Confines says that this system has nothing like no_new_privs and Landlock.
+// Confines reports that this system has nothing like no_new_privs and Landlock.
 const Confines = false
 
-// drop uses calls that, by root, set the real, effective and saved numbers of the
-// whole process (setuid(2)).
+// drop uses calls that, for root, set the real, effective and saved IDs of the whole process
+// (setuid(2)).
 func drop(u User) error {
 	if err := syscall.Setgroups([]int{u.GID}); err != nil {
 		return fmt.Errorf("set groups: %w", err)

@@ -12,8 +12,8 @@ import (
 )
 
 func drop(u User) error {
-	// In this order: who is not root any more may not choose its groups. The
-	// system calls of package syscall reach all threads.
+	// In this order: only root may choose its groups. The calls of package syscall apply to
+	// all threads.
 	if err := syscall.Setgroups([]int{u.GID}); err != nil {
 		return fmt.Errorf("set groups: %w", err)
 	}
@@ -29,14 +29,14 @@ func drop(u User) error {
 	return nil
 }
 
-// mapped reports whether this user namespace has the user id. Lines of
-// /proc/self/uid_map (user_namespaces(7)):
+// mapped reports whether this user namespace has the user id. Lines of /proc/self/uid_map
+// (user_namespaces(7)):
 //
 //	0          0 4294967295
 func mapped(id int) bool {
 	f, err := os.Open("/proc/self/uid_map")
 	if err != nil {
-		return true // no such thing in this kernel
+		return true // this kernel has no such file
 	}
 	defer func() { _ = f.Close() }()
 	for s := bufio.NewScanner(f); s.Scan(); {
@@ -48,7 +48,7 @@ func mapped(id int) bool {
 	return false
 }
 
-// Confines says that this system has no_new_privs and, in newer kernels, Landlock.
+// Confines reports that this system has no_new_privs and, in newer kernels, Landlock.
 const Confines = true
 
 // everywhere makes a system call in all threads.
@@ -59,7 +59,7 @@ func everywhere(call uintptr, args ...uintptr) error {
 	switch errno {
 	case 0:
 		return nil
-	case syscall.ENOSYS, syscall.EOPNOTSUPP: // EOPNOTSUPP: of Landlock that was not started, and of programs built with cgo
+	case syscall.ENOSYS, syscall.EOPNOTSUPP: // EOPNOTSUPP: Landlock is not enabled, or the program was built with cgo
 		return fmt.Errorf("%w: %w", errno, errors.ErrUnsupported)
 	default:
 		return errno
@@ -73,8 +73,8 @@ func noNewPrivileges() error {
 	return nil
 }
 
-// Rights of files by the first version of Landlock's interface that knows them
-// (Linux, include/uapi/linux/landlock.h).
+// File rights by the first version of Landlock's interface that knows them (Linux,
+// include/uapi/linux/landlock.h).
 var handled = []uint64{
 	0,
 	unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR |
@@ -87,7 +87,7 @@ var handled = []uint64{
 	unix.LANDLOCK_ACCESS_FS_IOCTL_DEV,
 }
 
-// What Files allow: of a file, and of a folder besides.
+// The rights in Files: for a file, and for a folder.
 const (
 	readFile    = unix.LANDLOCK_ACCESS_FS_READ_FILE
 	readFolder  = readFile | unix.LANDLOCK_ACCESS_FS_READ_DIR
@@ -98,7 +98,7 @@ const (
 
 func confine(f Files) (int, error) {
 	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
-	if errno != 0 { // also of who filters system calls
+	if errno != 0 { // also returned by filters of system calls
 		return 0, fmt.Errorf("no Landlock here: %w: %w", errno, errors.ErrUnsupported)
 	}
 	var all uint64
@@ -108,7 +108,7 @@ func confine(f Files) (int, error) {
 		}
 	}
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: all}
-	// The size of the first version: later kernels take it (landlock_create_ruleset(2)).
+	// The size of the first version, which later kernels accept (landlock_create_ruleset(2)).
 	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr.Handled_access_fs), 0)
 	if errno != 0 {
 		return 0, fmt.Errorf("make Landlock rules: %w", errno)
@@ -131,11 +131,11 @@ func confine(f Files) (int, error) {
 	return int(abi), nil
 }
 
-// allow adds a rule for what path is now.
+// allow adds a rule for the file or folder that path is now.
 func allow(rules int, path string, ofFile, ofFolder uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil // what is not there is not needed
+		return nil // a missing path is not needed
 	}
 	defer func() { _ = unix.Close(fd) }()
 	var st unix.Stat_t

@@ -8,7 +8,7 @@ import (
 	"runtime"
 )
 
-// Confines says that this system has nothing like no_new_privs and Landlock.
+// Confines reports that this system has nothing like no_new_privs and Landlock.
 const Confines = false
 
 func drop(User) error {

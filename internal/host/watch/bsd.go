@@ -8,17 +8,16 @@ import (
 	"time"
 )
 
-// The structures of FreeBSD and macOS are decoded here by offsets, so that the
-// decoding is tested on every system. All are little-endian on the processors
-// that linerate runs on.
+// This file decodes structures of FreeBSD and macOS by offsets, so that the decoding can be
+// tested on every system. All are little-endian on the processors that linerate runs on.
 
 // layout says which words of a structure are counters.
 type layout struct {
 	name   string
 	wide   bool // words of 64 bits, else of 32
 	words  map[id]int
-	adds   bool // to what is known already: of another family
-	repeat bool // what is sent again counts as sent, too
+	adds   bool // add to the values of another family
+	repeat bool // retransmissions count as sent, too
 }
 
 // freebsdLayouts are struct udpstat, tcpstat and ipstat of FreeBSD 12 and later
@@ -41,7 +40,7 @@ func darwinLayouts() []layout {
 	}
 }
 
-// decode reads the structure into v. macOS shows zeros of TCP to all but root.
+// decode decodes the structure into v. macOS shows zeros of TCP to all users but root.
 func (l layout) decode(b []byte, v *values) error {
 	size := 4
 	if l.wide {
@@ -77,7 +76,7 @@ func word64(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:])
 // word32 returns word i of b.
 func word32(b []byte, i int) uint32 { return binary.LittleEndian.Uint32(b[4*i:]) }
 
-// atLeast checks that what a sysctl returned has n bytes.
+// atLeast checks that the result of a sysctl has n bytes.
 func atLeast(b []byte, n int, name string) error {
 	if len(b) < n {
 		return fmt.Errorf("%s: %d bytes: %w", name, len(b), errShape)
@@ -85,9 +84,9 @@ func atLeast(b []byte, n int, name string) error {
 	return nil
 }
 
-// decodeFreeBSDCores reads kern.cp_times: for each core five longs of ticks,
-// user, nice, system, interrupt and idle (sys/sys/resource.h CPUSTATES). tick
-// is what kern.clockrate says that a tick of the statistics clock lasts.
+// decodeFreeBSDCores decodes kern.cp_times: for each core five longs of ticks, user, nice,
+// system, interrupt and idle (sys/sys/resource.h CPUSTATES). tick is the length of a tick of
+// the statistics clock, from kern.clockrate.
 func decodeFreeBSDCores(b []byte, tick time.Duration) ([]core, error) {
 	const states = 5
 	if len(b) == 0 || len(b)%(8*states) != 0 || tick <= 0 {
@@ -108,9 +107,8 @@ func decodeFreeBSDCores(b []byte, tick time.Duration) ([]core, error) {
 	return cores, nil
 }
 
-// decodeClockRate returns the length of a tick of the statistics clock from
-// kern.clockrate, struct clockinfo (sys/sys/time.h): five ints, hz, tick,
-// spare, stathz, profhz.
+// decodeClockRate returns the length of a tick of the statistics clock from kern.clockrate,
+// struct clockinfo (sys/sys/time.h): five ints, hz, tick, spare, stathz, profhz.
 func decodeClockRate(b []byte) (time.Duration, error) {
 	const stathz = 3
 	if err := atLeast(b, 4*(stathz+1), "kern.clockrate"); err != nil {
@@ -123,10 +121,9 @@ func decodeClockRate(b []byte) (time.Duration, error) {
 	return time.Second / time.Duration(n), nil
 }
 
-// readZones asks for what FreeBSD counts of its network buffers, words of 64 bits
-// under names such as vm.uma.mbuf_cluster.stats.fails. Older systems than 13 have
-// no such names: 12 tells all zones in one piece. Where there is neither, the
-// counters stay unknown.
+// readZones reads FreeBSD's counters of network buffers, words of 64 bits with names such as
+// vm.uma.mbuf_cluster.stats.fails. Before FreeBSD 13 there are no such names: 12 returns all
+// zones at once. If neither exists, the counters stay unknown.
 func readZones(sysctl func(string, ...int) ([]byte, error), v *values) {
 	some := false
 	ask := func(i id, name string) {
@@ -145,12 +142,11 @@ func readZones(sysctl func(string, ...int) ([]byte, error), v *values) {
 		return
 	}
 	if b, err := sysctl("vm.zone_stats"); err == nil {
-		_ = decodeZoneStats(b, v) // what is of another form stays unknown too
+		_ = decodeZoneStats(b, v) // in another format they stay unknown too
 	}
 }
 
-// routeMessage says where a routing message of a system has the statistics of
-// an interface.
+// routeMessage says where a routing message of a system has the statistics of an interface.
 type routeMessage struct {
 	kind, index int // type of the message; offset of the interface's index
 	fields      map[id]int
@@ -165,8 +161,8 @@ func freebsdInterface() routeMessage {
 	}}
 }
 
-// darwinInterface is struct if_msghdr2 with struct if_data64 (bsd/net/if.h,
-// if_var.h). It tells no drops on the way out but those of the queue.
+// darwinInterface is struct if_msghdr2 with struct if_data64 (bsd/net/if.h, if_var.h). Its
+// only drops of sent packets are those of the queue.
 func darwinInterface() routeMessage {
 	const rtmIfInfo2, data = 0x12, 32
 	return routeMessage{rtmIfInfo2, 12, map[id]int{
@@ -175,7 +171,7 @@ func darwinInterface() routeMessage {
 	}}
 }
 
-// decode reads what NET_RT_IFLIST or NET_RT_IFLIST2 returned into v.
+// decode decodes the result of NET_RT_IFLIST or NET_RT_IFLIST2 into v.
 func (m routeMessage) decode(b []byte, index int, v *values) error {
 	end := 0
 	for _, at := range m.fields {

@@ -10,25 +10,25 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Bounds of what one interval may yield, whatever the machine.
+// Bounds on the output of one interval.
 const (
-	manyCores  = 64 // above it, only the busiest are listed one by one
-	listed     = 16 // so many
+	manyCores  = 64 // above it, list only the busiest individually
+	listed     = 16 // this many
 	mostDriver = 32 // counters of the driver, those that moved most
 )
 
-// others is Of for what the cores that are not listed add up to.
+// others is the Of of the sum over the cores that are not listed.
 const others = "other cpus"
 
-// move is how far one name moved between two snapshots.
+// move is the change of one name between two snapshots.
 type move struct {
 	name, of string
 	n        int64
 }
 
-// Delta returns how far the host's counters moved from a to b, only those that
-// did, in a fixed order, and how many were watched (counters_read). Counters
-// that began anew meanwhile are left out; those of 32 bits may run over once.
+// Delta returns the changes of the host's counters from a to b, only of those that moved, in
+// a fixed order, and how many were watched (counters_read). It omits counters that were reset
+// meanwhile; those of 32 bits may wrap around once.
 func Delta(a, b Snapshot) []model.Counter {
 	var out []model.Counter
 	add := func(name, of string, n int64) {
@@ -67,11 +67,10 @@ func Delta(a, b Snapshot) []model.Counter {
 	return out
 }
 
-// Samples returns what happened on host between a and b as samples of the
-// interval that starts at start and is length long: cpu_busy of every core,
-// what else a core did where it did, and all other counters that moved. On
-// machines with more than 64 cores only the 16 busiest are listed; the sum
-// over all cores has an empty Of. Length must not be 0.
+// Samples returns the changes on host between a and b as samples of the interval that starts
+// at start and is length long: cpu_busy of every core, other CPU times if not zero, and all
+// other counters that moved. On machines with more than 64 cores it lists only the 16
+// busiest; the sum over all cores has an empty Of. Length must not be 0.
 func Samples(host model.Host, a, b Snapshot, start, length time.Duration) []model.Sample {
 	var out []model.Sample
 	add := func(name, of string, v float64) {
@@ -115,7 +114,7 @@ func Samples(host model.Host, a, b Snapshot, start, length time.Duration) []mode
 
 func cpuName(i int) string { return "cpu" + strconv.Itoa(i) }
 
-// both are the elements of two lists, each ascending by its id, that are in both.
+// both returns the pairs of elements with the same id in two lists, each sorted by id.
 func both[T any](a, b []T, id func(T) int) iter.Seq2[T, T] {
 	return func(yield func(T, T) bool) {
 		i := 0
@@ -130,8 +129,8 @@ func both[T any](a, b []T, id func(T) int) iter.Seq2[T, T] {
 	}
 }
 
-// coreMoves returns what each core did between two snapshots, and all of them
-// together. Cores that came, went or ran backwards are left out.
+// coreMoves returns the time of each core between two snapshots, and of all cores together.
+// It omits cores that appeared, disappeared or ran backwards.
 func coreMoves(a, b Snapshot) (each []core, sum core) {
 	each = make([]core, 0, len(b.cores))
 	for x, y := range both(a.cores, b.cores, func(c core) int { return c.id }) {
@@ -152,8 +151,8 @@ func coreMoves(a, b Snapshot) (each []core, sum core) {
 	return each, sum
 }
 
-// busiestThread returns what the thread did between two snapshots that ran or
-// waited to run the longest. Threads that are not in both are left out.
+// busiestThread returns the times between two snapshots of the thread that ran or waited to
+// run the longest. It omits threads that are not in both.
 func busiestThread(a, b Snapshot) (most thread, ok bool) {
 	for x, y := range both(a.threads, b.threads, func(t thread) int { return t.id }) {
 		d := thread{id: y.id, run: y.run - x.run, wait: y.wait - x.wait}
@@ -167,7 +166,7 @@ func busiestThread(a, b Snapshot) (most thread, ok bool) {
 	return most, ok
 }
 
-// busiest returns the cores to list one by one, ascending.
+// busiest returns the cores to list individually, sorted by id.
 func busiest(all []core) []core {
 	if len(all) <= manyCores {
 		return all
@@ -179,8 +178,8 @@ func busiest(all []core) []core {
 	return all
 }
 
-// moves returns everything that was known in both snapshots but the cores'
-// time, zeros included.
+// moves returns the changes of everything known in both snapshots except the cores' time,
+// including zeros.
 func moves(a, b Snapshot) []move {
 	out := queueMoves(a, b)
 	for _, c := range counters() {
@@ -198,8 +197,8 @@ func moves(a, b Snapshot) []move {
 	return append(out, driverMoves(a, b)...)
 }
 
-// queueMoves returns the receive path's counters per core. The parts of cores
-// that are not listed are added up, so that the sum over Of is always right.
+// queueMoves returns the receive path's counters per core. It adds up those of cores that are
+// not listed, so that the sum over Of is always right.
 func queueMoves(a, b Snapshot) []move {
 	var out []move
 	for _, part := range []struct {
@@ -224,7 +223,7 @@ func queueMoves(a, b Snapshot) []move {
 	return out
 }
 
-// bounded keeps the largest moves of many cores and adds the others up.
+// bounded keeps the largest moves of many cores and adds up the others.
 func bounded(each []move, name string) []move {
 	if len(each) <= manyCores {
 		return each
@@ -237,8 +236,8 @@ func bounded(each []move, name string) []move {
 	return append(each[:listed:listed], rest)
 }
 
-// driverMoves returns the counters of the driver that moved, the largest
-// first, and at most mostDriver of them.
+// driverMoves returns the driver's counters that moved, the largest first, at most
+// mostDriver.
 func driverMoves(a, b Snapshot) []move {
 	if len(a.driver.values) != len(b.driver.values) || len(b.driver.values) != len(b.driver.names) {
 		return nil
@@ -261,7 +260,7 @@ type known struct {
 	n     int
 }
 
-// read says how many counters of each group were known at both ends.
+// read returns how many counters of each group were known at both ends.
 func read(a, b Snapshot) []known {
 	count := map[Group]int{}
 	if spent, _ := coreMoves(a, b); len(spent) > 0 {

@@ -11,11 +11,11 @@ import (
 const (
 	ethName      = 32      // ETH_GSTRING_LEN
 	ethStatsHead = 8       // struct ethtool_stats: cmd, n_stats; struct ethtool_gstrings has one word more
-	mostStats    = 1 << 14 // more than this a driver does not have
+	mostStats    = 1 << 14 // no driver has more
 )
 
-// telling are the parts of a driver's names that speak of loss, errors or
-// pauses. Drivers name their counters freely.
+// telling returns the parts of a driver's counter names that mean loss, errors or pauses.
+// Drivers choose the names freely.
 func telling() []string {
 	return []string{
 		"miss", "drop", "err", "discard", "pause", "xoff", "xon", "no_buf", "nobuf", "no_buff", "fifo", "no_dma", "no_desc", "oversize",
@@ -23,8 +23,8 @@ func telling() []string {
 	}
 }
 
-// pick returns the indexes of the names in n entries of b that are worth
-// watching, and those names: what is telling, and what single queues sent.
+// pick returns the indexes of those of n names in b that are worth watching, and the names:
+// signs of trouble, and what single queues sent.
 func pick(b []byte, n int) (indexes []int, names []string) {
 	words := telling()
 	for i := range min(n, len(b)/ethName) {
@@ -44,8 +44,8 @@ func pick(b []byte, n int) (indexes []int, names []string) {
 	return indexes, names
 }
 
-// decodeDriver returns the values at indexes of struct ethtool_stats, which
-// must hold want values: a driver that has made queues meanwhile has others.
+// decodeDriver returns the values at indexes of struct ethtool_stats, which must hold want
+// values: a driver that has made queues meanwhile has others.
 func decodeDriver(b []byte, want int, indexes []int) ([]uint64, error) {
 	if len(b) < ethStatsHead || int64(binary.NativeEndian.Uint32(b[4:])) != int64(want) || len(b) < ethStatsHead+8*want {
 		return nil, fmt.Errorf("ethtool: the counters are not those asked for: %w", errShape)

@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-// Where things are in vm.zone_stats, which netstat -m of FreeBSD 12 and later reads
-// (sys/vm/uma.h): struct uma_stream_header, and for each zone struct uma_type_header
-// and a struct uma_percpu_stat for each processor.
+// Offsets in vm.zone_stats, which netstat -m of FreeBSD 12 and later reads (sys/vm/uma.h):
+// struct uma_stream_header, and for each zone struct uma_type_header and a struct
+// uma_percpu_stat for each CPU.
 const (
 	zoneStream   = 16
 	zoneVersion  = 1 // UMA_STREAM_VERSION
@@ -19,8 +19,8 @@ const (
 	zoneSleeps   = 96
 )
 
-// decodeZoneStats reads what is counted of network buffers, which 12 tells nowhere
-// else: asked for and not given, and waited for at the limit.
+// decodeZoneStats decodes the counters of network buffers that only FreeBSD 12 needs: failed
+// requests, and waits at the limit.
 func decodeZoneStats(b []byte, v *values) error {
 	if err := atLeast(b, zoneStream, "vm.zone_stats"); err != nil {
 		return err
@@ -45,15 +45,14 @@ func decodeZoneStats(b []byte, v *values) error {
 	return nil
 }
 
-// Where things are in net.isr.work, which netstat -Q reads: a struct
-// sysctl_netisr_work for each stream of work and protocol (sys/net/netisr.h). Its
-// first word is its own length.
+// Offsets in net.isr.work, which netstat -Q reads: a struct sysctl_netisr_work for each
+// stream of work and protocol (sys/net/netisr.h). Its first word is its own length.
 const (
 	netisrSize    = 128
 	netisrStream  = 1  // word of 32 bits: the stream of work, one for each thread
 	netisrDropped = 6  // words of 64 bits from here on
-	netisrHandled = 8  // of all that went directly or through a queue
-	netisrCores   = 64 // more streams than these are not believed
+	netisrHandled = 8  // of all that was handled directly or through a queue
+	netisrCores   = 64 // more streams than this are implausible
 )
 
 // decodeNetisr adds up the protocols of each stream of work.

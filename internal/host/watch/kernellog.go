@@ -4,10 +4,10 @@ package watch
 
 import "linerate/internal/host/kmsg"
 
-// kernelLog is the log of the machine's kernel, where this user may read it.
+// kernelLog is the log of the machine's kernel, if this user may read it.
 type kernelLog struct {
-	reader *kmsg.Reader // nil where not
-	failed error        // why
+	reader *kmsg.Reader // nil if not
+	failed error        // the reason
 	lines  logLines
 }
 
@@ -17,7 +17,7 @@ func (k *kernelLog) open(device string) error {
 	return k.failed
 }
 
-// read counts what was logged since the last call into v.
+// read counts the lines logged since the last call into v.
 func (k *kernelLog) read(v *values) error {
 	if k.reader == nil {
 		return k.failed

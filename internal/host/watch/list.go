@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Group says which interface of the system a counter is read from, and so
-// which ones are known or unknown together.
+// Group is the interface of the system that a counter is read from. The counters of a group
+// are known or unknown together.
 type Group string
 
 // The groups.
@@ -17,8 +17,8 @@ const (
 	GroupUDP     Group = "udp"     // of the network namespace
 	GroupTCP     Group = "tcp"     // of the network namespace
 	GroupNIC     Group = "nic"     // of the watched interface
-	GroupDriver  Group = "driver"  // of the watched interface, in the words of its driver
-	GroupRadio   Group = "radio"   // of the watched interface, where it is wireless
+	GroupDriver  Group = "driver"  // of the watched interface, with the driver's own names
+	GroupRadio   Group = "radio"   // of the watched interface, if it is wireless
 	GroupQdisc   Group = "qdisc"   // of the watched interface
 	GroupThread  Group = "thread"  // of the measuring process: its busiest thread
 	GroupCgroup  Group = "cgroup"  // of the control groups that the measuring process is in
@@ -26,32 +26,32 @@ const (
 	GroupECN     Group = "ecn"     // of the network namespace: marks of received packets
 	GroupTrack   Group = "track"   // of the network namespace: tracking of connections
 	GroupMbuf    Group = "mbuf"    // of the machine: network buffers of FreeBSD
-	GroupLog     Group = "log"     // of the machine: what its kernel logged
+	GroupLog     Group = "log"     // of the machine: the kernel's log
 	GroupSelf    Group = "self"    // of the watching itself
 )
 
-// Kind says what the number of a counter is.
+// Kind is the kind of a counter's number.
 type Kind string
 
 // The kinds.
 const (
-	Count Kind = "count" // how far it moved: a sample has that of its interval, a counter that of the window
-	Level Kind = "level" // what stands at the end of the interval; samples only
+	Count Kind = "count" // the change: in a sample over its interval, in a counter over the window
+	Level Kind = "level" // the value at the end of the interval; samples only
 	Share Kind = "share" // seconds per second; samples only
 	Time  Kind = "time"  // milliseconds; counters only
 )
 
-// Definition explains one name that samples or counters of package watch have.
+// Definition explains one name of samples or counters of package watch.
 type Definition struct {
 	Name    string // of the metric and of the counter
 	Group   Group
 	Kind    Kind
 	Unit    string
 	Meaning string
-	Source  string // where the system counts it; Linux 6.x unless it says otherwise
+	Source  string // where the system counts it; Linux 6.x if not stated
 }
 
-// Names that are no plain counter.
+// Names that are not plain counters.
 const (
 	cpuBusy    = "cpu_busy"
 	cpuUser    = "cpu_user"
@@ -86,7 +86,7 @@ const (
 	countersRead = "counters_read"
 )
 
-// Definitions is the closed list of names, in the order of docs/counters.md.
+// Definitions returns the closed list of names, in the order of docs/counters.md.
 func Definitions() []Definition {
 	const stat, softnet = "fs/proc/stat.c", "net/core/dev.c, net/core/net-procfs.c"
 	all := []Definition{
@@ -132,8 +132,7 @@ func Definitions() []Definition {
 	)
 }
 
-// id is the index of a plain counter in a snapshot. The order is that of
-// counters.
+// id is the index of a plain counter in a snapshot. The order is that of counters.
 type id int
 
 const (
@@ -254,11 +253,11 @@ const (
 	qdiscDropped
 	qdiscOverlimits
 	qdiscRequeues
-	counterCount // how many there are
+	counterCount // number of counters
 )
 
-// ipv6 marks, in Of, counters that Linux keeps apart for IPv6. Other systems
-// count both together, with Of empty.
+// ipv6 marks, in Of, counters that Linux keeps separately for IPv6. Other systems count both
+// together, with an empty Of.
 const ipv6 = "IPv6"
 
 // counter describes a plain counter.
@@ -267,13 +266,13 @@ type counter struct {
 	name    string
 	of      string // "" or ipv6; counters of an interface get its name
 	group   Group
-	key     string // where Linux shows it: "Udp.InDatagrams" of snmp and netstat, "Udp6InDatagrams" of snmp6
+	key     string // its name on Linux: "Udp.InDatagrams" of snmp and netstat, "Udp6InDatagrams" of snmp6
 	unit    string
 	meaning string
 	source  string
 }
 
-// counters lists the plain counters by id. It is not to be written to.
+// counters lists the plain counters by id. Do not write to it.
 var counters = sync.OnceValue(func() []counter {
 	all := slices.Concat(cgroupCounters(), ipCounters(), udpCounters(), tcpCounters(), nicCounters(), radioCounters(), ecnCounters(), trackCounters(), mbufCounters(), logCounters())
 	slices.SortFunc(all, func(a, b counter) int { return int(a.id - b.id) })

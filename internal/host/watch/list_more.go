@@ -1,7 +1,7 @@
 package watch
 
-// ecnCounters are those of the marks of RFC 3168 in the headers of received
-// packets; a joined train counts as its packets do.
+// ecnCounters returns the counters of RFC 3168 marks in the headers of received packets; a
+// merged train counts with all its packets.
 func ecnCounters() []counter {
 	const in = "net/ipv4/ip_input.c, net/ipv6/ip6_input.c"
 	var all []counter
@@ -14,7 +14,7 @@ func ecnCounters() []counter {
 	return all
 }
 
-// nl80211 is where Linux tells of radios.
+// nl80211 is the source of Linux' radio counters.
 const nl80211 = "include/uapi/linux/nl80211.h, the driver"
 
 func radioCounters() []counter {
@@ -42,8 +42,8 @@ func trackCounters() []counter {
 	}
 }
 
-// zone is a kind of network buffer of FreeBSD (sys/kern/kern_mbuf.c). Those that
-// nobody bounds have no waits.
+// zone is a kind of network buffer of FreeBSD (sys/kern/kern_mbuf.c). Zones without a limit
+// have no waits.
 type zone struct {
 	name          string // in vm.uma
 	what          string

@@ -6,21 +6,21 @@ import (
 	"sync"
 )
 
-// logLines counts what the kernel said since the watching began, by what it means
-// (diagnosis.md section 3.3).
+// logLines counts, by meaning, the lines that the kernel logs while watching (diagnosis.md
+// section 3.3).
 type logLines struct {
-	device string // that lines about an interface have to name
+	device string // lines about an interface must name it
 	count  map[id]uint64
 }
 
-// pattern is what a line has to say.
+// pattern is a kind of line to count.
 type pattern struct {
 	means id
 	text  *regexp.Regexp
-	named bool // only of the watched interface
+	named bool // only for the watched interface
 }
 
-// patterns are those of Linux and FreeBSD:
+// patterns returns the patterns of Linux and FreeBSD:
 //
 //	NETDEV WATCHDOG: eth0 (8139too): transmit queue 0 timed out
 //	e1000e 0000:00:19.0 eth0: Detected Hardware Unit Hang:
@@ -41,7 +41,7 @@ var patterns = sync.OnceValue(func() []pattern {
 	}
 })
 
-// add looks at a line.
+// add counts a line if it matches.
 func (l *logLines) add(line string) {
 	for _, p := range patterns() {
 		if p.text.MatchString(line) && (!p.named || names(line, l.device)) {
@@ -51,13 +51,13 @@ func (l *logLines) add(line string) {
 	}
 }
 
-// names reports whether a line speaks of an interface.
+// names reports whether a line is about an interface.
 func names(line, device string) bool {
 	return device != "" && strings.Contains(line, device) &&
 		regexp.MustCompile(`(^|[^\w.-])`+regexp.QuoteMeta(device)+`($|[^\w.-])`).MatchString(line)
 }
 
-// set writes what was counted so far.
+// set sets the counters to the present counts.
 func (l *logLines) set(v *values) {
 	for _, c := range logCounters() {
 		v.set(c.id, l.count[c.id])

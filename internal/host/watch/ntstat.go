@@ -7,22 +7,21 @@ import (
 	"time"
 )
 
-// errHidden is what a system that shows zeros instead of numbers leads to.
+// errHidden reports that the system shows zeros instead of the numbers.
 var errHidden = errors.New("only root is shown them")
 
-// What Windows returns is decoded here by offsets, so that the decoding is
-// tested on every system.
+// This file decodes structures of Windows by offsets, so that the decoding can be tested on
+// every system.
 
 // ntTick is the unit of processor times, 100 ns.
 const ntTick = 100 * time.Nanosecond
 
-// ntCore is the size of SYSTEM_PROCESSOR_PERFORMANCE_INFORMATION: idle,
-// kernel, user, DPC and interrupt time of 64 bits each, the number of
-// interrupts, padding (ntexapi.h; learn.microsoft.com, NtQuerySystemInformation).
+// ntCore is the size of SYSTEM_PROCESSOR_PERFORMANCE_INFORMATION: idle, kernel, user, DPC and
+// interrupt time of 64 bits each, the number of interrupts, padding (ntexapi.h;
+// learn.microsoft.com, NtQuerySystemInformation).
 const ntCore = 48
 
-// decodeNTCores reads an array of them. Kernel time contains idle, DPC and
-// interrupt time.
+// decodeNTCores decodes an array of these. Kernel time includes idle, DPC and interrupt time.
 func decodeNTCores(b []byte) ([]core, error) {
 	if len(b) == 0 || len(b)%ntCore != 0 {
 		return nil, fmt.Errorf("processor times: %d bytes: %w", len(b), errShape)
@@ -44,8 +43,8 @@ func decodeNTCores(b []byte) ([]core, error) {
 	return cores, nil
 }
 
-// ntLayouts are MIB_UDPSTATS, MIB_TCPSTATS and MIB_IPSTATS of one family (udpmib.h,
-// tcpmib.h, ipmib.h); six says that it is IPv6. TCP is added up over both.
+// ntLayouts are MIB_UDPSTATS, MIB_TCPSTATS and MIB_IPSTATS of one family (udpmib.h, tcpmib.h,
+// ipmib.h); six selects IPv6. TCP is added up over both.
 func ntLayouts(six bool) (udp, tcp, ip layout) {
 	udp = layout{name: "UDP statistics", words: map[id]int{udpIn: 0, udpNoPort: 1, udpInErrors: 2, udpOut: 3}}
 	tcp = layout{name: "TCP statistics", adds: true, words: map[id]int{tcpIn: 9, tcpOut: 10, tcpRetransmitted: 11, tcpInErrors: 12}}

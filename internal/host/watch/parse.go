@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// errShape is what a text that is not of the expected form leads to.
+// errShape reports text in an unexpected format.
 var errShape = errors.New("unexpected form")
 
 // userTick is the unit of /proc/stat: USER_HZ is 100 on every system that
@@ -20,7 +20,7 @@ func line(b []byte) (first, rest []byte) {
 	return first, rest
 }
 
-// field cuts the first word off b; it is empty when there is none.
+// field cuts the first word off b; it is empty if there is none.
 func field(b []byte) (word, rest []byte) {
 	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
 		b = b[1:]
@@ -32,7 +32,7 @@ func field(b []byte) (word, rest []byte) {
 	return b[:n], b[n:]
 }
 
-// number reads an unsigned number without allocating.
+// number parses an unsigned number without allocating.
 func number(b []byte, base uint64) (uint64, bool) {
 	if len(b) == 0 {
 		return 0, false
@@ -62,9 +62,9 @@ func number(b []byte, base uint64) (uint64, bool) {
 //	cpu0 13870 0 2223 63206 26 0 28 71 0 0
 //	cpu1 15199 0 2674 61092 345 0 56 77 0 0
 //
-// user, nice, system, idle, iowait, irq, softirq, steal, guest, guest_nice in
-// ticks (Linux fs/proc/stat.c show_stat). Guests are part of user; iowait is
-// idle. Cores that are switched off are not shown.
+// user, nice, system, idle, iowait, irq, softirq, steal, guest, guest_nice in ticks (Linux
+// fs/proc/stat.c show_stat). Guests are included in user; iowait is idle. Offline cores are
+// not listed.
 func parseStat(b []byte, cores []core) ([]core, error) {
 	for len(b) > 0 {
 		var l []byte
@@ -99,13 +99,13 @@ func parseStat(b []byte, cores []core) ([]core, error) {
 	return cores, nil
 }
 
-// Columns of /proc/net/softnet_stat (Linux net/core/net-procfs.c
-// softnet_seq_show). Linux 5.4 has 11, 5.10 adds the length of the backlog and
-// the number of the core, 6.12 the two halves of that length.
+// Columns of /proc/net/softnet_stat (Linux net/core/net-procfs.c softnet_seq_show). Linux 5.4
+// has 11, 5.10 adds the length of the backlog and the number of the core, 6.12 the two parts
+// of that length.
 const (
-	softnetColumns     = 3  // without them a line is none
+	softnetColumns     = 3  // a line has at least these
 	softnetFlowColumn  = 10 // flow_limit
-	softnetIndexColumn = 12 // of the core; before it was added, lines count cores that are on
+	softnetIndexColumn = 12 // of the core; without it, lines count online cores
 )
 
 // parseSoftnet appends the lines of /proc/net/softnet_stat to queues:
@@ -153,24 +153,24 @@ func parseSoftnet(b []byte, queues []queue) ([]queue, error) {
 	return queues, nil
 }
 
-// table reads the pairs of lines of /proc/net/snmp and /proc/net/netstat,
+// table parses the pairs of lines of /proc/net/snmp and /proc/net/netstat,
 //
 //	Udp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors …
 //	Udp: 225 0 0 226 0 0 0 0 0
 //
-// (Linux net/ipv4/proc.c). It remembers where the wanted columns are, since
-// the names are a page of text and do not change while a kernel runs.
+// (Linux net/ipv4/proc.c). It remembers the places of the wanted columns, since the names are
+// a page of text and do not change while a kernel runs.
 type table struct {
 	want map[string]id
 	rows []row
 }
 
 type row struct {
-	names   []byte // the line of names, as seen last
-	columns []id   // -1 for a column that nobody wants
+	names   []byte // the line of names, as last seen
+	columns []id   // -1 for an unused column
 }
 
-// newTable returns a table for the counters that pairs of lines show.
+// newTable returns a table for the counters in pairs of lines.
 func newTable() *table {
 	t := &table{want: map[string]id{}}
 	for _, c := range counters() {
@@ -181,7 +181,7 @@ func newTable() *table {
 	return t
 }
 
-// parse reads b into v.
+// parse parses b into v.
 func (t *table) parse(b []byte, v *values) error {
 	for n := 0; len(b) > 0; n++ {
 		var names, numbers []byte
@@ -231,7 +231,7 @@ func (t *table) learn(names []byte) row {
 	}
 }
 
-// wanted6 returns which counters lines of /proc/net/snmp6 show.
+// wanted6 returns the counters in /proc/net/snmp6.
 func wanted6() map[string]id {
 	m := map[string]id{}
 	for _, c := range counters() {
@@ -242,7 +242,7 @@ func wanted6() map[string]id {
 	return m
 }
 
-// parseSNMP6 reads /proc/net/snmp6 into v, lines of
+// parseSNMP6 parses /proc/net/snmp6 into v, lines of
 //
 //	Udp6InDatagrams                 	0
 //	Udp6RcvbufErrors                	0
@@ -253,7 +253,7 @@ func parseSNMP6(b []byte, want map[string]id, v *values) error {
 		var l []byte
 		l, b = line(b)
 		name, rest := field(l)
-		i, ok := want[string(name)] // the compiler makes no string of it
+		i, ok := want[string(name)] // the compiler allocates no string here
 		if !ok {
 			continue
 		}
@@ -267,8 +267,8 @@ func parseSNMP6(b []byte, want map[string]id, v *values) error {
 	return nil
 }
 
-// parseTrack adds up /proc/net/stat/nf_conntrack, a line of names and one for each
-// core, numbers of 32 bits in hexadecimal (Linux net/netfilter/nf_conntrack_standalone.c):
+// parseTrack adds up /proc/net/stat/nf_conntrack, a line of names and one for each core,
+// numbers of 32 bits in hexadecimal (Linux net/netfilter/nf_conntrack_standalone.c):
 //
 //	entries  clashres found new … insert insert_failed drop early_drop icmp_error …
 //	00000010  00000000 00000000 00000000 … 00000000 00000000 00000a2f 00000000 00000000 …

@@ -9,7 +9,7 @@ import (
 	"linerate/internal/core/model"
 )
 
-// queueNames are how drivers call the packets that a transmit queue sent: igb and
+// queueNames returns the drivers' names for the packets that a transmit queue sent: igb and
 // ixgbe, mlx5 and virtio_net, i40e and ice, ena, bnxt.
 var queueNames = sync.OnceValue(func() []*regexp.Regexp {
 	var out []*regexp.Regexp
@@ -21,8 +21,8 @@ var queueNames = sync.OnceValue(func() []*regexp.Regexp {
 	return out
 })
 
-// txQueue returns the number of the transmit queue whose packets a driver's counter
-// of this name counts.
+// txQueue returns the number of the transmit queue whose packets are in the driver's counter
+// of this name.
 func txQueue(name string) (int, bool) {
 	for _, form := range queueNames() {
 		if m := form.FindStringSubmatch(name); m != nil {
@@ -33,11 +33,11 @@ func txQueue(name string) (int, bool) {
 	return 0, false
 }
 
-// mostQueues bounds what is listed; beyond it are the queues that sent least.
+// mostQueues bounds the queues to list; those that sent least are dropped.
 const mostQueues = 64
 
-// queuesSent returns what each transmit queue sent between two snapshots, and how
-// many queues were known in both.
+// queuesSent returns what each transmit queue sent between two snapshots, and how many queues
+// were known in both.
 func queuesSent(a, b Snapshot) (out []model.Counter, known int) {
 	if len(a.driver.values) != len(b.driver.values) || len(b.driver.values) != len(b.driver.names) {
 		return nil, 0

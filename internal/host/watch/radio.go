@@ -17,7 +17,7 @@ func openRadio(iface string, g *gaps) *radio.Radio {
 	return r
 }
 
-// readRadio adds what r tells. The times on the channel are read with the driver's own
+// readRadio adds the values of r. The times on the channel are read with the driver's own
 // counters.
 func (o *Snapshot) readRadio(r *radio.Radio, survey bool, g *gaps) {
 	if r == nil {

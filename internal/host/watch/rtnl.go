@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// What rtnetlink is asked for and answers (Linux include/uapi/linux/
-// netlink.h, rtnetlink.h, if_link.h, gen_stats.h).
+// The requests and answers of rtnetlink (Linux include/uapi/linux/ netlink.h, rtnetlink.h,
+// if_link.h, gen_stats.h).
 const (
 	nlHeader = 16 // struct nlmsghdr: length, type, flags, sequence, port
 	nlError  = 2  // NLMSG_ERROR
@@ -26,7 +26,7 @@ const (
 	linkHeader      = 16 // struct ifinfomsg: family, padding, type, index, flags, change
 	linkCarrierDown = 48 // IFLA_CARRIER_DOWN_COUNT, Linux 4.16
 	linkExtMask     = 29 // IFLA_EXT_MASK
-	skipStats       = 8  // RTEXT_FILTER_SKIP_STATS: those of statsRequest are wider
+	skipStats       = 8  // RTEXT_FILTER_SKIP_STATS: statsRequest returns wider ones
 
 	statsHeader = 12 // struct if_stats_msg: family, padding, ifindex, filter_mask
 	statsLink64 = 1  // IFLA_STATS_LINK_64
@@ -40,8 +40,8 @@ const (
 	attrMask = 0x3fff // NLA_TYPE_MASK: without the flags for nesting and byte order
 )
 
-// linkFields is struct rtnl_link_stats64 in order; -1 for what nobody wants.
-// Kernels append to it: rx_nohandler in 4.6, rx_otherhost_dropped in 5.19.
+// linkFields is struct rtnl_link_stats64 in order; -1 for unused fields. Kernels append to
+// it: rx_nohandler in 4.6, rx_otherhost_dropped in 5.19.
 func linkFields() []id {
 	return []id{
 		nicRxPackets, nicTxPackets, nicRxBytes, nicTxBytes, nicRxErrors, nicTxErrors, nicRxDropped, nicTxDropped,
@@ -52,7 +52,7 @@ func linkFields() []id {
 	}
 }
 
-// statsRequest asks for the statistics of interface index.
+// statsRequest requests the statistics of interface index.
 func statsRequest(index int) []byte {
 	b := header(rtmGetStats, nlRequest, statsHeader)
 	binary.NativeEndian.PutUint32(b[nlHeader+4:], uint32(index))
@@ -60,7 +60,7 @@ func statsRequest(index int) []byte {
 	return b
 }
 
-// linkRequest asks what interface index is, without its statistics.
+// linkRequest requests the attributes of interface index, without its statistics.
 func linkRequest(index int) []byte {
 	b := header(rtmGetLink, nlRequest, linkHeader+8)
 	binary.NativeEndian.PutUint32(b[nlHeader+4:], uint32(index))
@@ -71,9 +71,9 @@ func linkRequest(index int) []byte {
 	return b
 }
 
-// qdiscRequest asks for all queueing disciplines. Asking for a single one
-// would tell every listener of the group RTNLGRP_TC about it, once a second
-// (net/sched/sch_api.c qdisc_get_notify).
+// qdiscRequest requests all queueing disciplines. A request for a single one would notify
+// every listener of the group RTNLGRP_TC, once a second (net/sched/sch_api.c
+// qdisc_get_notify).
 func qdiscRequest() []byte { return header(rtmGetQdisc, nlRequest|nlDump, qdiscHeader) }
 
 func header(kind, flags uint16, payload int) []byte {
@@ -84,8 +84,8 @@ func header(kind, flags uint16, payload int) []byte {
 	return b
 }
 
-// message cuts the first message off b and returns its type and what follows
-// its header. An error message becomes its errno.
+// message cuts the first message off b and returns its type and payload. An error message
+// becomes its errno.
 func message(b []byte) (kind uint16, payload, rest []byte, err error) {
 	if len(b) < nlHeader {
 		return 0, nil, nil, fmt.Errorf("rtnetlink: %d bytes: %w", len(b), errShape)
@@ -116,7 +116,7 @@ func attribute(b []byte) (kind uint16, value, rest []byte, ok bool) {
 	return binary.NativeEndian.Uint16(b[2:]) & attrMask, b[size:n], b[min(len(b), (n+3)&^3):], true
 }
 
-// decodeStats reads the answer to statsRequest into v.
+// decodeStats decodes the answer to statsRequest into v.
 func decodeStats(b []byte, fields []id, v *values) error {
 	kind, b, _, err := message(b)
 	if err != nil {
@@ -147,8 +147,8 @@ func decodeStats(b []byte, fields []id, v *values) error {
 	}
 }
 
-// decodeLink reads the answer to linkRequest into v. A kernel that does not count how
-// often the link was lost leaves that unknown.
+// decodeLink decodes the answer to linkRequest into v. If the kernel does not count link
+// losses, their number stays unknown.
 func decodeLink(b []byte, v *values) error {
 	kind, b, _, err := message(b)
 	if err != nil {
@@ -171,11 +171,10 @@ func decodeLink(b []byte, v *values) error {
 	}
 }
 
-// decodeQdiscs reads a part of the answer to qdiscRequest for the root of
-// interface index, into q and v, and reports whether the answer is complete.
-// The counters of the root include those of all below it: mq adds its parts
-// up, classful disciplines count what their children drop (net/sched/sch_api.c
-// qdisc_tree_reduce_backlog).
+// decodeQdiscs decodes a part of the answer to qdiscRequest for the root of interface index,
+// into q and v, and reports whether the answer is complete. The counters of the root include
+// those of all below it: mq adds up its parts, classful disciplines count the drops of their
+// children (net/sched/sch_api.c qdisc_tree_reduce_backlog).
 func decodeQdiscs(b []byte, index int, q *qdiscKind, v *values) (done bool, err error) {
 	for len(b) > 0 {
 		kind, m, rest, err := message(b)
@@ -199,7 +198,7 @@ func decodeQdiscs(b []byte, index int, q *qdiscKind, v *values) (done bool, err 
 	return false, nil
 }
 
-// decode reads the attributes of one queueing discipline.
+// decode decodes the attributes of one queueing discipline.
 func (q *qdiscKind) decode(b []byte, v *values) {
 	for {
 		kind, p, rest, ok := attribute(b)
@@ -216,8 +215,8 @@ func (q *qdiscKind) decode(b []byte, v *values) {
 	}
 }
 
-// queue reads struct gnet_stats_queue: length, backlog, drops, requeues,
-// overlimits, each of 32 bits.
+// queue decodes struct gnet_stats_queue: length, backlog, drops, requeues, overlimits, each
+// of 32 bits.
 func (q *qdiscKind) queue(b []byte, v *values) {
 	const size = 20
 	for {

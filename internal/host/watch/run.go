@@ -9,23 +9,21 @@ import (
 	"linerate/internal/rescue"
 )
 
-// tolerable is how long reading the driver's own counters may take to be read
-// with every sample: some drivers ask their firmware, and stop everything that
-// changes interfaces meanwhile.
+// tolerable is the most that reading the driver's own counters may take for every sample:
+// some drivers query their firmware, and block all changes of interfaces meanwhile.
 const tolerable = time.Millisecond
 
-// Run reads the counters now and then once per interval, by its own goroutine,
-// and passes the samples of each interval of host to emit. Start is when the
-// run began; samples count from there. It ends with ctx or when stop is
-// called, which waits for it, emits what is left of an interval of which at
-// least half is over, and returns how far the counters moved since Run was
-// called. stop may be called more than once and always returns the same. An
-// interval of 0 is one second.
+// Run reads the counters now and then once per interval in its own goroutine, and passes the
+// samples of each interval of host to emit. start is when the run began; samples count from
+// there. It ends with ctx or when stop is called. stop waits for the goroutine, emits the
+// rest of an interval if at least half of it is over, and returns how far the counters moved
+// since Run was called. stop may be called more than once and always returns the same. An
+// interval of 0 means one second.
 //
-// A panic of that goroutine goes on in who calls stop.
+// A panic of that goroutine continues in the caller of stop.
 //
-// The driver's own counters are read each time only where that is quick; at
-// the beginning and the end always.
+// The driver's own counters are read each time only if that is quick, and always at the start
+// and the end.
 func (w *Watcher) Run(ctx context.Context, host model.Host, interval time.Duration, start time.Time, emit func([]model.Sample)) (stop func() []model.Counter) {
 	if interval <= 0 {
 		interval = time.Second
@@ -78,7 +76,7 @@ func (r *loop) run(ctx context.Context, interval time.Duration) {
 	}
 }
 
-// step emits what happened since the last reading.
+// step emits the changes since the last reading.
 func (r *loop) step(next Snapshot) {
 	length := next.at.Sub(r.last.at)
 	if samples := Samples(r.host, r.last, next, r.last.at.Sub(r.start), length); len(samples) > 0 {

@@ -13,8 +13,8 @@ import (
 // tasks is where Linux lists the threads of this process.
 const tasks = "/proc/self/task"
 
-// readThreads returns the times of this process's threads, ascending id; nil
-// where the kernel does not count them (CONFIG_SCHED_INFO).
+// readThreads returns the times of this process's threads, sorted by id; nil if the kernel
+// does not count them (CONFIG_SCHED_INFO).
 func readThreads() []thread {
 	names, err := os.ReadDir(tasks)
 	if err != nil {
@@ -39,7 +39,7 @@ func readThreads() []thread {
 	return out
 }
 
-// parseThread reads "ran waited slices", times in ns (Linux
+// parseThread parses "ran waited slices", times in ns (Linux
 // Documentation/scheduler/sched-stats.rst).
 func parseThread(b []byte) (thread, bool) {
 	ran, rest := field(bytes.TrimSpace(b))
@@ -52,12 +52,12 @@ func parseThread(b []byte) (thread, bool) {
 	return thread{run: time.Duration(run), wait: time.Duration(wait)}, true
 }
 
-// groups are the control groups that schedule this process, the innermost first.
+// groups are the control groups that schedule this process, innermost first.
 type groups struct {
 	stat []*text // cpu.stat of each that has one
-	// local is cpu.stat.local of the innermost group: it counts what the quotas of all
-	// groups around it cost, also of those that a container does not show (Linux 6.6,
-	// commit 677ea015f231). nil before.
+	// local is cpu.stat.local of the innermost group: it includes the cost of the quotas of
+	// all groups around it, even of those that a container does not show (Linux 6.6, commit
+	// 677ea015f231). nil before.
 	local  *text
 	quotas []quotaFiles
 }
@@ -65,8 +65,8 @@ type groups struct {
 // quotaFiles hold the quota of one group: cpu.max, or the two files of version 1.
 type quotaFiles struct{ quota, period *text }
 
-// openGroups opens the files of the groups that this process is in, and of those around
-// them, under root: a quota of any of them holds it back.
+// openGroups opens the files of the groups that this process is in, and of those around them,
+// under root: the quota of any of them can throttle the process.
 func openGroups(root string) groups {
 	var g groups
 	b, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
@@ -105,8 +105,8 @@ func (g groups) files() []*text {
 	return out
 }
 
-// groupFolders returns where the groups of /proc/self/cgroup that schedule
-// processors are mounted as systems mount them, and the folders around them.
+// groupFolders returns the usual mount points of the groups in /proc/self/cgroup that
+// schedule CPUs, and the folders around them.
 func groupFolders(list string) []string {
 	const root = "/sys/fs/cgroup"
 	var out []string
@@ -133,13 +133,13 @@ func groupFolders(list string) []string {
 	return out
 }
 
-// throttling is what a control group counts of its quota of processor time.
+// throttling holds a control group's counters of its CPU quota.
 type throttling struct {
-	stood            time.Duration // added up over processors
+	stood            time.Duration // summed over CPUs
 	periods, stopped uint64
 }
 
-// read fills in how often and for how long the groups stood still, and the smallest of
+// read fills in how often and for how long the groups were throttled, and the smallest of
 // their quotas.
 func (g groups) read(o *Snapshot) {
 	var sum throttling
@@ -170,7 +170,7 @@ func (g groups) read(o *Snapshot) {
 	}
 }
 
-// read returns a quota in processors, false for a group without one.
+// read returns a quota in CPUs, false for a group without one.
 func (f quotaFiles) read() (float64, bool) {
 	b, err := f.quota.read()
 	if err != nil {
@@ -187,9 +187,9 @@ func (f quotaFiles) read() (float64, bool) {
 	return parseQuota(text)
 }
 
-// parseQuota reads "20000 100000": so many microseconds of each period. Without a quota
-// version 2 has "max 100000", version 1 "-1 100000" (Linux
-// Documentation/admin-guide/cgroup-v2.rst, scheduler/sched-bwc.rst).
+// parseQuota parses "20000 100000": microseconds per period. Without a quota version 2 has
+// "max 100000", version 1 "-1 100000" (Linux Documentation/admin-guide/cgroup-v2.rst,
+// scheduler/sched-bwc.rst).
 func parseQuota(text string) (float64, bool) {
 	f := strings.Fields(text)
 	if len(f) != 2 {
@@ -203,10 +203,9 @@ func parseQuota(text string) (float64, bool) {
 	return float64(quota) / float64(period), true
 }
 
-// parseThrottled finds "throttled_usec 12" of version 2, or "throttled_time 12000"
-// in ns of version 1, and before it how many periods there were with work, and how many
-// that were cut short (Linux Documentation/admin-guide/cgroup-v2.rst,
-// scheduler/sched-bwc.rst).
+// parseThrottled finds "throttled_usec 12" of version 2, or "throttled_time 12000" in ns of
+// version 1, and before it the number of periods with work, and of those that were throttled
+// (Linux Documentation/admin-guide/cgroup-v2.rst, scheduler/sched-bwc.rst).
 func parseThrottled(b []byte) (throttling, bool) {
 	var q throttling
 	for len(b) > 0 {

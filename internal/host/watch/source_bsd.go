@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sysctls are the counters that sysctl(3) and the routing socket tell.
+// sysctls reads the counters of sysctl(3) and the routing socket.
 type sysctls struct {
 	gaps
 	device  string
 	index   int // 0 for no interface
 	message routeMessage
-	some    bool // anything could be read
+	some    bool // something could be read
 }
 
 // find looks the interface up.
@@ -45,8 +45,8 @@ func (s *sysctls) try(name string, o *Snapshot, decode func([]byte, *values) err
 	s.some = s.some || err == nil
 }
 
-// finish reads the counters of the interface, which the call list of the routing
-// socket shows, and fails where nothing at all could be read.
+// finish reads the counters of the interface from the call list of the routing socket, and
+// returns an error if nothing at all could be read.
 func (s *sysctls) finish(list int, o *Snapshot) error {
 	if s.index > 0 {
 		b, err := syscall.RouteRIB(list, s.index)

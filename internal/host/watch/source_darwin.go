@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// source reads by sysctl(3). The time of cores is shown by Mach only
-// (host_processor_info), which cannot be asked without linking C.
+// source reads by sysctl(3). Only Mach shows the time of cores (host_processor_info), which
+// needs linking with C.
 type source struct{ sysctls }
 
 func openSource(iface string) (*source, error) {

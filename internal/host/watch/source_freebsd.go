@@ -7,11 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// source reads by sysctl(3). With VNET, network counters are those of the
-// jail's own stack.
+// source reads by sysctl(3). With VNET, network counters are those of the jail's own stack.
 type source struct {
 	sysctls
-	tick time.Duration // of kern.cp_times, 0 when unknown
+	tick time.Duration // of kern.cp_times, 0 if unknown
 	log  kernelLog
 }
 

@@ -14,7 +14,7 @@ import (
 	"linerate/internal/host/radio"
 )
 
-// source holds everything open that is read.
+// source holds all files and sockets open.
 type source struct {
 	gaps
 	stat, softnet, snmp, netstat, snmp6 *text
@@ -24,13 +24,12 @@ type source struct {
 	radio                               *radio.Radio
 	coreCount, queueCount               int
 	groups                              groups
-	track                               *text // nil where nothing tracks connections
+	track                               *text // nil without connection tracking
 	log                                 kernelLog
 }
 
-// openSource opens everything from one thread, because network files and
-// sockets belong to the namespace of the thread that opens them, and keep
-// belonging to it whoever reads them.
+// openSource opens everything in one thread: network files and sockets belong to the
+// namespace of the thread that opens them, whichever thread reads them later.
 func openSource(iface string) (*source, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -51,7 +50,7 @@ func openSource(iface string) (*source, error) {
 		s.note(f.path, err)
 	}
 	s.groups = openGroups("/")
-	s.track, _ = openText(own + "stat/nf_conntrack") // not there unless something tracks connections
+	s.track, _ = openText(own + "stat/nf_conntrack") // does not exist without connection tracking
 	s.note("kernel log", s.log.open(iface))
 	if iface != "" {
 		var err error
@@ -81,7 +80,7 @@ func (s *source) close() error {
 	return errors.Join(errs...)
 }
 
-// read fills in o. It returns an error only when nothing at all could be read.
+// read fills in o. It returns an error only if nothing at all could be read.
 func (s *source) read(o *Snapshot, driver bool) error {
 	some := false
 	try := func(t *text, parse func([]byte) error) {
@@ -124,7 +123,7 @@ func (s *source) read(o *Snapshot, driver bool) error {
 	return nil
 }
 
-// text is a file of /proc that is read again and again.
+// text is a file of /proc for repeated reading.
 type text struct {
 	f   *os.File
 	buf []byte
@@ -138,13 +137,12 @@ func openText(path string) (*text, error) {
 	return &text{f: f, buf: make([]byte, 16<<10)}, nil
 }
 
-// mostText is more than the files have on any machine: /proc/stat has a number
-// for each interrupt.
+// mostText is more than the files have on any machine: /proc/stat has a number for each
+// interrupt.
 const mostText = 4 << 20
 
-// read returns the whole file, valid until the next call. What is shown in one
-// piece (stat, snmp, netstat, snmp6) is made by the kernel at once if the
-// buffer takes it.
+// read returns the whole file, valid until the next call. The kernel generates single-page
+// files (stat, snmp, netstat, snmp6) at once if the buffer is large enough.
 func (t *text) read() ([]byte, error) {
 	n := 0
 	for {
@@ -164,12 +162,12 @@ func (t *text) read() ([]byte, error) {
 			return nil, fmt.Errorf("more than %d bytes: %w", n, errShape)
 		}
 		t.buf = append(t.buf, make([]byte, len(t.buf))...)
-		n = 0 // anew, in one piece
+		n = 0 // again, in one piece
 	}
 }
 
-// link reads the counters of one interface by its index, so that another one
-// that takes its name is not mistaken for it.
+// link reads the counters of one interface by its index, so as not to mistake another
+// interface that takes its name.
 type link struct {
 	name         string
 	index        int
@@ -179,7 +177,7 @@ type link struct {
 	stats, state []byte // requests, as is qdisc
 	qdisc        []byte
 	fields       []id
-	driver       *driver // nil where there is none
+	driver       *driver // nil if there is none
 	noDriver     error
 }
 
@@ -192,7 +190,7 @@ func openLink(name string) (*link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open rtnetlink: %w", err)
 	}
-	// A lost answer must not stop the watching for good.
+	// a lost answer must not stop the watching for good
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1}); err != nil {
 		return nil, errors.Join(fmt.Errorf("open rtnetlink: %w", err), unix.Close(fd))
 	}
@@ -235,7 +233,7 @@ func (l *link) read(o *Snapshot, driver bool, g *gaps) {
 	}
 }
 
-// readQdisc reads what waits in front of the interface.
+// readQdisc reads the queue in front of the interface.
 func (l *link) readQdisc(o *Snapshot) error {
 	b, err := l.ask(l.qdisc)
 	for err == nil {
@@ -261,8 +259,8 @@ func (l *link) ask(request []byte) ([]byte, error) {
 	return l.answer(request)
 }
 
-// answer returns the next part of the answer to request, valid until the next
-// call. What came too late for an earlier request is passed over.
+// answer returns the next part of the answer to request, valid until the next call. It skips
+// late answers to earlier requests.
 func (l *link) answer(request []byte) ([]byte, error) {
 	for {
 		n, err := unix.Read(l.netlink, l.buf)
@@ -323,8 +321,8 @@ func (d *driver) learn() error {
 	if len(d.names) == 0 {
 		return errors.New("none of its counters speaks of loss or errors")
 	}
-	// The driver writes as many values as it has by then, so there is room for
-	// queues that are made later.
+	// The driver writes as many values as it has at that moment, so leave room for queues
+	// that are made later.
 	d.buf = make([]byte, ethStatsHead+8*(2*mostStats))
 	return nil
 }

@@ -12,8 +12,8 @@ import (
 	"linerate/internal/host/radio"
 )
 
-// source asks the system library. Windows has no network namespaces that a
-// program could tell apart here; all counters are those of the compartment.
+// source calls the system library. Windows has no network namespaces that a program could
+// distinguish here; all counters are those of the compartment.
 type source struct {
 	gaps
 	device        string
@@ -77,8 +77,8 @@ func (s *source) read(o *Snapshot, _ bool) error {
 	return nil
 }
 
-// readCores reads the processors of the group that this thread runs in, which
-// are all on machines with up to 64.
+// readCores reads the CPUs of the group that this thread runs in, which are all of them on
+// machines with up to 64.
 func (s *source) readCores(o *Snapshot) error {
 	var n uint32
 	err := windows.NtQuerySystemInformation(windows.SystemProcessorPerformanceInformation, unsafe.Pointer(&s.cores[0]), uint32(len(s.cores)), &n)
@@ -97,8 +97,7 @@ func (s *source) readCores(o *Snapshot) error {
 	return err
 }
 
-// statistics returns a function that calls proc for a family and decodes what
-// it filled in.
+// statistics returns a function that calls proc for a family and decodes the result.
 func (s *source) statistics(proc *windows.LazyProc, family uintptr, l layout, v *values) func() error {
 	return func() error {
 		if err := proc.Find(); err != nil {

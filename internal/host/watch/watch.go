@@ -1,18 +1,16 @@
-// Package watch reads what a host counts while traffic flows: the time of its
-// cores, what its network stack, its interface and the queue in front of it
-// received, sent and dropped.
+// Package watch reads a host's counters while traffic flows: the time of its cores, and what
+// its network stack, its interface and the queue in front of it received, sent and dropped.
 //
-// Two readings make samples and counters; the names that they can have are a
-// closed list (Definitions, docs/counters.md). Unknown stays absent: what a
-// system does not count, or does not show, is in Missing with the reason.
+// Two readings yield samples and counters; their names are a closed list (Definitions,
+// docs/counters.md). Unknown values are absent: Missing lists what a system does not count,
+// or does not show, with the reason.
 //
-// Network counters are those of the network namespace in which Open was
-// called, where the system has such a thing (Linux; FreeBSD jails with their
-// own stack). Cores and softnet counters are the machine's: in a container
-// they show everybody's work. On Linux the time of cores is counted in ticks of
-// 10 ms, so a share over one second is known to about 1 %, and softirq time is
-// true only where the kernel accounts for it (CONFIG_IRQ_TIME_ACCOUNTING);
-// elsewhere it is found by sampling.
+// Network counters are those of the network namespace in which Open was called, if the system
+// has such a thing (Linux; FreeBSD jails with their own stack). Cores and softnet counters
+// are the machine's: in a container they include all other work. Linux counts the time of
+// cores in ticks of 10 ms, so a share over one second is accurate to about 1 %, and softirq
+// time is accurate only if the kernel accounts for it (CONFIG_IRQ_TIME_ACCOUNTING); otherwise
+// it is sampled.
 package watch
 
 import (
@@ -31,10 +29,9 @@ type Watcher struct {
 	source *source // nil when closed
 }
 
-// Open prepares to read the counters of this host and of its interface iface,
-// "" for none. What cannot be read is left out; Missing says what and why. It
-// fails only where nothing at all can be read, and then wraps
-// errors.ErrUnsupported on systems that linerate does not know.
+// Open prepares to read the counters of this host and of its interface iface, "" for none. It
+// omits what cannot be read; Missing says what and why. It returns an error only if nothing
+// at all can be read, wrapping errors.ErrUnsupported on systems that linerate does not know.
 func Open(iface string) (*Watcher, error) {
 	s, err := openSource(iface)
 	if err != nil {
@@ -47,9 +44,8 @@ func Open(iface string) (*Watcher, error) {
 	return w, nil
 }
 
-// Missing returns what cannot be read here, each with the reason: "qdisc of
-// eth0: …". It never holds the names of single counters that a system just
-// does not have.
+// Missing returns what cannot be read here, each with the reason: "qdisc of eth0: …". It does
+// not list single counters that a system simply does not have.
 func (w *Watcher) Missing() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -59,12 +55,12 @@ func (w *Watcher) Missing() []string {
 	return w.source.missing()
 }
 
-// Read returns what the counters stand at. at is when, by the caller's clock.
-// What could not be read this time is unknown in the snapshot; an error means
-// that nothing could. It wraps os.ErrClosed after Close.
+// Read returns the values of the counters. at is the time, by the caller's clock. What could
+// not be read this time is unknown in the snapshot; an error means that nothing could. It
+// wraps os.ErrClosed after Close.
 func (w *Watcher) Read(at time.Time) (Snapshot, error) { return w.read(at, true) }
 
-// read leaves the driver's own counters out unless driver is true.
+// read omits the driver's own counters unless driver is true.
 func (w *Watcher) read(at time.Time, driver bool) (Snapshot, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,7 +74,7 @@ func (w *Watcher) read(at time.Time, driver bool) (Snapshot, error) {
 	return s, nil
 }
 
-// Close ends the watching. It is idempotent.
+// Close stops watching. It is idempotent.
 func (w *Watcher) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -98,8 +94,7 @@ type gap struct {
 	reason  error
 }
 
-// note remembers that subject could not be read, or, with a nil error, that it
-// could after all.
+// note records that subject could not be read, or, with a nil error, that it could after all.
 func (g *gaps) note(subject string, err error) {
 	for i := range g.list {
 		if g.list[i].subject == subject {

@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// Args returns the flags that make another process's ParseArgs return c, as
-// far as it can be told in words: not Command, Talk, After and Host.Backend.
+// Args returns the flags that make another process's ParseArgs return c, except for Command,
+// Talk, After and Host.Backend, which flags cannot express.
 func (c Config) Args() []string {
 	args := []string{
 		"--dir", c.Dir, "--proc-sys", c.Host.ProcSys, "--interface", c.Host.Interface, "--route", c.Host.Route, "--cap", c.Cap.String(),
@@ -25,11 +25,11 @@ func (c Config) Args() []string {
 	return args
 }
 
-// ParseArgs reads what Args returns.
+// ParseArgs parses what Args returns.
 func ParseArgs(args []string) (Config, error) {
 	var c Config
 	f := flag.NewFlagSet("watchdog", flag.ContinueOnError)
-	f.SetOutput(io.Discard) // the error says it
+	f.SetOutput(io.Discard) // the error has the text
 	f.StringVar(&c.Dir, "dir", "", "directory of the journal")
 	f.StringVar(&c.Host.ProcSys, "proc-sys", "", "root of the sysctl files")
 	f.StringVar(&c.Host.Interface, "interface", "", "that knobs of links act on")

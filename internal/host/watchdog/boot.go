@@ -11,16 +11,14 @@ import (
 	"linerate/internal/host/atboot"
 )
 
-// BootMark begins every line for Config.Talk that tells of the job for the next
-// start.
+// BootMark begins every line for Config.Talk about the boot job.
 const BootMark = "at-boot: "
 
-// boot keeps the job for the next start of the machine where there are changes
-// to put back.
+// boot installs the boot job while there are changes that it would undo.
 type boot struct {
-	wanted bool // before the first write
+	wanted bool // install it before the first write
 	keeper atboot.Keeper
-	talk   io.Writer // nil for nobody
+	talk   io.Writer // nil for no messages
 }
 
 func newBoot(cfg Config, state string, after func(string)) boot {
@@ -30,8 +28,7 @@ func newBoot(cfg Config, state string, after func(string)) boot {
 	}
 }
 
-// say tells a person. Nobody may be there to read it, which keeps nothing from
-// being undone.
+// say writes a message. A failed write is ignored: it must not prevent an undo.
 func (b boot) say(format string, a ...any) { b.talkf(BootMark, format, a...) }
 
 func (b boot) talkf(mark, format string, a ...any) {
@@ -40,7 +37,7 @@ func (b boot) talkf(mark, format string, a ...any) {
 	}
 }
 
-// arm has the job installed, where it is wanted, when it returns without error.
+// arm installs the job, if it is wanted, before it returns without error.
 func (b boot) arm(ctx context.Context) error {
 	if !b.wanted {
 		return nil
@@ -52,9 +49,8 @@ func (b boot) arm(ctx context.Context) error {
 	return err
 }
 
-// disarm removes the job when no change is open that it would put back. What
-// cannot be removed is told, and tried again by the next recovery: the job has
-// nothing to do then.
+// disarm removes the job if no change is open that it would undo. A failure is reported, and
+// the next recovery tries again: until then the job has nothing to do.
 func (m *machine) disarm(ctx context.Context) {
 	if !atboot.Installed(m.boot.keeper.State) || len(m.j.OpenIntents()) > 0 {
 		return
@@ -71,10 +67,9 @@ func (m *machine) disarm(ctx context.Context) {
 // maxTalk bounds a line for Config.Talk, in bytes.
 const maxTalk = 4 << 10
 
-// BootLines returns a writer that passes on to w, one by one, the lines that
-// begin with BootMark, UndoMark or KernelMark, of what a watchdog or its agent says on its standard
-// error. Its Write never fails. It is safe for concurrent use if w is not used
-// by others.
+// BootLines returns a writer that passes on to w, one by one, those lines of a watchdog's or
+// its agent's standard error that begin with BootMark, UndoMark or KernelMark. Its Write
+// never fails. It is safe for concurrent use if w is not used by others.
 func BootLines(w io.Writer) io.Writer { return &bootLines{to: w} }
 
 type bootLines struct {
@@ -83,7 +78,7 @@ type bootLines struct {
 	line []byte
 }
 
-// Write takes any part of lines.
+// Write takes parts of lines.
 func (b *bootLines) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,7 +88,7 @@ func (b *bootLines) Write(p []byte) (int, error) {
 			break
 		}
 		if slices.ContainsFunc([]string{BootMark, UndoMark, KernelMark}, func(mark string) bool { return bytes.HasPrefix(b.line, []byte(mark)) }) {
-			_, _ = b.to.Write(append(bytes.TrimRight(b.line, "\r\n"), '\n')) // nobody may be there
+			_, _ = b.to.Write(append(bytes.TrimRight(b.line, "\r\n"), '\n')) // the reader may be gone
 		}
 		b.line = b.line[:0]
 	}

@@ -21,39 +21,39 @@ import (
 	"linerate/internal/tail"
 )
 
-// farewell is how long Close waits for the watchdog to end, besides the time that
-// undoing may take (knob.UndoTime).
+// farewell is how long Close waits for the watchdog to end, besides the time that an undo may
+// take (knob.UndoTime).
 const farewell = 10 * time.Second
 
 // Client is the agent's side of a watchdog. It is safe for concurrent use;
 // calls wait for each other.
 type Client struct {
-	// Recovered are the changes that the watchdog found left by an earlier one
-	// when it started, as from Recover; RecoveryErr says what was wrong then.
+	// Recovered are the changes of an earlier watchdog that this one found when it started,
+	// as from Recover; RecoveryErr is the error of that recovery.
 	Recovered   []model.Change
 	RecoveryErr error
 
 	cfg     Config
 	process *process
 	replies chan reply    // closed when the watchdog's output ends
-	gone    chan struct{} // closed when its process ended
+	gone    chan struct{} // closed when its process has ended
 	exit    error         // valid after gone, like the next three
-	rescued bool          // the process failed, and Recover was called in its place
+	rescued bool          // the process failed, and Recover was called instead
 	left    []model.Change
 	leftErr error // of Recover
 	talk    *tail.Tail
 	mu      sync.Mutex   // one call at a time
 	last    int          // id of the last request
 	applied string       // name of the transaction of the last Apply
-	undoing atomic.Int64 // how long taking back what is applied may take, in ns
+	undoing atomic.Int64 // how long the undo of the present changes may take, in ns
 	close   sync.Once
 }
 
-// Start starts a watchdog in a session of its own, and where systemd keeps the
-// agent in a unit, in a scope of its own, and returns when it has the
-// journal. The error wraps journal.ErrLocked, naming the holder, when another
-// watchdog is at work, and fs.ErrPermission when the journal's directory may
-// not be written. ctx ends the waiting only, not the watchdog: Close does.
+// Start starts a watchdog in a session of its own, and, if systemd runs the agent in a unit,
+// in a scope of its own. It returns when the watchdog has the journal. The error wraps
+// journal.ErrLocked, naming the holder, if another watchdog is at work, and fs.ErrPermission
+// if the journal's directory is not writable. ctx ends only the wait, not the watchdog: Close
+// does that.
 func Start(ctx context.Context, cfg Config) (*Client, error) {
 	command := cfg.Command
 	if command == nil {
@@ -66,8 +66,8 @@ func Start(ctx context.Context, cfg Config) (*Client, error) {
 	return startScoped(ctx, cfg, append(slices.Clone(command), cfg.Args()...))
 }
 
-// startProcess is Start for a command. enter is the program that becomes the
-// watchdog, "" where the command starts it directly.
+// startProcess is Start for a command. enter is the program that executes the watchdog, "" if
+// the command starts it directly.
 func startProcess(ctx context.Context, cfg Config, command []string, enter string) (*Client, error) {
 	c := &Client{cfg: cfg, replies: make(chan reply, pending), gone: make(chan struct{}), talk: &tail.Tail{Keep: 4096}}
 	var err error
@@ -86,7 +86,7 @@ func startProcess(ctx context.Context, cfg Config, command []string, enter strin
 			c.listen(context.WithoutCancel(ctx))
 			return nil
 		})
-		if err != nil { // the watchdog undoes, as for an agent that is gone
+		if err != nil { // the watchdog undoes, as if the agent were gone
 			c.close.Do(func() { _ = c.process.in.Close() })
 			c.exit = errors.Join(c.exit, err)
 		}
@@ -99,19 +99,19 @@ func startProcess(ctx context.Context, cfg Config, command []string, enter strin
 	case err != nil:
 		return nil, errors.Join(fmt.Errorf("start watchdog: %w", err), c.Close())
 	case !hello.Ready:
-		_ = c.Close() // its exit status says what hello says
+		_ = c.Close() // its exit status says the same as hello
 		return nil, fmt.Errorf("start watchdog: %w", hello.err())
 	}
 	c.Recovered, c.RecoveryErr = hello.Changes, hello.err()
 	return c, nil
 }
 
-// process is a watchdog that was started.
+// process is a running watchdog.
 type process struct {
 	pid  int
 	in   io.WriteCloser
 	out  io.Reader
-	wait func() error // for its end
+	wait func() error // waits for its end
 	kill func() error
 }
 
@@ -136,8 +136,8 @@ func (c *Client) run(cmd *exec.Cmd) (*process, error) {
 	return &process{pid: cmd.Process.Pid, in: in, out: out, wait: cmd.Wait, kill: cmd.Process.Kill}, nil
 }
 
-// listen owns the watchdog's output and its process. It does the work of a
-// watchdog that was killed: no deadline would undo any more.
+// listen owns the watchdog's output and its process. If the watchdog is killed, listen
+// recovers in its place, since no deadline would undo the changes any more.
 func (c *Client) listen(ctx context.Context) {
 	guarding := false
 	_ = readLines(c.process.out, func(r reply) bool { // the exit status says more than a read error
@@ -145,44 +145,42 @@ func (c *Client) listen(ctx context.Context) {
 		c.replies <- r
 		return true
 	})
-	c.close.Do(func() { _ = c.process.in.Close() }) // a watchdog that cannot be understood has to undo and end
+	c.close.Do(func() { _ = c.process.in.Close() }) // a watchdog with unreadable output must undo and end
 	if c.exit = c.process.wait(); c.exit != nil && guarding {
 		c.rescued = true
 		c.left, c.leftErr = Recover(ctx, c.cfg)
 	}
 }
 
-// Apply makes the changes on this host, all or none, and takes them back after
-// deadline from now unless Extend moves it. Values may be canonical or as a
-// person writes them. It returns the changes in the order in which they were
-// made. On an error nothing is applied any more, also nothing of an earlier
-// Apply, and it returns what was undone. A second Apply before Undo adds to the
-// transaction: Old stays the text before the first, and a knob set again gets
-// the value that it would have got at first. A command is run where its value is
-// model.On, behind all knobs. The error wraps fs.ErrPermission,
-// errors.ErrUnsupported, ErrForeign or ErrExpired.
+// Apply makes the changes on this host, all or none, and undoes them after deadline from now
+// unless Extend moves it. Values may be canonical or as a user writes them. It returns the
+// changes in the order in which they were made. On an error nothing stays applied, not even
+// of an earlier Apply, and it returns what was undone. A second Apply before Undo adds to the
+// transaction: Old stays the text before the first, and a knob set again gets the same text
+// as if it were set first. A command runs if its value is model.On, after all knobs. The
+// error wraps fs.ErrPermission, errors.ErrUnsupported, ErrForeign or ErrExpired.
 func (c *Client) Apply(ctx context.Context, changes []model.Assignment, deadline time.Duration) ([]model.Change, error) {
 	var ids []model.KnobID
 	var running time.Duration
 	for _, a := range changes {
 		ids = append(ids, a.Knob)
-		running += 2 * a.Command.Limit // one that runs is waited for
+		running += 2 * a.Command.Limit // wait for a running one
 	}
 	c.undoing.Add(int64(c.cfg.Host.Index.UndoTime(ids...) + running))
 	r, err := c.call(ctx, request{Op: opApply, Changes: changes, Deadline: deadline})
 	return r.Changes, err
 }
 
-// Transaction returns the name of what the last Apply that succeeded applied, by
-// which Confirm keeps it; "" for none.
+// Transaction returns the name of the transaction of the last successful Apply, for Confirm;
+// "" for none.
 func (c *Client) Transaction() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.applied
 }
 
-// Verify returns the knobs that do not hold what was written. The error wraps
-// ErrIdle when nothing is applied and ErrExpired.
+// Verify returns the knobs that do not hold what was written. The error wraps ErrIdle if
+// nothing is applied, and ErrExpired.
 func (c *Client) Verify(ctx context.Context) ([]Mismatch, error) {
 	r, err := c.call(ctx, request{Op: opVerify})
 	return r.Mismatches, err
@@ -194,11 +192,10 @@ func (c *Client) Extend(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// Undo takes back what is applied, newest first, and returns what became of
-// each change. With nothing applied it does nothing. After the deadline it
-// returns what that undid, with an error that wraps ErrExpired. After the end of
-// a watchdog that was killed it returns what was undone in its place, with an
-// error that wraps ErrGone: Recover tells whether anything is left.
+// Undo undoes the present changes, newest first, and returns the outcome of each. If nothing
+// is applied it does nothing. After the deadline it returns what the deadline undid, with an
+// error that wraps ErrExpired. After a watchdog was killed it returns what was undone in its
+// place, with an error that wraps ErrGone: Recover tells whether anything is left.
 func (c *Client) Undo(ctx context.Context) ([]model.Change, error) {
 	r, err := c.call(ctx, request{Op: opUndo})
 	if err == nil {
@@ -221,10 +218,10 @@ func (c *Client) Read(ctx context.Context, ids []model.KnobID) (map[model.KnobID
 	return r.Values, err
 }
 
-// Close ends the watchdog, which undoes what is applied, and waits for that.
-// The error says what could not be undone. It is idempotent.
+// Close ends the watchdog, which undoes the present changes, and waits for that. The error
+// says what could not be undone. It is idempotent.
 func (c *Client) Close() error {
-	c.close.Do(func() { _ = c.process.in.Close() }) // fails only when the process is gone
+	c.close.Do(func() { _ = c.process.in.Close() }) // fails only if the process is gone
 	wait := min(farewell+time.Duration(c.undoing.Load()), knob.MaxUndoTime)
 	limit := time.NewTimer(wait)
 	defer limit.Stop()
@@ -235,7 +232,7 @@ func (c *Client) Close() error {
 				return nil
 			}
 			return errors.Join(fmt.Errorf("watchdog: %w%s", c.exit, c.said()), c.leftErr)
-		case <-c.replies: // nobody waits for them any more
+		case <-c.replies: // no caller waits for them
 		case <-limit.C:
 			return fmt.Errorf("watchdog (process %d): still undoing after %s, and goes on", c.process.pid, units.FormatDuration(wait))
 		}
@@ -263,8 +260,8 @@ func (c *Client) call(ctx context.Context, r request) (reply, error) {
 	return a, a.err()
 }
 
-// await returns the reply to request id. Replies to earlier requests, whose
-// callers gave up, are dropped.
+// await returns the reply to request id. It drops replies to earlier requests, whose callers
+// gave up.
 func (c *Client) await(ctx context.Context, id int) (reply, error) {
 	for {
 		select {
@@ -281,7 +278,7 @@ func (c *Client) await(ctx context.Context, id int) (reply, error) {
 	}
 }
 
-// said is what the watchdog said last on its standard error, after a colon; "" for nothing.
+// said returns the end of the watchdog's standard error, after a colon; "" for nothing.
 func (c *Client) said() string {
 	if s := strings.TrimSpace(c.talk.String()); s != "" {
 		return ": " + s

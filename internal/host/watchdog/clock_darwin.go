@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sinceBoot is a clock that nobody sets and that goes on while the machine
-// sleeps: CLOCK_MONOTONIC_RAW, clock_gettime(3) of macOS.
+// sinceBoot is a clock that is never set and that runs while the machine sleeps:
+// CLOCK_MONOTONIC_RAW, clock_gettime(3) of macOS.
 func sinceBoot() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC_RAW, &ts); err != nil {

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sinceBoot is a clock that nobody sets: CLOCK_MONOTONIC, clock_gettime(2). It
-// may stand still while the machine sleeps.
+// sinceBoot is a clock that is never set: CLOCK_MONOTONIC, clock_gettime(2). It may stand
+// still while the machine sleeps.
 func sinceBoot() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {

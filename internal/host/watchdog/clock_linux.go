@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sinceBoot is a clock that nobody sets and that goes on while the machine
-// sleeps: CLOCK_BOOTTIME, clock_gettime(2).
+// sinceBoot is a clock that is never set and that runs while the machine sleeps:
+// CLOCK_BOOTTIME, clock_gettime(2).
 func sinceBoot() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {

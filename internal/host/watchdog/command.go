@@ -14,15 +14,15 @@ import (
 	hostknob "linerate/internal/host/knob"
 )
 
-// A command is in the journal like a setting: before it is run, with the command
-// that takes it back in place of the old text. What it does cannot be read back, so
-// that its undo is not compared with anything: it is run for every command that was
-// announced, also for one that failed or was cut off half way, and has to bear that.
+// A command is in the journal like a setting: before it runs, with its undo command as the
+// old text. Its effect cannot be read back, so its undo is not compared with anything: it
+// runs for every command that was announced, even for one that failed or was cut off half
+// way, and must tolerate that.
 
-// failed is what KindApplied holds of a command that is known to have failed.
+// failed is the text of KindApplied for a command that is known to have failed.
 const failed = "failed"
 
-// apart returns the settings among changes, and the commands that are to be run.
+// apart returns the settings in changes, and the commands to run.
 func apart(changes []model.Assignment) (settings, commands []model.Assignment) {
 	for _, c := range changes {
 		switch {
@@ -35,14 +35,14 @@ func apart(changes []model.Assignment) (settings, commands []model.Assignment) {
 	return settings, commands
 }
 
-// placeOf is where the journal has a command.
+// placeOf returns the place of a command in the journal.
 func placeOf(id model.KnobID) hostknob.Place {
 	return hostknob.Place{Mechanism: knob.Command, Native: string(id)}
 }
 
 func isCommand(o journal.Unfinished) bool { return o.Place.Mechanism == knob.Command }
 
-// planCommands returns the steps of commands, in their order.
+// planCommands returns the steps of commands, in order.
 func (t *transaction) planCommands(commands []model.Assignment) ([]step, error) {
 	var steps []step
 	for _, c := range commands {
@@ -61,8 +61,7 @@ func (t *transaction) planCommands(commands []model.Assignment) ([]step, error) 
 	return steps, nil
 }
 
-// run runs the command of a step and records how it ended. The end of the agent is
-// its end.
+// run runs the command of a step and records how it ended. The end of the agent ends it.
 func (t *transaction) run(ctx context.Context, s step) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -83,9 +82,9 @@ func (t *transaction) run(ctx context.Context, s step) error {
 	return errors.Join(err, t.m.record(r, "applied "+string(s.Knob)))
 }
 
-// undoCommand runs the undo command of one command. Where that fails it stays open
-// and is tried again, unless there may have been nothing to take back: the command
-// is known to have failed, or the machine was restarted since.
+// undoCommand runs the undo command of one command. If that fails, the command stays open and
+// is tried again, unless there may be nothing to undo: the command is known to have failed,
+// or the machine was rebooted since.
 func (m *machine) undoCommand(ctx context.Context, group []journal.Unfinished) (model.ChangeState, string, error) {
 	last := group[len(group)-1]
 	limit := min(max(last.Limit, time.Second), model.MaxCommandTime)

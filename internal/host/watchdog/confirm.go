@@ -13,24 +13,23 @@ import (
 	"linerate/internal/host/journal"
 )
 
-// ErrNotPending says that a transaction to confirm is not applied (any more).
+// ErrNotPending reports that a transaction to confirm is not, or no longer, applied.
 var ErrNotPending = errors.New("nothing of that is applied any more: it went back before the confirmation came")
 
-// leavingError is ErrNotPending of a transaction of which a part is applied still.
+// leavingError is ErrNotPending for a transaction that is still partly applied.
 type leavingError struct{}
 
-// Error says what becomes of the rest.
+// Error says what happens to the rest.
 func (leavingError) Error() string {
 	return "it is being undone: a part of it is back already, and the rest will be"
 }
 
-// Is makes it ErrNotPending.
+// Is makes it match ErrNotPending.
 func (leavingError) Is(target error) bool { return target == ErrNotPending }
 
-// Confirm keeps a transaction (see Client.Transaction) that the watchdog of
-// another process has applied, and returns when that is so for good: the
-// watchdog lets go of it, and only Revert takes it back. The error wraps
-// ErrNotPending when the transaction was undone before.
+// Confirm keeps a transaction (see Client.Transaction) that the watchdog of another process
+// has applied, and returns once that is permanent: the watchdog releases it, and only Revert
+// undoes it. The error wraps ErrNotPending if the transaction was undone before.
 func Confirm(ctx context.Context, cfg Config, transaction string) error {
 	dir, err := cfg.state()
 	if err != nil {
@@ -45,7 +44,7 @@ func Confirm(ctx context.Context, cfg Config, transaction string) error {
 		}
 		switch journal.StateOf(records, transaction) {
 		case journal.Confirmed:
-			// A record that could not be synced may be seen too, and be cut off again.
+			// a record whose sync failed may be seen too, and be cut off again
 			if !dir.Confirming(transaction) {
 				return nil
 			}
@@ -71,22 +70,20 @@ func Confirm(ctx context.Context, cfg Config, transaction string) error {
 	}
 }
 
-// Revert does what Recover does, and takes back what was confirmed as well,
-// newest first. It fails like Recover.
+// Revert does what Recover does, and also undoes what was confirmed, newest first. Its errors
+// are those of Recover.
 func Revert(ctx context.Context, cfg Config) ([]model.Change, error) {
 	return revert(ctx, cfg, func(journal.Unfinished) bool { return true })
 }
 
-// RevertOne is Revert of one transaction: what was confirmed before it stays, and
-// so does what was confirmed after it. Where a later change was made on top of it
-// that is not undone, it is left as it is and returned as applied, with the
-// reason. It fails like Recover.
+// RevertOne is Revert for one transaction: changes confirmed before or after it stay. A
+// change that lies under a later one, which is not undone, is left as it is and returned as
+// applied, with the reason. Its errors are those of Recover.
 func RevertOne(ctx context.Context, cfg Config, transaction string) ([]model.Change, error) {
 	return revert(ctx, cfg, func(o journal.Unfinished) bool { return o.Transaction == transaction })
 }
 
-// revert takes back what a killed watchdog left, and what was confirmed and is
-// wanted back.
+// revert undoes what a killed watchdog left, and the confirmed intents that wanted selects.
 func revert(ctx context.Context, cfg Config, wanted func(journal.Unfinished) bool) ([]model.Change, error) {
 	cfg.sys = cfg.system()
 	dir, err := cfg.state()
@@ -114,9 +111,9 @@ func revert(ctx context.Context, cfg Config, wanted func(journal.Unfinished) boo
 	return goOn(ctx, cfg, changes, err)
 }
 
-// takeBack undoes what is open and what was confirmed and is wanted back, of this
-// machine in this network namespace: of each place as one chain, since what was
-// confirmed may lie under what is open. It reports what it leaves alone.
+// takeBack undoes open intents and the confirmed ones that wanted selects, of this machine in
+// this network namespace: for each place as one chain, since confirmed intents may lie under
+// open ones. It reports what it leaves alone.
 func (m *machine) takeBack(ctx context.Context, wanted func(journal.Unfinished) bool) ([]model.Change, error) {
 	var errs []error
 	if d := m.j.Damage(); len(d) > 0 {
@@ -139,7 +136,7 @@ func (m *machine) takeBack(ctx context.Context, wanted func(journal.Unfinished) 
 		}
 	}
 	for _, o := range here {
-		if o.Confirmed { // from now on whoever comes finishes it; where there is no room for that, it is undone all the same
+		if o.Confirmed { // from now on any recovery finishes it; without room for the record it is undone all the same
 			_ = m.record(journal.Record{Kind: journal.KindRevoked, Transaction: o.Transaction, Number: o.Number}, "revoked "+string(o.Knob))
 		}
 	}

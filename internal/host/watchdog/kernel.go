@@ -8,11 +8,11 @@ import (
 	hostknob "linerate/internal/host/knob"
 )
 
-// KernelMark begins every line for Config.Talk that tells of a fault which the kernel
-// logged while a setting was written.
+// KernelMark begins every line for Config.Talk about a fault that the kernel logged while a
+// setting was written.
 const KernelMark = "kernel: "
 
-// kernelLog is what package kmsg reads.
+// kernelLog is the part of package kmsg used here.
 type kernelLog interface {
 	Each(yield func(line string)) error
 	Close() error
@@ -20,26 +20,26 @@ type kernelLog interface {
 
 func openKernelLog() (kernelLog, error) { return kmsg.Open() }
 
-// kernelFault matches the line of the kernel's log that names a fault in its own code:
-// what WARN, BUG and Oops print (Linux kernel/panic.c, arch/x86/mm/fault.c), and a
-// transmitter that hangs (net/sched/sch_generic.c).
+// kernelFault matches the line of the kernel log that names a fault in its own code: what
+// WARN, BUG and Oops print (Linux kernel/panic.c, arch/x86/mm/fault.c), and a transmitter
+// that hangs (net/sched/sch_generic.c).
 var kernelFault = regexp.MustCompile(`^(WARNING: |BUG: |kernel BUG at |Oops: |general protection fault|NETDEV WATCHDOG: )`)
 
-// ear listens to the kernel while something is written.
+// ear listens to the kernel log while something is written.
 type ear struct {
 	m   *machine
-	log kernelLog // nil where this user may not read it, or there is none
+	log kernelLog // nil if this user may not read it, or there is none
 }
 
 func (m *machine) listen() ear {
 	log, err := m.sys.kernel()
 	if err != nil {
-		return ear{m: m} // what is not to be heard keeps nothing from being set
+		return ear{m: m} // without a log, settings are written all the same
 	}
 	return ear{m: m, log: log}
 }
 
-// tell tells the first fault since the last call, and which write it came with.
+// tell reports the first fault since the last call, and the write that it came with.
 func (e ear) tell(id model.KnobID, p hostknob.Place, what string) {
 	if e.log == nil {
 		return

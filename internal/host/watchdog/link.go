@@ -15,12 +15,11 @@ import (
 	"linerate/internal/host/knob/linkid"
 )
 
-// errOther says that the interface of a change is gone, and another one has its
-// name.
+// errOther reports that the interface of a change is gone, and another one has its name.
 var errOther = errors.New("is another device now")
 
-// linkOf returns the interface that a place is about, as far as the system tells;
-// nil for none. What is not known is looked for by its name at undo.
+// linkOf returns the interface of a place, as far as the system reports it; nil for none. An
+// unknown one is looked up by its name at undo.
 func (m *machine) linkOf(id model.KnobID, p hostknob.Place) *linkid.ID {
 	name := m.host.LinkOf(id, p)
 	if name == "" {
@@ -36,8 +35,8 @@ func (m *machine) linkOf(id model.KnobID, p hostknob.Place) *linkid.ID {
 	return nil
 }
 
-// stillThere demands that a place is about the interface that it was about when it
-// was read: another one may have got its name.
+// stillThere returns an error unless a place still belongs to the interface that it belonged
+// to when it was read: another one may have taken the name.
 func (m *machine) stillThere(id model.KnobID, h *held) error {
 	if h.link == nil {
 		return nil
@@ -52,9 +51,9 @@ func (m *machine) stillThere(id model.KnobID, h *held) error {
 	return nil
 }
 
-// find returns where the setting of an intent is now: its interface may have got
-// another name, which the sentence says. The error wraps errOther where the name is
-// another interface's. One that is gone has its old place: nothing is there.
+// find returns the present place of an intent's setting: its interface may have been renamed,
+// which moved says. The error wraps errOther if another interface has the name. If the
+// interface is gone, find returns the old place, where nothing is.
 func (m *machine) find(o journal.Unfinished) (p hostknob.Place, moved string, err error) {
 	if o.Link == nil {
 		return o.Place, "", nil
@@ -78,12 +77,12 @@ func (m *machine) find(o journal.Unfinished) (p hostknob.Place, moved string, er
 	return p, fmt.Sprintf("%s is called %s now", o.Link.Name, now.Name), err
 }
 
-// glance is how often awaitLinks looks for an interface.
+// glance is the interval at which awaitLinks looks for an interface.
 const glance = 100 * time.Millisecond
 
-// awaitLinks returns when the cards that open intents of an earlier start of the machine
-// are about have come, or within has passed, or ctx is done. What has no permanent MAC is
-// not waited for: nothing would tell it again.
+// awaitLinks waits until the interfaces of open intents of an earlier boot exist, for at most
+// within, or until ctx is done. It does not wait for interfaces without a permanent MAC,
+// which could not be recognized.
 func awaitLinks(ctx context.Context, open []journal.Unfinished, within time.Duration, sys *system) {
 	here := sys.origin()
 	open = slices.DeleteFunc(slices.Clone(open), func(o journal.Unfinished) bool {
@@ -106,12 +105,12 @@ func awaitLinks(ctx context.Context, open []journal.Unfinished, within time.Dura
 	}
 }
 
-// linking is how long a card that was told another link mode may be without a link, (p):
+// linking is how long a card may be without a link after its link mode was set, (p):
 // renegotiation and the port of a switch take one to four seconds.
 const linking = 8 * time.Second
 
-// readBack returns what a place holds after want was written. A card that was told another
-// link mode loses its link, and drivers tell no speed until it is there again.
+// readBack returns what a place holds after want was written. A card loses its link when its
+// link mode is set, and drivers report no speed until the link is back.
 func (m *machine) readBack(ctx context.Context, id model.KnobID, p hostknob.Place, want string) (string, error) {
 	until := time.Now().Add(linking)
 	for {
@@ -126,9 +125,9 @@ func (m *machine) readBack(ctx context.Context, id model.KnobID, p hostknob.Plac
 	}
 }
 
-// refuse says why the intents of one place are none that linerate could have made,
-// "" where they are: a record may be forged or damaged. The error is for a knob that
-// this linerate does not know, and which a newer one may put back.
+// refuse returns why linerate cannot have made the intents of one place, "" if it can: a
+// record may be forged or damaged. The error is for a knob that this linerate does not know,
+// and that a newer one may restore.
 func (m *machine) refuse(group []journal.Unfinished) (why string, err error) {
 	group, _ = chain(group)
 	for _, o := range group {
@@ -142,7 +141,7 @@ func (m *machine) refuse(group []journal.Unfinished) (why string, err error) {
 	return "", nil
 }
 
-// join is two sentences, of which each may be empty.
+// join joins two sentences, either of which may be empty.
 func join(a, b string) string {
 	if a == "" || b == "" {
 		return a + b

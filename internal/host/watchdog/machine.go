@@ -16,8 +16,7 @@ import (
 	hostknob "linerate/internal/host/knob"
 )
 
-// machine is a host with its journal: what both a live watchdog and recovery
-// undo with.
+// machine is a host with its journal: both a live watchdog and recovery use it to undo.
 type machine struct {
 	host   hostknob.Host
 	j      *journal.Journal
@@ -25,7 +24,7 @@ type machine struct {
 	origin journal.Origin
 	after  func(step string)
 	boot   boot
-	of     int                                                                    // places that the undo which is stuck began with; 0 for none
+	of     int                                                                    // number of places at the start of the stuck undo; 0 for none
 	gone   <-chan struct{}                                                        // closed when the caller of a command has gone; nil for never
 	keeps  func(id model.KnobID, p hostknob.Place, now string) (kept, there bool) // see Config.Keeps
 }
@@ -44,7 +43,7 @@ func newMachine(cfg Config, j *journal.Journal) *machine {
 	return m
 }
 
-// record appends r with the time of now, then lets the test look.
+// record appends r with the present time, then calls the test's hook.
 func (m *machine) record(r journal.Record, step string) error {
 	r.Time = m.sys.now().UTC()
 	if err := m.j.Append(r); err != nil {
@@ -64,7 +63,7 @@ func (m *machine) undoOpen(ctx context.Context) ([]model.Change, error) {
 	return m.undoThese(ctx, slices.DeleteFunc(m.j.OpenIntents(), m.elsewhere))
 }
 
-// undoThese undoes intents, and tells others what is left.
+// undoThese undoes intents, and notes what is left for other processes.
 func (m *machine) undoThese(ctx context.Context, all []journal.Unfinished) ([]model.Change, error) {
 	changes, err := m.undo(ctx, all)
 	if !m.j.Closed() {
@@ -76,9 +75,9 @@ func (m *machine) undoThese(ctx context.Context, all []journal.Unfinished) ([]mo
 }
 
 // takeConfirmation records a confirmation that is on disk and returns the transaction that it
-// keeps; "" for none. Without a record in the journal, or with a confirmation
-// that cannot be read, the change goes back. The confirmation
-// goes away when its record is on disk: Confirm waits for that.
+// keeps; "" for none. If the record cannot be written, or the confirmation cannot be read,
+// the change will be rolled back. The confirmation is removed once its record is on disk:
+// Confirm waits for that.
 func (m *machine) takeConfirmation() string {
 	id, err := m.j.Confirmation()
 	if err != nil || id == "" {
@@ -88,7 +87,7 @@ func (m *machine) takeConfirmation() string {
 	kept := ""
 	if journal.StateOf(m.j.Records(), id) == journal.Pending { // all of it is in place
 		if m.record(journal.Record{Kind: journal.KindConfirmed, Transaction: id}, "confirmed") != nil {
-			return "" // it is tried again until the deadline
+			return "" // tried again until the deadline
 		}
 		kept = id
 		for p := range m.host.Held {
@@ -104,12 +103,11 @@ func (m *machine) elsewhere(o journal.Unfinished) bool {
 	return o.Origin.SameBoot(m.origin) && !o.Origin.SameNamespace(m.origin)
 }
 
-// undo takes back the intents of each place, the place that was written last
-// first, and closes the transactions that are over then. It returns one change
-// for each knob. A change that could not be taken back is ChangeFailed, part of
-// the error (StuckError), and stays open in the journal for another try. A journal that
-// takes no records (a full disk) does not keep a knob from its old value: the
-// record is what a later recovery would find out itself.
+// undo undoes the intents of each place, starting with the place written last, and closes the
+// transactions that are then over. It returns one change for each knob. A change that could
+// not be undone is ChangeFailed, part of the error (StuckError), and stays open in the
+// journal for another try. A journal that takes no records (a full disk) does not keep a knob
+// from getting its old value: a later recovery would find out what the record says.
 func (m *machine) undo(ctx context.Context, open []journal.Unfinished) ([]model.Change, error) {
 	ctx = context.WithoutCancel(ctx)
 	var changes []model.Change
@@ -132,7 +130,7 @@ func (m *machine) undo(ctx context.Context, open []journal.Unfinished) ([]model.
 			r := journal.Record{Kind: kind, Transaction: u.Transaction, Number: u.Number, Detail: o.detail}
 			if err := m.record(r, fmt.Sprintf("%s %s", kind, u.Knob)); err != nil {
 				errs = append(errs, fmt.Errorf("%s was undone, its record was not written: %w", u.Knob, err))
-				break // a later change whose end is not known may not stand without those below it
+				break // a later change with an unknown end must not stay without those below it
 			}
 		}
 	}
@@ -160,16 +158,15 @@ func (m *machine) closeOver(undone []journal.Unfinished) error {
 	return m.j.Tidy()
 }
 
-// outcome is what became of a place.
+// outcome is the outcome of undoing a place.
 type outcome struct {
 	state  model.ChangeState
 	detail string
-	kept   string // what it holds, where the restart of the machine brought not its old text but what linerate keeps
+	kept   string // present value, if a reboot brought the value that linerate keeps instead of the old text
 }
 
-// undoPlace is compare-and-restore of one place: the old text is written only
-// where the place holds a text that the intents wrote. The error says that the
-// outcome is open still.
+// undoPlace is compare-and-restore of one place: it writes the old text only if the place
+// holds a text that the intents wrote. An error means that the outcome is still open.
 func (m *machine) undoPlace(ctx context.Context, group []journal.Unfinished) (outcome, error) {
 	if isCommand(group[0]) {
 		state, detail, err := m.undoCommand(ctx, group)
@@ -215,7 +212,7 @@ func (m *machine) undoPlace(ctx context.Context, group []journal.Unfinished) (ou
 		kept, there = m.keeps(id, place, now)
 	}
 	switch {
-	case knob.SameText(now) == knob.SameText(first.Old) && kept && !there: // who brings an interface up may be later than this
+	case knob.SameText(now) == knob.SameText(first.Old) && kept && !there: // the program that brings the interface up may run later
 		return outcome{state: model.ChangeUndone, detail: join(between, "was back already: the machine was restarted; what linerate keeps is not set yet")}, nil
 	case knob.SameText(now) == knob.SameText(first.Old) && restarted:
 		return outcome{state: model.ChangeUndone, detail: join(between, "was back already: the machine was restarted")}, nil
@@ -246,8 +243,8 @@ func (m *machine) undoPlace(ctx context.Context, group []journal.Unfinished) (ou
 	return outcome{state: model.ChangeUndone, detail: between}, nil
 }
 
-// sameName fails where the interface of an intent is not at place any more: it got another
-// name meanwhile, and its setting is neither gone nor what was read there.
+// sameName returns an error if the interface of an intent is no longer at place: it was
+// renamed meanwhile, and its setting is neither gone nor what was read there.
 func (m *machine) sameName(o journal.Unfinished, place hostknob.Place) error {
 	if again, _, err := m.find(o); err != nil || again != place {
 		return errors.Join(fmt.Errorf("undo %s (%s): its interface changed its name just now", o.Knob, o.Place), err)
@@ -255,9 +252,9 @@ func (m *machine) sameName(o journal.Unfinished, place hostknob.Place) error {
 	return nil
 }
 
-// chain returns the end of group that goes back to a text which linerate found
-// there: between two transactions that were confirmed somebody else may have set
-// another value, which is the one to go back to then. The sentence says so.
+// chain returns the end of group that goes back to a text that linerate found there: between
+// two confirmed transactions another program may have set another value, which is then the
+// one to restore. The sentence says so.
 func chain(group []journal.Unfinished) (end []journal.Unfinished, between string) {
 	for i := len(group) - 1; i > 0; i-- {
 		if group[i].Transaction == group[i-1].Transaction || wrote(group[:i], group[i].Old) {
@@ -268,8 +265,8 @@ func chain(group []journal.Unfinished) (end []journal.Unfinished, between string
 	return group, ""
 }
 
-// standing returns the intents of group that stand: the newest ones may be back
-// already without a record, where the journal took none.
+// standing returns the intents of group that are in force: the newest ones may be undone
+// already without a record, if the journal took none.
 func standing(group []journal.Unfinished, now string) []journal.Unfinished {
 	for len(group) > 1 && !wrote(group, now) {
 		last := group[len(group)-1]
@@ -281,7 +278,7 @@ func standing(group []journal.Unfinished, now string) []journal.Unfinished {
 	return group
 }
 
-// confirm is an error where got, which was read back, is not what was written.
+// confirm returns an error if got, which was read back, is not what was written.
 func confirm(id model.KnobID, p hostknob.Place, want, got string) error {
 	if !knob.Holds(want, got) {
 		return &knob.Error{Op: "read back", Knob: id, Place: p.String(), Err: fmt.Errorf("wrote %q, it holds %q", want, got)}
@@ -289,12 +286,11 @@ func confirm(id model.KnobID, p hostknob.Place, want, got string) error {
 	return nil
 }
 
-// wrote reports whether now is what the intents of group wrote last: the last
-// one that is known to have been written, or one after it, which a crash may
-// have cut off before its record. What was written before those is gone, and
-// who has it there again is somebody else. Where a crash came before the reading
-// back, what the system adds to a text is not known. Nor is the speed of a forced link that
-// is down, which is when a host most needs its old mode.
+// wrote reports whether now is what the intents of group wrote last: the last one known to
+// have been written, or one after it, whose record a crash may have prevented. A value
+// written before those is gone; if it is there again, another program has set it. If a crash
+// came before the value was read back, what the system adds to a text is unknown. So is the
+// speed of a forced link that is down, when a host most needs its old mode.
 func wrote(group []journal.Unfinished, now string) bool {
 	last := 0
 	for i, o := range group {
@@ -312,13 +308,13 @@ func wrote(group []journal.Unfinished, now string) bool {
 	})
 }
 
-// byPlaceNewestFirst groups intents, oldest first in each group, and puts the
-// group with the newest intent first.
+// byPlaceNewestFirst groups intents by place, oldest first in each group, and puts the group
+// with the newest intent first.
 func byPlaceNewestFirst(open []journal.Unfinished) [][]journal.Unfinished {
 	type where struct {
 		place hostknob.Place
-		link  string // two interfaces may have had one name after each other
-		undo  string // and two commands
+		link  string // two interfaces may have had one name in turn
+		undo  string // so may two commands
 	}
 	var places []where
 	groups := make(map[where][]journal.Unfinished)
@@ -343,13 +339,13 @@ func byPlaceNewestFirst(open []journal.Unfinished) [][]journal.Unfinished {
 	return ordered
 }
 
-// changesOf returns one change for each knob of group, newest first, each with
-// the text written last.
+// changesOf returns one change for each knob of group, newest first, each with the text
+// written last.
 func changesOf(group []journal.Unfinished, o outcome) []model.Change {
 	var changes []model.Change
 	end, _ := chain(group)
 	for _, u := range slices.Backward(group) {
-		u.Old = cmp.Or(o.kept, end[0].Old) // to which all of them go back
+		u.Old = cmp.Or(o.kept, end[0].Old) // the text that all of them restore
 		if !slices.ContainsFunc(changes, func(c model.Change) bool { return c.Knob == u.Knob }) {
 			changes = append(changes, change(u, o.state, o.detail))
 		}

@@ -8,10 +8,10 @@ import (
 	"linerate/internal/core/model"
 )
 
-// members plans the MTUs of the other interfaces that belong to c, an MTU of a
-// bridge, a bond, a VLAN or of what these are made of: the steps before it, and those
-// after it. An interface that an earlier setting of the transaction took along, and c
-// does not, gets its old MTU back.
+// members plans the MTUs of the other interfaces that depend on c, the MTU of a bridge, a
+// bond, a VLAN or of what these are built on: the steps before c, and those after it. An
+// interface that an earlier setting of the transaction changed, and c does not, gets its old
+// MTU back.
 func (t *transaction) members(ctx context.Context, c model.Assignment) (before, after []step, err error) {
 	_, p, err := t.m.host.Place(c.Knob)
 	mtu, bad := strconv.Atoi(c.Value)

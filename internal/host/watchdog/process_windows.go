@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// ownSession has the watchdog outlive the console of the agent.
+// ownSession makes the watchdog outlive the agent's console.
 func ownSession() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP | windows.DETACHED_PROCESS}
 }
 
-// shield ignores Ctrl-C; SIGTERM is what Go makes of a closed console, a
-// log-off or a shutdown, and ends the context.
+// shield ignores Ctrl-C; Go sends SIGTERM for a closed console, a log-off or a shutdown,
+// which ends the context.
 func shield(ctx context.Context) (context.Context, context.CancelFunc) {
 	signal.Ignore(os.Interrupt)
 	return signal.NotifyContext(ctx, syscall.SIGTERM)

@@ -16,18 +16,18 @@ import (
 	"linerate/internal/host/journal"
 )
 
-// The exchange is lines of JSON: the watchdog says hello (reply 0) when it has
-// the journal, then each request gets the reply of its number. The watchdog
-// never speaks unasked, so that an agent that does not listen cannot block it.
+// The exchange is lines of JSON: the watchdog says hello (reply 0) when it has the journal,
+// then each request gets the reply of its number. The watchdog writes nothing else, so that
+// an agent that does not read cannot block it.
 
-// maxLine bounds a line in bytes, maxChanges the changes of one request. Both
-// are far above what a catalogue of knobs needs.
+// maxLine bounds a line in bytes, maxChanges the changes of one request. Both are far more
+// than a catalogue of knobs needs.
 const (
 	maxLine    = 1 << 20
 	maxChanges = 256
 )
 
-// op is what a request asks for.
+// op is the operation of a request.
 type op string
 
 const (
@@ -48,20 +48,19 @@ type request struct {
 
 type reply struct {
 	ID         int                              `json:"id"`
-	Ready      bool                             `json:"ready,omitempty"` // of the hello: the journal is ours, requests are welcome
+	Ready      bool                             `json:"ready,omitempty"` // in the hello: the watchdog has the journal and takes requests
 	Changes    []model.Change                   `json:"changes,omitempty"`
 	Mismatches []Mismatch                       `json:"mismatches,omitempty"`
 	Values     map[model.KnobID]fact.Of[string] `json:"values,omitempty"`
 	Error      *RemoteError                     `json:"error,omitempty"`
 
-	// Transaction is the name of what is applied, in the reply to opApply.
+	// Transaction is the name of the transaction, in the reply to opApply.
 	Transaction string `json:"transaction,omitempty"`
 }
 
-// RemoteError is an error of the watchdog's process. It wraps those of the
-// sentinels fs.ErrPermission, fs.ErrNotExist, errors.ErrUnsupported, syscall.ENOSPC,
-// journal.ErrLocked, journal.ErrDamaged, ErrExpired, ErrIdle and ErrForeign
-// that the original wrapped.
+// RemoteError is an error of the watchdog's process. It wraps those of the sentinels
+// fs.ErrPermission, fs.ErrNotExist, errors.ErrUnsupported, syscall.ENOSPC, journal.ErrLocked,
+// journal.ErrDamaged, ErrExpired, ErrIdle and ErrForeign that the original wrapped.
 type RemoteError struct {
 	Text   string   `json:"text"`
 	Causes []string `json:"causes,omitempty"`
@@ -83,7 +82,7 @@ func sentinels() map[string]error {
 	}
 }
 
-// remote makes err ready for the other process; nil stays nil.
+// remote converts err for the other process; nil stays nil.
 func remote(err error) *RemoteError {
 	if err == nil {
 		return nil
@@ -105,7 +104,7 @@ func (r reply) err() error {
 	return r.Error
 }
 
-// check refuses what no agent of ours asks.
+// check refuses requests that no linerate agent sends.
 func (r *request) check() error {
 	if r.ID < 1 || len(r.Changes) > maxChanges || len(r.Knobs) > maxChanges {
 		return fmt.Errorf("request %d: out of bounds", r.ID)
@@ -122,8 +121,8 @@ func writeLine(w io.Writer, v any) error {
 	return err
 }
 
-// readLines hands each line of r to take, until r ends, a line is too long or
-// no JSON, or take returns false.
+// readLines passes each line of r to take, until r ends, a line is too long or not JSON, or
+// take returns false.
 func readLines[T any](r io.Reader, take func(T) bool) error {
 	s := bufio.NewScanner(r)
 	s.Buffer(nil, maxLine)

@@ -11,22 +11,22 @@ import (
 	"time"
 )
 
-// scopePrefix begins the name of the unit of a watchdog.
+// scopePrefix is the prefix of a watchdog's unit name.
 const scopePrefix = "linerate-undo-"
 
 // entering is how long systemd may take to make a scope.
 const entering = 5 * time.Second
 
-// scope is how a watchdog gets out of the unit of its agent, whose end would end
-// it too: systemctl stop of a service, or the end of a login session with
-// KillUserProcesses=yes (logind.conf(5)), kills all that is in its cgroup.
+// scope is the way for a watchdog out of its agent's unit, whose end would end it too:
+// systemctl stop of a service, or the end of a login session with KillUserProcesses=yes
+// (logind.conf(5)), kills everything in its cgroup.
 type scope struct {
-	unit   string   // which the agent is in; "" where nothing has to be done
-	prefix []string // of the command that starts the watchdog elsewhere
-	why    string   // there is no prefix
+	unit   string   // the agent's unit; "" if nothing needs to be done
+	prefix []string // prefix of the command that starts the watchdog elsewhere
+	why    string   // why there is no prefix
 }
 
-// findScope looks where this process is. root is Config.Root.
+// findScope finds the unit of this process. root is Config.Root.
 func findScope(root string) scope {
 	at := func(path string) string { return filepath.Join(root, filepath.FromSlash(path)) }
 	if root == "" {
@@ -57,8 +57,7 @@ func findScope(root string) scope {
 	return s
 }
 
-// unitOf returns the unit of systemd in a text of /proc/self/cgroup, "" for none
-// (cgroups(7)):
+// unitOf returns the systemd unit in a text of /proc/self/cgroup, "" for none (cgroups(7)):
 //
 //	0::/user.slice/user-0.slice/session-3.scope
 //	1:name=systemd:/system.slice/linerate.service
@@ -80,14 +79,14 @@ func unitOf(text string) string {
 	return unit
 }
 
-// warning says that the end of the unit is the end of the undo.
+// warning returns the warning that the end of the unit ends the undo.
 func (s scope) warning(why string) string {
 	return fmt.Sprintf("the watchdog shares the cgroup of %s: to stop that ends the undo too, and the next start of linerate finishes it (%s)",
 		s.unit, strings.Join(strings.Fields(why), " "))
 }
 
-// startScoped starts the watchdog outside the agent's unit, or in it with a
-// warning where that cannot be done.
+// startScoped starts the watchdog outside the agent's unit, or, if that fails, inside it with
+// a warning.
 func startScoped(ctx context.Context, cfg Config, command []string) (*Client, error) {
 	if cfg.sys != nil && cfg.sys.start != nil {
 		return startProcess(ctx, cfg, nil, "")
@@ -123,8 +122,8 @@ func (s scope) shared(pid int) bool {
 	return err == nil && unitOf(string(text)) == s.unit
 }
 
-// watchEntering ends a process that is still the program which should have become
-// the watchdog: systemd does not answer.
+// watchEntering kills the process if it is still the program that should have executed the
+// watchdog: systemd does not answer.
 func (c *Client) watchEntering(program string) {
 	late := time.NewTimer(entering)
 	defer late.Stop()
@@ -135,6 +134,6 @@ func (c *Client) watchEntering(program string) {
 	}
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", c.process.pid))
 	if first, _, _ := strings.Cut(string(line), "\x00"); err == nil && first == program {
-		_ = c.process.kill() // it is gone already
+		_ = c.process.kill() // the process may be gone already
 	}
 }

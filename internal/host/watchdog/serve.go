@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// look is how often a live deadline is compared with the clock, which may
-	// have gone on while timers stood still (suspend to memory).
+	// look is the interval at which a live deadline is compared with the clock, which may
+	// have run while timers stood still (suspend to memory).
 	look = time.Second
-	// listen is how often a confirmation is looked for while something is applied.
+	// listen is the interval at which to look for a confirmation while something is applied.
 	listen = 200 * time.Millisecond
 	// pending is how many replies may wait for an agent that does not read.
 	pending = 16
-	// parting is how long the last replies may take to be written.
+	// parting is how long writing the last replies may take.
 	parting = time.Second
 )
 
@@ -31,21 +31,21 @@ type server struct {
 	cfg     Config
 	dir     journal.Dir
 	clock   func() time.Duration
-	t       *transaction // nil when nothing is applied
+	t       *transaction // nil if nothing is applied
 	expires time.Duration
 	expired bool           // the deadline undid t, and the agent has not acknowledged it
 	undone  []model.Change // by the deadline
 
 	unfinished bool          // the last undo left something open
-	again      time.Duration // when that is tried again
-	wait       time.Duration // until then
-	retry      func()        // ends the mark that it is; nil for none
+	again      time.Duration // when to try that again
+	wait       time.Duration // time until then
+	retry      func()        // ends the journal's retry mark; nil for none
 }
 
-// serve is Serve without the signals.
+// serve is Serve without the signal handling.
 func serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 	cfg.sys = cfg.system()
-	_ = cfg.sys.spare.hold() // apply demands it
+	_ = cfg.sys.spare.hold() // apply requires it
 	replies := make(chan reply, pending)
 	written := make(chan struct{})
 	go func() {
@@ -58,7 +58,7 @@ func serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 	}()
 	defer func() {
 		close(replies)
-		select { // an agent that is stopped must not keep a finished watchdog alive
+		select { // a suspended agent must not keep a finished watchdog alive
 		case <-written:
 		case <-time.After(parting):
 		}
@@ -90,8 +90,8 @@ func guard(ctx context.Context, in io.Reader, replies chan<- reply, cfg Config) 
 	ended := make(chan error, 1)
 	done := make(chan struct{})
 	defer close(done)
-	// This goroutine may stay in a read of in when ctx ends: no system can wake
-	// it up from there for every kind of file. The process ends then.
+	// This goroutine may still be reading in when ctx ends: no system can interrupt that for
+	// every kind of file. The process then exits.
 	gone := make(chan struct{})
 	s.m.gone = gone
 	go func() {
@@ -149,7 +149,7 @@ func (s *server) nextLook() time.Duration {
 	return max(0, next)
 }
 
-// watchConfirmation lets go of a transaction that a person keeps.
+// watchConfirmation releases a transaction that was confirmed.
 func (s *server) watchConfirmation(ctx context.Context) {
 	if s.t != nil && s.m.takeConfirmation() == s.t.id {
 		s.t = nil
@@ -157,8 +157,8 @@ func (s *server) watchConfirmation(ctx context.Context) {
 	}
 }
 
-// watchDeadline undoes a transaction whose time is over, and tries again what
-// an undo before could not do.
+// watchDeadline undoes a transaction whose deadline has passed, and retries an undo that
+// failed.
 func (s *server) watchDeadline(ctx context.Context) {
 	now := s.clock()
 	switch {
@@ -168,20 +168,20 @@ func (s *server) watchDeadline(ctx context.Context) {
 	default:
 		return
 	}
-	// What stays open is reported by the next Undo, or at the end.
+	// The next Undo, or the end, reports what stays open.
 	changes, _ := s.undoOpen(ctx)
 	if s.expired {
 		s.undone = lastWord(append(s.undone, changes...))
 	}
 }
 
-// undoOpen undoes what is open and notes whether anything is left. A confirmation
-// that came since the last look is too late: whoever asked for the undo is told
-// that it was done, and who confirmed that it was not kept. The error wraps
-// journal.ErrLocked while another process has the journal, which undoes then.
+// undoOpen undoes open changes and notes whether anything is left. A confirmation that came
+// since the last look is too late: the caller of the undo learns that it was done, and the
+// caller of Confirm that the change was not kept. The error wraps journal.ErrLocked while
+// another process has the journal, which then undoes the changes.
 func (s *server) undoOpen(ctx context.Context) ([]model.Change, error) {
 	s.cfg.sys.spare.release()
-	defer func() { _ = s.cfg.sys.spare.hold() }() // apply demands it
+	defer func() { _ = s.cfg.sys.spare.hold() }() // apply requires it
 	if s.m.j.Closed() {
 		j, err := s.dir.Open(s.cfg.Version)
 		if errors.Is(err, journal.ErrLocked) {
@@ -190,15 +190,15 @@ func (s *server) undoOpen(ctx context.Context) ([]model.Change, error) {
 		}
 		if err == nil {
 			s.m.j = j
-		} // else what is known of it is undone
+		} // else undo what is known
 	}
 	changes, err := s.m.undoOpen(ctx)
 	s.note(err)
 	return changes, err
 }
 
-// note says when what err left open is tried again. Until then others may try: whatever
-// keeps this process from it may not keep them.
+// note schedules a retry of what err left open. Until then other processes may try: what
+// stops this one may not stop them.
 func (s *server) note(err error) {
 	s.unfinished = err != nil
 	if err == nil {
@@ -208,9 +208,9 @@ func (s *server) note(err error) {
 	}
 	s.wait = min(max(firstRetry, 2*s.wait), longestRetry)
 	s.again = s.clock() + s.wait
-	_ = s.m.j.Close() // it is opened again
+	_ = s.m.j.Close() // reopened by the next try
 	if s.retry == nil {
-		s.retry, _ = s.dir.Retry() // for people
+		s.retry, _ = s.dir.Retry() // for display
 	}
 }
 
@@ -221,8 +221,8 @@ func (s *server) endRetry() {
 	}
 }
 
-// lastWord keeps of the changes to each knob the last; one that is left in another
-// network namespace is one of its own.
+// lastWord keeps the last change of each knob; one that is left in another network namespace
+// counts separately.
 func lastWord(changes []model.Change) []model.Change {
 	var out []model.Change
 	for _, c := range changes {
@@ -266,13 +266,13 @@ func (s *server) answer(ctx context.Context, r request) reply {
 	return a
 }
 
-// apply makes the changes of r or undoes the whole transaction, and returns
-// what was made or undone.
+// apply makes the changes of r or undoes the whole transaction, and returns the changes made
+// or undone.
 func (s *server) apply(ctx context.Context, r request) ([]model.Change, error) {
 	err := s.checkDeadline(r.Deadline)
 	var changes []model.Change
 	if err == nil && s.t == nil {
-		// What an undo could not finish (a full disk, say) would be no baseline.
+		// what an undo could not finish (because of a full disk, say) would be no baseline
 		if _, err = s.undoOpen(ctx); errors.Is(err, journal.ErrLocked) {
 			return nil, err
 		}
@@ -296,7 +296,7 @@ func (s *server) apply(ctx context.Context, r request) ([]model.Change, error) {
 	s.t = nil
 	changes, undoErr := s.undoOpen(ctx)
 	for _, c := range changes {
-		if c.State == model.ChangeFailed && undoErr == nil { // what is over all the same
+		if c.State == model.ChangeFailed && undoErr == nil { // over nevertheless
 			err = fmt.Errorf("%w; %s: %s", err, c.Knob, c.Detail)
 		}
 	}

@@ -10,12 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spareFiles is how many files an undo opens at once, at most: the lock and the two copies of the
-// journal, one that it reads, the kernel's log, a setting, and the sockets of netlink and ethtool.
+// spareFiles is the most files that an undo opens at once: the lock and the two copies of the
+// journal, one that it reads, the kernel log, a setting, and the sockets of netlink and
+// ethtool.
 const spareFiles = 12
 
-// descriptors are file descriptors that are held back, since a process, or a machine, may have
-// none left when a deadline comes.
+// descriptors are file descriptors held in reserve, since a process, or a machine, may have
+// none left when a deadline passes.
 type descriptors struct{ held []*os.File }
 
 func (d *descriptors) hold() error {
@@ -42,7 +43,7 @@ func (d *descriptors) release() {
 		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); errors.Is(err, unix.EPERM) {
 			_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)
 			limit.Cur = limit.Max
-			_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit) // what is left has to do
+			_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit) // go on with what is left
 		}
 	}
 }

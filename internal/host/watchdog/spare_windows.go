@@ -1,6 +1,6 @@
 package watchdog
 
-// descriptors are nothing: Windows has no limit of handles that a process could run into.
+// descriptors is empty: Windows has no limit of handles that a process could reach.
 type descriptors struct{}
 
 func (*descriptors) hold() error { return nil }

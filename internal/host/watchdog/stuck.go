@@ -17,30 +17,30 @@ import (
 	hostknob "linerate/internal/host/knob"
 )
 
-// UndoMark begins every line for Config.Talk that tells of the undo itself.
+// UndoMark begins every line for Config.Talk about the undo itself.
 const UndoMark = "undo: "
 
 const (
-	// firstRetry is after how long an undo that failed is tried again, and
-	// longestRetry is what the time between two tries grows to by doubling: a driver
-	// that is busy with a link needs seconds, somebody who holds a file hours.
+	// firstRetry is the time until a failed undo is tried again, and longestRetry the limit
+	// to which that time doubles: a driver that is busy with a link needs seconds, a program
+	// that holds a file hours.
 	firstRetry   = 100 * time.Millisecond
 	longestRetry = 30 * time.Second
-	// brief is how long a try of a person or of an agent that starts goes on.
+	// brief is how long a user's try, or that of a starting agent, goes on.
 	brief = 5 * time.Second
-	// persistence is how long a watchdog goes on whose agent is gone: far longer than
-	// any deadline.
+	// persistence is how long a watchdog whose agent is gone goes on: far longer than any
+	// deadline.
 	persistence = 12 * time.Hour
 )
 
-// StuckError says that places of settings could not be put back: they are open in
-// the journal still. It wraps the reasons.
+// StuckError reports places whose settings could not be restored: they are still open in the
+// journal. It wraps the reasons.
 type StuckError struct {
 	Open, Of int // places
 	Reasons  []error
 }
 
-// Error names the reasons.
+// Error returns a message with the reasons.
 func (e *StuckError) Error() string {
 	return fmt.Sprintf("%d of %d settings not undone: %s", e.Open, e.Of, e.because())
 }
@@ -53,8 +53,8 @@ func (e *StuckError) because() string {
 // Unwrap returns the reasons.
 func (e *StuckError) Unwrap() []error { return e.Reasons }
 
-// passing reports whether e may be over in a moment: more rights, or another
-// system, do not come by themselves.
+// passing reports whether e may resolve itself soon: more rights, or another system, do not
+// come by themselves.
 func (e *StuckError) passing() bool {
 	for _, r := range e.Reasons {
 		if !errors.Is(r, fs.ErrPermission) && !errors.Is(r, errors.ErrUnsupported) && !errors.Is(r, hostknob.ErrNotOurs) {
@@ -64,19 +64,19 @@ func (e *StuckError) passing() bool {
 	return false
 }
 
-// worthATry reports whether e may ever be over: a record that is not ours will not
-// become so.
+// worthATry reports whether e may ever resolve itself: a record that is not linerate's never
+// will.
 func (e *StuckError) worthATry() bool {
 	return slices.ContainsFunc(e.Reasons, func(r error) bool { return !errors.Is(r, hostknob.ErrNotOurs) })
 }
 
-// stuck returns the part of err that says what is open, nil for none.
+// stuck returns the StuckError in err, nil if there is none.
 func stuck(err error) *StuckError {
 	e, _ := errors.AsType[*StuckError](err)
 	return e
 }
 
-// tell has other processes know, which find the journal locked, what is open.
+// tell notes what is open for other processes, which find the journal locked.
 func (m *machine) tell(err error) {
 	e := stuck(err)
 	if e == nil {
@@ -88,8 +88,8 @@ func (m *machine) tell(err error) {
 	m.j.Note(fmt.Sprintf("%d of %d open, because: %s", e.Open, m.of, e.because()))
 }
 
-// insist calls try again for a short while, as long as something is stuck that
-// may come free. It returns the last word on each change.
+// insist calls try again for a short while, as long as something is stuck that may come free.
+// It returns the last result for each change.
 func (m *machine) insist(ctx context.Context, try func(context.Context) ([]model.Change, error)) ([]model.Change, error) {
 	changes, err := try(ctx)
 	end := time.Now().Add(brief)
@@ -111,13 +111,12 @@ func (m *machine) insist(ctx context.Context, try func(context.Context) ([]model
 	}
 }
 
-// persist undoes what is open and does not end while a setting is changed, until
-// persistence is over, or another process has the journal, which may not finish. Who ends
-// the process by force leaves it to the next start of linerate, or to the job for the next
-// start of the machine.
+// persist undoes open changes. It does not end while a setting is changed, until persistence
+// is over or another process has the journal, which may not finish. If the process is killed,
+// the next start of linerate, or the boot job, does the rest.
 func (s *server) persist(ctx context.Context) error {
 	end := s.clock() + persistence
-	s.watchConfirmation(ctx) // of an agent that has gone since
+	s.watchConfirmation(ctx) // from an agent that has gone since
 	_, err := s.undoOpen(ctx)
 	for errors.Is(err, journal.ErrLocked) || stuck(err) != nil && stuck(err).worthATry() {
 		if s.clock() >= end {
@@ -132,7 +131,7 @@ func (s *server) persist(ctx context.Context) error {
 	return err
 }
 
-// handOver says what is left to whom.
+// handOver reports what is left, and what will try next.
 func (s *server) handOver(err error) error {
 	next := "linerate undo, or the next start of linerate here, tries again"
 	if atboot.Installed(s.m.boot.keeper.State) {
@@ -143,8 +142,8 @@ func (s *server) handOver(err error) error {
 	return err
 }
 
-// goOn has a watchdog of its own go on with what is stuck, after this process. It
-// returns changes with what that put back at once.
+// goOn starts a watchdog that continues with what is stuck after this process ends. It
+// returns changes plus what that watchdog restored at once.
 func goOn(ctx context.Context, cfg Config, changes []model.Change, err error) ([]model.Change, error) {
 	e := stuck(err)
 	if e == nil || !e.passing() || cfg.Command == nil {
@@ -159,9 +158,9 @@ func goOn(ctx context.Context, cfg Config, changes []model.Change, err error) ([
 		return changes, fmt.Errorf("%w; %s, goes on trying", err, held.Who)
 	}
 	if busy == nil {
-		done() // that is what the next one does
+		done() // the new watchdog does that
 	}
-	c, startErr := Start(context.WithoutCancel(ctx), cfg) // who gives up waiting leaves it to that one
+	c, startErr := Start(context.WithoutCancel(ctx), cfg) // after a timeout here that one goes on
 	if startErr != nil {
 		return changes, errors.Join(err, startErr)
 	}

@@ -13,19 +13,19 @@ import (
 type system struct {
 	files  durable.FS
 	clock  func() time.Duration        // for deadlines; counts from any point
-	now    func() time.Time            // for people
+	now    func() time.Time            // for display
 	links  func() ([]linkid.ID, error) // of this network namespace
-	around around                      // what an MTU takes along; nil for nothing
+	around around                      // interfaces that change along with an MTU; nil for none
 	kernel func() (kernelLog, error)
 	origin func() journal.Origin
-	start  func(cfg Config) (*process, error) // a watchdog of its own; nil has Config.Command started
+	start  func(cfg Config) (*process, error) // starts a watchdog process; nil means Config.Command
 	spare  spare
 }
 
 // around is link.Around.
 type around func(device string, mtu int, was map[string]int) (before, after []link.Member, err error)
 
-// machineItself is the system of a Config that names none.
+// machineItself returns the default system of a Config.
 func machineItself() *system {
 	return &system{
 		files: durable.OS{}, clock: sinceBoot, now: time.Now, links: linkid.All, around: link.Around, kernel: openKernelLog, origin: journal.Here,
@@ -33,11 +33,11 @@ func machineItself() *system {
 	}
 }
 
-// spare is what an undo needs and might not get when its time comes.
+// spare is a reserve that an undo needs and might not get in time.
 type spare interface {
-	// hold has it ready, or fails.
+	// hold fills the reserve, or returns an error.
 	hold() error
-	// release gives it free for the undo.
+	// release frees the reserve for the undo.
 	release()
 }
 
@@ -48,7 +48,7 @@ func (c Config) system() *system {
 	return c.sys
 }
 
-// state is the state directory.
+// state returns the state directory.
 func (c Config) state() (journal.Dir, error) {
 	dir := c.Dir
 	if dir == "" {

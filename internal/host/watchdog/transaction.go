@@ -16,7 +16,7 @@ import (
 	"linerate/internal/host/knob/linkid"
 )
 
-// transaction is all that was applied since the last undo.
+// transaction is everything applied since the last undo.
 type transaction struct {
 	m      *machine
 	id     string
@@ -27,21 +27,21 @@ type transaction struct {
 // held is a place that the transaction has set.
 type held struct {
 	place  hostknob.Place
-	link   *linkid.ID         // that the place is about; nil for none, or an unknown one
+	link   *linkid.ID         // interface of the place; nil for none, or an unknown one
 	old    string             // native text before the transaction
 	now    string             // native text that it should hold
-	values []model.Assignment // of the knobs that live there, in the order of their first setting
-	member bool               // it is here because of another interface, see members
+	values []model.Assignment // of the knobs there, in the order of their first setting
+	member bool               // set because of another interface, see members
 }
 
-// step is one change, worked out and not yet made.
+// step is one change, planned and not yet made.
 type step struct {
 	model.Assignment
 	held   *held
 	was    string // native text before it
 	new    string
 	number int  // of its intent
-	again  bool // a step before it has written the same text there, whole
+	again  bool // an earlier step has written the same whole text there
 }
 
 func (m *machine) begin() *transaction {
@@ -49,8 +49,8 @@ func (m *machine) begin() *transaction {
 	return &transaction{m: m, id: id}
 }
 
-// apply makes the changes. On an error the caller undoes the transaction. stop
-// is asked before each write and ends it early.
+// apply makes the changes. On an error the caller undoes the transaction. apply calls stop
+// before each write, and ends early if stop returns an error.
 func (t *transaction) apply(ctx context.Context, changes []model.Assignment, deadline time.Time, stop func() error) ([]model.Change, error) {
 	changes, commands := apart(changes)
 	steps, err := t.plan(ctx, changes)
@@ -61,7 +61,7 @@ func (t *transaction) apply(ctx context.Context, changes []model.Assignment, dea
 	if err != nil {
 		return nil, err
 	}
-	steps = append(steps, ran...) // behind the settings, so that they see those
+	steps = append(steps, ran...) // after the settings, so that they see those
 	if err := t.announce(steps, deadline); err != nil {
 		return nil, err
 	}
@@ -91,8 +91,8 @@ func (t *transaction) apply(ctx context.Context, changes []model.Assignment, dea
 	return made, nil
 }
 
-// plan works out every native text, in the order in which they will be
-// written, and finds what can be found without writing.
+// plan computes every native text, in the order of the writes, and finds the faults that can
+// be found without writing.
 func (t *transaction) plan(ctx context.Context, changes []model.Assignment) ([]step, error) {
 	now := make(map[model.KnobID]string)
 	var wanted []model.Assignment
@@ -141,11 +141,11 @@ func (t *transaction) plan(ctx context.Context, changes []model.Assignment) ([]s
 	return steps, t.check(ctx, steps)
 }
 
-// check has every text looked at before the first is written. Where one alone would be
-// refused, as a speed without the duplex that follows it is, the text with all the
-// settings of that place is written in its stead. That is always so for a link mode:
-// each write of one takes the link down, and half of it may be a mode that the driver
-// negotiates although it was to be fixed (Linux e1000: 1000 Mbit/s).
+// check checks every text before the first is written. If one alone would be refused, such as
+// a speed without the duplex that follows it, the text with all the settings of that place is
+// written instead. That is always so for a link mode: each write of one takes the link down,
+// and half of it may be a mode that the driver negotiates although it was to be fixed (Linux
+// e1000: 1000 Mbit/s).
 func (t *transaction) check(ctx context.Context, steps []step) error {
 	written := map[*held]bool{}
 	for i := range steps {
@@ -170,8 +170,8 @@ func modeOf(p hostknob.Place) bool {
 	return p.Mechanism == knob.Ethtool && p.Native == "linkmodes.mode" || p.Mechanism == knob.IfIoctl && p.Native == "media"
 }
 
-// hold returns the knob's place on a host as the transaction knows it. A place that it
-// does not hold yet is read; one that it holds must hold what was written.
+// hold returns the knob's place on a host as the transaction knows it. It reads a place that
+// the transaction does not hold yet; one that it does must hold what was written.
 func (t *transaction) hold(ctx context.Context, host hostknob.Host, id model.KnobID) (knob.Knob, *held, error) {
 	k, p, err := host.Place(id)
 	if err != nil {
@@ -190,7 +190,7 @@ func (t *transaction) hold(ctx context.Context, host hostknob.Host, id model.Kno
 		}
 		return k, h, nil
 	}
-	// The value of an unfinished change is no baseline.
+	// the value of an unfinished change is no baseline
 	for _, o := range t.m.j.OpenIntents() {
 		if o.Place == p && !t.m.elsewhere(o) {
 			return k, nil, fmt.Errorf("%s (%s): an earlier change is not undone yet (by process %d)", id, p, o.Origin.PID)
@@ -202,9 +202,9 @@ func (t *transaction) hold(ctx context.Context, host hostknob.Host, id model.Kno
 	return k, h, nil
 }
 
-// planOne works out the text of c: that of the place before the transaction,
-// with all its knobs as the transaction wants them. So a level does not depend
-// on the levels tried before it.
+// planOne computes the text of c: that of the place before the transaction, with all its
+// knobs as the transaction wants them. So a level does not depend on the levels tried before
+// it.
 func (t *transaction) planOne(host hostknob.Host, c model.Assignment) (step, error) {
 	_, p, err := host.Place(c.Knob)
 	if err != nil {
@@ -224,16 +224,15 @@ func (t *transaction) planOne(host hostknob.Host, c model.Assignment) (step, err
 			return step{}, fmt.Errorf("%s (%s): %w", v.Knob, p, err)
 		}
 	}
-	// A place that holds the text already is written like any other: a setting
-	// that was switched to and one that was not must not differ in anything else
-	// (statistics.md section 2).
+	// Write even if the place holds the text already: a setting that was switched to and one
+	// that was not must not differ in anything else (statistics.md section 2).
 	t.number++
 	s := step{Assignment: c, held: h, was: h.now, new: raw, number: t.number}
 	h.now = raw
 	return s, nil
 }
 
-// announce has every change on disk before the first is made.
+// announce writes every change to disk before the first is made.
 func (t *transaction) announce(steps []step, deadline time.Time) error {
 	for _, s := range steps {
 		r := journal.Record{Kind: journal.KindIntent, Transaction: t.id, Number: s.number, Intent: &journal.Intent{
@@ -247,15 +246,15 @@ func (t *transaction) announce(steps []step, deadline time.Time) error {
 	return nil
 }
 
-// unchanged demands that each place of steps holds what it held when they were
-// planned: getting them on disk takes time, in which somebody else may come, and
-// to write over his value would lose it.
+// unchanged returns an error unless each place of steps holds what it held when they were
+// planned: writing the journal takes time, in which another program may set a value that a
+// write would lose.
 func (t *transaction) unchanged(ctx context.Context, steps []step) error {
 	seen := make(map[hostknob.Place]bool)
 	for _, s := range steps {
 		p := s.held.place
 		if seen[p] || s.IsCommand() {
-			continue // a step before it writes there, or it holds no text
+			continue // an earlier step writes there, or it holds no text
 		}
 		seen[p] = true
 		raw, err := t.m.host.ReadRaw(ctx, s.Knob, p)
@@ -278,8 +277,8 @@ func (t *transaction) make(ctx context.Context, s step) error {
 	if err := m.stillThere(s.Knob, s.held); err != nil {
 		return err
 	}
-	// Settings of a link may move with each other, those of a file do not: what is
-	// not as it was is somebody else's.
+	// Settings of a link may change each other, those of a file do not: a different value is
+	// another program's.
 	if p.Mechanism == knob.Sysctl {
 		if err := t.unchanged(ctx, []step{s}); err != nil {
 			return err
@@ -296,7 +295,7 @@ func (t *transaction) make(ctx context.Context, s step) error {
 		return err
 	}
 	m.after("read " + string(s.Knob))
-	// Recorded before it is judged: what a driver made of our value is ours to undo.
+	// Recorded before it is checked: what a driver made of the value is linerate's to undo.
 	r := journal.Record{Kind: journal.KindApplied, Transaction: t.id, Number: s.number, Text: got}
 	if err := m.record(r, "applied "+string(s.Knob)); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 )
 
 // InNamespaces runs cmd in a network and a mount namespace of its own, and returns its first
-// line, what follows it, and its stderr. It skips t where this process may make none.
+// line, the rest of its output, and its stderr. It skips t if this process may not make any.
 func InNamespaces(t *testing.T, cmd *exec.Cmd) (first, rest, stderr string) {
 	t.Helper()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET}

@@ -13,15 +13,15 @@ import (
 
 var update = flag.Bool("update", false, "write the rows of docs/systems.md about permanent files")
 
-// Row is what became of the trees that a program judged.
+// Row counts the trees that a program judged.
 type Row struct {
 	Format          string // "netplan"
 	Program         string // "systemd-networkd 252.39"
-	Remark          string // behind the program; "" for none
+	Remark          string // after the program; "" for none
 	Proven, Refused int
 }
 
-// Record holds a row against the table of docs/systems.md, or with -update writes it.
+// Record compares a row with the table of docs/systems.md, or with -update writes it.
 // Versions may differ. Only a run of all trees (the tag slow) is compared.
 func Record(t testing.TB, r Row) {
 	t.Helper()
@@ -76,7 +76,7 @@ func (r Row) hold(line string) error {
 	return os.WriteFile(table, []byte(strings.Join(lines, "\n")), 0o644)
 }
 
-// unversioned is a row without the version of its program.
+// unversioned returns a row without the version of its program.
 func unversioned(line string) string {
 	cells := strings.Split(line, "|")
 	if len(cells) > 2 {

@@ -2,5 +2,5 @@
 
 package filestest
 
-// whole says that all trees are drawn.
+// whole means that the test draws all trees.
 const whole = false

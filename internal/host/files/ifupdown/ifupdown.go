@@ -1,18 +1,17 @@
-// Package ifupdown knows interfaces(5), the permanent files of ifupdown,
-// ifupdown2 and ifupdown-ng.
+// Package ifupdown handles interfaces(5), the permanent files of ifupdown, ifupdown2 and
+// ifupdown-ng.
 //
-// A line of ours must never cost an interface its address:
+// A line of linerate's must never cost an interface its address:
 //
-//  1. Every command ends in "|| true": the stanzas behind one that fails are not
-//     run.
-//  2. The MTU is the option mtu only where the stanza has been run that gives the
-//     address; before it, it is a command.
-//  3. Nothing of ours makes an interface come up: there is no auto line and no
+//  1. Every command ends in "|| true": after a failed command, ifup does not run the
+//     following stanzas.
+//  2. The MTU is the option mtu only after the stanza that sets the address; before it,
+//     it is a command.
+//  3. No line of linerate's brings an interface up: there is no auto line and no
 //     address.
 //
-// Three places are tried, and the first one that is proven is taken: a file of
-// ours, if a source line reads it; a block at the end of /etc/network/interfaces;
-// the stanza of the owner.
+// Plan tries three places and takes the first that is proven: a file of linerate's own, if a
+// source line reads it; a block at the end of /etc/network/interfaces; the owner's stanza.
 package ifupdown
 
 import (
@@ -32,11 +31,11 @@ import (
 	"linerate/internal/host/files/device"
 )
 
-// Format is interfaces(5), of settings of links. Its zero value is ready.
+// Format is interfaces(5), for settings of links. Its zero value is ready to use.
 type Format struct{}
 
-// Outcome implements files.Format. Besides the settings of each interface it has
-// a key for every other line that is not of linerate.
+// Outcome implements files.Format. Besides the settings of each interface it has a key for
+// every other line that is not linerate's.
 func (Format) Outcome(_ context.Context, h files.Host) (files.Outcome, error) {
 	c := Read(h.Root)
 	o := files.Outcome{Judge: "documented rules of interfaces(5)"}
@@ -75,8 +74,8 @@ type Statement struct {
 	Sysctl         string
 }
 
-// Statements returns what the stanzas of an interface set, in the order in which ifup
-// carries them out.
+// Statements returns what the stanzas of an interface set, in the order in which ifup applies
+// them.
 func (c Config) Statements(link string) []Statement {
 	var all []Statement
 	for _, run := range c.runs(link) {
@@ -87,7 +86,7 @@ func (c Config) Statements(link string) []Statement {
 	return all
 }
 
-// Settings returns the last of the statements about each knob.
+// Settings returns the last statement about each knob.
 func (c Config) Settings(link string) map[model.KnobID]model.FileLine {
 	all := make(map[model.KnobID]model.FileLine)
 	for _, s := range c.Statements(link) {
@@ -98,8 +97,8 @@ func (c Config) Settings(link string) map[model.KnobID]model.FileLine {
 	return all
 }
 
-// runs returns the options of an interface that set something, in the order in
-// which they are carried out: one list for each stanza, or one for all.
+// runs returns the options of an interface that set something, in the order in which ifup
+// applies them: one list for each stanza, or one for all.
 func (c Config) runs(link string) [][]Option {
 	var all [][]Option
 	for _, s := range c.Stanzas {
@@ -139,7 +138,7 @@ func (c Config) runs(link string) [][]Option {
 }
 
 // phase orders the options of one run of ifup. What the hook of Debian's package ethtool
-// reads comes last: /etc/network/if-up.d runs behind the commands of up.
+// reads comes last: /etc/network/if-up.d runs after the commands of up.
 func phase(name string) int {
 	switch {
 	case name == "pre-up":
@@ -163,7 +162,7 @@ func takesMTU(family, method string) bool {
 	return false
 }
 
-// statements returns what one option sets after before.
+// statements returns what one option sets, given the statements before it.
 func (o Option) statements(link string, before []Statement) []Statement {
 	about := func(id model.KnobID, sysctl, text string) Statement {
 		return Statement{Knob: id, Sysctl: sysctl, FileLine: model.FileLine{File: o.File, Number: o.Number, Text: text}}
@@ -173,7 +172,7 @@ func (o Option) statements(link string, before []Statement) []Statement {
 	switch o.Name {
 	case "mtu":
 		return []Statement{about("link.mtu", "", o.Text)}
-	case "mtu6": // raises the link; where that is larger, it sets only net.ipv6.conf.IF.mtu
+	case "mtu6": // raises the link MTU; below that it sets only net.ipv6.conf.IF.mtu
 		is := 1500
 		for _, s := range before {
 			if n, err := number(s.Text); s.Knob == "link.mtu" && err == nil {
@@ -197,8 +196,8 @@ func (o Option) statements(link string, before []Statement) []Statement {
 	return all
 }
 
-// hooked returns the command that the hook of Debian's package ethtool makes of an option
-// (/etc/network/if-up.d/ethtool of 6.1), "" if it does not read the option.
+// hooked returns the command that the hook of Debian's package ethtool makes from an option
+// (/etc/network/if-up.d/ethtool of 6.1), "" if the hook does not read the option.
 func hooked(o Option, link string) string {
 	for _, one := range []struct{ option, word string }{
 		{"link-speed", "speed"}, {"link-duplex", "duplex"}, {"ethernet-wol", "wol"}, {"ethernet-autoneg", "autoneg"},
@@ -220,8 +219,8 @@ func hooked(o Option, link string) string {
 	return ""
 }
 
-// harmless reports whether an option is a command that sets only what Settings
-// understands, and that cannot fail.
+// harmless reports whether an option is a command that sets only what Settings understands,
+// and that cannot fail.
 func harmless(o Option, link string) bool {
 	return slices.Contains([]string{"pre-up", "up", "post-up"}, o.Name) && strings.HasSuffix(o.Text, "|| true") && len(command.Settings(o.Text, link)) > 0 && strings.Count(o.Text, "|") == 2
 }
@@ -231,14 +230,14 @@ func number(s string) (n int, err error) {
 	return n, err
 }
 
-// part is what one interface of a plan gets.
+// part holds the lines that a plan adds for one interface.
 type part struct {
 	files.Request
 	lines []line
 }
 
-// parts returns what the interface of a request gets, behind what the ports and parents
-// get that its MTU needs. What an earlier keep gave them is written anew.
+// parts returns the lines for the interface of a request, after those that its MTU needs for
+// its ports and parents. Lines of an earlier keep are rewritten.
 func parts(h files.Host, c Config, o files.Outcome, r files.Request) (all []part, d files.Draft) {
 	lines, d := render(r)
 	if len(lines) == 0 {
@@ -254,8 +253,8 @@ func parts(h files.Host, c Config, o files.Outcome, r files.Request) (all []part
 	return append(all, part{r, lines}), d
 }
 
-// startsBefore refuses an interface that no line brings up, or that is brought up behind
-// the VLAN above on it.
+// startsBefore refuses an interface that no line brings up, or that comes up after the VLAN
+// above it.
 func (c Config) startsBefore(link string, above device.Device) error {
 	owner := slices.IndexFunc(c.Stanzas, func(s Stanza) bool { return s.Link == link && !s.Ours })
 	if owner < 0 {
@@ -308,7 +307,7 @@ func (f Format) Plan(ctx context.Context, h files.Host, r files.Request) (files.
 			if after, err = f.Outcome(ctx, h.With(d.Files)); err == nil {
 				d.Want = maps.Clone(want)
 				for _, p := range all {
-					for id, l := range c.Settings(p.Link) { // of ours, which is replaced
+					for id, l := range c.Settings(p.Link) { // replaced lines of linerate's
 						key := files.LinkKey(p.Link, id)
 						if _, wanted := want[key]; !wanted && c.ours(l) {
 							d.Want[key] = after.Values[key].Text
@@ -327,22 +326,22 @@ func (f Format) Plan(ctx context.Context, h files.Host, r files.Request) (files.
 	return d, refusal
 }
 
-// ours reports whether a line is in a file or a block of linerate.
+// ours reports whether a line is in a file or a block of linerate's.
 func (c Config) ours(l model.FileLine) bool {
 	return slices.ContainsFunc(c.Stanzas, func(s Stanza) bool {
 		return slices.ContainsFunc(s.Options, func(o Option) bool { return o.Ours && o.File == l.File && o.Number == l.Number })
 	})
 }
 
-// errNotHere says that a place is not to be tried.
+// errNotHere makes Plan try the next place.
 var errNotHere = errors.New("not in this place")
 
-// maxWords is more than the names of a line of auto.
+// maxWords is more than the number of names in an auto line.
 const maxWords = 1 << 16
 
-// started says when an auto or allow-… line brings an interface up: the number of the
-// line, times maxWords, and of the name in it. ifupdown2 does so too because it is a part of
-// one that comes up. -1 is never.
+// started returns when an auto or allow-… line brings an interface up: the line's index times
+// maxWords, plus that of the name in the line. ifupdown2 also brings up the parts of an
+// interface. -1 means never.
 func (c Config) started(link string) int {
 	for i, a := range c.Auto {
 		words := strings.Fields(a.Text)
@@ -367,14 +366,13 @@ func (c Config) started(link string) int {
 	return -1
 }
 
-// makesDevice reports whether an option makes a bridge, a bond or a VLAN of other
-// interfaces.
+// makesDevice reports whether an option makes a bridge, a bond or a VLAN of other interfaces.
 func makesDevice(option string) bool {
 	return slices.Contains([]string{"bridge_ports", "bridge-ports", "bond-slaves", "bond_slaves", "slaves", "vlan-raw-device", "vlan_raw_device"}, option)
 }
 
-// makes returns the line that makes an interface, which is not there before its
-// stanza has run.
+// makes returns the line that creates an interface, which does not exist before its stanza
+// has run.
 func (c Config) makes(link string) (model.FileLine, bool) {
 	for _, s := range c.Stanzas {
 		if s.Link != link || s.Ours {
@@ -392,7 +390,7 @@ func (c Config) makes(link string) (model.FileLine, bool) {
 	return model.FileLine{}, false
 }
 
-// ownFile writes a file of ours, which a source line has to read.
+// ownFile writes a file of linerate's own, which a source line must read.
 func ownFile(h files.Host, c Config, all []part) ([]files.File, error) {
 	if proxmox(h) {
 		return nil, errNotHere
@@ -407,7 +405,7 @@ func ownFile(h files.Host, c Config, all []part) ([]files.File, error) {
 	file.Content = stanzas(all, func(p part) bool {
 		behind := !slices.ContainsFunc(read[ours:], func(s Stanza) bool { return s.Link == p.Link && !s.Ours })
 		_, made := c.makes(p.Link)
-		early = early || made && !behind // there is no such interface yet
+		early = early || made && !behind // the interface does not exist yet
 		return behind
 	})
 	if early {
@@ -416,7 +414,7 @@ func ownFile(h files.Host, c Config, all []part) ([]files.File, error) {
 	return []files.File{file}, nil
 }
 
-// ownBlock appends a block of ours to the main file.
+// ownBlock appends linerate's block to the main file.
 func ownBlock(h files.Host, all []part) ([]files.File, error) {
 	if proxmox(h) {
 		return nil, errNotHere
@@ -425,13 +423,13 @@ func ownBlock(h files.Host, all []part) ([]files.File, error) {
 	return []files.File{{Path: Main, Mode: 0o644, Block: true, Content: text}}, nil
 }
 
-// proxmox reports whether the web page of Proxmox VE rewrites the main file. It
-// knows one stanza of each interface.
+// proxmox reports whether the web interface of Proxmox VE rewrites the main file. It knows
+// one stanza of each interface.
 func proxmox(h files.Host) bool {
 	return h.Tree().Exists("usr/share/perl5/PVE") || strings.Contains(string(h.Tree().Read(Main)), "web interface of Proxmox") || slices.ContainsFunc([]string{"etc/pve", "usr/share/pve-manager"}, h.Tree().Exists)
 }
 
-// ownersStanzas puts the lines of each interface into the stanza of its owner.
+// ownersStanzas puts the lines of each interface into its owner's stanza.
 func ownersStanzas(h files.Host, all []part) (written []files.File, err error) {
 	for _, p := range all {
 		file, err := ownersStanza(h.With(written), p.Request, p.lines)
@@ -443,8 +441,7 @@ func ownersStanzas(h files.Host, all []part) (written []files.File, err error) {
 	return written, nil
 }
 
-// ownersStanza puts the lines into the stanza of the owner: an mtu in the place of
-// the one that is there.
+// ownersStanza puts the lines into the owner's stanza: an mtu replaces the one there.
 func ownersStanza(h files.Host, r files.Request, lines []line) (files.File, error) {
 	c := Read(h.Root)
 	var owner Stanza

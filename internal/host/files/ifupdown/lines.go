@@ -9,22 +9,22 @@ import (
 	"linerate/internal/host/files/command"
 )
 
-// line is what one setting becomes.
+// line is the text of one setting.
 type line struct {
 	knob    model.KnobID
 	remarks []string
-	mtu     string // of the option mtu; "" for a command
+	mtu     string // for the option mtu; "" for a command
 	command string // "post-up ethtool -G eno1 rx 4096 || true"
 }
 
-// render returns the lines for the settings of a link, and the draft with what
-// they change and what has no line.
+// render returns the lines for the settings of a link, and a draft with the keys that they
+// change and the settings without a line.
 func render(r files.Request) ([]line, files.Draft) {
 	d := files.Draft{Want: make(map[string]string)}
 	var lines []line
 	for _, s := range r.Settings {
 		if s.Text != "" {
-			continue // of the kernel
+			continue // a kernel setting
 		}
 		text, ok := shell(s.Knob, r.Link, s.Value)
 		if !ok {
@@ -46,8 +46,8 @@ func render(r files.Request) ([]line, files.Draft) {
 	return lines, d
 }
 
-// stanzas are stanzas of ours, one for each interface. Behind the stanza of the owner one
-// has the option mtu, before it a command.
+// stanzas returns linerate's stanzas, one for each interface. After the owner's stanza they
+// have the option mtu, before it a command.
 func stanzas(all []part, behind func(part) bool) []byte {
 	var b strings.Builder
 	comment := func(indent string, lines []string) {
@@ -88,7 +88,7 @@ func (Format) Export(r files.Request) files.Draft {
 	return d
 }
 
-// shell is the command that sets a knob of a link.
+// shell returns the command that sets a knob of a link.
 func shell(id model.KnobID, link, value string) (string, bool) {
 	format, ok := commands()[id]
 	if value == "0" && id == "nic.media.speed" || value == "auto" && id == "nic.media.duplex" {
@@ -101,7 +101,7 @@ func shell(id model.KnobID, link, value string) (string, bool) {
 	return strings.NewReplacer("{if}", link, "{switch}", word, "{value}", value).Replace(format), ok
 }
 
-// commands are those of ip-link(8), tc(8) and ethtool(8).
+// commands returns the commands of ip-link(8), tc(8) and ethtool(8).
 func commands() map[model.KnobID]string {
 	all := map[model.KnobID]string{
 		"link.mtu":          "ip link set dev {if} mtu {value}",
@@ -123,7 +123,7 @@ func commands() map[model.KnobID]string {
 		all[o.Knob] = "ethtool " + map[string]string{"coalesce": "-C", "pause": "-A", "ring": "-G", "channels": "-L"}[group] + " {if} " + word + " " + value
 	}
 	for word, id := range command.Features() {
-		if !strings.Contains(word, "-") || word == "rx-gro-hw" { // the long words came later
+		if !strings.Contains(word, "-") || word == "rx-gro-hw" { // ethtool learnt the long words later
 			all[id] = "ethtool -K {if} " + word + " {switch}"
 		}
 	}

@@ -11,18 +11,18 @@ import (
 	"linerate/internal/host/files/tree"
 )
 
-// Main is the one file that is read by itself.
+// Main is the only file that ifup reads by itself.
 const Main = "/etc/network/interfaces"
 
-// Own is the file of ours, where Main sources it.
+// Own is linerate's file, if Main sources it.
 const Own = "/etc/network/interfaces.d/linerate"
 
 // Flavour is a program that reads interfaces(5).
 type Flavour int
 
-// The flavours, which differ in what several stanzas of one interface mean.
+// The flavours, which differ in the meaning of several stanzas of one interface.
 const (
-	Classic Flavour = iota // ifupdown of Debian: each stanza runs, in the order of reading
+	Classic Flavour = iota // ifupdown of Debian: each stanza runs, in reading order
 	Two                    // ifupdown2 of Cumulus and Proxmox: stanzas are joined, the first mtu counts
 	NG                     // ifupdown-ng of Alpine: stanzas are joined, the last mtu counts
 )
@@ -45,10 +45,10 @@ type Stanza struct {
 // Config is what interfaces(5) says.
 type Config struct {
 	Flavour  Flavour
-	Stanzas  []Stanza         // in the order of reading
+	Stanzas  []Stanza         // in reading order
 	Auto     []model.FileLine // auto and allow-… lines; Text is the whole line
-	Unproven []model.FileLine // what only the program itself can follow
-	Files    []string         // that are read, with a leading slash
+	Unproven []model.FileLine // includes that only the program itself can follow
+	Files    []string         // those that were read, with a leading slash
 }
 
 // Read reads /etc/network/interfaces and what it includes:
@@ -119,8 +119,8 @@ func (r *reader) file(name string) {
 	}
 }
 
-// block returns the numbers of the first line of linerate's block in a file and
-// of the line behind it.
+// block returns the numbers of the first line of linerate's block in a file and of the line
+// after it.
 func block(text []byte) (begin, end int) {
 	head, inner, _, err := files.Split(text)
 	if err != nil || len(inner) == 0 {
@@ -130,7 +130,7 @@ func block(text []byte) (begin, end int) {
 	return begin, begin + strings.Count(string(inner), "\n")
 }
 
-// header reads what follows the name: "inet static inherits base".
+// header parses what follows the name: "inet static inherits base".
 func (s *Stanza) header(words []string) {
 	for i, w := range words {
 		if w == "inherits" && i+1 < len(words) {
@@ -147,7 +147,7 @@ func (s *Stanza) header(words []string) {
 	}
 }
 
-// inherited puts the options of the stanzas that a stanza inherits before its own.
+// inherited returns the options of a stanza, preceded by those of the stanzas it inherits.
 func (r *reader) inherited(s Stanza, depth int) []Option {
 	var all []Option
 	for _, o := range s.Options {
@@ -164,7 +164,7 @@ func (r *reader) inherited(s Stanza, depth int) []Option {
 	return all
 }
 
-// below puts a path of a file into the tree; a relative one begins at dir.
+// below returns the path of a file in the tree; a relative one starts at dir.
 func below(dir, name string) string {
 	if !path.IsAbs(name) {
 		name = path.Join("/", dir, name)
@@ -172,8 +172,8 @@ func below(dir, name string) string {
 	return strings.TrimPrefix(path.Clean(name), "/")
 }
 
-// source includes the files that match patterns of shells. What wordexp(3)
-// expands besides is not followed.
+// source includes the files that match shell patterns. It does not follow other expansions of
+// wordexp(3).
 func (r *reader) source(dir string, l model.FileLine, patterns []string) {
 	for _, pattern := range patterns {
 		if strings.ContainsAny(pattern, "$`~\"'\\{") {
@@ -197,8 +197,8 @@ func (r *reader) source(dir string, l model.FileLine, patterns []string) {
 	}
 }
 
-// directory includes the files whose names are of letters, digits, underscores
-// and dashes; ifupdown-ng takes all.
+// directory includes the files with names of letters, digits, underscores and dashes;
+// ifupdown-ng includes all.
 func (r *reader) directory(dir string) {
 	plain := func(c rune) bool {
 		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-'

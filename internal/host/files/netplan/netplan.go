@@ -17,23 +17,23 @@ import (
 	"linerate/internal/host/files/networkd"
 )
 
-// Format is netplan(5), of settings of links. Its zero value is ready.
+// Format is netplan(5), for settings of links. Its zero value is ready to use.
 type Format struct{}
 
-// generated are the folders below /run that the generator writes.
+// generated returns the folders below /run that the generator writes.
 func generated() []string {
 	return []string{"run/systemd/network", "run/NetworkManager/system-connections", "run/udev/rules.d"}
 }
 
-// isGenerated reports whether a file was made by netplan.
+// isGenerated reports whether netplan made a file.
 func isGenerated(name string) bool {
 	base := path.Base(name)
 	return slices.Contains(generated(), path.Dir(name)) && (strings.HasPrefix(base, "10-netplan-") || strings.HasPrefix(base, "netplan-") || strings.Contains(base, "-netplan"))
 }
 
-// Outcome implements files.Format: it has netplan's generator make its files, and
-// says what udev, systemd-networkd and NetworkManager make of these. Without the
-// generator it goes by netplan's merging of definitions.
+// Outcome implements files.Format: it has netplan's generator make its files, and returns
+// what udev, systemd-networkd and NetworkManager make of these. Without the generator it
+// applies netplan's rules for merging definitions.
 func (Format) Outcome(ctx context.Context, h files.Host) (files.Outcome, error) {
 	a, err := generate(ctx, h)
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -76,8 +76,8 @@ func connection(o *files.Outcome, h files.Host, file string, def *Definition) {
 	}
 }
 
-// generate runs netplan's generator over a copy of its files. What it refuses is a
-// *files.Refusal.
+// generate runs netplan's generator over a copy of its files. If the generator refuses them,
+// the error is a *files.Refusal.
 func generate(ctx context.Context, h files.Host) (files.Answer, error) {
 	if h.Ask == nil {
 		return files.Answer{}, errors.ErrUnsupported
@@ -100,7 +100,7 @@ func generate(ctx context.Context, h files.Host) (files.Answer, error) {
 	return a, files.Refuse(at, "make netplan generate succeed first", "netplan refuses its files: %s", strings.Join(strings.Fields(a.Text), " "))
 }
 
-// merged is the outcome by netplan's own rules of merging.
+// merged returns the outcome by netplan's own rules for merging.
 func merged(h files.Host) files.Outcome {
 	o := files.Outcome{Judge: "documented rules of netplan(5); its generator is not installed"}
 	for _, def := range Read(h.Tree()) {
@@ -122,7 +122,7 @@ func merged(h files.Host) files.Outcome {
 	return o
 }
 
-// key is a key of a definition in netplan(5), version 1.0, with its knob.
+// key is a key of a definition in netplan(5), version 1.0, and its knob.
 type key struct {
 	name string
 	knob model.KnobID
@@ -138,8 +138,8 @@ func keys() []key {
 	}
 }
 
-// Setting returns the knob that a key of a definition sets, and its canonical
-// value. ok is false where no knob stands behind the key.
+// Setting returns the knob that a key of a definition sets, and its canonical value. ok is
+// false if the key has no knob.
 func Setting(name, text string) (id model.KnobID, value string, ok bool) {
 	i := slices.IndexFunc(keys(), func(k key) bool { return k.name == name })
 	if i < 0 || name == "tcp6-segmentation-offload" || text == "" {
@@ -155,8 +155,8 @@ func Setting(name, text string) (id model.KnobID, value string, ok bool) {
 	return keys()[i].knob, text, true
 }
 
-// lines returns the keys of a definition that set a knob; none where netplan has no
-// word for the value.
+// lines returns the keys of a definition that set a knob; none if netplan has no word for the
+// value.
 func lines(id model.KnobID, value string) []string {
 	var all []string
 	for _, k := range keys() {
@@ -177,10 +177,10 @@ func lines(id model.KnobID, value string) []string {
 	return all
 }
 
-// own is our file, behind those of every other name that people use.
+// own is linerate's file; its name sorts after all common ones.
 const own = "/etc/netplan/zz-linerate.yaml"
 
-// missing is why netplan cannot hold a setting.
+// missing returns why netplan cannot hold a setting.
 func missing(s files.Setting) model.Omission {
 	if len(networkd.Lines(s.Knob, s.Value)) == 0 {
 		return model.Omission{Knob: s.Knob, Value: s.Value, Reason: "netplan has no key for it, and " + networkd.Missing(s)}

@@ -53,7 +53,7 @@ type plan struct {
 	rules       bool // the generator is not installed
 }
 
-// entry is what our file says of one definition.
+// entry is the part of linerate's file about one definition.
 type entry struct {
 	def   *Definition
 	lines []string
@@ -61,7 +61,7 @@ type entry struct {
 
 func (p *plan) setting(made files.Host, s files.Setting) error {
 	if s.Text != "" {
-		return nil // of the kernel: another format has it
+		return nil // a kernel setting: another format holds it
 	}
 	if len(lines(s.Knob, s.Value)) == 0 {
 		p.draft.Omitted = append(p.draft.Omitted, missing(s))
@@ -93,7 +93,7 @@ func (p *plan) setting(made files.Host, s files.Setting) error {
 	return nil
 }
 
-// owner is the one definition of a device, into which a setting may go.
+// owner returns the only definition of a device, which may take a setting.
 func (p *plan) owner(d device.Device, s files.Setting) (*Definition, error) {
 	var def *Definition
 	for _, one := range p.definitions {
@@ -125,7 +125,7 @@ func (p *plan) owner(d device.Device, s files.Setting) (*Definition, error) {
 	return def, nil
 }
 
-// devices counts the devices that a definition is about.
+// devices counts the devices of a definition.
 func (p *plan) devices(def *Definition) int {
 	n := 0
 	for _, d := range p.host.Devices {
@@ -148,7 +148,7 @@ func (p *plan) add(def *Definition, remarks, text []string) {
 	p.entries[i].lines = append(p.entries[i].lines, text...)
 }
 
-// text is our file.
+// text returns linerate's file.
 func (p *plan) text() []byte {
 	var b strings.Builder
 	b.WriteString(files.Comments(p.request.Head...) + "network:\n  version: 2\n")
@@ -167,12 +167,12 @@ func (p *plan) text() []byte {
 	return []byte(b.String())
 }
 
-// order is that of the sections: what others are made of comes first.
+// order sorts the sections: those that others build on come first.
 func order(kind string) int {
 	return slices.Index([]string{"ethernets", "wifis", "modems", "bonds", "bridges", "vlans"}, kind)
 }
 
-// quoted is a name as YAML, which takes JSON's texts.
+// quoted returns a name in YAML, which accepts JSON strings.
 func quoted(s string) string {
 	b, err := json.Marshal(s)
 	if err != nil {
@@ -181,8 +181,8 @@ func quoted(s string) string {
 	return string(b)
 }
 
-// beside adds drop-ins for the .link files that netplan writes for the first time,
-// so that they say what the present .link file of the device says.
+// beside adds drop-ins for the .link files that netplan writes for the first time, so that
+// they keep what the present .link file of the device sets.
 func (p *plan) beside(ctx context.Context, h, made files.Host) error {
 	if p.rules {
 		p.draft.Notes = append(p.draft.Notes, "netplan's generator is not installed: whether its .link file takes the name of the interface is not proven")
@@ -219,8 +219,8 @@ func (p *plan) beside(ctx context.Context, h, made files.Host) error {
 	return nil
 }
 
-// Export implements files.Format. Which type the interface has there is not known: the
-// definition is a comment.
+// Export implements files.Format. The type of the interface is not known, so the definition
+// is a comment.
 func (Format) Export(r files.Request) files.Draft {
 	var d files.Draft
 	var body []string

@@ -1,11 +1,11 @@
-// Package netplan plans netplan(5) files: what its generator makes of all of them,
-// and the definition that changes it.
+// Package netplan plans netplan(5) files: what the generator makes of all of them, and the
+// definition that changes it.
 //
-// A change goes into the definition that owns the interface, under its ID and
-// type, in a file behind every file with that ID. netplan refuses all of its files
-// where an ID has two types; an mtu of a physical device makes it write a .link
-// file, which takes the place of the present one. The generator itself is asked
-// over a copy, never the command netplan, which reloads udev.
+// A change goes into the definition that owns the interface, under its ID and type, in a file
+// that sorts after every file with that ID. netplan refuses all of its files if an ID has two
+// types; an mtu of a physical device makes it write a .link file, which replaces the present
+// one. linerate runs only the generator, over a copy, never the command netplan, which
+// reloads udev.
 package netplan
 
 import (
@@ -18,20 +18,20 @@ import (
 	"linerate/internal/host/files/yamlmap"
 )
 
-// dirs returns the folders of netplan(5), the strongest first.
+// dirs returns the folders of netplan(5), in order of precedence.
 func dirs() []string { return []string{"run/netplan", "etc/netplan", "lib/netplan", "usr/lib/netplan"} }
 
-// Definition is what all files together say of one ID.
+// Definition is what all files together say about one ID.
 type Definition struct {
 	Kind, ID string                    // "ethernets", "eth0"
-	Words    map[string]model.FileLine // single values by key; those of match behind "match "
-	Matched  bool                      // it has a match, however empty
-	Last     model.FileLine            // where it was said last
+	Words    map[string]model.FileLine // single values by key; those of match with the prefix "match "
+	Matched  bool                      // it has a match, even an empty one
+	Last     model.FileLine            // the last line about it
 	Renderer string                    // "networkd", "NetworkManager"
 }
 
-// Read reads netplan(5). Files come in the order of their names, whatever their
-// folder is; what a later one says of a definition amends it:
+// Read reads netplan(5). Files are sorted by name, whatever their folder; later ones amend a
+// definition:
 //
 //	network:
 //	  version: 2
@@ -83,8 +83,8 @@ func (d *Definition) amend(file string, p yamlmap.Pair) {
 	}
 }
 
-// IsFor says whether a definition is a device's: by its match, which is for
-// hardware only, or by its name.
+// IsFor says whether a definition is for a device: by its match, which is for hardware only,
+// or by its name.
 func (d *Definition) IsFor(dev device.Device) device.Answer {
 	if !d.Matched {
 		if dev.Name == d.ID {
@@ -93,18 +93,18 @@ func (d *Definition) IsFor(dev device.Device) device.Answer {
 		return device.No
 	}
 	if d.Words["set-name"].Text == dev.Name && dev.Name != "" {
-		return device.Yes // it was found, and called so
+		return device.Yes // it was found and renamed
 	}
 	answer := device.Yes
 	if mac := d.Words["match macaddress"].Text; mac != "" {
 		answer = device.And(answer, device.HasMAC(cmp.Or(dev.PermanentMAC, dev.MAC), []string{mac}))
 	}
-	if name := d.Words["match name"].Text; name != "" { // the current name, or the kernel's where set-name is used
+	if name := d.Words["match name"].Text; name != "" { // the present name, or the kernel's if set-name is used
 		answer = device.And(answer, device.OneOf(dev.Name, []string{name}))
 	}
 	if driver, ok := d.Words["match driver"]; ok {
 		list := strings.Fields(driver.Text)
-		if len(list) == 0 { // a list of YAML
+		if len(list) == 0 { // a YAML list
 			return device.And(answer, device.Maybe)
 		}
 		answer = device.And(answer, device.OneOf(dev.Driver, list))
@@ -112,7 +112,7 @@ func (d *Definition) IsFor(dev device.Device) device.Answer {
 	return answer
 }
 
-// single reports whether the definition can be about one device only.
+// single reports whether the definition can match only one device.
 func (d *Definition) single() bool {
 	return !d.Matched || d.Words["set-name"].Text != "" || d.Words["match macaddress"].Text != "" ||
 		d.Words["match name"].Text != "" && !strings.ContainsAny(d.Words["match name"].Text, "*?[!")

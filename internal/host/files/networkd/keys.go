@@ -10,16 +10,16 @@ import (
 	"linerate/internal/host/files/device"
 )
 
-// key is a key of the [Link] section of systemd.link(5), version 252, with the
-// knob that it sets.
+// key is a key of the [Link] section of systemd.link(5), version 252, and the knob that it
+// sets.
 type key struct {
 	name  string
 	knob  model.KnobID
-	write func(value string) []string // from the canonical value to words of the file; none where it has no word
+	write func(value string) []string // from the canonical value to the file's text; none if it cannot be expressed
 	read  func(text string) string    // back
 }
 
-// keys returns the table. The first key of a knob is the one that says its value.
+// keys returns the table. The first key of a knob holds its value.
 func keys() []key {
 	text := func(name string, id model.KnobID) key { return key{name, id, one, same} }
 	toggle := func(name string, id model.KnobID) key { return key{name, id, yes, command.Truth} }
@@ -61,9 +61,8 @@ func keys() []key {
 	}
 }
 
-// Read returns the knob that a key of [Link] sets, and the canonical value where
-// the file's words have one. ok is false where no knob stands behind the key, or
-// another key of the same knob says its value.
+// Read returns the knob that a key of [Link] sets, and its canonical value if the text has
+// one. ok is false if the key has no knob, or is not the first key of the knob.
 func Read(name, text string) (id model.KnobID, value string, ok bool) {
 	all := keys()
 	i := slices.IndexFunc(all, func(k key) bool { return k.name == name })
@@ -73,8 +72,8 @@ func Read(name, text string) (id model.KnobID, value string, ok bool) {
 	return all[i].knob, all[i].read(text), true
 }
 
-// Lines returns the lines of [Link] that set a knob; none where there is no key
-// for it, or no word for the value.
+// Lines returns the lines of [Link] that set a knob; none if there is no key for it, or the
+// value cannot be expressed.
 func Lines(id model.KnobID, value string) []string {
 	var lines []string
 	for _, k := range keys() {
@@ -94,7 +93,7 @@ func Lines(id model.KnobID, value string) []string {
 	return lines
 }
 
-// Want adds the keys of an outcome that setting a knob of an interface changes.
+// Want adds the outcome keys that change when a knob of an interface is set.
 func Want(want map[string]string, link string, id model.KnobID, value string) {
 	for _, l := range Lines(id, value) {
 		name, text, _ := strings.Cut(l, "=")
@@ -103,8 +102,8 @@ func Want(want map[string]string, link string, id model.KnobID, value string) {
 	}
 }
 
-// outcomeKey is the key and value under which an outcome has a key of [Link]; the
-// key is "" where no knob stands behind it.
+// outcomeKey returns the outcome's key and value for a key of [Link]; the key is "" if there
+// is no knob for it.
 func outcomeKey(link, name, text string) (key, value string) {
 	if id, value, ok := Read(name, text); ok {
 		return files.LinkKey(link, id), value
@@ -129,7 +128,7 @@ func unless(auto bool, text string) []string {
 	return []string{text}
 }
 
-// advertise writes a list such as 100baseT/Full,1000baseT/Full, one key a mode:
+// advertise writes a list such as 100baseT/Full,1000baseT/Full, one key per mode:
 // 1000baset-full.
 func advertise(v string) []string {
 	var all []string

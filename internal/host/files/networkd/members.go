@@ -9,17 +9,17 @@ import (
 	"linerate/internal/host/files/device"
 )
 
-// Step is the MTU that one device has to have, for another one to have its own.
+// Step is the MTU that one device needs for another one to get its own.
 type Step struct {
 	Device device.Device
 	MTU    string
-	Keeps  bool // it has that MTU already, and would lose it with the others
+	Keeps  bool // it has that MTU already, and would lose it along with the others
 }
 
-// Steps returns the devices whose MTU belongs to an MTU of a link, in the order in
-// which they change. Raised, ports and parents come first, then the link, then the VLANs
-// on them, which keep what they have. Lowered, the VLANs and the bridge on the link come
-// first. It returns a *files.Refusal where another device stands in the way.
+// Steps returns the devices whose MTU changes with the MTU of a link, in order. If it is
+// raised, ports and parents come first, then the link, then the VLANs on them, which keep
+// theirs. If it is lowered, the VLANs and the bridge on the link come first. It returns a
+// *files.Refusal if another device prevents the change.
 func Steps(h files.Host, link, mtu string) ([]Step, error) {
 	c := read(h)
 	d, ok := c.device(link)
@@ -48,7 +48,7 @@ type steps struct {
 
 func atoi(s string) int { return number(model.FileLine{Text: s}) }
 
-// states reports whether a file of its own sets the MTU of a device.
+// states reports whether a device's own file sets its MTU.
 func (c *config) states(d device.Device) bool {
 	managed, _ := c.winner(d, NetworkFile)
 	return managed.Get("Link", "MTUBytes") != nil || c.ownMTU(d).Text != ""
@@ -63,7 +63,7 @@ func (s *steps) has(name string) bool {
 	return false
 }
 
-// raise adds a device behind those that it is made of.
+// raise adds a device after those below it.
 func (s *steps) raise(d device.Device, mtu string) {
 	if s.has(d.Name) {
 		return
@@ -81,9 +81,9 @@ func (s *steps) raise(d device.Device, mtu string) {
 	s.all = append(append(s.all[:at:at], s.all[at+1:]...), Step{Device: d, MTU: mtu})
 }
 
-// keep adds the devices on those that change: one that is too large is lowered before
-// them, as the kernel does (vlan_device_event of net/8021q/vlan.c), and a VLAN keeps what
-// it has. It refuses where a device can do neither.
+// keep adds the devices above those that change: one with a larger MTU is lowered before
+// them, as the kernel does (vlan_device_event of net/8021q/vlan.c), and a VLAN keeps its MTU.
+// It returns a refusal if a device can do neither.
 func (s *steps) keep() error {
 next:
 	for i := 0; i < len(s.all); i++ {
@@ -104,7 +104,7 @@ next:
 				}
 			case number(l) > atoi(below.MTU):
 				s.all = slices.Insert(s.all, i, Step{Device: d, MTU: below.MTU})
-				i-- // what is on it comes before it
+				i-- // devices above it come before it
 				continue next
 			case !bridge && !s.states(d):
 				s.all = append(s.all, Step{d, strconv.Itoa(number(l)), true})
@@ -114,7 +114,7 @@ next:
 	return nil
 }
 
-// least is the smallest MTU that a port of a bridge will have.
+// least returns the smallest MTU that a port of a bridge will have.
 func (s *steps) least(bridge device.Device) int {
 	least := 0
 	for _, p := range s.ports(bridge.Name) {

@@ -14,25 +14,24 @@ import (
 	"linerate/internal/host/files/tree"
 )
 
-// Format is systemd.network(5) and systemd.link(5), of settings of links. Its zero
-// value is ready.
+// Format is systemd.network(5) and systemd.link(5), for settings of links. Its zero value is
+// ready to use.
 type Format struct{}
 
-// Outcome implements files.Format. There is no program that could be asked:
-// systemd-networkd has no root of its own, and udevadm of version 252 changes the
-// device that it is asked about.
+// Outcome implements files.Format. No program can be asked: systemd-networkd takes no other
+// root, and udevadm of version 252 changes the device that it is asked about.
 func (Format) Outcome(_ context.Context, h files.Host) (files.Outcome, error) {
 	return Outcome(h, "documented rules of systemd.network(5) and systemd.link(5)"), nil
 }
 
-// Outcome says what udev and systemd-networkd make of the files of a host.
+// Outcome returns what udev and systemd-networkd make of the files of a host.
 func Outcome(h files.Host, judge string) files.Outcome {
 	c := read(h)
 	o := files.Outcome{Judge: judge}
 	for _, u := range c.netdevs {
 		name := u.Text("NetDev", "Name")
 		for _, e := range u.INI {
-			if e.Section+"."+e.Key != "NetDev.MTUBytes" { // the MTU of the device says that
+			if e.Section+"."+e.Key != "NetDev.MTUBytes" { // the MTU of the device covers that
 				appendValue(&o, "netdev/"+name+"/"+e.Section+"."+e.Key, e.FileLine)
 			}
 		}
@@ -51,10 +50,10 @@ func Outcome(h files.Host, judge string) files.Outcome {
 type config struct {
 	tree                     tree.Tree
 	links, networks, netdevs []Unit
-	devices                  []device.Device // those of the kernel, and those that .netdev files define; master and parent as configured
+	devices                  []device.Device // devices of the kernel, and those that .netdev files define; master and parent as configured
 }
 
-// drivers are the words of ETHTOOL_GDRVINFO for kinds of devices: br_getinfo of
+// drivers maps kinds of devices to their words in ETHTOOL_GDRVINFO: br_getinfo of
 // net/bridge/br_device.c, bond_ethtool_get_drvinfo, vlan_ethtool_get_drvinfo.
 var drivers = map[string]string{"bridge": "bridge", "bond": "bonding", "vlan": "802.1Q VLAN Support", "veth": "veth", "dummy": "dummy"}
 
@@ -64,7 +63,7 @@ func read(h files.Host) *config {
 	for _, u := range units(t, netdevFile) {
 		name := u.Text("NetDev", "Name")
 		if name == "" || slices.ContainsFunc(c.netdevs, func(o Unit) bool { return o.Text("NetDev", "Name") == name }) {
-			continue // the first one makes the device
+			continue // the first one creates the device
 		}
 		c.netdevs = append(c.netdevs, u)
 		if !slices.ContainsFunc(c.devices, func(d device.Device) bool { return d.Name == name }) {
@@ -92,7 +91,7 @@ func read(h files.Host) *config {
 	return c
 }
 
-// winner is Winner over the files that were read.
+// winner is Winner over the files read.
 func (c *config) winner(d device.Device, ending string) (Unit, bool) {
 	all := c.networks
 	if ending == LinkFile {
@@ -101,9 +100,8 @@ func (c *config) winner(d device.Device, ending string) (Unit, bool) {
 	return winner(all, d, ending, recorded(c.tree, d, ending))
 }
 
-// views are the names under which udev may see a device that it sets up: the
-// kernel's at a cold start, and the one that it has now where the initramfs
-// renamed it.
+// views returns a device under each name that udev may see when it sets the device up: the
+// kernel's at a cold start, and the present one if the initramfs renamed it.
 func views(d device.Device) []device.Device {
 	if d.KernelName == d.Name {
 		return []device.Device{d}
@@ -113,14 +111,14 @@ func views(d device.Device) []device.Device {
 	return []device.Device{d, renamed}
 }
 
-// link adds what udev does to a device. Where it depends on the name that udev
-// sees, the value says both.
+// link adds what udev does to a device. If that depends on the name that udev sees, the value
+// has both.
 func (c *config) link(o *files.Outcome, d device.Device) {
 	var seen []files.Outcome
 	for _, v := range views(d) {
 		var one files.Outcome
 		u, _ := c.winner(v, LinkFile)
-		if d.Hardware { // without a word udev leaves it as the driver has it
+		if d.Hardware { // without a setting udev leaves the driver's value
 			one.Set(files.LinkKey(d.Name, "nic.wol"), model.FileLine{Text: cmp.Or(d.WakeOnLAN, "off")})
 		}
 		for _, e := range u.Section("Link") {
@@ -150,7 +148,7 @@ func (c *config) link(o *files.Outcome, d device.Device) {
 	}
 }
 
-// network adds what systemd-networkd does to a device, but for its MTU.
+// network adds what systemd-networkd does to a device, except for its MTU.
 func (c *config) network(o *files.Outcome, d device.Device) {
 	u, _ := c.winner(d, NetworkFile)
 	for _, e := range u.INI {
@@ -160,7 +158,7 @@ func (c *config) network(o *files.Outcome, d device.Device) {
 	}
 }
 
-// appendValue adds to a list; an empty assignment ends it.
+// appendValue adds to a list; an empty assignment clears it.
 func appendValue(o *files.Outcome, key string, l model.FileLine) {
 	if before, ok := o.Values[key]; ok && before.Text != "" && l.Text != "" {
 		l.Text = before.Text + ", " + l.Text
@@ -172,9 +170,9 @@ func appendValue(o *files.Outcome, key string, l model.FileLine) {
 // include/uapi/linux/if_ether.h.
 const usualMTU = "1500"
 
-// mtu is the MTU that a device will have: that of its .network file, of its .netdev
-// or .link file, of a bond whose port it is, of a VLAN above it that needs more, of
-// a device below it, or the usual one. below guards against devices on themselves.
+// mtu returns the MTU that a device will have: that of its .network file, of its .netdev or
+// .link file, of the bond that it is a port of, of a VLAN above it that needs more, of a
+// device below it, or the default. below stops at devices stacked on themselves.
 func (c *config) mtu(d device.Device, below []string) (got model.FileLine) {
 	if slices.Contains(below, d.Name) {
 		return model.FileLine{Text: usualMTU}
@@ -184,7 +182,7 @@ func (c *config) mtu(d device.Device, below []string) (got model.FileLine) {
 	unmanaged := managed.Get("Link", "Unmanaged")
 	if l := managed.Get("Link", "MTUBytes"); l != nil && (unmanaged == nil || command.Switch(unmanaged.Text) != "1") {
 		return c.capped(d, c.started(d, bytesOf(*l), below), below)
-	} else if l != nil { // that line is why it is not set
+	} else if l != nil { // that line is the reason why it is not set
 		defer func() { got.File, got.Number = cmp.Or(got.File, unmanaged.File), cmp.Or(got.Number, unmanaged.Number) }()
 	}
 	found := c.ownMTU(d)
@@ -208,9 +206,9 @@ func (c *config) mtu(d device.Device, below []string) (got model.FileLine) {
 	return found
 }
 
-// started is an MTU that the .network file of a device states. That of a bridge is not
-// set where the bridge begins with it; then it follows its ports as one without an MTU
-// does, unless they had theirs before (br_mtu_auto_adjust of net/bridge/br_if.c).
+// started returns the MTU in the .network file of a device. networkd does not set it on a
+// bridge that starts with that value; the bridge then follows its ports like one without an
+// MTU, unless they had theirs before (br_mtu_auto_adjust of net/bridge/br_if.c).
 func (c *config) started(d device.Device, l model.FileLine, below []string) model.FileLine {
 	if d.Kind != "bridge" || number(l) != number(cmp.Or(c.netdevMTU(d), model.FileLine{Text: usualMTU})) {
 		return l
@@ -221,8 +219,8 @@ func (c *config) started(d device.Device, l model.FileLine, below []string) mode
 	return l
 }
 
-// capped is an MTU of a device that cannot be above that of its parent
-// (vlan_dev_change_mtu of net/8021q/vlan_dev.c).
+// capped limits the MTU of a VLAN to that of its parent (vlan_dev_change_mtu of
+// net/8021q/vlan_dev.c).
 func (c *config) capped(d device.Device, l model.FileLine, below []string) model.FileLine {
 	if parent, ok := c.device(d.Parent); ok && d.Kind == "vlan" {
 		if most := c.mtu(parent, below); number(most) < number(l) {
@@ -232,7 +230,7 @@ func (c *config) capped(d device.Device, l model.FileLine, below []string) model
 	return l
 }
 
-// netdevMTU is the MTU that the .netdev file gives a device.
+// netdevMTU returns the MTU that the .netdev file gives a device.
 func (c *config) netdevMTU(d device.Device) (found model.FileLine) {
 	for _, u := range c.netdevs {
 		if l := u.Get("NetDev", "MTUBytes"); l != nil && u.Text("NetDev", "Name") == d.Name {
@@ -242,8 +240,8 @@ func (c *config) netdevMTU(d device.Device) (found model.FileLine) {
 	return found
 }
 
-// ownMTU is that of the .netdev file, or of the .link file. A bridge loses that of its
-// .netdev file when it gets a port.
+// ownMTU returns the MTU of the .netdev file, or of the .link file. A bridge loses that of
+// its .netdev file when it gets a port.
 func (c *config) ownMTU(d device.Device) model.FileLine {
 	if l := c.netdevMTU(d); l.Text != "" && (d.Kind != "bridge" || len(c.ports(d.Name)) == 0) {
 		return l
@@ -264,8 +262,8 @@ func (c *config) ownMTU(d device.Device) model.FileLine {
 	return found
 }
 
-// inherited is the MTU of a VLAN without one, that of its parent, and of a bridge,
-// the smallest of its ports.
+// inherited returns the MTU of a device without one: for a VLAN that of its parent, for a
+// bridge the smallest of its ports.
 func (c *config) inherited(d device.Device, below []string) model.FileLine {
 	if parent, ok := c.device(d.Parent); ok && d.Kind == "vlan" {
 		return c.mtu(parent, below)
@@ -280,7 +278,7 @@ func (c *config) inherited(d device.Device, below []string) model.FileLine {
 	return found
 }
 
-// smallest is the smallest MTU of the ports of a bridge; without Text it has none.
+// smallest returns the smallest MTU of the ports of a bridge; without ports Text is "".
 func (c *config) smallest(bridge device.Device, below []string) (found model.FileLine) {
 	for _, p := range c.ports(bridge.Name) {
 		if one := c.mtu(p, below); found.Text == "" || number(one) < number(found) {
@@ -294,7 +292,7 @@ func (c *config) device(name string) (device.Device, bool) {
 	return files.Host{Devices: c.devices}.Device(name)
 }
 
-// ports are the devices that a bond or a bridge is made of.
+// ports returns the ports of a bond or a bridge.
 func (c *config) ports(master string) []device.Device {
 	var all []device.Device
 	for _, d := range c.devices {
@@ -311,6 +309,6 @@ func bytesOf(l model.FileLine) model.FileLine {
 }
 
 func number(l model.FileLine) int {
-	n, _ := strconv.Atoi(strings.TrimSpace(l.Text)) // 0 of what is no number
+	n, _ := strconv.Atoi(strings.TrimSpace(l.Text)) // 0 if it is not a number
 	return n
 }

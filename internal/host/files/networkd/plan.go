@@ -22,7 +22,7 @@ func (Format) Plan(_ context.Context, h files.Host, r files.Request) (files.Draf
 	var rest []files.Setting
 	for _, s := range r.Settings {
 		switch {
-		case s.Text != "": // of the kernel: another format has it
+		case s.Text != "": // a kernel setting: another format holds it
 		case s.Knob == "link.mtu":
 			all, err := Steps(withoutOurs(h, r.Link), r.Link, s.Value)
 			if err != nil {
@@ -49,7 +49,7 @@ func (Format) Plan(_ context.Context, h files.Host, r files.Request) (files.Draf
 	return p.draft, nil
 }
 
-// Missing says why a setting has no key in a .link file.
+// Missing returns why a setting has no key in a .link file.
 func Missing(s files.Setting) string {
 	if s.Knob == "qdisc" {
 		return "set qdisc.default (net.core.default_qdisc) instead, or run tc from a networkd-dispatcher script"
@@ -64,8 +64,8 @@ type plan struct {
 	draft   files.Draft
 }
 
-// mtu plans the MTU of one device in a drop-in of its .network file. Where it has
-// no such file, the setting is left for the .link file of the requested device.
+// mtu plans the MTU of one device in a drop-in of its .network file. Without such a file, it
+// leaves the setting for the .link file of the requested device.
 func (p *plan) mtu(one Step, s files.Setting) (left []files.Setting, err error) {
 	d := one.Device
 	u, sure := p.config.winner(d, NetworkFile)
@@ -94,8 +94,8 @@ func (p *plan) mtu(one Step, s files.Setting) (left []files.Setting, err error) 
 	return nil, nil
 }
 
-// named refuses where a card will have another name after the next start: what is
-// about its name would no longer be about it. A policy for names is trusted.
+// named refuses a card that will have another name after the next boot, since settings for
+// its present name would then not apply to it. It trusts a name policy.
 func (p *plan) named(d device.Device) error {
 	u, _ := p.config.winner(d, LinkFile)
 	name, policy := u.Text("Link", "Name"), u.Text("Link", "NamePolicy")
@@ -105,8 +105,8 @@ func (p *plan) named(d device.Device) error {
 	return files.Refuse(u.matchLine(), "add Name="+d.Name+" to its [Link] section", "this file counts for %s, and would not give it that name", d.Name)
 }
 
-// link plans settings in a drop-in of the .link file, or in a .link file of ours
-// where the present one is of the distribution.
+// link plans settings in a drop-in of the .link file, or in a .link file of linerate's own if
+// the present one belongs to the distribution.
 func (p *plan) link(settings []files.Setting) error {
 	d, _ := p.config.device(p.request.Link)
 	u, err := p.linkWinner(d)
@@ -145,7 +145,8 @@ func (p *plan) link(settings []files.Setting) error {
 	return nil
 }
 
-// linkWinner is the .link file of a device whatever name udev sees.
+// linkWinner returns the .link file of a device, if it is the same for every name that udev
+// may see.
 func (p *plan) linkWinner(d device.Device) (Unit, error) {
 	var u Unit
 	for i, v := range views(d) {
@@ -192,9 +193,8 @@ func comments(lines []string) []string {
 	return all
 }
 
-// Linked returns the drop-in that makes a generated .link file say what the present
-// winner of a device says beside it, but for the settings of changed; no file where
-// there is nothing to add.
+// Linked returns the drop-in that makes a generated .link file set what the present winner of
+// a device sets, except for the settings in changed; no file if there is nothing to add.
 func Linked(h files.Host, d device.Device, generated string, head []string, changed []files.Setting) (files.Draft, error) {
 	p := plan{host: h, config: read(h), request: files.Request{Link: d.Name, Head: head}}
 	u, err := p.linkWinner(d)
@@ -219,7 +219,7 @@ func Linked(h files.Host, d device.Device, generated string, head []string, chan
 	return p.draft, nil
 }
 
-// Export implements files.Format: a .link file by the address of the card.
+// Export implements files.Format: a .link file that matches the address of the card.
 func (Format) Export(r files.Request) files.Draft {
 	p := plan{request: r}
 	var blocks [][]string

@@ -1,10 +1,10 @@
-// Package networkd plans .network and .link files: what systemd-networkd and
-// udev make of all of them after the next start, and the drop-in that changes it.
+// Package networkd plans .network and .link files: what systemd-networkd and udev make of all
+// of them after the next boot, and the drop-in that changes it.
 //
-// The first file that matches a device wins alone; only drop-ins of that very file
-// add to it (systemd.network(5), systemd.link(5)). So a setting goes into a
-// drop-in of the winner, NAME.network.d/50-linerate.conf, which never has a
-// [Match] section: lists are appended, and it would match more devices.
+// The first file that matches a device wins alone; only drop-ins of that very file add to it
+// (systemd.network(5), systemd.link(5)). So a setting goes into a drop-in of the winner,
+// NAME.network.d/50-linerate.conf, which never has a [Match] section: lists are appended, and
+// it would match more devices.
 package networkd
 
 import (
@@ -19,13 +19,12 @@ import (
 	"linerate/internal/host/files/tree"
 )
 
-// Dirs are the folders of systemd.network(5) and systemd.link(5), the strongest
-// first.
+// Dirs returns the folders of systemd.network(5) and systemd.link(5), in order of precedence.
 func Dirs() []string {
 	return []string{"etc/systemd/network", "run/systemd/network", "usr/local/lib/systemd/network", "usr/lib/systemd/network", "lib/systemd/network"}
 }
 
-// The endings of the files.
+// The suffixes of the files.
 const (
 	LinkFile    = ".link"
 	NetworkFile = ".network"
@@ -35,10 +34,10 @@ const (
 // Unit is a file with its drop-ins.
 type Unit struct {
 	File     string // "/etc/systemd/network/10-lan.network"; "" for none
-	tree.INI        // assignments in their order, those of drop-ins last
+	tree.INI        // assignments in order, those of drop-ins last
 }
 
-// ReadUnit reads a file and what NAME.d folders add to it, systemd.unit(5).
+// ReadUnit reads a file and its drop-ins in NAME.d folders, systemd.unit(5).
 func ReadUnit(t tree.Tree, file string) Unit {
 	file = strings.TrimPrefix(file, "/")
 	u := Unit{"/" + file, t.INI(file)}
@@ -49,16 +48,15 @@ func ReadUnit(t tree.Tree, file string) Unit {
 	return u
 }
 
-// units returns the files of one ending in the order in which they are tried.
+// units returns the files with one suffix in the order in which they are tried.
 func units(t tree.Tree, ending string) []Unit {
 	all := lists.Each(t.ByName(ending, Dirs()...), func(file string) Unit { return ReadUnit(t, file) })
 	return all
 }
 
-// Winner returns the first file that matches a device, which is the only one that
-// counts. Where it cannot be known whether a file matches, the file that the
-// running system recorded decides; without a record sure is false, and the unit is
-// the first one that may match.
+// Winner returns the first file that matches a device, which is the only one in effect. If it
+// is not known whether a file matches, the file that the running system recorded decides;
+// without a record sure is false, and the unit is the first one that may match.
 func Winner(t tree.Tree, d device.Device, ending string) (u Unit, sure bool) {
 	return winner(units(t, ending), d, ending, recorded(t, d, ending))
 }
@@ -78,7 +76,7 @@ func winner(all []Unit, d device.Device, ending, recorded string) (Unit, bool) {
 	return Unit{}, true
 }
 
-// recorded is the file that the running system says it took.
+// recorded returns the file that the running system recorded.
 func recorded(t tree.Tree, d device.Device, ending string) string {
 	if ending == LinkFile {
 		return d.Properties["ID_NET_LINK_FILE"]
@@ -89,8 +87,7 @@ func recorded(t tree.Tree, d device.Device, ending string) string {
 	return t.Assignments("run/systemd/netif/links/" + d.Index)["NETWORK_FILE"].Text
 }
 
-// match collects the lists of a [Match] section. An empty assignment drops what
-// came before it.
+// match collects the lists of a [Match] section. An empty assignment clears a list.
 func match(section []tree.Entry) map[string][]string {
 	of := make(map[string][]string)
 	for _, e := range section {
@@ -103,8 +100,8 @@ func match(section []tree.Entry) map[string][]string {
 	return of
 }
 
-// Matches judges a [Match] section. Without a valid one the file is ignored, as
-// its log says (link_load_one, network_verify of systemd).
+// Matches evaluates a [Match] section. Without a valid one systemd ignores the file, as it
+// logs (link_load_one, network_verify of systemd).
 func Matches(section []tree.Entry, d device.Device, ending string) device.Answer {
 	all := match(section)
 	if len(all) == 0 {
@@ -149,7 +146,7 @@ func matchesOne(key string, list []string, d device.Device, ending string) devic
 			return device.No
 		}
 	case "Kind":
-		if d.Hardware || d.Type == "loopback" { // neither is of a kind
+		if d.Hardware || d.Type == "loopback" { // neither has a kind
 			return device.No
 		}
 		if d.Kind != "" {
@@ -176,7 +173,7 @@ func hasProperties(list []string, d device.Device) device.Answer {
 	return answer
 }
 
-// single reports whether a [Match] section names one device only: by its own name,
+// single reports whether a [Match] section can match only one device: by its own name,
 // address or path.
 func (u Unit) single(ending string) bool {
 	name := "Name"
@@ -191,7 +188,7 @@ func (u Unit) single(ending string) bool {
 	return false
 }
 
-// matchLine is where the file says what it matches.
+// matchLine returns the first line of the [Match] section.
 func (u Unit) matchLine() model.FileLine {
 	if all := u.Section("Match"); len(all) > 0 {
 		return all[0].FileLine
@@ -199,19 +196,19 @@ func (u Unit) matchLine() model.FileLine {
 	return model.FileLine{File: u.File, Number: 1}
 }
 
-// ours is the name of our drop-ins.
+// ours is the name of linerate's drop-ins.
 const ours = "50-linerate.conf"
 
-// dropIn is the path of our drop-in of a file.
+// dropIn returns the path of linerate's drop-in for a file.
 func dropIn(u Unit) string {
 	return "/etc/systemd/network/" + path.Base(u.File) + ".d/" + ours
 }
 
-// ownLink is our own .link file of an interface, for a winner that stands behind
+// ownLink returns linerate's own .link file of an interface, for a winner that sorts after
 // it.
 func ownLink(link string) string { return "/etc/systemd/network/10-linerate-" + link + ".link" }
 
-// withoutOurs is a host without the files of linerate that are about .link files.
+// withoutOurs returns a host without linerate's .link file for a link.
 func withoutOurs(h files.Host, link string) files.Host {
 	own := strings.TrimPrefix(ownLink(link), "/")
 	h.Root = files.Without(h.Root, func(name string) bool { return name == own })

@@ -6,11 +6,12 @@ import (
 	"strings"
 )
 
-// sizeBytes is a size of systemd.syntax(7) with K, M and G as powers of 1024 in
-// bytes, or the text itself.
+// sizeBytes converts a size of systemd.syntax(7), with K, M and G as powers of 1024, to
+// bytes; it returns other text unchanged.
 func sizeBytes(s string) string { return scaled(s, 1024, 1) }
 
-// megabits is a rate in bit/s with powers of 1000, in Mbit/s, or the text itself.
+// megabits converts a rate in bit/s, with powers of 1000, to Mbit/s; it returns other text
+// unchanged.
 func megabits(s string) string { return scaled(s, 1000, 1e6) }
 
 func scaled(s string, base, unit float64) string {

@@ -19,8 +19,8 @@ type conf struct {
 	tree.INI
 }
 
-// configuration reads the files of NetworkManager.conf(5) in their order; those of /etc
-// stand in for others of their name.
+// configuration reads the files of NetworkManager.conf(5) in order; those in /etc replace
+// others of the same name.
 func configuration(t tree.Tree) []conf {
 	names := slices.DeleteFunc(append(t.ByName(".conf", "usr/lib/NetworkManager/conf.d"), t.ByName(".conf", "run/NetworkManager/conf.d")...), func(name string) bool {
 		return t.Exists("etc/NetworkManager/conf.d/" + path.Base(name))
@@ -30,8 +30,8 @@ func configuration(t tree.Tree) []conf {
 	return all
 }
 
-// State is what NetworkManager wrote of a device: managed=true or false. Text is ""
-// without it.
+// State returns managed=true or false as NetworkManager recorded it for a device. Text is ""
+// if there is no record.
 func State(t tree.Tree, d device.Device) (l model.FileLine) {
 	if d.Index != "" {
 		if managed := t.INI("run/NetworkManager/devices/"+d.Index).Get("device", "managed"); managed != nil {
@@ -41,8 +41,8 @@ func State(t tree.Tree, d device.Device) (l model.FileLine) {
 	return l
 }
 
-// Configured says whether NetworkManager will manage a device, and where that is said, by
-// NetworkManager.conf(5). interfaces is where interfaces(5) defines the device.
+// Configured returns whether NetworkManager.conf(5) has NetworkManager manage a device, and
+// the line that says so. interfaces is where interfaces(5) defines the device.
 //
 //	[keyfile]
 //	unmanaged-devices=mac:00:22:68:1c:59:b1;interface-name:eth2
@@ -77,7 +77,7 @@ func Configured(t tree.Tree, d device.Device, interfaces model.FileLine) (manage
 		return fact.Known(managed, l.File), l
 	}
 	switch {
-	case list.Text != "" && DeviceList(list.Text, d) == device.Yes: // strict, whatever else is said
+	case list.Text != "" && DeviceList(list.Text, d) == device.Yes: // strict, whatever else is set
 		return known(false, list)
 	case section.Text != "":
 		return known(command.Switch(section.Text) == "1", section)
@@ -89,8 +89,8 @@ func Configured(t tree.Tree, d device.Device, interfaces model.FileLine) (manage
 	return fact.Unknown[bool]("no configuration says so"), at
 }
 
-// section looks for managed= in the [device…] sections that match: the first one, [device]
-// itself last.
+// section looks for managed= in the [device…] sections that match: the first one counts,
+// [device] itself last.
 func (c conf) section(d device.Device) model.FileLine {
 	var order []string
 	for _, e := range c.INI {
@@ -107,8 +107,8 @@ func (c conf) section(d device.Device) model.FileLine {
 	return model.FileLine{}
 }
 
-// defaultMTU returns the MTU that the sections [connection…] have for a device
-// whose profile has none. several says that they do not agree.
+// defaultMTU returns the MTU that the sections [connection…] set for a device whose profile
+// has none. several means that they disagree.
 func defaultMTU(all []conf, d device.Device) (l model.FileLine, found, several bool) {
 	for _, c := range all {
 		for _, e := range c.INI {

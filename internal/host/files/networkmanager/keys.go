@@ -10,7 +10,7 @@ import (
 	"linerate/internal/host/files/command"
 )
 
-// version is one of NetworkManager; the zero value is not known.
+// version is a version of NetworkManager; the zero value is unknown.
 type version struct{ major, minor int }
 
 func (v version) String() string { return fmt.Sprintf("%d.%d", v.major, v.minor) }
@@ -19,16 +19,16 @@ func (v version) before(o version) bool {
 	return v.major < o.major || v.major == o.major && v.minor < o.minor
 }
 
-// key is a key of nm-settings-keyfile(5) as a setting.
+// key is a key of nm-settings-keyfile(5) for a setting.
 type key struct {
 	section, name string
 	knob          model.KnobID
-	since         version // the first one that knows it; zero: all
+	since         version // the first version that knows it; zero: all
 	read          func(text string) string
 	write         func(value string) (text string, ok bool)
 }
 
-// keys are those that hold settings of links. The versions are the Since tags of
+// keys returns the keys that hold settings of links. The versions are the Since tags of
 // libnm-core-impl (nm-setting-ethtool.c, nm-setting-link.c).
 func keys() []key {
 	as := func(v string) (string, bool) { return v, true }
@@ -60,7 +60,7 @@ func keys() []key {
 	return all
 }
 
-// sectionOf returns the section of a key in the words of keys.
+// sectionOf returns the name that keys uses for a section.
 func sectionOf(section string) string {
 	switch section {
 	case "802-3-ethernet", "wifi", "802-11-wireless", "infiniband":
@@ -81,7 +81,7 @@ func (p Profile) Settings() []Set {
 	table := keys()
 	for _, e := range p.INI {
 		i := slices.IndexFunc(table, func(k key) bool { return k.section == sectionOf(e.Section) && k.name == e.Key })
-		if i < 0 || e.Text == "" || slices.Contains([]string{"mtu", "speed"}, e.Key) && e.Text == "0" { // 0 is "by itself"
+		if i < 0 || e.Text == "" || slices.Contains([]string{"mtu", "speed"}, e.Key) && e.Text == "0" { // 0 means automatic
 			continue
 		}
 		l := e.FileLine
@@ -115,7 +115,7 @@ func readWakeOnLAN(text string) string {
 	return strings.Join(words, ",")
 }
 
-// writeWakeOnLAN makes a sum of flags. 0 is "by the driver" there, not "none".
+// writeWakeOnLAN returns the sum of flags. 0 means the driver's default there, not "none".
 func writeWakeOnLAN(value string) (string, bool) {
 	sum := 0
 	for w := range strings.SplitSeq(value, ",") {

@@ -1,11 +1,11 @@
-// Package networkmanager knows the profiles of NetworkManager, and the defaults
-// of its configuration.
+// Package networkmanager handles the profiles of NetworkManager, and the defaults in its
+// configuration.
 //
-// A device takes one profile, so that a second one would replace the first with
-// its addresses. What is written goes into the profile that the device gets at
-// the next start, whose uuid, type and name stay; or, for an MTU alone, into a
-// default of NetworkManager.conf(5). Only keys that the installed version knows
-// are written: it drops others without a word.
+// A device takes one profile, so a second one would replace the first along with its
+// addresses. Settings go into the profile that the device will get at the next boot, which
+// keeps its uuid, type and name; or, for an MTU alone, into a default of
+// NetworkManager.conf(5). linerate writes only keys that the installed version knows, since
+// it silently drops others.
 package networkmanager
 
 import (
@@ -27,15 +27,14 @@ import (
 	"linerate/internal/host/files/tree"
 )
 
-// Format is nm-settings-keyfile(5), of settings of links. Its zero value is ready.
+// Format is nm-settings-keyfile(5), for settings of links. Its zero value is ready to use.
 type Format struct{}
 
-// Conf is the file of ours with the default of a link.
+// Conf returns linerate's file with the default of a link.
 func Conf(link string) string { return "/etc/NetworkManager/conf.d/zz-linerate-" + link + ".conf" }
 
-// Outcome implements files.Format: of each device the profile that it gets with
-// all its keys, and the MTU that is the default for it. Of every other profile and
-// of the configuration it has the keys as they are.
+// Outcome implements files.Format: for each device the profile that it gets, with all keys,
+// and its default MTU. For every other profile and the configuration it has the raw keys.
 func (Format) Outcome(_ context.Context, h files.Host) (files.Outcome, error) {
 	t := h.Tree()
 	o := files.Outcome{Judge: "documented rules of NetworkManager"}
@@ -68,7 +67,7 @@ func (Format) Outcome(_ context.Context, h files.Host) (files.Outcome, error) {
 			continue
 		}
 		if l, found, several := defaultMTU(confs, d); several {
-			o.Set(base+"default mtu", l) // which of them counts is not known
+			o.Set(base+"default mtu", l) // unknown which of them counts
 		} else if found {
 			o.Set(files.LinkKey(d.Name, "link.mtu"), l)
 		}
@@ -139,7 +138,7 @@ func planOne(ctx context.Context, h files.Host, r files.Request) (files.Draft, e
 	return modify(ctx, h, r, p)
 }
 
-// defaults writes the default MTU of a link whose profile is in no file of /etc.
+// defaults writes the default MTU of a link whose profile is not in a file of /etc.
 func defaults(r files.Request, p Profile) (files.Draft, error) {
 	d := files.Draft{Want: make(map[string]string)}
 	for _, s := range r.Settings {
@@ -155,7 +154,7 @@ func defaults(r files.Request, p Profile) (files.Draft, error) {
 	return d, nil
 }
 
-// defaultMTUFile is the file of ours with the MTU of a link whose profile has none.
+// defaultMTUFile returns linerate's file with the MTU of a link whose profile has none.
 func defaultMTUFile(r files.Request, s files.Setting) files.File {
 	return files.File{Path: Conf(r.Link), Mode: 0o644, Content: []byte(files.Comments(r.Head...) + files.Comments(s.Remarks...) +
 		"[connection-linerate-" + r.Link + "]\nmatch-device=interface-name:" + r.Link + "\nethernet.mtu=" + s.Value + "\n")}
@@ -188,7 +187,7 @@ func modify(ctx context.Context, h files.Host, r files.Request, p Profile) (file
 	if len(lines) == 0 {
 		return d, nil
 	}
-	mode := fs.FileMode(0o600) // others are not loaded
+	mode := fs.FileMode(0o600) // NetworkManager does not load files with other modes
 	if info, err := fs.Stat(h.Root, strings.TrimPrefix(p.File, "/")); err == nil && info.Mode().Perm() != 0 {
 		mode = info.Mode().Perm()
 	}
@@ -254,7 +253,7 @@ func assignments(s files.Setting, r files.Request, now version, known bool) (all
 // put replaces or adds an assignment in the text of a keyfile.
 func put(text string, a assignment) string {
 	lines := strings.SplitAfter(text, "\n")
-	at := -1 // behind which line it goes
+	at := -1 // the line after which it goes
 	in := false
 	for i, l := range lines {
 		l = strings.TrimSpace(l)
@@ -279,10 +278,10 @@ func put(text string, a assignment) string {
 	return strings.Join(slices.Insert(lines, at+1, line), "")
 }
 
-// nmcli is where the program is.
+// nmcli is the path of the program.
 var nmcli = []string{"/usr/bin/nmcli"}
 
-// installed returns the version of NetworkManager, if nmcli says it.
+// installed returns the version of NetworkManager, if nmcli reports it.
 func installed(ctx context.Context, h files.Host) (v version, ok bool) {
 	if h.Ask == nil {
 		return v, false
@@ -296,8 +295,8 @@ func installed(ctx context.Context, h files.Host) (v version, ok bool) {
 	return v, err == nil
 }
 
-// accepted has nmcli read the profile and write it again: it drops what it does
-// not know, and refuses what cannot be. Versions before 1.40 read no files.
+// accepted has nmcli read the profile and write it back: it drops unknown keys, and refuses
+// invalid ones. Versions before 1.40 cannot read files.
 func accepted(ctx context.Context, h files.Host, now version, p Profile, f files.File, lines []assignment) error {
 	if h.Ask == nil || now.before(version{1, 40}) {
 		return nil
@@ -348,8 +347,8 @@ func ifcfg(t tree.Tree, d device.Device) model.FileLine {
 	return model.FileLine{}
 }
 
-// Export implements files.Format: commands, and a default for the MTU, since which profile
-// the interface gets is not known.
+// Export implements files.Format: commands, and a default for the MTU, since the profile of
+// the interface is not known.
 func (Format) Export(r files.Request) files.Draft {
 	d := files.Draft{Notes: []string{"no profile is written: a second one for an interface replaces the first with its addresses. Put its name or uuid in the place of $CONNECTION"}}
 	modify, together := "nmcli connection modify "+connection, ""

@@ -14,8 +14,8 @@ import (
 	"linerate/internal/host/files/tree"
 )
 
-// folders are where NetworkManager keeps profiles, the strongest first: the first
-// file of a uuid hides the others (1.42.4).
+// folders are where NetworkManager keeps profiles, in order of precedence: the first file
+// with a uuid hides the others (1.42.4).
 var folders = [...]string{"run/NetworkManager/system-connections", "etc/NetworkManager/system-connections", "usr/lib/NetworkManager/system-connections"}
 
 // Profile is a keyfile of NetworkManager, nm-settings-keyfile(5).
@@ -24,16 +24,16 @@ type Profile struct {
 	tree.INI
 }
 
-// UUID tells profiles apart; it is the file where none is given.
+// UUID identifies a profile; it is the file if the profile has none.
 func (p Profile) UUID() string { return cmp.Or(p.Text("connection", "uuid"), p.File) }
 
-// Type is that of the connection, in the words of keyfiles.
+// Type returns the type of the connection, in the words of keyfiles.
 func (p Profile) Type() string {
 	kind := p.Text("connection", "type")
 	return cmp.Or(map[string]string{"802-3-ethernet": "ethernet", "802-11-wireless": "wifi"}[kind], kind)
 }
 
-// at is the line of a key of [connection], the first line of the file where it has none.
+// at returns the line of a key of [connection], or the first line of the file.
 func (p Profile) at(key string) model.FileLine {
 	if l := p.Get("connection", key); l != nil {
 		return *l
@@ -41,8 +41,8 @@ func (p Profile) at(key string) model.FileLine {
 	return model.FileLine{File: p.File, Number: 1}
 }
 
-// Profiles reads the keyfiles that NetworkManager loads: those that group and
-// others cannot read.
+// Profiles reads the keyfiles that NetworkManager loads: those that group and others cannot
+// read.
 func Profiles(t tree.Tree) []Profile {
 	var all []Profile
 	for _, folder := range folders {
@@ -60,9 +60,9 @@ func Profiles(t tree.Tree) []Profile {
 	return all
 }
 
-// Owning returns the profile that a device gets at the next start: of those that
-// match it the one with the highest autoconnect-priority, then the one that was
-// used last. rival is another one that may win as well.
+// Owning returns the profile that a device gets at the next boot: of those that match it the
+// one with the highest autoconnect-priority, then the one used last. rival is another one
+// that may win as well.
 func Owning(t tree.Tree, d device.Device) (p Profile, rival *Profile, ok bool) {
 	type candidate struct {
 		Profile
@@ -100,8 +100,8 @@ func Owning(t tree.Tree, d device.Device) (p Profile, rival *Profile, ok bool) {
 	return all[0].Profile, nil, true
 }
 
-// manual returns a profile of a device that does not come up by itself; without
-// File there is none.
+// manual returns a profile of a device that does not connect automatically; File is "" if
+// there is none.
 func manual(t tree.Tree, d device.Device) Profile {
 	for _, p := range Profiles(t) {
 		if p.matches(d) == device.Yes && command.Switch(p.Text("connection", "autoconnect")) == "0" {
@@ -111,8 +111,8 @@ func manual(t tree.Tree, d device.Device) Profile {
 	return Profile{}
 }
 
-// matches says whether a profile is for a device. One that names no device is for
-// any of its type.
+// matches says whether a profile is for a device. A profile that names no device is for any
+// device of its type.
 func (p Profile) matches(d device.Device) device.Answer {
 	answer, named := device.Yes, false
 	and := func(a device.Answer) { answer, named = device.And(answer, a), true }
@@ -146,7 +146,7 @@ func (p Profile) matches(d device.Device) device.Answer {
 	return answer
 }
 
-// DeviceList judges a device list of NetworkManager.conf(5):
+// DeviceList evaluates a device list of NetworkManager.conf(5):
 //
 //	interface-name:vboxnet*,except:interface-name:vboxnet2
 func DeviceList(list string, d device.Device) device.Answer {
@@ -215,7 +215,7 @@ func deviceSpec(spec string, d device.Device) device.Answer {
 	return device.No
 }
 
-// sure turns what is known into an answer.
+// sure converts a known result to an answer.
 func sure(known bool) device.Answer {
 	if known {
 		return device.Yes

@@ -13,14 +13,15 @@ import (
 	"linerate/internal/regex"
 )
 
-// part says that rc.conf makes one interface of another. Both are named as in variables.
+// part says that rc.conf builds one interface on another. Both are named as in variables.
 type part struct {
 	whole, of string
-	vlan      bool // else a lagg or a bridge, and one of its ports
+	vlan      bool // a VLAN; else a lagg or a bridge, and one of its ports
 	line      model.FileLine
 }
 
-// parts reads the options laggport, addm and vlandev of ifconfig(8), and vlans_IF of rc.conf(5).
+// parts parses the options laggport, addm and vlandev of ifconfig(8), and vlans_IF of
+// rc.conf(5).
 func parts(rc map[string]model.FileLine) (all []part) {
 	for _, name := range slices.Sorted(maps.Keys(rc)) {
 		words := strings.Fields(rc[name].Text)
@@ -46,7 +47,8 @@ func parts(rc map[string]model.FileLine) (all []part) {
 	return all
 }
 
-// mtuOf returns the MTU that the files give an interface, and the line; ok is false for none.
+// mtuOf returns the MTU that the files give an interface, and the line; ok is false if none
+// does.
 func mtuOf(t tree.Tree, rc map[string]model.FileLine, link string) (mtu int, l model.FileLine, ok bool) {
 	var lines []model.FileLine
 	for _, file := range t.ByName("", "etc") {
@@ -70,14 +72,15 @@ func mtuOf(t tree.Tree, rc map[string]model.FileLine, link string) (mtu int, l m
 	return mtu, l, ok
 }
 
-// etherMTU is that of an Ethernet interface to which no file gives one (ETHERMTU of sys/net/ethernet.h).
+// etherMTU is the MTU of an Ethernet interface without one in a file (ETHERMTU of
+// sys/net/ethernet.h).
 const etherMTU = 1500
 
-// alone refuses an MTU that would take other interfaces along at the next start, or would be
-// taken away again. The first port of a lagg or a bridge gives it its MTU, and another MTU of
-// a later one is changed or keeps the port out (lagg_port_create of sys/net/if_lagg.c,
-// bridge_ioctl_add of if_bridge.c). A VLAN takes the MTU of its parent when it gets it
-// (vlan_config of if_vlan.c), and refuses one before that or above it (vlan_ioctl).
+// alone refuses an MTU that would change other interfaces at the next boot, or would itself
+// be changed. The first port of a lagg or a bridge gives it its MTU, and a later port with
+// another MTU is changed or kept out (lagg_port_create of sys/net/if_lagg.c, bridge_ioctl_add
+// of if_bridge.c). A VLAN takes the MTU of its parent when it gets it (vlan_config of
+// if_vlan.c), and refuses one before that or above it (vlan_ioctl).
 func alone(t tree.Tree, rc map[string]model.FileLine, link string, mtu int) error {
 	self := inVariable(link)
 	for _, p := range parts(rc) {
@@ -111,11 +114,11 @@ func eachPort(mtu string) string {
 	return "write mtu " + mtu + " into the ifconfig_ line of each port, by hand"
 }
 
-// made is the name of an interface that ifconfig(8) makes of others.
+// made matches the name of an interface that ifconfig(8) builds on others.
 var made = regex.New(`^(lagg|bridge|vlan)[0-9]+$`)
 
-// unseen says what stands against an MTU by the name of the interface alone, as alone does by
-// the files: why it is left out, or what to look at first.
+// unseen judges an MTU by the name of the interface alone, as alone does by the files: it
+// returns why the MTU is omitted, or what to check first.
 func unseen(link, mtu string) (omit, note string) {
 	parent, _, tagged := strings.Cut(link, ".")
 	switch m := made.FindStringSubmatch(link); {

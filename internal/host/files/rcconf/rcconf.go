@@ -1,7 +1,7 @@
-// Package rcconf knows the permanent files of FreeBSD: rc.conf(5), sysctl.conf(5),
+// Package rcconf handles the permanent files of FreeBSD: rc.conf(5), sysctl.conf(5),
 // loader.conf(5), and /etc/start_if.IF.
 //
-// In each of them the last assignment wins, whole:
+// In each of them the last assignment replaces earlier ones:
 //
 //  1. /etc/sysctl.conf, then /etc/sysctl.conf.local.
 //  2. /boot/loader.conf, then its .local and the folder loader.conf.d, of which the
@@ -28,35 +28,35 @@ import (
 	"linerate/internal/regex"
 )
 
-// Format is the files of FreeBSD. Its zero value is ready.
+// Format is the files of FreeBSD. Its zero value is ready to use.
 type Format struct{}
 
-// The files that blocks of ours go to.
+// The files with linerate's blocks.
 const (
 	sysctlConf = "/etc/sysctl.conf"
 	loaderConf = "/boot/loader.conf"
 )
 
-// rcFiles are those that rc.subr(8) reads for netif, in their order.
+// rcFiles are the files that rc.subr(8) reads for netif, in order.
 var rcFiles = []string{
 	"etc/defaults/rc.conf", "etc/rc.conf", "etc/rc.conf.local", "etc/rc.conf.d/network", "usr/local/etc/rc.conf.d/network", "etc/rc.conf.d/netif", "usr/local/etc/rc.conf.d/netif",
 }
 
-// startIf is the script that runs before an interface is configured.
+// startIf returns the script that runs before an interface is configured.
 func startIf(link string) string { return "/etc/start_if." + link }
 
-// inVariable is an interface in the names of variables (network.subr get_if_var).
+// inVariable returns an interface's name as used in variables (network.subr get_if_var).
 func inVariable(link string) string {
 	return strings.NewReplacer(".", "_", "-", "_", "/", "_", "+", "_").Replace(link)
 }
 
-// variable is the one of rc.conf(5) that configures an interface.
+// variable returns the variable of rc.conf(5) that configures an interface.
 func variable(link string) string { return "ifconfig_" + inVariable(link) }
 
-// assignment is a plain line NAME="VALUE" of the three files.
+// assignment matches a plain line NAME="VALUE" of the three files.
 var assignment = regex.New(`^([A-Za-z0-9_.%*]+)=(?:"([^"$` + "`" + `\\]*)"|'([^']*)'|([^\s"'$` + "`" + `\\;&|#]*))\s*(?:#.*)?$`)
 
-// assigned reads a plain assignment.
+// assigned parses a plain assignment.
 func assigned(l model.FileLine) (name string, value model.FileLine, ok bool) {
 	m := assignment.FindStringSubmatch(l.Text)
 	if m == nil {
@@ -66,8 +66,8 @@ func assigned(l model.FileLine) (name string, value model.FileLine, ok bool) {
 	return m[1], l, true
 }
 
-// loaderLines reads the files of loader.conf(5). broken is a line that ends the
-// reading of its file.
+// loaderLines reads the files of loader.conf(5). broken is a line at which loader(8) stops
+// reading the file.
 func loaderLines(t tree.Tree) (all map[string]model.FileLine, rivals map[string]model.FileLine, broken *model.FileLine) {
 	all, rivals = make(map[string]model.FileLine), make(map[string]model.FileLine)
 	names := []string{"boot/device.hints", "boot/loader.conf", "boot/loader.conf.local"}
@@ -79,7 +79,7 @@ func loaderLines(t tree.Tree) (all map[string]model.FileLine, rivals map[string]
 				break
 			}
 			if old, given := all[key]; given && old.Text != value.Text && strings.HasSuffix(old.File, ".local") {
-				rivals[key] = old // the order of .local and the folder is not known
+				rivals[key] = old // unknown which of .local and the folder comes later
 			}
 			all[key] = value
 		}
@@ -102,8 +102,8 @@ func sysctlLines(t tree.Tree) map[string]model.FileLine {
 	return all
 }
 
-// rcLines reads rc.conf(5). odd are lines that name a variable in another way than
-// by a plain assignment.
+// rcLines reads rc.conf(5). odd are lines that name a variable other than in a plain
+// assignment.
 func rcLines(t tree.Tree) (all map[string]model.FileLine, odd []model.FileLine) {
 	all = make(map[string]model.FileLine)
 	for _, name := range rcFiles {
@@ -124,14 +124,14 @@ func rcLines(t tree.Tree) (all map[string]model.FileLine, odd []model.FileLine) 
 	return all, odd
 }
 
-// options are the words of ifconfig(8) that settings of ours have; with says which
-// have an argument.
+// options are the words of ifconfig(8) for linerate's settings; true means that the word has
+// an argument.
 var options = map[string]bool{
 	"mtu": true, "media": true, "mediaopt": true, "rxcsum": false, "txcsum": false, "tso": false, "lro": false, "vlanhwtag": false, "polling": false,
 	"wol": false, "wol_ucast": false, "wol_mcast": false, "wol_magic": false,
 }
 
-// ifconfig adds what words of ifconfig(8) set.
+// ifconfig adds what the words of ifconfig(8) set.
 func ifconfig(o *files.Outcome, link string, l model.FileLine, words []string) {
 	for i := 0; i < len(words); i++ {
 		name, off := strings.CutPrefix(words[i], "-")
@@ -150,7 +150,7 @@ func ifconfig(o *files.Outcome, link string, l model.FileLine, words []string) {
 	}
 }
 
-// Outcome implements files.Format. It has each interface that rc.conf names.
+// Outcome implements files.Format. It covers each interface that rc.conf names.
 func (Format) Outcome(_ context.Context, h files.Host) (files.Outcome, error) {
 	t := h.Tree()
 	o := files.Outcome{Judge: "documented rules of rc.conf(5), sysctl.conf(5) and loader.conf(5)"}
@@ -178,7 +178,7 @@ func (Format) Outcome(_ context.Context, h files.Host) (files.Outcome, error) {
 	return o, nil
 }
 
-// start adds what is run for an interface at the start: its script, then its lines of rc.conf.
+// start adds what runs for an interface at boot: its script, then its lines of rc.conf.
 func start(o *files.Outcome, t tree.Tree, rc map[string]model.FileLine, link string) {
 	for _, l := range t.Lines(startIf(link), "#") {
 		words := strings.Fields(strings.TrimSuffix(l.Text, "|| :"))
@@ -191,15 +191,15 @@ func start(o *files.Outcome, t tree.Tree, rc map[string]model.FileLine, link str
 	if l, ok := configured(rc, link); ok {
 		ifconfig(o, link, l, strings.Fields(l.Text))
 	}
-	for _, name := range slices.Sorted(maps.Keys(rc)) { // run behind it (ifconfig_up and ipv4_up of network.subr)
+	for _, name := range slices.Sorted(maps.Keys(rc)) { // these run after it (ifconfig_up and ipv4_up of network.subr)
 		if rest, ok := strings.CutPrefix(name, variable(link)+"_"); ok && (rest == "ipv6" || strings.HasPrefix(rest, "alias")) {
 			ifconfig(o, link, rc[name], strings.Fields(rc[name].Text))
 		}
 	}
 }
 
-// Options returns the words of ifconfig(8) that count for an interface at the start of the
-// machine: "mtu" with its number, "tso" with on or off.
+// Options returns the words of ifconfig(8) in effect for an interface at boot: "mtu" with its
+// number, "tso" with on or off.
 func Options(t tree.Tree, link string) map[string]model.FileLine {
 	var o files.Outcome
 	rc, _ := rcLines(t)
@@ -213,7 +213,7 @@ func Options(t tree.Tree, link string) map[string]model.FileLine {
 	return all
 }
 
-// Sysctls returns the lines of sysctl.conf(5) and of loader.conf(5) that count, by name.
+// Sysctls returns the effective lines of sysctl.conf(5) and of loader.conf(5), by name.
 func Sysctls(t tree.Tree) (running, boot map[string]model.FileLine) {
 	boot, _, _ = loaderLines(t)
 	return sysctlLines(t), boot
@@ -229,8 +229,8 @@ func configured(rc map[string]model.FileLine, link string) (model.FileLine, bool
 	return model.FileLine{}, false
 }
 
-// started refuses what keeps rc.d/netif from starting an interface, and files that only the
-// shell finds (rc.conf(5), autoif and list_net_interfaces of network.subr).
+// started refuses settings that keep rc.d/netif from starting an interface, and files that
+// only the shell can find (rc.conf(5), autoif and list_net_interfaces of network.subr).
 func started(rc map[string]model.FileLine, odd []model.FileLine, link string) error {
 	if l, ok := rc["netif_enable"]; ok && !slices.Contains([]string{"YES", "TRUE", "ON", "1"}, strings.ToUpper(l.Text)) {
 		return files.Refuse(l, "", "rc.d/netif starts no interface")
@@ -290,8 +290,8 @@ func (f Format) Plan(ctx context.Context, h files.Host, r files.Request) (files.
 	return d, f.replaced(ctx, h, d)
 }
 
-// replaced allows the settings to go that an earlier block of ours holds, and that
-// its next one does not.
+// replaced allows settings to disappear that an earlier block of linerate's holds and the new
+// one does not.
 func (f Format) replaced(ctx context.Context, h files.Host, d files.Draft) error {
 	before, err := f.Outcome(ctx, h)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"linerate/internal/host/files"
 )
 
-// block is a block of ours in the making.
+// block is a block of linerate's under construction.
 type block struct {
 	path string
 	strings.Builder
@@ -18,7 +18,7 @@ func (b *block) add(remarks []string, line string) {
 	b.WriteString(files.Comments(remarks...) + line + "\n")
 }
 
-// render makes the blocks, and what they change.
+// render returns the blocks, and the keys that they change.
 func render(r files.Request) files.Draft {
 	d := files.Draft{Want: make(map[string]string)}
 	loader, running, link := &block{path: loaderConf}, &block{path: sysctlConf}, &block{path: startIf(r.Link)}
@@ -65,8 +65,8 @@ func render(r files.Request) files.Draft {
 	return d
 }
 
-// module is the one that a setting needs: cubic is a part of the kernel since 14,
-// where its line does nothing.
+// module returns the kernel module that a setting needs: cubic is part of the kernel since
+// 14, where its line does nothing.
 func module(s files.Setting) string {
 	switch {
 	case s.Knob == "tcp.congestion_control" && s.Text != "newreno":
@@ -77,7 +77,7 @@ func module(s files.Setting) string {
 	return ""
 }
 
-// ifconfigWords are those of ifconfig(8) for a setting, "" where it has none.
+// ifconfigWords returns the words of ifconfig(8) for a setting, "" if there are none.
 func ifconfigWords(s files.Setting) string {
 	switch s.Name {
 	case "mtu":

@@ -11,14 +11,14 @@ import (
 	"linerate/internal/host/files"
 )
 
-// The files of ours.
+// The files of linerate's own.
 const (
-	// Path sorts behind every name that distributions and people use.
+	// Path sorts after all common names.
 	Path        = "/etc/sysctl.d/zz-linerate.conf"
 	modulesPath = "/etc/modules-load.d/linerate.conf"
 )
 
-// Format is sysctl.d(5), of settings of the kernel. Its zero value is ready.
+// Format is sysctl.d(5), for settings of the kernel. Its zero value is ready to use.
 type Format struct{}
 
 // Plan implements files.Format.
@@ -35,7 +35,7 @@ func (Format) Plan(_ context.Context, h files.Host, r files.Request) (files.Draf
 		}
 	}
 	then := Read(h.With(d.Files).Root)
-	for _, key := range now.Keys() { // of a file of ours that is replaced
+	for _, key := range now.Keys() { // in linerate's own file, which is replaced
 		name := files.SysctlKey(Name(key))
 		if _, wanted := d.Want[name]; wanted {
 			continue
@@ -60,7 +60,7 @@ func render(r files.Request) files.Draft {
 	module := ""
 	for _, s := range r.Settings {
 		if s.Text == "" {
-			continue // of a link
+			continue // a setting of a link
 		}
 		key := Key(s.Name)
 		d.Want[files.SysctlKey(Name(key))] = s.Text
@@ -82,12 +82,12 @@ func render(r files.Request) files.Draft {
 	return d
 }
 
-// builtIn reports whether a congestion control needs no module: reno always,
-// cubic in every kernel of a distribution.
+// builtIn reports whether a congestion control needs no module: reno always, cubic in every
+// distribution kernel.
 func builtIn(name string) bool { return name == "reno" || name == "cubic" }
 
-// Outcome implements files.Format: the text of each key that a file names, as the
-// kernel takes it.
+// Outcome implements files.Format: the value of each key that a file names, as the kernel
+// takes it.
 func (Format) Outcome(_ context.Context, h files.Host) (files.Outcome, error) {
 	b := Read(h.Root)
 	o := files.Outcome{Judge: "documented rules of sysctl.d(5), as systemd-sysctl applies them"}
@@ -102,8 +102,7 @@ func (Format) Outcome(_ context.Context, h files.Host) (files.Outcome, error) {
 	return o, nil
 }
 
-// text returns what the kernel has of a key, "" where that is not known, and the
-// line that says so.
+// text returns the kernel's value of a key, "" if unknown, and the line that sets it.
 func (b Boot) text(key string) (string, Line) {
 	l, ok := b.Holds(key)
 	if !ok {
@@ -116,7 +115,7 @@ func (b Boot) text(key string) (string, Line) {
 	return text, l
 }
 
-// refused describes the lines that count and that the kernel will refuse.
+// refused describes the effective lines that the kernel will refuse.
 func (b Boot) refused() []string {
 	var all []string
 	for _, key := range b.Keys() {

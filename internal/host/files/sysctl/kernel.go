@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// numbers is how many numbers a key holds where that is not one, kernel 6.18
+// numbers is how many numbers a key holds if more than one, kernel 6.18
 // net/ipv4/sysctl_net_ipv4.c.
 var numbers = map[string]int{
 	"net/ipv4/tcp_rmem": 3, "net/ipv4/tcp_wmem": 3, "net/ipv4/tcp_mem": 3, "net/ipv4/udp_mem": 3, "net/ipv4/ip_local_port_range": 2, "net/ipv4/ping_group_range": 2,
 }
 
-// words are the keys that hold a word, which has to be the whole text.
+// words are the keys that hold a single word, which must be the whole text.
 var words = map[string]bool{"net/ipv4/tcp_congestion_control": true, "net/core/default_qdisc": true}
 
-// Kernel returns what the kernel has after text was written to key. It fails
-// where the kernel refuses the text, and the old value stays. Keys outside of
-// net/ are not judged: their text is returned.
+// Kernel returns the kernel's value after text was written to key. It returns an error if the
+// kernel refuses the text and keeps the old value. For keys outside of net/ it returns text
+// unchanged.
 //
 // A number ends at a blank, and what follows the last number is ignored (kernel
 // 6.18 kernel/sysctl.c do_proc_dointvec). A word is compared as a whole.
@@ -47,8 +47,8 @@ func Kernel(key, text string) (string, error) {
 	return strings.Join(fields[:min(n, len(fields))], " "), nil
 }
 
-// kernelNumber reports whether the kernel reads the digits of f as Go does: it
-// knows 0x for hexadecimal and 0 for octal numbers.
+// kernelNumber reports whether the kernel parses the digits of f as Go does: it knows 0x for
+// hexadecimal and 0 for octal numbers.
 func kernelNumber(f string) bool {
 	f = strings.TrimPrefix(f, "-")
 	return !strings.ContainsAny(f, "+_") && (len(f) < 2 || f[0] != '0' || !strings.ContainsAny(f[1:2], "bBoO"))

@@ -1,22 +1,22 @@
-// Package sysctl says what the files of sysctl.d(5) make of the kernel's settings
-// at the next start of a Linux machine.
+// Package sysctl computes what the files of sysctl.d(5) make of the kernel's settings at the
+// next boot of a Linux machine.
 //
-// The programs that read them agree on these rules:
+// The programs that read these files agree on the following rules:
 //
-//  1. Files of one name hide each other: /etc before /run before /usr/local/lib
-//     before /usr/lib.
-//  2. The files that are left are read in the order of their names, whatever
-//     their folder.
+//  1. Of files with the same name one hides the others: /etc before /run before
+//     /usr/local/lib before /usr/lib.
+//  2. The remaining files are read in the order of their names, whatever their
+//     folder.
 //  3. The last line that names a key counts; a line with wildcards counts only
 //     for keys that no other line names.
-//  4. The kernel takes or refuses the text behind the equals sign as it stands:
-//     there are no comments behind values. What a key has after a refused line is
-//     not known: systemd tries only the last line, procps each, and the kernel may
-//     have taken the first of several numbers.
+//  4. The kernel takes or refuses the whole text after the equals sign: a value
+//     cannot have a comment. After a refused line the value of a key is unknown:
+//     systemd tries only the last line, procps each of them, and the kernel may have
+//     taken the first of several numbers.
 //
-// They differ about /etc/sysctl.conf: systemd-sysctl reads it only through a link
-// in sysctl.d, procps reads it last. Where TuneD runs, its profile comes after
-// all of them, and /run and /etc once more after the profile.
+// They differ about /etc/sysctl.conf: systemd-sysctl reads it only through a link in
+// sysctl.d, procps reads it last. If TuneD runs, its profile comes after all of them,
+// followed once more by the files in /run and /etc.
 package sysctl
 
 import (
@@ -30,20 +30,20 @@ import (
 	"linerate/internal/host/files/tree"
 )
 
-// folders are those of sysctl.d(5), the strongest first.
+// folders are the folders of sysctl.d(5), in order of precedence.
 var folders = [...]string{"etc/sysctl.d", "run/sysctl.d", "usr/local/lib/sysctl.d", "usr/lib/sysctl.d", "lib/sysctl.d"}
 
 // Line is a line of a file that assigns a value to a key.
 type Line struct {
-	model.FileLine        // Text is the value as the file has it
+	model.FileLine        // Text is the value as in the file
 	Key            string // with slashes, "net/ipv4/tcp_rmem"; may hold the wildcards of glob(7)
 	Bare           bool   // "-KEY" without a value: keeps KEY out of wildcards
 }
 
-// Boot is what is read at the start of a machine.
+// Boot holds the lines that are read when a machine boots.
 type Boot struct {
-	Lines     []Line // in the order in which they count
-	Profile   []Line // of TuneD, where it runs
+	Lines     []Line // in the order of reading
+	Profile   []Line // of TuneD, if it runs
 	Again     []Line // files that TuneD applies over its profile
 	BySystemd bool   // systemd-sysctl reads the files, else procps
 }
@@ -83,8 +83,8 @@ func Lines(t tree.Tree, name string) []Line {
 	return all
 }
 
-// Key writes a name of sysctl.d(5) with slashes. Its first separator decides:
-// behind a dot, dots and slashes change their meaning.
+// Key writes a name of sysctl.d(5) with slashes. If its first separator is a dot, dots and
+// slashes are swapped.
 func Key(name string) string {
 	if i := strings.IndexAny(name, "./"); i >= 0 && name[i] == '.' {
 		name = strings.NewReplacer("/", ".", ".", "/").Replace(name)
@@ -92,8 +92,8 @@ func Key(name string) string {
 	return strings.TrimPrefix(path.Clean("/"+name), "/")
 }
 
-// Name writes a key with slashes as a file should have it: with dots, unless a
-// part of it holds a dot itself.
+// Name writes a key with slashes in the form for a file: with dots, unless a part of it
+// contains a dot.
 func Name(key string) string {
 	if strings.Contains(key, ".") {
 		return key
@@ -101,8 +101,8 @@ func Name(key string) string {
 	return strings.ReplaceAll(key, "/", ".")
 }
 
-// Counting returns the line that counts for key among those that are read first.
-// For systemd a bare key also takes back what earlier lines assign to it.
+// Counting returns the effective line for key among those that are read first. For systemd a
+// bare key also cancels earlier assignments to it.
 func (b Boot) Counting(key string) (Line, bool) {
 	bare := false
 	for _, l := range slices.Backward(b.Lines) {
@@ -121,8 +121,8 @@ func (b Boot) Counting(key string) (Line, bool) {
 	return Line{}, false
 }
 
-// Holds returns the line that decides about key, with slashes, after the next
-// start. ok is false where no line does: the kernel's own value stays.
+// Holds returns the line that sets key, with slashes, after the next boot. ok is false if no
+// line does and the kernel's own value stays.
 func (b Boot) Holds(key string) (l Line, ok bool) {
 	assigns := func(l Line) bool { return l.Key == key && !l.Bare }
 	for _, l := range slices.Backward(b.Again) {
@@ -137,8 +137,8 @@ func (b Boot) Holds(key string) (l Line, ok bool) {
 	return before, ok
 }
 
-// limited returns which of two lines holds where l, of TuneD, may begin with a mark: with >
-// it counts only where its number is larger than the one before, with < where it is smaller
+// limited returns which of two lines counts. l, of TuneD, may start with a mark: with > it
+// counts only if its number is larger than the one before, with < if it is smaller
 // (_process_assignment_modifiers of tuned/plugins/base.py).
 func limited(l, before Line) Line {
 	text := strings.TrimLeft(l.Text, "<>")

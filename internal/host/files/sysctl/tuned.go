@@ -5,11 +5,11 @@ import (
 	"linerate/internal/host/files/tuned"
 )
 
-// adminFolders are SYSCTL_CONFIG_DIRS of TuneD's sysctl plugin, the strongest
-// first: other than for systemd, /run hides /etc.
+// adminFolders are SYSCTL_CONFIG_DIRS of TuneD's sysctl plugin, in order of precedence:
+// unlike for systemd, /run hides /etc.
 var adminFolders = [...]string{"run/sysctl.d", "etc/sysctl.d"}
 
-// tuned adds what TuneD applies once it has started.
+// tuned adds what TuneD applies after it has started.
 func (b *Boot) tuned(t tree.Tree) {
 	if !tuned.Active(t) {
 		return

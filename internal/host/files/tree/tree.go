@@ -1,8 +1,7 @@
 // Package tree reads the configuration files below a root, with the number of
 // each line.
 //
-// Nothing here knows what a file means. A file that is not there or cannot be
-// read has no lines.
+// The package does not interpret files. A file that is missing or unreadable has no lines.
 package tree
 
 import (
@@ -20,14 +19,14 @@ import (
 // Tree is the files of a machine.
 type Tree struct{ Root fs.FS }
 
-// MaxFile bounds what is read of one file, in bytes.
+// MaxFile bounds how much of a file is read, in bytes.
 const MaxFile = 1 << 20
 
-// maxEntries bounds the files that are looked at in one directory.
+// maxEntries bounds the files considered in one directory.
 const maxEntries = 4096
 
-// Read returns the first MaxFile bytes of a file, nil where it cannot be read.
-// name may begin with a slash.
+// Read returns the first MaxFile bytes of a file, or nil if it cannot be read. name may begin
+// with a slash.
 func (t Tree) Read(name string) []byte {
 	f, err := t.Root.Open(strings.TrimPrefix(name, "/"))
 	if err != nil {
@@ -41,18 +40,17 @@ func (t Tree) Read(name string) []byte {
 	return b
 }
 
-// Word returns the text of a file of one line without blanks around it, such as
-// those of sysfs.
+// Word returns the text of a one-line file, such as in sysfs, without surrounding blanks.
 func (t Tree) Word(name string) string { return strings.TrimSpace(string(t.Read(name))) }
 
-// Exists reports whether there is a file or directory.
+// Exists reports whether a file or directory exists.
 func (t Tree) Exists(name string) bool {
 	_, err := fs.Stat(t.Root, strings.TrimPrefix(name, "/"))
 	return err == nil
 }
 
-// Lines returns the lines of a file that are not empty and do not begin with
-// one of the bytes comments.
+// Lines returns the lines of a file that are not empty and do not start with one of the bytes
+// in comments.
 func (t Tree) Lines(name, comments string) []model.FileLine {
 	var all []model.FileLine
 	s := bufio.NewScanner(bytes.NewReader(t.Read(name)))
@@ -66,8 +64,8 @@ func (t Tree) Lines(name, comments string) []model.FileLine {
 	return all
 }
 
-// Joined is Lines where a line that ends in a backslash goes on in the next
-// one, as in systemd.syntax(7) and interfaces(5); it counts where it begins.
+// Joined is Lines, except that a line ending in a backslash continues in the next one, as in
+// systemd.syntax(7) and interfaces(5); it has the number of its first line.
 func (t Tree) Joined(name, comments string) []model.FileLine {
 	var all []model.FileLine
 	open := false
@@ -82,12 +80,12 @@ func (t Tree) Joined(name, comments string) []model.FileLine {
 		}
 		open = more
 	}
-	return slices.DeleteFunc(all, func(l model.FileLine) bool { return l.Text == "" }) // of backslashes alone
+	return slices.DeleteFunc(all, func(l model.FileLine) bool { return l.Text == "" }) // lines of backslashes alone
 }
 
-// ByName returns the files of directories whose names end so, sorted by name. A
-// file stands in for those of its name in later directories: that is the rule
-// of sysctl.d(5), systemd.network(5) and netplan.
+// ByName returns the files of directories with a suffix, sorted by name. A file hides those
+// of the same name in later directories: the rule of sysctl.d(5), systemd.network(5) and
+// netplan.
 func (t Tree) ByName(ending string, dirs ...string) []string {
 	where := make(map[string]string)
 	for _, dir := range dirs {
@@ -119,10 +117,10 @@ type Entry struct {
 	model.FileLine // Text is the value
 }
 
-// INI is a file of sections with assignments, in their order.
+// INI is a file of sections with assignments, in order.
 type INI []Entry
 
-// INI reads systemd.syntax(7) and GLib's keyfiles:
+// INI parses systemd.syntax(7) and GLib's keyfiles:
 //
 //	[Match]
 //	Name=eth0
@@ -142,7 +140,7 @@ func (t Tree) INI(name string) INI {
 	return all
 }
 
-// Get returns the last value of a key, nil where it has none or an empty one.
+// Get returns the last value of a key, or nil if it is missing or empty.
 func (f INI) Get(section, key string) *model.FileLine {
 	for _, e := range slices.Backward(f) {
 		if e.Section == section && e.Key == key {
@@ -155,7 +153,7 @@ func (f INI) Get(section, key string) *model.FileLine {
 	return nil
 }
 
-// Text returns the last value of a key, "" where it has none.
+// Text returns the last value of a key, "" if it has none.
 func (f INI) Text(section, key string) string {
 	if l := f.Get(section, key); l != nil {
 		return l.Text
@@ -174,8 +172,8 @@ func (f INI) Section(name string) []Entry {
 	return all
 }
 
-// Assignments reads NAME=VALUE and NAME="VALUE" as shells do, a later file over
-// an earlier one.
+// Assignments parses NAME=VALUE and NAME="VALUE" as shells do; later files override earlier
+// ones.
 func (t Tree) Assignments(names ...string) map[string]model.FileLine {
 	all := make(map[string]model.FileLine)
 	for _, name := range names {
@@ -190,7 +188,7 @@ func (t Tree) Assignments(names ...string) map[string]model.FileLine {
 	return all
 }
 
-// unquote takes a comment and quotes off a value.
+// unquote removes a comment and quotes from a value.
 func unquote(s string) string {
 	s = strings.TrimSpace(s)
 	if s != "" && (s[0] == '"' || s[0] == '\'') {

@@ -1,5 +1,5 @@
-// Package tuned reads the profile of TuneD that is active on a machine, with all
-// that it includes: tuned.conf(5) and tuned-profiles(7).
+// Package tuned reads the active TuneD profile of a machine, with all that it includes:
+// tuned.conf(5) and tuned-profiles(7).
 package tuned
 
 import (
@@ -16,7 +16,7 @@ import (
 type Profile struct {
 	Units       []*Unit
 	variables   map[string]string
-	Reapplies   bool // the files of sysctl.d in /run and /etc are applied after the profile
+	Reapplies   bool // TuneD applies the files of sysctl.d in /run and /etc after the profile
 	SetsSysctls bool
 }
 
@@ -26,7 +26,7 @@ type Unit struct {
 	Options map[string]model.FileLine
 }
 
-// Kind is the plugin of a unit.
+// Kind returns the plugin of a unit.
 func (u Unit) Kind() string {
 	if t := u.Options["type"].Text; t != "" {
 		return t
@@ -34,18 +34,18 @@ func (u Unit) Kind() string {
 	return u.Name
 }
 
-// Disabled reports whether the profile leaves a unit out.
+// Disabled reports whether the profile disables a unit.
 func (u Unit) Disabled() bool {
 	l, ok := u.Options["enabled"]
 	return ok && command.Switch(l.Text) != "1"
 }
 
-// maxProfiles bounds the profiles that one includes.
+// maxProfiles bounds the profiles that a profile includes.
 const maxProfiles = 64
 
 // Read reads /etc/tuned/active_profile and the profiles that it names.
 func Read(t tree.Tree) Profile {
-	p := Profile{variables: make(map[string]string), Reapplies: true} // its default
+	p := Profile{variables: make(map[string]string), Reapplies: true} // the default
 	if l, ok := t.Assignments("etc/tuned/tuned-main.conf")["reapply_sysctl"]; ok {
 		p.Reapplies = command.Switch(l.Text) == "1"
 	}
@@ -59,8 +59,8 @@ func Read(t tree.Tree) Profile {
 	return p
 }
 
-// include merges a profile into p, after those that it includes itself. A
-// profile may include the one of its own name in a weaker folder.
+// include merges a profile into p, after those that it includes itself. A profile may include
+// the one with its own name in a folder of lower precedence.
 func (p *Profile) include(t tree.Tree, name string, read map[string]bool) {
 	name = path.Base(strings.TrimPrefix(name, "-"))
 	file := ""
@@ -75,7 +75,7 @@ func (p *Profile) include(t tree.Tree, name string, read map[string]bool) {
 	}
 	read[file] = true
 	all := entries(t, file)
-	for _, e := range all { // first, since names of profiles to include hold variables too
+	for _, e := range all { // variables first, since the names of included profiles may use them
 		if e.Section == "variables" {
 			p.variables[e.Key] = e.Text
 		}
@@ -96,8 +96,8 @@ func (p *Profile) include(t tree.Tree, name string, read map[string]bool) {
 	}
 }
 
-// merge adds an option to the unit of its section. drop= and replace= take away
-// what included profiles said.
+// merge adds an option to the unit of its section. drop= and replace= remove what included
+// profiles set.
 func (p *Profile) merge(e tree.Entry, file string) {
 	i := slices.IndexFunc(p.Units, func(u *Unit) bool { return u.Name == e.Section })
 	if i < 0 {
@@ -124,8 +124,8 @@ func (p *Profile) merge(e tree.Entry, file string) {
 	}
 }
 
-// entries reads a profile: sections with KEY=VALUE, and comments that begin
-// with a number sign after a blank.
+// entries parses a profile: sections with KEY=VALUE, and comments that start with a number
+// sign after a blank.
 func entries(t tree.Tree, name string) []tree.Entry {
 	var all []tree.Entry
 	section := ""
@@ -144,10 +144,10 @@ func entries(t tree.Tree, name string) []tree.Entry {
 	return all
 }
 
-// maxExpanded bounds texts with variables, in bytes.
+// maxExpanded bounds expanded texts, in bytes.
 const maxExpanded = 1 << 12
 
-// Expand puts variables in. What functions make stays: it is not known here.
+// Expand replaces variables. Functions stay: their results are not known here.
 func (p *Profile) Expand(text string) string {
 	for range maxProfiles { // variables may name variables
 		before := text
@@ -163,7 +163,7 @@ func (p *Profile) Expand(text string) string {
 	return text
 }
 
-// Active reports whether TuneD runs, or is started with the machine.
+// Active reports whether TuneD runs, or starts at boot.
 func Active(t tree.Tree) bool {
 	return t.Exists("run/tuned/tuned.pid") || t.Exists("etc/systemd/system/multi-user.target.wants/tuned.service")
 }

@@ -10,19 +10,18 @@ import (
 	"linerate/internal/core/yamlshape"
 )
 
-// Limits of a text, below those of yamlshape: these files are read at each look
-// at a host.
+// Limits of a text, below those of yamlshape: these files are read each time a host is read.
 const (
 	maxText   = 32 << 10 // bytes
 	maxLines  = 2000
 	maxNested = 32 // maps in maps
 )
 
-// Value is a node: a map, or a single value. Lists, anchors and what stands for
-// them are neither. The zero value is a map without keys.
+// Value is a node: a map, or a single value. Lists, anchors and aliases are neither. The zero
+// value is a map without keys.
 type Value struct {
 	Text string // of a single value
-	Keys []Pair // of a map, in their order
+	Keys []Pair // of a map, in order
 }
 
 // Pair is a key with its value.
@@ -32,8 +31,7 @@ type Pair struct {
 	Value Value
 }
 
-// Parse returns the map of the first document, an empty one where the text
-// is not understood.
+// Parse returns the map of the first document, or an empty one if it cannot parse the text.
 func Parse(b []byte) Value {
 	if len(b) > maxText || bytes.Count(b, []byte("\n")) > maxLines || yamlshape.Check(b) != nil {
 		return Value{}
@@ -81,7 +79,7 @@ func (v *Value) add(n *ast.MappingValueNode, depth int) {
 	v.Keys = append(v.Keys, Pair{t.Value, t.Position.Line, valueOf(n.Value, depth+1)})
 }
 
-// Get returns the last value of a key; ok is false where there is none.
+// Get returns the last value of a key; ok is false if there is none.
 func (v Value) Get(key string) (p Pair, ok bool) {
 	for _, one := range v.Keys {
 		if one.Key == key {
@@ -91,8 +89,7 @@ func (v Value) Get(key string) (p Pair, ok bool) {
 	return p, ok
 }
 
-// At returns the value at the end of a path of keys, an empty one where there
-// is none.
+// At returns the value at the end of a path of keys, or an empty one.
 func (v Value) At(path ...string) Value {
 	for _, key := range path {
 		p, _ := v.Get(key)

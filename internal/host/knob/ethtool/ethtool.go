@@ -1,10 +1,8 @@
-// Package ethtool reads and writes what the driver of a network interface
-// does: rings, queues, interrupt delays, flow control, offloads and link modes
-// (Linux).
+// Package ethtool reads and writes the settings of a network interface's driver: rings,
+// queues, interrupt delays, flow control, offloads and link modes (Linux).
 //
-// The kernel is asked over the generic netlink family "ethtool" (since 5.6),
-// and by the older SIOCETHTOOL request where it has none. The forms of both are
-// pure functions of this package.
+// It uses the generic netlink family "ethtool" (since 5.6), or the older SIOCETHTOOL request
+// if the kernel lacks that. Pure functions of this package encode and decode both.
 package ethtool
 
 import (
@@ -28,21 +26,20 @@ type Setting struct {
 	open   func() (transport, error)
 }
 
-// transport asks the kernel about one interface.
+// transport queries the kernel about one interface.
 type transport interface {
 	// get returns what the kernel says about a group.
 	get(device string, g group) (Fields, error)
-	// set changes what is in f, and nothing else of the group.
+	// set changes the settings in f, and nothing else of the group.
 	set(device string, g group, f Fields) error
-	// driver is the name of the interface's driver, "" where nobody tells.
+	// driver returns the name of the interface's driver, "" if unknown.
 	driver(device string) string
 }
 
-// Open returns the setting called name of the interface called device, such as
-// rings.rx, channels.combined, coalesce.adaptive-rx, pause.tx, eee.enabled,
-// wol.modes, linkmodes.mode, features.tso or features.NAME for any feature of
-// "ethtool -k". Nothing is asked of the system. It wraps errors.ErrUnsupported
-// for other names.
+// Open returns the setting called name of the interface called device, such as rings.rx,
+// channels.combined, coalesce.adaptive-rx, pause.tx, eee.enabled, wol.modes, linkmodes.mode,
+// features.tso or features.NAME for any feature of "ethtool -k". It does not query the
+// system. It wraps errors.ErrUnsupported for other names.
 func Open(device, name string) (*Setting, error) {
 	if device == "" || len(device) > maxDevice {
 		return nil, fmt.Errorf("interface %q: not a name", device)
@@ -74,8 +71,8 @@ func (s *Setting) Read(context.Context) (string, error) {
 	return text, err
 }
 
-// driver is that of the interface where it takes numbers of this setting for modes of
-// its own, else "".
+// driver returns the interface's driver if that treats some numbers of this setting as modes,
+// else "".
 func (s *Setting) driver() string {
 	if !knob.DriverHasModes(s.name) {
 		return ""
@@ -87,7 +84,7 @@ func (s *Setting) driver() string {
 	return modeDriver(s.name, t.driver(s.device))
 }
 
-// modeDriver is driver where it takes some number of a setting for a mode, else "".
+// modeDriver returns driver if that treats some number of a setting as a mode, else "".
 func modeDriver(name, driver string) string {
 	if knob.DriverTakes(driver, name, neverTaken) == nil {
 		return ""
@@ -98,8 +95,8 @@ func modeDriver(name, driver string) string {
 // neverTaken is a delay of more than an hour.
 const neverTaken = 1<<32 - 1
 
-// Check reports whether raw could be written: well-formed, within what the
-// driver says, and such that the way back is known.
+// Check reports whether raw could be written: well-formed, within the driver's limits, and
+// reversible.
 func (s *Setting) Check(_ context.Context, raw string) error {
 	f, err := s.get()
 	if err != nil {
@@ -136,8 +133,8 @@ func (s *Setting) Write(_ context.Context, raw string) error {
 	return nil
 }
 
-// becauseOf says what else has to be set for a setting that a driver refused, where f is
-// what it said before.
+// becauseOf returns what else must be set for a setting that the driver refused; f is the
+// state before.
 func (s *Setting) becauseOf(f Fields) string {
 	if s.group.name == "pause" && s.field != "autoneg" && f.Numbers["autoneg"] == 1 {
 		return "; flow control is negotiated: nic.pause.autoneg=off is needed beside it"
@@ -145,8 +142,8 @@ func (s *Setting) becauseOf(f Fields) string {
 	return ""
 }
 
-// InForce reports whether the driver does what the setting asks for: a feature
-// that is wanted and not active is an error.
+// InForce reports whether the driver follows the setting: a feature that is wanted and not
+// active is an error.
 func (s *Setting) InForce(context.Context) error {
 	if s.group.name != features {
 		return nil
@@ -166,7 +163,7 @@ func (s *Setting) get() (Fields, error) {
 	return t.get(s.device, s.group)
 }
 
-// text is what Read returns of what the kernel said.
+// text returns the text of Read for the kernel's answer.
 func (s *Setting) text(f Fields) (string, error) {
 	switch {
 	case s.group.name == features:
@@ -188,7 +185,7 @@ func (s *Setting) text(f Fields) (string, error) {
 	return strconv.FormatUint(uint64(n), 10), nil
 }
 
-// changes is what has to be set, where f is what the kernel says now.
+// changes returns what to set, given the present state f.
 func (s *Setting) changes(f Fields, raw string) (Fields, error) {
 	switch {
 	case s.group.set == 0 || strings.HasSuffix(s.field, maxSuffix) || s.name == "linkmodes.speed":
@@ -203,7 +200,7 @@ func (s *Setting) changes(f Fields, raw string) (Fields, error) {
 	if _, ok := f.Numbers[s.field]; !ok {
 		return Fields{}, fmt.Errorf("%s: the driver of %s has no such setting: %w", s.name, s.device, errors.ErrUnsupported)
 	}
-	number, driver, _ := strings.Cut(raw, " (") // what Read returned may name the driver
+	number, driver, _ := strings.Cut(raw, " (") // Read's text may include the driver
 	n, err := strconv.ParseUint(number, 10, 32)
 	if err != nil || driver != "" && !knob.DriverHasModes(s.name) {
 		return Fields{}, fmt.Errorf("%s %q: want a number", s.name, raw)
@@ -222,5 +219,5 @@ func (s *Setting) changes(f Fields, raw string) (Fields, error) {
 
 const maxSuffix = "-max"
 
-// absent is the error of an interface that is not there.
+// absent returns the error for a missing interface.
 func absent(device string) error { return fmt.Errorf("interface %s: %w", device, fs.ErrNotExist) }

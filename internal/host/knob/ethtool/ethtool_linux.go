@@ -56,8 +56,8 @@ func (t generic) do(command uint8, device string, g group, f Fields, flags int) 
 	return req.Execute(unix.NETLINK_GENERIC, 0)
 }
 
-// classify keeps the sentinels and the text of an error of the system, and
-// leaves its number behind.
+// classify converts an error of the system: it keeps the sentinels and the text, without the
+// number.
 func classify(device string, err error) error {
 	switch {
 	case errors.Is(err, unix.ENODEV):
@@ -87,11 +87,11 @@ func Ask(device, name string) (Fields, error) {
 // no successor in netlink).
 type Info struct {
 	Driver, Version, Firmware, Bus string
-	Registers                      uint32 // bytes of a dump of them
-	Counters                       uint32 // that ETHTOOL_GSTATS tells
+	Registers                      uint32 // bytes of a register dump
+	Counters                       uint32 // counters in ETHTOOL_GSTATS
 }
 
-// Info asks the driver of an interface.
+// Info queries the driver of an interface.
 func (s Socket) Info(device string) (Info, error) {
 	i, err := unix.IoctlGetEthtoolDrvinfo(int(s), device)
 	if err != nil {
@@ -106,7 +106,7 @@ func (s Socket) Info(device string) (Info, error) {
 func (t generic) driver(device string) string { return request{}.driver(device) }
 
 func (t request) driver(device string) (name string) {
-	_ = with(func(s Socket) error { // a driver that does not say is ""
+	_ = with(func(s Socket) error { // "" if the driver does not report it
 		i, err := s.Info(device)
 		name = i.Driver
 		return err
@@ -160,7 +160,7 @@ func (t request) set(device string, g group, f Fields) error {
 	return t.do(device, encodeWords(g, g.ioctlSet, now, f))
 }
 
-// names asks for the names of all features of the kernel.
+// names returns the names of all features of the kernel.
 func (t request) names(device string) ([]string, error) {
 	info := make([]byte, 20) // struct ethtool_sset_info with one count
 	binary.NativeEndian.PutUint32(info, cmdGetSetInfo)
@@ -194,7 +194,7 @@ func with(f func(Socket) error) error {
 	return errors.Join(f(s), s.Close())
 }
 
-// Socket makes requests of SIOCETHTOOL in the network namespace in which it was opened.
+// Socket makes SIOCETHTOOL requests in the network namespace in which it was opened.
 type Socket int
 
 // OpenSocket opens a socket for the interfaces of this thread's network namespace.
@@ -209,9 +209,9 @@ func OpenSocket() (Socket, error) {
 // Close closes the socket.
 func (s Socket) Close() error { return unix.Close(int(s)) }
 
-// Do makes one request: struct ifreq with the name and a pointer to b, which is one of
-// the structs of include/uapi/linux/ethtool.h, begins with its command, and comes back
-// with the answer.
+// Do makes one request: struct ifreq with the name and a pointer to b, which is one of the
+// structs of include/uapi/linux/ethtool.h. b starts with its command, and receives the
+// answer.
 func (s Socket) Do(device string, b []byte) error {
 	var ifreq struct {
 		name [unix.IFNAMSIZ]byte

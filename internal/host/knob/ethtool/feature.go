@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// members are the kernel's features that a short name stands for (Linux
-// net/ethtool/common.c netdev_features_strings). A name that is not listed is
-// one feature of its own.
+// members returns the kernel's features behind a short name (Linux net/ethtool/common.c
+// netdev_features_strings). Any other name is itself a feature.
 func members(name string) []string {
 	switch name {
 	case "rx-checksum":
@@ -39,10 +38,10 @@ const (
 	heldMark = "(held)"
 )
 
-// featureText lists the members with what is wanted of them, which is what can be put
-// back; one that is not what is wanted is marked as held at the opposite. What the driver
-// holds fixed is marked, with what it is. The set "hw" carries the names
-// of all features of the kernel.
+// featureText lists the members with their wanted state, which is what can be restored; one
+// in another state than wanted is marked as held at the opposite. Features that the driver
+// keeps fixed are marked, with their state. The set "hw" has the names of all features of the
+// kernel.
 func featureText(f Fields, name string) (string, error) {
 	var words []string
 	for _, m := range members(name) {
@@ -75,7 +74,7 @@ func onOff(on bool) string {
 	return "off"
 }
 
-// featureChanges reads what featureText writes.
+// featureChanges parses what featureText writes.
 func featureChanges(f Fields, name, raw string) (Fields, error) {
 	var want Bits
 	for word := range strings.FieldsSeq(raw) {
@@ -100,7 +99,7 @@ func featureChanges(f Fields, name, raw string) (Fields, error) {
 	return Fields{Sets: map[string]Bits{"wanted": want}}, nil
 }
 
-// inForce compares what is wanted with what is active.
+// inForce compares the wanted with the active state.
 func inForce(f Fields, name string) error {
 	for _, m := range members(name) {
 		if want := f.Sets["wanted"].Is(m); changeable(f, m) && want != f.Sets["active"].Is(m) {

@@ -24,21 +24,21 @@ type attribute struct {
 	kind kind
 }
 
-// group is one pair of messages: what is read and what is set together.
+// group is one pair of messages: settings that are read and set together.
 type group struct {
 	name       string
-	get, set   uint8 // ETHTOOL_MSG_*; set is 0 where nothing can be set
+	get, set   uint8 // ETHTOOL_MSG_*; set is 0 if nothing can be set
 	attributes []attribute
 
-	// The older request: command numbers, and the names of its 32-bit words
-	// behind the command in order; "" is a word of no interest.
+	// The older request: command numbers, and the names of its 32-bit words after the
+	// command, in order; "" is an unused word.
 	ioctlGet, ioctlSet uint32
 	words              []string
 }
 
-// groups are those of Linux include/uapi/linux/ethtool_netlink.h (messages
-// ETHTOOL_MSG_*, attributes ETHTOOL_A_*) and include/uapi/linux/ethtool.h
-// (commands ETHTOOL_G* and ETHTOOL_S*, and their structs).
+// groups returns the groups of Linux include/uapi/linux/ethtool_netlink.h (messages
+// ETHTOOL_MSG_*, attributes ETHTOOL_A_*) and include/uapi/linux/ethtool.h (commands
+// ETHTOOL_G* and ETHTOOL_S*, and their structs).
 func groups() []group {
 	return []group{
 		{name: "linkinfo", get: 2, attributes: []attribute{{"port", 2, kindU8}}},
@@ -102,19 +102,20 @@ func (g group) kindOf(field string) kind {
 	return kindU32
 }
 
-// Fields are the values of a group by name. What the driver does not say is missing.
+// Fields are the values of a group by name. Values that the driver does not report are
+// missing.
 type Fields struct {
 	Numbers map[string]uint32
 	Sets    map[string]Bits
 }
 
-// Bits are a set of named bits. Bits that are not listed are not in its mask;
-// in a set without a mask they are clear.
+// Bits are a set of named bits. Bits that are not listed are not in its mask; in a set
+// without a mask they are clear.
 type Bits []Bit
 
 // Bit is one bit of a set.
 type Bit struct {
-	Name string // "" of a feature that was retired
+	Name string // "" for a retired feature
 	On   bool
 }
 

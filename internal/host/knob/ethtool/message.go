@@ -26,8 +26,8 @@ const (
 
 var errMessage = errors.New("the kernel's answer is cut short or malformed")
 
-// encodeRequest makes the body of a message about device: header and the
-// fields of f in the order of the group.
+// encodeRequest returns the body of a message about device: the header and the fields of f,
+// in the order of the group.
 func encodeRequest(command uint8, device string, g group, f Fields) ([]byte, error) {
 	e := netlink.NewAttributeEncoder()
 	e.Nested(attrHeaderID, func(header *netlink.AttributeEncoder) error {
@@ -53,7 +53,7 @@ func encodeRequest(command uint8, device string, g group, f Fields) ([]byte, err
 	return append([]byte{command, genlVersion, 0, 0}, b...), err
 }
 
-// encode lists the bits that are to change, each with its new value.
+// encode lists the bits to change, each with its new value.
 func (b Bits) encode(set *netlink.AttributeEncoder) error {
 	set.Nested(bitsetBits, func(list *netlink.AttributeEncoder) error {
 		for _, one := range b {
@@ -68,8 +68,8 @@ func (b Bits) encode(set *netlink.AttributeEncoder) error {
 	return nil
 }
 
-// Decode reads the body of an answer about a group. Attributes that the group
-// does not list are passed over.
+// Decode decodes the body of an answer about a group. It skips attributes that the group does
+// not list.
 func Decode(name string, body []byte) (Fields, error) {
 	f := Fields{Numbers: map[string]uint32{}, Sets: map[string]Bits{}}
 	g, known := groupByName(name)
@@ -106,8 +106,7 @@ func (f Fields) decode(a attribute, d *netlink.AttributeDecoder) {
 	}
 }
 
-// decode reads a set in its verbose form. In a set without a mask every
-// listed bit is on.
+// decode decodes a set in its verbose form. In a set without a mask every listed bit is on.
 func (b *Bits) decode(d *netlink.AttributeDecoder) error {
 	noMask := false
 	for d.Next() {

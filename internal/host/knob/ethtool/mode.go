@@ -11,12 +11,12 @@ import (
 // unknownSpeed is SPEED_UNKNOWN of Linux include/uapi/linux/ethtool.h.
 const unknownSpeed = 1<<32 - 1
 
-// isMode tells link modes from the other bits of a link's set, such as TP,
-// Pause and Autoneg.
+// isMode distinguishes link modes from the other bits of a link's set, such as TP, Pause and
+// Autoneg.
 func isMode(name string) bool { return strings.Contains(name, "base") }
 
-// modeText is the link mode as package knob describes it. While modes are
-// negotiated, speed and duplex are an outcome and stand in the remark.
+// modeText returns the link mode in the form of package knob. While modes are negotiated,
+// speed and duplex are a result, shown in the remark.
 func modeText(f Fields) string {
 	auto := f.Numbers["autoneg"] == 1
 	words := []string{"autoneg=" + onOff(auto)}
@@ -51,8 +51,8 @@ func modeText(f Fields) string {
 	return strings.Join(words, " ")
 }
 
-// modeKnown is an error for a link whose mode now is not known, which is not to be
-// changed: there would be no way back. Drivers tell no speed where a forced link is down.
+// modeKnown returns an error if the present link mode is unknown: it could not be restored.
+// Drivers report no speed while a forced link is down.
 func modeKnown(f Fields) error {
 	if now := modeText(f); f.Numbers["autoneg"] == 0 && !strings.Contains(now, "speed=") {
 		return fmt.Errorf("the link mode is not known (%s), so that it could not be put back: %w", now, errors.ErrUnsupported)
@@ -60,7 +60,7 @@ func modeKnown(f Fields) error {
 	return nil
 }
 
-// modeChanges reads what modeText writes.
+// modeChanges parses what modeText writes.
 func modeChanges(f Fields, raw string) (Fields, error) {
 	value, _, _ := strings.Cut(raw, " (")
 	words := map[string]string{}
@@ -89,7 +89,7 @@ func modeChanges(f Fields, raw string) (Fields, error) {
 	return Fields{}, fmt.Errorf("link mode %q: want autoneg=on or autoneg=off", raw)
 }
 
-// advertised sets every supported mode on or off as the list says.
+// advertised sets every supported mode on or off according to the list.
 func advertised(supported Bits, list string) (Bits, error) {
 	want := strings.Split(list, ",")
 	for _, name := range want {
@@ -124,7 +124,7 @@ func wolText(f Fields) (string, error) {
 	return strings.Join(on, ","), nil
 }
 
-// wolChanges reads what wolText writes.
+// wolChanges parses what wolText writes.
 func wolChanges(f Fields, raw string) (Fields, error) {
 	var want []string
 	if raw != "none" {

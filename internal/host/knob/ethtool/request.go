@@ -19,8 +19,8 @@ const (
 	maxStrings     = 1024 // far above the features of any kernel
 )
 
-// encodeWords makes the struct of a command: the command and its words. base
-// is an answer to the get command whose other words are kept, nil for none.
+// encodeWords returns the struct of a command: the command and its words. base is an answer
+// to the get command whose other words are kept, nil for none.
 func encodeWords(g group, command uint32, base []byte, f Fields) []byte {
 	b := make([]byte, 4*(1+len(g.words)))
 	copy(b, base)
@@ -33,7 +33,7 @@ func encodeWords(g group, command uint32, base []byte, f Fields) []byte {
 	return b
 }
 
-// decodeWords reads the struct of a get command.
+// decodeWords decodes the struct of a get command.
 func decodeWords(g group, b []byte) (Fields, error) {
 	if len(b) < 4*(1+len(g.words)) {
 		return Fields{}, errMessage
@@ -47,8 +47,8 @@ func decodeWords(g group, b []byte) (Fields, error) {
 	return f, nil
 }
 
-// decodeFeatures reads struct ethtool_gfeatures: a count of blocks, and blocks
-// of 32 features with four masks: available, requested, active, never changed.
+// decodeFeatures decodes struct ethtool_gfeatures: a count of blocks, and blocks of 32
+// features with four masks: available, requested, active, never changed.
 func decodeFeatures(b []byte, names []string) (Fields, error) {
 	if len(b) < 8 {
 		return Fields{}, errMessage
@@ -65,7 +65,7 @@ func decodeFeatures(b []byte, names []string) (Fields, error) {
 		for word, set := range []string{"hw", "wanted", "active", "nochange"} {
 			mask := binary.NativeEndian.Uint32(b[8+16*(i/32)+4*word:])
 			one := Bit{Name: name, On: mask&(1<<(i%32)) != 0}
-			if one.On || set == "hw" { // as the newer family says it
+			if one.On || set == "hw" { // as the netlink family reports it
 				f.Sets[set] = append(f.Sets[set], one)
 			}
 		}
@@ -73,8 +73,8 @@ func decodeFeatures(b []byte, names []string) (Fields, error) {
 	return f, nil
 }
 
-// encodeFeatures makes struct ethtool_sfeatures: blocks of two masks, which
-// features change and what they become.
+// encodeFeatures returns struct ethtool_sfeatures: blocks of two masks, the features to
+// change and their new states.
 func encodeFeatures(names []string, want Bits) ([]byte, error) {
 	blocks := (len(names) + 31) / 32
 	b := make([]byte, 8+8*blocks)
@@ -97,7 +97,7 @@ func encodeFeatures(names []string, want Bits) ([]byte, error) {
 	return b, nil
 }
 
-// decodeStrings reads the names of struct ethtool_gstrings.
+// decodeStrings decodes the names of struct ethtool_gstrings.
 func decodeStrings(b []byte) ([]string, error) {
 	const head = 12
 	if len(b) < head {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// struct ifreq is the name of 16 bytes and a union of 16; struct ifmediareq
-// has its words behind the name (FreeBSD sys/net/if.h; xnu bsd/net/if.h).
+// struct ifreq is the name of 16 bytes and a union of 16; struct ifmediareq has its words
+// after the name (FreeBSD sys/net/if.h; xnu bsd/net/if.h).
 const (
 	ifreqSize      = 32
 	unionAt        = 16
@@ -71,7 +71,7 @@ func freebsd() abi {
 	}
 }
 
-// extended is IFM_X of FreeBSD: the bits of a subtype above 31 lie in 0x7800.
+// extended applies IFM_X of FreeBSD: the bits of a subtype above 31 are in 0x7800.
 func extended(n uint32) uint32 { return n&0x1f | n&(extendedMask>>extendedShift)<<extendedShift }
 
 const (
@@ -82,9 +82,9 @@ const (
 	subtypeMask   = 0x1f
 )
 
-// darwin is the interface of macOS: xnu bsd/net/if_private.h IFCAP_*, and the
-// media that it shares with older BSDs. Media above 1 Gbit/s have numbers of
-// their own there, which are shown and put back as numbers.
+// darwin is the interface of macOS: xnu bsd/net/if_private.h IFCAP_*, and the media that it
+// shares with older BSDs. Media above 1 Gbit/s have other numbers there, which are shown and
+// restored as numbers.
 func darwin() abi {
 	return abi{
 		system: "darwin", getMTU: 0xc0206933, setMTU: 0x80206934, getDeviceMTU: 0xc0206944, getFlags: 0xc0206911,
@@ -100,7 +100,7 @@ func darwin() abi {
 	}
 }
 
-// sharedMedia are the media that both systems number alike.
+// sharedMedia returns the media that have the same number on both systems.
 func sharedMedia() []named {
 	return []named{
 		{"autoselect", 0}, {"manual", 1}, {"none", 2}, {"10baseT/UTP", 3}, {"10base2/BNC", 4}, {"10base5/AUI", 5}, {"100baseTX", 6}, {"100baseFX", 7},
@@ -109,7 +109,7 @@ func sharedMedia() []named {
 	}
 }
 
-// subtype is the part of an Ethernet media word that names the medium.
+// subtype returns the part of an Ethernet media word that names the medium.
 func (a abi) subtype(word uint32) uint32 {
 	if a.system == "freebsd" {
 		return word & (subtypeMask | extendedMask)
@@ -117,8 +117,8 @@ func (a abi) subtype(word uint32) uint32 {
 	return word & subtypeMask
 }
 
-// mediaText is a media word as text. What has no name is kept as a number, so
-// that the text makes the same word again.
+// mediaText returns a media word as text. Unnamed parts are written as numbers, so that the
+// text yields the same word again.
 func (a abi) mediaText(word uint32) (string, error) {
 	if word&typeMask != etherType {
 		return "", fmt.Errorf("media word %#x is not of Ethernet: %w", word, errors.ErrUnsupported)
@@ -144,7 +144,7 @@ func (a abi) mediaText(word uint32) (string, error) {
 	return strings.Join(append([]string{text}, words...), ","), nil
 }
 
-// mediaWord reads what mediaText writes.
+// mediaWord parses what mediaText writes.
 func (a abi) mediaWord(text string) (uint32, error) {
 	word := uint32(etherType)
 	for i, one := range strings.Split(text, ",") {
@@ -167,7 +167,7 @@ func (a abi) mediaWord(text string) (uint32, error) {
 	return word, nil
 }
 
-// members are the capabilities that a name stands for.
+// members returns the capabilities behind a name.
 func (a abi) members(name string) []named {
 	list := []string{name}
 	switch name {
@@ -191,7 +191,7 @@ func (a abi) members(name string) []named {
 
 const fixed = "(fixed)"
 
-// capText lists the members that the interface can have with what they are.
+// capText lists the members that the interface supports, with their states.
 func (a abi) capText(name string, can, now uint32) (string, error) {
 	var words []string
 	for _, c := range a.members(name) {
@@ -207,7 +207,7 @@ func (a abi) capText(name string, can, now uint32) (string, error) {
 	return strings.Join(words, " "), nil
 }
 
-// capMask reads what capText writes: the whole new mask.
+// capMask parses what capText writes, and returns the whole new mask.
 func (a abi) capMask(name string, can, now uint32, text string) (uint32, error) {
 	all := a.members(name)
 	words := strings.Fields(text)
@@ -253,7 +253,7 @@ func (a abi) wolText(can, now uint32) (string, error) {
 	return strings.Join(words, ","), nil
 }
 
-// wolMask reads what wolText writes: the whole new mask.
+// wolMask parses what wolText writes, and returns the whole new mask.
 func (a abi) wolMask(can, now uint32, text string) (uint32, error) {
 	want := strings.Split(text, ",")
 	if text == "none" {

@@ -1,5 +1,5 @@
-// Package ifioctl reads and writes what FreeBSD and macOS let a program ask an
-// interface: its MTU, its media and its capabilities.
+// Package ifioctl reads and writes the MTU, the media and the capabilities of an interface of
+// FreeBSD and macOS.
 package ifioctl
 
 import (
@@ -19,16 +19,16 @@ type Setting struct {
 	kernel kernel
 }
 
-// kernel makes one request; buffer is the struct that goes there and comes
-// back. It wraps fs.ErrNotExist, fs.ErrPermission and errors.ErrUnsupported.
+// kernel makes one request; buffer is the struct that is sent and filled in. It wraps
+// fs.ErrNotExist, fs.ErrPermission and errors.ErrUnsupported.
 type kernel interface {
 	do(request uint, buffer []byte) error
 }
 
-// Open returns the setting called name of the interface called device: mtu,
-// mtu_min, mtu_max, up, media, active, wol, or cap. and a capability such as
-// cap.tso. Nothing is asked of the system. It wraps errors.ErrUnsupported for
-// other names, and on systems other than FreeBSD and macOS.
+// Open returns the setting called name of the interface called device: mtu, mtu_min, mtu_max,
+// up, media, active, wol, or cap. and a capability such as cap.tso. It does not query the
+// system. It wraps errors.ErrUnsupported for other names, and on systems other than FreeBSD
+// and macOS.
 func Open(device, name string) (*Setting, error) {
 	a, k, err := system()
 	if err != nil {
@@ -60,8 +60,8 @@ const (
 	capPrefix = "cap."
 	// maxDevice is the longest name of an interface, IFNAMSIZ less the final zero.
 	maxDevice = 15
-	// The kernel's own bounds of an MTU, IF_MINMTU and IF_MAXMTU of FreeBSD
-	// sys/net/if.h; the driver's come on top.
+	// The kernel's own bounds of an MTU, IF_MINMTU and IF_MAXMTU of FreeBSD sys/net/if.h; the
+	// driver has others too.
 	minMTU = 72
 	maxMTU = 65535
 )
@@ -105,8 +105,8 @@ func (s *Setting) Read(context.Context) (string, error) {
 	return s.abi.capText(strings.TrimPrefix(s.name, capPrefix), can, now)
 }
 
-// Check reports whether raw could be written: well-formed, and on an interface
-// that exists. Whether the driver takes it shows only when it is written.
+// Check reports whether raw could be written: well-formed, and on an interface that exists.
+// Only a write shows whether the driver accepts it.
 func (s *Setting) Check(ctx context.Context, raw string) error {
 	if _, err := s.Read(ctx); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (s *Setting) Write(ctx context.Context, raw string) error {
 	b := s.request()
 	put(b, unionAt, int32(value))
 	err = s.do(request, b)
-	if s.name == "media" && errors.Is(err, fs.ErrNotExist) { // ENXIO, also of a medium that the driver has not
+	if s.name == "media" && errors.Is(err, fs.ErrNotExist) { // ENXIO, also for a medium that the driver lacks
 		if _, gone := s.Read(ctx); gone == nil {
 			return fmt.Errorf("%s has no medium %s: %w", s.device, raw, errors.ErrUnsupported)
 		}
@@ -136,7 +136,7 @@ func (s *Setting) Write(ctx context.Context, raw string) error {
 	return err
 }
 
-// change is the request that gives the setting the text, and its value.
+// change returns the request that sets the setting to the text, and its value.
 func (s *Setting) change(raw string) (request uint, value uint32, err error) {
 	switch s.name {
 	case "mtu":
@@ -164,8 +164,7 @@ func (s *Setting) change(raw string) (request uint, value uint32, err error) {
 	return s.abi.setCap, value, err
 }
 
-// up tells whether the link carries: by its media, or by the interface's flags
-// where it has none.
+// up reports whether the link is up: by its media, or else by the interface's flags.
 func (s *Setting) up() (string, error) {
 	b, err := s.askMedia()
 	status := uint32(0)

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socket asks the running kernel.
+// socket queries the running kernel.
 type socket struct{}
 
 func (socket) do(request uint, b []byte) error {
@@ -29,9 +29,9 @@ func (socket) do(request uint, b []byte) error {
 	return nil
 }
 
-// classify keeps the sentinels and the text of an error of the system, and
-// leaves its number behind. A medium that the driver has not is ENXIO on
-// FreeBSD, which says the same of an interface that is not there.
+// classify converts an error of the system: it keeps the sentinels and the text, without the
+// number. FreeBSD returns ENXIO both for a medium that the driver lacks and for a missing
+// interface.
 func classify(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -46,7 +46,7 @@ func classify(err error) error {
 	return errors.New(err.Error())
 }
 
-// system is how this kernel is asked: FreeBSD and macOS differ in numbers only.
+// system returns the access to this kernel: FreeBSD and macOS differ only in numbers.
 func system() (abi, kernel, error) {
 	if runtime.GOOS == "darwin" {
 		return darwin(), socket{}, nil

@@ -1,5 +1,5 @@
-// Package irq reads and writes where a machine does its network work: the files
-// that Linux keeps per interrupt, per queue of an interface, and per processor.
+// Package irq reads and writes where a machine does its network work: the files that Linux
+// has per interrupt, per queue of an interface, and per CPU.
 package irq
 
 import (
@@ -30,7 +30,7 @@ type Files struct {
 // spec says where the files of a setting are and what they hold.
 type spec struct {
 	pattern string // below the root; {if} is the interface
-	part    int    // which element of the path, from the end, names the part; 0 is a single file
+	part    int    // which element of the path, from the end, names the part; 0 for a single file
 	form    form
 	fact    bool // not written
 }
@@ -41,12 +41,12 @@ type form int
 const (
 	word   form = iota // a word or number as it is
 	number             // a number
-	cpus               // a list of processors: "0-1,4"
-	mask               // a mask of processors, 32 bits in each group: "00000000,00000003"
-	config             // the registers of a PCI device, of which one field is meant
+	cpus               // a list of CPUs: "0-1,4"
+	mask               // a mask of CPUs, 32 bits in each group: "00000000,00000003"
+	config             // the registers of a PCI device; the setting is one field
 )
 
-// specs are the settings by name: Linux 6.1 Documentation/networking/scaling.rst,
+// specs returns the settings by name: Linux 6.1 Documentation/networking/scaling.rst,
 // Documentation/core-api/irq/irq-affinity.rst, Documentation/ABI/testing/
 // sysfs-class-net-queues, sysfs-bus-pci, and sysfs-devices-system-cpu.
 func specs() map[string]spec {
@@ -70,10 +70,9 @@ func specs() map[string]spec {
 	}
 }
 
-// Open returns the setting called name, of the interface called device where it
-// belongs to one. root is the directory that holds proc and sys, where "" is
-// the system's own. No file is touched. It wraps errors.ErrUnsupported for other
-// names.
+// Open returns the setting called name, of the interface called device if it belongs to one.
+// root is the directory that holds proc and sys; "" is the system's own. It opens no file. It
+// wraps errors.ErrUnsupported for other names.
 func Open(root, device, name string) (*Files, error) {
 	s, ok := specs()[name]
 	if !ok {
@@ -90,16 +89,16 @@ func Open(root, device, name string) (*Files, error) {
 const (
 	affinity  = "smp_affinity_list"
 	maxDevice = 15       // IFNAMSIZ less the final zero
-	maxText   = 64 << 10 // far above any of these files
-	none      = "none"   // the text of an empty list of processors
+	maxText   = 64 << 10 // far larger than any of these files
+	none      = "none"   // the text of an empty list of CPUs
 )
 
-// part is one file and what it is called in the text.
+// part is one file and its name in the text.
 type part struct{ name, path string }
 
-// Read returns the text: the value of a single file, or "rx-0=0-1 rx-1=none"
-// with one pair for each part. It wraps fs.ErrNotExist when the interface is
-// gone, and errors.ErrUnsupported where the machine has no such file.
+// Read returns the text: the value of a single file, or "rx-0=0-1 rx-1=none" with one pair
+// for each part. It wraps fs.ErrNotExist if the interface is gone, and errors.ErrUnsupported
+// if the machine has no such file.
 func (f *Files) Read(context.Context) (string, error) {
 	all, err := f.parts()
 	if err != nil {
@@ -148,8 +147,8 @@ func (f *Files) Check(_ context.Context, raw string) error {
 	return nil
 }
 
-// Write sets every part. When one is refused those before it get their old
-// values back, and the error says which.
+// Write sets every part. If one is refused, it restores those before it, and returns an error
+// that names the part.
 func (f *Files) Write(ctx context.Context, raw string) error {
 	if err := f.Check(ctx, raw); err != nil {
 		return err
@@ -180,7 +179,7 @@ func (f *Files) Write(ctx context.Context, raw string) error {
 	return nil
 }
 
-// parts finds the files, in the order of their numbers.
+// parts returns the files, in the order of their numbers.
 func (f *Files) parts() ([]part, error) {
 	if f.device != "" {
 		if _, err := os.Stat(filepath.Join(f.root, "sys/class/net", f.device)); err != nil {
@@ -218,7 +217,7 @@ func (f *Files) paths() ([]string, error) {
 	if err != nil || len(paths) > 0 || !strings.Contains(f.spec.pattern, "/device/") {
 		return paths, err
 	}
-	// A virtio interface hangs on a device of its own below the bus device.
+	// a virtio interface is on a device of its own below the bus device
 	device, err := filepath.EvalSymlinks(filepath.Dir(pattern))
 	if err != nil {
 		return nil, nil //nolint:nilerr // a virtual interface has no device
@@ -226,7 +225,7 @@ func (f *Files) paths() ([]string, error) {
 	return filepath.Glob(filepath.Join(filepath.Dir(device), filepath.Base(pattern)))
 }
 
-// vectors finds the interrupts of the interface's device.
+// vectors returns the interrupts of the interface's device.
 func (f *Files) vectors(pattern string) ([]string, error) {
 	device, err := filepath.EvalSymlinks(filepath.Join(f.root, "sys/class/net", f.device, "device"))
 	if err != nil {
@@ -240,7 +239,7 @@ func (f *Files) vectors(pattern string) ([]string, error) {
 		}
 		for _, e := range entries {
 			path := strings.Replace(pattern, "*", e.Name(), 1)
-			if _, err := os.Stat(path); err == nil { // a vector that is not in use has none
+			if _, err := os.Stat(path); err == nil { // an unused vector has none
 				paths = append(paths, path)
 			}
 		}
@@ -252,8 +251,8 @@ func (f *Files) vectors(pattern string) ([]string, error) {
 	return paths, nil
 }
 
-// legacyVector is the one interrupt of a device without message signalled ones, which
-// it may share with others (Linux Documentation/ABI/testing/sysfs-bus-pci, file irq).
+// legacyVector returns the one interrupt of a device without message signalled interrupts,
+// which may be shared (Linux Documentation/ABI/testing/sysfs-bus-pci, file irq).
 func legacyVector(pattern string, folders ...string) []string {
 	for _, dir := range folders {
 		text, err := os.ReadFile(filepath.Join(dir, "irq"))
@@ -282,7 +281,7 @@ func numberIn(name string) int {
 	return n
 }
 
-// parse reads the text into one value per part.
+// parse splits the text into one value per part.
 func (f *Files) parse(all []part, raw string) ([]string, error) {
 	if f.spec.part == 0 {
 		return []string{strings.TrimSpace(raw)}, nil
@@ -344,7 +343,7 @@ func (f *Files) writeOne(p part, value string) error {
 	return nil
 }
 
-// encode is what is written for a value.
+// encode returns the text to write for a value.
 func (f *Files) encode(value string) (string, error) {
 	switch f.spec.form {
 	case number:
@@ -375,7 +374,7 @@ func (f *Files) encode(value string) (string, error) {
 	}
 }
 
-// exist checks that the machine has the processors.
+// exist checks that the machine has these CPUs.
 func (f *Files) exist(list []int) error {
 	b, err := os.ReadFile(filepath.Join(f.root, "sys/devices/system/cpu/possible"))
 	if err != nil {
@@ -393,8 +392,8 @@ func (f *Files) exist(list []int) error {
 	return nil
 }
 
-// classify keeps the sentinels and the text of an error of the system, and
-// leaves its number behind.
+// classify converts an error of the system: it keeps the sentinels and the text, without the
+// number.
 func (f *Files) classify(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

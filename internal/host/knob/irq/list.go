@@ -8,7 +8,7 @@ import (
 	"linerate/internal/core/knob"
 )
 
-// parseList reads a list of processors, in ascending order. Real input:
+// parseList parses a list of CPUs, in ascending order. Real input:
 //
 //	0-1
 //	0,2-3,8
@@ -35,7 +35,7 @@ func parseList(text string) ([]int, error) {
 	return list, nil
 }
 
-// maskOf is the mask of an ascending list, in groups of 32 bits.
+// maskOf returns the mask of an ascending list, in groups of 32 bits.
 func maskOf(list []int) string {
 	size := 1
 	if len(list) > 0 {

@@ -12,7 +12,7 @@ import (
 // Specification 3.0 sections 6.1, 6.2.3 and 6.7; PCI Express Base Specification
 // 3.0 section 7.8.4.
 const (
-	seenByAll      = 0x40 // bytes that an ordinary user may read
+	seenByAll      = 0x40 // bytes that ordinary users may read
 	statusAt       = 6
 	hasList        = 1 << 4
 	listAt         = 0x34
@@ -21,11 +21,10 @@ const (
 	mostLinks      = 48
 )
 
-// maxReadRequest returns the bytes that a device asks the memory for at a time,
-// from its configuration space: bits 14 to 12 of device control, 128 bytes
-// times a power of two up to 5. It wraps fs.ErrPermission where only the first
-// bytes may be read, and errors.ErrUnsupported where the device is on no PCI
-// Express.
+// maxReadRequest returns the number of bytes that a device requests from memory at a time,
+// from its configuration space: bits 14 to 12 of device control, 128 bytes times a power of
+// two up to 5. It wraps fs.ErrPermission if only the first bytes may be read, and
+// errors.ErrUnsupported if the device is not PCI Express.
 func maxReadRequest(config []byte) (string, error) {
 	if len(config) < seenByAll {
 		return "", fmt.Errorf("%d bytes are no configuration space: %w", len(config), errors.ErrUnsupported)
@@ -35,7 +34,7 @@ func maxReadRequest(config []byte) (string, error) {
 		return "", none
 	}
 	at := int(config[listAt] &^ 3)
-	for range mostLinks { // a list that leads back into itself ends too
+	for range mostLinks { // also ends a circular list
 		switch {
 		case at < seenByAll:
 			return "", none

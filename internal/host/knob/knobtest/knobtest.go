@@ -1,5 +1,5 @@
-// Package knobtest is what every backend of a knob must do, as a test, and a
-// backend in memory to test others with.
+// Package knobtest tests what every backend of a knob must do, and has a backend in memory to
+// test others with.
 package knobtest
 
 import (
@@ -14,15 +14,15 @@ import (
 	hostknob "linerate/internal/host/knob"
 )
 
-// Case is one backend and what to write to it.
+// Case is one backend with texts to write to it.
 type Case struct {
 	Backend hostknob.Backend
-	Other   string           // a legal text that it does not hold now
-	Bad     []string         // texts that Check or Write refuses
+	Other   string           // a valid text other than the present one
+	Bad     []string         // texts that Check or Write must refuse
 	Absent  hostknob.Backend // a place of the same mechanism that does not exist
 }
 
-// Run tests c. It leaves the value that it found.
+// Run tests c. It restores the value that it found.
 func Run(t *testing.T, c Case) {
 	ctx := t.Context()
 	old := read(t, c.Backend)
@@ -37,7 +37,7 @@ func Run(t *testing.T, c Case) {
 		expect(t, c.Backend, old)
 	})
 	t.Run("write then read", func(t *testing.T) {
-		for _, v := range []string{c.Other, c.Other, old} { // what Read returned may be written back
+		for _, v := range []string{c.Other, c.Other, old} { // Write accepts what Read returned
 			if err := c.Backend.Write(ctx, v); err != nil {
 				t.Fatalf("Write(%q) = %v", v, err)
 			}
@@ -47,7 +47,7 @@ func Run(t *testing.T, c Case) {
 	t.Run("refused values change nothing", func(t *testing.T) {
 		for _, bad := range c.Bad {
 			err := c.Backend.Check(ctx, bad)
-			if err == nil { // only then would anybody write it
+			if err == nil { // a caller writes only then
 				err = c.Backend.Write(ctx, bad)
 			}
 			if err == nil {
@@ -105,11 +105,11 @@ func expect(t *testing.T, b hostknob.Backend, want string) {
 type Memory struct {
 	mu     sync.Mutex
 	texts  map[hostknob.Place]string
-	Refuse func(p hostknob.Place, raw string) error // asked before each write; nil refuses nothing
-	Wrong  func(p hostknob.Place, raw string) error // asked by each check; nil finds nothing wrong
+	Refuse func(p hostknob.Place, raw string) error // called before each write; nil refuses nothing
+	Wrong  func(p hostknob.Place, raw string) error // called by each check; nil finds nothing wrong
 }
 
-// Set puts a text at p, as somebody else would.
+// Set puts a text at p, like another program.
 func (m *Memory) Set(p hostknob.Place, raw string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -126,7 +126,7 @@ func (m *Memory) Remove(p hostknob.Place) {
 	delete(m.texts, p)
 }
 
-// Open returns the backend of p. It is what hostknob.Host.Backend wants.
+// Open returns the backend of p, for hostknob.Host.Backend.
 func (m *Memory) Open(p hostknob.Place) (hostknob.Backend, error) { return cell{m, p}, nil }
 
 type cell struct {
@@ -148,7 +148,7 @@ func (c cell) Read(ctx context.Context) (string, error) {
 	return raw, nil
 }
 
-// Check refuses the empty text.
+// Check refuses the empty text, and what Wrong refuses.
 func (c cell) Check(ctx context.Context, raw string) error {
 	if raw == "" {
 		return errors.New("empty value")

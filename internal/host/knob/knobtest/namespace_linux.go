@@ -8,21 +8,19 @@ import (
 	"testing"
 )
 
-// childVar tells a test process that it is the one inside the namespaces, and
-// of which test.
+// childVar tells a test process that it runs inside the namespaces, and which test.
 const childVar = "LINERATE_TEST_NAMESPACE"
 
-// InNamespace runs the calling test once more in a process of its own, in new
-// network and mount namespaces, and reports its outcome. It returns true in that
-// process and false in the first one, whose test should return then:
+// InNamespace runs the calling test again in a new process, in new network and mount
+// namespaces, and reports its outcome. It returns true in that process and false in the first
+// one, whose test should then return:
 //
 //	if !knobtest.InNamespace(t) {
 //		return
 //	}
 //
-// A process is used because /proc/sys/net shows the namespace of the thread
-// that asks. Without root, a user namespace gives the rights; where the system
-// allows neither, the test is skipped.
+// It needs a process because /proc/sys/net shows the namespace of the reading thread. Without
+// root, it uses a user namespace; if the system allows neither, it skips the test.
 func InNamespace(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(childVar) == t.Name() {

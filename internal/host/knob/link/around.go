@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Member is the MTU that another interface needs, so that one may have its own.
+// Member is the MTU that another interface needs for one to have its own.
 type Member struct {
 	Link string
 	MTU  int // bytes
@@ -16,22 +16,22 @@ type Member struct {
 // node is an interface as Around sees it.
 type node struct {
 	name   string
-	kind   string // "bridge", "bond", "vlan"; as the kernel names it
+	kind   string // "bridge", "bond", "vlan"; the kernel's name
 	mtu    int
-	master string // bridge or bond of which it is a port
-	parent string // of what stands on one other interface, such as a VLAN
+	master string // bridge or bond that it is a port of
+	parent string // of an interface on top of one other, such as a VLAN
 }
 
-// Around returns the interfaces of this network namespace that have to change with
-// the MTU of device: those to set before it, and those to set after it. was gives
-// the MTU that an interface had before the present change, where that is not the one
-// that it has now. On systems other than Linux there are none.
+// Around returns the interfaces of this network namespace that must change with the MTU of
+// device: those to set before it, and those to set after it. was has the MTUs that interfaces
+// had before the present change, if different from now. On systems other than Linux it
+// returns none.
 //
-// The rules are the kernel's: a VLAN is never above its parent (vlan_dev_change_mtu
-// of net/8021q/vlan_dev.c), and loses what it has above it for good when the parent
-// is lowered (vlan_device_event of net/8021q/vlan.c); a bridge drops what is too
-// large for a port (is_skb_forwardable of net/core/dev.c); a bond gives its ports its
-// own MTU (bond_change_mtu of drivers/net/bonding/bond_main.c).
+// The rules are the kernel's: the MTU of a VLAN is never above that of its parent
+// (vlan_dev_change_mtu of net/8021q/vlan_dev.c), and is reduced for good when the parent's is
+// lowered (vlan_device_event of net/8021q/vlan.c); a bridge drops packets that are too large
+// for a port (is_skb_forwardable of net/core/dev.c); a bond gives its ports its own MTU
+// (bond_change_mtu of drivers/net/bonding/bond_main.c).
 func Around(device string, mtu int, was map[string]int) (before, after []Member, err error) {
 	all, err := nodes()
 	if err != nil {
@@ -48,7 +48,7 @@ func Around(device string, mtu int, was map[string]int) (before, after []Member,
 func around(all []node, device string, mtu int) (before, after []Member, err error) {
 	at := slices.IndexFunc(all, func(n node) bool { return n.name == device })
 	if at < 0 {
-		return nil, nil, nil // to be found by who sets it
+		return nil, nil, nil // setting it will report the error
 	}
 	t := tower{all: all, mtu: mtu}
 	d := all[at]
@@ -67,7 +67,7 @@ func around(all []node, device string, mtu int) (before, after []Member, err err
 	return t.first, after, nil
 }
 
-// tower collects what has to change before an interface gets an MTU.
+// tower collects what must change before an interface gets an MTU.
 type tower struct {
 	all   []node
 	mtu   int
@@ -93,7 +93,7 @@ func (t *tower) add(n node) {
 	}
 }
 
-// below adds the ports and parents that are too small, the lowest first.
+// below adds the ports and parents whose MTU is too small, the lowest first.
 func (t *tower) below(d node) error {
 	for _, n := range t.all {
 		part := n.master == d.name || d.stands() && d.parent == n.name
@@ -111,7 +111,7 @@ func (t *tower) below(d node) error {
 	return nil
 }
 
-// above adds what stands on an interface and is too large for it, the highest first.
+// above adds the interfaces on top whose MTU is too large, the highest first.
 func (t *tower) above(d node) {
 	for _, n := range t.all {
 		on := n.stands() && n.parent == d.name || n.kind == "bridge" && n.name == d.master

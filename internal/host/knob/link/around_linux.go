@@ -2,8 +2,8 @@ package link
 
 import "github.com/vishvananda/netlink"
 
-// nodes are the interfaces of this network namespace. Masters and parents in another
-// one are left out.
+// nodes returns the interfaces of this network namespace. It omits masters and parents in
+// another one.
 func nodes() ([]node, error) {
 	links, err := netlink.LinkList()
 	if err != nil {

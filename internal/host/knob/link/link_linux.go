@@ -28,18 +28,18 @@ const (
 
 	// MinMTU and those below are facts, which cannot be written.
 	MinMTU = "min_mtu"      // IFLA_MIN_MTU, bytes
-	MaxMTU = "max_mtu"      // IFLA_MAX_MTU, bytes; 0 is that the driver does not say
+	MaxMTU = "max_mtu"      // IFLA_MAX_MTU, bytes; 0 means that the driver does not say
 	TSOMax = "tso_max_size" // IFLA_TSO_MAX_SIZE, bytes
-	Up     = "up"           // 1 when the interface is up and carries (RFC 2863 operational status)
+	Up     = "up"           // 1 if the interface is operationally up (RFC 2863 operational status)
 )
 
-// minIPv6 is the least MTU of a link that carries IPv6, RFC 8200 section 5.
-// Below it Linux removes the interface's IPv6 addresses, which no later write
-// brings back (net/ipv6/addrconf.c addrconf_notify, NETDEV_CHANGEMTU).
+// minIPv6 is the least MTU of a link that carries IPv6, RFC 8200 section 5. Below it Linux
+// removes the interface's IPv6 addresses, which no later write restores (net/ipv6/addrconf.c
+// addrconf_notify, NETDEV_CHANGEMTU).
 const minIPv6 = 1280
 
-// Open returns the attribute name of the interface called device. It asks
-// nothing of the system. It wraps errors.ErrUnsupported for other names.
+// Open returns the attribute name of the interface called device. It does not query the
+// system. It wraps errors.ErrUnsupported for other names.
 func Open(device, name string) (*Attribute, error) {
 	switch name {
 	case MTU, TxQLen, GSOMax, GROMax, MinMTU, MaxMTU, TSOMax, Up:
@@ -71,7 +71,7 @@ func (a *Attribute) Read(context.Context) (string, error) {
 		n = int(at.GROMaxSize)
 	case TSOMax:
 		n = int(at.TSOMaxSize)
-	case Up: // a tunnel says unknown while it works
+	case Up: // a working tunnel may report unknown
 		if s := at.OperState; s == netlink.OperUp || s == netlink.OperUnknown && at.RawFlags&unix.IFF_RUNNING != 0 {
 			n = 1
 		}
@@ -83,7 +83,7 @@ func (a *Attribute) Read(context.Context) (string, error) {
 	return strconv.Itoa(n), nil
 }
 
-// raw asks for an attribute of 32 bits that the netlink package does not read.
+// raw reads an attribute of 32 bits that the netlink package does not decode.
 func (a *Attribute) raw(l netlink.Link, id uint16) (string, error) {
 	req := nl.NewNetlinkRequest(unix.RTM_GETLINK, 0)
 	info := nl.NewIfInfomsg(unix.AF_UNSPEC)
@@ -107,8 +107,8 @@ func (a *Attribute) raw(l netlink.Link, id uint16) (string, error) {
 	return "", fmt.Errorf("%s of %s: this kernel does not tell: %w", a.name, a.device, errors.ErrUnsupported)
 }
 
-// Check reports whether raw could be written: a number, on an interface that
-// exists, and no MTU that would end IPv6 there while it has IPv6 addresses.
+// Check reports whether raw could be written: a number, on an interface that exists, and not
+// an MTU that would end IPv6 there while it has IPv6 addresses.
 func (a *Attribute) Check(_ context.Context, raw string) error {
 	n, err := number(raw)
 	if err != nil {
@@ -125,7 +125,7 @@ func (a *Attribute) Check(_ context.Context, raw string) error {
 	case a.name != MTU:
 		return nil
 	}
-	// Of a kernel that does not tell the write does.
+	// if the kernel does not report the limit, the write fails
 	if text, err := a.raw(l, unix.IFLA_MAX_MTU); err == nil {
 		if most, err := number(text); err == nil && most > 0 && n > most {
 			return fmt.Errorf("mtu %d on %s: its driver takes %d at most", n, a.device, most)
@@ -181,8 +181,8 @@ func (a *Attribute) link() (netlink.Link, error) {
 	return l, nil
 }
 
-// classify keeps the sentinels and the text of an error of the system, and
-// leaves its number behind.
+// classify converts an error of the system: it keeps the sentinels and the text, without the
+// number.
 func (a *Attribute) classify(err error) error {
 	_, notFound := errors.AsType[netlink.LinkNotFoundError](err)
 	switch {
@@ -198,16 +198,16 @@ func (a *Attribute) classify(err error) error {
 	return fmt.Errorf("interface %s: %s", a.device, err.Error())
 }
 
-// minGSO is the least that linerate sets, one full Ethernet packet: the kernel
-// checks the upper end only (Linux net/core/rtnetlink.c do_setlink).
+// minGSO is the least value that linerate sets, one full Ethernet packet: the kernel checks
+// only the upper limit (Linux net/core/rtnetlink.c do_setlink).
 const minGSO = 1500
 
 func (a *Attribute) isFact() bool {
 	return a.name == MinMTU || a.name == MaxMTU || a.name == TSOMax || a.name == Up
 }
 
-// number reads what the kernel keeps in an unsigned 32-bit attribute; the
-// upper half is refused as no device uses it.
+// number parses the value of an unsigned 32-bit attribute; it refuses the upper half, which
+// no device uses.
 func number(raw string) (int, error) {
 	n, err := strconv.ParseUint(raw, 10, 31)
 	if err != nil {

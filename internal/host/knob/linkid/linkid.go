@@ -1,5 +1,5 @@
-// Package linkid tells network interfaces apart by more than their names, which
-// another one may bear tomorrow.
+// Package linkid identifies network interfaces by more than their names, which may move to
+// other interfaces.
 package linkid
 
 import (
@@ -10,16 +10,16 @@ import (
 	"net/netip"
 )
 
-// ID is what is known of one interface. Unknown parts are "" or 0.
+// ID identifies one interface. Unknown parts are "" or 0.
 type ID struct {
 	Name   string `json:"name"`
-	Index  int    `json:"index,omitempty"`  // within one run of the machine and one network namespace
-	MAC    string `json:"mac,omitempty"`    // the permanent one; "" of a virtual interface
+	Index  int    `json:"index,omitempty"`  // within one boot and one network namespace
+	MAC    string `json:"mac,omitempty"`    // the permanent one; "" for a virtual interface
 	Driver string `json:"driver,omitempty"` // "ixgbe", "veth"
 	Bus    string `json:"bus,omitempty"`    // "0000:03:00.1"
 }
 
-// String is for people: "index 4, MAC 02:00:00:00:00:01, driver ixgbe".
+// String returns a text for display: "index 4, MAC 02:00:00:00:00:01, driver ixgbe".
 func (i ID) String() string {
 	text := fmt.Sprintf("index %d", i.Index)
 	if i.MAC != "" {
@@ -34,8 +34,7 @@ func (i ID) String() string {
 	return text
 }
 
-// Key is the same text for what Find holds for the same interface, within one run
-// of the machine.
+// Key returns the same text for IDs that Find treats as the same interface, within one boot.
 func (i ID) Key() string {
 	if i.MAC != "" {
 		return i.MAC + " " + i.Driver
@@ -43,11 +42,11 @@ func (i ID) Key() string {
 	return fmt.Sprintf("%d %s", i.Index, i.Driver)
 }
 
-// All returns the interfaces of this network namespace. Linux tells the permanent
-// MAC and the driver; FreeBSD, macOS and Windows the index and the MAC in use.
+// All returns the interfaces of this network namespace: on Linux with the permanent MAC and
+// the driver, on FreeBSD, macOS and Windows with the index and the MAC in use.
 func All() ([]ID, error) { return all() }
 
-// Of returns the interface called name. It wraps fs.ErrNotExist where there is none.
+// Of returns the interface called name. It wraps fs.ErrNotExist if there is none.
 func Of(name string) (ID, error) {
 	links, err := All()
 	if err != nil {
@@ -61,8 +60,7 @@ func Of(name string) (ID, error) {
 	return ID{}, fmt.Errorf("interface %s: %w", name, fs.ErrNotExist)
 }
 
-// Owner returns the interface that has the address a; that of loopback has all of
-// 127.0.0.0/8.
+// Owner returns the interface that has the address a; loopback has all of 127.0.0.0/8.
 func Owner(a netip.Addr) (*net.Interface, error) {
 	all, err := net.Interfaces()
 	if err != nil {
@@ -73,7 +71,7 @@ func Owner(a netip.Addr) (*net.Interface, error) {
 		if a.Zone() != "" && a.Zone() != i.Name {
 			continue
 		}
-		addresses, _ := i.Addrs() // none of an interface that went away meanwhile
+		addresses, _ := i.Addrs() // none if the interface went away meanwhile
 		for _, one := range addresses {
 			p, err := netip.ParsePrefix(one.String())
 			if err == nil && (p.Addr().Unmap() == own || p.Addr().IsLoopback() && own.IsLoopback()) {
@@ -84,13 +82,13 @@ func Owner(a netip.Addr) (*net.Interface, error) {
 	return nil, fmt.Errorf("no interface has the address %s", a)
 }
 
-// ErrGone says that an interface is not there any more.
+// ErrGone reports that an interface no longer exists.
 var ErrGone = errors.New("that interface is gone")
 
-// Find returns which of links is the one that was recorded as i: the one with its
-// permanent MAC and driver, and where several have these, with its bus address or
-// index. One without a permanent MAC is known by its index for as long as the
-// machine runs (sameRun). The error wraps ErrGone.
+// Find returns the interface in links that was recorded as i: the one with its permanent MAC
+// and driver, and if several have these, with its bus address or index. One without a
+// permanent MAC is identified by its index within the same boot (sameRun). The error wraps
+// ErrGone.
 func (i ID) Find(links []ID, sameRun bool) (ID, error) {
 	var found []ID
 	for _, l := range links {

@@ -8,8 +8,8 @@ import (
 	"linerate/internal/host/knob/ethtool"
 )
 
-// all asks rtnetlink for IFLA_PERM_ADDRESS (since Linux 5.6), and each driver for
-// its name by ETHTOOL_GDRVINFO (include/uapi/linux/ethtool.h).
+// all reads IFLA_PERM_ADDRESS (since Linux 5.6) from rtnetlink, and the name of each driver
+// with ETHTOOL_GDRVINFO (include/uapi/linux/ethtool.h).
 func all() ([]ID, error) {
 	links, err := netlink.LinkList()
 	if err != nil {
@@ -27,11 +27,11 @@ func all() ([]ID, error) {
 		if len(at.PermHWAddr) == 6 {
 			id.MAC = at.PermHWAddr.String()
 		}
-		// Not every driver has one to tell: its kind is known without it.
+		// Not every interface has a driver to report.
 		if info, err := drivers.Info(at.Name); err == nil {
 			id.Driver, id.Bus = info.Driver, info.Bus
 		}
-		if id.Bus == "N/A" { // drivers of virtual interfaces say so
+		if id.Bus == "N/A" { // reported by drivers of virtual interfaces
 			id.Bus = ""
 		}
 		ids = append(ids, id)

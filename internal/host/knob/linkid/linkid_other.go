@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// all has what these systems tell without rights: a virtual interface may have a
-// MAC of its own there, which stays.
+// all returns what these systems report without special rights: a virtual interface may have
+// a constant MAC of its own there.
 func all() ([]ID, error) {
 	links, err := net.Interfaces()
 	if err != nil {

@@ -1,9 +1,8 @@
-// Package qdisc reads and replaces the scheduler of packets that leave an
-// interface: its root queueing discipline (Linux).
+// Package qdisc reads and replaces the packet scheduler of an interface: its root queueing
+// discipline (Linux).
 //
-// A scheduler is replaced only where the one before can be put back exactly:
-// the kernel's own default, or one of the simple kinds, whose options are kept
-// as the kernel tells them.
+// It replaces a scheduler only if the present one can be restored exactly: the kernel's
+// default, or one of the simple kinds, whose options are stored as the kernel reports them.
 package qdisc
 
 import (
@@ -23,9 +22,9 @@ const Root = "root"
 // concurrent use.
 type Discipline struct{ device string }
 
-// Open returns the root discipline of the interface called device. Nothing is
-// asked of the system. It wraps errors.ErrUnsupported for names other than
-// Root, and in every call on systems other than Linux.
+// Open returns the root discipline of the interface called device. It does not query the
+// system. It wraps errors.ErrUnsupported for names other than Root, and in every call on
+// systems other than Linux.
 func Open(device, name string) (*Discipline, error) {
 	if name != Root {
 		return nil, fmt.Errorf("queueing discipline %q: %w", name, errors.ErrUnsupported)
@@ -39,7 +38,7 @@ func Open(device, name string) (*Discipline, error) {
 // maxDevice is the longest name of an interface, IFNAMSIZ less the final zero.
 const maxDevice = 15
 
-// Read returns the discipline, the rest being a remark:
+// Read returns the discipline, with a remark in parentheses:
 //
 //	default (pfifo_fast)
 //	fq_codel (handle 8001: options 0800010005000000)
@@ -54,8 +53,8 @@ func (d *Discipline) Read(context.Context) (string, error) {
 	return s.text(), nil
 }
 
-// Check reports whether raw could be written: a kind, "default", or what Read
-// returned; and whether what is there could be put back afterwards.
+// Check reports whether raw could be written: a kind, "default", or what Read returned; and
+// whether the present discipline could be restored afterwards.
 func (d *Discipline) Check(_ context.Context, raw string) error {
 	if _, err := parse(raw); err != nil {
 		return err
@@ -67,9 +66,8 @@ func (d *Discipline) Check(_ context.Context, raw string) error {
 	return s.restorable()
 }
 
-// Write replaces the discipline. A kind that the kernel does not have wraps
-// errors.ErrUnsupported; it wraps fs.ErrPermission without the rights to
-// configure the interface.
+// Write replaces the discipline. For a kind that the kernel lacks it wraps
+// errors.ErrUnsupported; without the rights to configure the interface, fs.ErrPermission.
 func (d *Discipline) Write(_ context.Context, raw string) error {
 	want, err := parse(raw)
 	if err != nil {
@@ -82,8 +80,8 @@ func (d *Discipline) Write(_ context.Context, raw string) error {
 	if want.handle != 0 && want.text() == s.text() {
 		return nil
 	}
-	// Exactly what was read is written to put it back: what is there then is linerate's
-	// own, of whatever kind it was told to make.
+	// An exact text restores what was read before: the present discipline is then linerate's
+	// own, whatever its kind.
 	if s.complex != "" || !want.exact {
 		if err := s.restorable(); err != nil {
 			return err
@@ -94,19 +92,18 @@ func (d *Discipline) Write(_ context.Context, raw string) error {
 
 // state is a root discipline.
 type state struct {
-	kind    string // "" is none, of an interface that is down
-	handle  uint32 // major and minor number; 0 is one that the kernel made itself
-	options []byte // TCA_OPTIONS as the kernel tells and takes them
-	// isDefault is a wish for what the kernel makes itself; kind is then what
-	// that was, if known.
+	kind    string // "" for none, on an interface that is down
+	handle  uint32 // major and minor number; 0 for one that the kernel made itself
+	options []byte // TCA_OPTIONS as the kernel reports and accepts them
+	// isDefault asks for the kernel's default; kind is then what that was, if known.
 	isDefault bool
-	exact     bool   // of a wish: what Read returned, and not a kind alone
-	complex   string // why it cannot be put back exactly; "" when it can
+	exact     bool   // for a wanted state: what Read returned, and not just a kind
+	complex   string // why it cannot be restored exactly; "" if it can
 }
 
-// simple are the kinds whose options, as the kernel tells them, make the same
-// discipline again when they are handed back: the dump and init functions of
-// Linux 6.1 net/sched/sch_NAME.c use the same attributes.
+// simple returns the kinds whose options, as reported by the kernel, create the same
+// discipline again: the dump and init functions of Linux 6.1 net/sched/sch_NAME.c use the
+// same attributes.
 func simple() []string {
 	return []string{"noqueue", "pfifo_fast", "pfifo", "bfifo", "tbf", "fq", "fq_codel", "codel", "cake", "sfq"}
 }
@@ -125,7 +122,7 @@ func (s state) text() string {
 	switch {
 	case s.handle == 0 && s.complex == "" && s.kind == "":
 		return defaultWord + " (none)"
-	case s.handle == 0 && s.complex == "": // also a bare wish, which no reading is equal to
+	case s.handle == 0 && s.complex == "": // also for a wanted kind alone, which never equals a reading
 		return defaultWord + " (" + s.kind + ")"
 	case s.complex != "":
 		return fmt.Sprintf("%s (handle %x: with %s)", s.kind, s.handle>>16, s.complex)
@@ -137,8 +134,8 @@ func (s state) text() string {
 
 const defaultWord = "default"
 
-// parse reads what text writes, and a kind alone. "default" is a state without
-// a kind and handle.
+// parse parses what text writes, or a kind alone. "default" is a state without a kind and
+// handle.
 func parse(raw string) (state, error) {
 	bad := func() (state, error) {
 		return state{}, fmt.Errorf("scheduler %q: want a kind such as fq, or default", raw)

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The parents that are no part of the root's tree: TC_H_ROOT is the root
-// itself, TC_H_INGRESS stands beside it (include/uapi/linux/pkt_sched.h).
+// The parents that are not part of the root's tree: TC_H_ROOT is the root itself,
+// TC_H_INGRESS is beside it (include/uapi/linux/pkt_sched.h).
 const (
 	parentRoot    = 0xffffffff
 	parentIngress = 0xfffffff1
@@ -27,7 +27,7 @@ const (
 	attrEgressBlock  = 14
 )
 
-// state asks for all disciplines of the interface.
+// state reads all disciplines of the interface.
 func (d *Discipline) state() (state, error) {
 	l, err := d.link()
 	if err != nil {
@@ -38,7 +38,7 @@ func (d *Discipline) state() (state, error) {
 		return state{}, err
 	}
 	var s state
-	made := 0 // disciplines below the root that somebody made
+	made := 0 // disciplines below the root that a user made
 	for _, m := range messages {
 		msg := nl.DeserializeTcMsg(m)
 		if int(msg.Ifindex) != l.Attrs().Index || msg.Parent == parentIngress {
@@ -64,7 +64,7 @@ func (d *Discipline) state() (state, error) {
 	return s, err
 }
 
-// decode reads the attributes of a root.
+// decode decodes the attributes of a root.
 func (s *state) decode(b []byte) error {
 	attributes, err := nl.ParseRouteAttr(b)
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *state) decode(b []byte) error {
 	return nil
 }
 
-// attached says whether filters hang on the discipline.
+// attached reports whether the discipline has filters.
 func (d *Discipline) attached(l netlink.Link, handle uint32) (string, error) {
 	messages, err := d.dump(unix.RTM_GETTFILTER, unix.RTM_NEWTFILTER, l, handle)
 	if err != nil {
@@ -117,7 +117,7 @@ func (d *Discipline) dump(get, answer int, l netlink.Link, parent uint32) ([][]b
 	return messages, nil
 }
 
-// replace makes want the root in place of now.
+// replace makes want the root instead of now.
 func (d *Discipline) replace(now, want state) error {
 	l, err := d.link()
 	if err != nil {
@@ -126,7 +126,7 @@ func (d *Discipline) replace(now, want state) error {
 	msg := &nl.TcMsg{Family: unix.AF_UNSPEC, Ifindex: int32(l.Attrs().Index), Parent: parentRoot}
 	if want.isDefault {
 		if now.handle == 0 {
-			return nil // the kernel's own is there
+			return nil // the kernel's own is in place
 		}
 		req := nl.NewNetlinkRequest(unix.RTM_DELQDISC, unix.NLM_F_ACK)
 		req.AddData(msg)
@@ -145,7 +145,7 @@ func (d *Discipline) replace(now, want state) error {
 		return fmt.Errorf("the kernel has no scheduler %s: %w", want.kind, errors.ErrUnsupported)
 	}
 	if err == nil && l.Attrs().TxQLen == 0 {
-		// The kernel made it 1000 (Linux 6.1 net/sched/sch_api.c, qdisc_create).
+		// the kernel has set it to 1000 (Linux 6.1 net/sched/sch_api.c, qdisc_create)
 		err = netlink.LinkSetTxQLen(l, 0)
 	}
 	return d.classify(err)
@@ -159,8 +159,8 @@ func (d *Discipline) link() (netlink.Link, error) {
 	return l, nil
 }
 
-// classify keeps the sentinels and the text of an error of the system, and
-// leaves its number behind; nil stays nil.
+// classify converts an error of the system: it keeps the sentinels and the text, without the
+// number; nil stays nil.
 func (d *Discipline) classify(err error) error {
 	_, notFound := errors.AsType[netlink.LinkNotFoundError](err)
 	switch {

@@ -1,5 +1,5 @@
-// Package route reads and writes the metrics of one route: what TCP and IP do
-// differently for the destinations behind it (Linux).
+// Package route reads and writes the metrics of one route: what TCP and IP do differently for
+// its destinations (Linux).
 package route
 
 import (
@@ -23,11 +23,10 @@ type Metric struct {
 	device      string
 }
 
-// Open returns the metric called name of the route that target names, as in
-// "default dev eth0" and "10.0.0.0/24 dev eth0", in the main table. A default
-// route is that of IPv4, or the one to ::/0. Nothing is asked of the system. It
-// wraps errors.ErrUnsupported for other names, and in every call on systems
-// other than Linux.
+// Open returns the metric called name of the route that target names, as in "default dev
+// eth0" and "10.0.0.0/24 dev eth0", in the main table. A default route is that of IPv4, or
+// the one to ::/0. It does not query the system. It wraps errors.ErrUnsupported for other
+// names, and in every call on systems other than Linux.
 func Open(target, name string) (*Metric, error) {
 	id, ok := metrics()[name]
 	if !ok {
@@ -53,7 +52,7 @@ func Open(target, name string) (*Metric, error) {
 // maxDevice is the longest name of an interface, IFNAMSIZ less the final zero.
 const maxDevice = 15
 
-// unset is the number of a metric that a route does not have.
+// unset is the value of a metric that a route lacks.
 const unset = 0
 
 // metrics are RTAX_* of Linux include/uapi/linux/rtnetlink.h.
@@ -64,8 +63,8 @@ func metrics() map[string]uint16 {
 	}
 }
 
-// Read returns the metric in decimal, 0 where the route has none. It wraps
-// fs.ErrNotExist when there is no such route.
+// Read returns the metric in decimal, 0 if the route has none. It wraps fs.ErrNotExist if
+// there is no such route.
 func (m *Metric) Read(context.Context) (string, error) {
 	msg, err := m.find()
 	if err != nil {
@@ -75,8 +74,7 @@ func (m *Metric) Read(context.Context) (string, error) {
 	return strconv.FormatUint(uint64(n), 10), err
 }
 
-// Check reports whether raw could be written: a number, on a route that exists
-// once.
+// Check reports whether raw could be written: a number, on a route that exists once.
 func (m *Metric) Check(_ context.Context, raw string) error {
 	if _, err := m.number(raw); err != nil {
 		return err
@@ -85,9 +83,8 @@ func (m *Metric) Check(_ context.Context, raw string) error {
 	return err
 }
 
-// Write sets the metric; 0 takes it away. Everything else of the route stays as
-// the kernel tells it. It wraps fs.ErrPermission without the rights to change
-// routes.
+// Write sets the metric; 0 removes it. The rest of the route stays as the kernel reports it.
+// It wraps fs.ErrPermission without the rights to change routes.
 func (m *Metric) Write(_ context.Context, raw string) error {
 	n, err := m.number(raw)
 	if err != nil {
@@ -123,15 +120,15 @@ const (
 	attrMetrics   = 8
 	attrCacheInfo = 12
 	typeMask      = 0x3fff
-	// carried are the flags that a request may have: the others are state of the
-	// kernel (RTNH_F_DEAD, RTNH_F_LINKDOWN, RTM_F_CLONED and more). Kept are
-	// RTNH_F_PERVASIVE 2 and RTNH_F_ONLINK 4.
+	// carried are the flags that a request may have: the others are kernel state
+	// (RTNH_F_DEAD, RTNH_F_LINKDOWN, RTM_F_CLONED and more). Kept are RTNH_F_PERVASIVE 2 and
+	// RTNH_F_ONLINK 4.
 	carried = 2 | 4
 )
 
 var errMessage = errors.New("the kernel's answer is cut short or malformed")
 
-// attributes reads those of a route message.
+// attributes decodes the attributes of a route message.
 func attributes(msg []byte) ([]netlink.Attribute, error) {
 	if len(msg) < rtmsgSize {
 		return nil, errMessage
@@ -172,8 +169,8 @@ func readMetric(msg []byte, id uint16) (uint32, error) {
 	return unset, err
 }
 
-// withMetric returns the route message with one metric changed, ready to be
-// sent back: what only the kernel may say is left out.
+// withMetric returns the route message with one metric changed, ready to send back, without
+// the attributes that only the kernel may set.
 func withMetric(msg []byte, id uint16, n uint32) ([]byte, error) {
 	all, err := attributes(msg)
 	if err != nil {
@@ -209,10 +206,9 @@ func withMetric(msg []byte, id uint16, n uint32) ([]byte, error) {
 	return append(head, body...), err
 }
 
-// Towards returns the destination, as Open takes it, and the interface of the
-// route that packets to peer take: "default" or a prefix. It sends nothing. It
-// wraps fs.ErrNotExist when there is no such route, and errors.ErrUnsupported on
-// systems other than Linux.
+// Towards returns the destination, as Open takes it, and the interface of the route of
+// packets to peer: "default" or a prefix. It sends nothing. It wraps fs.ErrNotExist if there
+// is no such route, and errors.ErrUnsupported on systems other than Linux.
 func Towards(ctx context.Context, peer netip.Addr) (destination, device string, err error) {
 	if err := ctx.Err(); err != nil {
 		return "", "", err

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// find returns the message of the one route to the destination by the
-// interface, as the kernel tells it.
+// find returns the message of the only route to the destination by the interface, as the
+// kernel reports it.
 func (m *Metric) find() ([]byte, error) {
 	l, err := netlink.LinkByName(m.device)
 	if err != nil {
@@ -49,8 +49,8 @@ func (m *Metric) find() ([]byte, error) {
 	return found, nil
 }
 
-// is reports whether msg is a unicast route of the main table to the
-// destination by the interface.
+// is reports whether msg is a unicast route of the main table to the destination by the
+// interface.
 func (m *Metric) is(msg []byte, index int) (bool, error) {
 	if len(msg) < rtmsgSize {
 		return false, errMessage
@@ -81,8 +81,8 @@ func (m *Metric) replace(msg []byte) error {
 	return m.classify(err)
 }
 
-// classify keeps the sentinels and the text of an error of the system, and
-// leaves its number behind; nil stays nil.
+// classify converts an error of the system: it keeps the sentinels and the text, without the
+// number; nil stays nil.
 func (m *Metric) classify(err error) error {
 	_, notFound := errors.AsType[netlink.LinkNotFoundError](err)
 	switch {
@@ -96,7 +96,7 @@ func (m *Metric) classify(err error) error {
 	return fmt.Errorf("route to %s by %s: %s", m.destination, m.device, err.Error())
 }
 
-// towards asks the kernel for the entry of its table (RTM_F_FIB_MATCH, Linux 4.13).
+// towards reads the matching entry of the kernel's table (RTM_F_FIB_MATCH, Linux 4.13).
 func towards(peer netip.Addr) (destination, device string, err error) {
 	o := &netlink.RouteGetOptions{FIBMatch: true, Oif: peer.Zone()}
 	all, err := netlink.RouteGetWithOptions(net.IP(peer.WithZone("").AsSlice()), o)
@@ -128,7 +128,7 @@ func towards(peer netip.Addr) (destination, device string, err error) {
 	return netip.PrefixFrom(to.Unmap(), ones).String(), l.Attrs().Name, nil
 }
 
-// everywhere is the default route of a family, as Open names it.
+// everywhere returns the default route of a family, as Open names it.
 func everywhere(peer netip.Addr) string {
 	if peer.Is4() {
 		return "default"

@@ -13,11 +13,11 @@ import (
 	"syscall"
 )
 
-// maxText is far above any setting of ours and bounds what is read: the kernel
-// itself shows at most a page for most files.
+// maxText bounds what is read, far above the size of any setting: the kernel shows at most a
+// page for most files.
 const maxText = 64 << 10
 
-// file is a setting that Linux shows as a file.
+// file is a setting that is a file on Linux.
 type file struct {
 	name string
 	path string
@@ -47,7 +47,7 @@ func (k *file) Read(context.Context) (string, error) {
 	return strings.TrimSuffix(string(b), "\n"), nil
 }
 
-// Check opens the file for writing, and asks for one line.
+// Check opens the file for writing, and requires one line.
 func (k *file) Check(_ context.Context, raw string) error {
 	if strings.TrimSpace(raw) == "" || strings.ContainsAny(raw, "\n\x00") {
 		return fmt.Errorf("value %q: want one line of text", raw)
@@ -59,10 +59,9 @@ func (k *file) Check(_ context.Context, raw string) error {
 	return k.done(f)
 }
 
-// Write sets the setting in one write, as the kernel requires: it looks only at
-// the first (Linux Documentation/admin-guide/sysctl/kernel.rst,
-// sysctl_writes_strict). A word that the kernel does not know wraps
-// errors.ErrUnsupported.
+// Write sets the setting in one write, as the kernel requires: it looks only at the first
+// (Linux Documentation/admin-guide/sysctl/kernel.rst, sysctl_writes_strict). For a word that
+// the kernel does not know it wraps errors.ErrUnsupported.
 func (k *file) Write(_ context.Context, raw string) error {
 	f, err := k.open(os.O_WRONLY | os.O_TRUNC)
 	if err != nil {
@@ -73,7 +72,7 @@ func (k *file) Write(_ context.Context, raw string) error {
 		err = closeErr
 	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // of a congestion control or queueing discipline, not of the file
+	case errors.Is(err, fs.ErrNotExist): // for a congestion control or queueing discipline, not for the file
 		return fmt.Errorf("the kernel has no %q: %w", raw, errors.ErrUnsupported)
 	case errors.Is(err, fs.ErrPermission) && k.name == congestion:
 		return k.restricted(raw)
@@ -85,9 +84,10 @@ func (k *file) Write(_ context.Context, raw string) error {
 
 const congestion = "net.ipv4.tcp_congestion_control"
 
-// restricted says why the file was opened and its write refused: the default of a network
-// namespace that is not the machine's own is only what the machine lets everybody use
-// (tcp_set_default_congestion_control, net/ipv4/tcp_cong.c). It wraps fs.ErrPermission.
+// restricted returns why a write was refused although the file could be opened: a network
+// namespace other than the machine's own may use as its default only what the machine allows
+// to all (tcp_set_default_congestion_control, net/ipv4/tcp_cong.c). It wraps
+// fs.ErrPermission.
 func (k *file) restricted(raw string) error {
 	const allowed = "tcp_allowed_congestion_control"
 	text, err := os.ReadFile(filepath.Join(filepath.Dir(k.path), allowed))
@@ -99,13 +99,13 @@ func (k *file) restricted(raw string) error {
 		strings.Join(now, ", "), allowed, strings.Join(now, " "), raw, fs.ErrPermission)
 }
 
-// Hold keeps the file open until Release, for a time in which this process gets no descriptor.
+// Hold keeps the file open until Release, for when this process can get no descriptor.
 func (k *file) Hold() (err error) {
 	k.held, err = k.open(os.O_RDWR)
 	return err
 }
 
-// Release ends what Hold began.
+// Release ends what Hold started.
 func (k *file) Release() error {
 	f := k.held
 	k.held = nil
@@ -128,8 +128,8 @@ func (k *file) open(flag int) (*os.File, error) {
 		}
 	}
 	if errors.Is(err, fs.ErrPermission) && flag != os.O_RDONLY {
-		// Files of network namespaces show what they share with the machine without
-		// the right to write (net/core/sysctl_net_core.c sysctl_core_net_init).
+		// Files of network namespaces show shared settings of the machine as read-only
+		// (net/core/sysctl_net_core.c sysctl_core_net_init).
 		if info, statErr := os.Stat(k.path); statErr == nil && info.Mode()&0o222 == 0 {
 			return nil, fmt.Errorf("it cannot be written here; where this is a container, the machine itself may: %w", fs.ErrPermission)
 		}
@@ -140,8 +140,8 @@ func (k *file) open(flag int) (*os.File, error) {
 	return f, nil
 }
 
-// classify keeps the sentinels and the text of an error of the system, and
-// leaves its number behind.
+// classify converts an error of the system: it keeps the sentinels and the text, without the
+// number.
 func (k *file) classify(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

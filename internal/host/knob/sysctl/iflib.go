@@ -9,15 +9,15 @@ import (
 	"linerate/internal/regex"
 )
 
-// iflibName is a setting of FreeBSD's iflib(4) whose 0 is the driver's own choice:
+// iflibName matches settings of FreeBSD's iflib(4) with which 0 means the driver's choice:
 //
 //	dev.em.0.iflib.override_nrxds   receive descriptors
 //	dev.em.0.iflib.override_ntxqs   transmit queues
 var iflibName = regex.New(`^dev\.([a-z0-9_]+)\.([0-9]+)\.iflib\.override_n(rx|tx)(ds|qs)$`)
 
-// driverChoice returns what a driver chose where name, which holds value, leaves it to
-// the driver: "1024", "" where that is not so or nobody tells. The rings are in the
-// kernel's log (iflib_queues_alloc, sys/net/iflib.c), the queues are nodes of the tree:
+// driverChoice returns the value that a driver chose if name, which holds value, leaves it to
+// the driver: "1024"; "" if it does not, or the choice is unknown. The rings are in the
+// kernel log (iflib_queues_alloc, sys/net/iflib.c), the queues are nodes of the tree:
 //
 //	em0: Using 1024 TX descriptors and 1024 RX descriptors
 //	dev.em.0.iflib.rxq0.rxq_fl0.credits: 128
@@ -41,7 +41,7 @@ func driverChoice(name, value string, log func() string, exists func(name string
 	if len(said) == 0 {
 		return ""
 	}
-	last := said[len(said)-1] // a driver that was loaded anew says it again
+	last := said[len(said)-1] // a reloaded driver logs it again
 	if direction == "tx" {
 		return last[1]
 	}

@@ -21,7 +21,7 @@ func openSystem(name string) (Key, error) {
 	return &node{name: name, kernel: system{}, choice: chosen}, nil
 }
 
-// chosen is what the driver chose for a setting that leaves it to the driver.
+// chosen returns the driver's choice for a setting that leaves it to the driver.
 func chosen(name, value string) string {
 	log := func() string {
 		b, err := unix.SysctlRaw("kern.msgbuf")
@@ -37,12 +37,12 @@ func chosen(name, value string) string {
 	return driverChoice(name, value, log, exists)
 }
 
-// maxValue is far above any setting of ours and bounds what is read.
+// maxValue bounds what is read, far above the size of any setting.
 const maxValue = 64 << 10
 
-// The questions about the tree itself: numbers below CTL_SYSCTL 0, as
-// sysctl(8) asks them (FreeBSD sys/sys/sysctl.h CTL_SYSCTL_NAME2OID,
-// CTL_SYSCTL_OIDFMT; xnu bsd/kern/kern_newsysctl.c has the same numbers).
+// Queries about the tree itself: numbers below CTL_SYSCTL 0, as sysctl(8) uses them (FreeBSD
+// sys/sys/sysctl.h CTL_SYSCTL_NAME2OID, CTL_SYSCTL_OIDFMT; xnu bsd/kern/kern_newsysctl.c has
+// the same numbers).
 const (
 	askNumbers = 3
 	askFormat  = 4
@@ -97,8 +97,8 @@ func (system) set(oid []int32, value []byte) error {
 	return nil
 }
 
-// call is sysctl(3): old is filled and new set where they are not empty. It
-// returns how many bytes of old there are.
+// call is sysctl(3): it fills old and sets value unless they are empty. It returns the number
+// of bytes in old.
 func call(oid []int32, old, value []byte) (int, error) {
 	size := uintptr(len(old))
 	var oldAt, sizeAt, newAt unsafe.Pointer
@@ -119,9 +119,8 @@ func call(oid []int32, old, value []byte) (int, error) {
 	return int(min(size, uintptr(len(old)))), nil
 }
 
-// classify keeps the sentinels and the text of an error of the system, and
-// leaves its number behind. EINVAL, ERANGE and ENOBUFS are the kernel's ways of
-// refusing a value.
+// classify converts an error of the system: it keeps the sentinels and the text, without the
+// number. The kernel refuses a value with EINVAL, ERANGE or ENOBUFS.
 func classify(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):

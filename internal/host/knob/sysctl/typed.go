@@ -19,9 +19,9 @@ type kernel interface {
 	set(oid []int32, value []byte) error
 }
 
-// The kinds of a node, its low four bits, and the flag of those that may be
-// written (FreeBSD sys/sys/sysctl.h CTLTYPE_*, CTLFLAG_WR; xnu bsd/sys/sysctl.h
-// has the first five and says sign and width in the format).
+// The kinds of a node, its low four bits, and the flag of writable ones (FreeBSD
+// sys/sys/sysctl.h CTLTYPE_*, CTLFLAG_WR; xnu bsd/sys/sysctl.h has the first five and gives
+// sign and width in the format).
 const (
 	kindMask   = 0xf
 	kindInt    = 2
@@ -41,7 +41,7 @@ const (
 	flagWritable = 0x40000000
 )
 
-// form is how the bytes of a node are read.
+// form is how to read the bytes of a node.
 type form int
 
 const (
@@ -50,7 +50,7 @@ const (
 	formUnsigned
 )
 
-// formOf reads a kind and a format such as "I", "IU", "LU", "QU" and "A".
+// formOf parses a kind and a format such as "I", "IU", "LU", "QU" and "A".
 func formOf(kind uint32, format string) (form, error) {
 	unsigned := strings.Contains(format, "U")
 	switch kind & kindMask {
@@ -67,8 +67,7 @@ func formOf(kind uint32, format string) (form, error) {
 	return 0, fmt.Errorf("kind %d with format %q: %w", kind&kindMask, format, errors.ErrUnsupported)
 }
 
-// decodeValue is the text of a node's bytes. The width of a number is what the
-// kernel gave.
+// decodeValue returns the text of a node's bytes. The kernel decides the width of a number.
 func decodeValue(f form, b []byte) (string, error) {
 	if f == formText {
 		text, _, _ := strings.Cut(string(b), "\x00")
@@ -94,7 +93,7 @@ func decodeValue(f form, b []byte) (string, error) {
 	return strconv.FormatInt(int64(n<<shift)>>shift, 10), nil
 }
 
-// encodeValue is the other way; width is how many bytes the node has now.
+// encodeValue is the inverse; width is how many bytes the node has now.
 func encodeValue(f form, text string, width int) ([]byte, error) {
 	if f == formText {
 		if text == "" || strings.ContainsAny(text, "\n\x00") {
@@ -131,10 +130,10 @@ func encodeValue(f form, text string, width int) ([]byte, error) {
 type node struct {
 	name   string
 	kernel kernel
-	choice func(name, value string) string // what the driver chose where it may, "" for nothing; nil for none
+	choice func(name, value string) string // the driver's choice where it has one, "" for none; nil if not applicable
 }
 
-// found is what is known of a node when it is used.
+// found is the present state of a node.
 type found struct {
 	oid   []int32
 	form  form

@@ -1,5 +1,5 @@
-// Package winreg reads and writes values of the Windows registry, where a value
-// that is not there means something too.
+// Package winreg reads and writes values of the Windows registry, where a missing value has a
+// meaning too.
 package winreg
 
 import (
@@ -20,39 +20,39 @@ type Value struct {
 
 // store is a registry.
 type store interface {
-	// get returns the value; false where the key has none of this name. It wraps
-	// fs.ErrNotExist where there is no such key.
+	// get returns the value; false if the key has none of this name. It wraps fs.ErrNotExist
+	// if there is no such key.
 	get(key, name string) (data, bool, error)
 	set(key, name string, d data) error
 	remove(key, name string) error
 }
 
-// data is what a value holds.
+// data is the content of a value.
 type data struct {
 	kind   kind
-	number uint64 // of dword and qword
-	text   string // of sz and expand
+	number uint64 // for dword and qword
+	text   string // for sz and expand
 }
 
-// kind is the type of a value, by the word that its text starts with.
+// kind is the type of a value, as the prefix of its text.
 type kind string
 
 const (
 	dword  kind = "dword"  // REG_DWORD
 	qword  kind = "qword"  // REG_QWORD
-	sz     kind = "sz"     // REG_SZ, also of numbers in the keywords of adapters
+	sz     kind = "sz"     // REG_SZ, also for numbers in the keywords of adapters
 	expand kind = "expand" // REG_EXPAND_SZ
 )
 
-// Absent is the text of a value that is not there. Writing it removes the value.
+// Absent is the text of a missing value. Writing it removes the value.
 const Absent = "absent"
 
 const hive = `HKLM\`
 
 // Open returns the value at path, such as
 // HKLM\SYSTEM\CurrentControlSet\Services\Tcpip\Parameters\EnablePMTUDiscovery.
-// The registry is not touched. It wraps errors.ErrUnsupported on systems other
-// than Windows.
+// It does not access the registry. It wraps errors.ErrUnsupported on systems other than
+// Windows.
 func Open(path string) (*Value, error) {
 	s, err := system()
 	if err != nil {
@@ -70,9 +70,8 @@ func open(s store, path string) (*Value, error) {
 	return &Value{key: rest[:i], name: rest[i+1:], store: s}, nil
 }
 
-// Read returns the text: "dword:1", "sz:9014", or Absent. It wraps
-// fs.ErrNotExist where there is no such key, and errors.ErrUnsupported for types
-// that are neither a number nor a text.
+// Read returns the text: "dword:1", "sz:9014", or Absent. It wraps fs.ErrNotExist if there is
+// no such key, and errors.ErrUnsupported for types that are neither a number nor a text.
 func (v *Value) Read(context.Context) (string, error) {
 	d, ok, err := v.store.get(v.key, v.name)
 	switch {
@@ -84,8 +83,8 @@ func (v *Value) Read(context.Context) (string, error) {
 	return d.String(), nil
 }
 
-// Check reports whether raw could be written: a value of a type, of the type
-// that is there if one is, in a key that exists.
+// Check reports whether raw could be written: a value of a type, of the present type if there
+// is one, in a key that exists.
 func (v *Value) Check(_ context.Context, raw string) error {
 	now, ok, err := v.store.get(v.key, v.name)
 	if err != nil {
@@ -104,8 +103,8 @@ func (v *Value) Check(_ context.Context, raw string) error {
 	return nil
 }
 
-// Write sets the value, or removes it where raw is Absent. It wraps
-// fs.ErrPermission without the rights of an administrator.
+// Write sets the value, or removes it if raw is Absent. It wraps fs.ErrPermission without
+// administrator rights.
 func (v *Value) Write(ctx context.Context, raw string) error {
 	if err := v.Check(ctx, raw); err != nil {
 		return err
@@ -135,7 +134,7 @@ func (v *Value) wrap(err error) error {
 	}
 }
 
-// String is the text that parse reads.
+// String returns the text that parse parses.
 func (d data) String() string {
 	if d.kind == dword || d.kind == qword {
 		return string(d.kind) + ":" + strconv.FormatUint(d.number, 10)
@@ -143,7 +142,7 @@ func (d data) String() string {
 	return string(d.kind) + ":" + d.text
 }
 
-// parse reads a text. Real input:
+// parse parses a text. Real input:
 //
 //	dword:4294967295
 //	sz:9014

@@ -14,7 +14,7 @@ import (
 
 func system() (store, error) { return machine{}, nil }
 
-// machine is the registry of this machine, the 64-bit view of it.
+// machine is the 64-bit view of this machine's registry.
 type machine struct{}
 
 func (machine) get(key, name string) (data, bool, error) {
@@ -34,7 +34,7 @@ func (machine) get(key, name string) (data, bool, error) {
 	return d, err == nil, err
 }
 
-// whole returns type and bytes of a value at one moment.
+// whole returns type and bytes of a value, read at once.
 func whole(k registry.Key, name string) (kindOf uint32, raw []byte, err error) {
 	raw = make([]byte, 256)
 	for {
@@ -42,12 +42,12 @@ func whole(k registry.Key, name string) (kindOf uint32, raw []byte, err error) {
 		if !errors.Is(err, registry.ErrShortBuffer) {
 			return kindOf, raw[:min(n, len(raw))], err
 		}
-		raw = make([]byte, max(n, 2*len(raw))) // it may grow between two questions
+		raw = make([]byte, max(n, 2*len(raw))) // it may grow between two calls
 	}
 }
 
-// decode reads a value that set would write the same: what it could not put back
-// byte by byte wraps errors.ErrUnsupported.
+// decode decodes a value that set would write identically. For one that it could not restore
+// byte by byte it wraps errors.ErrUnsupported.
 func decode(kindOf uint32, raw []byte) (data, error) {
 	switch {
 	case kindOf == registry.DWORD && len(raw) == 4:
@@ -63,7 +63,7 @@ func decode(kindOf uint32, raw []byte) (data, error) {
 		for i := range units {
 			units[i] = binary.LittleEndian.Uint16(raw[2*i:])
 		}
-		d.text = windows.UTF16ToString(units) // to the first zero
+		d.text = windows.UTF16ToString(units) // up to the first zero
 		same, err := windows.UTF16FromString(d.text)
 		if err == nil && utf8.ValidString(d.text) && len(raw)%2 == 0 && slices.Equal(same, units) {
 			return d, nil
@@ -108,8 +108,8 @@ func openKey(key string, access uint32) (registry.Key, error) {
 	return k, classify(err)
 }
 
-// classify keeps the sentinels and the text of an error of the system, and
-// leaves its number behind; nil stays nil.
+// classify converts an error of the system: it keeps the sentinels and the text, without the
+// number; nil stays nil.
 func classify(err error) error {
 	switch {
 	case err == nil:

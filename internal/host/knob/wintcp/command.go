@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// template is the TCP template whose parameters are set: that of connections
-// that no other is chosen for.
+// template is the TCP template whose parameters are set: that of connections for which no
+// other is chosen.
 const template = "Internet"
 
-// source is where a setting is read and written.
+// source is how to read and write a setting.
 type source struct {
 	name  string
 	group group
 	fact  bool
-	words []string // the legal ones, where the documentation lists them
-	step  int64    // of numbers, where the documentation says so
+	words []string // the valid ones, if the documentation lists them
+	step  int64    // of numbers, if the documentation names one
 }
 
 // group is a cmdlet.
@@ -35,9 +35,9 @@ const (
 
 func (s source) ofAdapter() bool { return s.group >= ofIP }
 
-// sourceOf knows the parameters of the cmdlets by name ([W Set-NetTCPSetting,
-// Set-NetOffloadGlobalSetting, Set-NetIPInterface]). Every name with a star is
-// a standard keyword of an adapter.
+// sourceOf returns the parameters of the cmdlets by name ([W Set-NetTCPSetting,
+// Set-NetOffloadGlobalSetting, Set-NetIPInterface]). Every name with a star is a standard
+// keyword of an adapter.
 func sourceOf(name string) (source, bool) {
 	onOff := []string{"Enabled", "Disabled"}
 	switch name {
@@ -70,7 +70,7 @@ func sourceOf(name string) (source, bool) {
 	return source{name: name, group: ofKeyword}, ok && keyword != "" && strings.Trim(keyword, wordBytes) == ""
 }
 
-// allows checks raw against the documentation.
+// allows checks raw against the documented values.
 func (s source) allows(raw string) error {
 	if len(s.words) > 0 {
 		if slices.Contains(s.words, raw) {
@@ -86,19 +86,18 @@ func (s source) allows(raw string) error {
 	return nil
 }
 
-// quote makes a text a single-quoted string of PowerShell.
+// quote returns a text as a single-quoted PowerShell string.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// powershell is the command that runs a script. Errors end it, are printed with
-// their language-neutral id, and make it fail; lists are printed whole and
-// lines are not broken.
+// powershell returns the command that runs a script. It ends at the first error, prints it
+// with its language-neutral id, and fails; it prints lists in full and does not break lines.
 func powershell(script string) []string {
 	const frame = "$ErrorActionPreference='Stop'; $FormatEnumerationLimit=-1; " +
 		"try { %s } catch { [Console]::Error.WriteLine($_.FullyQualifiedErrorId + ' ' + $_.Exception.Message); exit 1 }"
 	return []string{"powershell.exe", "-NoLogo", "-NoProfile", "-NonInteractive", "-Command", fmt.Sprintf(frame, script)}
 }
 
-// get is the command that reads the setting.
+// get returns the command that reads the setting.
 func (s source) get(adapter string) []string {
 	list := " | Format-List -Property * | Out-String -Width 4096"
 	name := quote(adapter)
@@ -118,8 +117,8 @@ func (s source) get(adapter string) []string {
 	}
 }
 
-// set is the command that writes the setting. A selector is always given: a
-// cmdlet without one changes every interface.
+// set returns the command that writes the setting. It always has a selector: a cmdlet without
+// one changes every interface.
 func (s source) set(adapter, value string) []string {
 	name := quote(adapter)
 	switch s.group {

@@ -9,19 +9,18 @@ import (
 	"strings"
 )
 
-// maxOutput is far above what these cmdlets print and bounds what is read.
+// maxOutput bounds what is read, far above what these cmdlets print.
 const maxOutput = 256 << 10
 
-// parseList reads what Format-List prints: one block of "Name : value" lines
-// per object, blocks apart by an empty line. A long value goes on in indented
-// lines. Real input:
+// parseList parses the output of Format-List: one block of "Name : value" lines per object,
+// separated by empty lines. A long value continues in indented lines. Real input:
 //
 //	SettingName                     : Internet
 //	MinRto(ms)                      : 300
 //	AutoTuningLevelLocal            : Normal
 //
-// Names are made those of the parameters: MinRto(ms) is MinRtoMs, and
-// InitialCongestionWindow(MSS) is InitialCongestionWindowMss.
+// Labels are converted to parameter names: MinRto(ms) to MinRtoMs, and
+// InitialCongestionWindow(MSS) to InitialCongestionWindowMss.
 func parseList(output string) ([]map[string]string, error) {
 	if len(output) > maxOutput {
 		return nil, errors.New("the answer is too long")
@@ -51,7 +50,7 @@ func parseList(output string) ([]map[string]string, error) {
 	return all, nil
 }
 
-// parameter is the name of a parameter for a label of the default view.
+// parameter returns the name of a parameter for a label of the default view.
 func parameter(label string) string {
 	name, unit, ok := strings.Cut(label, "(")
 	if !ok {
@@ -64,7 +63,7 @@ func parameter(label string) string {
 	return name + strings.ToUpper(unit[:1]) + unit[1:]
 }
 
-// list reads a value in braces: "{1514, 4088, 9014}".
+// list parses a value in braces: "{1514, 4088, 9014}".
 func list(value string) []string {
 	inner := strings.TrimSuffix(strings.TrimPrefix(value, "{"), "}")
 	var all []string
@@ -76,7 +75,7 @@ func list(value string) []string {
 	return all
 }
 
-// parse reads the answer to get.
+// parse parses the answer to get.
 func (s source) parse(output string) (answer, error) {
 	blocks, err := parseList(output)
 	if err != nil {
@@ -100,7 +99,7 @@ func (s source) parse(output string) (answer, error) {
 	if s.name == "MediaConnectionState" {
 		a.value = map[string]string{"Connected": "1", "1": "1", "Disconnected": "0", "2": "0"}[a.value]
 	}
-	if s.group == ofCongestion { // CUBIC here, cubic to netsh and on every other system
+	if s.group == ofCongestion { // CUBIC here, cubic for netsh and on every other system
 		a.value = strings.ToLower(a.value)
 	}
 	if a.value == "" {
@@ -109,8 +108,8 @@ func (s source) parse(output string) (answer, error) {
 	return a, nil
 }
 
-// parseKeyword reads an adapter's keyword with its legal values or range.
-// Keywords are texts in the registry even where they are numbers.
+// parseKeyword parses an adapter's keyword with its valid values or range. Keywords are texts
+// in the registry even if they are numbers.
 func (s source) parseKeyword(b map[string]string) (answer, error) {
 	a := answer{valueIsAKeyword: true, values: list(b["ValidRegistryValues"])}
 	now := list(b["RegistryValue"])

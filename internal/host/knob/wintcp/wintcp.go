@@ -1,8 +1,8 @@
-// Package wintcp reads and writes the network settings of Windows that only its
-// own commands reach: PowerShell's cmdlets and netsh.
+// Package wintcp reads and writes the network settings of Windows that only its own commands
+// can reach: PowerShell's cmdlets and netsh.
 //
-// Commands are built and answers are read by pure functions. A trial writes the
-// active store where there is one, so that a restart forgets it.
+// Pure functions build the commands and parse the answers. A trial writes to the active store
+// if there is one, so that a reboot resets it.
 package wintcp
 
 import (
@@ -25,16 +25,14 @@ type Setting struct {
 	run     Run
 }
 
-// Run starts a command and returns what it printed. What it printed as errors
-// is the text of the error.
+// Run starts a command and returns its output. Its error output is the text of the error.
 type Run func(ctx context.Context, argv []string) (output string, err error)
 
-// Open returns the setting called name, a parameter of Get-NetTCPSetting (of
-// the template Internet), of Get-NetOffloadGlobalSetting or of
-// Get-NetIPInterface, or a keyword of an adapter with its star. Those of
-// interfaces need the adapter's name, "Ethernet". No command is started. It
-// wraps errors.ErrUnsupported for other names, and on systems other than
-// Windows.
+// Open returns the setting called name, a parameter of Get-NetTCPSetting (of the template
+// Internet), of Get-NetOffloadGlobalSetting or of Get-NetIPInterface, or a keyword of an
+// adapter with its star. Settings of interfaces need the adapter's name, "Ethernet". It
+// starts no command. It wraps errors.ErrUnsupported for other names, and on systems other
+// than Windows.
 func Open(adapter, name string) (*Setting, error) {
 	run, err := system()
 	if err != nil {
@@ -43,7 +41,7 @@ func Open(adapter, name string) (*Setting, error) {
 	return OpenWith(run, adapter, name)
 }
 
-// OpenWith is Open with the way in which commands are started.
+// OpenWith is Open with a function to start commands.
 func OpenWith(run Run, adapter, name string) (*Setting, error) {
 	s, ok := sourceOf(name)
 	if !ok {
@@ -55,13 +53,13 @@ func OpenWith(run Run, adapter, name string) (*Setting, error) {
 	return &Setting{source: s, adapter: adapter, run: run}, nil
 }
 
-// System returns the way in which this system starts commands. It wraps
+// System returns the function that starts commands on this system. It wraps
 // errors.ErrUnsupported on systems other than Windows.
 func System() (Run, error) { return system() }
 
-// Remember returns a Run that starts each command once and gives its answer
-// again: for reading many settings, as a command takes half a second to start
-// and tells of many at once. It is for reads of one moment, never for writes.
+// Remember returns a Run that starts each command once and repeats its answer: for reading
+// many settings at one moment, as a command takes half a second to start and covers many
+// settings. Never use it for writes.
 func Remember(run Run) Run {
 	type told struct {
 		output string
@@ -82,15 +80,15 @@ func Remember(run Run) Run {
 	}
 }
 
-// maxAdapter is the longest name of an interface in characters, IF_MAX_STRING_SIZE
-// of ifdef.h.
+// maxAdapter is the longest name of an interface in characters, IF_MAX_STRING_SIZE of
+// ifdef.h.
 const maxAdapter = 256
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// Read returns the value as the cmdlet prints it. It wraps fs.ErrNotExist when
-// there is no such adapter or template, and errors.ErrUnsupported when this
-// Windows or driver has no such setting.
+// Read returns the value as the cmdlet prints it. It wraps fs.ErrNotExist if there is no such
+// adapter or template, and errors.ErrUnsupported if this Windows or driver has no such
+// setting.
 func (s *Setting) Read(ctx context.Context) (string, error) {
 	a, err := s.ask(ctx)
 	if err != nil {
@@ -99,8 +97,8 @@ func (s *Setting) Read(ctx context.Context) (string, error) {
 	return a.value, nil
 }
 
-// Check reports whether raw could be written: one word, one of the values or
-// within the range that the driver gives, and not overruled by group policy.
+// Check reports whether raw could be written: one word, one of the driver's values or within
+// its range, and not overridden by group policy.
 func (s *Setting) Check(ctx context.Context, raw string) error {
 	a, err := s.ask(ctx)
 	if err != nil {
@@ -122,9 +120,9 @@ func (s *Setting) Check(ctx context.Context, raw string) error {
 
 const wordBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-// Write sets the value. It wraps fs.ErrPermission without the rights of an
-// administrator, and errors.ErrUnsupported where this edition of Windows has
-// the setting read-only. An adapter restarts when one of its keywords changes.
+// Write sets the value. It wraps fs.ErrPermission without administrator rights, and
+// errors.ErrUnsupported if the setting is read-only in this edition of Windows. An adapter
+// restarts when one of its keywords changes.
 func (s *Setting) Write(ctx context.Context, raw string) error {
 	if err := s.Check(ctx, raw); err != nil {
 		return err
@@ -133,12 +131,12 @@ func (s *Setting) Write(ctx context.Context, raw string) error {
 	return s.wrap(err)
 }
 
-// commandTime is how long one command may take: PowerShell needs seconds to start
-// on a busy machine, and an adapter up to 10 s to come back. An undo waits for no
-// command longer, and tries again.
+// commandTime is the timeout of one command: PowerShell needs seconds to start on a busy
+// machine, and an adapter up to 10 s to come back. An undo waits no longer for a command, and
+// tries again.
 const commandTime = 30 * time.Second
 
-// start runs a command within its time.
+// start runs a command with that timeout.
 func (s *Setting) start(ctx context.Context, argv []string) (string, error) {
 	limited, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
@@ -164,9 +162,9 @@ func (s *Setting) ask(ctx context.Context) (answer, error) {
 	return a, nil
 }
 
-// wrap finds the sentinels in what a command said. The words are those of
-// FullyQualifiedErrorId, which are the same in every language, and the texts of
-// the two cases that have none.
+// wrap finds the sentinels in a command's error text. The words are those of
+// FullyQualifiedErrorId, which are the same in every language, and the texts of the two cases
+// that have none.
 func (s *Setting) wrap(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -186,17 +184,17 @@ func (s *Setting) wrap(err error) error {
 	return fmt.Errorf("%s: %s", s.source.name, text)
 }
 
-// answer is what a cmdlet told about one setting.
+// answer is a cmdlet's answer about one setting.
 type answer struct {
 	value           string
 	policy          bool     // AutoTuningLevelEffective is GroupPolicy
-	values          []string // the legal ones, where the driver lists them
-	least, most     int64    // the range, where it gives one; both 0 is none
+	values          []string // the valid ones, if the driver lists them
+	least, most     int64    // the range, if the driver has one; both 0 for none
 	step            int64
 	valueIsAKeyword bool
 }
 
-// allows checks raw against what the driver told.
+// allows checks raw against the driver's answer.
 func (a answer) allows(raw string) error {
 	if len(a.values) > 0 && !slices.Contains(a.values, raw) {
 		return fmt.Errorf("value %q: the driver takes %s", raw, strings.Join(a.values, ", "))

@@ -11,8 +11,7 @@ import (
 
 func system() (Run, error) { return start, nil }
 
-// afterKill is how long a command that was ended may go on holding its output, by
-// a process of its own.
+// afterKill is how long a child process of a killed command may keep its output open.
 const afterKill = time.Second
 
 // start runs a command of the system.
@@ -25,7 +24,7 @@ func start(ctx context.Context, argv []string) (string, error) {
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
-	if _, ok := errors.AsType[*exec.ExitError](err); ok { // netsh tells what is wrong on its output
+	if _, ok := errors.AsType[*exec.ExitError](err); ok { // netsh prints errors to its standard output
 		text := strings.TrimSpace(problem.String() + out.String())
 		return "", errors.New(text)
 	}

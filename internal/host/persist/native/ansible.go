@@ -43,8 +43,8 @@ func (r *rendering) ansible(system string) error {
 	return nil
 }
 
-// ansibleFile writes one task. The tag keeps Ansible from running its template
-// engine over the text.
+// ansibleFile writes one task. The tag keeps Ansible from running its template engine over
+// the text.
 func (r *rendering) ansibleFile(p *page, number int, f files.File, system string) {
 	group := "root"
 	if system != "linux" {
@@ -77,7 +77,7 @@ func (r *rendering) ansibleFile(p *page, number int, f files.File, system string
 	p.line("  register: linerate_%d", number)
 }
 
-// jsonText is s as a double-quoted scalar of YAML, which a JSON string is.
+// jsonText returns s as a double-quoted YAML scalar, which a JSON string is.
 func jsonText(s string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)

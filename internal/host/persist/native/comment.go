@@ -9,7 +9,7 @@ import (
 	"linerate/internal/host/files"
 )
 
-// header is the line that tells linerate's own files.
+// header is the line that marks linerate's own files.
 const header = "Written by linerate (linerate export), not by hand."
 
 // head returns the comment lines at the top of a file, without comment signs.
@@ -23,7 +23,7 @@ func (r *rendering) head() []string {
 	return lines
 }
 
-// foot returns the comment lines at the end of the first file: what is in none.
+// foot returns the comment lines at the end of the first file: notes and omissions.
 func (r *rendering) foot() []string {
 	lines := lists.Each(r.out.Notes, func(n string) string { return files.Comment("note: " + n) })
 	for _, o := range r.out.Omitted {
@@ -32,7 +32,7 @@ func (r *rendering) foot() []string {
 	return lines
 }
 
-// about returns what an entry is, for a comment above it.
+// about returns the description of an entry, for a comment above it.
 func about(e *entry) string {
 	s := string(e.knob.ID) + ": " + e.knob.Summary
 	if v := e.knob.Format(e.value); v != e.value {
@@ -41,7 +41,7 @@ func about(e *entry) string {
 	return files.Comment(s)
 }
 
-// notes returns what else the catalogue says of the native setting.
+// notes returns the catalogue's remark on the native setting.
 func notes(e *entry) []string {
 	if e.native.Note == "" {
 		return nil
@@ -49,19 +49,19 @@ func notes(e *entry) []string {
 	return []string{files.Comment(e.native.Note)}
 }
 
-// page is a file in the making.
+// page is a file under construction.
 type page struct {
 	path   string
 	mode   fs.FileMode
 	block  bool                // see File.Block
-	remark func(string) string // makes a line a comment
+	remark func(string) string // turns a line into a comment
 	eol    string
-	encode func(string) []byte // nil is UTF-8
+	encode func(string) []byte // nil means UTF-8
 	b      strings.Builder
 }
 
-// page begins a file whose comments begin with #. Every file begins with the
-// comments that say where it comes from.
+// page starts a file with comments in # style. Every file starts with comments that say where
+// it comes from.
 func (r *rendering) page(path string) *page {
 	p := &page{path: path, mode: 0o644, eol: "\n", remark: func(s string) string { return "# " + s }}
 	r.pages = append(r.pages, p)
@@ -89,7 +89,7 @@ func (p *page) entry(entries ...*entry) {
 	}
 }
 
-// finish makes the pages files. The first one says at its end what is in none.
+// finish turns the pages into files. The first one ends with what no file contains.
 func (r *rendering) finish() {
 	for _, e := range r.entries {
 		if !e.used {

@@ -9,8 +9,8 @@ import (
 
 const plistPath = "/Library/LaunchDaemons/linerate.plist"
 
-// darwin renders a launchd.plist(5) that sets sysctls at boot, and commands of
-// networksetup, which keeps settings of a link by itself.
+// darwin renders a launchd.plist(5) that sets sysctls at boot, and networksetup commands, which
+// make settings of a link permanent.
 func (r *rendering) darwin() {
 	if all := r.texts(r.take(knob.Sysctl)); len(all) > 0 {
 		r.plist(all)
@@ -34,7 +34,7 @@ func (r *rendering) darwin() {
 
 func (r *rendering) plist(all []text) {
 	p := r.page(plistPath)
-	p.remark = func(s string) string { // "--" may not stand in a comment (XML 1.0 section 2.5)
+	p.remark = func(s string) string { // "--" is not allowed in a comment (XML 1.0 section 2.5)
 		for strings.Contains(s, "--") {
 			s = strings.ReplaceAll(s, "--", "- -")
 		}

@@ -12,9 +12,9 @@ import (
 	"linerate/internal/host/files/sysctl"
 )
 
-// Formats returns the formats that write, and prove what they write, for f: that of the
-// kernel's settings, and that of the owner of an interface. There is none for what
-// Render alone writes.
+// Formats returns the formats that write files for f, and prove their effect: that of the
+// kernel's settings, and that of the owner of an interface; none for formats that only Render
+// writes.
 func Formats(f model.FileFormat) []files.Format {
 	switch f {
 	case model.FormatLinuxSysctl:
@@ -48,7 +48,7 @@ func (r *rendering) export(f model.FileFormat) {
 	}
 }
 
-// noOwner is why no owner of an interface has a key for e.
+// noOwner returns why no owner of an interface has a key for e.
 func noOwner(e *entry) string {
 	if e.native.Mechanism == knob.Route {
 		return "belongs to a route: put it where that route is configured"

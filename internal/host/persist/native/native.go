@@ -1,9 +1,8 @@
-// Package native renders settings as the files in which a system keeps them
-// over a restart.
+// Package native renders settings as the files in which a system keeps them over a restart.
 //
-// Nothing is read or written here: package persist writes files, and people
-// paste them. What a system cannot express is never dropped silently: it comes
-// back as an Omission, and stands as a comment in the file.
+// The package does not access files: package persist writes them, or users paste them. A
+// setting that a system cannot express is never dropped silently: it is returned as an
+// Omission, and is a comment in the file.
 package native
 
 import (
@@ -20,20 +19,20 @@ import (
 	"linerate/internal/host/files"
 )
 
-// Input is what to render, and what the files have to know of the host.
+// Input is what to render, and what the files need to know about the host.
 type Input struct {
-	Settings   []model.Assignment // of one host, which is not looked at; canonical values, each knob once
-	Comments   []string           // why, for people: one line each, any text
-	Before     map[string]string  // native texts before any change, by native name: what shared texts keep
-	Interface  string             // that settings of a link are for; "" leaves these out
+	Settings   []model.Assignment // of one host, which is not read; canonical values, each knob once
+	Comments   []string           // the reasons, for people: one line each, any text
+	Before     map[string]string  // native texts before any change, by native name, for the parts of shared texts that stay
+	Interface  string             // for settings of a link; "" omits these
 	MAC        string             // of Interface, to find it by; "" matches the name
-	AdapterKey string             // Windows: the number of the adapter's registry key, such as "0007"; "" leaves keywords out
-	System     string             // of Ansible: GOOS, "" is linux
+	AdapterKey string             // Windows: the number of the adapter's registry key, such as "0007"; "" omits keywords
+	System     string             // for Ansible: GOOS, "" is linux
 	Catalogue  *knob.Index        // of the settings
 	Anyway     bool               // also values that do not fit together; a note says so
 }
 
-// Output is what came of an Input.
+// Output is the result of rendering an Input.
 type Output struct {
 	Files    []files.File
 	Commands []string // to run once, as root, after the files are in place
@@ -41,13 +40,13 @@ type Output struct {
 	Notes    []string // what to know before using the files
 }
 
-// ErrInput says that an Input cannot be rendered by any format.
+// ErrInput reports an Input that no format can render.
 var ErrInput = errors.New("cannot be made permanent")
 
-// Render returns the files of format f for in. It fails, reporting every fault,
-// where a knob is unknown, a value is out of the range of that system (a
-// *knob.ValueError), values do not fit together (knob.ErrConstraint) unless
-// in.Anyway, or a name is not one that a host can have (ErrInput).
+// Render returns the files of format f for in. It returns an error with all faults if a knob
+// is unknown, a value is out of the range of that system (a *knob.ValueError), values do not
+// fit together (knob.ErrConstraint) unless in.Anyway, or a host cannot have such a name
+// (ErrInput).
 func Render(f model.FileFormat, in Input) (Output, error) {
 	system := f.System()
 	if f == model.FormatAnsible {
@@ -79,8 +78,8 @@ func Render(f model.FileFormat, in Input) (Output, error) {
 	return r.out, nil
 }
 
-// checkNames refuses names that no host has: they stand in shell commands and
-// in paths.
+// checkNames refuses names that no host can have, since they appear in shell commands and in
+// paths.
 func (in Input) checkNames(system string) error {
 	var errs []error
 	if n := in.Interface; n != "" && system == "windows" {
@@ -109,9 +108,9 @@ func (in Input) checkNames(system string) error {
 	return errors.Join(errs...)
 }
 
-// interfaceName accepts what Linux (IFNAMSIZ, 15 bytes), FreeBSD and macOS call
-// their interfaces, without what a shell or a path would take for its own. A
-// name may not begin with a dash, which a command would take for an option.
+// interfaceName accepts interface names of Linux (IFNAMSIZ, 15 bytes), FreeBSD and macOS
+// without characters that are special to a shell or in a path. A name may not start with a
+// dash, which a command would take for an option.
 func interfaceName(s string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	return len(s) <= 15 && strings.Trim(s, letters+"._-") == "" && strings.ContainsAny(s[:1], letters)

@@ -10,8 +10,8 @@ import (
 	"linerate/internal/host/files"
 )
 
-// Request returns the settings of in as system takes them, for a format to plan,
-// and the notes and omissions so far. It fails as Render does.
+// Request returns the settings of in in the terms of system, for a format to plan, with the
+// notes and omissions so far. It returns errors as Render does.
 func Request(system string, in Input) (files.Request, Output, error) {
 	r, err := resolve(system, in)
 	if err != nil {
@@ -21,7 +21,7 @@ func Request(system string, in Input) (files.Request, Output, error) {
 	return req, r.out, errors.Join(r.errs...)
 }
 
-// request takes all entries.
+// request converts all entries.
 func (r *rendering) request() files.Request {
 	req := files.Request{Link: r.in.Interface, MAC: r.in.MAC, Head: r.head()}
 	sysctls := r.texts(r.take(knob.Sysctl))
@@ -51,7 +51,7 @@ func (r *rendering) request() files.Request {
 	return req
 }
 
-// setting is a text with all that it holds.
+// setting converts a text with all its entries.
 func (t text) setting() files.Setting {
 	first := t.entries[0]
 	s := files.Setting{Knob: first.knob.ID, Value: first.value, Name: t.name, Text: t.raw, AtBoot: atBoot(first)}
@@ -64,12 +64,12 @@ func (t text) setting() files.Setting {
 	return s
 }
 
-// remarks are the comments above a setting.
+// remarks returns the comments above a setting.
 func remarks(e *entry) []string { return append([]string{about(e)}, notes(e)...) }
 
-// atBoot reports whether a setting belongs into loader.conf: what the kernel
-// reads at boot only, and the pools of packet buffers, which refuse to shrink
-// while the system runs (kern_mbuf.c).
+// atBoot reports whether a setting belongs into loader.conf: those that the kernel reads only
+// at boot, and the pools of packet buffers, which cannot shrink while the system runs
+// (kern_mbuf.c).
 func atBoot(e *entry) bool {
 	return e.knob.EffectOn("freebsd") == knob.EffectBoot || strings.HasPrefix(string(e.knob.ID), "mbuf.")
 }
@@ -81,7 +81,7 @@ func limitsFirst(all []text) []text {
 	return all
 }
 
-// draft takes over what a format exported.
+// draft adds the output of a format.
 func (r *rendering) draft(d files.Draft) {
 	r.out.Files = append(r.out.Files, d.Files...)
 	r.out.Commands = append(r.out.Commands, d.Commands...)

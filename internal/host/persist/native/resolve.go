@@ -11,13 +11,13 @@ import (
 	"linerate/internal/core/model"
 )
 
-// entry is one setting as the system sees it.
+// entry is one setting in the terms of the system.
 type entry struct {
 	knob   knob.Knob
 	native knob.Native
 	value  string // canonical
-	name   string // native name, with the interface put in
-	used   bool   // a renderer has taken it
+	name   string // native name, with the interface filled in
+	used   bool   // a renderer has used it
 }
 
 // rendering is one call of Render.
@@ -30,8 +30,8 @@ type rendering struct {
 	errs    []error // found while rendering
 }
 
-// resolve checks the input and finds the native setting of every knob. What the
-// system does not have is omitted here.
+// resolve checks the input and finds the native setting of every knob. It omits settings that
+// the system does not have.
 func resolve(system string, in Input) (*rendering, error) {
 	r := &rendering{in: in, system: system}
 	errs := []error{in.checkNames(system)}
@@ -55,8 +55,7 @@ func resolve(system string, in Input) (*rendering, error) {
 	return r, r.fitTogether()
 }
 
-// checkValue returns the knob of a if its value is canonical and in the range
-// of system.
+// checkValue returns the knob of a if its value is canonical and in the range of system.
 func checkValue(x *knob.Index, system string, a model.Assignment) (knob.Knob, error) {
 	k, ok := x.ByID(a.Knob)
 	if !ok {
@@ -105,18 +104,18 @@ func (r *rendering) place(k knob.Knob, a model.Assignment) {
 	}
 }
 
-// expand puts the interface into a native name, as hostknob.Host does: {if} is
-// "em0", {dev} is "em.0".
+// expand puts the interface into a native name, as hostknob.Host does: {if} is "em0", {dev}
+// is "em.0".
 func expand(name, link string) string {
 	unit := strings.TrimLeft(link, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 	return strings.NewReplacer("{if}", link, "{dev}", strings.TrimSuffix(link, unit)+"."+unit).Replace(name)
 }
 
-// shrinkRule is a rule about trials, which a file for the next boot need not
-// keep: what may only grow while the system runs may start smaller.
+// shrinkRule is a rule for trials that a file for the next boot need not follow: a value that
+// can only grow while the system runs may start smaller.
 const shrinkRule = "F-06"
 
-// fitTogether refuses values that break a constraint, and notes what is unwise.
+// fitTogether refuses values that violate a constraint, and notes unwise ones.
 func (r *rendering) fitTogether() error {
 	before := knob.Values{}
 	for _, k := range r.in.Catalogue.All() {
@@ -162,13 +161,13 @@ func (r *rendering) note(format string, args ...any) {
 	}
 }
 
-// omit says why a setting is in no file of this format.
+// omit records why a setting is in no file of this format.
 func (r *rendering) omit(e *entry, format string, args ...any) {
 	e.used = true
 	r.out.Omitted = append(r.out.Omitted, model.Omission{Knob: e.knob.ID, Value: e.value, Reason: fmt.Sprintf(format, args...)})
 }
 
-// take returns the entries of one mechanism that nobody took yet.
+// take returns the unused entries of one mechanism.
 func (r *rendering) take(m knob.Mechanism) []*entry {
 	var all []*entry
 	for _, e := range r.entries {
@@ -187,8 +186,8 @@ type text struct {
 	entries []*entry
 }
 
-// texts puts entries that share a native setting into one native text each, in
-// the order of their first knob. What cannot be encoded is omitted.
+// texts combines entries that share a native setting into one native text each, in the order
+// of their first knob. It omits those that cannot be encoded.
 func (r *rendering) texts(entries []*entry) []text {
 	var all []text
 	for _, e := range entries {
@@ -208,7 +207,7 @@ func (r *rendering) texts(entries []*entry) []text {
 	return out
 }
 
-// encode makes the native text of t, ceilings before what they limit.
+// encode computes the native text of t, ceilings before the values that they limit.
 func (r *rendering) encode(t text) (text, bool) {
 	raw, known := r.in.Before[t.entries[0].native.Name]
 	if !known {
@@ -230,12 +229,12 @@ func (r *rendering) encode(t text) (text, bool) {
 		kept = append(kept, e)
 	}
 	t.raw, t.entries = raw, kept
-	for _, e := range kept { // settings of one text compose, unless they contradict each other
+	for _, e := range kept { // settings of one text combine, unless they contradict each other
 		if again, err := e.knob.Encode(r.system, raw, e.value); err != nil || again != raw {
 			r.errs = append(r.errs, fmt.Errorf("%s %s: contradicts another setting of %s: %w", e.knob.ID, e.value, t.name, ErrInput))
 		}
 	}
-	if strings.Trim(raw, plainBytes) != "" { // a text from before, of a profile that anybody may have written
+	if strings.Trim(raw, plainBytes) != "" { // a text from before, from a profile of any author
 		for _, e := range kept {
 			r.omit(e, "%s would be %q, which is no plain value", t.name, raw)
 		}
@@ -244,12 +243,12 @@ func (r *rendering) encode(t text) (text, bool) {
 	return t, len(kept) > 0
 }
 
-// plainBytes are those of native texts; none of them means anything to a shell
-// in double quotes, or to a parser of the formats.
+// plainBytes are the bytes of native texts; none of them is special to a shell in double
+// quotes, or to a parser of the formats.
 const plainBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _-.,:/+*"
 
-// stage orders the settings of one text: ceilings before what they limit, and a
-// duplex after the speed that it belongs to.
+// stage orders the settings of one text: ceilings before the values that they limit, and a
+// duplex after its speed.
 func stage(e *entry) int {
 	if slices.Contains([]knob.Encoding{knob.DuplexDuplex, knob.MediaDuplex, knob.MediaHalf}, e.native.Encoding) {
 		return int(knob.StageInitial) + 1
@@ -257,9 +256,8 @@ func stage(e *entry) int {
 	return int(e.knob.Stage)
 }
 
-// usual is what the other parts of a shared native text are where nobody said:
-// the default of the kernel, with a note. It is "" where the default depends on
-// the machine.
+// usual returns the parts of a shared native text that the settings do not name: the kernel's
+// defaults, with a note. It returns "" if the default depends on the machine.
 func (r *rendering) usual(t text) string {
 	has := func(e knob.Encoding) bool {
 		return slices.ContainsFunc(t.entries, func(x *entry) bool { return x.native.Encoding == e })
@@ -267,7 +265,7 @@ func (r *rendering) usual(t text) string {
 	switch t.name {
 	case "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem": // [L6.1 net/ipv4/tcp.c tcp_init]
 		if !has(knob.Ceiling) {
-			return "" // by the machine's memory
+			return "" // depends on the machine's memory
 		}
 		raw := map[string]string{"net.ipv4.tcp_rmem": "4096 131072 6291456", "net.ipv4.tcp_wmem": "4096 16384 4194304"}[t.name]
 		if !has(knob.Initial) || !has(knob.Least) {

@@ -10,12 +10,11 @@ import (
 	"linerate/internal/host/files"
 )
 
-// adapterClass is the registry key of network adapters; each has a numbered key
-// below it.
+// adapterClass is the registry key of network adapters; each has a numbered subkey.
 const adapterClass = `HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet\Control\Class\{4d36e972-e325-11ce-bfc1-08002be10318}\`
 
-// regHeader is the first line of a file of regedit since Windows 2000; the text
-// is UTF-16, little endian, with a byte order mark.
+// regHeader is the first line of a regedit file since Windows 2000; the text is UTF-16,
+// little endian, with a byte order mark.
 const regHeader = "Windows Registry Editor Version 5.00"
 
 // regValue is one value of the registry.
@@ -23,12 +22,12 @@ type regValue struct {
 	entries []*entry
 	key     string
 	name    string
-	data    string // as the file writes it: "9014" with its quotes, dword:00000001
-	before  string // the same before any change; "-" deletes; "" is not known
+	data    string // as written in the file: "9014" with its quotes, dword:00000001
+	before  string // the value before any change; "-" deletes; "" is unknown
 }
 
-// registry renders a file that regedit imports, and its twin that goes back
-// where the values before are known.
+// registry renders a file for regedit to import, and one that restores the previous values,
+// if known.
 func (r *rendering) registry() {
 	var values []regValue
 	for _, t := range r.texts(r.take(knob.WinReg)) {
@@ -67,7 +66,7 @@ func (r *rendering) registry() {
 	r.note("the registry alone restarts no adapter: restart the computer, or the adapter (Restart-NetAdapter)")
 }
 
-// regFile renders the values, or with back those before.
+// regFile renders the values, or with back the previous ones.
 func (r *rendering) regFile(name string, values []regValue, back bool) {
 	p := r.page(name)
 	p.eol, p.encode = "\r\n", files.UTF16
@@ -94,7 +93,7 @@ func (r *rendering) regFile(name string, values []regValue, back bool) {
 	}
 }
 
-// regKey spells a root out.
+// regKey writes a root in full.
 func regKey(s string) string {
 	if rest, ok := strings.CutPrefix(s, `HKLM\`); ok {
 		return `HKEY_LOCAL_MACHINE\` + rest
@@ -102,8 +101,7 @@ func regKey(s string) string {
 	return s
 }
 
-// dword writes the native text dword:16 as the file has it: eight hexadecimal
-// digits.
+// dword converts the native text dword:16 to the file's form: eight hexadecimal digits.
 func dword(raw string) string {
 	n, _ := strconv.ParseUint(strings.TrimPrefix(raw, "dword:"), 10, 32) // the catalogue's own encoding
 	return fmt.Sprintf("dword:%08x", n)
@@ -127,7 +125,7 @@ func regString(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// powershell renders a script: cmdlets keep what they set.
+// powershell renders a script; settings made by cmdlets are permanent.
 func (r *rendering) powershell() {
 	regs, cmdlets := r.texts(r.take(knob.WinReg)), r.texts(r.take(knob.WinTCP))
 	if len(regs)+len(cmdlets) == 0 {
@@ -165,8 +163,8 @@ func framesFirst(all []text) []text {
 		slices.DeleteFunc(slices.Clone(all), func(t text) bool { return t.name == "*JumboPacket" }))
 }
 
-// cmdlet is the command that sets t for good. A selector is always given: a
-// cmdlet without one changes every interface.
+// cmdlet returns the command that sets t permanently. It always has a selector: a cmdlet
+// without one changes every interface.
 func (r *rendering) cmdlet(t text) string {
 	link := psQuote(r.in.Interface)
 	switch t.name {
@@ -183,8 +181,8 @@ func (r *rendering) cmdlet(t text) string {
 	return "Set-NetTCPSetting -SettingName Internet -" + t.name + " " + psQuote(t.raw)
 }
 
-// psQuote is a single-quoted string of PowerShell, which takes typographic
-// quotes for quotes too (language specification, section 2.3.5.2).
+// psQuote returns a single-quoted PowerShell string; PowerShell also accepts typographic
+// quotes (language specification, section 2.3.5.2).
 func psQuote(s string) string {
 	var b strings.Builder
 	for _, c := range s {
