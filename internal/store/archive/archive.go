@@ -1,8 +1,9 @@
-// Package archive puts sessions into one file that travels to other machines, and reads
-// them from it.
+// Package archive writes sessions into one file for transport to other machines, and reads such
+// files.
 //
-// An archive is a store of package sqlite, packed with gzip (RFC 1952). It holds all that
-// the store holds, and its checksum finds damage; gzip -d makes a file of it that --db reads.
+// An archive is a store of package sqlite, compressed with gzip (RFC 1952). It holds everything
+// that the store holds, and its checksum detects damage; gzip -d turns it into a file that --db
+// reads.
 package archive
 
 import (
@@ -23,14 +24,13 @@ import (
 	"linerate/internal/store/tables"
 )
 
-// ErrDamaged says that an archive is cut off or changed.
+// ErrDamaged reports an archive that is cut off or changed.
 var ErrDamaged = errors.New("the archive is damaged")
 
-// magic begins every file of SQLite (sqlite.org/fileformat.html section 1.3).
+// magic begins every SQLite file (sqlite.org/fileformat.html section 1.3).
 const magic = "SQLite format 3\x00"
 
-// Is reports whether the bytes at the beginning of a file are those of an archive. 4 KiB
-// are enough.
+// Is reports whether head, the start of a file, is that of an archive. 4 KiB are enough.
 func Is(head []byte) bool {
 	z, err := gzip.NewReader(bytes.NewReader(head))
 	if err != nil {
@@ -41,14 +41,14 @@ func Is(head []byte) bool {
 	return err == nil && string(got) == magic
 }
 
-// snapshot is a store that can copy itself as a file while others write to it.
+// snapshot is a store that can copy itself to a file while other processes write to it.
 type snapshot interface {
 	Snapshot(ctx context.Context, path string) error
 }
 
-// Write writes the sessions of these IDs of a store to w, or all of them, as of one
-// moment, where there are no IDs. Other processes may use the store meanwhile. The room
-// that the sessions take is used once more in the folder of temporary files.
+// Write writes the sessions with these IDs to w or, without IDs, all of them, as of one moment.
+// Other processes may use the store meanwhile. Write needs as much space again in the folder
+// for temporary files.
 func Write(ctx context.Context, w io.Writer, from tables.Source, ids []string) (err error) {
 	dir, err := os.MkdirTemp("", "linerate-archive-")
 	if err != nil {
@@ -84,19 +84,18 @@ func copyTo(ctx context.Context, path string, from tables.Source, ids []string) 
 	return errors.Join(to.Import(ctx, from, ids), to.Close())
 }
 
-// Archive is one that is read. It lies unpacked in a folder of temporary files until
-// Close.
+// Archive is an open archive. It is unpacked into a folder for temporary files until Close.
 type Archive struct {
 	*sqlite.Store
 	dir string
 }
 
-// openTime bounds the work on an archive before it opens, which grows with its size.
+// openTime limits the work on an archive before it opens, which grows with its size.
 const openTime = 10 * time.Minute
 
-// Open unpacks an archive and checks that it is whole. The error wraps ErrDamaged where it
-// is not, store.ErrForeign where it holds something else, and store.ErrNewer where a newer
-// linerate wrote it.
+// Open unpacks an archive and checks that it is intact. The error wraps ErrDamaged if it is
+// not, store.ErrForeign if it holds something else, and store.ErrNewer if a newer linerate
+// wrote it.
 func Open(ctx context.Context, r io.Reader) (a *Archive, err error) {
 	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
@@ -118,28 +117,28 @@ func Open(ctx context.Context, r io.Reader) (a *Archive, err error) {
 	case errors.Is(err, store.ErrForeign):
 		err = fmt.Errorf("%w: %w", ErrDamaged, store.ErrForeign)
 	case errors.Is(err, store.ErrNewer):
-		err = store.ErrNewer // the path that the rest names is a temporary one
+		err = store.ErrNewer // the rest would name a temporary path
 	}
 	return nil, errors.Join(err, a.Close())
 }
 
-// What an archive may unpack to: room for a small store, and beyond that so many times
-// the archive. Real ones unpack to three to ten times their size.
+// The limits of what an archive may unpack to: space for a small store, and beyond that a
+// multiple of the archive's size. Real ones unpack to three to ten times their size.
 const (
 	roomAnyway = 16 << 20
 	roomTimes  = 50
 )
 
-// headLength is the length of the header of a database, and pageSize and pageCount are
-// where it says how large the file is (sqlite.org/fileformat.html section 1.3).
+// headLength is the length of a database's header, and pageSize and pageCount are the offsets
+// of the fields with the size of the file (sqlite.org/fileformat.html section 1.3).
 const (
 	headLength = 100
 	pageSize   = 16 // 2 bytes
 	pageCount  = 28 // 4 bytes
 )
 
-// unpack writes what is packed in from to path. It stops where that is more than the
-// database in it says of itself, or more than an archive of this size holds.
+// unpack writes the decompressed content of from to path. It stops if that exceeds the size in
+// the database's header, or what an archive of this size may hold.
 func unpack(path string, from *counter) (err error) {
 	z, err := gzip.NewReader(bufio.NewReader(from))
 	if err != nil {
@@ -180,7 +179,7 @@ func unpack(path string, from *counter) (err error) {
 	}
 }
 
-// counter counts what is read.
+// counter counts the bytes read.
 type counter struct {
 	from  io.Reader
 	bytes int64
@@ -192,7 +191,8 @@ func (c *counter) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// reading tells what is wrong with the archive from what is wrong with the disk.
+// reading marks read errors as damage of the archive, to distinguish them from write errors of
+// the disk.
 type reading struct{ from io.Reader }
 
 func (r reading) Read(b []byte) (int, error) {
@@ -203,7 +203,7 @@ func (r reading) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Close removes what was unpacked.
+// Close removes the unpacked files.
 func (a *Archive) Close() error {
 	var err error
 	if a.Store != nil {

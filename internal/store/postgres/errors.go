@@ -16,7 +16,7 @@ import (
 	"linerate/internal/store/tables"
 )
 
-// Codes of errors, from appendix A of the PostgreSQL manual.
+// Error codes, from appendix A of the PostgreSQL manual.
 const (
 	uniqueViolation    = "23505"
 	readOnly           = "25006"
@@ -36,8 +36,8 @@ func (s *Store) IsDuplicate(err error) bool {
 	return errors.As(err, &pg) && pg.Code == uniqueViolation
 }
 
-// Explain implements tables.Database: what a person can do something about is a
-// *fault.Error.
+// Explain implements tables.Database: it returns a *fault.Error for everything that the user
+// can fix.
 func (s *Store) Explain(err error) error {
 	var pg *pgconn.PgError
 	var connect *pgconn.ConnectError
@@ -53,7 +53,7 @@ func (s *Store) Explain(err error) error {
 	return err
 }
 
-// explainCode says what a code of the server means for a person.
+// explainCode translates an error code of the server.
 func (s *Store) explainCode(pg *pgconn.PgError, err error) error {
 	said := errors.New(pg.Message)
 	hinted := func(hint string, cause error) error {
@@ -86,7 +86,7 @@ func (s *Store) explainConnect(err error) error {
 	switch {
 	case errors.As(err, &untrusted):
 		return fault.WithHint(fmt.Errorf("the server's certificate: %w", untrusted.Err), "name the authority that signed it: sslrootcert=FILE in the address")
-	case strings.Contains(err.Error(), "refused TLS"): // pgconn has no value for it
+	case strings.Contains(err.Error(), "refused TLS"): // pgconn has no error value for it
 		return fault.WithHint(errors.New("the server has no TLS"), "turn ssl on in its postgresql.conf; on a network that you trust: sslmode=disable in the address")
 	case errors.Is(err, context.DeadlineExceeded):
 		return fault.WithHint(errors.New("no PostgreSQL answers there in time"), "is the server running, and open to this host (listen_addresses, firewall)?")

@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// marked begins a text that is stored encoded: PostgreSQL keeps no byte 0 and nothing
-// that is not UTF-8 (section 8.3 of its manual), which names of others may hold.
+// marked begins a text that is stored encoded: PostgreSQL accepts neither the byte 0 nor
+// invalid UTF-8 (section 8.3 of its manual), which foreign names may contain.
 const marked = "\x01"
 
-// escape returns what is stored of a text: the text, or marked and its base64.
+// escape returns the stored form of a text: the text itself, or marked and its base64.
 func escape(s string) string {
 	if !strings.Contains(s, "\x00") && !strings.HasPrefix(s, marked) && utf8.ValidString(s) {
 		return s
@@ -18,7 +18,7 @@ func escape(s string) string {
 	return marked + base64.StdEncoding.EncodeToString([]byte(s))
 }
 
-// plain returns the text that escape was given.
+// plain reverses escape.
 func plain(s string) string {
 	encoded, ok := strings.CutPrefix(s, marked)
 	if !ok {
@@ -26,7 +26,7 @@ func plain(s string) string {
 	}
 	b, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
-		return s // somebody else wrote it
+		return s // not written by escape
 	}
 	return string(b)
 }

@@ -16,10 +16,10 @@ var migrationFiles embed.FS
 
 func migrations() fs.FS { return tables.Migrations(migrationFiles) }
 
-// migrate brings the schema to the newest version in files, which holds one file per
-// version, sorted by name. All steps are one transaction under a lock of the server, so
-// that of two processes that open a new database at once, the second finds it done. A
-// schema that is up to date is only looked at.
+// migrate updates the schema to the newest version in files, which holds one file per version,
+// sorted by name. All steps are one transaction under a lock of the server, so if two processes
+// open a new database at once, the second finds the work done. A schema that is up to date is
+// only read.
 func migrate(ctx context.Context, db *sql.DB, files fs.FS) error {
 	names, err := fs.Glob(files, "*.sql")
 	if err != nil {
@@ -38,7 +38,7 @@ func migrate(ctx context.Context, db *sql.DB, files fs.FS) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // nothing, once it is committed
+	defer func() { _ = tx.Rollback() }() // no effect after the commit
 	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1)`, lockKey("migration")); err != nil {
 		return err
 	}
@@ -65,12 +65,12 @@ func migrate(ctx context.Context, db *sql.DB, files fs.FS) error {
 	return tx.Commit()
 }
 
-// schemaVersion returns the version of the tables, 0 where there is no schema. It refuses
-// a schema that somebody else made.
+// schemaVersion returns the version of the tables, 0 if there is no schema. It rejects a schema
+// that linerate did not create.
 func schemaVersion(ctx context.Context, row func(context.Context, string, ...any) *sql.Row) (version int, err error) {
 	var there, ours bool
-	// These are read as tables are, and so as of now: what the functions to_reg… know may
-	// be from before this transaction waited for the lock.
+	// Reading the tables shows the current state; the to_reg… functions may show the state
+	// before this transaction waited for the lock.
 	err = row(ctx, `SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1),
 		EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = $1 AND tablename = 'version')`, schema).Scan(&there, &ours)
 	switch {
@@ -79,7 +79,7 @@ func schemaVersion(ctx context.Context, row func(context.Context, string, ...any
 	case !ours:
 		return 0, fmt.Errorf("%w: its schema %s has no table of versions", store.ErrForeign, schema)
 	}
-	// A view, a rule or a trigger would run code of whoever made it, when we read or write.
+	// A view, a rule or a trigger would run its owner's code when linerate reads or writes.
 	var foreign string
 	err = row(ctx, `SELECT coalesce(min(c.relname), '') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1
 		AND (c.relkind NOT IN ('r', 'i', 'S', 't') OR c.relhasrules OR EXISTS (SELECT 1 FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal))`, schema).Scan(&foreign)

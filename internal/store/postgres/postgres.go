@@ -1,9 +1,9 @@
-// Package postgres is the store that several people and machines share: a database of a
-// PostgreSQL server, in which linerate has a schema of its own, called linerate.
+// Package postgres is the store for several people and machines: a database of a PostgreSQL
+// server, in which linerate has its own schema, called linerate.
 //
-// Open finds the server, makes the schema or brings it up to date, and package tables
-// reads and writes it. While a session runs, its process holds an advisory lock of the
-// server, which the server lets go of when the process is gone (running.go).
+// Open connects to the server and creates or updates the schema; package tables reads and
+// writes it. While a session runs, its process holds an advisory lock of the server, which the
+// server releases when the process ends (running.go).
 package postgres
 
 import (
@@ -27,62 +27,60 @@ import (
 	"linerate/internal/store/tables"
 )
 
-// schema is where the tables are.
+// schema is the name of the schema with the tables.
 const schema = "linerate"
 
-// connectTimeout is how long a server may take to answer, unless the address says
-// connect_timeout.
+// connectTimeout is the default connection timeout, if the address has no connect_timeout.
 const connectTimeout = 10 * time.Second
 
-// statementTimeout is how long the server may work on one statement, unless the address
-// says statement_timeout.
+// statementTimeout is the server's default timeout for one statement, if the address has no
+// statement_timeout.
 const statementTimeout = 5 * time.Minute
 
-// maxMessage bounds a message of the server in bytes, and so a row.
+// maxMessage limits a message of the server in bytes, and so a row.
 const maxMessage = 2 * tables.MaxValue
 
-// connections is how many a process uses at most: one for the locks of its sessions, and
-// some for what it reads and writes at once.
+// connections is the most connections of a process: one for the locks of its sessions, the rest
+// for concurrent reads and writes.
 const connections = 5
 
 // Store is an open database of sessions. It is safe for concurrent use.
 type Store struct {
 	tables.Tables
 	db      *sql.DB
-	at      string // for people: without the password
+	at      string // the address for display, without the password
 	running held
 }
 
-// IsAddress reports whether a text names a database of PostgreSQL, and not a file.
+// IsAddress reports whether a text is the address of a PostgreSQL database, not a file.
 func IsAddress(text string) bool {
 	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
 }
 
-// Open opens the store at an address postgres://USER@HOST:PORT/DATABASE, with the
-// parameters that libpq knows ("Connection URIs" of the PostgreSQL manual). What the
-// address leaves out comes from PGHOST, PGUSER, PGPASSWORD and the like, and passwords
-// from ~/.pgpass. No error holds a password; those that a person can do something about
-// are *fault.Error, and wrap fs.ErrPermission, store.ErrFull, store.ErrNewer or
-// store.ErrForeign where that is the cause.
+// Open opens the store at an address postgres://USER@HOST:PORT/DATABASE, with the parameters of
+// libpq ("Connection URIs" of the PostgreSQL manual). Defaults come from PGHOST, PGUSER,
+// PGPASSWORD and the like, and passwords from ~/.pgpass. No error contains a password; errors
+// that the user can fix are *fault.Error, and wrap fs.ErrPermission, store.ErrFull,
+// store.ErrNewer or store.ErrForeign if that is the cause.
 func Open(ctx context.Context, address string) (*Store, error) {
 	cfg, err := pgx.ParseConfig(address)
-	if err != nil { // it may quote any part of the address, and so of a password
+	if err != nil { // the error may quote any part of the address, including a password
 		return nil, fault.WithHint(errors.New("open results: the address of the database cannot be read"),
 			"it is postgres://USER@HOST:PORT/DATABASE; keep the password out of it, in ~/.pgpass or PGPASSWORD")
 	}
 	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, connectTimeout)
 	cfg.RuntimeParams["search_path"] = schema
 	cfg.RuntimeParams["application_name"] = cmp.Or(cfg.RuntimeParams["application_name"], "linerate")
-	// Whatever the database holds in the place of our tables, no statement runs for ever.
+	// No statement runs forever, whatever the database has instead of linerate's tables.
 	cfg.RuntimeParams["statement_timeout"] = cmp.Or(cfg.RuntimeParams["statement_timeout"], strconv.Itoa(int(statementTimeout.Milliseconds())))
-	// The server finds out within a minute and a half that a host is gone which held a
-	// lock (PostgreSQL manual, section 20.3.2); sockets of Unix have no use for it.
+	// The server notices within a minute and a half that a host holding a lock is gone
+	// (PostgreSQL manual, section 20.3.2); Unix sockets do not need this.
 	cfg.RuntimeParams["tcp_keepalives_idle"] = "30"
 	cfg.RuntimeParams["tcp_keepalives_interval"] = "10"
 	cfg.RuntimeParams["tcp_keepalives_count"] = "6"
 	cfg.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
 		f := pgproto3.NewFrontend(r, w)
-		f.SetMaxBodyLen(maxMessage) // else a server has us take what it announces, up to 2 GiB
+		f.SetMaxBodyLen(maxMessage) // otherwise the client accepts the size that the server announces, up to 2 GiB
 		return f
 	}
 	db := stdlib.OpenDB(*cfg)
@@ -102,7 +100,7 @@ func Open(ctx context.Context, address string) (*Store, error) {
 	return s, nil
 }
 
-// describe returns the address that a configuration stands for, without its password.
+// describe returns the address of a configuration, without its password.
 func describe(cfg *pgx.ConnConfig) string {
 	u := url.URL{Scheme: "postgres", User: url.User(cfg.User), Path: "/" + cfg.Database}
 	if strings.HasPrefix(cfg.Host, "/") { // the folder of a socket
@@ -119,7 +117,7 @@ func describe(cfg *pgx.ConnConfig) string {
 // Path returns the address of the database, without a password.
 func (s *Store) Path() string { return s.at }
 
-// Close ends the connections. It is idempotent.
+// Close closes the connections. It is idempotent.
 func (s *Store) Close() error {
 	s.releaseAll()
 	if err := s.db.Close(); err != nil {
@@ -128,5 +126,5 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Removed implements tables.Database: the server gives room back by itself.
+// Removed implements tables.Database: the server reclaims space by itself.
 func (s *Store) Removed(context.Context, []string) {}

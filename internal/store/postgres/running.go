@@ -15,22 +15,22 @@ import (
 	"linerate/internal/store"
 )
 
-// A session runs while somebody holds its lock: an advisory one of the server ("Advisory
-// Locks", section 13.3.5 of the PostgreSQL manual), which ends with the connection that
-// took it, however the process ends.
+// A session counts as running while a process holds its lock: an advisory lock of the server
+// ("Advisory Locks", section 13.3.5 of the PostgreSQL manual), which ends with the connection
+// that took it, however the process ends.
 
-// lockWait bounds what is asked of the server for a lock: it never waits for one.
+// lockWait limits requests for locks, none of which waits for a lock.
 const lockWait = 20 * time.Second
 
-// held are the locks of the sessions that run in this process, all of one connection. The
-// zero value holds none.
+// held are the locks of the sessions that run in this process, all of one connection. The zero
+// value holds none.
 type held struct {
 	mu   sync.Mutex
 	conn *sql.Conn
 	ids  map[string]bool
 }
 
-// lockKey is the number of a lock for what a name says.
+// lockKey returns the number of the lock for a name.
 func lockKey(name string) int64 {
 	sum := sha256.Sum256([]byte("linerate " + name))
 	return int64(binary.BigEndian.Uint64(sum[:]))
@@ -38,8 +38,8 @@ func lockKey(name string) int64 {
 
 func sessionLock(id string) int64 { return lockKey("session " + id) }
 
-// Hold implements tables.Database. Where the connection of the locks has broken, all that
-// it held are taken again.
+// Hold implements tables.Database. If the connection of the locks has broken, it takes all of
+// its locks again.
 func (s *Store) Hold(ctx context.Context, id string) error {
 	// A context that ends in the middle would close the connection, with all its locks.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockWait)
@@ -97,13 +97,13 @@ func (s *Store) Release(id string) {
 		return
 	}
 	_, err := r.conn.ExecContext(ctx, `SELECT pg_advisory_unlock($1)`, sessionLock(id))
-	if err != nil || len(r.ids) == 0 { // with the connection go its locks
+	if err != nil || len(r.ids) == 0 { // closing the connection releases its locks
 		_ = r.conn.Close()
 		r.conn = nil
 	}
 }
 
-// releaseAll lets go of every session of this process.
+// releaseAll releases every session of this process.
 func (s *Store) releaseAll() {
 	s.running.mu.Lock()
 	ids := slices.Collect(maps.Keys(s.running.ids))
@@ -113,8 +113,8 @@ func (s *Store) releaseAll() {
 	}
 }
 
-// StateOf implements tables.Database. Where the server does not answer, what is stored may
-// be true.
+// StateOf implements tables.Database. If the server does not answer, it returns the stored
+// state.
 func (s *Store) StateOf(ctx context.Context, id string, stored model.SessionState) model.SessionState {
 	if stored != model.SessionRunning {
 		return stored
@@ -125,8 +125,8 @@ func (s *Store) StateOf(ctx context.Context, id string, stored model.SessionStat
 	if own {
 		return stored
 	}
-	// A lock of one number of 64 bits is two of 32 in this view, and objsubid is 1
-	// (section 54.12 of the PostgreSQL manual).
+	// This view shows the 64-bit number of a lock as two of 32 bits, with objsubid 1 (section
+	// 54.12 of the PostgreSQL manual).
 	key := uint64(sessionLock(id))
 	var locked bool
 	err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted

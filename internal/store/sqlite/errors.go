@@ -15,9 +15,8 @@ import (
 	"linerate/internal/store/tables"
 )
 
-// explain wraps the sentinel that callers test for around what the system or
-// SQLite said of the file at path, and adds what to do. Other errors stay as
-// they are.
+// explain wraps the matching sentinel around an error of the system or SQLite on the file at
+// path, and adds a hint. It returns other errors unchanged.
 func explain(err error, path string) error {
 	switch {
 	case err == nil, errors.Is(err, store.ErrForeign):
@@ -35,7 +34,7 @@ func explain(err error, path string) error {
 	return err
 }
 
-// isFull knows a full disk, and a used-up quota, from everything else.
+// isFull reports whether err is due to a full disk, or a used-up quota.
 func isFull(err error, path string) bool {
 	switch {
 	case errors.Is(err, sqlite3.FULL), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
@@ -46,12 +45,12 @@ func isFull(err error, path string) bool {
 	return probe(filepath.Dir(path))
 }
 
-// probeSize is more than what SQLite writes at once: a page and its frame header.
+// probeSize is larger than any single write of SQLite: a page and its frame header.
 const probeSize = 64 << 10
 
-// probe reports whether a small file in dir meets a full disk. The SQLite
-// driver loses the system's error on a write to its log ("disk I/O error"), so
-// that asking again is the only way to know.
+// probe reports whether a small file in dir meets a full disk. The SQLite driver loses the
+// system's error on a write to its log ("disk I/O error"), so writing again is the only way to
+// know.
 func probe(dir string) (full bool) {
 	f, err := os.CreateTemp(dir, ".linerate-probe-*")
 	if err == nil {
@@ -61,7 +60,7 @@ func probe(dir string) (full bool) {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// isDenied knows missing rights and file systems mounted read-only.
+// isDenied reports whether err is due to missing rights or a read-only file system.
 func isDenied(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) ||
 		errors.Is(err, sqlite3.READONLY) || errors.Is(err, sqlite3.PERM)

@@ -18,16 +18,16 @@ import (
 	"linerate/internal/store/tables"
 )
 
-// A file from elsewhere may hold anything: triggers that run
-// when we write, views in the place of tables that never end, generated columns, values
-// of any length (sqlite.org/security.html). The connection therefore refuses to run what
-// a schema could hide, and the schema itself has to be the one that this version makes.
+// A foreign file may hold anything: triggers that run when linerate writes, endless views in
+// place of tables, generated columns, values of any length (sqlite.org/security.html). The
+// connection therefore refuses to run code that a schema could hide, and the schema itself has
+// to be exactly the one that this version makes.
 
-// maxMemory bounds what SQLite takes for one connection; it needs a few MiB beside the
+// maxMemory limits SQLite's memory for one connection; it needs a few MiB in addition to the
 // one value that it reads or writes.
 const maxMemory = 8 * tables.MaxValue
 
-// maxStatement bounds an SQL text in bytes, and so a statement of a schema.
+// maxStatement limits an SQL text in bytes, and so a statement of a schema.
 const maxStatement = 1 << 20
 
 // guard limits what a file can make a new connection do.
@@ -48,8 +48,8 @@ func guard(c *sqlite3.Conn) error {
 	return c.Exec(`PRAGMA cell_size_check = ON`)
 }
 
-// objects returns every object of the schema of db, with what it was made by. It fails
-// if there are more than most, which bounds what it reads.
+// objects returns every object of the schema of db, with the statement that made it. It fails
+// if there are more than most, which limits what it reads.
 func objects(ctx context.Context, db interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }, most int) (all map[string]string, err error) {
@@ -69,7 +69,7 @@ func objects(ctx context.Context, db interface {
 	return all, rows.Err()
 }
 
-// made are the objects of the schema that this version makes.
+// made returns the objects of this version's schema.
 var made = sync.OnceValues(func() (map[string]string, error) {
 	db, err := driver.Open(Memory, configure)
 	if err != nil {
@@ -84,13 +84,13 @@ var made = sync.OnceValues(func() (map[string]string, error) {
 	return objects(ctx, db, 1000)
 })
 
-// current refuses a store of another version than this one.
+// current rejects a store of a different version.
 func current(ctx context.Context, db *sql.DB) error {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // nothing was written
+	defer func() { _ = tx.Rollback() }() // the transaction only reads
 	version, err := schemaVersion(ctx, tx)
 	if err != nil {
 		return err
@@ -107,8 +107,8 @@ func current(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// checkSchema refuses a file whose schema is not the one that this version makes. The
-// statistics that ANALYZE keeps for SQLite are let be. The error wraps store.ErrForeign.
+// checkSchema rejects a file whose schema is not this version's. It ignores the statistics that
+// ANALYZE keeps for SQLite. The error wraps store.ErrForeign.
 func checkSchema(ctx context.Context, db *sql.DB) error {
 	want, err := made()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"linerate/internal/store/tables"
 )
 
-// applicationID marks the file as ours, in the field that SQLite keeps for it
+// applicationID marks the file as linerate's, in SQLite's field for that
 // (sqlite.org/fileformat.html section 1.3.17): "lnrt".
 const applicationID = 0x6c6e7274
 
@@ -21,10 +21,9 @@ var migrationFiles embed.FS
 
 func migrations() fs.FS { return tables.Migrations(migrationFiles) }
 
-// migrate brings the tables of db to the newest version in files, which holds
-// one file per version, sorted by name. All steps are one transaction, and so
-// is the look at the version: of two processes that open a new file at once,
-// the second finds everything done.
+// migrate updates the tables of db to the newest version in files, which holds one file per
+// version, sorted by name. All steps and the check of the version are one transaction: if two
+// processes open a new file at once, the second finds the work done.
 func migrate(ctx context.Context, db *sql.DB, files fs.FS) error {
 	names, err := fs.Glob(files, "*.sql")
 	if err != nil {
@@ -62,8 +61,8 @@ func migrateTx(ctx context.Context, tx *sql.Tx, files fs.FS, names []string) err
 	return err
 }
 
-// schemaVersion returns the version of the tables, 0 for an empty file. It
-// refuses a database that somebody else made.
+// schemaVersion returns the version of the tables, 0 for an empty file. It rejects a database
+// that linerate did not create.
 func schemaVersion(ctx context.Context, tx *sql.Tx) (int, error) {
 	var version, application int
 	var tables bool

@@ -19,24 +19,23 @@ import (
 	"linerate/internal/store/tables"
 )
 
-// A session runs while somebody holds its lock: an exclusive one of SQLite on an empty
-// file beside the store, which the system lets go of however the process ends
-// (sqlite.org/lockingv3.html). A state alone would stay for ever where its controller
-// was killed.
+// A session counts as running while a process holds its lock: an exclusive lock of SQLite on an
+// empty file beside the store, which the system releases however the process ends
+// (sqlite.org/lockingv3.html). A stored state alone would stay forever after its controller was
+// killed.
 
-// held are the locks of the sessions that run in this process. The zero value holds
-// none.
+// held are the locks of the sessions that run in this process. The zero value holds none.
 type held struct {
 	mu    sync.Mutex
 	locks map[string]*sqlite3.Conn // by the ID of the session
 }
 
-// lockFile is where the lock of a session is.
+// lockFile returns the path of a session's lock.
 func (s *Store) lockFile(id string) string {
 	return filepath.Join(s.path+".running", url.PathEscape(id))
 }
 
-// tryLock takes the lock in a file, nil where somebody holds it.
+// tryLock takes the lock in a file; it returns nil if another process holds it.
 func tryLock(file string, flags sqlite3.OpenFlag) (*sqlite3.Conn, error) {
 	c, err := sqlite3.OpenFlags(file, flags)
 	if err != nil {
@@ -88,12 +87,12 @@ func (s *Store) Release(id string) {
 		return
 	}
 	delete(s.running.locks, id)
-	// The system lets go in any case; a file that stays is in nobody's way.
+	// The system releases the lock in any case; a leftover file does no harm.
 	_ = c.Close()
 	_ = os.Remove(s.lockFile(id))
 }
 
-// releaseAll lets go of every session of this process.
+// releaseAll releases every session of this process.
 func (s *Store) releaseAll() {
 	s.running.mu.Lock()
 	ids := slices.Collect(maps.Keys(s.running.locks))
@@ -118,15 +117,15 @@ func (s *Store) StateOf(_ context.Context, id string, stored model.SessionState)
 		return model.SessionStopped
 	}
 	c, err := tryLock(file, sqlite3.OPEN_READWRITE)
-	if err != nil || c == nil { // another user's cannot be looked at: what is stored may be true
+	if err != nil || c == nil { // another user's lock cannot be checked: trust the stored state
 		return stored
 	}
 	_ = c.Close()
 	return model.SessionStopped
 }
 
-// Removed implements tables.Database: it removes the locks of processes that were killed,
-// and makes the file smaller.
+// Removed implements tables.Database: it removes the locks of killed processes, and shrinks the
+// file.
 func (s *Store) Removed(ctx context.Context, ids []string) {
 	for _, id := range ids {
 		_ = os.Remove(s.lockFile(id))
@@ -134,6 +133,6 @@ func (s *Store) Removed(ctx context.Context, ids []string) {
 	var err error
 	defer tables.Rescue(&err)
 	if err = s.check(ctx, "quick_check"); err == nil {
-		_, _ = s.db.ExecContext(ctx, `VACUUM`) // while others read it, or on a full disk, the file keeps its size
+		_, _ = s.db.ExecContext(ctx, `VACUUM`) // while other processes read it, or on a full disk, the file keeps its size
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"linerate/internal/store/tables"
 )
 
-// Snapshot writes the whole store, as it is at one moment, to a new file at path. Others
-// may read and write it meanwhile (sqlite.org/lang_vacuum.html section 3).
+// Snapshot writes the whole store, as of one moment, to a new file at path. Other processes may
+// read and write the store meanwhile (sqlite.org/lang_vacuum.html section 3).
 func (s *Store) Snapshot(ctx context.Context, path string) (err error) {
 	defer tables.Rescue(&err)
 	err = s.check(ctx, "quick_check")
@@ -22,15 +22,15 @@ func (s *Store) Snapshot(ctx context.Context, path string) (err error) {
 	return nil
 }
 
-// Check reads the whole file for what SQLite can know of its damage. The error wraps
+// Check reads the whole file and reports the damage that SQLite can detect. The error wraps
 // store.ErrForeign.
 func (s *Store) Check(ctx context.Context) (err error) {
 	defer tables.Rescue(&err)
 	return s.check(ctx, "integrity_check")
 }
 
-// check runs the pragma integrity_check, or quick_check, which finds a page that is used
-// twice too: copying such a file could take all of the disk.
+// check runs the pragma integrity_check or quick_check. Even quick_check finds a page that is
+// used twice: copying such a file could fill the disk.
 func (s *Store) check(ctx context.Context, pragma string) error {
 	var verdict string
 	err := s.db.QueryRowContext(ctx, `PRAGMA `+pragma+`(1)`).Scan(&verdict)

@@ -1,14 +1,14 @@
 // Package sqlite is the store that needs no set-up: one SQLite file.
 //
-// Open makes the file, checks that it is ours, and brings its tables up to date
-// (migrations/, numbered); package tables reads and writes them.
+// Open creates the file, checks that it is linerate's, and updates its tables (migrations/,
+// numbered); package tables reads and writes them.
 //
-// While a session runs, its process holds a lock beside the file, by which one whose
-// process was killed is told apart (running.go).
+// While a session runs, its process holds a lock beside the file, so that sessions of killed
+// processes are recognised (running.go).
 //
-// Several processes may use one file at once. The tables are meant to be read
-// with SQL too; migrations/0001_sessions.sql describes their columns. Samples alone are
-// packed (package packed).
+// Several processes may use one file at once. The tables are also meant for reading with SQL;
+// migrations/0001_sessions.sql describes their columns. Only the samples are packed (package
+// packed).
 package sqlite
 
 import (
@@ -38,10 +38,10 @@ const busyTimeout = 30 * time.Second
 // a list of 100,000 sessions, takes some seconds.
 const statementTime = 90 * time.Second
 
-// retryAfter is the pause before another look at a file that is being made.
+// retryAfter is the pause before the next attempt on a file that another process is creating.
 const retryAfter = 10 * time.Millisecond
 
-// Store is an open file of sessions. It is safe for concurrent use.
+// Store is an open store file. It is safe for concurrent use.
 type Store struct {
 	tables.Tables
 	db      *sql.DB
@@ -49,10 +49,9 @@ type Store struct {
 	running held
 }
 
-// Open opens the store at path, or one in memory for Memory, and makes it and
-// its folders (for this user only) where they do not exist. Errors wrap
-// fs.ErrPermission, store.ErrFull, store.ErrNewer or store.ErrForeign where
-// that is the cause.
+// Open opens the store at path, or one in memory for Memory, and creates it and its folders
+// (for this user only) if they do not exist. Errors wrap fs.ErrPermission, store.ErrFull,
+// store.ErrNewer or store.ErrForeign if that is the cause.
 func Open(ctx context.Context, path string) (*Store, error) {
 	if path != Memory {
 		abs, err := touch(path)
@@ -64,10 +63,9 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	return open(ctx, path, path, statementTime, 0, configure, func(ctx context.Context, db *sql.DB) error { return migrate(ctx, db, migrations()) })
 }
 
-// OpenFrozen opens the store at path, which must not change meanwhile, for reading only:
-// nothing is written, and no other file beside it is looked at. packed is the length of the
-// archive that it comes from. Errors wrap store.ErrNewer or store.ErrForeign where that is
-// the cause.
+// OpenFrozen opens the store at path, which must not change meanwhile, for reading only: it
+// writes nothing, and ignores any other file beside it. packed is the length of the archive
+// that it comes from. Errors wrap store.ErrNewer or store.ErrForeign if that is the cause.
 func OpenFrozen(ctx context.Context, path string, packed tables.Packed) (*Store, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -77,8 +75,8 @@ func OpenFrozen(ctx context.Context, path string, packed tables.Packed) (*Store,
 	return open(ctx, abs, from, statementTime, packed, guard, current)
 }
 
-// open opens the database that name stands for, the file at path, whose tables prepare
-// makes or looks at. One statement may take so much CPU time, and so may opening it.
+// open opens the database called name, in the file at path, whose tables prepare creates or
+// checks. statement limits the CPU time of one statement, and of opening the file.
 func open(ctx context.Context, path, name string, statement time.Duration, packed tables.Packed, set func(*sqlite3.Conn) error, prepare func(context.Context, *sql.DB) error) (s *Store, err error) {
 	defer tables.Rescue(&err)
 	db, err := driver.Open(name, set)
@@ -117,9 +115,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// touch makes path and its folders and returns its absolute form. It finds
-// out what the system says of the file before SQLite does, because SQLite
-// keeps only a number of it.
+// touch creates path and its folders and returns its absolute form. It gets the system's error
+// before SQLite does, because SQLite keeps only a number of it.
 func touch(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -135,9 +132,9 @@ func touch(path string) (string, error) {
 	return abs, f.Close()
 }
 
-// configure sets up a new connection. WAL lets others read while one writes
-// (sqlite.org/wal.html); with synchronous FULL a committed run survives a
-// power cut (sqlite.org/pragma.html#pragma_synchronous).
+// configure sets up a new connection. WAL allows reading while another process writes
+// (sqlite.org/wal.html); with synchronous FULL a committed run survives a power cut
+// (sqlite.org/pragma.html#pragma_synchronous).
 func configure(c *sqlite3.Conn) error {
 	if err := guard(c); err != nil {
 		return err
@@ -148,9 +145,9 @@ func configure(c *sqlite3.Conn) error {
 	return c.Exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON`)
 }
 
-// patiently repeats f while another process holds the file. SQLite itself does
-// not wait where two connections switch a new file to WAL at once: it fails
-// with BUSY, whatever the timeout (sqlite.org/wal.html section 9).
+// patiently repeats f while another process holds the file. SQLite itself does not wait if two
+// connections switch a new file to WAL at once: it fails with BUSY, whatever the timeout
+// (sqlite.org/wal.html section 9).
 func patiently(ctx context.Context, f func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, busyTimeout)
 	defer cancel()
@@ -167,8 +164,8 @@ func patiently(ctx context.Context, f func() error) error {
 	}
 }
 
-// ignoreDone drops the error of ending a transaction that has ended: by its
-// context, or by SQLite itself when the disk is full.
+// ignoreDone drops the error from ending a transaction that has already ended: by its context,
+// or by SQLite itself on a full disk.
 func ignoreDone(err error) error {
 	if errors.Is(err, sql.ErrTxDone) || errors.Is(err, sqlite3.ERROR) {
 		return nil

@@ -17,9 +17,9 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Session generates any session that a store must keep: every field filled or
-// not, infinite interval ends, unknown facts, all of Unicode. Only what the
-// words of package model promise holds: run numbers ascend and times are in UTC.
+// Session generates any session that a store must keep: every field filled or not, infinite
+// interval ends, unknown facts, all of Unicode. Only the guarantees of package model hold: run
+// numbers ascend and times are in UTC.
 func Session(id string) *rapid.Generator[model.Session] {
 	shape := rapid.MakeCustom[model.Session](config())
 	return rapid.Custom(func(t *rapid.T) model.Session {
@@ -37,8 +37,8 @@ func Samples() *rapid.Generator[[]model.Sample] {
 	return rapid.SliceOfN(rapid.MakeCustom[model.Sample](config()), 0, 20)
 }
 
-// Diff returns how what was stored differs from what was read, "" if nothing
-// does. Nil and empty are the same, and so are all values that are not numbers.
+// Diff returns the differences between a stored value and the one read back, "" if there are
+// none. Nil equals empty, and any NaN equals any other.
 func Diff(stored, read any) string {
 	return cmp.Diff(stored, read, cmpopts.EquateEmpty(), cmpopts.EquateNaNs(),
 		cmp.Comparer(func(a, b hist.Histogram) bool { return a == b }),
@@ -48,7 +48,7 @@ func Diff(stored, read any) string {
 // maxItems bounds generated slices and maps; sessions nest five of them.
 const maxItems = 3
 
-// params generates what an engine may have of its own: nothing, or any object.
+// params generates an engine's own parameters: none, or any object.
 func params() *rapid.Generator[model.Params] {
 	object := rapid.Map(rapid.MapOfN(rapid.String(), rapid.String(), 0, maxItems), traffic.Write[map[string]string])
 	return rapid.OneOf(rapid.Just(model.Params("")), object)
@@ -94,7 +94,7 @@ func config() rapid.MakeConfig {
 	return cfg
 }
 
-// addFact adds facts of what value generates: known or unknown, with any source.
+// addFact adds facts with the values of value: known or unknown, with any source.
 func addFact[T any](types map[reflect.Type]*rapid.Generator[any], value *rapid.Generator[T]) {
 	types[reflect.TypeFor[fact.Of[T]]()] = rapid.Custom(func(t *rapid.T) fact.Of[T] {
 		if rapid.Bool().Draw(t, "known") {
@@ -150,5 +150,5 @@ func intervals() *rapid.Generator[model.Interval] {
 	})
 }
 
-// id returns the n-th ID of a test, as sessions have them.
+// id returns the n-th session ID of a test.
 func id(n int) string { return fmt.Sprintf("20261121T0132%02d-x%03d", n/10, n) }

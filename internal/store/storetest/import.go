@@ -14,8 +14,8 @@ import (
 	"linerate/internal/store/tables"
 )
 
-// Notes demands that a note is kept whatever the session says later, is found and listed,
-// and goes with an empty one.
+// Notes demands that a note is kept across later updates of the session, is found and listed,
+// and is removed by an empty one.
 func Notes(t *testing.T, s Store) {
 	sess := small(1)
 	create(t, s, sess)
@@ -24,7 +24,7 @@ func Notes(t *testing.T, s Store) {
 		if err := s.SetNote(t.Context(), sess.ID, note); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.UpdateSession(t.Context(), sess); err != nil { // as who measures it knows it
+		if err := s.UpdateSession(t.Context(), sess); err != nil { // as the measuring process knows it
 			t.Fatal(err)
 		}
 		if got := read(t, s, sess.ID).Note; got != note {
@@ -37,7 +37,7 @@ func Notes(t *testing.T, s Store) {
 	}
 }
 
-// Import demands that sessions come from another store as they are there, all or none.
+// Import demands that sessions are copied unchanged from another store, all or none.
 func Import(t *testing.T, s Store) {
 	from := source{}
 	var ids []string

@@ -8,7 +8,7 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Schema1 holds a store of testdata/schema1.sql against what the first release wrote there.
+// Schema1 compares a store of testdata/schema1.sql with what the first release wrote there.
 func Schema1(t *testing.T, st Store) {
 	t.Helper()
 	s, err := st.Session(t.Context(), "20261121")

@@ -7,7 +7,7 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Seconds makes the samples of so many seconds, in the order and by the arithmetic of a
+// Seconds generates the samples of so many seconds, in the order and with the arithmetic of a
 // test: two hosts whose counters are read together, a sender and a receiver.
 func Seconds(rng *rand.Rand, seconds int) (out []model.Sample) {
 	starts := [4]time.Duration{17032, 5200, 2100, 400}

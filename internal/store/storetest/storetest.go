@@ -1,5 +1,4 @@
-// Package storetest is what every result store must do, as tests. A store
-// runs them all with Run:
+// Package storetest is the test suite for result stores. A store runs all of it with Run:
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T) storetest.Store { … })
@@ -26,7 +25,7 @@ import (
 	"linerate/internal/store/tables"
 )
 
-// Store is what the suite needs of a store.
+// Store is the part of a store that the suite needs.
 type Store interface {
 	CreateSession(ctx context.Context, s model.Session) error
 	UpdateSession(ctx context.Context, s model.Session) error
@@ -70,9 +69,8 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 	}
 }
 
-// EndsThatSayLittle demands that a run whose ends report empty parts reads as it
-// was stored, created with its session and run by run. Random sessions found each
-// of these.
+// EndsThatSayLittle demands that a run whose ends report empty parts reads back as stored, both
+// with its session and run by run. Random sessions found each of these cases.
 func EndsThatSayLittle(t *testing.T, s Store) {
 	silent := model.EndReport{}
 	datagrams := model.EndReport{Flows: []model.FlowReport{{UDP: &model.UDPSummary{}}}}
@@ -102,7 +100,7 @@ func EndsThatSayLittle(t *testing.T, s Store) {
 	}
 }
 
-// RoundTrip demands that any session reads as it was created.
+// RoundTrip demands that any session reads back as created.
 func RoundTrip(t *testing.T, s Store) {
 	n := 0
 	rapid.Check(t, func(r *rapid.T) {
@@ -121,8 +119,8 @@ func RoundTrip(t *testing.T, s Store) {
 	})
 }
 
-// RunByRun demands that a session stored as it grows reads as the whole, and
-// that samples stay in their order.
+// RunByRun demands that a session stored piece by piece reads like the whole, and that samples
+// keep their order.
 func RunByRun(t *testing.T, s Store) {
 	n := 0
 	rapid.Check(t, func(r *rapid.T) {
@@ -166,8 +164,8 @@ func RunByRun(t *testing.T, s Store) {
 	})
 }
 
-// Update demands that a later update replaces an earlier one and leaves runs, plan, note
-// and changes alone.
+// Update demands that a later update replaces an earlier one and does not change runs, plan,
+// note and changes.
 func Update(t *testing.T, s Store) {
 	want := small(1)
 	create(t, s, want)
@@ -296,9 +294,8 @@ func List(t *testing.T, s Store) {
 	}
 }
 
-// BriefAndRemove demands that a session in brief is the session but for its hosts, its
-// changes and the ends of its runs, and that of a removed one nothing is left, and all
-// of the others.
+// BriefAndRemove demands that a session in brief lacks only its hosts, its changes and the ends
+// of its runs, and that Remove removes all of a session, and nothing of the others.
 func BriefAndRemove(t *testing.T, s Store) {
 	var all []model.Session
 	for n := range 3 {
@@ -341,7 +338,7 @@ func BriefAndRemove(t *testing.T, s Store) {
 			t.Errorf("samples of %s: %v", id, err)
 		}
 	}
-	create(t, s, all[0]) // its name is free again
+	create(t, s, all[0]) // its ID is free again
 
 	longer := all[0].Plan
 	longer.Order, longer.MaxBlocks = append(slices.Clone(longer.Order), longer.Order[0]), longer.MaxBlocks+1
@@ -354,7 +351,7 @@ func BriefAndRemove(t *testing.T, s Store) {
 	}
 }
 
-// Missing demands ErrNotFound wherever something does not exist.
+// Missing demands ErrNotFound for everything that does not exist.
 func Missing(t *testing.T, s Store) {
 	create(t, s, small(1))
 	ctx := t.Context()
@@ -375,7 +372,7 @@ func Missing(t *testing.T, s Store) {
 	}
 }
 
-// Duplicates demands that nothing is stored twice, nor in part.
+// Duplicates demands that nothing is stored twice, not even in part.
 func Duplicates(t *testing.T, s Store) {
 	sess := small(1)
 	create(t, s, sess)
@@ -392,8 +389,8 @@ func Duplicates(t *testing.T, s Store) {
 	}
 }
 
-// NotNumbers demands that samples which are not numbers come back as such, and infinite
-// ones as infinite, and that a run keeps only numbers as its values.
+// NotNumbers demands that NaN and infinite samples are read back as such, and that a run stores
+// only finite values.
 func NotNumbers(t *testing.T, s Store) {
 	sess := small(1)
 	create(t, s, sess)
@@ -461,8 +458,7 @@ func Concurrent(t *testing.T, s Store) {
 	}
 }
 
-// small returns the n-th of sessions that follow one another, with one run and
-// one change.
+// small returns the n-th of consecutive sessions, with one run and one change.
 func small(n int) model.Session {
 	return model.Session{
 		ID: id(n), Kind: model.KindRun, Title: fmt.Sprintf("window %d", n), Near: "here", Far: "b",

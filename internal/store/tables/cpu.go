@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Limited runs f, and ends its context once this process has used so much CPU time
-// meanwhile; 0 is no limit. The error wraps ErrEndless then. CPU time counts, and not the
-// time of the clock: on a busy machine a statement on a good file may take minutes.
+// Limited runs f, and cancels its context once this process has used that much CPU time
+// meanwhile; 0 is no limit. The error then wraps ErrEndless. It measures CPU time, not wall
+// time: on a busy machine a statement on a good file may take minutes.
 func Limited(ctx context.Context, limit time.Duration, f func(context.Context) error) error {
 	if limit == 0 {
 		return f(ctx)

@@ -11,7 +11,7 @@ import (
 func processCPU() time.Duration {
 	var r syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &r) != nil {
-		return 0 // not of this call: POSIX has errors for a wrong argument alone
+		return 0 // not for this call: POSIX only has errors for a wrong argument
 	}
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }

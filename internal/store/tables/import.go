@@ -7,22 +7,22 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Source is where sessions come from: another store.
+// Source is the store that sessions are copied from.
 type Source interface {
 	Pieces(ctx context.Context, ref string) iter.Seq2[Piece, error]
 }
 
 // Piece is one part of a session. First comes the session without its runs, then each run,
-// followed by its samples, some at a time.
+// followed by its samples in chunks.
 type Piece struct {
 	Session *model.Session
 	Run     *model.Run
 	Samples []model.Sample
 }
 
-// Import copies the sessions of these IDs, with all that belongs to them, in one
-// transaction: all of them, or none. One that runs there is kept as stopped. The error
-// wraps fs.ErrExist where one is here already.
+// Import copies the sessions with these IDs and all their data in one transaction: all of them,
+// or none. A session running there is stored as stopped. The error wraps fs.ErrExist if one
+// exists here already.
 func (s *Tables) Import(ctx context.Context, from Source, ids []string) error {
 	at := ""
 	err := s.write(ctx, func(tx *tx) error {
@@ -44,7 +44,7 @@ func importSession(ctx context.Context, tx *tx, from Source, id string) error {
 		case err != nil:
 		case p.Session != nil:
 			if p.Session.State == model.SessionStopped {
-				p.Session.State = model.SessionRunning // which no process does here: it reads as stopped
+				p.Session.State = model.SessionRunning // no process runs it here, so it reads as stopped
 			}
 			if session, err = insertSession(ctx, tx, p.Session); err == nil {
 				err = insertChanges(ctx, tx, session, p.Session.Changes)

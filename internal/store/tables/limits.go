@@ -10,47 +10,47 @@ import (
 	"strings"
 )
 
-// A store may come from elsewhere: as a file, in an archive, or as rows of a server
-// that others write to. What is read from it is bounded before memory is taken for it.
+// A store may be foreign: a file, an archive, or rows of a server that others write to. The
+// size of what is read from it is checked before memory is allocated.
 const (
-	// MaxValue is the length in bytes of one text or blob.
+	// MaxValue is the largest length in bytes of one text or blob.
 	MaxValue = 32 << 20
-	// MaxSamples is how many samples a run may have: 33 hours of 70 a second.
+	// MaxSamples is the most samples of a run: 33 hours at 70 per second.
 	MaxSamples = 1 << 23
 
 	maxTexts = 512 << 20 // bytes of all texts of one session in one table
 	maxRows  = 1 << 20   // of one session in one table, and of a list
 
-	// JSON takes far more memory decoded than as text: written as {}, an interface of a
-	// host takes 1.2 kB and an end of a run 230 bytes. A transaction reads what a small
-	// session has, and more only with the text of a real one: linerate writes 55 to 115
-	// bytes for an object and 18 for an element, of which an archive makes 5 and 2 or more.
+	// JSON takes far more memory decoded than as text: written as {}, an interface of a host
+	// takes 1.2 kB and an end of a run 230 bytes. A transaction may read what a small session
+	// has, and more only in proportion to the text of a real one: linerate writes 55 to 115
+	// bytes per object and 18 per element, but an archive can have 5 and 2.
 	maxObjects  = 60_000 // in one text; hosts have 700
 	maxItems    = 10_000 // of these in lists; hosts and an end of a run have 100
 	minObjects  = 100_000
 	minElements = 1 << 20   // of lists and objects
-	allObjects  = 1_000_000 // whatever the text; 9,000 runs have these
+	allObjects  = 1_000_000 // regardless of the text; 9,000 runs have as many
 	allElements = 16 << 20
 
 	textOfObject, textOfElement = 16, 8
 )
 
-// Packed is the length of an archive. It says how much a store that was unpacked from it may
-// hold; 0 is a store that was not.
+// Packed is the length of an archive. It limits what a store unpacked from it may hold; 0 is a
+// store from elsewhere.
 type Packed int64
 
-// objects and elements are how many a store may have beyond the first ones.
+// objects and elements are how many a store may have beyond the minimum.
 func (p Packed) objects() int64  { return int64(p) / 2 }
 func (p Packed) elements() int64 { return int64(p) * 2 }
 
-// ErrTooLarge says that what a store holds is larger than anything that linerate writes.
+// ErrTooLarge reports that the content of a store is larger than anything that linerate writes.
 var ErrTooLarge = errors.New("larger than linerate writes")
 
-// ErrEndless says that reading a store takes more CPU time than any store of linerate.
+// ErrEndless reports that reading a store takes more CPU time than any store of linerate needs.
 var ErrEndless = errors.New("damaged, or made so that reading it never ends")
 
-// fits checks the rows of a table that where chooses: how many there are, and how long
-// their texts are, before any of them is fetched.
+// fits checks the rows of a table that where selects: their number and the length of their
+// texts, before it fetches any of them.
 func fits(ctx context.Context, tx *tx, table, where string, args []any, texts ...string) error {
 	var lengths []string
 	for _, column := range texts {
@@ -76,7 +76,7 @@ func fits(ctx context.Context, tx *tx, table, where string, args []any, texts ..
 	return nil
 }
 
-// textBytes is the length of the texts and blobs that a row was read into.
+// textBytes returns the length of the texts and blobs of a row.
 func textBytes(into []any) (n int) {
 	for _, one := range into {
 		switch v := reflect.Indirect(reflect.ValueOf(one)); {
@@ -89,16 +89,17 @@ func textBytes(into []any) (n int) {
 	return n
 }
 
-// budget counts what one transaction has decoded, in texts of so many bytes.
+// budget counts what one transaction has decoded, and from how many bytes of text.
 type budget struct {
 	objects, elements, text int64
 	packed                  Packed
 }
 
-// take counts the objects and elements of a JSON text, and says if they are too many.
+// take counts the objects and elements of a JSON text, and returns an error if there are too
+// many.
 func (b *budget) take(text string) error {
 	objects, items, elements, quoted := 0, 0, 0, false
-	last := byte(0) // that is no blank
+	last := byte(0) // last character that is not a blank
 	for i := 0; i < len(text); i++ {
 		c := text[i]
 		switch {
@@ -109,7 +110,7 @@ func (b *budget) take(text string) error {
 		case quoted:
 		case c == '{':
 			objects++
-			if last == '[' || last == ',' { // behind a comma in an object stands a name
+			if last == '[' || last == ',' { // in an object a name follows the comma
 				items++
 			}
 		case c == ',', c == '[':

@@ -17,10 +17,9 @@ import (
 	"linerate/internal/store"
 )
 
-// Session returns the session that ref names: an ID, the beginning of exactly
-// one ID, "last", or "-1" for the newest, "-2" for the one before. Times are in
-// UTC, and what was empty is nil. The error wraps store.ErrNotFound, or is a
-// *store.AmbiguousError.
+// Session returns the session that ref names: an ID, a unique prefix of an ID, "last" or "-1"
+// for the newest, "-2" for the one before. Times are in UTC, and empty values are nil. The
+// error wraps store.ErrNotFound, or is a *store.AmbiguousError.
 func (s *Tables) Session(ctx context.Context, ref string) (model.Session, error) {
 	var sess model.Session
 	err := s.read(ctx, func(tx *tx) error {
@@ -41,8 +40,8 @@ func (s *Tables) Session(ctx context.Context, ref string) (model.Session, error)
 	return sess, s.wrap("read session", ref, err)
 }
 
-// Pieces reads the session that ref names, with its samples, as of one moment. It holds one
-// run at a time: decoded, each histogram of a run takes 19 kB.
+// Pieces reads the session that ref names, with its samples, as of one moment. It holds one run
+// at a time: decoded, each histogram of a run takes 19 kB.
 func (s *Tables) Pieces(ctx context.Context, ref string) iter.Seq2[Piece, error] {
 	return func(yield func(Piece, error) bool) {
 		enough := errors.New("the caller reads no further")
@@ -97,9 +96,9 @@ func (s *Tables) pieces(ctx context.Context, tx *tx, ref string, each func(Piece
 	return nil
 }
 
-// Brief returns the session of exactly that ID with what a line about it needs:
-// without hosts and changes, and with runs that hold their values and nothing of
-// their ends. The error wraps store.ErrNotFound.
+// Brief returns the session with exactly that ID, reduced to the data for one line: without
+// hosts and changes, and with runs that have values but no ends. The error wraps
+// store.ErrNotFound.
 func (s *Tables) Brief(ctx context.Context, id string) (model.Session, error) {
 	var sess model.Session
 	err := s.read(ctx, func(tx *tx) error {
@@ -116,9 +115,8 @@ func (s *Tables) Brief(ctx context.Context, id string) (model.Session, error) {
 	return sess, s.wrap("read session", id, err)
 }
 
-// Samples returns the samples of the run of that number of the session that
-// ref names, in the order in which they were stored. The error wraps
-// store.ErrNotFound where there is no such session or run.
+// Samples returns the samples of run runNumber of the session that ref names, in the order of
+// storing. The error wraps store.ErrNotFound if there is no such session or run.
 func (s *Tables) Samples(ctx context.Context, ref string, runNumber int) (all []model.Sample, err error) {
 	err = s.read(ctx, func(tx *tx) error {
 		session, err := resolve(ctx, tx, ref)
@@ -140,14 +138,14 @@ func (s *Tables) Samples(ctx context.Context, ref string, runNumber int) (all []
 	return all, s.wrap(fmt.Sprintf("read samples of run %d of session", runNumber), ref, err)
 }
 
-// Sessions lists the sessions that f picks, newest first.
+// Sessions lists the sessions that f selects, newest first.
 func (s *Tables) Sessions(ctx context.Context, f store.Filter) ([]model.Item, error) {
 	since, limit := "", math.MaxInt32
 	if !f.Since.IsZero() {
 		since = timeText(f.Since)
 	}
 	stored := f.State
-	switch { // what is stored as running is of one state or the other
+	switch { // a session stored as running may be stopped
 	case f.State == model.SessionStopped:
 		stored = model.SessionRunning
 	case f.State != model.SessionRunning && f.Limit > 0 && f.Text == "":
@@ -183,7 +181,7 @@ func (s *Tables) Sessions(ctx context.Context, f store.Filter) ([]model.Item, er
 	return items, nil
 }
 
-// says reports whether text stands in what a list shows of a session, whatever its case.
+// says reports whether a list entry contains text, ignoring case.
 func says(i *model.Item, text string) bool {
 	text = strings.ToLower(text)
 	return slices.ContainsFunc([]string{i.ID, i.Title, i.Note, i.Near, i.Far, i.Reason}, func(s string) bool {
@@ -237,8 +235,8 @@ func readSession(ctx context.Context, tx *tx, pk int64) (sess model.Session, err
 	return sess, d.err
 }
 
-// readRuns reads the runs that where chooses by a key. ends is the column of their ends, or
-// a text in its place.
+// readRuns reads the runs that where selects by a key. ends is the column with their ends, or
+// an expression in its place.
 func readRuns(ctx context.Context, tx *tx, ends, where string, key int64) ([]model.Run, error) {
 	if err := fits(ctx, tx, "runs", where, []any{key}, "document", "ends"); err != nil {
 		return nil, err
@@ -272,8 +270,7 @@ func readChanges(ctx context.Context, tx *tx, session int64) (all []model.Change
 	return slices.Concat(parts...), err
 }
 
-// eachSamples calls f with the samples of a run, some at a time, in the order in which
-// they were stored.
+// eachSamples calls f with the samples of a run in chunks, in the order of storing.
 func eachSamples(ctx context.Context, tx *tx, run int64, f func(some []model.Sample) error) error {
 	if err := fits(ctx, tx, "sample_parts", "run = $1", []any{run}, "packed"); err != nil {
 		return err
@@ -321,8 +318,8 @@ func scanItem(scan func(...any) error) (it model.Item, err error) {
 	return it, d.err
 }
 
-// queryAll returns all rows of a query, each made by read. A server may send more than
-// fits counted: rows and bytes are bounded here too.
+// queryAll returns all rows of a query, each parsed by read. A server may send more than fits
+// counted, so rows and bytes are limited here too.
 func queryAll[T any](ctx context.Context, tx *tx, read func(scan func(...any) error) (T, error), query string, args ...any) (all []T, err error) {
 	return all, Limited(ctx, tx.dialect.Statement, func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -333,7 +330,7 @@ func queryAll[T any](ctx context.Context, tx *tx, read func(scan func(...any) er
 		}
 		defer func() {
 			if err != nil {
-				cancel() // else Close would read the rest first
+				cancel() // otherwise Close would first read the rest
 				_ = rows.Close()
 				return
 			}
@@ -363,7 +360,7 @@ func queryAll[T any](ctx context.Context, tx *tx, read func(scan func(...any) er
 	})
 }
 
-// decoder reads texts of the store and keeps the first error.
+// decoder parses texts of the store and keeps the first error.
 type decoder struct {
 	budget *budget
 	err    error
@@ -381,7 +378,7 @@ func (d *decoder) json(text string, into any) {
 	}
 }
 
-// time reads a time; "" is the zero time.
+// time parses a time; "" is the zero time.
 func (d *decoder) time(text string) time.Time {
 	if text == "" {
 		return time.Time{}

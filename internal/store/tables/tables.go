@@ -1,11 +1,11 @@
-// Package tables reads and writes sessions in the tables that every result store of SQL
-// has. What databases differ in is a Dialect; the tables themselves are made by the
-// migrations of each store.
+// Package tables reads and writes sessions in the tables that every SQL result store has. A
+// Dialect covers the differences between databases; the migrations of each store create the
+// tables.
 //
 //  1. CreateSession writes a session with its plan before the first run.
 //  2. AddRun writes each run when it ends, with all its samples, in one
-//     transaction: a crash loses the run under way and nothing else.
-//  3. UpdateSession writes what the session says at its end.
+//     transaction: a crash loses only the current run.
+//  3. UpdateSession writes the session's results at its end.
 //  4. Session, Sessions and Samples read it all again.
 package tables
 
@@ -23,66 +23,65 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Database is what only the store of a database knows.
+// Database is the part that is specific to a database.
 type Database interface {
-	// Explain wraps the errors of package store, fs.ErrPermission and context's around
-	// what the database said, and adds what to do.
+	// Explain wraps the matching error of package store, fs.ErrPermission or a context error
+	// around a database error, and adds a hint.
 	Explain(err error) error
-	// IsDuplicate knows a row whose key is there already.
+	// IsDuplicate reports whether err is due to an existing key.
 	IsDuplicate(err error) bool
-	// Hold marks a session as running until Release or the end of the process. The
-	// error wraps store.ErrRunning where another process has done so.
+	// Hold marks a session as running until Release or the end of the process. The error wraps
+	// store.ErrRunning if another process has marked it.
 	Hold(ctx context.Context, id string) error
-	// Release lets go of a session. It is idempotent.
+	// Release unmarks a session. It is idempotent.
 	Release(id string)
-	// StateOf returns what is true of a session that was stored in a state: that of
-	// one which nobody runs any more is model.SessionStopped.
+	// StateOf returns the true state of a session with a stored state: model.SessionStopped if
+	// it is stored as running but no process runs it.
 	StateOf(ctx context.Context, id string, stored model.SessionState) model.SessionState
-	// Removed gives back what the sessions of these IDs left beside the tables.
+	// Removed cleans up what the sessions with these IDs left outside the tables.
 	Removed(ctx context.Context, ids []string)
 }
 
-// Dialect is what databases differ in. Queries are written so that SQLite and
-// PostgreSQL both know them: parameters are $1, $2 … in the order of their first use.
+// Dialect holds the differences between databases. Queries are written in SQL that SQLite and
+// PostgreSQL share: parameters are $1, $2 … in the order of their first use.
 type Dialect struct {
 	Database
 	Write, Read sql.TxOptions
-	// Lock ends the query that finds the session to be changed, so that nobody else
-	// changes it in the same transaction.
+	// Lock ends the query for a session to be changed, and prevents concurrent changes of it.
 	Lock string
-	// Escape and Plain turn a text into one that the database keeps, and back; nil
-	// where it keeps all.
+	// Escape and Plain convert a text to a form that the database accepts, and back; nil if it
+	// accepts any text.
 	Escape, Plain func(string) string
 	// Greatest is the function that returns the largest of its arguments.
 	Greatest string
-	// Statement is how much CPU time of this process one statement may take; 0 is no limit.
+	// Statement is the CPU time limit of this process for one statement; 0 is no limit.
 	Statement time.Duration
-	// Packed is of an archive that the store was unpacked from.
+	// Packed belongs to the archive that the store was unpacked from.
 	Packed Packed
 }
 
-// ErrDriver says that the driver of the database failed in the middle of its work.
+// ErrDriver reports that the database driver failed in the middle of its work.
 var ErrDriver = errors.New("the database driver failed")
 
-// Tables are those of an open database. They are safe for concurrent use.
+// Tables are the tables of an open database. They are safe for concurrent use.
 type Tables struct {
 	db      *sql.DB
 	dialect Dialect
-	broken  *atomic.Bool // the driver panicked, and may hold its connection for ever
+	broken  *atomic.Bool // the driver panicked, and may hold its connection forever
 }
 
-// New returns the tables of db, which must be there.
+// New returns the tables of db, which must exist.
 func New(db *sql.DB, d Dialect) Tables { return Tables{db: db, dialect: d, broken: new(atomic.Bool)} }
 
-// tx is a transaction that speaks a dialect.
+// tx is a transaction with its dialect.
 type tx struct {
 	sql     *sql.Tx
 	dialect *Dialect
 	budget  budget
 }
 
-// write runs f in one transaction that holds what it changes from its start, so that it
-// never has to give up half-way for another writer.
+// write runs f in one transaction that locks what it changes from its start, so that it never
+// has to abort for another writer.
 func (s *Tables) write(ctx context.Context, f func(tx *tx) error) error {
 	return s.transact(ctx, s.dialect.Write, f)
 }
@@ -107,8 +106,8 @@ func (s *Tables) transact(ctx context.Context, o sql.TxOptions, f func(tx *tx) e
 		return s.dialect.Explain(err)
 	}
 	if err := f(&tx{sql: t, dialect: &s.dialect, budget: budget{packed: s.dialect.Packed}}); err != nil {
-		// An error in ending it adds nothing: it ended by its context, by the database
-		// on a full disk, or will end with its connection.
+		// An error from ending it adds nothing: its context or the database (on a full disk)
+		// has ended it, or it ends with its connection.
 		_ = t.Rollback()
 		return s.dialect.Explain(err)
 	}
@@ -122,8 +121,8 @@ func (s *Tables) transact(ctx context.Context, o sql.TxOptions, f func(tx *tx) e
 	return s.dialect.Explain(t.Commit())
 }
 
-// Rescue turns a panic of the database's driver into *err: the driver of SQLite panics
-// if the memory that it may take is not enough. It is deferred.
+// Rescue turns a panic of the database driver into *err: the SQLite driver panics if its memory
+// limit is exceeded. Call it with defer.
 func Rescue(err *error) {
 	if p := recover(); p != nil {
 		*err = driverError(p)
@@ -146,7 +145,7 @@ type row func(into ...any) error
 // Scan reads the row. It returns sql.ErrNoRows if the query has none.
 func (r row) Scan(into ...any) error { return r(into...) }
 
-// row returns a query for one row, which its Scan runs.
+// row returns a query for one row; its Scan runs it.
 func (t *tx) row(ctx context.Context, query string, args ...any) row {
 	return func(into ...any) error {
 		n, err := queryAll(ctx, t, func(scan func(...any) error) (struct{}, error) { return struct{}{}, scan(into...) }, query, args...)
@@ -157,8 +156,8 @@ func (t *tx) row(ctx context.Context, query string, args ...any) row {
 	}
 }
 
-// bind turns arguments into what every driver knows: nil, text, whole numbers, numbers,
-// truth values and bytes.
+// bind converts arguments to types that every driver supports: nil, text, whole numbers,
+// floats, booleans and bytes.
 func (t *tx) bind(args []any) []any {
 	for i, a := range args {
 		v := reflect.ValueOf(a)
@@ -183,7 +182,7 @@ func (t *tx) bind(args []any) []any {
 	return args
 }
 
-// plain turns texts that were read into what was written.
+// plain reverses Escape on texts that were read.
 func (d *Dialect) plain(read []any) {
 	if d.Plain == nil {
 		return
@@ -197,8 +196,8 @@ func (d *Dialect) plain(read []any) {
 	}
 }
 
-// Migrations returns the folder "migrations" of files, which a store embeds: one
-// numbered file per version of its tables.
+// Migrations returns the embedded folder "migrations" of files: one numbered file per version
+// of the tables.
 func Migrations(files embed.FS) fs.FS {
 	sub, err := fs.Sub(files, "migrations")
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"linerate/internal/store"
 )
 
-// CreateSession stores sess, its plan, and the runs and changes that it has
-// already (when it comes from elsewhere). The error wraps fs.ErrExist where a
-// session of that ID is there, store.ErrFull where the disk is full.
+// CreateSession stores sess, its plan, and the runs and changes that it already has (if it
+// comes from elsewhere). The error wraps fs.ErrExist if a session with that ID exists,
+// store.ErrFull if the disk is full.
 func (s *Tables) CreateSession(ctx context.Context, sess model.Session) error {
 	if sess.State == model.SessionRunning {
 		if err := s.dialect.Hold(ctx, sess.ID); err != nil {
@@ -40,10 +40,10 @@ func (s *Tables) CreateSession(ctx context.Context, sess model.Session) error {
 	return s.wrap("create session", sess.ID, err)
 }
 
-// UpdateSession replaces the stored session of that ID, but for its plan, note, runs and
+// UpdateSession replaces the stored session with that ID, except for its plan, note, runs and
 // changes: SetPlan, SetNote, AddRun and SetChanges write those. The error wraps
-// store.ErrNotFound where there is no such session, and store.ErrRunning where it is to
-// run here and runs elsewhere.
+// store.ErrNotFound if there is no such session, and store.ErrRunning if sess is running but
+// another process runs it.
 func (s *Tables) UpdateSession(ctx context.Context, sess model.Session) error {
 	if sess.State == model.SessionRunning {
 		if err := s.dialect.Hold(ctx, sess.ID); err != nil {
@@ -64,8 +64,8 @@ func (s *Tables) UpdateSession(ctx context.Context, sess model.Session) error {
 	return s.wrap("update session", sess.ID, err)
 }
 
-// SetPlan replaces the plan of the session with that ID, for one that goes on longer
-// than planned. The error wraps store.ErrNotFound where there is no such session.
+// SetPlan replaces the plan of the session with that ID, to extend it beyond the plan. The
+// error wraps store.ErrNotFound if there is no such session.
 func (s *Tables) SetPlan(ctx context.Context, sessionID string, p model.Plan) error {
 	err := s.change(ctx, sessionID, func(tx *tx, pk int64) error {
 		text, err := json.Marshal(p)
@@ -77,11 +77,10 @@ func (s *Tables) SetPlan(ctx context.Context, sessionID string, p model.Plan) er
 	return s.wrap("store the plan of session", sessionID, err)
 }
 
-// AddRun stores a run of the session with that ID when it has ended, with all
-// its samples, and appends the changes made for it, in one transaction. Values of the
-// run that are not finite numbers are left out. The error wraps store.ErrNotFound
-// without such a session, fs.ErrExist where it has a run of that number,
-// store.ErrFull where the disk is full; nothing of the run is stored then.
+// AddRun stores a finished run of the session with that ID, with all its samples, and appends
+// the changes made for it, in one transaction. It drops values of the run that are not finite.
+// The error wraps store.ErrNotFound without such a session, fs.ErrExist if the session has a
+// run with that number, store.ErrFull if the disk is full; nothing of the run is stored then.
 func (s *Tables) AddRun(ctx context.Context, sessionID string, run model.Run, samples []model.Sample, changes []model.Change) error {
 	err := s.change(ctx, sessionID, func(tx *tx, pk int64) error {
 		key, err := insertRun(ctx, tx, pk, run)
@@ -97,9 +96,8 @@ func (s *Tables) AddRun(ctx context.Context, sessionID string, run model.Run, sa
 	return s.wrap(fmt.Sprintf("store run %d of session", run.Number), sessionID, err)
 }
 
-// SetChanges replaces all changes of the session with that ID, for what became
-// of them after their runs. The error wraps store.ErrNotFound where there is
-// no such session.
+// SetChanges replaces all changes of the session with that ID, to update their states after
+// their runs. The error wraps store.ErrNotFound if there is no such session.
 func (s *Tables) SetChanges(ctx context.Context, sessionID string, changes []model.Change) error {
 	err := s.change(ctx, sessionID, func(tx *tx, pk int64) error {
 		if err := tx.exec(ctx, `DELETE FROM changes WHERE session = $1`, pk); err != nil {
@@ -110,7 +108,7 @@ func (s *Tables) SetChanges(ctx context.Context, sessionID string, changes []mod
 	return s.wrap("store changes of session", sessionID, err)
 }
 
-// change runs f in one transaction with the row of the session of exactly that ID.
+// change runs f in one transaction with the row of the session with exactly that ID.
 func (s *Tables) change(ctx context.Context, id string, f func(tx *tx, pk int64) error) error {
 	return s.write(ctx, func(tx *tx) error {
 		pk, err := sessionKey(ctx, tx, id, tx.dialect.Lock)
@@ -121,7 +119,7 @@ func (s *Tables) change(ctx context.Context, id string, f func(tx *tx, pk int64)
 	})
 }
 
-// wrap says what was done to which session, and why it went wrong.
+// wrap adds the operation and the session to an error.
 func (s *Tables) wrap(operation, id string, err error) error {
 	switch {
 	case err == nil:
@@ -141,7 +139,7 @@ func sessionKey(ctx context.Context, tx *tx, id, lock string) (pk int64, err err
 	return pk, err
 }
 
-// listed returns the columns of sess that UpdateSession writes: what lists show, and the
+// listed returns the columns of sess that UpdateSession writes: those shown in lists, and the
 // document.
 func listed(sess *model.Session) ([]any, error) {
 	document := *sess
@@ -183,13 +181,13 @@ func insertRun(ctx context.Context, tx *tx, session int64, r model.Run) (pk int6
 	return pk, err
 }
 
-// adder adds samples to a run that had none.
+// adder adds samples to a run that has none.
 type adder struct {
 	run  int64
 	part int // the next one
 }
 
-// add packs some more samples, so many a part.
+// add packs further samples, in parts of at most packed.MaxSamples.
 func (a *adder) add(ctx context.Context, tx *tx, samples []model.Sample) error {
 	for some := range slices.Chunk(samples, packed.MaxSamples) {
 		err := tx.exec(ctx, `INSERT INTO sample_parts (run, part, count, packed) VALUES ($1, $2, $3, $4)`, a.run, a.part, len(some), packed.Pack(some))
@@ -201,7 +199,7 @@ func (a *adder) add(ctx context.Context, tx *tx, samples []model.Sample) error {
 	return nil
 }
 
-// insertChanges appends changes to those that the session has.
+// insertChanges appends changes to those of the session.
 func insertChanges(ctx context.Context, tx *tx, session int64, changes []model.Change) error {
 	if len(changes) == 0 {
 		return nil
@@ -227,11 +225,10 @@ func nullTime(t time.Time) any {
 	return timeText(t)
 }
 
-// plannedRuns returns how many runs the order of p and its tests hold.
+// plannedRuns returns the number of runs in the order of p and its tests.
 func plannedRuns(p *model.Plan) int { return p.Runs() + len(p.Tests) }
 
-// KeepNewest removes all sessions of kind but the newest keep, with all that belongs
-// to them.
+// KeepNewest removes all sessions of kind except the newest keep, with all their data.
 func (s *Tables) KeepNewest(ctx context.Context, kind model.Kind, keep int) error {
 	err := s.write(ctx, func(tx *tx) error {
 		err := tx.exec(ctx, `DELETE FROM sessions WHERE kind = $1 AND pk NOT IN
@@ -241,8 +238,8 @@ func (s *Tables) KeepNewest(ctx context.Context, kind model.Kind, keep int) erro
 	return s.wrap("forget sessions of kind", string(kind), err)
 }
 
-// SetNote replaces what a person wrote beside the session with that ID; "" removes it.
-// The error wraps store.ErrNotFound where there is no such session.
+// SetNote replaces the user's remark on the session with that ID; "" removes it. The error
+// wraps store.ErrNotFound if there is no such session.
 func (s *Tables) SetNote(ctx context.Context, sessionID, note string) error {
 	err := s.change(ctx, sessionID, func(tx *tx, pk int64) error {
 		return tx.exec(ctx, `UPDATE sessions SET note = $1 WHERE pk = $2`, note, pk)
@@ -250,9 +247,9 @@ func (s *Tables) SetNote(ctx context.Context, sessionID, note string) error {
 	return s.wrap("annotate session", sessionID, err)
 }
 
-// Remove forgets sessions, by their whole IDs, with all that belongs to them, and
-// gives the room back to the disk as far as others who use the store allow it. The
-// error wraps store.ErrNotFound where one is not there; none is removed then.
+// Remove deletes sessions, given by full ID, with all their data, and returns the space to the
+// disk as far as other users of the store allow. The error wraps store.ErrNotFound if one does
+// not exist; none is removed then.
 func (s *Tables) Remove(ctx context.Context, ids ...string) error {
 	at := ""
 	err := s.write(ctx, func(tx *tx) error {

@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package postgrestest runs the PostgreSQL server of this machine for tests: in a folder
-// of its own, on loopback, as a user without rights, and no longer than the tests.
+// Package postgrestest runs this machine's PostgreSQL server for tests: in its own folder, on
+// loopback, as an unprivileged user, and no longer than the tests.
 package postgrestest
 
 import (
@@ -24,14 +24,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// User and Password are those of a role that has to give its password on loopback; the
-// superuser is postgres, over the socket.
+// User and Password belong to a role that has to authenticate on loopback; the superuser is
+// postgres, over the socket.
 const (
 	User     = "linerate"
 	Password = "not,a:real/pass@word"
 )
 
-// startTime bounds how long the server may take to answer.
+// startTime limits how long the server may take to answer.
 const startTime = 60 * time.Second
 
 // Server is a running server.
@@ -40,14 +40,14 @@ type Server struct {
 	Port int    // on 127.0.0.1, and part of the socket's name
 
 	cmd   *exec.Cmd
-	alive io.Closer // the server stops when it is closed, or this process gone
+	alive io.Closer // closing it, or the end of this process, stops the server
 	count int
 }
 
-// ErrMissing says that this machine has no PostgreSQL.
+// ErrMissing reports that this machine has no PostgreSQL.
 var ErrMissing = errors.New("PostgreSQL's server is not installed (Debian package postgresql)")
 
-// programs returns the folder of the server's programs, of the newest version.
+// programs returns the folder with the server programs of the newest version.
 func programs() (string, error) {
 	if p, err := exec.LookPath("initdb"); err == nil {
 		return filepath.Dir(p), nil
@@ -60,8 +60,8 @@ func programs() (string, error) {
 	return filepath.Dir(found[len(found)-1]), nil
 }
 
-// Start starts a server, which the caller stops; the error is ErrMissing where there is
-// none. No test needs what a power cut would leave, so that it does without fsync.
+// Start starts a server, which the caller stops; the error is ErrMissing if none is installed.
+// No test depends on data after a power cut, so the server runs without fsync.
 func Start(ctx context.Context) (s *Server, err error) {
 	bin, err := programs()
 	if err != nil {
@@ -91,7 +91,7 @@ func Start(ctx context.Context) (s *Server, err error) {
 	if err := os.WriteFile(filepath.Join(data, "pg_hba.conf"), []byte(hba), 0o600); err != nil {
 		return s, err
 	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0") // asks for a number only
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0") // only to find a free port
 	if err != nil {
 		return s, err
 	}
@@ -99,8 +99,8 @@ func Start(ctx context.Context) (s *Server, err error) {
 	if err := l.Close(); err != nil {
 		return s, err
 	}
-	// The shell stops the server when its own input ends, as it does with this process, also
-	// where that is killed, and removes what the server kept.
+	// The shell stops the server and removes its data when its own standard input ends, which
+	// happens with the end of this process, even if that is killed.
 	s.cmd = exec.CommandContext(context.WithoutCancel(ctx), "sh", "-c", `"$@" & p=$!; cat >/dev/null; kill -INT $p; wait $p; cd /; rm -rf "$0"`, dir,
 		filepath.Join(bin, "postgres"), "-D", data, "-k", dir, "-p", strconv.Itoa(s.Port), "-c", "listen_addresses=127.0.0.1",
 		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "synchronous_commit=off", "-c", "shared_buffers=32MB", "-c", "max_connections=40")
@@ -117,8 +117,8 @@ func Start(ctx context.Context) (s *Server, err error) {
 	return s, s.ready(ctx)
 }
 
-// without is how a process is started that has no rights of root, which the server
-// refuses to have, and to which dir belongs.
+// without returns the attributes to start a process without root rights, which the server
+// rejects, and makes its user the owner of dir.
 func without(dir string) (*syscall.SysProcAttr, error) {
 	if os.Getuid() != 0 {
 		return &syscall.SysProcAttr{}, nil
@@ -135,7 +135,7 @@ func without(dir string) (*syscall.SysProcAttr, error) {
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, nil
 }
 
-// ready waits for the server and makes the role of the tests.
+// ready waits for the server and creates the role for the tests.
 func (s *Server) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -152,7 +152,7 @@ func (s *Server) ready(ctx context.Context) error {
 	}
 }
 
-// URL is the address of a database over the socket, as the superuser.
+// URL returns the address of a database over the socket, as the superuser.
 func (s *Server) URL(database string) string {
 	return fmt.Sprintf("postgres://postgres@/%s?host=%s&port=%d", database, s.Dir, s.Port)
 }
@@ -167,7 +167,7 @@ func (s *Server) Exec(ctx context.Context, database, script string) error {
 	return errors.Join(err, c.Close(context.WithoutCancel(ctx)))
 }
 
-// Database makes a new, empty database and returns its address over the socket.
+// Database creates a new, empty database and returns its address over the socket.
 func (s *Server) Database(t testing.TB) string {
 	t.Helper()
 	s.count++
@@ -178,7 +178,7 @@ func (s *Server) Database(t testing.TB) string {
 	return s.URL(name)
 }
 
-// Stop stops the server and removes what it kept. It is idempotent.
+// Stop stops the server and removes its data. It is idempotent.
 func (s *Server) Stop() error {
 	if s.cmd != nil {
 		_ = s.alive.Close()
