@@ -212,13 +212,13 @@ func Build(s model.Session, o Options) Document {
 		d.Warnings = b.warnings(s.Runs)
 	case model.KindCheck:
 		d.Check = b.buildCheck()
-	case model.KindServed, model.KindImported, model.KindRun, model.KindTune, model.KindMesh: // of so many runs, only what the session as a whole is warned of
+	case model.KindServed, model.KindImported, model.KindRun, model.KindTune, model.KindMesh, model.KindWatch: // of so many runs, only what the session as a whole is warned of
 	}
 	if s.Kind != model.KindCheck { // which says it of each measurement
 		d.Warnings = append(d.Warnings, b.crowds(s.Runs)...)
 	}
 	switch {
-	case s.Kind == model.KindCheck, s.Mesh != nil: // they have no blocks
+	case s.Kind == model.KindCheck, s.Kind == model.KindWatch, s.Mesh != nil: // they have no blocks
 	case s.State == model.SessionInterrupted, s.State == model.SessionStopped:
 		d.Next = append([]Step{b.resume("go on at the next block")}, d.Next...)
 	case s.State == model.SessionDone:

@@ -6,7 +6,7 @@
 //
 //	20261121T013209-x7k2   the whole ID
 //	20261121T0132          the beginning of exactly one ID
-//	last, -1               the newest session; -2 the one before
+//	last, -1               the newest session that is no look of a watch; -2 the one before
 package store
 
 import (
@@ -66,10 +66,13 @@ type Filter struct {
 	Since time.Time          // created at this time or later
 	Text  string             // with this text in the ID, title, note, targets or reason only, ignoring case
 	Limit int                // at most this many, the newest; 0 is all
+	// NoLooks leaves out the looks of a watch, which are many.
+	NoLooks bool
 }
 
 // Recent reports whether ref selects a session by age, and which: 1 is the newest ("last",
-// "-1"), 2 the one before ("-2").
+// "-1"), 2 the one before ("-2"). The looks of a watch do not count: they are made while people
+// are away.
 func Recent(ref string) (n int, ok bool) {
 	if ref == "last" {
 		return 1, true

@@ -130,7 +130,7 @@ func longerHint(s model.Session) string {
 		how = "copy anew, more often: linerate copy HOST --blocks N"
 	case model.KindTune:
 		how = "a search that was cut short goes on with: linerate tune --resume " + s.ID
-	case model.KindRun, model.KindCheck, model.KindMesh, model.KindServed, model.KindImported:
+	case model.KindRun, model.KindCheck, model.KindMesh, model.KindWatch, model.KindServed, model.KindImported:
 	}
 	return how
 }

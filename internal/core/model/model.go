@@ -198,6 +198,7 @@ const (
 	KindCheck  Kind = "check"  // linerate check: what is wrong, and what limits
 	KindTune   Kind = "tune"   // linerate tune: a search for better settings
 	KindMesh   Kind = "mesh"   // linerate mesh: all pairs of several hosts
+	KindWatch  Kind = "watch"  // linerate watch: one look at a path of many
 	KindServed Kind = "served" // a test of another program's client with linerate serve
 	// KindImported is another program's measurement, read from its files.
 	KindImported Kind = "imported"

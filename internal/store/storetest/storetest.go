@@ -258,21 +258,29 @@ func List(t *testing.T, s Store) {
 		}
 		create(t, s, sess)
 	}
+	look := small(5)
+	look.Kind = model.KindWatch
+	create(t, s, look)
+	if got, err := s.Session(t.Context(), "last"); err != nil || got.ID != small(4).ID {
+		t.Errorf("last is %q, %v: a look of a watch", got.ID, err)
+	}
 	for _, test := range []struct {
 		name   string
 		filter store.Filter
 		want   []int
 	}{
-		{"all", store.Filter{}, []int{4, 3, 2, 1, 0}},
-		{"limit", store.Filter{Limit: 2}, []int{4, 3}},
+		{"all", store.Filter{}, []int{5, 4, 3, 2, 1, 0}},
+		{"without looks", store.Filter{NoLooks: true, Limit: 3}, []int{4, 3, 2}},
+		{"looks", store.Filter{Kind: model.KindWatch}, []int{5}},
+		{"limit", store.Filter{Limit: 2}, []int{5, 4}},
 		{"kind", store.Filter{Kind: model.KindTest}, []int{3, 1}},
 		{"far", store.Filter{Far: "nas", Limit: 1}, []int{3}},
 		{"state", store.Filter{State: model.SessionFailed}, nil},
 		{"host", store.Filter{Host: "na"}, []int{3, 1}},
 		{"text", store.Filter{Text: "WINDOW 4"}, []int{4}},
-		{"text of many", store.Filter{Text: "window", Limit: 2}, []int{4, 3}},
+		{"text of many", store.Filter{Text: "window", Limit: 2}, []int{5, 4}},
 		{"text of none", store.Filter{Text: "window 4", Kind: model.KindTest}, nil},
-		{"since", store.Filter{Since: small(3).Created.In(time.FixedZone("", 7200))}, []int{4, 3}},
+		{"since", store.Filter{Since: small(3).Created.In(time.FixedZone("", 7200))}, []int{5, 4, 3}},
 	} {
 		items, err := s.Sessions(t.Context(), test.filter)
 		if err != nil {
@@ -285,6 +293,9 @@ func List(t *testing.T, s Store) {
 				Created: sess.Created, State: sess.State, Reason: sess.Reason, Runs: 1, MaxRuns: 8}
 			if n%2 == 1 {
 				item.Kind, item.Far = model.KindTest, "nas"
+			}
+			if n == 5 {
+				item.Kind, item.Far = look.Kind, look.Far
 			}
 			want = append(want, item)
 		}

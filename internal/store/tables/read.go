@@ -151,6 +151,10 @@ func (s *Tables) Sessions(ctx context.Context, f store.Filter) ([]model.Item, er
 	case f.State != model.SessionRunning && f.Limit > 0 && f.Text == "":
 		limit = f.Limit
 	}
+	hidden := model.Kind("")
+	if f.NoLooks {
+		hidden = model.KindWatch
+	}
 	var items []model.Item
 	err := s.read(ctx, func(tx *tx) (err error) {
 		if err := fits(ctx, tx, "sessions", "1 = 1", nil, "id", "kind", "title", "near", "far", "created", "ended", "state", "reason", "note"); err != nil {
@@ -159,8 +163,9 @@ func (s *Tables) Sessions(ctx context.Context, f store.Filter) ([]model.Item, er
 		items, err = queryAll(ctx, tx, scanItem, `SELECT id, kind, title, near, far, created, ended, state, reason, note, planned_runs,
 			(SELECT count(*) FROM runs WHERE runs.session = sessions.pk AND runs.state = $1)
 			FROM sessions WHERE ($2 = '' OR kind = $2) AND ($3 = '' OR state = $3) AND ($4 = '' OR far = $4)
-			AND created >= $5 AND ($6 = '' OR replace(near, $6, '') <> near OR replace(far, $6, '') <> far) ORDER BY created DESC, id DESC LIMIT $7`,
-			model.RunValid, f.Kind, stored, f.Far, since, f.Host, limit)
+			AND created >= $5 AND ($6 = '' OR replace(near, $6, '') <> near OR replace(far, $6, '') <> far)
+			AND ($7 = '' OR kind <> $7) ORDER BY created DESC, id DESC LIMIT $8`,
+			model.RunValid, f.Kind, stored, f.Far, since, f.Host, hidden, limit)
 		return err
 	})
 	if err != nil {
@@ -193,7 +198,7 @@ func says(i *model.Item, text string) bool {
 func resolve(ctx context.Context, tx *tx, ref string) (int64, error) {
 	if n, ok := store.Recent(ref); ok {
 		var pk int64
-		err := tx.row(ctx, `SELECT pk FROM sessions ORDER BY created DESC, id DESC LIMIT 1 OFFSET $1`, n-1).Scan(&pk)
+		err := tx.row(ctx, `SELECT pk FROM sessions WHERE kind <> $1 ORDER BY created DESC, id DESC LIMIT 1 OFFSET $2`, model.KindWatch, n-1).Scan(&pk)
 		if errors.Is(err, sql.ErrNoRows) {
 			return 0, store.ErrNotFound
 		}

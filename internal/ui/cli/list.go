@@ -26,7 +26,7 @@ import (
 type pickFlags struct{ kind, state, host, since, text string }
 
 func (f *pickFlags) register(fl *pflag.FlagSet) {
-	fl.StringVar(&f.kind, "kind", "", "only this kind: test, run, sweep, copy, check, mesh, tune or served")
+	fl.StringVar(&f.kind, "kind", "", "only this kind: test, run, sweep, copy, check, mesh, watch, tune or served")
 	fl.StringVar(&f.state, "state", "", "only in this state: running, stopped (killed), done, interrupted or failed")
 	fl.StringVar(&f.host, "host", "", "only with this text in the near or the far HOST")
 	fl.StringVar(&f.text, "text", "", "only with this text in the ID, the title, the note, a HOST or why it ended")
@@ -67,7 +67,7 @@ func oneOf(flag, value string, allowed ...string) error {
 }
 
 func sessionKinds() []string {
-	return plain.Texts([]model.Kind{model.KindTest, model.KindRun, model.KindSweep, model.KindCopy, model.KindCheck, model.KindMesh, model.KindTune, model.KindServed, model.KindImported})
+	return plain.Texts([]model.Kind{model.KindTest, model.KindRun, model.KindSweep, model.KindCopy, model.KindCheck, model.KindMesh, model.KindWatch, model.KindTune, model.KindServed, model.KindImported})
 }
 
 func sessionStates() []string {
@@ -81,7 +81,8 @@ func (a *console) listCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Short: "stored sessions, newest first", Args: exactArgs(),
 		Long: `list shows the stored sessions: age, kind, state, goodput to the far end and back,
-and below it where it was and what it showed. --finding takes the code of a finding
+and below it where it was and what it showed. The looks of linerate watch are left out,
+unless --kind watch asks for them. --finding takes the code of a finding
 (linerate docs diagnosis lists them), a word of its name, as window, or the name of a
 line of a check that is POOR or BAD, as loss.`,
 		Example: "  linerate list\n  linerate list --kind run --json\n  linerate list --host nas --since 7d\n  linerate list --finding window\n  linerate list --text 'new cable'",
@@ -93,7 +94,7 @@ line of a check that is POOR or BAD, as loss.`,
 			if limit < 0 {
 				return fault.Usagef("--limit: %d is not a number of sessions; 0 is all", limit)
 			}
-			f.Limit = limit
+			f.Limit, f.NoLooks = limit, pick.kind == ""
 			return a.list(cmd.Context(), f, finding)
 		},
 	}
@@ -115,7 +116,7 @@ func (a *console) list(ctx context.Context, f store.Filter, finding string) erro
 		return err
 	}
 	if len(l.Sessions) == 0 && !a.json {
-		if finding == "" && f == (store.Filter{Limit: f.Limit}) {
+		if finding == "" && f == (store.Filter{Limit: f.Limit, NoLooks: true}) {
 			a.talk("no sessions in %s yet; begin with linerate demo or linerate test HOST", st.Path())
 		} else {
 			a.talk("no such sessions in %s; linerate list shows all", st.Path())

@@ -120,13 +120,13 @@ type pages struct {
 
 // List implements web.Source.
 func (p pages) List(ctx context.Context, host string) (report.List, error) {
-	return p.a.listed(ctx, p.st, store.Filter{Limit: web.Listed, Host: host}, "")
+	return p.a.listed(ctx, p.st, store.Filter{Limit: web.Listed, Host: host, NoLooks: true}, "")
 }
 
 // Mark implements web.Source.
 func (p pages) Mark(ctx context.Context, id string) (string, error) {
 	if id == "" {
-		items, err := p.st.Sessions(ctx, store.Filter{Limit: web.Listed})
+		items, err := p.st.Sessions(ctx, store.Filter{Limit: web.Listed, NoLooks: true})
 		return fmt.Sprint("list ", items), err
 	}
 	s, err := p.st.Brief(ctx, id)
