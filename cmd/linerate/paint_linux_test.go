@@ -100,6 +100,7 @@ func paintedArgs(file, db string) map[string][][]string {
 	return map[string][][]string{
 		"linerate test":             hosts("HOST --to -t 200ms --omit 0", "HOST --to -t 200ms --omit 0 --json"),
 		"linerate mesh":             hosts("HOST --without-here --json", "HOST NAME=HOST -t 200ms"),
+		"linerate watch":            hosts("HOST --once --probe-only --json", "HOST HOST --once", "--db "+db, "--show HOST --db "+db),
 		"linerate sweep":            hosts("HOST --max 8 -t 1ms", "HOST --max 8 -t 1ms --json"),
 		"linerate copy":             hosts("HOST:/nowhere", "HOST /nowhere", "/nowhere HOST"),
 		"linerate run":              hosts("HOST --factor window=64KiB --blocks 1 -t 100ms --omit 0 --settle 0", "--resume last --db "+db, "--resume last --allow-exec --db "+db, file),

@@ -24,6 +24,7 @@ type Steer interface {
 type Steered struct {
 	Settings  []model.Setting // none if the experiment is over
 	Direction model.Direction
+	Flow      model.Flow // the plan's if it has no engine
 	// Omit and Duration are the length of its runs; if Duration is 0, the plan's are used.
 	Omit, Duration time.Duration
 	Reason         string // why it is over
@@ -52,6 +53,9 @@ func (e *experiment) steered(ctx context.Context) error {
 
 func (e *experiment) steeredBlock(ctx context.Context, block int, next Steered) error {
 	flow := e.Plan.Flow
+	if next.Flow.Engine != "" {
+		flow = next.Flow
+	}
 	flow.Direction = next.Direction
 	if next.Duration > 0 {
 		flow.Omit, flow.Duration = next.Omit, next.Duration

@@ -219,6 +219,20 @@ func (p Print) Changes(now Print) []Change {
 	return all
 }
 
+// Settings returns the settings of a host that have another value now, of those that are known
+// then and now.
+func Settings(was, now model.HostFacts) []Change {
+	var all []Change
+	for _, id := range slices.Sorted(maps.Keys(was.Knobs)) {
+		before, known := was.Knobs[id].Get()
+		after, seen := now.Knobs[id].Get()
+		if known && seen && before != after {
+			all = append(all, Change{Key: Of(now.Host, string(id)), Was: before, Now: after})
+		}
+	}
+	return all
+}
+
 // sameTrip reports whether two round trips are of one class.
 func sameTrip(was, is string) bool {
 	a, errA := time.ParseDuration(was)

@@ -130,6 +130,15 @@ func ShellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
+// UnitWord quotes a word of a command line of systemd (systemd.service(5), COMMAND LINES).
+func UnitWord(s string) string {
+	s = strings.NewReplacer(`%`, `%%`, `$`, `$$`).Replace(s)
+	if s != "" && !strings.ContainsAny(s, " \t\n\"'\\;") {
+		return s
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
+}
+
 // ShellLine returns a command line that a shell splits into words.
 func ShellLine(words []string) string {
 	quoted := make([]string, len(words))
@@ -172,4 +181,23 @@ func And(list []string) string {
 		return strings.Join(list, "")
 	}
 	return strings.Join(list[:n-1], ", ") + " and " + list[n-1]
+}
+
+// Spark draws the last numbers of a row in room characters, relative to the highest of them.
+func Spark(row []float64, room int) string {
+	row = row[max(0, len(row)-room):]
+	most := 0.0
+	for _, v := range row {
+		most = max(most, v)
+	}
+	levels := []rune("▁▂▃▄▅▆▇█")
+	var b strings.Builder
+	for _, v := range row {
+		at := 0
+		if most > 0 {
+			at = min(len(levels)-1, int(v/most*float64(len(levels))))
+		}
+		b.WriteRune(levels[max(0, at)])
+	}
+	return b.String() + strings.Repeat(" ", room-len(row))
 }

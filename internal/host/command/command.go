@@ -49,6 +49,11 @@ func (e *Error) Error() string {
 // its process group. On Linux the command does not outlive this process. The error is an
 // *Error unless the exit status is 0.
 func Run(ctx context.Context, text string, limit time.Duration, env ...string) error {
+	return Feed(ctx, text, "", limit, env...)
+}
+
+// Feed is Run with input.
+func Feed(ctx context.Context, text, input string, limit time.Duration, env ...string) error {
 	// The death signal of a parent is really that of its thread, see prctl(2)
 	// PR_SET_PDEATHSIG.
 	runtime.LockOSThread()
@@ -58,6 +63,9 @@ func Run(ctx context.Context, text string, limit time.Duration, env ...string) e
 	cmd := shell(limited, text)
 	out := &tail.Tail{Keep: maxOutput}
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, out, drain
+	if input != "" {
+		cmd.Stdin = strings.NewReader(input)
+	}
 	cmd.Env = append(os.Environ(), env...)
 	err := cmd.Run()
 	if err == nil || errors.Is(err, exec.ErrWaitDelay) && limited.Err() == nil {

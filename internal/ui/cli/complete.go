@@ -62,7 +62,7 @@ func (a *console) argumentWords(command string) []offer {
 	switch name {
 	case "test", "sweep", "copy", "check", "tune", "facts", "knobs", "undo":
 		return []offer{a.hosts, none}
-	case "mesh":
+	case "mesh", "watch":
 		return []offer{a.hosts}
 	case "recheck":
 		return []offer{any2(a.names, any2(a.sessions, a.hosts))}
@@ -414,7 +414,7 @@ func (a *console) sessions(ctx context.Context, _ string) []inspect.Word {
 		return nil
 	}
 	defer st.Close()
-	items, err := st.Sessions(ctx, store.Filter{Limit: completedSessions})
+	items, err := st.Sessions(ctx, store.Filter{Limit: completedSessions, NoLooks: true})
 	if err != nil {
 		return nil
 	}

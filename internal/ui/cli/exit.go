@@ -18,7 +18,7 @@ const exitText = `  0    done
   5    the session ended, but its result must not be used
   6    results could not be read or kept
   7    a host may still hold a changed setting: see linerate undo
-  8    check, recheck, selftest, tune, mesh --fail-on: something is not as it should be
+  8    check, recheck, selftest, tune, mesh --fail-on, watch --once: something is not as it should be
   9    check --expect: a demand is not met
   130  stopped by the user: what was changed goes back, data is kept, a run may be resumed
 `

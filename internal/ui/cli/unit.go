@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"linerate/internal/core/plain"
 	"linerate/internal/fault"
 )
 
@@ -99,7 +100,7 @@ func (a *console) printUnit(set *pflag.FlagSet) error {
 		words = append(words, "--"+f.Name+"="+f.Value.String())
 	})
 	for i, w := range words {
-		words[i] = unitWord(w)
+		words[i] = plain.UnitWord(w)
 	}
 	rights := measureUnit
 	switch {
@@ -123,13 +124,4 @@ func lowPort(addr string) bool {
 	}
 	n, err := strconv.Atoi(port)
 	return err == nil && n > 0 && n < 1024
-}
-
-// unitWord quotes a word of a systemd command line (systemd.service(5), COMMAND LINES).
-func unitWord(s string) string {
-	s = strings.NewReplacer(`%`, `%%`, `$`, `$$`).Replace(s)
-	if s != "" && !strings.ContainsAny(s, " \t\n\"'\\;") {
-		return s
-	}
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
 }

@@ -2,6 +2,8 @@ package live
 
 import (
 	"fmt"
+
+	"linerate/internal/core/plain"
 )
 
 // mostPoints is how many points a curve keeps: more than a terminal has columns.
@@ -81,7 +83,7 @@ func (t *State) history(l *way, indent int, size Size) line {
 		return nil
 	}
 	out := line{{dim, fmt.Sprintf("%-*s", indent, "    so far")}}
-	for i, r := range []rune(spark(all, len(all))) {
+	for i, r := range []rune(plain.Spark(all, len(all))) {
 		out = append(out, span{l.base.shade(all[i], float64(t.session.Plan.Margin)), string(r)})
 	}
 	return out.joined()

@@ -152,7 +152,7 @@ func (t *Server) row(v *visitor, width int) []line {
 			left[0].text = "    " + strings.Repeat(" ", utf8.RuneCountInString(what)) + "  " + w.verb
 		}
 		if room := min(width-left.columns()-2, 30); room >= 8 {
-			left = append(left, span{green, "  " + strings.TrimRight(spark(w.rates, room), " ")})
+			left = append(left, span{green, "  " + strings.TrimRight(plain.Spark(w.rates, room), " ")})
 		}
 		rows = append(rows, left)
 	}

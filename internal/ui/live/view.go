@@ -276,7 +276,7 @@ func (l *way) row(name string, width int) line {
 		trip = line{{normal, "  " + of}, {shade, units.FormatDuration(Brief(d))}}
 	}
 	if room := width - out.columns() - trip.columns() - 4; room >= 8 {
-		out = append(out, span{green, "  " + spark(values(l.tells.Rates), min(room, 40))})
+		out = append(out, span{green, "  " + plain.Spark(values(l.tells.Rates), min(room, 40))})
 	}
 	return append(out, trip...)
 }
@@ -288,25 +288,6 @@ func Brief(d time.Duration) time.Duration {
 			return d.Round(unit)
 		}
 	}
-}
-
-// spark draws the last rates, relative to the highest of them.
-func spark(rates []float64, room int) string {
-	rates = rates[max(0, len(rates)-room):]
-	most := 0.0
-	for _, r := range rates {
-		most = max(most, r)
-	}
-	levels := []rune("▁▂▃▄▅▆▇█")
-	var b strings.Builder
-	for _, r := range rates {
-		at := 0
-		if most > 0 {
-			at = min(len(levels)-1, int(r/most*float64(len(levels))))
-		}
-		b.WriteRune(levels[max(0, at)])
-	}
-	return b.String() + strings.Repeat(" ", room-len(rates))
 }
 
 func fitted(s string, width int) string {

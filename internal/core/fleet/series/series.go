@@ -43,7 +43,8 @@ type Look struct {
 // value is a number of a series; larger is worse.
 type value struct {
 	Look
-	y float64
+	y    float64
+	more bool // it is of a confirmation
 }
 
 // Series is a number of a path over successive looks, in order. Larger is worse. The zero value
@@ -92,7 +93,7 @@ type Suspicion struct {
 func (s *Series) Add(l Look, y float64) (Suspicion, bool) {
 	ref, n := s.reference(l.At)
 	i := len(s.values)
-	s.values = append(s.values, value{l, y})
+	s.values = append(s.values, value{Look: l, y: y})
 	if n == 0 {
 		return Suspicion{}, false
 	}
@@ -214,12 +215,13 @@ func (s *Series) Settle(p Suspicion, runs []float64) (Change, bool) {
 	if n > 0 && s.before[n-1].worse != c.Worse && math.Abs(c.Now-s.before[n-1].y) <= p.Margin {
 		// It is as before: what happens every evening becomes part of its season.
 		s.from, s.before = s.before[n-1].from, s.before[:n-1]
+		s.values = append(s.values[:s.from], slices.DeleteFunc(s.values[s.from:], func(v value) bool { return v.more })...)
 		return c, true
 	}
 	s.before = append(s.before, level{c.Worse, s.from, p.Reference})
 	s.from = p.since
 	for _, y := range runs {
-		s.values = append(s.values, value{last.Look, y})
+		s.values = append(s.values, value{last.Look, y, true})
 	}
 	return c, true
 }
@@ -233,10 +235,9 @@ func (s *Series) Usual(now time.Time) (float64, bool) {
 // Looks returns all numbers in order, without those of confirmations.
 func (s *Series) Looks() (looks []Look, y []float64) {
 	for _, v := range s.values {
-		if n := len(looks); n > 0 && looks[n-1] == v.Look {
-			continue
+		if !v.more {
+			looks, y = append(looks, v.Look), append(y, v.y)
 		}
-		looks, y = append(looks, v.Look), append(y, v.y)
 	}
-	return looks, slices.Clip(y)
+	return looks, y
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
 	"linerate/internal/must"
 )
@@ -133,7 +134,7 @@ func TestPlanted(t *testing.T) {
 }
 
 // TestNoChange: at most one change a year is told of a path that has none, and what comes back
-// each evening is told the first time alone, and again at its first weekend.
+// each evening is told, and its end, on two working days and two of a weekend.
 func TestNoChange(t *testing.T) {
 	evening := usual
 	evening.evening = .4
@@ -146,7 +147,7 @@ func TestNoChange(t *testing.T) {
 		"stalls":  {world{noise: .1, stalls: .05}, 0, 15},
 		"usual":   {usual, 0, 6},
 		"wanders": {world{noise: .15, wander: .1, phi: .7, stalls: .02}, 0, 5},
-		"evening": {evening, 5, 8},
+		"evening": {evening, 9, 8},
 	} {
 		const paths, looks = 8, 1100 // a year of looks in all
 		told, runs := 0, 0
@@ -183,4 +184,48 @@ func TestCutShort(t *testing.T) {
 	p, _ := look(22, .5)
 	c, told := s.Settle(p, []float64{.5, .51, .5, .49, .5, .5, .5, .51, .49, .5, .5, .5, .5, .5, .5, .5, .5, .5})
 	must.True(t, told && c.Since.ID == "20" && c.Before.ID == "19" && c.Found.ID == "22", "told %v: %+v", told, c)
+	p, suspect := look(23, .01)
+	must.True(t, suspect && !p.Worse, "its return: %+v", p)
+	c, told = s.Settle(p, make([]float64, 20))
+	usual, _ := s.Usual(at)
+	must.True(t, told && !c.Worse && c.Since.ID == "23" && usual < .03, "told %v, usual %v: %+v", told, usual, c)
+}
+
+// TestPath: values come back from their scale, runs that carry nothing count, and a path that
+// is read again from its sessions knows the same.
+func TestPath(t *testing.T) {
+	for _, s := range Streams() {
+		for _, v := range []float64{.001, .2, 941e6} {
+			must.True(t, math.Abs(s.Value(s.number(v))/v-1) < 1e-6 || s.Metric == model.Goodput && v < 1, "%v of %v", v, s)
+		}
+	}
+	dead := model.Run{Setting: Bulk, Flow: model.Flow{Direction: model.To}, State: model.RunInvalid, Ends: []model.EndReport{
+		{Flows: []model.FlowReport{{Direction: model.To, Role: model.Sender, Window: 3 * time.Second}, {Direction: model.To, Role: model.Receiver, Window: 3 * time.Second}}},
+	}}
+	live, again := Path{Margin: math.Log(1.1)}, Path{Margin: math.Log(1.1)}
+	for i := range 40 {
+		s := model.Session{ID: strconv.Itoa(i), Created: time.Date(2026, 11, 2, i, 0, 0, 0, time.UTC), State: model.SessionDone}
+		run := func(d model.Direction) {
+			r := dead
+			if i < 30 || d == model.From {
+				r = model.Run{Setting: Bulk, Flow: model.Flow{Direction: d}, State: model.RunValid, Values: []model.Value{{Direction: d, Metric: model.Goodput, Value: 1e9 + 1e7*float64(i%3)}}}
+			}
+			s.Runs = append(s.Runs, r)
+		}
+		run(model.To)
+		run(model.From)
+		doubt := live.Add(Look{s.Created, s.ID}, s.Runs)
+		for doubt != nil && doubt.Judge(doubt.Runs(s.Runs)) == Open {
+			run(doubt.Direction)
+		}
+		if doubt != nil {
+			told := live.Settle(doubt, s.Runs)
+			must.True(t, told != nil && told.Worse && told.Since.ID == "30" && told.Metric == model.Goodput && told.Value(told.Now) < 2, "look %d: %+v", i, told)
+			low, high := told.Range()
+			must.True(t, low <= told.Value(told.Now) && high < 1e9, "%v to %v", low, high)
+		}
+		again.Take(&s, time.UTC)
+	}
+	again.Take(&model.Session{State: model.SessionFailed}, time.UTC)
+	must.True(t, live.Count == 40 && again.Count == 40 && len(live.Changes) == 1 && len(again.Changes) == 1 && again.Missed == 1 && again.Changes[0] == live.Changes[0], "%+v and %+v", live.Changes, again.Changes)
 }

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"linerate/internal/must"
+	"linerate/internal/report/watch"
+)
+
+// TestWatch: a look at a host that answers and at one that does not, twice, as of a timer: what
+// is said before, shown, listed and told to a command.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	db, events := filepath.Join(t.TempDir(), "results.db"), filepath.Join(t.TempDir(), "events")
+	_, host, _ := strings.Cut(meshHosts(t, 1)[0], "=")
+	for i := range 2 {
+		r := run(t, command(t, "watch", host, "exec:127.0.0.9 false", "--once", "--probe-only", "--db", db, "--exec", "cat >> "+events))
+		r.ends(t, 3, "127.0.0.2: a look every 1 h sends 500 kB a look, 12 MB a day", "127.0.0.2: round trip ", "no look at 127.0.0.9: ", "linerate: no look at 127.0.0.9: ")
+		must.Equal(t, strings.Contains(r.out, "127.0.0.9 could not be reached at 2 looks in a row"), i == 1, "look %d: %s", i, r.out)
+	}
+	text := string(must.Get(os.ReadFile(events))(t))
+	must.Do(t, validate(watch.EventSchema, text))
+	must.Equal(t, decode[watch.Event](t, text).Kind, "away", "told")
+	text = succeed(t, "watch", "--json", "--db", db).out
+	must.Do(t, validate(watch.Schema, text))
+	d := decode[watch.Document](t, text)
+	must.True(t, len(d.Hosts) == 2 && d.Hosts[0].Looks == 2 && len(d.Hosts[0].Streams) == 3 && d.Hosts[1].Missed == 2, "%s", text)
+	has(t, "show", succeed(t, "show", d.Hosts[0].Session, "--db", db).out, "latency ")
+	has(t, "watch", succeed(t, "watch", host, "--show", "--db", db).out, "127.0.0.2   2 looks", "round trip    ", "too few looks")
+	run(t, command(t, "list", "--db", db)).ends(t, 0, "no sessions in")
+	must.Equal(t, strings.Count(succeed(t, "list", "--kind", "watch", "--db", db).out, "  watch  "), 4, "looks in the list")
+	for args, says := range map[string]string{
+		"nas nas": "named twice", "nas --every 5s": "--every: 5 s is shorter", "nas --margin 0.1%": "--margin: ", "nas -t 10ms": "--time: ", "nas -P 0": "--parallel: ", "iperf3://nas": "runs linerate",
+	} {
+		run(t, command(t, append([]string{"watch", "--once"}, strings.Fields(args)...)...)).ends(t, 2, says)
+	}
+}

@@ -1,0 +1,209 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/app/apptest"
+	"linerate/internal/app/reach"
+	"linerate/internal/app/trial"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/fingerprint"
+	"linerate/internal/core/fleet/series"
+	"linerate/internal/core/model"
+	"linerate/internal/fault"
+	"linerate/internal/must"
+)
+
+// shelf is a store in memory.
+type shelf struct {
+	Store
+	sessions []model.Session
+}
+
+func (s *shelf) CreateSession(_ context.Context, one model.Session) error {
+	s.sessions = append(s.sessions, one)
+	return nil
+}
+
+func (s *shelf) UpdateSession(_ context.Context, one model.Session) error {
+	s.sessions[slices.IndexFunc(s.sessions, func(o model.Session) bool { return o.ID == one.ID })] = one
+	return nil
+}
+
+func (s *shelf) Session(_ context.Context, id string) (model.Session, error) {
+	return s.sessions[slices.IndexFunc(s.sessions, func(o model.Session) bool { return o.ID == id })], nil
+}
+
+func (s *shelf) Brief(ctx context.Context, id string) (model.Session, error) {
+	return s.Session(ctx, id)
+}
+
+func (s *shelf) Looks(_ context.Context, far string, since time.Time) (all []model.Item, _ error) {
+	for _, one := range s.sessions {
+		if one.Far == far && !one.Created.Before(since) {
+			all = append(all, model.Item{ID: one.ID, Created: one.Created})
+		}
+	}
+	return all, nil
+}
+
+// world is a path with what a test plants in it.
+type world struct {
+	t      *testing.T
+	shelf  *shelf
+	rng    *rand.Rand
+	ahead  time.Duration // of the clock
+	share  float64       // of what it carries, that is left
+	kernel string
+	window string // a setting of the far host
+	gone   error  // why the host cannot be reached
+	during func() // is called in the middle of each look
+	told   []Outcome
+	looks  int
+}
+
+func newWorld(t *testing.T) *world {
+	return &world{t: t, shelf: &shelf{}, rng: rand.New(rand.NewPCG(1, 1)), share: 1, kernel: "6.1", window: "4096", during: func() {}}
+}
+
+// watch is a process that watches the path.
+func (w *world) watch() *Watch {
+	env := apptest.Env(&apptest.Person{})
+	env.Now = func() time.Time { return time.Now().Add(w.ahead) }
+	return &Watch{
+		Request: Request{Hosts: []reach.Target{{Kind: reach.SSH, Text: "ssh://nas"}}, Every: time.Hour, Streams: 4, Time: 3 * time.Second, Margin: .0953},
+		Env:     env, Store: w.shelf, Tell: func(_ context.Context, o Outcome) { w.told = append(w.told, o) }, measure: w.measure,
+	}
+}
+
+func (w *world) measure(ctx context.Context, l *look, h reach.Target, at time.Time) (model.Session, error) {
+	w.looks++
+	if w.gone != nil {
+		return model.Session{}, w.gone
+	}
+	s := model.Session{ID: trial.NewSessionID(at) + strconv.Itoa(w.looks), Kind: model.KindWatch, Near: app.ThisMachine, Far: h.Text, Created: at, State: model.SessionDone, Plan: l.plan()}
+	s.Hosts = []model.HostFacts{
+		{Host: model.Near, Name: "desk", Kernel: fact.Known("6.1", "")},
+		{Host: model.Far, Name: "nas", Kernel: fact.Known(w.kernel, ""), Knobs: map[model.KnobID]fact.Of[string]{"tcp.recv_buffer_max": fact.Known(w.window, "")}},
+	}
+	l.at = series.Look{At: at, ID: s.ID}
+	for {
+		b, err := l.Next(ctx, s.Runs)
+		must.Do(w.t, err)
+		if len(b.Settings) == 0 || ctx.Err() != nil {
+			break
+		}
+		w.during()
+		b.Flow.Direction = b.Direction
+		noise := 1 + .03*w.rng.NormFloat64()
+		s.Runs = append(s.Runs, model.Run{Number: len(s.Runs) + 1, Setting: b.Settings[0].Name, Flow: b.Flow, State: model.RunValid, Values: []model.Value{
+			{Direction: b.Direction, Metric: model.Goodput, Value: 941e6 * w.share * noise},
+			{Direction: b.Direction, Metric: model.IdleP50, Value: .010 * noise}, {Direction: b.Direction, Metric: model.LossRatio},
+		}})
+	}
+	w.shelf.sessions = append(w.shelf.sessions, s)
+	return s, nil
+}
+
+// TestPlanted: a path that becomes slower with a kernel and a setting is told once, with both,
+// and its return; a process that begins later knows the same.
+func TestPlanted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		changes := func(looks int) (all []string) {
+			for range looks {
+				w.told = nil
+				err := w.watch().Once(t.Context()) // as of a timer
+				time.Sleep(time.Hour)
+				for _, o := range w.told {
+					must.Do(t, o.Err)
+					if o.Told != nil {
+						must.Equal(t, fault.KindOf(err) == fault.Found, o.Told.Worse, "error: %v", err)
+						all = append(all, strings.Join([]string{string(o.Told.Metric), string(o.Told.Direction), strconv.FormatBool(o.Told.Worse), fingerprint.Since(o.Changed)}, " "))
+					}
+				}
+			}
+			return all
+		}
+		must.Len(t, changes(40), 0, "without a change")
+		began := time.Now()
+		w.share, w.kernel, w.window = .8, "6.2", "8192"
+		const meanwhile = "kernel 6.1 -> 6.2 at nas, tcp.recv_buffer_max 4096 -> 8192 at nas"
+		got := changes(4)
+		slices.Sort(got)
+		must.Same(t, got, []string{"goodput from true " + meanwhile, "goodput to true " + meanwhile}, "with a change")
+		p := must.Get(w.watch().Path(t.Context(), "ssh://nas"))(t)
+		must.True(t, len(p.Changes) == 2 && p.Changes[0].Since.At.Equal(began) && p.Count == 44, "%d looks, %d changes: %+v", p.Count, len(p.Changes), p.Changes)
+		low, high := p.Changes[0].Range()
+		must.True(t, low < 941e6*.8 && high > 941e6*.8 && high < 941e6*.9, "%.0f to %.0f", low, high)
+		w.share = 1
+		got = changes(4)
+		must.True(t, len(got) == 2 && strings.Contains(got[0], "false") && strings.Contains(got[1], "false"), "%v", got)
+	})
+}
+
+// TestSchedule: a look each hour; a host that is away is looked for sooner and told the second
+// time; a clock that is set, and a machine that sleeps, make no change and end no watch.
+func TestSchedule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- w.watch().Run(ctx) }()
+		looks := func(during time.Duration) int {
+			before := w.looks
+			time.Sleep(during)
+			synctest.Wait()
+			return w.looks - before
+		}
+		must.Equal(t, looks(12*time.Hour+time.Minute), 13, "in twelve hours")
+		w.gone = fault.WithKind(fault.Unreachable, errors.New("no route to host"))
+		must.Equal(t, looks(time.Hour+40*time.Minute), 6, "at a host that is away, after 1, 2, 4, 8 and 16 minutes")
+		w.gone = nil
+		looks(time.Hour)
+		w.during = func() { w.ahead, w.during = w.ahead+24*time.Hour, func() {} } // it sleeps in a look
+		must.Equal(t, looks(time.Hour), 1, "with a sleep")
+		w.ahead -= 72 * time.Hour
+		must.Equal(t, looks(time.Minute), 1, "of a clock that was set back")
+		w.ahead += 10 * time.Hour // it slept between two looks
+		must.Equal(t, looks(time.Minute), 1, "after a sleep")
+		looks(10 * time.Hour)
+		stop()
+		must.Is(t, <-ended, context.Canceled)
+		var away, back, void, told int
+		for _, o := range w.told {
+			away, back = away+map[bool]int{true: 1}[o.Away], back+map[bool]int{true: 1}[o.Back]
+			if o.Told != nil {
+				told++
+			}
+			if o.Err != nil && strings.Contains(o.Err.Error(), "slept") {
+				void++
+			}
+		}
+		must.Same(t, []int{away, back, void, told}, []int{1, 1, 1, 0}, "away, back, void, told")
+		p := must.Get(w.watch().Path(t.Context(), "ssh://nas"))(t)
+		must.True(t, p.Count >= 10 && p.Missed == 0, "%d looks, %d missed", p.Count, p.Missed)
+	})
+}
+
+// TestCosts: what looks send, and what cannot be watched.
+func TestCosts(t *testing.T) {
+	q := Request{Every: time.Hour, Time: 3 * time.Second}
+	must.Equal(t, q.Bytes(1e9, 1e9), 1_000_500_000, "at 1 Gbit/s")
+	must.Equal(t, q.PerDay(), 24.0, "a day")
+	q.ProbeOnly = true
+	must.Equal(t, q.Bytes(1e9, 1e9), 500_000, "of probes")
+	twice := Request{Every: time.Hour, Hosts: []reach.Target{{Text: "nas"}, {Text: "nas"}}}
+	for _, bad := range []Request{{Every: time.Second}, twice, {Every: time.Hour, Hosts: []reach.Target{{Kind: reach.Foreign}}}} {
+		must.Equal(t, fault.KindOf(bad.Validate()), fault.Usage, "%+v", bad)
+	}
+}

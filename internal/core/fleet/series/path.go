@@ -1,0 +1,192 @@
+package series
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"linerate/internal/core/diagnose"
+	"linerate/internal/core/metric"
+	"linerate/internal/core/model"
+)
+
+// The names of the runs of a look, as their sessions have them.
+const (
+	Probes = "probes" // datagrams at a low rate: round trip without load, loss
+	Bulk   = "bulk"   // as much as the path carries
+)
+
+// Stream is a number of a path that is followed.
+type Stream struct {
+	Metric    model.Metric
+	Direction model.Direction
+}
+
+// Part returns the name of the runs that measure it.
+func (s Stream) Part() string {
+	if s.Metric == model.Goodput {
+		return Bulk
+	}
+	return Probes
+}
+
+// Name is what people call it on the path to an end: "goodput from nas".
+func (s Stream) Name(end string) string {
+	if s.Metric == model.IdleP50 {
+		return "round trip to " + end
+	}
+	return metric.Name(s.Metric) + " " + string(s.Direction) + " " + end
+}
+
+// Streams are all that are followed, in the order in which people are told of them. A round
+// trip is the same seen from either end.
+func Streams() []Stream {
+	return []Stream{{model.Goodput, model.To}, {model.Goodput, model.From}, {model.IdleP50, model.To}, {model.LossRatio, model.To}, {model.LossRatio, model.From}}
+}
+
+const (
+	// shortTrip is added to every round trip: shares of what the hosts themselves take say
+	// nothing (p).
+	shortTrip = 0.001
+	// lossStep is the loss that counts as much as goodput less by a tenth (fleet.md section
+	// 6.1).
+	lossStep = 0.001
+	tenth    = 0.0953101798 // ln 1.1
+)
+
+// number is a value of s on a scale whose steps mean the same everywhere; more is worse.
+func (s Stream) number(v float64) float64 {
+	switch s.Metric {
+	case model.Goodput:
+		return -math.Log(max(v, 1))
+	case model.LossRatio:
+		return v / lossStep * tenth
+	}
+	return math.Log(v + shortTrip)
+}
+
+// Value is the value whose number is y.
+func (s Stream) Value(y float64) float64 {
+	switch s.Metric {
+	case model.Goodput:
+		return math.Exp(-y)
+	case model.LossRatio:
+		return max(0, y*lossStep/tenth)
+	}
+	return max(0, math.Exp(y)-shortTrip)
+}
+
+// of are the numbers of s in runs, in their order. Where nothing arrives at all, that is one.
+func (s Stream) of(runs []model.Run) (y []float64) {
+	for _, r := range runs {
+		if r.Setting != s.Part() || r.Flow.Direction != s.Direction {
+			continue
+		}
+		v, ok := r.Value(s.Direction, s.Metric)
+		switch {
+		case ok && r.State == model.RunValid:
+			y = append(y, s.number(v))
+		case s.Metric == model.Goodput && diagnose.Dead(r, s.Direction):
+			y = append(y, s.number(0))
+		case s.Metric == model.LossRatio && diagnose.Dead(r, s.Direction):
+			y = append(y, s.number(1))
+		}
+	}
+	return y
+}
+
+// Path is what is known of a path that is looked at again and again. The zero value with a
+// margin is one without a look.
+type Path struct {
+	Margin  float64
+	Changes []Told // the newest last
+	Count   int    // looks that count
+	Missed  int    // looks in a row at a host that could not be reached
+	Last    Look   // that counts
+
+	streams map[Stream]*Series
+}
+
+// Told is a change of a stream.
+type Told struct {
+	Stream
+	Change
+}
+
+// Range is where the value is now, with 95 % confidence.
+func (t *Told) Range() (low, high float64) {
+	sign := map[bool]float64{true: 1, false: -1}[t.Worse]
+	at := func(by float64) float64 {
+		if math.IsInf(by, 0) { // the runs do not bound it
+			return t.Value(t.Now)
+		}
+		return t.Value(t.Was + sign*by)
+	}
+	low, high = at(t.By.Low), at(t.By.High)
+	return min(low, high), max(low, high)
+}
+
+// Doubt is a stream that may have changed.
+type Doubt struct {
+	Stream
+	Suspicion
+}
+
+// Runs are the numbers of the runs that followed the look's own.
+func (d Doubt) Runs(runs []model.Run) []float64 {
+	if y := d.of(runs); len(y) > 0 {
+		return y[1:]
+	}
+	return nil
+}
+
+// Series returns that of a stream.
+func (p *Path) Series(s Stream) *Series {
+	if p.streams == nil {
+		p.streams = map[Stream]*Series{}
+	}
+	if p.streams[s] == nil {
+		p.streams[s] = &Series{Margin: p.Margin}
+	}
+	return p.streams[s]
+}
+
+// Add takes up the runs of a look, and returns the stream that has most likely changed, nil
+// for none: each look confirms one at most.
+func (p *Path) Add(l Look, runs []model.Run) *Doubt {
+	p.Count, p.Missed, p.Last = p.Count+1, 0, l
+	var most *Doubt
+	for _, s := range Streams() {
+		y := s.of(runs)
+		if len(y) == 0 {
+			continue
+		}
+		if d, suspect := p.Series(s).Add(l, y[0]); suspect && (most == nil || d.C > most.C) {
+			most = &Doubt{s, d}
+		}
+	}
+	return most
+}
+
+// Settle takes up what the runs after a look showed of its doubt, and returns the change, nil
+// for none.
+func (p *Path) Settle(d *Doubt, runs []model.Run) *Told {
+	c, changed := p.Series(d.Stream).Settle(d.Suspicion, d.Runs(runs))
+	if !changed {
+		return nil
+	}
+	p.Changes = append(p.Changes, Told{d.Stream, c})
+	return &p.Changes[len(p.Changes)-1]
+}
+
+// Take takes up a stored look, with its time where people are.
+func (p *Path) Take(s *model.Session, at *time.Location) {
+	switch {
+	case s.State == model.SessionFailed:
+		p.Missed++
+	case s.State == model.SessionDone && slices.ContainsFunc(s.Runs, func(r model.Run) bool { return r.State == model.RunValid }):
+		if d := p.Add(Look{s.Created.In(at), s.ID}, s.Runs); d != nil {
+			p.Settle(d, s.Runs)
+		}
+	}
+}

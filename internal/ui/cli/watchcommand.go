@@ -1,0 +1,299 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"linerate/internal/app"
+	"linerate/internal/app/reach"
+	"linerate/internal/app/watch"
+	"linerate/internal/core/lists"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/fault"
+	reportjson "linerate/internal/report/json"
+	reportwatch "linerate/internal/report/watch"
+	"linerate/internal/store"
+)
+
+// watchFlags are the flags of a watch.
+type watchFlags struct {
+	request                watch.Request
+	every, time, margin    string
+	exec                   string
+	once, show             bool
+	print, install, remove bool
+}
+
+func (a *console) watchCommand() *cobra.Command {
+	var f watchFlags
+	c := &cobra.Command{
+		Use: "watch [HOST...]", Short: "look at paths on a schedule, and tell when one gets worse",
+		Long: `watch looks at the path to each HOST every hour: round trip without load and loss by
+datagrams at 1 Mbit/s, and goodput each way by a short run of TCP. It says before it
+starts what that sends in a day. After eight looks it knows what is usual. A look that
+makes it doubt that is followed at once by up to 24 runs more, and only what these
+confirm is told: how far, since when, and what changed on the two hosts meanwhile
+(kernel, driver, settings, route). What gets better again is told too.
+
+It goes on until it is stopped. --once looks once, for a timer or cron; the exit code
+is 8 where something got worse since the look before, and 3 where a host is away.
+--exec runs a command for each change, and where a host is away or back, with a JSON
+document on its standard input. --install has this system look on the schedule: it
+writes a timer of systemd, a file of cron or a job of launchd, which --print-unit shows
+and --remove takes away. Each look is a session like any other; without HOST, or with
+--show, watch draws what it has seen, and measures nothing.
+
+Nothing is installed or changed on the hosts. A host over ssh gets a copy of linerate
+for each look, unless --keep-agent leaves it there.`,
+		Example: `  linerate watch root@nas
+  linerate watch root@nas ssh://vps --every 6h --probe-only
+  linerate watch "$NAS" --once --quiet --exec 'mail -s "the path to the NAS" me@example.org'
+  linerate watch root@nas --every 6h --install
+  linerate watch
+  linerate watch root@nas --show --json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.watching(cmd.Context(), f, cmd.Flags(), args)
+		},
+	}
+	fl := c.Flags()
+	registerPath(c)
+	fl.StringVar(&f.every, "every", "1h", "from one look to the next")
+	fl.BoolVar(&f.once, "once", false, "look once, then end")
+	fl.BoolVar(&f.show, "show", false, "draw what was seen, and measure nothing")
+	fl.BoolVar(&f.request.ProbeOnly, "probe-only", false, "round trip and loss alone: half a megabyte a look")
+	fl.StringVarP(&f.time, "time", "t", "3s", "measured time of each way")
+	fl.IntVarP(&f.request.Streams, "parallel", "P", watch.DefaultStreams, "parallel connections")
+	fl.StringVar(&f.margin, "margin", "10%", "the least change that is told")
+	fl.StringVar(&f.exec, "exec", "", "command of the shell for each change, with a JSON document to read")
+	fl.BoolVar(&f.print, "print-unit", false, "print what --install would write")
+	fl.BoolVar(&f.install, "install", false, "have this system look on the schedule: by systemd, cron or launchd; of root for the machine, else of the user")
+	fl.BoolVar(&f.remove, "remove", false, "take away what --install wrote")
+	return c
+}
+
+// watchAsked is what flags and arguments ask for.
+func (a *console) watchAsked(f watchFlags, args []string) (watch.Request, error) {
+	q := f.request
+	var bad faults
+	q.Time = bad.duration("time", f.time)
+	var err error
+	if q.Every, err = units.ParseSpan(f.every); err != nil {
+		bad.add("every", err)
+	}
+	margin, err := units.ParsePercent(f.margin)
+	if err != nil || margin < 1 || margin > 100 {
+		bad.add("margin", fmt.Errorf("%q is no share between 1%% and 100%%", f.margin))
+	}
+	if q.Streams < 1 || q.Streams > 128 {
+		bad.add("parallel", fmt.Errorf("%d is not between 1 and 128", q.Streams))
+	}
+	if q.Time < time.Second || q.Time > time.Minute {
+		bad.add("time", fmt.Errorf("%s is not between 1s and 1m", f.time))
+	}
+	if err := bad.err(); err != nil {
+		return q, err
+	}
+	q.Margin = math.Log1p(float64(margin) / 100)
+	for _, text := range args {
+		t, err := reach.Parse(text, a.world())
+		if err != nil {
+			return q, err
+		}
+		q.Hosts = append(q.Hosts, t)
+	}
+	q.Seed, q.Command, q.Path = rand.Uint64()>>11, reach.RedactAll(os.Args), a.path
+	return q, q.Validate()
+}
+
+// watching looks, or shows what was seen.
+func (a *console) watching(ctx context.Context, f watchFlags, fl *pflag.FlagSet, args []string) error {
+	if err := a.pathOver(a.path, fl); err != nil {
+		return err
+	}
+	q, err := a.watchAsked(f, args)
+	if err != nil {
+		return err
+	}
+	st, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	world := a.world()
+	world.Observer = watchObserver{a}
+	w := &watch.Watch{
+		Request: q, Env: world, Store: looks{st}, Open: func(ctx context.Context, near, far reach.Target) (*reach.Ends, error) {
+			return reach.New(world, a.reaching()).Open(ctx, near, far)
+		},
+		Tell: func(ctx context.Context, o watch.Outcome) { a.tellLook(ctx, f.exec, o) },
+	}
+	if f.remove || f.print {
+		return a.watchTimer(ctx, f, fl, q.Every, args)
+	}
+	far := lists.Each(q.Hosts, func(t reach.Target) string { return t.Text })
+	if f.show || len(args) == 0 {
+		return a.showWatched(ctx, w, st, far)
+	}
+	for _, h := range q.Hosts {
+		if err := a.tellCost(ctx, w, h.Text); err != nil {
+			return err
+		}
+	}
+	if f.install {
+		return a.watchTimer(ctx, f, fl, q.Every, args)
+	}
+	if f.once {
+		err = w.Once(ctx)
+	} else {
+		err = w.Run(ctx)
+	}
+	if a.json {
+		if derr := a.watchDocument(context.WithoutCancel(ctx), w, far); derr != nil {
+			return derr
+		}
+	}
+	return err
+}
+
+// tellCost says what looks at a path send.
+func (a *console) tellCost(ctx context.Context, w *watch.Watch, far string) error {
+	p, err := w.Path(ctx, far)
+	if err != nil {
+		return err
+	}
+	every := units.FormatDuration(w.Every)
+	cost := func(to, from units.BitRate) string {
+		look := w.Bytes(to, from)
+		return fmt.Sprintf("%s a look, %s a day", look.Decimal(), units.Bytes(float64(look)*w.PerDay()).Decimal())
+	}
+	const more = "; a look that doubts its path sends up to 24 runs more"
+	to, from := watch.Rate(p, a.Now())
+	switch name := model.EndName(far); {
+	case w.ProbeOnly, to > 0 || from > 0:
+		a.talk("%s: a look every %s sends %s%s", name, every, cost(to, from), more)
+	default:
+		a.talk("%s: a look every %s sends %s at 1 Gbit/s, and a tenth of it at 100 Mbit/s%s; --probe-only sends %s a day", name, every, cost(1e9, 1e9), more,
+			units.Bytes(float64(watch.Request{ProbeOnly: true}.Bytes(0, 0))*w.PerDay()).Decimal())
+	}
+	return nil
+}
+
+// looks are the stored looks.
+type looks struct{ results }
+
+// Looks implements watch.Store.
+func (l looks) Looks(ctx context.Context, far string, since time.Time) ([]model.Item, error) {
+	items, err := l.Sessions(ctx, store.Filter{Kind: model.KindWatch, Far: far, Since: since})
+	slices.Reverse(items)
+	return items, err
+}
+
+// showWatched draws what was seen of hosts, of all that were looked at where far is empty.
+func (a *console) showWatched(ctx context.Context, w *watch.Watch, st results, far []string) error {
+	if len(far) == 0 {
+		items, err := st.Sessions(ctx, store.Filter{Kind: model.KindWatch})
+		if err != nil {
+			return err
+		}
+		for _, i := range slices.Backward(items) {
+			far = lists.Once(far, i.Far)
+		}
+	}
+	if a.json {
+		return a.watchDocument(ctx, w, far)
+	}
+	if len(far) == 0 {
+		a.talk("nothing is watched yet: linerate watch HOST")
+		return nil
+	}
+	d, err := a.watchedPaths(ctx, w, far)
+	if err != nil {
+		return err
+	}
+	return reportwatch.Render(a.Out, d, func(line string) []string { return wrapped(line, a.Width()) })
+}
+
+// watchedPaths is what is known of the paths to hosts.
+func (a *console) watchedPaths(ctx context.Context, w *watch.Watch, far []string) (reportwatch.Document, error) {
+	d := reportwatch.Document{Hosts: []reportwatch.Host{}}
+	for _, text := range far {
+		p, err := w.Path(ctx, text)
+		if err != nil {
+			return d, err
+		}
+		d.Hosts = append(d.Hosts, reportwatch.HostOf(text, p, a.Now()))
+	}
+	return d, nil
+}
+
+func (a *console) watchDocument(ctx context.Context, w *watch.Watch, far []string) error {
+	d, err := a.watchedPaths(ctx, w, far)
+	if err != nil {
+		return err
+	}
+	return a.document(reportwatch.Schema, d)
+}
+
+// tellLook says what came of a look, and has the command told of what matters.
+func (a *console) tellLook(ctx context.Context, run string, o watch.Outcome) {
+	h := reportwatch.HostOf(o.Host.Text, o.Path, a.Now())
+	at, name := a.Now(), model.EndName(o.Host.Text)
+	if o.Err != nil {
+		a.talk("%s  no look at %s: %s", at.Format("15:04"), name, fault.Sentence(o.Err))
+	} else {
+		a.talk("%s  %s", at.Format("15:04"), h.Line())
+	}
+	e := reportwatch.Event{Host: o.Host.Text, At: at, Session: o.Session.ID}
+	switch {
+	case o.Told != nil:
+		c := reportwatch.ChangeOf(o.Host.Text, o.Told).With(o.Changed)
+		e.Kind, e.Text, e.Change = map[bool]string{true: "worse", false: "better"}[c.Worse], c.Text, &c
+		if !a.json {
+			for _, line := range c.Lines() {
+				fmt.Fprintln(a.Out, line)
+			}
+		}
+	case o.Away:
+		e.Kind, e.Text = "away", fmt.Sprintf("%s could not be reached at %d looks in a row: %s", name, o.Path.Missed, fault.Sentence(o.Err))
+	case o.Back:
+		e.Kind, e.Text = "back", name+" can be reached again"
+	default:
+		return
+	}
+	if e.Change == nil && !a.json {
+		fmt.Fprintln(a.Out, e.Text)
+	}
+	if run == "" {
+		return
+	}
+	var doc bytes.Buffer
+	err := reportjson.Envelope(&doc, reportwatch.EventSchema, e)
+	if err == nil {
+		err = watch.Exec(ctx, run, doc.String())
+	}
+	if err != nil {
+		a.talk("--exec: %v", err)
+	}
+}
+
+// watchObserver tells how a watch goes on, without the screen of a session.
+type watchObserver struct{ *console }
+
+// Observe implements app.Observer.
+func (a watchObserver) Observe(e app.Event) {
+	switch e.(type) {
+	case app.TrialBegan, app.TrialEnded, app.BlockBegan, app.RunBegan, app.Sampled, app.RunEnded, app.BlockEnded, app.Waiting:
+	default:
+		a.console.Observe(e)
+	}
+}
