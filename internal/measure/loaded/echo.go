@@ -9,21 +9,21 @@ import (
 	"linerate/internal/rescue"
 )
 
-// echo is the far end's sending back.
+// echo is the far end, which returns the probes.
 type echo struct {
 	*test
 	running sync.WaitGroup
-	load    chan struct{} // closed when the near end wants the load
-	end     chan struct{} // closed when it has probed everything
-	gone    chan struct{} // closed when its connection ended
-	reason  error         // why, set before gone is closed
+	load    chan struct{} // closed when the near end requests the load
+	end     chan struct{} // closed when the near end has sent all probes
+	gone    chan struct{} // closed when its connection has ended
+	reason  error         // the reason, set before gone is closed
 }
 
 func newEcho(t *test) *echo {
 	return &echo{test: t, load: make(chan struct{}), end: make(chan struct{}), gone: make(chan struct{})}
 }
 
-// begin says that this end is ready and starts to send back.
+// begin announces that this end is ready, and starts to return probes.
 func (e *echo) begin() error {
 	if _, err := e.tcp.Write([]byte{letterReady}); err != nil {
 		return fmt.Errorf("greet the near end: %w", err)
@@ -68,7 +68,7 @@ func (e *echo) serveTCP() {
 	}
 }
 
-// serveUDP sends back what is a probe, and nothing else.
+// serveUDP returns probes, and ignores other datagrams.
 func (e *echo) serveUDP() {
 	b := make([]byte, probeSize+1)
 	for faults := 0; faults < maxFaults; {
@@ -85,7 +85,7 @@ func (e *echo) serveUDP() {
 		}
 		faults = 0
 		binary.BigEndian.PutUint64(b[cookieSize+8:], e.arrived.Load())
-		// What the kernel does not take is lost, which the near end sees.
+		// What the kernel does not accept is lost, which the near end sees.
 		_, _ = e.udp.Write(b[:n])
 	}
 }
@@ -97,5 +97,5 @@ func (e *echo) finish() {
 	e.running.Wait()
 }
 
-// errGone says that the other end's connection ended.
+// errGone reports that the other end's connection ended.
 var errGone = errors.New("the other end went away")

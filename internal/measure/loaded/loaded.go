@@ -1,21 +1,17 @@
-// Package loaded measures latency without load, and then under the load that
-// another engine makes.
+// Package loaded measures latency without load, and then under the load of another engine.
 //
-// The near end sends two kinds of probes, at a fixed pace, and the far end
-// sends each back: datagrams of 24 bytes, and single bytes on a TCP connection
-// of its own without Nagle's algorithm. First comes Flow.Lead with probes
-// alone; then both ends start the load, of the same flow, and probing goes on
-// from the end of its Omit to the end of its Duration. Added delay is the
-// median under load less the idle one.
+// The near end sends two kinds of probes at a fixed pace, and the far end returns each:
+// datagrams of 24 bytes, and single bytes on a TCP connection of its own without Nagle's
+// algorithm. At first, for Flow.Lead, there are only probes; then both ends start the load, of
+// the same flow, and probing continues from the end of its Omit to the end of its Duration.
+// Added delay is the median under load minus the idle one.
 //
-// Probes never wait for each other, so nothing is left out while the path stands
-// still. Their time counts from the moment they are sent: the pace of the sender
-// is not the path's. A datagram that has not come back when everything else has
-// is lost; TCP's probes are retransmitted, and late.
+// Probes never wait for each other, so no time is left out while the path stalls. Their time
+// counts from the moment they are sent: the sender's pace is not the path's. A datagram that
+// has not returned when everything else has is lost; TCP's probes are retransmitted, and late.
 //
-// What the load reports is passed on unchanged, but for the start of its
-// samples, which counts from this engine's start. docs/wire/loaded.md describes
-// the bytes.
+// The load's report is passed on unchanged, except that the start of its samples counts from
+// this engine's start. docs/wire/loaded.md describes the bytes.
 package loaded
 
 import (
@@ -38,28 +34,25 @@ import (
 // Name is the engine's name in plans and on the wire.
 const Name = probes.Name
 
-// DefaultLoad is the name of the engine that makes the load where a flow names
-// none.
+// DefaultLoad is the name of the default load engine.
 const DefaultLoad = probes.DefaultLoad
 
 const (
-	// maxIdle bounds Flow.Lead: an end waits for the other to begin the load
-	// while a session waits for both, and does so for 15 s beyond the flow's own
-	// time.
+	// maxIdle bounds Flow.Lead: an end waits for the other to begin the load while a session
+	// waits for both, which it does for 15 s beyond the flow's own time.
 	maxIdle         = 10 * time.Second
 	defaultInterval = time.Second
 )
 
-// Engine is the engine of latency under load. It is safe for concurrent use.
+// Engine measures latency under load. It is safe for concurrent use.
 type Engine struct {
 	loads    []engine.Engine
-	patience time.Duration // the longest that the last probes are waited for
-	grace    time.Duration // how long one end waits for a word of the other
+	patience time.Duration // timeout of the last probes
+	grace    time.Duration // how long one end waits for a message of the other
 }
 
-// New returns the engine. load are the engines that may make the load. The last
-// probes are waited for at most 3 s, and an end that hears nothing from the
-// other within 10 s of when it should gives up.
+// New returns the engine. load are the engines that can make the load. The engine waits at most
+// 3 s for the last probes, and an end gives up if a message of the other is 10 s late.
 func New(load ...engine.Engine) *Engine {
 	return &Engine{loads: load, patience: 3 * time.Second, grace: 10 * time.Second}
 }
@@ -67,13 +60,13 @@ func New(load ...engine.Engine) *Engine {
 // Name returns "loaded".
 func (*Engine) Name() string { return Name }
 
-// Kind is the paper half of the engine.
+// Kind returns the engine's metadata.
 func (e *Engine) Kind() traffic.Kind {
 	loads := lists.Each(e.loads, func(l engine.Engine) traffic.Kind { return l.Kind() })
 	return probes.Kind(loads...)
 }
 
-// load returns the engine that makes the load of f, and what it is asked for.
+// load returns the engine that makes the load of f, and its flow.
 func (e *Engine) load(f model.Flow) (engine.Engine, model.Flow, error) {
 	p, err := traffic.Read[probes.Params](f.Params)
 	if err != nil {
@@ -90,8 +83,8 @@ func (e *Engine) load(f model.Flow) (engine.Engine, model.Flow, error) {
 	return nil, f, fmt.Errorf("load %q is not one of %s", f.Engine, strings.Join(known, ", "))
 }
 
-// Validate reports every fault of f at once, joined. Flow.Lead is at most
-// 10 s, Interval at least 10 ms, and the rest is what the load's engine accepts.
+// Validate reports every fault of f at once, joined. Flow.Lead is at most 10 s and Interval at
+// least 10 ms; the load's engine checks the rest.
 func (e *Engine) Validate(f model.Flow) error {
 	var faults engine.Faults
 	faults.Engine(f, Name)
@@ -106,9 +99,9 @@ func (e *Engine) Validate(f model.Flow) error {
 	return errors.Join(faults.Err(), err)
 }
 
-// Prepare opens what the load needs, then the connection of the probes and their UDP
-// socket where both ends have one, and returns the test. Zero fields of f
-// mean: an interval of 1 s, no time without load, and the load's own defaults.
+// Prepare opens what the load needs, then the TCP connection of the probes and, if both ends
+// have UDP, their UDP socket, and returns the test. The defaults of f are an interval of 1 s,
+// no time without load, and the load's own defaults.
 func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (engine.Test, error) {
 	if err := e.Validate(f); err != nil {
 		return nil, fmt.Errorf("flow: %w", err)
@@ -120,7 +113,7 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 	f.Interval = cmp.Or(f.Interval, defaultInterval)
 	t := newTest(e, env, f)
 	// The load comes first, because an accepting end listens with the options of the first
-	// connections, and a window or Multipath TCP belongs into their SYN.
+	// connections, and a window or Multipath TCP belongs in their SYN.
 	if t.load, err = l.Prepare(ctx, env, inner); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare load: %w", err), t.Close())
 	}
@@ -131,23 +124,23 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 }
 
 const (
-	// leastPace is the time between two probes of a kind. 50 a second are 500 in
-	// a run of 10 s, so that p99 rests on the slowest 5.
+	// leastPace is the time between two probes of a kind. 50 a second are 500 in a run of 10 s,
+	// so that p99 rests on the slowest 5.
 	leastPace = 20 * time.Millisecond
-	// mostPace keeps some probes in the time without load, whatever they take.
+	// mostPace ensures some probes in the time without load, whatever they take.
 	mostPace = 200 * time.Millisecond
-	// udpBits is what a datagram takes on Ethernet with preamble and gap, each way, and
-	// tcpBits what a TCP byte of 91 bytes and an acknowledgment of 90 take.
+	// udpBits is a datagram's size on Ethernet with preamble and gap, each way, and tcpBits
+	// that of a TCP byte of 91 bytes and an acknowledgment of 90.
 	udpBits = 90 * 8
 	tcpBits = (91 + 90) * 8
-	// share of what the path carries that probes may take, so that they do not add to
-	// the delay that they measure.
+	// share is the part of the path's rate that probes may take, so that they do not add to the
+	// delay that they measure.
 	share = 0.01
 )
 
-// pace returns the time between two probes of the kinds that take bits together: 20 ms,
-// and more where a path carries so little that they would take more than 1 % of it, with
-// both kinds less than 10.84 Mbit/s. A rate of 0 is not known.
+// pace returns the time between two probes of the kinds that take bits together: 20 ms, or more
+// if they would take more than 1 % of the path's rate, with both kinds below 10.84 Mbit/s. A
+// rate of 0 is unknown.
 func pace(rate units.BitRate, bits float64) time.Duration {
 	if rate <= 0 {
 		return leastPace
@@ -155,8 +148,8 @@ func pace(rate units.BitRate, bits float64) time.Duration {
 	return max(time.Duration(min(bits/(share*float64(rate)), never.Seconds())*float64(time.Second)), leastPace)
 }
 
-// open opens what the probes need. Both ends say first whether they have UDP,
-// and then whether it could be opened.
+// open opens what the probes need. Both ends first send whether they have UDP, and then whether
+// it could be opened.
 func (t *test) open(ctx context.Context, env engine.Env) error {
 	opened, err := env.Open(ctx, 1, engine.SocketOptions{NoDelay: true})
 	if err != nil {
@@ -198,7 +191,7 @@ func (t *test) open(ctx context.Context, env engine.Env) error {
 	return t.dropUDP()
 }
 
-// openUDP opens the socket for datagrams.
+// openUDP opens the UDP socket.
 func (t *test) openUDP(ctx context.Context, env engine.Env) error {
 	ctx, cancel := context.WithTimeout(ctx, t.engine.grace/2)
 	defer cancel()
@@ -225,7 +218,7 @@ func (t *test) dropUDP() error {
 	return err
 }
 
-// closed returns err, or nil where it says that c was closed already.
+// closed returns err, or nil if it reports that c was closed already.
 func closed(err error) error {
 	if errors.Is(err, net.ErrClosed) {
 		return nil

@@ -19,8 +19,8 @@ import (
 	"linerate/internal/must"
 )
 
-// brief is a short flow with a time without load. Its window is longer than a machine may
-// stand still.
+// brief returns a short flow with a time without load. Its window is longer than a machine may
+// stall.
 func brief(d model.Direction) model.Flow {
 	return model.Flow{
 		Engine: Name, Direction: d, Omit: 50 * time.Millisecond, Duration: 1500 * time.Millisecond,
@@ -30,7 +30,7 @@ func brief(d model.Direction) model.Flow {
 
 func bulk() *Engine { return New(tcpbulk.New()) }
 
-// latency returns the near end's distribution called name, in any direction.
+// latency returns the near end's distribution with that name, in any direction.
 func latency(t testing.TB, near *enginetest.End, name string) model.Latency {
 	t.Helper()
 	for _, l := range near.Report.Latencies {
@@ -42,7 +42,7 @@ func latency(t testing.TB, near *enginetest.End, name string) model.Latency {
 	return model.Latency{}
 }
 
-// seconds returns the near end's number for m in direction d as a time.
+// seconds returns the near end's value of m in direction d as a time.
 func seconds(t testing.TB, near *enginetest.End, d model.Direction, m model.Metric) time.Duration {
 	t.Helper()
 	return time.Duration(near.Value(t, d, m) * float64(time.Second))
@@ -85,7 +85,7 @@ func TestUnderLoad(t *testing.T) {
 	}
 }
 
-// checkFlow holds what the load reports of direction d.
+// checkFlow checks the load's report of direction d.
 func checkFlow(t *testing.T, e *enginetest.End, h model.Host, d model.Direction) {
 	t.Helper()
 	role := model.Sender
@@ -148,14 +148,14 @@ func TestWithoutUDP(t *testing.T) {
 					e.OpenUDP = open
 					return
 				}
-				// Nobody greets the near end.
+				// The near end's socket gets no greeting.
 				e.OpenUDP = func(ctx context.Context, _ int) ([]*net.UDPConn, error) {
 					<-ctx.Done()
 					return nil, ctx.Err()
 				}
 			}
 			e := bulk()
-			e.grace = 2 * time.Second // for which the near end waits, and the far end longer
+			e.grace = 2 * time.Second // the near end waits that long, and the far end longer
 			f := brief(model.To)
 			near, far := enginetest.PrepareEnds(t, e, bulk(), w, f)
 			enginetest.Succeed(t, near, far, f.Direction)
@@ -170,7 +170,7 @@ func TestWithoutUDP(t *testing.T) {
 	}
 }
 
-// TestUDPThatIsSwallowed closes the far end's socket behind its back.
+// TestUDPThatIsSwallowed closes the far end's socket unnoticed.
 func TestUDPThatIsSwallowed(t *testing.T) {
 	f := brief(model.To)
 	near, far := enginetest.Prepare(t, bulk(), enginetest.NewWire(t), f)
@@ -197,14 +197,14 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestShare: of what a path carries while it is loaded, the probes take 1 % at most, also
-// where the first intervals told of far more, and they are sent in every window.
+// TestShare: the probes take at most 1 % of a loaded path's rate, even if the first intervals
+// showed far more, and some are sent in every window.
 func TestShare(t *testing.T) {
 	for name, c := range map[string]struct {
 		rate     units.BitRate
 		told     []units.BitRate // of the first intervals
 		omit     time.Duration
-		unusable bool // datagrams are not answered
+		unusable bool // datagrams get no answer
 		udp, tcp [2]int64
 	}{
 		"100 kbit/s":                      {100e3, nil, time.Second, false, [2]int64{6, 6}, [2]int64{0, 0}},
@@ -228,7 +228,7 @@ func TestShare(t *testing.T) {
 				}
 				go p.send(0, &p.udps, kind(&p.udps, !c.unusable))
 				go p.send(leastPace/2, &p.tcps, kind(&p.tcps, true))
-				time.Sleep(time.Second - time.Millisecond) // the next ones are due
+				time.Sleep(time.Second - time.Millisecond) // the next probes are due
 				p.hold()
 				p.enter(aside)
 				for at := time.Duration(0); at < c.omit+5*time.Second; at += time.Second {
@@ -270,8 +270,8 @@ func TestValidate(t *testing.T) {
 	must.Say(t, e.Validate(bad), "tcpbulk", "an unknown load")
 }
 
-// TestEndsAtAnyTime ends a run in each of its phases in each way, at one end or
-// at both; what is left must end too.
+// TestEndsAtAnyTime ends a run in each of its phases in each way, at one end or at both; what
+// is left must end too.
 func TestEndsAtAnyTime(t *testing.T) {
 	cause := errors.New("user pressed ^C")
 	for _, d := range []model.Direction{model.To, model.From, model.Both} {
@@ -322,7 +322,7 @@ func TestEndsAtAnyTime(t *testing.T) {
 	}
 }
 
-// TestPeerIsSilent is about a peer that holds its connections and says nothing.
+// TestPeerIsSilent has a peer that holds its connections and sends nothing.
 func TestPeerIsSilent(t *testing.T) {
 	e := bulk()
 	f := brief(model.To)
@@ -351,7 +351,7 @@ func TestNothingLeaks(t *testing.T) {
 	near, far := enginetest.Prepare(t, bulk(), w, f)
 	enginetest.Succeed(t, near, far, f.Direction)
 	must.Fail(t, must.Err(near.Run(t.Context(), near.Emit)), "a test ran twice")
-	idle, other := enginetest.Prepare(t, bulk(), w, f) // and never run
+	idle, other := enginetest.Prepare(t, bulk(), w, f) // never run
 	for _, e := range []*enginetest.End{near, far, idle, other} {
 		must.OK(t, e.Close())
 	}

@@ -14,19 +14,19 @@ import (
 	"linerate/internal/rescue"
 )
 
-// step says where the near end is in its run.
+// step is the near end's position in its run.
 type step int
 
 const (
 	quietly    step = iota // probing without load
-	announced              // the far end was told to begin the load
+	announced              // the far end was asked to begin the load
 	warm                   // the load warms up
 	window                 // the measured window
-	collecting             // nothing more is probed, but answers may come
+	collecting             // no more probes, but answers may arrive
 	done
 )
 
-// collectStep is how often it is looked whether all answers are there.
+// collectStep is how often the end checks whether all answers have arrived.
 const collectStep = 10 * time.Millisecond
 
 // nearRun is the run of the end that probes.
@@ -36,11 +36,11 @@ type nearRun struct {
 	step   step
 	opened time.Duration // edges of the measured window
 	shut   time.Duration
-	rate   units.BitRate // that the path was last seen to carry, 0 if it was not
-	cut    string        // why the probing ended before its time
+	rate   units.BitRate // the path's latest rate, 0 if unknown
+	cut    string        // the reason for an early end of probing
 }
 
-// near is the run of the end that probes.
+// near runs the end that probes.
 func (r *course) near(ctx context.Context) (model.EndReport, error) {
 	if err := r.awaitReady(ctx); err != nil {
 		return model.EndReport{}, fmt.Errorf("wait for the far end: %w", err)
@@ -60,7 +60,7 @@ func (r *course) near(ctx context.Context) (model.EndReport, error) {
 	return out, err
 }
 
-// awaitReady waits until the far end sends back.
+// awaitReady waits until the far end returns probes.
 func (r *course) awaitReady(ctx context.Context) error {
 	if err := r.tcp.SetReadDeadline(time.Now().Add(r.engine.grace)); err != nil {
 		return err
@@ -98,8 +98,8 @@ func (n *nearRun) receives() bool {
 	return slices.ContainsFunc(n.spec.Direction.Parts(), func(d model.Direction) bool { return d.Receiver() == n.host })
 }
 
-// announce tells the far end to begin the load. Who receives begins first: at
-// once here, or there before its answer.
+// announce asks the far end to begin the load. The receiver begins first: this end at once, or
+// the far end before its answer.
 func (n *nearRun) announce(ctx context.Context) {
 	n.step = announced
 	n.probes.enter(aside)
@@ -111,7 +111,7 @@ func (n *nearRun) announce(ctx context.Context) {
 	}
 }
 
-// enterLoad begins the load at this end, where the window's clock starts.
+// enterLoad begins the load at this end, and the window's clock.
 func (n *nearRun) enterLoad(ctx context.Context) {
 	n.probes.hold()
 	n.begin(ctx)
@@ -120,7 +120,7 @@ func (n *nearRun) enterLoad(ctx context.Context) {
 	n.opened = n.began + n.spec.Omit
 }
 
-// next is when something is due, besides what the load does.
+// next returns when something is due, besides events of the load.
 func (n *nearRun) next() time.Duration {
 	next := n.Next()
 	switch n.step {
@@ -187,10 +187,10 @@ func (n *nearRun) follow(ctx context.Context) {
 	}
 }
 
-// carried sets the pace of the probes by what the path has carried since the load began, of
-// two directions in that which carried less. Until the far end has said what arrived, it is
-// taken as half of what left this end in an interval: no more than a window in a round trip,
-// which is twice of what arrives where a queue drops much.
+// carried sets the pace of the probes from the path's rate since the load began; with two
+// directions, from the slower one. Until the far end has reported what arrived, the rate is
+// half of what left this end in an interval: at most a window per round trip, which is twice
+// what arrives if a queue drops much.
 func (n *nearRun) carried(samples []model.Sample) {
 	var rates []float64
 	took := (n.probes.now() - n.began).Seconds()
@@ -210,12 +210,12 @@ func (n *nearRun) carried(samples []model.Sample) {
 	}
 }
 
-// falling is the share of what a path has carried that it is taken to carry from then on:
-// what fills a queue or a bucket at the begin is not carried again, and weighs double before
-// the first interval is over.
+// falling is the factor from the rate so far to the expected rate: data that fills a queue or a
+// bucket at the start is not carried again, and counts double before the first interval is
+// over.
 const falling = 0.8
 
-// left is how many bit/s left this end in an interval; 0 if samples do not say so.
+// left returns the bit/s that left this end in an interval; 0 if samples do not show it.
 func (n *nearRun) left(samples []model.Sample) float64 {
 	seen := map[model.Metric]float64{}
 	for _, s := range samples {
@@ -230,7 +230,7 @@ func (n *nearRun) left(samples []model.Sample) float64 {
 	return rate
 }
 
-// tick does what is due.
+// tick does whatever is due.
 func (n *nearRun) tick(ctx context.Context) {
 	at := n.probes.now()
 	if at >= n.Next() {
@@ -262,8 +262,7 @@ func (n *nearRun) close(at time.Duration) {
 	n.step = collecting
 }
 
-// loadEnded ends the window of a load that ends by itself: with its bytes, or
-// too early.
+// loadEnded closes the window of a load that ends by itself: after its bytes, or too early.
 func (n *nearRun) loadEnded() {
 	switch {
 	case n.step == window:
@@ -273,14 +272,14 @@ func (n *nearRun) loadEnded() {
 	}
 }
 
-// finishProbing tells the far end that everything was probed.
+// finishProbing tells the far end that all probes are sent.
 func (n *nearRun) finishProbing() {
-	// Where it fails the far end is gone, and needs no word.
+	// If it fails the far end is gone, and needs no message.
 	_ = n.probes.say(letterEnd)
 	n.step, n.probed = done, true
 }
 
-// lose notes that the far end's connection ended.
+// lose handles the end of the far end's connection.
 func (n *nearRun) lose() {
 	if n.step == done {
 		return
@@ -288,7 +287,7 @@ func (n *nearRun) lose() {
 	n.abort(fmt.Sprintf("%v: %v", errGone, n.probes.reason))
 }
 
-// abort ends the probing, and the load, for the reason why.
+// abort stops the probes and the load, with the reason why.
 func (n *nearRun) abort(why string) {
 	if n.step < collecting {
 		n.cut = why
@@ -306,7 +305,7 @@ func (n *nearRun) abort(why string) {
 	}
 }
 
-// direction is that of the load, empty where it goes both ways.
+// direction returns that of the load, or "" if it goes both ways.
 func (n *nearRun) direction() model.Direction {
 	if n.spec.Direction == model.Both {
 		return ""
@@ -314,8 +313,8 @@ func (n *nearRun) direction() model.Direction {
 	return n.spec.Direction
 }
 
-// sample ends the present interval and emits its samples: of datagrams where
-// they are answered, else of TCP.
+// sample ends the current interval and emits its samples: of datagrams if they are answered,
+// else of TCP.
 func (n *nearRun) sample(at time.Duration) {
 	metrics := [2]model.Metric{model.LatencyP50, model.LatencyP99}
 	if n.step < warm {

@@ -15,11 +15,11 @@ import (
 // past is a deadline that ends every call on a connection.
 var past = time.Unix(1, 0)
 
-// maxFaults is how many errors one after the other end the reading of
-// datagrams. Single ones come from ICMP: nobody listened yet, or no route.
+// maxFaults is how many consecutive errors end the reading of datagrams. Single ones come from
+// ICMP: the port was still closed, or there was no route.
 const maxFaults = 1000
 
-// prober is the near end's sending and receiving.
+// prober sends and receives at the near end.
 type prober struct {
 	*test
 	start   time.Time
@@ -29,24 +29,24 @@ type prober struct {
 	udps    tracker
 
 	loadAck chan struct{} // closed when the far end has begun the load
-	gone    chan struct{} // closed when the far end's connection ended
-	reason  error         // why, set before gone is closed
+	gone    chan struct{} // closed when the far end's connection has ended
+	reason  error         // the reason, set before gone is closed
 
 	plan    atomic.Pointer[plan]
-	began   atomic.Int64  // when the load did, 0 before
-	told    atomic.Uint64 // bits of load that have arrived at the far end since, as it said last; 0 if it did not
-	heard   chan struct{} // gets a value when told is new
-	skipped atomic.Int64  // probes that were not sent, because this end was held up
+	began   atomic.Int64  // start of the load, 0 before
+	told    atomic.Uint64 // bits of load that have arrived at the far end since, by its last report; 0 if none
+	heard   chan struct{} // gets a value with each new told
+	skipped atomic.Int64  // probes not sent, because this end was delayed
 }
 
-// plan is when probes are sent.
+// plan is the schedule of the probes.
 type plan struct {
 	gap    time.Duration // between two probes of a kind
-	double bool          // gap is the first one of a window, and each one is twice the one before
-	since  time.Duration // from when on, after none were sent
-	window bool          // they count, from opened on
+	double bool          // gap is the first gap of a window, and each further one is twice the previous
+	since  time.Duration // start, after a time without probes
+	window bool          // the probes count, from opened on
 	opened time.Duration
-	mute   *tracker // the kind of which none is sent, nil if both are
+	mute   *tracker // the kind that is not sent, nil if both are
 }
 
 // never is a gap longer than any run.
@@ -73,11 +73,11 @@ func (p *prober) begin() {
 
 func (p *prober) now() time.Duration { return time.Since(p.start) }
 
-// hold sends no probe until it is known what the path carries: the first ones under a load
-// would take half of a path of 100 kbit/s.
+// hold stops the probes until the path's rate is known: the first ones under a load would take
+// half of a path of 100 kbit/s.
 func (p *prober) hold() { p.change(plan{gap: never}) }
 
-// open makes the probes count from now on, also if it is not known yet what the path carries.
+// open makes the probes count from now on, even if the path's rate is still unknown.
 func (p *prober) open() {
 	next := *p.plan.Load()
 	next.window, next.opened = true, p.now()
@@ -88,12 +88,12 @@ func (p *prober) open() {
 	p.change(next)
 }
 
-// firstGap is the first gap in a window until it is known what the path carries, from an
-// answer or from the first interval of the load: a window of 1 s has enough for a median.
+// firstGap is the first gap in a window until the path's rate is known, from an answer or from
+// the first interval of the load: a window of 1 s has enough probes for a median.
 const firstGap = 200 * time.Millisecond
 
-// lone has only that kind be sent which was answered without load, and returns how many
-// bits its probe takes; both kinds if there was no time without load.
+// lone selects the one kind that was answered without load, and returns the bits of its probe;
+// both kinds if there was no time without load.
 func (p *prober) lone(next *plan) float64 {
 	switch idle := p.udps.of(idling); {
 	case idle.sent == 0:
@@ -106,9 +106,9 @@ func (p *prober) lone(next *plan) float64 {
 	return udpBits
 }
 
-// slow has the probes under load take no more than their share of rate, which the path
-// was seen to carry, and of the link; but two are sent in any window of a known length.
-// Where both kinds would be rare, only that one is sent which was answered without load.
+// slow limits the probes under load to their share of rate, the path's rate so far, and of the
+// link; but at least two are sent in a window of known length. If both kinds would be rare, it
+// sends only the one that was answered without load.
 func (p *prober) slow(rate units.BitRate) {
 	if p.link > 0 {
 		rate = min(rate, p.link)
@@ -134,9 +134,9 @@ func (p *prober) change(next plan) {
 // leastProbes are sent in a window, whatever they take.
 const leastProbes = 2
 
-// due is when the next probe of a kind is sent, of which the last was sent at last, below
-// 0 for none. In the window no more are sent than its gap allows since it opened, so that
-// later ones wait where earlier ones were too many.
+// due returns when to send the next probe of a kind, whose last one was sent at last, or none
+// if negative. In the window no more are sent than its gap allows since it opened, so that
+// later ones wait if earlier ones were too many.
 func (l *plan) due(own *tracker, last, offset time.Duration) time.Duration {
 	sent := time.Duration(own.sent(loading))
 	switch {
@@ -154,7 +154,7 @@ func (l *plan) due(own *tracker, last, offset time.Duration) time.Duration {
 	return max(last, l.since) + l.gap
 }
 
-// send calls once for each probe of a kind, as planned, until quit.
+// send calls once for each planned probe of a kind, until quit.
 func (p *prober) send(offset time.Duration, own *tracker, once func() error) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -164,7 +164,7 @@ func (p *prober) send(offset time.Duration, own *tracker, once func() error) {
 		due := planned.due(own, last, offset)
 		now := p.now()
 		if late := now - due; late > planned.gap {
-			// Sent now, they would all tell of this moment.
+			// Sent now, they would all measure this moment.
 			missed := late / planned.gap
 			due += missed * planned.gap
 			p.skipped.Add(int64(missed))
@@ -195,7 +195,7 @@ func (p *prober) say(letter byte) error {
 	return err
 }
 
-// sendUDP sends a datagram; what the kernel does not take is lost.
+// sendUDP sends a datagram; one that the kernel does not accept is lost.
 func (p *prober) sendUDP(b []byte) error {
 	datagram(b, p.cookie, p.udps.send(p.now()))
 	if _, err := p.udp.Write(b); errors.Is(err, net.ErrClosed) {
@@ -204,8 +204,7 @@ func (p *prober) sendUDP(b []byte) error {
 	return nil
 }
 
-// listenTCP takes what the far end sends back, in the order in which it was
-// sent.
+// listenTCP handles what the far end returns, in the order in which it was sent.
 func (p *prober) listenTCP() {
 	defer close(p.gone)
 	b := make([]byte, 256)
@@ -238,7 +237,7 @@ func (p *prober) listenTCP() {
 }
 
 func (p *prober) listenUDP() {
-	b := make([]byte, probeSize+1) // longer ones show
+	b := make([]byte, probeSize+1) // one more byte reveals longer datagrams
 	for faults := 0; faults < maxFaults; {
 		n, err := p.udp.Read(b)
 		at := p.now()
@@ -263,7 +262,7 @@ func (p *prober) listenUDP() {
 	}
 }
 
-// silence ends the sending.
+// silence stops sending.
 func (p *prober) silence() {
 	select {
 	case <-p.quit:
@@ -272,7 +271,7 @@ func (p *prober) silence() {
 	}
 }
 
-// end ends everything and waits for it.
+// end stops everything and waits for it.
 func (p *prober) end() {
 	p.silence()
 	p.over.Store(true)
@@ -280,23 +279,23 @@ func (p *prober) end() {
 	p.running.Wait()
 }
 
-// enter makes what is sent from now on belong to ph.
+// enter makes later probes belong to ph.
 func (p *prober) enter(ph phase) {
 	p.tcps.enter(ph)
 	p.udps.enter(ph)
 }
 
-// shortTail is how long the last probes are waited for at least.
+// shortTail is the shortest wait for the last probes.
 const shortTail = 200 * time.Millisecond
 
-// tail is how long an answer may take before its probe counts as lost: four
-// times as long as the slowest so far.
+// tail returns how long an answer may take before its probe counts as lost: four times as long
+// as the slowest so far.
 func (p *prober) tail() time.Duration {
 	slowest := max(p.tcps.slowest(), p.udps.slowest())
 	return min(max(4*slowest, shortTail), p.engine.patience)
 }
 
-// waiting reports whether answers may still come.
+// waiting reports whether answers may still arrive.
 func (p *prober) waiting() bool {
 	since := p.now() - p.tail()
 	return p.tcps.waiting(since) || p.udps.waiting(since)

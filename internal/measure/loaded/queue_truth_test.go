@@ -11,12 +11,11 @@ import (
 	"linerate/internal/truth"
 )
 
-// narrow carries 20 Mbit/s. 100 KB wait before it, which take 40 ms to send.
+// narrow carries 20 Mbit/s behind a queue of 100 KB, which take 40 ms to send.
 var narrow = enginetest.Bucket{Rate: 20e6, Burst: 10 << 10, Queue: 100 << 10}
 
-// TestQueue fills a queue of known length, 40 ms, in front of a bottleneck.
-// Reno halves its window when the queue is full, so that it is half full and
-// more most of the time.
+// TestQueue fills a queue of known length, 40 ms, in front of a bottleneck. Reno halves its
+// window when the queue is full, so that it is at least half full most of the time.
 func TestQueue(t *testing.T) {
 	for _, d := range []model.Direction{model.To, model.From} {
 		t.Run(string(d), func(t *testing.T) {
@@ -34,7 +33,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestProbes: 300 ms without load and 400 ms under it, a probe every 20 ms.
+// TestProbes sends a probe every 20 ms: 300 ms without load and 400 ms under it.
 func TestProbes(t *testing.T) {
 	for _, d := range []model.Direction{model.To, model.From, model.Both} {
 		t.Run(string(d), func(t *testing.T) {
@@ -56,8 +55,8 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// TestShareOfSlowPath: on a link of 100 kbit/s whose rate nothing tells, the probes take no
-// more than 1 % of what arrived, and some are sent.
+// TestShareOfSlowPath: on a link of 100 kbit/s whose rate is unknown, the probes take at most 1
+// % of what arrived, and some are sent.
 func TestShareOfSlowPath(t *testing.T) {
 	for name, c := range map[string]struct {
 		way  model.Direction

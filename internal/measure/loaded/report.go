@@ -9,14 +9,14 @@ import (
 	"linerate/internal/core/units"
 )
 
-// kind is one kind of probes and what became of them.
+// kind is one kind of probes and its results.
 type kind struct {
 	name   string
 	idle   series
 	loaded series
 }
 
-// report puts together what the near end says, or why there is no result.
+// report returns the near end's report, or the reason why there is no result.
 func (n *nearRun) report() (model.EndReport, error) {
 	if n.outcome == nil {
 		return model.EndReport{}, fmt.Errorf("probe without load: %s", n.cut)
@@ -51,7 +51,7 @@ func (n *nearRun) report() (model.EndReport, error) {
 	return out, n.result.err
 }
 
-// taken says what the probes took of a slow path under load.
+// taken returns a note on the probes' part of a slow path under load.
 func (n *nearRun) taken(kinds []kind) []string {
 	var moved units.BitRate
 	for _, f := range n.result.report.Flows {
@@ -91,7 +91,7 @@ func (n *nearRun) latencies(kinds []kind) []model.Latency {
 	return out
 }
 
-// usable reports whether at least half of the probes of each phase came back.
+// usable reports whether at least half of the probes of each phase returned.
 func (k kind) usable() bool {
 	for _, s := range []series{k.idle, k.loaded} {
 		if int64(s.times.Count())*2 < s.sent {
@@ -101,7 +101,7 @@ func (k kind) usable() bool {
 	return k.loaded.sent > 0
 }
 
-// silence says why no probe was answered under load.
+// silence returns the reason why no probe was answered under load.
 func (k kind) silence() string {
 	if k.loaded.sent == 0 {
 		return "this end was held up and sent none"
@@ -109,7 +109,7 @@ func (k kind) silence() string {
 	return "the far end does not send them back"
 }
 
-// values are the run's numbers, over the probes that came back.
+// values returns the run's values, over the probes that returned.
 func (n *nearRun) values(k kind) []model.Value {
 	var out []model.Value
 	for _, v := range []struct {
@@ -127,7 +127,7 @@ func (n *nearRun) values(k kind) []model.Value {
 	return out
 }
 
-// sent is how many probes were sent in the phases that count.
+// sent returns how many probes were sent in the phases that count.
 func (n *nearRun) sent(kinds []kind) int64 {
 	var sum int64
 	for _, k := range kinds {

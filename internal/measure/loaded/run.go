@@ -15,23 +15,23 @@ import (
 	"linerate/internal/rescue"
 )
 
-// test is one end of one run. It is measured when this end of the load has
-// measured and the near end has all its answers.
+// test is one end of one run. It is measured when this end of the load has measured and the
+// near end has all its answers.
 type test struct {
 	*engine.Life
 	engine   *Engine
 	host     model.Host
 	spec     model.Flow
-	link     units.BitRate // rate of the link, 0 if it is not known
+	link     units.BitRate // rate of the link, 0 if unknown
 	egress   model.Egress  // of the trace
 	cookie   [cookieSize]byte
 	tcp      *net.TCPConn
-	udp      *net.UDPConn // nil where there is none
+	udp      *net.UDPConn // nil if there is none
 	load     engine.Test
 	warnings []string
 
 	arrived atomic.Uint64 // bits of the load that this end has received
-	over    atomic.Bool   // reading and writing have ended
+	over    atomic.Bool   // reading and writing has ended
 }
 
 func newTest(e *Engine, env engine.Env, f model.Flow) *test {
@@ -59,7 +59,7 @@ func (t *test) Close() error {
 
 // wake ends the calls on the probes' connections.
 func (t *test) wake() {
-	// They fail only on closed connections, which nobody waits for.
+	// They fail only on closed connections, on which nothing waits.
 	_ = t.tcp.SetDeadline(past)
 	if t.udp != nil {
 		_ = t.udp.SetDeadline(past)
@@ -80,14 +80,14 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (report model
 	return r.far(ctx)
 }
 
-// course is what an end knows of its run.
+// course is one end's running test.
 type course struct {
 	run.Meter
 	*test
 	samples  chan []model.Sample // of the load; nil before and after it
 	outcome  chan outcome        // of the load; nil before it
-	began    time.Duration       // when the load did
-	finished bool                // the load has
+	began    time.Duration       // start of the load
+	finished bool                // the load has ended
 	result   outcome
 	probed   bool // the near end has its answers
 	trace    *trace
@@ -99,7 +99,8 @@ type outcome struct {
 	err    error
 }
 
-// loadMeasured is closed when the load has measured; nil before it began.
+// loadMeasured returns a channel that is closed when the load has measured; nil before it
+// began.
 func (r *course) loadMeasured() <-chan struct{} {
 	if r.outcome == nil {
 		return nil
@@ -111,7 +112,7 @@ func (r *course) loadMeasured() <-chan struct{} {
 func (r *course) begin(ctx context.Context) {
 	r.began = r.Now()
 	r.trace.loads(r.spec)
-	// Some batches wait, so that the load need not.
+	// A few batches are buffered, so that the load need not wait.
 	samples, done := make(chan []model.Sample, 16), make(chan outcome, 1)
 	r.samples, r.outcome = samples, done
 	go func() {
@@ -127,8 +128,7 @@ func (r *course) begin(ctx context.Context) {
 	}()
 }
 
-// pass emits samples of the load by this engine's clock. A closed channel is
-// the load's end.
+// pass emits samples of the load on this engine's clock. A closed channel ends the load.
 func (r *course) pass(s []model.Sample, more bool) {
 	if !more {
 		r.samples = nil
@@ -148,7 +148,7 @@ func (r *course) pass(s []model.Sample, more bool) {
 	r.Emit(s)
 }
 
-// drain waits for the end of a load that was stopped.
+// drain waits for the end of a stopped load.
 func (r *course) drain() {
 	for r.samples != nil {
 		s, more := <-r.samples
@@ -156,7 +156,7 @@ func (r *course) drain() {
 	}
 }
 
-// far is the run of the end that sends the probes back.
+// far runs the end that returns the probes.
 func (r *course) far(ctx context.Context) (model.EndReport, error) {
 	r.Start = time.Now()
 	r.trace = r.startTrace(ctx)
@@ -177,7 +177,7 @@ func (r *course) far(ctx context.Context) (model.EndReport, error) {
 	return out, r.result.err
 }
 
-// awaitLoad waits until the near end wants the load.
+// awaitLoad waits until the near end requests the load.
 func (r *course) awaitLoad(ctx context.Context, e *echo) error {
 	limit := time.NewTimer(r.spec.Lead + r.engine.grace)
 	defer limit.Stop()
@@ -199,11 +199,10 @@ func (r *course) awaitLoad(ctx context.Context, e *echo) error {
 	return fmt.Errorf("probe without load: %w", err)
 }
 
-// errStopped says that the run was stopped before it had a result.
+// errStopped reports that the run was stopped before it had a result.
 var errStopped = errors.New("stopped")
 
-// followFar passes on the load until it is over and the near end has its
-// answers.
+// followFar passes on the load's samples until it is over and the near end has its answers.
 func (r *course) followFar(ctx context.Context, e *echo) {
 	end, gone, stop := e.end, e.gone, r.Stopping()
 	late := time.NewTimer(0)
@@ -230,7 +229,7 @@ func (r *course) followFar(ctx context.Context, e *echo) {
 		case <-gone:
 			gone = nil
 			select {
-			case <-e.end: // both: the end came first
+			case <-e.end: // both are closed: the end came first
 				r.probed = true
 			default:
 			}

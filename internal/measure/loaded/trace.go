@@ -13,18 +13,17 @@ import (
 	"linerate/internal/measure/hops"
 )
 
-// trace is what the sender of a direction learns of the routers on its way. Nil traces
-// nothing.
+// trace finds the routers on the path of a direction, at its sender. Nil traces nothing.
 type trace struct {
 	direction model.Direction
 	tracer    *hops.Tracer
-	why       error // why there is no tracer
+	why       error // reason for having no tracer
 	timers    []*time.Timer
 
-	bits, nanos atomic.Uint64 // that the load has sent, and in which time
+	bits, nanos atomic.Uint64 // sent by the load, and in which time
 }
 
-// startTrace begins to trace the way where the flow asks for it and this end is its sender.
+// startTrace begins a trace if the flow requests it and this end is its sender.
 func (r *course) startTrace(ctx context.Context) *trace {
 	p, err := traffic.Read[probes.Params](r.spec.Params)
 	if err != nil || !p.Trace || r.spec.Direction.Sender() != r.host {
@@ -51,7 +50,7 @@ func addrPort(a net.Addr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// loads says that the load begins, with its warm-up.
+// loads marks the start of the load, with its warm-up.
 func (t *trace) loads(f model.Flow) {
 	if t == nil || t.tracer == nil {
 		return
@@ -68,7 +67,7 @@ func (t *trace) sent(rate float64, length time.Duration) {
 	}
 }
 
-// rate is what the load has sent so far, bit/s, 0 while it is not known.
+// rate returns the load's rate so far, bit/s, 0 if unknown.
 func (t *trace) rate() float64 {
 	if n := t.nanos.Load(); n > 0 {
 		return float64(t.bits.Load()) / (float64(n) / 1e9)
@@ -76,7 +75,7 @@ func (t *trace) rate() float64 {
 	return 0
 }
 
-// report ends the trace and returns what it found, nil where none was asked for.
+// report ends the trace and returns its result, nil if none was requested.
 func (t *trace) report(ctx context.Context) *model.Trace {
 	if t == nil {
 		return nil

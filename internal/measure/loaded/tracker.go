@@ -7,7 +7,7 @@ import (
 	"linerate/internal/core/hist"
 )
 
-// phase says to what a probe belongs: the moment of its sending decides.
+// phase is the part of the run in which a probe is sent.
 type phase int
 
 const (
@@ -17,35 +17,35 @@ const (
 	phases
 )
 
-// remembered is how many of the last probes can still be answered: 80 s of
-// them at the fastest pace.
+// remembered is how many of the last probes can still be answered: 80 s of them at the fastest
+// pace.
 const remembered = 4096
 
-// tracker keeps account of the probes of one kind. Some 100 events a second
-// take its lock, which is no burden on anything that they measure.
+// tracker records the probes of one kind. Some 100 events a second take its lock, which does
+// not disturb what they measure.
 type tracker struct {
 	mu     sync.Mutex
 	next   uint64 // number of the next probe
 	phase  phase
 	recent [remembered]pending
 	series [phases]series
-	now    hist.Recorder // of what was answered in the present interval
+	now    hist.Recorder // answered in the current interval
 }
 
-// pending is a probe that was sent.
+// pending is a probe that has been sent.
 type pending struct {
 	at    time.Duration // since the start
 	phase phase
 	open  bool // not answered yet
 }
 
-// series is what became of the probes of a phase.
+// series is the result of the probes of a phase.
 type series struct {
 	times hist.Recorder
 	sent  int64
 }
 
-// send notes a probe that is sent at time at, and returns its number.
+// send records a probe that is sent at time at, and returns its number.
 func (k *tracker) send(at time.Duration) uint64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -56,8 +56,8 @@ func (k *tracker) send(at time.Duration) uint64 {
 	return seq
 }
 
-// answer notes that probe seq was answered at time at. Numbers that were never
-// sent, or have been answered or forgotten, count nothing.
+// answer records the answer to probe seq at time at. It ignores numbers that were never sent,
+// or have been answered or forgotten.
 func (k *tracker) answer(seq uint64, at time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -73,14 +73,14 @@ func (k *tracker) answer(seq uint64, at time.Duration) {
 	k.now.Record(at - p.at)
 }
 
-// enter makes what is sent from now on belong to p.
+// enter makes later probes belong to p.
 func (k *tracker) enter(p phase) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.phase = p
 }
 
-// turn ends the present interval and returns its times.
+// turn ends the current interval and returns its times.
 func (k *tracker) turn() *hist.Histogram {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -89,7 +89,7 @@ func (k *tracker) turn() *hist.Histogram {
 	return h
 }
 
-// slowest is the longest time that any probe took.
+// slowest returns the longest time of any probe.
 func (k *tracker) slowest() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -100,7 +100,7 @@ func (k *tracker) slowest() time.Duration {
 	return most
 }
 
-// waiting reports whether a probe that was sent after t is not answered yet.
+// waiting reports whether a probe that was sent after t is still unanswered.
 func (k *tracker) waiting(t time.Duration) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -116,7 +116,7 @@ func (k *tracker) waiting(t time.Duration) bool {
 	return false
 }
 
-// sent is how many probes of p were sent.
+// sent returns how many probes of p were sent.
 func (k *tracker) sent(p phase) int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()

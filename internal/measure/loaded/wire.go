@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Sizes of what is sent, in bytes.
+// Sizes in bytes.
 const (
 	cookieSize = 8
 	helloSize  = len(magic) + 1 + 1 + cookieSize
@@ -23,21 +23,21 @@ const (
 	version = 1
 )
 
-// Letters on the probes' TCP connection. Each but ready goes from the near end
-// to the far end and comes back.
+// Letters on the probes' TCP connection. Each except letterReady goes from the near end to the
+// far end and back.
 const (
-	letterReady = 'r' // far end: it sends back from now on
+	letterReady = 'r' // far end: it returns probes from now on
 	letterProbe = 'p'
 	letterLoad  = 'g' // the load begins
-	letterEnd   = 'e' // nothing more is probed
-	letterYes   = 'y' // UDP could be opened
+	letterEnd   = 'e' // all probes are sent
+	letterYes   = 'y' // UDP is open
 	letterNo    = 'n'
 )
 
-// hello is what each end says first.
+// hello is the first message of each end.
 type hello struct {
 	udp    bool             // the end has UDP
-	cookie [cookieSize]byte // the near end's is what its datagrams begin with
+	cookie [cookieSize]byte // the near end's begins its datagrams
 }
 
 func newHello(udp bool) hello {
@@ -58,7 +58,7 @@ func (h hello) encode() []byte {
 	return append(b, h.cookie[:]...)
 }
 
-// parseHello reads the helloSize bytes of b.
+// parseHello parses the helloSize bytes of b.
 func parseHello(b []byte) (hello, error) {
 	var h hello
 	if len(b) != helloSize || string(b[:len(magic)]) != magic {
@@ -82,8 +82,8 @@ func datagram(b []byte, cookie [cookieSize]byte, seq uint64) {
 	binary.BigEndian.PutUint64(b[cookieSize:], seq)
 }
 
-// parseDatagram returns the number of the probe b, how many bits of load the end that sent
-// it back has received, and whether it is a probe.
+// parseDatagram returns the number of the probe b, how many bits of load the end that returned
+// it has received, and whether b is a probe.
 func parseDatagram(b []byte, cookie [cookieSize]byte) (seq, arrived uint64, ok bool) {
 	if len(b) != probeSize || !bytes.Equal(b[:cookieSize], cookie[:]) {
 		return 0, 0, false
@@ -91,7 +91,7 @@ func parseDatagram(b []byte, cookie [cookieSize]byte) (seq, arrived uint64, ok b
 	return binary.BigEndian.Uint64(b[cookieSize:]), binary.BigEndian.Uint64(b[cookieSize+8:]), true
 }
 
-// exchange sends b and fills in what the peer sends, bounded by the grace and ctx.
+// exchange sends b and reads the peer's bytes into in, within the grace and ctx.
 func (t *test) exchange(ctx context.Context, b, in []byte) error {
 	if err := t.tcp.SetDeadline(time.Now().Add(t.engine.grace)); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (t *test) exchange(ctx context.Context, b, in []byte) error {
 	return t.tcp.SetDeadline(time.Time{})
 }
 
-// orCause returns why ctx ended where that is the reason for err.
+// orCause returns the cause of ctx if ctx has ended, else err.
 func orCause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -123,7 +123,7 @@ func (t *test) greet(ctx context.Context, h hello) (hello, error) {
 	return parseHello(b[:])
 }
 
-// agree tells the peer whether UDP could be opened, and returns what it tells.
+// agree tells the peer whether UDP could be opened, and returns its answer.
 func (t *test) agree(ctx context.Context, here bool) (there bool, err error) {
 	says := []byte{letterNo}
 	if here {

@@ -63,7 +63,7 @@ func TestTracker(t *testing.T) {
 	must.True(t, got == 3 && k.turn().Count() == 0, "the interval had %d answers, want 3 once", got)
 	fourth := k.send(40 * ms)
 	must.True(t, k.waiting(40*ms) && !k.waiting(41*ms), "waits for a probe of another time")
-	for range remembered { // all of them forgotten but the last
+	for range remembered { // the last one forgets all others
 		k.send(50 * ms)
 	}
 	k.answer(fourth, 60*ms)

@@ -14,7 +14,7 @@ import (
 	"linerate/internal/must"
 )
 
-// quick returns a peer that gives up soon.
+// quick returns a peer with short timeouts.
 func quick() *Peer {
 	p := New()
 	p.bounds = bounds{
@@ -42,7 +42,7 @@ func transmit(t testing.TB, port string, s Settings) {
 	checkPoints(t, s, points)
 }
 
-// awaitLog returns the log when it has n lines.
+// awaitLog waits until the log has n lines and returns it.
 func awaitLog(t testing.TB, n int, log func() []string) []string {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -60,11 +60,11 @@ func awaitLog(t testing.TB, n int, log func() []string) []string {
 	}
 }
 
-// TestBadTransmittersCostTheirTurnOnly: whatever one does, the next is served.
+// TestBadTransmittersCostTheirTurnOnly: whatever a transmitter does, the next is served.
 func TestBadTransmittersCostTheirTurnOnly(t *testing.T) {
 	for name, c := range map[string]struct {
 		say  string
-		stay bool // and keep the connection
+		stay bool // keep the connection open
 		log  string
 	}{
 		"silent":              {"", true, "stalled"},
@@ -97,13 +97,13 @@ func TestBadTransmittersCostTheirTurnOnly(t *testing.T) {
 	}
 }
 
-// TestSilentTransmitterIsGivenUp: with the bounds that people get, one that never says a
-// word has no turn, and is let go of.
+// TestSilentTransmitterIsGivenUp: with the default bounds, a transmitter that sends nothing
+// gets no turn, and its connection is closed.
 func TestSilentTransmitterIsGivenUp(t *testing.T) {
 	t.Parallel()
 	port, log := serve(t, New(), tiny(), Limits{})
 	dial(t, port)
-	// The next one, which waits.
+	// The next one, which is waiting.
 	must.Get(New().Transmit(t.Context(), dialer(port), Options{Settings: tiny(), Repeats: 5}, func(model.Point) {}))(t)
 	lines := awaitLog(t, 2, log)
 	must.True(t, strings.Contains(lines[1], "stalled"), "log %q", lines)
@@ -124,13 +124,13 @@ func TestLimitsOfATransmitter(t *testing.T) {
 
 func (s Settings) withUpper(n int) Settings { s.Upper = n; return s }
 
-// TestReceiverNeedNotKnowTheBound: -u is the transmitter's.
+// TestReceiverNeedNotKnowTheBound: only the transmitter needs -u.
 func TestReceiverNeedNotKnowTheBound(t *testing.T) {
 	port, _ := serve(t, quick(), tiny(), Limits{})
 	transmit(t, port, Settings{Start: 1, Upper: 100, Perturbation: 0})
 }
 
-// badReceiver accepts one connection and does what f says.
+// badReceiver accepts one connection and calls f.
 func badReceiver(t testing.TB, f func(c net.Conn)) string {
 	t.Helper()
 	l := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0"))(t)
@@ -235,8 +235,8 @@ func TestOptionsNameEveryFault(t *testing.T) {
 	must.Is(t, must.Err(l.Accept()), net.ErrClosed, "the listener is left open")
 }
 
-// TestServeOutlivesAcceptErrors: accepting that fails costs time, not the server,
-// and is told once.
+// TestServeOutlivesAcceptErrors: a failing Accept costs time, not the server, and is logged
+// once.
 func TestServeOutlivesAcceptErrors(t *testing.T) {
 	listener := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0"))(t)
 	port, log := serveOn(t, quick(), enginetest.Failing(listener, 5, syscall.EMFILE), tiny(), Limits{})
@@ -252,7 +252,7 @@ func TestServeOutlivesAcceptErrors(t *testing.T) {
 	must.True(t, told == 1, "log %q", log())
 }
 
-// TestServeOutlivesAPanic: a fault in one transmitter's turn ends that one.
+// TestServeOutlivesAPanic: a bug in one transmitter's turn ends only that turn.
 func TestServeOutlivesAPanic(t *testing.T) {
 	listener := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0"))(t)
 	_, port, err := net.SplitHostPort(listener.Addr().String())
@@ -264,7 +264,7 @@ func TestServeOutlivesAPanic(t *testing.T) {
 		done <- quick().Serve(ctx, listener, tiny(), Limits{}, func(e Event) {
 			if first {
 				first = false
-				panic("a fault") // while the turn still holds its thread
+				panic("a fault") // while the turn holds its thread
 			}
 			lines <- e.String()
 		})

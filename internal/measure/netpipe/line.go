@@ -13,7 +13,7 @@ import (
 // mebi is the unit of NetPIPE 3: its "Mbps" are 2^20 bits per second.
 const mebi = 1 << 20
 
-// Line is one result as np.out holds it.
+// Line is one result in the format of np.out.
 type Line struct {
 	Bytes   int     // of the message, twice that with -2; 1 to MaxBytes
 	Mebibit float64 // 2^20 bits per second, which NetPIPE calls Mbps; 0 in an integrity check
@@ -21,9 +21,8 @@ type Line struct {
 	Repeats int     // messages per trial, in an integrity check only; 0 otherwise
 }
 
-// NewLine returns the result of point p of a test with settings s: the time is
-// that of Fastest, in seconds, and the repeat count matters for an integrity
-// check only.
+// NewLine returns the result of point p of a test with settings s: seconds is the result of
+// Fastest, and repeats matters for an integrity check only.
 func NewLine(s Settings, p Point, seconds float64, repeats int) Line {
 	l := Line{Bytes: p.Bytes}
 	if s.Bidirectional {
@@ -41,8 +40,8 @@ func NewLine(s Settings, p Point, seconds float64, repeats int) Line {
 // BitRate returns the rate of l in bits per second.
 func (l Line) BitRate() units.BitRate { return units.BitRate(l.Mebibit * mebi) }
 
-// String returns l as NPtcp writes it, without the line's end. ParseLine reads
-// it back, rounded to six and eight decimals.
+// String returns l as NPtcp writes it, without the newline. ParseLine parses it again, rounded
+// to six and eight decimals.
 func (l Line) String() string {
 	if l.Repeats > 0 {
 		return fmt.Sprintf("%8d %d", l.Bytes, l.Repeats)
@@ -50,16 +49,16 @@ func (l Line) String() string {
 	return fmt.Sprintf("%8d %f %12.8f", l.Bytes, l.Mebibit, l.Seconds)
 }
 
-// Bounds of an np.out that is read: NPtcp keeps at most 8,000 points, and no
-// path has a rate or a time near the largest decimal.
+// Bounds of an np.out: NPtcp keeps at most 8,000 points, and no path has a rate or a time near
+// the largest decimal.
 const (
 	maxLineBytes = 128
 	maxLines     = 8000
 	maxDecimal   = 1e12
 )
 
-// ParseLine reads one line of an np.out, without the line's end. It refuses what
-// is out of range, such as the negative rates of sizes from 256 MiB.
+// ParseLine parses one line of an np.out, without the newline. It rejects values out of range,
+// such as the negative rates of sizes from 256 MiB.
 //
 // A result and a line of an integrity check:
 //
@@ -109,8 +108,8 @@ func parseCount(field string, most int) (int, error) {
 	return n, nil
 }
 
-// parseDecimal refuses the signs, exponents and names that strconv knows and
-// NetPIPE's format never has.
+// parseDecimal rejects signs, exponents and names, which strconv accepts and NetPIPE never
+// writes.
 func parseDecimal(field string) (float64, error) {
 	v, err := strconv.ParseFloat(field, 64)
 	if err != nil || v > maxDecimal || strings.Trim(field, "0123456789.") != "" {
@@ -119,8 +118,8 @@ func parseDecimal(field string) (float64, error) {
 	return v, nil
 }
 
-// Parse reads a whole np.out. Empty lines are skipped. It is an error if it has
-// more points than NPtcp can write.
+// Parse reads a whole np.out. It skips empty lines. More points than NPtcp can write are an
+// error.
 func Parse(r io.Reader) ([]Line, error) {
 	var lines []Line
 	scan := bufio.NewScanner(r)

@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// Control is a message that keeps the two ends in step.
+// Control is a message that synchronises the two ends.
 type Control int
 
 // The control messages ("Messages").
 const (
-	// Sync is written by both ends, each before it reads the other's.
+	// Sync is sent by both ends, each before it reads the other's.
 	Sync Control = iota + 1
 	// Quit ends a connection; the transmitter sends it, and the receiver answers
 	// with QuitAnswerBytes bytes before both close.
@@ -26,7 +26,7 @@ const (
 const (
 	SyncBytes       = 6
 	QuitBytes       = 5
-	QuitAnswerBytes = 5 // of any content; nobody reads it
+	QuitAnswerBytes = 5 // any content; NPtcp ignores it
 	NumberBytes     = 4 // repeat count and time
 )
 
@@ -54,20 +54,19 @@ func (c Control) text() string {
 	}
 }
 
-// Append appends the bytes of c, which is Sync or Quit, to dst.
+// Append appends the bytes of c, Sync or Quit, to dst.
 func (c Control) Append(dst []byte) []byte { return append(dst, c.text()...) }
 
-// ErrShort says that a message is not complete yet. It wraps
-// io.ErrUnexpectedEOF.
+// ErrShort reports an incomplete message. It wraps io.ErrUnexpectedEOF.
 var ErrShort = fmt.Errorf("netpipe message is not complete: %w", io.ErrUnexpectedEOF)
 
-// OutOfStepError says that the bytes are no control message where one must be:
-// the ends do not do the same, or the peer is not NetPIPE.
+// OutOfStepError reports bytes that are no control message where one is due: the ends have
+// different settings, or the peer is not NetPIPE.
 type OutOfStepError struct {
 	Got []byte // the first bytes, at most SyncBytes
 }
 
-// Error says what came and what both ends must share.
+// Error names the bytes and what both ends must share.
 func (e *OutOfStepError) Error() string {
 	hint := "is the peer NPtcp 3.x?"
 	if strings.Trim(string(e.Got), "ab") == "" {
@@ -76,12 +75,12 @@ func (e *OutOfStepError) Error() string {
 	return fmt.Sprintf("got %q where sync or quit should be: %s", e.Got, hint)
 }
 
-// DecodeControl reads the control message at the start of b and returns how many
-// bytes it has. What follows stays: a sync and a quit can share a segment.
+// DecodeControl parses the control message at the start of b and returns its length. It leaves
+// what follows: a sync and a quit can share a segment.
 //
-// It returns ErrShort while b is only the beginning of a message, and
-// *OutOfStepError from the first byte that fits none. Callers that expect a sync
-// and get a quit know that the peer ended its schedule first.
+// It returns ErrShort while b is only the beginning of a message, and *OutOfStepError at the
+// first byte that fits none. A quit where the caller expects a sync means that the peer ended
+// its schedule first.
 func DecodeControl(b []byte) (Control, int, error) {
 	head := string(b[:min(len(b), SyncBytes)])
 	for _, c := range []Control{Sync, Quit} {
@@ -96,9 +95,8 @@ func DecodeControl(b []byte) (Control, int, error) {
 	return 0, 0, &OutOfStepError{Got: []byte(head)}
 }
 
-// AppendRepeats appends a repeat count, which goes from the transmitter to the
-// receiver before each point, to dst. It is an error unless n is between 1 and
-// MaxRepeats.
+// AppendRepeats appends a repeat count, which the transmitter sends to the receiver before each
+// point, to dst. n must be between 1 and MaxRepeats.
 func AppendRepeats(dst []byte, n int) ([]byte, error) {
 	if n < 1 || n > MaxRepeats {
 		return dst, fmt.Errorf("repeat count %d is not between 1 and %d", n, MaxRepeats)
@@ -106,8 +104,8 @@ func AppendRepeats(dst []byte, n int) ([]byte, error) {
 	return binary.BigEndian.AppendUint32(dst, uint32(n)), nil
 }
 
-// DecodeRepeats reads the repeat count at the start of b. It returns ErrShort
-// below NumberBytes, and an error for a count that AppendRepeats would refuse.
+// DecodeRepeats parses the repeat count at the start of b. It returns ErrShort below
+// NumberBytes, and an error for a count that AppendRepeats would refuse.
 func DecodeRepeats(b []byte) (int, error) {
 	if len(b) < NumberBytes {
 		return 0, ErrShort
@@ -122,9 +120,8 @@ func DecodeRepeats(b []byte) (int, error) {
 // timeUnits is the number of time units per second on the wire.
 const timeUnits = 1e8
 
-// AppendTime appends a receiver's one-way time, which it sends after each point
-// of a stream, to dst. It is cut to 10 ns. It is an error unless seconds is
-// between 0 and what 32 bits hold, 42.9 s.
+// AppendTime appends a receiver's one-way time, which it sends after each point of a stream, to
+// dst, truncated to 10 ns. seconds must be between 0 and what 32 bits hold, 42.9 s.
 func AppendTime(dst []byte, seconds float64) ([]byte, error) {
 	units := seconds * timeUnits
 	if !(units >= 0 && units < math.MaxUint32+1) {
@@ -133,9 +130,9 @@ func AppendTime(dst []byte, seconds float64) ([]byte, error) {
 	return binary.BigEndian.AppendUint32(dst, uint32(units)), nil
 }
 
-// DecodeTime reads the time at the start of b, in seconds. It returns ErrShort
-// below NumberBytes. A receiver that measured more than 42.9 s sent a remainder,
-// which cannot be seen here.
+// DecodeTime parses the time at the start of b, in seconds. It returns ErrShort below
+// NumberBytes. If a receiver measured more than 42.9 s its value has wrapped, which is not
+// detectable here.
 func DecodeTime(b []byte) (float64, error) {
 	if len(b) < NumberBytes {
 		return 0, ErrShort
@@ -143,25 +140,24 @@ func DecodeTime(b []byte) (float64, error) {
 	return float64(binary.BigEndian.Uint32(b)) / timeUnits, nil
 }
 
-// FillPayload fills b with the payload of a test other than the integrity
-// check. Nobody reads it, but two ends out of step can be told by it.
+// FillPayload fills b with the payload of every test but the integrity check. No end reads it,
+// but it shows when two ends are out of step.
 func FillPayload(b []byte) {
 	for i := range b {
 		b[i] = 'a'
 	}
 }
 
-// FillIntegrity fills b with the payload of an integrity check: the int32 0, 1,
-// 2, … in this machine's byte order. One to three bytes at the end stay.
+// FillIntegrity fills b with the payload of an integrity check: the int32 0, 1, 2, … in this
+// machine's byte order. One to three bytes at the end stay unchanged.
 func FillIntegrity(b []byte) {
 	for i := range len(b) / 4 {
 		binary.NativeEndian.PutUint32(b[4*i:], uint32(i))
 	}
 }
 
-// CheckIntegrity compares b with what FillIntegrity makes. Its error names the
-// first int32 that differs, and says so if only the byte order does: NetPIPE
-// does not convert it.
+// CheckIntegrity compares b with the result of FillIntegrity. Its error names the first int32
+// that differs, and says if only the byte order differs: NetPIPE does not convert it.
 func CheckIntegrity(b []byte) error {
 	for i := range len(b) / 4 {
 		got, want := binary.NativeEndian.Uint32(b[4*i:]), uint32(i)

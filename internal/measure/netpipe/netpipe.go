@@ -1,17 +1,16 @@
-// Package netpipe speaks the protocol of NetPIPE 3.x over TCP with the program
-// NPtcp, at either end.
+// Package netpipe speaks the protocol of NetPIPE 3.x over TCP with the program NPtcp, at either
+// end.
 //
-//  1. Settings are what both ends must have been started with.
-//  2. A Schedule gives the message sizes, one by one, in NetPIPE's order.
+//  1. Settings are the options that both ends must share.
+//  2. A Schedule yields the message sizes, one by one, in NetPIPE's order.
 //  3. Repeats, OneWay and Fastest turn times into the next count and result.
 //  4. Control, repeat count and time are the only bytes besides the payload.
-//  5. A Line is one result as the file np.out holds it.
-//  6. A Peer stands in the place of an NPtcp, and waits for nothing without end.
+//  5. A Line is one result in the format of np.out.
+//  6. A Peer replaces an NPtcp, with timeouts.
 //
-// Nothing in NetPIPE is negotiated and a message has neither length nor type, so
-// both ends must compute exactly the same. docs/wire/netpipe.md describes the
-// whole; the section names in this package are its headings. NetPIPE 5.x speaks
-// another protocol.
+// NetPIPE negotiates nothing, and a message has neither length nor type, so both ends must
+// compute exactly the same. docs/wire/netpipe.md describes it all; the section names in this
+// package are its headings. NetPIPE 5.x has another protocol.
 package netpipe
 
 import (
@@ -20,18 +19,18 @@ import (
 	"strconv"
 )
 
-// Port is the TCP port on which NPtcp listens unless -P says otherwise.
+// Port is the default TCP port of NPtcp.
 const Port = 5002
 
-// What NPtcp does without options.
+// NPtcp's defaults.
 const (
 	DefaultStart        = 1
 	DefaultUpper        = 10_000_000
 	DefaultPerturbation = 3
 )
 
-// IntegrityStart is the smallest message of the integrity check unless a later
-// -l says otherwise: an int32 and one byte.
+// IntegrityStart is the smallest message of the integrity check, unless a later -l overrides
+// it: an int32 and one byte.
 const IntegrityStart = 5
 
 // MaxBytes is the largest amount per message that a result can hold, both
@@ -39,9 +38,8 @@ const IntegrityStart = 5
 // its np.out are wrong.
 const MaxBytes = 1<<28 - 1
 
-// Settings are the options that both ends of a test must share. Nothing on the
-// wire tells one end what the other was started with. The zero value is not
-// valid; start from Default.
+// Settings are the options that both ends of a test must share. They are not sent on the wire.
+// The zero value is not valid; start from Default.
 type Settings struct {
 	Start         int  // -l: first message size, bytes, from 1
 	Upper         int  // -u: bound of the sizes before perturbation, bytes, from Start
@@ -53,13 +51,13 @@ type Settings struct {
 	Final         bool // built with FINAL: 7 trials of 0.25 s, not 3 of 0.10 s; Debian's is not
 }
 
-// Default returns what NPtcp does without options.
+// Default returns NPtcp's defaults.
 func Default() Settings {
 	return Settings{Start: DefaultStart, Upper: DefaultUpper, Perturbation: DefaultPerturbation}
 }
 
-// WithIntegrity returns s as -i changes it in NPtcp: sizes from IntegrityStart,
-// without perturbation. Options -l and -p that follow -i count again.
+// WithIntegrity returns s as -i changes it in NPtcp: sizes from IntegrityStart, without
+// perturbation. Options -l and -p after -i override that.
 func (s Settings) WithIntegrity() Settings {
 	s.Integrity, s.Start, s.Perturbation = true, IntegrityStart, 0
 	return s
@@ -78,8 +76,8 @@ func (s Settings) Trials() int {
 	return s.leastRepeats()
 }
 
-// Validate returns every fault of s, joined: sizes out of range, or options that
-// NPtcp refuses to combine. A schedule of valid settings always ends.
+// Validate returns every fault of s, joined: sizes out of range, or options that NPtcp refuses
+// to combine. The schedule of valid settings always ends.
 func (s Settings) Validate() error {
 	var faults []error
 	add := func(bad bool, format string, args ...any) {
@@ -91,7 +89,7 @@ func (s Settings) Validate() error {
 	add(s.Upper < s.Start, "-u %d: the upper bound is below the first size, %d", s.Upper, s.Start)
 	add(s.Perturbation < 0, "-p %d: the perturbation is negative", s.Perturbation)
 	add(s.Streaming && s.Bidirectional, "-s and -2 exclude each other: a stream has one direction")
-	// Nothing above is tested without a sum that could overflow.
+	// The checks above avoid sums that could overflow.
 	largest := MaxBytes
 	if s.Bidirectional {
 		largest /= 2
@@ -101,12 +99,12 @@ func (s Settings) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Bounded returns s with the upper bound that NPtcp uses on sockets with these
-// buffers, in bytes as getsockopt tells them: with -2 no more than both together,
-// because both ends write before they read. It is an error if no size is left.
+// Bounded returns s with the upper bound that NPtcp uses on sockets with these buffers, in
+// bytes as getsockopt reports them: with -2 at most both together, because both ends write
+// before they read. It returns an error if no size is left.
 //
-// Each end bounds its own schedule by its own sockets, so that two kernels which
-// grant different buffers disagree about where it ends.
+// Each end bounds its own schedule by its own sockets, so that two kernels that grant different
+// buffers disagree about its end.
 func (s Settings) Bounded(sendBuffer, receiveBuffer int) (Settings, error) {
 	if !s.Bidirectional {
 		return s, nil
@@ -114,7 +112,7 @@ func (s Settings) Bounded(sendBuffer, receiveBuffer int) (Settings, error) {
 	if sendBuffer < 1 || receiveBuffer < 1 {
 		return Settings{}, fmt.Errorf("socket buffers of %d and %d bytes are not positive", sendBuffer, receiveBuffer)
 	}
-	// The comparison leaves no sum that could overflow.
+	// This comparison cannot overflow.
 	if receiveBuffer < s.Upper && sendBuffer < s.Upper-receiveBuffer {
 		s.Upper = sendBuffer + receiveBuffer
 	}
@@ -125,9 +123,8 @@ func (s Settings) Bounded(sendBuffer, receiveBuffer int) (Settings, error) {
 	return s, nil
 }
 
-// Arguments returns the options with which an NPtcp at the other end does what s
-// says. The order matters: -i overwrites what -l and -p said before it. Final is
-// a matter of the build and no argument.
+// Arguments returns the options with which an NPtcp at the other end has the settings s. The
+// order matters: -i overrides -l and -p before it. Final is a build option and no argument.
 func (s Settings) Arguments() []string {
 	var args []string
 	for _, o := range []struct {

@@ -98,7 +98,7 @@ func TestArgumentsPutIntegrityFirst(t *testing.T) {
 	must.True(t, got[0] == "-s" && !slices.Contains(got, "-r"), "arguments %q", got)
 }
 
-// settings draws valid ones, with small and large sizes.
+// settings draws valid settings, with small and large sizes.
 func settings() *rapid.Generator[Settings] {
 	return rapid.Custom(func(t *rapid.T) Settings {
 		s := Settings{
@@ -118,8 +118,8 @@ func TestDrawnSettingsAreValid(t *testing.T) {
 	})
 }
 
-// slowest is how long a test with s takes over a path of that rate, bit/s, and
-// latency, one way, by its own schedule.
+// slowest returns how long a test with s takes over a path of that rate, bit/s, and latency,
+// one way, by its own schedule.
 func slowest(t *testing.T, s Settings, rate, latency float64) time.Duration {
 	t.Helper()
 	c := must.Get(NewSchedule(s))(t)
@@ -135,8 +135,8 @@ func slowest(t *testing.T, s Settings, rate, latency float64) time.Duration {
 	}
 }
 
-// TestWholeIsEnough: no honest path needs more than a test may take, and none with a
-// round trip of up to 0.6 s half of it.
+// TestWholeIsEnough: no honest path needs more than the limit of a test, and none with a round
+// trip of up to 0.6 s half of it.
 func TestWholeIsEnough(t *testing.T) {
 	for _, s := range []Settings{{Start: 1, Upper: 8 << 20, Perturbation: 3}, {Start: 1, Upper: 8 << 20, Perturbation: 3, Final: true}, {Start: 1, Upper: 1 << 20, Perturbation: 100, Integrity: true}} {
 		for _, rate := range []float64{1e3, 1e4, 1e5, 1e6, 1e7, 1e8} {
@@ -148,8 +148,8 @@ func TestWholeIsEnough(t *testing.T) {
 	}
 }
 
-// TestReceiverThatDrips: one that answers each message just before it is given up
-// holds the transmitter no longer than a whole test may take.
+// TestReceiverThatDrips: a receiver that answers each message just before the timeout holds the
+// transmitter at most for the limit of a test.
 func TestReceiverThatDrips(t *testing.T) {
 	p := quick()
 	p.bounds.trial, p.bounds.whole = time.Minute, 500*time.Millisecond
@@ -173,9 +173,9 @@ func TestReceiverThatDrips(t *testing.T) {
 	must.True(t, took <= 5*time.Second && errors.Is(err, errWhole), "%v after %v", err, took)
 }
 
-// TestTransmittersWaitForTheirTurn lets several come at once, with resets, so
-// that each connects many times. Each has an address of its own: two that
-// connect from one address in the same moment cannot be told apart.
+// TestTransmittersWaitForTheirTurn starts several at once, with resets, so that each connects
+// many times. Each has an address of its own: two that connect from one address at the same
+// moment cannot be distinguished.
 func TestTransmittersWaitForTheirTurn(t *testing.T) {
 	s := tiny()
 	s.Reset = true
@@ -199,7 +199,7 @@ func TestTransmittersWaitForTheirTurn(t *testing.T) {
 			return c.(*net.TCPConn), nil
 		}
 		all.Go(func() {
-			// Its turn may come late.
+			// It may have to wait for its turn.
 			points, err := New().Transmit(t.Context(), from, Options{Settings: s, Repeats: 3}, func(model.Point) {})
 			must.True(t, err == nil && len(points) == 2, "%d points, %v", len(points), err)
 		})
@@ -210,14 +210,14 @@ func TestTransmittersWaitForTheirTurn(t *testing.T) {
 	}
 }
 
-// TestQueueIsBounded: who comes when too many wait is closed at once.
+// TestQueueIsBounded: a connection beyond the limit of waiting ones is closed at once.
 func TestQueueIsBounded(t *testing.T) {
 	port, _ := serve(t, New(), tiny(), Limits{Waiting: 1})
 	active := dial(t, port)
 	must.Get(active.Write([]byte("SyncMe")))(t)
 	answer := make([]byte, SyncBytes)
 	must.Do(t, must.Err(active.Read(answer))) // it has its turn
-	// One waits, and one may be the reconnection of who has its turn.
+	// One waits, and one may be a reconnection of the current transmitter.
 	closed := make(chan bool, 3)
 	for range 3 {
 		c := dial(t, port)
@@ -235,9 +235,9 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 }
 
-// TestSilentTransmittersKeepNobodyOut: while 256 hold on, drip, or come back, the
-// next one has its turn. On a busy machine it may be taken for a silent one before it
-// speaks, and has to come again. TestTurnsComeSoon holds how soon.
+// TestSilentTransmittersKeepNobodyOut: while 256 hold connections, drip, or reconnect, the next
+// one has its turn. On a busy machine it may be taken for a silent one before it speaks, and
+// has to reconnect. TestTurnsComeSoon checks how soon.
 func TestSilentTransmittersKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	for name, says := range map[string]string{"nothing": "", "half a sync": "Syn"} {
@@ -258,8 +258,8 @@ func TestSilentTransmittersKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// TestSilentTurnIsShortWhileOthersWait: one that syncs and then says nothing has
-// its turn for a short time while another client waits.
+// TestSilentTurnIsShortWhileOthersWait: a transmitter that syncs and then sends nothing keeps
+// its turn only for a short time while another one waits.
 func TestSilentTurnIsShortWhileOthersWait(t *testing.T) {
 	t.Parallel()
 	port, _ := serve(t, New(), tiny(), Limits{})
@@ -269,8 +269,7 @@ func TestSilentTurnIsShortWhileOthersWait(t *testing.T) {
 	must.Get(New().Transmit(t.Context(), dialer(port), Options{Settings: tiny(), Repeats: 5}, func(model.Point) {}))(t)
 }
 
-// TestTurnsStayWithinTheBudget: memory and sessions come from the ledger, and come
-// back.
+// TestTurnsStayWithinTheBudget: memory and sessions are taken from the ledger, and given back.
 func TestTurnsStayWithinTheBudget(t *testing.T) {
 	b := budget.New(budget.Config{Anonymous: budget.Part{Session: budget.Limits{Memory: 1000}}})
 	port, log := serve(t, quick(), tiny().withUpper(4096), Limits{Budget: b})
@@ -285,8 +284,8 @@ func TestTurnsStayWithinTheBudget(t *testing.T) {
 	}
 }
 
-// TestTurnEndsWithTheLifetime: a transmitter that goes on is ended when a session of
-// anonymous clients is over, and the ledger has its session back.
+// TestTurnEndsWithTheLifetime: a transmitter that continues is ended when the lifetime of an
+// anonymous session is over, and its session is given back.
 func TestTurnEndsWithTheLifetime(t *testing.T) {
 	b := budget.New(budget.Config{Anonymous: budget.Part{Lifetime: 300 * time.Millisecond}})
 	s := Settings{Start: 1, Upper: 1 << 20}

@@ -12,30 +12,28 @@ import (
 	"linerate/internal/measure/sockio"
 )
 
-// Peer stands at either end of a test with a real NPtcp: Transmit in the place
-// of one with -h, Serve in the place of one without. It is safe for concurrent use.
+// Peer is either end of a test with a real NPtcp: Transmit replaces one with -h, Serve one
+// without. It is safe for concurrent use.
 type Peer struct {
 	bounds bounds
-	met    func() // at the receiver's first words; nil for nobody who waits
+	met    func() // called at the receiver's first message; may be nil
 }
 
-// bounds are the times after which a test does not wait any longer. NetPIPE
-// itself waits for ever.
+// bounds are the timeouts of a test. NetPIPE itself has none.
 type bounds struct {
 	quiet   time.Duration // without progress
-	first   time.Duration // of a transmitter until its first words, and while others wait
+	first   time.Duration // for a transmitter's first message, and while others wait
 	trial   time.Duration // of one trial, or of the opening exchanges
-	whole   time.Duration // of a transmitter's test with calibrated repeats, three trials each
-	connect time.Duration // until a receiver listens again after a reset
-	retry   time.Duration // between two attempts of that
-	ending  time.Duration // for the end of a connection
+	whole   time.Duration // of a transmitter's test with calibrated repeats and three trials
+	connect time.Duration // for a receiver to listen again after a reset
+	retry   time.Duration // between two such attempts
+	ending  time.Duration // for a connection to close
 }
 
-// New returns a peer. It gives up after 15 s without progress, 2 s where the other
-// end has never said a word, or 5 min in one trial, which is meant to last 0.1 s. A
-// transmitter that calibrates its repeats ends after 40 min, with Final 200 min: a
-// path with a round trip of 1.8 s needs three quarters of that, others less than
-// half.
+// New returns a peer. It gives up after 15 s without progress, 2 s if the other end has never
+// sent a message, or 5 min in one trial, which usually takes 0.1 s. A transmitter that
+// calibrates its repeats ends after 40 min, with Final 200 min: a path with a round trip of 1.8
+// s needs three quarters of that, others less than half.
 func New() *Peer {
 	return &Peer{bounds: bounds{
 		quiet: 15 * time.Second, first: 2 * time.Second, trial: 5 * time.Minute, whole: 40 * time.Minute, connect: 10 * time.Second,
@@ -43,13 +41,12 @@ func New() *Peer {
 	}}
 }
 
-// ErrEnded says that the other end ended the test before its schedule was
-// complete here: it was started with another -u, or a message took about 1 s
-// and it decided so by its own clock.
+// ErrEnded reports that the other end ended the test before this end's schedule was complete:
+// it was started with another -u, or by its clock a message took about 1 s.
 var ErrEnded = errors.New("the other end ended the test first")
 
-// wholeOf is bounds.whole for a test with s, which grows with what is exchanged at
-// least of each size.
+// wholeOf returns bounds.whole for a test with s, which grows with the minimum number of
+// messages per size.
 func (b bounds) wholeOf(s Settings) time.Duration {
 	return b.whole * time.Duration(max(1, s.Trials()*s.leastRepeats()/usualLeast))
 }
@@ -57,24 +54,24 @@ func (b bounds) wholeOf(s Settings) time.Duration {
 // usualLeast is three trials of three messages.
 const usualLeast = 9
 
-// errWhole ends a transmitter's test that the receiver's end does not.
+// errWhole ends a transmitter's test that the receiver does not end.
 var errWhole = errors.New("the test lasted too long")
 
 // looks is how often the clock is read in a trial that goes well.
 const looks = 16
 
-// talk is a test with a foreign end over one connection after the other. It
-// belongs to one goroutine, which is locked to its thread.
+// talk is a test with a foreign end over a sequence of connections. It belongs to one
+// goroutine, which is locked to its thread.
 type talk struct {
 	settings Settings
 	bounds   bounds
 	link     *plane.Link
-	out, in  []byte // as long as the present message
+	out, in  []byte // as long as the current message
 	next     func(ctx context.Context) (*plane.Link, error)
-	patience func() (quiet, total time.Duration) // nil is bounds alone
+	patience func() (quiet, total time.Duration) // nil means bounds alone
 }
 
-// limit starts the bounds anew.
+// limit restarts the timeouts.
 func (t *talk) limit() {
 	quiet, total := t.bounds.quiet, t.bounds.trial
 	if t.patience != nil {
@@ -86,8 +83,8 @@ func (t *talk) limit() {
 // control receives a control message.
 func (t *talk) control() (Control, error) { return readControl(t.link.Receive) }
 
-// readControl receives a control message. What is none shows at its first byte that
-// differs, so that an end out of step does not wait for more.
+// readControl receives a control message. It fails at the first byte that does not fit, instead
+// of waiting for more from an end that is out of step.
 func readControl(receive func(b []byte) error) (Control, error) {
 	var b [SyncBytes]byte
 	for _, part := range [][2]int{{0, 1}, {1, QuitBytes}, {QuitBytes, SyncBytes}} {
@@ -115,7 +112,7 @@ func (t *talk) prepare(n int) {
 	FillPayload(t.out)
 }
 
-// bounce is one ping-pong of the present message.
+// bounce does one ping-pong of the current message.
 func (t *talk) bounce(first bool) error {
 	if first {
 		if err := t.link.Send(t.out); err != nil {
@@ -129,8 +126,8 @@ func (t *talk) bounce(first bool) error {
 	return t.link.Send(t.out)
 }
 
-// opening is the 100 ping-pongs before the first point. It returns the first
-// one-way time in seconds.
+// opening does the 100 ping-pongs before the first point. It returns the first one-way time in
+// seconds.
 func (t *talk) opening(first bool) (float64, error) {
 	t.prepare(t.settings.Start)
 	start := time.Now()
@@ -142,7 +139,7 @@ func (t *talk) opening(first bool) (float64, error) {
 	return time.Since(start).Seconds() / (2 * OpeningExchanges), nil
 }
 
-// messages moves those of one trial and returns the one-way time in seconds.
+// messages sends those of one trial and returns the one-way time in seconds.
 func (t *talk) messages(repeats int, first bool) (float64, error) {
 	t.limit()
 	step := max(1, repeats/looks)
@@ -158,7 +155,7 @@ func (t *talk) messages(repeats int, first bool) (float64, error) {
 	return t.settings.OneWay(time.Since(start).Seconds(), repeats), nil
 }
 
-// some moves n messages. Except for an integrity check it does nothing else.
+// some sends n messages. Except for an integrity check it does nothing else.
 func (t *talk) some(n int, first bool) error {
 	var one func() error
 	switch {
@@ -186,7 +183,7 @@ func (t *talk) some(n int, first bool) error {
 
 // take replaces the connection by the next one.
 func (t *talk) take(ctx context.Context) error {
-	// What a connection says that has ended does not matter.
+	// Errors of an ended connection do not matter.
 	_ = t.link.Close()
 	t.link = nil
 	next, err := t.next(ctx)
@@ -197,7 +194,7 @@ func (t *talk) take(ctx context.Context) error {
 	return nil
 }
 
-// adopt makes a link of c, which it closes where that fails.
+// adopt makes a link of c. If that fails it closes c.
 func adopt(c *net.TCPConn) (*plane.Link, error) {
 	if err := c.SetNoDelay(true); err != nil {
 		return nil, errors.Join(fmt.Errorf("set up connection: %w", err), c.Close())
@@ -209,8 +206,8 @@ func adopt(c *net.TCPConn) (*plane.Link, error) {
 	return l, nil
 }
 
-// buffers returns what this system gives a socket before it is connected, with
-// -b window, or 0 for none: NPtcp bounds a test with -2 by that.
+// buffers returns the system's socket buffers before a connection, with -b window, or 0 for
+// none: NPtcp bounds a test with -2 by them.
 func buffers(ctx context.Context, window int) (send, receive int, err error) {
 	l, err := (&net.ListenConfig{Control: sockio.Control(engine.SocketOptions{Window: window, NoDelay: true})}).Listen(ctx, "tcp4", "127.0.0.1:0")
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 	"linerate/internal/must"
 )
 
-// soon is the longest that a test against a real peer may take.
+// soon is the timeout of a test against a real peer.
 const soon = 2 * time.Minute
 
-// flags are the tests that both ends must get right, each short.
+// flags returns the settings that both ends must support, each with a short test.
 func flags() map[string]Settings {
 	short := Settings{Start: 1, Upper: 64, Perturbation: 3}
 	with := func(change func(*Settings)) Settings {
@@ -42,7 +42,7 @@ func flags() map[string]Settings {
 	}
 }
 
-// bounded is s with the upper bound that -2 brings on this machine.
+// bounded returns s with the upper bound of -2 on this machine.
 func bounded(t testing.TB, s Settings) Settings {
 	t.Helper()
 	if !s.Bidirectional {
@@ -54,7 +54,7 @@ func bounded(t testing.TB, s Settings) Settings {
 	return s
 }
 
-// constant is -n of the tests that are not about its calibration.
+// constant is -n of the tests that do not test the calibration.
 const constant = 20
 
 // nptcp returns a command that runs the real program in a folder of its own.
@@ -69,7 +69,7 @@ func nptcp(ctx context.Context, t testing.TB, port string, s Settings, more ...s
 	return cmd
 }
 
-// checkPoints demands the points of the whole schedule of s.
+// checkPoints fails the test unless points cover the whole schedule of s.
 func checkPoints(t testing.TB, s Settings, points []model.Point) {
 	t.Helper()
 	want := must.Get(Sizes(s))(t)
@@ -81,7 +81,7 @@ func checkPoints(t testing.TB, s Settings, points []model.Point) {
 		case s.Integrity:
 			trials = 0
 		case s.Streaming:
-			trials = 1 // the receiver tells its fastest
+			trials = 1 // the receiver reports its fastest
 		}
 		must.True(t, len(p.Trials) == trials && p.Rounds >= 3, "point %+v", p)
 		for _, d := range p.Trials {
@@ -91,7 +91,7 @@ func checkPoints(t testing.TB, s Settings, points []model.Point) {
 	must.True(t, slices.Equal(got, want), "sizes %v, want %v", got, want)
 }
 
-// TestTransmitToNPtcp takes the place of NPtcp -h.
+// TestTransmitToNPtcp replaces NPtcp -h.
 func TestTransmitToNPtcp(t *testing.T) {
 	for name, s := range flags() {
 		t.Run(name, func(t *testing.T) {
@@ -113,14 +113,14 @@ func TestTransmitToNPtcp(t *testing.T) {
 	}
 }
 
-// serve runs a receiver and returns its port and what it logs.
+// serve runs a receiver and returns its port and a function that returns its log.
 func serve(t testing.TB, p *Peer, s Settings, l Limits) (port string, log func() []string) {
 	t.Helper()
 	listener := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0"))(t)
 	return serveOn(t, p, listener, s, l)
 }
 
-// serveOn is serve on a listener of the caller's.
+// serveOn is serve on the caller's listener.
 func serveOn(t testing.TB, p *Peer, listener net.Listener, s Settings, l Limits) (port string, log func() []string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -152,7 +152,7 @@ func serveOn(t testing.TB, p *Peer, listener net.Listener, s Settings, l Limits)
 	}
 }
 
-// TestServeNPtcp takes the place of NPtcp without -h.
+// TestServeNPtcp replaces NPtcp without -h.
 func TestServeNPtcp(t *testing.T) {
 	for name, s := range flags() {
 		t.Run(name, func(t *testing.T) {
@@ -175,7 +175,7 @@ func readFile(t testing.TB, path string) []Line {
 	return must.Get(Parse(f))(t)
 }
 
-// checkFile demands the whole schedule of s in the np.out that NPtcp wrote.
+// checkFile fails the test unless the np.out of NPtcp has the whole schedule of s.
 func checkFile(t testing.TB, s Settings, path string) {
 	t.Helper()
 	want := must.Get(Sizes(s))(t)
@@ -191,7 +191,7 @@ func checkFile(t testing.TB, s Settings, path string) {
 	must.True(t, slices.Equal(got, want), "sizes %v, want %v", got, want)
 }
 
-// TestLikeNPtcp holds our np.out against that of NPtcp on the same path: the same sizes.
+// TestLikeNPtcp compares our np.out with that of NPtcp on the same path: the same sizes.
 // TestTimesLikeNPtcp compares their times.
 func TestLikeNPtcp(t *testing.T) { alike(t) }
 
@@ -209,8 +209,7 @@ func alike(t testing.TB) []float64 {
 	return ratios
 }
 
-// bothWays returns the lines of NPtcp with NPtcp, and of our transmitter with
-// our receiver.
+// bothWays returns the lines of NPtcp with NPtcp, and of our transmitter with our receiver.
 func bothWays(t testing.TB, s Settings) (real, ours []Line) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
@@ -262,8 +261,8 @@ func dialer(port string) func(context.Context) (*net.TCPConn, error) {
 	}
 }
 
-// freePort returns a port without a listener, below the range from which the kernel takes
-// the ports of outgoing connections (from 32768 on by default).
+// freePort returns a port without a listener, below the kernel's range for outgoing connections
+// (from 32768 on by default).
 func freePort(t testing.TB) string {
 	t.Helper()
 	for range 1000 {

@@ -22,7 +22,7 @@ import (
 	"linerate/internal/measure/sockio"
 )
 
-// What a server that asks for no secret gives.
+// Limits of a server without a key.
 const (
 	servedWaiting = 8        // transmitters
 	servedLargest = 16 << 20 // bytes of a message; NPtcp's own schedule ends at 10^7
@@ -31,7 +31,7 @@ const (
 // optionsFlag is the flag of serve with the options of its clients.
 const optionsFlag = "netpipe-options"
 
-// Program is NetPIPE's NPtcp as linerate knows it.
+// Program describes NetPIPE's NPtcp for linerate.
 func Program() program.Program {
 	p := program.Program{
 		Name: sizes.NetPIPE, Server: "an NPtcp receiver", Port: strconv.Itoa(Port), Once: true, Kinds: []traffic.Kind{sweep.NPtcp()}, Fit: fit,
@@ -55,7 +55,7 @@ it is unless --limit-source says more.`,
 	return p
 }
 
-// fit makes the flow of a sweep one of NPtcp, which follows a schedule of its own.
+// fit converts a sweep's flow to one of NPtcp, which follows its own schedule.
 func fit(f model.Flow, given program.Values) (model.Flow, error) {
 	if f.Engine != sizes.Name && f.Engine != sizes.NetPIPE {
 		return f, fault.New(fault.Usage, errors.New("an NPtcp receiver measures message sizes only"), "use linerate sweep HOST")
@@ -72,7 +72,7 @@ func fit(f model.Flow, given program.Values) (model.Flow, error) {
 			return f, fault.Usagef("--%s: an NPtcp receiver does not have it", of.flag)
 		}
 	}
-	own.Sizes = []units.Bytes{} // its own schedule; a document has a list
+	own.Sizes = []units.Bytes{} // its own schedule; a document needs a list
 	f.Engine = sizes.NetPIPE
 	f = sizes.With(f, own)
 	r := remote{}
@@ -88,7 +88,7 @@ func fit(f model.Flow, given program.Values) (model.Flow, error) {
 	return f, nil
 }
 
-// remote is a receiver at an address, as the contract has it.
+// remote is a receiver at an address.
 type remote struct {
 	program  program.Program
 	addr     string
@@ -96,7 +96,7 @@ type remote struct {
 	largest  units.Bytes
 }
 
-// options are those of NPtcp that f asks for.
+// options returns the options of NPtcp for f.
 func (r remote) options(f model.Flow) Options {
 	own, _ := sizes.Of(f)
 	s := Default()
@@ -147,7 +147,7 @@ func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit f
 	return near, far, r.program.Unreachable(ctx, err, "NPtcp")
 }
 
-// servedSettings reads the options of NPtcp that both ends must share.
+// servedSettings parses the options of NPtcp that both ends must share.
 func servedSettings(options string) (Settings, error) {
 	s := Default()
 	for word := range strings.FieldsSeq(options) {
@@ -205,7 +205,7 @@ func listen(_ context.Context, at program.Sockets, h program.Host) (func(context
 	}, nil
 }
 
-// report is what the receiver says of a turn: how long messages took by its clock.
+// report returns the receiver's report of a turn: one-way times by its clock.
 func (e Event) report() model.EndReport {
 	return model.EndReport{Host: model.Far, Points: e.Points, Flows: []model.FlowReport{
 		{Direction: model.From, Role: model.Sender, Bytes: e.Sent, Window: e.Took, Streams: []units.Bytes{e.Sent}},

@@ -17,38 +17,37 @@ import (
 	"linerate/internal/rescue"
 )
 
-// mostSilent is how many connections may have said nothing yet.
+// mostSilent is how many connections may be open without having sent anything.
 const mostSilent = 128
 
-// queue holds the connections that have said their first word and are not yet
-// served.
+// queue holds the connections that have sent their first message and wait for their turn.
 type queue struct {
 	most     int
 	arrived  chan struct{} // holds one element when something arrived
-	unknown  *accept.Crowd // that have said nothing yet
+	unknown  *accept.Crowd // that have sent nothing yet
 	greeting sync.WaitGroup
 	tell     func(Event)
-	resets   bool // who has its turn connects again
+	resets   bool // the current transmitter reconnects
 
 	mu      sync.Mutex
-	callers []caller // in the order of their arrival
+	callers []caller // in order of arrival
 	served  netip.Addr
 	closed  bool
 }
 
-// caller is a connection that waits.
+// caller is a waiting connection.
 type caller struct {
 	conn *net.TCPConn
 	from netip.Addr
 	at   time.Time
-	said Control // its first word; 0 where it need not be there yet
+	said Control // its first message; 0 if it was not read yet
 }
 
-// errCrowded ends a connection for which there is no place any more.
+// errCrowded ends a connection that was dropped for another one.
 var errCrowded = errors.New("made room for others: too many transmitters have said nothing")
 
-// accept takes connections until listener is closed, and queues each when it has
-// said its first word, for which it has so long.
+// accept accepts connections until listener is closed, and queues each once it has sent its
+// first message, which must arrive within patience.
 func (q *queue) accept(ctx context.Context, listener net.Listener, patience time.Duration) error {
 	note := func(line string) { q.tell(Event{Note: line}) }
 	return accept.Loop(ctx, listener, note, func(c net.Conn) {
@@ -58,11 +57,11 @@ func (q *queue) accept(ctx context.Context, listener net.Listener, patience time
 			_ = c.Close()
 			return
 		}
-		// Its own address is what a TCP connection always has.
+		// A TCP connection always has a remote address.
 		from, _ := netip.ParseAddrPort(conn.RemoteAddr().String())
 		one := caller{conn: conn, from: from.Addr().Unmap(), at: time.Now()}
 		if q.expects(one.from) {
-			q.add(one) // with -s the receiver has the first word then
+			q.add(one) // with -s the receiver sends first here
 			return
 		}
 		place := q.unknown.Enter(one.from, func() { _ = conn.Close() })
@@ -90,8 +89,8 @@ func (q *queue) accept(ctx context.Context, listener net.Listener, patience time
 	})
 }
 
-// greet reads the first word. The whole of it must come in time, so that who sends
-// a byte now and then is silent too.
+// greet reads the first message. All of it must arrive in time, so that a client that sends a
+// byte now and then counts as silent too.
 func (c *caller) greet(patience time.Duration) error {
 	if err := c.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		return err
@@ -110,7 +109,7 @@ func (c *caller) greet(patience time.Duration) error {
 	return c.conn.SetReadDeadline(time.Time{})
 }
 
-// add appends c, or closes it where no more may wait.
+// add appends c, or closes it if the queue is full.
 func (q *queue) add(c caller) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -132,38 +131,38 @@ func (q *queue) add(c caller) {
 	}
 }
 
-// contended reports whether somebody else waits than who has the turn.
+// contended reports whether another transmitter waits.
 func (q *queue) contended() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return slices.ContainsFunc(q.callers, func(c caller) bool { return !q.resets || c.from != q.served })
 }
 
-// first waits for the caller whose turn it is.
+// first waits for the next caller.
 func (q *queue) first(ctx context.Context) (caller, error) {
 	return q.wait(ctx, func(caller) bool { return true })
 }
 
-// again waits for a connection from that address which was made after since.
+// again waits for a connection from that address that was made after since.
 func (q *queue) again(ctx context.Context, from netip.Addr, since time.Time) (caller, error) {
 	return q.wait(ctx, func(c caller) bool { return c.from == from && !c.at.Before(since) })
 }
 
-// expects reports whether who has its turn may connect again from there.
+// expects reports whether the current transmitter may reconnect from there.
 func (q *queue) expects(from netip.Addr) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.resets && from == q.served
 }
 
-// serving names who has its turn: its further connections have a place.
+// serving sets the address of the current transmitter, whose reconnections have a place.
 func (q *queue) serving(from netip.Addr) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.served = from
 }
 
-// wait takes the first caller that fits out of the queue.
+// wait removes the first caller that fits from the queue.
 func (q *queue) wait(ctx context.Context, fits func(caller) bool) (caller, error) {
 	for {
 		if ctx.Err() != nil {
@@ -191,7 +190,7 @@ func (q *queue) take(fits func(caller) bool) (caller, bool) {
 	return caller{}, false
 }
 
-// close lets go of all who wait.
+// close closes all waiting connections.
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

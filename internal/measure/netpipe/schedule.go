@@ -1,11 +1,11 @@
 package netpipe
 
-// StopSeconds is the one-way time of a message from which an end stops its
-// schedule before the upper bound ("Schedule").
+// StopSeconds is the one-way time of a message at which an end stops its schedule before the
+// upper bound ("Schedule").
 const StopSeconds = 1.0
 
-// Schedule gives the message sizes of a test in NetPIPE's order. Both ends run
-// one each and must get the same sizes. It is not safe for concurrent use.
+// Schedule yields the message sizes of a test in NetPIPE's order. Both ends run one each and
+// must get the same sizes. It is not safe for concurrent use.
 type Schedule struct {
 	settings  Settings
 	size      int // of this step, before perturbation
@@ -22,12 +22,12 @@ type Point struct {
 	Index     int // from 0
 	Bytes     int // size of the message
 	Base      int // size before perturbation
-	Previous  int // size of the point before; of the first point Start
+	Previous  int // size of the previous point; Start for the first one
 	Increment int // distance of the bases at this point
 }
 
-// NewSchedule returns the schedule of s, or what Validate finds wrong with s.
-// With -2 it must be given what Bounded returns.
+// NewSchedule returns the schedule of s, or the error of Validate. With -2 pass the result of
+// Bounded.
 func NewSchedule(s Settings) (*Schedule, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -40,10 +40,9 @@ func NewSchedule(s Settings) (*Schedule, error) {
 	return c, nil
 }
 
-// Next returns the next point, false after the last one. lastSeconds is the
-// one-way time of the point before, and of the opening ping-pong for the first
-// point; from StopSeconds on the schedule ends at the next base. Duplicates and
-// steps back belong to the schedule.
+// Next returns the next point, false after the last one. lastSeconds is the one-way time of the
+// previous point, or of the opening ping-pong for the first one; from StopSeconds the schedule
+// ends at the next base. Duplicates and steps back are part of the schedule.
 //
 // NPtcp also ends after 7,997 points; no valid settings reach a tenth of that.
 func (c *Schedule) Next(lastSeconds float64) (Point, bool) {
@@ -64,9 +63,8 @@ func (c *Schedule) Next(lastSeconds float64) (Point, bool) {
 	return p, true
 }
 
-// Slow reports whether the schedule ended because a message took StopSeconds or
-// more. The other end decides that alone, by its own clock: nothing on the wire
-// says so.
+// Slow reports whether the schedule ended because a message took StopSeconds or more. The other
+// end decides that independently, by its own clock, and does not announce it.
 func (c *Schedule) Slow() bool { return c.slow }
 
 // advance moves to the next point of this step, or to the next step.
@@ -83,8 +81,8 @@ func (c *Schedule) advance() {
 	c.offset = c.least()
 }
 
-// perturbed reports whether this step has three points: only where the bases
-// are so far apart that they do not meet their neighbours.
+// perturbed reports whether this step has three points: only if the bases are so far apart that
+// these do not overlap their neighbours.
 func (c *Schedule) perturbed() bool {
 	return c.settings.Perturbation > 0 && c.increment > c.settings.Perturbation+1
 }
@@ -97,8 +95,8 @@ func (c *Schedule) least() int {
 	return 0
 }
 
-// Sizes returns the message sizes of the whole schedule of s, as on a path where
-// no message takes StopSeconds, or what Validate finds wrong with s.
+// Sizes returns the message sizes of the whole schedule of s, for a path on which no message
+// takes StopSeconds, or the error of Validate.
 func Sizes(s Settings) ([]int, error) {
 	c, err := NewSchedule(s)
 	if err != nil {

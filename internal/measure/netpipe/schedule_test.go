@@ -23,7 +23,7 @@ func numbers(t testing.TB, text string) []int {
 	return out
 }
 
-// Each list was written to np.out by NPtcp 3.7.2 (Debian) on loopback.
+// NPtcp 3.7.2 (Debian) wrote each list to np.out on loopback.
 func TestSizesAreThoseOfNPtcp(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -86,9 +86,9 @@ func TestSlowMessageEndsTheScheduleAtTheNextBase(t *testing.T) {
 	s := Settings{Start: 64, Upper: 1000, Perturbation: 16}
 	for _, c := range []struct {
 		name string
-		at   int // the first point that takes seconds
+		at   int // the first point that is slow
 		time float64
-		want int // points in all
+		want int // total points
 		slow bool
 	}{
 		{"opening", 0, 1, 0, true},
@@ -118,8 +118,8 @@ func TestSlowMessageEndsTheScheduleAtTheNextBase(t *testing.T) {
 	}
 }
 
-// documented walks the loop of docs/wire/netpipe.md literally, as a second
-// opinion on the state machine.
+// documented implements the loop of docs/wire/netpipe.md literally, as a check of the state
+// machine.
 func documented(s Settings) []int {
 	inc, nq := 1, 0
 	if s.Start > 1 {
@@ -159,8 +159,8 @@ func TestScheduleLaws(t *testing.T) {
 	})
 }
 
-// Size, repeat count and rate of a run of NPtcp 3.7.2 (Debian) on loopback. The
-// rate gives the time in more digits than the third column does.
+// Size, repeat count and rate of a run of NPtcp 3.7.2 (Debian) on loopback. The rate gives the
+// time with more digits than the third column.
 func TestRepeatsAreThoseOfNPtcp(t *testing.T) {
 	rows := []struct {
 		repeats int

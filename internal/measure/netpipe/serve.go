@@ -17,31 +17,29 @@ import (
 	"linerate/internal/rescue"
 )
 
-// Limits bound what the transmitters of others may ask of a receiver. A zero
-// field is the default.
+// Limits bound what foreign transmitters may request of a receiver. A zero field is the
+// default.
 type Limits struct {
 	Largest int           // message in bytes; default 64 MiB, at most MaxBytes
-	Time    time.Duration // of one transmitter's whole test; default 15 min
-	Waiting int           // transmitters that wait for their turn; default 8
+	Time    time.Duration // transmitters that wait for their turn; default 8
+	Waiting int           // connections that have sent nothing yet; default, and most, 128
 	Unknown int           // connections that have said nothing yet; default, and most, 128
 
-	// Budget, where it is not nil, is the ledger of which every turn takes a
-	// session, its buffers, its time and the bytes it sends, as an anonymous client; no turn
-	// lasts longer than a session of anonymous clients may.
+	// Budget, if not nil, is the ledger from which every turn takes a session, its buffers, its
+	// time and the bytes it sends, as an anonymous client; no turn lasts longer than an
+	// anonymous session may.
 	Budget *budget.Budget
-	// Begun, where given, is told of each transmitter whose turn begins. It must not
-	// block.
+	// Begun, if not nil, is called at the start of each transmitter's turn. It must not block.
 	Begun func(from netip.Addr)
 }
 
-// Event is what became of one transmitter, or, with Note, a line on the server
-// itself, and nothing else.
+// Event is the outcome of one transmitter or, with Note, only a line about the server itself.
 type Event struct {
 	From  netip.Addr
 	Began bool // it had its turn
-	Sizes int  // that were complete
-	// Points are these sizes, with the one-way times by the receiver's clock; an
-	// integrity check has none.
+	Sizes int  // completed sizes
+	// Points are these sizes with the one-way times by the receiver's clock; an integrity check
+	// has none.
 	Points []model.Point
 	Sent   units.Bytes   // by the receiver
 	Took   time.Duration // of its turn
@@ -60,15 +58,15 @@ func (e Event) String() string {
 	return fmt.Sprintf("netpipe from %s: %d sizes, then: %v", e.From, e.Sizes, e.Err)
 }
 
-// The defaults of Limits. A test with NPtcp's own defaults takes about 1 min on
-// a fast path, and its largest message has 8 MiB.
+// The defaults of Limits. A test with NPtcp's own defaults takes about 1 min on a fast path,
+// and its largest message is 8 MiB.
 const (
 	defaultLargest = 64 << 20
 	defaultTime    = 15 * time.Minute
 	defaultWaiting = 8
 )
 
-// complete returns l without zero fields.
+// complete replaces zero fields of l by their defaults.
 func (l Limits) complete() Limits {
 	if l.Largest <= 0 {
 		l.Largest = defaultLargest
@@ -89,24 +87,21 @@ func (l Limits) complete() Limits {
 	return l
 }
 
-// Serve answers the NPtcp transmitters that connect to listener, one after the
-// other, until ctx ends, and then closes listener. They must have been started
-// with the options of s, but for -u: the receiver follows a schedule without
-// end, and the transmitter's quit ends it. With -b, s and the listener's socket
-// options are the caller's matter.
+// Serve answers the NPtcp transmitters that connect to listener, one after the other, until ctx
+// ends, and then closes listener. They must have been started with the options of s, except -u:
+// the receiver's schedule is unbounded, and the transmitter's quit ends it. With -b, the caller
+// sets s and the listener's socket options.
 //
-// Tests that run at the same time would measure each other, so further
-// transmitters wait. While one with -r or -s has its turn, only its own address
-// may connect again for it; who waited before that keeps waiting. (Another one
-// at the same address that comes in just that moment spoils both: nothing on
-// the wire tells them apart.) A transmitter that falls silent or goes away costs
-// its own turn, after 15 s at most, or 2 s while another one waits, and its turn is
-// over after 2 min then. One that says nothing has no turn at all, and is let go of
-// after 2 s: a real one syncs as soon as it is connected, also while it waits.
+// Simultaneous tests would disturb each other, so further transmitters wait. During the turn of
+// one with -r or -s, only connections from its address count as its reconnections; those that
+// waited before keep waiting. (Another transmitter at the same address that connects at just
+// that moment spoils both: nothing on the wire distinguishes them.) A transmitter that falls
+// silent or goes away loses its turn after 15 s at most, or 2 s while another one waits, and
+// its turn then ends after 2 min. One that sends nothing gets no turn, and is disconnected
+// after 2 s: a real one syncs as soon as it is connected, even while it waits.
 //
-// tell is called on each transmitter, and where accepting fails or works again,
-// from one goroutine at a time. Accepting that fails is tried again. The error is
-// nil when ctx ended it.
+// tell is called for each transmitter, and when Accept fails or works again, by one goroutine
+// at a time. Serve retries a failed Accept. It returns nil if ctx ended it.
 func (p *Peer) Serve(ctx context.Context, listener net.Listener, s Settings, l Limits, tell func(Event)) error {
 	if err := s.Validate(); err != nil {
 		return errors.Join(fmt.Errorf("settings: %w", err), listener.Close())
@@ -114,8 +109,8 @@ func (p *Peer) Serve(ctx context.Context, listener net.Listener, s Settings, l L
 	l = l.complete()
 	tell = inTurn(tell)
 	note := func(line string) { tell(Event{Note: line}) }
-	// -u is not asked for: the largest message bounds the schedule. What lies
-	// above it by its perturbation is refused when it comes.
+	// -u is not needed: the largest message bounds the schedule. Perturbed sizes above it are
+	// refused on arrival.
 	s.Upper = min(l.Largest, MaxBytes/2-s.Perturbation)
 	if s.Start > s.Upper {
 		return errors.Join(fmt.Errorf("-l %d is above the largest message, %d bytes", s.Start, l.Largest), listener.Close())
@@ -148,7 +143,7 @@ func (p *Peer) Serve(ctx context.Context, listener net.Listener, s Settings, l L
 	return failed
 }
 
-// inTurn is tell, called by one goroutine at a time.
+// inTurn returns a tell that only one goroutine calls at a time.
 func inTurn(tell func(Event)) func(Event) {
 	var mu sync.Mutex
 	return func(e Event) {
@@ -161,7 +156,7 @@ func inTurn(tell func(Event)) func(Event) {
 // contendedTurn is how long a turn may last while another transmitter waits.
 const contendedTurn = 2 * time.Minute
 
-// turn serves one transmitter and returns what became of it.
+// turn serves one transmitter and returns the outcome.
 func (p *Peer) turn(ctx context.Context, q *queue, c caller, s Settings, l Limits) (e Event) {
 	e.From = c.from
 	share, err := l.Budget.Open(c.from, "")
@@ -211,7 +206,7 @@ func (p *Peer) turn(ctx context.Context, q *queue, c caller, s Settings, l Limit
 	}
 	defer func() {
 		if r.link != nil {
-			// Whatever it says: the test is over.
+			// The test is over, whatever Close returns.
 			_ = r.link.Close()
 		}
 	}()
@@ -227,11 +222,11 @@ func (p *Peer) turn(ctx context.Context, q *queue, c caller, s Settings, l Limit
 type receiver struct {
 	talk
 	largest int
-	said    Control // came while the connection waited; 0 is nothing
+	said    Control // arrived while the connection waited; 0 is none
 	opened  bool    // the opening exchanges are done
 	done    int     // sizes
 	points  []model.Point
-	quitAt  time.Time // when the last quit came
+	quitAt  time.Time // arrival of the last quit
 
 	share   *budget.Share
 	give    func() // gives the buffers back
@@ -239,14 +234,14 @@ type receiver struct {
 	sent    units.Bytes
 }
 
-// errQuit says that the transmitter ended the test.
+// errQuit reports that the transmitter ended the test.
 var errQuit = errors.New("quit")
 
-// errNoSize says that it did so before its first size. One with -r or -s takes a new connection
-// there.
+// errNoSize reports that it did so before its first size. At this point a transmitter with -r
+// or -s reconnects.
 var errNoSize = errors.New("the transmitter quit before its first size: if it has -r or -s, give them to serve too, with --" + optionsFlag)
 
-// run is the whole test of one transmitter; nil when that has ended it.
+// run runs the whole test of one transmitter; it returns nil if the transmitter ended it.
 func (r *receiver) run(ctx context.Context) error {
 	err := r.guarded(ctx, func() error {
 		if err := r.sync(); err != nil {
@@ -269,8 +264,8 @@ func (r *receiver) run(ctx context.Context) error {
 		return err
 	}
 	for {
-		// Only the transmitter's clock decides whether the schedule goes on:
-		// it says so, with a sync or a quit.
+		// Only the transmitter's clock decides whether the schedule continues: it sends a sync
+		// or a quit.
 		at, more := schedule.Next(0)
 		if !more {
 			return r.guarded(ctx, r.quit)
@@ -288,7 +283,7 @@ func (r *receiver) run(ctx context.Context) error {
 	}
 }
 
-// point follows through one size.
+// point follows the transmitter through one size.
 func (r *receiver) point(ctx context.Context, at Point) error {
 	var repeats int
 	err := r.guarded(ctx, func() error {
@@ -353,7 +348,7 @@ func (r *receiver) point(ctx context.Context, at Point) error {
 	return r.guarded(ctx, func() error { return r.link.Send(b) })
 }
 
-// room takes two buffers of n bytes from the budget, where they must grow.
+// room takes two buffers of n bytes from the budget if they must grow.
 func (r *receiver) room(n int) error {
 	if n <= cap(r.out) {
 		return nil
@@ -366,7 +361,7 @@ func (r *receiver) room(n int) error {
 	return err
 }
 
-// charge counts a trial of so many messages of n bytes.
+// charge charges a trial of messages messages of n bytes.
 func (r *receiver) charge(n, messages int) error {
 	sent := units.Bytes(0)
 	if !r.settings.Streaming {
@@ -379,8 +374,8 @@ func (r *receiver) charge(n, messages int) error {
 	return errors.Join(r.share.Spend(sent), r.share.Use(took))
 }
 
-// sync reads before it writes, so that a transmitter which quits is answered
-// with nothing else. It returns errQuit then, after the answer.
+// sync reads before it writes, so that a transmitter that quits gets no other answer. It then
+// returns errQuit, after the answer.
 func (r *receiver) sync() error {
 	r.limit()
 	c := r.said
@@ -391,7 +386,7 @@ func (r *receiver) sync() error {
 		}
 	}
 	if c == Quit {
-		r.quitAt = time.Now() // who connects again does so after the answer
+		r.quitAt = time.Now() // a reconnection comes after the answer
 		if err := r.link.Send(Quit.Append(nil)); err != nil {
 			return fmt.Errorf("answer quit: %w", err)
 		}
@@ -415,7 +410,7 @@ func (r *receiver) quit() error {
 	return err
 }
 
-// reset takes the transmitter's next connection, with settings that have resets.
+// reset takes the transmitter's next connection, if the settings have resets.
 func (r *receiver) reset(ctx context.Context) error {
 	if !r.settings.Resets() {
 		return nil

@@ -20,8 +20,8 @@ func TestTimesLikeNPtcp(t *testing.T) {
 	})
 }
 
-// TestTurnsComeSoon: transmitters that say nothing take no turn, and one that falls silent
-// in its turn keeps it for 2 s.
+// TestTurnsComeSoon: transmitters that send nothing take no turn, and one that falls silent in
+// its turn keeps it for 2 s.
 func TestTurnsComeSoon(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(try *truth.Try, port string)

@@ -12,13 +12,13 @@ import (
 	"linerate/internal/measure/plane"
 )
 
-// Options are what a transmitter has beyond the settings that both ends share.
+// Options are a transmitter's options beyond the settings that both ends share.
 type Options struct {
 	Settings
-	// Window is -b of this end, in bytes; 0 is the system's. The function that
-	// dials sets it; here it counts for the bound of -2.
+	// Window is -b of this end, in bytes; 0 is the system default. The dial function sets it;
+	// here it counts for the bound of -2.
 	Window units.Bytes
-	// Repeats is -n: a constant number of repeats; 0 is calibrated.
+	// Repeats is -n: a constant number of repeats; 0 calibrates them.
 	Repeats int
 }
 
@@ -34,13 +34,13 @@ func (o Options) Validate() error {
 	return errors.Join(o.Settings.Validate(), fault)
 }
 
-// Transmit runs a test with the NPtcp receiver that dial connects to, over IPv4
-// and with TCP_NODELAY, and calls emit with each point as it ends. It returns
-// the points, in the order measured and with repeated sizes, also beside an
-// error. ErrEnded says that the receiver had a shorter schedule.
+// Transmit runs a test with the NPtcp receiver that dial connects to, over IPv4 and with
+// TCP_NODELAY, and calls emit with each point as it ends. It returns the points in the order
+// measured and with repeated sizes, even with an error. ErrEnded reports that the receiver had
+// a shorter schedule.
 //
-// A point's trials are the one-way times of this end's clock; in a stream it is
-// one, the fastest by the receiver's clock; in an integrity check none.
+// A point's trials are one-way times by this end's clock; a stream has one, the fastest by the
+// receiver's clock; an integrity check has none.
 func (p *Peer) Transmit(ctx context.Context, dial func(ctx context.Context) (*net.TCPConn, error), o Options, emit func(model.Point)) ([]model.Point, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("settings: %w", err)
@@ -86,11 +86,10 @@ type transmitter struct {
 	emit    func(model.Point)
 	met     func()
 	points  []model.Point
-	fresh   bool // the connection is one after a reset, and nothing came over it yet
+	fresh   bool // the connection follows a reset, and nothing has arrived on it
 }
 
-// guarded calls f, which talks over the present connection, and interrupts it
-// when ctx ends.
+// guarded calls f, which uses the current connection, and interrupts it when ctx ends.
 func (t *talk) guarded(ctx context.Context, f func() error) error {
 	stop := context.AfterFunc(ctx, t.link.Interrupt)
 	err := f()
@@ -100,7 +99,7 @@ func (t *talk) guarded(ctx context.Context, f func() error) error {
 	return err
 }
 
-// run is the whole test.
+// run runs the whole test.
 func (t *transmitter) run(ctx context.Context) error {
 	var last float64
 	err := t.guarded(ctx, func() error {
@@ -193,7 +192,7 @@ func (t *transmitter) point(ctx context.Context, at Point, last float64) (float6
 	return Fastest(times...), nil
 }
 
-// keep adds the result of a size.
+// keep stores the result of a size.
 func (t *transmitter) keep(at Point, repeats int, times []float64) {
 	p := model.Point{Size: units.Bytes(at.Bytes), Rounds: int64(repeats)}
 	if !t.settings.Integrity {
@@ -217,8 +216,8 @@ func (t *transmitter) sync() error {
 	case errors.Is(err, plane.ErrStalled), errors.Is(err, plane.ErrInterrupted), errors.As(err, &outOfStep):
 		return err
 	case err != nil:
-		// A receiver that is done takes five bytes for a quit, answers with
-		// five and closes.
+		// A receiver that has finished takes five bytes for a quit, answers with five and
+		// closes.
 		return fmt.Errorf("%w: %w", ErrEnded, err)
 	case c != Sync:
 		return fmt.Errorf("got %s where sync is due: %w", c, ErrEnded)
@@ -226,8 +225,8 @@ func (t *transmitter) sync() error {
 	return nil
 }
 
-// quit ends the present connection: it returns when the receiver has closed it,
-// because until then it may still be closing its listener too.
+// quit ends the current connection: it returns when the receiver has closed it, because until
+// then it may still be closing its listener too.
 func (t *transmitter) quit() error {
 	t.link.Limit(t.bounds.quiet, t.bounds.quiet)
 	if err := t.link.Send(Quit.Append(nil)); err != nil {
@@ -238,12 +237,12 @@ func (t *transmitter) quit() error {
 		return fmt.Errorf("wait for the answer to quit: %w", err)
 	}
 	t.link.Limit(t.bounds.ending, t.bounds.ending)
-	// Whether it ends well, badly or too late: it is of no more use.
+	// In any case the connection is of no more use.
 	_ = t.link.Receive(answer[:1])
 	return nil
 }
 
-// reset begins a new connection, with settings that have resets.
+// reset opens a new connection, if the settings have resets.
 func (t *transmitter) reset(ctx context.Context) error {
 	if !t.settings.Resets() {
 		return nil
@@ -258,9 +257,9 @@ func (t *transmitter) reset(ctx context.Context) error {
 	return nil
 }
 
-// answered is guarded for f, in which the receiver answers first. A connection
-// after a reset may still have reached the listener that the receiver was about
-// to close: if it breaks before anything came over it, the next one is tried.
+// answered is guarded for an f that begins with the receiver's answer. A connection after a
+// reset may have reached the listener that the receiver was about to close: if it breaks before
+// anything arrived, answered tries the next one.
 func (t *transmitter) answered(ctx context.Context, f func() error) error {
 	for until := time.Now().Add(t.bounds.connect); ; {
 		before := t.link.Received()
@@ -276,8 +275,7 @@ func (t *transmitter) answered(ctx context.Context, f func() error) error {
 	}
 }
 
-// redial connects again, as often as it takes: the receiver refuses until it
-// listens anew.
+// redial retries to connect until it succeeds: the receiver refuses until it listens again.
 func (t *transmitter) redial(ctx context.Context, dial func(ctx context.Context) (*net.TCPConn, error)) (*plane.Link, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.bounds.connect)
 	defer cancel()

@@ -7,15 +7,14 @@ import (
 	"linerate/internal/measure/plane"
 )
 
-// looksPerBatch is how often the clock is read while a batch goes well, so that
-// one which became a thousand times slower ends too. It costs nothing beside
-// the messages between.
+// looksPerBatch is how often the clock is read in a batch that goes well, so that a batch that
+// became a thousand times slower ends too. The cost is negligible beside the messages between.
 const looksPerBatch = 16
 
 // peer speaks the protocol over one connection.
 type peer struct {
 	link    *plane.Link
-	out, in []byte // payload sent, and room for what is received; as long as the largest size
+	out, in []byte // payload sent, and buffer for received payload; as long as the largest size
 	scratch [frameBytes]byte
 }
 
@@ -30,7 +29,7 @@ func (p *peer) receive() (frame, error) {
 	return decode(p.scratch[:])
 }
 
-// expect receives a frame that must be want, but for the time of done.
+// expect receives a frame that must equal want, except for the time of done.
 func (p *peer) expect(want frame) (frame, error) {
 	got, err := p.receive()
 	if err != nil {
@@ -43,7 +42,7 @@ func (p *peer) expect(want frame) (frame, error) {
 	return got, nil
 }
 
-// tell sends a frame of kind k without more, and waits for the same.
+// tell sends a frame of kind k without other fields, and waits for the same.
 func (p *peer) tell(k kind) error {
 	if err := p.send(frame{kind: k}); err != nil {
 		return err
@@ -52,15 +51,15 @@ func (p *peer) tell(k kind) error {
 	return err
 }
 
-// limits bound a batch at the leader.
+// limits are the leader's timeouts of a batch.
 type limits struct {
 	answer time.Duration // until the follower is ready
 	quiet  time.Duration // without progress from then on
-	total  time.Duration // in all
+	total  time.Duration // total
 }
 
-// lead runs a batch as the leader. It returns the time of one message one way,
-// and the time of all that went into it.
+// lead runs a batch as the leader. It returns the one-way time of a message, and the total time
+// of the batch.
 func (p *peer) lead(b frame, l limits) (oneWay, all time.Duration, err error) {
 	p.link.Limit(l.answer, l.answer)
 	if err := p.send(b); err != nil {
@@ -75,8 +74,8 @@ func (p *peer) lead(b frame, l limits) (oneWay, all time.Duration, err error) {
 	start := time.Now()
 	until, rest := start.Add(l.total), b
 	if b.mode == both {
-		// The follower's first message is under way before this end begins: the
-		// time counts from the end of the first round.
+		// The follower's first message is in flight before this end begins: the time counts
+		// from the end of the first round.
 		if err := p.some(b, 1, true); err != nil {
 			return 0, 0, err
 		}
@@ -133,7 +132,7 @@ func (p *peer) follow(b frame, quiet, total time.Duration) error {
 	return p.send(b)
 }
 
-// rounds moves the messages of b.
+// rounds sends and receives the messages of b.
 func (p *peer) rounds(b frame, until time.Time, leads bool) error {
 	step := max(1, b.rounds/looksPerBatch)
 	for left := b.rounds; left > 0; left -= step {
@@ -147,12 +146,12 @@ func (p *peer) rounds(b frame, until time.Time, leads bool) error {
 	return nil
 }
 
-// some moves the messages of n rounds. This is the measuring loop: it does
-// nothing else.
+// some sends and receives the messages of n rounds. This is the measuring loop: it does nothing
+// else.
 func (p *peer) some(b frame, n int, leads bool) error {
 	out, in := p.out[:b.size], p.in[:b.size]
 	if b.mode == turns {
-		in = out // what came goes back from where it lies, as NetPIPE does it: caches hold it once
+		in = out // return the received bytes from where they are, as NetPIPE does: caches hold them once
 	}
 	switch {
 	case b.mode == both:

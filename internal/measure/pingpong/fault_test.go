@@ -20,9 +20,8 @@ import (
 	"linerate/internal/must"
 )
 
-// hole is a path between the two ends that swallows what goes to the far end
-// beyond so many bytes of a connection. A deaf one swallows the end of the
-// connection too, both ways.
+// hole makes the path drop the bytes to the far end beyond a number of bytes of a connection. A
+// deaf hole also drops the end of the connection, both ways.
 func hole(t *testing.T, w *enginetest.Wire, beyond int64, deaf bool) {
 	t.Helper()
 	over := make(chan struct{})
@@ -46,8 +45,8 @@ func hole(t *testing.T, w *enginetest.Wire, beyond int64, deaf bool) {
 	t.Cleanup(func() { close(over) })
 }
 
-// swallowed is the engine where a hole is in the path: where messages as large as large go,
-// the leader soon gives up, and the follower too where it does not learn of that.
+// swallowed configures e for a path with a hole: at message sizes of large or more the leader
+// soon gives up, and so does the follower if it cannot notice that.
 func swallowed(e *Engine, large units.Bytes, deaf bool) *Engine {
 	leader := e.bounds.leader
 	e.quiet = func(size int, bound time.Duration) time.Duration {
@@ -60,8 +59,7 @@ func swallowed(e *Engine, large units.Bytes, deaf bool) *Engine {
 	return e
 }
 
-// TestStalledSizes lets the path swallow large messages: both ends get over it,
-// and the sweep goes on.
+// TestStalledSizes lets the path drop large messages: both ends recover, and the sweep goes on.
 func TestStalledSizes(t *testing.T) {
 	for name, open := range map[string]opener{
 		"system":    plane.New,
@@ -108,22 +106,21 @@ func TestStallsInARowEndTheSweep(t *testing.T) {
 	must.Equal(t, len(far.Report.Warnings), 0, "far end warns %q", far.Report.Warnings)
 }
 
-// manual returns the near end, which leads, and a far end in the test's hands.
+// manual returns the near end, which leads, and a far end that the test controls.
 func manual(t *testing.T, e *Engine, f model.Flow) (*enginetest.End, *peer) {
 	t.Helper()
 	w := enginetest.NewWire(t)
 	test := must.Get(e.Prepare(t.Context(), w.Env(model.Near), f))(t)
 	near := enginetest.NewEnd(t, test)
 	opened := must.Get(w.Env(model.Far).Open(t.Context(), 1, engine.SocketOptions{}))(t)
-	// Whoever opens another connection finds nobody.
+	// Further connections are refused.
 	must.Do(t, w.CloseListener())
 	far := &peer{link: plane.NewPoller(opened.Conns[0]), in: make([]byte, 1<<20), out: make([]byte, 1<<20)}
 	t.Cleanup(func() { far.link.Close() })
 	return near, far
 }
 
-// TestPeersThatDoNotFollow: whatever the follower does, the leader ends, soon,
-// and says why.
+// TestPeersThatDoNotFollow: whatever the follower does, the leader soon ends with the reason.
 func TestPeersThatDoNotFollow(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode   string
@@ -169,7 +166,7 @@ func TestPeersThatDoNotFollow(t *testing.T) {
 	}
 }
 
-// TestLeadersThatDoNotLead: the follower ends, soon, and says why.
+// TestLeadersThatDoNotLead: the follower soon ends with the reason.
 func TestLeadersThatDoNotLead(t *testing.T) {
 	for name, c := range map[string]struct {
 		lead  func(p *peer) error
@@ -205,7 +202,7 @@ func TestLeadersThatDoNotLead(t *testing.T) {
 	}
 }
 
-// long is a sweep that does not end by itself.
+// long returns a sweep that does not end by itself.
 func long() model.Flow {
 	f := sweepOf(model.To, sizes.Params{}, 1, 2)
 	f.Duration = 10 * time.Hour
@@ -226,11 +223,11 @@ func TestStop(t *testing.T) {
 	enginetest.Await(t, far.Done, "its follower")
 	must.True(t, near.Err == nil && strings.Contains(strings.Join(near.Report.Warnings, "\n"), "stopped"),
 		"error %v, warnings %q", near.Err, near.Report.Warnings)
-	// The leader said end: the follower does not wait for another connection.
+	// The leader sent end: the follower does not wait for another connection.
 	must.True(t, far.Err == nil && len(far.Report.Warnings) == 0, "follower: error %v, warnings %q", far.Err, far.Report.Warnings)
 }
 
-// anything fits every sample: a point was shown.
+// anything accepts every sample: a point was shown.
 func anything(model.Sample) bool { return true }
 
 func TestStopAndCancelEndEitherEnd(t *testing.T) {
@@ -269,7 +266,7 @@ func TestStopAndCancelEndEitherEnd(t *testing.T) {
 func TestCloseEndsRun(t *testing.T) {
 	f := sweepOf(model.To, sizes.Params{}, slices.Repeat([]units.Bytes{1}, maxSizes)...)
 	e := patient()
-	e.bounds.connect = 100 * time.Millisecond // for which the follower waits for another connection
+	e.bounds.connect = 100 * time.Millisecond // how long the follower waits for another connection
 	near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
 	near.Start(t.Context())
 	far.Start(t.Context())

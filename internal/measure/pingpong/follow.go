@@ -11,9 +11,9 @@ import (
 	"linerate/internal/measure/plane"
 )
 
-// follow does what the leader says until it says end.
+// follow does what the leader requests until it sends end.
 func (r *course) follow(ctx context.Context) error {
-	// Each size has one connection at most; more than that is no leader.
+	// Each size has one connection at most; a leader needs no more.
 	for range 2*len(r.flow.Sweep.Sizes) + stallsInAll {
 		last, err := r.serve()
 		r.keepLog(last)
@@ -49,11 +49,11 @@ func (r *course) follow(ctx context.Context) error {
 	return errors.New("follow the leading end: it opened too many connections")
 }
 
-// errRenew says that the leader wants a new connection.
+// errRenew reports that the leader wants a new connection.
 var errRenew = errors.New("renew")
 
-// serve answers on one connection. It returns nil at the leader's end, errRenew
-// or what failed, and the size that was the last one.
+// serve answers on one connection. It returns the last size, and nil at the leader's end,
+// errRenew or an error.
 func (r *course) serve() (last int, err error) {
 	p := r.peer()
 	for {
@@ -90,7 +90,7 @@ func (r *course) serve() (last int, err error) {
 	}
 }
 
-// allowed refuses a batch that the flow does not have.
+// allowed returns an error for a batch that the flow does not have.
 func (r *course) allowed(f frame) error {
 	if f.mode != r.mode || !slices.Contains(r.flow.Sweep.Sizes, units.Bytes(f.size)) {
 		return fmt.Errorf("%w: a batch of mode %d and %d bytes, which the flow does not have", errFrame, f.mode, f.size)
@@ -98,7 +98,7 @@ func (r *course) allowed(f frame) error {
 	return nil
 }
 
-// keepLog adds what the kernel of this end logged while size was measured.
+// keepLog adds what this end's kernel logged while size was measured.
 func (r *course) keepLog(size int) {
 	if lines := r.logged(); len(lines) > 0 && size > 0 {
 		r.points = append(r.points, model.Point{Size: units.Bytes(size), Log: lines})

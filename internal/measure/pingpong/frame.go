@@ -16,13 +16,13 @@ const (
 	version = 1
 )
 
-// Bounds of what a frame may say.
+// Bounds of a frame's fields.
 const (
 	maxSize   = 1 << 30
 	maxRounds = 1 << 20
 )
 
-// kind says what a frame means.
+// kind is the meaning of a frame.
 type kind byte
 
 const (
@@ -41,7 +41,7 @@ func (k kind) String() string {
 	return fmt.Sprintf("kind %d", byte(k))
 }
 
-// mode is a mode of the sweep as the wire has it.
+// mode is a mode of the sweep in wire format.
 type mode byte
 
 const (
@@ -50,7 +50,7 @@ const (
 	stream                 // one message after the other
 )
 
-// modeOf returns the wire's mode for that of a flow, false for none.
+// modeOf returns the wire's mode for that of a flow, false if there is none.
 func modeOf(name string) (mode, bool) {
 	switch name {
 	case "", sizes.PingPong:
@@ -63,8 +63,7 @@ func modeOf(name string) (mode, bool) {
 	return 0, false
 }
 
-// frame is everything on the wire that is not payload. Fields that do not
-// belong to its kind are 0.
+// frame is everything on the wire except payload. Fields that do not belong to its kind are 0.
 type frame struct {
 	kind    kind
 	mode    mode
@@ -73,7 +72,7 @@ type frame struct {
 	elapsed int64 // ns
 }
 
-// errFrame says that the peer sent something that is not a valid frame.
+// errFrame reports that the peer sent an invalid frame.
 var errFrame = errors.New("frame")
 
 // append appends f, which is valid, to dst.
@@ -85,8 +84,7 @@ func (f frame) append(dst []byte) []byte {
 	return binary.BigEndian.AppendUint64(dst, uint64(f.elapsed))
 }
 
-// decode reads the frame in b, which has frameBytes bytes. The error wraps
-// errFrame.
+// decode parses the frame in b, which has frameBytes bytes. The error wraps errFrame.
 func decode(b []byte) (frame, error) {
 	if len(b) != frameBytes || string(b[:4]) != magic || b[7] != 0 {
 		return frame{}, fmt.Errorf("%w: the peer is out of step, or no linerate", errFrame)
@@ -105,7 +103,7 @@ func decode(b []byte) (frame, error) {
 	return f, nil
 }
 
-// valid reports whether f has the fields that belong to its kind, and no other.
+// valid reports whether f has exactly the fields of its kind.
 func (f frame) valid() bool {
 	switch f.kind {
 	case batch, ready, done:
@@ -119,8 +117,8 @@ func (f frame) valid() bool {
 	return false
 }
 
-// leastRounds is how many rounds a batch has at least: where both ends send, and
-// in a stream, the time counts from the end of the first one.
+// leastRounds returns the minimum of rounds in a batch: if both ends send, and in a stream, the
+// time counts from the end of the first one.
 func leastRounds(m mode) int {
 	if m == turns {
 		return 1

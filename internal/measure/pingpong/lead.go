@@ -13,23 +13,23 @@ import (
 
 // How the leader divides its time.
 const (
-	// trials of a size. NetPIPE has 3, or 7 in builds for publication.
+	// trials is the number of trials of a size. NetPIPE has 3, or 7 in builds for publication.
 	trials = 7
-	// defaultShare is the time for a size where the flow states none.
+	// defaultShare is the default time for a size.
 	defaultShare = 200 * time.Millisecond
-	// trialsPerShare makes a trial 20 ms by default: long enough for hundreds
-	// of the shortest messages, and seven trials with their calibration fit.
+	// trialsPerShare makes a trial 20 ms by default: long enough for hundreds of the shortest
+	// messages, and seven trials with their calibration fit.
 	trialsPerShare = 10
-	// maxShares is how many shares a size of slow messages may take before its
-	// trials end early.
+	// maxShares is how many shares a size of slow messages may take before its trials end
+	// early.
 	maxShares = 5
 	// growth is the factor between two batches of the calibration.
 	growth = 4
 	// patienceFactor is how many times longer than expected a batch may take.
 	patienceFactor = 10
-	// maxBatch bounds a batch of whatever size.
+	// maxBatch bounds every batch.
 	maxBatch = 10 * time.Minute
-	// Stalls after which the sweep ends: the path is gone, or not worth it.
+	// Stalls that end the sweep: the path is gone, or not worth it.
 	stallsInRow = 3
 	stallsInAll = 10
 )
@@ -51,17 +51,17 @@ func (r *course) lead(ctx context.Context) error {
 	return nil
 }
 
-// errStopped says that Stop was called between two batches.
+// errStopped reports that Stop was called between two batches.
 var errStopped = errors.New("stopped")
 
 // sweep is one pass of the leader over the sizes.
 type sweep struct {
 	*course
-	share  time.Duration // meant for one size
-	target time.Duration // meant for one trial
-	stalls int           // in all
-	row    int           // the last so many sizes stalled
-	late   bool          // the follower may still wait on the connection before
+	share  time.Duration // intended for one size
+	target time.Duration // intended for one trial
+	stalls int           // total
+	row    int           // consecutive sizes that stalled last
+	late   bool          // the follower may still wait on the previous connection
 }
 
 // all measures the sizes and returns why it ended, "" if all were measured.
@@ -106,7 +106,7 @@ func (s *sweep) all(ctx context.Context) string {
 	return ""
 }
 
-// ending returns why no further size is measured, "" where one is.
+// ending returns why no further size is measured, "" to continue.
 func (s *sweep) ending(ctx context.Context) string {
 	switch {
 	case ctx.Err() != nil:
@@ -123,7 +123,7 @@ func (s *sweep) ending(ctx context.Context) string {
 	return ""
 }
 
-// whyNot is the reason of an err that may have one behind it.
+// whyNot returns the reason for the sweep to end, if there is one, else err.
 func (s *sweep) whyNot(ctx context.Context, err error) string {
 	if why := s.ending(ctx); why != "" {
 		return why
@@ -131,7 +131,7 @@ func (s *sweep) whyNot(ctx context.Context, err error) string {
 	return err.Error()
 }
 
-// finish tells the follower that this was all.
+// finish tells the follower that the sweep is over.
 func (s *sweep) finish() {
 	p := s.peer()
 	wait := s.wait()
@@ -146,13 +146,13 @@ func (s *sweep) renew(ctx context.Context) error {
 	p := s.peer()
 	p.link.Limit(s.engine.bounds.leader, s.engine.bounds.leader)
 	if err := p.tell(renew); err != nil && !s.isStopped() {
-		// It is given up either way; the follower notices.
+		// The connection is abandoned either way; the follower notices.
 		s.warn("renew connection: %v", err)
 	}
 	return s.reconnect(ctx, (*plane.Link).Close)
 }
 
-// keep adds a point to the report, and shows it.
+// keep adds a point to the report, and emits it.
 func (s *sweep) keep(p model.Point, begun time.Duration) {
 	s.points = append(s.points, p)
 	if len(p.Trials) == 0 {
@@ -164,11 +164,11 @@ func (s *sweep) keep(p model.Point, begun time.Duration) {
 	}})
 }
 
-// middle returns the median of d, the upper one of two; d is not changed.
+// middle returns the median of d, the upper one of two; it does not change d.
 func middle(d []time.Duration) time.Duration { return slices.Sorted(slices.Values(d))[len(d)/2] }
 
-// measure calibrates and runs the trials of one size. With an error the point
-// holds the trials before it.
+// measure calibrates and runs the trials of one size. With an error, the point holds the trials
+// before it.
 func (s *sweep) measure(size int) (model.Point, error) {
 	point := model.Point{Size: units.Bytes(size)}
 	begun := time.Now()
@@ -195,9 +195,9 @@ func (s *sweep) measure(size int) (model.Point, error) {
 	return point, nil
 }
 
-// calibrate warms the connection up and returns the rounds of a trial. Where
-// the first messages alone took as long as the whole size may, their time is
-// returned too, and is the only trial.
+// calibrate warms up the connection and returns the rounds of a trial. If the first messages
+// alone took as long as the whole size may, it also returns their time, which is the only
+// trial.
 func (s *sweep) calibrate(size int) (rounds int, first time.Duration, err error) {
 	p := s.peer()
 	least := leastRounds(s.mode)
@@ -226,8 +226,8 @@ func (s *sweep) calibrate(size int) (rounds int, first time.Duration, err error)
 	}
 }
 
-// wait is how long the follower may take to answer: after a stall it notices by
-// its own bound, if the path carries no reset either.
+// wait returns how long the follower may take to answer: after a stall it notices by its own
+// timeout, if the path does not carry a reset either.
 func (s *sweep) wait() time.Duration {
 	if s.late {
 		return s.engine.bounds.follower + s.engine.bounds.leader
@@ -243,9 +243,8 @@ func (s *sweep) batch(size, rounds int) frame {
 	return frame{kind: batch, mode: s.mode, size: size, rounds: rounds}
 }
 
-// limit is how long a batch may take: much longer than what the sizes measured
-// so far suggest, if each byte costs as much as with the size that was
-// cheapest to scale.
+// limit returns how long a batch may take: much longer than the sizes measured so far suggest,
+// if each byte costs as much as at the size that predicts the least.
 func (s *sweep) limit(size, rounds int) time.Duration {
 	limit := s.engine.bounds.batch
 	expected := time.Duration(0)

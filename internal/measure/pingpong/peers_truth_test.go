@@ -26,8 +26,8 @@ import (
 	"linerate/internal/truth"
 )
 
-// roleEnv makes a process of this test one end of a sweep: "lead", or the
-// address of the leader; and whether it polls.
+// roleEnv makes a process of this test one end of a sweep: "lead", or the address of the
+// leader; and whether it polls.
 const roleEnv = "LINERATE_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -41,8 +41,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// alone is one end in a process of its own. The leader prints its address, and
-// then the time of its fastest trial in nanoseconds.
+// alone is one end in a process of its own. The leader prints its address, and then the time of
+// its fastest trial in nanoseconds.
 func alone(v string) error {
 	address, spin, _ := strings.Cut(v, " ")
 	env := engine.Env{Host: model.Near, Open: func(ctx context.Context, _ int, o engine.SocketOptions) (engine.Opened, error) {
@@ -74,7 +74,7 @@ func alone(v string) error {
 	return err
 }
 
-// opened applies the options to a connection that was made, if it was.
+// opened applies the options to a new connection, unless err is set.
 func opened(c net.Conn, o engine.SocketOptions, err error) (engine.Opened, error) {
 	if err != nil {
 		return engine.Opened{}, err
@@ -89,7 +89,7 @@ func pinned(t testing.TB, core, name string, arguments ...string) *exec.Cmd {
 	return exec.CommandContext(t.Context(), "taskset", append([]string{"-c", core, name}, arguments...)...)
 }
 
-// ours returns the half round trip of one byte, of two processes.
+// ours returns the half round trip of one byte between two processes.
 func ours(t testing.TB, cores [2]string, spin bool) time.Duration {
 	t.Helper()
 	leader := pinned(t, cores[0], os.Args[0])
@@ -111,8 +111,7 @@ func ours(t testing.TB, cores [2]string, spin bool) time.Duration {
 	return time.Duration(ns)
 }
 
-// nptcp returns the half round trip of one byte that NPtcp reports: its best
-// trial of three.
+// nptcp returns the half round trip of one byte that NPtcp reports: the best of three trials.
 func nptcp(t testing.TB, cores [2]string) time.Duration {
 	t.Helper()
 	dir := t.TempDir()
@@ -139,8 +138,8 @@ func nptcp(t testing.TB, cores [2]string) time.Duration {
 	return time.Duration(seconds * 1e9)
 }
 
-// sockperf returns the mean half round trip of its ping-pong over TCP, whose
-// least message is 14 bytes.
+// sockperf returns the mean half round trip of its ping-pong over TCP, whose smallest message
+// is 14 bytes.
 func sockperf(t testing.TB, cores [2]string, spin bool) time.Duration {
 	t.Helper()
 	port := freePort(t)
@@ -176,14 +175,13 @@ func freePort(t testing.TB) string {
 	return port
 }
 
-// TestAgainstPeers compares the half round trip of one byte with that of NPtcp
-// and of sockperf where that is installed, on loopback, both ends on cores of their
-// own and on one core.
+// TestAgainstPeers compares the half round trip of one byte with that of NPtcp, and of sockperf
+// if it is installed, on loopback, with the two ends on separate cores and on one core.
 func TestAgainstPeers(t *testing.T) {
 	for name, cores := range map[string][2]string{"two cores": {"0", "1"}, "one core": {"0", "0"}} {
 		t.Run(name, func(t *testing.T) {
 			truth.Hold(t, truth.Tries, func(try *truth.Try) {
-				// The best of each: what other processes do to it comes on top.
+				// The best of each: disturbances by other processes only add.
 				_, missing := exec.LookPath("sockperf")
 				best := map[string]float64{}
 				keep := func(what string, d time.Duration) {
@@ -197,7 +195,7 @@ func TestAgainstPeers(t *testing.T) {
 					if missing == nil {
 						keep("peer", sockperf(try, cores, false))
 					}
-					if missing == nil && cores[0] != cores[1] { // two polling threads on one core wait for its time slices
+					if missing == nil && cores[0] != cores[1] { // two polling threads on one core wait for their time slices
 						keep("polling", ours(try, cores, true))
 						keep("polling peer", sockperf(try, cores, true))
 					}

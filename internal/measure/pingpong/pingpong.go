@@ -1,22 +1,21 @@
-// Package pingpong measures how long messages of different sizes take: one run
-// is one pass over the sizes of a sweep, in the order given.
+// Package pingpong measures how long messages of different sizes take: one run is one pass over
+// the sizes of a sweep, in the order given.
 //
 // A run goes like this:
 //
-//  1. One end leads: the near end in directions To and Both, the far end in
-//     From. The other end follows and does what the leader's frames say
-//     (docs/wire/pingpong.md).
-//  2. For each size the leader finds out how many rounds make a trial of about
-//     20 ms, and then runs seven trials. All of them are reported: taking only
-//     the fastest would hide what a sweep looks for (statistics.md section 9).
-//  3. A size at which nothing moves for 5 s is stalled. That is a result: the
-//     ends open a new connection and go on with the next size. After three
-//     stalls in a row, or ten in all, the sweep ends with what there is.
-//  4. What a host's kernel logged meanwhile is kept with the size: a driver that
-//     says "TX underrun" explains the drop beside it.
+//  1. One end leads: the near end in directions To and Both, the far end in From. The other end
+//     follows the leader's frames (docs/wire/pingpong.md).
+//  2. For each size the leader determines how many rounds make a trial of about 20 ms, and then
+//     runs seven trials. All of them are reported: taking only the fastest would hide what a
+//     sweep looks for (statistics.md section 9).
+//  3. A size without progress for 5 s is stalled. That is a result: the ends open a new
+//     connection and go on with the next size. After three consecutive stalls, or ten in total,
+//     the sweep ends with the results so far.
+//  4. Messages in a host's kernel log are kept with the size at which they appeared: a driver's
+//     "TX underrun" explains the drop beside it.
 //
-// The leader reports the points. The follower reports points only where its
-// kernel logged something; they have neither trials nor rounds.
+// The leader reports the points. The follower reports points only if its kernel logged
+// something; they have neither trials nor rounds.
 package pingpong
 
 import (
@@ -36,36 +35,35 @@ import (
 // Name is the engine's name in plans and on the wire.
 const Name = sizes.Name
 
-// LogReader tells what the kernel of this host logged.
+// LogReader reads this host's kernel log.
 type LogReader interface {
 	// Lines returns what was logged since the last call, oldest first.
 	Lines() ([]string, error)
 	Close() error
 }
 
-// Engine is the engine of message-size sweeps. It is safe for concurrent use;
-// one engine per process serves all its tests.
+// Engine measures message-size sweeps. It is safe for concurrent use; one engine per process
+// serves all its tests.
 type Engine struct {
 	openLog func() (LogReader, error)
 	open    opener
 	bounds  bounds
-	quiet   func(size int, bound time.Duration) time.Duration // without progress in a batch, where an end waits that long for a frame
-	share   time.Duration                                     // for one size, where the flow states no duration
+	quiet   func(size int, bound time.Duration) time.Duration // timeout without progress in a batch of size
+	share   time.Duration                                     // default time for one size
 }
 
-// bounds are the times after which a run does not wait any longer.
+// bounds are the timeouts of a run.
 type bounds struct {
 	leader   time.Duration // without progress, at the leader
 	follower time.Duration // at the follower: the leader notices first
-	pause    time.Duration // the leader may think so long beside: it reads a log, and shows a sample
-	batch    time.Duration // of a batch in all, at least
+	pause    time.Duration // the leader may pause that long to read a log and emit a sample
+	batch    time.Duration // of a batch, at least
 	connect  time.Duration // for a new connection
 	grace    time.Duration // for a batch to end after Stop
 }
 
-// New returns the engine. openLog begins to read the kernel's log at its
-// present end; nil where there is no such log. Where it fails, the report warns
-// and has no log.
+// New returns the engine. openLog opens the kernel's log at its current end; it is nil if there
+// is none. If it fails, the report has a warning and no log.
 func New(openLog func() (LogReader, error)) *Engine {
 	return &Engine{openLog: openLog, open: plane.New, share: defaultShare, bounds: bounds{
 		leader: 5 * time.Second, follower: 15 * time.Second, pause: 5 * time.Second,
@@ -76,22 +74,22 @@ func New(openLog func() (LogReader, error)) *Engine {
 // Name returns "pingpong".
 func (*Engine) Name() string { return Name }
 
-// Kind is the paper half of the engine.
+// Kind returns the engine's metadata.
 func (*Engine) Kind() traffic.Kind { return curves.Traffic() }
 
 // Limits of a flow.
 const (
-	// maxSizes is what the session can report; maxFresh is below the most
-	// connections that it opens in a run.
+	// maxSizes is what the session can report; maxFresh is below the most connections that it
+	// opens in a run.
 	maxSizes = 4096
 	maxFresh = 1900
 )
 
 // Validate reports every fault of f at once, joined.
 //
-// There are 1 to 4096 sizes (1900 with Fresh) from 1 byte to 1 GiB. Duration,
-// where it is given, is shared by the sizes and bounds the whole pass. A sweep
-// has one stream per direction, no warm-up of its own and no byte count.
+// There are 1 to 4096 sizes (1900 with Fresh) from 1 byte to 1 GiB. Duration, if set, is shared
+// by the sizes and bounds the whole pass. A sweep has one stream per direction, no warm-up of
+// its own and no byte count.
 func (*Engine) Validate(f model.Flow) error {
 	var faults engine.Faults
 	check := faults.Unless

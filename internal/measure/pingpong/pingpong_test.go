@@ -47,7 +47,7 @@ func sizesOf(f model.Flow) []units.Bytes {
 	return p.Sizes
 }
 
-// patient returns an engine that waits as long as the busiest machine needs.
+// patient returns an engine with timeouts for the busiest machine.
 func patient() *Engine {
 	e := New(nil)
 	e.bounds = bounds{
@@ -84,7 +84,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// checkPoints demands a complete point for each size.
+// checkPoints fails the test unless each size has a complete point.
 func checkPoints(t *testing.T, r model.EndReport, list []units.Bytes) {
 	t.Helper()
 	var got []units.Bytes
@@ -98,7 +98,7 @@ func checkPoints(t *testing.T, r model.EndReport, list []units.Bytes) {
 	must.True(t, slices.Equal(got, list), "sizes %v, want %v", got, list)
 }
 
-// checkSamples demands a sample for each point, one after the other.
+// checkSamples fails the test unless each point has a sample, one after the other.
 func checkSamples(t *testing.T, e *enginetest.End, d model.Direction) {
 	t.Helper()
 	if d == model.Both {
@@ -125,7 +125,7 @@ func TestFreshConnectionForEachSize(t *testing.T) {
 	must.True(t, w.Opened() == len(list) && len(near.Report.Warnings)+len(far.Report.Warnings) == 0, "%d connections of %d sizes, warnings %q %q", w.Opened(), len(list), near.Report.Warnings, far.Report.Warnings)
 }
 
-// TestLargeMessagesBothWays sends what no buffer holds, at the same time.
+// TestLargeMessagesBothWays sends more than any buffer holds, in both directions at once.
 func TestLargeMessagesBothWays(t *testing.T) {
 	for _, window := range []units.Bytes{0, 64 << 10} {
 		f := sweepOf(model.To, sizes.Params{Mode: sizes.Both}, 8<<20)
@@ -136,8 +136,7 @@ func TestLargeMessagesBothWays(t *testing.T) {
 	}
 }
 
-// TestLargerTakesLonger holds the times of sizes a factor 1000 apart against
-// each other, in every mode.
+// TestLargerTakesLonger compares the times of sizes a factor 1000 apart, in every mode.
 func TestLargerTakesLonger(t *testing.T) {
 	for _, m := range []string{sizes.PingPong, sizes.Both, sizes.Stream} {
 		f := sweepOf(model.To, sizes.Params{Mode: m}, 4<<20, 4<<10)
@@ -163,7 +162,7 @@ func TestTimeIsUp(t *testing.T) {
 	}
 }
 
-// TestPoller runs every mode the way that systems other than Linux do.
+// TestPoller runs every mode with the wire of systems other than Linux.
 func TestPoller(t *testing.T) {
 	e := New(nil)
 	e.share = 20 * time.Millisecond
@@ -178,7 +177,7 @@ func TestPoller(t *testing.T) {
 	}
 }
 
-// kernelLog is a log that has a line for each call but the first.
+// kernelLog is a log with a line for each call but the first.
 type kernelLog struct{ calls int }
 
 func (l *kernelLog) Lines() ([]string, error) {
@@ -197,8 +196,8 @@ func TestKernelLogGoesToItsSize(t *testing.T) {
 	near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), sweepOf(model.To, sizes.Params{}, 1, 2, 3))
 	conduct(t, near, far)
 	checkLogs(t, near.Report.Points, "1:0 2:1 3:1")
-	// The follower has only points with a log. It looks for the first time
-	// before the first size.
+	// The follower has only points with a log. It reads the log for the first time before the
+	// first size.
 	checkLogs(t, far.Report.Points, "1:1 2:1 3:1")
 	for _, p := range far.Report.Points {
 		must.True(t, p.Rounds == 0 && p.Trials == nil, "follower's point %+v", p)
@@ -250,7 +249,7 @@ func TestLimitFollowsTheSizesBefore(t *testing.T) {
 		{Size: 1000, Trials: []time.Duration{2 * time.Second, time.Second, 3 * time.Second}},
 		{Size: 2000, Stalled: true},
 	}
-	// 1000 bytes in 2 s cost less per byte than 1 byte in 10 ms does.
+	// 1000 bytes in 2 s cost less per byte than 1 byte in 10 ms.
 	must.Equal(t, s.limit(4000, 1), 10*2*4*2*time.Second, "4000 bytes")
 	must.Equal(t, s.limit(1<<30, maxRounds), maxBatch, "1 GiB")
 }
@@ -333,7 +332,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestBothEndsCountWhatTheySend, whichever way they wait: as much as the other end
+// TestBothEndsCountWhatTheySend: however they wait, both ends count as much as the other end
 // receives.
 func TestBothEndsCountWhatTheySend(t *testing.T) {
 	for name, open := range map[string]func(*net.TCPConn, bool) (*plane.Link, error){

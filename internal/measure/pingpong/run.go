@@ -19,17 +19,17 @@ import (
 	"linerate/internal/rescue"
 )
 
-// opener makes a link of a connection.
+// opener makes a link from a connection.
 type opener func(c *net.TCPConn, spin bool) (*plane.Link, error)
 
-// flow is a flow with what belongs to this engine.
+// flow is a flow with this engine's parameters.
 type flow struct {
 	model.Flow
 	Sweep sizes.Params
 }
 
-// test is one end of one run. When it is stopped, a batch on its way may end
-// first, so that the other end can be told.
+// test is one end of one run. When it is stopped, a running batch may end first, so that the
+// other end can be told.
 type test struct {
 	*engine.Life
 	engine    *Engine
@@ -42,7 +42,7 @@ type test struct {
 	sent      atomic.Int64 // bytes, over all connections
 
 	mu       sync.Mutex
-	link     *plane.Link // nil when there is no connection
+	link     *plane.Link // nil if there is no connection
 	broken   bool        // every link is to be interrupted
 	warnings []string
 }
@@ -54,7 +54,7 @@ func (t *test) Close() error {
 	return t.End(t.disconnect)
 }
 
-// interrupt ends whatever waits on the present link and every later one.
+// interrupt ends all waiting on the current link and every later one.
 func (t *test) interrupt() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -113,8 +113,8 @@ func (t *test) connect(ctx context.Context) error {
 	return nil
 }
 
-// congestion is the algorithm of this end, which is a sender in every mode but
-// that of the stream's follower.
+// congestion returns the algorithm of this end, which sends in every mode except as the
+// follower of a stream.
 func (t *test) congestion() string {
 	if t.mode == stream && !t.leads {
 		return ""
@@ -122,10 +122,10 @@ func (t *test) congestion() string {
 	return t.flow.Congestion
 }
 
-// disconnect closes the present connection, if there is one.
+// disconnect closes the current connection, if there is one.
 func (t *test) disconnect() error { return t.drop((*plane.Link).Close) }
 
-// drop ends the present connection, if there is one, by how.
+// drop ends the current connection, if there is one, with how.
 func (t *test) drop(how func(*plane.Link) error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -137,17 +137,16 @@ func (t *test) drop(how func(*plane.Link) error) error {
 	return how(l)
 }
 
-// reconnect replaces the present connection, which is ended by how, by the next
-// one.
+// reconnect replaces the current connection, which how ends, by the next one.
 func (t *test) reconnect(ctx context.Context, how func(*plane.Link) error) error {
-	// What a connection says that is given up does not matter.
+	// Errors of an abandoned connection do not matter.
 	_ = t.drop(how)
 	ctx, cancel := context.WithTimeout(ctx, t.engine.bounds.connect)
 	defer cancel()
 	return t.connect(ctx)
 }
 
-// peer returns the protocol over the present connection.
+// peer returns the protocol over the current connection.
 func (t *test) peer() *peer { return &peer{link: t.link, out: t.out, in: t.in} }
 
 // Run implements engine.Test. It may be called once.
@@ -181,8 +180,8 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (report model
 	return report, err
 }
 
-// watch interrupts a run whose ctx ends, or that goes on too long after Stop.
-// The function that it returns waits for it.
+// watch interrupts a run when its ctx ends, or if it continues too long after Stop. wait waits
+// for the watcher.
 func (t *test) watch(ctx context.Context) (wait func()) {
 	var watching sync.WaitGroup
 	watching.Go(rescue.From(t.Fail, func() {
@@ -203,15 +202,15 @@ func (t *test) watch(ctx context.Context) (wait func()) {
 	return watching.Wait
 }
 
-// course is the course of one test.
+// course is one running test.
 type course struct {
 	run.Meter
 	*test
 	points []model.Point
-	log    LogReader // nil without
+	log    LogReader // nil if there is no log
 }
 
-// openLog begins to read the kernel's log, and returns what ends that.
+// openLog opens the kernel's log, and returns the function that closes it.
 func (r *course) openLog() (closeLog func()) {
 	none := func() {}
 	if r.engine.openLog == nil {
@@ -223,7 +222,7 @@ func (r *course) openLog() (closeLog func()) {
 		return none
 	}
 	r.log = log
-	return func() { _ = log.Close() } // it was only read
+	return func() { _ = log.Close() } // opened for reading only
 }
 
 // logged returns what the kernel logged since the last call.

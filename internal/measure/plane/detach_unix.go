@@ -13,15 +13,14 @@ import (
 	"linerate/internal/measure/sockio"
 )
 
-// Patience is the longest that a raw call blocks. It bounds how long a thread
-// can miss that it shall stop. It also makes the calls interruptible: with a time
-// limit on the socket the kernel returns EINTR on a signal instead of starting
-// again (signal(7)), so that the Go runtime can stop the thread whenever it
-// wants to, although it does not know that the thread is in the kernel.
+// Patience is the longest that a raw call blocks. It bounds how long a thread can miss a stop.
+// A timeout on the socket also makes the calls interruptible: with it the kernel returns EINTR
+// on a signal instead of restarting the call (signal(7)), so that the Go runtime can stop the
+// thread whenever it wants to, although it does not know that the thread is in the kernel.
 const Patience = 100 * time.Millisecond
 
-// Detach takes c's socket out of the Go runtime's hands and closes c: the descriptor
-// that it returns is watched by no event loop, and still does not block.
+// Detach takes c's socket away from the Go runtime and closes c: no event loop watches the
+// returned descriptor, which is still non-blocking.
 func Detach(c *net.TCPConn) (int, error) {
 	fd, err := sockio.Duplicate(c)
 	if err != nil {
@@ -33,7 +32,7 @@ func Detach(c *net.TCPConn) (int, error) {
 	return fd, nil
 }
 
-// Block makes calls on a detached socket block, for as long as Patience.
+// Block makes calls on a detached socket block, for at most Patience.
 func Block(fd int) error {
 	limit := unix.NsecToTimeval(int64(Patience))
 	err := errors.Join(

@@ -17,10 +17,10 @@ import (
 	"linerate/internal/must"
 )
 
-// soon is the longest that anything here may take before it counts as hanging.
+// soon is how long a step may take before it counts as hanging.
 const soon = 10 * time.Second
 
-// kinds are all ways to wait that this system has, by name.
+// kinds returns all ways to wait that this system has, by name.
 func kinds() map[string]func(*net.TCPConn) (*Link, error) {
 	return map[string]func(*net.TCPConn) (*Link, error){
 		"blocking": func(c *net.TCPConn) (*Link, error) { return New(c, false) },
@@ -59,7 +59,7 @@ func pair(t *testing.T, open func(*net.TCPConn) (*Link, error)) (a, b *Link) {
 	return links[0], links[1]
 }
 
-// beside runs f in a goroutine and returns where its error comes.
+// beside runs f in a goroutine and returns a channel for its error.
 func beside(f func() error) <-chan error {
 	c := make(chan error, 1)
 	go func() {
@@ -70,7 +70,7 @@ func beside(f func() error) <-chan error {
 	return c
 }
 
-// within returns what comes from c, which must be soon.
+// within returns what arrives on c, which must be soon.
 func within(t *testing.T, c <-chan error) error {
 	t.Helper()
 	select {
@@ -117,8 +117,7 @@ func TestExchangeNeverDeadlocks(t *testing.T) {
 	})
 }
 
-// TestExchangeOfAnySizes lets the two ends send different amounts, as long as
-// they know it.
+// TestExchangeOfAnySizes lets the two ends send different amounts that both know.
 func TestExchangeOfAnySizes(t *testing.T) {
 	everyKind(t, func(t *testing.T, a, b *Link) {
 		rapid.Check(t, func(rt *rapid.T) {
@@ -137,7 +136,7 @@ func TestEnds(t *testing.T) {
 	everyKind(t, func(t *testing.T, a, b *Link) {
 		must.Do(t, a.Send([]byte("ab")))
 		must.Do(t, b.Receive(make([]byte, 1)))
-		a.Interrupt() // on Linux this ends the connection; elsewhere closing does
+		a.Interrupt() // on Linux this ends the connection; elsewhere Close does
 		if p, ok := a.wire.(*poller); ok {
 			must.Do(t, p.conn.CloseWrite())
 		}
@@ -147,7 +146,7 @@ func TestEnds(t *testing.T) {
 	})
 }
 
-// blocking are calls that last until the other end does something.
+// blocking are calls that last until the other end acts.
 var blocking = map[string]func(l *Link) error{
 	"receive":  func(l *Link) error { return l.Receive(make([]byte, 1)) },
 	"send":     func(l *Link) error { return l.Send(make([]byte, 16<<20)) },
@@ -165,7 +164,7 @@ func TestBoundWithoutProgress(t *testing.T) {
 	}
 }
 
-// TestBoundInAll has progress all the time.
+// TestBoundInAll makes progress all the time.
 func TestBoundInAll(t *testing.T) {
 	everyKind(t, func(t *testing.T, a, b *Link) {
 		a.Limit(time.Hour, 250*time.Millisecond)
@@ -206,7 +205,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestAbort: the peer notices although it has not read what was sent before.
+// TestAbort: the peer notices even if it has not read what was sent before.
 func TestAbort(t *testing.T) {
 	for name, open := range kinds() {
 		t.Run(name, func(t *testing.T) {

@@ -20,7 +20,7 @@ type poller struct {
 	quiet       time.Duration
 	until       time.Time // end of the total bound
 
-	jobs chan []byte // to the writer of exchange, made when first needed
+	jobs chan []byte // to the writer of exchange, created on first use
 	done chan error
 }
 
@@ -30,7 +30,7 @@ func (*poller) waiting() string { return "poller" }
 
 func (p *poller) received() int64 { return p.got }
 
-// limit sets the deadline of the first look at the progress.
+// limit sets the deadline of the first progress check.
 func (p *poller) limit(quiet, total time.Duration) {
 	p.quiet, p.until = quiet, time.Now().Add(total)
 	p.extend()
@@ -44,13 +44,12 @@ func (p *poller) extend() {
 	}
 	// It fails only on a closed connection, which the next call reports.
 	_ = p.conn.SetDeadline(next)
-	if p.interrupted.Load() { // perhaps just before
+	if p.interrupted.Load() { // it may have been called just before
 		_ = p.conn.SetDeadline(time.Unix(1, 0))
 	}
 }
 
-// late decides what a failed call means; nil is to try again. before is what
-// had moved when the call began.
+// late interprets a failed call; nil is to retry. before is what had moved when the call began.
 func (p *poller) late(err error, before int64) error {
 	switch {
 	case p.interrupted.Load():
@@ -104,7 +103,7 @@ func (p *poller) receive(b []byte) error {
 	return nil
 }
 
-// ended is the error for a connection that ended after got bytes of a message.
+// ended returns the error for a connection that ended after got bytes of a message.
 func ended(got int) error {
 	if got > 0 {
 		return io.ErrUnexpectedEOF
@@ -117,7 +116,7 @@ func (p *poller) exchange(out, in []byte) error {
 		p.jobs, p.done = make(chan []byte), make(chan error, 1)
 		go rescue.From(func(err error) {
 			p.done <- err
-			p.interrupt() // nothing comes for what was not sent
+			p.interrupt() // there will be no answer to what was not sent
 		}, func() {
 			for b := range p.jobs {
 				p.done <- p.send(b)
@@ -127,8 +126,7 @@ func (p *poller) exchange(out, in []byte) error {
 	p.jobs <- out
 	err := p.receive(in)
 	if err != nil {
-		// The writer must not outlive this call, and the connection is of no
-		// more use.
+		// The writer must not outlive this call, and the connection is unusable.
 		_ = p.conn.Close()
 		if bug, ok := errors.AsType[*rescue.Panic](<-p.done); ok {
 			return bug

@@ -17,11 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pollsPerLook is how many empty polls pass between two looks at the clock: at
-// some 150 ns each, a look every 0.15 ms.
+// pollsPerLook is how many empty polls pass between two readings of the clock: at some 150 ns
+// each, one every 0.15 ms.
 const pollsPerLook = 1 << 10
 
-// socket is a connection that the Go runtime does not know.
+// socket is a connection outside the Go runtime.
 type socket struct {
 	fd          int
 	spin        bool
@@ -32,7 +32,7 @@ type socket struct {
 	interrupted atomic.Bool
 
 	quiet    time.Duration
-	progress time.Time // when something moved last, as far as looked
+	progress time.Time // last progress seen
 	until    time.Time // end of the total bound
 	seen     int64     // moved at that time
 	queue    int       // bytes in the send queue at that time
@@ -70,8 +70,7 @@ func (s *socket) limit(quiet, total time.Duration) {
 	s.quiet, s.progress, s.until, s.seen, s.queue = quiet, now, now.Add(total), s.moved, -1
 }
 
-// wait is called after a call that had nothing to do. It returns nil where the
-// call should be made again.
+// wait is called after a call that moved nothing. It returns nil to repeat the call.
 func (s *socket) wait() error {
 	if s.spin {
 		if s.polls++; s.polls%pollsPerLook != 0 {
@@ -90,8 +89,8 @@ func (s *socket) look() error {
 	if !now.Before(s.until) {
 		return ErrStalled
 	}
-	// What the peer has acknowledged is progress too: up to a send buffer of
-	// payload waits in the kernel while no call returns.
+	// Acknowledged data is progress too: up to a send buffer of payload waits in the kernel
+	// while no call returns.
 	queue, err := unix.IoctlGetInt(s.fd, sendQueue)
 	if err != nil {
 		queue = s.queue
@@ -106,7 +105,7 @@ func (s *socket) look() error {
 	return nil
 }
 
-// failed turns the error of a call into ours; nil is to call again.
+// failed converts the error of a call to ours; nil is to retry.
 func (s *socket) failed(call string, errno syscall.Errno) error {
 	switch {
 	case errno == syscall.EAGAIN || errno == syscall.EINTR:
@@ -154,7 +153,7 @@ func (s *socket) receiveRest(b []byte, whole int) error {
 	return nil
 }
 
-// end is the error for a connection that ended after got bytes of a message.
+// end returns the error for a connection that ended after got bytes of a message.
 func (s *socket) end(got int) error {
 	switch {
 	case s.interrupted.Load():
@@ -165,8 +164,7 @@ func (s *socket) end(got int) error {
 	return io.EOF
 }
 
-// exchange sends and receives what is possible until out is sent; what is left
-// to receive needs no more care.
+// exchange sends and receives until out is sent; then it only needs to receive the rest.
 func (s *socket) exchange(out, in []byte) error {
 	whole := len(in)
 	for {
@@ -199,7 +197,7 @@ func (s *socket) exchange(out, in []byte) error {
 	}
 }
 
-// ready waits until something can be sent, or received where that is wanted.
+// ready waits until the socket is writable or, if receiving is true, readable.
 func (s *socket) ready(receiving bool) error {
 	if s.spin {
 		return s.wait()
@@ -210,7 +208,7 @@ func (s *socket) ready(receiving bool) error {
 	}
 	n, errno := poll(&unix.PollFd{Fd: int32(s.fd), Events: events})
 	if n > 0 {
-		return nil // an error state shows in the next call
+		return nil // the next call reports an error state
 	}
 	if errno == 0 || errno == syscall.EINTR {
 		return s.look()
@@ -221,12 +219,12 @@ func (s *socket) ready(receiving bool) error {
 // interrupt shuts the connection down, so that blocked calls return at once.
 func (s *socket) interrupt() {
 	s.interrupted.Store(true)
-	// It fails only where the connection has ended already.
+	// It fails only if the connection has ended already.
 	_ = unix.Shutdown(s.fd, unix.SHUT_RDWR)
 }
 
 func (s *socket) linger(seconds int) {
-	// It fails only on what is no socket.
+	// It fails only on a descriptor that is no socket.
 	_ = unix.SetsockoptLinger(s.fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: int32(seconds)})
 }
 

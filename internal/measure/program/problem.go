@@ -16,15 +16,15 @@ import (
 	"linerate/internal/fault"
 )
 
-// Unreachable says of a server that nobody could connect to, or that speaks of
-// something else, what to do. start is the command that starts p.
+// Unreachable adds a hint to an error about a server that cannot be reached, or speaks another
+// protocol. start is the command that starts p.
 func (p Program) Unreachable(ctx context.Context, err error, start string) error {
 	op, ok := errors.AsType[*net.OpError](err)
 	_, told := errors.AsType[*fault.Error](err)
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return err
-	case ok && op.Op == "dial" && op.Addr == nil: // its name was not found
+	case ok && op.Op == "dial" && op.Addr == nil: // name not found
 		return fault.New(fault.Unreachable, cmp.Or(op.Err, err), "is the name right?")
 	case ok && op.Op == "dial":
 		return fault.New(fault.Unreachable, fmt.Errorf("connect to %s: %w", op.Addr, cmp.Or(errors.Unwrap(op.Err), op.Err)), "is it running there? start it with: %s", start)
@@ -34,8 +34,8 @@ func (p Program) Unreachable(ctx context.Context, err error, start string) error
 	return err
 }
 
-// FitBulk is Fit of programs that carry bulk and datagrams, as iperf does: the load of
-// a flow with probes, which they do not answer, and neither requests nor sizes.
+// FitBulk is Fit for programs that carry bulk and datagrams, such as iperf: they carry only the
+// load of a flow with probes, which they do not answer, and neither requests nor sizes.
 func FitBulk(f model.Flow, _ Values) (model.Flow, error) {
 	f = probes.Load(f)
 	switch f.Engine {
@@ -47,7 +47,7 @@ func FitBulk(f model.Flow, _ Values) (model.Flow, error) {
 	return f, nil
 }
 
-// Pace is the payload rate that --bitrate asks of a test over TCP, 0 without one.
+// Pace returns the payload rate of --bitrate for a TCP test, 0 if not set.
 func (v Values) Pace() (units.BitRate, error) {
 	if v["bitrate"] == "" || v.On("udp") {
 		return 0, nil
@@ -59,7 +59,7 @@ func (v Values) Pace() (units.BitRate, error) {
 	return rate, nil
 }
 
-// Bytes is an amount that a flag says, 0 where it was not given.
+// Bytes returns the amount of a flag, 0 if not set.
 func (v Values) Bytes(flag string) (units.Bytes, error) {
 	text, ok := v[flag]
 	if !ok {

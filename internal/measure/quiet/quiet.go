@@ -1,26 +1,24 @@
 // Package quiet keeps the Go runtime out of the way of threads that measure.
 //
-// Two things of the runtime disturb them. A thread in a raw system call, of
-// which the scheduler is not told, keeps its processor, one of GOMAXPROCS: with
-// as many such threads as processors nothing else of the process runs, not even
-// what would end the run. And a garbage collection stops all threads twice and
-// takes a quarter of the processors in between, which shows in the 99th
-// percentile of small messages. So a measurement begins a Hold, which adds its
-// threads to GOMAXPROCS and keeps collections off, and ends it:
+// Two things in the runtime disturb them. A thread in a raw system call, which the scheduler
+// does not see, keeps its processor, one of GOMAXPROCS: with as many such threads as processors
+// nothing else in the process runs, not even what would end the measurement. And a garbage
+// collection stops all threads twice and takes a quarter of the processors in between, which
+// shows in the 99th percentile of small messages. So a measurement begins a Hold, which adds
+// its threads to GOMAXPROCS and keeps collections off, and ends it:
 //
 //	hold := quiet.Begin(threads)
 //	defer hold.End()
 //
-// Holds overlap in any order, from any number of goroutines: GOMAXPROCS is
-// raised by the sum of their threads, collections are off while any hold wants
-// them off, and after the last one both are exactly what they were.
+// Holds overlap in any order, from any number of goroutines: GOMAXPROCS is raised by the sum of
+// their threads, collections are off while any hold wants them off, and after the last one both
+// have their old values.
 //
-// Memory stays bounded, however many holds there are and however long they
-// last, also when one is never ended: while collections are off the heap is
-// looked at several times a second, and when it has grown by MaxGrowth since
-// the last collection, one is made. Check tells a measurement that this
-// happened to it. A process that runs without collections (GOGC=off) is left
-// alone. The memory limit of the process (GOMEMLIMIT) holds all the time.
+// Memory stays bounded, however many holds there are and however long they last, even if one is
+// never ended: while collections are off the heap is checked several times a second, and
+// collected if it has grown by MaxGrowth since the last collection. Check reports that to a
+// measurement. A process that runs without collections (GOGC=off) is left alone. The memory
+// limit of the process (GOMEMLIMIT) always applies.
 package quiet
 
 import (
@@ -32,58 +30,54 @@ import (
 	"time"
 )
 
-// MaxGrowth is how much the heap may grow since the last collection while
-// collections are held off, in bytes. Measurements allocate their buffers at
-// the beginning, up to some ten MiB, and little else; anonymous clients that besiege a
-// server make it allocate any amount.
+// MaxGrowth is how much the heap may grow since the last collection while collections are off,
+// in bytes. Measurements allocate their buffers at the beginning, up to some ten MiB, and
+// little else; a server besieged by anonymous clients can allocate any amount.
 const MaxGrowth = 512 << 20
 
-// lookEvery is the time between two looks at the heap, which may be larger than
-// allowed by what is allocated meanwhile. A look takes some microseconds.
+// lookEvery is the time between two checks of the heap, which may exceed the limit by what is
+// allocated meanwhile. A check takes some microseconds.
 const lookEvery = 250 * time.Millisecond
 
-// off is the percentage at which there is no collection, not even the one that
-// the runtime makes every two minutes (forcegcperiod in runtime/proc.go).
+// off is the GOGC percentage without any collection, not even the runtime's forced one every
+// two minutes (forcegcperiod in runtime/proc.go).
 const off = -1
 
-// Hold is one measurement's part in a quiet runtime. It is safe for concurrent
-// use.
+// Hold is one measurement's claim on a quiet runtime. It is safe for concurrent use.
 type Hold struct {
 	of      *state
 	threads int
 	collect bool // collections may run
 	ended   bool
-	before  int64 // collections made before it began
+	before  int64 // collections forced before it began
 	told    atomic.Bool
 }
 
-// Begin holds garbage collections off, and makes room for so many threads that
-// keep their processor, until the hold is ended. It stops the world for a
-// moment, so that it belongs before the clock starts.
+// Begin turns garbage collections off, and makes room for that many threads that keep their
+// processor, until the hold is ended. It stops the world for a moment, so call it before the
+// clock starts.
 func Begin(threads int) *Hold { return process.begin(threads, false) }
 
-// Room makes room for so many threads that keep their processor, and lets
-// collections run: for a measurement that makes garbage itself.
+// Room makes room for that many threads that keep their processor, and leaves collections on:
+// for a measurement that produces garbage itself.
 func Room(threads int) *Hold { return process.begin(threads, true) }
 
-// Check returns true, once, when garbage was collected since Begin because the
-// heap grew by MaxGrowth. It neither waits nor allocates.
+// Check returns true, once, if garbage was collected since Begin because the heap grew by
+// MaxGrowth. It neither waits nor allocates.
 func (h *Hold) Check() bool {
 	return !h.collect && h.of.made.Load() != h.before && h.told.CompareAndSwap(false, true)
 }
 
-// End undoes what began the hold. A second End does nothing.
+// End undoes the hold. A second End does nothing.
 func (h *Hold) End() { h.of.end(h) }
 
-// process is what holds have done to the process. GOMAXPROCS and the
-// collector's percentage are variables of the whole process, and can only be
-// read and set, not added to: a second guard of them in the same process would
-// overwrite what the first one set, and leave threads without a processor. So
-// there is one, as wide as they are, instead of one that every engine and
-// server has to be given.
+// process is the state of all holds in this process. GOMAXPROCS and the collector's percentage
+// are process-wide variables that can only be read and set, not added to: a second instance
+// would overwrite what the first one set, and leave threads without a processor. So there is
+// one global instance, instead of one that every engine and server has to be given.
 var process = state{growth: MaxGrowth, every: lookEvery}
 
-// state is what holds have done to GOMAXPROCS and the collector's percentage.
+// state is the effect of holds on GOMAXPROCS and the collector's percentage.
 type state struct {
 	growth uint64
 	every  time.Duration
@@ -92,7 +86,7 @@ type state struct {
 	mu      sync.Mutex
 	off     int         // holds that keep collections off
 	percent int         // the collector's percentage without them
-	next    *time.Timer // runs look; nil while collections are not off, or never on
+	next    *time.Timer // runs look; nil while collections are on, or with GOGC=off
 }
 
 func (s *state) begin(threads int, collect bool) *Hold {
@@ -127,14 +121,14 @@ func (s *state) end(h *Hold) {
 	s.off--
 	if s.off == 0 {
 		if s.next != nil {
-			s.next.Stop() // a look that runs finds next gone
+			s.next.Stop() // a running look finds next nil
 			s.next = nil
 		}
 		debug.SetGCPercent(s.percent)
 	}
 }
 
-// look collects garbage when the heap has grown too much. It is run by s.next.
+// look collects garbage if the heap has grown too much. s.next runs it.
 func (s *state) look() {
 	s.mu.Lock()
 	timer, much := s.next, grown() >= s.growth
@@ -144,7 +138,7 @@ func (s *state) look() {
 	}
 	if much {
 		s.made.Add(1)
-		runtime.GC() // not under the lock, for which Begin and End wait
+		runtime.GC() // without the lock, which Begin and End need
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,8 +154,8 @@ func room(threads int) {
 	}
 }
 
-// grown returns by how much the heap has grown since the last collection, in
-// bytes: what lives or is not swept yet, less what lived then.
+// grown returns by how much the heap has grown since the last collection, in bytes: live and
+// unswept objects, minus the live ones at that time.
 func grown() uint64 {
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/live:bytes"}}
 	metrics.Read(heap)

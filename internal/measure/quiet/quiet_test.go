@@ -14,11 +14,11 @@ import (
 	"linerate/internal/must"
 )
 
-// percent reads the collector's percentage without setting it.
+// percent returns the collector's percentage without setting it.
 func percent() int {
 	s := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 	metrics.Read(s)
-	return int(int32(s[0].Value.Uint64())) // as the runtime keeps it: off is negative
+	return int(int32(s[0].Value.Uint64())) // as the runtime stores it: off is negative
 }
 
 // setPercent sets the collector's percentage for the test.
@@ -34,8 +34,8 @@ func check(t must.TB, procs, gc int) {
 	must.Equal(t, percent(), gc, "the collector's percentage")
 }
 
-// TestAnyOrder begins and ends holds in any order: at every moment the process
-// has room for all that are there, and is what it was when none is.
+// TestAnyOrder begins and ends holds in any order: at every moment the process has room for all
+// of them, and after the last one the old settings.
 func TestAnyOrder(t *testing.T) {
 	procs := runtime.GOMAXPROCS(0)
 	rapid.Check(t, func(t *rapid.T) {
@@ -94,9 +94,8 @@ func TestAnyOrder(t *testing.T) {
 	})
 }
 
-// TestAtOnce begins and ends holds from many goroutines, as engines, servers
-// and clients of one process do: each finds the room that it asked for, and
-// nothing is lost in the end.
+// TestAtOnce begins and ends holds from many goroutines, as engines, servers and clients of one
+// process do: each finds the room that it requested, and the settings are restored in the end.
 func TestAtOnce(t *testing.T) {
 	setPercent(t, 100)
 	procs := runtime.GOMAXPROCS(0)
@@ -127,7 +126,7 @@ func TestAtOnce(t *testing.T) {
 	check(t, procs, 100)
 }
 
-// limit has collections made after a growth that a test can afford.
+// limit forces collections after a growth that a test can afford.
 func limit(t *testing.T, growth uint64) {
 	t.Helper()
 	process.mu.Lock()
@@ -146,9 +145,8 @@ const (
 	chunk  = 256 << 10
 )
 
-// litter makes garbage until the heap would be ten times what is allowed, or
-// until done, and returns the largest growth seen. It goes no faster than looks
-// can be made, on whatever machine.
+// litter makes garbage until the heap would be ten times the limit, or until done, and returns
+// the largest growth seen. It goes no faster than the heap can be checked, on any machine.
 func litter(done func() bool) (most uint64) {
 	tick := time.NewTicker(100 * time.Microsecond)
 	defer tick.Stop()
@@ -188,7 +186,7 @@ func TestGrowthIsBounded(t *testing.T) {
 			limit(t, growth)
 			procs := runtime.GOMAXPROCS(0)
 			end := hold()
-			// Most of this is for what is made before a look, and during a collection.
+			// Most of this is allocated before a check, and during a collection.
 			most := litter(never)
 			must.True(t, most <= 5*growth, "the heap grew by %d MiB, of which %d are allowed", most>>20, growth>>20)
 			end()
@@ -242,8 +240,7 @@ func TestCheck(t *testing.T) {
 	must.True(t, n == 0, "Check allocates %v times", n)
 }
 
-// TestRoomCollects holds that a measurement which makes garbage itself has it
-// collected by the runtime.
+// TestRoomCollects: the runtime collects the garbage of a measurement that uses Room.
 func TestRoomCollects(t *testing.T) {
 	setPercent(t, 100)
 	defer Room(3).End()
@@ -253,7 +250,7 @@ func TestRoomCollects(t *testing.T) {
 	must.True(t, process.off == 0 && process.next == nil, "collections are held off")
 }
 
-// TestOffStaysOff: who runs a process without collections gets none.
+// TestOffStaysOff: a process that runs without collections gets none.
 func TestOffStaysOff(t *testing.T) {
 	setPercent(t, off)
 	limit(t, 1<<20)
