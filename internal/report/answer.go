@@ -12,9 +12,9 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Answer is what the session answers, in sentences without a full stop: of a check what
-// limits, of an experiment what is better, of all others the first finding of each
-// direction, or else what came out.
+// Answer returns the session's answer in sentences without a full stop: for a check the limits,
+// for an experiment the conclusions, for all others the first finding of each direction or,
+// without findings, the results.
 func Answer(d Document) []string {
 	for _, of := range []func(Document) []string{limiting, conclusions, mainFindings, sections, rates, answered} {
 		if out := of(d); len(out) > 0 {
@@ -34,7 +34,7 @@ func limiting(d Document) (out []string) {
 	return out
 }
 
-// conclusions is what an experiment concludes, unless it must not be believed.
+// conclusions returns the conclusions of an experiment, or the reason not to trust it.
 func conclusions(d Document) (out []string) {
 	if len(d.Tables) == 0 {
 		return nil
@@ -62,8 +62,7 @@ func mainFindings(d Document) (out []string) {
 	return out
 }
 
-// sections are the first sentences of the engine's own part, those that stand out before
-// the others.
+// sections returns the first sentences of the engine's section, prominent ones first.
 func sections(d Document) (out []string) {
 	if d.Section == nil {
 		return nil
@@ -87,7 +86,7 @@ func rates(d Document) (out []string) {
 	return out
 }
 
-// answered are the times of probes and requests.
+// answered returns the times of probes and requests.
 func answered(d Document) (out []string) {
 	for _, l := range d.Latencies {
 		if l.P50.IsKnown() {
@@ -103,7 +102,7 @@ func Dated(s model.Session) bool {
 	return s.Kind != model.KindImported || slices.ContainsFunc(s.Runs, func(r model.Run) bool { return !r.Started.IsZero() })
 }
 
-// Method says how the session came to its numbers.
+// Method describes how the session was measured.
 func Method(s model.Session, d Document) [][2]string {
 	p := s.Plan
 	const moment = "2006-01-02 15:04:05 UTC"

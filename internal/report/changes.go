@@ -8,13 +8,13 @@ import (
 	"linerate/internal/core/plain"
 )
 
-// Changes says what was changed on one host and what became of it.
+// Changes summarises the changes on one host and their states.
 type Changes struct {
 	Host  model.Host     `json:"host"`
 	Name  string         `json:"name"`
 	Text  string         `json:"text"`  // "3 changes on nas, all undone, verified"
-	Open  []string       `json:"open"`  // one sentence for each that is not undone
-	Knobs []model.KnobID `json:"knobs"` // that were changed, each once
+	Open  []string       `json:"open"`  // one sentence per change that is not undone
+	Knobs []model.KnobID `json:"knobs"` // changed ones, each once
 }
 
 func (b *builder) changes() []Changes {
@@ -47,8 +47,8 @@ func (b *builder) changes() []Changes {
 	return out
 }
 
-// fate says what became of so many changes. A change counts as undone only
-// when the old value was read back.
+// fate summarises the states of so many changes. A change counts as undone only if the old
+// value was read back.
 func fate(total int, counts map[model.ChangeState]int) string {
 	if counts[model.ChangeUndone] == total {
 		if total == 1 {

@@ -24,21 +24,21 @@ type CheckDocument struct {
 	Longer *Longer      `json:"longer,omitempty"`
 }
 
-// CheckLine is one thing that was looked at.
+// CheckLine is the result for one aspect.
 type CheckLine struct {
 	health.Line
 	Label string `json:"label"` // "speed to nas"
 }
 
-// CheckLimit is what limits one direction.
+// CheckLimit is the limit of one direction.
 type CheckLimit struct {
 	Direction model.Direction `json:"direction"`
 	Text      string          `json:"text"`
 	Evidence  []string        `json:"evidence,omitempty"`
-	Helps     string          `json:"helps,omitempty"` // what helps where no setting does
+	Helps     string          `json:"helps,omitempty"` // what helps if no setting does
 }
 
-// Longer is whether the two hosts would carry a longer path.
+// Longer says whether the two hosts would carry a longer path.
 type Longer struct {
 	Asked string      `json:"asked"`
 	Text  string      `json:"text"`
@@ -49,11 +49,11 @@ type Longer struct {
 type Box struct {
 	Name     string `json:"name"`
 	Detail   string `json:"detail,omitempty"` // "MTU 1500", "not visible"
-	Note     string `json:"note,omitempty"`   // what else is to be known
+	Note     string `json:"note,omitempty"`   // additional remark
 	Limiting bool   `json:"limiting,omitempty"`
 }
 
-// buildCheck returns the report of a check, nil of any other session.
+// buildCheck returns the report of a check, nil for any other session.
 func (b *builder) buildCheck() *CheckDocument {
 	c := b.s.Check
 	if c == nil {
@@ -102,7 +102,7 @@ func (b *builder) longer(l health.Longer) *Longer {
 	return &out
 }
 
-// limits are what limits each direction: its first finding, or that there is none.
+// limits returns the limit of each direction: its first finding, or "not found".
 func (b *builder) limits() []CheckLimit {
 	var out []CheckLimit
 	for _, d := range []model.Direction{model.To, model.From} {
@@ -110,7 +110,7 @@ func (b *builder) limits() []CheckLimit {
 		if f, ok := b.first(d); ok {
 			l.Text = b.finding(f).Text
 			if f.Evidence != "" && len(f.Proof) == 0 {
-				l.Evidence = append(l.Evidence, f.Evidence) // else it is the first of the proofs
+				l.Evidence = append(l.Evidence, f.Evidence) // otherwise it is the first of the proofs
 			}
 			for _, p := range f.Proof {
 				l.Evidence = append(l.Evidence, p.Text+" ("+p.Source+")")
@@ -118,7 +118,7 @@ func (b *builder) limits() []CheckLimit {
 			for _, m := range f.Missing {
 				l.Evidence = append(l.Evidence, "missing: "+m.What+"; "+m.How)
 			}
-			if l.Helps = f.NoKnob; l.Helps == "" && b.loses(d) { // a flow that fills the path in spite of it
+			if l.Helps = f.NoKnob; l.Helps == "" && b.loses(d) { // a flow that fills the path in spite of the loss
 				l.Helps = "against the loss, " + diagnose.FindLoss
 			}
 		} else if !b.tried(d) {
@@ -136,7 +136,7 @@ func (b *builder) limits() []CheckLimit {
 	return out
 }
 
-// loses reports whether too much of direction d gets lost.
+// loses reports whether direction d loses too much.
 func (b *builder) loses(d model.Direction) bool {
 	return slices.ContainsFunc(health.Judge(b.s), func(l health.Line) bool {
 		return l.Thing == "loss" && l.Direction == d && (l.State == health.Poor || l.State == health.Bad)
@@ -148,14 +148,14 @@ func (b *builder) measured(d model.Direction) bool {
 	return len(runValues(b.baselineRuns(), d, model.Goodput)) > 0
 }
 
-// tried reports whether a run of the baseline in direction d went to its end.
+// tried reports whether a run of the baseline in direction d was completed.
 func (b *builder) tried(d model.Direction) bool {
 	return slices.ContainsFunc(b.s.Runs, func(r model.Run) bool {
 		return r.Setting == b.s.Plan.Baseline && r.Flow.Direction == d && !r.LostContact && r.State != model.RunInterrupted
 	})
 }
 
-// first is the first finding about direction d.
+// first returns the first finding about direction d.
 func (b *builder) first(d model.Direction) (model.Finding, bool) {
 	for _, f := range b.s.Findings {
 		if f.Direction == d && !f.Loss {
@@ -165,7 +165,7 @@ func (b *builder) first(d model.Direction) (model.Finding, bool) {
 	return model.Finding{}, false
 }
 
-// boxes is the path from the near host to the far one, with what limits marked.
+// boxes returns the path from the near host to the far one, with the limit marked.
 func (b *builder) boxes() []Box {
 	near, far := b.facts(model.Near), b.facts(model.Far)
 	out := []Box{{Name: b.names.Near}}
@@ -190,8 +190,8 @@ func (b *builder) boxes() []Box {
 	return out
 }
 
-// unseen adds what lies between the hosts as far as they know it without a trace, and
-// returns where what they do not see stands.
+// unseen adds the part between the hosts as far as they know it without a trace, and returns
+// the index of the box for the unknown part.
 func (b *builder) unseen(out []Box, gateway, back string) (_ []Box, network int) {
 	middle := Box{Name: "network", Detail: "not visible"}
 	if gateway != "" {
@@ -212,7 +212,7 @@ func (b *builder) unseen(out []Box, gateway, back string) (_ []Box, network int)
 	return out, network
 }
 
-// told are the routers that said that packets are too big.
+// told returns the routers that reported packets as too big.
 func (b *builder) told() []string {
 	var out []string
 	for _, w := range b.s.Check.Ways {
@@ -223,7 +223,7 @@ func (b *builder) told() []string {
 	return out
 }
 
-// router is the box of a router, with the MTU that it told.
+// router returns the box of a router, with the MTU that it reported.
 func (b *builder) router(address string) Box {
 	box := Box{Name: "router", Detail: address}
 	for _, w := range b.s.Check.Ways {
@@ -234,7 +234,7 @@ func (b *builder) router(address string) Box {
 	return box
 }
 
-// Boxes is the way out of a machine alone, as far as it sees it.
+// Boxes returns the default route of a single machine, as far as the machine knows it.
 func Boxes(f model.HostFacts) []Box {
 	b := builder{s: &model.Session{}}
 	out, gateway := b.side(f)
@@ -245,8 +245,8 @@ func Boxes(f model.HostFacts) []Box {
 	return out
 }
 
-// side is what a host sees of the way out, the interface that packets leave by first,
-// and the router behind it, "" for none.
+// side returns a host's part of the path, the interface that packets leave by first, and the
+// router behind it, "" for none.
 func (b *builder) side(f model.HostFacts) (boxes []Box, gateway string) {
 	for _, h := range f.Path {
 		if h.Kind == model.HopNeighbour || h.Kind == model.HopNetwork {
@@ -285,8 +285,8 @@ func hopDetail(mtu fact.Of[int], rate fact.Of[units.BitRate]) string {
 	return cmp.Or(strings.Join(parts, ", "), "not visible")
 }
 
-// limiting is the index of the box that limits direction d, of all boxes, among which
-// network is what lies between the hosts; -1 for none.
+// limiting returns the index of the box that limits direction d, out of all boxes; network is
+// the index of the part between the hosts. It returns -1 for none.
 func (b *builder) limiting(d model.Direction, all, network int) int {
 	for _, l := range health.Judge(b.s) {
 		if l.Thing == "mtu" && l.Direction == d && l.State == health.Bad {
@@ -297,7 +297,7 @@ func (b *builder) limiting(d model.Direction, all, network int) int {
 	ofLink := strings.HasPrefix(f.Rule, "B0") && f.Rule <= "B05" || f.Rule == "B18" || f.Rule == "W01"
 	switch {
 	case !ok && b.measured(d), f.Place != nil, f.Kind == model.FindingNotFound, f.Kind == model.FindingTooShort, f.Kind == model.FindingFull, f.Rule == "ceiling":
-		return -1 // nothing limits, nothing is known to, or its place has a mark
+		return -1 // there is no known limit, or its place is already marked
 	case !ok, f.Kind == model.FindingOutside:
 		return network
 	case f.Host == "", f.Limit == "packet loss", f.Limit == "reordering":
@@ -312,8 +312,8 @@ func (b *builder) limiting(d model.Direction, all, network int) int {
 	return 0
 }
 
-// slower is the box of the slower one of the two hosts' links, where both tell their
-// rates; else the network between them.
+// slower returns the box of the slower of the two hosts' links, if both report their rates;
+// otherwise the network between them.
 func (b *builder) slower(all, network int) int {
 	near, nearKnown := b.facts(model.Near).LinkRate.Get()
 	far, farKnown := b.facts(model.Far).LinkRate.Get()

@@ -10,9 +10,9 @@ import (
 	"linerate/internal/core/plain"
 )
 
-// mends are the commands that make what a check found of the size of packets go away:
-// both hosts send packets that pass each way. A lab is looked at again with that MTU.
-// bad are those where packets are lost silently, which come before all else.
+// mends returns the commands that fix a packet size problem: both hosts then send packets that
+// pass in each direction. A lab is checked again with that MTU. bad selects the fixes for
+// packets that are lost silently, which come before everything else.
 func (b *builder) mends(bad bool) []Step {
 	if b.s.Kind != model.KindCheck || b.s.Check == nil {
 		return nil
@@ -42,8 +42,8 @@ func (b *builder) mends(bad bool) []Step {
 	return []Step{{"send packets that fit", strings.Join(words, " ")}}
 }
 
-// fitting is the MTU with which nothing would be amiss with the size of packets, 0 where
-// nothing is, or where no size is known; and how the worse direction stands.
+// fitting returns the MTU that avoids the packet size problem, 0 if there is none or no size is
+// known, and the state of the worse direction.
 func (b *builder) fitting() (size int, worst health.State) {
 	size, worst = mtu.Most, health.OK
 	for _, l := range health.Judge(b.s) {
@@ -63,8 +63,8 @@ func (b *builder) fitting() (size int, worst health.State) {
 	return size, worst
 }
 
-// remembered reports whether all sizes pass that the hosts ask for: then the MTU is not
-// what is amiss.
+// remembered reports whether all sizes that the hosts request pass: then the MTU is not the
+// problem.
 func (b *builder) remembered() bool {
 	for _, w := range b.s.Check.Ways {
 		if n := health.Passes(b.s, w.Direction); n > 0 && n < w.Asked {

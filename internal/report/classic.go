@@ -11,18 +11,18 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Basis says what the numbers of a classic row are taken over.
+// Basis says what the numbers of a classic row are averaged over.
 type Basis string
 
-// The bases. Intervals of one run depend on each other: their spread says
-// nothing about how sure an average is.
+// The bases. Intervals of one run depend on each other: their spread says nothing about the
+// precision of an average.
 const (
 	OverRuns      Basis = "runs"
 	OverIntervals Basis = "intervals"
 )
 
-// Classic is the goodput of one setting and direction the way it used to be
-// tabled. It describes; the verdicts compare.
+// Classic is the goodput of one setting and direction as a traditional table row. It only
+// describes; the verdicts compare.
 type Classic struct {
 	Setting   string          `json:"setting"`
 	Direction model.Direction `json:"direction"`
@@ -54,8 +54,8 @@ func (b *builder) classic() []Classic {
 	return rows
 }
 
-// settings returns the names of the plan's settings, and after them those that
-// only runs have, which are the rates of a search: the lowest first.
+// settings returns the names of the plan's settings, followed by those that only runs have,
+// which are the rates of a search, the lowest first.
 func (b *builder) settings() []string {
 	names := lists.Each(b.s.Plan.Settings, func(s model.Setting) string { return s.Name })
 	runs := slices.Clone(b.counted)
@@ -68,8 +68,8 @@ func (b *builder) settings() []string {
 	return names
 }
 
-// intervalRates returns the goodput of all intervals of runs in direction d as
-// the receiver saw it, without the warm-up.
+// intervalRates returns the receiver's goodput of all intervals of runs in direction d, without
+// the warm-up.
 func (b *builder) intervalRates(runs []model.Run, d model.Direction) []float64 {
 	var all []float64
 	if b.samples == nil {
@@ -85,7 +85,7 @@ func (b *builder) intervalRates(runs []model.Run, d model.Direction) []float64 {
 	return all
 }
 
-// over fills in the numbers of values, which are not empty.
+// over fills in the statistics of values, which must not be empty.
 func (c Classic) over(basis Basis, values []float64) Classic {
 	sum := 0.0
 	for _, v := range values {

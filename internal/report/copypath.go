@@ -8,8 +8,8 @@ import (
 	"linerate/internal/core/units"
 )
 
-// PathTrial is one file written to a mounted path, or read back. It has the
-// fields of filecopy.PathTrial that a reader sees.
+// PathTrial is one file written to a mounted path, or read back. It has those fields of
+// filecopy.PathTrial that reports show.
 type PathTrial struct {
 	Operation string // "write", "read"
 	Size      units.Bytes
@@ -19,7 +19,7 @@ type PathTrial struct {
 	How       string
 }
 
-// PathDocument is the report of copies by way of a mounted path.
+// PathDocument is the report of copies over a mounted path.
 type PathDocument struct {
 	Folder   string    `json:"folder"`
 	Volume   string    `json:"volume"` // "nfs4 from nas:/export"
@@ -35,11 +35,11 @@ type PathRow struct {
 	Rate      units.BitRate `json:"rate"` // median over files
 	Low       units.BitRate `json:"low"`
 	High      units.BitRate `json:"high"`
-	Flush     float64       `json:"flush"` // share of the time that flushing took, median, 0…1
-	How       []string      `json:"how"`   // each way that occurred
+	Flush     float64       `json:"flush"` // share of the time spent flushing, median, 0…1
+	How       []string      `json:"how"`   // each method that occurred
 }
 
-// BuildPath makes the report of trials on folder, which lies on volume.
+// BuildPath returns the report of trials on folder, which is on volume.
 func BuildPath(folder, volume string, trials []PathTrial, warnings []string) PathDocument {
 	d := PathDocument{Folder: folder, Volume: volume, Rows: []PathRow{}, Warnings: append([]string{}, warnings...)}
 	type key struct {

@@ -10,11 +10,11 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// crowdedRuns is from which share of the runs on a host that others keep busy is told (p).
+// crowdedRuns is the share of runs on a busy host from which the report warns (p).
 const crowdedRuns = 0.2
 
-// crowds says of each host that others had most of its processors while runs were
-// measured: what they show may be of that host and not of the path.
+// crowds warns of each host on which other programs used most of the processors during runs:
+// the results may be those of the host, not of the path.
 func (b *builder) crowds(runs []model.Run) []string {
 	var out []string
 	hosts, together := b.s.Hosts, health.OneMachine(b.s)
@@ -45,7 +45,7 @@ func (b *builder) crowds(runs []model.Run) []string {
 		}
 		had := fmt.Sprintf("%.1f of its %s", stats.Median(most), plain.Count(of, "processor"))
 		text := fmt.Sprintf("%s: others than linerate had %s %s", b.names.Of(h.Host), had, when)
-		if together { // where the wire of a lab is linerate's, too
+		if together { // a lab's wire is linerate's work, too
 			text = fmt.Sprintf("this machine: %s were busy with more than the two ends %s", had, when)
 		}
 		out = append(out, text+": what is slow may be slow for that")

@@ -13,9 +13,9 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Datagrams is what became of a direction's UDP datagrams, of all runs together.
+// Datagrams counts a direction's UDP datagrams, over all runs together.
 type Datagrams struct {
-	Asked      fact.Of[units.BitRate] `json:"asked"`     // payload rate asked for; unknown where as fast as possible
+	Asked      fact.Of[units.BitRate] `json:"asked"`     // requested payload rate; unknown if as fast as possible
 	SentRate   fact.Of[units.BitRate] `json:"sent_rate"` // payload rate that the sender reached, median over runs
 	Sent       int64                  `json:"sent"`
 	Received   int64                  `json:"received"` // different ones
@@ -27,7 +27,7 @@ type Datagrams struct {
 	Pacing     string                 `json:"pacing"`
 }
 
-// datagrams adds up the reports of direction d; nil where there are none.
+// datagrams adds up the reports of direction d; nil if there are none.
 func (b *builder) datagrams(runs []model.Run, d model.Direction) *Datagrams {
 	var out *Datagrams
 	var jitters, rates []float64
@@ -76,7 +76,7 @@ func (b *builder) datagrams(runs []model.Run, d model.Direction) *Datagrams {
 	return out
 }
 
-// asked is the payload rate that a flow asks for.
+// asked returns the payload rate that a flow requests.
 func (b *builder) asked(f model.Flow) fact.Of[units.BitRate] {
 	d := b.demand(f)
 	if d.Rate == 0 {
@@ -85,14 +85,13 @@ func (b *builder) asked(f model.Flow) fact.Of[units.BitRate] {
 	return fact.Known(d.Rate, "asked for")
 }
 
-// demand is what the kind of f says of itself.
+// demand returns the demand of f's kind.
 func (b *builder) demand(f model.Flow) traffic.Demand {
 	kind, _ := b.kinds.ByName(f.Engine)
 	return kind.Of(f)
 }
 
-// FormatLoss returns a share of datagrams as people write it, with two digits
-// that count: "0.13 %".
+// FormatLoss formats a share of datagrams, with two significant digits: "0.13 %".
 func FormatLoss(v float64) string {
 	if v <= 0 || v >= 1 {
 		return units.FormatShare(v)

@@ -19,39 +19,37 @@ import (
 // dryBlocks is how many blocks of the order a dry run shows.
 const dryBlocks = 5
 
-// DryRun is the document of an experiment that is planned and not carried out,
-// linerate/dryrun/v1.
+// DryRun is the document of an experiment that is planned but not run, linerate/dryrun/v1.
 type DryRun struct {
 	Near        string                 `json:"near"`
 	Far         string                 `json:"far"`
 	Seed        uint64                 `json:"seed"`
 	Mode        model.Mode             `json:"mode"`
 	Settings    []DrySetting           `json:"settings"` // the baseline among them
-	Factors     []string               `json:"factors"`  // sentences on what is combined; none where one thing varies
+	Factors     []string               `json:"factors"`  // sentences on the combined factors; none if only one thing varies
 	Baseline    string                 `json:"baseline"`
 	Blocks      int                    `json:"blocks"`       // fixed, or at most
 	Runs        int                    `json:"runs"`         // in all blocks
 	First       [][]string             `json:"first_blocks"` // settings in their order
-	Time        fact.Of[time.Duration] `json:"time_ns"`      // of all runs, without what setting a knob takes
+	Time        fact.Of[time.Duration] `json:"time_ns"`      // of all runs, without the time to set knobs
 	Bytes       fact.Of[units.Bytes]   `json:"bytes"`        // payload of all runs at the ceiling, warm-up included
 	Noise       fact.Of[float64]       `json:"noise"`        // standard deviation of a block difference, log ratio
 	Assumed     bool                   `json:"noise_assumed"`
-	LeastChange fact.Of[units.Percent] `json:"least_change"` // a smaller one will not be seen
-	Changes     []DryChange            `json:"changes"`      // that would be made to the hosts, each once
+	LeastChange fact.Of[units.Percent] `json:"least_change"` // a smaller change will not be detected
+	Changes     []DryChange            `json:"changes"`      // to be made to the hosts, each once
 	Held        *DryHeld               `json:"held,omitempty"`
 	Outlook     []string               `json:"outlook"` // sentences
 
 	timed bool // the length of a run is known beforehand
 }
 
-// DrySetting is one setting, as it is written.
+// DrySetting is one setting in the user's notation.
 type DrySetting struct {
 	Name   string   `json:"name"`
 	Values []string `json:"values"` // "far.tcp.recv_buffer_max=65536"
 }
 
-// DryChange is one setting of a host that would be changed, or one command that would be
-// run there.
+// DryChange is one setting of a host to be changed, or one command to be run there.
 type DryChange struct {
 	Host   model.Host `json:"host"`
 	What   string     `json:"what"`             // the knob, or the command
@@ -60,8 +58,8 @@ type DryChange struct {
 	Risk   string     `json:"risk"`             // what a bad value can do
 }
 
-// NewDryRun says what a session would do that is not begun, at the given noise of an
-// earlier one; where it is not measured, a usual one is assumed.
+// NewDryRun returns what a session would do, without starting it, given the noise of an earlier
+// one; if that is unknown, a usual noise is assumed.
 func NewDryRun(s model.Session, noise fact.Of[float64], knobs *knob.Index, kinds traffic.Kinds) DryRun {
 	p := s.Plan
 	d := DryRun{
@@ -103,7 +101,7 @@ func NewDryRun(s model.Session, noise fact.Of[float64], knobs *knob.Index, kinds
 	return d
 }
 
-// Untimed says how long runs take that end with their bytes; "" for others.
+// Untimed estimates the length of runs that end with their bytes; "" for others.
 func (d DryRun) Untimed() string {
 	t, known := d.Time.Get()
 	switch {
@@ -115,7 +113,8 @@ func (d DryRun) Untimed() string {
 	return ""
 }
 
-// change adds what one assignment does to a host: nothing where the value is there already.
+// change adds the effect of one assignment on a host: nothing if the host already has the
+// value.
 func (d *DryRun) change(s model.Session, a model.Assignment, knobs *knob.Index) {
 	facts, _ := s.Facts(a.Host)
 	now, known := facts.Knobs[a.Knob].Get()
@@ -137,7 +136,8 @@ func (d *DryRun) change(s model.Session, a model.Assignment, knobs *knob.Index) 
 	}
 }
 
-// payload is what all runs of a session send where each is as fast as its path allows.
+// payload returns the data that all runs of a session send if each is as fast as its path
+// allows.
 func payload(s model.Session, kinds traffic.Kinds) fact.Of[units.Bytes] {
 	sum, source := 0.0, "the bytes of each run"
 	for _, block := range s.Plan.Order {

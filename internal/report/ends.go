@@ -16,8 +16,7 @@ type FactRow struct {
 	Differs         bool
 }
 
-// BothEnds are the facts of both ends side by side, and the settings in which they
-// differ.
+// BothEnds returns the facts of both ends side by side, and the settings that differ.
 func BothEnds(s model.Session) []FactRow {
 	near, _ := s.Facts(model.Near)
 	far, _ := s.Facts(model.Far)
@@ -54,7 +53,7 @@ func BothEnds(s model.Session) []FactRow {
 	return rows
 }
 
-// Known is a fact as text, or why there is none; "" where nobody was asked.
+// Known formats a fact, or why it is unknown; "" if it was not requested.
 func Known[T any](f fact.Of[T]) string {
 	v, ok := f.Get()
 	switch {
@@ -73,7 +72,7 @@ func countText(n int) string {
 	return fmt.Sprint(n)
 }
 
-// cardText is the interface's hardware and its driver, "" where nobody tells.
+// cardText returns the interface's hardware and its driver, "" if unknown.
 func cardText(f model.HostFacts) [2]string {
 	for _, n := range f.NICs {
 		if n.Name == f.Interface.Or("") {
@@ -83,10 +82,10 @@ func cardText(f model.HostFacts) [2]string {
 	return [2]string{}
 }
 
-// LineRow is what one direction carried, as text.
+// LineRow is the result of one direction, as text.
 type LineRow struct{ Label, Goodput, Ceiling, Runs, Again string }
 
-// LineRows are those of a document.
+// LineRows returns the rows of a document.
 func LineRows(d Document) []LineRow {
 	var out []LineRow
 	for _, l := range d.Lines {

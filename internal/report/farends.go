@@ -14,16 +14,16 @@ import (
 
 // FarEnd is one of the far ends of an experiment that compares several.
 type FarEnd struct {
-	Name    string                 `json:"name"`   // as settings are called by it
+	Name    string                 `json:"name"`   // as used in the names of settings
 	Target  string                 `json:"target"` // without secrets
-	Host    string                 `json:"host"`   // what it calls itself
+	Host    string                 `json:"host"`   // its own host name
 	Link    fact.Of[units.BitRate] `json:"link"`
 	MTU     fact.Of[int]           `json:"mtu"`     // of the far interface, bytes
-	Ceiling fact.Of[units.BitRate] `json:"ceiling"` // payload that the way there can carry
+	Ceiling fact.Of[units.BitRate] `json:"ceiling"` // payload rate that the path to it can carry
 	Text    string                 `json:"text"`
 }
 
-// farEnds are the far ends of s, that of the baseline first; none where it has one.
+// farEnds returns the far ends of s, the baseline's first; nil if there is only one.
 func farEnds(s *model.Session) []FarEnd {
 	if len(s.Plan.Ends) == 0 {
 		return nil
@@ -34,7 +34,7 @@ func farEnds(s *model.Session) []FarEnd {
 	}
 	names := model.EndNames(targets)
 	of := func(name, target string, s model.Session) FarEnd {
-		s.Runs = nil // those of another far end tell nothing of this one
+		s.Runs = nil // runs with another far end say nothing about this one
 		far, _ := s.Facts(model.Far)
 		e := FarEnd{
 			Name: name, Target: target, Host: plain.Line(cmp.Or(far.Name, target)), Link: s.WireRate, MTU: far.MTU,
@@ -68,7 +68,7 @@ func farEnds(s *model.Session) []FarEnd {
 	return out
 }
 
-// toward names direction d of a comparison, whose settings may have far ends of their own.
+// toward names direction d of a comparison whose settings may have their own far ends.
 func (b *builder) toward(d model.Direction) string {
 	if len(b.s.Plan.Ends) == 0 {
 		return b.names.Way(d)

@@ -18,37 +18,37 @@ import (
 // Grid is the report of an experiment over all combinations of several settings.
 type Grid struct {
 	Factors    []GridFactor `json:"factors"`
-	Tables     []GridTable  `json:"tables"` // of several factors, one for each direction
+	Tables     []GridTable  `json:"tables"` // with several factors, one for each direction
 	Effects    []GridEffect `json:"effects"`
-	Conclusion string       `json:"conclusion,omitempty"` // "" where no verdict of the session counts
-	best       string       // the combination that the conclusion names
+	Conclusion string       `json:"conclusion,omitempty"` // "" if no verdict of the session counts
+	best       string       // the combination named in the conclusion
 }
 
-// GridFactor says what is varied, and through which levels.
+// GridFactor describes a factor and its levels.
 type GridFactor struct {
 	Name   string       `json:"name"` // "mtu"
 	Host   model.Host   `json:"host,omitempty"`
-	Knob   model.KnobID `json:"knob,omitempty"` // "" of sets
-	Levels []string     `json:"levels"`         // canonical values, of sets their names
-	Shown  []string     `json:"-"`              // the same as people read them
+	Knob   model.KnobID `json:"knob,omitempty"` // "" for sets
+	Levels []string     `json:"levels"`         // canonical values, or names of sets
+	Shown  []string     `json:"-"`              // the same for display
 	Text   string       `json:"text"`           // "mtu is link.mtu of both hosts: 1500 B, 9000 B"
 }
 
-// GridEffect is what a level of one factor does, or of two together, as a sentence.
+// GridEffect is the effect of a level of one factor, or of two together, as a sentence.
 type GridEffect struct {
 	Direction model.Direction `json:"direction"`
 	Metric    model.Metric    `json:"metric"`
 	Of        []string        `json:"of"` // levels: one for a main effect, two for an interaction
 	Blocks    int             `json:"blocks"`
 	Outcome   model.Outcome   `json:"outcome"`
-	Estimate  float64         `json:"estimate"` // as of a verdict
+	Estimate  float64         `json:"estimate"` // as in a verdict
 	Low       model.Bound     `json:"low"`
 	High      model.Bound     `json:"high"`
 	Text      string          `json:"text"`
-	Said      string          `json:"-"` // for people, without the interval
+	Said      string          `json:"-"` // without the interval
 }
 
-// grid is nil of a session that is no grid.
+// grid returns nil for a session that is not a grid.
 func (b *builder) grid() *Grid {
 	if len(b.s.Plan.Factors) == 0 {
 		return nil
@@ -93,20 +93,20 @@ func (b *builder) gridFactor(f model.Factor) GridFactor {
 	return out
 }
 
-// scope says where a knob is set: " of nas", " of both hosts", or "" for one of the flow.
+// scope says where a knob is set: " of nas", " of both hosts", or "" for the flow.
 func (b *builder) scope(h model.Host, id model.KnobID) string {
 	k, known := b.catalogue.ByID(id)
 	switch {
 	case h != "":
 		return " of " + b.names.Of(h)
-	case known && k.Scope != knob.ScopeFlow: // what no catalogue has is an engine's own
+	case known && k.Scope != knob.ScopeFlow: // a knob outside the catalogue belongs to an engine
 		return " of both hosts"
 	}
 	return ""
 }
 
-// setText is what set i, the first factor, assigns: what its first combination does beyond
-// the other factors.
+// setText describes the assignments of set i, the first factor: those of its first combination,
+// without the other factors'.
 func (b *builder) setText(i int) string {
 	cells := plan.Cells(b.s.Plan.Factors)
 	s, _ := b.s.Plan.Setting(cells[i*len(cells)/len(b.s.Plan.Factors[0].Levels)])
@@ -118,7 +118,7 @@ func (b *builder) setText(i int) string {
 		same := func(o model.Assignment) bool { return o.Knob == a.Knob && o.Value == a.Value }
 		host := a.Host
 		if slices.ContainsFunc(s.Assignments[:n], same) {
-			continue // with that of the other host
+			continue // described with the other host's
 		}
 		if slices.ContainsFunc(s.Assignments[n+1:], same) {
 			host = ""
@@ -129,7 +129,7 @@ func (b *builder) setText(i int) string {
 	return strings.Join(out, ", ")
 }
 
-// effects are the sentences on what each factor does, and on each pair of them.
+// effects returns sentences on the effect of each factor, and of each pair of them.
 func (b *builder) effects(f analysis.Factorial) []GridEffect {
 	i, what := metric.Describe(f.Metric), strings.TrimSpace(metric.Name(f.Metric)+" "+b.toward(f.Direction))
 	var out []GridEffect
@@ -169,7 +169,7 @@ func (b *builder) effects(f analysis.Factorial) []GridEffect {
 	return out
 }
 
-// effect is what a level does, for people.
+// effect describes the effect of a level.
 func effect(i metric.Info, s analysis.Shown) string {
 	switch s.Outcome {
 	case model.Equivalent:
@@ -181,7 +181,7 @@ func effect(i metric.Info, s analysis.Shown) string {
 	return i.Said(s.Estimate, s.Low, s.High)
 }
 
-// conclusion says which combination is the best, against the baseline, in a sentence.
+// conclusion says which combination is the best, compared with the baseline, in a sentence.
 func (b *builder) conclusion(found []analysis.Factorial) (best, text string) {
 	if b.untrustworthy() != "" || len(b.s.Verdicts) == 0 {
 		return "", ""

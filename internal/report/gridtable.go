@@ -13,9 +13,9 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// GridTable is what every combination of factors came to in one direction, in one unit: a
-// column for each level of the factor with the fewest levels, a row for each combination
-// of the others.
+// GridTable has the results of every combination of factors in one direction, in one unit: a
+// column for each level of the factor with the fewest levels, a row for each combination of the
+// others.
 type GridTable struct {
 	Direction model.Direction `json:"direction"`
 	Title     string          `json:"title"` // "goodput to nas, Mbit/s: median (lowest-highest run)"
@@ -35,14 +35,14 @@ type GridRow struct {
 // GridCell is one combination. Its numbers are in the base unit of the metric.
 type GridCell struct {
 	Setting string  `json:"setting"`
-	Runs    int     `json:"runs"` // that count; without them the rest is 0
+	Runs    int     `json:"runs"` // those that count; without them the rest is 0
 	Median  float64 `json:"median"`
 	Low     float64 `json:"low"`
 	High    float64 `json:"high"`
 	Text    string  `json:"text"`
 }
 
-// gridTables returns nil for one factor.
+// gridTables returns an empty list for fewer than two factors.
 func (b *builder) gridTables() []GridTable {
 	out := []GridTable{}
 	factors := b.s.Plan.Factors
@@ -112,8 +112,8 @@ func (t *GridTable) write(m model.Metric, toward string) {
 	}
 }
 
-// oneUnit returns the unit of a table whose largest number is most in the unit base, and
-// what its numbers are divided by.
+// oneUnit returns the unit for a table whose largest number is most in the unit base, and the
+// divisor of its numbers.
 func oneUnit(base string, most float64) (factor float64, unit string) {
 	steps := map[string][]string{"bit/s": {"bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"}, "B": {"B", "kB", "MB", "GB"}}[base]
 	switch {
@@ -134,7 +134,7 @@ func oneUnit(base string, most float64) (factor float64, unit string) {
 	return factor, unit
 }
 
-// decimals shows the largest number with three significant digits.
+// decimals returns the decimals that show the largest number with three significant digits.
 func decimals(most float64) int {
 	digits := 2
 	for ; most >= 10 && digits > 0; digits-- {

@@ -10,7 +10,7 @@ import (
 	"linerate/internal/core/traffic"
 )
 
-// Imported is what the report of a session of imported files holds of it: it describes.
+// Imported is the report's section on a session of imported files: it only describes.
 type Imported struct {
 	Baseline string        `json:"baseline"`
 	Rows     []ImportedRow `json:"rows"`
@@ -25,13 +25,13 @@ type ImportedRow struct {
 	Median    float64         `json:"median"`
 	Low       float64         `json:"low"` // of any run
 	High      float64         `json:"high"`
-	// Was is the median of the baseline, and Change (Median - Was)/Was in percent; both
-	// are absent where it has no such value, or where it is the baseline.
+	// Was is the median of the baseline, and Change (Median - Was)/Was in percent; both are
+	// absent in the row of the baseline, and if the baseline has no such value.
 	Was    *float64 `json:"was,omitempty"`
 	Change *float64 `json:"change_percent,omitempty"`
 }
 
-// imported describes a session of imported files; nil of any other.
+// imported describes a session of imported files; nil for any other.
 func (b *builder) imported() *traffic.Section {
 	if b.s.Kind != model.KindImported {
 		return nil
@@ -50,7 +50,7 @@ func (b *builder) imported() *traffic.Section {
 	return &traffic.Section{Key: "imported", Data: d, Blocks: b.importedBlocks(d)}
 }
 
-// metricsOf are what runs have a value of in direction w, in the order in which they do.
+// metricsOf returns the metrics that runs have in direction w, in order of appearance.
 func (b *builder) metricsOf(w model.Direction) (all []model.Metric) {
 	seen := map[model.Metric]bool{}
 	for _, r := range b.counted {
@@ -78,7 +78,7 @@ func (b *builder) importedRow(w model.Direction, m model.Metric, setting string,
 	return row, true
 }
 
-// importedBlocks writes the rows as a table for each direction and metric.
+// importedBlocks formats the rows as a table for each direction and metric.
 func (b *builder) importedBlocks(d Imported) []traffic.Block {
 	var out []traffic.Block
 	for i, r := range d.Rows {

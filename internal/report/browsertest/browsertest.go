@@ -1,6 +1,6 @@
-// Package browsertest shows pages in a real browser, as people see them: in a window of
-// a desk and of a phone, on light and on dark ground, by keyboard alone, without a
-// network. Tests skip by name where there is no browser.
+// Package browsertest shows pages in a real browser, as users see them: in a desktop and a
+// phone window, in light and dark mode, by keyboard alone, without a network. Tests skip, with
+// a reason, if no browser is installed.
 package browsertest
 
 import (
@@ -23,34 +23,34 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// View is how a page is looked at.
+// View is how to display a page.
 type View struct {
-	Width    int64 // CSS pixels
+	Width    int64 // the system prefers dark mode
 	Dark     bool  // the system prefers dark ground
 	NoScript bool  // scripts are switched off
 }
 
-// Desk and Phone are the widths that pages are held against, in CSS pixels.
+// Desk and Phone are the tested window widths, in CSS pixels.
 const (
 	Desk  = 1280
 	Phone = 390
 )
 
-// patience bounds what a browser does for one page.
+// patience is the timeout of a browser operation.
 const patience = 30 * time.Second
 
-// Browser is one that has started.
+// Browser is a running browser.
 type Browser struct{ ctx context.Context }
 
-// Start starts a browser, which ends with t. It knows no address but loopback: the
-// network is off. It skips t where there is no browser.
+// Start starts a browser, which ends with t. It can only reach loopback: the network is off. It
+// skips t if no browser is installed.
 func Start(t *testing.T) *Browser {
 	t.Helper()
 	tmp, err := os.MkdirTemp("", "linerate-browser-") //nolint:usetesting // the path of the browser's socket there must be short (unix(7): 108 bytes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The sandbox needs rights that a container rarely gives, and a page here is ours.
+	// The sandbox needs rights that a container rarely has, and the pages are linerate's own.
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.Flag("no-sandbox", true), chromedp.Flag("disable-gpu", true),
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("no-proxy-server", true),
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"), chromedp.Env("TMPDIR="+tmp))
@@ -66,7 +66,7 @@ func Start(t *testing.T) *Browser {
 	return &Browser{ctx}
 }
 
-// Page is one in a window of its own.
+// Page is a page in its own window.
 type Page struct {
 	t   *testing.T
 	ctx context.Context
@@ -76,7 +76,7 @@ type Page struct {
 	requests []string
 }
 
-// Open shows what is at address, and waits until it is loaded. The window closes with t.
+// Open shows the page at address, and waits until it is loaded. The window closes with t.
 func (b *Browser) Open(t *testing.T, address string, v View) *Page {
 	t.Helper()
 	p := &Page{t: t}
@@ -86,14 +86,14 @@ func (b *Browser) Open(t *testing.T, address string, v View) *Page {
 	p.do() // opens the window
 	call(p, network.Enable, network.EnableParams{})
 	call(p, log.Enable, cdp.Empty{})
-	call(p, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}) // of several windows only one has the focus
+	call(p, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}) // only one of several windows has the focus
 	call(p, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: v.NoScript})
 	p.Look(v)
 	p.Go(address)
 	return p
 }
 
-// Look changes the window and the ground of the page that is open.
+// Look changes the window size and colour mode of the open page.
 func (p *Page) Look(v View) {
 	p.t.Helper()
 	scheme := "light"
@@ -104,10 +104,10 @@ func (p *Page) Look(v View) {
 	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 }
 
-// Go shows what is at address in the same window, and waits until it is loaded.
+// Go shows the page at address in the same window, and waits until it is loaded.
 func (p *Page) Go(address string) { p.t.Helper(); p.do(chromedp.Navigate(address)) }
 
-// call runs a command of the protocol.
+// call runs a command of the DevTools protocol.
 func call[P, R any](p *Page, c cdp.Command[P, R], params P) {
 	p.t.Helper()
 	ctx, stop := context.WithTimeout(p.ctx, patience)
@@ -117,7 +117,7 @@ func call[P, R any](p *Page, c cdp.Command[P, R], params P) {
 	}
 }
 
-// heard keeps what the page asked for, and what its console says.
+// heard records the page's requests and console messages.
 func (p *Page) heard(event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,14 +135,14 @@ func (p *Page) heard(event any) {
 	}
 }
 
-// Problems is what the console of the page says: errors, warnings and exceptions.
+// Problems returns the messages of the page's console: errors, warnings and exceptions.
 func (p *Page) Problems() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.problems
 }
 
-// Requests are the addresses that the page asked for, its own first, without data: URLs.
+// Requests returns the addresses that the page requested, its own first, without data: URLs.
 func (p *Page) Requests() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,7 +152,7 @@ func (p *Page) Requests() []string {
 func (p *Page) do(steps ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	ctx, stop := p.ctx, context.CancelFunc(func() {})
-	if len(steps) > 0 { // the first call without any opens the window, which ends with its context
+	if len(steps) > 0 { // the first call, without steps, opens the window, which ends with its context
 		ctx, stop = context.WithTimeout(p.ctx, patience)
 	}
 	defer stop()
@@ -173,7 +173,7 @@ func Eval[T any](p *Page, script string) T {
 	return v
 }
 
-// Until waits until a script in the page is true, also across pages that load meanwhile.
+// Until waits until a script in the page is true, also across page loads.
 func (p *Page) Until(script string) {
 	p.t.Helper()
 	ctx, stop := context.WithTimeout(p.ctx, patience)
@@ -193,13 +193,13 @@ func (p *Page) Until(script string) {
 	}
 }
 
-// Tab presses the key that moves the focus on.
+// Tab presses the Tab key, which moves the focus on.
 func (p *Page) Tab() { p.t.Helper(); p.do(chromedp.KeyEvent(kb.Tab)) }
 
-// Enter presses the key that opens what has the focus.
+// Enter presses the Enter key, which opens the focused element.
 func (p *Page) Enter() { p.t.Helper(); p.do(chromedp.KeyEvent(kb.Enter)) }
 
-// Shot writes the whole page into a PNG file.
+// Shot writes the whole page to a PNG file.
 func (p *Page) Shot(file string) {
 	p.t.Helper()
 	ctx, stop := context.WithTimeout(p.ctx, patience)
@@ -216,18 +216,17 @@ func (p *Page) Shot(file string) {
 //go:embed look.js
 var look string
 
-// Faults are what a person who looks at the page would complain of: text that is hard to
-// read (WCAG 2.2, 1.4.3: a contrast below 4.5, or 3 where it is large), lines of pictures
-// that are hard to see (1.4.11: below 3), a page wider than its window, texts of pictures
-// that touch each other or leave them.
+// Faults returns the visual faults of the page: text that is hard to read (WCAG 2.2, 1.4.3: a
+// contrast below 4.5, or 3 for large text), lines of pictures that are hard to see (1.4.11:
+// below 3), a page wider than its window, texts of pictures that touch each other or leave the
+// picture.
 func (p *Page) Faults() []string {
 	p.t.Helper()
 	return Eval[[]string](p, "("+look+")()")
 }
 
-// Keyboard presses Tab through the page and returns how many controls it has, and which
-// of them were not reached, or did not show that they have the focus (WCAG 2.2, 2.1.1 and
-// 2.4.7).
+// Keyboard presses Tab through the page and returns the number of controls, and those that were
+// not reached or did not show the focus (WCAG 2.2, 2.1.1 and 2.4.7).
 func (p *Page) Keyboard() (controls int, faults []string) {
 	p.t.Helper()
 	names := Eval[[]string](p, `(window.wanted = [...document.querySelectorAll('a[href],button,input,select,textarea,summary,[tabindex]')]
@@ -238,7 +237,7 @@ func (p *Page) Keyboard() (controls int, faults []string) {
 		Name  string `json:"name"`
 	}
 	reached := map[int]bool{}
-	for range len(names) + 3 { // what scrolls has the focus too
+	for range len(names) + 3 { // scrollable elements take the focus too
 		p.Tab()
 		at := Eval[state](p, `(() => { const e = document.activeElement, s = getComputedStyle(e);
 			return {which: wanted.indexOf(e), shown: e.matches(':focus-visible') && s.outlineStyle != 'none' && parseFloat(s.outlineWidth) >= 1, name: e.outerHTML.slice(0, 60)} })()`)

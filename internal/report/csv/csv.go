@@ -1,5 +1,5 @@
-// Package csv renders a session as one long table: a row for every number of every run
-// and for every sample, as stored, in base units. It is read by whatever reads RFC 4180.
+// Package csv renders a session as one long table: a row for every number of every run and for
+// every sample, as stored, in base units, in the format of RFC 4180.
 package csv
 
 import (
@@ -16,18 +16,18 @@ import (
 	"linerate/internal/report"
 )
 
-// Columns are the names of the columns. Their order stays; new ones come last.
+// Columns returns the names of the columns. Their order stays; new ones are added at the end.
 func Columns() []string {
 	return []string{"session", "run", "block", "attempt", "position", "setting", "state", "counts", "started",
 		"row", "end", "host", "direction", "metric", "of", "unit", "start_s", "length_s", "warmup", "value"}
 }
 
-// Render writes s, of which d is the report, and its samples. A cell is
-// empty where nothing is known.
+// Render writes session s, its report d and its samples. A cell is empty if its value is
+// unknown.
 func Render(w io.Writer, s model.Session, d report.Document, samples model.Samples) error {
 	t := csv.NewWriter(w)
-	t.UseCRLF = false      // RFC 4180 has CRLF; every reader takes both, and tools of Unix only this
-	_ = t.Write(Columns()) // Error returns what this and all other writing met
+	t.UseCRLF = false      // RFC 4180 has CRLF; every reader accepts both, and Unix tools only this
+	_ = t.Write(Columns()) // Error returns the error of this and all other writes
 	counted := map[int]bool{}
 	for _, r := range report.Counted(s.Runs) {
 		counted[r.Number] = true
@@ -51,7 +51,7 @@ func Render(w io.Writer, s model.Session, d report.Document, samples model.Sampl
 	return t.Error()
 }
 
-// number writes v so that it reads back as the same number.
+// number formats v so that it parses back exactly.
 func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 func flag(b bool) string {
@@ -68,8 +68,8 @@ func moment(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// cell is a text from elsewhere. Spreadsheets run what begins like a formula, which an
-// apostrophe in front stops.
+// cell escapes foreign text. Spreadsheets run text that begins like a formula; a leading
+// apostrophe prevents that.
 func cell(text string) string {
 	text = plain.Line(text)
 	if text != "" && strings.ContainsRune("=+-@\t", rune(text[0])) {

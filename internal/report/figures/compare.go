@@ -17,7 +17,7 @@ import (
 	"linerate/internal/report/plot"
 )
 
-// path is the way from one host to the other with what limits marked.
+// path draws the path from one host to the other with the limit marked.
 func (b *builder) path() (plot.Figure, bool) {
 	if b.d.Check == nil || len(b.d.Check.Path) == 0 {
 		return plot.Figure{}, false
@@ -30,7 +30,7 @@ func (b *builder) path() (plot.Figure, bool) {
 	return plot.Figure{Name: "path", Title: "The path and what limits it", Sentence: sentence(said...), Panels: []plot.Panel{boxes}}, true
 }
 
-// unit is how an axis writes the values of m.
+// unit returns the unit of an axis for the values of m.
 func unit(m model.Metric) plot.Unit {
 	if slices.Contains([]model.Metric{model.Goodput, model.Sent, model.StreamGoodput, model.StreamSent}, m) {
 		return plot.BitRate
@@ -44,7 +44,7 @@ func unit(m model.Metric) plot.Unit {
 	return plot.Plain
 }
 
-// gains are the values before and after a search, each as a bar with its interval.
+// gains draws the values before and after a search, each as a bar with its interval.
 func (b *builder) gains() (plot.Figure, bool) {
 	m := b.s.Plan.Decides()
 	rows := plot.Rows{X: plot.Axis{Name: metric.Name(m), Unit: unit(m), Zero: true}}
@@ -59,7 +59,7 @@ func (b *builder) gains() (plot.Figure, bool) {
 	return plot.Figure{Name: "gains", Title: "Before and after", Sentence: text, Panels: []plot.Panel{rows}}, len(rows.Rows) > 0
 }
 
-// settings are the runs of each setting: one point each, in the order of the plan.
+// settings draws the runs of each setting: one point each, in the order of the plan.
 func (b *builder) settings() (plot.Figure, bool) {
 	m := b.s.Plan.Decides()
 	f := plot.Figure{Name: "settings", Title: "Every run of every setting"}
@@ -86,7 +86,7 @@ func (b *builder) settings() (plot.Figure, bool) {
 	return f, len(f.Panels) > 0
 }
 
-// interval writes the median of v and its interval.
+// interval formats the median of v and its interval.
 func interval(v []float64, confidence float64, u plot.Unit) string {
 	text := plot.Format(stats.Median(v), u)
 	if len(v) < 2 {
@@ -96,7 +96,7 @@ func interval(v []float64, confidence float64, u plot.Unit) string {
 	return text + " (" + units.Range(plot.Format(i.Low, u), plot.Format(i.High, u)) + ")"
 }
 
-// values are the numbers of the runs of a setting that count.
+// values returns the numbers of a setting's runs that count.
 func (b *builder) values(setting string, w model.Direction, m model.Metric) []float64 {
 	var out []float64
 	for _, r := range b.runs {
@@ -107,8 +107,7 @@ func (b *builder) values(setting string, w model.Direction, m model.Metric) []fl
 	return out
 }
 
-// effects are the verdicts on what decides: estimates with their intervals and the
-// margin.
+// effects draws the verdicts on the objective: estimates with their intervals and the margin.
 func (b *builder) effects() (plot.Figure, bool) {
 	f := plot.Figure{Name: "effects", Title: "What each setting changes"}
 	var said []string
@@ -139,8 +138,8 @@ func (b *builder) effects() (plot.Figure, bool) {
 	return f, len(f.Panels) > 0
 }
 
-// inTimes has changes in percent, of which one is twofold or more, written as factors: axis
-// and labels in one unit.
+// inTimes converts changes in percent to factors if one is twofold or more, so that axis and
+// labels have one unit.
 func inTimes(rows *plot.Rows) {
 	factor := func(percent float64) float64 { return 1 + percent/100 }
 	one := 1.0
@@ -149,7 +148,7 @@ func inTimes(rows *plot.Rows) {
 	for i := range rows.Rows {
 		r := &rows.Rows[i]
 		if r.Mid != nil {
-			mid, wide := factor(*r.Mid), 0.0 // of which units.Round makes four digits
+			mid, wide := factor(*r.Mid), 0.0 // units.Round gives it four digits
 			if r.Span != nil && !math.IsInf(r.Span.High-r.Span.Low, 0) {
 				wide = (r.Span.High - r.Span.Low) / 100
 			}
@@ -178,13 +177,13 @@ func effect(t report.Table, r report.Row) plot.Row {
 	switch {
 	case r.Outcome == model.Worse, r.Harms:
 		row.Tone = plot.Bad
-	case r.Outcome == model.Better && len(r.Refused) == 0: // what a guard refuses is no good news
+	case r.Outcome == model.Better && len(r.Refused) == 0: // good news blocked by a guard does not count as good
 		row.Tone = plot.Good
 	}
 	return row
 }
 
-// plateau is what decides over the levels of the one numeric factor.
+// plateau draws the objective over the levels of the single numeric factor.
 func (b *builder) plateau() (plot.Figure, bool) {
 	p, m := b.s.Plan, b.s.Plan.Decides()
 	l := plot.Lines{X: plot.Axis{Name: string(p.Factor), Unit: plot.Bytes, Log: true}, Y: plot.Axis{Name: metric.Name(m), Unit: unit(m), Zero: true}}
@@ -217,8 +216,8 @@ func (b *builder) plateau() (plot.Figure, bool) {
 	return plot.Figure{Name: "plateau", Title: "Which level is enough", Sentence: sentence(said...), Panels: []plot.Panel{l}}, len(l.Lines) > 0
 }
 
-// grid is what every combination of factors came to: bars side by side, or a map where
-// far ends are compared, or where there are more levels than colours or names than room.
+// grid draws the result of every combination of factors: as bars side by side, or as a map if
+// far ends are compared, or if there are more levels than colours or longer names than space.
 func (b *builder) grid() (plot.Figure, bool) {
 	f := plot.Figure{Name: "grid", Title: "All combinations"}
 	if b.d.Grid == nil || len(b.d.Grid.Factors) < 2 {
@@ -254,10 +253,10 @@ func (b *builder) grid() (plot.Figure, bool) {
 	return f, len(f.Panels) > 0
 }
 
-// widest is how many characters of names fit side by side below the bars.
+// widest is the most characters of names that fit side by side below the bars.
 const widest = 110
 
-// names are the characters of the names of t's rows.
+// names returns the number of characters in the names of t's rows.
 func names(t report.GridTable) int {
 	n := 0
 	for _, r := range t.Rows {
@@ -266,7 +265,7 @@ func names(t report.GridTable) int {
 	return n
 }
 
-// bars are a table of a grid as bars side by side.
+// bars returns a table of a grid as bars side by side.
 func (b *builder) bars(t report.GridTable) plot.Groups {
 	m := b.s.Plan.Decides()
 	out := plot.Groups{
@@ -287,7 +286,7 @@ func (b *builder) bars(t report.GridTable) plot.Groups {
 	return out
 }
 
-// shades are a table of a grid as a map.
+// shades returns a table of a grid as a map.
 func (b *builder) shades(t report.GridTable) plot.Heat {
 	m := b.s.Plan.Decides()
 	h := plot.Heat{Unit: unit(m), Name: t.ColumnsOf + "; " + metric.Name(m) + " " + b.label(t.Direction), Columns: t.Columns}

@@ -1,5 +1,5 @@
-// Package figures chooses the pictures of a session: which there are, what they show,
-// and the sentence under the title of each, made from the same numbers.
+// Package figures chooses the pictures of a session: their number, their content, and the
+// sentence under the title of each, made from the same numbers.
 package figures
 
 import (
@@ -15,9 +15,9 @@ import (
 	"linerate/internal/report/plot"
 )
 
-// Of returns the pictures of s, of which d is the report, in the order in which a
-// reader wants them: the path and what limits it, what the settings do, and then what
-// happened inside the runs. There is none for what was not measured.
+// Of returns the pictures of session s with report d, in reading order: the path and its limit,
+// the effects of the settings, and then the course of the runs. It leaves out what was not
+// measured.
 func Of(s model.Session, d report.Document, samples model.Samples) []plot.Figure {
 	b := builder{s: &s, d: &d, samples: samples, runs: report.Counted(s.Runs)}
 	if samples == nil {
@@ -45,10 +45,10 @@ type builder struct {
 	s       *model.Session
 	d       *report.Document
 	samples model.Samples
-	runs    []model.Run // that count
+	runs    []model.Run // those that count
 }
 
-// far is the far end, or how many there are.
+// far returns the name of the far end, or the number of far ends.
 func (b *builder) far() string {
 	if n := len(b.d.FarEnds); n > 0 {
 		return plain.Count(n, "far end")
@@ -64,7 +64,7 @@ func (b *builder) label(w model.Direction) string {
 	return model.Names{Near: b.d.Header.Near, Far: b.d.Header.Far}.Way(w)
 }
 
-// directions are those that runs were made in, single ones.
+// directions returns the single directions of the runs.
 func (b *builder) directions() []model.Direction {
 	var out []model.Direction
 	for _, w := range []model.Direction{model.To, model.From} {
@@ -75,7 +75,7 @@ func (b *builder) directions() []model.Direction {
 	return out
 }
 
-// about says where and when it was measured, under which conditions, and how to find
+// about says where, when and under which conditions the session was measured, and how to find
 // it again.
 func (b *builder) about() []string {
 	var hosts []string
@@ -125,8 +125,8 @@ func (b *builder) about() []string {
 	return out
 }
 
-// sentence joins its parts, begins with a capital, unless that is the name of a setting,
-// and ends with a full stop.
+// sentence joins its parts, starts with a capital letter, unless the first word is the name of
+// a setting, and ends with a full stop.
 func sentence(parts ...string) string {
 	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
 	text := strings.TrimRight(strings.Join(parts, "; "), ".")

@@ -15,8 +15,7 @@ import (
 	"linerate/internal/report/plot"
 )
 
-// shown is the run of direction w that is drawn: of the last block, with the settings as
-// they were.
+// shown returns the run of direction w to draw: from the last block, with the baseline.
 func (b *builder) shown(w model.Direction) (model.Run, bool) {
 	for _, r := range slices.Backward(b.runs) {
 		if slices.Contains(r.Flow.Direction.Parts(), w) && (b.s.Plan.Baseline == "" || r.Setting == b.s.Plan.Baseline) && len(b.samples.Of(r.Number)) > 0 {
@@ -26,8 +25,8 @@ func (b *builder) shown(w model.Direction) (model.Run, bool) {
 	return model.Run{}, false
 }
 
-// series returns metric m of run r in direction w as told by host h, in order of time,
-// each value at the middle of its interval.
+// series returns metric m of run r in direction w as reported by host h, in order of time, each
+// value at the middle of its interval.
 func (b *builder) series(r model.Run, h model.Host, w model.Direction, m model.Metric) []model.Sample {
 	var out []model.Sample
 	for _, x := range b.samples.Of(r.Number) {
@@ -47,7 +46,7 @@ func line(name string, samples []model.Sample) plot.Line {
 	return l
 }
 
-// rate is goodput and round trip of one run in each direction over time.
+// rate draws goodput and round trip of one run in each direction over time.
 func (b *builder) rate() (plot.Figure, bool) {
 	clock := plot.Axis{Name: "time of the run", Unit: plot.Seconds, Zero: true}
 	rates := plot.Lines{X: clock, Y: plot.Axis{Name: "goodput", Unit: plot.BitRate, Zero: true}}
@@ -65,7 +64,7 @@ func (b *builder) rate() (plot.Figure, bool) {
 		}
 		rates.Lines = append(rates.Lines, line(b.label(w), got))
 		said = append(said, b.label(w)+" "+b.moved(r, w)+b.stalls(&rates, w, got))
-		trip := plot.Line{} // nothing drawn, so that the lines of both drawings look alike
+		trip := plot.Line{} // nothing drawn, so that the lines of both panels have the same style
 		if seen := b.series(r, w.Sender(), w, model.RTT); len(seen) > 1 {
 			trip, timed = line(b.label(w), seen), true
 		}
@@ -83,7 +82,7 @@ func (b *builder) rate() (plot.Figure, bool) {
 	return f, true
 }
 
-// moved says what run r carried in direction w, and how much of the ceiling that is.
+// moved describes the rate of run r in direction w, and its share of the ceiling.
 func (b *builder) moved(r model.Run, w model.Direction) string {
 	v, ok := r.Value(w, model.Goodput)
 	if !ok {
@@ -103,7 +102,7 @@ func (b *builder) moved(r model.Run, w model.Direction) string {
 	return text
 }
 
-// ceilings draws what the path can carry; one line where both directions agree.
+// ceilings draws the path's ceilings; one line if both directions agree.
 func (b *builder) ceilings(l *plot.Lines) {
 	for _, x := range b.d.Lines {
 		v, ok := x.Ceiling.Get()
@@ -114,7 +113,7 @@ func (b *builder) ceilings(l *plot.Lines) {
 	}
 }
 
-// stalls marks where the run stood still, and says so.
+// stalls marks the stalls of the run, and describes them.
 func (b *builder) stalls(l *plot.Lines, w model.Direction, got []model.Sample) string {
 	var window []stats.RunInterval
 	for _, x := range got {
@@ -140,8 +139,8 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// quantiles at which a distribution is drawn: evenly, and more of them where it is
-// looked at, near the end.
+// quantiles returns the quantiles at which a distribution is drawn: evenly spaced, with more of
+// them near the end, where details matter.
 func quantiles() []float64 {
 	var q []float64
 	for i := 1; i < 100; i++ {
@@ -150,7 +149,7 @@ func quantiles() []float64 {
 	return append(q, .992, .995, .997, .999)
 }
 
-// latency is the share of the answers that came within a time.
+// latency draws the share of the answers that arrived within a time.
 func (b *builder) latency() (plot.Figure, bool) {
 	l := plot.Lines{X: plot.Axis{Name: "answered within", Unit: plot.Seconds, Log: true}, Y: plot.Axis{Name: "share of the answers", Unit: plot.Share, Zero: true}}
 	var said []string
@@ -173,10 +172,10 @@ func (b *builder) latency() (plot.Figure, bool) {
 	return plot.Figure{Name: "latency", Title: "Latency", Sentence: sentence(said...), Panels: []plot.Panel{l}}, len(l.Lines) > 0
 }
 
-// mostColumns is how many intervals a map of cores shows; more are joined.
+// mostColumns is the most intervals in a map of cores; more are merged.
 const mostColumns = 60
 
-// cores is how busy each core of both hosts was over the time of one run.
+// cores draws the load of each core of both hosts over the time of one run.
 func (b *builder) cores() (plot.Figure, bool) {
 	f := plot.Figure{Name: "cores", Title: "Processor cores over time"}
 	var said []string
@@ -240,7 +239,7 @@ func (b *builder) heat(r model.Run, h model.Host) (plot.Heat, core) {
 		for at := range row {
 			row[at] = math.NaN()
 			if n := counts[key{of, at}]; n > 0 {
-				row[at] = min(1, math.Round(100*sums[key{of, at}]/float64(n))/100) // a clock may tell a little more than there is
+				row[at] = min(1, math.Round(100*sums[key{of, at}]/float64(n))/100) // a clock may report slightly more than the whole time
 				if row[at] >= busiest.share {
 					busiest = core{of, row[at]}
 				}

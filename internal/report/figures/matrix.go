@@ -13,13 +13,13 @@ import (
 	"linerate/internal/report/plot"
 )
 
-// mostCells bounds the map of a table: a table of n lines may have n levels in each of
-// two columns, which is a map of n times n.
+// mostCells limits the map of a table: a table of n lines may have n levels in each of two
+// columns, which makes a map of n times n.
 const mostCells = 64 * 64
 
-// table is the median of every pair of what stands in the two columns of a table that
-// make its settings. A pair without a measurement stays empty. A map of more than mostCells
-// is not drawn.
+// table draws the median for every pair of values in the two columns of a table that make its
+// settings. A pair without a measurement stays empty. It does not draw a map of more than
+// mostCells.
 func (b *builder) table() (plot.Figure, bool) {
 	f := plot.Figure{Name: "grid", Title: "All combinations"}
 	var names [2]model.KnobID
@@ -63,10 +63,10 @@ func (b *builder) table() (plot.Figure, bool) {
 	return f, len(f.Panels) > 0
 }
 
-// widestMesh is how many hosts a picture of a mesh has room for.
+// widestMesh is the most hosts in a picture of a mesh.
 const widestMesh = 64
 
-// mesh is what every host of a mesh sends to every other one, and how long a round trip takes.
+// mesh draws the rate from every host of a mesh to every other one, and the round trips.
 func (b *builder) mesh() (plot.Figure, bool) {
 	f := plot.Figure{Name: "mesh", Title: "Every host with every other"}
 	if b.s.Mesh == nil || len(b.s.Mesh.Hosts) > widestMesh {
@@ -93,13 +93,12 @@ func (b *builder) mesh() (plot.Figure, bool) {
 	return f, len(f.Panels) > 0
 }
 
-// spread says in a sentence what a matrix of far ends shows: its largest and its
-// smallest cell.
+// spread describes a matrix of far ends in a sentence: its largest and its smallest cell.
 func spread(h plot.Heat, w model.Direction) string {
 	return extremes(h, map[model.Direction]string{model.To: "to the far ends", model.From: "from the far ends"}[w], "with")
 }
 
-// extremes is spread of what label names; joint stands between row and column.
+// extremes is spread for the thing that label names; joint stands between row and column.
 func extremes(h plot.Heat, label, joint string) string {
 	high, low := [2]int{-1}, [2]int{-1}
 	for i, row := range h.Cells {

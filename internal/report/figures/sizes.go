@@ -12,13 +12,13 @@ import (
 	"linerate/internal/report/plot"
 )
 
-// Swept is a session that may hold a curve over message sizes, with its report.
+// Swept is a session that may have a curve over message sizes, with its report.
 type Swept struct {
 	Session  model.Session
 	Document report.Document
 }
 
-// Curves reports whether s holds one.
+// Curves reports whether s has one.
 func (s Swept) Curves() bool { return s.curves() != nil }
 
 func (s Swept) curves() *sweep.Document {
@@ -29,12 +29,12 @@ func (s Swept) curves() *sweep.Document {
 	return curves
 }
 
-// sizes is the curve over message sizes, with its drops marked.
+// sizes draws the curve over message sizes, with its drops marked.
 func (b *builder) sizes() (plot.Figure, bool) {
 	return sizesOf([]Swept{{*b.s, *b.d}})
 }
 
-// With is Of with the curves of other sessions beside those of s.
+// With is Of with the curves of other sessions drawn beside those of s.
 func With(s model.Session, d report.Document, samples model.Samples, others []Swept) []plot.Figure {
 	all := Of(s, d, samples)
 	for i := range all {
@@ -45,9 +45,9 @@ func With(s model.Session, d report.Document, samples model.Samples, others []Sw
 	return all
 }
 
-// beside are the curves of several sessions in one picture, as of several cards or media,
-// each named by what was set, or by the card that it was measured with. The first session's is the picture's
-// name and title.
+// beside draws the curves of several sessions in one picture, for example of several cards or
+// media, each named by its setting, or by the card that it was measured with. Name and title of
+// the picture come from the first session.
 func beside(all []Swept) (plot.Figure, bool) {
 	f, ok := sizesOf(all)
 	if !ok {
@@ -94,7 +94,7 @@ func sizesOf(all []Swept) (plot.Figure, bool) {
 	return f, oneScale(f.Panels)
 }
 
-// oneScale gives panels of lines the same axes. It reports whether there are panels.
+// oneScale gives all panels of lines the same axes. It reports whether there are panels.
 func oneScale(panels []plot.Panel) bool {
 	var x, y []float64
 	for _, p := range panels {
@@ -110,8 +110,8 @@ func oneScale(panels []plot.Panel) bool {
 	return len(panels) > 0
 }
 
-// byMachine are the far hosts in their order, by name, with the sessions of each. Each lab
-// is a host of its own.
+// byMachine returns the far hosts in order, by name, with the sessions of each. Each lab counts
+// as a host of its own.
 func byMachine(all []Swept) (names []string, of map[string][]Swept) {
 	of = map[string][]Swept{}
 	for _, s := range all {
@@ -127,7 +127,7 @@ func byMachine(all []Swept) (names []string, of map[string][]Swept) {
 	return names, of
 }
 
-// addCurves adds those of one session to l, and returns what they show.
+// addCurves adds the curves of one session to l, and returns sentences on them.
 func addCurves(l *plot.Lines, curves *sweep.Document, name string) (said []string) {
 	for _, w := range curves.Directions {
 		label := w.Label
@@ -153,7 +153,7 @@ func addCurves(l *plot.Lines, curves *sweep.Document, name string) (said []strin
 			}
 			y, ok := at[int64(x.From)]
 			if !ok {
-				y = math.NaN() // nothing came back
+				y = math.NaN() // no answer
 			}
 			note := fmt.Sprintf("%s at %s", x.Kind, sweep.SizeText(x.From))
 			if name != "" {
@@ -169,9 +169,9 @@ func addCurves(l *plot.Lines, curves *sweep.Document, name string) (said []strin
 	return said
 }
 
-// curveNames tell sessions apart: by what was set, or else by the driver and the interface
-// of the near host, and by the end of their IDs where these are the same. A session alone
-// needs no name.
+// curveNames returns names that distinguish sessions: by the setting, or else by the driver and
+// the interface of the near host, and by the end of their IDs if these are equal. A single
+// session needs no name.
 func curveNames(all []Swept) []string {
 	names := make([]string, len(all))
 	if len(all) < 2 {

@@ -1,9 +1,9 @@
-// Package flent renders a session as a data file of Flent 2 (https://flent.org,
-// file format version 4), which its plots and its summaries read.
+// Package flent renders a session as a data file of Flent 2 (https://flent.org, file format
+// version 4), for Flent's plots and summaries.
 //
-// A file of Flent is one test. Of an experiment it holds the last block of the runs with
-// the settings as they were, one run after the other on one clock; of a check, the last
-// run of its first test in each direction.
+// A Flent file is one test. For an experiment it holds the last block's runs of the baseline,
+// one run after the other on one clock; for a check, the last run of its first test in each
+// direction.
 package flent
 
 import (
@@ -25,16 +25,16 @@ import (
 	"linerate/internal/report"
 )
 
-// ErrNothing says that a session has nothing that Flent could show: no goodput over
-// time of TCP or UDP.
+// ErrNothing reports that a session has nothing that Flent could show: no goodput over time of
+// TCP or UDP.
 var ErrNothing = errors.New("no goodput over time, which is what a file of Flent holds")
 
-// The format is an object of "version", "metadata", "x_values", which are seconds since T0,
-// "results", by series one value for each of these, null where there is none, and
-// "raw_values", by series samples as they were taken: flent/resultset.py reads these fields.
+// The format is an object of "version", "metadata", "x_values" (seconds since T0), "results"
+// (by series one value per x, null if missing) and "raw_values" (by series the unprocessed
+// samples): the fields that flent/resultset.py reads.
 
 type metadata struct {
-	Name        string  `json:"NAME"` // of the test that Flent knows
+	Name        string  `json:"NAME"` // of the test in Flent
 	Title       string  `json:"TITLE"`
 	Host        string  `json:"HOST"`
 	LocalHost   string  `json:"LOCAL_HOST"`
@@ -48,7 +48,7 @@ type metadata struct {
 	Version     string  `json:"FLENT_VERSION"`
 }
 
-// raw is a sample as it was taken.
+// raw is an unprocessed sample.
 type raw struct {
 	T        float64  `json:"t"`                 // seconds since the epoch
 	Duration float64  `json:"dur"`               // seconds
@@ -56,11 +56,11 @@ type raw struct {
 	RTT      *float64 `json:"tcp_rtt,omitempty"` // ms, of the flow itself
 }
 
-// written is the version of Flent whose files these are like.
+// written is the Flent version whose format these files follow.
 const written = "2.1.1"
 
-// Render writes s, of which d is the report, with its samples. It
-// wraps ErrNothing where there is nothing to write, and then writes nothing.
+// Render writes session s with report d and its samples. The error wraps ErrNothing if there is
+// nothing to write; then it writes nothing.
 func Render(w io.Writer, s model.Session, d report.Document, samples model.Samples) error {
 	f, err := fileOf(s, d, samples)
 	if err != nil {
@@ -116,7 +116,7 @@ func (p *printer) object(keys []string, list func(key string) iter.Seq[any]) {
 	p.text("}")
 }
 
-// RenderPacked is Render through gzip, as Flent itself writes.
+// RenderPacked is Render through gzip, like Flent's own files.
 func RenderPacked(w io.Writer, s model.Session, d report.Document, samples model.Samples) error {
 	z := gzip.NewWriter(w)
 	if err := Render(z, s, d, samples); err != nil {
@@ -134,7 +134,7 @@ type point struct {
 	rtt    *float64
 }
 
-// file is what a file of Flent is made of.
+// file is the content of a Flent file.
 type file struct {
 	metadata    metadata
 	runs        []model.Run // in the order of time
@@ -173,7 +173,7 @@ func fileOf(s model.Session, d report.Document, samples model.Samples) (file, er
 	return f, nil
 }
 
-// points are those of all runs. It reads the samples of one run at a time.
+// points yields the points of all runs. It reads the samples of one run at a time.
 func (f *file) points() iter.Seq[point] {
 	return func(yield func(point) bool) {
 		for _, r := range f.runs {
@@ -186,10 +186,10 @@ func (f *file) points() iter.Seq[point] {
 	}
 }
 
-// cell is the place of a time on the grid.
+// cell returns the index of a time on the grid.
 func (f *file) cell(at time.Duration) int { return int((at - f.first + f.step/2) / f.step) }
 
-// times are those of the grid.
+// times yields the times of the grid.
 func (f *file) times() iter.Seq[any] {
 	return func(yield func(any) bool) {
 		for i := range f.cell(f.last) + 1 {
@@ -200,8 +200,8 @@ func (f *file) times() iter.Seq[any] {
 	}
 }
 
-// means are the values of a series on the grid. Where two meet, as where a run ends within a
-// step, their mean stands; the raw values are as they were taken.
+// means yields the values of a series on the grid. Two points in one cell, as at the end of a
+// run within a step, are averaged; the raw values stay unprocessed.
 func (f *file) means(series string) iter.Seq[any] {
 	type sum struct {
 		total float64
@@ -226,7 +226,7 @@ func (f *file) means(series string) iter.Seq[any] {
 	}
 }
 
-// raw are the samples of a series.
+// raw yields the samples of a series.
 func (f *file) raw(series string) iter.Seq[any] {
 	return func(yield func(any) bool) {
 		for p := range f.points() {
@@ -237,7 +237,7 @@ func (f *file) raw(series string) iter.Seq[any] {
 	}
 }
 
-// shown are the counted runs of the last block with the settings as they were.
+// shown returns the counted runs of the last block with the baseline.
 func shown(s model.Session) []model.Run {
 	counted := report.Counted(s.Runs)
 	if len(s.Plan.Tests) > 0 {
@@ -259,7 +259,7 @@ func shown(s model.Session) []model.Run {
 	return out
 }
 
-// eachDirection are the last runs of the first test of runs, one for each direction.
+// eachDirection returns the last run in each direction of the first test of runs.
 func eachDirection(runs []model.Run) []model.Run {
 	var out []model.Run
 	for _, r := range runs {
@@ -272,8 +272,8 @@ func eachDirection(runs []model.Run) []model.Run {
 	return out
 }
 
-// pointsOf are the goodputs of one run in the order of time, each with the round trip that
-// the sender saw in the same step.
+// pointsOf returns the goodputs of one run in the order of time, each with the sender's round
+// trip in the same step.
 func pointsOf(r model.Run, samples []model.Sample, began time.Time) []point {
 	protocol := "TCP"
 	if slices.ContainsFunc(samples, func(x model.Sample) bool { return x.Metric == model.Datagrams }) {
@@ -318,7 +318,7 @@ func which(s model.Session) string {
 	return "those of the last block with the settings as they were"
 }
 
-// test is the test of Flent that has these series, so that it knows how to plot them.
+// test returns the Flent test that has these series, so that Flent can plot them.
 func test(series []string) string {
 	switch {
 	case slices.ContainsFunc(series, func(s string) bool { return strings.HasPrefix(s, "UDP") }):
@@ -333,5 +333,5 @@ func test(series []string) string {
 
 func title(d report.Document) string { return plain.Line(d.Header.Near + " to " + d.Header.Far) }
 
-// stamp is a time as Flent reads it.
+// stamp formats a time for Flent.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }

@@ -1,9 +1,9 @@
-// Package gobench renders the runs of a session as lines of the Go benchmark format
-// (https://go.dev/design/14313-benchmark-format), which benchstat compares: a line for
-// each run that counts and each direction, with all numbers of that run.
+// Package gobench renders the runs of a session in the Go benchmark format
+// (https://go.dev/design/14313-benchmark-format), which benchstat compares: a line per counted
+// run and direction, with all numbers of that run.
 //
-// benchstat takes runs for independent samples. It knows no blocks, so a drift of the
-// path looks to it like a difference; the verdicts of a session do not have that fault.
+// benchstat treats runs as independent samples. It does not know blocks, so a drift of the path
+// looks like a difference; the verdicts of a session do not have that flaw.
 package gobench
 
 import (
@@ -21,9 +21,8 @@ import (
 	"linerate/internal/report"
 )
 
-// Render writes the runs of s, of which d is the report. Keys say only what two
-// sessions share that may be compared: benchstat makes a table of its own where they
-// differ.
+// Render writes the runs of session s with report d. The keys are limited to what two
+// comparable sessions share, because benchstat makes a separate table for different keys.
 func Render(w io.Writer, s model.Session, d report.Document) error {
 	var b bytes.Buffer
 	key := func(name, value string) {
@@ -41,7 +40,7 @@ func Render(w io.Writer, s model.Session, d report.Document) error {
 		fmt.Fprintf(&b, "# no verdict counts: %s\n", plain.Line(d.Untrustworthy))
 	}
 	runs := report.Counted(s.Runs)
-	slices.SortStableFunc(runs, func(a, b model.Run) int { // benchstat compares with what it reads first
+	slices.SortStableFunc(runs, func(a, b model.Run) int { // benchstat takes the first runs as the reference
 		return first(s.Plan, a) - first(s.Plan, b)
 	})
 	units(&b, runs)
@@ -64,19 +63,19 @@ func first(p model.Plan, r model.Run) int {
 	return 1
 }
 
-// unit is that of the values of m, of which a line has one each.
+// unit returns the unit of m's values; each line has one value per unit.
 func unit(m model.Metric) string {
 	if m == model.Goodput {
 		return "bit/s"
 	}
 	base := metric.Base(m)
 	if base == "s" {
-		base = "sec" // as benchstat writes it
+		base = "sec" // as in benchstat
 	}
 	return strings.TrimSuffix(word(string(m))+"-"+base, "-")
 }
 
-// units says which way each unit is good, for those of which that is known.
+// units declares for each unit whether high or low values are good, if that is known.
 func units(b *bytes.Buffer, runs []model.Run) {
 	var seen []model.Metric
 	for _, r := range runs {
@@ -95,8 +94,8 @@ func units(b *bytes.Buffer, runs []model.Run) {
 	}
 }
 
-// name is that of a run's benchmark. Its last part is a word that ends in no digits,
-// which would be taken for a number of processors.
+// name returns the name of a run's benchmark. It must not end in digits, which would be taken
+// for a number of processors.
 func name(r model.Run, w model.Direction) string {
 	out := "BenchmarkLinerate/engine=" + word(r.Flow.Engine)
 	if r.Setting != "" {
@@ -120,8 +119,8 @@ func line(r model.Run, w model.Direction) string {
 	return out.String()
 }
 
-// word is a text from elsewhere as a part of a name: no blanks, which end one, and no
-// slashes and equals signs, which take it apart.
+// word converts foreign text to a part of a name: without blanks, which end a name, and without
+// slashes and equals signs, which split it.
 func word(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || r == '/' || r == '=' {

@@ -1,6 +1,5 @@
-// Package html renders the report of a session as one page that needs nothing but
-// itself: no network, no script, no font. It can be mailed, printed and read on a
-// phone, on light and on dark ground.
+// Package html renders the report of a session as one self-contained page: no network, no
+// script, no font. It can be mailed, printed and read on a phone, in light and dark mode.
 package html
 
 import (
@@ -24,21 +23,21 @@ import (
 	"linerate/internal/report/plot"
 )
 
-// Input is what a page is made of.
+// Input is the content of a page.
 type Input struct {
 	Session  model.Session
 	Document report.Document
 	Samples  model.Samples
-	Beside   []figures.Swept // other sessions whose curves over message sizes are drawn with this one's
+	Beside   []figures.Swept // other sessions whose curves over message sizes are drawn beside this one's
 	Answer   []string        // the answer, a sentence each; nil is report.Answer
-	Text     string          // the report as a terminal shows it, 80 columns, for those who paste it
-	Attached []File          // the data of the session, for those who go on with them
+	Text     string          // the report as in a terminal of 80 columns, for pasting
+	Attached []File          // the data of the session, for further use
 }
 
-// File is one that a page holds within itself.
+// File is a file embedded in a page.
 type File struct {
 	Name, Kind string // Kind is its media type
-	What       string // it is: "all data of this session, as JSON"
+	What       string // description: "all data of this session, as JSON"
 	Content    []byte
 }
 
@@ -55,24 +54,24 @@ func Render(w io.Writer, in Input) error {
 	if err := t.Execute(&b, newPage(in)); err != nil {
 		return fmt.Errorf("page of session %s: %w", in.Session.ID, err)
 	}
-	_, err = io.WriteString(w, plain.Text(b.String())) // what a terminal would obey has no place in a page either
+	_, err = io.WriteString(w, plain.Text(b.String())) // terminal control sequences do not belong in a page either
 	return err
 }
 
-// page is what the template reads.
+// page is the template's input.
 type page struct {
 	Title    string
 	Style    template.CSS
 	Headline []string // the answer, a sentence for each direction
 	Doubt    string
 	D        report.Document
-	Lead     *report.Step // the command that leads on
+	Lead     *report.Step // the follow-up command
 	Lines    []report.LineRow
 	Waits    []waitRow
-	Beside   []besideRow // of what else was measured, what is shown to change
-	Rest     []besideRow // and the rest
+	Beside   []besideRow // proven changes of other metrics
+	Rest     []besideRow // the other metrics
 	Section  *traffic.Section
-	Opening  *figure // of an experiment: what each setting came to; of a search: before and after
+	Opening  *figure // for an experiment: the result of each setting; for a search: before and after
 	Figures  []figure
 	Near     string
 	Far      string
@@ -82,7 +81,7 @@ type page struct {
 	Attached []attached
 }
 
-// attached is a file as a link that holds all of it.
+// attached is a file as a link that contains it.
 type attached struct {
 	Name, What, Size string
 	Data             template.URL
@@ -113,7 +112,7 @@ func newPage(in Input) page {
 	}
 	p.Headline = slices.Clone(p.Headline)
 	for i := range p.Headline {
-		if d.Kind != model.KindMesh { // whose sentences begin with the name of a host
+		if d.Kind != model.KindMesh { // its sentences start with the name of a host
 			p.Headline[i] = sentence(p.Headline[i])
 		}
 	}
@@ -133,13 +132,13 @@ func newPage(in Input) page {
 	return p
 }
 
-// beforeUnit is a number and the blank before its unit.
+// beforeUnit matches a number and the blank before its unit.
 var beforeUnit = regex.New(`([0-9]) (%|[kMGT]?(?:bit/s|B|iB)\b|[nµm]?s\b|min\b)`)
 
-// whole has no line break between a number and its unit.
+// whole prevents a line break between a number and its unit.
 func whole(text string) string { return beforeUnit.ReplaceAllString(text, "$1\u00a0$2") }
 
-// sentence begins with a capital, unless that is the name of a setting.
+// sentence starts text with a capital letter, unless the first word is the name of a setting.
 func sentence(text string) string {
 	if word, _, _ := strings.Cut(text, " "); strings.ContainsAny(strings.TrimRight(word, ".:,"), "=.") {
 		return text

@@ -33,16 +33,16 @@ func duration(f fact.Of[time.Duration]) string {
 	return "unknown: " + f.Reason()
 }
 
-// besideRow is what a setting does to a metric that does not decide.
+// besideRow is the effect of a setting on a metric other than the objective.
 type besideRow struct {
-	Table, Row          int // where the document has it
+	Table, Row          int // position in the document
 	What, Setting       string
 	Change, Range, Says string
 	Class               string
 }
 
-// beside are the verdicts on the metrics that do not decide, the guards, and what else
-// was measured: those that say something, and the rest.
+// beside returns the verdicts on metrics other than the objective: guards and everything else
+// measured, split into conclusive ones and the rest.
 func beside(d report.Document) (shown, rest []besideRow) {
 	for i, t := range d.Tables {
 		if t.Objective {
@@ -69,7 +69,7 @@ func beside(d report.Document) (shown, rest []besideRow) {
 	return shown, rest
 }
 
-// said is a verdict for people; the check of the baseline says what it is.
+// said returns the text of a verdict; for the check of the baseline, its description.
 func said(r report.Row) string {
 	if r.IsTwin || r.Said == "" {
 		return r.Words
@@ -77,7 +77,8 @@ func said(r report.Row) string {
 	return r.Said
 }
 
-// verdictClass is how a verdict looks: good news that a guard refuses is none.
+// verdictClass returns the CSS class of a verdict: a gain that a guard blocks does not count as
+// good.
 func verdictClass(r report.Row) string {
 	switch {
 	case r.Outcome == model.Worse, r.Harms, r.Guard == model.GuardViolated:

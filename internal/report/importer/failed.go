@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// maxParts is how many tests of a file are read each by itself.
+// maxParts is the most tests of a file that are read separately.
 const maxParts = 1000
 
-// cutOff is what is wrong with a test whose results are not there.
+// cutOff is the fault of a test without results.
 const cutOff = "the test that begins here has no result: it was cut off"
 
-// begins returns what knows the first line of a test, of formats whose files may hold
-// several; nil for others. It is asked of each line in turn.
+// begins returns a function that recognises the first line of a test, for formats whose files
+// may hold several; nil for others. It must be called for each line in turn.
 func begins(format string) func(line string) bool {
-	running, last := false, "" // a test, and the banner of iperf 2 that nothing followed yet
+	running, last := false, "" // a test, and the banner of iperf 2 without a result so far
 	switch format {
 	case "iperf3":
 		return func(l string) bool {
@@ -33,7 +33,7 @@ func begins(format string) func(line string) bool {
 			running = banner || running && !strings.HasPrefix(l, `{"event":"end"`)
 			return fresh
 		}
-	case "iperf2": // a client that listens for the way back has two banners
+	case "iperf2": // a client that listens for the reverse direction has two banners
 		return func(l string) bool {
 			banner := banner2.FindString(l)
 			banner = banner[:min(len(banner), len("Client"))]
@@ -69,7 +69,7 @@ func begins(format string) func(line string) bool {
 	return nil
 }
 
-// part is what a file says of one test.
+// part is the section of a file on one test.
 type part struct {
 	from, to    int // bytes
 	first, last int // lines, 1…
@@ -108,8 +108,8 @@ func (p part) leftOut(why error) string {
 	return fmt.Sprintf("%s: a test is not imported: %v", where, why)
 }
 
-// rest reads those tests of a text that are whole, where why is what is wrong with all of it:
-// one that failed or was cut off does not take the others with it.
+// rest reads the intact tests of a text, given the fault why of the whole text: a test that
+// failed or was cut off does not affect the others.
 func (f Format) rest(text string, o Options, why error) (File, error) {
 	begin := begins(f.Name)
 	if begin == nil {

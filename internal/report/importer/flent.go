@@ -18,14 +18,14 @@ func isFlent(text string) bool {
 	return strings.HasPrefix(strings.TrimSpace(text), "{") && strings.Contains(text, `"x_values"`) && strings.Contains(text, `"results"`)
 }
 
-// flentFile is what of a data file of flent counts.
+// flentFile has the fields of a flent data file that are used.
 type flentFile struct {
 	Version int                   `json:"version"`
 	X       []float64             `json:"x_values"`
 	Results map[string][]*float64 `json:"results"`
 	Raw     map[string][]struct {
-		Value *float64 `json:"val"` // Mbit/s; a time alone has neither this nor dur
-		At    *float64 `json:"t"`   // s, when it ended
+		Value *float64 `json:"val"` // Mbit/s; an entry with only a time has neither this nor dur
+		At    *float64 `json:"t"`   // s, at the end
 		Took  *float64 `json:"dur"` // s
 		Seq   *float64 `json:"seq"` // of a ping
 	} `json:"raw_values"`
@@ -40,10 +40,10 @@ type flentFile struct {
 	} `json:"metadata"`
 }
 
-// readFlent reads a data file of flent: rates in Mbit/s and pings in ms, on one axis of
-// time. What a direction carried is the bytes of its streams over the time, by the raw
-// values if the file has them: the series on the axis have gaps where a stream is slower
-// than a step. Else the series counts that is the sum of all, or the sum of them.
+// readFlent reads a data file of flent: rates in Mbit/s and pings in ms, on one time axis. The
+// rate of a direction is the bytes of its streams over the time, by the raw values if the file
+// has them, because the series on the axis have gaps where a stream is slower than a step.
+// Without raw values it is the series with the sum of all, or the sum of the series.
 func readFlent(text string, _ Options) (File, error) {
 	var d flentFile
 	if err := json.Unmarshal([]byte(text), &d); err != nil {
@@ -54,7 +54,7 @@ func readFlent(text string, _ Options) (File, error) {
 		program += " " + d.Metadata.Flent
 	}
 	t := Test{Near: d.Metadata.Near, Far: d.Metadata.Far, Setting: d.Metadata.Title, Flow: model.Flow{Engine: bulk.Name}}
-	t.Started, _ = time.Parse("2006-01-02T15:04:05.999999Z", d.Metadata.Time) // of no file that has it otherwise
+	t.Started, _ = time.Parse("2006-01-02T15:04:05.999999Z", d.Metadata.Time) // fails for files with another time format
 	var ways []model.Direction
 	for _, w := range []model.Direction{model.To, model.From} {
 		rate, err := d.rate(&t, map[model.Direction]string{model.To: "upload", model.From: "download"}[w], w)
@@ -95,8 +95,8 @@ func readFlent(text string, _ Options) (File, error) {
 	return File{Program: program, Tests: []Test{t}}, nil
 }
 
-// rate returns what the streams of a direction, which have what in their names, carried
-// together in bit/s; 0 if there are none. It adds the samples of their sum to t.
+// rate returns the total rate of the streams of a direction, whose names contain what, in
+// bit/s; 0 if there are none. It adds the samples of their sum to t.
 func (d *flentFile) rate(t *Test, what string, w model.Direction) (float64, error) {
 	var names []string
 	sum := ""
@@ -140,13 +140,13 @@ func (d *flentFile) rate(t *Test, what string, w model.Direction) (float64, erro
 	return stats.Mean(values), nil
 }
 
-// lost is how many numbers are missing in the raw values of series name, and notes it.
+// lost returns how many numbers are missing in the raw values of series name, and notes it.
 func (d *flentFile) lost(t *Test, name string) float64 {
 	first, last, n := math.Inf(1), math.Inf(-1), 0.0
 	for _, v := range d.Raw[name] {
 		if v.Seq != nil {
 			first, last = min(first, *v.Seq), max(last, *v.Seq)
-			if v.Value != nil { // irtt writes those that were lost, without it
+			if v.Value != nil { // irtt writes lost ones without a value
 				n++
 			}
 		}
@@ -158,16 +158,16 @@ func (d *flentFile) lost(t *Test, name string) float64 {
 	return last - first + 1 - n
 }
 
-// gaps notes that a series has fewer values than its axis of time.
+// gaps notes if a series has fewer values than the time axis.
 func (d *flentFile) gaps(t *Test, name string, values int) {
 	if values > 0 && float64(values) < 0.95*float64(len(d.X)) {
 		t.note(fmt.Sprintf("series %q has a value in %d of %d steps: what is said of it is of those steps", name, values, len(d.X)))
 	}
 }
 
-// raw returns what the raw values of a direction come to in bit/s: the bits of all streams
-// over the time from the begin of the first to the end of the last value. It returns 0 if
-// there are none.
+// raw returns the rate by the raw values of a direction in bit/s: the bits of all streams over
+// the time from the begin of the first to the end of the last value. It returns 0 if there are
+// none.
 func (d *flentFile) raw(t *Test, what string) (float64, error) {
 	all, first, last := 0.0, math.Inf(1), math.Inf(-1)
 	for _, name := range slices.Sorted(maps.Keys(d.Raw)) {
@@ -187,7 +187,7 @@ func (d *flentFile) raw(t *Test, what string) (float64, error) {
 			covered += *v.Took
 			begin, end = min(begin, *v.At-*v.Took), max(end, *v.At)
 		}
-		// In files of netperf the values follow each other within some milliseconds.
+		// In files of netperf the values follow each other within a few milliseconds.
 		if span := end - begin; span > 0 && math.Abs(covered/span-1) > rawSlack {
 			t.note(fmt.Sprintf("the raw values of %q cover %.4g s of %.4g s: one is missing or there twice", name, covered, span))
 		}
@@ -199,12 +199,12 @@ func (d *flentFile) raw(t *Test, what string) (float64, error) {
 	return all / (last - first), nil
 }
 
-// rawSlack is by how much raw values may miss the time from their first to their last; those
-// of published files miss 0.0002 of it.
+// rawSlack is how far raw values may deviate from covering the time from their first to their
+// last; published files deviate by 0.0002.
 const rawSlack = 0.01
 
-// flentSeries returns the name of the series about what: the sum of all where there is
-// one, then the mean or first.
+// flentSeries returns the name of the series about what: the sum of all if there is one,
+// otherwise the mean or the first.
 func flentSeries(all map[string][]*float64, what string) string {
 	var names []string
 	for name := range all {
@@ -226,7 +226,7 @@ func flentSeries(all map[string][]*float64, what string) string {
 	return names[0]
 }
 
-// series adds the values of a series to the samples of t and returns those there are.
+// series adds the values of a series to the samples of t and returns them.
 func (d *flentFile) series(t *Test, name string, h model.Host, w model.Direction, m model.Metric, unit float64) ([]float64, error) {
 	all := d.Results[name]
 	if len(all) > len(d.X) {
@@ -234,7 +234,7 @@ func (d *flentFile) series(t *Test, name string, h model.Host, w model.Direction
 	}
 	var out []float64
 	for i, v := range all {
-		if v == nil { // nothing was told in this step
+		if v == nil { // no value in this step
 			continue
 		}
 		out = append(out, *v*unit)

@@ -1,13 +1,11 @@
-// Package importer reads what other programs measured, from the files that they wrote:
-// text of iperf 2 and iperf 3, JSON of iperf3, NetPIPE's np.out, netperf's key=value,
-// nuttcp, sockperf, qperf, perftest, flent, and tables of comma-separated values whose columns
-// somebody names.
+// Package importer reads the measurements of other programs from their files: text of iperf 2
+// and iperf 3, JSON of iperf3, NetPIPE's np.out, netperf's key=value, nuttcp, sockperf, qperf,
+// perftest, flent, and tables of comma-separated values with columns named by the user.
 //
-// Nothing is guessed. Of a log of several tests those that are whole are read, and the lines
-// of the others are named. What a program counted by its sender is a rate of the sender;
-// the summary line of a test is no interval; a file that is cut off, that holds
-// something else between its lines, or whose numbers have decimal commas is refused with
-// the line where it begins to be wrong.
+// It does not guess. From a log of several tests it reads the intact ones, and names the lines
+// of the others. A rate counted by a sender is a rate of the sender; the summary line of a test
+// is not an interval. It rejects a file that is cut off, has foreign lines in between, or uses
+// decimal commas, and names the first faulty line.
 package importer
 
 import (
@@ -26,43 +24,43 @@ import (
 	"linerate/internal/core/units"
 )
 
-// MaxBytes is the size of a file, unpacked, above which nothing is read. An hour of
-// iperf3 -J with 20 streams has 24 MB.
+// MaxBytes is the largest unpacked size of a file that is read. An hour of iperf3 -J with 20
+// streams has 24 MB.
 const MaxBytes units.Bytes = 32 << 20
 
-// What a file may be, beside its size. Read, a text takes many times its length.
+// Limits of a file other than its size. Parsed, a text takes many times its length.
 const (
-	roomAnyway = 4 << 20   // that any packed file may unpack to
-	roomTimes  = 50        // and so many times its size: text of real programs unpacks to 4 to 20 times
+	roomAnyway = 4 << 20   // to which any compressed file may unpack
+	roomTimes  = 50        // and this many times its size: text of real programs unpacks to 4 to 20 times
 	maxObjects = 150_000   // of JSON; an hour with 20 streams has 76,000
 	maxFields  = 2_000_000 // elements of JSON, and cells of a table
-	maxLines   = 200_000   // of text that is no JSON; a day of one stream has 86,400
+	maxLines   = 200_000   // of text other than JSON; a day of one stream has 86,400
 	maxLine    = 64 << 10  // bytes of one of them
 )
 
-// Test is one test that a file tells of.
+// Test is one test in a file.
 type Test struct {
-	Kind      string // what the program calls it, "" if it has one kind for each engine
-	Near, Far string // addresses or names of the ends, "" where the file does not say; near is the client
+	Kind      string // the program's name for it, "" if the engine has only one kind
+	Near, Far string // addresses or names of the ends, "" if the file has none; near is the client
 	Started   time.Time
-	Flow      model.Flow // as far as the file says
+	Flow      model.Flow // as far as the file has it
 	Values    []model.Value
 	Samples   []model.Sample     // of intervals; never the summary of a test
 	Points    []model.Point      // by message size
-	Setting   string             // what was set, where the file says so
-	Parts     []model.Assignment // of Setting, where columns of a table make it: the column and what is in it
-	Block     int                // 1…, where the file says which tests belong together
-	Spread    *Spread            // the values are those of several runs of which nothing else is known
-	Notes     []string           // what a reader who compares it must know; at most maxNotes and a count
+	Setting   string             // the setting, if the file has one
+	Parts     []model.Assignment // of Setting, if columns of a table make it: each column and its value
+	Block     int                // 1…, if the file groups tests
+	Spread    *Spread            // the values are averages of several runs whose details are unknown
+	Notes     []string           // reservations for a comparison; at most maxNotes and a count
 	unsaid    int                // notes beyond maxNotes
 }
 
-// maxNotes is how many notes a test has. A file that is wrong in one line is usually wrong
-// in thousands.
+// maxNotes is the most notes of a test. A file that is wrong in one line is usually wrong in
+// thousands.
 const maxNotes = 10
 
-// Spread is what a summary of several runs says beside their average, in the unit of the
-// value. Runs is 0 where it does not say of how many.
+// Spread is the range of several runs in a summary, in the unit of the value. Runs is 0 if
+// unknown.
 type Spread struct {
 	Min, Max float64
 	Runs     int
@@ -84,29 +82,29 @@ func (t *Test) note(text string) {
 	}
 }
 
-// File is what a file says.
+// File is the content of a file.
 type File struct {
 	Format  string // name of its format
-	Program string // with its version, where it says so: "iperf 3.12"
+	Program string // with its version, if the file has it: "iperf 3.12"
 	Tests   []Test // at least one
 }
 
-// Format is a form that files have.
+// Format is a file format.
 type Format struct {
 	Name  string
 	About string // for help
-	// is reports whether a file looks like this format; nil: never by itself.
+	// is reports whether a file looks like this format; nil: never detected.
 	is   func(text string) bool
 	read func(text string, o Options) (File, error)
 }
 
-// Options are what a reader must be told. Only tables have any.
+// Options are the parameters of a reader. Only tables have any.
 type Options struct {
 	Columns []Column
-	Where   []Where // all of them hold of a line that is read
+	Where   []Where // a line is read only if all of them match
 }
 
-// Formats are all formats, in the order in which a file is tried.
+// Formats returns all formats, in the order of detection.
 func Formats() []Format {
 	return []Format{
 		{"flent", "data file of flent (.flent, .flent.gz)", isFlent, readFlent},
@@ -125,9 +123,9 @@ func Formats() []Format {
 	}
 }
 
-// Fault says what is wrong with a file, and where.
+// Fault is an error in a file, with its place.
 type Fault struct {
-	Line int // 1…, 0 where it is not one line
+	Line int // 1…, 0 if it is not one line
 	Err  error
 }
 
@@ -139,18 +137,18 @@ func (f *Fault) Error() string {
 	return fmt.Sprintf("line %d: %v", f.Line, f.Err)
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the error.
 func (f *Fault) Unwrap() error { return f.Err }
 
 func faultf(line int, format string, args ...any) *Fault {
 	return &Fault{Line: line, Err: fmt.Errorf(format, args...)}
 }
 
-// ErrUnknown says that no format fits.
+// ErrUnknown reports that no format matches.
 var ErrUnknown = errors.New("this is not the output of a known program")
 
-// Read reads a file of format name, or of the one that it looks like if name is "". A
-// compressed file (gzip) is unpacked. Errors are Faults, or wrap ErrUnknown.
+// Read reads a file in the format called name or, if name is "", in the detected one. It
+// unpacks a compressed file (gzip). Errors are Faults, or wrap ErrUnknown.
 func Read(name string, text []byte, o Options) (File, error) {
 	text, err := unpack(text)
 	if err != nil {
@@ -204,7 +202,7 @@ func Read(name string, text []byte, o Options) (File, error) {
 	return File{}, fmt.Errorf("%w; %s", ErrUnknown, nearest(all))
 }
 
-// marks are what files of the formats have, each of them.
+// marks are texts that every file of a format contains.
 var marks = []struct {
 	name string
 	has  []string
@@ -221,8 +219,8 @@ var marks = []struct {
 	{"netperf", []string{" TEST from ", "Throughput", "Elapsed"}},
 }
 
-// nearest names the three formats of whose marks a text has the largest share, with those
-// that it lacks.
+// nearest names the three formats with the largest share of marks in a text, and the marks that
+// are missing.
 func nearest(text string) string {
 	type guess struct {
 		share float64
@@ -246,7 +244,7 @@ func nearest(text string) string {
 	return "the nearest: " + strings.Join(out, "; ")
 }
 
-// number reads a decimal number as programs write it with LC_ALL=C.
+// number parses a decimal number in the C locale.
 func number(line int, s string) (float64, error) {
 	var v float64
 	var rest string
@@ -259,7 +257,7 @@ func number(line int, s string) (float64, error) {
 	return 0, faultf(line, "%q is no number", s)
 }
 
-// numbers reads several.
+// numbers parses several.
 func numbers(line int, all ...string) ([]float64, error) {
 	out := make([]float64, len(all))
 	for i, s := range all {
@@ -272,11 +270,10 @@ func numbers(line int, all ...string) ([]float64, error) {
 	return out, nil
 }
 
-// seconds is v seconds, to the nearest nanosecond.
+// seconds converts v seconds, to the nearest nanosecond.
 func seconds(v float64) time.Duration { return time.Duration(math.Round(v * float64(time.Second))) }
 
-// lines returns the lines of text with their numbers, from 1, without those that are
-// blank.
+// lines yields the lines of text that are not blank with their numbers, from 1.
 func lines(text string) func(yield func(int, string) bool) {
 	return func(yield func(int, string) bool) {
 		n := 0
@@ -289,7 +286,7 @@ func lines(text string) func(yield func(int, string) bool) {
 	}
 }
 
-// bySender is the note of a rate that only the sender counted.
+// bySender returns the note on a rate that only the sender counted.
 func bySender(d model.Direction) string {
 	return fmt.Sprintf("the rate %s the far end is what the sender handed to its system, not what arrived", d)
 }

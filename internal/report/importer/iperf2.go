@@ -16,21 +16,21 @@ func isIperf2(text string) bool {
 	return banner2.MatchString(text)
 }
 
-// banner2 begins a test of iperf 2.
+// banner2 matches the first line of a test of iperf 2.
 var banner2 = regex.New(`(?m)^(Client connecting to |Server listening on (TCP|UDP) port)`)
 
 var client2 = regex.New(`^Client connecting to (\S+), (TCP|UDP) port`)
 
-// listens2 begins what waits for connections: a server, or a client for the way back.
+// listens2 matches the banner of a listener: a server, or a client for the reverse direction.
 var listens2 = regex.New(`^Server listening on (?:TCP|UDP) port ([0-9]+)`)
 
-// readIperf2 reads text of iperf 2. A client's file holds one test for each banner, a
-// server's one for each connection, or for each group of them that has a sum.
+// readIperf2 reads text of iperf 2. A client's file holds one test per banner, a server's one
+// per connection, or per group of connections with a sum.
 func readIperf2(text string, _ Options) (File, error) {
 	var all []section
 	var now *section
-	var server bool      // the line that says so was the last one
-	var early [][]string // connections above the banner of their test, as -u -P writes them
+	var server bool      // the last line was the server's banner
+	var early [][]string // connections before the banner of their test, as -u -P writes them
 	for n, l := range lines(text) {
 		m := client2.FindStringSubmatch(l)
 		switch {
@@ -40,7 +40,7 @@ func readIperf2(text string, _ Options) (File, error) {
 			}
 			fresh := section{first: n, udp: m[2] == "UDP", far: m[1], report: map[int]bool{}, inbound: map[string]bool{}, ends: early}
 			early = nil
-			if now != nil && now.server && len(now.ends) == 0 && len(now.rows) == 0 { // it listens for the way back
+			if now != nil && now.server && len(now.ends) == 0 && len(now.rows) == 0 { // the client listens for the reverse direction
 				fresh.listens = now.listens
 				all = all[:len(all)-1]
 			}
@@ -106,10 +106,11 @@ func readIperf2(text string, _ Options) (File, error) {
 	return out, nil
 }
 
-// bounce2 is what --bounceback writes in a line: how many round trips, and their mean in ms.
+// bounce2 matches the output of --bounceback in a line: how many round trips, and their mean in
+// ms.
 var bounce2 = regex.New(`(?:^|\s)([0-9]+)=([0-9.]+)/[0-9.]+/[0-9.]+/[0-9.]+ ms`)
 
-// bounced makes the test of a client's section of --bounceback.
+// bounced returns the test of a client's section of --bounceback.
 func (s section) bounced() (Test, error) {
 	t := Test{Kind: "bounce-back", Far: s.far, Near: s.ends[0][2], Flow: model.Flow{Engine: requests.Name, Direction: model.To}}
 	if n := len(s.ends); n > 1 {
@@ -133,17 +134,17 @@ func (s section) bounced() (Test, error) {
 	return t, nil
 }
 
-// maybeInterval is the note of a summary that may be the first interval.
+// maybeInterval returns the note on a summary that may be the first interval.
 func maybeInterval(l line) string {
 	return fmt.Sprintf("line %d: the summary of the test may be its first interval: a file that was cut off looks the same", l.number)
 }
 
-// tests2 makes the tests of a section of iperf 2: one, two where the ways take turns, or
-// one for each stream where a server had several clients at the same time.
+// tests2 returns the tests of a section of iperf 2: one, two if the directions take turns, or
+// one for each stream if a server had several clients at the same time.
 func (s section) tests2() ([]Test, error) {
 	if len(s.rows) == 0 {
 		if s.server {
-			return nil, nil // nobody came
+			return nil, nil // no client connected
 		}
 		return nil, faultf(s.first, cutOff)
 	}
@@ -181,7 +182,7 @@ func (s section) tests2() ([]Test, error) {
 	return out, nil
 }
 
-// grouped returns rows by what by says of them, in the order of their first ones.
+// grouped groups rows by the result of by, in order of first appearance.
 func grouped(rows []line, by func(line) string) [][]line {
 	var groups [][]line
 	at := map[string]int{}
@@ -201,14 +202,14 @@ func (s section) sums() bool {
 	return slices.ContainsFunc(s.rows, func(l line) bool { return l.id == "SUM" })
 }
 
-// duplex reports whether a connection of a section carries both ways; -R with -e has the
-// same stars.
+// duplex reports whether a connection of a section carries both directions; -R with -e has the
+// same asterisks.
 func (s section) duplex() bool {
 	return !s.reverse && slices.ContainsFunc(s.rows, func(l line) bool { return strings.HasPrefix(l.id, "*") })
 }
 
-// way2 is the direction of a row: a client's own streams go to the server, unless they are
-// reversed; the starred ones of --full-duplex and those that came to it go back.
+// way2 returns the direction of a row: a client's own streams go to the server unless reversed;
+// starred ones of --full-duplex and inbound ones go back.
 func (s section) way2(l line) model.Direction {
 	if s.reverse || strings.HasPrefix(l.id, "*") || s.inbound[l.id] {
 		return model.From
@@ -226,9 +227,9 @@ func (s section) whole2() bool {
 	return len(s.rows) > 0
 }
 
-// summary2 is the line of stream id that covers the whole of its test: the last one, from
-// 0, and no interval: it reaches to the end of the last one before it. A test without
-// intervals has only this line.
+// summary2 returns the line of stream id that covers its whole test: the last one, which starts
+// at 0 and is not an interval, because it reaches to the end of the last one before it. A test
+// without intervals has only this line.
 func summary2(rows []line, id string) (line, bool) {
 	var own []line
 	for _, l := range rows {
@@ -246,7 +247,7 @@ func summary2(rows []line, id string) (line, bool) {
 	return last, last.from == 0 && last.to >= own[len(own)-2].to
 }
 
-// test2 makes one test of rows.
+// test2 returns one test from rows.
 func (s section) test2(rows []line) (Test, error) {
 	t := Test{Flow: model.Flow{Engine: s.engine()}, Far: s.far}
 	me := model.Near
@@ -283,8 +284,8 @@ func (s section) test2(rows []line) (Test, error) {
 	return t, nil
 }
 
-// bothWays returns rows without the sums, which hold both ways of --full-duplex, and notes
-// a sum that is not that of its streams.
+// bothWays returns rows without the sums, which combine both directions of --full-duplex, and
+// notes a sum that differs from its streams.
 func (s section) bothWays(t *Test, rows []line) []line {
 	streams := slices.DeleteFunc(slices.Clone(rows), func(l line) bool { return l.id == "SUM" })
 	if n := len(grouped(streams, func(l line) string { return l.id })); n != 2*len(s.ends) {
@@ -298,7 +299,7 @@ func (s section) bothWays(t *Test, rows []line) []line {
 	return streams
 }
 
-// direction2 adds direction d, of which rows tell, to t.
+// direction2 adds direction d to t, from its rows.
 func (s section) direction2(t *Test, me model.Host, d model.Direction, rows []line) error {
 	n := streams(rows)
 	id := "SUM"
@@ -319,7 +320,7 @@ func (s section) direction2(t *Test, me model.Host, d model.Direction, rows []li
 	if n > 1 {
 		parts(t, mine, n)
 	}
-	if n > 1 && !slices.ContainsFunc(own, func(l line) bool { return l.to+sameClock >= mine[len(mine)-1].to }) { // no sum of the whole is written
+	if n > 1 && !slices.ContainsFunc(own, func(l line) bool { return l.to+sameClock >= mine[len(mine)-1].to }) { // the file has no overall sum
 		if sum, err := sum2(mine); err == nil {
 			if len(own) > 0 {
 				t.note("the sum of all streams over the whole test is missing: the sum of their summaries counts")
@@ -391,14 +392,14 @@ func (s section) direction2(t *Test, me model.Host, d model.Direction, rows []li
 	return nil
 }
 
-// mayBeInterval reports whether a row that begins at 0 ends so evenly that it may be the
-// first interval: a test ends when the last byte is acknowledged, and the versions that
-// round times to one digit are taken at their word above a second.
+// mayBeInterval reports whether a row that begins at 0 ends at such a round time that it may be
+// the first interval: a test ends when the last byte is acknowledged. Versions that round times
+// to one digit are trusted above a second.
 func (l line) mayBeInterval() bool {
 	return l.to <= 1 && l.to == math.Round(l.to*10)/10 || l.digits > 1 && l.to == math.Round(l.to*10)/10
 }
 
-// checkEnds notes where the connections of a section are not those that its rows are of.
+// checkEnds notes connections of a section that do not match its rows.
 func (s section) checkEnds(t *Test, rows []line) {
 	seen, port := map[string]bool{}, ""
 	for _, c := range s.ends {

@@ -11,9 +11,9 @@ import (
 	"linerate/internal/regex"
 )
 
-// csv2 is a line of iperf 2 -y C: when, the two ends with their ports, the stream (-1 for
-// the sum of all), from when to when, bytes, bit/s; of a receiver of datagrams also the
-// jitter in ms, those lost, all, the share in percent, and those out of order.
+// csv2 matches a line of iperf 2 -y C: time, the two ends with their ports, the stream (-1 for
+// the sum of all), start and end, bytes, bit/s; for a receiver of datagrams also the jitter in
+// ms, lost, all, the share in percent, and those out of order.
 var csv2 = regex.New(`^([0-9]{14})(?:\.[0-9]+)?(?:[+-][0-9]+)?,([^,]*),([0-9]+),([^,]*),([0-9]+),(-?[0-9]+),([0-9.]+)-([0-9.]+),([0-9]+),([0-9]+)(?:,(-?[0-9.]+|-?nan),(-?[0-9]+),(-?[0-9]+),(-?[0-9.]+|-?nan),(-?[0-9]+))?$`)
 
 // failed2 is what iperf 2 writes to standard error where a test fails.
@@ -28,20 +28,20 @@ func isIperf2CSV(text string) bool {
 	return false
 }
 
-// csvInterval is in a line of an interval that is not the first one of a test.
+// csvInterval matches in a line for an interval that is not the first one of a test.
 var csvInterval = regex.New(`,-?[0-9]+,(?:[1-9][0-9.]*|0\.[0-9]*[1-9][0-9]*)-[0-9.]+,[0-9]+,`)
 
-// complete2 reports whether each stream of a section has all its lines: its intervals, if
-// the file has any, and its summary.
+// complete2 reports whether each stream of a section has all its lines: its intervals, if the
+// file has any, and its summary.
 func (s section) complete2(intervals bool) bool {
 	return !slices.ContainsFunc(grouped(s.rows, func(l line) string { return l.id }), func(own []line) bool {
 		return own[len(own)-1].from != 0 || intervals && len(own) == 1
 	})
 }
 
-// readIperf2CSV reads what iperf 2 -y C writes, a client's or a server's file. It does not
-// say which, so a client's is assumed, whose streams go to the server, unless a line has
-// what only a receiver of datagrams knows.
+// readIperf2CSV reads the output of iperf 2 -y C, a client's or a server's file. It does not
+// say which, so a client's is assumed, whose streams go to the server, unless a line has fields
+// that only a receiver of datagrams knows.
 func readIperf2CSV(text string, _ Options) (File, error) {
 	out := File{Program: "iperf 2"}
 	var now *section
@@ -92,7 +92,7 @@ func readIperf2CSV(text string, _ Options) (File, error) {
 		if now == nil {
 			ends = map[string]float64{}
 			now = &section{first: n, far: m[4] + " " + m[5], report: map[int]bool{}, ends: [][]string{{"", "", m[2], m[3], m[4], m[5]}}}
-			began, _ = time.Parse("20060102150405", m[1]) // of a machine without a clock it is 1970
+			began, _ = time.Parse("20060102150405", m[1]) // 1970 on a machine without a clock
 			if began.Year() < 1990 {
 				began = time.Time{}
 			}

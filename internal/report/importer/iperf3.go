@@ -11,10 +11,10 @@ import (
 	"linerate/internal/regex"
 )
 
-// banner3 begins a test of iperf3's client.
+// banner3 matches the first line of an iperf3 test.
 var banner3 = regex.New(`(?m)^(Connecting to host |Accepted connection from )`)
 
-// interrupted is how iperf3 says that a test ended early.
+// interrupted matches iperf3's message on a test that ended early.
 var interrupted = regex.New(`^iperf3: (?:error|interrupt) - (.*)$`)
 
 // version3 and time3 are lines of -V, which stand above the banner of a test.
@@ -65,7 +65,7 @@ func readIperf3(text string, _ Options) (File, error) {
 			now.reverse = true
 		case connected.MatchString(l):
 			now.ends = append(now.ends, connected.FindStringSubmatch(l))
-		case strings.Contains(l, "ID] Interval") && len(now.rows) > 0: // again, above the summaries
+		case strings.Contains(l, "ID] Interval") && len(now.rows) > 0: // repeated above the summaries
 			below = true
 			now.udp = now.udp || strings.Contains(l, "Datagrams")
 		case strings.Contains(l, "Total Datagrams"):
@@ -89,7 +89,7 @@ func readIperf3(text string, _ Options) (File, error) {
 			}
 		}
 	}
-	told := map[string]int{} // the test of each connection that a client's section has
+	told := map[string]int{} // the test of each connection in a client's section
 	empty := ""              // sections of a server without a test
 	for i, s := range all {
 		if s.server && len(s.rows) == 0 && i+1 < len(all) {
@@ -116,7 +116,7 @@ func readIperf3(text string, _ Options) (File, error) {
 	return out, nil
 }
 
-// connection is the ports of the first connection of a section, the client's first.
+// connection returns the ports of the first connection of a section, the client's first.
 func (s section) connection() string {
 	switch {
 	case len(s.ends) == 0:
@@ -127,7 +127,7 @@ func (s section) connection() string {
 	return s.ends[0][3] + " " + s.ends[0][5]
 }
 
-// compare notes where the report of the other end says that something else arrived.
+// compare notes if the other end's report has a different received rate.
 func (t *Test) compare(other Test) {
 	for _, v := range t.Values {
 		for _, again := range other.Values {
@@ -138,7 +138,7 @@ func (t *Test) compare(other Test) {
 	}
 }
 
-// test3 makes the test of a section of iperf3.
+// test3 returns the test of a section of iperf3.
 func (s section) test3() (Test, error) {
 	t := Test{Far: s.far, Started: s.started, Flow: model.Flow{Engine: s.engine(), Direction: model.To, Streams: streams(s.rows)}}
 	me := model.Near
@@ -171,7 +171,7 @@ func (s section) test3() (Test, error) {
 	return t, nil
 }
 
-// way3 adds direction d of a section to t, as end me tells it.
+// way3 adds direction d of a section to t, as reported by end me.
 func (s section) way3(t *Test, me model.Host, d model.Direction) error {
 	var way, own []line
 	several := t.Flow.Streams > 1
@@ -201,7 +201,7 @@ func (s section) way3(t *Test, me model.Host, d model.Direction) error {
 		case s.ended != "" && len(c.intervals) > 0 && l.again(c.intervals[len(c.intervals)-1]):
 			continue // a server writes the last interval twice
 		case !worded && s.totals[l.number] && s.udp && (metric == model.Sent || l.bytes > 0):
-			end = &c.sent // iperf3 3.0 to 3.1: what the sender sent, with what the receiver missed
+			end = &c.sent // iperf3 3.0 to 3.1: the sender's sent data, and the receiver's losses
 		case !worded && s.totals[l.number]:
 			end = &c.arrived
 		default:
