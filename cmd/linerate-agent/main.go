@@ -1,5 +1,5 @@
-// Command linerate-agent is what linerate copies to a far host: the part of it that
-// measures and changes the machine that it runs on.
+// Command linerate-agent is what linerate copies to a far host: the part that measures and
+// changes the machine that it runs on.
 package main
 
 import (

@@ -25,15 +25,15 @@ import (
 	"linerate/internal/must"
 )
 
-// abuseVar is how long a server is abused, if not for a minute.
+// abuseVar is how long a server is attacked; the default is a minute.
 const abuseVar = "LINERATE_ABUSE"
 
-// What a server may have more at the end than after the first part.
+// How much more a server may use at the end than after the first part.
 const (
 	moreDescriptors = 4
 	moreMemory      = 24 << 20 // bytes: Go returns memory late
 	mostGoroutines  = 60
-	parts           = 6 // of the abuse, with a rest after each
+	parts           = 6 // of the attack, with a rest after each
 )
 
 // victim is a server with every listener.
@@ -58,7 +58,7 @@ func startVictim(t *testing.T) victim {
 	return victim{p, d.Link, d.Address, d.Foreign}
 }
 
-// addresses are all TCP ports; each is a UDP port too.
+// addresses returns all TCP ports; each is a UDP port too.
 func (v victim) addresses() []string {
 	all := []string{v.control}
 	for _, a := range v.protocol {
@@ -67,7 +67,7 @@ func (v victim) addresses() []string {
 	return all
 }
 
-// weight is what the server holds.
+// weight is the server's resource usage.
 type weight struct{ descriptors, memory int }
 
 func (v victim) weigh(t *testing.T) weight {
@@ -80,15 +80,15 @@ func (v victim) weigh(t *testing.T) weight {
 	return weight{len(fds), kib << 10}
 }
 
-// settled waits until everything that has a deadline has passed it.
+// settled waits until all deadlines have passed.
 func (v victim) settled(t *testing.T, most int) weight {
 	t.Helper()
 	eventually(t, 90*time.Second, "descriptors to be closed", func() bool { return v.weigh(t).descriptors <= most })
 	return v.weigh(t)
 }
 
-// openings are the first bytes that a real client of each protocol sends, as far
-// as they can be sent without it.
+// openings returns the first bytes that a real client of each protocol sends, as far as they can
+// be sent without it.
 func openings() map[string][]byte {
 	cookie := []byte("abcdefghijklmnopqrstuvwxyz0123456789\x00")
 	params := `{"tcp":true,"omit":0,"time":10,"num":0,"blockcount":0,"parallel":1,"len":131072,"pacing_timer":1000,"client_version":"3.12"}`
@@ -99,7 +99,7 @@ func openings() map[string][]byte {
 	}
 }
 
-// abuse is a crowd of bad clients, until ctx ends. It counts what they did.
+// abuse runs a crowd of bad clients until ctx ends, and counts their attempts.
 func (v victim) abuse(ctx context.Context, done *atomic.Int64) {
 	var crowd sync.WaitGroup
 	for _, addr := range v.addresses() {
@@ -134,8 +134,7 @@ func port(addr string) string {
 	return p
 }
 
-// repeat does f again and again, with a breath between so that the machine
-// serves the server as well.
+// repeat calls f again and again, with a pause so that the machine also runs the server.
 func repeat(ctx context.Context, done *atomic.Int64, f func()) {
 	for ctx.Err() == nil {
 		f()
@@ -163,7 +162,7 @@ func noise(ctx context.Context, network, addr string) {
 	}
 }
 
-// silent opens connections, says nothing, and holds them.
+// silent opens connections, sends nothing, and holds them.
 func silent(ctx context.Context, addr string, n int) {
 	var held []net.Conn
 	for range n {
@@ -188,8 +187,7 @@ func vanish(ctx context.Context, addr string, opening []byte) {
 	_ = c.Close()
 }
 
-// slowReader begins like a client, asks for what there is and reads a byte now
-// and then.
+// slowReader begins like a client, asks for everything and reads a byte now and then.
 func slowReader(ctx context.Context, addr string, opening []byte) {
 	for ctx.Err() == nil {
 		c, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
@@ -219,8 +217,8 @@ func killed(ctx context.Context, argv []string) {
 	_ = exec.CommandContext(ctx, argv[0], argv[1:]...).Run() // it ends by SIGKILL
 }
 
-// TestAbuse abuses a server with every listener, and demands that it is as light
-// as before, and still does its work.
+// TestAbuse attacks a server with every listener. Afterwards it uses no more resources than
+// before, and still works.
 func TestAbuse(t *testing.T) {
 	length := time.Minute
 	if text := os.Getenv(abuseVar); text != "" {
@@ -236,8 +234,7 @@ func TestAbuse(t *testing.T) {
 		v.abuse(ctx, &done)
 		return v.settled(t, idle+moreDescriptors)
 	}
-	// What tests hold at their height comes and goes; a leak grows from part to
-	// part.
+	// Memory that tests hold at their peak comes and goes; a leak grows from part to part.
 	var memory []int
 	for range parts {
 		memory = append(memory, part(length/parts).memory)
@@ -262,7 +259,7 @@ func mebibytes(bytes []int) (out []int) {
 	return out
 }
 
-// stillWorks does an ordinary test of each kind.
+// stillWorks runs an ordinary test of each kind.
 func (v victim) stillWorks(t *testing.T) {
 	t.Helper()
 	r := run(t, command(t, "test", v.link, "-t", "0.5s", "-i", "0.5s", "--omit", "0s", "--json", "-q", "--db", ":memory:"))

@@ -44,7 +44,7 @@ func audited(t testing.TB, path string) (all []map[string]any) {
 	return all
 }
 
-// tells reports whether a line has all the fields of want, "NAME=VALUE ...".
+// tells reports whether a line has all fields of want, "NAME=VALUE ...".
 func tells(lines []map[string]any, want string) bool {
 	return slices.ContainsFunc(lines, func(m map[string]any) bool {
 		for w := range strings.FieldsSeq(want) {
@@ -57,7 +57,7 @@ func tells(lines []map[string]any, want string) bool {
 	})
 }
 
-// asBefore waits until both hosts hold what they held, while a server goes on.
+// asBefore waits until both hosts have their old values, while a server runs on.
 func (n *netns) asBefore(t testing.TB, before both) {
 	t.Helper()
 	eventually(t, patience, "the values of before", func() bool { return n.bothKnobs(t) == before })
@@ -75,7 +75,7 @@ func status(t testing.TB, pid int, name string) string {
 	return ""
 }
 
-// daemon returns the processes of the server on the far host: what listens, and its tuner.
+// daemon returns the processes of the server on the far host: the listener and its tuner.
 func (n *netns) daemon(t testing.TB) (listener, tuner int) {
 	t.Helper()
 	for _, pid := range netnsPIDs(t.Context(), n.far) {
@@ -93,8 +93,8 @@ func (n *netns) daemon(t testing.TB) (listener, tuner int) {
 	return listener, tuner
 }
 
-// TestServeKeys lets a key in by its link in a file and in the environment, cuts
-// it off when it is taken back, and writes all of it down.
+// TestServeKeys: a key gets in by its link in a file and in the environment, is cut off when it
+// is revoked, and all of it is in the audit log.
 func TestServeKeys(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
@@ -149,8 +149,8 @@ func TestServeKeys(t *testing.T) {
 	later.wait(t, patience)
 }
 
-// TestServeTune changes settings of a server's host by a key that may, and by no
-// other; what listens has no rights of its own.
+// TestServeTune: only a key with that right changes settings of a server's host; the listening
+// process has no privileges of its own.
 func TestServeTune(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
@@ -174,7 +174,7 @@ func TestServeTune(t *testing.T) {
 	must.True(t, (r.code == 0 || r.code == 5) && len(d.Session.Changes) != 0, "run over a server: exit code %d, %d changes\n%s", r.code, len(d.Session.Changes), r.err)
 	n.asBefore(t, before)
 
-	// A person confirms over a connection of its own, and takes it back later.
+	// A person confirms over a separate connection, and undoes it later.
 	tt := onTerminal(t, n.inside(t, "near", setArgs(ops)...))
 	tt.asked(t, "y\n")
 	tt.wait(t, patience).ends(t, 0)
@@ -200,8 +200,8 @@ func TestServeTune(t *testing.T) {
 	n.asBefore(t, before)
 }
 
-// TestServeTuneKilled kills the parts of a server while a change is held, each in
-// turn and both at once, and takes the key back: it always goes back.
+// TestServeTuneKilled kills the parts of a server while a change is held, each in turn and both
+// at once, and revokes the key: the change is always undone.
 func TestServeTuneKilled(t *testing.T) {
 	t.Parallel()
 	for name, kill := range map[string]func(t *testing.T, n *netns, listener, tuner int){
@@ -235,7 +235,7 @@ func TestServeTuneKilled(t *testing.T) {
 	}
 }
 
-// TestPrintUnit has systemd itself judge the units, where it is installed.
+// TestPrintUnit lets systemd itself check the units, if it is installed.
 func TestPrintUnit(t *testing.T) {
 	t.Parallel()
 	judge := referee.Program(t, "systemd-analyze")
@@ -270,8 +270,8 @@ func TestPrintUnit(t *testing.T) {
 	}
 }
 
-// TestKeysOfAServerOfAnotherUser: root manages the keys of a server that systemd
-// runs as a user of its own, with that user's rights and nothing else.
+// TestKeysOfAServerOfAnotherUser: root manages the keys of a server that systemd runs as another
+// user, with that user's rights and nothing else.
 func TestKeysOfAServerOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
@@ -297,15 +297,15 @@ func TestKeysOfAServerOfAnotherUser(t *testing.T) {
 	})
 	must.True(t, err == nil && made >= 4, "%d files: %v", made, err)
 	run(t, command(t, "serve", "key", "list", "--state", state)).ends(t, 0).prints(t, "anna")
-	// Root's own directory to which others may write is nobody's to manage.
+	// Root does not manage keys in its own directory if others may write there.
 	open := filepath.Join(t.TempDir(), "open")
 	must.Do(t, os.Mkdir(open, 0o700))
 	must.Do(t, os.Chmod(open, 0o777))
-	run(t, command(t, "serve", "key", "add", "anna", "--state", open)).ends(t, 4) // a directory for everybody
+	run(t, command(t, "serve", "key", "add", "anna", "--state", open)).ends(t, 4) // a directory that every user may write
 }
 
-// TestServeSharesItsPort: also once it has become another user a server has one
-// port for UDP, so that one rule of a firewall names it.
+// TestServeSharesItsPort: even after it has become another user a server has one UDP port, so
+// that one firewall rule covers it.
 func TestServeSharesItsPort(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)

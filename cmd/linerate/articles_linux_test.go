@@ -20,11 +20,11 @@ import (
 	"linerate/internal/ui/config"
 )
 
-// articles are profiles with what old articles set, see the README there.
+// articles holds profiles with the settings of old articles, see the README there.
 const articles = "../../internal/host/persist/native/testdata/articles"
 
-// TestArticlesExported reads every article's profile as a user does, and holds
-// the files against those written by hand.
+// TestArticlesExported reads every article's profile as a user does, and compares the exported
+// files with handwritten ones.
 func TestArticlesExported(t *testing.T) {
 	t.Parallel()
 	wants := must.Get(filepath.Glob(filepath.Join(articles, "*.want")))(t)
@@ -57,7 +57,7 @@ func TestArticlesExported(t *testing.T) {
 			for _, f := range doc.Files {
 				files[f.Path] = f.Content
 			}
-			if doc.Files[0].Encoding != "utf-8" { // what the package's own test decodes
+			if doc.Files[0].Encoding != "utf-8" { // decoded by the package's own test
 				return
 			}
 			path := ""
@@ -76,8 +76,8 @@ func TestArticlesExported(t *testing.T) {
 	}
 }
 
-// TestArticlesSet sets for real what articles set, on two hosts at once, where
-// Linux has it, and takes it back.
+// TestArticlesSet really sets the articles' values, on two hosts at once, if Linux has them, and
+// undoes them.
 func TestArticlesSet(t *testing.T) {
 	t.Parallel()
 	type state struct{ rmem, wmem, mtu string }
@@ -89,7 +89,7 @@ func TestArticlesSet(t *testing.T) {
 		}
 		return state{file("tcp_rmem"), file("tcp_wmem"), n.mtu(t, host)}
 	}
-	// with puts a number of a triple in place.
+	// with replaces a number of a triple.
 	with := func(triple string, i int, number string) string {
 		all := strings.Fields(triple)
 		all[i] = number
@@ -114,8 +114,8 @@ func TestArticlesSet(t *testing.T) {
 			must.Equal(t, [2]state{read(t, n, "near"), read(t, n, "far")}, was, "was %v,", was)
 		}
 	}
-	// The sysctls belong to the whole machine: two hosts of a test cannot have
-	// them, and nothing of the change may be left.
+	// The sysctls belong to the whole machine: two hosts of a test cannot have them, and
+	// nothing of the change may be left.
 	cases["crossed, with what is the machine's"] = func(t *testing.T) {
 		n := newNetns(t)
 		was := [2]state{read(t, n, "near"), read(t, n, "far")}
@@ -129,13 +129,13 @@ func TestArticlesSet(t *testing.T) {
 	beside(t, cases)
 }
 
-// told is one command of a story, with what it is said to print.
+// told is one command of a story, with the output shown.
 type told struct {
 	shown
 	lines []string
 }
 
-// storyOf returns the commands of a page with their output, as shownIn does without.
+// storyOf returns the commands of a page with their output, which shownIn omits.
 func storyOf(text string) []told {
 	var all []told
 	for _, b := range blocks(text) {
@@ -157,13 +157,13 @@ var (
 	scales  = regexp.MustCompile(`\b(N [kMG]?bit/s|N [KM]iB|N [mµ]?s)\b`)
 )
 
-// shape is a text without its numbers, their scales, and how it was broken into lines.
+// shape returns a text without its numbers, their units, and its line breaks.
 func shape(text string) string {
 	return scales.ReplaceAllString(numbers.ReplaceAllString(strings.Join(strings.Fields(text), " "), "N"), "N")
 }
 
-// TestStoriesAreUnderstood: the program knows every command and flag of the stories, and
-// each story shows what its commands print. TestTruthOfStories runs them.
+// TestStoriesAreUnderstood: the program knows every command and flag of the stories, and each
+// story shows the output of its commands. TestTruthOfStories runs them.
 func TestStoriesAreUnderstood(t *testing.T) {
 	t.Parallel()
 	for page, story := range stories(t) {
@@ -176,7 +176,7 @@ func TestStoriesAreUnderstood(t *testing.T) {
 	}
 }
 
-// stories returns the commands of each story by the name of its page.
+// stories returns the commands of each story, by the name of its page.
 func stories(t testing.TB) map[string][]told {
 	t.Helper()
 	pages := must.Get(filepath.Glob(filepath.Join("..", "..", "docs", "stories", "*.md")))(t)
@@ -197,16 +197,16 @@ func TestShape(t *testing.T) {
 	must.True(t, shape("back to 9000 B") != shape("stays 9000 B"), "words are lost")
 }
 
-// TestPresetsInALab carries some presets out in a lab, with short runs, from plan to page:
-// all settings are measured and undone. What a lab does not have is refused by name, with
-// what would be needed. TestSlowPresetsInALab carries out all of them.
+// TestPresetsInALab runs some presets in a lab, with short runs, from plan to page: all settings
+// are measured and undone. A setting that a lab lacks is refused by name, with what is needed.
+// TestSlowPresetsInALab runs all presets.
 func TestPresetsInALab(t *testing.T) {
 	t.Parallel()
 	carryOut(t, func(p config.Preset) bool { return slices.Contains([]string{"polling", "windows"}, p.Name) })
 }
 
-// TestPresetWithoutJumboFrames: a path that loses packets of 9000 bytes is found before the first
-// run. What they were to be compared with is measured, where anything is left.
+// TestPresetWithoutJumboFrames: a path that loses packets of 9000 bytes is detected before the
+// first run. The other settings are measured if any are left to compare.
 func TestPresetWithoutJumboFrames(t *testing.T) {
 	t.Parallel()
 	needLab(t)
@@ -239,7 +239,7 @@ func carryOut(t *testing.T, chosen func(config.Preset) bool) {
 			r.succeeds(t)
 			must.True(t, p.Name != "cards" || strings.Contains(r.err, "not as for cards with media to choose: nic.media.speed of the near host: eth0 is of kind veth"), "does not say why not by media:\n%s", r.err)
 			j := decode[document](t, succeed(t, "show", "last", "--json", "--db", db).out).Session
-			// A run that does not count, on a busy machine, has its whole block done again.
+			// An invalid run, on a busy machine, has its whole block repeated.
 			j.Runs = slices.DeleteFunc(j.Runs, func(r model.Run) bool { return r.State == model.RunEqualLoad })
 			n, repeats := len(j.Plan.Settings)*len(j.Plan.Directions), slices.ContainsFunc(j.Runs, func(r model.Run) bool { return r.Attempt > 1 })
 			must.True(t, len(j.Runs) >= n && (len(j.Runs) <= n || repeats), "%d runs of %d", len(j.Runs), n)
@@ -257,8 +257,8 @@ func carryOut(t *testing.T, chosen func(config.Preset) bool) {
 	}
 }
 
-// TestDryRun tells what the same command then does: its order by the seed, its runs and
-// the bytes of a wire of a known rate. It measures, changes and keeps nothing.
+// TestDryRun prints what the same command then does: its order by the seed, its runs, and the
+// bytes on a link of a known rate. It measures, changes and stores nothing.
 func TestDryRun(t *testing.T) {
 	t.Parallel()
 	needLab(t)
@@ -272,7 +272,7 @@ func TestDryRun(t *testing.T) {
 	var d report.DryRun
 	orPanic(json.Unmarshal([]byte(shown), &d))
 	must.True(t, d.Seed == 7 && d.Blocks == 2 && d.Runs == 4 && d.Time.Or(0).Seconds() == 4 && len(d.First) == 2, "%+v", d)
-	const bytes = 4 * 94.15e6 / 8 // of MTU 1500 with timestamps
+	const bytes = 4 * 94.15e6 / 8 // at MTU 1500 with timestamps
 	got := float64(d.Bytes.Or(0))
 	must.True(t, math.Abs(got/bytes-1) <= 0.001, "%.0f bytes, want %.0f", got, float64(bytes))
 	must.True(t, d.Assumed && strings.Contains(d.Noise.Source(), "assumed") && !d.LeastChange.IsKnown(), "noise %+v, least %+v: two blocks show nothing", d.Noise, d.LeastChange)
@@ -288,8 +288,8 @@ func TestDryRun(t *testing.T) {
 	must.Equal(t, fmt.Sprint(s.Session.Plan.Order), fmt.Sprint(d.First), "told %v, done %v", d.First, s.Session.Plan.Order)
 }
 
-// TestDataBudgetOfATest: of a hundred runs each way no more are begun once the payload is
-// sent, which on a machine with time for them is after the first two, and why is told.
+// TestDataBudgetOfATest: of a hundred runs in each direction no more are begun once the payload
+// is sent, on an idle machine after the first two, and the report says why.
 func TestDataBudgetOfATest(t *testing.T) {
 	t.Parallel()
 	needLab(t)

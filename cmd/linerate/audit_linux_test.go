@@ -17,8 +17,7 @@ import (
 	"linerate/internal/must"
 )
 
-// lineOf returns the first line of an audit log that has all the fields of want,
-// once it is there.
+// lineOf waits for the first line of an audit log with all fields of want, and returns it.
 func lineOf(t testing.TB, log, want string) (found map[string]any) {
 	t.Helper()
 	eventually(t, patience, "the audit line "+want, func() bool {
@@ -33,7 +32,7 @@ func lineOf(t testing.TB, log, want string) (found map[string]any) {
 	return found
 }
 
-// saying connects to addr, says something, and reads until the server closes.
+// saying connects to addr, sends a text, and reads until the server closes.
 func saying(t testing.TB, addr, what string) {
 	t.Helper()
 	c := must.Get((&net.Dialer{}).DialContext(t.Context(), "tcp", addr))(t)
@@ -43,8 +42,8 @@ func saying(t testing.TB, addr, what string) {
 	_, _ = io.ReadAll(c)
 }
 
-// TestAuditOfTheDoor: connections that are dropped before TLS have a line with
-// their number, and a handshake that fails has one of its own.
+// TestAuditOfTheDoor: connections dropped before TLS get a line with their number, and a failed
+// handshake gets a line of its own.
 func TestAuditOfTheDoor(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "audit.log")
@@ -74,14 +73,14 @@ func TestAuditOfTheDoor(t *testing.T) {
 	must.True(t, total["spoke another protocol"] == 30 && total["a data connection that no run waits for"] == 1 && lines <= 4, "%d lines tell of %v", lines, total)
 }
 
-// TestAuditOfForeignListeners: clients of other programs have their lines: admitted,
-// refused, and ended with what was moved.
+// TestAuditOfForeignListeners: clients of other programs get lines: admitted, refused, and ended
+// with the bytes moved.
 func TestAuditOfForeignListeners(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "audit.log")
 	foreign := serveJSON(t, serveEverything(t, "--audit", log)).Foreign
-	// moves demands the line of a test's end with at least a megabyte each way asked
-	// for: "sent", "received".
+	// moves requires the line of a test's end, with at least a megabyte in each of ways:
+	// "sent", "received".
 	moves := func(protocol, engine string, ways ...string) {
 		t.Helper()
 		m := lineOf(t, log, "event=run-end protocol="+protocol+" address=127.0.0.1 outcome=ok engine="+engine)
@@ -115,12 +114,12 @@ func TestAuditOfForeignListeners(t *testing.T) {
 	lineOf(t, log, "event=refused protocol=netpipe address=127.0.0.1 outcome=denied")
 }
 
-// keeping is a serve with JSON and these flags besides, and the file in which it keeps
-// what its clients measure: its own where it gives up root.
+// keeping returns a serve command with JSON and these flags, and the file in which it stores what
+// its clients measure: its own file if it gives up root.
 func keeping(t testing.TB, flags ...string) (cmd *exec.Cmd, db string) {
 	t.Helper()
 	state, home := t.TempDir(), t.TempDir()
-	must.Do(t, errors.Join(os.Chmod(filepath.Dir(state), 0o755), os.Chmod(state, 0o700))) // as linerate makes it below /var/lib
+	must.Do(t, errors.Join(os.Chmod(filepath.Dir(state), 0o755), os.Chmod(state, 0o700))) // as linerate creates it below /var/lib
 	cmd = command(t, append([]string{"serve", "--json", "--listen", "127.0.0.1:0", "--state", state}, flags...)...)
 	cmd.Env = append(slices.DeleteFunc(cmd.Env, func(v string) bool { return strings.HasPrefix(v, "LINERATE_DB=") }), "XDG_DATA_HOME="+home)
 	if os.Getuid() == 0 {
@@ -129,7 +128,7 @@ func keeping(t testing.TB, flags ...string) (cmd *exec.Cmd, db string) {
 	return cmd, filepath.Join(home, "linerate", "linerate.db")
 }
 
-// keptList is linerate/list/v1 as far as these tests need it.
+// keptList is the part of linerate/list/v1 that these tests need.
 type keptList struct {
 	Sessions []struct {
 		ID     string `json:"id"`
@@ -139,9 +138,9 @@ type keptList struct {
 	} `json:"sessions"`
 }
 
-// TestClientsAreKept: what clients of iperf3, iperf 2 and NetPIPE measured with serve is
-// in the results, listed and shown, also where the server gave up root: one row for
-// each test, however many connections it had, and one for each that failed.
+// TestClientsAreKept: what clients of iperf3, iperf 2 and NetPIPE measured with serve is in the
+// results, listed and shown, even if the server gave up root: one row per test, however many
+// connections it had, and one per failed test.
 func TestClientsAreKept(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "audit.log")
@@ -161,7 +160,7 @@ func TestClientsAreKept(t *testing.T) {
 		{"netpipe client", "done", []string{"64 B", "bit/s"}, []string{"NPtcp", "-h", "127.0.0.1", "-P", portOf(foreign["netpipe"]), "-n", "20", "-u", "64", "-o", os.DevNull}},
 		{"iperf3 client", "failed", []string{"failed: the client left"}, []string{"iperf3", "-c", "127.0.0.1", "-p", portOf(foreign["iperf3"]), "-t", "60"}},
 	} {
-		if c.state == "failed" { // killed in the middle
+		if c.state == "failed" { // killed during the test
 			needProgram(t, c.argv[0])
 			p := start(t, exec.CommandContext(t.Context(), c.argv[0], c.argv[1:]...))
 			eventually(t, patience, "the second run of iperf3", func() bool {
@@ -198,8 +197,8 @@ func TestClientsAreKept(t *testing.T) {
 	must.True(t, os.Getuid() != 0 || strings.Contains(v.p.complaints(), "list --kind served --db "+db), "it does not say where:\n%s", v.p.complaints())
 }
 
-// TestKeptNowhereIsToldOnce: a server that cannot reach the place for results says so
-// when it starts, once, and serves all the same.
+// TestKeptNowhereIsToldOnce: a server that cannot store results says so once, at its start, and
+// serves anyway.
 func TestKeptNowhereIsToldOnce(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")

@@ -13,8 +13,7 @@ import (
 	"linerate/internal/must"
 )
 
-// fails runs linerate and demands an exit code and texts on stderr, and nothing
-// on stdout.
+// fails runs linerate and requires an exit code and texts on stderr, and nothing on stdout.
 func fails(t testing.TB, code int, args []string, want ...string) result {
 	t.Helper()
 	r := run(t, command(t, args...))
@@ -34,7 +33,7 @@ func write(t testing.TB, name, text string) string {
 	return path
 }
 
-// tenMistakes is a plan with one mistake on each line that is named in mistakes.
+// tenMistakes is a plan with one mistake on each line named in mistakes.
 const tenMistakes = `far: lab:rate=1gbit,rtt=10ms
 titel: receive ceiling
 flow:
@@ -52,7 +51,7 @@ confidence: 1.5
 seed: -1
 `
 
-// mistakes are the lines of tenMistakes, with what would be right.
+// mistakes lists the lines of tenMistakes, with the hint for each.
 var mistakes = []struct{ line, right string }{
 	{"2", "did you mean title?"},
 	{"4", "write to (near sends), from (far sends)"},
@@ -66,8 +65,8 @@ var mistakes = []struct{ line, right string }{
 	{"15", "write a whole number from 0"},
 }
 
-// TestPlanWithTenMistakes demands every mistake of a plan at once, each with its
-// place and what would be right, and no other.
+// TestPlanWithTenMistakes: all mistakes of a plan are reported at once, each with its position
+// and a hint, and no others.
 func TestPlanWithTenMistakes(t *testing.T) {
 	t.Parallel()
 	path := write(t, "plan.yaml", tenMistakes)
@@ -80,7 +79,7 @@ func TestPlanWithTenMistakes(t *testing.T) {
 	}
 }
 
-// TestLabSpecWithMistakes demands every mistake of a lab at once.
+// TestLabSpecWithMistakes: all mistakes of a lab are reported at once.
 func TestLabSpecWithMistakes(t *testing.T) {
 	t.Parallel()
 	const spec = "rate=fast,rtt=1h,loss=200%,colour=red,mtu=9,duplex=some,to.mtu=1500"
@@ -134,8 +133,8 @@ func TestBadExperiments(t *testing.T) {
 	}
 }
 
-// TestForeignStores demands that a file which is no store of this program, or
-// one of a newer program, is named, and left as it was.
+// TestForeignStores: a file that is no store of this program, or one of a newer program, is named
+// and left unchanged.
 func TestForeignStores(t *testing.T) {
 	t.Parallel()
 	newer := filepath.Join(t.TempDir(), "newer.db")
@@ -157,8 +156,8 @@ func TestForeignStores(t *testing.T) {
 	}
 }
 
-// TestShowIsTheReportAgain demands that the stored session alone, also in a
-// copied file, prints what the experiment printed.
+// TestShowIsTheReportAgain: from the stored session alone, even in a copied file, show prints
+// what the experiment printed.
 func TestShowIsTheReportAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -189,13 +188,13 @@ func TestShowIsTheReportAgain(t *testing.T) {
 	}
 }
 
-// What linerate keep does when it is this test binary.
+// Variables for linerate keep when it runs as this test binary.
 const (
-	keepStepsVar = "LINERATE_KEEP_STEPS" // file to which the name of every step goes
-	keepKillVar  = "LINERATE_KEEP_KILL"  // N: it kills itself after step N, 1…
+	keepStepsVar = "LINERATE_KEEP_STEPS" // file to which the name of every step is appended
+	keepKillVar  = "LINERATE_KEEP_KILL"  // N: it kills itself after step N, from 1
 )
 
-// keepPoint returns what this process does after each step of writing files, nil
+// keepPoint returns the function that this process calls after each step of writing files, nil
 // without the variables.
 func keepPoint() func(step string) {
 	log := os.Getenv(keepStepsVar)
@@ -221,11 +220,11 @@ func keepPoint() func(step string) {
 		if err != nil || self.Kill() != nil {
 			panic("cannot kill itself")
 		}
-		select {} // until it arrives
+		select {} // until the signal arrives
 	}
 }
 
-// TestKeepMistakes is refused before anything is opened.
+// TestKeepMistakes are refused before anything is opened.
 func TestKeepMistakes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

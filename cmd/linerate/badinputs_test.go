@@ -22,16 +22,16 @@ import (
 	"linerate/internal/ui/cli"
 )
 
-// goWords are what no person should read: words of Go and its packages.
+// goWords matches words that a user should not see: words of Go and its packages.
 var goWords = regexp.MustCompile(`strconv\.|ParseInt|ParseFloat|ParseUint|ParseBool|invalid syntax|context deadline|context canceled|deadline exceeded|` +
 	`dial tcp|dial udp|i/o timeout|\bEOF\b|read tcp|write tcp|: connect: |fork/exec|executable file not found|\$PATH|lookup |no such host|net/url|` +
 	`goroutine |panic:|runtime error|nil pointer|%!|<nil>|\*errors|[ "(](?:json|yaml|sql|x509|tls): |unsupported protocol|closed network connection|` +
 	`exit status|signal: |invalid argument "|flag needs an argument|unknown shorthand|\bmap\[|0x[0-9a-f]{6}|(?m)^linerate: (open|stat|mkdir|lstat|read) /`)
 
-// atATime is how many lines are tried beside each other: most of them wait.
+// atATime is how many lines run in parallel: most of them wait.
 const atATime = 12
 
-// judge holds what a line came to against what is demanded.
+// judge compares the result of a line with the requirements.
 func judge(t testing.TB, m mistake, r result) {
 	t.Helper()
 	said := strings.Join(strings.Fields(r.err), " ")
@@ -57,7 +57,7 @@ func judge(t testing.TB, m mistake, r result) {
 	for line := range strings.Lines(r.err) {
 		line = strings.TrimRight(line, "\n")
 		if strings.HasPrefix(line, "block ") {
-			continue // progress, which a busy machine has time for
+			continue // progress, which a busy machine may print
 		}
 		command := strings.HasPrefix(strings.TrimSpace(line), "linerate ")
 		if utf8.RuneCountInString(line) > 80 && strings.Contains(strings.TrimPrefix(strings.TrimSpace(line), "linerate: "), " ") && !command && !ownProcess(m.args) {
@@ -67,7 +67,7 @@ func judge(t testing.TB, m mistake, r result) {
 	must.Len(t, wrong, 0, "badinputs.txt:%d: linerate %s: %s\n%s", m.line, strings.Join(m.args, " "), strings.Join(wrong, "; "), r.err)
 }
 
-// a mistake is one line of testdata/badinputs.txt.
+// mistake is one line of testdata/badinputs.txt.
 type mistake struct {
 	line  int
 	code  int
@@ -75,7 +75,7 @@ type mistake struct {
 	words []string
 }
 
-// readMistakes reads the table; fill replaces the {names} in it.
+// readMistakes parses the table; fill replaces the {names} in it.
 func readMistakes(t testing.TB, fill *strings.Replacer) []mistake {
 	t.Helper()
 	text := must.Get(os.ReadFile(filepath.Join("testdata", "badinputs.txt")))(t)
@@ -92,14 +92,14 @@ func readMistakes(t testing.TB, fill *strings.Replacer) []mistake {
 		must.Need(t, len(column) == 3, "badinputs.txt:%d: want CODE | ARGUMENTS | WORDS: %s", number, line)
 		m := mistake{number, code, shellWords(column[1]), strings.Split(column[2], " ; ")}
 		if code == 3 && !slices.Contains(m.args, "--timeout") && !slices.Contains(m.words, "no answer in") {
-			m.args = append(m.args, "--timeout", "5m") // what is wrong there is not how long it takes
+			m.args = append(m.args, "--timeout", "5m") // these mistakes are not about timeouts
 		}
 		all = append(all, m)
 	}
 	return all
 }
 
-// shellWords splits a command line at blanks outside of single quotes.
+// shellWords splits a command line at blanks outside single quotes.
 func shellWords(line string) []string {
 	var words []string
 	word, begun, quoted := "", false, false
@@ -119,15 +119,15 @@ func shellWords(line string) []string {
 	return words
 }
 
-// TestBadInputs holds every line of testdata/badinputs.txt: the exit code and the words,
-// nothing on stdout but the document that --json asks for, no words of Go, no line wider
-// than 80 columns. TestTruthOfBadInputs holds how long it takes.
+// TestBadInputs checks every line of testdata/badinputs.txt: the exit code and the words, nothing
+// on stdout but the document that --json asks for, no words of Go, no line wider than 80 columns.
+// TestTruthOfBadInputs checks how long it takes.
 func TestBadInputs(t *testing.T) {
 	t.Parallel()
 	makeMistakes(t)
 }
 
-// makeMistakes makes them all, and returns how long the slowest one took.
+// makeMistakes runs all lines, and returns how long the slowest one took.
 func makeMistakes(t testing.TB) time.Duration {
 	t.Helper()
 	dir := badFiles(t)
@@ -164,14 +164,14 @@ func makeMistakes(t testing.TB) time.Duration {
 	return time.Duration(slowest.Load())
 }
 
-// badRun runs linerate in this process, but for what takes this process' streams or
-// gives up its rights.
+// badRun runs linerate in this process, except commands that take the process's streams or drop
+// its privileges.
 func badRun(t testing.TB, args []string) result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	vars := userEnv(t.TempDir())
-	vars["TERM"] = "dumb" // no line that is drawn over
+	vars["TERM"] = "dumb" // no line that is redrawn
 	if ownProcess(args) {
 		cmd := command(t, args...)
 		for key, value := range vars {
@@ -187,9 +187,9 @@ func badRun(t testing.TB, args []string) result {
 	return result{out.String(), errs.String(), code}
 }
 
-// mayChangeHere reports whether a command would change settings of this machine if
-// nothing refused it. One that names a host of a lab, or a port where nobody answers,
-// cannot, and neither can a change of an interface that is not there.
+// mayChangeHere reports whether a command would change settings of this machine if nothing
+// refused it. A command for a host of a lab, or for a port without a listener, cannot, and
+// neither can a change of an interface that does not exist.
 func mayChangeHere(args []string) bool {
 	has := func(f func(string) bool) bool { return slices.ContainsFunc(args, f) }
 	elsewhere := has(func(s string) bool {
@@ -201,14 +201,14 @@ func mayChangeHere(args []string) bool {
 	case "keep":
 		return !elsewhere && len(args) > 1 && !slices.Contains(args, "--dry-run") && !has(func(s string) bool { return strings.HasSuffix(s, "missing.yaml") })
 	case "undo":
-		return !elsewhere && !slices.Equal(args, []string{"undo", "a", "b"}) // two hosts of no such name
+		return !elsewhere && !slices.Equal(args, []string{"undo", "a", "b"}) // two unknown hosts
 	case "tune":
 		return !elsewhere
 	}
 	return false
 }
 
-// TestMayChangeHere keeps the guard above from letting everything pass.
+// TestMayChangeHere checks that the guard above does not let everything pass.
 func TestMayChangeHere(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]bool{
@@ -219,13 +219,12 @@ func TestMayChangeHere(t *testing.T) {
 	}
 }
 
-// ownProcess reports whether a command takes the streams of its process, or gives up
-// rights of it.
+// ownProcess reports whether a command takes the streams of its process, or drops its privileges.
 func ownProcess(args []string) bool {
 	return slices.ContainsFunc(args, func(s string) bool { return s == "serve" || s == "agent" || s == "lab" })
 }
 
-// badFiles makes the files that the lines name, and returns their directory.
+// badFiles writes the files that the lines name, and returns their directory.
 func badFiles(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -240,7 +239,7 @@ func badFiles(t testing.TB) string {
 	return dir
 }
 
-// listenAs listens on loopback until the test ends, and does that to each connection.
+// listenAs listens on loopback until the test ends, and calls each for every connection.
 func listenAs(t testing.TB, each func(net.Conn)) string {
 	t.Helper()
 	l := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)

@@ -17,11 +17,11 @@ import (
 	"linerate/internal/must"
 )
 
-// mostResident is what a server may have resident whatever anonymous clients ask for, MiB.
+// mostResident is the most that a server may have resident, whatever anonymous clients ask, in
+// MiB.
 const mostResident = 300
 
-// greed is a run that is asked for, which the server must neither grant nor pay
-// for: says is what it answers.
+// greed is a requested run that the server must neither grant nor pay for: says is its answer.
 type greed struct {
 	flow  model.Flow
 	offer int64 // of a copy to the server
@@ -36,7 +36,7 @@ func bulk(d model.Direction, streams int, block units.Bytes) model.Flow {
 	return model.Flow{Engine: "tcpbulk", Direction: d, Streams: streams, Block: block, Duration: time.Second, Interval: time.Second}
 }
 
-// refused asks for g and demands that the server refuses with the number.
+// refused asks for g and requires that the server refuses with the number.
 func (g greed) refused(t *testing.T, i *intruder) {
 	t.Helper()
 	conns, err := i.prepare(t, g.flow, 1)
@@ -55,8 +55,8 @@ func (g greed) refused(t *testing.T, i *intruder) {
 	must.Contain(t, err.Error(), g.says, "refused with %q,", err)
 }
 
-// TestGreedyAnonymous asks an open server for memory, disk and descriptors on its
-// word alone. One message of 30 bytes once cost 6 GiB.
+// TestGreedyAnonymous asks an open server for memory, disk and descriptors without proving
+// anything. One message of 30 bytes once cost 6 GiB.
 func TestGreedyAnonymous(t *testing.T) {
 	t.Parallel()
 	server, link := publicServer(t, "--open")
@@ -77,8 +77,7 @@ func TestGreedyAnonymous(t *testing.T) {
 	must.True(t, got <= mostResident, "the server had %d MiB resident, more than %d", got, mostResident)
 }
 
-// TestGreedyFriend does the same with the secret: there is more, and no less of a
-// bound.
+// TestGreedyFriend does the same with the secret: there is more, but it is bounded too.
 func TestGreedyFriend(t *testing.T) {
 	t.Parallel()
 	server, link := publicServer(t, "--limit", "memory=1GiB,disk=1GiB,egress=1TiB/day")
@@ -102,8 +101,8 @@ func interval(f model.Flow, d, i time.Duration) model.Flow {
 	return f
 }
 
-// TestOfferWithoutBytes offers what a session with a secret may have, and sends
-// nothing: the server touches what arrives, and some of it before.
+// TestOfferWithoutBytes offers as much as a session with a secret may send, but sends nothing:
+// the server only touches memory for what arrives, and a little before.
 func TestOfferWithoutBytes(t *testing.T) {
 	server, link := publicServer(t, "--limit", "memory=4GiB")
 	i := intrude(t, link)
@@ -117,8 +116,7 @@ func TestOfferWithoutBytes(t *testing.T) {
 	}
 }
 
-// TestEgressIsSpent reads from a server until it has sent what it sends an
-// address, and asks again.
+// TestEgressIsSpent reads from a server until the egress of one address is spent, and asks again.
 func TestEgressIsSpent(t *testing.T) {
 	t.Parallel()
 	_, link := publicServer(t, "--open", "--limit-source", "egress=300MiB/day")
@@ -142,7 +140,7 @@ func TestEgressIsSpent(t *testing.T) {
 	must.Say(t, must.Err(tryIntrude(t, link)), "try again in", "another session")
 }
 
-// slowly reads at most at a rate, bytes per second.
+// slowly reads at a limited rate, in bytes per second.
 type slowly struct {
 	net.Conn
 	rate  int64
@@ -160,7 +158,7 @@ func (s *slowly) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestLifetime ends an anonymous client's session, with a word before.
+// TestLifetime: the server ends an anonymous client's session, with a message before.
 func TestLifetime(t *testing.T) {
 	_, link := publicServer(t, "--open", "--limit-source", "lifetime=2s")
 	i := intrude(t, link)
@@ -175,7 +173,7 @@ func TestLifetime(t *testing.T) {
 	})
 }
 
-// TestMetrics reads what a server gives away as programs do.
+// TestMetrics reads a server's usage as a program does.
 func TestMetrics(t *testing.T) {
 	p, link := publicServer(t, "--metrics", "0")
 	i := intrude(t, link)
@@ -206,8 +204,8 @@ func TestMetrics(t *testing.T) {
 	must.True(t, code == http.StatusNotFound, "another path: status %d", code)
 }
 
-// TestNobodyStops has a server send for a second and never stops it: an anonymous client's
-// run ends by itself.
+// TestNobodyStops makes a server send for a second and never stops it: an anonymous client's run
+// ends by itself.
 func TestNobodyStops(t *testing.T) {
 	t.Parallel()
 	_, link := publicServer(t, "--open")
@@ -218,8 +216,8 @@ func TestNobodyStops(t *testing.T) {
 	must.OK(t, i.end(t, 25*time.Second), "ended with")
 }
 
-// TestEgressOfFreshConnections: what a server answers over connections that only its
-// engine opens is spent too.
+// TestEgressOfFreshConnections: answers over connections that only the server's engine opens
+// count as egress too.
 func TestEgressOfFreshConnections(t *testing.T) {
 	_, link := publicServer(t, "--open", "--limit-source", "egress=20MiB/day")
 	ask := []string{"test", link, "--to", "--requests", "0", "--connect", "--reply", "64KiB", "-t", "20s", "--omit", "0s", "--idle", "0s", "-q"}

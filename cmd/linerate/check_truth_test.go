@@ -22,8 +22,8 @@ import (
 	"linerate/internal/truth"
 )
 
-// TestTruthOfCheckForCron: a check with demands near to what a path carries ends as its
-// numbers say, and one without demands names what it found.
+// TestTruthOfCheckForCron: a check with demands close to what a path carries ends as its numbers
+// say, and one without demands names its findings.
 func TestTruthOfCheckForCron(t *testing.T) {
 	needLab(t)
 	const path = "lab:rate=50mbit,rtt=20ms"
@@ -36,8 +36,8 @@ func TestTruthOfCheckForCron(t *testing.T) {
 	})
 }
 
-// slowDisk makes a control group whose processes read and write at most so many bytes a
-// second of the disk that dir is on, and returns its folder.
+// slowDisk makes a control group whose processes read and write at most bytesPerSecond on dir's
+// disk, and returns its folder.
 func slowDisk(t testing.TB, dir string, bytesPerSecond int) string {
 	t.Helper()
 	var s unix.Stat_t
@@ -58,8 +58,8 @@ func slowDisk(t testing.TB, dir string, bytesPerSecond int) string {
 	return group
 }
 
-// TestTruthOfADisk: a far host whose disk moves 20 MB/s holds files back in both
-// directions, and the network does not.
+// TestTruthOfADisk: a far host whose disk moves 20 MB/s limits file copies in both directions,
+// and the network does not.
 func TestTruthOfADisk(t *testing.T) {
 	needRoot(t)
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
@@ -86,9 +86,8 @@ func TestTruthOfADisk(t *testing.T) {
 	})
 }
 
-// TestTruthOfMTU keeps MTUs of 9000 on a wire of 1 Gbit/s: goodput rises to the new ceiling.
-// The test is skipped where this machine moves no more without the wire's limit: then the
-// processors are what limits.
+// TestTruthOfMTU keeps MTUs of 9000 on a link of 1 Gbit/s: goodput rises to the new ceiling. It
+// skips if this machine is no faster without the link's limit: then the CPUs are the limit.
 func TestTruthOfMTU(t *testing.T) {
 	needRoot(t)
 	needProgram(t, "tc")
@@ -130,11 +129,11 @@ func TestTruthOfMTU(t *testing.T) {
 	})
 }
 
-// TestRecheckRenews: a setting of a far host, reached by an agent of its own, is proven,
-// kept there, and its MTU becomes another one: the fingerprint tells. A recheck measures
-// that it is still better, and the host keeps that as its proof: the next look, and knobs
-// on that host itself, compare with the fingerprint of today. An agent that runs under the
-// name of the near host is told apart by its side, and the fingerprint tells the name.
+// TestRecheckRenews: a setting of a far host, reached by an agent of its own, is proven and kept
+// there. Then its MTU changes, which the fingerprint detects. A recheck measures that the setting
+// is still better, and the host stores that as its proof: later rechecks, and knobs on that host
+// itself, compare with the new fingerprint. An agent that runs under the name of the near host is
+// distinguished by its side, and the fingerprint includes the name.
 func TestRecheckRenews(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) { recheckRenews(try) })
 }
@@ -157,7 +156,7 @@ show end
 
 func recheckRenews(t testing.TB) {
 	r := run(t, pairInLab(t, "rate=50mbit,rtt=10ms", recheckScript))
-	var text strings.Builder // lines joined with those that go on further in
+	var text strings.Builder // with continuation lines joined
 	for line := range strings.Lines(r.out) {
 		if phase, rest, _ := strings.Cut(line, ": "); strings.HasPrefix(rest, "    ") && phase != "knobs" {
 			line = rest
@@ -186,8 +185,8 @@ func recheckRenews(t testing.TB) {
 	}
 }
 
-// TestTruthOfFilteredHosts demands of every command that measures, with nothing but ssh open
-// at the far host, the answer within 6 s: what is filtered, and what helps.
+// TestTruthOfFilteredHosts: if only ssh is open on the far host, every command that measures
+// answers within 6 s: what is filtered, and what helps.
 func TestTruthOfFilteredHosts(t *testing.T) {
 	n := newNetns(t)
 	s := n.overSSH(t)
@@ -207,8 +206,8 @@ func TestTruthOfFilteredHosts(t *testing.T) {
 	}
 }
 
-// TestTruthOfTheFirstSentence: where the far host is behind 10 Mbit/s and has nothing but
-// ssh, the first sentence about the path comes within 10 s: the copy is small.
+// TestTruthOfTheFirstSentence: if the far host is behind 10 Mbit/s and has only ssh, the first
+// sentence about the path comes within 10 s: the copy is small.
 func TestTruthOfTheFirstSentence(t *testing.T) {
 	needRoot(t)
 	n := routed(t)
@@ -239,8 +238,8 @@ func (f *once) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestTruthOfForeign measures at given rates with the real programs at the far end: no more
-// than a fifth above what was asked for, and not less than half.
+// TestTruthOfForeign measures at given rates with the real programs at the far end: at most a
+// fifth above the requested rate, and at least half of it.
 func TestTruthOfForeign(t *testing.T) {
 	iperf3, iperf2 := freePort(t), freePort(t)
 	foreignServer(t, "tcp", iperf3, "iperf3", "-s", "-B", "127.0.0.1", "-p", iperf3)
@@ -266,9 +265,9 @@ func TestTruthOfForeign(t *testing.T) {
 	})
 }
 
-// TestTruthOfServer holds what a server on loopback gives against what it was asked for:
-// 100 requests at 200/s, datagrams at two rates, and no more than 100 Mbit/s to a client of
-// iperf 2 that wants more.
+// TestTruthOfServer compares the traffic of a server on loopback with the request: 100 requests
+// at 200/s, datagrams at two rates, and at most 100 Mbit/s to a client of iperf 2 that wants
+// more.
 func TestTruthOfServer(t *testing.T) {
 	needProgram(t, "iperf")
 	v := serveJSON(t, serveEverything(t))
@@ -301,9 +300,9 @@ func TestTruthOfServer(t *testing.T) {
 	})
 }
 
-// TestTruthOfUDPSTP measures the capacity behind a token bucket of 50 Mbit/s, both ways, with
-// linerate at both ends and, where it is installed, with obudpst (udpst) at either: within 1 %
-// of the formula. The bucket counts frames of 1264 bytes, of which 1250 are IP.
+// TestTruthOfUDPSTP measures the capacity behind a token bucket of 50 Mbit/s, in both directions,
+// with linerate at both ends and, if it is installed, with obudpst (udpst) at either end: within
+// 1 % of the formula. The bucket counts frames of 1264 bytes, of which 1250 are IP.
 func TestTruthOfUDPSTP(t *testing.T) {
 	n := newNetns(t)
 	for _, host := range []string{n.near, n.far} {

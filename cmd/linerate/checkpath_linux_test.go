@@ -11,8 +11,8 @@ import (
 	"linerate/internal/must"
 )
 
-// narrowRouter makes the middle a router that passes to bytes of IP to the far host and
-// from bytes back. With silent it says nothing of packets that are too big.
+// narrowRouter makes the middle a router that passes to bytes of IP towards the far host and from
+// bytes back. With silent it does not report packets that are too big.
 func narrowRouter(t testing.TB, to, from string, silent bool) *middle {
 	t.Helper()
 	n := routed(t)
@@ -24,22 +24,22 @@ func narrowRouter(t testing.TB, to, from string, silent bool) *middle {
 	return n
 }
 
-// mending is the command of a report that sets an MTU, as one would paste it.
+// mending matches the command in a report that sets an MTU, as a user would paste it.
 var mending = regexp.MustCompile(`linerate set link\.mtu=\d+(?:[^\n\\]|\\\n)*`)
 
-// advised is any command of linerate that a report says to do.
+// advised matches any linerate command that a report suggests.
 var advised = regexp.MustCompile(`linerate (set|run|show|check|test|tune) `)
 
-// TestCheckPacketSizes: a router with a small MTU that does not say so in one direction, and
-// two ends that differ, get different findings; the next step in the report removes the
+// TestCheckPacketSizes: a router with a small MTU that does not report it in one direction, and
+// two ends with different MTUs, get different findings; the next step in the report removes the
 // finding. TestSlowCheckPacketSizes has more cases.
 func TestCheckPacketSizes(t *testing.T) {
 	t.Parallel()
 	checkPacketSizes(t, false, "black hole one way", "two ends differ")
 }
 
-// checkPacketSizes checks paths with these kinds of packet sizes. With alone nothing else is
-// found and advised.
+// checkPacketSizes checks paths with these kinds of packet sizes. With alone there are no other
+// findings and suggestions.
 func checkPacketSizes(t *testing.T, alone bool, kinds ...string) {
 	t.Helper()
 	needRoot(t)
@@ -71,11 +71,11 @@ func checkPacketSizes(t *testing.T, alone bool, kinds ...string) {
 	}
 }
 
-// words is text with one space between any two words, whatever lines it has.
+// words returns text with single spaces between words, without line breaks.
 func words(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// mended checks the path, demands what is said and what is not, does what the report
-// says to do next, and demands that nothing is amiss with the sizes of packets then.
+// mended checks the path, requires says and excludes not, runs the report's next step, and
+// requires that there are no more findings about packet sizes.
 func mended(t testing.TB, n *middle, alone bool, says []string, not ...string) {
 	t.Helper()
 	look := func() result { return run(t, n.inside(t, "near", "check", n.agent("far"), "--quick", "--quiet")) }
@@ -101,8 +101,8 @@ func mended(t testing.TB, n *middle, alone bool, says []string, not ...string) {
 	must.True(t, strings.Contains(got, "ok mtu to ") && strings.Contains(got, "ok mtu from ") && (!alone || !strings.Contains(got, "BAD")), "after %s:\n%s%s", next, after.out, after.err)
 }
 
-// TestCheckOptionsOnTheWay: a router that rewrites the MSS, takes SACK out, or clears
-// the marks of ECN is seen, in the direction that it does it in.
+// TestCheckOptionsOnTheWay: a router that rewrites the MSS, removes SACK, or clears the ECN marks
+// is detected, in the right direction.
 func TestCheckOptionsOnTheWay(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
@@ -127,9 +127,9 @@ func TestCheckOptionsOnTheWay(t *testing.T) {
 	beside(t, cases)
 }
 
-// TestCheckForCron: without a terminal a check with demands writes one line where one of
-// them is not met, and its exit code says so. TestTruthOfCheckForCron has demands that are
-// near to what a path carries.
+// TestCheckForCron: without a terminal a check with demands prints one line if one of them is not
+// met, and its exit code shows it. TestTruthOfCheckForCron has demands close to what a path
+// carries.
 func TestCheckForCron(t *testing.T) {
 	t.Parallel()
 	needLab(t)
@@ -143,7 +143,8 @@ func TestCheckForCron(t *testing.T) {
 	})
 }
 
-// checkForCron checks a lab of 50 Mbit/s and 20 ms. It demands an exit code, and one line on stderr with these words or none.
+// checkForCron checks a lab of 50 Mbit/s and 20 ms. It requires an exit code, and one line on
+// stderr with these words, or none.
 func checkForCron(t testing.TB, code int, expect string, says ...string) {
 	t.Helper()
 	r := run(t, command(t, "check", "--quick", "--quiet", "lab:rate=50mbit,rtt=20ms", "--expect", expect))
@@ -152,8 +153,8 @@ func checkForCron(t testing.TB, code int, expect string, says ...string) {
 	has(t, "stderr", r.err, says...)
 }
 
-// TestCheckOfIperf3: a real iperf3 server at the far end of a path gives less evidence,
-// and each line says which is missing; it works without root too.
+// TestCheckOfIperf3: a real iperf3 server at the far end gives less evidence, and each line says
+// which is missing; it also works without root.
 func TestCheckOfIperf3(t *testing.T) {
 	t.Parallel()
 	iperf3, err := exec.LookPath("iperf3")
@@ -177,13 +178,13 @@ func TestCheckOfIperf3(t *testing.T) {
 	has(t, "without root", words(r.out), "speed to ", "speed from ", "not visible: iperf3://"+farAddr+" does not probe", "does not do that", "limit: ")
 }
 
-// unwrapped joins lines with those that go on further in.
+// unwrapped joins lines with their indented continuations.
 func unwrapped(text string) string {
 	return regexp.MustCompile("\n {4,}").ReplaceAllString(text, " ")
 }
 
-// TestRecheckKept: what is kept on this machine stands as its fingerprint says, in
-// recheck and in knobs: proven on another kernel, on this one, and not measured.
+// TestRecheckKept: recheck and knobs show the state of what is kept on this machine by its
+// fingerprint: proven on another kernel, on this one, or not measured.
 func TestRecheckKept(t *testing.T) {
 	t.Parallel()
 	_, r := keptHere(t, `

@@ -12,8 +12,8 @@ import (
 	"linerate/internal/must"
 )
 
-// switched are the arguments of an experiment with a command on the far host, which leaves
-// the file on there while it is on.
+// switched returns the arguments of an experiment with a command on the far host, during which
+// the file on exists there.
 func (n *netns) switched(far string, more ...string) (args []string, on string) {
 	on = filepath.Join(n.dir, "on")
 	return append([]string{
@@ -22,8 +22,8 @@ func (n *netns) switched(far string, more ...string) (args []string, on string) 
 	}, more...), on
 }
 
-// TestCommandIsUndone whoever ends while it is on: Ctrl-C, or kill -9 of the controller,
-// the far agent, its watchdog, or all that runs on the far host, whose next start does it.
+// TestCommandIsUndone whatever ends during it: by Ctrl-C, or kill -9 of the controller, the far
+// agent, its watchdog, or all processes on the far host, whose next start undoes it.
 func TestCommandIsUndone(t *testing.T) {
 	t.Parallel()
 	cases := map[string]func(*testing.T){}
@@ -60,8 +60,8 @@ func TestCommandIsUndone(t *testing.T) {
 	beside(t, cases)
 }
 
-// TestCommandIsRefused where the owner of the host did not allow it: an agent that was
-// not told so, and a server, also for a key that may change settings.
+// TestCommandIsRefused unless the owner of the host allowed it: by an agent without the flag, and
+// by a server, even for a key that may change settings.
 func TestCommandIsRefused(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
@@ -90,8 +90,8 @@ func TestCommandIsRefused(t *testing.T) {
 	must.Is(t, must.Err(os.Stat(on)), fs.ErrNotExist, "it is still on")
 }
 
-// hooked are the arguments of four runs of two settings, the baseline one of them, in a
-// lab, with commands around every run that write into a file.
+// hooked returns the arguments of four runs of two settings, one of them the baseline, in a lab,
+// with commands around every run that write into a file.
 func hooked(t testing.TB, more ...string) (args []string, log string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -102,9 +102,9 @@ func hooked(t testing.TB, more ...string) (args []string, log string) {
 	}, more...), log
 }
 
-// TestHooksStandAroundEveryRun on both hosts: the one before sees the setting, the one
-// after sees it too, and the baseline's runs have them as well. They are told among the
-// changes, all of which are taken back.
+// TestHooksStandAroundEveryRun on both hosts: the commands before and after a run both see the
+// setting, and the baseline's runs have them as well. They are listed among the changes, all of
+// which are undone.
 func TestHooksStandAroundEveryRun(t *testing.T) {
 	t.Parallel()
 	needLab(t)
@@ -123,7 +123,7 @@ func TestHooksStandAroundEveryRun(t *testing.T) {
 			under++
 		}
 	}
-	// Two blocks of two runs; a busy machine may have a block done again.
+	// Two blocks of two runs; a busy machine may repeat a block.
 	must.True(t, len(lines) >= 8 && len(lines)%2 == 0 && under >= 4 && under < len(lines), "%d lines, %d of them under the setting:\n%s", len(lines), under, text)
 	near, _ := os.ReadFile(log + ".near")
 	must.Equal(t, strings.Count(string(near), "near"), len(lines)/2)
@@ -131,8 +131,8 @@ func TestHooksStandAroundEveryRun(t *testing.T) {
 	must.OK(t, validate("linerate/session/v1", succeed(t, "show", "last", "--json", "--db", filepath.Join(filepath.Dir(log), "results.db")).out))
 }
 
-// TestHookThatFails: a hook that fails makes its run invalid with the reason; the block is
-// repeated, and a session without a valid run has no result.
+// TestHookThatFails: a failing hook makes its run invalid with the reason; the block is repeated,
+// and a session without a valid run has no result.
 func TestHookThatFails(t *testing.T) {
 	t.Parallel()
 	needLab(t)
@@ -159,8 +159,8 @@ func TestHookThatFails(t *testing.T) {
 	}
 }
 
-// TestHookIsRefused like a command of a factor: by an agent that was not told to take
-// them, and out of a plan file that somebody else may have written.
+// TestHookIsRefused like a command of a factor: by an agent without the flag, and in a plan file
+// that another person may have written.
 func TestHookIsRefused(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
@@ -174,13 +174,13 @@ func TestHookIsRefused(t *testing.T) {
 	must.Is(t, must.Err(os.Stat(mark)), fs.ErrNotExist, "it was run")
 }
 
-// TestARefusalIsToldOnce: what a driver has not got, or does not do, is said once, by the
-// error, and not beside it or in front of it again.
+// TestARefusalIsToldOnce: what a driver lacks or refuses is printed once, by the error, and
+// neither before nor beside it.
 func TestARefusalIsToldOnce(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
 	for setting, c := range map[string]struct{ says, out string }{
-		// veth tells nothing of flow control, and takes no link mode.
+		// veth reports no flow control, and accepts no link mode.
 		"nic.pause.rx=off":    {"the driver has no such setting", ""},
 		"nic.media.speed=100": {"the driver has no such setting", "undone: all settings are back\n"},
 		"nic.offload.lro=on":  {"the driver holds it fixed", "undone: all settings are back\n"},

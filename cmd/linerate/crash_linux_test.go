@@ -17,12 +17,12 @@ import (
 	"linerate/internal/must"
 )
 
-// What the watchdog of the far host does, told by variables of its agent.
+// Variables that tell the far host's watchdog what to do.
 const (
-	crashVar = "LINERATE_CRASH"       // N:WHO: after step N, 1…, kill them, see members
-	ownerVar = "LINERATE_CRASH_DIR"   // which the command lines of all victims name
-	onceVar  = "LINERATE_CRASH_ONCE"  // file that keeps it from happening again
-	stepsVar = "LINERATE_CRASH_STEPS" // file to which the name of every step goes
+	crashVar = "LINERATE_CRASH"       // N:WHO: after step N, from 1, kill them, see members
+	ownerVar = "LINERATE_CRASH_DIR"   // directory in the command lines of all victims
+	onceVar  = "LINERATE_CRASH_ONCE"  // file that prevents a second time
+	stepsVar = "LINERATE_CRASH_STEPS" // file to which the name of every step is appended
 )
 
 // crashPoint returns what this process does after each step of a change.
@@ -47,18 +47,18 @@ func crashPoint() func(step string) {
 		}
 		owner, controller := os.Getenv(ownerVar), parent(os.Getppid())
 		if !named(controller, owner) {
-			return // somebody else's child by now
+			return // another process's child by now
 		}
 		for _, pid := range relatives(controller, owner).members(who) {
 			orPanic(syscall.Kill(pid, syscall.SIGKILL))
 			if pid == os.Getpid() {
-				select {} // until it arrives
+				select {} // until the signal arrives
 			}
 		}
 	}
 }
 
-// first reports whether this is the first call for a file; always without one.
+// first reports whether this is the first call for a file; always without a file.
 func first(path string) bool {
 	if path == "" {
 		return true
@@ -76,18 +76,18 @@ func addLine(path, line string) error {
 	return errors.Join(err, f.Close())
 }
 
-// orPanic is for a process that has no test to fail.
+// orPanic is for a process without a test to fail.
 func orPanic(err error) {
 	if err != nil {
 		panic(err)
 	}
 }
 
-// family are the processes of a session; 0 for one that is not there.
+// family are the processes of a session; 0 for a missing one.
 type family struct{ controller, agentNear, watchdogNear, agentFar, watchdogFar int }
 
-// relatives finds the family of a controller whose hosts keep their state in
-// owner: only processes whose command lines say so are ever killed.
+// relatives finds the family of a controller whose hosts keep their state in owner: only
+// processes whose command lines contain that are ever killed.
 func relatives(controller int, owner string) family {
 	f := family{controller: controller}
 	all := processes()
@@ -110,7 +110,7 @@ func relatives(controller int, owner string) family {
 	return f
 }
 
-// members are those of f that who means, in the order in which they are killed.
+// members returns the processes of f that who names, in the order in which they are killed.
 func (f family) members(who string) []int {
 	all := map[string][]int{
 		"controller": {f.controller}, "agent-near": {f.agentNear}, "agent-far": {f.agentFar}, "agents": {f.agentFar, f.agentNear},
@@ -123,7 +123,7 @@ func (f family) members(who string) []int {
 	return slices.DeleteFunc(all, func(pid int) bool { return pid <= 1 })
 }
 
-// processes are all processes with their parents.
+// processes returns all processes with their parents.
 func processes() map[int]int {
 	all := map[int]int{}
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
@@ -156,8 +156,8 @@ func named(pid int, owner string) bool {
 // crashSetting is one setting of two knobs on both hosts.
 const crashSetting = "tcp.recv_buffer_max=64KiB tcp.sack=off"
 
-// crashArgs is an experiment of two blocks. The window keeps the load on this
-// machine small; how long a run is more says.
+// crashArgs returns an experiment of two blocks. The window keeps the load on this machine small;
+// more sets the length of a run.
 func (n *netns) crashArgs(far string, more ...string) []string {
 	return append([]string{
 		"run", "--from", n.agent("near"), "--far", far, "--factor", "tcp.recv_buffer_max=64KiB", "--factor", "tcp.sack=off",
@@ -166,12 +166,12 @@ func (n *netns) crashArgs(far string, more ...string) []string {
 	}, more...)
 }
 
-// quick ends a run after so many bytes: whoever has to wait for his turn
-// measures long, and never nothing.
+// quick ends a run after this many bytes: a process that must wait for the CPU measures longer,
+// but never nothing.
 func quick() []string { return []string{"-n", "64KiB"} }
 
-// crashSteps learns the steps of a change from an experiment without a crash: its rehearsal
-// and its two runs have the same ones.
+// crashSteps learns the steps of a change from an experiment without a crash: its rehearsal and
+// its two runs have the same ones.
 func crashSteps(t *testing.T) []string {
 	t.Helper()
 	n := newNetns(t)
@@ -187,9 +187,9 @@ func crashSteps(t *testing.T) []string {
 	return steps
 }
 
-// TestCrash kills processes of a session after a step of the change of its second run: each
-// group of them after one step, and with everyFault after every step. Whatever is killed, both
-// hosts hold their old values again, and what was measured before is kept.
+// TestCrash kills processes of a session after a step of its second run's change: each group of
+// them after one step, and with everyFault after every step. Whatever is killed, both hosts get
+// their old values back, and earlier measurements are kept.
 func TestCrash(t *testing.T) {
 	needRoot(t)
 	t.Parallel()
@@ -211,7 +211,7 @@ func TestCrash(t *testing.T) {
 	t.Logf("%d crashes in %v", len(cases), time.Since(began).Round(time.Second))
 }
 
-// crashOnce kills who after step k, once.
+// crashOnce kills who once, after step k.
 func crashOnce(t *testing.T, steps []string, k int, who string) {
 	n := newNetns(t)
 	before := n.bothKnobs(t)
@@ -241,8 +241,8 @@ func crashOnce(t *testing.T, steps []string, k int, who string) {
 	}
 }
 
-// lostWatchdog demands that a session whose watchdog was killed stops with a
-// sentence, or goes on where nothing was left to do, and can be resumed.
+// lostWatchdog requires that a session whose watchdog was killed stops with an error, or
+// completes if nothing was left to do, and can be resumed.
 func (n *netns) lostWatchdog(t *testing.T, r result) {
 	t.Helper()
 	if r.code != 0 {
@@ -254,8 +254,8 @@ func (n *netns) lostWatchdog(t *testing.T, r result) {
 	must.True(t, s.State == model.SessionDone && followed(s), "session is %s (%s) with runs %s", s.State, s.Reason, outline(s))
 }
 
-// killedSession demands that a session whose controller was killed says that it is
-// stopped, and has what was measured before.
+// killedSession requires that a session whose controller was killed is marked as stopped, and has
+// its earlier measurements.
 func (n *netns) killedSession(t *testing.T, r result) {
 	t.Helper()
 	r.ends(t, -1) // a killed controller
@@ -263,8 +263,8 @@ func (n *netns) killedSession(t *testing.T, r result) {
 	must.True(t, s.State == model.SessionStopped && len(s.Runs) != 0 && s.Runs[0].State == model.RunValid, "session is %s with runs %s", s.State, outline(s))
 }
 
-// changedNow demands that the killed processes left on the far host what the steps
-// say: a crash that leaves nothing proves nothing.
+// changedNow requires that the killed processes left the changes of their steps on the far
+// host: a crash that leaves nothing proves nothing.
 func (n *netns) changedNow(t *testing.T, before both, steps []string) {
 	t.Helper()
 	now := n.knobs(t, "far")
@@ -276,8 +276,8 @@ func (n *netns) changedNow(t *testing.T, before both, steps []string) {
 	}
 }
 
-// undoBoth is what a user does after a crash of everything: linerate undo in
-// each host, or the same through new agents.
+// undoBoth does what a user does after everything crashed: linerate undo on each host, or the
+// same through new agents.
 func (n *netns) undoBoth(t *testing.T, k int) {
 	t.Helper()
 	for _, host := range []string{"near", "far"} {
@@ -289,8 +289,7 @@ func (n *netns) undoBoth(t *testing.T, k int) {
 	}
 }
 
-// A host that dies whenever it is told to change something costs a session its
-// runs, never its state.
+// A host that dies on every change costs a session its runs, never its state.
 func TestCrashInEveryAttempt(t *testing.T) {
 	needRoot(t)
 	steps := crashSteps(t)
@@ -317,11 +316,11 @@ func crashAlways(t *testing.T, k int, who string) {
 	must.True(t, s.State == model.SessionFailed && strings.Contains(s.Reason, "2 of 2 blocks were given up") && len(s.Runs) == 6, "session is %s (%s) with runs %s", s.State, s.Reason, outline(s))
 }
 
-// foreign is what somebody else writes to rmem.
+// foreign is the value that another program writes to rmem.
 const foreign = "4096\t131072\t7777777"
 
-// TestForeignChangeStays has somebody else change a knob that linerate holds,
-// then ends the session in every way: his value stays, and is reported.
+// TestForeignChangeStays: another program changes a knob that linerate holds, then the session
+// ends in each of several ways: the foreign value stays, and is reported.
 func TestForeignChangeStays(t *testing.T) {
 	needRoot(t)
 	cases := map[string]func(*testing.T){}
@@ -350,7 +349,7 @@ func foreignStays(t *testing.T, who string) {
 	eventually(t, 20*time.Second, "the setting", held)
 	ip(t, "netns", "exec", n.far, "sh", "-c", "echo '"+foreign+"' > "+rmem)
 	want.far.rmem = foreign
-	// Backward: a watchdog must not have the time to undo.
+	// Backward: a watchdog must not have time to undo.
 	for _, pid := range slices.Backward(relatives(p.cmd.Process.Pid, n.dir).members(who)) {
 		must.Do(t, syscall.Kill(pid, syscall.SIGKILL))
 	}

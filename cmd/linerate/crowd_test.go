@@ -25,24 +25,24 @@ import (
 // crowdVar holds the order, as JSON, of the role "crowd".
 const crowdVar = "LINERATE_TEST_CROWD"
 
-// order is what a crowd of bad clients shall do.
+// order says what a crowd of bad clients does.
 type order struct {
 	Attack  string
 	Clients int
 	Time    time.Duration
-	Rate    int               // tries a second of all clients together
+	Rate    int               // attempts a second of all clients together
 	Server  string            // its address
 	Ports   map[string]string // by listener: own, iperf3, iperf2, netpipe, udpstp
-	Sources netip.Prefix      // each client comes from an address of its own in it, or a /64 of IPv6
-	Victim  netip.Addr        // whose address is forged
+	Sources netip.Prefix      // each client has its own address in it, or a /64 of IPv6
+	Victim  netip.Addr        // forged sender address
 	Link    string            // for clients that have the secret
 }
 
-// tally is what a crowd did.
+// tally counts what a crowd did.
 type tally struct {
-	Tries   int64            // connections or datagrams
+	Tries   int64            // attempts: connections or datagrams
 	Forged  int64            // bytes sent in the victim's name
-	Reached map[string]int64 // by attack, tries that came as far as they were meant to, as the server's answer shows
+	Reached map[string]int64 // by attack, attempts that came as far as intended, shown by the server's answer
 }
 
 // hostile is one bad client of a crowd.
@@ -52,18 +52,18 @@ type hostile struct {
 	done   *tally
 	pace   <-chan struct{}
 	mu     *sync.Mutex // of done.Reached
-	attack string      // the one at work
+	attack string      // the current one
 }
 
-// reached notes that the server did what shows that it has met the attack.
+// reached records that the server's behaviour shows that it has handled the attack.
 func (h *hostile) reached() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.done.Reached[h.attack]++
 }
 
-// attacks are the ways of a crowd, by name. Each does one try and returns; those
-// that hold something return when ctx ends or the server hangs up.
+// attacks returns the attacks of a crowd, by name. Each makes one attempt and returns; those that
+// hold something return when ctx ends or the server hangs up.
 func attacks() map[string]func(h *hostile, ctx context.Context) {
 	all := map[string]func(*hostile, context.Context){
 		"silence":          (*hostile).silence,
@@ -91,7 +91,7 @@ func attacks() map[string]func(h *hostile, ctx context.Context) {
 	return all
 }
 
-// attackNames are all ways by name, in order.
+// attackNames returns the names of all attacks, in order.
 func attackNames() []string {
 	var names []string
 	for name := range attacks() {
@@ -101,7 +101,7 @@ func attackNames() []string {
 	return names
 }
 
-// crowd does what crowdVar says and prints a tally.
+// crowd runs the order in crowdVar and prints a tally.
 func crowd(ctx context.Context) error {
 	var o order
 	if err := json.Unmarshal([]byte(os.Getenv(crowdVar)), &o); err != nil {
@@ -153,7 +153,7 @@ func crowd(ctx context.Context) error {
 	return json.NewEncoder(os.Stdout).Encode(done)
 }
 
-// neighbour is the next address that counts as somebody else.
+// neighbour returns the next address that counts as another source.
 func neighbour(a netip.Addr) netip.Addr {
 	if a.Is4() {
 		return a.Next()
@@ -175,7 +175,7 @@ func (h *hostile) next(ctx context.Context) bool {
 	}
 }
 
-// some is one of the server's ports.
+// some returns one of the server's ports.
 func (h *hostile) some() string {
 	names := slices.Sorted(func(yield func(string) bool) {
 		for n := range h.Ports {
@@ -187,8 +187,7 @@ func (h *hostile) some() string {
 	return names[mathrand.IntN(len(names))]
 }
 
-// dial connects to a listener from the client's own address; nil where the
-// server does not want it.
+// dial connects to a listener from the client's own address; nil if the server refuses.
 func (h *hostile) dial(ctx context.Context, listener string) net.Conn {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: h.from.AsSlice()}, Timeout: 3 * time.Second}
 	c, err := d.DialContext(ctx, "tcp", net.JoinHostPort(h.Server, h.Ports[listener]))
@@ -199,7 +198,7 @@ func (h *hostile) dial(ctx context.Context, listener string) net.Conn {
 	return c
 }
 
-// hold keeps c until the server closes it, which shows that it has met the client, or ctx
+// hold keeps c until the server closes it, which shows that it has handled the client, or ctx
 // ends.
 func (h *hostile) hold(ctx context.Context, c net.Conn) {
 	err := untilHungUp(c)
@@ -215,8 +214,8 @@ func untilHungUp(c net.Conn) error {
 	return err
 }
 
-// friend opens sessions with the link in crowdVar until it is interrupted, and
-// prints how long each took until the host's facts were there, as JSON.
+// friend opens sessions with the link in crowdVar until it is interrupted, and prints how long
+// each took to get the host's facts, as JSON.
 func friend(ctx context.Context) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()

@@ -22,15 +22,15 @@ import (
 	"linerate/internal/core/model"
 )
 
-// The attacks on what an agent answers in a session: each greets like a client first, with
-// the secret of the link where that has one.
+// Attacks on the requests that an agent handles in a session: each greets like a client first,
+// with the link's secret if it has one.
 
 const (
 	applyCall = "/linerate.session/Apply"
 	runCall   = "/linerate.session/Run"
 )
 
-// greeted opens TLS and says hello; nil where the server does not let the client in.
+// greeted opens TLS and sends the hello; nil if the server does not admit the client.
 func (h *hostile) greeted(ctx context.Context) net.Conn {
 	l, err := tls.ParseLink(h.Link)
 	if err != nil {
@@ -63,7 +63,7 @@ func (h *hostile) greeted(ctx context.Context) net.Conn {
 	return c
 }
 
-// conversation is HTTP/2 by hand in a session, and what the server has answered.
+// conversation is handwritten HTTP/2 in a session, with the server's answers.
 type conversation struct {
 	*http2.Framer
 	mu       sync.Mutex
@@ -74,8 +74,8 @@ type conversation struct {
 	changed  chan struct{}
 }
 
-// inHTTP2 opens HTTP/2 in a session and sends frames. It holds the connection until the
-// server has answered all of them, or ended it, which is what the attack has to reach.
+// inHTTP2 opens HTTP/2 in a session and sends frames. It holds the connection until the server
+// has answered all of them or ended it, which is what the attack has to reach.
 func (h *hostile) inHTTP2(ctx context.Context, frames func(ctx context.Context, v *conversation) error) {
 	c := h.greeted(ctx)
 	if c == nil {
@@ -92,13 +92,13 @@ func (h *hostile) inHTTP2(ctx context.Context, frames func(ctx context.Context, 
 		err = v.WriteSettings()
 	}
 	if err != nil || !v.until(ctx, func() bool { return v.settings > 0 }) {
-		return // the server has not begun with HTTP/2
+		return // the server has not started HTTP/2
 	}
 	if err = frames(ctx, v); err == nil {
 		v.mu.Lock()
 		before := v.acks
 		v.mu.Unlock()
-		_ = v.WritePing(false, [8]byte{'l', 'a', 's', 't'}) // frames are handled in turn
+		_ = v.WritePing(false, [8]byte{'l', 'a', 's', 't'}) // frames are handled in order
 		v.until(ctx, func() bool { return v.acks > before })
 	}
 	v.mu.Lock()
@@ -107,13 +107,13 @@ func (h *hostile) inHTTP2(ctx context.Context, frames func(ctx context.Context, 
 	if met && ctx.Err() == nil {
 		h.reached()
 	}
-	select { // it holds what it has for a moment
+	select { // hold everything for a moment
 	case <-time.After(time.Second):
 	case <-ctx.Done():
 	}
 }
 
-// listen notes what the server says until it ends.
+// listen records the server's frames until the connection ends.
 func (v *conversation) listen() {
 	for {
 		f, err := v.ReadFrame()
@@ -142,7 +142,7 @@ func (v *conversation) listen() {
 	}
 }
 
-// until waits for what the server says, for its end, or for the end of ctx, and reports
+// until waits for the server's frames, for the end of the connection or of ctx, and reports
 // whether ok became true.
 func (v *conversation) until(ctx context.Context, ok func() bool) bool {
 	for {
@@ -160,7 +160,7 @@ func (v *conversation) until(ctx context.Context, ok func() bool) bool {
 	}
 }
 
-// fields are a header block (RFC 7541).
+// fields returns a header block (RFC 7541).
 func fields(list ...string) []byte {
 	var b bytes.Buffer
 	e := hpack.NewEncoder(&b)
@@ -170,7 +170,7 @@ func fields(list ...string) []byte {
 	return b.Bytes()
 }
 
-// opens are the headers of a call.
+// opens returns the headers of a call.
 func opens(path, kind string, more ...string) []byte {
 	return fields(append([]string{
 		":method", "POST", ":scheme", "http", ":path", path, ":authority", "session.linerate.invalid", "content-type", kind, "connect-protocol-version", "1",
@@ -182,14 +182,14 @@ const (
 	honestStream = "application/connect+json"
 )
 
-// framesOfSessions are attacks by frames, by name. An error is the server's end.
+// framesOfSessions returns attacks with frames, by name. An error means that the server ended.
 func framesOfSessions() map[string]func(ctx context.Context, v *conversation) error {
 	open := func(v *conversation, stream uint32, block []byte, last bool) error {
 		return v.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block, EndHeaders: true, EndStream: last})
 	}
 	const few = 20000
 	return map[string]func(context.Context, *conversation) error{
-		// As many calls as may be, and of each body a part.
+		// As many calls as allowed, with a part of each body.
 		"bodies": func(_ context.Context, v *conversation) error {
 			for i := range uint32(16) {
 				if err := open(v, 2*i+1, opens(applyCall, honestKind), false); err != nil {
@@ -227,7 +227,7 @@ func framesOfSessions() map[string]func(ctx context.Context, v *conversation) er
 			}
 			return nil
 		},
-		// Signs of life, settings and windows, for each of which the server owes an answer.
+		// Pings, settings and windows, each of which the server has to answer.
 		"pings": func(ctx context.Context, v *conversation) error {
 			for n := 0; ctx.Err() == nil && n < few; n++ {
 				if err := v.WritePing(false, [8]byte{}); err != nil {
@@ -277,19 +277,19 @@ func framesOfSessions() map[string]func(ctx context.Context, v *conversation) er
 	}
 }
 
-// aCall is what an attack asks for by calls of HTTP/2 that keep its rules.
+// aCall is an attack by a call that keeps the rules of HTTP/2.
 type aCall struct {
 	path    string
 	headers []string
 	begin   string // of the body
-	again   string // what it goes on with, so many times
+	again   string // then repeated this many times
 	times   int
 	end     string
-	status  int // that shows that the server has met it; 0 is any but 415
+	status  int // status that shows that the server has handled it; 0 is any but 415
 }
 
-// callsOfSessions are attacks by calls, by name: every kind that connect answers, and
-// their mixtures, with bodies of 32 MiB that are cheap to send and dear to decode.
+// callsOfSessions returns attacks with calls, by name: every kind that connect answers, and
+// mixtures, with bodies of 32 MiB that are cheap to send and expensive to decode.
 func callsOfSessions() map[string][]aCall {
 	const much = 32 << 20
 	kind := func(path, media, begin, again string, more ...string) aCall {
@@ -321,8 +321,8 @@ func callsOfSessions() map[string][]aCall {
 	return all
 }
 
-// calling makes calls in a session, sixteen at a time, until one was met and some seconds
-// are over.
+// calling makes calls in a session, sixteen at a time, until one was handled and some seconds
+// have passed.
 func (h *hostile) calling(ctx context.Context, calls []aCall) {
 	c := h.greeted(ctx)
 	if c == nil {
@@ -359,7 +359,7 @@ func (h *hostile) calling(ctx context.Context, calls []aCall) {
 	all.Wait()
 }
 
-// do makes the call, and reports whether the server has met it.
+// do makes the call, and reports whether the server has handled it.
 func (a aCall) do(ctx context.Context, cc *http.ClientConn) (met bool, err error) {
 	again := io.LimitReader(&endless{text: []byte(a.again)}, int64(a.times*len(a.again)))
 	body := io.MultiReader(strings.NewReader(a.begin), again, strings.NewReader(a.end))
@@ -382,7 +382,7 @@ func (a aCall) do(ctx context.Context, cc *http.ClientConn) (met bool, err error
 	return answer.StatusCode == a.status, nil
 }
 
-// endless is a text without end.
+// endless repeats a text without end.
 type endless struct {
 	text []byte
 	at   int

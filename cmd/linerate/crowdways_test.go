@@ -29,7 +29,7 @@ func (h *hostile) silence(ctx context.Context) {
 	}
 }
 
-// dripped sends b slowly, a byte each quarter second, until the server hangs up.
+// dripped sends b slowly, a byte every quarter second, until the server hangs up.
 func (h *hostile) dripped(ctx context.Context, c net.Conn, b []byte) {
 	ended := make(chan struct{})
 	go func() {
@@ -65,13 +65,13 @@ func (h *hostile) halfRecord(ctx context.Context) {
 	if c == nil {
 		return
 	}
-	b := make([]byte, 16<<10) // a ClientHello that says it has 64 KiB, the most that TLS allows
+	b := make([]byte, 16<<10) // a ClientHello that claims 64 KiB, the most that TLS allows
 	copy(b, []byte{0x16, 3, 1, 0x40, 0, 1, 0, 0xff, 0xff})
 	_, _ = c.Write(b)
 	h.hold(ctx, c)
 }
 
-// secure makes a TLS connection like a client's; nil where the server does not want it.
+// secure makes a TLS connection like a client's; nil if the server refuses.
 func (h *hostile) secure(ctx context.Context) net.Conn {
 	raw := h.dial(ctx, "own")
 	if raw == nil {
@@ -85,7 +85,7 @@ func (h *hostile) secure(ctx context.Context) net.Conn {
 	return c
 }
 
-// inTLS makes a TLS connection, sends what write writes and holds it.
+// inTLS makes a TLS connection, calls write and holds the connection.
 func (h *hostile) inTLS(ctx context.Context, write func(ctx context.Context, c net.Conn)) {
 	c := h.secure(ctx)
 	if c == nil {
@@ -113,7 +113,7 @@ func (h *hostile) wrongSecret(ctx context.Context) {
 	l.Secret = base64.RawURLEncoding.EncodeToString(secret)
 	c, err := h.session(ctx, l)
 	switch {
-	case err == nil: // an open server asks for none
+	case err == nil: // an open server needs no secret
 		h.reached()
 		_, _ = c.Close(ctx)
 	case strings.Contains(err.Error(), "the secret is wrong"):
@@ -136,7 +136,7 @@ func (h *hostile) session(ctx context.Context, l tls.Link) (*session.Client, err
 		session.Options{Host: model.Far, Version: "v0.0.0"})
 }
 
-// preambleOf is a data connection's first words with a token that nobody has.
+// preambleOf returns a data connection's preamble with an unknown token.
 func preambleOf() []byte {
 	b := append([]byte("lr-data1"), make([]byte, 36)...)
 	_, _ = rand.Read(b[8:40])
@@ -167,12 +167,12 @@ func (h *hostile) forge(ctx context.Context, listener string, payloads ...[]byte
 	for _, b := range payloads {
 		if n, err := c.Write(b); err == nil {
 			atomic.AddInt64(&h.done.Forged, int64(n))
-			h.reached() // the test looks whether the server has read it
+			h.reached() // the test checks whether the server has read it
 		}
 	}
 }
 
-// forgedGreeting says hello for the victim, with every form of hello that there was.
+// forgedGreeting sends greetings for the victim, in every form that ever existed.
 func (h *hostile) forgedGreeting(ctx context.Context) {
 	var all [][]byte
 	for _, magic := range []string{"lr-udp-1", "lr-udp-2"} {
@@ -232,7 +232,7 @@ func (h *hostile) forgedUDPSTP(ctx context.Context) {
 	}
 }
 
-// firstWords are what real clients say first, by listener.
+// firstWords returns the first bytes of real clients, by listener.
 func firstWords() map[string][]byte {
 	params := `{"tcp":true,"omit":0,"time":10,"num":0,"blockcount":0,"parallel":1,"len":131072,"pacing_timer":1000,"client_version":"3.12"}`
 	huge := endian.BigEndian.AppendUint32([]byte("abcdefghijklmnopqrstuvwxyz0123456789\x00"), 1<<31-1)
@@ -275,7 +275,7 @@ func (h *hostile) neverReads(ctx context.Context) {
 	h.hold(ctx, c)
 }
 
-// greedy has the right secret, or none is asked, and wants all that there is.
+// greedy has the right secret, or needs none, and asks for everything.
 func (h *hostile) greedy(ctx context.Context) {
 	l, err := tls.ParseLink(h.Link)
 	if err != nil {

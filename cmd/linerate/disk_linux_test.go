@@ -16,9 +16,9 @@ import (
 	"linerate/internal/must"
 )
 
-// isolated runs a shell script with mounts and a network of its own, so that it
-// may fill disks and change settings. $W is a directory, linerate is in the path,
-// and "$FAR" an agent behind loopback that keeps its journal in $W/far.
+// isolated runs a shell script with its own mounts and network, so that it may fill disks and
+// change settings. $W is a directory, linerate is in the path, and "$FAR" is an agent behind
+// loopback that keeps its journal in $W/far.
 func isolated(t testing.TB, script string) (dir string, r result) {
 	t.Helper()
 	flags := "-mn"
@@ -43,14 +43,14 @@ const (
 	shortOptions = " -n 256KiB --omit 0 --settle 10ms "
 )
 
-// file reads a file that a script left.
+// file reads a file that a script has written.
 func file(t testing.TB, parts ...string) string {
 	t.Helper()
 	b := must.Get(os.ReadFile(filepath.Join(parts...)))(t)
 	return string(b)
 }
 
-// TestFullDiskUnderStore fills the disk of the results while an experiment runs.
+// TestFullDiskUnderStore fills the disk with the results while an experiment runs.
 func TestFullDiskUnderStore(t *testing.T) {
 	t.Parallel()
 	dir, r := isolated(t, `
@@ -90,8 +90,7 @@ linerate show last --json > $W/out/last.json`)
 	must.True(t, len(d.Session.Runs) >= 4, "%d runs kept of at least the 4 of the first block", len(d.Session.Runs))
 }
 
-// TestFullDiskUnderJournal has no room for a journal, on either end: nothing may
-// be changed then.
+// TestFullDiskUnderJournal has no room for a journal, on either end: then nothing may be changed.
 func TestFullDiskUnderJournal(t *testing.T) {
 	t.Parallel()
 	for end, dir := range map[string]string{"near": "state", "far": "far"} {
@@ -116,8 +115,7 @@ linerate list > $W/out/list 2>&1`)
 	}
 }
 
-// TestReadOnlyHome demands advice where results cannot be kept, and that the
-// advice is good.
+// TestReadOnlyHome: if results cannot be stored the error gives advice, and the advice works.
 func TestReadOnlyHome(t *testing.T) {
 	t.Parallel()
 	dir, r := isolated(t, `
@@ -135,10 +133,10 @@ linerate test "$FAR" --to -t 100ms --omit 0 --db :memory: > $W/out/memory`)
 	has(t, "stdout with --db :memory:", file(t, dir, "out", "memory"), "bit/s")
 }
 
-// TestFirstHour16NoHome is somebody whom the system's list of users does not know, as in
-// a container: without HOME there is no folder for results, which is said, and nothing
-// is written into the present folder. What is given instead is used; relative folders of
-// XDG are none.
+// TestFirstHour16NoHome runs as a user who is not in the system's list of users, as in a
+// container: without HOME there is no folder for results, the error says so, and nothing is
+// written into the current folder. A folder given otherwise is used, but relative XDG folders are
+// ignored.
 func TestFirstHour16NoHome(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
@@ -162,7 +160,7 @@ func TestFirstHour16NoHome(t *testing.T) {
 		args string
 		code int
 		says string
-		db   string // where the results are then, below own
+		db   string // path of the results then, below own
 	}{
 		"nothing":      {args: "list", code: 6, says: "set HOME, name a file with --db FILE"},
 		"relative XDG": {env: []string{"XDG_DATA_HOME=data", "XDG_CONFIG_HOME=config", "XDG_STATE_HOME=state"}, args: "list", code: 6, says: "set HOME"},
@@ -185,12 +183,11 @@ func TestFirstHour16NoHome(t *testing.T) {
 	}
 }
 
-// somebody is a user who is not root.
+// somebody is the ID of a user other than root.
 const somebody = 65534
 
-// TestForeignState has root find a state directory that another user could have
-// filled: by --state, by LINERATE_STATE, as an agent, and as the job for the next
-// start. It believes nothing that is in there.
+// TestForeignState: root finds a state directory that another user could have filled: by --state,
+// by LINERATE_STATE, as an agent, and as the job for the next start. It trusts nothing in it.
 func TestForeignState(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
@@ -207,8 +204,8 @@ func TestForeignState(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "home")
 		state := prepare(dir)
 		must.Do(t, os.MkdirAll(state, 0o755))
-		// What he forges would take effect: the host holds what he says that linerate
-		// had written.
+		// The forged record would take effect: the host has the value that it claims linerate
+		// wrote.
 		forged := journal.Record{Kind: journal.KindIntent, Transaction: "forged", Number: 1, Intent: &journal.Intent{
 			Host: model.Near, Knob: sackKnob, Place: hostknob.Place{Mechanism: knob.Sysctl, Native: "net.ipv4.tcp_sack"}, Old: "0", New: before.sack,
 		}}
@@ -236,7 +233,7 @@ func TestForeignState(t *testing.T) {
 			must.Need(t, now == before, "%s: %q: it believed what another user wrote: %+v, before %+v", name, c.args, now, before)
 		}
 	}
-	// A user may have his own where he likes.
+	// A user may keep the user's own state anywhere.
 	own := filepath.Join(t.TempDir(), "own")
 	must.Do(t, os.Mkdir(own, 0o777))
 	must.Do(t, os.Chmod(own, 0o777))
@@ -245,7 +242,7 @@ func TestForeignState(t *testing.T) {
 	}
 	must.Do(t, os.Chown(own, somebody, somebody))
 	program := filepath.Join(own, "linerate")
-	must.Do(t, os.Link(binary, program)) // a copy could not run while a fork holds the file that wrote it
+	must.Do(t, os.Link(binary, program)) // a copy could not run while a forked process has the written file open
 	cmd := n.inside(t, "far", "undo", "--state", filepath.Join(own, "state"))
 	cmd.Args = append([]string{"ip", "netns", "exec", n.far, "setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", program}, cmd.Args[5:]...)
 	r := run(t, cmd)

@@ -40,13 +40,13 @@ func blocks(text string) []block {
 	return all
 }
 
-// shown is one command that a page shows, and how it ends.
+// shown is one command on a page, and its exit code.
 type shown struct {
 	command string
 	code    int
 }
 
-// expected is the note behind a command that does not end with 0.
+// expected matches the note after a command that does not exit with 0.
 var expected = regexp.MustCompile(`^(.*\S) +# exit (\d+)$`)
 
 // shownIn returns the commands of a page's console blocks.
@@ -69,11 +69,10 @@ func shownIn(text string) []shown {
 	return all
 }
 
-// withLab knows the commands that make a lab, or show what one before them did.
+// withLab matches commands that create a lab, or that show an earlier command's result.
 var withLab = regexp.MustCompile(` lab[: ]| plan\.yaml| last`)
 
-// files writes the files of a page, blocks whose first line is "# NAME.yaml",
-// into dir.
+// files writes the files of a page, blocks whose first line is "# NAME.yaml", into dir.
 func files(t testing.TB, text, dir string) {
 	t.Helper()
 	for _, b := range blocks(text) {
@@ -88,10 +87,9 @@ func files(t testing.TB, text, dir string) {
 	}
 }
 
-// TestDocumentedCommands runs every command that the pages show, those of one page one
-// after the other as a new user would. Those that measure in a lab do it as briefly as they
-// can, and of those that take long however briefly they measure, the program has to know
-// all words. TestSlowDocumentedCommands runs them as they stand there.
+// TestDocumentedCommands runs every command on the pages, those of one page one after the other
+// as a new user would. Measurements in a lab are as brief as possible. Of commands that take
+// long anyway, only the words are checked. TestSlowDocumentedCommands runs them unchanged.
 func TestDocumentedCommands(t *testing.T) {
 	t.Parallel()
 	documentedCommands(t, func(command string) string {
@@ -115,9 +113,9 @@ func TestDocumentedCommands(t *testing.T) {
 var (
 	longInLab = regexp.MustCompile(`^linerate (check|tune) (.*lab:.*)`)
 	farAway   = regexp.MustCompile(`rtt=\d{3}ms`)
-	// costly are more packets and runs than it takes to see that a command works.
+	// costly are more packets and runs than are needed to see that a command works.
 	costly = strings.NewReplacer("rate=1gbit", "rate=100mbit", "--blocks 6", "--blocks 2", "--blocks 3", "--blocks 2")
-	// times are those of a measurement.
+	// times matches the times of a measurement.
 	times = regexp.MustCompile(`( -t| --omit| -i| --settle) [0-9.]+m?s`)
 )
 
@@ -183,20 +181,19 @@ func documented(t testing.TB, s shown, dir, makefile string) {
 	r.ends(t, s.code)
 }
 
-// TestShownIn keeps the test above from running nothing.
+// TestShownIn checks that the test above does not run nothing.
 func TestShownIn(t *testing.T) {
 	t.Parallel()
 	got := shownIn("```sh\n$ linerate no\n```\n\n```console\n$ linerate list\nid\n$ linerate show x   # exit 6\n```\n$ linerate out\n")
 	must.True(t, len(got) == 2 && got[0] == (shown{"linerate list", 0}) && got[1] == (shown{"linerate show x", 6}), "%+v", got)
 }
 
-// oldEnds is a or b where near or far is meant: before a knob, as a host in a document,
-// in a metric's name, or as a direction of a lab's wire.
+// oldEnds matches a or b in place of near or far: before a knob, as a host in a document, in a
+// metric's name, or as a direction of a lab's link.
 var oldEnds = regexp.MustCompile(`(?:^|[\s"'=,` + "`" + `])[ab]\.(?:tcp|link|udp|socket|nic|shape|KNOB)|"(?:host|sender|connect_from)": ?"[ab]"|cpu(?:_per_gbit)?[_-][ab]\b|\b(?:ab|ba)\.[A-Za-z]|\b(?:host|to|from|on|of) b\b|--on-b|\ba -> b\b`)
 
-// TestFirstHour19NearAndFar: what a session, a check, a search and a change of a lab
-// print, in words and as documents, what they suggest, all help texts and all pages say
-// near and far.
+// TestFirstHour19NearAndFar: the output of a session, a check, a search and a change in a lab, as
+// text and as documents, their suggestions, all help texts and all pages say near and far.
 func TestFirstHour19NearAndFar(t *testing.T) {
 	t.Parallel()
 	t.Run("pages", func(t *testing.T) {

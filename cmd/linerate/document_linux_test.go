@@ -24,8 +24,8 @@ import (
 	"linerate/internal/store/storetest"
 )
 
-// sampled writes an archive of one session with five runs and so many samples, and
-// returns its store's size in bytes.
+// sampled writes an archive of one session with five runs and this many samples, and returns its
+// store's size in bytes.
 func sampled(t testing.TB, path string, samples int) int64 {
 	t.Helper()
 	db := filepath.Join(t.TempDir(), "from.db")
@@ -52,9 +52,9 @@ func sampled(t testing.TB, path string, samples int) int64 {
 	return info.Size()
 }
 
-// TestSamplesOfAReport: the page of report has all samples of a session in it, also where
-// they are too many for its JSON: as an archive that can be imported again.
-// TestTruthOfAMillionSamples does it with a million.
+// TestSamplesOfAReport: the page of a report contains all samples of a session, even if they are
+// too many for its JSON: as an archive that can be imported again. TestTruthOfAMillionSamples
+// does it with a million.
 func TestSamplesOfAReport(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -65,13 +65,13 @@ func TestSamplesOfAReport(t *testing.T) {
 	attachedAgain(t, page, 5*4480)
 }
 
-// attachedAgain imports the archive that a page holds, and demands all its samples.
+// attachedAgain imports the archive in a page, and requires all its samples.
 func attachedAgain(t testing.TB, page string, samples int) {
 	t.Helper()
 	text := must.Get(os.ReadFile(page))(t)
 	m := regexp.MustCompile(`href="data:application/octet-stream;base64,([^"]+)"`).FindSubmatch(text)
 	must.Need(t, m != nil && len(text) <= 8<<20, "no archive in a page of %d bytes", len(text))
-	// As a browser does: the template escapes some of what base64 uses.
+	// As a browser does: the template escapes some base64 characters.
 	data, err := base64.StdEncoding.DecodeString(html.UnescapeString(string(m[1])))
 	from := filepath.Join(t.TempDir(), "again.linerate")
 	must.Do(t, errors.Join(err, os.WriteFile(from, data, 0o600)))
@@ -87,11 +87,11 @@ func attachedAgain(t testing.TB, page string, samples int) {
 	must.Equal(t, n, samples, "samples are in the page")
 }
 
-// intervalLines is what scripts that read iperf3 look for. Lines of an idle interval have no
-// prefix before the unit, and end two columns earlier.
+// intervalLines matches the lines that scripts for iperf3 look for. Lines of an idle interval
+// have no prefix before the unit, and end two columns earlier.
 var intervalLines = regexp.MustCompile(`(?m)^\[(SUM|[ \d]{3})\]( +)\d+\.\d\d-\d+\.\d\d +sec +[\d.]+ [KMG]Bytes +[\d.]+ [KMG]bits/sec`)
 
-// columns returns the lines of intervals in out by what they are of, and where in them
+// columns counts the interval lines in out by what they are of, and returns the columns at which
 // the unit of the rate ends.
 func columns(out string) (of map[string]int, ends map[int]bool) {
 	of, ends = map[string]int{}, map[int]bool{}
@@ -102,7 +102,7 @@ func columns(out string) (of map[string]int, ends map[int]bool) {
 	return of, ends
 }
 
-// heads are the headers over the lines in out, without the spaces at their ends.
+// heads returns the headers of the lines in out, without trailing spaces.
 func heads(out string) (all []string) {
 	for line := range strings.Lines(out) {
 		if line = strings.TrimRight(line, " \n"); strings.HasPrefix(line, "[ ID]") && !slices.Contains(all, line) {
@@ -112,7 +112,7 @@ func heads(out string) (all []string) {
 	return all
 }
 
-// idle waits until the server of iperf3 listens and has ended the test before.
+// idle waits until the iperf3 server listens and has ended the previous test.
 func idle(t testing.TB, n *netns) {
 	t.Helper()
 	eventually(t, patience, "iperf3 listens and measures nothing", func() bool {
@@ -121,9 +121,9 @@ func idle(t testing.TB, n *netns) {
 	})
 }
 
-// TestFirstHour18AsIperf3 holds the lines of intervals, connections and their sum
-// against those of iperf3 itself, beside an agent and beside a server of iperf3: the
-// same columns, headers too; of TCP and of UDP.
+// TestFirstHour18AsIperf3 compares the lines of intervals, connections and their sum with those
+// of iperf3 itself, with an agent and with an iperf3 server at the far end: the same columns
+// and headers, for TCP and UDP.
 func TestFirstHour18AsIperf3(t *testing.T) {
 	t.Parallel()
 	iperf := referee.Program(t, "iperf3")
@@ -151,7 +151,7 @@ func TestFirstHour18AsIperf3(t *testing.T) {
 		all["a server of iperf3"] = ours("iperf3://"+farAddr, args...)
 		for whose, got := range all {
 			lines, ends := columns(got)
-			// An interval at least and both ends' totals: a busy machine may make it one more.
+			// At least one interval and both ends' totals: a busy machine may add one.
 			must.True(t, (name != "TCP" || min(wantLines["SUM"], lines["SUM"], lines["1"], lines["2"]) >= 3 && lines["SUM"] == lines["1"]) && (name != "UDP" || lines["1"] >= 3), "%s beside %s: lines %v, iperf3 has %v\n%s\n%s", name, whose, lines, wantLines, got, want)
 			must.True(t, len(ends) == 1 && maps.Equal(ends, wantEnds), "%s beside %s: columns end at %v, iperf3's at %v\n%s\n%s", name, whose, ends, wantEnds, got, want)
 			for _, head := range heads(got) {
@@ -167,7 +167,7 @@ func TestFirstHour18AsIperf3(t *testing.T) {
 	must.True(t, r.code == 0 && !strings.Contains(r.out, "[SUM]"), "exit code %d, one document with --json:\n%.300s", r.code, r.out)
 }
 
-// sessionDocument is what these tests read of linerate/session/v1.
+// sessionDocument is the part of linerate/session/v1 that these tests read.
 type sessionDocument struct {
 	Detail  string `json:"detail"`
 	Session struct {
@@ -195,8 +195,8 @@ type sessionDocument struct {
 	} `json:"session"`
 }
 
-// TestDocumentOfAQuickTest: a person can read the document of a quick test, and the
-// full one of the same session holds every fact, out of the store.
+// TestDocumentOfAQuickTest: the document of a quick test is readable, and the full one of the
+// same session has every fact, from the store.
 func TestDocumentOfAQuickTest(t *testing.T) {
 	t.Parallel()
 	needLab(t)

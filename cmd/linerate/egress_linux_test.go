@@ -14,7 +14,7 @@ import (
 	"linerate/internal/must"
 )
 
-// nft loads rules into the chain of a host's incoming packets.
+// nft loads rules into a host's chain for incoming packets.
 func (n *netns) nft(t testing.TB, host string, rules ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.name(host), "nft", "-f", "-")
@@ -25,7 +25,7 @@ func (n *netns) nft(t testing.TB, host string, rules ...string) {
 
 var nftCount = regexp.MustCompile(`counter packets \d+ bytes (\d+)(?: accept)? comment "(\w+)"`)
 
-// counted are the bytes that the counters of nft in a host have seen.
+// counted returns the bytes counted by nft in a host.
 func (n *netns) counted(t testing.TB, host string) map[string]int {
 	t.Helper()
 	all := map[string]int{}
@@ -35,27 +35,26 @@ func (n *netns) counted(t testing.TB, host string) map[string]int {
 	return all
 }
 
-// TestEgress: a host with two addresses and two interfaces sends from where it was
-// asked to, marked, and so do the clients of foreign programs; a look at the packets
-// of the other host tells.
+// TestEgress: a host with two addresses and two interfaces sends from the requested one, marked,
+// and so do the clients of foreign programs, as the packets at the other host show.
 func TestEgress(t *testing.T) {
 	t.Parallel()
 	needProgram(t, "nft")
 	const (
 		second = "10.77.0.11"
-		noise  = 4096 // bytes of what opens a path: greetings over UDP, and ICMP
-		// What the kernel answers for itself, unmarked: to packets later than their socket.
+		noise  = 4096 // bytes that open a path: greetings over UDP, and ICMP
+		// The kernel's own answers, unmarked: to packets after their socket was closed.
 		late, reset = `icmp type destination-unreachable accept`, `tcp flags & rst != 0 accept`
 	)
 	brief := []string{"-t", "500ms", "--omit", "0s", "--idle", "0s"}
 	from := []string{"-B", second, "--cport", "20000", "-S", "ef"}
 	for _, c := range []struct {
 		name   string
-		args   []string // own far end where there is no server
+		args   []string // its own far end, without a server
 		egress []string
-		server string // that listens in the far host
+		server string // listening in the far host
 		device string
-		back   bool // what comes back is marked too
+		back   bool // the traffic back is marked too
 	}{
 		{"TCP", append([]string{"test"}, brief...), from, "", "v0", true},
 		{"UDP", append([]string{"test", "--udp", "-b", "5M"}, brief...), from, "", "v0", true},
@@ -130,8 +129,8 @@ func TestEgress(t *testing.T) {
 	}
 }
 
-// TestServerObeysMarks: what serve sends to clients of iperf 2 and iperf3 bears the mark that
-// they ask for. Over UDP iperf 2 sends only to hosts that came over TCP before.
+// TestServerObeysMarks: what serve sends to clients of iperf 2 and iperf3 has the mark that they
+// ask for. Over UDP iperf 2 sends only to hosts that came over TCP before.
 func TestServerObeysMarks(t *testing.T) {
 	t.Parallel()
 	needProgram(t, "nft")
@@ -147,8 +146,8 @@ func TestServerObeysMarks(t *testing.T) {
 	}
 }
 
-// TestEgressRefused: what this machine or the kind of traffic does not have is refused
-// before anything is measured.
+// TestEgressRefused: an address that this machine lacks, or an option that the kind of traffic
+// lacks, is refused before anything is measured.
 func TestEgressRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ args, says string }{
@@ -167,8 +166,8 @@ func TestEgressRefused(t *testing.T) {
 	}
 }
 
-// TestServeFindsAPort: a server that may take any port gets one that is free for TCP and
-// UDP, also where most of those that are free for TCP are not.
+// TestServeFindsAPort: a server that may use any port gets one that is free for TCP and UDP, even
+// if most ports that are free for TCP are not free for UDP.
 func TestServeFindsAPort(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
@@ -188,7 +187,7 @@ func TestServeFindsAPort(t *testing.T) {
 	must.Contain(t, p.said(), "listening on "+farAddr+":40000")
 }
 
-// TestBindAtAServer: a server takes data that leave from another address than the route's.
+// TestBindAtAServer: a server accepts data sent from another address than the route's.
 func TestBindAtAServer(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)

@@ -16,17 +16,17 @@ import (
 	"linerate/internal/report"
 )
 
-// TestEnginesTakeTurns compares two kinds of traffic in blocks of one session: datagrams
-// with TCP. Each run is what its level says, and only what both measure guards.
-// TestTruthOfEngines demands the verdict.
+// TestEnginesTakeTurns compares two kinds of traffic in blocks of one session: datagrams with
+// TCP. Each run is what its level says, and only metrics of both are guards. TestTruthOfEngines
+// requires the verdict.
 func TestEnginesTakeTurns(t *testing.T) {
 	t.Parallel()
 	needLab(t)
 	enginesTakeTurns(t, "2")
 }
 
-// enginesTakeTurns compares datagrams of 5 Mbit/s with TCP, which takes what the 20 Mbit/s
-// of the lab carry, and returns the verdicts.
+// enginesTakeTurns compares datagrams of 5 Mbit/s with TCP, which fills the lab's 20 Mbit/s, and
+// returns the verdicts.
 func enginesTakeTurns(t testing.TB, blocks string) []model.Verdict {
 	t.Helper()
 	args := []string{"run", "lab:rate=20mbit,rtt=1ms", "--udp", "--bitrate", "5M", "--factor", "engine=tcpbulk,udpflow",
@@ -51,7 +51,7 @@ func enginesTakeTurns(t testing.TB, blocks string) []model.Verdict {
 	return s.Verdicts
 }
 
-// TestEnginesRefused: what a level cannot say, or what one engine does not measure.
+// TestEnginesRefused: values that a level cannot have, or that one engine does not measure.
 func TestEnginesRefused(t *testing.T) {
 	t.Parallel()
 	const lab = "lab:rate=20mbit"
@@ -72,9 +72,9 @@ func TestEnginesRefused(t *testing.T) {
 	}
 }
 
-// TestToyProgram: a folder and a line in the list make a program of another kind whose
-// scheme works in test, run, plan files, JSON, the store and the report, and whose
-// clients serve answers, writes down and keeps.
+// TestToyProgram: a folder and a line in the list make a foreign program whose scheme works in
+// test, run, plan files, JSON, the store and the report, and whose clients serve answers, logs
+// and stores.
 func TestToyProgram(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -91,7 +91,7 @@ func TestToyProgram(t *testing.T) {
 		must.Need(t, r.code == code, "%s: exit code %d, want %d\n%s%s", strings.Join(args, " "), r.code, code, r.out, r.err)
 		return r
 	}
-	serve, served := keeping(t, "--toy=127.0.0.1:0", "--audit", log, "--unconfined") // where the test was built with cgo
+	serve, served := keeping(t, "--toy=127.0.0.1:0", "--audit", log, "--unconfined") // in case the test was built with cgo
 	serve.Path = os.Args[0]
 	serve.Env = append(serve.Env, "LINERATE_TEST_MAIN=1", toyVar+"=1")
 	v := serveJSON(t, serve)
@@ -105,7 +105,7 @@ func TestToyProgram(t *testing.T) {
 	has(t, "toy", do(0, "show", "last", "--db", db).out, "5 toy bytes came back")
 	has(t, "toy", strings.Join(strings.Fields(do(0, "show", "last", "--json=full", "--db", db).out), ""),
 		`"engine":"toybytes"`, `"metric":"goodput","value":5`, `"own":["5toybytescameback"]`)
-	// What it refuses, and what is said of it.
+	// What it refuses, and the errors.
 	has(t, "toy", do(2, "test", far, "--bytes", "1M", "--db", db).err, far+" counts no bytes", "leave out --bytes")
 	has(t, "toy", do(2, "test", far, "--toy-rounds", "many", "--db", db).err, `--toy-rounds: "many" is not a number`)
 	has(t, "toy", do(2, "test", "iperf3://127.0.0.1:1", "--toy-rounds", "5", "--db", db).err, "--toy-rounds: belongs to toy:// hosts")
@@ -118,7 +118,7 @@ func TestToyProgram(t *testing.T) {
 	text := "far: " + far + "\nblocks: 6\nsettle: 0s\ntwin: false\nflow: {duration: 10ms}\nfactors: [{knob: window, levels: [64KiB]}]\n"
 	must.Do(t, os.WriteFile(plan, []byte(text), 0o600))
 	has(t, "toy", do(0, "run", plan, "--db", db).out, "3 toy bytes came back")
-	// What the server kept and wrote down.
+	// What the server stored and logged.
 	eventually(t, patience, "a served result", func() bool {
 		r := try("list", "--kind", "served", "--json", "--db", served)
 		return strings.Count(r.out, `"toy client"`) > 1
@@ -126,13 +126,13 @@ func TestToyProgram(t *testing.T) {
 	has(t, "toy", do(0, "show", "last", "--db", served).out, "toy bytes came back")
 	lineOf(t, log, "event=run-begin protocol=toy address=127.0.0.1 engine=toybytes")
 	lineOf(t, log, "event=run-end protocol=toy address=127.0.0.1 engine=toybytes outcome=ok")
-	// Who has not the line knows nothing of it.
+	// Without the line the program does not know it.
 	fails(t, 2, []string{"test", far}, "no way to reach toy:// hosts")
 	fails(t, 2, []string{"serve", "--toy"}, "unknown flag: --toy")
 }
 
-// TestForeignLimits lets the real programs ask linerate serve for more than the
-// limits of --open, which hold for them without it too.
+// TestForeignLimits: the real programs ask linerate serve for more than the limits of --open,
+// which apply to them without --open too.
 func TestForeignLimits(t *testing.T) {
 	t.Parallel()
 	v := serveJSON(t, serveEverything(t))
@@ -142,7 +142,7 @@ func TestForeignLimits(t *testing.T) {
 		"-u -b 101M -t 1 -R":   "total required bandwidth is larger than server limit",
 		"-u -b 60M -P 2 -t 1":  "total required bandwidth is larger than server limit",
 		"-n 1M -P 17":          "number of parallel streams",
-		"-t 61":                "", // versions differ in how they say so
+		"-t 61":                "", // versions report it differently
 		"-u -b 0 -t 1 --bidir": "total required bandwidth is larger than server limit",
 	} {
 		r := run(t, exec.CommandContext(t.Context(), "iperf3", append([]string{"-c", "127.0.0.1", "-p", portOf(v.Foreign["iperf3"])}, strings.Fields(asked)...)...))
@@ -150,7 +150,7 @@ func TestForeignLimits(t *testing.T) {
 	}
 }
 
-// TestForeignMistakes gives targets that are not what they are called.
+// TestForeignMistakes uses targets of another kind than their scheme.
 func TestForeignMistakes(t *testing.T) {
 	t.Parallel()
 	nobody := freePort(t)
@@ -168,7 +168,7 @@ func TestForeignMistakes(t *testing.T) {
 	}
 	v := serveJSON(t, serveEverything(t))
 	fails(t, 3, []string{"test", "iperf3://" + v.Foreign["netpipe"], "-t", "0.2s", "-q"}, "closed before its first word", "if it is an iperf3 server")
-	// Each is told the other's name, and soon.
+	// Each error names the other program, and comes soon.
 	for wrong, right := range map[string]string{"iperf2": "iperf3", "iperf3": "iperf2"} {
 		for _, more := range [][]string{nil, {"--bidir"}} {
 			fails(t, 3, append([]string{"test", wrong + "://" + v.Foreign[right], "-t", "10s", "-q"}, more...),
@@ -177,18 +177,18 @@ func TestForeignMistakes(t *testing.T) {
 	}
 }
 
-// TestServerOutOfDescriptors takes all descriptors that anonymous clients can have of a server
-// by connections to each of its listeners: those of sessions stay, and afterwards
-// every program is served.
+// TestServerOutOfDescriptors takes all descriptors that anonymous clients can have of a server,
+// by connections to each of its listeners: those of sessions remain, and afterwards every
+// program is served.
 func TestServerOutOfDescriptors(t *testing.T) {
 	t.Parallel()
-	// The limit comes before the server, which becomes another user: not every root
-	// may change what that one has.
+	// The limit is set before the server becomes another user: not every root may change that
+	// user's limit.
 	v := serveJSON(t, fewFiles(t, serveEverything(t)))
 	for name, addr := range map[string]string{"iperf3": v.Foreign["iperf3"], "iperf2": v.Foreign["iperf2"], "netpipe": v.Foreign["netpipe"], "linerate": v.Address} {
 		var all []net.Conn
 		for range 300 {
-			// The kernel completes the handshake of what the server cannot take.
+			// The kernel completes the handshake of connections that the server cannot accept.
 			if c, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(t.Context(), "tcp", addr); err == nil {
 				all = append(all, c)
 			}
@@ -209,8 +209,8 @@ func TestServerOutOfDescriptors(t *testing.T) {
 	measured(t, briefly(v.Link), bothWays)
 }
 
-// fewFiles gives cmd 96 descriptors. The limit comes before the server, which becomes
-// another user: not every root may change what that one has.
+// fewFiles gives cmd 96 descriptors. The limit is set before the server becomes another user: not
+// every root may change that user's limit.
 func fewFiles(t testing.TB, cmd *exec.Cmd) *exec.Cmd {
 	t.Helper()
 	limited := exec.CommandContext(t.Context(), "sh", append([]string{"-c", `ulimit -n 96 && exec "$@"`, "sh"}, cmd.Args...)...)

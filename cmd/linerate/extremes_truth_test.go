@@ -26,9 +26,9 @@ import (
 	"linerate/internal/truth"
 )
 
-// TestServeAmongManyIPv6Networks: 1000 clients, each of an IPv6 network of its own
-// (one host can have as many), say nothing or have wrong secrets, and somebody
-// with the right one is served within 2 s all the time.
+// TestServeAmongManyIPv6Networks: 1000 clients, each in its own IPv6 network (one host can have
+// as many), send nothing or wrong secrets, and a client with the right secret is always served
+// within 2 s.
 func TestServeAmongManyIPv6Networks(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) { serveAmongManyIPv6Networks(try) })
 }
@@ -41,12 +41,12 @@ func serveAmongManyIPv6Networks(t *truth.Try) {
 	}
 	ip(t, "-n", n.far, "-6", "route", "add", sources, "via", near)
 	ip(t, "-n", n.near, "-6", "route", "add", "local", sources, "dev", "lo")
-	// The namespace's own: who binds needs no address of an interface then.
+	// In the namespace: then a client can bind without an address on an interface.
 	if out, err := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.near, "sysctl", "-w", "net.ipv6.ip_nonlocal_bind=1").CombinedOutput(); err != nil {
 		t.Skipf("no addresses to come from: %v: %s", err, out)
 	}
-	// Until its link-local addresses are known to be unique (RFC 4862 section 5.4),
-	// which takes seconds, a new link answers no neighbour.
+	// Until its link-local addresses are known to be unique (RFC 4862 section 5.4), which takes
+	// seconds, a new link answers no neighbour.
 	eventually(t, 15*time.Second, "addresses of the link", func() bool {
 		return ip(t, "-n", n.near, "-6", "addr", "show", "tentative")+ip(t, "-n", n.far, "-6", "addr", "show", "tentative") == ""
 	})
@@ -81,9 +81,8 @@ func serveAmongManyIPv6Networks(t *truth.Try) {
 	p.wait(t, 20*time.Second).ends(t, 0)
 }
 
-// silentCrowd holds n silent connections to addr, each from an address of its
-// own, and makes a new one for each that the server closes, until ctx ends. It
-// returns when each has connected once.
+// silentCrowd holds n silent connections to addr, each from its own address, and replaces each
+// one that the server closes, until ctx ends. It returns when each has connected once.
 func silentCrowd(ctx context.Context, t testing.TB, addr string, n int) (wait func()) {
 	t.Helper()
 	var all, there sync.WaitGroup
@@ -108,9 +107,9 @@ func silentCrowd(ctx context.Context, t testing.TB, addr string, n int) (wait fu
 	return all.Wait
 }
 
-// TestTruthOfAFullServer: where anonymous clients who say nothing take all descriptors, a
-// session that runs gets its data connections within 2 s, who has the secret gets in within
-// 2 s, and the server lives.
+// TestTruthOfAFullServer: if silent anonymous clients take all descriptors, a running session
+// gets its data connections within 2 s, a client with the secret gets in within 2 s, and the
+// server survives.
 func TestTruthOfAFullServer(t *testing.T) {
 	v := serveJSON(t, fewFiles(t, command(t, "serve", "--json", "--listen", "127.0.0.1:0", "--state", t.TempDir())))
 	first := intrude(t, v.Link)
@@ -152,8 +151,8 @@ func TestTruthOfAFullServer(t *testing.T) {
 }
 
 // TestTruthOfAMillionSamples imports, lists, shows and reports a million samples, with both
-// stores, in a file that grows as they do: below 10 s of processor time in all, which does
-// not count what others do on the machine meanwhile, and each step below 300 MiB.
+// stores, in a file that grows with them: below 10 s of CPU time in all, which does not count
+// other processes on the machine, and each step below 300 MiB.
 func TestTruthOfAMillionSamples(t *testing.T) {
 	const million = 1_000_000
 	dir := t.TempDir()
@@ -203,7 +202,7 @@ func handleSamples(try *truth.Try, from, db string, samples int) {
 	attachedAgain(try, page, samples)
 }
 
-// TestTruthOfHostileAgents: the controller gives up a hostile agent in time.
+// TestTruthOfHostileAgents: the controller gives up on a hostile agent in time.
 func TestTruthOfHostileAgents(t *testing.T) {
 	for _, h := range badAgents() {
 		t.Run(string(h.manner), func(t *testing.T) {
@@ -215,7 +214,7 @@ func TestTruthOfHostileAgents(t *testing.T) {
 	}
 }
 
-// TestTruthOfBadInputs: a person hears of each mistake within 15 s.
+// TestTruthOfBadInputs: each mistake is reported within 15 s.
 func TestTruthOfBadInputs(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		try.Claim("the slowest mistake", makeMistakes(try).Seconds(), 0, 15, "s")

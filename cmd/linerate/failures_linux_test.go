@@ -14,12 +14,12 @@ import (
 	"linerate/internal/must"
 )
 
-// A job that failed is no success: what happened, how the command ends, and what its last
-// words hold. Each row is one of the table in the manual, under its name.
+// A failed job is not a success: each row says what happened, how the command ends, and what its
+// last words contain. It is a row of the table in the manual, with the same name.
 var failures = []struct {
 	name  string
-	args  string // {a}, {b}: the agents of the hosts; {killed}: one that is killed in its run; {open}: a server that measures only; {full}: a disk without room
-	user  bool   // without rights
+	args  string // {a}, {b}: the agents of the hosts; {killed}: one that is killed in its run; {open}: a server that measures only; {full}: a full disk
+	user  bool   // without privileges
 	code  int
 	words []string
 }{
@@ -36,7 +36,7 @@ var failures = []struct {
 	{"results cannot be kept", "test {b} --to -t 1s --db {full}/results.db", false, 6, []string{"no space left", "--db PATH"}},
 }
 
-// TestFailures does each row of the table, and demands that the manual has it.
+// TestFailures runs each row of the table, and requires that the manual has it.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	manual := must.Get(os.ReadFile(filepath.Join("..", "..", "docs", "manual.md")))(t)
@@ -72,8 +72,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// mortal is an agent in the far host that is killed as soon as it answers a run, and none
-// follows it.
+// mortal returns an agent in the far host that is killed as soon as it starts a run, and not
+// replaced.
 func (n *netns) mortal(t *testing.T) string {
 	t.Helper()
 	once := filepath.Join(n.dir, "mortal")
@@ -86,7 +86,7 @@ exec ip netns exec %[2]s %[3]s agent --state %[4]s
 	return "exec:" + farAddr + " " + once
 }
 
-// full is a directory on a disk that has no room left.
+// full returns a directory on a full disk.
 func (n *netns) full(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(n.dir, "full")
@@ -101,14 +101,14 @@ func (n *netns) full(t *testing.T) string {
 	return dir
 }
 
-// asUser prepares linerate in the near host for a user without rights.
+// asUser prepares linerate in the near host for an unprivileged user.
 func (n *netns) asUser(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	home := filepath.Join(t.TempDir(), "home")
 	must.Do(t, os.Mkdir(home, 0o700))
 	must.Do(t, os.Chown(home, 65534, 65534))
 	for dir := filepath.Dir(home); dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
-		must.Do(t, os.Chmod(dir, 0o755)) //nolint:gosec // the user has to get in
+		must.Do(t, os.Chmod(dir, 0o755)) //nolint:gosec // the user must be able to enter
 	}
 	program := filepath.Join(filepath.Dir(home), "linerate")
 	must.Do(t, os.Link(binary, program))
@@ -118,8 +118,8 @@ func (n *netns) asUser(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// TestCopyHint: who asks an open server for more than it gives is told what to ask
-// for, and that is given.
+// TestCopyHint: if an open server refuses a copy as too large, the hint says what to ask for, and
+// that works.
 func TestCopyHint(t *testing.T) {
 	t.Parallel()
 	_, link := publicServer(t, "--open", "--limit", "memory=256MiB")
@@ -138,8 +138,8 @@ func TestCopyHint(t *testing.T) {
 	run(t, command(t, "copy", link, "-q", "--blocks", "1", "--size", "64MiB", "--sink", "memory", "--source", "memory")).ends(t, 0)
 }
 
-// TestFirstHour01CopyOfNothing: a source that is missing on a real far host is found by its first
-// copy there; a session in which nothing was copied ends with 5.
+// TestFirstHour01CopyOfNothing: a source that is missing on a real far host is detected by its
+// first copy there; a session that copied nothing exits with 5.
 func TestFirstHour01CopyOfNothing(t *testing.T) {
 	t.Parallel()
 	r := run(t, command(t, "copy", "exec:127.0.0.1 "+binary+" agent --state "+t.TempDir(), "-q", "--reverse", "--source", "/nonexistent/file", "--blocks", "1"))
@@ -147,14 +147,13 @@ func TestFirstHour01CopyOfNothing(t *testing.T) {
 	has(t, "the end", r.err, "/nonexistent/file", "no such file")
 }
 
-// selftestDocument is what these tests read of linerate/selftest/v1.
+// selftestDocument is the part of linerate/selftest/v1 that these tests read.
 type selftestDocument struct {
 	Lines []struct{ Part, Name, State, Text string }
 }
 
-// TestSelftestInALab: in a host of its own every harmless setting that may be written
-// there is set, comes back and is read again by sysctl; and the whole report is in its
-// file.
+// TestSelftestInALab: in a separate host every harmless writable setting is set, restored and
+// read again by sysctl; and the file has the whole report.
 func TestSelftestInALab(t *testing.T) {
 	t.Parallel()
 	needLab(t)
@@ -180,9 +179,9 @@ func TestSelftestInALab(t *testing.T) {
 	run(t, command(t, "selftest", "-o", file)).ends(t, 2, "there is such a file")
 }
 
-// TestLabCongestionIsExplained: an algorithm that this machine has and lets only root use
-// cannot be the default of a lab's host, and the error says which file of the machine
-// would allow it. One that everybody may use is set.
+// TestLabCongestionIsExplained: an algorithm that this machine reserves for root cannot be the
+// default of a lab's host, and the error names the file of the machine that would allow it. An
+// algorithm that every user may use is set.
 func TestLabCongestionIsExplained(t *testing.T) {
 	needLab(t)
 	t.Parallel()
@@ -211,8 +210,8 @@ func TestLabCongestionIsExplained(t *testing.T) {
 	t.Skip("this machine lets everybody use all algorithms that it has")
 }
 
-// TestFactsOfALab reads a host over a session: what the agent there knows, in
-// the published form, with the interface that leads here first.
+// TestFactsOfALab reads a host over a session: the agent's facts in the published form, with the
+// interface that leads here first.
 func TestFactsOfALab(t *testing.T) {
 	t.Parallel()
 	needLab(t)
@@ -253,8 +252,8 @@ func TestFactsOfALab(t *testing.T) {
 	must.True(t, len(f.NICs) != 0 && f.NICs[0].Name == f.Route.Interface.Value && f.NICs[0].Kind.Value != "" && f.NICs[0].MTU.Value >= 68 && f.NICs[0].MTUMax.Value >= 1500 && len(f.NICs[0].Offloads.Value) != 0, "%+v", f.NICs)
 }
 
-// TestFirstHour17KnobsOfTheDefaultRoute: without --interface the settings of a link are
-// those of the interface that leads out.
+// TestFirstHour17KnobsOfTheDefaultRoute: without --interface the settings of a link are those of
+// the interface with the default route.
 func TestFirstHour17KnobsOfTheDefaultRoute(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)

@@ -12,9 +12,9 @@ import (
 	"linerate/internal/must"
 )
 
-// TestFarEndsInLabs: blocks alternate over far ends with a setting of each, everything is
-// undone, and reports tell the ends apart. TestTruthOfFarEnds holds what each of them
-// carries, and goes on later with connections of its own.
+// TestFarEndsInLabs: blocks alternate over far ends with a setting of each, everything is undone,
+// and reports distinguish the ends. TestTruthOfFarEnds checks what each of them carries, and
+// resumes with new connections.
 func TestFarEndsInLabs(t *testing.T) {
 	t.Parallel()
 	needLab(t)
@@ -34,8 +34,8 @@ func TestFarEndsInLabs(t *testing.T) {
 	}
 }
 
-// TestFarEndsChangeOneNearHost: the near end of several far ends is one host, which takes
-// settings from one session; what it takes for each run is undone after it.
+// TestFarEndsChangeOneNearHost: the near end of several far ends is one host, changed through one
+// session; its settings for each run are undone after it.
 func TestFarEndsChangeOneNearHost(t *testing.T) {
 	t.Parallel()
 	r := run(t, pairInLab(t, "rate=50mbit,rtt=2ms", `cut -f3 /proc/sys/net/ipv4/tcp_wmem
@@ -45,8 +45,8 @@ cut -f3 /proc/sys/net/ipv4/tcp_wmem
 	must.True(t, r.code == 0 && strings.Contains(r.out, " changes on 10.99.0.1, all undone, verified") && strings.Count(r.out, "4194304") == 2 && !strings.Contains(r.out, "10.99.0.2, 10.99.0.2"), "exit code %d\n%s%s", r.code, r.out, r.err)
 }
 
-// TestSweepsOfFarEnds: sweeps of two far hosts with two settings each are four sessions,
-// whose settings are undone, and one picture.
+// TestSweepsOfFarEnds: sweeps of two far hosts with two settings each are four sessions, whose
+// settings are undone, and one picture.
 func TestSweepsOfFarEnds(t *testing.T) {
 	t.Parallel()
 	r := run(t, pairInLab(t, "rate=50mbit,rtt=2ms", `
@@ -58,7 +58,7 @@ $LR show "${ids##*,}" --db $DIR/r.db
 	must.True(t, r.code == 0 && strings.Contains(r.out, "4 sweeps in one picture") && strings.Contains(r.out, "small ") && strings.Contains(r.out, "all undone, verified"), "exit code %d\n%s%s", r.code, r.out, r.err)
 }
 
-// acrossArgs compare two far ends in short runs, so many blocks of them.
+// acrossArgs compares two far ends in short runs, in this many blocks.
 func acrossArgs(blocks, one, two string, more ...string) []string {
 	return append([]string{
 		"run", "--factor", "far=" + one + "," + two, "--settle", "0s", "--no-twin", "-n", "256KiB", "--omit", "0s", "--cooldown", "200ms",
@@ -66,8 +66,8 @@ func acrossArgs(blocks, one, two string, more ...string) []string {
 	}, more...)
 }
 
-// farCounts are the valid runs of each far end, by its name, and how many runs of the order
-// and at equal load, which follow those of their block, were lost.
+// farCounts returns the valid runs of each far end, by name, and how many runs were lost: those
+// of the order, and those at equal load, which follow the runs of their block.
 func farCounts(s model.Session) (valid map[string]int, lost, atEqualLoad int) {
 	valid = map[string]int{}
 	for _, r := range s.Runs {
@@ -84,10 +84,9 @@ func farCounts(s model.Session) (valid map[string]int, lost, atEqualLoad int) {
 	return valid, lost, atEqualLoad
 }
 
-// wentOn demands that a session lost its second far end in the middle, which took three
-// tries of a run with it, and ended with what could still be decided. The end may also have
-// died in a run at equal load, of which a block has one where the end was faster and slower
-// to answer than the other.
+// wentOn requires that a session lost its second far end midway, after three attempts at a run
+// with it, and ended with what could still be decided. The end may also have died in a run at
+// equal load, which a block has if the end was faster but slower to answer than the other.
 func wentOn(t testing.TB, r result) {
 	t.Helper()
 	r.succeeds(t)
@@ -103,8 +102,8 @@ func wentOn(t testing.TB, r result) {
 	must.True(t, lost == 3 && atEqualLoad <= 1, "%d runs lost, and %d at equal load", lost, atEqualLoad)
 }
 
-// TestFarEndsServed compares two servers, each with a key of its own; then one of them is
-// killed in the middle, and the session goes on with the other.
+// TestFarEndsServed compares two servers, each with its own key; then one of them is killed
+// midway, and the session goes on with the other.
 func TestFarEndsServed(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
@@ -126,7 +125,7 @@ func TestFarEndsServed(t *testing.T) {
 	one.signal(t, os.Interrupt)
 }
 
-// TestFarEndsRefused: what several far ends cannot be is one sentence with what to do.
+// TestFarEndsRefused: what several far ends cannot do is refused in one sentence, with a hint.
 func TestFarEndsRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

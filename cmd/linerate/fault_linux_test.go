@@ -16,7 +16,7 @@ import (
 	"linerate/internal/must"
 )
 
-// faultsVar chooses the cases: "all" for every step, or those whose names contain it.
+// faultsVar selects the cases: "all" for every step, or those whose names contain it.
 const faultsVar = "LINERATE_FAULTS"
 
 // faultCase is one fault after one step of one operation on one host.
@@ -24,7 +24,7 @@ type faultCase struct {
 	op    operation
 	fault fault
 	host  string
-	step  int // 1…
+	step  int // from 1
 	after string
 }
 
@@ -32,18 +32,17 @@ func (c faultCase) String() string {
 	return fmt.Sprintf("%s/%s/%s %02d %s", c.op.name, c.fault.name, c.host, c.step, c.after)
 }
 
-// TestFaults has real processes meet each class of fault once: over ssh and a link, in a cgroup,
-// on a full disk, under a kernel that refuses. That every fault at every step ends well is
-// proved in package watchdog; here the processes, files and reports are real. Whatever happens:
+// TestFaults injects each class of fault into real processes once: over ssh and a link, in a
+// cgroup, on a full disk, under a kernel that refuses. Package watchdog proves that every fault
+// at every step ends well; here the processes, files and reports are real. Whatever happens:
 //
-//  1. Every setting has its old value again when the operation and its processes
-//     have ended, or by the deadline; where nobody was left to put it back, at the
-//     next linerate undo. What somebody else has set stays.
-//  2. The report says nothing that is not so, and its document fits the schema.
-//  3. No process, no file and no open intent is left, and a second undo has
-//     nothing to do.
+//  1. Every setting has its old value again when the operation and its processes have ended, or
+//     by the deadline; if no process was left to restore it, after the next linerate undo. A
+//     value that another program has set stays.
+//  2. The report says nothing untrue, and its document matches the schema.
+//  3. No process, no file and no open intent is left, and a second undo has nothing to do.
 //
-// With the build tag slow each fault comes into every operation on every host, and with
+// With the build tag slow each fault hits every operation on every host, and with
 // LINERATE_FAULTS=all after every step.
 func TestFaults(t *testing.T) {
 	needRoot(t)
@@ -79,7 +78,7 @@ func TestFaults(t *testing.T) {
 	t.Logf("%d fault cases, %d came back, %d skipped, %d lost, in %v", len(cases), n, not, int64(len(cases))-n-not, time.Since(began).Round(time.Second))
 }
 
-// generate learns the steps of each operation from a dry run, and chooses.
+// generate learns the steps of each operation from a dry run, and selects cases.
 func generate(t *testing.T, hosts *pool) []faultCase {
 	t.Helper()
 	choice := os.Getenv(faultsVar)
@@ -89,7 +88,7 @@ func generate(t *testing.T, hosts *pool) []faultCase {
 	for _, o := range operations() {
 		dry["no fault/"+o.name] = func(t *testing.T) {
 			s := o.dryRun(t, hosts)
-			for host, again := range o.dryRun(t, hosts) { // on a busy machine a run may be done twice: those steps do not come each time
+			for host, again := range o.dryRun(t, hosts) { // a busy machine may repeat a run: skip those steps
 				if len(again) < len(s[host]) {
 					s[host] = again
 				}
@@ -118,7 +117,7 @@ func generate(t *testing.T, hosts *pool) []faultCase {
 	return slices.DeleteFunc(cases, func(c faultCase) bool { return !strings.Contains(c.String(), choice) })
 }
 
-// group are the cases of one fault at every step of a host.
+// group returns the cases of one fault at every step of a host.
 func group(o operation, f fault, host string, steps []string) []faultCase {
 	if f.early {
 		return []faultCase{{op: o, fault: f, host: host, after: "start"}}
@@ -133,14 +132,14 @@ func group(o operation, f fault, host string, steps []string) []faultCase {
 	return all
 }
 
-// choose are the cases of a fault, of groups of all operations and hosts.
+// choose returns the cases of a fault from the groups of all operations and hosts.
 func (f fault) choose(groups [][]faultCase, choice string) []faultCase {
 	if choice != "" {
 		return slices.Concat(groups...)
 	}
 	groups = slices.DeleteFunc(groups, func(g []faultCase) bool { return len(g) == 0 })
 	var all []faultCase
-	for _, g := range groups { // far from each other: so all groups together have all steps
+	for _, g := range groups { // spread out, so that all groups together cover all steps
 		all = append(all, g[hash(g[0].op.name+f.name+g[0].host)%uint64(len(g))])
 	}
 	if everyFault || len(all) == 0 {
@@ -158,10 +157,10 @@ func hash(name string) uint64 {
 	return h.Sum64()
 }
 
-// newRun makes the hosts of a case ready, with gates on some of them.
+// newRun prepares the hosts of a case, with gates on some of them.
 func newRun(t *testing.T, c faultCase, hosts *pool, held time.Duration, gated ...string) *faultRun {
 	pair := func(t *testing.T) *netns { return newNetns(t) }
-	if !c.op.spare { // of which a link may stay
+	if !c.op.spare { // which may leave its link behind
 		pair = hosts.lend
 	}
 	r := &faultRun{netns: pair(t), t: t, c: c, held: held, gates: map[string]*gate{}, stop: map[string]int{}}
@@ -185,7 +184,7 @@ func newRun(t *testing.T, c faultCase, hosts *pool, held time.Duration, gated ..
 	return r
 }
 
-// dryRun has an operation do its work, and returns the steps on each host.
+// dryRun runs an operation without a fault, and returns the steps on each host.
 func (o operation) dryRun(t *testing.T, hosts *pool) map[string][]string {
 	r := newRun(t, faultCase{op: o}, hosts, heldFor, o.hosts...)
 	gates := r.gates
@@ -199,8 +198,8 @@ func (o operation) dryRun(t *testing.T, hosts *pool) map[string][]string {
 	return steps
 }
 
-// run is one case. A machine that is busy may be too late for the step: a
-// deadline passed before. That is a case of its own, and the next one is held for longer.
+// run runs one case. On a busy machine the deadline may pass before the step: then the case is
+// repeated with a longer hold.
 func (c faultCase) run(t *testing.T, hosts *pool) {
 	for held := heldFor; held < 16*heldFor; held *= 2 {
 		if c.once(t, hosts, held) || t.Failed() {

@@ -13,15 +13,15 @@ import (
 	"linerate/internal/must"
 )
 
-// exitCodes are those of linerate, and that of a process which a signal ended.
+// exitCodes are linerate's exit codes, and that of a process ended by a signal.
 var exitCodes = []int{-1, 0, 1, 2, 3, 4, 5, 6, 7, 130}
 
-// check waits for the end of all that belongs to the case and demands that
-// nothing is lost: see TestFaults.
+// check waits for the end of all processes of the case and requires that nothing is lost: see
+// TestFaults.
 func (r *faultRun) check() {
 	r.t.Helper()
 	got := r.p.wait(r.t, patience)
-	if r.tty != nil && !r.dead && !r.deaf { // what was written last may come after the end
+	if r.tty != nil && !r.dead && !r.deaf { // the last output may come after the end
 		eventually(r.t, 20*time.Second, "the document on the terminal", func() bool { return strings.Contains(r.tty.shown.String(), "\n}") })
 		got.out = r.tty.shown.String()
 	}
@@ -47,7 +47,7 @@ func (r *faultRun) check() {
 	}
 }
 
-// extraCommand is what somebody else has started.
+// extraCommand returns the command of the other program.
 func (r *faultRun) extraCommand() string {
 	if slices.Contains(r.extra.cmd.Args, "set") {
 		return "set"
@@ -79,9 +79,9 @@ func (r *faultRun) gone(what string) {
 	}
 }
 
-// truthful demands that a report of an operation that has just ended claims
-// nothing that is not so, and tells whether it says confirmed. That something is
-// not undone may be wrong a moment later; that it is undone must not.
+// truthful requires that the report of an operation that has just ended claims nothing untrue,
+// and reports whether it says confirmed. "Not undone" may become untrue a moment later;
+// "undone" must be true.
 func (r *faultRun) truthful(o operation, got result) (confirmed bool) {
 	r.t.Helper()
 	now := r.settings()
@@ -142,8 +142,8 @@ func (r *faultRun) truthful(o operation, got result) (confirmed bool) {
 	return confirmed
 }
 
-// afterwards demands what must be so before anybody has asked for anything: old
-// values wherever somebody was left to put them back.
+// afterwards checks what must hold before any further command: old values on hosts where a
+// process was left to restore them.
 func (r *faultRun) afterwards(confirmed bool) {
 	r.t.Helper()
 	for _, host := range r.c.op.changed() {
@@ -164,7 +164,7 @@ func (r *faultRun) afterwards(confirmed bool) {
 			}
 		}
 		if r.extra != nil && r.extraCommand() == "undo" && host == r.c.host && older == 0 && r.c.op.older {
-			continue // somebody else has taken everything back
+			continue // another program has undone everything
 		}
 		want := len(r.older) // a transaction of two settings on each of two hosts
 		must.True(r.t, older == want, "host %s keeps %d settings of what was confirmed before, want %d", host, older, want)
@@ -185,8 +185,8 @@ func (r *faultRun) afterwards(confirmed bool) {
 	}
 }
 
-// undoAll is what a user does after anything: linerate undo on each host, at half
-// of them by a new agent, then once more.
+// undoAll does what a user does after any fault: linerate undo on each host, on half of them by a
+// new agent, then once more.
 func (r *faultRun) undoAll(got result) {
 	r.t.Helper()
 	r.gates = nil
@@ -202,7 +202,7 @@ func (r *faultRun) undoAll(got result) {
 		switch {
 		case lost && (u.code != 7 || !strings.Contains(u.err, "the journal is damaged")):
 			r.t.Errorf("undo on %s with a damaged journal: exit code %d\n%s%s", host, u.code, u.out, u.err)
-		case !lost && u.code != 0 && (u.code != 7 || r.link != "" || !r.c.op.spare): // a link that is gone takes nothing back
+		case !lost && u.code != 0 && (u.code != 7 || r.link != "" || !r.c.op.spare): // a missing link cannot be restored
 			r.t.Errorf("undo on %s: exit code %d\n%s%s", host, u.code, u.out, u.err)
 		}
 		r.truthful(operation{name: "undo", document: "linerate/undo/v1", hosts: []string{host}}, u)
@@ -224,8 +224,8 @@ func (r *faultRun) undoAll(got result) {
 	}
 }
 
-// expect demands that a host holds what it held before the case, or what somebody
-// else has set since.
+// expect requires that a host has its values from before the case, or what another program has
+// set since.
 func (r *faultRun) expect(when, host string) {
 	r.t.Helper()
 	now := r.settings()[host]
@@ -238,8 +238,8 @@ func (r *faultRun) expect(when, host string) {
 	}
 }
 
-// round returns which of the steps of the setting that somebody else changes were
-// done in the transaction that was under way.
+// round returns which steps of the setting that the other program changes were done in the
+// current transaction.
 func (r *faultRun) round() map[string]bool {
 	steps := r.foreignAfter
 	for i := len(steps) - 2; i >= 0; i-- { // a run after another one
@@ -257,10 +257,10 @@ func (r *faultRun) round() map[string]bool {
 	return done
 }
 
-// withForeign are the texts that may be there when somebody else wrote at that
-// moment. His value stays, but in the two moments that no system lets anybody
-// notice: between writing and reading back, when it looks like what the system
-// made of ours, and between the last look and the write that follows.
+// withForeign returns the possible values if another program wrote at that moment. Its value
+// stays, except at the two moments that no system can detect: between writing and reading back,
+// when it looks like the system's version of linerate's value, and between the last read and
+// the write that follows.
 func (r *faultRun) withForeign(old string) []string {
 	done := r.round()
 	if done["write"] && !done["read"] || done["look"] && !done["restore"] && !done["undone"] && !done["foreign"] {
@@ -269,14 +269,14 @@ func (r *faultRun) withForeign(old string) []string {
 	return []string{foreign}
 }
 
-// mustTell reports whether the foreign value came in the middle of a change.
+// mustTell reports whether the foreign value came during a change.
 func (r *faultRun) mustTell() bool {
 	done := r.round()
 	return done["read"] && !done["look"]
 }
 
-// nothingLeft demands that no host has anything open, and no file of the case is
-// left but the journals.
+// nothingLeft requires that no host has anything open, and that of the case's files only the
+// journals are left.
 func (r *faultRun) nothingLeft() {
 	r.t.Helper()
 	r.gone("undo")
@@ -290,9 +290,8 @@ func (r *faultRun) nothingLeft() {
 			r.t.Errorf("journal of %s: open %+v, damage %v, %v", host, open, damage, err)
 		}
 		entries, _ := os.ReadDir(dir)
-		// A controller that was killed while it kept a change of two hosts leaves a
-		// note, of which the next linerate set tells; from a read-only disk nobody
-		// can take it away.
+		// A controller that was killed while it kept a change of two hosts leaves a note, which
+		// the next linerate set reports; from a read-only disk it cannot be removed.
 		allowed := []string{"journal.jsonl", "journal-b.jsonl", "lock", "retry"}
 		if r.c.op.keeps && (r.dead || strings.Contains(r.c.fault.name, "read-only")) {
 			allowed = append(allowed, "confirming.json", "confirming.json.new")

@@ -12,9 +12,9 @@ import (
 	"linerate/internal/must"
 )
 
-// damages are faults of what the journal of the step's host holds.
+// damages returns faults in the journal of the step's host.
 func damages(plain func(operation, string) bool) []fault {
-	// Whoever has the journal open goes on, or nobody is left.
+	// Either the process with the open journal goes on, or none is left.
 	goesOn := func(name string, damage func(r *faultRun)) fault {
 		return fault{name: name, fits: plain, long: strings.Contains(name, "torn"), inject: damage}
 	}
@@ -46,7 +46,7 @@ func damages(plain func(operation, string) bool) []fault {
 				r.spoil(1, some(r, 1), flipByte)
 			}
 		}),
-		// What is promised last is not made yet, or is made and its intent is whole.
+		// What the last record promises is not done yet, or is done and its intent is whole.
 		killed("last record flipped in both copies", true, func(r *faultRun) {
 			r.spoil(0, last, flipByte)
 			r.spoil(1, last, flipByte)
@@ -79,9 +79,9 @@ func damages(plain func(operation, string) bool) []fault {
 	}
 }
 
-// spoil damages a record of one copy of the journal of the case's host: one that both
-// copies have. Where all are killed one after another, the last one may have begun to put
-// things back, and a record of that may be in the first copy alone.
+// spoil damages a record of one copy of the journal of the case's host: one that both copies
+// have. If all processes are killed one after another, the last one may have begun to undo, and
+// a record of that may be only in the first copy.
 func (r *faultRun) spoil(which int, choose func([][]byte) int, damage func([]byte) []byte) {
 	r.t.Helper()
 	paths := journal.Files(r.state(r.c.host))
@@ -98,14 +98,14 @@ func (r *faultRun) spoil(which int, choose func([][]byte) int, damage func([]byt
 	must.Do(r.t, os.WriteFile(path, bytes.Join(all, nil), 0o600))
 }
 
-// records is how many the journal of the case's host has.
+// records returns the number of records in the journal of the case's host.
 func (r *faultRun) records() int {
 	all, _, err := journal.Read(r.mounts.path(r.state(r.c.host)))
 	must.Do(r.t, err)
 	return len(all)
 }
 
-// tear loses the end of a line, and flipByte has one bit of it wrong.
+// tear loses the end of a line, and flipByte flips one bit of it.
 func tear(line []byte) []byte { return line[:len(line)-len(line)/3] }
 
 func flipByte(line []byte) []byte {
@@ -113,7 +113,7 @@ func flipByte(line []byte) []byte {
 	return line
 }
 
-// newer has the journal of the case's host end in a record of a later version.
+// newer appends a record of a later version to the journal of the case's host.
 func (r *faultRun) newer() (back func()) {
 	r.t.Helper()
 	line := `"v":7,"seq":100000,"prev":99999,"by":"9.8.7","record":{}}`
@@ -127,7 +127,7 @@ func (r *faultRun) newer() (back func()) {
 	}
 }
 
-// newerIsRefused demands that a command on the case's host names who wrote the
+// newerIsRefused requires that a command on the case's host names the version that wrote the
 // record, and changes nothing.
 func (r *faultRun) newerIsRefused(args ...string) {
 	r.t.Helper()

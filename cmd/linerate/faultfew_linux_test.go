@@ -2,5 +2,5 @@
 
 package main
 
-// everyFault has each fault come into every operation on every host; without it, into one.
+// everyFault injects each fault into every operation on every host; without it, into one.
 const everyFault = false

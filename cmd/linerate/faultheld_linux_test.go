@@ -19,11 +19,11 @@ import (
 	"linerate/internal/must"
 )
 
-// heldLong is longer than anybody waits for a journal that is in use.
+// heldLong is longer than the timeout for a journal that is in use.
 const heldLong = 21 * time.Second
 
-// locks have somebody else hold the journal of the step's host, and damage the
-// records of files that linerate keep wrote.
+// locks returns faults in which another process holds the journal of the step's host, and damages
+// of the records of files that linerate keep wrote.
 func locks(plain func(operation, string) bool) []fault {
 	early := func(d time.Duration) func(r *faultRun) {
 		return func(r *faultRun) {
@@ -68,12 +68,12 @@ func locks(plain func(operation, string) bool) []fault {
 	}
 }
 
-// hold has the test hold the journal of the case's host.
+// hold makes the test hold the journal of the case's host.
 func (r *faultRun) hold() (free func()) {
 	r.t.Helper()
 	var j *journal.Journal
 	var err error
-	// Of a process that was killed, one thread may be the last to let go of the lock.
+	// A thread of a killed process may be the last to release the lock.
 	eventually(r.t, 20*time.Second, "the journal is free", func() bool {
 		j, err = journal.Open(r.state(r.c.host))
 		return err == nil
@@ -83,7 +83,7 @@ func (r *faultRun) hold() (free func()) {
 	})
 }
 
-// works demands that a change can be made on the case's host, and goes back.
+// works requires that the case's host can be changed and undone.
 func (r *faultRun) works(when string) {
 	r.t.Helper()
 	gates := r.gates
@@ -94,8 +94,8 @@ func (r *faultRun) works(when string) {
 	r.gates = gates
 }
 
-// keepFiles has two records of kept files on the case's host, of which the first
-// one is damaged in some of its copies, and what is whole taken back at the end.
+// keepFiles creates two records of kept files on the case's host, damages some copies of the
+// first one, and at the end undoes what is intact.
 func (r *faultRun) keepFiles(damaged []string) {
 	r.t.Helper()
 	gates := r.gates
@@ -121,7 +121,7 @@ func (r *faultRun) keepFiles(damaged []string) {
 	r.shut = func() {
 		must.Equal(r.t, r.keptFile(), texts[1], "the kept file")
 		code, want := 0, ""
-		if len(damaged) == 2 { // the second record goes back, the first one stays and is told
+		if len(damaged) == 2 { // the second record is undone, the first one stays and is reported
 			code, want = 7, texts[0]
 		}
 		u := run(r.t, r.controller(r.c.host, "undo", "--kept"))
@@ -131,15 +131,15 @@ func (r *faultRun) keepFiles(damaged []string) {
 	}
 }
 
-// keptFile is the file that linerate keep writes, "" for none.
+// keptFile returns the file that linerate keep writes, "" for none.
 func (r *faultRun) keptFile() string {
 	b, _ := os.ReadFile(filepath.Join(r.dir, "etc", kept))
 	return string(b)
 }
 
-// faultVar is N:DIR for a process that changes a host: it adds the name of every
-// step to DIR/steps, and after step N, 1…, it says so on DIR/reached and waits for
-// a byte on DIR/go. N of 0 stops nowhere.
+// faultVar is N:DIR for a process that changes a host: it appends the name of every step to
+// DIR/steps, and after step N, from 1, it reports on DIR/reached and waits for a byte on DIR/go.
+// With N = 0 it stops nowhere.
 const faultVar = "LINERATE_FAULT"
 
 // faultPoint returns what this process does after each step; nil for nothing.
@@ -162,11 +162,11 @@ func faultPoint() func(step string) {
 		orPanic(err)
 		_, err = fmt.Fprintf(reached, "%d %s\n", os.Getpid(), step)
 		orPanic(err)
-		_, _ = resume.Read(make([]byte, 1)) // the end of the test too lets it go on
+		_, _ = resume.Read(make([]byte, 1)) // the end of the test also lets it go on
 	}
 }
 
-// gate is where a process under test waits.
+// gate is the point where a process under test waits.
 type gate struct {
 	dir     string
 	reached *os.File
@@ -181,7 +181,7 @@ func newGate(t *testing.T, dir string) *gate {
 	for name, file := range map[string]**os.File{"reached": &g.reached, "go": &g.resume} {
 		path := filepath.Join(dir, name)
 		must.Do(t, syscall.Mkfifo(path, 0o600))
-		// For both directions, so that nobody waits for the other to open it.
+		// For both directions, so that opening does not block until the other side opens.
 		f := must.Get(os.OpenFile(path, os.O_RDWR|syscall.O_NONBLOCK, 0))(t)
 		*file = f
 		t.Cleanup(func() { _ = f.Close() })
@@ -189,10 +189,10 @@ func newGate(t *testing.T, dir string) *gate {
 	return g
 }
 
-// variable is what a process needs to stop here after step n; 0 for nowhere.
+// variable returns the variable that makes a process stop here after step n; 0 for nowhere.
 func (g *gate) variable(n int) string { return fmt.Sprintf("%s=%d:%s", faultVar, n, g.dir) }
 
-// wait waits until a process has stopped. It returns false when p ended before.
+// wait waits until a process has stopped. ok is false if p ended before.
 func (g *gate) wait(t *testing.T, p *process, within time.Duration) (pid int, step string, ok bool) {
 	t.Helper()
 	must.Do(t, g.reached.SetReadDeadline(time.Now().Add(within)))
@@ -216,13 +216,13 @@ func (g *gate) wait(t *testing.T, p *process, within time.Duration) (pid int, st
 	return pid, step, true
 }
 
-// open has the process go on.
+// open lets the process go on.
 func (g *gate) open(t *testing.T) {
 	t.Helper()
 	must.Get(io.WriteString(g.resume, "!"))(t)
 }
 
-// steps are the names of the steps so far.
+// steps returns the names of the steps so far.
 func (g *gate) steps(t *testing.T) []string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(g.dir, "steps"))

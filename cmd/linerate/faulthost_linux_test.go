@@ -32,8 +32,8 @@ func inNetns(name string, f func() error) error {
 	go func() {
 		runtime.LockOSThread() // and never unlock: the thread ends with this goroutine
 		if unix.Gettid() == os.Getpid() {
-			// But the first one does not end, and stands for the process in /proc: another
-			// one has to go while this one is kept busy.
+			// The first thread does not end, since it stands for the process in /proc: use
+			// another thread while this one is kept busy.
 			done <- inNetns(name, f)
 			runtime.UnlockOSThread()
 			return
@@ -58,12 +58,12 @@ const (
 	mtuKnob   = model.KnobID("link.mtu")
 )
 
-// settings are the texts of the settings of a host.
+// settings are a host's values as texts.
 type settings map[model.KnobID]string
 
 func sameSettings(a, b settings) bool { return maps.Equal(a, b) }
 
-// settingsOf reads a host.
+// settingsOf reads the settings of a host.
 func settingsOf(t *testing.T, netns string) settings {
 	t.Helper()
 	s := settings{}
@@ -85,7 +85,7 @@ func settingsOf(t *testing.T, netns string) settings {
 	return s
 }
 
-// settings reads both hosts. A link that is gone holds what it held.
+// settings reads both hosts. A missing link keeps its last value.
 func (r *faultRun) settings() map[string]settings {
 	r.t.Helper()
 	all := map[string]settings{"near": settingsOf(r.t, r.near), "far": settingsOf(r.t, r.far)}
@@ -99,7 +99,7 @@ func (r *faultRun) settings() map[string]settings {
 	return all
 }
 
-// pool lends pairs of hosts, which takes less time than to make them anew.
+// pool lends pairs of hosts, which is faster than creating them anew.
 type pool struct {
 	t    *testing.T
 	free chan *netns
@@ -109,8 +109,8 @@ func newPool(t *testing.T, most int) *pool {
 	return &pool{t: t, free: make(chan *netns, most)}
 }
 
-// lend returns a pair with a directory of the test's own. It goes back when the
-// test ends well and nothing of it is left.
+// lend returns a pair with the test's own directory. It is returned when the test ends well and
+// leaves nothing behind.
 func (p *pool) lend(t *testing.T) *netns {
 	t.Helper()
 	var n *netns
@@ -133,8 +133,8 @@ func (p *pool) lend(t *testing.T) *netns {
 	return &netns{dir: t.TempDir(), near: n.near, far: n.far}
 }
 
-// left are the processes in the hosts, and those that have the directory's
-// temporary folder in their environment.
+// left returns the processes in the hosts, and those with the directory's temporary folder in
+// their environment.
 func (n *netns) left() []int {
 	var hosts []uint64
 	for _, name := range []string{n.near, n.far} {
@@ -153,11 +153,11 @@ func (n *netns) left() []int {
 	return all
 }
 
-// temp is the temporary folder of all processes of a case.
+// temp returns the temporary folder of all processes of a case.
 func (n *netns) temp() string { return filepath.Join(n.dir, "tmp") }
 
-// victims are the processes of a case by role: "agent-near", "watchdog-far" and so on.
-// The near agent of linerate set is in the controller.
+// victims returns the processes of a case by role: "agent-near", "watchdog-far" and so on. The
+// near agent of linerate set is in the controller.
 func (n *netns) victims() map[string][]int {
 	found := map[string][]int{}
 	for _, host := range []string{"near", "far"} {
@@ -178,7 +178,7 @@ func (n *netns) victims() map[string][]int {
 // mounts is a mount namespace, held by a process.
 type mounts struct{ pid int }
 
-// newMounts makes a mount namespace by a script, which ends with the test.
+// newMounts makes a mount namespace with a script. It ends with the test.
 func newMounts(t *testing.T, script string) *mounts {
 	t.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "unshare", "-m", "sh", "-ec", script+"\necho ready\nexec cat")
@@ -194,7 +194,7 @@ func newMounts(t *testing.T, script string) *mounts {
 	return &mounts{cmd.Process.Pid}
 }
 
-// enter is how a command gets into it; nil is the test's own.
+// enter returns the command prefix that enters it; nil is the test's own namespace.
 func (m *mounts) enter() []string {
 	if m == nil {
 		return nil
@@ -202,7 +202,7 @@ func (m *mounts) enter() []string {
 	return []string{"nsenter", fmt.Sprintf("--mount=/proc/%d/ns/mnt", m.pid)}
 }
 
-// path is a path in it, as the test sees it.
+// path returns a path in it, as the test sees it.
 func (m *mounts) path(path string) string {
 	if m == nil {
 		return path
@@ -210,7 +210,7 @@ func (m *mounts) path(path string) string {
 	return fmt.Sprintf("/proc/%d/root%s", m.pid, path)
 }
 
-// fill leaves no room on the file system of a directory, and free gives it back.
+// fill fills the file system of a directory, and free frees it.
 func (m *mounts) fill(t *testing.T, dir string) {
 	t.Helper()
 	err := os.WriteFile(filepath.Join(m.path(dir), "fill"), make([]byte, 1<<20), 0o600)
@@ -222,8 +222,8 @@ func (m *mounts) free(t *testing.T, dir string) {
 	must.Do(t, os.Remove(filepath.Join(m.path(dir), "fill")))
 }
 
-// remount makes the file system of a directory read-only or not, as soon as
-// nobody writes to it.
+// remount makes the file system of a directory read-only or writable, as soon as no process
+// writes to it.
 func (m *mounts) remount(t *testing.T, dir, how string) {
 	t.Helper()
 	args := append(m.enter()[1:], "mount", "-o", "remount,"+how, dir)
@@ -232,8 +232,8 @@ func (m *mounts) remount(t *testing.T, dir, how string) {
 	})
 }
 
-// inetd listens in the far host and starts argv for every connection, until the test
-// ends. It returns the port.
+// inetd listens in the far host and starts argv for every connection, until the test ends. It
+// returns the port.
 func (n *netns) inetd(t *testing.T, argv []string, environment []string) int {
 	t.Helper()
 	var l net.Listener
@@ -266,8 +266,8 @@ func (n *netns) inetd(t *testing.T, argv []string, environment []string) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// shiftJournal moves every time in the journal of a host, as a clock does that
-// somebody sets between a crash and what comes after it.
+// shiftJournal moves every time in the journal of a host, as if the clock was set between a crash
+// and the recovery.
 func (n *netns) shiftJournal(t *testing.T, host string, by time.Duration) {
 	t.Helper()
 	records, _, err := journal.Read(n.state(host))
@@ -278,7 +278,7 @@ func (n *netns) shiftJournal(t *testing.T, host string, by time.Duration) {
 		must.Do(t, os.Remove(path))
 	}
 	var j *journal.Journal
-	// Of a process that was killed, one thread may be the last to let go of the lock.
+	// A thread of a killed process may be the last to release the lock.
 	eventually(t, 20*time.Second, "the journal is free", func() bool {
 		j, err = journal.Open(n.state(host))
 		return err == nil

@@ -17,25 +17,25 @@ import (
 // fault is what goes wrong after a step.
 type fault struct {
 	name string
-	// fits tells for which operations and at which host's steps.
+	// fits selects the operations and the host whose steps the fault may follow.
 	fits func(o operation, host string) bool
-	// inject does it while the process that did the step waits.
+	// inject causes the fault while the process that did the step waits.
 	inject func(r *faultRun)
-	// follow does what belongs to it when that process goes on; nil for nothing.
+	// follow does what must happen when that process goes on; nil for nothing.
 	follow func(r *faultRun)
-	// disk has the journal of the step's host on a small file system of its own,
-	// and otherDisk that of the other host.
+	// disk puts the journal of the step's host on a small file system of its own, and
+	// otherDisk that of the other host.
 	disk, otherDisk bool
 	// prepare is called before the operation begins; nil for nothing.
 	prepare func(r *faultRun)
-	// mounts are lines of sh for a mount namespace of the case's own.
+	// mounts returns lines of sh for the case's own mount namespace.
 	mounts func(r *faultRun) string
-	// at chooses steps; nil is all of them.
+	// at selects steps; nil selects all.
 	at func(step string) bool
-	// long is a fault that takes its time, or of which others show as much: it has its
-	// cases with everyFault.
+	// long marks a slow fault, or one that others cover as well: it has cases only with
+	// everyFault.
 	long bool
-	// early is a fault that is there before the operation.
+	// early is a fault that exists before the operation.
 	early bool
 }
 
@@ -52,13 +52,13 @@ func death(name string, fits func(operation, string) bool, roles ...string) faul
 		for _, host := range []string{"near", "far"} {
 			agent := slices.Contains(names, "agent-"+host) || host == "near" && r.c.op.inProcess && slices.Contains(names, "controller")
 			if agent && (slices.Contains(names, "watchdog-"+host) || r.c.op.confirmed) {
-				r.open[host] = true // nobody is left there to undo
+				r.open[host] = true // no process is left there to undo
 			}
 		}
 	}}
 }
 
-// everybody are all roles, watchdogs first: none is to have time to undo.
+// everybody returns all roles, watchdogs first, so that none has time to undo.
 func everybody() []string {
 	return []string{"watchdog-near", "watchdog-far", "controller", "agent-near", "agent-far"}
 }
@@ -68,7 +68,7 @@ func signalled(sig syscall.Signal) func(r *faultRun) {
 }
 
 func holding(o operation, _ string) bool {
-	return o.document == "linerate/set/v1" && !o.keeps && !o.link && !o.spare // which is held for as long as a new MTU is proven
+	return o.document == "linerate/set/v1" && !o.keeps && !o.link && !o.spare // a new MTU is held while it is tested
 }
 
 func faults() []fault {
@@ -87,7 +87,7 @@ func faults() []fault {
 		busyDrivers(plain, changing), damages(plain), linkFates(), otherHost(), cgroups(plain), notes(), locks(plain))
 }
 
-// stops has a process hang until the deadline has passed.
+// stops returns faults in which a process hangs until the deadline has passed.
 func stops() []fault {
 	stop := func(role string, fits func(operation, string) bool) fault {
 		return fault{name: "hang of " + role, fits: fits,
@@ -103,7 +103,7 @@ func stops() []fault {
 	}
 }
 
-// ends end the controller, its terminal, ssh, or the link.
+// ends returns faults that end the controller, its terminal, ssh, or the link.
 func ends(plain func(operation, string) bool) []fault {
 	over := func(o operation, _ string) bool { return o.ssh }
 	cut := func(r *faultRun) { ip(r.t, "-n", r.near, "link", "set", "v0", "down") }
@@ -130,7 +130,7 @@ func ends(plain func(operation, string) bool) []fault {
 	}
 }
 
-// killNamed kills the first process of the case whose command line begins so.
+// killNamed kills the first process of the case whose command line begins with prefix.
 func (r *faultRun) killNamed(prefix string) {
 	r.t.Helper()
 	for _, pid := range slices.Sorted(slices.Values(r.left())) {
@@ -143,7 +143,7 @@ func (r *faultRun) killNamed(prefix string) {
 	r.t.Fatalf("no process %q", prefix)
 }
 
-// disks are faults of the file system under the journal.
+// disks returns faults of the file system under the journal.
 func disks(plain, changing func(operation, string) bool) []fault {
 	return []fault{
 		{name: "journal read-only from the start", fits: plain, disk: true, early: true, inject: func(r *faultRun) {
@@ -160,8 +160,8 @@ func disks(plain, changing func(operation, string) bool) []fault {
 		}},
 		{name: "journal read-only and watchdog killed", fits: changing, disk: true, inject: func(r *faultRun) {
 			dir, agent := r.state(r.c.host), "agent-"+r.c.host
-			// No file system becomes read-only on demand under a file that is being
-			// written: the agent waits until the dead watchdog's is closed.
+			// No file system can become read-only under a file that is being written: the agent
+			// waits until the dead watchdog's file is closed.
 			r.kill(syscall.SIGSTOP, agent)
 			r.kill(syscall.SIGKILL, "watchdog-"+r.c.host)
 			r.mounts.remount(r.t, dir, "ro")
@@ -183,7 +183,7 @@ func disks(plain, changing func(operation, string) bool) []fault {
 	}
 }
 
-// others are people and programs that come between.
+// others returns faults in which people and programs interfere.
 func others(plain func(operation, string) bool) []fault {
 	second := func(args ...string) func(r *faultRun) {
 		return func(r *faultRun) {
@@ -204,7 +204,7 @@ func others(plain func(operation, string) bool) []fault {
 	}
 }
 
-// machines are faults of whole machines.
+// machines returns faults of whole machines.
 func machines(plain func(operation, string) bool) []fault {
 	restart := func(configured bool) func(r *faultRun) {
 		return func(r *faultRun) {
@@ -217,7 +217,7 @@ func machines(plain func(operation, string) bool) []fault {
 				text := fmt.Sprintf("00000000-0000-4000-8000-%012d\n", r.controllerPID())
 				must.Do(r.t, os.WriteFile(boot, []byte(text), 0o600))
 				r.mounts = newMounts(r.t, "mount --bind "+boot+" /proc/sys/kernel/random/boot_id")
-				if configured { // what linerate had written is what the machine starts with
+				if configured { // the machine starts with linerate's values
 					must.Do(r.t, inNetns(r.name(r.c.host), func() error { return os.WriteFile(rmem, []byte("4096 65536 65536\n"), 0o644) }))
 				}
 				r.before = r.settings()
@@ -244,10 +244,10 @@ func machines(plain func(operation, string) bool) []fault {
 	}
 }
 
-// follows waits for the end of all processes, then calls f: once all is over.
+// follows waits for the end of all processes, then calls f.
 func (r *faultRun) follows(f func()) { r.shut = f }
 
-// restoredBy waits until the hosts hold what they held, whoever hangs.
+// restoredBy waits until the hosts have their old values, whatever process hangs.
 func (r *faultRun) restoredBy(whom string) {
 	r.t.Helper()
 	eventually(r.t, patience, "old values by "+whom, func() bool {

@@ -19,15 +19,14 @@ import (
 // spareIndex is the number of the spare link.
 const spareIndex = "77"
 
-// linkFates have something become of the link whose MTU is changed: it has its
-// old MTU again, under whatever name, and another one that got its name keeps its
-// own.
+// linkFates returns faults of the link whose MTU is changed: the link gets its old MTU back under
+// whatever name, and another link that took its name keeps its own.
 func linkFates() []fault {
 	spare := func(o operation, _ string) bool { return o.spare }
 	fates := map[string]struct {
 		commands []string // of ip, in the near host; MTU stands for that of another link
-		at       string   // where the link is then, "" for nowhere
-		other    string   // a link that is not linerate's
+		at       string   // name of the link afterwards, "" for none
+		other    string   // a link that linerate does not change
 	}{
 		"renamed":                            {[]string{"link set x0 down", "link set x0 name lan0"}, "lan0", ""},
 		"renamed, its name another's":        {[]string{"link set x0 down", "link set x0 name lan0", "link add x0 mtu MTU type veth peer name x9"}, "lan0", "x0"},
@@ -38,17 +37,17 @@ func linkFates() []fault {
 	endings := map[string][]string{
 		"": nil, ", controller killed": {"controller"}, ", watchdog killed": {"watchdog-near"}, ", everything killed": everybody(),
 	}
-	// The others are of everyFault.
+	// The others run only with everyFault.
 	short := []string{"renamed, everything killed", "renamed, its name another's, watchdog killed", "replaced, controller killed", "gone"}
 	var all []fault
 	for fate, f := range fates {
 		for ending, roles := range endings {
 			all = append(all, fault{name: "link " + fate + ending, fits: spare, long: !slices.Contains(short, fate+ending), inject: func(r *faultRun) {
-				if r.open["near"] = len(roles) > 1; r.open["near"] { // none is to have time to undo
+				if r.open["near"] = len(roles) > 1; r.open["near"] { // none has time to undo
 					r.kill(syscall.SIGKILL, roles...)
 				}
-				// The value that linerate writes is the one that it would take back: unless it
-				// has not written yet, when to write there is the mistake.
+				// linerate would restore the value that it writes; if it has not written yet,
+				// that write is the mistake.
 				mtu := "1450"
 				if r.mtuOf("x0") == "1400" {
 					mtu = "1400"
@@ -60,7 +59,7 @@ func linkFates() []fault {
 				if f.other != "" {
 					r.others[f.other] = mtu
 				}
-				if f.other != "" && f.at == "" && mtu == "1400" && !slices.Equal(roles, []string{"controller"}) { // whose watchdog nobody hears
+				if f.other != "" && f.at == "" && mtu == "1400" && !slices.Equal(roles, []string{"controller"}) { // its watchdog's report is lost
 					r.says = "x0 is another device now: it was index " + spareIndex
 				}
 				if len(roles) == 1 {
@@ -72,7 +71,7 @@ func linkFates() []fault {
 	return all
 }
 
-// mtuOf is the MTU of a link of the near host.
+// mtuOf returns the MTU of a link of the near host.
 func (r *faultRun) mtuOf(link string) string {
 	r.t.Helper()
 	_, rest, _ := strings.Cut(ip(r.t, "-n", r.near, "-o", "link", "show", "dev", link), " mtu ")
@@ -80,9 +79,9 @@ func (r *faultRun) mtuOf(link string) string {
 	return value
 }
 
-// cgroups end all that is in the cgroup of the agent at once, as systemctl stop
-// does: the watchdog that systemd has put into a scope of its own undoes, and what
-// one that shares the cgroup leaves the next linerate does.
+// cgroups returns faults that kill everything in the agent's cgroup at once, as systemctl stop
+// does: a watchdog in its own systemd scope undoes; what a watchdog in the same cgroup leaves,
+// the next linerate undoes.
 func cgroups(plain func(operation, string) bool) []fault {
 	killed := func(r *faultRun) {
 		r.t.Helper()
@@ -99,7 +98,7 @@ func cgroups(plain func(operation, string) bool) []fault {
 	}
 }
 
-// enterCgroup has the agent of the case's host begin in a cgroup of its own.
+// enterCgroup starts the agent of the case's host in a cgroup of its own.
 func (r *faultRun) enterCgroup() {
 	r.t.Helper()
 	r.cgroup = newCgroup(r.t)
@@ -107,10 +106,10 @@ func (r *faultRun) enterCgroup() {
 	must.Do(r.t, os.WriteFile(r.enterPath(), []byte(script), 0o700))
 }
 
-// enterPath is a command that runs its arguments in the cgroup.
+// enterPath returns a command that runs its arguments in the cgroup.
 func (r *faultRun) enterPath() string { return filepath.Join(r.dir, "enter-cgroup") }
 
-// newCgroup makes a cgroup that ends with the test, and with all that is in it.
+// newCgroup makes a cgroup that ends with the test, with all its processes.
 func newCgroup(t *testing.T) string {
 	t.Helper()
 	roots := []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}
@@ -132,8 +131,8 @@ func newCgroup(t *testing.T) string {
 	return dir
 }
 
-// scopes makes a root in which the agent is in a service of systemd, whose
-// systemd-run puts what it starts into the cgroup scope.
+// scopes makes a root folder in which the agent is in a systemd service, whose systemd-run puts
+// what it starts into the cgroup scope.
 func scopes(t *testing.T, root, scope string) string {
 	t.Helper()
 	for path, text := range map[string]string{
@@ -153,8 +152,8 @@ func scopes(t *testing.T, root, scope string) string {
 	return root
 }
 
-// busyDrivers have the kernel of the step's host take no value of tcp.sack for a
-// while: the watchdog goes on until it does, whoever is left to hear of it.
+// busyDrivers returns faults in which the kernel of the step's host accepts no value of tcp.sack
+// for a while: the watchdog retries until it does, even if no process is left to report to.
 func busyDrivers(plain, changing func(operation, string) bool) []fault {
 	const whileBusy = 2 * time.Second
 	of := func(name string, fits func(operation, string) bool, end func(r *faultRun), follow func(r *faultRun)) fault {
@@ -200,7 +199,7 @@ func busyDrivers(plain, changing func(operation, string) bool) []fault {
 		of("watchdog told to end", changing, term, func(r *faultRun) {
 			wait(whileBusy / 2)(r)
 			for _, pid := range r.victims()["watchdog-"+r.c.host] {
-				_ = syscall.Kill(pid, syscall.SIGTERM) // it may have done its work
+				_ = syscall.Kill(pid, syscall.SIGTERM) // it may have finished
 			}
 			wait(whileBusy / 2)(r)
 		}),
@@ -210,32 +209,31 @@ func busyDrivers(plain, changing func(operation, string) bool) []fault {
 	}
 }
 
-// sharedMounts have what is mounted there seen in the mount namespaces that
-// ip netns exec makes.
+// sharedMounts makes mounts visible in the mount namespaces of ip netns exec.
 func sharedMounts(r *faultRun) string {
 	return "mount --make-rshared /\n: > " + r.busyFile()
 }
 
-// busyFile is where the setting that takes no value is mounted.
+// busyFile returns where the setting that accepts no value is mounted.
 func (r *faultRun) busyFile() string { return filepath.Join(r.dir, "busy") }
 
-// busy has tcp.sack of the step's host take no value, until free.
+// busy makes tcp.sack of the step's host accept no value, until free.
 func (r *faultRun) busy() {
 	r.t.Helper()
-	// The flag goes along with what is mounted from there, not with a later change.
+	// The read-only flag must be set before this is mounted elsewhere: later changes do not
+	// propagate.
 	r.inMounts("mount --bind " + sack + " " + r.busyFile() + "\nmount -o remount,bind,ro " + r.busyFile() + "\nmount --bind " + r.busyFile() + " " + sack)
 	r.stuck = r.settings()[r.c.host][sackKnob]
 }
 
-// free has it take values again. Nobody could change it meanwhile.
+// free makes it accept values again. It cannot have changed meanwhile.
 func (r *faultRun) free() {
 	r.t.Helper()
 	must.Equal(r.t, r.settings()[r.c.host][sackKnob], r.stuck, "tcp.sack takes no value, was %s and", r.stuck)
 	r.inMounts("umount -l " + sack + "\numount -l " + r.busyFile())
 }
 
-// inMounts runs a script in the mount namespace of the case, in the network of the
-// step's host.
+// inMounts runs a script in the mount namespace of the case, in the network of the step's host.
 func (r *faultRun) inMounts(script string) {
 	r.t.Helper()
 	argv := append(r.mounts.enter()[1:], "--net=/run/netns/"+r.name(r.c.host), "sh", "-ec", script)
@@ -243,12 +241,12 @@ func (r *faultRun) inMounts(script string) {
 	must.Need(r.t, err == nil, "%s: %v\n%s", script, err, out)
 }
 
-// confirming are the steps of keeping a change.
+// confirming selects the steps of keeping a change.
 func confirming(step string) bool {
 	return strings.HasSuffix(step, "confirmed") || strings.HasSuffix(step, "confirmation")
 }
 
-// other is the host of two that is not the step's.
+// other returns the host that is not the step's.
 func (c faultCase) other() string {
 	if c.host == "near" {
 		return "far"
@@ -256,8 +254,8 @@ func (c faultCase) other() string {
 	return "near"
 }
 
-// otherHost has the other one of two hosts fail after a step of this one: both
-// hosts have the change, or none, and what was confirmed before stays on both.
+// otherHost returns faults in which the other host fails after a step of this one: both hosts
+// have the change, or neither, and earlier confirmed changes stay on both.
 func otherHost() []fault {
 	two := func(o operation, _ string) bool { return len(o.hosts) == 2 && !o.link }
 	over := func(o operation, _ string) bool { return o.older }
@@ -291,14 +289,14 @@ func otherHost() []fault {
 		{name: "other watchdog killed", fits: two, inject: kill, long: true},
 		{name: "other journal's disk full", fits: two, inject: full, otherDisk: true, long: true},
 		{name: "hang of the other watchdog", fits: two, inject: hang, follow: goOn, long: true},
-		// Not by sample: every step of keeping a change over an older one.
+		// Not only samples: every step of keeping a change over an older one.
 		{name: "other watchdog killed while keeping", fits: over, inject: kill, at: confirming},
 		{name: "other journal's disk full while keeping", fits: over, inject: full, at: confirming, otherDisk: true},
 		{name: "hang of the other watchdog while keeping", fits: over, inject: hang, follow: goOn, at: confirming},
 	}
 }
 
-// notes spoil the note that two hosts are being told to keep a change.
+// notes returns damages of the note that two hosts are to keep a change.
 func notes() []fault {
 	keeping := func(o operation, _ string) bool { return o.keeps }
 	of := func(name string, spoil func(path string, text []byte) error) fault {

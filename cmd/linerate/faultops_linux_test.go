@@ -18,27 +18,26 @@ import (
 	"linerate/internal/must"
 )
 
-// operation is what a fault comes into.
+// operation is an operation that faults are injected into.
 type operation struct {
 	name  string
 	hosts []string // whose steps a fault may follow
 	knobs []model.KnobID
 	// begin starts the controller.
 	begin func(r *faultRun) *process
-	// confirmed has a change confirmed on the hosts before; the operation takes it back.
+	// confirmed makes a confirmed change on the hosts first, which the operation undoes.
 	confirmed bool
 	keeps     bool // it may end with a confirmed change
-	// older has another change confirmed before, of which this one overlays a part:
-	// it stays, until undo takes both back.
+	// older makes another confirmed change first, which this one partly overlays: it stays,
+	// until undo undoes both.
 	older bool
-	// spare changes the MTU of x0, a link of the near host that nothing goes over.
+	// spare changes the MTU of x0, an unused link of the near host.
 	spare bool
-	// writes is the end of the text that it writes to a setting, where not that of
-	// others.
+	// writes is the end of the text that it writes to a setting, if other than usual.
 	writes    map[model.KnobID]string
 	inProcess bool // the near agent is in the controller
 	document  string
-	ssh, link bool // the far host is reached over ssh, or over the very link that is changed
+	ssh, link bool // the far host is reached over ssh, or over the changed link itself
 }
 
 // heldFor is how long a change is held at first.
@@ -84,42 +83,42 @@ func operations() []operation {
 	}
 }
 
-// faultRun is one case while it runs.
+// faultRun is one running case.
 type faultRun struct {
 	*netns
 	t      *testing.T
 	c      faultCase
 	held   time.Duration    // how long an unconfirmed change stays
-	gates  map[string]*gate // of the hosts that are watched
+	gates  map[string]*gate // of the watched hosts
 	stop   map[string]int   // after which step
 	mounts *mounts
 
 	before map[string]settings
-	base   map[string]settings // before anything was confirmed: what undo leads to
-	older  map[string]int      // transactions that were confirmed before, and their settings on each host
-	link   string              // where the spare link is now; "" for nowhere
-	says   string              // what a report must say of the link
-	others map[string]string   // MTU of links of the near host that are not linerate's to change
+	base   map[string]settings // before anything was confirmed: the result of undo
+	older  map[string]int      // earlier confirmed transactions, and their settings on each host
+	link   string              // current name of the spare link; "" for none
+	says   string              // what a report must say about the link
+	others map[string]string   // MTU of links of the near host that linerate may not change
 	cgroup string              // of the agent of the case's host
-	root   string              // of the files of its system; "" is the machine's own
-	stuck  string              // what tcp.sack holds while it takes no value
-	lost   bool                // of its journal a part is damaged in both copies
-	unread bool                // its journal is a newer linerate's
+	root   string              // of its system files; "" is the machine's own
+	stuck  string              // value of tcp.sack while it accepts none
+	lost   bool                // a part of its journal is damaged in both copies
+	unread bool                // its journal is from a newer linerate
 	kept   bool                // it has records of files that linerate keep wrote
 	p      *process
 	tty    *terminal
-	extra  *process // somebody else's
+	extra  *process // of another program
 	dead   bool     // the controller was killed
-	deaf   bool     // nobody can hear it any more
+	deaf   bool     // its output cannot be read any more
 	open   map[string]bool
-	// foreign is what somebody else has written to a host, and after which steps.
+	// foreign is what another program has written to a host, and after which steps.
 	foreignOn    string
 	foreignAfter []string
 	rebooted     bool
-	shut         func() // puts back what the fault did to the host itself
+	shut         func() // undoes what the fault did to the host itself
 }
 
-// program is the binary that knows gates, where one is.
+// program returns the binary that has gates, if the host has one.
 func (r *faultRun) program(host string) string {
 	if r.gates[host] != nil {
 		return os.Args[0]
@@ -127,7 +126,7 @@ func (r *faultRun) program(host string) string {
 	return binary
 }
 
-// variables are those of the processes of a host.
+// variables returns the environment of a host's processes.
 func (r *faultRun) variables(host string) []string {
 	all := []string{"LINERATE_STATE=" + r.state(host), "TMPDIR=" + r.temp(), "NO_COLOR=1"}
 	if g := r.gates[host]; g != nil {
@@ -139,7 +138,7 @@ func (r *faultRun) variables(host string) []string {
 	return all
 }
 
-// enter is how a command gets into a host; "" is outside of both.
+// enter returns the command prefix that enters a host; "" is outside both.
 func (r *faultRun) enter(host string) []string {
 	argv := r.mounts.enter()
 	if host != "" {
@@ -160,11 +159,11 @@ func (r *faultRun) controller(host string, args ...string) *exec.Cmd {
 	argv := slices.Concat(r.enter(host), []string{program}, args)
 	cmd := r.prepare(exec.CommandContext(r.t.Context(), argv[0], argv[1:]...))
 	cmd.Env = append(cmd.Env, r.variables(host)...)
-	cmd.WaitDelay = 0 // a watchdog that outlives the controller writes to none of its pipes
+	cmd.WaitDelay = 0 // a watchdog that outlives the controller does not write to its pipes
 	return cmd
 }
 
-// target is an agent in a host.
+// target returns an agent in a host.
 func (r *faultRun) target(host string) string {
 	addr := map[string]string{"near": nearAddr, "far": farAddr}[host]
 	return strings.Join(slices.Concat([]string{"exec:" + addr}, r.agentArgs(host)), " ")
@@ -174,7 +173,7 @@ func (r *faultRun) agentArgs(host string) []string {
 	return slices.Concat(r.enter(host), []string{"env"}, r.variables(host), []string{r.program(host), "agent", "--state", r.state(host)})
 }
 
-// overLink is an agent in the far host behind a TCP connection from the near host.
+// overLink returns an agent in the far host behind a TCP connection from the near host.
 func (r *faultRun) overLink() string {
 	port := r.inetd(r.t, r.agentArgs("far"), os.Environ())
 	return fmt.Sprintf("exec:%s env %s=relay=%s:%d %s", farAddr, roleVar, farAddr, port, os.Args[0])
@@ -182,7 +181,7 @@ func (r *faultRun) overLink() string {
 
 // overSSH prepares linerate in the near host with the far host behind ssh.
 func (r *faultRun) overSSH(args ...string) *exec.Cmd {
-	// The program is there already: to copy it is what TestSSHDrops is for.
+	// The program is already there: TestSSHDrops tests the copying.
 	bin := r.dir + "/bin"
 	must.Do(r.t, errors.Join(os.MkdirAll(bin, 0o700), os.Symlink(r.program("far"), bin+"/linerate")))
 	env := map[string]string{"LINERATE_STATE": r.state("far"), "TMPDIR": r.temp(), "PATH": bin + ":" + os.Getenv("PATH")}
@@ -198,12 +197,12 @@ func (r *faultRun) overSSH(args ...string) *exec.Cmd {
 	return withSSH(cmd, s)
 }
 
-// keep changes both hosts from a terminal and says yes to the question.
+// keep changes both hosts from a terminal and confirms.
 func (r *faultRun) keep() *process {
 	return r.confirmOn("tcp.sack=off", "tcp.recv_buffer_max=64KiB", "--both", r.target("far"))
 }
 
-// keepOverOlder does so where tcp.sack=off and another setting are confirmed.
+// keepOverOlder does the same after tcp.sack=off and another setting were confirmed.
 func (r *faultRun) keepOverOlder() *process {
 	return r.confirmOn("tcp.sack=on", "tcp.recv_buffer_max=64KiB", "--both", r.target("far"))
 }
@@ -231,10 +230,10 @@ func (r *faultRun) confirmOn(what ...string) *process {
 	return r.tty.process
 }
 
-// changed are the hosts that the operation changes.
+// changed returns the hosts that the operation changes.
 func (o operation) changed() []string { return o.hosts }
 
-// ready makes the hosts ready: what is to be taken back, or to stay, is confirmed.
+// ready prepares the hosts: it confirms the changes that are to be undone, or to stay.
 func (r *faultRun) ready() {
 	r.t.Helper()
 	for _, dir := range []string{r.temp(), r.state("near"), r.state("far")} {
@@ -248,7 +247,7 @@ func (r *faultRun) ready() {
 	r.base = r.before
 	r.open = map[string]bool{}
 	gates := r.gates
-	r.gates = nil // of the operation, not of what comes before it
+	r.gates = nil // of the operation, not of the preparation
 	switch {
 	case r.c.op.older:
 		r.confirmed("tcp.sack=off", "tcp.timestamps=off", "--both", r.target("far"))
@@ -268,7 +267,7 @@ func (r *faultRun) ready() {
 	r.gates, r.tty = gates, nil
 }
 
-// confirmed makes a change that is confirmed, and waits for its end.
+// confirmed makes a confirmed change, and waits for its end.
 func (r *faultRun) confirmed(what ...string) {
 	r.t.Helper()
 	got := r.confirmOn(what...).wait(r.t, time.Minute)
@@ -276,7 +275,7 @@ func (r *faultRun) confirmed(what ...string) {
 	r.gone("prepare")
 }
 
-// written reports whether a text is what the operation writes.
+// written reports whether a text is a value that the operation writes.
 func (r *faultRun) written(id model.KnobID, text string) bool {
 	ends := map[model.KnobID]string{rmemKnob: "\t65536", sackKnob: "0", mtuKnob: "1400"}
 	end, ok := ends[id]
@@ -286,7 +285,7 @@ func (r *faultRun) written(id model.KnobID, text string) bool {
 	return ok && strings.HasSuffix(text, end)
 }
 
-// claims is what a report says became of the settings.
+// claims is what a report says about the settings.
 type claims struct {
 	Outcome string `json:"outcome"`
 	Changes []struct {
@@ -318,7 +317,7 @@ func (r *faultRun) claimed(o operation, got result) *claims {
 	if i < 0 {
 		return nil
 	}
-	var raw json.RawMessage // on a terminal there is talk before and behind it
+	var raw json.RawMessage // a terminal also shows messages
 	if err := json.NewDecoder(strings.NewReader(got.out[i:])).Decode(&raw); err != nil {
 		r.t.Errorf("the document: %v\n%s", err, got.out)
 		return nil
@@ -334,11 +333,10 @@ func (r *faultRun) claimed(o operation, got result) *claims {
 	return &c
 }
 
-// controllerPID is the process of the controller.
+// controllerPID returns the controller's process ID.
 func (r *faultRun) controllerPID() int { return r.p.cmd.Process.Pid }
 
-// kill sends a signal to the processes of some roles, as far as they live: to one
-// at least.
+// kill sends a signal to the living processes of some roles: to at least one.
 func (r *faultRun) kill(sig syscall.Signal, roles ...string) {
 	r.t.Helper()
 	found := r.victims()
@@ -355,6 +353,6 @@ func (r *faultRun) kill(sig syscall.Signal, roles ...string) {
 			hit++
 		}
 	}
-	// Who keeps a change is told when it is on disk, and may be gone by now.
+	// The process that keeps a change is told when it is on disk, and may be gone by now.
 	must.Need(r.t, hit != 0 || r.c.after == "confirmed" || r.c.after == "drop confirmation", "nobody is %q, there are %v", roles, found)
 }

@@ -14,11 +14,11 @@ import (
 	"linerate/internal/must"
 )
 
-// What a new user met in the first hour was a list of 25 items. Each has at least one
-// test of its number here, in this folder; go test -list FirstHour shows them. The rest
-// of their tests, under the same names, are beside what they are about.
+// A new user's first hour gave a list of 25 items. Each has at least one test with its number in
+// this folder; go test -list FirstHour shows them. Their other tests, under the same names, are
+// next to the code that they test.
 
-// TestFirstHour00EveryItem demands a test of this folder for each item.
+// TestFirstHour00EveryItem requires a test in this folder for each item.
 func TestFirstHour00EveryItem(t *testing.T) {
 	t.Parallel()
 	files := must.Get(filepath.Glob("*_test.go"))(t)
@@ -35,8 +35,7 @@ func TestFirstHour00EveryItem(t *testing.T) {
 	}
 }
 
-// inStore runs linerate with a store that several commands share, and demands an exit
-// code.
+// inStore runs linerate with a store that several commands share, and requires an exit code.
 func inStore(t testing.TB, store string, code int, args ...string) result {
 	t.Helper()
 	cmd := command(t, args...)
@@ -46,15 +45,15 @@ func inStore(t testing.TB, store string, code int, args ...string) result {
 	return r
 }
 
-// storeOf is a store of the test's own.
+// storeOf returns the path of the test's own store.
 func storeOf(t testing.TB) string { return filepath.Join(t.TempDir(), "results.db") }
 
-// inSeconds is the command line of an experiment that ends in seconds.
+// inSeconds returns the command line of an experiment that ends in seconds.
 func inSeconds(args ...string) []string {
 	return append([]string{"run", "lab:rate=100mbit,rtt=5ms", "-t", "200ms", "--omit", "100ms", "--settle", "0s"}, args...)
 }
 
-// begun are those of text that begin so.
+// begun returns the lines of text that begin with head.
 func begun(text, head string) (all []string) {
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, head) {
@@ -64,8 +63,7 @@ func begun(text, head string) (all []string) {
 	return all
 }
 
-// TestFirstHour03NamedHostsAreMeasured: a host that was named is measured, or it is an
-// error.
+// TestFirstHour03NamedHostsAreMeasured: a named host is measured, or it is an error.
 func TestFirstHour03NamedHostsAreMeasured(t *testing.T) {
 	t.Parallel()
 	fails(t, 2, []string{"run", "lab:lan", "--far", "lab:wan", "--factor", "window=64K,1M"}, "two far ends", "the near end is --from")
@@ -77,8 +75,8 @@ func TestFirstHour03NamedHostsAreMeasured(t *testing.T) {
 	must.True(t, got == "lab:rate=100mbit,rtt=5ms", "measured %q, the HOST beside the plan was another", got)
 }
 
-// TestFirstHour04ValuesAreTakenOrRefused: what a person says is done exactly, or
-// refused with what would be right.
+// TestFirstHour04ValuesAreTakenOrRefused: values are used exactly as given, or refused with a
+// hint.
 func TestFirstHour04ValuesAreTakenOrRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ line, says string }{
@@ -95,20 +93,20 @@ func TestFirstHour04ValuesAreTakenOrRefused(t *testing.T) {
 	}
 }
 
-// TestFirstHour06OneSentenceEach: test ends with exactly one sentence for each
-// direction, also where nothing limits.
+// TestFirstHour06OneSentenceEach: test ends with exactly one sentence for each direction, even if
+// nothing limits.
 func TestFirstHour06OneSentenceEach(t *testing.T) {
 	needLab(t)
 	t.Parallel()
 	r := succeed(t, "test", "lab:rate=100mbit,rtt=2ms", "-t", "500ms", "--omit", "300ms", "-q")
 	for _, head := range []string{"  to far: ", "  from far: "} {
-		n := len(begun(r.out, head)) - len(begun(r.out, head+"also: ")) // of a machine that was busy
+		n := len(begun(r.out, head)) - len(begun(r.out, head+"also: ")) // on a busy machine
 		must.True(t, n == 1, "%d sentences %q:\n%s", n, head, r.out)
 	}
 }
 
-// TestFirstHour07Grid: a grid has a legend, what each setting does, one conclusion and
-// no table twice, and at 80 columns it is whole.
+// TestFirstHour07Grid: a grid has a legend, the effect of each setting, one conclusion and no
+// table twice, and fits in 80 columns.
 func TestFirstHour07Grid(t *testing.T) {
 	needLab(t)
 	t.Parallel()
@@ -126,8 +124,8 @@ func TestFirstHour07Grid(t *testing.T) {
 	}
 }
 
-// TestFirstHour09LongerByResume: a session that is done and left its question open goes
-// on with more blocks; a session of another kind says what is done in its place.
+// TestFirstHour09LongerByResume: a finished session with an open question goes on with more
+// blocks; a session of another kind says what to do instead.
 func TestFirstHour09LongerByResume(t *testing.T) {
 	needLab(t)
 	t.Parallel()
@@ -140,8 +138,7 @@ func TestFirstHour09LongerByResume(t *testing.T) {
 	has(t, "the refusal", r.err, "is of kind test and has no blocks to add to", "linerate test HOST -t 30s")
 }
 
-// TestFirstHour10EstimatesInAPipe: after each block a pipe hears how every setting
-// stands.
+// TestFirstHour10EstimatesInAPipe: after each block a pipe gets the state of every setting.
 func TestFirstHour10EstimatesInAPipe(t *testing.T) {
 	needLab(t)
 	t.Parallel()
@@ -151,9 +148,9 @@ func TestFirstHour10EstimatesInAPipe(t *testing.T) {
 	has(t, "the estimates", r.err, "block 1/3 done", "  8KiB: ", "  1MiB: ", " to ")
 }
 
-// TestFirstHour11ExitCodes: an algorithm that no host has is refused with those that
-// there are before anything is measured, of either end, also as one of a factor; a
-// program that is no agent, and a link without its pin.
+// TestFirstHour11ExitCodes: an unknown congestion control is refused with the available ones
+// before anything is measured, at either end and as a factor; so are a program that is no
+// agent, and a link without its pin.
 func TestFirstHour11ExitCodes(t *testing.T) {
 	t.Parallel()
 	fails(t, 3, []string{"test", "exec:127.0.0.1 nosuchprogram"}, "no such program", "linerate agent")
@@ -169,8 +166,8 @@ func TestFirstHour11ExitCodes(t *testing.T) {
 	must.True(t, !strings.Contains(r.out, `"id"`), "something was measured:\n%s", r.out)
 }
 
-// TestFirstHour12ListAndRemove: what failed is in the list as failed, with its age, and
-// can be removed.
+// TestFirstHour12ListAndRemove: a failed session is listed as failed, with its age, and can be
+// removed.
 func TestFirstHour12ListAndRemove(t *testing.T) {
 	t.Parallel()
 	store := storeOf(t)
@@ -183,8 +180,8 @@ func TestFirstHour12ListAndRemove(t *testing.T) {
 	inStore(t, store, 0, "prune", "--older-than", "30d", "--yes")
 }
 
-// TestFirstHour13SilentHosts: of a host that says nothing a person hears who is waited
-// for, and the end of it; for other programs and for joins too.
+// TestFirstHour13SilentHosts: for a silent host the output names the host that linerate waits
+// for, and the timeout; for other programs and for joins too.
 func TestFirstHour13SilentHosts(t *testing.T) {
 	t.Parallel()
 	silent := listenAs(t, func(net.Conn) {})
@@ -196,7 +193,7 @@ func TestFirstHour13SilentHosts(t *testing.T) {
 	}
 }
 
-// TestFirstHour14SentAndAsked: beside what was asked of UDP stands what was sent.
+// TestFirstHour14SentAndAsked: for UDP the report shows the sent rate beside the requested one.
 func TestFirstHour14SentAndAsked(t *testing.T) {
 	needLab(t)
 	t.Parallel()
@@ -207,8 +204,8 @@ func TestFirstHour14SentAndAsked(t *testing.T) {
 	must.True(t, m[2] != "G" || v <= 200, "%s Gbit/s were not sent here", m[1])
 }
 
-// TestFirstHour20CompletionOfTheProgram: the program itself offers commands, settings,
-// values and sessions.
+// TestFirstHour20CompletionOfTheProgram: the program itself completes commands, settings, values
+// and sessions.
 func TestFirstHour20CompletionOfTheProgram(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ args, want string }{{"tes", "test"}, {"run --factor requ", "requests="}, {"set tcp.sack=o", "tcp.sack=off"}, {"export --for netp", "netplan"}} {
@@ -217,9 +214,9 @@ func TestFirstHour20CompletionOfTheProgram(t *testing.T) {
 	}
 }
 
-// TestFirstHour24FourQuestions: the page to start with asks four questions with three
-// commands each at most; TestDocumentedCommands runs them. The manual's long tables have
-// pages of their own, and no link of the documents leads nowhere.
+// TestFirstHour24FourQuestions: the start page asks four questions with at most three commands
+// each; TestDocumentedCommands runs them. The manual's long tables have pages of their own, and
+// all links of the documents lead somewhere.
 func TestFirstHour24FourQuestions(t *testing.T) {
 	t.Parallel()
 	docs := filepath.Join("..", "..", "docs")
@@ -258,7 +255,7 @@ func TestFirstHour24FourQuestions(t *testing.T) {
 	}
 }
 
-// anchors are the links to the headings of a page, as Markdown makes them.
+// anchors returns the links to the headings of a page, as in Markdown.
 func anchors(page string) (all []string) {
 	for line := range strings.Lines(page) {
 		if head := strings.TrimLeft(line, "#"); head != line {
@@ -269,8 +266,8 @@ func anchors(page string) (all []string) {
 	return all
 }
 
-// TestFirstHour25Transcript: the scripted first hour has at least 60 mistakes, none of
-// which ends with 0; TestScript/firsthour runs it and holds every word.
+// TestFirstHour25Transcript: the scripted first hour has at least 60 mistakes, none of which
+// exits with 0; TestScript/firsthour runs it and compares every word.
 func TestFirstHour25Transcript(t *testing.T) {
 	t.Parallel()
 	text := must.Get(os.ReadFile(filepath.Join("testdata", "script", "firsthour.txtar")))(t)

@@ -20,7 +20,7 @@ import (
 	"linerate/internal/must"
 )
 
-// needProgram skips a test where a foreign program is not installed.
+// needProgram skips a test if a foreign program is not installed.
 func needProgram(t testing.TB, name string) {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
@@ -61,12 +61,11 @@ func portOf(addr string) string {
 	return p
 }
 
-// givenPorts are those that freePort returned.
+// givenPorts are the ports that freePort has returned.
 var givenPorts sync.Map
 
-// freePort returns a port below those that the kernel gives away (ip-sysctl,
-// ip_local_port_range), at which nothing of loopback is, over TCP or UDP. No two calls
-// return the same.
+// freePort returns a port below the kernel's range (ip-sysctl, ip_local_port_range) that is
+// unused on loopback, over TCP and UDP. No two calls return the same.
 func freePort(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
@@ -89,9 +88,8 @@ func freePort(t testing.TB) string {
 	return ""
 }
 
-// listens reports whether the kernel has a socket at port: a listening one of
-// TCP, or any of UDP. Asking it leaves the server alone, which a trial
-// connection would not.
+// listens reports whether the kernel has a socket at port: a listening one for TCP, or any for
+// UDP. Unlike a trial connection, that does not disturb the server.
 func listens(t testing.TB, network, port string) bool {
 	t.Helper()
 	n := must.Get(strconv.Atoi(port))(t)
@@ -126,7 +124,7 @@ func foreignServer(t testing.TB, network, port string, argv ...string) {
 	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		cancel()
-		_ = cmd.Wait() // it was killed, or is done
+		_ = cmd.Wait() // it was killed, or has ended
 		if t.Failed() {
 			t.Logf("%s said:\n%s", argv[0], said.String())
 		}
@@ -134,8 +132,8 @@ func foreignServer(t testing.TB, network, port string, argv ...string) {
 	eventually(t, patience, argv[0]+" listens", func() bool { return listens(t, network, port) })
 }
 
-// foreignClient runs a foreign program, and demands that it succeeds and that check finds
-// nothing wrong in what it printed.
+// foreignClient runs a foreign program, and requires that it succeeds and that check finds no
+// fault in its output.
 func foreignClient(t testing.TB, check func(out string) (wrong string), argv ...string) {
 	t.Helper()
 	needProgram(t, argv[0])
@@ -149,24 +147,24 @@ func foreignClient(t testing.TB, check func(out string) (wrong string), argv ...
 	must.Need(t, r.code == 0 && wrong == "", "%s: exit code %d, %s\n%s%s", strings.Join(argv, " "), r.code, wrong, r.out, r.err)
 }
 
-// unchecked accepts whatever a foreign client printed.
+// unchecked accepts any output of a foreign client.
 func unchecked(string) string { return "" }
 
-// measured runs linerate, and demands that it succeeds and that check finds nothing wrong
-// in its document.
+// measured runs linerate, and requires that it succeeds and that check finds no fault in its
+// document.
 func measured(t testing.TB, args []string, check func(d document) (wrong string)) {
 	t.Helper()
 	r := succeed(t, args...)
 	must.Equal(t, check(decode[document](t, r.out)), "", "linerate %s", strings.Join(args, " "))
 }
 
-// briefly is a quick look that leaves out what it can.
+// briefly returns a test that is as short as possible.
 func briefly(target string, more ...string) []string {
 	return append([]string{"test", target, "-t", "0.5s", "-i", "0.5s", "--omit", "0s", "--idle", "0s", "--json", "-q", "--db", ":memory:"}, more...)
 }
 
-// TestForeignServers measures with the real programs at the far end. TestTruthOfForeign
-// holds their rates.
+// TestForeignServers measures with the real programs at the far end. TestTruthOfForeign checks
+// their rates.
 func TestForeignServers(t *testing.T) {
 	t.Parallel()
 	t.Run("iperf3", func(t *testing.T) {
@@ -203,8 +201,8 @@ func TestForeignServers(t *testing.T) {
 	})
 }
 
-// netpipeFile demands a file as NPtcp writes it: size, Mbit/s and seconds of each
-// message, ascending up to largest at least, the three of a line in agreement.
+// netpipeFile requires a file in NPtcp's format: size, Mbit/s and seconds of each message,
+// ascending up to at least largest, with consistent values on each line.
 func netpipeFile(t testing.TB, path string, largest int) {
 	t.Helper()
 	b := must.Get(os.ReadFile(path))(t)
@@ -214,7 +212,7 @@ func netpipeFile(t testing.TB, path string, largest int) {
 		var rate, seconds float64
 		n, err := fmt.Sscan(line, &size, &rate, &seconds)
 		must.Need(t, n == 3 && err == nil, "%s: %q: %v", path, line, err)
-		// NPtcp's Mbit are 2^20 bits; seconds are written with 8 decimals.
+		// NPtcp's Mbit are 2^20 bits; seconds have 8 decimals.
 		least := float64(size) * 8 / (1 << 20) / (seconds + 1e-8)
 		most := float64(size) * 8 / (1 << 20) / max(seconds-1e-8, 1e-9)
 		must.True(t, size > before && !(rate < 0.99*least) && !(rate > 1.01*most), "%s: %q after %d bytes: %.3f to %.3f Mbit/s fit the time", path, line, before, least, most)
@@ -224,7 +222,7 @@ func netpipeFile(t testing.TB, path string, largest int) {
 	must.True(t, rows >= 4 && before >= largest, "%s: %d rows up to %d bytes, want %d", path, rows, before, largest)
 }
 
-// iperf3Fault says what is wrong in the document of an iperf3 client.
+// iperf3Fault returns the fault in the document of an iperf3 client.
 func iperf3Fault(out string) string {
 	var d struct {
 		Error string `json:"error"`
@@ -240,7 +238,7 @@ func iperf3Fault(out string) string {
 	return ""
 }
 
-// iperf2Fault says what is wrong in the comma separated line of an iperf 2 client.
+// iperf2Fault returns the fault in the comma-separated line of an iperf 2 client.
 func iperf2Fault(out string) string {
 	first, _, whole := strings.Cut(out, "\n")
 	fields := strings.Split(first, ",") // ..., interval, bytes, bit/s
@@ -253,7 +251,7 @@ func iperf2Fault(out string) string {
 	return ""
 }
 
-// TestForeignClients lets the real programs measure to linerate serve.
+// TestForeignClients runs the real programs as clients of linerate serve.
 func TestForeignClients(t *testing.T) {
 	t.Parallel()
 	v := serveJSON(t, serveEverything(t))
@@ -272,7 +270,7 @@ func TestForeignClients(t *testing.T) {
 		foreignClient(t, unchecked, "NPtcp", "-h", "127.0.0.1", "-P", portOf(v.Foreign["netpipe"]), "-n", "50", "-u", "64", "-o", out)
 		netpipeFile(t, out, 64)
 	})
-	t.Run("its own", func(t *testing.T) { // both roles are linerate's, over each protocol
+	t.Run("its own", func(t *testing.T) { // linerate has both roles, over each protocol
 		for _, protocol := range []string{"iperf3", "iperf2", "udpstp"} {
 			measured(t, briefly(protocol+"://"+v.Foreign[protocol]), bothWays)
 		}
@@ -280,7 +278,7 @@ func TestForeignClients(t *testing.T) {
 	})
 }
 
-// engineReport is what these tests read of reports beyond goodput.
+// engineReport is the part of reports that these tests read besides goodput.
 type engineReport struct {
 	Report struct {
 		Latencies []struct {
@@ -302,7 +300,7 @@ type engineReport struct {
 	} `json:"report"`
 }
 
-// TestOtherEnginesOfACommand asks for requests, and searches for the highest rate.
+// TestOtherEnginesOfACommand measures requests, and searches for the highest rate.
 func TestOtherEnginesOfACommand(t *testing.T) {
 	t.Parallel()
 	v := serveJSON(t, serveEverything(t))
@@ -315,7 +313,7 @@ func TestOtherEnginesOfACommand(t *testing.T) {
 	must.True(t, err == nil && decode[engineReport](t, r.out).Report.Search != nil, "%v\n%s", err, r.out)
 }
 
-// TestSweepWritesItsFile sweeps a few sizes into a file, and no other one.
+// TestSweepWritesItsFile sweeps a few sizes into a file, and replaces no existing one.
 func TestSweepWritesItsFile(t *testing.T) {
 	t.Parallel()
 	v := serveJSON(t, serveEverything(t))
@@ -328,8 +326,8 @@ func TestSweepWritesItsFile(t *testing.T) {
 	must.Equal(t, string(must.Get(os.ReadFile(out))(t)), string(before), "the file that was there is not what it")
 }
 
-// TestCopyOfACommand copies small files to a server, then measures a folder, and
-// demands that nothing is left of either.
+// TestCopyOfACommand copies small files to a server, then measures a folder; nothing of either is
+// left.
 func TestCopyOfACommand(t *testing.T) {
 	t.Parallel()
 	v := serveJSON(t, serveEverything(t))
@@ -340,7 +338,7 @@ func TestCopyOfACommand(t *testing.T) {
 		for _, run := range d.Session.Runs {
 			must.True(t, run.State == "valid", "%s: %s: %s", run.Setting, run.State, run.Reason)
 		}
-		// From memory and disk to memory and disk, and four parts alone.
+		// From memory and disk to memory and disk, and four parts on their own.
 		must.Equal(t, len(d.Session.Runs), 8, "runs")
 		c := decode[engineReport](t, r.out).Report.Copy
 		must.True(t, c != nil && len(c.Directions) == 1, "report of the copy: %+v", c)
@@ -358,8 +356,7 @@ func TestCopyOfACommand(t *testing.T) {
 	})
 }
 
-// TestPlansOfOtherEngines runs plans over UDP, under load with probes, and of
-// requests.
+// TestPlansOfOtherEngines runs plans with UDP, with probes under load, and with requests.
 func TestPlansOfOtherEngines(t *testing.T) {
 	t.Parallel()
 	v := serveJSON(t, serveEverything(t))
@@ -367,7 +364,7 @@ func TestPlansOfOtherEngines(t *testing.T) {
 	t.Run("rate as a factor", func(t *testing.T) {
 		r := succeed(t, append([]string{"run", v.Link, "-u", "--factor", "rate=4M,8M", "--baseline", "4M", "-t", "0.2s", "--omit", "0s"}, quick...)...)
 		d := decode[document](t, r.out)
-		must.True(t, len(d.goodput("to")) >= 2, "%+v", d.Session.Runs) // of each setting; a busy machine may do a block again
+		must.True(t, len(d.goodput("to")) >= 2, "%+v", d.Session.Runs) // of each setting; a busy machine may repeat a block
 	})
 	for name, flow := range map[string]string{
 		"loaded":  "engine: loaded, load: udpflow, rate: 4M, idle: 100ms",
@@ -377,7 +374,7 @@ func TestPlansOfOtherEngines(t *testing.T) {
 			plan := write(t, "plan.yaml", "flow: {"+flow+", duration: 300ms, omit: 0s, interval: 100ms}\nfactors: [{knob: window, levels: [64KiB, 256KiB]}]\n")
 			r := succeed(t, append([]string{"run", plan, "--far", v.Link}, quick...)...)
 			d := decode[document](t, r.out)
-			valid := map[string]bool{} // a busy machine may cut a run short, and its block is done again
+			valid := map[string]bool{} // a busy machine may cut a run short, and repeat its block
 			for _, run := range d.Session.Runs {
 				valid[run.Setting] = valid[run.Setting] || run.State == "valid"
 			}
@@ -388,8 +385,8 @@ func TestPlansOfOtherEngines(t *testing.T) {
 	}
 }
 
-// TestForeignOptionsNotObeyed: an option of a client that the server does not obey is said
-// on its terminal, once the test is over.
+// TestForeignOptionsNotObeyed: if the server ignores an option of a client, the client's terminal
+// says so after the test.
 func TestForeignOptionsNotObeyed(t *testing.T) {
 	t.Parallel()
 	s := serveJSON(t, serveEverything(t))

@@ -28,7 +28,7 @@ const (
 	toFar  = "10.77.2.3"
 )
 
-// gunner plays the client of TestServerIsNoCannon.
+// gunner is the client of TestServerIsNoCannon.
 func gunner(ctx context.Context, link string) error {
 	ctx, cancel := context.WithTimeout(ctx, 8*time.Second)
 	defer cancel()
@@ -61,8 +61,8 @@ func gunner(ctx context.Context, link string) error {
 	return errors.Join(err, closing)
 }
 
-// forge plays the connector of a UDP flow's sockets: greetings come from the
-// bystander, and the rendezvous says that they were answered.
+// forge plays the connector of a UDP flow's sockets: greetings come from the bystander, and the
+// rendezvous claims that they were answered.
 func forge(ctx context.Context, host string, server int, token data.Token) error {
 	addr := net.JoinHostPort(host, strconv.Itoa(server))
 	line, _, err := data.Dial(ctx, addr, token, 0, engine.SocketOptions{})
@@ -91,7 +91,7 @@ func forge(ctx context.Context, host string, server int, token data.Token) error
 			return err
 		}
 	}
-	<-time.After(200 * time.Millisecond) // they are there before the word is
+	<-time.After(200 * time.Millisecond) // they arrive before the word does
 	_, err = rendezvous.Write(append([]byte{6}, make([]byte, 16)...))
 	if err == nil {
 		_, err = io.Copy(io.Discard, line) // until the server has enough
@@ -99,8 +99,8 @@ func forge(ctx context.Context, host string, server int, token data.Token) error
 	return err
 }
 
-// aim plays the server of TestControllerIsNoCannon at listen: the real one at
-// the port below, but for where its answers over UDP come from.
+// aim is the server of TestControllerIsNoCannon at listen: it is the real one at the port below,
+// except for the source of its UDP answers.
 func aim(ctx context.Context, listen string) error {
 	at, err := net.ResolveUDPAddr("udp4", listen)
 	if err != nil {
@@ -147,7 +147,7 @@ func aim(ctx context.Context, listen string) error {
 	}
 }
 
-// relayTo hands on TCP connections.
+// relayTo forwards TCP connections.
 func relayTo(ctx context.Context, listen, target string) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {
@@ -171,8 +171,8 @@ func relayTo(ctx context.Context, listen, target string) error {
 	}
 }
 
-// handOn copies, but for the UDP port that a rendezvous begins with: that is the
-// relay's.
+// handOn copies, except for the UDP port at the beginning of a rendezvous, which it replaces by
+// the relay's.
 func handOn(to io.Writer, from io.Reader) {
 	own, other := endian.BigEndian.AppendUint16(nil, 5299), endian.BigEndian.AppendUint16(nil, 5300)
 	for b := make([]byte, 1<<16); ; {

@@ -22,36 +22,35 @@ import (
 	"linerate/internal/must"
 )
 
-// What has to hold, whoever comes (docs/public-server.md, SECURITY.md).
+// What must hold for any client (docs/public-server.md, SECURITY.md).
 const (
 	hostileClients = 1000
 	hostileMemory  = 300_000_000     // bytes, resident
-	friendWithin   = 2 * time.Second // from the first packet of a friend to the answer to its first question
-	amplification  = 3               // bytes sent for each byte of an address that proved nothing (RFC 9000 section 8)
+	friendWithin   = 2 * time.Second // from a friend's first packet to the answer to its first question
+	amplification  = 3               // bytes sent for each byte from an unproven address (RFC 9000 section 8)
 )
 
-// The networks of the hostile suite: each bad client has an address in one of
-// its own, and so has the victim.
+// The networks of the hostile suite: each bad client has its own address, and so has the victim.
 const (
 	crowdNet   = "10.77.128.0/17"
 	victimAddr = "10.78.0.2"
 )
 
-// siege is a server with every listener in the far host, a crowd in the near host, and a
-// victim beyond the server.
+// siege is a server with every listener in the far host, a crowd in the near host, and a victim
+// behind the server.
 type siege struct {
 	*netns
 	server *process
 	pid    int
-	link   string // of the crowd
+	link   string // for the crowd
 	friend string // link with a key of its own
 	ports  map[string]string
 	victim string // its namespace
 	group  *memoryGroup
 }
 
-// newSiege starts a server with more flags, in a memory cgroup of so many bytes, and lets
-// the crowd come from any address of crowdNet, and in the victim's name.
+// newSiege starts a server with args, in a memory cgroup of this many bytes, and lets the crowd
+// come from any address of crowdNet, and forge the victim's.
 func newSiege(t testing.TB, memory int64, args ...string) *siege {
 	t.Helper()
 	s := &siege{group: newMemoryGroup(t, memory), netns: newNetns(t), ports: map[string]string{"own": "5299", "iperf3": "5201", "iperf2": "5001", "netpipe": "5002", "udpstp": "24601"}}
@@ -90,14 +89,14 @@ func (s *siege) listens(t testing.TB) bool {
 	for _, pid := range netnsPIDs(t.Context(), s.far) {
 		exe, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "exe"))
 		if err == nil && exe == binary {
-			s.pid = max(s.pid, pid) // of a parent and a child, the one that listens came last
+			s.pid = max(s.pid, pid) // of parent and child, the listener came last
 		}
 	}
 	out, err := exec.CommandContext(t.Context(), "ip", "netns", "exec", s.far, "ss", "-Hltn").Output()
 	return err == nil && s.pid != 0 && strings.Count(string(out), farAddr+":") == len(s.ports)-1 // udpstp has no TCP
 }
 
-// crowd starts bad clients, and returns how to wait for what they did.
+// crowd starts bad clients, and returns a function that waits for their tally.
 func (s *siege) crowd(t testing.TB, attack string, d time.Duration) func() tally {
 	t.Helper()
 	o := order{
@@ -114,7 +113,7 @@ func (s *siege) crowd(t testing.TB, attack string, d time.Duration) func() tally
 	}
 }
 
-// resident is the server's memory in bytes.
+// resident returns the server's memory in bytes.
 func (s *siege) resident(t testing.TB) int {
 	t.Helper()
 	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(s.pid), "status"))
@@ -125,7 +124,7 @@ func (s *siege) resident(t testing.TB) int {
 	return kib << 10
 }
 
-// hit is how many bytes arrived at the victim.
+// hit returns how many bytes arrived at the victim.
 func (s *siege) hit(t testing.TB) int64 {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "ip", "netns", "exec", s.victim, "cat", "/sys/class/net/v1/statistics/rx_bytes").Output()
@@ -139,23 +138,22 @@ func (s *siege) hit(t testing.TB) int64 {
 	return 0
 }
 
-// visits has a friend open a session again and again until ctx ends and returns how long
-// each took until the host's facts were there.
+// visits makes a friend open a session again and again until ctx ends and returns how long each
+// took to get the host's facts.
 func (s *siege) visits(ctx context.Context, t testing.TB) []time.Duration {
 	t.Helper()
 	cmd := s.role(t, "near", "friend")
 	cmd.Env = append(cmd.Env, crowdVar+"="+s.friend)
 	p := start(t, cmd)
 	<-ctx.Done()
-	_ = p.cmd.Process.Signal(os.Interrupt) // it has ended where it was turned away
+	_ = p.cmd.Process.Signal(os.Interrupt) // it has ended if it was turned away
 	r := p.wait(t, 30*time.Second)
 	must.Need(t, r.code == 0, "a friend of the server: %s%s\n%s", r.out, r.err, s.server.said())
 	return decode[[]time.Duration](t, r.out)
 }
 
-// under has the server attacked for a time, demands that everything holds and that the
-// server has met the attack, and returns how long a friend waited at most, and the
-// server's memory at most in bytes.
+// under attacks the server for a time, checks all limits and that the server has handled the
+// attack, and returns the friend's longest wait and the server's highest memory in bytes.
 func (s *siege) under(t testing.TB, attack string, d time.Duration) (slowest time.Duration, most int) {
 	t.Helper()
 	before := s.hit(t)
@@ -194,24 +192,22 @@ func (s *siege) under(t testing.TB, attack string, d time.Duration) (slowest tim
 	return slowest, most
 }
 
-// quietLink is what a link carries by itself while nobody uses it: ARP, IPv6
-// router solicitations.
+// quietLink is the traffic of an unused link: ARP, IPv6 router solicitations.
 const quietLink = 4 << 10
 
-// hostileServers are the servers that are attacked, by name: their flags.
+// hostileServers returns the flags of the attacked servers, by name.
 func hostileServers() map[string][]string {
 	return map[string][]string{
-		// Those who have the secret may fill more, unless the operator says so.
+		// Clients with the secret may use more, unless the operator limits them.
 		"with a secret": {"--limit", "memory=96MiB"},
 		"open":          {"--open"},
 	}
 }
 
-// smallMachine is the memory of the cgroup that besieged servers run in.
+// smallMachine is the memory of the cgroup that attacked servers run in.
 const smallMachine = 512 << 20
 
-// stillServes demands a whole measurement after everything, and that the server
-// ends well.
+// stillServes requires a whole measurement after everything, and that the server ends cleanly.
 func (s *siege) stillServes(t testing.TB) {
 	t.Helper()
 	eventually(t, 30*time.Second, "a test", func() bool {
@@ -222,7 +218,7 @@ func (s *siege) stillServes(t testing.TB) {
 	s.server.wait(t, 20*time.Second).ends(t, 0)
 }
 
-// memoryGroup is a cgroup that bounds the memory of what is put into it.
+// memoryGroup is a cgroup that limits its processes' memory.
 type memoryGroup struct{ dir, events string }
 
 // newMemoryGroup makes a memory cgroup of version 1 or 2, which ends with the test.
@@ -250,7 +246,7 @@ func newMemoryGroup(t testing.TB, bytes int64) *memoryGroup {
 	return g
 }
 
-// killed is how many processes of the group the kernel has ended for want of memory.
+// killed returns how many processes of the group the kernel has killed for lack of memory.
 func (g *memoryGroup) killed(t testing.TB) int {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(g.dir, g.events))

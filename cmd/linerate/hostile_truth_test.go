@@ -10,9 +10,9 @@ import (
 	"linerate/internal/truth"
 )
 
-// TestTruthRightSecretAmongHostile: among a thousand clients of every manner, and of those
-// that cost most, each in a cgroup of 512 MiB, a right secret waits at most 2 s from its
-// first packet to the answer to its first question.
+// TestTruthRightSecretAmongHostile: among a thousand clients of every kind, and of the most
+// expensive kinds, each server in a cgroup of 512 MiB, a client with the right secret waits at
+// most 2 s from its first packet to the answer to its first question.
 func TestTruthRightSecretAmongHostile(t *testing.T) {
 	needRoot(t)
 	for name, args := range hostileServers() {

@@ -23,29 +23,29 @@ import (
 	"linerate/internal/core/model"
 )
 
-// hostileManner is what a hostile agent does. Between the controller and an honest
-// agent, it passes on what both say, but for what it does to them.
+// hostileManner is the behaviour of a hostile agent. It stands between the controller and an
+// honest agent, and passes on their messages, except for what it changes.
 type hostileManner string
 
 const (
 	floodsSamples  hostileManner = "samples"  // without end, as soon as a run is ready
 	floodsMeasured hostileManner = "measured" // the same event without end
 	floodsParts    hostileManner = "parts"    // a message of a megabyte that is half a million messages
-	floodsBody     hostileManner = "body"     // an answer without end
-	floodsStderr   hostileManner = "stderr"   // words without end beside the protocol
-	floodsStdout   hostileManner = "stdout"   // words without end instead of the protocol
+	floodsBody     hostileManner = "body"     // an endless answer
+	floodsStderr   hostileManner = "stderr"   // endless output beside the protocol
+	floodsStdout   hostileManner = "stdout"   // endless output instead of the protocol
 	drips          hostileManner = "drips"    // an answer one byte at a time
-	neverEnds      hostileManner = "endless"  // a run that is not over when it is over
+	neverEnds      hostileManner = "endless"  // a run that does not end
 	paints         hostileManner = "paints"   // escapes in every text, as the protocol allows them
-	paintsRaw      hostileManner = "raw"      // escapes in every text, which it does not
+	paintsRaw      hostileManner = "raw"      // escapes in every text, which the protocol forbids
 )
 
-// hostileTarget is a HOST whose agent is hostile.
+// hostileTarget returns a HOST whose agent is hostile.
 func hostileTarget(m hostileManner) string {
 	return fmt.Sprintf("exec:127.0.0.1 env %s=hostile=%s %s", roleVar, m, os.Args[0])
 }
 
-// Texts that a terminal would obey, or a reader misread.
+// Texts with terminal commands, or that mislead a reader.
 const (
 	paintFair = "\u202egpj\u2066\u200e\u061c\u200b\ufeff\nlinerate: everything is fine\n"
 	paintRaw  = paintFair + "\x1b]0;owned\x07\x1b[2J\u009b31m\x9b31m\r\x08\x00\x7f"
@@ -57,7 +57,7 @@ func hostileAgent(ctx context.Context, m hostileManner) error {
 	case floodsStdout:
 		for {
 			if _, err := os.Stdout.WriteString(strings.Repeat(paintRaw, 1000)); err != nil {
-				return nil // the controller has had enough
+				return nil // the controller has given up
 			}
 		}
 	case floodsStderr:
@@ -70,7 +70,7 @@ func hostileAgent(ctx context.Context, m hostileManner) error {
 		}()
 	case paints, paintsRaw:
 		fmt.Fprint(os.Stderr, paintRaw)
-	default: // hostile in what it answers
+	default: // hostile in its answers
 	}
 	state, err := os.MkdirTemp("", "hostile-")
 	if err != nil {
@@ -103,7 +103,7 @@ func hostileAgent(ctx context.Context, m hostileManner) error {
 	return err
 }
 
-// hostileGreeting passes on what both ends say before HTTP/2; see session/greeting.go.
+// hostileGreeting passes on the greeting of both ends; see session/greeting.go.
 func hostileGreeting(controller, honest net.Conn, m hostileManner) error {
 	const hello, reply = len("lr-hello"), len("lr-reply") + 1
 	body, err := greeting(controller, hello)
@@ -133,7 +133,7 @@ func hostileGreeting(controller, honest net.Conn, m hostileManner) error {
 type onlyConn struct {
 	net.Conn
 	first atomic.Bool
-	done  <-chan struct{} // the connection has ended
+	done  <-chan struct{} // closed when the connection has ended
 }
 
 // Accept returns the connection, then waits for its end.
@@ -145,10 +145,10 @@ func (l *onlyConn) Accept() (net.Conn, error) {
 	return nil, net.ErrClosed
 }
 
-// Addr is the connection's own.
+// Addr returns the connection's own address.
 func (l *onlyConn) Addr() net.Addr { return l.LocalAddr() }
 
-// hostileProxy stands between a controller and an honest agent.
+// hostileProxy is between a controller and an honest agent.
 type hostileProxy struct {
 	manner hostileManner
 	honest http.RoundTripper
@@ -176,7 +176,7 @@ func (h hostileProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case call == "Run":
 		h.stream(w, answer.Body)
 	case call == "Facts" && h.manner == floodsBody:
-		for endless := bytes.Repeat([]byte(" "), 1<<17); r.Context().Err() == nil; { // within seconds more than may be kept
+		for endless := bytes.Repeat([]byte(" "), 1<<17); r.Context().Err() == nil; { // within seconds more than the controller may keep
 			if _, err := w.Write(endless); err != nil {
 				return
 			}
@@ -225,8 +225,8 @@ func (h hostileProxy) stream(w http.ResponseWriter, from io.Reader) {
 	}
 }
 
-// event does what the manner demands to an event, whose message is body. It reports true
-// when it sent all that the run will ever send.
+// event changes an event as the manner says; body is its message. It returns true after it has
+// sent everything that the run will ever send.
 func (h hostileProxy) event(w http.ResponseWriter, e session.Event, body []byte) bool {
 	samples := func(n int) []byte {
 		one := model.Sample{Host: model.Far, Direction: model.To, Metric: model.Goodput, Length: 1, Value: 1}
@@ -265,13 +265,13 @@ func hostileFrame(w http.ResponseWriter, flags byte, body []byte) bool {
 	return err == nil
 }
 
-// paint puts escapes into every text of an answer, or into the words of a refusal.
+// paint puts escapes into every text of an answer, or into the text of a refusal.
 func (h hostileProxy) paint(status int, body []byte) []byte {
 	if h.manner != paints && h.manner != paintsRaw {
 		return body
 	}
 	if status != http.StatusOK {
-		// JSON, in which a text begins after the key.
+		// In JSON the text begins after the key.
 		return bytes.Replace(body, []byte(`"message":"`), []byte(`"message":"`+"\\u001b[2J\\u009b31m\\u202e\\nlinerate: everything is fine\\n"), 1)
 	}
 	var m map[string]any
@@ -295,16 +295,15 @@ func (h hostileProxy) paint(status int, body []byte) []byte {
 	return painted
 }
 
-// escapes are what is put behind a text.
+// escapes returns the text that is appended.
 func (h hostileProxy) escapes() string {
 	if h.manner == paintsRaw {
-		return strings.ToValidUTF8(paintRaw, "\u009b") // JSON would have other characters for it
+		return strings.ToValidUTF8(paintRaw, "\u009b") // JSON would replace it by other characters
 	}
 	return paintFair
 }
 
-// paintAll puts escapes behind every text but words of the protocol and names that mean
-// something.
+// paintAll appends escapes to every text, except words of the protocol and significant names.
 func (h hostileProxy) paintAll(v any) any {
 	switch v := v.(type) {
 	case string:

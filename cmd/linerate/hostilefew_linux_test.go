@@ -18,16 +18,16 @@ import (
 	"linerate/internal/must"
 )
 
-// document of linerate serve.
+// serveDocument is the document of linerate serve.
 type serveDocument struct {
 	Link    string            `json:"link"`
 	Address string            `json:"address"`
 	Foreign map[string]string `json:"foreign"`
 }
 
-// TestHostileFew has one client attack a server in each way there is, with a key and
-// without one: each attack comes as far as it is meant to, by the server's own answer, and
-// what it costs is bounded. make abuse and make truth do it with a thousand clients.
+// TestHostileFew attacks a server with one client in each way, with a key and without one: each
+// attack comes as far as intended, by the server's own answer, and its cost is limited. make
+// abuse and make truth do it with a thousand clients.
 func TestHostileFew(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
@@ -46,7 +46,7 @@ func TestHostileFew(t *testing.T) {
 			done := tally{Reached: map[string]int64{}}
 			var mu sync.Mutex
 			var all sync.WaitGroup
-			turn := make(chan struct{}, 6) // an open server lets eight in
+			turn := make(chan struct{}, 6) // an open server admits eight
 			inSession := namesInSession()
 			for i, attack := range attackNames() {
 				all.Go(func() {
@@ -55,7 +55,7 @@ func TestHostileFew(t *testing.T) {
 						defer func() { <-turn }()
 					}
 					h := &hostile{order: o, from: netip.AddrFrom4([4]byte{127, 78, byte(i), 1}), done: &done, mu: &mu, attack: attack}
-					if attack == "silence" { // other protocols give half a minute
+					if attack == "silence" { // other protocols allow half a minute
 						h.Ports = map[string]string{"own": o.Ports["own"]}
 					}
 					attackUntilMet(t, h)
@@ -67,7 +67,7 @@ func TestHostileFew(t *testing.T) {
 			}
 			got := peakMemory(t, server)
 			must.True(t, got <= 150, "the server had %d MiB resident for one client of each kind", got)
-			intrude(t, d.Link) // it still serves
+			intrude(t, d.Link) // the server still works
 			for _, want := range []string{"event=session-begin protocol=linerate", "event=dropped protocol=linerate outcome=denied", "event=refused protocol=linerate outcome=denied"} {
 				lineOf(t, log, want)
 			}
@@ -78,12 +78,12 @@ func TestHostileFew(t *testing.T) {
 	}
 }
 
-// namesInSession are the attacks that need a session.
+// namesInSession returns the attacks that need a session.
 func namesInSession() []string {
 	return slices.Concat(slices.Collect(maps.Keys(framesOfSessions())), slices.Collect(maps.Keys(callsOfSessions())), []string{"greedy", "wrong secrets"})
 }
 
-// attackUntilMet tries until the server has met the attack.
+// attackUntilMet retries until the server has handled the attack.
 func attackUntilMet(t *testing.T, h *hostile) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -104,7 +104,7 @@ func attackUntilMet(t *testing.T, h *hostile) {
 			select {
 			case <-tried:
 				wait = false
-			case <-time.After(20 * time.Millisecond): // a look, no more
+			case <-time.After(20 * time.Millisecond): // a check, no more
 				wait = !met()
 			}
 		}
@@ -117,7 +117,7 @@ func attackUntilMet(t *testing.T, h *hostile) {
 	}
 }
 
-// everyDatagramRead demands that the process has read what came to its UDP port, by the
+// everyDatagramRead requires that the process has read all datagrams at its UDP port, by the
 // kernel's queue of the socket. Lines of proc_pid_net(5):
 //
 //	sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops
@@ -138,8 +138,8 @@ func everyDatagramRead(t *testing.T, pid int, port string) {
 	})
 }
 
-// TestHostileAgent: whatever an agent sends, the controller ends soon, with a plain
-// sentence, and has neither memory nor disk filled.
+// TestHostileAgent: whatever an agent sends, the controller ends soon, with a plain error, and
+// fills neither memory nor disk.
 func TestHostileAgent(t *testing.T) {
 	t.Parallel()
 	for _, h := range badAgents() {
@@ -150,8 +150,8 @@ func TestHostileAgent(t *testing.T) {
 	}
 }
 
-// badAgent is one manner of an agent, what the controller says of it, and how long it
-// takes on a quiet machine, which make truth asks.
+// badAgent is one hostile manner, the controller's error, and how long it takes on an idle
+// machine, which make truth checks.
 type badAgent struct {
 	manner hostileManner
 	says   string
@@ -171,7 +171,7 @@ func badAgents() []badAgent {
 	}
 }
 
-// meetHostile runs a test with a hostile agent, demands words and an end, and returns how
+// meetHostile runs a test with a hostile agent, requires an error and an end, and returns how
 // long that took.
 func meetHostile(t testing.TB, h badAgent) time.Duration {
 	t.Helper()
@@ -198,9 +198,9 @@ func meetHostile(t testing.TB, h badAgent) time.Duration {
 	return took
 }
 
-// residentPeak sends the most memory that a process ever had resident, in kB, once it
-// has ended (VmHWM of proc_pid_status(5)). getrusage(2) would tell that of this process
-// too, from before the exec.
+// residentPeak sends the most memory that a process ever had resident, in kB, after it has ended
+// (VmHWM of proc_pid_status(5)). getrusage(2) would include this process's memory from before the
+// exec.
 func residentPeak(pid int) <-chan int64 {
 	out := make(chan int64, 1)
 	go func() {

@@ -10,7 +10,7 @@ import (
 	"linerate/internal/must"
 )
 
-// hostileVar is how long the hostile suite takes, if not ten minutes.
+// hostileVar is how long the hostile suite takes; the default is ten minutes.
 const hostileVar = "LINERATE_HOSTILE"
 
 // hostileTime is the time of the suite.
@@ -23,9 +23,9 @@ func hostileTime(t *testing.T) time.Duration {
 	return must.Get(time.ParseDuration(text))(t)
 }
 
-// TestAbuseHostile attacks a server with every way of a crowd, one after the
-// other and all at once, with a secret, which the greedy ones have, and open, in a cgroup
-// of 512 MiB. How long a friend waits is held against a bound by make truth.
+// TestAbuseHostile attacks a server with each attack of a crowd, one after the other and all at
+// once, with a secret, which the greedy clients have, and open, in a cgroup of 512 MiB. make
+// truth checks a friend's longest wait.
 func TestAbuseHostile(t *testing.T) {
 	needRoot(t)
 	ways := append(attackNames(), "everything")
@@ -35,7 +35,7 @@ func TestAbuseHostile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSiege(t, smallMachine, args...)
 			for _, way := range ways {
-				d := max(each, 12*time.Second) // the longest timeout of those who say nothing is 10 s
+				d := max(each, 12*time.Second) // the longest timeout of silent clients is 10 s
 				if way == "everything" {
 					d = max(5*each, 12*time.Second)
 				}

@@ -21,7 +21,7 @@ import (
 	"linerate/internal/store/sqlite"
 )
 
-// compareArgs is an experiment of three settings, twin included, on both hosts.
+// compareArgs returns an experiment with three settings, including the twin, on both hosts.
 func (n *netns) compareArgs(blocks int, more ...string) []string {
 	return append([]string{
 		"run", "--from", n.agent("near"), "--far", n.agent("far"), "--factor", "tcp.recv_buffer_max=8KiB,64KiB",
@@ -29,14 +29,14 @@ func (n *netns) compareArgs(blocks int, more ...string) []string {
 	}, more...)
 }
 
-// short are runs that are over at once.
+// short returns the flags of very short runs.
 func short() []string { return []string{"-t", "0.1s", "-i", "0.1s", "--settle", "0s"} }
 
-// during is a moment to interrupt at.
+// during is a moment for an interrupt.
 type during struct {
 	args  []string
-	until func(*testing.T, *netns, both) bool // the moment has come
-	runs  bool                                // a session was begun
+	until func(*testing.T, *netns, both) bool // whether the moment has come
+	runs  bool                                // whether a session has begun
 }
 
 func moments() map[string]during {
@@ -49,11 +49,11 @@ func moments() map[string]during {
 			return len(netnsPIDs(t.Context(), n.near)) > 0
 		}, false},
 		"settling": {[]string{"-t", "1s", "--settle", "1m"}, func(t *testing.T, n *netns, before both) bool {
-			_, err := n.trySession(t) // before there is one, it is looked at whether the hosts take it
+			_, err := n.trySession(t) // before it, linerate checks whether the hosts accept the settings
 			return err == nil && changed(t, n, before)
 		}, true},
 		"running": {[]string{"-t", "1m", "--settle", "0s"}, func(t *testing.T, n *netns, before both) bool {
-			const enough = 30e6 // bytes, far more than the probe before makes
+			const enough = 30e6 // bytes, far more than the earlier probe sends
 			return changed(t, n, before) && n.received(t) > enough
 		}, true},
 		"cooling down": {append(short(), "--cooldown", "1m"), func(t *testing.T, n *netns, before both) bool {
@@ -63,7 +63,7 @@ func moments() map[string]during {
 	}
 }
 
-// received is how many bytes the far host has got, /proc/net/dev (proc_pid_net(5)):
+// received returns how many bytes the far host has received, /proc/net/dev (proc_pid_net(5)):
 //
 //	v0: 1296 16 0 0 0 0 0 0 ...
 func (n *netns) received(t testing.TB) float64 {
@@ -74,8 +74,8 @@ func (n *netns) received(t testing.TB) float64 {
 	return bytes
 }
 
-// TestInterrupt presses Ctrl-C once and twice at every kind of moment: the hosts
-// are as before, nothing is left running, the user is told how to go on.
+// TestInterrupt presses Ctrl-C once and twice at every kind of moment: the hosts are restored,
+// nothing is left running, and the user learns how to resume.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	cases := map[string]func(*testing.T){}
@@ -89,8 +89,8 @@ func TestInterrupt(t *testing.T) {
 func interrupt(t *testing.T, m during, twice bool) {
 	n := newNetns(t)
 	before := n.bothKnobs(t)
-	// The first run must be one that changes the hosts: no baseline of the hosts
-	// as they are.
+	// The first run must be one that changes the hosts, so the baseline is not the unchanged
+	// hosts.
 	p := start(t, n.command(t, n.compareArgs(2, append(m.args, "--baseline", "8KiB", "--no-twin")...)...))
 	eventually(t, patience, "the moment to interrupt", func() bool { return m.until(t, n, before) })
 	p.signal(t, os.Interrupt)
@@ -113,8 +113,8 @@ func interrupt(t *testing.T, m during, twice bool) {
 	must.True(t, r.code != 130 || strings.Contains(r.err, how), "%q is not in\n%s", how, r.err)
 }
 
-// TestSecondInterrupt has a host that does not answer any more: the first Ctrl-C
-// waits for it, the second does not. The host undoes when it can.
+// TestSecondInterrupt: a host does not answer any more. The first Ctrl-C waits for it, the second
+// does not. The host undoes when it can.
 func TestSecondInterrupt(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
@@ -140,9 +140,9 @@ func TestSecondInterrupt(t *testing.T) {
 	n.restored(t, before)
 }
 
-// TestResume ends the controller in the middle of a block, by Ctrl-C and by
-// kill -9, and goes on: the plan is followed to its end, and the verdicts are
-// those of the same runs without the interruption.
+// TestResume ends the controller in the middle of a block, by Ctrl-C and by kill -9, and
+// resumes: the plan is completed, and the verdicts equal those of the same runs without the
+// interruption.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	beside(t, map[string]func(*testing.T){
@@ -184,11 +184,11 @@ func resume(t testing.TB, sig os.Signal, state model.SessionState) {
 		expected, _ := json.Marshal(want)
 		t.Errorf("verdicts differ from those of an uninterrupted session:\n%s\n%s", got, expected)
 	}
-	run(t, n.command(t, "run", "--allow-exec", "--resume", s.ID)).ends(t, 2, "is done") // resume of a session that is done
+	run(t, n.command(t, "run", "--allow-exec", "--resume", s.ID)).ends(t, 2, "is done") // resume of a finished session
 }
 
-// TestInterruptedLabLeavesNothing ends commands that have a lab, by Ctrl-C and
-// by kill -9: all processes of the lab end with them.
+// TestInterruptedLabLeavesNothing ends commands that have a lab, by Ctrl-C and by kill -9: all
+// processes of the lab end with them.
 func TestInterruptedLabLeavesNothing(t *testing.T) {
 	t.Parallel()
 	needLab(t)
@@ -208,7 +208,7 @@ func interruptLab(t testing.TB, sig syscall.Signal, args []string) {
 	dir := t.TempDir()
 	tmp := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), binary, args...)
-	// All processes of the lab inherit this variable, whatever they are.
+	// All processes of the lab inherit this variable.
 	cmd.Env = append(os.Environ(), "LINERATE_DB="+filepath.Join(dir, "db"), "LINERATE_STATE="+dir, "TMPDIR="+tmp)
 	p := start(t, cmd)
 	t.Cleanup(func() {
@@ -216,7 +216,7 @@ func interruptLab(t testing.TB, sig syscall.Signal, args []string) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})
-	// The session is stored when the lab stands; then traffic begins.
+	// The session is stored once the lab is up; then traffic begins.
 	eventually(t, patience, "a session", func() bool {
 		return sessions(t.Context(), filepath.Join(dir, "db")) > 0
 	})
@@ -233,7 +233,7 @@ func interruptLab(t testing.TB, sig syscall.Signal, args []string) {
 	must.True(t, sig == syscall.SIGKILL || len(left) == 0, "left behind: %v", left)
 }
 
-// sessions counts what a store has.
+// sessions counts the sessions in a store.
 func sessions(ctx context.Context, path string) int {
 	if _, err := os.Stat(path); err != nil {
 		return 0
@@ -249,7 +249,7 @@ func sessions(ctx context.Context, path string) int {
 	return 1
 }
 
-// withVariable are the processes whose environment has a variable.
+// withVariable returns the processes whose environment has a variable.
 func withVariable(text string) []int {
 	var pids []int
 	for pid := range processes() {
@@ -261,8 +261,8 @@ func withVariable(text string) []int {
 	return pids
 }
 
-// counted are the runs of s that count: of each block the one attempt whose
-// runs are all valid and complete.
+// counted returns the runs of s that count: for each block those of the one attempt whose runs
+// are all valid and complete.
 func counted(s model.Session) []model.Run {
 	var out []model.Run
 	for b := range s.Plan.Order {
@@ -281,9 +281,9 @@ func counted(s model.Session) []model.Run {
 	return out
 }
 
-// followed reports whether the runs that count are the plan's, all blocks in
-// the order that was drawn before the first run. A block may have been given up: on a busy
-// machine a short run may end before its first byte.
+// followed reports whether the runs that count are the plan's, all blocks in the order drawn
+// before the first run. A block may have been given up: on a busy machine a short run may end
+// before its first byte.
 func followed(s model.Session) bool {
 	var done, planned []string
 	counts, attempts := map[int]bool{}, map[int]int{}
@@ -305,7 +305,7 @@ func followed(s model.Session) bool {
 	return slices.Equal(done, planned)
 }
 
-// outline is the runs of s in one line.
+// outline returns the runs of s in one line.
 func outline(s model.Session) string {
 	words := make([]string, len(s.Runs))
 	for i, r := range s.Runs {

@@ -24,19 +24,19 @@ import (
 	"linerate/internal/must"
 )
 
-// intruder is a controller of linerate's own protocol that asks for what it
-// likes: it has a session, prepares and starts runs as it wants, and holds the
-// near end of their connections itself, without an engine.
+// intruder is a controller of linerate's own protocol that asks for anything: it has a session,
+// prepares and starts any runs, and holds the near end of their connections itself, without an
+// engine.
 type intruder struct {
 	*session.Client
 	addr  string // of the server's data connections
 	runs  uint64
 	token data.Token
-	ended chan error // of the run that was prepared last
+	ended chan error // of the run prepared last
 	ready chan struct{}
 }
 
-// intrude opens a session by a join link.
+// intrude opens a session with a join link.
 func intrude(t *testing.T, link string) *intruder {
 	t.Helper()
 	return must.Get(tryIntrude(t, link))(t)
@@ -86,7 +86,7 @@ func (i *intruder) prepare(t *testing.T, f model.Flow, n int) ([]*net.TCPConn, e
 	return all, nil
 }
 
-// start starts what was prepared, once it is ready.
+// start starts the prepared run, once it is ready.
 func (i *intruder) start(t *testing.T) {
 	t.Helper()
 	select {
@@ -143,7 +143,7 @@ func publicServer(t *testing.T, args ...string) (*process, string) {
 	}](t, p.said()).Link
 }
 
-// peakMemory is the most that a process ever had resident, in MiB.
+// peakMemory returns the most memory that a process ever had resident, in MiB.
 func peakMemory(t *testing.T, p *process) int {
 	t.Helper()
 	status := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid)))(t)
@@ -152,15 +152,15 @@ func peakMemory(t *testing.T, p *process) int {
 	return kib >> 10
 }
 
-// bystander is a third host, which has nothing to do with the measurement, with a
-// link to each of the two ends.
+// bystander is a third host, which does not take part in the measurement, with a link to each
+// of the two ends.
 type bystander struct {
 	*netns
 	c string // name of its namespace
 }
 
-// newBystander adds the third host to n. Each end has the address by which the
-// other end reaches the bystander, so that it can forge it.
+// newBystander adds the third host to n. Each end has the address by which the other end
+// reaches the bystander, so that it can forge it.
 func newBystander(t *testing.T, n *netns) bystander {
 	t.Helper()
 	b := bystander{n, strings.TrimSuffix(n.near, "near") + "by"}
@@ -173,7 +173,7 @@ func newBystander(t *testing.T, n *netns) bystander {
 		ip(t, "-n", b.c, "addr", "add", l.far+"/24", "dev", l.dev)
 		ip(t, "-n", l.end, "link", "set", l.dev, "up")
 		ip(t, "-n", b.c, "link", "set", l.dev, "up")
-		// A path that checks no sources, as many do.
+		// A path that does not check sources, like many.
 		for _, where := range []string{"all", "v0", l.dev} {
 			ip(t, "netns", "exec", l.end, "sh", "-c", "echo 0 > /proc/sys/net/ipv4/conf/"+where+"/rp_filter")
 		}
@@ -183,7 +183,7 @@ func newBystander(t *testing.T, n *netns) bystander {
 	return b
 }
 
-// got is how many bytes have come to the bystander.
+// got returns how many bytes the bystander has received.
 func (b bystander) got(t *testing.T) (sum int) {
 	t.Helper()
 	for _, dev := range []string{"v1", "v2"} {
@@ -194,12 +194,11 @@ func (b bystander) got(t *testing.T) (sum int) {
 	return sum
 }
 
-// chatter is what hosts say to each other without being asked: address
-// resolution, IPv6 announcing itself.
+// chatter is the traffic of idle hosts: address resolution, IPv6 announcements.
 const chatter = 8 << 10
 
-// A client with the link greets a real server in the name of a bystander, and
-// says that all is well.
+// A client with the link sends greetings to a real server in the name of a bystander, and
+// claims that all is well.
 func TestServerIsNoCannon(t *testing.T) {
 	b := newBystander(t, newNetns(t))
 	server, link := b.serve(t)

@@ -20,7 +20,7 @@ import (
 
 const (
 	kept = "sysctl.d/zz-linerate.conf" // below etcOf
-	// older is what stands there before, without a line feed at its end.
+	// older is the earlier content of that file, without a line feed at its end.
 	older = "# by hand\nnet.ipv4.tcp_ecn = 1"
 )
 
@@ -31,8 +31,7 @@ hosts:
     knobs: {tcp.recv_buffer_max: 4MiB, tcp.sack: off}
 `
 
-// ownEtc are lines of sh by which a mount namespace has files of the system of
-// its own, which stay in dir.
+// ownEtc returns lines of sh that give a mount namespace its own system files, which stay in dir.
 func ownEtc(dir string) string {
 	var b strings.Builder
 	for _, name := range []string{"sysctl.d", "modules-load.d", "systemd"} {
@@ -41,8 +40,7 @@ func ownEtc(dir string) string {
 	return b.String()
 }
 
-// keepSession stores a session whose one verdict on a setting of the far host is
-// outcome.
+// keepSession stores a session whose only verdict on a setting of the far host is outcome.
 func keepSession(t testing.TB, db, id string, outcome model.Outcome) {
 	t.Helper()
 	st := must.Get(sqlite.Open(t.Context(), db))(t)
@@ -65,8 +63,8 @@ func keepSession(t testing.TB, db, id string, outcome model.Outcome) {
 	must.Do(t, st.CreateSession(t.Context(), s))
 }
 
-// keepBySSH is the far host behind an sshd whose files of the system are those in etc,
-// with a login shell that is not Bourne's and talks.
+// keepBySSH returns the far host behind an sshd whose system files are in etc, with a login shell
+// that is not Bourne's and prints text.
 func (n *netns) keepBySSH(t testing.TB, etc string) *sshtest.Server {
 	t.Helper()
 	must.Do(t, os.Mkdir(n.sshTemp(), 0o700))
@@ -80,14 +78,14 @@ func (n *netns) keepBySSH(t testing.TB, etc string) *sshtest.Server {
 	})
 }
 
-// olderFile puts a file of somebody's in the place of linerate's.
+// olderFile puts another file in the place of linerate's.
 func olderFile(t testing.TB, etc string) {
 	t.Helper()
 	must.Do(t, os.MkdirAll(filepath.Join(etc, "sysctl.d"), 0o755))
 	must.Do(t, os.WriteFile(filepath.Join(etc, kept), []byte(older), 0o640))
 }
 
-// isOlder demands that file as it was, and nothing beside it.
+// isOlder requires that file unchanged, and nothing beside it.
 func isOlder(t testing.TB, etc string) {
 	t.Helper()
 	info, err := os.Stat(filepath.Join(etc, kept))
@@ -100,8 +98,8 @@ func isOlder(t testing.TB, etc string) {
 	must.True(t, got == older && info.Mode().Perm() == 0o640 && len(entries) == 1, "%q with mode %v, beside %v", got, info.Mode(), entries)
 }
 
-// TestKeepOverSSH goes the whole way on a host that has nothing but an sshd:
-// measure, set, undo, keep, and undo what was kept.
+// TestKeepOverSSH goes the whole way on a host that has only an sshd: measure, set, undo, keep,
+// and undo what was kept.
 func TestKeepOverSSH(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
@@ -121,7 +119,7 @@ func TestKeepOverSSH(t *testing.T) {
 	do(0, append(setArgs("root@far"), "--for", "1s")...)
 	do(0, "undo", "root@far")
 
-	// What did not prove better is refused, and says how it stands.
+	// A setting that did not prove better is refused, with its state.
 	r := do(2, "keep", "20261121T140000-dead", "root@far", "--yes")
 	has(t, "an undecided session", r.err, "no setting that changes a host proved better", "goodput to: undecided", "--setting NAME --anyway")
 	r = do(2, "keep", "20261121T140000-dead", "root@far", "--yes", "--setting", "tall")
@@ -152,7 +150,7 @@ func TestKeepOverSSH(t *testing.T) {
 	must.Len(t, n.copies(t), 0, "left")
 }
 
-// TestKeepAsks answers the question on a terminal, and keeps what was confirmed.
+// TestKeepAsks answers the prompt on a terminal, and keeps what was confirmed.
 func TestKeepAsks(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
@@ -186,8 +184,8 @@ func (n *netns) answerKeep(t testing.TB, s *sshtest.Server, answer, says string)
 	eventually(t, patience, "the terminal to say "+says, func() bool { return strings.Contains(tt.shown.String(), says) })
 }
 
-// keptHere runs a script of sh on a machine with files of the system of its own,
-// in $W/etc, a network of its own, and a profile.
+// keptHere runs a shell script on a machine with its own system files, in $W/etc, its own
+// network, and a profile.
 func keptHere(t testing.TB, script string) (etc string, r result) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -200,8 +198,8 @@ cat > $W/tall.yaml <<'END'
 	return filepath.Join(dir, "etc"), r
 }
 
-// TestKeepEdited leaves alone a mask in the place of its file, and a file that was edited after
-// keep, and says so.
+// TestKeepEdited leaves alone a mask in place of its file, and a file edited after keep, and
+// reports them.
 func TestKeepEdited(t *testing.T) {
 	t.Parallel()
 	etc, r := keptHere(t, `
@@ -225,8 +223,8 @@ echo json $code`)
 	must.OK(t, validate("linerate/undo/v1", file(t, filepath.Dir(etc), "json")))
 }
 
-// TestKeepFullDisk has no room, first for the file and then for what it was
-// before: nothing is left of the attempt.
+// TestKeepFullDisk has no room, first for the file and then for its backup: nothing is left of
+// the attempt.
 func TestKeepFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, full := range []string{"/etc/sysctl.d", "$LINERATE_STATE"} {
@@ -252,8 +250,8 @@ cat $W/err`)
 	}
 }
 
-// TestKeepBothOrNone has this machine's disk full when HOST has its files already:
-// they go back.
+// TestKeepBothOrNone: this machine's disk is full when HOST already has its files: they are
+// restored.
 func TestKeepBothOrNone(t *testing.T) {
 	t.Parallel()
 	etc, r := keptHere(t, `
@@ -277,8 +275,7 @@ grep -c tcp_sack $W/faretc/`+kept+` /etc/`+kept)
 	must.True(t, r.code == 0 && !strings.Contains(r.out, "not taken back"), "exit code %d\n%s%s%s", r.code, r.out, r.err, etc)
 }
 
-// TestKeepKilled kills keep after each of its steps; undo --kept finds the way
-// back from there.
+// TestKeepKilled kills keep after each of its steps; undo --kept restores the files from there.
 func TestKeepKilled(t *testing.T) {
 	t.Parallel()
 	begin := `
@@ -306,8 +303,8 @@ if grep -q tcp_sack /etc/%s; then echo written; fi
 	t.Logf("steps: %q; %d after the file was there", steps, written)
 }
 
-// TestKeepIsRead has the system's own sysctl(8) apply what was kept, with only
-// the settings of this network, and finds another file that counts more.
+// TestKeepIsRead lets the system's own sysctl(8) apply what was kept, with only the settings of
+// this network, and detects another file that takes precedence.
 func TestKeepIsRead(t *testing.T) {
 	t.Parallel()
 	needProgram(t, "sysctl")
@@ -348,7 +345,7 @@ linerate undo --kept`)
 	must.True(t, len(entries) == 0, "left: %v", entries)
 }
 
-// TestKeepWithoutRights says what it takes.
+// TestKeepWithoutRights: the error says what is needed.
 func TestKeepWithoutRights(t *testing.T) {
 	t.Parallel()
 	_, r := keptHere(t, `
@@ -363,8 +360,8 @@ echo code $code; cat $W/nobody/err; echo $(ls -A /etc/sysctl.d | wc -l) files`)
 	has(t, "stdout", r.out, "code 4\n", "nothing can be kept on this machine: linerate has no root rights", "over ssh: --sudo", "\n0 files\n")
 }
 
-// TestFirstHour08PastedKeep: the command at the end of a report works as it stands
-// there, and takes the smallest level that is good enough.
+// TestFirstHour08PastedKeep: the command at the end of a report works unchanged, and uses the
+// smallest level that is good enough.
 func TestFirstHour08PastedKeep(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)

@@ -15,7 +15,7 @@ import (
 	"linerate/internal/must"
 )
 
-// sized gives a terminal a size, as one that people look at has.
+// sized gives a terminal a realistic size.
 func (tt *terminal) sized(t testing.TB, columns, rows uint16) {
 	t.Helper()
 	tt.screen.Resize(int(columns), int(rows))
@@ -32,7 +32,7 @@ func control(t testing.TB, f *os.File, do func(fd int) error) {
 	must.Need(t, err == nil && doErr == nil, "%v %v", err, doErr)
 }
 
-// modes are how the terminal reads keys and writes lines.
+// modes returns the terminal's input and output modes.
 func (tt *terminal) modes(t testing.TB) unix.Termios {
 	t.Helper()
 	var modes unix.Termios
@@ -51,9 +51,8 @@ func (tt *terminal) types(t testing.TB, keys string) {
 	must.Get(tt.master.WriteString(keys))(t)
 }
 
-// draw is what the terminal does with b. A program writes only the cells that change, so
-// what is to be read stands on the screen and not in what it wrote: "preparing" becomes
-// "measuring" by its first letters.
+// draw draws b as the terminal does. A program writes only the cells that change, so the text
+// is on the screen and not in the output: "preparing" becomes "measuring" by its first letters.
 func (tt *terminal) draw(b []byte) {
 	b = append(tt.held, b...)
 	end := len(b)
@@ -66,20 +65,19 @@ func (tt *terminal) draw(b []byte) {
 	tt.held = bytes.Clone(b[end:])
 }
 
-// shows waits until a person sees words on the terminal.
+// shows waits until words are visible on the terminal.
 func (tt *terminal) shows(t testing.TB, words string) {
 	t.Helper()
 	eventually(t, patience, "the terminal to say "+words, func() bool { return strings.Contains(tt.screen.String(), words) })
 }
 
-// The alternate screen of a terminal, which a program takes and gives back (xterm, DECSET
-// 1049).
+// The alternate screen of a terminal, which a program takes and gives back (xterm, DECSET 1049).
 const (
 	takesScreen = "\x1b[?1049h"
 	givesScreen = "\x1b[?1049l"
 )
 
-// watchedRun is an experiment in a lab on a terminal with a person before it.
+// watchedRun starts an experiment in a lab on a terminal that a person watches.
 func watchedRun(t testing.TB, env ...string) (*terminal, unix.Termios) {
 	t.Helper()
 	cmd := command(t, "run", "lab:rate=50mbit,rtt=4ms", "--factor", "window=32KiB,256KiB", "--blocks", "12", "-t", "1s", "--omit", "100ms", "--settle", "0s")
@@ -98,9 +96,9 @@ func onScreen(t testing.TB, cmd *exec.Cmd, env ...string) (*terminal, unix.Termi
 	return tt, before
 }
 
-// TestLiveScreen: a person sees how an experiment goes on, pauses it and goes on, in a
-// terminal that changes its size, and stops it by Ctrl-C: hosts are undone, data kept,
-// the terminal is as it was, and the report stays on it.
+// TestLiveScreen: a person watches an experiment, pauses and resumes it, in a terminal that
+// changes its size, and stops it with Ctrl-C: hosts are undone, data kept, the terminal is
+// restored, and shows the report.
 func TestLiveScreen(t *testing.T) {
 	t.Parallel()
 	tt, before := watchedRun(t)
@@ -132,7 +130,7 @@ func TestLiveScreen(t *testing.T) {
 	must.True(t, now == before, "the terminal is %+v, and was %+v", now, before)
 }
 
-// TestLiveScreenQ: q is Ctrl-C, and SIGTERM too gives the terminal back.
+// TestLiveScreenQ: q works like Ctrl-C, and SIGTERM restores the terminal too.
 func TestLiveScreenQ(t *testing.T) {
 	t.Parallel()
 	for name, stop := range map[string]func(*terminal){
@@ -152,8 +150,8 @@ func TestLiveScreenQ(t *testing.T) {
 	}
 }
 
-// TestLiveScreenEnds: a test that ends by itself leaves its report on a terminal that is
-// as it was, and NO_COLOR has it without colours.
+// TestLiveScreenEnds: a test that ends leaves its report on a restored terminal, and NO_COLOR
+// removes the colours.
 func TestLiveScreenEnds(t *testing.T) {
 	t.Parallel()
 	tt, before := onScreen(t, command(t, "test", "lab:rate=50mbit,rtt=4ms", "-t", "200ms", "--omit", "0s"), "NO_COLOR=1")
@@ -168,7 +166,7 @@ func TestLiveScreenEnds(t *testing.T) {
 	must.True(t, now == before, "the terminal is %+v, and was %+v", now, before)
 }
 
-// TestLiveScreenNot: lines as ever where nobody can watch a screen, or does not want it.
+// TestLiveScreenNot: plain lines if a screen is not possible or not wanted.
 func TestLiveScreenNot(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ flag, env string }{
@@ -185,15 +183,14 @@ func TestLiveScreenNot(t *testing.T) {
 	}
 }
 
-// watchedServer is a server on loopback, on a terminal of 80 columns with a person
-// before it, and the addresses that it says: its link, and where iperf3 clients go.
+// watchedServer starts a server on loopback, on a terminal of 80 columns that a person watches.
 func watchedServer(t testing.TB, state string, args ...string) (tt *terminal, before unix.Termios) {
 	t.Helper()
 	args = append([]string{"serve", "--listen", "127.0.0.1:0", "--state", state, "--iperf3=127.0.0.1:0"}, args...)
 	return onScreen(t, command(t, args...), "NO_COLOR=1")
 }
 
-// said waits for what matches re on the terminal, and returns its first group.
+// said waits for a match of re on the terminal, and returns its first group.
 func (tt *terminal) said(t testing.TB, re string) string {
 	t.Helper()
 	var found []string
@@ -214,14 +211,13 @@ const (
 	saysIperf3 = `answering iperf3 clients on (127\.0\.0\.1:[0-9]+)`
 )
 
-// ends demands that a server on a terminal has ended in good order and left it as it
-// was, with what it said.
+// ends requires that a server on a terminal has ended cleanly and restored it, with its messages.
 func (tt *terminal) ends(t testing.TB, before unix.Termios, want ...string) {
 	t.Helper()
 	tt.wait(t, patience).ends(t, 0)
 	tt.shows(t, "server stopped")
 	text := tt.shown.String()
-	// A line that came before the first visitor had brought the screen stands above it.
+	// A line that came before the first visitor, and so before the screen, is above it.
 	above, during, _ := strings.Cut(text, takesScreen)
 	_, after, gave := strings.Cut(during, givesScreen)
 	must.Need(t, gave, "does not give the screen back: %q", text)
@@ -232,9 +228,9 @@ func (tt *terminal) ends(t testing.TB, before unix.Termios, want ...string) {
 	must.True(t, now == before, "the terminal is %+v, and was %+v", now, before)
 }
 
-// TestServeScreen: the owner of a server takes its link from the terminal, and sees who
-// comes, what each measures and how fast, in linerate's protocol and in iperf3's, what
-// is given away, and who was turned away; the link is shown again by a key.
+// TestServeScreen: the owner of a server copies its link from the terminal, and sees the
+// visitors, what each measures and how fast, in linerate's protocol and in iperf3's, the
+// resources in use, and the refusals; a key shows the link again.
 func TestServeScreen(t *testing.T) {
 	t.Parallel()
 	iperf3, err := exec.LookPath("iperf3")
@@ -292,8 +288,8 @@ func TestServeScreen(t *testing.T) {
 	must.True(t, m == "", "a colour, %q, in spite of NO_COLOR", m)
 }
 
-// TestServeScreenEnds: a server whose link was printed at an earlier start has its screen
-// at once, and Ctrl-C and SIGTERM too give the terminal back, also while the link is shown.
+// TestServeScreenEnds: a server whose link was printed at an earlier start has its screen at
+// once; Ctrl-C and SIGTERM restore the terminal, even while the link is shown.
 func TestServeScreenEnds(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
@@ -322,7 +318,7 @@ func TestServeScreenEnds(t *testing.T) {
 	}
 }
 
-// TestServeScreenNot: lines as ever where nobody can watch a screen, or does not want it.
+// TestServeScreenNot: plain lines if a screen is not possible or not wanted.
 func TestServeScreenNot(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ flag, env string }{

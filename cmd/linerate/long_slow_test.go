@@ -22,8 +22,8 @@ import (
 	"linerate/internal/ui/config"
 )
 
-// TestSlowServeOfRootIsConfined builds linerate with cgo, whose threads Go cannot make give
-// up rights: started by root, serve refuses; with --unconfined it serves.
+// TestSlowServeOfRootIsConfined builds linerate with cgo, in whose threads Go cannot drop
+// privileges: started by root, serve refuses; with --unconfined it serves.
 func TestSlowServeOfRootIsConfined(t *testing.T) {
 	needRoot(t)
 	needProgram(t, "gcc")
@@ -33,11 +33,11 @@ func TestSlowServeOfRootIsConfined(t *testing.T) {
 	out, err := build.CombinedOutput()
 	must.Need(t, err == nil, "build with cgo: %v\n%s", err, out)
 	serve := func(more ...string) string {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // long enough to start and to say so
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // long enough to start and to report it
 		defer cancel()
 		cmd := exec.CommandContext(ctx, program, append([]string{"serve", "--listen", "127.0.0.1:0", "--lines"}, more...)...)
 		cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "XDG_STATE_HOME="+t.TempDir())
-		out, _ := cmd.CombinedOutput() // what it says is the result
+		out, _ := cmd.CombinedOutput() // the output is the result
 		return string(out)
 	}
 	if out := serve(); !strings.Contains(out, "--unconfined") || strings.Contains(out, "listening") {
@@ -46,9 +46,8 @@ func TestSlowServeOfRootIsConfined(t *testing.T) {
 	must.Contain(t, serve("--unconfined"), "runs ", "with --unconfined")
 }
 
-// TestSlowSetOnABusyMachine holds a change until its time is over while every
-// processor has something else to do for as long: that it is over is told, by
-// whichever end sees it first, and is no failure.
+// TestSlowSetOnABusyMachine holds a change until its deadline while every CPU is busy for as
+// long: whichever end sees the deadline first reports it, and it is not an error.
 func TestSlowSetOnABusyMachine(t *testing.T) {
 	n := newNetns(t)
 	before := n.bothKnobs(t)
@@ -66,8 +65,8 @@ func TestSlowSetOnABusyMachine(t *testing.T) {
 	must.True(t, r.code == 0 && !strings.Contains(r.err, "deadline passed"), "exit code %d\n%s%s", r.code, r.out, r.err)
 }
 
-// TestEmulatedAgents: the agent of every other CPU, of both orders of bytes, tells the
-// facts of its host, measures, and sets a value and puts it back, under qemu-user.
+// TestEmulatedAgents: the agent of every other CPU, of both byte orders, reports its host's
+// facts, measures, and sets and restores a value, under qemu-user.
 func TestEmulatedAgents(t *testing.T) {
 	for arch, emulator := range map[string]string{"arm": "arm", "arm64": "aarch64", "mipsle": "mipsel", "riscv64": "riscv64", "ppc64le": "ppc64le", "s390x": "s390x"} {
 		t.Run(arch, func(t *testing.T) {
@@ -97,12 +96,12 @@ func TestEmulatedAgents(t *testing.T) {
 	}
 }
 
-// TestSlowPresetsInALab carries every preset out in a lab: see TestPresetsInALab.
+// TestSlowPresetsInALab runs every preset in a lab: see TestPresetsInALab.
 func TestSlowPresetsInALab(t *testing.T) {
 	carryOut(t, func(config.Preset) bool { return true })
 }
 
-// TestSlowDocumentedCommands runs every command of the pages as it stands there.
+// TestSlowDocumentedCommands runs every command of the pages unchanged.
 func TestSlowDocumentedCommands(t *testing.T) {
 	documentedCommands(t, func(command string) string { return command })
 }
@@ -111,8 +110,8 @@ func TestSlowCheckPacketSizes(t *testing.T) {
 	checkPacketSizes(t, true, "small, and said so", "black hole both ways", "black hole one way", "two ends differ")
 }
 
-// TestSlowFarEndsOverSSH is TestFarEndsServed with two ssh servers, of which one takes no connection
-// any more after its first was killed.
+// TestSlowFarEndsOverSSH is TestFarEndsServed with two ssh servers, one of which accepts no
+// connection after its first one was killed.
 func TestSlowFarEndsOverSSH(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)

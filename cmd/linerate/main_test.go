@@ -29,11 +29,11 @@ import (
 // rootVar names the root of the system's files for LINERATE_TEST_MAIN.
 const rootVar = "LINERATE_TEST_ROOT"
 
-// binary is the program as a user has it, built once for all tests.
+// binary is the program, built once for all tests.
 var binary string
 
-// TestMain builds linerate, or is linerate with crash points (crash_linux_test.go)
-// or plays another role (roles_test.go) when a test started this test binary so.
+// TestMain builds linerate. If a test started this test binary, it is linerate with crash points
+// (crash_linux_test.go) or plays another role (roles_test.go).
 func TestMain(m *testing.M) {
 	if role := os.Getenv(roleVar); role != "" {
 		os.Exit(play(role))
@@ -61,15 +61,15 @@ func buildAndRun(m *testing.M) int {
 	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
 		_ = p.Value.Set(strconv.Itoa(8 * runtime.NumCPU())) // tests mostly wait for other processes
 	}
-	_ = os.Setenv("LINERATE_MDNS", "off") // only in namespaces of their own do tests speak to a network
-	_ = os.Setenv("LINERATE_WAIT", "0s")  // of what tests measure nothing depends on other programs
+	_ = os.Setenv("LINERATE_MDNS", "off") // tests use a network only in namespaces of their own
+	_ = os.Setenv("LINERATE_WAIT", "0s")  // no measurement of a test depends on other programs
 	dir, err := os.MkdirTemp("", "linerate-test-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	_ = os.Setenv("LINERATE_CONFIG", filepath.Join(dir, "config")) // hosts of tests are not remembered
+	_ = os.Setenv("LINERATE_CONFIG", filepath.Join(dir, "config")) // tests' hosts are not remembered
 	binary = filepath.Join(dir, "linerate")
 	program := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", dir+string(filepath.Separator), ".", "../linerate-agent")
 	program.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -78,12 +78,12 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	if cache, err := os.UserCacheDir(); err == nil && os.Getenv("GOCACHE") == "" {
-		_ = os.Setenv("GOCACHE", filepath.Join(cache, "go-build")) // which is below the home that goes now
+		_ = os.Setenv("GOCACHE", filepath.Join(cache, "go-build")) // it was below the home that is replaced now
 	}
 	if os.Getenv("GOPATH") == "" {
 		_ = os.Setenv("GOPATH", build.Default.GOPATH)
 	}
-	for key, value := range userEnv(dir) { // for what commands start that run in this process
+	for key, value := range userEnv(dir) { // for programs that commands in this process start
 		if key != "PATH" && key != "TERM" {
 			_ = os.Setenv(key, value)
 		}
@@ -91,7 +91,7 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// result is how a program ended.
+// result is the outcome of a program.
 type result struct {
 	out, err string
 	code     int
@@ -158,11 +158,11 @@ func decode[T any](t testing.TB, text string) T {
 	return v
 }
 
-// patience is how long a test waits for what comes at once on an idle machine. It only
-// matters where the program is broken.
+// patience is the timeout for what happens at once on an idle machine. It only matters if the
+// program is broken.
 const patience = 2 * time.Minute
 
-// eventually demands that ok becomes true within a time.
+// eventually requires that ok becomes true within a time.
 func eventually(t testing.TB, within time.Duration, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.After(within)
@@ -188,7 +188,7 @@ func needRoot(t testing.TB) {
 	}
 }
 
-// needLab skips a test where no lab can be made.
+// needLab skips a test if no lab is possible.
 func needLab(t testing.TB) {
 	t.Helper()
 	r := run(t, command(t, "lab", "lan", "--", "true"))
@@ -198,7 +198,7 @@ func needLab(t testing.TB) {
 	r.succeeds(t) // the lab does not start
 }
 
-// has demands that text says all of want.
+// has requires that text contains all of want.
 func has(t testing.TB, what, text string, want ...string) {
 	t.Helper()
 	for _, w := range want {
@@ -206,7 +206,7 @@ func has(t testing.TB, what, text string, want ...string) {
 	}
 }
 
-// mismatched demands the sentence that names both sides and says what to do.
+// mismatched requires the error that names both sides and says what to do.
 func mismatched(t testing.TB, text, mine, other string) {
 	t.Helper()
 	for _, want := range []string{
@@ -218,8 +218,8 @@ func mismatched(t testing.TB, text, mine, other string) {
 	}
 }
 
-// TestControllerRefusesAnotherProtocol has an agent that speaks a later protocol
-// and would take the controller.
+// TestControllerRefusesAnotherProtocol: the agent speaks a later protocol and would accept the
+// controller.
 func TestControllerRefusesAnotherProtocol(t *testing.T) {
 	t.Parallel()
 	cmd := command(t, "test", "exec:127.0.0.1 "+os.Args[0]+" agent", "-t", "1s")
@@ -228,8 +228,8 @@ func TestControllerRefusesAnotherProtocol(t *testing.T) {
 	mismatched(t, r.err, "the controller", "the agent")
 }
 
-// TestAgentRefusesAnotherProtocol is the same the other way round: a controller
-// that speaks a later protocol, and the agent as it is installed.
+// TestAgentRefusesAnotherProtocol is the reverse: the controller speaks a later protocol, and the
+// agent is the installed one.
 func TestAgentRefusesAnotherProtocol(t *testing.T) {
 	t.Parallel()
 	peer := must.Get(stdio.Start(t.Context(), []string{binary, "agent", "--state", t.TempDir()}, stdio.Options{}))(t)
@@ -239,6 +239,6 @@ func TestAgentRefusesAnotherProtocol(t *testing.T) {
 	said := must.Get(greeting(peer.Control, len("lr-reply?")))(t)
 	mismatched(t, string(said), "the agent", "the controller")
 	must.OK(t, peer.Close())
-	why := peer.Why() // well, and without a word
+	why := peer.Why() // cleanly, and without a message
 	must.True(t, why != nil && strings.HasSuffix(why.Error(), "ended"), "the agent: %v", why)
 }

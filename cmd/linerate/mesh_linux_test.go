@@ -15,8 +15,8 @@ import (
 	"linerate/internal/must"
 )
 
-// meshHosts are hosts of a mesh on the loopback addresses 127.0.0.2 and up, each with agents of
-// its own.
+// meshHosts returns hosts of a mesh on the loopback addresses 127.0.0.2 and up, each with its own
+// agents.
 func meshHosts(t testing.TB, n int) (hosts []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -42,7 +42,7 @@ type meshReport struct {
 	} `json:"report"`
 }
 
-// runsOfWays counts the runs of each way; one that a busy machine spoils is repeated.
+// runsOfWays counts the runs of each way; a run spoilt by a busy machine is repeated.
 func runsOfWays(s model.Session) map[string]int {
 	n := map[string]int{}
 	for _, r := range s.Runs {
@@ -51,8 +51,8 @@ func runsOfWays(s model.Session) map[string]int {
 	return n
 }
 
-// TestMesh: all pairs of three hosts are measured both ways, in every round; a host that cannot
-// be reached is named and ends nothing; every format shows the session.
+// TestMesh: all pairs of three hosts are measured in both directions, in every round; an
+// unreachable host is named and ends nothing; every format shows the session.
 func TestMesh(t *testing.T) {
 	t.Parallel()
 	db, dir := filepath.Join(t.TempDir(), "results.db"), t.TempDir()
@@ -82,8 +82,8 @@ func TestMesh(t *testing.T) {
 	has(t, "csv", fmt.Sprint(rows), "h1 -> h2", "h3 -> h1")
 }
 
-// afterTwoPairs starts a mesh, calls f once two of its pairs are measured, and returns all that
-// it says until it closes stderr.
+// afterTwoPairs starts a mesh, calls f after two of its pairs are measured, and returns its
+// stderr.
 func afterTwoPairs(t testing.TB, cmd *exec.Cmd, f func()) (said string) {
 	t.Helper()
 	stderr := must.Get(cmd.StderrPipe())(t)
@@ -102,8 +102,8 @@ func afterTwoPairs(t testing.TB, cmd *exec.Cmd, f func()) (said string) {
 	}
 }
 
-// TestMeshLosesAHost: agents of a host that die in the middle are started again; a host whose
-// agents cannot be started any more takes no further part, and the others are measured.
+// TestMeshLosesAHost: agents of a host that die midway are restarted; a host whose agents
+// cannot be restarted takes no further part, and the others are measured.
 func TestMeshLosesAHost(t *testing.T) {
 	t.Parallel()
 	for name, back := range map[string]bool{"for a moment": true, "for good": false} {
@@ -114,8 +114,8 @@ func TestMeshLosesAHost(t *testing.T) {
 	}
 }
 
-// loseAHost kills the agents of the second of three hosts in the middle of a mesh; back says that
-// they may be started again.
+// loseAHost kills the agents of the second of three hosts during a mesh; back says that they
+// may be restarted.
 func loseAHost(t *testing.T, back bool) {
 	t.Helper()
 	dir := t.TempDir()
@@ -141,7 +141,7 @@ func loseAHost(t *testing.T, back bool) {
 	must.True(t, runs["h1 -> h3"] >= 2 && runs["h3 -> h1"] >= 2, "%v", runs)
 }
 
-// TestMeshKeepsWhatIsDone: Ctrl-C in the middle of a mesh keeps the pairs that are done.
+// TestMeshKeepsWhatIsDone: Ctrl-C during a mesh keeps the finished pairs.
 func TestMeshKeepsWhatIsDone(t *testing.T) {
 	t.Parallel()
 	db := filepath.Join(t.TempDir(), "results.db")
@@ -156,8 +156,8 @@ func TestMeshKeepsWhatIsDone(t *testing.T) {
 	must.True(t, s.State == model.SessionInterrupted && len(s.Runs) >= 4, "%s with %d runs", s.State, len(s.Runs))
 }
 
-// TestMeshOfSlurm: the nodes of an allocation take part, each by an agent that srun starts. The
-// srun here is a stand-in that runs the command on this machine.
+// TestMeshOfSlurm: the nodes of an allocation take part, each with an agent that srun starts.
+// This srun is a stand-in that runs the command on this machine.
 func TestMeshOfSlurm(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -175,8 +175,8 @@ func TestMeshOfSlurm(t *testing.T) {
 	slurm("n[1-").ends(t, 2, "a bracket is not closed")
 }
 
-// TestMeshOfServers: two servers measure with each other where their owners name peers, and only
-// there.
+// TestMeshOfServers: two servers measure with each other if their owners name peers, and
+// otherwise do not.
 func TestMeshOfServers(t *testing.T) {
 	t.Parallel()
 	mesh := func(code int, flags ...string) result {
@@ -193,7 +193,7 @@ func TestMeshOfServers(t *testing.T) {
 	mesh(3).ends(t, 3, "nothing was measured", "only where its --peers names them")
 }
 
-// TestMeshMistakes: what cannot be a mesh is refused before any host is asked.
+// TestMeshMistakes: an impossible mesh is refused before any host is contacted.
 func TestMeshMistakes(t *testing.T) {
 	t.Parallel()
 	empty := filepath.Join(t.TempDir(), "empty")

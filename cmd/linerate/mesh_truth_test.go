@@ -13,8 +13,8 @@ import (
 	"linerate/internal/truth"
 )
 
-// star makes hosts around a switch, each with a link of that rate, and returns them as hosts
-// of a mesh. One of them, from 1, has half the rate.
+// star makes hosts around a switch, each with a link of this rate, and returns them as hosts of a
+// mesh. Host slow, from 1, has half the rate.
 func star(t testing.TB, hosts, slow, mbit int) (mesh []string) {
 	t.Helper()
 	needRoot(t)
@@ -44,8 +44,8 @@ func star(t testing.TB, hosts, slow, mbit int) (mesh []string) {
 	return mesh
 }
 
-// TestTruthOfMesh: of five hosts one is slowed to half its rate. The mesh names it and nothing
-// else within five minutes, and ends with the code for a health check (fleet.md section 12).
+// TestTruthOfMesh: one of five hosts is slowed to half its rate. The mesh names only that one
+// within five minutes, and exits with the code for a health check (fleet.md section 12).
 func TestTruthOfMesh(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		began := time.Now()

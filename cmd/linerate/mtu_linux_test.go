@@ -17,8 +17,8 @@ import (
 	"linerate/internal/must"
 )
 
-// TestMTUThroughASmallMiddle raises MTUs on ways that pass 1500 bytes: it goes
-// back before the deadline, and the sentence says what kind of way it is.
+// TestMTUThroughASmallMiddle raises MTUs on paths that pass 1500 bytes: the change is undone
+// before the deadline, and the message says what kind of path it is.
 func TestMTUThroughASmallMiddle(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
@@ -49,7 +49,7 @@ func TestMTUThroughASmallMiddle(t *testing.T) {
 			refuse(t, n, []string{"--both", n.agent("far")}, "passes packets of 1500 bytes, not 9000, and says so (router "+routerNear+": MTU 1500): TCP copes",
 				"(router "+routerFar+": MTU 1500)")
 		},
-		"one direction": func(t *testing.T) { // only what the far host sends is lost
+		"one direction": func(t *testing.T) { // only packets from the far host are lost
 			n := bridged(t, "9000")
 			ip(t, "-n", n.m, "link", "set", "va", "mtu", "9000")
 			ip(t, "netns", "exec", n.m, "tc", "qdisc", "add", "dev", "va", "root", "tbf", "rate", "10gbit", "burst", "1600", "limit", "10000000")
@@ -60,8 +60,8 @@ func TestMTUThroughASmallMiddle(t *testing.T) {
 	})
 }
 
-// TestMTUThatVanishes: an experiment does not wait for packets that do not arrive. What needs
-// them is left out, and told in the report.
+// TestMTUThatVanishes: an experiment does not wait for packets that do not arrive. Settings that
+// need them are left out, as the report says.
 func TestMTUThatVanishes(t *testing.T) {
 	needLab(t)
 	args := []string{"run", "lab:rate=50mbit,rtt=2ms,pathmtu=1500", "--blocks", "2", "-t", "200ms", "--omit", "100ms", "--settle", "0s", "--no-twin", "--quiet"}
@@ -71,8 +71,8 @@ func TestMTUThatVanishes(t *testing.T) {
 	run(t, command(t, append(args, "--factor", "link.mtu=4000,9000")...)).ends(t, 4, "nothing is left to measure: packets of 4000 bytes do not arrive to far; packets of 9000", "linerate check lab:")
 }
 
-// TestMTUKept raises the MTUs on a way that passes them, by value and as the
-// largest, and keeps them.
+// TestMTUKept raises the MTUs on a path that passes them, by value and as the largest, and keeps
+// them.
 func TestMTUKept(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
@@ -86,7 +86,7 @@ func TestMTUKept(t *testing.T) {
 	entries, _ := os.ReadDir(n.dir)
 	must.True(t, len(entries) != 0, "no journal")
 	must.Fail(t, must.Err(os.Stat(n.dir+"/confirming.json")), "the note of a confirmation is left")
-	// Lowered on one side by another change, each end with a value of its own.
+	// Lowered by another change, each end with its own value.
 	r := run(t, n.inside(t, "near", "set", "near.link.mtu=8000", "far.link.mtu=8000", "--both", "--for", "1s", "--json", n.agent("far")))
 	if err := validate("linerate/set/v1", r.out); err != nil || r.code != 0 || strings.Count(r.out, `"knob": "link.mtu"`) != 2 || strings.Count(r.out, `"ok": true`) != 2 || strings.Count(r.out, `"passes": 8000`) != 2 {
 		t.Errorf("exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
@@ -97,7 +97,7 @@ func TestMTUKept(t *testing.T) {
 	n.restoredMTU(t)
 }
 
-// TestMTULargest sets the largest MTU that both drivers take.
+// TestMTULargest sets the largest MTU that both drivers accept.
 func TestMTULargest(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
@@ -105,9 +105,8 @@ func TestMTULargest(t *testing.T) {
 	must.True(t, r.code == 0 && strings.Count(r.err, "link.mtu=max is 65535: ") == 2 && (strings.Count(r.out, "1500 -> 65535") == 2 || strings.Count(r.out, "-> 64 KiB") == 2 || strings.Contains(r.out, "65535")), "exit code %d\n%s%s", r.code, r.out, r.err)
 }
 
-// TestMTUKillsAWebPage is the article whose web pages died after MTU 9000: with the
-// page as a canary the change goes back; with a work-around the page lives and the
-// change stays.
+// TestMTUKillsAWebPage is the article whose web pages died after MTU 9000: with the page as a
+// canary the change is undone; with a work-around the page works and the change stays.
 func TestMTUKillsAWebPage(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
@@ -154,21 +153,21 @@ func TestMTUKillsAWebPage(t *testing.T) {
 	})
 }
 
-// middle is what stands between the two hosts of a pair.
+// middle is the namespace between the two hosts of a pair.
 type middle struct {
 	*netns
 	m string // its namespace
 }
 
-// Addresses of the middle, where it is a router, and of a web server beyond it.
+// Addresses of the middle if it is a router, and of a web server behind it.
 const (
 	routerNear = "10.77.0.254"
 	routerFar  = "10.77.0.253"
 	webAddr    = "10.88.0.2"
 )
 
-// newMiddle makes a pair of hosts with a namespace between them, whose links take
-// 9000 bytes and whose own hosts hold 1500.
+// newMiddle makes a pair of hosts with a namespace between them, whose links take 9000 bytes
+// while the hosts have 1500.
 func newMiddle(t testing.TB) *middle {
 	t.Helper()
 	needProgram(t, "ethtool")
@@ -193,9 +192,8 @@ func (n *middle) addNamespace(t testing.TB, ns string) {
 	ip(t, "-n", ns, "link", "set", "lo", "up")
 }
 
-// join joins v0 of a host to a link of the middle, which takes 9000 bytes. What
-// the host sends are packets as they are on a wire: larger ones of segmentation
-// offload would pass any link of this kind.
+// join connects v0 of a host to a link of the middle, which takes 9000 bytes. The host sends
+// packets as on a wire: larger ones of segmentation offload would pass any link of this kind.
 func (n *middle) join(t testing.TB, host, end string) {
 	t.Helper()
 	ip(t, "link", "add", "v0", "netns", host, "type", "veth", "peer", "name", end, "netns", n.m)
@@ -216,7 +214,7 @@ func bridged(t testing.TB, mtu string) *middle {
 	return n
 }
 
-// routed makes the middle a router whose routes take 1500 bytes, and which says so.
+// routed makes the middle a router whose routes take 1500 bytes, and which reports that.
 func routed(t testing.TB) *middle {
 	t.Helper()
 	n := newMiddle(t)
@@ -231,22 +229,22 @@ func routed(t testing.TB) *middle {
 	return n
 }
 
-// forward has the middle forward packets.
+// forward makes the middle forward packets.
 func (n *middle) forward(t testing.TB) {
 	t.Helper()
 	ip(t, "netns", "exec", n.m, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward; for f in /proc/sys/net/ipv4/conf/*/rp_filter; do echo 0 > $f; done")
 }
 
-// restoredMTU demands that both hosts hold 1500 again.
+// restoredMTU requires that both hosts have 1500 again.
 func (n *middle) restoredMTU(t testing.TB) {
 	t.Helper()
 	a, b := n.mtu(t, "near"), n.mtu(t, "far")
 	must.True(t, a == "1500" && b == "1500", "MTU %s and %s", a, b)
 }
 
-// listenIn listens on port 80 of every address of a namespace. The thread that
-// enters it comes back: it may be the first one of this process, by which the
-// process would count as one of that namespace.
+// listenIn listens on port 80 of every address of a namespace. The thread that enters the
+// namespace returns from it: it may be the first thread of this process, which would count as
+// the whole process.
 func listenIn(t testing.TB, ns string) net.Listener {
 	t.Helper()
 	runtime.LockOSThread()
@@ -260,15 +258,14 @@ func listenIn(t testing.TB, ns string) net.Listener {
 	must.Do(t, unix.Setns(int(there.Fd()), unix.CLONE_NEWNET))
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", ":80")
 	if back := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); back != nil {
-		panic(back) // nothing in this process may go on in there
+		panic(back) // nothing in this process may continue in there
 	}
 	must.Do(t, err)
 	return l
 }
 
-// withWeb adds a web server beyond the middle, which is a switch for the hosts and
-// their router. It forwards 1500 bytes and tells nobody: messages of ICMP have no
-// way out of it.
+// withWeb adds a web server behind the middle, which is a switch for the hosts and their
+// router. The router forwards 1500 bytes without a report: it has no route for ICMP messages.
 func withWeb(t testing.TB) *middle {
 	t.Helper()
 	n := bridged(t, "9000")

@@ -9,8 +9,8 @@ import (
 	"linerate/internal/must"
 )
 
-// behindNAT puts a router between the hosts of n, behind which the far host is: what it sends
-// has the router's address, and nothing that the far host did not begin gets in.
+// behindNAT puts a router between the hosts of n, with the far host behind it: packets from the
+// far host have the router's address, and only answers to its connections get in.
 func (n *netns) behindNAT(t testing.TB) (router string) {
 	t.Helper()
 	needProgram(t, "nft")
@@ -45,8 +45,8 @@ chain through {
 	return outside + "2"
 }
 
-// TestFirstHour05NAT: through a NAT the end behind it makes the connections, TCP and
-// UDP, whichever end that is; the other way is refused with the one that works.
+// TestFirstHour05NAT: through a NAT the end behind it opens the connections, for TCP and UDP,
+// whichever end that is; the other direction is refused with a hint.
 func TestFirstHour05NAT(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
@@ -57,7 +57,7 @@ func TestFirstHour05NAT(t *testing.T) {
 	for name, c := range map[string]struct {
 		near, far string // target
 		args      []string
-		says      string // "" is a test that is done
+		says      string // "" is a test that succeeds
 	}{
 		"far end behind it":            {"near", agent("far", router), nil, "works here: --connect-from far"},
 		"far end behind it, from far":  {"near", agent("far", router), []string{"--connect-from", "far"}, ""},
@@ -76,9 +76,9 @@ func TestFirstHour05NAT(t *testing.T) {
 	}
 }
 
-// TestLinkThatGoesDown: a link that is lost for a moment of a test is what the test ends
-// with, at the end that saw it; the connection lives on. The test lasts until all is sent,
-// however long that takes.
+// TestLinkThatGoesDown: if a link is down for a moment, the test's last words say so, at the
+// end that saw it; the connection survives. The test lasts until all is sent, however long that
+// takes.
 func TestLinkThatGoesDown(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
@@ -92,8 +92,8 @@ func TestLinkThatGoesDown(t *testing.T) {
 	}
 }
 
-// TestLinkThatStaysDown: where contact is lost because this machine's own link is, that
-// is what the end says, beside what the network answered.
+// TestLinkThatStaysDown: if contact is lost because this machine's own link is down, the error
+// says so, beside the network's answer.
 func TestLinkThatStaysDown(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
@@ -105,7 +105,7 @@ func TestLinkThatStaysDown(t *testing.T) {
 	p.wait(t, patience).ends(t, 3, "contact lost", "meanwhile on this machine: the link was lost once during the test")
 }
 
-// sent is how many bytes the link of a namespace has sent.
+// sent returns how many bytes the link of a namespace has sent.
 func sent(t testing.TB, namespace string) (bytes int) {
 	t.Helper()
 	lines := strings.Fields(ip(t, "-n", namespace, "-s", "-o", "link", "show", "dev", "v0"))

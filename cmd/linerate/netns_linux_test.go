@@ -27,14 +27,13 @@ const (
 	farAddr  = "10.77.0.2"
 )
 
-// netns is two hosts for one test: network namespaces by name, joined by veth.
+// netns is two hosts for one test: named network namespaces, joined by veth.
 type netns struct {
-	dir       string // of this pair alone: its processes have it on their command lines
+	dir       string // of this pair only: on the command lines of its processes
 	near, far string // names of the namespaces
 }
 
-// newNetns makes a pair of hosts, which end with the test, and with everything
-// in them.
+// newNetns makes a pair of hosts that end with the test, with everything in them.
 func newNetns(t testing.TB) *netns {
 	t.Helper()
 	needRoot(t)
@@ -53,8 +52,8 @@ func newNetns(t testing.TB) *netns {
 	return n
 }
 
-// limit gives each host 100 Mbit/s to send, for a test that is not about rates: as fast as
-// this machine can, its packets would keep all processors busy.
+// limit gives each host 100 Mbit/s to send, for tests that are not about rates: at full speed the
+// packets would keep all CPUs busy.
 func (n *netns) limit(t testing.TB, links ...string) {
 	t.Helper()
 	for _, link := range append(links, "v0") {
@@ -71,7 +70,7 @@ func ip(t testing.TB, args ...string) string {
 	return string(out)
 }
 
-// removeNetns ends what is still in a namespace, then the namespace.
+// removeNetns ends the processes in a namespace, then removes it.
 func removeNetns(t testing.TB, name string) {
 	ctx := context.WithoutCancel(t.Context()) // it has ended
 	for _, pid := range netnsPIDs(ctx, name) {
@@ -95,19 +94,19 @@ func netnsPIDs(ctx context.Context, name string) []int {
 	return pids
 }
 
-// state is the journal's directory of a host.
+// state returns the journal directory of a host.
 func (n *netns) state(host string) string { return filepath.Join(n.dir, host) }
 
-// db is where the pair's results are.
+// db returns the path of the pair's results.
 func (n *netns) db() string { return filepath.Join(n.dir, "results.db") }
 
-// name is the namespace of host near or far.
+// name returns the namespace of host near or far.
 func (n *netns) name(host string) string {
 	return map[string]string{"near": n.near, "far": n.far}[host]
 }
 
-// agent is the target of an agent in a host, with variables of its own. With
-// any, it is the test binary, which knows what to do with them.
+// agent returns the target of an agent in a host, with extra variables. With any of them, it is
+// the test binary, which handles them.
 func (n *netns) agent(host string, variables ...string) string {
 	addr, program := nearAddr, binary
 	if host == "far" {
@@ -121,7 +120,7 @@ func (n *netns) agent(host string, variables ...string) string {
 		strings.Join(variables, " "), program, n.state(host))
 }
 
-// command prepares linerate outside of both hosts.
+// command prepares linerate outside both hosts.
 func (n *netns) command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	return n.prepare(exec.CommandContext(t.Context(), binary, args...))
@@ -140,16 +139,16 @@ func (n *netns) prepare(cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-// The knobs that the tests change, as the kernel knows them.
+// The files of the knobs that the tests change.
 const (
 	rmem = "/proc/sys/net/ipv4/tcp_rmem"
 	sack = "/proc/sys/net/ipv4/tcp_sack"
 )
 
-// holds are the texts of the knobs of a host.
+// holds are the knobs of a host as texts.
 type holds struct{ rmem, sack string }
 
-// knobs reads the knobs of a host.
+// knobs returns the knobs of a host.
 func (n *netns) knobs(t testing.TB, host string) holds {
 	t.Helper()
 	lines := strings.Split(ip(t, "netns", "exec", n.name(host), "cat", rmem, sack), "\n")
@@ -165,7 +164,7 @@ func (n *netns) bothKnobs(t testing.TB) both {
 	return both{n.knobs(t, "near"), n.knobs(t, "far")}
 }
 
-// restored demands that the hosts hold what they held before, and that no process is left in them.
+// restored requires that the hosts have their old values, and that no process is left in them.
 func (n *netns) restored(t testing.TB, before both) {
 	t.Helper()
 	eventually(t, patience, "an agent or a watchdog is still there", func() bool {
@@ -197,7 +196,7 @@ type process struct {
 	done chan result
 }
 
-// start starts cmd and goes on.
+// start starts cmd without waiting.
 func start(t testing.TB, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{cmd: cmd, done: make(chan result, 1)}
@@ -205,7 +204,7 @@ func start(t testing.TB, cmd *exec.Cmd) *process {
 	cmd.Stdout, cmd.Stderr = &out, &stderr
 	must.Do(t, cmd.Start())
 	go func() {
-		_ = cmd.Wait() // the exit code says it
+		_ = cmd.Wait() // the exit code shows it
 		p.done <- result{out.String(), stderr.String(), cmd.ProcessState.ExitCode()}
 	}()
 	return p
@@ -221,7 +220,7 @@ func (p *process) wait(t testing.TB, within time.Duration) result {
 	t.Helper()
 	select {
 	case r := <-p.done:
-		p.done <- r // whoever waits next
+		p.done <- r // for a later wait
 		return r
 	case <-time.After(within):
 		_ = p.cmd.Process.Kill()
@@ -231,10 +230,10 @@ func (p *process) wait(t testing.TB, within time.Duration) result {
 	}
 }
 
-// said is what the process has written to stdout so far.
+// said returns what the process has written to stdout so far.
 func (p *process) said() string { return p.cmd.Stdout.(*lines).String() }
 
-// complaints is what the process has written to stderr so far.
+// complaints returns what the process has written to stderr so far.
 func (p *process) complaints() string { return p.cmd.Stderr.(*lines).String() }
 
 // lines is a buffer that can be read while a process writes it.
@@ -255,8 +254,8 @@ func (l *lines) String() string {
 	return l.b.String()
 }
 
-// beside runs named cases beside each other, as many as -parallel allows: they mostly
-// wait. Each has hosts of its own.
+// beside runs named cases in parallel, as many as -parallel allows: they mostly wait. Each has
+// its own hosts.
 func beside(t *testing.T, cases map[string]func(*testing.T)) {
 	t.Helper()
 	for name, one := range cases {
@@ -267,8 +266,7 @@ func beside(t *testing.T, cases map[string]func(*testing.T)) {
 	}
 }
 
-// atOnce runs named cases some at a time: they mostly wait. Each has hosts of
-// its own.
+// atOnce runs named cases, most at a time: they mostly wait. Each has its own hosts.
 func atOnce(t *testing.T, most int, cases map[string]func(*testing.T)) {
 	t.Helper()
 	names := make([]string, 0, len(cases))

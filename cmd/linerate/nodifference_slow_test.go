@@ -13,7 +13,7 @@ import (
 	"linerate/internal/must"
 )
 
-// identicalPlan compares three settings that do not differ.
+// identicalPlan compares three equal settings.
 const identicalPlan = `title: three identical settings
 far: %s
 flow: {direction: to, duration: 300ms, omit: 200ms, interval: 100ms, congestion: %s}
@@ -26,11 +26,10 @@ max_blocks: 12
 settle: 50ms
 `
 
-// TestSlowNoDifference runs 20 sessions in which nothing differs, half of them
-// on a clean wire and half on one whose random losses make the runs of a single
-// setting differ by a tenth and more. At 5 % false sessions, more than two in 20
-// have a chance of 7.5 %; the evidence used here errs far less (statistics.md
-// 5.3), so that a third one is a fault.
+// TestSlowNoDifference runs 20 sessions without any difference, half of them on a clean link
+// and half on one whose random losses make the runs of one setting differ by a tenth and more.
+// At 5 % false sessions, more than two in 20 have a probability of 7.5 %; the evidence used
+// here errs far less (statistics.md 5.3), so that a third one is an error.
 func TestSlowNoDifference(t *testing.T) {
 	needLab(t)
 	type job struct{ spec, congestion string }

@@ -18,8 +18,8 @@ import (
 	"linerate/internal/ui/cli"
 )
 
-// unpainted demands that a person may look at what a command printed: no command to
-// a terminal, nothing that turns text around, no line that another host made.
+// unpainted requires that a command's output is safe to look at: no terminal commands, nothing
+// that reverses text, no line made by another host.
 func unpainted(t testing.TB, args []string, r result) {
 	t.Helper()
 	for stream, text := range map[string]string{"stdout": r.out, "stderr": r.err} {
@@ -32,7 +32,7 @@ func unpainted(t testing.TB, args []string, r result) {
 	must.True(t, !strings.HasPrefix(doc, "{") || json.Valid([]byte(doc)), "%q: not JSON:\n%s", args, doc)
 }
 
-// paintedStore makes a database of somebody who means harm: escapes in every text.
+// paintedStore makes a malicious database: escapes in every text.
 func paintedStore(t testing.TB) string {
 	t.Helper()
 	db := filepath.Join(t.TempDir(), "painted.db")
@@ -66,7 +66,7 @@ func paintedStore(t testing.TB) string {
 	return db
 }
 
-// paintingSSH is a program that ssh is thought to be.
+// paintingSSH makes a program that pretends to be ssh.
 func paintingSSH(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -87,9 +87,8 @@ func paintingServer(t testing.TB) string {
 	})
 }
 
-// paintedArgs are for each command the arguments with which it meets those who mean
-// harm; %s is the host. A command without others' words has none, and says so by an
-// empty list: it is run with --help.
+// paintedArgs returns for each command the arguments with which it meets malicious input; %s is
+// the host. A command without foreign input has an empty list: it is run with --help.
 func paintedArgs(file, db string) map[string][][]string {
 	hosts := func(lines ...string) (all [][]string) {
 		for _, l := range lines {
@@ -151,14 +150,14 @@ func paintedArgs(file, db string) map[string][][]string {
 	}
 }
 
-// TestNobodyPaints runs every command against an agent, a server, an ssh, a file and
-// a database with escapes everywhere.
+// TestNobodyPaints runs every command against an agent, a server, an ssh, a file and a database
+// with escapes everywhere.
 func TestNobodyPaints(t *testing.T) {
 	t.Parallel()
 	db, ssh, server := paintedStore(t), paintingSSH(t), paintingServer(t)
 	file := filepath.Join(t.TempDir(), "painted.yaml")
 	must.Do(t, os.WriteFile(file, []byte("title: \""+strings.ReplaceAll(paintFair, "\n", `\n`)+`\e[2J"`+"\nfar: \"exec:1 \\e[2J\"\n"+strings.ToValidUTF8(paintFair, "")), 0o600))
-	argument := strings.ReplaceAll(paintRaw, "\x00", "") // which no argument may hold
+	argument := strings.ReplaceAll(paintRaw, "\x00", "") // which an argument cannot contain
 	hosts := []string{
 		hostileTarget(paints), hostileTarget(paintsRaw), "root@painted", "iperf3://" + server, "iperf2://" + server,
 		"netpipe://" + server, "linerate://uP2W8hvl0QyUPsbPpt7JYhtjzyVTAmKDCJOIOCmeqzk.c2VjcmV0IG9mIHRoZSB0ZXN0IGFuZCBub3RoaW5nIGVsc2U@" + server,
@@ -196,7 +195,7 @@ func TestNobodyPaints(t *testing.T) {
 	}
 }
 
-// commandPaths are all commands, also the hidden ones, as the program has them.
+// commandPaths returns all of the program's commands, including hidden ones.
 func commandPaths(t testing.TB) []string {
 	t.Helper()
 	var all []string

@@ -16,8 +16,8 @@ import (
 	"linerate/internal/truth"
 )
 
-// TestTruthOfFaults: of some kinds of planted limits, drawn from seeds, the first finding
-// of each direction is right. make judge looks at all of them.
+// TestTruthOfFaults: for some kinds of planted limits, drawn from seeds, the first finding of
+// each direction is right. make judge checks all kinds.
 func TestTruthOfFaults(t *testing.T) {
 	needLab(t)
 	for _, name := range []string{"clean", "receive-window", "send-buffer", "scaling-off-receiver", "black-hole", "own-shaper"} {
@@ -29,8 +29,8 @@ func TestTruthOfFaults(t *testing.T) {
 	}
 }
 
-// small returns the first case of a kind that a busy machine carries, and that the quick
-// check looks at.
+// small returns the first case of a kind that a busy machine can carry and that the quick check
+// covers.
 func small(kind string) (planted.Case, bool) {
 	for seed := range uint64(200) {
 		c, ok := planted.Of(kind, seed)
@@ -41,7 +41,7 @@ func small(kind string) (planted.Case, bool) {
 	return planted.Case{}, false
 }
 
-// carries returns what a direction carries with its plant, as far as there is a formula.
+// carries returns what a direction carries with its plant, if there is a formula.
 func carries(l planted.Label) float64 {
 	if l.Bound > 0 {
 		return float64(l.Bound)
@@ -49,7 +49,7 @@ func carries(l planted.Label) float64 {
 	return float64(l.Ceiling)
 }
 
-// firstIsRight demands that the first finding of each direction of a case is right.
+// firstIsRight requires that the first finding of each direction of a case is right.
 func firstIsRight(t testing.TB, c planted.Case) {
 	t.Helper()
 	r := run(t, command(t, "check", "--quick", "lab:"+c.Spec, "--json=full", "-q"))
@@ -65,8 +65,8 @@ func firstIsRight(t testing.TB, c planted.Case) {
 	}
 }
 
-// TestTruthOfReceiveWindow plants a small receive ceiling and demands that it is found,
-// blamed on the right host, and that its implied rate is near the measured one.
+// TestTruthOfReceiveWindow plants a small receive buffer and requires that it is found, blamed
+// on the right host, and that its implied rate is close to the measured one.
 func TestTruthOfReceiveWindow(t *testing.T) {
 	needLab(t)
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
@@ -80,8 +80,8 @@ func TestTruthOfReceiveWindow(t *testing.T) {
 	})
 }
 
-// TestTruthOfRules plants limits in labs, and demands that each is the first finding of
-// its direction, at the right host, and that a clean path has none.
+// TestTruthOfRules plants limits in labs, and requires that each is the first finding of its
+// direction, at the right host, and that a clean path has none.
 func TestTruthOfRules(t *testing.T) {
 	needLab(t)
 	for _, c := range []struct {
@@ -111,8 +111,8 @@ func TestTruthOfRules(t *testing.T) {
 	}
 }
 
-// TestTruthOfClosingSentences: the last sentence of linerate test names what was planted,
-// and nothing else.
+// TestTruthOfClosingSentences: the last sentence of linerate test names what was planted, and
+// nothing else.
 func TestTruthOfClosingSentences(t *testing.T) {
 	needLab(t)
 	for name, c := range map[string]struct{ spec, says, next string }{
@@ -127,7 +127,7 @@ func TestTruthOfClosingSentences(t *testing.T) {
 			truth.Hold(t, truth.Tries, func(try *truth.Try) {
 				out := succeed(try, "test", "lab:"+c.spec, "--to", "-t", "4s", "--omit", "1s", "--idle", "0s").out
 				i := strings.LastIndex(out, "\n  to ")
-				last := words(out[max(i, 0):]) // the sentence may go on in the next lines
+				last := words(out[max(i, 0):]) // the sentence may span lines
 				must.True(try, i >= 0 && strings.Contains(last, c.says) && strings.Contains(last, c.next),
 					"%q and %q are not in the last sentence:\n%s", c.says, c.next, out)
 				must.True(try, c.says == "nothing to tune" || !strings.Contains(last, "nothing to tune"),
@@ -137,7 +137,7 @@ func TestTruthOfClosingSentences(t *testing.T) {
 	}
 }
 
-// TestFirstHour22LossAdvice: beside losses stands what a person can do.
+// TestFirstHour22LossAdvice: reported losses come with advice.
 func TestFirstHour22LossAdvice(t *testing.T) {
 	needLab(t)
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
@@ -148,8 +148,8 @@ func TestFirstHour22LossAdvice(t *testing.T) {
 	})
 }
 
-// TestTuneStaysUntilTheNextStart: the person says once that it is to stay until the next
-// start, and it stays when linerate has ended; linerate undo takes it back.
+// TestTuneStaysUntilTheNextStart: the user answers once to keep it until the next start, and it
+// stays after linerate has ended; linerate undo undoes it.
 func TestTuneStaysUntilTheNextStart(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		tt := onTerminal(try, pairInLab(try, "rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=32KiB",
@@ -167,8 +167,8 @@ func TestTuneStaysUntilTheNextStart(t *testing.T) {
 	})
 }
 
-// TestTunePermanently: the person says once that it is to stay for good, agrees to the
-// file that is shown, and it stands there; undo takes back both.
+// TestTunePermanently: the user answers once to keep it permanently and agrees to the file that
+// is shown, which is then written; undo undoes both.
 func TestTunePermanently(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		tt := onTerminal(try, pairInLab(try, "rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=32KiB", `
@@ -192,8 +192,8 @@ func TestTunePermanently(t *testing.T) {
 	})
 }
 
-// TestTuneAsAProfile: the person wants a profile: a file with the evidence, and the hosts
-// are as they were.
+// TestTuneAsAProfile: the user chooses a profile: a file with the evidence, and the hosts are
+// restored.
 func TestTuneAsAProfile(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		tt := onTerminal(try, pairInLab(try, "rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=32KiB",
@@ -210,9 +210,9 @@ func TestTuneAsAProfile(t *testing.T) {
 	})
 }
 
-// TestTuneKilledInEveryPhase kills linerate while a race, a trimming, the search for
-// smaller values, and the proof have changed a host: each time the host goes back by
-// itself, and the search goes on from there with the next phase.
+// TestTuneKilledInEveryPhase kills linerate while a race, a trimming, the search for smaller
+// values, and the proof have changed a host: each time the host restores itself, and the search
+// resumes with the next phase.
 func TestTuneKilledInEveryPhase(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		r := run(try, pairInLab(try, "rate=50mbit,rtt=20ms,near.tcp.send_buffer_max=32KiB,far.tcp.recv_buffer_max=32KiB", killPhases))
@@ -242,8 +242,8 @@ killed plateau 'would less do' --resume last
 killed proof 'proving in fresh blocks' --resume last
 `
 
-// TestTruthOfStories runs every command of the stories: it ends as the page says, and
-// prints the lines that the page shows, with other numbers.
+// TestTruthOfStories runs every command of the stories: it exits as the page says, and prints the
+// page's lines, with other numbers.
 func TestTruthOfStories(t *testing.T) {
 	needLab(t)
 	for page, story := range stories(t) {
@@ -266,7 +266,7 @@ func TestTruthOfStories(t *testing.T) {
 	}
 }
 
-// shellFields are the words of a command, of which some stand in quotes.
+// shellFields returns the words of a command, some of which are in quotes.
 func shellFields(command string) (out []string) {
 	for _, w := range regexp.MustCompile(`"[^"]*"|\S+`).FindAllString(command, -1) {
 		out = append(out, strings.Trim(w, `"`))
@@ -274,8 +274,8 @@ func shellFields(command string) (out []string) {
 	return out
 }
 
-// windowHelps demands of the experiment of a story, its last session, what its page claims:
-// the larger MTU alone brings little, the larger window at least doubles the goodput.
+// windowHelps requires what the page claims of a story's experiment, its last session: the
+// larger MTU alone brings little, the larger window at least doubles the goodput.
 func windowHelps(try *truth.Try, db string) {
 	experiment, _ := search(try, db)
 	times := map[string]float64{}

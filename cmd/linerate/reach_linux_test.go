@@ -17,8 +17,8 @@ import (
 	"linerate/internal/must"
 )
 
-// firewall gives the far host a firewall: its rules are what it lets in besides ssh, which
-// comes by no network here, and what belongs to its own connections.
+// firewall gives the far host a firewall: its rules are what it accepts besides ssh, which uses
+// no network here, and packets of its own connections.
 func (n *netns) firewall(t testing.TB, host, rules string) {
 	t.Helper()
 	needProgram(t, "nft")
@@ -29,20 +29,19 @@ func (n *netns) firewall(t testing.TB, host, rules string) {
 	must.Need(t, err == nil, "nft: %v\n%s", err, out)
 }
 
-// quickOverSSH is a test that is over soon.
+// quickOverSSH returns a short test.
 func quickOverSSH(more ...string) []string {
 	return append([]string{"test", "root@far", "-t", "0.3s", "--omit", "0s", "--to"}, more...)
 }
 
-// TestFirewall: only ssh is open at the far host, by several kinds of firewall. What
-// is closed is said before anything is measured, with what helps there, and what is
-// said to help does.
+// TestFirewall: only ssh is open at the far host, with several kinds of firewall. The error names
+// what is closed before anything is measured, with a hint, and the hint works.
 func TestFirewall(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		near, far string // rules
 		args      []string
-		says      []string // "" is a test that is done
+		says      []string // "" is a test that succeeds
 		not       []string
 		then      []string // flags that help
 		whole     bool     // with then, data went through ssh
@@ -109,9 +108,9 @@ func TestFirewall(t *testing.T) {
 	}
 }
 
-// TestFoundByName: serve --open is found on its network by the name of its host, over
-// multicast DNS, and known the next time; another key is refused then. What is not open
-// announces nothing, unless it is told to, and gives nothing without its secret.
+// TestFoundByName: serve --open is found on its network by its host's name, over multicast DNS,
+// and remembered; then another key is refused. A server that is not open is announced only on
+// request, and gives nothing without its secret.
 func TestFoundByName(t *testing.T) {
 	t.Parallel()
 	host, err := os.Hostname()
@@ -150,7 +149,7 @@ func TestFoundByName(t *testing.T) {
 	first, _, _ := strings.Cut(strings.TrimPrefix(string(b), strings.ToLower(host)+" "), "\n")
 	must.Need(t, err == nil && len(first) == 43, "remembered %q, %v", b, err)
 	must.Do(t, os.RemoveAll(n.state("far")))
-	p = up("--open", "--host", farAddr)       // with a key of its own, as somebody else has
+	p = up("--open", "--host", farAddr)       // with another key, as of another server
 	look().ends(t, 3, first, "known_servers") // another key
 	end(p)
 	must.Do(t, os.RemoveAll(config))
@@ -163,9 +162,9 @@ func TestFoundByName(t *testing.T) {
 	end(p)
 }
 
-// TestFirstHour05Filtered demands of commands that measure, with nothing but ssh open at
-// the far host, the answer: what is filtered, and what helps. TestTruthOfFilteredHosts
-// demands it of all of them, and soon.
+// TestFirstHour05Filtered: if only ssh is open at the far host, commands that measure answer
+// what is filtered, and what helps. TestTruthOfFilteredHosts requires it of all of them, and
+// soon.
 func TestFirstHour05Filtered(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
@@ -184,7 +183,7 @@ func TestFirstHour05Filtered(t *testing.T) {
 	}
 }
 
-// sayFiltered demands the answer where nothing but ssh is open.
+// sayFiltered requires the error for a host with only ssh open.
 func sayFiltered(t testing.TB, r result) {
 	t.Helper()
 	for _, want := range []string{"ssh works, TCP port", "is filtered", "--data-port", "works here: --connect-from far"} {
@@ -192,8 +191,8 @@ func sayFiltered(t testing.TB, r result) {
 	}
 }
 
-// TestFirstHour15FoundByIPv6: a network that has no addresses of IPv4 is one on which
-// servers are found and measured as well.
+// TestFirstHour15FoundByIPv6: servers are also found and measured on a network without IPv4
+// addresses.
 func TestFirstHour15FoundByIPv6(t *testing.T) {
 	t.Parallel()
 	host, err := os.Hostname()
@@ -204,7 +203,7 @@ func TestFirstHour15FoundByIPv6(t *testing.T) {
 	for name, addr := range map[string]string{n.near: nearAddr, n.far: farAddr} {
 		ip(t, "-n", name, "addr", "del", addr+"/24", "dev", "v0")
 	}
-	eventually(t, patience, "addresses of the link", func() bool { // no two hosts have the same
+	eventually(t, patience, "addresses of the link", func() bool { // no duplicate addresses
 		return strings.Contains(ip(t, "-n", n.far, "-6", "addr", "show", "dev", "v0", "scope", "link", "-tentative"), "fe80:")
 	})
 	cmd := n.inside(t, "far", "serve", "--state", n.state("far"), "--open")
@@ -218,8 +217,8 @@ func TestFirstHour15FoundByIPv6(t *testing.T) {
 	p.wait(t, patience)
 }
 
-// avahi is Avahi, the responder of Linux systems, on the near host: with a bus and a /run of
-// its own. It ends with the test. What it returns runs Avahi's programs there.
+// avahi runs Avahi, the mDNS responder of Linux systems, on the near host, with its own bus and
+// /run. It ends with the test. The returned function runs Avahi's programs there.
 func (n *netns) avahi(t testing.TB) func(ctx context.Context, program string, args ...string) *exec.Cmd {
 	t.Helper()
 	daemon, bus := referee.Program(t, "avahi-daemon"), referee.Program(t, "dbus-daemon")
@@ -233,7 +232,7 @@ func (n *netns) avahi(t testing.TB) func(ctx context.Context, program string, ar
 <busconfig><type>system</type><listen>`+address+`</listen><auth>EXTERNAL</auth>
 <policy context="default"><allow user="*"/><allow own="*"/><allow send_type="method_call"/><allow send_destination="*"/><allow receive_sender="*"/></policy></busconfig>
 `)
-	// It is as strict as it can be: what has crossed a router, it drops.
+	// It is as strict as possible: it drops packets that have crossed a router.
 	file := write("avahi.conf", "[server]\nhost-name=avahi-a\nuse-ipv4=yes\nuse-ipv6=yes\nallow-interfaces=v0\ncheck-response-ttl=yes\n[wide-area]\nenable-wide-area=no\n")
 	inside := func(ctx context.Context, program string, args ...string) *exec.Cmd {
 		c := referee.Command(t, program, args...)
@@ -255,8 +254,8 @@ func (n *netns) avahi(t testing.TB) func(ctx context.Context, program string, ar
 	return inside
 }
 
-// TestFirstHour15Avahi: what serve announces Avahi finds, over IPv4 and IPv6, with its
-// pin; and a server that Avahi announces is found by linerate.
+// TestFirstHour15Avahi: Avahi finds the announcement of serve, over IPv4 and IPv6, with its
+// pin; and linerate finds a server that Avahi announces.
 func TestFirstHour15Avahi(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
@@ -279,7 +278,7 @@ func TestFirstHour15Avahi(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	// Avahi says it of the near host, where linerate then has to be.
+	// Avahi announces the near host, so linerate must be there.
 	published := start(t, avahi(ctx, publish, "-s", "lr-printed", "_linerate._tcp", "5299", "txtvers=1", "pin="+pin[1]))
 	defer func() { stop(); published.wait(t, patience) }()
 	look := n.inside(t, "far", "test", "lr-printed", "--json", "-t", "0.3s", "--omit", "0s", "--to", "--idle", "0s", "--timeout", "3s")

@@ -25,13 +25,12 @@ import (
 	"linerate/internal/report"
 )
 
-// roleVar makes this test binary somebody else: "future-agent" on its standard
-// input and output, "banner ADDR", "silent ADDR" and "hang up ADDR" for servers
-// that are not linerate's, "scan ADDR" for a visitor who is not, "relay=ADDR" for
-// a way to what listens there, "hostile=MANNER" for an agent that means harm
-// (hostileagent_test.go); "crowd" and "friend" for the clients of a server under
-// attack, who have their orders in crowdVar; "gunner LINK" and "aimer ADDR" for a
-// client and a server that want the other end to send to somebody else.
+// roleVar gives this test binary another role: "future-agent" on its standard input and output,
+// "banner ADDR", "silent ADDR" and "hang up ADDR" for foreign servers, "scan ADDR" for a
+// foreign client, "relay=ADDR" for a relay to a listener, "hostile=MANNER" for a malicious
+// agent (hostileagent_test.go); "crowd" and "friend" for the clients of an attacked server,
+// with their orders in crowdVar; "gunner LINK" and "aimer ADDR" for a client and a server that
+// want the other end to send to a third party.
 const roleVar = "LINERATE_TEST_ROLE"
 
 // play plays a role and returns the exit code.
@@ -77,11 +76,11 @@ func play(role string) int {
 	return 0
 }
 
-// otherVersion is a linerate of another protocol.
+// otherVersion is the version of a linerate with another protocol.
 const otherVersion = "v99.0.0"
 
-// futureAgent is an agent that speaks a later protocol and takes everybody. It
-// ends with its input.
+// futureAgent is an agent that speaks a later protocol and accepts every controller. It ends
+// with its input.
 func futureAgent() error {
 	if _, err := greeting(os.Stdin, len("lr-hello")); err != nil {
 		return err
@@ -98,7 +97,7 @@ func futureAgent() error {
 	return err
 }
 
-// greeting reads one end's first message, behind a head of some bytes.
+// greeting reads one end's first message, after a head of this many bytes.
 func greeting(r io.Reader, head int) ([]byte, error) {
 	b := make([]byte, head+2)
 	if _, err := io.ReadFull(r, b); err != nil {
@@ -109,7 +108,7 @@ func greeting(r io.Reader, head int) ([]byte, error) {
 	return body, err
 }
 
-// otherServer listens at addr and treats visitors in its way.
+// otherServer listens at addr and handles clients in its manner.
 func otherServer(ctx context.Context, manner, addr string) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
@@ -143,7 +142,7 @@ func scan(ctx context.Context, addr string) error {
 			if err != nil {
 				return err
 			}
-			_, _ = io.WriteString(c, text) // it may hang up while we speak
+			_, _ = io.WriteString(c, text) // it may hang up meanwhile
 			if err := c.Close(); err != nil {
 				return err
 			}
@@ -168,14 +167,14 @@ func relay(ctx context.Context, addr string) error {
 	return err
 }
 
-// toyVar has the test binary, as linerate, know one engine more.
+// toyVar adds an engine to the test binary's linerate.
 const toyVar = "LINERATE_TEST_TOY"
 
-// withToy is the list of engines with one line more.
+// withToy returns the list of engines with one more line.
 func withToy(o engines.Options) []engine.Engine { return append(engines.All(o), toy.Engine{}) }
 
-// TestToyEngine: a folder and a line in the list make an engine that test, run, plan
-// files, JSON, the store and the report know, at both ends.
+// TestToyEngine: a folder and a line in the list make an engine that works in test, run, plan
+// files, JSON, the store and the report, at both ends.
 func TestToyEngine(t *testing.T) {
 	t.Parallel()
 	far := "exec:127.0.0.1 " + os.Args[0] + " agent"
@@ -214,8 +213,8 @@ func TestToyEngine(t *testing.T) {
 	has(t, "toy", do(2, "run", plan, "--allow-exec").err, `"loud" is neither on nor off; write on or off`)
 	write("engine: tcpbulk, rounds: 7")
 	has(t, "toy", do(2, "run", plan, "--allow-exec").err, "rounds belongs to the toy, not to engine tcpbulk; write engine: toy")
-	// What it may vary is a factor, in files and by flag; the rest, and what is of
-	// another engine, is not.
+	// What it lets vary is a factor, in files and by flag; other options, and those of another
+	// engine, are not.
 	write("engine: toy")
 	text := must.Get(os.ReadFile(plan))(t)
 	vary := func(factor string) {
@@ -242,11 +241,11 @@ func TestToyEngine(t *testing.T) {
 	has(t, "toy", do(2, "run", plan, "--allow-exec").err, "reply belongs to the flow, not to the far host; write reply without a host")
 	has(t, "toy", do(2, byFlag("--engine", "toy", "--factor", "rounds=1001")...).err, "setting 1001: 1001 rounds: not between 1 and 1000")
 	has(t, "toy", do(2, byFlag("--factor", "reply=1KiB")...).err, "reply belongs to engine reqresp, not to engine tcpbulk; add --requests")
-	// Who has not the line knows nothing of it.
+	// Without the line the engine is unknown.
 	run(t, command(t, "test", far, "--engine", "toy", "--db", db)).ends(t, 2, `"toy" is not one of`)
 }
 
-// withToyProgram is the list of foreign programs with one line more.
+// withToyProgram returns the list of foreign programs with one more line.
 func withToyProgram() program.List { return append(programs.All(), toyprogram.Program()) }
 
 // document is linerate/session/v1.
@@ -270,10 +269,9 @@ func (d document) goodput(direction model.Direction) []float64 {
 
 func median(sorted []float64) float64 { return sorted[len(sorted)/2] }
 
-// TestDeadDirection: where full packets vanish one way, that is the first finding, the
-// other direction is measured all the same, and the command ends with an error. A run that
-// ends with nothing received is an answer and is not repeated; one that a busy machine cut
-// short is.
+// TestDeadDirection: if full packets vanish in one direction, that is the first finding, the
+// other direction is still measured, and the command exits with an error. A run that receives
+// nothing is a result and is not repeated; a run cut short by a busy machine is.
 func TestDeadDirection(t *testing.T) {
 	t.Parallel()
 	needLab(t)
@@ -297,8 +295,8 @@ func TestDeadDirection(t *testing.T) {
 	}
 }
 
-// TestTraceOfRouters: a test asks the routers on the way there and back; one that does not
-// answer is a hole.
+// TestTraceOfRouters: a test queries the routers in both directions; one that does not answer
+// leaves a gap.
 func TestTraceOfRouters(t *testing.T) {
 	t.Parallel()
 	needLab(t)
@@ -318,8 +316,8 @@ func TestTraceOfRouters(t *testing.T) {
 	must.Equal(t, got[model.From], "1 10.99.2.1 false;2  false;3 10.99.0.1 true;", "and back")
 }
 
-// TestFirstHour23LabExitCode: the exit code of a program in a lab is that of the lab, and 128
-// and the number of the signal that ended it.
+// TestFirstHour23LabExitCode: lab exits with the exit code of its program, or 128 plus the
+// number of the signal that ended it.
 func TestFirstHour23LabExitCode(t *testing.T) {
 	t.Parallel()
 	needLab(t)

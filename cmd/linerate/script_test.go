@@ -27,7 +27,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden texts of the scripts")
 
-// TestScript runs the program as a user does, one behaviour a file.
+// TestScript runs the program as a user does, one behaviour per file.
 func TestScript(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -62,7 +62,7 @@ func userEnv(dir string) map[string]string {
 	}
 }
 
-// codeCommand runs a program and demands its exit code: code 2 linerate ...
+// codeCommand runs a program and requires an exit code: code 2 linerate ...
 func codeCommand(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: code N program args...")
@@ -79,7 +79,7 @@ func codeCommand(ts *testscript.TestScript, neg bool, args []string) {
 	if args[1] == "linerate" {
 		cmd.Path, cmd.Err = binary, nil
 	}
-	_ = cmd.Run() // the code says it
+	_ = cmd.Run() // the exit code shows it
 	_, _ = ts.Stdout().Write(stdout.Bytes())
 	_, _ = ts.Stderr().Write(stderr.Bytes())
 	transcribe(ts, args[1:], stdout.String()+stderr.String(), cmd.ProcessState)
@@ -94,8 +94,8 @@ func codeCommand(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// transcribe appends a command, all that it said and its exit code to the file
-// transcript, which a script may compare with its own.
+// transcribe appends a command, its output and its exit code to the file transcript, which a
+// script may compare with its own.
 func transcribe(ts *testscript.TestScript, args []string, said string, end *os.ProcessState) {
 	f, err := os.OpenFile(ts.MkAbs("transcript"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	ts.Check(err)
@@ -112,8 +112,8 @@ func transcribe(ts *testscript.TestScript, args []string, said string, end *os.P
 	ts.Check(errors.Join(err, f.Close()))
 }
 
-// documentCommand demands that a file (or stdout) is one JSON document of that
-// schema: document linerate/list/v1 stdout
+// documentCommand requires that a file (or stdout) is one JSON document of this schema: document
+// linerate/list/v1 stdout
 func documentCommand(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: document SCHEMA FILE")
@@ -123,8 +123,7 @@ func documentCommand(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// plainCommand demands that a file (or stdout, stderr) holds no terminal
-// control characters.
+// plainCommand requires that a file (or stdout, stderr) contains no terminal control characters.
 func plainCommand(ts *testscript.TestScript, neg bool, args []string) {
 	for _, name := range args {
 		if i := strings.IndexAny(ts.ReadFile(name), "\x1b\r\b"); (i >= 0) != neg {
@@ -133,8 +132,8 @@ func plainCommand(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// validate checks that text is exactly one document of the named format, and
-// that it fits the schema published for it.
+// validate checks that text is exactly one document of the named format, and valid for its
+// published schema.
 func validate(format, text string) error {
 	var doc map[string]any
 	dec := json.NewDecoder(strings.NewReader(text))
@@ -161,7 +160,7 @@ func validate(format, text string) error {
 	return resolved.Validate(doc)
 }
 
-// commands lists the commands that the help names.
+// commands returns the commands in the help.
 func commands(t testing.TB) []string {
 	t.Helper()
 	var names []string
@@ -172,10 +171,9 @@ func commands(t testing.TB) []string {
 	return names
 }
 
-// TestHelpHasExamples demands an example in the help of every command, and that
-// the program knows every command and flag in it. Given after all others,
-// --help ends a command before it does anything, but not before its flags are
-// understood.
+// TestHelpHasExamples requires an example in the help of every command, and that the program
+// knows every command and flag in it. A final --help ends a command before it does anything,
+// but after its flags are parsed.
 func TestHelpHasExamples(t *testing.T) {
 	t.Parallel()
 	for _, name := range commands(t) {
@@ -208,14 +206,14 @@ func example(t testing.TB, line string) {
 	run(t, cmd).ends(t, 0).prints(t, "Usage:")
 }
 
-// TestExampleWithUnknownFlag holds the check above against a lie.
+// TestExampleWithUnknownFlag checks that the test above detects an unknown flag.
 func TestExampleWithUnknownFlag(t *testing.T) {
 	t.Parallel()
 	run(t, command(t, "test", "nas", "--no-such-flag", "--help")).ends(t, 2) // a flag that does not exist, then --help
 }
 
-// TestServeDocument demands that a server with --json prints its link in one
-// document before anybody connects, and ends well when it is asked to.
+// TestServeDocument requires that a server with --json prints its link in one document before any
+// client connects, and ends cleanly on request.
 func TestServeDocument(t *testing.T) {
 	t.Parallel()
 	cmd := command(t, "serve", "--listen", "127.0.0.1:0", "--json")
@@ -225,7 +223,7 @@ func TestServeDocument(t *testing.T) {
 	must.Do(t, json.NewDecoder(out).Decode(&doc))
 	must.OK(t, validate("linerate/serve/v1", string(doc)))
 	if runtime.GOOS == "windows" {
-		_ = cmd.Process.Kill() // there is no other way to ask
+		_ = cmd.Process.Kill() // there is no other way to end it
 		_ = cmd.Wait()
 		return
 	}
@@ -233,8 +231,7 @@ func TestServeDocument(t *testing.T) {
 	must.OK(t, cmd.Wait(), "serve ended with")
 }
 
-// TestSchemasRefuse demands that no schema accepts what another one describes,
-// or a field that it does not know.
+// TestSchemasRefuse requires that no schema accepts another one's document, or an unknown field.
 func TestSchemasRefuse(t *testing.T) {
 	t.Parallel()
 	paths := must.Get(filepath.Glob(filepath.Join("..", "..", "docs", "schema", "*.json")))(t)
@@ -249,7 +246,7 @@ func TestSchemasRefuse(t *testing.T) {
 	must.True(t, validate("linerate/version/v1", more) != nil && validate("linerate/version/v1", version+version) != nil, "an unknown field, or a second document, is accepted")
 }
 
-// TestExitCodesInManual holds the manual's list against the program's.
+// TestExitCodesInManual compares the manual's list with the program's.
 func TestExitCodesInManual(t *testing.T) {
 	t.Parallel()
 	b := must.Get(os.ReadFile(filepath.Join("..", "..", "docs", "manual.md")))(t)

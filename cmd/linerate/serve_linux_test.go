@@ -17,7 +17,7 @@ import (
 	"linerate/internal/must"
 )
 
-// serverAddr is where the tests' servers listen.
+// serverAddr is the address of the tests' servers.
 const serverAddr = farAddr + ":5299"
 
 // serve starts linerate serve in the far host and returns it with its join link.
@@ -29,7 +29,7 @@ func (n *netns) serve(t testing.TB, args ...string) (*process, tls.Link) {
 	return p, joinLink(t, link.FindString(p.said()))
 }
 
-// joinLink reads a join link that the server printed, and keeps the first of its addresses.
+// joinLink parses a join link that the server printed, and keeps the first of its addresses.
 func joinLink(t testing.TB, link string) tls.Link {
 	t.Helper()
 	l := must.Get(tls.ParseLink(link))(t)
@@ -44,7 +44,7 @@ func changed(l tls.Link, change func(l *tls.Link)) string {
 	return l.String()
 }
 
-// role starts this test binary in a host as somebody else.
+// role starts this test binary in a host in another role.
 func (n *netns) role(t testing.TB, host, role string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.name(host), os.Args[0])
@@ -52,20 +52,20 @@ func (n *netns) role(t testing.TB, host, role string) *exec.Cmd {
 	return cmd
 }
 
-// look is a quick look from the near host.
+// look runs a short test from the near host.
 func (n *netns) look(t testing.TB, link string, more ...string) result {
 	t.Helper()
 	return run(t, n.inside(t, "near", append([]string{"test", link, "-t", "0.4s", "-i", "0.2s", "--omit", "0s", "--idle", "0s", "-q"}, more...)...))
 }
 
-// sane demands that a look measured both directions of a veth pair.
+// sane requires that a test measured both directions of a veth pair.
 func sane(t testing.TB, r result) {
 	t.Helper()
 	r.succeeds(t)
 	must.Equal(t, bothWays(decode[document](t, r.out)), "")
 }
 
-// bothWays demands goodput in both directions that a veth pair or loopback can have.
+// bothWays requires goodput in both directions, in a range possible for a veth pair or loopback.
 func bothWays(d document) (wrong string) {
 	if d.Schema != "linerate/session/v1" || d.Session.State != "done" {
 		return fmt.Sprintf("document %s, session %s", d.Schema, d.Session.State)
@@ -101,7 +101,7 @@ func TestServe(t *testing.T) {
 	must.Need(t, err == nil, "scan: %v\n%s", err, out)
 	sane(t, n.look(t, good, "--json"))
 
-	// A server that goes takes nobody's session down without a word.
+	// A server that ends reports that to its sessions.
 	p := start(t, n.inside(t, "near", "test", good, "--to", "-t", "1m"))
 	enough := n.received(t) + 10e6
 	eventually(t, patience, "traffic", func() bool { return n.received(t) > enough })
@@ -112,7 +112,7 @@ func TestServe(t *testing.T) {
 	must.Len(t, must.Get(filepath.Glob(filepath.Join(n.state("far"), "journal*")))(t), 0, "the server wrote a journal")
 }
 
-// TestServeRefuses demands a clear sentence for every way not to get in.
+// TestServeRefuses requires a clear error for every way not to get in.
 func TestServeRefuses(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
@@ -152,7 +152,7 @@ func TestServeRefuses(t *testing.T) {
 	beside(t, cases)
 }
 
-// TestServeOpen lets everybody measure, with limits.
+// TestServeOpen lets any client measure, with limits.
 func TestServeOpen(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
@@ -167,7 +167,7 @@ func TestServeOpen(t *testing.T) {
 	server.wait(t, patience).ends(t, 0)
 }
 
-// far is what a report says of its far host.
+// far returns what a report says about its far host.
 func far(t testing.TB, r result) (model.HostFacts, string) {
 	t.Helper()
 	r.succeeds(t)
@@ -180,9 +180,8 @@ func far(t testing.TB, r result) (model.HostFacts, string) {
 	return decode[model.HostFacts](t, string(d.Session.Hosts[1])), string(d.Session.Hosts[1])
 }
 
-// TestServeSeesEachSession has two clients of one server on different links, one
-// after the other and back: each is told of its own path. On an open server each
-// is told of nothing else.
+// TestServeSeesEachSession: two clients use one server on different links, one after the other
+// and back: each learns about its own path, and on an open server about nothing else.
 func TestServeSeesEachSession(t *testing.T) {
 	t.Parallel()
 	const otherAddr, otherServer = "10.78.0.1", "10.78.0.2"
@@ -230,11 +229,11 @@ func TestServeSeesEachSession(t *testing.T) {
 	}
 }
 
-// serveWithFiles is serve on the far host, with files of the system of its own in etc.
+// serveWithFiles is serve on the far host, with its own system files in etc.
 func (n *netns) serveWithFiles(t testing.TB, etc string, args ...string) (*process, tls.Link) {
 	t.Helper()
 	cmd := n.inside(t, "far", append([]string{"serve", "--listen", serverAddr, "--state", n.state("far")}, args...)...)
-	// ip netns exec has given it a mount namespace of its own.
+	// ip netns exec has given it its own mount namespace.
 	i := slices.Index(cmd.Args, binary)
 	cmd.Args = slices.Insert(cmd.Args, i, "sh", "-ec", ownEtc(etc)+`exec "$@"`, "sh")
 	p := start(t, cmd)
@@ -243,9 +242,9 @@ func (n *netns) serveWithFiles(t testing.TB, etc string, args ...string) (*proce
 	return p, joinLink(t, link.FindString(p.said()))
 }
 
-// TestKeepOverServer keeps what proved better on the host of a server that may tune:
-// by a key with that right, into the files of that host and its list of kept ones,
-// with lines in the audit log; and takes it back. A key that may measure is refused.
+// TestKeepOverServer keeps what proved better on the host of a server that may tune: by a key
+// with that right, into the files of that host and its list of kept ones, with lines in the
+// audit log; and undoes it. A key that may only measure is refused.
 func TestKeepOverServer(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)

@@ -16,12 +16,12 @@ import (
 	"linerate/internal/must"
 )
 
-// setArgs is a change of two settings.
+// setArgs returns a change of two settings.
 func setArgs(more ...string) []string {
 	return append([]string{"set", "tcp.sack=off", "tcp.recv_buffer_max=64KiB"}, more...)
 }
 
-// changed waits until hosts hold a change.
+// changed waits until the hosts have a change, or not, as a and b say.
 func (n *netns) changed(t testing.TB, before both, a, b bool) {
 	t.Helper()
 	eventually(t, patience, "the change", func() bool {
@@ -31,7 +31,7 @@ func (n *netns) changed(t testing.TB, before both, a, b bool) {
 }
 
 // held starts cmd, a linerate set, waits until it holds its change, and interrupts it: all
-// settings go back.
+// settings are restored.
 func held(t testing.TB, cmd *exec.Cmd, changed func() bool) result {
 	t.Helper()
 	p := start(t, cmd)
@@ -42,8 +42,8 @@ func held(t testing.TB, cmd *exec.Cmd, changed func() bool) result {
 	return r
 }
 
-// TestSetWithoutTerminal holds a change for its time on one host, on the other
-// and on both, and takes it back.
+// TestSetWithoutTerminal holds a change for its time on one host, on the other and on both, and
+// undoes it.
 func TestSetWithoutTerminal(t *testing.T) {
 	t.Parallel()
 	beside(t, map[string]func(*testing.T){
@@ -66,8 +66,8 @@ func setHeld(t testing.TB, changes int, more func(*netns) []string) {
 	must.Equal(t, strings.Count(r.out, `"state": "undone"`), changes, "not %d changes undone\n%s", changes, r.out)
 }
 
-// TestSetFaults demands that nothing is written where anything is wrong on one of
-// the hosts, and that all of it is told.
+// TestSetFaults requires that nothing is written if anything is wrong on one of the hosts, and
+// that all faults are reported.
 func TestSetFaults(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
@@ -81,8 +81,7 @@ func TestSetFaults(t *testing.T) {
 	must.True(t, len(entries) == 0, "a journal was begun: %q", entries)
 }
 
-// TestSetOnOneHostFails has one host of two that cannot keep a journal: the
-// other one goes back.
+// TestSetOnOneHostFails: one of two hosts cannot write a journal, so the other one undoes.
 func TestSetOnOneHostFails(t *testing.T) {
 	t.Parallel()
 	beside(t, map[string]func(*testing.T){
@@ -107,17 +106,16 @@ func TestSetOnOneHostFails(t *testing.T) {
 	})
 }
 
-// terminal is a linerate on a terminal of its own.
+// terminal is a linerate on its own terminal.
 type terminal struct {
 	*process
 	master *os.File
 	shown  *lines
-	screen vt10x.Terminal // what a person sees
-	held   []byte         // of a character whose rest is still to come
+	screen vt10x.Terminal // the visible content
+	held   []byte         // incomplete character at the end
 }
 
-// onTerminal starts cmd as the leader of a session with a new terminal, pty(7), once it is
-// prepared.
+// onTerminal starts cmd as the leader of a session with a new terminal, pty(7), after prepare.
 func onTerminal(t testing.TB, cmd *exec.Cmd, prepare ...func(*terminal)) *terminal {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -147,7 +145,7 @@ func onTerminal(t testing.TB, cmd *exec.Cmd, prepare ...func(*terminal)) *termin
 	go func() {
 		b := make([]byte, 1024)
 		for {
-			k, err := master.Read(b) // EIO when the last process has closed it
+			k, err := master.Read(b) // EIO after the last process has closed it
 			_, _ = tt.shown.Write(b[:k])
 			tt.draw(b[:k])
 			if err != nil {
@@ -156,21 +154,21 @@ func onTerminal(t testing.TB, cmd *exec.Cmd, prepare ...func(*terminal)) *termin
 		}
 	}()
 	go func() {
-		_ = cmd.Wait() // the exit code says it
+		_ = cmd.Wait() // the exit code shows it
 		tt.done <- result{out: tt.shown.String(), code: cmd.ProcessState.ExitCode()}
 	}()
 	t.Cleanup(func() { _ = master.Close() })
 	return tt
 }
 
-// asked waits for the question and types the answer.
+// asked waits for the prompt and types the answer.
 func (tt *terminal) asked(t testing.TB, answer string) {
 	t.Helper()
 	eventually(t, patience, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
 	must.Get(tt.master.WriteString(answer))(t)
 }
 
-// TestSetOnTerminal answers the question in every way there is.
+// TestSetOnTerminal answers the prompt in every possible way.
 func TestSetOnTerminal(t *testing.T) {
 	t.Parallel()
 	interrupted := func(t *testing.T, tt *terminal) { tt.asked(t, "\x03") }
@@ -194,24 +192,23 @@ func TestSetOnTerminal(t *testing.T) {
 			n := newNetns(t)
 			before := n.bothKnobs(t)
 			tt := onTerminal(t, n.inside(t, "near", setArgs("--both", n.agent("far"), "--for", c.time)...))
-			if name != "no answer" { // which may be back already
+			if name != "no answer" { // which may be undone already
 				n.changed(t, before, true, true)
 			}
 			c.act(t, tt)
 			r := tt.wait(t, patience)
 			n.restored(t, before)
-			// A terminal that hangs up is a signal and the end of its input, whichever
-			// comes first.
+			// A terminal that hangs up is a signal and the end of its input, in any order.
 			must.True(t, r.code == c.code || name == "terminal closed" && r.code == 0, "exit code %d\n%s", r.code, r.out)
-			// What the last process wrote may come after its end.
+			// The last output may come after the process has ended.
 			eventually(t, patience, "the terminal to say "+c.says, func() bool { return strings.Contains(tt.shown.String(), c.says) })
 		}
 	}
 	beside(t, all)
 }
 
-// TestSetConfirmed keeps a change, which then survives other sessions, and takes
-// it back with undo on each host.
+// TestSetConfirmed keeps a change, which then survives other sessions, and undoes it with undo on
+// each host.
 func TestSetConfirmed(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
@@ -225,7 +222,7 @@ func TestSetConfirmed(t *testing.T) {
 	eventually(t, patience, "a process is left", gone)
 	n.changed(t, before, true, true)
 
-	// Other sessions on both hosts neither undo it nor lose it.
+	// Other sessions on both hosts neither undo nor lose it.
 	run(t, n.inside(t, "near", "set", "tcp.timestamps=off", "--both", far, "--for", "1s")).ends(t, 0) // another change
 	eventually(t, patience, "a process is left", gone)
 	n.changed(t, before, true, true)
@@ -240,8 +237,8 @@ func TestSetConfirmed(t *testing.T) {
 	must.Equal(t, run(t, n.inside(t, "near", "undo")).out, "nothing to undo\n", "second undo")
 }
 
-// TestSetUnreachableAfterwards has a host that takes no second connection: what
-// is confirmed is not kept.
+// TestSetUnreachableAfterwards: a host accepts no second connection, so a confirmed change is not
+// kept.
 func TestSetUnreachableAfterwards(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
@@ -260,8 +257,7 @@ func TestSetUnreachableAfterwards(t *testing.T) {
 	})
 }
 
-// TestSetTwice has a second controller come between: it is refused, the first one
-// goes on.
+// TestSetTwice: a second controller interferes: it is refused, and the first one goes on.
 func TestSetTwice(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
@@ -277,8 +273,8 @@ func TestSetTwice(t *testing.T) {
 	n.restored(t, before)
 }
 
-// TestSetLosesAHost kills the far agent, and has somebody else change a setting,
-// while a change of both is held.
+// TestSetLosesAHost kills the far agent, or lets another program change a setting, while a
+// change of both is held.
 func TestSetLosesAHost(t *testing.T) {
 	t.Parallel()
 	beside(t, map[string]func(*testing.T){
@@ -307,7 +303,7 @@ func TestSetLosesAHost(t *testing.T) {
 	})
 }
 
-// mtu reads the MTU of a host's link.
+// mtu returns the MTU of a host's link.
 func (n *netns) mtu(t testing.TB, host string) string {
 	t.Helper()
 	return n.mtuOf(t, host, "v0")
@@ -320,9 +316,8 @@ func (n *netns) mtuOf(t testing.TB, host, link string) string {
 	return mtu
 }
 
-// TestSetMTU raises the MTU on one side of a wire whose other end takes no more
-// than before: full packets get lost, and it goes back at once. On both sides it
-// passes.
+// TestSetMTU raises the MTU on one side of a link whose other end takes no more than before: full
+// packets are lost, and the change is undone at once. On both sides it succeeds.
 func TestSetMTU(t *testing.T) {
 	t.Parallel()
 	beside(t, map[string]func(*testing.T){
@@ -332,10 +327,10 @@ func TestSetMTU(t *testing.T) {
 			must.True(t, r.code == 1 && strings.Contains(r.err, " has an MTU of 1500 and drops larger packets silently") && strings.Contains(r.err, "link.mtu=1500 fits") && strings.Contains(r.err, "all settings are back"), "exit code %d\n%s%s", r.code, r.out, r.err)
 			must.Equal(t, n.mtu(t, "far"), "1500", "MTU")
 		},
-		"here": func(t *testing.T) { // with a canary of the user, and the gateway
+		"here": func(t *testing.T) { // with the user's canary, and the gateway
 			n := newNetns(t)
 			ip(t, "-n", n.near, "route", "add", "default", "via", farAddr)
-			for _, canary := range []string{nearAddr, farAddr} { // this host's own address answers anyway
+			for _, canary := range []string{nearAddr, farAddr} { // this host's own address always answers
 				r := run(t, n.inside(t, "near", "set", "link.mtu=9000", "--interface", "v0", "--for", "10m", "--canary", canary, "--json"))
 				err := validate("linerate/set/v1", r.out)
 				must.True(t, err == nil && r.code == 1 && strings.Contains(r.err, farAddr+" (packets of 9000 bytes) does not answer"), "exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
@@ -359,8 +354,8 @@ func TestSetMTU(t *testing.T) {
 	})
 }
 
-// TestSetRoute sets a metric of the route between the hosts, which only an agent
-// that knows its route can.
+// TestSetRoute sets a metric of the route between the hosts, which only an agent that knows its
+// route can.
 func TestSetRoute(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)

@@ -43,8 +43,8 @@ func TestSetPerHost(t *testing.T) {
 	n.restored(t, before)
 }
 
-// TestProfileApply sets both parts of a profile as one change, tells what is
-// different from where it was tried, and keeps it when told to.
+// TestProfileApply sets both parts of a profile as one change, reports how the hosts differ from
+// those of the profile, and keeps the change on request.
 func TestProfileApply(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
@@ -72,9 +72,9 @@ func TestProfileApply(t *testing.T) {
 	run(t, n.inside(t, "near", "profile", "apply", file)).ends(t, 2, "choose with --role") // without a role
 }
 
-// TestSetKilledBetweenConfirmations kills the controller when the far host was told
-// to keep a change and this one was not: the far one keeps it, this one goes back,
-// and the next change says so.
+// TestSetKilledBetweenConfirmations kills the controller after the far host was told to keep a
+// change and before this one: the far one keeps it, this one undoes it, and the next change
+// reports that.
 func TestSetKilledBetweenConfirmations(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
@@ -83,7 +83,7 @@ func TestSetKilledBetweenConfirmations(t *testing.T) {
 	eventually(t, patience, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
 	watchdog := relatives(tt.cmd.Process.Pid, n.dir).watchdogFar
 	must.Need(t, watchdog != 0, "no watchdog on the far host")
-	// A watchdog that stands still sees the confirmation later: the controller waits.
+	// A stopped watchdog sees the confirmation later: the controller waits.
 	must.Do(t, unix.Kill(watchdog, unix.SIGSTOP))
 	tt.asked(t, "y\n")
 	eventually(t, patience, "the confirmation on the far host", func() bool {
@@ -115,9 +115,8 @@ func TestSetKilledBetweenConfirmations(t *testing.T) {
 	n.restored(t, before)
 }
 
-// TestSetPartlyConfirmed has the second host lose a change after the first one was
-// told to keep it: the first one takes this change back, and keeps what a person
-// had confirmed before.
+// TestSetPartlyConfirmed: the second host loses a change after the first one was told to keep
+// it: the first one undoes this change, and keeps what the user confirmed before.
 func TestSetPartlyConfirmed(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
@@ -137,8 +136,8 @@ func TestSetPartlyConfirmed(t *testing.T) {
 		}
 	}
 	must.Need(t, far != 0 && near != 0, "watchdogs %d and %d", near, far)
-	// The far watchdog is told and acts on it only when the near one is dead and its
-	// change back.
+	// The far watchdog gets the confirmation and acts on it only after the near one is dead and
+	// its change undone.
 	must.Do(t, unix.Kill(far, unix.SIGSTOP))
 	tt.asked(t, "y\n")
 	eventually(t, patience, "the confirmation on the far host", func() bool {
@@ -163,9 +162,9 @@ func TestSetPartlyConfirmed(t *testing.T) {
 	n.restored(t, before)
 }
 
-// TestConfirmationWithoutAnswer: the only host that is told to keep a change does
-// not answer as it should. Whether it has heard or not, the change goes back, and
-// what a person had confirmed before stays.
+// TestConfirmationWithoutAnswer: the only host that is to keep a change does not answer
+// properly. Whether or not it got the confirmation, the change is undone, and what the user
+// confirmed before stays.
 func TestConfirmationWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	beside(t, map[string]func(*testing.T){
@@ -174,8 +173,8 @@ func TestConfirmationWithoutAnswer(t *testing.T) {
 	})
 }
 
-// unanswered kills the agent that brought a confirmation to the far host, when it is on
-// disk or, where the host has not heard, when that is prevented.
+// unanswered kills the agent that brought a confirmation to the far host, after it is on disk
+// or, if the host has not heard, when it cannot be written.
 func unanswered(t testing.TB, heard bool) {
 	n := newNetns(t)
 	before := n.bothKnobs(t)
@@ -192,7 +191,7 @@ func unanswered(t testing.TB, heard bool) {
 		must.Do(t, os.MkdirAll(filepath.Join(confirmation, "full"), 0o700))
 		tt.asked(t, "y\n")
 	} else {
-		// It is told, and heeds that only when whoever told it is gone.
+		// It gets the confirmation, and handles it only after its sender is gone.
 		must.Do(t, unix.Kill(first.watchdogFar, unix.SIGSTOP))
 		tt.asked(t, "y\n")
 		eventually(t, patience, "the confirmation", func() bool {
@@ -221,8 +220,8 @@ func unanswered(t testing.TB, heard bool) {
 	n.restored(t, before)
 }
 
-// TestGroupInALab: a factor that is hard to change is applied once for each group of
-// runs, two in each of three blocks, on both hosts, and every change is undone.
+// TestGroupInALab: a factor that is hard to change is applied once for each group of runs, two
+// in each of three blocks, on both hosts, and every change is undone.
 func TestGroupInALab(t *testing.T) {
 	needLab(t)
 	t.Parallel()
@@ -244,9 +243,9 @@ func TestGroupInALab(t *testing.T) {
 	run(t, command(t, append(args, "--group", "link.mtv")...)).ends(t, 2, "did you mean link.mtu?")
 }
 
-// asPair runs in the near host of a lab. It turns the two hosts into a pair that
-// linerate does not recognise as a lab, so that the test sees what stays on them: $near and $far are their
-// targets, and show prints what both hold.
+// asPair runs in the near host of a lab. It makes the two hosts a pair that linerate does not
+// recognise as a lab, so that the test sees what stays on them: $near and $far are their
+// targets, and show prints the values of both.
 const asPair = `
 for p in /proc/[0-9]*; do
 	[ "$(readlink $p/ns/net)" = "$(readlink /proc/self/ns/net)" ] && continue
@@ -266,7 +265,7 @@ func pairInLab(t testing.TB, spec, script string) *exec.Cmd {
 	needLab(t)
 	needProgram(t, "nsenter")
 	dir := t.TempDir()
-	// In a mount namespace of its own, with folders of its own for permanent files.
+	// In its own mount namespace, with its own folders for permanent files.
 	cmd := exec.CommandContext(t.Context(), binary, "lab", spec, "--", "unshare", "-m", "sh", "-ec", ownEtc(dir+"/etc")+"set +e\n"+asPair+script)
 	cmd.Env = append(os.Environ(), "LR="+binary, "DIR="+dir, "LINERATE_CONFIG="+filepath.Join(dir, "config"), "NO_COLOR=1")
 	cmd.Dir = dir

@@ -19,7 +19,7 @@ import (
 	"linerate/internal/report/browsertest"
 )
 
-// overSSH makes the far host reachable as root@far, by an sshd in its namespace.
+// overSSH makes the far host reachable as root@far, with an sshd in its namespace.
 func (n *netns) overSSH(t testing.TB) *sshtest.Server {
 	t.Helper()
 	must.Do(t, os.Mkdir(n.sshTemp(), 0o700))
@@ -29,20 +29,20 @@ func (n *netns) overSSH(t testing.TB) *sshtest.Server {
 	})
 }
 
-// install puts the program into the far PATH of overSSH, so that it is not copied there.
+// install puts the program into the far PATH of overSSH, so that it is not copied.
 func (n *netns) install(t testing.TB) {
 	t.Helper()
 	must.Do(t, os.Mkdir(n.sshPath(), 0o700))
 	must.Do(t, os.Symlink(binary+"-agent", filepath.Join(n.sshPath(), "linerate")))
 }
 
-// sshPath is a folder of the far PATH.
+// sshPath returns a folder of the far PATH.
 func (n *netns) sshPath() string { return filepath.Join(n.dir, "bin") }
 
-// sshTemp is the temporary folder of the far host.
+// sshTemp returns the temporary folder of the far host.
 func (n *netns) sshTemp() string { return filepath.Join(n.dir, "tmp") }
 
-// copies are the directories that linerate made there.
+// copies returns the directories that linerate made there.
 func (n *netns) copies(t testing.TB) []string {
 	t.Helper()
 	return must.Get(filepath.Glob(n.sshTemp() + "/*"))(t)
@@ -60,8 +60,7 @@ func (n *netns) compareOverSSH(blocks int, more ...string) []string {
 	return args
 }
 
-// TestSSH measures to a host that has nothing but an ssh server, and demands that
-// it has no more afterwards.
+// TestSSH measures to a host that has only an ssh server, and leaves nothing else behind.
 func TestSSH(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
@@ -80,9 +79,9 @@ func TestSSH(t *testing.T) {
 	must.True(t, r.code == 0 && r.out == "nothing to undo\n", "undo: exit code %d\n%s%s", r.code, r.out, r.err)
 }
 
-// TestSSHBlackHole: a router between the hosts drops full packets without a word. An ssh
-// that hangs in its key exchange behind it is named as that, with the size that passes and
-// a way on, which is one.
+// TestSSHBlackHole: a router between the hosts silently drops full packets. The error names
+// this as the reason why ssh hangs in its key exchange, with the size that passes and a hint
+// that works.
 func TestSSHBlackHole(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
@@ -98,9 +97,9 @@ func TestSSHBlackHole(t *testing.T) {
 	must.True(t, r.code == 0, "with the smaller MTU: exit code %d\n%s%s", r.code, r.out, r.err)
 }
 
-// TestSSHDrops kills ssh, and the sshd of the connection, while the far host is
-// changed: its settings go back, its directory goes, and the session goes on over
-// a new connection.
+// TestSSHDrops kills ssh, and the sshd of the connection, while the far host is changed: its
+// settings are restored, its directory is removed, and the session goes on over a new
+// connection.
 func TestSSHDrops(t *testing.T) {
 	t.Parallel()
 	beside(t, map[string]func(*testing.T){
@@ -134,9 +133,9 @@ func sshDrops(t testing.TB, victim string) {
 	must.Len(t, n.copies(t), 0, "left")
 }
 
-// TestSSHTerminal types the passphrase of a key into ssh's own question on a
-// terminal, and presses Ctrl-C there while the far host is changed: ssh must outlive
-// it, since the far host is put in order over it.
+// TestSSHTerminal types the passphrase of a key into ssh's own prompt on a terminal, and
+// presses Ctrl-C there while the far host is changed: ssh must survive it, since it carries the
+// undo of the far host.
 func TestSSHTerminal(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"script", "ssh-keygen"} {
@@ -162,7 +161,7 @@ func TestSSHTerminal(t *testing.T) {
 		return func() bool { return strings.Count(p.said(), "Enter passphrase for key") >= times }
 	}
 	eventually(t, patience, "the question for the passphrase", asked(1))
-	press("\x1a") // Ctrl-Z: ssh alone would stop, and nobody could wake it up
+	press("\x1a") // Ctrl-Z: only ssh would stop, and nothing could resume it
 	eventually(t, patience, "the question again", asked(2))
 	press("open sesame\n")
 	eventually(t, patience, "the question whether it may stay", func() bool { return strings.Contains(p.said(), "leave linerate (") })
@@ -175,7 +174,7 @@ func TestSSHTerminal(t *testing.T) {
 	must.Len(t, n.copies(t), 0, "left")
 	b := must.Get(os.ReadFile(filepath.Join(n.dir, "config", "kept_programs")))(t)
 	must.True(t, string(b) == "root@far remove\n", "remembered %q", b)
-	// Ctrl-C into ssh's question ends the command.
+	// Ctrl-C at ssh's prompt ends the command.
 	cmd = withSSH(n.prepare(exec.CommandContext(t.Context(), "script", "-qfec", binary+" undo root@far", "/dev/null")), s)
 	keys = must.Get(cmd.StdinPipe())(t)
 	p = start(t, cmd)
@@ -184,8 +183,8 @@ func TestSSHTerminal(t *testing.T) {
 	p.wait(t, patience).ends(t, 130)
 }
 
-// TestSSHSudo types the password of sudo, first a wrong one, into linerate's own
-// question, and demands that it is shown nowhere.
+// TestSSHSudo types the password of sudo, first a wrong one, into linerate's own prompt, and
+// requires that it is never shown.
 func TestSSHSudo(t *testing.T) {
 	t.Parallel()
 	sshtest.Need(t)
@@ -216,7 +215,7 @@ func TestSSHSudo(t *testing.T) {
 	must.True(t, r.code == 0 && strings.Contains(r.out, "nothing to undo") && !strings.Contains(r.out, "sesame"), "exit code %d\n%s", r.code, r.out)
 }
 
-// TestFirstHour21CopyIsTold: the first copy of the program over ssh is told, and one
+// TestFirstHour21CopyIsTold: the first copy of the program over ssh is reported, and a copy
 // that may stay is not made again.
 func TestFirstHour21CopyIsTold(t *testing.T) {
 	t.Parallel()
@@ -239,8 +238,8 @@ func pageOf(t testing.TB, db string) (*exec.Cmd, string) {
 }
 
 // TestPageShowsWhatIsMeasured: an experiment in a lab that begins while the page is open
-// appears in the list, its runs appear as they are measured, without the page being loaded
-// again, and its report is that of linerate report. An open page keeps nothing from ending.
+// appears in the list, its runs appear as they are measured, without a reload, and its report
+// is that of linerate report. An open page does not delay the end.
 func TestPageShowsWhatIsMeasured(t *testing.T) {
 	t.Parallel()
 	needLab(t)
@@ -291,8 +290,8 @@ func TestPageShowsWhatIsMeasured(t *testing.T) {
 	must.OK(t, page.Wait(), "it ended with")
 }
 
-// TestPageIsForItsUser: what other programs of this machine, and other names for it, are
-// answered.
+// TestPageIsForItsUser: the answers to other programs of this machine, and to requests under
+// other host names.
 func TestPageIsForItsUser(t *testing.T) {
 	t.Parallel()
 	page, link := pageOf(t, filepath.Join(t.TempDir(), "results.db"))

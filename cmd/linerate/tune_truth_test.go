@@ -26,15 +26,14 @@ type tuned struct {
 	Next   []string    `json:"next"`
 }
 
-// brisk are the flags of a search that a test has time for.
+// brisk returns the flags of a search that is short enough for a test.
 func brisk(more ...string) []string {
 	return append([]string{"-t", "1s", "--omit", "0.5s", "--settle", "0s", "--direction", "to", "--seed", "5"}, more...)
 }
 
-// TestTuneFindsTheWindow is the closed loop with everything real: a window of 32 KiB
-// over 20 ms carries 13 of the 50 Mbit/s. The setting of the far host is named, tried,
-// proven by a factor, and neither host is left changed; the search and its proof are
-// stored and shown again.
+// TestTuneFindsTheWindow is the closed loop with everything real: a window of 32 KiB over 20 ms
+// carries 13 of the 50 Mbit/s. The setting of the far host is named, tried, proven by a factor,
+// and neither host is left changed; the search and its proof are stored and shown again.
 func TestTuneFindsTheWindow(t *testing.T) {
 	needLab(t)
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
@@ -55,8 +54,8 @@ func TestTuneFindsTheWindow(t *testing.T) {
 	})
 }
 
-// TestTuneLeavesAloneWhatIsFull: a path that is used up needs nothing, and no run of
-// a changed host is made; a dry run only says what would be tried.
+// TestTuneLeavesAloneWhatIsFull: a full path needs no tuning, and no run with a changed host is
+// made; a dry run only says what would be tried.
 func TestTuneLeavesAloneWhatIsFull(t *testing.T) {
 	needLab(t)
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
@@ -67,9 +66,9 @@ func TestTuneLeavesAloneWhatIsFull(t *testing.T) {
 	})
 }
 
-// TestTuneIsCutShort ends a search in the middle of a race, by Ctrl-C and by kill -9: what
-// it knew is stored, and it goes on from there to its end. That the hosts are as before is
-// the runs' business: TestInterrupt and TestCrash.
+// TestTuneIsCutShort ends a search during a race, by Ctrl-C and by kill -9: its results are
+// stored, and it resumes from there to its end. TestInterrupt and TestCrash check that the
+// hosts are restored.
 func TestTuneIsCutShort(t *testing.T) {
 	needLab(t)
 	for name, signal := range map[string]syscall.Signal{"Ctrl-C": syscall.SIGINT, "kill -9": syscall.SIGKILL} {
@@ -97,7 +96,7 @@ func cutShort(t testing.TB, signal syscall.Signal) {
 		"%s: %s, %+v", now.ID, now.State, went)
 }
 
-// search reads a search from the store, the newest session where none is named.
+// search reads a search from the store, the newest session if none is named.
 func search(t testing.TB, db string, id ...string) (model.Session, tune.Record) {
 	t.Helper()
 	st := must.Get(sqlite.Open(t.Context(), db))(t)
@@ -109,9 +108,9 @@ func search(t testing.TB, db string, id ...string) (model.Session, tune.Record) 
 	return s, rec
 }
 
-// TestTuneForLatency: a sender that fills a deep queue makes everybody wait. With the
-// goal of latency the report names the queue and gives the gain in latency, while
-// the rate is kept by its guard.
+// TestTuneForLatency: a sender that fills a deep queue delays all traffic. With the goal
+// latency the report names the queue and gives the gain in latency, while a guard protects the
+// rate.
 func TestTuneForLatency(t *testing.T) {
 	needLab(t)
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
@@ -130,9 +129,9 @@ func TestTuneForLatency(t *testing.T) {
 	})
 }
 
-// TestTuneForCPU: packets of 1500 bytes cost the receiver more than those of 9000, which
-// the path takes. What can cut the connection is tried because it was allowed, and that
-// each Gbit costs less is proven in fresh blocks while the rate stays.
+// TestTuneForCPU: packets of 1500 bytes cost the receiver more than those of 9000, which the
+// path passes. A setting that can cut the connection is tried because it was allowed, and fresh
+// blocks prove that each Gbit costs less while the rate stays.
 func TestTuneForCPU(t *testing.T) {
 	needLab(t)
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
@@ -148,10 +147,10 @@ func TestTuneForCPU(t *testing.T) {
 	})
 }
 
-// TestTuneStarvedFlow: a flow that its window starves leaves the deep queue of this path
-// empty, so that every cure raises its latency. With the default guards the cure is taken,
-// since other traffic feels no more of it at the rate of before, and what the full path
-// does to latency is said beside the gain (statistics.md section 6.5).
+// TestTuneStarvedFlow: a flow that is starved by its window leaves the deep queue of this path
+// empty, so every fix raises its latency. With the default guards the fix is accepted, since
+// other traffic is not affected at the earlier rate, and the report gives the latency of the
+// full path beside the gain (statistics.md section 6.5).
 func TestTuneStarvedFlow(t *testing.T) {
 	needLab(t)
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
@@ -168,8 +167,7 @@ func TestTuneStarvedFlow(t *testing.T) {
 	})
 }
 
-// TestTuneDeadDirection: where nothing arrives, there is nothing to tune, and the reason
-// is said.
+// TestTuneDeadDirection: if nothing arrives there is nothing to tune, and the reason is given.
 func TestTuneDeadDirection(t *testing.T) {
 	needLab(t)
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
@@ -178,11 +176,11 @@ func TestTuneDeadDirection(t *testing.T) {
 	})
 }
 
-// TestTuneThorough: what the finding names may not be tried, so that a thorough search goes
-// on with the rest, several settings at a time: 16 runs tell that none of them helps. One
-// that cannot be set, as a congestion control that a namespace may not have, is named by
-// what the failed runs have in common, and the others are screened all the same. A dry run
-// says what would be screened, and a search that is not thorough ends at once. Both fail.
+// TestTuneThorough: the setting that the finding names may not be tried, so a thorough search
+// goes on with the rest, several settings at a time: 16 runs show that none of them helps. A
+// setting that cannot be set, such as a congestion control unavailable in a namespace, is
+// identified by what the failed runs have in common, and the others are still screened. A dry
+// run says what would be screened, and a search that is not thorough ends at once. Both fail.
 func TestTuneThorough(t *testing.T) {
 	needLab(t)
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
@@ -210,9 +208,8 @@ func TestTuneThorough(t *testing.T) {
 	})
 }
 
-// TestTuneData: a search and its confirmation together send no more than was allowed,
-// but for the block in which it is reached; where that is too little for a proof,
-// nothing is tried.
+// TestTuneData: a search and its confirmation together send no more than allowed, except for
+// the block in which the limit is reached; if that is too little for a proof, nothing is tried.
 func TestTuneData(t *testing.T) {
 	needLab(t)
 	for _, c := range []struct {

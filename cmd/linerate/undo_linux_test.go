@@ -25,8 +25,7 @@ import (
 
 const toldOfDamage = "undo: the journal is damaged, a setting may be changed that linerate no longer knows of: see journal-b.jsonl.damaged-1, journal.jsonl.damaged-1 in "
 
-// leftOpen writes what a watchdog that was killed leaves of a change of sack on a
-// host, and whatever more there is to write.
+// leftOpen writes what a killed watchdog leaves of a change of sack on a host, and more records.
 func (n *netns) leftOpen(t testing.TB, host string, more ...journal.Record) {
 	t.Helper()
 	must.Do(t, inNetns(n.name(host), func() error {
@@ -56,8 +55,8 @@ func (n *netns) edit(t testing.TB, host string, f func([]byte) []byte) {
 	}
 }
 
-// TestDamagedJournal: what is whole is undone, every start tells that something is
-// not, and undo ends with 7, until a person has acknowledged it, here or from afar.
+// TestDamagedJournal: intact changes are undone, every start reports the damage, and undo exits
+// with 7, until a person has acknowledged it, here or remotely.
 func TestDamagedJournal(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"here", "from afar"} {
@@ -95,7 +94,7 @@ func TestDamagedJournal(t *testing.T) {
 	}
 }
 
-// TestJournalOfANewerLinerate: it is not touched, and that linerate is named.
+// TestJournalOfANewerLinerate: the journal is left alone, and the newer version named.
 func TestJournalOfANewerLinerate(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
@@ -116,8 +115,8 @@ func TestJournalOfANewerLinerate(t *testing.T) {
 	}
 }
 
-// TestDriverIsBusy has the kernel refuse the old value for a while: the watchdog of
-// a controller that was killed goes on, others are told, and it ends when it is done.
+// TestDriverIsBusy: the kernel refuses the old value for a while: the watchdog of a killed
+// controller keeps trying, others are told, and it ends when it has succeeded.
 func TestDriverIsBusy(t *testing.T) {
 	t.Parallel()
 	n, m := newNetns(t), newMounts(t, "true")
@@ -157,8 +156,8 @@ func TestDriverIsBusy(t *testing.T) {
 	must.True(t, u.code == 0 && u.out == "nothing to undo\n", "undo: exit code %d\n%s%s", u.code, u.out, u.err)
 }
 
-// TestRecoveryIsTriedAgain: an agent that found the journal busy when it started
-// undoes and changes as soon as it is free.
+// TestRecoveryIsTriedAgain: an agent that found the journal busy at its start undoes and
+// accepts changes as soon as it is free.
 func TestRecoveryIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
@@ -185,7 +184,7 @@ func TestRecoveryIsTriedAgain(t *testing.T) {
 	must.Len(t, must.Get(filepath.Glob(n.state("far")+"/confirm*"))(t), 0, "left")
 }
 
-// systemdRoot is a machine's files with a systemd that enables what has a link.
+// systemdRoot returns a machine's files with a systemd that enables what has a link.
 func systemdRoot(t testing.TB) string {
 	t.Helper()
 	root := t.TempDir()
@@ -195,7 +194,7 @@ func systemdRoot(t testing.TB) string {
 	return root
 }
 
-// rooted prepares linerate in the near host of a machine with that root.
+// rooted prepares linerate in the near host of a machine with this root.
 func (n *netns) rooted(t testing.TB, root string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := n.inside(t, "near", args...)
@@ -204,7 +203,7 @@ func (n *netns) rooted(t testing.TB, root string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// jobGone demands that nothing of a job is left, in the root or beside the journal.
+// jobGone requires that nothing of a job is left, in the root or beside the journal.
 func jobGone(t testing.TB, root, state string) {
 	t.Helper()
 	left, _ := filepath.Glob(root + "/etc/systemd/system/*")
@@ -213,8 +212,8 @@ func jobGone(t testing.TB, root, state string) {
 	must.True(t, len(left) == 0, "left: %q", left)
 }
 
-// TestAtBootSet holds a change with a job for the next start, on this machine and
-// on the other one, whose agent tells what it installs.
+// TestAtBootSet holds a change with a job for the next start, on this machine and on the other
+// one, whose agent reports what it installs.
 func TestAtBootSet(t *testing.T) {
 	t.Parallel()
 	n, here, there := newNetns(t), systemdRoot(t), systemdRoot(t)
@@ -241,8 +240,8 @@ func TestAtBootSet(t *testing.T) {
 	jobGone(t, there, n.state("far"))
 }
 
-// TestAtBootPowerCut kills everything that knows of a change, and starts what the
-// systemd of the machine would.
+// TestAtBootPowerCut kills every process that knows of a change, and starts what the machine's
+// systemd would.
 func TestAtBootPowerCut(t *testing.T) {
 	t.Parallel()
 	n, root := newNetns(t), systemdRoot(t)
@@ -269,7 +268,7 @@ func TestAtBootPowerCut(t *testing.T) {
 	jobGone(t, root, n.dir)
 }
 
-// TestAtBootMistakes are told before anything is asked.
+// TestAtBootMistakes are reported before any prompt.
 func TestAtBootMistakes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

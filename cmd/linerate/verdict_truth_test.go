@@ -17,7 +17,7 @@ import (
 	"linerate/internal/truth"
 )
 
-// verdict returns what the session says of a setting in one metric.
+// verdict returns the session's verdict on a setting in one metric.
 func (d document) verdict(t testing.TB, setting string, m model.Metric) model.Verdict {
 	t.Helper()
 	for _, v := range d.Session.Verdicts {
@@ -29,7 +29,7 @@ func (d document) verdict(t testing.TB, setting string, m model.Metric) model.Ve
 	return model.Verdict{}
 }
 
-// row returns how the report shows it.
+// row returns the report's row for it.
 func (d document) row(t testing.TB, setting string, m model.Metric) report.Row {
 	t.Helper()
 	for _, table := range d.Report.Tables {
@@ -43,8 +43,8 @@ func (d document) row(t testing.TB, setting string, m model.Metric) report.Row {
 	return report.Row{}
 }
 
-// deepPlan compares two receive buffers over a deep queue: with the larger one a flow fills
-// the wire and the queue, the smaller one starves it.
+// deepPlan compares two receive buffers over a deep queue: with the larger one a flow fills the
+// link and the queue, the smaller one starves it.
 const deepPlan = `title: a deep queue
 far: lab:rate=50mbit,rtt=20ms,queue=2MiB
 flow: {engine: loaded, duration: 1s, omit: 1s, interval: 200ms, congestion: reno}
@@ -56,9 +56,9 @@ baseline: deep
 settle: 50ms
 `
 
-// TestGuardRefusesAStarvedFlow: a setting that takes three quarters off the latency under
-// load, and two thirds off the goodput, is better, but: its guard refuses it, in words, in
-// JSON, and when it is to be kept.
+// TestGuardRefusesAStarvedFlow: a setting that removes three quarters of the latency under
+// load, and two thirds of the goodput, is better, but its guard refuses it, in words, in JSON,
+// and in keep.
 func TestGuardRefusesAStarvedFlow(t *testing.T) {
 	needLab(t)
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
@@ -93,8 +93,7 @@ func TestGuardRefusesAStarvedFlow(t *testing.T) {
 	})
 }
 
-// requestPlan compares two windows: one needs more round trips for a request than
-// the other.
+// requestPlan compares two windows: one needs more round trips for a request than the other.
 const requestPlan = `title: requests of 64 KiB
 far: lab:rate=100mbit,rtt=20ms
 flow: {engine: reqresp, duration: 600ms, omit: 300ms, block: 64KiB, reply: 100B}
@@ -105,8 +104,8 @@ baseline: small
 settle: 0s
 `
 
-// TestRequestsDecideOnLatency: a plan of requests has no goodput; a window that
-// halves the time that a request takes is better, and is shown as lower.
+// TestRequestsDecideOnLatency: a plan of requests has no goodput; a window that halves the time
+// of a request is better, and is shown as lower.
 func TestRequestsDecideOnLatency(t *testing.T) {
 	needLab(t)
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
@@ -124,8 +123,8 @@ func TestRequestsDecideOnLatency(t *testing.T) {
 	})
 }
 
-// TestFirstHour02CurrentMayBeBest: where the hosts as they are beat every level, no
-// level is recommended.
+// TestFirstHour02CurrentMayBeBest: if the unchanged hosts beat every level, no level is
+// recommended.
 func TestFirstHour02CurrentMayBeBest(t *testing.T) {
 	needLab(t)
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
@@ -145,8 +144,8 @@ func TestFirstHour04SixBlocksDecide(t *testing.T) {
 	})
 }
 
-// TestWindowsPresetFindsTheWindow: the plateau of windows begins where the window holds
-// rate times round trip, within one level.
+// TestWindowsPresetFindsTheWindow: the plateau of windows begins where the window equals rate
+// times round trip, within one level.
 func TestWindowsPresetFindsTheWindow(t *testing.T) {
 	needLab(t)
 	const goodput, rtt = 20e6 * 1448 / 1538, 40e-3 // diagnosis.md 2.1, MTU 1500 with timestamps
@@ -162,8 +161,8 @@ func TestWindowsPresetFindsTheWindow(t *testing.T) {
 	})
 }
 
-// TestRecheckASession measures again in the lab what a session in the lab proved: it is
-// still better, and the machine-readable form says the same.
+// TestRecheckASession measures again in the lab what a session in the lab proved: it is still
+// better, and the JSON form says the same.
 func TestRecheckASession(t *testing.T) {
 	needLab(t)
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
@@ -219,7 +218,7 @@ func TestTruthOfFarEnds(t *testing.T) {
 			try.Claim(end, median(shares[end]), 0.7, 1.05, "of its wire, median")
 		}
 		more := decode[document](try, succeed(try, "run", "--resume", "last", "--max-blocks", "8", "--db", args[slices.Index(args, "--db")+1], "--json", "-q").out).Session
-		// Eight blocks, whose last may leave out what seven decided.
+		// Eight blocks, the last of which may omit what seven decided.
 		if len(d.Session.Runs) >= 42 || len(more.Runs) <= 42 || more.Runs[len(more.Runs)-1].Block != 8 || more.Reason == d.Session.Reason {
 			try.Errorf("%d runs (%s), then %d (%s)", len(d.Session.Runs), d.Session.Reason, len(more.Runs), more.Reason)
 		}

@@ -17,7 +17,7 @@ import (
 	"linerate/internal/truth"
 )
 
-// flows is what these tests read of the reports of a test's ends.
+// flows is the part of the reports of a test's ends that these tests read.
 type flows struct {
 	Session struct {
 		Runs []struct {
@@ -45,9 +45,8 @@ type flows struct {
 // received is a receiver's count of datagrams.
 type received struct{ Received, Lost, Duplicates, Reordered int64 }
 
-// keepAwake keeps the machine's cores from sleeping until the test ends: waking a core
-// adds some 0.1 ms to every packet, which is the machine's and neither the wire's nor
-// linerate's.
+// keepAwake keeps the machine's cores from sleeping until the test ends: waking a core adds some
+// 0.1 ms to every packet, which is due to the machine and neither to the link nor to linerate.
 func keepAwake(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -65,13 +64,13 @@ func keepAwake(t *testing.T) {
 	t.Cleanup(cancel)
 }
 
-// deviations returns how many standard deviations k is from what a share of n predicts.
+// deviations returns how many standard deviations k is from the expectation for a share of n.
 func deviations(k int64, n, share float64) float64 {
 	return (float64(k) - n*share) / math.Sqrt(n*share*(1-share))
 }
 
-// TestTruthOfLoss plants loss on the wire, and demands that it is measured within what
-// chance allows (4 standard deviations: 1 of 16,000).
+// TestTruthOfLoss plants loss on the link, and requires that the measured loss is within chance
+// (4 standard deviations: 1 of 16,000).
 func TestTruthOfLoss(t *testing.T) {
 	needLab(t)
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
@@ -125,8 +124,8 @@ func latency(t testing.TB, name string, args ...string) (p50, added time.Duratio
 	return 0, 0
 }
 
-// TestTruthOfDelay holds the idle latency against the wire's delay, and against what the
-// machine itself adds to a wait of that length at the same time.
+// TestTruthOfDelay compares the idle latency with the link's delay, and with what the machine
+// itself adds to a wait of that length at the same time.
 func TestTruthOfDelay(t *testing.T) {
 	needLab(t)
 	keepAwake(t)
@@ -134,7 +133,7 @@ func TestTruthOfDelay(t *testing.T) {
 		t.Run(rtt.String(), func(t *testing.T) {
 			truth.Hold(t, truth.Tries, func(try *truth.Try) {
 				got, _ := latency(try, "idle udp", "lab:rtt="+rtt.String(), "--to", "-t", "0.2s", "-i", "0.2s", "--omit", "0s", "--idle", "2s")
-				// Several sockets, and the wire's process, are woken on the way.
+				// Several sockets, and the link's process, are woken on the way.
 				machine := labtest.Waking(t, rtt, 15)
 				try.Claim("median over the delay of the wire", (got-rtt).Seconds()*1e6, 0, (200*time.Microsecond+2*machine).Seconds()*1e6, "us")
 			})
@@ -142,8 +141,8 @@ func TestTruthOfDelay(t *testing.T) {
 	}
 }
 
-// TestTruthOfQueue keeps a queue of 256 KiB at 100 Mbit/s full: 174 frames of 1514 bytes,
-// each 0.12304 ms on the wire, are 21.3 ms.
+// TestTruthOfQueue keeps a queue of 256 KiB at 100 Mbit/s full: 174 frames of 1514 bytes, each
+// 0.12304 ms on the wire, are 21.3 ms.
 func TestTruthOfQueue(t *testing.T) {
 	needLab(t)
 	const want = 174 * 0.12304
@@ -153,8 +152,8 @@ func TestTruthOfQueue(t *testing.T) {
 	})
 }
 
-// TestTruthOfSharedBus plants a bus that both directions share, and demands that both at
-// once get together what one gets alone.
+// TestTruthOfSharedBus plants a bus that both directions share, and requires that both together
+// get what one gets alone.
 func TestTruthOfSharedBus(t *testing.T) {
 	needLab(t)
 	const spec = "lab:rate=1gbit,bus=400mbit,rtt=1ms"
@@ -183,8 +182,8 @@ func goodputs(t testing.TB, args ...string) map[string]float64 {
 	return out
 }
 
-// TestTruthOfSearch asks for the highest rate of a wire that is known: 1472 of 1538 bytes
-// at 50 Mbit/s; and of loopback up to a rate that it carries.
+// TestTruthOfSearch searches for the highest rate of a known link: 1472 of 1538 bytes at 50
+// Mbit/s; and of loopback up to a rate that it carries.
 func TestTruthOfSearch(t *testing.T) {
 	needLab(t)
 	const want = 50.0 * 1472 / 1538
@@ -205,9 +204,9 @@ func searched(t testing.TB, r result) float64 {
 	return s.Rate
 }
 
-// TestTruthOfBlackHole makes packets above 1590 bytes vanish on a path of 9000: messages
-// of 1539 bytes, 1591 with their headers, never arrive. The sweep says so, confirms it,
-// and ends.
+// TestTruthOfBlackHole makes packets above 1590 bytes vanish on a path of 9000: messages of
+// 1539 bytes, 1591 with their headers, never arrive. The sweep reports that, confirms it, and
+// ends.
 func TestTruthOfBlackHole(t *testing.T) {
 	needLab(t)
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
@@ -235,10 +234,9 @@ func TestTruthOfBlackHole(t *testing.T) {
 	})
 }
 
-// TestTruthOfSwing: in a period of a day a run of a second sees one rate. At its top the
-// path carries 1.4 times what its mean allows, at the bottom 0.6 times; the ceiling that
-// is stated is that of the mean, with a source that says so. Reno and a queue of 256 KiB
-// keep the wire busy.
+// TestTruthOfSwing: within a period of a day a run of a second sees one rate. At its top the
+// path carries 1.4 times what its mean allows, at the bottom 0.6 times; the stated ceiling is
+// that of the mean, with a source that says so. Reno and a queue of 256 KiB keep the link busy.
 func TestTruthOfSwing(t *testing.T) {
 	needLab(t)
 	const (
@@ -262,7 +260,7 @@ func TestTruthOfSwing(t *testing.T) {
 	})
 }
 
-// ceilings is what these tests read of the ceilings of a session.
+// ceilings is the part of a session's ceilings that these tests read.
 type ceilings struct {
 	Session struct {
 		Hosts []struct {
@@ -281,8 +279,8 @@ type ceilings struct {
 	}
 }
 
-// TestTruthOfCeilings: a path that carries ten times as much one way as the other has two
-// ceilings, small segments lower both, and each direction is compared with its own.
+// TestTruthOfCeilings: a path that carries ten times as much in one direction as in the other
+// has two ceilings, small segments lower both, and each direction is compared with its own.
 func TestTruthOfCeilings(t *testing.T) {
 	needLab(t)
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
@@ -305,8 +303,8 @@ func TestTruthOfCeilings(t *testing.T) {
 	})
 }
 
-// TestTruthOfGoodput holds the data plane and the lab against arithmetic: the wire's rate
-// is known, so the goodput is too.
+// TestTruthOfGoodput compares the data plane and the lab with arithmetic: the link's rate is
+// known, so the goodput is too.
 func TestTruthOfGoodput(t *testing.T) {
 	needLab(t)
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
@@ -315,8 +313,8 @@ func TestTruthOfGoodput(t *testing.T) {
 			ceiling, within float64 // diagnosis.md 2.1, MTU 1500 with timestamps
 		}{{"100mbit", 94.148, 0.005}, {"1gbit", 941.482, 0.015}} {
 			r := succeed(try, "test", "lab:rtt=2ms,rate="+c.rate, "--to", "--repeat", "3", "-t", "2s", "--omit", "1s", "--idle", "0s", "--json", "-q")
-			// What waited in a receiver's buffer at the start of the window counts in it, so
-			// that a run may show a little more than the wire carries.
+			// What was in a receiver's buffer at the start of the window counts in it, so a run
+			// may show a little more than the link carries.
 			got := median(decode[document](try, r.out).goodput("to")) / 1e6
 			try.Claim("median goodput of "+c.rate, got, c.ceiling*(1-c.within), c.ceiling*(1+c.within), "Mbit/s")
 		}

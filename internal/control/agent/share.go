@@ -186,7 +186,8 @@ func (r *run) engineSent() int64 {
 	return r.sent.Load() + tells()
 }
 
-// kernelSent returns what the kernel sent over the run's TCP connections, as far as it reports it.
+// kernelSent returns what the kernel sent over the run's TCP connections, as far as it reports
+// it.
 func (r *run) kernelSent() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -231,8 +231,8 @@ func (a *adapter) run(ctx context.Context, r *runNumber, out *connect.ServerStre
 			if err := extend(w, a.timeouts.Send); err != nil {
 				return fmt.Errorf("send event: %w", err)
 			}
-			// net/http ends a stream at its deadline even if nothing is being written, and a run may
-			// have nothing to send for a long time.
+			// net/http ends a stream at its deadline even if nothing is being written, and a
+			// run may have nothing to send for a long time.
 			defer func() { _ = w.SetWriteDeadline(time.Time{}) }()
 		}
 		if e.Kind != Samples {

@@ -101,8 +101,8 @@ func TestFirstHour10EstimatesWhileItRuns(t *testing.T) {
 	})
 }
 
-// TestFirstHour10NobodyReads: a caller that reports progress never waits for a blocked terminal or
-// pipe, and the output is written once that reads again.
+// TestFirstHour10NobodyReads: a caller that reports progress never waits for a blocked terminal
+// or pipe, and the output is written once that reads again.
 func TestFirstHour10NobodyReads(t *testing.T) {
 	for _, terminal := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -153,8 +153,8 @@ func TestDidYouMean(t *testing.T) {
 	}
 }
 
-// FuzzParse: for any file, Parse returns a File that plan.New can use, or Errors with positions in
-// the file, and does not panic.
+// FuzzParse: for any file, Parse returns a File that plan.New can use, or Errors with positions
+// in the file, and does not panic.
 func FuzzParse(f *testing.F) {
 	for _, e := range examples(f) {
 		f.Add(e)

@@ -280,7 +280,8 @@ func TestWarmUp(t *testing.T) {
 	}
 }
 
-// BenchmarkObserve is the cost of each event; BenchmarkView that of a drawing, four times a second.
+// BenchmarkObserve is the cost of each event; BenchmarkView that of a drawing, four times a
+// second.
 func BenchmarkObserve(b *testing.B) {
 	s := inBlock6(newClock())
 	e := interval(model.To, 9e8, 0.001)

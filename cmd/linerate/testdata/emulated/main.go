@@ -1,5 +1,5 @@
-// Command emulated is the agent of another CPU, which EMULATOR runs, and runs again for
-// the processes that it starts.
+// Command emulated is the agent of another CPU, run by EMULATOR, which also runs the processes
+// that it starts.
 package main
 
 import (

@@ -93,7 +93,8 @@ func readAnswer(b []byte, token Token, index int, mine nonce) (theirs nonce, ok 
 	return theirs, hmac.Equal(b, answer(token, index, mine, theirs))
 }
 
-// agreed returns the message that an end sends over the rendezvous when all its sockets are ready.
+// agreed returns the message that an end sends over the rendezvous when all its sockets are
+// ready.
 func agreed(all []nonce) []byte {
 	b := []byte{accepted}
 	for _, n := range all {
