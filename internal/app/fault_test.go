@@ -13,8 +13,8 @@ func TestNobodyAnswers(t *testing.T) {
 	must.Is(t, must.Err(asker.Ask(t.Context(), Question{Kind: KeepChange})), ErrNobody, "Ask")
 }
 
-// TestPatienceScales: --timeout is how long a host may be silent, and a host that is given
-// longer for its first word is given as much longer for every other; never less than usual.
+// TestPatienceScales: --timeout is how long a host may be silent. All timeouts of a host grow
+// in proportion to it, and are never shorter than the default.
 func TestPatienceScales(t *testing.T) {
 	usual := session.DefaultTimeouts()
 	for _, most := range []time.Duration{time.Second, DefaultTimeout} {

@@ -20,11 +20,11 @@ import (
 	"linerate/internal/must"
 )
 
-// minute is enough for every change that a person answers at once.
+// minute is enough for every change that the user answers at once.
 const minute = time.Minute
 
-// TestKeptOnBoth: a change that a person keeps holds on both hosts when their
-// sessions are over, and an undo of each takes it back.
+// TestKeptOnBoth: a change that the user keeps stays on both hosts after their sessions, and
+// an undo on each removes it.
 func TestKeptOnBoth(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "lan", true)
@@ -51,7 +51,7 @@ func TestKeptOnBoth(t *testing.T) {
 	must.Equal(t, p.sacks(), "11", "after the undo")
 }
 
-// TestOneHostOfAPair changes HOST alone, and tells what both should have.
+// TestOneHostOfAPair changes HOST alone, and reports settings that both should have.
 func TestOneHostOfAPair(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "lan", false)
@@ -60,7 +60,7 @@ func TestOneHostOfAPair(t *testing.T) {
 	must.True(t, err == nil && r.Outcome == Confirmed && len(r.Hosts) == 1 && strings.Contains(r.Reason, "linerate undo HOST") && p.sysctl(model.Far, "tcp_ecn") == "1", "%+v, %v", r, err)
 }
 
-// TestNotKept goes through the ways in which a change ends that nobody keeps.
+// TestNotKept covers the ways in which a change ends without being kept.
 func TestNotKept(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -82,7 +82,7 @@ func TestNotKept(t *testing.T) {
 			p := newPair(t, "lan", true)
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
-			within := 5 * time.Second // what is asked is answered by then
+			within := 5 * time.Second // every answer comes before that
 			p.Answer = func(ctx context.Context, q app.Question) (app.Answer, error) {
 				must.Equal(t, p.sacks(), "00", "while it is asked")
 				if c.stop {
@@ -107,8 +107,8 @@ func TestNotKept(t *testing.T) {
 	}
 }
 
-// TestRefusedBeforeAnythingIsWritten: everything that is wrong is told at once, and
-// no host is changed.
+// TestRefusedBeforeAnythingIsWritten: all faults are reported at once, and no host is
+// changed.
 func TestRefusedBeforeAnythingIsWritten(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "lan", true)
@@ -130,7 +130,7 @@ func TestRefusedBeforeAnythingIsWritten(t *testing.T) {
 	must.True(t, len(p.Asked()) == 0 && p.sacks() == "11", "asked %+v, %s", p.Asked(), p.sacks())
 }
 
-// TestHostThatMeasuresOnly is not asked to change anything.
+// TestHostThatMeasuresOnly: a measure-only host gets no request to change anything.
 func TestHostThatMeasuresOnly(t *testing.T) {
 	t.Parallel()
 	r := &recorder{}
@@ -147,7 +147,7 @@ func TestHostThatMeasuresOnly(t *testing.T) {
 	must.True(t, fault.KindOf(err) == fault.Unsupported && strings.Contains(err.Error(), "measures only") && fault.HintOf(err) != "", "%v", err)
 }
 
-// TestSecondHostIsBusy: where the second host refuses, the first one goes back.
+// TestSecondHostIsBusy: if the second host refuses, the first one rolls back.
 func TestSecondHostIsBusy(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "lan", true)
@@ -162,8 +162,8 @@ func TestSecondHostIsBusy(t *testing.T) {
 	must.True(t, p.sacks() == "11" && len(p.Asked()) == 0, "%s, asked %+v", p.sacks(), p.Asked())
 }
 
-// TestChangedMeanwhile: a host that does not hold the change any more ends it, and
-// what somebody else wrote is left alone.
+// TestChangedMeanwhile: a host that no longer holds the change ends it, and another program's
+// value stays.
 func TestChangedMeanwhile(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "lan", true)
@@ -185,8 +185,8 @@ func TestChangedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestCanaryDies: who answered before and does not after takes the change back
-// before anybody is asked.
+// TestCanaryDies: a canary that answered before and does not after rolls the change back
+// before the user is asked.
 func TestCanaryDies(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "lan", false)
@@ -214,8 +214,8 @@ func TestCanaryDies(t *testing.T) {
 	must.True(t, len(p.Asked()) == 0 && p.sacks() == "11", "asked %+v, %s", p.Asked(), p.sacks())
 }
 
-// TestSessionIsLostWhileHeld: the host whose session is cut goes back by itself,
-// and the new session that is opened then tells so; where none can be, nobody knows.
+// TestSessionIsLostWhileHeld: the host whose session is cut rolls back by itself, and the new
+// session reports that; without a new session the outcome is unknown.
 func TestSessionIsLostWhileHeld(t *testing.T) {
 	t.Parallel()
 	for name, unreachable := range map[string]bool{"reached again": false, "gone": true} {
@@ -260,8 +260,8 @@ func TestSessionIsLostWhileHeld(t *testing.T) {
 	}
 }
 
-// TestNoNewConnection: a change that cannot be confirmed over new connections to
-// all hosts is kept on none.
+// TestNoNewConnection: a change that cannot be confirmed over new connections to all hosts is
+// kept on none.
 func TestNoNewConnection(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []model.Host{model.Near, model.Far} {

@@ -25,7 +25,7 @@ import (
 func linked(h model.Host, system string, now, most int) *app.Host {
 	known := func(n int) fact.Of[string] { return fact.Known(strconv.Itoa(n), "test") }
 	f := model.HostFacts{OS: system, Knobs: map[model.KnobID]fact.Of[string]{"link.mtu": known(now), "link.mtu_min": known(68), "link.mtu_max": known(most)}}
-	if system == "windows" { // where the range is one of the driver's registry key
+	if system == "windows" { // there the range is in the driver's registry key
 		f.Interface = fact.Known("e0", "test")
 		f.NICs = []model.NIC{{Name: "e0", MTUMax: fact.Known(most, "*JumboPacket")}}
 		f.Knobs = map[model.KnobID]fact.Of[string]{"link.mtu": known(now), "link.frame_mtu": known(1500)}
@@ -33,7 +33,7 @@ func linked(h model.Host, system string, now, most int) *app.Host {
 	return &app.Host{Side: h, Name: map[model.Host]string{model.Near: "bsd", model.Far: "xp"}[h], Facts: f}
 }
 
-// recorder notes what it is told, and answers nobody.
+// recorder records events, and answers no questions.
 type recorder struct {
 	app.Nobody
 	events []app.Event
@@ -41,7 +41,7 @@ type recorder struct {
 
 func (r *recorder) Observe(e app.Event) { r.events = append(r.events, e) }
 
-// planned is a change of two hosts that is not carried out.
+// planned returns a change of two hosts that is not carried out.
 func planned(near, far *app.Host, wanted ...model.Assignment) (*change, *recorder) {
 	r := &recorder{}
 	c := &change{Env: app.Env{Now: time.Now, Asker: r, Observer: r}, hosts: Hosts{Near: near, Far: far, Both: true, Named: "root@nas"}}
@@ -56,8 +56,8 @@ func planned(near, far *app.Host, wanted ...model.Assignment) (*change, *recorde
 	return c, r
 }
 
-// TestMTURanges has the hosts of an article whose drivers disagree: frames of 9014
-// bytes on Windows, packets of 4088 on the other one.
+// TestMTURanges uses the hosts of an article whose drivers disagree: frames of 9014 bytes on
+// Windows, packets of 4088 on the other one.
 func TestMTURanges(t *testing.T) {
 	try := func(value string) (*change, *recorder, error) {
 		c, r := planned(linked(model.Near, "linux", 1500, 4088), linked(model.Far, "windows", 1500, 9000), model.Assignment{Knob: mtuKnob, Value: value})
@@ -80,8 +80,7 @@ func TestMTURanges(t *testing.T) {
 	}
 }
 
-// TestMTUOfABridge: the largest MTU of a bridge is that of its ports, and of what
-// these are made of.
+// TestMTUOfABridge: the largest MTU of a bridge is limited by its ports and their parts.
 func TestMTUOfABridge(t *testing.T) {
 	h := linked(model.Near, "linux", 1500, 65535)
 	h.Facts.Interface = fact.Known("br0", "test")
@@ -121,7 +120,7 @@ func TestLostCanaryHint(t *testing.T) {
 	l := lostCanary{&end{Host: linked(model.Near, "linux", 1500, 9000)}, probe.Path{Host: "example.net", Address: "2001:db8::1", Asked: 9000, Passes: 1480}}
 	l.end.wanted = []model.Assignment{{Knob: "link.mtu", Value: "9000"}}
 	must.Contain(t, aroundHint([]lostCanary{l}), "route.mtu=1480 or route.advmss=1420 for the route to example.net, and tcp.mtu_probing=1")
-	l.path.Passes = 0 // it answers no probes: what it was before is known to work
+	l.path.Passes = 0 // it answers no probes: only the old size is known to work
 	must.Equal(t, l.size(), 1500)
 }
 
@@ -142,7 +141,7 @@ func TestTransferWatch(t *testing.T) {
 			began := time.Now()
 			go watchTransfer(ctx, cancel, began, &arrived)
 			for ctx.Err() == nil {
-				time.Sleep(100 * time.Millisecond) // of the test's own clock
+				time.Sleep(100 * time.Millisecond) // on the test's fake clock
 				if d := time.Since(began); c.arrive(d) {
 					arrived.Store(int64(d))
 				}
@@ -159,7 +158,7 @@ func TestCanariesOfAHost(t *testing.T) {
 	must.Len(t, e.canaries(nil), 0, "this machine by itself")
 }
 
-// TestHalfConfirmed tells of a change that was kept on one host only.
+// TestHalfConfirmed: a change that was kept on one host only is reported.
 func TestHalfConfirmed(t *testing.T) {
 	dir := t.TempDir()
 	c, r := planned(linked(model.Near, "linux", 1500, 9000), linked(model.Far, "linux", 9000, 9000), model.Assignment{Knob: mtuKnob, Value: "9000"})
@@ -193,11 +192,11 @@ func TestHalfConfirmed(t *testing.T) {
 		t.Error("told again")
 	}
 	note()
-	TellUndone(c.Env, "root@nas", dir) // which has taken it back there
+	TellUndone(c.Env, "root@nas", dir) // the undo removes it there
 	if c.tellPairNote(); len(told()) > 0 {
 		t.Error("told after that host was undone")
 	}
-	note() // and killed after both were told
+	note() // and killed after both have confirmed
 	c.hosts.Near.Facts = linked(model.Near, "linux", 9000, 9000).Facts
 	if c.tellPairNote(); len(told()) > 0 {
 		t.Error("both keep it")
@@ -215,7 +214,7 @@ func TestHalfConfirmed(t *testing.T) {
 	}
 }
 
-// TestRequestsThatCannotBeMeant are refused before any host is asked.
+// TestRequestsThatCannotBeMeant: invalid requests are refused before any host is asked.
 func TestRequestsThatCannotBeMeant(t *testing.T) {
 	minute := Request{Within: time.Minute}
 	must.OK(t, minute.Check(false, false))
@@ -235,7 +234,7 @@ func TestRequestsThatCannotBeMeant(t *testing.T) {
 	must.OK(t, r.Check(true, true))
 }
 
-// TestCastProfile gives each host its part, whatever the profile calls them.
+// TestCastProfile gives each host its part, whatever the profile's names for them.
 func TestCastProfile(t *testing.T) {
 	of := func(roles ...profile.Role) profile.Profile {
 		var p profile.Profile
@@ -248,7 +247,7 @@ func TestCastProfile(t *testing.T) {
 		p                 profile.Profile
 		role              string
 		far, both         bool
-		wantNear, wantFar string // knobs of each, which are called like the roles; "" for none
+		wantNear, wantFar string // knobs of each, named after the roles; "" for none
 		bad               bool
 	}{
 		"pair":               {p: of("near", "far"), far: true, both: true, wantNear: "near", wantFar: "far"},

@@ -56,7 +56,7 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// agentMain is the agent of a virtual host, whose state is in dir.
+// agentMain is the agent of a virtual host with its state in dir.
 func agentMain(dir string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -76,11 +76,11 @@ func agentMain(dir string) error {
 	return err
 }
 
-// killNow stands in the file "die" for any moment.
+// killNow in the file "die" means any moment.
 const killNow = "now"
 
-// watchdogMain is a watchdog that is killed after the step that stands in the file
-// "die" beside its journal's directory.
+// watchdogMain is a watchdog that is killed after the step named in the file "die" beside its
+// journal's directory.
 func watchdogMain(args []string) error {
 	cfg, err := watchdog.ParseArgs(args)
 	if err != nil {
@@ -132,11 +132,11 @@ type pair struct {
 
 	mu    sync.Mutex
 	dials map[model.Host]int
-	dying map[model.Host]*os.File // locked by the watchdog that is to be killed
-	// dialing, where given, refuses the n-th way to a host, 1… for the one that
-	// the change begins with.
+	dying map[model.Host]*os.File // locked by the watchdog that will be killed
+	// dialing, if set, may refuse the n-th connection to a host, where 1 is the one that the
+	// change starts with.
 	dialing func(side model.Host, n int) error
-	// writing, where given, is shown what goes to a host over its n-th connection.
+	// writing, if set, sees the data sent to a host over its n-th connection.
 	writing func(side model.Host, n int, c *line, b []byte) error
 }
 
@@ -218,7 +218,7 @@ func (l *line) Write(b []byte) (int, error) {
 	return l.Conn.Write(b)
 }
 
-// Read drops what comes once the line is deaf.
+// Read drops incoming data once the line is deaf.
 func (l *line) Read(b []byte) (int, error) {
 	n, err := l.Conn.Read(b)
 	if l.deaf.Load() {
@@ -227,7 +227,7 @@ func (l *line) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// kill has the watchdog of a host killed after a step.
+// kill makes a host's watchdog get killed after a step.
 func (p *pair) kill(side model.Host, step string) {
 	p.t.Helper()
 	name := p.state(side) + ".die"
@@ -239,7 +239,7 @@ func (p *pair) kill(side model.Host, step string) {
 	must.OK(p.t, os.Rename(name+".new", name))
 }
 
-// dead waits until a watchdog has taken notice that it is to be killed, and is gone.
+// dead waits until a watchdog has read that it will be killed, and is gone.
 func (p *pair) dead(side model.Host) {
 	p.t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -251,7 +251,7 @@ func (p *pair) dead(side model.Host) {
 			return
 		}
 	}
-	must.OK(p.t, syscall.Flock(int(p.dying[side].Fd()), syscall.LOCK_EX)) // which it holds until it is gone
+	must.OK(p.t, syscall.Flock(int(p.dying[side].Fd()), syscall.LOCK_EX)) // the watchdog holds it until it is gone
 }
 
 // undone waits until a host has undone the change of tcp.sack.
@@ -265,7 +265,7 @@ func (p *pair) undone(side model.Host) {
 	}
 }
 
-// again ends the sessions and opens new ones, which read the hosts.
+// again closes the sessions and opens new ones, which read the hosts.
 func (p *pair) again() {
 	p.t.Helper()
 	for _, h := range []*app.Host{p.hosts.Near, p.hosts.Far} {
@@ -277,8 +277,8 @@ func (p *pair) again() {
 	}
 }
 
-// confirming reports whether b tells the host to keep what it holds: it names the
-// transaction of the change.
+// confirming reports whether b tells the host to keep the change: it contains the name of the
+// transaction.
 func (p *pair) confirming(side model.Host, b []byte) bool {
 	records, _, err := journal.Read(p.state(side))
 	return err == nil && slices.ContainsFunc(records, func(r journal.Record) bool {
@@ -286,7 +286,7 @@ func (p *pair) confirming(side model.Host, b []byte) bool {
 	})
 }
 
-// sysctl reads a setting of the kernel in a host.
+// sysctl reads a kernel setting on a host.
 func (p *pair) sysctl(side model.Host, name string) string {
 	p.t.Helper()
 	var out bytes.Buffer
@@ -294,13 +294,13 @@ func (p *pair) sysctl(side model.Host, name string) string {
 	return strings.TrimSpace(out.String())
 }
 
-// in runs a shell command in a host.
+// in runs a shell command on a host.
 func (p *pair) in(side model.Host, script string) {
 	p.t.Helper()
 	must.OK(p.t, p.lab.Command(p.t.Context(), side, []string{"sh", "-c", script}, nil, nil, os.Stderr), "%s in %s", script, side)
 }
 
-// sacks are net.ipv4.tcp_sack of both hosts, the near one first.
+// sacks returns net.ipv4.tcp_sack of both hosts, the near one first.
 func (p *pair) sacks() string {
 	return p.sysctl(model.Near, "tcp_sack") + p.sysctl(model.Far, "tcp_sack")
 }
@@ -316,7 +316,7 @@ func (p *pair) do(ctx context.Context, within time.Duration, wanted ...model.Ass
 func yes(context.Context, app.Question) (app.Answer, error) { return app.Answer{Yes: true}, nil }
 func no(context.Context, app.Question) (app.Answer, error)  { return app.Answer{}, nil }
 
-// silent is somebody who does not answer.
+// silent never answers.
 func silent(ctx context.Context, _ app.Question) (app.Answer, error) {
 	<-ctx.Done()
 	return app.Answer{}, ctx.Err()

@@ -19,16 +19,16 @@ import (
 	"linerate/internal/must"
 )
 
-// TestHeldUntilTheHostsSayItIsOver has this process ask a host whether it holds the
-// change when its time is over there already, as on a busy machine: the hosts count
-// from a little before it does. That is the end that was announced and no failure.
+// TestHeldUntilTheHostsSayItIsOver has this process ask a host whether it holds the change
+// after the host's deadline has passed, as on a busy machine: the hosts' clocks start a
+// little before this process's. That is the announced end and not a failure.
 func TestHeldUntilTheHostsSayItIsOver(t *testing.T) {
 	t.Parallel()
 	const within = 2 * time.Second
 	for name, answer := range map[string]struct {
 		both    bool
 		person  bool
-		setting bool // it is late before the second host is set: the time to decide has not begun
+		setting bool // the delay is before the second host is set: the time to decide has not begun
 	}{"nobody there": {}, "nobody there, both hosts": {both: true}, "a person who says nothing": {person: true}, "set late": {both: true, setting: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -47,7 +47,7 @@ func TestHeldUntilTheHostsSayItIsOver(t *testing.T) {
 			p.writing = func(side model.Host, n int, _ *line, _ []byte) error {
 				if n == 1 && !late[side] && due(side) {
 					late[side] = true
-					time.Sleep(within + 300*time.Millisecond) // the fault: what is asked arrives late
+					time.Sleep(within + 300*time.Millisecond) // the fault: the request arrives late
 				}
 				return nil
 			}
@@ -69,7 +69,7 @@ func TestHeldUntilTheHostsSayItIsOver(t *testing.T) {
 	}
 }
 
-// mtus are the MTUs of both hosts, the near one first.
+// mtus returns the MTUs of both hosts, the near one first.
 func (p *pair) mtus() string {
 	p.t.Helper()
 	var all []string
@@ -99,8 +99,8 @@ func TestProvenMTU(t *testing.T) {
 	must.True(t, len(w) == 2 && w[0].Risky, "told %+v", w)
 }
 
-// TestBlackHole: larger packets vanish on the way, and the MTU goes back with what
-// passes.
+// TestBlackHole: larger packets vanish on the path, and the MTU is rolled back with the size
+// that passes.
 func TestBlackHole(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "rate=1gbit,rtt=1ms,pathmtu=1500", true)
@@ -112,8 +112,8 @@ func TestBlackHole(t *testing.T) {
 	must.Equal(t, p.mtus(), "1500 1500")
 }
 
-// TestLargerOnOneSide changes one end's MTU: the other end is told to be smaller,
-// and what is larger does not arrive.
+// TestLargerOnOneSide changes one end's MTU: the report says that the other end's is smaller,
+// and larger packets do not arrive.
 func TestLargerOnOneSide(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "rate=1gbit,rtt=1ms", false)
@@ -123,8 +123,8 @@ func TestLargerOnOneSide(t *testing.T) {
 	must.True(t, err != nil && r.Outcome == Undone && strings.Contains(fault.HintOf(err), "--both changes both ends") && p.mtus() == "1500 1500", "%+v, %v, hint %q, %s", r, err, fault.HintOf(err), p.mtus())
 }
 
-// TestWorkAroundWithoutARouter: beyond nobody there is nothing to go around, and
-// the first cause is told with why.
+// TestWorkAroundWithoutARouter: without a router there is nothing to work around, and the
+// error has the first cause and the reason.
 func TestWorkAroundWithoutARouter(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "rate=1gbit,rtt=1ms", true)
@@ -140,7 +140,7 @@ func TestWorkAroundWithoutARouter(t *testing.T) {
 	err := c.goAround(t.Context(), errors.New("the first cause"))
 	must.True(t, p.hosts.Far.Client != old, "the host got no new session")
 	switch {
-	case err == nil && c.outcome == Confirmed: // probing helps where the kernel has it
+	case err == nil && c.outcome == Confirmed: // probing helps if the kernel supports it
 		got := apptest.Told[app.Around](p.Person)
 		must.True(t, len(got) == 1 && got[0].Setting.Knob == probingKnob && p.sysctl(model.Far, "tcp_mtu_probing") == "1", "told %+v", got)
 	case err == nil || !strings.Contains(err.Error(), "the first cause; no work-around: "):
@@ -149,8 +149,8 @@ func TestWorkAroundWithoutARouter(t *testing.T) {
 	must.True(t, !c.canGoAround(), "tried twice")
 }
 
-// TestConfirmationFails has one of two hosts fail at each point of being told to
-// keep a change: the other one keeps it no more than this one.
+// TestConfirmationFails has one of two hosts fail at each point of confirming a change: then
+// neither host keeps it.
 func TestConfirmationFails(t *testing.T) {
 	t.Parallel()
 	for _, at := range []model.Host{model.Far, model.Near} {
@@ -183,7 +183,7 @@ func TestConfirmationFails(t *testing.T) {
 					return nil
 				}
 				r, err := p.do(t.Context(), minute)
-				if point == "watchdog killed when it has heard" { // what it has written down counts
+				if point == "watchdog killed when it has heard" { // the watchdog's record counts
 					must.True(t, err == nil && r.Outcome == Confirmed && p.sacks() == "00", "%+v, %v, %s", r, err, p.sacks())
 					return
 				}
@@ -199,8 +199,8 @@ func TestConfirmationFails(t *testing.T) {
 	}
 }
 
-// TestFirstHostKeepsItAlone: where the second host fails and the first one cannot
-// be told any more, that one keeps the change, and it is said who.
+// TestFirstHostKeepsItAlone: if the second host fails and the first cannot be reached any
+// more, the first keeps the change, and the error says so.
 func TestFirstHostKeepsItAlone(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "lan", true)
@@ -211,7 +211,7 @@ func TestFirstHostKeepsItAlone(t *testing.T) {
 			failed = true
 			return net.ErrClosed
 		}
-		if failed && side == model.Far { // also what the session before it says at its end
+		if failed && side == model.Far { // also the last message of the session before
 			return net.ErrClosed
 		}
 		return nil
@@ -227,8 +227,8 @@ func TestFirstHostKeepsItAlone(t *testing.T) {
 	}
 }
 
-// TestEarlierConfirmationsStay: what was confirmed before is kept when a later
-// change is taken back on the host that was told first.
+// TestEarlierConfirmationsStay: earlier confirmed changes stay if a later one is rolled back
+// on the host that confirmed first.
 func TestEarlierConfirmationsStay(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "lan", true)
@@ -248,8 +248,8 @@ func TestEarlierConfirmationsStay(t *testing.T) {
 	must.True(t, a+b == "00", "the earlier change: %s and %s", a, b)
 }
 
-// TestNoteOfAHalfConfirmation: a process that is killed when one host was told
-// leaves a note, and the next change tells what is left.
+// TestNoteOfAHalfConfirmation: a process that is killed after one host has confirmed leaves a
+// note, and the next change reports what is left.
 func TestNoteOfAHalfConfirmation(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "lan", true)
@@ -265,7 +265,7 @@ func TestNoteOfAHalfConfirmation(t *testing.T) {
 	r, err := p.do(t.Context(), minute)
 	must.Need(t, err == nil && r.Outcome == Confirmed && len(text) != 0, "%+v, %v, note %q", r, err, text)
 	p.writing = nil
-	// As if this process had been killed then: the near host goes back.
+	// as if this process had been killed then: the near host rolls back
 	must.Do(t, os.WriteFile(note, text, 0o600))
 	p.again()
 	must.Get(p.hosts.Near.Client.Revert(t.Context(), ""))(t)
@@ -278,7 +278,7 @@ func TestNoteOfAHalfConfirmation(t *testing.T) {
 	must.Is(t, must.Err(os.Stat(note)), fs.ErrNotExist, "the note is left")
 }
 
-// TestNoteCannotBeWritten: without the note nobody is told to keep the change.
+// TestNoteCannotBeWritten: without the note no host is asked to confirm.
 func TestNoteCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "lan", true)

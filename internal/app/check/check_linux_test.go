@@ -87,7 +87,7 @@ func agentMain(args []string) error {
 	return err
 }
 
-// looked is a check of a lab, as it was stored.
+// looked checks a lab, and returns the session as stored.
 func looked(t testing.TB, spec string, q check.Request) (model.Session, error) {
 	t.Helper()
 	self := must.Get(os.Executable())(t)
@@ -111,8 +111,8 @@ func looked(t testing.TB, spec string, q check.Request) (model.Session, error) {
 	return kept, err
 }
 
-// TestQuickCheckInALab: a check carries out its plan between two hosts and is stored. What
-// it finds is held against truth by the tests with that tag.
+// TestQuickCheckInALab: a check carries out its plan between two hosts and is stored. The
+// tests with the tag truth compare its findings with the truth.
 func TestQuickCheckInALab(t *testing.T) {
 	t.Parallel()
 	s, err := looked(t, "rate=50mbit,rtt=4ms", check.Request{Quick: true})
@@ -131,7 +131,7 @@ func TestQuickCheckInALab(t *testing.T) {
 	}
 }
 
-// aloneMain looks at the virtual host that it runs in.
+// aloneMain checks the virtual host that it runs in.
 func aloneMain() {
 	env := app.Env{Version: "v0.0-test", Getenv: os.Getenv, Now: time.Now, Asker: app.Nobody{}, Observer: app.Nobody{}}
 	m, err := check.Alone(context.Background(), env)

@@ -13,8 +13,8 @@ import (
 	"linerate/internal/must"
 )
 
-// TestLongRoundTrip: the tests last long enough for slow start and 20 round trips, up to
-// 100 ms what they always do (diagnosis-2.md section 4).
+// TestLongRoundTrip: the tests last long enough for slow start and 20 round trips; up to 100
+// ms they have their usual length (diagnosis-2.md section 4).
 func TestLongRoundTrip(t *testing.T) {
 	for _, c := range []struct {
 		rate           units.BitRate
@@ -41,8 +41,8 @@ func TestLongRoundTrip(t *testing.T) {
 	}
 }
 
-// TestLength: a check lasts about a minute at most, a quick one 10 s, and what cannot
-// be meant is refused.
+// TestLength: a check lasts at most about a minute, a quick one 10 s, and invalid requests
+// are refused.
 func TestLength(t *testing.T) {
 	hosts := []model.HostFacts{{CPUs: 64}, {CPUs: 4}}
 	for name, c := range map[string]struct {
@@ -56,7 +56,7 @@ func TestLength(t *testing.T) {
 			must.True(t, test.Flow.Streams <= 4, "%d streams where a host has 4 cores", test.Flow.Streams)
 		}
 	}
-	above := map[model.Direction]int{} // what TCP reached: there a policer is told from what only TCP meets
+	above := map[model.Direction]int{} // above what TCP reached: to distinguish a policer from a path that only TCP fails to fill
 	for _, test := range check.Plan(check.Request{}, hosts, 0, 0).Tests {
 		if test.Share > 1 {
 			above[test.Flow.Direction]++

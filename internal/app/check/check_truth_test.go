@@ -28,8 +28,7 @@ func line(lines []health.Line, thing string, d model.Direction) health.Line {
 	return lines[i]
 }
 
-// judge fails t for each line of another state than want, and for an error of another
-// kind.
+// judge fails t for each line with another state than want, and for an error of another kind.
 func judge(t testing.TB, s model.Session, err error, kind fault.Kind, want map[string]health.State) {
 	t.Helper()
 	lines := health.Judge(&s)
@@ -41,11 +40,11 @@ func judge(t testing.TB, s model.Session, err error, kind fault.Kind, want map[s
 	must.True(t, (kind >= 0 || err == nil) && (kind < 0 || err != nil && fault.KindOf(err) == kind), "error %v", err)
 }
 
-// nothing is no kind of fault.
+// nothing means no fault.
 const nothing fault.Kind = -1
 
-// TestCleanPath: on a clean path every line is ok or not to be seen, and there is no
-// error; all that belongs to a whole check was measured.
+// TestCleanPath: on a clean path every line is ok or unseen, and there is no error; all parts
+// of a full check were measured.
 func TestCleanPath(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		s, err := looked(try, "rate=50mbit,rtt=4ms", check.Request{Expect: "40M,loss<1%,mtu>=1500", For: "40mbit@20ms", Disk: true})
@@ -77,8 +76,8 @@ func valueOf(s model.Session, d model.Direction) (model.Run, bool) {
 	return model.Run{}, false
 }
 
-// TestSmallWindow: a small receive window makes one direction POOR, and what limits it
-// is named.
+// TestSmallWindow: a small receive window makes one direction POOR, and the report names it
+// as the limit.
 func TestSmallWindow(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		s, err := looked(try, "rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=64KiB", check.Request{Quick: true})
@@ -92,13 +91,13 @@ func TestSmallWindow(t *testing.T) {
 // TestQuota: a CPU quota of the far host is named.
 func TestQuota(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
-		s, _ := looked(try, "rate=1gbit,far.cpu.quota=20%", check.Request{Quick: true}) // what it finds depends on this machine's speed
+		s, _ := looked(try, "rate=1gbit,far.cpu.quota=20%", check.Request{Quick: true}) // the findings depend on this machine's speed
 		must.Contain(try, line(health.Judge(&s), "cpu", "").Text, "a quota of 0.2 processors at ")
 	})
 }
 
-// TestBlackHoles: larger packets of one direction vanish without a word. The direction
-// is BAD with the size that passes, and the other one is measured all the same.
+// TestBlackHoles: larger packets of one direction vanish silently. The direction is BAD with
+// the size that passes, and the other one is measured all the same.
 func TestBlackHoles(t *testing.T) {
 	for _, d := range []model.Direction{model.To, model.From} {
 		key, back := "to", model.From
@@ -123,7 +122,7 @@ func TestBlackHoles(t *testing.T) {
 	}
 }
 
-// TestRandomLoss: a path that a flow fills in spite of its losses is BAD, and not ok.
+// TestRandomLoss: a path that a flow fills despite its losses is BAD, not ok.
 func TestRandomLoss(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		s, err := looked(try, "rate=100mbit,rtt=10ms,loss=2%", check.Request{Quick: true})
@@ -131,7 +130,7 @@ func TestRandomLoss(t *testing.T) {
 	})
 }
 
-// TestUnevenPath: each direction is held against its own ceiling.
+// TestUnevenPath: each direction is compared with its own ceiling.
 func TestUnevenPath(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		s, err := looked(try, "to.rate=5mbit,from.rate=50mbit,rtt=10ms,queue=40KiB", check.Request{Quick: true, Expect: "to.goodput>4M,from.goodput>40M,p99<1s"})
@@ -139,8 +138,8 @@ func TestUnevenPath(t *testing.T) {
 	})
 }
 
-// TestAlone: a virtual host and its gateway, the other one, which answers, and then
-// drops packets as large as the interface sends.
+// TestAlone: a virtual host and its gateway, the other host, which answers, and then drops
+// packets as large as the interface sends.
 func TestAlone(t *testing.T) {
 	for text, want := range map[string][]string{
 		"rate=1gbit,rtt=1ms":                 {"gateway ok ", "mtu ok 1500 ", "errors ok 0 now", "buffers ok ", "hop neighbour "},

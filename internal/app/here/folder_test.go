@@ -13,7 +13,7 @@ import (
 	"linerate/internal/must"
 )
 
-// TestFolder measures a folder, tells how far it is, and leaves nothing there.
+// TestFolder measures a folder, reports progress, and leaves nothing there.
 func TestFolder(t *testing.T) {
 	p := &apptest.Person{}
 	dir := t.TempDir()

@@ -23,7 +23,7 @@ import (
 	"linerate/internal/must"
 )
 
-// listener notes what it is told.
+// listener records events.
 type listener struct {
 	app.Nobody
 	mu     sync.Mutex
@@ -37,7 +37,7 @@ func (l *listener) Observe(e app.Event) {
 	l.events = append(l.events, e)
 }
 
-// said returns what the host said, and drops it.
+// said returns the host's messages, and drops them.
 func (l *listener) said() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,7 +57,7 @@ func listening(t *testing.T) (app.Env, *listener) {
 	return app.Env{Version: "v0.0-test", Self: os.Args[:1], Getenv: os.Getenv, Now: time.Now, Root: t.TempDir(), Asker: l, Observer: l}, l
 }
 
-// sackIntent is a change of net.ipv4.tcp_sack in a journal.
+// sackIntent returns a change of net.ipv4.tcp_sack for a journal.
 func sackIntent(value string) journal.Record {
 	return journal.Record{Kind: journal.KindIntent, Transaction: "t", Number: 1, Time: time.Now(), Intent: &journal.Intent{
 		Host: model.Near, Knob: "tcp.sack", Place: hostknob.Place{Mechanism: knob.Sysctl, Native: "net.ipv4.tcp_sack"}, Old: "1", New: value, Origin: journal.Here(),
@@ -87,7 +87,7 @@ func TestOpen(t *testing.T) {
 	must.True(t, fault.KindOf(err) == fault.Usage && strings.Contains(fault.HintOf(err), "known are ") && strings.Contains(fault.HintOf(err), "lo"), "%v, hint %q", err, fault.HintOf(err))
 }
 
-// TestConfirmedHere: what the journal says was confirmed, and whether it holds.
+// TestConfirmedHere: the confirmed changes in the journal, and whether they are in force.
 func TestConfirmedHere(t *testing.T) {
 	env, _ := listening(t)
 	dir := t.TempDir()
@@ -116,8 +116,8 @@ func TestConfirmedHere(t *testing.T) {
 	must.True(t, err == nil && len(all) == 2 && !all[1].Holds && strings.Contains(all[1].Detail, "does not know it"), "%+v, %v", all, err)
 }
 
-// TestKeptHere: what a place holds after a restart is linerate's where it keeps that, in
-// a file that is still there, for this interface.
+// TestKeptHere: after a reboot a place holds linerate's value if linerate keeps it, in a file
+// that still exists, for this interface.
 func TestKeptHere(t *testing.T) {
 	env, _ := listening(t)
 	env.Catalogue = knob.NewIndex()
@@ -158,7 +158,7 @@ func TestKeptHere(t *testing.T) {
 	must.True(t, !kept && !there, "kept after it was taken back")
 }
 
-// TestJournalThatDoesNotTellAll is told to a person until that one has looked.
+// TestJournalThatDoesNotTellAll: the warning is repeated until the user has acknowledged it.
 func TestJournalThatDoesNotTellAll(t *testing.T) {
 	env, l := listening(t)
 	dir := t.TempDir()
@@ -184,7 +184,7 @@ func TestJournalThatDoesNotTellAll(t *testing.T) {
 	must.Equal(t, l.said(), "", "nothing is left to acknowledge")
 }
 
-// TestLines passes on what is for people, and nothing else.
+// TestLines: only message lines are passed on.
 func TestLines(t *testing.T) {
 	env, l := listening(t)
 	w := Lines(env, "nas")
@@ -203,8 +203,8 @@ func TestUndoFault(t *testing.T) {
 	must.Equal(t, fault.KindOf(UndoFault(context.Canceled)), fault.Interrupted, "kind")
 }
 
-// TestTheInterfaceThatIsNamed: settings of a link are for the interface that was named,
-// and what is said of it is not said of the one that leads out.
+// TestTheInterfaceThatIsNamed: settings of a link are for the named interface, and its facts
+// are not those of the default route's.
 func TestTheInterfaceThatIsNamed(t *testing.T) {
 	env, _ := listening(t)
 	env.Catalogue = knob.NewIndex()

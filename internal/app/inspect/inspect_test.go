@@ -33,8 +33,8 @@ func nas() inspect.Host {
 	}
 }
 
-// Each setting has its value or why there is none, the line that sets it, and how it
-// stands where it is kept; a text finds it by its name, meaning or native name.
+// Each setting has its value or why there is none, the line that sets it, and its state if it
+// is kept; a text finds it by its name, meaning or native name.
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]model.KnobID{"tcp.sack": "tcp.sack", "net.ipv4.tcp_sack": "tcp.sack", "net/ipv4/tcp_sack": "tcp.sack", "ceiling of receive buffer": "tcp.recv_buffer_max"} {
@@ -52,7 +52,8 @@ func TestSettings(t *testing.T) {
 	must.True(t, len(here) == 0 && len(all) == 1, "a setting of Windows: %d here, %d of all systems", len(here), len(all))
 }
 
-// A profile beside a host: what is the same, what may not hold there, what cannot be.
+// A profile compared with a host: what is the same, what may not apply there, what is not
+// possible.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	p := profile.Host{Role: profile.Far, System: "linux", Kernel: "6.1", Settings: []profile.Setting{{Knob: "tcp.sack", Value: "0"}, {Knob: "tcp.recv_buffer_max", Value: "8388608"}}}
@@ -63,8 +64,8 @@ func TestCompare(t *testing.T) {
 	must.True(t, c.Same && len(c.Doubts) == 0, "%+v", c)
 }
 
-// A program of another kind tells nothing of its host, and nobody is asked or told
-// anything before that is said.
+// A foreign program reveals nothing about its host; the error says so before any question or
+// event.
 func TestForeignHosts(t *testing.T) {
 	t.Parallel()
 	p := &apptest.Person{}
@@ -74,7 +75,7 @@ func TestForeignHosts(t *testing.T) {
 	must.True(t, fault.KindOf(err) == fault.Usage && strings.Contains(fault.HintOf(err), "linerate serve") && len(p.Asked())+len(p.Events()) <= 0, "%v; asked %v, told %v", err, p.Asked(), p.Events())
 }
 
-// What a name means, whichever of its names it is, and what is no name.
+// What a name means, in any of its forms, and names that mean nothing.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	env := apptest.Env(&apptest.Person{})
@@ -85,8 +86,8 @@ func TestExplain(t *testing.T) {
 	must.True(t, len(unknown) == 1 && strings.Contains(unknown[0].Error(), "tcp.sack"), "%v", unknown)
 }
 
-// Words of a command line: values of a switch, of an enumeration, and none of what is
-// not there.
+// Words of a command line: values of a switch, of an enumeration, and none for unknown
+// settings.
 func TestWords(t *testing.T) {
 	t.Parallel()
 	x := knob.NewIndex()

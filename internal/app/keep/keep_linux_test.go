@@ -22,11 +22,11 @@ import (
 	"linerate/internal/must"
 )
 
-// written is the file of the kernel's settings, below a root.
+// written is the file of kernel settings, below a root.
 const written = "etc/sysctl.d/zz-linerate.conf"
 
-// machine is a host whose files lie below a directory: the agent, the renderer and
-// the keeper are the real ones, and the settings that are read are this machine's.
+// machine is a host with its files below a directory: the agent, the renderer and the keeper
+// are the real ones, and the settings that are read are this machine's.
 type machine struct {
 	t           *testing.T
 	root, state string
@@ -35,9 +35,9 @@ type machine struct {
 	*person
 }
 
-// person answers as a test says, and notes what it is told.
+// person is a scripted user that records its events.
 type person struct {
-	answer func(q app.Question) (app.Answer, error) // nil: nobody is there
+	answer func(q app.Question) (app.Answer, error) // nil: there is no user
 	on     func(e app.Event)
 	asked  []app.Question
 	events []app.Event
@@ -94,10 +94,10 @@ func (m *machine) open(side model.Host) {
 	m.host = h
 }
 
-// path is a file of the machine.
+// path returns the path of a file of the machine.
 func (m *machine) path(name string) string { return filepath.Join(m.root, name) }
 
-// text is what the written file holds, "" where there is none.
+// text returns the content of the written file, "" if there is none.
 func (m *machine) text() string {
 	b, err := os.ReadFile(m.path(written))
 	must.True(m.t, err == nil || errors.Is(err, os.ErrNotExist), "%v", err)
@@ -110,13 +110,13 @@ func (m *machine) put(name, text string) {
 	must.Do(m.t, os.WriteFile(m.path(name), []byte(text), 0o640))
 }
 
-// block has a file stand where the directory of the kernel's settings would be.
+// block puts a file in the place of the directory of kernel settings.
 func (m *machine) block() {
 	must.OK(m.t, os.RemoveAll(m.path("etc/sysctl.d")))
 	m.put("etc/sysctl.d", "in the way")
 }
 
-// sackProfile wants one setting of each end.
+// sackProfile sets one setting on each end.
 func sackProfile(value string) profile.Profile {
 	return profile.Profile{Title: "no sack", Hosts: []profile.Host{{Role: profile.Both, System: "linux", Settings: []profile.Setting{{Knob: "tcp.sack", Value: value}}}}}
 }
@@ -131,8 +131,8 @@ func (m *machine) do(r Request) (Result, error) {
 	return Do(m.t.Context(), m.env, []*app.Host{m.host}, r)
 }
 
-// TestKept goes the whole way: shown, asked, written, kept already, listed, taken
-// back byte for byte.
+// TestKept goes the whole way: shown, asked, written, kept already, listed, restored byte for
+// byte.
 func TestKept(t *testing.T) {
 	p := &person{answer: yes}
 	m := newMachine(t, model.Near, p, nil)
@@ -163,7 +163,7 @@ func TestKept(t *testing.T) {
 	must.True(t, err == nil && len(b.Paths) == 0, "once more: %+v, %v", b, err)
 }
 
-// TestNothingIsWritten goes through the ways in which nothing is.
+// TestNothingIsWritten covers the cases in which nothing is written.
 func TestNothingIsWritten(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer  func(app.Question) (app.Answer, error)
@@ -213,7 +213,7 @@ func TestNothingIsWritten(t *testing.T) {
 	}
 }
 
-// TestWithoutAsking writes what a person was sure of beforehand.
+// TestWithoutAsking: --yes writes without a question.
 func TestWithoutAsking(t *testing.T) {
 	m := newMachine(t, model.Near, &person{}, nil)
 	r := request(t, m, sackProfile("0"))
@@ -225,8 +225,7 @@ func TestWithoutAsking(t *testing.T) {
 	}
 }
 
-// TestChangedSinceItWasShown: what a person agreed to is what is written, or
-// nothing.
+// TestChangedSinceItWasShown: exactly what the user agreed to is written, or nothing.
 func TestChangedSinceItWasShown(t *testing.T) {
 	p := &person{}
 	m := newMachine(t, model.Near, p, nil)
@@ -238,7 +237,7 @@ func TestChangedSinceItWasShown(t *testing.T) {
 	must.True(t, err != nil && got.Outcome == Failed && strings.Contains(fault.HintOf(err), "linerate keep --list, and --dry-run") && m.text() == "# of this moment\n", "%+v, %v, hint %q", got, err, fault.HintOf(err))
 }
 
-// TestUndoLeavesWhatWasEdited takes back the rest, and says what it left.
+// TestUndoLeavesWhatWasEdited restores the rest, and reports what it left.
 func TestUndoLeavesWhatWasEdited(t *testing.T) {
 	m := newMachine(t, model.Near, &person{answer: yes}, nil)
 	p := sackProfile("0")
@@ -251,15 +250,14 @@ func TestUndoLeavesWhatWasEdited(t *testing.T) {
 	must.True(t, fault.HintOf(err) != "" && strings.Contains(err.Error(), " files not taken back"), "%v, hint %q", err, fault.HintOf(err))
 }
 
-// pairOf are two machines, the far one first, which one person changes.
+// pairOf returns two machines, the far one first, which one user changes.
 func pairOf(t *testing.T, p *person, after func(m *machine, step string)) (far, near *machine, hosts []*app.Host) {
 	t.Helper()
 	far, near = newMachine(t, model.Far, p, nil), newMachine(t, model.Near, p, after)
 	return far, near, []*app.Host{far.host, near.host}
 }
 
-// TestBothOrNone: when the second host cannot write, the first one's files are as
-// they were.
+// TestBothOrNone: if the second host cannot write, the first one's files are restored.
 func TestBothOrNone(t *testing.T) {
 	p := &person{}
 	far, near, hosts := pairOf(t, p, nil)
@@ -283,8 +281,8 @@ func TestBothOrNone(t *testing.T) {
 	must.True(t, r.Word(model.Far) == " root@nas" && r.Word(model.Near) == "", "%q and %q", r.Word(model.Far), r.Word(model.Near))
 }
 
-// TestNotTakenBack: what somebody changed on the first host, in the moment before
-// the second one failed, is left alone and told.
+// TestNotTakenBack: a change by another program on the first host, in the moment before the
+// second one fails, stays and is reported.
 func TestNotTakenBack(t *testing.T) {
 	p := &person{answer: yes}
 	var far *machine
@@ -303,8 +301,8 @@ func TestNotTakenBack(t *testing.T) {
 	}
 }
 
-// confirm writes into the journal of a machine that a person confirmed a value of
-// net.ipv4.tcp_sack.
+// confirm records in the journal of a machine that a value of net.ipv4.tcp_sack was
+// confirmed.
 func (m *machine) confirm(value string) {
 	m.t.Helper()
 	j, err := journal.OpenAs(m.state, "v0.0-test")
@@ -318,8 +316,8 @@ func (m *machine) confirm(value string) {
 	must.Do(m.t, err)
 }
 
-// TestWhatWasConfirmed keeps what a person set and confirmed, and tells what holds
-// no more; a host of two without any drops out.
+// TestWhatWasConfirmed keeps what the user set and confirmed, and reports what is no longer
+// in force; a host of two without any drops out.
 func TestWhatWasConfirmed(t *testing.T) {
 	p := &person{answer: yes}
 	far, near, hosts := pairOf(t, p, nil)
@@ -337,8 +335,8 @@ func TestWhatWasConfirmed(t *testing.T) {
 	must.True(t, fault.KindOf(err) == fault.Usage && fault.HintOf(err) != "", "alone: %v", err)
 }
 
-// TestWindowsKeepsByItself: a host that keeps what is set over a restart gets no
-// files: all is kept already, or it is said how to set it.
+// TestWindowsKeepsByItself: a host whose system makes settings permanent gets no files: all
+// is kept already, or the message says how to set it.
 func TestWindowsKeepsByItself(t *testing.T) {
 	p := &person{answer: yes}
 	far, near, hosts := pairOf(t, p, nil)
@@ -355,8 +353,8 @@ func TestWindowsKeepsByItself(t *testing.T) {
 	must.True(t, err == nil && got.Outcome == Holds && len(got.Hosts) == 0, "alone: %+v, %v", got, err)
 }
 
-// TestLinkOfAnother: the interface that was named is the one that is asked for. What was
-// confirmed and has proved better before, as in a tune, keeps that proof.
+// TestLinkOfAnother: the request is for the named interface. A confirmed setting that proved
+// better before, in a tune, keeps that proof.
 func TestLinkOfAnother(t *testing.T) {
 	m := newMachine(t, model.Near, &person{answer: yes}, nil)
 	m.confirm(m.host.Value("tcp.sack"))
@@ -372,8 +370,8 @@ func TestLinkOfAnother(t *testing.T) {
 	must.Contain(t, got.Hosts[0].Ask.Proof, "s1")
 }
 
-// TestKeptWithProof: what is kept carries how it was proven, for the end that the host
-// was, and what is kept without a proof says so, also under a newer value.
+// TestKeptWithProof: a kept setting carries its proof, for the end that the host was; one
+// without a proof says so, also under a newer value.
 func TestKeptWithProof(t *testing.T) {
 	m := newMachine(t, model.Near, &person{answer: yes}, nil)
 	p := sackProfile("0")

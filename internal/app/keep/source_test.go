@@ -15,7 +15,7 @@ import (
 	"linerate/internal/must"
 )
 
-// listener notes what it is told.
+// listener records events.
 type listener struct {
 	app.Nobody
 	events []app.Event
@@ -29,7 +29,7 @@ func listening() (app.Env, *listener) {
 	return app.Env{Now: time.Now, Asker: l, Observer: l}, l
 }
 
-// verdict is one on the setting "tall" of the session below.
+// verdict returns a verdict on the setting "tall" of the session below.
 func verdict(outcome model.Outcome, guard model.GuardState) model.Verdict {
 	v := model.Verdict{
 		Setting: "tall", Outcome: outcome, Direction: model.To, Metric: model.Goodput, Estimate: 0.1,
@@ -52,8 +52,8 @@ func tall(direction model.Direction, verdicts ...model.Verdict) model.Session {
 	}
 }
 
-// TestProof: what no verdict calls better, or what a guard speaks against, is kept
-// only where a person wishes it.
+// TestProof: a setting that no verdict calls better, or that violates a guard, is kept only
+// if the user insists.
 func TestProof(t *testing.T) {
 	better, same := verdict(model.Better, ""), verdict(model.Equivalent, "")
 	for name, c := range map[string]struct {
@@ -100,9 +100,9 @@ func TestProof(t *testing.T) {
 	}
 }
 
-// TestFirstHour08SmallestGoodLevel: of several levels that proved better, the smallest
-// that is good enough is kept where nobody names one, and it is said; where the
-// session leaves the choice open, or a guard refuses that level, it is not made.
+// TestFirstHour08SmallestGoodLevel: of several levels that proved better, the smallest that
+// is good enough is kept if the user names none, and that is reported; if the session leaves
+// the choice open, or a guard refuses that level, none is chosen.
 func TestFirstHour08SmallestGoodLevel(t *testing.T) {
 	levels := func(plateaus ...model.Plateau) model.Session {
 		s := tall(model.To)
@@ -139,14 +139,14 @@ func TestFirstHour08SmallestGoodLevel(t *testing.T) {
 	}
 }
 
-// TestDirectionsGiveRoles: in a session the other way round this machine receives.
+// TestDirectionsGiveRoles: in a session in the other direction this machine receives.
 func TestDirectionsGiveRoles(t *testing.T) {
 	env, _ := listening()
 	s := must.Get(OfSession(env, tall(model.From, verdict(model.Better, "")), "", false, Wish{}))(t)
 	must.True(t, s.Near == profile.Receiver && s.Far == profile.Sender, "%+v", s)
 }
 
-// TestRoles: which part of a profile an end gets.
+// TestRoles: the part of a profile that an end gets.
 func TestRoles(t *testing.T) {
 	of := func(roles ...profile.Role) Source {
 		s := Source{}
@@ -162,7 +162,7 @@ func TestRoles(t *testing.T) {
 		end   model.Host
 		asked profile.Role
 		alone bool
-		want  string // the knob, which is called like the role; "" for a refusal
+		want  string // the knob, named after the role; "" for a refusal
 		other bool
 	}{
 		"either end":        {s: of(profile.Both), end: model.Near, alone: true, want: "both"},
@@ -185,7 +185,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestSeveralAreBetter: who does not say which one is asked.
+// TestSeveralAreBetter: without a choice the error asks for one.
 func TestSeveralAreBetter(t *testing.T) {
 	env, _ := listening()
 	s := tall(model.To, verdict(model.Better, ""))
@@ -202,7 +202,7 @@ func TestSeveralAreBetter(t *testing.T) {
 	must.True(t, err == nil && len(p.Hosts) == 1 && p.Evidence != nil, "%+v, %v", p, err)
 }
 
-// TestHostsWithoutFiles: nothing can be kept where nothing outlives the command.
+// TestHostsWithoutFiles: nothing can be kept on hosts that end with the command.
 func TestHostsWithoutFiles(t *testing.T) {
 	env, _ := listening()
 	env.Getenv = func(string) string { return "" }
@@ -216,8 +216,8 @@ func TestHostsWithoutFiles(t *testing.T) {
 	must.True(t, fault.KindOf(err) == fault.Usage, "%v", err)
 }
 
-// TestCommandIsNotKept: what a command did stands in no file, and neither does half of
-// the setting that proved better with it. A command that was off is nothing to keep.
+// TestCommandIsNotKept: the effect of a command cannot be kept in a file, nor can half of the
+// setting that proved better with it. A command that was off does not matter.
 func TestCommandIsNotKept(t *testing.T) {
 	env, _ := listening()
 	s := tall(model.To, verdict(model.Better, ""))
@@ -235,7 +235,7 @@ func TestCommandIsNotKept(t *testing.T) {
 	must.True(t, err == nil && len(src.Profile.Hosts) == 1 && len(src.Profile.Hosts[0].Settings) == 1 && src.Profile.Hosts[0].Settings[0].Knob == "tcp.recv_buffer_max", "off: %+v, %v", src.Profile.Hosts, err)
 }
 
-// TestOverruled: who sets a value before the file that is written does is not named.
+// TestOverruled: a program that sets the value before the written file does is not reported.
 func TestOverruled(t *testing.T) {
 	k := session.Keeping{Format: model.FormatIfupdown, Files: []session.KeepFile{{Path: "/etc/sysctl.d/zz-linerate.conf"}}, Omitted: []model.Omission{{Knob: "tcp.sack"}, {Knob: "nic.wol"}}}
 	for file, want := range map[model.Claim]bool{

@@ -26,8 +26,8 @@ func open(t *testing.T, b *apptest.Bed, p *apptest.Person) (*reach.Ends, error) 
 	return reach.Connect(t.Context(), apptest.Env(p), "near", "far", b.Dial)
 }
 
-// TestConnect reads both hosts, each with the address by which the other one sees
-// it, and tells what their agents put back.
+// TestConnect reads both hosts, each with the address under which the other one sees it, and
+// reports what their agents rolled back.
 func TestConnect(t *testing.T) {
 	b, p := apptest.NewBed(t), &apptest.Person{}
 	rates := map[model.Host]units.BitRate{model.Near: 1e9, model.Far: 1e8}
@@ -54,7 +54,7 @@ func TestConnect(t *testing.T) {
 	must.True(t, len(told) == 2 && told[0].Change.Knob == "link.mtu" && len(e.Warnings) == 2 && e.Warnings[0] == told[0].String() && strings.Contains(e.Warnings[0], "cut short"), "told %+v, warnings %q", told, e.Warnings)
 }
 
-// TestOpenFails: what fails at one end ends the session with the other.
+// TestOpenFails: a failure at one end closes the session with the other.
 func TestOpenFails(t *testing.T) {
 	refused := fault.New(fault.Unreachable, errors.New("refused"), "start it")
 	for name, c := range map[string]struct {
@@ -62,7 +62,7 @@ func TestOpenFails(t *testing.T) {
 		configure func(model.Host, int, *agent.Config)
 		says      string
 		kind      fault.Kind
-		near, far int // ways that were made
+		near, far int // connections made
 	}{
 		"near": {dialing: at(model.Near, refused), says: "refused", kind: fault.Unreachable, near: 1},
 		"far":  {dialing: at(model.Far, refused), says: "refused", kind: fault.Unreachable, near: 1, far: 1},
@@ -80,7 +80,7 @@ func TestOpenFails(t *testing.T) {
 			_, err := open(t, b, p)
 			must.True(t, err != nil && strings.Contains(err.Error(), c.says) && fault.KindOf(err) == c.kind && (c.kind != fault.Unreachable || fault.HintOf(err) == "start it"), "kind %d, hint %q: %v", fault.KindOf(err), fault.HintOf(err), err)
 			must.True(t, b.Dials(model.Near) == c.near && b.Dials(model.Far) == c.far, "%d and %d ways", b.Dials(model.Near), b.Dials(model.Far))
-			b.Untouched() // waits for the agents: the one that stood was hung up on
+			b.Untouched() // waits for the agents: the open session was closed
 		})
 	}
 }
@@ -94,7 +94,7 @@ func at(which model.Host, err error) func(model.Host, int) error {
 	}
 }
 
-// TestReopen makes new sessions after one was lost.
+// TestReopen opens new sessions after one was lost.
 func TestReopen(t *testing.T) {
 	b, p := apptest.NewBed(t), &apptest.Person{}
 	e := must.Get(open(t, b, p))(t)
@@ -108,8 +108,7 @@ func TestReopen(t *testing.T) {
 	must.Len(t, apptest.Told[app.Trouble](p), 0, "that a host was lost is told as trouble")
 }
 
-// TestRealHosts: what becomes of hosts that cannot be reached, by the ways that
-// people name.
+// TestRealHosts: the errors for unreachable hosts, for each way to name them.
 func TestRealHosts(t *testing.T) {
 	agenttest.NoLeaks(t)
 	l := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
@@ -138,7 +137,7 @@ func TestRealHosts(t *testing.T) {
 	}
 }
 
-// TestOptionsFit refuses options that are about nobody.
+// TestOptionsFit refuses options that apply to none of the hosts.
 func TestOptionsFit(t *testing.T) {
 	env := apptest.Env(&apptest.Person{})
 	for name, c := range map[string]struct {

@@ -31,7 +31,7 @@ import (
 	"linerate/internal/must"
 )
 
-// What is wrong with a foreign server decides on the code and on what to do.
+// The kind of an unreachable server's error decides on exit code and hint.
 func TestUnreachable(t *testing.T) {
 	server := program.Program{Server: "a KIND"}
 	dial := func(addr net.Addr, err error) error {
@@ -64,8 +64,8 @@ func TestUnreachable(t *testing.T) {
 	must.True(t, server.Unreachable(ctx, err, "START") == err, "a user who stopped is told what to do") //nolint:errorlint // the same value, unwrapped
 }
 
-// TestFit: what a program of another kind does not carry is said before anybody is
-// asked, with what does, and its own flags are read.
+// TestFit: unsupported traffic of a foreign program is reported before any host is asked,
+// with alternatives, and the program's own flags are parsed.
 func TestFit(t *testing.T) {
 	for name, c := range map[string]struct {
 		far        string
@@ -95,8 +95,8 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// TestFirstHour13SilentForeign: a server of another kind that is connected to and says
-// nothing is given up as soon as an agent is, and the fault says so.
+// TestFirstHour13SilentForeign: a foreign server that accepts a connection and stays silent
+// times out like an agent, and the error says so.
 func TestFirstHour13SilentForeign(t *testing.T) {
 	t.Parallel()
 	l := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
@@ -118,8 +118,8 @@ func TestFirstHour13SilentForeign(t *testing.T) {
 	}
 }
 
-// TestFirstHour13SilentDatagrams: a server of iperf 2 that takes datagrams, or a header,
-// and never says anything is one that is not there.
+// TestFirstHour13SilentDatagrams: a server of iperf 2 that takes datagrams, or a header, and
+// never answers counts as missing.
 func TestFirstHour13SilentDatagrams(t *testing.T) {
 	t.Parallel()
 	c := must.Get(new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0"))(t)
@@ -134,7 +134,7 @@ func TestFirstHour13SilentDatagrams(t *testing.T) {
 	must.True(t, err != nil && strings.Contains(err.Error(), "no answer") && fault.KindOf(err) == fault.Unreachable && strings.Contains(fault.HintOf(err), "iperf -s -u"), "%v, kind %d, hint %q", err, fault.KindOf(err), fault.HintOf(err))
 }
 
-// openServer is a server that anyone may measure to, and how the network tells of it.
+// openServer returns a server that admits all clients, and its mDNS announcement.
 func openServer(t *testing.T) (tls.Link, mdns.Server) {
 	t.Helper()
 	id := must.Get(tls.LoadKey(t.TempDir()))(t)
@@ -151,9 +151,9 @@ func openServer(t *testing.T) (tls.Link, mdns.Server) {
 	return l, mdns.Server{Name: "nas", Port: s.Addr().(*net.TCPAddr).Port, Pin: l.Pin, Addr: netip.MustParseAddr("127.0.0.1")}
 }
 
-// TestTrustOnFirstUse: a server that is named without a link is known by the pin that it
-// showed the first time. Somebody who takes its name, its address or its place on the
-// network afterwards is refused with both pins, whatever is announced.
+// TestTrustOnFirstUse: a server named without a link is known by the pin that it showed the
+// first time. A host that later takes its name, its address or its place on the network is
+// refused with both pins, whatever it announces.
 func TestTrustOnFirstUse(t *testing.T) {
 	right, announced := openServer(t)
 	thief, stolen := openServer(t)
@@ -192,19 +192,19 @@ func TestTrustOnFirstUse(t *testing.T) {
 	must.OK(t, named("nas", stolen, announced), "the known one of two")
 	refused("another pin is announced", named("nas", stolen), right.Pin, thief.Pin)
 	mitm := stolen
-	mitm.Pin = announced.Pin // says what the right one says, and has not its key
+	mitm.Pin = announced.Pin // announces the right pin, but lacks the key
 	refused("the right pin, another key", named("nas", mitm), right.Pin, thief.Pin)
 
 	port := strconv.Itoa(announced.Port)
-	must.Do(t, named("127.0.0.1:"+port)) // by address, without a word of the network
+	must.Do(t, named("127.0.0.1:"+port)) // by address, without mDNS
 	must.Do(t, (notes{filepath.Join(dir, knownFile)}).set("127.0.0.1:"+port, thief.Pin))
 	refused("another key at the address", named("127.0.0.1:"+port), right.Pin, thief.Pin)
 	must.OK(t, named("nas", announced), "the others are remembered still")
 	refused("nobody there", named("127.0.0.1:1"))
 }
 
-// TestMetAtTheSameTime: servers that are met for the first time at the same time are all
-// remembered, and one that cannot be remembered is not used.
+// TestMetAtTheSameTime: servers first met at the same time are all remembered, and one that
+// cannot be remembered is not used.
 func TestMetAtTheSameTime(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(configVariable, dir)

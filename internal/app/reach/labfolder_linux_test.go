@@ -9,8 +9,8 @@ import (
 	"linerate/internal/must"
 )
 
-// Issue 10, item 16: what a killed lab left goes with the next one; what a going one
-// has, or somebody else, stays.
+// Issue 10, item 16: the next lab removes the folder of a killed one; folders of running
+// labs, and of others, stay.
 func TestFirstHour16LabsAreSweptUp(t *testing.T) {
 	dir := t.TempDir()
 	for name, stays := range map[string]bool{

@@ -54,7 +54,7 @@ func TestParseTarget(t *testing.T) {
 	}
 }
 
-// TestInterfaces: the interface of a link-local address is written behind % in every form.
+// TestInterfaces: every form takes the interface of a link-local address after %.
 func TestInterfaces(t *testing.T) {
 	pin := strings.Repeat("p", 43)
 	for in, want := range map[string]string{
@@ -67,8 +67,8 @@ func TestInterfaces(t *testing.T) {
 	}
 }
 
-// TestParseLinkAt reads links from a file and the environment, warns of a file that
-// others may read, and never shows what it holds instead of a link.
+// TestParseLinkAt reads links from a file and the environment, warns about a file that others
+// may read, and never shows the content of a file without a link.
 func TestParseLinkAt(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "nas.link")
 	write := func(text string, mode os.FileMode) {
@@ -114,9 +114,9 @@ func TestRedact(t *testing.T) {
 	must.True(t, got[0] == "linerate" && got[4] == "x", "%q", got)
 }
 
-// TestKeepIsRemembered: a person is asked once for each host whether the program may
-// stay there, and what was said, or given as a flag, holds from then on. Without a
-// terminal it goes, and nothing is remembered.
+// TestKeepIsRemembered: the user is asked once per host whether the program may stay there,
+// and the answer, or a flag, is remembered. Without a terminal the program is removed, and
+// nothing is remembered.
 func TestKeepIsRemembered(t *testing.T) {
 	dir := t.TempDir()
 	p := &apptest.Person{}
@@ -154,8 +154,8 @@ func TestKeepIsRemembered(t *testing.T) {
 	answer(nas, KeepAsRemembered, deploy.KeepYes, 3, true)
 }
 
-// TestContract: the rate that was given for a path is remembered for it and no other, until
-// it is forgotten, and goes before that of the interfaces.
+// TestContract: the rate given for a path is remembered for that path only, until it is
+// forgotten, and takes precedence over that of the interfaces.
 func TestContract(t *testing.T) {
 	dir := t.TempDir()
 	at := func(text, host string) Contract {
@@ -185,8 +185,8 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// TestSudoPassword asks once for each target, again where the password was wrong,
-// and remembers it for a connection that is made anew.
+// TestSudoPassword asks once for each target, again if the password was wrong, and remembers
+// it for new connections.
 func TestSudoPassword(t *testing.T) {
 	p := &apptest.Person{}
 	answers := []string{"wrong", "right", "other"}
@@ -201,7 +201,7 @@ func TestSudoPassword(t *testing.T) {
 	for _, want := range []string{"wrong", "right"} {
 		got := must.Get(give("nas"))(t)
 		must.Need(t, string(got) == want, "%q", got)
-		clear(got) // as who got it may do
+		clear(got) // the caller may do so
 	}
 	anew := o.sudoPassword(t.Context(), "user@nas")
 	if got, err := anew("nas"); err != nil || string(got) != "right" || len(p.Asked()) != 2 {
@@ -211,7 +211,7 @@ func TestSudoPassword(t *testing.T) {
 	must.True(t, string(got) == "other", "of another host: %q", got)
 }
 
-// TestNobodyTypesAPassword: deploy is told in its own word.
+// TestNobodyTypesAPassword: deploy gets its own error value.
 func TestNobodyTypesAPassword(t *testing.T) {
 	o := New(apptest.Env(&apptest.Person{}), Options{Sudo: true})
 	must.Is(t, must.Err(o.sudoPassword(t.Context(), "user@nas")("nas")), deploy.ErrNobody)
@@ -220,7 +220,7 @@ func TestNobodyTypesAPassword(t *testing.T) {
 	must.Is(t, must.Err(o.sudoPassword(t.Context(), "user@nas")("nas")), gone)
 }
 
-// TestWarnedOnce tells a warning once, however often a host is opened.
+// TestWarnedOnce reports a warning once, however often a host is opened.
 func TestWarnedOnce(t *testing.T) {
 	p := &apptest.Person{}
 	e := &Ends{env: apptest.Env(p)}

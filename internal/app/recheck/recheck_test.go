@@ -26,8 +26,8 @@ import (
 	"linerate/internal/store/sqlite"
 )
 
-// hosts are two hosts in this process. What is measured between them follows from the
-// receive buffer of the far one.
+// hosts returns two hosts in this process. Results between them depend on the receive buffer
+// of the far one.
 func hosts(t *testing.T, p *apptest.Person) (*apptest.Bed, app.Env, *reach.Ends, *sqlite.Store) {
 	t.Helper()
 	bed, env, runs := apptest.NewBed(t), apptest.Env(p), 0
@@ -56,7 +56,7 @@ func hosts(t *testing.T, p *apptest.Person) (*apptest.Bed, app.Env, *reach.Ends,
 	return bed, env, e, st
 }
 
-// proven is a setting that a session proved to be better for the far host.
+// proven returns a setting that a session proved to be better for the far host.
 func proven(t *testing.T, e *reach.Ends, id string, k model.KnobID, value string) []fingerprint.Kept {
 	t.Helper()
 	kept, err := recheck.OfSession(&model.Session{
@@ -71,8 +71,8 @@ func proven(t *testing.T, e *reach.Ends, id string, k model.KnobID, value string
 	return kept
 }
 
-// TestMeasuredAgain measures what helps, what does not any more, and what has no
-// measurement: the hosts hold what they held, also when all is done.
+// TestMeasuredAgain measures a setting that helps, one that no longer does, and one without a
+// measurement: the hosts keep their values, also at the end.
 func TestMeasuredAgain(t *testing.T) {
 	bed, env, e, st := hosts(t, &apptest.Person{})
 	tall := proven(t, e, "tall", "tcp.recv_buffer_max", "9000")
@@ -99,7 +99,7 @@ func TestMeasuredAgain(t *testing.T) {
 	must.True(t, got == "1000", "the far host holds %s afterwards", got)
 }
 
-// TestLookMeasuresNothing: fingerprints alone tell what they can.
+// TestLookMeasuresNothing: fingerprints alone show what they can.
 func TestLookMeasuresNothing(t *testing.T) {
 	p := &apptest.Person{}
 	_, env, e, st := hosts(t, p)
@@ -120,7 +120,7 @@ func TestLookMeasuresNothing(t *testing.T) {
 	must.True(t, len(all) == 0, "another setting: %+v", all)
 }
 
-// TestRiskyIsAsked: what can cut the connection is not measured without a yes.
+// TestRiskyIsAsked: a setting that can cut the connection is not measured without a yes.
 func TestRiskyIsAsked(t *testing.T) {
 	p := &apptest.Person{}
 	_, env, e, st := hosts(t, p)

@@ -19,7 +19,7 @@ import (
 	"linerate/internal/must"
 )
 
-// world is this machine with a person, and a journal of its own.
+// world returns this machine with a user, and a journal of its own.
 func world(t *testing.T, p *apptest.Person) (app.Env, Request) {
 	t.Helper()
 	env := apptest.Env(p)
@@ -27,7 +27,7 @@ func world(t *testing.T, p *apptest.Person) (app.Env, Request) {
 	return env, Request{State: filepath.Join(t.TempDir(), "state"), Results: func(context.Context) (string, error) { return "memory", nil }}
 }
 
-// states are the states of the lines of a part, by name.
+// states returns the states of the lines of a part, by name.
 func states(r Report, part string) map[string]State {
 	all := map[string]State{}
 	for _, l := range r.Lines {
@@ -39,7 +39,7 @@ func states(r Report, part string) map[string]State {
 }
 
 // TestThisMachine: every engine measures over loopback, every setting has a line, counters
-// move, and results that cannot be kept are wrong and end it as such.
+// move, and results that cannot be stored are reported as wrong.
 func TestThisMachine(t *testing.T) {
 	var p apptest.Person
 	env, q := world(t, &p)
@@ -73,8 +73,7 @@ func TestThisMachine(t *testing.T) {
 	must.True(t, len(host) <= 1 || host == "localhost" || !strings.Contains(string(text), `"`+host), "the name of this machine is in it:\n%s", text)
 }
 
-// TestPanics: what falls over is told as wrong in one line, and what comes after it is
-// tried all the same.
+// TestPanics: a panic is reported as wrong in one line, and the following tests still run.
 func TestPanics(t *testing.T) {
 	q := Request{State: filepath.Join(t.TempDir(), "state"), Results: func(context.Context) (string, error) { panic("no memory") }}
 	one := &trial{Request: q}
@@ -86,8 +85,8 @@ func TestPanics(t *testing.T) {
 		!strings.Contains(lines[2].Text, "\n"), "%+v", lines)
 }
 
-// TestAsks: nothing is changed unless a person agrees, and where nobody is there nothing
-// is done at all.
+// TestAsks: nothing is changed unless the user agrees, and without a user nothing is done at
+// all.
 func TestAsks(t *testing.T) {
 	var alone apptest.Person
 	env, q := world(t, &alone)
@@ -106,8 +105,8 @@ func TestAsks(t *testing.T) {
 	must.True(t, len(s) == 1 && s["all"] == Unseen && len(p.Asked()) == 1, "%v, asked %v", s, p.Asked())
 }
 
-// TestAnother: only what is harmless, readable and writable gets another value, which
-// the setting takes by its own range.
+// TestAnother: only harmless, readable and writable settings get another value, within their
+// own range.
 func TestAnother(t *testing.T) {
 	index := knob.NewIndex()
 	for _, c := range []struct {
@@ -142,8 +141,8 @@ func TestAnother(t *testing.T) {
 	}
 }
 
-// TestHides: addresses of every form, hardware addresses and names go; what says nothing
-// of its owner stays.
+// TestHides: addresses of every form, hardware addresses and names are hidden; what does not
+// identify the owner stays.
 func TestHides(t *testing.T) {
 	env := func(name string) string { return map[string]string{"USER": "eve", "HOSTNAME": "desk"}[name] }
 	for in, want := range map[string]string{

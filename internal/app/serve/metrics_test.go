@@ -30,17 +30,16 @@ import (
 
 var loopback = netip.MustParseAddr("127.0.0.1")
 
-// The lines of the exposition, after the ABNF of OpenMetrics 1.0, without
-// timestamps and exemplars, which are not written.
+// The lines of the exposition, after the ABNF of OpenMetrics 1.0, without timestamps and
+// exemplars, which linerate does not write.
 var (
 	metaLine   = regexp.MustCompile(`^# (TYPE|UNIT|HELP) ([a-zA-Z_:][a-zA-Z0-9_:]*) (.*)$`)
 	sampleLine = regexp.MustCompile(`^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"(?:,[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*")*\})? ([+-]?(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|Inf)|NaN)$`)
 )
 
-// checkOpenMetrics says what of text OpenMetrics 1.0 does not allow: families are
-// not interleaved and told of once, TYPE and UNIT and HELP come before samples, a
-// unit is the end of the name, samples have the suffix of their type and are not
-// repeated, EOF is last.
+// checkOpenMetrics returns what OpenMetrics 1.0 does not allow in text: families are not
+// interleaved and described once, TYPE and UNIT and HELP come before samples, a unit is the
+// end of the name, samples have the suffix of their type and are not repeated, EOF is last.
 func checkOpenMetrics(text string) error {
 	if !strings.HasSuffix(text, "\n") {
 		return fmt.Errorf("the last line does not end")
@@ -106,9 +105,9 @@ func TestMetricsAreOpenMetrics(t *testing.T) {
 	}
 }
 
-// TestMetricsAccept asks as browsers, old and new Prometheus do. What is not OpenMetrics
-// is text 0.0.4, whose parser demands a family's name of each line, and promtool of
-// Debian, where it is installed, finds nothing to mend in it.
+// TestMetricsAccept asks as browsers, old and new Prometheus do. Other than OpenMetrics the
+// answer is text 0.0.4, whose parser wants a family's name in each line; promtool of Debian,
+// if installed, finds no fault in it.
 func TestMetricsAccept(t *testing.T) {
 	l := must.Get(listenMetrics(t.Context(), "0"))(t)
 	b := budget.New(budget.Config{Server: budget.Limits{UDP: 80e6}})
@@ -148,8 +147,8 @@ func TestMetricsAccept(t *testing.T) {
 	must.True(t, err == nil && len(out) == 0, "promtool check metrics: %v: %s", err, out)
 }
 
-// TestMetricsBounded holds more connections than there are slots, and demands an
-// answer when they are gone.
+// TestMetricsBounded holds more connections than there are slots, and expects an answer once
+// they are closed.
 func TestMetricsBounded(t *testing.T) {
 	l := must.Get(listenMetrics(t.Context(), "0"))(t)
 	addr := l.Addr().String()
@@ -239,8 +238,8 @@ func TestLimitsRefuse(t *testing.T) {
 	}
 }
 
-// TestMemoryLimit: anonymous clients never raise what the server may hold, key holders do
-// by what they took.
+// TestMemoryLimit: anonymous clients never raise the server's memory limit, key holders do by
+// what they use.
 func TestMemoryLimit(t *testing.T) {
 	b := budget.New(budget.Config{Server: budget.Limits{Memory: 1 << 30}, AllAnonymous: budget.Limits{Memory: 128 << 20}})
 	empty := memoryLimit(b.Usage())
@@ -254,7 +253,7 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// told writes events of visits down, a word each.
+// told records events of visits, a word each.
 func told(all *[]string) func(app.Event) {
 	return func(e app.Event) {
 		var line string
@@ -278,13 +277,13 @@ func told(all *[]string) func(app.Event) {
 	}
 }
 
-// TestForeignVisits: two tests of one address are told apart by their ports, also when
-// they end in another order than they began; who is refused is no visit; and what comes
-// of a test that is over is told to nobody.
+// TestForeignVisits: two tests from one address are distinguished by their ports, even if
+// they end in another order than they began; a refused client is not a visit; and events
+// after the end of a test are dropped.
 func TestForeignVisits(t *testing.T) {
 	var got []string
 	v := newVisits(told(&got))
-	from := netip.MustParseAddr("::ffff:192.0.2.7") // as a socket of both families has it
+	from := netip.MustParseAddr("::ffff:192.0.2.7") // as a dual-stack socket reports it
 	event := func(port uint16, d model.Direction, began, over bool, err error) program.Event {
 		e := program.Event{Test: program.Test{From: from, Key: "anna", Flow: model.Flow{Direction: d}, Took: time.Second, Err: err}, Port: port, Began: began, Over: over}
 		if over && began {
@@ -297,7 +296,7 @@ func TestForeignVisits(t *testing.T) {
 	v.foreign("iperf3", event(1001, model.To, true, false, nil))
 	v.foreign("iperf3", event(1002, model.From, true, false, nil))
 	sampled(1002)
-	samples[0].Value = 6 // as a buffer that is used again
+	samples[0].Value = 6 // like a reused buffer
 	sampled(1001)
 	sampled(1003)
 	v.foreign("iperf3", event(1001, model.To, true, true, nil))

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// nobody is a user without rights.
+// nobody is an unprivileged user.
 const nobody = 65534
 
 func becomeNobody(c *exec.Cmd) {

@@ -25,7 +25,7 @@ import (
 	"linerate/internal/must"
 )
 
-// heard is an Observer that keeps the lines of a server and its troubles.
+// heard is an Observer that keeps the message lines and errors of a server.
 type heard struct {
 	app.Nobody
 	mu    sync.Mutex
@@ -43,7 +43,7 @@ func (h *heard) Observe(e app.Event) {
 	}
 }
 
-// said waits until a line holds text.
+// said waits until a line contains text.
 func (h *heard) said(t *testing.T, text string) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -67,9 +67,8 @@ func world(h *heard) app.Env {
 	}
 }
 
-// inChild runs the test once more in a process of its own that is not root, since
-// a server gives up the rights of its whole process. It says whether this is that
-// process.
+// inChild runs the test again in a process of its own that is not root, since a server gives
+// up the rights of its whole process. It returns true in that process.
 func inChild(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv("LINERATE_TEST_CHILD") == t.Name() {
@@ -79,7 +78,7 @@ func inChild(t *testing.T) bool {
 	self := must.Get(os.Executable())(t)
 	c := exec.CommandContext(t.Context(), self, "-test.run", "^"+t.Name()+"$", "-test.v")
 	if os.Geteuid() == 0 {
-		// The program may lie where only root can reach it.
+		// only root may be able to reach the program's directory
 		program := filepath.Join(dir, "test")
 		must.Do(t, os.WriteFile(program, must.Get(os.ReadFile(self))(t), 0o755))
 		for d := dir; d != filepath.Dir(d) && d != os.TempDir(); d = filepath.Dir(d) {
@@ -107,8 +106,8 @@ func join(ctx context.Context, t *testing.T, link string) (*session.Client, erro
 	return world(&heard{}).OpenSession(ctx, model.Far, func(ctx context.Context) (wire.Peer, error) { return tls.Dial(ctx, l, model.Egress{}) })
 }
 
-// TestServer follows a server from its first start: the link that is shown once, a
-// session, its metrics, a key that is taken back, the audit log, and the end.
+// TestServer follows a server from its first start: the link that is shown once, a session,
+// its metrics, a revoked key, the audit log, and the end.
 func TestServer(t *testing.T) {
 	if !inChild(t) {
 		return
@@ -158,7 +157,7 @@ func TestServer(t *testing.T) {
 	checkLog(t, log, map[string]string{"session-begin": "default", "session-end": "ci", "refused": ""})
 }
 
-// checkLog demands a line of each kind, with its key, and that all are JSON.
+// checkLog checks for a line of each kind, with its key, and that all are JSON.
 func checkLog(t *testing.T, path string, want map[string]string) {
 	t.Helper()
 	b := must.Get(os.ReadFile(path))(t)
@@ -172,8 +171,8 @@ func checkLog(t *testing.T, path string, want map[string]string) {
 	must.True(t, len(want) == 0, "not in the log: %v\n%s", want, b)
 }
 
-// TestServerSecondStart: the secret of the first key is shown once, and printed again
-// when asked for.
+// TestServerSecondStart: the secret of the first key is shown once, and printed again on
+// request.
 func TestServerSecondStart(t *testing.T) {
 	if !inChild(t) {
 		return
@@ -192,8 +191,7 @@ func TestServerSecondStart(t *testing.T) {
 	must.True(t, strings.HasSuffix(link, "@other:1234") && strings.Contains(link, "."), "%s", link)
 }
 
-// TestServerRefuses: what cannot be served is told with its kind and what to do, and
-// leaves no port open.
+// TestServerRefuses: each refusal has its kind and a hint, and leaves no port open.
 func TestServerRefuses(t *testing.T) {
 	if !inChild(t) {
 		return

@@ -60,8 +60,8 @@ func agentMain(o here.Options) error {
 	return err
 }
 
-// TestQuickLookInALab opens two virtual hosts by their text alone, and measures between
-// them: the setting of the text holds there.
+// TestQuickLookInALab opens two virtual hosts by their text alone, and measures between them
+// with the setting of the text.
 func TestQuickLookInALab(t *testing.T) {
 	t.Parallel()
 	self := must.Get(os.Executable())(t)

@@ -23,8 +23,8 @@ import (
 	"linerate/internal/store/sqlite"
 )
 
-// TestHostLost loses the far host in a run: the block is done again over a new
-// session, and the settings are back.
+// TestHostLost loses the far host in a run: the block is repeated over a new session, and the
+// settings are restored.
 func TestHostLost(t *testing.T) {
 	s := newStand(t)
 	s.person.On = once(func(app.Sampled) { s.Cut(model.Far) })
@@ -40,7 +40,7 @@ func TestHostLost(t *testing.T) {
 	s.Untouched()
 }
 
-// TestHostLostForGood: nothing answers any more.
+// TestHostLostForGood: the host never answers again.
 func TestHostLostForGood(t *testing.T) {
 	s := newStand(t)
 	s.env.Timeout = time.Millisecond
@@ -61,8 +61,8 @@ func TestHostLostForGood(t *testing.T) {
 	s.Untouched()
 }
 
-// TestWhatBecameOfSettings: the undo of a lost host was not seen. What it holds
-// afterwards tells how the change ended.
+// TestWhatBecameOfSettings: the undo of a lost host was not seen. The value that it holds
+// afterwards shows the outcome.
 func TestWhatBecameOfSettings(t *testing.T) {
 	for name, c := range map[string]struct {
 		holds string // of link.mtu at the far host afterwards
@@ -99,8 +99,8 @@ func TestWhatBecameOfSettings(t *testing.T) {
 	}
 }
 
-// TestSettledAtTheReconnect: what became of a setting is looked at as soon as its host
-// answers again, before later runs and others write over it.
+// TestSettledAtTheReconnect: the outcome of a change is read as soon as its host answers
+// again, before later runs or other programs overwrite it.
 func TestSettledAtTheReconnect(t *testing.T) {
 	s := newStand(t)
 	lost := false
@@ -122,7 +122,7 @@ func TestSettledAtTheReconnect(t *testing.T) {
 		"%+v, %v", got.Changes, err)
 }
 
-// full is a store whose disk is full after so many runs.
+// full is a store whose disk is full after that many runs.
 type full struct {
 	*sqlite.Store
 	runs int
@@ -135,7 +135,7 @@ func (f *full) AddRun(ctx context.Context, id string, r model.Run, s []model.Sam
 	return f.Store.AddRun(ctx, id, r, s, c)
 }
 
-// TestStoreFull ends an experiment whose results cannot be kept.
+// TestStoreFull ends an experiment whose results cannot be stored.
 func TestStoreFull(t *testing.T) {
 	s := newStand(t)
 	got, err := s.trial(&full{s.store, 1}, design(t, 2, shortFlow(), settings()...)).Run(t.Context())
@@ -145,7 +145,7 @@ func TestStoreFull(t *testing.T) {
 	s.Untouched()
 }
 
-// unsure is a host whose settings do not read back as they were written from some time on.
+// unsure is a host whose settings do not read back as written from some time on.
 type unsure struct {
 	*agenttest.Knobs
 	begun *atomic.Bool
@@ -158,8 +158,8 @@ func (u unsure) Verify(ctx context.Context) error {
 	return u.Knobs.Verify(ctx)
 }
 
-// TestPlanRefused: where the hosts do not take one setting of a plan, nothing of it is
-// measured or stored, and the refusal names each.
+// TestPlanRefused: if the hosts refuse one setting of a plan, nothing is measured or stored,
+// and the error names each refused setting.
 func TestPlanRefused(t *testing.T) {
 	s := newStand(t)
 	s.ends.Close()
@@ -175,7 +175,7 @@ func TestPlanRefused(t *testing.T) {
 	s.Untouched()
 }
 
-// TestNothingMeasured: a session without a valid run is not to be used.
+// TestNothingMeasured: a session without a valid run must not be used.
 func TestNothingMeasured(t *testing.T) {
 	s := newStand(t)
 	s.ends.Close()
@@ -193,8 +193,8 @@ func TestNothingMeasured(t *testing.T) {
 	s.Untouched()
 }
 
-// TestHalfMeasured: a test of two directions of which only one could be measured shows
-// that one, and is no success.
+// TestHalfMeasured: a test of two directions of which only one could be measured shows that
+// one, and fails.
 func TestHalfMeasured(t *testing.T) {
 	s := newStand(t)
 	s.person.On = func(e app.Event) {
@@ -203,7 +203,7 @@ func TestHalfMeasured(t *testing.T) {
 		}
 	}
 	plan := trial.Repeated(shortFlow(), []model.Direction{model.To, model.From}, 1)
-	plan.Seed = 1 // to before from: after contact was lost the block ends
+	plan.Seed = 1 // to before from: the block ends once contact was lost
 	test := s.trial(s.store, plan)
 	test.Session.Kind = model.KindTest
 	got, err := test.Run(t.Context())

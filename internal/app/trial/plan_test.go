@@ -29,7 +29,7 @@ import (
 	"linerate/internal/must"
 )
 
-// planned returns the plan of a quick look, and what is wrong with it by flag.
+// planned returns the plan of a quick look, and its faults by flag.
 func planned(q trial.Quick) (model.Plan, map[string]string) {
 	wrong := map[string]string{}
 	p := q.Plan(engines.List(nil).Kinds(), func(flag string, err error) {
@@ -154,8 +154,7 @@ func TestSweepPlan(t *testing.T) {
 	must.True(t, fault.KindOf(err) == fault.Usage && errors.Unwrap(err) != nil, "one pass: %v", err)
 }
 
-// TestCopyPlan: a copy and its parts in blocks, between agents, from and to what can
-// be its source and its sink.
+// TestCopyPlan: a copy and its parts in blocks, between agents, with valid sources and sinks.
 func TestCopyPlan(t *testing.T) {
 	t.Parallel()
 	here, agent := reach.Target{Kind: reach.Here}, target(t, "lab:rate=1gbit")
@@ -179,7 +178,8 @@ func TestCopyPlan(t *testing.T) {
 	}
 }
 
-// crowd is a runner between hosts of which others have so many processors, look after look.
+// crowd is a runner between hosts on which other programs use that many CPUs, check after
+// check.
 type crowd struct {
 	experiment.Runner
 	near, far []float64
@@ -196,8 +196,8 @@ func (c *crowd) Run(_ context.Context, s runner.Spec, _ func(model.Host, []model
 	return r, nil, nil
 }
 
-// TestCalm: a measurement waits for hosts that others keep busy, says which, and goes on when
-// they are free or the time is up.
+// TestCalm: a measurement waits for hosts that other programs keep busy, names them, and goes
+// on when they are idle or the time is up.
 func TestCalm(t *testing.T) {
 	free := []float64{0.5}
 	for name, c := range map[string]struct {
@@ -205,7 +205,7 @@ func TestCalm(t *testing.T) {
 		calm  time.Duration
 		took  time.Duration
 		says  []string
-		alone bool // the far end is another program's
+		alone bool // the far end is a foreign program
 	}{
 		"free":        {crowd{nil, free, free}, time.Minute, 0, nil, false},
 		"for a while": {crowd{nil, free, []float64{3.9, 3.8, 0}}, time.Minute, 2 * time.Second, []string{"waiting up to 1 min before the first run: other programs keep 3.9 of the 4 processors of nas busy", "free again, after 2 s"}, false},

@@ -56,7 +56,7 @@ func (s *stand) open() {
 	s.t.Cleanup(e.Close)
 }
 
-// settings are two, of which the second one changes both hosts.
+// settings returns two, of which the second one changes both hosts.
 func settings() []model.Setting {
 	return []model.Setting{{Name: "current"}, {Name: "big", Assignments: []model.Assignment{
 		{Host: model.Near, Knob: "tcp.recv_buffer_max", Value: "9000"}, {Host: model.Far, Knob: "link.mtu", Value: "9000"},
@@ -67,7 +67,7 @@ func shortFlow() model.Flow {
 	return model.Flow{Engine: agenttest.EngineName, Direction: model.To, Streams: 1, Duration: 60 * time.Millisecond, Interval: 20 * time.Millisecond}
 }
 
-// design is a plan of so many blocks of short runs.
+// design returns a plan of that many blocks of short runs.
 func design(t *testing.T, blocks int, flow model.Flow, all ...model.Setting) model.Plan {
 	t.Helper()
 	p, err := plan.New(plan.Request{Plan: model.Plan{Settings: all, Flow: flow, Mode: model.FixedBlocks, MaxBlocks: blocks, Settle: -1, Seed: 1, Guards: []model.Guard{}}, Null: plan.NullNone})
@@ -79,7 +79,7 @@ func (s *stand) trial(st trial.Store, p model.Plan) *trial.Trial {
 	return trial.New(s.env, s.ends, st, model.KindRun, "a title", []string{"linerate", "run"}, p)
 }
 
-// stored demands that the store has the session as the trial returned it.
+// stored checks that the store has the session as the trial returned it.
 func (s *stand) stored(want model.Session) {
 	s.t.Helper()
 	got, err := s.store.Session(s.t.Context(), want.ID)
@@ -100,7 +100,7 @@ func once[E app.Event](f func(E)) func(app.Event) {
 	}
 }
 
-// kinds are the events of an experiment in their order, without samples.
+// kinds returns the events of an experiment in order, without samples.
 func kinds(events []app.Event) []string {
 	var all []string
 	for _, e := range events {
@@ -111,15 +111,15 @@ func kinds(events []app.Event) []string {
 	return all
 }
 
-// TestTrial carries a plan out: what happens is told in order, every run is stored,
-// and the hosts are as they were.
+// TestTrial carries out a plan: events come in order, every run is stored, and the hosts are
+// restored.
 func TestTrial(t *testing.T) {
 	s := newStand(t)
 	got, err := s.trial(s.store, design(t, 2, shortFlow(), settings()...)).Run(t.Context())
 	must.Need(t, err == nil && got.State == model.SessionDone && len(got.Runs) >= 4 && len(got.Verdicts) != 0,
 		"%s, %d runs, %d verdicts, %v", got.State, len(got.Runs), len(got.Verdicts), err)
 	want := []string{"Looking", "TrialBegan"}
-	for _, r := range got.Runs { // a busy machine may cut a run short, and its block is done again
+	for _, r := range got.Runs { // a busy machine may cut a run short, and its block is repeated
 		if r.Position == 1 {
 			want = append(want, "BlockBegan")
 		}
@@ -143,8 +143,8 @@ func TestTrial(t *testing.T) {
 	s.Untouched()
 }
 
-// TestInterruptedAndResumed stops an experiment in a run, and goes on with it over
-// new sessions: no complete block is done again.
+// TestInterruptedAndResumed stops an experiment in a run, and continues it over new sessions:
+// no complete block is repeated.
 func TestInterruptedAndResumed(t *testing.T) {
 	s := newStand(t)
 	ctx, stop := context.WithCancel(t.Context())
@@ -182,8 +182,8 @@ func TestInterruptedAndResumed(t *testing.T) {
 	s.Untouched()
 }
 
-// TestExperiment plans by the round trip that a short run shows, and refuses to
-// change a host that may only be measured.
+// TestExperiment plans by the round trip of a short run, and refuses to change a host that
+// may only be measured.
 func TestExperiment(t *testing.T) {
 	s := newStand(t)
 	flow := shortFlow()
@@ -216,8 +216,7 @@ func TestExperiment(t *testing.T) {
 	s.ends.Close()
 }
 
-// TestForeignPeer measures with a server that is no agent, and refuses to change
-// settings of its host.
+// TestForeignPeer measures with a foreign server, and refuses to change settings of its host.
 func TestForeignPeer(t *testing.T) {
 	agenttest.NoLeaks(t)
 	ctx, stop := context.WithCancel(t.Context())
@@ -253,7 +252,7 @@ func TestForeignPeer(t *testing.T) {
 	must.Equal(t, len(asked), 1, "said that the far end cannot be asked")
 }
 
-// TestTakes says what an engine does not take before any host is asked.
+// TestTakes reports what an engine does not support before any host is asked.
 func TestTakes(t *testing.T) {
 	env := apptest.Env(&apptest.Person{})
 	flow := model.Flow{Engine: bulk.Name, Direction: model.To, Streams: 1, Duration: time.Second, Interval: time.Second}
@@ -266,8 +265,8 @@ func TestTakes(t *testing.T) {
 	must.Equal(t, fault.KindOf(trial.Takes(env, p)), fault.Usage)
 }
 
-// balanced makes runs without traffic in which a setting is better in every second
-// block and worse in the others, so that no number of them decides anything.
+// balanced makes runs without traffic in which a setting is better in every second block and
+// worse in the others, so that no number of them decides anything.
 type balanced struct{}
 
 // Run implements experiment.Runner.
@@ -285,11 +284,11 @@ func (balanced) Run(_ context.Context, s runner.Spec, _ func(model.Host, []model
 // Release implements experiment.Runner: nothing is held.
 func (balanced) Release(context.Context) ([]model.Change, error) { return nil, nil }
 
-// TestFirstHour09ResumeExtends: a session that is done and left its question open goes
-// on with more blocks, all of which count; what more blocks cannot mend is refused.
+// TestFirstHour09ResumeExtends: a finished session that left its question open continues with
+// more blocks, all of which count; cases that more blocks cannot help are refused.
 func TestFirstHour09ResumeExtends(t *testing.T) {
 	s := newStand(t)
-	s.ends.Runner = balanced{} // of real runs six may all point one way by chance, and decide it
+	s.ends.Runner = balanced{} // six real runs may all point one way by chance, and decide it
 	flow := shortFlow()
 	flow.Duration = 20 * time.Millisecond
 	p, err := plan.New(plan.Request{Plan: model.Plan{Settings: settings(), Flow: flow, MaxBlocks: 6, Settle: -1, Seed: 1, Margin: 1e-6, Guards: []model.Guard{}}, Null: plan.NullNone})
@@ -307,8 +306,8 @@ func TestFirstHour09ResumeExtends(t *testing.T) {
 	s.stored(got)
 	kept := must.Get(s.store.Session(t.Context(), got.ID))(t)
 	must.True(t, kept.Plan.MaxBlocks == 8 && len(kept.Plan.Order) == 8, "stored plan of %d blocks", kept.Plan.MaxBlocks)
-	// The budget of data is for the whole session: it lasts, is refused where it is spent,
-	// and is given anew.
+	// The budget of data is for the whole session: it stays, is refused if it is used up, and
+	// can be set again.
 	paid := done
 	paid.Plan.Data = 1e9
 	longer, err = trial.Extend(paid, 8, 0)

@@ -50,7 +50,7 @@ func newStand(t *testing.T) *stand {
 	return s
 }
 
-// mtu is an idea that a person has to agree to.
+// mtu is an idea that the user must agree to.
 func mtu() tune.Idea {
 	set := []model.Assignment{{Host: model.Far, Knob: "link.mtu", Value: "9000"}}
 	return tune.Idea{Ask: "may cut the connection", Candidate: candidate.Candidate{
@@ -59,8 +59,8 @@ func mtu() tune.Idea {
 	}}
 }
 
-// search goes on with a search whose first look found an idea. No gain is large enough
-// for its margin: the rates of this process tell nothing.
+// search continues a search whose first diagnosis found an idea. No gain is large enough for
+// its margin: the rates of this process mean nothing.
 func (s *stand) search(ctx context.Context, t *testing.T, r Request) (Outcome, error) {
 	t.Helper()
 	flow := model.Flow{Engine: agenttest.EngineName, Direction: model.To, Streams: 1, Duration: 60 * time.Millisecond, Interval: 20 * time.Millisecond}
@@ -74,8 +74,8 @@ func (s *stand) search(ctx context.Context, t *testing.T, r Request) (Outcome, e
 	return search(ctx, s.env, s.ends, s.store, r, trial.New(s.env, s.ends, s.store, model.KindTune, "", []string{"linerate", "tune"}, p), rec)
 }
 
-// What can cut the connection is measured only where the person says yes, or said so
-// before; whatever the answer, both hosts hold what they held, and it is stored.
+// A setting that can cut the connection is measured only if the user agrees, now or before;
+// after either answer both hosts hold their old values, and the answer is stored.
 func TestWhatIsAskedFor(t *testing.T) {
 	yes := func(context.Context, app.Question) (app.Answer, error) { return app.Answer{Yes: true}, nil }
 	no := func(context.Context, app.Question) (app.Answer, error) { return app.Answer{}, nil }
@@ -109,8 +109,8 @@ func TestWhatIsAskedFor(t *testing.T) {
 	}
 }
 
-// A search that is cut short in a run is stored up to there, its hosts are as before, and
-// it goes on with the same race.
+// A search that is cut short in a run is stored up to there, its hosts are restored, and it
+// continues with the same race.
 func TestCutShortAndResumed(t *testing.T) {
 	s := newStand(t)
 	ctx, stop := context.WithCancel(t.Context())
@@ -134,7 +134,7 @@ func TestCutShortAndResumed(t *testing.T) {
 		"%s %q, %+v, %v", again.Search.State, again.Search.Reason, again.Record.Ideas, err)
 }
 
-// What a person named in --only and --never, and hosts that measure only, refuse an idea.
+// Settings in --only and --never, and measure-only hosts, refuse an idea.
 func TestIdeasThatAreRefused(t *testing.T) {
 	s := newStand(t)
 	for name, c := range map[string]struct {
@@ -153,8 +153,8 @@ func TestIdeasThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestTimeIsSaidFirst: the time of the whole is said before the first run, and what is
-// left of it falls with every phase.
+// TestTimeIsSaidFirst: the total time is announced before the first run, and the rest falls
+// with every phase.
 func TestTimeIsSaidFirst(t *testing.T) {
 	s := newStand(t)
 	s.person.Answer = func(context.Context, app.Question) (app.Answer, error) { return app.Answer{Yes: true}, nil }
@@ -166,8 +166,8 @@ func TestTimeIsSaidFirst(t *testing.T) {
 	}
 }
 
-// TestRationed: what is left has room for runs of both settings, after a proof of six
-// blocks; a setting that helps leaves room for fewer, and so does one that could.
+// TestRationed: the rest has room for runs of both settings, after a proof of six blocks; a
+// setting that helps leaves room for fewer, and so does one that could.
 func TestRationed(t *testing.T) {
 	run := func(size units.Bytes) model.Run {
 		return model.Run{State: model.RunValid, Flow: model.Flow{Duration: time.Second}, Ends: []model.EndReport{
@@ -192,7 +192,7 @@ func TestRationed(t *testing.T) {
 	}
 }
 
-// recorded is a real run of a second host of a lab whose send buffer is small.
+// recorded returns a real run in a lab whose second host has a small send buffer.
 func recorded(t *testing.T) model.Session {
 	t.Helper()
 	text := must.Get(os.ReadFile(filepath.Join("..", "..", "core", "diagnose", "testdata", "send-buffer.json")))(t)
@@ -201,7 +201,7 @@ func recorded(t *testing.T) model.Session {
 	return r.Session
 }
 
-// blindly is the run as another second of it may look: the kernel did not see that the
+// blindly returns the run as another second of it may look: the kernel did not see that the
 // buffer was full.
 func blindly(run model.Run) model.Run {
 	run.Ends = slices.Clone(run.Ends)
@@ -218,14 +218,14 @@ func blindly(run model.Run) model.Run {
 	return run
 }
 
-// noSamples is a store that kept none.
+// noSamples is a store that has no samples.
 type noSamples struct{ trial.Store }
 
 func (noSamples) Samples(context.Context, string, int) ([]model.Sample, error) { return nil, nil }
 
 // Runs that show a gap and nothing to try are not the last word: earlier ones of the same
-// setting are looked at, which cost nothing, and then there are more, up to mostLooks.
-// Where there is something to try, or nothing to gain, one look is enough.
+// setting are diagnosed at no cost, and then more are made, up to mostLooks. If there is
+// something to try, or nothing to gain, one diagnosis is enough.
 func TestGlances(t *testing.T) {
 	t.Parallel()
 	stand := newStand(t)
@@ -260,8 +260,7 @@ func TestGlances(t *testing.T) {
 	}
 }
 
-// Without a ceiling nobody knows that there is a gap, and runs of other settings do not
-// count.
+// Without a ceiling no gap is known, and runs of other settings do not count.
 func TestBlind(t *testing.T) {
 	t.Parallel()
 	to := func(setting string, state model.RunState) model.Run {
