@@ -20,9 +20,8 @@ import (
 	"linerate/internal/must"
 )
 
-// kinds are the ways in which systems run a job at their start, with what is
-// there beforehand: a name that ends in a slash is a directory, the others are
-// programs of the test.
+// kinds are the ways in which systems run a job at boot, with what exists beforehand: a name
+// that ends in a slash is a directory, the others are programs of the test.
 var kinds = map[string]struct {
 	choose func(Keeper) (job, error)
 	there  []string
@@ -38,7 +37,7 @@ var kinds = map[string]struct {
 	"windows":  {windowsJob, []string{"System32/schtasks.exe"}, []string{"task"}},
 }
 
-// systemctl says what the real one does, and only where the link is right.
+// systemctl answers like the real one, and only if the link is right.
 const systemctl = `#!/bin/sh
 d=$(dirname "$0")/../../etc/systemd/system
 [ "$*" = "is-enabled linerate-undo.service" ] || { echo "what is $*?"; exit 2; }
@@ -46,8 +45,8 @@ d=$(dirname "$0")/../../etc/systemd/system
 echo enabled
 `
 
-// schtasksText keeps one task: its file is the root's "task". Like the real one
-// it fails alike for everything, and says definitions in other words.
+// schtasksText keeps one task in the root's file "task". Like the real one it has one error
+// for everything, and rewrites definitions.
 const schtasksText = `#!/bin/sh
 f=$(dirname "$0")/../task
 case "$*" in
@@ -59,7 +58,7 @@ case "$*" in
 esac
 `
 
-// keeper makes a machine of a kind with a linerate that is a few words long.
+// keeper returns a machine of a kind with a linerate that is a few words long.
 func keeper(t *testing.T, kind string) Keeper {
 	t.Helper()
 	root := t.TempDir()
@@ -139,7 +138,7 @@ func TestInstallAndRemove(t *testing.T) {
 	}
 }
 
-// TestUmask: what the system reads has the mode that it wants under every umask.
+// TestUmask: the files have the mode that the system wants under every umask.
 func TestUmask(t *testing.T) {
 	k := keeper(t, "openrc")
 	old := syscall.Umask(0o077)
@@ -148,7 +147,7 @@ func TestUmask(t *testing.T) {
 	must.True(t, err == nil && info.Mode().Perm() == 0o755, "%v, %v", info.Mode(), err)
 }
 
-// TestNowhere says what it looked for.
+// TestNowhere: the error lists what was tried.
 func TestNowhere(t *testing.T) {
 	k := keeper(t, "")
 	k.choose = linuxJob
@@ -164,8 +163,8 @@ func TestNowhere(t *testing.T) {
 	must.Is(t, must.Err(k.Install(t.Context())), errors.ErrUnsupported, "the cron of busybox reads no /etc/cron.d")
 }
 
-// TestTaken: what has the name of the job and is somebody else's stays as it is,
-// and so does everything else.
+// TestTaken: another program's file with the name of the job stays, and so does everything
+// else.
 func TestTaken(t *testing.T) {
 	for kind, c := range kinds {
 		for i, path := range c.job {
@@ -181,7 +180,7 @@ func TestTaken(t *testing.T) {
 	}
 }
 
-// TestTakenMeanwhile: what comes between the look and the making stays too.
+// TestTakenMeanwhile: so does a file that appears between the check and the creation.
 func TestTakenMeanwhile(t *testing.T) {
 	for kind, c := range kinds {
 		for i, path := range c.job {
@@ -205,7 +204,7 @@ func TestTakenMeanwhile(t *testing.T) {
 	}
 }
 
-// TestOtherState: the job of another journal is not ours.
+// TestOtherState: the job of another journal is not this one's.
 func TestOtherState(t *testing.T) {
 	for kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
@@ -222,7 +221,7 @@ func TestOtherState(t *testing.T) {
 	}
 }
 
-// TestChanged: what somebody changed stays and is named, all else goes.
+// TestChanged: a changed piece stays and is named, the rest is removed.
 func TestChanged(t *testing.T) {
 	for kind, c := range kinds {
 		for i, path := range c.job {
@@ -256,10 +255,10 @@ func TestDisabled(t *testing.T) {
 	must.Say(t, must.Err(k.Install(t.Context())), `"masked"`)
 	must.NoDiff(t, cmp.Diff(before, k.tree(t)))
 	must.Do(t, os.Remove(filepath.Join(k.Root, "usr/bin/systemctl")))
-	install(t, k) // nobody can be asked
+	install(t, k) // no systemd to ask
 }
 
-// TestUntrusted: the system runs nothing as root that others could replace.
+// TestUntrusted: the system runs nothing as root that other users could replace.
 func TestUntrusted(t *testing.T) {
 	k := keeper(t, "cron")
 	must.Do(t, os.Chmod(k.State, 0o777))
@@ -289,12 +288,12 @@ func TestDamagedRecord(t *testing.T) {
 	must.NoDiff(t, cmp.Diff(before, k.tree(t)))
 }
 
-// crashVar tells a test process to work on a machine and to kill itself after so
-// many steps: "install 3 KIND ROOT STATE".
+// crashVar makes a test process work on a machine and kill itself after a number of steps:
+// "install 3 KIND ROOT STATE".
 const crashVar = "LINERATE_TEST_ATBOOT_CRASH"
 
-// TestSystemFails: a system that refuses leaves nothing behind, and what cannot
-// be removed can be removed later.
+// TestSystemFails: a system that refuses leaves nothing behind, and a failed removal can be
+// repeated later.
 func TestSystemFails(t *testing.T) {
 	k := keeper(t, "windows")
 	program := filepath.Join(k.Root, "System32/schtasks.exe")
@@ -319,7 +318,7 @@ func TestSystemFails(t *testing.T) {
 	must.True(t, r != nil, "%v", r)
 }
 
-// TestRunningProgram: the copy is this very program where no other is named.
+// TestRunningProgram: by default the copy is this very program.
 func TestRunningProgram(t *testing.T) {
 	k := keeper(t, "cron")
 	k.Program = ""

@@ -57,8 +57,8 @@ func crash(t *testing.T, what string, steps int, kind string, k Keeper) bool {
 	return false
 }
 
-// TestKill kills Install, and Remove, after every one of their steps. Remove
-// then leaves the machine as it was; Install makes the job whole.
+// TestKill kills Install, and Remove, after every one of their steps. Remove then leaves the
+// machine as it was; Install completes the job.
 func TestKill(t *testing.T) {
 	for _, kind := range []string{"systemd", "windows"} {
 		for _, what := range []string{"install", "remove"} {
@@ -72,7 +72,7 @@ func TestKill(t *testing.T) {
 				}
 				killed = crash(t, what, steps, kind, k)
 				when := fmt.Sprintf("%s: %s killed after %d steps", kind, what, steps)
-				if steps%2 == 0 { // the other half without
+				if steps%2 == 0 { // the other half without it
 					install(t, k)
 					for _, path := range kinds[kind].job {
 						must.OK(t, must.Err(os.Lstat(filepath.Join(k.Root, path))), "%s", when)

@@ -31,7 +31,7 @@ func golden(t *testing.T, name, text string) {
 	must.NoDiff(t, cmp.Diff(strings.ReplaceAll(string(must.Get(os.ReadFile(path))(t)), "\r\n", "\n"), text), "%s", path)
 }
 
-// odd is a state directory with everything that may be in a name of one.
+// odd is a state directory with every character that a name may have.
 const odd = "/var/lib/100% of {ours} & <yours>; #1/ünter"
 
 func TestTexts(t *testing.T) {
@@ -48,7 +48,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// TestPlain refuses names that would mean something to who reads the job.
+// TestPlain refuses names that are special to a reader of the job.
 func TestPlain(t *testing.T) {
 	if filepath.Separator != '/' {
 		t.Skip("the paths are of other systems")
@@ -66,7 +66,7 @@ func words(t *testing.T, path string) {
 	must.Do(t, os.WriteFile(path, []byte("#!/bin/sh\nprintf '%s\\n' \"$@\"\n"), 0o700))
 }
 
-// needSh skips where no sh can run what is rendered.
+// needSh skips the test if no sh can run the rendered text.
 func needSh(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("sh"); err != nil || filepath.Separator != '/' {
@@ -74,8 +74,8 @@ func needSh(t *testing.T) {
 	}
 }
 
-// TestShellReadsTheScripts has sh check the syntax of the script of FreeBSD, and
-// run what the others run: every argument arrives as it was meant.
+// TestShellReadsTheScripts has sh check the syntax of FreeBSD's script, and run the lines of
+// the others: every argument arrives as intended.
 func TestShellReadsTheScripts(t *testing.T) {
 	needSh(t)
 	k := Keeper{State: filepath.Join(t.TempDir(), odd)}
@@ -99,8 +99,8 @@ func TestShellReadsTheScripts(t *testing.T) {
 	run("rc.d, syntax", rc, "-n")
 }
 
-// systemdLine is ExecStart as a line of sh: with names that are plain the two
-// differ in $$ and %% only.
+// systemdLine returns ExecStart as a line of sh: for plain names the two differ only in $$
+// and %%.
 func systemdLine(t *testing.T, unit string) string {
 	t.Helper()
 	_, line, ok := strings.Cut(unit, "\nExecStart=")
@@ -109,7 +109,7 @@ func systemdLine(t *testing.T, unit string) string {
 	return strings.NewReplacer("$$", "$", "%%", "%").Replace(line)
 }
 
-// cronLine is the command of a crontab(5) as cron gives it to sh.
+// cronLine returns the command of a crontab(5) as cron passes it to sh.
 func cronLine(t *testing.T, tab string) string {
 	t.Helper()
 	_, line, ok := strings.Cut(tab, "\n@reboot root ")
@@ -117,7 +117,7 @@ func cronLine(t *testing.T, tab string) string {
 	return strings.ReplaceAll(line, `\%`, "%")
 }
 
-// rcBody is what the script of FreeBSD runs.
+// rcBody returns what FreeBSD's script runs.
 func rcBody(t *testing.T, script string) string {
 	t.Helper()
 	_, body, _ := strings.Cut(script, "_start()\n{\n")
@@ -167,7 +167,7 @@ func TestPropertyList(t *testing.T) {
 	must.True(t, len(keys) == 5 && keys[1] == "RunAtLoad" && len(e.find("dict", "true")) == 1, "%q", keys)
 	plutil, err := exec.LookPath("plutil")
 	if err != nil {
-		return // the parser has to do
+		return // the parser must do
 	}
 	path := filepath.Join(t.TempDir(), "p.plist")
 	must.Do(t, os.WriteFile(path, []byte(plistText(k)), 0o600))
@@ -175,7 +175,7 @@ func TestPropertyList(t *testing.T) {
 	must.True(t, err == nil, "plutil: %v\n%s", err, out)
 }
 
-// TestTask reads the definition as schtasks gets it: in UTF-16.
+// TestTask decodes the definition as schtasks gets it: in UTF-16.
 func TestTask(t *testing.T) {
 	b := utf16Text(taskText(Keeper{State: `C:\Users\Jörg & Söhne\.local\state\linerate`}, "TOKEN"))
 	if !bytes.HasPrefix(b, []byte{0xff, 0xfe}) || len(b)%2 != 0 {
@@ -199,7 +199,7 @@ func TestTask(t *testing.T) {
 	must.Equal(t, e.XMLName.Space, "http://schemas.microsoft.com/windows/2004/02/mit/task", "namespace")
 }
 
-// TestWindowsWord is undone by the rules of CommandLineToArgvW.
+// TestWindowsWord: the rules of CommandLineToArgvW invert it.
 func TestWindowsWord(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := rapid.StringMatching(`[a-z \\:.]{0,12}`).Draw(rt, "name")
@@ -228,8 +228,7 @@ func TestWindowsWord(t *testing.T) {
 	})
 }
 
-// FuzzRecord: what is read as a record never has anything removed that linerate
-// does not make.
+// FuzzRecord: no text decoded as a record ever removes anything that linerate does not make.
 func FuzzRecord(f *testing.F) {
 	f.Add([]byte(`{"name":"x","pieces":[{"path":"/etc/systemd/system/linerate-undo.service","sha256":"00"}],"made":["/etc/systemd"]}`))
 	f.Add([]byte(`{"pieces":[{"task":{"name":"linerate-undo","token":"x"}}]}`))

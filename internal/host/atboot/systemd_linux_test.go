@@ -11,8 +11,7 @@ import (
 	"linerate/internal/must"
 )
 
-// TestSystemdVerify asks the real systemd what it thinks of the unit, and of the
-// link.
+// TestSystemdVerify has the real systemd check the unit, and the link.
 func TestSystemdVerify(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {

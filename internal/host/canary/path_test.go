@@ -19,7 +19,7 @@ import (
 	"linerate/internal/must"
 )
 
-// TestSearch holds the search against ways of every size.
+// TestSearch tests the search on paths of every size.
 func TestSearch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		largest := rapid.IntRange(600, 65535).Draw(t, "largest")
@@ -58,8 +58,8 @@ func TestSearch(t *testing.T) {
 	})
 }
 
-// TestSearchOnABadWay: what is lost now and then is not taken for a limit, and
-// where nothing arrives no size is blamed.
+// TestSearchOnABadWay: occasional loss is not taken for a limit, and if nothing arrives the
+// size is not blamed.
 func TestSearchOnABadWay(t *testing.T) {
 	n := 0
 	s := search{largest: 9000, ask: func(int, time.Duration) (string, error) {
@@ -98,7 +98,7 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// message4 is a "fragmentation needed" of RFC 1191 about an echo request.
+// message4 returns a "fragmentation needed" of RFC 1191 about an echo request.
 func message4(mtu uint16, request []byte) []byte {
 	b := append([]byte{3, 4, 0, 0, 0, 0, 0, 0}, make([]byte, header4)...)
 	binary.BigEndian.PutUint16(b[6:], mtu)
@@ -145,8 +145,8 @@ func FuzzTarget(f *testing.F) {
 	})
 }
 
-// long is enough for an answer on a busy machine, tried for one refusal, short for an
-// answer that never comes.
+// long is enough for an answer on a busy machine; tried is enough for a refusal, and short
+// for an answer that never comes.
 const (
 	long  = time.Minute
 	tried = time.Second
@@ -163,7 +163,7 @@ func TestProbeAddress(t *testing.T) {
 	must.True(t, len(got) == 2 && !got[0].OK && !got[1].OK && got[0].Detail != "", "a name that does not exist: %+v", got)
 }
 
-// TestEachWay: one way alone is enough where the others are closed.
+// TestEachWay: one kind of probe is enough if the others fail.
 func TestEachWay(t *testing.T) {
 	lo := endpoint{Addr: netip.MustParseAddr("127.0.0.1")}
 	ctx, cancel := context.WithTimeout(t.Context(), long)
@@ -194,7 +194,7 @@ func TestProbeConnection(t *testing.T) {
 func TestProbePage(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	if got := Probe(t.Context(), s.URL+"/page", long, 0); len(got) != 1 || !got[0].OK || !strings.HasPrefix(got[0].Detail, "404") {
-		t.Errorf("%+v", got) // that there is no such page is an answer
+		t.Errorf("%+v", got) // a missing page is an answer too
 	}
 	s.Close()
 	got := Probe(t.Context(), s.URL, tried, 0)

@@ -15,8 +15,8 @@ import (
 	"linerate/internal/must"
 )
 
-// TestRun holds what becomes of a command that works, fails, lasts, prints or leaves
-// something behind.
+// TestRun: the outcome of a command that works, fails, lasts, prints or leaves something
+// behind.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -53,7 +53,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestRunInterrupted: who ends the context ends the whole process group.
+// TestRunInterrupted: the end of the context ends the whole process group.
 func TestRunInterrupted(t *testing.T) {
 	t.Parallel()
 	mark := filepath.Join(t.TempDir(), "begun")

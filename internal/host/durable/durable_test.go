@@ -10,8 +10,7 @@ import (
 	"linerate/internal/must"
 )
 
-// TestLock: one open file holds the lock, until it is closed, and its text can be
-// read meanwhile.
+// TestLock: one open file holds the lock, until it is closed; its text stays readable.
 func TestLock(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "lock")
 	open := func() *os.File {
@@ -29,7 +28,7 @@ func TestLock(t *testing.T) {
 	must.OK(t, durable.Lock(second), "after the first was closed")
 }
 
-// TestMissing: outermost first, each once, and nothing of what is there.
+// TestMissing: outermost first, each once, and no existing ones.
 func TestMissing(t *testing.T) {
 	root := t.TempDir()
 	must.Do(t, os.MkdirAll(filepath.Join(root, "etc", "sysctl.d"), 0o755))

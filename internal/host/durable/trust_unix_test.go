@@ -16,8 +16,8 @@ import (
 	"linerate/internal/must"
 )
 
-// TestPrivate: whatever another user could change on the way to a directory makes
-// it untrusted, the links on the way and what they lead to as well.
+// TestPrivate: a directory is untrusted if another user could change anything on the path to
+// it, including links and their targets.
 func TestPrivate(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("no other user without root")
@@ -71,7 +71,7 @@ func TestPrivate(t *testing.T) {
 	must.Is(t, durable.Private("../foreign/x"), durable.ErrUntrusted, "a path that begins here")
 }
 
-// TestCloseUnlocks: also while a child that is not another program yet has the open file.
+// TestCloseUnlocks: even while a child that has not yet executed a program has the open file.
 func TestCloseUnlocks(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "lock")
 	var f [2]*os.File

@@ -13,7 +13,7 @@ import (
 	"linerate/internal/must"
 )
 
-// answers answers from a table, and with an error where it has nothing.
+// answers returns a function that answers from a table, with an error for missing entries.
 func answers(table map[string]string) func(string) (string, error) {
 	return func(name string) (string, error) {
 		if v, ok := table[name]; ok {
@@ -78,8 +78,8 @@ func TestDarwinMachine(t *testing.T) {
 	must.True(t, !m.Virtual.IsKnown() && m.Virtual.Reason() != "", "%+v", m)
 }
 
-// express makes a configuration space with a PCI Express capability at 0x50
-// behind a power management capability at 0x40.
+// express returns a configuration space with a PCI Express capability at 0x50 after a power
+// management capability at 0x40.
 func express(speed, width, maxSpeed, maxWidth uint32) []byte {
 	b := []byte(config(256, statusList, 0))
 	b[0x41] = 0x50
@@ -112,7 +112,7 @@ func TestFreeBSDNIC(t *testing.T) {
 	must.True(t, slices.Equal(n.Offloads.Or(nil), want), "%+v, %s", n.Offloads, n.Offloads.Reason())
 	must.True(t, !n.MTUMax.IsKnown() && n.MTUMax.Reason() != "" && n.MAC.Or("") == "02:00:00:00:00:01" && slices.Equal(n.Addresses, []string{"192.0.2.5/24"}), "%+v", n)
 
-	// An ordinary user sees the address and not the registers.
+	// ordinary users see the address but not the registers
 	plain := machine("freebsd", freebsdTable(), attributes).nic(net.Interface{Name: "em0", MTU: 1500})
 	must.True(t, plain.Bus.Address.Or("") == "0000:03:00.0" && plain.Bus.Device.Or("") == "8086:10d3" && !plain.Bus.Allows.IsKnown() && plain.Bus.Allows.Reason() == "read the device's registers: permission denied", "%+v", plain.Bus)
 	v := machine("freebsd", freebsdTable(), nil).nic(net.Interface{Name: "vmx0"})
@@ -180,8 +180,8 @@ func FuzzFreeBSDNIC(f *testing.F) {
 	})
 }
 
-// reply makes the answer of a routing socket: the request's header with flags,
-// the MTU, and the addresses of destination and gateway.
+// reply returns the answer of a routing socket: the request's header with flags, the MTU, and
+// the addresses of destination and gateway.
 func reply(a routeABI, flags uint32, mtu uint64, addresses ...[]byte) []byte {
 	b := make([]byte, a.header)
 	b[2], b[3] = routeVersion, routeGet
@@ -247,7 +247,7 @@ func TestRoutesOfBSD(t *testing.T) {
 		binary.LittleEndian.PutUint32(failed[a.fail:], 3)
 		_, _, err := a.decode(failed)
 		must.True(t, err != nil, "%s: an error is no error", name)
-		// A request is told by its own fields, and names its destination.
+		// a request is recognized by its own fields, and has its destination
 		for peer, size := range map[string]int{"198.51.100.7": size4, "2001:db8::7": (size6 + a.round - 1) / a.round * a.round} {
 			r := a.request(netip.MustParseAddr(peer), 7, 1)
 			got, err := a.address(r[a.header:])

@@ -11,9 +11,8 @@ import (
 	"linerate/internal/must"
 )
 
-// config makes a configuration space with a status and, at 0x80 behind a power
-// management capability at 0x40, a PCI-X capability with its status; size is
-// how much of it can be read.
+// config returns a configuration space with a status and, at 0x80 after a power management
+// capability at 0x40, a PCI-X capability with its status; size is how much of it can be read.
 func config(size int, status byte, pcix uint32) string {
 	b := make([]byte, 256)
 	b[statusAt] = status
@@ -28,8 +27,8 @@ func config(size int, status byte, pcix uint32) string {
 	return string(b[:size])
 }
 
-// pcie makes the files of a PCIe device, in the form of Linux drivers/pci/
-// pci-sysfs.c (5.7 and later).
+// pcie returns the files of a PCIe device, in the form of Linux drivers/pci/pci-sysfs.c (5.7
+// and later).
 func pcie(dir, address, vendor, speed, width, maxSpeed, maxWidth string) map[string]string {
 	at := "sys/devices/" + dir + "/"
 	return map[string]string{
@@ -42,8 +41,8 @@ func pcie(dir, address, vendor, speed, width, maxSpeed, maxWidth string) map[str
 
 func about(got, want units.BitRate) bool { return math.Abs(float64(got/want)-1) < 1e-6 }
 
-// TestReadPCI reads devices as they stand in sysfs. The rates are those of
-// diagnosis tables: 250, 500, 985, 1969, 3938 MB/s per lane.
+// TestReadPCI reads devices as in sysfs. The rates are those of diagnosis tables: 250, 500,
+// 985, 1969, 3938 MB/s per lane.
 func TestReadPCI(t *testing.T) {
 	const port, card = "pci0000:00/0000:00:1c.4", "pci0000:00/0000:00:1c.4/0000:03:00.0"
 	for name, c := range map[string]struct {
@@ -77,8 +76,8 @@ func TestReadPCI(t *testing.T) {
 	}
 }
 
-// conventional makes a device on an old bus: its directory has no link files
-// (Linux drivers/pci/pci-sysfs.c pcie_dev_attrs_are_visible).
+// conventional returns a device on a conventional bus: its directory has no link files (Linux
+// drivers/pci/pci-sysfs.c pcie_dev_attrs_are_visible).
 func conventional(config string) map[string]string {
 	const at = "sys/devices/pci0000:00/0000:00:1e.0/0000:02:01.0/"
 	return map[string]string{
@@ -87,8 +86,8 @@ func conventional(config string) map[string]string {
 	}
 }
 
-// TestEmulatedCards: a card of the old kind in a virtual machine has no bus, whoever it
-// says that it is from; one that was passed through has.
+// TestEmulatedCards: a conventional card in a virtual machine has no bus, whatever vendor it
+// names; one that was passed through has.
 func TestEmulatedCards(t *testing.T) {
 	guest := map[string]string{"proc/cpuinfo": "vendor_id : GenuineIntel\nflags : fpu hypervisor sse\n", "sys/class/dmi/id/sys_vendor": "QEMU\n"}
 	e100 := conventional(config(64, statusList, 0x10000))
@@ -128,7 +127,7 @@ func TestReadConventional(t *testing.T) {
 	}
 }
 
-// TestBusOf: the driver's words first, since sysfs may show another namespace.
+// TestBusOf: the driver's answer comes first, since sysfs may show another namespace.
 func TestBusOf(t *testing.T) {
 	root := tree(pcie("pci0000:00/0000:00:1c.4/0000:03:00.0", "0000:03:00.0", "0x8086", "5.0 GT/s PCIe", "8", "5.0 GT/s PCIe", "8"), map[string]string{
 		"sys/bus/usb/devices/1-1.2/speed": "480\n", "sys/bus/usb/devices/1-1.2/idVendor": "0bda\n", "sys/bus/usb/devices/1-1.2/idProduct": "8153\n",
@@ -181,7 +180,7 @@ func FuzzBusOf(f *testing.F) {
 	})
 }
 
-// TestSlotInTheLog: what drivers log of the bus that they found.
+// TestSlotInTheLog: what drivers log about the bus that they found.
 func TestSlotInTheLog(t *testing.T) {
 	for line, want := range map[string]slotBus{
 		"e1000 0000:00:04.0 eth0: (PCI:33MHz:32-bit) 52:54:00:00:00:00":                                                {32, 33, "kernel log"},
@@ -223,8 +222,7 @@ func TestSlotInTheRegisters(t *testing.T) {
 	must.True(t, !ok, "a dump that is cut short tells something")
 }
 
-// TestSlotOfACardThatIsMade: a card of a hypervisor tells a clock, and is not limited
-// by it.
+// TestSlotOfACardThatIsMade: an emulated card reports a clock, and is not limited by it.
 func TestSlotOfACardThatIsMade(t *testing.T) {
 	for kind, limits := range map[string]bool{"pci": true, "virtual": false} {
 		b := unknownBus("nobody tells")
@@ -235,7 +233,7 @@ func TestSlotOfACardThatIsMade(t *testing.T) {
 	}
 }
 
-// TestMII: what a transceiver's registers say of its link. The first are those of the
+// TestMII: what a transceiver's registers say about its link. The first ones are those of the
 // card tulip in a machine of package lab/machine.
 func TestMII(t *testing.T) {
 	for name, c := range map[string]struct {

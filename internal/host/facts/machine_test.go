@@ -18,7 +18,7 @@ import (
 	"linerate/internal/must"
 )
 
-// tree makes a file system of texts.
+// tree returns a file system of texts.
 func tree(files ...map[string]string) fstest.MapFS {
 	t := fstest.MapFS{}
 	for _, set := range files {
@@ -33,8 +33,8 @@ func tree(files ...map[string]string) fstest.MapFS {
 	return t
 }
 
-// processors makes the topology files of count processors; place tells socket,
-// die and core of each.
+// processors returns the topology files of count CPUs; place returns socket, die and core of
+// each.
 func processors(count int, place func(n int) (socket, die, core int)) map[string]string {
 	files := map[string]string{"sys/devices/system/cpu/online": "0-" + strconv.Itoa(count-1) + "\n"}
 	for n := range count {
@@ -219,9 +219,9 @@ func TestPathRate(t *testing.T) {
 	}
 }
 
-// record makes one record of GetLogicalProcessorInformationEx: relation, size,
-// a body of zeros with the count of groups at 30 and a mask for each group from
-// 32 on (winnt.h SYSTEM_LOGICAL_PROCESSOR_INFORMATION_EX).
+// record returns one record of GetLogicalProcessorInformationEx: relation, size, a body of
+// zeros with the count of groups at 30 and a mask for each group from 32 on (winnt.h
+// SYSTEM_LOGICAL_PROCESSOR_INFORMATION_EX).
 func record(relation uint32, masks ...uint64) []byte {
 	b := make([]byte, 32+16*len(masks))
 	binary.LittleEndian.PutUint32(b, relation)
@@ -268,8 +268,8 @@ func TestParseLocation(t *testing.T) {
 	}
 }
 
-// intel is the class key of an adapter of Windows 10, as e1d68x64.inf fills it
-// in, with the ranges below Ndi\params.
+// intel returns the class key of an adapter of Windows 10, as filled in by e1d68x64.inf, with
+// the ranges below Ndi\params.
 func intel() map[string]string {
 	return map[string]string{
 		"DriverDesc": "Intel(R) Ethernet Connection (5) I219-LM", "DriverVersion": "12.19.1.37", "MatchingDeviceId": `pci\ven_8086&dev_15e3`,

@@ -19,7 +19,7 @@ import (
 	"linerate/internal/must"
 )
 
-// add makes an interface, or says why it cannot be made here.
+// add makes an interface, or reports why it cannot be made here.
 func add(t *testing.T, l netlink.Link) bool {
 	t.Helper()
 	if err := netlink.LinkAdd(l); err != nil {
@@ -81,7 +81,7 @@ func TestNICsInNamespace(t *testing.T) {
 		first = "fv1.7"
 	}
 	all, err := ReadNICs(t.Context(), nil, first)
-	// The kernel brings a pair up a moment after it was told to (net/core/link_watch.c).
+	// the kernel brings a pair up a moment after the request (net/core/link_watch.c)
 	for begun := time.Now(); err == nil && !nicByName(t, all, "fv1").Up.Or(false) && time.Since(begun) < time.Minute; {
 		all, err = ReadNICs(t.Context(), nil, first)
 	}
@@ -116,8 +116,8 @@ func TestNICsInNamespace(t *testing.T) {
 	must.True(t, lo.Kind.Or("") == "loopback" && !lo.MAC.IsKnown() && all[len(all)-1].Name == "lo", "loopback: %+v", lo)
 }
 
-// TestOrderOfInterfaces: the path's interface, what it is made of, devices that
-// are up, other devices, what software made, the loopback.
+// TestOrderOfInterfaces: the path's interface, its parts, devices that are up, other devices,
+// virtual ones, the loopback.
 func TestOrderOfInterfaces(t *testing.T) {
 	at := func(name string, index, parent, master int, flags net.Flags) netlink.LinkAttrs {
 		return netlink.LinkAttrs{Name: name, Index: index, ParentIndex: parent, MasterIndex: master, Flags: flags}
@@ -175,7 +175,7 @@ func TestManyInterfacesInNamespace(t *testing.T) {
 	must.True(t, err == nil && len(all) == maxNICs && all[0].Name == last, "%d interfaces, %v, the first is %s", len(all), err, all[0].Name)
 }
 
-// TestRouteInNamespace: what a route prescribes is told, and a gateway.
+// TestRouteInNamespace: the attributes that a route sets, and a gateway.
 func TestRouteInNamespace(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return

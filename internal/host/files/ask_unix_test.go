@@ -14,8 +14,8 @@ import (
 	"linerate/internal/must"
 )
 
-// TestPrograms runs a program over a copy: it sees the parts, what it writes comes
-// back, and the tree it was copied from stays as it was.
+// TestPrograms runs a program over a copy: it sees the parts, its output files come back, and
+// the original tree stays as it was.
 func TestPrograms(t *testing.T) {
 	root := fstest.MapFS{"etc/a/one": {Data: []byte("1"), Mode: 0o600}, "etc/b": {Data: []byte("2"), Mode: 0o644}}
 	ask := files.Programs("")

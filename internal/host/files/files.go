@@ -3,18 +3,18 @@
 //
 // linerate writes no file unless its effect is proven. The steps are:
 //
-//  1. Host is the machine as it is now: the tree of its files, and its devices as
-//     the kernel shows them.
+//  1. Host is the present machine: the tree of its files, and its devices as the
+//     kernel shows them.
 //  2. A Format plans: its Plan returns the files that would hold the settings, and
-//     by Want which keys of the outcome they may change. It refuses with a
-//     *Refusal, which names the file and line that stands in the way.
-//  3. The Format's Outcome says what will hold after the next start, without and
-//     with the planned files (Host.With). It asks the owner's own program over a
-//     copy of the tree where that is safe (Host.Ask), else it applies the
-//     documented rules; Outcome.Judge says which.
+//     in Want the keys of the outcome that they may change. If something prevents
+//     that, it returns a *Refusal, which names the file and line.
+//  3. The Format's Outcome is what will be in force after the next boot, without and
+//     with the planned files (Host.With). It runs the owner's own program over a
+//     copy of the tree if that is safe (Host.Ask), else it applies the documented
+//     rules; Outcome.Judge says which.
 //  4. Prove compares both outcomes: exactly the wanted keys may differ.
 //  5. Package persist writes the files, and Check compares the outcome of the real
-//     tree with the promise. A difference takes the files back.
+//     tree with the promise. If they differ, the files are restored.
 //
 // Each folder below holds one format; tree, device and yamlmap read files and decide which
 // device they match.

@@ -10,7 +10,7 @@ import (
 	"linerate/internal/must"
 )
 
-// outcome makes one from "KEY=VALUE" texts, each of a line of its own.
+// outcome returns an outcome of "KEY=VALUE" texts, each on a line of its own.
 func outcome(all ...string) files.Outcome {
 	var o files.Outcome
 	for i, text := range all {

@@ -14,8 +14,8 @@ import (
 	"linerate/internal/must"
 )
 
-// TestCrashAtEveryByte: bytes get to the disk in the order in which Append writes
-// them. Wherever that ends, the promised records are there and nothing is damaged.
+// TestCrashAtEveryByte: bytes reach the disk in the order in which Append writes them.
+// Wherever that ends, the records that Append promised are there and nothing is damaged.
 func TestCrashAtEveryByte(t *testing.T) {
 	text, ends := sampleText(t)
 	from := 0
@@ -36,11 +36,11 @@ func TestCrashAtEveryByte(t *testing.T) {
 	}
 }
 
-// interrupted is the panic of a step after which the process is gone.
+// interrupted is the panic after which a process counts as gone.
 type interrupted struct{}
 
-// TestCrashWhileMending ends the process after every step of opening, appending
-// and compacting: the next one has all records, and keeps what is damaged.
+// TestCrashWhileMending ends the process after every step of opening, appending and
+// compacting: the next one has all records, and saves what is damaged.
 func TestCrashWhileMending(t *testing.T) {
 	text, ends := sampleText(t)
 	flipped := bytes.Clone(text)
@@ -67,7 +67,7 @@ func TestCrashWhileMending(t *testing.T) {
 			last = !crashes(func() {
 				must.OK(t, errors.Join(j.begin(), j.Append(end(KindClosed, "t", 0)), j.Compact()))
 			})
-			must.Do(t, j.Close()) // as the end of the process does
+			must.Do(t, j.Close()) // as at the end of the process
 			records, damage := opened(t, dir)
 			want := OpenIntents(c.want)
 			got := OpenIntents(records)
@@ -98,7 +98,7 @@ func TestConfirmedIntentsAreNotOpen(t *testing.T) {
 		end(KindConfirmed, "t1", 0), end(KindClosed, "t2", 0))
 	must.Equal(t, numbers(j.OpenIntents()), "", "open")
 	must.Equal(t, numbers(j.ConfirmedIntents()), "t1/1 t1/2", "confirmed")
-	err := j.Compact() // what a person may still undo is not dropped
+	err := j.Compact() // what the user may still undo is not dropped
 	must.Need(t, err == nil, "%v", err)
 	got := numbers(j.ConfirmedIntents())
 	must.True(t, got == "t1/1 t1/2" && len(j.Records()) == 3, "confirmed after Compact: %s of %d records", got, len(j.Records()))
@@ -148,9 +148,9 @@ func TestConfirmation(t *testing.T) {
 	must.Fail(t, (Dir{Path: dir}).Confirm("t"), "a confirmation that cannot be put in place is no error")
 }
 
-// TestUnfinishedConfirmation has a process killed between writing a confirmation
-// and giving it its name: it counts for nothing, and does not stay. Whether it was
-// killed before the journal was opened or since, nobody has to open it once more.
+// TestUnfinishedConfirmation has a process killed between writing a confirmation and giving
+// it its name: it has no effect, and is removed. That needs no further Open, whether the
+// process was killed before the journal was opened or since.
 func TestUnfinishedConfirmation(t *testing.T) {
 	dir := t.TempDir()
 	half := filepath.Join(dir, confirmationName+".4711")

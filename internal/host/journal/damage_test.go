@@ -16,8 +16,8 @@ import (
 	"linerate/internal/must"
 )
 
-// TestOneCopyDamaged cuts one copy at every byte, flips every bit of it, or takes
-// it away: nothing is lost.
+// TestOneCopyDamaged cuts one copy at every byte, flips every bit of it, or removes it:
+// nothing is lost.
 func TestOneCopyDamaged(t *testing.T) {
 	text, _ := sampleText(t)
 	for which := range 2 {
@@ -39,7 +39,7 @@ func TestOneCopyDamaged(t *testing.T) {
 	}
 }
 
-// TestHealingIsWrittenDown: the journal tells what was damaged in one copy.
+// TestHealingIsWrittenDown: the journal records what was damaged in one copy.
 func TestHealingIsWrittenDown(t *testing.T) {
 	text, ends := sampleText(t)
 	dir := put(t, text, flip(text, 8*(ends[2]+40)))
@@ -49,16 +49,15 @@ func TestHealingIsWrittenDown(t *testing.T) {
 	must.True(t, i >= 0 && err == nil && records[i].Detail == "journal-b.jsonl line 4: checksum does not match", "%+v, %v", records, err)
 }
 
-// TestBothCopiesDamaged has the same damage in both: every record but the one that
-// it hit is there, the files are kept as they were until a person has seen them,
-// and the journal goes on.
+// TestBothCopiesDamaged has the same damage in both: every record but the one hit is there,
+// the damaged files are saved until the user has seen them, and the journal goes on.
 func TestBothCopiesDamaged(t *testing.T) {
 	text, ends := sampleText(t)
 	for bit := 0; bit < 8*len(text); bit += stride {
 		at, flipped := bit/8, flip(text, bit)
 		hit := slices.IndexFunc(ends, func(e int) bool { return at < e })
 		want := sample()
-		if at != ends[hit]-1 { // what parts two records is none
+		if at != ends[hit]-1 { // a line feed between records is no record
 			want = slices.Delete(want, hit, hit+1)
 		}
 		got, damage, dir := state(t, bit/stride, flipped, flipped)
@@ -80,7 +79,7 @@ func TestBothCopiesDamaged(t *testing.T) {
 	}
 }
 
-// TestDamageInDifferentRecords: what one copy has lost the other one has.
+// TestDamageInDifferentRecords: what one copy has lost the other has.
 func TestDamageInDifferentRecords(t *testing.T) {
 	text, ends := sampleText(t)
 	for i := range ends {
@@ -98,7 +97,7 @@ func TestDamageInDifferentRecords(t *testing.T) {
 	}
 }
 
-// TestMissingRecord: a line that is cleanly gone from both copies is missed.
+// TestMissingRecord: a line that is cleanly missing from both copies is detected.
 func TestMissingRecord(t *testing.T) {
 	text, ends := sampleText(t)
 	less := slices.Concat(text[:ends[1]], text[ends[2]:])
@@ -106,7 +105,7 @@ func TestMissingRecord(t *testing.T) {
 	must.True(t, len(got) == 5 && len(damage) == 1 && strings.Contains(damage[0].String(), "record 3"), "%d records, damage %v", len(got), damage)
 }
 
-// TestDamageIsKeptOnce: the names of kept files are never used again.
+// TestDamageIsKeptOnce: names of saved files are never reused.
 func TestDamageIsKeptOnce(t *testing.T) {
 	dir := t.TempDir()
 	for n := 1; n <= 3; n++ {
@@ -162,7 +161,7 @@ func FuzzMerge(f *testing.F) {
 	})
 }
 
-// FuzzSalvage puts anything between two records: both are found.
+// FuzzSalvage puts any bytes between two records: both are found.
 func FuzzSalvage(f *testing.F) {
 	text, ends := sampleText(f)
 	f.Add([]byte(""), []byte("\n"), []byte("#"))
@@ -177,7 +176,7 @@ func FuzzSalvage(f *testing.F) {
 	})
 }
 
-// sample are six records: one transaction that is over, one that is not.
+// sample returns six records: one transaction that is over, one that is not.
 func sample() []Record {
 	return []Record{
 		intent("t", 1, "4096\t131072\t33554432", "1 2 3"), end(KindUndone, "t", 1), end(KindClosed, "t", 0),
@@ -185,7 +184,7 @@ func sample() []Record {
 	}
 }
 
-// sampleText is what is on disk of them, and where each of them ends.
+// sampleText returns these as on disk, and where each of them ends.
 func sampleText(t testing.TB) (text []byte, ends []int) {
 	t.Helper()
 	for i, r := range sample() {
@@ -195,7 +194,7 @@ func sampleText(t testing.TB) (text []byte, ends []int) {
 	return text, ends
 }
 
-// put has a state directory with these two copies; nil is none.
+// put returns a state directory with these two copies; nil for none.
 func put(t *testing.T, a, b []byte) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -208,9 +207,9 @@ func put(t *testing.T, a, b []byte) (dir string) {
 	return dir
 }
 
-// opened opens a state directory, demands that both copies are one then and read
-// the same again, and returns the records that it began with, without those of
-// healing, and what is lost.
+// opened opens a state directory, checks that both copies are then equal and read the same
+// again, and returns the records that it started with, without those of healing, and the
+// damage.
 func opened(t *testing.T, dir string) ([]Record, []Damage) {
 	t.Helper()
 	before, beforeLost, err := Read(dir)
@@ -233,15 +232,14 @@ func opened(t *testing.T, dir string) ([]Record, []Damage) {
 	return records, damage
 }
 
-// disk is how many of the many cases go through a directory, which takes a while;
-// the others are only read.
+// disk: every disk-th case uses a directory, which takes a while; the others are only read.
 const disk = 61
 
-// stride is from one bit that is flipped to the next: every byte has one, and of
-// eight bytes each has another.
+// stride is the distance between the flipped bits: one per byte, at a different place in each
+// of eight bytes.
 const stride = 7
 
-// state is opened for every disk-th case, and the same without a disk for others.
+// state is opened for every disk-th case, and the same without a disk for the others.
 func state(t *testing.T, n int, a, b []byte) (records []Record, damage []Damage, dir string) {
 	t.Helper()
 	if n%disk == 0 {
@@ -267,8 +265,7 @@ func flip(text []byte, bit int) []byte {
 	return flipped
 }
 
-// expectKept demands that damaged copies are kept until a person acknowledges them,
-// and stay.
+// expectKept checks that damaged copies are saved until the user acknowledges them, and stay.
 func expectKept(t *testing.T, dir string, lost bool, text []byte) {
 	t.Helper()
 	if dir == "" {
@@ -286,7 +283,7 @@ func expectKept(t *testing.T, dir string, lost bool, text []byte) {
 	must.Need(t, len(left) == 0 && err == nil, "still %q, %v", left, err)
 }
 
-// BenchmarkAppend is what a record costs: the time of two fsyncs.
+// BenchmarkAppend measures a record: the time of two fsyncs.
 func BenchmarkAppend(b *testing.B) {
 	j := must.Get(Open(b.TempDir()))(b)
 	for b.Loop() {
@@ -295,8 +292,8 @@ func BenchmarkAppend(b *testing.B) {
 	must.Do(b, j.Close())
 }
 
-// TestNewerFormatIsLeftAlone: a record of a newer linerate is neither guessed at
-// nor dropped, and its linerate is named.
+// TestNewerFormatIsLeftAlone: a record of a newer linerate is neither interpreted nor
+// dropped, and the error names that linerate.
 func TestNewerFormatIsLeftAlone(t *testing.T) {
 	text, ends := sampleText(t)
 	newer := `"v":2,"seq":7,"prev":6,"by":"9.8.7","mode":"unheard of","record":[1]}`
@@ -317,7 +314,7 @@ func TestNewerFormatIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestFormat1 holds the lines of the first release: every later linerate reads them.
+// TestFormat1 has the lines of the first release: every later linerate must read them.
 func TestFormat1(t *testing.T) {
 	const line = `{"crc":"aa4a05ab","v":1,"seq":2,"prev":1,"record":{"kind":"applied","transaction":"t","number":1,"time":"2026-01-02T03:04:05Z"}}`
 	e := must.Get(decode([]byte(line)))(t)

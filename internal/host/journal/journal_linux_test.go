@@ -12,7 +12,7 @@ import (
 	"linerate/internal/must"
 )
 
-// mount puts a file system in memory at dir, in the test's own namespace.
+// mount mounts a file system in memory at dir, in the test's own namespace.
 func mount(t *testing.T, dir string, flags uintptr, options string) {
 	t.Helper()
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
@@ -37,7 +37,7 @@ func TestFullDisk(t *testing.T) {
 	filler := filepath.Join(dir, "filler")
 	err := os.WriteFile(filler, make([]byte, 64<<10), 0o600)
 	must.Need(t, errors.Is(err, syscall.ENOSPC), "the disk is not full: %v", err)
-	long := strings.Repeat("x", 8<<10) // more than the journal's last page has left
+	long := strings.Repeat("x", 8<<10) // more than fits into the journal's last page
 	err = j.Append(intent("t", 2, "a", long))
 	must.Need(t, errors.Is(err, syscall.ENOSPC), "Append on a full disk = %v", err)
 	got := numbers(j.OpenIntents())
@@ -60,8 +60,8 @@ func TestReadOnlyDirectory(t *testing.T) {
 	}
 }
 
-// TestBecomesReadOnly has a crash leave an intent on a disk that nobody may write
-// to afterwards: it can be read and undone, under the lock, and nothing recorded.
+// TestBecomesReadOnly has a crash leave an intent on a disk that is read-only afterwards: the
+// intent can be read and undone, under the lock, and nothing recorded.
 func TestBecomesReadOnly(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return
@@ -92,7 +92,7 @@ func TestBecomesReadOnly(t *testing.T) {
 	j = open(t, dir)
 	appendAll(t, j, over)
 	must.Equal(t, numbers(j.OpenIntents()), "", "open")
-	must.Do(t, j.Close()) // before the mount goes
+	must.Do(t, j.Close()) // before the unmount
 }
 
 func TestHereKnowsBootAndNamespace(t *testing.T) {

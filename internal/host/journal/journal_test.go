@@ -120,7 +120,7 @@ func (f betweenFile) Lock() error {
 	return f.File.Lock()
 }
 
-// TestOneRetries: also where one ends while the next begins.
+// TestOneRetries: even if one ends while the next begins.
 func TestOneRetries(t *testing.T) {
 	dir := t.TempDir()
 	end := must.Get(Dir{Path: dir}.Retry())(t)
@@ -144,7 +144,7 @@ func TestCompaction(t *testing.T) {
 	must.Do(t, j.Compact())
 	got := numbers(j.OpenIntents())
 	must.True(t, got == "live/1" && len(j.Records()) == 1, "Compact left %d records, open %q", len(j.Records()), got)
-	for n := range 3 { // too long again, and all over
+	for n := range 3 { // too long again, and all of it over
 		appendAll(t, j, intent("old", n+1, "a", strings.Repeat("b", compactAbove/2)))
 	}
 	appendAll(t, j, end(KindClosed, "old", 0), end(KindUndone, "live", 1))

@@ -8,8 +8,8 @@ import (
 	"linerate/internal/must"
 )
 
-// TestOriginOfThisStart: the name of a start is the same each time, and text, which a line
-// of the journal takes as it is. It stands in what the machine lab runs in FreeBSD.
+// TestOriginOfThisStart: the ID of a boot is the same each time, and text that fits into a
+// line of the journal. It is part of what the machine lab runs in FreeBSD.
 func TestOriginOfThisStart(t *testing.T) {
 	if os.Getenv("LINERATE_MACHINE") == "" {
 		t.Skip("may add to the kernel's environment: only where LINERATE_MACHINE says that the machine is for tests")

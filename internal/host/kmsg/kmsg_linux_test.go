@@ -12,7 +12,7 @@ import (
 	"linerate/internal/must"
 )
 
-// TestOpensAtTheEnd reads this machine's log, which began long ago.
+// TestOpensAtTheEnd reads this machine's log, which started long ago.
 func TestOpensAtTheEnd(t *testing.T) {
 	r, err := Open()
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
@@ -23,7 +23,7 @@ func TestOpensAtTheEnd(t *testing.T) {
 	first, err := r.Lines()
 	must.True(t, err == nil && !slices.ContainsFunc(first, func(s string) bool { return strings.HasPrefix(s, "Linux version") }),
 		"%q, %v", first, err)
-	// From the beginning there is at least what the kernel says of itself.
+	// at the beginning there are at least the kernel's own first messages
 	must.Get(unix.Seek(r.fd, 0, unix.SEEK_SET))(t)
 	b, err := r.next()
 	must.Need(t, err == nil && b != nil, "no record from the beginning: %v", err)
@@ -33,8 +33,8 @@ func TestOpensAtTheEnd(t *testing.T) {
 	must.True(t, err == nil && len(lines) >= 2, "%d lines from the beginning, %v", len(lines), err)
 }
 
-// pipe returns a reader whose records the test writes: a socket keeps their
-// borders and says EAGAIN, as the device does.
+// pipe returns a reader whose records the test writes: like the device, a socket keeps record
+// borders and returns EAGAIN.
 func pipe(t *testing.T) (*Reader, func(record string)) {
 	t.Helper()
 	fds := must.Get(unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0))(t)

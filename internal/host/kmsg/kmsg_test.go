@@ -10,7 +10,7 @@ import (
 	"linerate/internal/must"
 )
 
-// As /dev/kmsg of Linux 6.18 has them.
+// As in /dev/kmsg of Linux 6.18.
 func TestParse(t *testing.T) {
 	for _, c := range []struct {
 		in   string
@@ -61,8 +61,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestMessageBuffer reads kern.msgbuf of FreeBSD as it grows and goes round. The
-// lines are those of re(4), em(4) and of the zone limits (sys/kern/kern_mbuf.c).
+// TestMessageBuffer reads kern.msgbuf of FreeBSD as it grows and wraps around. The lines are
+// those of re(4), em(4) and of the zone limits (sys/kern/kern_mbuf.c).
 func TestMessageBuffer(t *testing.T) {
 	var m msgbuf
 	said := func(b string) []string {
@@ -83,7 +83,7 @@ func TestMessageBuffer(t *testing.T) {
 	must.True(t, got == nil, "empty: %q", got)
 }
 
-// Each has no bound but that of records.
+// Each has no limit except on records.
 func TestEach(t *testing.T) {
 	left, n := 45, 0
 	err := each(func() ([]byte, error) {

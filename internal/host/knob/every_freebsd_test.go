@@ -16,8 +16,8 @@ import (
 	"linerate/internal/must"
 )
 
-// peeked is what the program peek of the machine tells (internal/lab/machine/userland):
-// it shares no code with linerate.
+// peeked is the output of the program peek in the machine (internal/lab/machine/userland): it
+// shares no code with linerate.
 type peeked struct {
 	Type     string
 	Writable bool
@@ -50,10 +50,10 @@ func peekDevice(t *testing.T, name string) string {
 	return string(out)
 }
 
-// TestEverySetting sets every setting of the catalogue that this kernel has to another
-// value, by the native text alone, and puts it back. The kernel's own tree, read by
-// another program, says each time what holds. It changes this machine: it runs in a
-// machine of package lab/machine only.
+// TestEverySetting sets every setting of the catalogue that this kernel has to another value,
+// by the native text alone, and restores it. The kernel's own tree, read by another program,
+// shows each time which value is in force. It changes this machine, so it runs only in a
+// machine of package lab/machine.
 func TestEverySetting(t *testing.T) {
 	device := os.Getenv("LINERATE_MACHINE")
 	if device == "" {
@@ -68,8 +68,8 @@ func TestEverySetting(t *testing.T) {
 	}
 }
 
-// TestPauseIsTheDrivers: a card whose driver keeps flow control in a setting of its own
-// is not said to have it off, as its media word has nothing of it.
+// TestPauseIsTheDrivers: a card whose driver keeps flow control in a setting of its own is
+// not reported as having it off just because its media word lacks it.
 func TestPauseIsTheDrivers(t *testing.T) {
 	device := os.Getenv("LINERATE_MACHINE")
 	if device == "" {
@@ -105,7 +105,7 @@ func everySetting(t *testing.T, h Host, k knob.Knob) {
 		}
 	}
 	if err != nil {
-		t.Skip(err) // this kernel or card has none, and says so
+		t.Skip(err) // this kernel or card has none, and reports that
 	}
 	if err := k.Writable("freebsd"); err != nil {
 		t.Skipf("%s is %q: %v", p, was, err)
@@ -143,14 +143,14 @@ func everySetting(t *testing.T, h Host, k knob.Knob) {
 	err = h.WriteRaw(t.Context(), k.ID, p, was)
 	after := peekPlace(t, p)
 	for i := 0; i < 40 && p.Mechanism != knob.Sysctl && after != before; i++ {
-		time.Sleep(250 * time.Millisecond) // a driver that was set anew has no link at first
+		time.Sleep(250 * time.Millisecond) // a driver that was reconfigured has no link at first
 		after = peekPlace(t, p)
 	}
 	must.True(t, err == nil && after == before, "undo: %v; was\n%s is\n%s", err, before, after)
 	t.Logf("%s: %s -> %s -> %s", p, k.Format(was), value, after)
 }
 
-// peekPlace is what another program says of a place.
+// peekPlace returns another program's view of a place.
 func peekPlace(t *testing.T, p Place) string {
 	if p.Mechanism == knob.Sysctl {
 		return peek(t, p.Native).text()
@@ -158,7 +158,7 @@ func peekPlace(t *testing.T, p Place) string {
 	return peekDevice(t, p.Target)
 }
 
-// others are values worth a try that are not the present one.
+// others returns values worth trying, other than the present one.
 func others(t *testing.T, h Host, k knob.Knob, raw string) []string {
 	now, err := k.Decode("freebsd", raw)
 	if err != nil {

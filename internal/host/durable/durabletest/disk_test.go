@@ -11,7 +11,7 @@ import (
 	"linerate/internal/must"
 )
 
-// TestLose: what was synced is left, and of the rest as much as is asked for.
+// TestLose: synced data is left, and of the rest as much as requested.
 func TestLose(t *testing.T) {
 	for _, c := range []struct {
 		names, bytes int
@@ -36,7 +36,7 @@ func TestLose(t *testing.T) {
 	}
 }
 
-// TestLock: the end of a process gives its lock free.
+// TestLock: the end of a process releases its lock.
 func TestLock(t *testing.T) {
 	var d durabletest.Disk
 	first, second := d.Process(nil), d.Process(nil)
@@ -48,7 +48,8 @@ func TestLock(t *testing.T) {
 	must.OK(t, b.Lock())
 }
 
-// TestReplaceIsOneStep: whenever the power goes, the old text or the new one is there.
+// TestReplaceIsOneStep: after a power loss at any moment the old text or the new one is
+// there.
 func TestReplaceIsOneStep(t *testing.T) {
 	steps, seen := 0, map[string]bool{}
 	for at := 1; at <= max(1, steps); at++ {

@@ -21,7 +21,7 @@ const (
 	owner = "auto eno1\niface eno1 inet static\n    address 192.0.2.5/24\n"
 )
 
-// TestPlan says which place is taken, and which line stands in the way.
+// TestPlan: which place is taken, or which line prevents the change.
 func TestPlan(t *testing.T) {
 	for name, c := range map[string]struct {
 		files fstest.MapFS
@@ -87,8 +87,8 @@ func with(t *testing.T, root fstest.MapFS, written []files.File) fstest.MapFS {
 	return all
 }
 
-// TestMembers: a keep of a bridge or a VLAN writes what its ports and its parent need, also a
-// second time, or names the line that stands in the way.
+// TestMembers: keeping a bridge or a VLAN also writes what its ports and its parent need,
+// also a second time, or names the line that prevents it.
 func TestMembers(t *testing.T) {
 	const ports = "auto eno1 eno2 br0\niface eno1 inet manual\niface eno2 inet manual\niface br0 inet static\n    bridge_ports eno1 eno2\n    address 192.0.2.6/24\n"
 	const vlan = "iface eno1 inet manual\niface eno1.7 inet static\n    vlan-raw-device eno1\n    address 192.0.2.8/24\n"
@@ -118,7 +118,7 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// TestAnotherTime: what an earlier keep wrote may go.
+// TestAnotherTime: lines of an earlier keep may be removed.
 func TestAnotherTime(t *testing.T) {
 	root := fstest.MapFS{main: file(owner + "# BEGIN linerate\niface eno1 inet manual\n    mtu 4000\n# END linerate\n")}
 	r := files.Request{Link: "eno1", Settings: []files.Setting{{Knob: "txqueuelen", Value: "2000"}}}
@@ -126,7 +126,7 @@ func TestAnotherTime(t *testing.T) {
 	must.True(t, len(p.Files) == 1 && p.Files[0].Block, "%+v", p)
 }
 
-// TestAgain: a second keep takes the place of the first one's lines.
+// TestAgain: a second keep replaces the lines of the first.
 func TestAgain(t *testing.T) {
 	root := fstest.MapFS{main: file("# in the web interface of Proxmox\n" + owner)}
 	for _, value := range []string{"4096", "2048"} {
@@ -138,7 +138,7 @@ func TestAgain(t *testing.T) {
 	must.True(t, strings.Count(got, "ethtool") == 1 && strings.Contains(got, "static\n    pre-up ethtool -G eno1 rx 2048 || true\n"), "%s", got)
 }
 
-// TestHookOfEthtool: the hook of Debian's package ethtool runs behind the commands of up, and
+// TestHookOfEthtool: the hook of Debian's package ethtool runs after the commands of up, and
 // reads these options.
 func TestHookOfEthtool(t *testing.T) {
 	c := ifupdown.Read(fstest.MapFS{"etc/network/interfaces": {Data: []byte("iface eth0 inet manual\n" +

@@ -23,7 +23,7 @@ import (
 	"linerate/internal/must"
 )
 
-// kinds are the interfaces that a tree is about: how the owner defines them.
+// kinds are the interfaces of a tree, as their owner defines them.
 var kinds = map[string]struct{ link, auto, stanza string }{
 	"static":     {"eno1", "auto eno1", "iface eno1 inet static\n    address 192.0.2.5/24\n"},
 	"hotplug":    {"eno1", "allow-auto eno1", "iface eno1 inet static\n\taddress 192.0.2.5\n\tnetmask 255.255.255.0\n"},
@@ -86,8 +86,8 @@ func draw(random *rand.Rand) (name, link string, root fstest.MapFS) {
 	return name, k.link, root
 }
 
-// judge has the real ifup bring up all interfaces in network and mount namespaces
-// of its own, and returns how the kernel shows them then.
+// judge has the real ifup bring up all interfaces in network and mount namespaces of its own,
+// and returns the kernel's state of them.
 func judge(t *testing.T, root fstest.MapFS) (state, said string) {
 	t.Helper()
 	ifup := referee.Program(t, "ifup")
@@ -98,7 +98,7 @@ func judge(t *testing.T, root fstest.MapFS) (state, said string) {
 			must.Do(t, os.WriteFile(to, f.Data, 0o644))
 		}
 	}
-	// The client of DHCP stands in for a lease.
+	// A fake DHCP client grants a lease.
 	must.Do(t, os.MkdirAll(filepath.Join(dir, "sbin/work"), 0o755))
 	must.Do(t, os.MkdirAll(filepath.Join(dir, "sbin/upper"), 0o755))
 	lease := "#!/bin/sh\nfor link; do :; done\nip link set dev $link up\nip addr add 192.0.2.77/24 dev $link\n"
@@ -140,17 +140,17 @@ cat /run/said >&2`
 	}), talk.String()
 }
 
-// links are the lines of ip -o link; helper are the far ends of pairs.
+// links matches the lines of ip -o link; helper the far ends of pairs.
 var (
 	links  = regexp.MustCompile(`(?m)^\d+: ([^:@]+)[^:]*: <([^>]*)> mtu (\d+) .* qlen (\d+).*\n`)
-	state  = regexp.MustCompile(`^(\S+)( up \S+ mtu )(\d+) qlen (\d+)$`) // as judge says it
+	state  = regexp.MustCompile(`^(\S+)( up \S+ mtu )(\d+) qlen (\d+)$`) // as printed by judge
 	helper = regexp.MustCompile(`^(peer.|brp|bop|v7)$`)
 )
 
-// TestMatrix draws trees and has ifup bring up all interfaces without and with the
-// file that is proposed: what the kernel shows then differs by the MTU and the
-// queue of the one interface, and the MTU of those that it is made of, or the proposal is refused. The card of the test
-// refuses ring sizes, which must cost nothing.
+// TestMatrix draws trees and has ifup bring up all interfaces without and with the proposed
+// file: the kernel's state differs only by the MTU and the queue of the one interface, and
+// the MTU of its parts, or the proposal is refused. The card of the test refuses ring sizes,
+// which must do no harm.
 func TestMatrix(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root for a mount namespace")
@@ -202,8 +202,8 @@ func show(root fstest.MapFS) string {
 	return b.String()
 }
 
-// TestUnguarded shows that the judge sees the harm that a line without "|| true"
-// does: the stanza behind it is not run, and the address is gone.
+// TestUnguarded shows that the test detects the harm of a line without "|| true": the stanza
+// after it is not run, and the address is missing.
 func TestUnguarded(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root for a mount namespace")

@@ -2,5 +2,5 @@
 
 package ifupdown_test
 
-// trees is how many are drawn.
+// trees is how many to draw.
 const trees = 5

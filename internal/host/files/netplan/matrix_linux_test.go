@@ -27,8 +27,8 @@ import (
 // Each has eno1 and eno2, of which eno1 has the address 02:00:00:00:00:01.
 var owners = map[string]struct {
 	link, text string
-	kernel     string // what the kernel calls eno1; "" where udev renamed it
-	refused    string // part of the refusal that a plain tree has; "" where it is proven
+	kernel     string // the kernel's name of eno1; "" if udev renamed it
+	refused    string // part of the refusal for a plain tree; "" if it is proven
 }{
 	"plain":           {"eno1", "ethernets: {eno1: {dhcp4: true}}", "eno1", ""},
 	"plain static":    {"eno1", "ethernets: {eno1: {addresses: [192.0.2.5/24], routes: [{to: default, via: 192.0.2.1}]}}", "eno1", ""},
@@ -71,7 +71,7 @@ var besides = []struct{ name, path, text string }{
 
 const defaultLink = "[Match]\nOriginalName=*\n[Link]\nNamePolicy=keep kernel database onboard slot path\nAlternativeNamesPolicy=database onboard slot path\nMACAddressPolicy=persistent\n"
 
-// draw makes a tree. plain says that nothing is in it but the owner's definition.
+// draw returns a random tree. plain means that it has only the owner's definition.
 func draw(random *rand.Rand, name string) (root fstest.MapFS, beside string) {
 	o := owners[name]
 	network := o.text
@@ -101,8 +101,8 @@ func draw(random *rand.Rand, name string) (root fstest.MapFS, beside string) {
 	return root, b.name
 }
 
-// generate has the real generator make its files, and returns these with all other
-// files about the network.
+// generate has the real generator make its files, and returns these with all other network
+// files.
 func generate(t *testing.T, root fs.FS) (made map[string]string, said string, ok bool) {
 	t.Helper()
 	program := referee.Program(t, "/usr/libexec/netplan/generate", "/lib/netplan/generate")
@@ -125,7 +125,7 @@ func generate(t *testing.T, root fs.FS) (made map[string]string, said string, ok
 	return made, string(out), err == nil
 }
 
-// settled are the lines of a file of units with those of its drop-ins.
+// settled returns the lines of a unit file and its drop-ins.
 func settled(root fs.FS, name, text string) []string {
 	var all []string
 	t := tree.Tree{Root: root}
@@ -144,8 +144,8 @@ func settled(root fs.FS, name, text string) []string {
 	return slices.Compact(all)
 }
 
-// harm compares what the generator makes without and with our files; it is "" where
-// nothing differs but the settings.
+// harm compares what the generator makes without and with linerate's files; it returns "" if
+// only the settings differ.
 func harm(t *testing.T, root fstest.MapFS, written []files.File) string {
 	t.Helper()
 	with := files.Overlay(root, written)
@@ -172,8 +172,8 @@ func harm(t *testing.T, root fstest.MapFS, written []files.File) string {
 		if !strings.HasSuffix(name, ".link") {
 			return name + " is new"
 		}
-		// A new .link file stands in for the one that counted before, by the
-		// interface's name or address: it has to say the same.
+		// A new .link file replaces the one that matched before, by the interface's name or
+		// address, and must have the same content.
 		stood := "usr/lib/systemd/network/99-default.link"
 		if own := root["etc/systemd/network/20-card.link"]; own != nil && !strings.Contains(name, "eno2") {
 			stood = "etc/systemd/network/20-card.link"
@@ -203,9 +203,9 @@ func ask(t *testing.T) files.Asker {
 	return files.Programs(referee.Root(), "LD_LIBRARY_PATH="+strings.Join(libs, ":"))
 }
 
-// TestMatrix draws trees and has netplan's generator make its files without and
-// with the file that is proposed: nothing may differ but the setting, or the
-// proposal is refused with the file and line that stands in the way.
+// TestMatrix draws trees and has netplan's generator make its files without and with the
+// proposed file: only the setting may differ, or the proposal is refused with the file and
+// line that prevents it.
 func TestMatrix(t *testing.T) {
 	program := ask(t)
 	random := rand.New(rand.NewPCG(26, 11))
@@ -248,7 +248,7 @@ func TestMatrix(t *testing.T) {
 	filestest.Record(t, filestest.Row{Format: "netplan", Program: "netplan " + version(t), Remark: " (its generator; every file that it makes is compared)", Proven: sum(proven), Refused: sum(refused)})
 }
 
-// version is that of the generator's package, which says none itself.
+// version returns the version of the generator's package, as the generator has none itself.
 func version(t *testing.T) string {
 	t.Helper()
 	f := must.Get(os.Open(filepath.Join("/", referee.Root(), "usr/share/doc/netplan.io/changelog.Debian.gz")))(t)
@@ -259,7 +259,7 @@ func version(t *testing.T) string {
 	return is
 }
 
-// has9000 looks for the MTU in what the generator makes of an interface.
+// has9000 reports whether the generator gives an interface the MTU.
 func has9000(t *testing.T, root fs.FS, link string) bool {
 	t.Helper()
 	made, _, _ := generate(t, root)

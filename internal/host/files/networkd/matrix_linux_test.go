@@ -28,7 +28,7 @@ const (
 	etc = "etc/systemd/network/"
 	usr = "usr/lib/systemd/network/"
 	lan = "[Match]\nName=eno1\n[Network]\nLinkLocalAddressing=no\nAddress=192.0.2.5/24\n"
-	// other is of eno2 where nothing else is about it.
+	// other is for eno2 if no other file is.
 	other    = "[Match]\nName=eno2\n[Network]\nLinkLocalAddressing=no\nAddress=198.51.100.5/24\n"
 	byMAC    = "[Match]\nPermanentMACAddress=02:00:00:00:00:01\n"
 	port     = "[Match]\nName=eno2\n[Network]\nLinkLocalAddressing=no\nBridge=br0\n"
@@ -37,12 +37,12 @@ const (
 	vendor   = "[Match]\nOriginalName=*\n[Link]\nNamePolicy=keep kernel database onboard slot path\nAlternativeNamesPolicy=database onboard slot path\nMACAddressPolicy=persistent\n"
 )
 
-// owners are the ways in which files are about the interface that is set.
+// owners are the ways in which files match the interface to set.
 var owners = map[string]struct {
 	link    string
 	files   map[string]string
-	kernel  string // as the kernel calls eno1; "" for eno1
-	refused string // for the MTU; "" where it is proven beside nothing else
+	kernel  string // the kernel's name of eno1; "" for eno1
+	refused string // for the MTU; "" if it is proven without further files
 	mtu     string // "" for 9000
 }{
 	"by name":           {link: "eno1", files: map[string]string{etc + "20-lan.network": lan}},
@@ -74,7 +74,7 @@ var owners = map[string]struct {
 	"renamed otherwise": {link: "eno1", kernel: "eth5", files: map[string]string{etc + "20-lan.network": lan, etc + "20-card.link": byMAC + "[Link]\nName=lan0\n"}, refused: "that name"},
 }
 
-// besides are further files, of other people.
+// besides are further files, of other programs.
 var besides = []struct{ path, text string }{
 	{},
 	{},
@@ -102,7 +102,7 @@ func draw(random *rand.Rand, name string) (root fstest.MapFS, beside string) {
 		root[b.path], beside = &fstest.MapFile{Data: []byte(b.text)}, b.path
 	}
 	d := filestest.Device{Name: "eno1", Kernel: "eno1", Index: 11, MAC: "02:00:00:00:00:01", Driver: "veth"}
-	if o.kernel != "" { // a card that udev renamed, by the file that it says
+	if o.kernel != "" { // a card that udev renamed, by that file
 		d.Kernel, d.Link = "", "/"+etc+"20-card.link"
 	}
 	filestest.Add(root, d)
@@ -111,9 +111,9 @@ func draw(random *rand.Rand, name string) (root fstest.MapFS, beside string) {
 	return root, beside
 }
 
-// start brings a machine up: udev sets up both cards, and systemd-networkd all
-// interfaces. It ends when nothing is being configured any more. Pairs of veth stand
-// for cards. They have no permanent address: MACAddress= is read in its place.
+// start boots a machine: udev sets up both cards, and systemd-networkd all interfaces. It
+// ends when nothing is being configured any more. Pairs of veth stand in for cards. They have
+// no permanent address, so MACAddress= is used instead.
 const start = `set -e
 dir=$1; kernel=$2; networkd=$3; udevadm=$4
 ip link set lo up
@@ -161,8 +161,7 @@ for l in ${name:-$kernel} eno2; do
 	ethtool -k $l | grep '^\(.tx-tcp-segmentation\|generic-segmentation-offload\|generic-receive-offload\):'
 done`
 
-// judge starts the machine of a tree and returns how it is then, by keys of the
-// outcome.
+// judge boots the machine of a tree and returns its state, by keys of the outcome.
 func judge(t *testing.T, root fstest.MapFS, kernel string, written []files.File) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -216,10 +215,9 @@ func judge(t *testing.T, root fstest.MapFS, kernel string, written []files.File)
 	return all
 }
 
-// TestMatrix draws trees, has udev and systemd-networkd bring each machine up
-// without and with the files that are proposed, and compares how it is: exactly the
-// settings differ, or the proposal is refused. It also compares the machine with
-// what the outcome says of its MTUs.
+// TestMatrix draws trees, has udev and systemd-networkd bring up each machine without and
+// with the proposed files, and compares the states: exactly the settings differ, or the
+// proposal is refused. It also compares the machine's MTUs with the outcome.
 func TestMatrix(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root for a mount namespace")
@@ -248,8 +246,7 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// one draws a tree of an owner and judges it. proven is false where the settings are
-// refused.
+// one draws a tree of an owner and tests it. proven is false if the settings are refused.
 func one(t *testing.T, random *rand.Rand, name, kind string) (proven bool) {
 	t.Helper()
 	o := owners[name]
@@ -277,17 +274,17 @@ func one(t *testing.T, random *rand.Rand, name, kind string) (proven bool) {
 	want := maps.Clone(before)
 	maps.Copy(want, p.Want)
 	delete(want, files.LinkKey(r.Link, "nic.offload.tso")+"/TCP6SegmentationOffload") // a part of the feature
-	want["udev"] = after["udev"]                                                      // a .link file of ours has another name
+	want["udev"] = after["udev"]                                                      // linerate's .link file has another name
 	must.True(t, maps.Equal(want, after) && !maps.Equal(before, after), "%s beside %q:\nwithout %v\nwith    %v\nwant    %v\n%s", name, beside, before, after, want, show(p.Files))
 	compare(t, name+" beside "+beside+" with ours", p.Outcome, after)
 	return true
 }
 
-// compare holds an outcome against a machine, as far as it says what the machine has.
+// compare compares an outcome with a machine, as far as the outcome covers it.
 func compare(t *testing.T, name string, o files.Outcome, machine map[string]string) {
 	t.Helper()
 	for key, is := range machine {
-		if l, said := o.Values[key]; said && !slices.Contains(strings.Split(l.Text, " or "), is) { // two where it depends on the initramfs
+		if l, said := o.Values[key]; said && !slices.Contains(strings.Split(l.Text, " or "), is) { // two if it depends on the initramfs
 			t.Errorf("%s: %s is %s, and the outcome says %s", name, key, is, l.Text)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"linerate/internal/must"
 )
 
-// TestPlan: a setting goes into a drop-in of the file that wins today, or the
-// refusal names the file and line that stands in the way.
+// TestPlan: a setting goes into a drop-in of the file that wins now, or the refusal names the
+// file and line that prevents it.
 func TestPlan(t *testing.T) {
 	const owner = "[Match]\nName=eno1\n[Network]\nAddress=192.0.2.5/24\n"
 	const vendor = "[Match]\nOriginalName=*\n[Link]\nNamePolicy=keep kernel\n"
@@ -56,8 +56,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestSteps: the devices whose MTU goes with one, in the order in which they are
-// raised.
+// TestSteps: the devices whose MTU changes with one, in the order in which they are raised.
 func TestSteps(t *testing.T) {
 	network := func(name, more string) string { return "[Match]\nName=" + name + "\n[Network]\n" + more }
 	netdev := func(name, kind string) string { return "[NetDev]\nName=" + name + "\nKind=" + kind + "\n" }

@@ -2,5 +2,5 @@
 
 package networkd_test
 
-// trees is how many are drawn for each kind of file.
+// trees is how many to draw for each kind of file.
 const trees = 3

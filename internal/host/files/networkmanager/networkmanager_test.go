@@ -42,7 +42,7 @@ func host(root fstest.MapFS, version string) files.Host {
 	return h
 }
 
-// TestPlan says which file is written, or which line stands in the way.
+// TestPlan: which file is written, or which line prevents it.
 func TestPlan(t *testing.T) {
 	mtu := []files.Setting{{Knob: "link.mtu", Value: "9000"}}
 	ring := []files.Setting{{Knob: "nic.ring.rx", Value: "4096"}, {Knob: "txqueuelen", Value: "2000"}}
@@ -100,7 +100,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// drawn is a profile with the ways in which people and programs write one.
+// drawn returns a random profile, in the styles of users and programs.
 func drawn(random *rand.Rand) (text, link string) {
 	link = []string{"eno1", "bond0"}[random.IntN(2)]
 	text = "[connection]\nid=some " + link + "\nuuid=11111111-2222-3333-4444-555555555555\ntype=" + map[string]string{"eno1": "ethernet", "bond0": "bond"}[link] + "\ninterface-name=" + link + "\n"
@@ -115,7 +115,7 @@ func drawn(random *rand.Rand) (text, link string) {
 	return text, link
 }
 
-// said is a profile as nmcli reads it and writes it again, by section and key.
+// said returns a profile as nmcli reads and rewrites it, by section and key.
 func said(t *testing.T, nmcli, text string) map[string]string {
 	t.Helper()
 	cmd := referee.Command(t, nmcli, "--offline", "connection", "modify", "connection.autoconnect-retries", "-1")
@@ -129,8 +129,8 @@ func said(t *testing.T, nmcli, text string) map[string]string {
 	return all
 }
 
-// TestMatrix draws profiles, and has nmcli read each without and with the change:
-// exactly the settings differ.
+// TestMatrix draws profiles, and has nmcli read each without and with the change: exactly the
+// settings differ.
 func TestMatrix(t *testing.T) {
 	nmcli := referee.Program(t, "nmcli")
 	random := rand.New(rand.NewPCG(26, 11))

@@ -33,11 +33,11 @@ const (
 	slave  = "master=br0\nslave-type=bridge\n"
 )
 
-// machines are the ways in which profiles are about the interface that is set.
+// machines are the ways in which profiles match the interface to set.
 var machines = map[string]struct {
 	link    string
 	files   fstest.MapFS
-	refused string // "" where it is proven beside nothing else
+	refused string // "" if it is proven without further files
 }{
 	"plain":            {"eno1", fstest.MapFS{dir + "lan.nmconnection": profile("lan", "11111111", "ethernet", "eno1", static)}, ""},
 	"with an MTU":      {"eno1", fstest.MapFS{dir + "lan.nmconnection": profile("lan", "11111111", "ethernet", "eno1", "\n[ethernet]\nmtu=1400\n"+static)}, ""},
@@ -53,7 +53,7 @@ var machines = map[string]struct {
 	"a bridge of 9000": {"br0", fstest.MapFS{dir + "br0.nmconnection": profile("br0", "11111111", "bridge", "br0", "\n[bridge]\nstp=false\n"+static), dir + "port.nmconnection": profile("port", "22222222", "ethernet", "eno2", slave+"\n[ethernet]\nmtu=9000\n")}, ""},
 }
 
-// asides are further files of other people.
+// asides are further files of other programs.
 var asides = []struct{ path, text string }{
 	{},
 	{dir + "other.nmconnection", string(profile("other", "33333333", "ethernet", "eno3", second).Data)},
@@ -62,8 +62,8 @@ var asides = []struct{ path, text string }{
 	{dir + "late.nmconnection", string(profile("late", "44444444", "ethernet", "eno1", "autoconnect-priority=-5\n"+second).Data)},
 }
 
-// running starts NetworkManager in network and mount namespaces of its own, with a bus
-// of its own, and says how the kernel and nmcli show the interfaces when it has started.
+// running starts NetworkManager in network and mount namespaces of its own, with a bus of its
+// own, and prints how the kernel and nmcli show the interfaces then.
 const running = `set -e
 dir=$1; nm=$2; nmcli=$3
 ip link set lo up
@@ -103,7 +103,7 @@ n=0; while ! grep -q 'startup complete' /run/nm.log && [ $n -lt 600 ]; do n=$((n
 ip -j addr
 "$nmcli" -t -f DEVICE,NAME,UUID connection show --active | grep -v '^lo:' | sort`
 
-// manage returns how the interfaces of a tree are once NetworkManager has started.
+// manage returns the interfaces of a tree after NetworkManager has started.
 func manage(t *testing.T, root fs.FS) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -137,8 +137,7 @@ func manage(t *testing.T, root fs.FS) map[string]string {
 }
 
 // TestRunning draws machines and has NetworkManager bring them up without and with the
-// file that is proposed: the MTU of the one interface and of its ports
-// differs, and nothing else.
+// proposed file: the MTU of the one interface and of its ports differs, and nothing else.
 func TestRunning(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root for a mount namespace")

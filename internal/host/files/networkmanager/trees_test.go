@@ -2,8 +2,8 @@
 
 package networkmanager_test
 
-// trees is how many are drawn.
+// trees is how many to draw.
 const trees = 8
 
-// machinesDrawn is how many are brought up.
+// machinesDrawn is how many to bring up.
 const machinesDrawn = 3

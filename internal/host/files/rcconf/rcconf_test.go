@@ -14,7 +14,7 @@ import (
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 
-// TestAnotherTime: what an earlier block held may go, unless it was edited by hand.
+// TestAnotherTime: settings of an earlier block may be removed, unless it was edited by hand.
 func TestAnotherTime(t *testing.T) {
 	root := fstest.MapFS{"etc/sysctl.conf": file("a=1\n# BEGIN linerate\nnet.inet.tcp.sack.enable=0\n# END linerate\n")}
 	r := files.Request{Settings: []files.Setting{{Name: "kern.ipc.maxsockbuf", Text: "5"}}}
@@ -26,7 +26,7 @@ func TestAnotherTime(t *testing.T) {
 	must.Contain(t, must.Err(files.Propose(t.Context(), rcconf.Format{}, edited, r)).Error(), `has no end`)
 }
 
-// TestPlan says what is written, or which line stands in the way.
+// TestPlan: what is written, or which line prevents it.
 func TestPlan(t *testing.T) {
 	const owner = "hostname=\"a\"\nifconfig_em0=\"inet 192.0.2.5/24\"\n"
 	mtu := files.Setting{Knob: "link.mtu", Name: "mtu", Value: "9000"}
@@ -95,8 +95,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestExport: what is written for an interface that is not looked at says what its name tells
-// of its ports and its parent.
+// TestExport: the file for an interface that is not read says what the name shows about its
+// ports and its parent.
 func TestExport(t *testing.T) {
 	for link, want := range map[string]string{
 		"lagg0":   "left out: lagg0 and all its ports have one MTU, that of the first port: write mtu 9000 into the ifconfig_ line of each port",

@@ -22,14 +22,13 @@ import (
 	"linerate/internal/must"
 )
 
-// keys are those that each network namespace has of its own, so that a test may
-// set them.
+// keys are separate in each network namespace, so that a test may set them.
 var keys = []string{
 	"net/ipv4/tcp_rmem", "net/ipv4/tcp_wmem", "net/ipv4/tcp_sack", "net/ipv4/tcp_ecn", "net/ipv4/tcp_congestion_control", "net/ipv4/tcp_mtu_probing",
 	"net/ipv4/ip_local_port_range", "net/ipv4/conf/lo/rp_filter", "net/ipv4/conf/eno1.7/rp_filter",
 }
 
-// texts are what files set them to; some of it the kernel refuses.
+// texts are values in the files; the kernel refuses some of them.
 var texts = map[string][]string{
 	"net/ipv4/tcp_rmem": {"4096 131072 6291456", "4096 87380 16777216 # 16 MiB", "4096 87380 16M", "0x1000 65536 1000000", "4096,87380,1000000", "8192 70000 2000000 7"},
 	"net/ipv4/tcp_wmem": {"4096 16384 4194304", "4096\t65536\t1000000", "4096 65536 1000000;x", "\"4096 65536 1000000\""},
@@ -39,8 +38,8 @@ var texts = map[string][]string{
 	"net/ipv4/conf/lo/rp_filter": {"0", "1", "2"}, "net/ipv4/conf/eno1.7/rp_filter": {"0", "1", "2"},
 }
 
-// draw draws a tree of sysctl.d: of one to seven files in all folders, with the
-// ways in which people write a key.
+// draw returns a random tree of sysctl.d: one to seven files in all folders, in the ways in
+// which users write a key.
 func draw(random *rand.Rand) fstest.MapFS {
 	root := fstest.MapFS{}
 	names := []string{"10-mine.conf", "50-same.conf", "90-tune.conf", "99-sysctl.conf", "99-vendor-net.conf", "zzz-last.conf", "README", "60-old.conf.bak"}
@@ -85,8 +84,8 @@ func drawLines(random *rand.Rand) string {
 	return b.String()
 }
 
-// judge has the real program read a tree in network and mount namespaces of its
-// own, and returns what the kernel has then for each key.
+// judge has the real program read a tree in network and mount namespaces of its own, and
+// returns the kernel's value of each key.
 func judge(t *testing.T, root fstest.MapFS, program ...string) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -136,10 +135,10 @@ grep . `
 	return got
 }
 
-// TestMatrix draws trees, has the real programs read them without and with the
-// file that is proposed, and compares what the kernel has: it differs by exactly
-// the settings, or the proposal is refused with a file and a line. It also
-// compares the kernel with what Holds and Kernel say of each key.
+// TestMatrix draws trees, has the real programs read them without and with the proposed file,
+// and compares the kernel's values: they differ by exactly the settings, or the proposal is
+// refused with a file and a line. It also compares the kernel with Holds and Kernel for each
+// key.
 func TestMatrix(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root for a mount namespace")
@@ -214,7 +213,7 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// noWord is a congestion control that no kernel has.
+// noWord is a congestion control that does not exist.
 const noWord = "no-such-control"
 
 func show(root fstest.MapFS) string {

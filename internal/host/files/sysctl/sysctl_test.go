@@ -22,15 +22,15 @@ func link(target string) *fstest.MapFile {
 	return &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink}
 }
 
-// bySystemd is the program by whose presence systemd reads the files.
+// bySystemd is the program whose presence means that systemd reads the files.
 const bySystemd = "usr/lib/systemd/systemd-sysctl"
 
-// TestHolds says which line decides, after the rules of sysctl.d(5).
+// TestHolds: which line decides, by the rules of sysctl.d(5).
 func TestHolds(t *testing.T) {
 	for name, c := range map[string]struct {
 		files fstest.MapFS
 		key   string
-		want  string // "FILE:LINE TEXT", "" where no line decides
+		want  string // "FILE:LINE TEXT", "" if no line decides
 	}{
 		"a later name wins whatever its folder": {fstest.MapFS{
 			"etc/sysctl.d/10-mine.conf":           file("net.core.rmem_max = 1\n"),
@@ -110,7 +110,7 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// TestPropose plans the file, and refuses it where it would not count.
+// TestPropose plans the file, and refuses it if it would have no effect.
 func TestPropose(t *testing.T) {
 	r := files.Request{Head: []string{"why"}, Settings: []files.Setting{
 		{Knob: "socket.recv_buffer_max", Name: "net.core.rmem_max", Text: "8388608", Remarks: []string{"largest buffer"}},
@@ -151,6 +151,6 @@ func TestPropose(t *testing.T) {
 		h := files.Host{Root: fstest.MapFS{bySystemd: file(""), strings.TrimPrefix(sysctl.Path, "/"): file(text)}, System: "linux", Edited: edited}
 		must.Contain(t, fault.Sentence(must.Err(files.Propose(t.Context(), sysctl.Format{}, h, r))), sysctl.Path+want)
 	}
-	r.Link = "br0" // its MTU, and what that needs of its port, are another format's
+	r.Link = "br0" // its MTU, and what its port needs for that, belong to another format
 	must.OK(t, must.Err(files.Propose(t.Context(), sysctl.Format{}, files.Host{Root: root, System: "linux", Devices: []device.Device{{Name: "br0", Kind: "bridge"}, {Name: "eth0", Master: "br0"}}}, r)), "beside the MTU of a bridge")
 }

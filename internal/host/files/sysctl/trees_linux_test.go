@@ -2,5 +2,5 @@
 
 package sysctl_test
 
-// trees is how many are drawn for each program.
+// trees is how many to draw for each program.
 const trees = 6

@@ -9,8 +9,7 @@ import (
 	"linerate/internal/must"
 )
 
-// TestJoined holds what readers count on: no line is empty or has blanks around
-// it, whatever backslashes end it.
+// TestJoined: no line is empty or has surrounding blanks, whatever backslashes end it.
 func TestJoined(t *testing.T) {
 	for _, c := range []struct {
 		text string

@@ -66,8 +66,8 @@ func cases() []struct {
 	}
 }
 
-// TestConformanceInNamespace runs every setting that a virtual interface of
-// this kernel has over both transports.
+// TestConformanceInNamespace tests every setting of this kernel's virtual interfaces over
+// both transports.
 func TestConformanceInNamespace(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return
@@ -88,7 +88,7 @@ func TestConformanceInNamespace(t *testing.T) {
 	}
 }
 
-// wanted completes a partial text of a feature with what is fixed.
+// wanted completes a partial text of a feature with the fixed parts.
 func wanted(t *testing.T, device, name, other string, older bool) string {
 	t.Helper()
 	if name != "features.tx-checksum" {
@@ -101,8 +101,8 @@ func wanted(t *testing.T, device, name, other string, older bool) string {
 	return "tx-checksum-ipv4=off(fixed) tx-checksum-ip-generic=off tx-checksum-ipv6=off(fixed)"
 }
 
-// TestLinkModesInNamespace sets speed and duplex of a tap, the one virtual
-// interface that takes them (Linux drivers/net/tun.c tun_set_link_ksettings).
+// TestLinkModesInNamespace sets speed and duplex of a tap, the only virtual interface that
+// accepts them (Linux drivers/net/tun.c tun_set_link_ksettings).
 func TestLinkModesInNamespace(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return
@@ -117,8 +117,8 @@ func TestLinkModesInNamespace(t *testing.T) {
 	})
 }
 
-// TestTransportsAgree: the older request tells of an interface what generic
-// netlink does.
+// TestTransportsAgree: the older request reports the same about an interface as generic
+// netlink.
 func TestTransportsAgree(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return
@@ -134,7 +134,7 @@ func TestTransportsAgree(t *testing.T) {
 				continue
 			}
 			compared++
-			for field, n := range a.Numbers { // the request fills in zeros where the driver says nothing
+			for field, n := range a.Numbers { // the request fills in zeros if the driver reports nothing
 				must.Equal(t, b.Numbers[field], n, "%s.%s of %s: %d, and by request", name, field, device, n)
 			}
 			must.NoDiff(t, cmp.Diff(a.On, b.On), "%s of %s differ", name, device)
@@ -143,8 +143,8 @@ func TestTransportsAgree(t *testing.T) {
 	must.True(t, compared >= 3, "only %d groups were compared", compared)
 }
 
-// TestADraggedFeatureIsTold: checksums off take segmentation with them, and the
-// wish for segmentation is then not at work.
+// TestADraggedFeatureIsTold: turning checksums off turns segmentation off too, and wanting
+// segmentation then has no effect.
 func TestADraggedFeatureIsTold(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return

@@ -15,8 +15,8 @@ import (
 	"linerate/internal/must"
 )
 
-// recorded reads an answer of a real kernel: the body of the generic netlink
-// message in hexadecimal. Lines with # say where it is from.
+// recorded reads an answer of a real kernel: the body of the generic netlink message in
+// hexadecimal. Lines with # name its origin.
 func recorded(t testing.TB, name string) []byte {
 	t.Helper()
 	b := must.Get(os.ReadFile(filepath.Join("testdata", "linux-6.18", name+".hex")))(t)
@@ -70,8 +70,8 @@ func TestRecordedAnswers(t *testing.T) {
 	must.Is(t, must.Err(setting(t, "rings.rx-mini").text(reply(t, "virtio-rings", "rings"))), errors.ErrUnsupported, "a ring that the driver has not")
 }
 
-// TestRequestsAreWhatTheKernelTook compares our messages with recorded ones,
-// which the kernel accepted from this code and from ethtool(8) alike.
+// TestRequestsAreWhatTheKernelTook compares linerate's messages with recorded ones, which the
+// kernel accepted from this code and from ethtool(8) alike.
 func TestRequestsAreWhatTheKernelTook(t *testing.T) {
 	f := reply(t, "veth-features", "features")
 	changes := must.Get(setting(t, "features.tso").changes(f, "tx-tcp-segmentation=off tx-tcp6-segmentation=on"))(t)
@@ -88,8 +88,8 @@ func TestRequestsAreWhatTheKernelTook(t *testing.T) {
 	must.Equal(t, hex.EncodeToString(got), want, "COALESCE_SET =\n%x, want\n%s", got, want)
 }
 
-// modesOf is a negotiating card, put together from the kernel's UAPI: no
-// virtual device has one.
+// modesOf returns a negotiating card, made up from the kernel's UAPI, as no virtual device
+// has one.
 func modesOf(autoneg uint32, on ...string) Fields {
 	all := []string{"10baseT/Half", "10baseT/Full", "100baseT/Half", "100baseT/Full", "1000baseT/Full", "Autoneg", "TP", "MII", "Pause"}
 	var ours Bits
@@ -125,14 +125,14 @@ func TestLinkModesOfANegotiatingCard(t *testing.T) {
 	must.OK(t, modeKnown(f), "a mode that is known")
 	err = modeKnown(reply(t, "virtio-linkmodes", "linkmodes"))
 	must.True(t, errors.Is(err, errors.ErrUnsupported), "a change of an unknown mode = %v, want it refused: it could not be put back", err)
-	// A forced link that is down since: what it had is known, and is written.
+	// a forced link that is now down: its old mode is known, and can be written
 	lost := modesOf(0, "100baseT/Half", "1000baseT/Full")
 	lost.Numbers["speed"] = unknownSpeed
 	back, err = s.changes(lost, "autoneg=on advertise=1000baseT/Full")
 	must.True(t, err == nil && back.Numbers["autoneg"] == 1, "back from a forced link that is down: %v, %v", back, err)
 }
 
-// TestWake uses a set of a card put together from the kernel's UAPI.
+// TestWake uses the set of a card made up from the kernel's UAPI.
 func TestWake(t *testing.T) {
 	s := setting(t, "wol.modes")
 	f := Fields{Sets: map[string]Bits{"modes": {{Name: "phy"}, {Name: "ucast"}, {Name: "magic", On: true}}}}
@@ -161,7 +161,7 @@ func TestNumbersAreBounded(t *testing.T) {
 	must.Fail(t, must.Err(Open("a-name-that-is-too-long", "rings.rx")), "a name longer than the kernel's was accepted")
 }
 
-// TestInForce: a feature that is wanted and not active is told.
+// TestInForce: a feature that is wanted and not active is reported.
 func TestInForce(t *testing.T) {
 	f := reply(t, "veth-features", "features")
 	must.OK(t, inForce(f, "tso"), "inForce")
@@ -169,7 +169,7 @@ func TestInForce(t *testing.T) {
 	must.Say(t, inForce(f, "tso"), "tx-tcp-segmentation was set to on and stays off", "inForce")
 }
 
-// TestWordsRoundTrip: what the older request encodes it decodes.
+// TestWordsRoundTrip: decoding inverts the encoding of the older request.
 func TestWordsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := rapid.SampledFrom(groups()).Filter(func(g group) bool { return g.ioctlGet != 0 }).Draw(t, "group")
@@ -187,8 +187,8 @@ func TestWordsRoundTrip(t *testing.T) {
 	})
 }
 
-// TestMessagesRoundTrip: what is encoded as a request decodes as an answer of
-// the same group, which has the same form.
+// TestMessagesRoundTrip: an encoded request decodes as an answer of the same group, which has
+// the same form.
 func TestMessagesRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := rapid.SampledFrom(groups()).Draw(t, "group")
@@ -208,7 +208,7 @@ func TestMessagesRoundTrip(t *testing.T) {
 			}
 		}
 		body := must.Get(encodeRequest(g.get, "eth0", g, f))(t)
-		cut, err := Decode(g.name, body[:rapid.IntRange(0, len(body)-4).Draw(t, "cut")]) // padding apart
+		cut, err := Decode(g.name, body[:rapid.IntRange(0, len(body)-4).Draw(t, "cut")]) // except for padding
 		must.Need(t, err != nil || !cmp.Equal(f, cut), "a part of the answer says all")
 		diff := cmp.Diff(f, must.Get(Decode(g.name, body))(t))
 		must.Need(t, diff == "", "%v", diff)
@@ -244,7 +244,7 @@ func FuzzDecodeFeatures(f *testing.F) {
 	})
 }
 
-// throttled is a card whose driver has modes among its delays.
+// throttled is a card whose driver treats some delays as modes.
 type throttled struct {
 	name  string
 	usecs uint32
@@ -261,8 +261,8 @@ func (c *throttled) set(_ string, _ group, f Fields) error {
 
 func (c *throttled) driver(string) string { return c.name }
 
-// TestModesNameTheirDriver: a delay that is a mode to its driver names that driver, can be
-// written back as it was read, and is refused before the driver has to.
+// TestModesNameTheirDriver: a delay that is a mode for its driver names that driver, can be
+// written back as read, and is refused before the driver has to.
 func TestModesNameTheirDriver(t *testing.T) {
 	for _, c := range []struct{ driver, read, refused string }{{"e1000e", "3 (e1000e)", "takes 0 (no moderation), 1 (mode dynamic)"}, {"virtio_net", "3", ""}} {
 		card := &throttled{c.driver, 3}

@@ -46,16 +46,16 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// UseRequest makes s ask by the older request.
+// UseRequest makes s use the older request.
 func (s *Setting) UseRequest() { s.open = func() (transport, error) { return request{}, nil } }
 
-// Answer is what a transport tells about a group.
+// Answer is a transport's answer about a group.
 type Answer struct {
 	Numbers map[string]uint32
 	On      map[string][]string // bits that are on, by set
 }
 
-// Told asks for a group over generic netlink, or by the older request.
+// Told queries a group over generic netlink, or by the older request.
 func Told(device, name string, older bool) (Answer, error) {
 	t, err := open()
 	if older {
@@ -69,7 +69,7 @@ func Told(device, name string, older bool) (Answer, error) {
 	a := Answer{Numbers: f.Numbers, On: map[string][]string{}}
 	for set, bits := range f.Sets {
 		for _, one := range bits {
-			if one.On && one.Name != "" { // a feature that was retired has none
+			if one.On && one.Name != "" { // a retired feature has none
 				a.On[set] = append(a.On[set], one.Name)
 			}
 		}
