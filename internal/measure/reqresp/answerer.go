@@ -20,15 +20,15 @@ type answerer struct {
 	spec      spec
 	waiter    waiter
 	channel   *channel
-	door      *door // for a connection per request
+	door      *door // for connections per request
 
 	desks   []*desk
 	marks   chan mark // from the asking end; closed when it ended
-	broken  error     // why marks was closed; nil where the asking end just ended
+	broken  error     // reason for closing marks; nil if the asking end just ended
 	running sync.WaitGroup
-	fail    func(error) // ends the run for a bug; set before begin
+	fail    func(error) // ends the run because of a bug; set before begin
 	closed  sync.Once
-	failure error // of close
+	failure error // error of close
 }
 
 // desk answers on one connection.
@@ -38,17 +38,17 @@ type desk struct {
 	request  []byte
 	reply    []byte
 	_        [128]byte // each worker counts in a cache line of its own
-	inWindow int64     // requests of the window
+	inWindow int64     // requests in the window
 	sent     counter
 	_        [128]byte
-	reason   error // why it ended before its time
+	reason   error // reason for an early end
 }
 
 func newAnswerer(d model.Direction, spec spec, p waiter, c *channel) *answerer {
 	return &answerer{direction: d, spec: spec, waiter: p, channel: c, marks: make(chan mark, 2)}
 }
 
-// add makes a desk for a connection.
+// add adds a desk for a connection.
 func (a *answerer) add(l *plane.Link) {
 	a.desks = append(a.desks, &desk{
 		answerer: a, line: l,
@@ -56,7 +56,7 @@ func (a *answerer) add(l *plane.Link) {
 	})
 }
 
-// greet says hello, with a port where fresh connections are wanted.
+// greet sends hello, with a port if the flow uses fresh connections.
 func (a *answerer) greet(ctx context.Context) error {
 	var h hello
 	if a.spec.Requests.Connect {
@@ -78,7 +78,7 @@ func (a *answerer) greet(ctx context.Context) error {
 	return nil
 }
 
-// begin starts to answer, says so, and reads what the asking end says.
+// begin starts to answer, announces it, and reads the asking end's marks.
 func (a *answerer) begin() error {
 	for _, d := range a.desks {
 		a.running.Go(rescue.From(a.fail, func() { a.waiter.work(func() { d.reason = d.serve() }) }))
@@ -93,10 +93,10 @@ func (a *answerer) begin() error {
 	return nil
 }
 
-// listen passes on the marks of the asking end.
+// listen forwards the marks of the asking end.
 func (a *answerer) listen() {
 	defer close(a.marks)
-	// An asking end says two things: that the window opened, and that it is over.
+	// An asking end sends two: that the window opened, and that it is over.
 	for range cap(a.marks) {
 		m, err := a.channel.readMark(a.spec.Duration)
 		if err != nil {
@@ -112,7 +112,7 @@ func (a *answerer) listen() {
 	}
 }
 
-// serve answers until the peer ends or somebody stops it.
+// serve answers until the peer closes or it is stopped.
 func (d *desk) serve() error {
 	for {
 		if err := d.line.Receive(d.request); err != nil {
@@ -143,7 +143,7 @@ func counted(first byte) (bool, error) {
 	return false, fmt.Errorf("a request begins with %q, which the protocol does not know", first)
 }
 
-// ending returns err, or nil where it is how a connection should end.
+// ending returns err, or nil if that is a normal end of a connection.
 func (d *desk) ending(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, errStopped) {
 		return nil
@@ -151,7 +151,7 @@ func (d *desk) ending(err error) error {
 	return err
 }
 
-// halt makes everybody end, and waits for it.
+// halt stops all desks and waits for them.
 func (a *answerer) halt() {
 	a.channel.interrupt()
 	for _, d := range a.desks {
@@ -163,15 +163,15 @@ func (a *answerer) halt() {
 	a.running.Wait()
 }
 
-// flow is what this end says of the direction: the requests of the window,
-// whose length the asking end tells.
+// flow returns this end's report of the direction: the requests in the window, whose length the
+// asking end sends.
 func (a *answerer) flow(m mark) model.FlowReport {
 	r := model.FlowReport{Direction: a.direction, Role: model.Receiver, Window: m.window}
 	for _, d := range a.desks {
 		r.Streams = append(r.Streams, units.Bytes(d.inWindow)*a.spec.Block)
 	}
 	if a.door != nil {
-		// Which of the asking end's workers a connection belongs to is not told.
+		// The wire does not say to which of the asking end's workers a connection belongs.
 		r.Streams = []units.Bytes{units.Bytes(a.door.inWindow.Load()) * a.spec.Block}
 	}
 	for _, n := range r.Streams {
@@ -180,7 +180,7 @@ func (a *answerer) flow(m mark) model.FlowReport {
 	return r
 }
 
-// faults are the reasons why connections ended that should not have.
+// faults returns the errors of connections that ended early.
 func (a *answerer) faults() []error {
 	var all []error
 	for _, d := range a.desks {
@@ -191,7 +191,7 @@ func (a *answerer) faults() []error {
 	return all
 }
 
-// close frees the connections; nobody answers any more.
+// close closes the connections.
 func (a *answerer) close() error {
 	a.closed.Do(func() {
 		errs := []error{a.channel.close()}

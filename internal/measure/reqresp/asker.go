@@ -17,7 +17,7 @@ import (
 	"linerate/internal/rescue"
 )
 
-// What the first byte of a request says.
+// The first byte of a request.
 const (
 	asideByte  = 'w' // warm-up: not counted
 	windowByte = 'm' // of the measured window
@@ -29,34 +29,34 @@ type asker struct {
 	spec      spec
 	waiter    waiter
 	channel   *channel
-	fresh     *fresh // with a connection per request
+	fresh     *fresh // set if each request has its own connection
 
 	workers []*worker
 	meters  []*meter
 	epoch   atomic.Uint32
 	stop    atomic.Bool
-	expired atomic.Bool   // stopped because the answers took too long
+	expired atomic.Bool   // stopped because answers took too long
 	start   time.Time     // set before release is closed
 	release chan struct{} // closed to start
 	running sync.WaitGroup
-	fail    func(error) // ends the run for a bug; set before begin
+	fail    func(error) // ends the run because of a bug; set before begin
 	closed  sync.Once
-	failure error // of close
+	failure error // error of close
 }
 
-// worker asks over one connection at a time.
+// worker sends requests over one connection at a time.
 type worker struct {
 	*asker
 	meter
 	index   int
-	line    *plane.Link // nil with a connection per request
+	line    *plane.Link // nil if each request has its own connection
 	request []byte
-	head    int // bytes before the request proper: the cookie of a fresh connection
+	head    int // bytes before the request itself: the cookie of a fresh connection
 	reply   []byte
-	open    time.Duration // the window, since the start
+	open    time.Duration // start of the window
 	shut    time.Duration
-	free    time.Duration // when the last answer was there
-	reason  error         // why it ended before its time
+	free    time.Duration // time of the last answer
+	reason  error         // reason for an early end
 	misses  misses
 }
 
@@ -71,7 +71,7 @@ func newAsker(d model.Direction, spec spec, p waiter, c *channel) *asker {
 	return a
 }
 
-// employ makes the worker for the next stream.
+// employ adds the worker for the next stream.
 func (a *asker) employ(l *plane.Link) {
 	w := &worker{
 		asker: a, index: len(a.workers), line: l,
@@ -83,7 +83,7 @@ func (a *asker) employ(l *plane.Link) {
 	a.meters = append(a.meters, &w.meter)
 }
 
-// meet reads the answering end's hello, and tries its port where it has one.
+// meet reads the answering end's hello, and tries its port if it has one.
 func (a *asker) meet(ctx context.Context, limit time.Duration) error {
 	var b [helloSize]byte
 	err := a.channel.bounded(ctx, limit, func() error {
@@ -119,18 +119,18 @@ func (a *asker) begin() {
 	ready.Wait()
 }
 
-// now is the time since the start.
+// now returns the time since the start.
 func (a *asker) now() time.Duration { return time.Since(a.start) }
 
-// arrival is when request i is due, since the start.
+// arrival returns when request i is due, since the start.
 func arrival(i int64, rate float64) time.Duration {
 	return time.Duration(math.Round(float64(i) / rate * float64(time.Second)))
 }
 
-// arrivals is how many requests are due before t.
+// arrivals returns how many requests are due before t.
 func arrivals(t time.Duration, rate float64) int64 {
 	n := int64(math.Ceil(t.Seconds() * rate))
-	// Rounding may have put it one off, either way.
+	// Rounding may make it one off, either way.
 	for n > 0 && arrival(n-1, rate) >= t {
 		n--
 	}
@@ -140,8 +140,8 @@ func arrivals(t time.Duration, rate float64) int64 {
 	return n
 }
 
-// ask sends requests until the window has closed. Request n of this worker is
-// request index + n × streams of the run.
+// ask sends requests until the window has closed. Request n of this worker is request index + n
+// × streams of the run.
 func (w *worker) ask() error {
 	rate, step := w.spec.Requests.Rate, int64(w.spec.Streams)
 	for i := int64(w.index); ; i += step {
@@ -150,7 +150,7 @@ func (w *worker) ask() error {
 		if rate > 0 {
 			due = arrival(i, rate)
 		}
-		// A worker that was kept from its processor for all of the window asks once after it.
+		// A worker that got no CPU for all of the window sends one request after it.
 		if due >= w.shut && (rate > 0 || w.issued > 0) {
 			return nil
 		}
@@ -170,8 +170,7 @@ func (w *worker) ask() error {
 	}
 }
 
-// once asks once, at time now, and notes what came of it. The error ends the
-// worker.
+// once sends one request, at time now, and records the result. An error ends the worker.
 func (w *worker) once(inWindow bool, now, due time.Duration) error {
 	w.request[w.head] = asideByte
 	if inWindow {
@@ -181,7 +180,7 @@ func (w *worker) once(inWindow bool, now, due time.Duration) error {
 	done, err := w.exchange()
 	if err != nil {
 		if inWindow && errors.Is(err, errStopped) && !w.expired.Load() {
-			w.issued-- // not lost: nobody waited for the answer
+			w.issued-- // not lost: the worker did not wait for the answer
 		}
 		return w.missed(err)
 	}
@@ -201,7 +200,7 @@ func (w *worker) once(inWindow bool, now, due time.Duration) error {
 	return nil
 }
 
-// exchange sends the request and returns when the answer was there.
+// exchange sends the request and returns when the answer arrived.
 func (w *worker) exchange() (time.Duration, error) {
 	if w.line == nil {
 		return w.fresh.exchange(w)
@@ -216,7 +215,7 @@ func (w *worker) exchange() (time.Duration, error) {
 	return w.now(), nil
 }
 
-// until waits for the time due, and reports whether it came before a stop.
+// until waits for the time due, and returns false if the worker was stopped before.
 func (w *worker) until(due time.Duration) bool {
 	margin := w.waiter.margin()
 	for !w.stop.Load() {
@@ -231,7 +230,7 @@ func (w *worker) until(due time.Duration) bool {
 	return false
 }
 
-// halt makes the workers end.
+// halt stops the workers.
 func (a *asker) halt() {
 	a.stop.Store(true)
 	for _, w := range a.workers {
@@ -244,8 +243,7 @@ func (a *asker) halt() {
 	}
 }
 
-// ending says why all workers ended before they should have; it is empty where
-// one did not.
+// ending returns why all workers ended early, or "" if one did not.
 func (a *asker) ending() string {
 	why := "the answering end went away"
 	for _, w := range a.workers {
@@ -259,13 +257,13 @@ func (a *asker) ending() string {
 	return why
 }
 
-// tally is what all workers of a direction noted.
+// tally is the sum of a direction's workers.
 type tally struct {
 	issued, answered, completed int64
 	latency, service, slips     *hist.Histogram
 }
 
-// count puts the meters together. The workers have ended.
+// count sums up the meters. The workers must have ended.
 func (a *asker) count() tally {
 	t := tally{latency: new(hist.Histogram), service: new(hist.Histogram), slips: new(hist.Histogram)}
 	for _, m := range a.meters {
@@ -280,7 +278,7 @@ func (a *asker) count() tally {
 	return t
 }
 
-// flow is what this end says of the direction: the requests of the window.
+// flow returns this end's report of the direction: the requests in the window.
 func (a *asker) flow(window time.Duration) model.FlowReport {
 	r := model.FlowReport{Direction: a.direction, Role: model.Sender, Window: window}
 	for _, w := range a.workers {
@@ -291,7 +289,7 @@ func (a *asker) flow(window time.Duration) model.FlowReport {
 	return r
 }
 
-// close frees the connections; the workers have ended.
+// close closes the connections; the workers must have ended.
 func (a *asker) close() error {
 	a.closed.Do(func() {
 		errs := []error{a.channel.close()}

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// channel is the connection that steers one direction (docs/wire/reqresp.md).
+// channel is the control connection of one direction (docs/wire/reqresp.md).
 type channel struct {
 	conn *net.TCPConn
 }
 
-// Sizes of what the channel carries, in bytes.
+// Sizes of the channel's messages, in bytes.
 const (
 	cookieSize = 16
 	helloSize  = len(magic) + 1 + 2 + cookieSize
@@ -28,10 +28,10 @@ const (
 	version = 1
 )
 
-// hello is what the answering end says first.
+// hello is the answering end's first message.
 type hello struct {
-	port   uint16           // where fresh connections go; 0 where there are none
-	cookie [cookieSize]byte // what each of them begins with
+	port   uint16           // for fresh connections; 0 if there are none
+	cookie [cookieSize]byte // begins each of them
 }
 
 // encode returns the hello's bytes.
@@ -42,7 +42,7 @@ func (h hello) encode() []byte {
 	return append(b, h.cookie[:]...)
 }
 
-// parseHello reads the helloSize bytes of b.
+// parseHello parses the helloSize bytes of b.
 func parseHello(b []byte) (hello, error) {
 	var h hello
 	if len(b) != helloSize || string(b[:len(magic)]) != magic {
@@ -57,17 +57,17 @@ func parseHello(b []byte) (hello, error) {
 	return h, nil
 }
 
-// kind says what a mark means.
+// kind is the meaning of a mark.
 type kind byte
 
 // The marks.
 const (
-	markReady kind = 'R' // answering end: it answers from now on
+	markReady kind = 'R' // answering end: it is ready
 	markOpen  kind = 'O' // asking end: the window has opened
-	markClose kind = 'C' // asking end: nothing more will be asked; carries the window's length
+	markClose kind = 'C' // asking end: no more requests; carries the window's length
 )
 
-// mark is a word from one end to the other during the run.
+// mark is a message between the ends during the run.
 type mark struct {
 	kind   kind
 	window time.Duration // of markClose, else 0
@@ -78,7 +78,7 @@ func (m mark) encode() []byte {
 	return binary.BigEndian.AppendUint64([]byte{byte(m.kind)}, uint64(m.window))
 }
 
-// parseMark reads the markSize bytes of b. A window is at most longest.
+// parseMark parses the markSize bytes of b. A window is at most longest.
 func parseMark(b []byte, longest time.Duration) (mark, error) {
 	if len(b) != markSize {
 		return mark{}, fmt.Errorf("mark of %d bytes", len(b))
@@ -101,7 +101,7 @@ func parseMark(b []byte, longest time.Duration) (mark, error) {
 	return m, nil
 }
 
-// bounded runs f, whose calls on the channel end at limit or with ctx.
+// bounded runs f, whose calls on the channel end after limit or with ctx.
 func (c *channel) bounded(ctx context.Context, limit time.Duration, f func() error) error {
 	if err := c.conn.SetDeadline(time.Now().Add(limit)); err != nil {
 		return err
@@ -114,8 +114,7 @@ func (c *channel) bounded(ctx context.Context, limit time.Duration, f func() err
 	return errors.Join(err, c.conn.SetDeadline(time.Time{}))
 }
 
-// readMark waits for the peer's next mark. The error is io.EOF where the peer
-// ended.
+// readMark waits for the peer's next mark. The error is io.EOF if the peer closed.
 func (c *channel) readMark(longest time.Duration) (mark, error) {
 	var b [markSize]byte
 	if _, err := io.ReadFull(c.conn, b[:]); err != nil {
@@ -124,8 +123,8 @@ func (c *channel) readMark(longest time.Duration) (mark, error) {
 	return parseMark(b[:], longest)
 }
 
-// writePatience bounds the sending of a few bytes on a connection that carries
-// nothing else: only a peer that is gone does not take them.
+// writePatience is the timeout of sending a few bytes on an otherwise idle connection: only a
+// peer that is gone does not accept them.
 const writePatience = time.Second
 
 func (c *channel) write(m mark) error {
@@ -136,9 +135,9 @@ func (c *channel) write(m mark) error {
 	return err
 }
 
-// interrupt wakes who reads or writes.
+// interrupt wakes readers and writers.
 func (c *channel) interrupt() {
-	// It fails only on a closed connection, which nobody waits for.
+	// It fails only on a closed connection, on which nothing waits.
 	_ = c.conn.SetDeadline(time.Unix(1, 0))
 }
 

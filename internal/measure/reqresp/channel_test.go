@@ -55,7 +55,7 @@ func FuzzMark(f *testing.F) {
 	})
 }
 
-// arrivals counts exactly those that arrival says are due before.
+// arrivals counts exactly the requests that arrival makes due before.
 func TestArrivals(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rate := rapid.OneOf(rapid.Float64Range(0.001, maxRate), rapid.Just(3.0), rapid.Just(1000.0)).Draw(t, "rate")
@@ -66,8 +66,7 @@ func TestArrivals(t *testing.T) {
 	})
 }
 
-// What workers note while the sampler turns the epoch is neither lost nor
-// counted twice.
+// The sampler turns the epoch while workers record: every value is counted once.
 func TestTurn(t *testing.T) {
 	const each = 100_000
 	var epoch atomic.Uint32
@@ -116,9 +115,8 @@ func TestQuantileCountsTheLost(t *testing.T) {
 	must.True(t, !v.IsKnown(), "quantile of nothing is %v", v)
 }
 
-// relay stands between the near and the far end. Each way it holds what it
-// passes on for delay, and once, before the n-th piece of all, everything for
-// stall.
+// relay forwards between the near and the far end. In each direction it delays every piece by
+// delay, and once, before the n-th piece in total, everything by stall.
 type relay struct {
 	delay  time.Duration
 	stall  time.Duration
@@ -127,7 +125,7 @@ type relay struct {
 	gate   sync.RWMutex
 }
 
-// start puts the relay in the way of w's near end.
+// start inserts the relay before w's near end.
 func (r *relay) start(t testing.TB, w *enginetest.Wire) {
 	t.Helper()
 	w.Relay(t, func(near, far *net.TCPConn) {
@@ -175,19 +173,19 @@ func (r *relay) pass(from, to net.Conn) {
 	}
 }
 
-// long is a flow that ends only when something makes it.
+// long returns a flow that does not end by itself.
 func long(streams int) model.Flow {
 	f := brief(model.To, streams)
 	f.Omit, f.Duration, f.Interval = 0, time.Hour, engine.MinInterval
 	return f
 }
 
-// answered says that requests were answered.
+// answered reports whether s shows answered requests.
 func answered(s model.Sample) bool {
 	return (s.Metric == model.RequestRate || s.Metric == model.ConnectRate) && s.Value > 0
 }
 
-// variants are the flows that fail in ways of their own.
+// variants returns the flows with failures of their own.
 func variants() map[string]model.Flow {
 	rate, connect := long(3), long(3)
 	rate.Params = traffic.Write(requests.Params{Rate: 1000})
@@ -231,7 +229,7 @@ func TestPeerVanishesBeforeTheRun(t *testing.T) {
 	must.Fail(t, far.Err, "an answering end without a question reports success")
 }
 
-// TestPeerIsSilent is about a peer that holds its connections and says nothing.
+// TestPeerIsSilent has a peer that holds its connections and sends nothing.
 func TestPeerIsSilent(t *testing.T) {
 	f := brief(model.To, 1)
 	f.Omit, f.Duration = 0, 50*time.Millisecond
@@ -289,7 +287,7 @@ func TestEndsAtAnyTime(t *testing.T) {
 				must.True(t, said != "", "nothing says that the run was cut short")
 				must.True(t, how != "cancel" || strings.Contains(said, cause.Error()), "%q does not name the cause", said)
 				for _, l := range near.Report.Latencies {
-					// Otherwise the far end may be the first to go.
+					// Otherwise the far end may close first.
 					must.True(t, how != "stop" || l.Lost == 0, "%d of %d count as lost, though the run stopped before their time was up", l.Lost, l.Sent)
 				}
 			})
@@ -312,7 +310,7 @@ func TestNothingLeaks(t *testing.T) {
 		f.Params = traffic.Write(requests.Params{Connect: connect})
 		near, far := enginetest.Prepare(t, New(), w, f)
 		enginetest.Succeed(t, near, far, f.Direction)
-		idle, other := enginetest.Prepare(t, New(), w, f) // and never run
+		idle, other := enginetest.Prepare(t, New(), w, f) // never run
 		for _, e := range []*enginetest.End{near, far, idle, other} {
 			must.OK(t, e.Close())
 		}
@@ -320,7 +318,7 @@ func TestNothingLeaks(t *testing.T) {
 	}
 }
 
-// TestAnonymousAreNotAnswered knocks at the port for fresh connections.
+// TestAnonymousAreNotAnswered connects to the port for fresh connections without the cookie.
 func TestAnonymousAreNotAnswered(t *testing.T) {
 	f := long(1)
 	f.Params = traffic.Write(requests.Params{Connect: true})
@@ -343,7 +341,7 @@ func TestAnonymousAreNotAnswered(t *testing.T) {
 	near.Stop()
 	enginetest.Await(t, near.Done, "asking end")
 	enginetest.Await(t, far.Done, "answering end")
-	// What was on its way when the run was stopped may have arrived.
+	// A request in flight when the run was stopped may have arrived.
 	asked, answered := near.Flow(t, model.To).Bytes, far.Flow(t, model.To).Bytes
 	must.True(t, answered >= asked && answered <= asked+1, "%d requests, %d answered", asked, answered)
 }
@@ -358,7 +356,7 @@ func TestFirewall(t *testing.T) {
 		if err != nil {
 			return
 		}
-		// A port that nobody listens on any more.
+		// A port on which no program listens any more.
 		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 		if err == nil {
 			l.Close()

@@ -18,24 +18,24 @@ import (
 	"linerate/internal/rescue"
 )
 
-// door takes the fresh connections of an asking end. Anybody can reach its
-// port; only who knows the cookie is answered.
+// door accepts the fresh connections of an asking end. Its port is open to all; it answers only
+// connections with the cookie.
 type door struct {
 	answerer *answerer
 	cookie   [cookieSize]byte
 	listener net.Listener
-	reply    []byte       // the same for all; nobody writes to it
-	inWindow atomic.Int64 // requests of the window
+	reply    []byte       // shared by all; never written to
+	inWindow atomic.Int64 // requests in the window
 	sent     atomic.Int64 // bytes of answers
 	slots    chan struct{}
-	ctx      context.Context // ends with the door, kept for the connections that it took
+	ctx      context.Context // ends with the door, kept for its connections
 	cancel   context.CancelFunc
 }
 
 // showing is how long a connection may take to send its request.
 const showing = 5 * time.Second
 
-// openDoor listens on the address that the asking end has reached already.
+// openDoor listens on the address that the asking end has already reached.
 func openDoor(ctx context.Context, a *answerer, cookie [cookieSize]byte) (*door, error) {
 	own, ok := a.channel.conn.LocalAddr().(*net.TCPAddr)
 	if !ok {
@@ -65,7 +65,7 @@ func (d *door) port() uint16 {
 	return 0
 }
 
-// serve takes connections until the door is shut, and waits for their ends.
+// serve accepts connections until the door is shut, and waits for them to end.
 func (d *door) serve() {
 	var open sync.WaitGroup
 	defer open.Wait()
@@ -83,8 +83,8 @@ func (d *door) serve() {
 			}
 			return
 		case err != nil:
-			// Too many open files, or a connection that was aborted before it was
-			// taken: the next may do.
+			// Too many open files, or a connection that was aborted before it was accepted: the
+			// next may work.
 			<-d.slots
 			time.Sleep(missPause)
 			continue
@@ -96,8 +96,7 @@ func (d *door) serve() {
 	}
 }
 
-// answer serves one connection. What fails is the asking end's to report, which
-// has no answer then.
+// answer serves one connection. The asking end reports errors, as requests without an answer.
 func (d *door) answer(c net.Conn) {
 	defer c.Close()
 	if err := c.SetDeadline(time.Now().Add(showing)); err != nil {
@@ -131,9 +130,9 @@ func (d *door) answer(c net.Conn) {
 	d.sent.Add(int64(n))
 }
 
-// shut ends the door.
+// shut closes the door.
 func (d *door) shut() {
 	d.cancel()
-	// It fails only where the listener is closed already.
+	// It fails only if the listener is closed already.
 	_ = d.listener.Close()
 }

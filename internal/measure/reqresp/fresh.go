@@ -13,30 +13,29 @@ import (
 	"linerate/internal/measure/sockio"
 )
 
-// fresh makes a connection for each request of an asking end.
+// fresh opens a connection for each request of an asking end.
 type fresh struct {
 	asker  *asker
-	target string             // where to
-	cookie [cookieSize]byte   // what each connection begins with
-	ctx    context.Context    // of all that is dialed, kept because a worker has no call to pass it through
+	target string             // address of the door
+	cookie [cookieSize]byte   // begins each connection
+	ctx    context.Context    // of all dials, kept because a worker has no call to pass it through
 	cancel context.CancelFunc // of ctx
 }
 
-// maxMisses is how many requests of a worker may fail one after the other
-// before it gives up.
+// maxMisses is how many consecutive requests of a worker may fail before it gives up.
 const maxMisses = 100
 
 // missPause keeps a worker whose connections are refused from spinning.
 const missPause = time.Millisecond
 
-// misses are the connections that failed.
+// misses counts the connections that failed.
 type misses struct {
-	row   int   // at present, one after the other
+	row   int   // current consecutive failures
 	all   int64 //
 	first error
 }
 
-// meet notes where fresh connections go, and tries to make one.
+// meet stores the address for fresh connections, and tries one.
 func (f *fresh) meet(ctx context.Context, h hello, limit time.Duration) error {
 	d := f.asker.direction
 	if h.port == 0 {
@@ -71,8 +70,8 @@ func (f *fresh) dial(ctx context.Context) (net.Conn, error) {
 	return sockio.Dial(ctx, net.Dialer{KeepAlive: -1}, "tcp", f.target, options(f.asker.spec))
 }
 
-// exchange opens a connection, asks, and waits until the peer has closed it.
-// It returns when the answer was there.
+// exchange opens a connection, sends a request, and waits until the peer has closed it. It
+// returns when the answer arrived.
 func (f *fresh) exchange(w *worker) (time.Duration, error) {
 	c, err := f.dial(f.ctx)
 	if err != nil {
@@ -80,8 +79,8 @@ func (f *fresh) exchange(w *worker) (time.Duration, error) {
 	}
 	defer context.AfterFunc(f.ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })()
 	done, err := f.converse(w, c)
-	// The peer closes first, so that the address pairs that must rest (TIME_WAIT,
-	// RFC 9293 section 3.6.1) do so at its end, where they hold up nobody.
+	// The peer closes first, so that address pairs in TIME_WAIT (RFC 9293 section 3.6.1) are at
+	// its end, where they block no new connection.
 	return done, f.said(errors.Join(err, c.Close()))
 }
 
@@ -106,7 +105,7 @@ func (f *fresh) converse(w *worker, c net.Conn) (time.Duration, error) {
 	return done, nil
 }
 
-// said returns err, or errStopped for the error of an interrupted call.
+// said returns err, or errStopped if err comes from an interrupted call.
 func (f *fresh) said(err error) error {
 	if err != nil && f.asker.stop.Load() {
 		return errStopped
@@ -120,8 +119,7 @@ func (f *fresh) interrupt() {
 	}
 }
 
-// missed decides what an error means for the worker: the end of its line, or
-// one fresh connection that failed.
+// missed handles an error of a worker: its line has ended, or one fresh connection failed.
 func (w *worker) missed(err error) error {
 	if w.line != nil || errors.Is(err, errStopped) {
 		return err
@@ -137,7 +135,7 @@ func (w *worker) missed(err error) error {
 	return nil
 }
 
-// failures sums up the connections that failed; the first reason with them.
+// failures sums up the connections that failed, with the first reason.
 func (a *asker) failures() misses {
 	var sum misses
 	for _, w := range a.workers {

@@ -28,7 +28,7 @@ func (t *test) take(ctx context.Context, env engine.Env, d model.Direction, n in
 	return opened.Conns, nil
 }
 
-// lines opens n connections and hands each to the waiter, then to add.
+// lines opens n connections and passes each to the waiter, then to add.
 func (t *test) lines(ctx context.Context, env engine.Env, d model.Direction, n int, add func(*plane.Link)) error {
 	if n == 0 {
 		return nil

@@ -11,17 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threadsPerCore is up to where a thread per stream answers more requests than
-// goroutines do. Measured with both ends in one process, over the loopback, on
-// two cores that other work kept busy, 1 byte each way, in thousands of
-// requests per second: 395 by threads and 238 by goroutines with 4 streams, 360
-// and 230 with 8, 284 and 255 with 16, 200 and 249 with 64.
+// threadsPerCore is the limit up to which a thread per stream answers more requests than
+// goroutines do. Measured with both ends in one process, over loopback, on two cores that other
+// work kept busy, 1 byte each way, in thousands of requests per second: 395 by threads and 238
+// by goroutines with 4 streams, 360 and 230 with 8, 284 and 255 with 16, 200 and 249 with 64.
 const threadsPerCore = 8
 
-// chooseWaiter returns the way for so many streams, and a warning where it is
-// not as asked: one thread for each as long as they are few for the cores,
-// goroutines beyond that. Who waits by polling needs a core for each stream,
-// and one for everything else.
+// chooseWaiter returns the way for that many streams, and a warning if it is not the requested
+// one: one thread for each while they are few for the cores, goroutines beyond that. Polling
+// needs a core for each stream, and one for everything else.
 func chooseWaiter(streams int, spin bool) (waiter, string) {
 	cores := runtime.NumCPU()
 	switch {
@@ -41,7 +39,7 @@ func chooseWaiter(streams int, spin bool) (waiter, string) {
 
 // direct is the way with a locked thread per stream and raw system calls.
 type direct struct {
-	spin bool // the socket does not block: the thread asks again and again
+	spin bool // the socket is non-blocking: the thread polls
 }
 
 func (d direct) waiting() string {
@@ -53,33 +51,33 @@ func (d direct) waiting() string {
 
 func (direct) threads(n int) int { return n }
 
-// watch is how long before its time a thread stops napping: twice what a nap of
-// 1 ms overshot at most in 90 of 100 cases with a timer slack of 1 ns (two cores
-// of a virtual machine, Linux 6.18: median 7 µs, p90 14 µs, p99 45 µs).
+// watch is how long before its due time a thread stops napping: twice the maximum overshoot of
+// a nap of 1 ms in 90 of 100 cases with a timer slack of 1 ns (two cores of a virtual machine,
+// Linux 6.18: median 7 µs, p90 14 µs, p99 45 µs).
 const watch = 30 * time.Microsecond
 
 func (direct) margin() time.Duration { return watch }
 
 func (direct) nap(d time.Duration) { nap(d) }
 
-// work locks the thread and takes the slack off its timers, which is 50 µs
-// (prctl(2), PR_SET_TIMERSLACK).
+// work locks the thread and removes the slack of its timers, which is 50 µs (prctl(2),
+// PR_SET_TIMERSLACK).
 func (direct) work(f func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	// Where it is not allowed naps are longer, and the report says so.
+	// If that is not permitted naps are longer, and the report shows it.
 	if unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) == nil {
-		// 0 is the default of the thread.
+		// 0 restores the thread's default.
 		defer func() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) }()
 	}
 	f()
 }
 
-// nap is for any thread: the runtime's own clock has a grain of 1 ms. The
-// scheduler is told, since a nap is long.
+// nap works on any thread: the runtime's own clock has a granularity of 1 ms. The scheduler
+// sees the call, since a nap is long.
 func nap(d time.Duration) {
 	ts := unix.NsecToTimespec(int64(d))
-	// A signal ends it early; the caller looks at the clock again.
+	// A signal ends it early; the caller checks the clock again.
 	_ = unix.Nanosleep(&ts, nil)
 }
 

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// chooseWaiter returns the way for so many streams, and a warning where it is
-// not as asked.
+// chooseWaiter returns the way for that many streams, and a warning if it is not the requested
+// one.
 func chooseWaiter(_ int, spin bool) (waiter, string) {
 	if spin {
 		return poller{}, "waiting by polling is not possible on " + runtime.GOOS
@@ -16,6 +16,5 @@ func chooseWaiter(_ int, spin bool) (waiter, string) {
 	return poller{}, ""
 }
 
-// nap waits for d, and about a millisecond longer: the grain of the runtime's
-// clock.
+// nap waits for d, and about a millisecond longer: the granularity of the runtime's clock.
 func nap(d time.Duration) { time.Sleep(d) }

@@ -8,7 +8,7 @@ import (
 	"linerate/internal/core/model"
 )
 
-// sample ends the present interval and emits its samples.
+// sample ends the current interval and emits its samples.
 func (r *course) sample(at time.Duration) {
 	r.Interval(at, r.phase == warming, true, func(length time.Duration, add func(model.Direction, model.Metric, float64)) {
 		if r.phase >= draining || length <= 0 {
@@ -25,7 +25,7 @@ func (r *course) sample(at time.Duration) {
 	})
 }
 
-// rateMetric is what a rate of requests counts.
+// rateMetric returns the metric of the request rate.
 func (r *course) rateMetric() model.Metric {
 	if r.spec.Requests.Connect {
 		return model.ConnectRate
@@ -33,7 +33,7 @@ func (r *course) rateMetric() model.Metric {
 	return model.RequestRate
 }
 
-// report puts together what this end says, or why there is no result.
+// report returns this end's report, or the reason why there is no result.
 func (r *course) report() (model.EndReport, error) {
 	out := r.Report(r.waiter.waiting())
 	var faults []error
@@ -51,7 +51,7 @@ func warnf(out *model.EndReport, d model.Direction, format string, args ...any) 
 	out.Warnings = append(out.Warnings, fmt.Sprintf("%s: ", d)+fmt.Sprintf(format, args...))
 }
 
-// reportAsking adds what was asked.
+// reportAsking adds the asking half.
 func (r *course) reportAsking(out *model.EndReport) error {
 	a, d := r.asking, r.asking.direction
 	t := a.count()
@@ -92,7 +92,7 @@ func (r *course) reportAsking(out *model.EndReport) error {
 	return nil
 }
 
-// orElse returns s, or what stands for an empty one.
+// orElse returns s, or empty if s is empty.
 func orElse(s, empty string) string {
 	if s == "" {
 		return empty
@@ -100,8 +100,8 @@ func orElse(s, empty string) string {
 	return s
 }
 
-// due is how many requests belong to the window. Those of a schedule count
-// although they were never sent, unless the run was cut short.
+// due returns how many requests belong to the window. Scheduled requests count even if they
+// were never sent, unless the run was cut short.
 func (r *course) due(t tally) int64 {
 	rate := r.spec.Requests.Rate
 	if rate == 0 || r.cut != "" {
@@ -110,11 +110,11 @@ func (r *course) due(t tally) int64 {
 	return max(t.issued, arrivals(r.shut(), rate)-arrivals(r.spec.Omit, rate))
 }
 
-// leastKept is the part of the planned window, or rate, below which a run says
-// so (statistics.md section 1 rule 5).
+// leastKept is the part of the planned window, or rate, below which a run has a warning
+// (statistics.md section 1 rule 5).
 const leastKept = 0.9
 
-// complain warns of what did not go as planned.
+// complain adds warnings about deviations from the plan.
 func (r *course) complain(out *model.EndReport, t tally, lost int64, rate float64) {
 	a, d := r.asking, r.asking.direction
 	if r.cut != "" {
@@ -149,13 +149,13 @@ func (r *course) complain(out *model.EndReport, t tally, lost int64, rate float6
 	if known && also && slip > slow {
 		warnf(out, d, "the asking end kept its own schedule to within %v only (p99), which is part of the latencies", slip.Round(time.Microsecond))
 	}
-	// What it sent late for so long are more than 1 % of all: it is in p99.
+	// The requests it sent that late are more than 1 % of all: they are in p99.
 	if held := t.slips.Max().Or(0); held > r.window/100 {
 		warnf(out, d, "the asking end itself was held up for %v, which is part of the latencies", held.Round(time.Millisecond))
 	}
 }
 
-// reportAnswering adds what was answered.
+// reportAnswering adds the answering half.
 func (r *course) reportAnswering(out *model.EndReport) error {
 	a, d := r.answering, r.answering.direction
 	f := a.flow(r.closing)

@@ -1,25 +1,23 @@
-// Package reqresp measures how long requests over TCP take to be answered, and
-// how many are answered or how many connections are made in a second.
+// Package reqresp measures how long requests over TCP take to be answered, and how many are
+// answered or how many connections are made in a second.
 //
-// The near end asks in direction To, the far end in direction From. The asking
-// end measures: its window opens Omit after its start and lasts Duration.
+// The near end asks in direction To, the far end in direction From. The asking end measures:
+// its window opens Omit after its start and lasts Duration.
 //
-// With a rate, request i of the run is due at start + i/rate, whatever became
-// of those before it, and its latency counts from then: requests that had to
-// wait because an earlier one was stuck are as slow as their users would have
-// found them (Tene, "How NOT to measure latency", 2013, calls the opposite
-// coordinated omission). Each connection carries one request at a time. The
-// time from the actual sending is kept apart, as the service time. Without a
-// rate each connection asks again as soon as it has its answer.
+// With a rate, request i of the run is due at start + i/rate, whatever happened to earlier
+// ones, and its latency counts from then: requests that had to wait because an earlier one was
+// stuck are as slow as their users would have found them (Tene, "How NOT to measure latency",
+// 2013, calls the opposite coordinated omission). Each connection carries one request at a
+// time. The time from the actual sending is recorded separately, as the service time. Without a
+// rate each connection sends the next request as soon as it has its answer.
 //
-// A request belongs to the window in which it is due, or sent where there is
-// no rate. What is unanswered at the end of the window is waited for some time,
-// and is lost after that. Quantiles are over all that were due: one that falls
-// among the lost is unknown.
+// A request belongs to the window in which it is due or, without a rate, sent. At the end of
+// the window the asking end waits for unanswered requests for some time; after that they are
+// lost. Quantiles are over all requests that were due: one that falls among the lost is
+// unknown.
 //
-// The receiver of the direction answers. It counts the requests of the window,
-// which are marked, and ends when the asking end says so. docs/wire/reqresp.md
-// describes the bytes.
+// The receiver of the direction answers. It counts the requests in the window, which are
+// marked, and ends when the asking end tells it to. docs/wire/reqresp.md describes the bytes.
 package reqresp
 
 import (
@@ -48,13 +46,12 @@ const (
 // Engine is the request engine. It is safe for concurrent use.
 type Engine struct {
 	waiters  func(streams int, spin bool) (waiter, string)
-	patience time.Duration // how long after its window unanswered requests are waited for
-	grace    time.Duration // how long one end waits for a word of the other
+	patience time.Duration // how long after its window to wait for unanswered requests
+	grace    time.Duration // how long one end waits for a message of the other
 }
 
-// New returns the engine. Requests that are unanswered 2 s after the window are
-// lost, and an end that hears nothing from the other within 10 s of when it
-// should gives up.
+// New returns the engine. Requests that are unanswered 2 s after the window are lost, and an
+// end gives up if a message of the other is 10 s late.
 func New() *Engine {
 	return &Engine{waiters: chooseWaiter, patience: 2 * time.Second, grace: 10 * time.Second}
 }
@@ -62,7 +59,7 @@ func New() *Engine {
 // Name returns "reqresp".
 func (*Engine) Name() string { return Name }
 
-// Kind is the paper half of the engine.
+// Kind returns the engine's metadata.
 func (*Engine) Kind() traffic.Kind { return requests.Kind() }
 
 // Validate reports every fault of f at once, joined.
@@ -91,8 +88,8 @@ func (*Engine) Validate(f model.Flow) error {
 	return faults.Err()
 }
 
-// complete fills in what f leaves to the engine: one stream, an interval of
-// 1 s, requests of 1 byte, and answers as long as requests.
+// complete fills in the engine's defaults: one stream, an interval of 1 s, requests of 1 byte,
+// and answers as long as requests.
 func complete(f model.Flow) spec {
 	f.Streams = max(f.Streams, 1)
 	f.Block = max(f.Block, 1)
@@ -102,21 +99,21 @@ func complete(f model.Flow) spec {
 	return spec{Flow: f, Requests: q}
 }
 
-// spec is a flow with what belongs to this engine.
+// spec is a flow with this engine's parameters.
 type spec struct {
 	model.Flow
 	Requests requests.Params
 	egress   model.Egress // of fresh connections
 }
 
-// Prepare opens for each direction of f, first To, then From, one connection
-// that steers and one for each stream, and returns the test. Zero fields of f
-// mean: one stream, an interval of 1 s, requests of 1 byte, answers as long as
-// requests, one request after the other.
+// Prepare opens for each direction of f, first To, then From, a control connection and one
+// connection for each stream, and returns the test. The defaults of f are one stream, an
+// interval of 1 s, requests of 1 byte, answers as long as requests, one request after the
+// other.
 //
-// With connect there are no connections for streams: the answering end
-// opens a port that only this run has, and the asking end tries it once. Where
-// something between the ends does not allow that, the error says so.
+// With connect there are no connections for streams: the answering end opens a port for this
+// run only, and the asking end tries it once. If a firewall between the ends blocks it, the
+// error says so.
 func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (engine.Test, error) {
 	if err := e.Validate(f); err != nil {
 		return nil, fmt.Errorf("flow: %w", err)
@@ -146,8 +143,8 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 	return t, nil
 }
 
-// sent is how many bytes of requests and answers this end has sent so far. (Those
-// with which the ends steer each other are some dozens.)
+// sent returns how many bytes of requests and answers this end has sent so far. (The control
+// messages are some dozens.)
 func (t *test) sent() (all int64) {
 	if a := t.asking; a != nil {
 		for _, m := range a.meters {
@@ -165,13 +162,12 @@ func (t *test) sent() (all int64) {
 	return all
 }
 
-// options are those of the connections that carry requests.
+// options returns the options of the connections that carry requests.
 func options(f spec) engine.SocketOptions {
 	return engine.SocketOptions{Window: int(f.Window), MSS: f.MSS, NoDelay: !f.Nagle, Congestion: f.Congestion, Egress: f.egress}
 }
 
-// open opens everything, then lets the ends greet each other: what answers
-// speaks first.
+// open opens everything, then exchanges greetings: the answering end sends first.
 func (t *test) open(ctx context.Context, env engine.Env) error {
 	t.spec.egress = env.Egress
 	for _, d := range t.spec.Direction.Parts() {
@@ -184,7 +180,7 @@ func (t *test) open(ctx context.Context, env engine.Env) error {
 			n = 0
 		}
 		c := &channel{conn: steer[0]}
-		// From here on t.Close frees what fails to open.
+		// From here on t.Close closes everything if opening fails.
 		if d.Sender() == env.Host {
 			t.asking = newAsker(d, t.spec, t.waiter, c)
 			err = t.lines(ctx, env, d, n, t.asking.employ)

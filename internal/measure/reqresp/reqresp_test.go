@@ -37,7 +37,7 @@ func at(t testing.TB, h *hist.Histogram, q float64) time.Duration {
 	return v
 }
 
-// roles returns the two ends by what they do in direction d.
+// roles returns the two ends by their role in direction d.
 func roles(near, far *enginetest.End, d model.Direction) (asking, answering *enginetest.End) {
 	if d == model.From {
 		return far, near
@@ -45,7 +45,7 @@ func roles(near, far *enginetest.End, d model.Direction) (asking, answering *eng
 	return near, far
 }
 
-// check holds the reports of both ends of direction d against each other.
+// check compares the reports of both ends of direction d.
 func check(t testing.TB, near, far *enginetest.End, f model.Flow, d model.Direction) {
 	t.Helper()
 	asking, answering := roles(near, far, d)
@@ -73,7 +73,8 @@ func TestOneAfterTheOther(t *testing.T) {
 					asking, _ := roles(near, far, part)
 					answered := asking.Value(t, part, model.RequestRate) * f.Duration.Seconds()
 					sent := float64(asking.Latency(t, part, "request").Sent)
-					// One of each stream is answered after the window, and one was sent before it.
+					// One of each stream is answered after the window, and one was sent before
+					// it.
 					must.True(t, math.Abs(answered-sent) <= float64(f.Streams)+0.5, "%v requests answered in the window, %v were sent", answered, sent)
 				}
 				must.True(t, len(near.Report.Warnings)+len(far.Report.Warnings) == 0, "warnings %q %q", near.Report.Warnings, far.Report.Warnings)
@@ -133,13 +134,13 @@ func TestSamples(t *testing.T) {
 		}
 	}
 	sent := float64(near.Latency(t, model.To, "request").Sent)
-	// An interval that ends late takes requests of the window along.
+	// An interval that ends late includes requests of the window.
 	must.True(t, requests <= sent+1.5 && requests+omitted >= sent-1.5, "the samples tell of %v requests and %v omitted, the report of %v", requests, omitted, sent)
 }
 
-// TestStallIsSeen is about coordinated omission. A path that stands still for
-// 300 ms in 2 s makes 15 % of the requests of a schedule wait, 100 ms and more
-// for every tenth; only one of them was on its way.
+// TestStallIsSeen checks for coordinated omission. A path that stalls for 300 ms in 2 s makes
+// 15 % of the scheduled requests wait, every tenth 100 ms or more; only one of them was in
+// flight.
 func TestStallIsSeen(t *testing.T) {
 	const stall = 300 * time.Millisecond
 	for name, e := range everyPlane() {
@@ -148,8 +149,8 @@ func TestStallIsSeen(t *testing.T) {
 			f.Omit, f.Duration = 0, 2*time.Second
 			f.Params = traffic.Write(requests.Params{Rate: 200})
 			w := enginetest.NewWire(t)
-			// Each exchange passes the relay in two pieces, the hello and the
-			// marks in one or two.
+			// Each exchange passes the relay in two pieces, the hello and the marks in one or
+			// two.
 			(&relay{stall: stall, n: 300}).start(t, w)
 			near, far := enginetest.Prepare(t, e, w, f)
 			enginetest.Succeed(t, near, far, f.Direction)
@@ -157,7 +158,7 @@ func TestStallIsSeen(t *testing.T) {
 			p99, service := at(t, due.Times, 0.99), near.Latency(t, model.To, "request (service)").Times
 			must.True(t, due.Sent == 400 && due.Lost == 0, "%d sent and %d lost of 400", due.Sent, due.Lost)
 			must.True(t, p99 >= stall/2, "p99 is %v after a stall of %v", p99, stall)
-			// The 60 that were due meanwhile waited 9 s together before they were sent.
+			// The 60 that were due meanwhile waited 9 s in total before they were sent.
 			waited := 400 * (due.Times.Mean().Or(0) - service.Mean().Or(0))
 			must.True(t, waited >= 8*time.Second, "the service leaves %v of waiting out: the stall hit one request only", waited)
 			most := due.Times.Max().Or(0)
@@ -166,10 +167,10 @@ func TestStallIsSeen(t *testing.T) {
 	}
 }
 
-// TestDelayIsSeen: no request takes less than the path. TestMedianOfADelay holds the rest.
+// TestDelayIsSeen: no request is faster than the path. TestMedianOfADelay checks the rest.
 func TestDelayIsSeen(t *testing.T) { delayed(t, 10*time.Millisecond) }
 
-// delayed returns the median latency on a path of that delay in each direction.
+// delayed returns the median latency on a path with that delay in each direction.
 func delayed(t testing.TB, delay time.Duration) time.Duration {
 	t.Helper()
 	f := brief(model.From, 2)
@@ -188,7 +189,7 @@ func TestMoreThanCanBeAnswered(t *testing.T) {
 	f.Omit, f.Duration = 0, 600*time.Millisecond
 	f.Params = traffic.Write(requests.Params{Rate: 200})
 	w := enginetest.NewWire(t)
-	(&relay{delay: 10 * time.Millisecond}).start(t, w) // 20 ms each, and no machine makes that less
+	(&relay{delay: 10 * time.Millisecond}).start(t, w) // 20 ms each, which no machine can reduce
 	e := New()
 	e.patience = 20 * time.Millisecond
 	near, far := enginetest.Prepare(t, e, w, f)
@@ -236,8 +237,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestBothEndsCountWhatTheySend, whichever way they wait, and over connections that
-// the session does not see.
+// TestBothEndsCountWhatTheySend: however they wait, and even over connections that the session
+// does not see.
 func TestBothEndsCountWhatTheySend(t *testing.T) {
 	for name, e := range everyPlane() {
 		for _, connect := range []bool{false, true} {

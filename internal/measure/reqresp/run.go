@@ -13,16 +13,16 @@ import (
 	"linerate/internal/rescue"
 )
 
-// test is one end of one run. It is measured when this end has asked and
-// answered everything, and on an early end.
+// test is one end of one run. It is measured when this end has asked and answered everything,
+// or ended early.
 type test struct {
 	*engine.Life
 	engine    *Engine
 	waiter    waiter
 	host      model.Host
 	spec      spec      // zero fields filled in
-	asking    *asker    // nil where this end does not ask
-	answering *answerer // nil where it does not answer
+	asking    *asker    // nil if this end does not ask
+	answering *answerer // nil if it does not answer
 	warnings  []string
 }
 
@@ -55,7 +55,7 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (report model
 	}
 	begin := quiet.Begin
 	if t.spec.Requests.Connect {
-		begin = quiet.Room // the runtime's own connections are made of garbage
+		begin = quiet.Room // the runtime's own connections produce garbage
 	}
 	hold := begin(t.waiter.threads(ends * t.spec.Streams))
 	defer hold.End()
@@ -74,29 +74,29 @@ type course struct {
 	*test
 
 	phase  phase           // of the asking
-	window time.Duration   // that it has measured
+	window time.Duration   // measured
 	ended  <-chan struct{} // closed when the workers have ended
-	asked  <-chan struct{} // ended, until that has been noticed; nil where nobody asks
-	cut    string          // why the asking ended before its time
+	asked  <-chan struct{} // ended, until handled; nil if this end does not ask
+	cut    string          // reason for an early end of asking
 
-	marks    <-chan mark // of the asking peer; nil where this end does not answer, or no more
-	closing  mark        // what it said last
+	marks    <-chan mark // of the asking peer; nil if this end does not answer, or no longer
+	closing  mark        // its last mark
 	answered bool        // nothing more is to be answered
-	lost     string      // why the peer's asking ended before its time
+	lost     string      // reason for an early end of the peer's asking
 	limit    time.Duration
 }
 
-// phase says where an asking end is in its run.
+// phase is an asking end's position in its run.
 type phase int
 
 const (
 	warming   phase = iota // the omitted time
 	measuring              // the window is open
-	draining               // what is unanswered is waited for
+	draining               // waiting for unanswered requests
 	over
 )
 
-// launch starts to answer, waits until the peer does, and starts to ask.
+// launch starts to answer, waits until the peer is ready, and starts to ask.
 func (r *course) launch(ctx context.Context) error {
 	r.StartClock()
 	r.phase, r.answered = over, true
@@ -130,7 +130,7 @@ func (r *course) launch(ctx context.Context) error {
 	return nil
 }
 
-// await waits for the answering end to say that it is ready.
+// await waits for the answering end to be ready.
 func (r *course) await(ctx context.Context) error {
 	c := r.asking.channel
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -164,7 +164,7 @@ func (r *course) loop(ctx context.Context) {
 			r.tick()
 		case <-r.asked:
 			r.asked = nil
-			// After the last of a schedule the window is still open for a while.
+			// After the last scheduled request the window is still open for a while.
 			switch why := r.asking.ending(); {
 			case why != "" && ctx.Err() != nil: // the other end was told to end first
 				r.finishAsking(context.Cause(ctx).Error())
@@ -181,7 +181,7 @@ func (r *course) loop(ctx context.Context) {
 	}
 }
 
-// next is when the sampler has to wake up.
+// next returns when the sampler has to wake up.
 func (r *course) next() time.Duration {
 	next := r.Next()
 	switch r.phase {
@@ -196,10 +196,10 @@ func (r *course) next() time.Duration {
 	return next
 }
 
-// shut is when the window closes.
+// shut returns when the window closes.
 func (r *course) shut() time.Duration { return r.spec.Omit + r.spec.Duration }
 
-// tick ends an interval, or a phase, or what took too long.
+// tick ends an interval, a phase, or a wait that took too long.
 func (r *course) tick() {
 	at := r.Now()
 	if at >= r.next() {
@@ -209,7 +209,7 @@ func (r *course) tick() {
 	case r.phase == warming && at >= r.spec.Omit:
 		r.phase = measuring
 		r.Open()
-		// A peer that is gone is noticed by who asks.
+		// The workers notice a peer that is gone.
 		_ = r.asking.channel.write(mark{kind: markOpen})
 	case r.phase == measuring && at >= r.shut():
 		r.phase, r.window = draining, r.spec.Duration
@@ -228,8 +228,8 @@ func (r *course) tick() {
 	r.LookAtHeap()
 }
 
-// finishAsking ends the asking half: its workers have ended or been halted. why
-// says what cut it short.
+// finishAsking ends the asking half: its workers have ended or been stopped. why is the reason
+// for an early end.
 func (r *course) finishAsking(why string) {
 	<-r.ended
 	r.asked = nil
@@ -241,11 +241,11 @@ func (r *course) finishAsking(why string) {
 		r.Shut()
 	}
 	r.phase = over
-	// Where it fails the answering end is gone, and needs no word.
+	// If it fails the answering end is gone, and needs no mark.
 	_ = r.asking.channel.write(mark{kind: markClose, window: min(r.window, r.spec.Duration)})
 }
 
-// hear takes a mark of the asking peer.
+// hear handles a mark of the asking peer.
 func (r *course) hear(m mark, more bool) {
 	switch {
 	case !more && r.answering.broken != nil:
@@ -260,7 +260,7 @@ func (r *course) hear(m mark, more bool) {
 	}
 }
 
-// finishAnswering ends the answering half; why says what cut it short.
+// finishAnswering ends the answering half; why is the reason for an early end.
 func (r *course) finishAnswering(why string) {
 	r.answering.halt()
 	r.marks, r.answered, r.lost = nil, true, why
@@ -269,7 +269,7 @@ func (r *course) finishAnswering(why string) {
 	}
 }
 
-// finish ends both halves for the reason why.
+// finish ends both halves, with the reason why.
 func (r *course) finish(why string) {
 	if r.phase != over {
 		r.asking.halt()
@@ -280,7 +280,7 @@ func (r *course) finish(why string) {
 	}
 }
 
-// halt ends what launch began before it failed.
+// halt stops what launch began before it failed.
 func (r *course) halt() {
 	if r.answering != nil {
 		r.answering.halt()

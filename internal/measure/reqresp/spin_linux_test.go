@@ -12,8 +12,8 @@ import (
 	"linerate/internal/must"
 )
 
-// TestSpin waits by polling where there are cores for it, and says so where not.
-// TestSpinning holds the processor time that tells polling from sleeping.
+// TestSpin waits by polling if there are enough cores, and otherwise has a warning.
+// TestSpinning checks the CPU time that distinguishes polling from sleeping.
 func TestSpin(t *testing.T) {
 	if runtime.NumCPU() < 2 {
 		t.Skip("needs a core for each end")
@@ -25,8 +25,7 @@ func TestSpin(t *testing.T) {
 	}
 }
 
-// spin runs a flow whose ends poll, and returns the share of a processor that the asking
-// end used.
+// spin runs a flow whose ends poll, and returns the share of a CPU that the asking end used.
 func spin(t testing.TB) float64 {
 	t.Helper()
 	f := brief(model.To, 1)

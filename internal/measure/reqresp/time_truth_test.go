@@ -9,7 +9,7 @@ import (
 	"linerate/internal/truth"
 )
 
-// TestMedianOfADelay holds the histogram against a path whose delay is known.
+// TestMedianOfADelay compares the histogram with a path whose delay is known.
 func TestMedianOfADelay(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		const delay = 20 * time.Millisecond

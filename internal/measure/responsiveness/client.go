@@ -20,29 +20,28 @@ import (
 	"linerate/internal/rescue"
 )
 
-// patience bounds an answer of which a measurement does not depend on the rate: the
-// configuration, and a probe.
+// patience is the timeout of answers that do not depend on the rate: the configuration, and a
+// probe.
 const patience = 10 * time.Second
 
-// peer is a server, as a client reaches it.
+// peer is a server from a client's point of view.
 type peer struct {
 	host     string // with a port, for the configuration
-	insecure bool   // whatever certificate it shows
+	insecure bool   // accept any certificate
 	egress   model.Egress
 	urls     addresses
 }
 
-// line is one connection to a server over which requests go: HTTP/2, where the server
-// speaks it.
+// line is one connection to a server for requests: HTTP/2 if the server supports it.
 type line struct {
 	http   *http.Client
 	conn   atomic.Pointer[counted]
-	ready  atomic.Bool // a transfer has its connection
+	ready  atomic.Bool // it carries a transfer
 	closed atomic.Bool
-	asked  atomic.Int32 // probes beside it that wait for their answers
+	asked  atomic.Int32 // probes on it that wait for answers
 }
 
-// counted is a TCP connection that counts what the program wrote.
+// counted is a TCP connection that counts the bytes the program wrote.
 type counted struct {
 	*net.TCPConn
 	written atomic.Int64
@@ -54,8 +53,8 @@ func (c *counted) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// unacknowledged are the bytes that were written and have not arrived, 0 where the system
-// does not tell.
+// unacknowledged returns the bytes that were written and have not arrived, 0 if the system does
+// not report it.
 func (c *counted) unacknowledged() int64 {
 	info, err := tcpinfo.Read(c.TCPConn)
 	acked, known := info.BytesAcked.Get()
@@ -68,7 +67,7 @@ func (c *counted) unacknowledged() int64 {
 // newLine prepares a connection, which the first request opens.
 func (p *peer) newLine() *line {
 	l := &line{}
-	// A window must not be what is measured: 16 MiB carry 1.3 Gbit/s at 100 ms.
+	// A window must not be the limit: 16 MiB carry 1.3 Gbit/s at 100 ms.
 	const window = 16 << 20
 	l.http = &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -87,7 +86,7 @@ func (p *peer) newLine() *line {
 				}
 				own := &counted{TCPConn: tcp}
 				l.conn.Store(own)
-				if l.closed.Load() { // package http goes on dialing for a request that was given up
+				if l.closed.Load() { // package http may still dial for an abandoned request
 					return nil, errors.Join(net.ErrClosed, own.Close())
 				}
 				return own, nil
@@ -105,7 +104,7 @@ func (l *line) close() {
 	}
 }
 
-// do sends a request and returns the answer of a server that has what was asked for.
+// do sends a request and returns the answer if its status is OK.
 func (l *line) do(ctx context.Context, method, url string, body io.Reader) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {
@@ -130,7 +129,7 @@ func (l *line) do(ctx context.Context, method, url string, body io.Reader) (*htt
 	return resp, nil
 }
 
-// configure asks a server where its transfers are.
+// configure asks a server for the URLs of its transfers.
 func (p *peer) configure(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -157,7 +156,7 @@ func (p *peer) configure(ctx context.Context) error {
 	return first
 }
 
-// fetch asks for one byte over l, reads the answer, and returns the version of HTTP.
+// fetch requests one byte over l, reads the answer, and returns the version of HTTP.
 func (p *peer) fetch(ctx context.Context, l *line) (version int, err error) {
 	resp, err := l.do(ctx, http.MethodGet, p.urls.Small, nil)
 	if err != nil {
@@ -168,8 +167,8 @@ func (p *peer) fetch(ctx context.Context, l *line) (version int, err error) {
 	return resp.ProtoMajor, err
 }
 
-// stamps are the times of a new connection. Package http may go on with it after the
-// request has ended, so they are locked.
+// stamps are the times of a new connection. They have a lock because package http may continue
+// after the request has ended.
 type stamps struct {
 	mu                  sync.Mutex
 	dialed, shook, sent time.Time
@@ -183,7 +182,7 @@ func (s *stamps) note(f func()) {
 	f()
 }
 
-// foreign makes a probe over a new connection.
+// foreign sends a probe over a new connection.
 func (p *peer) foreign(ctx context.Context) (probe, error) {
 	l := p.newLine()
 	defer l.close()
@@ -207,8 +206,8 @@ func (p *peer) foreign(ctx context.Context) (probe, error) {
 	return out, err
 }
 
-// self makes a probe over a load connection; errOther where the server has no HTTP/2, and
-// errBusy where the probe went over another connection.
+// self sends a probe over a load connection. It returns errOther if the server has no HTTP/2,
+// and errBusy if the probe went over another connection.
 func (p *peer) self(ctx context.Context, l *line) (out probe, err error) {
 	defer l.asked.Add(-1)
 	if l.asked.Add(1) > mostAsked {
@@ -228,27 +227,27 @@ func (p *peer) self(ctx context.Context, l *line) (out probe, err error) {
 	return probe{self: true, http: time.Since(began)}, err
 }
 
-// mostAsked bounds the probes that wait at a time on one connection: servers bound its
-// streams, and one more would open another connection.
+// mostAsked bounds the probes that wait at a time on one connection: servers limit its streams,
+// and one more would open another connection.
 const mostAsked = 6
 
 var errBusy = errors.New("this connection takes no more requests")
 
 var errOther = errors.New("a request beside a transfer does not use its connection: the server has no HTTP/2")
 
-// load is what fills the path in one direction.
+// load fills the path in one direction.
 type load struct {
 	peer      *peer
 	direction model.Direction
 	running   sync.WaitGroup
-	moved     atomic.Int64 // bytes that were read, or taken for sending
+	moved     atomic.Int64 // bytes read, or accepted for sending
 
 	mu    sync.Mutex
 	lines []*line
-	err   error // the first transfer that ended by itself
+	err   error // of the first transfer that ended by itself
 }
 
-// add begins one more transfer, until ctx ends.
+// add starts one more transfer, until ctx ends.
 func (l *load) add(ctx context.Context) {
 	n := l.peer.newLine()
 	l.mu.Lock()
@@ -262,7 +261,7 @@ func (l *load) add(ctx context.Context) {
 	}))
 }
 
-// fail keeps the first fault.
+// fail keeps the first error.
 func (l *load) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -295,7 +294,7 @@ func (l *load) transfer(ctx context.Context, n *line) error {
 	}
 }
 
-// carried are the bytes of payload that have arrived.
+// carried returns the bytes of payload that have arrived.
 func (l *load) carried() int64 {
 	n := l.moved.Load()
 	if l.direction == model.From {
@@ -311,7 +310,7 @@ func (l *load) carried() int64 {
 	return n
 }
 
-// one is a connection of the load for probe number i, nil where none stands yet.
+// one returns a connection of the load for probe number i, nil if none is open yet.
 func (l *load) one(i int) *line {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -327,7 +326,7 @@ func (l *load) failed() error {
 	return l.err
 }
 
-// source is payload without end. What it holds does not matter: TLS encrypts it.
+// source is endless payload. Its content does not matter: TLS encrypts it.
 type source struct{ moved *atomic.Int64 }
 
 func (s *source) Read(b []byte) (int, error) {

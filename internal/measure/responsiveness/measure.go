@@ -16,7 +16,7 @@ import (
 	"linerate/internal/rescue"
 )
 
-// course is one run of a client: alone for Flow.Lead, then under load.
+// course is one run of a client: without load for Flow.Lead, then under load.
 type course struct {
 	peer  *peer
 	spec  model.Flow
@@ -34,13 +34,13 @@ type course struct {
 	fault  error
 }
 
-// phases of a course, for what is counted.
+// phases of a course, for the counts.
 const (
 	alone = iota
 	loaded
 )
 
-// mark is what had been carried at a time.
+// mark is how much had been carried at a time.
 type mark struct {
 	at      time.Duration
 	carried []int64 // of each load
@@ -48,7 +48,7 @@ type mark struct {
 
 func (c *course) now() time.Duration { return time.Since(c.start) }
 
-// run measures, and returns what came of it as the report of the near end.
+// run measures, and returns the report of the near end.
 func (c *course) run(ctx context.Context) (model.EndReport, error) {
 	f := c.spec
 	c.each = interval
@@ -83,9 +83,8 @@ func (c *course) run(ctx context.Context) (model.EndReport, error) {
 	return out, nil
 }
 
-// fill loads the path from time began on, probes meanwhile, and returns what was carried
-// by the end of each interval: those of samples, those of the draft and the edges of the
-// window.
+// fill loads the path from time began, probes meanwhile, and returns what was carried by the
+// end of each interval: those of samples, those of the draft, and the edges of the window.
 func (c *course) fill(ctx context.Context, began time.Duration) ([]mark, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var probing sync.WaitGroup
@@ -160,7 +159,7 @@ func (c *course) mark() mark {
 	return m
 }
 
-// rate is what all loads carried between two marks.
+// rate returns what all loads carried between two marks.
 func (c *course) rate(a, b mark) units.BitRate {
 	var n int64
 	for i := range c.loads {
@@ -189,7 +188,7 @@ func (c *course) sample(began time.Duration, marks []mark, from time.Duration) {
 	c.emit(out)
 }
 
-// at is the first mark at t or after.
+// at returns the first mark at t or later.
 func at(marks []mark, t time.Duration) mark {
 	i := slices.IndexFunc(marks, func(m mark) bool { return m.at >= t })
 	if i < 0 {
@@ -198,13 +197,12 @@ func at(marks []mark, t time.Duration) mark {
 	return marks[i]
 }
 
-// mostWaiting bounds the probes that wait for their answers: a path that answers none gets
-// no more.
+// mostWaiting bounds the probes that wait for answers: a path that answers none gets no more.
 const mostWaiting = 32
 
-// probe sends probes until ctx ends, foreign and self ones in turn, as many as rate lets.
+// probe sends foreign and self probes in turn until ctx ends, as fast as rate allows.
 func (c *course) probe(ctx context.Context, phase int, rate func() units.BitRate) {
-	own := c.peer.newLine() // for requests while there is no load
+	own := c.peer.newLine() // for requests without load
 	defer own.close()
 	var waiting sync.WaitGroup
 	defer waiting.Wait()
@@ -228,8 +226,8 @@ func (c *course) probe(ctx context.Context, phase int, rate func() units.BitRate
 	}
 }
 
-// pace is the time between two probes of a kind: 100 a second, and less where a foreign
-// and a self one would take more than 5 % of rate. Without a known rate it is 10 a second.
+// pace returns the time between two probes of a kind: 100 a second, or fewer if a foreign and a
+// self one would take more than 5 % of rate. With an unknown rate it is 10 a second.
 func pace(rate units.BitRate) time.Duration {
 	if rate <= 0 {
 		return time.Second / 10
@@ -238,7 +236,7 @@ func pace(rate units.BitRate) time.Duration {
 	return max(time.Second/mostProbes, time.Duration(min(seconds, 1)*float64(time.Second)))
 }
 
-// one makes probe number i.
+// one sends probe number i.
 func (c *course) one(ctx context.Context, phase, i int, own *line) {
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -263,7 +261,7 @@ func (c *course) one(ctx context.Context, phase, i int, own *line) {
 		p, err = c.peer.foreign(limited)
 	}
 	if err != nil && ctx.Err() != nil {
-		return // the phase was over first
+		return // the phase ended first
 	}
 	p.at = at
 	c.mu.Lock()
@@ -274,7 +272,7 @@ func (c *course) one(ctx context.Context, phase, i int, own *line) {
 	}
 	switch {
 	case errors.Is(err, errOther):
-		c.other = true // and no number of this run is believed
+		c.other = true // makes this run's results invalid
 	case err != nil:
 		*sent++
 		*lost++
@@ -292,13 +290,13 @@ func (c *course) alone() bool {
 	return c.other
 }
 
-// Names of the distributions, as model.Latency has them.
+// Names of the distributions in model.Latency.
 const (
 	overTCP  = "tcp"  // the handshake of a new connection
 	overHTTP = "http" // a request beside a transfer, on its connection
 )
 
-// report is what came of a run whose load began at began.
+// report returns the result of a run whose load began at began.
 func (c *course) report(began time.Duration, marks []mark) model.EndReport {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -341,7 +339,7 @@ func (c *course) report(began time.Duration, marks []mark) model.EndReport {
 	return out
 }
 
-// direction is that of values: none where both are loaded at once.
+// direction returns the direction of values: empty if both are loaded at once.
 func (c *course) direction() model.Direction {
 	if c.spec.Direction == model.Both {
 		return ""
@@ -349,7 +347,7 @@ func (c *course) direction() model.Direction {
 	return c.spec.Direction
 }
 
-// within are the probes that were sent from a until b, under load.
+// within returns the probes that were sent from a until b, under load.
 func (c *course) within(a, b time.Duration) []probe {
 	var out []probe
 	for _, p := range c.probes {
@@ -360,7 +358,7 @@ func (c *course) within(a, b time.Duration) []probe {
 	return out
 }
 
-// latencies are the distributions of the probes before the load, and since opened.
+// latencies returns the distributions of the probes before the load, and since opened.
 func (c *course) latencies(opened time.Duration) ([]model.Latency, []model.Value) {
 	var times [2][2]hist.Recorder // by phase, then TCP and HTTP
 	for _, p := range c.probes {

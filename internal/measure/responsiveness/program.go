@@ -20,7 +20,7 @@ import (
 	"linerate/internal/measure/program"
 )
 
-// Name is that of the engine in results, and of the flag of serve.
+// Name is the name of the engine in results, and of the flag of serve.
 const Name = "responsiveness"
 
 // The flags of the client and of the server.
@@ -30,7 +30,7 @@ const (
 	keyFlag      = "responsiveness-key"
 )
 
-// Program is what measures responsiveness, as linerate knows it.
+// Program describes the responsiveness test for linerate.
 func Program() program.Program {
 	p := program.Program{
 		Name: Name, Scheme: "https", Server: "a server that measures responsiveness", Port: "443", OwnPort: "4043", Kinds: []traffic.Kind{kind()}, Fit: fit,
@@ -52,7 +52,7 @@ func Program() program.Program {
 	return p
 }
 
-// kind is the paper half.
+// kind returns the program's metadata.
 func kind() traffic.Kind {
 	return traffic.Kind{
 		Name: Name, Command: "test", Why: "a server of others that measures responsiveness has no settings to compare",
@@ -76,7 +76,7 @@ func kind() traffic.Kind {
 	}
 }
 
-// lines is a sentence for each direction: what the load adds, then the score.
+// lines returns a sentence for each direction: what the load adds, then the score.
 func lines(_ model.Flow, runs []model.Run) []string {
 	var out []string
 	for _, d := range []model.Direction{model.To, model.From, ""} {
@@ -109,7 +109,7 @@ func lines(_ model.Flow, runs []model.Run) []string {
 	return out
 }
 
-// fit makes f a test of responsiveness.
+// fit converts f to a test of responsiveness.
 func fit(f model.Flow, _ program.Values) (model.Flow, error) {
 	if f == (model.Flow{}) {
 		return f, nil
@@ -135,7 +135,7 @@ func fit(f model.Flow, _ program.Values) (model.Flow, error) {
 	return f, nil
 }
 
-// remote is a server at an address, as the contract has it.
+// remote is a server at an address.
 type remote struct {
 	program  program.Program
 	addr     string
@@ -146,7 +146,7 @@ type remote struct {
 func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit func([]model.Sample)) (near, far model.EndReport, err error) {
 	p := &peer{host: r.addr, insecure: r.insecure, egress: host.Egress}
 	if h, port, err := net.SplitHostPort(r.addr); err == nil && port == r.program.Port {
-		p.host = h // as its certificate and its configuration have it
+		p.host = h // as in its certificate and its configuration
 	}
 	if err := p.configure(ctx); err != nil {
 		return near, far, r.unreachable(ctx, err)
@@ -156,7 +156,7 @@ func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit f
 	return near, model.EndReport{Host: model.Far}, err
 }
 
-// unreachable says what to do about a server that did not give its configuration.
+// unreachable adds a hint to the error of a server without a configuration.
 func (r remote) unreachable(ctx context.Context, err error) error {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError

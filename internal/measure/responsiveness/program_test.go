@@ -28,7 +28,7 @@ import (
 	"linerate/internal/must"
 )
 
-// served is a server on loopback and what it told.
+// served is a server on loopback and its events.
 type served struct {
 	addr string
 	told chan program.Event
@@ -51,7 +51,7 @@ func newServer(t *testing.T, limits budget.Config) *served {
 	return s
 }
 
-// ownCertificate is a self-signed one.
+// ownCertificate returns a self-signed certificate.
 func ownCertificate(t *testing.T) tls.Certificate {
 	t.Helper()
 	s := httptest.NewTLSServer(nil)
@@ -59,7 +59,7 @@ func ownCertificate(t *testing.T) tls.Certificate {
 	return s.TLS.Certificates[0]
 }
 
-// over waits until the last connection of a client has gone, and returns what it measured.
+// over waits until a client's last connection has closed, and returns its test.
 func (s *served) over(t *testing.T) program.Test {
 	t.Helper()
 	soon := time.After(enginetest.Soon)
@@ -89,7 +89,7 @@ func brief(d model.Direction) model.Flow {
 	return model.Flow{Engine: Name, Direction: d, Lead: 300 * time.Millisecond, Omit: 100 * time.Millisecond, Duration: 900 * time.Millisecond, Interval: 200 * time.Millisecond}
 }
 
-// TestBothRoles: our client and our server, which must agree on what was carried.
+// TestBothRoles: our client and our server agree on what was carried.
 func TestBothRoles(t *testing.T) {
 	for _, d := range []model.Direction{model.To, model.From, model.Both} {
 		t.Run(string(d), func(t *testing.T) {
@@ -115,8 +115,8 @@ func TestBothRoles(t *testing.T) {
 	}
 }
 
-// TestServerOfOthers: one with HTTP/1 alone has no probes beside a transfer, and a
-// download that ends, or another kind of server, is an error.
+// TestServerOfOthers: a server with only HTTP/1 has no probes beside a transfer, and a download
+// that ends, or another kind of server, is an error.
 func TestServerOfOthers(t *testing.T) {
 	mux := http.NewServeMux()
 	at := func(host string) string {
@@ -127,7 +127,7 @@ func TestServerOfOthers(t *testing.T) {
 	mux.HandleFunc("/l", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 1<<20)) })
 	mux.HandleFunc("/u", func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 	web := httptest.NewUnstartedServer(mux)
-	web.Config.ErrorLog = log.New(io.Discard, "", 0) // of the client that refuses the certificate
+	web.Config.ErrorLog = log.New(io.Discard, "", 0) // from the client that refuses the certificate
 	web.StartTLS()
 	t.Cleanup(web.Close)
 	addr := web.Listener.Addr().String()
@@ -146,8 +146,8 @@ func TestServerOfOthers(t *testing.T) {
 	must.Say(t, err, "404")
 }
 
-// TestBudget: what the ledger does not give is refused by status, or cut, and the server
-// says so; what it holds for a client comes back with its last connection.
+// TestBudget: a request beyond the budget is refused by status, or cut off, and the server
+// reports it; what it holds for a client comes back with its last connection.
 func TestBudget(t *testing.T) {
 	s := newServer(t, budget.Config{Server: budget.Limits{Egress: 1 << 20}})
 	_, err := measure(t, s.addr, brief(model.From))
@@ -170,8 +170,8 @@ func TestBudget(t *testing.T) {
 	must.True(t, err != nil && !errors.Is(err, os.ErrDeadlineExceeded), "the ninth connection is not closed: %v", err)
 }
 
-// TestCrowdOfOneClient: the connections of a client are bounded, the oldest without a
-// transfer goes, and one with a transfer stays.
+// TestCrowdOfOneClient: the connections of a client are limited; the oldest without a transfer
+// is closed, and one with a transfer stays.
 func TestCrowdOfOneClient(t *testing.T) {
 	s := &server{most: 1000, host: program.Host{Tell: func(program.Event) {}, Keep: func(program.Test) {}}, clients: map[netip.Addr]*client{}}
 	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)

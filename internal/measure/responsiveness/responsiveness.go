@@ -1,10 +1,10 @@
-// Package responsiveness measures how many round trips a minute a path makes while it is
-// full, as draft-ietf-ippm-responsiveness-09 defines it, and answers clients that do so.
+// Package responsiveness measures how many round trips a minute a path makes while it is full,
+// as draft-ietf-ippm-responsiveness-09 defines it, and serves clients that do so.
 //
-// The client loads the path with HTTP/2 transfers that never end, on one connection and
-// then on more, and meanwhile asks for one byte again and again: on new connections
-// (foreign probes), which feel the queue that all traffic feels, and as one more stream of
-// a load connection (self probes), which also feel what waits in front of it there.
+// The client loads the path with endless HTTP/2 transfers, on one connection and then on more,
+// and meanwhile requests one byte again and again: on new connections (foreign probes), which
+// wait in the queue that all traffic shares, and as one more stream of a load connection (self
+// probes), which also wait behind that connection's own data.
 package responsiveness
 
 import (
@@ -19,7 +19,7 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// Draft is the revision that the numbers follow. Others give other numbers.
+// Draft is the revision that the results follow. Other revisions give other results.
 const Draft = "draft-ietf-ippm-responsiveness-09"
 
 // Parameters of the draft, section "Parameters"; its interval is 5 s, and was 1 s up to -08.
@@ -40,7 +40,7 @@ const (
 	selfBytes    = 1000
 )
 
-// configPaths are where servers have their configuration: the draft's, and that of older
+// configPaths returns the paths of a server's configuration: the draft's, and that of older
 // servers and clients (SERVER_SPEC.md of network-quality/server).
 func configPaths() []string { return []string{"/.well-known/nq", "/api/v1/config"} }
 
@@ -57,14 +57,14 @@ type addresses struct {
 	OldPost  string `json:"https_upload_url"`
 }
 
-// config is the JSON object that a server gives.
+// config is the JSON object of a server's configuration.
 type config struct {
 	Version int       `json:"version"`
 	URLs    addresses `json:"urls"`
 }
 
-// parseConfig reads what a server of host gives. All three URLs are of one host, over
-// HTTPS (draft, "Configuration"); names of older servers count where the draft's lack.
+// parseConfig parses the configuration of server host. All three URLs must be on one host, over
+// HTTPS (draft, "Configuration"); names of older servers count if the draft's are missing.
 func parseConfig(b []byte) (addresses, error) {
 	var c config
 	if err := json.Unmarshal(b, &c); err != nil {
@@ -95,16 +95,16 @@ func parseConfig(b []byte) (addresses, error) {
 	return c.URLs, nil
 }
 
-// probe is one probe that was answered.
+// probe is one answered probe.
 type probe struct {
 	at   time.Duration // when it was sent
 	self bool
-	tcp  time.Duration // of a new connection: its handshake
-	tls  time.Duration // same: TLS, a round trip of it
+	tcp  time.Duration // handshake of a new connection
+	tls  time.Duration // same: TLS, per round trip
 	http time.Duration // request to answer
 }
 
-// trimmed is the mean of the lowest 95 % of times, ms; NaN of none.
+// trimmed returns the mean of the lowest 95 % of times, ms; NaN if there are none.
 func trimmed(times []float64) float64 {
 	slices.Sort(times)
 	n := int(math.Ceil(kept * float64(len(times))))
@@ -115,8 +115,8 @@ func trimmed(times []float64) float64 {
 	return sum / float64(n)
 }
 
-// rpm is the responsiveness of probes, in round trips a minute; NaN where one kind of
-// probe has no answer.
+// rpm returns the responsiveness of probes, in round trips a minute; NaN if one kind of probe
+// has no answer.
 func rpm(probes []probe) float64 {
 	var tcp, tls, foreign, self []float64
 	for _, p := range probes {
@@ -150,7 +150,7 @@ func stable(series []float64) bool {
 	return math.Sqrt(square/averaged) < settled*last[averaged-1]
 }
 
-// confidence says how far a run of so many intervals can be believed, in the draft's words;
+// confidence returns the reliability of a run with that many intervals, in the draft's words;
 // "" is high.
 func confidence(goodputs, rpms []float64) string {
 	switch {

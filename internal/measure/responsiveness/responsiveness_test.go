@@ -9,15 +9,15 @@ import (
 	"linerate/internal/must"
 )
 
-// TestRPM computes the example of 20 probes of each kind that was worked out by hand from
-// the formulas of the draft.
+// TestRPM computes an example of 20 probes of each kind that was worked out by hand from the
+// draft's formulas.
 func TestRPM(t *testing.T) {
 	var all []probe
 	at := func(v int) time.Duration { return time.Duration(v) * time.Millisecond }
 	for i := range 20 {
 		http := at(24 + i)
 		if i == 19 {
-			http = at(400) // is trimmed
+			http = at(400) // trimmed
 		}
 		all = append(all, probe{tcp: at(20 + i), tls: at(22 + i), http: http}, probe{self: true, http: at(60 + 2*i)})
 	}

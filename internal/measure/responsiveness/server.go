@@ -26,29 +26,29 @@ import (
 	"linerate/internal/measure/sockio"
 )
 
-// What one client gets. A client of the draft has at most 16 connections in each direction,
-// and makes at most 100 new ones a second, each for one request. Some leave those open, so
-// the oldest one without a transfer makes room for a new one.
+// Limits of one client. A client of the draft has at most 16 connections in each direction, and
+// opens at most 100 new ones a second, each for one request. Some leave those open, so the
+// oldest one without a transfer makes room for a new one.
 const (
-	mostRefused  = 8         // connections of refused clients that receive the reason; more are closed
+	mostRefused  = 8         // connections of refused clients that get the reason; more are closed
 	mostOfClient = 128       // connections at a time
-	connMemory   = 256 << 10 // bytes that a connection is charged: buffers of HTTP/2, TLS and of the copying
-	uploadWindow = 4 << 20   // bytes of an upload that may be under way
+	connMemory   = 256 << 10 // bytes charged for a connection: buffers of HTTP/2, TLS and copying
+	uploadWindow = 4 << 20   // bytes of an upload in flight
 	mostStreams  = 32        // requests at a time on a connection
 	mostHeader   = 16 << 10  // bytes of a request's header
 	silence      = 10 * time.Second
 	largest      = 64 << 30 // bytes of the large download: at least 8 GB
 	chunk        = 128 << 10
-	lateAfter    = 5 * time.Millisecond // of the present rate may wait unsent (draft, "TCP_NOTSENT_LOWAT")
+	lateAfter    = 5 * time.Millisecond // of the current rate may wait unsent (draft, "TCP_NOTSENT_LOWAT")
 	retryAfter   = "60"                 // seconds
-	leastUnsent  = 16 << 10             // bytes: a sender on a slow path does not wake up for every segment
+	leastUnsent  = 16 << 10             // bytes: a sender on a slow path need not wake up for every segment
 	smallPath    = "/responsiveness/small"
 	largePath    = "/responsiveness/large"
 	uploadPath   = "/responsiveness/upload"
 	octets       = "application/octet-stream"
 )
 
-// certificate is that of the files that were given, or own.
+// certificate returns that of the files in the flags, or own.
 func certificate(given program.Values, own tls.Certificate) (tls.Certificate, error) {
 	cert, key := given[certFlag], given[keyFlag]
 	switch {
@@ -64,14 +64,14 @@ func certificate(given program.Values, own tls.Certificate) (tls.Certificate, er
 	return c, nil
 }
 
-// server answers clients that measure responsiveness.
+// server serves clients that measure responsiveness.
 type server struct {
 	host program.Host
 	most int // connections of all clients
 
 	mu      sync.Mutex
 	conns   int
-	refused int // of them, those of refused clients, which receive the reason
+	refused int // of these, connections of refused clients, which get the reason
 	clients map[netip.Addr]*client
 }
 
@@ -82,11 +82,11 @@ type client struct {
 	share    *budget.Share
 	conns    []*conn // the oldest first
 	began    time.Time
-	measured bool // a transfer began
+	measured bool // a transfer has begun
 	sent     atomic.Int64
 	received atomic.Int64
 	cut      error // why the budget ended it
-	refusal  error // why it gets nothing; it has no share then
+	refusal  error // why it was refused; it has no share then
 }
 
 // listen implements program.Program.Serve.
@@ -100,7 +100,7 @@ func listen(_ context.Context, at program.Sockets, h program.Host) (func(context
 		Handler: admitted(s.routes()), ReadHeaderTimeout: silence, IdleTimeout: silence, MaxHeaderBytes: mostHeader,
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}},
 		HTTP2:     &http.HTTP2Config{MaxConcurrentStreams: mostStreams, MaxReceiveBufferPerConnection: uploadWindow, MaxReceiveBufferPerStream: uploadWindow},
-		ErrorLog:  log.New(io.Discard, "", 0), // what clients do wrong is theirs
+		ErrorLog:  log.New(io.Discard, "", 0), // clients' errors are not ours to log
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, c.(*tls.Conn).NetConn())
 		},
@@ -120,7 +120,7 @@ func listen(_ context.Context, at program.Sockets, h program.Host) (func(context
 // connKey is the key of a request's connection in its context.
 type connKey struct{}
 
-// gate hands on the connections that the budget has room for, and closes the others.
+// gate passes on the connections that the budget has room for, and closes the others.
 type gate struct {
 	net.Listener
 	server *server
@@ -210,7 +210,7 @@ func (s *server) enter(c *net.TCPConn) (*conn, error) {
 	return own, nil
 }
 
-// leave gives back what a connection took.
+// leave gives back what a connection held.
 func (s *server) leave(c *conn) {
 	c.give()
 	s.mu.Lock()
@@ -224,7 +224,7 @@ func (s *server) leave(c *conn) {
 	s.forget(c.client)
 }
 
-// forget ends a client without connections. s is locked.
+// forget removes a client without connections. s is locked.
 func (s *server) forget(c *client) {
 	if len(c.conns) > 0 || s.clients[c.from] != c {
 		return
@@ -243,7 +243,7 @@ func (s *server) forget(c *client) {
 	s.host.Tell(program.Event{Test: t, Began: true, Over: true})
 }
 
-// flow is what a client measured, as far as the server knows.
+// flow returns what a client measured, as far as the server knows.
 func flow(sent, received units.Bytes) model.Flow {
 	f := model.Flow{Engine: Name, Direction: model.Both}
 	switch {
@@ -255,7 +255,7 @@ func flow(sent, received units.Bytes) model.Flow {
 	return f
 }
 
-// routes answers the requests.
+// routes handles the requests.
 func (s *server) routes() http.Handler {
 	mux := http.NewServeMux()
 	for _, path := range configPaths() {
@@ -263,7 +263,7 @@ func (s *server) routes() http.Handler {
 	}
 	mux.HandleFunc("GET "+smallPath, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", octets)
-		_, _ = w.Write([]byte{0}) // the client has gone
+		_, _ = w.Write([]byte{0}) // fails if the client has gone
 	})
 	mux.HandleFunc("GET "+largePath, s.transfer(s.download))
 	mux.HandleFunc("POST "+uploadPath, s.transfer(s.upload))
@@ -281,13 +281,13 @@ func admitted(h http.Handler) http.Handler {
 	})
 }
 
-// refuse says why a client gets nothing now (draft, "Configuration": a server that is busy).
+// refuse answers that the server is busy (draft, "Configuration"), with the reason.
 func refuse(w http.ResponseWriter, err error) {
 	w.Header().Set("Retry-After", retryAfter)
 	http.Error(w, err.Error(), http.StatusServiceUnavailable)
 }
 
-// configuration says where the transfers are, at the name by which the client came.
+// configuration sends the URLs of the transfers, with the host name that the client used.
 func (s *server) configuration(w http.ResponseWriter, r *http.Request) {
 	host := r.Host
 	if host == "" || strings.ContainsAny(host, "/\\@?#\"<> ") {
@@ -296,12 +296,12 @@ func (s *server) configuration(w http.ResponseWriter, r *http.Request) {
 	}
 	at := func(path string) string { return "https://" + host + path }
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(config{Version: 1, URLs: addresses{ // fails where the client has gone
+	_ = json.NewEncoder(w).Encode(config{Version: 1, URLs: addresses{ // fails if the client has gone
 		Small: at(smallPath), Large: at(largePath), Upload: at(uploadPath), OldSmall: at(smallPath), OldLarge: at(largePath), OldPost: at(uploadPath),
 	}})
 }
 
-// transfer is a handler that the budget bounds.
+// transfer returns a handler that the budget limits.
 func (s *server) transfer(move func(w http.ResponseWriter, r *http.Request, c *conn) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c := r.Context().Value(connKey{}).(*conn)
@@ -313,7 +313,8 @@ func (s *server) transfer(move func(w http.ResponseWriter, r *http.Request, c *c
 		if ends := c.client.share.Ends(); !ends.IsZero() && ends.Before(until) {
 			until = ends
 		}
-		// Of a connection with HTTP/1, and of a stream with HTTP/2. Both kinds of writers can.
+		// On HTTP/1 for the connection, on HTTP/2 for the stream. Both kinds of writers support
+		// it.
 		_, _ = http.NewResponseController(w).SetReadDeadline(until), http.NewResponseController(w).SetWriteDeadline(until)
 		c.busy.Add(1)
 		defer c.busy.Add(-1)
@@ -322,12 +323,12 @@ func (s *server) transfer(move func(w http.ResponseWriter, r *http.Request, c *c
 			s.mu.Lock()
 			c.client.cut = err
 			s.mu.Unlock()
-			panic(http.ErrAbortHandler) // ends the stream, or the connection, unfinished
+			panic(http.ErrAbortHandler) // aborts the stream, or the connection
 		}
 	}
 }
 
-// begin tells of a client's first transfer.
+// begin reports a client's first transfer.
 func (c *client) begin() {
 	c.server.mu.Lock()
 	first := !c.measured
@@ -338,7 +339,7 @@ func (c *client) begin() {
 	}
 }
 
-// download sends until the client has enough.
+// download sends until the client closes.
 func (s *server) download(w http.ResponseWriter, _ *http.Request, c *conn) error {
 	w.Header().Set("Content-Type", octets)
 	w.Header().Set("Content-Length", fmt.Sprint(int64(largest)))
@@ -366,7 +367,7 @@ func (s *server) download(w http.ResponseWriter, _ *http.Request, c *conn) error
 	return nil
 }
 
-// upload takes what the client sends.
+// upload reads what the client sends.
 func (s *server) upload(w http.ResponseWriter, r *http.Request, c *conn) error {
 	b := make([]byte, chunk)
 	last := time.Now()

@@ -1,6 +1,6 @@
-// Package run is the chassis of the engines: the clock of a run, its intervals, the
-// measured window of each direction, the samples of both, the processor time that the
-// window took, and what ends it. An engine is what it sends and what it counts.
+// Package run is the common part of the engines: the clock of a run, its intervals, the
+// measured window of each direction, the samples of both, the CPU time in the window, and the
+// end. An engine adds what it sends and what it counts.
 package run
 
 import (
@@ -11,8 +11,8 @@ import (
 	"linerate/internal/measure/quiet"
 )
 
-// Meter is the clock of one end of one run: it makes the samples of its intervals, and
-// takes the processor time of its window. It belongs to one goroutine.
+// Meter is the clock of one end of one run: it makes the samples of its intervals, and measures
+// the CPU time of its window. It belongs to one goroutine.
 type Meter struct {
 	Host     model.Host
 	Spec     model.Flow // with its Interval
@@ -33,29 +33,29 @@ func (m *Meter) StartClock() {
 	m.open = m.prev
 }
 
-// Now is the time since the start.
+// Now returns the time since the start.
 func (m *Meter) Now() time.Duration { return time.Since(m.Start) }
 
-// Open is the beginning of the measured window.
+// Open marks the beginning of the measured window.
 func (m *Meter) Open() { m.open = ReadEdge(m.Now()) }
 
-// Shut is its end, at the time that it returns.
+// Shut marks its end and returns the time.
 func (m *Meter) Shut() time.Duration {
 	m.shut = ReadEdge(m.Now())
 	return m.shut.At
 }
 
-// Shortest is the length below which an interval says nothing about rates; what it
-// counts is part of the window all the same.
+// Shortest returns the length below which an interval is too short for a rate; its counts still
+// belong to the window.
 func Shortest(interval time.Duration) time.Duration { return interval / 10 }
 
-// Whole is the next multiple of interval after t, or the one after that where a
-// sampler that woke up late would leave a very short one.
+// Whole returns the next multiple of interval after t, or the one after that if the rest would
+// be very short, since the sampler woke up late.
 func Whole(t, interval time.Duration) time.Duration {
 	return ((t+Shortest(interval))/interval + 1) * interval
 }
 
-// Flush emits the samples of an interval, with that of the processor where working.
+// Flush emits the samples of an interval, with CPU time if working is true.
 func (m *Meter) Flush(working bool) {
 	cpu := Read(m.Now())
 	if working && cpu.At-m.prev.At >= max(1, Shortest(m.Spec.Interval)) {
@@ -68,11 +68,11 @@ func (m *Meter) Flush(working bool) {
 	m.samples = m.samples[:0]
 }
 
-// Next is when the interval that has begun is over.
+// Next returns when the current interval is over.
 func (m *Meter) Next() time.Duration { return m.end + m.Spec.Interval }
 
-// Interval ends the present interval at time at and emits its samples, with that of
-// the processor where busy. Those that tell adds are left out where it was too short.
+// Interval ends the current interval at time at and emits its samples, with CPU time if busy is
+// true. If the interval was too short it leaves out the samples that tell adds.
 func (m *Meter) Interval(at time.Duration, omitted, busy bool, tell func(length time.Duration, add func(model.Direction, model.Metric, float64))) {
 	start, length := m.end, at-m.end
 	m.end = at
@@ -87,7 +87,7 @@ func (m *Meter) Interval(at time.Duration, omitted, busy bool, tell func(length 
 	m.Flush(busy)
 }
 
-// LookAtHeap warns, once, where garbage was collected.
+// LookAtHeap adds a warning, once, if garbage was collected.
 func (m *Meter) LookAtHeap() {
 	if m.Hold != nil && m.Hold.Check() {
 		m.Warnings = append(m.Warnings,
@@ -95,7 +95,7 @@ func (m *Meter) LookAtHeap() {
 	}
 }
 
-// Report is what this end says of itself.
+// Report returns this end's report of itself.
 func (m *Meter) Report(waiting string) model.EndReport {
 	out := model.EndReport{Host: m.Host, Waiting: waiting, Warnings: m.Warnings}
 	Fill(&out, m.open, m.shut)

@@ -9,48 +9,48 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Part is one direction at one end: its window, and what moved in it. Only the
-// sampler's goroutine uses it.
+// Part is one direction at one end: its window, and the bytes moved in it. Only the sampler's
+// goroutine uses it.
 type Part struct {
 	Direction model.Direction
 	Role      model.Role
 	Spec      model.Flow // with its Interval
 	Datagrams bool       // they are counted too
-	Endless   bool       // the window is open until the end of the run, whatever Spec says
-	Unplanned bool       // what Spec plans is more than will come: nothing is missing from it
+	Endless   bool       // the window stays open until the end of the run, whatever Spec says
+	Unplanned bool       // Spec plans more than is expected: a smaller amount is no fault
 
-	// Count puts the counters of now into a reading, with a place for each stream.
+	// Count stores the current counters in a reading, with a place for each stream.
 	Count func(*Reading)
-	// Tell adds what an interval says beside what moved, as between Prev and Cur; nil is nothing.
+	// Tell, if not nil, adds further samples of an interval, from Prev to Cur.
 	Tell func(add Add)
-	// Closed is called when the window closes; nil is that the part is done then.
+	// Closed is called when the window closes; if nil, the part is then done.
 	Closed func()
-	// Progress is called after each interval; nil is nothing.
+	// Progress, if not nil, is called after each interval.
 	Progress func(at time.Duration)
-	// Report completes what this end says of the direction; nil is what was counted.
+	// Report, if not nil, completes this end's report of the direction.
 	Report func(*model.FlowReport)
 
 	State      State
 	Open, Shut Reading // edges of the measured window
-	Prev, Cur  Reading // edges of the present interval
+	Prev, Cur  Reading // edges of the current interval
 	Fault      error   // why there is no result
 	Warnings   []string
-	shown      int64 // losses told in samples
+	shown      int64 // losses reported in samples
 	awaited    bool  // the window was over before anything arrived
 }
 
-// Add adds a sample of the present interval; of is its stream, "" for all.
+// Add adds a sample of the current interval; of is its stream, "" for all.
 type Add func(m model.Metric, value float64, of string)
 
-// State says where a part is in its run.
+// State is a part's position in its run.
 type State int
 
 // The states.
 const (
 	Warming   State = iota // the omitted time
 	Measuring              // the window is open
-	Winding                // it is closed: something is still on its way
-	Done                   // nothing more comes
+	Winding                // the window is closed: data is still in flight
+	Done                   // the part is over
 )
 
 // Reading is a reading of clock and counters together.
@@ -75,7 +75,7 @@ func (r *Reading) copyFrom(o *Reading) {
 	copy(each, o.Each)
 }
 
-// Prepare makes room for the readings of n streams.
+// Prepare allocates the readings of n streams.
 func (p *Part) Prepare(n int) {
 	for _, r := range []*Reading{&p.Open, &p.Shut, &p.Prev, &p.Cur} {
 		r.Each = make([]int64, n)
@@ -87,7 +87,7 @@ func (p *Part) read(at time.Duration) {
 	p.Count(&p.Cur)
 }
 
-// Look takes a reading, which is Prev then.
+// Look takes a reading and stores it as Prev.
 func (p *Part) Look(at time.Duration) {
 	p.read(at)
 	p.Prev, p.Cur = p.Cur, p.Prev
@@ -117,8 +117,8 @@ func (p *Part) Close() {
 	}
 }
 
-// step ends the present interval at time at: it adds its samples to out, and moves the
-// part on where that is due.
+// step ends the current interval at time at: it adds its samples to out, and moves the part to
+// its next state if that is due.
 func (p *Part) step(at time.Duration, host model.Host, out []model.Sample) []model.Sample {
 	if p.State < Winding && at > p.Prev.At {
 		p.read(at)
@@ -144,13 +144,13 @@ func (p *Part) step(at time.Duration, host model.Host, out []model.Sample) []mod
 	return out
 }
 
-// latest is how much longer than planned a receiver waits for the first byte of a stream:
-// TCP has sent a lost segment again twice by then (RFC 6298 section 2.1), and a busy machine
+// latest is how much longer than planned a receiver waits for the first byte of a stream: by
+// then TCP has retransmitted a lost segment twice (RFC 6298 section 2.1), and a busy machine
 // has begun.
 const latest = 3 * time.Second
 
-// begins reports whether nothing has arrived in a short window and still may: the window is
-// then that of what comes.
+// begins reports whether a short window is still without data that may arrive: then the window
+// begins with the first data.
 func (p *Part) begins() bool {
 	return p.Role == model.Receiver && !p.Datagrams && p.Prev.Bytes == 0 && p.Spec.Duration < 2*latest
 }
@@ -177,8 +177,8 @@ func (p *Part) sample(host model.Host, out []model.Sample) []model.Sample {
 		add(model.Datagrams, float64(cur.Datagrams-prev.Datagrams), "")
 	}
 	if p.Datagrams && p.Role == model.Receiver {
-		// What comes late was told as lost before: later losses are set off
-		// against it, so that no interval loses less than nothing.
+		// Late datagrams were counted as lost before: they are subtracted from later losses, so
+		// that no interval has negative loss.
 		lost := max(0, cur.Missing-p.shown)
 		p.shown += lost
 		add(model.Lost, float64(lost), "")
@@ -189,10 +189,10 @@ func (p *Part) sample(host model.Host, out []model.Sample) []model.Sample {
 	return out
 }
 
-// Stream is the name of stream i in samples.
+// Stream returns the name of stream i in samples.
 func Stream(i int) string { return strconv.Itoa(i + 1) }
 
-// due is when the open window closes by itself; 0 is never.
+// due returns when the open window closes by itself; 0 is never.
 func (p *Part) due() time.Duration {
 	if p.Endless || p.Spec.Duration == 0 {
 		return 0
@@ -203,7 +203,7 @@ func (p *Part) due() time.Duration {
 	return p.Open.At + p.Spec.Duration
 }
 
-// next is when the interval that begins after the planned time ends.
+// next returns the end of the interval that begins after the planned time.
 func (p *Part) next(planned time.Duration) time.Duration {
 	if p.State == Warming {
 		return min(Whole(planned, p.Spec.Interval), p.Spec.Omit)
@@ -215,8 +215,8 @@ func (p *Part) next(planned time.Duration) time.Duration {
 	return after
 }
 
-// Finish ends the part, whatever its state, at the last reading, for the reason why. It
-// says in a warning, or in Fault, what is missing from the plan.
+// Finish ends the part, whatever its state, at the last reading, with the reason why. It
+// reports a deviation from the plan as a warning, or in Fault.
 func (p *Part) Finish(why string) {
 	switch p.State {
 	case Done:
@@ -233,9 +233,9 @@ func (p *Part) Finish(why string) {
 	p.State = Done
 }
 
-// complain compares what was done with the plan. A sender may be stopped a little
-// early, because its start is not the receiver's: the receiver's window is the truth.
-// Below 90 % a run is invalid (statistics.md section 1 rule 5).
+// complain compares the run with the plan. A sender may be stopped a little early, because its
+// start differs from the receiver's: the receiver's window counts. Below 90 % a run is invalid
+// (statistics.md section 1 rule 5).
 func (p *Part) complain(why string) {
 	lasted, moved := p.Prev.At-p.Open.At, p.Prev.Bytes-p.Open.Bytes
 	missing := p.Spec.Duration > lasted
@@ -247,7 +247,7 @@ func (p *Part) complain(why string) {
 		unit = "datagram"
 	}
 	if p.Spec.Bytes != 0 {
-		// Which datagrams belong to the bytes their sender says.
+		// Only the sender knows how many datagrams the bytes take.
 		missing = moved < int64(p.Spec.Bytes) || p.Datagrams && p.Role == model.Receiver
 	}
 	switch {
@@ -266,10 +266,10 @@ func (p *Part) Warn(format string, args ...any) {
 	p.Warnings = append(p.Warnings, fmt.Sprintf("%s %s: ", p.Direction, p.Role)+fmt.Sprintf(format, args...))
 }
 
-// round makes a time fit for a sentence.
+// round rounds a time for a sentence.
 func round(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 
-// Flow is what this end says of the direction.
+// Flow returns this end's report of the direction.
 func (p *Part) Flow() model.FlowReport {
 	r := model.FlowReport{Direction: p.Direction, Role: p.Role, Window: p.Shut.At - p.Open.At}
 	for i := range p.Shut.Each {

@@ -9,12 +9,11 @@ import (
 	"linerate/internal/measure/sockio"
 )
 
-// source is where the busy time of the machine comes from: see
-// sockio.SystemCPU.
+// source is the source of the machine's busy time: see sockio.SystemCPU.
 const source = "the system's clock of busy processors"
 
-// Processor is a reading of the processor clocks. The zero value is of a process
-// that has just begun.
+// Processor is a reading of the CPU clocks. The zero value is that of a process that has just
+// started.
 type Processor struct {
 	At      time.Duration // since the run's start, by the caller's clock
 	process sockio.CPUTime
@@ -24,13 +23,12 @@ type Processor struct {
 // Read reads the clock of the process, which takes some microseconds.
 func Read(at time.Duration) Processor {
 	r := Processor{At: at}
-	// Unsupported nowhere that linerate runs; zero elsewhere.
+	// Supported wherever linerate runs; zero elsewhere.
 	r.process, _ = sockio.ProcessCPU()
 	return r
 }
 
-// ReadEdge reads the clocks of the process and of the whole machine, for the
-// edge of a window.
+// ReadEdge reads the clocks of the process and of the whole machine, for the edge of a window.
 func ReadEdge(at time.Duration) Processor {
 	r := Read(at)
 	busy, err := sockio.SystemCPU()
@@ -42,8 +40,8 @@ func ReadEdge(at time.Duration) Processor {
 	return r
 }
 
-// Sample is the sample of the interval from prev to r, at the end host of a run
-// whose window opens at omit. The interval is longer than nothing.
+// Sample returns the sample of the interval from prev to r, at the end host of a run whose
+// window opens at omit. The interval must not be empty.
 func (r Processor) Sample(prev Processor, host model.Host, omit time.Duration) model.Sample {
 	length := r.At - prev.At
 	return model.Sample{
@@ -52,8 +50,8 @@ func (r Processor) Sample(prev Processor, host model.Host, omit time.Duration) m
 	}
 }
 
-// Fill puts what was used in the window into out. Both readings are edges; the
-// busy time is unknown where one is not, or where the system does not tell.
+// Fill sets in out what was used in the window. Both readings must be edges; the busy time is
+// unknown if one is not, or if the system does not report it.
 func Fill(out *model.EndReport, open, shut Processor) {
 	used := shut.process.Sub(open.process)
 	out.CPUUser, out.CPUSystem, out.CPUWindow = used.User, used.System, shut.At-open.At

@@ -27,8 +27,7 @@ func TestFill(t *testing.T) {
 	must.True(t, out.Host == model.Far && out.Waiting == "poller", "changed what it does not own: %+v", out)
 }
 
-// TestFillSaysWhy: busy time that is not known has a reason, whichever reading
-// it is missing from.
+// TestFillSaysWhy: an unknown busy time has a reason, whichever reading lacks it.
 func TestFillSaysWhy(t *testing.T) {
 	whole := edge(time.Second, 0, 0, time.Second)
 	blind := Processor{At: 2 * time.Second, busy: fact.Unknown[time.Duration]("no such clock")}
@@ -57,7 +56,7 @@ func TestSample(t *testing.T) {
 	must.True(t, !now.Sample(prev, model.Near, time.Second).Omitted, "the first interval of the window is omitted")
 }
 
-// TestRead reads the real clocks: work between two readings is between them.
+// TestRead reads the real clocks: work between two readings shows in their difference.
 func TestRead(t *testing.T) {
 	if _, err := sockio.ProcessCPU(); errors.Is(err, errors.ErrUnsupported) {
 		t.Skipf("this system has no clock of processor time: %v", err)
@@ -75,7 +74,7 @@ func TestRead(t *testing.T) {
 	must.True(t, out.SystemBusy.IsKnown() || out.SystemBusy.Reason() != "", "busy cores are unknown for no reason")
 }
 
-// TestNextInterval: a sampler that wakes up late leaves no very short interval behind.
+// TestNextInterval: a sampler that wakes up late does not produce a very short interval.
 func TestNextInterval(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct {
@@ -97,8 +96,8 @@ func TestNextInterval(t *testing.T) {
 	}
 }
 
-// TestFirstByteIsAwaited: a short window of TCP in which nothing has arrived begins with the
-// first byte, and closes where none comes.
+// TestFirstByteIsAwaited: a short TCP window without data begins with the first byte, and
+// closes if none arrives.
 func TestFirstByteIsAwaited(t *testing.T) {
 	const ms = time.Millisecond
 	for first, want := range map[time.Duration][2]time.Duration{

@@ -15,14 +15,14 @@ type Run struct {
 	Meter
 	*engine.Life
 	Parts []*Part
-	// Halt ends the threads of all parts and waits for them: what they had in their
-	// hands is counted then.
+	// Halt ends the threads of all parts and waits for them, so that their last counts are
+	// included.
 	Halt func()
-	// Look is how long the sampler may sleep within an interval; nil is to its end.
+	// Look returns how long the sampler may sleep within an interval; if nil, to its end.
 	Look func() time.Duration
-	// Guard is called whenever the sampler has slept; nil is nothing.
+	// Guard, if not nil, is called each time the sampler has slept.
 	Guard func(at time.Duration)
-	// Ended gives what is to be done where threads have ended; nil is nothing.
+	// Ended, if not nil, delivers functions to call when threads have ended.
 	Ended <-chan func()
 }
 
@@ -34,7 +34,7 @@ func (r *Run) Launch() {
 	}
 }
 
-// Loop samples until every part is done, or something ends the run.
+// Loop samples until every part is done, or the run is ended.
 func (r *Run) Loop(ctx context.Context) {
 	planned := r.next(0)
 	timer := time.NewTimer(0)
@@ -67,8 +67,8 @@ func (r *Run) Loop(ctx context.Context) {
 	}
 }
 
-// next is when the present interval ends. Intervals that passed unseen, on a machine
-// that was busy elsewhere, are part of the present one.
+// next returns the end of the current interval. On a busy machine, intervals that passed
+// unnoticed are merged into the current one.
 func (r *Run) next(planned time.Duration) time.Duration {
 	planned = max(planned, r.Now())
 	next := planned + r.Spec.Interval
@@ -80,7 +80,7 @@ func (r *Run) next(planned time.Duration) time.Duration {
 	return next
 }
 
-// Step ends the present interval of all parts and emits its samples.
+// Step ends the current interval of all parts and emits its samples.
 func (r *Run) Step() {
 	at := r.Now()
 	working := false
@@ -91,10 +91,10 @@ func (r *Run) Step() {
 	r.Flush(working)
 }
 
-// settle notes what the last step completed.
+// settle handles what the last step completed.
 func (r *Run) settle() {
 	main := r.main()
-	// The first reading is of the start, where nothing is omitted.
+	// The first reading is at the start if nothing is omitted.
 	if main.State != Warming && r.open.At < main.Open.At {
 		r.Open()
 	}
@@ -106,13 +106,12 @@ func (r *Run) settle() {
 	}
 }
 
-// main is the part whose window is that of the processor's figures: the one received,
-// where there is one.
+// main returns the part whose window is used for CPU time: the received one, if there is one.
 func (r *Run) main() *Part {
 	return r.Parts[max(0, slices.IndexFunc(r.Parts, func(p *Part) bool { return p.Role == model.Receiver }))]
 }
 
-// Finish ends all parts for the reason why.
+// Finish ends all parts with the reason why.
 func (r *Run) Finish(why string) {
 	r.Halt()
 	r.Step()
@@ -121,7 +120,7 @@ func (r *Run) Finish(why string) {
 	}
 }
 
-// Report puts together what this end says, or why there is no result.
+// Report returns this end's report, or the reason why there is no result.
 func (r *Run) Report(waiting string) (model.EndReport, error) {
 	out := r.Meter.Report(waiting)
 	var faults []error

@@ -27,8 +27,8 @@ func systemCPU() (time.Duration, error) {
 	return busy, nil
 }
 
-// tick is the unit of /proc/stat: 1/USER_HZ, which is 1/100 s on every
-// architecture that Go knows (include/uapi/asm-generic/param.h).
+// tick is the unit of /proc/stat: 1/USER_HZ, which is 1/100 s on every architecture that Go
+// supports (include/uapi/asm-generic/param.h).
 const tick = 10 * time.Millisecond
 
 // parseStat returns the busy time in the first line of /proc/stat, proc_stat(5):

@@ -11,7 +11,7 @@ import (
 
 func processCPU() (CPUTime, error) { return usage("process", unix.RUSAGE_SELF) }
 
-// usage reads getrusage(2) for who, which what names in errors.
+// usage returns getrusage(2) for who. Errors name it as what.
 func usage(what string, who int) (CPUTime, error) {
 	var r unix.Rusage
 	if err := unix.Getrusage(who, &r); err != nil {

@@ -22,8 +22,8 @@ func processCPU() (CPUTime, error) {
 	return CPUTime{User: span(user), System: span(kernel)}, nil
 }
 
-// span converts a FILETIME that holds a length of time. Filetime.Nanoseconds
-// does not serve: it counts from 1970.
+// span converts a FILETIME that holds a duration. Filetime.Nanoseconds is unsuitable: it counts
+// from 1970.
 func span(t syscall.Filetime) time.Duration {
 	return time.Duration(int64(t.HighDateTime)<<32|int64(t.LowDateTime)) * fileTimeUnit
 }

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bindDevice binds both families: a socket of IPv6 may carry IPv4 too.
+// bindDevice binds both families: an IPv6 socket may carry IPv4 too.
 func bindDevice(fd uintptr, name string) error {
 	i, err := net.InterfaceByName(name)
 	if err != nil {

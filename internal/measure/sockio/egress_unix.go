@@ -4,7 +4,7 @@ package sockio
 
 import "golang.org/x/sys/unix"
 
-// setTOS sets the byte for both families: a socket of IPv6 may carry IPv4 too.
+// setTOS sets the byte for both families: an IPv6 socket may carry IPv4 too.
 func setTOS(fd uintptr, tos int) error {
 	err := unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_TOS, tos)
 	if err6 := unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_TCLASS, tos); err6 == nil {
@@ -13,7 +13,7 @@ func setTOS(fd uintptr, tos int) error {
 	return err
 }
 
-// reuseAddress allows a port whose connections of before are still closing.
+// reuseAddress allows a port whose earlier connections are still closing.
 func reuseAddress(fd uintptr) error {
 	return unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
 }

@@ -9,18 +9,17 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// The options of Winsock that name the interface of what is sent
-// (ws2ipdef.h, "IPPROTO_IP socket options").
+// The Winsock options for the outgoing interface (ws2ipdef.h, "IPPROTO_IP socket options").
 const (
 	ipUnicastIF   = 31 // in network byte order
-	ipv6UnicastIF = 31 // in that of the host
+	ipv6UnicastIF = 31 // in host byte order
 )
 
 func setTOS(uintptr, int) error {
 	return fmt.Errorf("windows marks packets by its policies, see New-NetQosPolicy: %w", errors.ErrUnsupported)
 }
 
-// reuseAddress does nothing: SO_REUSEADDR of Windows takes ports from others.
+// reuseAddress does nothing: on Windows SO_REUSEADDR takes ports from other programs.
 func reuseAddress(uintptr) error { return nil }
 
 func bindDevice(fd uintptr, name string) error {

@@ -7,9 +7,8 @@ import (
 	"runtime"
 )
 
-// Unacknowledged is how much of what was written to c its peer has not acknowledged; an
-// end of the connection that was sent counts as one byte. It wraps
-// errors.ErrUnsupported where the system does not tell.
+// Unacknowledged returns how many bytes written to c the peer has not acknowledged; a sent FIN
+// counts as one byte. The error wraps errors.ErrUnsupported if the system does not report it.
 func Unacknowledged(c *net.TCPConn) (int, error) {
 	n, err := OnDescriptor(c, unacknowledged)
 	if err != nil {
@@ -18,14 +17,14 @@ func Unacknowledged(c *net.TCPConn) (int, error) {
 	return n, nil
 }
 
-// LimitUnsent keeps about n bytes at most in the send buffer of c besides those that are
-// on their way. Without Linux it does nothing.
+// LimitUnsent limits the unsent data in the send buffer of c to about n bytes. On systems other
+// than Linux it does nothing.
 func LimitUnsent(c *net.TCPConn, n int) error {
 	return WithDescriptor(c, func(fd uintptr) error { return limitUnsent(fd, n) })
 }
 
-// Twin returns a second descriptor of c, which outlives the first one and has deadlines of
-// its own. On a system that has none (Windows) it is c itself.
+// Twin returns a second descriptor of c, which outlives the first one and has deadlines of its
+// own. On a system that has none (Windows) it returns c itself.
 func Twin(c *net.TCPConn) (*net.TCPConn, error) {
 	if runtime.GOOS == "windows" {
 		return c, nil

@@ -10,20 +10,19 @@ import (
 // patienceMillis is the longest that Send, Receive and Ready wait, in milliseconds.
 const patienceMillis = 100
 
-// Send and Receive are send(2) and recv(2) on a connected socket, raw, as they are
-// on Linux: the scheduler is not told. They never block in the socket: this kernel
-// starts a read anew that a signal ends, with a new time limit (SA_RESTART, sbwait in
-// sys/kern/uipc_sockbuf.c), so that the Go runtime could wait for the thread for ever.
-// What has to wait does so in poll(2), which always returns on a signal.
+// Send and Receive are raw send(2) and recv(2) on a connected socket, as on Linux: the Go
+// scheduler does not see them. They never block in the socket: if a signal interrupts a read
+// this kernel restarts it, with a new timeout (SA_RESTART, sbwait in sys/kern/uipc_sockbuf.c),
+// so that the Go runtime could wait for the thread forever. Waiting happens in poll(2), which
+// always returns on a signal.
 
-// Send writes b with flags; no signal tells of a closed peer. Without MSG_DONTWAIT it
-// waits for room, at most 100 ms, and returns EAGAIN where there is none.
+// Send writes b with flags; a closed peer raises no signal. Without MSG_DONTWAIT it waits for
+// room, at most 100 ms, and returns EAGAIN if there is none.
 func Send(fd int, b []byte, flags uintptr) (int, syscall.Errno) {
 	return patient(sendto, fd, b, flags, unix.POLLOUT)
 }
 
-// Receive reads into b with flags; 0 bytes without an error are the end. It waits as
-// Send does.
+// Receive reads into b with flags; 0 bytes without an error are EOF. It waits like Send.
 func Receive(fd int, b []byte, flags uintptr) (int, syscall.Errno) {
 	return patient(recvfrom, fd, b, flags, unix.POLLIN)
 }
@@ -39,8 +38,8 @@ func patient(call func(int, []byte, uintptr) (int, syscall.Errno), fd int, b []b
 	return call(fd, b, flags|unix.MSG_DONTWAIT)
 }
 
-// Ready waits for an event of poll(2), at most 100 ms: EAGAIN says that none came,
-// EINTR that a signal did.
+// Ready waits for an event of poll(2), at most 100 ms. EAGAIN means that there was none, EINTR
+// that a signal arrived.
 //
 //go:noinline
 func Ready(fd int, event int16) syscall.Errno {

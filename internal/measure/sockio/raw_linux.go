@@ -7,14 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Send and Receive are send(2) and recv(2) on a connected socket, raw: the
-// scheduler is not told and hands the thread's processor to nobody else, which
-// is what its way back costs. They are for threads that do nothing but that: a
-// call that blocks keeps a processor of the runtime, see package quiet. They are
-// not inlined, so that each entry is a place where the runtime can stop the
-// thread.
+// Send and Receive are raw send(2) and recv(2) on a connected socket: the Go scheduler does not
+// see them, so it does not give the thread's processor to another thread, and the thread need
+// not reacquire it. They are for threads that do nothing else: a blocking call keeps a
+// processor of the runtime, see package quiet. They are not inlined, so that the runtime can
+// stop the thread at each entry.
 
-// Send writes b with flags; no signal tells of a closed peer.
+// Send writes b with flags; a closed peer raises no signal.
 //
 //go:noinline
 func Send(fd int, b []byte, flags uintptr) (int, syscall.Errno) {
@@ -26,7 +25,7 @@ func Send(fd int, b []byte, flags uintptr) (int, syscall.Errno) {
 	return int(n), 0
 }
 
-// Receive reads into b with flags; 0 bytes without an error are the end.
+// Receive reads into b with flags; 0 bytes without an error are EOF.
 //
 //go:noinline
 func Receive(fd int, b []byte, flags uintptr) (int, syscall.Errno) {

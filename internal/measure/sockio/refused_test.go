@@ -11,7 +11,7 @@ import (
 	"linerate/internal/must"
 )
 
-// TestRefused: who asks where nobody listens learns it from the error.
+// TestRefused: the error of a client shows that the port is closed.
 func TestRefused(t *testing.T) {
 	l := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	addr := l.Addr().String()
@@ -22,7 +22,7 @@ func TestRefused(t *testing.T) {
 	must.Do(t, err)
 	defer c.Close()
 	must.Do(t, sockio.HearRefusals(c.(*net.UDPConn)))
-	// A read tells it, or the next write.
+	// A read returns the error, or the next write.
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
 		if _, err = c.Write([]byte("x")); err != nil {
 			break

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// refused: what package syscall calls ECONNREFUSED is no error of Windows. A
-// datagram that nobody takes is told as a reset (WSARecvFrom, WSAECONNRESET); so
-// is a stream that broke, which is for the caller to know.
+// refused: Windows never returns syscall.ECONNREFUSED. It reports an undeliverable datagram as
+// a reset (WSARecvFrom, WSAECONNRESET), and also a broken stream, which the caller must
+// distinguish.
 func refused(err error) bool {
 	if op, ok := errors.AsType[*net.OpError](err); ok && (op.Net == "udp" || op.Net == "udp4" || op.Net == "udp6") && errors.Is(err, windows.WSAECONNRESET) {
 		return true

@@ -8,8 +8,8 @@ import (
 	"runtime"
 )
 
-// reusePort has no twin on Windows: SO_REUSEADDR there lets any program take
-// the port and says nothing of who gets a datagram.
+// reusePort has no equivalent on Windows: SO_REUSEADDR there lets any program take the port,
+// and which one gets a datagram is undefined.
 func reusePort(uintptr) error {
 	return fmt.Errorf("share a UDP port on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }

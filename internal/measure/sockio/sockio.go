@@ -1,7 +1,7 @@
-// Package sockio sets the options of a flow's TCP sockets, reads back what the
-// kernel made of them, and reads the CPU time that moving payload costs.
+// Package sockio sets the options of a flow's TCP sockets, reads back what the kernel granted,
+// and reads the CPU time that moving payload costs.
 //
-// It is a leaf: everything that only one operating system knows ends here.
+// It is a leaf: system-specific details do not leave it.
 package sockio
 
 import (
@@ -18,15 +18,15 @@ import (
 	"linerate/internal/measure/engine"
 )
 
-// Granted is what the kernel says of a socket's options.
+// Granted are a socket's options as the kernel reports them.
 type Granted struct {
-	// SendBuffer and RecvBuffer are SO_SNDBUF and SO_RCVBUF in bytes as the
-	// kernel reports them. Linux reports twice what was asked, because it
-	// counts its bookkeeping too (socket(7)).
+	// SendBuffer and RecvBuffer are SO_SNDBUF and SO_RCVBUF in bytes as the kernel reports
+	// them. Linux reports twice the requested size, because it includes its bookkeeping
+	// (socket(7)).
 	SendBuffer fact.Of[units.Bytes]
 	RecvBuffer fact.Of[units.Bytes]
-	// MSS is TCP_MAXSEG in bytes: the largest segment that will be sent once
-	// the connection is established, and a default before.
+	// MSS is TCP_MAXSEG in bytes: the largest segment to be sent once the connection is
+	// established, and a default before.
 	MSS fact.Of[int]
 	// NoDelay is TCP_NODELAY: Nagle's algorithm (RFC 896) is off.
 	NoDelay fact.Of[bool]
@@ -38,9 +38,9 @@ type Granted struct {
 // announced in the SYN (RFC 7323 section 2, RFC 9293 section 3.7.1). Accepted
 // connections inherit the options of their listener.
 //
-// Package net turns TCP_NODELAY on after the handshake, so call Apply then.
-// Errors wrap errors.ErrUnsupported where the system has no such option, and
-// fs.ErrPermission where the congestion control is not allowed to this user.
+// Package net turns TCP_NODELAY on after the handshake, so call Apply then. Errors wrap
+// errors.ErrUnsupported if the system has no such option, and fs.ErrPermission if this user may
+// not use the congestion control.
 func Control(o engine.SocketOptions) func(network, address string, c syscall.RawConn) error {
 	return func(_, address string, c syscall.RawConn) error {
 		var failed error
@@ -55,9 +55,8 @@ func Control(o engine.SocketOptions) func(network, address string, c syscall.Raw
 	}
 }
 
-// Apply sets o on an established connection, reads back what the kernel made
-// of it, and returns a warning for each option that did not come out as asked.
-// The errors are those of Control.
+// Apply sets o on an established connection, reads the options back, and returns a warning for
+// each that differs from the request. The errors are those of Control.
 func Apply(c *net.TCPConn, o engine.SocketOptions) ([]string, error) {
 	g, err := OnDescriptor(c, func(fd uintptr) (Granted, error) {
 		err := set(fd, o)
@@ -88,14 +87,14 @@ func Multipath(c *net.TCPConn) bool {
 	return err == nil && is
 }
 
-// Read returns the options of c as the kernel reports them. It wraps
-// errors.ErrUnsupported where that is not possible.
+// Read returns the options of c as the kernel reports them. The error wraps
+// errors.ErrUnsupported if that is not possible.
 func Read(c syscall.Conn) (Granted, error) { return OnDescriptor(c, get) }
 
 // ReadFD is Read for a socket that the caller holds by its descriptor.
 func ReadFD(fd uintptr) (Granted, error) { return get(fd) }
 
-// OnDescriptor returns what f makes of the descriptor of c.
+// OnDescriptor calls f with the descriptor of c and returns its result.
 func OnDescriptor[T any](c syscall.Conn, f func(fd uintptr) (T, error)) (out T, err error) {
 	raw, failed := c.SyscallConn()
 	if failed == nil {
@@ -107,14 +106,14 @@ func OnDescriptor[T any](c syscall.Conn, f func(fd uintptr) (T, error)) (out T, 
 	return out, err
 }
 
-// WithDescriptor is OnDescriptor for an f that returns nothing.
+// WithDescriptor is OnDescriptor for an f that returns only an error.
 func WithDescriptor(c syscall.Conn, f func(fd uintptr) error) error {
 	_, err := OnDescriptor(c, func(fd uintptr) (struct{}, error) { return struct{}{}, f(fd) })
 	return err
 }
 
-// Answers reports whether who listens at addr says something to say, before ctx ends, that
-// heard knows.
+// Answers reports whether the server at addr answers say, before ctx ends, with something that
+// heard accepts.
 func Answers(ctx context.Context, addr string, from model.Egress, say []byte, heard func(io.Reader) bool) bool {
 	c, err := Dial(ctx, net.Dialer{}, "tcp", addr, engine.SocketOptions{NoDelay: true, Egress: from})
 	if err != nil {
@@ -128,7 +127,7 @@ func Answers(ctx context.Context, addr string, from model.Egress, say []byte, he
 	return err == nil && heard(c)
 }
 
-// compare returns a warning for each option of o that g does not fulfil.
+// compare returns a warning for each option of o that g does not have.
 func compare(o engine.SocketOptions, g Granted) []string {
 	var out []string
 	for _, b := range []struct {
@@ -159,26 +158,26 @@ func compare(o engine.SocketOptions, g Granted) []string {
 	return out
 }
 
-// AllowedCongestion reports whether every program of this host may choose that
-// congestion control for its sockets. Who serves anonymous clients asks before it sets
-// what they name: to set another one, as root may on Linux, loads a module of the
-// kernel (tcp_set_congestion_control, net/ipv4/tcp_cong.c) and takes what the
-// host's owner keeps to himself. Systems without such a list allow all they have.
+// AllowedCongestion reports whether every program on this host may choose that congestion
+// control for its sockets. A server checks it before it sets one that an anonymous client
+// names: setting another one, as root may on Linux, loads a kernel module
+// (tcp_set_congestion_control, net/ipv4/tcp_cong.c) and uses an algorithm that the host's owner
+// has reserved. Systems without such a list allow all that they have.
 func AllowedCongestion(name string) bool { return allowedCongestion(name) }
 
-// Refused reports whether err of a stream or a datagram socket says that nobody
-// listens on the port at the other end.
+// Refused reports whether an error of a stream or a datagram socket means that the port at the
+// other end is closed.
 func Refused(err error) bool { return refused(err) }
 
-// HearRefusals has a connected socket report by its errors, which Refused knows,
-// that nobody listens at the other end (RFC 1122 section 4.1.3.3). Every system
-// but Windows does so anyway; there package net switches it off.
+// HearRefusals makes a connected socket return errors that Refused recognises if the port at
+// the other end is closed (RFC 1122 section 4.1.3.3). Every system but Windows does so by
+// default; there package net turns it off.
 func HearRefusals(c *net.UDPConn) error { return hearRefusals(c) }
 
-// ReusePort lets several sockets have one UDP port of this user, of which the
-// kernel gives each datagram to the one that is connected to its sender. It is
-// for net.ListenConfig.Control and net.Dialer.Control. Where a system has no
-// such thing the error wraps errors.ErrUnsupported.
+// ReusePort lets several sockets of this user share one UDP port; the kernel passes each
+// datagram to the socket that is connected to its sender. It is for net.ListenConfig.Control
+// and net.Dialer.Control. The error wraps errors.ErrUnsupported if the system does not support
+// it.
 func ReusePort(_, _ string, c syscall.RawConn) error {
 	var err error
 	if cerr := c.Control(func(fd uintptr) { err = reusePort(fd) }); cerr != nil {
@@ -187,9 +186,9 @@ func ReusePort(_, _ string, c syscall.RawConn) error {
 	return err
 }
 
-// GiveTo makes a socket that of another user, as root, so that sockets which this
-// process opens as that user may share its port (Linux 6.1, net/ipv4/udp.c
-// udp_lib_lport_inuse: all must be of one user). Elsewhere it does nothing.
+// GiveTo gives a socket to another user, as root, so that sockets which this process opens as
+// that user can share its port (Linux 6.1, net/ipv4/udp.c udp_lib_lport_inuse: all must belong
+// to one user). Elsewhere it does nothing.
 func GiveTo(conn syscall.Conn, uid, gid int) error {
 	return WithDescriptor(conn, func(fd uintptr) error { return giveTo(fd, uid, gid) })
 }
@@ -200,7 +199,7 @@ type CPUTime struct {
 	System time.Duration // in the kernel on the program's behalf
 }
 
-// Total is user and system time together.
+// Total returns user plus system time.
 func (t CPUTime) Total() time.Duration { return t.User + t.System }
 
 // Sub returns t - s.
@@ -208,20 +207,19 @@ func (t CPUTime) Sub(s CPUTime) CPUTime {
 	return CPUTime{User: t.User - s.User, System: t.System - s.System}
 }
 
-// ProcessCPU returns the CPU time of this process since its start, over all
-// its threads. Time that the kernel spends in interrupts on behalf of its
-// traffic is charged to whoever was interrupted; SystemCPU sees it. It wraps
-// errors.ErrUnsupported where the system does not tell.
+// ProcessCPU returns the CPU time of this process since its start, over all its threads. Time
+// that the kernel spends in interrupts for its traffic is charged to the interrupted process;
+// only SystemCPU includes it. The error wraps errors.ErrUnsupported if the system does not
+// report it.
 func ProcessCPU() (CPUTime, error) { return processCPU() }
 
-// ThreadCPU returns the CPU time of the calling thread; the caller holds the
-// thread with runtime.LockOSThread. It wraps errors.ErrUnsupported where the
-// system does not tell.
+// ThreadCPU returns the CPU time of the calling thread; the caller must have locked the thread
+// with runtime.LockOSThread. The error wraps errors.ErrUnsupported if the system does not
+// report it.
 func ThreadCPU() (CPUTime, error) { return threadCPU() }
 
-// SystemCPU returns the time that all processors of the machine together have
-// been busy since its start, interrupts included and stolen time not. The
-// difference of two readings over the wall time between them is the number of
-// busy cores. Linux counts in ticks of 10 ms. It wraps errors.ErrUnsupported
-// where the system does not tell.
+// SystemCPU returns the total busy time of all CPUs of the machine since its start, including
+// interrupts but not stolen time. The difference of two readings over the wall time between
+// them is the number of busy cores. Linux counts in ticks of 10 ms. The error wraps
+// errors.ErrUnsupported if the system does not report it.
 func SystemCPU() (time.Duration, error) { return systemCPU() }

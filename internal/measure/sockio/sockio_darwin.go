@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// bufferFactor is 1: the system reports the buffer size as asked.
+// bufferFactor is 1: the system reports the buffer size as requested.
 const bufferFactor = 1
 
-// bufferLimit names what caps the send or receive buffer that a program asks for.
+// bufferLimit names the setting that caps the send or receive buffer of a program.
 func bufferLimit(string) string { return "kern.ipc.maxsockbuf" }
 
 func setCongestion(int, string) error {

@@ -12,11 +12,11 @@ import (
 	"linerate/internal/measure/engine"
 )
 
-// bufferFactor is what the kernel multiplies an asked buffer size with before
-// it reports it: __sock_set_rcvbuf, net/core/sock.c.
+// bufferFactor is the factor by which the kernel multiplies a requested buffer size before it
+// reports it: __sock_set_rcvbuf, net/core/sock.c.
 const bufferFactor = 2
 
-// bufferLimit names what caps the send or receive buffer that a program asks for.
+// bufferLimit names the setting that caps the send or receive buffer of a program.
 func bufferLimit(name string) string {
 	if name == "send" {
 		return "net.core.wmem_max"
@@ -40,12 +40,11 @@ func setCongestion(fd int, name string) error {
 	return err
 }
 
-// openWindow lets the window of an established connection grow to the buffer that it
-// was given late, as a server has to that hears on one port for everybody: Linux fixes
-// the most that it will announce by the buffer that the connection began with
-// (window_clamp in tcp_init_buffer_space, net/ipv4/tcp_input.c), 64 KiB by default, and
-// 6.1 does not raise it with SO_RCVBUF. Nothing is lowered. Sockets of Multipath TCP lack
-// the option.
+// openWindow lets the window of an established connection grow to a buffer that was set late,
+// as on a server that listens on one port for all clients. Linux limits the window that it
+// announces by the initial buffer (window_clamp in tcp_init_buffer_space,
+// net/ipv4/tcp_input.c), 64 KiB by default, and 6.1 does not raise the limit with SO_RCVBUF.
+// openWindow lowers nothing. Multipath TCP sockets lack the option.
 func openWindow(fd uintptr, o engine.SocketOptions) error {
 	window := o.Window
 	if window == 0 || o.MPTCP {
@@ -61,22 +60,22 @@ func openWindow(fd uintptr, o engine.SocketOptions) error {
 	return nil
 }
 
-// KeepUnsent lets at most so many bytes wait in the send buffer of c that were not sent yet
-// (TCP_NOTSENT_LOWAT), so that what is written later waits behind no more. A kernel that
-// refuses leaves it as it was; other systems have no such bound.
+// KeepUnsent limits the unsent data in the send buffer of c to bytes (TCP_NOTSENT_LOWAT), so
+// that later data waits behind no more. If the kernel refuses nothing changes; other systems
+// have no such limit.
 func KeepUnsent(c *net.TCPConn, bytes int) {
 	_ = WithDescriptor(c, func(fd uintptr) error {
 		return unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, bytes)
 	})
 }
 
-// whyFallback says why a connection that was to use Multipath TCP uses TCP.
+// whyFallback returns why a connection that should use Multipath TCP uses TCP.
 func whyFallback() string {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, unix.IPPROTO_MPTCP)
 	switch {
 	case errors.Is(err, unix.ENOPROTOOPT):
 		return "net.mptcp.enabled is 0 on this host"
-	case err != nil: // EINVAL before 5.6, EPROTONOSUPPORT where it was left out
+	case err != nil: // EINVAL before 5.6, EPROTONOSUPPORT if not built in
 		return "the kernel of this host does not have it"
 	}
 	_ = unix.Close(fd)

@@ -41,9 +41,8 @@ func TestWindowAboveLimit(t *testing.T) {
 	}
 }
 
-// TestWindowAfterHandshake: a buffer that a connection gets when it stands is one that
-// its window may fill, on both ends; without that a server's window stayed at 64 KiB
-// (Linux 6.1).
+// TestWindowAfterHandshake: the window may fill a buffer that was set after the handshake, on
+// both ends; without openWindow a server's window stayed at 64 KiB (Linux 6.1).
 func TestWindowAfterHandshake(t *testing.T) {
 	c, a := pair(t, engine.SocketOptions{NoDelay: true})
 	for _, end := range []*net.TCPConn{c, a} {
@@ -57,8 +56,8 @@ func TestWindowAfterHandshake(t *testing.T) {
 	}
 }
 
-// TestMultipath: a connection over Multipath TCP takes options without a warning, and one
-// that fell back to TCP says so.
+// TestMultipath: a Multipath TCP connection accepts options without a warning, and one that
+// fell back to TCP has one.
 func TestMultipath(t *testing.T) {
 	if _, err := os.Stat("/proc/sys/net/mptcp"); err != nil {
 		t.Skip("this kernel has no Multipath TCP")
@@ -113,8 +112,8 @@ func TestCPUOfThreadAndMachine(t *testing.T) {
 	must.True(t, (err == nil || errors.Is(err, os.ErrNotExist)) && (err != nil || busy > 0), "SystemCPU = %v, %v", busy, err)
 }
 
-// TestAllowedCongestion: reno is always allowed (tcp_cong.c), and a name that
-// would have a module loaded is not.
+// TestAllowedCongestion: reno is always allowed (tcp_cong.c), and a name that would load a
+// module is not.
 func TestAllowedCongestion(t *testing.T) {
 	for name, want := range map[string]bool{"reno": true, "nosuch": false, "": false, "reno cubic": false} {
 		must.Equal(t, AllowedCongestion(name), want, "%q", name)

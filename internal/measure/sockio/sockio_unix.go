@@ -58,7 +58,7 @@ func get(fd uintptr) (Granted, error) {
 	} {
 		v, err := unix.GetsockoptInt(int(fd), o.level, o.option)
 		if errors.Is(err, unix.EOPNOTSUPP) {
-			continue // Multipath TCP tells the segment size from 6.16 on [K]
+			continue // Multipath TCP reports the segment size since 6.16 [K]
 		}
 		if err != nil {
 			return Granted{}, fmt.Errorf("read %s on %s: %w", o.name, runtime.GOOS, err)

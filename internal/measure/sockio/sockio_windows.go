@@ -11,10 +11,10 @@ import (
 	"linerate/internal/measure/engine"
 )
 
-// bufferFactor is 1: the system reports the buffer size as asked.
+// bufferFactor is 1: the system reports the buffer size as requested.
 const bufferFactor = 1
 
-// bufferLimit names what caps the send or receive buffer that a program asks for.
+// bufferLimit names the setting that caps the send or receive buffer of a program.
 func bufferLimit(string) string { return "the system" }
 
 func set(fd uintptr, o engine.SocketOptions) error {
@@ -55,8 +55,8 @@ func get(fd uintptr) (Granted, error) {
 	if err != nil {
 		return Granted{}, fmt.Errorf("read receive buffer on windows: %w", err)
 	}
-	// The option is one byte wide (Winsock, IPPROTO_TCP options); the rest of
-	// the integer is not written.
+	// The option is one byte wide (Winsock, IPPROTO_TCP options); the rest of the integer is
+	// not written.
 	noDelay, err := windows.GetsockoptInt(s, windows.IPPROTO_TCP, windows.TCP_NODELAY)
 	if err != nil {
 		return Granted{}, fmt.Errorf("read tcp_nodelay on windows: %w", err)

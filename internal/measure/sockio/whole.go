@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// Uncut has the datagrams of a connected socket go out in one piece or not at all,
-// whatever the system has learnt about the path before. It wraps
-// errors.ErrUnsupported where the system cannot do that.
+// Uncut makes the datagrams of a connected socket leave in one piece or not at all, whatever
+// the system has learnt about the path before. The error wraps errors.ErrUnsupported if the
+// system cannot do that.
 func Uncut(c *net.UDPConn) error { return onUDP(c, uncut) }
 
 // ControlUncut is Uncut for the Control field of a net.ListenConfig.
@@ -21,8 +21,7 @@ func ControlUncut(network, _ string, c syscall.RawConn) error {
 	return errors.Join(err, failed)
 }
 
-// PathMTU is what the system was told about the path of a connected socket, in bytes; 0
-// is unknown.
+// PathMTU returns the system's path MTU of a connected socket, in bytes; 0 is unknown.
 func PathMTU(c *net.UDPConn) int {
 	mtu := 0
 	if err := onUDP(c, func(fd uintptr, six bool) error { mtu = pathMTU(fd, six); return nil }); err != nil {
@@ -31,18 +30,18 @@ func PathMTU(c *net.UDPConn) int {
 	return mtu
 }
 
-// SetMark has datagrams bear a mark of ECN, in the lower two bits (RFC 3168 section 5).
-// It wraps errors.ErrUnsupported where the system cannot do that.
+// SetMark sets the ECN mark of datagrams, in the lower two bits (RFC 3168 section 5). The error
+// wraps errors.ErrUnsupported if the system cannot do that.
 func SetMark(c *net.UDPConn, mark byte) error {
 	return onUDP(c, func(fd uintptr, six bool) error { return setMark(fd, six, mark) })
 }
 
-// TellMarks has the system tell with each datagram which mark of ECN it bore, for
-// Mark. It wraps errors.ErrUnsupported where the system does not.
+// TellMarks makes the system report the ECN mark of each datagram, for Mark. The error wraps
+// errors.ErrUnsupported if the system cannot.
 func TellMarks(c *net.UDPConn) error { return onUDP(c, tellMarks) }
 
-// Mark reads the byte with the mark of ECN, in its lower two bits, from what came beside
-// a datagram. It reports false where there is none.
+// Mark returns the byte with the ECN mark, in its lower two bits, from a datagram's control
+// messages; false if there is none.
 func Mark(oob []byte) (byte, bool) { return mark(oob) }
 
 // onUDP runs f on the descriptor of c.

@@ -49,8 +49,8 @@ func tellMarks(fd uintptr, six bool) error {
 	return unix.SetsockoptInt(int(fd), level, option, 1)
 }
 
-// markMessage makes IP_TOS of ip(7), or IPV6_TCLASS of ipv6(7). On a socket of both families
-// an address of IPv4 takes that of IPv4 (Linux 6.1 net/ipv6/udp.c udpv6_sendmsg).
+// markMessage returns an IP_TOS message, ip(7), or IPV6_TCLASS, ipv6(7). On a dual-stack socket
+// an IPv4 address takes that of IPv4 (Linux 6.1 net/ipv6/udp.c udpv6_sendmsg).
 func markMessage(mark byte, six bool) []byte {
 	b := make([]byte, unix.CmsgSpace(4))
 	h := (*unix.Cmsghdr)(unsafe.Pointer(&b[0]))

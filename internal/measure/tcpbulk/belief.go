@@ -10,13 +10,13 @@ import (
 	"linerate/internal/core/units"
 )
 
-// ccInfo names in facts where the values come from.
+// ccInfo is the source of these facts.
 const ccInfo = "TCP_CC_INFO"
 
-// belief gathers what bbr believes of the path, at each reading in the measured window.
+// belief collects bbr's model of the path at each reading in the measured window.
 type belief struct {
 	asked    bool   // the congestion control of the streams is bbr
-	reason   string // why the kernel does not tell, "" if it does
+	reason   string // why the kernel does not report it, "" if it does
 	rates    []units.BitRate
 	rtts     []time.Duration
 	steady   int
@@ -59,8 +59,7 @@ func (b *belief) read(streams []*stream) {
 	}
 }
 
-// summary is what bbr believed in the second half, when it had found the path; nil
-// without bbr.
+// summary returns bbr's model in the second half, when it had found the path; nil without bbr.
 func (b *belief) summary() *model.BBRSummary {
 	n := len(b.rates)
 	switch {

@@ -82,7 +82,7 @@ func (w *work) sendAll(s *stream, fd int) error {
 	if err := unix.Shutdown(fd, unix.SHUT_WR); err != nil {
 		return os.NewSyscallError("shutdown", err)
 	}
-	// The receiver sends nothing: what comes is its end.
+	// The receiver sends no data: this can only be its FIN.
 	var one [1]byte
 	for !w.stop.Load() {
 		if _, errno := sockio.Receive(fd, one[:], 0); !sockio.Again(errno) {
@@ -113,8 +113,7 @@ func (w *work) receiveAll(s *stream, fd int, buf []byte) error {
 	return nil
 }
 
-// answer returns io.EOF, after the receiver's own end where the sender waits
-// for it.
+// answer returns io.EOF, after waiting for the receiver's FIN if w.confirm is set.
 func (w *work) answer(fd int) error {
 	if w.confirm {
 		if err := unix.Shutdown(fd, unix.SHUT_WR); err != nil {

@@ -14,25 +14,25 @@ import (
 	"linerate/internal/measure/tcpinfo"
 )
 
-// fdLink is a connection that the Go runtime does not know.
+// fdLink is a connection outside the Go runtime.
 type fdLink struct{ fd int }
 
-// detach takes c's socket out of the Go runtime's hands and closes c.
+// detach takes c's socket away from the Go runtime and closes c.
 func detach(c *net.TCPConn) (fdLink, error) {
 	fd, err := plane.Detach(c)
 	return fdLink{fd}, err
 }
 
-// interrupt shuts down what role uses: blocked calls return at once. A
-// receiver keeps its own direction open, because a connection that is shut
-// down both ways answers data with a reset (tcp_rcv_state_process,
-// net/ipv4/tcp_input.c), which the sender would take for a failure.
+// interrupt shuts down the direction of role: blocked calls return at once. A receiver keeps
+// its own direction open, because a connection that is shut down both ways answers data with a
+// reset (tcp_rcv_state_process, net/ipv4/tcp_input.c), which the sender would take for a
+// failure.
 func (l fdLink) interrupt(role model.Role) {
 	how := unix.SHUT_RDWR
 	if role == model.Receiver {
 		how = unix.SHUT_RD
 	}
-	// It fails only where the connection has ended already.
+	// It fails only if the connection has ended already.
 	_ = unix.Shutdown(l.fd, how)
 }
 
@@ -45,7 +45,7 @@ func (l fdLink) congestion() (string, error)      { return tcpinfo.CongestionFD(
 func (l fdLink) granted() (sockio.Granted, error) { return sockio.ReadFD(uintptr(l.fd)) }
 func (l fdLink) close() error                     { return unix.Close(l.fd) }
 
-// errnoErr returns e as an error, nil for none.
+// errnoErr returns e as an error, nil for 0.
 func errnoErr(e syscall.Errno) error {
 	if e == 0 {
 		return nil

@@ -16,13 +16,13 @@ import (
 	"linerate/internal/measure/sockio"
 )
 
-// epoll is the plane for many streams: a locked thread per core serves its
-// part of them, one block at a time, as the kernel reports them ready.
+// epoll is the plane for many streams: each core has a locked thread that serves a part of
+// them, one block at a time, as the kernel reports them ready.
 type epoll struct{}
 
 func (epoll) waiting() string { return "epoll" }
 
-// threads is for both directions at once, as there may be workers for each.
+// threads counts both directions at once, as each may have workers.
 func (epoll) threads(n int) int { return 2 * min(n, runtime.NumCPU()) }
 
 func (epoll) attach(c *net.TCPConn) (link, error) {
@@ -30,7 +30,7 @@ func (epoll) attach(c *net.TCPConn) (link, error) {
 	return detach(c)
 }
 
-// events is how many streams one call reports.
+// events is the most streams that one call reports.
 const events = 64
 
 func (epoll) move(w *work) error {
@@ -52,18 +52,18 @@ func (epoll) move(w *work) error {
 	return nil
 }
 
-// loop is one thread's part of the streams.
+// loop serves one thread's part of the streams.
 type loop struct {
 	w       *work
 	fd      int // of the epoll instance
 	buf     []byte
 	streams []*stream
-	counts  []int64 // per stream, the worker's own
+	counts  []int64 // per stream, written by this worker only
 	left    int     // streams that have not ended
 	ready   [events]unix.EpollEvent
 }
 
-// newLoop makes the loop for every n-th stream from i on.
+// newLoop returns the loop for every n-th stream from i.
 func newLoop(w *work, i, n int) (*loop, error) {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -77,7 +77,7 @@ func newLoop(w *work, i, n int) (*loop, error) {
 	}
 	for ; i < len(w.streams); i += n {
 		s := w.streams[i]
-		event.Fd = int32(len(l.streams)) // the kernel hands it back as it is
+		event.Fd = int32(len(l.streams)) // the kernel returns it unchanged
 		l.streams = append(l.streams, s)
 		if err := unix.EpollCtl(fd, unix.EPOLL_CTL_ADD, s.link.(fdLink).fd, &event); err != nil {
 			_ = unix.Close(fd)
@@ -109,8 +109,8 @@ func (l *loop) run() {
 	l.endAll(nil)
 }
 
-// wait blocks until streams are ready, at most as long as plane.Patience. It is raw
-// for the reasons of send; epoll_pwait always returns on a signal.
+// wait blocks until streams are ready, at most for plane.Patience. It is raw for the reasons of
+// send; epoll_pwait always returns on a signal.
 //
 //go:noinline
 func (l *loop) wait() (int, syscall.Errno) {
@@ -122,7 +122,7 @@ func (l *loop) wait() (int, syscall.Errno) {
 	return int(n), 0
 }
 
-// endAll ends the streams that have not.
+// endAll ends the remaining streams.
 func (l *loop) endAll(reason error) {
 	for _, s := range l.streams {
 		if !s.over.Load() {
@@ -134,7 +134,7 @@ func (l *loop) endAll(reason error) {
 // end ends stream i.
 func (l *loop) end(i int, reason error) {
 	s := l.streams[i]
-	// Without this the kernel would report the ended stream for ever.
+	// Otherwise the kernel would report the ended stream forever.
 	if err := unix.EpollCtl(l.fd, unix.EPOLL_CTL_DEL, s.link.(fdLink).fd, nil); err != nil && reason == nil {
 		reason = os.NewSyscallError("epoll_ctl", err)
 	}
@@ -142,8 +142,8 @@ func (l *loop) end(i int, reason error) {
 	l.left--
 }
 
-// sendOne sends a block, or what is left of the quota. A stream that has sent
-// its quota waits for the receiver's end.
+// sendOne sends a block, or the rest of the quota. A stream that has sent its quota waits for
+// the receiver's FIN.
 func (l *loop) sendOne(i int) {
 	s := l.streams[i]
 	fd := s.link.(fdLink).fd
@@ -179,7 +179,7 @@ func (l *loop) sendOne(i int) {
 	}
 }
 
-// receiveOne receives what is there, at most a block.
+// receiveOne receives what has arrived, at most a block.
 func (l *loop) receiveOne(i int) {
 	s := l.streams[i]
 	fd := s.link.(fdLink).fd

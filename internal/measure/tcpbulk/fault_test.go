@@ -14,7 +14,7 @@ import (
 	"linerate/internal/rescue"
 )
 
-// long is a flow that ends only when something makes it.
+// long returns a flow that does not end by itself.
 func long(streams int) model.Flow {
 	return model.Flow{Direction: model.To, Streams: streams, Duration: time.Hour, Interval: engine.MinInterval}
 }
@@ -78,8 +78,8 @@ func TestBytesCutShort(t *testing.T) {
 	must.True(t, got == sent, "received %d of %d bytes before the end", got, sent)
 }
 
-// TestCancel cancels a sender that is blocked because nobody reads, and a
-// receiver that is blocked because nobody writes.
+// TestCancel cancels a sender that is blocked because its peer does not read, and a receiver
+// that is blocked because its peer does not write.
 func TestCancel(t *testing.T) {
 	cause := errors.New("user pressed ^C")
 	for name, e := range everyPlane() {
@@ -96,7 +96,7 @@ func TestCancel(t *testing.T) {
 					victim.AwaitTraffic(t)
 				}
 				cancel(cause)
-				// It would take an hour otherwise.
+				// Without the cancel it would take an hour.
 				enginetest.Await(t, victim.Done, "cancelled end")
 				said := strings.Join(victim.Report.Warnings, "\n")
 				if victim.Err != nil {
@@ -168,7 +168,7 @@ func TestNothingLeaks(t *testing.T) {
 	}
 }
 
-// bugged is a mover with a worker that has a bug.
+// bugged is a mover with a bug in a worker.
 type bugged struct{ mover }
 
 func (b bugged) move(w *work) error {
@@ -176,7 +176,7 @@ func (b bugged) move(w *work) error {
 	return b.mover.move(w)
 }
 
-// TestBugInAWorker: the run ends at once, for the bug, at either end.
+// TestBugInAWorker: the bug ends the run at once, at either end.
 func TestBugInAWorker(t *testing.T) {
 	for name, e := range everyPlane() {
 		for _, sender := range []bool{true, false} {

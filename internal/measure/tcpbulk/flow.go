@@ -11,11 +11,11 @@ import (
 	"linerate/internal/measure/tcpinfo"
 )
 
-// flow is one direction at one end: its streams, and what the sampler knows.
-// Only the sampler's goroutine uses it.
+// flow is one direction at one end: its streams, and the sampler's data. Only the sampler's
+// goroutine uses it.
 type flow struct {
 	run.Part
-	pace    float64 // bytes a second of each stream; 0 is as fast as possible
+	pace    float64 // bytes a second per stream; 0 is as fast as possible
 	streams []*stream
 	work    *work
 
@@ -31,7 +31,7 @@ func newFlow(d model.Direction, role model.Role, spec model.Flow) *flow {
 	return f
 }
 
-// prepare makes everything that the run will need.
+// prepare allocates everything that the run needs.
 func (f *flow) prepare() {
 	n := len(f.streams)
 	f.work = newWork(f.Role, f.streams, f.Spec)
@@ -45,8 +45,8 @@ func (f *flow) prepare() {
 	}
 }
 
-// count reads the counters first, because they belong to the time, then what the
-// kernel says.
+// count reads the counters first, because they belong to the time of the reading, then the
+// kernel's statistics.
 func (f *flow) count(r *run.Reading) {
 	for i, s := range f.streams {
 		r.Set(i, s.count.Load())
@@ -69,7 +69,7 @@ func (f *flow) count(r *run.Reading) {
 	}
 }
 
-// ending says why the streams ended, once all workers have.
+// ending returns why the streams ended, once all workers have ended.
 func (f *flow) ending() string {
 	peers := 0
 	for _, s := range f.streams {
@@ -87,12 +87,12 @@ func (f *flow) ending() string {
 	return "stopped"
 }
 
-// losses warns of streams that ended inside the window while others went on.
-// A sender's streams may also be ended by the receiver, which resets them one
-// after the other once its window is complete: see run.Part.
+// losses warns of streams that ended inside the window while others continued. The receiver may
+// also end a sender's streams: once its window is complete it resets them one after the other,
+// see run.Part.
 func (f *flow) losses() {
 	if f.Spec.Bytes != 0 {
-		return // Finish has counted
+		return // Finish checks the bytes
 	}
 	end := f.Shut.At
 	if f.Role == model.Sender {
@@ -110,8 +110,8 @@ func (f *flow) losses() {
 	}
 }
 
-// progress is a number that grows while payload moves: what has been received,
-// or has left the send buffer.
+// progress returns a number that grows while payload moves: what was received, or has left the
+// send buffer.
 func (f *flow) progress() int64 {
 	n := f.Prev.Bytes
 	for i := range f.cur {
@@ -120,7 +120,7 @@ func (f *flow) progress() int64 {
 	return n
 }
 
-// report completes what this end says of the direction.
+// report completes this end's report of the direction.
 func (f *flow) report(r *model.FlowReport) {
 	f.losses()
 	if f.Role == model.Receiver && f.Spec.Bytes != 0 {
@@ -131,7 +131,7 @@ func (f *flow) report(r *model.FlowReport) {
 	}
 }
 
-// arrival is the time from the first byte of any stream to the end of the last.
+// arrival returns the time from the first byte of any stream to the end of the last.
 func (f *flow) arrival() time.Duration {
 	first, last := int64(-1), int64(0)
 	for _, s := range f.streams {
@@ -146,7 +146,7 @@ func (f *flow) arrival() time.Duration {
 	return time.Duration(last - first)
 }
 
-// close frees the connections.
+// close closes the connections.
 func (f *flow) close() error {
 	errs := lists.Each(f.streams, func(s *stream) error { return s.link.close() })
 	return errors.Join(errs...)

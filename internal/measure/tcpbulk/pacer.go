@@ -2,23 +2,23 @@ package tcpbulk
 
 import "time"
 
-// pacer spreads what a stream sends evenly over time. The zero value sends at once.
+// pacer spreads a stream's writes evenly over time. The zero value does not pace.
 type pacer struct {
 	rate float64       // bytes a second; 0 is no limit
 	next time.Duration // when the next write is due, since the start
 }
 
-// A write holds what is due in paceStep, so that a queue never sees a longer burst, and
-// at least a segment. A stream that the path held up makes up for paceDebt at most.
+// A write holds the bytes of paceStep, so that a queue never sees a longer burst, and at least
+// a segment. A stream that the path blocked makes up for at most paceDebt.
 const (
 	paceStep  = time.Millisecond
 	paceDebt  = 5 * time.Millisecond
 	paceLeast = 1448                   // bytes: a segment of TCP at MTU 1500 with timestamps
-	paceNap   = 100 * time.Millisecond // after which a stream looks whether it was stopped
+	paceNap   = 100 * time.Millisecond // interval at which a stream checks whether it was stopped
 )
 
-// wait sleeps until the next write is due, at most paceNap, and returns the length of that
-// write: at most most bytes, 0 while it is not due yet. now is the time since the start.
+// wait sleeps until the next write is due, at most paceNap, and returns its length: at most
+// most bytes, 0 if it is not due yet. now is the time since the start.
 func (p *pacer) wait(most int, now time.Duration) int {
 	if p.rate <= 0 {
 		return most

@@ -13,23 +13,23 @@ import (
 	"linerate/internal/rescue"
 )
 
-// A mover moves payload, in one way of waiting for the kernel.
+// A mover moves payload with one way of waiting for the kernel.
 type mover interface {
-	// waiting names the way, for the report.
+	// waiting returns the name of the way, for the report.
 	waiting() string
 	// threads returns how many threads that keep their processor move n streams.
 	threads(n int) int
-	// attach takes c over. The caller still owns c when it fails.
+	// attach takes over c. If it fails the caller still owns c.
 	attach(c *net.TCPConn) (link, error)
-	// move starts workers for w's streams by w.worker, which waits for the clock.
-	// They call w.finish for each stream when it has ended.
+	// move starts workers for w's streams with w.worker, which waits for the clock. They call
+	// w.finish for each stream when it has ended.
 	move(w *work) error
 }
 
-// A link is a connection in the hands of a plane.
+// A link is a connection that a plane owns.
 type link interface {
-	// interrupt wakes who sends or receives on the connection, as role says.
-	// A receiver's peer does not notice; more cannot be sent.
+	// interrupt wakes the sender or receiver on the connection, according to role. A receiver's
+	// peer does not notice; a sender can send no more.
 	interrupt(role model.Role)
 	info() (tcpinfo.Info, error)
 	subflows(out []tcpinfo.Subflow) ([]tcpinfo.Subflow, error)
@@ -42,37 +42,37 @@ type link interface {
 // unlimited is the quota of a stream that sends until it is stopped.
 const unlimited int64 = -1
 
-// stream is one connection with its counters. A worker writes them, the
-// sampler reads them. The padding keeps the counters of two streams out of
-// one cache line, and out of the pair of lines that processors prefetch.
+// stream is one connection with its counters. A worker writes them, the sampler reads them. The
+// padding keeps the counters of two streams out of one cache line, and out of the pair of lines
+// that CPUs prefetch.
 type stream struct {
 	link  link
 	quota int64     // bytes to send, or unlimited
-	paths *subflows // of a sender over Multipath TCP, else nil
+	paths *subflows // of a Multipath TCP sender, else nil
 	_     [128]byte
 	count atomic.Int64 // bytes of payload sent or received
-	first atomic.Int64 // when the first byte came, since the start; 0 is not yet
+	first atomic.Int64 // when the first byte arrived, since the start; 0 before
 	last  atomic.Int64 // when the stream ended, since the start
 	over  atomic.Bool  // the stream has ended; reason is set
 	_     [128]byte
-	// reason is why the stream ended: nil when it was stopped or had moved
-	// its quota, io.EOF when the peer ended it, or the error.
+	// reason is why the stream ended: nil if it was stopped or had moved its quota, io.EOF if
+	// the peer closed it, or the error.
 	reason error
 }
 
-// work is what the workers of one direction share.
+// work is the shared state of one direction's workers.
 type work struct {
 	role    model.Role
 	streams []*stream
-	block   []byte  // what is sent; as long as what is received at once
-	confirm bool    // the receiver answers the sender's end with its own
-	pace    float64 // bytes a second of each stream; 0 is as fast as possible
+	block   []byte  // the payload of a write; as long as a read
+	confirm bool    // the receiver answers the sender's FIN with its own
+	pace    float64 // bytes a second per stream; 0 is as fast as possible
 	stop    atomic.Bool
 	start   time.Time // set before go is closed
 	ready   sync.WaitGroup
 	release chan struct{} // closed to start
 	running sync.WaitGroup
-	fail    func(error) // ends the run for a bug in a worker
+	fail    func(error) // ends the run because of a bug in a worker
 }
 
 func newWork(role model.Role, streams []*stream, spec model.Flow) *work {
@@ -92,10 +92,10 @@ func (w *work) worker(f func()) {
 	}))
 }
 
-// arrive marks the stream's first byte.
+// arrive records the stream's first byte.
 func (w *work) arrive(s *stream) { s.first.Store(max(1, int64(time.Since(w.start)))) }
 
-// finish marks the end of a stream. What was asked for is no reason.
+// finish records the end of a stream. A requested stop is no reason.
 func (w *work) finish(s *stream, reason error) {
 	if !w.stop.Load() {
 		s.reason = reason

@@ -8,8 +8,8 @@ import (
 	"linerate/internal/must"
 )
 
-// everyPlane returns an engine for each way of waiting that this machine has cores
-// for, by its name.
+// everyPlane returns an engine for each way of waiting that this machine has cores for, by its
+// name.
 func everyPlane() map[string]*Engine {
 	out, planes := map[string]*Engine{}, map[string]mover{"poller": poller{}}
 	if runtime.NumCPU() > 1 {
@@ -23,7 +23,8 @@ func everyPlane() map[string]*Engine {
 	return out
 }
 
-// checkSummary demands what FreeBSD 12.1 and later tell, and a reason for the rest.
+// checkSummary checks the statistics that FreeBSD 12.1 and later report, and a reason for the
+// rest.
 func checkSummary(t testing.TB, r model.FlowReport) {
 	t.Helper()
 	s := r.TCP

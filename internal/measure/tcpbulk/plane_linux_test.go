@@ -29,7 +29,7 @@ func everyPlane() map[string]*Engine {
 	return out
 }
 
-// checkSummary demands what every Linux since 5.4 tells.
+// checkSummary checks the statistics that every Linux since 5.4 reports.
 func checkSummary(t testing.TB, r model.FlowReport) {
 	t.Helper()
 	s := r.TCP
@@ -46,9 +46,8 @@ func checkSummary(t testing.TB, r model.FlowReport) {
 	}
 }
 
-// TestRuntimeStopsBlockedThreads collects garbage while threads wait in raw
-// system calls, of which the runtime does not know: it must be able to stop
-// them all the same.
+// TestRuntimeStopsBlockedThreads collects garbage while threads wait in raw system calls, which
+// the runtime does not see: it must be able to stop them all the same.
 func TestRuntimeStopsBlockedThreads(t *testing.T) {
 	for _, name := range []string{"blocking", "epoll"} {
 		t.Run(name, func(t *testing.T) {
@@ -67,8 +66,7 @@ func TestRuntimeStopsBlockedThreads(t *testing.T) {
 	}
 }
 
-// TestVeth checks what the sender's kernel says against what is known of the
-// path and was asked for.
+// TestVeth compares the sender's kernel statistics with the path and the request.
 func TestVeth(t *testing.T) {
 	f := timed(model.To, 2)
 	for _, cc := range []string{"bbr", "reno"} {
@@ -83,7 +81,7 @@ func checkVeth(t *testing.T, f model.Flow, cc string) {
 	enginetest.Succeed(t, near, far, model.To)
 	s := near.Flow(t, model.To).TCP
 	must.Equal(t, s.PathMTU.Or(0), 1500, "path MTU")
-	// 12 bytes of each segment are the timestamps option (RFC 7323 section 3.2).
+	// The timestamps option takes 12 bytes of each segment (RFC 7323 section 3.2).
 	if got, timestamps := s.MSS.Or(0), s.Timestamps.Or(false); got != 988 && timestamps || got != 1000 && !timestamps {
 		t.Errorf("segments of %d bytes with timestamps %t, 1000 asked", got, timestamps)
 	}
@@ -103,8 +101,8 @@ func checkVeth(t *testing.T, f model.Flow, cc string) {
 	must.True(t, got != 0 && got <= sent, "received %d of %d bytes", got, sent)
 }
 
-// TestSubflows: a connection over Multipath TCP has a row for each path that the hosts open,
-// with what was acknowledged there, and sums in place of one path's numbers.
+// TestSubflows: a Multipath TCP connection has a row for each path that the hosts open, with
+// the bytes acknowledged on it, and sums in place of one path's numbers.
 func TestSubflows(t *testing.T) {
 	if _, err := os.Stat("/proc/sys/net/mptcp"); err != nil {
 		t.Skip("this kernel has no Multipath TCP")

@@ -2,5 +2,5 @@
 
 package tcpbulk
 
-// choosePlane returns the plane for so many streams.
+// choosePlane returns the plane for that many streams.
 func choosePlane(int) mover { return poller{} }

@@ -12,7 +12,7 @@ import (
 // everyPlane returns an engine for each way of waiting, by its name.
 func everyPlane() map[string]*Engine { return map[string]*Engine{"poller": New()} }
 
-// checkSummary demands that what is not known says why.
+// checkSummary checks that unknown values have a reason.
 func checkSummary(t testing.TB, r model.FlowReport) {
 	t.Helper()
 	must.Need(t, r.TCP != nil, "no summary of the sender")

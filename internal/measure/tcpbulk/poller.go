@@ -12,13 +12,12 @@ import (
 	"linerate/internal/measure/tcpinfo"
 )
 
-// poller is the portable plane: a goroutine per stream, and the Go runtime
-// waits for all.
+// poller is the portable plane: a goroutine per stream, and the Go runtime waits for all.
 type poller struct{}
 
 func (poller) waiting() string { return "poller" }
 
-// threads is none: a goroutine that waits gives its processor away.
+// threads is 0: a waiting goroutine releases its processor.
 func (poller) threads(int) int { return 0 }
 
 func (poller) attach(c *net.TCPConn) (link, error) { return connLink{c}, nil }
@@ -91,7 +90,7 @@ func (w *work) read(s *stream, c *net.TCPConn, buf []byte) error {
 type connLink struct{ *net.TCPConn }
 
 func (l connLink) interrupt(model.Role) {
-	// It fails only on a closed connection, which nobody waits for.
+	// It fails only on a closed connection, on which nothing waits.
 	_ = l.SetDeadline(time.Unix(1, 0))
 }
 

@@ -59,16 +59,16 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (report model
 	return c.Report(t.plane.waiting())
 }
 
-// course is the run of a test.
+// course is a running test.
 type course struct {
 	run.Run
 	test     *test
-	progress time.Duration // when payload moved last
-	moved    int64         // how much until then
+	progress time.Duration // time of the last progress
+	moved    int64         // how much had moved then
 }
 
-// launch starts the workers, then the clock. ended gets each flow whose workers have
-// all ended.
+// launch starts the workers, then the clock. ended gets each flow when all its workers have
+// ended.
 func (c *course) launch(ended chan<- func()) error {
 	t := c.test
 	for i, f := range t.flows {
@@ -98,7 +98,7 @@ func (c *course) launch(ended chan<- func()) error {
 	return nil
 }
 
-// guard ends a run that nothing else would end.
+// guard ends a run that would not end otherwise.
 func (c *course) guard(at time.Duration) {
 	var moved int64
 	for _, f := range c.test.flows {

@@ -9,8 +9,8 @@ import (
 	"linerate/internal/measure/tcpinfo"
 )
 
-// subflows gathers what the subflows of one connection over Multipath TCP carried in the
-// measured window. One that has gone keeps its last numbers.
+// subflows collects what the subflows of a Multipath TCP connection carried in the measured
+// window. A subflow that has ended keeps its last numbers.
 type subflows struct {
 	read []tcpinfo.Subflow
 	list []subflow
@@ -23,7 +23,7 @@ type subflow struct {
 	rtts   []time.Duration
 }
 
-// info is what the sender's kernel says of the connection.
+// info returns the sender's kernel statistics of the connection.
 func (s *stream) info(within bool) (tcpinfo.Info, error) {
 	if s.paths == nil {
 		return s.link.info()
@@ -31,7 +31,7 @@ func (s *stream) info(within bool) (tcpinfo.Info, error) {
 	return s.paths.take(s.link, within)
 }
 
-// take reads the subflows of l and returns them as one connection; within says that the
+// take reads the subflows of l and combines them into one connection; within is true if the
 // time since the last reading belongs to the window.
 func (s *subflows) take(l link, within bool) (tcpinfo.Info, error) {
 	var err error
@@ -59,7 +59,7 @@ func (s *subflows) take(l link, within bool) (tcpinfo.Info, error) {
 	return tcpinfo.Together(s.read), nil
 }
 
-// of returns the subflow between two addresses, a new one where there was none.
+// of returns the subflow between two addresses, creating it if necessary.
 func (s *subflows) of(near, far netip.AddrPort) *subflow {
 	for i := range s.list {
 		if l := &s.list[i].last; l.Near == near && l.Far == far {
@@ -70,7 +70,7 @@ func (s *subflows) of(near, far netip.AddrPort) *subflow {
 	return &s.list[len(s.list)-1]
 }
 
-// paths are the subflows of all streams, for the report.
+// paths returns the subflows of all streams, for the report.
 func (f *flow) paths() []model.Subflow {
 	var out []model.Subflow
 	for i, s := range f.streams {

@@ -12,9 +12,9 @@ import (
 	"linerate/internal/measure/tcpinfo"
 )
 
-// sums gathers over the measured window what the sender's kernel says.
+// sums collects the sender's kernel statistics over the measured window.
 type sums struct {
-	reason      string // why the kernel says nothing, "" if it does
+	reason      string // why the kernel reports none, "" if it does
 	retransmits fact.Of[int64]
 	segments    fact.Of[int64]
 	answers     fact.Of[int64]
@@ -27,10 +27,10 @@ type sums struct {
 	windows     []units.Bytes   // same
 }
 
-// maxReserve is how many readings are made room for beforehand.
+// maxReserve is the most readings that are allocated in advance.
 const maxReserve = 1 << 16
 
-// prepare makes room for the readings of n streams.
+// prepare allocates the readings of n streams.
 func (s *sums) prepare(spec model.Flow, n int) {
 	intervals := min(int(spec.Duration/spec.Interval)+2, maxReserve)
 	s.rtts = make([]time.Duration, 0, min(intervals*n, maxReserve))
@@ -38,10 +38,10 @@ func (s *sums) prepare(spec model.Flow, n int) {
 	s.windows = make([]units.Bytes, 0, intervals)
 }
 
-// source names in facts where the values come from.
+// source is the source of these facts.
 const source = "TCP_INFO"
 
-// add counts the interval between two snapshots in.
+// add adds the interval between two snapshots.
 func (s *sums) add(prev, cur []tcpinfo.Info) {
 	if s.reason != "" {
 		return
@@ -68,7 +68,7 @@ func (s *sums) add(prev, cur []tcpinfo.Info) {
 	}
 }
 
-// accumulate adds v to sum; what is not known adds nothing.
+// accumulate adds v to sum; an unknown v adds nothing.
 func accumulate[T ~int64](sum *fact.Of[T], v fact.Of[T]) {
 	if n, known := v.Get(); known {
 		*sum = fact.Known(sum.Or(0)+n, source)
@@ -85,7 +85,7 @@ func sndbufLimited(i *tcpinfo.Info) fact.Of[time.Duration] { return i.SndbufLimi
 func cwnd(i *tcpinfo.Info) fact.Of[units.Bytes]            { return i.Cwnd }
 func peerWindow(i *tcpinfo.Info) fact.Of[units.Bytes]      { return i.PeerWindow }
 
-// total sums field over the streams of s; unknown unless each one knows it.
+// total sums field over the streams; unknown unless it is known for each.
 func total[T ~int64](infos []tcpinfo.Info, field func(*tcpinfo.Info) fact.Of[T]) fact.Of[T] {
 	var sum T
 	for i := range infos {
@@ -98,7 +98,7 @@ func total[T ~int64](infos []tcpinfo.Info, field func(*tcpinfo.Info) fact.Of[T])
 	return fact.Known(sum, source)
 }
 
-// growth is by how much the sum of field grew.
+// growth returns by how much the sum of field grew.
 func growth[T ~int64](prev, cur []tcpinfo.Info, field func(*tcpinfo.Info) fact.Of[T]) fact.Of[T] {
 	before, known := total(prev, field).Get()
 	after, also := total(cur, field).Get()
@@ -108,7 +108,7 @@ func growth[T ~int64](prev, cur []tcpinfo.Info, field func(*tcpinfo.Info) fact.O
 	return fact.Known(after-before, source)
 }
 
-// segments is growth of segments, which the kernel counts modulo 2^32.
+// segments is growth for segments, which the kernel counts modulo 2^32.
 func segments(prev, cur []tcpinfo.Info, field func(*tcpinfo.Info) fact.Of[int64]) fact.Of[int64] {
 	var sum int64
 	for i := range cur {
@@ -122,7 +122,7 @@ func segments(prev, cur []tcpinfo.Info, field func(*tcpinfo.Info) fact.Of[int64]
 	return fact.Known(sum, source)
 }
 
-// meanRTT is the mean of the round trips of the streams that have one.
+// meanRTT returns the mean round trip of the streams that have one.
 func meanRTT(infos []tcpinfo.Info) fact.Of[time.Duration] {
 	var sum time.Duration
 	n := 0
@@ -138,7 +138,7 @@ func meanRTT(infos []tcpinfo.Info) fact.Of[time.Duration] {
 	return fact.Known(sum/time.Duration(n), source)
 }
 
-// leastRTT is the least round trip of any stream.
+// leastRTT returns the least round trip of any stream.
 func leastRTT(infos []tcpinfo.Info) fact.Of[time.Duration] {
 	var least fact.Of[time.Duration]
 	for i := range infos {
@@ -149,7 +149,7 @@ func leastRTT(infos []tcpinfo.Info) fact.Of[time.Duration] {
 	return least
 }
 
-// tell adds what the kernel says of an interval.
+// tell adds the kernel's statistics of an interval.
 func (f *flow) tell(add run.Add) {
 	if f.sums.reason != "" {
 		return
@@ -190,8 +190,8 @@ func (f *flow) tell(add run.Add) {
 	}
 }
 
-// summary is what the sender's kernel says of the measured window. What all
-// connections share is told of the first one.
+// summary returns the sender's kernel statistics of the measured window. Properties that all
+// connections share come from the first one.
 func (f *flow) summary() *model.TCPSummary {
 	s := &f.sums
 	first := f.cur[0]
@@ -232,7 +232,7 @@ func (f *flow) summary() *model.TCPSummary {
 	return out
 }
 
-// because gives an unknown fact its reason.
+// because sets the reason of an unknown fact.
 func because[T any](v fact.Of[T], reason string) fact.Of[T] {
 	if v.IsKnown() {
 		return v
@@ -240,7 +240,7 @@ func because[T any](v fact.Of[T], reason string) fact.Of[T] {
 	return fact.Unknown[T](cmp.Or(reason, v.Reason(), "the kernel does not tell"))
 }
 
-// sendBuffer is the sum of the send buffers.
+// sendBuffer returns the sum of the send buffers.
 func (f *flow) sendBuffer() fact.Of[units.Bytes] {
 	var sum units.Bytes
 	for _, s := range f.streams {
@@ -257,8 +257,8 @@ func (f *flow) sendBuffer() fact.Of[units.Bytes] {
 	return fact.Known(sum, "SO_SNDBUF")
 }
 
-// median sorts v and returns its median, the mean of the middle two where
-// there are two; unknown for none.
+// median sorts v and returns its median, the mean of the middle two for an even number; unknown
+// if v is empty.
 func median[T ~int64 | ~float64](v []T) fact.Of[T] {
 	if len(v) == 0 {
 		return fact.Of[T]{}

@@ -4,16 +4,15 @@
 // A run goes like this:
 //
 //  1. Prepare opens one set of connections per direction.
-//  2. Run starts a worker per stream (or few workers for many streams), which
-//     does nothing but system calls and counting in memory of its own.
-//  3. A sampler reads clock and counters together, at the end of each interval
-//     and at the edges of the measured window, and the sender's TCP_INFO with
-//     them. Nothing else runs while the clock does: no allocation, lock or log
-//     in a worker, and the garbage collector is held off.
-//  4. With Duration, the receiver's window opens Omit after its start and the
-//     sender sends until it is stopped. With Bytes, every stream sends its
-//     share, the receiver's window lasts from the first byte to the last
-//     stream's end, and the sender waits until the receiver has read all.
+//  2. Run starts a worker per stream (or few workers for many streams), which does nothing but
+//     system calls and counting in memory of its own.
+//  3. A sampler reads clock and counters together, at the end of each interval and at the edges
+//     of the measured window, and the sender's TCP_INFO with them. Nothing else runs while the
+//     clock does: no allocation, lock or log in a worker, and garbage collection is off.
+//  4. With Duration, the receiver's window opens Omit after its start and the sender sends
+//     until it is stopped. With Bytes, every stream sends its share, the receiver's window
+//     lasts from the first byte to the last stream's end, and the sender waits until the
+//     receiver has read everything.
 //
 // The payload is one block of pseudo-random bytes, the same in every write and
 // every run, which no link compresses. The receiver copies it to user space,
@@ -44,26 +43,25 @@ const (
 	maxBlock   = 64 << 20
 )
 
-// Engine is the bulk engine. It is safe for concurrent use; one engine per
-// process serves all its tests.
+// Engine measures TCP bulk transfers. It is safe for concurrent use; one engine per process
+// serves all its tests.
 type Engine struct {
 	planes func(streams int) mover
 	grace  time.Duration // how long after the receiver's window a sender waits to be stopped
-	stall  time.Duration // how long a flow with a byte count may stand still
+	stall  time.Duration // timeout without progress of a flow with a byte count
 
 	unplanned bool // see Unplanned
 }
 
-// New returns the engine. Its senders give up when nobody has stopped them 10 s
-// after the end of the receiver's window, and both ends of a flow with a byte
-// count when nothing moved for 30 s: a peer that vanished without a word never
-// answers.
+// New returns the engine. Its senders give up if they have not been stopped 10 s after the end
+// of the receiver's window, and both ends of a flow with a byte count after 30 s without
+// progress: a vanished peer never answers.
 func New() *Engine {
 	return &Engine{planes: choosePlane, grace: 10 * time.Second, stall: 30 * time.Second}
 }
 
-// Unplanned returns the engine for flows that plan more than will come, since only the
-// sender knows its end: a receiver does not tell what is missing from them.
+// Unplanned returns the engine for flows whose plan is only an upper bound, because the sender
+// alone knows the end: a receiver reports no missing part.
 func (e *Engine) Unplanned() *Engine {
 	own := *e
 	own.unplanned = true
@@ -73,14 +71,14 @@ func (e *Engine) Unplanned() *Engine {
 // Name returns "tcpbulk".
 func (*Engine) Name() string { return Name }
 
-// Kind is the paper half of the engine.
+// Kind returns the engine's metadata.
 func (*Engine) Kind() traffic.Kind { return bulk.Kind() }
 
 // Validate reports every fault of f at once, joined.
 //
-// Bytes take the place of Duration and Omit, so they exclude both. Block is at
-// most 64 MiB, MSS between 88 and 32767 bytes, Interval at least 10 ms, and
-// there are at most 4096 streams per direction.
+// Bytes replaces Duration and Omit, so it excludes both. Block is at most 64 MiB, MSS between
+// 88 and 32767 bytes, Interval at least 10 ms, and there are at most 4096 streams per
+// direction.
 func (*Engine) Validate(f model.Flow) error {
 	var faults engine.Faults
 	check := faults.Unless
@@ -99,9 +97,9 @@ func (*Engine) Validate(f model.Flow) error {
 	return faults.Err()
 }
 
-// Prepare opens one set of connections for each direction of f, first To, then
-// From, and returns the test. Zero fields of f mean: one stream, an interval
-// of 1 s, and a block as Block chooses it.
+// Prepare opens one set of connections for each direction of f, first To, then From, and
+// returns the test. The defaults of f are one stream, an interval of 1 s, and the block size of
+// Block.
 func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (engine.Test, error) {
 	if err := e.Validate(f); err != nil {
 		return nil, fmt.Errorf("flow: %w", err)
@@ -109,10 +107,10 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 	f.Streams = max(f.Streams, 1)
 	f.Interval = cmp.Or(f.Interval, time.Second)
 	directions := f.Direction.Parts()
-	params, _ := traffic.Read[bulk.Params](f.Params) // Validate has read them
+	params, _ := traffic.Read[bulk.Params](f.Params) // Validate has checked them
 	p := e.planes(f.Streams * len(directions))
 	if params.Rate > 0 {
-		p = poller{} // a stream that waits for its time gives its thread away
+		p = poller{} // a stream that waits for its time releases its thread
 	}
 	if f.Block == 0 {
 		f.Block = Block(env)
@@ -142,13 +140,11 @@ const (
 	fastLink  units.BitRate = 10e9
 )
 
-// Block returns the block size for a flow that states none: 512 KiB on links
-// of 10 Gbit/s and more, 128 KiB on slower ones. A link of unknown rate is
-// mostly virtual, and counts as fast.
+// Block returns the default block size: 512 KiB on links of 10 Gbit/s and more, 128 KiB on
+// slower ones. A link of unknown rate is mostly virtual, and counts as fast.
 //
-// Larger blocks spare system calls; bench/ shows what that gains. On a slow
-// link a large block would make one write last long: 512 KiB at 10 Mbit/s are
-// 0.4 s.
+// Larger blocks save system calls; bench/ shows the gain. On a slow link a large block would
+// make one write last long: 512 KiB at 10 Mbit/s are 0.4 s.
 func Block(env engine.Env) units.Bytes {
 	if env.LinkRate.Or(fastLink) < fastLink {
 		return slowBlock
@@ -156,14 +152,14 @@ func Block(env engine.Env) units.Bytes {
 	return fastBlock
 }
 
-// openFlow opens the connections of direction d and hands them to p.
+// openFlow opens the connections of direction d and passes them to p.
 func openFlow(ctx context.Context, env engine.Env, p mover, spec model.Flow, d model.Direction) (*flow, []string, error) {
 	params, _ := traffic.Read[bulk.Params](spec.Params)
 	o := engine.SocketOptions{Window: int(spec.Window), MSS: spec.MSS, NoDelay: !spec.Nagle, MPTCP: params.MPTCP}
 	role := model.Receiver
 	if d.Sender() == env.Host {
 		role = model.Sender
-		// The receiver need not know the sender's algorithm.
+		// The receiver does not need the sender's algorithm.
 		o.Congestion = spec.Congestion
 	}
 	opened, err := env.Open(ctx, spec.Streams, o)
@@ -195,8 +191,8 @@ func openFlow(ctx context.Context, env engine.Env, p mover, spec model.Flow, d m
 	return fl, opened.Warnings, nil
 }
 
-// share returns how many bytes stream i sends: unlimited without a byte count;
-// otherwise an equal part, the first streams one more where it does not divide.
+// share returns how many bytes stream i sends: unlimited without a byte count; otherwise an
+// equal part, the first streams one more for the remainder.
 func share(f model.Flow, i int) int64 {
 	if f.Bytes == 0 {
 		return unlimited

@@ -48,8 +48,8 @@ func TestManyStreams(t *testing.T) {
 	}
 }
 
-// timedRun runs f and checks what both ends report. How well they keep the time is held
-// against truth by TestWindows.
+// timedRun runs f and checks both ends' reports. TestWindows checks how well they keep the
+// time.
 func timedRun(t testing.TB, e *Engine, f model.Flow) (near, far *enginetest.End) {
 	t.Helper()
 	near, far = enginetest.Prepare(t, e, enginetest.NewWire(t), f)
@@ -58,7 +58,7 @@ func timedRun(t testing.TB, e *Engine, f model.Flow) (near, far *enginetest.End)
 	return near, far
 }
 
-// checkEnds compares what both ends report of a timed run without omitted time.
+// checkEnds compares both ends' reports of a timed run without omitted time.
 func checkEnds(t testing.TB, d model.Direction, streams int, near, far *enginetest.End) {
 	t.Helper()
 	ends := map[model.Host]*enginetest.End{model.Near: near, model.Far: far}
@@ -88,9 +88,9 @@ func total64(v []units.Bytes) (sum units.Bytes) {
 	return sum
 }
 
-// checkSamples demands that the samples of m cover the window of r without gap
-// and add up to its bytes. At the window's edges there may be a short piece without
-// a sample, when the sampler woke up late.
+// checkSamples fails the test unless the samples of m cover the window of r without a gap and
+// add up to its bytes. At the window's edges a short piece may lack a sample, if the sampler
+// woke up late.
 func checkSamples(t testing.TB, samples []model.Sample, d model.Direction, m model.Metric, r model.FlowReport) {
 	t.Helper()
 	const shortest = measured / 4 / 10 // of the interval of timed
@@ -113,7 +113,7 @@ func checkSamples(t testing.TB, samples []model.Sample, d model.Direction, m mod
 	must.True(t, missing >= 0 && missing < 2*shortest && (missing != 0 || !(math.Abs(bits/8-float64(r.Bytes)) > 1)), "%s: samples are %.0f bytes in %v, report is %d in %v", m, bits/8, length, r.Bytes, r.Window)
 }
 
-// TestCPUOfTheWindowOnly: the figures leave out what was omitted.
+// TestCPUOfTheWindowOnly: CPU time excludes the omitted part.
 func TestCPUOfTheWindowOnly(t *testing.T) {
 	f := timed(model.To, 1)
 	f.Omit = 5 * measured
@@ -140,7 +140,7 @@ func TestOmit(t *testing.T) {
 		}
 	}
 	must.True(t, omitted >= f.Omit, "omitted %v of %v", omitted, f.Omit)
-	// The window is what remains when the omitted samples are cut off.
+	// The window is the rest after the omitted samples.
 	must.True(t, got.Window >= measured, "window of %v, want at least %v", got.Window, measured)
 	checkSamples(t, samples, model.To, model.Goodput, got)
 }
@@ -149,7 +149,7 @@ func TestBytes(t *testing.T) {
 	for name, e := range everyPlane() {
 		for _, d := range []model.Direction{model.To, model.From, model.Both} {
 			t.Run(fmt.Sprintf("%s/%s", name, d), func(t *testing.T) {
-				// Neither streams nor blocks divide it.
+				// A multiple of neither streams nor blocks.
 				const amount = 10_000_003
 				f := model.Flow{Direction: d, Streams: 3, Bytes: amount}
 				near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
@@ -237,8 +237,8 @@ func TestPrepareClosesWhatItGot(t *testing.T) {
 	must.True(t, err != nil && !strings.Contains(err.Error(), "timeout"), "the first set of connections is still open: %v", err)
 }
 
-// TestLosses: one of two streams ended at a time of a window that was planned
-// to last from 1 s to 11 s and lasted till 12 s.
+// TestLosses: one of two streams ended at some time of a window that was planned from 1 s to 11
+// s and lasted until 12 s.
 func TestLosses(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -265,7 +265,7 @@ func TestLosses(t *testing.T) {
 	}
 }
 
-// TestPacerSpreadsWrites holds the rate of a pacer exactly, by a clock that only it moves.
+// TestPacerSpreadsWrites checks a pacer's rate exactly, on a clock that only it moves.
 func TestPacerSpreadsWrites(t *testing.T) {
 	for name, rate := range map[string]float64{"14 Mbit/s": 14e6 / 8, "1 Gbit/s": 1e9 / 8, "100 kbit/s": 100e3 / 8, "1 kbit/s": 1e3 / 8} {
 		t.Run(name, func(t *testing.T) {
@@ -287,14 +287,14 @@ func TestPacerSpreadsWrites(t *testing.T) {
 	}
 }
 
-// TestPacerForgetsWhatThePathHeldUp holds that a stream does not send in a burst what it
-// could not send before.
+// TestPacerForgetsWhatThePathHeldUp: a stream does not send in a burst what it could not send
+// before.
 func TestPacerForgetsWhatThePathHeldUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rate = 1e6
 		start, p := time.Now(), pacer{rate: rate}
 		p.wait(1000, 0)
-		time.Sleep(time.Second) // the path takes nothing
+		time.Sleep(time.Second) // the path accepts nothing
 		at, burst := time.Since(start), 0
 		for {
 			n := p.wait(128<<10, time.Since(start))

@@ -12,8 +12,8 @@ import (
 	"linerate/internal/truth"
 )
 
-// TestWindows: on a machine that has time both ends measure for as long as they were
-// asked to, something arrives, and no end has anything to warn of.
+// TestWindows: on an idle machine both ends measure for the requested time, data arrives, and
+// no end has a warning.
 func TestWindows(t *testing.T) {
 	for name, e := range everyPlane() {
 		for _, d := range []model.Direction{model.To, model.From, model.Both} {

@@ -12,15 +12,15 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Offsets in struct tcp_bbr_info: include/uapi/linux/inet_diag.h of Linux, and of the
-// branch v3 of github.com/google/bbr, whose version 2 and 3 add to it. Numbers are u32.
+// Offsets in struct tcp_bbr_info: include/uapi/linux/inet_diag.h of Linux, and of the branch v3
+// of github.com/google/bbr, whose versions 2 and 3 extend it. Numbers are u32.
 const (
 	bbrRateLow    = 0 // bytes of payload a second, the lower half
 	bbrRateHigh   = 4
 	bbrRTTMin     = 8  // us
 	bbrPacingGain = 12 // in 256ths
 	bbrBytes      = 20 // version 1
-	bbrInFlight   = 44 // inflight_hi, segments; all ones without a bound
+	bbrInFlight   = 44 // inflight_hi, segments; all ones if unlimited
 	bbrLaterBytes = 52 // version 2 and 3
 
 	bbrUnit = 256 // BBR_UNIT, net/ipv4/tcp_bbr.c
@@ -35,8 +35,8 @@ func readBBR(fd uintptr) (BBR, error) {
 	return parseBBR(b[:n])
 }
 
-// parseBBR decodes struct tcp_bbr_info, whose length is all that tells its version. Vegas
-// and DCTCP answer the same option with 16 bytes.
+// parseBBR parses struct tcp_bbr_info, whose version is known only from its length. Vegas and
+// DCTCP answer the same option with 16 bytes.
 func parseBBR(b []byte) (BBR, error) {
 	if len(b) != bbrBytes && len(b) != bbrLaterBytes {
 		return BBR{}, fmt.Errorf("read tcp_bbr_info: %d bytes, which is no known length: %w", len(b), errors.ErrUnsupported)

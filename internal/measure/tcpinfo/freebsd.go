@@ -7,27 +7,26 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Offsets in struct tcp_info of FreeBSD, sys/netinet/tcp.h of 12.1. It keeps
-// Linux's order in front and has fields of its own behind, then padding, which
-// later versions use up from its start: what is below stays where it is. Numbers
-// are u32.
+// Offsets in struct tcp_info of FreeBSD, sys/netinet/tcp.h of 12.1. It begins in Linux's order,
+// followed by fields of its own, then padding, which later versions use from its start: the
+// offsets below do not change. Numbers are u32.
 const (
 	bsdOptions     = 5
-	bsdScales      = 6   // low half byte: what is shifted on the way out, high: in
-	bsdMSS         = 16  // t_maxseg: with room for the options of each segment
+	bsdScales      = 6   // low half byte: send scale, high: receive scale
+	bsdMSS         = 16  // t_maxseg: includes the options of each segment
 	bsdRTT         = 68  // us, smoothed
 	bsdRTTVar      = 72  // us
-	bsdCwnd        = 80  // bytes, where Linux counts segments
+	bsdCwnd        = 80  // bytes, where Linux has segments
 	bsdPeerWindow  = 100 // bytes
 	bsdRetransmits = 120 // segments
 	bsdLeast       = 132 // through tcpi_snd_zerowin
 )
 
-// timestampBytes is what the option of RFC 7323 takes of each segment.
+// timestampBytes is the size of the RFC 7323 option in each segment.
 const timestampBytes = 12
 
-// parseFreeBSD decodes struct tcp_info. A struct that is shorter than 12.1's is not
-// one that is known here, and nothing is believed of it.
+// parseFreeBSD parses struct tcp_info. It uses nothing from a struct that is shorter than
+// 12.1's.
 func parseFreeBSD(b []byte) Info {
 	const none = "not in tcp_info of freebsd"
 	i := Info{

@@ -16,14 +16,14 @@ const (
 	mptcpInfos   = 2 // MPTCP_TCPINFO: struct tcp_info of each subflow
 	mptcpAddrs   = 3 // MPTCP_SUBFLOW_ADDRS: two struct sockaddr_storage of each, ours first
 	mptcpHeader  = 16
-	mptcpElement = 256 // of which the kernel fills what it has; the two addresses exactly
+	mptcpElement = 256 // the kernel fills as much as it has; the two addresses exactly
 	mostSubflows = 16  // a connection has at most 8 beside its first (MPTCP_SUBFLOWS_MAX, net/mptcp/pm_kernel.c)
 )
 
-// subflowRoom takes the answer of the kernel: struct mptcp_subflow_data and its elements.
+// subflowRoom is a buffer for the kernel's answer: struct mptcp_subflow_data and its elements.
 type subflowRoom [mptcpHeader + mostSubflows*mptcpElement]byte
 
-// ask fills r with the answer to option, and returns how many subflows it tells of.
+// ask fills r with the answer to option, and returns the number of subflows in it.
 func (r *subflowRoom) ask(fd uintptr, option int) (int, error) {
 	*(*[4]uint32)(unsafe.Pointer(r)) = [4]uint32{mptcpHeader, 0, 0, mptcpElement}
 	size := uint32(len(r))
@@ -36,7 +36,7 @@ func (r *subflowRoom) ask(fd uintptr, option int) (int, error) {
 
 func readSubflows(fd uintptr, out []Subflow) ([]Subflow, error) {
 	var infos, addrs subflowRoom
-	// Two questions: a subflow may come or go between them.
+	// Two requests: a subflow may come or go between them.
 	for range 3 {
 		n, err := infos.ask(fd, mptcpInfos)
 		if err != nil {
@@ -52,7 +52,7 @@ func readSubflows(fd uintptr, out []Subflow) ([]Subflow, error) {
 		for i := range n {
 			at := mptcpHeader + i*mptcpElement
 			s := Subflow{Near: parseSockaddr(addrs[at:]), Far: parseSockaddr(addrs[at+mptcpElement/2:]), Info: parse(infos[at : at+mptcpElement])}
-			if !s.Near.Addr().IsUnspecified() { // one that has ended has lost its address
+			if !s.Near.Addr().IsUnspecified() { // an ended subflow has lost its address
 				out = append(out, s)
 			}
 		}
@@ -61,7 +61,8 @@ func readSubflows(fd uintptr, out []Subflow) ([]Subflow, error) {
 	return nil, errors.New("read subflows: they come and go")
 }
 
-// parseSockaddr decodes struct sockaddr_in or sockaddr_in6; the zero value is neither.
+// parseSockaddr parses struct sockaddr_in or sockaddr_in6; for others it returns the zero
+// value.
 func parseSockaddr(b []byte) netip.AddrPort {
 	port := binary.BigEndian.Uint16(b[2:])
 	switch binary.NativeEndian.Uint16(b) {

@@ -17,7 +17,7 @@ const (
 	optECN        = 8
 )
 
-// reader takes fields from a struct of any length.
+// reader reads fields of a struct of any length.
 type reader []byte
 
 func (r reader) byte(off int) (byte, bool) {
@@ -50,7 +50,7 @@ func count[T ~int | ~int64](r reader, off int) fact.Of[T] {
 	return fact.Known(T(n), source)
 }
 
-// positive is count for fields in which 0 means that the kernel does not know.
+// positive is count for fields whose value 0 means unknown.
 func positive[T ~int | ~int64](r reader, off int) fact.Of[T] {
 	f := count[T](r, off)
 	if f.Or(0) == 0 {

@@ -1,8 +1,8 @@
-// Package tcpinfo reads what the kernel knows about a TCP connection: round
-// trip, windows, retransmissions, and what the sender was waiting for.
+// Package tcpinfo reads the kernel's statistics of a TCP connection: round trip, windows,
+// retransmissions, and what the sender waited for.
 //
-// Linux fills everything that its kernel has, macOS some of it. Elsewhere the
-// functions wrap errors.ErrUnsupported.
+// Linux reports all fields that its kernel has, macOS some of them. Elsewhere the functions
+// wrap errors.ErrUnsupported.
 package tcpinfo
 
 import (
@@ -23,8 +23,8 @@ type Info struct {
 	Timestamps fact.Of[bool] // RFC 7323 timestamps are in use
 	SACK       fact.Of[bool] // RFC 2018 selective acknowledgements are in use
 	ECN        fact.Of[bool] // RFC 3168 was negotiated
-	SendScale  fact.Of[int]  // window scale announced by the peer, 0 to 14; unknown where scaling is off
-	RecvScale  fact.Of[int]  // window scale announced by this end, 0 to 14; unknown where scaling is off
+	SendScale  fact.Of[int]  // window scale announced by the peer, 0 to 14; unknown if scaling is off
+	RecvScale  fact.Of[int]  // window scale announced by this end, 0 to 14; unknown if scaling is off
 	MSS        fact.Of[int]  // bytes of payload in a full segment sent
 	PathMTU    fact.Of[int]  // bytes
 
@@ -46,28 +46,28 @@ type Info struct {
 	RwndLimited   fact.Of[time.Duration] // held back by the peer's receive window
 	SndbufLimited fact.Of[time.Duration] // held back by the send buffer
 
-	DeliveryRate fact.Of[units.BitRate] // latest estimate of the kernel
+	DeliveryRate fact.Of[units.BitRate] // the kernel's latest estimate
 	AppLimited   fact.Of[bool]          // DeliveryRate was limited by this program, not by the path
 }
 
-// Read returns the kernel's view of c. It wraps errors.ErrUnsupported where the
-// system has none.
+// Read returns the kernel's view of c. The error wraps errors.ErrUnsupported if the system has
+// none.
 func Read(c *net.TCPConn) (Info, error) { return sockio.OnDescriptor(c, read) }
 
 // ReadFD is Read for a connection that the caller holds by its descriptor. On
 // Linux it does not allocate.
 func ReadFD(fd uintptr) (Info, error) { return read(fd) }
 
-// BBR is what the congestion control bbr believes of the path of one connection.
+// BBR is bbr's model of the path of one connection.
 type BBR struct {
 	Rate     units.BitRate  // of payload
 	RTTMin   time.Duration  // of the last 10 s in version 1 (bbr_min_rtt_win_sec, net/ipv4/tcp_bbr.c)
-	Steady   bool           // it sends as fast as Rate, and looks for neither more nor less
-	InFlight fact.Of[int64] // segments under way at the most; unknown in version 1, and where it has no bound
+	Steady   bool           // it sends at Rate, and probes for neither more nor less
+	InFlight fact.Of[int64] // most segments in flight; unknown in version 1, and if unlimited
 }
 
-// ReadBBR returns what bbr believes of the path of c. It wraps errors.ErrUnsupported where
-// the system or another congestion control tells nothing.
+// ReadBBR returns bbr's model of the path of c. The error wraps errors.ErrUnsupported if the
+// system or another congestion control has none.
 func ReadBBR(c *net.TCPConn) (BBR, error) { return sockio.OnDescriptor(c, readBBR) }
 
 // ReadBBRFD is ReadBBR for a connection that the caller holds by its descriptor.
@@ -79,14 +79,13 @@ type Subflow struct {
 	Info
 }
 
-// ReadSubflowsFD appends to out the subflows that a connection over Multipath TCP has now.
-// It fails for plain TCP, also where a connection fell back to it, and wraps
-// errors.ErrUnsupported where the system has no Multipath TCP. With room in out it does
-// not allocate.
+// ReadSubflowsFD appends to out the current subflows of a Multipath TCP connection. It fails
+// for plain TCP, including a connection that fell back to it, and wraps errors.ErrUnsupported
+// if the system has no Multipath TCP. If out has enough capacity it does not allocate.
 func ReadSubflowsFD(fd uintptr, out []Subflow) ([]Subflow, error) { return readSubflows(fd, out) }
 
-// Together is what several subflows are as one connection: sums of what is counted, the
-// least round trip. Times and windows of each are its own, and stay unknown.
+// Together combines several subflows into one connection: sums of the counters, the least round
+// trip. Other times and windows differ per subflow, and stay unknown.
 func Together(subflows []Subflow) Info {
 	out := subflows[0].Info
 	if len(subflows) == 1 {
@@ -119,8 +118,8 @@ func sum[T ~int64](a, b fact.Of[T]) fact.Of[T] {
 	return fact.Known(x+y, source)
 }
 
-// Congestion returns the name of the congestion control of c, for example
-// "cubic". It wraps errors.ErrUnsupported where the system does not tell.
+// Congestion returns the name of the congestion control of c, for example "cubic". The error
+// wraps errors.ErrUnsupported if the system does not report it.
 func Congestion(c *net.TCPConn) (string, error) { return sockio.OnDescriptor(c, congestion) }
 
 // CongestionFD is Congestion for a connection that the caller holds by its

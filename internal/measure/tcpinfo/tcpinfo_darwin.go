@@ -42,7 +42,7 @@ func read(fd uintptr) (Info, error) {
 		i.SendScale = fact.Known(int(c.Snd_wscale), connectionSource)
 		i.RecvScale = fact.Known(int(c.Rcv_wscale), connectionSource)
 	}
-	// The system counts round trips in whole milliseconds and says 0 below one.
+	// The system reports round trips in whole milliseconds, 0 below one.
 	if c.Srtt > 0 {
 		i.RTT = fact.Known(time.Duration(c.Srtt)*time.Millisecond, connectionSource)
 		i.RTTVar = fact.Known(time.Duration(c.Rttvar)*time.Millisecond, connectionSource)

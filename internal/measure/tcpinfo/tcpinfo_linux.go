@@ -8,14 +8,14 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Offsets in struct tcp_info, include/uapi/linux/tcp.h of Linux 6.18. Fields
-// are only ever appended, so that an older kernel returns a shorter struct.
-// The version is the first that has the field.
+// Offsets in struct tcp_info, include/uapi/linux/tcp.h of Linux 6.18. Fields are only ever
+// appended, so that an older kernel returns a shorter struct. The version is the first with the
+// field.
 const (
 	offOptions       = 5   // 2.4; u8
-	offScales        = 6   // 2.4; low half byte: peer's, high: ours
+	offScales        = 6   // 2.4; low half byte: the peer's, high: ours
 	offAppLimited    = 7   // 4.9; bit 0; padding before
-	offMSS           = 16  // 2.4; u32 from here on where not said otherwise
+	offMSS           = 16  // 2.4; u32 from here on unless noted
 	offPathMTU       = 60  // 2.4
 	offRTT           = 68  // 2.4; us
 	offRTTVar        = 72  // 2.4; us
@@ -34,8 +34,8 @@ const (
 	offSndWnd        = 228 // 5.4; bytes
 )
 
-// parse decodes as much of struct tcp_info as b holds. The kernel's byte order
-// is the machine's. A field that is not wholly in b stays unknown.
+// parse parses struct tcp_info as far as b holds it. The kernel's byte order is the machine's.
+// A field that is not completely in b stays unknown.
 func parse(b []byte) Info {
 	r := reader(b)
 	var i Info
@@ -76,8 +76,8 @@ func parse(b []byte) Info {
 	return i
 }
 
-// cwnd returns the congestion window, which the kernel counts in segments. A
-// window that no int64 holds is not believed.
+// cwnd returns the congestion window, which the kernel counts in segments. It rejects a window
+// beyond int64.
 func (r reader) cwnd() fact.Of[units.Bytes] {
 	segments, ok := r.u32(offCwnd)
 	mss, _ := r.u32(offMSS)
@@ -88,7 +88,7 @@ func (r reader) cwnd() fact.Of[units.Bytes] {
 	return fact.Known(units.Bytes(window), source)
 }
 
-// total returns the bytes at off, a u64. What no int64 holds is not believed.
+// total returns the bytes at off, a u64. It rejects a value beyond int64.
 func (r reader) total(off int) fact.Of[units.Bytes] {
 	n, ok := r.u64(off)
 	if !ok || n > math.MaxInt64 {
@@ -97,7 +97,7 @@ func (r reader) total(off int) fact.Of[units.Bytes] {
 	return fact.Known(units.Bytes(n), source)
 }
 
-// micros returns the time at off. More than 292 years are not believed.
+// micros returns the time at off. It rejects more than 292 years.
 func (r reader) micros(off int) fact.Of[time.Duration] {
 	us, ok := r.u64(off)
 	if !ok || us > math.MaxInt64/uint64(time.Microsecond) {

@@ -16,8 +16,8 @@ import (
 	"linerate/internal/must"
 )
 
-// recorded is what Linux 6.18 said of the sender after a second of bulk
-// traffic over loopback: 280 bytes.
+// recorded returns what Linux 6.18 reported at the sender after a second of bulk traffic over
+// loopback: 280 bytes.
 func recorded(t testing.TB) []byte {
 	t.Helper()
 	return must.Get(os.ReadFile("testdata/linux-6.18/tcp_info.bin"))(t)
@@ -26,7 +26,7 @@ func recorded(t testing.TB) []byte {
 func known[T any](v T) fact.Of[T] { return fact.Known(v, source) }
 
 func TestParseByLength(t *testing.T) {
-	// Each version adds to what the ones before it had.
+	// Each version adds to its predecessors.
 	linux26 := Info{
 		Timestamps: known(true), SACK: known(true), ECN: known(false),
 		SendScale: known(10), RecvScale: known(10), MSS: known(65483), PathMTU: known(65535),
@@ -78,7 +78,7 @@ func TestParseByLength(t *testing.T) {
 	}
 }
 
-// TestParseBBR: the length tells the version, and 16 bytes are another congestion control.
+// TestParseBBR: the length determines the version; 16 bytes are another congestion control.
 func TestParseBBR(t *testing.T) {
 	later := make([]byte, 52)
 	for off, v := range map[int]uint32{0: 2_000_000_000, 4: 1, 8: 40_000, 12: 256, 16: 512, 44: 70} {
@@ -100,7 +100,7 @@ func TestParseBBR(t *testing.T) {
 
 func TestParseUnknowns(t *testing.T) {
 	b := recorded(t)
-	b[offOptions] = optSACK // no window scaling: the scales mean nothing
+	b[offOptions] = optSACK // no window scaling: the scales are meaningless
 	clear(b[offRTT : offRTT+4])
 	copy(b[offRTTMin:], []byte{255, 255, 255, 255})
 	copy(b[offBusy:], []byte{255, 255, 255, 255, 255, 255, 255, 255})

@@ -43,7 +43,7 @@ func TestReadClosed(t *testing.T) {
 	must.Is(t, must.Err(Congestion(c)), net.ErrClosed, "Congestion of a closed connection")
 }
 
-// TestParseFreeBSD reads a struct with the layout of FreeBSD 12.1 and what is shorter.
+// TestParseFreeBSD parses a struct with the layout of FreeBSD 12.1, and a shorter one.
 func TestParseFreeBSD(t *testing.T) {
 	b := make([]byte, 236)
 	b[bsdOptions], b[bsdScales] = optTimestamps|optSACK|optScale, 0x76

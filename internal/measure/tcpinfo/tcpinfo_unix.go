@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const infoBytes = 512 // room for what later kernels append
+const infoBytes = 512 // later kernels append fields
 
 func read(fd uintptr) (Info, error) {
 	var b [infoBytes]byte
@@ -30,8 +30,8 @@ func congestion(fd uintptr) (string, error) {
 	return unix.ByteSliceToString(b[:n]), nil
 }
 
-// getsockopt reads a TCP option into b, which is not empty, and returns how
-// many bytes the kernel wrote. It never returns more than len(b).
+// getsockopt reads a TCP option into b, which must not be empty, and returns how many bytes the
+// kernel wrote, at most len(b).
 func getsockopt(fd uintptr, option int, b []byte) (int, error) {
 	n := uint32(len(b))
 	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, fd, unix.IPPROTO_TCP, uintptr(option),

@@ -16,8 +16,8 @@ import (
 	"linerate/internal/rescue"
 )
 
-// flow is one direction at one end: its streams, and what the sampler knows.
-// Only the sampler's goroutine uses it.
+// flow is one direction at one end: its streams, and the sampler's data. Only the sampler's
+// goroutine uses it.
 type flow struct {
 	run.Part
 	bounds    bounds
@@ -40,7 +40,7 @@ func newFlow(d model.Direction, role model.Role, spec model.Flow, b bounds) *flo
 	return f
 }
 
-// prepare makes the streams ready.
+// prepare prepares the streams.
 func (f *flow) prepare() error {
 	f.Prepare(len(f.conns))
 	for i, c := range f.conns {
@@ -57,7 +57,7 @@ func (f *flow) prepare() error {
 	return nil
 }
 
-// useKeys tells the streams what reports carry.
+// useKeys passes the keys of the reports to the streams.
 func (f *flow) useKeys(l *line) {
 	for _, s := range f.out {
 		s.key = l.mine
@@ -100,9 +100,9 @@ func (f *flow) prepareOut(i int, c *datagram.Conn) error {
 	return nil
 }
 
-// share returns how many datagrams stream i sends: 0, without bound, where no
-// number of bytes was asked for; else an equal part of as many as it takes, the
-// first streams one more where that does not divide. Every stream sends one.
+// share returns how many datagrams stream i sends: 0, unlimited, without a byte count;
+// otherwise an equal part of the number needed, the first streams one more for the remainder.
+// Every stream sends at least one.
 func share(spec model.Flow, size, i int) int64 {
 	if spec.Bytes == 0 {
 		return 0
@@ -115,8 +115,8 @@ func share(spec model.Flow, size, i int) int64 {
 	return max(1, part)
 }
 
-// hot is how long a receiver polls before it sleeps: waking it costs the
-// sender, too, where both share a machine, and costs time where they do not.
+// hot is how long a receiver polls before it sleeps: waking it costs time, and if both ends
+// share a machine also costs the sender.
 const hot = 50 * time.Microsecond
 
 func (f *flow) prepareIn(i int, c *datagram.Conn) error {
@@ -133,7 +133,7 @@ func (f *flow) prepareIn(i int, c *datagram.Conn) error {
 	return nil
 }
 
-// launch starts the threads. fail is told of a bug in one.
+// launch starts the threads. It calls fail for a bug in one.
 func (f *flow) launch(start time.Time, fail func(error)) {
 	f.dropped, f.countDrops = f.drops()
 	for _, s := range f.out {
@@ -159,7 +159,7 @@ func (f *flow) halt() {
 	f.running.Wait()
 }
 
-// drops returns how many datagrams the sockets have thrown away.
+// drops returns how many datagrams the sockets have dropped.
 func (f *flow) drops() (n int64, known bool) {
 	for _, c := range f.conns {
 		d, ok := c.Dropped().Get()

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// kind says what a datagram is (docs/wire/udpflow.md, section Header).
+// kind is the type of a datagram (docs/wire/udpflow.md, section Header).
 type kind uint8
 
 const (
-	outside kind = iota // data that was sent outside the measured window
-	inside              // data of the window
+	outside kind = iota // data sent outside the measured window
+	inside              // data sent in the window
 	ending              // the sender's counts
-	ack                 // the receiver has them
-	report              // the receiver is there
+	ack                 // the receiver has received them
+	report              // the receiver is alive
 	kinds
 )
 
@@ -31,7 +31,7 @@ const (
 	maxSequence  = 1<<sequenceBits - 1
 )
 
-// header begins every datagram.
+// header is the start of every datagram.
 type header struct {
 	kind   kind
 	stream uint16
@@ -47,8 +47,7 @@ func (h header) put(b []byte) {
 	binary.BigEndian.PutUint64(b[8:], uint64(h.seq)<<48|uint64(h.sent)&maxSequence)
 }
 
-// parseHeader reads the header at the start of b, and reports whether there is
-// one.
+// parseHeader parses the header at the start of b, and returns false if there is none.
 func parseHeader(b []byte) (h header, ok bool) {
 	if len(b) < headerLen {
 		return header{}, false
@@ -65,13 +64,13 @@ func parseHeader(b []byte) (h header, ok bool) {
 	return h, true
 }
 
-// counts are what an end says.
+// counts is the content of an end.
 type counts struct {
-	first, behind int64 // numbers of the first datagram inside and the first behind the window
+	first, behind int64 // numbers of the first datagram inside and the first after the window
 	early         bool  // the sender ended before its plan
 }
 
-// put writes c behind the header of b, which holds at least endLen bytes.
+// put writes c after the header of b, which holds at least endLen bytes.
 func (c counts) put(b []byte) {
 	binary.BigEndian.PutUint64(b[16:], uint64(c.first))
 	binary.BigEndian.PutUint64(b[24:], uint64(c.behind))
@@ -84,7 +83,7 @@ func (c counts) put(b []byte) {
 
 var errEnd = errors.New("an end that contradicts itself")
 
-// parseEnd reads the end b, whose header is h.
+// parseEnd parses the end b, whose header is h.
 func parseEnd(h header, b []byte) (counts, error) {
 	if len(b) < endLen {
 		return counts{}, errEnd

@@ -7,41 +7,41 @@ import (
 	"linerate/internal/measure/datagram"
 )
 
-// inbound is a stream at its receiver. Its thread writes what follows conn;
-// others read the atomics meanwhile, and everything once it is over.
+// inbound is a stream at its receiver. Its thread writes the fields after conn; others read the
+// atomics meanwhile, and everything once it has ended.
 type inbound struct {
 	conn     *datagram.Conn
 	receiver *datagram.Receiver
 	tally    *datagram.Tally
 	number   uint16
-	closed   *atomic.Bool // the receiver's own window is over: ends are answered
+	closed   *atomic.Bool // the receiver's own window is over: it answers ends
 
-	payload int64         // bytes of different datagrams that came since the start
+	payload int64         // bytes of different datagrams since the start
 	window  int64         // of these, of datagrams sent in the window
-	first   time.Duration // when the first datagram of the window came
-	last    time.Duration // when the last one did
-	lowest  int64         // number of the window's datagrams; -1 is none
+	first   time.Duration // arrival of the first datagram of the window
+	last    time.Duration // arrival of the last one
+	lowest  int64         // of the window's datagrams; -1 is none
 	highest int64
 	base    time.Duration // of unwrapped send times
 	counts  counts
-	foreign int64 // datagrams that are not of this stream
+	foreign int64 // datagrams of other streams or programs
 	ackDue  int64 // number of the end to answer; -1 is none
 	answer  [headerLen]byte
 	key     key           // of reports
-	due     time.Duration // when the next one is
+	due     time.Duration // time of the next one
 	report  [reportLen]byte
 	changed bool
-	at      time.Duration // of the batch before
+	at      time.Duration // of the previous batch
 	_       [128]byte
 
-	// What the sampler reads.
+	// Read by the sampler.
 	bytes    atomic.Int64 // payload
 	count    atomic.Int64 // different datagrams
 	missing  atomic.Int64 // so far
 	jitter   atomic.Int64 // ns; -1 is unknown
-	heard    atomic.Int64 // when anything was read last, ns since the start
-	looked   atomic.Int64 // all that had come by then is counted
-	told     atomic.Int64 // when the first end came; 0 is not yet
+	heard    atomic.Int64 // time of the last read, ns since the start
+	looked   atomic.Int64 // everything that had arrived by then is counted
+	told     atomic.Int64 // arrival of the first end; 0 before
 	early    atomic.Bool  // the sender ended before its plan
 	complete atomic.Bool  // nothing of the window is missing
 	over     atomic.Bool  // the thread has ended; reason is set
@@ -50,8 +50,8 @@ type inbound struct {
 	reason error
 }
 
-// memory is how many datagrams behind the highest one a stream remembers: at
-// 300,000 a second those of 3 s.
+// memory is how many datagrams behind the highest one a stream remembers: at 300,000 a second
+// those of 3 s.
 const memory = 1 << 20
 
 func newInbound(c *datagram.Conn, number int, streams int, closed *atomic.Bool) *inbound {
@@ -83,7 +83,7 @@ func (s *inbound) handle(b []byte, at time.Duration, follows bool) {
 	if fate != datagram.First {
 		return
 	}
-	// What waited in the socket for the start is not of the receiver's time.
+	// Datagrams that waited in the socket before the start are not counted.
 	if at >= 0 {
 		s.payload += int64(len(b))
 	}
@@ -97,8 +97,7 @@ func (s *inbound) handle(b []byte, at time.Duration, follows bool) {
 	s.lowest, s.highest, s.last = min(s.lowest, h.seq), max(s.highest, h.seq), max(s.last, at)
 }
 
-// unwrap returns the send time whose lower 48 bits are sent, near the one
-// before.
+// unwrap returns the send time whose lower 48 bits are sent, near the previous one.
 func (s *inbound) unwrap(sent time.Duration) time.Duration {
 	const half = 1 << (sequenceBits - 1)
 	step := (sent - s.base) & maxSequence
@@ -109,7 +108,7 @@ func (s *inbound) unwrap(sent time.Duration) time.Duration {
 	return s.base
 }
 
-// end takes the sender's counts.
+// end handles the sender's counts.
 func (s *inbound) end(h header, b []byte, at time.Duration) {
 	c, err := parseEnd(h, b)
 	if err != nil {
@@ -124,8 +123,8 @@ func (s *inbound) end(h header, b []byte, at time.Duration) {
 	}
 }
 
-// publish is called after each batch: it shows the sampler the counters, and
-// answers ends.
+// publish is called after each batch: it publishes the counters to the sampler, and answers
+// ends.
 func (s *inbound) publish(at time.Duration) bool {
 	s.looked.Store(int64(s.at))
 	s.at = at
@@ -144,7 +143,7 @@ func (s *inbound) publish(at time.Duration) bool {
 	}
 	if s.ackDue >= 0 && s.closed.Load() {
 		header{kind: ack, stream: s.number, seq: s.ackDue, sent: max(0, at)}.put(s.answer[:])
-		// The sender asks again where this fails.
+		// If this fails the sender asks again.
 		_ = s.conn.Write(s.answer[:])
 		s.ackDue = -1
 	}
@@ -152,12 +151,12 @@ func (s *inbound) publish(at time.Duration) bool {
 		s.due = at + reportEvery
 		header{kind: report, stream: s.number, seq: s.tally.Total & maxSequence, sent: max(0, at)}.put(s.report[:])
 		copy(s.report[headerLen:], s.key[:])
-		_ = s.conn.Write(s.report[:]) // there is the line, too
+		_ = s.conn.Write(s.report[:]) // the line carries them too
 	}
 	return true
 }
 
-// run is the stream's thread.
+// run runs the stream's thread.
 func (s *inbound) run(start time.Time) {
 	s.receiver.Start(start)
 	s.reason = s.receiver.Run()
@@ -166,12 +165,12 @@ func (s *inbound) run(start time.Time) {
 	s.over.Store(true)
 }
 
-// lost returns how many datagrams of the window never came, and whether that is
-// by the sender's own count. Without it, it is what is missing between the
-// first and the last one that came: at least so many.
+// lost returns how many datagrams of the window never arrived, and whether that is by the
+// sender's own count. Otherwise it is the number missing between the first and the last one
+// that arrived: a lower bound.
 func (s *inbound) lost() (n int64, counted bool) {
 	if s.told.Load() != 0 {
-		// More than sent only where the peer is wrong.
+		// Negative only if the peer is wrong.
 		return max(0, s.counts.behind-s.counts.first-s.tally.Received), true
 	}
 	if s.lowest < 0 {
@@ -180,5 +179,5 @@ func (s *inbound) lost() (n int64, counted bool) {
 	return max(0, s.highest-s.lowest+1-s.tally.Received), false
 }
 
-// quietFor returns how long nothing came, as far as the thread has looked.
+// quietFor returns the time without a datagram, up to the thread's last check.
 func (s *inbound) quietFor() time.Duration { return time.Duration(s.looked.Load() - s.heard.Load()) }

@@ -18,23 +18,23 @@ import (
 	"linerate/internal/rescue"
 )
 
-// A line is the TCP connection by which each end knows that the other one is
-// still there (docs/wire/udpflow.md, section Line). Nobody else can say so: a
-// datagram's source can be forged, and a sender sends to whoever is there.
+// A line is the TCP connection by which each end knows that the other one is still there
+// (docs/wire/udpflow.md, section Line). UDP cannot show that: a datagram's source can be
+// forged, and a sender needs no receiver.
 type line struct {
 	conn    *net.TCPConn
 	base    time.Time    // origin of heard
 	mine    key          // in reports to this end
 	theirs  key          // in reports to the other one
-	heard   atomic.Int64 // when a report was read last
-	looked  atomic.Int64 // when none was waiting last
+	heard   atomic.Int64 // time of the last report
+	looked  atomic.Int64 // time of the last check that found none waiting
 	gone    atomic.Bool  // the other end has closed it
 	over    chan struct{}
 	running sync.WaitGroup
 	closing sync.Once
 }
 
-// key is what a report by UDP proves with that it is the other end's.
+// key authenticates a report over UDP as the other end's.
 type key [keyLen]byte
 
 func (k *key) fits(b []byte) bool { return subtle.ConstantTimeCompare(k[:], b) == 1 }
@@ -87,8 +87,8 @@ func (l *line) greet() error {
 	return nil
 }
 
-// begin listens, and reports, where this end receives, what count returns. fail is
-// told of a bug in that.
+// begin starts to listen and, if this end receives, to report the result of count. It calls
+// fail for a bug in that.
 func (l *line) begin(count func() int64, fail func(error)) {
 	l.running.Go(rescue.From(fail, l.listen))
 	if count != nil {
@@ -96,12 +96,12 @@ func (l *line) begin(count func() int64, fail func(error)) {
 	}
 }
 
-// listen notes when reports come.
+// listen records when reports arrive.
 func (l *line) listen() {
 	var b [lineReport]byte
 	for n := 0; ; {
 		at := time.Since(l.base)
-		_ = l.conn.SetReadDeadline(l.base.Add(at + lookEvery)) // the read fails too, then
+		_ = l.conn.SetReadDeadline(l.base.Add(at + lookEvery)) // the read then fails too
 		more, err := l.conn.Read(b[n:])
 		switch n += more; {
 		case n == len(b):
@@ -123,7 +123,7 @@ func (l *line) report(count func() int64) {
 	for {
 		binary.BigEndian.PutUint64(b[:], uint64(count()))
 		if _, err := l.conn.Write(b[:]); err != nil {
-			return // listen sees it as well
+			return // listen notices it too
 		}
 		select {
 		case <-tick.C:
@@ -133,11 +133,11 @@ func (l *line) report(count func() int64) {
 	}
 }
 
-// quiet is how long no report came, as far as this end has looked: one that was kept from
-// it may have reports waiting.
+// quiet returns the time without a report, up to this end's last check: a delayed end may have
+// reports waiting.
 func (l *line) quiet() time.Duration { return time.Duration(l.looked.Load() - l.heard.Load()) }
 
-// close ends it and waits. It is idempotent.
+// close closes the line and waits. It is idempotent.
 func (l *line) close() (err error) {
 	l.closing.Do(func() {
 		close(l.over)

@@ -22,14 +22,14 @@ import (
 	"linerate/internal/must"
 )
 
-// puppet is a receiver without an engine: what it says is the test's.
+// puppet is a receiver without an engine, which the test controls.
 type puppet struct {
 	line *net.TCPConn
 	udp  *net.UDPConn
 	key  key // the sender's
 
-	spoke time.Time     // when it spoke last, before that the start
-	rest  time.Duration // the longest that it said nothing: it may have been kept from it
+	spoke time.Time     // time of its last message, before that the start
+	rest  time.Duration // the longest time without a message, since it may have been delayed
 }
 
 // againstPuppet prepares a sender of f at the near end, whose peer is a puppet.
@@ -59,7 +59,7 @@ func againstPuppet(t *testing.T, e *Engine, f model.Flow) (*enginetest.End, *pup
 	return enginetest.NewEnd(t, test), p
 }
 
-// repeatedly says something until the end has ended.
+// repeatedly calls say until the end has ended.
 func (p *puppet) repeatedly(end *enginetest.End, say func()) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -77,7 +77,7 @@ func (p *puppet) repeatedly(end *enginetest.End, say func()) {
 	}
 }
 
-// byUDP is a report as a datagram.
+// byUDP returns a report as a datagram.
 func byUDP(k key) []byte {
 	var b [reportLen]byte
 	header{kind: report}.put(b[:])
@@ -85,8 +85,8 @@ func byUDP(k key) []byte {
 	return b[:]
 }
 
-// A sender goes on as long as its receiver reports, and no longer: over the
-// line, also where nothing arrives, or by UDP with the key of the line.
+// A sender goes on as long as its receiver reports, and no longer: over the line, even if
+// nothing arrives, or over UDP with the key of the line.
 func TestReportsStop(t *testing.T) {
 	for name, e := range everyWay() {
 		for what, c := range map[string]struct {
@@ -145,7 +145,7 @@ func TestReportsStop(t *testing.T) {
 	}
 }
 
-// TestHeaderBytes holds docs/wire/udpflow.md.
+// TestHeaderBytes checks the bytes of docs/wire/udpflow.md.
 func TestHeaderBytes(t *testing.T) {
 	var b [endLen]byte
 	header{kind: ending, stream: 0x0102, seq: 0x030405060708, sent: 0x090a0b0c0d0e}.put(b[:])
@@ -206,7 +206,7 @@ func warned(e *enginetest.End, what string) bool {
 	return strings.Contains(strings.Join(e.Report.Warnings, "\n"), what)
 }
 
-// long is a flow that ends only when something makes it.
+// long returns a flow that does not end by itself.
 func long() model.Flow {
 	return model.Flow{
 		Direction: model.To, Streams: 2, Duration: time.Hour, Interval: engine.MinInterval,
@@ -279,7 +279,7 @@ func TestNothingComes(t *testing.T) {
 	far.Start(t.Context())
 	enginetest.Await(t, far.Done, "receiver")
 	must.Say(t, far.Err, "no datagram came")
-	enginetest.Await(t, near.Done, "sender") // nobody stops it
+	enginetest.Await(t, near.Done, "sender") // it is not stopped
 	must.True(t, near.Err == nil && warned(near, "neither answered nor stopped"), "error %v, warnings %q", near.Err, near.Report.Warnings)
 }
 
@@ -299,7 +299,7 @@ func TestBytesCutShort(t *testing.T) {
 	checkBooks(t, near.Flow(t, model.To), far.Flow(t, model.To))
 }
 
-// TestCancel cancels one end while the other is not even there.
+// TestCancel cancels one end before the other has started.
 func TestCancel(t *testing.T) {
 	cause := errors.New("user pressed ^C")
 	for name, e := range everyWay() {
@@ -322,8 +322,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestAnyMoment stops and closes at random moments of short runs: everything
-// ends, and nothing is left over.
+// TestAnyMoment stops and closes at random moments of short runs: everything ends, and nothing
+// is left.
 func TestAnyMoment(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	w := enginetest.NewWire(t)

@@ -9,29 +9,29 @@ import (
 	"linerate/internal/measure/datagram"
 )
 
-// phase says where a sender is in its stream.
+// phase is a sender's position in its stream.
 type phase int
 
 const (
 	before phase = iota // the omitted time
 	within              // the window
-	after               // over: the receiver is being told
+	after               // over: the sender sends its counts
 )
 
 const (
-	// endEvery is the time between two ends. With 90 % of all datagrams lost,
-	// one of them arrives within 0.4 s with a chance of 88 %.
+	// endEvery is the time between two ends. With a loss of 90 %, one of them arrives within
+	// 0.4 s with a probability of 88 %.
 	endEvery = 20 * time.Millisecond
-	// lastEnds is how many a sender sends that has no time to wait.
+	// lastEnds is how many a sender sends if it has no time to wait.
 	lastEnds = 3
-	// lookEvery is the time between two looks for reports, of which mostLook are
-	// read at most.
+	// lookEvery is the time between two checks for reports, each of which reads at most
+	// mostLook.
 	lookEvery = 100 * time.Millisecond
 	mostLook  = 64
 )
 
-// outbound is a stream at its sender. Only its own thread uses it while it
-// runs, but for the sender's counters.
+// outbound is a stream at its sender. Only its own thread uses it while it runs, except for the
+// sender's counters.
 type outbound struct {
 	conn   *datagram.Conn
 	sender *datagram.Sender
@@ -39,16 +39,16 @@ type outbound struct {
 	size   int
 	omit   time.Duration
 	length time.Duration // of the window; 0 with a quota
-	quota  int64         // datagrams to send; 0 is without bound
+	quota  int64         // datagrams to send; 0 is no limit
 	bounds bounds
-	gaps   *hist.Recorder // nil where they are not seen
+	gaps   *hist.Recorder // nil if not recorded
 
 	phase     phase
-	kind      kind // of what is sent now
+	kind      kind // of datagrams sent now
 	opened    time.Duration
 	shut      time.Duration
 	counts    counts
-	refused   int64           // in the window; before it closes: until it opened
+	refused   int64           // in the window; before it closes: up to its opening
 	inWindow  *hist.Histogram // the gaps of the window
 	endDue    time.Duration
 	lookDue   time.Duration
@@ -57,8 +57,8 @@ type outbound struct {
 	answered  bool
 	end, back [endLen]byte
 
-	heard  atomic.Int64 // when a report was read last, ns since the start
-	looked atomic.Int64 // when none was left
+	heard  atomic.Int64 // time of the last report, ns since the start
+	looked atomic.Int64 // time of the last check that found none left
 	over   atomic.Bool  // the thread has ended; reason is set
 	ended  atomic.Int64
 	reason error
@@ -69,11 +69,11 @@ func (s *outbound) stamp(b []byte, seq int64, at time.Duration) {
 	header{kind: s.kind, stream: s.number, seq: seq, sent: at}.put(b)
 }
 
-// most is how many datagrams may still be sent.
+// most returns how many more datagrams may be sent.
 func (s *outbound) most(next int64) int64 { return s.quota - next }
 
-// step is called before each batch: it moves from phase to phase, and tells
-// the receiver when all is over.
+// step is called before each batch: it moves from phase to phase, and finally sends the counts
+// to the receiver.
 func (s *outbound) step(at time.Duration, next int64) (rest time.Duration, more bool) {
 	if s.phase == before && at >= s.omit {
 		s.open(at, next)
@@ -126,8 +126,7 @@ func (s *outbound) shutWindow(at time.Duration, next int64, early bool) {
 	}
 }
 
-// sendEnd tells the receiver the counts. Nothing is done about one that fails:
-// more will follow.
+// sendEnd sends the counts to the receiver. It ignores errors: more ends follow.
 func (s *outbound) sendEnd(at time.Duration, next int64) {
 	header{kind: ending, stream: s.number, seq: next, sent: at}.put(s.end[:])
 	s.counts.put(s.end[:])
@@ -135,7 +134,7 @@ func (s *outbound) sendEnd(at time.Duration, next int64) {
 	s.endings++
 }
 
-// listen looks for the receiver's reports and its answer.
+// listen checks for the receiver's reports and its answer.
 func (s *outbound) listen(at time.Duration) {
 	for range mostLook {
 		n, err := s.conn.Poll(s.back[:])
@@ -154,13 +153,13 @@ func (s *outbound) listen(at time.Duration) {
 	}
 }
 
-// run is the stream's thread.
+// run runs the stream's thread.
 func (s *outbound) run(start time.Time) {
 	s.sender.Start(start)
 	err := s.sender.Run()
 	at, next := time.Since(start), s.sender.Next()
 	if s.phase == after && errors.Is(err, datagram.ErrNobodyListens) {
-		err = nil // it has what it wants
+		err = nil // the receiver has what it needs
 	}
 	if s.phase != after {
 		s.shutWindow(at, next, !s.nearly(at))
@@ -175,8 +174,8 @@ func (s *outbound) run(start time.Time) {
 	s.over.Store(true)
 }
 
-// nearly reports whether the plan is as good as fulfilled at time at: a sender
-// may be stopped a little early, because its start is not the receiver's.
+// nearly reports whether the plan is almost complete at time at: a sender may be stopped a
+// little early, because its start differs from the receiver's.
 func (s *outbound) nearly(at time.Duration) bool {
 	return s.length > 0 && s.phase == within && at-s.opened >= s.length*9/10
 }

@@ -9,10 +9,10 @@ import (
 	"linerate/internal/measure/run"
 )
 
-// progress moves the flow on where its streams say so.
+// progress moves the flow to its next state if its streams are ready.
 func (f *flow) progress(at time.Duration) {
 	switch {
-	case f.State == run.Done || f.halted: // who halted it knows why
+	case f.State == run.Done || f.halted: // the function that halted it reports why
 	case f.threadsOver():
 		f.Finish(f.ending())
 	case f.Role == model.Sender:
@@ -44,9 +44,9 @@ func (f *flow) threadsOver() bool {
 	return !slices.ContainsFunc(f.in, func(s *inbound) bool { return !s.over.Load() })
 }
 
-// told reports whether the receiver has the counts of all streams, and all of
-// their datagrams or no more patience for the late ones. Before the window is
-// over that matters only where the sender ended before its plan.
+// told reports whether the receiver has the counts of all streams, and all of their datagrams,
+// or has waited long enough for late ones. Before the window is over that matters only if the
+// sender ended early.
 func (f *flow) told(at time.Duration) bool {
 	for _, s := range f.in {
 		told := time.Duration(s.told.Load())
@@ -62,17 +62,17 @@ func (f *flow) told(at time.Duration) bool {
 	return f.Role == model.Receiver
 }
 
-// early reports whether a sender ended before its plan.
+// early reports whether a sender ended early.
 func (f *flow) early() bool {
 	return slices.ContainsFunc(f.in, func(s *inbound) bool { return s.early.Load() })
 }
 
-// heard reports whether anything ever came.
+// heard reports whether anything has ever arrived.
 func (f *flow) heard() bool {
 	return slices.ContainsFunc(f.in, func(s *inbound) bool { return s.heard.Load() != 0 })
 }
 
-// quietFor returns how long nothing came on any stream.
+// quietFor returns the time without a datagram on any stream.
 func (f *flow) quietFor(at time.Duration) time.Duration {
 	least := at
 	for _, s := range f.in {
@@ -81,7 +81,7 @@ func (f *flow) quietFor(at time.Duration) time.Duration {
 	return least
 }
 
-// ending says why the streams ended, once all threads have.
+// ending returns why the streams ended, once all threads have ended.
 func (f *flow) ending() string {
 	for _, s := range f.out {
 		if s.reason != nil {

@@ -13,21 +13,20 @@ import (
 	"linerate/internal/must"
 )
 
-// relay stands between two sockets and does to data what fate says. It keeps
-// the books.
+// relay forwards between two sockets, changes the data as fate says, and keeps count.
 type relay struct {
-	fate func(i int) (copies, late int) // of data datagram i; late by so many others
+	fate func(i int) (copies, late int) // of data datagram i; late by that many others
 	deaf bool                           // nothing goes back
 	mute bool                           // ends are lost
 
 	mu      sync.Mutex
 	passed  []header // in the order in which they went on
-	dropped int64    // of the window
+	dropped int64    // in the window
 	held    []holding
 	count   int
 }
 
-// holding is a datagram that waits until so many others have passed.
+// holding is a datagram that waits until that many others have passed.
 type holding struct {
 	until int
 	b     []byte
@@ -37,7 +36,7 @@ func (r *relay) between(t testing.TB) func(near, far *net.UDPConn) {
 	return func(near, far *net.UDPConn) {
 		var running sync.WaitGroup
 		for _, c := range []*net.UDPConn{near, far} {
-			// Nothing shall be lost here that is not in the books.
+			// Losses here must all be in the relay's counts.
 			must.Do(t, c.SetReadBuffer(4<<20))
 		}
 		running.Go(func() { copyDatagrams(near, func(b []byte) { r.forward(far, b) }) })
@@ -56,7 +55,7 @@ func (r *relay) between(t testing.TB) func(near, far *net.UDPConn) {
 	}
 }
 
-// copyDatagrams hands on what c receives until it is closed.
+// copyDatagrams passes what c receives to f until it is closed.
 func copyDatagrams(c *net.UDPConn, f func([]byte)) {
 	b := make([]byte, 1<<16)
 	for {
@@ -70,7 +69,7 @@ func copyDatagrams(c *net.UDPConn, f func([]byte)) {
 	}
 }
 
-// forward does with one datagram of the sender what fate says.
+// forward applies fate to one datagram of the sender.
 func (r *relay) forward(far *net.UDPConn, b []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,14 +107,14 @@ func (r *relay) pass(far *net.UDPConn, b []byte) {
 	_, _ = far.Write(b)
 }
 
-// truth is what the receiver should find.
+// truth returns what the receiver should find.
 func (r *relay) truth() model.UDPSummary {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := model.UDPSummary{Lost: r.dropped}
 	for _, o := range r.held {
 		if h, _ := parseHeader(o.b); h.kind == inside {
-			out.Lost++ // never went on
+			out.Lost++ // never forwarded
 		}
 	}
 	var came []int64
@@ -184,8 +183,8 @@ func TestKnownTruth(t *testing.T) {
 	}
 }
 
-// TestDeafSender hears no answer: it ends when the session says so, and the
-// receiver knows everything.
+// TestDeafSender gets no answer: it ends when the session stops it, and the receiver knows
+// everything.
 func TestDeafSender(t *testing.T) {
 	r := &relay{fate: func(int) (int, int) { return 1, 0 }, deaf: true}
 	w := enginetest.NewWire(t)
@@ -196,8 +195,8 @@ func TestDeafSender(t *testing.T) {
 	checkTruth(t, far.Flow(t, model.To).UDP, r.truth())
 }
 
-// TestEndsLost never hears the sender's counts: what is missing between the
-// first and the last that came is known all the same.
+// TestEndsLost never receives the sender's counts: what is missing between the first and the
+// last arrival is known all the same.
 func TestEndsLost(t *testing.T) {
 	r := &relay{fate: func(i int) (int, int) { return min(1, i%5), 0 }, mute: true}
 	w := enginetest.NewWire(t)
@@ -213,7 +212,7 @@ func TestEndsLost(t *testing.T) {
 	must.True(t, warned(far, "count of 1 streams never came"), "warnings %q", far.Report.Warnings)
 }
 
-// TestCutWithinTheWindow loses everything from the middle on, but for the ends.
+// TestCutWithinTheWindow loses everything from the middle on except the ends.
 func TestCutWithinTheWindow(t *testing.T) {
 	r := &relay{fate: func(i int) (int, int) {
 		if i < 200 {

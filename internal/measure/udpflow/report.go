@@ -21,7 +21,7 @@ func (f *flow) tell(add run.Add) {
 	}
 }
 
-// jitter is the mean over the streams that have one.
+// jitter returns the mean over the streams that have one.
 func (f *flow) jitter() fact.Of[time.Duration] {
 	var sum, n int64
 	for _, s := range f.in {
@@ -35,7 +35,7 @@ func (f *flow) jitter() fact.Of[time.Duration] {
 	return fact.Known(time.Duration(sum/n), "arrival times")
 }
 
-// report completes what this end says of the direction. The threads have ended.
+// report completes this end's report of the direction. The threads have ended.
 func (f *flow) report(r *model.FlowReport) {
 	if f.Role == model.Sender {
 		f.reportOut(r)
@@ -44,7 +44,7 @@ func (f *flow) report(r *model.FlowReport) {
 	}
 }
 
-// reportOut is report at the sender, whose threads saw the window.
+// reportOut is report for a sender, whose threads recorded the window.
 func (f *flow) reportOut(r *model.FlowReport) {
 	u := &model.UDPSummary{Jitter: fact.Unknown[time.Duration]("seen by the receiver only")}
 	r.UDP, r.Bytes, r.Window, r.Streams = u, 0, 0, nil
@@ -76,7 +76,7 @@ func (f *flow) reportOut(r *model.FlowReport) {
 	f.warnFragments()
 }
 
-// warnFragments says where datagrams did not fit the path.
+// warnFragments warns of datagrams that did not fit the path.
 func (f *flow) warnFragments() {
 	c := f.conns[0]
 	if mtu, known := c.PathMTU().Get(); known && f.size+c.Headers() > mtu {
@@ -85,17 +85,17 @@ func (f *flow) warnFragments() {
 	}
 }
 
-// merged is the sum of both; sum may be nil.
+// merged returns the sum of both; sum may be nil.
 func merged(sum, part *hist.Histogram) *hist.Histogram {
 	if sum == nil {
 		sum = new(hist.Histogram)
 	}
-	// They hold fewer than can be counted.
+	// They hold fewer values than the limit.
 	_ = sum.Merge(part)
 	return sum
 }
 
-// reportIn is report at the receiver.
+// reportIn is report for a receiver.
 func (f *flow) reportIn(r *model.FlowReport) {
 	u := &model.UDPSummary{Jitter: f.jitter()}
 	r.UDP = u
@@ -139,7 +139,7 @@ func (f *flow) reportIn(r *model.FlowReport) {
 	f.warnDrops()
 }
 
-// warnDrops says what this host itself has lost.
+// warnDrops warns of datagrams that this host itself dropped.
 func (f *flow) warnDrops() {
 	now, known := f.drops()
 	if n := now - f.dropped; f.countDrops && known && n > 0 {
@@ -149,7 +149,7 @@ func (f *flow) warnDrops() {
 	}
 }
 
-// values are the run's numbers beside goodput.
+// values returns the run's values besides goodput.
 func values(f model.FlowReport) []model.Value {
 	var out []model.Value
 	if n := f.UDP.Received + f.UDP.Lost; n > 0 {

@@ -19,7 +19,7 @@ type test struct {
 	*engine.Life
 	engine *Engine
 	host   model.Host
-	spec   model.Flow // zero fields filled in, but for Block
+	spec   model.Flow // zero fields filled in, except Block
 	flows  []*flow
 	line   *line
 }
@@ -32,8 +32,8 @@ func (t *test) Close() error {
 	})
 }
 
-// counter returns how many datagrams this end has received; nil where it does
-// not receive.
+// counter returns a function that counts the datagrams that this end has received; nil if it
+// does not receive.
 func (t *test) counter() func() int64 {
 	var in []*inbound
 	for _, f := range t.flows {
@@ -94,20 +94,20 @@ func (t *test) halt() {
 	}
 }
 
-// course is the run of a test.
+// course is a running test.
 type course struct {
 	run.Run
 	test *test
 }
 
-// How often the sampler looks at what ends without being due: within the
-// window, and behind it, when that is all it waits for.
+// How often the sampler checks for unscheduled events: within the window, and after it, when it
+// waits for nothing else.
 const (
 	lookNow  = 2 * time.Millisecond
 	lookThen = 20 * time.Millisecond
 )
 
-// look is how long the sampler may sleep.
+// look returns how long the sampler may sleep.
 func (c *course) look() time.Duration {
 	if slices.ContainsFunc(c.Parts, func(p *run.Part) bool { return p.State < run.Winding }) {
 		return lookThen
@@ -115,8 +115,7 @@ func (c *course) look() time.Duration {
 	return lookNow
 }
 
-// guard looks whether something ended that was not due: streams before their time, or
-// the receiver of what this end sends.
+// guard checks for an early end: of streams, or of the receiver of what this end sends.
 func (c *course) guard(at time.Duration) {
 	if slices.ContainsFunc(c.test.flows, func(f *flow) bool { return f.State < run.Winding && (f.threadsOver() || f.told(at)) }) {
 		c.Step()
@@ -134,10 +133,9 @@ func (c *course) guard(at time.Duration) {
 	}
 }
 
-// deserted says why the receiver of f seems to have gone, at time at; "" is that
-// it does not. A path that carries nothing is no reason, if its reports come:
-// over the line, by UDP where the line's acknowledgments get lost under the
-// load, or as data of its own.
+// deserted returns why the receiver of f seems to have gone, at time at; "" if it does not. A
+// path without data is no reason while reports arrive: over the line, over UDP if the line's
+// acknowledgments are lost under the load, or as data of the receiver's own.
 func (c *course) deserted(f *flow, at time.Duration) string {
 	line := c.test.line
 	switch {

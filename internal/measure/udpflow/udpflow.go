@@ -1,24 +1,21 @@
-// Package udpflow measures what becomes of UDP datagrams on a path: how many
-// arrive at a given rate, or as fast as they can be sent, and how evenly.
+// Package udpflow measures what happens to UDP datagrams on a path: how many arrive at a given
+// rate, or as fast as they can be sent, and how evenly.
 //
 // A run goes like this:
 //
-//  1. Prepare opens a line, by which each end knows that the other one is still
-//     there, and a pair of sockets for each stream of each direction.
-//  2. Run starts a thread per stream, which does nothing but move datagrams
-//     and count in memory of its own (package datagram). Garbage collections
-//     are held off while the clock runs.
-//  3. The sender marks the datagrams that leave in its measured window, and
-//     says at the end which numbers those were, so that each one is either
-//     received or lost. Goodput is counted in the receiver's window, by its own
-//     clock (docs/wire/udpflow.md).
-//  4. A sampler reads clock and counters at the end of each interval. It stops
-//     senders whose receiver has gone: load is for who wants it.
+//  1. Prepare opens a line, by which each end knows that the other one is still there, and a
+//     pair of sockets for each stream of each direction.
+//  2. Run starts a thread per stream, which does nothing but move datagrams and count in memory
+//     of its own (package datagram). Garbage collection is off while the clock runs.
+//  3. The sender marks the datagrams that leave in its measured window, and finally sends their
+//     numbers, so that each one is either received or lost. Goodput is counted in the
+//     receiver's window, by its own clock (docs/wire/udpflow.md).
+//  4. A sampler reads clock and counters at the end of each interval. It stops a sender whose
+//     receiver has gone: a load needs a willing receiver.
 //
-// Copies of a datagram count once. With a rate, datagrams leave one by one at
-// times of a fixed schedule, unless they follow each other closer than a system
-// call can; without, in trains that the kernel cuts, where that is possible and
-// Plain is not asked for.
+// Copies of a datagram count once. With a rate, datagrams leave one by one at the times of a
+// fixed schedule, unless they follow each other faster than system calls can; without a rate,
+// in trains that the kernel cuts, if possible and unless Plain is set.
 package udpflow
 
 import (
@@ -48,27 +45,26 @@ const (
 	maxTime    = 48 * time.Hour // send times count modulo 78 h
 )
 
-// Engine is the datagram engine. It is safe for concurrent use; one engine per
-// process serves all its tests.
+// Engine measures UDP datagrams. It is safe for concurrent use; one engine per process serves
+// all its tests.
 type Engine struct {
 	portable bool
 	bounds   bounds
 }
 
-// bounds are how long things may take that a peer may never do.
+// bounds are timeouts for a peer's actions.
 type bounds struct {
-	tail    time.Duration // for which a sender goes on after its window
-	drain   time.Duration // for which a receiver waits for late datagrams
-	linger  time.Duration // for which it waits for the sender's counts
-	grace   time.Duration // for which a sender waits to be answered or stopped
-	silence time.Duration // after which a receiver takes the sender for gone
-	reports time.Duration // after which a sender takes the receiver for gone
+	tail    time.Duration // how long a sender continues after its window
+	drain   time.Duration // how long a receiver waits for late datagrams
+	linger  time.Duration // how long it waits for the sender's counts
+	grace   time.Duration // how long a sender waits to be answered or stopped
+	silence time.Duration // after which a receiver considers the sender gone
+	reports time.Duration // after which a sender considers the receiver gone
 }
 
-// New returns the engine. A receiver gives up 3 s after its window when the
-// sender's counts do not come, or when nothing came for 30 s; a sender when
-// the receiver's reports do not come for 2 s, or nobody has answered or stopped
-// it 10 s after its window.
+// New returns the engine. A receiver gives up 3 s after its window if the sender's counts do
+// not arrive, or after 30 s without a datagram; a sender after 2 s without the receiver's
+// reports, or 10 s after its window if it was neither answered nor stopped.
 func New() *Engine {
 	return &Engine{bounds: bounds{
 		tail: time.Second, drain: 100 * time.Millisecond, linger: 3 * time.Second,
@@ -80,15 +76,14 @@ func New() *Engine {
 // Name returns "udpflow".
 func (*Engine) Name() string { return Name }
 
-// Kind is the paper half of the engine.
+// Kind returns the engine's metadata.
 func (*Engine) Kind() traffic.Kind { return udp.Kind() }
 
 // Validate reports every fault of f at once, joined.
 //
-// Block is 16 to 65507 bytes; there are at most 128 streams per direction, of
-// each at least one datagram a minute; Bytes take the place of Duration and
-// Omit; Interval is at least 10 ms. Window sets both socket buffers. MSS, Nagle
-// and Congestion do not exist for UDP.
+// Block is 16 to 65507 bytes; there are at most 128 streams per direction, each with at least
+// one datagram a minute; Bytes replaces Duration and Omit; Interval is at least 10 ms. Window
+// sets both socket buffers. MSS, Nagle and Congestion do not exist for UDP.
 func (*Engine) Validate(f model.Flow) error {
 	var faults engine.Faults
 	check := faults.Unless
@@ -115,16 +110,16 @@ func (*Engine) Validate(f model.Flow) error {
 	return faults.Err()
 }
 
-// longestGap bounds how slow a stream may be.
+// longestGap is the longest time between datagrams of a stream.
 const longestGap = time.Minute
 
-// settings returns what a flow that is valid says of UDP.
+// settings returns the UDP parameters of a valid flow.
 func settings(f model.Flow) udp.Params {
 	u, _ := traffic.Read[udp.Params](f.Params)
 	return u
 }
 
-// gap is the time between two datagrams of a stream, ns; 0 without a rate.
+// gap returns the time between two datagrams of a stream, ns; 0 without a rate.
 func gap(rate units.BitRate, streams, block int) float64 {
 	if rate == 0 {
 		return 0
@@ -132,15 +127,14 @@ func gap(rate units.BitRate, streams, block int) float64 {
 	return float64(block) * 8 * float64(streams) / float64(rate) * 1e9
 }
 
-// Prepare opens the sockets of each direction of f, first To, then From, and
-// returns the test. It wraps errors.ErrUnsupported where the transport carries
-// no datagrams, or the kernel shall pace and cannot.
+// Prepare opens the sockets of each direction of f, first To, then From, and returns the test.
+// The error wraps errors.ErrUnsupported if the transport carries no datagrams, or the kernel is
+// to pace and cannot.
 //
-// Zero fields of f mean: one stream, an interval of 1 s, and datagrams of 1472
-// bytes over IPv4 and 1452 over IPv6, which fill a packet of 1500 bytes, or of
-// what fits the path where that is less. Pacing is by the clock of the sending
-// thread unless the kernel's is asked for: only the clock sees how even the
-// departures were.
+// The defaults of f are one stream, an interval of 1 s, and datagrams of 1472 bytes over IPv4
+// and 1452 over IPv6, which fill a packet of 1500 bytes, or less if the path MTU is smaller.
+// Pacing uses the clock of the sending thread unless kernel pacing is requested: only the clock
+// shows how even the departures were.
 func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (engine.Test, error) {
 	if err := e.Validate(f); err != nil {
 		return nil, fmt.Errorf("flow: %w", err)
@@ -204,18 +198,17 @@ func (e *Engine) openFlow(ctx context.Context, env engine.Env, spec model.Flow, 
 	return fl, nil
 }
 
-// plain reports whether the kernel shall see each datagram by itself: where that
-// is asked for, and where the rate leaves time for it. Then the receiver also
-// sees when each of them came.
+// plain reports whether the kernel is to see each datagram by itself: if requested, and if the
+// rate leaves time for it. Then the receiver also sees when each of them arrived.
 func plain(spec model.Flow) bool {
 	u := settings(spec)
 	return u.Plain || gap(u.Rate, spec.Streams, cmp.Or(int(spec.Block), ethernetMTU)) >= datagram.LeastPlainGap
 }
 
-// ethernetMTU is what the default datagrams fill.
+// ethernetMTU is the packet size that the default datagrams fill.
 const ethernetMTU = 1500
 
-// block returns the payload of a datagram where the flow states none.
+// block returns the default payload of a datagram.
 func block(c *datagram.Conn) int {
 	return max(minBlock, min(ethernetMTU, c.PathMTU().Or(ethernetMTU))-c.Headers())
 }

@@ -17,14 +17,14 @@ import (
 	"linerate/internal/must"
 )
 
-// everyWay is the engine in each way of talking to the kernel.
+// everyWay returns the engine with each socket implementation.
 func everyWay() map[string]*Engine {
 	portable := New()
 	portable.portable = true
 	return map[string]*Engine{"native": New(), "portable": portable}
 }
 
-// timed is a short flow at a rate that any machine carries.
+// timed returns a short flow at a rate that any machine carries.
 func timed(d model.Direction) model.Flow {
 	return model.Flow{
 		Direction: d, Duration: 200 * time.Millisecond, Omit: 50 * time.Millisecond, Interval: 50 * time.Millisecond,
@@ -32,14 +32,14 @@ func timed(d model.Direction) model.Flow {
 	}
 }
 
-// checkBooks holds what must be true of any complete run: each datagram of the
-// sender's window is received or lost.
+// checkBooks checks what must be true of any complete run: each datagram of the sender's window
+// is received or lost.
 func checkBooks(t *testing.T, send, receive model.FlowReport) {
 	t.Helper()
 	s, r := send.UDP, receive.UDP
 	must.True(t, s.Sent != 0 && s.Sent == r.Received+r.Lost, "sent %d, received %d, lost %d", s.Sent, r.Received, r.Lost)
 	if r.Received == 0 && r.Variation == nil {
-		return // a receiver that got no time lost them all, and says so
+		return // a receiver that got no CPU lost them all, and reports it
 	}
 	got := int64(r.Variation.Count())
 	must.True(t, got <= r.Received && (got != 0 || r.Received <= 0), "%d delays of %d datagrams", got, r.Received)
@@ -74,8 +74,8 @@ func TestDirections(t *testing.T) {
 	}
 }
 
-// notSent returns how many datagrams a sender says that it did not send because
-// it was kept from it for too long.
+// notSent returns how many datagrams a sender reports as not sent because it was delayed for
+// too long.
 func notSent(r model.EndReport) (n int64) {
 	for _, w := range r.Warnings {
 		_, text, _ := strings.Cut(w, ": ")
@@ -86,14 +86,14 @@ func notSent(r model.EndReport) (n int64) {
 	return n
 }
 
-// checkFigures checks the reports of timed with three streams, whose sender has
-// given up some datagrams.
+// checkFigures checks the reports of timed with three streams, whose sender has dropped some
+// datagrams.
 func checkFigures(t *testing.T, send, receive model.FlowReport, missed int64) {
 	t.Helper()
 	// 20 Mbit/s for 0.2 s in datagrams of 1472 bytes.
 	want := 20e6 * 0.2 / 8 / 1472
-	// It makes good at most 0.1 s for which it was kept from sending, into the
-	// window or out of it. What it was kept from for longer it says.
+	// It makes up for a delay of at most 0.1 s, into the window or out of it. It reports the
+	// rest of a longer delay.
 	n := float64(send.UDP.Sent)
 	must.True(t, n <= want*3/2+3 && n+float64(missed) >= want/2-3, "%v datagrams sent and %d given up, want %v", n, missed, want)
 	must.True(t, send.Bytes == units.Bytes(send.UDP.Sent*1472) && len(send.Streams) == 3, "%d bytes in %d streams for %d datagrams", send.Bytes, len(send.Streams), send.UDP.Sent)
@@ -142,10 +142,10 @@ func TestBytes(t *testing.T) {
 			enginetest.Succeed(t, near, far, model.From)
 			send, receive := far.Flow(t, model.From), near.Flow(t, model.From)
 			checkBooks(t, send, receive)
-			// As many datagrams as it takes: 204 of 1472 bytes.
+			// As many datagrams as needed: 204 of 1472 bytes.
 			must.True(t, send.UDP.Sent == 204 && receive.UDP.Received == 204 && receive.Bytes == 204*1472, "sent %d, received %d in %d bytes", send.UDP.Sent, receive.UDP.Received, receive.Bytes)
-			// The last leaves 203 gaps of half the streams' 4.7 ms after the first, 478
-			// ms; a first one that is late makes good for at most 0.1 s of it.
+			// The last leaves 203 gaps of half the streams' 4.7 ms after the first, 478 ms; a
+			// first one that is late makes up for at most 0.1 s of it.
 			w := receive.Window
 			must.True(t, w >= 370*time.Millisecond && w <= enginetest.Soon, "window %v", w)
 		})
@@ -170,12 +170,12 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestFast sends as fast as it goes, where nobody can say how much arrives.
+// TestFast sends as fast as possible, so the number of arrivals is unpredictable.
 func TestFast(t *testing.T) {
 	for name, e := range everyWay() {
 		for _, plain := range []bool{true, false} {
 			t.Run(name, func(t *testing.T) {
-				// A receiver that gets no time reads what waits for it all the same.
+				// A receiver that gets no CPU still reads what waits for it later.
 				f := model.Flow{Direction: model.To, Bytes: 16 << 20, Interval: 50 * time.Millisecond, Params: traffic.Write(udp.Params{Plain: plain})}
 				near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
 				enginetest.Succeed(t, near, far, model.To)

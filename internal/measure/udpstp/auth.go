@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Keys are what each end signs its PDUs with.
+// Keys are the keys with which each end signs its PDUs.
 type Keys struct{ Client, Server []byte }
 
-// MaxKey is the length of the longest shared key, bytes.
+// MaxKey is the length of the longest shared key, in bytes.
 const MaxKey = 64
 
-// Derive returns the keys of a test whose first Setup request has that time: two blocks of
-// 256 bits in counter mode (NIST SP 800-108r1 section 4.1). In versions before 20 the shared
-// key itself signs.
+// Derive returns the keys of a test whose first Setup request has time unix: two blocks of 256
+// bits in counter mode (NIST SP 800-108r1 section 4.1). Before version 20 the shared key itself
+// signs.
 func Derive(shared string, version uint16, unix uint32) Keys {
 	if version < Version {
 		return Keys{[]byte(shared), []byte(shared)}
@@ -32,7 +32,7 @@ func Derive(shared string, version uint16, unix uint32) Keys {
 	return Keys{block(1), block(2)}
 }
 
-// Reasons for which a PDU is not believed.
+// Reasons for rejecting a PDU.
 var (
 	ErrSignature = errors.New("wrong signature")
 	ErrAuthTime  = errors.New("signed more than 5 s from now")
@@ -42,8 +42,8 @@ var (
 // AUTH_TIME_WINDOW).
 const authWindow = 5 * time.Second
 
-// place is where the authentication of a PDU begins, by its kind: mode 1, time 4, digest 32,
-// number of the key 1, reserved 1, checksum 2; 0 where it has none.
+// place returns the offset of the authentication in a PDU: mode 1, time 4, digest 32, number of
+// the key 1, reserved 1, checksum 2; 0 if the PDU's kind has none.
 func place(pdu []byte) int {
 	at := map[uint16]int{setupID: 15, nullID: 7, activationID: 63}[be.Uint16(pdu)]
 	if at+41 > len(pdu) {
@@ -52,7 +52,7 @@ func place(pdu []byte) int {
 	return at
 }
 
-// Sign signs a PDU in mode 1 with a key of that number, at that time in seconds since 1970.
+// Sign signs a PDU in mode 1 with the key of that number, at a time in seconds since 1970.
 func Sign(pdu, key []byte, number uint8, unix uint32) {
 	at := place(pdu)
 	if at == 0 {
@@ -63,7 +63,7 @@ func Sign(pdu, key []byte, number uint8, unix uint32) {
 	copy(pdu[at+5:], digest(pdu, at, key))
 }
 
-// Verify reports whether a PDU was signed with key, about now.
+// Verify reports whether a PDU was signed with key at about now.
 func Verify(pdu, key []byte, now time.Time) error {
 	at := place(pdu)
 	if at == 0 || pdu[at] != 1 || !hmac.Equal(pdu[at+5:at+37], digest(pdu, at, key)) {
@@ -75,7 +75,7 @@ func Verify(pdu, key []byte, now time.Time) error {
 	return nil
 }
 
-// digest is over the whole PDU, with digest and checksum 0.
+// digest returns the digest of the whole PDU, with digest and checksum set to 0.
 func digest(pdu []byte, at int, key []byte) []byte {
 	var none [32]byte
 	h := hmac.New(sha256.New, key)

@@ -8,15 +8,15 @@ import (
 // SetupLength is the length of a Setup request and of its response.
 const SetupLength = 56
 
-// Setup asks a server for a flow of a test, and is its answer (section 2.1).
+// Setup requests a flow of a test from a server, or is its response (section 2.1).
 type Setup struct {
 	Version       uint16
 	Index, Count  uint8  // of this flow, from 0, and of all flows of the test
 	Ident         uint16 // of the test, the same in all its flows
 	Answer        bool   // it is the response
 	Response      Response
-	Bandwidth     uint16 // Mbit/s asked for, of 15 bits; 0 is no request
-	Upstream      bool   // the bandwidth is of what the client sends
+	Bandwidth     uint16 // requested Mbit/s, of 15 bits; 0 is no request
+	Upstream      bool   // the bandwidth applies to what the client sends
 	Port          uint16 // of the server, for the flow
 	Jumbo         bool   // datagrams above 1 Gbit/s grow to 9000 bytes
 	Traditional   bool   // datagrams make packets of 1500 bytes, not of 1250
@@ -25,7 +25,7 @@ type Setup struct {
 	Key           uint8  // number of the key
 }
 
-// Response is what a server makes of a Setup request.
+// Response is a server's response to a Setup request.
 type Response uint8
 
 // The responses (section 2.1).
@@ -45,7 +45,7 @@ const (
 	NoFlowLeft
 )
 
-// Error says what the server does not accept.
+// Error says what the server refuses.
 func (r Response) Error() string {
 	texts := [...]string{
 		OtherVersion: "it speaks another version of the protocol", OtherJumbo: "its setting of jumbo datagrams differs",
@@ -60,7 +60,7 @@ func (r Response) Error() string {
 	return fmt.Sprintf("it answers with code %d", uint8(r))
 }
 
-// Append appends the PDU, not signed yet.
+// Append appends the PDU, unsigned.
 func (s Setup) Append(b []byte) []byte {
 	at := len(b)
 	b = append(b, make([]byte, SetupLength)...)
@@ -78,7 +78,7 @@ func (s Setup) Append(b []byte) []byte {
 	return b
 }
 
-// ParseSetup reads a Setup request or response.
+// ParseSetup parses a Setup request or response.
 func ParseSetup(b []byte) (Setup, error) {
 	if err := check(b, SetupLength, setupID, 54); err != nil {
 		return Setup{}, err
@@ -97,8 +97,8 @@ func ParseSetup(b []byte) (Setup, error) {
 // NullLength is the length of a Null PDU.
 const NullLength = 48
 
-// AppendNull appends the PDU with which a server opens the firewall in front of it, not
-// signed yet (section 2.2).
+// AppendNull appends the PDU with which a server opens the firewall in front of it, unsigned
+// (section 2.2).
 func AppendNull(b []byte, version uint16, mode uint8) []byte {
 	at := len(b)
 	b = append(b, make([]byte, NullLength)...)
@@ -108,10 +108,10 @@ func AppendNull(b []byte, version uint16, mode uint8) []byte {
 	return b
 }
 
-// IsNull reports whether b is a Null PDU, which says nothing.
+// IsNull reports whether b is a Null PDU, which has no content.
 func IsNull(b []byte) bool { return len(b) == NullLength && be.Uint16(b) == nullID }
 
-// Algorithm is a way of searching for the highest sending rate.
+// Algorithm is a search algorithm for the highest sending rate.
 type Algorithm uint8
 
 // The algorithms (section 4).
@@ -120,15 +120,15 @@ const (
 	AlgorithmC                  // multiply and retry
 )
 
-// Searched is the Index of a test whose rate is searched for from the lowest one.
+// Searched is the Index of a test whose search begins at the lowest rate.
 const Searched = 0xffff
 
-// Activation asks a server to begin, and is its answer (section 2.3).
+// Activation requests the start of a flow from a server, or is its response (section 2.3).
 type Activation struct {
 	Version     uint16
 	Upstream    bool // the client sends
 	Response    uint8
-	Low, Upper  time.Duration // of delay variation: below Low all is well, above Upper it is not
+	Low, Upper  time.Duration // of delay variation: below Low is good, above Upper is bad
 	Trial       time.Duration // between two status PDUs
 	Length      time.Duration // of the test, whole seconds
 	Mark        uint8         // octet of DSCP and ECN
@@ -137,8 +137,8 @@ type Activation struct {
 	Delta       uint8         // rows of a large step
 	SlowLimit   uint16        // bad status PDUs until the search is slow
 	ErrorLimit  uint16        // errors in the sequence that are still good
-	IgnoreOrder bool          // reordered datagrams and duplicates are no errors
-	Start       bool          // Index is where the search begins
+	IgnoreOrder bool          // reordered and duplicate datagrams are no errors
+	Start       bool          // the search begins at Index
 	Random      bool          // payload is random
 	Algorithm   Algorithm
 	Rate        Rate          // of an upstream test, from the server
@@ -153,7 +153,7 @@ const (
 	ActivationBad = 2
 )
 
-// Defaults returns the request that obudpst makes without options.
+// Defaults returns the request of obudpst without options.
 func Defaults() Activation {
 	return Activation{
 		Version: Version, Low: 30 * time.Millisecond, Upper: 90 * time.Millisecond, Trial: 50 * time.Millisecond, Length: 10 * time.Second,
@@ -172,8 +172,8 @@ const (
 	maxDelay  = 10 * time.Second
 )
 
-// Policed returns a with what is out of bounds replaced by its default, and what is more than
-// a server gives by that: length, and the highest row (section 2.3).
+// Policed returns a with values out of bounds replaced by their defaults, and values above the
+// server's limits by these: length, and the highest row (section 2.3).
 func (a Activation) Policed(length time.Duration, row int) Activation {
 	d := Defaults()
 	outside := func(v, low, high time.Duration) bool { return v < low || v > high }
@@ -217,7 +217,7 @@ func ActivationLength(version uint16) int {
 	return 104
 }
 
-// Append appends the PDU, not signed yet.
+// Append appends the PDU, unsigned.
 func (a Activation) Append(b []byte) []byte {
 	at := len(b)
 	b = append(b, make([]byte, ActivationLength(a.Version))...)
@@ -247,7 +247,7 @@ func (a Activation) Append(b []byte) []byte {
 	return b
 }
 
-// ParseActivation reads an activation request or response of a flow of that version.
+// ParseActivation parses an activation request or response of a flow of that version.
 func ParseActivation(b []byte, version uint16) (Activation, error) {
 	length, sum := ActivationLength(version), 102
 	if version < Version {

@@ -2,18 +2,18 @@ package udpstp
 
 import "fmt"
 
-// Action says whether a test goes on.
+// Action tells the peer whether the test continues.
 type Action uint8
 
-// The actions. Stopping is the server's own, and never sent.
+// The actions. Stopping is internal to the server, and never sent.
 const (
 	Testing Action = iota
 	Stopping
 	Stopped
 )
 
-// LoadLength is the length of the header of a load PDU, and MinLoad that of the shortest
-// load PDU over IPv4.
+// LoadLength is the length of a load PDU's header, and MinLoad that of the shortest load PDU
+// over IPv4.
 const (
 	LoadLength = 32
 	MinLoad    = LoadLength + 20
@@ -44,7 +44,7 @@ func (l Load) Put(b []byte) {
 	be.PutUint16(b[30:], 0)
 }
 
-// ParseLoad reads the header of a load PDU.
+// ParseLoad parses the header of a load PDU.
 func ParseLoad(b []byte) (Load, error) {
 	if err := check(b, LoadLength, loadID, 30); err != nil {
 		return Load{}, err
@@ -64,7 +64,7 @@ const None = 0xffffffff
 // Delays are the one-way delays above the least one, ms.
 type Delays struct{ Min, Max, Sum, Count uint32 }
 
-// SubInterval is what a receiver counted in one (section 2.5).
+// SubInterval is what a receiver counted in a sub-interval (section 2.5).
 type SubInterval struct {
 	Datagrams              uint32
 	Bytes                  uint64 // of UDP payload
@@ -84,18 +84,18 @@ type Status struct {
 	SubIntervals           uint32 // that are over; Saved is the last of them
 	Saved                  SubInterval
 	Lost, Reordered, Twice uint32 // in this trial interval
-	ClockDelta             int32  // the least difference of both clocks, ms
+	ClockDelta             int32  // least difference of both clocks, ms
 	Delays                 Delays // in this trial interval
 	RTTMin                 uint32 // of the test, ms; None
 	RTTVariation           uint32 // last round trip above RTTMin, ms; None
-	Renewed                bool   // a least delay has changed
+	Renewed                bool   // a minimum delay has changed
 	Micros                 uint32 // length of this trial interval
 	Datagrams, Bytes       uint32 // in it
 	Sent                   Stamp
 	Mode                   uint8 // authentication
 }
 
-// StatusLength is the length of a status PDU in a version.
+// StatusLength returns the length of a status PDU in a version.
 func StatusLength(version uint16) int {
 	if version < Version {
 		return 168
@@ -103,8 +103,8 @@ func StatusLength(version uint16) int {
 	return 204
 }
 
-// A status PDU before version 20 has 4 bytes after each of these offsets, the padding of a C
-// compiler, and ends after 160 of the others.
+// Before version 20 a status PDU has 4 bytes of a C compiler's padding after each of these
+// offsets, and ends after 160 of the others.
 var padded = [...]int{44, 96}
 
 const commonStatus = 160
@@ -136,7 +136,7 @@ func (s Status) Append(b []byte, version uint16) []byte {
 	return append(b, p[from:commonStatus]...)
 }
 
-// ParseStatus reads a status PDU of a flow of that version.
+// ParseStatus parses a status PDU of a flow of that version.
 func ParseStatus(b []byte, version uint16) (Status, error) {
 	length, sum := StatusLength(version), 202
 	if version < Version {

@@ -7,22 +7,23 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Rate says what two transmitters send side by side (section 3): Burst1 datagrams of Payload1
-// bytes in each Interval1, and in each Interval2 Burst2 datagrams of Payload2 bytes and one of
-// Addon2 bytes. Intervals are in microseconds, 0 is never; sizes are of UDP payload over IPv4.
-// A size with RandomSize is drawn anew for each burst, from MinLoad up to the rest of it.
+// Rate describes two transmitters that send side by side (section 3): Burst1 datagrams of
+// Payload1 bytes in each Interval1, and in each Interval2 Burst2 datagrams of Payload2 bytes
+// and one of Addon2 bytes. Intervals are in microseconds, 0 is never; sizes are of UDP payload
+// over IPv4. A size with RandomSize is drawn anew for each burst, from MinLoad up to the rest
+// of it.
 type Rate struct{ Interval1, Payload1, Burst1, Interval2, Payload2, Burst2, Addon2 uint32 }
 
 // RandomSize marks a size as random.
 const RandomSize = 1 << 31
 
-// Bounds of what a peer may ask this end to send.
+// Bounds of what a peer may make this end send.
 const (
 	minInterval = 100 // microseconds
 	maxBurst    = 100
 )
 
-// Validate reports what no table has.
+// Validate returns an error for values that no table has.
 func (r Rate) Validate() error {
 	for _, t := range []struct{ interval, burst uint32 }{{r.Interval1, r.Burst1}, {r.Interval2, r.Burst2}} {
 		if t.interval != 0 && t.interval < minInterval || t.interval > uint32(time.Second.Microseconds()) || t.burst > maxBurst {
@@ -37,7 +38,8 @@ func (r Rate) Validate() error {
 	return nil
 }
 
-// IPRate is the mean rate of r in bits of IP packets, which is the same over IPv4 and IPv6.
+// IPRate returns the mean rate of r in bits of IP packets, which is the same over IPv4 and
+// IPv6.
 func (r Rate) IPRate() units.BitRate {
 	mean := func(size uint32) float64 {
 		if size&RandomSize != 0 {
@@ -58,8 +60,8 @@ func (r Rate) IPRate() units.BitRate {
 	return units.BitRate(sum * 8e6)
 }
 
-// The table: its rows, and the last one that is a whole number of Mbit/s, above which steps
-// are slow.
+// The table: the number of its rows, and the last row with a whole number of Mbit/s, above
+// which steps are slow.
 const (
 	Rows      = 1153
 	HighSpeed = 1000

@@ -6,12 +6,12 @@ import "time"
 type Receiver struct {
 	period, trial time.Duration
 
-	next    uint32 // sequence expected
+	next    uint32 // next expected sequence number
 	history [32]uint32
 	at      int // in history
 	begun   bool
 	delta   int64 // least difference of both clocks, ms
-	echo    Stamp // of the last status that came back
+	echo    Stamp // of the last status that was echoed
 	rttMin  uint32
 	rtt     uint32
 	renewed bool
@@ -25,22 +25,22 @@ type Receiver struct {
 	count   uint32
 	bytes   uint32
 
-	subAt   time.Time // when the sub-interval began
+	subAt   time.Time // start of the sub-interval
 	firstAt time.Time
 	open    SubInterval
 	saved   SubInterval
 	number  uint32
 }
 
-// NewReceiver returns the counters of a flow as a has it, which begins at time at.
+// NewReceiver returns the counters of a flow with activation a, which begins at time at.
 func NewReceiver(a Activation, at time.Time) *Receiver {
 	return &Receiver{period: a.Period, trial: a.Trial, next: 1, rttMin: None, rtt: None, trialAt: at, delays: Delays{Min: None}}
 }
 
-// Begun reports whether a load PDU has come. Before that there is nothing to tell.
+// Begun reports whether a load PDU has arrived. Before that there is nothing to report.
 func (r *Receiver) Begun() bool { return r.begun }
 
-// Take counts a load PDU that came at time at.
+// Take counts a load PDU that arrived at time at.
 func (r *Receiver) Take(l Load, at time.Time) {
 	r.count++
 	r.bytes += uint32(l.Payload)
@@ -70,7 +70,7 @@ func (r *Receiver) Take(l Load, at time.Time) {
 	r.open.Delays.add(above)
 }
 
-// old counts a load PDU behind one that was sent later.
+// old counts a load PDU that arrived after one that was sent later.
 func (r *Receiver) old(sequence uint32) {
 	for _, seen := range r.history {
 		if seen == sequence {
@@ -81,7 +81,7 @@ func (r *Receiver) old(sequence uint32) {
 	}
 	r.late++
 	r.open.Reordered++
-	// It was counted as lost, perhaps in an interval that is over.
+	// It was counted as lost, perhaps in an earlier interval.
 	r.lost -= min(r.lost, 1)
 	r.open.Lost -= min(r.open.Lost, 1)
 	r.remember(sequence)
@@ -92,7 +92,7 @@ func (r *Receiver) remember(sequence uint32) {
 	r.at = (r.at + 1) % len(r.history)
 }
 
-// roundTrip measures from a status PDU to the first load PDU that has its time.
+// roundTrip measures from a status PDU to the first load PDU that echoes its time.
 func (r *Receiver) roundTrip(l Load, at time.Time) {
 	if l.Status == r.echo {
 		return
@@ -108,8 +108,8 @@ func (r *Receiver) roundTrip(l Load, at time.Time) {
 	r.open.RTTMax = max(r.open.RTTMax, r.rtt)
 }
 
-// Status ends the trial interval, and the sub-interval where it is over, and returns what
-// there is to tell. The first one begins the first sub-interval.
+// Status ends the trial interval, and the sub-interval if it is over, and returns the status.
+// The first one begins the first sub-interval.
 func (r *Receiver) Status(at time.Time) Status {
 	switch length := at.Sub(r.subAt); {
 	case r.subAt.IsZero():

@@ -1,25 +1,25 @@
 package udpstp
 
 // Search finds the highest row of the table of sending rates that a path carries (section 4).
-// The server does it, once for each status PDU.
+// The server runs it, once for each status PDU.
 type Search struct {
 	of      Activation
 	last    int // the highest row
 	row     int
-	slow    int  // bad status PDUs in a row of decisions
+	slow    int  // consecutive decisions with a bad status PDU
 	doubles bool // the next good status doubles the row (C)
 	waits   int  // slow steps since the last fast climb (C)
-	retryAt int  // as many begin another one
+	retryAt int  // that many start another one
 }
 
-// firstRetry is after how many slow steps algorithm C climbs fast again at first, and by how
-// many more each further time (obudpst 9.0.0, RETRY_THRESH_ALGOC).
+// firstRetry is after how many slow steps algorithm C first climbs fast again, and by how many
+// that number grows each time (obudpst 9.0.0, RETRY_THRESH_ALGOC).
 const firstRetry = 5
 
-// backRows is how many large steps the first congestion takes back.
+// backRows is by how many large steps the first congestion lowers the row.
 const backRows = 3
 
-// NewSearch returns the search that a asks for, up to row last.
+// NewSearch returns the search that a requests, up to row last.
 func NewSearch(a Activation, last int) *Search {
 	s := &Search{of: a, last: last, retryAt: firstRetry}
 	if a.Index != Searched {
@@ -28,7 +28,7 @@ func NewSearch(a Activation, last int) *Search {
 	return s
 }
 
-// Row is the present row.
+// Row returns the current row.
 func (s *Search) Row() int { return s.row }
 
 // Next returns the row after a status.
@@ -40,7 +40,7 @@ func (s *Search) Next(f Status) int {
 	if !s.of.IgnoreOrder {
 		errors += int64(f.Reordered) + int64(f.Twice)
 	}
-	delay := s.of.Low.Milliseconds() // without a sample nothing changes
+	delay := s.of.Low.Milliseconds() // without a sample the row stays
 	switch {
 	case s.of.OneWay && f.Delays.Count > 0:
 		delay = int64((float64(f.Delays.Sum)/float64(f.Delays.Count) + 0.5))
@@ -97,8 +97,7 @@ func (s *Search) bad() {
 	}
 }
 
-// waited counts a slow step of algorithm C, and begins the fast climb again where there were
-// enough of them.
+// waited counts a slow step of algorithm C, and restarts the fast climb after enough of them.
 func (s *Search) waited(up bool) {
 	if s.of.Algorithm != AlgorithmC {
 		return

@@ -1,9 +1,10 @@
-// Package udpstp computes the UDP Speed Test Protocol of RFC 9946: its PDUs in versions 11
-// and 20, the table of sending rates, the search for the highest one, authentication, and
-// what a receiver counts. It has no socket and no clock; package peer has both roles.
+// Package udpstp implements the pure part of the UDP Speed Test Protocol of RFC 9946: its PDUs
+// in versions 11 and 20, the table of sending rates, the search for the highest one,
+// authentication, and the receiver's counts. It has no socket and no clock; package peer has
+// both roles.
 //
-// docs/wire/udpstp.md describes the protocol; "section" in this package is a section of
-// that text.
+// docs/wire/udpstp.md describes the protocol; "section" in this package is a section of that
+// text.
 package udpstp
 
 import (
@@ -20,19 +21,19 @@ const (
 )
 
 const (
-	// Port is where servers take Setup requests (IANA).
+	// Port is the port of servers for Setup requests (IANA).
 	Port = 24601
 	// MaxFlows is how many flows a test may have.
 	MaxFlows = 24
-	// Silence is how long a peer may send nothing until its test is over.
+	// Silence is the timeout of a silent peer: then its test is over.
 	Silence = 3 * time.Second
-	// Stall is how long a peer may send nothing until the other end says so in its PDUs.
+	// Stall is how long a peer may be silent until the other end reports it in its PDUs.
 	Stall = time.Second
 	// Grace is how long after its time the server ends a test.
 	Grace = 500 * time.Millisecond
 )
 
-// IPHeaders are the bytes of the IP and UDP headers of a datagram.
+// IPHeaders returns the bytes of the IP and UDP headers of a datagram.
 func IPHeaders(ipv6 bool) int {
 	if ipv6 {
 		return 48 // RFC 8200 section 3, RFC 768
@@ -40,7 +41,7 @@ func IPHeaders(ipv6 bool) int {
 	return 28 // RFC 791 section 3.1, RFC 768
 }
 
-// ErrPDU is wrapped by the errors of what is no such PDU.
+// ErrPDU is wrapped by the errors of invalid PDUs.
 var ErrPDU = errors.New("not a PDU of this protocol")
 
 // The first two bytes of the PDUs.
@@ -54,7 +55,7 @@ const (
 
 var be = binary.BigEndian
 
-// check reports what is wrong with a PDU of that length and kind, whose checksum is at sum.
+// check returns an error unless b is a PDU of that length and kind, whose checksum is at sum.
 func check(b []byte, length int, id uint16, sum int) error {
 	switch {
 	case len(b) < length:
@@ -67,8 +68,8 @@ func check(b []byte, length int, id uint16, sum int) error {
 	return nil
 }
 
-// checksum is the Internet checksum (RFC 1071) of b, whose length is even: 0 where b holds its
-// own.
+// checksum returns the Internet checksum (RFC 1071) of b, whose length is even: 0 if b holds
+// its own.
 func checksum(b []byte) uint16 {
 	var sum uint32
 	for ; len(b) > 1; b = b[2:] {
@@ -78,10 +79,10 @@ func checksum(b []byte) uint16 {
 	return ^uint16(sum + sum>>16)
 }
 
-// Stamp is a time as load and status PDUs carry it. The zero value means no time.
+// Stamp is a time in load and status PDUs. The zero value is no time.
 type Stamp struct{ Seconds, Nanoseconds uint32 }
 
-// StampOf returns t as PDUs carry it.
+// StampOf returns t in PDU format.
 func StampOf(t time.Time) Stamp { return Stamp{uint32(t.Unix()), uint32(t.Nanosecond())} }
 
 // Time returns the moment of s.
@@ -94,7 +95,7 @@ func (s Stamp) put(b []byte) {
 
 func stampAt(b []byte) Stamp { return Stamp{be.Uint32(b), be.Uint32(b[4:])} }
 
-// flag is a boolean as PDUs carry it.
+// flag returns a boolean in PDU format.
 func flag(on bool) byte {
 	if on {
 		return 1
@@ -102,7 +103,7 @@ func flag(on bool) byte {
 	return 0
 }
 
-// millis is d in whole milliseconds, as many as a field of that many bits holds.
+// millis returns d in whole milliseconds, at most what a field of that many bits holds.
 func millis(d time.Duration, bits int) uint64 {
 	return uint64(min(max(d.Round(time.Millisecond).Milliseconds(), 0), 1<<bits-1))
 }

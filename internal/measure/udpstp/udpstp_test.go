@@ -17,12 +17,12 @@ import (
 
 const ms = time.Millisecond
 
-// outcome is a status PDU of a trial interval that went well (g), badly (b) or neither (h).
+// outcome returns a status PDU of a good (g), bad (b) or neutral (h) trial interval.
 func outcome(kind rune) Status {
 	return map[rune]Status{'g': {RTTVariation: 0}, 'b': {RTTVariation: 0, Lost: 11}, 'h': {RTTVariation: 50}}[kind]
 }
 
-// TestSearch follows both algorithms with the vectors of obudpst 9.0.0's rules.
+// TestSearch checks both algorithms with vectors by obudpst 9.0.0's rules.
 func TestSearch(t *testing.T) {
 	start := func(change func(*Activation)) Activation {
 		a := Defaults()
@@ -55,8 +55,8 @@ func TestSearch(t *testing.T) {
 	must.Equal(t, s.Next(Status{Reordered: 6, Twice: 5, Delays: Delays{Sum: 20, Count: 2}}), 9, "order counts")
 }
 
-// TestRates compares the tables with those that obudpst 9.0.0 prints (udpst -S), and the rate
-// of each row with its number.
+// TestRates compares the tables with the output of obudpst 9.0.0 (udpst -S), and the rate of
+// each row with its number.
 func TestRates(t *testing.T) {
 	size := func(n uint32) string {
 		if n&RandomSize != 0 {
@@ -66,7 +66,7 @@ func TestRates(t *testing.T) {
 	}
 	for _, c := range []struct {
 		jumbo, traditional bool
-		want               string // sha256 of the columns of udpst -S, one blank between them
+		want               string // sha256 of the columns of udpst -S, separated by one blank
 	}{
 		{true, false, "8e82998d0af6af53384dfa09c3bc83f68db4f07884cd807b1b64de93bbf205c1"}, {false, false, "e0f192eea5bb20cc9337e7cb828ca591a799daa383ff8bbe926b8a3171486d9d"}, {true, true, "44aa4967d2be51e0ad3bed972148ed8d923e80b23739484cc5206278d0f31a48"}, {false, true, "9dbce25f65ab9dead20dbbbd932f3b23c4775fb2a4a64257d1d7c04fe732c38d"},
 	} {
@@ -108,7 +108,7 @@ func TestKeys(t *testing.T) {
 	must.Is(t, Verify(Status{}.Append(nil, Version), k.Client, now), ErrSignature)
 }
 
-// draw fills v with anything.
+// draw fills v with random values.
 func draw[T any](t *rapid.T, v T) T { return rapid.Make[T]().Draw(t, fmt.Sprintf("%T", v)) }
 
 func TestRoundTrips(t *testing.T) {
@@ -170,7 +170,7 @@ func TestChecksum(t *testing.T) {
 	must.Is(t, must.Err(ParseSetup(b)), ErrPDU)
 }
 
-// TestPoliced: what is out of bounds becomes the default, and the server's limits win.
+// TestPoliced: values out of bounds become the defaults, and the server's limits win.
 func TestPoliced(t *testing.T) {
 	want := Defaults()
 	must.Equal(t, want.Policed(time.Hour, Rows-1), want)
@@ -181,7 +181,7 @@ func TestPoliced(t *testing.T) {
 	must.Equal(t, a.Policed(6*time.Second, 5), want)
 }
 
-// TestReceiver counts a flow whose datagrams get lost, come late and come twice.
+// TestReceiver counts a flow with lost, late and duplicate datagrams.
 func TestReceiver(t *testing.T) {
 	began := time.Unix(1000, 0)
 	r := NewReceiver(Defaults(), began)
@@ -211,7 +211,7 @@ func TestReceiver(t *testing.T) {
 	})
 }
 
-// FuzzPDUs: no bytes make a parser panic, and what it takes it writes in the same way.
+// FuzzPDUs: no input makes a parser panic, and what it accepts it writes unchanged.
 func FuzzPDUs(f *testing.F) {
 	f.Add(Setup{Version: 20, Count: 1}.Append(nil))
 	f.Add(Defaults().Append(nil))
@@ -248,8 +248,8 @@ func FuzzPDUs(f *testing.F) {
 	})
 }
 
-// TestRecorded reads conversations of obudpst with itself, 9.0.0 downstream and 8.2.0
-// upstream, at row 3 with key 7. Each PDU but the status is written again as it came.
+// TestRecorded parses conversations of obudpst with itself, 9.0.0 downstream and 8.2.0
+// upstream, at row 3 with key 7. Each PDU except the status is written again unchanged.
 func TestRecorded(t *testing.T) {
 	for version, file := range map[uint16]string{Version: "testdata/obudpst-v20.txt", Oldest: "testdata/obudpst-v11.txt"} {
 		var keys Keys
@@ -289,10 +289,10 @@ func TestRecorded(t *testing.T) {
 			case statusID:
 				s := must.Get(ParseStatus(pdu, version))(t)
 				if rate := 8 * (float64(s.Saved.Bytes) + 28*float64(s.Saved.Datagrams)) / float64(s.Saved.Micros); s.SubIntervals == 1 {
-					must.True(t, rate > 1 && rate < 3.1 && s.Saved.Lost == 0, "%v Mbit/s: %+v", rate, s.Saved) // obudpst makes up for no pause
+					must.True(t, rate > 1 && rate < 3.1 && s.Saved.Lost == 0, "%v Mbit/s: %+v", rate, s.Saved) // obudpst does not make up for pauses
 				}
 				must.Equal(t, must.Get(ParseStatus(s.Append(nil, version), version))(t), s)
-				again, signed = pdu, false // what is reserved holds what lay in its memory
+				again, signed = pdu, false // reserved bytes hold leftovers of its memory
 			}
 			if signed {
 				at := place(pdu)
@@ -303,7 +303,7 @@ func TestRecorded(t *testing.T) {
 				unix := be.Uint32(pdu[at+1:])
 				must.OK(t, Verify(pdu, key, time.Unix(int64(unix), 0)), who, id)
 				Sign(again, key, 7, unix)
-			} else if version < Version && id == setupID { // the answer has the digest of the request
+			} else if version < Version && id == setupID { // the response has the digest of the request
 				copy(again[20:52], pdu[20:52])
 			}
 			must.Equal(t, hex.EncodeToString(again), text, who)

@@ -29,21 +29,21 @@ type client struct {
 	secret    string // the shared key; "" without one
 	key       uint8  // its number
 
-	version  uint16        // that it begins with; 0 is the newest
-	patience time.Duration // with the server; 0 is what the protocol has
+	version  uint16        // initial version; 0 is the newest
+	patience time.Duration // timeout of the server; 0 is the protocol's
 }
 
-// ErrSilent says that nothing ever came back from the server.
+// ErrSilent reports that nothing arrived from the server.
 var ErrSilent = errors.New("no answer: nothing came back")
 
 const (
 	answerDue = time.Second // after which a request is sent again
-	// mostChanges is how many settings of the server the client learns by its refusals: version,
-	// jumbo, size of packets.
+	// mostChanges is how many server settings the client learns from refusals: version, jumbo,
+	// size of packets.
 	mostChanges = 3
 )
 
-// request is the test that a client asks for.
+// request is the test that a client requests.
 type request struct {
 	udpstp.Setup
 	of   udpstp.Activation
@@ -51,8 +51,8 @@ type request struct {
 	unix uint32
 }
 
-// run measures in the direction of f, whose length is of whole seconds, at a fixed rate of the
-// table where rate is not 0.
+// run measures in the direction of f, whose length must be whole seconds, at a fixed rate of
+// the table if rate is not 0.
 func (c client) run(ctx context.Context, f model.Flow, rate units.BitRate, host program.Near, emit func([]model.Sample)) (near, far model.EndReport, err error) {
 	server, err := resolve(ctx, c.addr, host.Egress)
 	if err != nil {
@@ -69,7 +69,7 @@ func (c client) run(ctx context.Context, f model.Flow, rate units.BitRate, host 
 	var flows []*flow
 	defer func() {
 		for _, one := range flows {
-			_ = one.conn.Close() // all has been said
+			_ = one.conn.Close() // everything has been sent
 		}
 	}()
 	ipv6 := server.Addr().Is6() && !server.Addr().Is4In6()
@@ -87,7 +87,7 @@ func (c client) run(ctx context.Context, f model.Flow, rate units.BitRate, host 
 			t.add(i, s)
 		}
 	}
-	// The first one learns what the server speaks.
+	// The first one learns the server's version and settings.
 	if err := c.setUp(ctx, flows[0], &r, 0); err != nil {
 		return near, far, err
 	}
@@ -128,7 +128,7 @@ func (c client) run(ctx context.Context, f model.Flow, rate units.BitRate, host 
 	return near, far, nil
 }
 
-// each does f for all flows at once. The first error ends all of them.
+// each calls f for all flows at once. The first error ends all of them.
 func each(ctx context.Context, flows []*flow, f func(ctx context.Context, i int, one *flow) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -144,7 +144,7 @@ func each(ctx context.Context, flows []*flow, f func(ctx context.Context, i int,
 	return context.Cause(ctx)
 }
 
-// resolve returns the server's address, of the family that leaves by o.
+// resolve returns the server's address, in a family that egress o allows.
 func resolve(ctx context.Context, addr string, o model.Egress) (netip.AddrPort, error) {
 	host, text, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -167,7 +167,8 @@ func resolve(ctx context.Context, addr string, o model.Egress) (netip.AddrPort, 
 	return netip.AddrPort{}, fmt.Errorf("%s has no address of the family of %s", host, o.Bind)
 }
 
-// openSocket opens the socket of one flow. It is not connected: the server answers from two ports.
+// openSocket opens the socket of one flow. It is not connected: the server answers from two
+// ports.
 func openSocket(ctx context.Context, ipv6 bool, o model.Egress) (*net.UDPConn, error) {
 	network := "udp4"
 	if ipv6 {
@@ -183,7 +184,7 @@ func openSocket(ctx context.Context, ipv6 bool, o model.Egress) (*net.UDPConn, e
 	})
 }
 
-// exchange sends a PDU until something comes from the peer's host that take accepts.
+// exchange repeats a PDU until take accepts a datagram from the peer's host.
 func exchange(ctx context.Context, f *flow, pdu []byte, take func(b []byte, from netip.AddrPort) bool) error {
 	defer context.AfterFunc(ctx, func() { _ = f.conn.SetReadDeadline(time.Unix(1, 0)) })()
 	buf := make([]byte, mostLoad+1)
@@ -211,7 +212,7 @@ func exchange(ctx context.Context, f *flow, pdu []byte, take func(b []byte, from
 	return ErrSilent
 }
 
-// setUp asks for flow i. Of the first one it changes what the server refuses, in r.
+// setUp requests flow i. For the first one it adapts r to the server's refusals.
 func (c client) setUp(ctx context.Context, f *flow, r *request, i int) error {
 	for range mostChanges + 1 {
 		s := r.Setup
@@ -260,7 +261,7 @@ func (c client) setUp(ctx context.Context, f *flow, r *request, i int) error {
 	return errors.New("the server refuses each version and each size of packets")
 }
 
-// activate begins the test of a flow. It returns a load PDU that came in place of the answer.
+// activate starts a flow. It returns a load PDU that arrived in place of the response.
 func (c client) activate(ctx context.Context, f *flow, r request) (first []byte, err error) {
 	a := r.of
 	if a.Version = r.Version; a.Version < udpstp.Version { // whole seconds
@@ -277,7 +278,7 @@ func (c client) activate(ctx context.Context, f *flow, r request) (first []byte,
 		if from.Port() != f.peer.Port() {
 			return false
 		}
-		if _, err := udpstp.ParseLoad(b); err == nil && !a.Upstream { // the answer was lost
+		if _, err := udpstp.ParseLoad(b); err == nil && !a.Upstream { // the response was lost
 			first, answer.Response = slices.Clone(b), udpstp.ActivationOK
 			return true
 		}

@@ -14,42 +14,42 @@ import (
 	"linerate/internal/rescue"
 )
 
-// flow is one flow of a test at one end, from its activation on.
+// flow is one flow of a test at one end, from its activation.
 type flow struct {
 	conn    *net.UDPConn
 	peer    netip.AddrPort
 	version uint16
-	of      udpstp.Activation // as both ends agreed
+	of      udpstp.Activation // as both ends have agreed
 	jumbo   bool
 	regular bool // packets of 1500 bytes
-	// patience is how long the peer may send nothing; 0 is what the protocol has.
+	// patience is the timeout of the peer; 0 is the protocol's.
 	patience time.Duration
-	// search is the server's; nil at the client.
+	// search is the server's search; nil at the client.
 	search *udpstp.Search
-	// charge, if not nil, counts bytes that were sent since the last call and the time, and
-	// says when that is enough. most bounds what may come; 0 is without bound.
+	// charge, if not nil, counts the bytes sent since the last call and the time, and returns
+	// an error at the limit. most bounds what may arrive; 0 is no limit.
 	charge func(sent int64, took time.Duration) error
 	most   float64 // bit/s of payload
-	// ended is called with each sub-interval that is over, by one goroutine.
+	// ended is called with each complete sub-interval, by one goroutine.
 	ended func(udpstp.SubInterval)
 
 	load loader
 	mu   sync.Mutex // guards what follows
 	in   *udpstp.Receiver
-	stop bool // what is sent says that the test is over
-	bad  int  // trial intervals in which too much came
+	stop bool // outgoing PDUs announce the end of the test
+	bad  int  // trial intervals in which too much arrived
 
 	over      chan struct{}
 	stopOnce  sync.Once
 	reason    error // why the server ends it early
-	confirmed bool  // the peer agreed that it is over
+	confirmed bool  // the peer has agreed to the end
 	seen      uint32
 	rttMin    uint32 // ms, udpstp.None
 	began     time.Time
 	took      time.Duration
 }
 
-// Reasons for which a flow ends early.
+// Reasons for ending a flow early.
 var (
 	errSilent  = errors.New("the peer went silent")
 	errLeft    = errors.New("the client ended the test early")
@@ -59,24 +59,24 @@ var (
 const (
 	lookEvery   = 50 * time.Millisecond
 	chargeEvery = time.Second
-	// sendBuffer is large enough for what overruns the path to be lost there, as with obudpst
-	// (9.0.0, DEF_SOCKET_BUF).
+	// sendBuffer is large, so that excess load is lost on the path instead of here, as with
+	// obudpst (9.0.0, DEF_SOCKET_BUF).
 	sendBuffer = 1_024_000
-	// mostLoad is the longest load PDU; one that is longer is cut, and counts as what it says.
+	// mostLoad is the longest load PDU; a longer one is cut, but counts with its stated length.
 	mostLoad = 9000
-	// mostBad is for how many trial intervals in a row more than twice the rate may come.
+	// mostBad is for how many consecutive trial intervals more than twice the rate may arrive.
 	mostBad = 5
 )
 
 // sends reports whether this end sends load.
 func (f *flow) sends() bool { return f.of.Upstream == (f.search == nil) }
 
-// next is the rate of the search's present row.
+// next returns the rate of the search's current row.
 func (f *flow) next() udpstp.Rate { return udpstp.Row(f.search.Row(), f.jumbo, f.regular) }
 
-// open makes f ready for datagrams from its peer.
+// open prepares f for datagrams from its peer.
 func (f *flow) open() {
-	// The system grants what it likes.
+	// The system grants what it can.
 	_ = f.conn.SetReadBuffer(int(datagram.DefaultRecvBuffer))
 	_ = f.conn.SetWriteBuffer(sendBuffer)
 	if f.peer.Addr().Is6() && !f.peer.Addr().Is4In6() {
@@ -93,7 +93,7 @@ func (f *flow) write(b []byte) error {
 	return err
 }
 
-// run measures until the test is over at both ends. first, if not nil, is a PDU that came
+// run measures until the test is over at both ends. first, if not nil, is a PDU that arrived
 // before.
 func (f *flow) run(ctx context.Context, first []byte) error {
 	f.began = time.Now()
@@ -105,7 +105,7 @@ func (f *flow) run(ctx context.Context, first []byte) error {
 		} else {
 			f.tell()
 		}
-		if f.search == nil { // it has said that it agrees
+		if f.search == nil { // it has announced that it agrees
 			f.finish()
 		}
 	})
@@ -114,12 +114,12 @@ func (f *flow) run(ctx context.Context, first []byte) error {
 	sending.Wait()
 	f.took = time.Since(f.began)
 	if f.charge != nil {
-		_ = f.charge(f.load.bytes.Load(), f.took) // it is over anyway
+		_ = f.charge(f.load.bytes.Load(), f.took) // it has ended anyway
 	}
 	return err
 }
 
-// finish ends what sends.
+// finish stops the sending goroutines.
 func (f *flow) finish() { f.stopOnce.Do(func() { close(f.over) }) }
 
 // finished reports whether finish was called.
@@ -132,7 +132,7 @@ func (f *flow) finished() bool {
 	}
 }
 
-// read takes what comes until the test is over.
+// read handles incoming datagrams until the test is over.
 func (f *flow) read(ctx context.Context, first []byte) error {
 	now := time.Now()
 	if first != nil {
@@ -166,13 +166,13 @@ func (f *flow) read(ctx context.Context, first []byte) error {
 			f.take(buf[:min(n, mostLoad)], now)
 		case errors.Is(err, net.ErrClosed):
 			return err
-		case err != nil: // nothing came, or Windows tells what an earlier datagram met
+		case err != nil: // nothing arrived, or on Windows the ICMP error of an earlier datagram
 			looked = time.Time{}
 		}
 	}
 }
 
-// ends reports whether the test is over, and what is wrong with its end.
+// ends reports whether the test is over, and the error of an irregular end.
 func (f *flow) ends(now time.Time) (bool, error) {
 	f.load.mu.Lock()
 	silent, at := now.Sub(f.load.heard), now.Sub(f.began)
@@ -187,16 +187,16 @@ func (f *flow) ends(now time.Time) (bool, error) {
 	case f.finished(), f.confirmed:
 		return true, f.reason
 	case !server && at >= f.of.Length+cmp.Or(f.patience, udpstp.Silence):
-		return true, nil // the server's last word is lost
+		return true, nil // the server's final PDU was lost
 	case silent < cmp.Or(f.patience, udpstp.Silence):
 		return false, nil
-	case f.stop: // the confirmation is lost
+	case f.stop: // the confirmation was lost
 		return true, f.reason
 	}
 	return true, errSilent
 }
 
-// halt has all that is sent say that the test is over.
+// halt makes all outgoing PDUs announce the end of the test.
 func (f *flow) halt() {
 	f.mu.Lock()
 	f.stop = true
@@ -204,7 +204,7 @@ func (f *flow) halt() {
 	f.load.stop()
 }
 
-// cut ends the test early, as the server.
+// cut ends the test early, at the server.
 func (f *flow) cut(err error) {
 	f.mu.Lock()
 	if f.reason == nil {
@@ -214,10 +214,10 @@ func (f *flow) cut(err error) {
 	f.halt()
 }
 
-// leaveTime is how long a client that is ended has to say so: the longest trial interval.
+// leaveTime is how long a cancelled client has to announce it: the longest trial interval.
 const leaveTime = 250 * time.Millisecond
 
-// leave has a client say that it goes.
+// leave announces that a client leaves.
 func (f *flow) leave() {
 	if f.search != nil {
 		return
@@ -229,7 +229,7 @@ func (f *flow) leave() {
 	}
 }
 
-// take deals with a datagram of the peer.
+// take handles a datagram of the peer.
 func (f *flow) take(b []byte, now time.Time) {
 	if f.sends() {
 		if s, err := udpstp.ParseStatus(b, f.version); err == nil {
@@ -254,7 +254,7 @@ func (f *flow) take(b []byte, now time.Time) {
 	f.mu.Unlock()
 }
 
-// agree deals with what the peer says of the end, and reports whether it does.
+// agree handles the peer's action, and reports whether the peer has announced the end.
 func (f *flow) agree(a udpstp.Action) bool {
 	if a == udpstp.Testing {
 		return false
@@ -271,7 +271,7 @@ func (f *flow) agree(a udpstp.Action) bool {
 	return true
 }
 
-// status takes a status PDU.
+// status handles a status PDU.
 func (f *flow) status(s udpstp.Status, now time.Time) {
 	f.agree(s.Action)
 	rate := s.Rate
@@ -288,7 +288,7 @@ func (f *flow) status(s udpstp.Status, now time.Time) {
 	f.news(s)
 }
 
-// news tells of a sub-interval that is over.
+// news reports a complete sub-interval.
 func (f *flow) news(s udpstp.Status) {
 	f.rttMin = min(f.rttMin, s.RTTMin)
 	if s.SubIntervals > f.seen {
@@ -313,7 +313,7 @@ func (f *flow) tell() {
 	}
 }
 
-// report sends a status PDU, and reports whether that said that the test is over.
+// report sends a status PDU, and reports whether it announced the end of the test.
 func (f *flow) report(now time.Time) (stopped bool) {
 	f.load.mu.Lock()
 	stalled := now.Sub(f.load.heard) >= udpstp.Stall
@@ -338,11 +338,11 @@ func (f *flow) report(now time.Time) (stopped bool) {
 	if !stopped {
 		f.news(s)
 	}
-	_ = f.write(s.Append(nil, f.version)) // what gets lost is counted by the next one
+	_ = f.write(s.Append(nil, f.version)) // the next one counts a lost one
 	return stopped
 }
 
-// watch ends a flow in which far more comes than the server asked for.
+// watch ends a flow in which far more arrives than the server requested.
 func (f *flow) watch(s udpstp.Status) {
 	if f.most <= 0 || s.Micros == 0 || float64(s.Bytes)*8e6/float64(s.Micros) < 2*f.most {
 		f.bad = 0

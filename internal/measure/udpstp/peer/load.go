@@ -12,42 +12,42 @@ import (
 // loader sends the load PDUs of one flow at the rate of the server's table.
 type loader struct {
 	write  func(b []byte) error
-	shrink uint32 // bytes that an IPv6 header has more than one of IPv4
+	shrink uint32 // bytes by which an IPv6 header exceeds an IPv4 header
 
 	mu     sync.Mutex
 	rate   udpstp.Rate
 	action udpstp.Action
 	echo   udpstp.Stamp // of the last status PDU received
-	heard  time.Time    // when anything came last
+	heard  time.Time    // when anything last arrived
 	status uint32       // sequence of that PDU
 	missed uint16       // status PDUs lost before it
-	// credit is how many bytes may be sent to an address that has proved nothing yet: it
-	// has three times what came from there. A client sets proved at once.
+	// credit is how many bytes may be sent to an unverified address: three times what has
+	// arrived from it. A client sets proved at once.
 	proved bool
 	credit int
 
 	sequence uint32
 	sent     atomic.Int64 // datagrams
 	bytes    atomic.Int64 // of payload
-	refused  atomic.Int64 // times that the kernel took none
+	refused  atomic.Int64 // writes that the kernel refused
 }
 
 const (
-	// A flow begins to send after a random time, so that several do not send in step.
+	// A flow starts to send after a random time, so that several do not send in step.
 	firstSend, lastFirstSend = 5 * time.Millisecond, 50 * time.Millisecond
-	// mostBehind is how much time is made good at most when this process did not run.
+	// mostBehind is the most time to make up for when this process did not run.
 	mostBehind = 10 * time.Millisecond
-	// longestNap bounds how late a change of the rate is seen.
+	// longestNap bounds how late a change of the rate takes effect.
 	longestNap = 10 * time.Millisecond
-	// mostAnswer is how many times the bytes that came from an unproved address may be sent to
+	// mostAnswer is how many times the bytes received from an unverified address may be sent to
 	// it (RFC 9000 section 8).
 	mostAnswer = 3
 )
 
-// takes counts bytes that came from the peer.
+// takes counts bytes received from the peer.
 func (l *loader) takes(n int) { l.credit += mostAnswer * n }
 
-// feedback takes a status PDU that came at time at, and the rate that follows from it.
+// feedback handles a status PDU that arrived at time at, and the resulting rate.
 func (l *loader) feedback(s udpstp.Status, rate udpstp.Rate, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,28 +55,28 @@ func (l *loader) feedback(s udpstp.Status, rate udpstp.Rate, at time.Time) {
 	switch {
 	case s.Sequence <= l.status:
 		l.missed = 0xffff // reordered
-		return            // its time is older than the one known
+		return            // its time is older than the known one
 	default:
 		l.missed = uint16(min(s.Sequence-l.status-1, 0xfffe))
 	}
 	l.status, l.echo = s.Sequence, s.Sent
 }
 
-// stop has what is sent say that the test is over.
+// stop makes outgoing PDUs announce the end of the test.
 func (l *loader) stop() {
 	l.mu.Lock()
 	l.action = udpstp.Stopped
 	l.mu.Unlock()
 }
 
-// step is what is sent until the next look at the clock.
+// step is what to send until the clock is next read.
 type step struct {
 	rate udpstp.Rate
 	head udpstp.Load
-	room int // bytes that may be sent; less than 0 is without bound
+	room int // bytes that may be sent; negative is no limit
 }
 
-// plan is the next step.
+// plan returns the next step.
 func (l *loader) plan(now time.Time) step {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,7 +96,8 @@ func (l *loader) plan(now time.Time) step {
 	return s
 }
 
-// run sends until over is closed, or once it has said that the test is over where last.
+// run sends until over is closed or, if last is true, until it has announced the end of the
+// test.
 func (l *loader) run(over <-chan struct{}, last bool) {
 	begin := time.Now().Add(firstSend + rand.N(lastFirstSend-firstSend))
 	one, two := begin, begin
@@ -126,8 +127,8 @@ func (l *loader) run(over <-chan struct{}, last bool) {
 	}
 }
 
-// due returns how many intervals of so many microseconds are over since next, which it moves
-// on; 0 is never.
+// due returns how many intervals of that many microseconds are over since next, which it
+// advances; 0 is never.
 func due(next *time.Time, interval uint32, now time.Time) int {
 	if interval == 0 {
 		*next = time.Time{}
@@ -146,9 +147,9 @@ func due(next *time.Time, interval uint32, now time.Time) int {
 	return min(ticks, max(1, int(mostBehind/each)))
 }
 
-// send sends so many bursts with the add-on of each.
+// send sends that many bursts, each with its add-on.
 func (l *loader) send(b []byte, s *step, ticks int, burst, size, addon uint32) {
-	if s.head.Action != udpstp.Testing { // one datagram says so
+	if s.head.Action != udpstp.Testing { // one datagram announces the end
 		burst, ticks = min(burst, 1), min(ticks, 1)
 	}
 	for range ticks {
@@ -164,7 +165,7 @@ func (l *loader) send(b []byte, s *step, ticks int, burst, size, addon uint32) {
 	}
 }
 
-// sized is the payload of a datagram of a size in the table.
+// sized returns the payload of a datagram of a size in the table.
 func (l *loader) sized(size uint32, room int) uint32 {
 	least := udpstp.MinLoad - l.shrink
 	switch {
@@ -178,11 +179,11 @@ func (l *loader) sized(size uint32, room int) uint32 {
 	return size - l.shrink
 }
 
-// blocked is how long a write takes that waited for room.
+// blocked is the duration of a write that waited for room.
 const blocked = time.Millisecond
 
-// one sends a datagram, and reports whether there was room for it at once: what is due while
-// the host's own queue is full is not sent.
+// one sends a datagram, and returns false if there was no room for it at once: load that is due
+// while the host's own queue is full is skipped.
 func (l *loader) one(b []byte, s *step) bool {
 	if s.room >= 0 {
 		if s.room < len(b) {
@@ -197,7 +198,7 @@ func (l *loader) one(b []byte, s *step) bool {
 	s.head.Sequence, s.head.Payload, s.head.Sent = l.sequence+1, uint16(len(b)), udpstp.StampOf(now)
 	s.head.Put(b)
 	if l.write(b) != nil {
-		l.refused.Add(1) // its number goes to the next one
+		l.refused.Add(1) // the next one gets its number
 		return false
 	}
 	l.sequence++

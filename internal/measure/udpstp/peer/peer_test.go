@@ -22,19 +22,19 @@ import (
 	"linerate/internal/must"
 )
 
-// patient is how long ends wait for each other where the machine may be busy.
+// patient is the timeout of tests on a busy machine.
 const patient = time.Minute
 
 // serving is a server that runs until the test ends.
 type serving struct {
 	addr string
-	over chan struct{} // receives a value at the end of each test
+	over chan struct{} // gets a value at the end of each test
 	mu   sync.Mutex
 	kept []program.Test
 	said []program.Event
 }
 
-// serve starts a server at a free port of host.
+// serve starts a server on a free port of host.
 func serve(t testing.TB, host string, patience time.Duration, limits budget.Config, given program.Values) *serving {
 	t.Helper()
 	p := Program()
@@ -76,7 +76,7 @@ func keyFile(t testing.TB) string {
 
 func near() program.Near { return program.Near{Met: func() {}, Said: func(string) {}} }
 
-// TestBothRoles measures with a server of linerate's own, with what both tell compared.
+// TestBothRoles measures with linerate's own server, and compares both reports.
 func TestBothRoles(t *testing.T) {
 	keys := program.Values{keysFlag: keyFile(t)}
 	fixed := traffic.Write(udp.Params{Rate: 4e6})
@@ -121,7 +121,7 @@ func TestBothRoles(t *testing.T) {
 	}
 }
 
-// talk is a client by hand.
+// talk is a client that the test controls.
 type talk struct {
 	*net.UDPConn
 	server    netip.AddrPort
@@ -141,7 +141,7 @@ func (c *talk) say(t testing.TB, b []byte, to netip.AddrPort) {
 	c.out += len(b)
 }
 
-// hear returns what comes within a while; nil for nothing.
+// hear returns what arrives within a time; nil if nothing.
 func (c *talk) hear(t testing.TB, within time.Duration) []byte {
 	t.Helper()
 	must.Do(t, c.SetReadDeadline(time.Now().Add(within)))
@@ -161,7 +161,7 @@ func signed(s udpstp.Setup, key string, at time.Time) []byte {
 	return b
 }
 
-// TestRefusals: each mistake of a Setup request gets its code, and anything else gets no answer.
+// TestRefusals: each mistake in a Setup request gets its code, and anything else no answer.
 func TestRefusals(t *testing.T) {
 	open, locked := serve(t, "127.0.0.1", patient, budget.Config{}, nil), serve(t, "127.0.0.1", patient, budget.Config{}, program.Values{keysFlag: keyFile(t)})
 	full := serve(t, "127.0.0.1", patient, budget.Config{AllAnonymous: budget.Limits{Sessions: -1}}, nil)
@@ -171,7 +171,7 @@ func TestRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
 		to   *serving
 		pdu  []byte
-		want udpstp.Response // 0 is silence
+		want udpstp.Response // 0 is no answer
 	}{
 		"good":        {open, good.Append(nil), udpstp.Accepted},
 		"version":     {open, with(func(s *udpstp.Setup) { s.Version = 21 }).Append(nil), udpstp.OtherVersion},
@@ -209,13 +209,13 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestRuleOfThree: an address that returns an activation and then says nothing more gets at
-// most three times what came from there, whatever it asks for.
+// TestRuleOfThree: an address that returns an activation and then sends nothing more gets at
+// most three times what it sent, whatever it requests.
 func TestRuleOfThree(t *testing.T) {
 	s := serve(t, "127.0.0.1", time.Second, budget.Config{}, nil)
 	for _, version := range []uint16{udpstp.Version, udpstp.Oldest} {
 		c := dial(t, s.addr)
-		for range 3 { // as if answers were lost
+		for range 3 { // as if responses were lost
 			c.say(t, udpstp.Setup{Version: version, Count: 1, Ident: 1, Jumbo: true}.Append(nil), c.server)
 		}
 		ports := map[uint16]bool{}
@@ -240,7 +240,7 @@ func TestRuleOfThree(t *testing.T) {
 	}
 }
 
-// TestBudget: what the ledger does not have is refused with an activation, and said.
+// TestBudget: a flow beyond the budget is refused at its activation, and logged.
 func TestBudget(t *testing.T) {
 	s := serve(t, "127.0.0.1", patient, budget.Config{Anonymous: budget.Part{Source: budget.Limits{UDP: 1e3}}}, nil)
 	_, _, err := remote{program: Program(), client: client{addr: s.addr, patience: patient}}.Run(t.Context(), model.Flow{Direction: model.To, Duration: 5 * time.Second}, near(), nil)
@@ -251,7 +251,7 @@ func TestBudget(t *testing.T) {
 	must.True(t, len(s.kept) == 0 && len(s.said) == 1 && s.said[0].Err != nil && !s.said[0].Began, "%+v", s.said)
 }
 
-// TestSilentServer: where nothing answers the error says what to start.
+// TestSilentServer: without an answer the error says what to start.
 func TestSilentServer(t *testing.T) {
 	c := must.Get(net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}))(t)
 	defer c.Close()
@@ -259,7 +259,7 @@ func TestSilentServer(t *testing.T) {
 	must.Is(t, err, ErrSilent)
 }
 
-// TestFit names what UDPSTP does not have.
+// TestFit: the error names what UDPSTP does not have.
 func TestFit(t *testing.T) {
 	base := model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: 1500 * time.Millisecond, Omit: 200 * time.Millisecond}
 	f := must.Get(fit(base, nil))(t)
@@ -326,7 +326,8 @@ func TestLoader(t *testing.T) {
 	must.True(t, next.After(time.Unix(105, 0)), "next %v", next)
 }
 
-// FuzzFlow: whatever a peer sends, a flow of either role neither panics nor sends what no table has.
+// FuzzFlow: whatever a peer sends, a flow of either role neither panics nor sends what no table
+// has.
 func FuzzFlow(f *testing.F) {
 	load := make([]byte, udpstp.MinLoad)
 	udpstp.Load{Sequence: 1}.Put(load)

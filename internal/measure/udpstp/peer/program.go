@@ -1,8 +1,8 @@
 // Package peer speaks UDPSTP, the UDP Speed Test Protocol of RFC 9946, with foreign programs
 // such as obudpst: as the client of their server, and as the server of their clients.
 //
-// docs/wire/udpstp.md describes the protocol. A flow sends load PDUs at one end and answers
-// with status PDUs at the other; the server chooses the rate from what the receiver counts.
+// docs/wire/udpstp.md describes the protocol. One end of a flow sends load PDUs, the other
+// answers with status PDUs; the server chooses the rate from the receiver's counts.
 package peer
 
 import (
@@ -38,7 +38,7 @@ const (
 	keysFlag      = "udpstp-keys"
 )
 
-// Program is UDPSTP as linerate knows it.
+// Program describes UDPSTP for linerate.
 func Program() program.Program {
 	p := program.Program{
 		Name: Name, Server: "an RFC 9946 (UDPSTP) server", Port: strconv.Itoa(udpstp.Port), Kinds: []traffic.Kind{kind()}, Networks: []string{"udp"},
@@ -79,7 +79,7 @@ func Program() program.Program {
 	return p
 }
 
-// kind is the kind of traffic of a search for the capacity. At a fixed rate it is UDP.
+// kind returns the kind of traffic of a capacity search. At a fixed rate it is UDP.
 func kind() traffic.Kind {
 	return traffic.Kind{
 		Name: Name, Title: "UDPSTP", Command: "test", Why: "only a UDPSTP server makes it",
@@ -90,7 +90,7 @@ func kind() traffic.Kind {
 	}
 }
 
-// lines says what only this protocol measures, the median over runs.
+// lines returns the results that only this protocol measures, the median over runs.
 func lines(_ model.Flow, runs []model.Run) (out []string) {
 	for _, d := range []model.Direction{model.To, model.From} {
 		median := func(m model.Metric) (float64, bool) {
@@ -126,8 +126,8 @@ func lines(_ model.Flow, runs []model.Run) (out []string) {
 	return out
 }
 
-// fit makes of f a search for the capacity, or of datagrams at a rate one at the nearest row
-// of the table. A test lasts whole seconds, 5 at least.
+// fit converts f to a capacity search, or datagrams with a rate to a test at the nearest row of
+// the table. A test lasts whole seconds, at least 5.
 func fit(f model.Flow, given program.Values) (model.Flow, error) {
 	f, err := program.FitBulk(f, given)
 	if err != nil {
@@ -170,7 +170,7 @@ func fit(f model.Flow, given program.Values) (model.Flow, error) {
 	return f, nil
 }
 
-// remote is a server at an address, as the contract has it.
+// remote is a server at an address.
 type remote struct {
 	program program.Program
 	client  client
@@ -182,7 +182,7 @@ const startIt = "udpst, or linerate serve --udpstp"
 func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit func([]model.Sample)) (near, far model.EndReport, err error) {
 	var rate units.BitRate
 	if u, ok := udp.Of(f); ok {
-		rate = u.Rate * (1250.0 / 1222) // payload to IP packets, as full datagrams have it
+		rate = u.Rate * (1250.0 / 1222) // from payload to IP packets, for full datagrams
 	}
 	near, far, err = r.client.run(ctx, f, rate, host, emit)
 	refused, told := errors.AsType[udpstp.Response](err)
@@ -203,7 +203,7 @@ func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit f
 	return near, far, r.program.Unreachable(ctx, err, startIt)
 }
 
-// readKeys reads a file of shared keys, as udpst has it; nil where none is named:
+// readKeys reads a file of shared keys in the format of udpst; nil if no file is named:
 //
 //	# ID,KEY
 //	0,legacykey	# older clients

@@ -10,11 +10,11 @@ import (
 	"linerate/internal/measure/udpstp"
 )
 
-// tally joins the sub-intervals of all flows of a test, by their number. One goroutine at a
-// time uses it.
+// tally joins the sub-intervals of all flows of a test, by their number. It belongs to one
+// goroutine at a time.
 type tally struct {
 	direction model.Direction
-	headers   uint64 // of IP and UDP, bytes a datagram
+	headers   uint64 // IP and UDP headers, bytes per datagram
 	omit      time.Duration
 	flows     [][]udpstp.SubInterval
 	emitted   int
@@ -25,7 +25,8 @@ func newTally(d model.Direction, ipv6 bool, omit time.Duration, flows int, emit 
 	return &tally{direction: d, headers: uint64(udpstp.IPHeaders(ipv6)), omit: omit, flows: make([][]udpstp.SubInterval, flows), emit: emit}
 }
 
-// add takes a sub-interval of flow i, and emits the samples of those that all flows have had.
+// add adds a sub-interval of flow i, and emits the samples of those that all flows have
+// completed.
 func (t *tally) add(i int, s udpstp.SubInterval) {
 	if s.Micros == 0 || len(t.flows[i]) >= mostSubIntervals {
 		return
@@ -42,11 +43,11 @@ func (t *tally) add(i int, s udpstp.SubInterval) {
 	t.emitted++
 }
 
-// mostSubIntervals is how many a test has at most: an hour of 100 ms, and one more.
+// mostSubIntervals is the limit for a test: an hour of 100 ms, and one more.
 const mostSubIntervals = int(udpstp.MaxLength/udpstp.MinPeriod) + 1
 
-// whole is sub-interval i of all flows together: what came in sum, and both rates, each by
-// the clock of its flow, bit/s.
+// whole is sub-interval i of all flows together: the sum of what arrived, and both rates, each
+// by the clock of its flow, bit/s.
 type whole struct {
 	udpstp.SubInterval
 	begin, length time.Duration
@@ -87,8 +88,8 @@ func (t *tally) samples(i int) []model.Sample {
 	return []model.Sample{one(model.Goodput, w.payload), one(model.Datagrams, float64(w.Datagrams)), one(model.Lost, float64(w.Lost))}
 }
 
-// received is what the receiver of the direction says, and the numbers that only this
-// protocol has. rttMin is in ms, udpstp.None where it is unknown.
+// received returns the report of the direction's receiver, and the values that only this
+// protocol has. rttMin is in ms, udpstp.None if unknown.
 func (t *tally) received(rttMin uint32) (model.FlowReport, []model.Value) {
 	r := model.FlowReport{Direction: t.direction, Role: model.Receiver, UDP: &model.UDPSummary{Jitter: fact.Unknown[time.Duration]("UDPSTP tells delay variation")}}
 	var values []model.Value
@@ -99,7 +100,7 @@ func (t *tally) received(rttMin uint32) (model.FlowReport, []model.Value) {
 	var delays udpstp.Delays
 	for i := range t.longest() {
 		w := t.at(i)
-		capacity = max(capacity, w.ip) // the greatest of all, a burst at the beginning too (RFC 9097 section 5.3 [K])
+		capacity = max(capacity, w.ip) // the maximum of all, including a burst at the beginning (RFC 9097 section 5.3 [K])
 		if t.omitted(w) {
 			continue
 		}
@@ -138,7 +139,7 @@ func (t *tally) received(rttMin uint32) (model.FlowReport, []model.Value) {
 	return r, values
 }
 
-// longest is how many sub-intervals the longest flow had.
+// longest returns the number of sub-intervals of the longest flow.
 func (t *tally) longest() (n int) {
 	for _, f := range t.flows {
 		n = max(n, len(f))
@@ -146,10 +147,10 @@ func (t *tally) longest() (n int) {
 	return n
 }
 
-// held is the IP rate at which a search stayed although it had no reason in the path: in
-// the last three sub-intervals nothing was lost, no datagram waited for low or longer, and
-// the rates agree within 2 %. The server, or its limit for a test, keeps the rate there; a
-// search on a full path goes up and down.
+// held returns the IP rate at which a search stayed although the path was not full: in the last
+// three sub-intervals nothing was lost, no datagram waited for low or longer, and the rates
+// agree within 2 %. The server, or its limit for a test, keeps the rate there; a search on a
+// full path goes up and down.
 func (t *tally) held(low time.Duration) (rate float64, is bool) {
 	n := t.longest()
 	if n < 3 {
@@ -165,7 +166,7 @@ func (t *tally) held(low time.Duration) (rate float64, is bool) {
 	return rate, true
 }
 
-// sent is what the sender of the direction says.
+// sent returns the report of the direction's sender.
 func sent(d model.Direction, flows []*flow) model.FlowReport {
 	r := model.FlowReport{Direction: d, Role: model.Sender, UDP: &model.UDPSummary{Pacing: "clock"}}
 	for _, f := range flows {
@@ -179,7 +180,7 @@ func sent(d model.Direction, flows []*flow) model.FlowReport {
 	return r
 }
 
-// leastRTT is the least round trip of all flows, ms.
+// leastRTT returns the least round trip of all flows, ms.
 func leastRTT(flows []*flow) uint32 {
 	least := uint32(udpstp.None)
 	for _, f := range flows {

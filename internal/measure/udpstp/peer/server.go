@@ -22,41 +22,40 @@ import (
 	"linerate/internal/measure/udpstp"
 )
 
-// server answers clients. The sender of a datagram can be forged, so that a Setup request
-// costs a socket for 3 s at most, of a bounded number, and nothing of the budget: its answers
-// have less than three times its bytes. Load goes only to an address that returned the
-// activation from the port that only it was told, and until the first status PDU comes no more
-// than three times what came from there.
+// server serves clients. Source addresses can be forged, so a Setup request costs only a socket
+// for at most 3 s, of a limited number, and nothing from the budget: the responses are less
+// than three times its bytes. Load goes only to an address that returned the activation from
+// the port in its response, and until its first status PDU at most three times what it sent.
 type server struct {
 	program.Host
-	keys    map[uint8]string // shared keys by their number; nil asks for none
+	keys    map[uint8]string // shared keys by number; nil requires none
 	conn    *answering.Socket
-	unknown *accept.Crowd // flows that were not activated
+	unknown *accept.Crowd // flows that are not activated
 
-	patience time.Duration // with clients; 0 is what the protocol has
+	patience time.Duration // timeout of clients; 0 is the protocol's
 
 	mu      sync.Mutex
 	waiting map[flowID]*newcomer
 	tests   map[testID]*test
-	told    time.Time // when a refusal was noted last
+	told    time.Time // time of the last logged refusal
 	running sync.WaitGroup
 }
 
-// flowID names a flow that was set up.
+// flowID identifies a flow that was set up.
 type flowID struct {
 	from  netip.AddrPort
 	ident uint16
 	index uint8
 }
 
-// testID names a test. Its flows may come from several ports.
+// testID identifies a test. Its flows may come from several ports.
 type testID struct {
 	from     netip.Addr
 	ident    uint16
 	upstream bool
 }
 
-// newcomer is a flow that was set up and not activated.
+// newcomer is a flow that was set up and is not activated.
 type newcomer struct {
 	udpstp.Setup
 	from  netip.AddrPort
@@ -66,13 +65,13 @@ type newcomer struct {
 }
 
 const (
-	// flowMemory is counted for a flow: two goroutines and their buffers, bytes.
+	// flowMemory is charged for a flow: two goroutines and their buffers, bytes.
 	flowMemory = 64 << 10
 	noteEvery  = time.Second
 )
 
 func newServer(conn *net.UDPConn, h program.Host, keys map[uint8]string) *server {
-	_ = conn.SetReadBuffer(int(datagram.DefaultRecvBuffer)) // the system grants what it likes
+	_ = conn.SetReadBuffer(int(datagram.DefaultRecvBuffer)) // the system grants what it can
 	return &server{Host: h, keys: keys, conn: answering.New(conn), unknown: accept.NewCrowd(h.Unknown), waiting: map[flowID]*newcomer{}, tests: map[testID]*test{}}
 }
 
@@ -100,10 +99,10 @@ func (s *server) serve(ctx context.Context) error {
 	}
 }
 
-// take deals with a datagram to the server's port.
+// take handles a datagram to the server's port.
 func (s *server) take(ctx context.Context, b []byte, from netip.AddrPort) {
 	setup, err := udpstp.ParseSetup(b)
-	if err != nil || setup.Answer { // answering that would make two servers talk for ever
+	if err != nil || setup.Answer { // answering it would make two servers talk forever
 		return
 	}
 	id := flowID{from, setup.Ident, setup.Index}
@@ -130,7 +129,7 @@ func (s *server) take(ctx context.Context, b []byte, from netip.AddrPort) {
 	s.answer(n.Setup, n.keys, udpstp.Accepted, uint16(n.conn.LocalAddr().(*net.UDPAddr).Port), from)
 }
 
-// note tells a line on clients that can be forged, now and then.
+// note logs a line about clients whose address may be forged, at most one per noteEvery.
 func (s *server) note(format string, args ...any) {
 	s.mu.Lock()
 	soon := time.Since(s.told) < noteEvery
@@ -143,7 +142,7 @@ func (s *server) note(format string, args ...any) {
 	}
 }
 
-// answer answers a Setup request.
+// answer responds to a Setup request.
 func (s *server) answer(setup udpstp.Setup, keys udpstp.Keys, r udpstp.Response, port uint16, to netip.AddrPort) {
 	setup.Answer, setup.Response, setup.Port = true, r, port
 	if r == udpstp.OtherVersion {
@@ -153,7 +152,7 @@ func (s *server) answer(setup udpstp.Setup, keys udpstp.Keys, r udpstp.Response,
 	if keys.Server != nil && setup.Version >= udpstp.Version {
 		udpstp.Sign(b, keys.Server, setup.Key, uint32(time.Now().Unix()))
 	}
-	_ = s.conn.Send(b, s.conn.Asked(), to) // the client asks again
+	_ = s.conn.Send(b, s.conn.Asked(), to) // if it is lost the client asks again
 }
 
 // sign signs a PDU for the client.
@@ -163,13 +162,13 @@ func (n *newcomer) sign(pdu []byte) {
 	}
 }
 
-// refusal is why a Setup request is refused.
+// refusal is the reason for refusing a Setup request.
 type refusal struct {
 	udpstp.Response
 	why error
 }
 
-// judge reports what is wrong with a Setup request, and returns the keys of its test.
+// judge checks a Setup request, and returns the keys of its test.
 func (s *server) judge(setup udpstp.Setup, b []byte) (keys udpstp.Keys, refused *refusal) {
 	r := udpstp.Response(0)
 	switch {
@@ -202,9 +201,9 @@ func (s *server) judge(setup udpstp.Setup, b []byte) (keys udpstp.Keys, refused 
 	return keys, nil
 }
 
-// admit opens the socket of a flow, and waits there for its activation.
+// admit opens the socket of a flow, on which it waits for the activation.
 func (s *server) admit(ctx context.Context, id flowID, setup udpstp.Setup, keys udpstp.Keys) (*newcomer, *refusal) {
-	if keys.Client == nil { // a session of no address, which forging cannot empty, shows whether any is free
+	if keys.Client == nil { // a shared session without an address, which forgers cannot exhaust, shows whether one is free
 		if share, err := s.Budget.Open(netip.Addr{}, ""); err != nil {
 			return nil, &refusal{udpstp.CapacityExceeded, err}
 		} else {
@@ -242,7 +241,7 @@ func (s *server) admit(ctx context.Context, id flowID, setup udpstp.Setup, keys 
 	return n, nil
 }
 
-// wait returns the activation, and where it came from; nil where none comes.
+// wait returns the activation and its source; nil if none arrives.
 func (n *newcomer) wait(ctx context.Context, patience time.Duration) ([]byte, netip.AddrPort) {
 	defer context.AfterFunc(ctx, func() { _ = n.conn.SetReadDeadline(time.Unix(1, 0)) })()
 	if n.conn.SetReadDeadline(time.Now().Add(patience)) != nil {
@@ -254,7 +253,7 @@ func (n *newcomer) wait(ctx context.Context, patience time.Duration) ([]byte, ne
 			break
 		}
 		b := buf[:size]
-		// Its port may be another one: an address translator chooses one for each server port.
+		// The port may differ: NAT chooses one for each server port.
 		if plain(from.Addr()) != n.from.Addr() || notActivation(b, n.Version) {
 			continue
 		}
@@ -265,7 +264,7 @@ func (n *newcomer) wait(ctx context.Context, patience time.Duration) ([]byte, ne
 	return nil, netip.AddrPort{}
 }
 
-// notActivation reports whether b is no activation of that version.
+// notActivation reports whether b is not an activation of that version.
 func notActivation(b []byte, version uint16) bool {
 	_, err := udpstp.ParseActivation(b, version)
 	return err != nil
@@ -275,7 +274,7 @@ func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 func plainPort(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(plain(a.Addr()), a.Port()) }
 
-// who is whose login a test is; "" is an anonymous client.
+// who returns the login of a test; "" is an anonymous client.
 func (n *newcomer) who() string {
 	if n.keys.Client == nil {
 		return ""
@@ -321,8 +320,7 @@ func (s *server) begin(ctx context.Context, n *newcomer, b []byte, from netip.Ad
 	done(err)
 }
 
-// limit is the highest row of the table for a flow of n, and its rate, 0 where nothing bounds
-// it.
+// limit returns the highest row of the table for a flow of n, and its rate, 0 if unlimited.
 func (n *newcomer) limit(of budget.Limits) (row int, most units.BitRate) {
 	rate := units.BitRate(math.Inf(1))
 	if n.keys.Client == nil {

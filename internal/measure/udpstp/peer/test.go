@@ -14,7 +14,7 @@ import (
 	"linerate/internal/measure/udpstp"
 )
 
-// test is what the flows of one client's test have in common.
+// test is the shared state of the flows of one client's test.
 type test struct {
 	share *budget.Share
 	port  uint16 // of the first flow
@@ -22,7 +22,7 @@ type test struct {
 	began time.Time
 	spec  udpstp.Activation
 
-	mu    sync.Mutex // guards what follows; flows and open under the server's too
+	mu    sync.Mutex // guards what follows; flows and open also need the server's
 	tally *tally
 	flows []*flow
 	taken map[uint8]bool // by index
@@ -30,8 +30,8 @@ type test struct {
 	err   error
 }
 
-// join takes what a flow needs of the budget, and makes it part of its test, the first one
-// too. It leaves in a what both ends agree on. done is to be called with how the flow ended.
+// join takes a flow's resources from the budget, and adds it to its test, which the first flow
+// creates. It sets in a what both ends agree on. Call done with the result of the flow.
 func (s *server) join(n *newcomer, a *udpstp.Activation, from netip.AddrPort) (t *test, one *flow, done func(error), err error) {
 	id := testID{plain(from.Addr()), n.Ident, a.Upstream}
 	s.mu.Lock()
@@ -75,7 +75,8 @@ func (s *server) join(n *newcomer, a *udpstp.Activation, from netip.AddrPort) (t
 	return t, one, func(err error) { give(); s.leave(id, t, err) }, nil
 }
 
-// flow is that of n, up to a row of the table. It leaves in a what both ends agree on.
+// flow returns the flow of n, limited to a row of the table. It sets in a what both ends agree
+// on.
 func (s *server) flow(n *newcomer, a *udpstp.Activation, from netip.AddrPort, row int) *flow {
 	length := udpstp.MaxLength
 	if n.who() == "" {
@@ -87,12 +88,12 @@ func (s *server) flow(n *newcomer, a *udpstp.Activation, from netip.AddrPort, ro
 	one.load.rate = one.next()
 	if *a = agreed; a.Upstream {
 		a.Rate = one.next()
-		one.load.proved = true // it is sent status PDUs only
+		one.load.proved = true // it gets status PDUs only
 	}
 	return one
 }
 
-// start begins a test of so many flows.
+// start begins a test of that many flows.
 func (s *server) start(id testID, t *test, flows int) {
 	d := model.From
 	if id.upstream {
@@ -107,7 +108,7 @@ func (s *server) start(id testID, t *test, flows int) {
 	s.Tell(program.Event{Test: t.result(id.from), Port: t.port, Began: true})
 }
 
-// meter charges what a flow sends, and of the first one its time.
+// meter charges what a flow sends and, for the first one, its time.
 func (t *test) meter(first bool) func(sent int64, took time.Duration) error {
 	var paid int64
 	var used time.Duration
@@ -121,7 +122,7 @@ func (t *test) meter(first bool) func(sent int64, took time.Duration) error {
 	}
 }
 
-// leave ends a flow, and the test with its last one.
+// leave ends a flow, and with the last one the test.
 func (s *server) leave(id testID, t *test, err error) {
 	s.mu.Lock()
 	if t.err == nil {
@@ -157,7 +158,7 @@ func (s *server) leave(id testID, t *test, err error) {
 	s.Tell(program.Event{Test: r, Port: t.port, Began: true, Over: true})
 }
 
-// result is the test as the contract has it, without what was measured.
+// result returns the test without its measurements.
 func (t *test) result(from netip.Addr) program.Test {
 	return program.Test{From: from, Key: t.key, Flow: model.Flow{
 		Engine: Name, Direction: t.tally.direction, Streams: max(len(t.flows), 1), Duration: t.spec.Length, Interval: t.spec.Period,
