@@ -17,7 +17,7 @@ import (
 	"linerate/internal/must"
 )
 
-// fakeTree makes a tree of the sysctl files that the catalogue names.
+// fakeTree makes a directory with the sysctl files that the catalogue names.
 func fakeTree(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -66,8 +66,8 @@ func TestUnknownAlgorithmNamesTheKnownOnes(t *testing.T) {
 	must.True(t, errors.Is(err, errors.ErrUnsupported) && strings.Contains(err.Error(), "this host has "), "write of an unknown algorithm = %v", err)
 }
 
-// TestCeilingLowersWhatIsBelow: the three sizes stay ordered whatever is set,
-// and the ceiling reads back.
+// TestCeilingLowersWhatIsBelow: minimum, default and maximum stay in order for every value,
+// and the maximum reads back.
 func TestCeilingLowersWhatIsBelow(t *testing.T) {
 	k, _ := knob.NewIndex().ByID("tcp.recv_buffer_max")
 	for _, c := range []struct{ raw, set, want string }{
@@ -89,8 +89,8 @@ func TestCeilingLowersWhatIsBelow(t *testing.T) {
 	})
 }
 
-// TestEveryPlaceOpens: what the catalogue names on this system its mechanism
-// knows.
+// TestEveryPlaceOpens: each mechanism accepts every name that the catalogue has for this
+// system.
 func TestEveryPlaceOpens(t *testing.T) {
 	h := hostknob.Host{Interface: "lo", Route: "default"}
 	for _, k := range knob.Catalogue() {
@@ -104,8 +104,8 @@ func TestEveryPlaceOpens(t *testing.T) {
 	}
 }
 
-// TestReadsThisMachine reads every knob of a running kernel: what is there
-// decodes, and what is not says why.
+// TestReadsThisMachine reads every knob of the running kernel: each one either decodes or
+// fails with a reason.
 func TestReadsThisMachine(t *testing.T) {
 	h := hostknob.Host{Interface: "lo", Route: "default"}
 	var ids []model.KnobID
@@ -136,7 +136,7 @@ func TestFactsAndBootSettingsAreRefused(t *testing.T) {
 	}
 }
 
-// TestCheckChangesReadsTheRest: what is not changed is read from the machine.
+// TestCheckChangesReadsTheRest: CheckChanges reads the knobs that are not being changed.
 func TestCheckChangesReadsTheRest(t *testing.T) {
 	h := hostknob.Host{ProcSys: fakeTree(t)}
 	if err := h.CheckChanges(t.Context(), []model.Assignment{{Knob: "tcp.recv_buffer_initial", Value: "67108864"}}); !errors.Is(err, knob.ErrConstraint) || !strings.Contains(err.Error(), "33554432") {

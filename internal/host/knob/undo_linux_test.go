@@ -22,7 +22,7 @@ import (
 	"linerate/internal/must"
 )
 
-// TestMain lets this program be the watchdog of its own tests.
+// TestMain lets the test program run as the watchdog of its own tests.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "watchdog" {
 		cfg, err := watchdog.ParseArgs(os.Args[2:])
@@ -38,8 +38,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// world is a network namespace with one interface, its watchdog, and what is
-// known of every place.
+// world is a network namespace with one interface, its watchdog, and the state of every
+// place.
 type world struct {
 	host   hostknob.Host
 	client *watchdog.Client
@@ -47,17 +47,16 @@ type world struct {
 	held   map[hostknob.Place]*holding
 }
 
-// holding is a place that our side has set.
+// holding is a place that the watchdog has set.
 type holding struct{ base, ours string }
 
-// TestUndoIsIdentity: whatever we set, and whatever somebody else sets
-// meanwhile, in any order and number, undo leaves the running kernel as it was,
-// except for what somebody else wrote after us.
+// TestUndoIsIdentity: whatever the watchdog and another program set, in any order and number,
+// undo leaves the running kernel as it was, except for what the other program wrote last.
 func TestUndoIsIdentity(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return
 	}
-	must.Do(t, flag.Set("rapid.checks", storyChecks)) // each is a walk through the watchdog's journal
+	must.Do(t, flag.Set("rapid.checks", storyChecks)) // each one fills and reads the watchdog's journal
 	mountSysfs(t)
 	for name, make := range map[string]func(*testing.T) map[model.KnobID][]string{
 		"veth": vethWorld, "rps": steeringWorld, "tap": tapWorld, "br": bridgeWorld,
@@ -77,7 +76,7 @@ func TestUndoIsIdentity(t *testing.T) {
 	}
 }
 
-// mountSysfs shows the files of this namespace at the usual place.
+// mountSysfs mounts this namespace's sysfs at /sys.
 func mountSysfs(t *testing.T) {
 	t.Helper()
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
@@ -87,7 +86,7 @@ func mountSysfs(t *testing.T) {
 	}
 }
 
-// addLink makes an interface that is up and has an address, and so a route.
+// addLink makes an interface, sets it up and gives it an address, and so a route.
 func addLink(t *testing.T, l netlink.Link) {
 	t.Helper()
 	if err := netlink.LinkAdd(l); err != nil {
@@ -110,8 +109,7 @@ func vethWorld(t *testing.T) map[model.KnobID][]string {
 	}
 }
 
-// steeringWorld keeps the number of queues: a queue that is taken away loses
-// what was set for it.
+// steeringWorld keeps the number of queues: a queue that is removed loses its settings.
 func steeringWorld(t *testing.T) map[model.KnobID][]string {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.NumTxQueues, attrs.NumRxQueues = "krps", 2, 2
@@ -145,7 +143,7 @@ func tapWorld(t *testing.T) map[model.KnobID][]string {
 	}
 }
 
-// onlyUsable leaves out what this kernel has not, and values that it refuses.
+// onlyUsable removes knobs that this kernel lacks and values that it refuses.
 func (w *world) onlyUsable(t *testing.T) {
 	t.Helper()
 	for id, values := range w.knobs {
@@ -186,8 +184,8 @@ func (w *world) raws(ctx context.Context, t *rapid.T) map[hostknob.Place]string 
 	return all
 }
 
-// story is one random sequence of changes with an undo at its end. It returns
-// how many were made.
+// story runs one random sequence of changes with an undo at its end, and returns the number
+// of changes made.
 func (w *world) story(ctx context.Context, t *rapid.T) int {
 	w.held = make(map[hostknob.Place]*holding)
 	made := 0
@@ -205,7 +203,7 @@ func (w *world) story(ctx context.Context, t *rapid.T) int {
 	return made
 }
 
-// we set one knob or several in one go.
+// we sets one or several knobs in one Apply.
 func (w *world) we(ctx context.Context, t *rapid.T) int {
 	var as []model.Assignment
 	for _, id := range rapid.SliceOfNDistinct(rapid.SampledFrom(w.ids()), 1, 3, rapid.ID[model.KnobID]).Draw(t, "knobs") {
@@ -213,7 +211,7 @@ func (w *world) we(ctx context.Context, t *rapid.T) int {
 	}
 	before := w.raws(ctx, t)
 	if _, err := w.client.Apply(ctx, as, time.Minute); err != nil {
-		t.Logf("%v: %v", as, err) // refused as a whole: everything is undone
+		t.Logf("%v: %v", as, err) // the whole Apply is refused and everything is undone
 		w.expectUndone(ctx, t, before)
 		return 0
 	}
@@ -230,7 +228,7 @@ func (w *world) we(ctx context.Context, t *rapid.T) int {
 	return len(as)
 }
 
-// somebodyElse writes one place behind our back.
+// somebodyElse writes one place as another program does.
 func (w *world) somebodyElse(ctx context.Context, t *rapid.T) {
 	id := rapid.SampledFrom(w.ids()).Draw(t, "foreign")
 	k, p, _ := w.host.Place(id)
@@ -243,12 +241,12 @@ func (w *world) somebodyElse(ctx context.Context, t *rapid.T) {
 	must.Dof(t, w.host.WriteRaw(ctx, id, p, text), "somebody else sets %s", id)
 }
 
-// expectUndone compares every place with what undo has to leave, where before
-// is what was there when it began.
+// expectUndone compares every place with what undo must leave. before holds the values when
+// the undo began.
 func (w *world) expectUndone(ctx context.Context, t *rapid.T, before map[hostknob.Place]string) {
 	after := w.raws(ctx, t)
 	for p, was := range before {
-		want := was // not ours, or somebody else's by now
+		want := was // not set by the watchdog, or overwritten since
 		if h := w.held[p]; h != nil && knob.SameText(was) == knob.SameText(h.ours) {
 			want = h.base
 		}
@@ -259,8 +257,8 @@ func (w *world) expectUndone(ctx context.Context, t *rapid.T, before map[hostkno
 	w.held = make(map[hostknob.Place]*holding)
 }
 
-// TestTheWatchdogRefusesWhatCannotBe: constraints before anything is written,
-// and afterwards what the driver did not follow.
+// TestTheWatchdogRefusesWhatCannotBe: Apply refuses constraint violations before any write,
+// and afterwards values that the driver did not take.
 func TestTheWatchdogRefusesWhatCannotBe(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return
@@ -300,13 +298,13 @@ func snapshot(t *testing.T, h hostknob.Host) string {
 	return b.String()
 }
 
-// sameValue reports whether got is what was set: settings with parts take one
-// value for all of them, and read back each.
+// sameValue reports whether got is the value want. Settings with several parts accept one
+// value for all parts and read back a value for each.
 func sameValue(want, got string) bool {
 	return got == want || strings.HasPrefix(want, got+";") || strings.HasPrefix(got, want+";")
 }
 
-// assignments reads "knob=value knob=value".
+// assignments parses "knob=value knob=value".
 func assignments(text string) []model.Assignment {
 	var as []model.Assignment
 	for one := range strings.FieldsSeq(text) {

@@ -2,6 +2,5 @@
 
 package knob_test
 
-// storyChecks is how many random stories TestUndoIsIdentity tells of each kind
-// of interface.
+// storyChecks is how many random stories TestUndoIsIdentity runs for each kind of interface.
 const storyChecks = "1000"

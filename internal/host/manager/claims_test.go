@@ -18,7 +18,7 @@ import (
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 
-// card adds eth0 as sysfs shows it, index 2, to a tree.
+// card adds eth0, index 2, to a tree as sysfs shows it.
 func card(files fstest.MapFS) fstest.MapFS {
 	for name, text := range map[string]string{
 		"sys/class/net/eth0/address": "00:11:22:33:44:55\n", "sys/class/net/eth0/ifindex": "2\n", "sys/class/net/eth0/type": "1\n",
@@ -31,7 +31,7 @@ func card(files fstest.MapFS) fstest.MapFS {
 	return files
 }
 
-// linux is a machine on which some programs run.
+// linux is a machine on which the given programs run.
 func linux(files fstest.MapFS, running ...string) Machine {
 	return Machine{Root: card(files), System: "linux", Running: func(context.Context) (map[string]bool, error) {
 		all := map[string]bool{"systemd": true}
@@ -44,7 +44,7 @@ func linux(files fstest.MapFS, running ...string) Machine {
 
 var ids = []model.KnobID{"link.mtu", "nic.ring.rx", "nic.irq_affinity", "cpu.governor", "tcp.recv_buffer_max", "socket.recv_buffer_max", "tcp.listen_queue", "tcp.sack"}
 
-// short writes claims as "knob manager sets file:line active".
+// short formats claims as "knob manager sets file:line active".
 func short(claims []model.Claim) []string {
 	var all []string
 	for _, c := range claims {
@@ -57,8 +57,8 @@ func short(claims []model.Claim) []string {
 	return all
 }
 
-// TestClaims goes through the forms of the manual pages and program sources that
-// the parsers name.
+// TestClaims goes through the formats of the manual pages and program sources that the
+// parsers name.
 func TestClaims(t *testing.T) {
 	tuned := func(more fstest.MapFS) fstest.MapFS { // tuned.conf(5), and the profiles of its package
 		all := fstest.MapFS{
@@ -138,7 +138,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// Docker's and CNI's files are those of dockerd(8) and of the CNI specification.
+// The files of Docker and CNI follow dockerd(8) and the CNI specification.
 func TestContainers(t *testing.T) {
 	m := linux(fstest.MapFS{
 		"etc/docker/daemon.json":        file("{\n  \"mtu\": 1450\n}\n"),
@@ -168,7 +168,7 @@ func TestOtherSystems(t *testing.T) {
 			"var/db/dhclient.leases.em0": file("lease {\n  interface \"em0\";\n  option interface-mtu 1300;\n}\n"),
 		}}, []string{"link.mtu freebsd-rc 9000 /etc/rc.conf:1 true", "link.mtu dhcp 1300 /var/db/dhclient.leases.em0:3 ?", "link.mtu devd 1400 /etc/devd/x.conf:3 ?",
 			"tcp.recv_buffer_max freebsd-rc 4194304 /etc/sysctl.conf:1 true"}},
-		// Of an earlier keep, and over it the words of rc.conf.
+		// From an earlier keep; it overrides rc.conf.
 		"freebsd, start_if": {Machine{System: "freebsd", Root: fstest.MapFS{
 			"etc/rc.conf": file("ifconfig_DEFAULT=\"DHCP\"\n"), "etc/start_if.em0": file("# BEGIN linerate\nifconfig em0 mtu 4000 || :\n# END linerate\n"),
 		}}, []string{"link.mtu freebsd-rc 4000 /etc/start_if.em0:2 true"}},
@@ -187,7 +187,7 @@ func TestOtherSystems(t *testing.T) {
 	}
 }
 
-// policies are the values of the key of Advanced QoS Settings.
+// policies holds the values of the key of Advanced QoS Settings.
 type policies map[string]string
 
 func (p policies) Values(_ context.Context, key string) (map[string]string, error) {
@@ -208,7 +208,7 @@ func TestString(t *testing.T) {
 	must.Equal(t, c.String(), "TuneD may set tcp.sack again, to 0: whenever it starts")
 }
 
-// A program that is at work counts before a file that no program reads now.
+// A file of a running program takes precedence over a file that no running program reads.
 func TestLinesOfProgramsAtWork(t *testing.T) {
 	files := fstest.MapFS{
 		"etc/network/interfaces":        file("iface eth0 inet manual\n mtu 1400\n"),
@@ -219,7 +219,7 @@ func TestLinesOfProgramsAtWork(t *testing.T) {
 		got := must.Get(linux(files, running).Lines(t.Context(), "eth0", ids))(t)
 		must.True(t, len(got) == 1 && got["link.mtu"].File == at, "%s: %+v", running, got)
 	}
-	files["run/network/ifstate"] = file("lo=lo\n") // neither does ifup now
+	files["run/network/ifstate"] = file("lo=lo\n") // now ifup does not run either
 	got := must.Get(linux(files).Lines(t.Context(), "eth0", ids))(t)
 	must.Equal(t, got["link.mtu"], model.FileLine{File: "/etc/systemd/network/a.network", Number: 4, Text: "1300"})
 }
@@ -232,8 +232,8 @@ func TestClaimsEnds(t *testing.T) {
 	must.True(t, errors.Is(err, context.Canceled), "owner: %v", err)
 }
 
-// TestOrderOfSysctlFiles: without TuneD only the names of files count, whatever
-// their folder; with it the files of the administrator come once more.
+// TestOrderOfSysctlFiles: without TuneD only the file names determine the order, not their
+// directories; with it the administrator's files are applied once more.
 func TestOrderOfSysctlFiles(t *testing.T) {
 	files := fstest.MapFS{
 		"usr/lib/systemd/systemd-sysctl":      file(""),

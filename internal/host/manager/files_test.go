@@ -10,12 +10,12 @@ import (
 	"linerate/internal/must"
 )
 
-// link is a symbolic link of a fake tree.
+// link is a symbolic link in a fake tree.
 func link(target string) *fstest.MapFile {
 	return &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink}
 }
 
-// hardware adds what makes the card of eth0 known to a tree: an e1000e.
+// hardware adds the files that identify the card of eth0, an e1000e, to a tree.
 func hardware(files fstest.MapFS) fstest.MapFS {
 	for name, f := range map[string]*fstest.MapFile{
 		"sys/class/net/eth0/name_assign_type": file("1\n"),
@@ -29,14 +29,14 @@ func hardware(files fstest.MapFS) fstest.MapFS {
 	return card(files)
 }
 
-// state is a line of a permanent file with the program that applies it.
+// state is a line of a permanent file and the program that applies it.
 type state struct {
 	id   model.KnobID
 	by   model.Manager
 	line model.FileLine
 }
 
-// find returns the lines that set knobs of a machine of which nothing is known but its files.
+// find returns the lines that set knobs on a machine of which only the files are known.
 func find(t *testing.T, files fstest.MapFS, system, link string, ids ...model.KnobID) map[model.KnobID]model.FileLine {
 	t.Helper()
 	return must.Get(Machine{Root: files, System: system}.Lines(t.Context(), link, ids))(t)
@@ -44,10 +44,10 @@ func find(t *testing.T, files fstest.MapFS, system, link string, ids ...model.Kn
 
 type filesCase struct {
 	files fstest.MapFS
-	want  []state // those that count at the end, one per knob
+	want  []state // the effective ones, one per knob
 }
 
-// runFiles checks what counts for eth0 on Linux.
+// runFiles checks the effective lines for eth0 on Linux.
 func runFiles(t *testing.T, cases map[string]filesCase) {
 	t.Helper()
 	ids := []model.KnobID{"link.mtu", "txqueuelen", "nic.ring.rx", "nic.pause.rx", "nic.pause.autoneg", "nic.offload.tso", "nic.offload.gro",
@@ -67,8 +67,8 @@ func runFiles(t *testing.T, cases map[string]filesCase) {
 	}
 }
 
-// The forms are those of netplan(5): match, set-name, files in the order of their
-// names whatever their folder, mappings merged by name.
+// The formats follow netplan(5): match, set-name, files in the order of their names in all
+// directories, mappings merged by name.
 func TestNetplan(t *testing.T) {
 	mtu := func(l model.FileLine) []state { return []state{{"link.mtu", model.ManagerNetplan, l}} }
 	runFiles(t, map[string]filesCase{
@@ -110,8 +110,8 @@ func TestNetplan(t *testing.T) {
 	must.True(t, s.netplan.Renderer == "NetworkManager" && s.netplan.Last.Number == 4, "definition: %+v", s.netplan)
 }
 
-// The forms are those of systemd.link(5) and systemd.network(5): [Match], drop-ins,
-// the first file that matches.
+// The formats follow systemd.link(5) and systemd.network(5): [Match], drop-ins, the first
+// file that matches.
 func TestSystemdMatch(t *testing.T) {
 	mtu := func(l model.FileLine) []state { return []state{{"link.mtu", model.ManagerUdev, l}} }
 	linkFile := func(match string) fstest.MapFS {
@@ -175,7 +175,7 @@ func TestSystemdMatch(t *testing.T) {
 	runFiles(t, cases)
 }
 
-// The forms are those of nm-settings-keyfile(5) and of the ifcfg files of RHEL 9.
+// The formats follow nm-settings-keyfile(5) and the ifcfg files of RHEL 9.
 func TestConnections(t *testing.T) {
 	dir := "etc/NetworkManager/system-connections/"
 	mtu := func(l model.FileLine) []state { return []state{{"link.mtu", model.ManagerNetworkManager, l}} }
@@ -222,8 +222,8 @@ func TestConnections(t *testing.T) {
 	})
 }
 
-// The forms are those of interfaces(5): stanzas, source, up, and the options of
-// the hook in Debian's package ethtool.
+// The formats follow interfaces(5), stanzas, source and up, and the options of the hook in
+// Debian's ethtool package.
 func TestInterfaces(t *testing.T) {
 	main := "etc/network/interfaces"
 	runFiles(t, map[string]filesCase{
@@ -253,7 +253,7 @@ func TestInterfaces(t *testing.T) {
 	})
 }
 
-// sysctl.conf(5) is read by procps, and by systemd-sysctl through a link only.
+// procps reads sysctl.conf(5); systemd-sysctl does so only through a symbolic link.
 func TestSysctlConf(t *testing.T) {
 	conf, program := file("net.ipv4.tcp_sack = 1\n"), file("")
 	runFiles(t, map[string]filesCase{
@@ -266,7 +266,7 @@ func TestSysctlConf(t *testing.T) {
 	})
 }
 
-// The form is that of launchd.plist(5).
+// The format follows launchd.plist(5).
 func TestLaunchDaemons(t *testing.T) {
 	plist := func(words string) *fstest.MapFile {
 		return file("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE plist PUBLIC \"-//Apple//DTD PLIST 1.0//EN\" \"http://www.apple.com/DTDs/PropertyList-1.0.dtd\">\n<plist version=\"1.0\">\n<dict>\n" +

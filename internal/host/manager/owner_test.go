@@ -26,7 +26,7 @@ func TestOwner(t *testing.T) {
 	for name, c := range map[string]struct {
 		m    Machine
 		want model.FileFormat
-		why  string // part of it
+		why  string // part of the reason
 	}{
 		"netplan before all": {linux(udev(fstest.MapFS{"etc/netplan/a.yaml": file("network:\n  renderer: NetworkManager\n  ethernets:\n    eth0: {dhcp4: true}\n"),
 			"run/NetworkManager/devices/2": file("[device]\nmanaged=true\n")}), "NetworkManager"), model.FormatNetplan, "/etc/netplan/a.yaml:4"},
@@ -66,7 +66,7 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// The lists are those of NetworkManager.conf(5), "Device List Format".
+// The lists follow NetworkManager.conf(5), "Device List Format".
 func TestDeviceList(t *testing.T) {
 	d := device.Device{Name: "eth0", MAC: "00:22:68:1c:59:b1", Type: "ether", Driver: "e1000e"}
 	for list, want := range map[string]device.Answer{
@@ -80,7 +80,7 @@ func TestDeviceList(t *testing.T) {
 	must.Equal(t, networkmanager.DeviceList("mac:00:22:68:1c:59:b1", device.Device{Name: "x"}), device.Maybe, "unknown address")
 }
 
-// The sections are in the order of NetworkManager.conf(5), "Sections".
+// The sections are in the order given in NetworkManager.conf(5), "Sections".
 func TestDeviceSections(t *testing.T) {
 	for name, c := range map[string]struct {
 		files fstest.MapFS
@@ -101,7 +101,7 @@ func TestDeviceSections(t *testing.T) {
 	}
 }
 
-// packet is a DHCP message as dhcpcd keeps it, RFC 2131 section 2.
+// packet is a DHCP message as dhcpcd stores it, RFC 2131 section 2.
 func packet(options ...byte) []byte {
 	return append(append(make([]byte, 236), 99, 130, 83, 99), options...)
 }
@@ -141,7 +141,7 @@ func TestProcesses(t *testing.T) {
 		return &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink}
 	}
 	files["proc/self/ns/net"], files["proc/1/ns/net"] = link("net:[4026531840]"), link("net:[4026531840]")
-	files["proc/20/ns/net"] = link("net:[4026532000]") // manages other interfaces
+	files["proc/20/ns/net"] = link("net:[4026532000]") // this one manages other interfaces
 	got, err := processes(t.Context(), files)
 	must.True(t, err == nil && !got["NetworkManager"] && got["tuned"] && got["systemd"], "namespaces: %v, %v", got, err)
 	must.Fail(t, must.Err(processes(t.Context(), fstest.MapFS{"etc/x": file("")})), "no /proc: no error")
@@ -151,8 +151,8 @@ func TestProcesses(t *testing.T) {
 	must.Fail(t, must.Err(processes(ctx, files)), "no end")
 }
 
-// TestHere asks this machine about everything. What it answers is its own, but
-// it has to make sense.
+// TestHere reads everything from this machine. The answers depend on the machine but must be
+// consistent.
 func TestHere(t *testing.T) {
 	m := Here(knob.NewIndex())
 	var all []model.KnobID
@@ -173,7 +173,7 @@ func TestHere(t *testing.T) {
 	must.True(t, err != nil || why != "", "an owner without a reason")
 }
 
-// FuzzClaims puts any text into every file that is read.
+// FuzzClaims puts arbitrary text into every file that is read.
 func FuzzClaims(f *testing.F) {
 	f.Add([]byte("mine\n[main]\ninclude=mine,other\n[variables]\na=${b}\nb=${a}${a}\n[sysctl]\nnet.ipv4.tcp_sack=>${a}\n[net]\nring=rx 1\n[sysfs]\n/sys/class/net/*/mtu=1\n"))
 	f.Add([]byte("[keyfile]\nunmanaged-devices=except:;mac:x\n[device-a]\nmatch-device=*\nmanaged=1\n"))

@@ -18,10 +18,10 @@ import (
 	"linerate/internal/must"
 )
 
-// The tests in this file let the programs that own a file say what it means.
-// Each is skipped where its program is absent, see package referee.
+// The tests in this file ask the program that owns a file what the file means. A test is
+// skipped where its program is missing, see package referee.
 
-// ask runs a referee and returns what it prints.
+// ask runs a referee and returns its output.
 func ask(t *testing.T, program string, args ...string) string {
 	t.Helper()
 	cmd := referee.Command(t, program, args...)
@@ -32,7 +32,7 @@ func ask(t *testing.T, program string, args ...string) string {
 	return string(out)
 }
 
-// lay writes the plain files of a tree below a folder.
+// lay writes the regular files of a tree below a directory.
 func lay(t *testing.T, files fstest.MapFS) string {
 	t.Helper()
 	root := t.TempDir()
@@ -44,8 +44,8 @@ func lay(t *testing.T, files fstest.MapFS) string {
 	return root
 }
 
-// TestNetplanAgrees draws files of netplan and compares with what netplan itself
-// would have networkd set.
+// TestNetplanAgrees draws netplan files and compares with the networkd files that netplan
+// generates.
 func TestNetplanAgrees(t *testing.T) {
 	generate := referee.Program(t, "/usr/libexec/netplan/generate", "/lib/netplan/generate")
 	random := rand.New(rand.NewPCG(26, 11))
@@ -78,7 +78,7 @@ func TestNetplanAgrees(t *testing.T) {
 	must.True(t, set >= 5, "only %d of the files set an MTU", set)
 }
 
-// drawNetplan draws a file about another interface, or about one by its address.
+// drawNetplan draws a file about another interface, or about one matched by its address.
 func drawNetplan(r *rand.Rand) string {
 	var b strings.Builder
 	b.WriteString("network:\n  version: 2\n  ethernets:\n")
@@ -115,8 +115,8 @@ func printTree(files fstest.MapFS, part string) string {
 	return b.String()
 }
 
-// TestIfupdownAgrees compares with the options that ifquery reads, the last of
-// which counts.
+// TestIfupdownAgrees compares with the options that ifquery reads, of which the last one
+// applies.
 func TestIfupdownAgrees(t *testing.T) {
 	ifup := referee.Program(t, "ifup")
 	for name, text := range map[string]string{
@@ -135,7 +135,7 @@ func TestIfupdownAgrees(t *testing.T) {
 				"etc/network/dir/b.old":  file("iface eth0 inet manual\n mtu 6000\n"),
 			}
 			root := lay(t, files)
-			ifquery := filepath.Join(root, "ifquery") // it acts by its name
+			ifquery := filepath.Join(root, "ifquery") // the program's name selects its mode
 			must.Do(t, os.Symlink(ifup, ifquery))
 			want := ""
 			for l := range strings.Lines(ask(t, ifquery, "-i", filepath.Join(root, "etc/network/interfaces"), "eth0")) {
@@ -149,7 +149,7 @@ func TestIfupdownAgrees(t *testing.T) {
 	}
 }
 
-// TestKeyfileAgrees reads the keyfile that nmcli makes of properties.
+// TestKeyfileAgrees reads the keyfile that nmcli makes from properties.
 func TestKeyfileAgrees(t *testing.T) {
 	nmcli := referee.Program(t, "nmcli")
 	text := ask(t, nmcli, "--offline", "connection", "add", "type", "ethernet", "ifname", "eth0", "con-name", "a",
@@ -170,7 +170,7 @@ func TestKeyfileAgrees(t *testing.T) {
 	}
 }
 
-// TestSysctlOrderAgrees compares the order of files with systemd's own.
+// TestSysctlOrderAgrees compares the order of files with systemd's.
 func TestSysctlOrderAgrees(t *testing.T) {
 	analyze := referee.Program(t, "systemd-analyze")
 	files := fstest.MapFS{}
@@ -191,8 +191,8 @@ func TestSysctlOrderAgrees(t *testing.T) {
 	must.True(t, got == last && last != "", "%q, systemd says %q", got, last)
 }
 
-// TestUdevAgrees makes an interface in namespaces of its own and compares with
-// the .link file that udev applies to it.
+// TestUdevAgrees makes an interface in its own namespaces and compares with the .link file
+// that udev applies to it.
 func TestUdevAgrees(t *testing.T) {
 	udevadm := referee.Program(t, "udevadm")
 	if os.Geteuid() != 0 {
@@ -229,7 +229,7 @@ mkdir -p "$4/net" && for f in address ifindex type uevent name_assign_type; do c
 			for _, f := range []string{"address", "ifindex", "type", "uevent", "name_assign_type"} {
 				files["sys/class/net/eth0/"+f] = file(readWord(t, os.DirFS(out), "net/"+f) + "\n")
 			}
-			if readWord(t, os.DirFS(out), "net/name_assign_type") == "3" { // by ip, which is as good as the kernel
+			if readWord(t, os.DirFS(out), "net/name_assign_type") == "3" { // named by ip, equivalent to a kernel name
 				files["sys/class/net/eth0/name_assign_type"] = file("1\n")
 			}
 			_, got := find(t, files, "linux", "eth0", "link.mtu")["link.mtu"]
@@ -243,8 +243,8 @@ func readWord(t *testing.T, root fs.FS, name string) string {
 	return strings.TrimSpace(string(must.Get(fs.ReadFile(root, name))(t)))
 }
 
-// load has TuneD itself load the profile mine below folders: the place of its
-// modules in Python, then the folders.
+// load has TuneD load the profile mine. Its arguments are the directory of TuneD's Python
+// modules and the profile directories.
 const load = `
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -261,7 +261,7 @@ for root in sys.argv[2:]:
             print("%s\t%s\t%s\t%s" % (root, unit.type, key, v.expand(value)))
 `
 
-// TestTuneDAgrees compares with what TuneD makes of profiles.
+// TestTuneDAgrees compares with what TuneD loads from profiles.
 func TestTuneDAgrees(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -271,7 +271,7 @@ func TestTuneDAgrees(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(modules, "tuned")); err != nil {
 		t.Skipf("tuned is not installed: %v", err)
 	}
-	trees := map[string]fstest.MapFS{} // by folder
+	trees := map[string]fstest.MapFS{} // by directory
 	args := []string{"-c", load, modules}
 	for name, mine := range map[string]string{
 		"included":   "[main]\ninclude=base\n[sysctl]\nnet.core.somaxconn=>2048\n",
@@ -304,7 +304,7 @@ func TestTuneDAgrees(t *testing.T) {
 	}
 }
 
-// profileTree writes profiles below root, and returns them.
+// profileTree writes profiles below root and returns them.
 func profileTree(t *testing.T, root, mine string) fstest.MapFS {
 	t.Helper()
 	files := fstest.MapFS{
@@ -320,7 +320,7 @@ func profileTree(t *testing.T, root, mine string) fstest.MapFS {
 	return files
 }
 
-// compareProfile compares claims with lines of "type key value".
+// compareProfile compares claims with lines of the form "type key value".
 func compareProfile(t *testing.T, m Machine, loaded string) {
 	t.Helper()
 	knobs := map[string]model.KnobID{

@@ -7,7 +7,7 @@ import (
 	"linerate/internal/must"
 )
 
-// TestRegistry reads a key that every Windows has, and one that none has.
+// TestRegistry reads a key that every Windows has, and one that does not exist.
 func TestRegistry(t *testing.T) {
 	m := Here(nil)
 	values := must.Get(m.Registry.Values(t.Context(), `SOFTWARE\Microsoft\Windows NT\CurrentVersion`))(t)

@@ -23,8 +23,7 @@ import (
 	"linerate/internal/must"
 )
 
-// has adds a link, and reports false, with a named skip, where the kernel has no such
-// thing.
+// has adds a link. If the kernel does not support this kind it logs that and returns false.
 func has(t *testing.T, l netlink.Link, address string) bool {
 	t.Helper()
 	if err := netlink.LinkAdd(l); err != nil {
@@ -53,7 +52,7 @@ func attrs(name string, mtu int) netlink.LinkAttrs {
 	return a
 }
 
-// way is the way to peer in words.
+// way returns the route to peer as text, and its hops.
 func way(t *testing.T, peer string) (string, []model.Hop) {
 	t.Helper()
 	hops := Read(facts.Read(t.Context(), nil, model.Near, peer, ""))
@@ -64,8 +63,8 @@ func way(t *testing.T, peer string) (string, []model.Hop) {
 	return strings.Join(words, " > "), hops
 }
 
-// TestReadInNamespace builds links of every kind that this kernel makes, and reads the
-// ways that lead over them.
+// TestReadInNamespace builds links of every kind that this kernel supports, and reads the
+// routes over them.
 func TestReadInNamespace(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return
@@ -112,15 +111,15 @@ func TestReadInNamespace(t *testing.T) {
 	must.True(t, got == "loopback lo", "this host itself: %s", got)
 }
 
-// key returns a new pair of keys as WireGuard writes them.
+// key returns a new key pair in WireGuard's encoding.
 func key(t *testing.T) (private, public string) {
 	t.Helper()
 	k := must.Get(ecdh.X25519().GenerateKey(rand.Reader))(t)
 	return hex.EncodeToString(k.Bytes()), hex.EncodeToString(k.PublicKey().Bytes())
 }
 
-// TestWireGuardInNamespace: WireGuard in a process of its own, which needs nothing of the
-// kernel but a TUN device: where packets to an address go is told by its peers.
+// TestWireGuardInNamespace: WireGuard runs in its own process, which needs only a TUN device
+// from the kernel. Its peers determine where packets to an address go.
 func TestWireGuardInNamespace(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return

@@ -12,7 +12,7 @@ import (
 	"linerate/internal/must"
 )
 
-// scripted is a system that tells what a test says.
+// scripted is a system with answers given by the test.
 type scripted struct {
 	remotes, actives, ports, others, macs map[string]string
 	routes                                map[string][2]string
@@ -48,7 +48,7 @@ func hostFacts(device, peer, gateway string, nics ...model.NIC) model.HostFacts 
 	}}
 }
 
-// TestTrace follows ways of every kind.
+// TestTrace follows routes of every kind.
 func TestTrace(t *testing.T) {
 	eth := nic("eth0", "device", 1500)
 	tail := nic("utun3", "tun", 1280)
@@ -100,7 +100,8 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestRouteMTU: a route with an MTU of its own says so, and what is not told is unknown.
+// TestRouteMTU: a route with its own MTU reports it; an MTU that the system does not report
+// is unknown.
 func TestRouteMTU(t *testing.T) {
 	f := hostFacts("eth0", "10.0.0.2", "", nic("eth0", "device", 9000))
 	f.Route.MTU = fact.Known(1400, "route")

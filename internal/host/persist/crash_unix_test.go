@@ -20,11 +20,11 @@ import (
 	"linerate/internal/must"
 )
 
-// crashVar tells a test process to work on a tree and to kill itself after so
-// many steps: "write 3 ROOT STATE".
+// crashVar has a test process work on a tree and kill itself after a number of steps: "write
+// 3 ROOT STATE".
 const crashVar = "LINERATE_TEST_PERSIST_CRASH"
 
-// TestCrashChild is the process that is killed.
+// TestCrashChild is the process that kills itself.
 func TestCrashChild(t *testing.T) {
 	words := strings.SplitN(os.Getenv(crashVar), " ", 4)
 	if len(words) != 4 {
@@ -45,7 +45,7 @@ func TestCrashChild(t *testing.T) {
 	must.Do(t, err)
 }
 
-// crash runs the child and reports whether it was killed before it was done.
+// crash runs the child and reports whether it was killed before it finished.
 func crash(t *testing.T, what string, steps int, k persist.Keeper) bool {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCrashChild$")
@@ -62,8 +62,8 @@ func crash(t *testing.T, what string, steps int, k persist.Keeper) bool {
 	return false
 }
 
-// TestKill kills a Write, and then a Restore, after every one of their steps.
-// What was there before comes back whole, and nothing is left over.
+// TestKill kills a Write, and then a Restore, after each of its steps. Undo restores the
+// earlier files in full and leaves nothing else.
 func TestKill(t *testing.T) {
 	for _, what := range []string{"write", "restore"} {
 		steps := 0
@@ -85,7 +85,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// whole demands that every file is one of its two texts, never a part of one.
+// whole demands that every file holds one of its two texts, never part of one.
 func whole(t *testing.T, k persist.Keeper) {
 	t.Helper()
 	for name, texts := range map[string][]string{

@@ -14,7 +14,7 @@ import (
 	"linerate/internal/must"
 )
 
-// mount puts a file system in memory at dir, in the test's own namespace.
+// mount mounts a file system in memory at dir, in the test's own namespace.
 func mount(t *testing.T, dir string, flags uintptr, options string) {
 	t.Helper()
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
@@ -28,7 +28,7 @@ func mount(t *testing.T, dir string, flags uintptr, options string) {
 	})
 }
 
-// fill leaves no room on the file system of dir.
+// fill uses up the space on dir's file system.
 func fill(t *testing.T, dir string) {
 	t.Helper()
 	f := must.Get(os.Create(filepath.Join(dir, "filler")))(t)
@@ -42,8 +42,8 @@ func fill(t *testing.T, dir string) {
 	}
 }
 
-// TestFullDisk: a disk that is full, below the files or below the records,
-// leaves the machine as it was, and nothing lies about.
+// TestFullDisk: with a full disk, below the files or below the records, Write leaves the
+// machine unchanged and no temporary files.
 func TestFullDisk(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return
@@ -63,8 +63,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestFullDiskAtRestore: an undo that finds no room fails, keeps its record, and
-// works when there is room.
+// TestFullDiskAtRestore: an undo that runs out of space fails, keeps its record, and succeeds
+// once there is space.
 func TestFullDiskAtRestore(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return
@@ -82,8 +82,7 @@ func TestFullDiskAtRestore(t *testing.T) {
 	must.NoDiff(t, cmp.Diff(before, tree(t, k.Root)))
 }
 
-// TestReadOnly: a file system that is read-only is not touched, and the record
-// of a Write that could not be is gone.
+// TestReadOnly: a Write to a read-only file system changes nothing and removes its record.
 func TestReadOnly(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return

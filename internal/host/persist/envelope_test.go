@@ -12,8 +12,8 @@ import (
 	"linerate/internal/must"
 )
 
-// FuzzUnseal: what is read of a record is what was sealed, and everything else is
-// damaged or newer, by name.
+// FuzzUnseal: unseal returns a record only if it is the one that was sealed, and reports any
+// other input as damaged or newer.
 func FuzzUnseal(f *testing.F) {
 	good := must.Get(sealed(Record{ID: "000001"}))(f)
 	f.Add(good)
@@ -40,15 +40,15 @@ func FuzzUnseal(f *testing.F) {
 	})
 }
 
-// TestFormat1 holds a record of the first release: every later linerate reads it.
+// TestFormat1 holds a record of the first release, which every later linerate must read.
 func TestFormat1(t *testing.T) {
 	const text = `{"v":1,"sha256":"2037ac90557e30a3133d0cf536a04dc22177afac98905350a61a1e736c1d7c9b","record":{"id":"000001"}}`
 	r := must.Get(unseal([]byte(text), "000001"))(t)
 	must.Equal(t, r.ID, "000001", "%+v", r)
 }
 
-// FuzzMerge: a block goes into any text once, what is around it stays, and a
-// second one takes its place.
+// FuzzMerge: a text gets the block once, the text around the block stays, and a second block
+// replaces the first.
 func FuzzMerge(f *testing.F) {
 	mark := func(s string) []byte { return []byte(files.BlockBegin + "\n" + s + files.BlockEnd + "\n") }
 	f.Add([]byte("a=1\n"))

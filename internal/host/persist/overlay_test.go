@@ -21,8 +21,7 @@ import (
 	"linerate/internal/must"
 )
 
-// TestOverlay demands that a tree with changes on top reads as the tree in which
-// they were made.
+// TestOverlay: a tree with changes on top reads like the tree with the changes written.
 func TestOverlay(t *testing.T) {
 	k := keeper(t)
 	changes := must.Get(k.Preview(ours()))(t)
@@ -48,8 +47,8 @@ func TestOverlay(t *testing.T) {
 	must.NoDiff(t, cmp.Diff(read(os.DirFS(k.Root)), predicted))
 }
 
-// A proof is replaced beside its files, which go back as before; a crash after any step
-// leaves the old proof or the new one, and never none.
+// Renew replaces a proof next to its files, which can still be restored. A crash after any
+// step leaves either the old proof or the new one.
 func TestRenew(t *testing.T) {
 	for _, crash := range []string{"", "renewing record.json", "renewing record.copy.json"} {
 		k := keeper(t)
@@ -99,9 +98,9 @@ func twoKept(t *testing.T) persist.Keeper {
 	return k
 }
 
-// TestDamagedRecords: a byte that flips, a torn end and a lost file in one copy of
-// a record cost nothing; in both copies they cost that record alone, which is told
-// until somebody removes it.
+// TestDamagedRecords: a flipped byte, a torn end or a missing file in one copy of a record
+// loses nothing. In both copies it loses that record only, and Restore reports the damage
+// until the record is removed.
 func TestDamagedRecords(t *testing.T) {
 	damages := map[string]func([]byte) []byte{
 		"gone":  func([]byte) []byte { return nil },
@@ -149,7 +148,7 @@ func TestDamagedRecords(t *testing.T) {
 	}
 }
 
-// TestNewerRecord is refused, and nothing of it is dropped.
+// TestNewerRecord: a record of a newer version is refused and kept in full.
 func TestNewerRecord(t *testing.T) {
 	k := twoKept(t)
 	for _, name := range []string{"record.json", "record.copy.json"} {
@@ -162,8 +161,8 @@ func TestNewerRecord(t *testing.T) {
 	must.True(t, len(left) == 2, "left: %v", left)
 }
 
-// TestPreviewIsWhatWriteDoes demands that a preview touches nothing and tells the
-// bytes that Write then puts in place.
+// TestPreviewIsWhatWriteDoes: Preview changes nothing and returns the bytes that Write then
+// writes.
 func TestPreviewIsWhatWriteDoes(t *testing.T) {
 	k := keeper(t)
 	before := tree(t, k.Root)
@@ -188,7 +187,7 @@ func TestPreviewIsWhatWriteDoes(t *testing.T) {
 	must.True(t, err == nil && diff == "", "%v\n%s", err, diff)
 }
 
-// TestStandingEndsWithTheFiles edits and removes what was written.
+// TestStandingEndsWithTheFiles edits and removes the files that were written.
 func TestStandingEndsWithTheFiles(t *testing.T) {
 	k := keeper(t)
 	must.Do(t, must.Err(k.Write(day, ours()[1:]))) // one of linerate's own, one shared
@@ -208,7 +207,7 @@ func TestStandingEndsWithTheFiles(t *testing.T) {
 	must.True(t, err == nil && count() == 0, "with all edited %d stand, %v", count(), err)
 }
 
-// TestPreviewFailsAsWrite has an edited file of linerate's own.
+// TestPreviewFailsAsWrite edits a file of linerate's own before the preview.
 func TestPreviewFailsAsWrite(t *testing.T) {
 	k := keeper(t)
 	must.Get(k.Write(day, ours()))(t)
@@ -238,7 +237,7 @@ func TestDiffText(t *testing.T) {
 	}
 }
 
-// TestDiffIsUnderstood has patch(1) make the new file of the old one and the diff.
+// TestDiffIsUnderstood has patch(1) turn the old file into the new one with the diff.
 func TestDiffIsUnderstood(t *testing.T) {
 	patch, err := exec.LookPath("patch")
 	if err != nil {
@@ -265,7 +264,7 @@ func TestDiffIsUnderstood(t *testing.T) {
 	})
 }
 
-// A file with tens of thousands of changed lines is shown all the same.
+// The diff of a file with many thousands of changed lines is complete.
 func TestDiffOfLargeFiles(t *testing.T) {
 	c := persist.Change{Path: "/x", Exists: true, Before: []byte(strings.Repeat("a\nb\n", 5000)), After: []byte(strings.Repeat("c\nd\n", 5000))}
 	d := c.Diff()

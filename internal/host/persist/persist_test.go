@@ -26,7 +26,7 @@ var day = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 
 const block = files.BlockBegin + "\nkern.ipc.maxsockbuf=4194304\n" + files.BlockEnd + "\n"
 
-// files are one that is linerate's own, one in a new directory, one shared.
+// ours returns one file of linerate's own, one in a new directory and one shared.
 func ours() []files.File {
 	return []files.File{
 		{Path: "/etc/sysctl.d/zz-linerate.conf", Mode: 0o644, Content: []byte("# linerate\na = 1\n")},
@@ -35,7 +35,7 @@ func ours() []files.File {
 	}
 }
 
-// machine makes a tree with some files of its own.
+// machine makes a tree with some existing files.
 func machine(t testing.TB, root string) {
 	t.Helper()
 	for name, f := range map[string]struct {
@@ -43,7 +43,7 @@ func machine(t testing.TB, root string) {
 		mode fs.FileMode
 	}{
 		"etc/sysctl.d/zz-linerate.conf": {"# by hand\nb = 2", 0o640},
-		"etc/sysctl.conf":               {"kern.coredump=0", 0o444}, // without a line feed at the end
+		"etc/sysctl.conf":               {"kern.coredump=0", 0o444}, // no line feed at the end
 		"etc/other":                     {"other", 0o600},
 	} {
 		path := filepath.Join(root, name)
@@ -51,7 +51,7 @@ func machine(t testing.TB, root string) {
 		must.Do(t, os.WriteFile(path, []byte(f.text), f.mode))
 		must.Do(t, os.Chmod(path, f.mode))
 		if os.Geteuid() == 0 && runtime.GOOS != "windows" {
-			err := os.Chown(path, 12, 34) // a user namespace has one user only
+			err := os.Chown(path, 12, 34) // a user namespace may map only one user
 			must.Need(t, err == nil || errors.Is(err, syscall.EINVAL), "%v", err)
 		}
 	}
@@ -115,8 +115,8 @@ func TestWriteAndRestore(t *testing.T) {
 	must.Len(t, must.Get(k.Restore(""))(t), 0, "a second time")
 }
 
-// TestOneFileGoesBack: a write of one file only leaves neither it nor its record.
-// Found by chance, where a system would not remove the record's directory.
+// TestOneFileGoesBack: Restore removes a single written file and its record. Regression: a
+// system would not remove the record's directory.
 func TestOneFileGoesBack(t *testing.T) {
 	root := t.TempDir()
 	k := persist.Keeper{Root: root, State: root + ".state"}
@@ -133,7 +133,7 @@ func TestOneFileGoesBack(t *testing.T) {
 	must.Len(t, must.Get(k.Records())(t), 0, "left")
 }
 
-// TestStack: several writes, over one another, go back to the first state.
+// TestStack: several overlapping writes are undone to the first state.
 func TestStack(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		root := t.TempDir()
@@ -169,8 +169,8 @@ func edit(t *testing.T, k persist.Keeper, name, text string) {
 	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
-// TestChangedSince: what somebody else changed is neither overwritten nor
-// restored over; the rest goes back, and the record stays.
+// TestChangedSince: neither Write nor Restore overwrites a file that was edited since.
+// Restore puts the other files back and keeps the record.
 func TestChangedSince(t *testing.T) {
 	for _, c := range []struct{ name, path, text string }{
 		{"own file", "etc/sysctl.d/zz-linerate.conf", "edited"},
@@ -196,7 +196,7 @@ func TestChangedSince(t *testing.T) {
 			after := tree(t, k.Root)
 			must.True(t, changed == 1 && after[c.path] == edited[c.path] && len(after) >= len(before), "%+v\n%v", results, after)
 			must.Len(t, must.Get(k.Records())(t), 1, "the record is gone")
-			// Once the change is taken back by hand, the record can go.
+			// Once the edit is reverted by hand, the record can go.
 			if _, ok := before[c.path]; !ok {
 				must.Do(t, os.Remove(filepath.Join(k.Root, c.path)))
 			} else {
@@ -212,8 +212,7 @@ func TestChangedSince(t *testing.T) {
 	}
 }
 
-// TestSharedFileEditedAround: what others write around the block of a shared
-// file is theirs, and the next Write keeps it.
+// TestSharedFileEditedAround: Write keeps edits of a shared file outside linerate's block.
 func TestSharedFileEditedAround(t *testing.T) {
 	k := keeper(t)
 	must.Get(k.Write(day, ours()[2:]))(t)
@@ -262,7 +261,7 @@ func TestRefuses(t *testing.T) {
 	must.Len(t, must.Get(k.Records())(t), 0)
 }
 
-// TestDamagedSave: a saved copy that rotted is not put back.
+// TestDamagedSave: Restore does not write back a damaged copy.
 func TestDamagedSave(t *testing.T) {
 	k := keeper(t)
 	must.Get(k.Write(day, ours()))(t)
@@ -273,8 +272,8 @@ func TestDamagedSave(t *testing.T) {
 	must.True(t, string(got) == "# linerate\na = 1\n", "%s", got)
 }
 
-// TestEditedMeanwhile: a file that changes between reading and renaming is left
-// alone, and the others go back.
+// TestEditedMeanwhile: Write leaves a file that is edited between reading and renaming alone,
+// and puts the others back.
 func TestEditedMeanwhile(t *testing.T) {
 	k := keeper(t)
 	before := tree(t, k.Root)

@@ -15,8 +15,8 @@ import (
 	"linerate/internal/must"
 )
 
-// saved makes a TCP connection over the loopback interface of the namespace and
-// ends it, until the kernel remembers something of it.
+// saved makes and ends TCP connections over the namespace's loopback interface until the
+// kernel has an entry in its metrics cache.
 func saved(t *testing.T) {
 	t.Helper()
 	must.Do(t, os.WriteFile("/proc/sys/net/ipv4/tcp_no_metrics_save", []byte("0"), 0))
@@ -40,7 +40,7 @@ func saved(t *testing.T) {
 	}
 }
 
-// exchange sends something, waits for its echo and ends the connection.
+// exchange sends data, waits for the echo and closes the connection.
 func exchange(t *testing.T, addr string) {
 	t.Helper()
 	c := must.Get((&net.Dialer{}).DialContext(t.Context(), "tcp", addr))(t)
@@ -55,8 +55,8 @@ func entries(t *testing.T) int {
 	return must.Get(remembered(must.Get(netlink.GenlFamilyGet(family))(t).ID))(t)
 }
 
-// TestTCPMetricsInNamespace sees an empty cache, fills it and purges it. Without
-// root it sees that this is refused.
+// TestTCPMetricsInNamespace purges an empty cache, then a filled one. Without root the purge
+// must fail.
 func TestTCPMetricsInNamespace(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return
@@ -66,7 +66,7 @@ func TestTCPMetricsInNamespace(t *testing.T) {
 	err := TCPMetrics(t.Context())
 	n := entries(t)
 	switch {
-	case errors.Is(err, fs.ErrPermission): // root of a user namespace of its own
+	case errors.Is(err, fs.ErrPermission): // root in its own user namespace
 		must.True(t, n != 0, "%v, yet nothing is remembered", err)
 	case err != nil || n != 0:
 		t.Errorf("error %v, %d destinations are remembered after the purge", err, n)

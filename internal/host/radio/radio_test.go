@@ -12,7 +12,7 @@ import (
 	"linerate/internal/must"
 )
 
-// recorded are the answers in a file of testdata, by command.
+// recorded returns the answers in a testdata file, by command.
 func recorded(t testing.TB, name string) map[string][][]byte {
 	t.Helper()
 	text := must.Get(os.ReadFile(filepath.Join("testdata", "linux-6.1", name+".hex")))(t)
@@ -26,7 +26,7 @@ func recorded(t testing.TB, name string) map[string][][]byte {
 	return all
 }
 
-// decode reads all answers about a radio.
+// decode decodes all answers about a radio.
 func decode(answers map[string][][]byte) (s State, err error) {
 	for command, read := range map[string]func([]byte) error{"interface": s.decodeInterface, "power-save": s.decodePowerSave} {
 		for _, b := range answers[command] {
@@ -36,7 +36,7 @@ func decode(answers map[string][][]byte) (s State, err error) {
 	return s, errors.Join(err, s.decodeStations(answers["station"]), s.decodeSurvey(answers["survey"]))
 }
 
-// TestRecorded: of recorded answers linerate makes what iw printed beside them.
+// TestRecorded: linerate decodes recorded answers to what iw printed for them.
 func TestRecorded(t *testing.T) {
 	for name, want := range map[string]string{
 		"station":      "station, sends at 1 Mbit/s, receives at 11 Mbit/s, expects to carry 46.31 Mbit/s, -30 dBm, 2437 MHz, 20 MHz wide",
@@ -50,14 +50,14 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// attribute is one of netlink.
+// attribute encodes a netlink attribute.
 func attribute(kind uint16, value ...byte) []byte {
 	b := binary.NativeEndian.AppendUint16(nil, uint16(4+len(value)))
 	b = append(binary.NativeEndian.AppendUint16(b, kind), value...)
 	return append(b, make([]byte, -len(b)&3)...)
 }
 
-// TestDecode: what the recorded radios do not say.
+// TestDecode covers values that the recorded radios do not have.
 func TestDecode(t *testing.T) {
 	number := func(n uint64) []byte { return binary.NativeEndian.AppendUint64(nil, n) }
 	survey := func(first []byte, busy uint64) []byte {
@@ -81,7 +81,7 @@ func TestDecode(t *testing.T) {
 	must.Is(t, s.decodePowerSave(attribute(attrPowerSave, 1)), errMessage)
 }
 
-// connection is what Windows writes of a radio.
+// connection encodes a radio as Windows reports it.
 func connection(state, quality, receive, transmit uint32) []byte {
 	b := make([]byte, 604)
 	for at, n := range map[int]uint32{0: state, 576: quality, 580: receive, 584: transmit} {
@@ -120,7 +120,7 @@ func TestAirport(t *testing.T) {
 	must.True(t, must.Err(parseAirport([]byte("{"), "en0")) != nil && frequency("2", 14) == 2484, "half a document, channel 14")
 }
 
-// FuzzAnswers: no answer of a system makes a reader panic, and rates stay above zero.
+// FuzzAnswers: no answer makes a decoder panic, and rates stay positive.
 func FuzzAnswers(f *testing.F) {
 	for _, name := range []string{"station", "access-point"} {
 		for _, answers := range recorded(f, name) {

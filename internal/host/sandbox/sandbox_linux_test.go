@@ -18,7 +18,7 @@ import (
 	"linerate/internal/must"
 )
 
-// childVar makes this test binary give up its rights and tell what is left.
+// childVar has this test binary give up its rights and report what it can still do.
 const childVar = "LINERATE_SANDBOX_TEST"
 
 func TestMain(m *testing.M) {
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// left is what a child could still do.
+// left is what a child can still do.
 type left struct {
 	Dropped, NoNewPrivileges, Confined string // errors
 	UID                                int
@@ -54,7 +54,7 @@ func child(dir string) left {
 		}
 		return err.Error()
 	}
-	hold := make(chan struct{}) // some threads that were there before
+	hold := make(chan struct{}) // some threads that exist before the drop
 	var started sync.WaitGroup
 	for range 4 {
 		started.Add(1)
@@ -99,10 +99,10 @@ func child(dir string) left {
 	return l
 }
 
-// TestRightsAreGone has a process give up everything, and try.
+// TestRightsAreGone has a process give up its rights and then attempt what it must not do.
 func TestRightsAreGone(t *testing.T) {
 	dir := t.TempDir()
-	for _, d := range []string{filepath.Dir(dir), dir} { // another user has to look into it
+	for _, d := range []string{filepath.Dir(dir), dir} { // readable for another user
 		must.Do(t, os.Chmod(d, 0o755))
 	}
 	for _, name := range []string{"read", "write", "other"} {

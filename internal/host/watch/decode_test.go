@@ -29,8 +29,8 @@ func words32(n int) []byte {
 	return b
 }
 
-// TestDecodeStructs holds the decoders against the structures of the systems:
-// the order of their fields, by the names that their headers give them.
+// TestDecodeStructs checks the decoders against the systems' structures: the order of the
+// fields, by their names in the headers.
 func TestDecodeStructs(t *testing.T) {
 	freebsdUDP := []string{"ipackets", "hdrops", "badsum", "nosum", "badlen", "noport", "noportbcast", "fullsock", "pcbcachemiss", "pcbhashmiss", "opackets", "fastout", "noportmcast", "filtermcast"}
 	darwinUDP := []string{"ipackets", "hdrops", "badsum", "badlen", "noport", "noportbcast", "fullsock", "pcbcachemiss", "pcbhashmiss", "opackets", "fastout", "nosum"}
@@ -87,7 +87,7 @@ func TestDecodeStructs(t *testing.T) {
 	}
 }
 
-// TestRepeatedSegments: FreeBSD and macOS count repeated segments as sent.
+// TestRepeatedSegments: FreeBSD and macOS count retransmitted segments as sent.
 func TestRepeatedSegments(t *testing.T) {
 	var v values
 	b := make([]byte, 8*64)
@@ -96,7 +96,7 @@ func TestRepeatedSegments(t *testing.T) {
 	err := freebsdLayouts()[1].decode(b, &v)
 	must.True(t, err == nil && v[tcpOut].n == 70 && v[tcpRetransmitted].n == 30, "%+v, %v", v[tcpOut], err)
 	must.Is(t, darwinLayouts()[1].decode(make([]byte, 400), &v), errHidden, "zeros for those who are not root")
-	// Windows: both families together.
+	// Windows: the sum of both families.
 	v = values{}
 	for range 2 {
 		_, tcp, _ := ntLayouts(false)
@@ -106,7 +106,7 @@ func TestRepeatedSegments(t *testing.T) {
 }
 
 func TestDecodeCores(t *testing.T) {
-	ticks := []uint64{100, 20, 30, 4, 1000, 200, 0, 0, 8, 9000} // user nice sys intr idle, twice
+	ticks := []uint64{100, 20, 30, 4, 1000, 200, 0, 0, 8, 9000} // user nice sys intr idle, for two cores
 	b := make([]byte, 0, 80)
 	for _, n := range ticks {
 		b = binary.LittleEndian.AppendUint64(b, n)
@@ -122,7 +122,7 @@ func TestDecodeCores(t *testing.T) {
 	must.Is(t, must.Err(decodeClockRate(make([]byte, 20))), errShape)
 
 	nt := make([]byte, 2*ntCore)
-	for i, n := range []uint64{7e7, 9e7, 1e7, 5e6, 2e6} { // idle, kernel with all but user, user, DPC, interrupt
+	for i, n := range []uint64{7e7, 9e7, 1e7, 5e6, 2e6} { // idle, kernel including all but user, user, DPC, interrupt
 		binary.LittleEndian.PutUint64(nt[ntCore+8*i:], n)
 	}
 	cores, err = decodeNTCores(nt)
@@ -131,7 +131,7 @@ func TestDecodeCores(t *testing.T) {
 	must.Is(t, must.Err(decodeNTCores(nt[:50])), errShape)
 }
 
-// routeList is a list of three messages, the second of which is the interface.
+// routeList is a list of three messages; the second is the interface's.
 func routeList(m routeMessage, index int) []byte {
 	const size = 184
 	var all []byte
@@ -151,7 +151,7 @@ func routeList(m routeMessage, index int) []byte {
 func TestDecodeInterface(t *testing.T) {
 	for name, c := range map[string]struct {
 		m    routeMessage
-		want map[id]uint64 // offsets in the message, of the header files
+		want map[id]uint64 // offsets in the message, from the header files
 	}{
 		"FreeBSD": {freebsdInterface(), map[id]uint64{nicRxPackets: 40, nicRxErrors: 48, nicTxPackets: 56, nicTxErrors: 64, nicCollisions: 72, nicRxBytes: 80, nicTxBytes: 88, nicRxDropped: 112, nicTxDropped: 120}},
 		"macOS":   {darwinInterface(), map[id]uint64{nicRxPackets: 56, nicRxErrors: 64, nicTxPackets: 72, nicTxErrors: 80, nicCollisions: 88, nicRxBytes: 96, nicTxBytes: 104, nicRxDropped: 128}},
@@ -170,7 +170,7 @@ func TestDecodeInterface(t *testing.T) {
 	}
 }
 
-// nlMessage is a message of rtnetlink.
+// nlMessage is an rtnetlink message.
 func nlMessage(kind uint16, payload []byte) []byte {
 	b := header(kind, 0, len(payload))
 	copy(b[nlHeader:], payload)
@@ -225,7 +225,7 @@ func TestDecodeStats(t *testing.T) {
 	must.Is(t, decodeStats(nlMessage(nlError, gone), linkFields(), new(values)), syscall.ENODEV, "an error of the kernel")
 }
 
-// qdiscMessage is one queueing discipline of a dump.
+// qdiscMessage is one queueing discipline in a dump.
 func qdiscMessage(index int, parent, handle uint32, kind string, numbers ...uint32) []byte {
 	m := make([]byte, qdiscHeader)
 	binary.NativeEndian.PutUint32(m[4:], uint32(index))

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 )
 
-// Interface is an interface in memory that answers as the kernel does.
+// Interface is an interface in memory that answers like the kernel.
 type Interface struct {
 	MTU, MinMTU, MaxMTU int32
 	Can, Now            uint32
@@ -23,8 +23,7 @@ type machine struct {
 	interfaces map[string]*Interface
 }
 
-// OpenMemory returns a setting of an interface in memory, of the system called
-// freebsd or darwin.
+// OpenMemory returns a setting of an interface in memory. system is freebsd or darwin.
 func OpenMemory(system string, interfaces map[string]*Interface, device, name string) (*Setting, error) {
 	a := map[string]abi{"freebsd": freebsd(), "darwin": darwin()}[system]
 	return open(a, machine{a, interfaces}, device, name)
@@ -77,12 +76,12 @@ func (m machine) do(request uint, b []byte) error {
 	return nil
 }
 
-// MediaText and MediaWord are the two ways of a media word, for tests.
+// MediaText exposes the decoder of media words to tests.
 func MediaText(system string, word uint32) (string, error) {
 	return map[string]abi{"freebsd": freebsd(), "darwin": darwin()}[system].mediaText(word)
 }
 
-// MediaWord is the other way of MediaText.
+// MediaWord is the inverse of MediaText.
 func MediaWord(system, text string) (uint32, error) {
 	return map[string]abi{"freebsd": freebsd(), "darwin": darwin()}[system].mediaWord(text)
 }

@@ -12,8 +12,8 @@ import (
 	"linerate/internal/must"
 )
 
-// interfaces are an em(4) card at gigabit and one that has no media; the
-// capabilities are those of each system's own numbering.
+// interfaces returns an em(4) card at 1 Gbit/s and an interface without media. The capability
+// bits are numbered as on the given system.
 func interfaces(system string) map[string]*ifioctl.Interface {
 	can, now := uint32(0x13f1b), uint32(0x1b1b)
 	if system == "darwin" {
@@ -88,8 +88,8 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// TestMediaWords: words put together from FreeBSD's if_media.h, and the texts
-// that ifconfig prints for them.
+// TestMediaWords checks words built from FreeBSD's if_media.h against the text that ifconfig
+// prints for them.
 func TestMediaWords(t *testing.T) {
 	for word, want := range map[uint32]string{
 		0x00000020: "autoselect", 0x00100030: "1000baseT,full-duplex", 0x00200026: "100baseTX,half-duplex",
@@ -107,8 +107,8 @@ func TestMediaWords(t *testing.T) {
 	must.Is(t, must.Err(ifioctl.MediaText("freebsd", 0x80)), errors.ErrUnsupported, "a wireless medium")
 }
 
-// TestEveryWordComesBack: a word that a driver shows is written back the same,
-// whatever it means.
+// TestEveryWordComesBack: any word that a driver reports is written back unchanged, also if
+// its meaning is unknown.
 func TestEveryWordComesBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		system := rapid.SampledFrom([]string{"freebsd", "darwin"}).Draw(t, "system")
@@ -119,8 +119,8 @@ func TestEveryWordComesBack(t *testing.T) {
 	})
 }
 
-// TestCatalogueUsesWhatIsThere: every setting that the catalogue wants of this
-// mechanism can be opened on that system.
+// TestCatalogueUsesWhatIsThere: this mechanism can open every setting that the catalogue
+// gives it on that system.
 func TestCatalogueUsesWhatIsThere(t *testing.T) {
 	for _, k := range knob.Catalogue() {
 		for system, n := range k.Native {

@@ -11,8 +11,7 @@ import (
 	"linerate/internal/must"
 )
 
-// sysfs mounts the system's files for the test's own namespace and returns the
-// directory above them.
+// sysfs mounts a sysfs for the test's network namespace and returns the directory above it.
 func sysfs(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -28,8 +27,7 @@ func sysfs(t *testing.T) string {
 	return root
 }
 
-// TestConformanceInNamespace writes the queues of a virtual interface of the
-// running kernel.
+// TestConformanceInNamespace writes the queues of a virtual interface of the running kernel.
 func TestConformanceInNamespace(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return

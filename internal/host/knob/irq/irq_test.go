@@ -12,8 +12,8 @@ import (
 	"linerate/internal/must"
 )
 
-// tree makes a fake machine: an interface with two queues and three vectors on
-// a virtio device below its bus device, and four processors.
+// tree makes a fake machine: an interface with two queues and three vectors on a virtio
+// device below its bus device, and four processors.
 func tree(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -95,8 +95,8 @@ func TestReads(t *testing.T) {
 	must.Is(t, must.Err(irq.Open(root, "eth0", "colour")), errors.ErrUnsupported, "an unknown setting")
 }
 
-// TestRefusedPartTakesTheRestBack: a kernel that refuses one of several files
-// leaves none of them changed.
+// TestRefusedPartTakesTheRestBack: if the kernel refuses one of several files, Write restores
+// the others.
 func TestRefusedPartTakesTheRestBack(t *testing.T) {
 	root := tree(t)
 	f := open(t, root, "eth0", "smp_affinity_list")
@@ -113,8 +113,8 @@ func TestRefusedPartTakesTheRestBack(t *testing.T) {
 	must.True(t, string(got) == "0-3\n" && err == nil, "the part before the refused one holds %q, %v", got, err)
 }
 
-// TestTheOneInterruptOfAnOldCard: a card without message signalled interrupts has one,
-// whose number its device tells; 0 is none.
+// TestTheOneInterruptOfAnOldCard: a card without message signalled interrupts has one
+// interrupt, whose number is in its device's irq file; 0 means that it has none.
 func TestTheOneInterruptOfAnOldCard(t *testing.T) {
 	for irqFile, want := range map[string]string{"9\n": "9=0", "0\n": "", "77\n": ""} {
 		root := tree(t)

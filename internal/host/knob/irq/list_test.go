@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMasksAndLists: a list is a mask is the list.
+// TestMasksAndLists: converting a list to a mask and back returns the same list.
 func TestMasksAndLists(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		set := rapid.MapOf(rapid.IntRange(0, 200), rapid.Just(true)).Draw(t, "processors")

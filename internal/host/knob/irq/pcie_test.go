@@ -11,8 +11,8 @@ import (
 	"linerate/internal/must"
 )
 
-// registers are a configuration space with a power management capability at
-// 0x40, which leads to PCI Express at 0x60 as on ConnectX cards.
+// registers returns a configuration space with a power management capability at 0x40 that
+// points to PCI Express at 0x60, as on ConnectX cards.
 func registers(size int, control uint16) []byte {
 	b := make([]byte, size)
 	b[statusAt], b[listAt] = hasList, 0x40
@@ -24,9 +24,8 @@ func registers(size int, control uint16) []byte {
 	return b
 }
 
-// The words of device control are those that vendors show beside what lspci
-// makes of them: setpci 68.w gives 2930 or 2936 for 512 bytes and 5930 or 5936
-// for 4096.
+// The device control words are those that vendors print next to lspci's decoding: setpci 68.w
+// gives 2930 or 2936 for 512 bytes and 5930 or 5936 for 4096.
 func TestMaxReadRequest(t *testing.T) {
 	loop := registers(256, 0)
 	loop[0x60], loop[0x61] = 5, 0x40

@@ -8,7 +8,7 @@ import (
 	"linerate/internal/must"
 )
 
-// TestAround: what an MTU takes along, on bonds, bridges and VLANs on each other.
+// TestAround: which links an MTU changes as well, with stacked bonds, bridges and VLANs.
 func TestAround(t *testing.T) {
 	host := []node{
 		{name: "eno1", mtu: 1500, master: "bond0"}, {name: "eno2", mtu: 1400, master: "bond0"},

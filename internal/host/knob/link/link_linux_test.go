@@ -18,7 +18,7 @@ func open(t *testing.T, device, name string) *link.Attribute {
 	return must.Get(link.Open(device, name))(t)
 }
 
-// dummy makes the interface kt0 in the test's own namespace.
+// dummy makes the interface kt0 in the test's network namespace.
 func dummy(t *testing.T) netlink.Link {
 	t.Helper()
 	l := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "kt0", MTU: 1500, TxQLen: 1000}, PeerName: "kt0p"}
@@ -73,7 +73,7 @@ func TestFacts(t *testing.T) {
 	for _, one := range []netlink.Link{l, peer} {
 		must.Do(t, netlink.LinkSetUp(one))
 	}
-	for late := time.Now().Add(5 * time.Second); time.Now().Before(late); { // the kernel tells of the carrier in its own time
+	for late := time.Now().Add(5 * time.Second); time.Now().Before(late); { // the kernel reports the carrier asynchronously
 		if got, err := open(t, "kt0", link.Up).Read(t.Context()); got == "1" && err == nil {
 			return
 		}

@@ -46,7 +46,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestOf: what the list holds is found by its name.
+// TestOf: Of finds each link in the list by its name.
 func TestOf(t *testing.T) {
 	links, err := linkid.All()
 	if err != nil || len(links) == 0 {

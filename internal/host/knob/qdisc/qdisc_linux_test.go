@@ -19,7 +19,8 @@ func open(t *testing.T, device string) *qdisc.Discipline {
 	return must.Get(qdisc.Open(device, qdisc.Root))(t)
 }
 
-// device makes an interface that is up: a tap has a queue, a veth has none.
+// device makes an interface and sets it up: a tap, which has a queue, or a veth, which has
+// none.
 func device(t *testing.T, name string, queue bool) {
 	t.Helper()
 	attrs := netlink.NewLinkAttrs()
@@ -59,8 +60,8 @@ func TestConformanceInNamespace(t *testing.T) {
 	}
 }
 
-// TestWhatOthersMadeIsPutBack: schedulers that somebody made with tc come back
-// with every option, whatever was in between.
+// TestWhatOthersMadeIsPutBack: undo restores a scheduler that was made with tc with every
+// option, whatever scheduler was set in between.
 func TestWhatOthersMadeIsPutBack(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return
@@ -73,7 +74,7 @@ func TestWhatOthersMadeIsPutBack(t *testing.T) {
 	} {
 		all := append([]string{"qdisc", "replace", "dev", "kt0", "root"}, strings.Fields(args)...)
 		if out, err := exec.CommandContext(t.Context(), "tc", all...).CombinedOutput(); err != nil {
-			if strings.Contains(string(out), "unknown") { // a kind that this kernel is built without
+			if strings.Contains(string(out), "unknown") { // this kernel is built without this kind
 				t.Logf("%s: %s", args, out)
 				continue
 			}
@@ -93,8 +94,8 @@ func TestWhatOthersMadeIsPutBack(t *testing.T) {
 	}
 }
 
-// TestQueueLengthStays: Linux gives a device that needs no queue one of 1000 packets with
-// each discipline, also with noqueue (found by random stories of undo).
+// TestQueueLengthStays: Linux gives a device that needs no queue a queue length of 1000
+// packets with every discipline, even noqueue (found by the random undo stories).
 func TestQueueLengthStays(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return
@@ -107,8 +108,9 @@ func TestQueueLengthStays(t *testing.T) {
 	}
 }
 
-// TestWhateverWasMadeIsTakenBack: a kind whose options nobody knows how to hand back is
-// taken off again by who put it there (found with sfq by random settings in a machine).
+// TestWhateverWasMadeIsTakenBack: a discipline whose options cannot be restored is still
+// removed by the backend that added it (found with sfq by random settings in a virtual
+// machine).
 func TestWhateverWasMadeIsTakenBack(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return
@@ -141,7 +143,8 @@ func TestWhateverWasMadeIsTakenBack(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBePutBackIsRefused: nothing is written over it.
+// TestWhatCannotBePutBackIsRefused: Write does not replace a discipline that it cannot
+// restore.
 func TestWhatCannotBePutBackIsRefused(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return

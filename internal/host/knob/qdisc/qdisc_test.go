@@ -11,7 +11,7 @@ import (
 
 func TestParse(t *testing.T) {
 	for raw, want := range map[string]string{
-		"fq":                                     "default (fq)", // a wish without a handle: no reading is equal to it
+		"fq":                                     "default (fq)", // requested, without a handle: equal to no reading
 		"default":                                "default (none)",
 		"default (pfifo_fast)":                   "default (pfifo_fast)",
 		"pfifo (handle 8001:)":                   "pfifo (handle 8001:)",
@@ -28,7 +28,7 @@ func TestParse(t *testing.T) {
 	must.Is(t, must.Err(parse("htb (handle 1: with filters)")), errors.ErrUnsupported, "a scheduler that is not known whole")
 }
 
-// TestTextIsAFixedPoint: what the text of a state says parses to that state.
+// TestTextIsAFixedPoint: parsing the text of a state returns that state.
 func TestTextIsAFixedPoint(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := state{

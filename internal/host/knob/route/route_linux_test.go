@@ -21,7 +21,7 @@ func open(t *testing.T, target, name string) *route.Metric {
 	return must.Get(route.Open(target, name))(t)
 }
 
-// network makes a link with an address of each family and default routes.
+// network makes a link with an IPv4 and an IPv6 address and default routes.
 func network(t *testing.T) {
 	t.Helper()
 	attrs := netlink.NewLinkAttrs()
@@ -63,8 +63,7 @@ func TestConformanceInNamespace(t *testing.T) {
 	must.Fail(t, must.Err(open(t, "default dev kt9", "mtu").Read(t.Context())), "a metric of an interface that is not there was read")
 }
 
-// TestTheRestOfTheRouteStays: what ip(8) shows of a route is the same after a
-// metric went there and back.
+// TestTheRestOfTheRouteStays: ip(8) shows the same route after a metric is set and undone.
 func TestTheRestOfTheRouteStays(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return
@@ -91,8 +90,7 @@ func TestTheRestOfTheRouteStays(t *testing.T) {
 	must.Is(t, must.Err(open(t, "10.7.0.0/24 dev kt0", "mtu").Read(t.Context())), errors.ErrUnsupported, "one of two routes to the same place")
 }
 
-// sorted puts the routes in order: the kernel moves a replaced one within its
-// equals.
+// sorted sorts the routes: the kernel moves a replaced route among those of equal rank.
 func sorted(s string) string {
 	lines := strings.Split(s, "\n")
 	for i := range lines {
@@ -138,6 +136,6 @@ func TestTowards(t *testing.T) {
 		must.OK(t, must.Err(m.Read(t.Context())), "%s: read a metric", peer)
 	}
 	if to, _, err := route.Towards(t.Context(), netip.MustParseAddr("10.7.0.1")); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("to an address of this host: %q, %v", to, err) // by the local table
+		t.Errorf("to an address of this host: %q, %v", to, err) // the local table has the route
 	}
 }

@@ -21,13 +21,13 @@ func TestTargets(t *testing.T) {
 	must.Is(t, must.Err(Open("default dev eth0", "colour")), errors.ErrUnsupported, "an unknown metric")
 }
 
-// header is one attribute.
+// header encodes one attribute.
 func header(id uint16, value []byte) []byte {
-	b, _ := netlink.MarshalAttributes([]netlink.Attribute{{Type: id, Data: value}}) // of a good length
+	b, _ := netlink.MarshalAttributes([]netlink.Attribute{{Type: id, Data: value}}) // the length fits
 	return b
 }
 
-// message is a route message with random attributes, as the kernel could tell it.
+// message is a route message with random attributes, as the kernel could send it.
 func message(t *rapid.T) []byte {
 	msg := rapid.SliceOfN(rapid.Byte(), rtmsgSize, rtmsgSize).Draw(t, "rtmsg")
 	value := rapid.SliceOfN(rapid.Byte(), 0, 9)
@@ -47,8 +47,8 @@ func message(t *rapid.T) []byte {
 	return msg
 }
 
-// TestOneMetricChanges: the metric that is set reads back, every other stays,
-// and the rest of the message too.
+// TestOneMetricChanges: the metric that is set reads back; every other metric and the rest of
+// the message stay the same.
 func TestOneMetricChanges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		msg := message(t)

@@ -13,7 +13,7 @@ type Node struct {
 	Kind   uint32
 	Format string
 	Value  []byte
-	Refuse func([]byte) bool // values that the kernel answers with EINVAL
+	Refuse func([]byte) bool // reports values that the kernel refuses with EINVAL
 }
 
 // OpenMemory returns a setting of a typed tree in memory.
@@ -21,7 +21,7 @@ func OpenMemory(nodes map[string]*Node, name string) Key {
 	return &node{name: name, kernel: memory(nodes)}
 }
 
-// memory answers as the kernel does; the numbers of a name are its letters.
+// memory answers like the kernel; the numbers of a name are its letters.
 type memory map[string]*Node
 
 func (m memory) lookup(name string) ([]int32, error) {
@@ -53,7 +53,7 @@ func (m memory) set(oid []int32, value []byte) error {
 	return nil
 }
 
-// Decode and Encode are the forms of values, for tests.
+// Decode exposes the decoding of values to tests.
 func Decode(kind uint32, format string, b []byte) (string, error) {
 	f, err := formOf(kind, format)
 	if err != nil {
@@ -62,7 +62,7 @@ func Decode(kind uint32, format string, b []byte) (string, error) {
 	return decodeValue(f, b)
 }
 
-// Encode is the other way of Decode.
+// Encode is the inverse of Decode.
 func Encode(kind uint32, format, text string, width int) ([]byte, error) {
 	f, err := formOf(kind, format)
 	if err != nil {
@@ -71,8 +71,8 @@ func Encode(kind uint32, format, text string, width int) ([]byte, error) {
 	return encodeValue(f, text, width)
 }
 
-// TestDriverChoice: a ring or queue that is left to the driver is what the driver chose,
-// not 0, as FreeBSD 12.1 tells it of an 82540.
+// TestDriverChoice: a ring or queue left to the driver reads as the driver's choice, not as
+// 0, which FreeBSD 12.1 reports for an 82540.
 func TestDriverChoice(t *testing.T) {
 	const log = "em0: attach_pre capping queues at 1\nem0: Using 512 TX descriptors and 256 RX descriptors\n" +
 		"<6>em0: Using 1024 TX descriptors and 4096 RX descriptors\nem01: Using 2 TX descriptors and 2 RX descriptors\n"

@@ -29,7 +29,8 @@ func TestConformanceInNamespace(t *testing.T) {
 	}
 	err := open(t, "", "net.ipv4.tcp_congestion_control").Write(t.Context(), "nosuchalgorithm")
 	must.Is(t, err, errors.ErrUnsupported, "write of an unknown algorithm")
-	// A newer kernel's namespace shows it and cannot write it; before, it has none.
+	// A newer kernel shows this setting read-only in a namespace; an older one has none
+	// there.
 	shared := open(t, "", "net.core.rmem_max")
 	if _, err := shared.Read(t.Context()); err == nil {
 		err := shared.Check(t.Context(), "262144")
@@ -37,7 +38,7 @@ func TestConformanceInNamespace(t *testing.T) {
 	}
 }
 
-// TestHeld reads and writes a setting of the kernel in a process that gets no descriptor.
+// TestHeld reads and writes a kernel setting in a process that cannot get another descriptor.
 func TestHeld(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return

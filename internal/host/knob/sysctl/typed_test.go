@@ -27,8 +27,8 @@ func number(width int, n uint64) []byte {
 	return b
 }
 
-// nodes is a tree with the kinds that the catalogue needs: FreeBSD's are from
-// the SYSCTL_ declarations of its source, those of macOS from xnu's.
+// nodes is a tree with the types that the catalogue needs: FreeBSD's from the SYSCTL_
+// declarations in its source, macOS's from xnu's.
 func nodes() map[string]*sysctl.Node {
 	return map[string]*sysctl.Node{
 		"kern.ipc.maxsockbuf":        {Kind: writable | 8, Format: "LU", Value: number(8, 2097152)},   // SYSCTL_ULONG
@@ -42,7 +42,7 @@ func nodes() map[string]*sysctl.Node {
 	}
 }
 
-// shrinks is the rule of a pool that may only grow.
+// shrinks refuses values below least, as for a pool that may only grow.
 func shrinks(least uint32) func([]byte) bool {
 	return func(b []byte) bool { return binary.NativeEndian.Uint32(b) < least }
 }
@@ -85,7 +85,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestNumbersRoundTrip: every number of every width is its own text.
+// TestNumbersRoundTrip: every number of every width keeps its value through text.
 func TestNumbersRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		width := rapid.SampledFrom([]int{1, 2, 4, 8}).Draw(t, "width")
@@ -109,7 +109,7 @@ func open(t *testing.T, root, name string) sysctl.Key {
 	return must.Get(sysctl.Open(root, name))(t)
 }
 
-// tree makes a tree of settings with one file.
+// tree makes a settings tree with one file.
 func tree(t *testing.T, path, text string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -136,7 +136,7 @@ func TestReadKeepsTheText(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	root := tree(t, "net/ipv4/conf/eth0.1/mtu", "7\n") // a dot inside a part is a slash, sysctl(8)
+	root := tree(t, "net/ipv4/conf/eth0.1/mtu", "7\n") // a dot inside a component is written as a slash, sysctl(8)
 	must.Equal(t, must.Get(open(t, root, "net.ipv4.conf.eth0/1.mtu").Read(t.Context()))(t), "7", "Read")
 	for _, bad := range []string{"", "net..ipv4", "net.//.x", ".net", "net."} {
 		must.Fail(t, must.Err(sysctl.Open(root, bad)), "Open(%q) accepted a name that leaves the tree or is none", bad)
@@ -145,7 +145,7 @@ func TestNames(t *testing.T) {
 
 func TestPermissionIsTold(t *testing.T) {
 	if os.Geteuid() == 0 {
-		// Root opens everything, so ask for a setting that the kernel made read-only.
+		// Root can open everything, so use a setting that the kernel makes read-only.
 		err := open(t, "", "kernel.ostype").Check(t.Context(), "x")
 		if errors.Is(err, fs.ErrNotExist) {
 			t.Skip("this system has no /proc/sys/kernel/ostype")

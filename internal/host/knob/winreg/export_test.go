@@ -2,8 +2,8 @@ package winreg
 
 import "io/fs"
 
-// Memory is a registry in memory: texts of values by key and name. A key
-// without values is there with an empty map.
+// Memory is a registry in memory: the text of each value by key and name. An empty map is a
+// key without values.
 type Memory map[string]map[string]string
 
 // Open returns a value of the registry in memory.

@@ -22,7 +22,7 @@ import (
 	"linerate/internal/must"
 )
 
-// scratch makes a key of this test alone, which ends with it.
+// scratch makes a registry key for this test and removes it at the end.
 func scratch(t *testing.T) (string, registry.Key) {
 	t.Helper()
 	path := fmt.Sprintf(`SOFTWARE\linerate-test-%d`, os.Getpid())
@@ -37,23 +37,23 @@ func scratch(t *testing.T) (string, registry.Key) {
 	return path, k
 }
 
-// raw is a value as the registry holds it.
+// raw is a value as the registry stores it.
 type raw struct {
 	kind uint32
 	data string
 }
 
-// put writes type and bytes as they are, which package registry cannot.
+// put writes a type and bytes verbatim, which package registry cannot.
 func put(t must.TB, k registry.Key, name string, v raw) {
 	t.Helper()
 	text := must.Get(windows.UTF16PtrFromString(name))(t)
-	b := append([]byte(v.data), 0) // of which the last is not written
+	b := append([]byte(v.data), 0) // the last byte is not written
 	code, _, _ := windows.NewLazySystemDLL("advapi32.dll").NewProc("RegSetValueExW").Call(
 		uintptr(k), uintptr(unsafe.Pointer(text)), 0, uintptr(v.kind), uintptr(unsafe.Pointer(&b[0])), uintptr(len(v.data)))
 	must.Need(t, code == 0, "%v", windows.Errno(code))
 }
 
-// dump is everything in k.
+// dump returns every value in k.
 func dump(t must.TB, k registry.Key) map[string]raw {
 	t.Helper()
 	names := must.Get(k.ReadValueNames(-1))(t)
@@ -67,7 +67,7 @@ func dump(t must.TB, k registry.Key) map[string]raw {
 	return all
 }
 
-// wide is a text as the registry holds it, without a zero at its end.
+// wide returns a text as the registry stores it, without the terminating zero.
 func wide(s string) string {
 	var b strings.Builder
 	for _, u := range windows.StringToUTF16(s) {
@@ -111,8 +111,8 @@ func TestRealConformance(t *testing.T) {
 	must.True(t, maps.Equal(now, before), "was %v, is %v", before, now)
 }
 
-// TestRealTypes: what linerate could not put back byte by byte is neither read
-// nor written.
+// TestRealTypes: a value that linerate could not restore byte for byte is neither read nor
+// written.
 func TestRealTypes(t *testing.T) {
 	path, k := scratch(t)
 	for name, c := range map[string]struct {
@@ -163,8 +163,8 @@ func TestRealTypes(t *testing.T) {
 	}
 }
 
-// TestRealUndo: whatever is written to whatever values, putting back what was
-// read restores type and bytes of all of them, and absence.
+// TestRealUndo: after any writes, writing back what was read restores the type and bytes of
+// every value, and removes those that were absent.
 func TestRealUndo(t *testing.T) {
 	path, k := scratch(t)
 	names := []string{"a", "b", "*JumboPacket", "ä 𝄞"}
@@ -195,7 +195,7 @@ func TestRealUndo(t *testing.T) {
 			v := values[rapid.SampledFrom(names).Draw(rt, "name")]
 			old := must.Get(v.Read(ctx))(rt)
 			next := value.Draw(rt, "next")
-			if err := v.Write(ctx, next); err != nil { // of another type
+			if err := v.Write(ctx, next); err != nil { // another type
 				now, _ := v.Read(ctx)
 				must.Need(rt, now == old, "write %q was refused (%v) and changed %q to %q", next, err, old, now)
 				continue
@@ -216,8 +216,8 @@ func TestRealUndo(t *testing.T) {
 	}
 }
 
-// TestRealCatalogue: what the catalogue has in the registry can be read here, or
-// its key is not there.
+// TestRealCatalogue: every registry value of the catalogue can be read here, or its key is
+// missing.
 func TestRealCatalogue(t *testing.T) {
 	n := 0
 	for _, k := range knob.Catalogue() {

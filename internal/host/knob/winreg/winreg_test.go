@@ -27,7 +27,7 @@ func TestConformance(t *testing.T) {
 	bad := []string{"", "1", "dword:x", "dword:-1", "dword:4294967296", "binary:00", "sz"}
 	for name, c := range map[string]knobtest.Case{
 		"EnablePMTUDiscovery": {Other: "dword:0", Bad: append(bad, "sz:1", "qword:1")},
-		"EnablePMTUBHDetect":  {Other: "dword:1", Bad: bad}, // not there before
+		"EnablePMTUBHDetect":  {Other: "dword:1", Bad: bad}, // absent before
 		"Hostname":            {Other: "sz:other", Bad: append(bad, "dword:1")},
 		"DataBasePath":        {Other: `expand:C:\etc`, Bad: append(bad, "sz:x")},
 	} {
@@ -43,8 +43,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// TestAbsentComesBack: a value that was not there is not there after undo, and
-// one that was has its type.
+// TestAbsentComesBack: undo removes a value that was absent, and restores the type of one
+// that was present.
 func TestAbsentComesBack(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := winreg.Memory{tcpip: {}}
@@ -73,8 +73,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestCatalogueUsesWhatIsThere: the catalogue's values are well-formed, and
-// what it reads of an absent one is what it says.
+// TestCatalogueUsesWhatIsThere: the catalogue's values are well-formed, and setting an absent
+// one writes a DWORD.
 func TestCatalogueUsesWhatIsThere(t *testing.T) {
 	for _, k := range knob.Catalogue() {
 		n, ok := k.Native["windows"]

@@ -9,9 +9,9 @@ import (
 	"linerate/internal/must"
 )
 
-// TestParseCapture reads a part of a public capture of Get-NetTCPSetting on
-// Windows 10 (esnet/iperf issue 1069): the first template whole, and of the
-// second what is shown there.
+// TestParseCapture reads part of a public capture of Get-NetTCPSetting on Windows 10
+// (esnet/iperf issue 1069): the first template in full, and as much of the second as the
+// capture shows.
 func TestParseCapture(t *testing.T) {
 	b := must.Get(os.ReadFile("testdata/windows-10/get-nettcpsetting.txt"))(t)
 	blocks := must.Get(parseList(string(b)))(t)

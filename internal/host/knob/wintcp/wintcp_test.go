@@ -21,17 +21,16 @@ import (
 	"linerate/internal/must"
 )
 
-// machine is a Windows in memory. It understands the commands that linerate
-// builds and no others, and prints as the cmdlets do: the labels of
-// Get-NetTCPSetting are those of a public capture from Windows 10 (esnet/iperf
-// issue 1069), those of the other cmdlets are the properties of their classes
-// in Microsoft's documentation.
+// machine is a Windows in memory. It accepts only the commands that linerate builds, and
+// prints like the cmdlets: the labels of Get-NetTCPSetting are from a public capture on
+// Windows 10 (esnet/iperf issue 1069); those of the other cmdlets are the properties of their
+// classes in Microsoft's documentation.
 type machine struct {
-	adapters map[string]map[string]string // keywords of each, and NlMtu and EcnMarking
+	adapters map[string]map[string]string // keywords of each adapter, NlMtu and EcnMarking
 	tcp      map[string]string
 	offload  map[string]string
-	fail     string   // printed instead of every change
-	commands []string // that were run
+	fail     string   // output of every change, if set
+	commands []string // the commands run
 }
 
 func newMachine() *machine {
@@ -67,7 +66,7 @@ func printed(m map[string]string) string {
 	return b.String()
 }
 
-// forms are the commands with what they do.
+// forms returns the known commands with their effects.
 func (m *machine) forms() map[string]func(a []string) (string, error) {
 	none := errors.New("CmdletizationQuery_NotFound_Name,Get-NetAdapterAdvancedProperty No matching object")
 	return map[string]func(a []string) (string, error){
@@ -196,8 +195,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// TestWindowsUndoIsIdentity goes through the catalogue's encodings: what is set
-// and undone is the machine as it was.
+// TestWindowsUndoIsIdentity goes through the catalogue's encodings: setting a value and
+// undoing it leaves the machine as it was.
 func TestWindowsUndoIsIdentity(t *testing.T) {
 	values := map[string][]string{
 		"link.frame_mtu": {"1500", "4074", "9000"}, "nic.media.speed": {"0", "10", "100"}, "nic.media.duplex": {"half", "full"}, "nic.pause.rx": {"0", "1"}, "nic.pause.tx": {"0", "1"},
@@ -254,7 +253,7 @@ func TestErrorsByTheirIds(t *testing.T) {
 	must.True(t, err != nil && !errors.Is(err, errors.ErrUnsupported), "another error = %v", err)
 }
 
-// TestPolicyWins: what group policy sets is not written over.
+// TestPolicyWins: a setting under group policy is not written.
 func TestPolicyWins(t *testing.T) {
 	m := newMachine()
 	m.tcp["AutoTuningLevelEffective"] = "GroupPolicy"
@@ -263,7 +262,7 @@ func TestPolicyWins(t *testing.T) {
 	must.Equal(t, m.tcp["AutoTuningLevelLocal"], "Normal", "it was written all the same")
 }
 
-// TestNamesAreQuoted: a name of an adapter is data, whatever it holds.
+// TestNamesAreQuoted: an adapter's name is quoted as data, whatever characters it has.
 func TestNamesAreQuoted(t *testing.T) {
 	m := newMachine()
 	evil := "x'; Remove-Item C:\\; '"
@@ -275,7 +274,7 @@ func TestNamesAreQuoted(t *testing.T) {
 	}
 }
 
-// TestRemember: many settings are read with a few commands.
+// TestRemember: a few commands read many settings.
 func TestRemember(t *testing.T) {
 	m := newMachine()
 	run := wintcp.Remember(m.run)
@@ -288,8 +287,8 @@ func TestRemember(t *testing.T) {
 	must.Is(t, must.Err(s.Read(t.Context())), errors.ErrUnsupported, "a keyword that the driver has not")
 }
 
-// TestCatalogueUsesWhatIsThere: every setting that the catalogue wants of this
-// mechanism can be opened.
+// TestCatalogueUsesWhatIsThere: this mechanism can open every setting that the catalogue
+// gives it.
 func TestCatalogueUsesWhatIsThere(t *testing.T) {
 	for _, k := range knob.Catalogue() {
 		n, ok := k.Native["windows"]
@@ -300,8 +299,8 @@ func TestCatalogueUsesWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestCommandThatHangs: an undo, which nothing else ends, waits for a PowerShell or
-// netsh that hangs for half a minute, and can try again.
+// TestCommandThatHangs: an undo, which has no other timeout, waits half a minute for a
+// hanging PowerShell or netsh, and can try again.
 func TestCommandThatHangs(t *testing.T) {
 	for _, name := range []string{"ScalingHeuristics", "CongestionProvider", "NlMtuBytes"} {
 		synctest.Test(t, func(t *testing.T) {

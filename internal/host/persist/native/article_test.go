@@ -23,7 +23,7 @@ type article struct {
 	name, role, link string
 }
 
-// exports are the articles with the formats that fit their systems.
+// exports lists the articles for each format that fits their systems.
 func exports() map[model.FileFormat][]article {
 	crossed := []article{{"crossed", "both", "eth0"}}
 	return map[model.FileFormat][]article{
@@ -37,7 +37,7 @@ func exports() map[model.FileFormat][]article {
 	}
 }
 
-// input reads the article's settings of its role.
+// input reads the article's settings for its role.
 func (a article) input(t *testing.T) native.Input {
 	t.Helper()
 	b := must.Get(os.ReadFile(filepath.Join("testdata", "articles", a.name+".yaml")))(t)
@@ -67,8 +67,8 @@ func (a article) input(t *testing.T) native.Input {
 	return in
 }
 
-// want reads what an export has to be: sections by their first line, which is
-// not indented; the lines of a section begin with a tab.
+// want reads the expected export: each section begins with an unindented line, and its lines
+// begin with a tab.
 func (a article) want(t *testing.T, f model.FileFormat) map[string][]string {
 	t.Helper()
 	b := must.Get(os.ReadFile(filepath.Join("testdata", "articles", fmt.Sprintf("%s.%s.%s.want", a.name, a.role, f))))(t)
@@ -85,7 +85,7 @@ func (a article) want(t *testing.T, f model.FileFormat) map[string][]string {
 	return all
 }
 
-// acting are the lines of a text that a system acts on.
+// acting returns the lines of a text that a system acts on.
 func acting(path, text string) []string {
 	mark := "#"
 	switch filepath.Ext(path) {
@@ -104,14 +104,14 @@ func acting(path, text string) []string {
 	return all
 }
 
-// TestArticles holds the exports of what articles set, line by line, against
-// what they would have to be.
+// TestArticles compares the exports of the articles' settings, line by line, with the
+// expected ones.
 func TestArticles(t *testing.T) {
 	for f, all := range exports() {
 		for _, a := range all {
 			t.Run(a.name+" "+string(f), func(t *testing.T) {
 				in, want := a.input(t), a.want(t, f)
-				in.Anyway = a.name == "virtio3" // TestArticlesThatDoNotFit
+				in.Anyway = a.name == "virtio3" // see TestArticlesThatDoNotFit
 				out := must.Get(native.Render(f, in))(t)
 				got := map[string][]string{}
 				for _, file := range out.Files {
@@ -131,13 +131,13 @@ func TestArticles(t *testing.T) {
 	}
 }
 
-// TestArticlesByAnsible: tasks hold the lines that the files have.
+// TestArticlesByAnsible: the tasks hold the same lines as the files.
 func TestArticlesByAnsible(t *testing.T) {
 	for f, a := range map[model.FileFormat]article{
 		model.FormatSystemdNetworkd: {"crossed", "both", "eth0"}, model.FormatFreeBSD: {"gigabit", "near", "em0"}, model.FormatMacOS: {"fileshare", "near", "en0"},
 	} {
 		want := a.want(t, f)
-		delete(want, "commands") // stand in comments
+		delete(want, "commands") // comments in the tasks
 		out := must.Get(native.Render(model.FormatAnsible, a.input(t)))(t)
 		var tasks []struct {
 			Copy struct {
@@ -160,10 +160,10 @@ func TestArticlesByAnsible(t *testing.T) {
 	}
 }
 
-// TestArticlesThatDoNotFit: what articles set wrongly, or what does not fit to
-// the system of the reader, is answered with the reason.
+// TestArticlesThatDoNotFit: settings that an article got wrong, or that do not fit the
+// reader's system, are refused with the reason.
 func TestArticlesThatDoNotFit(t *testing.T) {
-	stock := func(bytes string) map[string]string { // of all three, as FreeBSD has them
+	stock := func(bytes string) map[string]string { // all three, as FreeBSD has them
 		return map[string]string{"kern.ipc.maxsockbuf": bytes, "net.inet.tcp.sendbuf_max": bytes, "net.inet.tcp.recvbuf_max": bytes}
 	}
 	gigabit, share, virtio := article{"gigabit", "near", "em0"}, article{"fileshare", "far", "bge0"}, article{"virtio3", "both", "vtnet0"}
@@ -172,7 +172,7 @@ func TestArticlesThatDoNotFit(t *testing.T) {
 		from   article
 		before map[string]string
 		more   []model.Assignment
-		want   string // "" fits
+		want   string // "" if it fits
 	}{
 		{"fits in its time", gigabit, map[string]string{"kern.ipc.maxsockbuf": "262144"}, nil, ""},
 		{"a limit below what is there today", gigabit, stock("2097152"), nil, "tcp.recv_buffer_max 2097152 is above 8/9 of socket.buffer_max 1048576, which is 932067"},
@@ -202,8 +202,7 @@ func TestArticlesThatDoNotFit(t *testing.T) {
 	}
 }
 
-// TestArticlesWithAdvice: what can be exported and is doubtful says so in the
-// file.
+// TestArticlesWithAdvice: doubtful settings are exported with advice in the file.
 func TestArticlesWithAdvice(t *testing.T) {
 	for _, c := range []struct {
 		f    model.FileFormat
@@ -229,11 +228,11 @@ func TestArticlesWithAdvice(t *testing.T) {
 	}
 }
 
-// TestArticleNames: whoever types a name from an article gets the knob that it
-// is today, or is told what became of it.
+// TestArticleNames: a name from an article leads to today's knob, or to an explanation of
+// what became of the setting.
 func TestArticleNames(t *testing.T) {
 	for name, c := range map[string]struct {
-		knob model.KnobID // that it is or that stands there now; "" for none
+		knob model.KnobID // the knob itself or its replacement; "" for none
 		says string       // part of the explanation
 	}{
 		// gigabit

@@ -38,7 +38,7 @@ func settings(words ...string) []model.Assignment {
 	return all
 }
 
-// sample is a profile with something for every mechanism of every system.
+// sample is a profile with settings for every mechanism of every system.
 func sample() native.Input {
 	return native.Input{
 		Settings: settings(
@@ -57,7 +57,7 @@ func sample() native.Input {
 	}
 }
 
-// print shows an Output as a golden file: what a person would see.
+// print formats an Output as a golden file: what a user would see.
 func print(out native.Output) string {
 	var b strings.Builder
 	for _, f := range out.Files {
@@ -90,8 +90,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// checkNothingDropped demands that every setting is in a file, in a command, or
-// omitted with a reason that the first file repeats.
+// checkNothingDropped demands that every setting is in a file, in a command, or omitted with
+// a reason that the first file repeats.
 func checkNothingDropped(t *testing.T, f model.FileFormat, out native.Output) {
 	t.Helper()
 	all := ""
@@ -162,15 +162,14 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestAnyway: what does not fit together is written on demand, and says so.
+// TestAnyway: Anyway writes settings that conflict, with a warning.
 func TestAnyway(t *testing.T) {
 	in := native.Input{Anyway: true, Settings: settings("socket.buffer_max=4000000", "tcp.recv_buffer_max=16777216")}
 	out, err := native.Render(model.FormatFreeBSD, in)
 	must.True(t, err == nil && len(out.Files) == 1 && strings.Contains(decode(out.Files[0]), "note: tcp.recv_buffer_max 16777216 is above 8/9"), "%v\n%s", err, print(out))
 }
 
-// TestHostileBefore: texts of a profile that somebody else wrote do not reach a
-// shell.
+// TestHostileBefore: texts of an untrusted profile do not reach a shell.
 func TestHostileBefore(t *testing.T) {
 	out, err := native.Render(model.FormatFreeBSD, native.Input{
 		Interface: "em0", Settings: settings("nic.media.duplex=full", "nic.pause.rx=1"), Before: map[string]string{"media": "x$(reboot);reboot"},
@@ -180,8 +179,8 @@ func TestHostileBefore(t *testing.T) {
 	must.True(t, err == nil && len(out.Omitted) == 1, "%v\n%s", err, print(out))
 }
 
-// TestSharedTexts: what the settings do not say of a shared text is what was
-// there before, or a default that is the same on every machine, or omitted.
+// TestSharedTexts: the parts of a shared text without a setting come from the text before or
+// from a default that is the same on every machine; otherwise the setting is omitted.
 func TestSharedTexts(t *testing.T) {
 	for _, c := range []struct {
 		name, want, omitted string
@@ -216,8 +215,8 @@ func decode(f files.File) string {
 	return string(bytes.TrimPrefix(b, []byte{0xef, 0xbb, 0xbf}))
 }
 
-// acts returns what a system would act on in a file: the text without comments,
-// as a reader of that format sees it.
+// acts returns the parts of a file that a system acts on: the text without comments, as a
+// reader of that format parses it.
 func acts(f files.File) (string, error) {
 	text := decode(f)
 	switch {
@@ -231,13 +230,12 @@ func acts(f files.File) (string, error) {
 		if err := yaml.Unmarshal([]byte(text), &v); err != nil {
 			return "", err
 		}
-		return stripped(fmt.Sprintf("%v", v)), nil // Ansible's texts are files with comments themselves
+		return stripped(fmt.Sprintf("%v", v)), nil // Ansible's texts are themselves files with comments
 	}
 	return stripped(text), nil
 }
 
-// stripped is text without the lines that are comments in shells, unit files
-// and configuration files.
+// stripped removes the comment lines of shells, unit files and configuration files.
 func stripped(text string) string {
 	var kept []string
 	for l := range strings.SplitSeq(text, "\n") {
@@ -248,7 +246,7 @@ func stripped(text string) string {
 	return strings.Join(kept, "\n")
 }
 
-// plist reads all the elements and texts of an XML file.
+// plist returns all elements and texts of an XML file.
 func plist(text string) (string, error) {
 	var b strings.Builder
 	for d := xml.NewDecoder(strings.NewReader(text)); ; {
@@ -267,8 +265,7 @@ func plist(text string) (string, error) {
 	}
 }
 
-// readReg reads a file of regedit, strictly: every line is empty, a comment, a
-// key or a value.
+// readReg parses a regedit file strictly: every line is empty, a comment, a key or a value.
 func readReg(content []byte) (map[string]string, error) {
 	if !bytes.HasPrefix(content, []byte{0xff, 0xfe}) || len(content)%2 != 0 {
 		return nil, errors.New("not UTF-16 with its mark")
@@ -311,8 +308,8 @@ func TestRegRoundTrip(t *testing.T) {
 	}
 }
 
-// TestHostileComments: no text that a person or another program put into a
-// title can change what a system does with a file, nor break its format.
+// TestHostileComments: no comment text, from a user or another program, changes what a system
+// does with a file or breaks its format.
 func TestHostileComments(t *testing.T) {
 	seeds := []string{
 		"x\nnet.ipv4.ip_forward = 1", "x\r\n[HKEY_LOCAL_MACHINE\\SYSTEM]\r\n\"a\"=\"b\"", "--> <string>/bin/sh</string> <!--", "{{ lookup('pipe', 'reboot') }}", "{% raw %}",
@@ -338,7 +335,7 @@ func TestHostileComments(t *testing.T) {
 	})
 }
 
-// acted renders in and returns what a system would act on, file by file.
+// acted renders in and returns the parts that a system acts on, file by file.
 func acted(t interface {
 	must.TB
 	Fatalf(string, ...any)

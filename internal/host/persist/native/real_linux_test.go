@@ -18,10 +18,10 @@ import (
 	"linerate/internal/must"
 )
 
-// The tests in this file let the program that will read a file read it. Each is
-// skipped where its program is absent, see package referee.
+// The tests in this file have each file read by the program it is meant for. A test is
+// skipped where its program is missing, see package referee.
 
-// file returns the file of an output whose path ends so.
+// file returns the file of an output whose path ends in end.
 func file(t *testing.T, out native.Output, end string) files.File {
 	t.Helper()
 	for _, f := range out.Files {
@@ -38,7 +38,7 @@ func render(t *testing.T, f model.FileFormat, in native.Input) native.Output {
 	return must.Get(native.Render(f, in))(t)
 }
 
-// put writes a file below root, as it would lie below /.
+// put writes a file below root at the path it has below /.
 func put(t *testing.T, root string, f files.File) string {
 	t.Helper()
 	path := filepath.Join(root, f.Path)
@@ -54,8 +54,8 @@ func start(t *testing.T, argv ...string) string {
 	return string(out)
 }
 
-// TestSysctlReads sets the sysctl file with procps in a network namespace and
-// reads the kernel.
+// TestSysctlReads applies the sysctl file with procps in a network namespace and reads the
+// values from the kernel.
 func TestSysctlReads(t *testing.T) {
 	sysctl := referee.Program(t, "sysctl")
 	if !knobtest.InNamespace(t) {
@@ -76,8 +76,8 @@ func TestSysctlReads(t *testing.T) {
 	}
 }
 
-// TestUdevReads lets udev read the .link file, over an empty directory in a
-// mount namespace. Unknown keys and values are warnings that name the file.
+// TestUdevReads has udev read the .link file, mounted over an empty directory in a mount
+// namespace. udev warns about unknown keys and values with the file's name.
 func TestUdevReads(t *testing.T) {
 	udevadm := referee.Program(t, "udevadm")
 	if !knobtest.InNamespace(t) {
@@ -104,7 +104,7 @@ func TestUdevReads(t *testing.T) {
 	cmd.Env = append(cmd.Environ(), "SYSTEMD_LOG_LEVEL=debug", "SYSTEMD_LOG_TARGET=console")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	_ = cmd.Run() // lo matches no file, which it calls a failure
+	_ = cmd.Run() // no file matches lo, which udevadm reports as a failure
 	if !strings.Contains(out.String(), "99-wrong.link:4:") {
 		t.Skipf("udev does not say what it does not understand:\n%s", out.String())
 	}
@@ -118,9 +118,9 @@ func TestUdevReads(t *testing.T) {
 	}
 }
 
-// TestNetplanReads lets netplan's generator make networkd's files of an export,
-// together with a definition of the user's own: as it is it changes nothing, and
-// with its settings uncommented they hold.
+// TestNetplanReads has netplan generate networkd's files from an export next to the user's
+// own definition: unedited, the export changes nothing; with its settings uncommented, they
+// apply.
 func TestNetplanReads(t *testing.T) {
 	generate := referee.Program(t, "/usr/libexec/netplan/generate", "/lib/netplan/generate")
 	in := sample()
@@ -134,7 +134,7 @@ func TestNetplanReads(t *testing.T) {
 		}
 		put(t, root, f)
 		must.Equal(t, start(t, generate, "--root-dir", root), "", "netplan says")
-		link, _ := os.ReadFile(filepath.Join(root, "run/systemd/network/10-netplan-eth0.link")) // there may be none
+		link, _ := os.ReadFile(filepath.Join(root, "run/systemd/network/10-netplan-eth0.link")) // may not exist
 		network := must.Get(os.ReadFile(filepath.Join(root, "run/systemd/network/10-netplan-eth0.network")))(t)
 		must.True(t, strings.Contains(string(network), "DHCP=ipv4"), "the user's own definition is gone: %s", network)
 		return string(link) + string(network)
@@ -148,8 +148,7 @@ func TestNetplanReads(t *testing.T) {
 	}
 }
 
-// TestIfupdownReads lets ifup say what it would do, with the user's own stanza
-// before.
+// TestIfupdownReads has ifup print what it would do, with the user's own stanza first.
 func TestIfupdownReads(t *testing.T) {
 	ifup := referee.Program(t, "ifup")
 	in := native.Input{Interface: "eth7", Comments: sample().Comments, Settings: settings("link.mtu=9000", "nic.ring.rx=4096", "qdisc=fq", "nic.offload.tso=0", "nic.coalesce.adaptive_rx=0", "txqueuelen=2000")}
@@ -165,8 +164,8 @@ func TestIfupdownReads(t *testing.T) {
 	}
 }
 
-// TestShellReads lets a shell run the script for an interface of FreeBSD, with an
-// ifconfig that refuses everything: no line ends the script.
+// TestShellReads has a shell run the script for a FreeBSD interface with an ifconfig that
+// always fails: no line ends the script.
 func TestShellReads(t *testing.T) {
 	sh := referee.Program(t, "sh")
 	in := sample()
@@ -177,10 +176,9 @@ func TestShellReads(t *testing.T) {
 	must.Equal(t, got, "em0 mtu 9000\nem0 tso\nem0 -lro\nem0 wol_magic\nem0 polling\nem0 media 100baseTX mediaopt full-duplex,rxpause\nend\n")
 }
 
-// TestArticleApplies brings an interface up with the settings of the article on
-// two Linux machines and a cable (seed 002), in a network namespace. The sysctls
-// of sockets belong to the whole machine there: that the kernel has them is all
-// that can be seen.
+// TestArticleApplies brings an interface up with the settings of the article on two Linux
+// machines and a cable (seed 002), in a network namespace. The socket sysctls belong to the
+// whole machine there, so the test only checks that the kernel has them.
 func TestArticleApplies(t *testing.T) {
 	ip := referee.Program(t, "ip")
 	if !knobtest.InNamespace(t) {
@@ -205,8 +203,8 @@ func TestArticleApplies(t *testing.T) {
 	must.Contain(t, start(t, ip, "-o", "link", "show", "eth7"), " mtu 9000 ")
 }
 
-// TestAnsibleReads lets Ansible run the tasks on a tree of the test's own. What
-// it writes is what the other formats give, hostile comments included.
+// TestAnsibleReads has Ansible run the tasks on the test's own tree. It writes the same as
+// the other formats, with hostile comments too.
 func TestAnsibleReads(t *testing.T) {
 	playbook := referee.Program(t, "ansible-playbook")
 	if os.Geteuid() != 0 {

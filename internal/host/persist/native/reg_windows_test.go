@@ -28,8 +28,8 @@ const (
 	mediaKey   = `SOFTWARE\Microsoft\Windows NT\CurrentVersion\Multimedia\SystemProfile`
 )
 
-// needWine skips on machines whose registry is somebody's: the files set what
-// the machine itself uses. Only Wine's ntdll has this function.
+// needWine skips on real Windows: the files change settings that the machine itself uses.
+// Only Wine's ntdll exports this function.
 func needWine(t *testing.T) {
 	t.Helper()
 	if windows.NewLazySystemDLL("ntdll.dll").NewProc("wine_get_version").Find() != nil {
@@ -37,7 +37,7 @@ func needWine(t *testing.T) {
 	}
 }
 
-// everything is every value of the three keys, type and bytes.
+// everything returns every value of the three keys, with type and bytes.
 func everything(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -56,7 +56,7 @@ func everything(t *testing.T) map[string]string {
 	return all
 }
 
-// value opens a value of the machine.
+// value opens a registry value of the machine.
 func value(t *testing.T, path string) *winreg.Value {
 	t.Helper()
 	return must.Get(winreg.Open(`HKLM\` + path))(t)
@@ -73,8 +73,8 @@ func merge(t *testing.T, dir string, f files.File, argv ...string) {
 	must.Need(t, err == nil, "%q: %v\n%s", argv, err, out)
 }
 
-// TestRegImported: a file that export writes sets what it says and nothing else,
-// and its twin restores every value, and its absence.
+// TestRegImported: importing an exported file sets exactly its values, and importing the undo
+// file restores every value and removes those that were absent.
 func TestRegImported(t *testing.T) {
 	needWine(t)
 	everything(t)                       // makes the keys
@@ -101,7 +101,7 @@ func TestRegImported(t *testing.T) {
 		for j, name := range names {
 			v := value(t, name)
 			must.Do(t, errors.Join(v.Write(t.Context(), winreg.Absent), v.Write(t.Context(), before[j])))
-			native, isKeyword := strings.CutPrefix(name, adapterKey+`\`) // whose texts have no type
+			native, isKeyword := strings.CutPrefix(name, adapterKey+`\`) // keyword texts have no type
 			if !isKeyword {
 				native = `HKLM\` + name
 			}
