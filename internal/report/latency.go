@@ -15,11 +15,11 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Latency is one distribution of times, of all counted runs together.
+// Latency is one distribution of times, over all counted runs together.
 type Latency struct {
-	Name      string                 `json:"name"`                // as the engine gave it: "idle udp"
-	Label     string                 `json:"label"`               // for people: "idle", "under load to nas", "to nas"
-	Probe     string                 `json:"probe,omitempty"`     // "udp", "tcp", "http"; "" where it is not a probe
+	Name      string                 `json:"name"`                // the engine's name: "idle udp"
+	Label     string                 `json:"label"`               // for display: "idle", "under load to nas", "to nas"
+	Probe     string                 `json:"probe,omitempty"`     // "udp", "tcp", "http"; "" if it is not a probe
 	Direction model.Direction        `json:"direction,omitempty"` // of the load
 	P50       fact.Of[time.Duration] `json:"p50_ns"`
 	P90       fact.Of[time.Duration] `json:"p90_ns"`
@@ -28,12 +28,12 @@ type Latency struct {
 	Max       fact.Of[time.Duration] `json:"max_ns"`
 	Sent      int64                  `json:"sent"`
 	Lost      int64                  `json:"lost"`
-	Rate      fact.Of[float64]       `json:"rate"`     // answered per second, median over runs; of requests only
+	Rate      fact.Of[float64]       `json:"rate"`     // answered per second, median over runs; requests only
 	Added     fact.Of[time.Duration] `json:"added_ns"` // by the load: difference of the medians
-	Times     *hist.Histogram        `json:"-"`        // all of them
+	Times     *hist.Histogram        `json:"-"`        // the full distribution
 }
 
-// Within says in how long half of them were answered, and 99 % if the answers carry that.
+// Within says how long half of them took, and how long 99 %, if there are enough answers.
 func (l Latency) Within(half string) string {
 	text := fmt.Sprintf("%s within %s", half, units.FormatDuration(l.P50.Or(0)))
 	if p99, ok := l.P99.Get(); ok {
@@ -42,7 +42,7 @@ func (l Latency) Within(half string) string {
 	return text
 }
 
-// LatencyName tells the distributions of a session apart.
+// LatencyName returns a name that is unique among the distributions of a session.
 func LatencyName(m Latency) string {
 	switch {
 	case m.Probe != "":
@@ -55,8 +55,8 @@ func LatencyName(m Latency) string {
 	return m.Label
 }
 
-// latencies merges what all counted runs of the baseline measured. Each quantile
-// is one of all runs' times together, never a mean of quantiles.
+// latencies merges the distributions of all counted runs of the baseline. Each quantile is
+// taken over all runs' times together, never a mean of quantiles.
 func (b *builder) latencies() []Latency {
 	out := []Latency{}
 	for _, l := range traffic.Latencies(b.baselineRuns()) {
@@ -67,7 +67,7 @@ func (b *builder) latencies() []Latency {
 	return out
 }
 
-// rank puts what was idle first, and then the directions as the lines have them.
+// rank orders idle ones first, and then by direction like the lines.
 func rank(l Latency) int {
 	return slices.Index([]model.Direction{"", model.To, model.From, model.Both}, l.Direction)
 }
@@ -93,7 +93,7 @@ func (b *builder) latency(m *model.Latency) Latency {
 	return l
 }
 
-// requestRate is how many requests, or connections, were answered per second.
+// requestRate returns how many requests, or connections, were answered per second.
 func (b *builder) requestRate(m *model.Latency) fact.Of[float64] {
 	if m.Name != model.LatencyRequest {
 		return fact.Unknown[float64]("not a series of requests")
@@ -106,8 +106,8 @@ func (b *builder) requestRate(m *model.Latency) fact.Of[float64] {
 	return fact.Unknown[float64]("no run told it")
 }
 
-// addLoad says by how much the median of each probe under load lies above that
-// of the same probe before it.
+// addLoad computes by how much the median of each probe under load exceeds that of the same
+// probe without load.
 func addLoad(all []Latency) {
 	for i := range all {
 		if all[i].Direction == "" {

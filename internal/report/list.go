@@ -19,23 +19,24 @@ import (
 type ListItem struct {
 	model.Item
 	Goodput []ListRate `json:"goodput,omitempty"` // of the baseline, by direction
-	// Values are, of a session without goodput, the median latency by direction, or how many
-	// requests or connections a second there were.
+	// Values are, for a session without goodput, the median latency by direction, or the
+	// requests or connections per second.
 	Values  []model.Value `json:"values,omitempty"`
-	Verdict string        `json:"verdict,omitempty"` // what it showed, or why it ended, in a sentence
-	// Findings are what limits its directions, and of a check the lines that are POOR or BAD.
+	Verdict string        `json:"verdict,omitempty"` // its result, or why it ended, in a sentence
+	// Findings are the limits of its directions, and for a check the lines that are POOR or
+	// BAD.
 	Findings []ListFinding `json:"findings,omitempty"`
 }
 
 // ListFinding is a finding by which a list can be filtered.
 type ListFinding struct {
-	Code      string          `json:"code"` // of a rule, as B07; of a line of a check its name, as loss
+	Code      string          `json:"code"` // of a rule, as B07; for a line of a check its name, as loss
 	Direction model.Direction `json:"direction,omitempty"`
 	Text      string          `json:"text"` // "receive window", "loss BAD"
-	Name      string          `json:"-"`    // what people call it: a line of a check by its name, whatever its grade
+	Name      string          `json:"-"`    // display name: for a line of a check its name, whatever its grade
 }
 
-// Found reports whether a finding of i has that code, or that word in its text.
+// Found reports whether a finding of i has that code, or that text.
 func (i ListItem) Found(word string) bool {
 	return slices.ContainsFunc(i.Findings, func(f ListFinding) bool {
 		return strings.EqualFold(f.Code, word) || strings.Contains(strings.ToLower(f.Text), strings.ToLower(word))
@@ -51,14 +52,14 @@ type ListRate struct {
 // List is the document of a list of sessions, linerate/list/v1.
 type List struct {
 	Sessions []ListItem `json:"sessions"`
-	Now      time.Time  `json:"-"` // that their age is counted to
+	Now      time.Time  `json:"-"` // the reference time for ages
 }
 
-// NewListItem is a line of a list: what the store says of a session, and what follows
-// from s, which may be without hosts and without the ends of its runs, but for a check.
+// NewListItem returns a line of a list: the store's item, and what follows from s, which may
+// lack hosts and the ends of its runs, except for a check.
 func NewListItem(i model.Item, s model.Session) ListItem {
 	b := builder{s: &s, names: model.Names{Near: s.Near, Far: model.EndName(s.Far)}, counted: Counted(s.Runs)}
-	if strings.HasPrefix(s.Far, "lab:") { // whose text says all of it, once a line is enough
+	if strings.HasPrefix(s.Far, "lab:") { // a lab's text contains everything, and once per line is enough
 		b.names = model.Names{Near: string(model.Near), Far: string(model.Far)}
 	}
 	out := ListItem{Item: i}
@@ -80,7 +81,7 @@ func NewListItem(i model.Item, s model.Session) ListItem {
 		}
 	}
 	switch {
-	case i.State == model.SessionDone && i.Runs == 0: // of a version that did not say so
+	case i.State == model.SessionDone && i.Runs == 0: // from a version that did not say so
 		out.State, out.Verdict = model.SessionFailed, i.Reason
 	case i.State == model.SessionRunning, i.State == model.SessionStopped:
 		out.Verdict = ending(&s)
@@ -95,13 +96,13 @@ func NewListItem(i model.Item, s model.Session) ListItem {
 	case s.Mesh != nil:
 		out.Verdict = mesh.Of(&s).Line()
 	}
-	if s.Mesh != nil { // of many ends one rate says nothing
+	if s.Mesh != nil { // one rate says nothing about many ends
 		out.Goodput = nil
 	}
 	return out
 }
 
-// Texts are what was measured in each direction, with its unit.
+// Texts returns the result of each direction, with its unit.
 func (i ListItem) Texts() map[model.Direction]string {
 	texts := map[model.Direction]string{}
 	for _, r := range i.Goodput {
@@ -117,7 +118,7 @@ func (i ListItem) Texts() map[model.Direction]string {
 	return texts
 }
 
-// graded names the lines of a check that are POOR or BAD, and adds them to findings.
+// graded lists the lines of a check that are POOR or BAD, and adds them to findings.
 func graded(lines []health.Line, findings *[]ListFinding) string {
 	var found []string
 	for _, l := range lines {
@@ -132,7 +133,7 @@ func graded(lines []health.Line, findings *[]ListFinding) string {
 	return strings.Join(found, ", ")
 }
 
-// Line is what a search found and what that gained, in one line.
+// Line summarises a search and its gain in one line.
 func (t Tuned) Line() string {
 	parts := []string{t.Headline}
 	for i := 1; i < len(t.Measured); i += 2 {
@@ -143,7 +144,7 @@ func (t Tuned) Line() string {
 	return strings.Join(parts, "; ")
 }
 
-// What says of a session in a sentence where it was and what it showed.
+// What describes a session in a sentence: where it was and its result.
 func (i ListItem) What() string {
 	where := i.Far
 	switch {
@@ -161,7 +162,7 @@ func (i ListItem) What() string {
 	return where + ": " + i.Verdict
 }
 
-// verdictLine says what an experiment showed, in a sentence.
+// verdictLine summarises an experiment in a sentence.
 func (b *builder) verdictLine() string {
 	if b.untrustworthy() != "" {
 		return "not to be believed: the baseline differs from itself"
@@ -180,7 +181,7 @@ func (b *builder) verdictLine() string {
 	return strings.Join(parts, "; ")
 }
 
-// Conclusion names the setting of a table that gained most, or counts the verdicts.
+// Conclusion names the setting of a table with the largest gain, or counts the verdicts.
 func (t Table) Conclusion() string {
 	var best *Row
 	better, candidates := 0, 0
@@ -234,7 +235,7 @@ func (t Table) Conclusion() string {
 	return "nothing is better: " + strings.Join(words, ", ")
 }
 
-// outcome is an outcome in a count of them, for people.
+// outcome names an outcome in a count.
 func outcome(o model.Outcome) string {
 	switch o {
 	case model.Equivalent:
@@ -246,7 +247,7 @@ func outcome(o model.Outcome) string {
 	return string(o)
 }
 
-// limitLine says what limits the directions of a test, without the evidence.
+// limitLine names the limits of the directions of a test, without the evidence.
 func (b *builder) limitLine() string {
 	var parts []string
 	told := map[model.Direction]bool{}

@@ -12,26 +12,26 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Measured is the value of one setting in one direction, of the metric that decides.
+// Measured is the value of the objective for one setting in one direction.
 type Measured struct {
 	Direction  model.Direction `json:"direction"`
 	Label      string          `json:"label"`   // "to nas, before"
-	Setting    string          `json:"setting"` // as the plan names it
+	Setting    string          `json:"setting"` // its name in the plan
 	Runs       int             `json:"runs"`
-	Median     float64         `json:"median"` // of the runs
+	Median     float64         `json:"median"` // over the runs
 	Low        float64         `json:"low"`    // of its interval
 	High       float64         `json:"high"`
 	Confidence float64         `json:"confidence"` // of the interval, 0…1
 	Text       string          `json:"text"`       // "94.03 Mbit/s (93.97 to 94.1 Mbit/s)"
-	Outcome    model.Outcome   `json:"outcome"`    // against the baseline; "" of the baseline itself
+	Outcome    model.Outcome   `json:"outcome"`    // against the baseline; "" for the baseline itself
 	Name       string          `json:"-"`          // the label without the direction: "before"
 	toward     string          // "to nas"
 	value      string          // the median with its unit
-	said       string          // the verdict for people
+	said       string          // the verdict as text
 }
 
 // compared returns the values of the baseline and of the setting that an experiment is about:
-// the only one beside the baseline, or the best one that may be kept.
+// the only other one, or the best one that may be kept.
 func (b *builder) compared() []Measured {
 	p := &b.s.Plan
 	if b.s.Kind != model.KindRun || len(p.Factors) > 1 || len(p.Ends) > 0 || b.untrustworthy() != "" {
@@ -45,7 +45,7 @@ func (b *builder) compared() []Measured {
 	if setting == "" {
 		return nil
 	}
-	const most = 16 // longer names leave a terminal no room for a bar
+	const most = 16 // longer names leave no space for a bar in a terminal
 	if max(len(p.Baseline), len(setting)) > most {
 		return b.beforeAfter(setting, "before", "after")
 	}
@@ -53,7 +53,7 @@ func (b *builder) compared() []Measured {
 }
 
 // beforeAfter returns the values of the baseline and of a setting in the directions of s, under
-// these names.
+// the names was and is.
 func (b *builder) beforeAfter(setting, was, is string) (out []Measured) {
 	for _, d := range []model.Direction{model.To, model.From} {
 		before, after := b.valueOf(b.s.Plan.Baseline, d), b.valueOf(setting, d)
@@ -89,7 +89,7 @@ func (b *builder) valueOf(setting string, d model.Direction) Measured {
 	}
 }
 
-// amount writes a value of a metric with its unit.
+// amount formats a value of a metric with its unit.
 func amount(m model.Metric, v float64) string {
 	switch unit := metric.Base(m); unit {
 	case "bit/s":

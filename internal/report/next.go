@@ -15,8 +15,8 @@ import (
 	"linerate/internal/core/units"
 )
 
-// tries are the experiments that would tell whether the candidates help: one
-// command for all levels of a setting.
+// tries returns the experiments that would show whether the candidates help: one command for
+// all levels of a setting.
 func (b *builder) tries() []Step {
 	if b.s.Kind != model.KindTest && b.s.Kind != model.KindCheck {
 		return nil
@@ -29,7 +29,7 @@ func (b *builder) tries() []Step {
 	}
 	for i, c := range all {
 		if c.Rule == candidate.QueueRule {
-			continue // which help the latency, and not the rate
+			continue // they help the latency, not the rate
 		}
 		first := slices.IndexFunc(all, func(o candidate.Candidate) bool { return o.Levels == c.Levels && o.Direction == c.Direction })
 		if first != i || c.Caution != "" || !b.mayChange(c.Setting) {
@@ -46,10 +46,10 @@ func (b *builder) tries() []Step {
 	return steps
 }
 
-// closer is the check of a path of whose limit a test could not tell enough, where a check
-// can: both directions at once, several streams, datagrams.
+// closer returns the check of a path whose limit a test could not fully determine, if a check
+// can: it measures both directions at once, several streams, and datagrams.
 func (b *builder) closer() []Step {
-	if strings.HasPrefix(b.s.Far, "iperf") { // which check cannot reach
+	if strings.HasPrefix(b.s.Far, "iperf") { // check cannot reach it
 		return nil
 	}
 	for _, f := range b.findings() {
@@ -61,8 +61,8 @@ func (b *builder) closer() []Step {
 	return nil
 }
 
-// keep is the command that keeps what an experiment proved, where it leaves no choice:
-// on this machine, on the far end, or on both. A lab has nothing to keep it in.
+// keep returns the command that keeps the result of an experiment, if that is unambiguous: on
+// this machine, on the far end, or on both. A lab cannot keep anything.
 func (b *builder) keep() []Step {
 	name, _ := profile.Chosen(*b.s)
 	if name == "" || b.s.Kind != model.KindRun || b.untrustworthy() != "" || strings.HasPrefix(b.s.Far, "lab:") {
@@ -108,7 +108,7 @@ func (b *builder) keep() []Step {
 	return steps
 }
 
-// target returns the text that host h was reached by.
+// target returns the text by which host h was reached.
 func (b *builder) target(h model.Host) string {
 	if h == model.Near {
 		return b.s.Near
@@ -116,9 +116,9 @@ func (b *builder) target(h model.Host) string {
 	return b.s.Far
 }
 
-// mayChange reports whether the hosts that s changes are reached in a way that
-// lets this controller change them: a server of linerate or of another program
-// measures only, unless its key says otherwise, which no session remembers.
+// mayChange reports whether this controller can change the hosts that s changes: a server of
+// linerate or of another program only measures, unless its key says otherwise, which sessions
+// do not store.
 func (b *builder) mayChange(s model.Setting) bool {
 	for _, a := range s.Assignments {
 		scheme, _, isURL := strings.Cut(b.target(a.Host), "://")
@@ -129,10 +129,11 @@ func (b *builder) mayChange(s model.Setting) bool {
 	return true
 }
 
-// testCommand is the quick look between the same hosts, reached in the same way.
+// testCommand returns the command of a quick test between the same hosts, reached in the same
+// way.
 func (b *builder) testCommand() string { return b.command("test", model.Setting{}) }
 
-// command is one of linerate's between the same hosts, reached in the same way, which may
+// command returns a linerate command between the same hosts, reached in the same way, which may
 // apply s.
 func (b *builder) command(name string, s model.Setting, flags ...string) string {
 	words := append([]string{"linerate " + name, b.hostWord(b.s.Far)}, b.from()...)
@@ -141,7 +142,7 @@ func (b *builder) command(name string, s model.Setting, flags ...string) string 
 	return strings.Join(append(words, b.stored()...), " ")
 }
 
-// from returns the flag for a near end that is not this machine. A lab is both.
+// from returns the flag for a near end other than this machine. A lab is both ends.
 func (b *builder) from() []string {
 	if near := b.s.Near; near != "" && near != b.s.Far && near != model.ThisMachine {
 		return []string{"--from " + b.hostWord(near)}
@@ -149,8 +150,8 @@ func (b *builder) from() []string {
 	return nil
 }
 
-// runCommand is the experiment over one factor, between the same hosts, reached
-// in the same way, with the same traffic.
+// runCommand returns the experiment over one factor, between the same hosts, reached in the
+// same way, with the same traffic.
 func (b *builder) runCommand(c candidate.Candidate, values []string) string {
 	words := append([]string{"linerate run", b.hostWord(b.s.Far)}, b.from()...)
 	words = append(words, b.reached(c.Setting)...)
@@ -163,9 +164,8 @@ func (b *builder) runCommand(c candidate.Candidate, values []string) string {
 	return strings.Join(append(words, b.stored()...), " ")
 }
 
-// hostWord is a HOST as it was given. The stored text of a join link is without
-// its secret: where the command took it from a file or from the environment, the
-// next one can too.
+// hostWord returns a HOST as the user gave it. The stored text of a join link lacks its secret:
+// if the command took it from a file or from the environment, the next command can do so too.
 func (b *builder) hostWord(text string) string {
 	if strings.HasPrefix(text, "linerate://") {
 		var at []string
@@ -181,15 +181,15 @@ func (b *builder) hostWord(text string) string {
 	return plain.ShellWord(text)
 }
 
-// The flags that say how a host is reached over ssh, as they are given.
+// The flags for reaching a host over ssh, as the user gives them.
 const (
 	sudoFlag     = "--sudo"
 	keepFlag     = "--keep-agent"
 	trustFarFlag = "--trust-far-binary"
 )
 
-// reached returns the flags by which the session's ssh hosts were reached, with
-// sudo also where the session did without: changing a host takes root's rights.
+// reached returns the flags for reaching the session's ssh hosts, with sudo even if the session
+// did not use it, because changing a host needs root.
 func (b *builder) reached(s model.Setting) []string {
 	var out []string
 	if b.given(sudoFlag) || b.needsSudo(s) {
@@ -219,8 +219,8 @@ func (b *builder) given(flag string) bool {
 	return on
 }
 
-// needsSudo reports whether s changes a host that is reached over ssh as a user
-// who is not root by name.
+// needsSudo reports whether s changes a host that is reached over ssh with a user name other
+// than root.
 func (b *builder) needsSudo(s model.Setting) bool {
 	for _, a := range s.Assignments {
 		text := b.target(a.Host)
@@ -233,7 +233,7 @@ func (b *builder) needsSudo(s model.Setting) bool {
 	return false
 }
 
-// flags returns the flags of run that make the traffic of f.
+// flags returns the flags of run for the traffic of f.
 func (b *builder) flags(f model.Flow) []string {
 	var out []string
 	add := func(given bool, flag, value string) {
@@ -255,7 +255,7 @@ func (b *builder) flags(f model.Flow) []string {
 	return out
 }
 
-// size writes b so that it is read back exactly.
+// size formats b so that it parses back exactly.
 func size(b units.Bytes) string {
 	text := strings.ReplaceAll(b.String(), " ", "")
 	if back, err := units.ParseBytes(text); err == nil && back == b {
@@ -264,7 +264,7 @@ func size(b units.Bytes) string {
 	return strconv.FormatInt(int64(b), 10)
 }
 
-// stored returns the flag that names the store, where the session's command did.
+// stored returns the flag with the store, if the session's command had one.
 func (b *builder) stored() []string {
 	for i, word := range b.s.Command {
 		value, assigned := strings.CutPrefix(word, "--db=")
@@ -278,14 +278,14 @@ func (b *builder) stored() []string {
 	return nil
 }
 
-// again is the command that shows this session once more. One that was kept in
-// memory only is gone with its process.
+// again returns the command that shows this session again. A session kept only in memory is
+// gone with its process.
 func (b *builder) again() Step {
 	return Step{"see this again", strings.Join(append([]string{"linerate show " + b.s.ID}, b.stored()...), " ")}
 }
 
-// further is the command that goes on until what an experiment left open is likely to
-// be decided, where its evidence permits that.
+// further returns the command that continues until the open verdicts of an experiment are
+// likely to be decided, if its evidence permits that.
 func (b *builder) further() []Step {
 	p := &b.s.Plan
 	if b.s.Kind != model.KindRun || p.Mode != model.Sequential || b.untrustworthy() != "" {
@@ -303,8 +303,8 @@ func (b *builder) further() []Step {
 	return []Step{b.resume(until+" ("+b.moreBlocks(more)+")", b.extension(most)...)}
 }
 
-// extension are the flags that give a session more blocks, and more data where its budget
-// would not last for them.
+// extension returns the flags for more blocks, and for more data if the session's budget would
+// not suffice.
 func (b *builder) extension(blocks int) []string {
 	p := &b.s.Plan
 	out := []string{"--max-blocks " + strconv.Itoa(blocks)}
@@ -314,9 +314,9 @@ func (b *builder) extension(blocks int) []string {
 	return out
 }
 
-// anew is the command of an experiment once more, with as many blocks as it is likely to
-// take: one whose number of blocks was given beforehand is judged once, so nothing is
-// added to it (statistics.md section 5.4).
+// anew returns the command to repeat an experiment, with as many blocks as it is likely to
+// need: a number of blocks given beforehand is judged once, so none can be added (statistics.md
+// section 5.4).
 func (b *builder) anew() []Step {
 	more, most := b.openFor(false)
 	words, ok := b.repeated("run", "--blocks", "--max-blocks", "--seed")
@@ -326,9 +326,9 @@ func (b *builder) anew() []Step {
 	return []Step{{"measure again", strings.Join(append(words, "--blocks "+strconv.Itoa(most)), " ")}}
 }
 
-// repeated is the session's own command once more, without these flags, which have
-// values. It is not known where another command measured, and where it held a secret,
-// which no store has.
+// repeated returns the session's own command, without the given flags, which have values. It
+// reports false if another command measured, and if the command held a secret, which no store
+// has.
 func (b *builder) repeated(command string, without ...string) (words []string, ok bool) {
 	if len(b.s.Command) < 3 || b.s.Command[1] != command {
 		return nil, false
@@ -351,7 +351,7 @@ func (b *builder) repeated(command string, without ...string) (words []string, o
 	return words, true
 }
 
-// resume is the command that goes on with a session.
+// resume returns the command that continues a session.
 func (b *builder) resume(what string, how ...string) Step {
 	words := append([]string{"linerate run --resume " + b.s.ID}, how...)
 	if strings.HasPrefix(b.s.Near, "exec:") || strings.HasPrefix(b.s.Far, "exec:") {

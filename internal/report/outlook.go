@@ -14,8 +14,8 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Outlook says, before the first run of p, what decides, what guards, and what the
-// plan can see, one sentence a line (statistics.md section 7.3).
+// Outlook says, before the first run of p, what the objective and the guards are, and what the
+// plan can detect, one sentence per line (statistics.md section 7.3).
 func Outlook(p model.Plan, o analysis.Outlook) []string {
 	if o.Candidates == 0 {
 		return nil
@@ -39,7 +39,7 @@ func Outlook(p model.Plan, o analysis.Outlook) []string {
 	return append(out, o.Warnings...)
 }
 
-// incomplete says what blocks hold that do not hold all settings, and what they cannot show
+// incomplete describes blocks that do not hold all settings, and what they cannot show
 // (balanced incomplete blocks: Yates, Annals of Eugenics 7, 1936).
 func incomplete(p model.Plan) string {
 	text := fmt.Sprintf("incomplete blocks: each of the %d blocks holds %s and %d of the other %d settings, and each of these is in %d blocks; they are compared with %s of the same block only",
@@ -50,7 +50,7 @@ func incomplete(p model.Plan) string {
 	return text
 }
 
-// DryHeld is what a plan holds over groups of runs.
+// DryHeld is the knob that a plan holds over groups of runs.
 type DryHeld struct {
 	Knob    model.KnobID `json:"knob"`
 	Runs    int          `json:"runs_per_group"`
@@ -58,7 +58,7 @@ type DryHeld struct {
 	Why     string       `json:"why"`
 }
 
-// heldOver says what p holds over groups of runs and why, nil for nothing.
+// heldOver describes the knob that p holds over groups of runs and why; nil for none.
 func heldOver(p model.Plan) *DryHeld {
 	if p.Held == "" || len(p.Order) <= p.NullBlocks {
 		return nil
@@ -73,7 +73,7 @@ func heldOver(p model.Plan) *DryHeld {
 	return &h
 }
 
-// sees is what a plan can see, by the noise that is known.
+// sees describes what a plan can detect at the known noise.
 func sees(p model.Plan, o analysis.Outlook) string {
 	noise, known := o.Noise.Get()
 	if !known {

@@ -28,7 +28,7 @@ func (b *builder) header() Header {
 	}
 }
 
-// facts returns what host h said of itself; all unknown if it said nothing.
+// facts returns the facts that host h reported; all unknown if it reported none.
 func (b *builder) facts(h model.Host) model.HostFacts {
 	for _, f := range b.s.Hosts {
 		if f.Host == h {
@@ -40,8 +40,8 @@ func (b *builder) facts(h model.Host) model.HostFacts {
 	return silent
 }
 
-// summaries returns what the senders' kernels said of the counted runs, of
-// one direction and setting unless they are "".
+// summaries returns the senders' kernel summaries of the counted runs, of one direction and
+// setting unless they are "".
 func (b *builder) summaries(d model.Direction, setting string) []*model.TCPSummary {
 	var all []*model.TCPSummary
 	for _, r := range b.counted {
@@ -99,9 +99,10 @@ func (b *builder) lines() []Line {
 	return lines
 }
 
-// OfCeiling writes a share of a ceiling. One above it that does not refute it is what the
-// measurement resolves: what had come before the window, in a program's last read or behind
-// a hole, is read in it, which is a percent of a run of a second (package limits).
+// OfCeiling formats a share of a ceiling. A share above 1 that does not refute the ceiling is
+// within the resolution of the measurement: data that arrived before the window, in a program's
+// last read or behind a hole, is read in it, which is a percent of a run of a second (package
+// limits).
 func OfCeiling(share float64, write func(float64) string) string {
 	if math.Round(1000*share) > 1000 {
 		return "about 100 %"
@@ -109,10 +110,10 @@ func OfCeiling(share float64, write func(float64) string) string {
 	return write(share)
 }
 
-// Percent writes a share with one decimal.
+// Percent formats a share with one decimal.
 func Percent(share float64) string { return units.Percent(math.Round(1000*share) / 10).String() }
 
-// refuted warns of ceilings that a measurement shows to be wrong, where no finding says it.
+// refuted warns of ceilings that a measurement refutes, unless a finding says so.
 func (b *builder) refuted(lines []Line) []string {
 	var out []string
 	for _, l := range lines {
@@ -124,7 +125,7 @@ func (b *builder) refuted(lines []Line) []string {
 	return out
 }
 
-// runValues returns the runs' numbers for one metric and direction.
+// runValues returns the values of the runs for one metric and direction.
 func runValues(runs []model.Run, d model.Direction, m model.Metric) []float64 {
 	var all []float64
 	for i := range runs {
@@ -135,8 +136,7 @@ func runValues(runs []model.Run, d model.Direction, m model.Metric) []float64 {
 	return all
 }
 
-// congestion returns the congestion control of the runs, all of them if they
-// differ.
+// congestion returns the congestion control of the runs, all of them if they differ.
 func congestion(sums []*model.TCPSummary) fact.Of[string] {
 	var names []string
 	source := "no kernel told it"

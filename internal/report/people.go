@@ -13,9 +13,8 @@ import (
 	"linerate/internal/core/profile"
 )
 
-// said is verdict v, of what decides, for people: what it does, how much at least, and
-// whether that is decided. "597.4 Mbit/s, 1.87 times as fast, at least 1.83; 8 blocks,
-// decided".
+// said formats verdict v on the objective: the effect, its lower bound, and whether it is
+// decided. "597.4 Mbit/s, 1.87 times as fast, at least 1.83; 8 blocks, decided".
 func (b *builder) said(v model.Verdict) string {
 	text := b.judged(v)
 	if value, ok := b.median(v.Setting, v); ok {
@@ -37,7 +36,7 @@ func (b *builder) judged(v model.Verdict) string {
 	return metric.Said(v, b.s.Plan.Margin)
 }
 
-// open says of a verdict that is not decided what it would take.
+// open says what an undecided verdict would need.
 func (b *builder) open(v model.Verdict) string {
 	if distant(v.MoreBlocks, v.Blocks) {
 		return "not decided, and too close for this noise: " + b.moreBlocks(v.MoreBlocks)
@@ -51,7 +50,7 @@ func (b *builder) open(v model.Verdict) string {
 	return "not decided: " + v.Reason
 }
 
-// worseElsewhere names the directions in which a setting is worse in what decides.
+// worseElsewhere names the directions in which the objective is worse for a setting.
 func (b *builder) worseElsewhere(v model.Verdict) []string {
 	var out []string
 	for _, o := range b.s.Verdicts {
@@ -62,7 +61,7 @@ func (b *builder) worseElsewhere(v model.Verdict) []string {
 	return out
 }
 
-// hindered says which guards are in the way of keeping a setting that is better.
+// hindered names the guards that prevent keeping a better setting.
 func (b *builder) hindered(v model.Verdict) string {
 	var harm, open []string
 	keep := analysis.MayKeep(v.Metric, b.s.Verdicts, v.Setting)
@@ -80,7 +79,7 @@ func (b *builder) hindered(v model.Verdict) string {
 		harm = append(harm, fmt.Sprintf("%s is %s, and less than %s is allowed", what, change, i.HarmText(g.Guard.Margin)))
 	}
 	switch {
-	case len(harm) > 0: // whatever becomes of the rest
+	case len(harm) > 0: // regardless of the rest
 		return "; but " + strings.Join(harm, "; ")
 	case len(open) > 0:
 		return "; may not be kept yet: " + strings.Join(open, ", ")
@@ -88,14 +87,15 @@ func (b *builder) hindered(v model.Verdict) string {
 	return ""
 }
 
-// patience is from how many times the blocks so far on nobody is advised to wait for a
-// decision (p): what takes so long to see is hardly worth a change.
+// patience is the ratio to the blocks so far from which waiting for a decision is not
+// recommended (p): an effect that takes so long to detect is hardly worth a change.
 const patience = 10
 
-// distant reports whether more blocks, after so many, are what nobody is advised to wait for.
+// distant reports whether waiting for that many more blocks is not recommended.
 func distant(more, blocks int) bool { return blocks > 0 && more > patience*blocks }
 
-// lastFailure is why the last run that failed did, after a semicolon; "" where no run says.
+// lastFailure returns the reason of the last failed run, after a semicolon; "" if no run has
+// one.
 func (b *builder) lastFailure() string {
 	for _, r := range slices.Backward(b.s.Runs) {
 		if r.State == model.RunInvalid && r.Reason != "" {
@@ -105,11 +105,11 @@ func (b *builder) lastFailure() string {
 	return ""
 }
 
-// advice is what to do after an experiment.
+// advice is the recommendation after an experiment.
 type advice struct {
-	text  string // a sentence; "" where the session has none, or where its conclusion or a command says it
-	takes string // the setting that it says to use
-	open  bool   // it says that not everything is decided
+	text  string // a sentence; "" if there is none, or if the conclusion or a command covers it
+	takes string // the recommended setting
+	open  bool   // something is undecided
 }
 
 func (b *builder) advice() advice {
@@ -128,7 +128,7 @@ func (b *builder) advice() advice {
 	more, most := b.openFor(true)
 	soon, soonest := b.openFor(false)
 	if soon > 0 {
-		most = soonest // what takes too long is not worth the wait
+		most = soonest // not worth the wait otherwise
 	}
 	if grid && best != "" {
 		return advice{}
@@ -145,7 +145,7 @@ func (b *builder) advice() advice {
 		for _, v := range all {
 			if keep := analysis.MayKeep(v.Metric, all, v.Setting); b.decisive(model.Better)(v) && len(keep.Open) > 0 && keep.Ask() {
 				text := fmt.Sprintf("decide about %s yourself: it is better, but %s", v.Setting, b.guardWords(keep.Open[0]))
-				if !strings.HasPrefix(b.s.Far, "lab:") { // which keeps nothing
+				if !strings.HasPrefix(b.s.Far, "lab:") { // a lab keeps nothing
 					text += fmt.Sprintf("; linerate keep %s --despite-guards keeps it", b.s.ID)
 				}
 				return advice{text: text}
@@ -158,7 +158,7 @@ func (b *builder) advice() advice {
 	switch {
 	case best == "" && more > 0 && soon == 0:
 		return leave("nothing is shown to be better than %s, and to decide it takes about %s (%s)", p.Baseline, plain.Count(roughly(most), "block"), b.lasting(roughly(most)))
-	case len(b.further()) > 0: // which is the command that goes on
+	case len(b.further()) > 0: // the command to continue covers it
 		return advice{text: "not everything is decided", open: true}
 	case best == "" && b.full():
 		return leave("the path is used up, and nothing that was tried is shown to be better")
@@ -179,12 +179,12 @@ func (b *builder) advice() advice {
 	return leave("nothing that was tried is better than %s", p.Baseline)
 }
 
-// decisive reports whether a verdict is one on what decides, with this outcome.
+// decisive returns whether a verdict is on the objective, with this outcome.
 func (b *builder) decisive(o model.Outcome) func(model.Verdict) bool {
 	return func(v model.Verdict) bool { return b.s.Plan.DecidedBy(&v) && v.Outcome == o }
 }
 
-// because is why a setting is the one to take.
+// because returns the reason to take a setting.
 func (b *builder) because(name string) string {
 	for _, l := range b.s.Plateaus {
 		if l.Decided && l.Level == name {
@@ -194,7 +194,7 @@ func (b *builder) because(name string) string {
 	return ": it is better, and no guard forbids it"
 }
 
-// levelReason is why a level, or the baseline, is good enough.
+// levelReason returns why a level, or the baseline, is good enough.
 func levelReason(l model.Plateau) string {
 	if l.Leave {
 		return fmt.Sprintf("%s is within %s of the best", l.Baseline, l.Tolerance)
@@ -202,8 +202,8 @@ func levelReason(l model.Plateau) string {
 	return fmt.Sprintf("the smallest level within %s of the best", l.Tolerance)
 }
 
-// full reports whether goodput decides and the first finding of each direction says that
-// the path carries what it can.
+// full reports whether goodput is the objective and the first finding of each direction says
+// that the path is fully used.
 func (b *builder) full() bool {
 	told := map[model.Direction]bool{}
 	for _, f := range b.s.Findings {
@@ -215,9 +215,9 @@ func (b *builder) full() bool {
 	return len(told) > 0 && b.s.Plan.Decides() == model.Goodput
 }
 
-// openFor is about how many blocks it takes until what is open is decided: the verdicts
-// of what decides, and the guards of what is better; and how many that makes with those
-// that there are. 0 for nothing. Without what is distant it is of what is worth to wait for.
+// openFor estimates how many more blocks decide everything open, that is verdicts on the
+// objective, and guards of better settings, and how many that makes in total. 0 for nothing.
+// Without withDistant it counts only what is worth waiting for.
 func (b *builder) openFor(withDistant bool) (more, most int) {
 	for _, v := range b.s.Verdicts {
 		n := 0

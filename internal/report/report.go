@@ -1,8 +1,8 @@
-// Package report is the report of a session as data: every number, sentence
-// and table that a reader sees, chosen once, so that the formats in its
-// sub-packages differ in looks only.
+// Package report builds the report of a session as data: every number, sentence and table that
+// a reader sees, chosen once, so that the formats in its sub-packages differ in appearance
+// only.
 //
-// Two words never meet. "No difference larger than the margin" is a finding;
+// Two statements must not be confused. "No difference larger than the margin" is a finding;
 // "not enough data" is the lack of one (statistics, section 4.4).
 package report
 
@@ -31,28 +31,28 @@ type Document struct {
 	Title         string             `json:"title"`
 	Created       time.Time          `json:"created"`
 	State         model.SessionState `json:"state"`
-	Ending        string             `json:"ending"`                  // how and why it ended, in words
-	Note          string             `json:"note,omitempty"`          // what a person wrote beside it
-	Untrustworthy string             `json:"untrustworthy,omitempty"` // why no verdict may be believed; "" normally
+	Ending        string             `json:"ending"`                  // how and why it ended, as text
+	Note          string             `json:"note,omitempty"`          // the user's remark
+	Untrustworthy string             `json:"untrustworthy,omitempty"` // why no verdict may be trusted; "" normally
 	Header        Header             `json:"header"`
 	Lines         []Line             `json:"lines"`
 	FarEnds       []FarEnd           `json:"far_ends,omitempty"` // of an experiment over several
 	Latencies     []Latency          `json:"latencies"`
-	Own           []string           `json:"own,omitempty"` // what the engine says of its runs
+	Own           []string           `json:"own,omitempty"` // the engine's sentences on its runs
 	Search        *Search            `json:"search,omitempty"`
-	Measured      []Measured         `json:"-"`               // before and after: of a search that was proved, of an experiment with its best setting
-	Section       *traffic.Section   `json:"-"`               // of the engine alone; JSON has its data under its key
-	Check         *CheckDocument     `json:"check,omitempty"` // of a session that checked a path
+	Measured      []Measured         `json:"-"`               // before and after: for a confirmed search, or an experiment with its best setting
+	Section       *traffic.Section   `json:"-"`               // specific to the engine; JSON has its data under its key
+	Check         *CheckDocument     `json:"check,omitempty"` // for a check
 	Grid          *Grid              `json:"grid,omitempty"`  // of an experiment over all combinations of several settings
 	Findings      []Finding          `json:"findings"`
 	Tables        []Table            `json:"tables"`
-	Noise         []Noise            `json:"noise"` // what the baseline compared with itself showed
+	Noise         []Noise            `json:"noise"` // from comparing the baseline with itself
 	Plateaus      []Plateau          `json:"plateaus"`
 	Classic       []Classic          `json:"classic"`
 	Changes       []Changes          `json:"changes"`
 	Warnings      []string           `json:"warnings"`
-	Advice        string             `json:"advice,omitempty"` // what to do after an experiment, in a sentence
-	Open          bool               `json:"-"`                // not everything is decided, as Advice says
+	Advice        string             `json:"advice,omitempty"` // recommendation after an experiment, a sentence
+	Open          bool               `json:"-"`                // something is undecided, as Advice says
 	Next          []Step             `json:"next"`
 }
 
@@ -64,18 +64,18 @@ func (d Document) Between() string {
 	return d.Header.Near + " to " + d.Header.Far
 }
 
-// Header says what was measured: the two ends and the path between them.
+// Header describes the measured hosts and the path between them.
 type Header struct {
-	Near      string                 `json:"near"` // name of the host, or its target where it told none
+	Near      string                 `json:"near"` // name of the host, or its target if it reported none
 	Far       string                 `json:"far"`
 	Link      fact.Of[units.BitRate] `json:"link"`     // slowest link known on the path
 	NearMTU   fact.Of[int]           `json:"near_mtu"` // bytes
 	FarMTU    fact.Of[int]           `json:"far_mtu"`
 	RTT       fact.Of[time.Duration] `json:"rtt_ns"`     // least that a kernel saw in any run
-	Ceiling   fact.Of[units.BitRate] `json:"ceiling"`    // payload that the path can carry at most; of two directions the lower one
+	Ceiling   fact.Of[units.BitRate] `json:"ceiling"`    // most payload that the path can carry; the lower of two directions
 	NearQdisc fact.Of[string]        `json:"near_qdisc"` // egress scheduler of the interface
 	FarQdisc  fact.Of[string]        `json:"far_qdisc"`
-	DataPath  string                 `json:"data_path,omitempty"` // how data connections were made, where not as usual
+	DataPath  string                 `json:"data_path,omitempty"` // how data connections were made, if not in the default way
 }
 
 // Of returns the name of a host.
@@ -86,7 +86,7 @@ func (h Header) Of(host model.Host) string {
 	return h.Far
 }
 
-// Conditions are those of the path, as far as they are known: link, MTU, round trip.
+// Conditions returns the known conditions of the path: link, MTU, round trip.
 func (h Header) Conditions() []string {
 	var of []string
 	if v, ok := h.Link.Get(); ok {
@@ -106,16 +106,15 @@ func (h Header) Conditions() []string {
 	return of
 }
 
-// Line is what one direction carried, with the settings as they were (of the
-// baseline, in an experiment): medians over its valid runs.
+// Line is the result of one direction with the baseline: medians over its valid runs.
 type Line struct {
 	Direction   model.Direction        `json:"direction"`
 	Label       string                 `json:"label"` // "to nas"
 	Setting     string                 `json:"setting"`
 	Runs        int                    `json:"runs"`
 	Goodput     units.BitRate          `json:"goodput"`
-	Ceiling     fact.Of[units.BitRate] `json:"ceiling"`     // payload that the path can carry at most in this direction
-	Share       fact.Of[float64]       `json:"share"`       // of the ceiling, 0…1; unknown where more was measured than the ceiling
+	Ceiling     fact.Of[units.BitRate] `json:"ceiling"`     // most payload that the path can carry in this direction
+	Share       fact.Of[float64]       `json:"share"`       // of the ceiling, 0…1; unknown if the measurement exceeds the ceiling
 	Congestion  fact.Of[string]        `json:"congestion"`  // congestion control of the sender
 	Retransmits fact.Of[int64]         `json:"retransmits"` // segments, of all runs together
 	NearCPU     fact.Of[float64]       `json:"near_cpu"`    // of the measuring process, 1 is one core
@@ -124,23 +123,23 @@ type Line struct {
 	Datagrams   *Datagrams             `json:"datagrams,omitempty"` // of UDP
 }
 
-// Finding is what limits a direction, or that nothing does, as a sentence, with the
-// knobs that could help.
+// Finding is the limit of a direction, or that there is none, as a sentence, with the knobs
+// that could help.
 type Finding struct {
 	Rule       string            `json:"rule"`
 	Kind       model.FindingKind `json:"kind,omitempty"` // "" for a limit
 	Text       string            `json:"text"`
 	Knobs      []model.KnobID    `json:"knobs,omitempty"`
-	Host       string            `json:"host,omitempty"`       // name of the end to blame
-	Main       bool              `json:"main,omitempty"`       // the direction's first one: a report ends with it
+	Host       string            `json:"host,omitempty"`       // name of the end that causes it
+	Main       bool              `json:"main,omitempty"`       // the first one of the direction, at the end of a report
 	Confidence float64           `json:"confidence,omitempty"` // 0…1
 	Explains   fact.Of[float64]  `json:"explains,omitzero"`    // share of the gap to the ceiling
-	NoKnob     string            `json:"no_knob,omitempty"`    // what helps where no setting does
+	NoKnob     string            `json:"no_knob,omitempty"`    // what helps if no setting does
 	RuledOut   []string          `json:"ruled_out,omitempty"`
 	Missing    []model.Missing   `json:"missing,omitempty"`
 }
 
-// Step is a command that leads on from here.
+// Step is a follow-up command.
 type Step struct {
 	What    string `json:"what"`
 	Command string `json:"command"`
@@ -150,14 +149,14 @@ type Step struct {
 type Options struct {
 	// Samples of the runs. Without them the classic table has no rows over intervals.
 	Samples model.Samples
-	// Kinds say what their runs mean; nil is those that linerate always has.
+	// Kinds interpret the runs; nil is linerate's own list.
 	Kinds traffic.Kinds
-	// Catalogue is that of the settings, as the process has it.
+	// Catalogue is the process's catalogue of settings.
 	Catalogue *knob.Index
 }
 
-// Build makes the report of s. It never fails: what s does not hold is unknown
-// or absent in the report.
+// Build returns the report of s. It never fails: values that s lacks are unknown or absent in
+// the report.
 func Build(s model.Session, o Options) Document {
 	b := newBuilder(&s)
 	b.samples, b.counted, b.catalogue = o.Samples, Counted(s.Runs), o.Catalogue
@@ -190,13 +189,13 @@ func Build(s model.Session, o Options) Document {
 	if kind.Section == nil && kind.Load != nil {
 		kind, _ = b.kinds.ByName(kind.Load(s.Plan.Flow).Engine)
 	}
-	if kind.Section != nil && s.Kind != model.KindRun { // which compares its settings like any other
+	if kind.Section != nil && s.Kind != model.KindRun { // a run compares its settings like any other
 		d.Section = kind.Section(traffic.Told{Session: b.s, Runs: b.counted, Host: b.names.Of, Label: b.names.Way, Test: b.testCommand()})
 	}
 	if x := b.imported(); x != nil && d.Section == nil {
 		d.Section, d.Classic = x, []Classic{}
 	}
-	if s.Mesh != nil { // whose runs are between many ends
+	if s.Mesh != nil { // its runs are between many ends
 		d.Section = mesh.Section(&s)
 		d.Lines, d.Latencies, d.Classic = []Line{}, []Latency{}, []Classic{}
 		d.Header.RTT = fact.Unknown[time.Duration]("a mesh has many paths")
@@ -214,7 +213,7 @@ func Build(s model.Session, o Options) Document {
 		d.Check = b.buildCheck()
 	case model.KindServed, model.KindImported, model.KindRun, model.KindTune, model.KindMesh, model.KindWatch: // of so many runs, only what the session as a whole is warned of
 	}
-	if s.Kind != model.KindCheck { // which says it of each measurement
+	if s.Kind != model.KindCheck { // a check has it per measurement
 		d.Warnings = append(d.Warnings, b.crowds(s.Runs)...)
 	}
 	switch {
@@ -231,7 +230,7 @@ func Build(s model.Session, o Options) Document {
 	return d
 }
 
-// own are sentences of the engine on the runs that a report describes.
+// own returns the engine's sentences on the runs that a report describes.
 func (b *builder) own(say func(model.Flow, []model.Run) []string) []string {
 	if say == nil {
 		return nil
@@ -239,29 +238,29 @@ func (b *builder) own(say func(model.Flow, []model.Run) []string) []string {
 	return say(b.s.Plan.Flow, b.baselineRuns())
 }
 
-// Untrustworthy says why no verdict of s may be believed; "" normally.
+// Untrustworthy says why no verdict of s may be trusted; "" normally.
 func Untrustworthy(s model.Session) string {
 	b := newBuilder(&s)
 	return b.untrustworthy()
 }
 
-// builder holds what all parts of a report look at.
+// builder holds the input of all parts of a report.
 type builder struct {
 	s         *model.Session
 	kinds     traffic.Kinds
 	catalogue *knob.Index
 	samples   model.Samples
 	names     model.Names // of the ends
-	counted   []model.Run // that descriptions are made from
+	counted   []model.Run // the runs that descriptions use
 }
 
-// newBuilder returns what all parts of a report of s begin with.
+// newBuilder returns the common input of all parts of a report of s.
 func newBuilder(s *model.Session) builder {
 	names := s.Names()
 	return builder{s: s, kinds: known.All(), names: model.Names{Near: plain.Line(names.Near), Far: plain.Line(names.Far)}}
 }
 
-// warnings are the session's, and those of runs, each once.
+// warnings returns the warnings of the session and of runs, each once.
 func (b *builder) warnings(runs []model.Run) []string {
 	out := append([]string{}, b.s.Warnings...)
 	for _, r := range runs {
@@ -270,7 +269,7 @@ func (b *builder) warnings(runs []model.Run) []string {
 	return out
 }
 
-// unmeasured warns of directions of which no run is valid, though something may have arrived.
+// unmeasured warns of directions without a valid run, though something may have arrived.
 func (b *builder) unmeasured() (out []string) {
 	for _, d := range b.s.Plan.Directions {
 		valid, why := false, ""
@@ -286,7 +285,7 @@ func (b *builder) unmeasured() (out []string) {
 	return out
 }
 
-// ending says in words how the session stands.
+// ending describes the state of the session.
 func ending(s *model.Session) string {
 	text := map[model.SessionState]string{
 		model.SessionRunning:     "still running",
@@ -304,10 +303,10 @@ func ending(s *model.Session) string {
 	return text
 }
 
-// Counted returns the valid runs of those tries of blocks that hold no
-// invalid one: an invalid run takes its whole block with it (statistics,
-// section 1). Of the tries at one block the last counts, so that a block which a
-// killed controller left half done, and which was repeated, is not counted twice.
+// Counted returns the valid runs of those attempts at blocks that have no invalid one: an
+// invalid run takes its whole block with it (statistics, section 1). Only the last attempt at a
+// block counts, so that a block which a killed controller left incomplete, and which was
+// repeated, is not counted twice.
 func Counted(runs []model.Run) []model.Run {
 	type try struct{ block, attempt int }
 	spoilt := map[try]bool{}
@@ -330,7 +329,7 @@ func Counted(runs []model.Run) []model.Run {
 	}
 	compared := func(r model.Run) bool { return r.Setting != runs[0].Setting }
 	dead := func(r model.Run) bool { return diagnose.Dead(r, r.Flow.Direction) }
-	// Where nothing is compared, or nothing arrives one way, the other way counts by itself.
+	// If nothing is compared, or one direction is dead, the other direction counts by itself.
 	if len(counted) == 0 && (!slices.ContainsFunc(runs, compared) || slices.ContainsFunc(runs, dead)) {
 		for _, r := range runs {
 			if r.State == model.RunValid {
@@ -341,7 +340,7 @@ func Counted(runs []model.Run) []model.Run {
 	return counted
 }
 
-// baselineRuns returns the counted runs with the settings as they were.
+// baselineRuns returns the counted runs of the baseline.
 func (b *builder) baselineRuns() []model.Run {
 	baseline := b.s.Plan.Baseline
 	if b.s.Plan.Search != nil {
@@ -375,7 +374,7 @@ func (b *builder) findings() []Finding {
 	return out
 }
 
-// finding is f as a sentence.
+// finding formats f as a sentence.
 func (b *builder) finding(f model.Finding) Finding {
 	g := Finding{
 		Rule: f.Rule, Kind: f.Kind, Knobs: f.Knobs, Confidence: f.Confidence, Explains: f.Explains,

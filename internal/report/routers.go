@@ -11,8 +11,8 @@ import (
 	"linerate/internal/core/units"
 )
 
-// trace is what the runs of the baseline found of the routers on the way of direction d,
-// without the receiver; nil where they did not look.
+// trace returns the routers on the path of direction d that the baseline's runs found, without
+// the receiver; nil if they ran no trace.
 func (b *builder) trace(d model.Direction) []model.TraceHop {
 	for _, r := range slices.Backward(b.s.Runs) {
 		for _, e := range r.Ends {
@@ -24,7 +24,7 @@ func (b *builder) trace(d model.Direction) []model.TraceHop {
 	return nil
 }
 
-// mark is a link, or one of several, of which a check says something.
+// mark is a link, or one of several, with a result of a check.
 type mark struct {
 	name       string
 	place      model.Place
@@ -32,7 +32,7 @@ type mark struct {
 	limits     bool
 }
 
-// marks are the links in front of which packets wait, and those that are narrow.
+// marks returns the links in front of which packets wait, and the narrow ones.
 func (b *builder) marks() []mark {
 	var out []mark
 	add := func(name string, p *model.Place, d model.Direction, limits bool) {
@@ -52,8 +52,8 @@ func (b *builder) marks() []mark {
 	return out
 }
 
-// routers are the boxes of what lies between the hosts, where a trace shows it: each router
-// with its round trip without load and under it, and the links of which something is known.
+// routers returns the boxes for the part between the hosts, if a trace shows it: each router
+// with its round trip without and under load, and the links with a known property.
 func (b *builder) routers() []Box {
 	hops := b.trace(model.To)
 	at := map[int][]*mark{} // by the routers before the link
@@ -65,7 +65,7 @@ func (b *builder) routers() []Box {
 		}
 		if d == model.From {
 			if len(b.trace(d)) != len(hops) {
-				continue // the ways differ, and the row shows the one there
+				continue // the directions differ, and the row shows the forward one
 			}
 			before, behind = len(hops)+1-behind, len(hops)+1-before
 		}
@@ -101,7 +101,7 @@ func (b *builder) routers() []Box {
 	return out
 }
 
-// roundTrips writes those of a router, without load and under it.
+// roundTrips formats a router's round trips, without and under load.
 func roundTrips(h model.TraceHop) string {
 	var parts []string
 	for _, times := range [][]time.Duration{h.Idle, h.Loaded} {

@@ -8,15 +8,15 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Search is the answer to the question for the highest rate with little loss.
+// Search is the result of a search for the highest rate with little loss.
 type Search struct {
 	search.Result
 	Limit float64 `json:"limit"` // of loss, 0…1
 	Text  string  `json:"text"`
-	Said  string  `json:"-"` // the same for people, without the statistics
+	Said  string  `json:"-"` // the same without the statistics
 }
 
-// search evaluates the trials of a session that asks for a rate; nil for others.
+// search evaluates the trials of a session with a rate search; nil for others.
 func (b *builder) search() *Search {
 	want := b.s.Plan.Search
 	if want == nil || len(b.s.Plan.Directions) == 0 {
@@ -52,7 +52,7 @@ func (b *builder) search() *Search {
 	return out
 }
 
-// concluded is the setting that a search ended with, "" for none.
+// concluded returns the setting that a search ended with, "" for none.
 func concluded(s *model.Session) string {
 	r := search.Evaluate(*s.Plan.Search, search.Trials(s.Runs, s.Plan.Directions[0]))
 	if !r.Found {
@@ -61,7 +61,7 @@ func concluded(s *model.Session) string {
 	return r.Rate.String()
 }
 
-// above says what became of the rate above the one that was found.
+// above describes the result at the rate above the one that was found.
 func (b *builder) above(r search.Result, d model.Direction) string {
 	switch {
 	case r.Above == 0:

@@ -8,15 +8,15 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Standing is how a setting stands against the baseline while an experiment goes on.
+// Standing compares a setting with the baseline while an experiment runs.
 type Standing struct {
 	Setting   string
 	Direction model.Direction
 	Outcome   model.Outcome
-	Text      string // "12 % higher (+8.1 % to +16 %)", and where it is decided its verdict
+	Text      string // "12 % higher (+8.1 % to +16 %)", and the verdict once decided
 }
 
-// Standings returns how the settings of p stand by verdicts, of what decides.
+// Standings returns the present verdicts on the objective for the settings of p.
 func Standings(p model.Plan, verdicts []model.Verdict) []Standing {
 	var all []Standing
 	for _, v := range verdicts {

@@ -17,7 +17,7 @@ import (
 	"linerate/internal/core/units"
 )
 
-// document3 is what of iperf3's JSON counts.
+// document3 has the fields of iperf3's JSON that are used.
 type document3 struct {
 	Error     string      `json:"error"`
 	Start     start3      `json:"start"`
@@ -67,7 +67,7 @@ func (e *end3) empty() bool {
 	return e == nil || len(e.Sum)+len(e.Sent)+len(e.Received) == 0
 }
 
-// sum3 is the sum of all streams over an interval or the whole.
+// sum3 is the sum of all streams over an interval or the whole test.
 type sum3 struct {
 	Start       float64  `json:"start"`
 	End         float64  `json:"end"`
@@ -89,11 +89,11 @@ func (s *sum3) amount() *amount {
 	return &amount{from: s.Start, to: s.End, bytes: s.Bytes, rate: s.Rate, omitted: s.Omitted}
 }
 
-// sums3 are the values of a key, as often as it is there: iperf3 3.7 to 3.10 writes the
-// keys of --bidir twice, first what the client sends, then what it receives.
+// sums3 are all values of a repeated key: iperf3 3.7 to 3.10 writes the keys of --bidir twice,
+// first for the client's sent data, then for its received data.
 type sums3 []sum3
 
-// UnmarshalJSON takes one more value of the key.
+// UnmarshalJSON appends one more value of the key.
 func (s *sums3) UnmarshalJSON(b []byte) error {
 	if bytes.Equal(b, []byte("null")) {
 		return nil
@@ -106,7 +106,7 @@ func (s *sums3) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// nth is value n of a key, nil where it has fewer.
+// nth returns value n of a key, nil if it has fewer.
 func (s sums3) nth(n int) *sum3 {
 	if n < len(s) {
 		return &s[n]
@@ -124,9 +124,9 @@ func isIperf3Stream(text string) bool {
 	return isJSON(head) && strings.Contains(head, `"event"`) && strings.Contains(head, `"data"`)
 }
 
-// readIperf3JSON reads what iperf3 -J writes, one document, several, or an array of them, and
-// what --json-stream does (3.17 on): events, of which the last ones are missing if it was cut
-// off. With --json-stream-full-output the document of the same test follows, and counts.
+// readIperf3JSON reads the output of iperf3 -J, one document, several, or an array of them, and
+// of --json-stream (3.17 on): events, the last of which are missing if it was cut off. With
+// --json-stream-full-output the document of the same test follows, and takes precedence.
 func readIperf3JSON(text string, _ Options) (File, error) {
 	var out File
 	var events *document3
@@ -236,7 +236,7 @@ func (f *File) add3(d *document3, line int) error {
 	return nil
 }
 
-// test makes the test of a document; failed is why it ended early.
+// test returns the test of a document; failed is why it ended early.
 func (d *document3) test(failed string) (Test, error) {
 	t := Test{Flow: model.Flow{Engine: bulk.Name, Direction: model.To, Streams: max(1, d.Start.Test.Streams), Block: units.Bytes(d.Start.Test.Block), Omit: seconds(d.Start.Test.Omit)}}
 	if d.End == nil {
@@ -300,7 +300,7 @@ func (d *document3) test(failed string) (Test, error) {
 
 func after(s sums3) sums3 { return s[min(1, len(s)):] }
 
-// way adds direction w, as end me tells it.
+// way adds direction w, as reported by end me.
 func (d *document3) way(t *Test, me model.Host, w model.Direction, sent, arrived, datagrams *sum3, failed string, interval func(interval3) *sum3) error {
 	metric := rateMetric(me, w)
 	c := account{direction: w, at: me, sent: sent.amount(), arrived: arrived.amount(), ended: failed}
@@ -332,8 +332,8 @@ func (d *document3) way(t *Test, me model.Host, w model.Direction, sent, arrived
 		}
 	}
 	if t.Flow.Engine == udp.Name {
-		// Of UDP older versions have one sum alone: what the sender sent, with what the
-		// receiver lost. What arrived is in the intervals of a receiver.
+		// For UDP older versions have only one sum: the sender's sent data, and the receiver's
+		// losses. Received data is in the intervals of a receiver.
 		if c.sent == nil && datagrams != nil {
 			c.sent = datagrams.amount()
 		}
@@ -370,7 +370,7 @@ func (d *document3) way(t *Test, me model.Host, w model.Direction, sent, arrived
 	return nil
 }
 
-// bothWays reports whether streams go both ways, and the interval has one sum.
+// bothWays reports whether streams go in both directions while the interval has one sum.
 func (i interval3) bothWays() bool {
 	sends := map[bool]bool{}
 	for _, s := range i.Streams {
@@ -381,7 +381,7 @@ func (i interval3) bothWays() bool {
 	return len(sends) == 2 && len(i.Sum)+len(i.Reverse) == 1
 }
 
-// parts checks that the streams of an interval that go the way of its sum x are that sum.
+// parts checks that the streams of an interval in the direction of its sum x add up to it.
 func (i interval3) parts(x *sum3) string {
 	all, some := 0.0, false
 	for _, s := range i.Streams {

@@ -14,14 +14,14 @@ import (
 	"linerate/internal/regex"
 )
 
-// row is a line of numbers of iperf 2 or 3: who, from when to when, how much, how fast,
-// and what follows. The brackets hold the number of a stream, or SUM.
+// row matches a line of numbers of iperf 2 or 3: stream, start and end, bytes, rate, and the
+// rest. The brackets hold the number of a stream, or SUM.
 var row = regex.New(`^\[ *(\*?[0-9]+|SUM)[^\]]*\](?:\[([TR]X-[CS])\])? +([0-9.,]+) *- *([0-9.,]+) +sec +([0-9.,]+|-?nan) ([KMGT]?)Bytes +([0-9.,]+|-?nan) ([KMGT]?)(bits|Bytes)/sec *(.*)$`)
 
-// connected is the line that names the ends of a connection.
+// connected matches the line with the two ends of a connection.
 var connected = regex.New(`^\[ *(\*?[0-9]+)\] local ([^\s%]+)\S* port ([0-9]+) connected (?:to|with) (\S+) port ([0-9]+)(.*)$`)
 
-// of is what the letters before Bytes and bits are worth: iperf counts bytes by 1024 and
+// of returns the factor of the letter before Bytes and bits: iperf counts bytes by 1024 and
 // bits by 1000.
 func of(letter string, base float64) float64 {
 	f := 1.0
@@ -34,12 +34,12 @@ func of(letter string, base float64) float64 {
 	return f
 }
 
-// line is a row that was read.
+// line is a parsed row.
 type line struct {
 	number   int
 	id, role string // role: TX-C and so on of --bidir
 	from, to float64
-	digits   int // of to, behind the point
+	digits   int // of to, after the decimal point
 	bytes    float64
 	bitrate  float64 // bit/s
 	rest     string
@@ -64,7 +64,7 @@ func readRow(n int, text string) (line, bool, error) {
 		l.bitrate = v[3] * of(m[8], 1024) * 8
 	}
 	if took := l.to - l.from; took > 0.05 && finest(m[7]) > 0.01 && finest(m[5]) < finest(m[7])/2 {
-		l.bitrate = l.bytes * 8 / took // of -f with a large unit
+		l.bitrate = l.bytes * 8 / took // for -f with a large unit
 	}
 	if l.to < l.from {
 		return l, true, faultf(n, "the interval ends before it begins")
@@ -72,7 +72,7 @@ func readRow(n int, text string) (line, bool, error) {
 	return l, true, nil
 }
 
-// finest is the share of a number that its last digit may be off.
+// finest returns the relative rounding error of a number.
 func finest(text string) float64 {
 	whole, digits, _ := strings.Cut(text, ".")
 	v, err := strconv.ParseFloat(whole+digits, 64)
@@ -82,11 +82,11 @@ func finest(text string) float64 {
 	return 0.5 / v
 }
 
-// lossOf reads "0.036 ms  0/8629" of a line of UDP.
+// lossOf matches "0.036 ms  0/8629" in a line of UDP.
 var lossOf = regex.New(`([0-9.,]+) +ms +([0-9]+)/ *([0-9]+)`)
 
-// loss returns the jitter of l in seconds, and the share of its datagrams that were lost,
-// nil where it has none.
+// loss returns the jitter of l in seconds, and the share of its datagrams that were lost, nil
+// if it has none.
 func (l line) loss() (jitter float64, lost *float64, err error) {
 	m := lossOf.FindStringSubmatch(l.rest)
 	if m == nil {
@@ -103,22 +103,23 @@ func (l line) loss() (jitter float64, lost *float64, err error) {
 	return v[0] / 1000, &ratio, nil
 }
 
-// amount is what l counts.
+// amount converts l.
 func (l line) amount() *amount {
 	return &amount{line: l.number, from: l.from, to: l.to, bytes: l.bytes, rate: l.bitrate, omitted: strings.Contains(l.rest, "(omitted)")}
 }
 
-// again reports whether l says what an interval before it said.
+// again reports whether l repeats an earlier interval.
 func (l line) again(a amount) bool { return l.from == a.from && l.to == a.to && l.bytes == a.bytes }
 
-// clock is the time that the log of a container or of a build has before each line (RFC 3339).
+// clock matches the time that the log of a container or of a build puts before each line (RFC
+// 3339).
 var clock = regex.New(`(?m)^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(?:Z|[+-][0-9:]+) ?`)
 
-// stamped is what begins a line of a program that writes the time or a title before each,
-// or of a journal.
+// stamped matches the first banner of a program that writes the time or a title before each
+// line, or of a journal.
 var stamped = regex.New(`^(.{1,100}?)(Connecting to host |Accepted connection from |Client connecting to |Server listening on )`)
 
-// unstamped takes what is before each line of a text away, where its banners have it.
+// unstamped removes the prefix of each line of a text, if its banners have one.
 func unstamped(text string) string {
 	if strings.HasPrefix(strings.TrimSpace(text), "{") {
 		return text
@@ -153,7 +154,7 @@ func unstamped(text string) string {
 	return strings.Join(all, "\n")
 }
 
-// parts notes where the lines of streams over one interval are not their sum.
+// parts notes if the lines of streams over one interval do not add up to their sum.
 func parts(t *Test, rows []line, streams int) {
 	type when struct {
 		from, to   float64
@@ -175,7 +176,7 @@ func parts(t *Test, rows []line, streams int) {
 			n[key(l)]++
 		}
 	}
-	// iperf 2 ends its streams a moment apart.
+	// iperf 2 ends its streams at slightly different times.
 	apart := map[when][]when{}
 	about := func(k when, by float64) when {
 		k.from, k.to = math.Round(k.from*10), math.Round(k.to*10)+by
@@ -211,12 +212,12 @@ func parts(t *Test, rows []line, streams int) {
 	}
 }
 
-// sample is the interval l in direction d, as end h counted it.
+// sample returns the interval l in direction d, as counted by end h.
 func (l line) sample(h model.Host, d model.Direction, m model.Metric, value float64) model.Sample {
 	return model.Sample{Host: h, Direction: d, Metric: m, Start: seconds(l.from), Length: seconds(l.to - l.from), Value: value, Omitted: strings.Contains(l.rest, "(omitted)")}
 }
 
-// rateMetric is what a rate is that end h counted in direction d.
+// rateMetric returns the metric of a rate that end h counted in direction d.
 func rateMetric(h model.Host, d model.Direction) model.Metric {
 	if d.Receiver() == h {
 		return model.Goodput
@@ -224,13 +225,13 @@ func rateMetric(h model.Host, d model.Direction) model.Metric {
 	return model.Sent
 }
 
-// section is the part of a file of iperf from one banner to the next.
+// section is the part of an iperf file from one banner to the next.
 type section struct {
 	first   int // number of its first line
 	server  bool
 	udp     bool
 	reverse bool
-	bounces bool // round trips of iperf 2 --bounceback
+	bounces bool // iperf 2 --bounceback: round trips
 	bidir   bool
 	far     string    // as the client was told
 	started time.Time // as -V of iperf3 says
@@ -238,11 +239,11 @@ type section struct {
 	ends    [][]string // matches of connected
 	report  map[int]bool
 	ended   string          // why the test ended early
-	done    bool            // the program said that it came to its end
-	totals  map[int]bool    // rows below the line that divides intervals from summaries
+	done    bool            // the program reported its end
+	totals  map[int]bool    // rows after the line that divides intervals from summaries
 	listens string          // port at which a client waits for the server's own stream
-	inbound map[string]bool // streams that came to that port
-	inTurn  bool            // they came after the client's own had ended
+	inbound map[string]bool // streams to that port
+	inTurn  bool            // they started after the client's own had ended
 }
 
 // engine is the kind of traffic of a section.
@@ -253,10 +254,9 @@ func (s section) engine() string {
 	return bulk.Name
 }
 
-// whole checks that nothing but rows and what iperf writes about them is between the
-// lines, where text looks like a row that was broken.
+// whole checks that a text between the rows is part of iperf's output, not a damaged row.
 func whole(n int, text string) error {
-	if strings.HasPrefix(text, "[FD") { // what both directions sum to
+	if strings.HasPrefix(text, "[FD") { // the sum of both directions
 		return nil
 	}
 	if strings.HasPrefix(text, "[") && strings.Contains(text, "/sec") && !strings.Contains(text, "ID]") {
@@ -270,7 +270,7 @@ func whole(n int, text string) error {
 	return nil
 }
 
-// cut says that the section has no end.
+// cut returns the error for a section without an end.
 func cut(what string, last line) error {
 	return faultf(last.number, "the file ends before %s: the test was cut off", what)
 }

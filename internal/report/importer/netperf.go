@@ -21,16 +21,16 @@ func isNetperf(text string) bool {
 	return netperfHead.MatchString(text) || netperfKey.MatchString(text) || strings.Contains(text, "Throughput,") && strings.Contains(text, "Throughput Units")
 }
 
-// netperfFar is the far end, where the banner is wrapped in front of it.
+// netperfFar matches the far end, if the banner is wrapped before it.
 var netperfFar = regex.New(`^\S+ \(\S*\) port [0-9]+ AF_INET`)
 
-// netperfHead is the banner of netperf: the test, and the far end.
+// netperfHead matches the banner of netperf: the test, and the far end.
 var netperfHead = regex.New(`(?m)^(?:MIGRATED )?(\S+) (STREAM|MAERTS|REQUEST/RESPONSE|SENDFILE|Connect/Request/Response|CONNECT/REQUEST/RESPONSE|CC|Send|Receive|Send\|Recv) TEST (?:from .* )?to\b *(\S*)`)
 
-// netperfKey is a line of -- -k.
+// netperfKey matches a line of -- -k.
 var netperfKey = regex.New(`(?m)^([A-Z][A-Z0-9_]+)=(.*)$`)
 
-// netperfUnits is what THROUGHPUT_UNITS are worth, in bit/s.
+// netperfUnits converts THROUGHPUT_UNITS to bit/s.
 var netperfUnits = map[string]float64{"10^3bits/s": 1e3, "10^6bits/s": 1e6, "10^9bits/s": 1e9, "KBytes/s": 8 << 10, "MBytes/s": 8 << 20, "GBytes/s": 8 << 30}
 
 func netperfTest(line int, kv map[string]string) (Test, error) {
@@ -65,7 +65,7 @@ func netperfTest(line int, kv map[string]string) (Test, error) {
 	default:
 		return t, faultf(line, "THROUGHPUT_UNITS %q is not known", kv["THROUGHPUT_UNITS"])
 	}
-	answers := math.Inf(1) // not known
+	answers := math.Inf(1) // unknown
 	if t.Flow.Duration > 0 && kv["THROUGHPUT_UNITS"] == "Trans/s" {
 		answers = math.Round(v * t.Flow.Duration.Seconds())
 	} else if v < 100 && kv["P99_LATENCY"] != "" {
@@ -90,37 +90,37 @@ func netperfTest(line int, kv map[string]string) (Test, error) {
 	return t, nil
 }
 
-// netperfUnit is the last line above the numbers of netperf's own table, which names the
+// netperfUnit matches the last line above the numbers of netperf's own table, which names the
 // columns of the time and of the result.
 var netperfUnit = regex.New(`^((?:[Bb]ytes +)+)secs\.? +(# +# +)?(10\^[0-9]bits/s|[KMG]Bytes/s|per sec)`)
 
-// netperfColumns are the keys of -k by the names that the columns of omni tables have.
+// netperfColumns are the keys of -k by the column names of omni tables.
 var netperfColumns = map[string]string{
 	"Throughput": "THROUGHPUT", "Throughput Units": "THROUGHPUT_UNITS", "Elapsed Time (sec)": "ELAPSED_TIME", "Protocol": "PROTOCOL", "Direction": "DIRECTION",
 	"50th Percentile Latency Microseconds": "P50_LATENCY", "99th Percentile Latency Microseconds": "P99_LATENCY",
 }
 
-// netperfInterim is a line of -D: a rate, its unit, and the seconds that it is of.
+// netperfInterim matches a line of -D: a rate, its unit, and its length in seconds.
 var netperfInterim = regex.New(`^Interim result: +([0-9.,]+) (\S+) over ([0-9.,]+) seconds ending at`)
 
-// netperfRow is a number, which no line above the numbers of a table has as a field.
+// netperfRow matches a number; the header lines of a table have no number as a field.
 var netperfRow = regex.New(`(?:^|[ ,])[0-9]+(?:\.[0-9]+)?(?:[ ,]|$)`)
 
-// netperf is what was read of a file so far.
+// netperf is the state of the parser.
 type netperf struct {
 	out         File
-	kv          map[string]string // of the test that is read
+	kv          map[string]string // of the present test
 	begin       int               // its first line
-	done        bool              // it has its numbers
+	done        bool              // its numbers are complete
 	above       []string          // the lines above them
 	time, rate  int               // their columns in netperf's own table, 0 outside one
 	unit        string            // of rate
-	waiting     int               // for the line of the receiver, which has so many fields; 0 if there is none
-	moved, took float64           // by the lines of -D
-	counted     int               // by the histogram
+	waiting     int               // for the receiver's line, with this number of fields; 0 if there is none
+	moved, took float64           // from the lines of -D
+	counted     int               // from the histogram
 }
 
-// readNetperf reads what netperf writes, of one or several tests: its own table, those of
+// readNetperf reads the output of netperf for one or several tests: its own table, and those of
 // omni as columns (-- -O), as CSV (-- -o) and as KEY=VALUE (-- -k).
 func readNetperf(text string, _ Options) (File, error) {
 	r := netperf{out: File{Program: "netperf"}, kv: map[string]string{}, done: true}
@@ -132,7 +132,7 @@ func readNetperf(text string, _ Options) (File, error) {
 	return r.out, r.end()
 }
 
-// take reads line n.
+// take parses line n.
 func (r *netperf) take(n int, l string) error {
 	if m := netperfHead.FindStringSubmatch(l); m != nil {
 		err := r.start(n)
@@ -185,7 +185,7 @@ func (r *netperf) take(n int, l string) error {
 	case !r.done && r.rate > 0 && len(f) > r.rate && netperfRow.MatchString(l):
 		r.kv["ELAPSED_TIME"], r.kv["THROUGHPUT"], r.kv["THROUGHPUT_UNITS"] = f[r.time], f[r.rate], r.unit
 		if strings.HasPrefix(r.kv["PROTOCOL"], "UDP") && r.unit != "Trans/s" {
-			r.waiting = len(f) - 2 // without the size of a message and the errors
+			r.waiting = len(f) - 2 // without the message size and the errors
 		}
 		return r.add(n)
 	case netperfRow.MatchString(l) && len(r.above) > 0 && r.rate == 0:
@@ -219,7 +219,7 @@ func (r *netperf) add(n int) error {
 	return err
 }
 
-// end ends the file, or the test before another.
+// end completes the last test.
 func (r *netperf) end() error {
 	switch {
 	case r.done:
@@ -234,8 +234,8 @@ func (r *netperf) end() error {
 	return r.add(r.begin)
 }
 
-// row reads line n, the numbers of an omni table: the names above are divided by commas as
-// they are, or begin in the same columns.
+// row parses line n, the numbers of an omni table: the names above are separated by commas too,
+// or start in the same columns.
 func (r *netperf) row(n int, l string) error {
 	cells := func(l string) ([]string, error) {
 		c, err := csv.NewReader(strings.NewReader(l)).Read()
@@ -274,7 +274,7 @@ func (r *netperf) row(n int, l string) error {
 
 var netperfCell = regex.New(`\S+`)
 
-// arrived makes the rate of the last test, of datagrams, that of the receiver.
+// arrived sets the rate of the last test, of datagrams, to the receiver's.
 func (r *netperf) arrived(n int, rate string) error {
 	v, err := number(n, rate)
 	if err != nil {

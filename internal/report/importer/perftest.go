@@ -11,7 +11,7 @@ import (
 	"linerate/internal/regex"
 )
 
-// perfHead is the line above the numbers of a program of perftest, perfTitle the first words
+// perfHead matches the line above the numbers of a perftest program, perfTitle the first words
 // of its output, and perfFailed an error (src/perftest_communication.c and src/send_bw.c).
 var (
 	perfHead   = regex.New(`^ *#bytes +#iterations +(.*)$`)
@@ -19,10 +19,10 @@ var (
 	perfFailed = regex.New(`^ *(Couldn't |Unable to |Failed |Completion with error)`)
 )
 
-// perftestBegins returns what knows the first line of a test of perftest.
+// perftestBegins returns a function that recognises the first line of a perftest test.
 func perftestBegins() func(line string) bool {
 	const rows, title, head, failed = 0, 1, 2, 3
-	last := rows // what was the last one of these
+	last := rows // the last one of these
 	return func(l string) bool {
 		before := last
 		switch {
@@ -42,25 +42,25 @@ func perftestBegins() func(line string) bool {
 	}
 }
 
-// isPerfRow reports whether a line of these fields is a row of a table.
+// isPerfRow reports whether a line with these fields is a row of a table.
 func isPerfRow(f []string) bool { return len(f) >= 4 && strings.Trim(f[0], "0123456789") == "" }
 
 func isPerftest(text string) bool {
 	return strings.Contains(text, "#bytes") && strings.Contains(text, "#iterations") || strings.Contains(text, "test_info") && strings.Contains(text, "MsgSize")
 }
 
-// perfRates is what its units of rates are worth, bit/s.
+// perfRates converts rate units to bit/s.
 var perfRates = map[string]float64{"[MB/sec]": 8 << 20, "[MiB/sec]": 8 << 20, "[Gb/sec]": 1e9}
 
-// readPerftest reads the table of ib_send_bw and its like: the average rate by message
+// readPerftest reads the table of ib_send_bw and its siblings: the average rate by message
 // size, or latencies, one way.
 func readPerftest(text string, _ Options) (File, error) {
 	out := File{Program: "perftest"}
 	if strings.Contains(text, "test_info") {
 		return readPerftestJSON(text)
 	}
-	var c *perfColumns   // of the rows that follow
-	open, title := 0, "" // the line that begins a test without rows, and what it calls the test
+	var c *perfColumns   // of the following rows
+	open, title := 0, "" // the line that begins a test without rows, and its title
 	for n, l := range lines(text) {
 		f, m := strings.Fields(l), perfHead.FindStringSubmatch(l)
 		switch {
@@ -100,13 +100,13 @@ func readPerftest(text string, _ Options) (File, error) {
 	return out, nil
 }
 
-// perfColumns say what the numbers of a table are.
+// perfColumns is the meaning of a table's numbers.
 type perfColumns struct {
-	bits  float64 // bit/s in one direction of a rate of 1; 0 of latencies
-	trips float64 // how many of its latencies a round trip takes
+	bits  float64 // bit/s in one direction for a rate of 1; 0 for latencies
+	trips float64 // latencies per round trip
 }
 
-// test begins the test that a title names, such as "RDMA_Read Bidirectional BW Test".
+// test returns an empty test for a title such as "RDMA_Read Bidirectional BW Test".
 func (c *perfColumns) test(title string) Test {
 	t := Test{Flow: model.Flow{Engine: sizes.NetPIPE, Direction: model.To}}
 	reads := strings.Contains(title, "Read")
@@ -149,7 +149,7 @@ func (c *perfColumns) row(t *Test, n int, f []string) error {
 	}
 	t.Points = append(t.Points, model.Point{Size: units.Bytes(v[0]), Rounds: int64(v[1]), Trials: []time.Duration{seconds(took)}})
 	t.Flow.Points = len(t.Points)
-	if c.bits == 0 && len(t.Points) == 1 { // of the smallest message: what requests take there and back
+	if c.bits == 0 && len(t.Points) == 1 { // the smallest message: the time of a request there and back
 		t.quantile(model.To, model.LatencyP50, 0.5, c.trips*v[4]/1e6, v[1], 0)
 		if len(v) > 7 {
 			t.quantile(model.To, model.LatencyP99, 0.99, c.trips*v[7]/1e6, v[1], 0)
@@ -158,12 +158,12 @@ func (c *perfColumns) row(t *Test, n int, f []string) error {
 	return nil
 }
 
-// perfPair is a line of what perftest calls JSON (--out_json): until version 4.5 its keys
-// and most of its values have no quotes, and a comma follows the last one.
+// perfPair matches a line of perftest's JSON-like output (--out_json): until version 4.5 its
+// keys and most of its values have no quotes, and a comma follows the last one.
 var perfPair = regex.New(`^\s*"?([A-Za-z][A-Za-z0-9_. -]*?)"?\s*:\s*"?([^",]+?)"?\s*,?\s*$`)
 
-// readPerftestJSON reads the latencies of perftest's JSON, one document or several. Its rates
-// have no unit in it, so they are refused.
+// readPerftestJSON reads the latencies of perftest's JSON, one document or several. It rejects
+// rates, because they lack a unit.
 func readPerftestJSON(text string) (File, error) {
 	out := File{Program: "perftest"}
 	kv := map[string]string{}
@@ -197,7 +197,7 @@ func readPerftestJSON(text string) (File, error) {
 	return out, flush()
 }
 
-// perfDocument is the test of a document, which ends in line n.
+// perfDocument returns the test of a document, which ends in line n.
 func perfDocument(kv map[string]string, n int) (Test, error) {
 	var c perfColumns
 	t := c.test(kv["test"])

@@ -14,12 +14,12 @@ import (
 
 var (
 	qperfHead = regex.New(`(?m)^((?:tcp|udp|sctp|sdp|rds|rc|uc|ud|xrc)_(?:[a-z_]+_)?(?:bw|lat|mr)|conf|quit):$`)
-	// qperfPair is NAME = VALUE UNIT, and where the unit is of 1024 the plain number behind it.
+	// qperfPair is NAME = VALUE UNIT, followed by the plain number for units of 1024.
 	qperfPair = regex.New(`^ {4}([a-z_]+) +=  +([0-9.,]+)(?: (\S+)(?: \(([0-9,]+)\))?)?$`)
 )
 
-// qperfUnits is what units are worth in bit/s, seconds and bytes (view_band, view_time and
-// view_size of qperf.c: powers of 1000).
+// qperfUnits converts units to bit/s, seconds and bytes (view_band, view_time and view_size of
+// qperf.c: powers of 1000).
 var qperfUnits = map[string]float64{
 	"bytes/sec": 8, "KB/sec": 8e3, "MB/sec": 8e6, "GB/sec": 8e9, "TB/sec": 8e12,
 	"bits/sec": 1, "Kb/sec": 1e3, "Mb/sec": 1e6, "Gb/sec": 1e9, "Tb/sec": 1e12,
@@ -30,12 +30,12 @@ func isQperf(text string) bool {
 	return slices.ContainsFunc(qperfHead.FindAllString(text, -1), func(head string) bool { return strings.Contains(head, "_") })
 }
 
-// qperf is a test of qperf: its name, and its values as far as they are used.
+// qperf is a test of qperf: its name, and the values that are used.
 type qperf struct {
 	first  int
 	name   string
 	values map[string]float64
-	failed string // what was written instead of values
+	failed string // the text in place of values
 }
 
 // readQperf reads text of a qperf client, one test or several.
@@ -67,7 +67,7 @@ func readQperf(text string, _ Options) (File, error) {
 	return out, nil
 }
 
-// take reads line n of the test.
+// take parses line n of the test.
 func (q *qperf) take(n int, l string) error {
 	m := qperfPair.FindStringSubmatch(l)
 	if m == nil {
@@ -96,8 +96,8 @@ func (q *qperf) take(n int, l string) error {
 	return nil
 }
 
-// test makes the test of what was read. A client of qperf sends; bw and recv_bw are what the
-// server received (show_info of qperf.c), and latency is the mean of half a round trip.
+// test returns the finished test. A qperf client sends; bw and recv_bw are the server's
+// received rate (show_info of qperf.c), and latency is the mean of half a round trip.
 func (q *qperf) test() (Test, error) {
 	t := Test{Kind: q.name, Flow: model.Flow{Engine: bulk.Name, Direction: model.To, Duration: seconds(q.values["time"])}}
 	if size := q.values["msg_size"]; size > 0 {

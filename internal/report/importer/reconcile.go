@@ -8,38 +8,38 @@ import (
 	"linerate/internal/core/units"
 )
 
-// amount is what one line or one object of a file counts: from when to when in seconds,
-// and how fast.
+// amount is the count of one line or one object of a file: start and end in seconds, and the
+// rate.
 type amount struct {
-	line     int // 0 where it is no line
+	line     int // 0 if it is not a line
 	from, to float64
 	bytes    float64
 	rate     float64 // bit/s
 	omitted  bool
 }
 
-// account is what a file says of one direction of a test.
+// account holds a file's numbers on one direction of a test.
 type account struct {
 	direction     model.Direction
-	at            model.Host // the end that wrote the file, and counted the intervals
+	at            model.Host // the end that wrote the file and counted the intervals
 	intervals     []amount
 	sent, arrived *amount  // the summaries of the two ends
-	lost          *float64 // share of the datagrams that the receiver missed; nil of a stream
-	ended         string   // why the test has no summary; "" where it has to have one
+	lost          *float64 // share of the datagrams that the receiver missed; nil for a stream
+	ended         string   // why the test has no summary; "" if it must have one
 }
 
-// How far two numbers of one file may be apart that stand for the same thing.
+// Tolerances for two numbers of one file that mean the same.
 const (
-	sameRate   = 0.03 // programs round to three digits, and ends start and stop apart
-	clockDigit = 0.06 // seconds that a time with one decimal may be off
-	sameClock  = 0.1  // seconds by which the lines of intervals may not meet
+	sameRate   = 0.03 // programs round to three digits, and ends start and stop at different times
+	clockDigit = 0.06 // error in seconds of a time with one decimal
+	sameClock  = 0.1  // gap in seconds between the lines of intervals
 )
 
-// differ reports whether two amounts cannot be the same one.
+// differ reports whether two amounts are too different to be the same.
 func differ(a, b float64) bool { return math.Abs(a-b) > sameRate*math.Max(math.Abs(a), math.Abs(b)) }
 
-// consistent checks that the bytes of a are its rate times its time; it returns a note if
-// they are not. Times too short to divide by are left alone.
+// consistent checks that the bytes of a are its rate times its time; it returns a note if they
+// are not. It skips times too short to divide by.
 func (a amount) consistent() string {
 	if took := a.to - a.from; took > 0.05 && differ(a.bytes*8, a.rate*took) && math.Abs(a.bytes*8-a.rate*took) > 16<<10+clockDigit*a.rate {
 		return fmt.Sprintf("%s%s in %.2f s are not the %s beside them", at(a.line), units.Bytes(a.bytes), took, units.BitRate(a.rate))
@@ -54,10 +54,9 @@ func at(line int) string {
 	return fmt.Sprintf("line %d: ", line)
 }
 
-// settle adds the goodput of a direction to t. What arrived counts, by the receiver's
-// summary, else by its intervals, else by the sender's summary less what was lost; what was
-// sent counts only where nothing tells what arrived. Numbers of the file that contradict
-// each other are noted, both of them.
+// settle adds the goodput of a direction to t. It uses received data, by the receiver's
+// summary, else by its intervals, else by the sender's summary minus the losses; sent data only
+// if nothing shows what arrived. It notes contradicting numbers of the file.
 func (c account) settle(t *Test) error {
 	sum := c.total(t)
 	receives := c.direction.Receiver() == c.at
@@ -72,7 +71,7 @@ func (c account) settle(t *Test) error {
 	if receives {
 		mine, told = c.arrived, "received"
 	}
-	// A last interval that was not full is written by no version of iperf 2.
+	// No version of iperf 2 writes a last interval that is incomplete.
 	if mine != nil && sum != nil && mine.to > 0 && differ(mine.bytes, sum.bytes) && math.Abs(mine.bytes-sum.bytes)*8 > 16<<10+(clockDigit+1.1*math.Max(0, mine.to-mine.from-(sum.to-sum.from)))*sum.rate {
 		t.note(fmt.Sprintf("%sthe intervals are %s, and the summary of what was %s is %s", at(mine.line), units.Bytes(sum.bytes), told, units.Bytes(mine.bytes)))
 	}
@@ -118,8 +117,8 @@ func (c account) settle(t *Test) error {
 	return nil
 }
 
-// total is the sum of the intervals behind the warm-up, nil where there are none. It notes
-// where they do not follow each other.
+// total returns the sum of the intervals after the warm-up, nil if there are none. It notes
+// gaps between them.
 func (c account) total(t *Test) *amount {
 	var all, before *amount
 	longest := 0.0
@@ -150,7 +149,7 @@ func (c account) total(t *Test) *amount {
 	}
 	all.rate = all.bytes * 8 / (all.to - all.from)
 	for _, end := range []*amount{c.sent, c.arrived} {
-		// A last interval that was not full is written by few programs.
+		// Few programs write a last interval that is incomplete.
 		if end != nil && c.ended == "" && end.to-end.from > 0.5 && math.Abs((end.to-end.from)-(all.to-all.from)) > max(0.5, 1.05*longest)+0.02*end.to {
 			t.note(fmt.Sprintf("%sthe intervals cover %.2f s, and the summary %.2f s", at(end.line), all.to-all.from, end.to-end.from))
 			break
@@ -159,5 +158,5 @@ func (c account) total(t *Test) *amount {
 	return all
 }
 
-// warm reports whether a warm-up was left out of the result.
+// warm reports whether the result excludes a warm-up.
 func (c account) warm() bool { return len(c.intervals) > 0 && c.intervals[0].omitted }

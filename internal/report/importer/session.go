@@ -16,14 +16,14 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Named is a file that was read, by its name, with the setting that somebody says it was
-// measured with; "" is what the file says, or else its name.
+// Named is a parsed file with its name, and the setting that the user gave for it; "" is the
+// file's own, or else its name.
 type Named struct {
 	Name, Setting string
 	File          File
 }
 
-// About is what a session of imported files is called.
+// About describes a session of imported files.
 type About struct {
 	ID, Title, Version string
 	Command            []string
@@ -31,20 +31,19 @@ type About struct {
 	Baseline           string // name of a setting; "" is the first
 }
 
-// What one session of imported files may hold: everything said of it compares settings
-// with settings, over all tests.
+// Limits of a session of imported files: its evaluation compares settings with settings, over
+// all tests.
 const (
 	MaxTests    = 10_000
 	MaxSettings = 1_000
 )
 
-// ByKind are files with their tests of one kind alone, for each kind in the order in which
-// they come.
+// ByKind groups files by the kind of their tests, in order of first appearance.
 func ByKind(files []Named) [][]Named {
 	var out [][]Named
 	kinds := map[[2]string]int{}
 	for _, f := range files {
-		here := map[int]bool{} // kinds that have this file
+		here := map[int]bool{} // kinds with this file
 		for _, t := range f.File.Tests {
 			key := [2]string{t.Flow.Engine, t.Kind}
 			k, seen := kinds[key]
@@ -64,9 +63,9 @@ func ByKind(files []Named) [][]Named {
 	return out
 }
 
-// Session makes one session of what files say: a run for each test, in the order given.
-// A verdict comes of it only where the files say that the tests were made in blocks,
-// each with every setting once. The samples are by the number of the run.
+// Session makes one session from files: a run for each test, in the given order. It gives a
+// verdict only if the files say that the tests were made in blocks, each with every setting
+// once. The samples are by number of run.
 func Session(files []Named, o About) (model.Session, model.Held, error) {
 	s := model.Session{
 		ID: o.ID, Kind: model.KindImported, Title: o.Title, Command: o.Command, Version: o.Version, Ended: o.Now, Created: o.Now,
@@ -86,7 +85,7 @@ func Session(files []Named, o About) (model.Session, model.Held, error) {
 		for _, t := range f.File.Tests {
 			r := run(t, len(s.Runs)+1, setting(f, t, len(files)))
 			if r.Setting != t.Setting {
-				t.Parts = nil // somebody named it
+				t.Parts = nil // the user named it
 			}
 			blocks = blocks && t.Block > 0
 			s.Runs = append(s.Runs, r)
@@ -154,13 +153,13 @@ func notes(files []Named) []string {
 	})
 }
 
-// margin is the smallest change that matters, of what is repeated (statistics.md 6.1).
+// margin is the smallest change that matters, for repeated measurements (statistics.md 6.1).
 const margin units.Percent = 5
 
-// unnamed are ends whose names nobody wrote.
+// unnamed are the names of ends without a name.
 var unnamed = [2]string{"the near end", "the far end"}
 
-// setting names what test t of file f was measured with.
+// setting names the setting of test t of file f.
 func setting(f Named, t Test, files int) string {
 	switch {
 	case f.Setting != "":
@@ -173,7 +172,7 @@ func setting(f Named, t Test, files int) string {
 	return filepath.Base(f.Name)
 }
 
-// run is t as a run.
+// run converts t to a run.
 func run(t Test, number int, setting string) model.Run {
 	r := model.Run{
 		Number: number, Block: number, Attempt: 1, Position: 1, Setting: setting, Flow: t.Flow, State: model.RunValid,
@@ -191,7 +190,7 @@ func run(t Test, number int, setting string) model.Run {
 	return r
 }
 
-// join adds test t, which is run r, to what the session is of.
+// join adds test t, which is run r, to the session's plan and ends.
 func join(s *model.Session, t Test, r model.Run) error {
 	if len(s.Runs) == 1 {
 		s.Near, s.Far, s.Plan.Flow = cmp.Or(t.Near, unnamed[0]), cmp.Or(t.Far, unnamed[1]), t.Flow
@@ -221,9 +220,9 @@ func join(s *model.Session, t Test, r model.Run) error {
 	return nil
 }
 
-// sigma is the standard deviation of the logarithm that a summary implies: for a bell
-// about 4 of them lie between the smallest and the largest of some ten to some hundred
-// values (Hozo et al. 2005). False where there is no summary, or a value of 0 in it.
+// sigma returns the standard deviation of the logarithm that a summary implies: for a bell
+// curve about 4 of them lie between the smallest and the largest of some ten to some hundred
+// values (Hozo et al. 2005). It returns false without a summary, or if that has a value of 0.
 func (t Test) sigma() (float64, bool) {
 	if t.Spread == nil || t.Spread.Min <= 0 {
 		return 0, false
@@ -231,8 +230,8 @@ func (t Test) sigma() (float64, bool) {
 	return math.Log(t.Spread.Max/t.Spread.Min) / 4, true
 }
 
-// conclude gives verdicts where they may be given, and says why not where they may not,
-// with what a repeat needs.
+// conclude gives verdicts if the tests allow it, and otherwise says why not, and what a repeat
+// needs.
 func conclude(s *model.Session, blocks bool, spreads []float64) {
 	if len(s.Plan.Settings) < 2 {
 		s.Plan.Mode = ""
@@ -248,8 +247,8 @@ func conclude(s *model.Session, blocks bool, spreads []float64) {
 	s.Warnings = append(append(s.Warnings, r.Warnings...), "whether the order inside the blocks was random, the files do not say")
 }
 
-// objective is the metric that decides where no run has a goodput: the first of these that all
-// runs have. It is empty for goodput, and where they have none of them in common.
+// objective returns the objective if no run has a goodput: the first of these metrics that all
+// runs have. It is empty for goodput, and if they have none in common.
 func objective(runs []model.Run) model.Metric {
 	for _, m := range []model.Metric{model.Goodput, model.RequestRate, model.LatencyP50, model.LatencyP99, model.RTT} {
 		n := 0
@@ -268,8 +267,8 @@ func objective(runs []model.Run) model.Metric {
 	return ""
 }
 
-// inBlocks says why the tests of s are no blocks; "" where they are. It sets the order of
-// the plan from them.
+// inBlocks says why the tests of s are not blocks; "" if they are. It sets the order of the
+// plan from them.
 func inBlocks(s *model.Session, told bool) string {
 	if !told {
 		return "the files do not say that the tests were made in blocks, each with every setting once"
@@ -293,7 +292,7 @@ func inBlocks(s *model.Session, told bool) string {
 	return ""
 }
 
-// repeat says what a sound repeat of s needs.
+// repeat describes a sound repeat of s.
 func repeat(s *model.Session, spreads []float64) string {
 	least := stats.MinBlocks(len(s.Plan.Settings)-1, 1-s.Plan.Confidence)
 	sigma, why := noise(s, spreads)
@@ -310,8 +309,8 @@ func repeat(s *model.Session, spreads []float64) string {
 	return text
 }
 
-// noise is the standard deviation of the log ratio of two runs, and what tells it; "" where
-// nothing does.
+// noise returns the standard deviation of the log ratio of two runs, and its source; "" if
+// there is none.
 func noise(s *model.Session, spreads []float64) (float64, string) {
 	var all []float64
 	for _, set := range s.Plan.Settings {
@@ -330,7 +329,7 @@ func noise(s *model.Session, spreads []float64) (float64, string) {
 	return 0, ""
 }
 
-// logs are the logarithms of what decides, of runs of a setting in direction d.
+// logs returns the logarithms of the objective over the runs of a setting in direction d.
 func logs(s *model.Session, setting string, d model.Direction) []float64 {
 	var out []float64
 	for _, r := range s.Runs {
@@ -341,7 +340,7 @@ func logs(s *model.Session, setting string, d model.Direction) []float64 {
 	return out
 }
 
-// largest is the largest log ratio of a setting against the baseline.
+// largest returns the largest log ratio of a setting to the baseline.
 func largest(s *model.Session) float64 {
 	big := 0.0
 	for _, d := range s.Plan.Directions {
@@ -355,7 +354,7 @@ func largest(s *model.Session) float64 {
 	return big
 }
 
-// minutes is how long n blocks take, with runs as long as those here, or of 10 s, and two
+// minutes estimates the time of n blocks, with runs as long as these, or of 10 s, and two
 // seconds between them.
 func minutes(s *model.Session, n int) string {
 	length := 10 * time.Second

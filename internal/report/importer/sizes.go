@@ -16,17 +16,17 @@ import (
 	"linerate/internal/regex"
 )
 
-// pipeRow is a line of np.out: bytes, Mbit/s of 1048576 bits, seconds one way.
+// pipeRow matches a line of np.out: bytes, Mbit/s of 1048576 bits, seconds one way.
 var pipeRow = regex.New(`^\s*([0-9]+)\s+([0-9.,eE+-]+)\s+([0-9.,eE+-]+)\s*$`)
 
-// What NPtcp -2 and -s print first.
+// The first output of NPtcp -2 and -s.
 const (
 	pipeBoth   = "Output is for the combined bandwidth."
 	pipeStream = "Streaming in one direction only."
 )
 
-// pipeTry begins a line of NPtcp's own output, and pipeShown is a whole one: bytes, Mbit/s as
-// above, microseconds one way.
+// pipeTry matches the start of a line of NPtcp's own output, and pipeShown a whole one: bytes,
+// Mbit/s as above, microseconds one way.
 var (
 	pipeTry   = regex.New(`(?m)^ *[0-9]+: +[0-9]+ bytes +[0-9]+ times -->`)
 	pipeShown = regex.New(`^ *[0-9]+: +([0-9]+) bytes +[0-9]+ times --> +([0-9.,]+) Mbps in +([0-9.,]+) usec$`)
@@ -47,7 +47,7 @@ func isNetpipe(text string) bool {
 	return true
 }
 
-// readNetpipe reads np.out of NetPIPE 3, or what NPtcp prints.
+// readNetpipe reads np.out of NetPIPE 3, or the output of NPtcp.
 func readNetpipe(text string, _ Options) (File, error) {
 	t := Test{Flow: model.Flow{Engine: sizes.NetPIPE, Direction: model.To}}
 	row, unit, shown := pipeRow, 1.0, pipeTry.MatchString(text)
@@ -71,7 +71,7 @@ func readNetpipe(text string, _ Options) (File, error) {
 		case shown && pipeTry.MatchString(l):
 			t.note(fmt.Sprintf("line %d has no result: NPtcp ended before", n))
 			continue
-		case shown && len(t.Points) == 0: // what stands above the results
+		case shown && len(t.Points) == 0: // text before the results
 			continue
 		default:
 			return File{}, faultf(n, "not the three numbers of a message size: %.60q", l)
@@ -84,7 +84,7 @@ func readNetpipe(text string, _ Options) (File, error) {
 		if size < 1 || rate <= 0 || took <= 0 {
 			return File{}, faultf(n, "a size, a rate and a time are greater than zero")
 		}
-		exact, slack := size*8/rate, 0.02 // np.out has two digits at least
+		exact, slack := size*8/rate, 0.02 // np.out has at least two digits
 		if shown {                        // both have two decimals
 			slack += 0.005/v[1] + 0.005/v[2]
 		}
@@ -104,17 +104,17 @@ func readNetpipe(text string, _ Options) (File, error) {
 	return File{Program: "NetPIPE", Tests: []Test{t}}, nil
 }
 
-// nutWay is the note of a file without -v.
+// nutWay is the note on a file without -v.
 const nutWay = "nuttcp does not write the direction: it is taken as from the client to the server"
 
-// nutLine is a result of nuttcp: MB of 1048576 bytes, seconds, Mbit/s of 1000000.
+// nutLine matches a result of nuttcp: MB of 1048576 bytes, seconds, Mbit/s of 1000000.
 var nutLine = regex.New(`^ *([0-9.,]+) MB / +([0-9.,]+) sec = +([0-9.,]+) Mbps(.*)$`)
 
-// nutNamed is the identifier that nuttcp -I writes before each result, and behind the names of
-// its ends.
+// nutNamed matches the identifier that nuttcp -I writes before each result, and after the names
+// of its ends.
 var nutNamed = regex.New(`(?m)^(?:(nuttcp-[tr])-[^:\n]{1,40}(:)|[^:\n]{1,40}: +((?:[0-9.,]+ MB / +[0-9.,]+ sec|megabytes=).*))`)
 
-// withoutName is text without it.
+// withoutName removes the identifier from text.
 func withoutName(text string) string { return nutNamed.ReplaceAllString(text, "$1$2$3") }
 
 func isNuttcp(text string) bool {
@@ -126,8 +126,8 @@ func isNuttcp(text string) bool {
 	return strings.HasPrefix(strings.TrimSpace(text), "nuttcp")
 }
 
-// readNuttcp reads text of nuttcp: intervals, and a summary that tells the CPU of both
-// ends. Its direction is not in it: without -r the client sends.
+// readNuttcp reads text of nuttcp: intervals, and a summary with the CPU of both ends. It does
+// not contain the direction: without -r the client sends.
 func readNuttcp(text string, _ Options) (File, error) {
 	text = withoutName(text)
 	if nutEnd.MatchString(text) {
@@ -136,7 +136,7 @@ func readNuttcp(text string, _ Options) (File, error) {
 	out := File{Program: "nuttcp"}
 	var open []model.Sample
 	c := account{direction: model.To, at: model.Far}
-	at, began := 0.0, 0 // the line where a test of -v without results begins
+	at, began := 0.0, 0 // the first line of a test of -v without results so far
 	for n, l := range lines(text) {
 		if strings.Contains(l, ": Error") {
 			return out, faultf(n, "the test failed: %.80s", l)
@@ -198,9 +198,9 @@ func readNuttcp(text string, _ Options) (File, error) {
 	return out, c.settle(&out.Tests[len(out.Tests)-1])
 }
 
-// nuttcpBegins returns what knows the first line of a test of nuttcp.
+// nuttcpBegins returns a function that recognises the first line of a nuttcp test.
 func nuttcpBegins() func(line string) bool {
-	open, heads, ends := false, "", 0 // an interval was the last result; what -v has printed of the test
+	open, heads, ends := false, "", 0 // an interval was the last result; the -v output for the test so far
 	return func(l string) (fresh bool) {
 		l = withoutName(l)
 		v, rest, err := nutRow(0, l)
@@ -225,11 +225,11 @@ func nuttcpBegins() func(line string) bool {
 	}
 }
 
-// readNuttcpEnds reads text of nuttcp -v: what each of the two ends says, the client first.
+// readNuttcpEnds reads text of nuttcp -v: the report of each of the two ends, the client first.
 func readNuttcpEnds(text string) (File, error) {
 	out := File{Program: "nuttcp"}
 	var c account
-	heads, first := "", 0 // the ends that have begun in the test, and its first line
+	heads, first := "", 0 // the ends of the test so far, and its first line
 	for n, l := range lines(text) {
 		if strings.Contains(l, ": Error") {
 			return out, faultf(n, "the test failed: %.80s", l)
@@ -324,8 +324,8 @@ var (
 	nutRetr   = regex.New(`([0-9]+) retrans`)
 )
 
-// nutRow returns megabytes, seconds and Mbit/s of a line in either form, and what
-// follows them.
+// nutRow returns megabytes, seconds and Mbit/s of a line in either form, and the rest of the
+// line.
 func nutRow(n int, l string) ([]float64, string, error) {
 	if m := nutLine.FindStringSubmatch(l); m != nil {
 		v, err := numbers(n, m[1:4]...)
@@ -352,7 +352,7 @@ func nutRow(n int, l string) ([]float64, string, error) {
 	return v, rest, err
 }
 
-// pairs reads KEY=VALUE words.
+// pairs parses KEY=VALUE words.
 func pairs(words []string) map[string]string {
 	out := map[string]string{}
 	for _, w := range words {

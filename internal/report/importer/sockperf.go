@@ -14,7 +14,7 @@ import (
 
 var (
 	escape = regex.New("\x1b\\[[0-9;]*m")
-	// sockperf prints its errors to standard output, also those that do not end the test
+	// sockperf prints its errors to standard output, including those that do not end the test
 	// (log_err, src/defs.h).
 	perfError  = regex.New(`sockperf: ERROR: .*`)
 	perfBanner = regex.New(`^sockperf: == version #`)
@@ -61,20 +61,20 @@ func readSockperf(text string, _ Options) (File, error) {
 	return out, flush()
 }
 
-// sockperf is a test of sockperf, as far as it was read.
+// sockperf is a partly parsed test of sockperf.
 type sockperf struct {
 	first int
-	fault *Fault // the first line of an error
+	fault *Fault // the first error line
 	kind  string // TCP or UDP
 	far   string
-	twice float64   // what its latency is multiplied by to be a round trip: 2 without --full-rtt
+	twice float64   // factor from its latency to a round trip: 2 without --full-rtt
 	valid []float64 // messages sent and received
 	seen  []float64 // observations
 	lost  []float64
 	at    map[float64]float64 // percentiles, in µs
 }
 
-// take reads line n of the test.
+// take parses line n of the test.
 func (s *sockperf) take(n int, l string) (err error) {
 	switch {
 	case perfError.MatchString(l) && s.fault == nil:
@@ -108,7 +108,7 @@ func (s *sockperf) take(n int, l string) (err error) {
 	return err
 }
 
-// test makes the test of what was read.
+// test returns the finished test.
 func (s *sockperf) test() (Test, error) {
 	t := Test{Kind: s.kind, Far: s.far, Flow: model.Flow{Engine: requests.Name, Direction: model.To}}
 	p50, p99 := s.at[50], s.at[99]
@@ -128,7 +128,7 @@ func (s *sockperf) test() (Test, error) {
 		if s.valid[1] != answers {
 			t.note(fmt.Sprintf("%.0f messages were received, and %.0f observed", s.valid[1], answers))
 		}
-		if sent := s.valid[0]; answers < sent { // under-load asks for an answer to one of 100
+		if sent := s.valid[0]; answers < sent { // under-load requests an answer to one of 100
 			t.note(fmt.Sprintf("answered %.0f of %.0f messages, %.0f were dropped: the percentiles are of those that were answered", answers, sent, lost))
 		}
 	}
@@ -140,7 +140,7 @@ func (s *sockperf) test() (Test, error) {
 	return t, nil
 }
 
-// quantile adds quantile q of the latency of answers, unless these do not carry it.
+// quantile adds quantile q of the latency, unless there are too few answers for it.
 func (t *Test) quantile(d model.Direction, m model.Metric, q, value, answers, lost float64) {
 	if why := hist.Lacks(q, tally(answers), tally(lost)); why != "" {
 		t.note(fmt.Sprintf("no %s: %s", metric.Name(m), why))
@@ -149,5 +149,5 @@ func (t *Test) quantile(d model.Direction, m model.Metric, q, value, answers, lo
 	t.add(d, m, value)
 }
 
-// tally is a number of answers; one that is not known is taken as endless.
+// tally converts a number of answers; an unknown one counts as unlimited.
 func tally(v float64) uint64 { return uint64(min(max(v, 0), hist.MaxCount)) }

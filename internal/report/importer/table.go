@@ -16,23 +16,23 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Column says what a column of a table is.
+// Column describes a column of a table.
 type Column struct {
 	Role    string  // one of Roles
-	Name    string  // in the first line of the table
-	Unit    float64 // of a value: what 1 of it is in the unit of the metric
-	UnitIn  string  // of a value: the column that has its unit in each line; "" is Unit
-	Setting string  // of a value: which setting it belongs to; {COLUMN} stands for what is in that column
+	Name    string  // as in the first line of the table
+	Unit    float64 // of a value: factor to the unit of the metric
+	UnitIn  string  // of a value: the column with its unit in each line; "" is Unit
+	Setting string  // of a value: its setting; {COLUMN} stands for the value in that column
 }
 
-// roles are what columns can be, with the metric of those that are values.
+// roles are the possible roles of columns, with the metric of value columns.
 var roles = map[string]model.Metric{
 	"setting": "", "block": "", "direction": "", "near": "", "far": "", "runs": "", "min": "", "max": "",
 	"goodput": model.Goodput, "rtt": model.RTT, "latency_p50": model.LatencyP50, "latency_p99": model.LatencyP99,
 	"loss_ratio": model.LossRatio, "retransmits": model.Retransmits, "request_rate": model.RequestRate,
 }
 
-// Roles are the names of what a column can be, in order.
+// Roles returns the names of the roles, sorted.
 func Roles() []string {
 	var out []string
 	for r := range roles {
@@ -42,7 +42,7 @@ func Roles() []string {
 	return out
 }
 
-// rateUnits and timeUnits are the units of values, in bit/s and in seconds.
+// rateUnits and timeUnits convert units of values to bit/s and seconds.
 var (
 	rateUnits = map[string]float64{
 		"bit/s": 1, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9,
@@ -51,8 +51,8 @@ var (
 	timeUnits = map[string]float64{"s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 )
 
-// tableUnits are the units of a column of this role. The smallest and the largest value
-// have those of whatever they belong to.
+// tableUnits returns the units of a column with this role. The smallest and the largest value
+// have the units of the value that they belong to.
 func tableUnits(role string) map[string]float64 {
 	all := map[string]float64{}
 	of := roles[role]
@@ -68,8 +68,8 @@ func tableUnits(role string) map[string]float64 {
 	return all
 }
 
-// ParseColumn reads ROLE=NAME[:UNIT][@SETTING], for example goodput=avg:Mbit/s. A UNIT
-// {COLUMN} is what stands in that column.
+// ParseColumn parses ROLE=NAME[:UNIT][@SETTING], for example goodput=avg:Mbit/s. A UNIT
+// {COLUMN} is the value in that column.
 func ParseColumn(text string) (Column, error) {
 	role, rest, ok := strings.Cut(text, "=")
 	metric, known := roles[role]
@@ -97,7 +97,7 @@ func ParseColumn(text string) (Column, error) {
 	return c, nil
 }
 
-// noUnit says which units a column of this role has.
+// noUnit returns the error for an unknown unit, with the valid ones.
 func noUnit(role, unit string) error {
 	all := slices.Sorted(maps.Keys(tableUnits(role)))
 	if len(all) == 0 {
@@ -106,10 +106,10 @@ func noUnit(role, unit string) error {
 	return fmt.Errorf("unit %q is none of %s", unit, strings.Join(all, ", "))
 }
 
-// Where says which lines of a table are read: those with this text in this column.
+// Where selects lines of a table: those with this text in this column.
 type Where struct{ Column, Text string }
 
-// ParseWhere reads COLUMN=TEXT.
+// ParseWhere parses COLUMN=TEXT.
 func ParseWhere(text string) (Where, error) {
 	column, want, ok := strings.Cut(text, "=")
 	if !ok || column == "" {
@@ -168,7 +168,7 @@ func readTable(text string, o Options) (File, error) {
 	}
 }
 
-// unnamedColumn is a column that is asked for and not there, "" where all are.
+// unnamedColumn returns a requested column that is missing, "" if there is none.
 func unnamedColumn(at map[string]int, o Options) string {
 	var asked []string
 	for _, c := range o.Columns {
@@ -193,10 +193,10 @@ func words(all []Where) string {
 	return strings.Join(out, " and ")
 }
 
-// ways are the words for directions in tables.
+// ways maps the words for directions in tables.
 var ways = map[string]model.Direction{"to": model.To, "write": model.To, "upload": model.To, "up": model.To, "from": model.From, "read": model.From, "download": model.From, "down": model.From}
 
-// tableRow makes the tests of one row: one for each setting that it has values of.
+// tableRow returns the tests of one row: one for each setting that it has values of.
 func tableRow(line int, columns []Column, field func(string) string, head []string) ([]Test, error) {
 	base := Test{Flow: model.Flow{Engine: bulk.Name, Direction: model.To}}
 	var parts []string
@@ -244,8 +244,8 @@ func tableRow(line int, columns []Column, field func(string) string, head []stri
 	return tableValues(line, base, columns, field, head)
 }
 
-// tableSetting names a setting by what stands in a column; where several columns make
-// it, with the column's name.
+// tableSetting names a setting by the text in a column; if several columns make it, with the
+// column's name.
 func tableSetting(name, text string, columns []Column) string {
 	n := 0
 	for _, c := range columns {
@@ -259,7 +259,7 @@ func tableSetting(name, text string, columns []Column) string {
 	return name + " " + text
 }
 
-// tableValues adds the values of a row to as many tests as it has settings.
+// tableValues adds the values of a row to one test per setting.
 func tableValues(line int, base Test, columns []Column, field func(string) string, head []string) ([]Test, error) {
 	var out []Test
 	for _, c := range columns {
@@ -287,7 +287,7 @@ func tableValues(line int, base Test, columns []Column, field func(string) strin
 			t := base
 			t.Setting, t.Values = setting, nil
 			if c.Setting != "" {
-				t.Parts = nil // part of it is no column's
+				t.Parts = nil // part of it comes from no column
 			}
 			out, i = append(out, t), len(out)
 		}

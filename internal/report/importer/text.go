@@ -12,9 +12,9 @@ import (
 	"linerate/internal/core/units"
 )
 
-// utf8Of returns text in UTF-16, which PowerShell writes, as UTF-8, and any other text as it
-// is. Without a mark the byte order is that of the zero bytes in the first characters, which
-// are ASCII in all formats.
+// utf8Of converts text from UTF-16, which PowerShell writes, to UTF-8, and returns any other
+// text unchanged. Without a byte order mark, the order follows from the zero bytes in the first
+// characters, which are ASCII in all formats.
 func utf8Of(text []byte) []byte {
 	order := binary.ByteOrder(binary.LittleEndian)
 	switch {
@@ -31,8 +31,8 @@ func utf8Of(text []byte) []byte {
 	return []byte(string(utf16.Decode(units)))
 }
 
-// zeroBytes reports whether of each two bytes at the beginning of text the one at high is
-// zero, and the other is not.
+// zeroBytes reports whether, in each pair of bytes at the beginning of text, the one at high is
+// zero and the other is not.
 func zeroBytes(text []byte, high int) bool {
 	head := text[:min(len(text), 64)&^1]
 	for i := 0; i < len(head); i += 2 {
@@ -43,18 +43,17 @@ func zeroBytes(text []byte, high int) bool {
 	return len(head) > 0
 }
 
-// isJSON reports whether text begins as a document or an array of JSON does.
+// isJSON reports whether text begins like a JSON document or array.
 func isJSON(text string) bool {
 	text = strings.TrimSpace(text)
 	return strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")
 }
 
-// maxSkipped is how many lines around documents are skipped; a text with more is no JSON.
+// maxSkipped is the most lines around documents that are skipped; a text with more is not JSON.
 const maxSkipped = 1000
 
-// documents returns text of iperf3's JSON with the lines of a shell or of stderr before,
-// between and behind its documents left blank, and a note of each. Any other text is returned
-// as it is.
+// documents returns iperf3's JSON with all lines of a shell or of stderr around its documents
+// blanked, and a note on each. It returns any other text unchanged.
 func documents(text string) (string, []string) {
 	if !strings.Contains(text, `"intervals"`) && !strings.Contains(text, `"event"`) {
 		return text, nil
@@ -85,7 +84,7 @@ func documents(text string) (string, []string) {
 	return text, nil
 }
 
-// nesting is how deep in objects and arrays, and whether in a string, JSON is behind line.
+// nesting returns the depth of JSON after line, and whether it is inside a string.
 func nesting(line string, depth int, quoted bool) (int, bool) {
 	for i := 0; i < len(line); i++ {
 		switch c := line[i]; {
@@ -103,7 +102,7 @@ func nesting(line string, depth int, quoted bool) (int, bool) {
 	return depth, quoted
 }
 
-// unpack returns text, unpacked where it is compressed.
+// unpack returns text, decompressed if necessary.
 func unpack(text []byte) ([]byte, error) {
 	if !bytes.HasPrefix(text, []byte{0x1f, 0x8b}) {
 		if len(text) > int(MaxBytes) {
@@ -125,8 +124,8 @@ func unpack(text []byte) ([]byte, error) {
 	return text, nil
 }
 
-// fits refuses a text that would take far more memory than it is long: JSON of more
-// objects or elements than a program writes, or a line without end.
+// fits rejects a text that would take far more memory than its length: JSON with more objects
+// or elements than any program writes, or an endless line.
 func fits(text string) error {
 	if !isJSON(text) {
 		n := 0

@@ -23,8 +23,8 @@ import (
 	"linerate/internal/report"
 )
 
-// The formats that this package writes or names for others. A format changes
-// its version when a field goes away or changes its meaning.
+// The formats that this package writes or names for others. A format's version changes when a
+// field is removed or changes its meaning.
 const (
 	SessionSchema = "linerate/session/v1"
 	ListSchema    = "linerate/list/v1"
@@ -35,10 +35,10 @@ const (
 	DryRunSchema  = "linerate/dryrun/v1"
 )
 
-// The details of a session's document.
+// The level of detail of a session's document.
 const (
-	brief = "brief" // what people and most programs ask for
-	full  = "full"  // everything that is known
+	brief = "brief" // for people and most programs
+	full  = "full"  // all known facts
 )
 
 // document is linerate/session/v1.
@@ -48,7 +48,7 @@ type document struct {
 	Report  sectioned `json:"report"`
 }
 
-// sectioned is a report with the section of its engine as one more member.
+// sectioned is a report with the engine's section as an additional member.
 type sectioned struct{ report.Document }
 
 // MarshalJSON writes the section's data under its own key.
@@ -64,17 +64,17 @@ func (d sectioned) MarshalJSON() ([]byte, error) {
 	return slices.Concat(text[:len(text)-1], []byte(","), more[1:]), nil
 }
 
-// session is a model.Session with its hosts and runs as a document has them. Its runs are
-// written one by one.
+// session is a model.Session with hosts and runs in document form. Its runs are written one by
+// one.
 type session struct {
 	model.Session
 	Hosts []host     `json:"hosts"`
 	Runs  []struct{} `json:"runs"`
 }
 
-// host are the facts of a host. Brief, its settings are counted, only those are
-// told that bound a single flow or that the session sets, and the machine, its
-// route and its interfaces are left out.
+// host is the facts of a host. In brief form it counts the settings, includes only those that
+// limit a single flow or that the session sets, and omits the machine, its route and its
+// interfaces.
 type host struct {
 	model.HostFacts
 	Settings *settings                `json:"settings,omitempty"`
@@ -84,22 +84,22 @@ type host struct {
 	NICs     []model.NIC              `json:"nics,omitempty"`
 }
 
-// settings count the settings of a host.
+// settings counts the settings of a host.
 type settings struct {
 	Known   int                 `json:"known"`
 	Unknown map[knob.Reason]int `json:"unknown"`
 }
 
-// setting is the value of one setting, or why there is none.
+// setting is the value of one setting, or why it is unknown.
 type setting struct {
 	Value   *string     `json:"value,omitempty"`
 	Source  string      `json:"source,omitempty"`
 	Unknown knob.Reason `json:"unknown,omitempty"`
-	Words   string      `json:"words,omitempty"` // of knob.OtherReason
+	Words   string      `json:"words,omitempty"` // for knob.OtherReason
 }
 
-// run is a run with the reports of its ends, which a brief document leaves out:
-// what they say is in its values.
+// run is a run with the reports of its ends, which a brief document omits: the run's values
+// summarise them.
 type run struct {
 	model.Run
 	Ends []model.EndReport `json:"ends,omitempty"`
@@ -111,21 +111,20 @@ type runSamples struct {
 	Samples []model.Sample `json:"samples"`
 }
 
-// Options choose what a session's document holds beyond the session and its
-// report. The zero value is a brief document without samples.
+// Options select what a session's document has beyond the session and its report. The zero
+// value is a brief document without samples.
 type Options struct {
-	// Full asks for every fact: each setting of each host, all interfaces, the
-	// reports of both ends of each run, and who told what.
+	// Full includes every fact: each setting of each host, all interfaces, the reports of both
+	// ends of each run, and all sources.
 	Full bool
 	// Samples of the runs to write, nil for none.
 	Samples model.Samples
 }
 
-// Render writes s and its report d to w as linerate/session/v1. Of the numbers
-// that only one mode may show, p values and evidence, it writes those of the
-// session's mode. A value that is not a number cannot be written: the error
-// says which type held it, and the document ends there. It holds the runs one at a time, as
-// text and with their samples.
+// Render writes s and its report d to w as linerate/session/v1. Of p values and evidence, it
+// writes those of the session's mode. NaN and infinite values cannot be written: the error
+// names the type that held one, and the document ends there. It holds only one run with its
+// samples in memory at a time.
 func Render(w io.Writer, s model.Session, d report.Document, o Options) error {
 	doc := document{Detail: brief, Session: session{Session: s, Runs: []struct{}{}}, Report: sectioned{d}}
 	if o.Full {
@@ -185,9 +184,9 @@ func Render(w io.Writer, s model.Session, d report.Document, o Options) error {
 	return p.out.Flush()
 }
 
-// hostOf returns the facts of a host as a document has them, all or, of its
-// settings, those named. Why a setting is not known is told by a word of a closed
-// list (knob.Reason), of hosts of every version.
+// hostOf returns the facts of a host in document form: all settings or only the named ones. The
+// reason for an unknown setting is a word of a closed list (knob.Reason), for hosts of every
+// version.
 func hostOf(f model.HostFacts, all bool, named []model.KnobID) host {
 	h := host{HostFacts: f, Knobs: make(map[model.KnobID]setting)}
 	if all {
@@ -222,9 +221,9 @@ func settingOf(v fact.Of[string]) setting {
 	return setting{Unknown: why}
 }
 
-// Envelope writes v, which must become a JSON object without a field "schema"
-// of its own, to w as one indented document whose first field is the schema.
-// Nothing is written when v cannot be.
+// Envelope writes v, which must become a JSON object without a field "schema" of its own, to w
+// as one indented document whose first field is the schema. It writes nothing if v cannot be
+// encoded.
 func Envelope(w io.Writer, schema string, v any) error {
 	whole, err := enveloped(schema, v)
 	if err != nil {
@@ -235,7 +234,7 @@ func Envelope(w io.Writer, schema string, v any) error {
 		return fmt.Errorf("write %s: %w", schema, err)
 	}
 	out.WriteByte('\n')
-	_, err = w.Write(plain.JSON(out.Bytes())) // also a terminal may be there
+	_, err = w.Write(plain.JSON(out.Bytes())) // w may be a terminal
 	return err
 }
 

@@ -13,26 +13,25 @@ import (
 	"linerate/internal/core/plain"
 )
 
-// width is how many characters a line of a document may have that holds more than
-// one value.
+// width is the most characters of a line with more than one value.
 const width = 110
 
-// Within the third level, members of up to short characters share lines.
+// From the third level on, members of up to short characters share lines.
 const (
-	sharing = 6 // blanks before it
+	sharing = 6 // blanks before the third level
 	short   = 48
 )
 
-// printer prints a JSON document, as json.Marshal writes it, for people: two blanks a level,
-// what fits in a line in one line, and from the third level on, where the lists of hosts,
-// runs and rows are, several short members in a line.
+// printer formats the output of json.Marshal for people: two blanks per level, short values in
+// one line, and from the third level on, where the lists of hosts, runs and rows are, several
+// short members per line.
 type printer struct {
 	out   *bufio.Writer
-	brief bool  // of a fact, print only its value and not its source
-	err   error // of a value that cannot be written, where the document ends
+	brief bool  // print only the value of a fact, not its source
+	err   error // from a value that cannot be encoded; the document ends there
 }
 
-// parse returns the root of a text that json.Marshal wrote.
+// parse returns the root of a text from json.Marshal.
 func (p *printer) parse(text []byte) *node {
 	read := parser{text: text}
 	root := read.value()
@@ -48,12 +47,12 @@ func (p *printer) document(root *node) {
 	_ = p.out.WriteByte('\n')
 }
 
-// node is a value of a document. Those with members are objects and arrays.
+// node is a value of a document. Nodes with members are objects and arrays.
 type node struct {
-	open    byte   // '{' or '[', 0 for all else
-	text    []byte // of all else
+	open    byte   // '{' or '[', 0 for other values
+	text    []byte // of other values
 	members []member
-	more    iter.Seq[any] // elements that are made one at a time; at least one, if it is not nil
+	more    iter.Seq[any] // elements made one at a time; at least one, if it is not nil
 }
 
 type member struct {
@@ -61,7 +60,7 @@ type member struct {
 	of  *node
 }
 
-// member returns the value of a key that an object has.
+// member returns the value of a key that the object must have.
 func (n *node) member(key string) *node {
 	return n.members[slices.IndexFunc(n.members, func(m member) bool { return string(m.key) == `"`+key+`"` })].of
 }
@@ -86,7 +85,7 @@ func (p *printer) all(n *node) iter.Seq2[int, member] {
 	}
 }
 
-// parser reads what json.Marshal wrote: it trusts its input.
+// parser parses the output of json.Marshal: it trusts its input.
 type parser struct {
 	text []byte
 	at   int
@@ -96,7 +95,7 @@ func (p *parser) value() *node {
 	switch c := p.text[p.at]; c {
 	case '{', '[':
 		n := &node{open: c}
-		for p.at++; p.text[p.at] != c+2; { // ']' and '}' are two behind what opens
+		for p.at++; p.text[p.at] != c+2; { // ']' and '}' are the opening character plus two
 			if p.text[p.at] == ',' {
 				p.at++
 			}
@@ -115,7 +114,7 @@ func (p *parser) value() *node {
 	}
 }
 
-// scalar reads a string, a number or a word.
+// scalar parses a string, a number or a word.
 func (p *parser) scalar() []byte {
 	from := p.at
 	if p.text[p.at] == '"' {
@@ -133,7 +132,7 @@ func (p *parser) scalar() []byte {
 	return p.text[from:p.at]
 }
 
-// forgetSources takes "source" out of every {"value": …, "source": …} in n.
+// forgetSources removes "source" from every {"value": …, "source": …} in n.
 func (n *node) forgetSources() {
 	if len(n.members) == 2 && string(n.members[0].key) == `"value"` && string(n.members[1].key) == `"source"` {
 		n.members = n.members[:1]
@@ -143,7 +142,7 @@ func (n *node) forgetSources() {
 	}
 }
 
-// length is how many bytes n takes in one line.
+// length returns the bytes that n takes in one line.
 func (n *node) length() int {
 	switch {
 	case n.open == 0:
@@ -168,7 +167,7 @@ func (m member) length() int {
 	return len(m.key) + 2 + m.of.length()
 }
 
-// print writes n, which begins in that column of a line that is indented so far.
+// print writes n at the given column of a line with the given indentation.
 func (p *printer) print(n *node, indent, column int) {
 	if n.open == 0 {
 		p.text(n.text)
@@ -176,7 +175,7 @@ func (p *printer) print(n *node, indent, column int) {
 	}
 	lines := (len(n.members) > 0 || n.more != nil) && column+n.length() > width
 	_ = p.out.WriteByte(n.open)
-	at, joins := 0, false // where the line ends, and whether another member may join it
+	at, joins := 0, false // the end of the line so far, and whether another member may join it
 	for i, m := range p.all(n) {
 		small := indent >= sharing && m.length() <= short
 		switch {
@@ -209,7 +208,7 @@ func (p *printer) print(n *node, indent, column int) {
 	_ = p.out.WriteByte(n.open + 2)
 }
 
-// text writes a part of the document. Flush returns the errors of all writing.
+// text writes a part of the document. Flush returns the errors of all writes.
 func (p *printer) text(part []byte) { _, _ = p.out.Write(plain.JSON(part)) }
 
 func (p *printer) newline(indent int) { _, _ = p.out.WriteString("\n" + strings.Repeat(" ", indent)) }

@@ -19,7 +19,7 @@ import (
 	"linerate/internal/report"
 )
 
-// Input is what a text is made of.
+// Input is the content of a text.
 type Input struct {
 	Session  model.Session
 	Document report.Document
@@ -29,12 +29,12 @@ type Input struct {
 //go:embed page.tmpl
 var pageText string
 
-// page is what the template reads. Whatever it writes goes through esc.
+// page is the template's input. Everything that the template writes goes through esc.
 type page struct {
 	D        report.Document
 	Answer   []string
-	Todo     string       // what to do about it
-	Lead     *report.Step // the command that does it
+	Todo     string       // the advice
+	Lead     *report.Step // the command for it
 	Lines    []report.LineRow
 	Findings []string
 	Facts    []report.FactRow
@@ -73,7 +73,7 @@ func Render(w io.Writer, in Input) error {
 	return err
 }
 
-// code is a block that nothing in it can end.
+// code returns a fenced code block whose fence does not occur inside.
 func code(command string) string {
 	fence := "```"
 	for strings.Contains(command, fence) {
@@ -82,9 +82,9 @@ func code(command string) string {
 	return fence + "\n" + plain.Text(command) + "\n" + fence
 }
 
-// escape is text of which nothing is markup: a backslash stands before what CommonMark
-// would read (section 2.4 of its specification, 0.31.2), and an empty comment within
-// what code hosts would make a mention of a person or a link to an issue.
+// escape returns text without markup: with a backslash before characters that CommonMark
+// interprets (section 2.4 of its specification, 0.31.2), and an empty comment inside text that
+// code hosts would turn into a mention of a user or a link to an issue.
 func escape(parts ...any) string {
 	text := strings.Builder{}
 	for _, p := range parts {
@@ -96,7 +96,7 @@ func escape(parts ...any) string {
 		return i >= 0 && i < len(runes) && (unicode.IsLetter(runes[i]) || unicode.IsDigit(runes[i]))
 	}
 	for i, r := range runes {
-		within := word(i-1) && word(i+1) // where an underscore is one
+		within := word(i-1) && word(i+1) // where an underscore belongs to the word
 		if strings.ContainsRune("\\`*{}[]<>|~^$#&!", r) || r == '_' && !within {
 			b.WriteByte('\\')
 		}
@@ -108,5 +108,5 @@ func escape(parts ...any) string {
 	return first.ReplaceAllString(b.String(), `$1\$2`)
 }
 
-// first is what begins a list or a heading where it begins a paragraph or an item.
+// first matches what begins a list or a heading at the start of a paragraph or an item.
 var first = regex.New(`^([0-9]*)([-+.)=]+(?: |$))`)

@@ -1,4 +1,4 @@
-// Package mesh is what the report of a mesh says, as data: the matrix, and what is odd in it.
+// Package mesh builds the report of a mesh as data: the matrix, and what is odd in it.
 package mesh
 
 import (
@@ -20,25 +20,26 @@ import (
 
 // Document is the mesh in the JSON of a report.
 type Document struct {
-	Level units.BitRate `json:"level"` // goodput that most of the better ways reach; 0 where nothing was measured
+	Level units.BitRate `json:"level"` // goodput that most of the better directions reach; 0 if nothing was measured
 	Hosts []string      `json:"hosts"`
-	// Matrix has the goodput of each way, [sender][receiver] in Unit; null without a measurement.
+	// Matrix has the goodput of each direction, [sender][receiver] in Unit; null if not
+	// measured.
 	Matrix [][]*float64 `json:"matrix"`
 	Unit   string       `json:"unit"`
 	Ways   []Way        `json:"ways"`
 	Odd    []odd.Thing  `json:"odd"`
 }
 
-// Way is one way of a document.
+// Way is one direction of a document.
 type Way struct {
 	From      string         `json:"from"`
 	To        string         `json:"to"`
-	Goodput   *units.BitRate `json:"goodput"`       // median; null where it was not measured
-	RoundTrip *time.Duration `json:"round_trip_ns"` // median without load; null where it was not measured
-	Why       string         `json:"why,omitempty"` // it was not measured
+	Goodput   *units.BitRate `json:"goodput"`       // median; null if not measured
+	RoundTrip *time.Duration `json:"round_trip_ns"` // median without load; null if not measured
+	Why       string         `json:"why,omitempty"` // why it was not measured
 }
 
-// Of returns the document of the session of a mesh.
+// Of returns the document of a mesh session.
 func Of(s *model.Session) Document {
 	rates, trips := fleet.Rates(s), fleet.RoundTrips(s)
 	d := Document{Level: units.BitRate(odd.Look(rates).Level), Hosts: []string{}, Ways: []Way{}, Odd: append([]odd.Thing{}, odd.Session(s)...)}
@@ -76,7 +77,7 @@ func Of(s *model.Session) Document {
 	return d
 }
 
-// Line says in one line what is odd.
+// Line summarises in one line what is odd.
 func (d Document) Line() string {
 	if len(d.Odd) == 0 {
 		return "nothing is odd"
@@ -88,7 +89,7 @@ func (d Document) Line() string {
 	return "odd: " + plain.And(names)
 }
 
-// Section is the same for people.
+// Section returns the report's section for display.
 func Section(s *model.Session) *traffic.Section {
 	d := Of(s)
 	blocks := []traffic.Block{table(s, d), traffic.Gap()}
@@ -107,8 +108,8 @@ func Section(s *model.Session) *traffic.Section {
 	return &traffic.Section{Key: "mesh", Data: d, Blocks: blocks, Whole: true, Next: closer(s)}
 }
 
-// closer is the check of a way that is odd and was measured, where both hosts can be named
-// again: secrets are not stored.
+// closer returns the check of an odd direction that was measured, if the command can name both
+// hosts again: secrets are not stored.
 func closer(s *model.Session) []traffic.Step {
 	rates, hosts := fleet.Rates(s), fleet.Hosts(s.Mesh)
 	for _, t := range odd.Session(s) {
@@ -130,10 +131,10 @@ func closer(s *model.Session) []traffic.Step {
 	return nil
 }
 
-// widest is how many hosts a matrix of 80 columns has room for.
+// widest is the most hosts in a matrix of 80 columns.
 const widest = 10
 
-// table is the matrix of rates, or where that is too wide a row for each host.
+// table returns the matrix of rates or, if that is too wide, a row for each host.
 func table(s *model.Session, d Document) traffic.Block {
 	rates := fleet.Rates(s)
 	unit, name := scale(float64(d.Level))
@@ -170,7 +171,7 @@ func table(s *model.Session, d Document) traffic.Block {
 	return b
 }
 
-// scale is the unit that rates up to most are written in.
+// scale returns the unit for rates up to most.
 func scale(most float64) (unit float64, name string) {
 	switch {
 	case most >= 10e9:
@@ -181,7 +182,7 @@ func scale(most float64) (unit float64, name string) {
 	return 1e3, "kbit/s"
 }
 
-// number writes v with three digits, or those before the point.
+// number formats v with three digits, or with all digits before the decimal point.
 func number(v float64) string {
 	digits := 2
 	for limit := 10.0; digits > 0 && v >= limit-limit/2000; limit *= 10 {
@@ -190,11 +191,11 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'f', digits, 64)
 }
 
-// far is how many times as long as the median the shortest round trip of a host is that is
-// named for it (p).
+// far is the ratio of a host's shortest round trip to the median from which the host is called
+// far (p).
 const far = 5
 
-// roundTrips says how long round trips take, and which hosts are far from all others.
+// roundTrips describes the round trips, and names the hosts far from all others.
 func (d Document) roundTrips() string {
 	var all []time.Duration
 	least := map[string]time.Duration{}
@@ -223,7 +224,7 @@ func (d Document) roundTrips() string {
 	return strings.Join(said, "; ")
 }
 
-// leftOut says once for each reason how many ways were not to be measured.
+// leftOut says, once per reason, how many directions were not to be measured.
 func leftOut(s *model.Session) (out []string) {
 	ways := map[string]int{}
 	var reasons []string

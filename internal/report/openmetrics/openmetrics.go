@@ -1,6 +1,6 @@
-// Package openmetrics renders what a session showed as OpenMetrics text
-// (https://prometheus.io/docs/specs/om/open_metrics_spec/), of gauges and summaries in base units
-// without timestamps, which the textfile collector of node_exporter takes too.
+// Package openmetrics renders the results of a session as OpenMetrics text
+// (https://prometheus.io/docs/specs/om/open_metrics_spec/): gauges and summaries in base units
+// without timestamps, which the textfile collector of node_exporter accepts too.
 package openmetrics
 
 import (
@@ -23,7 +23,7 @@ import (
 	"linerate/internal/report/mesh"
 )
 
-// Render writes s, of which d is the report. What is not known has no line.
+// Render writes session s with report d. Unknown values have no line.
 func Render(w io.Writer, s model.Session, d report.Document) error {
 	m := page{ends: labels("near", d.Header.Near, "far", d.Header.Far, "session", s.ID)}
 	if s.Mesh != nil {
@@ -46,14 +46,15 @@ func Render(w io.Writer, s model.Session, d report.Document) error {
 
 type page struct {
 	b    bytes.Buffer
-	head string // of a family that has no line yet
-	ends string // labels of every line: two sessions in one folder of a textfile collector must not have one series
+	head string // of a family without a line so far
+	ends string // labels of every line: two sessions in one folder of a textfile collector must have different series
 }
 
 // label is one label of a line.
 type label struct{ name, value string }
 
-// family begins a metric, which is left out without a line. Its unit, if it has one, ends its name.
+// family begins a metric, which is omitted if it has no line. Its unit, if it has one, ends its
+// name.
 func (p *page) family(name, unit, help string) { p.typed(name, "gauge", unit, help) }
 
 func (p *page) typed(name, kind, unit, help string) {
@@ -73,7 +74,7 @@ func (p *page) line(name string, v float64, more ...label) {
 	p.head = ""
 }
 
-// labels writes pairs of names and values.
+// labels formats pairs of names and values.
 func labels(pairs ...string) string {
 	var out []string
 	for i := 0; i < len(pairs); i += 2 {
@@ -82,7 +83,7 @@ func labels(pairs ...string) string {
 	return strings.Join(out, ",")
 }
 
-// escape is a text from elsewhere as the format has it within quotes.
+// escape converts foreign text to the format's quoted form.
 func escape(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(plain.Line(text))
 }
@@ -109,7 +110,7 @@ func boolean(b bool) float64 {
 	return 0
 }
 
-// gauge is one number of a line of the report.
+// gauge is one number of a report line.
 type gauge struct {
 	name, unit, help string
 	of               func(report.Line) (float64, bool)
@@ -137,7 +138,7 @@ func gauges() []gauge {
 	}
 }
 
-// lines are the rates of all settings, and what else the report says of the directions.
+// lines writes the rates of all settings, and the other numbers of the directions.
 func (p *page) lines(d report.Document) {
 	type row struct {
 		setting   string
@@ -151,7 +152,7 @@ func (p *page) lines(d report.Document) {
 			rows = append(rows, row{c.Setting, c.Direction, c.Median, c.N})
 		}
 	}
-	for _, l := range d.Lines { // of a search it is that of several rates together
+	for _, l := range d.Lines { // in a search it combines several rates
 		if !slices.ContainsFunc(rows, func(r row) bool { return r.setting == l.Setting && r.direction == l.Direction }) {
 			rows = append(rows, row{l.Setting, l.Direction, l.Goodput, l.Runs})
 		}
@@ -192,7 +193,7 @@ func (p *page) latencies(d report.Document) {
 	}
 }
 
-// verdicts are one line for each verdict, and its change where that is a ratio.
+// verdicts writes one line per verdict, and its change if that is a ratio.
 func (p *page) verdicts(d report.Document) {
 	each := func(name, unit, help string, value func(report.Table, report.Row) (float64, []label, bool)) {
 		p.family(name, unit, help)
@@ -219,7 +220,7 @@ func (p *page) verdicts(d report.Document) {
 	each("change_high_ratio", "ratio", "Upper end of the interval of the change.", ratio(func(r report.Row) model.Bound { return r.High }))
 }
 
-// limits are what limits each direction, with how sure that is.
+// limits writes the limit of each direction, with its confidence.
 func (p *page) limits(s model.Session) {
 	p.family("limit_confidence_ratio", "ratio", "How sure it is that this limits the direction; 0 where that was never checked.")
 	for _, f := range s.Findings {
@@ -229,7 +230,7 @@ func (p *page) limits(s model.Session) {
 	}
 }
 
-// mesh is every way of a mesh, and what is odd in it.
+// mesh writes every direction of a mesh, and what is odd in it.
 func (p *page) mesh(d mesh.Document) {
 	each := func(name, unit, help string, value func(mesh.Way) (float64, bool)) {
 		p.family(name, unit, help)

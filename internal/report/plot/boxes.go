@@ -1,15 +1,14 @@
 package plot
 
-// Boxes is a path: its parts from the near host to the far one, with what limits
-// marked.
+// Boxes is a path: its parts from the near host to the far one, with the limit marked.
 type Boxes struct{ Parts []Part }
 
-// Part is one of them.
+// Part is one part of a path.
 type Part struct {
 	Name   string
 	Detail string // "1 Gbit/s, MTU 1500", "not visible"
 	Note   string
-	Marked bool // it limits
+	Marked bool // it is the limit
 }
 
 const (
@@ -18,8 +17,8 @@ const (
 	partLeast  = 96.0
 )
 
-// places returns where each part stands in an area that wide, from its upper left
-// corner. What does not fit goes on in the next line.
+// places returns the position of each part in an area of that width, from its upper left
+// corner. Parts that do not fit continue in the next line.
 func (b Boxes) places(width float64) (at []rect, height float64) {
 	x, y := 0.0, 0.0
 	for _, p := range b.Parts {
@@ -50,7 +49,7 @@ func (b Boxes) draw(c *canvas, area rect) {
 		if i+1 < len(at) {
 			if at[i+1].y == at[i].y {
 				c.line(r.right(), r.y+partHeight/2, r.right()+partGap, r.y+partHeight/2, "link")
-			} else { // it goes on in the next line
+			} else { // continued in the next line
 				from, to, half := r.x+r.width/2, area.x+at[i+1].width/2, r.bottom()+partGap/2
 				c.polyline([]Point{{from, r.bottom()}, {from, half}, {to, half}, {to, half + partGap/2}}, "link")
 			}

@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// canvas collects the shapes of a picture. Colours are classes, whose values depend
-// on what the picture is looked at on.
+// canvas collects the shapes of a picture. Colours are classes, whose values depend on the
+// medium.
 type canvas struct {
 	figure Figure
 	width  float64
-	inline bool // part of a page
+	inline bool // within a page
 	shapes []Shape
 }
 
-// series is how many lines differ in colour, stroke and mark.
+// series is how many lines can differ in colour, stroke and mark.
 const series = 6
 
-// style gives each class its colours. The six of the series are Okabe's and Ito's, on
-// dark ground the lighter of each pair; text has a contrast of 4.5 and more against
-// the ground (WCAG 2.2, 1.4.3).
+// style gives each class its colours. The six of the series are those of Okabe and Ito, in dark
+// mode the lighter of each pair; text has a contrast of at least 4.5 to the background (WCAG
+// 2.2, 1.4.3).
 const style = `
 .p{--ground:#fff;--strong:#000;--ink:#1b1f24;--faint:#57606a;--grid:#e3e6ea;--band:#f1f3f6;--bad:#b23a00;--good:#00674c;--s0:#0072b2;--s1:#d55e00;--s2:#007a5a;--s3:#a3457d;--s4:#5b6670;--s5:#8a6d00;font-family:Arial,Helvetica,"Liberation Sans",sans-serif}
 @media (prefers-color-scheme:dark){.p{--ground:#14171b;--strong:#fff;--ink:#e8eaed;--faint:#a3acb6;--grid:#2c323a;--band:#1f242b;--bad:#ff9a62;--good:#4fd1a5;--s0:#56b4e9;--s1:#f0813a;--s2:#2fc79a;--s3:#df8fc0;--s4:#aab4be;--s5:#e6c84a}}
@@ -31,10 +31,10 @@ const style = `
 .p .box{fill:var(--band);stroke:var(--faint)}.p .limit{fill:var(--band);stroke:var(--bad);stroke-width:2.5}.p .link{stroke:var(--faint);stroke-width:2;fill:none}
 `
 
-// dashes are the strokes of the series, so that they can be told apart without colour.
+// dashes are the strokes of the series, which distinguish them without colour.
 var dashes = [series]string{"", "7 3", "2 3", "9 3 2 3", "1 2", "12 4"}
 
-// Style returns the style sheet of all pictures, for a page that holds them.
+// Style returns the style sheet of all pictures, for pages with pictures.
 func Style() string {
 	var b strings.Builder
 	b.WriteString(style)
@@ -48,7 +48,7 @@ func Style() string {
 	return b.String()
 }
 
-// document returns the whole picture; in a page, without the style, which the page has
+// document returns the whole picture; inside a page, without the style, which the page has
 // once.
 func (c *canvas) document(height float64) string {
 	id := escape(c.figure.Name)
@@ -70,7 +70,7 @@ func (c *canvas) document(height float64) string {
 	return b.String()
 }
 
-// number writes a length with a tenth of a pixel.
+// number formats a length to a tenth of a pixel.
 func number(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		v = 0 // a caller's mistake must not make the whole picture unreadable
@@ -78,15 +78,14 @@ func number(v float64) string {
 	return strconv.FormatFloat(math.Round(10*v)/10+0, 'f', -1, 64)
 }
 
-// text writes s with its base line at y.
+// text writes s with its baseline at y.
 func (c *canvas) text(x, y, size float64, class string, anchor Anchor, s string) {
 	if s != "" {
 		c.shapes = append(c.shapes, Shape{Kind: Text, Class: class, Points: []Point{{x, y}}, Text: s, Size: size, Anchor: anchor})
 	}
 }
 
-// paragraph writes text from y down, in lines of at most width, and returns where it
-// ends.
+// paragraph writes text from y down, in lines of at most width, and returns its lower end.
 func (c *canvas) paragraph(x, y, width, size float64, class, text string) float64 {
 	for _, line := range wrapped(text, width, size) {
 		c.text(x, y+size, size, class, Start, line)
@@ -99,18 +98,18 @@ func (c *canvas) line(x1, y1, x2, y2 float64, class string) {
 	c.shapes = append(c.shapes, Shape{Kind: Segment, Class: class, Points: []Point{{x1, y1}, {x2, y2}}})
 }
 
-// block is a filled part of the picture; tip is shown where the pointer rests on it.
+// block is a filled part of the picture; tip is shown when the pointer is over it.
 func (c *canvas) block(r rect, class, tip string) {
 	c.shade(r, class, tip, 0)
 }
 
-// shade is block, of which the ground is seen through.
+// shade is block with an opacity.
 func (c *canvas) shade(r rect, class, tip string, opacity float64) {
 	corner := Point{r.x + max(r.width, 0), r.y + max(r.height, 0)}
 	c.shapes = append(c.shapes, Shape{Kind: Block, Class: class, Points: []Point{{r.x, r.y}, corner}, Tip: tip, Opacity: opacity})
 }
 
-// polyline joins the points; there is a gap where one is not a number.
+// polyline joins the points, with a gap at each NaN.
 func (c *canvas) polyline(points []Point, class string) {
 	for _, p := range points {
 		if !p.Gap() {
@@ -120,8 +119,7 @@ func (c *canvas) polyline(points []Point, class string) {
 	}
 }
 
-// mark draws the sign of series i at p: a disc, square, triangle, diamond, cross or
-// ring.
+// mark draws the symbol of series i at p: a disc, square, triangle, diamond, cross or ring.
 func (c *canvas) mark(p Point, i int, r float64, tip string) {
 	if p.Gap() {
 		return

@@ -7,21 +7,21 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Groups is a drawing of bars: a group for each level of one factor, and in each group a
-// bar for each level of another. A bar ends at the median, and a line goes from the lowest
-// run to the highest.
+// Groups is a bar chart: a group for each level of one factor, and in each group a bar for each
+// level of another. A bar ends at the median, and a line runs from the lowest run to the
+// highest.
 type Groups struct {
 	Y      Axis
-	Name   string   // of the groups
+	Name   string   // of the groups' factor
 	Groups []string // names, from left to right
 	Series []string
 	Bars   [][]Bar // by group, then by series
 }
 
-// Bar is one of them; not a number where nothing was measured.
+// Bar is one bar; NaN if nothing was measured.
 type Bar struct{ Low, Median, High float64 }
 
-// MostSeries is how many bars a group has at most, so that each has a colour and a mark.
+// MostSeries is the most bars of a group that can each have their own colour and mark.
 const MostSeries = series
 
 func (g Groups) legend() Lines {
@@ -41,7 +41,7 @@ func (g Groups) draw(c *canvas, area rect) {
 	inner := rect{y: area.y + top, height: area.height - top - axisRoom}
 	values := []float64{0}
 	for _, b := range slices.Concat(g.Bars...) {
-		values = append(values, b.Low, 1.08*b.High) // with room for the number above it
+		values = append(values, b.Low, 1.08*b.High) // with space for the number above it
 	}
 	y, room := newScale(g.Y, values, inner.bottom(), inner.y), 0.0
 	ticks, _ := y.ticks(yRoom)

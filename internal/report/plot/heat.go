@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// Heat is a matrix of numbers, each as a shade and, where there is room, as text: hosts
-// by hosts, cards by sizes, cores by time.
+// Heat is a matrix of numbers, each as a shade and, if there is space, as text: hosts by hosts,
+// cards by sizes, cores by time.
 type Heat struct {
 	Rows, Columns []string
-	Cells         [][]float64 // [row][column]; not a number where there is none
+	Cells         [][]float64 // [row][column]; NaN if missing
 	Unit          Unit
-	Low, High     float64 // of the shades; both 0: of the cells
+	Low, High     float64 // range of the shades; both 0: that of the cells
 	Name          string  // of the columns' axis
 }
 
@@ -59,8 +59,8 @@ func (h Heat) shades() (low, high float64) {
 	return span(all)
 }
 
-// shades of a cell: from the ground to the first colour of the series, by opacity, so
-// that more is darker on light ground and brighter on dark.
+// cell shades a cell from the background to the first colour of the series, by opacity, so that
+// larger values are darker in light mode and brighter in dark mode.
 func (h Heat) cell(c *canvas, r rect, v, low, high float64, name string) {
 	if math.IsNaN(v) {
 		c.block(r, "band", name+": not measured")
@@ -80,8 +80,8 @@ func (h Heat) cell(c *canvas, r rect, v, low, high float64, name string) {
 	}
 }
 
-// fullShare is the shade from which on black text is read better than white on dark
-// ground: both have a contrast of 4.5 there.
+// fullShare is the shade from which black text is more readable than white in dark mode: both
+// have a contrast of 4.5 there.
 const fullShare = .63
 
 func sorted(v []float64) []float64 {

@@ -7,29 +7,28 @@ import (
 	"strconv"
 )
 
-// Lines is a drawing of lines over one axis: rates over time, a message-size curve, a
-// distribution.
+// Lines is a line chart over one axis: rates over time, a message-size curve, a distribution.
 type Lines struct {
 	X, Y  Axis
 	Lines []Line
-	Bands []Band // stretches of X that are marked
-	Rules []Rule // levels of Y
-	Notes []Note // places with a word
+	Bands []Band // marked ranges of X
+	Rules []Rule // marked levels of Y
+	Notes []Note // points with a label
 	Tall  float64
-	// Below is a second drawing over the same X: the axis, the bands and the names of the
-	// lines, one for one, are those of the first.
+	// Below is a second chart over the same X: it shares the axis, the bands and the names of
+	// the lines, one for one, with the first.
 	Below *Lines
 }
 
-// Line is one of them. A value that is not a number is a gap.
+// Line is one line. A NaN value is a gap.
 type Line struct {
 	Name string
 	X, Y []float64
 	Step bool // constant from each X to the next
-	Dots bool // each point is marked
+	Dots bool // mark each point
 }
 
-// Band is a stretch of X: a stall, a link that was down.
+// Band is a range of X: a stall, a link that was down.
 type Band struct {
 	From, To float64
 	Name     string
@@ -41,22 +40,22 @@ type Rule struct {
 	Name string
 }
 
-// Note is a place with a word beside it: a drop at a message size. Where Y is not a
-// number it is all of X.
+// Note is a point with a label: a drop at a message size. If Y is NaN, it applies to all Y at
+// that X.
 type Note struct {
 	X, Y float64
 	Name string
 }
 
-// plain heights, and the room that ticks take.
+// Default height, and the space for ticks.
 const (
 	tall    = 240.0
 	xRoom   = 78.0
 	yRoom   = 30.0
 	legendY = 20.0
 
-	nameRoom = 18.0 // of the name of Y, above
-	axisRoom = 36.0 // of X, below
+	nameRoom = 18.0 // for the name of Y, above
+	axisRoom = 36.0 // for X, below
 	partsGap = 14.0
 )
 
@@ -71,7 +70,7 @@ func (l Lines) height(width float64) float64 {
 	return h
 }
 
-// parts are l and what stands below it.
+// parts returns l and the chart below it.
 func (l Lines) parts() []Lines {
 	if l.Below == nil {
 		return []Lines{l}
@@ -81,7 +80,7 @@ func (l Lines) parts() []Lines {
 	return []Lines{l, below}
 }
 
-// inside is how tall l is between its name and its axis.
+// inside returns the height of l between its name and its axis.
 func (l Lines) inside(width float64) float64 {
 	h := l.Tall
 	if h == 0 {
@@ -93,7 +92,7 @@ func (l Lines) inside(width float64) float64 {
 	return h - nameRoom - axisRoom
 }
 
-// legendHeight is that of the rows of names; a single line needs none.
+// legendHeight returns the height of the legend; a single line needs none.
 func (l Lines) legendHeight(width float64) float64 {
 	if len(l.Lines) < 2 {
 		return 0
@@ -119,7 +118,7 @@ func (l Lines) draw(c *canvas, area rect) {
 	inner := make([]rect, len(parts))
 	ys, top, room := make([]scale, len(parts)), area.y+l.legendHeight(area.width), 0.0
 	var xs []float64
-	for i, part := range parts { // the texts of Y are measured before there is a place for X
+	for i, part := range parts { // the labels of Y are measured before X has its place
 		height := part.inside(area.width)
 		inner[i] = rect{y: top + nameRoom, height: height}
 		top += nameRoom + height + partsGap
@@ -152,7 +151,7 @@ func (l Lines) draw(c *canvas, area rect) {
 	}
 }
 
-// drawPart draws what stands behind the lines of one drawing; its name begins at left.
+// drawPart draws the background of one chart; its name starts at left.
 func (l Lines) drawPart(c *canvas, x, y scale, inner rect, left float64) {
 	for _, b := range l.Bands {
 		from, to := x.within(b.From), x.within(b.To)
@@ -189,8 +188,8 @@ func (l Lines) drawContents(c *canvas, x, y scale, inner rect) {
 	l.notes(c, x, y, inner)
 }
 
-// ruleName is where the name of a rule at that height stands: above or below it, at its
-// right or left end, the first of these that no line goes through.
+// ruleName returns the place for the name of a rule at that height: above or below it, at its
+// right or left end, the first of these that no line crosses.
 func ruleName(inner rect, at, width float64, drawn [][]Point) (rect, Anchor) {
 	above := rect{inner.right() - 2 - width, at - 4 - smallSize, width, smallSize}
 	left := rect{inner.x + 2, above.y, width, smallSize}
@@ -206,7 +205,7 @@ func ruleName(inner rect, at, width float64, drawn [][]Point) (rect, Anchor) {
 	return above, End
 }
 
-// crosses reports whether the line through points, whose X grows, goes through box.
+// crosses reports whether the line through points, with ascending X, crosses box.
 func crosses(points []Point, box rect) bool {
 	for i := 1; i < len(points); i++ {
 		p, q := points[i-1], points[i]
@@ -248,7 +247,7 @@ func bottomAxis(c *canvas, x scale, inner rect) {
 	c.text(inner.right(), inner.bottom()+30, smallSize, "faint", End, shortened(name, inner.right()-edge, smallSize))
 }
 
-// places are the points of line on the picture.
+// places returns the points of line in the picture.
 func places(line Line, x, y scale) []Point {
 	var points []Point
 	for n := range line.X {
@@ -269,7 +268,7 @@ func drawLine(c *canvas, line Line, points []Point, i int, l Lines) {
 	for n := range line.X {
 		at := n
 		if line.Step {
-			at = 2 * n // between two points stands the corner
+			at = 2 * n // the corner between two points
 		}
 		tip := fmt.Sprintf("%s: %s, %s", line.Name, Format(line.X[n], l.X.Unit), Format(line.Y[n], l.Y.Unit))
 		c.mark(points[at], i, 2.6, tip)
@@ -297,8 +296,8 @@ func (l Lines) legend(c *canvas, area rect) {
 	}
 }
 
-// notes writes the words of places, left of the place where there is no room right of
-// it, and below the word before where they would touch.
+// notes writes the labels of points, left of the point if there is no space on the right, and
+// below the previous label if they would touch.
 func (l Lines) notes(c *canvas, x, y scale, inner rect) {
 	var taken []rect
 	for _, n := range l.Notes {

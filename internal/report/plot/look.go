@@ -5,22 +5,22 @@ import (
 	"strings"
 )
 
-// Look is how shapes of a class look on light ground.
+// Look is the appearance of a class of shapes in light mode.
 type Look struct {
 	Fill   string // "#0072b2"; "" for none
 	Stroke string // "" for none
 	Width  float64
-	Dashes []float64 // lengths of strokes and gaps in turn
+	Dashes []float64 // lengths of strokes and gaps, alternating
 	Bold   bool
 	Clear  float64 // opacity, 0…1; 0 is 1
 }
 
-// Looks returns the look of each class, and under "text" that of a text whose class has
-// no fill. It is read from the style sheet, so that there is one place for all colours.
+// Looks returns the look of each class, and under "text" that of a text whose class has no
+// fill. It parses the style sheet, so that colours are defined in one place.
 func Looks() map[string]Look {
 	colours, looks := map[string]string{}, map[string]Look{}
 	for line := range strings.Lines(Style()) {
-		if strings.HasPrefix(line, "@media") { // dark ground and paper
+		if strings.HasPrefix(line, "@media") { // dark mode and print
 			continue
 		}
 		for rule := range strings.SplitSeq(line, "}") {
@@ -47,10 +47,10 @@ func Looks() map[string]Look {
 	return looks
 }
 
-// declare takes one declaration of the style sheet.
+// declare applies one declaration of the style sheet.
 func (l *Look) declare(property, value string) {
 	length := func(text string) float64 {
-		v, _ := strconv.ParseFloat(text, 64) // the sheet is a constant, which tests read
+		v, _ := strconv.ParseFloat(text, 64) // the sheet is a constant, and tests parse it
 		return v
 	}
 	if value == "none" {

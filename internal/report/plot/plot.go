@@ -1,14 +1,13 @@
 // Package plot draws pictures as SVG, for reports, mail and pages without scripts.
 //
-// A picture carries all that it takes to believe it: its title, a sentence made from
-// the data that says what it shows, and below it the two hosts, the date, the kernels
-// and the conditions. It looks alike on light and dark ground and on paper: colours
-// come from the palette of Okabe and Ito ("Color Universal Design", 2008), which
-// people with every kind of colour vision can tell apart, and no line is told from
-// another by its colour alone.
+// A picture is self-explanatory: it has its title, a sentence made from the data that says what
+// it shows, and below it the two hosts, the date, the kernels and the conditions. It works in
+// light and dark mode and on paper: colours come from the palette of Okabe and Ito ("Color
+// Universal Design", 2008), which people with every kind of colour vision can distinguish, and
+// no two lines differ in colour alone.
 //
-// The text of a picture is the same on every machine for the same data, so that it
-// can be compared with a file.
+// The text of a picture is the same on every machine for the same data, so that it can be
+// compared with a file.
 package plot
 
 import (
@@ -21,49 +20,49 @@ import (
 
 // Figure is one picture.
 type Figure struct {
-	Name     string   // of its file, without a suffix, and of its parts in a page: "rate"
+	Name     string   // of its file, without suffix, and of its elements in a page: "rate"
 	Title    string   // "Rate and round trip"
 	Sentence string   // what it shows, from the data
 	About    []string // hosts, date, kernels, conditions: a line each
 	Panels   []Panel  // one above the other
 }
 
-// Panel is one drawing of a figure: Lines, Rows, Heat or Boxes.
+// Panel is one chart of a figure: Lines, Rows, Heat or Boxes.
 type Panel interface {
-	// height returns how tall the drawing is at that width, in pixels.
+	// height returns the height of the chart at that width, in pixels.
 	height(width float64) float64
 	draw(c *canvas, area rect)
 }
 
-// Widths of a picture in pixels: on a page, on a phone, and as a file to send.
+// Widths of a picture in pixels: on a page, on a phone, and as a file.
 const (
 	Wide   = 880
 	Narrow = 360
 	File   = 1200
 )
 
-// Sizes of text in pixels, and what stands between.
+// Sizes of text in pixels, and spacing.
 const (
 	titleSize = 17
 	textSize  = 13
 	smallSize = 11.5
 	edge      = 14
-	lead      = 1.35 // of a line, in sizes of its text
-	between   = 14   // of two panels
+	lead      = 1.35 // line height, in text sizes
+	between   = 14   // between two panels
 )
 
-// SVG returns f as one SVG document, width pixels wide. Its sizes are those of CSS
-// pixels; a page may scale it.
+// SVG returns f as an SVG document, width pixels wide. Its sizes are in CSS pixels; a page may
+// scale it.
 func (f Figure) SVG(width float64) string { return f.render(&canvas{figure: f, width: width}) }
 
-// Inline returns f as an element of a page that has Style.
+// Inline returns f as an element for a page that has Style.
 func (f Figure) Inline(width float64) string {
 	return f.render(&canvas{figure: f, width: width, inline: true})
 }
 
 func (f Figure) render(c *canvas) string { return c.document(f.lay(c)) }
 
-// lay draws all parts of f one below the other, and returns how tall that is.
+// lay draws all parts of f below each other, and returns the total height.
 func (f Figure) lay(c *canvas) float64 {
 	inner := c.width - 2*edge
 	y := float64(edge)
@@ -82,13 +81,13 @@ func (f Figure) lay(c *canvas) float64 {
 	return y + edge
 }
 
-// rect is a part of the picture, from its upper left corner.
+// rect is an area of the picture, from its upper left corner.
 type rect struct{ x, y, width, height float64 }
 
 func (r rect) right() float64  { return r.x + r.width }
 func (r rect) bottom() float64 { return r.y + r.height }
 
-// Known returns the numbers of v that can be drawn.
+// known returns the finite numbers of v.
 func known(v []float64) []float64 {
 	var out []float64
 	for _, x := range v {
@@ -99,8 +98,8 @@ func known(v []float64) []float64 {
 	return out
 }
 
-// wrapped breaks text at spaces so that each line is at most width pixels wide. A word
-// that is wider has a line of its own.
+// wrapped breaks text at spaces into lines of at most width pixels. A wider word gets its own
+// line.
 func wrapped(text string, width, size float64) []string {
 	var lines []string
 	line := ""
@@ -117,10 +116,10 @@ func wrapped(text string, width, size float64) []string {
 	return lines
 }
 
-// unit is one of those that stand after a number.
+// unit matches a unit after a number.
 var unit = regex.New(`^(%|[kMGT]?(bit/s|B|iB)|[nµm]?s|min)\W*$`)
 
-// wholeNumbers puts each number and its unit into one word.
+// wholeNumbers joins each number and its unit into one word.
 func wholeNumbers(words []string) []string {
 	var out []string
 	for _, w := range words {
@@ -133,7 +132,7 @@ func wholeNumbers(words []string) []string {
 	return out
 }
 
-// shortened returns text, cut with an ellipsis where it is wider than width.
+// shortened returns text, cut with an ellipsis if it is wider than width.
 func shortened(text string, width, size float64) string {
 	if TextWidth(text, size) <= width {
 		return text
@@ -145,9 +144,9 @@ func shortened(text string, width, size float64) string {
 	return strings.TrimRight(string(runes), " ") + "…"
 }
 
-// advance is how wide the printable ASCII characters are, in thousandths of the size,
-// from space on: those of Helvetica, which the fonts in front of it in the list below
-// are made to fit (Adobe Font Metrics, 1990).
+// advance is the width of the printable ASCII characters, in thousandths of the size, from
+// space on: those of Helvetica, which the fonts before it in the list below are designed to
+// match (Adobe Font Metrics, 1990).
 var advance = [...]int{
 	278, 278, 355, 556, 556, 889, 667, 191, 333, 333, 389, 584, 278, 333, 278, 278,
 	556, 556, 556, 556, 556, 556, 556, 556, 556, 556, 278, 278, 584, 584, 584, 556,
@@ -157,8 +156,8 @@ var advance = [...]int{
 	556, 556, 333, 500, 278, 556, 500, 722, 500, 500, 500, 334, 260, 334, 584,
 }
 
-// TextWidth returns about how wide text is, in pixels. Other fonts than those that it
-// was measured in are up to a tenth wider, which is added.
+// TextWidth returns the approximate width of text, in pixels. It adds a tenth, since other
+// fonts than the measured one are up to that much wider.
 func TextWidth(text string, size float64) float64 {
 	sum := 0
 	for _, r := range text {

@@ -5,38 +5,37 @@ import (
 	"strings"
 )
 
-// Rows is a drawing with a row for each setting over one axis: the points of its runs
-// with a box, or an interval with its estimate.
+// Rows is a chart with a row for each setting over one axis: the points of its runs with a box,
+// or an interval with its estimate.
 type Rows struct {
 	X      Axis
 	Rows   []Row
-	Zero   *float64 // where nothing differs
-	Margin *Span    // what makes no difference that matters
+	Zero   *float64 // the value of no difference
+	Margin *Span    // the range of differences that do not matter
 }
 
-// Row is one of them. What is nil or empty is not drawn.
+// Row is one row. Nil or empty fields are not drawn.
 type Row struct {
 	Name   string
-	Text   string // right of the drawing: the numbers in words
+	Text   string // right of the chart: the numbers as text
 	Points []float64
 	Box    *Box
 	Span   *Span // the interval
-	Outer  *Span // the interval of all comparisons together
+	Outer  *Span // the interval for all comparisons together
 	Mid    *float64
 	Bar    bool // from 0 to Mid
 	Tone   Tone
 }
 
-// Box is the five numbers of a box plot.
+// Box is the five-number summary of a box plot.
 type Box struct{ Low, Q1, Median, Q3, High float64 }
 
-// Span is from Low to High, either of which may be infinite.
+// Span is a range from Low to High; either may be infinite.
 type Span struct{ Low, High float64 }
 
-// Tone says whether a row is good news.
+// Tone says whether a row is good or bad.
 type Tone string
 
-// The tones.
 const (
 	Neutral Tone = ""
 	Good    Tone = "good"
@@ -45,8 +44,7 @@ const (
 
 const rowHeight = 34.0
 
-// stacked is whether the names stand above the rows, since there is no room beside
-// them.
+// stacked reports whether the names go above the rows, because there is no space beside them.
 func (r Rows) stacked(width float64) bool {
 	name, text := r.texts()
 	return width < 500 || width-name-text < 260
@@ -94,7 +92,7 @@ func (r Rows) draw(c *canvas, area rect) {
 			y += 9
 			both := strings.TrimSuffix(row.Name+": "+row.Text, ": ")
 			label := shortened(both, area.width, smallSize)
-			c.block(rect{area.x, y - rowHeight/2 - smallSize, TextWidth(label, smallSize), smallSize + 4}, "ground", "") // no line of the grid goes through it
+			c.block(rect{area.x, y - rowHeight/2 - smallSize, TextWidth(label, smallSize), smallSize + 4}, "ground", "") // no grid line crosses it
 			c.text(area.x, y-rowHeight/2+1, smallSize, tone(row.Tone), Start, label)
 		} else {
 			c.text(area.x, y+textSize*.35, textSize, "ink", Start, row.Name)
@@ -112,7 +110,7 @@ func tone(t Tone) string {
 	return string(t)
 }
 
-// values are all numbers that the axis has to reach.
+// values returns all numbers that the axis has to include.
 func (r Rows) values() []float64 {
 	var v []float64
 	if r.Zero != nil {
@@ -146,7 +144,8 @@ func (row Row) draw(c *canvas, x scale, y float64, u Unit) {
 		c.line(x.at(b.Median), y-8, x.at(b.Median), y+8, class("w", 0))
 	}
 	for n, v := range row.Points {
-		// Points of the same value lie one below the other, in the order of the runs.
+		// Points are staggered vertically in the order of the runs, so that equal values stay
+		// visible.
 		c.mark(Point{x.at(v), y + float64(n%3-1)*3.5}, 5, 2.6, row.Name+": "+Format(v, u))
 	}
 	if row.Bar && row.Mid != nil {
@@ -163,7 +162,7 @@ func (row Row) draw(c *canvas, x scale, y float64, u Unit) {
 	}
 }
 
-// span draws an interval, with an arrow where it has no end and a stroke where it has.
+// span draws an interval, with an arrow at an infinite end and a stroke at a finite one.
 func (row Row) span(c *canvas, x scale, y float64, s Span, class string) {
 	low, high := x.from, x.to
 	if !math.IsInf(s.Low, 0) && !math.IsNaN(s.Low) {
@@ -181,9 +180,9 @@ func (row Row) span(c *canvas, x scale, y float64, s Span, class string) {
 	c.line(low, y, high, y, class)
 }
 
-// BoxOf returns the five numbers of v, nil where there are fewer than five values, of
-// which a box would hide more than it shows. Quartiles are interpolated between the
-// order statistics (Hyndman and Fan 1996, definition 7).
+// BoxOf returns the five-number summary of v, nil for fewer than five values, where a box would
+// hide more than it shows. Quartiles are interpolated between the order statistics (Hyndman and
+// Fan 1996, definition 7).
 func BoxOf(v []float64) *Box {
 	v = sorted(known(v))
 	if len(v) < 5 {

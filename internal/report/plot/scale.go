@@ -12,37 +12,37 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Unit says how the numbers of an axis are written. They are in base units.
+// Unit is the unit of the numbers on an axis. They are in base units.
 type Unit int
 
 // The units.
 const (
 	Plain   Unit = iota // a number without a unit
 	BitRate             // bit/s
-	Bytes               // of a message, with binary prefixes
-	Seconds             // of a latency or a time of day within a run
+	Bytes               // message size, with binary prefixes
+	Seconds             // latency, or time within a run
 	Percent             // of 100
-	Share               // 0…1, written as percent
+	Share               // 0…1, shown as percent
 )
 
-// Axis is one of the two ways through a drawing.
+// Axis is one of the two axes of a chart.
 type Axis struct {
 	Name string // "goodput"; its unit is added
 	Unit Unit
 	Log  bool
-	Zero bool      // begins at 0
-	Also []float64 // the axis shows these too: parts of one picture have one scale
+	Zero bool      // starts at 0
+	Also []float64 // further values to include: the panels of one picture share a scale
 }
 
-// scale turns numbers into places. A logarithmic one has none for 0 and below.
+// scale maps numbers to positions. A logarithmic one has no position for 0 and below.
 type scale struct {
 	axis      Axis
 	low, high float64 // of the numbers
-	from, to  float64 // of the places
+	from, to  float64 // of the positions
 }
 
-// newScale fits the values, with some room, and whole steps at both ends where the
-// scale is a linear one.
+// newScale fits the values, with some margin, and with whole steps at both ends if the scale is
+// linear.
 func newScale(a Axis, values []float64, from, to float64) scale {
 	s := scale{axis: a, low: math.Inf(1), high: math.Inf(-1), from: from, to: to}
 	for _, v := range known(slices.Concat(values, a.Also)) {
@@ -85,7 +85,7 @@ func newScale(a Axis, values []float64, from, to float64) scale {
 	return s
 }
 
-// at returns the place of v; not a number where it has none.
+// at returns the position of v; NaN if it has none.
 func (s scale) at(v float64) float64 {
 	if s.axis.Log {
 		if v <= 0 {
@@ -96,19 +96,19 @@ func (s scale) at(v float64) float64 {
 	return s.from + (s.to-s.from)*(v-s.low)/(s.high-s.low)
 }
 
-// within returns the place of v, or that of the nearer end.
+// within returns the position of v, or that of the nearer end.
 func (s scale) within(v float64) float64 {
 	return s.at(min(max(v, s.low), s.high))
 }
 
-// tick is a number of an axis with its text.
+// tick is a number on an axis with its text.
 type tick struct {
-	at   float64 // place
+	at   float64 // position
 	text string
 }
 
-// ticks returns about as many as fit when each takes room pixels, and the name of the
-// axis with the unit that their texts are in.
+// ticks returns about as many ticks as fit if each takes room pixels, and the name of the axis
+// with the unit of their texts.
 func (s scale) ticks(room float64) (ticks []tick, name string) {
 	most := max(2, int(math.Abs(s.to-s.from)/room))
 	if s.axis.Log {
@@ -131,8 +131,7 @@ func joined(name, unit string) string {
 	return name + ", " + unit
 }
 
-// prefix returns what the numbers of a linear scale are divided by, and the unit that
-// they are in then.
+// prefix returns the divisor for the numbers of a linear scale, and the resulting unit.
 func (s scale) prefix() (factor float64, unit string) {
 	most := max(math.Abs(s.low), math.Abs(s.high))
 	pick := func(steps []float64, names []string) (float64, string) {
@@ -159,8 +158,8 @@ func (s scale) prefix() (factor float64, unit string) {
 	return 1, ""
 }
 
-// niceStep returns the least of 1, 2 and 5 times a power of ten that is about step or
-// more; of bytes, a power of two.
+// niceStep returns the least of 1, 2 and 5 times a power of ten that is at least about step;
+// for bytes, a power of two.
 func niceStep(step float64, u Unit) float64 {
 	if u == Bytes {
 		return math.Exp2(math.Ceil(math.Log2(step)))
@@ -174,7 +173,7 @@ func niceStep(step float64, u Unit) float64 {
 	return 10 * power
 }
 
-// decimal writes v with as many places as the step between two of its kind needs.
+// decimal formats v with as many decimals as steps of that size need.
 func decimal(v, step float64) string {
 	places := max(0, int(math.Ceil(-math.Log10(step)-1e-9)))
 	text := strconv.FormatFloat(v, 'f', places, 64)
@@ -184,8 +183,8 @@ func decimal(v, step float64) string {
 	return strings.Replace(text, "-", "−", 1)
 }
 
-// logTicks are powers of the base, with 2 and 5 times a power of ten between them
-// where there is room; each has its unit.
+// logTicks returns powers of the base, with 2 and 5 times a power of ten in between if there is
+// space; each tick has its unit.
 func (s scale) logTicks(most int) ([]tick, string) {
 	base, between := 10.0, []float64{1, 2, 5}
 	if s.axis.Unit == Bytes {
@@ -218,7 +217,7 @@ func (s scale) logTicks(most int) ([]tick, string) {
 	return ticks, s.axis.Name
 }
 
-// Format writes one number with its unit, for people.
+// Format formats one number with its unit.
 func Format(v float64, u Unit) string {
 	switch u {
 	case BitRate:
@@ -236,7 +235,7 @@ func Format(v float64, u Unit) string {
 	return fmt.Sprint(rounded(v))
 }
 
-// rounded has four significant digits.
+// rounded rounds to four significant digits.
 func rounded(v float64) float64 {
 	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64)
 	if err != nil {
@@ -245,5 +244,5 @@ func rounded(v float64) float64 {
 	return r
 }
 
-// span returns the least and the greatest of v, which holds at least one number.
+// span returns the least and the greatest of v, which must not be empty.
 func span(v []float64) (low, high float64) { return slices.Min(v), slices.Max(v) }

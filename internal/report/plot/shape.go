@@ -10,10 +10,10 @@ import (
 	"linerate/internal/core/plain"
 )
 
-// Drawing is a figure laid out, for those who draw it by other means than SVG.
+// Drawing is the layout of a figure, for renderers other than SVG.
 type Drawing struct {
 	Width, Height float64 // pixels
-	Shapes        []Shape // the first one is behind all others
+	Shapes        []Shape // back to front
 }
 
 // Drawing lays f out, width pixels wide.
@@ -22,20 +22,20 @@ func (f Figure) Drawing(width float64) Drawing {
 	return Drawing{Width: width, Height: f.lay(c), Shapes: c.shapes}
 }
 
-// Kind says what a shape is.
+// Kind is the kind of a shape.
 type Kind int
 
 // The kinds.
 const (
 	Text    Kind = iota // at its one point
 	Segment             // a line between two points
-	Path                // a line through all points, with a gap where one is not a number
+	Path                // a line through all points, with a gap at each NaN
 	Block               // a rectangle between two corners
 	Area                // a filled polygon
 	Disc                // around its one point
 )
 
-// Anchor is the part of a text that stands at its point.
+// Anchor is the part of a text at its point.
 type Anchor string
 
 // The anchors.
@@ -45,13 +45,13 @@ const (
 	End    Anchor = "end"
 )
 
-// Point is a place in a picture, in pixels from its upper left corner.
+// Point is a position in a picture, in pixels from its upper left corner.
 type Point struct{ X, Y float64 }
 
-// Gap reports whether p is no place but the end of a line.
+// Gap reports whether p marks the end of a line instead of a position.
 func (p Point) Gap() bool { return math.IsNaN(p.X) || math.IsNaN(p.Y) }
 
-// Shape is one part of a drawing. Looks says which colours its class has.
+// Shape is one part of a drawing. Looks has the colours of its class.
 type Shape struct {
 	Kind    Kind
 	Class   string
@@ -60,8 +60,8 @@ type Shape struct {
 	Text    string
 	Size    float64 // of a text
 	Anchor  Anchor
-	Tip     string  // what the shape stands for, in words
-	Opacity float64 // 0…1, beside that of its class; 0 is 1
+	Tip     string  // description of the shape
+	Opacity float64 // 0…1, times that of its class; 0 is 1
 }
 
 // svg writes the shape as an element.
@@ -101,7 +101,7 @@ func (s Shape) svg(b io.Writer) {
 	}
 }
 
-// path are the points as the data of a path.
+// path returns the points as the data of a path.
 func path(points []Point) string {
 	var d strings.Builder
 	verb := "M"
@@ -116,6 +116,6 @@ func path(points []Point) string {
 	return d.String()
 }
 
-// escape is a text from elsewhere as XML has it, in which controls have no place at all
-// (XML 1.0, section 2.2).
+// escape converts foreign text to XML without control characters, which XML forbids (XML 1.0,
+// section 2.2).
 func escape(text string) string { return html.EscapeString(plain.Line(text)) }

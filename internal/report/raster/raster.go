@@ -1,6 +1,6 @@
-// Package raster draws the pictures of reports as PNG, for places that take no SVG. It
-// draws the same shapes as package plot writes, in the looks for light ground, with the
-// Go fonts, so that a picture is the same on every machine.
+// Package raster draws the pictures of reports as PNG, for places that do not accept SVG. It
+// draws the same shapes as package plot, in the looks for light mode, with the Go fonts, so
+// that a picture is the same on every machine.
 package raster
 
 import (
@@ -24,8 +24,8 @@ import (
 	"linerate/internal/report/plot"
 )
 
-// PNG writes f, laid out width pixels wide, as a picture whose longer side has at most
-// most pixels. It is enlarged to that.
+// PNG writes f, laid out width pixels wide, as an image enlarged so that its longer side has
+// most pixels.
 func PNG(w io.Writer, f plot.Figure, width float64, most int) error {
 	d := f.Drawing(width)
 	scale := float64(most) / max(d.Width, d.Height)
@@ -44,11 +44,11 @@ func PNG(w io.Writer, f plot.Figure, width float64, most int) error {
 // painter draws shapes on an image.
 type painter struct {
 	image *image.RGBA
-	scale float64 // pixels of the image for each of the drawing
+	scale float64 // image pixels per drawing pixel
 	looks map[string]plot.Look
 	fonts [2]*opentype.Font // regular and bold
 	faces map[face]font.Face
-	// raster is used for one shape after the other.
+	// raster is reused for all shapes.
 	raster *vector.Rasterizer
 }
 
@@ -72,7 +72,7 @@ func newPainter(width, height int, scale float64) (*painter, error) {
 	return p, err
 }
 
-// colour reads #rgb or #rrggbb, of which only a part covers what is behind.
+// colour parses #rgb or #rrggbb and applies an opacity.
 func (p *painter) colour(hex string, opacity float64) (image.Image, error) {
 	digits := strings.TrimPrefix(hex, "#")
 	if len(digits) == 3 {
@@ -85,7 +85,7 @@ func (p *painter) colour(hex string, opacity float64) (image.Image, error) {
 	return image.NewUniform(color.NRGBA{R: uint8(v >> 16), G: uint8(v >> 8), B: uint8(v), A: uint8(math.Round(255 * opacity))}), nil //nolint:gosec // bytes of 24 bits, and 0…1
 }
 
-// opaque is 1 where no opacity is given.
+// opaque returns 1 for 0, the default opacity.
 func opaque(v float64) float64 {
 	if v == 0 {
 		return 1
@@ -123,7 +123,7 @@ func (p *painter) shape(s plot.Shape) error {
 	return nil
 }
 
-// fill covers the polygons, which may overlap.
+// fill fills the polygons, which may overlap.
 func (p *painter) fill(colour image.Image, polygons ...[]plot.Point) {
 	low, high := plot.Point{X: math.Inf(1), Y: math.Inf(1)}, plot.Point{X: math.Inf(-1), Y: math.Inf(-1)}
 	for _, polygon := range polygons {
@@ -134,7 +134,7 @@ func (p *painter) fill(colour image.Image, polygons ...[]plot.Point) {
 	if low.X > high.X {
 		return
 	}
-	// Only the part of the picture that they lie in is worked on.
+	// Process only the part of the picture that they cover.
 	part := image.Rect(int(low.X*p.scale)-1, int(low.Y*p.scale)-1, int(high.X*p.scale)+2, int(high.Y*p.scale)+2).Intersect(p.image.Bounds())
 	p.raster.Reset(part.Dx(), part.Dy())
 	at := func(q plot.Point) (x, y float32) {
@@ -153,7 +153,7 @@ func (p *painter) fill(colour image.Image, polygons ...[]plot.Point) {
 	p.raster.Draw(p.image, part, colour, image.Point{})
 }
 
-// text writes a text with its base line at its point.
+// text draws a text with its baseline at its point.
 func (p *painter) text(s plot.Shape, look plot.Look, clear float64) error {
 	fill := look.Fill
 	if fill == "" {

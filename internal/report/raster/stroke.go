@@ -6,11 +6,11 @@ import (
 	"linerate/internal/report/plot"
 )
 
-// discSides is how many corners stand for a circle: of the marks here, which are a few
-// pixels wide, nobody sees them.
+// discSides is the number of corners that approximate a circle: invisible at the few pixels of
+// the marks here.
 const discSides = 24
 
-// outlineOf is the polygon that a shape fills, nil of lines.
+// outlineOf returns the polygon that a shape fills, nil for lines.
 func outlineOf(s plot.Shape) []plot.Point {
 	switch s.Kind {
 	case plot.Block:
@@ -34,8 +34,8 @@ func disc(at plot.Point, radius float64) []plot.Point {
 	return out
 }
 
-// linesOf are the lines that a shape is stroked along: those of a path between its
-// gaps, or its outline.
+// linesOf returns the lines along which a shape is stroked: those of a path between its gaps,
+// or its outline.
 func linesOf(s plot.Shape) [][]plot.Point {
 	if outline := outlineOf(s); len(outline) > 0 {
 		return [][]plot.Point{append(outline, outline[0])}
@@ -52,7 +52,7 @@ func linesOf(s plot.Shape) [][]plot.Point {
 	return append(out, line)
 }
 
-// dashed cuts a line into its dashes, lengths of strokes and gaps in turn.
+// dashed cuts a line into its dashes; dashes are alternating lengths of strokes and gaps.
 func dashed(line []plot.Point, dashes []float64) [][]plot.Point {
 	if len(dashes) == 0 || len(line) == 0 {
 		return [][]plot.Point{line}
@@ -80,8 +80,8 @@ func dashed(line []plot.Point, dashes []float64) [][]plot.Point {
 	return out
 }
 
-// stroke returns the polygons that a line covers, half its width to each side, with
-// round joints. All turn the same way, so that they add up where they overlap.
+// stroke returns the polygons that a line covers, half its width to each side, with round
+// joints. All have the same orientation, so that they add up where they overlap.
 func stroke(line []plot.Point, half float64) [][]plot.Point {
 	var out [][]plot.Point
 	for i := 1; i < len(line); i++ {

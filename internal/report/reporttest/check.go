@@ -11,8 +11,8 @@ import (
 	"linerate/internal/core/units"
 )
 
-// checkTest is `linerate check --for 10gbit@80ms --expect ...`: a router on the way
-// there has a small MTU, and the way back is held back by a small window.
+// checkTest is `linerate check --for 10gbit@80ms --expect ...`: a router on the path to the far
+// host has a small MTU, and a small window limits the reverse direction.
 func checkTest() Case {
 	const single, many = "one stream", "several streams"
 	one := probes.Over(model.Flow{Engine: "tcpbulk", Direction: model.To, Streams: 1, Omit: time.Second, Duration: 20 * time.Second, Interval: time.Second})
@@ -80,8 +80,8 @@ func checkTest() Case {
 	return c
 }
 
-// traced has the way to the far host pass three routers, of which the second is silent, and
-// packets wait in front of the link behind the first.
+// traced adds a path of three routers to the far host; the second is silent, and packets wait
+// in front of the link behind the first.
 func (c *Case) traced() {
 	ms := func(idle, loaded float64) ([]time.Duration, []time.Duration) {
 		return []time.Duration{time.Duration(idle * 1e6), 0}, []time.Duration{time.Duration(loaded * 1e6), time.Duration(loaded * 1.1e6)}

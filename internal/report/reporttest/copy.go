@@ -11,15 +11,15 @@ import (
 	"linerate/internal/core/units"
 )
 
-// CopySession is a session of kind copy from desk to nas whose settings had
-// these rates in bit/s, in so many blocks. Settings without a rate did not run.
+// CopySession returns a session of kind copy from desk to nas whose settings had these rates in
+// bit/s, in so many blocks. Settings without a rate did not run.
 func CopySession(blocks int, rates map[string]float64) model.Session {
 	p, err := bottleneck.Plan(bottleneck.PlanOptions{
 		Source: "disk", Sink: "/srv/share", Blocks: blocks, Seed: 1,
 		Flow: model.Flow{Engine: "filecopy", Direction: model.To, Bytes: 256 << 20, Params: traffic.Write(files.Params{Sync: true})},
 	})
 	if err != nil {
-		panic(err) // the options are all above
+		panic(err) // the options are constants
 	}
 	s := base("20261121T050000-c3p0", model.KindCopy, p)
 	for b, order := range p.Order {
@@ -33,7 +33,7 @@ func CopySession(blocks int, rates map[string]float64) model.Session {
 	return s
 }
 
-// copyRun is one valid run of a setting.
+// copyRun returns one valid run of a setting.
 func copyRun(n, block, position int, setting string, rate float64) model.Run {
 	at := began().Add(time.Duration(n) * 30 * time.Second)
 	const size = units.Bytes(256 << 20)

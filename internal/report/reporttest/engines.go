@@ -19,12 +19,12 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Kinds are the kinds of traffic of sessions here.
+// Kinds returns the kinds of traffic of these sessions.
 func Kinds() traffic.Kinds {
 	return append(known.All(), sweep.Traffic(), sweep.NPtcp(), bottleneck.Traffic())
 }
 
-// times is a distribution of n times about middle.
+// times returns a distribution of n times around middle.
 func times(middle time.Duration, n int) *hist.Histogram {
 	var h hist.Recorder
 	for i := range n {
@@ -34,7 +34,7 @@ func times(middle time.Duration, n int) *hist.Histogram {
 	return h.Histogram()
 }
 
-// datagramTest is a test with paced UDP that loses some, with probes beside it.
+// datagramTest is a test with paced UDP and some loss, with probes beside it.
 func datagramTest() Case {
 	p := model.Plan{Settings: []model.Setting{{Name: "current"}}, Baseline: "current", Mode: model.FixedBlocks, MaxBlocks: 1,
 		Directions: []model.Direction{model.To}, Margin: 3, Tolerance: 5, Confidence: 0.95, Order: [][]string{{"current"}},
@@ -116,7 +116,7 @@ func copyTest() Case {
 	return c
 }
 
-// searchTest is a search for a rate that is complete.
+// searchTest is a completed search for a rate.
 func searchTest() Case {
 	p := model.Plan{Mode: model.FixedBlocks, Directions: []model.Direction{model.To}, Confidence: 0.95,
 		Flow:   model.Flow{Engine: "udpflow", Direction: model.To, Block: 1472, Duration: time.Second},

@@ -9,8 +9,8 @@ import (
 	"linerate/internal/core/units"
 )
 
-// farEndsTest is an experiment over three far ends with three windows each, of which one
-// far end has a slow link, and another one is slow with a small window.
+// farEndsTest is an experiment over three far ends with three windows each: one far end has a
+// slow link, another one is slow with a small window.
 func farEndsTest() Case {
 	ends := []string{"root@nas", "root@pi", "root@rack"}
 	rates := [][]float64{{320e6, 610e6, 931e6}, {93e6, 94e6, 94.1e6}, {310e6, 620e6, 450e6}}
@@ -20,7 +20,7 @@ func farEndsTest() Case {
 	}
 	p, err := plan.New(plan.Request{Plan: model.Plan{Settings: plantest.Settings(factors...), Factors: factors, Flow: flow(model.To), Mode: model.FixedBlocks, MaxBlocks: 10, Seed: 7, Guards: []model.Guard{}}, Null: plan.NullNone})
 	if err != nil {
-		panic(err) // the options are all above
+		panic(err) // the options are constants
 	}
 	c := Case{"farends", base("20261121T130000-fe3d", model.KindRun, p), map[int][]model.Sample{}}
 	for i, name := range []string{"pi", "rack"} {

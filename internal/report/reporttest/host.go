@@ -6,8 +6,7 @@ import (
 	"linerate/internal/core/units"
 )
 
-// describe adds what an agent reads of its machine: every fact of it, some
-// unknown.
+// describe adds everything that an agent reports about its machine, with some facts unknown.
 func describe(f *model.HostFacts) {
 	s := func(v string) fact.Of[string] { return fact.Known(v, "sysfs") }
 	n := func(v int) fact.Of[int] { return fact.Known(v, "sysfs") }

@@ -8,8 +8,8 @@ import (
 	"linerate/internal/core/units"
 )
 
-// meshTest is `linerate mesh`: pi has a slow link, vps is far away, mac cannot be reached, and
-// one way has no valid run.
+// meshTest is `linerate mesh`: pi has a slow link, vps is far away, mac is unreachable, and one
+// direction has no valid run.
 func meshTest() Case {
 	names := []string{"desk", "nas", "pi", "vps", "mac"}
 	s := base("20261121T140000-me5h", model.KindMesh, model.Plan{Flow: flow(model.To), Mode: model.FixedBlocks, Confidence: 0.95, Seed: 7})

@@ -1,5 +1,4 @@
-// Package reporttest holds sessions as they happen, made by hand, that every
-// format is tested with.
+// Package reporttest holds realistic hand-made sessions with which every format is tested.
 package reporttest
 
 import (
@@ -22,7 +21,7 @@ type Case struct {
 	Samples model.Held
 }
 
-// Cases returns all sessions, fresh ones at each call.
+// Cases returns all sessions, newly made at each call.
 func Cases() []Case {
 	return []Case{
 		quickTest(), sequential(), fixed(), noisy(), interrupted(), untrustworthy(), silent(), guarded(),
@@ -105,8 +104,8 @@ func summary() *model.TCPSummary {
 	}
 }
 
-// quickTest is `linerate test`: one direction at the link's limit, the other
-// held back by a small window.
+// quickTest is `linerate test`: one direction is at the link's limit, and a small window limits
+// the other.
 func quickTest() Case {
 	p := model.Plan{Settings: []model.Setting{{Name: "as-is"}}, Baseline: "as-is", Mode: model.FixedBlocks, MaxBlocks: 1,
 		Directions: []model.Direction{model.To, model.From}, Margin: 3, Tolerance: 5, Confidence: 0.95, Order: [][]string{{"as-is"}}}
@@ -128,8 +127,8 @@ func quickTest() Case {
 	return c
 }
 
-// unevenTest is `linerate test` of a path that carries ten times as much one way
-// as the other, and of which one direction is said to be slower than it is.
+// unevenTest is `linerate test` on a path that carries ten times as much in one direction as in
+// the other, and whose ceiling is wrong for one direction.
 func unevenTest() Case {
 	c := quickTest()
 	c.Name, c.Session.ID, c.Session.Findings = "uneven", "20261121T013309-u5e0", nil
@@ -156,7 +155,7 @@ func windows(mode model.Mode, names ...string) model.Plan {
 	return p
 }
 
-// fill adds blocks of all settings, whose true goodputs are given in order.
+// fill adds blocks of all settings, with their true goodputs in order.
 func (c *Case) fill(blocks int, goodputs ...float64) {
 	for b := range blocks {
 		for i, g := range goodputs {
@@ -196,9 +195,8 @@ func sequential() Case {
 	return c
 }
 
-// fixed is an experiment with a given number of blocks that shows one
-// difference too small to matter, one undecided, and one in a metric where
-// less is better.
+// fixed is an experiment with a given number of blocks that shows one difference too small to
+// matter, one undecided, and one in a metric where lower is better.
 func fixed() Case {
 	p := windows(model.FixedBlocks, "as-is", "bbr", "nagle")
 	p.MaxBlocks, p.Order, p.Factor = 10, p.Order[:10], ""
@@ -226,7 +224,7 @@ func fixed() Case {
 	return c
 }
 
-// noisy is fixed on a path that others use, too: what is open will stay open.
+// noisy is fixed on a path with other traffic: open verdicts stay open.
 func noisy() Case {
 	c := fixed()
 	c.Name, c.Session.ID = "noisy", "20261121T031000-101d"
@@ -241,8 +239,8 @@ func noisy() Case {
 	return c
 }
 
-// guarded is an experiment whose two settings gain goodput, one of them at the
-// cost of three times the latency, and one with a guard that is not decided.
+// guarded is an experiment whose two settings gain goodput, one of them at three times the
+// latency, and one with an undecided guard.
 func guarded() Case {
 	p := windows(model.Sequential, "as-is", "deep", "calm")
 	p.Factor, p.Objective, p.Watched, p.WatchBlocks = "", model.Goodput, []model.Direction{model.From}, 5
@@ -276,8 +274,8 @@ func guarded() Case {
 	return c
 }
 
-// gridTest is an experiment over two settings of nas with two levels each, of which
-// the second helps only together with the first.
+// gridTest is an experiment over two settings of nas with two levels each; the second helps
+// only together with the first.
 func gridTest() Case {
 	factors := []model.Factor{plantest.Factor("far.tcp.recv_buffer_max", "65536", "1048576"), plantest.Factor("far.link.mtu", "1500", "9000")}
 	factors[0].Levels[0].Name, factors[0].Levels[1].Name = "recv_buffer_max=64KiB", "recv_buffer_max=1MiB"
@@ -286,7 +284,7 @@ func gridTest() Case {
 		{Host: model.Far, Knob: model.HookKnob, Value: model.On, Command: model.Command{Run: "sync", Undo: "exit 0", Limit: time.Minute}},
 	}}})
 	if err != nil {
-		panic(err) // the options are all above
+		panic(err) // the options are constants
 	}
 	c := Case{"grid", base("20261121T120000-9d2f", model.KindRun, p), map[int][]model.Sample{}}
 	rates := map[string]float64{"current": 320e6, p.Twin: 320e6}
@@ -340,7 +338,7 @@ func untrustworthy() Case {
 	return c
 }
 
-// silent is a test of hosts that tell nothing, which failed at once.
+// silent is a test of hosts that report nothing, which failed at once.
 func silent() Case {
 	s := model.Session{ID: "20261121T060000-0000", Kind: model.KindTest, Near: "local", Far: "iperf3://old:5201", Version: "0.1.0",
 		Created: began(), State: model.SessionFailed, Reason: "connect old:5201: connection refused"}

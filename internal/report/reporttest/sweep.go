@@ -12,14 +12,13 @@ import (
 	"linerate/internal/core/units"
 )
 
-// SweepSession is a session of kind sweep from desk to nas with so many passes
-// over the sizes from 1 B to largest. A message of n bytes takes oneWay(n); a
-// negative time stalls. With confirm passes, what the survey finds is measured
-// again.
+// SweepSession returns a session of kind sweep from desk to nas with so many passes over the
+// sizes from 1 B to largest. A message of n bytes takes oneWay(n); a negative time is a stall.
+// With confirm passes, the findings of the survey are measured again.
 func SweepSession(passes, confirm int, largest units.Bytes, oneWay func(n units.Bytes) time.Duration) model.Session {
 	planned, err := plan.NewSweep(plan.SweepOptions{Largest: largest, Sweeps: max(passes, plan.LeastSweeps), Seed: 1})
 	if err != nil {
-		panic(err) // the options are all above
+		panic(err) // the options are constants
 	}
 	s := base("20261121T080000-swp2", model.KindSweep, model.Plan{
 		Settings: []model.Setting{{Name: "current"}}, Baseline: "current", Mode: model.FixedBlocks, MaxBlocks: passes, Confidence: 0.95,

@@ -9,8 +9,8 @@ import (
 	"linerate/internal/report"
 )
 
-// check writes what a check found: a line for each thing, what limits each direction,
-// and the path as a row of boxes.
+// check writes the results of a check: a line for each aspect, the limit of each direction, and
+// the path as a row of boxes.
 func (p *printer) check(d report.Document, why bool) {
 	c := d.Check
 	p.checkLines(c.Lines, why)
@@ -48,12 +48,12 @@ func (p *printer) check(d report.Document, why bool) {
 	if d.Ending != "" && (len(c.Lines) == 0 || d.State != model.SessionDone) {
 		p.paragraph(normal, d.Ending, 2)
 	}
-	if len(d.Next) > 0 { // one thing to do next; the last is how to see this again
+	if len(d.Next) > 0 { // only the first command; the last one shows this report again
 		p.command(d.Next[0])
 	}
 }
 
-// RenderMachine writes what a check of a machine alone found.
+// RenderMachine writes the results of a check of a single machine.
 func RenderMachine(w io.Writer, name string, lines []report.CheckLine, path []report.Box, o Options) error {
 	p := newPrinter(o)
 	p.paragraph(bold, name, 0)
@@ -65,7 +65,7 @@ func RenderMachine(w io.Writer, name string, lines []report.CheckLine, path []re
 	return p.flush(w)
 }
 
-// notes says what else is to be known of parts of the path.
+// notes writes the additional remarks on parts of the path.
 func (p *printer) notes(path []report.Box, why bool) {
 	for _, b := range path {
 		if why && b.Note != "" {
@@ -74,15 +74,14 @@ func (p *printer) notes(path []report.Box, why bool) {
 	}
 }
 
-// The widths of the columns before the text of a line: the word, what it is about, and
-// the number.
+// The widths of the columns before the text of a line: the word, the label, and the number.
 const (
 	wordWidth   = 5
 	labelWidth  = 24
 	numberWidth = 16
 )
 
-// checkLines writes a line for each thing. On a narrow terminal the text comes below.
+// checkLines writes a line for each aspect. On a narrow terminal the text goes below.
 func (p *printer) checkLines(lines []report.CheckLine, why bool) {
 	label, number := 0, 0
 	for _, l := range lines {
@@ -116,7 +115,7 @@ func (p *printer) checkLines(lines []report.CheckLine, why bool) {
 	}
 }
 
-// longest is the longest word of text, in columns.
+// longest returns the length of the longest word of text, in columns.
 func longest(text string) int {
 	n := 0
 	for word := range strings.FieldsSeq(clean(text)) {
@@ -125,7 +124,7 @@ func longest(text string) int {
 	return n
 }
 
-// pad is what text lacks to a width.
+// pad returns the blanks that text lacks to a width.
 func pad(text string, width int) string { return strings.Repeat(" ", max(0, width-columns(text))) }
 
 func (p *printer) evidence(all []string, indent int) {
@@ -134,8 +133,8 @@ func (p *printer) evidence(all []string, indent int) {
 	}
 }
 
-// boxes draws the path in rows of boxes, as many in a row as fit. What limits has an
-// edge of its own, and says so.
+// boxes draws the path in rows of boxes, as many per row as fit. The limit has a different
+// border, and a label.
 func (p *printer) boxes(path []report.Box) {
 	const between = 3
 	var row []report.Box
@@ -156,7 +155,7 @@ func (p *printer) boxes(path []report.Box) {
 	}
 }
 
-// boxWidth is how wide a box is, with its edges, at most so many columns.
+// boxWidth returns the width of a box with its borders, at most most columns.
 func boxWidth(b report.Box, most int) int {
 	w := max(columns(clean(b.Name)), columns(clean(b.Detail)))
 	if b.Limiting {
@@ -167,7 +166,7 @@ func boxWidth(b report.Box, most int) int {
 
 const (
 	limitingWord = "limits"
-	goesOnMark   = " -" // at the end of a row that another one follows
+	goesOnMark   = " -" // at the end of a row that continues
 )
 
 // boxRow draws one row; goesOn says that another one follows.
@@ -198,7 +197,7 @@ func (p *printer) boxRow(row []report.Box, goesOn bool) {
 	}
 }
 
-// boxLine is the n-th line of a box: edge, name, detail, edge, and the word below.
+// boxLine returns the n-th line of a box: border, name, detail, border, and the label below.
 func (p *printer) boxLine(b report.Box, n int) string {
 	w := boxWidth(b, p.width-4)
 	corner, across, down, s := "+", "-", "|", normal
@@ -224,7 +223,7 @@ func (p *printer) boxLine(b report.Box, n int) string {
 	return p.paint(s, word) + pad(word, w)
 }
 
-// cut shortens what has to stay inside a box, with a mark where something is missing.
+// cut shortens a text to fit a box, with a mark at the end.
 func cut(s string, width int) string {
 	if columns(s) <= width {
 		return s

@@ -6,10 +6,9 @@ import (
 	"linerate/internal/report"
 )
 
-// classic prints one table for each direction and basis, or, of a session with
-// one setting, one for each basis. A table of single runs would only repeat
-// the lines of the head, and one over the intervals of several settings that over
-// their runs: they are left out.
+// classic prints one table for each direction and basis or, for a session with one setting, one
+// for each basis. It omits tables that would only repeat others: of single runs, which are in
+// the lines of the head, and over the intervals of several settings, whose runs have a table.
 func (p *printer) classic(d report.Document) {
 	type group struct {
 		label string

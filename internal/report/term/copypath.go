@@ -9,8 +9,7 @@ import (
 	"linerate/internal/report"
 )
 
-// RenderPath writes the report of copies by way of a mounted path to w, as
-// Render does.
+// RenderPath writes the report of copies over a mounted path to w, like Render.
 func RenderPath(w io.Writer, d report.PathDocument, o Options) error {
 	p := newPrinter(o)
 	p.paragraph(bold, d.Folder+", "+d.Volume, 0)

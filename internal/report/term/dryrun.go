@@ -12,7 +12,7 @@ import (
 	"linerate/internal/report"
 )
 
-// mostOrder is how many runs of the order are shown beyond the first block.
+// mostOrder is how many runs of the order are shown after the first block.
 const mostOrder = 30
 
 // RenderDryRun writes what an experiment would do.

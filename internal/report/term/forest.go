@@ -10,14 +10,14 @@ import (
 	"linerate/internal/report"
 )
 
-// Plots narrower than leastPlot say nothing; wider than mostPlot, nothing more.
+// Plots narrower than leastPlot are useless; wider ones than mostPlot show nothing more.
 const (
 	leastPlot = 16
 	mostPlot  = 60
 )
 
-// statistics prints the verdicts of t with their statistics: a line with the numbers and the interval
-// drawn, and below it what they mean.
+// statistics prints the verdicts of t with their statistics: a line with the numbers and the
+// interval drawn, and their meaning below.
 func (p *printer) statistics(t report.Table) {
 	p.paragraph(bold, t.Title, 2)
 	p.paragraph(dim, basis(t), 2)
@@ -45,7 +45,7 @@ func (p *printer) statistics(t report.Table) {
 	p.gap()
 }
 
-// basis says how to read the numbers of t.
+// basis describes the numbers of t.
 func basis(t report.Table) string {
 	parts := []string{"intervals of " + confidence(t)}
 	if t.Margin > 0 && t.Unit == "%" {
@@ -60,13 +60,13 @@ func basis(t report.Table) string {
 	return strings.Join(parts, "; ")
 }
 
-// confidence returns what the intervals of t achieved, which is not always
-// what was wanted (statistics, section 4.2), or that where they do not say.
+// confidence returns the achieved confidence of t's intervals, which may differ from the
+// requested one (statistics, section 4.2), or the requested one if they do not have it.
 func confidence(t report.Table) string {
 	percent := func(v float64) units.Percent { return units.Percent(math.Round(1e3*v) / 10) }
 	least, most := math.Inf(1), 0.0
 	for _, r := range t.Rows {
-		if r.Confidence > 0 && r.Confidence < 1 { // 1 is that of an interval without bounds
+		if r.Confidence > 0 && r.Confidence < 1 { // an unbounded interval has 1
 			least, most = min(least, r.Confidence), max(most, r.Confidence)
 		}
 	}
@@ -79,7 +79,7 @@ func confidence(t report.Table) string {
 	return fmt.Sprintf("%s to %s", percent(least), percent(most))
 }
 
-// verdict says what a row means.
+// verdict returns the meaning of a row.
 func verdict(t report.Table, r report.Row) string {
 	text := r.Words
 	if r.Note != "" {
@@ -95,8 +95,8 @@ func verdict(t report.Table, r report.Row) string {
 	return text
 }
 
-// color returns green for a gain and red for a loss, and for a twin with a
-// verdict, which must not have one.
+// color returns green for a gain and red for a loss, and for a twin with a verdict, which it
+// must not have.
 func color(r report.Row) style {
 	if r.IsTwin && (r.Outcome == model.Better || r.Outcome == model.Worse) {
 		return red
@@ -115,7 +115,7 @@ func color(r report.Row) style {
 	return normal
 }
 
-// plot draws intervals on one scale, zero included.
+// plot draws intervals on one scale that includes zero.
 type plot struct {
 	low, high float64 // at the first and the last column
 	margin    float64 // 0 for none
@@ -156,13 +156,13 @@ func newPlot(t report.Table, width int) plot {
 	return p
 }
 
-// column returns where v is drawn; values beyond the scale at its ends.
+// column returns the column of v; values beyond the scale go to its ends.
 func (p plot) column(v float64) int {
 	x := (v - p.low) / (p.high - p.low) * float64(p.width-1)
 	return int(math.Round(math.Min(math.Max(x, 0), float64(p.width-1))))
 }
 
-// axis returns the labels of the ends of the scale and of zero.
+// axis returns the labels at the ends of the scale and at zero.
 func (p plot) axis() string {
 	if p.width == 0 {
 		return ""
@@ -198,8 +198,8 @@ func (p plot) label(v float64) string {
 	return text
 }
 
-// draw returns the interval of r: thin for all comparisons together, thick for
-// this one, a dot for the estimate.
+// draw draws the interval of r: thin for all comparisons together, thick for this one, a dot
+// for the estimate.
 func (p plot) draw(r report.Row) string {
 	if p.width == 0 {
 		return ""
@@ -222,7 +222,7 @@ func (p plot) draw(r report.Row) string {
 	return strings.TrimRight(string(cells), " ")
 }
 
-// span draws a line from low to high, with an arrow where it has no end.
+// span draws a line from low to high, with an arrow at an infinite end.
 func (p plot) span(cells []rune, low, high float64, mark rune) {
 	for i := p.column(low); i <= p.column(high); i++ {
 		cells[i] = mark
