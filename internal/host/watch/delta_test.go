@@ -15,7 +15,7 @@ import (
 
 func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 
-// find returns the counter's value; 0 for one that is not listed.
+// find returns the counter's value, or 0 if it is not listed.
 func find(all []model.Counter, name, of string) int64 {
 	for _, c := range all {
 		if c.Name == name && c.Of == of {
@@ -60,8 +60,8 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// host is a snapshot of a host with n cores of which core i was busy for i/10
-// of the time until at.
+// host is a snapshot of a host with n cores after it has run for at. Core i spent i/(10n) of
+// that time in user mode, half as much in softirq and a quarter as much stolen.
 func host(n int, at time.Duration) Snapshot {
 	s := Snapshot{device: "eth0", parts: coreParts{user: true, system: true, irq: true, softirq: true, steal: true}}
 	for i := range n {
@@ -90,7 +90,7 @@ func TestSamplesOfCores(t *testing.T) {
 	must.True(t, Samples(model.Far, a, b, 0, 0) == nil, "samples of no time")
 }
 
-// TestManyCores: the lists stay short, and the sums stay right.
+// TestManyCores: with many cores the lists stay short and the sums correct.
 func TestManyCores(t *testing.T) {
 	a, b := host(200, 0), host(200, seconds(100))
 	got := Samples(model.Near, a, b, 0, seconds(100))
@@ -118,7 +118,7 @@ func TestManyCores(t *testing.T) {
 }
 
 func TestCoresComeAndGo(t *testing.T) {
-	at := func(user ...time.Duration) Snapshot { // id 0, 1, 2, … ; negative for none
+	at := func(user ...time.Duration) Snapshot { // index is the core's id; negative if it is missing
 		s := Snapshot{parts: coreParts{user: true}}
 		for i, u := range user {
 			if u >= 0 {
@@ -129,7 +129,7 @@ func TestCoresComeAndGo(t *testing.T) {
 	}
 	each, sum := coreMoves(at(1, -1, 3, 9), at(5, 2, 8, 4))
 	if len(each) != 2 || each[0].id != 0 || each[1].id != 2 || sum.user != 9 {
-		t.Errorf("%+v, %+v", each, sum) // cpu1 came, cpu3 ran backwards
+		t.Errorf("%+v, %+v", each, sum) // cpu1 appeared, cpu3 ran backwards
 	}
 	each, _ = coreMoves(at(1, 2, 3), at(-1, 5))
 	must.True(t, len(each) == 1 && each[0].id == 1 && each[0].user == 3, "%+v", each)
@@ -158,7 +158,7 @@ func TestDelta(t *testing.T) {
 		must.Equal(t, find(got, want.Name, want.Of), want.Value, "%s %s", want.Name, want.Of)
 	}
 	must.Equal(t, len(got), 9, "what did not move, or began anew, is listed: %+v", got)
-	b.qdisc.handle = 2 // another one took its place
+	b.qdisc.handle = 2 // another qdisc replaced it
 	b.driver.values = b.driver.values[:1]
 	got = Delta(a, b)
 	must.True(t, find(got, "qdisc_dropped", "eth0") == 0 && find(got, countersRead, "qdisc") == 0 && find(got, countersRead, "driver") == 0 && find(got, nicDriver, "eth0 rx_drops") == 0, "counters of two different things: %+v", got)
@@ -178,8 +178,8 @@ func TestDriverIsBounded(t *testing.T) {
 	}
 }
 
-// TestDeltaAddsUp: what moved in two parts of a window is what moved in all
-// of it, and nothing but the listed names comes out.
+// TestDeltaAddsUp: the movements of two parts of a window add up to those of the whole, and
+// only listed names are returned.
 func TestDeltaAddsUp(t *testing.T) {
 	names := map[string]bool{}
 	for _, d := range Definitions() {
@@ -211,8 +211,8 @@ func TestDeltaAddsUp(t *testing.T) {
 	})
 }
 
-// TestList: ids are dense, names are plain, and what the diagnosis looks at is
-// in the list.
+// TestList: ids are dense, names are plain, and the list has every counter that the diagnosis
+// reads.
 func TestList(t *testing.T) {
 	all := counters()
 	must.Need(t, len(all) == int(counterCount), "%d counters for %d ids", len(all), counterCount)

@@ -14,12 +14,12 @@ import (
 	"linerate/internal/must"
 )
 
-// TestLogLines holds the patterns against lines as the kernels write them: each
-// counts once, and only where it speaks of the watched interface or of the machine.
+// TestLogLines checks the patterns against lines as kernels write them: each counts once, and
+// only if it is about the watched interface or the machine.
 func TestLogLines(t *testing.T) {
 	for _, c := range []struct {
 		line string
-		want id // -1: none
+		want id // -1 if no pattern matches
 	}{
 		{"NETDEV WATCHDOG: eth0 (8139too): transmit queue 0 timed out", logResets},
 		{"e1000e 0000:00:19.0 eth0: NETDEV WATCHDOG: CPU: 3: transmit queue 0 timed out 5120 ms", logResets},
@@ -56,7 +56,7 @@ func TestLogLines(t *testing.T) {
 	}
 }
 
-// The names of drivers of Linux 6.x, from their sources.
+// The names that drivers of Linux 6.x use, from their sources.
 func TestTransmitQueues(t *testing.T) {
 	for name, want := range map[string]int{
 		"tx_queue_3_packets": 3, "tx0_packets": 0, "tx_11_packets": 11, "tx-7.packets": 7, "tx-7.tx_packets": 7, "queue_4_tx_cnt": 4, "[2]: tx_ucast_packets": 2,
@@ -79,7 +79,7 @@ func TestTransmitQueues(t *testing.T) {
 	must.Equal(t, find(got, nicDriver, "eth0 tx1_packets"), 0, "a queue is told twice")
 }
 
-// TestTrack reads the file of Linux 6.18 on two cores, with drops planted in it.
+// TestTrack reads the file as Linux 6.18 shows it on two cores, with drops added.
 func TestTrack(t *testing.T) {
 	const file = "entries  clashres found new invalid ignore delete chainlength insert insert_failed drop early_drop icmp_error  expect_new expect_create expect_delete search_restart\n" +
 		"00000000  00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000a2f 00000001 00000000  00000000 00000000 00000000 00000000\n" +
@@ -93,8 +93,8 @@ func TestTrack(t *testing.T) {
 	}
 }
 
-// TestZones asks for the names under which FreeBSD 13 and later count (sys/vm/uma_core.c
-// zone_alloc_sysctl); an older system has none, and then nothing is known.
+// TestZones reads the names under which FreeBSD 13 and later count (sys/vm/uma_core.c
+// zone_alloc_sysctl). An older system lacks them, so the counters are unknown.
 func TestZones(t *testing.T) {
 	told := map[string]uint64{
 		"vm.uma.mbuf.stats.fails": 1, "vm.uma.mbuf_cluster.stats.fails": 2, "vm.uma.mbuf_cluster.limit.sleeps": 3, "vm.uma.mbuf_jumbo_page.stats.fails": 4,
@@ -124,7 +124,7 @@ var update = flag.Bool("update", false, "write docs/counters.md anew")
 
 const document = "../../../docs/counters.md"
 
-// page is docs/counters.md.
+// page returns the contents of docs/counters.md.
 func page() string {
 	var b strings.Builder
 	b.WriteString(`# What a host counts
@@ -148,7 +148,7 @@ Kinds: a *share* is in samples only, a *time* in counters only; a *level* is wha
 	return b.String()
 }
 
-// TestDocument holds docs/counters.md against the list.
+// TestDocument compares docs/counters.md with the list.
 func TestDocument(t *testing.T) {
 	if *update {
 		must.Do(t, os.WriteFile(document, []byte(page()), 0o644))

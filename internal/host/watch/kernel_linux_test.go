@@ -22,7 +22,7 @@ import (
 	"linerate/internal/must"
 )
 
-// TestInterfaceGone: a new interface under the old name is not the old one.
+// TestInterfaceGone: a new interface with the old name is a different interface.
 func TestInterfaceGone(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return
@@ -39,7 +39,7 @@ func TestInterfaceGone(t *testing.T) {
 	must.True(t, slices.ContainsFunc(missing, func(s string) bool { return strings.HasPrefix(s, "interface wa: ") }), "missing: %q", missing)
 }
 
-// TestNamespaceOfOpen: a watcher counts where it was opened, whoever reads it.
+// TestNamespaceOfOpen: a watcher reads the namespace where it was opened, from any thread.
 func TestNamespaceOfOpen(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return
@@ -49,7 +49,7 @@ func TestNamespaceOfOpen(t *testing.T) {
 	before := reading(t, outer)
 	inner, begin, done := make(chan *Watcher), make(chan struct{}), make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		w, receiver, err := elsewhere()
 		inner <- w
 		if err == nil {
@@ -71,8 +71,8 @@ func TestNamespaceOfOpen(t *testing.T) {
 	must.Equal(t, find(Delta(before, reading(t, outer)), "udp_out_datagrams", ""), 0, "datagrams of another namespace are counted")
 }
 
-// elsewhere moves the calling thread into a new network namespace and opens a
-// watcher and a socket there.
+// elsewhere moves the calling thread into a new network namespace and opens a watcher and a
+// socket there.
 func elsewhere() (*Watcher, *net.UDPConn, error) {
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		return nil, nil, err
@@ -92,7 +92,7 @@ func elsewhere() (*Watcher, *net.UDPConn, error) {
 	return w, c, err
 }
 
-// TestBusyCore: a thread that spins on one core shows there.
+// TestBusyCore: a thread spinning on one core shows up on that core.
 func TestBusyCore(t *testing.T) {
 	w := watching(t, "")
 	runtime.LockOSThread()
@@ -113,7 +113,7 @@ func TestBusyCore(t *testing.T) {
 	before := reading(t, w)
 	used := spin(t, 400*time.Millisecond)
 	moved := Delta(before, reading(t, w))
-	// Ticks of 10 ms, and time that a hypervisor took.
+	// Allow for ticks of 10 ms and time that a hypervisor took.
 	if got := time.Duration(find(moved, cpuBusyTime, cpuName(chosen))) * time.Millisecond; got < used*8/10 {
 		t.Errorf("%s was busy for %v, its thread for %v: %+v", cpuName(chosen), got, used, moved)
 	}
@@ -121,7 +121,7 @@ func TestBusyCore(t *testing.T) {
 	must.True(t, got >= used*8/10, "all cores were busy for %v, one thread for %v", got, used)
 }
 
-// spin uses so much time of a core and returns how much it was.
+// spin uses about d of processor time and returns the time used.
 func spin(t *testing.T, d time.Duration) time.Duration {
 	t.Helper()
 	now := func() time.Duration {
@@ -138,7 +138,7 @@ func spin(t *testing.T, d time.Duration) time.Duration {
 	return now() - start
 }
 
-// TestDriverOfVeth holds the names and values against ethtool's.
+// TestDriverOfVeth compares names and values with ethtool's.
 func TestDriverOfVeth(t *testing.T) {
 	referee.Program(t, "ethtool")
 	if !knobtest.InNamespace(t) {
@@ -154,7 +154,7 @@ func TestDriverOfVeth(t *testing.T) {
 	}
 }
 
-// TestMissing: what there is not is said, and the rest is read.
+// TestMissing: the watcher reports what it cannot read, and reads the rest.
 func TestMissing(t *testing.T) {
 	w := watching(t, "nonexistent0")
 	missing := w.Missing()
@@ -166,10 +166,11 @@ func TestMissing(t *testing.T) {
 	must.True(t, w.Missing() == nil, "a closed watcher misses something")
 }
 
-// mostTracked bounds what the test fills: 256 bytes an entry, gone with the namespace.
+// mostTracked limits the table that the test fills: 256 bytes per entry, freed with the
+// namespace.
 const mostTracked = 300_000
 
-// tracked has the namespace track its connections, and returns how many a table takes.
+// tracked enables connection tracking in the namespace and returns the table's capacity.
 func tracked(t *testing.T) int {
 	t.Helper()
 	nft, err := exec.LookPath("nft")
@@ -192,9 +193,9 @@ func tracked(t *testing.T) int {
 	return most
 }
 
-// TestTableFull fills the table of tracked connections for real: datagrams to many
-// addresses, each a connection of its own. A full table forgets connections that
-// nobody answered, and drops what it finds no room for.
+// TestTableFull fills the kernel's connection tracking table with datagrams to many
+// addresses, each a connection of its own. A full table evicts connections without a reply,
+// and drops packets for which it finds no room.
 func TestTableFull(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return
@@ -205,7 +206,7 @@ func TestTableFull(t *testing.T) {
 	before := reading(t, w)
 	c := must.Get(net.ListenUDP("udp4", nil))(t)
 	defer c.Close()
-	port := uint16(c.LocalAddr().(*net.UDPAddr).Port) // nobody reads it, and no errors come back
+	port := uint16(c.LocalAddr().(*net.UDPAddr).Port) // the test never reads it, and no errors come back
 	fill := func(from, to int) {
 		for i := from; i < to; i++ {
 			a := netip.AddrFrom4([4]byte{127, byte(1 + i>>16), byte(i >> 8), byte(i)})
@@ -224,7 +225,7 @@ func TestTableFull(t *testing.T) {
 	must.True(t, n >= 500, "%d dropped or evicted of 2000 beyond the table: %+v", n, moved)
 }
 
-// TestMarks sends datagrams with and without marks of ECN.
+// TestMarks sends datagrams with and without ECN marks.
 func TestMarks(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return

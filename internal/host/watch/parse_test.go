@@ -13,8 +13,8 @@ import (
 	"linerate/internal/must"
 )
 
-// The texts of linux-6.18 are a capture. Those of linux-6.1 and linux-5.4 have
-// the columns of these kernels, with numbers that all differ.
+// The texts of linux-6.18 are captured. Those of linux-6.1 and linux-5.4 have these kernels'
+// columns, with distinct numbers.
 var kernels = []string{"linux-5.4", "linux-6.1", "linux-6.18"}
 
 func fixture(t testing.TB, kernel, name string) []byte {
@@ -22,7 +22,7 @@ func fixture(t testing.TB, kernel, name string) []byte {
 	return must.Get(os.ReadFile(filepath.Join("testdata", kernel, name)))(t)
 }
 
-// slowPairs reads pairs of lines in the plainest way.
+// slowPairs parses pairs of lines in the simplest way.
 func slowPairs(t *testing.T, text string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -37,8 +37,8 @@ func slowPairs(t *testing.T, text string) map[string]string {
 	return out
 }
 
-// TestTables holds every counter of the list against a plain reading of the
-// texts of three kernels.
+// TestTables compares every counter of the list with a simple reading of three kernels'
+// texts.
 func TestTables(t *testing.T) {
 	for _, kernel := range kernels {
 		t.Run(kernel, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestTables(t *testing.T) {
 			for _, file := range []string{"snmp", "netstat"} {
 				b := fixture(t, kernel, file)
 				table := newTable()
-				for range 2 { // the second time the columns are known
+				for range 2 { // the second pass uses the known columns
 					must.Dof(t, table.parse(b, &v), "%s", file)
 				}
 				maps.Copy(want, slowPairs(t, string(b)))
@@ -70,14 +70,14 @@ func TestTables(t *testing.T) {
 				must.True(t, v[c.id].known && got == n, "%s %s = %s, want %s of %s", c.name, c.of, got, n, c.key)
 			}
 			interfaceOnly := int(counterCount) - int(nicRxPackets) + len(cgroupCounters()) +
-				len(trackCounters()) + len(mbufCounters()) + len(logCounters()) // these have files of their own
+				len(trackCounters()) + len(mbufCounters()) + len(logCounters()) // these have their own files
 			most := interfaceOnly + 2
 			must.True(t, absent >= interfaceOnly && absent <= most, "%d counters are absent, of which %d belong to interfaces", absent, interfaceOnly)
 		})
 	}
 }
 
-// TestTableLearnsNewColumns: the same table reads what another kernel shows.
+// TestTableLearnsNewColumns: one table can read the texts of two kernels in turn.
 func TestTableLearnsNewColumns(t *testing.T) {
 	table := newTable()
 	for _, c := range []struct {
@@ -120,7 +120,7 @@ func TestParseStat(t *testing.T) {
 	must.Equal(t, cores[0], want, "cpu0")
 	got := cores[1].busy()
 	must.True(t, got == ms(151990+26740+50+560), "cpu1 was busy for %v: idle, waiting and steal do not count", got)
-	// Of four cores, two are switched off.
+	// Two of four cores are offline.
 	cores, err = parseStat([]byte("cpu  1 1 1 1 1 1 1 1\ncpu0 1 0 0 0 0 0 0 0 0 0\ncpu3 2 0 0 0 0 0 0 0\nintr 1\n"), nil)
 	must.True(t, err == nil && len(cores) == 2 && cores[1].id == 3, "%+v, %v", cores, err)
 	for name, text := range map[string]string{
@@ -145,7 +145,7 @@ func TestParseSoftnet(t *testing.T) {
 		want   []queue
 	}{
 		{"linux-5.4", four(0, 1, 2, 3)},
-		{"linux-6.1", four(0, 1, 4, 5)}, // the lines themselves say whose they are
+		{"linux-6.1", four(0, 1, 4, 5)}, // the lines give the core
 		{"linux-6.18", nil},
 	} {
 		got, err := parseSoftnet(fixture(t, c.kernel, "softnet_stat"), nil)
@@ -221,8 +221,8 @@ func recorded(t *testing.T, name string) []byte {
 	return must.Get(os.ReadFile("testdata/freebsd-12.1/" + name + ".bin"))(t)
 }
 
-// TestZoneStats reads what FreeBSD 12.1 said of its zones, of which nobody had been
-// refused, and the same with a cluster that was.
+// TestZoneStats reads FreeBSD 12.1's zone statistics, which had no refused allocations, and
+// the same with a refused cluster.
 func TestZoneStats(t *testing.T) {
 	b := recorded(t, "vm.zone_stats")
 	const clusterAt = "mbuf_cluster\x00"
@@ -250,8 +250,8 @@ func TestZoneStats(t *testing.T) {
 	}
 }
 
-// TestNetisr reads what FreeBSD 12.1 said of its one stream of work: IP queued 7193
-// packets, ARP 1, IPv6 8.
+// TestNetisr reads FreeBSD 12.1's single netisr workstream: IP queued 7193 packets, ARP 1,
+// IPv6 8.
 func TestNetisr(t *testing.T) {
 	b := recorded(t, "net.isr.work")
 	got := must.Get(decodeNetisr(b))(t)

@@ -14,7 +14,7 @@ import (
 	"linerate/internal/must"
 )
 
-// steps are the intervals that samples arrived for.
+// steps records the intervals of the samples.
 type steps struct {
 	mu     sync.Mutex
 	starts []time.Duration
@@ -34,8 +34,8 @@ func (s *steps) count() int {
 	return len(s.starts)
 }
 
-// TestRun: one step per interval, the rest when half an interval is over, and
-// the counters of the whole.
+// TestRun: one step per interval, another for a remainder of at least half an interval, and
+// the counters of the whole run.
 func TestRun(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -50,10 +50,10 @@ func TestRun(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := watching(t, "lo")
-				start := time.Now().Add(-5 * time.Second) // the run began before the watching
+				start := time.Now().Add(-5 * time.Second) // the run began before the watcher
 				var s steps
 				stop := w.Run(t.Context(), model.Near, 0, start, s.take)
-				time.Sleep(c.run) // of the bubble's clock
+				time.Sleep(c.run) // the bubble's clock
 				counters := stop()
 				must.Need(t, len(s.starts) == c.want, "%d steps, want %d: %v", len(s.starts), c.want, s.starts)
 				for i := range s.starts {
@@ -70,7 +70,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestRunEnds: with its context, and with a watcher that was closed.
+// TestRunEnds: Run ends with its context, and if the watcher is closed.
 func TestRunEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watching(t, "")
@@ -91,8 +91,8 @@ func TestRunEnds(t *testing.T) {
 	})
 }
 
-// BenchmarkRead is the cost of one reading of everything. At one reading per
-// second, 1 ms would be 0.1 % of one core.
+// BenchmarkRead measures one reading of everything. At one reading per second, 1 ms is 0.1 %
+// of one core.
 func BenchmarkRead(b *testing.B) {
 	for _, device := range []string{"", "lo", "eth0"} {
 		b.Run("interface="+device, func(b *testing.B) {
@@ -109,7 +109,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkSamples is the cost of what follows a reading.
+// BenchmarkSamples measures the work after a reading.
 func BenchmarkSamples(b *testing.B) {
 	w := must.Get(Open("lo"))(b)
 	defer w.Close()
@@ -143,8 +143,8 @@ func TestParseSched(t *testing.T) {
 		"memory's group does not schedule: %q", folders)
 }
 
-// TestBusiestThread: the thread that ran or waited the longest is the one that is
-// told of; one that came or whose times ran backwards is none.
+// TestBusiestThread: the result is the thread that ran or waited longest. A thread that is
+// new, or whose times ran backwards, does not count.
 func TestBusiestThread(t *testing.T) {
 	ms := time.Millisecond
 	a := Snapshot{threads: []thread{{1, 10 * ms, 0}, {2, 5 * ms, 5 * ms}, {3, 900 * ms, 0}}}
@@ -159,7 +159,7 @@ func TestBusiestThread(t *testing.T) {
 	must.Same(t, got, want)
 }
 
-// TestOwnThreads: work of this process shows.
+// TestOwnThreads: work of this process shows up.
 func TestOwnThreads(t *testing.T) {
 	if readThreads() == nil {
 		t.Skip("this kernel does not count the times of threads")
@@ -174,8 +174,8 @@ func TestOwnThreads(t *testing.T) {
 	}
 }
 
-// TestGroups: quotas of both versions of control groups are read, the smallest of those
-// around the process; what cpu.stat.local counts holds for all of them.
+// TestGroups: quotas are read from both cgroup versions, the smallest of the enclosing groups
+// applies, and cpu.stat.local covers all of them.
 func TestGroups(t *testing.T) {
 	stat := "nr_periods 10\nnr_throttled 9\nthrottled_"
 	for name, c := range map[string]struct {
@@ -192,7 +192,7 @@ func TestGroups(t *testing.T) {
 			"sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "-1\n", "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n",
 			"sys/fs/cgroup/cpu,cpuacct/box/cpu.stat": stat + "time 800000000\n",
 		}, throttling{800 * time.Millisecond, 10, 9}, 1.5},
-		"local": {map[string]string{ // of a container, which does not see the group with the quota
+		"local": {map[string]string{ // in a container, which does not see the group with the quota
 			"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.stat": "usage_usec 5\n", "sys/fs/cgroup/cpu.stat.local": "throttled_usec 2400000\n",
 		}, throttling{stood: 2400 * time.Millisecond}, 0},
 		"local counts once": {map[string]string{

@@ -17,7 +17,7 @@ import (
 	"linerate/internal/must"
 )
 
-// watching opens a watcher that is closed with the test.
+// watching opens a watcher and closes it at the end of the test.
 func watching(t testing.TB, device string) *Watcher {
 	t.Helper()
 	w := must.Get(Open(device))(t)
@@ -40,8 +40,8 @@ func up(t *testing.T, name string) netlink.Link {
 	return l
 }
 
-// send sends n datagrams of size bytes to a without waiting and returns how
-// many the kernel took.
+// send sends n datagrams of size bytes to a without blocking and returns how many the kernel
+// accepted.
 func send(t *testing.T, a netip.AddrPort, n, size int) int {
 	t.Helper()
 	c := must.Get(net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(a)))(t)
@@ -57,7 +57,7 @@ func send(t *testing.T, a netip.AddrPort, n, size int) int {
 	return taken
 }
 
-// loss makes the report of a run whose receiver lost so many datagrams.
+// loss diagnoses a run whose receiver lost the given number of datagrams.
 func loss(t *testing.T, lost int64, from, to []model.Counter) []model.Finding {
 	t.Helper()
 	l, ok := diagnose.LocateUDP(model.Run{Ends: []model.EndReport{
@@ -68,8 +68,8 @@ func loss(t *testing.T, lost int64, from, to []model.Counter) []model.Finding {
 	return l.Findings()
 }
 
-// TestSlowReceiver: what a socket that nobody reads drops is counted exactly,
-// and the diagnosis finds it.
+// TestSlowReceiver: datagrams dropped at a socket that is never read are counted exactly, and
+// the diagnosis finds them.
 func TestSlowReceiver(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return
@@ -105,8 +105,8 @@ func TestSlowReceiver(t *testing.T) {
 	}
 }
 
-// TestTrainsCountOnce holds what the diagnosis says of joined datagrams against
-// the kernel: a train that a socket drops whole is one drop.
+// TestTrainsCountOnce checks the diagnosis of joined datagrams against the kernel: a train
+// that a socket drops is one drop.
 func TestTrainsCountOnce(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return
@@ -130,7 +130,7 @@ func TestTrainsCountOnce(t *testing.T) {
 			must.Get(s.Write(make([]byte, each*size)))(t)
 		}
 		moved := Delta(before, reading(t, w))
-		kept := drain(t, r) // datagrams, or trains
+		kept := drain(t, r) // datagrams or trains
 		want := int64(trains*each - kept)
 		if joined {
 			want = int64(trains - kept)
@@ -143,7 +143,7 @@ func TestTrainsCountOnce(t *testing.T) {
 	}
 }
 
-// option sets an option of UDP.
+// option sets a UDP socket option.
 func option(c *net.UDPConn, name, value int) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -156,7 +156,7 @@ func option(c *net.UDPConn, name, value int) error {
 	return inner
 }
 
-// drain reads what is there and returns how many datagrams it was.
+// drain reads all queued datagrams and returns how many there were.
 func drain(t *testing.T, r *net.UDPConn) int {
 	t.Helper()
 	raw := must.Get(r.SyscallConn())(t)
@@ -174,13 +174,13 @@ func drain(t *testing.T, r *net.UDPConn) int {
 	return kept
 }
 
-// wire makes a veth pair whose near end has 192.0.2.1 and knows the neighbour
-// 192.0.2.2, and nothing else to say.
+// wire makes a veth pair whose near end has 192.0.2.1 and a fixed neighbour 192.0.2.2, and no
+// other traffic.
 func wire(t *testing.T) netlink.Link {
 	t.Helper()
 	must.Do(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "wa", MTU: 1500, TxQLen: 1000}, PeerName: "wb"}))
 	for _, name := range []string{"wa", "wb"} {
-		// No neighbour discovery between the lines. Without IPv6 there is none.
+		// No neighbour discovery in the counts. Without IPv6 there is none.
 		if err := os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/disable_ipv6", []byte("1"), 0o644); err != nil && !errors.Is(err, os.ErrNotExist) {
 			t.Log(err)
 		}
@@ -194,8 +194,8 @@ func wire(t *testing.T) netlink.Link {
 	return near
 }
 
-// TestFullQueue: what the queueing discipline drops is counted exactly, the IP
-// layer counts the same packets once more, and the diagnosis counts them once.
+// TestFullQueue: drops of the queueing discipline are counted exactly. The IP layer counts
+// the same packets again; the diagnosis counts them once.
 func TestFullQueue(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return
@@ -204,7 +204,7 @@ func TestFullQueue(t *testing.T) {
 	const tick = 64 * time.Nanosecond // of the kernel's packet scheduler (include/net/pkt_sched.h PSCHED_SHIFT)
 	bucket := &netlink.Tbf{
 		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: near.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
-		Rate:       1000, Limit: 6000, // bytes: a second for a datagram, and some may wait
+		Rate:       1000, Limit: 6000, // bytes: one second per datagram, and a few may wait
 		Buffer: 3 * uint32(time.Second/tick),
 	}
 	if err := netlink.QdiscAdd(bucket); errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) {
@@ -227,7 +227,7 @@ func TestFullQueue(t *testing.T) {
 	must.True(t, len(f) == 1 && f[0].Limit == "sender's queue" && f[0].Share.Or(0) == 1, "%+v", f)
 	v, ok := sample(Samples(model.Near, before, after, 0, time.Second), qdiscBacklog, "wa")
 	must.True(t, ok && v == float64(after.qdisc.backlog), "backlog %v, %v", v, ok)
-	// Another one in its place begins at 0.
+	// A replacement begins at 0.
 	must.Do(t, netlink.QdiscReplace(&netlink.GenericQdisc{
 		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: near.Attrs().Index, Handle: netlink.MakeHandle(2, 0), Parent: netlink.HANDLE_ROOT}, QdiscType: "pfifo",
 	}))
@@ -236,7 +236,7 @@ func TestFullQueue(t *testing.T) {
 	}
 }
 
-// TestCarrierDown: a link that is lost for a moment is counted, however short.
+// TestCarrierDown: a loss of the link is counted, however short.
 func TestCarrierDown(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return

@@ -20,11 +20,11 @@ import (
 	"linerate/internal/must"
 )
 
-// unit is the job on the machines of these tests, below their root.
+// unit is the undo job's unit file on the machines of these tests, below their root.
 const unit = "etc/systemd/system/linerate-undo.service"
 
-// bootBench is a machine with a systemd that believes the link, of which one
-// setting is changed.
+// bootBench is a machine where one setting changes and systemctl reports the job as enabled
+// if its link exists.
 func bootBench(t *testing.T) bench {
 	t.Helper()
 	b := fakeBench(t)
@@ -41,13 +41,13 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// clean demands that nothing of a job is left.
+// clean demands that no part of a job is left.
 func (b bench) clean(t *testing.T, dir, when string) {
 	t.Helper()
 	must.True(t, !exists(filepath.Join(b.root, "etc")) && !exists(filepath.Join(dir, "atboot")), "%s: something of the job is left", when)
 }
 
-// fileBackend is a setting in a file that outlives a restart.
+// fileBackend keeps a setting in a file, so it survives a restart.
 type fileBackend string
 
 func (f fileBackend) Read(context.Context) (string, error) {
@@ -61,15 +61,14 @@ func (f fileBackend) Write(_ context.Context, raw string) error {
 	return os.WriteFile(string(f), []byte(raw+"\n"), 0o644)
 }
 
-// lasting is b's host with settings that outlive a restart.
+// lasting returns b's host with settings that survive a restart.
 func lasting(procSys string) hostknob.Host {
 	return hostknob.Host{ProcSys: procSys, Backend: func(p hostknob.Place) (hostknob.Backend, error) {
 		return fileBackend(filepath.Join(procSys, strings.ReplaceAll(p.Native, ".", "/"))), nil
 	}}
 }
 
-// bootMain is what the job runs: linerate undo --at-boot --state DIR, of a
-// program that knows nothing else.
+// bootMain is the job's program: it knows only linerate undo --at-boot --state DIR.
 func bootMain() error {
 	if len(os.Args) != 5 || !slices.Equal(os.Args[1:4], []string{"undo", "--at-boot", "--state"}) {
 		return fmt.Errorf("arguments %q", os.Args[1:])
@@ -83,9 +82,9 @@ func bootMain() error {
 	return err
 }
 
-// restart has the machine come up again: the journal is of an earlier run of it,
-// as on a system that does not tell its runs apart, and where settings last. It starts what the systemd of the
-// bench would, and returns what that says.
+// restart has the machine start again. It rewrites the journal without the origin of its
+// changes, as on a system that cannot tell its starts apart and keeps its settings, starts
+// the job as the bench's systemd would, and returns the job's output.
 func (b bench) restart(t *testing.T, dir string, environment ...string) string {
 	t.Helper()
 	records, damage, err := journal.Read(dir)
@@ -104,7 +103,7 @@ func (b bench) restart(t *testing.T, dir string, environment ...string) string {
 	return b.boot(t, environment...)
 }
 
-// boot starts the job, where it is enabled.
+// boot starts the job if it is enabled.
 func (b bench) boot(t *testing.T, environment ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(b.root, filepath.Dir(unit), "multi-user.target.wants", filepath.Base(unit)))
@@ -121,15 +120,15 @@ func (b bench) boot(t *testing.T, environment ...string) string {
 	return string(out)
 }
 
-// TestAtBoot installs the job when all is in the journal and nothing is written,
-// and removes it when all is over, however that comes.
+// TestAtBoot: the watchdog installs the job after the intents are in the journal and before
+// the first write, and removes it when the change ends, in any way.
 func TestAtBoot(t *testing.T) {
 	for name, environment := range map[string]string{"undo": "", "confirmation": confirmVar + "=1", "deadline before the first write": deadlineVar + "=1ms"} {
 		t.Run(name, func(t *testing.T) {
 			b := bootBench(t)
 			before := b.values(t)
 			path, dir := filepath.Join(t.TempDir(), "steps"), t.TempDir()
-			crash := crashVar + "=0" // an agent whose time is over may fail
+			crash := crashVar + "=0" // an agent whose deadline has passed may fail
 			out := b.runIn(t, dir, environment, crash, stepsVar+"="+path)
 			steps := stepsIn(t, path)
 			intent, installed := slices.Index(steps, "intent tcp.sack"), slices.Index(steps, "job installed")
@@ -147,7 +146,7 @@ func TestAtBoot(t *testing.T) {
 	}
 }
 
-// TestAtBootAgentKilled: a watchdog without its agent removes the job too.
+// TestAtBootAgentKilled: a watchdog whose agent was killed removes the job too.
 func TestAtBootAgentKilled(t *testing.T) {
 	b := bootBench(t)
 	before := b.values(t)
@@ -159,8 +158,8 @@ func TestAtBootAgentKilled(t *testing.T) {
 	}
 }
 
-// TestAtBootCrash kills the agent and its watchdog after every step. Whether the
-// machine restarts then or not, all goes back, and nothing is left of the job.
+// TestAtBootCrash kills the agent and its watchdog after every step. With or without a
+// restart afterwards, every setting is undone and nothing of the job is left.
 func TestAtBootCrash(t *testing.T) {
 	b := bootBench(t)
 	before := b.values(t)
@@ -176,7 +175,7 @@ func TestAtBootCrash(t *testing.T) {
 		said := b.restart(t, dir)
 		b.expect(t, before, when+", restart")
 		must.True(t, !changed || strings.Contains(said, "tcp.sack undone\n"), "%s: the job says %q", when, said)
-		_, err := Recover(t.Context(), Config{Dir: dir, Host: lasting(b.host.ProcSys)}) // of a job that was not there yet
+		_, err := Recover(t.Context(), Config{Dir: dir, Host: lasting(b.host.ProcSys)}) // for a job that was not installed yet
 		must.OK(t, err, "%s", when)
 		b.clean(t, dir, when+", restart")
 		if !strings.HasPrefix(step, "job") {
@@ -189,8 +188,8 @@ func TestAtBootCrash(t *testing.T) {
 	}
 }
 
-// TestAtBootCrashOfTheJob kills the job after every step of its own: the next
-// start of the machine finishes what it began.
+// TestAtBootCrashOfTheJob kills the job after each of its steps: the next start of the
+// machine finishes the undo.
 func TestAtBootCrashOfTheJob(t *testing.T) {
 	b := bootBench(t)
 	before := b.values(t)
@@ -200,11 +199,11 @@ func TestAtBootCrashOfTheJob(t *testing.T) {
 		dir, _ := b.run(t, fmt.Sprintf("%s=%d:both", crashVar, applied))
 		path := filepath.Join(t.TempDir(), "steps")
 		b.restart(t, dir, fmt.Sprintf("%s=%d:watchdog", crashVar, n+1), stepsVar+"="+path)
-		last := len(stepsIn(t, path)) <= n // it came to its end
+		last := len(stepsIn(t, path)) <= n // the job finished
 		when := fmt.Sprintf("job killed after step %d", n+1)
 		b.boot(t)
 		b.expect(t, before, when)
-		_, err := Recover(t.Context(), Config{Dir: dir, Host: lasting(b.host.ProcSys)}) // where the link was gone first
+		_, err := Recover(t.Context(), Config{Dir: dir, Host: lasting(b.host.ProcSys)}) // if the link was removed first
 		must.OK(t, err, "%s", when)
 		b.clean(t, dir, when)
 		if last {
@@ -214,8 +213,8 @@ func TestAtBootCrashOfTheJob(t *testing.T) {
 	}
 }
 
-// TestAtBootForgotten: after a restart that put the setting back by itself, the
-// job closes the journal and goes.
+// TestAtBootForgotten: after a restart that reset the setting by itself, the job closes the
+// journal and removes itself.
 func TestAtBootForgotten(t *testing.T) {
 	b := bootBench(t)
 	before := b.values(t)
@@ -228,8 +227,8 @@ func TestAtBootForgotten(t *testing.T) {
 	b.clean(t, dir, "restart")
 }
 
-// TestAtBootLeavesWhatIsConfirmed: the job of a machine that went down between a
-// confirmation and the removal undoes nothing.
+// TestAtBootLeavesWhatIsConfirmed: if the machine went down between a confirmation and the
+// job's removal, the job undoes nothing.
 func TestAtBootLeavesWhatIsConfirmed(t *testing.T) {
 	b := bootBench(t)
 	before := b.values(t)
@@ -244,7 +243,7 @@ func TestAtBootLeavesWhatIsConfirmed(t *testing.T) {
 	b.clean(t, dir, "restart")
 }
 
-// TestAtBootRefused: where the job cannot be installed nothing is changed.
+// TestAtBootRefused: if the job cannot be installed, nothing is changed.
 func TestAtBootRefused(t *testing.T) {
 	for name, spoil := range map[string]func(b bench) error{
 		"no place": func(b bench) error { return os.RemoveAll(filepath.Join(b.root, "run")) },
@@ -278,7 +277,8 @@ func TestAtBootRefused(t *testing.T) {
 	}
 }
 
-// TestAtBootChangedByHand: a job that somebody edited stays, and is named.
+// TestAtBootChangedByHand: a job file that was edited is kept, and the watchdog reports its
+// path.
 func TestAtBootChangedByHand(t *testing.T) {
 	b := bootBench(t)
 	before := b.values(t)
@@ -296,7 +296,8 @@ func TestAtBootChangedByHand(t *testing.T) {
 	must.Contain(t, said.String(), path+" was changed by somebody else and stays", "not told")
 }
 
-// TestBootLines passes on whole lines with the mark, however they come.
+// TestBootLines: BootLines passes on complete lines with the mark, however the input is
+// split.
 func TestBootLines(t *testing.T) {
 	var got bytes.Buffer
 	w := BootLines(&got)

@@ -21,17 +21,17 @@ import (
 	"linerate/internal/must"
 )
 
-// start starts a watchdog process whose agent is this test.
+// start starts a watchdog process with this test as its agent.
 func start(t *testing.T, b bench, dir string) *Client {
 	t.Helper()
 	t.Setenv(roleVar, "watchdog")
 	c := must.Get(Start(t.Context(), Config{Dir: dir, Host: b.host, Command: os.Args[:1]}))(t)
-	t.Cleanup(func() { _ = c.Close() }) // tests that care close it themselves
+	t.Cleanup(func() { _ = c.Close() }) // tests that check Close call it themselves
 	return c
 }
 
-// stopped waits until all threads of a process stand still: SIGSTOP returns
-// before that. The state is the third field of /proc/PID/task/TID/stat:
+// stopped waits until all threads of a process have stopped: SIGSTOP returns earlier. The
+// state is the third field of /proc/PID/task/TID/stat:
 //
 //	4711 (watchdog.test) T 4700 ...
 func stopped(t *testing.T, pid int) {
@@ -65,7 +65,7 @@ func TestClient(t *testing.T) {
 	must.OK(t, c.Extend(t.Context(), time.Hour))
 	must.Len(t, must.Get(c.Verify(t.Context()))(t), 0, "Verify")
 
-	// A second one does not come between, and nothing of the first is undone.
+	// A second watchdog cannot take over, and nothing of the first is undone.
 	_, err = Start(t.Context(), Config{Dir: dir, Host: b.host, Command: os.Args[:1], Patience: time.Millisecond})
 	must.True(t, errors.Is(err, journal.ErrLocked) && strings.Contains(err.Error(), "process "+strconv.Itoa(c.process.pid)),
 		"second Start = %v, want ErrLocked and the holder", err)
@@ -77,11 +77,11 @@ func TestClient(t *testing.T) {
 	stopped(t, pid)
 	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	for range 2 { // asked, then not even asked
+	for range 2 { // the first sends a request, the second does not
 		must.Is(t, c.Extend(short, time.Minute), context.DeadlineExceeded, "Extend with an ended context")
 	}
 	must.Do(t, syscall.Kill(pid, syscall.SIGCONT))
-	must.Len(t, must.Get(c.Verify(t.Context()))(t), 0, "Verify") // the late reply is not taken for this one
+	must.Len(t, must.Get(c.Verify(t.Context()))(t), 0, "Verify") // the late reply is not mistaken for this one
 	for range 2 {
 		must.OK(t, c.Close(), "Close")
 	}
@@ -106,8 +106,8 @@ func TestSignals(t *testing.T) {
 	b.expect(t, before, "after SIGTERM")
 }
 
-// TestKilledWatchdogIsReplaced: the agent that lives on undoes by itself, and
-// tells what became of each change.
+// TestKilledWatchdogIsReplaced: if the watchdog is killed, the agent undoes the changes
+// itself and reports the outcome of each.
 func TestKilledWatchdogIsReplaced(t *testing.T) {
 	b, dir := fakeBench(t), t.TempDir()
 	before := b.values(t)
@@ -125,12 +125,12 @@ func TestKilledWatchdogIsReplaced(t *testing.T) {
 	must.True(t, err == nil, "Close = %v, although all is undone", err)
 }
 
-// TestDeadlineWhileTheAgentHangs: a stopped agent asks for nothing and is no
-// end of input, so the deadline undoes. The agent learns it when it goes on.
+// TestDeadlineWhileTheAgentHangs: a stopped agent sends no request and does not close its
+// pipe, so the watchdog undoes at the deadline. The agent learns of it when it continues.
 func TestDeadlineWhileTheAgentHangs(t *testing.T) {
 	b := fakeBench(t)
 	before := b.values(t)
-	last := slices.Index(b.steps(t), "applied tcp.recv_buffer_max") + 1 // what shrinks comes last
+	last := slices.Index(b.steps(t), "applied tcp.recv_buffer_max") + 1 // decreases are applied last
 	_, said := b.run(t, fmt.Sprintf("%s=%d:stop", crashVar, last), deadlineVar+"=500ms")
 	b.expect(t, before, "after the deadline")
 	must.Contain(t, said, ErrExpired.Error(), "the agent says")
@@ -162,11 +162,11 @@ func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
 		begin := time.Now()
-		var asleep atomic.Int64 // that timers do not see
+		var asleep atomic.Int64 // time that timers do not see
 		d.cfg.Cap = 2 * time.Minute
 		d.start(t.Context(), func() time.Duration { return time.Since(begin) + time.Duration(asleep.Load()) })
 
-		d.apply("tcp.sack", "0") // a minute
+		d.apply("tcp.sack", "0") // deadline of one minute
 		<-time.After(59 * time.Second)
 		d.expect(sack, "0")
 		a := d.call(request{Op: opExtend, Deadline: 30 * time.Second})
@@ -176,7 +176,7 @@ func TestDeadline(t *testing.T) {
 		d.expect(sack, "0")
 		<-time.After(2 * time.Second)
 		synctest.Wait()
-		d.expect(sack, "1") // undone with nobody asking
+		d.expect(sack, "1") // undone without a request
 		for _, r := range []request{{Op: opVerify}, {Op: opExtend, Deadline: time.Second}, {Op: opApply, Deadline: time.Second}} {
 			a := d.call(r)
 			must.True(t, errors.Is(a.err(), ErrExpired), "%s after the deadline = %v, want ErrExpired", r.Op, a.err())
@@ -200,8 +200,8 @@ func TestDeadline(t *testing.T) {
 	})
 }
 
-// TestFailedUndoOfTheDeadlineIsTriedAgain: with an agent that asks for nothing,
-// and reported once.
+// TestFailedUndoOfTheDeadlineIsTriedAgain: if the agent sends no request, a failed undo is
+// retried and reported once.
 func TestFailedUndoOfTheDeadlineIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)

@@ -17,7 +17,7 @@ import (
 	"linerate/internal/must"
 )
 
-// reset puts the values of a bench back, as somebody else would.
+// reset sets a bench's values back, as another program would.
 func (b bench) reset(t *testing.T, values map[model.KnobID]string) {
 	t.Helper()
 	for id, raw := range values {
@@ -29,7 +29,7 @@ func (b bench) reset(t *testing.T, values map[model.KnobID]string) {
 	}
 }
 
-// confirmed has a watchdog apply and keep changes, and ends it.
+// confirmed has a watchdog apply and confirm changes, and stops it.
 func (d *desk) confirmed(pairs ...string) {
 	d.t.Helper()
 	d.start(d.t.Context(), sinceBoot)
@@ -42,7 +42,7 @@ func (d *desk) confirmed(pairs ...string) {
 
 func TestConfirmedTwice(t *testing.T) {
 	for name, c := range map[string]struct {
-		between string // what somebody else sets between the two
+		between string // set by another program between the two
 		last    string // and after them
 		state   model.ChangeState
 		holds   string
@@ -59,7 +59,7 @@ func TestConfirmedTwice(t *testing.T) {
 			if c.between != "" {
 				d.memory.Set(sack, c.between)
 			}
-			// A session that tries something and undoes it leaves what was kept.
+			// A session that applies and undoes a change does not affect what was confirmed.
 			d.start(t.Context(), sinceBoot)
 			d.apply("tcp.recv_buffer_max", "1MiB")
 			must.Do(t, d.stop())
@@ -78,8 +78,8 @@ func TestConfirmedTwice(t *testing.T) {
 	}
 }
 
-// TestConfirmComesLate: what went back cannot be kept any more, and a
-// confirmation that nobody read does not keep a later change.
+// TestConfirmComesLate: an undone change can no longer be confirmed, and a confirmation that
+// no watchdog read does not confirm a later change.
 func TestConfirmComesLate(t *testing.T) {
 	d := newDesk(t)
 	d.start(t.Context(), sinceBoot)
@@ -101,8 +101,7 @@ func TestConfirmComesLate(t *testing.T) {
 	must.True(t, !slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "confirmed") }), "left behind: %q", names)
 }
 
-// TestConfirmNeedsAWatchdog: a confirmation that finds nobody waits as long as
-// it may.
+// TestConfirmNeedsAWatchdog: without a watchdog, Confirm waits until its context ends.
 func TestConfirmNeedsAWatchdog(t *testing.T) {
 	dir := t.TempDir()
 	j, err := journal.Open(dir)
@@ -116,7 +115,8 @@ func TestConfirmNeedsAWatchdog(t *testing.T) {
 	must.Is(t, Confirm(ctx, Config{Dir: dir}, "t"), context.DeadlineExceeded, "Confirm")
 }
 
-// TestRevertAfterRestart: a restart of the machine has forgotten the change.
+// TestRevertAfterRestart: Revert does not undo a change made before a restart of the machine
+// or in another network namespace.
 func TestRevertAfterRestart(t *testing.T) {
 	d := newDesk(t)
 	j, err := d.open()
@@ -138,8 +138,8 @@ func TestRevertAfterRestart(t *testing.T) {
 	d.expect(sack, "0")
 }
 
-// TestRevertOne takes one of three confirmed transactions back: the others stay,
-// and a change on which a later one was made stays with it.
+// TestRevertOne reverts the first of two confirmed transactions, then the second. A change
+// that a later one was made on stays until that one is reverted.
 func TestRevertOne(t *testing.T) {
 	d := newDesk(t)
 	d.confirmed("tcp.sack", "0", "tcp.timestamps", "0")
@@ -223,8 +223,7 @@ func TestRecoverWithNothingToDo(t *testing.T) {
 	must.Is(t, must.Err(os.Stat(dir)), fs.ErrNotExist, "Recover made a directory")
 }
 
-// TestRecoverFromDamage: what can be read is undone, the rest is reported and
-// kept.
+// TestRecoverFromDamage: Recover undoes what it can read, and reports and keeps the rest.
 func TestRecoverFromDamage(t *testing.T) {
 	d := newDesk(t)
 	d.start(t.Context(), sinceBoot)
@@ -248,8 +247,8 @@ func TestRecoverFromDamage(t *testing.T) {
 	must.True(t, changes == nil && err == nil, "second Recover = %v, %v", changes, err)
 }
 
-// An agent that is started while the watchdog of the one before it still undoes
-// must not find its host locked, nor changed.
+// An agent that starts while the previous agent's watchdog is still undoing must find its
+// host neither locked nor changed.
 func TestRecoverWaitsForADyingWatchdog(t *testing.T) {
 	b, dir := fakeBench(t), t.TempDir()
 	before := b.values(t)

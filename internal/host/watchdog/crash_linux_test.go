@@ -25,14 +25,14 @@ import (
 	"linerate/internal/must"
 )
 
-// bench is a host to crash on.
+// bench is a host for crash tests.
 type bench struct {
 	host    hostknob.Host
 	changes []model.Assignment
-	root    string // of the system's files, where a job for the next start is wanted; "" for none
+	root    string // root of the system's files, to test the job for the next start; "" for no job
 }
 
-// fakeBench is a tree of files: no rights are needed.
+// fakeBench is a tree of files, which needs no rights.
 func fakeBench(t *testing.T) bench {
 	t.Helper()
 	root := t.TempDir()
@@ -85,16 +85,15 @@ func (b bench) values(t *testing.T) map[model.KnobID]string {
 	return all
 }
 
-// run has an agent process apply and undo the changes and returns when it and
-// its watchdog are gone, with the state directory that they leave and what the
-// agent said.
+// run has an agent process apply and undo the changes. It returns once the agent and its
+// watchdog have ended, with their state directory and the agent's output.
 func (b bench) run(t *testing.T, environment ...string) (dir, output string) {
 	t.Helper()
 	dir = t.TempDir()
 	return dir, b.runIn(t, dir, environment...)
 }
 
-// runIn is run of an agent with the state directory dir.
+// runIn is run with the state directory dir.
 func (b bench) runIn(t *testing.T, dir string, environment ...string) (output string) {
 	t.Helper()
 	changes := must.Get(json.Marshal(b.changes))(t)
@@ -123,7 +122,7 @@ func (b bench) runIn(t *testing.T, dir string, environment ...string) (output st
 	return string(out)
 }
 
-// steps returns the names of all steps of an undisturbed run.
+// steps returns the names of all steps of a run without a fault.
 func (b bench) steps(t *testing.T) []string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "steps")
@@ -137,9 +136,9 @@ func stepsIn(t *testing.T, path string) []string {
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 
-// TestCrashInNamespace kills the real processes over the real kernel, at one step of each
-// kind; TestEveryFaultAfterEveryStep proves the rest. Whatever is killed, all knobs hold
-// their old values: at once when the watchdog lives, else after Recover.
+// TestCrashInNamespace kills the real processes on the real kernel, at one step of each kind;
+// TestEveryFaultAfterEveryStep covers the rest. Whichever process is killed, all knobs get
+// their old values back: at once if the watchdog survives, else after Recover.
 func TestCrashInNamespace(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return
@@ -147,7 +146,7 @@ func TestCrashInNamespace(t *testing.T) {
 	b := realBench(t)
 	before := b.values(t)
 	steps := b.steps(t)
-	// 3 knobs: intent, write, read, applied; look, restore, undone; and closed once.
+	// For 3 knobs: intent, write, read, applied; look, restore, undone. Plus closed once.
 	must.Need(t, len(steps) == 3*7+1, "%d steps: %q", len(steps), steps)
 	for _, target := range []string{"agent", "watchdog", "both"} {
 		for _, step := range []string{"intent link.mtu", "write link.mtu", "applied tcp.recv_buffer_max", "restore link.mtu"} {
@@ -172,8 +171,8 @@ func (b bench) expect(t *testing.T, want map[model.KnobID]string, when string) {
 	}
 }
 
-// lowestFree returns the file descriptor that a process would get next: with it as its limit
-// the process gets none.
+// lowestFree returns a process's next free file descriptor: with it as the limit the process
+// cannot open another file.
 func lowestFree(t *testing.T, pid int) uint64 {
 	t.Helper()
 	for n := uint64(0); ; n++ {
@@ -185,12 +184,12 @@ func lowestFree(t *testing.T, pid int) uint64 {
 	}
 }
 
-// TestNoDescriptorsLeft: once a change is made, the watchdog gets no file descriptor any more
-// but those that it held back. Its deadline, or the end of its agent, finds all that it needs.
-// Without the right to raise its limit it does that with the files that it has open.
+// TestNoDescriptorsLeft: after a change the watchdog can open only the file descriptors that
+// it reserved. These suffice to undo at its deadline or when its agent ends. If it may not
+// raise its limit, it undoes with the files that it has open.
 func TestNoDescriptorsLeft(t *testing.T) {
 	for name, c := range map[string]struct {
-		soft, powerless bool // only the limit that a process may raise; it may not raise the other
+		soft, powerless bool // soft: only the soft limit is set; powerless: the process may not raise its hard limit
 		deadline        time.Duration
 	}{
 		"deadline": {deadline: time.Second}, "end of the agent": {deadline: time.Hour}, "soft limit of none, end of the agent": {soft: true, deadline: time.Hour},
@@ -229,7 +228,7 @@ func TestNoDescriptorsLeft(t *testing.T) {
 	}
 }
 
-// back waits until a bench holds values again.
+// back waits until a bench has the wanted values again.
 func (b bench) back(t *testing.T, want map[model.KnobID]string, when string) {
 	t.Helper()
 	again := time.NewTicker(10 * time.Millisecond)
@@ -244,7 +243,7 @@ func (b bench) back(t *testing.T, want map[model.KnobID]string, when string) {
 
 func sameValues(a, b map[model.KnobID]string) bool { return fmt.Sprint(a) == fmt.Sprint(b) }
 
-// TestArmedOnlyWithDescriptors: where they cannot be held back, nothing is changed.
+// TestArmedOnlyWithDescriptors: if descriptors cannot be reserved, nothing is changed.
 func TestArmedOnlyWithDescriptors(t *testing.T) {
 	d := newDesk(t)
 	d.cfg.sys.spare = noneLeft{}

@@ -8,8 +8,8 @@ import (
 	"linerate/internal/must"
 )
 
-// TestNoTimeBelowNothing: settings whose time is over before they are made are refused,
-// without a length that is less than nothing.
+// TestNoTimeBelowNothing: a deadline that has already passed is refused, and the error shows
+// no negative duration.
 func TestNoTimeBelowNothing(t *testing.T) {
 	s := &server{cfg: Config{Cap: time.Minute}, clock: func() time.Duration { return time.Hour }}
 	for _, d := range []time.Duration{0, -1, -5340 * time.Millisecond} {

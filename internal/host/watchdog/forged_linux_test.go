@@ -18,8 +18,8 @@ import (
 	"linerate/internal/must"
 )
 
-// ledger is a host on which every place holds what was forged to have been
-// written there, and which notes what is written.
+// ledger is a host where every place holds the value that the forged record claims was
+// written, and that records the writes.
 type ledger struct {
 	mu     sync.Mutex
 	holds  string
@@ -51,11 +51,11 @@ func (e entry) Write(_ context.Context, raw string) error {
 	return nil
 }
 
-// forgedLinks and forgedRoutes are those of the host that forged records name.
+// forgedLinks and forgedRoutes are the links and routes of the host that forged records name.
 func forgedLinks() []string  { return []string{"eth0", "v0.100", "lo"} }
 func forgedRoutes() []string { return []string{"default", "10.0.0.0/24", "2001:db8::/32"} }
 
-// settable are all places at which linerate set sets a knob on that host.
+// settable returns all places that linerate set can write on that host, by knob.
 func settable() map[model.KnobID][]hostknob.Place {
 	all := map[model.KnobID][]hostknob.Place{}
 	for _, k := range knob.Catalogue() {
@@ -74,8 +74,8 @@ func settable() map[model.KnobID][]hostknob.Place {
 	return all
 }
 
-// forgedPlaces are places of which a record could speak: those of every knob, of
-// every mechanism, and what nobody sets.
+// forgedPlaces returns places that a record could name: those of every knob, with every
+// mechanism, and places that linerate never sets.
 func forgedPlaces() []hostknob.Place {
 	natives := []string{
 		"kernel.core_pattern", "kernel.modprobe", "net.ipv4.ip_forward", "../../etc/shadow", "/etc/shadow", "net/ipv4/../../kernel/core_pattern",
@@ -98,7 +98,7 @@ func forgedPlaces() []hostknob.Place {
 	return slices.Compact(all)
 }
 
-// forge undoes one forged record and returns what that wrote.
+// forge undoes one forged record and returns the resulting writes.
 func forge(t *testing.T, id model.KnobID, p hostknob.Place, old string) (writes map[hostknob.Place]string, changes []model.Change, err error) {
 	t.Helper()
 	l := &ledger{holds: "777777", writes: map[hostknob.Place]string{}}
@@ -109,8 +109,8 @@ func forge(t *testing.T, id model.KnobID, p hostknob.Place, old string) (writes 
 	return l.writes, changesOf([]journal.Unfinished{o}, end), err
 }
 
-// TestForgedRecords: whatever a journal says, undo writes only where linerate set
-// would, and never a text that is none of the knob's.
+// TestForgedRecords: whatever the journal says, undo writes only where linerate set would,
+// and only texts that are valid for the knob.
 func TestForgedRecords(t *testing.T) {
 	allowed, places := settable(), forgedPlaces()
 	var ids []model.KnobID
@@ -131,7 +131,7 @@ func TestForgedRecords(t *testing.T) {
 			fail("%s at %q with %q: neither written nor refused", id, p, old)
 		}
 	}
-	for n, id := range ids { // every knob at its own places, and at some of each kind of others
+	for n, id := range ids { // every knob at its own places and at a sample of the others
 		for i := n % 31; i < len(places); i += 31 {
 			check(t.Errorf, id, places[i], "1")
 		}

@@ -18,9 +18,9 @@ import (
 	"linerate/internal/must"
 )
 
-// TestLateConfirmation has a confirmation land while the watchdog is undoing
-// already: who asked for the undo is told that it was done, and so it is; who
-// confirmed is told that it was not kept; and nothing of the confirmation is left.
+// TestLateConfirmation: a confirmation that arrives while the watchdog is already undoing has
+// no effect. The agent gets the undo that it asked for, the confirming process gets an error,
+// and nothing of the confirmation is left.
 func TestLateConfirmation(t *testing.T) {
 	for name, moment := range map[string]func(d *desk, id string, late func()){
 		"in a second Apply that fails": func(d *desk, _ string, late func()) {
@@ -57,7 +57,7 @@ func TestLateConfirmation(t *testing.T) {
 	}
 }
 
-// wentBack demands that a transaction is undone, and that it cannot be kept any more.
+// wentBack demands that a transaction is undone and can no longer be confirmed.
 func (d *desk) wentBack(id string) {
 	d.t.Helper()
 	d.expect(sack, "1")
@@ -71,13 +71,14 @@ func (d *desk) wentBack(id string) {
 	must.True(d.t, !slices.Contains(d.disk.Names(stateDir), "confirmed"), "the confirmation is still there")
 }
 
-// TestConfirmationAtTheDeadline lands between the last look and the deadline: the
-// agent is told that the changes were undone, and they were.
+// TestConfirmationAtTheDeadline: a confirmation arrives between the last check and the
+// deadline. The watchdog reports to the agent that the changes were undone, and they are.
 func TestConfirmationAtTheDeadline(t *testing.T) {
 	d := newDesk(t)
 	var late atomic.Pointer[string]
 	clock := func() time.Duration {
-		// The loop also asks how long it may wait, and looks at confirmations after that.
+		// The loop also computes how long it may wait, and checks for confirmations after
+		// that.
 		if !calledBy("watchDeadline") {
 			return sinceBoot()
 		}
@@ -99,7 +100,7 @@ func TestConfirmationAtTheDeadline(t *testing.T) {
 	must.OK(t, d.stop())
 }
 
-// calledBy reports whether a method of that name called the caller.
+// calledBy reports whether a method of that name is on the caller's stack.
 func calledBy(name string) bool {
 	pcs := make([]uintptr, 8)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
@@ -107,8 +108,8 @@ func calledBy(name string) bool {
 	return strings.HasSuffix(frame.Function, ")."+name)
 }
 
-// TestConfirmWhatIsGoingBack: of a transaction one setting is back and one is not,
-// since its driver is busy: it is not over, and cannot be kept.
+// TestConfirmWhatIsGoingBack: a transaction with one setting undone and one pending, because
+// its driver is busy, is not over and cannot be confirmed.
 func TestConfirmWhatIsGoingBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
@@ -128,8 +129,8 @@ func TestConfirmWhatIsGoingBack(t *testing.T) {
 	})
 }
 
-// underAnOpenOne has tcp.sack=off confirmed, and a change back to on above it that
-// a watchdog left open which was killed.
+// underAnOpenOne confirms tcp.sack=off, then leaves open a change back to on above it, as a
+// killed watchdog does.
 func underAnOpenOne(t *testing.T) *desk {
 	t.Helper()
 	d := newDesk(t)
@@ -151,9 +152,9 @@ func underAnOpenOne(t *testing.T) *desk {
 	return d
 }
 
-// TestRevertUnderWhatIsOpen: what was confirmed goes back together with the change
-// above it, also where that one is back already, and its journal took no record of
-// it, and where the driver is busy, which would not take the text between the two.
+// TestRevertUnderWhatIsOpen: Revert undoes a confirmed change together with the open change
+// above it, also if the open change is already undone without a record in the journal, or if
+// the driver is busy and would refuse the value between the two.
 func TestRevertUnderWhatIsOpen(t *testing.T) {
 	for name, c := range map[string]struct {
 		holds string
@@ -174,8 +175,8 @@ func TestRevertUnderWhatIsOpen(t *testing.T) {
 	}
 }
 
-// TestRevertIsFinished: who takes back what was confirmed and is killed, or finds
-// the driver busy, has said so in the journal: the next one finishes it unasked.
+// TestRevertIsFinished: a Revert that is killed or finds the driver busy has already recorded
+// itself in the journal, so the next process finishes it unasked.
 func TestRevertIsFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)

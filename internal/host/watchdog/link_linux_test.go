@@ -24,12 +24,12 @@ import (
 	"linerate/internal/must"
 )
 
-// fate is what became of an interface between a change and its undo.
+// fate is what happens to an interface between a change and its undo.
 type fate struct {
 	name   string
-	links  func(was linkid.ID) []linkid.ID // what the system has now
-	at     string                          // the name under which it is now; "" for gone
-	others []string                        // names that are another interface's now
+	links  func(was linkid.ID) []linkid.ID // the system's interfaces afterwards
+	at     string                          // its name afterwards; "" if it is gone
+	others []string                        // names that belong to another interface afterwards
 }
 
 func fates() []fate {
@@ -58,10 +58,10 @@ func fates() []fate {
 	}
 }
 
-// TestLinkFates takes settings of interfaces back, of every mechanism that has
-// some, whatever became of the interface, after a crash or a confirmation, in the
-// same run of the machine or the next: the interface that was changed goes back,
-// under whatever name, and no other one is touched.
+// TestLinkFates undoes interface settings of every mechanism that has them, after each fate
+// of the interface, after a crash or a confirmation, with and without a restart of the
+// machine: the interface that was changed is restored under any name, and no other one is
+// touched.
 func TestLinkFates(t *testing.T) {
 	card := linkid.ID{Name: "eth0", Index: 2, MAC: "02:00:00:00:00:01", Driver: "ixgbe", Bus: "0000:03:00.0"}
 	kinds := map[string]linkid.ID{"card": card, "virtual": {Name: "eth0", Index: 2, Driver: "veth"}}
@@ -100,7 +100,7 @@ func fatal(t *testing.T, id model.KnobID, text [2]string, was linkid.ID, f fate,
 	memory := &knobtest.Memory{}
 	for _, name := range append(f.others, f.at) {
 		if name != "" {
-			memory.Set(at(name), ours) // as it happens, another one holds the same
+			memory.Set(at(name), ours) // by coincidence another interface holds the same value
 		}
 	}
 	disk := &durabletest.Disk{}
@@ -131,9 +131,9 @@ func fatal(t *testing.T, id model.KnobID, text [2]string, was linkid.ID, f fate,
 		changes, err = m.takeBack(t.Context(), func(journal.Unfinished) bool { return true })
 	}
 	must.Need(t, err == nil && len(changes) == 1, "%+v, %v", changes, err)
-	back := f.at != "" && !restarted // a restart forgets such settings: what it holds now is not ours
+	back := f.at != "" && !restarted // a restart resets such settings, so the current value is not linerate's
 	c := changes[0]
-	forgot := restarted && c.State == model.ChangeUndone // and nothing is there: nothing is left to undo
+	forgot := restarted && c.State == model.ChangeUndone // the interface is gone too, so nothing is left to undo
 	switch {
 	case forgot && (!strings.Contains(c.Detail, "the restart of the machine forgot it") || f.at == "eth0" || slices.Contains(f.others, "eth0")):
 		t.Errorf("%+v", c)
@@ -159,8 +159,8 @@ func fatal(t *testing.T, id model.KnobID, text [2]string, was linkid.ID, f fate,
 	must.Len(t, append(j.OpenIntents(), j.ConfirmedIntents()...), 0, "left open")
 }
 
-// A recovery waits for the card of a change that was made before a restart, no longer than
-// it is told, and for nothing that cannot be told again.
+// A recovery waits for the card of a change made before a restart, at most for the given
+// time, and not for an interface that it could not identify again.
 func TestAwaitLinks(t *testing.T) {
 	card := linkid.ID{Name: "eth0", Index: 2, MAC: "02:00:00:00:00:01", Driver: "ixgbe"}
 	late := linkid.ID{Name: "eth1", Index: 7, MAC: card.MAC, Driver: card.Driver} // not renamed yet
@@ -168,8 +168,8 @@ func TestAwaitLinks(t *testing.T) {
 	for name, c := range map[string]struct {
 		of     *linkid.ID
 		origin journal.Origin
-		comes  int // the look that sees it; 0 for none
-		fail   int // so many looks fail
+		comes  int // number of the look that finds it; 0 for never
+		fail   int // number of looks that fail
 		looks  int
 	}{
 		"is there":            {&card, before, 1, 0, 1},
@@ -204,9 +204,9 @@ func TestAwaitLinks(t *testing.T) {
 	}
 }
 
-// TestMembers: an MTU of a bridge, a bond, a VLAN or a copy of an interface takes
-// along what the kernel would else drop packets at or leave behind; the undo, the
-// expiry and the undo of what was confirmed put each interface back.
+// TestMembers: setting the MTU of a bridge, bond, VLAN or other stacked interface also sets
+// the interfaces that would otherwise drop packets or keep their MTU. Undo, expiry and the
+// undo of a confirmed change restore each interface.
 func TestMembers(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return
@@ -273,7 +273,7 @@ func TestMembers(t *testing.T) {
 		}
 		got := mtus()
 		must.True(t, maps.Equal(got, expect), "%s: %v, want %v", link, got, expect)
-		// Another level of the same transaction begins where the first one did.
+		// Another level of the same transaction starts from the first one's baseline.
 		want[0].Value = "1300"
 		_, err = c.Apply(t.Context(), want, time.Minute)
 		must.OK(t, err, "%s", link)
@@ -281,7 +281,7 @@ func TestMembers(t *testing.T) {
 			t.Errorf("%s at 1300: %v", link, got)
 		}
 		must.Len(t, must.Get(c.Verify(t.Context()))(t), 0, "%s", link)
-		if link == "br0" { // kept by a person, and taken back by name
+		if link == "br0" { // confirmed, then reverted by name
 			cfg := Config{Dir: dir, Host: b.host, Command: os.Args[:1]}
 			must.Do(t, Confirm(t.Context(), cfg, c.Transaction()))
 			records, _, err := journal.Read(dir)
