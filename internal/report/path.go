@@ -152,7 +152,7 @@ func congestion(sums []*model.TCPSummary) fact.Of[string] {
 	return fact.Known(strings.Join(names, ", "), source)
 }
 
-// retransmits adds up all segments that runs sent again; unknown if one run's are.
+// retransmits sums the retransmitted segments of all runs; unknown if those of one run are.
 func (b *builder) retransmits(runs []model.Run, d model.Direction, sums []*model.TCPSummary) fact.Of[int64] {
 	if all := runValues(runs, d, model.Retransmits); b.s.Kind == model.KindImported {
 		sum := 0.0

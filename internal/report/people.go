@@ -128,7 +128,7 @@ func (b *builder) advice() advice {
 	more, most := b.openFor(true)
 	soon, soonest := b.openFor(false)
 	if soon > 0 {
-		most = soonest // not worth the wait otherwise
+		most = soonest // longer waits are not recommended
 	}
 	if grid && best != "" {
 		return advice{}

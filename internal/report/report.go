@@ -211,7 +211,7 @@ func Build(s model.Session, o Options) Document {
 		d.Warnings = b.warnings(s.Runs)
 	case model.KindCheck:
 		d.Check = b.buildCheck()
-	case model.KindServed, model.KindImported, model.KindRun, model.KindTune, model.KindMesh, model.KindWatch: // of so many runs, only what the session as a whole is warned of
+	case model.KindServed, model.KindImported, model.KindRun, model.KindTune, model.KindMesh, model.KindWatch: // many runs: only the session's own warnings
 	}
 	if s.Kind != model.KindCheck { // a check has it per measurement
 		d.Warnings = append(d.Warnings, b.crowds(s.Runs)...)

@@ -4,7 +4,7 @@ import (
 	"linerate/internal/core/plain"
 )
 
-// Remedies say what helps against f, a sentence each; none where nothing is known to.
+// Remedies returns what helps against f, a sentence each; nil if nothing is known.
 func (f Finding) Remedies() []string {
 	var out []string
 	if f.NoKnob != "" {
@@ -24,8 +24,8 @@ func (f Finding) Remedies() []string {
 	return append(out, text)
 }
 
-// Lead is the command that leads on from d, and false where there is only the one that
-// shows d again, which stands last.
+// Lead returns the first follow-up command of d, and false if there is only the last one, which
+// shows d again.
 func (d Document) Lead() (Step, bool) {
 	if len(d.Next) < 2 {
 		return Step{}, false

@@ -15,43 +15,43 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Tuned is how a search for settings ended.
+// Tuned is the result of a search for settings.
 type Tuned struct {
 	Headline string      `json:"headline"`           // "1 of 4 ideas helped: far.tcp.recv_buffer_max 64 KiB -> 4 MiB"
 	Measured []Measured  `json:"measured,omitempty"` // the confirmation's values, before and after, for each direction
-	Gains    []string    `json:"gains,omitempty"`    // what the confirmation says, a sentence for each direction
-	Queues   []string    `json:"queues,omitempty"`   // what the path does to latency when the winner uses it fully, a sentence for each direction
-	Short    []string    `json:"short,omitempty"`    // what the path could carry beyond that, and what holds it back, a sentence for each direction
-	Front    []string    `json:"front,omitempty"`    // where rate and latency conflict: the choice, a line for each setting
-	Rest     []string    `json:"rest,omitempty"`     // what became of the other ideas, a line for each fate
-	Plan     []string    `json:"plan,omitempty"`     // of a dry run: what would be tried
-	Ideas    []TunedIdea `json:"ideas"`              // all of them, those that helped first
+	Gains    []string    `json:"gains,omitempty"`    // results of the confirmation, a sentence for each direction
+	Queues   []string    `json:"queues,omitempty"`   // the path's latency when the winner uses it fully, a sentence for each direction
+	Short    []string    `json:"short,omitempty"`    // the rest of the path's ceiling, and its limit, a sentence for each direction
+	Front    []string    `json:"front,omitempty"`    // if rate and latency conflict: the choice, a line for each setting
+	Rest     []string    `json:"rest,omitempty"`     // the other ideas, a line for each result
+	Plan     []string    `json:"plan,omitempty"`     // for a dry run: what would be tried
+	Ideas    []TunedIdea `json:"ideas"`              // all, those that helped first
 	Cost     string      `json:"cost"`               // runs and time
 	Proven   bool        `json:"proven"`             // the confirmation found the winner better, and no harm
-	Open     []string    `json:"open,omitempty"`     // guards that it did not decide: the person decides
+	Open     []string    `json:"open,omitempty"`     // undecided guards: the user decides
 	Session  string      `json:"session"`            // of the search
 	Proof    string      `json:"proof,omitempty"`    // session of the confirmation
 	Reason   string      `json:"reason,omitempty"`   // why the search ended
 	Warnings []string    `json:"warnings,omitempty"`
-	Next     Step        `json:"-"` // what leads on, whatever is kept
+	Next     Step        `json:"-"` // the follow-up command, whatever is kept
 }
 
-// TunedIdea is what became of one setting.
+// TunedIdea is the result of one setting.
 type TunedIdea struct {
 	Setting string     `json:"setting"`
 	State   tune.State `json:"state"`
 	Text    string     `json:"text"` // "far.tcp.sack on: no effect (0.3 % lower, 5 blocks)"
 }
 
-// states orders the fates of ideas for people.
+// states returns the states of ideas in the order of display.
 func states() []tune.State {
 	return []tune.State{
 		tune.Helped, tune.Racing, tune.Trimmed, tune.NoEffect, tune.Undecided, tune.Harmful, tune.Guarded, tune.Broke, tune.Waiting,
 	}
 }
 
-// BuildTuned makes the report of a search. proof is the session that confirms it, nil
-// where there is none.
+// BuildTuned returns the report of a search. proof is the session that confirms it, nil if
+// there is none.
 func BuildTuned(s model.Session, rec tune.Record, proof *model.Session) Tuned {
 	t := Tuned{Session: s.ID, Reason: rec.Reason, Proof: rec.Confirmation, Ideas: []TunedIdea{}}
 	b := newBuilder(&s)
@@ -92,8 +92,8 @@ func BuildTuned(s model.Session, rec tune.Record, proof *model.Session) Tuned {
 	return t
 }
 
-// afterSearch is the command that leads on from a search: to go on where it was cut
-// short, to give it more time where its budget was spent, or else to see it again.
+// afterSearch returns the follow-up command of a search: to continue an interrupted one, to
+// give it more time if its budget was spent, or else to show it again.
 func afterSearch(s model.Session, rec tune.Record) Step {
 	b := newBuilder(&s)
 	switch words, ok := b.repeated("tune", "--budget", "--seed"); {
@@ -105,7 +105,7 @@ func afterSearch(s model.Session, rec tune.Record) Step {
 	return b.again()
 }
 
-// headline is the first sentence.
+// headline returns the first sentence.
 func headline(s model.Session, rec tune.Record, proven bool, proof *model.Session) string {
 	tried, helped := 0, []string{}
 	for _, f := range rec.Ideas {
@@ -141,8 +141,8 @@ func headline(s model.Session, rec tune.Record, proven bool, proof *model.Sessio
 	}
 }
 
-// measuredOnly is the first sentence of a search without an idea: what was measured, and what
-// its last look says of it.
+// measuredOnly returns the first sentence of a search without an idea: what was measured, and
+// the result of the last look.
 func measuredOnly(s model.Session, rec tune.Record) string {
 	look := rec.Look()
 	if look == nil {
@@ -168,8 +168,8 @@ func measuredOnly(s model.Session, rec tune.Record) string {
 	return "nothing to try: " + strings.Join(out, "; ")
 }
 
-// change says what a candidate changes: "far.tcp.recv_buffer_max 64KiB -> 4MiB". It goes
-// from what the hosts had; what the candidate replaced may have been another try.
+// change describes the change of a candidate: "far.tcp.recv_buffer_max 64KiB -> 4MiB". It
+// starts from the hosts' original value; the candidate may have replaced another try.
 func change(c candidate.Candidate, a model.Assignment, hosts []model.HostFacts) string {
 	was := c.Now
 	for _, h := range hosts {
@@ -183,11 +183,10 @@ func change(c candidate.Candidate, a model.Assignment, hosts []model.HostFacts) 
 	return fmt.Sprintf("%s %s -> %s", a.Host.Of(a.Knob), now.Text(), c.Text())
 }
 
-// Fate says what became of one idea: "far.tcp.sack=1: no effect (0.3 % lower, 5
-// blocks)".
+// Fate describes the result of one idea: "far.tcp.sack=1: no effect (0.3 % lower, 5 blocks)".
 func Fate(f tune.Fate, info metric.Info) string { return f.Setting.Name + ": " + became(f, info) }
 
-// became is that without the setting: "no effect (0.3 % lower, 5 blocks)".
+// became is Fate without the setting: "no effect (0.3 % lower, 5 blocks)".
 func became(f tune.Fate, info metric.Info) string {
 	var more []string
 	if g := float64(f.Gain); f.Blocks > 0 && !math.IsNaN(g) && f.State != tune.Broke {

@@ -17,7 +17,7 @@ import (
 	"linerate/internal/core/units"
 )
 
-// prove takes over what the confirmation says.
+// prove adds the results of the confirmation.
 func (t *Tuned) prove(s model.Session, winner string) {
 	b := newBuilder(&s)
 	b.counted = Counted(s.Runs)
@@ -46,8 +46,7 @@ func (t *Tuned) prove(s model.Session, winner string) {
 	}
 }
 
-// undecided reports whether a confirmation ended before it could say more than that there
-// is not enough data.
+// undecided reports whether a confirmation ended with not enough data for any conclusion.
 func undecided(s model.Session) bool {
 	return Untrustworthy(s) == "" && !slices.ContainsFunc(s.Verdicts, func(v model.Verdict) bool {
 		harms := v.Guard != nil && v.Guard.State == model.GuardViolated
@@ -55,7 +54,7 @@ func undecided(s model.Session) bool {
 	})
 }
 
-// median is what a setting had of the metric of v over its runs.
+// median formats the median of a setting's runs on the metric of v.
 func (b *builder) median(setting string, v model.Verdict) (string, bool) {
 	x, ok := b.medianOf(setting, v.Direction, v.Metric)
 	if !ok {
@@ -77,15 +76,15 @@ func (b *builder) medianOf(setting string, d model.Direction, m model.Metric) (f
 	return stats.Median(all), true
 }
 
-// unmoved is the change of a guard that is not worth a word, log ratio (p).
+// unmoved is the largest change of a guard that is not mentioned, log ratio (p).
 const unmoved = 0.05
 
-// longQueue is the latency under load, above that of the baseline, from which the queue of
-// a path that is used fully is worth a sentence: 10 ms (diagnosis.md, queue too long).
+// longQueue is the latency under load, above the baseline's, from which the queue of a fully
+// used path is mentioned: 10 ms (diagnosis.md, queue too long).
 const longQueue = 0.010
 
-// fullQueue says what the path does to latency when the setting of v uses it fully, where
-// a guard was held at equal load; "" where that is little.
+// fullQueue describes the path's latency when the setting of v uses it fully, if a guard was
+// compared at equal load; "" if that is small.
 func (b *builder) fullQueue(v model.Verdict) string {
 	held := slices.ContainsFunc(b.s.Verdicts, func(g model.Verdict) bool {
 		return g.Setting == v.Setting && g.Direction == v.Direction && g.Guard != nil && g.Guard.EqualLoad > 0
@@ -102,9 +101,9 @@ func (b *builder) fullQueue(v model.Verdict) string {
 		amount(model.LatencyP50, is), amount(model.LatencyP50, was))
 }
 
-// short says of each direction that stays below its ceiling how much it reaches, and what
-// holds it back, as the last look at the winner found. Where there was nothing to try the first
-// sentence says that, and this what helps outside both hosts.
+// short describes each direction that stays below its ceiling: its share of it, and its limit
+// by the last look at the winner. If there was nothing to try, the first sentence says that,
+// and short says what helps outside both hosts.
 func (b *builder) short(rec tune.Record) []string {
 	var out []string
 	if len(rec.Ideas) == 0 {
@@ -134,9 +133,9 @@ func (b *builder) short(rec tune.Record) []string {
 	return out
 }
 
-// front are the settings between which rate and latency leave the choice in a direction,
-// where it makes a difference: the one that the goal takes is named. told says that the
-// latency of the winner stands elsewhere already, so that the baseline alone is no choice.
+// front lists the settings between which rate and latency leave a choice in a direction, if the
+// difference matters, and names the winner among them. told says that the winner's latency is
+// already reported, so that the baseline alone is not another choice.
 func (b *builder) front(rec tune.Record, d model.Direction, told bool) []string {
 	all := rec.Front(b.s.Runs, d)
 	baseAndWinner := len(all) == 2 && slices.ContainsFunc(all, func(p tune.Point) bool { return p.Setting == tune.Baseline })
@@ -154,7 +153,7 @@ func (b *builder) front(rec tune.Record, d model.Direction, told bool) []string 
 	return out
 }
 
-// guarded says what became of what no setting may harm; "" where it is as it was, or better.
+// guarded describes a guard that got worse; "" if it did not change, or improved.
 func guarded(v model.Verdict) string {
 	info := metric.Describe(v.Metric)
 	name, low, high := metric.Name(v.Metric)+atLoad(v.Guard), float64(v.Interval.Low), float64(v.Interval.High)
@@ -181,8 +180,8 @@ func atLoad(g *model.GuardCheck) string {
 	return ""
 }
 
-// rest says what became of the values that were not taken, a line for each setting, with what
-// each did and why it was left: those that were tried first.
+// rest describes the values that were not taken, a line for each setting, with the effect of
+// each and why it was dropped: tried ones first.
 func rest(rec tune.Record, info metric.Info) []string {
 	told, out := map[string]bool{}, []string(nil)
 	for _, state := range states() {
@@ -199,8 +198,8 @@ func rest(rec tune.Record, info metric.Info) []string {
 	return out
 }
 
-// notTaken says what became of the values of a setting that did not help: "4MiB no effect
-// (0.3 % lower, 5 blocks)". Values with one fate and no numbers of their own stand together.
+// notTaken describes the values of a setting that did not help: "4MiB no effect (0.3 % lower, 5
+// blocks)". Values with the same state and no numbers are combined.
 func notTaken(rec tune.Record, setting string, info metric.Info) []string {
 	var fates []string
 	values := map[string][]string{}
@@ -222,9 +221,8 @@ func notTaken(rec tune.Record, setting string, info metric.Info) []string {
 	return fates
 }
 
-// dryPlan is what would be tried, in this order: the values of each setting, what the
-// formula says of the best of them, how long it takes, the risk, and the finding that
-// it comes from.
+// dryPlan lists what would be tried, in order: the values of each setting, the formula's rate
+// for the best of them, the time, the risk, and the finding that it comes from.
 func (b *builder) dryPlan(rec tune.Record) []string {
 	var out []string
 	told := map[string]bool{}
@@ -233,7 +231,7 @@ func (b *builder) dryPlan(rec tune.Record) []string {
 		return nil
 	}
 	least, most := tune.RaceTime(rec.Options, b.s.Plan.RunLength()+time.Second)
-	for _, risky := range []bool{false, true} { // what has to be asked for comes last
+	for _, risky := range []bool{false, true} { // changes that need the user's consent come last
 		for _, f := range rec.Ideas {
 			key := string(f.Direction) + f.Levels
 			if told[key] || f.Rule == candidate.RestRule || (f.Ask != "") != risky || f.Refused != "" {
@@ -270,7 +268,7 @@ func (b *builder) dryPlan(rec tune.Record) []string {
 	return out
 }
 
-// dryScreen says what a thorough search would try together after that, "" for nothing.
+// dryScreen names the settings that a thorough search would then screen together, "" for none.
 func dryScreen(s model.Session, rest []tune.Idea) string {
 	var names []string
 	for _, d := range []model.Direction{model.To, model.From} {
@@ -288,7 +286,7 @@ func dryScreen(s model.Session, rest []tune.Idea) string {
 		units.FormatDuration((40 * each).Round(time.Second)), strings.Join(names, ", "))
 }
 
-// levelsOf are the values of a setting that would be tried, the most promising first.
+// levelsOf returns the values of a setting that would be tried, the most promising first.
 func levelsOf(rec tune.Record, of tune.Fate) []tune.Fate {
 	var all []tune.Fate
 	for _, f := range rec.Ideas {
@@ -300,7 +298,7 @@ func levelsOf(rec tune.Record, of tune.Fate) []tune.Fate {
 	return all
 }
 
-// shown writes a value of the setting of f as people do.
+// shown formats a value of the setting of f.
 func shown(f tune.Fate, value string) string {
 	c := f.Candidate
 	c.Setting.Assignments = []model.Assignment{{Knob: f.Setting.Assignments[0].Knob, Value: value}}

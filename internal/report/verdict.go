@@ -16,22 +16,22 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Table holds the verdicts on all settings for one metric and direction.
-// Changes are those of the metric itself: a shorter round trip is below 0.
+// Table holds the verdicts on all settings for one metric and direction. Changes are those of
+// the metric itself: a shorter round trip is below 0.
 type Table struct {
 	Direction  model.Direction `json:"direction"`
 	Metric     model.Metric    `json:"metric"`
 	Title      string          `json:"title"`  // "goodput to nas, against as-is"
 	What       string          `json:"-"`      // the title without the baseline
-	Basis      string          `json:"basis"`  // how the intervals and verdicts came about, in words
-	Unit       string          `json:"unit"`   // of all numbers of the rows: "%", "points" of a share, "ms", or "" for counts
+	Basis      string          `json:"basis"`  // the method of the intervals and verdicts, as text
+	Unit       string          `json:"unit"`   // of all numbers in the rows: "%", "points" for a share, "ms", or "" for counts
 	Margin     units.Percent   `json:"margin"` // smallest change that matters
 	LowerIs    string          `json:"lower_is"`
-	Objective  bool            `json:"objective"`       // the metric that decides
-	Guard      string          `json:"guard,omitempty"` // what a setting must not do: "50 % higher"; "" where it is no guard
+	Objective  bool            `json:"objective"`       // the metric is the objective
+	Guard      string          `json:"guard,omitempty"` // what a setting must not do: "50 % higher"; "" if it is not a guard
 	Together   int             `json:"together"`        // comparisons that Row.Family holds for at once; 0 without
 	Rows       []Row           `json:"rows"`
-	Confidence float64         `json:"confidence"` // wanted; what was achieved is Row.Confidence
+	Confidence float64         `json:"confidence"` // requested; Row.Confidence is the achieved one
 }
 
 // Row is the verdict on one setting.
@@ -40,19 +40,19 @@ type Row struct {
 	IsTwin     bool             `json:"is_twin,omitempty"` // a copy of the baseline, to check the session
 	Blocks     int              `json:"blocks"`
 	Outcome    model.Outcome    `json:"outcome"`
-	Words      string           `json:"words"`             // the outcome as people read it
-	Gain       string           `json:"-"`                 // the change for people, without statistics
-	Briefly    string           `json:"-"`                 // the same without what it is at least
-	Said       string           `json:"said,omitempty"`    // of what decides: all that a person has to know, without statistics
+	Words      string           `json:"words"`             // the outcome as text
+	Gain       string           `json:"-"`                 // the change, without statistics
+	Briefly    string           `json:"-"`                 // the same without the lower bound
+	Said       string           `json:"said,omitempty"`    // on the objective: everything important, without statistics
 	Judged     string           `json:"-"`                 // Said without the value itself
-	Guard      model.GuardState `json:"guard,omitempty"`   // how the guard stands, where the metric is one
-	Refused    []string         `json:"refused,omitempty"` // of what decides: the guards in the way of keeping it, in words
-	Harms      bool             `json:"-"`                 // one of these guards is violated, and not only open
+	Guard      model.GuardState `json:"guard,omitempty"`   // state of the guard, if the metric is one
+	Refused    []string         `json:"refused,omitempty"` // on the objective: the guards that prevent keeping it, as text
+	Harms      bool             `json:"-"`                 // one of these guards is violated, not only open
 	Elsewhere  bool             `json:"-"`                 // the first of them is that it is worse in another direction
-	Note       string           `json:"note,omitempty"`    // what to add: reason, more blocks, strength
+	Note       string           `json:"note,omitempty"`    // addition: reason, more blocks, strength
 	Adds       string           `json:"-"`                 // what Note adds to Said
-	Change     model.Bound      `json:"change"`            // in Table.Unit; null when unknown
-	Low        model.Bound      `json:"low"`               // null when not bounded yet
+	Change     model.Bound      `json:"change"`            // in Table.Unit; null if unknown
+	Low        model.Bound      `json:"low"`               // null if not bounded yet
 	High       model.Bound      `json:"high"`              //
 	FamilyLow  *model.Bound     `json:"family_low"`        // nil without a family
 	FamilyHigh *model.Bound     `json:"family_high"`       //
@@ -64,8 +64,8 @@ type Row struct {
 	Warnings   []string         `json:"warnings,omitempty"`
 }
 
-// Matters reports whether a row of a metric that does not decide says something that a
-// person has to know: a change that is shown, or harm that a guard forbids.
+// Matters reports whether a row of a metric other than the objective is important: it has a
+// proven change, or harm that a guard forbids.
 func (r Row) Matters() bool {
 	return r.Outcome == model.Better || r.Outcome == model.Worse || r.Guard == model.GuardViolated
 }
@@ -74,11 +74,10 @@ func (r Row) Matters() bool {
 type Plateau struct {
 	Decided bool   `json:"decided"`
 	Text    string `json:"text"`
-	Told    bool   `json:"-"` // the advice says it
+	Told    bool   `json:"-"` // the advice has it
 }
 
-// Words returns a verdict as people read it. The words of Equivalent and those
-// of Undecided have none in common.
+// Words returns a verdict as text. The texts of Equivalent and of Undecided share no words.
 func Words(v model.Verdict) string {
 	if v.IsTwin && v.Outcome == model.Undecided {
 		if v.Interval.Low > 0 || v.Interval.High < 0 {
@@ -100,9 +99,9 @@ func Words(v model.Verdict) string {
 	return string(v.Outcome)
 }
 
-// untrustworthy says why the session's verdicts cannot be believed: its null
-// twin, a copy of the baseline, got a verdict, or pairs of the baseline differed
-// (statistics.md sections 2 and 5.4).
+// untrustworthy says why the session's verdicts cannot be trusted: its null twin, a copy of the
+// baseline, got a verdict, or pairs of the baseline differed (statistics.md sections 2 and
+// 5.4).
 func (b *builder) untrustworthy() string {
 	for _, v := range b.s.Verdicts {
 		if v.IsTwin && (v.Outcome == model.Better || v.Outcome == model.Worse) {
@@ -119,18 +118,17 @@ func (b *builder) untrustworthy() string {
 	return ""
 }
 
-// Noise says how far the baseline is from itself, and whether that was enough to
-// tell a session that fools itself.
+// Noise says how far the baseline differs from itself, and whether the data suffice to detect
+// an untrustworthy session.
 type Noise struct {
 	model.Noise
 	Text string `json:"text"`
-	// Said is for people who did not ask for details: that the noise is why so little is
-	// decided. "" where it is not.
+	// Said is the short form: that the noise is why so little is decided. "" if it is not.
 	Said string `json:"said,omitempty"`
 }
 
-// loud is from how many times the margin on two runs of the baseline differ so much that
-// the noise is what a person should hear of first (p).
+// loud is how many times the margin two runs of the baseline differ before the noise is
+// mentioned first (p).
 const loud = 3
 
 func (b *builder) noise() []Noise {
@@ -161,7 +159,7 @@ func (b *builder) noise() []Noise {
 	return out
 }
 
-// drowned reports whether a verdict, of what the noise is of, is open for long.
+// drowned reports whether a verdict on the objective of n stays open for long.
 func (b *builder) drowned(n model.Noise) func(model.Verdict) bool {
 	return func(v model.Verdict) bool {
 		return v.Direction == n.Direction && v.Metric == n.Metric && b.decisive(model.Undecided)(v) && distant(v.MoreBlocks, v.Blocks)
@@ -260,9 +258,8 @@ func (b *builder) row(v model.Verdict) Row {
 	return r
 }
 
-// refused adds to the row of a setting that is better what stands in the way of
-// keeping it: harm that is shown stands in the words themselves, what is not
-// decided yet in the note.
+// refused adds to the row of a better setting what prevents keeping it: proven harm to the
+// words themselves, undecided guards to the note.
 func (b *builder) refused(v model.Verdict, r *Row) {
 	var harm, open []string
 	keep := analysis.MayKeep(v.Metric, b.s.Verdicts, v.Setting)
@@ -280,7 +277,7 @@ func (b *builder) refused(v model.Verdict, r *Row) {
 		r.Words += ", but " + strings.Join(harm, ", and ")
 	}
 	if len(open) > 0 {
-		if len(harm) > 0 { // else Said says it
+		if len(harm) > 0 { // otherwise Said has it
 			r.Adds = strings.TrimSuffix("may not be kept yet: "+strings.Join(open, ", ")+"; "+r.Adds, "; ")
 		}
 		if r.Note != "" {
@@ -290,8 +287,8 @@ func (b *builder) refused(v model.Verdict, r *Row) {
 	}
 }
 
-// guardWords says how a guard that does not hold stands: "round trip to nas 2.1
-// times, where its guard allows 50 % higher".
+// guardWords describes a guard that does not hold: "round trip to nas 2.1 times, where its
+// guard allows 50 % higher".
 func (b *builder) guardWords(v model.Verdict) string {
 	i := metric.Describe(v.Metric)
 	what := strings.TrimSpace(i.Name+" "+b.toward(v.Direction)) + atLoad(v.Guard)
@@ -318,9 +315,9 @@ func ends(i metric.Info, low, high float64) (from, to model.Bound) {
 	return model.Bound(i.Shown(low)), model.Bound(i.Shown(high))
 }
 
-// note says what a verdict's words leave open. A sequential session shows its
-// evidence and never a p value, a fixed one the reverse: neither number means
-// anything in the other mode (statistics, section 5.4). With brief it leaves out what Said says.
+// note returns what a verdict's words leave out. A sequential session shows its evidence and
+// never a p value, a fixed one the reverse: neither number has a meaning in the other mode
+// (statistics, section 5.4). With brief it leaves out what Said has.
 func (b *builder) note(v model.Verdict, brief bool) string {
 	var parts []string
 	said := brief && !v.IsTwin && v.Metric == b.s.Plan.Decides() && v.Outcome == model.Undecided && v.Blocks > 0
@@ -348,7 +345,7 @@ func (b *builder) note(v model.Verdict, brief bool) string {
 	return strings.Join(parts, "; ")
 }
 
-// reason is why v is as it is; "" where nothing but data is lacking.
+// reason returns why v is as it is; "" if only data is lacking.
 func reason(v model.Verdict) string {
 	if v.Reason == analysis.NotEnough(v.Blocks) {
 		return ""
@@ -356,7 +353,7 @@ func reason(v model.Verdict) string {
 	return v.Reason
 }
 
-// guardNote says how a guard stands in the row of its own metric.
+// guardNote describes the state of a guard in the row of its own metric.
 func guardNote(m model.Metric, g *model.GuardCheck) string {
 	i := metric.Describe(m)
 	harm, load := i.HarmText(g.Margin), atLoad(g)
@@ -375,7 +372,7 @@ func guardNote(m model.Metric, g *model.GuardCheck) string {
 	return "guard of " + harm + " is not decided" + load
 }
 
-// moreBlocks says about how much longer a verdict would take.
+// moreBlocks says about how many more blocks a verdict would take.
 func (b *builder) moreBlocks(n int) string {
 	n = roughly(n)
 	text := fmt.Sprintf("about %s more", plain.Count(n, "block"))
@@ -385,7 +382,7 @@ func (b *builder) moreBlocks(n int) string {
 	return text
 }
 
-// roughly is n to two digits, which is more than an estimate of so many blocks knows.
+// roughly rounds n to two digits, which is the precision of such an estimate.
 func roughly(n int) int {
 	unit := 1
 	for n/unit >= 100 {
@@ -394,8 +391,8 @@ func roughly(n int) int {
 	return (n + unit/2) / unit * unit
 }
 
-// lasting is about how long n blocks take. A run that ends after an amount of bytes takes as
-// long as those before it.
+// lasting formats the approximate time of n blocks. A run that ends after an amount of bytes
+// counts as long as those before it.
 func (b *builder) lasting(n int) string {
 	p := &b.s.Plan
 	each := p.RunLength()

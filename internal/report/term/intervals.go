@@ -10,32 +10,32 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Intervals collects what a test moves in each interval and over its connections, and
-// writes it in the columns of iperf3, for people and scripts that know them. The numbers
-// are those of the receiver, unless only the sender tells any; what only a sender can
-// tell, as segments sent again, stands beside them.
+// Intervals collects the traffic of a test in each interval and over its connections, and
+// writes it in the columns of iperf3, for people and scripts that know them. The numbers are
+// the receiver's, unless only the sender reports any; sender-only numbers, such as
+// retransmissions, are added to them.
 type Intervals struct {
-	Every     bool // a line for each interval; else only those over the whole run
+	Every     bool // a line for each interval; otherwise only those over the whole run
 	Streams   int  // connections in each direction
-	Alone     bool // only the near end tells anything, as beside another program's server
+	Alone     bool // only the near end reports numbers, as with another program's server
 	Both      bool // both directions at once
 	Datagrams bool // UDP
 	Name      func(model.Host) string
 
-	at      model.Direction // whose header was written
+	at      model.Direction // direction of the last header
 	base    map[start]time.Duration
-	waiting map[model.Direction]*interval                   // received; what its sender says is still to come
-	said    map[model.Direction][]*said                     // by the sender, of what is still to be received
-	again   map[model.Direction]map[string]fact.Of[float64] // segments that each connection sent again in the measured window
+	waiting map[model.Direction]*interval                   // received; the sender's numbers are still missing
+	said    map[model.Direction][]*said                     // the sender's numbers for intervals still to be received
+	again   map[model.Direction]map[string]fact.Of[float64] // segments that each connection retransmitted in the measured window
 }
 
-// start is of the warm-up, or of the measured window, of a direction.
+// start identifies the warm-up or the measured window of a direction.
 type start struct {
 	direction model.Direction
 	omitted   bool
 }
 
-// interval is what a direction moved in an interval.
+// interval is the traffic of a direction in an interval.
 type interval struct {
 	start
 	begin, length time.Duration
@@ -43,35 +43,34 @@ type interval struct {
 	streams       []row
 }
 
-// row is a line of an interval: of one connection, or of all of a direction.
+// row is a line of an interval: for one connection, or for all of a direction.
 type row struct {
 	id    string
 	bytes float64
 	also  cells
 }
 
-// cells are the columns behind the rate; those that are not known stay empty.
+// cells are the columns after the rate; unknown ones stay empty.
 type cells struct{ retr, cwnd, jitter, lost, datagrams fact.Of[float64] }
 
-// said is what a sender's kernel says of an interval, of each connection and, under "",
-// of all.
+// said is a sender's kernel's report on an interval, per connection and, under "", in total.
 type said struct {
 	begin time.Duration
 	of    map[string]cells
 }
 
-// kept is for how many intervals of a sender room is kept until the receiver's come.
+// kept is how many sender intervals are stored while the receiver's are missing.
 const kept = 8
 
-// Begin begins a run.
+// Begin starts a run.
 func (v *Intervals) Begin() {
 	v.at, v.base = "", map[start]time.Duration{}
 	v.waiting, v.said = map[model.Direction]*interval{}, map[model.Direction][]*said{}
 	v.again = map[model.Direction]map[string]fact.Of[float64]{}
 }
 
-// Add returns the lines of the intervals in a batch of one end's samples, as far as
-// both ends have told of them.
+// Add returns the lines of the intervals in a batch of one end's samples, once both ends have
+// reported them.
 func (v *Intervals) Add(batch []model.Sample) []string {
 	if v.base == nil {
 		return nil
@@ -85,7 +84,7 @@ func (v *Intervals) Add(batch []model.Sample) []string {
 		if !v.Every || s.Host != host || s.Metric != m {
 			continue
 		}
-		lines = append(lines, v.rest(s.Direction)...) // its sender said nothing in time
+		lines = append(lines, v.rest(s.Direction)...) // its sender reported nothing in time
 		v.waiting[s.Direction] = v.interval(batch, s)
 	}
 	for _, d := range []model.Direction{model.To, model.From} {
@@ -96,7 +95,7 @@ func (v *Intervals) Add(batch []model.Sample) []string {
 	return lines
 }
 
-// sender keeps what a sender's kernel says.
+// sender stores the sender's kernel's numbers.
 func (v *Intervals) sender(s model.Sample) {
 	if s.Host != s.Direction.Sender() {
 		return
@@ -126,7 +125,7 @@ func (v *Intervals) sender(s model.Sample) {
 	v.said[s.Direction] = all
 }
 
-// joined puts what the sender said of i into it, and reports whether it has.
+// joined adds the sender's numbers to i, and reports whether they exist.
 func (v *Intervals) joined(i *interval) bool {
 	for n, s := range v.said[i.direction] {
 		// Each end counts from its own start; both start together.
@@ -138,7 +137,7 @@ func (v *Intervals) joined(i *interval) bool {
 			i.streams[k].also = s.of[i.streams[k].id]
 		}
 		if len(i.streams) > 0 {
-			i.all.also.cwnd = fact.Of[float64]{} // one of a sum says nothing
+			i.all.also.cwnd = fact.Of[float64]{} // the window of a sum has no meaning
 		}
 		v.said[i.direction] = v.said[i.direction][n+1:]
 		return true
@@ -146,7 +145,7 @@ func (v *Intervals) joined(i *interval) bool {
 	return false
 }
 
-// interval is what the sample s and those beside it in batch tell.
+// interval returns the interval of sample s, from the samples with it in batch.
 func (v *Intervals) interval(batch []model.Sample, s model.Sample) *interval {
 	i := &interval{start: start{s.Direction, s.Omitted}, begin: s.Start, length: s.Length, all: row{id: v.all(), bytes: s.Value * s.Length.Seconds() / 8}}
 	each := model.StreamGoodput
@@ -208,8 +207,8 @@ func (v *Intervals) rest(d model.Direction) []string {
 	return lines
 }
 
-// End returns the lines over a whole run: each connection, and their sum, as each end
-// counted it.
+// End returns the lines over a whole run: each connection, and their sum, as each end counted
+// it.
 func (v *Intervals) End(r model.Run) []string {
 	var lines []string
 	for _, d := range []model.Direction{model.To, model.From} {
@@ -253,7 +252,7 @@ func (v *Intervals) End(r model.Run) []string {
 	return lines
 }
 
-// flow are the lines of one end's count of a direction.
+// flow returns the lines of one end's count of a direction.
 func (v *Intervals) flow(f model.FlowReport) []string {
 	var lines []string
 	if len(f.Streams) > 1 {
@@ -268,7 +267,7 @@ func (v *Intervals) flow(f model.FlowReport) []string {
 	return append(lines, v.line(row{v.all(), float64(f.Bytes), over(f)}, f.Direction, 0, f.Window, string(f.Role)))
 }
 
-// over are the columns of a whole run.
+// over returns the columns for a whole run.
 func over(f model.FlowReport) (c cells) {
 	switch {
 	case f.TCP != nil:
@@ -286,7 +285,7 @@ func over(f model.FlowReport) (c cells) {
 	return c
 }
 
-// all is the ID of everything that a direction moves.
+// all returns the ID of a direction's total.
 func (v *Intervals) all() string {
 	if v.Streams > 1 {
 		return "SUM"
@@ -294,7 +293,7 @@ func (v *Intervals) all() string {
 	return "1"
 }
 
-// teller is whose samples of which metric tell what a direction moves.
+// teller returns the host and the metric whose samples count for a direction.
 func (v *Intervals) teller(d model.Direction) (model.Host, model.Metric) {
 	if v.Alone && d == model.To {
 		return model.Near, model.Sent

@@ -13,8 +13,8 @@ const (
 	intervalRule = "- - - - - - - - - - - - - - - - - - - - - - - - -"
 )
 
-// head is the header over lines that have the columns c (iperf_locale.c,
-// report_bw_header and its like); each says whether they are of intervals.
+// head returns the header of lines with the columns c (report_bw_header and others in
+// iperf_locale.c); each says whether the lines are intervals.
 func (v *Intervals) head(c cells, each bool) string {
 	head := intervalHead
 	if v.Both {
@@ -33,8 +33,8 @@ func (v *Intervals) head(c cells, each bool) string {
 	return head
 }
 
-// line is a line in the columns of iperf3 (iperf_locale.c, report_bw_format and its
-// like), with more at its end.
+// line returns a line in the columns of iperf3 (report_bw_format and others in iperf_locale.c),
+// with more at its end.
 func (v *Intervals) line(r row, d model.Direction, begin, length time.Duration, more string) string {
 	role := ""
 	if v.Both {
@@ -47,7 +47,7 @@ func (v *Intervals) line(r row, d model.Direction, begin, length time.Duration, 
 	return strings.TrimRight(line+r.also.text(v.Datagrams)+more, " ")
 }
 
-// text are the columns behind the rate, as wide as those of iperf3.
+// text formats the columns after the rate, as wide as in iperf3.
 func (c cells) text(datagrams bool) string {
 	retr, again := c.retr.Get()
 	cwnd, window := c.cwnd.Get()
@@ -76,8 +76,8 @@ func (c cells) text(datagrams bool) string {
 	return "                  "
 }
 
-// adaptive writes a number as iperf3 does (units.c, unit_snprintf): three digits, and a
-// prefix of which each is step times the one before.
+// adaptive formats a number like iperf3 (units.c, unit_snprintf): three digits, and a prefix
+// for a power of step.
 func adaptive(v, step float64, unit string) string {
 	prefix := []string{"", "K", "M", "G", "T"}
 	i := 0

@@ -29,7 +29,7 @@ func (p *printer) latencies(d report.Document) {
 	p.requests(requests)
 }
 
-// probes prints what probes saw before a load and beside it.
+// probes prints the results of probes before a load and beside it.
 func (p *printer) probes(list []report.Latency) {
 	var rows [][]string
 	for _, l := range list {
@@ -45,8 +45,8 @@ func (p *printer) probes(list []report.Latency) {
 	}
 }
 
-// requests prints the whole tail, from when requests were due and, below that,
-// from when they were sent.
+// requests prints the whole tail, measured from when requests were due and, below that, from
+// when they were sent.
 func (p *printer) requests(list []report.Latency) {
 	var rows [][]string
 	note := ""
@@ -77,7 +77,7 @@ func lost(l report.Latency) string {
 	return fmt.Sprintf("%d of %d", l.Lost, l.Sent)
 }
 
-// span is a time with three digits, or nothing where it is unknown.
+// span formats a time with three digits, or "" if unknown.
 func span(v fact.Of[time.Duration]) string {
 	d, ok := v.Get()
 	if !ok {
@@ -86,7 +86,7 @@ func span(v fact.Of[time.Duration]) string {
 	return units.FormatDuration(d)
 }
 
-// datagrams says what became of a direction's datagrams, where there were any.
+// datagrams describes a direction's datagrams, if there were any.
 func (p *printer) datagrams(l report.Line) {
 	u := l.Datagrams
 	if u == nil {
@@ -108,7 +108,7 @@ func (p *printer) datagrams(l report.Line) {
 	}
 	if v, ok := u.Asked.Get(); ok {
 		sent += " (" + v.String() + " asked for)"
-		if u.Pacing != "" { // foreign senders do not tell
+		if u.Pacing != "" { // foreign senders do not report it
 			sent += ", paced by " + u.Pacing
 		}
 	} else {

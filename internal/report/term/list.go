@@ -10,12 +10,12 @@ import (
 	"linerate/internal/report"
 )
 
-// widthForTimes is the least width of a list with a column of times; the ID
-// begins with the time too.
+// widthForTimes is the least width of a list with a column of times; the ID begins with the
+// time too.
 const widthForTimes = 100
 
-// RenderList writes a list of sessions: a line for each, and below it where it was and
-// what it showed, or why it ended.
+// RenderList writes a list of sessions: a line for each, and below it the hosts and the result,
+// or why it ended.
 func RenderList(w io.Writer, l report.List, o Options) error {
 	p := newPrinter(o)
 	if len(l.Sessions) == 0 {
@@ -47,7 +47,7 @@ func RenderList(w io.Writer, l report.List, o Options) error {
 	return p.flush(w)
 }
 
-// Age is how long ago something was, short.
+// Age formats a time span in short form.
 func Age(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
@@ -61,7 +61,7 @@ func Age(d time.Duration) string {
 	return fmt.Sprintf("%d d", d/day)
 }
 
-// rates is what was measured to the far end and from it, with one unit where it is one.
+// rates formats the results to the far end and from it, with a common unit only once.
 func rates(texts map[model.Direction]string) string {
 	to, from := texts[model.To], texts[model.From]
 	switch number, unit, _ := strings.Cut(to, " "); {

@@ -9,13 +9,13 @@ import (
 	"linerate/internal/report"
 )
 
-// Page is what a command prints for people beside a report: titles, texts and tables.
+// Page is formatted output other than a report: titles, texts and tables.
 type Page struct{ p *printer }
 
 // NewPage returns an empty page.
 func NewPage(o Options) Page { return Page{newPrinter(o)} }
 
-// AnyWidth is the width of what no terminal shows: nothing is broken.
+// AnyWidth is the width for output without a terminal: no lines are broken.
 const AnyWidth = math.MaxInt32
 
 // Title writes a title, after an empty line unless it is the first.
@@ -29,13 +29,13 @@ func (g Page) Text(format string, args ...any) {
 	g.p.paragraph(normal, fmt.Sprintf(format, args...), 0)
 }
 
-// Gap writes an empty line unless there is one.
+// Gap writes an empty line unless the last line is empty.
 func (g Page) Gap() { g.p.gap() }
 
 // Note writes a paragraph below a table.
 func (g Page) Note(text string) { g.p.paragraph(normal, text, tableIndent) }
 
-// Field writes a text behind a label of so many columns, or nothing where there is no text.
+// Field writes a text after a label of width columns, or nothing if the text is empty.
 func (g Page) Field(width int, label, text string) {
 	if text != "" {
 		head := strings.Repeat(" ", tableIndent) + label + pad(label, width) + " "
@@ -43,14 +43,14 @@ func (g Page) Field(width int, label, text string) {
 	}
 }
 
-// Line writes one line, however long it is.
+// Line writes one line, however long.
 func (g Page) Line(text string) { g.p.line(clean(text)) }
 
 // Command writes a step.
 func (g Page) Command(n report.Step) { g.p.command(n) }
 
-// Table writes rows below header, which is nil for none. What below returns stands below a
-// row; it may be nil. A column of numbers has a name that begins with >.
+// Table writes rows below header, which is nil for none. The result of below goes under its
+// row; below may be nil. The name of a column of numbers begins with >.
 func (g Page) Table(header []string, rows [][]string, below func(row int) string) {
 	g.p.table(header, rows, below)
 }
@@ -70,7 +70,7 @@ func (p *printer) table(header []string, rows [][]string, below func(row int) st
 	}
 }
 
-// Fits reports whether a table fits in the width without a break.
+// Fits reports whether a table fits in the width without line breaks.
 func (g Page) Fits(header []string, rows [][]string) bool {
 	wide := printer{width: AnyWidth}
 	names, cells := texts(header, rows)

@@ -22,7 +22,7 @@ const (
 	yellow style = "33"
 )
 
-// minWidth is the least width that tables are made for.
+// minWidth is the least supported width of tables.
 const minWidth = 40
 
 // printer collects text and writes it at once.
@@ -30,10 +30,10 @@ type printer struct {
 	out     strings.Builder
 	width   int
 	color   bool
-	oneLine bool // commands are not broken
-	details bool // with the statistics
+	oneLine bool // commands are not broken into lines
+	details bool // include the statistics
 	zone    *time.Location
-	blank   bool // the last line was empty, or there is none
+	blank   bool // the last line is empty, or there is none
 }
 
 func newPrinter(o Options) *printer {
@@ -48,7 +48,7 @@ func newPrinter(o Options) *printer {
 	return &printer{width: max(width, minWidth), color: o.Color, oneLine: o.OneLine, details: o.Details, zone: zone, blank: true}
 }
 
-// flush writes what was collected.
+// flush writes the collected text.
 func (p *printer) flush(w io.Writer) error {
 	text := strings.TrimRight(p.out.String(), "\n") + "\n"
 	write := w.Write
@@ -59,14 +59,14 @@ func (p *printer) flush(w io.Writer) error {
 	return err
 }
 
-// styled is a writer that lets commands to a terminal pass only where it is told
-// that they are linerate's own.
+// styled is a writer that passes control sequences to a terminal only if they are marked as
+// linerate's own.
 type styled interface {
 	WriteStyled(p []byte) (int, error)
 }
 
-// clean replaces everything that is not printable: a name that a foreign host
-// gave itself must not move the reader's cursor.
+// clean replaces everything that is not printable: the name of a foreign host must not move the
+// reader's cursor.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != ' ' && !unicode.IsGraphic(r) {
@@ -76,7 +76,7 @@ func clean(s string) string {
 	}, s)
 }
 
-// paint returns text in style s where colour is welcome.
+// paint returns text in style s if colour is enabled.
 func (p *printer) paint(s style, text string) string {
 	if !p.color || s == normal || text == "" {
 		return text
@@ -84,14 +84,14 @@ func (p *printer) paint(s style, text string) string {
 	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
 }
 
-// line writes text, which is clean, as one line.
+// line writes text, which must be clean, as one line.
 func (p *printer) line(text string) {
 	p.out.WriteString(strings.TrimRight(text, " "))
 	p.out.WriteByte('\n')
 	p.blank = false
 }
 
-// gap writes an empty line unless there is one.
+// gap writes an empty line unless the last line is empty.
 func (p *printer) gap() {
 	if !p.blank {
 		p.out.WriteByte('\n')
@@ -99,7 +99,7 @@ func (p *printer) gap() {
 	}
 }
 
-// paragraph writes text in lines that fit, all indented, later ones two more.
+// paragraph writes text in lines that fit, indented, with later lines indented by two more.
 func (p *printer) paragraph(s style, text string, indent int) {
 	for i, l := range Wrap(clean(text), p.width-indent, p.width-indent-2) {
 		pad := indent
@@ -110,8 +110,8 @@ func (p *printer) paragraph(s style, text string, indent int) {
 	}
 }
 
-// hanging writes text after head, which is indent columns wide, and further
-// lines below the beginning of text.
+// hanging writes text after head, which is indent columns wide, and aligns further lines with
+// the beginning of text.
 func (p *printer) hanging(head string, indent int, text string) { p.below(head, indent, normal, text) }
 
 // below is hanging with the text in style s.
@@ -124,9 +124,8 @@ func (p *printer) below(head string, indent int, s style, text string) {
 	}
 }
 
-// Wrap breaks text at spaces into lines of at most first columns, then rest.
-// A word that is longer than a line stays whole: it may be a command to copy.
-// A number stays with what it counts.
+// Wrap breaks text at spaces into lines of at most first columns, then rest. A word longer than
+// a line stays whole: it may be a command to copy. A number stays with the word after it.
 func Wrap(text string, first, rest int) []string {
 	return join(glue(strings.Fields(text)), first, rest)
 }
@@ -162,8 +161,8 @@ func glue(words []string) []string {
 	return out
 }
 
-// shellWords splits a command at the spaces that stand in no quotes, but for those
-// between a flag and its value where both fit in most columns.
+// shellWords splits a command at the spaces outside quotes, except those between a flag and its
+// value if both fit in most columns.
 func shellWords(command string, most int) []string {
 	var words []string
 	open := false
@@ -182,13 +181,13 @@ func shellWords(command string, most int) []string {
 	return words
 }
 
-// columns returns how wide s is shown, for text without wide characters.
+// columns returns the display width of s, for text without wide characters.
 func columns(s string) int { return utf8.RuneCountInString(s) }
 
-// sgr are the colours of a text (ECMA-48, section 8.3.117).
+// sgr matches the colour sequences of a text (ECMA-48, section 8.3.117).
 var sgr = regex.New("\x1b\\[[0-9]*m")
 
-// Columns returns how wide s is shown, with colours.
+// Columns returns the display width of s, ignoring colour sequences.
 func Columns(s string) int { return columns(sgr.ReplaceAllString(s, "")) }
 
 // cell is one entry of a table.
@@ -203,14 +202,14 @@ func left(text string) cell  { return cell{text: text} }
 func right(text string) cell { return cell{text: text, right: true, whole: true} }
 func whole(text string) cell { return cell{text: text, whole: true} }
 
-// name is a cell for what a row is about. It stays in one line, below which other cells may
-// be broken, unless it takes more than a third of the width.
+// name is a cell for the subject of a row. It stays in one line, even if other cells have to be
+// broken, unless it takes more than a third of the width.
 func (p *printer) name(text string) cell {
 	return cell{text: text, whole: 3*columns(text) <= p.width}
 }
 
-// lines breaks the text of c into lines of width columns, all indented as it is, at
-// spaces and, where that is not enough, after commas.
+// lines breaks the text of c into lines of width columns, with its indentation, at spaces and,
+// if that is not enough, after commas.
 func (c cell) lines(width int) []string {
 	if columns(c.text) <= width {
 		return []string{c.text}
@@ -232,7 +231,7 @@ func (c cell) lines(width int) []string {
 	return lines
 }
 
-// least is the least width that c can be given without breaking a word.
+// least returns the least width of c without breaking a word.
 func (c cell) least() int {
 	most := 0
 	for _, l := range c.lines(0) {
@@ -241,21 +240,21 @@ func (c cell) least() int {
 	return most
 }
 
-// separator is between the columns of a table.
+// separator is the space between columns.
 const separator = 2
 
-// tableIndent is before the first column.
+// tableIndent is the space before the first column.
 const tableIndent = 2
 
-// layout is how a table fits in the width: in columns of these widths, or each row
-// as a text below its first cell, with the names of the columns in it.
+// layout is how a table fits the width: in columns of these widths, or with each row as a text
+// below its first cell, including the column names.
 type layout struct {
 	widths  []int
 	stacked bool
 	names   []cell
 }
 
-// used is how many columns of the terminal the table takes, with a separator.
+// used returns how many terminal columns the table takes, with a separator.
 func (l layout) used() int {
 	sum := tableIndent
 	for _, w := range l.widths {
@@ -276,15 +275,15 @@ func (p *printer) grid(rows [][]cell, header []cell) {
 	}
 }
 
-// heading writes the names of the columns, where there are some.
+// heading writes the names of the columns, if there are any.
 func (p *printer) heading(l layout) {
 	if !l.stacked && l.names != nil {
 		p.row(l.names, l)
 	}
 }
 
-// fit lays out rows below header. Where they are too wide, the widest column that
-// has spaces is broken there; where that is not enough, rows are stacked.
+// fit lays out rows below header. If they are too wide, it breaks the widest column that has
+// spaces; if that is not enough, it stacks the rows.
 func (p *printer) fit(rows [][]cell, header []cell) layout {
 	all := rows
 	if header != nil {
@@ -347,7 +346,7 @@ func (p *printer) row(row []cell, l layout) {
 	}
 }
 
-// stack writes a row as a text: its first cell, and below it what the others say.
+// stack writes a row as a text: its first cell, and the others below it.
 func (p *printer) stack(row, names []cell) {
 	var parts []string
 	for i, c := range row {

@@ -2,7 +2,7 @@ package term
 
 import "linerate/internal/core/traffic"
 
-// section prints what one kind of traffic shows of a session.
+// section prints the report's section on one kind of traffic.
 func (p *printer) section(blocks []traffic.Block) {
 	for _, b := range blocks {
 		indent := 2

@@ -7,9 +7,8 @@ import (
 	"linerate/internal/report"
 )
 
-// Standings are lines of at most width columns that say how settings stand after a
-// block, one setting after the other. label names a direction; it is asked only where
-// there are several.
+// Standings returns lines of at most width columns with the standings of all settings after a
+// block. label names a direction; it is called only if there are several.
 func Standings(all []report.Standing, label func(model.Direction) string, width int) []string {
 	var lines []string
 	for _, s := range all {

@@ -1,5 +1,5 @@
-// Package term renders reports as plain text for a terminal: aligned, within
-// its width, with colour only where the caller says that the reader has it.
+// Package term renders reports as plain text for a terminal: aligned, within its width, with
+// colour only if the caller enables it.
 package term
 
 import (
@@ -16,27 +16,26 @@ import (
 	"linerate/internal/report"
 )
 
-// DefaultWidth is the width of a terminal that does not tell its own.
+// DefaultWidth is the width of a terminal that does not report its own.
 const DefaultWidth = 80
 
-// Options say what the reader's terminal can do. The zero value is plain
-// Unicode text of 80 columns; package screen makes it ASCII where a terminal shows no more.
+// Options describe the reader's terminal. The zero value is plain Unicode text of 80 columns;
+// package screen converts it to ASCII for terminals that show no more.
 type Options struct {
 	Width int  // columns; 0 is DefaultWidth, and less than 40 counts as 40
-	Color bool // escape sequences are welcome: a terminal, and no NO_COLOR (no-color.org)
-	Why   bool // of a check: what each line was told from
-	// Details adds the statistics: how the verdicts came about, intervals, evidence,
-	// noise, and the tables over runs and intervals.
+	Color bool // escape sequences are allowed: a terminal, and no NO_COLOR (no-color.org)
+	Why   bool // in a check: the evidence of each line
+	// Details adds the statistics: the basis of the verdicts, intervals, evidence, noise, and
+	// the tables over runs and intervals.
 	Details bool
-	Zone    *time.Location // that times are shown in; nil is UTC
-	// OneLine leaves commands in one line, for shells that do not know a backslash at
-	// the end of one.
+	Zone    *time.Location // time zone of displayed times; nil is UTC
+	// OneLine keeps commands in one line, for shells that do not support a backslash at the end
+	// of a line.
 	OneLine bool
 }
 
-// Render writes d to w. Whatever d holds, nothing but printable text and, with
-// Color, our own escape sequences are written: the names in it may come from a
-// foreign host.
+// Render writes d to w. It writes nothing but printable text and, with Color, its own escape
+// sequences, whatever d contains: names in it may come from a foreign host.
 func Render(w io.Writer, d report.Document, o Options) error {
 	p := newPrinter(o)
 	p.header(d)
@@ -59,7 +58,7 @@ func Render(w io.Writer, d report.Document, o Options) error {
 	return p.flush(w)
 }
 
-// body prints what a session of streams or datagrams shows.
+// body prints the results of a session of streams or datagrams.
 func (p *printer) body(d report.Document) {
 	if d.Section == nil || d.Section.Beside {
 		p.lines(d)
@@ -131,7 +130,7 @@ func (p *printer) body(d report.Document) {
 		p.paragraph(bold, d.Grid.Conclusion, 2)
 	}
 	p.gap()
-	if p.details || d.Kind == model.KindImported { // which has nothing else to show
+	if p.details || d.Kind == model.KindImported { // an import has nothing else to show
 		p.classic(d)
 	}
 }
@@ -189,7 +188,7 @@ func (p *printer) header(d report.Document) {
 	p.gap()
 }
 
-// byDirection says what the path can carry each way, where that differs.
+// byDirection returns what the path can carry in each direction, if that differs.
 func byDirection(lines []report.Line) []string {
 	var parts []string
 	for _, l := range lines {
@@ -203,8 +202,8 @@ func byDirection(lines []report.Line) []string {
 	return parts
 }
 
-// algorithms says what decides a rate beside the link, and differs from host to
-// host without anybody noticing: congestion control and egress scheduler.
+// algorithms names what affects a rate besides the link, and may silently differ between hosts:
+// congestion control and egress scheduler.
 func algorithms(d report.Document) string {
 	var parts, names, labelled []string
 	for _, l := range d.Lines {
@@ -234,7 +233,7 @@ func algorithms(d report.Document) string {
 	return strings.Join(parts, "; ")
 }
 
-// mtus says what the two ends use.
+// mtus describes the MTUs of the two ends.
 func mtus(h report.Header) string {
 	a, aKnown := h.NearMTU.Get()
 	b, bKnown := h.FarMTU.Get()
@@ -296,8 +295,8 @@ func cpu(v fact.Of[float64]) string {
 	return "unknown"
 }
 
-// closing reports whether a finding is one of the sentences that d ends with: of a
-// test, the first of each direction.
+// closing reports whether a finding is one of the sentences at the end of d: for a test, the
+// first of each direction.
 func closing(d report.Document, f report.Finding) bool { return d.Kind == model.KindTest && f.Main }
 
 func (p *printer) finding(f report.Finding) {
@@ -335,7 +334,7 @@ func (p *printer) ending(d report.Document) {
 		p.paragraph(bold, d.Advice, 2)
 	}
 	next := d.Next
-	if last := len(next) - 1; last > 0 { // what leads on stands at the end, where it is seen
+	if last := len(next) - 1; last > 0 { // the follow-up commands go to the end, where they are seen
 		next = append([]report.Step{next[last]}, next[:last]...)
 	}
 	for _, n := range next {
@@ -343,8 +342,8 @@ func (p *printer) ending(d report.Document) {
 	}
 }
 
-// command prints a step. A command that is too long is broken as shells read it, so
-// that what is copied works; its words stay whole.
+// command prints a step. It breaks a long command in a way that shells accept, so that a copy
+// of it works; its words stay whole.
 func (p *printer) command(n report.Step) {
 	text := clean(n.What) + ": " + clean(n.Command)
 	if columns(text)+2 <= p.width {

@@ -13,7 +13,7 @@ import (
 	"linerate/internal/report"
 )
 
-// RenderTuned writes how a search for settings ended.
+// RenderTuned writes the result of a search for settings.
 func RenderTuned(w io.Writer, t report.Tuned, o Options) error {
 	p := newPrinter(o)
 	p.paragraph(bold, t.Headline, 0)
@@ -38,7 +38,7 @@ func RenderTuned(w io.Writer, t report.Tuned, o Options) error {
 	return p.flush(w)
 }
 
-// mostBar is how many columns the longest bar has.
+// mostBar is the width of the longest bar in columns.
 const mostBar = 24
 
 // bars draws a bar for each value, with the value and its interval beside it.
@@ -67,8 +67,8 @@ func (p *printer) bars(all []report.Measured) {
 	}
 }
 
-// Searched returns what is new in a search for settings, as lines: what comes next,
-// and what became of each idea. told is what was said already, and is added to.
+// Searched returns the news of a search for settings, as lines: the next step, and the results
+// of ideas. told has the lines already returned, and is updated.
 func Searched(step tune.Step, rec tune.Record, names model.Names, told map[string]bool) []string {
 	var out []string
 	say := func(key, text string) {
@@ -108,9 +108,9 @@ func Searched(step tune.Step, rec tune.Record, names model.Names, told map[strin
 	return out
 }
 
-// limits says what a look found of each direction: "to nas, 14 % of the ceiling:
-// held back by the receive window of nas: …"; where something else than the
-// rate decides, the sentence has its own numbers.
+// limits returns the result of a look for each direction: "to nas, 14 % of the ceiling: held
+// back by the receive window of nas: …"; for another objective than the rate the sentence has
+// its own numbers.
 func limits(l tune.Look, names model.Names, objective model.Metric) []string {
 	var out []string
 	for _, d := range []model.Direction{model.To, model.From} {

@@ -9,9 +9,9 @@ import (
 	"linerate/internal/report"
 )
 
-// verdicts prints the verdicts of t as people want them: a line for each setting, and
-// the interval drawn where there is room. The copy of the baseline is there to check
-// the session, which says so itself where that fails.
+// verdicts prints the verdicts of t without statistics: a line for each setting, and the
+// interval drawn if there is space. It omits the copy of the baseline, which only checks the
+// session: the session reports a failed check itself.
 func (p *printer) verdicts(t report.Table, measured []report.Measured) {
 	if p.details {
 		p.statistics(t)
@@ -60,7 +60,7 @@ func (p *printer) verdicts(t report.Table, measured []report.Measured) {
 	p.gap()
 }
 
-// gridTable prints what every combination of two factors came to.
+// gridTable prints the results of every combination of two factors.
 func (p *printer) gridTable(t report.GridTable) {
 	p.paragraph(bold, t.Title, 2)
 	header, rows := []string{"  "}, [][]string{}
@@ -78,11 +78,11 @@ func (p *printer) gridTable(t report.GridTable) {
 	p.gap()
 }
 
-// others prints what the other metrics show, one line for each setting, without
-// the copy of the baseline.
+// others prints the results on other metrics, one line for each setting, without the copy of
+// the baseline.
 func (p *printer) others(tables []report.Table) {
 	var rows [][]cell
-	told := map[string][]int{} // rows, by title
+	told := map[string][]int{} // indices of rows, by title
 	for _, t := range tables {
 		for _, r := range t.Rows {
 			if t.Objective || r.IsTwin || !p.details && !r.Matters() {
@@ -120,7 +120,7 @@ func (p *printer) others(tables []report.Table) {
 	p.gap()
 }
 
-// beside is what a row of another metric that matters says in a few words, for people.
+// beside summarises a row of another metric that matters.
 func beside(r report.Row) cell {
 	c := left(string(r.Outcome))
 	c.style = color(r)
@@ -133,7 +133,7 @@ func beside(r report.Row) cell {
 	return c
 }
 
-// other is what a row of another metric says in a few words, with its guard.
+// other summarises a row of another metric, with its guard.
 func other(r report.Row) cell {
 	c := left(r.Words)
 	c.style = color(r)

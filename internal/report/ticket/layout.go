@@ -8,8 +8,8 @@ import (
 	"linerate/internal/regex"
 )
 
-// clean is text without what is markup somewhere, in ASCII. Underscores and at signs
-// stay within words, where nobody reads them as such.
+// clean returns text in ASCII without characters that are markup somewhere. Underscores and at
+// signs stay within words, where they are not markup.
 func clean(text string) string {
 	text = plain.ASCII(plain.Line(text))
 	text = strings.NewReplacer("`", "'", "*", "x", "~", "-", "<", " below ", ">", " above ", "|", "/", `\`, "/", "[", "(", "]", ")",
@@ -20,20 +20,20 @@ func clean(text string) string {
 
 var edges = regex.New(`(^|[^A-Za-z0-9])[_@]+`)
 
-// glued are words that no line may begin with: what looks like the number of a list, and
-// the unit of the number before it.
+// glued matches words that must not begin a line: those that look like the number of a list,
+// and the unit of the number before.
 var glued = regex.New(`^([0-9]+[.)]|%.*|[kMGTP]?(bit/s|B|iB)\W*|(ns|us|ms|s|min|times|blocks|runs)\W*)$`)
 
-// long is a word that fits in no line, such as the target of a large lab: it has to be
+// long matches a word too long for any line, such as the target of a large lab: it has to be
 // broken after its commas.
 var long = regex.New(`\S{77,}`)
 
-// wrap breaks text into at most most lines; what does not fit is cut and marked.
+// wrap breaks text into at most most lines; a cut is marked.
 func wrap(text string, most int) []string {
 	var words []string
 	for word := range strings.FieldsSeq(long.ReplaceAllStringFunc(text, func(word string) string { return strings.ReplaceAll(word, ",", ", ") })) {
 		n := len(words)
-		label := n > 0 && strings.HasSuffix(word, ":") // only ours begin a line
+		label := n > 0 && strings.HasSuffix(word, ":") // only the ticket's own labels begin a line
 		if n > 0 && (label || glued.MatchString(word)) && len(words[n-1])+1+len(word) <= MaxWidth/2 {
 			words[n-1] += " " + word
 			continue
@@ -41,7 +41,7 @@ func wrap(text string, most int) []string {
 		if label {
 			word = strings.TrimRight(word, ":") + ","
 		}
-		for len(word) > MaxWidth { // a name that somebody made up
+		for len(word) > MaxWidth { // an overlong name
 			words, word = append(words, word[:MaxWidth]), word[MaxWidth:]
 		}
 		words = append(words, word)

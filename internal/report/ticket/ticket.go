@@ -1,11 +1,10 @@
-// Package ticket renders a session as a few lines to paste: to a colleague, a tracker or
-// a provider. They say what was measured, against what, how, how often, when, and what
-// it was not.
+// Package ticket renders a session as a few lines to paste for a colleague, a tracker or a
+// provider. They say what was measured, compared with what, how, how often, when, and what was
+// ruled out.
 //
-// The lines bear being pasted anywhere: ASCII, no tabs, no line begins with a blank, and
-// nothing in them is markup to a code host (CommonMark), a tracker (Jira, Redmine) or a
-// mail program, which also may join them to one paragraph: each sentence ends with a
-// full stop.
+// The lines can be pasted anywhere: ASCII, no tabs, no leading blanks, and no markup for a code
+// host (CommonMark), a tracker (Jira, Redmine) or a mail program. A mail program may also join
+// them to one paragraph, so each sentence ends with a full stop.
 package ticket
 
 import (
@@ -23,27 +22,26 @@ import (
 	"linerate/internal/report/plot"
 )
 
-// What the lines keep to.
+// Limits of the text.
 const (
 	MaxLines = 12
-	MaxWidth = 76 // columns: what a mail program leaves as it is, also quoted once
+	MaxWidth = 76 // columns: mail programs do not wrap that, even quoted once
 )
 
-// Input is what the lines are made of.
+// Input is the content of the lines.
 type Input struct {
 	Session  model.Session
 	Document report.Document
 	Answer   []string // the answer, a sentence each; nil is report.Answer
 }
 
-// part is one thing to say: a list, of which as many items are said as fit, and how many
-// there are beyond.
+// part is one statement: a list, with as many items as fit, and the number of those left out.
 type part struct {
 	head  string
 	items []string
 	most  int // lines
-	drop  int // what goes first where there is no room, from 1; 0 stays
-	cut   int // of what stays, the greatest number is cut to one line first; 0 is never cut
+	drop  int // priority for dropping it if there is no space, from 1; 0 stays
+	cut   int // of the parts that stay, the highest is cut to one line first; 0 is never cut
 }
 
 // Lines returns the text, at most MaxLines lines of at most MaxWidth columns.
@@ -60,7 +58,7 @@ func Lines(in Input) []string {
 	}
 	against, all := b.intervals()
 	todo, intervals := part{"", one(b.todo()), 2, 4, 0}, part{against, all, 3, 0, 5}
-	if b.settled() { // which says more than the interval of the third best setting
+	if b.settled() { // it says more than the interval of the third best setting
 		todo.drop, intervals.most = 0, 2
 	}
 	parts := slices.DeleteFunc([]part{
@@ -71,7 +69,7 @@ func Lines(in Input) []string {
 	for len(set(parts)) > MaxLines {
 		parts = shorter(parts)
 	}
-	for i := range parts { // what was cut gets the room that is left, from the first one on
+	for i := range parts { // give the remaining space to the parts that were cut, from the first one on
 		for _, w := range wanted {
 			for slices.Equal(w.items, parts[i].items) && parts[i].most < w.most {
 				parts[i].most++
@@ -85,7 +83,7 @@ func Lines(in Input) []string {
 	return set(parts)
 }
 
-// set are the lines of all parts.
+// set returns the lines of all parts.
 func set(parts []part) []string {
 	var out []string
 	for _, p := range parts {
@@ -112,7 +110,7 @@ func (p part) lines() []string {
 	}
 }
 
-// shorter drops the part that is missed least, or has what must stay take fewer lines.
+// shorter drops the least important part, or shortens those that must stay.
 func shorter(parts []part) []part {
 	least := -1
 	for i, p := range parts {
@@ -129,8 +127,8 @@ func shorter(parts []part) []part {
 			most = i
 		}
 	}
-	parts[most].most--                                                                                 // the twelve lines hold all parts at one line each, so there is one
-	if all := parts[most].lines(); parts[most].cut == 5 && strings.HasSuffix(all[len(all)-1], "...") { // half an interval says nothing
+	parts[most].most--                                                                                 // the twelve lines can hold all parts at one line each, so there is one
+	if all := parts[most].lines(); parts[most].cut == 5 && strings.HasSuffix(all[len(all)-1], "...") { // half an interval has no meaning
 		return slices.Delete(parts, most, most+1)
 	}
 	return parts
@@ -142,7 +140,7 @@ type builder struct {
 	answer []string
 }
 
-// when says when it was, and between whom.
+// when states the time, and the two ends.
 func (b builder) when() string {
 	when := b.d.Created.UTC().Format("2006-01-02 15:04")
 	if !report.Dated(b.s) {
@@ -173,7 +171,7 @@ func (b builder) kernel(h model.Host) string {
 	return " (" + text + ")"
 }
 
-// claim is the answer.
+// claim returns the answer.
 func (b builder) claim() []string {
 	if b.d.Untrustworthy != "" {
 		return []string{"no verdict counts: " + b.d.Untrustworthy}
@@ -182,9 +180,9 @@ func (b builder) claim() []string {
 	return said
 }
 
-// rates are what the directions carried with the settings as they were, and what the
-// path can carry by the rates of its links and its packets. Of a search that was proved, or of
-// an experiment with its best setting, they are those before and after.
+// rates states the rates of the directions with the baseline, and the path's ceiling by the
+// rates of its links and its packets. For a confirmed search, or an experiment with its best
+// setting, it states those before and after.
 func (b builder) rates() string {
 	var said []string
 	if m := b.d.Measured; len(m) > 0 && b.s.Plan.Decides() == model.Goodput {
@@ -209,7 +207,7 @@ func (b builder) rates() string {
 		}
 		said = append(said, text)
 	}
-	if len(said) == 0 && b.s.Mesh != nil { // whose answer has the rates
+	if len(said) == 0 && b.s.Mesh != nil { // the answer of a mesh has the rates
 		return ""
 	}
 	if len(said) == 0 {
@@ -225,7 +223,7 @@ func (b builder) rates() string {
 	return "Payload" + with + ": " + strings.Join(said, "; ") + "."
 }
 
-// intervals are those of the settings in what decides, the best ones first.
+// intervals returns the intervals of the settings on the objective, the best ones first.
 func (b builder) intervals() (head string, said []string) {
 	for _, t := range b.d.Tables {
 		if !t.Objective || b.d.Untrustworthy != "" {
@@ -247,14 +245,14 @@ func (b builder) intervals() (head string, said []string) {
 	return fmt.Sprintf("Against %s, intervals of %s: ", b.s.Plan.Baseline, units.Percent(100*b.s.Plan.Confidence)), said
 }
 
-// settings say what the names of settings stand for: the baseline's and the best one's.
+// settings explains the names of settings: the baseline's and the best one's.
 func (b builder) settings() string {
 	if b.d.Grid != nil {
 		said := lists.Each(b.d.Grid.Factors, func(f report.GridFactor) string { return f.Text })
 		return strings.Join(said, "; ") + "."
 	}
 	if b.s.Kind == model.KindImported {
-		return "" // the names say all that is known
+		return "" // nothing but the names is known
 	}
 	var said []string
 	for _, s := range b.s.Plan.Settings {
@@ -276,7 +274,7 @@ func (b builder) settings() string {
 	return "Settings: " + strings.Join(said, ", ") + "."
 }
 
-// path are its conditions.
+// path states its conditions.
 func (b builder) path() string {
 	of := b.d.Header.Conditions()
 	if len(of) == 0 {
@@ -285,7 +283,7 @@ func (b builder) path() string {
 	return "Path: " + strings.Join(of, ", ") + "."
 }
 
-// contract is what was demanded with --expect, and whether it is met.
+// contract states the demands of --expect, and whether they are met.
 func (b builder) contract() string {
 	if b.d.Check == nil || len(b.d.Check.Expect) == 0 {
 		return ""
@@ -301,12 +299,12 @@ func (b builder) contract() string {
 	return "Demanded: " + strings.Join(said, "; ") + "."
 }
 
-// method is how it was measured.
+// method states how it was measured.
 func (b builder) method() string {
 	p := b.s.Plan
 	text := "Method: linerate"
 	if len(b.s.Command) > 1 {
-		text += " " + plain.ShellLine(b.s.Command[1:]) // the first word is where the program lies
+		text += " " + plain.ShellLine(b.s.Command[1:]) // the first word is the program's path
 	}
 	text += " (version " + b.s.Version + ")"
 	if p.Flow.Duration > 0 {
@@ -318,7 +316,7 @@ func (b builder) method() string {
 	return text + "."
 }
 
-// count is how often, and how it ended where that was not as planned.
+// count states how often, and how it ended if not as planned.
 func (b builder) count() string {
 	n := len(report.Counted(b.s.Runs))
 	text := fmt.Sprintf("Runs: %d of %d valid", n, len(b.s.Runs))
@@ -337,7 +335,7 @@ func (b builder) count() string {
 	return text + "."
 }
 
-// ruledOut is what was looked at and is not the reason.
+// ruledOut states what was examined and is not the reason.
 func (b builder) ruledOut() string {
 	var said []string
 	for _, f := range b.d.Findings {
@@ -356,8 +354,7 @@ func (b builder) ruledOut() string {
 	return "Looked at and ruled out: " + strings.Join(said, ", ") + "."
 }
 
-// todo is what to do about it: the advice, or what helps against what limits each
-// direction.
+// todo states the advice, or what helps against the limit of each direction.
 func (b builder) todo() string {
 	if b.settled() {
 		return "Advice: " + b.d.Advice + "."
@@ -375,12 +372,12 @@ func (b builder) todo() string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// settled reports whether the advice says which setting to use.
+// settled reports whether the advice names the setting to use.
 func (b builder) settled() bool {
 	return b.d.Advice != "" && b.d.Untrustworthy == "" && !b.d.Open
 }
 
-// next is the command that leads on, where it stays the same when it is pasted.
+// next returns the follow-up command, if pasting does not alter it.
 func (b builder) next() string {
 	lead, ok := b.d.Lead()
 	if !ok || len(lead.Command) > 2*MaxWidth || clean(lead.Command) != lead.Command || strings.Contains(lead.Command+" ", ": ") {
@@ -389,7 +386,7 @@ func (b builder) next() string {
 	return "Next (" + lead.What + "): " + lead.Command
 }
 
-// guards are what stands in the way of keeping what is better.
+// guards names the guards that prevent keeping better settings.
 func (b builder) guards() string {
 	var said []string
 	for _, t := range b.d.Tables {
@@ -416,7 +413,7 @@ func (b builder) again() string {
 	return "All numbers: linerate show " + b.s.ID + "."
 }
 
-// Picture chooses of all pictures the one that says most of the answer.
+// Picture returns the picture that shows most of the answer.
 func Picture(all []plot.Figure) (plot.Figure, bool) {
 	for _, name := range []string{"effects", "gains", "mesh", "sizes", "latency", "rate", "settings", "path", "cores"} {
 		for _, f := range all {
