@@ -16,7 +16,7 @@ import (
 // ms, lost, all, the share in percent, and those out of order.
 var csv2 = regex.New(`^([0-9]{14})(?:\.[0-9]+)?(?:[+-][0-9]+)?,([^,]*),([0-9]+),([^,]*),([0-9]+),(-?[0-9]+),([0-9.]+)-([0-9.]+),([0-9]+),([0-9]+)(?:,(-?[0-9.]+|-?nan),(-?[0-9]+),(-?[0-9]+),(-?[0-9.]+|-?nan),(-?[0-9]+))?$`)
 
-// failed2 is what iperf 2 writes to standard error where a test fails.
+// failed2 matches iperf 2's message on standard error about a failed test.
 var failed2 = regex.New(`^[a-z]+ failed: `)
 
 func isIperf2CSV(text string) bool {

@@ -1,5 +1,4 @@
-// Package watch is what is told of paths that are looked at again and again, as data and as
-// sentences.
+// Package watch reports on monitored paths, as data and as sentences.
 package watch
 
 import (
@@ -21,18 +20,18 @@ const (
 	EventSchema = "linerate/watchevent/v1"
 )
 
-// Document is all that is watched.
+// Document lists all monitored paths.
 type Document struct {
 	Hosts []Host `json:"hosts"`
 }
 
-// Host is a path that is watched.
+// Host is a monitored path.
 type Host struct {
-	Host    string    `json:"host"` // as it was named, secrets removed
+	Host    string    `json:"host"` // as the user named it, secrets removed
 	Looks   int       `json:"looks"`
-	Last    time.Time `json:"last,omitzero"`     // look that counts
+	Last    time.Time `json:"last,omitzero"`     // the last look that counts
 	Session string    `json:"session,omitempty"` // of that look
-	Missed  int       `json:"missed"`            // looks since then at which it could not be reached
+	Missed  int       `json:"missed"`            // looks since then at which the host was unreachable
 	Streams []Stream  `json:"streams"`
 	Changes []Change  `json:"changes"` // the oldest first
 }
@@ -41,11 +40,11 @@ type Host struct {
 type Stream struct {
 	Metric    model.Metric    `json:"metric"`
 	Direction model.Direction `json:"direction"`
-	Usual     *float64        `json:"usual"` // at this time of day and week; null: too few looks
+	Usual     *float64        `json:"usual"` // at this time of day and week; null if there are too few looks
 	Values    []Value         `json:"values"`
 }
 
-// Value is what one look saw.
+// Value is the result of one look.
 type Value struct {
 	At    time.Time `json:"at"`
 	Value float64   `json:"value"`
@@ -58,19 +57,19 @@ type Change struct {
 	Worse     bool                 `json:"worse"`
 	Was       float64              `json:"was"`
 	Now       float64              `json:"now"`
-	Low       float64              `json:"low"` // of now, with 95 % confidence
+	Low       float64              `json:"low"` // of Now, with 95 % confidence
 	High      float64              `json:"high"`
 	After     time.Time            `json:"after"` // the last look without it
 	Since     time.Time            `json:"since"` // the first look with it
 	Found     time.Time            `json:"found"`
-	Session   string               `json:"session"` // that found it
+	Session   string               `json:"session"` // the session that found it
 	Text      string               `json:"text"`
-	Changed   []fingerprint.Change `json:"changed,omitempty"` // on the hosts meanwhile; left out: nothing that is read there, or it was not looked up
+	Changed   []fingerprint.Change `json:"changed,omitempty"` // changed on the hosts meanwhile; omitted if nothing read there changed, or it was not read
 
-	looked bool // up what changed
+	looked bool // whether the hosts were checked for changes
 }
 
-// Event is something that is told at once.
+// Event is an event to report at once.
 type Event struct {
 	Kind    string    `json:"kind"` // worse, better, away, back
 	Host    string    `json:"host"`
@@ -80,7 +79,7 @@ type Event struct {
 	Change  *Change   `json:"change,omitempty"`
 }
 
-// HostOf returns what is known of the path to a far target.
+// HostOf returns the state of the path to a far target.
 func HostOf(far string, p *series.Path, now time.Time) Host {
 	h := Host{Host: far, Looks: p.Count, Last: p.Last.At, Session: p.Last.ID, Missed: p.Missed, Streams: []Stream{}, Changes: []Change{}}
 	for _, s := range series.Streams() {
@@ -116,14 +115,14 @@ func ChangeOf(far string, t *series.Told) Change {
 	return c
 }
 
-// With returns c with what changed on the hosts meanwhile.
+// With returns c with the changes on the hosts meanwhile.
 func (c Change) With(changed []fingerprint.Change) Change {
 	c.Changed = changed
 	c.looked = true
 	return c
 }
 
-// Lines are the sentences about a change.
+// Lines returns the sentences about a change.
 func (c Change) Lines() []string {
 	lines := []string{c.Text}
 	switch {
@@ -135,7 +134,7 @@ func (c Change) Lines() []string {
 	return lines
 }
 
-// quantity is a value of a metric with its unit.
+// quantity formats a value of a metric with its unit.
 func quantity(m model.Metric, v float64) string {
 	switch m {
 	case model.Goodput:
@@ -148,7 +147,7 @@ func quantity(m model.Metric, v float64) string {
 
 func clock(t time.Time) string { return t.Format("2006-01-02 15:04") }
 
-// Line says of the last look what it saw.
+// Line summarises the last look.
 func (h Host) Line() string {
 	end := model.EndName(h.Host)
 	if h.Looks == 0 {
@@ -170,7 +169,7 @@ func (h Host) Line() string {
 	return end + ": " + strings.Join(parts, ", ")
 }
 
-// drawn is how many looks a row shows: two days, each hour.
+// drawn is how many looks a row shows: two days of hourly looks.
 const drawn = 48
 
 // Render writes hosts, each with a row for each stream and its changes.

@@ -10,13 +10,13 @@ import (
 	"linerate/internal/core/model"
 )
 
-// The names of the runs of a look, as their sessions have them.
+// The names of a look's runs in its session.
 const (
 	Probes = "probes" // datagrams at a low rate: round trip without load, loss
 	Bulk   = "bulk"   // as much as the path carries
 )
 
-// Stream is a number of a path that is followed.
+// Stream is a monitored number of a path.
 type Stream struct {
 	Metric    model.Metric
 	Direction model.Direction
@@ -30,7 +30,7 @@ func (s Stream) Part() string {
 	return Probes
 }
 
-// Name is what people call it on the path to an end: "goodput from nas".
+// Name returns the display name on the path to an end: "goodput from nas".
 func (s Stream) Name(end string) string {
 	if s.Metric == model.IdleP50 {
 		return "round trip to " + end
@@ -38,23 +38,23 @@ func (s Stream) Name(end string) string {
 	return metric.Name(s.Metric) + " " + string(s.Direction) + " " + end
 }
 
-// Streams are all that are followed, in the order in which people are told of them. A round
-// trip is the same seen from either end.
+// Streams returns all monitored streams in the order of display. A round trip is the same from
+// either end.
 func Streams() []Stream {
 	return []Stream{{model.Goodput, model.To}, {model.Goodput, model.From}, {model.IdleP50, model.To}, {model.LossRatio, model.To}, {model.LossRatio, model.From}}
 }
 
 const (
-	// shortTrip is added to every round trip: shares of what the hosts themselves take say
-	// nothing (p).
+	// shortTrip is added to every round trip, because relative changes of the hosts' own delay
+	// are not significant (p).
 	shortTrip = 0.001
-	// lossStep is the loss that counts as much as goodput less by a tenth (fleet.md section
-	// 6.1).
+	// lossStep is the loss that counts like a tenth less goodput (fleet.md section 6.1).
 	lossStep = 0.001
 	tenth    = 0.0953101798 // ln 1.1
 )
 
-// number is a value of s on a scale whose steps mean the same everywhere; more is worse.
+// number converts a value of s to a scale on which equal steps have equal weight; more is
+// worse.
 func (s Stream) number(v float64) float64 {
 	switch s.Metric {
 	case model.Goodput:
@@ -65,7 +65,7 @@ func (s Stream) number(v float64) float64 {
 	return math.Log(v + shortTrip)
 }
 
-// Value is the value whose number is y.
+// Value converts a number back to the value.
 func (s Stream) Value(y float64) float64 {
 	switch s.Metric {
 	case model.Goodput:
@@ -76,7 +76,8 @@ func (s Stream) Value(y float64) float64 {
 	return max(0, math.Exp(y)-shortTrip)
 }
 
-// of are the numbers of s in runs, in their order. Where nothing arrives at all, that is one.
+// of returns the numbers of s in runs, in order. A run in which nothing arrived counts as
+// no goodput and full loss.
 func (s Stream) of(runs []model.Run) (y []float64) {
 	for _, r := range runs {
 		if r.Setting != s.Part() || r.Flow.Direction != s.Direction {
@@ -95,14 +96,14 @@ func (s Stream) of(runs []model.Run) (y []float64) {
 	return y
 }
 
-// Path is what is known of a path that is looked at again and again. The zero value with a
-// margin is one without a look.
+// Path is the history of a monitored path. The zero value with a margin set is empty and ready
+// to use.
 type Path struct {
 	Margin  float64
 	Changes []Told // the newest last
 	Count   int    // looks that count
-	Missed  int    // looks in a row at a host that could not be reached
-	Last    Look   // that counts
+	Missed  int    // consecutive looks at an unreachable host
+	Last    Look   // the last one that counts
 
 	streams map[Stream]*Series
 }
@@ -113,7 +114,7 @@ type Told struct {
 	Change
 }
 
-// Range is where the value is now, with 95 % confidence.
+// Range returns the range of the present value, with 95 % confidence.
 func (t *Told) Range() (low, high float64) {
 	sign := map[bool]float64{true: 1, false: -1}[t.Worse]
 	at := func(by float64) float64 {
@@ -126,13 +127,13 @@ func (t *Told) Range() (low, high float64) {
 	return min(low, high), max(low, high)
 }
 
-// Doubt is a stream that may have changed.
+// Doubt is a stream with a suspected change.
 type Doubt struct {
 	Stream
 	Suspicion
 }
 
-// Runs are the numbers of the runs that followed the look's own.
+// Runs returns the numbers of the runs after the look's own.
 func (d Doubt) Runs(runs []model.Run) []float64 {
 	if y := d.of(runs); len(y) > 0 {
 		return y[1:]
@@ -140,7 +141,7 @@ func (d Doubt) Runs(runs []model.Run) []float64 {
 	return nil
 }
 
-// Series returns that of a stream.
+// Series returns the series of a stream.
 func (p *Path) Series(s Stream) *Series {
 	if p.streams == nil {
 		p.streams = map[Stream]*Series{}
@@ -151,8 +152,8 @@ func (p *Path) Series(s Stream) *Series {
 	return p.streams[s]
 }
 
-// Add takes up the runs of a look, and returns the stream that has most likely changed, nil
-// for none: each look confirms one at most.
+// Add adds the runs of a look, and returns the stream that has most likely changed, nil for
+// none: each look confirms at most one change.
 func (p *Path) Add(l Look, runs []model.Run) *Doubt {
 	p.Count, p.Missed, p.Last = p.Count+1, 0, l
 	var most *Doubt
@@ -168,8 +169,7 @@ func (p *Path) Add(l Look, runs []model.Run) *Doubt {
 	return most
 }
 
-// Settle takes up what the runs after a look showed of its doubt, and returns the change, nil
-// for none.
+// Settle applies the runs after a look to its doubt, and returns the change, nil for none.
 func (p *Path) Settle(d *Doubt, runs []model.Run) *Told {
 	c, changed := p.Series(d.Stream).Settle(d.Suspicion, d.Runs(runs))
 	if !changed {
@@ -179,7 +179,7 @@ func (p *Path) Settle(d *Doubt, runs []model.Run) *Told {
 	return &p.Changes[len(p.Changes)-1]
 }
 
-// Take takes up a stored look, with its time where people are.
+// Take adds a stored look, with its time in the user's time zone.
 func (p *Path) Take(s *model.Session, at *time.Location) {
 	switch {
 	case s.State == model.SessionFailed:

@@ -8,8 +8,8 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Factor returns the factor of knob, which is written like "far.link.mtu", with these
-// values as levels. A knob with a dot and without a host is of both hosts.
+// Factor returns the factor of knob, in the form "far.link.mtu", with these values as levels. A
+// knob with a dot but without a host applies to both hosts.
 func Factor(knob string, values ...string) model.Factor {
 	f := model.Factor{Name: knob[strings.LastIndexByte(knob, '.')+1:], Knob: model.KnobID(knob)}
 	if end, rest, ok := strings.Cut(knob, "."); ok {
