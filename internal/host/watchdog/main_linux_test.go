@@ -21,21 +21,20 @@ import (
 	"linerate/internal/core/model"
 )
 
-// The test program is also the two processes that the tests kill: an agent that
-// applies and undoes, and its watchdog. These variables say which one it is and
-// what happens to it.
+// The test program also runs as the two processes that the tests kill: an agent that applies
+// and undoes changes, and its watchdog. These variables select the role and the fault.
 const (
 	roleVar      = "LINERATE_TEST_ROLE"      // "agent", "watchdog", "reverter" or "boot"
-	confirmVar   = "LINERATE_TEST_CONFIRM"   // not empty: the agent's changes are confirmed, and it undoes none
+	confirmVar   = "LINERATE_TEST_CONFIRM"   // not empty: confirm the agent's changes; the agent undoes none
 	configVar    = "LINERATE_TEST_CONFIG"    // flags of the agent's watchdog
-	changesVar   = "LINERATE_TEST_CHANGES"   // JSON, of the agent
+	changesVar   = "LINERATE_TEST_CHANGES"   // JSON, for the agent
 	groupVar     = "LINERATE_TEST_GROUP"     // JSON, lists of changes that the agent makes after its first, in the same transaction
-	stepsVar     = "LINERATE_TEST_STEPS"     // file to which the watchdog adds the name of each step
-	deadlineVar  = "LINERATE_TEST_DEADLINE"  // of the agent's Apply; a minute without it
-	crashVar     = "LINERATE_CRASH"          // N:agent, N:watchdog or N:both: killed after step N, 1…; N:stop: the agent hangs until all is undone; N:cgroup: all in the agent's is killed
-	busyVar      = "LINERATE_TEST_BUSY"      // while there is a file of this name, the driver of tcp.sack takes no old value
-	cgroupVar    = "LINERATE_TEST_CGROUP"    // of the agent, for N:cgroup
-	noBootVar    = "LINERATE_TEST_NO_BOOT"   // not empty: the agent wants no job for the next start
+	stepsVar     = "LINERATE_TEST_STEPS"     // file to which the watchdog appends the name of each step
+	deadlineVar  = "LINERATE_TEST_DEADLINE"  // deadline of the agent's Apply; a minute by default
+	crashVar     = "LINERATE_CRASH"          // N:agent, N:watchdog or N:both: killed after step N, 1…; N:stop: the agent is stopped until all is undone; N:cgroup: all of the agent's cgroup is killed
+	busyVar      = "LINERATE_TEST_BUSY"      // while this file exists, the driver of tcp.sack refuses the old value
+	cgroupVar    = "LINERATE_TEST_CGROUP"    // the agent's cgroup, for N:cgroup
+	noBootVar    = "LINERATE_TEST_NO_BOOT"   // not empty: the agent installs no job for the next start
 	powerlessVar = "LINERATE_TEST_POWERLESS" // not empty: the watchdog may not raise its limits (no CAP_SYS_RESOURCE)
 	foreignVar   = "LINERATE_TEST_FOREIGN"   // N:path=text: another program writes text after step N
 )
@@ -77,7 +76,7 @@ func watchdogMain() error {
 	return Serve(context.Background(), os.Stdin, os.Stdout, cfg)
 }
 
-// dropPower gives up CAP_SYS_RESOURCE, by which a process raises its hard limits.
+// dropPower gives up CAP_SYS_RESOURCE, which a process needs to raise its hard limits.
 func dropPower() {
 	header := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -90,7 +89,7 @@ func dropPower() {
 	}
 }
 
-// agentMain does one run's worth of calls.
+// agentMain makes the calls of one run.
 func agentMain() (err error) {
 	ctx := context.Background()
 	cfg, err := ParseArgs(strings.Fields(os.Getenv(configVar)))
@@ -138,7 +137,7 @@ func agentMain() (err error) {
 	return err
 }
 
-// laterApplies makes the changes of a group's later runs.
+// laterApplies makes the further changes of a group.
 func laterApplies(ctx context.Context, c *Client, deadline time.Duration) error {
 	var later [][]model.Assignment
 	if text := os.Getenv(groupVar); text != "" {
@@ -168,7 +167,7 @@ func reverterMain() error {
 	return err
 }
 
-// interruptions returns the hook that the variables ask for.
+// interruptions returns the hook that the variables request.
 func interruptions() func(step string) {
 	crashAt, target := numbered(os.Getenv(crashVar))
 	foreignAt, foreign := numbered(os.Getenv(foreignVar))
@@ -202,13 +201,13 @@ func interruptions() func(step string) {
 		}
 		if target == "watchdog" || target == "both" {
 			orPanic(syscall.Kill(os.Getpid(), syscall.SIGKILL))
-			select {} // until it arrives
+			select {} // wait for the signal
 		}
 	}
 }
 
-// standsStill reports whether no thread of a process runs any more: a signal
-// reaches one after the other (state T of proc_pid_stat(5)).
+// standsStill reports whether all threads of a process have stopped: the signal reaches them
+// one by one (state T of proc_pid_stat(5)).
 func standsStill(pid int) bool {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	orPanic(err)
@@ -227,7 +226,7 @@ func standsStill(pid int) bool {
 
 func numbered(s string) (int, string) {
 	n, rest, _ := strings.Cut(s, ":")
-	i, _ := strconv.Atoi(n) // 0, no step, where there is no number
+	i, _ := strconv.Atoi(n) // 0, which is no step, without a number
 	return i, rest
 }
 
@@ -239,7 +238,7 @@ func addLine(path, line string) {
 	orPanic(f.Close())
 }
 
-// orPanic is for the processes that have no test to fail.
+// orPanic is for the processes that run outside a test.
 func orPanic(err error) {
 	if err != nil {
 		panic(err)

@@ -15,8 +15,8 @@ import (
 	"linerate/internal/must"
 )
 
-// stubborn is the link mode of a driver that goes on negotiating where it is told a
-// fixed gigabit, as Linux e1000 and e1000e do.
+// stubborn is the link mode of a driver that keeps negotiating when set to a fixed gigabit
+// mode, like Linux e1000 and e1000e.
 type stubborn struct {
 	text   string
 	writes []string
@@ -34,8 +34,8 @@ func (s *stubborn) Write(_ context.Context, raw string) error {
 	return nil
 }
 
-// TestALinkModeIsWrittenWhole: a mode that three settings name is one write, none of
-// half a mode, and undo is the text before.
+// TestALinkModeIsWrittenWhole: three settings of one mode are a single write, and undo writes
+// the text before.
 func TestALinkModeIsWrittenWhole(t *testing.T) {
 	const before = "autoneg=on advertise=100baseT/Full,1000baseT/Full (supported=100baseT/Full,1000baseT/Full; now=1000/full)"
 	card := &stubborn{text: before}
@@ -59,11 +59,11 @@ func TestALinkModeIsWrittenWhole(t *testing.T) {
 	}
 }
 
-// linkless is the link mode of a card whose driver tells no speed of a forced mode while
-// the link is down, as Intel's do, and whose link is down for a while after each change.
+// linkless is the link mode of a card whose driver reports no speed for a forced mode while
+// the link is down, as Intel's do, and whose link goes down for a while after each change.
 type linkless struct {
 	mode   string
-	up     time.Time // when the link is there again
+	up     time.Time // when the link comes back
 	takes  time.Duration
 	writes []string
 }
@@ -86,9 +86,9 @@ func (l *linkless) Write(_ context.Context, raw string) error {
 	return nil
 }
 
-// TestALinkTakesItsTime: a forced mode counts as set when its link is there, within some
-// seconds; and one whose link never comes, or is lost later, is undone and not taken for
-// somebody else's.
+// TestALinkTakesItsTime: a forced mode is set once its link is up, within some seconds. A
+// mode whose link never comes up, or is lost later, is undone and not mistaken for another
+// program's.
 func TestALinkTakesItsTime(t *testing.T) {
 	const never = time.Hour
 	for name, c := range map[string]struct {
@@ -146,7 +146,7 @@ func (l *lines) Each(yield func(string)) error {
 
 func (l *lines) Close() error { return nil }
 
-// logging is a place whose driver logs when it is set.
+// logging is a place whose driver writes to the kernel log when it is set.
 type logging struct {
 	stubborn
 	log  *lines
@@ -158,8 +158,8 @@ func (g *logging) Write(ctx context.Context, raw string) error {
 	return g.stubborn.Write(ctx, raw)
 }
 
-// TestWhatTheKernelLogsIsTold: a driver that logs a fault while it is set is told,
-// with its line, in setting and in undoing; other lines are not.
+// TestWhatTheKernelLogsIsTold: a fault that a driver logs during a set or an undo is reported
+// with its line; other log lines are not.
 func TestWhatTheKernelLogsIsTold(t *testing.T) {
 	for text, want := range map[string]string{
 		"WARNING: CPU: 0 PID: 730 at kernel/dma/mapping.c:533 dma_free_attrs+0x3c/0x60": "dma_free_attrs",

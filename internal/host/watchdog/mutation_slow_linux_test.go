@@ -35,7 +35,7 @@ func mutations() []struct{ name, file, old, new string } {
 	}
 }
 
-// TestTheProofFindsMutations: each of them is found by the proof.
+// TestTheProofFindsMutations: the proof detects each mutation.
 func TestTheProofFindsMutations(t *testing.T) {
 	for _, m := range mutations() {
 		t.Run(m.name, func(t *testing.T) {

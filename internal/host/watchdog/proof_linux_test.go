@@ -19,7 +19,7 @@ import (
 	"linerate/internal/must"
 )
 
-// truthful holds a report against the machine.
+// truthful checks a report against the machine.
 func (m *sim) truthful(who string, changes []model.Change, err error) {
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
@@ -38,7 +38,7 @@ func (m *sim) truthful(who string, changes []model.Change, err error) {
 	}
 }
 
-// check demands, when the operation is over or its deadline has passed, what the proof promises.
+// check demands what the proof promises, after the operation or its deadline.
 func (w *world) check(o operation, f *fault) {
 	pause(limit + 45*time.Second)
 	for _, m := range w.all {
@@ -70,7 +70,7 @@ func (w *world) check(o operation, f *fault) {
 	}
 }
 
-// expect demands old values, or those of a change that is confirmed.
+// expect demands the old values, or those of confirmed changes.
 func (m *sim) expect(o operation, f *fault, when string) {
 	want := defaults()
 	if f.defaults != nil {
@@ -79,9 +79,9 @@ func (m *sim) expect(o operation, f *fault, when string) {
 	records, _ := m.state()
 	kept := journal.ConfirmedIntents(records)
 	switch {
-	case o.undoes: // what it puts back stays so, also where no disk takes a record of it
+	case o.undoes: // its undo is final, even if no disk records it
 		kept = nil
-	case m.unsure() && m.values[rmemSlot] == want[rmemSlot]: // all of it went back
+	case m.unsure() && m.values[rmemSlot] == want[rmemSlot]: // the whole change was undone
 		kept = slices.DeleteFunc(kept, func(k journal.Unfinished) bool {
 			return o.older[m.slotOf(k)] != k.New || k.Old != defaults()[m.slotOf(k)]
 		})
@@ -111,8 +111,8 @@ func (m *sim) slotOf(o journal.Unfinished) slot {
 	return at
 }
 
-// unsure reports whether a confirmation was asked for, and not said to be kept: what is
-// on disk of it may count or not.
+// unsure reports whether a confirmation was attempted without success: its trace on disk may
+// or may not count.
 func (m *sim) unsure() bool {
 	return slices.ContainsFunc(m.procs, func(p *proc) bool { return p.role == "confirmer" && p.err != nil })
 }
@@ -131,7 +131,7 @@ func (m *sim) hold(want map[slot]string, overTheirs map[slot]bool, f *fault, whe
 	}
 }
 
-// finish is linerate undo, twice.
+// finish runs linerate undo twice.
 func (m *sim) finish(o operation, f *fault) {
 	w := m.w
 	u := m.reverter("last undo")
@@ -180,7 +180,7 @@ func damaged(m *sim) []string {
 	return slices.DeleteFunc(m.disk.Names(stateDir), func(n string) bool { return !strings.Contains(n, ".damaged-") })
 }
 
-// dry returns the moments of an operation at which a fault may come.
+// dry returns the moments of an operation at which a fault can occur.
 func dry(t *testing.T, o operation) (sites []site, ops []act) {
 	w := newWorld("no fault/"+o.name, o.far)
 	defer w.report(t)
@@ -222,7 +222,7 @@ func TestEveryFaultAfterEveryStep(t *testing.T) {
 						continue
 					}
 					for i, s := range sites {
-						if wrong.Load() { // the first fault says enough
+						if wrong.Load() { // one fault is enough
 							return
 						}
 						if f.at == nil || f.at(s, acts[i]) {
@@ -254,7 +254,7 @@ func (w *world) report(t *testing.T) {
 	}
 }
 
-// run is one case.
+// run runs one case.
 func (f fault) run(t *testing.T, o operation, s site, what act) {
 	name := fmt.Sprintf("%s/%s/%s %s %d, before %s", o.name, f.name, s.machine, s.role, s.n, what)
 	w := newWorld(name, o.far)
@@ -269,7 +269,7 @@ func (f fault) run(t *testing.T, o operation, s site, what act) {
 			g.defaults = maps.Clone(w.all[0].values)
 		}
 		w.at, w.fault, w.inject = s, &g, func(f *fault, p *proc, o act) {
-			synctest.Wait() // all others stand still
+			synctest.Wait() // all others are blocked
 			f.inject(w, f, p, o)
 		}
 		o.run(w)

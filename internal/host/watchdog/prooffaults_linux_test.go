@@ -11,31 +11,32 @@ import (
 	"linerate/internal/host/knob/linkid"
 )
 
-// fault is what goes wrong at a moment of an operation, and what is allowed to be left of it.
+// fault is what goes wrong at a moment of an operation, and what it may leave behind.
 type fault struct {
 	name   string
-	fits   func(o operation) bool   // nil is every operation
-	at     func(s site, o act) bool // nil is before every step
+	fits   func(o operation) bool   // nil: every operation
+	at     func(s site, o act) bool // nil: before every step
 	inject func(w *world, f *fault, p *proc, o act)
-	after  func(w *world) // before linerate undo; nil for nothing
+	after  func(w *world) // runs before linerate undo; may be nil
 
-	lifts     bool               // what keeps linerate from its work ends before linerate undo
-	stuck     func(at slot) bool // a setting that takes no value
+	lifts     bool               // what blocks linerate ends before linerate undo
+	stuck     func(at slot) bool // whether a setting refuses values
 	hangs     bool               // a process may be left
-	lost      bool               // a part of the journal
-	mustTell  bool               // and undo has to say so
+	lost      bool               // a part of the journal is lost
+	mustTell  bool               // and undo must report it
 	takesBack string             // another program reverts a confirmed setting
 	orphans   map[string]bool    // machines without a process that would undo
-	defaults  map[slot]string    // what the machine started with since
+	defaults  map[slot]string    // the machine's values at its last start
 	happened  bool
 }
 
 func onDisk(o act) bool { return o.place.Native == "" }
 
-// leaves reports whether what a kill leaves is other than what one at the next step leaves.
+// leaves reports whether a kill before this step leaves a different state than one at the
+// next.
 func leaves(_ site, o act) bool { return o.Kind == "put" || onDisk(o) && o.Changes() && !forPeople(o) }
 
-// looks reports whether a step is one before which another process could make a difference.
+// looks reports whether another process could make a difference before this step.
 func looks(s site, o act) bool { return leaves(s, o) || o.Kind == "lock" || o.Kind == "get" }
 
 // forPeople reports whether an operation is on a file that no undo reads.
@@ -45,8 +46,8 @@ func changesDisk(_ site, o act) bool { return onDisk(o) && (o.Changes() || o.Kin
 
 func onSack(_ site, o act) bool { return o.place == sack }
 
-// killed ends processes of the machine of a step. The machine is orphaned where a
-// living agent would have undone for its watchdog.
+// killed kills processes of the step's machine. A machine on which no process is left is
+// orphaned.
 func killed(roles ...string) func(w *world, f *fault, p *proc, o act) {
 	return func(w *world, f *fault, p *proc, _ act) {
 		kill(slices.DeleteFunc(p.m.living(""), func(q *proc) bool {
@@ -56,7 +57,7 @@ func killed(roles ...string) func(w *world, f *fault, p *proc, o act) {
 	}
 }
 
-// judge finds the orphaned machines.
+// judge marks machines without a living process as orphaned.
 func (f *fault) judge(w *world) {
 	for _, m := range w.all {
 		if len(m.living("")) == 0 {
@@ -65,7 +66,8 @@ func (f *fault) judge(w *world) {
 	}
 }
 
-// restart has a machine start again; it holds what it holds at first, or what linerate had written.
+// restart starts a machine again, with its default values, or with tcp.sack as it was if that
+// is configured.
 func (m *sim) restart(configured bool) {
 	kill(m.living("")...)
 	m.boot += "+"
@@ -111,7 +113,7 @@ func deaths() []fault {
 	}
 }
 
-// losses are of power: of the machine, or of its disk alone.
+// losses are power losses of the machine, or of its disk only.
 func losses() []fault {
 	disk := func(name string, names, bytes func(n int) int) fault {
 		return fault{name: "disk loses power, " + name, at: func(_ site, o act) bool { return o.dirty }, inject: func(w *world, f *fault, p *proc, o act) {
@@ -136,7 +138,7 @@ func losses() []fault {
 	}
 }
 
-// fullDisks take no writes from a moment on.
+// fullDisks refuse writes from a moment on.
 func fullDisks() []fault {
 	of := func(name string, err error, hit func(o act) bool, lasts time.Duration) fault {
 		once := lasts == 0
@@ -175,14 +177,14 @@ func fullDisks() []fault {
 	}
 }
 
-// foreigners set tcp.sack.
+// foreigners are other programs that set tcp.sack.
 func foreigners() []fault {
 	of := func(name string, text func(m *sim) string) fault {
 		return fault{name: "foreign write of " + name, at: looks, inject: func(_ *world, _ *fault, p *proc, o act) {
 			m := p.m
 			theirs := text(m)
-			// Two moments cannot be noticed: between a write and its reading back, and between
-			// the last look and a write.
+			// Two writes cannot be detected: one between a write and its read-back, and one
+			// between the last check and a write.
 			m.unseen[sackSlot] = m.lastPut[sackSlot] || o.place == sack && o.Kind == "put" || theirs != "7"
 			m.foreign[sackSlot], m.values[sackSlot] = theirs, theirs
 		}}
@@ -190,7 +192,7 @@ func foreigners() []fault {
 	return []fault{of("another value", func(*sim) string { return "7" })}
 }
 
-// busyKnobs refuse to be set, or to be read.
+// busyKnobs refuse to be set or read.
 func busyKnobs() []fault {
 	of := func(name string, err error, kinds []string, lasts time.Duration) fault {
 		f := fault{name: name, at: onSack, lifts: true, inject: func(_ *world, _ *fault, p *proc, _ act) {
@@ -243,7 +245,7 @@ func clocks() []fault {
 	}
 }
 
-// seconds are other processes of linerate.
+// seconds are further linerate processes.
 func seconds() []fault {
 	second := func(name string, start func(m *sim)) fault {
 		return fault{name: name, takesBack: "undo", at: looks, inject: func(_ *world, _ *fault, p *proc, _ act) {
@@ -255,7 +257,7 @@ func seconds() []fault {
 		second("undo meanwhile", func(m *sim) { m.reverter("meanwhile") }),
 		second("recovery meanwhile", func(m *sim) { m.recoverer("meanwhile", 0) }),
 		{name: "lock removed, and an undo meanwhile", takesBack: "undo", at: looks, fits: func(o operation) bool { return o.older == nil }, inject: func(_ *world, f *fault, p *proc, _ act) {
-			// Two write one journal then; the last undo finds what is left.
+			// Now two processes write one journal; the last undo handles what is left.
 			p.m.refuse["undone since"] = func(act) error { return nil }
 			p.m.refuse["damage"] = func(act) error { return nil }
 			f.orphans[p.m.name] = true
@@ -269,15 +271,15 @@ func seconds() []fault {
 	}
 }
 
-// links have something become of eth0.
+// links change what happens to eth0.
 func links() []fault {
 	of := func(name string, change func(m *sim)) fault {
 		return fault{name: "link " + name, fits: func(o operation) bool { return o.link }, inject: func(_ *world, _ *fault, p *proc, o act) {
 			change(p.m)
-			p.m.unseen[slot{9, "mtu"}] = o.Kind == "put" && o.place == mtuPlace // it cannot be noticed
+			p.m.unseen[slot{9, "mtu"}] = o.Kind == "put" && o.place == mtuPlace // cannot be detected
 		}}
 	}
-	// Another link that holds what linerate writes, as it happens.
+	// Another link that happens to hold the value that linerate writes.
 	other := func(m *sim) {
 		m.links = append(m.links, linkid.ID{Name: "eth0", Index: 9, MAC: "02:00:00:00:00:99", Driver: "ixgbe"})
 		m.values[slot{9, "mtu"}] = "1400"

@@ -10,19 +10,19 @@ import (
 	"linerate/internal/host/journal"
 )
 
-// operation changes a host, or two. Its steps are all that its processes do.
+// operation changes one or two hosts. Its steps are all operations of its processes.
 type operation struct {
 	name   string
-	far    bool            // on two machines
-	ready  func(w *world)  // what was before
+	far    bool            // uses two machines
+	ready  func(w *world)  // prepares the state before
 	run    func(w *world)  // starts it
-	roles  []string        // whose steps count
+	roles  []string        // roles whose steps count
 	sets   map[slot]string // what it writes
 	link   bool            // it changes a link
-	older  map[slot]string // what was confirmed before, and stays
-	boot   bool            // it begins after a restart of the machine
-	once   bool            // it is one process that undoes, and says so where it could not
-	undoes bool            // it takes back what is confirmed
+	older  map[slot]string // confirmed before; must stay
+	boot   bool            // begins after a restart of the machine
+	once   bool            // one process that undoes, and reports if it could not
+	undoes bool            // reverts confirmed changes
 }
 
 const limit = 10 * time.Second // deadline of all changes
@@ -41,7 +41,7 @@ var (
 	twoSlots                               = map[slot]string{sackSlot: "0", rmemSlot: "4096 65536 65536"}
 )
 
-// agent is a process that changes its machine by f.
+// agent is a process that changes its machine through f.
 func (m *sim) agent(f func(ctx context.Context, p *proc, c *Client)) *proc {
 	return m.run("agent", func(p *proc) error {
 		ctx := context.Background()
@@ -54,7 +54,7 @@ func (m *sim) agent(f func(ctx context.Context, p *proc, c *Client)) *proc {
 	})
 }
 
-// apply has a client make changes, and holds its report against the machine.
+// apply makes changes through a client and checks its report against the machine.
 func (p *proc) apply(ctx context.Context, c *Client, changes []model.Assignment) bool {
 	made, err := c.Apply(ctx, changes, limit)
 	p.m.truthful(p.role+": apply", made, err)
@@ -69,7 +69,7 @@ func (p *proc) undo(ctx context.Context, c *Client) {
 // hang blocks until the process is killed.
 func (p *proc) hang() { <-p.gone }
 
-// others is a process that only looks at the machine for a moment: a confirmation, an undo.
+// confirmer is a process that confirms c's transaction after a delay.
 func (m *sim) confirmer(after time.Duration, c *Client) *proc {
 	return m.run("confirmer", func(p *proc) error {
 		time.Sleep(after)
@@ -93,7 +93,7 @@ func (m *sim) reverter(role string) *proc {
 	})
 }
 
-// recoverer is an agent that starts.
+// recoverer is an agent that starts and recovers.
 func (m *sim) recoverer(role string, await time.Duration) *proc {
 	return m.run(role, func(p *proc) error {
 		cfg := p.config()
@@ -104,7 +104,7 @@ func (m *sim) recoverer(role string, await time.Duration) *proc {
 	})
 }
 
-// kept has a change made and confirmed before the operation.
+// kept applies and confirms changes before the operation.
 func (w *world) kept(changes []model.Assignment) {
 	before := 0
 	for _, m := range w.all {
@@ -128,7 +128,7 @@ func (w *world) kept(changes []model.Assignment) {
 	w.forget()
 }
 
-// crashed has a change made by processes that are killed then.
+// crashed applies changes and then kills the processes that made them.
 func (w *world) crashed() {
 	for _, m := range w.all {
 		m.agent(func(ctx context.Context, p *proc, c *Client) {
@@ -142,9 +142,9 @@ func (w *world) crashed() {
 	w.forget()
 }
 
-// forget has the steps count from here.
+// forget restarts the count of steps.
 func (w *world) forget() {
-	pause(time.Second) // the names of transactions differ
+	pause(time.Second) // so that transaction names differ
 	for _, m := range w.all {
 		clear(m.count)
 		clear(m.written)
@@ -206,22 +206,22 @@ func operations() []operation {
 	}
 }
 
-// setBoth is a controller that changes two machines: both, or none.
+// setBoth is a controller that changes two machines, both or neither.
 func setBoth(w *world) {
 	w.first = w.all[0].agent(func(ctx context.Context, p *proc, c *Client) {
 		other := w.all[1].agentOf(p, func(ctx context.Context, p *proc, c *Client) bool { return p.apply(ctx, c, twoKnobs) })
 		if !p.apply(ctx, c, twoKnobs) {
-			return // the other one ends with this one
+			return // the other agent ends with this one
 		}
 		other.ask <- struct{}{}
 		if <-other.ok {
-			time.Sleep(time.Second) // it is held
+			time.Sleep(time.Second) // keep the changes for a while
 		}
 		p.undo(ctx, c)
 	})
 }
 
-// remote is an agent that a controller asks once, and that ends with it.
+// remote2 is an agent that a controller asks once and that ends with the controller.
 type remote2 struct {
 	ask chan struct{}
 	ok  chan bool
@@ -244,7 +244,7 @@ func (m *sim) agentOf(controller *proc, f func(ctx context.Context, p *proc, c *
 		}
 		p.undo(ctx, c)
 	})
-	go func() { // report a connection that breaks
+	go func() { // report a broken connection
 		select {
 		case <-a.done:
 		case <-a.gone:

@@ -37,8 +37,7 @@ func TestUnitOf(t *testing.T) {
 	}
 }
 
-// systemd makes a root in which this process is in a unit, and systemd-run is a
-// script.
+// systemd makes a root directory where this process is in a unit and systemd-run is a script.
 func systemd(t *testing.T, unit, script string) (root string) {
 	t.Helper()
 	root = t.TempDir()
@@ -50,14 +49,14 @@ func systemd(t *testing.T, unit, script string) (root string) {
 	return root
 }
 
-// enters is a systemd-run that writes down what it is told and becomes the command.
+// enters is a systemd-run that records its arguments and executes the command.
 const enters = `echo "$@" >> "$(dirname "$0")/told"
 while [ "$1" != -- ]; do shift; done
 shift
 exec "$@"`
 
-// TestScope has systemd start the watchdog in a scope of its own where there is a
-// unit to leave, and says so where that fails.
+// TestScope: the watchdog starts in its own systemd scope if there is a unit to leave, and
+// warns if that fails.
 func TestScope(t *testing.T) {
 	for name, c := range map[string]struct{ unit, script, says string }{
 		"service":        {"linerate.service", enters, ""},
@@ -88,8 +87,7 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// TestScopeOfNobody warns where nobody can ask systemd, and where there
-// is no systemd says nothing.
+// TestScopeOfNobody: without systemd-run there is a warning, and without systemd none.
 func TestScopeOfNobody(t *testing.T) {
 	root := systemd(t, "linerate.service", enters)
 	must.Do(t, os.Remove(filepath.Join(root, "usr/bin/systemd-run")))
@@ -100,23 +98,23 @@ func TestScopeOfNobody(t *testing.T) {
 	must.True(t, s.unit == "" && s.prefix == nil, "without systemd: %+v", s)
 }
 
-// TestScopeThatDoesNotAnswer: a systemd that hangs keeps nothing waiting for long.
+// TestScopeThatDoesNotAnswer: a hanging systemd delays Start for a short time only.
 func TestScopeThatDoesNotAnswer(t *testing.T) {
 	b, root := fakeBench(t), systemd(t, "linerate.service", "")
 	stuckProgram, err := os.ReadFile("/bin/sleep")
-	if err == nil { // in a script the process would be named after its interpreter
+	if err == nil { // a script's process would have its interpreter's name
 		path := filepath.Join(root, "usr/bin/systemd-run")
 		err = os.WriteFile(path, stuckProgram, 0o755)
 	}
 	must.Do(t, err)
 	s := findScope(root)
-	s.prefix = []string{s.prefix[0], "1000000"} // what follows is more time to sleep
+	s.prefix = []string{s.prefix[0], "1000000"} // the remaining arguments are more time to sleep
 	t.Setenv(roleVar, "watchdog")
 	c, err := startProcess(t.Context(), Config{Dir: t.TempDir(), Host: b.host}, s.prefix, s.prefix[0])
 	must.Is(t, err, ErrGone, "Start = %+v", c)
 }
 
-// cgroup makes a cgroup of the test's own, below the root of the unified hierarchy.
+// cgroup makes a cgroup for the test, below the root of the unified hierarchy.
 func cgroup(t *testing.T, name string) string {
 	t.Helper()
 	for _, at := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
@@ -145,8 +143,8 @@ func cgroup(t *testing.T, name string) string {
 	return ""
 }
 
-// TestKilledCgroup ends all that is in the cgroup of an agent, as systemctl stop
-// does: the watchdog, in another, undoes.
+// TestKilledCgroup kills everything in the agent's cgroup, as systemctl stop does: the
+// watchdog, in another cgroup, undoes.
 func TestKilledCgroup(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
@@ -169,28 +167,27 @@ func TestKilledCgroup(t *testing.T) {
 	}
 }
 
-// joinCgroup puts this process, and what it starts, into a cgroup.
+// joinCgroup moves this process, and so its later children, into a cgroup.
 func joinCgroup(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0)
 }
 
-// killCgroup ends all that is in a cgroup, and waits for the end of all but this
-// process.
+// killCgroup kills everything in a cgroup and waits until all but this process have ended.
 func killCgroup(dir string) {
 	orPanic(os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0))
 	if unit, err := os.ReadFile("/proc/self/cgroup"); err == nil && bytes.Contains(unit, []byte(filepath.Base(dir)+"\n")) {
-		select {} // until it arrives
+		select {} // wait for the signal
 	}
 	for syscall.Kill(os.Getppid(), 0) == nil && os.Getppid() > 1 {
-		// until its agent is gone
+		// wait until the agent is gone
 		if b, err := os.ReadFile(filepath.Join(dir, "cgroup.procs")); err != nil || len(b) == 0 {
 			return
 		}
 	}
 }
 
-// switchBench is a fake tree with a setting and a command, which has left the file
-// state while it is on.
+// switchBench is a fake tree with a setting and a command, which creates the file state when
+// turned on.
 func switchBench(t *testing.T) (b bench, state string) {
 	t.Helper()
 	b = fakeBench(t)
@@ -209,8 +206,8 @@ func (b bench) sack(t *testing.T) string {
 	return strings.TrimSpace(string(text))
 }
 
-// TestCrashAfterEveryStepOfACommand: whatever is killed after whatever step, what a
-// command turned on is off again, and nothing stays open.
+// TestCrashAfterEveryStepOfACommand: whichever process is killed after whichever step, the
+// command is turned off again and no change stays open.
 func TestCrashAfterEveryStepOfACommand(t *testing.T) {
 	t.Parallel()
 	b, state := switchBench(t)
@@ -222,7 +219,7 @@ func TestCrashAfterEveryStepOfACommand(t *testing.T) {
 	must.Need(t, slices.Equal(steps, want), "steps %q", steps)
 	b.changes[0].Command.Undo = "rm -f " + state
 	for _, target := range []string{"agent", "watchdog", "both"} {
-		for n, step := range steps[:9] { // what follows is of the setting
+		for n, step := range steps[:9] { // later steps belong to the setting
 			if target == "agent" && !strings.Contains(step, "cmd:") {
 				continue
 			}
@@ -241,8 +238,8 @@ func TestCrashAfterEveryStepOfACommand(t *testing.T) {
 	}
 }
 
-// TestCommandThatFails takes back what came before it, tells what it printed, and
-// does not stay open when there is nothing to undo.
+// TestCommandThatFails: a failing command undoes the changes before it, its output is in the
+// error, and no change stays open.
 func TestCommandThatFails(t *testing.T) {
 	t.Parallel()
 	b, _ := switchBench(t)
@@ -261,8 +258,8 @@ func TestCommandThatFails(t *testing.T) {
 	must.Len(t, m.j.OpenIntents(), 0, "open")
 }
 
-// TestUndoCommandIsTriedAgain: an undo that fails stays open, and is over when it
-// succeeds. Until then the command is not run again.
+// TestUndoCommandIsTriedAgain: a failed undo stays open until a retry succeeds. Until then
+// the command is not run again.
 func TestUndoCommandIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	b, state := switchBench(t)
@@ -286,7 +283,7 @@ func testServer(m *machine) *server {
 	return &server{m: m, cfg: Config{Host: m.host, sys: m.sys}, dir: journal.Dir{Path: filepath.Dir(m.j.Path())}, clock: sinceBoot}
 }
 
-// testMachine is a machine with a journal of its own.
+// testMachine is a machine with its own journal.
 func testMachine(t *testing.T, cfg Config) *machine {
 	t.Helper()
 	j := must.Get(journal.Open(cfg.Dir))(t)

@@ -21,7 +21,7 @@ import (
 	"linerate/internal/must"
 )
 
-// desk is a watchdog in this process, over a host in memory, asked by hand.
+// desk is a watchdog in this process, over a host in memory, with hand-written requests.
 type desk struct {
 	t       *testing.T
 	disk    durabletest.Disk
@@ -62,10 +62,10 @@ func quiet(disk *durabletest.Disk) *system {
 	return s
 }
 
-// state is the state directory of the desk.
+// state is the desk's state directory.
 func (d *desk) state() journal.Dir { return journal.Dir{Path: stateDir, FS: d.cfg.sys.files} }
 
-// open opens the journal of the desk, as another process does.
+// open opens the desk's journal as another process.
 func (d *desk) open() (*journal.Journal, error) {
 	return journal.Dir{Path: stateDir, FS: d.disk.Process(nil)}.Open("")
 }
@@ -80,7 +80,7 @@ func (d *desk) start(ctx context.Context, clock func() time.Duration) reply {
 	d.ask, d.replies, d.done = ask, replies, done
 	go func() {
 		done <- serve(ctx, requests, out, cfg)
-		_ = errors.Join(out.Close(), requests.Close()) // as the end of its process does
+		_ = errors.Join(out.Close(), requests.Close()) // as the kernel does when the process ends
 	}()
 	go func() {
 		_ = readLines(answers, func(r reply) bool { replies <- r; return true })
@@ -128,7 +128,7 @@ func TestApplyVerifyUndo(t *testing.T) {
 	for _, c := range a.Changes {
 		made = append(made, fmt.Sprintf("%s %s: %s -> %s, %s%s", c.Host, c.Native, knob.SameText(c.Old), c.New, c.State, c.Detail))
 	}
-	want := []string{ // what shrinks comes last; what is as wanted is written like the rest
+	want := []string{ // decreases come last; unchanged values are written too
 		"near net.ipv4.tcp_sack: 1 -> 0, applied",
 		"near net.ipv4.tcp_timestamps: 1 -> 1, applied",
 		"near net.ipv4.tcp_rmem: 4096 131072 33554432 -> 4096 65536 65536, applied",
@@ -145,7 +145,7 @@ func TestApplyVerifyUndo(t *testing.T) {
 		u.Changes[0].State == model.ChangeUndone && u.Changes[1].Knob == "tcp.timestamps" &&
 		u.Changes[1].State == model.ChangeUndone && u.Changes[2].Knob == "tcp.sack" && u.Changes[2].State == model.ChangeForeign,
 		"Undo = %+v, want the newest first, undone, then the foreign one", u)
-	d.expect(rmem, "4096\t131072\t33554432") // the raw text, tabs and all
+	d.expect(rmem, "4096\t131072\t33554432") // the original text, with tabs
 	d.expect(sack, "5")
 	u = d.call(request{Op: opUndo})
 	must.True(t, len(u.Changes) == 0 && u.Error == nil, "second Undo = %+v", u)
@@ -156,8 +156,8 @@ func TestApplyVerifyUndo(t *testing.T) {
 	must.OK(t, d.stop())
 }
 
-// TestApplyWhole: a mode of a link without carrier is forced by three settings of one
-// text, of which none is whole alone. One that stays in pieces is refused as a whole.
+// TestApplyWhole: three settings together force the mode of a link without carrier, and none
+// of them is valid alone. An incomplete mode is refused as a whole.
 func TestApplyWhole(t *testing.T) {
 	d := newDesk(t)
 	mode := hostknob.Place{Mechanism: knob.Ethtool, Native: "linkmodes.mode", Target: "wd9"}
@@ -185,8 +185,8 @@ func TestApplyWhole(t *testing.T) {
 	d.expect(mode, old)
 }
 
-// TestApplyWhileApplied: the baseline stays the first one, and a level does not
-// depend on the level before it.
+// TestApplyWhileApplied: later levels keep the first baseline and do not depend on the level
+// before.
 func TestApplyWhileApplied(t *testing.T) {
 	d := newDesk(t)
 	d.start(t.Context(), sinceBoot)
@@ -247,8 +247,8 @@ func TestApplyIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// TestVanishedKnobIsReported: an interface that is gone takes its setting with
-// it; the rest is undone.
+// TestVanishedKnobIsReported: the setting of an interface that is gone is reported; the rest
+// is undone.
 func TestVanishedKnobIsReported(t *testing.T) {
 	d := newDesk(t)
 	d.start(t.Context(), sinceBoot)
@@ -276,13 +276,13 @@ func TestEndUndoes(t *testing.T) {
 			d.start(ctx, sinceBoot)
 			d.apply("tcp.sack", "0")
 			end(d, cancel)
-			<-d.done // an error or not: it undoes
+			<-d.done // with or without an error it undoes
 			d.expect(sack, "1")
 		})
 	}
 }
 
-// flood asks without reading until the watchdog has enough of it.
+// flood sends requests without reading replies until the watchdog stops.
 func flood(d *desk) {
 	for n := range 10 * pending {
 		if err := writeLine(d.ask, request{ID: n + 100, Op: opVerify}); err != nil {

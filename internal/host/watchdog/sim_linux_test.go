@@ -21,8 +21,8 @@ import (
 	"linerate/internal/host/knob/linkid"
 )
 
-// world is what a case of the proof happens in: machines of which everything is simulated
-// but the code of this package and of package journal, in a bubble of package synctest.
+// world is the setting of a proof case: machines in a bubble of package synctest on which all
+// is simulated except the code of this package and of package journal.
 type world struct {
 	name   string
 	wrongs sync.Mutex
@@ -31,11 +31,12 @@ type world struct {
 	far    bool // there are two machines
 	all    []*sim
 
-	// The fault comes when the processes of that role on that machine have done so many operations.
+	// The fault occurs when the processes of this role on this machine have done so many
+	// operations.
 	at     site
 	inject func(f *fault, p *proc, o act)
 	fault  *fault
-	first  *proc  // of the operation
+	first  *proc  // the operation's first process
 	sites  []site // of a dry run, with the operations
 	ops    []act
 }
@@ -46,11 +47,11 @@ type site struct {
 	n             int // 1…
 }
 
-// op is one operation of a process: on the disk, or "get" or "put" of a setting.
+// act is one operation of a process: on the disk, or "get" or "put" of a setting.
 type act struct {
 	durabletest.Op
 	place hostknob.Place
-	dirty bool // something on the disk is not synced
+	dirty bool // the disk has unsynced data
 }
 
 func (o act) String() string {
@@ -68,14 +69,14 @@ type sim struct {
 	boot    string
 	links   []linkid.ID
 	values  map[slot]string
-	asleep  time.Duration // which timers did not see
-	wall    time.Duration // by which the clock was set
+	asleep  time.Duration // time that timers did not see
+	wall    time.Duration // how far the clock was set
 	procs   []*proc
 	count   map[string]int               // operations by role
-	refuse  map[string]func(o act) error // faults that go on, by name
+	refuse  map[string]func(o act) error // lasting faults, by name
 	written map[slot]bool                // by linerate, in this case
 	foreign map[slot]string              // by another program
-	unseen  map[slot]bool                // at a moment that cannot be noticed
+	unseen  map[slot]bool                // at a moment that cannot be detected
 	lastPut map[slot]bool                // the last operation on the setting was a write
 }
 
@@ -116,7 +117,7 @@ func newWorld(name string, far bool) *world {
 	return w
 }
 
-// errorf notes what is wrong: the test of a bubble would end with the first one.
+// errorf records an error so that the test of a bubble goes on.
 func (w *world) errorf(format string, a ...any) {
 	w.wrongs.Lock()
 	defer w.wrongs.Unlock()
@@ -133,7 +134,7 @@ type proc struct {
 	err  error         // how it ended
 	done chan struct{} // closed at its end
 	gone chan struct{} // closed when it is killed
-	ends []func()      // of what the system closes at its end
+	ends []func()      // closes what the system closes at its end
 	once sync.Once
 }
 
@@ -147,7 +148,7 @@ func (m *sim) process(role string) *proc {
 	return p
 }
 
-// run has a process do something until its end.
+// run starts a process that runs f.
 func (m *sim) run(role string, f func(p *proc) error) *proc {
 	p := m.process(role)
 	go func() {
@@ -162,7 +163,7 @@ func (p *proc) end() {
 	close(p.done)
 }
 
-// close is what the system does at the end of a process.
+// close does what the system does when a process ends.
 func (p *proc) close() {
 	p.once.Do(func() {
 		p.fs.End()
@@ -172,7 +173,7 @@ func (p *proc) close() {
 	})
 }
 
-// kill is kill -9 of all of them at once, when no other process runs at that moment.
+// kill kills processes with SIGKILL at once, while no other process runs.
 func kill(all ...*proc) {
 	all = slices.DeleteFunc(slices.Clone(all), func(p *proc) bool { return p.dead })
 	for _, p := range all {
@@ -184,7 +185,7 @@ func kill(all ...*proc) {
 	}
 }
 
-// living are the processes that have not ended, of a role; of all for "".
+// living returns the running processes with a role, or all for "".
 func (m *sim) living(role string) []*proc {
 	return slices.DeleteFunc(slices.Clone(m.procs), func(p *proc) bool {
 		select {
@@ -196,7 +197,7 @@ func (m *sim) living(role string) []*proc {
 	})
 }
 
-// step is before every operation. The fault may come here.
+// step runs before every operation and may inject the fault.
 func (p *proc) step(o act) error {
 	if p.dead {
 		runtime.Goexit()
@@ -229,7 +230,7 @@ func (p *proc) step(o act) error {
 	return nil
 }
 
-// slot returns the setting of a place, an error if the machine has no such setting.
+// slot returns the setting of a place, or an error if the machine has no such setting.
 func (m *sim) slot(p hostknob.Place) (slot, error) {
 	if p.Target == "" {
 		return slot{0, p.Native}, nil
@@ -242,7 +243,7 @@ func (m *sim) slot(p hostknob.Place) (slot, error) {
 	return slot{}, fmt.Errorf("interface %s: %w", p.Target, fs.ErrNotExist)
 }
 
-// setting is a setting of a machine as a process has it.
+// setting is a machine's setting as a process sees it.
 type setting struct {
 	p     *proc
 	place hostknob.Place
@@ -281,7 +282,7 @@ func (s setting) Write(_ context.Context, raw string) error {
 	return nil
 }
 
-// onDisk demands that what is written now, or its undo, would be known after any loss of power.
+// onDisk demands that the value written now, or its undo, would survive any loss of power.
 func (m *sim) onDisk(p hostknob.Place, raw string) {
 	for _, path := range journal.Files(stateDir) {
 		var d durabletest.Disk
@@ -300,12 +301,12 @@ func (m *sim) onDisk(p hostknob.Place, raw string) {
 			return
 		}
 	}
-	if m.refuse["damage"] == nil { // of which nothing is on disk any more
+	if m.refuse["damage"] == nil { // with damage, none of it need be on disk
 		m.w.errorf("%s is set to %q on %s, and no disk knows of it", p, raw, m.name)
 	}
 }
 
-// config is what a process gives to this package.
+// config is the configuration that a process passes to this package.
 func (p *proc) config() Config {
 	m := p.m
 	begun := time.Now()
@@ -329,7 +330,7 @@ type noSpare struct{}
 func (*noSpare) hold() error { return nil }
 func (*noSpare) release()    {}
 
-// watchdog starts one for a process.
+// watchdog starts a watchdog for a process.
 func (p *proc) watchdog(Config) (*process, error) {
 	requests, ask := io.Pipe()
 	answers, out := io.Pipe()
@@ -361,7 +362,7 @@ func (m *sim) state() (records []journal.Record, damage []journal.Damage) {
 	return records, damage
 }
 
-// everybody are all processes of all machines.
+// everybody returns all processes of all machines.
 func (w *world) everybody() []*proc {
 	var all []*proc
 	for _, m := range w.all {
@@ -370,7 +371,7 @@ func (w *world) everybody() []*proc {
 	return all
 }
 
-// pause lets the time pass, and all processes do what they do in it.
+// pause lets time pass and all processes run meanwhile.
 func pause(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

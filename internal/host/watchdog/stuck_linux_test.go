@@ -25,7 +25,7 @@ import (
 	"linerate/internal/must"
 )
 
-// busyBackend is a driver that takes no old value while there is a file.
+// busyBackend is a driver that refuses the old value while a file exists.
 type busyBackend struct {
 	fileBackend
 	path string
@@ -38,7 +38,7 @@ func (b busyBackend) Write(ctx context.Context, raw string) error {
 	return b.fileBackend.Write(ctx, raw)
 }
 
-// busyHost is a host below procSys of which tcp.sack is such a driver's.
+// busyHost is a host below procSys where tcp.sack has such a driver.
 func busyHost(procSys, path string) hostknob.Host {
 	return hostknob.Host{ProcSys: procSys, Backend: func(p hostknob.Place) (hostknob.Backend, error) {
 		f := fileBackend(filepath.Join(procSys, strings.ReplaceAll(p.Native, ".", "/")))
@@ -49,8 +49,8 @@ func busyHost(procSys, path string) hostknob.Host {
 	}}
 }
 
-// busyFor has the driver of tcp.sack take nothing until the function returned is
-// called, and counts how often it was asked.
+// busyUntil has the driver of tcp.sack refuse all writes with why until free is called, and
+// counts the attempts.
 func (d *desk) busyUntil(why error) (free func(), asked *atomic.Int64) {
 	var is atomic.Bool
 	asked = new(atomic.Int64)
@@ -65,14 +65,14 @@ func (d *desk) busyUntil(why error) (free func(), asked *atomic.Int64) {
 	return func() { is.Store(false) }, asked
 }
 
-// fake is a clock of a bubble of package synctest.
+// fake is the clock of a synctest bubble.
 func fake() func() time.Duration {
 	begin := time.Now()
 	return func() time.Duration { return time.Since(begin) }
 }
 
-// TestBusyDriverAtTheEnd: a driver that is busy for 3 s when the agent is gone, or
-// when somebody ends the watchdog, keeps nothing else, and goes back as soon as it can.
+// TestBusyDriverAtTheEnd: a driver that is busy for 3 s when the agent is gone or the
+// watchdog gets SIGTERM delays no other setting, and its own is undone as soon as possible.
 func TestBusyDriverAtTheEnd(t *testing.T) {
 	for name, why := range map[string]error{"busy": syscall.EBUSY, "no rights": fs.ErrPermission} {
 		for ended, end := range map[string]func(d *desk, cancel func()){
@@ -115,8 +115,8 @@ func TestBusyDriverAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestBusyDriverIsHandedOver: after half a day somebody else has to do it, and
-// every try before came at least every 30 s.
+// TestBusyDriverIsHandedOver: the watchdog retries at least every 30 s and gives up after
+// half a day, naming the process that will continue.
 func TestBusyDriverIsHandedOver(t *testing.T) {
 	for name, next := range map[string]string{"": "linerate undo, or the next start of linerate here", "atboot": "the job for the next start of the machine"} {
 		dir := t.TempDir()
@@ -128,7 +128,7 @@ func TestBusyDriverIsHandedOver(t *testing.T) {
 			d.start(t.Context(), fake())
 			d.apply("tcp.sack", "0")
 			_, asked := d.busyUntil(syscall.EBUSY)
-			if name != "" { // what a job that is installed leaves there
+			if name != "" { // left there by an installed job
 				must.Do(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 			}
 			begin := time.Now()
@@ -148,8 +148,8 @@ func TestBusyDriverIsHandedOver(t *testing.T) {
 	}
 }
 
-// TestBusyDriverOfALiveAgent: Undo waits a moment for a driver, and what it cannot
-// do is tried again while the agent lives; nothing new is applied before.
+// TestBusyDriverOfALiveAgent: Undo waits a moment for a busy driver and then retries while
+// the agent lives. Until it succeeds, no new change is applied.
 func TestBusyDriverOfALiveAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
@@ -178,8 +178,8 @@ func TestBusyDriverOfALiveAgent(t *testing.T) {
 	})
 }
 
-// TestUndoOutlastsAnother: a watchdog whose agent goes while another process has the
-// journal goes on when that one ends, whose undo may have failed.
+// TestUndoOutlastsAnother: if another process holds the journal when the agent goes, the
+// watchdog continues once that process ends, since its undo may have failed.
 func TestUndoOutlastsAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
@@ -197,8 +197,7 @@ func TestUndoOutlastsAnother(t *testing.T) {
 	})
 }
 
-// TestConfirmationOfHalf: what is half undone is not kept by a confirmation that
-// comes late.
+// TestConfirmationOfHalf: a late confirmation does not keep a change that is half undone.
 func TestConfirmationOfHalf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
@@ -215,7 +214,7 @@ func TestConfirmationOfHalf(t *testing.T) {
 	})
 }
 
-// TestRecoverWaitsForABusyDriver: not for one that it has no rights to.
+// TestRecoverWaitsForABusyDriver: but not if it has no permission.
 func TestRecoverWaitsForABusyDriver(t *testing.T) {
 	for name, c := range map[string]struct {
 		why    error
@@ -253,8 +252,7 @@ func TestRecoverWaitsForABusyDriver(t *testing.T) {
 	}
 }
 
-// busyDog has a watchdog process apply b's changes over a driver that is busy then,
-// and ends its input.
+// busyDog has a watchdog process apply b's changes, and then makes the driver busy.
 func busyDog(t *testing.T) (b bench, c *Client, dir, busy string) {
 	t.Helper()
 	b, dir, busy = fakeBench(t), t.TempDir(), filepath.Join(t.TempDir(), "busy")
@@ -284,8 +282,8 @@ func heldUndo(t *testing.T, dir string) *journal.HeldError {
 	return nil
 }
 
-// TestNoSignalEndsAnUndo: SIGTERM begins it, and a second one does not end it; others
-// may try meanwhile, and start no second one that goes on.
+// TestNoSignalEndsAnUndo: SIGTERM starts the undo, and further ones do not end it. Meanwhile
+// other processes may try, but do not start a second lasting undo.
 func TestNoSignalEndsAnUndo(t *testing.T) {
 	b, c, dir, busy := busyDog(t)
 	before := map[model.KnobID]string{"tcp.sack": "0", "tcp.recv_buffer_max": "4096\t131072\t33554432", "tcp.send_buffer_max": "4096\t16384\t4194304"}
@@ -306,8 +304,7 @@ func TestNoSignalEndsAnUndo(t *testing.T) {
 	must.OK(t, c.Close(), "Close")
 }
 
-// TestRecoverHandsOver: what Recover cannot do in a moment a process of its own
-// goes on with.
+// TestRecoverHandsOver: a process of its own continues what Recover cannot finish quickly.
 func TestRecoverHandsOver(t *testing.T) {
 	b, c, dir, busy := busyDog(t)
 	must.Do(t, c.process.kill()) // its agent, this test, recovers
@@ -321,6 +318,6 @@ func TestRecoverHandsOver(t *testing.T) {
 	changes, err := Recover(t.Context(), Config{Dir: dir, Host: b.host, Patience: time.Minute})
 	must.OK(t, err, "Recover behind %v = %+v", held, changes)
 	must.Equal(t, b.values(t)["tcp.sack"], "1", "tcp.sack")
-	ended := must.Get(unix.Poll([]unix.PollFd{{Fd: int32(its), Events: unix.POLLIN}}, 60_000))(t) // it would write its journal again
+	ended := must.Get(unix.Poll([]unix.PollFd{{Fd: int32(its), Events: unix.POLLIN}}, 60_000))(t) // it would write to its journal again
 	must.True(t, ended == 1 && unix.Close(its) == nil, "process %d goes on", pid)
 }
