@@ -106,5 +106,5 @@ type Located struct {
 	Place model.Place
 }
 
-// Looking is what is being checked now.
+// Looking names the check that is running.
 type Looking struct{ At string }

@@ -8,8 +8,8 @@ import (
 	"linerate/internal/host/timer"
 )
 
-// Scheduled returns what has this system run a command line, which looks once, again and
-// again.
+// Scheduled returns the entry with which this system runs a command line periodically. The
+// command must look once and end.
 func Scheduled(argv []string, every time.Duration) (timer.Entry, error) {
 	m, err := timer.Here()
 	if err != nil {
@@ -18,10 +18,10 @@ func Scheduled(argv []string, every time.Duration) (timer.Entry, error) {
 	return m.Entry(timer.Job{Name: "linerate-watch", What: "linerate watch: tells when a path gets worse", Argv: argv, Quiet: "--quiet", Every: every})
 }
 
-// execTime bounds a command that is told of a change: a mail server may be slow.
+// execTime is the timeout of a user's command for a change: a mail server may be slow.
 const execTime = time.Minute
 
-// Exec has a command of the shell read a document.
+// Exec runs a shell command with a document on its standard input.
 func Exec(ctx context.Context, text, document string) error {
 	return command.Feed(ctx, text, document, execTime)
 }

@@ -1,6 +1,6 @@
-// Package watch looks at the paths to hosts again and again, and tells when one has become
-// another one than it was: how far, since when, and what changed on the hosts then. Each look
-// is a session of its own; all that is known of a path follows from those that are stored.
+// Package watch looks at the paths to hosts on a schedule and reports when a path has changed:
+// by how much, since when, and what changed on the hosts at that time. Each look is its own
+// session; the state of a path is computed from the stored ones.
 package watch
 
 import (
@@ -26,49 +26,50 @@ import (
 	"linerate/internal/fault"
 )
 
-// Store keeps the looks.
+// Store stores the looks.
 type Store interface {
 	trial.Store
 	Session(ctx context.Context, id string) (model.Session, error)
 	Brief(ctx context.Context, id string) (model.Session, error)
-	// Looks lists the looks at a far target since a time, the oldest first.
+	// Looks lists the looks at a far target since a time, oldest first.
 	Looks(ctx context.Context, far string, since time.Time) ([]model.Item, error)
 }
 
-// Request says what to look at, and how.
+// Request says which hosts to watch, and how.
 type Request struct {
 	Hosts     []reach.Target
 	Every     time.Duration
 	ProbeOnly bool
 	Streams   int
-	Time      time.Duration // measured by each run of bulk
-	Margin    float64       // ln of the least change that is told
+	Time      time.Duration // measured time of each bulk run
+	Margin    float64       // ln of the smallest change to report
 	Path      model.DataPath
 	Seed      uint64
-	Command   []string // as it was asked for, without secrets
+	Command   []string // the user's command line, without secrets
 }
 
 // The parts of a look.
 const (
 	probing = time.Second     // round trips without load
-	burst   = 2 * time.Second // of datagrams: 170 of full size, about as many as the fleet's bursts have (fleet.md section 6.4)
+	burst   = 2 * time.Second // of 170 full-size datagrams, about as many as in the fleet's bursts (fleet.md section 6.4)
 	warmup  = time.Second
 	// DefaultStreams is as in a mesh (fleet.md section 4).
 	DefaultStreams = 4
-	// Shortest is the least time from one look to the next.
+	// Shortest is the minimum time from one look to the next.
 	Shortest = time.Minute
-	// retry is how soon a host is looked for again that could not be reached; it doubles.
+	// retry is the time until the next look at a host that could not be reached; it doubles
+	// with each failure.
 	retry = time.Minute
-	// kept is how long looks count: twice what a reference is made from.
+	// kept is how long looks count: twice the period of a reference.
 	kept = 56 * 24 * time.Hour
-	// missed is how many looks in a row a host is away before that is told.
+	// missed is how many looks in a row must fail before the host is reported as away.
 	missed = 2
-	// jump is how far the clock may go another way than time does, before a look does not
+	// jump is how far the wall clock may differ from the elapsed time before a look does not
 	// count: this machine slept, or its clock was set.
 	jump = 5 * time.Second
 )
 
-// Validate reports what cannot be watched.
+// Validate returns an error for a request that cannot be watched.
 func (q Request) Validate() error {
 	for i, t := range q.Hosts {
 		switch {
@@ -84,7 +85,7 @@ func (q Request) Validate() error {
 	return reach.Carries(q.Path, q.flow(series.Probes))
 }
 
-// part is a run of a look.
+// part is one kind of run in a look.
 type part struct {
 	name      string
 	direction model.Direction
@@ -110,8 +111,8 @@ func (q Request) flow(name string) model.Flow {
 	return f
 }
 
-// Bytes are what a look at a path sends that carries so much to and from the host, without the
-// runs that follow a suspicion.
+// Bytes returns how much one look sends on a path with the given rates to and from the host,
+// without the extra runs after a suspected change.
 func (q Request) Bytes(to, from units.BitRate) units.Bytes {
 	sent := 2 * float64(udp.DefaultRate) * burst.Seconds()
 	if !q.ProbeOnly {
@@ -120,31 +121,31 @@ func (q Request) Bytes(to, from units.BitRate) units.Bytes {
 	return units.Bytes(sent / 8)
 }
 
-// Outcome is what came of a look.
+// Outcome is the result of a look.
 type Outcome struct {
 	Host    reach.Target
 	Path    *series.Path
 	Session model.Session
-	Told    *series.Told         // nil where nothing has changed
-	Changed []fingerprint.Change // on the hosts, in the same time as Told
-	Away    bool                 // it could not be reached, for the first time that this is told
-	Back    bool                 // it can be reached again, and that it could not was told
+	Told    *series.Told         // nil if nothing has changed
+	Changed []fingerprint.Change // on the hosts, in the period of Told
+	Away    bool                 // the host cannot be reached; set once, in the first report of it
+	Back    bool                 // the host can be reached again after a report that it was away
 	Err     error                // why the look does not count
 }
 
-// Watch looks at hosts.
+// Watch runs the looks.
 type Watch struct {
 	Request
 	Env   app.Env
 	Open  func(ctx context.Context, near, far reach.Target) (*reach.Ends, error)
 	Store Store
-	Tell  func(context.Context, Outcome) // is told of each look
+	Tell  func(context.Context, Outcome) // gets the outcome of each look
 
-	paths   map[string]*series.Path                                                                 // by the text of a target
-	measure func(ctx context.Context, l *look, h reach.Target, at time.Time) (model.Session, error) // tests: in place of look.measure
+	paths   map[string]*series.Path                                                                 // by target text
+	measure func(ctx context.Context, l *look, h reach.Target, at time.Time) (model.Session, error) // replaces look.measure in tests
 }
 
-// Path returns what is known of the path to a far target.
+// Path returns the state of the path to a far target, from the stored looks.
 func (w *Watch) Path(ctx context.Context, far string) (*series.Path, error) {
 	if p := w.paths[far]; p != nil {
 		return p, nil
@@ -157,7 +158,7 @@ func (w *Watch) Path(ctx context.Context, far string) (*series.Path, error) {
 	p := &series.Path{Margin: w.Margin}
 	for _, i := range items {
 		if i.Created.After(now) {
-			continue // the clock was wrong then, or is now
+			continue // the clock was wrong then or is wrong now
 		}
 		s, err := w.Store.Brief(ctx, i.ID)
 		if err != nil {
@@ -172,8 +173,8 @@ func (w *Watch) Path(ctx context.Context, far string) (*series.Path, error) {
 	return p, nil
 }
 
-// Once looks at every host, one after the other. Its error is of kind fault.Found where
-// something got worse, and of fault.Unreachable where a host is away.
+// Once looks at every host, one after the other. Its error is of kind fault.Found if a path got
+// worse, and of kind fault.Unreachable if a host is away.
 func (w *Watch) Once(ctx context.Context) error {
 	var worse, away []string
 	var why error
@@ -198,7 +199,7 @@ func (w *Watch) Once(ctx context.Context) error {
 	return nil
 }
 
-// Run looks at each host every so often, until ctx ends.
+// Run looks at each host every w.Every until ctx ends, sooner at hosts that are away.
 func (w *Watch) Run(ctx context.Context) error {
 	due := make([]time.Time, len(w.Hosts))
 	for {
@@ -226,13 +227,14 @@ func (w *Watch) Run(ctx context.Context) error {
 	}
 }
 
-// due reports whether it is time by the clock. Where that was set back, it is.
+// due reports whether the clock has reached at, or was set back.
 func (w *Watch) due(at time.Time) bool {
 	left := at.Sub(w.Env.Now().Round(0))
 	return left <= 0 || left > w.Every
 }
 
-// rest is until the clock is looked at again. While this machine sleeps, its timers rest too.
+// rest returns how long to wait before checking the clock again. It is short because timers
+// stand still while this machine sleeps.
 func (w *Watch) rest(due []time.Time) time.Duration {
 	least := 30 * time.Second
 	for _, at := range due {
@@ -241,8 +243,8 @@ func (w *Watch) rest(due []time.Time) time.Duration {
 	return max(least, 0)
 }
 
-// look looks at a host once and tells what came of it. Its error ends the watch: the look was
-// interrupted, or cannot be kept.
+// look looks at a host once and reports the outcome. Its error ends the watch: the look was
+// interrupted, cannot be stored, or can never succeed.
 func (w *Watch) look(ctx context.Context, h reach.Target) (Outcome, error) {
 	p, err := w.Path(ctx, h.Text)
 	if err != nil {
@@ -270,7 +272,7 @@ func (w *Watch) look(ctx context.Context, h reach.Target) (Outcome, error) {
 			return o, err
 		}
 	case s.State == model.SessionDone && l.taken:
-		o.Err = nil // that nothing arrived one way is a change, too
+		o.Err = nil // nothing arriving in one direction is a change, too
 		if l.doubt != nil {
 			o.Told = p.Settle(l.doubt, s.Runs)
 		}
@@ -288,7 +290,7 @@ func (w *Watch) look(ctx context.Context, h reach.Target) (Outcome, error) {
 		p.Missed++
 		o.Away = p.Missed == missed
 	}
-	if o.Err != nil && l.taken { // which the path must not remember
+	if o.Err != nil && l.taken { // the path must forget the look
 		delete(w.paths, h.Text)
 		if o.Path, err = w.Path(ctx, h.Text); err != nil {
 			return o, err
@@ -300,7 +302,7 @@ func (w *Watch) look(ctx context.Context, h reach.Target) (Outcome, error) {
 	return o, err
 }
 
-// hopeless reports whether no later look will do better.
+// hopeless reports whether every later look would fail too.
 func hopeless(err error, p *series.Path) bool {
 	switch fault.KindOf(err) {
 	case fault.Store:
@@ -311,7 +313,7 @@ func hopeless(err error, p *series.Path) bool {
 	return false
 }
 
-// void keeps a look as one that does not count.
+// void stores a look as one that does not count.
 func (w *Watch) void(ctx context.Context, s *model.Session, why error) error {
 	if s.ID == "" || s.State != model.SessionDone {
 		return nil
@@ -320,7 +322,7 @@ func (w *Watch) void(ctx context.Context, s *model.Session, why error) error {
 	return fault.WithKind(fault.Store, w.Store.UpdateSession(ctx, *s))
 }
 
-// fail keeps that a host could not be reached.
+// fail stores a look at a host that could not be reached.
 func (w *Watch) fail(ctx context.Context, o *Outcome, at time.Time) error {
 	s := &o.Session
 	*s = model.Session{
@@ -342,8 +344,8 @@ func (w *Watch) plan() model.Plan {
 	}
 }
 
-// differences are what was changed on the hosts between the last look before a change and the
-// one that found it.
+// differences returns what changed on the hosts between the last look before a change and the
+// look that found it.
 func (w *Watch) differences(ctx context.Context, t *series.Told, now *model.Session) ([]fingerprint.Change, error) {
 	was, err := w.Store.Session(ctx, t.Before.ID)
 	if err != nil {
@@ -360,18 +362,18 @@ func (w *Watch) differences(ctx context.Context, t *series.Told, now *model.Sess
 	return all, nil
 }
 
-// look is one that goes on. It steers what is measured.
+// look is a running look. It chooses the runs to measure.
 type look struct {
 	*Watch
 	path  *series.Path
-	end   string // what people call the host
+	end   string // the host's name for users
 	at    series.Look
-	taken bool // the path knows the numbers of this look
+	taken bool // the path includes this look's results
 	doubt *series.Doubt
 }
 
-// measure looks at a host and returns the session as stored; its ID is "" where the host could
-// not be reached.
+// measure looks at a host and returns the stored session. Its ID is "" if no run was stored, as
+// for a host that could not be reached.
 func (l *look) measure(ctx context.Context, h reach.Target, at time.Time) (model.Session, error) {
 	near := reach.Target{Kind: reach.Here, Text: app.ThisMachine}
 	e, err := l.Open(ctx, near, h)
@@ -390,7 +392,7 @@ func (l *look) measure(ctx context.Context, h reach.Target, at time.Time) (model
 	return s, err
 }
 
-// tries is how often a part of a look is tried: a busy host may spoil a run.
+// tries is how often each part of a look is run until a run is valid: a busy host may spoil one.
 const tries = 2
 
 // Next implements trial.Steer.
@@ -417,10 +419,10 @@ func (l *look) block(p part) trial.Block {
 	return trial.Block{Settings: []model.Setting{{Name: p.name}}, Direction: p.direction, Flow: l.flow(p.name)}
 }
 
-// PerDay is how many looks there are in a day.
+// PerDay returns the number of looks per day.
 func (q Request) PerDay() float64 { return float64(24*time.Hour) / float64(q.Every) }
 
-// Rate is what is known of how much a path carries each way, 0 for nothing.
+// Rate returns a path's usual goodput in each direction, or that of its last look; 0 if unknown.
 func Rate(p *series.Path, now time.Time) (to, from units.BitRate) {
 	rate := func(d model.Direction) units.BitRate {
 		s := series.Stream{Metric: model.Goodput, Direction: d}

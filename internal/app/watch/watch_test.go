@@ -56,17 +56,17 @@ func (s *shelf) Looks(_ context.Context, far string, since time.Time) (all []mod
 	return all, nil
 }
 
-// world is a path with what a test plants in it.
+// world is a path with the changes that a test plants.
 type world struct {
 	t      *testing.T
 	shelf  *shelf
 	rng    *rand.Rand
-	ahead  time.Duration // of the clock
-	share  float64       // of what it carries, that is left
+	ahead  time.Duration // how far the clock was set
+	share  float64       // of the rate that is left
 	kernel string
 	window string // a setting of the far host
 	gone   error  // why the host cannot be reached
-	during func() // is called in the middle of each look
+	during func() // called during each look
 	told   []Outcome
 	looks  int
 }
@@ -75,7 +75,7 @@ func newWorld(t *testing.T) *world {
 	return &world{t: t, shelf: &shelf{}, rng: rand.New(rand.NewPCG(1, 1)), share: 1, kernel: "6.1", window: "4096", during: func() {}}
 }
 
-// watch is a process that watches the path.
+// watch returns a new process's watch of the path.
 func (w *world) watch() *Watch {
 	env := apptest.Env(&apptest.Person{})
 	env.Now = func() time.Time { return time.Now().Add(w.ahead) }
@@ -114,15 +114,15 @@ func (w *world) measure(ctx context.Context, l *look, h reach.Target, at time.Ti
 	return s, nil
 }
 
-// TestPlanted: a path that becomes slower with a kernel and a setting is told once, with both,
-// and its return; a process that begins later knows the same.
+// TestPlanted: a path that becomes slower together with a kernel and a setting is reported once,
+// with both, and so is its recovery. A process that starts later knows the same.
 func TestPlanted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		changes := func(looks int) (all []string) {
 			for range looks {
 				w.told = nil
-				err := w.watch().Once(t.Context()) // as of a timer
+				err := w.watch().Once(t.Context()) // as a timer does
 				time.Sleep(time.Hour)
 				for _, o := range w.told {
 					must.Do(t, o.Err)
@@ -151,8 +151,9 @@ func TestPlanted(t *testing.T) {
 	})
 }
 
-// TestSchedule: a look each hour; a host that is away is looked for sooner and told the second
-// time; a clock that is set, and a machine that sleeps, make no change and end no watch.
+// TestSchedule: one look per hour. A host that is away is looked at sooner, and reported after
+// the second failure. A clock that is set or a machine that sleeps neither counts as a change
+// nor ends the watch.
 func TestSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -170,11 +171,11 @@ func TestSchedule(t *testing.T) {
 		must.Equal(t, looks(time.Hour+40*time.Minute), 6, "at a host that is away, after 1, 2, 4, 8 and 16 minutes")
 		w.gone = nil
 		looks(time.Hour)
-		w.during = func() { w.ahead, w.during = w.ahead+24*time.Hour, func() {} } // it sleeps in a look
+		w.during = func() { w.ahead, w.during = w.ahead+24*time.Hour, func() {} } // the machine sleeps during a look
 		must.Equal(t, looks(time.Hour), 1, "with a sleep")
 		w.ahead -= 72 * time.Hour
 		must.Equal(t, looks(time.Minute), 1, "of a clock that was set back")
-		w.ahead += 10 * time.Hour // it slept between two looks
+		w.ahead += 10 * time.Hour // the machine slept between two looks
 		must.Equal(t, looks(time.Minute), 1, "after a sleep")
 		looks(10 * time.Hour)
 		stop()
@@ -195,7 +196,7 @@ func TestSchedule(t *testing.T) {
 	})
 }
 
-// TestCosts: what looks send, and what cannot be watched.
+// TestCosts: how much looks send, and which requests are refused.
 func TestCosts(t *testing.T) {
 	q := Request{Every: time.Hour, Time: 3 * time.Second}
 	must.Equal(t, q.Bytes(1e9, 1e9), 1_000_500_000, "at 1 Gbit/s")
