@@ -1,5 +1,5 @@
-// Package timer has the system of this machine run a command again and again: a timer of
-// systemd, a file of cron, or a job of launchd.
+// Package timer has this machine's system run a command periodically: with a systemd timer, a
+// cron file or a launchd job.
 package timer
 
 import (
@@ -22,25 +22,25 @@ import (
 	"linerate/internal/host/files"
 )
 
-// Job is what is run again and again.
+// Job is a command to run periodically.
 type Job struct {
 	Name  string // "linerate-watch"
-	What  string // for people, in a few words
+	What  string // short description for users
 	Argv  []string
-	Quiet string // a word more for cron, which mails all that is said
+	Quiet string // extra argument under cron, which mails all output
 	Every time.Duration
 }
 
-// Machine is where it is run.
+// Machine is the machine that runs the job.
 type Machine struct {
 	OS     string // GOOS
-	Root   bool   // for the whole machine; else for a user
-	User   string // number
+	Root   bool   // for the whole machine, otherwise for a user
+	User   string // user ID
 	Home   string
 	Exists func(path string) bool
 }
 
-// Here is this machine.
+// Here returns this machine.
 func Here() (Machine, error) {
 	home, err := os.UserHomeDir()
 	m := Machine{OS: runtime.GOOS, Root: os.Geteuid() == 0, User: fmt.Sprint(os.Geteuid()), Home: home, Exists: func(name string) bool {
@@ -53,23 +53,23 @@ func Here() (Machine, error) {
 	return m, err
 }
 
-// File is one that a job consists of.
+// File is one of a job's files.
 type File struct{ Path, Text string }
 
-// Entry is all that a system needs to run a job.
+// Entry holds the files and commands with which a system runs a job.
 type Entry struct {
 	Files []File
-	Start string // commands of the shell that begin it
-	Stop  string // that end it
-	Gone  string // after its files went away
-	Note  string // what else a person has to know
+	Start string // shell commands that start the job
+	Stop  string // that stop it
+	Gone  string // that run after its files are removed
+	Note  string // a further note for the user
 }
 
-// marker is in every file, so that no other one is ever replaced or removed.
+// marker is in every file of a job; files without it are never replaced or removed.
 const marker = "Made by linerate, which removes it again: linerate watch --remove"
 
-// Entry returns what has m run j. Its error, of kind fault.Unsupported, says what to do by
-// hand.
+// Entry returns the entry with which m runs j. Its error is of kind fault.Unsupported and says
+// what to do by hand.
 func (m Machine) Entry(j Job) (Entry, error) {
 	switch {
 	case m.OS == "linux" && m.Exists("/run/systemd/system"): // sd_booted(3)
@@ -83,7 +83,7 @@ func (m Machine) Entry(j Job) (Entry, error) {
 	return m.cron(j)
 }
 
-// systemd is a service and a timer (systemd.timer(5)).
+// systemd returns a service and a timer (systemd.timer(5)).
 func (m Machine) systemd(j Job) Entry {
 	words := make([]string, len(j.Argv))
 	for i, w := range j.Argv {
@@ -122,7 +122,7 @@ WantedBy=timers.target
 	return e
 }
 
-// launchd is a job of launchd.plist(5).
+// launchd returns a launchd job (launchd.plist(5)).
 func (m Machine) launchd(j Job) Entry {
 	dir, domain := "/Library/LaunchDaemons", "system"
 	if !m.Root {
@@ -151,8 +151,8 @@ func (m Machine) launchd(j Job) Entry {
 		Start: fmt.Sprintf("launchctl bootstrap %s %s", domain, plain.ShellWord(plist)), Stop: fmt.Sprintf("launchctl bootout %s/%s", domain, j.Name)}
 }
 
-// cron is a file of /etc/cron.d (crontab(5)), which the cron of most Linux and that of FreeBSD
-// read.
+// cron returns a file in /etc/cron.d (crontab(5)), which cron reads on most Linux systems and on
+// FreeBSD.
 func (m Machine) cron(j Job) (Entry, error) {
 	when, err := cronTime(j.Every)
 	if err != nil {
@@ -166,7 +166,7 @@ func (m Machine) cron(j Job) (Entry, error) {
 	return Entry{Files: []File{{path.Join(dir, j.Name), "# " + marker + "\n" + when + " root " + line + "\n"}}}, nil
 }
 
-// cronTime is the time fields of a crontab(5).
+// cronTime returns the time fields of a crontab(5) line.
 func cronTime(every time.Duration) (string, error) {
 	minutes := int(every.Minutes())
 	switch {
@@ -183,7 +183,7 @@ func cronTime(every time.Duration) (string, error) {
 	return "", fault.WithHint(fault.WithKind(fault.Unsupported, fmt.Errorf("cron cannot run something every %s", units.FormatDuration(every))), "take a part of an hour or of a day, as 15m, 1h or 6h")
 }
 
-// made reports whether the file in a place is of a job, and whether one is there.
+// made reports whether a file belongs to a job, and whether it exists.
 func made(path string) (ours, there bool, err error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -192,11 +192,11 @@ func made(path string) (ours, there bool, err error) {
 	return strings.Contains(string(text), strings.SplitN(marker, ":", 2)[0]), true, err
 }
 
-// patience bounds the commands of a system.
+// patience is the timeout of the start and stop commands.
 const patience = 30 * time.Second
 
-// Install puts an entry in place of the one before, and begins it. Only those who install it can
-// read its files, which may hold a secret.
+// Install writes an entry's files over an earlier entry's, and starts the job. Only the user who
+// installs it can read the files, which may hold a secret.
 func (e Entry) Install(ctx context.Context) error {
 	for _, f := range e.Files {
 		if ours, there, err := made(f.Path); err != nil || there && !ours {
@@ -215,8 +215,7 @@ func (e Entry) Install(ctx context.Context) error {
 	return shell(ctx, e.Start)
 }
 
-// Remove ends what Install began and returns the files that went away, none where there are
-// none.
+// Remove stops the job and removes its files. It returns their paths, nil if no file exists.
 func (e Entry) Remove(ctx context.Context) (gone []string, err error) {
 	for _, f := range e.Files {
 		ours, there, err := made(f.Path)

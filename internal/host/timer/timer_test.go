@@ -22,7 +22,7 @@ func exists(paths ...string) func(string) bool {
 	}
 }
 
-// TestEntry: what each system is given for a job, with words that need quotes in all of them.
+// TestEntry: each system's files and commands for a job whose arguments need quoting everywhere.
 func TestEntry(t *testing.T) {
 	const systemd, crond = "/run/systemd/system", "/etc/cron.d"
 	for name, c := range map[string]struct {
@@ -30,7 +30,7 @@ func TestEntry(t *testing.T) {
 		every time.Duration
 		files string
 		has   []string
-		fails string // with this hint
+		fails string // with a hint that contains this
 	}{
 		"systemd": {m: Machine{OS: "linux", Root: true, Exists: exists(systemd, crond)}, files: "/etc/systemd/system/w.service /etc/systemd/system/w.timer", has: []string{
 			`ExecStart=/bin/linerate watch "--exec=mail -s \"100 %% & $$X\""`, "OnUnitActiveSec=5400s\nRandomizedDelaySec=60s\n", "systemctl enable --now w.timer", "Type=oneshot",
@@ -67,8 +67,8 @@ func TestEntry(t *testing.T) {
 	}
 }
 
-// TestInstall: files are put in place for their owner alone and begun, renewed, and removed; one
-// that somebody else made stays.
+// TestInstall: Install writes files that only their owner can read and starts the job, also a
+// second time; Remove removes them. A file that linerate did not make stays.
 func TestInstall(t *testing.T) {
 	dir := t.TempDir()
 	path, began := filepath.Join(dir, "a", "w.timer"), filepath.Join(dir, "began")
