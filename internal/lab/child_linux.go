@@ -30,8 +30,7 @@ func child(args []string) error {
 	return fmt.Errorf("unknown role %q of a lab process", args[0])
 }
 
-// wireProcess is process 1 of the lab. When it returns, everything in the lab
-// is killed by the kernel.
+// wireProcess is process 1 of the lab. When it returns, the kernel kills everything in the lab.
 func wireProcess() error {
 	debug.SetGCPercent(400) // the wire itself does not allocate
 	control, err := inherited(fdControl)
@@ -52,7 +51,7 @@ func wireProcess() error {
 	return w.serve(control)
 }
 
-// wireSide is the wire process at work.
+// wireSide is the state of the wire process.
 type wireSide struct {
 	kind    wire.Kind
 	wires   []*wire.Wire         // the first one is at the near host, the last one at the far host
@@ -69,7 +68,7 @@ func (w *wireSide) close() error {
 	return err
 }
 
-// buildWire starts the hosts and joins their interfaces, over the routers on the way.
+// buildWire starts the hosts and joins their interfaces, over the routers on the path.
 func buildWire(control *link) (*wireSide, error) {
 	m, _, err := control.expect(opSetup, 0)
 	if err != nil {
@@ -88,7 +87,7 @@ func buildWire(control *link) (*wireSide, error) {
 		}
 	}
 	spec := m.Setup.Spec
-	// The pumps hold a scheduler slot each during raw system calls.
+	// Each pump holds a scheduler slot during raw system calls.
 	runtime.GOMAXPROCS(2*len(spec.cables()) + 2)
 	if err := w.makeRouters(spec); err != nil {
 		return nil, err
@@ -110,12 +109,10 @@ func buildWire(control *link) (*wireSide, error) {
 	return w, nil
 }
 
-// vlanTag is the length of an IEEE 802.1Q tag, which a host may add to a frame
-// of full size.
+// vlanTag is the length of an IEEE 802.1Q tag, which a host may add to a full-size frame.
 const vlanTag = 4
 
-// startHost starts the process of a host, which takes over its socket to the
-// controller.
+// startHost starts the process of a host and passes it its socket to the controller.
 func (w *wireSide) startHost(s setup, host model.Host, controller *os.File) error {
 	here, there, err := pair(unix.SOCK_SEQPACKET)
 	if err != nil {
@@ -143,12 +140,12 @@ func (w *wireSide) startHost(s setup, host model.Host, controller *os.File) erro
 	return l.send(message{Op: opSetup, Setup: &s})
 }
 
-// startOrdinary starts cmd with the ordinary nice value instead of the wire's. A
-// thread cannot go back to a lower one without rights, so one is spent on it.
+// startOrdinary starts cmd with the default nice value instead of the wire's. A thread cannot
+// lower its own without privilege, so it uses a new thread.
 func startOrdinary(cmd *exec.Cmd) error {
 	return onThread(func() error {
 		err := unix.Setpriority(unix.PRIO_PROCESS, 0, 0)
-		if err == nil || errors.Is(err, unix.EACCES) { // EACCES: nice is above 0 already
+		if err == nil || errors.Is(err, unix.EACCES) { // EACCES: nice is already above 0
 			err = cmd.Start()
 		}
 		return err
@@ -159,13 +156,13 @@ func startOrdinary(cmd *exec.Cmd) error {
 func onThread(do func() error) error {
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // not unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		done <- do()
 	}()
 	return <-done
 }
 
-// lay makes the links of the path, starts their wires and sets all interfaces up. No
+// lay creates the links of the path, starts their wires and sets all interfaces up. No
 // interface has an address before, so that none sends a frame to one that is down.
 func (w *wireSide) lay(spec Spec) error {
 	spaces := slices.Concat([]*os.File{nil}, w.routers, []*os.File{nil})
@@ -189,8 +186,8 @@ func (w *wireSide) lay(spec Spec) error {
 	return nil
 }
 
-// layAny makes links of one kind. Packet comes first: TAP costs about as much, but its
-// frames do not say when they came, so a thread that is late counts them late.
+// layAny creates links of one kind. Packet comes first: TAP costs about as much, but its frames
+// have no arrival time, so a late thread counts them late.
 func (w *wireSide) layAny(spec Spec, spaces []*os.File) error {
 	var refused error
 	if w.kind != wire.TAP {
@@ -205,7 +202,7 @@ func (w *wireSide) layAny(spec Spec, spaces []*os.File) error {
 	}
 	for _, host := range []model.Host{model.Near, model.Far} {
 		if l, err := netlink.LinkByName(wireEnd(0, host)); err == nil {
-			_ = netlink.LinkDel(l) // if it stays, making the TAP device says so
+			_ = netlink.LinkDel(l) // if it stays, creating the TAP device fails
 		}
 	}
 	w.kind = wire.TAP
@@ -233,7 +230,7 @@ func (w *wireSide) start(spec Spec, c cable, near, far wire.Port) error {
 	return nil
 }
 
-// tapPort asks host for a TAP file.
+// tapPort requests a TAP file from host.
 func (w *wireSide) tapPort(host model.Host) (wire.Port, error) {
 	err := w.links[host].send(message{Op: opTAP})
 	var files []*os.File
@@ -251,7 +248,7 @@ func (w *wireSide) tapPort(host model.Host) (wire.Port, error) {
 	return wire.NewTAP(fd)
 }
 
-// serve answers the controller until it is gone or a host has ended.
+// serve handles the controller's requests until the controller is gone or a host has ended.
 func (w *wireSide) serve(control *link) error {
 	over := make(chan error, 2)
 	go func() { over <- w.reap() }()
@@ -295,8 +292,8 @@ func (w *wireSide) answer(m message) message {
 	return message{ID: m.ID, Op: opStats, Stats: st}
 }
 
-// reap waits for every child: the hosts, and programs whose parents ended,
-// which fall to process 1. It returns when a host has ended.
+// reap waits for every child: the hosts, and orphaned programs, which process 1 inherits. It
+// returns when a host has ended.
 func (w *wireSide) reap() error {
 	for {
 		var status unix.WaitStatus

@@ -19,12 +19,12 @@ import (
 // killGrace is how long a program has between SIGTERM and SIGKILL.
 const killGrace = 2 * time.Second
 
-// client asks one of the lab's processes and gives each answer to who asked.
+// client sends requests to one of the lab's processes and delivers each answer to its caller.
 type client struct {
 	link    *link
 	mu      sync.Mutex
 	last    int
-	waiting map[int]chan message // nil when the link has ended
+	waiting map[int]chan message // nil once the link has ended
 	ended   chan struct{}
 }
 
@@ -34,12 +34,12 @@ func newClient(l *link) *client {
 	return c
 }
 
-// run hands out answers until the link ends.
+// run delivers answers until the link ends.
 func (c *client) run() {
 	defer close(c.ended)
 	for {
 		m, files, err := c.link.receive()
-		closeAll(files) // answers have none
+		closeAll(files) // answers carry no files
 		if err != nil {
 			break
 		}
@@ -47,7 +47,7 @@ func (c *client) run() {
 		answers := c.waiting[m.ID]
 		c.mu.Unlock()
 		if answers != nil {
-			answers <- m // has room for every answer that a request can get
+			answers <- m // it has room for every answer to a request
 		}
 	}
 	c.mu.Lock()
@@ -58,11 +58,11 @@ func (c *client) run() {
 	c.waiting = nil
 }
 
-// errEnded says that a process of the lab is gone.
+// errEnded reports that a process of the lab is gone.
 var errEnded = errors.New("the lab has ended")
 
-// request sends m and returns the channel of its answers, closed when the lab
-// ends, the request's number, and a function that forgets it.
+// request sends m and returns the channel of its answers, closed when the lab ends, the
+// request's number, and a function that forgets it.
 func (c *client) request(m message, files ...*os.File) (<-chan message, int, func(), error) {
 	answers := make(chan message, 2)
 	c.mu.Lock()
@@ -199,7 +199,7 @@ func (r *running) command(ctx context.Context, host model.Host, argv []string, s
 	return nil
 }
 
-// exited waits for the end of program id and ends it when ctx does.
+// exited waits for the end of program id. It kills the program when ctx ends.
 func (r *running) exited(ctx context.Context, c *client, id int, answers <-chan message) (message, error) {
 	m, err := next(ctx, answers)
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
@@ -219,8 +219,8 @@ func (r *running) exited(ctx context.Context, c *client, id int, answers <-chan 
 	return m, err
 }
 
-// input returns a file that gives a program what r has. The program cannot wait
-// for the copying goroutine, which ends when r or the program's interest does.
+// input returns a file with the content of r. The program cannot wait for the copying
+// goroutine, which ends with r or when the program stops reading.
 func input(r io.Reader) (*os.File, error) {
 	if r == nil {
 		return os.Open(os.DevNull)
@@ -233,13 +233,13 @@ func input(r io.Reader) (*os.File, error) {
 		return nil, fmt.Errorf("create pipe: %w", err)
 	}
 	go func() {
-		_, _ = io.Copy(write, r) // a program that reads no further is its own affair
+		_, _ = io.Copy(write, r) // the program may stop reading early
 		_ = write.Close()
 	}()
 	return read, unix.SetNonblock(int(read.Fd()), false)
 }
 
-// output returns a file whose contents go to w, by a goroutine in wg.
+// output returns a file whose content a goroutine in wg copies to w.
 func (r *running) output(w io.Writer, wg *sync.WaitGroup) (*os.File, error) {
 	if w == nil {
 		return os.OpenFile(os.DevNull, os.O_WRONLY, 0)
@@ -252,7 +252,7 @@ func (r *running) output(w io.Writer, wg *sync.WaitGroup) (*os.File, error) {
 		return nil, fmt.Errorf("create pipe: %w", err)
 	}
 	wg.Go(func() {
-		_, _ = io.Copy(w, read) // ends with the program, or when w refuses more
+		_, _ = io.Copy(w, read) // ends with the program, or when w fails
 		_ = read.Close()
 	})
 	return write, unix.SetNonblock(int(write.Fd()), false)

@@ -11,42 +11,42 @@ import (
 	"linerate/internal/lab/wire"
 )
 
-// Limits of the routers. Each link costs two threads, and a bundle two for each member.
+// Limits of the routers. Each link costs two threads, a bundle two for each member.
 const (
 	maxHops    = 8
 	maxMembers = 4
-	maxErrors  = 100 // ICMP errors a second: more of them are closer together than a tick of the kernel's clock
+	maxErrors  = 100 // ICMP errors a second: above it they are closer together than a tick of the kernel's clock
 )
 
-// unlimited are ICMP errors without a limit.
+// unlimited is the ICMP error limit of a router without one.
 const unlimited = -1
 
-// Hop is a router on the way, and the links that leave it.
+// Hop is a router on the path, and the links that leave it.
 type Hop struct {
-	// To is the link to the far host, From the one to the near host. A rate or a queue of
-	// 0 is that of the whole path, and the delay comes on top of the link's share of it.
+	// To is the link to the far host, From the one to the near host. A rate or queue of 0 is
+	// that of the whole path. The delay is added to the link's share of the path's delay.
 	To      wire.Path    `json:"to"`
 	From    wire.Path    `json:"from"`
-	ToMTU   int          `json:"to_mtu,omitempty"`   // IP bytes that the router sends to the far host at once; 0 is the lab's MTU
+	ToMTU   int          `json:"to_mtu,omitempty"`   // IP bytes of the largest packet the router sends to the far host; 0 is the lab's MTU
 	FromMTU int          `json:"from_mtu,omitempty"` // and to the near host
 	Answers wire.Answers `json:"answers,omitzero"`   // its own ICMP errors
 	ICMP    int          `json:"icmp,omitempty"`     // ICMP errors a second to one address; 0 is the kernel's limit, -1 no limit
-	Members int          `json:"members,omitempty"`  // of the link to the far host, which is a bundle from 2 on
+	Members int          `json:"members,omitempty"`  // of the link to the far host, which is a bundle if 2 or more
 }
 
 // cable is one link of the path, or one member of a bundle.
 type cable struct {
-	at          int // so many routers are between it and the near host
-	number      int // in its addresses and in the names of its interfaces
+	at          int // number of routers between it and the near host
+	number      int // used in its addresses and interface names
 	to, from    wire.Path
 	leave, back wire.Answers // of the router that sends into it, in direction to and from
 }
 
-// firstMember is the number of the first cable of a bundle beside the link itself.
+// firstMember is the number of a bundle's first cable besides the link itself.
 const firstMember = 100
 
-// cables are the links of the path from the near host on, each before the further
-// members of its bundle. Those carry only what goes to the far host.
+// cables returns the links of the path from the near host on, each before the further members
+// of its bundle, which carry only traffic to the far host.
 func (s Spec) cables() []cable {
 	var out []cable
 	n := len(s.Hops)
@@ -69,8 +69,8 @@ func (s Spec) cables() []cable {
 	return out
 }
 
-// section is what the whole path does at its link i of n, counted from the sender: rate
-// and queue are those of every link, the delay is shared, and the rest is at the first.
+// section returns the part of the whole path for link i of n, counted from the sender: every
+// link has its rate and queue, the delay is divided, and the rest is at the first.
 func section(whole wire.Path, i, n int) wire.Path {
 	until := func(i int) time.Duration { return whole.Delay * time.Duration(i) / time.Duration(n) }
 	share := until(i+1) - until(i)
@@ -81,30 +81,30 @@ func section(whole wire.Path, i, n int) wire.Path {
 	return whole
 }
 
-// alone is a link of which own is asked beside its section of the whole path.
+// alone combines a link's own settings with its section of the whole path.
 func alone(own, section wire.Path) wire.Path {
 	own.Rate, own.Queue = cmp.Or(own.Rate, section.Rate), cmp.Or(own.Queue, section.Queue)
 	own.Delay += section.Delay
 	return own
 }
 
-// emulated reports whether a wire has to move the cable's frames. Those at the hosts
-// count them, and between routers a cable may have nothing to do.
+// emulated reports whether a wire must move the cable's frames. Cables at the hosts always
+// count them; between routers a cable may have nothing to emulate.
 func (c cable) emulated(routers int) bool {
 	return c.at == 0 || c.at == routers || c != cable{at: c.at, number: c.number}
 }
 
-// hopPrefix begins the keys of a router: hop2.rate.
+// hopPrefix is the prefix of a router's keys: hop2.rate.
 const hopPrefix = "hop"
 
-// isHop reports whether a key without its direction is one of a router.
+// isHop reports whether a key without its direction belongs to a router.
 func isHop(key string) bool {
 	before, _, dotted := strings.Cut(key, ".")
 	return dotted && strings.HasPrefix(before, hopPrefix)
 }
 
-// setHop applies a key of a router: name is the key without its direction, which is from
-// if back.
+// setHop applies a key of a router. name is the key without its direction, which is from if
+// back is true.
 func (p *parser) setHop(key, name, value string, back bool) {
 	number, name, _ := strings.Cut(strings.TrimPrefix(name, hopPrefix), ".")
 	k, err := strconv.Atoi(number)
@@ -157,7 +157,7 @@ func (p *parser) setHop(key, name, value string, back bool) {
 	}
 }
 
-// mayHop checks what routers exclude.
+// mayHop checks for settings that cannot be combined with routers.
 func (p *parser) mayHop() {
 	n := len(p.spec.Hops)
 	if n == 0 {
@@ -174,15 +174,15 @@ func (p *parser) mayHop() {
 	}
 }
 
-// way is a direction of the whole path, or of the link behind a router.
+// way is a direction of the whole path, or of a router's link.
 type way struct {
 	prefix string // of its keys
-	says   string // where, for faults
+	says   string // its place in error messages
 	path   *wire.Path
-	whole  *wire.Path // that it is part of, or itself
+	whole  *wire.Path // the path that it is part of, or itself
 }
 
-// ways are the directions of the spec: those of the whole path first.
+// ways returns the directions of the spec, those of the whole path first.
 func (s *Spec) ways() []way {
 	out := []way{{toPrefix, "in direction to", &s.To, &s.To}, {fromPrefix, "in direction from", &s.From, &s.From}}
 	for i := range s.Hops {
@@ -193,14 +193,14 @@ func (s *Spec) ways() []way {
 	return out
 }
 
-// rated is the direction with the rate of every link, where it has none of its own.
+// rated returns the direction, with the rate of every link unless it has its own.
 func (w way) rated() wire.Path {
 	p := *w.path
 	p.Rate = cmp.Or(p.Rate, w.whole.Rate)
 	return p
 }
 
-// trip is the round trip of the whole path without what waits.
+// trip returns the round trip of the whole path without queueing.
 func (s *Spec) trip() (sum time.Duration) {
 	for _, w := range s.ways() {
 		sum += w.path.Delay
@@ -208,8 +208,8 @@ func (s *Spec) trip() (sum time.Duration) {
 	return sum
 }
 
-// hostEnd are the addresses of a host, and peerEnd those of what it is joined to: the
-// other host, or the router next to it.
+// hostEnd returns the addresses of a host, and peerEnd those of its neighbour: the other host,
+// or the adjacent router.
 func (s Spec) hostEnd(h model.Host) addresses {
 	if h == model.Far {
 		return plan(len(s.Hops), farEnd)

@@ -20,10 +20,10 @@ import (
 	"linerate/internal/must"
 )
 
-// probe sends datagrams of size IP bytes, which may not be fragmented, with times to live
-// of 1 to n, in rounds that a gap lies behind. It prints so many ICMP errors that came
-// back, or for 0 those before the one of the far host, by time to live: that, sender, type,
-// code, and MTU where the error tells one.
+// probe sends datagrams of size IP bytes, which must not be fragmented, with times to live of 1
+// to n, in rounds followed by a gap. It prints that many ICMP errors or, for 0, those before
+// the far host's, by time to live: the time to live, sender, type, code, and MTU if the error
+// has one.
 func probe(to string, n, size, answers, rounds int, gap time.Duration) error {
 	addr, err := netip.ParseAddr(to)
 	if err != nil {
@@ -50,7 +50,7 @@ func probe(to string, n, size, answers, rounds int, gap time.Duration) error {
 	send := func(hops int) {
 		set(ttl, hops)
 		buf[0] = byte(hops)
-		for tries := 0; err == nil || tries < 100; tries++ { // a call that sends nothing returns an error that waits
+		for tries := 0; err == nil || tries < 100; tries++ { // a call that sends nothing returns a pending error
 			if err = unix.Sendto(fd, buf, 0, where); err == nil {
 				return
 			}
@@ -82,7 +82,7 @@ func probe(to string, n, size, answers, rounds int, gap time.Duration) error {
 		if err != nil || len(messages) != 1 {
 			return fmt.Errorf("%d control messages: %w", len(messages), err)
 		}
-		// struct sock_extended_err of include/uapi/linux/errqueue.h, and the sender behind it.
+		// struct sock_extended_err of include/uapi/linux/errqueue.h, followed by the sender.
 		e := messages[0].Data
 		from := netip.AddrFrom4([4]byte(e[20:24]))
 		if addr.Is6() {
@@ -98,10 +98,10 @@ func probe(to string, n, size, answers, rounds int, gap time.Duration) error {
 	return json.NewEncoder(os.Stdout).Encode(out)
 }
 
-// lastHop is a time to live that ends nowhere on the way.
+// lastHop is a time to live that does not expire on the path.
 const lastHop = 64
 
-// probes returns what probe printed in host from, sent to the other one.
+// probes returns the output of probe in host from, sent to the other host.
 func probes(t testing.TB, l *Lab, from model.Host, six bool, n, size, answers, rounds, gapMicros int) (got []string) {
 	t.Helper()
 	far := model.Near
@@ -120,8 +120,8 @@ func probes(t testing.TB, l *Lab, from model.Host, six bool, n, size, answers, r
 	return got
 }
 
-// TestRouters: each router says by ICMP what it did with a datagram, with the address that
-// it has towards the sender, and lets the rest pass.
+// TestRouters: each router reports by ICMP what it did with a datagram, with its address
+// towards the sender, and forwards the rest.
 func TestRouters(t *testing.T) {
 	for _, tt := range []struct {
 		spec  string
@@ -152,8 +152,8 @@ func TestRouters(t *testing.T) {
 	}
 }
 
-// TestErrorsWithoutLimit: a router whose ICMP errors have no limit answers all that is sent
-// at once, more than the six to one address and the 50 to all that the kernel allows.
+// TestErrorsWithoutLimit: a router without a limit on ICMP errors answers everything sent at
+// once, more than the kernel's limits of six to one address and 50 in total.
 func TestErrorsWithoutLimit(t *testing.T) {
 	l := startLab(t, "hops=1,hop1.icmp=unlimited", wire.Packet)
 	n := 90
@@ -166,7 +166,7 @@ func TestErrorsWithoutLimit(t *testing.T) {
 }
 
 func TestRoutersNeedPackets(t *testing.T) {
-	startLab(t, "hops=1", wire.Auto) // skips where there are no labs
+	startLab(t, "hops=1", wire.Auto) // skips if labs are unavailable
 	spec := must.Get(ParseSpec("hops=1"))(t)
 	must.Say(t, must.Err(Start(t.Context(), spec, testConfig(wire.TAP))), "leave out hops=")
 }
@@ -178,9 +178,9 @@ func ping(t testing.TB, l *Lab, from model.Host, to string, n, size int) (answer
 	return answered
 }
 
-// train sends n numbered datagrams from near to far. It returns what far counted of
-// them, what the wire did to all frames of that direction, and how many of those were
-// others: end marks, and the kernel's search for addresses.
+// train sends n numbered datagrams from near to far. It returns far's counts, what the wire did
+// to all frames of that direction, and how many of those were others: end marks, and the
+// kernel's neighbour discovery.
 func train(t testing.TB, l *Lab, n, size, gapMicros int) (c counted, did wire.Counters, others uint64) {
 	t.Helper()
 	result := listen(t, l, model.Far, "udp-count")
@@ -190,12 +190,12 @@ func train(t testing.TB, l *Lab, n, size, gapMicros int) (c counted, did wire.Co
 	return c, st.To, st.To.Frames - uint64(n)
 }
 
-// TestFramesAreLostHeldBackAndDoubled: what the receiver finds missing, late and twice is
-// what the wire says it did. The shares are held against truth by TestLossReorderDuplicate.
+// TestFramesAreLostHeldBackAndDoubled: what the receiver finds missing, late and duplicate is
+// what the wire reports. TestLossReorderDuplicate checks the shares.
 func TestFramesAreLostHeldBackAndDoubled(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(string(kind), func(t *testing.T) {
-			const n = 300 // fits into a socket's buffer, however late its reader comes
+			const n = 300 // fits into a socket buffer, however late its reader is
 			l := startLab(t, "rtt=1ms,to.loss=10%,to.reorder=10%,to.dup=10%", kind)
 			c, did, others := train(t, l, n, 64, 0)
 			lost, twice := n-uint64(c.Distinct), uint64(c.Received-c.Distinct)
@@ -213,8 +213,8 @@ func TestQueueDrops(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(string(kind), func(t *testing.T) {
 			const n = 50
-			// A frame takes 25 ms and the queue holds five: a sender that takes less than
-			// a second loses some.
+			// A frame takes 25 ms and the queue holds five: a sender that takes less than a
+			// second loses some.
 			l := startLab(t, "rate=500kbit,queue=8KiB,rtt=0s", kind)
 			c, did, others := train(t, l, n, 1472, 0)
 			lost := n - uint64(c.Distinct)
@@ -235,7 +235,7 @@ func TestBlackholeDropsLargeFramesOnly(t *testing.T) {
 		t.Run(string(tt.kind)+"/"+tt.spec, func(t *testing.T) {
 			l := startLab(t, tt.spec, tt.kind)
 			listen(t, l, model.Far, "udp-echo")
-			// 20 bytes of IPv4 header and 8 of UDP are added.
+			// Plus 20 bytes of IPv4 header and 8 of UDP.
 			must.Equal(t, ping(t, l, model.Near, "far", 3, 1372), 3, "of 3 packets of 1400 bytes came back")
 			must.Equal(t, ping(t, l, model.Near, "far", 3, 1373), 0, "of 3 packets of 1401 bytes came back")
 			st := must.Get(l.Stats(t.Context()))(t)
@@ -245,8 +245,8 @@ func TestBlackholeDropsLargeFramesOnly(t *testing.T) {
 	}
 }
 
-// TestBundle: both members of a bundle carry flows, each one with the link's own keys: a
-// policer that lets 15 of these frames pass, and then one in 8 s.
+// TestBundle: both members of a bundle carry flows, each with the link's own keys: a policer
+// that passes 15 of these frames, and then one in 8 s.
 func TestBundle(t *testing.T) {
 	l := startLab(t, "hops=2,hop1.police=1kbit,hop1.ecmp=2", wire.Packet)
 	const n = 60
@@ -277,7 +277,7 @@ func TestJumboAndSmallMTU(t *testing.T) {
 				var rates []float64
 				result(&rates)
 				st := must.Get(l.Stats(t.Context()))(t)
-				// Bulk TCP fills its frames, and none may be larger than the MTU.
+				// Bulk TCP fills its frames, and none may exceed the MTU.
 				mean := float64(st.To.Bytes-before.To.Bytes) / float64(st.To.Frames-before.To.Frames)
 				full := float64(mtu + wire.HeaderBytes)
 				must.True(t, mean >= 0.9*full && mean <= full, "mean frame of %.0f bytes, want nearly %.0f", mean, full)
@@ -286,8 +286,8 @@ func TestJumboAndSmallMTU(t *testing.T) {
 	}
 }
 
-// TestMain makes the test binary serve as the lab's processes and as the
-// programs that tests run in the hosts.
+// TestMain makes the test binary act as the lab's processes and as the programs that tests run
+// in the hosts.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "lab-init" {
 		exit(Child(os.Args[2:]))

@@ -18,7 +18,7 @@ import (
 	"linerate/internal/lab/wire"
 )
 
-// hostSide is the process of a host at work.
+// hostSide is the state of a host's process.
 type hostSide struct {
 	name       model.Host
 	controller *link
@@ -28,7 +28,7 @@ type hostSide struct {
 	running map[int]*os.Process // by request
 }
 
-// hostProcess sets up a host and starts programs in it until the lab ends.
+// hostProcess sets up a host and runs programs in it until the lab ends.
 func hostProcess() error {
 	controller, err := inherited(fdControl)
 	if err != nil {
@@ -46,7 +46,7 @@ func hostProcess() error {
 		return errors.New("setup message without a setup")
 	}
 	if err := setUpHost(up, *m.Setup); err != nil {
-		// Reported by the wire process; the host's own end is the effect.
+		// The wire process reports it; the host only exits.
 		return errors.Join(err, up.send(failed(0, err)))
 	}
 	h := &hostSide{name: m.Setup.Host, controller: controller, env: hostEnv(m.Setup.Spec), running: map[int]*os.Process{}}
@@ -77,8 +77,8 @@ func setUpHost(up *link, s setup) error {
 	return hostMounts(s.Spec)
 }
 
-// offerDevices gives the wire process this host's network namespace, in which
-// it puts one end of a veth pair, and a TAP file if it asks for one.
+// offerDevices passes this host's network namespace to the wire process, which puts one end of
+// a veth pair in it, and a TAP file on request.
 func offerDevices(up *link) error {
 	file, err := os.Open("/proc/self/ns/net")
 	if err != nil {
@@ -104,7 +104,7 @@ func offerDevices(up *link) error {
 	return err
 }
 
-// hostEnv is the environment of programs in a host.
+// hostEnv returns the environment of programs in a host.
 func hostEnv(s Spec) []string {
 	env := os.Environ()
 	for _, h := range []model.Host{model.Near, model.Far} {
@@ -114,7 +114,7 @@ func hostEnv(s Spec) []string {
 	return env
 }
 
-// serve carries out the controller's requests until it is gone.
+// serve handles the controller's requests until the controller is gone.
 func (h *hostSide) serve() error {
 	for {
 		m, files, err := h.controller.receive()
@@ -141,13 +141,13 @@ func (h *hostSide) serve() error {
 	}
 }
 
-// spawn starts a program and answers twice: when it has started and when it
-// has ended. The returned error is one of the link.
+// spawn starts a program and answers twice: when it has started and when it has ended. It
+// returns only errors of the link.
 func (h *hostSide) spawn(m message, files []*os.File) error {
 	if len(files) != 3 || len(m.Argv) == 0 {
 		return h.controller.send(failed(m.ID, fmt.Errorf("request to start %q with %d descriptors instead of 3", m.Argv, len(files))))
 	}
-	// Not bound to a context: the controller asks for the end by opSignal.
+	// Not bound to a context: the controller ends it by opSignal.
 	cmd := exec.CommandContext(context.Background(), m.Argv[0], m.Argv[1:]...)
 	cmd.Env = h.env
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = files[0], files[1], files[2]
@@ -170,7 +170,7 @@ func (h *hostSide) spawn(m message, files []*os.File) error {
 
 // await reports the end of a program.
 func (h *hostSide) await(id int, cmd *exec.Cmd) {
-	_ = cmd.Wait() // ProcessState says it better
+	_ = cmd.Wait() // ProcessState has the result
 	h.mu.Lock()
 	delete(h.running, id)
 	h.mu.Unlock()
@@ -182,7 +182,7 @@ func (h *hostSide) await(id int, cmd *exec.Cmd) {
 	_ = h.controller.send(message{ID: id, Op: opExited, Code: code})
 }
 
-// signal signals a program's process group. One that has ended is no error.
+// signal signals a program's process group. It ignores one that has ended.
 func (h *hostSide) signal(m message) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -192,7 +192,7 @@ func (h *hostSide) signal(m message) error {
 	return nil
 }
 
-// stats tells how many frames the host's interface dropped on the way out.
+// stats reports how many frames the host's interface dropped on sending.
 func (h *hostSide) stats(m message) error {
 	missed, err := droppedOnSend()
 	if err != nil {
@@ -201,9 +201,9 @@ func (h *hostSide) stats(m message) error {
 	return h.controller.send(message{ID: m.ID, Op: opStats, Missed: missed})
 }
 
-// privateMounts keeps what the lab mounts inside the lab, and shows its own
-// processes in /proc. Where a fresh /proc is refused, as in containers that
-// hide parts of it, the outer one stays, in which /proc/self is right all the same.
+// privateMounts keeps the lab's mounts inside the lab, and shows its own processes in /proc. If
+// a new /proc is refused, as in containers that hide parts of it, the outer one stays, whose
+// /proc/self is still right.
 func privateMounts() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
@@ -212,8 +212,8 @@ func privateMounts() error {
 	return nil
 }
 
-// hostMounts gives the host a /sys that shows its own interfaces, where that is
-// allowed, and an /etc/hosts with both hosts' names.
+// hostMounts gives the host a /sys with its own interfaces, if permitted, and an /etc/hosts
+// with both hosts' names.
 func hostMounts(s Spec) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
@@ -223,16 +223,16 @@ func hostMounts(s Spec) error {
 		defer unix.Close(groups)
 	}
 	if unix.Mount("sysfs", "/sys", "sysfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "") == nil && err == nil {
-		// An agent reads there how long a quota stopped it.
+		// An agent reads there how long a quota throttled it.
 		_ = unix.Mount(fmt.Sprintf("/proc/self/fd/%d", groups), controlGroups, "", unix.MS_BIND|unix.MS_REC, "")
 	}
 	return mountNames("/etc/hosts", s)
 }
 
-// mountNames puts a file with the hosts' names over file, from a file system in
-// memory that nothing else can see. IPv6 has names of its own: else each
-// program's resolver would choose, and the ceiling with it. Without such a file, or where it is
-// refused, names do not resolve and NEAR_ADDR and FAR_ADDR remain.
+// mountNames mounts a file with the hosts' names over file, from a private file system in
+// memory. IPv6 has names of its own: otherwise each program's resolver would choose the family,
+// and with it the ceiling. If there is no such file, or the mount is refused, names do not
+// resolve and NEAR_ADDR and FAR_ADDR remain.
 func mountNames(file string, s Spec) error {
 	old, err := os.ReadFile(file)
 	if err != nil {
@@ -251,7 +251,7 @@ func mountNames(file string, s Spec) error {
 	if err == nil {
 		err = unix.Mount(dir+"/hosts", file, "", unix.MS_BIND, "")
 	}
-	// The bind mount keeps the file alive; the directory must be the user's again.
+	// The bind mount keeps the file alive; the directory must be usable by the user again.
 	if undo := unix.Unmount(dir, unix.MNT_DETACH); undo != nil {
 		return fmt.Errorf("unmount %s: %w", dir, undo)
 	}

@@ -11,23 +11,23 @@ import (
 	"linerate/internal/lab/wire"
 )
 
-// Config says how a lab runs on this machine.
+// Config sets how a lab runs on this machine.
 type Config struct {
 	// Command runs this program so that it calls Child with the arguments
 	// appended, for example ["/proc/self/exe", "lab-init"]. Required.
 	Command []string
-	// Wire says how frames are exchanged with the kernel. Zero is Auto.
+	// Wire selects how frames are exchanged with the kernel. Zero is Auto.
 	Wire wire.Kind
-	// Stderr gets what agents write to their stderr. Nil discards it.
+	// Stderr gets the stderr of agents. Nil discards it.
 	Stderr io.Writer
 }
 
-// Stats is the truth about the wire since the lab started.
+// Stats are the wire's exact counters since the lab started.
 type Stats struct {
 	Wire wire.Kind     `json:"wire"` // how frames are exchanged
 	To   wire.Counters `json:"to"`   // from the near host to the far one
 	From wire.Counters `json:"from"` // and back
-	CPU  float64       `json:"cpu"`  // seconds of CPU of the wire process, part of the receiving hosts' kernel work included
+	CPU  float64       `json:"cpu"`  // CPU seconds of the wire process, including part of the receiving hosts' kernel work
 }
 
 // Lab is a running lab. Its methods may be called concurrently.
@@ -36,12 +36,11 @@ type Lab struct {
 	os   *running
 }
 
-// Start builds the lab that spec describes. ctx bounds the start only. It
-// leaves nothing behind when it fails.
+// Start builds the lab that spec describes. ctx bounds only the start. It cleans up if it
+// fails.
 //
-// The error wraps errors.ErrUnsupported on systems other than Linux, and
-// fs.ErrPermission where this user may not create user namespaces; its text
-// then says which setting forbids it.
+// The error wraps errors.ErrUnsupported on systems other than Linux, and fs.ErrPermission if
+// this user may not create user namespaces; its text then names the setting that forbids it.
 func Start(ctx context.Context, spec Spec, cfg Config) (*Lab, error) {
 	r, err := start(ctx, spec, cfg)
 	if err != nil {
@@ -50,12 +49,12 @@ func Start(ctx context.Context, spec Spec, cfg Config) (*Lab, error) {
 	return &Lab{spec: spec, os: r}, nil
 }
 
-// Spec returns what the lab was started with.
+// Spec returns the spec that the lab was started with.
 func (l *Lab) Spec() Spec { return l.spec }
 
-// Dial starts argv, an agent, in host and returns its stdin and stdout as
-// one stream. ctx bounds the start only. Closing the stream closes both; the
-// agent ends by itself or with the lab. Several agents may run in one host.
+// Dial starts argv, an agent, in host and returns its stdin and stdout as one stream. ctx
+// bounds only the start. Closing the stream closes both; the agent ends by itself or with the
+// lab. Several agents may run in one host.
 func (l *Lab) Dial(ctx context.Context, host model.Host, argv []string) (net.Conn, error) {
 	c, err := l.os.dial(ctx, host, argv)
 	if err != nil {
@@ -70,7 +69,7 @@ func (l *Lab) Dial(ctx context.Context, host model.Host, argv []string) (net.Con
 // them as NEAR_ADDR, FAR_ADDR, NEAR_ADDR6 and FAR_ADDR6. When ctx ends, the program's
 // process group gets SIGTERM, and two seconds later SIGKILL.
 //
-// The error is an *ExitError when the program ran and did not end with 0.
+// The error is an *ExitError if the program ran and its exit code was not 0.
 func (l *Lab) Command(ctx context.Context, host model.Host, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	err := l.os.command(ctx, host, argv, stdin, stdout, stderr)
 	if err != nil {
@@ -82,8 +81,8 @@ func (l *Lab) Command(ctx context.Context, host model.Host, argv []string, stdin
 // Addr returns the IPv4 address of host, which must be Near or Far.
 func (l *Lab) Addr(host model.Host) netip.Addr { return l.spec.hostEnd(host).v4.Addr() }
 
-// Addr6 returns the IPv6 address of host, which must be Near or Far. It is not
-// configured where the kernel has no IPv6 or the MTU is below 1280.
+// Addr6 returns the IPv6 address of host, which must be Near or Far. It is not configured if
+// the kernel has no IPv6 or the MTU is below 1280.
 func (l *Lab) Addr6(host model.Host) netip.Addr { return l.spec.hostEnd(host).v6.Addr() }
 
 // Stats returns the counters of the wire so far.
@@ -95,16 +94,16 @@ func (l *Lab) Stats(ctx context.Context) (Stats, error) {
 	return st, nil
 }
 
-// Done is closed when the lab has ended, by Close or because it broke.
+// Done returns a channel that is closed when the lab has ended, by Close or because it failed.
 func (l *Lab) Done() <-chan struct{} { return l.os.done() }
 
-// Close kills everything in the lab, waits until it is gone, and is idempotent.
+// Close kills everything in the lab and waits for it. It is idempotent.
 func (l *Lab) Close() error { return l.os.close() }
 
-// ExitError says how a program in a host ended.
+// ExitError is the exit status of a program in a host.
 type ExitError struct {
 	Program string
-	Code    int // exit code, or 128 and the signal's number as shells have it
+	Code    int // exit code, or 128 plus the signal's number, as in shells
 }
 
 // Error names the program and its exit code.
@@ -116,8 +115,8 @@ type addresses struct {
 	mac    net.HardwareAddr
 }
 
-// The ends of a link, as the last part of their addresses: the one nearer to the near
-// host and the one nearer to the far host.
+// The ends of a link, as the last part of their addresses: nearer to the near host, and nearer
+// to the far host.
 const (
 	nearEnd = 1
 	farEnd  = 2

@@ -20,8 +20,8 @@ import (
 	"linerate/internal/tail"
 )
 
-// Descriptors of the wire process and of the hosts. The wire process gets the
-// sockets of both hosts only to hand them on.
+// Descriptors of the wire process and of the hosts. The wire process gets the sockets of both
+// hosts only to pass them on.
 const (
 	fdControl = 3 // to the controller
 	fdHostA   = 4 // wire process: controller's socket to the near host
@@ -29,7 +29,7 @@ const (
 	fdWire    = 4 // host: socket to the wire process
 )
 
-// wireNice is the nice value of the wire process where it may be set (nice(2)).
+// wireNice is the nice value of the wire process if it may be set (nice(2)).
 const wireNice = -10
 
 // running is the controller's side of a lab.
@@ -40,7 +40,7 @@ type running struct {
 	stderr io.Writer
 
 	process *os.Process
-	ended   chan struct{} // closed when the wire process is gone
+	ended   chan struct{} // closed when the wire process has ended
 	exit    error         // valid then
 	talk    *tail.Tail
 	copies  sync.WaitGroup // goroutines that read agents' stderr
@@ -81,7 +81,7 @@ func start(ctx context.Context, spec Spec, cfg Config) (_ *running, err error) {
 		for _, l := range links {
 			err = errors.Join(err, l.close())
 		}
-		_ = r.process.Kill() // gone already, if that is why we are here
+		_ = r.process.Kill() // no effect if it has ended already
 		<-r.ended
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -121,7 +121,7 @@ func (r *running) launch(command []string) ([]*link, error) {
 	}
 	err := r.spawn(command, theirs, unix.CLONE_NEWUSER)
 	if err != nil && os.Geteuid() == 0 {
-		// Root needs no user namespace; it may be forbidden or used up.
+		// Root needs no user namespace, which may be forbidden or exhausted.
 		err = r.spawn(command, theirs, 0)
 	}
 	if err != nil {
@@ -130,15 +130,15 @@ func (r *running) launch(command []string) ([]*link, error) {
 	return mine, nil
 }
 
-// spawn starts the wire process from a thread that lives until that process
-// has ended, because PR_SET_PDEATHSIG fires when the thread that forked ends.
+// spawn starts the wire process from a thread that lives until that process has ended, because
+// PR_SET_PDEATHSIG fires when the forking thread ends.
 func (r *running) spawn(command []string, files []*os.File, user uintptr) error {
 	started := make(chan error)
 	go func() {
-		// Not unlocked: the thread ends with the goroutine, and its priority too.
+		// Never unlocked: the thread ends with the goroutine, and with it its priority.
 		runtime.LockOSThread()
-		// A wire does not wait for the hosts' processors. Only root may do so;
-		// for others the wire is as exact as the machine is idle.
+		// The wire should not wait for the hosts' use of CPUs. Only root can set this; for
+		// other users the wire is as exact as the machine is idle.
 		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, wireNice)
 		// Not bound to a context: the lab lives until close.
 		cmd := exec.CommandContext(context.Background(), command[0], append(command[1:len(command):len(command)], "wire")...)
@@ -147,7 +147,7 @@ func (r *running) spawn(command []string, files []*os.File, user uintptr) error 
 		cmd.SysProcAttr = &syscall.SysProcAttr{
 			Cloneflags: user | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC,
 			Pdeathsig:  syscall.SIGKILL,
-			Setsid:     true, // the terminal's Ctrl-C is the controller's to handle
+			Setsid:     true, // the controller handles the terminal's Ctrl-C
 		}
 		if user != 0 {
 			cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
@@ -164,7 +164,7 @@ func (r *running) spawn(command []string, files []*os.File, user uintptr) error 
 	return <-started
 }
 
-// broken adds what the wire process said at its end to err.
+// broken adds the wire process's last output to err.
 func (r *running) broken(err error) error {
 	if text := strings.TrimSpace(r.talk.String()); text != "" {
 		return fmt.Errorf("%w: wire process: %s", err, text)
@@ -182,7 +182,7 @@ func (r *running) close() error {
 			err = r.broken(fmt.Errorf("lab ended by itself: %w", errors.Join(r.exit, io.ErrUnexpectedEOF)))
 		default:
 		}
-		_ = r.process.Kill() // fails only for a process that is gone
+		_ = r.process.Kill() // fails only if the process has ended
 		<-r.ended
 		err = errors.Join(err, r.wire.close(), r.hosts[model.Near].close(), r.hosts[model.Far].close(), r.groups.remove())
 		r.copies.Wait()
@@ -217,8 +217,8 @@ func (r *running) stats(ctx context.Context) (Stats, error) {
 	return st, nil
 }
 
-// explain adds to an error for want of rights which setting of this system is
-// in the way and what to do about it.
+// explain adds to a permission error which setting of this system causes it and what to do
+// about it.
 func explain(err error) error {
 	if !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EINVAL) {
 		return err
@@ -242,7 +242,7 @@ func explain(err error) error {
 	return fmt.Errorf("this user may not create virtual hosts here: %s: %w", strings.Join(hints, "; or: "), errors.Join(fs.ErrPermission, err))
 }
 
-// serial lets one writer at a time write to w.
+// serial serialises writes to w.
 type serial struct {
 	mu sync.Mutex
 	w  io.Writer

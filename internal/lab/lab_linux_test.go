@@ -24,7 +24,7 @@ import (
 	"linerate/internal/must"
 )
 
-// kinds are the ways of exchanging frames, both of which are tested.
+// kinds are the kinds of wire, both of which are tested.
 var kinds = []wire.Kind{wire.Packet, wire.TAP}
 
 // testConfig runs the test binary as the lab's processes and, as agent, as echo.
@@ -35,7 +35,7 @@ func testConfig(kind wire.Kind) Config {
 	}
 }
 
-// patience is how long a test waits for what does happen, on however busy a machine.
+// patience is the timeout for events that must happen, on a machine of any load.
 const patience = time.Minute
 
 // startLab starts a lab that ends with the test.
@@ -60,8 +60,8 @@ func startLab(t testing.TB, text string, kind wire.Kind) *Lab {
 	return l
 }
 
-// listen starts a peer in host and returns when it listens. result waits for
-// its end and decodes the JSON that it printed into v.
+// listen starts a peer in host and returns once it listens. result waits for its end and
+// decodes its JSON output into v.
 func listen(t testing.TB, l *Lab, host model.Host, args ...string) (result func(v any)) {
 	t.Helper()
 	r, w := io.Pipe()
@@ -95,7 +95,7 @@ func listen(t testing.TB, l *Lab, host model.Host, args ...string) (result func(
 	}
 }
 
-// run runs a peer in host and returns what it printed.
+// run runs a peer in host and returns its output.
 func run(t testing.TB, l *Lab, host model.Host, args ...string) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -154,7 +154,7 @@ func TestCommand(t *testing.T) {
 		_, _ = bufio.NewReader(r).ReadString('\n')
 		cancel()
 	}()
-	// A program that ignores SIGTERM, so that SIGKILL has to follow.
+	// A program that ignores SIGTERM, so that SIGKILL must follow.
 	err = l.Command(ctx, model.Near, []string{"sh", "-c", "trap '' TERM; echo up; while :; do sleep 1; done"}, nil, w, nil)
 	must.Is(t, err, context.Canceled, "cancelled program")
 }
@@ -219,11 +219,11 @@ func TestCloseLeavesNothing(t *testing.T) {
 	t.Setenv(labMark, value)
 	l := startLab(t, "rtt=0s", wire.Auto)
 	conn := must.Get(l.Dial(t.Context(), model.Near, echoPeer))(t)
-	defer func() { _ = conn.Close() }() // not before: what nobody holds is closed by the garbage collector, and its program ends
+	defer func() { _ = conn.Close() }() // deferred to here: the garbage collector would close an unreferenced conn, and its program would end
 	// A daemon that left its parent and its process group.
 	must.Do(t, l.Command(t.Context(), model.Far, []string{"sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 &"}, nil, nil, nil))
 	mark := labMark + "=" + value
-	waitMarked(t, mark, 5, math.MaxInt) // a process that just begins a program has no environment
+	waitMarked(t, mark, 5, math.MaxInt) // a program that is just starting has no environment yet
 	must.Do(t, l.Close())
 	left := marked(t, mark)
 	must.True(t, len(left) == 0, "processes %v are left after Close", left)
@@ -250,7 +250,7 @@ func controller() error {
 }
 
 func TestKilledControllerLeavesNothing(t *testing.T) {
-	startLab(t, "rtt=0s", wire.Auto) // skips where there are no labs
+	startLab(t, "rtt=0s", wire.Auto) // skips if labs are unavailable
 	value := strconv.FormatInt(time.Now().UnixNano(), 36)
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "peer", "controller")
 	cmd.Env = append(os.Environ(), labMark+"="+value)
@@ -265,11 +265,10 @@ func TestKilledControllerLeavesNothing(t *testing.T) {
 	must.Fail(t, cmd.Wait(), "the killed controller ended well")
 }
 
-// echoPeer is an agent that answers what it reads.
+// echoPeer is an agent that echoes its input.
 var echoPeer = []string{"/proc/self/exe", "peer", "echo"}
 
-// TestShaper: a shaper stands at the interface of the host that asked for one, and at
-// no other.
+// TestShaper: only the interface of the host with the setting has a shaper.
 func TestShaper(t *testing.T) {
 	l := startLab(t, "rate=1gbit,far.shape=20mbit", wire.Packet)
 	for host, want := range map[model.Host]bool{model.Near: false, model.Far: true} {
@@ -282,14 +281,14 @@ func TestShaper(t *testing.T) {
 	}
 }
 
-// TestQuota: the programs of a host with a CPU quota, and no others, are in a control group
-// that has it. The group ends with the lab, or with the next one where the lab was killed.
+// TestQuota: only the programs of a host with a CPU quota are in a control group that has it.
+// The group is removed with the lab or, if the lab was killed, by the next one.
 func TestQuota(t *testing.T) {
 	parent, _, err := groupParent("/")
 	if err != nil || os.Geteuid() != 0 {
 		t.Skipf("no control group with a quota can be made: %v", err)
 	}
-	killed := filepath.Join(parent, groupPrefix+strconv.Itoa(1<<22+os.Getpid())+"-far-1") // no process: PID_MAX_LIMIT is 2^22 (Linux include/linux/threads.h)
+	killed := filepath.Join(parent, groupPrefix+strconv.Itoa(1<<22+os.Getpid())+"-far-1") // no process has this id: PID_MAX_LIMIT is 2^22 (Linux include/linux/threads.h)
 	must.Do(t, os.Mkdir(killed, 0o755))
 	l := startLab(t, "rtt=0s,far.cpu.quota=20%", wire.Auto)
 	dir := l.os.groups[model.Far]
@@ -305,11 +304,11 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// TestQuotaFiles: where the group of a host is made, and what it says, in each version of
-// control groups, and the refusal where they are missing.
+// TestQuotaFiles: the place and content of a host's group in each version of control groups,
+// and the refusal if they are missing.
 func TestQuotaFiles(t *testing.T) {
 	for name, c := range map[string]struct {
-		self, gives string // /proc/self/cgroup, and the group of version 2 that gives the controller
+		self, gives string // /proc/self/cgroup, and the group of version 2 that provides the controller
 		want, says  string // the folder and file, and its text
 	}{
 		"version 1":        {"4:memory:/x\n1:cpu,cpuacct:/a/b\n0::/c\n", "", "cpu,cpuacct/a/b/*/cpu.cfs_quota_us", "20000"},
@@ -333,10 +332,10 @@ func TestQuotaFiles(t *testing.T) {
 	}
 }
 
-// unprivileged is the user ID of the test's user without rights.
+// unprivileged is the ID of the unprivileged test user.
 const unprivileged = 65534
 
-// TestUnprivileged runs other tests of this package as a user without rights.
+// TestUnprivileged runs other tests of this package as an unprivileged user.
 func TestUnprivileged(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can become another user; the other tests run unprivileged as it is")

@@ -13,7 +13,7 @@ import (
 	"linerate/internal/core/model"
 )
 
-// running is never made on this system.
+// running is never created on this system.
 type running struct{}
 
 func unsupported() error {

@@ -20,9 +20,9 @@ import (
 // argument vector of a program.
 const maxMessage = 128 << 10
 
-// message is what the lab's processes say to each other over SOCK_SEQPACKET
-// sockets, as JSON, with descriptors as SCM_RIGHTS. All are one program of one
-// version, so the format is private to this package.
+// message is the lab's message between its processes: JSON over SOCK_SEQPACKET sockets, with
+// descriptors as SCM_RIGHTS. All are one program of one version, so the format is private to
+// this package.
 type message struct {
 	ID int    `json:"id,omitempty"` // of a request and of its answers
 	Op string `json:"op"`
@@ -34,10 +34,10 @@ type message struct {
 	Stats  *Stats   `json:"stats,omitempty"`
 	Missed uint64   `json:"missed,omitempty"`
 	Error  string   `json:"error,omitempty"`
-	Denied bool     `json:"denied,omitempty"` // Error is for want of rights
+	Denied bool     `json:"denied,omitempty"` // Error is a lack of permission
 }
 
-// setup is what the wire process and the hosts have to know.
+// setup is the configuration of the wire process and the hosts.
 type setup struct {
 	Spec    Spec       `json:"spec"`
 	Wire    wire.Kind  `json:"wire"`
@@ -46,18 +46,18 @@ type setup struct {
 	Groups  groups     `json:"groups,omitempty"`
 }
 
-// What messages ask and answer.
+// The operations of messages.
 const (
 	opSetup   = "setup"   // to wire process and hosts: begin
-	opDevice  = "device"  // from a host: its network namespace, or the TAP file that was asked for
-	opTAP     = "tap"     // to a host: make a TAP device
-	opReady   = "ready"   // the part of the lab is up
+	opDevice  = "device"  // from a host: its network namespace, or the requested TAP file
+	opTAP     = "tap"     // to a host: create a TAP device
+	opReady   = "ready"   // this part of the lab is up
 	opSpawn   = "spawn"   // to a host: start Argv with the three descriptors
 	opStarted = "started" // from a host
-	opExited  = "exited"  // from a host, Code says how
+	opExited  = "exited"  // from a host, Code is the result
 	opSignal  = "signal"  // to a host: signal the process group of ID
 	opStats   = "stats"   // to the wire process and to a host
-	opFailed  = "failed"  // Error says why
+	opFailed  = "failed"  // Error is the reason
 )
 
 // link is one end of a socket between two of the lab's processes.
@@ -80,8 +80,8 @@ func newLink(file *os.File) (*link, error) {
 	return &link{conn: u, buf: make([]byte, maxMessage)}, nil
 }
 
-// inherited returns the link on a descriptor that this process was started
-// with, which its own children shall not have.
+// inherited returns the link on a descriptor that this process was started with. Its own
+// children do not inherit it.
 func inherited(fd uintptr) (*link, error) {
 	unix.CloseOnExec(int(fd))
 	return newLink(os.NewFile(fd, "lab socket"))
@@ -121,7 +121,7 @@ func (l *link) send(m message, files ...*os.File) error {
 	return nil
 }
 
-// receive returns the next message, io.EOF when the other end is gone.
+// receive returns the next message, io.EOF if the other end is gone.
 func (l *link) receive() (message, []*os.File, error) {
 	rights := make([]byte, unix.CmsgSpace(4*4))
 	n, oobn, _, _, err := l.conn.ReadMsgUnix(l.buf, rights)
@@ -181,8 +181,8 @@ func receivedFiles(oob []byte) ([]*os.File, error) {
 	return files, nil
 }
 
-// closeAll closes files that were only passed on: nothing was written to them
-// here, so closing has nothing to report.
+// closeAll closes files that were only passed on: nothing was written to them here, so closing
+// reports no error.
 func closeAll(files []*os.File) {
 	for _, f := range files {
 		_ = f.Close()
@@ -191,7 +191,7 @@ func closeAll(files []*os.File) {
 
 func (l *link) close() error { return l.conn.Close() }
 
-// reported is an error that another process of the lab told.
+// reported is an error from another process of the lab.
 type reported struct {
 	text   string
 	denied bool
@@ -199,13 +199,13 @@ type reported struct {
 
 func (r *reported) Error() string { return r.text }
 
-// Is makes a want of rights visible to errors.Is.
+// Is lets errors.Is recognise a lack of permission.
 func (r *reported) Is(target error) bool { return r.denied && target == fs.ErrPermission }
 
-// failure is the error that an opFailed message carries.
+// failure returns the error of an opFailed message.
 func (m message) failure() error { return &reported{m.Error, m.Denied} }
 
-// failed is the message that carries err.
+// failed returns the message for err.
 func failed(id int, err error) message {
 	return message{ID: id, Op: opFailed, Error: err.Error(), Denied: errors.Is(err, fs.ErrPermission)}
 }

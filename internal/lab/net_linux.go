@@ -20,22 +20,22 @@ import (
 // interfaceName is a host's one interface besides lo.
 const interfaceName = "eth0"
 
-// queueFrames is the transmit queue of a TAP device: frames that wait for the
-// wire process to run. At 1 Gbit/s with full frames it covers 100 ms.
+// queueFrames is the transmit queue of a TAP device: frames that wait for the wire process to
+// run. At 1 Gbit/s with full frames it covers 100 ms.
 const queueFrames = 8192
 
-// minMTU6 is the least MTU of IPv6 (RFC 8200 section 5).
+// minMTU6 is the minimum MTU of IPv6 (RFC 8200 section 5).
 const minMTU6 = 1280
 
-// vethPort makes a veth pair with one end, peer, in the network namespace of the given file
-// and returns a port on the other, name, of a path with so many ports.
+// vethPort creates a veth pair with one end, peer, in the network namespace of the given file
+// and returns a port on the other, name, of a path with that many ports.
 func vethPort(name, peer string, namespace *os.File, mtu, ports int) (wire.Port, error) {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = name
 	if err := addVeth(attrs, peer, namespace, mtu); err != nil {
 		return nil, err
 	}
-	// No addresses of its own: the wire must not talk.
+	// No addresses of its own: the wire must not send.
 	disableIPv6(name)
 	l, err := netlink.LinkByName(name)
 	if err != nil {
@@ -50,7 +50,7 @@ func vethPort(name, peer string, namespace *os.File, mtu, ports int) (wire.Port,
 	return wire.NewPacket(l.Attrs().Index, mtu+wire.HeaderBytes+vlanTag, ports)
 }
 
-// addVeth makes a veth pair: one end as attrs say, the other in a network namespace.
+// addVeth creates a veth pair: one end with attrs, the other in a network namespace.
 func addVeth(attrs netlink.LinkAttrs, peer string, namespace *os.File, mtu int) error {
 	attrs.MTU = mtu
 	err := netlink.LinkAdd(&netlink.Veth{
@@ -63,15 +63,14 @@ func addVeth(attrs netlink.LinkAttrs, peer string, namespace *os.File, mtu int) 
 	return nil
 }
 
-// disableIPv6 keeps the kernel from sending by itself on an interface. Without
-// IPv6, or with /proc/sys read-only, a few frames more cross the wire.
+// disableIPv6 keeps the kernel from sending by itself on an interface. Without IPv6, or with a
+// read-only /proc/sys, a few frames more cross the wire.
 func disableIPv6(name string) {
 	_ = os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/disable_ipv6", []byte("1"), 0)
 }
 
-// quietIPv6 keeps the kernel from sending router solicitations and making
-// link-local addresses on an interface. As for disableIPv6, failing costs a few
-// frames only.
+// quietIPv6 keeps the kernel from sending router solicitations and creating link-local
+// addresses on an interface. As with disableIPv6, a failure only costs a few frames.
 func quietIPv6(name string) {
 	for _, s := range []struct{ key, value string }{
 		{"addr_gen_mode", "1"}, {"accept_ra", "0"}, {"router_solicitations", "0"}, {"accept_dad", "0"},
@@ -80,10 +79,10 @@ func quietIPv6(name string) {
 	}
 }
 
-// configure sets up eth0 of a host, with the way to all links of the path.
+// configure sets up eth0 of a host, with routes to all links of the path.
 func configure(host model.Host, s Spec, shape units.BitRate) error {
-	// A virtual host remembers nothing of earlier connections, so that runs start
-	// alike even where this user may not purge what it remembers.
+	// A virtual host caches no metrics of earlier connections, so that runs start alike even if
+	// this user may not flush that cache.
 	_ = os.WriteFile("/proc/sys/net/ipv4/tcp_no_metrics_save", []byte("1"), 0)
 	peer := s.peerEnd(host)
 	eth, err := setUp(interfaceName, s.hostEnd(host), peer, s.MTU)
@@ -99,8 +98,8 @@ func configure(host model.Host, s Spec, shape units.BitRate) error {
 	return addRoute(lab4, lab6, 0, s.MTU, gateway{eth.Attrs().Index, peer})
 }
 
-// setUp gives an interface, which is up, its addresses and what it has to know of the
-// other end, so that no frame is spent on asking.
+// setUp gives an interface that is up its addresses and its neighbour's, so that no frame is
+// spent on discovery.
 func setUp(name string, own, peer addresses, mtu int) (netlink.Link, error) {
 	l, err := netlink.LinkByName(name)
 	if err != nil {
@@ -142,7 +141,7 @@ func setUp(name string, own, peer addresses, mtu int) (netlink.Link, error) {
 // workSoon is how long the kernel's work queue may take.
 const workSoon = 10 * time.Second
 
-// await returns when done does, which a work queue of the kernel brings about.
+// await waits until done returns true, which a work queue of the kernel brings about.
 func await(name string, done func() (bool, error)) error {
 	for begun := time.Now(); time.Since(begun) < workSoon; time.Sleep(time.Millisecond) {
 		if ok, err := done(); ok || err != nil {
@@ -152,8 +151,8 @@ func await(name string, done func() (bool, error)) error {
 	return fmt.Errorf("%s is not ready within %s: %w", name, workSoon, os.ErrDeadlineExceeded)
 }
 
-// awaitUp returns when an interface sends: one end of a veth pair was set up before the
-// other (linkwatch_do_dev of net/core/link_watch.c, Linux 6.18).
+// awaitUp waits until an interface sends: one end of a veth pair was set up before the other
+// (linkwatch_do_dev of net/core/link_watch.c, Linux 6.18).
 func awaitUp(name string) error {
 	return await(name, func() (bool, error) {
 		l, err := netlink.LinkByName(name)
@@ -161,8 +160,8 @@ func awaitUp(name string) error {
 	})
 }
 
-// awaitLocal returns when the kernel takes what is sent to its new address, of which it
-// makes a route later (addrconf_dad_work of net/ipv6/addrconf.c, Linux 6.18).
+// awaitLocal waits until the kernel accepts packets to its new address, whose route it adds
+// later (addrconf_dad_work of net/ipv6/addrconf.c, Linux 6.18).
 func awaitLocal(own netip.Addr) error {
 	return await(own.String(), func() (bool, error) {
 		routes, err := netlink.RouteGet(own.AsSlice())
@@ -176,8 +175,8 @@ type gateway struct {
 	addresses
 }
 
-// addRoute adds a route of both IP versions over gateways, with at most so many bytes a
-// packet unless most is 0.
+// addRoute adds a route for both IP versions over gateways, with packets of at most most bytes
+// unless most is 0.
 func addRoute(to4, to6 netip.Prefix, most, mtu int, over ...gateway) error {
 	err := routeOver(to4, most, over, func(a addresses) netip.Addr { return a.v4.Addr() })
 	if err == nil && mtu >= minMTU6 {
@@ -189,8 +188,8 @@ func addRoute(to4, to6 netip.Prefix, most, mtu int, over ...gateway) error {
 }
 
 func routeOver(to netip.Prefix, most int, over []gateway, pick func(addresses) netip.Addr) error {
-	// Locked: else it holds for IPv4 alone where a packet is forwarded
-	// (ip6_dst_mtu_maybe_forward of include/net/ip6_route.h, Linux 6.18).
+	// Locked: otherwise it limits only IPv4 when forwarding (ip6_dst_mtu_maybe_forward of
+	// include/net/ip6_route.h, Linux 6.18).
 	r := &netlink.Route{Dst: ipNet(to), MTU: most, MTULock: most > 0}
 	for _, g := range over {
 		r.MultiPath = append(r.MultiPath, &netlink.NexthopInfo{LinkIndex: g.index, Gw: pick(g.addresses).AsSlice()})
@@ -207,8 +206,8 @@ func routeOver(to netip.Prefix, most int, over []gateway, pick func(addresses) n
 	return nil
 }
 
-// addShaper puts a token bucket filter of that rate at an interface (tc-tbf(8)): bursts
-// of 4 ms, at least 32 KiB, and a queue of 50 ms. It does nothing for a rate of 0.
+// addShaper adds a token bucket filter of that rate to an interface (tc-tbf(8)): bursts of 4
+// ms, at least 32 KiB, and a queue of 50 ms. It does nothing for a rate of 0.
 func addShaper(l netlink.Link, rate units.BitRate) error {
 	if rate <= 0 {
 		return nil
@@ -218,13 +217,14 @@ func addShaper(l netlink.Link, rate units.BitRate) error {
 	return netlink.QdiscReplace(&netlink.Tbf{
 		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: l.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
 		Rate:       uint64(bytes), Limit: uint32(burst + bytes*0.050),
-		// The kernel takes the burst as a time, in ticks of 64 ns (PSCHED_SHIFT of net/pkt_sched.h).
+		// The kernel takes the burst as a time, in ticks of 64 ns (PSCHED_SHIFT of
+		// net/pkt_sched.h).
 		Buffer: uint32(burst / bytes * 1e9 / 64),
 	})
 }
 
-// noIPv6 reports whether err says that the kernel has no IPv6 or that it is
-// switched off (ipv6.disable=1, or disable_ipv6 inherited).
+// noIPv6 reports whether err means that the kernel has no IPv6 or that it is disabled
+// (ipv6.disable=1, or disable_ipv6 inherited).
 func noIPv6(err error) bool {
 	return errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, unix.EACCES)
 }
@@ -247,8 +247,8 @@ func addNeighbour(l netlink.Link, ip netip.Addr, mac net.HardwareAddr) error {
 	})
 }
 
-// droppedOnSend returns how many frames eth0 dropped because the wire process
-// did not take them in time.
+// droppedOnSend returns how many frames eth0 dropped because the wire process did not read them
+// in time.
 func droppedOnSend() (uint64, error) {
 	l, err := netlink.LinkByName(interfaceName)
 	if err != nil {

@@ -39,9 +39,9 @@ type sfeatures struct {
 	blocks    [featureBlocks]struct{ valid, requested uint32 }
 }
 
-// offloadsOff makes an interface send frames as a wire has them: at most MTU
-// sized and with checksums filled in. Software segmentation (GSO) stays, since
-// it happens before the frames reach the device.
+// offloadsOff makes an interface send frames as on a wire: at most MTU sized and with checksums
+// filled in. Software segmentation (GSO) stays on, since it happens before the frames reach the
+// device.
 func offloadsOff(name string) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -52,7 +52,7 @@ func offloadsOff(name string) error {
 }
 
 func switchOff(fd int, name string) error {
-	// The count must be exact: newer kernels answer another one with no names.
+	// The count must be exact: newer kernels return no names for another one.
 	info := &ssetInfo{cmd: unix.ETHTOOL_GSSET_INFO, mask: 1 << ethSSFeatures}
 	if err := ethtool(fd, name, unsafe.Pointer(info)); err != nil {
 		return fmt.Errorf("count offloads of %s: %w", name, err)
@@ -78,9 +78,9 @@ func switchOff(fd int, name string) error {
 	return nil
 }
 
-// isOffload reports whether a feature leaves segmenting or checksums to the
-// device. The names are those of net/ethtool/common.c, Linux 6.18. Features
-// that the device does not have are ignored by the kernel.
+// isOffload reports whether a feature leaves segmentation or checksums to the device. The names
+// are those of net/ethtool/common.c, Linux 6.18. The kernel ignores features that the device
+// does not have.
 func isOffload(feature string) bool {
 	if feature == "tx-generic-segmentation" {
 		return false
@@ -89,7 +89,7 @@ func isOffload(feature string) bool {
 		strings.HasPrefix(feature, "tx-") && strings.HasSuffix(feature, "-segmentation")
 }
 
-// ethtool is the ioctl SIOCETHTOOL with a pointer to a command.
+// ethtool calls the ioctl SIOCETHTOOL with a pointer to a command.
 func ethtool(fd int, name string, command unsafe.Pointer) error {
 	var req struct {
 		name [unix.IFNAMSIZ]byte

@@ -15,7 +15,7 @@ import (
 	"linerate/internal/lab/wire"
 )
 
-// peer is what the test binary does in a host: peer NAME ARGS.
+// peer runs the test binary's role in a host: peer NAME ARGS.
 func peer(args []string) error {
 	ctx := context.Background()
 	number := func(i int) int {
@@ -76,8 +76,8 @@ func peer(args []string) error {
 // port is where peers listen.
 const port = ":7007"
 
-// tcpSink prints the goodput in bit/s of n windows of one connection, after a
-// first part that does not count.
+// tcpSink prints the goodput in bit/s of n windows of one connection, after an omitted first
+// part.
 func tcpSink(ctx context.Context, omit, window time.Duration, n int) error {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", port)
 	if err != nil {
@@ -116,7 +116,7 @@ func tcpSink(ctx context.Context, omit, window time.Duration, n int) error {
 	return json.NewEncoder(os.Stdout).Encode(rates)
 }
 
-// tcpSource sends until the sink has enough.
+// tcpSource sends until the sink closes.
 func tcpSource(ctx context.Context, to string) error {
 	c, err := new(net.Dialer).DialContext(ctx, "tcp", to+port)
 	if err != nil {
@@ -148,8 +148,8 @@ func udpEcho(ctx context.Context) error {
 	}
 }
 
-// udpPing sends n datagrams of size payload bytes, each after the answer to the one
-// before and a gap, and prints their round trips in seconds, ascending.
+// udpPing sends n datagrams of size payload bytes, each after the answer to the previous one
+// and a gap, and prints their round trips in seconds, ascending.
 func udpPing(ctx context.Context, to string, n, size int, gap time.Duration) error {
 	c, err := new(net.Dialer).DialContext(ctx, "udp", to+port)
 	if err != nil {
@@ -175,8 +175,8 @@ func udpPing(ctx context.Context, to string, n, size int, gap time.Duration) err
 	return json.NewEncoder(os.Stdout).Encode(trips)
 }
 
-// udpAnswers sends n datagrams of size payload bytes and prints how many were answered.
-// A shorter one behind them, whose answer is awaited, ends the count.
+// udpAnswers sends n datagrams of size payload bytes and prints how many were answered. It then
+// waits for the answer to a shorter one, which ends the count.
 func udpAnswers(ctx context.Context, to string, n, size int) error {
 	c, err := new(net.Dialer).DialContext(ctx, "udp", to+port)
 	if err != nil {
@@ -205,7 +205,7 @@ func udpAnswers(ctx context.Context, to string, n, size int) error {
 	}
 }
 
-// udpFan sends n datagrams of size payload bytes, each from a port of its own.
+// udpFan sends n datagrams of size payload bytes, each from its own port.
 func udpFan(ctx context.Context, to string, n, size int) error {
 	for range n {
 		c, err := new(net.Dialer).DialContext(ctx, "udp", to+port)
@@ -215,12 +215,12 @@ func udpFan(ctx context.Context, to string, n, size int) error {
 		if err != nil {
 			return err
 		}
-		defer c.Close() // not before: its port would be used again
+		defer c.Close() // deferred: otherwise its port would be reused
 	}
 	return nil
 }
 
-// counted is what udpCount prints of a train of numbered datagrams.
+// counted is udpCount's output for a train of numbered datagrams.
 type counted struct {
 	Received  int     // duplicates included
 	Distinct  int     //
@@ -289,8 +289,8 @@ func udpCount(ctx context.Context) error {
 	return json.NewEncoder(os.Stdout).Encode(out)
 }
 
-// udpBurst sends n numbered datagrams of size payload bytes, gap apart in the
-// mean, then end marks.
+// udpBurst sends n numbered datagrams of size payload bytes, on average gap apart, then end
+// marks.
 func udpBurst(ctx context.Context, to string, n, size int, gap time.Duration) error {
 	c, err := new(net.Dialer).DialContext(ctx, "udp", to+port)
 	if err != nil {
@@ -312,7 +312,7 @@ func udpBurst(ctx context.Context, to string, n, size int, gap time.Duration) er
 		<-time.After(20 * time.Millisecond)
 		binary.BigEndian.PutUint64(buf, endMark)
 		if _, err := c.Write(buf[:16]); err != nil {
-			return nil // the other end has heard one before
+			return nil // the other end has received one before
 		}
 	}
 	return nil

@@ -18,20 +18,21 @@ import (
 	"linerate/internal/fault"
 )
 
-// controlGroups is where systems mount them (cgroups(7)).
+// controlGroups is the usual mount point of control groups (cgroups(7)).
 const controlGroups = "/sys/fs/cgroup"
 
-// groupPrefix begins the names of control groups of labs; the process that made one follows.
+// groupPrefix begins the names of the labs' control groups; the id of the creating process
+// follows.
 const groupPrefix = "linerate-lab-"
 
-// quotaPeriod is how long the kernel shares a quota out over, in microseconds, unless told
-// otherwise (Linux Documentation/scheduler/sched-bwc.rst, admin-guide/cgroup-v2.rst cpu.max).
+// quotaPeriod is the kernel's default period of a quota, in microseconds (Linux
+// Documentation/scheduler/sched-bwc.rst, admin-guide/cgroup-v2.rst cpu.max).
 const quotaPeriod = 100_000
 
 // groups are the control groups of hosts, by their folders.
 type groups map[model.Host]string
 
-// newGroups makes a control group for each host that has a quota, below root.
+// newGroups creates a control group below root for each host with a quota.
 func newGroups(root string, s Spec) (groups, error) {
 	g := groups{}
 	for host, quota := range map[model.Host]units.Percent{model.Near: s.QuotaNear, model.Far: s.QuotaFar} {
@@ -66,8 +67,8 @@ func (g groups) add(root string, host model.Host, quota units.Percent) error {
 }
 
 // groupParent returns the folder in which a group of this process may have a quota: its own
-// group of version 1, or of version 2 the innermost one around it that gives the controller to
-// those in it. Limits of this process hold for the hosts too.
+// group in version 1, or in version 2 the innermost group around it that passes the controller
+// to its children. Limits of this process also apply to the hosts.
 func groupParent(root string) (dir string, unified bool, err error) {
 	text, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
 	if err != nil {
@@ -84,7 +85,7 @@ func groupParent(root string) (dir string, unified bool, err error) {
 		}
 		for _, mount := range []string{controlGroups, filepath.Join(controlGroups, "unified")} {
 			for dir := filepath.Clean("/" + at); ; dir = filepath.Dir(dir) {
-				given, _ := os.ReadFile(filepath.Join(root, mount, dir, "cgroup.subtree_control")) // a mount that is not there gives nothing
+				given, _ := os.ReadFile(filepath.Join(root, mount, dir, "cgroup.subtree_control")) // a missing mount provides nothing
 				if slices.Contains(strings.Fields(string(given)), "cpu") {
 					return filepath.Join(root, mount, dir), true, nil
 				}
@@ -103,12 +104,12 @@ func sweepGroups(parent string) {
 	for _, dir := range folders {
 		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), groupPrefix), "-")
 		if _, err := os.Stat(filepath.Join("/proc", pid)); errors.Is(err, fs.ErrNotExist) {
-			_ = os.Remove(dir) // the kernel refuses one that is in use
+			_ = os.Remove(dir) // the kernel refuses while it is in use
 		}
 	}
 }
 
-// join moves this process, and so what it starts, into the group of host.
+// join moves this process, and so its children, into the group of host.
 func (g groups) join(host model.Host) error {
 	if g[host] == "" {
 		return nil
@@ -116,13 +117,13 @@ func (g groups) join(host model.Host) error {
 	return os.WriteFile(filepath.Join(g[host], "cgroup.procs"), []byte("0"), 0o644)
 }
 
-// remove removes the groups, whose processes have ended.
+// remove removes the groups, whose processes must have ended.
 func (g groups) remove() error {
 	var errs []error
 	for _, dir := range g {
 		err := os.Remove(dir)
 		for until := time.Now().Add(time.Second); errors.Is(err, unix.EBUSY) && time.Now().Before(until); err = os.Remove(dir) {
-			<-time.After(10 * time.Millisecond) // the kernel lets go of a process a moment after its end
+			<-time.After(10 * time.Millisecond) // the kernel releases a process a moment after its end
 		}
 		errs = append(errs, err)
 	}

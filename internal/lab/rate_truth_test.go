@@ -19,9 +19,8 @@ import (
 	"linerate/internal/truth"
 )
 
-// goodput is what TCP with timestamps carries over Ethernet with MTU 1500:
-// 1448 bytes of payload in 1538 on the wire (RFC 7323 section 3.2; 20 + 20 + 12
-// bytes of headers).
+// goodput is the payload share of TCP with timestamps over Ethernet with MTU 1500: 1448 bytes
+// of payload in 1538 on the wire (RFC 7323 section 3.2; 20 + 20 + 12 bytes of headers).
 const goodput = 1448.0 / 1538
 
 func median(v []float64) float64 {
@@ -29,7 +28,7 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// claimGoodput claims that got is what the formula says for a wire of rate bit/s.
+// claimGoodput claims that got agrees with the formula for a wire of rate bit/s.
 func claimGoodput(try *truth.Try, name string, got, rate, tolerance float64) {
 	want := goodput * rate / 1e6
 	try.Claim(name, got/1e6, want*(1-tolerance), want*(1+tolerance), "Mbit/s")
@@ -73,7 +72,7 @@ func TestGoodput(t *testing.T) {
 	}
 }
 
-// TestIperf3 lets a program that knows nothing of linerate measure the wire.
+// TestIperf3 measures the wire with a program that is independent of linerate.
 func TestIperf3(t *testing.T) {
 	if _, err := exec.LookPath("iperf3"); err != nil {
 		t.Skip("needs iperf3: scripts/foreign installs it")
@@ -97,7 +96,7 @@ func TestIperf3(t *testing.T) {
 					argv := []string{"iperf3", "-c", "far", "-J", "-O", "2", "-t", "4", "-C", "cubic", "--get-server-output"}
 					tick := time.NewTicker(50 * time.Millisecond)
 					defer tick.Stop()
-					for begun := time.Now(); ; <-tick.C { // the daemon listens a while after it has detached
+					for begun := time.Now(); ; <-tick.C { // the daemon starts to listen a while after it has detached
 						out.Reset()
 						err := l.Command(try.Context(), model.Near, argv, nil, &out, nil)
 						if err == nil {
@@ -114,8 +113,8 @@ func TestIperf3(t *testing.T) {
 	}
 }
 
-// intervals returns the median over the receiver's full seconds, which has no
-// part of the time that the queue takes to drain at the end.
+// intervals returns the median over the receiver's full seconds, which excludes the time in
+// which the queue drains at the end.
 func intervals(t testing.TB, text []byte) float64 {
 	t.Helper()
 	var r struct {
@@ -149,7 +148,7 @@ func TestRoundTrip(t *testing.T) {
 				truth.Hold(t, truth.Tries, func(try *truth.Try) {
 					const n = 15
 					took := trips(try, l, n)
-					if took[0] < rtt.Seconds() { // no load excuses this
+					if took[0] < rtt.Seconds() { // load cannot cause this
 						t.Errorf("a round trip took %.3f ms, less than %s", 1e3*took[0], rtt)
 					}
 					most := rtt + 200*time.Microsecond + 2*labtest.Waking(try, rtt, n)
@@ -160,8 +159,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// claimShare claims that k of n is what share would give, within five standard
-// deviations.
+// claimShare claims that k of n agrees with share, within five standard deviations.
 func claimShare(try *truth.Try, name string, k, n, share float64) {
 	mean, five := n*share, 5*math.Sqrt(n*share*(1-share))
 	try.Claim(name, k, mean-five, mean+five, "frames")
@@ -217,8 +215,9 @@ func TestDirectionsDiffer(t *testing.T) {
 	})
 }
 
-// TestRouterLinks: a narrow link on the way sets the rate of its direction and no other,
-// the links share the delay of the path, and a router sends as many ICMP errors as it may.
+// TestRouterLinks: a narrow link on the path sets the rate of its direction and no other, the
+// links share the delay of the path, and a router sends as many ICMP errors as its limit
+// allows.
 func TestRouterLinks(t *testing.T) {
 	l := startLab(t, "rate=100mbit,rtt=8ms,hops=3,hop2.rate=20mbit,from.hop1.delay=2ms", wire.Packet)
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {

@@ -17,11 +17,11 @@ import (
 	"linerate/internal/core/model"
 )
 
-// wireEnd is the name of the wire's end of a veth pair: that of the cable with this
-// number, on the side of host.
+// wireEnd returns the name of the wire's end of a veth pair: that of cable number, on the side
+// of host.
 func wireEnd(number int, host model.Host) string { return fmt.Sprintf("wire%d-%s", number, host) }
 
-// ends are the names of the interfaces that a cable joins. A router's are called by the
+// ends returns the names of the interfaces that a cable joins. A router's are named after the
 // host that they lead to.
 func (c cable) ends(routers int) (near, far string) {
 	near, far = fmt.Sprintf("%s%d", model.Far, c.number), fmt.Sprintf("%s%d", model.Near, c.number)
@@ -34,7 +34,7 @@ func (c cable) ends(routers int) (near, far string) {
 	return near, far
 }
 
-// makeRouters makes the network namespaces of the routers. The files keep them.
+// makeRouters creates the network namespaces of the routers. The files keep them alive.
 func (w *wireSide) makeRouters(spec Spec) error {
 	for i, h := range spec.Hops {
 		err := onThread(func() error {
@@ -55,9 +55,10 @@ func (w *wireSide) makeRouters(spec Spec) error {
 	return nil
 }
 
-// forward sets what a router needs before it has interfaces, which take it over.
+// forward applies the settings that a router needs before it has interfaces, which inherit
+// them.
 func (h Hop) forward() error {
-	gap, all := "", "" // for one address, and for all of them together
+	gap, all := "", "" // for one address, and for all addresses together
 	if h.ICMP > 0 {
 		gap = strconv.Itoa(1000 / h.ICMP) // milliseconds
 	} else if h.ICMP == unlimited {
@@ -65,7 +66,7 @@ func (h Hop) forward() error {
 	}
 	return h.write([]setting{
 		{"ipv4/ip_forward", "1"},
-		{"ipv4/conf/all/rp_filter", "0"}, // members of a bundle are used in one direction only
+		{"ipv4/conf/all/rp_filter", "0"}, // members of a bundle carry one direction only
 		{"ipv4/conf/default/rp_filter", "0"},
 		{"ipv4/fib_multipath_hash_policy", "1"}, // addresses and ports
 		{"ipv4/icmp_ratelimit", gap},
@@ -76,7 +77,7 @@ func (h Hop) forward() error {
 	})
 }
 
-// setting is a file below /proc/sys/net and what is written to it, unless that is empty.
+// setting is a file below /proc/sys/net and the value to write to it, unless that is empty.
 type setting struct{ name, value string }
 
 func (h Hop) write(settings []setting) error {
@@ -97,7 +98,7 @@ func (h Hop) write(settings []setting) error {
 	return nil
 }
 
-// layVeths makes every cable. spaces are those of the hosts and routers in their order.
+// layVeths creates every cable. spaces are those of the hosts and routers in order.
 func (w *wireSide) layVeths(spec Spec, spaces []*os.File) error {
 	cables := spec.cables()
 	for _, c := range cables {
@@ -108,7 +109,7 @@ func (w *wireSide) layVeths(spec Spec, spaces []*os.File) error {
 	return nil
 }
 
-// layVeth makes two veth pairs with a wire between, or one pair where there is nothing to
+// layVeth creates two veth pairs with a wire between them, or one pair if there is nothing to
 // emulate.
 func (w *wireSide) layVeth(spec Spec, c cable, near, far *os.File, ports int) error {
 	nearName, farName := c.ends(len(spec.Hops))
@@ -138,8 +139,8 @@ func inside(space *os.File, do func() error) error {
 	})
 }
 
-// allUp sets lo and the interfaces that the lab made in the thread's network namespace
-// up, without addresses.
+// allUp sets lo and the lab's interfaces in the thread's network namespace up, without
+// addresses.
 func allUp() error {
 	links, err := netlink.LinkList()
 	if err != nil {
@@ -157,7 +158,7 @@ func allUp() error {
 	return nil
 }
 
-// joinRouters sets up the routers, whose interfaces are there now.
+// joinRouters sets up the routers, whose interfaces now exist.
 func (w *wireSide) joinRouters(spec Spec) error {
 	for i, space := range w.routers {
 		if err := inside(space, func() error { return spec.setUpRouter(i + 1) }); err != nil {
@@ -170,7 +171,7 @@ func (w *wireSide) joinRouters(spec Spec) error {
 // setUpRouter sets up router k of the path in its network namespace.
 func (s Spec) setUpRouter(k int) error {
 	n, h := len(s.Hops), s.Hops[k-1]
-	// Not before: a router joins a multicast group, of which it tells its links.
+	// Not earlier: a router joins a multicast group and announces that on its links.
 	err := h.write([]setting{{"ipv6/conf/all/forwarding", "1"}})
 	if err != nil {
 		return err
@@ -200,9 +201,8 @@ func (s Spec) setUpRouter(k int) error {
 			err = addRoute(to4, to6, most, s.MTU, over...)
 		}
 	}
-	// Routes of one address each to the hosts: over a shorter prefix a router may send
-	// more ICMPv6 errors than net.ipv6.icmp.ratelimit says (icmpv6_xrlim_allow of
-	// net/ipv6/icmp.c, Linux 6.18).
+	// Host routes only: over a shorter prefix a router may send more ICMPv6 errors than
+	// net.ipv6.icmp.ratelimit allows (icmpv6_xrlim_allow of net/ipv6/icmp.c, Linux 6.18).
 	single := func(a addresses, most int, over []gateway) {
 		add(netip.PrefixFrom(a.v4.Addr(), 32), netip.PrefixFrom(a.v6.Addr(), 128), most, over)
 	}
@@ -220,7 +220,7 @@ func (s Spec) setUpRouter(k int) error {
 	return err
 }
 
-// missedByRouters adds the frames that the routers' interfaces dropped on the way out.
+// missedByRouters adds the frames that the routers' interfaces dropped on sending.
 func (w *wireSide) missedByRouters(st *Stats) error {
 	for i, space := range w.routers {
 		err := inside(space, func() error {

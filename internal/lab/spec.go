@@ -14,9 +14,9 @@ import (
 	"linerate/internal/lab/wire"
 )
 
-// Limits of a spec. The least MTU is what every IPv4 host must accept (RFC 791
-// section 3.1); the greatest is what a TAP device takes (drivers/net/tun.c,
-// 65535 less the Ethernet header).
+// Limits of a spec. The minimum MTU is what every IPv4 host must accept (RFC 791 section 3.1);
+// the maximum is what a TAP device accepts (drivers/net/tun.c, 65535 minus the Ethernet
+// header).
 const (
 	minMTU     = 576
 	maxMTU     = 65521
@@ -25,12 +25,12 @@ const (
 	maxDelay   = 10 * time.Second
 )
 
-// Spec is a lab on paper.
+// Spec describes a lab.
 type Spec struct {
 	To         wire.Path          `json:"to"`                    // the wire from the near host to the far one
 	From       wire.Path          `json:"from"`                  // and back
 	HalfDuplex bool               `json:"half_duplex,omitempty"` // both directions share the medium
-	Bus        units.BitRate      `json:"bus,omitempty"`         // of frames of both directions together, before the link; 0 is no limit
+	Bus        units.BitRate      `json:"bus,omitempty"`         // of frames of both directions together, before the link; 0 is unlimited
 	MTU        int                `json:"mtu"`                   // of both hosts' interfaces, IP bytes
 	Seed       uint64             `json:"seed"`                  // of every random choice of the wire
 	Knobs      []model.Assignment `json:"knobs,omitempty"`       // of the hosts, raw text, not validated
@@ -38,10 +38,10 @@ type Spec struct {
 	ShapeFar   units.BitRate      `json:"shape_far,omitempty"`   // and of the far host
 	QuotaNear  units.Percent      `json:"quota_near,omitempty"`  // of one CPU, for the programs of the near host; 0: no limit
 	QuotaFar   units.Percent      `json:"quota_far,omitempty"`   // and of the far host
-	Hops       []Hop              `json:"hops,omitempty"`        // the routers on the way, from the near host on
+	Hops       []Hop              `json:"hops,omitempty"`        // the routers on the path, from the near host on
 }
 
-// preset returns the keys that a preset's name stands for.
+// preset returns the keys of a preset.
 func preset(name string) (keys string, ok bool) {
 	switch name {
 	case "lan":
@@ -56,11 +56,11 @@ func preset(name string) (keys string, ok bool) {
 	return "", false
 }
 
-// ParseSpec reads the text of a lab target after "lab:", for example
-// "rate=1gbit,rtt=10ms,loss=0.01%,to.queue=64KiB,far.tcp.recv_buffer_max=64KiB".
-// The first item may be a preset: lan, wan, lossy or sat; empty text is lan.
-// A key for one direction wins over the same key for both, wherever it stands.
-// All mistakes are reported at once, each with what would be right.
+// ParseSpec parses the text of a lab target after "lab:", for example
+// "rate=1gbit,rtt=10ms,loss=0.01%,to.queue=64KiB,far.tcp.recv_buffer_max=64KiB". The first item
+// may be a preset: lan, wan, lossy or sat; empty text is lan. A key for one direction overrides
+// the same key for both, in any order. All mistakes are reported at once, each with the right
+// form.
 func ParseSpec(text string) (Spec, error) {
 	p := parser{seen: map[string]bool{}, queue: map[*wire.Path]bool{}}
 	p.spec = Spec{MTU: defaultMTU, Seed: 1}
@@ -93,7 +93,7 @@ type parser struct {
 	faults      []error
 	seen        map[string]bool // keys given by the user
 	queue       map[*wire.Path]bool
-	presetItems int // so many leading items come from a preset
+	presetItems int // that many leading items come from a preset
 }
 
 func (p *parser) fault(format string, args ...any) {
@@ -156,14 +156,13 @@ func (p *parser) items(items []string) {
 	}
 }
 
-// Prefixes of the keys for one direction of the wire, named as everywhere: to the far
-// host, from it.
+// Prefixes of the keys for one direction of the wire: to the far host, and from it.
 const (
 	toPrefix   = string(model.To) + "."
 	fromPrefix = string(model.From) + "."
 )
 
-// What stands after a host, as a knob does: near.shape.
+// Keys that follow a host, like knobs: near.shape.
 const (
 	shapeKey = "shape"
 	quotaKey = "cpu.quota"
@@ -230,7 +229,7 @@ func (p *parser) setBoth(key, value string) {
 	}
 }
 
-// setPath applies a key of a direction to paths. key is as the user wrote it.
+// setPath applies a key of a direction to paths. key is the user's spelling.
 func (p *parser) setPath(key, name, value string, paths ...*wire.Path) {
 	var v wire.Path
 	switch name {
@@ -315,8 +314,8 @@ func (p *parser) percent(key, value string) units.Percent {
 	return v
 }
 
-// quota reads a share of one CPU. The kernel gives 1 ms of a period or more
-// (min_cfs_quota_period of Linux kernel/sched/core.c), of which the lab's has 100.
+// quota parses a share of one CPU. The kernel's minimum is 1 ms per period
+// (min_cfs_quota_period of Linux kernel/sched/core.c), and the lab's period is 100 ms.
 func (p *parser) quota(key, value string) units.Percent {
 	v, err := units.ParsePercent(value)
 	if err != nil || !(v >= 1 && v <= 1e5) {
@@ -341,7 +340,7 @@ func (p *parser) number(key, value string, least, most int) int {
 	return n
 }
 
-// finish fills in what was left out and checks what belongs together.
+// finish fills in defaults and checks combinations of keys.
 func (p *parser) finish() {
 	if len(p.faults) > 0 {
 		return
@@ -369,7 +368,8 @@ func (p *parser) finish() {
 	}
 }
 
-// slower is the slowest one of a direction's link and stage and the bus, 0 for none.
+// slower returns the slowest of a direction's link and stage and the bus, 0 if all are
+// unlimited.
 func (s Spec) slower(p wire.Path) units.BitRate {
 	least := p.Rate
 	for _, r := range []units.BitRate{p.Stage, s.Bus} {
@@ -380,10 +380,9 @@ func (s Spec) slower(p wire.Path) units.BitRate {
 	return least
 }
 
-// DefaultQueue is the queue of a direction for which none was given: the bytes
-// that rate carries in a round trip, the rule of thumb of Villamizar and Song
-// (High performance TCP in ANSNET, 1994), and at least 256 KiB. It is 0, no
-// limit, for an unlimited rate.
+// DefaultQueue returns the default queue of a direction: the bytes that rate carries in a round
+// trip, the rule of thumb of Villamizar and Song (High performance TCP in ANSNET, 1994), and at
+// least 256 KiB. It is 0, unlimited, for an unlimited rate.
 func DefaultQueue(rate units.BitRate, roundTrip time.Duration) units.Bytes {
 	if rate <= 0 {
 		return 0

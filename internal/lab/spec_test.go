@@ -177,15 +177,15 @@ func FuzzParseSpec(f *testing.F) {
 		if err != nil {
 			return
 		}
-		spec.Knobs = nil // raw text of the user
+		spec.Knobs = nil // the user's raw text
 		again, err := ParseSpec(spec.String())
 		must.Dof(t, err, "ParseSpec(%q).String() = %q", text, spec)
 		must.NoDiff(t, cmp.Diff(spec, again), "%q is not %q", text, spec)
 	})
 }
 
-// TestAddresses: the ends of a link share a network and nothing else, and routers stand
-// between the hosts.
+// TestAddresses: the ends of a link share a network and nothing else, and routers are between
+// the hosts.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	for hops, want := range map[int]string{0: "10.99.0.1 10.99.0.2 10.99.0.1 fd00:99::2", 3: "10.99.0.1 10.99.0.2 10.99.3.1 fd00:99:0:3::2"} {
@@ -196,8 +196,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestCables: what the whole path does is shared by its links, and what a link does alone
-// comes on top.
+// TestCables: the links share the settings of the whole path, and a link's own are added.
 func TestCables(t *testing.T) {
 	t.Parallel()
 	spec := must.Get(ParseSpec("rate=1gbit,to.delay=10ms,queue=1MB,loss=1%,hops=2,hop1.rate=50mbit,hop1.queue=64KiB,hop1.ecmp=2,hop2.delay=5ms,from.hop1.jitter=2ms,hop2.late=3ms,hop1.silent"))(t)
@@ -261,7 +260,7 @@ func TestSwingMistakes(t *testing.T) {
 	}
 }
 
-// TestRates: what a host is told of a rate that swings is the mean, and that it is one.
+// TestRates: for a rate that swings a host gets the mean, marked as such.
 func TestRates(t *testing.T) {
 	t.Parallel()
 	spec := must.Get(ParseSpec("to.rate=50mbit,to.swing=10%/60s/15s"))(t)

@@ -53,7 +53,7 @@ func Keys() []string {
 	}
 }
 
-// String returns the spec as text that ParseSpec reads to the same spec.
+// String returns the spec as text that ParseSpec parses to the same spec.
 func (s Spec) String() string {
 	var items []string
 	add := func(format string, args ...any) { items = append(items, fmt.Sprintf(format, args...)) }
@@ -92,7 +92,7 @@ func (s Spec) String() string {
 	return strings.Join(items, ",")
 }
 
-// pathItems are the keys of one direction.
+// pathItems returns the keys of one direction.
 func pathItems(prefix string, path wire.Path) (items []string) {
 	add := func(key, format string, value any) { items = append(items, prefix+key+"="+fmt.Sprintf(format, value)) }
 	rate := func(key string, r units.BitRate) {
@@ -130,7 +130,7 @@ func pathItems(prefix string, path wire.Path) (items []string) {
 	return items
 }
 
-// items are the keys of the router itself.
+// items returns the keys of the router itself.
 func (h Hop) items(prefix string) (items []string) {
 	add := func(ok bool, format string, args ...any) {
 		if ok {
@@ -147,7 +147,7 @@ func (h Hop) items(prefix string) (items []string) {
 	return items
 }
 
-// plainRate is a rate as ParseSpec reads it, without its unit.
+// plainRate formats a rate for ParseSpec, without a unit.
 func plainRate(r units.BitRate) string { return strconv.FormatFloat(float64(r), 'f', -1, 64) }
 
 func plainShare(v units.Percent) string { return strconv.FormatFloat(float64(v), 'f', -1, 64) }

@@ -9,15 +9,15 @@ import (
 	"linerate/internal/lab/wire"
 )
 
-// Limits of a swing: a rate that nearly stops is no rate that swings, and a period of a
-// few frames is jitter.
+// Limits of a swing: a rate that nearly stops is no swing, and a period of a few frames is
+// jitter.
 const (
 	maxSwing       = 90 // percent
 	minSwingPeriod = 100 * time.Millisecond
 	maxSwingPeriod = 24 * time.Hour
 )
 
-// swing reads SHARE/PERIOD or SHARE/PERIOD/LEAD, as in 10%/60s/15s.
+// swing parses SHARE/PERIOD or SHARE/PERIOD/LEAD, as in 10%/60s/15s.
 func (p *parser) swing(key, value string) wire.Swing {
 	wrong := func() wire.Swing {
 		p.fault("%s=%s: use a share up to %d%% and a period from %s to 24h, for example 10%%/60s, or 10%%/60s/15s to begin 15s into it",
@@ -44,8 +44,8 @@ func (p *parser) swing(key, value string) wire.Swing {
 	return s
 }
 
-// maySwing checks that each direction that swings is limited by its own rate alone, and
-// that one medium has one rate.
+// maySwing checks that each direction that swings is limited by its own rate only, and that a
+// shared medium has one rate.
 func (p *parser) maySwing() {
 	for _, w := range p.spec.ways() {
 		path := w.rated()
@@ -69,8 +69,8 @@ func (p *parser) maySwing() {
 	}
 }
 
-// Rates are what the wire carries from the near host and from the far one, unknown where
-// it has no limit. Of a rate that swings it is the mean, and the source says so.
+// Rates returns the wire's rates from the near host and from the far one, unknown if unlimited.
+// For a rate that swings it is the mean, and the source says so.
 func (s Spec) Rates() [2]fact.Of[units.BitRate] {
 	of := func(p wire.Path) fact.Of[units.BitRate] {
 		switch {

@@ -1,7 +1,7 @@
 package faults
 
-// Catalogue lists every kind in a fixed order: the order decides what a seed stands
-// for. New kinds are later ones.
+// Catalogue lists every kind in a fixed order, which determines the case of a seed. New kinds
+// are later kinds.
 func Catalogue() []Kind {
 	var all []Kind
 	for _, part := range [][]Kind{windows(), losses(), paths(), sizes(), programs(), traps(), skipped(), later()} {
@@ -10,7 +10,7 @@ func Catalogue() []Kind {
 	return all
 }
 
-// skipped are kinds that belong to the list and cannot be planted in this lab.
+// skipped returns kinds that belong to the list but cannot be planted in this lab.
 func skipped() []Kind {
 	return []Kind{
 		{Name: "bond-member", Says: "one flow on a bond of two", Skip: "the kernel of the judge's machine has no bonding driver (CONFIG_BONDING), and the lab's wire has one interface a host"},

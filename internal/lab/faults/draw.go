@@ -13,24 +13,24 @@ import (
 	"linerate/internal/core/units"
 )
 
-// draw is a case in the making: a clean path, and what kinds add to it.
+// draw is a case under construction: a clean path, and the additions of the kinds.
 type draw struct {
 	rng        *rand.Rand
 	rates      [2]units.BitRate // of the link, by direction: to, from
 	trip       time.Duration
 	mtu        int
-	queues     [2]units.Bytes // 0 is one that harms nobody
-	cubic      bool           // asked for by linerate test, in both directions
+	queues     [2]units.Bytes // 0 is a harmless queue
+	cubic      bool           // linerate test uses it, in both directions
 	keys       []string       // of the spec, beside rates, delay, queues and MTU
 	flags      []string       // of linerate test
 	omit, time time.Duration
 	full       bool
 	plants     []Plant
 	labels     [2]Label
-	way        model.Direction // in which the kind is planted
+	way        model.Direction // of the plant
 }
 
-// place is the index of a direction.
+// place returns the index of a direction.
 func place(d model.Direction) int {
 	if d == model.From {
 		return 1
@@ -38,7 +38,7 @@ func place(d model.Direction) int {
 	return 0
 }
 
-// wire is the key's prefix of the wire in a direction.
+// wire returns the prefix of the wire's keys in a direction.
 func wire(d model.Direction) string { return string(d) + "." }
 
 func opposite(d model.Direction) model.Direction {
@@ -48,7 +48,7 @@ func opposite(d model.Direction) model.Direction {
 	return model.From
 }
 
-// between draws from a range by logarithm.
+// between draws log-uniformly from a range.
 func (d *draw) between(low, high float64) float64 {
 	return low * math.Pow(high/low, d.rng.Float64())
 }
@@ -64,10 +64,10 @@ func (d *draw) knob(h model.Host, id, value string) { d.key("%s=%s", h.Of(model.
 func (d *draw) sender() model.Host   { return d.way.Sender() }
 func (d *draw) receiver() model.Host { return d.way.Receiver() }
 
-// rate is that of the link in the planted direction.
+// rate returns the link's rate in the planted direction.
 func (d *draw) rate() units.BitRate { return d.rates[place(d.way)] }
 
-// ceiling is the payload that the link carries in a direction (diagnosis.md 2.1).
+// ceiling returns the link's payload rate in a direction (diagnosis.md 2.1).
 func (d *draw) ceiling(way model.Direction) units.BitRate {
 	c, err := limits.Wire{Rate: d.rates[place(way)], MTU: d.mtu, Timestamps: true}.Goodput()
 	if err != nil {
@@ -76,11 +76,11 @@ func (d *draw) ceiling(way model.Direction) units.BitRate {
 	return c
 }
 
-// held is the bandwidth-delay product of the planted direction, in bytes.
+// held returns the bandwidth-delay product of the planted direction, in bytes.
 func (d *draw) held() float64 { return float64(d.rate()) / 8 * d.trip.Seconds() }
 
-// allows plants a limit with a formula, with which answer is right; it reports whether
-// it bites, and leaves enough to be measured.
+// allows plants a limit with a formula and its right answers; it reports whether the limit
+// bites, and leaves enough to be measured.
 func (d *draw) allows(bound units.BitRate, first ...Answer) bool {
 	c := d.ceiling(d.way)
 	if float64(bound) > bites*float64(c) || bound < 300e3 {
@@ -92,21 +92,21 @@ func (d *draw) allows(bound units.BitRate, first ...Answer) bool {
 	return true
 }
 
-// says plants what has no formula.
+// says plants a limit without a formula.
 func (d *draw) says(way model.Direction, first ...Answer) *Label {
 	l := &d.labels[place(way)]
 	l.Planted, l.First = true, first
 	return l
 }
 
-// may adds true findings of all directions.
+// may adds answers that are true in all directions.
 func (d *draw) may(answers ...Answer) {
 	for i := range d.labels {
 		d.labels[i].May = append(d.labels[i].May, answers...)
 	}
 }
 
-// named adds a finding that has to be said of a direction.
+// named adds a required finding of a direction.
 func (d *draw) named(way model.Direction, answers ...Answer) {
 	l := &d.labels[place(way)]
 	l.Named = append(l.Named, answers)
@@ -122,7 +122,7 @@ func newDraw(rng *rand.Rand) *draw {
 	if rate > packetRate(1500) && rng.IntN(2) == 0 {
 		d.mtu = 9000
 	}
-	// The direction in which nothing is planted has to be filled.
+	// The direction without a plant must be filled.
 	d.rates[place(opposite(d.way))] = min(rate, packetRate(d.mtu))
 	for i, way := range []model.Direction{model.To, model.From} {
 		d.labels[i] = Label{Direction: way, First: []Answer{{"ceiling", Any}}}
@@ -130,27 +130,27 @@ func newDraw(rng *rand.Rand) *draw {
 	return d
 }
 
-// round keeps three digits, so that specs can be read.
+// round keeps three digits, so that specs are readable.
 func round(v float64) float64 {
 	unit := math.Pow(10, math.Floor(math.Log10(v))-2)
 	return math.Round(v/unit) * unit
 }
 
-// packetRate is the rate that MostPackets of that size fill.
+// packetRate returns the rate of MostPackets of that size.
 func packetRate(mtu int) units.BitRate {
 	return min(mostJumbo, units.BitRate(MostPackets*8*(mtu+38)))
 }
 
-// need is what a direction has to carry for the case to be true.
+// need returns the rate that a direction has to carry in this case.
 func (d *draw) need(i int) units.BitRate {
 	if b := d.labels[i].Bound; b > 0 {
-		return min(b*2, d.rates[i]) // a connection's beginning may be faster than its limit
+		return min(b*2, d.rates[i]) // a connection may be faster than its limit at first
 	}
 	return d.rates[i]
 }
 
-// startTime is how long slow start takes to fill the path, with half as much again for
-// what a queue adds: a doubling for each round trip, from ten segments (RFC 6928).
+// startTime returns how long slow start takes to fill the path, plus half of that for the
+// queue: it doubles in each round trip, from ten segments (RFC 6928).
 func (d *draw) startTime() time.Duration {
 	most := 0.0
 	for i := range d.rates {
@@ -160,8 +160,8 @@ func (d *draw) startTime() time.Duration {
 	return time.Duration(1.5 * trips * float64(d.trip))
 }
 
-// mostHeld is the largest bandwidth-delay product that default buffers fill: 6 MiB of
-// receive and 4 MiB of send buffer hold about half of that as payload (Linux 6.18).
+// mostHeld is the largest bandwidth-delay product that default buffers fill: 6 MiB of receive
+// and 4 MiB of send buffer hold about half of that as payload (Linux 6.18).
 const mostHeld = 1_500_000
 
 // carried reports whether this wire, and a good TCP, carry what the case needs.
@@ -177,16 +177,15 @@ func (d *draw) carried() bool {
 	return d.startTime() < 6*time.Second
 }
 
-// quickStart is how long slow start may take for linerate check, whose warm-up is
-// 0.5 s with --quick and whose probes stand before it.
+// quickStart is how long slow start may take for linerate check, whose warm-up is 0.5 s with
+// --quick, with the probes before it.
 const quickStart = 400 * time.Millisecond
 
-// cubicTrip is the longest round trip of a direction that cubic has to fill in the time
-// of a test: on longer ones it may leave slow start early (HyStart, RFC 9406) and then
-// takes its time.
+// cubicTrip is the longest round trip of a direction that cubic must fill during a test: on
+// longer ones it may leave slow start early (HyStart, RFC 9406) and then grows slowly.
 const cubicTrip = 10 * time.Millisecond
 
-// finish turns the draw into a case.
+// finish converts the draw to a case.
 func (d *draw) finish(seed uint64, kind string, clean bool) Case {
 	if d.cubic {
 		d.flags = append(d.flags, "-C", "cubic")
@@ -214,10 +213,10 @@ func (d *draw) finish(seed uint64, kind string, clean bool) Case {
 	return c
 }
 
-// mended adds the answer that is right of each direction where selective acknowledgements
-// are off: what slow start loses at its end is sent again one by one then, which may take
-// the whole test, so that no other limit is ever reached. 0.1 Mbit/s were seen where a
-// send buffer allowed 1.2.
+// mended adds a right answer for each direction if selective acknowledgements are off: the
+// segments lost at the end of slow start are then retransmitted one by one, which may take the
+// whole test, so that no other limit is ever reached. 0.1 Mbit/s were observed where a send
+// buffer allowed 1.2.
 func (d *draw) mended() {
 	if !slices.ContainsFunc(d.keys, func(k string) bool { return strings.HasSuffix(k, ".tcp.sack=0") }) {
 		return
@@ -229,7 +228,7 @@ func (d *draw) mended() {
 	}
 }
 
-// alone is the flag of linerate test for one direction only.
+// alone returns the flag of linerate test for one direction only.
 func alone(way model.Direction) string {
 	if way == model.From {
 		return "-R"
@@ -237,14 +236,14 @@ func alone(way model.Direction) string {
 	return "--to"
 }
 
-// kindQueue is a queue that harms nobody: a round trip, at least twenty packets and
-// 4 ms of up to 256 KiB, so that bursts fit and nobody waits long.
+// kindQueue returns a harmless queue: a round trip, at least twenty packets, and at least 4 ms
+// of up to 256 KiB, so that bursts fit and waits are short.
 func kindQueue(rate units.BitRate, trip time.Duration, mtu int) units.Bytes {
 	return max(units.Bytes(float64(rate)/8*trip.Seconds()), units.Bytes(20*(mtu+14)), min(256*1024, units.Bytes(float64(rate)/8*0.004)))
 }
 
-// command chooses what measures: check, or where slow start would take too much of
-// its time, or a flag is the plant, a test with a warm-up of its own.
+// command chooses the measurement: check or, if slow start would take too much of its time or a
+// flag is the plant, a test with a warm-up of its own.
 func (d *draw) command(c *Case) {
 	start := d.startTime()
 	if len(d.flags) == 0 && d.time == 0 && (start < quickStart || d.full && start < 2*quickStart) {
@@ -262,8 +261,8 @@ func (d *draw) command(c *Case) {
 // tries is how many draws a kind gets to find one that bites.
 const tries = 5_000
 
-// Of returns the case of a kind by name that a seed stands for. ok is false for a name
-// that the catalogue does not have, and for a kind that cannot be planted here.
+// Of returns the case of a kind by name for a seed. ok is false for a name that is not in the
+// catalogue, and for a kind that cannot be planted here.
 func Of(name string, seed uint64) (c Case, ok bool) {
 	if name == "clean" {
 		return one(Kind{Name: name, Harmless: true, plant: func(*draw) bool { return true }}, seed)
@@ -276,7 +275,7 @@ func Of(name string, seed uint64) (c Case, ok bool) {
 	return Case{}, false
 }
 
-// one draws until a kind bites.
+// one draws until the kind bites.
 func one(k Kind, seed uint64) (Case, bool) {
 	rng := source(seed, 1)
 	for range tries {
@@ -290,11 +289,11 @@ func one(k Kind, seed uint64) (Case, bool) {
 
 func source(seed, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
 
-// laterShare is the share of seeds that stand for later kinds. A draw of their own decides
-// which, so that all other seeds stand for the same case as before.
+// laterShare is the share of seeds that select a later kind, by a separate draw, so that all
+// other seeds keep their cases.
 const laterShare = 0.05
 
-// Draw returns the case that a seed stands for.
+// Draw returns the case of a seed.
 func Draw(seed uint64) Case {
 	rng := source(seed, 0)
 	var limiting, harmless, pairing, late []Kind
@@ -325,7 +324,7 @@ func Draw(seed uint64) Case {
 	case p < 0.30:
 		c, ok = one(harmless[rng.IntN(len(harmless))], seed)
 	case p < 0.45:
-		for range 20 { // not every two kinds go together
+		for range 20 { // some pairs of kinds are incompatible
 			if c, ok = two(pairing[rng.IntN(len(pairing))], pairing[rng.IntN(len(pairing))], seed); ok {
 				break
 			}
@@ -333,14 +332,14 @@ func Draw(seed uint64) Case {
 	default:
 		c, ok = one(limiting[rng.IntN(len(limiting))], seed)
 	}
-	if !ok { // a test demands that this does not happen
+	if !ok { // a test checks that this does not happen
 		c, _ = Of("clean", seed)
 	}
 	return c
 }
 
-// two plants a kind in each direction, or both in one, where one of them is then
-// clearly the smaller limit.
+// two plants a kind in each direction, or both in one direction if one of them is clearly the
+// smaller limit.
 func two(a, b Kind, seed uint64) (Case, bool) {
 	rng := source(seed, 2)
 	same := rng.IntN(2) == 0 && a.Name != b.Name
@@ -368,8 +367,8 @@ func two(a, b Kind, seed uint64) (Case, bool) {
 	return Case{}, false
 }
 
-// dominates joins two labels of one direction where one of them allows less than half
-// of the other: that one is the first, and the other may be named.
+// dominates joins two labels of one direction if one allows less than half of the other: that
+// one is the first, and the other may be named.
 func (d *draw) dominates(first Label) bool {
 	l := &d.labels[place(d.way)]
 	if first.Bound == 0 || l.Bound == 0 {
@@ -387,8 +386,8 @@ func (d *draw) dominates(first Label) bool {
 	return true
 }
 
-// clash reports whether a key is given twice, or cubic is asked of a host that has
-// another congestion control for its plant.
+// clash reports whether a key occurs twice, or cubic is required of a host whose plant sets
+// another congestion control.
 func (d *draw) clash() bool {
 	seen := map[string]bool{}
 	for _, k := range d.keys {

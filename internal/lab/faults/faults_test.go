@@ -11,11 +11,10 @@ import (
 	"linerate/internal/must"
 )
 
-// seedsLooked are those that tests draw: seeds from 1000 on are never looked at.
+// seedsLooked bounds the seeds that tests draw: seeds from 1000 are never inspected.
 const seedsLooked = 1000
 
-// TestDrawIsTheSame: a seed stands for the same case each time, and other seeds for
-// others.
+// TestDrawIsTheSame: a seed always gives the same case, and other seeds give others.
 func TestDrawIsTheSame(t *testing.T) {
 	t.Parallel()
 	specs := map[string]bool{}
@@ -27,8 +26,8 @@ func TestDrawIsTheSame(t *testing.T) {
 	must.True(t, len(specs) == 50, "50 seeds stand for %d labs", len(specs))
 }
 
-// TestKinds: the catalogue has its forty kinds that can be planted, no name twice, and
-// every one of them can be drawn from every seed.
+// TestKinds: the catalogue has its forty kinds that can be planted, no name twice, and every
+// one of them can be drawn from every seed.
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	names, live := map[string]bool{}, 0
@@ -54,8 +53,8 @@ func TestKinds(t *testing.T) {
 	must.True(t, live >= 40, "%d kinds can be planted", live)
 }
 
-// TestDraws: the shares of what seeds stand for, that all kinds come, and that each
-// case is what the formulas say.
+// TestDraws checks the shares of the kinds, that all of them occur, and that each case agrees
+// with the formulas.
 func TestDraws(t *testing.T) {
 	t.Parallel()
 	clean, pairs := 0, 0
@@ -81,8 +80,8 @@ func TestDraws(t *testing.T) {
 	}
 }
 
-// TestMended: where selective acknowledgements are off, missing ones are a right answer of
-// each direction, by its own sender, and nowhere else where no losses are planted.
+// TestMended: with selective acknowledgements off, their absence is a right answer for each
+// direction, at its own sender, and for no other case without planted losses.
 func TestMended(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"sack-off", "sack-off-loss", "reordering-sack-off", "send-buffer", "clean"} {
@@ -97,7 +96,7 @@ func TestMended(t *testing.T) {
 	}
 }
 
-// holds demands of a case what every case must have.
+// holds checks what every case must have.
 func holds(t *testing.T, c Case) {
 	t.Helper()
 	must.OK(t, must.Err(lab.ParseSpec(c.Spec)), "seed %d, %s: %s", c.Seed, c.Kind, c.Spec)
@@ -114,9 +113,8 @@ func holds(t *testing.T, c Case) {
 	must.True(t, planted != c.Clean, "seed %d, %s: clean %v, planted %v", c.Seed, c.Kind, c.Clean, planted)
 }
 
-// TestMachineKinds: each kind is the same case each time, plants something in a direction
-// or is clean, and is no kind of the labs, so that no seed of those stands for another
-// case than before.
+// TestMachineKinds: each kind always gives the same case, plants something in a direction or is
+// clean, and is no kind of the labs, so that their seeds keep their cases.
 func TestMachineKinds(t *testing.T) {
 	t.Parallel()
 	for _, k := range MachineKinds() {
@@ -146,9 +144,8 @@ func TestMachineKinds(t *testing.T) {
 	must.True(t, !ok, "a kind of the labs is one of machines")
 }
 
-// TestRouterKinds: each kind is the same case each time, in both directions where it can
-// be, with a full link that is slower than the others and lies between the nodes whose
-// answers show it.
+// TestRouterKinds: each kind always gives the same case, in both directions if possible, with a
+// full link that is slower than the others and lies between the nodes whose answers show it.
 func TestRouterKinds(t *testing.T) {
 	t.Parallel()
 	for n, k := range RouterKinds() {

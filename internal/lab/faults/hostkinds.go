@@ -10,11 +10,11 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// coreRate is what one core of the judge's machine receives or sends at the least, of
-// TCP with packets of 1500 bytes: 0.2 to 0.5 cores per Gbit/s of it are the program's.
+// coreRate is the minimum that one core of the judge's machine receives or sends, of TCP with
+// packets of 1500 bytes: the program takes 0.2 to 0.5 cores per Gbit/s.
 const coreRate = units.BitRate(8e9)
 
-// programs are programs and processors that are slower than the path.
+// programs returns programs and CPUs that are slower than the path.
 func programs() []Kind {
 	return []Kind{
 		{Name: "quota-receiver", Says: "a quota of 1 to 3 % of a core for the receiving program", lone: true, plant: func(d *draw) bool { return d.quota(d.receiver()) }},
@@ -30,8 +30,8 @@ func programs() []Kind {
 	}
 }
 
-// own has the other direction say what it likes of the same host: the plant is there as
-// well, and how far it bites depends on which end costs more.
+// own lets the other direction also blame the same host: the plant acts there too, and how much
+// depends on which end costs more.
 func (d *draw) own(h model.Host, answers ...Answer) {
 	back := d.says(opposite(d.way), append([]Answer{{"ceiling", Any}}, answers...)...)
 	back.Planted = false
@@ -44,7 +44,7 @@ func (d *draw) quota(h model.Host) bool {
 	d.own(h, Answer{"B16", h})
 	d.mtu = 1500
 	d.says(d.way, Answer{"B16", h})
-	// It bites where even a core that does coreRate has not the time for the link.
+	// It bites if even a core that handles coreRate has no time for the link.
 	return d.trip <= 20*time.Millisecond && float64(d.rate()) >= 2*share*float64(coreRate) && d.rate() <= packetRate(1500)
 }
 
@@ -56,8 +56,8 @@ func (d *draw) busy(h model.Host) bool {
 	return d.trip <= 20*time.Millisecond && d.rate() >= 200e6 && d.rate() <= packetRate(1500)
 }
 
-// stops has a program do nothing for most of the time: what is stopped needs no
-// processor, and its kernel goes on.
+// stops makes a program pause most of the time: a stopped program uses no CPU, and its kernel
+// goes on.
 func (d *draw) stops(h model.Host, first Answer) bool {
 	period := time.Duration(d.between(150, 300)) * time.Millisecond
 	share := 0.6 + 0.2*d.rng.Float64()
@@ -67,14 +67,14 @@ func (d *draw) stops(h model.Host, first Answer) bool {
 	d.own(h, other)
 	d.mtu = 1500
 	d.says(d.way, first)
-	// The buffers of both kernels must run empty meanwhile: they grow to 6 MiB. A link
-	// that is fast enough does that, and a window of a few round trips is not larger.
+	// Meanwhile the buffers of both kernels, which grow to 6 MiB, must drain. A fast enough
+	// link drains them, and a window of a few round trips is not larger.
 	empty := float64(d.rate()) / 8 * stopped.Seconds()
 	return d.trip <= 5*time.Millisecond && empty > 4*6<<20 || d.trip <= 5*time.Millisecond && d.small(h, empty)
 }
 
-// small keeps the buffers of the stopped host small enough to run empty, and large
-// enough for the path, so that they limit nothing by themselves.
+// small keeps the buffers of the stopped host small enough to drain, and large enough for the
+// path, so that they are no limit themselves.
 func (d *draw) small(h model.Host, empty float64) bool {
 	size := units.Bytes(empty / 4)
 	if float64(size) < 8*d.held() || size < 256*1024 || size > 4<<20 {
@@ -88,7 +88,7 @@ func (d *draw) small(h model.Host, empty float64) bool {
 	return true
 }
 
-// traps limit nothing, and look as if they did.
+// traps returns harmless kinds that look like limits.
 func traps() []Kind {
 	trap := func(name, says string, plant func(*draw) bool) Kind {
 		return Kind{Name: name, Says: says, Harmless: true, plant: plant}

@@ -10,26 +10,26 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Machine is what a case does to two machines in QEMU, which stand in for its lab: cards
-// with real drivers, joined by a wire that carries Case.Rate.
+// Machine is what a case does to two QEMU machines, which replace its lab: cards with real
+// drivers, joined by a wire that carries Case.Rate.
 type Machine struct {
-	Card string `json:"card"` // of both, as QEMU calls it
-	// Half are the ends of the wire that are at half duplex: near, far.
+	Card string `json:"card"` // of both, by QEMU's name
+	// Half marks the ends of the wire that are at half duplex: near, far.
 	Half [2]bool `json:"half,omitempty"`
-	// Before is for the shell of near and of far before linerate starts, and Back for
-	// both after it; $e is the interface.
+	// Before is shell for near and far before linerate starts, and Back for both afterwards; $e
+	// is the interface.
 	Before [2]string `json:"before,omitempty"`
 	Back   string    `json:"back,omitempty"`
-	// Pulled is for how long the wire is pulled out of both cards while data flows.
+	// Pulled is how long the wire is unplugged from both cards while data flows.
 	Pulled time.Duration `json:"pulled,omitempty"`
-	// Busy is the host whose linerate shares one core with a program that never sleeps,
-	// of the priority Nice.
+	// Busy is the host whose linerate shares one core with a busy-looping program at priority
+	// Nice.
 	Busy model.Host `json:"busy,omitempty"`
 	Nice int        `json:"nice,omitempty"`
 }
 
-// MachineKind is a kind of planted limit that needs whole machines. No seed of Draw
-// stands for one: they are judged by name.
+// MachineKind is a kind of planted limit that needs whole machines. Draw never returns one:
+// they are judged by name.
 type MachineKind struct {
 	Name     string
 	Says     string
@@ -37,11 +37,11 @@ type MachineKind struct {
 	plant    func(*setup)
 }
 
-// machineRate is that of a link with the slowest mode: two emulated machines carry it
-// with much of their time to spare, so that neither is the limit where none is planted.
+// machineRate is the rate of a link in the slowest mode: two emulated machines carry it with
+// much time to spare, so that neither is the limit unless planted.
 const machineRate = units.BitRate(10e6)
 
-// setup is a case of machines in the making.
+// setup is a case of machines under construction.
 type setup struct {
 	rng    *rand.Rand
 	c      *Case
@@ -56,7 +56,7 @@ func (s *setup) says(answers ...Answer) {
 	}
 }
 
-// beside is what limits nothing, and has to be named.
+// beside adds a harmless condition that must be named.
 func (s *setup) beside(answers ...Answer) {
 	s.says(append([]Answer{{"ceiling", Any}}, answers...)...)
 	for i := range s.labels {
@@ -70,25 +70,25 @@ func (s *setup) may(answers ...Answer) {
 	}
 }
 
-// only has linerate test look in one direction.
+// only restricts linerate test to one direction.
 func (s *setup) only(args ...string) { s.c.Args = append([]string{alone(s.way)}, args...) }
 
-// end is near or far.
+// end draws near or far.
 func (s *setup) end() int { return s.rng.IntN(2) }
 
-// host is that of an end.
+// host returns the host of an end.
 func host(end int) model.Host { return []model.Host{model.Near, model.Far}[end] }
 
-// force is shell that has a card speak that many Mbit/s without negotiation, which every
-// card that knows modes can, and not wake its host; negotiate takes the first back.
+// force returns shell that forces a card to that many Mbit/s without negotiation, which every
+// card with modes supports, and turns off wake-on-LAN; negotiate undoes the former.
 func force(speed int, duplex string) string {
 	return fmt.Sprintf("ethtool -s $e wol d 2> /dev/null || true\nethtool -s $e autoneg off speed %d duplex %s\nsleep 4\n", speed, duplex)
 }
 
 const negotiate = "ethtool -s $e autoneg on\nsleep 3\n"
 
-// forced has the ends speak 10 Mbit/s. Of the cards that know modes only the emulated
-// e1000e will do: i82559er loses one frame in 25 at that rate and counts none.
+// forced forces the ends to 10 Mbit/s. Of the cards with modes only the emulated e1000e works:
+// i82559er loses one frame in 25 at that rate and counts none.
 func (s *setup) forced(near, far string) {
 	s.m.Card = "e1000e"
 	s.m.Before = [2]string{force(10, near), force(10, far)}
@@ -97,7 +97,7 @@ func (s *setup) forced(near, far string) {
 	s.may(Answer{"B01", Any}) // both cards can do more, which is true
 }
 
-// MachineKinds lists them in a fixed order.
+// MachineKinds lists the kinds in a fixed order.
 func MachineKinds() []MachineKind {
 	return []MachineKind{
 		{Name: "machine-clean", Says: "two cards that can do no more than 10 Mbit/s, and a wire that carries it", Harmless: true, plant: func(s *setup) {
@@ -117,7 +117,7 @@ func MachineKinds() []MachineKind {
 			modes[i] = "half"
 			s.forced(modes[0], modes[1])
 			s.says(Answer{"B02", host(i)})
-			s.may(Answer{"B10", Any}) // frames that met are lost
+			s.may(Answer{"B10", Any}) // frames that collided are lost
 		}},
 		{Name: "machine-mtu-mismatch", Says: "an MTU of 2000 to 4000 at one end and 1500 at the other", plant: func(s *setup) {
 			s.forced("full", "full")
@@ -132,13 +132,13 @@ func MachineKinds() []MachineKind {
 			size := 2000 + s.rng.IntN(2001)
 			s.m.Before[from] += larger(size)
 			s.m.Back += lower
-			s.only("-u", "-b", "2mbit", "-l", fmt.Sprint(size-28), "-t", "4s") // less the headers of IP and UDP
+			s.only("-u", "-b", "2mbit", "-l", fmt.Sprint(size-28), "-t", "4s") // minus the headers of IP and UDP
 			at := s.way.Receiver()
 			s.says(Answer{"B04", at}, Answer{"B17", at}, Answer{"M1", at}, Answer{"M2", Any})
 			s.may(Answer{"M1", at}, Answer{"B04", at})
 		}},
 		{Name: "machine-pulled", Says: "the wire is pulled out of both cards for three to four seconds of ten", plant: func(s *setup) {
-			s.m.Card = "virtio-net-pci" // the driver of an emulated e1000e that is forced sees no such thing
+			s.m.Card = "virtio-net-pci" // the driver of a forced emulated e1000e does not notice
 			s.only("-t", "10s", "--omit", "0s")
 			s.m.Pulled = time.Duration(3000+s.rng.IntN(1000)) * time.Millisecond
 			s.says(Answer{"B25", Any})
@@ -162,19 +162,19 @@ func MachineKinds() []MachineKind {
 			s.m.Busy, s.m.Nice = host(i), -12-s.rng.IntN(6)
 			h := Answer{"B16", s.m.Busy}
 			s.says(h)
-			back := &s.labels[1-place(s.way)] // how far it bites there depends on which end costs more
+			back := &s.labels[1-place(s.way)] // how much it bites there depends on which end costs more
 			back.Planted, back.First = false, []Answer{{"ceiling", Any}, h}
 			s.may(h, Answer{"B23", s.m.Busy}, Answer{"B30", Any})
 		}},
 	}
 }
 
-// larger is shell that raises the MTU of an interface.
+// larger returns shell that raises the MTU of an interface.
 func larger(mtu int) string { return fmt.Sprintf("ip link set $e mtu %d\nsleep 4\n", mtu) }
 
 const lower = "ip link set $e mtu 1500\nsleep 3\n"
 
-// OfMachines returns the case of a kind of MachineKinds that a seed stands for.
+// OfMachines returns the case of a kind of MachineKinds for a seed.
 func OfMachines(name string, seed uint64) (Case, bool) {
 	for _, k := range MachineKinds() {
 		if k.Name == name {
@@ -184,7 +184,7 @@ func OfMachines(name string, seed uint64) (Case, bool) {
 	return Case{}, false
 }
 
-// stream keeps what machines draw apart from what labs do.
+// stream separates the draws of machines from those of labs.
 const stream = 3
 
 func (k MachineKind) draw(seed uint64) Case {
@@ -192,7 +192,7 @@ func (k MachineKind) draw(seed uint64) Case {
 	s := &setup{rng: source(seed, stream), c: &c, m: c.Machine}
 	s.way = []model.Direction{model.To, model.From}[s.rng.IntN(2)]
 	for i, way := range []model.Direction{model.To, model.From} {
-		// An emulated card is one, whatever was planted.
+		// An emulated card is a finding, whatever was planted.
 		s.labels[i] = Label{Direction: way, First: []Answer{{"ceiling", Any}}, May: []Answer{{"B31", Any}}}
 	}
 	k.plant(s)
@@ -201,7 +201,7 @@ func (k MachineKind) draw(seed uint64) Case {
 	}
 	ceiling, err := limits.Wire{Rate: c.Rate, MTU: 1500, Timestamps: true}.Goodput()
 	if err != nil {
-		panic(err) // the rates stand above
+		panic(err) // the rates are constants above
 	}
 	for i, way := range []model.Direction{model.To, model.From} {
 		s.labels[i].Ceiling = ceiling

@@ -7,11 +7,11 @@ import (
 	"linerate/internal/core/units"
 )
 
-// outside is the answer for a limit between the hosts.
+// outside returns the answer for a limit between the hosts.
 func outside() []Answer { return []Answer{{"B06", ""}} }
 
-// framed is the payload that a stage carries, which counts frames and not what stands
-// between them on a link.
+// framed returns the payload rate of a stage, which counts frames without the gaps between
+// them.
 func framed(rate units.BitRate, mtu int) units.BitRate {
 	return rate * units.BitRate(float64(mtu-52)/float64(mtu+14))
 }
@@ -21,7 +21,7 @@ func (d *draw) slow() units.BitRate {
 	return units.BitRate(round(d.between(0.05, 0.55) * float64(d.rate())))
 }
 
-// paths are limits that lie between the hosts.
+// paths returns the limits between the hosts.
 func paths() []Kind {
 	return []Kind{
 		{Name: "slow-stage", Says: "a slower link on the way, of which the hosts know nothing", plant: func(d *draw) bool {
@@ -79,8 +79,8 @@ func paths() []Kind {
 			d.queues[place(d.way)] = units.Bytes(float64(d.rate()) / 8 * wait)
 			d.named(d.way, Answer{"B30", ""})
 			d.says(d.way, Answer{"ceiling", Any}, Answer{"B30", ""})
-			// It has to be filled by what the buffers hold, in the time of the test, and
-			// a packet must not take a large part of it.
+			// The buffers must fill it during the test, and one packet must not be a large part
+			// of it.
 			return d.trip <= 50*time.Millisecond && float64(d.queues[place(d.way)])+d.held() < mostHeld && d.rate() >= 3e6
 		}},
 		{Name: "black-hole", Says: "packets above 600 to 1400 bytes vanish in one direction", lone: true, plant: func(d *draw) bool {
@@ -105,11 +105,11 @@ func paths() []Kind {
 	}
 }
 
-// ackBytes is what an acknowledgement with timestamps takes of a link: 52 bytes of headers
-// and 38 around them (diagnosis-2.md section 1).
+// ackBytes is the link capacity of an acknowledgement with timestamps: 52 bytes of headers and
+// 38 of framing (diagnosis-2.md section 1).
 const ackBytes = 90
 
-// later are kinds of the way back, and of what varies there.
+// later returns kinds of the return path and its variation.
 func later() []Kind {
 	return []Kind{
 		{Name: "narrow-back", Says: "a way back 60 to 200 times slower, which acknowledgements fill", lone: true, later: true, plant: func(d *draw) bool {
@@ -121,8 +121,9 @@ func later() []Kind {
 		{Name: "left-early", Says: "a delay that varies on the way back, so that cubic leaves slow start early", lone: true, later: true, plant: func(d *draw) bool {
 			d.mtu, d.cubic, d.omit, d.time = 1500, true, 2*time.Second, 8*time.Second
 			d.key("%sjitter=%s", wire(opposite(d.way)), (d.trip * 3 / 10).Round(time.Millisecond))
-			// It left at 49 to 89 segments in most runs: less than half of what the path holds.
-			// In others it does not leave early, and the path is full when the warm-up is over.
+			// It left slow start at 49 to 89 segments in most runs: less than half of what the
+			// path holds. In others it does not leave early, and the path is full when the
+			// warm-up is over.
 			d.says(d.way, Answer{"B14b", ""}, Answer{"ceiling", Any})
 			return d.trip >= 150*time.Millisecond && d.held() >= 200*1448 && d.held() <= 600*1448
 		}},
@@ -137,12 +138,12 @@ func (d *draw) policed() bool {
 	return d.trip <= 60*time.Millisecond && d.allows(framed(r, d.mtu), outside()...)
 }
 
-// knobless plants a shaper, which is no setting of the catalogue.
+// knobless plants a shaper, which is not a setting of the catalogue.
 func (d *draw) knobless(h model.Host, rate units.BitRate) {
 	d.key("%s.shape=%.0fbit", h, float64(rate))
 }
 
-// sizes are packets that are smaller than they could be, and tests that are.
+// sizes returns packets that are too small, and tests that are too short.
 func sizes() []Kind {
 	return []Kind{
 		{Name: "small-mtu", Says: "an MTU of 576 to 700 at both hosts", lone: true, plant: func(d *draw) bool {
@@ -193,7 +194,7 @@ func sizes() []Kind {
 	}
 }
 
-// beginning plants a test that lasts a share of what slow start takes, and counts it.
+// beginning plants a test that lasts a share of slow start, and includes it.
 func (d *draw) beginning(low, high float64) bool {
 	d.mtu = 1500
 	d.time = time.Duration(d.between(low, high) * float64(d.startTime()) / 1.5).Round(10 * time.Millisecond)

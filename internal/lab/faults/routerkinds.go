@@ -12,37 +12,38 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Full says in front of which link packets wait in a case with routers. Nodes are counted
-// from the sender, which is 0, and the receiver is the last one.
+// Full names the full link of a case with routers. Nodes are counted from the sender, which is
+// 0, to the receiver, which is the last.
 type Full struct {
 	Direction model.Direction `json:"direction"`
-	// None is true where the limit is no link on the way.
+	// None is true if the limit is no link on the path.
 	None bool `json:"none,omitempty"`
 	// At is the node that sends into the full link.
 	At int `json:"at"`
-	// Before and Behind are the nearest nodes on both sides of it whose answers show it.
+	// Before and Behind are the nearest nodes on either side of it whose answers show it.
 	Before  int `json:"before"`
 	Behind  int `json:"behind"`
 	Routers int `json:"routers"`
 }
 
-// RouterKind is a kind of path with routers. No seed of Draw stands for one.
+// RouterKind is a kind of path with routers. Draw never returns one.
 type RouterKind struct {
 	Name  string
 	Says  string
 	plant func(*routed) bool
 }
 
-// mostRouters are those of a case, and leastRate is that of its slowest link.
+// mostRouters is the limit of a case, and leastRate that of its slowest link.
 const (
 	mostRouters = 6
 	leastRate   = units.BitRate(2e6)
 )
 
-// routerStream keeps what paths with routers draw apart from what other cases do.
+// routerStream separates the draws of paths with routers from others.
 const routerStream = 4
 
-// routed is a case with routers in the making: from the sender on, link i leaves node i.
+// routed is a case with routers under construction: counted from the sender, link i leaves node
+// i.
 type routed struct {
 	rng    *rand.Rand
 	way    model.Direction
@@ -50,14 +51,14 @@ type routed struct {
 	fast   units.BitRate
 	rates  []units.BitRate // of the links
 	queues []units.Bytes
-	deaf   map[int]bool // routers of whose answers nothing can be learned
-	icmp   string       // most ICMP errors of each router
+	deaf   map[int]bool // routers whose answers say nothing
+	icmp   string       // ICMP error limit of each router
 	keys   []string
 	full   Full
-	whole  bool // the whole check is needed
+	whole  bool // a full check is needed
 }
 
-// RouterKinds lists them in the order in which seeds stand for them.
+// RouterKinds lists the kinds in the order of their seeds.
 func RouterKinds() []RouterKind {
 	return []RouterKind{
 		{"link-first", "the sender's own link is slower than all others", func(r *routed) bool { r.slow(0); return true }},
@@ -97,7 +98,7 @@ func RouterKinds() []RouterKind {
 		}},
 		{"link-bundle", "a slow link, and a bundle of two to four links that addresses and ports choose", func(r *routed) bool {
 			if r.way != model.To || r.last() < 2 {
-				return false // a bundle leaves a router for the far host, and does not end there
+				return false // a bundle leaves a router towards the far host, and does not end there
 			}
 			r.router(1+r.rng.IntN(r.last()-1), "ecmp=%d", 2+r.rng.IntN(3))
 			r.slow(r.rng.IntN(len(r.rates)))
@@ -122,7 +123,7 @@ func RouterKinds() []RouterKind {
 	}
 }
 
-// last is the link to the receiver, and the number of routers.
+// last returns the index of the link to the receiver, which is the number of routers.
 func (r *routed) last() int { return len(r.rates) - 1 }
 
 func (r *routed) between(low, high float64) float64 { return (&draw{rng: r.rng}).between(low, high) }
@@ -140,14 +141,14 @@ func (r *routed) slow(i int) units.BitRate {
 	return rate
 }
 
-// link gives link i a rate, and a queue in which packets can wait for 5 to 60 ms, and at
-// least for a round trip: Reno leaves a link idle behind a shorter one.
+// link gives link i a rate, and a queue in which packets can wait for 5 to 60 ms, and at least
+// for a round trip: Reno leaves a link idle with a shorter queue.
 func (r *routed) link(i int, rate units.BitRate) {
 	r.rates[i] = rate
 	r.queues[i] = max(20*1514, units.Bytes(float64(rate)/8*max(r.trip.Seconds(), r.between(0.005, 0.06))))
 }
 
-// prefix begins the keys of link i.
+// prefix returns the prefix of the keys of link i.
 func (r *routed) prefix(i int) string {
 	switch {
 	case i == 0:
@@ -158,7 +159,7 @@ func (r *routed) prefix(i int) string {
 	return fmt.Sprintf("hop%d.", i)
 }
 
-// router adds a key of router i, as seen from the sender.
+// router adds a key of router i, counted from the sender.
 func (r *routed) router(i int, format string, args ...any) {
 	if r.way == model.From {
 		i = len(r.rates) - i
@@ -166,8 +167,8 @@ func (r *routed) router(i int, format string, args ...any) {
 	r.keys = append(r.keys, fmt.Sprintf("hop%d.", i)+fmt.Sprintf(format, args...))
 }
 
-// OfRouters returns the case of a kind of RouterKinds that a seed stands for; "" is the
-// kind that the seed's number chooses.
+// OfRouters returns the case of a kind of RouterKinds for a seed; "" selects the kind by the
+// seed's number.
 func OfRouters(name string, seed uint64) (Case, bool) {
 	all := RouterKinds()
 	if name == "" {
@@ -186,7 +187,7 @@ func OfRouters(name string, seed uint64) (Case, bool) {
 	return Case{}, false
 }
 
-// newRouted draws a path of links that are equally fast.
+// newRouted draws a path of equally fast links.
 func newRouted(rng *rand.Rand) *routed {
 	r := &routed{rng: rng, deaf: map[int]bool{}, way: []model.Direction{model.To, model.From}[rng.IntN(2)]}
 	links := 2 + rng.IntN(mostRouters)
@@ -196,13 +197,13 @@ func newRouted(rng *rand.Rand) *routed {
 		r.rates, r.queues = append(r.rates, r.fast), append(r.queues, kindQueue(r.fast, r.trip, 1500))
 	}
 	r.icmp = []string{"20/s", "unlimited"}[rng.IntN(2)]
-	if rng.IntN(2) == 0 { // else the default of the judge's machine, bbr
+	if rng.IntN(2) == 0 { // otherwise the default of the judge's machine, bbr
 		r.keys = append(r.keys, fmt.Sprintf("%s=reno", r.way.Sender().Of(congestion)))
 	}
 	return r
 }
 
-// finish turns it into a case.
+// finish converts it to a case.
 func (r *routed) finish(seed uint64, kind string) Case {
 	back := opposite(r.way)
 	keys := []string{

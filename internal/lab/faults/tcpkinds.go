@@ -10,8 +10,8 @@ import (
 	"linerate/internal/core/units"
 )
 
-// windowShare is the part of tcp.recv_buffer_max that is announced as a window: 38 KiB
-// of 64 KiB, and 18.6 of 32, were (Linux 6.18, tcp_adv_win_scale by measured truesize).
+// windowShare is the part of tcp.recv_buffer_max that is announced as the window: 38 KiB of 64
+// KiB, and 18.6 of 32, were observed (Linux 6.18, tcp_adv_win_scale by measured truesize).
 const windowShare = 0.6
 
 // buffer draws a power of two of bytes.
@@ -23,15 +23,15 @@ func (d *draw) windowAllows(window float64, first ...Answer) bool {
 	return d.trip >= time.Millisecond && d.allows(limits.WindowBound(units.Bytes(window), d.trip), first...)
 }
 
-// congestion is the setting that the kinds below need: the judge's machines have bbr by
-// default, which bears losses, reordering and short queues.
+// congestion is the setting that the kinds below need: the judge's machines default to bbr,
+// which tolerates losses, reordering and short queues.
 const congestion = "tcp.congestion_control"
 
-// reno has the sender of the planted direction use Reno. A virtual host may not make
-// cubic its default where the machine restricts it (tcp_allowed_congestion_control).
+// reno makes the sender of the planted direction use Reno. A virtual host may be unable to make
+// cubic its default if the machine restricts it (tcp_allowed_congestion_control).
 func (d *draw) reno() { d.knob(d.sender(), congestion, "reno") }
 
-// windows are buffers and windows of the two hosts.
+// windows returns limits by buffers and windows of the two hosts.
 func windows() []Kind {
 	return []Kind{
 		{Name: "receive-window", Says: "a small tcp.recv_buffer_max at the receiver", plant: func(d *draw) bool {
@@ -84,7 +84,7 @@ func windows() []Kind {
 	}
 }
 
-// bothWays plants the same in both directions, of links that are alike.
+// bothWays plants the same in both directions, on equal links.
 func (d *draw) bothWays(plant func() bool) bool {
 	most := max(d.rates[0], d.rates[1])
 	d.rates = [2]units.BitRate{most, most}
@@ -95,15 +95,15 @@ func (d *draw) bothWays(plant func() bool) bool {
 	return ok
 }
 
-// unscaled switches window scaling off at a host, which takes it from both directions
-// (RFC 7323 section 2.2).
+// unscaled turns window scaling off at one host, which disables it in both directions (RFC 7323
+// section 2.2).
 func (d *draw) unscaled(at, named model.Host) bool {
 	d.knob(at, "tcp.window_scaling", "0")
 	return d.bothWays(func() bool { return d.windowAllows(float64(limits.MaxUnscaledWindow), Answer{"B09", named}) })
 }
 
-// lossy plants losses of one direction, under Reno or CUBIC, whose formulas it obeys:
-// some have to happen in the time of a test.
+// lossy plants losses in one direction, under Reno or CUBIC, whose formulas it follows: some
+// must occur during a test.
 func (d *draw) lossy(low, high float64) bool {
 	d.mtu = 1500
 	p := round(d.between(low, high))
@@ -118,7 +118,7 @@ func (d *draw) lossy(low, high float64) bool {
 	return events >= 5 && d.trip >= 500*time.Microsecond && d.allows(bound, Answer{"B10", d.sender()})
 }
 
-// losses are lost and reordered packets, and what TCP makes of them.
+// losses returns lost and reordered packets, and their effect on TCP.
 func losses() []Kind {
 	loss := func(name, says string, low, high float64) Kind {
 		return Kind{Name: name, Says: says + " of packets lost, cubic or reno", plant: func(d *draw) bool { return d.lossy(low, high) }}
@@ -135,7 +135,7 @@ func losses() []Kind {
 		}},
 		{Name: "sack-off-loss", Says: "selective acknowledgements off, and 0.05 to 1 % of packets lost, cubic or reno", plant: func(d *draw) bool {
 			d.knob(pick(d, model.Near, model.Far), "tcp.sack", "0")
-			d.may(Answer{"B10", Any}) // what a connection's beginning loses is mended slowly, either way
+			d.may(Answer{"B10", Any}) // losses at the beginning of a connection are repaired slowly, either way
 			return d.lossy(0.0005, 0.01)
 		}},
 		{Name: "reno-long-path", Says: "reno on a path of 40 ms or more with 0.01 to 0.3 % of packets lost", plant: func(d *draw) bool {
@@ -153,11 +153,11 @@ func losses() []Kind {
 			p := round(d.between(0.005, 0.03))
 			d.key("%sreorder=%.4g%%", wire(d.way), 100*p)
 			d.may(Answer{"B10", Any})
-			// What slow start loses at its end is mended in a round trip for each segment,
-			// which may take the whole test: the missing SACK is right to name then.
-			// A sender without SACK takes each for a loss, as with RFC 5681. How much of
-			// that it takes back by timestamps (RFC 4015) no formula says: 18 Mbit/s were
-			// seen where this one allows 0.3, so that the bound compares with no other.
+			// Segments lost at the end of slow start are repaired in a round trip each, which
+			// may take the whole test: then it is right to name the missing SACK. A sender
+			// without SACK takes each reordering for a loss, as in RFC 5681. No formula says
+			// how much of that it undoes by timestamps (RFC 4015): 18 Mbit/s were observed
+			// where this one allows 0.3, so that the bound compares with no other.
 			ok := d.trip >= time.Millisecond && d.allows(limits.Mathis(1448, d.trip, p, false), Answer{"B11", d.sender()}, Answer{"B10", d.sender()})
 			d.labels[place(d.way)].Bound = 0
 			return ok
@@ -165,15 +165,15 @@ func losses() []Kind {
 	}
 }
 
-// kept is the share of the rate that Reno keeps with a queue of q bytes before a path
-// that holds so many: it grows by a segment a round trip from a half of what path and
-// queue hold to all of it (RFC 5681), of which more than the path itself is no gain.
+// kept returns the share of the rate that Reno keeps with a queue of q bytes before a path that
+// holds held bytes: its window grows by a segment per round trip from half of what path and
+// queue hold to all of it (RFC 5681), and growth beyond the path itself gains nothing.
 func kept(held, q float64) float64 {
 	most := 1 + q/held
 	low := most / 2
 	if low >= 1 {
 		return 1
 	}
-	below := 1 - low // of the window's way up, on which the path is not full
+	below := 1 - low // the part of the window's growth in which the path is not full
 	return math.Min(1, (below*(1+low)/2+(most-1))/(most-low))
 }

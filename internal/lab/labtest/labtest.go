@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Waking returns the median, over n exchanges of datagrams whose answer is delayed by d,
-// of what the machine itself adds: the time until a timer and two sockets have woken their
-// readers. A test of a wire allows for it.
+// Waking returns the median, over n exchanges of datagrams whose answer is delayed by d, of
+// what the machine itself adds: the time until a timer and two sockets have woken their
+// readers. Tests of a wire allow for it.
 func Waking(t testing.TB, d time.Duration, n int) time.Duration {
 	t.Helper()
 	far, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})

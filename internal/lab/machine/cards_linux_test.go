@@ -19,7 +19,7 @@ import (
 	"linerate/internal/must"
 )
 
-// models are the cards that QEMU and Debian's kernel share, and the drivers.
+// models returns the cards that both QEMU and Debian's kernel support, and the drivers.
 func models() [][2]string {
 	return [][2]string{
 		{"e1000", "e1000"}, {"e1000e", "e1000e"}, {"rtl8139", "8139cp"}, {"i82559er", "e100"}, {"pcnet", "pcnet32"},
@@ -34,8 +34,9 @@ var (
 	only    = flag.String("cards.only", "", "only these cards, by QEMU's names with commas")
 )
 
-// referees is shell for a guest: what ethtool, ip, tc and sysfs say of an interface, but
-// for what changes by itself, and a setting tried beside it. linerate has no part in it.
+// referees is shell for a guest: the output of ethtool, ip, tc and sysfs for an interface,
+// except for values that change by themselves, and a setting tried beside it. It does not use
+// linerate.
 const referees = `
 snap() { e=$1; { ethtool $e | grep -vE "Link detected|MDI-X"; ethtool -k $e; ethtool -a $e; ethtool -c $e; ethtool -g $e; ethtool -l $e
  ip -d link show $e | sed 's/<[^>]*>//; s/state [A-Z]*//'; tc qdisc show dev $e | sed 's/^qdisc \([a-z_]*\) [0-9a-f]*:/qdisc \1/'
@@ -51,16 +52,17 @@ try() { e=$1; shift; seen=no; : > /tmp/o; rm -f /tmp/f; mkfifo /tmp/f
  echo "RC=$rc SEEN=$seen BACK=$back"; [ $back = yes ] || diff /tmp/b /tmp/a; cat /tmp/o; }
 `
 
-// pair is two machines with a cable between each two cards of a model.
+// pair is two machines with a cable between the two cards of each model.
 type pair struct {
 	near, far *Machine
 	cards     [][2]string
 }
 
-// interfaceOf finds the interface of a card by its address: a driver numbers as it likes.
+// mac returns the address of a card. Interfaces are found by address, since drivers choose the
+// numbers.
 func mac(host, card int) string { return fmt.Sprintf("52:54:00:00:%02d:%02d", host, card) }
 
-// addresses waits for systemd where that is process 1: udev names the cards.
+// addresses waits for systemd if that is process 1: udev names the cards.
 const addresses = `
 [ "$(cat /proc/1/comm)" != systemd ] || { systemctl is-system-running --wait > /dev/null 2>&1; udevadm settle -t 60; }
 n=$1; for d in /sys/class/net/*; do e=$(basename $d); m=$(cat $d/address); case $m in 52:54:00:00:*) k=$(echo $m | sed 's/.*://; s/^0//')
@@ -73,15 +75,15 @@ func startPair(ctx context.Context, t *testing.T, systemd bool, cards [][2]strin
 	return pair{cards: cards, near: m[0], far: m[1]}
 }
 
-// startMachines boots machines with these cards, each joined to the same card of the
-// one before, and linerate in them.
+// startMachines boots machines with these cards, each joined to the same card of the previous
+// machine, and with linerate in them.
 func startMachines(ctx context.Context, t *testing.T, systemd bool, cards [][2]string, hosts ...string) []*Machine {
 	t.Helper()
 	return startKernel(ctx, t, "6.1", systemd, cards, hosts...)
 }
 
-// What is built once for all tests: the archive of the guest and linerate for Linux, and
-// linerate for FreeBSD.
+// Built once for all tests: the archive of the guest and linerate for Linux, and linerate for
+// FreeBSD.
 var (
 	programs = sync.OnceValues(func() (string, error) {
 		dir, err := builtIn()
@@ -103,7 +105,7 @@ var (
 		}
 		return BuildLinerate(context.Background(), "freebsd", dir)
 	})
-	// builtIn is their folder, which TestMain takes away.
+	// builtIn returns their folder, which TestMain removes.
 	builtIn = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "vm") })
 )
 
@@ -115,7 +117,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// startKernel does that with a kernel of make vm.
+// startKernel is startMachines with a kernel of make vm.
 func startKernel(ctx context.Context, t *testing.T, kernel string, systemd bool, cards [][2]string, hosts ...string) []*Machine {
 	t.Helper()
 	dir := short(t)
@@ -128,9 +130,9 @@ func startKernel(ctx context.Context, t *testing.T, kernel string, systemd bool,
 		cables = append(cables, NewCable(dir, fmt.Sprint("c", i)))
 	}
 	all := make([]*Machine, len(hosts))
-	for host, name := range slices.Backward(hosts) { // who is started last may have its power cut
+	for host, name := range slices.Backward(hosts) { // the last one started may have its power cut
 		cfg := Debian(name, dir, kernel, systemd, programs)
-		cfg.Memory = 768 // nine changes that are held at once
+		cfg.Memory = 768 // nine changes at once
 		cfg.Own = host == 0
 		for i, c := range cards {
 			card := Card{Model: c[0], MAC: mac(host, i)}
@@ -154,7 +156,7 @@ func startKernel(ctx context.Context, t *testing.T, kernel string, systemd bool,
 	return all
 }
 
-// sh runs shell in a machine, which has to work.
+// sh runs shell in a machine. It must succeed.
 func sh(ctx context.Context, t *testing.T, m *Machine, text string) string {
 	t.Helper()
 	r, err := m.Shell(ctx, text)
@@ -177,14 +179,14 @@ func names(ctx context.Context, t *testing.T, m *Machine, host int, cards [][2]s
 	return all
 }
 
-// trial is a group of settings, and what the referees print while they hold.
+// trial is a group of settings, and the referees' output while they hold.
 type trial struct {
 	column   string
 	settings []string
 	want     []string
 }
 
-// trials are drawn from what the referees say that the card has.
+// trials returns trials for the features that the referees report for the card.
 func trials(snapshot string) []trial {
 	all := []trial{
 		{"settings", []string{"txqueuelen=500", "nic.gso_max_size=32768", "rx.gro_flush_timeout=20000", "rx.napi_defer_hard_irqs=2", "rfs.flows=1024", "qdisc=pfifo_fast"},
@@ -232,10 +234,10 @@ func half(number string) string {
 	return fmt.Sprint(n / 2)
 }
 
-// TestCards: on each card facts are what the referees say; each group of settings is
-// set, seen by the referees, and undone to what they saw before; a transfer and a sweep
-// of small messages measure; and after a power cut in the middle of a change all is as before. With
-// -update it writes docs/systems.md.
+// TestCards: on each card facts agree with the referees; each group of settings is set, seen by
+// the referees, and undone to the state before; a transfer and a sweep of small messages
+// measure; and after a power cut in the middle of a change the state is as before. With -update
+// it writes docs/systems.md.
 func TestCards(t *testing.T) {
 	cards := models()
 	if *onlyTwo {
@@ -274,14 +276,14 @@ func TestCards(t *testing.T) {
 	report(t, cards, rows)
 }
 
-// load is that of the machine, of 1, 5 and 15 minutes.
+// load returns the machine's load average over 1, 5 and 15 minutes.
 func load() string {
 	text, _ := os.ReadFile("/proc/loadavg")
 	return string(text[:min(len(text), 14)])
 }
 
-// onPair fills the rows of the cards from two machines: all columns but the last. Each
-// machine tries every other card, since it is the emulated processors that take the time.
+// onPair fills all columns but the last of the cards' rows, from two machines. Each machine
+// tries every other card, since the emulated CPUs take the time.
 func onPair(ctx context.Context, t *testing.T, cards [][2]string, rows map[string]map[string]string) {
 	t.Helper()
 	p := startPair(ctx, t, false, cards)
@@ -314,7 +316,7 @@ func onPair(ctx context.Context, t *testing.T, cards [][2]string, rows map[strin
 	}
 }
 
-// trials fills the rows of the cards that are this host's to try.
+// trials fills the rows of the cards that this host tries.
 func (p pair) trials(ctx context.Context, t *testing.T, host int, m *Machine, name []string, rows map[string]map[string]string) {
 	t.Helper()
 	kernel := sh(ctx, t, m, referees+"sysctls")
@@ -343,7 +345,7 @@ func (p pair) trials(ctx context.Context, t *testing.T, host int, m *Machine, na
 
 const yes = "yes"
 
-// wrongFacts compares the page of facts with the driver that is known to be there.
+// wrongFacts compares the facts page with the known driver.
 func wrongFacts(page, name, driver string) string {
 	block := field(page, `(?ms)^(`+regexp.QuoteMeta(name)+`\b.*?)(?:^\S|\z)`)
 	if block == "" || !strings.Contains(block, driver) {
@@ -352,11 +354,11 @@ func wrongFacts(page, name, driver string) string {
 	return yes
 }
 
-// try sets a group of settings on a machine and has the referees look.
+// try sets a group of settings on a machine and reads the referees' output.
 func try(ctx context.Context, t *testing.T, m *Machine, name string, one trial) string {
 	t.Helper()
 	var text string
-	for range 3 { // a machine that gets no processor for minutes says nothing of its card
+	for range 3 { // a machine without CPU for minutes says nothing about its card
 		text = sh(ctx, t, m, "cat > /tmp/want <<'END'\n"+strings.Join(one.want, "\n")+"\nEND\n"+referees+"try "+name+" "+strings.Join(one.settings, " "))
 		if !strings.Contains(text, "contact lost") {
 			break
@@ -405,7 +407,7 @@ func sweep(ctx context.Context, t *testing.T, m *Machine, card, peer string) str
 	return measured(ctx, t, m, card, `(?m)^ +16 B +[\d.]+ [mu]?s `, "sweep", peer, "--max", "16", "-t", "2s")
 }
 
-// measured runs a command of linerate that measures, which has to print such a line.
+// measured runs a measuring command of linerate, which must print a line like line.
 func measured(ctx context.Context, t *testing.T, m *Machine, card, line string, args ...string) string {
 	t.Helper()
 	r, err := m.Run(ctx, append(append([]string{"linerate"}, args...), "-q", "--timeout", "300s")...)
@@ -416,13 +418,13 @@ func measured(ctx context.Context, t *testing.T, m *Machine, card, line string, 
 	return yes
 }
 
-// reset starts a change on every card, resets the machine in its middle, and has the
-// referees look after it; undo then has nothing left to do.
+// reset starts a change on every card, resets the machine in the middle of it, and compares the
+// referees' output afterwards; undo then has nothing left to do.
 func (p pair) reset(ctx context.Context, t *testing.T, near []string) []string {
 	t.Helper()
 	all := make([]string, len(near))
 	before := make([]string, len(near))
-	for i, name := range near { // one after the other: a change that starts slowly is given up
+	for i, name := range near { // one after the other: a change that starts too slowly is abandoned
 		before[i] = sh(ctx, t, p.near, referees+"snap "+name)
 		set := p.near.Start(ctx, "linerate", "set", "txqueuelen=123", "nic.offload.gro=off", "--interface", name, "--for", "1h", "--timeout", "300s", "-q", "--state", fmt.Sprint("/root/state", i))
 		r, err := p.near.Shell(ctx, "for i in $(seq 600); do ip link show "+name+" | grep -q 'qlen 123' && exit; sleep 0.2; done; exit 1")
@@ -448,7 +450,7 @@ func (p pair) reset(ctx context.Context, t *testing.T, near []string) []string {
 	return all
 }
 
-// strip takes away what a start of the machine makes anew.
+// strip removes what each start of the machine creates anew.
 func strip(snapshot string) string {
 	return regexp.MustCompile(`(?m)^\d+: `).ReplaceAllString(snapshot, "")
 }

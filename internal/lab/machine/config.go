@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// PortName is the name of the virtio-serial port that the guest answers on: in a
-// machine with udev /dev/virtio-ports/linerate.
+// PortName is the name of the virtio-serial port on which the guest answers:
+// /dev/virtio-ports/linerate on a machine with udev.
 const PortName = "linerate"
 
-// Line is the way to the guest.
+// Line is the connection to the guest.
 type Line int
 
 const (
@@ -21,14 +21,14 @@ const (
 	Serial
 )
 
-// Config is what a machine is made of. Files are paths of this machine.
+// Config describes a machine. Files are paths on this machine.
 type Config struct {
 	Name string // for messages and files: letters, digits and dashes
-	Dir  string // sockets, console log; an existing folder, whose path has less than 80 bytes
+	Dir  string // sockets, console log; an existing folder with a path below 80 bytes
 	// Kernel is a Linux image, or with Multiboot an ELF file that takes Initrd as modules.
 	Kernel    string
 	Multiboot bool
-	Initrd    []string // Linux: archives, one behind the other
+	Initrd    []string // Linux: archives, concatenated
 	Append    string   // the kernel's command line
 	Memory    int      // MiB; 0 is 384
 	CPUs      int      // 0 is 1
@@ -36,39 +36,39 @@ type Config struct {
 	Own       bool     // the disks are copies in Dir, and last until Close
 	Cards     []Card
 	Line      Line
-	Clock     string   // what the machine's clock says at first, as -rtc base= takes it; "" is now
-	Args      []string // more arguments of qemu
+	Clock     string   // the machine's initial clock, in the form of -rtc base=; "" is now
+	Args      []string // further qemu arguments
 }
 
-// Card is a network card. Its back end is named n0, n1 and so on, in the order of
-// Config.Cards, which is what SetLink takes.
+// Card is a network card. Its back end is named n0, n1 and so on, in the order of Config.Cards;
+// SetLink takes that name.
 type Card struct {
-	Model   string // as qemu-system-x86_64 -device takes it: e1000, e1000e, virtio-net-pci
+	Model   string // the name in qemu-system-x86_64 -device: e1000, e1000e, virtio-net-pci
 	MAC     string
-	Cable   *Cable // nil: nothing is plugged in
-	Options string // more of -device: "mq=on,vectors=10"
+	Cable   *Cable // nil: no cable
+	Options string // further -device options: "mq=on,vectors=10"
 }
 
-// Cable joins one card of each of two machines. The machine that is started first
-// holds its listening end, and has to run as long as the other one. Both have to be
-// there before SetLink plugs it in: qemu 7.2 ends by a null pointer at the first packet
-// into a stream that nobody has come to, once its link is on (net/stream.c
-// net_stream_receive, qio_channel_writev without a channel).
+// Cable joins one card of each of two machines. The machine that is started first holds its
+// listening end, and must run as long as the other one. Both must be running before SetLink
+// plugs it in: qemu 7.2 crashes on a null pointer at the first packet into an unconnected
+// stream whose link is on (net/stream.c net_stream_receive, qio_channel_writev without a
+// channel).
 type Cable struct {
 	path string
 	used bool
 }
 
-// NewCable makes a cable whose socket is in dir.
+// NewCable creates a cable whose socket is in dir.
 func NewCable(dir, name string) *Cable { return &Cable{path: filepath.Join(dir, name+".cable")} }
 
 // qemu is the program that runs machines.
 const qemu = "qemu-system-x86_64"
 
-// paths of a machine's own files.
+// file returns the path of one of the machine's own files.
 func (c Config) file(kind string) string { return filepath.Join(c.Dir, c.Name+"."+kind) }
 
-// arguments are qemu's; initrd is the file or files that -initrd takes.
+// arguments returns qemu's arguments; initrd is the file or files for -initrd.
 func (c Config) arguments(initrd string) ([]string, error) {
 	memory, cpus := c.Memory, c.CPUs
 	if memory == 0 {
@@ -119,7 +119,7 @@ func (card Card) arguments(i int) ([]string, error) {
 	var back string
 	switch {
 	case card.Cable == nil:
-		back = "hubport,hubid=" + fmt.Sprint(i+1) + ",id=" + id // a hub with nobody else
+		back = "hubport,hubid=" + fmt.Sprint(i+1) + ",id=" + id // a hub with no other port
 	case card.Cable.used:
 		back = "stream,server=off,addr.type=unix,addr.path=" + card.Cable.path + ",id=" + id
 	default:
@@ -136,8 +136,8 @@ func (card Card) arguments(i int) ([]string, error) {
 	return []string{"-netdev", back, "-device", device}, nil
 }
 
-// accelerator is qemu's emulation, which is the same everywhere, unless LINERATE_KVM
-// says that this machine's KVM shall run machines.
+// accelerator returns qemu's emulation, which is the same everywhere, or this machine's KVM if
+// LINERATE_KVM is set.
 func accelerator() string {
 	if os.Getenv("LINERATE_KVM") != "" {
 		return "kvm"

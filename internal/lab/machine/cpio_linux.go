@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// archive writes what a Linux kernel unpacks into its first root: cpio in the form
+// archive writes an archive that a Linux kernel unpacks into its initial root: cpio in format
 // "newc" (Documentation/driver-api/early-userspace/buffer-format.rst).
 type archive struct {
 	to    io.Writer

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Images is the folder that make vm fills: LINERATE_VM, or linerate-vm in the user's
-// folder for caches.
+// Images returns the folder that make vm fills: LINERATE_VM, or linerate-vm in the user's cache
+// folder.
 func Images() string {
 	if dir := os.Getenv("LINERATE_VM"); dir != "" {
 		return dir
@@ -19,10 +19,10 @@ func Images() string {
 	return filepath.Join(dir, "linerate-vm")
 }
 
-// Debian is a machine with the Debian root of make vm and one of its kernels ("6.1",
-// "new"), to which cards are to be added. With systemd, process 1 is Debian's and udev
-// names the cards; without it is the guest, and the cards are eth0, eth1 and so on.
-// programs is an archive with what is to be in /usr/local/bin, see Programs.
+// Debian returns a machine with the Debian root of make vm and one of its kernels ("6.1",
+// "new"); the caller adds cards. With systemd, process 1 is Debian's and udev names the cards;
+// otherwise it is the guest, and the cards are eth0, eth1 and so on. programs is an archive
+// with files for /usr/local/bin, see Programs.
 func Debian(name, dir, kernel string, systemd bool, programs string) Config {
 	at := Images()
 	c := Config{
@@ -37,13 +37,13 @@ func Debian(name, dir, kernel string, systemd bool, programs string) Config {
 	return c
 }
 
-// Needs are the files that a machine of this configuration cannot do without.
+// Needs returns the files that a machine of this configuration requires.
 func (c Config) Needs() []string {
 	return append(append([]string{c.Kernel}, c.Initrd...), c.Disks...)
 }
 
-// Programs writes the archive that Debian takes into dir: the guest as process 1, and
-// programs for /usr/local/bin.
+// Programs writes the archive for Debian into dir: the guest as process 1, and programs for
+// /usr/local/bin.
 func Programs(dir, guest string, programs ...string) (string, error) {
 	out, err := os.Create(filepath.Join(dir, "programs.cpio"))
 	if err != nil {
@@ -54,7 +54,7 @@ func Programs(dir, guest string, programs ...string) (string, error) {
 	a.folder("programs")
 	a.file("init", guest)
 	for _, p := range programs {
-		name, _, _ := strings.Cut(filepath.Base(p), "-") // linerate-linux is linerate
+		name, _, _ := strings.Cut(filepath.Base(p), "-") // linerate-linux becomes linerate
 		a.file("programs/"+name, p)
 	}
 	a.end()

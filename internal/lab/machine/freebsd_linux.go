@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// FreeBSDImage is the folder with a FreeBSD to boot: kernel or kernel.xz, an ELF kernel
-// with the drivers of its cards and md(4), and stub.elf, a multiboot loader for it. It
-// is LINERATE_FREEBSD, or freebsd in the folder of Images. No FreeBSD is in the tree.
+// FreeBSDImage returns the folder with a FreeBSD to boot: kernel or kernel.xz, an ELF kernel
+// with the drivers of its cards and md(4), and stub.elf, a multiboot loader for it. It is
+// LINERATE_FREEBSD, or freebsd in the folder of Images. The source tree contains no FreeBSD.
 func FreeBSDImage() string {
 	if dir := os.Getenv("LINERATE_FREEBSD"); dir != "" {
 		return dir
@@ -22,8 +22,8 @@ func FreeBSDImage() string {
 	return filepath.Join(Images(), "freebsd")
 }
 
-// MissingFreeBSD says what a FreeBSD machine cannot do without and is not there. "" is
-// nothing.
+// MissingFreeBSD names what a FreeBSD machine requires and is not installed; "" if nothing is
+// missing.
 func MissingFreeBSD() string {
 	if what := Missing(); what != "" {
 		return what
@@ -51,11 +51,11 @@ func findFreeBSD(name string) (string, error) {
 	return "", fmt.Errorf("no %s (LINERATE_FREEBSD names the folder with stub.elf and kernel)", at)
 }
 
-// FreeBSD is a machine with a root of its own, made in dir: process 1 and the few
-// programs of package userland, the guest, and files, from their path in the root to
-// their path here. Its interfaces have the addresses that address tells, as
-// "em0": "10.0.0.1/24", by the root's rc.conf. The root is an image in memory, which a
-// Reset gives to the next start as it was written, as it would be on a disk.
+// FreeBSD returns a machine with a root of its own, created in dir: process 1 and the few
+// programs of package userland, the guest, and files, from their path in the root to their path
+// here. The root's rc.conf sets the addresses in address, such as "em0": "10.0.0.1/24". The
+// root is an image in memory. Reset passes it to the next start as it was written, as if it
+// were on a disk.
 func FreeBSD(ctx context.Context, name, dir string, address, files map[string]string) (Config, error) {
 	kernel, err := freebsdKernel(ctx, dir)
 	if err != nil {
@@ -80,7 +80,7 @@ func FreeBSD(ctx context.Context, name, dir string, address, files map[string]st
 	if err := freebsdRoot(ctx, dir, image, all); err != nil {
 		return Config{}, err
 	}
-	// The kernel takes loader(8)'s variables from here.
+	// The kernel reads loader(8)'s variables from here.
 	words := []string{
 		"vfs.root.mountfrom=ufs:/dev/md0", "console=comconsole", "boot_serial=YES",
 		"hint.uart.0.at=isa", "hint.uart.0.port=0x3F8", "hint.uart.0.flags=0x10", "hint.uart.0.irq=4",
@@ -91,7 +91,7 @@ func FreeBSD(ctx context.Context, name, dir string, address, files map[string]st
 	}, nil
 }
 
-// freebsdKernel unpacks the kernel into dir where it is packed.
+// freebsdKernel unpacks the kernel into dir if it is compressed.
 func freebsdKernel(ctx context.Context, dir string) (string, error) {
 	from, err := findFreeBSD("kernel")
 	if err != nil || !strings.HasSuffix(from, ".xz") {
@@ -114,7 +114,7 @@ func freebsdKernel(ctx context.Context, dir string) (string, error) {
 	return to, nil
 }
 
-// freebsdRoot makes a file system with makefs(8).
+// freebsdRoot creates a file system with makefs(8).
 func freebsdRoot(ctx context.Context, dir, image string, files map[string]string) error {
 	root := image + ".d"
 	defer os.RemoveAll(root)
@@ -154,7 +154,7 @@ func freebsdRoot(ctx context.Context, dir, image string, files map[string]string
 	return nil
 }
 
-// copyInto copies a file and may be asked to run it.
+// copyInto copies a file and makes it executable.
 func copyInto(to, from string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 	"linerate/internal/must"
 )
 
-// The part of docs/systems.md that the tests of FreeBSD write.
+// The part of docs/systems.md that the FreeBSD tests write.
 const freebsdMark = "\n## FreeBSD 12.1\n"
 
 const freebsdHead = freebsdMark + `
@@ -32,7 +32,7 @@ linerate asks of a host. No polling is compiled into that kernel.
 |---|---|
 `
 
-// freebsdRows are the lines of its table, in their order.
+// freebsdRows returns the lines of its table, in order.
 func freebsdRows() []string {
 	return []string{
 		"every setting of the catalogue that the kernel has: set, read back, undone",
@@ -54,11 +54,11 @@ func freebsdRows() []string {
 	}
 }
 
-// page is written by one test at a time.
+// page allows one test at a time to write.
 var page sync.Mutex
 
-// told writes how a test ended into the line of the table that begins with what, where
-// the page is to be written.
+// told writes the result of a test into the line of the table that begins with what, if the
+// page is to be written.
 func told(t *testing.T, what string) {
 	t.Helper()
 	row := ""
@@ -88,7 +88,7 @@ func told(t *testing.T, what string) {
 	})
 }
 
-// freebsdPart is the part of the page, in which one line, if any, is new.
+// freebsdPart returns the part of the page with at most one line replaced.
 func freebsdPart(text, row, result string) string {
 	out := freebsdHead
 	for _, r := range freebsdRows() {
@@ -124,7 +124,7 @@ another reboot all is as it was.
 
 `
 
-// report prints the table, and writes it where that is asked for.
+// report prints the table, and writes it on request.
 func report(t *testing.T, cards [][2]string, rows map[string]map[string]string) {
 	t.Helper()
 	heads := []string{"facts", "settings", "offloads", "rings", "forced mode", "pause", "MTU", "test", "sweep", "reset", "reboot"}
@@ -154,7 +154,7 @@ func report(t *testing.T, cards [][2]string, rows map[string]map[string]string) 
 	must.OK(t, os.WriteFile(path, []byte(systemsHead+head+body+freebsdPart(string(before), "", "")+randomPart(string(before))), 0o644))
 }
 
-// cells are those of a row of the page, behind what the row begins with.
+// cells returns the cells of a row of the page after its label.
 func cells(page, row string) []string {
 	rest := field(page, `(?m)^`+regexp.QuoteMeta(row)+`(.*)\|$`)
 	if rest == "" {

@@ -16,7 +16,7 @@ import (
 	"linerate/internal/must"
 )
 
-// peeked is a variable as the program peek of FreeBSD tells it, by calls of its own.
+// peeked is a variable as FreeBSD's program peek reports it, by its own system calls.
 type peeked struct {
 	Number *int64
 	Text   string
@@ -31,9 +31,9 @@ func number(ctx context.Context, t *testing.T, m *Machine, name string) int64 {
 	return *all[name].Number
 }
 
-// TestFreeBSDAgainstLinux joins a FreeBSD and a Debian: a first look in both
-// directions, and windows over a delay, while nothing else uses this machine's processors;
-// in the short part a setting under a deadline.
+// TestFreeBSDAgainstLinux joins a FreeBSD and a Debian: a first test in both directions, and
+// windows over a delay, while nothing else uses this machine's CPUs; in the short part a
+// setting with a deadline.
 func TestFreeBSDAgainstLinux(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 14*time.Minute)
 	defer cancel()
@@ -61,8 +61,8 @@ func TestFreeBSDAgainstLinux(t *testing.T) {
 	})
 }
 
-// agentByExec has Debian start an agent on FreeBSD by a command of its own, measure to it
-// and change FreeBSD, and cuts the way to it in the middle.
+// agentByExec makes Debian start an agent on FreeBSD by a custom command, measure to it and
+// change FreeBSD, and cuts the connection in the middle.
 func agentByExec(ctx context.Context, t *testing.T, near, far *Machine) {
 	told(t, "an agent by `exec:`")
 	const way = "exec:10.0.0.1 /root/way"
@@ -72,8 +72,8 @@ func agentByExec(ctx context.Context, t *testing.T, near, far *Machine) {
 	startedAgent(ctx, t, near, far, way, "pkill -KILL -x cat; pkill -KILL -f 'set --both'", inetd, func() {})
 }
 
-// agentOverSSH has Debian copy linerate to FreeBSD over ssh, and do the same. OpenSSH is
-// the client; the server and the programs of its scripts are those of package userland.
+// agentOverSSH makes Debian copy linerate to FreeBSD over ssh, and do the same. The client is
+// OpenSSH; the server and the programs of its scripts are those of package userland.
 func agentOverSSH(ctx context.Context, t *testing.T, near, far *Machine) {
 	told(t, "an agent over ssh")
 	sshd := near.Start(ctx, "sshd", "22")
@@ -85,7 +85,7 @@ func agentOverSSH(ctx context.Context, t *testing.T, near, far *Machine) {
 	must.Do(t, errors.Join(err1, err2, err3))
 	beside := strings.TrimSpace(sh(ctx, t, far, "dirname $(readlink -f $(command -v linerate))")) + "/linerate-freebsd-amd64"
 	must.Do(t, errors.Join(near.Put(ctx, "/root/.ssh/authorized_keys", key, 0o600), far.Put(ctx, beside, program, 0o755)))
-	do(ctx, t, near, "mv", "-f", "/bin/linerate", "/bin/away") // which would be used as it is
+	do(ctx, t, near, "mv", "-f", "/bin/linerate", "/bin/away") // it would be used as it is
 	t.Cleanup(func() { do(ctx, t, near, "mv", "-f", "/bin/away", "/bin/linerate") })
 	copied := func() bool {
 		return do(ctx, t, near, "sh", "-c", "for f in /tmp/linerate-*/linerate; do [ -e $f ] && echo $f; done; true") != ""
@@ -96,8 +96,8 @@ func agentOverSSH(ctx context.Context, t *testing.T, near, far *Machine) {
 	until(ctx, t, near, func() bool { return !copied() }, sshd)
 }
 
-// startedAgent measures from far to the agent that way starts on near, and changes near;
-// while it holds, open is called, and then cut takes the way and the controller.
+// startedAgent measures from far to the agent that way starts on near, and changes near; while
+// the change holds it calls open, and then cut ends the connection and the controller.
 func startedAgent(ctx context.Context, t *testing.T, near, far *Machine, way, cut string, server *Program, open func()) {
 	t.Helper()
 	const sack = "net.inet.tcp.sack.enable"
@@ -111,8 +111,8 @@ func startedAgent(ctx context.Context, t *testing.T, near, far *Machine, way, cu
 	until(ctx, t, near, func() bool { return number(ctx, t, near, sack) == 1 }, server)
 }
 
-// besideLinux boots a FreeBSD, 10.0.0.1, with a cable to a Debian, 10.0.0.2. more are
-// variables of the loader.
+// besideLinux boots a FreeBSD, 10.0.0.1, with a cable to a Debian, 10.0.0.2. more has loader
+// variables.
 func besideLinux(ctx context.Context, t *testing.T, more string) (near, far *Machine) {
 	t.Helper()
 	dir := short(t)
@@ -159,7 +159,8 @@ func firstLook(ctx context.Context, t *testing.T, near *Machine, server *Program
 }
 
 // traceThroughLinux: Debian forwards to a namespace of its own, which FreeBSD finds by proxy
-// ARP. A server hears probes on a port that all its clients share, and does not answer.
+// ARP. The server receives probes on a port that all its clients share, and does not answer
+// them.
 func traceThroughLinux(ctx context.Context, t *testing.T, near, far *Machine) {
 	told(t, "`test` through a router")
 	sh(ctx, t, far, `ip netns add behind && ip link add v0 type veth peer name v1 netns behind && ip addr add 10.0.1.1/24 dev v0 && ip link set v0 up &&
@@ -178,7 +179,7 @@ ip route add 10.0.0.130 dev v0 && sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf
 	}
 }
 
-// setForAWhile: a change holds in the kernel until its deadline, and is gone after it.
+// setForAWhile: a change holds in the kernel until its deadline, and is gone afterwards.
 func setForAWhile(ctx context.Context, t *testing.T, near *Machine) {
 	const sack, most = "net.inet.tcp.sack.enable", "net.inet.tcp.recvbuf_max"
 	n := number(ctx, t, near, sack)
@@ -206,7 +207,7 @@ func setForAWhile(ctx context.Context, t *testing.T, near *Machine) {
 	t.Errorf("not undone: %s", do(ctx, t, near, "peek", "sysctl", sack, most))
 }
 
-// keepAndBack: what is kept stands in sysctl.conf, and undo takes it out again.
+// keepAndBack: a kept setting is in sysctl.conf, and undo removes it.
 func keepAndBack(ctx context.Context, t *testing.T, near *Machine) {
 	profile := "profile: 2\ntitle: window\nhosts:\n  - role: both\n    system: freebsd\n    knobs:\n      tcp.recv_buffer_max: 1MiB\n"
 	must.Do(t, near.Put(ctx, "/tmp/tall.yaml", []byte(profile), 0o644))

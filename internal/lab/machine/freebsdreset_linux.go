@@ -10,19 +10,17 @@ import (
 	"strconv"
 )
 
-// preloaded is how the kernel tells of its root:
+// preloaded matches the kernel's line about its root:
 //
 //	md0: Preloaded image </mfsroot> 130015232 bytes at 0xffffffff81000000
 var preloaded = regexp.MustCompile(`md0: Preloaded image <\S+> (\d+) bytes at 0x([0-9a-f]+)`)
 
-// kernelBase is what the kernel's addresses of its first gigabytes begin with: KERNBASE
-// of sys/amd64/include/vmparam.h.
+// kernelBase is the start of the kernel's addresses: KERNBASE of sys/amd64/include/vmparam.h.
 const kernelBase = 0xffffffff80000000
 
-// resetRoot resets a machine whose root is an image in its memory, as md(4) has it: there
-// md0 writes at once, so that the image is what a disk would hold at that moment, with
-// nothing of what the kernel only remembers. It is saved from the memory of the machine,
-// which stands still meanwhile, and the machine starts anew with it.
+// resetRoot resets a machine whose root is an image in its memory, md(4): md0 writes at once,
+// so that the image is what a disk would hold at that moment, without anything that the kernel
+// only caches. It is saved from the memory of the paused machine, which then restarts with it.
 func (m *Machine) resetRoot(ctx context.Context) error {
 	all := preloaded.FindAllStringSubmatch(m.Console(), -1)
 	if all == nil || len(m.cfg.Initrd) != 2 {

@@ -24,10 +24,10 @@ hosts:
       link.mtu: 1400
 `
 
-// TestFreeBSDReset resets a FreeBSD in the middle of a change, without warning. What
-// linerate kept is there afterwards, by rc.conf and sysctl.conf; what was open is not,
-// and the script in rc.d has said that it was back, and is gone with its copy of the
-// program; after undo --kept and another reset all is as it was.
+// TestFreeBSDReset resets a FreeBSD in the middle of a change, without warning. Afterwards kept
+// settings are in force, by rc.conf and sysctl.conf; open ones are not, and the script in rc.d
+// has reported that it ran, and is gone with its copy of the program; after undo --kept and
+// another reset the state is as before.
 func TestFreeBSDReset(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
@@ -85,7 +85,7 @@ func TestFreeBSDReset(t *testing.T) {
 	must.True(t, after == before, "after undo --kept and a reset:\n%s\nat first:\n%s", after, before)
 }
 
-// until waits until something holds in a machine, at most two minutes.
+// until waits until a condition holds in a machine, at most two minutes.
 func until(ctx context.Context, t *testing.T, m *Machine, holds func() bool, what ...*Program) {
 	t.Helper()
 	for range 120 {
@@ -104,8 +104,8 @@ func until(ctx context.Context, t *testing.T, m *Machine, holds func() bool, wha
 	t.Fatalf("never held in %s", m.cfg.Name)
 }
 
-// TestTwoMachines: two machines boot, are joined by a cable, run programs, take and
-// give files, see the cable pulled, and come back from a reset with what was on disk.
+// TestTwoMachines: two machines boot, are joined by a cable, run programs, exchange files, see
+// the cable pulled, and come back from a reset with what was on disk.
 func TestTwoMachines(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
@@ -163,7 +163,7 @@ func TestTwoMachines(t *testing.T) {
 	must.Need(t, err == nil && r.Code == 1, "it is still there: %+v, %v", r, err)
 }
 
-// TestAMachineThatCannotStart tells what qemu said.
+// TestAMachineThatCannotStart: the error has qemu's message.
 func TestAMachineThatCannotStart(t *testing.T) {
 	if what := Missing(); what != "" {
 		t.Skip(what)

@@ -15,9 +15,8 @@ import (
 	"linerate/internal/must"
 )
 
-// TestFreeBSDAgainstItself joins two FreeBSD machines: a first look in both directions
-// and a change of both, as one has told the other; then what one of them refuses, and an
-// MTU.
+// TestFreeBSDAgainstItself joins two FreeBSD machines: a first test in both directions and a
+// change of both, requested by one; then what one of them refuses, and an MTU.
 func TestFreeBSDAgainstItself(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 14*time.Minute)
@@ -55,9 +54,9 @@ func TestFreeBSDAgainstItself(t *testing.T) {
 	t.Run("limits", func(t *testing.T) { limitsOfFreeBSD(ctx, t, near) })
 }
 
-// limitsOfFreeBSD: a buffer that the limit of all sockets has no room for is refused
-// before anything is written, and set with it in the right order; an MTU is set in the
-// driver and undone.
+// limitsOfFreeBSD: a buffer beyond the limit of all sockets is refused before anything is
+// written, and set together with the limit in the right order; an MTU is set in the driver and
+// undone.
 func limitsOfFreeBSD(ctx context.Context, t *testing.T, near *Machine) {
 	told(t, "buffers above 8/9")
 	const most, all = "net.inet.tcp.recvbuf_max", "kern.ipc.maxsockbuf"
@@ -76,8 +75,8 @@ func limitsOfFreeBSD(ctx context.Context, t *testing.T, near *Machine) {
 	}
 }
 
-// keepOnBoth keeps a setting on both machines by one command of one of them, and takes
-// it back on each.
+// keepOnBoth keeps a setting on both machines by one command on one of them, and undoes it on
+// each.
 func keepOnBoth(ctx context.Context, t *testing.T, near, far *Machine) {
 	told(t, "`keep --both`")
 	const profile = "profile: 2\ntitle: both\nhosts:\n  - role: both\n    system: freebsd\n    knobs:\n      tcp.delayed_ack: 0\n"
@@ -94,11 +93,11 @@ func keepOnBoth(ctx context.Context, t *testing.T, near, far *Machine) {
 	}
 }
 
-// TestFreeBSDBuffers: a FreeBSD with 1200 clusters, most of which its card's ring holds,
-// runs out of them while it sends with large windows over a delay, as that of the first
-// article did. The kernel's own console says that it happened; linerate names it, where
-// it is and which setting is the limit, and does not raise that for a trial, because
-// this kernel could not take it back.
+// TestFreeBSDBuffers: a FreeBSD with 1200 clusters, most of which its card's ring holds, runs
+// out of them while it sends with large windows over a delay, as in the first article. The
+// kernel's own console shows that it happened; linerate names it, its place and the setting
+// that is the limit, and does not raise that for a trial, because this kernel could not lower
+// it again.
 func TestFreeBSDBuffers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
@@ -126,7 +125,7 @@ func TestFreeBSDBuffers(t *testing.T) {
 	if !strings.Contains(near.Console(), said) {
 		t.Fatalf("the kernel did not run out of clusters: %s", last(near.Console(), 500))
 	}
-	if len(d.Session.Findings) == 0 { // its card got no cluster back, so that it hears nothing any more
+	if len(d.Session.Findings) == 0 { // its card got no new cluster, so that it receives nothing any more
 		why := d.Session.Reason
 		must.True(t, r.Code != 0 && strings.Contains(why, "contact lost") && strings.Contains(why, "meanwhile on this machine: ") && strings.Contains(why, "buffer"), "exit code %d, %q\n%s", r.Code, why, r.Stderr)
 	} else if first := d.Session.Findings[0]; first.Rule != "B13" || first.Host != "near" || !slices.Contains(first.Knobs, "mbuf.clusters") {
@@ -137,11 +136,10 @@ func TestFreeBSDBuffers(t *testing.T) {
 	must.Equal(t, number(ctx, t, near, "kern.ipc.nmbclusters"), 1200, "clusters after it")
 }
 
-// windowStory: over a path of 40 ms, windows from 64 KiB to 1536 KiB, set for the
-// sockets of the test as the articles did, carry what window and round trip allow, until
-// the machine itself is the limit and more of it helps no more. The one who receives
-// is Debian with FreeBSD's sender, or FreeBSD with Debian's. It returns what the first
-// finding names for the smallest.
+// windowStory: over a path of 40 ms, windows from 64 KiB to 1536 KiB, set for the sockets of
+// the test as in the articles, carry what window and round trip allow, until the machine itself
+// is the limit and larger ones help no more. The receiver is Debian with FreeBSD's sender, or
+// FreeBSD with Debian's. It returns what the first finding names for the smallest window.
 func windowStory(ctx context.Context, t *testing.T, near *Machine, direction string) (smallest string) {
 	t.Helper()
 	const roundTrip = 0.040
@@ -162,8 +160,8 @@ func windowStory(ctx context.Context, t *testing.T, near *Machine, direction str
 	return smallest
 }
 
-// look is a test in one direction, --to or --reverse, with a window: its goodput in
-// bit/s and what its first finding names.
+// look runs a test in one direction, --to or --reverse, with a window, and returns its goodput
+// in bit/s and what its first finding names.
 func look(ctx context.Context, t *testing.T, near *Machine, direction, window string) (rate float64, limit string) {
 	t.Helper()
 	text := do(ctx, t, near, "linerate", "test", "10.0.0.2", direction, "-t", "4s", "--omit", "2s", "--idle", "0s", "-w", window, "--json")
@@ -194,13 +192,13 @@ func look(ctx context.Context, t *testing.T, near *Machine, direction, window st
 	return rate, limit
 }
 
-// link is where each host has the join link of the other, with the right to tune.
+// link is the path of the other host's join link, with the right to tune, on each host.
 const link = "/root/other.link"
 
-// TestFreeBSDBoth joins a FreeBSD and a Debian, each of which serves the other: nobody
-// without a key; settings of both as one change, from either; a setting under a deadline
-// and a kept one; an agent by exec, and over ssh; and a search that finds the buffers that were made too
-// small. FreeBSD's kernel and files are the judge, and sysctl(8) of Debian.
+// TestFreeBSDBoth joins a FreeBSD and a Debian, each of which serves the other, but no client
+// without a key; settings of both as one change, from either; a setting with a deadline and a
+// kept one; an agent by exec, and over ssh; and a search that finds buffers that were made too
+// small. The results are checked in FreeBSD's kernel and files, and with Debian's sysctl(8).
 func TestFreeBSDBoth(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute)
@@ -223,8 +221,8 @@ func TestFreeBSDBoth(t *testing.T) {
 	t.Run("tune", func(t *testing.T) { tuneFreeBSD(ctx, t, near) })
 }
 
-// serveEachOther starts servers that may tune, refuses a client without a key, and has
-// each host measure to the other with one.
+// serveEachOther starts servers that may tune, checks that a client without a key is refused,
+// and makes each host measure to the other with one.
 func serveEachOther(ctx context.Context, t *testing.T, near, far *Machine) {
 	told(t, "`serve` with a key")
 	for m, o := range map[*Machine]struct {
@@ -251,7 +249,7 @@ func serveEachOther(ctx context.Context, t *testing.T, near, far *Machine) {
 		"FreeBSD's audit log: %s, %v", audit, err)
 }
 
-// linux is a variable of Debian.
+// linux returns a variable of Debian.
 func linux(ctx context.Context, t *testing.T, far *Machine, name string) string {
 	t.Helper()
 	return strings.TrimSpace(sh(ctx, t, far, "sysctl -n "+name))
@@ -299,12 +297,12 @@ func variableText(ctx context.Context, t *testing.T, m *Machine, name string) st
 	return string(b)
 }
 
-// small are FreeBSD's buffers made far too small for the delay.
+// small returns a command that makes FreeBSD's buffers far too small for the delay.
 func small() []string {
 	return []string{"sysctl", "net.inet.tcp.recvspace=16384", "net.inet.tcp.recvbuf_max=16384", "net.inet.tcp.sendbuf_max=65536", "kern.ipc.maxsockbuf=131072"}
 }
 
-// runFreeBSD compares two buffers, has what proved better kept, and takes it back.
+// runFreeBSD compares two buffers, keeps the one that proved better, and undoes it.
 func runFreeBSD(ctx context.Context, t *testing.T, near *Machine) {
 	told(t, "`run`")
 	const most = "net.inet.tcp.recvbuf_max"
@@ -314,7 +312,7 @@ func runFreeBSD(ctx context.Context, t *testing.T, near *Machine) {
 	must.True(t, regexp.MustCompile(`[234]\.\d+ times as fast, at least .*decided`).MatchString(text),
 		"four times the window is not told as about four times the rate")
 	must.Equal(t, number(ctx, t, near, most), 16384, "after the runs %s", most)
-	// The guard of the round trip may stay open: emulated processors answer unevenly.
+	// The round-trip guard may remain undecided: emulated CPUs answer unevenly.
 	t.Log(do(ctx, t, near, "linerate", "keep", "last", "--interface", "em0", "--despite-guards", "--yes"))
 	conf := must.Get(near.Get(ctx, "/etc/sysctl.conf"))(t)
 	must.True(t, strings.Contains(string(conf), most+"=65536"), "sysctl.conf: %q", conf)
@@ -323,8 +321,8 @@ func runFreeBSD(ctx context.Context, t *testing.T, near *Machine) {
 	must.True(t, err != nil || !strings.Contains(string(conf), most), "sysctl.conf after undo --kept: %q", conf)
 }
 
-// tuneFreeBSD has a search find and prove that the buffers are too small; afterwards they
-// are as they were.
+// tuneFreeBSD makes a search find and prove that the buffers are too small; afterwards they are
+// as before.
 func tuneFreeBSD(ctx context.Context, t *testing.T, near *Machine) {
 	told(t, "`tune`")
 	const most, all = "net.inet.tcp.recvbuf_max", "kern.ipc.maxsockbuf"

@@ -26,7 +26,7 @@ type guest struct {
 	asks map[uint32]*ask
 }
 
-// ask is one request that is under way.
+// ask is one pending request.
 type ask struct {
 	stdout, stderr bytes.Buffer
 	data           bytes.Buffer
@@ -39,8 +39,7 @@ func newGuest(ctx context.Context, path string) *guest {
 	return g
 }
 
-// listen reads the line, and connects anew after each reset, so that nothing of the
-// time before is left in it.
+// listen reads the line, and reconnects after each reset, so that no old data is left in it.
 func (g *guest) listen() {
 	for g.ctx.Err() == nil {
 		conn, err := dial(g.ctx, g.path)
@@ -62,7 +61,7 @@ func (g *guest) listen() {
 	}
 }
 
-// hear takes a frame of the guest.
+// hear handles a frame of the guest.
 func (g *guest) hear(f line.Frame) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -98,7 +97,7 @@ func (g *guest) hear(f line.Frame) {
 	}
 }
 
-// reset forgets the guest that was: what is under way fails, and the line begins anew.
+// reset forgets the guest before a reset: pending requests fail, and the line starts again.
 func (g *guest) reset() {
 	g.mu.Lock()
 	conn := g.conn
@@ -109,7 +108,7 @@ func (g *guest) reset() {
 	}
 }
 
-// fail ends what is under way: its guest is gone.
+// fail ends all pending requests: their guest is gone.
 func (g *guest) fail() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -160,7 +159,7 @@ func (g *guest) begin(ctx context.Context, kind line.Kind, payload []byte) (uint
 	return id, a, out.Write(kind, id, payload)
 }
 
-// finish waits for the end of a request; a program whose ctx ends is killed.
+// finish waits for the end of a request; it kills a program whose ctx ends.
 func (g *guest) finish(ctx context.Context, id uint32, a *ask) (line.Exit, error) {
 	select {
 	case exit := <-a.done:
@@ -189,25 +188,24 @@ func (g *guest) finish(ctx context.Context, id uint32, a *ask) (line.Exit, error
 	return line.Exit{Code: -1}, context.Cause(ctx)
 }
 
-// Result is what a program printed and how it ended. Code is -1 for a program that was
-// killed.
+// Result is a program's output and exit code. Code is -1 if the program was killed.
 type Result struct {
 	Stdout, Stderr string
 	Code           int
 }
 
-// Run runs a program in the machine as root and waits for its end; it is killed with
-// ctx. The error is of the machine: a program that fails is no error, see Code.
+// Run runs a program in the machine as root and waits for it; ctx kills it. The error is about
+// the machine only: for the program's result see Code.
 func (m *Machine) Run(ctx context.Context, args ...string) (Result, error) {
 	return m.Start(ctx, args...).Wait()
 }
 
-// Shell runs a line of sh, likewise.
+// Shell is Run for a line of sh.
 func (m *Machine) Shell(ctx context.Context, text string) (Result, error) {
 	return m.Run(ctx, "sh", "-c", text)
 }
 
-// Program is one that was started in a machine.
+// Program is a program that was started in a machine.
 type Program struct {
 	m    *Machine
 	ctx  context.Context
@@ -217,7 +215,7 @@ type Program struct {
 	err  error
 }
 
-// Start starts a program in the machine and does not wait for it.
+// Start starts a program in the machine without waiting for it.
 func (m *Machine) Start(ctx context.Context, args ...string) *Program {
 	p := &Program{m: m, ctx: ctx, args: args}
 	text, err := json.Marshal(line.Command{Args: args})
@@ -235,7 +233,7 @@ func (p *Program) Wait() (Result, error) {
 		return Result{Code: -1}, fmt.Errorf("machine %s: %q: %w", p.m.cfg.Name, p.args, p.err)
 	}
 	exit, err := p.m.guest.finish(p.ctx, p.id, p.ask)
-	p.m.guest.mu.Lock() // a program that was given up may still print
+	p.m.guest.mu.Lock() // an abandoned program may still print
 	defer p.m.guest.mu.Unlock()
 	r := Result{Stdout: p.ask.stdout.String(), Stderr: p.ask.stderr.String(), Code: exit.Code}
 	if err != nil {
@@ -244,7 +242,7 @@ func (p *Program) Wait() (Result, error) {
 	return r, nil
 }
 
-// Printed is what the program has printed so far, both streams.
+// Printed returns the program's output so far, both streams.
 func (p *Program) Printed() string {
 	if p.err != nil {
 		return ""
@@ -254,8 +252,8 @@ func (p *Program) Printed() string {
 	return p.ask.stdout.String() + p.ask.stderr.String()
 }
 
-// Put writes a file in the machine, and the folders above it. It is on the machine's
-// disk when Put returns.
+// Put writes a file in the machine, and creates the folders above it. The file is on the
+// machine's disk when Put returns.
 func (m *Machine) Put(ctx context.Context, path string, text []byte, mode os.FileMode) error {
 	to, err := json.Marshal(line.File{Path: path, Mode: mode})
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"linerate/internal/tail"
 )
 
-// Machine is one that runs.
+// Machine is a running machine.
 type Machine struct {
 	cfg     Config
 	args    []string // of qemu
@@ -28,14 +28,14 @@ type Machine struct {
 	ctx     context.Context
 	stop    context.CancelFunc
 	process *os.Process
-	again   atomic.Bool   // qemu is ended by Reset, and started again
+	again   atomic.Bool   // Reset ends qemu, and starts it again
 	ended   chan struct{} // closed when qemu has ended
-	exit    error         // how qemu ended, once ended is closed
+	exit    error         // qemu's exit error, once ended is closed
 	once    sync.Once
-	said    tail.Tail // what qemu itself said
+	said    tail.Tail // qemu's own output
 }
 
-// Start starts a machine and returns when qemu runs; its kernel has just begun. It
+// Start starts a machine and returns when qemu runs; its kernel has just begun. The machine
 // ends with ctx, with Close and with this process.
 func Start(ctx context.Context, cfg Config) (*Machine, error) {
 	initrd, err := cfg.initrd()
@@ -60,7 +60,7 @@ func Start(ctx context.Context, cfg Config) (*Machine, error) {
 	return m, nil
 }
 
-// boot starts qemu and greets its monitor.
+// boot starts qemu and connects to its monitor.
 func (m *Machine) boot() error {
 	for _, kind := range []string{"line", "qmp"} {
 		_ = os.Remove(m.cfg.file(kind))
@@ -81,8 +81,8 @@ func (m *Machine) boot() error {
 	return nil
 }
 
-// launch starts qemu from a thread that lasts as long as qemu does: it would be killed
-// when the thread that forked it ends (PR_SET_PDEATHSIG).
+// launch starts qemu from a thread that lasts as long as qemu: otherwise qemu would be killed
+// when the forking thread ends (PR_SET_PDEATHSIG).
 func (m *Machine) launch(cmd *exec.Cmd) error {
 	started, ended := make(chan error), make(chan struct{})
 	go func() {
@@ -94,7 +94,7 @@ func (m *Machine) launch(cmd *exec.Cmd) error {
 			exit := cmd.Wait()
 			if !m.again.Load() {
 				m.exit = exit
-				m.stop() // whoever waits for an answer hears of it
+				m.stop() // wakes all waiting requests
 			}
 			close(ended)
 		}
@@ -106,7 +106,7 @@ func (m *Machine) launch(cmd *exec.Cmd) error {
 	return err
 }
 
-// initrd is what -initrd takes. Archives of Linux are joined in one file.
+// initrd returns the value of -initrd. It joins Linux archives in one file.
 func (c Config) initrd() (string, error) {
 	if c.Multiboot || len(c.Initrd) < 2 {
 		return strings.Join(c.Initrd, ","), nil
@@ -133,7 +133,7 @@ func (c Config) initrd() (string, error) {
 	return out.Name(), nil
 }
 
-// copyDisks gives the machine disks of its own, if it is to have them.
+// copyDisks gives the machine its own copies of the disks, if requested.
 func (c *Config) copyDisks(ctx context.Context) error {
 	if !c.Own {
 		return nil
@@ -148,7 +148,7 @@ func (c *Config) copyDisks(ctx context.Context) error {
 	return nil
 }
 
-// Close kills the machine and waits until it is gone. It is idempotent.
+// Close kills the machine and waits for it. It is idempotent.
 func (m *Machine) Close() {
 	m.once.Do(func() {
 		m.stop()
@@ -172,8 +172,8 @@ func (m *Machine) Close() {
 	})
 }
 
-// Wait waits until the guest answers, for the first time or after a reset. Its error
-// has the end of the console.
+// Wait waits until the guest answers, at first or after a reset. Its error has the end of the
+// console.
 func (m *Machine) Wait(ctx context.Context) error {
 	if err := m.guest.wait(ctx); err != nil {
 		return fmt.Errorf("machine %s does not answer: %w; its console ends with:\n%s%s", m.cfg.Name, err, last(m.Console(), 2000), m.said.String())
@@ -181,22 +181,22 @@ func (m *Machine) Wait(ctx context.Context) error {
 	return nil
 }
 
-// Reset presses the reset button: what the machine did not write to its disk is lost.
-// The guest answers after Wait. One with a root in memory (FreeBSD) has to have been
-// started after the machine at the other end of its cable.
+// Reset presses the reset button: what the machine did not write to its disk is lost. Call Wait
+// for the guest to answer. A machine with a root in memory (FreeBSD) must have been started
+// after the machine at the other end of its cable.
 func (m *Machine) Reset(ctx context.Context) error {
 	if m.cfg.Multiboot {
 		return m.resetRoot(ctx)
 	}
-	m.guest.reset() // not only by the event, which comes later
+	m.guest.reset() // not only on the event, which comes later
 	return m.monitor.do(ctx, "system_reset", nil)
 }
 
-// PowerCut takes the machine its power and gives it back: what it did not write to its
-// disks, which have to be of its own, is lost. The guest answers after Wait. It is a reset
-// in which the emulator starts anew, too: qemu keeps what it translated, and a Debian that
-// was reset after ten minutes of changes was seen to stand still for minutes at its start.
-// Cables have to lead to machines that were started before.
+// PowerCut cuts the machine's power and restores it: what it did not write to its disks, which
+// must be its own, is lost. Call Wait for the guest to answer. It restarts the emulator too:
+// qemu caches translated code, and a Debian that was reset after ten minutes of changes was
+// observed to stall for minutes at its start. Cables must lead to machines that were started
+// before.
 func (m *Machine) PowerCut() error {
 	if len(m.cfg.Disks) > 0 && !m.cfg.Own {
 		return fmt.Errorf("machine %s: its disks end with the emulator", m.cfg.Name)
@@ -204,7 +204,7 @@ func (m *Machine) PowerCut() error {
 	return m.restart()
 }
 
-// restart ends the emulator at once and starts it again.
+// restart kills the emulator and starts it again.
 func (m *Machine) restart() error {
 	m.again.Store(true)
 	defer m.again.Store(false)
@@ -217,20 +217,20 @@ func (m *Machine) restart() error {
 	return m.boot()
 }
 
-// SetLink plugs the cable of a card in or pulls it: n0 is the first card.
+// SetLink plugs in or pulls the cable of a card: n0 is the first card.
 func (m *Machine) SetLink(ctx context.Context, card string, up bool) error {
 	return m.monitor.do(ctx, "set_link", map[string]any{"name": card, "up": up})
 }
 
-// died tells an end of the emulator itself from the reset that it looks like: its line is
-// cut in both. It returns err where qemu goes on.
+// died distinguishes an exit of the emulator from a reset, which cuts its line too. It returns
+// err if qemu still runs.
 func (m *Machine) died(err error) error {
 	if !errors.Is(err, errReset) || m.again.Load() {
 		return err
 	}
 	select {
 	case <-m.ended:
-	case <-time.After(3 * time.Second): // a process that dumps its memory ends late
+	case <-time.After(3 * time.Second): // a process that dumps core ends late
 		return err
 	}
 	why := "without a fault"
@@ -240,7 +240,7 @@ func (m *Machine) died(err error) error {
 	return fmt.Errorf("%w: %s %s", ErrEmulator, why, m.said.String())
 }
 
-// Console is what the machine has printed on its first serial port.
+// Console returns the output of the machine's first serial port.
 func (m *Machine) Console() string {
 	text, err := os.ReadFile(m.cfg.file("console"))
 	if err != nil {
@@ -249,8 +249,8 @@ func (m *Machine) Console() string {
 	return string(text)
 }
 
-// Missing says what a machine cannot do without and is not there: qemu, or one of the
-// files. "" is nothing.
+// Missing names what a machine requires and is not installed: qemu, or one of the files; "" if
+// nothing is missing.
 func Missing(files ...string) string {
 	if _, err := exec.LookPath(qemu); err != nil {
 		return "no " + qemu + " (Debian package qemu-system-x86; make vm installs it)"
@@ -270,7 +270,7 @@ func BuildGuest(ctx context.Context, system, dir string) (string, error) {
 	return out, build(ctx, system, "linerate/internal/lab/machine/guest", out)
 }
 
-// BuildLinerate builds the program itself for a system, likewise.
+// BuildLinerate builds linerate for a system, likewise.
 func BuildLinerate(ctx context.Context, system, dir string) (string, error) {
 	out := filepath.Join(dir, "linerate-"+system)
 	return out, build(ctx, system, "linerate/cmd/linerate", out)
@@ -289,5 +289,5 @@ func last(text string, n int) string { return text[max(0, len(text)-n):] }
 
 var errReset = errors.New("the machine was reset")
 
-// ErrEmulator says that qemu itself ended, of which a machine knows nothing.
+// ErrEmulator reports that qemu itself ended, which says nothing about the machine.
 var ErrEmulator = errors.New("the emulator (qemu) ended")

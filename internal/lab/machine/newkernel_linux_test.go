@@ -20,8 +20,8 @@ import (
 )
 
 // TestNewKernel: on the newer kernel of make vm, whose TCP_INFO, softnet_stat and settings
-// are others, what linerate reads is what sysctl, ss and the counters of the card say, and
-// a group of settings holds and is undone.
+// differ, linerate's values agree with sysctl, ss and the counters of the card, and a group of
+// settings holds and is undone.
 func TestNewKernel(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
@@ -49,8 +49,8 @@ func TestNewKernel(t *testing.T) {
 	})
 }
 
-// sameAsSysctl holds each value that linerate reads from a sysctl against what sysctl
-// prints. Of tcp_rmem and its like a setting is one of three numbers.
+// sameAsSysctl compares each value that linerate reads from a sysctl with sysctl's output. For
+// tcp_rmem and the like a setting is one of three numbers.
 func sameAsSysctl(ctx context.Context, t *testing.T, m *Machine) {
 	t.Helper()
 	var page struct {
@@ -73,7 +73,7 @@ func sameAsSysctl(ctx context.Context, t *testing.T, m *Machine) {
 			continue
 		}
 		held++
-		if strings.Contains(k.Native, "no_") { // a sysctl that switches off
+		if strings.Contains(k.Native, "no_") { // an inverted sysctl
 			words = []string{map[string]string{"0": "1", "1": "0"}[words[0]]}
 		}
 		found := strings.Join(words, " ") == k.Value.Value
@@ -86,9 +86,8 @@ func sameAsSysctl(ctx context.Context, t *testing.T, m *Machine) {
 	t.Logf("%d of %d settings are what sysctl says", held, len(page.Knobs))
 }
 
-// sameAsSocketStatistics runs a test while ss looks at its connection every 0.2 s, and
-// holds the samples of linerate against that: both read TCP_INFO, and ss decodes it
-// itself.
+// sameAsSocketStatistics runs a test while ss reads its connection every 0.2 s, and compares
+// linerate's samples with that: both read TCP_INFO, and ss decodes it itself.
 func sameAsSocketStatistics(ctx context.Context, t *testing.T, p pair, name string) {
 	t.Helper()
 	server := p.far.Start(ctx, "linerate", "serve", "--open")
@@ -125,8 +124,8 @@ while kill -0 $p 2> /dev/null; do ss -tinOH dst 10.0.0.2 >> /tmp/ss; sleep 0.2; 
 	for metric, key := range map[model.Metric]string{model.RTT: "rtt", model.RTTMin: "minrtt", model.PeerWindow: "snd_wnd", model.Cwnd: "cwnd"} {
 		seen, there := loaded[key], len(loaded) > 0
 		low, high := least[metric], most[metric]
-		// ss looks at other moments: what it sees lies between the least and the most, and
-		// a little around them.
+		// ss reads at other moments: its values lie between the minimum and the maximum, or a
+		// little beyond.
 		must.True(t, there && seen != 0 && high != 0 && seen >= low/2 && seen <= 2*high, "%s: linerate %g to %g, ss %g", metric, low, high, seen)
 	}
 }
@@ -136,8 +135,8 @@ func numeric(text string) float64 {
 	return n
 }
 
-// busiest is what ss printed of the connection that sent most, when it had sent about
-// half: in the units of model. A line is
+// busiest returns what ss printed of the connection that sent most, when it had sent about
+// half, in the units of model. A line is
 //
 //	ESTAB 0 463360 10.0.0.1:40326 10.0.0.2:5299 cubic wscale:7,7 rto:204 rtt:1.5/0.2 mss:1448 cwnd:52 bytes_sent:1500 minrtt:0.3 snd_wnd:64256
 func busiest(text string) map[string]float64 {
@@ -169,7 +168,7 @@ func short(t *testing.T) string {
 	return dir
 }
 
-// bsd boots a FreeBSD with cards, or skips with what is missing.
+// bsd boots a FreeBSD with cards, or skips and names what is missing.
 func bsd(ctx context.Context, t *testing.T, name, dir string, address, files map[string]string, more string, cards ...Card) *Machine {
 	t.Helper()
 	if what := MissingFreeBSD(); what != "" {
@@ -188,7 +187,7 @@ func bsd(ctx context.Context, t *testing.T, name, dir string, address, files map
 	return m
 }
 
-// do runs a program that has to succeed, and returns what it printed.
+// do runs a program, which must succeed, and returns its output.
 func do(ctx context.Context, t *testing.T, m *Machine, args ...string) string {
 	t.Helper()
 	r := must.Get(m.Run(ctx, args...))(t)
@@ -196,9 +195,9 @@ func do(ctx context.Context, t *testing.T, m *Machine, args ...string) string {
 	return r.Stdout
 }
 
-// TestFreeBSDSettings runs in FreeBSD what sets every setting of the catalogue that its
-// kernel has, and puts it back; and the tests of packages that have code of their own
-// for FreeBSD. Each of them is a program of tests, built here.
+// TestFreeBSDSettings runs in FreeBSD the tests that set every setting of the catalogue that
+// its kernel has, and restore it; and the tests of packages with code for FreeBSD. Each is a
+// test binary, built here.
 func TestFreeBSDSettings(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -227,13 +226,13 @@ func TestFreeBSDSettings(t *testing.T) {
 				args = append(args, "-test.v", "-test.run=TestEverySetting|TestPause")
 			}
 			if p == "internal/measure/plane" {
-				args = append(args, "-test.skip=TestExchangeNeverDeadlocks") // whose 10 s are not enough in emulation
+				args = append(args, "-test.skip=TestExchangeNeverDeadlocks") // its 10 s are too short in emulation
 			}
 			if p == "internal/host/journal" {
-				args = append(args, "-test.run=TestOrigin") // the others need no kernel of their own
+				args = append(args, "-test.run=TestOrigin") // the others need no kernel
 			}
 			if p == "internal/host/watch" {
-				args = append(args, "-test.skip=TestDocument") // which reads the tree's docs
+				args = append(args, "-test.skip=TestDocument") // it reads the tree's docs
 			}
 			r, err := m.Run(ctx, append([]string{"env", "LINERATE_MACHINE=em0"}, args...)...)
 			if err != nil || r.Code != 0 {
@@ -244,7 +243,7 @@ func TestFreeBSDSettings(t *testing.T) {
 	}
 }
 
-// tree adds the files below from to files, as below to.
+// tree adds the files below from to files, with paths below to.
 func tree(files map[string]string, from, to string) error {
 	if _, err := os.Stat(from); err != nil {
 		return nil //nolint:nilerr // no testdata

@@ -28,7 +28,7 @@ type reply struct {
 	Event string `json:"event"`
 }
 
-// dial connects to a unix socket that qemu is about to make.
+// dial connects to a unix socket that qemu is about to create.
 func dial(ctx context.Context, path string) (net.Conn, error) {
 	var d net.Dialer
 	for {
@@ -44,7 +44,7 @@ func dial(ctx context.Context, path string) (net.Conn, error) {
 	}
 }
 
-// newMonitor greets qemu. onReset is called at each reset of the machine.
+// newMonitor opens a session with qemu. It calls onReset at each reset of the machine.
 func newMonitor(ctx context.Context, path string, onReset func()) (*monitor, error) {
 	conn, err := dial(ctx, path)
 	if err != nil {

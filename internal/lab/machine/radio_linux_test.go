@@ -17,8 +17,8 @@ import (
 	"linerate/internal/must"
 )
 
-// joinRadios makes two simulated radios, an access point in the namespace ap and a station,
-// which reach each other under 10.9.0.1 and 10.9.0.2.
+// joinRadios creates two simulated radios, an access point in the namespace ap and a station,
+// which reach each other as 10.9.0.1 and 10.9.0.2.
 const joinRadios = `set -e
 modprobe mac80211_hwsim radios=2
 ip netns add ap
@@ -32,10 +32,10 @@ ip netns exec ap ip addr add 10.9.0.2/24 dev wlan1
 ip addr add 10.9.0.1/24 dev wlan0
 for i in $(seq 60); do ping -c 1 -W 1 10.9.0.2 && exit; done; exit 1`
 
-// iw is what iw prints of a radio: name, colon, value. It says nothing of what is unknown.
+// iw is iw's output about a radio: name, colon, value. It omits unknown values.
 type iw string
 
-// number is the first number behind name.
+// number returns the first number after name.
 func (t iw) number(name string) float64 {
 	m := regexp.MustCompile(name + `:?\s*(-?[\d.]+)`).FindStringSubmatch(string(t))
 	if m == nil {
@@ -45,15 +45,15 @@ func (t iw) number(name string) float64 {
 	return v
 }
 
-// expected is what iw prints of the expected throughput: of 1024 kbit/s as one, with up to
-// three digits behind the point that are not filled up (station.c print_sta_handler).
+// expected formats the expected throughput as iw does: 1024 kbit/s as one unit, with up to
+// three unpadded decimals (station.c print_sta_handler).
 func expected(r model.Radio) string {
 	n := int64(r.Expected.Or(0)) / 1024
 	return fmt.Sprintf("expected throughput:\t%d.%dMbps", n/1000, n%1000)
 }
 
-// sameAsIW holds what linerate says of a radio, asked without rights, against iw. Both are
-// asked again where they differ: a radio may send a frame by itself between the two.
+// sameAsIW compares linerate's report of a radio, read without root, with iw's. If they differ
+// it reads both again: a radio may send a frame by itself between the two.
 func sameAsIW(ctx context.Context, t *testing.T, m *Machine, in, name, role string) {
 	t.Helper()
 	look := strings.ReplaceAll("iw dev NAME info; iw dev NAME station dump; iw dev NAME get power_save", "iw dev NAME", in+"iw dev "+name)
@@ -77,9 +77,9 @@ func sameAsIW(ctx context.Context, t *testing.T, m *Machine, in, name, role stri
 	t.Error(wrong)
 }
 
-// TestRadio: what linerate says of a radio is what iw says of it, at a station and at an
-// access point; a test over the path between them reads rates under load and counts what iw
-// counts, and both ends of the path are named as radios.
+// TestRadio: linerate's report of a radio agrees with iw's, at a station and at an access
+// point; a test over the path between them reads rates under load and the same counts as iw,
+// and both ends of the path are named as radios.
 func TestRadio(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute)
@@ -88,7 +88,7 @@ func TestRadio(t *testing.T) {
 	if r, err := m.Shell(ctx, "modinfo mac80211_hwsim"); err == nil && r.Code != 0 {
 		t.Skip("the images have no simulated radio: make them anew with make vm")
 	}
-	sh(ctx, t, m, "linerate facts -q --timeout 300s; ! grep ^cfg80211 /proc/modules") // what is looked at loads no module
+	sh(ctx, t, m, "linerate facts -q --timeout 300s; ! grep ^cfg80211 /proc/modules") // reading facts loads no module
 	sh(ctx, t, m, joinRadios)
 	sh(ctx, t, m, "ping -q -c 200 -i 0.01 -s 1400 10.9.0.2")
 	sameAsIW(ctx, t, m, "", "wlan0", "station")
@@ -96,7 +96,7 @@ func TestRadio(t *testing.T) {
 
 	var before, after iw
 	var text string
-	for range 3 { // a machine that gets no processor for minutes measures nothing
+	for range 3 { // a machine without CPU for minutes measures nothing
 		before = iw(sh(ctx, t, m, "iw dev wlan0 station dump"))
 		text = sh(ctx, t, m, "export LINERATE_DB=/tmp/radio.db; linerate test 'exec:10.9.0.2 ip netns exec ap linerate agent' --to -t 5s --idle 0s -q --timeout 600s > /tmp/test || cat /tmp/test; linerate report last --format json")
 		after = iw(sh(ctx, t, m, "iw dev wlan0 station dump"))

@@ -26,10 +26,9 @@ var (
 	randomOn   = flag.Int("random.machines", 2, "machines that share the sets")
 )
 
-// changing is shell for one random set: it starts linerate, waits until it says that the
-// settings hold, ends it in one of the ways below, and has the referees compare the
-// interface and the kernel with what they were. A confirmation needs a terminal, which
-// script(1) has.
+// changing is shell for one random set: it starts linerate, waits until the settings hold, ends
+// it in one of the ways below, and makes the referees compare the interface and the kernel with
+// the state before. A confirmation needs a terminal, which script(1) provides.
 const changing = `
 base() { snap $1 | sed 's/^[0-9]*: //' > /root/base.$1; sysctls > /root/base.sysctl; }
 same() { snap $1 | sed 's/^[0-9]*: //' > /tmp/now && cmp -s /root/base.$1 /tmp/now && sysctls > /tmp/nows && cmp -s /root/base.sysctl /tmp/nows; }
@@ -44,13 +43,13 @@ confirm() { e=$1; shift; : > /tmp/o
  same $e && grep -q -- ' -> ' /tmp/o && ! grep -q 'linerate: ' /tmp/o && echo NOTKEPT; linerate undo; }
 `
 
-// ways are how a random set ends; a flap pulls the cable while the settings hold, a
-// power cut comes then.
+// ways returns how a random set ends. A flap pulls the cable while the settings hold, a power
+// cut happens then.
 func ways() []string {
 	return []string{"deadline", "term", "kill9", "confirm", "confirm", "flap", "flap"}
 }
 
-// wish draws settings that this card has, with values that it takes.
+// wish draws settings that this card has, with valid values.
 func wish(draw *rand.Rand, snapshot string) []string {
 	number := func(from, to int) string { return fmt.Sprint(from + draw.IntN(to-from+1)) }
 	values := map[string]string{
@@ -76,7 +75,7 @@ func wish(draw *rand.Rand, snapshot string) []string {
 	return out
 }
 
-// tally is what became of the sets of all machines.
+// tally counts the results of the sets of all machines.
 type tally struct {
 	sync.Mutex
 	began         time.Time
@@ -105,10 +104,10 @@ func (c *tally) add(t *testing.T, card, way, said string, took time.Duration) {
 	}
 }
 
-// TestRandom: after each of many random sets over all cards, ended by the deadline, by
-// SIGTERM, by SIGKILL, by a confirmation and undo, with a flap of the link meanwhile or a
-// power cut, ethtool, ip, tc and sysctl say what they said before. The sets are
-// shared by machines that run at the same time, each with all cards.
+// TestRandom: after each of many random sets over all cards, ended by the deadline, by SIGTERM,
+// by SIGKILL, by a confirmation and undo, with a link flap meanwhile or a power cut, ethtool,
+// ip, tc and sysctl report the same as before. Machines that run at the same time, each with
+// all cards, share the sets.
 func TestRandom(t *testing.T) {
 	if *randomSets == 0 {
 		t.Skip("make test-vm RANDOM=500")
@@ -140,7 +139,7 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// counts is a list of how many of each there were.
+// counts formats a list of counts.
 func counts(of map[string]int) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(of)) {
@@ -149,10 +148,10 @@ func counts(of map[string]int) string {
 	return strings.Join(all, ", ")
 }
 
-// lifetime is how many sets a machine sees, of which one ends in a power cut.
+// lifetime is how many sets a machine runs, one of which ends in a power cut.
 const lifetime = 25
 
-// randomSetsOf does some of the sets, on machines of its own, one after the other.
+// randomSetsOf runs some of the sets, on machines of its own, one after the other.
 func randomSetsOf(t *testing.T, c *tally, cards [][2]string, sets int, draw *rand.Rand) {
 	for life := 0; sets > 0 && time.Since(c.began) < *randomFor; life++ {
 		n := min(sets, lifetime)
@@ -161,14 +160,14 @@ func randomSetsOf(t *testing.T, c *tally, cards [][2]string, sets int, draw *ran
 	}
 }
 
-// randomLife does n sets on a new machine.
+// randomLife runs n sets on a new machine.
 func randomLife(t *testing.T, c *tally, cards [][2]string, n int, draw *rand.Rand) {
 	ctx, cancel := context.WithTimeout(t.Context(), *randomFor+10*time.Minute)
 	defer cancel()
 	m := startMachines(ctx, t, false, cards, "alone")[0]
 	name := names(ctx, t, m, 0, cards)
 	snapshots := make([]string, len(cards))
-	sh(ctx, t, m, "sysctl -qw net.ipv4.tcp_congestion_control=cubic; modprobe -a sch_fq sch_sfq tcp_cubic; ip route flush cache; sleep 5") // what a first use would bring
+	sh(ctx, t, m, "sysctl -qw net.ipv4.tcp_congestion_control=cubic; modprobe -a sch_fq sch_sfq tcp_cubic; ip route flush cache; sleep 5") // side effects of a first use
 	for i, e := range name {
 		snapshots[i] = sh(ctx, t, m, referees+changing+"base "+e+"; snap "+e)
 	}
@@ -191,10 +190,10 @@ func randomLife(t *testing.T, c *tally, cards [][2]string, n int, draw *rand.Ran
 	}
 }
 
-// randomTitle begins the part of docs/systems.md that TestRandom writes.
+// randomTitle begins TestRandom's part of docs/systems.md.
 const randomTitle = "\n## Settings at random\n"
 
-// randomPart is what the page has of it, "" for nothing.
+// randomPart returns that part of the page, "" if there is none.
 func randomPart(page string) string {
 	_, part, there := strings.Cut(page, randomTitle)
 	if !there {
@@ -203,7 +202,7 @@ func randomPart(page string) string {
 	return randomTitle + part
 }
 
-// writeRandom puts what became of the sets behind the table of the page.
+// writeRandom writes the results after the table of the page.
 func writeRandom(t *testing.T, said string) {
 	path := filepath.Join("..", "..", "..", "docs", "systems.md")
 	page := must.Get(os.ReadFile(path))(t)
@@ -218,7 +217,7 @@ each, ethtool, ip, tc and all of sysctl's net settings said what they had said b
 	must.Do(t, os.WriteFile(path, []byte(table+text), 0o644))
 }
 
-// randomSet does one, and returns what was said.
+// randomSet runs one set, and returns its output.
 func randomSet(ctx context.Context, t *testing.T, m *Machine, name string, card int, settings []string, way string) string {
 	t.Helper()
 	words := name + " " + strings.Join(settings, " ")

@@ -13,8 +13,7 @@ import (
 	"linerate/internal/must"
 )
 
-// keptProfile is kept on each card; the setting of the kernel stands in it once more each
-// time.
+// keptProfile is kept on each card; it repeats the kernel's setting each time.
 const keptProfile = `profile: 2
 title: after a restart
 hosts:
@@ -27,8 +26,8 @@ hosts:
       link.mtu: 1400
 `
 
-// owners has the first card brought up by ifupdown, the second by systemd-networkd; all
-// others are nobody's, and udev reads their files.
+// owners makes ifupdown bring up the first card, systemd-networkd the second; the others have
+// no owner, and udev reads their files.
 const owners = `set -e
 printf 'allow-hotplug %s\niface %s inet static\n  address 10.9.0.1/24\n' $1 $1 > /etc/network/interfaces.d/cards
 ip addr flush dev $1; ip link set $1 down; ifup $1
@@ -37,15 +36,15 @@ ip addr flush dev $1; ip link set $1 down; ifup $1
 sync
 `
 
-// looks is what is kept, as ip, ethtool and sysctl have it, and the addresses that the
-// owners give, which are waited for.
+// looks prints the kept settings, as ip, ethtool and sysctl show them, and the owners'
+// addresses, for which it waits.
 const looks = `for a in 10.9.0.1 ${2:+10.9.1.1}; do for i in $(seq 90); do ip -4 addr | grep -q "inet $a/" && break; sleep 1; done; ip -4 -o addr | grep -o "inet $a/24"; done
 for e in $*; do echo "$e $(ip link show $e | grep -oE 'mtu [0-9]+|qlen [0-9]+' | xargs) $(ethtool -k $e | grep '^generic-receive')"; done; sysctl net.ipv4.tcp_congestion_control net.ipv4.tcp_sack; find /etc -newer /root/began -name '*linerate*'`
 
-// reboot keeps settings on each card of a Debian with systemd, leaves a change open that
-// is to be undone at the next start, and resets the machine. Afterwards the kept ones are
-// there, the open one is not, and undo --kept takes the files away; after another reset
-// all is as it was.
+// reboot keeps settings on each card of a Debian with systemd, leaves a change open that is to
+// be undone at the next start, and resets the machine. Afterwards the kept settings are in
+// force, the open one is not, and undo --kept removes the files; after another reset the state
+// is as before.
 func reboot(ctx context.Context, t *testing.T, cards [][2]string) []string {
 	t.Helper()
 	began := time.Now()
@@ -76,8 +75,8 @@ func reboot(ctx context.Context, t *testing.T, cards [][2]string) []string {
 		}
 		must.True(t, strings.Contains(r.Stdout+r.Stderr, owner), "keep on %s: not said: %s\n%s%s%s", e, owner, said, r.Stdout, r.Stderr)
 	}
-	// What is open when the machine goes down: one setting that its job puts back, and one
-	// that the restart makes what is kept.
+	// Open when the machine goes down: one setting that its job restores, and one that the
+	// restart sets to the kept value.
 	m.Start(ctx, "linerate", "set", "tcp.sack=off", "txqueuelen=500", "--interface", name[0], "--for", "1h", "--at-boot", "--timeout", "300s", "-q")
 	sh(ctx, t, m, "for i in $(seq 900); do ip link show "+name[0]+" | grep -q 'qlen 500' && exit; sleep 0.2; done; exit 1")
 	step("open")
@@ -114,16 +113,16 @@ func reboot(ctx context.Context, t *testing.T, cards [][2]string) []string {
 	return all
 }
 
-// mii prints the registers 0 to 5 of a transceiver, and is no part of linerate.
+// mii prints the registers 0 to 5 of a transceiver, without linerate.
 const mii = `perl -e 'socket(S,2,2,0) or die; $r=pack("a16 x16",$ARGV[0]); ioctl(S,0x8947,$r) or die "SIOCGMIIPHY: $!"; ($p)=unpack("x16 S",$r);
  for $n (0,1,1,4,5) { $r=pack("a16 SSSS x8",$ARGV[0],$p,$n,0,0); ioctl(S,0x8948,$r) or die "SIOCGMIIREG: $!"; $v[$n]=(unpack("x16 SSSS",$r))[3]; }
  printf "%04x %04x %04x %04x\n",@v[0,1,4,5];' `
 
-// flood makes the kernel's log lose what drivers said at the start.
+// flood makes the kernel's log lose the drivers' messages of the start.
 const flood = `sysctl -qw kernel.printk_devkmsg=on; perl -e 'open K,">/dev/kmsg"; syswrite K,"<7>".("x" x 300)."\n" for 1..9000'`
 
-// TestDrivers: what single drivers mean by a setting, or tell in ways of their own, as
-// ethtool(8), the kernel's log and perl have it.
+// TestDrivers: what individual drivers mean by a setting, or report in their own way, compared
+// with ethtool(8), the kernel's log and perl.
 func TestDrivers(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -158,7 +157,7 @@ func TestDrivers(t *testing.T) {
 	})
 }
 
-// onPage looks for a line of the page of facts.
+// onPage searches a line of the facts page.
 func onPage(ctx context.Context, t *testing.T, m *Machine, name, label, want string) {
 	t.Helper()
 	page := sh(ctx, t, m, "linerate facts -q")

@@ -13,38 +13,38 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Wire is a cable that carries no more than a real one: each frame takes its time, behind
-// a queue of a few frames in each direction, as that of a switch, and an end at half
-// duplex waits while the other one sends. Either machine may be started first.
+// Wire is a cable with the capacity of a real one: each frame takes its time, after a queue of
+// a few frames in each direction, as in a switch, and an end at half duplex waits while the
+// other one sends. Either machine may be started first.
 type Wire struct {
 	*Cable
 	listener net.Listener
 	mu       sync.Mutex
 	rate     units.BitRate
 	half     [2]bool
-	free     [2]time.Time // when the frame of an end has left it
-	spoiled  [2]bool      // that frame met another one
+	free     [2]time.Time // when an end's last frame has left it
+	spoiled  [2]bool      // that frame collided with another one
 	ends     [2]net.Conn
-	queued   [2]int        // bytes that wait
-	joined   chan struct{} // closed when both ends are there
+	queued   [2]int        // waiting bytes
+	joined   chan struct{} // closed when both ends have connected
 	all      sync.WaitGroup
 }
 
 const (
-	// between is what a frame takes on a wire of Ethernet beside itself: preamble, check
-	// sequence and the gap behind it (IEEE 802.3, clauses 3 and 4.4.2).
+	// between is what a frame adds on an Ethernet wire: preamble, check sequence and the
+	// following gap (IEEE 802.3, clauses 3 and 4.4.2).
 	between = 8 + 4 + 12
 	// leastFrame is the smallest frame without its check sequence.
 	leastFrame = 60
-	// mostFrame is more than any card sends: 64 KiB is the most that qemu hands over.
+	// mostFrame is more than any card sends: qemu passes at most 64 KiB.
 	mostFrame = 1 << 17
-	// slack is how far a wire may be behind with what waits, and catch up: what sleeps is
-	// woken late.
+	// slack is how far a wire may fall behind with waiting frames, and catch up: sleepers wake
+	// late.
 	slack = 200 * time.Millisecond
 )
 
-// NewWire makes a wire whose socket is in dir. It carries what comes until Set, and
-// ends with Close.
+// NewWire creates a wire whose socket is in dir. It is unlimited until Set, and ends with
+// Close.
 func NewWire(dir, name string) (*Wire, error) {
 	c := NewCable(dir, name)
 	if err := os.Remove(c.path); err != nil && !os.IsNotExist(err) {
@@ -61,16 +61,16 @@ func NewWire(dir, name string) (*Wire, error) {
 	return w, nil
 }
 
-// Set says what the wire carries from now on: a rate for each direction, or for both
-// together where both ends are at half duplex; 0 is what comes. Where one end only is at
-// half duplex, frames that meet are lost, as on a real wire whose ends disagree.
+// Set sets the wire's rate from now on: for each direction, or for both together if both ends
+// are at half duplex; 0 is unlimited. If only one end is at half duplex, frames that collide
+// are lost, as on a real wire with mismatched ends.
 func (w *Wire) Set(rate units.BitRate, half [2]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.rate, w.half = rate, half
 }
 
-// Close ends the wire, and waits until nothing of it runs.
+// Close closes the wire, and waits for its goroutines.
 func (w *Wire) Close() {
 	w.listener.Close()
 	w.mu.Lock()
@@ -83,7 +83,7 @@ func (w *Wire) Close() {
 	w.all.Wait()
 }
 
-// join takes both ends: the machine that connects first is end 0.
+// join accepts both ends: the machine that connects first is end 0.
 func (w *Wire) join() {
 	for i := range w.ends {
 		conn, err := w.listener.Accept()
@@ -98,15 +98,14 @@ func (w *Wire) join() {
 	close(w.joined)
 }
 
-// frame is one that an end has sent, as qemu writes it: the length in four bytes, then
-// the frame.
+// frame is a frame in qemu's format: the length in four bytes, then the frame.
 type frame struct {
 	text []byte
 	came time.Time
 }
 
-// read takes the frames of an end. What finds the queue full is lost, and so is what
-// comes before the other end is there.
+// read reads the frames of an end. It drops frames when the queue is full, and before the other
+// end has connected.
 func (w *Wire) read(from int) {
 	queue := make(chan frame, 4096)
 	defer close(queue)
@@ -131,7 +130,7 @@ func (w *Wire) read(from int) {
 	}
 }
 
-// waits reports whether a frame of n bytes finds room in the queue.
+// waits reports whether there is room in the queue for a frame of n bytes.
 func (w *Wire) waits(from, n int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -143,14 +142,14 @@ func (w *Wire) waits(from, n int) bool {
 	return true
 }
 
-// carry takes frames to the other end, each in its time.
+// carry sends frames to the other end, each at its time.
 func (w *Wire) carry(from int, queue <-chan frame) {
 	for f := range queue {
 		if lost := w.send(from, f); lost {
 			continue
 		}
 		if _, err := w.ends[1-from].Write(f.text); err != nil {
-			for range queue { // nobody is there any more
+			for range queue { // the other end is gone
 				continue
 			}
 		}
@@ -168,7 +167,7 @@ func (w *Wire) send(from int, f frame) (lost bool) {
 	}
 	begin := f.came
 	if w.free[from].After(begin) {
-		begin = w.free[from] // the one before it is still on the wire
+		begin = w.free[from] // the previous one is still on the wire
 	}
 	if least := time.Now().Add(-slack); begin.Before(least) {
 		begin = least

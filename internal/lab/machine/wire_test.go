@@ -12,7 +12,7 @@ import (
 	"linerate/internal/must"
 )
 
-// ends are two programs at a wire that speak as qemu does.
+// ends returns two programs at a wire that use qemu's format.
 func ends(t *testing.T, w *Wire) (both [2]net.Conn) {
 	t.Helper()
 	for i := range both {
@@ -25,8 +25,8 @@ func ends(t *testing.T, w *Wire) (both [2]net.Conn) {
 	return both
 }
 
-// push writes frames of 1514 bytes at a rate, numbered, and pull counts those that come
-// until nothing comes for a while.
+// push writes numbered frames of 1514 bytes at a rate, and pull counts those that arrive until
+// none does for a while.
 func push(to io.Writer, frames int, rate units.BitRate) error {
 	began := time.Now()
 	for i := range frames {
@@ -52,16 +52,16 @@ func pull(from net.Conn) (frames int) {
 	}
 }
 
-// TestWire: frames take the time that the rate demands, in each direction by itself at
-// full duplex, together at half duplex; what is too fast finds the queue full; where the
-// ends disagree frames are lost that would have had room.
+// TestWire: frames take their time at the rate, separately in each direction at full duplex,
+// together at half duplex; faster ones overflow the queue; with mismatched ends frames are lost
+// that would have had room.
 func TestWire(t *testing.T) {
 	t.Parallel()
 	const n, rate = 300, units.BitRate(10e6)
 	for name, c := range map[string]struct {
 		half    [2]bool
 		offered units.BitRate // by each end
-		most    units.BitRate // that both carry together
+		most    units.BitRate // of both together
 		lost    bool
 	}{
 		"room":     {offered: 5e6, most: 10e6},
@@ -85,7 +85,7 @@ func TestWire(t *testing.T) {
 				go func() { _ = push(both[i], n, c.offered) }()
 				go func() {
 					frames := pull(both[1-i])
-					results <- got{frames, time.Since(began) - time.Second} // pull waited for that
+					results <- got{frames, time.Since(began) - time.Second} // pull waited that long
 				}()
 			}
 			a, b := <-results, <-results
@@ -93,7 +93,7 @@ func TestWire(t *testing.T) {
 			if got := units.BitRate(float64((a.frames+b.frames)*(1514+between)*8) / took.Seconds()); float64(got) > 1.05*float64(c.most) {
 				t.Errorf("%s were carried, at most %s can be", got, c.most)
 			}
-			// How much of what has room is held up by a busy machine is no fault of the wire.
+			// A busy machine may delay frames that have room.
 			lost := a.frames < n && b.frames < n
 			must.True(t, (!c.lost || lost) && a.frames+b.frames != 0, "%d and %d of %d frames arrived in %s", a.frames, b.frames, n, took)
 		})

@@ -10,7 +10,7 @@ import (
 	"linerate/internal/truth"
 )
 
-// TestTruthOfRoom: a wire loses no frame of ends that together offer what it can carry.
+// TestTruthOfRoom: a wire loses no frame if the ends together offer no more than it carries.
 func TestTruthOfRoom(t *testing.T) {
 	const n = 300
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {

@@ -1,5 +1,5 @@
-// Package mistuned is a list of labs whose hosts are set badly, and what there is to
-// gain in each: what the tuner is measured with. Nothing of it is in the program.
+// Package mistuned is a list of labs with badly configured hosts, and the possible gain in
+// each, for measuring the tuner. It is not part of the program.
 package mistuned
 
 import (
@@ -10,14 +10,14 @@ import (
 // Case is one lab.
 type Case struct {
 	Name      string
-	About     string // what is wrong, for people
-	Wire      string // keys of the lab that belong to the wire
-	Wrong     []Set  // settings of the hosts that are wrong
+	About     string // what is wrong, for users
+	Wire      string // keys of the lab for the wire
+	Wrong     []Set  // wrong settings of the hosts
 	Direction string // "to" or "from"
-	Guard     string // what no setting may harm, as linerate takes it; "" is nothing
-	// Ceiling is the rate in bit/s of what is narrowest on the wire, with framing.
+	Guard     string // what no setting may harm, in linerate's form; "" is nothing
+	// Ceiling is the rate in bit/s of the narrowest part of the wire, with framing.
 	Ceiling float64
-	Grid    []Factor // what the exhaustive search combines
+	Grid    []Factor // combined by the exhaustive search
 }
 
 // Set is one setting of a host.
@@ -29,8 +29,8 @@ type Factor struct {
 	Values []string
 }
 
-// Spec is the text of the lab with settings in place of those that are wrong, or
-// beside them.
+// Spec returns the text of the lab with settings that replace the wrong ones, or are added to
+// them.
 func (c Case) Spec(with ...Set) string {
 	words := []string{c.Wire}
 	for _, s := range append(slices.Clone(c.Wrong), with...) {
@@ -40,8 +40,8 @@ func (c Case) Spec(with ...Set) string {
 	return strings.Join(words, ",")
 }
 
-// Points are all combinations of the grid. The first is the lab as it is, so that the
-// best of them is never worse.
+// Points returns all combinations of the grid. The first is the unchanged lab, so that the best
+// is never worse.
 func (c Case) Points() [][]Set {
 	points := [][]Set{nil}
 	for _, f := range c.Grid {
@@ -57,7 +57,7 @@ func (c Case) Points() [][]Set {
 	return points
 }
 
-// Values of the settings of a direction that bite.
+// Values of a direction's settings that have an effect.
 const (
 	recv  = "tcp.recv_buffer_max"
 	send  = "tcp.send_buffer_max"
@@ -68,8 +68,8 @@ const (
 	mbit  = 1e6
 )
 
-// grid is what an exhaustive search combines in a direction: both buffers, the other
-// congestion control, and the switches that are named.
+// grid returns the factors of an exhaustive search in a direction: both buffers, the other
+// congestion control, and the named switches.
 func grid(direction, other string, switches ...string) []Factor {
 	sender, receiver := "near.", "far."
 	if direction == "from" {
@@ -86,12 +86,12 @@ func grid(direction, other string, switches ...string) []Factor {
 	return out
 }
 
-// List is every case.
+// List returns every case.
 func List() []Case {
 	return slices.Concat(single(), double(), traps(), hopeless())
 }
 
-// single have one cause.
+// single returns cases with one cause.
 func single() []Case {
 	return []Case{
 		{Name: "window-far", About: "receive window of 32 KiB at the far end", Wire: "rate=50mbit,rtt=20ms", Wrong: []Set{{"far." + recv, "32KiB"}},
@@ -121,7 +121,7 @@ func single() []Case {
 	}
 }
 
-// double have two causes at once, of which one may hide the other.
+// double returns cases with two causes at once, one of which may hide the other.
 func double() []Case {
 	return []Case{
 		{Name: "both-buffers", About: "both buffers equally small: neither helps alone", Wire: "rate=50mbit,rtt=20ms",
@@ -137,7 +137,7 @@ func double() []Case {
 	}
 }
 
-// traps are those where the obvious setting does harm.
+// traps returns cases in which the obvious setting does harm.
 func traps() []Case {
 	return []Case{
 		{Name: "trap-window", About: "much more window fills a deep queue: only a little more keeps the latency", Wire: "rate=20mbit,rtt=20ms,queue=2MiB",
@@ -151,7 +151,7 @@ func traps() []Case {
 	}
 }
 
-// hopeless are those where nothing helps.
+// hopeless returns cases in which nothing helps.
 func hopeless() []Case {
 	return []Case{
 		{Name: "clean", About: "nothing is wrong", Wire: "rate=50mbit,rtt=20ms", Direction: "to", Ceiling: 50 * mbit, Grid: grid("to", "reno")},

@@ -9,8 +9,8 @@ import (
 	"linerate/internal/must"
 )
 
-// Every case is a lab that can be made, at every point of its exhaustive search, and
-// has something to compare with.
+// Every case is a valid lab, at every point of its exhaustive search, and has something to
+// compare with.
 func TestCasesAreLabs(t *testing.T) {
 	t.Parallel()
 	list := mistuned.List()
@@ -27,7 +27,7 @@ func TestCasesAreLabs(t *testing.T) {
 	}
 }
 
-// A setting takes the place of the one that is wrong.
+// A setting replaces the wrong one.
 func TestSpec(t *testing.T) {
 	t.Parallel()
 	c := mistuned.Case{Wire: "rate=1gbit", Wrong: []mistuned.Set{{Knob: "far.tcp.sack", Value: "off"}}}
@@ -35,7 +35,7 @@ func TestSpec(t *testing.T) {
 	must.True(t, got == "rate=1gbit,far.tcp.sack=on,near.tcp.sack=on", "%v", got)
 }
 
-// What counts as reached, as needless and as a claim that missed.
+// What counts as reached, as needless and as a missed claim.
 func TestScore(t *testing.T) {
 	t.Parallel()
 	gain := math.Log(4)

@@ -9,45 +9,45 @@ import (
 	"linerate/internal/core/lists"
 )
 
-// Row is what came of one case.
+// Row is the result of one case.
 type Row struct {
 	Case                Case
-	Before, After       float64   // goodput measured apart from the tuner, bit/s
+	Before, After       float64   // goodput measured without the tuner, bit/s
 	RTTBefore, RTTAfter float64   // under load, seconds
-	Winner              []Set     // what the tuner proved, none for nothing
+	Winner              []Set     // proved by the tuner, none if nothing
 	Noise               float64   // standard error of the true gain, log ratio
-	Without             []float64 // goodput with the winner less each of its settings, where it has several
+	Without             []float64 // goodput with the winner without each of its settings, if it has several
 	Proven              bool
-	Low, High           float64 // the interval of the gain that it claims, log ratio
-	Search, Runs        int     // runs of the search, and with those of the confirmation
-	Seconds             float64 // that tuning took
-	Took                float64 // with everything that it is compared with, seconds
+	Low, High           float64 // the interval of the claimed gain, log ratio
+	Search, Runs        int     // runs of the search, and including those of the confirmation
+	Seconds             float64 // of tuning
+	Took                float64 // including all comparisons, seconds
 	NotUndone           string  // settings of the hosts that differ afterwards
 	Points              int     // of the exhaustive search, each measured once
-	Best                float64 // of them, within the guard, bit/s; 0 where none was measured
+	Best                float64 // the best of them within the guard, bit/s; 0 if none was measured
 	BestWith            []Set
 }
 
 // Exhaustive search and truth (p).
 const (
-	// Repeats is how often an exhaustive search has to measure each point so that it can
-	// tell a difference from noise at all.
+	// Repeats is how often an exhaustive search must measure each point to tell a difference
+	// from noise at all.
 	Repeats = 3
 	enough  = 0.95 // of the ceiling or of the exhaustive best
-	needed  = 0.97 // of the winner's rate that is reached without a setting which is needless
-	truth   = 0.02 // how far off the truth is at least, for what all its runs have in common
+	needed  = 0.97 // of the winner's rate, if reached without a setting, which is then needless
+	truth   = 0.02 // minimum error of the truth, for what all its runs have in common
 	sure    = 2    // standard errors of the truth that are its own noise
 	slack   = 1.2  // how far above a guard's margin a round trip of another run may be
 )
 
-// payload of a frame on the wire: 1448 of 1538 bytes, with timestamps.
+// payload is the share of a frame on the wire: 1448 of 1538 bytes, with timestamps.
 const payload = 1448.0 / 1538
 
-// Ceiling is the goodput that the wire carries, bit/s.
+// Ceiling returns the goodput that the wire carries, bit/s.
 func (r Row) Ceiling() float64 { return r.Case.Ceiling * payload }
 
-// Allows reports whether the guard of the case, if it has one, bears a round trip
-// under load: twice that of before.
+// Allows reports whether the guard of the case, if it has one, allows a round trip under load:
+// twice the one before.
 func (r Row) Allows(rtt float64) bool {
 	return r.Case.Guard == "" || r.RTTBefore == 0 || rtt <= 2*r.RTTBefore
 }
@@ -55,13 +55,13 @@ func (r Row) Allows(rtt float64) bool {
 // Full reports whether the wire is so full afterwards that nothing can be better.
 func (r Row) Full() bool { return r.After >= enough*r.Ceiling() }
 
-// Reached reports whether the end is good enough, and within the guard.
+// Reached reports whether the result is good enough, and within the guard.
 func (r Row) Reached() bool {
 	good := r.Full() || r.Best > 0 && r.After >= enough*r.Best
 	return good && (r.Case.Guard == "" || r.RTTAfter <= 2*slack*r.RTTBefore)
 }
 
-// Needless are the settings of the winner without which the end is as good.
+// Needless returns the settings of the winner without which the result is as good.
 func (r Row) Needless() []Set {
 	var out []Set
 	for i, rate := range r.Without {
@@ -72,8 +72,8 @@ func (r Row) Needless() []Set {
 	return out
 }
 
-// Missed reports whether the claimed interval misses the true gain by more than the
-// noise of the truth.
+// Missed reports whether the claimed interval misses the true gain by more than the noise of
+// the truth.
 func (r Row) Missed() bool {
 	if !r.Proven {
 		return false
@@ -82,10 +82,10 @@ func (r Row) Missed() bool {
 	return gain < r.Low-off || gain > r.High+off
 }
 
-// Exhaustive is how many runs an exhaustive search takes, before it proves anything.
+// Exhaustive returns how many runs an exhaustive search takes, before it proves anything.
 func (r Row) Exhaustive() int { return Repeats * r.Points }
 
-// Changes writes a winner for people.
+// Changes formats a winner for users.
 func Changes(sets []Set) string {
 	out := lists.Each(sets, func(s Set) string { return s.Knob + "=" + s.Value })
 	if len(out) == 0 {
@@ -94,7 +94,7 @@ func Changes(sets []Set) string {
 	return strings.Join(out, ", ")
 }
 
-// BestText is the rate of the exhaustive search in Mbit/s.
+// BestText returns the rate of the exhaustive search in Mbit/s.
 func (r Row) BestText() string {
 	if r.Best == 0 {
 		return "not needed"
@@ -102,7 +102,7 @@ func (r Row) BestText() string {
 	return fmt.Sprintf("%.1f", r.Best/1e6)
 }
 
-// Line is the row in one line.
+// Line returns the row in one line.
 func (r Row) Line() string {
 	word := "reached"
 	if !r.Reached() {
@@ -112,14 +112,14 @@ func (r Row) Line() string {
 		r.Before/1e6, r.After/1e6, r.Ceiling()/1e6, r.BestText(), Changes(r.Winner), r.Runs, word)
 }
 
-// Score is what all rows come to.
+// Score summarises all rows.
 type Score struct {
 	Cases, Reached, Claimed, Missed, Needless, NotUndone int
 	Share                                                float64 // of the runs of an exhaustive search, median
-	Minutes                                              float64 // that tuning took, all cases
+	Minutes                                              float64 // of tuning, all cases
 }
 
-// Sum adds rows up.
+// Sum returns the score of rows.
 func Sum(rows []Row) Score {
 	s := Score{Cases: len(rows)}
 	var shares []float64

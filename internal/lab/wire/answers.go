@@ -7,15 +7,15 @@ import (
 	"slices"
 )
 
-// answers holds back or drops the ICMP errors of the router that sends into a wire.
+// answers delays or drops the ICMP errors of the router that sends into a wire.
 type answers struct {
 	Answers
 
 	rng  *rand.Rand
-	held []entry // until left, the earliest first
+	held []entry // until left, in order of time
 }
 
-// newAnswers returns nil where a wire need not look at its frames.
+// newAnswers returns nil if a wire need not inspect its frames.
 func newAnswers(a Answers, seed, stream uint64) *answers {
 	if a == (Answers{}) {
 		return nil
@@ -23,15 +23,15 @@ func newAnswers(a Answers, seed, stream uint64) *answers {
 	return &answers{Answers: a, rng: rand.New(rand.NewPCG(seed, stream))}
 }
 
-// hold keeps the frame in slot, which came at now.
+// hold delays the frame in slot, which arrived at now.
 func (a *answers) hold(now int64, slot int32, size int) {
 	e := entry{left: now + a.rng.Int64N(int64(a.Late)+1), slot: slot, size: int32(size)}
 	i, _ := slices.BinarySearchFunc(a.held, e.left+1, func(h entry, at int64) int { return cmp.Compare(h.left, at) })
 	a.held = slices.Insert(a.held, i, e)
 }
 
-// defaultTTL is the time to live of what a router sends itself: IPDEFTTL of
-// include/uapi/linux/ip.h and IPV6_DEFAULT_HOPLIMIT of include/net/ipv6.h.
+// defaultTTL is the time to live of a router's own packets: IPDEFTTL of include/uapi/linux/ip.h
+// and IPV6_DEFAULT_HOPLIMIT of include/net/ipv6.h.
 const defaultTTL = 64
 
 // Offsets in an Ethernet frame without tags, from RFC 791 section 3.1 and RFC 8200
@@ -47,8 +47,8 @@ const (
 	header6      = 40
 )
 
-// ownError reports whether a frame is an ICMP error that its sender made itself, as its
-// time to live shows: a forwarded one has less left.
+// ownError reports whether a frame is an ICMP error of the router itself, according to its time
+// to live: a forwarded one has less left.
 func ownError(frame []byte) bool {
 	if len(frame) < atIP+20 {
 		return false

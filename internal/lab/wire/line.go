@@ -12,7 +12,7 @@ import (
 // full duplex wire has its own; both directions of a half duplex wire share one.
 type medium struct {
 	mu   sync.Mutex
-	busy float64 // nanoseconds since the wire's start at which the link is free; of a rate that swings, as its sway counts them
+	busy float64 // nanoseconds since the wire's start at which the link is free; for a rate that swings, on its sway's clock
 }
 
 // reserve returns when a frame that arrives at now and needs txNanos has left.
@@ -24,7 +24,7 @@ func (m *medium) reserve(now, txNanos float64) float64 {
 	return left
 }
 
-// fate is what becomes of a frame after the queue.
+// fate is what happens to a frame after the queue.
 type fate uint8
 
 const (
@@ -34,9 +34,9 @@ const (
 	holdBack
 )
 
-// entry is a frame in the line. Moments are nanoseconds since the wire's start.
+// entry is a frame in the line. Times are nanoseconds since the wire's start.
 type entry struct {
-	left int64 // when its last bit has left the queue
+	left int64 // when its last bit leaves the queue
 	due  int64 // when it arrives
 	slot int32
 	size int32
@@ -47,23 +47,22 @@ type entry struct {
 type held struct {
 	entry
 
-	behind   int // frames that still have to overtake it
+	behind   int // frames that must still overtake it
 	deadline int64
 }
 
-// line is one direction as arithmetic: frames go in with the moment of their
-// arrival and come out when due. It knows no clock and no file. One goroutine
-// owns it, except for its counters.
+// line computes one direction: frames go in with their arrival time and come out when due. It
+// uses no clock and no file. One goroutine owns it, except for its counters.
 type line struct {
 	path     Path
-	bitNanos float64 // nanoseconds per bit, 0 is unlimited; of a rate that swings, the mean
+	bitNanos float64 // nanoseconds per bit, 0 is unlimited; for a rate that swings, the mean
 	sway     sway    // of the link's rate
 	medium   *medium
 	busNanos float64 // nanoseconds per bit on the bus, 0 is no bus
 	bus      *medium // before the link, shared by both directions
 	stage    medium  // before the link, of this direction alone
-	tokens   float64 // bytes that the policer lets pass at once
-	filled   int64   // when tokens was computed
+	tokens   float64 // bytes that the policer passes at once
+	filled   int64   // time of the computation of tokens
 	rng      *rand.Rand
 	pool     *pool
 	count    *counters
@@ -72,11 +71,11 @@ type line struct {
 	head   uint64  // next to come out
 	tail   uint64  // next free
 	queued uint64  // first that has not left the queue yet, head <= tail
-	bytes  int64   // of frames that have not left the queue
+	bytes  int64   // of frames in the queue
 
 	lastDue int64
 	held    []held
-	ready   []entry // held frames that were overtaken, next to come out
+	ready   []entry // overtaken held frames, next to come out
 }
 
 func newLine(p Path, m *medium, seed, stream uint64, pool *pool, c *counters) *line {
@@ -94,16 +93,15 @@ func newLine(p Path, m *medium, seed, stream uint64, pool *pool, c *counters) *l
 	return l
 }
 
-// behind puts a bus of that rate before the link; 0 is none.
+// behind adds a bus of that rate before the link; 0 is none.
 func (l *line) behind(bus *medium, rate units.BitRate) {
 	if rate > 0 {
 		l.bus, l.busNanos = bus, 1e9/float64(rate)
 	}
 }
 
-// push offers a frame of size bytes in slot that arrived at now. It returns
-// false if the frame was dropped at once; the slot is then the caller's again.
-// Moments must not go back.
+// push offers a frame of size bytes in slot that arrived at now. It returns false if the frame
+// was dropped at once; then the caller owns the slot again. Times must not decrease.
 func (l *line) push(now int64, slot int32, size int) bool {
 	l.count.frames.Add(1)
 	l.count.bytes.Add(uint64(size))
@@ -117,7 +115,7 @@ func (l *line) push(now int64, slot int32, size int) bool {
 		return false
 	}
 	left := now
-	if l.busNanos > 0 { // it carries frames, not what is between them on a link
+	if l.busNanos > 0 { // it carries frames without the gaps between them
 		left = int64(math.Ceil(l.bus.reserve(float64(left), float64(size)*8*l.busNanos)))
 	}
 	if l.path.Stage > 0 {
@@ -143,8 +141,7 @@ func (l *line) push(now int64, slot int32, size int) bool {
 	return true
 }
 
-// passes reports whether the policer, a token bucket, lets a frame of size bytes pass
-// at now.
+// passes reports whether the policer, a token bucket, passes a frame of size bytes at now.
 func (l *line) passes(now int64, size int) bool {
 	if l.path.Police <= 0 {
 		return true
@@ -159,9 +156,9 @@ func (l *line) passes(now int64, size int) bool {
 	return true
 }
 
-// decide draws the fate of a frame and counts it. Every frame draws the same
-// number of random values for a given path, so that a fate depends only on the
-// seed and on the frame's position among the accepted frames.
+// decide draws the fate of a frame and counts it. Every frame draws the same number of random
+// values for a given path, so that a fate depends only on the seed and on the frame's position
+// among the accepted frames.
 func (l *line) decide(size int) fate {
 	lost := l.chance(float64(l.path.Loss))
 	dup := l.chance(float64(l.path.Duplicate))
@@ -187,7 +184,7 @@ func (l *line) chance(percent float64) bool {
 	return percent > 0 && l.rng.Float64()*100 < percent
 }
 
-// drain takes frames whose last bit has left by now out of the queue's account.
+// drain removes frames whose last bit has left by now from the queue's count.
 func (l *line) drain(now int64) {
 	mask := uint64(len(l.ring) - 1)
 	for l.queued < l.tail && l.ring[l.queued&mask].left <= now {
@@ -204,8 +201,8 @@ func (l *line) grow() {
 	l.ring = bigger
 }
 
-// pop returns the next frame that is due at now. Frames that vanished are freed
-// on the way. The caller frees the slot of what it gets.
+// pop returns the next frame that is due at now, and frees vanished frames. The caller frees
+// the returned frame's slot.
 func (l *line) pop(now int64) (entry, bool) {
 	if n := len(l.ready); n > 0 {
 		e := l.ready[0]
@@ -238,8 +235,8 @@ func (l *line) pop(now int64) (entry, bool) {
 	return entry{}, false
 }
 
-// overtake tells the held frames that one more frame has passed them. Those
-// that have been passed often enough come out next, oldest first.
+// overtake counts one more frame that has passed the held frames. Those that were passed often
+// enough come out next, oldest first.
 func (l *line) overtake() {
 	keep := l.held[:0]
 	for _, h := range l.held {
@@ -253,7 +250,7 @@ func (l *line) overtake() {
 	l.held = keep
 }
 
-// next returns the moment at which pop will have something, if nothing is pushed.
+// next returns when pop will return a frame, if nothing is pushed.
 func (l *line) next() (int64, bool) {
 	if len(l.ready) > 0 {
 		return l.ready[0].due, true

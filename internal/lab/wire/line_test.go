@@ -34,7 +34,7 @@ type popped struct {
 	at int64
 }
 
-// run takes everything out of l, each frame at the moment that next names.
+// run takes everything out of l, each frame at the time of next.
 func run(l *line) []popped {
 	var out []popped
 	for {
@@ -146,8 +146,8 @@ func TestPathMTU(t *testing.T) {
 	must.True(t, len(out) == 1 && l.count.read().MTUDrops == 1, "%d frames came out and %d vanished, want 1 and 1", len(out), l.count.read().MTUDrops)
 }
 
-// TestLineLaws checks what holds for every path: frames are conserved, none is
-// early, order is kept except by held frames, and all memory comes back.
+// TestLineLaws checks what holds for every path: frames are conserved, none is early, order is
+// kept except by held frames, and all memory is freed.
 func TestLineLaws(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -254,8 +254,7 @@ func BenchmarkLine(b *testing.B) {
 	}
 }
 
-// A bus delays frames of both directions together; the link behind it is free in
-// between.
+// A bus delays the frames of both directions together; the link after it is idle in between.
 func TestBusShares(t *testing.T) {
 	t.Parallel()
 	bus := &medium{}
@@ -273,8 +272,8 @@ func TestBusShares(t *testing.T) {
 	must.True(t, got == want, "200 frames on one bus took %d ns, want %d", got, want)
 }
 
-// TestPolicer: what comes at twice the policer's rate passes by half, after the burst,
-// and nothing waits for it.
+// TestPolicer: at twice the policer's rate half of the frames pass, after the burst, and none
+// waits.
 func TestPolicer(t *testing.T) {
 	t.Parallel()
 	const size, n = 1000, 20000
@@ -299,7 +298,7 @@ func TestPolicer(t *testing.T) {
 	must.True(t, got == uint64(n-passed), "%d counted as policed, and %d were", got, n-passed)
 }
 
-// TestStage: a slower stage behind the queue sets the rate.
+// TestStage: a slower stage after the queue sets the rate.
 func TestStage(t *testing.T) {
 	t.Parallel()
 	l := testLine(Path{Rate: 1e9, Stage: 8e7}, 1)

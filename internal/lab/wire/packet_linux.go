@@ -9,18 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The memory of all receive rings of a path, of one of them at most, and at least. With
-// 16 MiB and MTU 1500 a ring holds 8192 frames, a tenth of a second at 1 Gbit/s.
+// The memory of all receive rings of a path, and the maximum and minimum of one ring. With 16
+// MiB and MTU 1500 a ring holds 8192 frames, a tenth of a second at 1 Gbit/s.
 const (
 	allRings  = 64 << 20
 	mostRing  = 16 << 20
 	leastRing = 1 << 20
 )
 
-// packetPort receives from a memory-mapped TPACKET_V2 ring, whose memory is
-// not bounded by net.core.rmem_max and whose frames carry the time they came,
-// and sends with sendmmsg past the queueing discipline
-// (Documentation/networking/packet_mmap.rst, Linux 6.18).
+// packetPort receives from a memory-mapped TPACKET_V2 ring, whose memory is not bounded by
+// net.core.rmem_max and whose frames have their arrival time, and sends with sendmmsg,
+// bypassing the queueing discipline (Documentation/networking/packet_mmap.rst, Linux 6.18).
 type packetPort struct {
 	file   int
 	ring   []byte
@@ -42,8 +41,8 @@ type mmsghdr struct {
 // alignment that the kernel puts before the frame in a TPACKET_V2 slot.
 const tpacketReserve = 128
 
-// NewPacket returns a port on the interface with the given index in the calling
-// thread's network namespace, for frames of up to size bytes. The path has so many ports.
+// NewPacket returns a port on the interface with the given index in the calling thread's
+// network namespace, for frames of up to size bytes. The path has that many ports.
 func NewPacket(index, size, ports int) (Port, error) {
 	proto := hostToNet16(unix.ETH_P_ALL)
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -53,7 +52,7 @@ func NewPacket(index, size, ports int) (Port, error) {
 	p := &packetPort{file: fd}
 	err = p.setUp(size, max(leastRing, min(mostRing, allRings/ports)))
 	if err == nil {
-		// Bound last: the ring is in place before the first frame.
+		// Bound last: the ring must exist before the first frame.
 		err = unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: proto, Ifindex: index})
 	}
 	if err != nil {
@@ -80,9 +79,9 @@ func (p *packetPort) setUp(size, ringBytes int) error {
 			return fmt.Errorf("%s: %w", o.name, err)
 		}
 	}
-	// Frames being sent are charged to the socket until the host has taken
-	// them. Refused without rights in the first user namespace: then the
-	// system's largest ordinary value.
+	// Frames being sent are charged to the socket until the host has received them. Without
+	// privilege in the first user namespace this is refused: then the system's largest ordinary
+	// value.
 	if unix.SetsockoptInt(p.file, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, 4<<20) != nil {
 		if err := unix.SetsockoptInt(p.file, unix.SOL_SOCKET, unix.SO_SNDBUF, 4<<20); err != nil {
 			return fmt.Errorf("SO_SNDBUF: %w", err)
@@ -142,10 +141,10 @@ func (p *packetPort) send(frames [][]byte) int {
 			frames = frames[sent:]
 		case errno == unix.EINTR:
 		case errno == unix.EAGAIN:
-			// The host's backlog still holds what was sent before.
+			// The host's backlog still holds earlier frames.
 			poll([]unix.PollFd{{Fd: int32(p.file), Events: unix.POLLOUT}}, shortWait)
 		default:
-			frames = frames[1:] // the kernel refuses this one, not those behind it
+			frames = frames[1:] // the kernel refuses this one, not the next ones
 		}
 	}
 	return accepted

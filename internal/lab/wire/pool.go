@@ -5,8 +5,8 @@ import "sync/atomic"
 // slotsPerChunk is how many frames the pool grows by.
 const slotsPerChunk = 256
 
-// maxPoolBytes bounds the memory of one direction. It holds the frames of a
-// second at 1 Gbit/s twice over; beyond that, frames count as queue drops.
+// maxPoolBytes bounds the memory of one direction. It is twice the frames of a second at 1
+// Gbit/s; beyond that, frames count as queue drops.
 const maxPoolBytes = 256 << 20
 
 // pool holds the frames of one direction in slots of equal size. It grows in
@@ -22,7 +22,7 @@ func newPool(size int) *pool {
 	return &pool{size: (size + 63) &^ 63}
 }
 
-// get returns a free slot, or false when the memory bound is reached.
+// get returns a free slot, or false at the memory limit.
 func (p *pool) get() (int32, bool) {
 	if len(p.free) == 0 {
 		if (len(p.chunks)+1)*slotsPerChunk*p.size > maxPoolBytes {

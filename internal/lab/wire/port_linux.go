@@ -7,24 +7,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// batch is how many frames are handed to the kernel in one go.
+// batch is how many frames are passed to the kernel at once.
 const batch = 64
 
-// Port is the kernel's end of one virtual host's interface. One goroutine may
-// receive while another one sends.
+// Port is the kernel's end of one virtual host's interface. One goroutine may receive while
+// another one sends.
 type Port interface {
-	// receive copies the next waiting frame into buf and returns its length
-	// and the moment it came, as nanoseconds of the wall clock, or 0 if unknown.
-	// ok is false when no frame waits.
+	// receive copies the next waiting frame into buf and returns its length and its arrival
+	// time, in nanoseconds of the wall clock, or 0 if unknown. ok is false if no frame waits.
 	receive(buf []byte) (n int, wall int64, ok bool)
-	// send hands frames to the host and returns how many it accepted.
+	// send passes frames to the host and returns how many it accepted.
 	send(frames [][]byte) int
-	// fd is readable when receive has something.
+	// fd becomes readable when a frame waits.
 	fd() int
-	// missed returns how many frames of the host the kernel dropped since the
-	// last call because receive was not called often enough.
+	// missed returns how many frames of the host the kernel dropped since the last call because
+	// receive was not called often enough.
 	missed() uint64
-	// Close frees the port.
+	// Close closes the port.
 	Close() error
 }
 
@@ -57,18 +56,18 @@ func (t *tapPort) send(frames [][]byte) int {
 
 func (t *tapPort) fd() int { return t.file }
 
-// missed is 0: what a TAP queue drops is counted by the host's interface.
+// missed is 0: the host's interface counts what a TAP queue drops.
 func (t *tapPort) missed() uint64 { return 0 }
 
 func (t *tapPort) Close() error { return unix.Close(t.file) }
 
-// OpenTAP creates the TAP device name in the calling thread's network
-// namespace and returns its file. The error wraps fs.ErrPermission or
-// fs.ErrNotExist where /dev/net/tun may not be opened or is not there.
+// OpenTAP creates the TAP device name in the calling thread's network namespace and returns its
+// file. The error wraps fs.ErrPermission or fs.ErrNotExist if /dev/net/tun may not be opened or
+// does not exist.
 //
-// The device has no offloads (none are asked for with TUNSETOFFLOAD), so every
-// frame that it gives is at most MTU sized and has its checksum filled in
-// (drivers/net/tun.c, tun_net_fix_features, Linux 6.18).
+// The device has no offloads (TUNSETOFFLOAD requests none), so every frame that it returns is
+// at most MTU sized and has its checksum filled in (drivers/net/tun.c, tun_net_fix_features,
+// Linux 6.18).
 func OpenTAP(name string) (int, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {

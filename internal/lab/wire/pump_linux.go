@@ -14,34 +14,32 @@ import (
 )
 
 const (
-	// quantum is the pause between two looks at a busy line. It bounds the
-	// cost of waking up to 20 000 times a second, and adds at most itself to
-	// the delay of a frame.
+	// quantum is the pause between two checks of a busy line. It limits wake-ups to 20 000 a
+	// second, and adds at most itself to the delay of a frame.
 	quantum = 50 * time.Microsecond
 
-	// busyGap is the mean distance of frames below which a direction counts as
-	// busy: full frames at 0.5 Gbit/s.
+	// busyGap is the mean distance of frames below which a direction counts as busy: full
+	// frames at 0.5 Gbit/s.
 	busyGap = 25 * time.Microsecond
 
-	// quietGap is the mean distance above which a direction counts as quiet.
-	// Only then it spins the last bit before a frame is due, which cannot cost
-	// more than spinAhead/quietGap = 4 % of a core.
+	// quietGap is the mean distance above which a direction counts as quiet. Only then does it
+	// spin just before a frame is due, which costs at most spinAhead/quietGap = 4 % of a core.
 	quietGap = 1 * time.Millisecond
 
-	// spinAhead is about how late a timer wakes a thread from a short sleep
-	// (9-20 us measured with a timer slack of 1 ns).
+	// spinAhead is about how late a timer wakes a thread from a short sleep (9-20 us measured
+	// with a timer slack of 1 ns).
 	spinAhead = 40 * time.Microsecond
 
-	// dozeAhead is more than a timer is late after a long sleep, when the core
-	// sleeps deeply (60-110 us after 10 ms, same measurement). A long sleep ends
-	// so much earlier and a short one follows.
+	// dozeAhead is more than a timer is late after a long sleep, when the core sleeps deeply
+	// (60-110 us after 10 ms, same measurement). A long sleep ends that much earlier and a
+	// short one follows.
 	dozeAhead = 300 * time.Microsecond
 
-	// maxRead bounds the frames taken before due ones are handed on.
+	// maxRead bounds the frames read before due ones are passed on.
 	maxRead = 256
 )
 
-// Config is a wire between two hosts.
+// Config describes a wire between two hosts.
 type Config struct {
 	To, From    Path          // from the near host to the far one, and back
 	Leave, Back Answers       // of the router that sends into To, and into From
@@ -59,8 +57,8 @@ type Wire struct {
 	once   sync.Once
 }
 
-// Start moves frames between a and b until Close. It takes ownership of the
-// ports, also when it fails.
+// Start moves frames between a and b until Close. It takes ownership of the ports, even if it
+// fails.
 func Start(cfg Config, a, b Port) (*Wire, error) {
 	stop, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
@@ -85,7 +83,7 @@ func Start(cfg Config, a, b Port) (*Wire, error) {
 	return w, nil
 }
 
-// Counters returns the truth about both directions so far.
+// Counters returns the exact counters of both directions so far.
 func (w *Wire) Counters() (ab, ba Counters) {
 	for _, p := range []*pump{w.ab, w.ba} {
 		p.line.count.missed.Add(p.in.missed())
@@ -106,11 +104,11 @@ func (w *Wire) Close() error {
 	return err
 }
 
-// pump is one direction at work.
+// pump is one running direction.
 type pump struct {
 	in, out Port
 	line    *line
-	answers *answers // nil but behind a router that is silent or late
+	answers *answers // nil unless after a router that is silent or late
 	start   time.Time
 	stopped atomic.Bool
 	fds     []unix.PollFd // stop, in
@@ -130,7 +128,7 @@ func newPump(cfg Config, path Path, own Answers, m *medium, stream uint64, in, o
 	return &pump{
 		in: in, out: out, start: start,
 		line:    newLine(path, m, cfg.Seed, stream, frames, &counters{}),
-		answers: newAnswers(own, cfg.Seed, stream+2), // of neither line
+		answers: newAnswers(own, cfg.Seed, stream+2), // used by neither line
 		fds: []unix.PollFd{
 			{Fd: int32(stop), Events: unix.POLLIN},
 			{Fd: int32(in.fd()), Events: unix.POLLIN},
@@ -141,12 +139,11 @@ func newPump(cfg Config, path Path, own Answers, m *medium, stream uint64, in, o
 	}
 }
 
-// run is the direction's thread: take what came, hand on what is due, wait.
+// run runs the direction's thread: read frames, pass on due ones, wait.
 func (p *pump) run() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	// The usual 50 us of slack would be added to every wait. Refusal is not
-	// possible for the own thread.
+	// The usual 50 us of slack would be added to every wait. A thread may always set its own.
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	for !p.stopped.Load() {
 		n := p.take()
@@ -162,7 +159,7 @@ func (p *pump) run() {
 
 func (p *pump) now() int64 { return int64(time.Since(p.start)) }
 
-// take moves waiting frames into the line and returns how many there were.
+// take moves waiting frames into the line and returns their number.
 func (p *pump) take() int {
 	t := time.Now()
 	wallNow, now := t.UnixNano(), int64(t.Sub(p.start))
@@ -178,9 +175,9 @@ func (p *pump) take() int {
 			return n
 		}
 		arrived := now - (wallNow - wall)
-		// A frame may be younger than this call, if the thread was not running
-		// for a while: it must not count as early as the call began. What lies
-		// far from now is a step of the wall clock, and no stamp is a zero.
+		// A frame may be newer than the start of this call, if the thread did not run for a
+		// while: its own time counts. A time far from now is a step of the wall clock, and a
+		// missing stamp is zero.
 		if far := int64(100 * time.Millisecond); wall == 0 || max(arrived-now, now-arrived) > far {
 			arrived = p.now()
 		}
@@ -193,8 +190,8 @@ func (p *pump) take() int {
 	return maxRead
 }
 
-// holds reports whether the frame just received is no frame for the line: it is dropped,
-// or comes later.
+// holds reports whether the frame just received does not go to the line now: it is dropped, or
+// delayed.
 func (p *pump) holds(size int) bool {
 	if !ownError(p.line.pool.bytes(p.spare)[:size]) {
 		return false
@@ -206,7 +203,7 @@ func (p *pump) holds(size int) bool {
 	return true
 }
 
-// release puts into the line what was held back until now.
+// release passes delayed frames to the line.
 func (p *pump) release() {
 	a := p.answers
 	for now := p.now(); len(a.held) > 0 && a.held[0].left <= now; a.held = a.held[1:] {
@@ -218,8 +215,8 @@ func (p *pump) release() {
 	}
 }
 
-// discard takes one frame for which there is no memory and counts it as a
-// queue drop: the line is longer than any real queue.
+// discard reads a frame for which there is no memory and counts it as a queue drop: the line is
+// longer than any real queue.
 func (p *pump) discard(n int) int {
 	var junk [1]byte
 	if _, _, ok := p.in.receive(junk[:]); ok {
@@ -230,7 +227,7 @@ func (p *pump) discard(n int) int {
 	return n
 }
 
-// hand gives all due frames to the receiving host.
+// hand passes all due frames to the receiving host.
 func (p *pump) hand() {
 	for now := p.now(); ; {
 		e, ok := p.line.pop(now)
@@ -266,7 +263,7 @@ func (p *pump) flush() {
 	p.frames, p.slots = p.frames[:0], p.slots[:0]
 }
 
-// wait pauses until there may be something to do, after n frames were taken.
+// wait pauses until there may be something to do, after n frames were read.
 func (p *pump) wait(n int) {
 	now := p.now()
 	p.learn(now, n)
@@ -281,7 +278,7 @@ func (p *pump) wait(n int) {
 	case pending && ahead <= 0:
 		return
 	case p.gap < float64(busyGap):
-		// Not waiting for input: at this rate each frame would wake us.
+		// Not waiting for input: at this rate each frame would wake the thread.
 		poll(p.fds[:1], quantum)
 	case !pending:
 		poll(p.fds, -1)

@@ -8,7 +8,7 @@ import (
 	"linerate/internal/must"
 )
 
-// script is a port that gives frames and keeps the first byte of what it gets.
+// script is a port that supplies frames and keeps the first byte of those it gets.
 type script struct {
 	Port
 
@@ -34,8 +34,8 @@ func (s *script) send(frames [][]byte) int {
 	return len(frames)
 }
 
-// TestAnswers: a router's own ICMP errors are dropped or come later, at most by so much,
-// and all that it forwards passes at once, in order.
+// TestAnswers: a router's own ICMP errors are dropped or delayed, within the limit, and
+// everything that it forwards passes at once, in order.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	give := func() [][]byte {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rawIO is read or write on a non-blocking file without telling the scheduler:
-// the call returns at once, and the two hand-overs would cost as much again.
+// rawIO is read or write on a non-blocking file that bypasses the scheduler: the call returns
+// at once, and the scheduler's two hand-overs would cost as much again.
 func rawIO(call uintptr, fd int, buf []byte) (int, unix.Errno) {
 	for {
 		n, _, errno := unix.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(buf))), uintptr(len(buf)))
@@ -18,8 +18,8 @@ func rawIO(call uintptr, fd int, buf []byte) (int, unix.Errno) {
 	}
 }
 
-// shortWait is the longest wait that keeps its scheduler slot. A longer one
-// gives it back, since stopping the world has to wait for raw calls.
+// shortWait is the longest wait that keeps its scheduler slot. A longer one releases it, since
+// stopping the world has to wait for raw calls.
 const shortWait = 200 * time.Microsecond
 
 // poll waits until one of fds is readable or d has passed; forever if d < 0.
@@ -29,8 +29,8 @@ func poll(fds []unix.PollFd, d time.Duration) {
 		t := unix.NsecToTimespec(int64(d))
 		ts = &t
 	}
-	// ppoll(2) reports the same through revents, and an interrupted or refused
-	// wait only means that the caller looks once more: no error to handle.
+	// ppoll(2) reports errors through revents too, and an interrupted or refused wait only
+	// makes the caller check once more: no error to handle.
 	call := unix.Syscall6
 	if d >= 0 && d <= shortWait {
 		call = unix.RawSyscall6

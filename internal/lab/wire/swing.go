@@ -8,16 +8,16 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Swing makes a rate go up and down as a sine does: at a moment t after the wire's start
-// it is Rate × (1 + Share × sin(2π (t + Lead) / Period)), whatever passes. Over a whole
-// period, Rate is the mean. The zero value is a steady rate.
+// Swing makes a rate go up and down as a sine: at time t after the wire's start it is Rate × (1
+// + Share × sin(2π (t + Lead) / Period)), whatever the traffic. Over a whole period, Rate is
+// the mean. The zero value is a steady rate.
 type Swing struct {
-	Share  units.Percent `json:"share,omitempty"`     // of the rate, above it and below it, less than 100; 0 is steady
-	Period time.Duration `json:"period_ns,omitempty"` // of one up and one down, above 0 unless Share is 0
-	Lead   time.Duration `json:"lead_ns,omitempty"`   // so far into a period the wire starts, from 0
+	Share  units.Percent `json:"share,omitempty"`     // of the rate, above and below it, less than 100; 0 is steady
+	Period time.Duration `json:"period_ns,omitempty"` // of one oscillation, above 0 unless Share is 0
+	Lead   time.Duration `json:"lead_ns,omitempty"`   // position in the period at the wire's start, from 0
 }
 
-// String returns the swing as a lab's text has it, such as 10%/1m0s or 10%/1m0s/15s.
+// String returns the swing in a lab's text form, such as 10%/1m0s or 10%/1m0s/15s.
 func (s Swing) String() string {
 	text := strconv.FormatFloat(float64(s.Share), 'f', -1, 64) + "%/" + s.Period.String()
 	if s.Lead > 0 {
@@ -26,20 +26,20 @@ func (s Swing) String() string {
 	return text
 }
 
-// At returns what the mean rate is multiplied by at t after the wire's start.
+// At returns the factor of the mean rate at t after the wire's start.
 func (s Swing) At(t time.Duration) float64 {
 	w := newSway(s)
 	return 1 + w.share*math.Sin(w.turn*(float64(t)+w.lead))
 }
 
-// sway is a Swing as arithmetic between two clocks: moments, and the time in which the
-// mean rate does the same work, both in nanoseconds since the wire's start. On the
-// second clock a frame takes the same time at every moment, so no error adds up.
+// sway is a Swing as a conversion between two clocks: moments, and the time in which the mean
+// rate does the same work, both in nanoseconds since the wire's start. On the second clock a
+// frame takes the same time at every moment, so that errors do not add up.
 type sway struct {
 	share float64 // of the rate, 0 is steady
 	turn  float64 // radians per nanosecond
 	lead  float64 // nanoseconds
-	reach float64 // half of what one clock is ahead of the other at most, nanoseconds
+	reach float64 // half of the most that one clock is ahead of the other, nanoseconds
 	first float64 // cosine at the wire's start
 }
 
@@ -52,8 +52,8 @@ func newSway(s Swing) sway {
 	return w
 }
 
-// work returns how long the mean rate needs for what the swinging one does until moment:
-// the integral of 1 + share × sin.
+// work returns how long the mean rate needs for what the swinging one does until moment: the
+// integral of 1 + share × sin.
 func (w sway) work(moment float64) float64 {
 	if w.share == 0 {
 		return moment
@@ -61,8 +61,8 @@ func (w sway) work(moment float64) float64 {
 	return moment - w.reach*(math.Cos(w.turn*(moment+w.lead))-w.first)
 }
 
-// moment is the inverse of work, by Newton's method, or by halving what is left where a
-// step leads out of it. It is Kepler's equation, and a share below 1 has one answer.
+// moment is the inverse of work, by Newton's method, or by bisection if a step leaves the
+// interval. It is Kepler's equation, and with a share below 1 the solution is unique.
 func (w sway) moment(work float64) float64 {
 	if w.share == 0 {
 		return work

@@ -11,7 +11,7 @@ import (
 	"linerate/internal/must"
 )
 
-// swung is how many bytes of frames and gaps leave a busy line in each of n equal parts of
+// swung returns how many bytes of frames and gaps leave a busy line in each of n equal parts of
 // a time, counted when their last bit has left.
 func swung(t *testing.T, p Path, length time.Duration, n int) []float64 {
 	t.Helper()
@@ -19,7 +19,7 @@ func swung(t *testing.T, p Path, length time.Duration, n int) []float64 {
 	l := testLine(p, 1)
 	out := make([]float64, n)
 	for now := int64(0); now < int64(length); now += int64(time.Millisecond) {
-		for l.tail == 0 || l.bytes < 20*size { // it never runs dry
+		for l.tail == 0 || l.bytes < 20*size { // it never runs empty
 			must.Need(t, offer(t, l, now, size), "a frame was dropped")
 		}
 		for e, ok := l.pop(now); ok; e, ok = l.pop(now) {
@@ -30,9 +30,9 @@ func swung(t *testing.T, p Path, length time.Duration, n int) []float64 {
 	return out
 }
 
-// TestSwingFollowsTheSine: what is delivered in each eighth and each quarter of a period is
-// the integral of rate × (1 + share × sin), to half a per cent, for three periods, and
-// from another phase; the mean of each whole period is the rate.
+// TestSwingFollowsTheSine: what is delivered in each eighth and each quarter of a period is the
+// integral of rate × (1 + share × sin), to half a per cent, for three periods, and from another
+// phase; the mean of each whole period is the rate.
 func TestSwingFollowsTheSine(t *testing.T) {
 	t.Parallel()
 	const rate, periods, parts = 50e6, 3, 8
@@ -45,7 +45,7 @@ func TestSwingFollowsTheSine(t *testing.T) {
 			t.Parallel()
 			got := swung(t, Path{Rate: rate, Swing: s}, periods*s.Period, periods*parts)
 			turn, step := 2*math.Pi/s.Period.Seconds(), s.Period.Seconds()/parts
-			want := func(from, to float64) float64 { // bytes, written out here once more
+			want := func(from, to float64) float64 { // bytes, computed independently here
 				up := math.Cos(turn*(from+s.Lead.Seconds())) - math.Cos(turn*(to+s.Lead.Seconds()))
 				return rate / 8 * (to - from + float64(s.Share)/100/turn*up)
 			}
@@ -63,8 +63,7 @@ func TestSwingFollowsTheSine(t *testing.T) {
 	}
 }
 
-// TestSwayIsItsInverse: both clocks of a swing are each other's inverse, and neither goes
-// back.
+// TestSwayIsItsInverse: both clocks of a swing are each other's inverse, and neither goes back.
 func TestSwayIsItsInverse(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -80,15 +79,15 @@ func TestSwayIsItsInverse(t *testing.T) {
 	})
 }
 
-// TestSteadyRateIsExact: a path that does not swing has the moments that it always had.
+// TestSteadyRateIsExact: a path that does not swing has unchanged times.
 func TestSteadyRateIsExact(t *testing.T) {
 	t.Parallel()
 	w := newSway(Swing{})
 	must.True(t, w.work(12304.5) == 12304.5 && w.moment(12304.5) == 12304.5, "a steady rate has two clocks")
 }
 
-// packet4 and packet6 are frames with a time to live, a protocol, and the first byte of
-// its header.
+// packet4 and packet6 return frames with a time to live, a protocol, and the first byte of its
+// header.
 func packet4(ttl, protocol, first byte) []byte {
 	f := make([]byte, 98)
 	f[12], f[14], f[22], f[23], f[34] = 0x08, 0x45, ttl, protocol, first

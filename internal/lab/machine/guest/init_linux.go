@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the harness puts into the initrd beside this program, see machine.Debian.
+// The harness puts these into the initrd besides this program, see machine.Debian.
 const (
 	moduleFolder = "/modules"  // kernel modules that the root needs
 	programs     = "/programs" // copied into /usr/local/bin of the root
@@ -22,9 +22,9 @@ const (
 	root         = "/root"
 )
 
-// initialize is process 1: it loads what the disk needs, mounts the root, and gives
-// process 1 to systemd where the kernel's command line has "linerate.init=systemd";
-// else it stays itself, starts the guest and collects orphans.
+// initialize is process 1: it loads the modules of the disk, mounts the root, and executes
+// systemd if the kernel's command line has "linerate.init=systemd"; otherwise it remains
+// process 1, starts the guest and reaps orphans.
 func initialize() error {
 	for _, m := range []struct{ from, to, kind string }{
 		{"proc", "/proc", "proc"}, {"sysfs", "/sys", "sysfs"}, {"devtmpfs", "/dev", "devtmpfs"},
@@ -67,8 +67,8 @@ func initialize() error {
 	return unix.Exec("/run/guest", []string{"/run/guest", "second"}, env)
 }
 
-// loadAll loads the modules of a folder. Some need others: it goes on as long as
-// another pass loads more.
+// loadAll loads the modules of a folder. Some need others, so it repeats as long as another
+// pass loads more.
 func loadAll(folder string) error {
 	names, err := filepath.Glob(folder + "/*.ko")
 	if err != nil || len(names) == 0 {
@@ -116,7 +116,7 @@ func mountRoot() error {
 	return fmt.Errorf("mount the root: %w", err)
 }
 
-// furnish puts the guest, the programs and, for systemd, the guest's unit into the root.
+// furnish installs the guest, the programs and, for systemd, the guest's unit in the root.
 func furnish(systemd bool) error {
 	if err := unix.Mount("tmpfs", root+"/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"); err != nil {
 		return err
@@ -128,7 +128,7 @@ func furnish(systemd bool) error {
 	for _, from := range all {
 		to := root + "/usr/local/bin/" + filepath.Base(from)
 		if same(from, to) {
-			continue // a machine that was reset
+			continue // the machine was reset
 		}
 		if err := copyFile(from, to); err != nil {
 			return err
@@ -165,15 +165,15 @@ func copyFile(from, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-// free deletes the initrd's files: they are memory.
+// free deletes the initrd's files, which use memory.
 func free(folder string) {
 	for _, name := range []string{programs, moduleFolder, "/init"} {
 		_ = os.RemoveAll(filepath.Join(folder, name))
 	}
 }
 
-// second is process 1 in the root: it loads the drivers of all devices, starts the
-// guest and collects orphans.
+// second is process 1 in the root: it loads the drivers of all devices, starts the guest and
+// reaps orphans.
 func second() error {
 	_ = unix.Mount("tmpfs", "/tmp", "tmpfs", 0, "")
 	_ = os.MkdirAll("/dev/pts", 0o755)
@@ -197,14 +197,14 @@ func second() error {
 				continue
 			}
 			if err != nil || pid == child.Pid {
-				break // the guest ended: start it again
+				break // the guest ended: restart it
 			}
 		}
 	}
 }
 
-// loadDrivers does what udev would: a module for each device by its alias, twice,
-// since buses bring devices.
+// loadDrivers does udev's work: it loads a module for each device by its alias, twice, since
+// buses bring devices.
 func loadDrivers() {
 	for range 2 {
 		aliases, _ := filepath.Glob("/sys/bus/*/devices/*/modalias")
@@ -218,7 +218,7 @@ func loadDrivers() {
 	}
 }
 
-// findPort is the line's device: without udev there is no /dev/virtio-ports.
+// findPort returns the line's device: without udev there is no /dev/virtio-ports.
 func findPort() (string, error) {
 	for range 100 {
 		names, _ := filepath.Glob("/sys/class/virtio-ports/*/name")

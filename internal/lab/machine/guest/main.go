@@ -1,10 +1,10 @@
-// Command guest runs inside the machines of package machine: it answers the harness
-// on its line and runs what it is told, as whoever it was started as. As process 1 of
-// Linux it prepares a Debian root first (init_linux.go).
+// Command guest runs inside the machines of package machine: it answers the harness on its line
+// and runs the harness's commands, as the user that it was started as. As process 1 of Linux it
+// prepares a Debian root first (init_linux.go).
 //
-//	guest /dev/virtio-ports/linerate    the line is this file, opened until it is there
+//	guest /dev/virtio-ports/linerate    the line is this file, opened until it exists
 //
-// It is for machines of tests only: it obeys whoever holds the line.
+// Use it only in test machines: it obeys any program that has the line.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 func main() {
 	if os.Getpid() == 1 {
 		fmt.Fprintln(os.Stderr, "guest:", initialize())
-		time.Sleep(time.Hour) // a process 1 that ends stops the kernel, and with it the message
+		time.Sleep(time.Hour) // exiting from process 1 would stop the kernel and hide the message
 	}
 	if len(os.Args) != 2 {
 		fmt.Fprintln(os.Stderr, "usage: guest FILE (the line to the harness)")

@@ -2,7 +2,7 @@ package main
 
 import "golang.org/x/sys/unix"
 
-// raw makes a terminal carry bytes as they are. What is no terminal does already.
+// raw sets a terminal to raw mode. It does nothing if fd is no terminal.
 func raw(fd int) error {
 	t, err := unix.IoctlGetTermios(fd, unix.TIOCGETA)
 	if err != nil {

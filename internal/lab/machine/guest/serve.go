@@ -20,8 +20,8 @@ import (
 type agent struct {
 	out  *line.Writer
 	mu   sync.Mutex
-	runs map[uint32]*exec.Cmd // programs that run
-	puts map[uint32]*os.File  // files that are being written
+	runs map[uint32]*exec.Cmd // running programs
+	puts map[uint32]*os.File  // files being written
 }
 
 // serve answers on the file at path until it ends.
@@ -59,7 +59,7 @@ func serve(path string) error {
 	}
 }
 
-// greet says hello until somebody has heard it.
+// greet sends hello until the harness has answered.
 func (a *agent) greet(heard <-chan struct{}) {
 	text, _ := json.Marshal(line.Greeting{Boot: uint64(time.Now().UnixNano())<<8 | uint64(os.Getpid()&0xff), System: runtime.GOOS})
 	for {
@@ -72,7 +72,7 @@ func (a *agent) greet(heard <-chan struct{}) {
 	}
 }
 
-// answer does what a frame asks, without waiting for programs.
+// answer handles a frame without waiting for programs.
 func (a *agent) answer(f line.Frame) {
 	switch f.Kind {
 	case line.Exec:
@@ -116,13 +116,13 @@ func (a *agent) open(f line.Frame) error {
 	if err := os.MkdirAll(filepath.Dir(to.Path), 0o755); err != nil {
 		return err
 	}
-	_ = os.Remove(to.Path) // a program that runs cannot be written
+	_ = os.Remove(to.Path) // a running program cannot be overwritten
 	file, err := os.OpenFile(to.Path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, to.Mode)
 	if err != nil {
 		return err
 	}
 	a.puts[f.ID] = file
-	return file.Chmod(to.Mode) // whatever the umask is
+	return file.Chmod(to.Mode) // regardless of the umask
 }
 
 func (a *agent) get(id uint32, path string) {
@@ -177,7 +177,7 @@ func (a *agent) end2(id uint32, err error) {
 	}
 }
 
-// end tells how a request ended.
+// end reports the end of a request.
 func (a *agent) end(id uint32, code int, err error) {
 	exit := line.Exit{Code: code}
 	if err != nil {
@@ -187,7 +187,7 @@ func (a *agent) end(id uint32, code int, err error) {
 	_ = a.out.Write(line.End, id, text)
 }
 
-// pieces sends what is written as frames of one kind.
+// pieces writes its input as frames of one kind.
 type pieces struct {
 	a    *agent
 	kind line.Kind

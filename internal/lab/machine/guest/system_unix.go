@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// openLine opens the line and waits for its device, which a driver may bring later.
+// openLine opens the line, waiting for its device, which a driver may create later.
 func openLine(path string) (*os.File, error) {
 	for range 600 {
-		// O_NONBLOCK: a port without a driver's other end shall not hold the open.
+		// O_NONBLOCK: opening a port whose driver is not connected must not block.
 		file, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOCTTY, 0)
 		if err == nil {
 			if err := raw(int(file.Fd())); err != nil {

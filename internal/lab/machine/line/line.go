@@ -1,10 +1,10 @@
-// Package line is the protocol between the harness of package machine and the guest
-// inside a machine: frames on a byte stream that may lose its beginning or be cut by
-// a reset at any byte.
+// Package line is the protocol between the harness of package machine and the guest in a
+// machine: frames on a byte stream that may lose its beginning, or be cut by a reset at any
+// byte.
 //
-// A frame is four bytes of magic, one byte of kind, four of the id of the request,
-// four of the payload's length (big endian), four of its CRC-32, and the payload. A
-// reader that meets anything else looks for the next magic.
+// A frame is four bytes of magic, one byte of kind, four of the request's id, four of the
+// payload's length (big endian), four of its CRC-32, and the payload. A reader that finds
+// anything else looks for the next magic.
 package line
 
 import (
@@ -18,29 +18,29 @@ import (
 	"sync"
 )
 
-// Kind says what a frame is.
+// Kind is the type of a frame.
 type Kind byte
 
 const (
 	// Hello is sent by the guest until it gets Ready: JSON of Greeting.
 	Hello Kind = iota + 1
-	// Ready answers Hello with its boot.
+	// Ready answers Hello, with its Boot.
 	Ready
-	// Exec asks for a program: JSON of Command.
+	// Exec starts a program: JSON of Command.
 	Exec
-	// Put asks for a file to be written: JSON of File, then Data, then End.
+	// Put writes a file: JSON of File, then Data, then End.
 	Put
-	// Get asks for a file: its path.
+	// Get requests a file: its path.
 	Get
 	// Kill ends the program of that id and its children.
 	Kill
 	// Data is a piece of a file, in either direction.
 	Data
-	// Stdout is a piece of what a program printed.
+	// Stdout is a piece of a program's output.
 	Stdout
-	// Stderr is one of its errors.
+	// Stderr is a piece of its error output.
 	Stderr
-	// End is the end of a file that is put, and the end of any request: JSON of Exit.
+	// End ends a Put file, and any request: JSON of Exit.
 	End
 )
 
@@ -51,9 +51,9 @@ var magic = [4]byte{0xF5, 'L', 'R', 0xFA}
 
 const headerSize = 4 + 1 + 4 + 4 + 4
 
-// Greeting is what a guest says of itself.
+// Greeting identifies a guest.
 type Greeting struct {
-	Boot   uint64 // another one after each start of the guest
+	Boot   uint64 // differs after each start of the guest
 	System string // GOOS
 }
 
@@ -70,7 +70,7 @@ type File struct {
 	Mode os.FileMode
 }
 
-// Exit is how a request ended. Err is what kept it from being started or finished.
+// Exit is the result of a request. Err is why it could not start or finish.
 type Exit struct {
 	Code int
 	Err  string
@@ -83,7 +83,7 @@ type Frame struct {
 	Payload []byte
 }
 
-// Writer writes frames whole, from any goroutine.
+// Writer writes whole frames, from any goroutine.
 type Writer struct {
 	mu  sync.Mutex
 	to  io.Writer
@@ -93,7 +93,7 @@ type Writer struct {
 // NewWriter writes to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{to: w} }
 
-// Write sends payload in as many frames as it needs, at least one.
+// Write sends payload in as many frames as needed, at least one.
 func (w *Writer) Write(kind Kind, id uint32, payload []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,7 +114,7 @@ func (w *Writer) Write(kind Kind, id uint32, payload []byte) error {
 	}
 }
 
-// Reader reads frames and skips what is none.
+// Reader reads frames and skips invalid data.
 type Reader struct{ from *bufio.Reader }
 
 // NewReader reads from r.
@@ -122,7 +122,7 @@ func NewReader(r io.Reader) *Reader {
 	return &Reader{from: bufio.NewReaderSize(r, 2*MaxPayload)}
 }
 
-// Read returns the next whole frame. Its error is the stream's.
+// Read returns the next valid frame. Its error is the stream's.
 func (r *Reader) Read() (Frame, error) {
 	for {
 		head, err := r.from.Peek(headerSize)

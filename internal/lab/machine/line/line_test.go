@@ -11,15 +11,15 @@ import (
 	"linerate/internal/must"
 )
 
-// TestFramesSurviveWhatIsNone: whatever stands between frames, and whichever frame was
-// cut, each whole frame behind it is read, exactly.
+// TestFramesSurviveWhatIsNone: with any data between frames, and any frame cut off, each whole
+// frame after it is read exactly.
 func TestFramesSurviveWhatIsNone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var stream bytes.Buffer
 		w := NewWriter(&stream)
 		var want []Frame
 		for range rapid.IntRange(1, 6).Draw(t, "frames") {
-			noise := rapid.SliceOfN(rapid.ByteRange(0, 0xF4), 0, 40).Draw(t, "noise") // no first byte of a magic
+			noise := rapid.SliceOfN(rapid.ByteRange(0, 0xF4), 0, 40).Draw(t, "noise") // never the first byte of a magic
 			stream.Write(noise)
 			f := Frame{
 				Kind: Kind(rapid.IntRange(int(Hello), int(End)).Draw(t, "kind")), ID: rapid.Uint32().Draw(t, "id"),
@@ -38,8 +38,8 @@ func TestFramesSurviveWhatIsNone(t *testing.T) {
 	})
 }
 
-// TestADamagedFrameIsSkipped: a frame whose payload was cut by a reset is no frame, and
-// costs none but itself.
+// TestADamagedFrameIsSkipped: a frame whose payload was cut by a reset is skipped, and no
+// other.
 func TestADamagedFrameIsSkipped(t *testing.T) {
 	var stream bytes.Buffer
 	w := NewWriter(&stream)

@@ -76,7 +76,7 @@ func initialize() error {
 	return serve()
 }
 
-// with becomes a program whose environment has NAME=VALUE besides.
+// with executes a program with NAME=VALUE added to its environment.
 func with(args []string) error {
 	for len(args) > 0 && strings.Contains(args[0], "=") {
 		name, value, _ := strings.Cut(args[0], "=")
@@ -95,7 +95,7 @@ func with(args []string) error {
 	return unix.Exec(path, args, os.Environ())
 }
 
-// in becomes a program that starts in a folder.
+// in executes a program in a folder.
 func in(args []string) error {
 	if len(args) < 2 {
 		return errors.New("usage: in FOLDER PROGRAM...")
@@ -106,8 +106,8 @@ func in(args []string) error {
 	return unix.Exec(args[1], args[1:], os.Environ())
 }
 
-// listen starts a program for each connection to a port, which is its standard input and
-// output, as inetd(8) does.
+// listen starts a program for each connection to a port, as its standard input and output, like
+// inetd(8).
 func listen(args []string) error {
 	if len(args) < 2 {
 		return errors.New("usage: listen PORT PROGRAM...")
@@ -118,7 +118,7 @@ func listen(args []string) error {
 		if err != nil {
 			return err
 		}
-		cmd := exec.CommandContext(context.Background(), args[1], args[2:]...) // it ends with its connection
+		cmd := exec.CommandContext(context.Background(), args[1], args[2:]...) // ends with its connection
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = f, f, os.Stderr
 		err = cmd.Start()
 		f.Close()
@@ -129,7 +129,7 @@ func listen(args []string) error {
 	})
 }
 
-// accept serves each connection to a port by itself, and reports what becomes of it.
+// accept serves each connection to a port separately, and reports errors.
 func accept(port string, serve func(net.Conn) error) error {
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", ":"+port)
 	if err != nil {
@@ -153,26 +153,26 @@ func restart() error {
 	return nil
 }
 
-// report tells a step that failed; the machine goes on without it.
+// report reports a failed step; the machine goes on without it.
 func report(step string, err error) {
 	if err != nil {
 		fmt.Printf("userland: %s: %v\n", step, err)
 	}
 }
 
-// openConsole gives process 1 its three files: it starts without any.
+// openConsole opens the three standard files of process 1, which starts without any.
 func openConsole() {
 	f, err := os.OpenFile("/dev/console", os.O_RDWR, 0)
 	if err != nil {
-		return // nobody could be told
+		return // there is no other place to report to
 	}
 	for fd := range 3 {
 		_ = unix.Dup2(int(f.Fd()), fd)
 	}
 }
 
-// remount makes the root writable, nmount(2). It was mounted for reading only. By force:
-// after a reset it was never unmounted, and there is no fsck(8) here.
+// remount makes the read-only root writable, nmount(2). By force: after a reset it is not
+// clean, and there is no fsck(8) here.
 func remount() error {
 	const updateByForce = 0x10000 | 0x80000 // MNT_UPDATE, MNT_FORCE of sys/mount.h
 	var words []syscall.Iovec
@@ -212,7 +212,7 @@ func setAddress(name string, p netip.Prefix) error {
 	return ioctl(addAddress, unsafe.Pointer(&request[0]))
 }
 
-// ioctl asks a socket about interfaces.
+// ioctl calls ioctl(2) on a socket for interfaces.
 func ioctl(request uint, argument unsafe.Pointer) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
 	if err != nil {
@@ -225,7 +225,7 @@ func ioctl(request uint, argument unsafe.Pointer) error {
 	return nil
 }
 
-// serve starts the guest, again where it ends, and collects orphans.
+// serve starts the guest, restarts it when it ends, and reaps orphans.
 func serve() error {
 	for {
 		child, err := os.StartProcess(guest, []string{guest, port}, &os.ProcAttr{Env: os.Environ(), Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})

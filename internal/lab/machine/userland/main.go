@@ -1,24 +1,24 @@
-// Command userland is process 1 and the few programs of a FreeBSD root that has no
-// other: it is what the machines of tests run beside linerate, where a real userland
-// is not at hand. By the name that it is called by it is
+// Command userland is process 1 and the few programs of a FreeBSD root that has no others: test
+// machines run them beside linerate if there is no real userland. The name that it is called by
+// selects
 //
 //	init      remounts the root for writing, has sh run /etc/rc, starts the guest and
-//	          collects orphans
+//	          reaps orphans
 //	sh        a shell that is not FreeBSD's (mvdan.cc/sh), for the scripts of rc.d(8):
 //	          /etc/rc and /etc/rc.subr are small ones of this root
 //	sysctl    sets variables, or those of sysctl.conf(5)
 //	ifconfig  sets an address or an MTU
 //	sync      writes what the kernel has in memory
-//	peek      tells settings and interfaces by system calls of its own, as a judge of
-//	          what linerate says and does
-//	env       starts a program with more in its environment
+//	peek      reports settings and interfaces by its own system calls, to check what
+//	          linerate reports and does
+//	env       starts a program with additions to its environment
 //	in        starts a program in a folder
 //	listen    starts a program for each connection to a port
-//	sshd      runs commands over ssh (golang.org/x/crypto/ssh), with uname, mkdir and what
-//	          else linerate asks of a host that it copies itself to
+//	sshd      runs commands over ssh (golang.org/x/crypto/ssh), with uname, mkdir and whatever
+//	          else linerate needs on a host that it copies itself to
 //	reboot    restarts the machine at once
 //
-// It is for tests only and is no part of the program.
+// It is for tests only and is not part of linerate.
 package main
 
 import (

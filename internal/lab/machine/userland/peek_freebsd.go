@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peek prints what the kernel says, as JSON:
+// peek prints the kernel's state as JSON:
 //
 //	peek sysctl NAME...        each one's type, format, access and value
 //	peek sysctl -a             all of them
@@ -53,7 +53,7 @@ func peek(args []string) error {
 	return fmt.Errorf("peek knows no %q", args[0])
 }
 
-// variable is one place of the kernel's tree.
+// variable is one node of the kernel's tree.
 type variable struct {
 	Type     string // node, int, string, s64, opaque, uint, long, ulong, u64, u8, u16, s8, s16, s32, u32
 	Format   string `json:",omitempty"` // I, IU, L, LU, A, S,struct
@@ -66,7 +66,7 @@ type variable struct {
 	Error    string `json:",omitempty"`
 }
 
-// types of sys/sysctl.h CTLTYPE.
+// typeNames are the types of sys/sysctl.h CTLTYPE.
 func typeNames() []string {
 	return []string{"", "node", "int", "string", "s64", "opaque", "uint", "long", "ulong", "u64", "u8", "u16", "s8", "s16", "s32", "u32"}
 }
@@ -164,12 +164,12 @@ func (v *variable) interpret(b []byte) {
 	v.Number = &n
 }
 
-// device is what ioctl tells of an interface.
+// device is the result of ioctls on an interface.
 type device struct {
 	Index                   int
 	Flags                   string
 	MTU                     int32
-	MediaCurrent, MediaWord string // what is wanted, and what is active
+	MediaCurrent, MediaWord string // requested, and active
 	MediaStatus             int32
 	CanDo, Does             string // capabilities, as masks
 	MAC                     string

@@ -27,7 +27,7 @@ var rcScript []byte
 //go:embed etc/rc.subr
 var rcSubroutines []byte
 
-// startScripts has the shell run /etc/rc, as init(8) does.
+// startScripts makes the shell run /etc/rc, like init(8).
 func startScripts() error {
 	err := errors.Join(os.WriteFile("/etc/rc", rcScript, 0o755), os.WriteFile("/etc/rc.subr", rcSubroutines, 0o644))
 	if err != nil {
@@ -68,7 +68,7 @@ func shell(args []string) error {
 	return err
 }
 
-// likeSh gives the interpreter what it has of what FreeBSD's has: it knows no signals, and
+// likeSh replaces builtins of FreeBSD's shell that the interpreter lacks: it has no signals and
 // no umask.
 func likeSh(_ context.Context, args []string) ([]string, error) {
 	switch args[0] {
@@ -76,7 +76,7 @@ func likeSh(_ context.Context, args []string) ([]string, error) {
 		return []string{"true"}, nil
 	case "trap":
 		args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return slices.Contains([]string{"HUP", "INT", "TERM", "PIPE"}, a) })
-		if len(args) == 2 { // of signals only
+		if len(args) == 2 { // signals only
 			return []string{"true"}, nil
 		}
 		if args[len(args)-1] == "0" {

@@ -15,11 +15,11 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// authorized are the keys that may log in, as sshd(8) has them.
+// authorized has the keys that may log in, in the format of sshd(8).
 const authorized = "/root/.ssh/authorized_keys"
 
-// secureShell is sshd(8): it runs commands for whoever has an authorized key, and nothing
-// else. Its own key is a new one at each start.
+// secureShell is sshd(8): it runs commands for clients with an authorized key, and does nothing
+// else. It creates a new host key at each start.
 func secureShell(args []string) error {
 	if len(args) != 1 {
 		return errors.New("usage: sshd PORT")
@@ -40,7 +40,7 @@ func secureShell(args []string) error {
 	})
 }
 
-// mayLogIn holds a key against those of the file.
+// mayLogIn compares a key with those of the file.
 func mayLogIn(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
 	rest, err := os.ReadFile(authorized)
 	if err != nil {
@@ -58,7 +58,7 @@ func mayLogIn(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
 	return nil, errors.New("unknown key")
 }
 
-// serveSSH answers one connection until it ends.
+// serveSSH serves one connection until it ends.
 func serveSSH(c net.Conn, cfg *ssh.ServerConfig) error {
 	conn, channels, requests, err := ssh.NewServerConn(c, cfg)
 	if err != nil {
@@ -82,8 +82,8 @@ func serveSSH(c net.Conn, cfg *ssh.ServerConfig) error {
 	return nil
 }
 
-// session runs the one command of a session (RFC 4254, section 6.5); its environment stays
-// as it is, and there are no terminals.
+// session runs the one command of a session (RFC 4254, section 6.5); it ignores environment
+// requests, and there are no terminals.
 func session(ch ssh.Channel, asked <-chan *ssh.Request) {
 	defer ch.Close()
 	for r := range asked {
@@ -101,10 +101,10 @@ func session(ch ssh.Channel, asked <-chan *ssh.Request) {
 	}
 }
 
-// command has sh run a line; its exit status is returned. A line that goes on after its
-// connection finds its input at an end.
+// command runs a line with sh and returns its exit status. A line that outlives its connection
+// gets EOF on its input.
 func command(ch ssh.Channel, line string) int {
-	cmd := exec.CommandContext(context.Background(), "/bin/sh", "-c", line) // it ends with its input
+	cmd := exec.CommandContext(context.Background(), "/bin/sh", "-c", line) // ends with its input
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = ch, ch.Stderr(), time.Second
 	in, err := cmd.StdinPipe()
 	if err == nil {

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tools are the programs that a script over ssh needs, each with the options that it is
-// called with.
+// tools returns the programs that a script over ssh needs, each with only the options that it
+// uses.
 func tools() map[string]func(args []string) error {
 	return map[string]func(args []string) error{
 		"uname":  uname,
@@ -31,7 +31,7 @@ func tools() map[string]func(args []string) error {
 	}
 }
 
-// options splits args into letters and what is left.
+// options splits args into letters and the rest.
 func options(args []string) (letters string, rest []string) {
 	for i, a := range args {
 		if !strings.HasPrefix(a, "-") {
@@ -109,7 +109,7 @@ func move(args []string) error {
 	return os.Rename(rest[0], rest[1])
 }
 
-// head is head -c BYTES, which reads not one more than it writes.
+// head is head -c BYTES, which reads no more than it writes.
 func head(args []string) error {
 	if len(args) != 2 || args[0] != "-c" {
 		return errors.New("usage: head -c BYTES")

@@ -62,7 +62,7 @@ func (t *tcpSession) bounce(ctx context.Context) (report model.EndReport, err er
 // maxBounce bounds the buffer of a bounce-back test, whatever the largest block.
 const maxBounce units.Bytes = 1 << 20
 
-// bounceOne reads and returns a message of which have bytes have been read. It returns io.EOF
+// bounceOne reads and returns a message whose first have bytes have been read. It returns io.EOF
 // if the client closed between messages.
 func (t *tcpSession) bounceOne(ctx context.Context, buf []byte, have int) (int, error) {
 	if err := t.conn.SetDeadline(time.Now().Add(t.Idle)); err != nil || ctx.Err() != nil {
