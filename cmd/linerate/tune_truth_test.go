@@ -118,8 +118,8 @@ func TestTuneForLatency(t *testing.T) {
 			"-t", "1s", "--omit", "1s", "--settle", "0s", "--direction", "to", "--seed", "5"}
 		r := succeed(try, args...)
 		got := decode[tuned](try, r.out)
-		must.True(try, got.Proven && len(got.Gains) == 1 && strings.Contains(got.Gains[0], " ms -> ") &&
-			(strings.Contains(got.Gains[0], "lower") || strings.Contains(got.Gains[0], "times")), "%+v\n%s", got.Tuned, r.err)
+		must.True(try, got.Proven && len(got.Gains) == 1 && strings.Contains(got.Gains[0], " % lower, at least ") &&
+			len(got.Measured) == 2 && strings.Contains(got.Measured[0].Text, " ms ("), "%+v\n%s", got.Tuned, r.err)
 		if rec := got.Record; rec.Options.Objective != model.LatencyP50 || len(rec.Inputs) == 0 || rec.Inputs[0].Look == nil ||
 			!strings.Contains(rec.Inputs[0].Look.Limits[model.To], "wait in a queue on the way") {
 			try.Errorf("what limits it: %+v", rec.Inputs[0].Look.Limits)
@@ -142,8 +142,8 @@ func TestTuneForCPU(t *testing.T) {
 		for _, a := range got.Record.Winner.Assignments {
 			must.True(try, a.Knob == "link.mtu" && a.Value == "9000", "winner %+v", got.Record.Winner)
 		}
-		must.True(try, got.Proven && len(got.Gains) == 1 && strings.Contains(got.Gains[0], "of CPU for each Gbit -> ") &&
-			strings.Contains(got.Gains[0], " % lower, at least "), "%+v\n%+v", got.Tuned, got.Record.Ideas)
+		must.True(try, got.Proven && len(got.Gains) == 1 && strings.Contains(got.Gains[0], " % lower, at least ") &&
+			len(got.Measured) == 2 && strings.Contains(got.Measured[0].Text, " of CPU for each Gbit ("), "%+v\n%+v", got.Tuned, got.Record.Ideas)
 	})
 }
 

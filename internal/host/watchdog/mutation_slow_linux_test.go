@@ -30,7 +30,7 @@ func mutations() []struct{ name, file, old, new string } {
 		{"write without an intent", "transaction.go", "t.announce(steps, deadline)", "t.announce(steps[:0], deadline)"},
 		{"write over what came since the plan", "transaction.go", "if p.Mechanism == knob.Sysctl {", "if p.Mechanism == knob.Command {"},
 		{"ignore the deadline", "serve.go", "s.expires = s.clock() + r.Deadline", "s.expires = s.clock() + r.Deadline + time.Hour"},
-		{"leave what is stuck", "stuck.go", "for stuck(err) != nil && stuck(err).worthATry() {", "for stuck(err) != nil && s.clock() < 0 {"},
+		{"leave what is stuck", "stuck.go", "|| stuck(err) != nil && stuck(err).worthATry() {", "|| stuck(err) != nil && s.clock() < 0 {"},
 		{"confirm what is not on disk", "confirm.go", "if !dir.Confirming(transaction) {", "if transaction != \"\" {"},
 	}
 }
