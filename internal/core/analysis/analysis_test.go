@@ -166,7 +166,7 @@ func TestBaselinePairs(t *testing.T) {
 	p := newPlan(t, 2, nil)
 	signs := newSession(p, nil)
 	pairs := func(d []float64) Result {
-		// value by coin, so that the differences are d whoever is the candidate
+		// value by coin, so that the differences are d whichever setting is the candidate
 		probe := signs.nullSigns()
 		return Analyse(p, runsOf(p, 4, func(_ string, block, position int) float64 {
 			if position == 1 {
@@ -184,7 +184,7 @@ func TestBaselinePairs(t *testing.T) {
 	must.True(t, !odd.Untrustworthy && !odd.Noise[0].Checked, "four pairs judge the baseline: %+v", odd)
 }
 
-// A twin that differs a little is told of; one that could not do so by chance
+// A twin that differs a little earns a warning; one that differs by more than chance explains
 // ends all verdicts (statistics.md section 5.4).
 func TestTwinBetweenWarningAndVeto(t *testing.T) {
 	for name, c := range map[string]struct {

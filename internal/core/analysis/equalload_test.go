@@ -10,9 +10,9 @@ import (
 	"linerate/internal/must"
 )
 
-// starved are the runs of n blocks of a plan whose candidate carries six times as much as
-// a baseline that its window starves, and three times its latency; equal is that latency
-// at the baseline's rate, as a factor, and 0 for a block without such a run.
+// starved returns the runs of n blocks of a plan whose candidate carries six times as much as a
+// window-limited baseline, at three times its latency. equal is the factor of that latency at
+// the baseline's rate, or 0 for blocks without such a run.
 func starved(t *testing.T, p model.Plan, n int, equal float64) []model.Run {
 	t.Helper()
 	runs := withMetrics(runsOf(p, n, steady(p, map[string][]float64{"s1": {1.80, 1.79, 1.81, 1.80}})), 3, 1, 0)
@@ -44,8 +44,8 @@ func starved(t *testing.T, p model.Plan, n int, equal float64) []model.Run {
 	return out
 }
 
-// TestGuardAtEqualLoad holds that a setting which fills the path is not refused for what a
-// full path does, and is refused for what other traffic feels at the load of today.
+// TestGuardAtEqualLoad demands that a guard does not refuse a setting for the latency of a full
+// path, but does refuse it for what other traffic feels at today's load.
 func TestGuardAtEqualLoad(t *testing.T) {
 	for mode, change := range map[string]func(*plan.Request){
 		"sequential": probed, "fixed": func(o *plan.Request) { probed(o); fixed(20)(o) },
@@ -71,7 +71,7 @@ func TestGuardAtEqualLoad(t *testing.T) {
 	}
 }
 
-// TestEqualLoadIsAskedForWhereItMatters names the runs that a block needs.
+// TestEqualLoadIsAskedForWhereItMatters lists the runs that a block needs.
 func TestEqualLoadIsAskedForWhereItMatters(t *testing.T) {
 	guards := []model.Guard{{Metric: model.LatencyP99, Margin: 50}}
 	run := func(setting string, mbit, latency float64, f model.Flow) model.Run {
@@ -110,8 +110,8 @@ func TestEqualLoadIsAskedForWhereItMatters(t *testing.T) {
 	must.True(t, len(got) == 0, "a guard that has spoken is asked again: %+v", got)
 }
 
-// TestOpenGuardThatIsTolerable holds that an undecided guard refuses a setting only until
-// harm of three margins is ruled out.
+// TestOpenGuardThatIsTolerable demands that an undecided guard refuses a setting only until the
+// data rule out harm of three margins.
 func TestOpenGuardThatIsTolerable(t *testing.T) {
 	p := newPlan(t, 2, probed)
 	gain := map[string][]float64{"s1": {0.10, 0.11, 0.09, 0.105}}

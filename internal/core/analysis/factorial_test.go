@@ -14,7 +14,7 @@ import (
 	"linerate/internal/must"
 )
 
-// gridOf is a plan of two factors with so many levels, held against "current".
+// gridOf returns a plan of two factors with a and b levels, compared with "current".
 func gridOf(t *testing.T, a, b int, change func(*plan.Request)) model.Plan {
 	return newPlan(t, 0, func(o *plan.Request) {
 		o.Factors = []model.Factor{plantest.Factor("congestion", strings.Split("abc", "")[:a]...), plantest.Factor("far.link.mtu", strings.Split("123", "")[:b]...)}
@@ -25,8 +25,8 @@ func gridOf(t *testing.T, a, b int, change func(*plan.Request)) model.Plan {
 	})
 }
 
-// Issue 10, item 7: a grid says what each factor does, and whether they depend on each
-// other.
+// Issue 10, item 7: a grid reports what each factor does, and whether the factors depend on
+// each other.
 func TestGridTellsMainEffectsAndInteraction(t *testing.T) {
 	logs := map[string]float64{"congestion=a mtu=1": 0, "congestion=b mtu=1": 0.2, "congestion=a mtu=2": 0.1, "congestion=b mtu=2": 0.3, "current": -0.1}
 	rates := func(p model.Plan, extra float64) rate {
@@ -89,8 +89,8 @@ func TestGridOfThreeLevelsAndItsLimits(t *testing.T) {
 	must.True(t, Factorials(one, runsOf(one, 8, f)) == nil, "of no grid")
 }
 
-// separate runs the first blocks of a plan with one run per setting and
-// direction; which direction goes first alternates.
+// separate runs the first blocks of a plan with one run per setting and direction, and
+// alternates which direction goes first.
 func separate(p model.Plan, blocks int, f func(d model.Direction, setting string, block, place int) float64) []model.Run {
 	var runs []model.Run
 	for b, names := range p.Order[:blocks] {

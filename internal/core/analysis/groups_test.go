@@ -14,14 +14,14 @@ import (
 	"linerate/internal/must"
 )
 
-// split are the true effects of a grid of two MTUs, which are held, and four windows.
+// split holds the true effects of a grid of two MTUs, which are held, and four windows.
 type split struct {
 	mtu, window float64 // log gains of the second MTU, and of the second window
 	both        float64 // what the two give beyond that
 	first       float64 // what the run after a change of the MTU loses
 }
 
-// heldPlan is a plan of two MTUs by four windows, in which the MTU is held.
+// heldPlan returns a plan of two MTUs by four windows that holds the MTU.
 func heldPlan(t testing.TB, seed uint64, mode func(*plan.Request)) model.Plan {
 	return newPlan(t, 0, func(o *plan.Request) {
 		o.Factors = []model.Factor{plantest.Factor("link.mtu", "1500", "3000"), plantest.Factor("window", "1", "2", "3", "4")}
@@ -33,9 +33,9 @@ func heldPlan(t testing.TB, seed uint64, mode func(*plan.Request)) model.Plan {
 	})
 }
 
-// ofGroups is the number of a session's runs where every change of the MTU moves all runs
-// until the next one by 3 % up or down (standard deviation), each run by 1 % for itself,
-// and a drift of 5 % goes on from run to run.
+// ofGroups returns the rate of a session's runs. Every change of the MTU moves all runs until
+// the next change by 3 % up or down (standard deviation), each run varies by 1 % on its own,
+// and a drift of 5 % continues from run to run.
 func ofGroups(p model.Plan, e split) rate {
 	rng := rand.New(rand.NewPCG(p.Seed, 0x67726f7570)) // "group"
 	const shared, own, drifting, stay = 0.03, 0.01, 0.05, 0.9
@@ -62,8 +62,8 @@ func ofGroups(p model.Plan, e split) rate {
 	}
 }
 
-// asIfAnew judges the MTU as if it were changed for every run: each window of each block
-// is a difference of its own.
+// asIfAnew judges the MTU as if every run changed it: each window of each block contributes a
+// difference of its own.
 func asIfAnew(p model.Plan, runs []model.Run) bool {
 	var d []float64
 	for b := p.NullBlocks + 1; b <= len(p.Order); b++ {
@@ -81,10 +81,10 @@ func asIfAnew(p model.Plan, runs []model.Run) bool {
 	return i.Low > 0 || i.High < 0
 }
 
-// tally counts the sessions that say better or worse of something.
+// tally counts the sessions with a verdict of better or worse, by what the verdict is about.
 type tally struct{ mtu, window, both, setting, anew int }
 
-// splitSessions counts over so many sessions, all blocks of each done.
+// splitSessions returns the tally of that many sessions, each with all its blocks done.
 func splitSessions(t *testing.T, sessions int, mode func(*plan.Request), e split) tally {
 	var n tally
 	count := func(to *int, yes bool) {
@@ -112,12 +112,12 @@ func splitSessions(t *testing.T, sessions int, mode func(*plan.Request), e split
 	return n
 }
 
-// TestGroupsShareTheirShift: runs of a group share what the change of the held factor did
-// to them. The factor that is held is called better or worse without a difference in at
-// most 5 % of 400 sessions. So are, but for the chance of 400 sessions, the one inside
-// the groups, the interaction, and any of the settings, also where the first run after
-// each change is 8 % slower. The same runs, judged as if every run were changed anew,
-// are wrong in four times as many sessions.
+// TestGroupsShareTheirShift: the runs of a group share the shift that the change of the held
+// factor causes. Without a difference, the held factor gets a verdict of better or worse in at
+// most 5 % of 400 sessions. Within the chance of 400 sessions, the same holds for the factor
+// inside the groups, the interaction and any setting, even where the first run after each
+// change is 8 % slower. The same runs, judged as if every run changed the MTU, give four times
+// as many wrong sessions.
 func TestGroupsShareTheirShift(t *testing.T) {
 	t.Parallel()
 	const sessions, most = 400, 400 * 5 / 100
@@ -139,9 +139,9 @@ func TestGroupsShareTheirShift(t *testing.T) {
 	}
 }
 
-// TestGroupsHideNoEffect: a true 5 % of the held factor is found in 80 % of the sessions
-// though groups differ by 3 % by themselves. A true 3 % inside the groups is, and so is
-// an interaction of 8 % with the held factor, since what a group shares cancels.
+// TestGroupsHideNoEffect: 80 % of the sessions find a true 5 % of the held factor although
+// groups differ by 3 % on their own. They also find a true 3 % inside the groups and an
+// interaction of 8 % with the held factor, since the shared shift of a group cancels.
 func TestGroupsHideNoEffect(t *testing.T) {
 	t.Parallel()
 	const sessions = 100
@@ -158,7 +158,7 @@ func TestGroupsHideNoEffect(t *testing.T) {
 	}
 }
 
-// A candidate that is decided stays in its group until all are.
+// A decided candidate stays in its group until all are decided.
 func TestNobodyLeavesAGroup(t *testing.T) {
 	p := heldPlan(t, 1, nil)
 	y := func(setting string, block, position int) float64 {
@@ -179,7 +179,7 @@ func TestNobodyLeavesAGroup(t *testing.T) {
 	must.True(t, ok && slices.Contains(r.Leaving, "mtu=3000 window=4"), "leaving %v of %+v", r.Leaving, r.Verdicts)
 }
 
-// watchedPlan compares s1 with s0 to the far end, and watches it from there.
+// watchedPlan compares s1 with s0 to the far end, and watches the other direction.
 func watchedPlan(t *testing.T, guards ...model.Guard) model.Plan {
 	t.Helper()
 	return newPlan(t, 2, func(o *plan.Request) {
@@ -188,8 +188,8 @@ func watchedPlan(t *testing.T, guards ...model.Guard) model.Plan {
 	})
 }
 
-// watched plays a plan over a path of that noise: s1 gains so much to the far end, and
-// from there, and takes three times the CPU, which a guard sees where the plan has one.
+// watched plays a plan over a path with that noise. s1 gains gain to the far end and other from
+// there, and takes three times the CPU, which a guard of the plan may see.
 func watched(p model.Plan, seed uint64, noise, gain, other float64) Result {
 	rng := rand.New(rand.NewPCG(seed, 9))
 	var runs []model.Run
@@ -218,8 +218,8 @@ func watched(p model.Plan, seed uint64, noise, gain, other float64) Result {
 	return Analyse(p, runs)
 }
 
-// A direction that is watched is measured in the first blocks only, and says whether the
-// setting does harm there; the verdict comes from the other one, no later for that.
+// The first blocks alone measure a watched direction, which shows whether the setting does harm
+// there. The verdict comes from the other direction, no later for that.
 func TestWatchedDirection(t *testing.T) {
 	p := watchedPlan(t)
 	n := p.RunsIn(1)
@@ -240,8 +240,8 @@ func TestWatchedDirection(t *testing.T) {
 	}
 }
 
-// A guard that scatters holds up no large effect: its session ends with the verdict, and
-// whether it may be kept is for the person to say. A small effect waits for its guard.
+// A guard that scatters does not delay a large effect: the session ends with the verdict, and
+// the person decides whether to keep the setting. A small effect waits for its guard.
 func TestOpenGuardHoldsUpNoLargeEffect(t *testing.T) {
 	p := watchedPlan(t, model.Guard{Metric: model.RTT, Margin: 10})
 	for gain, waits := range map[float64]bool{math.Log(4): false, math.Log(1.2): true} {
@@ -264,7 +264,7 @@ func TestOpenGuardHoldsUpNoLargeEffect(t *testing.T) {
 	}
 }
 
-// What the person may not decide either, since the data say harm, is decided by more data.
+// Where the data show harm, the person cannot decide either, and the session takes more data.
 func TestHarmHoldsUpALargeEffect(t *testing.T) {
 	r := watched(watchedPlan(t, model.Guard{Metric: model.CPUPerGbitNear, Margin: 50}), 1, 0.01, math.Log(4), 0)
 	k := MayKeep(model.Goodput, r.Verdicts, "s1")
@@ -272,8 +272,8 @@ func TestHarmHoldsUpALargeEffect(t *testing.T) {
 		"done %v after %d blocks: %+v", r.Done, r.Blocks, k)
 }
 
-// Without a difference, one session in twenty at most says that there is one, and no more
-// than that claim harm in the direction that is watched.
+// Without a difference, at most one session in twenty reports one, and at most as many claim
+// harm in the watched direction.
 func TestWatchedFalsePositives(t *testing.T) {
 	const sessions = 1000
 	p := watchedPlan(t)

@@ -17,8 +17,8 @@ func probed(o *plan.Request) {
 	o.Objective = model.Goodput
 }
 
-// withMetrics adds the values of the other metrics to runs: factors of the
-// candidate, and its share of packets sent again.
+// withMetrics adds the values of the other metrics to runs: the candidate's factors, and its
+// share of packets sent again.
 func withMetrics(runs []model.Run, p99, cpu, again float64) []model.Run {
 	for i := range runs {
 		wobble := 1 + 0.02*math.Sin(float64(i)) // both settings alike
@@ -114,8 +114,8 @@ func TestGuardsAreWaitedFor(t *testing.T) {
 	must.True(t, worse == 6 && better > worse, "better after %d blocks, worse after %d; want more than 6, and 6", better, worse)
 }
 
-// A guard that somebody asked for and nobody can read does not hold; one of the
-// defaults does not count.
+// An explicit guard without a readable value does not hold; a default guard without one does
+// not count.
 func TestGuardsWithoutValues(t *testing.T) {
 	gain := map[string][]float64{"s1": {0.10, 0.11, 0.09, 0.105}}
 	p := newPlan(t, 2, probed)
@@ -152,7 +152,7 @@ func TestLatencyDecides(t *testing.T) {
 	}
 }
 
-// Old plans name nothing: goodput decides, and nothing is guarded.
+// Old plans name no metrics: goodput decides, and nothing is guarded.
 func TestPlansOfBefore(t *testing.T) {
 	p := newPlan(t, 2, nil)
 	p.Objective, p.Guards = "", nil

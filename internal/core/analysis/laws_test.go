@@ -100,8 +100,8 @@ func TestLawOrderOfRecordsDoesNotMatter(t *testing.T) {
 	})
 }
 
-// A verdict once reached stays, and asking after every block gives what asking
-// once gives.
+// A verdict once reached stays, and analysing after every block gives the same as analysing
+// once.
 func TestLawVerdictsStay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSession(t)
@@ -146,9 +146,9 @@ func TestLawVerdictAgreesWithInterval(t *testing.T) {
 	})
 }
 
-// sine is the number of a session's runs on a path whose rate swings by 10 % up and down
-// with the given period, from a phase that belongs to the seed. Runs of 10 s begin every
-// 15 s and differ by 1 % for themselves; the candidate has a gain, a log ratio.
+// sine returns the rate of a session's runs on a path whose rate swings by 10 % up and down
+// with the given period, from a phase that the seed decides. Runs of 10 s begin every 15 s and
+// vary by 1 % on their own; the candidate has a gain, a log ratio.
 func sine(p model.Plan, period time.Duration, gain float64) rate {
 	rng := rand.New(rand.NewPCG(p.Seed, 0x73696e65)) // "sine"
 	const every, length, swing, spread = 15.0, 10.0, 0.10, 0.01
@@ -164,18 +164,18 @@ func sine(p model.Plan, period time.Duration, gain float64) rate {
 	}
 }
 
-// swung is what a whole session of two settings finds within 20 blocks.
+// swung returns the result of a whole session of two settings within 20 blocks.
 func swung(t *testing.T, seed uint64, period time.Duration, gain float64) Result {
 	p := newPlan(t, 2, func(o *plan.Request) { o.Seed, o.MaxBlocks = seed, 20 })
 	return Analyse(p, runsOf(p, len(p.Order), sine(p, period, gain)))
 }
 
-// TestSlowSine: a rate that swings slowly by 10 % gives a false verdict in at most 5 % of
-// 40 sessions for each period, and hides a true 5 % in at most a fifth of them. The same
-// runs, all of the one setting before all of the other, would be told apart wrongly most
-// of the time: the swing is large enough to fool. At 2 min it is not slow any more: the
-// two runs of a block are an eighth of a period apart, so that blocks differ by much
-// and fewer gains are found (17 of 40), but no more false ones.
+// TestSlowSine: a rate that swings slowly by 10 % gives a false verdict in at most 5 % of 40
+// sessions for each period, and hides a true 5 % in at most a fifth of them. The same runs with
+// all of one setting before all of the other would give wrong verdicts most of the time: the
+// swing is large enough to fool. A period of 2 min is not slow any more: the two runs of a
+// block are an eighth of a period apart, so that blocks differ by much and fewer sessions find
+// the gain (17 of 40), but no more give false verdicts.
 func TestSlowSine(t *testing.T) {
 	t.Parallel()
 	const sessions = 40

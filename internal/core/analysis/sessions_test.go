@@ -13,7 +13,7 @@ import (
 	"linerate/internal/must"
 )
 
-// rate gives the goodput of a setting in a block, 1…, at a position, 1….
+// rate returns the goodput of a setting in a block, 1…, at a position, 1….
 type rate func(setting string, block, position int) float64
 
 func newPlan(t testing.TB, settings int, change func(*plan.Request)) model.Plan {
@@ -33,7 +33,7 @@ func fixed(blocks int) func(*plan.Request) {
 	return func(o *plan.Request) { o.Mode, o.MaxBlocks = model.FixedBlocks, blocks }
 }
 
-// runsOf runs the first blocks of a plan without any fault, 10 s per run.
+// runsOf runs the first blocks of a plan without faults, 10 s per run.
 func runsOf(p model.Plan, blocks int, f rate) []model.Run {
 	var runs []model.Run
 	for b, names := range p.Order[:blocks] {
@@ -56,8 +56,8 @@ func attemptOf(done, block, attempt int, names []string, f rate) []model.Run {
 	return runs
 }
 
-// steady is a rate whose differences from the baseline are exactly those given
-// per setting, block by block after the baseline pairs.
+// steady returns a rate whose differences from the baseline are exactly the given ones per
+// setting, block by block after the baseline pairs.
 func steady(p model.Plan, d map[string][]float64) rate {
 	return func(setting string, block, _ int) float64 {
 		diffs := d[setting]
@@ -88,8 +88,8 @@ func verdictOf(t testing.TB, r Result, setting string) model.Verdict {
 	return model.Verdict{}
 }
 
-// verdictOfMetric returns the verdict on a setting in one metric and the first
-// direction that has it.
+// verdictOfMetric returns the verdict on a setting in one metric, from the first direction that
+// has it.
 func verdictOfMetric(t testing.TB, r Result, setting string, m model.Metric) model.Verdict {
 	t.Helper()
 	for _, v := range r.Verdicts {
@@ -106,8 +106,7 @@ func near(t testing.TB, what string, got, want, tolerance float64) {
 	must.True(t, !math.IsNaN(got) && math.Abs(got-want) <= tolerance, "%s = %.9g, want %.9g ± %g", what, got, want, tolerance)
 }
 
-// longSession is 500 blocks of 5 settings in all metrics, none of which is decided
-// before the end.
+// longSession returns 500 blocks of 5 settings in all metrics, with no decision before the end.
 func longSession(t testing.TB) (model.Plan, []model.Run) {
 	p := newPlan(t, 5, func(o *plan.Request) { probed(o); o.MaxBlocks = 500 })
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -121,7 +120,7 @@ func longSession(t testing.TB) (model.Plan, []model.Run) {
 	return p, runs
 }
 
-// BenchmarkLongSession looks once at a long session.
+// BenchmarkLongSession analyses a long session once.
 func BenchmarkLongSession(b *testing.B) {
 	p, runs := longSession(b)
 	for b.Loop() {

@@ -40,7 +40,7 @@ func (p *path) run(gain float64) float64 {
 
 const slowSessions = 4000
 
-// share returns the share of sessions for which called is true, on all cores.
+// share returns the share of sessions for which called returns true, using all cores.
 func share(sessions int, called func(seed uint64) bool) float64 {
 	var wg sync.WaitGroup
 	workers := runtime.GOMAXPROCS(0)
@@ -73,7 +73,7 @@ func simulate(t *testing.T, seed uint64, gain float64, o plan.Request) Result {
 	return positioned(t, seed, gain, 0, o)
 }
 
-// called reports whether the candidate got a verdict of a direction.
+// called reports whether the candidate got a verdict with a direction.
 func called(r Result) bool {
 	return slices.ContainsFunc(r.Verdicts, func(v model.Verdict) bool {
 		return !v.IsTwin && (v.Outcome == model.Better || v.Outcome == model.Worse)
@@ -116,8 +116,8 @@ func TestSlowFixedVerdictErrorRate(t *testing.T) {
 	demandErrorRate(t, "fixed verdict", rate)
 }
 
-// A rule that never calls anything would pass the tests above: section 5.3 finds
-// 94 % of the gains of 5 % within 20 blocks.
+// A rule without any verdicts would pass the tests above: section 5.3 finds 94 % of the gains
+// of 5 % within 20 blocks.
 func TestSlowSequentialPower(t *testing.T) {
 	const sessions = 800
 	rate := share(sessions, func(seed uint64) bool {
@@ -128,9 +128,9 @@ func TestSlowSequentialPower(t *testing.T) {
 	must.True(t, rate >= 0.85, "power %.3f is below 0.85", rate)
 }
 
-// How often the check of the baseline against itself makes a session without
-// fault untrustworthy (section 5.4: 1 in 100 for both sides together), also where
-// the first run of each block is slower.
+// The check of the baseline against itself rarely makes a faultless session untrustworthy
+// (section 5.4: 1 in 100 for both sides together), even where the first run of each block is
+// slower.
 func TestSlowTwinRarelyDistrusts(t *testing.T) {
 	for _, first := range []float64{0, 0.08} {
 		rate := share(slowSessions, func(seed uint64) bool {
@@ -160,8 +160,7 @@ func TestSlowPositionEffect(t *testing.T) {
 		"a gain of 10 %% is found in %.3f of the sessions", found)
 }
 
-// positioned is simulate over a path where the first run of each block is slower
-// by the given share.
+// positioned is simulate over a path that slows the first run of each block by the given share.
 func positioned(t *testing.T, seed uint64, gain, first float64, o plan.Request) Result {
 	o.Seed = seed
 	o.Settings = []model.Setting{{Name: "baseline"}, {Name: "candidate"}}
@@ -184,9 +183,9 @@ func positioned(t *testing.T, seed uint64, gain, first float64, o plan.Request) 
 	}))
 }
 
-// several runs a whole plan of probes beside a load, over a path of its own for
-// each metric: noise that has nothing to do with that of the others gives the most
-// false verdicts. gains are those of the candidate, in logs, positive good.
+// several runs a whole plan of probes beside a load, with a separate path for each metric:
+// independent noise gives the most false verdicts. gains holds the candidate's gains, in logs,
+// positive good.
 func several(t *testing.T, seed uint64, o plan.Request, gains map[model.Metric]float64) Result {
 	o.Seed, o.Objective = seed, model.Goodput
 	o.Settings = []model.Setting{{Name: "baseline"}, {Name: "candidate"}}
@@ -226,7 +225,7 @@ func several(t *testing.T, seed uint64, o plan.Request, gains map[model.Metric]f
 	return Analyse(p, runs)
 }
 
-// falseClaim reports whether anything is better, worse, or shown to do harm.
+// falseClaim reports whether a verdict says better, worse or harm.
 func falseClaim(r Result) bool {
 	if called(r) {
 		return true
@@ -239,8 +238,7 @@ func falseClaim(r Result) bool {
 	return false
 }
 
-// claimAlone reports whether any metric would have a verdict if it were the only
-// one.
+// claimAlone reports whether any metric would have a verdict if it were the only one.
 func claimAlone(r Result) bool {
 	for _, v := range r.Verdicts {
 		if v.Evidence != nil && *v.Evidence >= 40 {
@@ -254,9 +252,9 @@ func claimAlone(r Result) bool {
 	return false
 }
 
-// Six metrics and five guards in sessions without any difference: at most one in
-// twenty makes any false claim. Each metric on its own would make more, which says
-// that the simulation can tell a missing correction.
+// Six metrics and five guards in sessions without a difference: at most one session in twenty
+// makes a false claim. The metrics on their own would make more, so the simulation can detect a
+// missing correction.
 func TestSlowSeveralMetrics(t *testing.T) {
 	for name, o := range map[string]plan.Request{
 		"sequential":        {Null: plan.NullNone},
@@ -283,7 +281,7 @@ func TestSlowSeveralMetrics(t *testing.T) {
 	}
 }
 
-// What decides is found as before there were other metrics: at least 85 % of the
+// The deciding metric loses no power to the other metrics: it still finds at least 85 % of the
 // gains of 5 % within 20 blocks, as in TestSlowSequentialPower.
 func TestSlowSeveralMetricsPower(t *testing.T) {
 	const sessions = 800
@@ -295,10 +293,10 @@ func TestSlowSeveralMetricsPower(t *testing.T) {
 	must.True(t, rate >= 0.85, "power %.3f is below 0.85", rate)
 }
 
-// Guards speak: a setting without harm is let pass, one that doubles the latency under load
-// is not. Of harm of exactly the margin a guard hardly ever says that it holds, nor that it
-// is violated: it stays open, which refuses nothing while three margins are ruled out
-// (statistics.md section 6.5).
+// Guards pass a setting without harm, and refuse one that doubles the latency under load. For
+// harm of exactly the margin, a guard rarely reports that it holds or that it is violated: it
+// stays open, which refuses nothing once the data rule out three margins (statistics.md section
+// 6.5).
 func TestSlowGuards(t *testing.T) {
 	const sessions = 800
 	for _, c := range []struct {
@@ -330,7 +328,7 @@ func TestSlowGuards(t *testing.T) {
 	}
 }
 
-// portion is the share of states that are want.
+// portion returns the share of states that equal want.
 func portion(states []model.GuardState, want model.GuardState) float64 {
 	n := 0
 	for _, s := range states {

@@ -73,8 +73,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestCannotTell: what two blocks say that vary is the range of both, no interval that
-// reaches from nothing to many times what a copy can do.
+// TestCannotTell: two blocks that vary give the range of both, not an interval from nothing to
+// many times what a copy can do.
 func TestCannotTell(t *testing.T) {
 	l := Limits(Input{Rates: map[string]Rates{
 		MemoryToDisk: {1: 1e8, 2: 4e8}, Network: {1: 9e8, 2: 9e8}, Write: {1: 4e8, 2: 2e8},
@@ -84,7 +84,7 @@ func TestCannotTell(t *testing.T) {
 	must.Contain(t, Direction{Receiver: "nas"}.verdictText(l), "in 2 blocks it reached 25 % to 200 % of its slowest part, writing at nas")
 }
 
-// TestTied: two parts that are equally fast are both named.
+// TestTied: two equally fast parts both appear in the answer.
 func TestTied(t *testing.T) {
 	in := Input{Rates: map[string]Rates{
 		DiskToMemory: noisy(500e6, 0.01, 4, 0), Read: noisy(500e6, 0.01, 4, 1), Network: noisy(501e6, 0.01, 4, 2),
@@ -116,8 +116,8 @@ func TestLinkAndCore(t *testing.T) {
 	must.True(t, ok && math.Abs(share-0.25) <= 1e-9 && l.FullCore == model.Far && l.Verdict == OnePart, "%+v", l)
 }
 
-// TestLaws: what is slower overall never is faster in the analysis, and a
-// common factor changes nothing.
+// TestLaws: a part that is slower overall is never faster in the analysis, and a common factor
+// changes nothing.
 func TestLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rate := rapid.Float64Range(1e6, 1e11)

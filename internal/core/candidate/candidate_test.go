@@ -15,8 +15,8 @@ import (
 
 func known[T any](v T) fact.Of[T] { return fact.Known(v, "test") }
 
-// session is a look at a path of 1 Gbit/s and 10 ms, whose hosts tell their
-// settings: it holds 1.18 MB.
+// session is a test of a path of 1 Gbit/s and 10 ms, which holds 1.18 MB, with the settings of
+// both hosts.
 func session(near, far map[model.KnobID]string) *model.Session {
 	s := &model.Session{Kind: model.KindTest, WireRate: known(units.BitRate(1e9))}
 	for h, values := range map[model.Host]map[model.KnobID]string{model.Near: near, model.Far: far} {
@@ -165,8 +165,8 @@ func TestFrom(t *testing.T) {
 	}
 }
 
-// A setting that two findings would try is tried once in a direction, and the
-// main finding's come first.
+// A setting that two findings suggest appears once per direction, and the main finding's
+// settings come first.
 func TestSession(t *testing.T) {
 	s := session(nil, map[model.KnobID]string{"tcp.recv_buffer_max": "500000", "tcp.window_scaling": "0"})
 	s.Findings = []model.Finding{
@@ -196,8 +196,8 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// The best guesses for what no finding names: one for each setting that stands off it, at
-// the host on which it bears.
+// The best guesses beyond the findings: one for each setting that differs from its guess, at
+// the host where it matters.
 func TestRest(t *testing.T) {
 	s := session(map[model.KnobID]string{
 		"tcp.limit_output": "4096", "tcp.notsent_lowat": "4294967295", "tcp.slow_start_after_idle": "1", "tcp.congestion_control": "reno", "tcp.sack": "0", "rx.budget": "300",
@@ -211,8 +211,8 @@ func TestRest(t *testing.T) {
 	must.Equal(t, strings.Join(got, " "), want)
 }
 
-// What is proposed against other things than a slow path: never what is there already,
-// never more than one step too few, the mildest first.
+// Candidates for other goals than a fast path: never the current value, never more than one
+// step too small, the mildest first.
 func TestGoals(t *testing.T) {
 	type values = map[model.KnobID]string
 	jumbos := func(s *model.Session) {

@@ -170,8 +170,8 @@ func hostCases() []aCase {
 	}
 }
 
-// bbr has the sender of 941 Mbit/s and 10 ms use bbr, which takes the path for that rate,
-// sends so many of 100000 segments again and sees that round trip.
+// bbr has the sender of 941 Mbit/s and 10 ms use bbr with the given estimate of the rate, send
+// again of 100000 segments again, and see a round trip of millis.
 func bbr(rate units.BitRate, again int, millis float64) func(*Evidence) {
 	return func(e *Evidence) {
 		resent(e, again, again/2)
@@ -180,7 +180,7 @@ func bbr(rate units.BitRate, again int, millis float64) func(*Evidence) {
 	}
 }
 
-// after is one change after another.
+// after applies changes in order.
 func after(changes ...func(*Evidence)) func(*Evidence) {
 	return func(e *Evidence) {
 		for _, c := range changes {
@@ -189,9 +189,9 @@ func after(changes ...func(*Evidence)) func(*Evidence) {
 	}
 }
 
-// flown is a path of 100 Mbit/s and 80 ms, which holds 650 segments: the window at the end
-// of each second, the first of which is warm-up, and what was sent again in it. The queue
-// held half a round trip once.
+// flown is a path of 100 Mbit/s and 80 ms, which holds 650 segments. windows holds the window
+// at the end of each second, the first of which is warm-up, and again what the sender sent
+// again in it. Once, the queue held half a round trip.
 func flown(cc string, windows, again []float64) func(*Evidence) {
 	return func(e *Evidence) {
 		e.Ceiling, e.RTT, e.Window, e.Run.Flow.Omit = known(units.BitRate(94.15e6)), known(80*time.Millisecond), time.Duration(len(windows)-1)*time.Second, time.Second

@@ -7,7 +7,7 @@ import (
 	"linerate/internal/core/units"
 )
 
-// stillStands is a path on which packets wait while the rate stands still.
+// stillStands makes packets wait while the rate does not change.
 func stillStands(e *Evidence) {
 	e.Ceiling, e.RTT = known(units.BitRate(15.91e6)), known(29253*time.Microsecond)
 	e.TCP.Congestion, e.TCP.RTT, e.TCP.RTTMin = known("bbr"), known(45780*time.Microsecond), known(29253*time.Microsecond)
@@ -19,15 +19,14 @@ func oldPCI(n *model.NIC) {
 	n.Bus = model.Bus{Kind: known("pci"), Width: known(32), Clock: known(33.0), Allows: known(units.BitRate(32 * 33.33e6))}
 }
 
-// backFull is a fast direction whose acknowledgements fill a way back of 1 Mbit/s, as one
-// was recorded.
+// backFull is a fast direction whose acknowledgements fill a way back of 1 Mbit/s, as recorded.
 func backFull(e *Evidence) {
 	e.Ceiling, e.Back, e.Other = known(units.BitRate(470.7e6)), known(units.BitRate(941.5e3)), known(units.BitRate(933.5e3))
 	e.RTT, e.TCP.RTTMin, e.TCP.RTT, e.TCP.Congestion = known(20800*time.Microsecond), known(20800*time.Microsecond), known(61*time.Millisecond), known("bbr")
 	e.TCP.SegmentsIn = known(int64(17760))
 }
 
-// beside says what both directions carry at once in another run, and the other one alone.
+// beside adds a run with both directions at once, and a run of the other direction alone.
 func beside(other, together, back units.BitRate) func(*Evidence) {
 	return func(e *Evidence) {
 		e.Other, e.Beside.Together, e.Beside.TogetherBack = known(other), known(together), known(back)

@@ -10,8 +10,8 @@ import (
 	"linerate/internal/must"
 )
 
-// onRadio puts an end on a radio whose frames go at these rates in Mbit/s, a second each,
-// in both directions, and whose counters move so.
+// onRadio puts an end on a radio whose frames go at these rates in Mbit/s, one per second, in
+// both directions, with these movements of its counters.
 func onRadio(e *Evidence, end *End, dbm float64, mbit []float64, moved ...any) {
 	nic(end, func(n *model.NIC) {
 		n.Name, n.Kind = "wlan0", known("wireless")
@@ -92,7 +92,7 @@ func radioCases() []aCase {
 	}
 }
 
-// TestRadioAdvice: what makes a radio faster depends on what slows it down.
+// TestRadioAdvice: the advice for a radio depends on what slows it down.
 func TestRadioAdvice(t *testing.T) {
 	at := func(mhz, wide int) model.Radio { return model.Radio{FrequencyMHz: known(mhz), WidthMHz: known(wide)} }
 	for want, c := range map[string]struct {

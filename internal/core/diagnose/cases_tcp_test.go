@@ -124,7 +124,7 @@ func windowCases() []aCase {
 }
 
 // waitsForTimers is a recorded path of 0.7 ms that loses 3.5 % of its packets: CUBIC could
-// have 120 Mbit/s.
+// reach 120 Mbit/s.
 func waitsForTimers(e *Evidence) {
 	e.Ceiling, e.RTT = known(units.BitRate(299.4e6)), known(684*time.Microsecond)
 	e.TCP.RTT, e.TCP.RTTMin = known(1160*time.Microsecond), known(684*time.Microsecond)
@@ -133,8 +133,8 @@ func waitsForTimers(e *Evidence) {
 	rates(e, 0.4, 1, 1.6, 1, 1)
 }
 
-// began is a recorded path of 31 Mbit/s and 240 ms that Reno has hardly begun to fill, of
-// whose warm-up the losses, the largest round trip in milliseconds and the rate are given.
+// began is a recorded path of 31 Mbit/s and 240 ms that Reno has hardly begun to fill, with the
+// losses, the largest round trip in milliseconds and the rate of its warm-up.
 func began(e *Evidence, lost int, trip, rate float64) {
 	e.Ceiling, e.RTT = known(units.BitRate(29.47e6)), known(240*time.Millisecond)
 	e.TCP.RTT, e.TCP.RTTMin, e.TCP.Congestion = known(244*time.Millisecond), known(240*time.Millisecond), known("reno")

@@ -15,7 +15,7 @@ import (
 	"linerate/internal/must"
 )
 
-// session is a quick look between two hosts that tell everything of themselves.
+// session is a short test between two hosts that report everything.
 func session() *model.Session {
 	s := &model.Session{
 		Kind: model.KindTest, WireRate: known(units.BitRate(1e9)),
@@ -50,8 +50,8 @@ func session() *model.Session {
 	return s
 }
 
-// TestCollect holds what a rule may look at, in both directions: the facts and
-// counters of the right host, the plan, the samples, the other direction.
+// TestCollect checks what a rule may see in both directions: the facts and counters of the
+// right host, the plan, the samples, the other direction.
 func TestCollect(t *testing.T) {
 	s := session()
 	for _, d := range s.Plan.Directions {
@@ -86,7 +86,7 @@ func TestCollect(t *testing.T) {
 	}
 	_, ok := Collect(s, s.Runs[0], model.From, nil)
 	must.True(t, !ok, "collected in a direction that the run did not measure")
-	// Hosts that say nothing leave everything unknown.
+	// Hosts without a report leave everything unknown.
 	s.Hosts, s.Runs[0].Ends = nil, nil
 	e, ok := Collect(s, s.Runs[0], model.To, nil)
 	_, told := e.Sender.NIC()
@@ -95,8 +95,8 @@ func TestCollect(t *testing.T) {
 	must.True(t, len(f) == 1 && f[0].Kind == model.FindingNotFound && len(f[0].RuledOut) == 0, "%+v", f)
 }
 
-// A rate that the link cannot carry shows that the link's rate is wrong: the
-// path is then not called full.
+// A rate that the link cannot carry shows that the link's rate is wrong, so the path does not
+// count as full.
 func TestRefutedCeiling(t *testing.T) {
 	s := session()
 	s.WireRate = known(units.BitRate(10e6))
@@ -129,8 +129,8 @@ func TestSession(t *testing.T) {
 	must.True(t, len(found) == 1 && found[0].Kind == model.FindingNotFound && len(found[0].Missing) == 1, "without counters: %+v", found)
 }
 
-// The median run is one that counts: not one of a block that was spoilt and done
-// again, and not whichever of two equal ones a sort without equality picks.
+// The median run is one that counts: not a run of a spoilt and repeated block, and not an
+// arbitrary one of two equal runs.
 func TestMedianRun(t *testing.T) {
 	run := func(number, block, attempt int, state model.RunState, goodput float64) model.Run {
 		return model.Run{Number: number, Block: block, Attempt: attempt, Position: 1, Setting: "as is", State: state,
@@ -161,8 +161,8 @@ func TestMedianRun(t *testing.T) {
 	must.True(t, len(Looked(&model.Session{})) == 0, "a run of a session without runs")
 }
 
-// TestFactsUnderASetting: rules see what a host had while the run went on, and the
-// session's own facts stay as they are.
+// TestFactsUnderASetting: rules see the facts of a host during the run, and the session's own
+// facts stay unchanged.
 func TestFactsUnderASetting(t *testing.T) {
 	before := model.HostFacts{Host: model.Far, MTU: fact.Known(9000, "sysfs"), Knobs: map[model.KnobID]fact.Of[string]{"tcp.sack": fact.Known("1", "sysctl")}}
 	got := under(before, model.Setting{Assignments: []model.Assignment{
@@ -174,8 +174,8 @@ func TestFactsUnderASetting(t *testing.T) {
 	}
 }
 
-// TestOneAnswerForEachDirection: whatever is known, and be it nothing, each direction
-// that was measured has exactly one answer, and it makes a sentence.
+// TestOneAnswerForEachDirection: whatever is known, even nothing, each measured direction has
+// exactly one answer, which makes a sentence.
 func TestOneAnswerForEachDirection(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := session()
@@ -225,8 +225,8 @@ func TestOneAnswerForEachDirection(t *testing.T) {
 	})
 }
 
-// TestDead: that nothing arrived is an answer where TCP has tried again or a second has
-// passed; in a shorter window the hosts may have been too busy to begin.
+// TestDead: zero bytes are an answer where TCP has retried or a second has passed; in a shorter
+// window the hosts may have been too busy to begin.
 func TestDead(t *testing.T) {
 	for name, c := range map[string]struct {
 		window time.Duration

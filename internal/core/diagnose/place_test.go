@@ -14,7 +14,7 @@ import (
 )
 
 // TestPlaceOf: a queue has a place where the probes wait about as long as the packets of the
-// load do, and for more than a few of them.
+// load, and longer than a few of them take.
 func TestPlaceOf(t *testing.T) {
 	t.Parallel()
 	times := func(base, wait time.Duration) (out []time.Duration) {
@@ -58,8 +58,8 @@ func TestPlaceOf(t *testing.T) {
 	}
 }
 
-// loadedRun is a session of one run over 20 ms and 20 Mbit/s in which a message took so
-// long, with the round trip of TCP and the window beside it.
+// loadedRun is a session of one run over 20 ms and 20 Mbit/s, with the latency of its messages,
+// TCP's round trip and its window.
 func loadedRun(latency float64, rtt time.Duration, window units.Bytes) *model.Session {
 	tcp := &model.TCPSummary{
 		RTT: fact.Known(rtt, "TCP_INFO"), RTTMin: fact.Known(20*time.Millisecond, "TCP_INFO"), PeerWindow: fact.Known(window, "TCP_INFO"),
@@ -78,14 +78,15 @@ func loadedRun(latency float64, rtt time.Duration, window units.Bytes) *model.Se
 	}
 }
 
-// starvedAt is s where a thread of the end at that index worked or waited for a processor
-// all the time.
+// starvedAt returns s with a thread of that end that worked or waited for a processor all the
+// time.
 func starvedAt(s *model.Session, end int) *model.Session {
 	s.Runs[0].Ends[end].Counters = []model.Counter{{Name: "counters_read", Of: "thread", Value: 2}, {Name: "thread_run_ms", Value: 500}, {Name: "thread_wait_ms", Value: 480}}
 	return s
 }
 
-// What makes up the latency under load is said with its numbers, or that it is not known.
+// TestWaiting: the parts of the latency under load have their numbers, or the text states that
+// they are unknown.
 func TestWaiting(t *testing.T) {
 	for name, c := range map[string]struct {
 		session *model.Session
@@ -122,8 +123,8 @@ func TestWaiting(t *testing.T) {
 	must.Equal(t, Work(loadedRun(0.4, 0, 0), model.To, model.Near), "")
 }
 
-// scarceCases are those of what a host has too little of, and of what its kernel
-// says of its interface.
+// scarceCases holds the cases of scarce host resources, and of the kernel's reports on its
+// interface.
 func scarceCases() []aCase {
 	marked := func(capable, congested int) func(*Evidence) {
 		return func(e *Evidence) {
@@ -211,7 +212,7 @@ func tooLarge(e *Evidence) {
 	e.Receiver.Facts.Knobs = map[model.KnobID]fact.Of[string]{}
 }
 
-// TestCutOff: one host's counters are enough to say why contact was lost.
+// TestCutOff: the counters of one host are enough to explain a lost contact.
 func TestCutOff(t *testing.T) {
 	for name, c := range map[string]struct {
 		counters []any

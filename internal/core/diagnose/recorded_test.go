@@ -17,15 +17,15 @@ import (
 	"linerate/internal/must"
 )
 
-// recorded is a real run of linerate test in a lab, as it was stored, without what no
-// rule looks at. Those that the keys of a lab do not say are made by bench/record.
+// recorded is a stored, real run of linerate test in a lab, without the parts that no rule
+// reads. bench/record makes those that lab keys cannot describe.
 type recorded struct {
 	Planted string         `json:"planted"` // what was done to the lab beside its settings
 	Session model.Session  `json:"session"`
 	Samples []model.Sample `json:"samples"`
 }
 
-// recording is the run in testdata of that name, read anew.
+// recording reads the run of that name from testdata afresh.
 func recording(t *testing.T, name string) (r recorded) {
 	t.Helper()
 	must.Dof(t, json.Unmarshal(must.Get(os.ReadFile(filepath.Join("testdata", name+".json")))(t), &r), "%s", name)
@@ -46,7 +46,7 @@ type diagnosed struct {
 	found []model.Finding
 }
 
-// allDiagnosed are all recorded runs by their names.
+// allDiagnosed returns all recorded runs by name.
 func allDiagnosed(t *testing.T) map[string]diagnosed {
 	t.Helper()
 	all := map[string]diagnosed{}
@@ -57,7 +57,7 @@ func allDiagnosed(t *testing.T) map[string]diagnosed {
 	return all
 }
 
-// by is the finding of that rule, and not of another one under the same name.
+// by returns the finding of that rule, not one of another rule with the same name.
 func (r diagnosed) by(rule Rule) (model.Finding, bool) {
 	for _, f := range r.found {
 		if f.Rule != rule.ID {
@@ -77,8 +77,8 @@ func (r diagnosed) by(rule Rule) (model.Finding, bool) {
 	return model.Finding{}, false
 }
 
-// recordings are the runs in testdata, with the rules and hosts of their findings in
-// order: what was planted in the lab, and nothing else.
+// recordings maps each run in testdata to the rules and hosts of its findings in order: the
+// planted cause, and nothing else.
 func recordings() map[string]string {
 	return map[string]string{
 		"clean-fast": "to ceiling near", "clean-slow": "to ceiling near", "asymmetric": "to ceiling near, from ceiling far",
@@ -107,8 +107,8 @@ func recordings() map[string]string {
 	}
 }
 
-// TestHalfDuplexThatIsNone: an emulated pcnet says that its wire is shared, and carries more
-// than a shared wire can.
+// TestHalfDuplexThatIsNone: an emulated pcnet reports a shared wire, and carries more than a
+// shared wire can.
 func TestHalfDuplexThatIsNone(t *testing.T) {
 	r := recording(t, "half-duplex")
 	shared := limits.OfPath(&r.Session, model.To).Rate.Or(0)
@@ -125,7 +125,7 @@ func TestHalfDuplexThatIsNone(t *testing.T) {
 		!slices.ContainsFunc(found, func(f model.Finding) bool { return f.Rule == "B03" }), "%d runs: %+v", more, found)
 }
 
-// TestRecorded: of real runs each is told what was planted.
+// TestRecorded: the findings of each real run name the planted cause.
 func TestRecorded(t *testing.T) {
 	for name, want := range recordings() {
 		var got []string
@@ -144,7 +144,7 @@ const document = "../../../docs/diagnosis.md"
 
 var update = flag.Bool("update", false, "write docs/diagnosis.md anew")
 
-// sure says how often a rule was right in labs of which it is known what limits.
+// sure describes how often a rule was right in labs with a known limit.
 func sure(rule string) string {
 	var out []string
 	for _, whole := range []bool{true, false} {
@@ -175,7 +175,7 @@ func page(t *testing.T) string {
 What a rule means, how linerate knows and what to do is written here; the order of the rules in ` + "`internal/core/diagnose`" + `, how sure they are and the quoted runs are put in by ` + "`go test ./internal/core/diagnose -update`" + `. The quoted sentences are those of real runs in a lab, or in two machines in QEMU that a cable joins (10.0.0.2 is nas). Behind a command stand the name of the run and what was planted; ` + "`go run ./bench/record NAME`" + ` makes those anew that ` + "`-list`" + ` names. The rules, their formulas and their sources are in [reference/diagnosis.md](reference/diagnosis.md), the counters in [counters.md](counters.md).
 `)
 	all := allDiagnosed(t)
-	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int { // a lab first: everybody has one
+	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int { // labs first: every reader can make one
 		return cmp.Or(cmp.Compare(all[a].machines(), all[b].machines()), cmp.Compare(a, b))
 	})
 	host := func(h model.Host) string { return map[model.Host]string{model.Near: "desk", model.Far: "nas"}[h] }
@@ -200,7 +200,7 @@ What a rule means, how linerate knows and what to do is written here; the order 
 			switch note := rec.Planted; {
 			case note != "":
 				code = "   # " + name + ": " + note
-			case strings.Contains(command, "lab:") && !strings.HasPrefix(command, "linerate check "): // whose exit code tells of the machine's load, too
+			case strings.Contains(command, "lab:") && !strings.HasPrefix(command, "linerate check "): // whose exit code depends on the machine's load, too
 				language = "console"
 			}
 			fmt.Fprintf(&b, "\n```%s\n$ %s%s\n  %s nas: %s\n```\n", language, command, code, f.Direction, Sentence(f, host))
@@ -212,8 +212,8 @@ What a rule means, how linerate knows and what to do is written here; the order 
 	return b.String()
 }
 
-// said is what people wrote of a rule in the document: what it means, how linerate knows
-// and what to do, a paragraph each.
+// said returns the hand-written paragraphs on a rule in the document: what it means, how
+// linerate knows and what to do.
 func said(t *testing.T, r Rule) string {
 	t.Helper()
 	text := string(must.Get(os.ReadFile(document))(t))
@@ -227,12 +227,12 @@ func said(t *testing.T, r Rule) string {
 	return text
 }
 
-// machines is 1 for a recording of two machines, else 0.
+// machines returns 1 for a recording of two machines, else 0.
 func (r recorded) machines() int {
 	return strings.Count(strings.Join(r.Session.Command, " "), "linerate://KEY@")
 }
 
-// quoted is a command as a shell reads it.
+// quoted returns a command as a shell reads it.
 func quoted(words []string) string {
 	out := slices.Clone(words)
 	for i, w := range out {
@@ -243,7 +243,7 @@ func quoted(words []string) string {
 	return strings.Join(out, " ")
 }
 
-// TestUnshown: of each rule there is either a real run or the reason why there is none.
+// TestUnshown: each rule has either a real run or a reason why it has none.
 func TestUnshown(t *testing.T) {
 	shown := map[string]bool{}
 	all := allDiagnosed(t)
@@ -262,7 +262,7 @@ func TestUnshown(t *testing.T) {
 	}
 }
 
-// TestDocument holds docs/diagnosis.md against the list of rules.
+// TestDocument compares docs/diagnosis.md with the list of rules.
 func TestDocument(t *testing.T) {
 	text := page(t)
 	if *update {

@@ -17,7 +17,7 @@ import (
 
 func known[T any](v T) fact.Of[T] { return fact.Known(v, "test") }
 
-// busy is a sender that had data all the time of a window of 10 s.
+// busy is a sender with data to send throughout a window of 10 s.
 func busy() model.TCPSummary {
 	return model.TCPSummary{
 		MSS: known(1448), SendScale: known(10), Busy: known(10 * time.Second), SACK: known(true), Timestamps: known(true),
@@ -28,8 +28,8 @@ func busy() model.TCPSummary {
 	}
 }
 
-// evidence is that of a rate over a link of 1 Gbit/s and 10 ms, both ends of which
-// tell their counters, none of which moved, changed by the case.
+// evidence returns that of a rate over a link of 1 Gbit/s and 10 ms, with change applied. Both
+// ends report their counters, none of which moved.
 func evidence(d model.Direction, rate units.BitRate, change func(*Evidence)) Evidence {
 	e := Evidence{
 		Direction: d, Goodput: rate, Window: 10 * time.Second, TCP: busy(), Streams: 1,
@@ -45,7 +45,7 @@ func evidence(d model.Direction, rate units.BitRate, change func(*Evidence)) Evi
 	return e
 }
 
-// quiet is an end with four cores that had next to nothing to do.
+// quiet is an end with four nearly idle cores.
 func quiet(h model.Host) End {
 	r := &model.EndReport{Host: h, Waiting: "blocking thread"}
 	e := End{Host: h, Facts: model.HostFacts{
@@ -60,7 +60,7 @@ func quiet(h model.Host) End {
 	return e
 }
 
-// moved says that counters moved, and that all groups were read.
+// moved marks counters as moved, and all groups as read.
 func (e *End) moved(pairs ...any) {
 	if e.Counters.parts == nil {
 		e.Counters = Counters{parts: map[string]map[string]int64{"cpu_busy_ms": {}}, groups: map[string]int64{}}
@@ -77,7 +77,7 @@ func (e *End) moved(pairs ...any) {
 	}
 }
 
-// rates are the goodputs of one second each, as shares of the run's own.
+// rates sets the goodputs of one second each, as shares of the run's own.
 func rates(e *Evidence, shares ...float64) {
 	for i, s := range shares {
 		e.Samples = append(e.Samples, model.Sample{
@@ -86,7 +86,7 @@ func rates(e *Evidence, shares ...float64) {
 	}
 }
 
-// trips are the round trips of one second each under load, in milliseconds.
+// trips sets the round trips of one second each under load, in milliseconds.
 func trips(e *Evidence, millis ...float64) {
 	for i, v := range millis {
 		e.Samples = append(e.Samples, model.Sample{
@@ -97,7 +97,7 @@ func trips(e *Evidence, millis ...float64) {
 
 func nic(e *End, change func(*model.NIC)) { change(&e.Facts.NICs[0]) }
 
-// The changes that several cases have.
+// Changes that several cases share.
 func window(n units.Bytes, share float64) func(*Evidence) {
 	return func(e *Evidence) {
 		e.TCP.PeerWindow, e.TCP.RwndLimited = known(n), known(time.Duration(share*float64(10*time.Second)))
@@ -109,14 +109,14 @@ func resent(e *Evidence, segments, events int) {
 	e.Sender.moved("tcp_retransmitted", segments, "tcp_out_segments", 100000-segments, "tcp_recoveries", events)
 }
 
-// The ends that a finding may belong to.
+// The ends that a finding may name.
 const (
 	atSender   = "sender"
 	atReceiver = "receiver"
 	nowhere    = ""
 )
 
-// aCase is evidence, and the first finding that it must have.
+// aCase is evidence with the first finding that it must produce.
 type aCase struct {
 	name    string
 	rate    units.BitRate
@@ -148,8 +148,8 @@ func fullCases() []aCase {
 	}
 }
 
-// TestRules: each rule fires on its evidence and is silent on the nearest evidence
-// that does not show it, in both directions, and blames the right end.
+// TestRules: each rule fires on its evidence in both directions and blames the right end, and
+// is silent on the nearest evidence that does not show it.
 func TestRules(t *testing.T) {
 	fired := map[string]bool{}
 	for _, c := range cases() {
@@ -207,8 +207,8 @@ func rulesOf(fs []model.Finding) string {
 	return strings.Join(out, " ")
 }
 
-// TestUnknownStaysUnknown: without a run nothing is said, and without what the
-// sender's kernel tells nothing is blamed.
+// TestUnknownStaysUnknown: without a run there is no finding, and without a report from the
+// sender's kernel nothing gets the blame.
 func TestUnknownStaysUnknown(t *testing.T) {
 	must.Len(t, Find(Evidence{Direction: model.To, Goodput: 5e6, Streams: 1}), 0)
 	for _, d := range []model.Direction{model.To, model.From} {
@@ -219,8 +219,8 @@ func TestUnknownStaysUnknown(t *testing.T) {
 	}
 }
 
-// TestRankedByWhatTheyExplain: of two limits the one that leaves the smaller part of
-// the gap comes first, whatever the order of the list; the other contributes.
+// TestRankedByWhatTheyExplain: of two limits, the one that leaves the smaller part of the gap
+// comes first, whatever the order of the list; the other contributes.
 func TestRankedByWhatTheyExplain(t *testing.T) {
 	for _, d := range []model.Direction{model.To, model.From} {
 		e := evidence(d, 50e6, func(e *Evidence) {
@@ -245,12 +245,12 @@ func TestRankedByWhatTheyExplain(t *testing.T) {
 	}
 }
 
-// TestNotFoundSaysWhatWasRuledOut: silence is an answer of its own.
+// TestNotFoundSaysWhatWasRuledOut: "not found" is an answer of its own.
 func TestNotFoundSaysWhatWasRuledOut(t *testing.T) {
 	got := Find(evidence(model.To, 400e6, nil))
 	want := "limit not found; ruled out: windows, loss, reordering, CPU of both ends, the sending application (42.5 % of 941.5 Mbit/s were reached)"
 	must.Equal(t, Sentence(got[0], nil), want)
-	got = Find(evidence(model.To, 400e6, func(e *Evidence) { // processors that others keep busy are not ruled out
+	got = Find(evidence(model.To, 400e6, func(e *Evidence) { // processors busy with other work are not ruled out
 		e.Receiver.moved("cpu_busy_ms/cpu0", 9000, "cpu_busy_ms/cpu1", 9000, "cpu_busy_ms/cpu2", 8000, "cpu_busy_ms/cpu3", 8000)
 	}))
 	must.Contain(t, strings.Join(got[0].RuledOut, ", "), "CPU of the sender")
@@ -260,9 +260,8 @@ func TestNotFoundSaysWhatWasRuledOut(t *testing.T) {
 		len(got[0].Missing) == 2, "%+v", got[0])
 }
 
-// TestCleanPathIsNeverBlamed: a path at its ceiling yields one answer and nothing
-// beside it, at any rate and round trip, with the queue of one round trip that a
-// sender needs.
+// TestCleanPathIsNeverBlamed: a path at its ceiling yields exactly one answer, at any rate and
+// round trip, with the queue of one round trip that a sender needs.
 func TestCleanPathIsNeverBlamed(t *testing.T) {
 	for _, rate := range []units.BitRate{1e6, 10e6, 100e6, 1e9} {
 		for _, rtt := range []time.Duration{100 * time.Microsecond, time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond} {
@@ -282,8 +281,8 @@ func TestCleanPathIsNeverBlamed(t *testing.T) {
 	}
 }
 
-// TestFullSaysWhatTheReportSays: of two runs neither is the median, which the report
-// shows beside the finding.
+// TestFullSaysWhatTheReportSays: with two runs, neither is the median that the report shows
+// beside the finding.
 func TestFullSaysWhatTheReportSays(t *testing.T) {
 	got := Find(evidence(model.To, 92e6, func(e *Evidence) {
 		e.Ceiling, e.Repeats = known(units.BitRate(94.15e6)), []units.BitRate{92e6, 94e6}
@@ -292,7 +291,7 @@ func TestFullSaysWhatTheReportSays(t *testing.T) {
 	must.True(t, len(got) == 1 && got[0].Kind == model.FindingFull && strings.HasPrefix(got[0].Evidence, "98.8 % of the 94.15 Mbit/s"), "%+v", got)
 }
 
-// A window that would allow far more than was reached is not what limits.
+// A window that would allow far more than the reached rate is not the limit.
 func TestAmpleWindowIsNotBlamed(t *testing.T) {
 	e := evidence(model.To, 31e9, func(e *Evidence) {
 		e.Ceiling, e.RTT = fact.Unknown[units.BitRate]("a link without a rate"), known(8*time.Microsecond)
@@ -306,8 +305,8 @@ func TestAmpleWindowIsNotBlamed(t *testing.T) {
 	must.True(t, got[0].Rule == "B07", "a window that is used up is not named: %+v", got)
 }
 
-// A path that is full says what fills: the link, or the bus that an interface
-// hangs on, which names its host itself.
+// A finding of a full path names what fills: the link, or the bus of an interface, which names
+// its host itself.
 func TestWhatIsFull(t *testing.T) {
 	e := evidence(model.To, 470e6, func(e *Evidence) {
 		e.Ceiling = known(units.BitRate(478e6))
@@ -347,8 +346,8 @@ func unshown() map[string]string {
 	}
 }
 
-// TestCalibrated: what was counted moves the confidence from what was expected towards
-// the share that was right, in both directions, and no rule is ever certain.
+// TestCalibrated: the counted results move the confidence from the expected share towards the
+// share that was right, in both directions, and no rule is ever certain.
 func TestCalibrated(t *testing.T) {
 	rules := map[string]bool{}
 	for _, r := range Rules() {

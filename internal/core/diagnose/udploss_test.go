@@ -11,7 +11,7 @@ import (
 	"linerate/internal/must"
 )
 
-// looked says that an end read its counters of these groups.
+// looked marks the counters of these groups as read.
 func looked(groups ...string) []model.Counter {
 	var out []model.Counter
 	for _, g := range groups {
@@ -186,8 +186,8 @@ func TestLocateUDP(t *testing.T) {
 	}
 }
 
-// TestLocateUDPMainFirst: the largest part is the first finding, whoever is to
-// blame, and the other direction blames the other host.
+// TestLocateUDPMainFirst: the largest part is the first finding, whichever host is to blame,
+// and the other direction blames the other host.
 func TestLocateUDPMainFirst(t *testing.T) {
 	r := model.Run{Ends: []model.EndReport{
 		{Host: model.Near, Counters: counted(everything(), "udp_receive_buffer_errors", 70), Flows: []model.FlowReport{
@@ -204,8 +204,8 @@ func TestLocateUDPMainFirst(t *testing.T) {
 	must.True(t, !ok, "a direction without a measurement was located")
 }
 
-// TestLocateUDPLaws: whatever is counted, the parts add up, and more counting
-// never makes the path lose more.
+// TestLocateUDPLaws: the parts always add up to the total, and higher counts never make the
+// path lose more.
 func TestLocateUDPLaws(t *testing.T) {
 	names := UDPCounters()[1:]
 	rapid.Check(t, func(t *rapid.T) {
@@ -231,8 +231,8 @@ func TestLocateUDPLaws(t *testing.T) {
 	})
 }
 
-// Issue 10, item 22: where a wire, a radio or something on the way loses packets, the
-// advice is what a person can do and where to look, and no setting.
+// Issue 10, item 22: where a wire, a radio or something else on the path loses packets, the
+// advice tells people what to do and where to look, and suggests no setting.
 func TestLossAdviceSaysWhatAPersonCanDo(t *testing.T) {
 	for _, p := range []Place{PlaceSendNIC, PlaceRecvWire, PlaceRecvChecksum, PlacePath} {
 		a := adviceFor(p)
@@ -248,9 +248,9 @@ func TestLossAdviceSaysWhatAPersonCanDo(t *testing.T) {
 	}
 }
 
-// TestLossIsBlamedOnItsHost: a host is said to have dropped datagrams only where its own
-// counters of that place moved, in both directions: the same numbers at the other end,
-// or of a group that was not read, leave the path.
+// TestLossIsBlamedOnItsHost: a finding blames a host for dropped datagrams only where that
+// host's own counters of that place moved, in both directions: the same numbers at the other
+// end, or from a group that was not read, leave the blame on the path.
 func TestLossIsBlamedOnItsHost(t *testing.T) {
 	sent, lost := model.UDPSummary{Sent: 1000}, model.UDPSummary{Received: 900, Lost: 100}
 	for _, d := range []model.Direction{model.To, model.From} {

@@ -30,7 +30,7 @@ func TestIf(t *testing.T) {
 	must.True(t, If(true, 7, "sysfs", "no") == Known(7, "sysfs") && If(false, 7, "sysfs", "no") == Unknown[int]("no"), "If")
 }
 
-// TestExplain: what is known, or has a reason, stays.
+// TestExplain: known facts, and those with a reason, stay unchanged.
 func TestExplain(t *testing.T) {
 	type inner struct{ Speed Of[int] }
 	var s struct {

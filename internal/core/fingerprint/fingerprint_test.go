@@ -14,7 +14,7 @@ import (
 	"linerate/internal/must"
 )
 
-// host is one whose link is a card behind a tunnel.
+// host returns a host whose link is a card behind a tunnel.
 func host(h model.Host) model.HostFacts {
 	return model.HostFacts{
 		Host: h, Name: "nas\n", OS: "linux", Kernel: fact.Known("6.19.3", "uname"), Interface: fact.Known("wg0", "route"),
@@ -69,7 +69,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// proven is a session in which a larger buffer and MTU of the far host won.
+// proven returns a session that proved a larger buffer and MTU of the far host.
 func proven() *model.Session {
 	s := &model.Session{
 		ID: "20261121T130000-abcd", Far: "root@nas", Created: time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC), Hosts: []model.HostFacts{host(model.Near), host(model.Far)},

@@ -33,8 +33,8 @@ func TestHostlist(t *testing.T) {
 	}
 }
 
-// TestMatrices: the median of the valid runs counts, of a round trip the lower way, and ways
-// that lead nowhere are passed over.
+// TestMatrices: the median of the valid runs counts, of a round trip the lower direction, and
+// directions that lead nowhere do not appear.
 func TestMatrices(t *testing.T) {
 	s := model.Session{Mesh: &model.Mesh{Hosts: make([]model.MeshHost, 2), Ways: []model.MeshWay{
 		{Name: "a -> b", From: 0, To: 1}, {Name: "b -> a", From: 1, To: 0}, {Name: "a -> c", From: 0, To: 2}, {Name: "a -> a"},

@@ -81,11 +81,11 @@ func set(r *model.Run, d model.Direction, m model.Metric, v float64) {
 	}
 }
 
-// kernel is what the sender of a run's direction tells.
+// kernel returns the report of the kernel that sends in a run's direction.
 func kernel(r *model.Run, d model.Direction) *model.TCPSummary { return sender(*r, d) }
 
-// stopped has the sender of a run to the far host stand still for a tenth of a second of
-// one, with so many datagrams lost.
+// stopped makes the sender of a run to the far host stand still for a tenth of a second, with
+// the given number of lost datagrams.
 func stopped(r *model.Run, lost float64) {
 	set(r, model.To, model.LossRatio, lost)
 	var gaps hist.Recorder
@@ -94,8 +94,8 @@ func stopped(r *model.Run, lost float64) {
 	r.Ends = []model.EndReport{{Host: model.Near, Flows: []model.FlowReport{{Direction: model.To, Role: model.Sender, Window: time.Second, UDP: &model.UDPSummary{Gaps: gaps.Histogram()}}}}}
 }
 
-// quota has the far host's quota of 0.2 processors used up in so many of 40 periods of a run,
-// with so many datagrams lost.
+// quota uses up the far host's quota of 0.2 processors in cut of 40 periods of a run, with the
+// given number of lost datagrams.
 func quota(r *model.Run, cut int64, lost float64) {
 	set(r, model.To, model.LossRatio, lost)
 	r.Ends = []model.EndReport{{Host: model.Far, Counters: []model.Counter{
@@ -114,7 +114,7 @@ func TestFew(t *testing.T) {
 	}
 }
 
-// TestLines has one thing amiss at a time: its line says so, and no other one does.
+// TestLines breaks one thing at a time: its line reports it, and no other line does.
 func TestLines(t *testing.T) {
 	dead := func(s *model.Session, i int) {
 		s.Runs[i].State, s.Runs[i].Values, s.Runs[i].Ends, s.Runs[i].Reason = model.RunInvalid, nil, nil, "no bytes arrived"
@@ -233,7 +233,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestExpect reads demands, and holds the session against them.
+// TestExpect parses demands, and checks them against the session.
 func TestExpect(t *testing.T) {
 	for text, met := range map[string]bool{
 		"900M": true, "950M": false, "900mbit,loss<0.1%,p99<20ms": true, "p99<1ms": false, "rtt<1ms,added<1ms,p50<=1ms": true,
@@ -263,14 +263,14 @@ func TestExpect(t *testing.T) {
 	got := Meets(s, clauses)
 	must.True(t, err == nil && !got[0].Met && !got[1].Met && got[0].Measured.Or(1) == 0 && !got[1].Measured.IsKnown(),
 		"a dead direction: %+v, %v", got, err)
-	rapid.Check(t, func(t *rapid.T) { // whatever is written, what is read holds or is refused
+	rapid.Check(t, func(t *rapid.T) { // any text that parses gives a demand that holds or fails
 		if clauses, err := ParseExpect(rapid.String().Draw(t, "text")); err == nil {
 			_ = Meets(session(), clauses)
 		}
 	})
 }
 
-// TestLonger reads a longer path, and says what the hosts lack for it.
+// TestLonger parses a longer path, and lists what the hosts lack for it.
 func TestLonger(t *testing.T) {
 	for text, want := range map[string]Longer{"10gbit@80ms": {10e9, 80 * time.Millisecond}, " 100M @ 1s ": {100e6, time.Second}} {
 		must.Equal(t, must.Get(ParseLonger(text))(t), want, "%q", text)
@@ -286,13 +286,13 @@ func TestLonger(t *testing.T) {
 		}
 		return out
 	}
-	// 100 Mbit/s at 20 ms is 250 kB under way, and about 1 in 45,000 may be lost: none
-	// of 400,000 was, which is at most 1 in 133,000.
+	// 100 Mbit/s at 20 ms is 250 kB under way, and may lose about 1 in 45,000. The session lost
+	// 0 of 400,000, which is at most 1 in 133,000.
 	got := states(session(), Longer{100e6, 20 * time.Millisecond})
 	for _, thing := range []string{"hosts to", "window to", "loss to", "start to", "order from"} {
 		must.Equal(t, got[thing], OK, "%s", thing)
 	}
-	// 10 Gbit/s at 80 ms is 100 MB under way, more than the links and the buffers have.
+	// 10 Gbit/s at 80 ms is 100 MB under way, more than the links and the buffers hold.
 	got = states(session(), Longer{10e9, 80 * time.Millisecond})
 	must.True(t, got["hosts to"] == Bad && got["window to"] == Poor && got["loss to"] == Unseen, "%v", got)
 	s := session()

@@ -25,7 +25,7 @@ func machine() Machine {
 	}
 }
 
-// TestMachine has one thing amiss at a machine at a time.
+// TestMachine breaks one thing of a machine at a time.
 func TestMachine(t *testing.T) {
 	media := func(m *Machine) *model.Media { return &m.Facts.NICs[0].Media }
 	for name, c := range map[string]struct {
@@ -71,7 +71,8 @@ func TestMachine(t *testing.T) {
 	must.Equal(t, fastest([]string{"10baseT/Half", "2500baseT/Full", "400Gbase/x", "FIBRE", "autoselect"}), 2.5e9, "the fastest mode")
 }
 
-// TestGrades: docs/find-the-limit.md has the default grades, and a session holds those that were set.
+// TestGrades: docs/find-the-limit.md lists the default grades, and a session stores the grades
+// in use.
 func TestGrades(t *testing.T) {
 	manual := string(must.Get(os.ReadFile("../../../docs/find-the-limit.md"))(t))
 	for _, g := range Grades() {
@@ -96,9 +97,9 @@ func TestGrades(t *testing.T) {
 	}
 }
 
-// TestFullPath: what a flow that fills the path sends again is graded step by step, and shows
-// nothing of the path below the first one; a grade
-// of resent that the person sets holds there too.
+// TestFullPath: the packets that a flow sends again while it fills the path get grades step by
+// step, and below the first grade they show nothing about the path. A user's grade of resent
+// applies there too.
 func TestFullPath(t *testing.T) {
 	for _, c := range []struct {
 		share  float64
@@ -117,8 +118,8 @@ func TestFullPath(t *testing.T) {
 	}
 }
 
-// TestBalance: where the rate of the path is unknown, a direction that reaches a seventh
-// of the other one is not passed over.
+// TestBalance: where the rate of the path is unknown, the check does not pass over a direction
+// that reaches a seventh of the other one.
 func TestBalance(t *testing.T) {
 	for rate, want := range map[float64]State{900e6: Unseen, 134e6: Poor, 50e6: Bad} {
 		s := session()
@@ -131,10 +132,10 @@ func TestBalance(t *testing.T) {
 	}
 }
 
-// TestLongerVectors holds the numbers of a longer path against diagnosis.md sections 2.2
-// and 2.3, computed by hand: W = rate x rtt / 8 bytes; CUBIC p = rtt / (w / 1.054)^(4/3)
-// and Reno p = 1.5 / w^2 with w = W / MSS segments, the larger of the two; the start is
-// ceil(log2(w / 10)) round trips.
+// TestLongerVectors checks the numbers of a longer path against diagnosis.md sections 2.2 and
+// 2.3, computed by hand: W = rate x rtt / 8 bytes; CUBIC p = rtt / (w / 1.054)^(4/3) and Reno p
+// = 1.5 / w^2 with w = W / MSS segments, the larger of the two; the start takes ceil(log2(w /
+// 10)) round trips.
 func TestLongerVectors(t *testing.T) {
 	for name, c := range map[string]struct {
 		l     Longer

@@ -11,8 +11,8 @@ import (
 	"linerate/internal/must"
 )
 
-// TestPacketSizes: what each way of trying found is said, and so are a router that told,
-// a direction that is alone in its trouble, a mismatch, and ways that disagree.
+// TestPacketSizes: the check reports the result of each way of trying, a router's answer,
+// trouble in one direction alone, a mismatch, and ways that disagree.
 func TestPacketSizes(t *testing.T) {
 	const to = model.To
 	way := func(change func(w *model.Way)) func(*model.Session) {
@@ -59,8 +59,8 @@ func TestPacketSizes(t *testing.T) {
 	}
 }
 
-// TestOptionsOnTheWay: a rewritten MSS and lost marks of ECN are said, per direction;
-// marks that nobody uses are no trouble.
+// TestOptionsOnTheWay: the check reports a rewritten MSS and lost ECN marks per direction; lost
+// marks do no harm while ECN is off.
 func TestOptionsOnTheWay(t *testing.T) {
 	tcpOf := func(s *model.Session) *model.TCPSummary { return sender(s.Runs[0], model.To) }
 	for name, c := range map[string]struct {
@@ -85,8 +85,8 @@ func TestOptionsOnTheWay(t *testing.T) {
 	}
 }
 
-// TestDisturbed: where the hypervisor ran others, a rate somewhat below the ceiling says
-// little of the path; one far below it still does.
+// TestDisturbed: where the hypervisor ran other guests, a rate slightly below the ceiling says
+// little about the path; one far below it still does.
 func TestDisturbed(t *testing.T) {
 	for rate, want := range map[float64]State{940e6: OK, 770e6: Unseen, 300e6: Poor, 50e6: Bad} {
 		s := session()
@@ -98,9 +98,9 @@ func TestDisturbed(t *testing.T) {
 	}
 }
 
-// TestCrowded: a gap that nothing explains says little of the path where others had all
-// processors of an end, and is POOR where they were free: also those that only others may
-// use. More than there are is no evidence.
+// TestCrowded: an unexplained gap says little about the path where other programs used all
+// processors of an end, and is POOR where processors were free, including those that only other
+// programs may use. More than the host has is no evidence.
 func TestCrowded(t *testing.T) {
 	for _, c := range []struct {
 		busy   float64
@@ -121,8 +121,8 @@ func TestCrowded(t *testing.T) {
 	}
 }
 
-// TestClockAndBuffer: what waits in the sender's buffer was written and has not arrived,
-// which is no fault of a clock.
+// TestClockAndBuffer: data in the sender's buffer was written but has not arrived, which is not
+// a clock fault.
 func TestClockAndBuffer(t *testing.T) {
 	for buffer, want := range map[units.Bytes]State{0: Unseen, 80e6: OK} {
 		s := session()
@@ -135,8 +135,8 @@ func TestClockAndBuffer(t *testing.T) {
 	}
 }
 
-// TestResends: what TCP sends again while it fills the path is what filling a queue
-// costs; it is loss where the path is not full, and nothing where others had the host.
+// TestResends: packets sent again while TCP fills the path are the cost of a full queue. They
+// are loss where the path is not full, and nothing where other programs had the host.
 func TestResends(t *testing.T) {
 	for name, c := range map[string]struct {
 		rate, again float64
@@ -162,8 +162,8 @@ func TestResends(t *testing.T) {
 	}
 }
 
-// TestEvidenceOfLoss: loss is ok, POOR or BAD only where the datagrams show it, whatever
-// share of them was lost.
+// TestEvidenceOfLoss: loss is ok, POOR or BAD only where the datagrams prove it, whatever share
+// of them was lost.
 func TestEvidenceOfLoss(t *testing.T) {
 	for name, c := range map[string]struct {
 		lost, of float64

@@ -129,7 +129,7 @@ func TestDecodersRefuseTooMany(t *testing.T) {
 	}
 }
 
-// What is accepted is canonical and safe to read and to merge.
+// Accepted input is canonical and safe to read and to merge.
 func FuzzUnmarshalBinary(f *testing.F) {
 	for _, h := range []*Histogram{of(), of(90, 300), of(-1, 0, 5, 2*time.Hour), of(math.MaxInt64, math.MinInt64)} {
 		f.Add(must.Get(h.MarshalBinary())(f))

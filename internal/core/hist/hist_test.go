@@ -13,8 +13,8 @@ import (
 	"linerate/internal/must"
 )
 
-// value draws durations evenly over all orders of magnitude, with ends and
-// values outside the range among them.
+// value draws durations evenly over all orders of magnitude, including the ends and values
+// outside the range.
 func value() *rapid.Generator[time.Duration] {
 	return rapid.Custom(func(t *rapid.T) time.Duration {
 		switch rapid.IntRange(0, 9).Draw(t, "kind") {
@@ -239,7 +239,7 @@ func TestRecordDoesNotAllocate(t *testing.T) {
 	must.True(t, n == 0, "Record allocates %v times", n)
 }
 
-// TestAddEqualsRecording: a value that is added many times is as if it had been recorded so.
+// TestAddEqualsRecording: adding a value many times equals recording it as often.
 func TestAddEqualsRecording(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var added Recorder

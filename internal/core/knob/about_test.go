@@ -30,7 +30,7 @@ func TestDefaultOn(t *testing.T) {
 	mtu, _ := NewIndex().ByID("link.mtu")
 	must.Equal(t, mtu.DefaultOn("linux", "6.1"), "1500", "link.mtu")
 	for _, k := range Catalogue() {
-		for _, d := range k.Defaults { // every text of a version is understood
+		for _, d := range k.Defaults { // every text of a version has a meaning
 			system, versions, _ := strings.Cut(d.System, " ")
 			if system != "linux" && system != "freebsd" || versions == "" {
 				continue
@@ -118,7 +118,7 @@ func TestCite(t *testing.T) {
 	must.Equal(t, Cite("[Q7 x]"), "[Q7 x]", "an unknown tag became")
 }
 
-// Every source in the catalogue is one that people can follow.
+// TestEverySourceCanBeCited: readers can follow every source in the catalogue.
 func TestEverySourceCanBeCited(t *testing.T) {
 	var all []string
 	for _, k := range Catalogue() {
@@ -147,7 +147,7 @@ func TestModeUntold(t *testing.T) {
 		{"autoneg=off speed=10 duplex=half" + card, "autoneg=off duplex=full" + card, true},
 		{"autoneg=off speed=10 duplex=half", "autoneg=off speed=100 duplex=full" + card, false}, // it tells
 		{"autoneg=off speed=10 duplex=half", "autoneg=on advertise=10baseT/Half" + card, false}, // it negotiates
-		{"autoneg=on advertise=10baseT/Half", "autoneg=off" + card, false},                      // nobody forced that
+		{"autoneg=on advertise=10baseT/Half", "autoneg=off" + card, false},                      // the other side did not force that
 		{"1500", "1400", false},
 	} {
 		must.Equal(t, ModeUntold(c.want, c.got), c.untold, "%q for %q", c.got, c.want)

@@ -11,7 +11,7 @@ import (
 	"linerate/internal/must"
 )
 
-// TestCatalogueIsComplete holds what every entry must say.
+// TestCatalogueIsComplete checks the required parts of every entry.
 func TestCatalogueIsComplete(t *testing.T) {
 	seen := map[model.KnobID]bool{}
 	for _, k := range knob.Catalogue() {
@@ -36,8 +36,8 @@ func TestCatalogueIsComplete(t *testing.T) {
 	must.True(t, !ok, "ByID finds a knob that is not there")
 }
 
-// TestNativeSettings holds what every native setting must say, and that no two
-// knobs mean the same part of one.
+// TestNativeSettings checks the required parts of every native setting, and that no two knobs
+// use the same part of one.
 func TestNativeSettings(t *testing.T) {
 	type part struct {
 		system    string
@@ -84,8 +84,8 @@ func checkNative(t *testing.T, k knob.Knob, system string, n knob.Native) {
 	}
 }
 
-// TestDeadNames: every replacement exists and lives on that system, and no dead
-// name is alive there under the same name.
+// TestDeadNames: every replacement exists and works on that system, where no knob uses the dead
+// name.
 func TestDeadNames(t *testing.T) {
 	for _, d := range knob.DeadNames() {
 		must.True(t, len(d.Names) != 0 && d.Was != "" && d.Now != "" && d.Lived != "" && d.Source != "", "%v: an answer is missing", d.Names)
@@ -121,7 +121,7 @@ func TestConstraintsNameKnobs(t *testing.T) {
 	}
 }
 
-// meant is what an explanation leads to, a line for each.
+// meant returns the targets of an explanation, one per line.
 func meant(e knob.Explanation) string {
 	var b strings.Builder
 	if k := e.Knob; k != nil {
@@ -191,8 +191,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestEveryNativeNameIsExplained: what the catalogue calls a setting is
-// understood, and leads back to the knob.
+// TestEveryNativeNameIsExplained: every native name in the catalogue has an explanation that
+// leads back to its knob.
 func TestEveryNativeNameIsExplained(t *testing.T) {
 	for _, k := range knob.Catalogue() {
 		e, ok := knob.NewIndex().Explain(string(k.ID))

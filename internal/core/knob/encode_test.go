@@ -13,14 +13,14 @@ import (
 	"linerate/internal/must"
 )
 
-// sameValue compares a canonical value with what the place holds: a list with
-// one value per queue is as good as its first.
+// sameValue compares a canonical value with the value of the place: a list with one value per
+// queue equals its first value.
 func sameValue(want, got string) bool {
 	return got == want || strings.HasPrefix(want, got+";") || strings.HasPrefix(got, want+";")
 }
 
-// TestEncodings: for each knob and system, what a value becomes in a native
-// text, and that it reads back.
+// TestEncodings checks the native text of a value for each knob and system, and that it reads
+// back.
 func TestEncodings(t *testing.T) {
 	const modes = " (supported=10baseT/Half,100baseT/Full,1000baseT/Full)"
 	for _, c := range []struct{ system, knob, raw, value, want string }{
@@ -105,7 +105,7 @@ func TestLevelIsTheLeastThatAllows(t *testing.T) {
 	}
 }
 
-// A switch that another feature holds reads as it is, not as was asked.
+// A switch that another feature holds reads as its actual value, not the requested one.
 func TestHeldSwitchReadsAsItIs(t *testing.T) {
 	k, _ := knob.NewIndex().ByID("nic.offload.tso")
 	for raw, want := range map[string]string{"a=on(held) b=off": "0", "a=off(held)": "1", "a=on(held) b=on": "1", "a=on": "1"} {
@@ -120,7 +120,7 @@ func TestHolds(t *testing.T) {
 	}{
 		{"fq", "fq (handle 1:)", true}, {"fq", "fq", true}, {"fq", "fq_codel (handle 1:)", false}, {"fq (handle 1:)", "fq (handle 2:)", false},
 		{"fq (handle 1:)", "fq", false}, {"4096 1 2", "4096\t1\t2", true}, {"a=off(fixed)", "a=off(fixed)", true}, {"a=off", "a=off(fixed)", false},
-		// What was negotiated, and what another feature holds, changes by itself.
+		// Negotiated values, and those that another feature holds, change on their own.
 		{"autoneg=on advertise=a (supported=a; now=1000/full)", "autoneg=on advertise=a (supported=a; now=100/full)", true},
 		{"autoneg=on advertise=a (supported=a; now=1000/full)", "autoneg=on advertise=a (supported=a)", true},
 		{"autoneg=on advertise=a (now=1000/full)", "autoneg=on advertise=a", true},
@@ -131,7 +131,7 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// TestKnobsOfOnePlaceCompose: two halves of one text do not disturb each other.
+// TestKnobsOfOnePlaceCompose: two knobs in one text do not disturb each other.
 func TestKnobsOfOnePlaceCompose(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pairs := []struct{ system, a, b, raw string }{
@@ -151,8 +151,8 @@ func TestKnobsOfOnePlaceCompose(t *testing.T) {
 	})
 }
 
-// FuzzDecode: no native text of any system breaks a reader, and what is read
-// can be written into it again.
+// FuzzDecode: no native text of any system breaks a reader, and every value it reads can be
+// written back.
 func FuzzDecode(f *testing.F) {
 	for _, raw := range []string{"1 2 3", "a=on b=off(fixed)", "autoneg=on advertise=x (supported=x)", "1000baseT,full-duplex", "dword:1", "absent", "fq (handle 1:)", "Enabled"} {
 		f.Add(raw)
@@ -278,7 +278,7 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// TestWindowScale: the worked numbers of knobs.md sections 1.2 and 9.
+// TestWindowScale checks the worked numbers of knobs.md sections 1.2 and 9.
 func TestWindowScale(t *testing.T) {
 	for _, c := range []struct {
 		system, values string
@@ -302,9 +302,9 @@ func TestWindowScale(t *testing.T) {
 	must.True(t, !ok, "a scale was computed from nothing")
 }
 
-// TestNoStepOnTheWayBreaksARule: where values fit together before and after,
-// every state on the way that Plan chooses does too. On FreeBSD a state that
-// does not is a host without new connections (F-01).
+// TestNoStepOnTheWayBreaksARule: where values fit together before and after, so does every
+// state that Plan passes through. On FreeBSD a state that does not leaves the host without new
+// connections (F-01).
 func TestNoStepOnTheWayBreaksARule(t *testing.T) {
 	buffers := []model.KnobID{"socket.buffer_max", "tcp.recv_buffer_max", "tcp.send_buffer_max", "tcp.recv_buffer_initial", "tcp.send_buffer_initial"}
 	for _, system := range []string{"freebsd", "darwin"} {

@@ -13,7 +13,7 @@ import (
 	"linerate/internal/must"
 )
 
-// Lines of guides as they stand, with what they set in linerate's words.
+// Lines of guides verbatim, with their settings in linerate's words.
 func TestGuideLines(t *testing.T) {
 	for line, want := range map[string]string{
 		"ethtool -G enp3s0 rx 4096 tx 2048":                                                                        "nic.ring.rx=4096 nic.ring.tx=2048",
@@ -86,8 +86,8 @@ func TestGuideLines(t *testing.T) {
 	}
 }
 
-// Settings that exist and that linerate does not set have an answer, and words of a
-// known command that it does not know are named.
+// Settings that exist but that linerate does not set have an answer, and it names the unknown
+// words of a known command.
 func TestGuideLinesOutside(t *testing.T) {
 	for name, want := range map[string]string{
 		"net.ipv4.tcp_autocorking = 1": "small writes", "sunrpc.tcp_slot_table_entries=64": "NFS", "iommu=pt": "command line",
@@ -119,8 +119,8 @@ func TestGuideLinesOutside(t *testing.T) {
 	}
 }
 
-// TestUndoTime: what bounces a link takes up to 10 s each (EffectBounce), and the
-// budget has room for it, whatever the number.
+// TestUndoTime: a change that bounces a link takes up to 10 s (EffectBounce), and the budget
+// has room for any number of such changes.
 func TestUndoTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		ids         []model.KnobID
@@ -137,9 +137,9 @@ func TestUndoTime(t *testing.T) {
 	}
 }
 
-// TestDriverModes: what ethtool calls 3 us is a mode to the driver e1000e, is said to be
-// one, and is the number that it was in every text that holds it. The values that the
-// driver takes are those that it took in a machine.
+// TestDriverModes: what ethtool shows as 3 us is a mode for the driver e1000e. linerate names
+// the mode, and writes the plain number. The accepted values are those that the driver took in
+// a real machine.
 func TestDriverModes(t *testing.T) {
 	plain, ok := knob.NewIndex().ByID("nic.coalesce.rx_usecs")
 	must.Need(t, ok, "no such knob")
@@ -170,8 +170,8 @@ func TestDriverModes(t *testing.T) {
 	must.True(t, k.From("rings.rx of eth0 (e1000e)").Named == nil, "a ring has modes")
 }
 
-// TestReasons: what hosts say becomes one of the closed list. The words are those
-// that hosts of several systems gave.
+// TestReasons: errors of hosts become reasons of the closed list. The texts are from hosts of
+// several systems.
 func TestReasons(t *testing.T) {
 	for words, want := range map[string]knob.Reason{
 		"": knob.NotTold,
@@ -196,7 +196,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestReasonsAreDocumented: docs/json.md lists each, with the words of the program.
+// TestReasonsAreDocumented: docs/json.md lists each reason in the program's words.
 func TestReasonsAreDocumented(t *testing.T) {
 	text := must.Get(os.ReadFile(filepath.Join("..", "..", "..", "docs", "json.md")))(t)
 	for _, r := range knob.Reasons() {

@@ -69,7 +69,7 @@ func TestParseSaysWhatWouldBeRight(t *testing.T) {
 	}
 }
 
-// TestCanonicalIsAFixedPoint: what Parse returns parses to itself.
+// TestCanonicalIsAFixedPoint: parsing the output of Parse returns it unchanged.
 func TestCanonicalIsAFixedPoint(t *testing.T) {
 	all := knob.Catalogue()
 	rapid.Check(t, func(t *rapid.T) {
@@ -162,7 +162,7 @@ func BenchmarkByID(b *testing.B) {
 	})
 }
 
-// asRunsRead is how runs read a setting of the flow before there was one reading:
+// asRunsRead reads a setting of the flow as runs did before there was a common parser:
 // canonical texts only, and no range.
 func asRunsRead(f *model.Flow, a model.Assignment) error {
 	if a.Knob == "congestion" {
@@ -195,8 +195,8 @@ func asRunsRead(f *model.Flow, a model.Assignment) error {
 	return nil
 }
 
-// TestOneReadingOfFlowSettings: what a plan holds, canonical values in their
-// range, means what it meant to runs before, for every knob of the flow.
+// TestOneReadingOfFlowSettings: for every knob of the flow, the values that a plan may hold,
+// canonical and in range, mean the same as they did to runs before.
 func TestOneReadingOfFlowSettings(t *testing.T) {
 	seen := 0
 	for _, k := range knob.Catalogue() {
@@ -230,9 +230,9 @@ func TestOneReadingOfFlowSettings(t *testing.T) {
 	must.True(t, seen >= 7, "only %d knobs of the flow", seen)
 }
 
-// TestWhereTheReadingsDiffered: who was right. Runs took numbers out of every
-// range, which the plan's range forbids; they took a rate to the last fraction of a
-// bit, which a search compares; the catalogue's reading knew units.
+// TestWhereTheReadingsDiffered decides between the old parsers. Runs took numbers outside every
+// range, which the plan's range forbids. They took a rate to the last fraction of a bit, which
+// a search compares. The catalogue's parser knew units.
 func TestWhereTheReadingsDiffered(t *testing.T) {
 	for _, c := range []struct {
 		knob  model.KnobID
@@ -250,8 +250,9 @@ func TestWhereTheReadingsDiffered(t *testing.T) {
 	must.True(t, err == nil && u.Rate == 1234567.891, "a rate of a search is %v, %v", u, err)
 }
 
-// TestOptionsOfKinds: what an engine lets plans vary is a knob of its flows, also as
-// a load; of no other's, and of nobody where it is to be the same in all runs.
+// TestOptionsOfKinds: an option that an engine lets plans vary is a knob of its flows, also
+// when the engine is a load. It is a knob of no other engine, and an option that must be the
+// same in all runs is no knob at all.
 func TestOptionsOfKinds(t *testing.T) {
 	kinds := []traffic.Kind{requests.Kind(), udp.Kind(), probes.Kind(udp.Kind())}
 	load := probes.Over(model.Flow{Engine: udp.Name})
@@ -275,8 +276,7 @@ func TestOptionsOfKinds(t *testing.T) {
 	}
 }
 
-// TestWithSetting: what belongs to a host is left to it, and a fault names the
-// setting.
+// TestWithSetting: a flow ignores the settings of a host, and a fault names the setting.
 func TestWithSetting(t *testing.T) {
 	f, err := knob.WithSetting(model.Flow{Engine: "filecopy"}, model.Setting{Name: "s", Assignments: []model.Assignment{
 		{Host: model.Far, Knob: "link.mtu", Value: "x"}, {Knob: "streams", Value: "4"}, {Knob: "copy.sink", Value: "/srv"},

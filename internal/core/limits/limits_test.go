@@ -11,7 +11,7 @@ import (
 	"linerate/internal/must"
 )
 
-// The table of goodput by MTU, options and link; goodput in Mbit/s.
+// The table of goodput by MTU, options and link.
 func TestGoodputTable(t *testing.T) {
 	type row struct {
 		mtu           int
@@ -152,7 +152,7 @@ func TestWindowTable(t *testing.T) {
 	} {
 		for i, rtt := range rtts {
 			got := float64(WindowBound(window, rtt)) / 1e6
-			tolerance := 0.051 // one decimal is given
+			tolerance := 0.051 // the table has one decimal
 			if want[i] == math.Trunc(want[i]) {
 				tolerance = 0.51
 			}
@@ -226,9 +226,9 @@ func TestLossBudgetExamples(t *testing.T) {
 	}
 }
 
-// TestTimeoutBound: by hand, MSS 1448, 0.684 ms, a timer of 0.2 s and a loss of 3 %:
-// 0.684 ms * 0.14142 = 0.0967 ms, and 0.2 s * 3 * sqrt(0.01125) * 0.03 * 1.0288 = 1.9643 ms,
-// so that a segment takes 2.0610 ms. Without losses it is what Mathis says.
+// TestTimeoutBound, by hand: MSS 1448, 0.684 ms, a timer of 0.2 s and a loss of 3 % give 0.684
+// ms * 0.14142 = 0.0967 ms, and 0.2 s * 3 * sqrt(0.01125) * 0.03 * 1.0288 = 1.9643 ms, so that
+// a segment takes 2.0610 ms. Without losses it equals Mathis.
 func TestTimeoutBound(t *testing.T) {
 	rtt, timer := 684*time.Microsecond, 200*time.Millisecond
 	if got := float64(TimeoutBound(1448, rtt, timer, 0.03)); math.Abs(got/5.6205e6-1) > 0.001 {
@@ -347,7 +347,7 @@ func TestAckLoad(t *testing.T) {
 	}
 }
 
-// TestSharing: the measured paths of diagnosis-2.md section 3, and both ways round.
+// TestSharing checks the measured paths of diagnosis-2.md section 3, both ways round.
 func TestSharing(t *testing.T) {
 	for name, c := range map[string]struct {
 		rates AtOnce

@@ -35,7 +35,7 @@ func path(change func(*model.Session)) *model.Session {
 	return s
 }
 
-// tcp is what the sender of direction d said.
+// tcp returns the report of the sender of direction d.
 func tcp(s *model.Session, d model.Direction) *model.TCPSummary {
 	if d == model.From {
 		return s.Runs[1].Ends[0].Flows[0].TCP
@@ -43,7 +43,7 @@ func tcp(s *model.Session, d model.Direction) *model.TCPSummary {
 	return s.Runs[0].Ends[0].Flows[0].TCP
 }
 
-// carried has the runs carry so much in a window of that length.
+// carried makes the runs carry rates in a window of that length.
 func carried(s *model.Session, window time.Duration, rates ...float64) {
 	for i, d := range []model.Direction{model.To, model.From} {
 		s.Runs[i].Values = []model.Value{{Direction: d, Metric: model.Goodput, Value: rates[i]}}
@@ -161,8 +161,8 @@ func TestOfPath(t *testing.T) {
 	}
 }
 
-// A measurement above the ceiling shows that the ceiling is wrong: nothing is
-// compared with it (diagnosis.md section 4.0, rule 1).
+// A measurement above the ceiling shows that the ceiling is wrong: nothing is compared with it
+// (diagnosis.md section 4.0, rule 1).
 func TestRefuted(t *testing.T) {
 	c := OfPath(path(func(*model.Session) {}), model.To)
 	for rate, refuted := range map[units.BitRate]bool{1e6: false, 941e6: false, 960e6: false, 980e6: true, 9e9: true} {
@@ -173,9 +173,9 @@ func TestRefuted(t *testing.T) {
 	must.True(t, !(Ceiling{}).Refuted(1e12), "an unknown ceiling was refuted")
 }
 
-// TestWaitedBeforeTheWindow: what had come before a window is no rate above the link's,
-// as far as that explains it. The numbers are of a recorded run: 1.727 Mbit/s over a
-// link of 1.67 Mbit/s, in 2.5 s.
+// TestWaitedBeforeTheWindow: data that arrived before a window does not count as a rate above
+// the link's, as far as it explains the excess. The numbers are from a recorded run: 1.727
+// Mbit/s over a link of 1.67 Mbit/s, in 2.5 s.
 func TestWaitedBeforeTheWindow(t *testing.T) {
 	session := func(window time.Duration) *model.Session {
 		return &model.Session{
@@ -203,7 +203,7 @@ func TestLeastRTT(t *testing.T) {
 	must.True(t, !LeastRTT(&model.Session{}).IsKnown(), "known of nothing")
 }
 
-// TestDuplex: only the half duplex of an emulated card without link modes is no answer.
+// TestDuplex ignores only the half duplex of an emulated card without link modes.
 func TestDuplex(t *testing.T) {
 	for _, c := range []struct {
 		bus, duplex string
@@ -213,7 +213,7 @@ func TestDuplex(t *testing.T) {
 		{"virtual", "half", []string{}, ""},
 		{"virtual", "full", []string{}, "full"}, // virtio_net
 		{"virtual", "half", []string{"10baseT/Half", "10baseT/Full"}, "half"},
-		{"pci", "half", []string{}, "half"}, // an old card that lists none
+		{"pci", "half", []string{}, "half"}, // an old card without a list of modes
 	} {
 		var n model.NIC
 		n.Bus.Kind, n.Media.Duplex, n.Media.Supported = known(c.bus), known(c.duplex), known(c.modes)

@@ -11,22 +11,22 @@ import (
 	"linerate/internal/must"
 )
 
-// way is a path on paper: at each hop, queued is how long a packet that has passed it waits
-// under load in the mean, ms, and late how long the hop thinks
-// at most before it answers under load.
+// way is a synthetic path: for each hop, queued is the mean wait in ms under load of a packet
+// that has passed it, and late the longest time in ms that the hop itself takes to answer under
+// load.
 type way struct {
 	queued []float64
 	late   map[int]float64
 	silent map[int]bool
-	limit  int  // answers under load of each hop, of the receiver only if aside; 0 is all
+	limit  int  // answers under load of each hop, or of the receiver alone if aside; 0 is all
 	aside  bool // the trace's probes do not pass what is queued, the others do
 }
 
-// trace draws what probes find on w, the last hop of which is the receiver.
+// trace draws the results of probes on w, whose last hop is the receiver.
 func (w way) trace(rng *rand.Rand) (t model.Trace, _ Ends) {
 	t = model.Trace{Direction: model.To}
 	var idle, loaded hist.Recorder
-	wait := 0.0 // of this round, in shares of the mean
+	wait := 0.0 // of this round, as a share of the mean
 	took := func(hop int, queued float64) time.Duration {
 		ms := float64(hop)*0.7 + queued*wait*(0.95+0.1*rng.Float64()) + 0.1*rng.ExpFloat64()
 		if wait > 0 {
@@ -69,9 +69,8 @@ func (w way) trace(rng *rand.Rand) (t model.Trace, _ Ends) {
 	return t, Ends{idle.Histogram(), loaded.Histogram()}
 }
 
-// TestFind: the place is between the last hop that answers as without load and the first of
-// those that do not, wide where hops are silent or answer late by themselves, and none where
-// nothing waits.
+// TestFind: the place is between the last hop that answers as without load and the first that
+// does not. It is wide where hops are silent or slow to answer, and absent where nothing waits.
 func TestFind(t *testing.T) {
 	full := []float64{0, 0, 5, 5, 5}
 	for name, c := range map[string]struct {
@@ -114,8 +113,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestLateBeforeTheQueue: a router that answers late by itself next to the full link may
-// widen the place, but must not move it.
+// TestLateBeforeTheQueue: a slow router next to the full link may widen the place, but must not
+// move it.
 func TestLateBeforeTheQueue(t *testing.T) {
 	wrong := 0
 	for seed := range uint64(400) {
@@ -128,10 +127,10 @@ func TestLateBeforeTheQueue(t *testing.T) {
 }
 
 // TestNarrow: large packets vanish between the last router that answers them and the next
-// one that answers small ones.
+// router that answers small ones.
 func TestNarrow(t *testing.T) {
 	for name, c := range map[string]struct {
-		small, large string // which hops answer, the last being the receiver
+		small, large string // which hops answer; the last one is the receiver
 		want         string
 	}{
 		"in the middle": {"1111", "1100", "2-3"},

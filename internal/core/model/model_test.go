@@ -101,8 +101,8 @@ func TestIntervalJSONRoundTrip(t *testing.T) {
 	})
 }
 
-// A session is stored and exported as JSON: nothing may be lost, in particular
-// not what is unknown and what is infinite.
+// A session is stored and exported as JSON, which must not lose anything, least of all unknown
+// and infinite values.
 func TestSessionJSONRoundTrip(t *testing.T) {
 	p, evidence := 0.03, 21.5
 	want := fullSession(&p, &evidence)
@@ -195,7 +195,7 @@ func TestDataPathWords(t *testing.T) {
 	must.Fail(t, must.Err(ParseThrough("vpn")), "vpn is taken")
 }
 
-// fill puts a mark into every text of v, however deep, and 1 into every number.
+// fill puts a mark into every text of v at any depth, and 1 into every number.
 func fill(v reflect.Value) {
 	if v.CanAddr() {
 		switch f := v.Addr().Interface().(type) {
@@ -238,8 +238,8 @@ func fill(v reflect.Value) {
 	}
 }
 
-// TestPublicIsAList has a host of which every field holds something, also those
-// that come to be: only what is on the list is told.
+// TestPublicIsAList fills every field of a host, including future ones: Public keeps only those
+// on the list.
 func TestPublicIsAList(t *testing.T) {
 	var f HostFacts
 	fill(reflect.ValueOf(&f).Elem())
@@ -255,7 +255,7 @@ func TestPublicIsAList(t *testing.T) {
 	}
 }
 
-// TestEndNames: ends beside each other have names by which they can be told apart.
+// TestEndNames: ends in one report have distinct names.
 func TestEndNames(t *testing.T) {
 	for _, c := range []struct{ targets, want []string }{
 		{[]string{"root@nas", "pi:5299", "nas2"}, []string{"nas", "pi", "nas2"}},
@@ -268,8 +268,7 @@ func TestEndNames(t *testing.T) {
 	}
 }
 
-// TestNames: the far end is called what the person called it, and the near one what it
-// calls itself.
+// TestNames: the far end has the name that the person used, and the near end its own.
 func TestNames(t *testing.T) {
 	for _, c := range []struct{ near, far, nearSelf, farSelf, arrow, way string }{
 		{ThisMachine, "db1", "desk", "vm7", "desk -> db1", "from db1"},

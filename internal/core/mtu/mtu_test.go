@@ -10,9 +10,8 @@ import (
 	"linerate/internal/must"
 )
 
-// TestTheArticle has the hosts of the article whose drivers disagree: on Windows
-// XP the card takes frames of 1514, 4088 or 9014 bytes, and em of FreeBSD any
-// packet to 16110.
+// TestTheArticle has the article's hosts, whose drivers disagree: on Windows XP the card takes
+// frames of 1514, 4088 or 9014 bytes, and em of FreeBSD any packet up to 16110.
 func TestTheArticle(t *testing.T) {
 	windows := Side{Name: "xp", Only: []int{1514, 4088, 9014}, Counts: Frames}
 	freebsd := Side{Name: "bsd", Min: 72, Max: 16110}
@@ -48,8 +47,8 @@ func TestLargest(t *testing.T) {
 	}
 }
 
-// TestLaws: what is largest is taken by all, and nothing above it is; the order
-// of the hosts does not matter.
+// TestLaws: all hosts take the largest size, and none above it works for all; the order of the
+// hosts does not matter.
 func TestLaws(t *testing.T) {
 	side := rapid.Custom(func(t *rapid.T) Side {
 		s := Side{Name: "x", Min: rapid.IntRange(0, 2000).Draw(t, "min"), Counts: Counting(rapid.IntRange(0, 1).Draw(t, "counts"))}
@@ -80,8 +79,8 @@ func TestFarFirst(t *testing.T) {
 	}{{1500, 9000, true}, {9000, 1500, false}, {1500, 1500, true}, {0, 9000, true}} {
 		must.Equal(t, FarFirst(c.from, c.to), c.want, "%d to %d", c.from, c.to)
 	}
-	// The far host is changed only while the near one holds the smaller value, also
-	// by undo, which goes the other way.
+	// The far host changes only while the near one holds the smaller value, even in undo, which
+	// goes the other way.
 	rapid.Check(t, func(t *rapid.T) {
 		from, to := rapid.IntRange(Least, Most).Draw(t, "from"), rapid.IntRange(Least, Most).Draw(t, "to")
 		holds := func(farFirst bool, before, after int) int {
@@ -126,7 +125,7 @@ func TestWay(t *testing.T) {
 	}
 }
 
-// TestJudge has the kinds of trouble of diagnosis.md section 6.1.
+// TestJudge checks the kinds of trouble of diagnosis.md section 6.1.
 func TestJudge(t *testing.T) {
 	full := Way{From: "a", To: "b", Asked: 1500, Passes: 1500, ToMTU: 1500}
 	cut := func(passes int, change func(*Way)) Way {
@@ -165,8 +164,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestNext: the search ends at the largest size that passes, whatever that is, and at
-// those that paths have within the tries of a probe.
+// TestNext: the search ends at the largest size that passes, whatever it is, and finds the
+// common sizes within the tries of a probe.
 func TestNext(t *testing.T) {
 	tries := func(truth, asked, told int) (int, int) {
 		passes, lost, n := 128, asked, 0

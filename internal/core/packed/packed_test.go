@@ -15,7 +15,7 @@ import (
 	"linerate/internal/store/storetest"
 )
 
-// same demands that what is unpacked is what was packed, to the bit.
+// same demands that unpacked samples equal the packed ones, to the bit.
 func same(t must.TB, want, got []model.Sample) {
 	must.Need(t, len(want) == len(got), "%d samples of %d came back", len(got), len(want))
 	for i := range want {
@@ -26,7 +26,7 @@ func same(t must.TB, want, got []model.Sample) {
 	}
 }
 
-// values generates numbers that formulas give, and such as none gives.
+// values generates results of formulas, and numbers that no formula gives.
 func values() *rapid.Generator[float64] {
 	return rapid.OneOf(rapid.Float64(), rapid.Map(rapid.Uint64(), math.Float64frombits),
 		rapid.SampledFrom([]float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 1 << 53, -1 << 53, math.MaxFloat64, 5e-324}),
@@ -34,7 +34,7 @@ func values() *rapid.Generator[float64] {
 		rapid.Map(rapid.Int64Range(0, 1e9), func(k int64) float64 { return float64(k) * 8 / 1.000123 }))
 }
 
-// TestExact packs anything: what comes back is the same, in its order.
+// TestExact packs arbitrary samples, and unpacks the same in the same order.
 func TestExact(t *testing.T) {
 	text := rapid.OneOf(rapid.SampledFrom([]string{"", "near", "far", "cpu0"}), rapid.String())
 	duration := rapid.OneOf(rapid.Map(rapid.Int64(), func(n int64) time.Duration { return time.Duration(n) }),
@@ -54,8 +54,8 @@ func TestExact(t *testing.T) {
 	})
 }
 
-// TestHour holds the cost of an hour of a session with 62 samples a second, as a test
-// over two hosts with two processors makes: below 1 MB, and exact.
+// TestHour checks the size of an hour of a session with 62 samples a second, as a test between
+// two hosts with two processors makes: below 1 MB, and exact.
 func TestHour(t *testing.T) {
 	hour := storetest.Seconds(rand.New(rand.NewPCG(12, 6)), 3600)
 	bytes := 0
@@ -72,8 +72,8 @@ func TestHour(t *testing.T) {
 	must.True(t, bytes <= 1_000_000, "an hour takes %d bytes", bytes)
 }
 
-// TestDamaged changes, cuts and lengthens: an error or other samples, never a crash, and
-// never more of them than there may be.
+// TestDamaged changes, cuts and lengthens the bytes: the result is an error or other samples,
+// never a crash, and never too many samples.
 func TestDamaged(t *testing.T) {
 	whole := packed.Pack(storetest.Seconds(rand.New(rand.NewPCG(1, 2)), 5))
 	for name, b := range map[string][]byte{

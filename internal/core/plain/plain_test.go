@@ -63,7 +63,7 @@ func TestShellWord(t *testing.T) {
 	}
 }
 
-// TestShellLine has a real shell read the line back.
+// TestShellLine makes a real shell read the line back.
 func TestShellLine(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("it has no POSIX shell")

@@ -17,8 +17,8 @@ import (
 	"linerate/internal/must"
 )
 
-// TestWords demands that what Go really says is said in other words, and that the
-// rest of a sentence stays.
+// TestWords checks that real errors of Go become other words, and that the rest of a sentence
+// stays.
 func TestWords(t *testing.T) {
 	_, whole := strconv.ParseInt("four", 10, 64)
 	_, from0 := strconv.ParseUint("-1", 10, 64)

@@ -16,8 +16,8 @@ import (
 	"linerate/internal/must"
 )
 
-// The combinations of a grid are named by their levels, and ordered by what they cost: the
-// factor with the most levels first, words as they are listed.
+// The combinations of a grid have names made of their levels. Their order follows their cost:
+// the factor with the most levels first, words as listed.
 func TestCellsAscendByTheFactorThatIsSearched(t *testing.T) {
 	set := model.Factor{Name: "set", Levels: []model.Level{{Name: "vanilla"}, {Name: "all three"}}}
 	window, mtu := plantest.Factor("window", "9", "8", "10"), plantest.Factor("link.mtu", "9000", "1500")
@@ -34,8 +34,8 @@ func TestCellsAscendByTheFactorThatIsSearched(t *testing.T) {
 	}
 }
 
-// A setting that is dropped leaves the blocks, the levels, and the factor whose level no other
-// setting has.
+// Dropping a setting removes it from the blocks, the levels, and the factor whose level no
+// other setting has.
 func TestDrop(t *testing.T) {
 	mtu, window := plantest.Factor("link.mtu", "1500", "9000"), plantest.Factor("window", "8", "9")
 	for name, c := range map[string]struct {
@@ -55,8 +55,8 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-// Every block is complete unless incomplete ones are asked for, whatever the number of
-// settings: issue 25 part 5, where 15 settings got one run each, unsaid.
+// Every block is complete unless the request asks for incomplete ones, whatever the number of
+// settings: in issue 25 part 5, 15 settings silently got one run each.
 func TestBlocksAreCompleteUnlessAskedOtherwise(t *testing.T) {
 	factors := []model.Factor{plantest.Factor("block", "1", "2", "3"), plantest.Factor("window", "1", "2", "3", "4", "5")}
 	for name, c := range map[string]struct {
@@ -84,8 +84,8 @@ func TestBlocksAreCompleteUnlessAskedOtherwise(t *testing.T) {
 	must.Say(t, must.Err(New(o)), "this plan has no more")
 }
 
-// TestResolve: datagrams follow from what arrived before, and a dead direction is not
-// tried again but with smaller segments.
+// TestResolve: the datagram rate follows from the earlier results, and a dead direction is
+// tried again only with smaller segments.
 func TestResolve(t *testing.T) {
 	test := func(name string, d model.Direction, dead bool) model.Test {
 		return model.Test{Name: name, IfDead: dead, Flow: model.Flow{Engine: "tcpbulk", Direction: d, Duration: time.Second}}
@@ -134,8 +134,8 @@ func TestResolve(t *testing.T) {
 	must.True(t, left(0) > left(1) && left(9) == 0 && Left(p, 0, 0) < left(0), "left: %s, %s, %s", left(0), left(1), left(9))
 }
 
-// held are the options of a grid of so many MTUs of both hosts and windows, in which the
-// MTU is held.
+// held returns a request for a grid of that many windows and MTUs of both hosts, which holds
+// the MTU.
 func held(mtus, windows int) Request {
 	o := Request{Plan: model.Plan{Held: "link.mtu", Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: time.Second}}}
 	o.Factors = []model.Factor{plantest.Factor("link.mtu", numbers(mtus, 1500)...), plantest.Factor("window", numbers(windows, 1)...)}
@@ -151,7 +151,7 @@ func numbers(n, step int) (out []string) {
 	return out
 }
 
-// Every block of a plan that holds a knob is complete, and changes it as often as it has
+// Every block of a plan that holds a knob is complete, and changes the knob as often as it has
 // values: once for each.
 func TestLawGroupsStandTogether(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -167,7 +167,7 @@ func TestLawGroupsStandTogether(t *testing.T) {
 		for b := range p.Order {
 			groups, size, want := Groups(p, b+1), windows, mtus
 			if b < p.NullBlocks {
-				size, want = 1, 2 // the pairs apply anew what they compare
+				size, want = 1, 2 // the pairs apply anew the setting they compare
 			}
 			if len(groups) != want || !slices.Equal(slices.Concat(groups...), p.Order[b]) {
 				t.Fatalf("block %d of %v has groups %v", b+1, p.Order[b], groups)
@@ -181,8 +181,8 @@ func TestLawGroupsStandTogether(t *testing.T) {
 	})
 }
 
-// Each setting is as often at each place of a block as any other, and each order of the
-// groups and inside them as frequent: 2! groups of 3! each, 72 orders.
+// Each setting is equally often at each place of a block, and all orders of the groups and
+// inside them are equally frequent: 2! groups of 3! each, 72 orders.
 func TestGroupsAreUniform(t *testing.T) {
 	const blocks = 7200
 	o := held(2, 3)
@@ -231,13 +231,13 @@ func TestGroupsRefuse(t *testing.T) {
 		c.change(&o)
 		must.Say(t, must.Err(New(o)), c.want, "%s: error", name)
 	}
-	ends := held(2, 2) // the hosts need not agree: what both assign is the value
+	ends := held(2, 2) // the hosts need not agree: the value is what both assign
 	ends.Settings[0].Assignments[1].Value, ends.Settings[1].Assignments[1].Value = "9000", "9000"
 	must.Len(t, Groups(mustNew(t, ends), 5), 2, "groups")
 }
 
-// A grid of more than six settings was given blocks of subsets when it went on, in which
-// no factor can be judged.
+// Extending a grid of more than six settings once gave blocks of subsets, which cannot judge a
+// factor.
 func TestExtendKeepsTheBlocksOfAGridComplete(t *testing.T) {
 	o := held(3, 3)
 	o.Held = ""

@@ -127,7 +127,7 @@ func extremes(p model.Plan, count map[string]int) (low, high int) {
 	return low, high
 }
 
-// Each setting is first about equally often: 5 sigma of a fair draw.
+// Each setting is first about equally often: within 5 sigma of a fair draw.
 func TestOrderIsUniform(t *testing.T) {
 	o := options(3)
 	o.Mode, o.MaxBlocks, o.Seed, o.Null = model.FixedBlocks, 6000, 7, NullNone
@@ -211,8 +211,8 @@ func TestDirections(t *testing.T) {
 	must.True(t, err != nil && strings.Contains(err.Error(), "twice") && strings.Contains(err.Error(), "beside single ones"), "error %v", err)
 }
 
-// TestFirstHour09Extend: a plan that goes on keeps its blocks, and gives each candidate
-// as many differences as were asked for; a fixed one has no continuation.
+// TestFirstHour09Extend: extending a plan keeps its blocks, and gives each candidate the
+// requested number of differences; a fixed plan has no continuation.
 func TestFirstHour09Extend(t *testing.T) {
 	for _, settings := range []int{2, 3, 9} {
 		o := options(settings)
@@ -239,7 +239,7 @@ func TestFirstHour09Extend(t *testing.T) {
 	must.Say(t, must.Err(Extend(mustNew(t, o), 20)), "a second look", "a fixed plan")
 }
 
-// TestPayload counts each direction once, the warm-up too, the messages of a sweep there
+// TestPayload counts each direction once, including the warm-up, the messages of a sweep there
 // and back, and a run without an end as the largest.
 func TestPayload(t *testing.T) {
 	end := func(f ...model.FlowReport) model.EndReport { return model.EndReport{Flows: f} }

@@ -87,8 +87,8 @@ func TestSweepLaws(t *testing.T) {
 	})
 }
 
-// The order must not prefer a place for any size: over many sweeps each size is
-// at each place equally often, within five standard errors.
+// The order must not favour a place for any size: over many sweeps, each size is at each place
+// equally often, within five standard errors.
 func TestSweepOrderIsUniform(t *testing.T) {
 	s := must.Get(NewSweep(SweepOptions{Smallest: 8, Largest: 16, Sweeps: sweepLimit, Seed: 1}))(t)
 	n := len(s.Sizes)

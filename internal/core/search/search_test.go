@@ -20,7 +20,7 @@ func wanted() model.RateSearch {
 	return model.RateSearch{Low: 1e6, High: 1e9, Limit: 0.001, Resolution: 0.02, Repeats: 5}
 }
 
-// drive searches a path whose loss at a rate is given, and returns the trials.
+// drive searches a path with loss as a function of the rate, and returns the trials.
 func drive(s model.RateSearch, loss func(units.BitRate) float64) []Trial {
 	var trials []Trial
 	for {
@@ -32,13 +32,13 @@ func drive(s model.RateSearch, loss func(units.BitRate) float64) []Trial {
 	}
 }
 
-// counted is a trial of 100,000 datagrams.
+// counted returns a trial of 100,000 datagrams.
 func counted(rate units.BitRate, loss float64) Trial {
 	const sent = 100_000
 	return Trial{Rate: rate, Loss: loss, Lost: int64(math.Round(loss * sent)), Sent: sent}
 }
 
-// A queue that overflows above some rate loses what is above it.
+// A queue that overflows at some rate loses everything above it.
 func TestFindsTheEdge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := wanted()
@@ -88,7 +88,7 @@ func TestRepeatsDecide(t *testing.T) {
 	must.True(t, lucky != 0 && got.Found && got.Rate <= 350e6 && got.Rate >= 340e6 && got.Passed == s.Repeats, "%+v; lucky %v", got, lucky)
 }
 
-// Whatever the losses, a search ends and keeps its word.
+// Whatever the losses, a search ends and keeps its promise.
 func TestLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := wanted()
@@ -125,7 +125,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// Where the sender makes no more, the answer says that it is not the path.
+// Where the sender cannot go faster, the answer names the sender, not the path.
 func TestSenderIsTooSlow(t *testing.T) {
 	s := wanted()
 	most := units.BitRate(300e6)
@@ -163,13 +163,13 @@ func TestTrialsOfRuns(t *testing.T) {
 	must.True(t, slices.Equal(got, want), "%+v", got)
 }
 
-// A search that says found has shown it: a loss that is within the limit in the mean
-// and not surely is none, and neither are too few datagrams.
+// A search reports found only with proof: a loss that is within the limit on average but not
+// surely is not enough, and neither are too few datagrams.
 func TestFoundIsShown(t *testing.T) {
 	s := wanted() // at most 0.1 %
 	near := Evaluate(s, drive(s, func(r units.BitRate) float64 {
 		if r > 300e6 {
-			return 0.00098 // of 500,000 datagrams that may be 0.105 %
+			return 0.00098 // of 500,000 datagrams: the true loss may be 0.105 %
 		}
 		return 0.0001
 	}))
@@ -189,7 +189,7 @@ func TestFoundIsShown(t *testing.T) {
 	}
 	got := Evaluate(s, []Trial{{Rate: 1e6}})
 	must.True(t, !got.Found && got.Most == 1, "nobody counted: %+v", got)
-	// Runs that lost 0.66 % of a limit of 0.1 % were called found once.
+	// A search once reported found for runs that lost 0.66 % with a limit of 0.1 %.
 	var six []Trial
 	for range 6 {
 		six = append(six, Trial{Rate: 5e8, Loss: 0.0066, Lost: 66, Sent: 10_000})
@@ -201,9 +201,8 @@ func TestFoundIsShown(t *testing.T) {
 	must.True(t, got.Found && !(got.Most > 1e-5), "a limit of nothing: %+v", got)
 }
 
-// The upper ends are those of the literature: Hanley and Lippman-Hand 1983 for none
-// of n; Clopper and Pearson 1934 for k of n, by the beta distribution (qbeta(0.95,
-// k+1, n-k) of R).
+// The upper ends are from the literature: Hanley and Lippman-Hand 1983 for none of n; Clopper
+// and Pearson 1934 for k of n, by the beta distribution (qbeta(0.95, k+1, n-k) in R).
 func TestMostShare(t *testing.T) {
 	for _, c := range []struct {
 		k, n int64

@@ -92,15 +92,15 @@ func TestDropsThin(t *testing.T) {
 	must.True(t, r.Sweeps == 5 && len(r.Features) == 1 && len(r.Warnings) == 1, "two incomplete sweeps: %+v", r)
 }
 
-// drawSweeps draws multiples of 1/1024: moving them by such a one is exact, so
-// that medians stay tied or apart.
+// drawSweeps draws multiples of 1/1024: shifting them by such a multiple is exact, so that
+// medians stay tied or apart.
 func drawSweeps(t *rapid.T) [][]float64 {
 	sizes := rapid.IntRange(2, 8).Draw(t, "sizes")
 	cell := rapid.Map(rapid.IntRange(-1024, 1024), func(v int) float64 { return float64(v) / 1024 })
 	return rapid.SliceOfN(rapid.SliceOfN(cell, sizes, sizes), 5, 8).Draw(t, "logs")
 }
 
-// A constant factor on all rates, and the order of the sweeps, change nothing.
+// A constant factor on all rates and the order of the sweeps change nothing.
 func TestLawDropsOfScaledAndShuffledSweeps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		logs := drawSweeps(t)

@@ -32,7 +32,7 @@ func TestEvidenceV1(t *testing.T) {
 
 func TestEvidenceV2(t *testing.T) {
 	m := math.Log(1.02)
-	// The section prints the values for a margin of +0.02 and −0.02 itself.
+	// The section itself gives the values for margins of +0.02 and −0.02.
 	for _, margin := range []float64{0.02} {
 		e := NewEvidence(margin)
 		above := []float64{1.581719, 2.765475, 4.638378, 8.334445, 15.632463, 28.211989}
@@ -73,8 +73,8 @@ func TestEvidenceKeepsLastIntervalWhenContradicted(t *testing.T) {
 	must.True(t, after.Low <= after.High && after.Low >= before.Low && after.High <= before.High, "interval went from %+v to %+v", before, after)
 }
 
-// One stalled block takes the size bets' capital for good; the bets on signs
-// win it back (statistics.md section 5.1, V3).
+// One stalled block costs the size bets their capital for good; the bets on signs win it back
+// (statistics.md section 5.1, V3).
 func TestEvidenceAfterAStalledBlock(t *testing.T) {
 	v3 := []float64{-.217, .05, .045, .062, .048, .055, .051, .047, .058, .06, .052, .049}
 	want := []float64{0.100942, 0.138669, 0.193361, 0.280431, 0.410578, 0.619188, 0.953189, 1.498383, 2.418223, 3.977222, 6.634039, 11.225429}
@@ -94,7 +94,7 @@ func TestEvidenceAfterAStalledBlock(t *testing.T) {
 	must.True(t, slow.Max().Down >= math.Log(40), "19 blocks of -5 %% and one of +24 %%: evidence %.1f", math.Exp(slow.Max().Down))
 }
 
-// What is no number is no evidence, however often it comes.
+// NaN is no evidence, however often it comes.
 func TestEvidenceRefusesWhatIsNoNumber(t *testing.T) {
 	e := NewEvidence(LogMargin(3), 0.05)
 	for _, d := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
@@ -105,8 +105,8 @@ func TestEvidenceRefusesWhatIsNoNumber(t *testing.T) {
 	must.Equal(t, e.Max(), (Extremes{}))
 }
 
-// The interval after n blocks is the intersection of those of every prefix: a
-// search after each block finds the same.
+// The interval after n blocks is the intersection of those of every prefix: a search after each
+// block gives the same.
 func TestIntervalIsThatOfEverySearchTogether(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	d := make([]float64, 40)
@@ -150,7 +150,7 @@ func TestSignFlip(t *testing.T) {
 }
 
 func TestSignFlipDrawsNearExact(t *testing.T) {
-	d := append(v2(), v2()...) // 20: the largest that is enumerated
+	d := append(v2(), v2()...) // 20: the largest number that is enumerated
 	for i := range d {
 		d[i] += 0.001 * float64(i%3)
 	}
@@ -246,7 +246,7 @@ func TestMinBlocks(t *testing.T) {
 	}
 }
 
-// A test of what is no number has no result, and above all not p = 0.
+// A test of NaN has no result, and above all not p = 0.
 func TestNoNumbersNoTest(t *testing.T) {
 	for _, odd := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		d := []float64{.05, .04, odd, .06, .05, .04, .05, .06}

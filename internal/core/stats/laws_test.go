@@ -106,7 +106,7 @@ func TestLawEvidenceIsBoundedAndMonotone(t *testing.T) {
 	})
 }
 
-// The game is fair: over all sign vectors, E⁺ is 1 on average.
+// The game is fair: E⁺ averages 1 over all sign vectors.
 func TestLawEvidenceAveragesToOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawDiffs(t, 1, 10)
@@ -215,21 +215,21 @@ func nearAll(t *testing.T, what string, got, want []float64, tolerance float64) 
 	}
 }
 
-// difference is the block difference D of a metric that is never 0.
+// difference returns the block difference D of a metric that is never 0.
 func difference(candidate, baseline float64, s Sense) (float64, bool) {
 	c, okC := LogValue(candidate, s)
 	b, okB := LogValue(baseline, s)
 	return c - b, okC && okB
 }
 
-// HodgesLehmann and SignedRank are those of ranks that serve once.
+// HodgesLehmann computes the result from fresh ranks.
 func HodgesLehmann(d []float64, level float64) RankResult {
 	return NewRanks(d, nil).HodgesLehmann(level)
 }
 func SignedRank(d []float64) (int, float64, bool) { return NewRanks(d, nil).SignedRank() }
 
-// TestDistributions holds ours against gonum's own, bit for bit: verdicts that were
-// given with them stay what they are.
+// TestDistributions compares our distributions with gonum's, bit for bit: earlier verdicts must
+// not change.
 func TestDistributions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, p, x := rapid.IntRange(1, 2000).Draw(t, "n"), rapid.Float64Range(1e-9, 1-1e-9).Draw(t, "p"), rapid.Float64Range(-50, 50).Draw(t, "x")

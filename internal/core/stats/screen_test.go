@@ -167,8 +167,8 @@ func TestSlowStartIsSeen(t *testing.T) {
 	}
 }
 
-// Independent intervals of 5 % have v_w = 0.05² × 0.1 s. Of correlated ones short batches
-// show at least half of the long-run variance, of which single intervals show a sixth.
+// Independent intervals of 5 % have v_w = 0.05² × 0.1 s. Short batches of correlated intervals
+// show at least half of the long-run variance; single intervals show a sixth.
 func TestWithinCountsAutocorrelation(t *testing.T) {
 	for _, phi := range []float64{0, 0.7} {
 		rng := rand.New(rand.NewPCG(1, 2))
@@ -254,8 +254,8 @@ func TestPhi(t *testing.T) {
 	near(t, "clipped below", Phi(-0.9, 12), 0, 0)
 }
 
-// The table of statistics.md section 10.3 is good to ±0.03; the simulation here
-// adds as much again.
+// The table of statistics.md section 10.3 is accurate to ±0.03; the simulation here adds as
+// much again.
 func TestShiftLimit(t *testing.T) {
 	for phi, want := range map[float64]float64{0: 3.18, 0.5: 4.23, 0.9: 5.07} {
 		near(t, "99 % at N 30", shiftQuantile(30, phi, 10_000, 0.99, rand.New(rand.NewPCG(7, 7))), want, 0.09)
@@ -267,8 +267,8 @@ func TestShiftLimit(t *testing.T) {
 	must.Equal(t, a, ShiftLimit(12, 0.4, rand.New(rand.NewPCG(1, 1))), "the same generator gave")
 }
 
-// The exact distribution by counting inversions of every permutation, and a long
-// series in no time.
+// The exact distribution matches a count of the inversions of every permutation, and a long
+// series takes no time.
 func TestInversionDistribution(t *testing.T) {
 	nearAll(t, "of four", inversionDistribution(4), []float64{1. / 24, 3. / 24, 5. / 24, 6. / 24, 5. / 24, 3. / 24, 1. / 24}, 1e-15)
 	sum := 0.0

@@ -72,7 +72,7 @@ func TestMSEROfAConstantSeries(t *testing.T) {
 	must.True(t, d == 1, "a warm-up of one value: %d are cut", d)
 }
 
-// The confidence is that of the sign test: 1-2/2^6 for 6 values, 1-2*(1+9)/2^9 for the second
+// The confidence comes from the sign test: 1-2/2^6 for 6 values, 1-2*(1+9)/2^9 for the second
 // of 9 from either end (Conover 1999, section 3.2).
 func TestMedianInterval(t *testing.T) {
 	for _, c := range []struct {
@@ -90,8 +90,8 @@ func TestMedianInterval(t *testing.T) {
 	}
 }
 
-// TestShareBounds: binom.test of R 4.3 for 10 of 100 at 95 % on both sides, and the rule of
-// three.
+// TestShareBounds checks binom.test of R 4.3 for 10 of 100 at 95 % on both sides, and the rule
+// of three.
 func TestShareBounds(t *testing.T) {
 	for _, c := range []struct {
 		k, n                  int64

@@ -20,7 +20,7 @@ import (
 	"linerate/internal/must"
 )
 
-// sweepOf returns a session of passes over sizes, each of the same time.
+// sweepOf returns a session of passes over sizes, with the same time for a size in each pass.
 func sweepOf(passes int, list []units.Bytes, oneWay func(units.Bytes) time.Duration) model.Session {
 	s := model.Session{Kind: model.KindSweep}
 	for i := range passes {
@@ -29,7 +29,7 @@ func sweepOf(passes int, list []units.Bytes, oneWay func(units.Bytes) time.Durat
 		for _, n := range list {
 			p := model.Point{Size: n, Stalled: oneWay(n) < 0}
 			if !p.Stalled {
-				// A little different in each pass, as everything measured is.
+				// Slightly different in each pass, as in every measurement.
 				p.Trials = []time.Duration{oneWay(n) + time.Duration(i), oneWay(n) + time.Duration(2*i)}
 			}
 			r.Ends[0].Points = append(r.Ends[0].Points, p)
@@ -71,7 +71,7 @@ func TestSweepKeepsItsTableShort(t *testing.T) {
 	}
 }
 
-// TestOneTime: of a size with one time, as other programs write it, no spread is shown.
+// TestOneTime: a size with one time, as other programs write it, shows no spread.
 func TestOneTime(t *testing.T) {
 	s := sweepOf(1, []units.Bytes{2}, gigabit)
 	s.Runs[0].Ends[0].Points[0].Trials = []time.Duration{1500}
@@ -168,7 +168,7 @@ func TestSweepLogsNameTheirHost(t *testing.T) {
 		"%+v", d.Findings)
 }
 
-// TestWriteNetPIPE demands the format that docs/wire/netpipe.md shows.
+// TestWriteNetPIPE checks the format that docs/wire/netpipe.md shows.
 func TestWriteNetPIPE(t *testing.T) {
 	d := Document{Directions: []Direction{{Curve: Curve{Sizes: []Size{
 		{Size: 1, Trials: 3, Min: 7070 * time.Nanosecond, Median: time.Second}, {Size: 2}, {Size: 29, Trials: 3, Min: time.Second / 65536},

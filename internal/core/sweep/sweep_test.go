@@ -21,7 +21,7 @@ import (
 	"linerate/internal/must"
 )
 
-// curve says how long a message of that size takes one way.
+// curve returns the one-way time of a message of that size.
 type curve func(n units.Bytes) time.Duration
 
 // healthy is 20 µs and 1 Gbit/s.
@@ -29,9 +29,8 @@ func healthy(n units.Bytes) time.Duration {
 	return 20*time.Microsecond + time.Duration(8*n)*time.Nanosecond
 }
 
-// passes returns so many passes over sizes, with noise of 1 % in each pass and
-// size and of 3 % in each trial, in random order of sizes. A negative time is a
-// stall.
+// passes returns n passes over sizes in random order, with noise of 1 % in each pass and size
+// and of 3 % in each trial. A negative time is a stall.
 func passes(n int, seed uint64, sizes []units.Bytes, f curve) []Pass {
 	rng := rand.New(rand.NewPCG(seed, 9))
 	out := make([]Pass, n)
@@ -52,7 +51,7 @@ func passes(n int, seed uint64, sizes []units.Bytes, f curve) []Pass {
 	return out
 }
 
-// show writes features shortly: "cliff 64 KiB > 96 KiB…8 MiB".
+// show formats features briefly: "cliff 64 KiB > 96 KiB…8 MiB".
 func show(features []Feature) string {
 	var out []string
 	for _, f := range features {
@@ -97,7 +96,7 @@ func TestFeatures(t *testing.T) {
 		{"healthy", healthy, ""},
 		{"cliff", slowFrom(65536, 3, 1<<30), fmt.Sprintf("cliff 65533 > 65536…%d", 1<<20+3)},
 		{"notch", slowFrom(4093, 1.6, 4099), "notch 3075 > 4093…4099"},
-		// One size that happens to be as fast as ever does not make two drops of one.
+		// One size that happens to be as fast as before does not split a drop in two.
 		{"a drop with a size in its middle that is none", func(n units.Bytes) time.Duration {
 			if n >= 65536 && n != 98304 {
 				return 3 * healthy(n)
@@ -111,8 +110,8 @@ func TestFeatures(t *testing.T) {
 			}
 			return healthy(n)
 		}, fmt.Sprintf("notch 6144 > 8189…8195, cliff 98307 > 131072…%d", 1<<20+3)},
-		// The driver of seed 004 that is slow with small messages: half the rate
-		// would be no drop, since small messages have little of it anyway.
+		// The driver of seed 004 is slow with small messages: half the rate would not be a
+		// drop, since small messages have little of it anyway.
 		{"slow when small", slowFrom(1, 3, 67), "slow 93 > 1…67"},
 		{"stalls in the middle", func(n units.Bytes) time.Duration {
 			if n >= 1021 && n <= 1027 {
@@ -131,7 +130,7 @@ func TestFeatures(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			got := show(Pool(passes(8, 1, sizes, c.f)).Features)
 			if strings.HasPrefix(c.name, "slow") || c.name == "notch" {
-				// Which of the many like sizes is the reference is chance.
+				// Which of the many similar sizes is the reference depends on chance.
 				got, c.want = got[strings.LastIndex(got, ">")+1:], c.want[strings.LastIndex(c.want, ">")+1:]
 			}
 			must.Equal(t, got, c.want, "features")
@@ -318,8 +317,8 @@ func TestCurveComesBackFromJSON(t *testing.T) {
 	must.True(t, err == nil && string(again) == string(b), "%v:\n%s\n%s", err, b, again)
 }
 
-// The order of passes and of points in them changes nothing; times that are all
-// twice as long halve the rates, and leave the features where they are.
+// The order of passes and of points in them changes nothing; doubling all times halves the
+// rates and leaves the features in place.
 func TestLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := rapid.SliceOfNDistinct(rapid.Map(rapid.IntRange(1, 1<<20), func(n int) units.Bytes { return units.Bytes(n) }),

@@ -35,8 +35,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// TestOptions: what people may say of a flow follows from its engine, and from the
-// load that it contains.
+// TestOptions: the options of a flow follow from its engine and from its load.
 func TestOptions(t *testing.T) {
 	set := func(f model.Flow, name, text string) (model.Flow, bool, error) {
 		o, ok := all().Option(f, name)
@@ -59,9 +58,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// FuzzParams: whatever a peer sends as an engine's parameters, each kind says what it
-// takes without a fault, holds no more than the text can state, and what it reads it
-// writes as the same.
+// FuzzParams: whatever a peer sends as an engine's parameters, each kind describes it without a
+// fault, holds no more than the text can state, and writes back what it reads.
 func FuzzParams(f *testing.F) {
 	for _, seed := range []string{
 		"", "{}", "null", "[]", "{", `{"rate":1e6,"pacing":"clock","plain":true}`, `{"rate":-1}`, `{"rate":1e308}`, `{"RATE":5,"rate":6}`,

@@ -17,8 +17,8 @@ import (
 	"linerate/internal/must"
 )
 
-// queue is a path with a deep queue: a window that is larger than it needs waits there,
-// and a smaller one than that costs rate. What decides is the latency, the rate is a guard.
+// queue is a path with a deep queue: a window larger than needed waits there, and a smaller one
+// costs rate. Latency decides, and the rate is a guard.
 type queue struct {
 	rng    *rand.Rand
 	bdp    float64 // bytes
@@ -48,8 +48,8 @@ func (q queue) look() tune.Look {
 	return l
 }
 
-// Where the latency decides, the strongest value is tried first; one that costs more rate
-// than the guard allows leaves the next milder one.
+// Where latency decides, the search tries the strongest value first; a value that costs more
+// rate than the guard allows leaves the next milder one.
 func TestGoalLatency(t *testing.T) {
 	right := 0
 	for seed := range uint64(100) {
@@ -78,8 +78,8 @@ func TestGoalLatency(t *testing.T) {
 }
 
 // The front holds the settings that nothing beats in both rate and latency, whatever their
-// order; a run of the other direction, or one that does not count, is no part of it. A setting
-// that does nothing in the direction does not stand there by chance.
+// order. Runs of the other direction and runs that do not count are not part of it, and a
+// setting without an effect in the direction does not get in by chance.
 func TestFront(t *testing.T) {
 	run := func(name string, d model.Direction, rate, latency float64, s model.RunState) model.Run {
 		return model.Run{Setting: name, State: s, Flow: model.Flow{Direction: d}, Values: []model.Value{
@@ -106,12 +106,12 @@ func TestFront(t *testing.T) {
 		}
 		must.Same(t, got, want)
 	}
-	rec.Winner.Name = "from" // which does nothing to the far host
+	rec.Winner.Name = "from" // which does not affect the far host
 	must.True(t, rec.Front(runs, model.To)[0].Taken, "the baseline does not stand for the winner")
 }
 
-// TestReadingsAtEqualLoad holds that the latency of a setting that carries more is that of
-// its run at the incumbent's rate, and unknown without one.
+// TestReadingsAtEqualLoad demands that the latency of a setting that carries more comes from
+// its run at the incumbent's rate, and is unknown without one.
 func TestReadingsAtEqualLoad(t *testing.T) {
 	o := options()
 	o.Guards = []model.Guard{{Metric: model.LatencyP99, Margin: 50}, {Metric: model.RetransmitRatio, Margin: 0.005}}
@@ -147,8 +147,8 @@ func TestReadingsAtEqualLoad(t *testing.T) {
 	}
 }
 
-// pilots are runs of 1 s and 2 s in intervals of 100 ms: slow start until ramp, then the
-// rate with noise of its intervals and of whole runs.
+// pilots returns runs of 1 s and 2 s in intervals of 100 ms: slow start until ramp, then the
+// rate with noise per interval and per run.
 func pilots(seed uint64, ramp time.Duration, within, between float64, runs int) tune.Pilots {
 	rng := rand.New(rand.NewPCG(seed, 4))
 	p := tune.Pilots{RTT: 20 * time.Millisecond, Samples: map[int][]model.Sample{}}
@@ -173,8 +173,9 @@ func pilots(seed uint64, ramp time.Duration, within, between float64, runs int) 
 	return p
 }
 
-// Slow start that is seen is left out, with the interval in which the flow is steady; a run
-// is as short as a large effect allows, and longer for a small one, the more it scatters.
+// The warm-up skips an observed slow start, including the interval in which the flow becomes
+// steady. A run is as short as a large effect allows, and the longer for a small effect, the
+// more it scatters.
 func TestLengthFollowsTheEvidence(t *testing.T) {
 	quiet := pilots(1, 400*time.Millisecond, 0.005, 0.002, 3)
 	l := quiet.Fit(model.Goodput, math.Log(6))
@@ -192,7 +193,7 @@ func TestLengthFollowsTheEvidence(t *testing.T) {
 	must.Equal(t, (tune.Pilots{}).Fit(model.Goodput, 1), (tune.Length{}), "no pilots")
 }
 
-// The result lists what a plateau turns down, with its effect, like all that was measured.
+// The result lists what a plateau rejects, with its effect, like every other measurement.
 func TestPlateauTellsWhatItTurnsDown(t *testing.T) {
 	w := bufferWorld(1, 2<<20)
 	m := tune.New(options())
@@ -214,8 +215,8 @@ func TestPlateauTellsWhatItTurnsDown(t *testing.T) {
 	must.True(t, runs < 2_550, "%d runs: what is clearly worse is not measured to the end, and neither is less of it", runs)
 }
 
-// The time that is expected before the first run is right within a factor of 1.5 in nine of
-// ten searches in which a setting helps a lot, and what is left only falls from phase to phase.
+// The time expected before the first run is right within a factor of 1.5 in nine of ten
+// searches where a setting helps a lot, and the remaining time only falls from phase to phase.
 func TestExpectedTime(t *testing.T) {
 	const worlds = 200
 	cost, right := tune.Cost{Pilot: 3400 * time.Millisecond, Run: 1500 * time.Millisecond}, 0
@@ -259,9 +260,9 @@ func TestExpectedTime(t *testing.T) {
 	must.True(t, right >= worlds*9/10, "wanted nine of ten")
 }
 
-// What one look at the hosts as they are showed is not forgotten because the next one,
-// at another short run of them, does not show it: the milder value is still tried after
-// the stronger one that did harm.
+// What one look at the current settings shows is kept even if the next look, at another short
+// run, does not show it: the search still tries the milder value after the stronger one did
+// harm.
 func TestALaterLookShowsLess(t *testing.T) {
 	w := bufferWorld(1, 128<<10, 512<<10)
 	w.latency[strconv.Itoa(512<<10)] = 2

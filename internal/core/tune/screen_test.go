@@ -14,14 +14,14 @@ import (
 	"linerate/internal/must"
 )
 
-// outcome is what searches in worlds came to.
+// outcome sums up searches in worlds.
 type outcome struct {
 	reached, slower int
 	runs, changed   []float64
-	untrimmed       []float64 // runs of those in which there was nothing to trim
+	untrimmed       []float64 // runs of those with nothing to trim
 }
 
-// inSilence searches worlds whose diagnosis has a rule for one resource of four.
+// inSilence searches worlds whose diagnosis has a rule for one of four resources.
 func inSilence(t *testing.T, worlds uint64, change func(*world), o tune.Options) (out outcome) {
 	t.Helper()
 	for seed := range worlds {
@@ -56,15 +56,15 @@ func thorough() tune.Options {
 	return o
 }
 
-// Where three of four limits have no rule, a search that follows the diagnosis finds
-// nothing, and one that screens the rest once finds most of it, with few settings.
+// Where three of four limits have no rule, a search that follows the diagnosis finds nothing,
+// and one that screens the other settings once finds most of the gain, with few settings.
 func TestThorough(t *testing.T) {
 	plain, all := inSilence(t, 300, nil, options()), inSilence(t, 300, nil, thorough())
 	must.True(t, plain.reached <= 100 && all.reached >= 230 && all.slower <= 3 && !(stats.Median(all.runs) > 120) && !(stats.Mean(all.changed) > 3), "wanted at most 100 without, and at least 230 with a screening, at most 3 slower, 120 runs, 3 settings")
 }
 
-// Where nothing helps, a screening makes no more of it than the confirmation bears, and
-// the budget is kept.
+// Where nothing helps, a screening claims no more than the confirmation supports, and stays
+// within the budget.
 func TestThoroughInVain(t *testing.T) {
 	in := func(w *world) {
 		for i := range w.useful {
@@ -86,15 +86,15 @@ func TestThoroughInVain(t *testing.T) {
 	must.True(t, len(few) >= 25 && slices.Max(few) <= 40, "a budget of 40 runs: %v", few)
 }
 
-// A setting that breaks every run that it is in is found by what those have in common; it
-// is out for good, and the others are screened all the same.
+// The runs that break have a setting in common, and the search finds it by that: the setting is
+// out for good, and the search still screens the others.
 func TestThoroughWithWhatBreaks(t *testing.T) {
 	const worlds = 100
 	broke, reached := 0, 0
 	for seed := range uint64(worlds) {
 		w := newWorld(seed, 1)
 		w.silent = true
-		w.useful[5].levels, w.breaks = []int64{77}, "77" // one that does nothing
+		w.useful[5].levels, w.breaks = []int64{77}, "77" // one without an effect
 		o := thorough()
 		o.Seed = seed
 		m := tune.New(o)
@@ -118,8 +118,8 @@ func TestThoroughWithWhatBreaks(t *testing.T) {
 	must.True(t, broke >= worlds/2 && reached >= worlds*13/20, "wanted it named in half of the worlds, and 95 %% of the best in 65")
 }
 
-// Of few settings no design is made: they are raced. What a person has to be asked, and
-// what is refused, is in no screening.
+// Few settings get no design: the search races them. Settings that need a question or that the
+// user refuses are in no screening.
 func TestThoroughWithFew(t *testing.T) {
 	w := bufferWorld(1, 512<<10)
 	w.silent, w.right, w.useful[0].resource = true, 1, 0
@@ -141,8 +141,8 @@ func TestThoroughWithFew(t *testing.T) {
 	must.True(t, math.IsNaN(float64(m.Fates()[0].Gain)) && len(m.Fates()) == 1, "%+v", m.Fates())
 }
 
-// A level that does harm leaves the milder ones, and no stronger one is tried, though
-// the formula promises as much of it.
+// A harmful level leaves the milder ones, and the search tries no stronger one although the
+// formula promises as much of it.
 func TestAMilderValueAfterAHarmfulOne(t *testing.T) {
 	for seed := range uint64(50) {
 		w := bufferWorld(seed, 128<<10, 256<<10, 1<<20, 4<<20)

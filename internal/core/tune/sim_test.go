@@ -18,8 +18,8 @@ import (
 	"linerate/internal/must"
 )
 
-// world is a path with known truth: the rate is that of the narrowest of its
-// resources, and each useful setting widens one (statistics.md section 11.1).
+// world is a path with known truth: the narrowest resource sets the rate, and each useful
+// setting widens one resource (statistics.md section 11.1).
 type world struct {
 	rng     *rand.Rand
 	caps    []float64 // of each resource, bit/s
@@ -29,21 +29,21 @@ type world struct {
 	right   float64 // chance that the diagnosis names the narrowest resource
 	latency map[string]float64
 	noise   float64 // factor on the noise of section 13
-	tail    float64 // noise of what is guarded, log ratio; 0 is that of noise
-	silent  bool    // the diagnosis has a rule for the first resource alone
+	tail    float64 // noise of the guarded metric, log ratio; 0 is that of noise
+	silent  bool    // the diagnosis has a rule for the first resource only
 	breaks  string  // the value of the setting that breaks its runs
 }
 
 // lever is a setting of the world: levels of a size, or a switch.
 type lever struct {
 	name     model.KnobID
-	resource int // that it widens, -1 for none
+	resource int // the one it widens, -1 for none
 	levels   []int64
 	now      int64
 	factor   func(v int64) float64 // on the resource's capacity
 }
 
-// capacity is the true rate with a setting.
+// capacity returns the true rate with a setting.
 func (w *world) capacity(s model.Setting) float64 {
 	caps, all := slices.Clone(w.caps), 1.0
 	for _, l := range w.useful {
@@ -62,7 +62,7 @@ func (w *world) capacity(s model.Setting) float64 {
 	return min(slices.Min(caps), w.link) * all
 }
 
-// run is one run with the noise of statistics.md section 13.
+// run returns one run with the noise of statistics.md section 13.
 func (w *world) run(s model.Setting) tune.Reading {
 	w.drift = 0.9*w.drift + 0.05*math.Sqrt(1-0.81)*w.rng.NormFloat64()*w.noise
 	u := (0.015*w.rng.NormFloat64() + 0.022*w.rng.NormFloat64()) * w.noise
@@ -78,8 +78,8 @@ func (w *world) run(s model.Setting) tune.Reading {
 	return r
 }
 
-// look diagnoses: the levers of the narrowest resource first, or of any other one
-// where the diagnosis is wrong; then all that have no rule.
+// look diagnoses: the levers of the narrowest resource first, or of another one where the
+// diagnosis is wrong; then all without a rule.
 func (w *world) look(s model.Setting) tune.Look {
 	reached := w.capacity(s) / w.link
 	narrowest := 0
@@ -138,7 +138,7 @@ func (w *world) look(s model.Setting) tune.Look {
 	return look
 }
 
-// play leads the machine through the world and returns its last step.
+// play drives the machine through the world and returns its last step.
 func play(t testing.TB, w *world, m *tune.Machine) tune.Step {
 	t.Helper()
 	for range 2000 {
@@ -162,7 +162,7 @@ func play(t testing.TB, w *world, m *tune.Machine) tune.Step {
 	return tune.Step{}
 }
 
-// step is a factor that a switch has.
+// step returns the factor of a switch.
 func step(f float64) func(int64) float64 {
 	return func(v int64) float64 {
 		if v == 0 {
@@ -172,13 +172,13 @@ func step(f float64) func(int64) float64 {
 	}
 }
 
-// small is the size of every buffer as it is.
+// small is the current size of every buffer.
 const small = 64 << 10
 
-// size is the factor of a buffer: in proportion.
+// size returns the factor of a buffer, which is proportional.
 func size(v int64) float64 { return float64(v) / small }
 
-// newWorld draws one: a window, an MTU, the place of interrupts, their moderation, a
+// newWorld draws a world: a window, an MTU, the place of interrupts, their moderation, a
 // congestion control, and five settings that do nothing or harm.
 func newWorld(seed uint64, right float64) *world {
 	rng := rand.New(rand.NewPCG(seed, 11))
@@ -200,7 +200,7 @@ func newWorld(seed uint64, right float64) *world {
 	return w
 }
 
-// best is the highest rate of the world.
+// best returns the highest rate of the world.
 func (w *world) best() float64 {
 	all := model.Setting{}
 	for _, l := range w.useful {
@@ -211,15 +211,14 @@ func (w *world) best() float64 {
 	return w.capacity(all)
 }
 
-// options are those of the simulations: a margin of 3 %, and half as much latency
-// again is too much.
+// options returns those of the simulations: a margin of 3 %, and a limit of half as much
+// latency again.
 func options() tune.Options {
 	return tune.Options{Margin: stats.LogMargin(3), Guards: []model.Guard{{Metric: model.LatencyP99, Margin: 50}}}
 }
 
-// The closed loop in worlds whose best is known: it reaches 95 % of that nearly
-// always, leaves few settings in, and no host slower than before, also where the
-// diagnosis is often wrong.
+// The closed loop in worlds with a known best: it nearly always reaches 95 % of it, keeps few
+// settings, and leaves no host slower than before, even where the diagnosis is often wrong.
 func TestReachesTheBest(t *testing.T) {
 	for _, c := range []struct {
 		right    float64
@@ -247,7 +246,7 @@ func TestReachesTheBest(t *testing.T) {
 	}
 }
 
-// Two equal limits hide each other: neither setting shows anything alone.
+// Two equal limits hide each other: neither setting has an effect alone.
 func TestTwoEqualLimits(t *testing.T) {
 	found := 0
 	for seed := range uint64(100) {
@@ -265,7 +264,7 @@ func TestTwoEqualLimits(t *testing.T) {
 	must.True(t, found >= 95, "both settings were found in %d of 100 worlds", found)
 }
 
-// Where nothing helps, nothing is changed, and it costs few runs.
+// Where nothing helps, the search changes nothing, and takes few runs.
 func TestNothingHelps(t *testing.T) {
 	changed, runs := 0, []float64{}
 	for seed := range uint64(200) {
@@ -284,13 +283,13 @@ func TestNothingHelps(t *testing.T) {
 		"%d of 200 worlds without anything to gain ask for a confirmation", changed)
 }
 
-// bufferWorld has one limit, the receive window, and a setting for it.
+// bufferWorld returns a world with one limit, the receive window, and a setting for it.
 func bufferWorld(seed uint64, levels ...int64) *world {
 	return &world{rng: rand.New(rand.NewPCG(seed, 7)), link: 1e9, right: 1, noise: 0.3, caps: []float64{2e8}, latency: map[string]float64{},
 		useful: []lever{{"tcp.recv_buffer_max", 0, levels, small, size}}}
 }
 
-// A value that gains much and harms a guard is not taken; a smaller one is.
+// The search rejects a value that gains much but harms a guard, and takes a smaller one.
 func TestGuardAtEveryStep(t *testing.T) {
 	for seed := range uint64(50) {
 		w := bufferWorld(seed, 128<<10, 256<<10, 512<<10)
@@ -303,14 +302,14 @@ func TestGuardAtEveryStep(t *testing.T) {
 	}
 }
 
-// What is guarded may scatter by more than its margin, as a tail of the latency does in
-// short runs: a setting that harms nothing is hardly ever condemned for that, and one
-// that does is.
+// The guarded metric may scatter by more than its margin, as a tail of the latency does in
+// short runs: a search hardly ever condemns a harmless setting for that, and does condemn a
+// harmful one.
 func TestGuardThatScatters(t *testing.T) {
 	const worlds = 300
 	for _, c := range []struct {
 		harm        float64
-		least, most int // worlds in which it is condemned
+		least, most int // number of worlds that condemn it
 	}{{harm: 1, most: worlds / 50}, {harm: 3, least: worlds * 9 / 10, most: worlds}} {
 		condemned := 0
 		for seed := range uint64(worlds) {
@@ -327,7 +326,7 @@ func TestGuardThatScatters(t *testing.T) {
 	}
 }
 
-// A value that broke a run never returns, and neither does anything of its setting.
+// A value that broke a run never returns, and neither does its setting.
 func TestWhatBrokeNeverReturns(t *testing.T) {
 	w := bufferWorld(1, 256<<10, 512<<10)
 	w.breaks = strconv.Itoa(512 << 10)
@@ -337,7 +336,7 @@ func TestWhatBrokeNeverReturns(t *testing.T) {
 	must.True(t, last.Kind == tune.KindEnd && m.Runs() <= 2 && m.Fates()[0].State == tune.Broke && m.Fates()[0].Detail != "", "last %+v after %d runs, fates %+v", last, m.Runs(), m.Fates())
 }
 
-// Of a size that won far beyond what is needed, the smallest good value stays.
+// For a size that won far above what is needed, the search keeps the smallest good value.
 func TestSmallestGoodValue(t *testing.T) {
 	right := 0
 	for seed := range uint64(50) {
@@ -351,7 +350,7 @@ func TestSmallestGoodValue(t *testing.T) {
 	must.True(t, right >= 45, "512 KiB in %d of 50 worlds", right)
 }
 
-// What a person refuses is not tried, and is told; what needs agreement comes last.
+// The search skips what the user refuses and lists it; what needs consent comes last.
 func TestAsk(t *testing.T) {
 	w := bufferWorld(1, 512<<10)
 	for _, agree := range []bool{false, true} {
@@ -380,7 +379,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// Nothing is run where the ceiling is reached, and the budget is kept.
+// A search ends at once at the ceiling, and stays within the budget.
 func TestEndsEarly(t *testing.T) {
 	w := bufferWorld(1, 512<<10)
 	w.link = 2e8
@@ -401,14 +400,14 @@ func TestEndsEarly(t *testing.T) {
 	for i := range w.useful {
 		w.useful[i].factor = step(1)
 	}
-	m.Take(tune.Input{Runs: 20}, nil) // what was sent meanwhile leaves room for as many
+	m.Take(tune.Input{Runs: 20}, nil) // the data sent meanwhile leaves room for as many
 	last := play(t, w, m)
 	must.True(t, m.Runs() <= 20 && last.Reason == "the budget is spent" && m.Record(nil).Options.Runs == 0, "%d runs of 20 by the payload: %s", m.Runs(), last.Reason)
 }
 
-// How a race should end: averaged capital (statistics.md section 11.5a) is a valid
-// test at any time, but its bets can no more than double with a block, so that it
-// takes twice the runs; the confirmation guards what the t bound lets through.
+// How a race should end: averaged capital (statistics.md section 11.5a) is a valid test at any
+// time, but its bets can at most double with a block, so it takes twice the runs; the
+// confirmation guards against what the t bound lets through.
 func TestHowARaceEnds(t *testing.T) {
 	for _, c := range []struct{ sd, gain, wrong float64 }{{0.01, 0.1, 0.01}, {0.04, 0.1, 0.05}, {0.04, 0.3, 0.01}, {0.04, 0, 0.15}} {
 		const races = 300
@@ -427,10 +426,10 @@ func TestHowARaceEnds(t *testing.T) {
 	}
 }
 
-// ended is how a race of four candidates ended, of which the first has the gain.
+// ended describes the end of a race of four candidates whose first has the gain.
 type ended struct{ runs, winner int }
 
-// raceOf plays one race by the machine's rule and by averaged capital.
+// raceOf plays one race by the machine's rule, and once more by averaged capital.
 func raceOf(seed uint64, sd, gain float64) (byBound, byCapital ended) {
 	const candidates, most, level = 4, 12, 0.9
 	margin := stats.LogMargin(3)
@@ -480,8 +479,8 @@ func raceOf(seed uint64, sd, gain float64) (byBound, byCapital ended) {
 	return byBound, byCapital
 }
 
-// TestEachDirectionKeepsItsSetting: what helps one direction is not left out because the other
-// one is as good without it.
+// TestEachDirectionKeepsItsSetting: the search keeps a setting that helps one direction even if
+// the other direction does not need it.
 func TestEachDirectionKeepsItsSetting(t *testing.T) {
 	var ideas []tune.Idea
 	for i, d := range []model.Direction{model.To, model.From} {

@@ -8,7 +8,7 @@ import (
 	"linerate/internal/truth"
 )
 
-// TestWhatPassesTakesLittleTime to parse.
+// TestWhatPassesTakesLittleTime limits the time to parse.
 func TestWhatPassesTakesLittleTime(t *testing.T) {
 	for name, text := range costly() {
 		t.Run(name, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// costly are texts as large as a file may be that make a parser work: each is one
-// thing over and over.
+// costly returns texts of the largest allowed size that make a parser work: each repeats one
+// thing.
 func costly() map[string]string {
 	fill := func(s string) string { return strings.Repeat(s, MaxBytes/len(s)) }
 	cut := func(s string) string { return s[:min(len(s), MaxBytes)] }
@@ -68,8 +68,8 @@ func costly() map[string]string {
 	}
 }
 
-// what a parse may allocate in all and hold at its end, and how long it may take
-// on a machine that does other things too.
+// Limits on what a parse may allocate in all and hold at its end, and on its time on a machine
+// with other work.
 const (
 	mostAllocated = 1 << 30
 	mostHeld      = 64 << 20
@@ -81,7 +81,7 @@ func TestWhatPassesIsCheapToParse(t *testing.T) {
 	}
 }
 
-// cheap fails where a text passes and is costly to parse, and returns how long that took.
+// cheap fails if a text passes the check but is costly to parse, and returns the parsing time.
 func cheap(t testing.TB, text []byte) time.Duration {
 	if f := Check(text); f != nil {
 		must.True(t, f.Line >= 1 && f.Column >= 1 && f.Reason != "", "fault %+v", *f)
@@ -144,7 +144,7 @@ func FuzzCheck(f *testing.F) {
 	}
 	f.Add([]byte("far: lab:rate=1gbit\nfactors:\n  window: [64KiB, 1MiB]\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if len(text) <= 8<<10 { // as long as a pass of the fuzzer has time for many
+		if len(text) <= 8<<10 { // short enough for a fuzzing pass to make many tries
 			cheap(t, text)
 		}
 	})

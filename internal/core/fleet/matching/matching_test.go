@@ -18,8 +18,8 @@ func TestPartner(t *testing.T) {
 	must.Equal(t, Partner(1, 0, 0), None, "a host alone")
 }
 
-// TestRounds: all pairs meet once, in as few rounds as there can be, and no host is in two
-// pairs of one round, also where only some pairs run at a time.
+// TestRounds: all pairs meet once, in as few rounds as possible, and no host is in two pairs of
+// one round, even where only some pairs run at a time.
 func TestRounds(t *testing.T) {
 	for n := range 12 {
 		rounds := Rounds(n, rand.New(rand.NewPCG(1, uint64(n))))

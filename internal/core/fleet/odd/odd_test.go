@@ -30,8 +30,8 @@ func TestFit(t *testing.T) {
 	must.True(t, math.Abs(e.Rest[2][1]-.310625) < 1e-12, "rest 2 -> 1: %v", e.Rest[2][1])
 }
 
-// TestLook: who is odd among hosts of which some are slow one way or both, or on one way alone,
-// with 3 % of noise.
+// TestLook finds the odd hosts among hosts that are slow in one or both directions or on a
+// single path, with 3 % of noise.
 func TestLook(t *testing.T) {
 	both := func(slow float64, of ...int) func(i, j int) float64 {
 		return func(i, j int) float64 {

@@ -23,8 +23,7 @@ func TestSum(t *testing.T) {
 	must.Equal(t, c.since, 5, "since")
 }
 
-// TestJudge has the vector of fleet.md section 6.4: the evidence after each run, and where it
-// is over.
+// TestJudge has the vector of fleet.md section 6.4: the evidence after each run, and the end.
 func TestJudge(t *testing.T) {
 	m := math.Log(1 / .9)
 	runs := []float64{.21, .26, .19, .24, .23, .18, .27, .22, .25, .20, .24}
@@ -50,14 +49,14 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// world is a path whose level wanders from hour to hour, in scatters of noise and wander.
+// world is a path whose level wanders from hour to hour; noise and wander are scatters.
 type world struct {
 	noise, wander, phi, stalls float64
-	evening                    float64 // how much worse it is from 20 to 24 o'clock
+	evening                    float64 // how much worse the number is from 20 to 24 o'clock
 }
 
-// watched lets a series meet so many hourly looks at a world whose number becomes worse by
-// drop from look at on, and back from look back on; it returns what was told.
+// watched feeds that many hourly looks at a world to a series. The number becomes worse by drop
+// from look at on, and recovers from look back on. It returns the reported changes.
 func (w world) watched(rng *rand.Rand, looks, at, back int, drop float64) (told []Change, runs int, s *Series) {
 	s = &Series{Margin: math.Log(1.1)}
 	state := 0.0
@@ -94,15 +93,15 @@ func (w world) watched(rng *rand.Rand, looks, at, back int, drop float64) (told 
 	return told, runs, s
 }
 
-// usual is a path of which one run says little.
+// usual is a path whose single runs carry little information.
 var usual = world{noise: .05, wander: .03, phi: .7, stalls: .02}
 
-// TestPlanted: within how many looks a path that becomes worse is told, and its return.
+// TestPlanted counts how many looks a series needs to report a worse path, and its recovery.
 func TestPlanted(t *testing.T) {
 	for name, c := range map[string]struct {
 		world
-		left         float64 // of what it carried
-		looks, least int     // so many of 40 are told within so many looks
+		left         float64 // share of what it carried before
+		looks, least int     // within that many looks, at least so many of 40 paths get a report
 	}{
 		"-20 %":        {usual, .8, 4, 34},
 		"-20 %, later": {usual, .8, 24, 39},
@@ -133,14 +132,14 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// TestNoChange: at most one change a year is told of a path that has none, and what comes back
-// each evening is told, and its end, on two working days and two of a weekend.
+// TestNoChange: a path without a change gets at most one report a year. A change that returns
+// every evening gets a report, and so does its end, on two working days and two of a weekend.
 func TestNoChange(t *testing.T) {
 	evening := usual
 	evening.evening = .4
 	for name, c := range map[string]struct {
 		world
-		most int // told of each path
+		most int // reports of each path
 		runs float64
 	}{
 		"quiet":   {world{noise: .01}, 0, .1},
@@ -191,8 +190,8 @@ func TestCutShort(t *testing.T) {
 	must.True(t, told && !c.Worse && c.Since.ID == "23" && usual < .03, "told %v, usual %v: %+v", told, usual, c)
 }
 
-// TestPath: values come back from their scale, runs that carry nothing count, and a path that
-// is read again from its sessions knows the same.
+// TestPath: values survive scaling there and back, runs that carry nothing count, and
+// reading a path again from its sessions gives the same state.
 func TestPath(t *testing.T) {
 	for _, s := range Streams() {
 		for _, v := range []float64{.001, .2, 941e6} {

@@ -11,8 +11,8 @@ import (
 	"linerate/internal/must"
 )
 
-// TestSection: a row for each path in the order of the directions, its rate the sum of the
-// streams of a run and the median over runs; a hint where MPTCP had one path only.
+// TestSection: each path has a row in the order of the directions, with the median over runs of
+// the sum of a run's streams; a hint where MPTCP had only one path.
 func TestSection(t *testing.T) {
 	path := func(stream int, from string, bytes units.Bytes) model.Subflow {
 		return model.Subflow{Stream: stream, From: from, To: "10.0.0.9", Bytes: bytes, RTT: fact.Known(20*time.Millisecond, "test"), Retransmits: 2}

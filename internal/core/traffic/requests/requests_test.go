@@ -12,8 +12,8 @@ import (
 	"linerate/internal/must"
 )
 
-// TestOverdue: a schedule that the connections cannot keep is warned of, with the
-// number that can; one that they keep is not, and none without a schedule.
+// TestOverdue: a schedule that the connections cannot keep gives a warning with a number that
+// can; one that they keep, or no schedule, gives none.
 func TestOverdue(t *testing.T) {
 	var times hist.Recorder
 	times.Add(10*time.Millisecond, 100)
