@@ -24,7 +24,7 @@ func TestTruthOfWatch(t *testing.T) {
 		far, host := words(1)
 		db := filepath.Join(try.TempDir(), "r.db")
 		look := func() result {
-			cmd := command(try, "watch", host, "--once", "-t", "1s", "--db", db)
+			cmd := command(try, "watch", host, "--once", "-t", "1s", "--wait", "0s", "--db", db)
 			cmd.Args = append([]string{"ip", "netns", "exec", near}, cmd.Args...)
 			cmd.Path = "/sbin/ip"
 			return run(try, cmd)

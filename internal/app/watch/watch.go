@@ -30,7 +30,8 @@ import (
 type Store interface {
 	trial.Store
 	Session(ctx context.Context, id string) (model.Session, error)
-	Brief(ctx context.Context, id string) (model.Session, error)
+	// Values returns the runs of a session, without their ends.
+	Values(ctx context.Context, id string) ([]model.Run, error)
 	// Looks lists the looks at a far target since a time, oldest first.
 	Looks(ctx context.Context, far string, since time.Time) ([]model.Item, error)
 }
@@ -160,9 +161,14 @@ func (w *Watch) Path(ctx context.Context, far string) (*series.Path, error) {
 		if i.Created.After(now) {
 			continue // the clock was wrong then or is wrong now
 		}
-		s, err := w.Store.Brief(ctx, i.ID)
-		if err != nil {
+		s := model.Session{ID: i.ID, State: i.State, Created: i.Created}
+		if s.Runs, err = w.Store.Values(ctx, i.ID); err != nil {
 			return nil, err
+		}
+		if slices.ContainsFunc(s.Runs, func(r model.Run) bool { return r.State == model.RunInvalid }) {
+			if s, err = w.Store.Session(ctx, i.ID); err != nil { // its ends say whether anything arrived
+				return nil, err
+			}
 		}
 		p.Take(&s, now.Location())
 	}
@@ -277,7 +283,7 @@ func (w *Watch) look(ctx context.Context, h reach.Target) (Outcome, error) {
 			o.Told = p.Settle(l.doubt, s.Runs)
 		}
 		if o.Told != nil {
-			o.Changed, err = w.differences(ctx, o.Told, s)
+			o.Changed = w.differences(ctx, o.Told, s)
 		}
 		o.Back = missing >= missed
 	case s.ID == "" || s.State == model.SessionFailed:
@@ -304,13 +310,8 @@ func (w *Watch) look(ctx context.Context, h reach.Target) (Outcome, error) {
 
 // hopeless reports whether every later look would fail too.
 func hopeless(err error, p *series.Path) bool {
-	switch fault.KindOf(err) {
-	case fault.Store:
-		return true
-	case fault.Usage, fault.Unsupported:
-		return p.Count == 0
-	}
-	return false
+	kind := fault.KindOf(err)
+	return kind == fault.Store || p.Count == 0 && (kind == fault.Usage || kind == fault.Unsupported)
 }
 
 // void stores a look as one that does not count.
@@ -346,20 +347,23 @@ func (w *Watch) plan() model.Plan {
 
 // differences returns what changed on the hosts between the last look before a change and the
 // look that found it.
-func (w *Watch) differences(ctx context.Context, t *series.Told, now *model.Session) ([]fingerprint.Change, error) {
+func (w *Watch) differences(ctx context.Context, t *series.Told, now *model.Session) []fingerprint.Change {
 	was, err := w.Store.Session(ctx, t.Before.ID)
 	if err != nil {
-		return nil, nil //nolint:nilerr // it was removed meanwhile: nothing is known of then
+		return nil // it was removed meanwhile: nothing is known of then
 	}
 	unknown := fact.Unknown[time.Duration]("not measured")
 	all := fingerprint.Take(was.Hosts, unknown).Changes(fingerprint.Take(now.Hosts, unknown))
 	for _, side := range []model.Host{model.Near, model.Far} {
 		before, _ := was.Facts(side)
 		after, _ := now.Facts(side)
+		if before.Version != after.Version { // which measures otherwise, perhaps
+			all = append(all, fingerprint.Change{Key: fingerprint.Of(side, "linerate"), Was: before.Version, Now: after.Version})
+		}
 		all = append(all, fingerprint.Settings(before, after)...)
 	}
 	fingerprint.Name(all, now.Names())
-	return all, nil
+	return all
 }
 
 // look is a running look. It chooses the runs to measure.

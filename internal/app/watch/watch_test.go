@@ -43,14 +43,19 @@ func (s *shelf) Session(_ context.Context, id string) (model.Session, error) {
 	return s.sessions[slices.IndexFunc(s.sessions, func(o model.Session) bool { return o.ID == id })], nil
 }
 
-func (s *shelf) Brief(ctx context.Context, id string) (model.Session, error) {
-	return s.Session(ctx, id)
+func (s *shelf) Values(ctx context.Context, id string) ([]model.Run, error) {
+	one, err := s.Session(ctx, id)
+	runs := slices.Clone(one.Runs)
+	for i := range runs {
+		runs[i].Ends = nil
+	}
+	return runs, err
 }
 
 func (s *shelf) Looks(_ context.Context, far string, since time.Time) (all []model.Item, _ error) {
 	for _, one := range s.sessions {
 		if one.Far == far && !one.Created.Before(since) {
-			all = append(all, model.Item{ID: one.ID, Created: one.Created})
+			all = append(all, model.Item{ID: one.ID, Created: one.Created, State: one.State})
 		}
 	}
 	return all, nil
@@ -66,6 +71,7 @@ type world struct {
 	kernel string
 	window string // a setting of the far host
 	gone   error  // why the host cannot be reached
+	dead   bool   // nothing arrives there
 	during func() // called during each look
 	told   []Outcome
 	looks  int
@@ -104,6 +110,13 @@ func (w *world) measure(ctx context.Context, l *look, h reach.Target, at time.Ti
 		}
 		w.during()
 		b.Flow.Direction = b.Direction
+		if w.dead && b.Direction == model.To {
+			sent := model.FlowReport{Direction: model.To, Role: model.Sender, Window: 3 * time.Second}
+			got := sent
+			got.Role = model.Receiver
+			s.Runs = append(s.Runs, model.Run{Number: len(s.Runs) + 1, Setting: b.Settings[0].Name, Flow: b.Flow, State: model.RunInvalid, Ends: []model.EndReport{{Flows: []model.FlowReport{sent, got}}}})
+			continue
+		}
 		noise := 1 + .03*w.rng.NormFloat64()
 		s.Runs = append(s.Runs, model.Run{Number: len(s.Runs) + 1, Setting: b.Settings[0].Name, Flow: b.Flow, State: model.RunValid, Values: []model.Value{
 			{Direction: b.Direction, Metric: model.Goodput, Value: 941e6 * w.share * noise},
@@ -148,6 +161,11 @@ func TestPlanted(t *testing.T) {
 		w.share = 1
 		got = changes(4)
 		must.True(t, len(got) == 2 && strings.Contains(got[0], "false") && strings.Contains(got[1], "false"), "%v", got)
+		w.dead = true
+		got = changes(3)
+		must.True(t, len(got) == 2 && strings.Contains(got[0], "to true"), "nothing arrives there: %v", got)
+		p = must.Get(w.watch().Path(t.Context(), "ssh://nas"))(t)
+		must.Len(t, p.Changes, 6, "read again")
 	})
 }
 

@@ -2,7 +2,9 @@ package timer
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,14 +14,7 @@ import (
 )
 
 func exists(paths ...string) func(string) bool {
-	return func(path string) bool {
-		for _, p := range paths {
-			if p == path {
-				return true
-			}
-		}
-		return false
-	}
+	return func(path string) bool { return slices.Contains(paths, path) }
 }
 
 // TestEntry: each system's files and commands for a job whose arguments need quoting everywhere.
@@ -91,4 +86,23 @@ func TestInstall(t *testing.T) {
 	must.Do(t, os.WriteFile(path, []byte("of another"), 0o600))
 	must.Fail(t, e.Install(t.Context()))
 	must.Fail(t, must.Err(e.Remove(t.Context())))
+}
+
+// TestSystemdVerify asks the real systemd what it thinks of the service and its timer.
+func TestSystemdVerify(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("no systemd-analyze here")
+	}
+	dir := t.TempDir()
+	m := Machine{OS: "linux", Root: true, Exists: exists("/run/systemd/system")}
+	e := must.Get(m.Entry(Job{Name: "w", What: "looks 100 %", Argv: []string{"/bin/sh", `--exec=mail -s "100 % & $X"`}, Every: time.Hour}))(t)
+	args := []string{"verify", "--man=no"}
+	for _, f := range e.Files {
+		name := filepath.Join(dir, filepath.Base(f.Path))
+		must.Do(t, os.WriteFile(name, []byte(f.Text), 0o600))
+		args = append(args, name)
+	}
+	out, err := exec.CommandContext(t.Context(), analyze, args...).CombinedOutput()
+	must.True(t, err == nil && !strings.Contains(string(out), "w."), "systemd-analyze verify: %v\n%s", err, out)
 }

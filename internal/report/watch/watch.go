@@ -9,6 +9,7 @@ import (
 
 	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/fleet/series"
+	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
@@ -136,10 +137,10 @@ func (c Change) Lines() []string {
 
 // quantity formats a value of a metric with its unit.
 func quantity(m model.Metric, v float64) string {
-	switch m {
-	case model.Goodput:
+	if m == model.Goodput {
 		return units.BitRate(v).String()
-	case model.LossRatio:
+	}
+	if m == model.LossRatio {
 		return units.FormatShare(v)
 	}
 	return units.FormatDuration(time.Duration(v * float64(time.Second)).Round(time.Microsecond))
@@ -155,16 +156,15 @@ func (h Host) Line() string {
 	}
 	var parts []string
 	for _, s := range h.Streams {
-		text := quantity(s.Metric, s.Values[len(s.Values)-1].Value)
-		switch s.Metric {
-		case model.Goodput:
-			text = string(s.Direction) + " " + text
-		case model.LossRatio:
-			text = fmt.Sprintf("loss %s %s", s.Direction, text)
-		default:
-			text = "round trip " + text
+		last := s.Values[len(s.Values)-1]
+		if !last.At.Equal(h.Last) {
+			continue // it was not measured then
 		}
-		parts = append(parts, text)
+		what := short(s)
+		if s.Metric == model.Goodput { // which needs no name
+			what = string(s.Direction)
+		}
+		parts = append(parts, what+" "+quantity(s.Metric, last.Value))
 	}
 	return end + ": " + strings.Join(parts, ", ")
 }
@@ -213,11 +213,8 @@ func Render(w io.Writer, d Document, wrap func(string) []string) error {
 }
 
 func short(s Stream) string {
-	switch s.Metric {
-	case model.Goodput:
-		return "goodput " + string(s.Direction)
-	case model.LossRatio:
-		return "loss " + string(s.Direction)
+	if s.Metric == model.IdleP50 {
+		return "round trip"
 	}
-	return "round trip"
+	return metric.Name(s.Metric) + " " + string(s.Direction)
 }

@@ -36,6 +36,7 @@ type Store interface {
 	Sessions(ctx context.Context, f store.Filter) ([]model.Item, error)
 	Samples(ctx context.Context, ref string, runNumber int) ([]model.Sample, error)
 	Brief(ctx context.Context, id string) (model.Session, error)
+	Values(ctx context.Context, id string) ([]model.Run, error)
 	Remove(ctx context.Context, ids ...string) error
 	SetNote(ctx context.Context, sessionID, note string) error
 	Import(ctx context.Context, from tables.Source, ids []string) error
@@ -327,6 +328,9 @@ func BriefAndRemove(t *testing.T, s Store) {
 		if Diff(all[1].Runs[i].Values, r.Values) != "" || len(r.Ends) != 0 {
 			t.Errorf("run %+v", r)
 		}
+	}
+	if runs, err := s.Values(t.Context(), all[1].ID); err != nil || Diff(got.Runs, runs) != "" {
+		t.Errorf("values alone: %+v, %v", runs, err)
 	}
 	if err := s.Remove(t.Context(), all[0].ID, "nobody"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("remove of an unknown session: %v", err)

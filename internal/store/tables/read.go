@@ -115,6 +115,19 @@ func (s *Tables) Brief(ctx context.Context, id string) (model.Session, error) {
 	return sess, s.wrap("read session", id, err)
 }
 
+// Values returns the runs of the session with exactly this ID, without their ends. The error
+// wraps store.ErrNotFound.
+func (s *Tables) Values(ctx context.Context, id string) (runs []model.Run, err error) {
+	err = s.read(ctx, func(tx *tx) error {
+		pk, err := sessionKey(ctx, tx, id, "")
+		if err == nil {
+			runs, err = readRuns(ctx, tx, "'null'", "session = $1", pk)
+		}
+		return err
+	})
+	return runs, s.wrap("read session", id, err)
+}
+
 // Samples returns the samples of run runNumber of the session that ref names, in the order of
 // storing. The error wraps store.ErrNotFound if there is no such session or run.
 func (s *Tables) Samples(ctx context.Context, ref string, runNumber int) (all []model.Sample, err error) {

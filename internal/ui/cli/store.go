@@ -33,6 +33,7 @@ type results interface {
 	Samples(ctx context.Context, ref string, run int) ([]model.Sample, error)
 	Sessions(ctx context.Context, f store.Filter) ([]model.Item, error)
 	Brief(ctx context.Context, id string) (model.Session, error)
+	Values(ctx context.Context, id string) ([]model.Run, error)
 	Remove(ctx context.Context, ids ...string) error
 	SetNote(ctx context.Context, sessionID, note string) error
 	Pieces(ctx context.Context, ref string) iter.Seq2[tables.Piece, error]

@@ -56,10 +56,10 @@ const (
 // number converts a value of s to a scale on which equal steps have equal weight; more is
 // worse.
 func (s Stream) number(v float64) float64 {
-	switch s.Metric {
-	case model.Goodput:
+	if s.Metric == model.Goodput {
 		return -math.Log(max(v, 1))
-	case model.LossRatio:
+	}
+	if s.Metric == model.LossRatio {
 		return v / lossStep * tenth
 	}
 	return math.Log(v + shortTrip)
@@ -67,10 +67,10 @@ func (s Stream) number(v float64) float64 {
 
 // Value converts a number back to the value.
 func (s Stream) Value(y float64) float64 {
-	switch s.Metric {
-	case model.Goodput:
+	if s.Metric == model.Goodput {
 		return math.Exp(-y)
-	case model.LossRatio:
+	}
+	if s.Metric == model.LossRatio {
 		return max(0, y*lossStep/tenth)
 	}
 	return max(0, math.Exp(y)-shortTrip)

@@ -155,6 +155,7 @@ func season(t time.Time) int {
 // Verdict is the outcome of the runs on a suspicion.
 type Verdict int
 
+// The verdicts of Judge.
 const (
 	Open Verdict = iota // too few runs
 	Confirmed
