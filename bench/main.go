@@ -1,9 +1,9 @@
-// Command bench compares linerate with the C programs that do the same, over a
-// veth pair between two network namespaces, in rounds that hold one run of each
-// in alternating order, and writes a Markdown section for each claim.
+// Command bench compares linerate with C programs for the same tasks, over a veth pair between
+// two network namespaces, in rounds that hold one run of each in alternating order, and writes
+// a Markdown section for each claim.
 //
-// It needs a network namespace in which it may make interfaces, and a mount
-// namespace with a /run of its own: bench/run makes both.
+// It needs a network namespace in which it may create interfaces, and a mount namespace with
+// its own /run: bench/run creates both.
 package main
 
 import (
@@ -35,7 +35,7 @@ func main() {
 	}
 }
 
-// run is the command, or one of the processes that it starts of itself.
+// run runs the command, or one of the processes that it starts from itself.
 func run(ctx context.Context, args []string) error {
 	if len(args) > 0 {
 		switch args[0] {
@@ -69,7 +69,7 @@ type options struct {
 	output string
 }
 
-// parse returns what shall be run.
+// parse returns the claims to run.
 func parse(args []string) (*options, []claims.Claim, error) {
 	o := &options{}
 	all := claims.All()
@@ -116,8 +116,8 @@ same two network namespaces, made by ` + "`bench/run -o bench/RESULTS.md`" + `. 
 claims; the machine is virtual and has two cores. A run of single claims replaces their
 sections and their rows of the summary only.`
 
-// compare runs the claims and writes the document after each, so that what a
-// later one breaks is not lost.
+// compare runs the claims and writes the document after each, so that a failure of a later one
+// loses nothing.
 func compare(ctx context.Context, o *options, chosen []claims.Claim) error {
 	doc, err := document(o.output)
 	if err != nil {
@@ -159,7 +159,7 @@ func compare(ctx context.Context, o *options, chosen []claims.Claim) error {
 	return errors.Join(failed...)
 }
 
-// document reads what there is.
+// document reads the existing document.
 func document(path string) (*results.Document, error) {
 	if path == "" {
 		return results.Parse(""), nil

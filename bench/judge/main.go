@@ -1,16 +1,16 @@
-// Command judge makes labs in which it is known what limits, has linerate look at them,
-// and scores what it says.
+// Command judge creates labs with a known limit, runs linerate in them, and scores its
+// findings.
 //
-//	judge -seeds 0-29                    # what each seed stands for
+//	judge -seeds 0-29                    # the case of each seed
 //	judge -seeds 0-9 -kind loss-middle   # one kind
 //	judge -seeds 0-2 -kind machines      # all kinds that need two machines in QEMU, see make vm
 //	judge -seeds 0-59 -kind routers      # the place of the full link, in labs with routers
-//	judge -again                         # the rules of today on what was measured before
+//	judge -again                         # the current rules on earlier measurements
 //	judge -count                         # how often each rule was right: for diagnose.judged
 //	judge -list                          # the kinds
 //
-// What is finished stands in -out, and is not measured again: a run that was stopped
-// goes on where it was.
+// Finished cases are stored in -out, and not measured again: a stopped run continues where it
+// was.
 package main
 
 import (
@@ -99,7 +99,7 @@ func lookAgain(o judge.Options, count bool, out io.Writer) error {
 	return err
 }
 
-// program is the path of linerate, which must be there.
+// program returns the path of linerate, which must exist.
 func program(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -108,7 +108,7 @@ func program(name string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// span reads "0-29", or one seed.
+// span parses "0-29", or one seed.
 func span(text string) (first, last uint64, err error) {
 	low, high, ok := strings.Cut(text, "-")
 	if !ok {
@@ -143,7 +143,7 @@ func kinds(out io.Writer) error {
 	return nil
 }
 
-// replace puts the table into the document in place of the last one.
+// replace puts the table into the document in place of the old one.
 func replace(file, body string, o judge.Options, rows []judge.Row) error {
 	name, title := o.Claim()
 	return results.Section{Name: name, Title: title, Body: body, Verdicts: o.Verdicts(rows)}.Keep(file)

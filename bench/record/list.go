@@ -6,8 +6,8 @@ import (
 	"linerate/internal/lab/faults"
 )
 
-// pair makes a second host called nas, joined to this one by two virtual interfaces that
-// nothing slows down.
+// pair creates a second host called nas, joined to this one by two unlimited virtual
+// interfaces.
 const pair = `set -e
 mount -t tmpfs none /run
 mkdir -p /run/netns
@@ -30,7 +30,7 @@ ip link set vx0 up
 ip -n nas link set vx0 up
 `
 
-// crowd has the host track connections, and fills the table, which holds 262144 of them
+// crowd makes the host track connections, and fills the table, which holds 262144 of them
 // (net.netfilter.nf_conntrack_max), with one datagram each: 9000 a second, once it is full.
 const crowd = `nft add table ip t
 nft add chain ip t in '{ type filter hook input priority 0; }'
@@ -46,7 +46,7 @@ for n in range(400000):
 '
 `
 
-// recordings are all of them.
+// recordings returns all lab recordings.
 func recordings() []judge.Recording {
 	return []judge.Recording{
 		{Name: "dead", Planted: "a rule at nas drops all that comes after the first 60 kB", Args: []string{"test", "lab:rate=50mbit,rtt=5ms", "-t", "2s", "--to", "--idle", "0s"},

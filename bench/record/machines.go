@@ -11,41 +11,41 @@ import (
 	"linerate/internal/core/model"
 )
 
-// lookTime is the longest that one recording in machines may take.
+// lookTime is the timeout of one recording in machines.
 const lookTime = 4 * time.Minute
 
-// inMachines is a recording in two whole machines in QEMU, near and far, each card of
-// which is joined to the same card of the other one: for what needs a card, a disk or a
-// kernel of its own. Of card K the addresses are 10.0.K.1 and 10.0.K.2.
+// inMachines is a recording in two whole machines in QEMU, near and far, for runs that need a
+// card, a disk or a kernel of their own. Each card is joined to the same card of the other
+// machine. Card K has the addresses 10.0.K.1 and 10.0.K.2.
 type inMachines struct {
 	name    string
 	planted string   // for readers
 	args    []string // of linerate at near; "" is the address of far
-	card    string   // as QEMU calls it
+	card    string   // QEMU's name
 	near    string   // shell before linerate starts; $e is the interface
-	far     string   // and at the other host
-	back    string   // shell at both after it, so that the next one finds nothing of this
+	far     string   // the same at the other host
+	back    string   // shell at both afterwards, which restores the state for the next one
 }
 
-// cards are those of both machines.
+// cards returns the cards of both machines.
 func cards() []machines.Card {
 	return []machines.Card{{Model: "i82559er"}, {Model: "e1000e"}, {Model: "pcnet"}, {Model: "virtio-net-pci"}, {Model: "e1000"}}
 }
 
-// look is a look in one direction.
+// look returns the arguments of a test in one direction.
 func look() []string { return []string{"test", "", "-t", "4s", "--to", "--idle", "0s"} }
 
-// forced has a card speak 100 Mbit/s without negotiation.
+// forced returns shell that forces a card to 100 Mbit/s without negotiation.
 func forced(duplex string) string {
 	return "ethtool -s $e autoneg off speed 100 duplex " + duplex + "\nsleep 5\n"
 }
 
-// cable holds an interface to what a cable of 100 Mbit/s carries, which QEMU does not.
+// cable limits an interface to the rate of a cable of 100 Mbit/s, which QEMU does not.
 const cable = "modprobe sch_tbf\ntc qdisc replace dev $e root tbf rate 100mbit burst 16k latency 50ms\n"
 
 const negotiated = "tc qdisc del dev $e root 2> /dev/null || true\nethtool -s $e autoneg on\nsleep 3\n"
 
-// machineRecordings are all of them.
+// machineRecordings returns all recordings in machines.
 func machineRecordings() []inMachines {
 	return []inMachines{
 		{name: "emulated", planted: "two machines in QEMU with its e1000", args: look(), card: "e1000"},
@@ -61,7 +61,7 @@ func machineRecordings() []inMachines {
 	}
 }
 
-// record makes a recording, and returns its text and what linerate says of it.
+// record makes a recording, and returns its text and linerate's findings.
 func (r inMachines) record(ctx context.Context, both *machines.Two) (text []byte, findings []model.Finding, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()

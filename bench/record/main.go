@@ -1,15 +1,15 @@
-// Command record makes the runs anew that docs/diagnosis.md quotes and that need more
-// than the keys of a lab: each is a lab, or two hosts in one, in which something is
-// planted that the command line of linerate cannot say.
+// Command record repeats the runs that docs/diagnosis.md quotes and that need more than the
+// keys of a lab: each is a lab, or two hosts in one, with a fault that linerate's command line
+// cannot express.
 //
-//	record -list              # what there is
-//	record dead ecn-removed   # these, and what linerate says of them
+//	record -list              # all recordings
+//	record dead ecn-removed   # these, and linerate's findings
 //
-// Those that need a card, a disk or a kernel of their own are made in two machines in
-// QEMU, whose images make vm makes; the program has to be one of Linux without cgo.
+// Recordings that need a card, a disk or a kernel of their own run in two machines in QEMU,
+// whose images make vm creates; the program must be a Linux one without cgo.
 //
-// The tests of internal/core/diagnose hold what is said of each; with -update they
-// write the page. Root and a control group of version 1 are needed.
+// The tests of internal/core/diagnose check the findings of each; with -update they write the
+// page. Root and a control group of version 1 are needed.
 package main
 
 import (
@@ -77,13 +77,13 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return failed
 }
 
-// recording is one of a lab or of machines.
+// recording is a recording in a lab or in machines.
 type recording struct {
 	name, planted string
 	make          func(ctx context.Context, program string) ([]byte, []model.Finding, error)
 }
 
-// started are the machines, from when the first recording needs them.
+// started holds the machines, once the first recording needs them.
 type started struct{ both *machines.Two }
 
 func (m *started) close() {

@@ -1,11 +1,10 @@
-// Command sine holds verdicts against a lab whose rate swings as a slow sine: how many
-// sessions of two settings that do not differ end with a verdict that they do, and how many
-// with a true difference of 5 % find it. Every session is one linerate run of the real
-// program, and what is counted is what that session says. It writes a section of
-// bench/RESULTS.md.
+// Command sine tests verdicts in a lab whose rate swings as a slow sine: how many sessions of
+// two equal settings end with a verdict that they differ, and how many sessions with a true
+// difference of 5 % find it. Every session is one linerate run of the real program, and its own
+// verdict is counted. It writes a section of bench/RESULTS.md.
 //
-// Each session is kept when it is done, so that a run that was cut short goes on where it
-// was. It needs Linux, and root or user namespaces.
+// Each finished session is stored, so that an interrupted run continues where it was. It needs
+// Linux, and root or user namespaces.
 package main
 
 import (
@@ -76,7 +75,7 @@ func run(ctx context.Context, args []string) error {
 	return o.write()
 }
 
-// all runs the sessions of a kind that are not kept yet, some at a time.
+// all runs the sessions of a kind that are not stored yet, several at a time.
 func (o options) all(ctx context.Context, k kind) error {
 	errs := make([]error, k.sessions)
 	turns := make(chan struct{}, o.side)
@@ -95,7 +94,7 @@ func (o options) all(ctx context.Context, k kind) error {
 	return errors.Join(append(errs, ctx.Err())...)
 }
 
-// once runs a session, unless it is kept, and keeps what it said.
+// once runs a session, unless it is stored, and stores its result.
 func (o options) once(ctx context.Context, k kind, i int) error {
 	if _, err := os.Stat(o.file(k, i)); err == nil {
 		return nil
@@ -115,12 +114,12 @@ func (o options) once(ctx context.Context, k kind, i int) error {
 	return os.WriteFile(o.file(k, i), out.Bytes(), 0o644)
 }
 
-// file is where a session is kept.
+// file returns the file of a session.
 func (o options) file(k kind, i int) string {
 	return filepath.Join(o.folder, fmt.Sprintf("%s-%02d.json", k.name, i))
 }
 
-// decode reads the document of linerate run --json.
+// decode parses the document of linerate run --json.
 func decode(text []byte) (model.Session, error) {
 	var doc struct{ Session model.Session }
 	if err := json.Unmarshal(text, &doc); err != nil {
@@ -132,7 +131,7 @@ func decode(text []byte) (model.Session, error) {
 	return doc.Session, nil
 }
 
-// verdict is what a session says of its candidate.
+// verdict returns a session's verdict on its candidate.
 func verdict(s model.Session) model.Verdict {
 	i := slices.IndexFunc(s.Verdicts, func(v model.Verdict) bool { return !v.IsTwin && v.Metric == model.Goodput })
 	if i < 0 {
@@ -141,7 +140,7 @@ func verdict(s model.Session) model.Verdict {
 	return s.Verdicts[i]
 }
 
-// write makes the section of all sessions that are kept.
+// write writes the section of all stored sessions.
 func (o options) write() error {
 	var rows []row
 	for _, k := range kinds() {

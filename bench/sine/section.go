@@ -10,20 +10,20 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// args are the arguments of session i, whose random order is its own.
+// args returns the arguments of session i, which has its own random order.
 func (k kind) args(i int) []string {
 	out := append([]string{"run", target(i)}, k.flags...)
 	out = append(out, strings.Fields(settling)...)
 	return append(out, "--seed", fmt.Sprint(i+1), "--json", "--quiet", "--db", ":memory:")
 }
 
-// row is what the sessions of a kind said.
+// row is the result of the sessions of a kind.
 type row struct {
 	kind kind
 
 	done, found, wrong, fooled int
 	swing                      float64   // mean of the largest run of the baseline over the smallest, logarithms
-	blocks                     []float64 // that were counted
+	blocks                     []float64 // counted blocks
 	estimates                  []float64 // logarithms
 }
 
@@ -63,8 +63,8 @@ func (r *row) add(s model.Session) {
 	}
 }
 
-// tellsApart says whether a t test at 5 % finds the first half of values, as if they were
-// all runs of one setting, different from the second half.
+// tellsApart reports whether a t test at 5 % finds the first half of values different from the
+// second half, as if each half were all runs of one setting.
 func tellsApart(y []float64) bool {
 	const quantile = 2.145 // of Student's t with 14 degrees of freedom, for two times 8 runs
 	if len(y) != 2*turns {
@@ -77,10 +77,10 @@ func tellsApart(y []float64) bool {
 
 func square(x float64) float64 { return x * x }
 
-// percent is a logarithm of a ratio as a change.
+// percent formats the logarithm of a ratio as a change.
 func percent(log float64) string { return fmt.Sprintf("%+.1f %%", 100*math.Expm1(log)) }
 
-// section is the table of all rows, and what they come to.
+// section returns the table of all rows, and their summary.
 func section(rows []row) results.Section {
 	var b strings.Builder
 	fmt.Fprintf(&b, `Made by `+"`make sine`"+`: sessions of linerate run, each in a lab of its own whose rate is
@@ -112,7 +112,7 @@ not in the median. Swing is the largest run of the baseline over its smallest on
 	return results.Section{Name: "sine", Title: "verdicts on a path whose rate swings", Body: b.String(), Verdicts: verdicts(rows)}
 }
 
-// verdicts are the bars.
+// verdicts returns the bars.
 func verdicts(rows []row) []results.Verdict {
 	var out []results.Verdict
 	judge := func(what, bar, result string, met bool) {

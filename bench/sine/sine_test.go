@@ -12,7 +12,7 @@ import (
 	"linerate/internal/must"
 )
 
-// TestTheDifferenceIsFivePercent: what the headers take is arithmetic.
+// TestTheDifferenceIsFivePercent computes the effect of the headers.
 func TestTheDifferenceIsFivePercent(t *testing.T) {
 	t.Parallel()
 	for _, k := range kinds() {
@@ -24,8 +24,8 @@ func TestTheDifferenceIsFivePercent(t *testing.T) {
 	must.True(t, !(math.Abs(got-1448.0/1538) > 1e-9), "full segments carry %v, want 1448 of 1538 bytes", got)
 }
 
-// TestEveryLabSwings: each session has a lab that swings by 10 %, with a seed of its own,
-// and at least nine of 40 begin in each quarter of the period.
+// TestEveryLabSwings: each session has a lab that swings by 10 %, with its own seed, and at
+// least nine of 40 begin in each quarter of the period.
 func TestEveryLabSwings(t *testing.T) {
 	t.Parallel()
 	var quarters [4]int
@@ -42,7 +42,7 @@ func TestEveryLabSwings(t *testing.T) {
 	must.True(t, slices.Min(quarters[:]) >= 9, "so many begin in each quarter: %v", quarters)
 }
 
-// TestCounts: a session counts by what it says, and against what is true.
+// TestCounts: a session counts by its verdict, compared with the truth.
 func TestCounts(t *testing.T) {
 	t.Parallel()
 	said := func(o model.Outcome) model.Session {
@@ -63,7 +63,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestSection: bars are judged by the counts, and what was not run is not said.
+// TestSection: bars are judged by the counts, and kinds that were not run are omitted.
 func TestSection(t *testing.T) {
 	t.Parallel()
 	three := row{kind: kinds()[0], done: 40, wrong: 3, blocks: []float64{8}, estimates: []float64{0}}
@@ -75,7 +75,7 @@ func TestSection(t *testing.T) {
 	must.Equal(t, strings.Join(words, "; "), "3 of 40 missed; 0 of 40 wrong not judged; 9 of 12 missed")
 }
 
-// TestSequenceIsFooled: a slope is told apart, and noise without one is not.
+// TestSequenceIsFooled: a slope counts as a difference, and noise without one does not.
 func TestSequenceIsFooled(t *testing.T) {
 	t.Parallel()
 	var slope, saw []float64
@@ -87,7 +87,7 @@ func TestSequenceIsFooled(t *testing.T) {
 	}
 }
 
-// TestDecode: a document without a verdict is a fault, not a session that found nothing.
+// TestDecode: a document without a verdict is an error, not a session that found nothing.
 func TestDecode(t *testing.T) {
 	t.Parallel()
 	must.Fail(t, must.Err(decode([]byte(`{"session":{"id":"x"}}`))), "a session without a verdict is taken")

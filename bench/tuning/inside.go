@@ -24,8 +24,8 @@ const (
 	farAddress  = "10.99.0.2"
 )
 
-// inside runs in the near host of a lab: it tunes the pair as two hosts of their own,
-// with the settings of both before and after.
+// inside runs in the near host of a lab: it tunes the pair as two separate hosts, and records
+// the settings of both before and after.
 func inside(ctx context.Context, args []string) error {
 	program, name := args[0], args[1]
 	chosen, err := choose(name)
@@ -62,7 +62,7 @@ func inside(ctx context.Context, args []string) error {
 	}
 	db := filepath.Join(dir, "r.db")
 	began := time.Now()
-	var guard []string // the default ones
+	var guard []string // the default guards
 	if c.Guard != "" {
 		guard = append(guard, "--guard", c.Guard)
 	}
@@ -83,7 +83,7 @@ func inside(ctx context.Context, args []string) error {
 	return json.NewEncoder(os.Stdout).Encode(t)
 }
 
-// read takes over the document of the search, and its proof.
+// read stores the document of the search, and its proof.
 func (t *tuned) read(ctx context.Context, program, db string, said []byte) error {
 	var doc struct {
 		Record tune.Record
@@ -93,7 +93,7 @@ func (t *tuned) read(ctx context.Context, program, db string, said []byte) error
 	if err := json.Unmarshal(said, &doc); err != nil {
 		return err
 	}
-	t.Record, t.Proven, t.Search = doc.Record, doc.Proven, doc.Record.Runs+1 // the first look
+	t.Record, t.Proven, t.Search = doc.Record, doc.Proven, doc.Record.Runs+1 // the first test
 	t.Runs = t.Search
 	t.Record.Inputs = nil
 	if doc.Proof == "" {
@@ -112,7 +112,7 @@ func (t *tuned) read(ctx context.Context, program, db string, said []byte) error
 	return nil
 }
 
-// otherHost is the network namespace of the lab's other host.
+// otherHost returns the network namespace of the lab's other host.
 func otherHost() (string, error) {
 	own, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
@@ -132,12 +132,12 @@ func otherHost() (string, error) {
 	return "", errors.New("the lab's other host is not to be seen")
 }
 
-// printTree writes every setting of the network of this host, and its interface.
+// printTree writes every network setting of this host, and its interface.
 func printTree(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	err := filepath.WalkDir("/proc/sys/net", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || strings.Contains(path, "nf_conntrack_count") {
-			return nil // what may not be read, or counts
+			return nil // unreadable files and counters
 		}
 		if text, err := os.ReadFile(path); err == nil {
 			fmt.Fprintf(out, "%s = %q\n", path, text)
@@ -152,7 +152,7 @@ func printTree(w io.Writer) error {
 	return errors.Join(err, out.Flush())
 }
 
-// difference lists the lines of after that are not in before, and the other way round.
+// difference lists the lines that only one of before and after has.
 func difference(before, after string) string {
 	var out []string
 	for _, side := range []struct{ sign, a, b string }{{"-", before, after}, {"+", after, before}} {

@@ -1,10 +1,10 @@
-// Command tuning measures linerate tune in labs whose hosts are set badly: how near it
-// comes to what is possible, at what cost, whether what it claims is true, and whether
-// both hosts are as they were. It compares with an exhaustive search in the same labs
-// and writes a section of bench/RESULTS.md.
+// Command tuning measures linerate tune in labs with badly configured hosts: how close it comes
+// to the optimum, at what cost, whether its claims are true, and whether both hosts are
+// restored. It compares with an exhaustive search in the same labs and writes a section of
+// bench/RESULTS.md.
 //
-// Each case is kept when it is done, so that a run that was cut short goes on where it
-// was. It needs Linux, and root or user namespaces.
+// Each finished case is stored, so that an interrupted run continues where it was. It needs
+// Linux, and root or user namespaces.
 package main
 
 import (
@@ -76,7 +76,7 @@ func run(ctx context.Context, args []string) error {
 	return o.write()
 }
 
-// choose returns the cases of the names, all for none.
+// choose returns the cases with these names, all if there are none.
 func choose(names string) ([]mistuned.Case, error) {
 	all := mistuned.List()
 	if names == "" {
@@ -93,7 +93,7 @@ func choose(names string) ([]mistuned.Case, error) {
 	return out, nil
 }
 
-// once measures a case that is not kept yet.
+// once measures a case that is not stored yet.
 func (o options) once(ctx context.Context, c mistuned.Case) error {
 	file := filepath.Join(o.folder, c.Name+".json")
 	if _, err := os.Stat(file); err == nil && !o.fresh {
@@ -111,7 +111,7 @@ func (o options) once(ctx context.Context, c mistuned.Case) error {
 	return os.WriteFile(file, append(text, '\n'), 0o644)
 }
 
-// write makes the section from all cases that are kept.
+// write writes the section from all stored cases.
 func (o options) write() error {
 	var rows []mistuned.Row
 	for _, c := range mistuned.List() {

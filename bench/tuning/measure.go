@@ -21,25 +21,25 @@ import (
 	"linerate/internal/lab/mistuned"
 )
 
-// A rate that a claim is held against is the median of truthRuns runs in each of
-// truthRounds labs, which take turns: what comes and goes on this machine hits all alike.
+// The true rate that a claim is compared with is the median of truthRuns runs in each of
+// truthRounds labs, in alternating order: disturbances of this machine then affect all alike.
 const (
 	truthRuns   = 3
 	truthRounds = 3
 )
 
-// tuned is what the part inside the lab found.
+// tuned is the result of the part inside the lab.
 type tuned struct {
 	Record  tune.Record
 	Proof   model.Session
 	Proven  bool
 	Search  int // runs
-	Runs    int // with those of the confirmation
+	Runs    int // including those of the confirmation
 	Seconds float64
-	Changed string // difference of the settings of both hosts, before and after; "" for none
+	Changed string // difference of the settings of both hosts, before and after; "" if none
 }
 
-// measure tunes a case, tries the exhaustive search beside it, and measures what was
+// measure tunes a case, runs the exhaustive search for comparison, and measures what was
 // claimed.
 func (o options) measure(ctx context.Context, c mistuned.Case) (mistuned.Row, error) {
 	r := mistuned.Row{Case: c}
@@ -71,7 +71,7 @@ func (o options) measure(ctx context.Context, c mistuned.Case) (mistuned.Row, er
 		return r, err
 	}
 	r.Points = len(c.Points())
-	if !r.Full() || o.all { // where the wire is full, no search can be better
+	if !r.Full() || o.all { // if the wire is full, no search can do better
 		if err := o.exhaust(ctx, &r); err != nil {
 			return r, err
 		}
@@ -80,8 +80,8 @@ func (o options) measure(ctx context.Context, c mistuned.Case) (mistuned.Row, er
 	return r, nil
 }
 
-// exhaust tries every combination of the grid once, and the best of them afresh: the
-// best of many is so by luck too.
+// exhaust tries every combination of the grid once, and measures the best again: the best of
+// many is partly luck.
 func (o options) exhaust(ctx context.Context, r *mistuned.Row) error {
 	for _, p := range r.Case.Points() {
 		at, err := o.rate(ctx, r.Case, p, 1)
@@ -100,14 +100,13 @@ func (o options) exhaust(ctx context.Context, r *mistuned.Row) error {
 	return err
 }
 
-// truth measures the hosts as they are, the winner, and the winner without each of
-// its settings.
+// truth measures the unchanged hosts, the winner, and the winner without each of its settings.
 func (o options) truth(ctx context.Context, r *mistuned.Row, winner []mistuned.Set) error {
 	settings := [][]mistuned.Set{nil}
 	if len(winner) > 0 {
 		settings = append(settings, winner)
 	}
-	if len(winner) > 1 { // without the only one everything is as before
+	if len(winner) > 1 { // without the only one everything is unchanged
 		for i := range winner {
 			settings = append(settings, slices.Delete(slices.Clone(winner), i, i+1))
 		}
@@ -170,7 +169,7 @@ func (o options) rate(ctx context.Context, c mistuned.Case, with []mistuned.Set,
 	return point{median(rates), median(trips)}, nil
 }
 
-// median of values, 0 for none.
+// median returns the median of v, 0 if v is empty.
 func median(v []float64) float64 {
 	if len(v) == 0 {
 		return 0
@@ -179,13 +178,13 @@ func median(v []float64) float64 {
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-// sets are the settings of a winner as a lab takes them.
+// sets returns the settings of a winner in a lab's form.
 func sets(s model.Setting) []mistuned.Set {
 	out := lists.Each(s.Assignments, func(a model.Assignment) mistuned.Set { return mistuned.Set{Knob: a.Host.Of(a.Knob), Value: a.Value} })
 	return out
 }
 
-// output runs a program and returns what it printed; the error has what it said.
+// output runs a program and returns its output; the error has its error output.
 func output(ctx context.Context, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	var said bytes.Buffer

@@ -9,7 +9,7 @@ import (
 	"linerate/internal/lab/mistuned"
 )
 
-// section is the table of all rows, and what they come to.
+// section returns the table of all rows, and their summary.
 func section(rows []mistuned.Row) results.Section {
 	var b strings.Builder
 	b.WriteString(`Made by ` + "`make tuning`" + `: in each lab the two hosts are tuned as hosts of their own

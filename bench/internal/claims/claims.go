@@ -1,5 +1,5 @@
-// Package claims holds the benchmarks: what linerate claims, and how each claim
-// is compared with the best C program that does the same.
+// Package claims holds the benchmarks: linerate's claims, and how each is compared with the
+// best C program for the same task.
 package claims
 
 import (
@@ -27,18 +27,18 @@ func All() []Claim {
 	}
 }
 
-// Bench is what every claim works with.
+// Bench is the environment of every claim.
 type Bench struct {
 	Stand    *stand.Stand
-	Self     string        // this program, which is also linerate's side and the observer
-	Work     string        // a folder for files of the programs
-	Rounds   int           // 0 is each claim's own number
-	Duration time.Duration // of a run; 0 is each claim's own
-	Quick    bool          // one short round, to try it out
+	Self     string        // this program, which also plays linerate's side and the observer
+	Work     string        // a folder for the programs' files
+	Rounds   int           // 0 is each claim's default
+	Duration time.Duration // of a run; 0 is each claim's default
+	Quick    bool          // one short round, for a trial
 	Talk     io.Writer     // progress
 }
 
-// rounds returns how many rounds a claim makes whose own number is usual.
+// rounds returns the number of rounds of a claim whose default is usual.
 func (b *Bench) rounds(usual int) int {
 	switch {
 	case b.Rounds > 0:
@@ -49,8 +49,8 @@ func (b *Bench) rounds(usual int) int {
 	return usual
 }
 
-// duration returns how long a run takes whose own time is usual. Quick ones take
-// the shortest that all programs know.
+// duration returns the duration of a run whose default is usual. Quick runs take the shortest
+// that all programs support.
 func (b *Bench) duration(usual, quick time.Duration) time.Duration {
 	switch {
 	case b.Duration > 0:
@@ -61,7 +61,7 @@ func (b *Bench) duration(usual, quick time.Duration) time.Duration {
 	return usual
 }
 
-// say tells of progress.
+// say reports progress.
 func (b *Bench) say(format string, args ...any) { fmt.Fprintf(b.Talk, format+"\n", args...) }
 
 // table returns a Markdown table.
@@ -88,7 +88,7 @@ func list(items ...string) string {
 // kibi prints a block size.
 func kibi(n int) string { return fmt.Sprintf("%d KiB", n>>10) }
 
-// streams counts them.
+// streams formats a number of streams.
 func streams(n int) string {
 	if n == 1 {
 		return "1 stream"

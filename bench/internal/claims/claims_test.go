@@ -51,7 +51,7 @@ func TestJudgeSampling(t *testing.T) {
 	}
 }
 
-// script is a contender that gives one value after the other; nil fails.
+// script is a contender that returns the values in order; nil fails.
 func script(name string, log *[]string, rates ...any) contender {
 	n := 0
 	return contender{name, func(context.Context) (values, error) {
@@ -102,7 +102,7 @@ func TestBest(t *testing.T) {
 	must.Equal(t, s.best(rateKey, true, all), "", "best of nothing")
 }
 
-// Verdicts are by the best peer of each number, not by one peer for all.
+// Verdicts compare with the best peer in each number, not one peer for all.
 func TestJudgeBulk(t *testing.T) {
 	s := &situation{
 		contenders: []contender{{name: ownName}, {name: "fast"}, {name: "thrifty"}},
@@ -159,8 +159,8 @@ func TestCostsPerUnit(t *testing.T) {
 	must.True(t, v[perKey] == 1.5 && !there, "got %v", v)
 }
 
-// TestNoRunIsShorterThanItsCPU: iperf with 1000 threads said 67 GB in 2.7 s, in
-// which two cores would have worked for 15 s.
+// TestNoRunIsShorterThanItsCPU: iperf with 1000 threads reported 67 GB in 2.7 s, for which two
+// cores would have worked 15 s.
 func TestNoRunIsShorterThanItsCPU(t *testing.T) {
 	read := bulkOf(func(stand.Outcome) (peers.Bulk, error) { return peers.Bulk{Bytes: 1e9, Seconds: 2}, nil })
 	all := time.Duration(runtime.NumCPU()) * time.Second

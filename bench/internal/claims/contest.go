@@ -16,15 +16,15 @@ import (
 
 // The keys of values that every run has.
 const (
-	othersKey = "others"   // cores busy with anything else
+	othersKey = "others"   // cores busy with other work
 	nearKey   = "near cpu" // seconds of CPU of the near process
 	farKey    = "far cpu"
 )
 
-// values are the numbers of one run.
+// values are the results of one run.
 type values map[string]float64
 
-// String prints the numbers but for those of single sizes.
+// String prints the values except those of single sizes.
 func (v values) String() string {
 	var words []string
 	for _, k := range slices.Sorted(maps.Keys(v)) {
@@ -47,17 +47,16 @@ const ownName = "linerate"
 // situation is a set of runs that are compared with each other.
 type situation struct {
 	name       string
-	prepare    func(ctx context.Context) error // nil is nothing
+	prepare    func(ctx context.Context) error // may be nil
 	contenders []contender
-	notes      []string // who is left out, and why
+	notes      []string // contenders left out, and the reason
 
 	runs map[string][]values // by name, one per round
 }
 
-// play runs all contenders of all situations in rounds: each round is one run of
-// each, so that those that are compared are neighbours in time. Every other
-// round goes backwards. It returns how many cores others kept busy between the
-// runs, the median over the rounds.
+// play runs all contenders of all situations in rounds. A round has one run of each, so that
+// compared runs are neighbours in time; every other round goes backwards. It returns how many
+// cores other work kept busy between the runs, the median over the rounds.
 func (b *Bench) play(ctx context.Context, rounds int, situations []*situation) (busy float64, err error) {
 	var idle []float64
 	for round := range rounds {
@@ -84,8 +83,8 @@ func (b *Bench) play(ctx context.Context, rounds int, situations []*situation) (
 	return ratio.Of(idle).Median, nil
 }
 
-// playRound is one round of a situation. Who fails twice has no value in it, and
-// where it never had one, is left out from then on; linerate must not.
+// playRound runs one round of a situation. A contender that fails twice has no value in it and,
+// if it never had one, is left out from then on; linerate must not fail.
 func (b *Bench) playRound(ctx context.Context, round int, s *situation) error {
 	if s.runs == nil {
 		s.runs = map[string][]values{}
@@ -124,7 +123,7 @@ func (b *Bench) playRound(ctx context.Context, round int, s *situation) error {
 	return nil
 }
 
-// series returns a value of all rounds; NaN where a round has none.
+// series returns a value in all rounds; NaN for a round without it.
 func (s *situation) series(name, key string) []float64 {
 	out := make([]float64, len(s.runs[name]))
 	for i, v := range s.runs[name] {
@@ -137,10 +136,10 @@ func (s *situation) series(name, key string) []float64 {
 	return out
 }
 
-// spread is that of series.
+// spread returns the spread of series.
 func (s *situation) spread(name, key string) ratio.Spread { return ratio.Of(s.series(name, key)) }
 
-// median prints the median of series, "" where there is none.
+// median prints the median of series, "" if there is none.
 func (s *situation) median(name, key, verb string, scale float64) string {
 	m := s.spread(name, key)
 	if m.Count == 0 {
@@ -149,13 +148,12 @@ func (s *situation) median(name, key, verb string, scale float64) string {
 	return fmt.Sprintf(verb, m.Median*scale)
 }
 
-// ratio is that of a to b, within rounds.
+// ratio returns the spread of a/b, paired by round.
 func (s *situation) ratio(a, b, key string) ratio.Spread {
 	return ratio.Paired(s.series(a, key), s.series(b, key))
 }
 
-// best returns the peer with the highest median of key, or the lowest; "" where
-// there is none.
+// best returns the peer with the highest (or lowest) median of key; "" if there is none.
 func (s *situation) best(key string, highest bool, peers []string) string {
 	name, record := "", 0.0
 	for _, p := range peers {
@@ -170,7 +168,7 @@ func (s *situation) best(key string, highest bool, peers []string) string {
 	return name
 }
 
-// foreign returns the names of the contenders that are not linerate's.
+// foreign returns the names of the contenders other than linerate.
 func (s *situation) foreign(own ...string) []string {
 	var out []string
 	for _, c := range s.contenders {
@@ -181,7 +179,7 @@ func (s *situation) foreign(own ...string) []string {
 	return out
 }
 
-// others is the median of what anything else used during the runs.
+// others returns the median of the cores that other work used during the runs.
 func (s *situation) others() float64 {
 	var all []float64
 	for name := range s.runs {
@@ -203,7 +201,7 @@ func (s *situation) add(b *Bench, name string, command peers.Command, read func(
 	s.contenders = append(s.contenders, contender{name, b.duel(pair, read)})
 }
 
-// duel returns what runs a pair and reads its result.
+// duel returns a function that runs a pair and reads its result.
 func (b *Bench) duel(p stand.Pair, read func(stand.Outcome) (values, error)) func(context.Context) (values, error) {
 	p.Time = max(p.Time, b.Duration)
 	return func(ctx context.Context) (values, error) {
@@ -222,7 +220,7 @@ func (b *Bench) duel(p stand.Pair, read func(stand.Outcome) (values, error)) fun
 	}
 }
 
-// notes collects those of all situations, each once.
+// notes returns the notes of all situations, without duplicates.
 func notes(situations []*situation) []string {
 	var out []string
 	seen := map[string]bool{}

@@ -22,22 +22,22 @@ import (
 	"linerate/internal/measure/reqresp"
 )
 
-// Keys of the tests of latency; half round trips in seconds.
+// Keys of the latency tests; half round trips in seconds.
 const (
 	meanKey    = "mean"
 	fastestKey = "fastest" // mean of the fastest trial
 )
 
-// sweepName is linerate measuring as NetPIPE does: in trials.
+// sweepName is linerate measuring like NetPIPE: in trials.
 const sweepName = "linerate, in trials"
 
-// npTrials is how many trials NPtcp makes of a size, of which it tells the
-// fastest. More would be faster by chance.
+// npTrials is how many trials NPtcp makes of a size; it reports the fastest. More would be
+// faster by chance.
 const npTrials = 3
 
 func latencySizes() []int { return []int{1, 64, 1024} }
 
-// latencyBar is what the smallest message may take of the peer's time.
+// latencyBar is the limit of the smallest message's time relative to the peer's.
 const latencyBar = 1.0
 
 // waiting is one way of waiting.
@@ -48,7 +48,7 @@ type waiting struct {
 
 func waitings() []waiting { return []waiting{{"blocking", false}, {"spinning", true}} }
 
-// runLatency compares small messages there and back.
+// runLatency compares the round trips of small messages.
 func runLatency(ctx context.Context, b *Bench) (results.Section, error) {
 	d, rounds := b.duration(time.Second, time.Second), b.rounds(3)
 	var situations []*situation
@@ -115,8 +115,7 @@ func (b *Bench) messages(size int, w waiting, d time.Duration) (*situation, erro
 	return s, err
 }
 
-// readNetPIPE reads the points of NPtcp and takes them away, so that none is
-// read twice.
+// readNetPIPE reads the points of NPtcp and deletes the file, so that none is read twice.
 func readNetPIPE(path string) (map[int]float64, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -126,7 +125,7 @@ func readNetPIPE(path string) (map[int]float64, error) {
 	return times, errors.Join(parsed, os.Remove(path))
 }
 
-// readRequests halves what the asking end measured.
+// readRequests halves the asking end's results.
 func readRequests(r reports) (values, error) {
 	for _, l := range r.near.Latencies {
 		if l.Times == nil || l.Times.Count() == 0 {
@@ -142,11 +141,11 @@ func readRequests(r reports) (values, error) {
 	return nil, errors.New("the report has no latency")
 }
 
-// trials are what a size took, in seconds one way.
+// trials is the result for a size, in seconds one way.
 type trials struct{ fastest, median float64 }
 
-// trialsOf reads the points of a sweep: the fastest of as many trials as NPtcp
-// makes, and the median of all.
+// trialsOf returns the points of a sweep: the fastest of as many trials as NPtcp makes, and the
+// median of all.
 func trialsOf(r model.EndReport) (map[int]trials, error) {
 	out := map[int]trials{}
 	for _, p := range r.Points {
@@ -162,7 +161,7 @@ func trialsOf(r model.EndReport) (map[int]trials, error) {
 	return out, nil
 }
 
-// latencyOf makes values of what a peer's client prints.
+// latencyOf converts the output of a peer's client to values.
 func latencyOf(parse func([]byte) (peers.Latency, error)) func(stand.Outcome) (values, error) {
 	return func(out stand.Outcome) (values, error) {
 		l, err := parse(out.Client)
@@ -174,7 +173,7 @@ func latencyOf(parse func([]byte) (peers.Latency, error)) func(stand.Outcome) (v
 	}
 }
 
-// alike says with which number of linerate's a program is compared.
+// alike returns the result of linerate that a program is compared with.
 func alike(program string) (ours, key string) {
 	switch program {
 	case peers.Sockperf:
@@ -185,7 +184,7 @@ func alike(program string) (ours, key string) {
 	return ownName, meanKey
 }
 
-// messageRow is one program of a situation.
+// messageRow returns the table row of one program.
 func messageRow(s *situation, name string) []string {
 	compared := ""
 	if name != ownName && name != sweepName {
@@ -198,8 +197,7 @@ func messageRow(s *situation, name string) []string {
 	}
 }
 
-// judgeMessages compares with each peer in the number that it tells; the worst
-// counts.
+// judgeMessages compares with each peer in the value that it reports; the worst ratio counts.
 func judgeMessages(s *situation, busy float64) results.Verdict {
 	v := results.Verdict{Claim: "latency", What: s.name, Bar: fmt.Sprintf("≤ %.2f of every peer", latencyBar), Word: noPeer}
 	var texts []string

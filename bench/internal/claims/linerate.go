@@ -11,7 +11,7 @@ import (
 	"linerate/internal/core/model"
 )
 
-// reports are what both ends of linerate said.
+// reports are the reports of both ends of linerate.
 type reports struct{ near, far model.EndReport }
 
 // readReports reads the output of both ends.
@@ -26,8 +26,7 @@ func readReports(out stand.Outcome) (reports, error) {
 	return r, nil
 }
 
-// addOwn adds linerate doing f, under a name. With watched, both ends sample
-// their host.
+// addOwn adds linerate running f, under a name. With watched, both ends sample their host.
 func (s *situation) addOwn(b *Bench, name string, f model.Flow, watched string, read func(reports) (values, error)) error {
 	pair, err := b.ownPair(f, watched)
 	if err != nil {
@@ -37,14 +36,14 @@ func (s *situation) addOwn(b *Bench, name string, f model.Flow, watched string, 
 	return nil
 }
 
-// ownPair is linerate doing f.
+// ownPair returns linerate running f.
 func (b *Bench) ownPair(f model.Flow, watched string) (stand.Pair, error) {
 	listen, dial, err := own.Ends(b.Self, stand.NearAddress, stand.FarAddress, f, watched)
 	return stand.Pair{Server: listen, Client: dial, Port: own.Port, Time: f.Duration}, err
 }
 
-// reading returns what makes values of the reports of both ends. The first
-// warnings that they have become a note: the figures stand beside them.
+// reading returns a function that converts the reports of both ends to values. Their first
+// warnings become a note beside the results.
 func (s *situation) reading(name string, read func(reports) (values, error)) func(stand.Outcome) (values, error) {
 	warned := false
 	return func(out stand.Outcome) (values, error) {
@@ -60,7 +59,7 @@ func (s *situation) reading(name string, read func(reports) (values, error)) fun
 	}
 }
 
-// one returns the only direction that an end reported.
+// one returns the single direction of an end's report.
 func one(r model.EndReport) (model.FlowReport, error) {
 	if len(r.Flows) != 1 || r.Flows[0].Window <= 0 {
 		return model.FlowReport{}, fmt.Errorf("the %s end reports %d directions", r.Host, len(r.Flows))

@@ -28,21 +28,21 @@ const (
 	maxKey   = "max"
 )
 
-// errorBar is how far from the target a rate may be, in percent.
+// errorBar is the largest error of a rate, in percent.
 const errorBar = 0.1
 
 // targets are the rates, bit/s of payload.
 func targets() []float64 { return []float64{100e6, 1e9} }
 
-// fairQueue is the queue that holds packets back until their time.
+// fairQueue is the queue that holds packets until their time.
 const fairQueue = "fq"
 
 // runPacing compares how evenly datagrams leave at a given rate.
 func runPacing(ctx context.Context, b *Bench) (results.Section, error) {
 	d, rounds := b.duration(10*time.Second, 2*time.Second), b.rounds(1)
 	var situations []*situation
-	// A veth has no queue of its own; where the kernel has fq it is put there
-	// for the programs that leave pacing to it.
+	// A veth has no queue of its own. If the kernel has fq, it is installed for the programs
+	// that leave pacing to it.
 	kernel := b.Stand.Queue(ctx, fairQueue)
 	if err := b.Stand.Queue(ctx, "noqueue"); err != nil {
 		return results.Section{}, err
@@ -105,7 +105,7 @@ func (b *Bench) paced(rate float64, d time.Duration) (*situation, error) {
 	return s, nil
 }
 
-// pacedByKernel returns the programs that leave it to the queue.
+// pacedByKernel returns the programs that leave pacing to the queue.
 func (b *Bench) pacedByKernel(rate float64, d time.Duration) (*situation, error) {
 	s := &situation{name: mega(rate) + ", by fq", prepare: func(ctx context.Context) error { return b.Stand.Queue(ctx, fairQueue) }}
 	if err := s.addPacedOwn(b, rate, d, "kernel"); err != nil {
@@ -116,10 +116,10 @@ func (b *Bench) pacedByKernel(rate float64, d time.Duration) (*situation, error)
 	return s, nil
 }
 
-// observed makes p observed, and returns how its result is read.
+// observed adds an observer to p, and returns the function that reads its result.
 func (b *Bench) observed(p stand.Pair, rate float64, d time.Duration) (stand.Pair, func(stand.Outcome) (values, error)) {
 	margin := min(250*time.Millisecond, d/10)
-	// Some send faster than they should, and for longer.
+	// Some programs send faster and longer than requested.
 	most := int(rate / 8 / fullSize * (d.Seconds() + 2) * 2)
 	p.Beside = observe.Arguments(b.Self, stand.Device, fullSize, margin, most)
 	p.Time = d
@@ -155,7 +155,7 @@ func (s *situation) addPaced(b *Bench, name string, command peers.Command, rate 
 	s.contenders = append(s.contenders, contender{name, b.duel(p, read)})
 }
 
-// addPacedOwn adds linerate, paced in one of its two ways.
+// addPacedOwn adds linerate with one of its two kinds of pacing.
 func (s *situation) addPacedOwn(b *Bench, rate float64, d time.Duration, how string) error {
 	p, err := b.ownPair(model.Flow{
 		Engine: udpflow.Name, Direction: model.To, Duration: d, Interval: d, Block: fullSize,
@@ -169,7 +169,7 @@ func (s *situation) addPacedOwn(b *Bench, rate float64, d time.Duration, how str
 	return nil
 }
 
-// pacedRow is one program of a situation.
+// pacedRow returns the table row of one program.
 func pacedRow(s *situation, name string) []string {
 	off := s.spread(name, errorKey)
 	shown := ratio.Spread{Median: off.Median * 100, Low: off.Low * 100, High: off.High * 100, Count: off.Count}
@@ -180,7 +180,7 @@ func pacedRow(s *situation, name string) []string {
 	}
 }
 
-// judgePacing holds linerate's rate against the target.
+// judgePacing compares linerate's rate with the target.
 func judgePacing(s *situation, busy float64) results.Verdict {
 	off := make([]float64, 0, len(s.runs[ownName]))
 	for _, x := range s.series(ownName, errorKey) {

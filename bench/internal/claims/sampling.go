@@ -14,19 +14,18 @@ import (
 	"linerate/internal/measure/tcpbulk"
 )
 
-// The two ways of the same run.
+// The two variants of the same run.
 const (
 	sampledName = ownName
 	bareName    = "without sampling"
 )
 
-// samplingBar is the part that sampling may cost.
+// samplingBar is the largest relative cost of sampling.
 const samplingBar = 0.01
 
 func samplingStreams() []int { return []int{1, 64} }
 
-// runSampling compares a bulk run that samples each second with one that does
-// not.
+// runSampling compares a bulk run that samples each second with one that does not.
 func runSampling(ctx context.Context, b *Bench) (results.Section, error) {
 	d, rounds := b.duration(4*time.Second, 2*time.Second), b.rounds(4)
 	var situations []*situation

@@ -18,12 +18,12 @@ import (
 	"linerate/internal/measure/pingpong"
 )
 
-// sweepBar is what a message may take of NPtcp's time, the median over sizes.
+// sweepBar is the limit of a message's time relative to NPtcp's, the median over sizes.
 const sweepBar = 1.03
 
 // runSweep compares the curves over message sizes point by point.
 func runSweep(ctx context.Context, b *Bench) (results.Section, error) {
-	// The share of a size: seven trials of a tenth of it, and their calibration.
+	// The time for a size: seven trials of a tenth of it, and their calibration.
 	share, rounds, most := b.duration(500*time.Millisecond, 100*time.Millisecond), b.rounds(2), 1<<20
 	if b.Quick {
 		most = 1 << 10
@@ -121,7 +121,7 @@ func sweepRows(s *situation, sizes []int) (rows [][]string, medians []float64) {
 	return rows, medians
 }
 
-// gigas is the rate of messages of n bytes that take t.
+// gigas returns the rate of messages of n bytes that take t.
 func gigas(t ratio.Spread, n int) string {
 	if t.Median <= 0 {
 		return ""

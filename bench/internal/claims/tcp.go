@@ -28,8 +28,7 @@ type bulk struct {
 	mtu, streams, block int
 }
 
-// bulks are the rows. One block size for all, and a larger one where it matters
-// most.
+// bulks returns the rows. All have one block size, plus a larger one where it matters most.
 func bulks() []bulk {
 	return []bulk{
 		{1500, 1, 128 << 10}, {1500, 1, 512 << 10}, {1500, 8, 128 << 10}, {1500, 64, 128 << 10}, {1500, 1000, 128 << 10},
@@ -41,7 +40,7 @@ func (k bulk) String() string {
 	return fmt.Sprintf("MTU %d, %s, %s", k.mtu, streams(k.streams), kibi(k.block))
 }
 
-// bars of the claim.
+// Bars of the claim.
 const (
 	fewBar  = 0.97 // of the best peer's rate, with 1 and 8 streams
 	manyBar = 1.0  // with 64 and more
@@ -125,7 +124,7 @@ func (b *Bench) bulk(k bulk, d time.Duration) (*situation, error) {
 	return s, nil
 }
 
-// readBulk takes linerate's numbers from the receiver.
+// readBulk takes linerate's values from the receiver.
 func readBulk(r reports) (values, error) {
 	f, err := one(r.far)
 	return values{rateKey: float64(f.Bytes) * 8 / f.Window.Seconds(), bytesKey: float64(f.Bytes)}, err
@@ -134,7 +133,7 @@ func readBulk(r reports) (values, error) {
 // bytesKey is the payload of a run.
 const bytesKey = "bytes"
 
-// bulkOf makes values of what a peer reports.
+// bulkOf converts a peer's report to values.
 func bulkOf(parse func(stand.Outcome) (peers.Bulk, error)) func(stand.Outcome) (values, error) {
 	return func(out stand.Outcome) (values, error) {
 		p, err := parse(out)
@@ -143,15 +142,14 @@ func bulkOf(parse func(stand.Outcome) (peers.Bulk, error)) func(stand.Outcome) (
 	}
 }
 
-// leastSeconds is what a run took at least: both processes cannot use more than
-// all cores. A quarter is for what they did before and after it. It is needed for
-// programs whose streams do not run at one time and that tell the time of the
-// longest of them.
+// leastSeconds returns the minimum duration of a run: both processes cannot use more than all
+// cores. It allows a quarter for work before and after. Programs whose streams do not run at
+// the same time and that report the time of the longest stream need it.
 func leastSeconds(cpu time.Duration, cores int) float64 {
 	return 0.75 * cpu.Seconds() / float64(cores)
 }
 
-// costs fills in CPU per byte and per datagram.
+// costs fills in the CPU per byte and per datagram.
 func (v values) costs() {
 	both := v[nearKey] + v[farKey]
 	if gigas := v[bytesKey] / 1e9; gigas > 0 {
@@ -162,7 +160,7 @@ func (v values) costs() {
 	}
 }
 
-// bulkRow is one program of a situation.
+// bulkRow returns the table row of one program.
 func bulkRow(s *situation, k bulk, name string) []string {
 	rate, cost := "", ""
 	if name != ownName {
@@ -175,8 +173,8 @@ func bulkRow(s *situation, k bulk, name string) []string {
 	}
 }
 
-// judgeBulk compares with the best peer: in rate, and in CPU, which may be
-// another one.
+// judgeBulk compares with the best peer in rate, and with the best in CPU, which may be another
+// one.
 func judgeBulk(s *situation, k bulk, busy float64) []results.Verdict {
 	bar := fewBar
 	if k.streams >= 64 {

@@ -16,7 +16,7 @@ import (
 	"linerate/internal/measure/udpflow"
 )
 
-// Keys of the tests with datagrams.
+// Keys of the datagram tests.
 const (
 	sentKey     = "sent/s"
 	receivedKey = "received/s"
@@ -30,14 +30,14 @@ const (
 	cutBar     = 20.0 // of iperf3's rate, with segmentation
 )
 
-// The names of those that let the kernel cut trains.
+// The names of the programs that let the kernel cut trains.
 const (
 	cutName       = "linerate, segmented"
 	cutIperf3Name = "iperf3 --gsro"
 	fullSize      = 1472 // fills a packet of 1500 bytes
 )
 
-// runUDP compares datagrams as fast as they go.
+// runUDP compares unpaced datagrams.
 func runUDP(ctx context.Context, b *Bench) (results.Section, error) {
 	d, rounds := b.duration(2*time.Second, time.Second), b.rounds(3)
 	var situations []*situation
@@ -112,8 +112,8 @@ func (b *Bench) datagrams(ctx context.Context, size int, d time.Duration) (*situ
 	return s, nil
 }
 
-// readDatagrams takes linerate's numbers: what was sent from the sender, the
-// rest from the receiver.
+// readDatagrams takes linerate's values: what was sent from the sender, the rest from the
+// receiver.
 func readDatagrams(r reports) (values, error) {
 	near, err := one(r.near)
 	if err != nil {
@@ -136,7 +136,7 @@ func readDatagrams(r reports) (values, error) {
 // packetsKey is how many datagrams were sent.
 const packetsKey = "packets"
 
-// datagramsOf makes values of what a peer reports.
+// datagramsOf converts a peer's report to values.
 func datagramsOf(parse func(stand.Outcome) (peers.Datagrams, error)) func(stand.Outcome) (values, error) {
 	return func(out stand.Outcome) (values, error) {
 		p, err := parse(out)
@@ -149,7 +149,7 @@ func datagramsOf(parse func(stand.Outcome) (peers.Datagrams, error)) func(stand.
 	}
 }
 
-// packetRow is one program of a situation.
+// packetRow returns the table row of one program.
 func packetRow(s *situation, size int, name string) []string {
 	sent, received := "", ""
 	if name != ownName {
@@ -161,8 +161,8 @@ func packetRow(s *situation, size int, name string) []string {
 	}
 }
 
-// judgePackets compares datagram by datagram with the best peer of each number,
-// and the loss with that of the peer that received most.
+// judgePackets compares single datagrams with the best peer in each value, and the loss with
+// that of the peer that received most.
 func judgePackets(s *situation, size int, busy float64) []results.Verdict {
 	busy = max(busy, s.others())
 	rivals := s.foreign(cutName, cutIperf3Name)

@@ -6,9 +6,9 @@ import (
 	"linerate/bench/internal/stand"
 )
 
-// judge says whether got keeps to the bar, by how much it misses it, or why
-// that cannot be said: with busy cores of others, two-core ratios mean little.
-// Numbers are judged as they are printed, with two digits after the point.
+// judge returns whether got meets the bar, by how much it misses it, or why it is not judged:
+// while other work keeps cores busy, ratios on two cores mean little. Values are judged as
+// printed, with two decimals.
 func judge(got float64, atLeast bool, bar, busy float64) string {
 	if busy > stand.BusyLimit {
 		return fmt.Sprintf("not judged: others kept %.2f cores busy", busy)
@@ -23,8 +23,8 @@ func judge(got float64, atLeast bool, bar, busy float64) string {
 	return "met"
 }
 
-// against prints a ratio and to whom it is.
+// against prints a ratio and the peer that it refers to.
 func against(spread fmt.Stringer, peer string) string { return fmt.Sprintf("%s of %s", spread, peer) }
 
-// noPeer is the verdict where nobody is left to be compared with.
+// noPeer is the verdict if no peer is left to compare with.
 const noPeer = "not judged: no peer"

@@ -18,18 +18,18 @@ import (
 	"linerate/internal/lab/faults"
 )
 
-// evidenceFile holds what cases were judged from, one in a line, of seeds that may be
-// looked at.
+// evidenceFile holds the documents that cases were judged from, one per line, for seeds that
+// may be inspected.
 const evidenceFile = "evidence.jsonl"
 
-// kept is a line of it.
+// kept is one line of it.
 type kept struct {
 	Case faults.Case     `json:"case"`
 	Row  Row             `json:"row"`
 	Said json.RawMessage `json:"document,omitempty"`
 }
 
-// document is what linerate show prints of a session.
+// document is the output of linerate show for a session.
 type document struct {
 	Session *model.Session `json:"session"`
 	Samples []struct {
@@ -38,8 +38,8 @@ type document struct {
 	} `json:"samples"`
 }
 
-// Again returns the rows of what was measured before, as the rules that this program
-// was built with see it. Nothing is measured.
+// Again scores earlier measurements with the rules that this program was built with. It
+// measures nothing.
 func Again(o Options) ([]Row, error) {
 	f, err := os.Open(filepath.Join(o.Out, evidenceFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -86,7 +86,7 @@ func (o Options) holds(c faults.Case) bool {
 	return c.Kind == o.Kind
 }
 
-// again judges one case by the rules of today.
+// again judges one case with the current rules.
 func (k kept) again() Row {
 	var d document
 	if k.Row.Failed != "" || json.Unmarshal(k.Said, &d) != nil || d.Session == nil {
@@ -102,9 +102,8 @@ func (k kept) again() Row {
 	return row
 }
 
-// Counts is how often each rule was right of how many times that it said something,
-// as Go writes it: what diagnose.judged is made from. Cases during which the machine
-// was late do not count.
+// Counts returns, for each rule, how often it was right and how often it made a claim, as Go
+// source for diagnose.judged. Cases during which the machine was late do not count.
 func Counts(rows []Row) string {
 	type tally struct{ right, said int }
 	rules := map[string]*tally{}

@@ -18,7 +18,7 @@ import (
 	"linerate/internal/must"
 )
 
-// said is a session in which a direction measured share of a ceiling of 100 Mbit/s.
+// said returns a session in which a direction measured share of a ceiling of 100 Mbit/s.
 func said(share float64, findings ...model.Finding) *model.Session {
 	return &model.Session{
 		Plan:     model.Plan{Baseline: "one"},
@@ -33,7 +33,7 @@ func finding(rule string, h model.Host, k model.FindingKind) model.Finding {
 	return model.Finding{Direction: model.To, Rule: rule, Host: h, Kind: k, Confidence: 0.9}
 }
 
-// planted is a case with one planted direction.
+// planted returns a case with one planted direction.
 func planted(l faults.Label) faults.Case {
 	l.Direction, l.Ceiling = model.To, units.BitRate(100e6)
 	return faults.Case{Kind: "kind", Clean: !l.Planted, Labels: []faults.Label{l}}
@@ -76,7 +76,7 @@ func TestScore(t *testing.T) {
 	}
 }
 
-// TestStolen: what is told of stolen time is right where time was stolen, and else false.
+// TestStolen: a finding of stolen time is right if time was stolen, and otherwise false.
 func TestStolen(t *testing.T) {
 	t.Parallel()
 	clean := faults.Label{First: []faults.Answer{{Rule: "ceiling", Host: faults.Any}}}
@@ -104,15 +104,13 @@ func TestSums(t *testing.T) {
 	s := Add(rows)
 	must.True(t, s.Planted == 3 && s.First == 1 && s.All == 1 && s.NotBit == 1 && s.Clean == 2 && s.FalsePaths == 1 && s.Busy == 1 &&
 		s.Failed == 1 && s.Claims == 4, "%+v", s)
-	must.True(t, !(math.Abs(s.Error-0.45) > 1e-9), "calibration error %g, want 0.45", s.Error) // 95 % said, half right
+	must.True(t, !(math.Abs(s.Error-0.45) > 1e-9), "calibration error %g, want 0.45", s.Error) // 95 % claimed, half right
 	text := Markdown(rows, "note")
 	for _, part := range []string{"1 of 3, 33.3 %", "1 of 2, 50.0 %", "45.0 points", "| 95 to 100 %, mean 95 | 4 | 2 | 50 % |"} {
 		must.Contain(t, text, part)
 	}
 }
 
-// TestKeep: what is finished is read again, a line that was cut off is not, and of a
-// seed that nobody looks at no evidence is written.
 // TestVerdicts: each bar is met or missed by itself, and what was not tried has no row.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
@@ -140,6 +138,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// TestKeep: finished rows are read again, a truncated line is not, and no evidence of an unseen
+// seed is written.
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	o := Options{Last: 2000, Out: t.TempDir()}
@@ -157,7 +157,7 @@ func TestKeep(t *testing.T) {
 	must.True(t, !strings.Contains(b, "loss"), "told of a seed that nobody looks at: %s", b)
 }
 
-// TestCommand: a case is measured by what a person would type.
+// TestCommand: a case is measured with the command that a user would type.
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	c, ok := faults.Of("shared-bus", 1)
@@ -169,8 +169,8 @@ func TestCommand(t *testing.T) {
 	must.True(t, ok && args[0] == "test" && slices.Contains(args, "-w"), "%v", args)
 }
 
-// TestFailures: a program that says nothing, or is not there, is a wrong answer, and
-// the next seed is tried.
+// TestFailures: a program without output, or a missing one, is a wrong answer, and the next
+// seed is tried.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"/bin/true", "/nonexistent"} {
@@ -183,14 +183,14 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestAgain: what was measured is judged again by the rules of today, from what was
-// kept of it.
+// TestAgain: earlier measurements are judged again with the current rules, from the stored
+// evidence.
 func TestAgain(t *testing.T) {
 	t.Parallel()
 	o := Options{Last: 99, Out: t.TempDir(), Talk: &strings.Builder{}}
 	c := planted(faults.Label{First: []faults.Answer{{Rule: "unknown", Host: faults.Any}}})
 	c.Seed = 7
-	s := said(0.3, finding("B07", model.Far, "")) // which no rule says of a session without evidence
+	s := said(0.3, finding("B07", model.Far, "")) // no rule claims this for a session without evidence
 	s.Kind = model.KindTest
 	text := must.Get(json.Marshal(map[string]any{"session": s, "samples": []any{}}))(t)
 	must.Do(t, keep(o, c, Row{Seed: 7, Kind: "kind", Seconds: 9, Late: 0.01, Said: []Said{{Rule: "B07"}}}, text))
@@ -210,8 +210,8 @@ func TestCounts(t *testing.T) {
 	must.Equal(t, Counts(rows), "\t\t\"B07\": {1, 2},\n\t\t\"B10\": {0, 1},\n\t\t\"B10 in part\": {0, 1},\n")
 }
 
-// TestRecorded: of a document stays what rules look at, and nothing of the machine that
-// it was recorded on.
+// TestRecorded: a recording has what rules read from a document, and nothing about the machine
+// that it was recorded on.
 func TestRecorded(t *testing.T) {
 	t.Parallel()
 	s := said(0.5, finding("B07", model.Far, ""))
@@ -233,7 +233,7 @@ func TestRecorded(t *testing.T) {
 	must.True(t, h[0].Name == "desk" && h[1].Name == "nas" && len(h[0].Knobs) == 1, "%+v", h)
 }
 
-// TestRecordFails: a program that looks at nothing leaves no recording.
+// TestRecordFails: a program that measures nothing leaves no recording.
 func TestRecordFails(t *testing.T) {
 	t.Parallel()
 	for _, r := range []Recording{{Name: "lab", Args: []string{"test"}}, {Name: "pair", Pair: "exit 3", Args: []string{"test"}}} {
@@ -242,8 +242,8 @@ func TestRecordFails(t *testing.T) {
 	}
 }
 
-// TestMachineCases: all kinds of machines are judged under one name, and each by its own;
-// a folder may hold several kinds; each card that is asked for is there.
+// TestMachineCases: all kinds of machines can be judged under one name, and each by its own; a
+// folder may hold several kinds; each requested card exists.
 func TestMachineCases(t *testing.T) {
 	t.Parallel()
 	all := must.Get(Options{Kind: Machines, First: 3, Last: 4}.cases())(t)
@@ -262,7 +262,7 @@ func TestMachineCases(t *testing.T) {
 	must.Fail(t, must.Err((Options{Kind: "machine-none"}).cases()), "a kind that there is not")
 }
 
-// TestMachineCommand: what is measured, and where the address of far stands.
+// TestMachineCommand checks the command, and the position of far's address.
 func TestMachineCommand(t *testing.T) {
 	t.Parallel()
 	for c, want := range map[*faults.Case]string{
@@ -273,8 +273,8 @@ func TestMachineCommand(t *testing.T) {
 	}
 }
 
-// TestMachinesMissing: without images the kinds are skipped, and it is said what is not
-// there.
+// TestMachinesMissing: without images the kinds are skipped, and the message names what is
+// missing.
 func TestMachinesMissing(t *testing.T) {
 	t.Setenv("LINERATE_VM", t.TempDir())
 	must.True(t, (Options{Kind: Machines}).Missing() != "", "nothing is missing")
@@ -287,11 +287,11 @@ func TestMachinesMissing(t *testing.T) {
 	must.Equal(t, skipped, len(faults.MachineKinds()), "kinds are skipped")
 }
 
-// TestPlaces: a place is right where it holds the full link and no node that could have
-// excluded it, and the table counts each outcome once.
+// TestPlaces: a place is right if it holds the full link and no node that could have excluded
+// it, and the table counts each outcome once.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
-	// Link 2 of 4 is full, behind a silent router 2.
+	// Link 2 of 4 is full, after a silent router 2.
 	full := faults.Full{Direction: model.From, At: 2, Before: 1, Behind: 3, Routers: 3}
 	none := faults.Full{Direction: model.From, None: true, Routers: 3}
 	end := model.PlaceNode{Hop: 4, Host: model.Near}

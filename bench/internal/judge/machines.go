@@ -17,16 +17,15 @@ import (
 // Machines is the kind that stands for all of faults.MachineKinds.
 const Machines = "machines"
 
-// machineTime is the longest that a case in machines may take: nothing of it is fast in
-// emulation.
+// machineTime is the timeout of a case in machines: emulation is slow.
 const machineTime = 4 * time.Minute
 
-// cards are those of both machines. The speed of a virtual card is what it is told.
+// cards returns the cards of both machines. A virtual card has whatever speed is configured.
 func cards() []machines.Card {
 	return []machines.Card{{Model: "e1000e"}, {Model: "pcnet"}, {Model: "virtio-net-pci", Options: "speed=10,duplex=full"}}
 }
 
-// hosts are the machines, from when the first case needs them.
+// hosts are the machines, once the first case needs them.
 type hosts struct {
 	both  *machines.Two
 	group group // of the machines and their wires, so that other work is not the limit
@@ -55,13 +54,13 @@ func (h *hosts) close() {
 	h.group = group{}
 }
 
-// ofMachines reports whether o stands for cases in machines.
+// ofMachines reports whether o selects cases in machines.
 func (o Options) ofMachines() bool {
 	return o.Kind == Machines || slices.ContainsFunc(faults.MachineKinds(), func(k faults.MachineKind) bool { return k.Name == o.Kind })
 }
 
-// Missing says what the cases of o cannot do without and is not there: images of
-// machines. "" is nothing.
+// Missing names what the cases of o require and is not installed: images of machines; "" if
+// nothing is missing.
 func (o Options) Missing() string {
 	if !o.ofMachines() {
 		return ""
@@ -69,7 +68,7 @@ func (o Options) Missing() string {
 	return machines.Missing()
 }
 
-// Kinds are those of labs, of machines and of paths with routers.
+// Kinds returns the kinds of labs, of machines and of paths with routers.
 func Kinds() []faults.Kind {
 	all := faults.Catalogue()
 	for _, k := range faults.MachineKinds() {
@@ -98,15 +97,15 @@ func (h *hosts) judge(ctx context.Context, o Options, c faults.Case) (row Row, t
 	}
 	if err != nil {
 		row = failed(err)
-		h.close() // whatever it left behind
+		h.close() // it may have left something behind
 	} else {
-		row = Score(c, d.Session, 0) // a guest hears of nothing that its host steals
+		row = Score(c, d.Session, 0) // a guest does not see time that its host steals
 	}
 	row.Seconds, row.Late, row.Command = time.Since(began).Seconds(), share, strings.Join(machineCommand(c)[:1], " ")
 	return row, text
 }
 
-// look plants what a case wants, and has linerate look.
+// look plants the case's fault, and runs linerate.
 func (h *hosts) look(ctx context.Context, c faults.Case) (text []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, machineTime)
 	defer cancel()
@@ -116,7 +115,7 @@ func (h *hosts) look(ctx context.Context, c faults.Case) (text []byte, err error
 	near, far, back := m.Before[0], m.Before[1], m.Back
 	l := machines.Look{Name: fmt.Sprint(c.Kind, "-", c.Seed), Args: machineCommand(c), Card: card}
 	if m.Busy != "" {
-		const core = "2" // the mask of the second one: the cards interrupt the first
+		const core = "2" // the mask of the second core: the cards interrupt the first
 		spin := fmt.Sprintf("setsid taskset %s nice -n %d sh -c 'while :; do :; done' > /dev/null 2>&1 &\necho $! > /tmp/busy\n", core, m.Nice)
 		back += "[ ! -e /tmp/busy ] || kill $(cat /tmp/busy)\nrm -f /tmp/busy\npgrep -x linerate | while read -r p; do taskset -a -p 3 $p > /dev/null; done\n"
 		if m.Busy == model.Near {
@@ -145,7 +144,8 @@ func (h *hosts) look(ctx context.Context, c faults.Case) (text []byte, err error
 	return h.both.Look(ctx, l)
 }
 
-// machineCommand is how a case in machines is measured; "" is the address of far.
+// machineCommand returns the arguments that measure a case in machines; "" stands for the
+// address of far.
 func machineCommand(c faults.Case) []string {
 	if c.Check {
 		return append([]string{"check", "", "--quick"}, c.Args...)

@@ -11,11 +11,11 @@ import (
 	"linerate/internal/lab/faults"
 )
 
-// Routers is the kind that stands for all of faults.RouterKinds, which take turns from seed
-// to seed.
+// Routers is the kind that stands for all of faults.RouterKinds, which alternate from seed to
+// seed.
 const Routers = "routers"
 
-// The bars of places.
+// The bars for places.
 const (
 	claimLocate = "locate"
 
@@ -24,24 +24,24 @@ const (
 	barNoPlace = 0.98
 )
 
-// Place is how the place that was named compares with the full link.
+// Place is how the named place compares with the full link.
 type Place string
 
 // The places.
 const (
-	PlaceRight   Place = "right"    // it holds the link, and nothing that answers could exclude; or none was named where none is
+	PlaceRight   Place = "right"    // it holds the link, and nothing that answers could exclude; or correctly none was named
 	PlaceWide    Place = "wide"     // it holds the link, and more
 	PlaceWrong   Place = "wrong"    // it does not hold the link
 	PlaceMissing Place = "no place" // none was named
-	PlaceClaimed Place = "claimed"  // one was named where none is
+	PlaceClaimed Place = "claimed"  // one was named although there is none
 )
 
 func places() []Place {
 	return []Place{PlaceRight, PlaceWide, PlaceWrong, PlaceMissing, PlaceClaimed}
 }
 
-// located judges the place that the first finding of the direction names, or where no link
-// is full, that no finding names one.
+// located judges the place in the first finding of the direction or, if no link is full,
+// whether no finding names one.
 func (r *Row) located(f faults.Full, s *model.Session) {
 	r.Place = PlaceMissing
 	if f.None {
@@ -63,7 +63,7 @@ func (r *Row) located(f faults.Full, s *model.Session) {
 	r.All = r.First
 }
 
-// compare holds a named place against the full link.
+// compare compares a named place with the full link.
 func compare(f faults.Full, p model.Place) Place {
 	before, behind := p.Before.Hop, p.Behind.Hop
 	if p.Behind.Host != "" {
@@ -80,7 +80,7 @@ func compare(f faults.Full, p model.Place) Place {
 	return PlaceRight
 }
 
-// ofRouters reports whether o stands for cases with routers.
+// ofRouters reports whether o selects cases with routers.
 func (o Options) ofRouters() bool {
 	return o.Kind == Routers || slices.ContainsFunc(faults.RouterKinds(), func(k faults.RouterKind) bool { return k.Name == o.Kind })
 }
@@ -98,7 +98,7 @@ func countPlaces(rows []Row, none bool) (of map[Place]int, all int) {
 	return of, all
 }
 
-// scores are the rows of the summary.
+// scores returns the rows of the summary.
 func scores(rows []Row) (out []results.Verdict) {
 	say := func(what, bar string, n, of int, met func(share float64) bool) {
 		if of == 0 {
@@ -118,7 +118,7 @@ func scores(rows []Row) (out []results.Verdict) {
 	return out
 }
 
-// placesTable is the section of the results.
+// placesTable returns the section of the results.
 func placesTable(rows []Row, note string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n| score | bar | result |\n|---|---|---|\n", note)

@@ -17,27 +17,26 @@ import (
 	"linerate/internal/lab/faults"
 )
 
-// groups is where control groups of processor time are (cgroups(7), version 1): cpu
-// and cpuacct are one controller there, or names of two.
+// The folders of the CPU control groups (cgroups(7), version 1): cpu and cpuacct are one
+// controller there, or names of two.
 const (
 	groupsTime = "/sys/fs/cgroup/cpu"
 	groupsUsed = "/sys/fs/cgroup/cpuacct"
 )
 
-// shares of the processors: the lab before everything else on the machine, so that
-// other work does not become a planted limit; a busy program before the agent whose
-// core it has.
+// CPU shares: the lab comes before everything else on the machine, so that other work does not
+// become a planted limit; a busy program comes before the agent whose core it shares.
 const (
 	sharesLab  = "262144"
 	sharesBusy = "262144"
 	sharesSlow = "4096"
 )
 
-// group is the control group of a case; "" where there are none.
+// group is the control group of a case; "" if there is none.
 type group struct{ name string }
 
-// sleeper looks at how late the machine wakes what sleeps, until what it returns is
-// called: that is the share of the time.
+// sleeper measures how late the machine wakes a sleeping goroutine. share stops it and returns
+// the lateness as a share of the time.
 func (g group) sleeper() (share func() float64) {
 	const nap = 2 * time.Millisecond
 	stop, late := make(chan struct{}), make(chan time.Duration, 1)
@@ -52,7 +51,7 @@ func (g group) sleeper() (share func() float64) {
 				return
 			case <-time.After(nap):
 			}
-			sum += max(0, time.Since(due)-time.Millisecond) // a timer of the runtime's is itself so late
+			sum += max(0, time.Since(due)-time.Millisecond) // a runtime timer itself may be this late
 		}
 	}()
 	return func() float64 {
@@ -61,13 +60,12 @@ func (g group) sleeper() (share func() float64) {
 	}
 }
 
-// newGroup makes the group. Without one a case that needs no plants is measured all
-// the same.
+// newGroup creates the group. Without a group, a case without plants can still be measured.
 func newGroup(needed bool) (group, error) {
 	g := group{fmt.Sprintf("linerate-judge-%d", os.Getpid())}
 	err := g.make("")
 	if err == nil {
-		// This process too: its sleeper has to have what the lab has.
+		// This process joins too: its sleeper needs the lab's conditions.
 		err = errors.Join(write(filepath.Join(groupsTime, g.name, "cpu.shares"), sharesLab),
 			write(filepath.Join(groupsTime, g.name, "cgroup.procs"), strconv.Itoa(os.Getpid())))
 	}
@@ -81,10 +79,10 @@ func newGroup(needed bool) (group, error) {
 	return g, nil
 }
 
-// roots are the folders of the controllers, once each.
+// roots returns the folders of the controllers.
 func roots() []string { return []string{groupsTime, groupsUsed} }
 
-// make makes the group, or one in it.
+// make creates the group, or one inside it.
 func (g group) make(inner string) error {
 	for _, root := range roots() {
 		if err := os.Mkdir(filepath.Join(root, g.name, inner), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
@@ -94,7 +92,7 @@ func (g group) make(inner string) error {
 	return nil
 }
 
-// remove removes the group and those in it, once their processes are gone.
+// remove removes the group and those inside it, once their processes have ended.
 func (g group) remove() {
 	if g.name == "" {
 		return
@@ -119,21 +117,21 @@ func (g group) start(cmd *exec.Cmd) error {
 	if g.name == "" {
 		return cmd.Start()
 	}
-	// A shell that puts itself there and becomes the program: nothing of the program
-	// runs outside.
+	// A shell that joins the group and becomes the program, so that nothing of the program runs
+	// outside.
 	script := fmt.Sprintf("for f in %s/%s %s/%[2]s; do echo $$ > $f/cgroup.procs; done; exec \"$0\" \"$@\"", groupsTime, g.name, groupsUsed)
 	cmd.Args = append([]string{"sh", "-c", script, cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/bin/sh"
 	return cmd.Start()
 }
 
-// used is processor time since some moment, in seconds.
+// used is the CPU time since some moment, in seconds.
 type used struct {
 	at                time.Time
 	all, group, steal float64
 }
 
-// usage reads what the machine and a group used.
+// usage reads the CPU time of the machine and of a group.
 func usage(g group) used {
 	u := used{at: time.Now()}
 	if text, err := os.ReadFile("/proc/stat"); err == nil {
@@ -151,7 +149,7 @@ func usage(g group) used {
 	return u
 }
 
-// others is how many cores were used by what is not in the group.
+// others returns how many cores were used by processes outside the group.
 func (u used) others(now used) float64 {
 	length := now.at.Sub(u.at).Seconds()
 	if length <= 0 {
@@ -160,7 +158,7 @@ func (u used) others(now used) float64 {
 	return max(0, (now.all-u.all)-(now.group-u.group)) / length
 }
 
-// stolen is the share of the processors' time that a hypervisor gave to others.
+// stolen returns the share of CPU time that a hypervisor gave to other guests.
 func (u used) stolen(now used) float64 {
 	length := now.at.Sub(u.at).Seconds() * float64(runtime.NumCPU())
 	if length <= 0 {
@@ -169,8 +167,8 @@ func (u used) stolen(now used) float64 {
 	return max(0, now.steal-u.steal) / length
 }
 
-// plant plants what a case wants at its agents as soon as they are there. What it
-// returns ends it, and says what went wrong.
+// plant applies a case's plants to its agents as soon as they run. undo ends them, and returns
+// their errors.
 func (g group) plant(ctx context.Context, program int, plants []faults.Plant) (undo func() error) {
 	if len(plants) == 0 {
 		return func() error { return nil }
@@ -188,7 +186,7 @@ func (g group) plant(ctx context.Context, program int, plants []faults.Plant) (u
 	}
 }
 
-// one plants one thing until ctx ends.
+// one applies one plant until ctx ends.
 func (g group) one(ctx context.Context, program int, p faults.Plant) error {
 	pid, err := agent(ctx, program, p.Host)
 	if err != nil {
@@ -206,7 +204,7 @@ func (g group) one(ctx context.Context, program int, p faults.Plant) error {
 	}
 }
 
-// quotaPeriod is how long the kernel shares a quota out over, in microseconds
+// quotaPeriod is the kernel's default period of a quota, in microseconds
 // (Documentation/scheduler/sched-bwc.rst).
 const quotaPeriod = 100_000
 
@@ -236,7 +234,7 @@ func (g group) busy(ctx context.Context, pid int) error {
 	return nil
 }
 
-// routeMTU has the routes of a virtual host's interface say how large packets may be.
+// routeMTU sets the MTU of the routes of a virtual host's interface.
 func routeMTU(ctx context.Context, pid, size int) error {
 	const script = `ip route show dev eth0 | while read -r route; do ip route change $route dev eth0 mtu "$0" || exit 1; done`
 	text, err := exec.CommandContext(ctx, "nsenter", "--net", "--target", strconv.Itoa(pid), "sh", "-c", script, strconv.Itoa(size)).CombinedOutput()
@@ -259,7 +257,7 @@ func stopping(ctx context.Context, pid int, p faults.Plant) error {
 			time time.Duration
 		}{{true, p.Stopped}, {false, p.Period - p.Stopped}} {
 			if err := signal(process, step.stop); err != nil {
-				return nil // it has ended: the test is over
+				return nil // the process has ended: the test is over
 			}
 			select {
 			case <-ctx.Done():
@@ -270,7 +268,7 @@ func stopping(ctx context.Context, pid int, p faults.Plant) error {
 	}
 }
 
-// agentTime is how long an agent may take to be there.
+// agentTime is how long to wait for an agent.
 const agentTime = 20 * time.Second
 
 // agent finds the agent of a virtual host among the processes below program.
@@ -306,8 +304,8 @@ func agent(ctx context.Context, program int, host model.Host) (int, error) {
 	}
 }
 
-// isAgent reports whether a command line is that of the agent in a lab's host: its
-// folder of state has the host's name.
+// isAgent reports whether a command line is that of the agent in a lab's host: its state folder
+// has the host's name.
 func isAgent(line string, host model.Host) bool {
 	words := strings.Split(strings.TrimRight(line, "\x00"), "\x00")
 	for i, w := range words {
@@ -318,7 +316,7 @@ func isAgent(line string, host model.Host) bool {
 	return false
 }
 
-// parentOf reads /proc/PID/stat: "123 (name) S 1 ...".
+// parentOf parses /proc/PID/stat: "123 (name) S 1 ...".
 func parentOf(file string) (pid, parent int, ok bool) {
 	text, err := os.ReadFile(file)
 	if err != nil {

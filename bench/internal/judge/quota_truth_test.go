@@ -15,11 +15,11 @@ import (
 	"linerate/internal/truth"
 )
 
-// quotaStopped is the evidence of rule B16 for a quota, whose size is in it where it is known.
+// quotaStopped matches the evidence of rule B16 for a quota, with its size if known.
 var quotaStopped = regexp.MustCompile(`a quota of (processor time|[0-9.]+ processors) (stopped the process|was used up)`)
 
-// TestSlowProcessor plants a quota of processor time in a lab: linerate names the CPU
-// of that host, and the quota, and not other programs.
+// TestSlowProcessor plants a CPU quota in a lab: linerate names the CPU of that host, and the
+// quota, and not other programs.
 func TestSlowProcessor(t *testing.T) {
 	g, err := newGroup(true)
 	if err != nil {

@@ -18,26 +18,26 @@ import (
 	"linerate/internal/lab/faults"
 )
 
-// Recording is a run of linerate that docs/diagnosis.md quotes, and what is done to its
-// hosts beside the settings of their lab.
+// Recording is a run of linerate that docs/diagnosis.md quotes, with changes to its hosts
+// besides the settings of their lab.
 type Recording struct {
 	Name    string
-	Planted string         // for readers, "" where the settings of the lab say all
+	Planted string         // for readers, "" if the lab's settings say it all
 	Args    []string       // of linerate
-	Near    string         // a script for the shell, run in the near host's network as soon as its agent is there
-	Far     string         // and in the far host's
-	Plants  []faults.Plant // as the judge plants them
-	Pair    string         // a script that makes other hosts than those of a lab, in a lab; Near, Far and Plants are not used then
+	Near    string         // a shell script, run in the near host's network as soon as its agent runs
+	Far     string         // the same in the far host's
+	Plants  []faults.Plant // applied like the judge's plants
+	Pair    string         // a script that creates other hosts inside a lab; Near, Far and Plants are then unused
 }
 
-// recorded is a recording as the tests of core/diagnose read it.
+// recorded is a recording in the format of the tests of core/diagnose.
 type recorded struct {
 	Planted string         `json:"planted,omitempty"`
 	Session *model.Session `json:"session"`
 	Samples []model.Sample `json:"samples"`
 }
 
-// Record makes a recording anew and returns its text, and what linerate says of it.
+// Record repeats a recording and returns its text, and linerate's findings.
 func Record(ctx context.Context, program string, r Recording) (text []byte, findings []model.Finding, err error) {
 	ctx, cancel := context.WithTimeout(ctx, caseTime)
 	defer cancel()
@@ -57,8 +57,8 @@ func Record(ctx context.Context, program string, r Recording) (text []byte, find
 	return Recorded(whole, r.Planted)
 }
 
-// Recorded makes a recording of the document of linerate show --json=full --samples, and
-// returns what linerate said in it.
+// Recorded converts the document of linerate show --json=full --samples to a recording, and
+// returns its findings.
 func Recorded(whole []byte, planted string) (text []byte, findings []model.Finding, err error) {
 	var d document
 	if err := json.Unmarshal(whole, &d); err != nil || d.Session == nil {
@@ -69,8 +69,8 @@ func Recorded(whole []byte, planted string) (text []byte, findings []model.Findi
 	return append(text, '\n'), findings, err
 }
 
-// run has linerate look. A direction in which nothing arrives is a failure of the
-// command, and recorded all the same.
+// run runs linerate. A direction in which nothing arrives is a failure of the command, but is
+// recorded.
 func (r Recording) run(ctx context.Context, program, db string) error {
 	if r.Pair != "" {
 		script := r.Pair + "\nexec linerate " + words(append(r.Args, "--quiet", "--db", db))
@@ -92,11 +92,11 @@ func (r Recording) run(ctx context.Context, program, db string) error {
 	}
 	undo := g.plant(ctx, cmd.Process.Pid, r.Plants)
 	end := r.scripts(ctx, cmd.Process.Pid)
-	_ = cmd.Wait() // the session says what became of it
+	_ = cmd.Wait() // the session has the result
 	return errors.Join(undo(), end())
 }
 
-// words are arguments as a shell reads them.
+// words quotes arguments for a shell.
 func words(args []string) string {
 	quoted := make([]string, len(args))
 	for i, a := range args {
@@ -105,7 +105,7 @@ func words(args []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// scripts runs those of both hosts. What it returns ends them.
+// scripts runs the scripts of both hosts; end stops them.
 func (r Recording) scripts(ctx context.Context, program int) (end func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -133,7 +133,7 @@ func (r Recording) scripts(ctx context.Context, program int) (end func() error) 
 	}
 }
 
-// recorded is what rules look at of a document.
+// recorded returns the parts of a document that rules read.
 func (d document) recorded(planted string) recorded {
 	s := d.Session
 	out := recorded{Planted: planted, Session: s}
@@ -148,7 +148,7 @@ func (d document) recorded(planted string) recorded {
 	}
 	s.Findings = nil
 	s.Command[0] = "linerate"
-	if i := slices.Index(s.Command, "--quiet"); i > 0 { // and --db, which stand last
+	if i := slices.Index(s.Command, "--quiet"); i > 0 { // and --db: both are last
 		s.Command = s.Command[:i]
 	}
 	s.Near, s.Far = "lab", "nas"

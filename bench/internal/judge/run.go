@@ -19,21 +19,21 @@ import (
 	"linerate/internal/lab/faults"
 )
 
-// unseen is the first seed of which nothing but scores is written: who writes rules
-// never looks at what those cases were.
+// unseen is the first seed for which only scores are written: authors of rules never see those
+// cases.
 const unseen = 1000
 
-// caseTime is the longest that a case may take.
+// caseTime is the timeout of a case.
 const caseTime = 90 * time.Second
 
-// Options say what is judged.
+// Options select what to judge.
 type Options struct {
 	Program string // linerate
 	First   uint64 // seed
 	Last    uint64
-	Kind    string // only this one, "" for what each seed stands for
-	Quick   bool   // check --quick wherever a case does not need the whole
-	Out     string // folder of rows.jsonl, wrong.jsonl and table.md
+	Kind    string // only this kind, "" for the one that each seed selects
+	Quick   bool   // check --quick unless a case needs a full check
+	Out     string // folder for rows.jsonl, wrong.jsonl and table.md
 	Talk    io.Writer
 }
 
@@ -85,7 +85,7 @@ func Run(ctx context.Context, o Options) ([]Row, error) {
 // is reports whether r is the row of c.
 func (r Row) is(c faults.Case) bool { return r.Seed == c.Seed && r.Kind == c.Kind }
 
-// cases are what o stands for, in the order in which they are judged.
+// cases returns the cases that o selects, in order.
 func (o Options) cases() ([]faults.Case, error) {
 	var all []faults.Case
 	for seed := o.First; seed <= o.Last; seed++ {
@@ -119,7 +119,7 @@ func (o Options) cases() ([]faults.Case, error) {
 	return all, nil
 }
 
-// note says what was judged.
+// note describes what was judged.
 func (o Options) note() string {
 	if o.ofMachines() {
 		return fmt.Sprintf("Two machines in QEMU with Debian's kernel 6.1 and the drivers of its cards, which a wire of a known rate joins; every kind from seeds %d to %d, each looked at by linerate test or check --quick. Made by `make judge KIND=%s SEEDS=%d-%d`.", o.First, o.Last, o.Kind, o.First, o.Last)
@@ -134,7 +134,7 @@ func (o Options) note() string {
 	return fmt.Sprintf("Labs from seeds %d to %d, each looked at by %s, or by linerate test where a connection takes longer to begin than the check's warm-up, or a flag is what is planted. Made by `make judge SEEDS=%d-%d`.", o.First, o.Last, what, o.First, o.Last)
 }
 
-// brief is a row for the terminal. Of seeds that nobody looks at it says no kind.
+// brief formats a row for the terminal. For an unseen seed it omits the kind.
 func brief(r Row) string {
 	if r.Seed >= unseen {
 		return fmt.Sprintf("seed %d: %.0f s,", r.Seed, r.Seconds)
@@ -153,7 +153,7 @@ func brief(r Row) string {
 	return fmt.Sprintf("%s; %.0f s, late %.1f %%,", text, r.Seconds, 100*r.Late)
 }
 
-// readRows reads what an earlier run finished. A last line that is cut off is none.
+// readRows reads the rows of an earlier run. It ignores a truncated last line.
 func readRows(file string, o Options) ([]Row, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -172,7 +172,7 @@ func readRows(file string, o Options) ([]Row, error) {
 	return rows, nil
 }
 
-// keep writes a row, and what it was judged from.
+// keep writes a row, and the document that it was judged from.
 func keep(o Options, c faults.Case, r Row, text []byte) error {
 	if err := appendLine(filepath.Join(o.Out, "rows.jsonl"), r); err != nil {
 		return err
@@ -183,7 +183,7 @@ func keep(o Options, c faults.Case, r Row, text []byte) error {
 	return appendLine(filepath.Join(o.Out, evidenceFile), kept{c, r, compact(text)})
 }
 
-// compact is a document in one line, nil where it is none.
+// compact returns a document in one line, nil if it is invalid.
 func compact(text []byte) json.RawMessage {
 	var b bytes.Buffer
 	if json.Compact(&b, text) != nil {
@@ -205,7 +205,7 @@ func appendLine(file string, v any) error {
 	return errors.Join(err, f.Close())
 }
 
-// Command is how a case is measured.
+// Command returns the arguments that measure a case.
 func Command(c faults.Case, quick bool) []string {
 	args := []string{"test"}
 	if c.Check {
@@ -218,7 +218,7 @@ func Command(c faults.Case, quick bool) []string {
 	return append(args, "--json=full", "--quiet")
 }
 
-// judge measures a case and scores it; text is the document that linerate printed.
+// judge measures a case and scores it; text is the document printed by linerate.
 func judge(ctx context.Context, o Options, c faults.Case) (row Row, text []byte) {
 	ctx, cancel := context.WithTimeout(ctx, caseTime)
 	defer cancel()
@@ -265,7 +265,7 @@ func judge(ctx context.Context, o Options, c faults.Case) (row Row, text []byte)
 	if slices.Contains(argv, "--quick") {
 		row.Command += " --quick"
 	}
-	// Rules look at samples too, which only the store has.
+	// Rules also read samples, which only the store has.
 	whole, err := exec.CommandContext(ctx, o.Program, append([]string{"show", "last", "--json=full", "--samples"}, db...)...).Output()
 	if err != nil {
 		return row, out.Bytes()

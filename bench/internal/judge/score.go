@@ -1,8 +1,8 @@
-// Package judge holds what linerate says of labs against what was planted in them.
+// Package judge compares linerate's findings in labs with the faults planted in them.
 //
-// A finding claims something where its kind is neither "not found" nor "no evidence".
-// Of a direction in which a planted limit did not bite, since the receiver measured
-// nearlyFull of the ceiling all the same, the full path is right as the first finding.
+// A finding is a claim unless its kind is "not found" or "no evidence". If a planted limit did
+// not bite in a direction, since the receiver measured nearlyFull of the ceiling all the same,
+// the full path is right as the first finding.
 package judge
 
 import (
@@ -12,8 +12,8 @@ import (
 	"linerate/internal/lab/faults"
 )
 
-// nearlyFull is the share of the ceiling at which a path is full (diagnosis.md section
-// 4.0, rule 2).
+// nearlyFull is the share of the ceiling at which a path is full (diagnosis.md section 4.0,
+// rule 2).
 const nearlyFull = 0.90
 
 // Said is one finding, and whether it is right.
@@ -24,56 +24,55 @@ type Said struct {
 	Kind       model.FindingKind `json:"kind,omitempty"`
 	Confidence float64           `json:"confidence"`
 	Right      bool              `json:"right"`
-	// Part says that a part of the rule's evidence was missing.
+	// Part reports that a part of the rule's evidence was missing.
 	Part bool `json:"part,omitempty"`
 }
 
-// claims reports whether a finding says that something is so.
+// claims reports whether a finding makes a claim.
 func (s Said) claims() bool {
 	return s.Kind != model.FindingNotFound && s.Kind != model.FindingTooShort
 }
 
-// Row is one case that was judged.
+// Row is one judged case.
 type Row struct {
 	Seed  uint64 `json:"seed"`
 	Kind  string `json:"kind"`
 	Clean bool   `json:"clean"`
-	// Command is what was asked: check, check --quick or test.
+	// Command is the command that was run: check, check --quick or test.
 	Command string  `json:"command"`
 	Seconds float64 `json:"seconds"`
-	// Others is how many cores other work on the machine took meanwhile, and Late for
-	// which share of the time a sleeper beside the lab was not woken though its time
-	// had come: then the wire was not in time either.
+	// Others is how many cores other work on the machine took meanwhile, and Late the share of
+	// the time for which a sleeper beside the lab was woken late: then the wire was not in time
+	// either.
 	Others float64 `json:"others"`
 	Late   float64 `json:"late"`
-	// Stolen is the share of the processors' time that a hypervisor gave to others:
-	// what is told of it is right, whatever was planted.
+	// Stolen is the share of CPU time that a hypervisor gave to other guests: findings about it
+	// are right, whatever was planted.
 	Stolen float64 `json:"stolen"`
-	// Failed says why there is no answer.
+	// Failed is why there is no result.
 	Failed string `json:"failed,omitempty"`
-	// Bit is false where a plant was there and the path was full all the same.
+	// Bit is false if the path was full despite a plant.
 	Bit bool `json:"bit"`
-	// First is whether the first finding of every planted direction, or of a clean
-	// path every direction, is right.
+	// First is whether the first finding of every planted direction is right, or of every
+	// direction of a clean path.
 	First bool `json:"first"`
-	// All is whether besides everything that was said is right, everything that had
-	// to be was said, and the other direction has its right answer.
+	// All is whether in addition every claim is right, every required finding is present, and
+	// the other direction has its right answer.
 	All bool `json:"all"`
-	// False counts claims of a clean path that are not right.
+	// False counts the wrong claims on a clean path.
 	False int    `json:"false"`
 	Said  []Said `json:"said,omitempty"`
-	// Place and Named say what became of the place in a case with routers: Named is the
-	// rule of the first finding, with the nodes that it names.
+	// Place and Named are the result for the place in a case with routers: Named is the rule of
+	// the first finding, with the nodes that it names.
 	Place Place  `json:"place,omitempty"`
 	Named string `json:"named,omitempty"`
 }
 
-// stealing is the share of stolen time from which that is a finding (diagnosis.md B23).
+// stealing is the share of stolen time that makes it a finding (diagnosis.md B23).
 const stealing = 0.05
 
-// Score judges the findings of a session against a case, on a machine of whose
-// processors' time a share was stolen in the whole case. Its single runs may have had
-// twice as much.
+// Score judges the findings of a session against a case. stolen is the share of CPU time stolen
+// during the whole case; single runs may have had twice as much.
 func Score(c faults.Case, s *model.Session, stolen float64) Row {
 	r := Row{Stolen: stolen, Seed: c.Seed, Kind: c.Kind, Clean: c.Clean, First: true, All: true, Bit: true}
 	if c.Located != nil {
@@ -94,7 +93,7 @@ func Score(c faults.Case, s *model.Session, stolen float64) Row {
 	return r
 }
 
-// reached is the share of the ceiling that the first valid run of a direction measured.
+// reached returns the share of the ceiling that the first valid run of a direction measured.
 func reached(s *model.Session, l faults.Label) float64 {
 	for _, run := range s.Runs {
 		if v, ok := run.Value(l.Direction, model.Goodput); ok && run.State == model.RunValid && run.Setting == s.Plan.Baseline && l.Ceiling > 0 {
@@ -104,7 +103,7 @@ func reached(s *model.Session, l faults.Label) float64 {
 	return 0
 }
 
-// direction judges what was said of one direction.
+// direction judges the findings of one direction.
 func (r *Row) direction(l faults.Label, of []model.Finding, full bool) {
 	first := l.First
 	if l.Planted && full && !answers(first, "ceiling", "") {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// signal stops a process, or lets it go on.
+// signal stops or continues a process.
 func signal(p *os.Process, stop bool) error {
 	if stop {
 		return p.Signal(syscall.SIGSTOP)

@@ -13,15 +13,15 @@ const (
 	barFalse       = 0.02
 	barCalibration = 0.05
 	barSeconds     = 90
-	// mostLate is the share of the time that the machine may be late before a case is
-	// set apart.
+	// mostLate is the share of the time that the machine may be late before a case is set
+	// apart.
 	mostLate = 0.10
 )
 
 // Sums are the scores of many rows.
 type Sums struct {
 	Planted, First, All     int // cases with a plant that bit; right ones of them
-	Clean, FalsePaths, Full int // clean paths; with a false claim; said to be full
+	Clean, FalsePaths, Full int // clean paths; with a false claim; reported as full
 	NotBit, Failed, Busy    int
 	Claims                  int
 	Error                   float64 // expected calibration error
@@ -37,8 +37,8 @@ type Bin struct {
 	Mean      float64 // of the confidence
 }
 
-// Add sums rows up. Rows that failed count as wrong; rows during which the
-// machine was late are counted, and set apart.
+// Add sums up rows. Failed rows count as wrong; rows during which the machine was late are
+// counted, and set apart.
 func Add(rows []Row) Sums {
 	s := Sums{Bins: []Bin{{High: 0.6}, {Low: 0.6, High: 0.7}, {Low: 0.7, High: 0.8}, {Low: 0.8, High: 0.9}, {Low: 0.9, High: 0.95}, {Low: 0.95, High: 1.01}}}
 	for _, r := range rows {
@@ -116,7 +116,8 @@ func ratio(n, of int) float64 {
 	return float64(n) / float64(of)
 }
 
-// percent is a share with the 95 % interval of Wilson (1927), which holds for few.
+// percent returns a share with the 95 % interval of Wilson (1927), which is valid for small
+// numbers.
 func percent(n, of int) string {
 	if of == 0 {
 		return "none"
@@ -128,7 +129,7 @@ func percent(n, of int) string {
 	return fmt.Sprintf("%d of %d, %.1f %% (95 %%: %.0f to %.0f)", n, of, 100*p, 100*max(0, middle-half), 100*min(1, middle+half))
 }
 
-// Table is the section of the results.
+// Table returns the section of the results.
 func (o Options) Table(rows []Row, note string) string {
 	if o.ofRouters() {
 		return placesTable(rows, note)
@@ -136,7 +137,7 @@ func (o Options) Table(rows []Row, note string) string {
 	return Markdown(rows, note)
 }
 
-// Markdown is that of what limits.
+// Markdown returns the section for limits.
 func Markdown(rows []Row, note string) string {
 	s := Add(rows)
 	var b strings.Builder
@@ -160,7 +161,7 @@ func Markdown(rows []Row, note string) string {
 	return b.String()
 }
 
-// confusion writes which first findings each kind got, right ones first.
+// confusion writes the first findings that each kind got, right ones first.
 func confusion(b *strings.Builder, rows []Row) {
 	type line struct {
 		cases, right int
@@ -203,7 +204,7 @@ func confusion(b *strings.Builder, rows []Row) {
 	}
 }
 
-// answer is the first finding of each direction, with ✗ behind one that is not right.
+// answer returns the first finding of each direction, with ✗ after a wrong one.
 func (r Row) answer() string {
 	if r.Failed != "" {
 		return "no answer"

@@ -6,8 +6,8 @@ import (
 	"linerate/bench/internal/results"
 )
 
-// Verdicts are the rows of the summary: each bar, and whether it was met. What no case
-// of rows can tell has none.
+// Verdicts returns the rows of the summary: each bar, and whether it was met. A bar that no
+// case of rows can test has no row.
 func (o Options) Verdicts(rows []Row) []results.Verdict {
 	if o.ofRouters() {
 		return scores(rows)
@@ -28,14 +28,14 @@ func (o Options) Verdicts(rows []Row) []results.Verdict {
 	say(s.Clean, "clean paths with a false finding", fmt.Sprintf("≤ %.0f %%", 100*barFalse), percent(s.FalsePaths, s.Clean), ratio(s.FalsePaths, s.Clean) <= barFalse)
 	say(s.Claims, "expected calibration error", fmt.Sprintf("≤ %.0f points", 100*barCalibration), fmt.Sprintf("%.1f points, %d claims", 100*s.Error, s.Claims), s.Error <= barCalibration)
 	if o.ofMachines() {
-		return out // in emulation nothing is fast
+		return out // emulation is slow
 	}
 	say(len(rows), "longest case", fmt.Sprintf("≤ %d s", barSeconds), fmt.Sprintf("%.0f s", s.Longest), s.Longest <= barSeconds)
 	return out
 }
 
-// Claim is the name of the section, and its title: cases in machines and with routers
-// have their own.
+// Claim returns the name of the section, and its title: cases in machines and with routers have
+// their own.
 func (o Options) Claim() (name, title string) {
 	switch {
 	case o.ofMachines():

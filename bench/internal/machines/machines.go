@@ -1,34 +1,34 @@
-// Package machines has linerate look at two whole machines in QEMU, near and far, each
-// card of which is joined to the same card of the other one, for what needs a card, a
-// driver or a kernel of its own. Of card K the addresses are 10.0.K.1 and 10.0.K.2.
+// Package machines runs linerate in two whole machines in QEMU, near and far, for tests that
+// need a card, a driver or a kernel of their own. Each card is joined to the same card of the
+// other machine. Card K has the addresses 10.0.K.1 and 10.0.K.2.
 package machines
 
 import (
 	"time"
 )
 
-// Card is one of both machines.
+// Card is a card of both machines.
 type Card struct {
-	Model   string // as QEMU calls it
-	Options string // more of its -device
+	Model   string // QEMU's name
+	Options string // further -device options
 }
 
-// Look is a look at the path over a card.
+// Look is a run of linerate over a card.
 type Look struct {
 	Name string
-	// Args are linerate's at near; "" is the address of far.
+	// Args are linerate's arguments at near; "" is the address of far.
 	Args []string
 	Card int
-	// Prefix stands before linerate: what it is to be started by.
+	// Prefix precedes linerate: the command that starts it.
 	Prefix []string
-	// During runs while linerate does, until its context ends; nil is nothing.
+	// During runs beside linerate, until its context ends; it may be nil.
 	During func(w Watched) error
 }
 
-// Watched is what a look in progress can be asked.
+// Watched is a look in progress.
 type Watched interface {
 	// Flowing waits until payload flows over the card.
 	Flowing() error
-	// Pull pulls the wire out of both cards for a time.
+	// Pull unplugs the wire from both cards for a time.
 	Pull(length time.Duration) error
 }

@@ -14,7 +14,7 @@ import (
 	"linerate/internal/lab/machine"
 )
 
-// startTime is how long two machines may take to be there, in emulation.
+// startTime is the timeout of starting two machines, in emulation.
 const startTime = 6 * time.Minute
 
 // Two are both machines.
@@ -26,17 +26,17 @@ type Two struct {
 	key   string // of the server at far
 }
 
-// Missing says what the machines cannot do without and is not there; "" is nothing.
+// Missing names what the machines require and is not installed; "" if nothing is missing.
 func Missing() string {
 	return machine.Missing(machine.Debian("x", ".", "6.1", false, ".").Needs()[:2]...)
 }
 
-// Start boots both with these cards and with a program of Linux that is linerate.
+// Start boots both with these cards and with a Linux program as linerate.
 func Start(ctx context.Context, program string, cards []Card) (*Two, error) {
 	if what := Missing(); what != "" {
 		return nil, errors.New(what)
 	}
-	dir, err := os.MkdirTemp("", "vm") // sockets have short paths
+	dir, err := os.MkdirTemp("", "vm") // sockets need short paths
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func Start(ctx context.Context, program string, cards []Card) (*Two, error) {
 	return b, nil
 }
 
-// Close ends both.
+// Close ends both machines.
 func (b *Two) Close() {
 	for _, m := range b.hosts {
 		if m != nil {
@@ -102,8 +102,8 @@ func (b *Two) start(ctx context.Context, program string) error {
 	return b.serve(ctx)
 }
 
-// serve starts a server at far and takes the key that it prints: without one it tells
-// nothing of its host.
+// serve starts a server at far and takes the key that it prints: a client without a key gets no
+// facts of its host.
 func (b *Two) serve(ctx context.Context) error {
 	server := b.hosts[1].Start(context.WithoutCancel(ctx), "linerate", "serve", "--announce=false")
 	for ctx.Err() == nil {
@@ -116,13 +116,13 @@ func (b *Two) serve(ctx context.Context) error {
 	return fmt.Errorf("no link of the server: %w: %s", ctx.Err(), server.Printed())
 }
 
-// joinKey is what stands before the address in the link of a server.
+// joinKey matches the part of a server's join link before the address.
 var joinKey = regexp.MustCompile(`linerate://[^@' "]+@`)
 
-// Set has the wire of a card carry a rate from now on, see machine.Wire.
+// Set sets the rate of a card's wire from now on, see machine.Wire.
 func (b *Two) Set(card int, rate units.BitRate, half [2]bool) { b.wires[card].Set(rate, half) }
 
-// Shell runs a script in a machine, in which $e is the interface of a card.
+// Shell runs a script in a machine, with $e as the interface of a card.
 func (b *Two) Shell(ctx context.Context, host, card int, text string) error {
 	if text == "" {
 		return nil
@@ -138,9 +138,8 @@ func (b *Two) Shell(ctx context.Context, host, card int, text string) error {
 	return nil
 }
 
-// Look has linerate look, and returns the document of the session with its samples. A
-// direction in which nothing arrives is a failure of the command, and looked at all the
-// same.
+// Look runs linerate, and returns the document of the session with its samples. A direction in
+// which nothing arrives is a failure of the command, but has a document.
 func (b *Two) Look(ctx context.Context, l Look) ([]byte, error) {
 	near := b.hosts[0]
 	address := fmt.Sprintf("10.0.%d.2", l.Card)
@@ -182,8 +181,8 @@ type watched struct {
 	card int
 }
 
-// Flowing waits for half a megabyte in both directions together, which no exchange
-// before the data comes to.
+// Flowing waits for half a megabyte in both directions together, which no exchange before the
+// data reaches.
 func (w watched) Flowing() error {
 	const script = `all() { echo $(($(cat /sys/class/net/$e/statistics/rx_bytes) + $(cat /sys/class/net/$e/statistics/tx_bytes))); }
 least=$(($(all) + 500000))

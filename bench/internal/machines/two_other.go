@@ -9,13 +9,13 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Two needs Linux.
+// Two requires Linux.
 type Two struct{}
 
-// Missing says that.
+// Missing reports that machines require Linux.
 func Missing() string { return "machines are started on Linux" }
 
-// Start says that too.
+// Start fails: machines require Linux.
 func Start(context.Context, string, []Card) (*Two, error) { return nil, errors.New(Missing()) }
 
 // Close does nothing.
@@ -24,8 +24,8 @@ func (*Two) Close() {}
 // Set does nothing.
 func (*Two) Set(int, units.BitRate, [2]bool) {}
 
-// Shell says that machines need Linux.
+// Shell fails: machines require Linux.
 func (*Two) Shell(context.Context, int, int, string) error { return errors.New(Missing()) }
 
-// Look says that machines need Linux.
+// Look fails: machines require Linux.
 func (*Two) Look(context.Context, Look) ([]byte, error) { return nil, errors.New(Missing()) }

@@ -1,4 +1,4 @@
-// Package observe sees datagrams arrive at an interface, independently of the
+// Package observe records datagrams as they arrive at an interface, independently of the
 // programs that send and receive them, so that all programs are judged alike.
 package observe
 
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Report is what arrived.
+// Report describes the arrivals.
 type Report struct {
 	Packets int     `json:"packets"` // within the window
 	Rate    float64 `json:"rate"`    // bit/s of payload over the window
@@ -21,34 +21,33 @@ type Report struct {
 	P50 time.Duration `json:"p50_ns"`
 	P99 time.Duration `json:"p99_ns"`
 	Max time.Duration `json:"max_ns"`
-	// Missed is what the observer did not see for lack of room: above 0 the
-	// rest means nothing.
+	// Missed is how many packets the observer missed for lack of room: if above 0 the rest is
+	// invalid.
 	Missed int `json:"missed"`
 }
 
-// frameHeaders are those of Ethernet, IPv4 without options, and UDP, in bytes.
+// frameHeaders is the size of the headers of Ethernet, IPv4 without options, and UDP, in bytes.
 const frameHeaders = 14 + 20 + 8
 
 // options are the command line.
 type options struct {
 	device string
-	size   int           // payload of the datagrams that count
+	size   int           // payload of the datagrams to count
 	margin time.Duration // left out at both ends
-	most   int           // packets that are kept
+	most   int           // packets to keep
 }
 
-// Arguments returns the argument vector of an observer run by the program self:
-// of datagrams with size bytes of payload, of which those in the first and the
-// last margin do not count, at most most of them.
+// Arguments returns the argument vector of an observer run by the program self: it counts at
+// most most datagrams with size bytes of payload, except those in the first and the last
+// margin.
 func Arguments(self, device string, size int, margin time.Duration, most int) []string {
 	return []string{
 		self, "observe", "-device", device, "-size", fmt.Sprint(size), "-margin", margin.String(), "-most", fmt.Sprint(most),
 	}
 }
 
-// Run observes until in ends, and writes a Report to out as JSON. Before that
-// it writes a line when it is ready. It wraps errors.ErrUnsupported where the
-// system is not Linux.
+// Run observes until in ends, and writes a Report to out as JSON. When it is ready it writes a
+// line. The error wraps errors.ErrUnsupported on systems other than Linux.
 func Run(_ context.Context, args []string, in io.Reader, out io.Writer) error {
 	var o options
 	flags := flag.NewFlagSet("observe", flag.ContinueOnError)
@@ -73,7 +72,7 @@ func Run(_ context.Context, args []string, in io.Reader, out io.Writer) error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		// Its end is what counts, however it comes.
+		// The end of input stops it, with or without an error.
 		_, _ = io.Copy(io.Discard, in)
 	}()
 	times, missed, err := r.collect(ended)
@@ -88,9 +87,9 @@ func Run(_ context.Context, args []string, in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(report)
 }
 
-// Analyse judges the arrival times, in ns by any clock, of packets of size
-// bytes of payload; it sorts them. Those within margin of the first and of the
-// last one do not count. It is an error if fewer than two are left.
+// Analyse evaluates the arrival times, in ns of any clock, of packets of size bytes of payload;
+// it sorts them. Those within margin of the first and of the last one do not count. Fewer than
+// two remaining are an error.
 func Analyse(times []int64, size int, margin time.Duration) (Report, error) {
 	slices.Sort(times)
 	if len(times) > 0 {
@@ -106,7 +105,7 @@ func Analyse(times []int64, size int, margin time.Duration) (Report, error) {
 		gaps[i] = times[i+1] - times[i]
 	}
 	slices.Sort(gaps)
-	// The quantile at rank ⌈q n⌉, as package hist has it.
+	// The quantile at rank ⌈q n⌉, as in package hist.
 	at := func(percent int) time.Duration { return time.Duration(gaps[(len(gaps)*percent+99)/100-1]) }
 	window := float64(times[len(times)-1]-times[0]) / 1e9
 	return Report{
@@ -115,9 +114,8 @@ func Analyse(times []int64, size int, margin time.Duration) (Report, error) {
 	}, nil
 }
 
-// trains returns how many datagrams of size bytes a frame of length bytes
-// holds: more than one where the sender's kernel has not cut them yet; 0 where
-// it is a frame of something else.
+// trains returns how many datagrams of size bytes a frame of length bytes holds: more than one
+// if the sender's kernel has not cut them yet; 0 for another frame.
 func trains(length, size int) int {
 	payload := length - frameHeaders
 	if payload < size || payload%size != 0 {

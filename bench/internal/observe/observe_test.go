@@ -9,8 +9,8 @@ import (
 )
 
 func TestAnalyse(t *testing.T) {
-	// A packet each 100 µs for one second, but for one that is 400 µs late in
-	// the middle, and bursts in the margins, which do not count.
+	// A packet every 100 µs for one second, except one that is 400 µs late in the middle, and
+	// bursts in the margins, which do not count.
 	var times []int64
 	for i := range int64(10000) {
 		at := i * 100_000

@@ -11,8 +11,7 @@ import (
 	"unsafe"
 )
 
-// Numbers of packet(7) and include/uapi/linux/if_packet.h that package syscall
-// does not have.
+// Constants of packet(7) and include/uapi/linux/if_packet.h that package syscall lacks.
 const (
 	packetVersion = 10
 	packetV3      = 2
@@ -24,20 +23,19 @@ const (
 	blockStatus, blockPackets, blockFirst = 8, 12, 16
 	frameNext, frameSec, frameNsec        = 0, 4, 8
 	frameLength                           = 16
-	frameHeader                           = 48               // its length, after which struct sockaddr_ll follows
-	frameType                             = frameHeader + 10 // sll_pkttype in there
+	frameHeader                           = 48               // its length; struct sockaddr_ll follows
+	frameType                             = frameHeader + 10 // sll_pkttype in it
 )
 
 const (
 	blockSize  = 1 << 20
 	blockCount = 64
 	snap       = 64                     // bytes kept of a frame
-	retire     = 100 * time.Millisecond // after which a block is handed over that is not full
+	retire     = 100 * time.Millisecond // after which the kernel passes on a partly filled block
 )
 
-// ring is a ring of blocks that the kernel fills, with the time at which each
-// frame came. It wakes its reader once per block, which leaves the processors
-// to those who are judged.
+// ring is a ring of blocks that the kernel fills, with each frame's arrival time. It wakes its
+// reader once per block, which leaves the CPUs to the measured programs.
 type ring struct {
 	o   options
 	fd  int
@@ -45,7 +43,7 @@ type ring struct {
 	at  int // the next block
 }
 
-// open makes a ring for the UDP packets that arrive at an interface.
+// open creates a ring for the UDP packets that arrive at an interface.
 func open(o options) (*ring, error) {
 	device, err := net.InterfaceByName(o.device)
 	if err != nil {
@@ -67,7 +65,7 @@ func (r *ring) prepare(device int) error {
 	if err := syscall.SetsockoptInt(r.fd, syscall.SOL_PACKET, packetVersion, packetV3); err != nil {
 		return os.NewSyscallError("setsockopt PACKET_VERSION", err)
 	}
-	// IPv4 over UDP that arrives; the rest of each frame is not kept.
+	// Incoming UDP over IPv4; the rest of each frame is not kept.
 	filter := [...]syscall.SockFilter{
 		{Code: syscall.BPF_LD | syscall.BPF_B | syscall.BPF_ABS, K: 14 + 9},
 		{Code: syscall.BPF_JMP | syscall.BPF_JEQ | syscall.BPF_K, K: syscall.IPPROTO_UDP, Jf: 1},
@@ -108,13 +106,13 @@ func (r *ring) close() {
 	_ = syscall.Close(r.fd)
 }
 
-// collect returns the times of the packets that came until ended is closed, and
-// how many it missed.
+// collect returns the times of the packets that arrived until ended is closed, and how many it
+// missed.
 func (r *ring) collect(ended <-chan struct{}) (times []int64, missed int, err error) {
 	times = make([]int64, 0, r.o.most)
 	look := time.NewTicker(retire / 2)
 	defer look.Stop()
-	// What came at the end is in a block that is handed over a little later.
+	// The last arrivals are in a block that the kernel passes on a little later.
 	for last := false; ; {
 		times, missed = r.drain(times, missed)
 		if last {
@@ -132,7 +130,7 @@ func (r *ring) collect(ended <-chan struct{}) (times []int64, missed int, err er
 	}
 }
 
-// drain reads the blocks that the kernel has handed over.
+// drain reads the blocks that the kernel has passed on.
 func (r *ring) drain(times []int64, missed int) ([]int64, int) {
 	for range blockCount {
 		block := r.mem[r.at*blockSize:][:blockSize]
@@ -149,8 +147,8 @@ func (r *ring) drain(times []int64, missed int) ([]int64, int) {
 	return times, missed
 }
 
-// frames appends the times of the datagrams of a block, as far as there is
-// room, and returns how many found none.
+// frames appends the times of the datagrams of a block while there is room, and returns how
+// many did not fit.
 func frames(block []byte, size int, times []int64) (_ []int64, missed int) {
 	order := binary.NativeEndian
 	at := int(order.Uint32(block[blockFirst:]))
@@ -169,7 +167,7 @@ func frames(block []byte, size int, times []int64) (_ []int64, missed int) {
 		}
 		next := int(order.Uint32(f[frameNext:]))
 		if next == 0 {
-			break // the last one, whatever the number says
+			break // the last one, whatever the count says
 		}
 		at += next
 	}

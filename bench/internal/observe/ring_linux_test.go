@@ -16,7 +16,7 @@ import (
 	"linerate/internal/must"
 )
 
-// The observer sees every datagram of its size that arrives, and no other.
+// The observer records every arriving datagram of its size, and no other.
 func TestObservesLoopback(t *testing.T) {
 	const size, count = 1237, 400
 	if r, err := open(options{device: "lo", size: size, most: 1}); errors.Is(err, fs.ErrPermission) {
@@ -53,7 +53,7 @@ func TestObservesLoopback(t *testing.T) {
 	}
 	must.Do(t, <-ended)
 	must.True(t, r.Packets == count && r.Missed == 0, "saw %d packets and missed %d, want %d and 0", r.Packets, r.Missed, count)
-	// They came within the time in which they were sent.
+	// They arrived within the time in which they were sent.
 	least := float64((count-1)*size*8) / took.Seconds()
 	must.True(t, r.Rate >= least, "%.0f bit/s, but sending alone took %v, which is %.0f", r.Rate, took, least)
 	must.True(t, r.P50 > 0 && r.P50 <= r.P99 && r.P99 <= r.Max && r.Max <= took, "gaps %v %v %v in %v", r.P50, r.P99, r.Max, took)
@@ -63,7 +63,7 @@ func TestRefusesAnUnknownInterface(t *testing.T) {
 	must.Fail(t, Run(t.Context(), []string{"-device", "nosuch0", "-size", "9"}, nil, io.Discard), "no error")
 }
 
-// block is what the kernel hands over: header, then frames with their times.
+// block returns a block as the kernel passes it on: header, then frames with their times.
 func block(times []int64, length int, kind byte) []byte {
 	const first, stride = 48, 144
 	b := make([]byte, first+stride*len(times))

@@ -22,12 +22,12 @@ type Cost struct {
 	Stream time.Duration `json:"stream_ns"` // of TCP_INFO of a connection
 }
 
-// Each is what a sampling of both ends costs with so many streams.
+// Each returns the cost of one sampling at both ends with that many streams.
 func (c Cost) Each(streams int) time.Duration {
 	return 2*c.Host + time.Duration(streams)*c.Stream
 }
 
-// SamplingCost measures it, by the program self in the near namespace.
+// SamplingCost measures it, with the program self in the near namespace.
 func SamplingCost(ctx context.Context, self, device string) (Cost, error) {
 	var c Cost
 	out, err := exec.CommandContext(ctx, "ip", "netns", "exec", "near", self, "cost", "-device", device).Output()
@@ -40,8 +40,8 @@ func SamplingCost(ctx context.Context, self, device string) (Cost, error) {
 	return c, nil
 }
 
-// spell is for how long each is read: long against the tick by which the kernel
-// counts the time of a thread that runs.
+// spell is how long each is read: long compared with the tick by which the kernel counts a
+// running thread's time.
 const spell = 200 * time.Millisecond
 
 // RunCost writes a Cost to w as JSON.
@@ -85,7 +85,7 @@ func each(f func() error) (time.Duration, error) {
 	return after.Sub(before).Total() / time.Duration(calls), err
 }
 
-// loopback returns a connection of this process with itself.
+// loopback returns a connection of this process to itself.
 func loopback() (*net.TCPConn, func() error, error) {
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package own is linerate's side of a comparison: one end of one run in a
-// process of its own, as the programs that it is compared with have them.
+// Package own is linerate's side of a comparison: one end of one run in a process of its own,
+// like the programs that it is compared with.
 package own
 
 import (
@@ -24,13 +24,13 @@ import (
 	"linerate/internal/measure/udpflow"
 )
 
-// Port is where the far end listens, unless its arguments say otherwise. UDP
-// sockets of both ends have the ports after it, in order.
+// Port is the far end's default port. UDP sockets of both ends have the ports after it, in
+// order.
 const Port = 5299
 
-// Ends returns the argument vectors of both ends of f, run by the program self:
-// the far one, which listens, and the near one. With watched, both ends sample
-// the counters of their host and of that interface each second.
+// Ends returns the argument vectors of both ends of f, run by the program self: the far one,
+// which listens, and the near one. With watched, both ends sample the counters of their host
+// and of that interface each second.
 func Ends(self string, near, far string, f model.Flow, watched string) (listen, dial []string, err error) {
 	b, err := json.Marshal(f)
 	if err != nil {
@@ -52,9 +52,9 @@ type end struct {
 	datagrams int          // sockets opened
 }
 
-// Run is one end of a run: it does what the arguments of Ends say, and writes
-// its report to w as JSON. A control connection keeps the ends in step with one
-// byte each: prepared (far), start (near), stop (far).
+// Run runs one end: it follows the arguments of Ends, and writes its report to w as JSON. A
+// control connection synchronises the ends with one byte each: prepared (far), start (near),
+// stop (far).
 func Run(ctx context.Context, args []string, w io.Writer) error {
 	e, err := parse(args)
 	if err != nil {
@@ -125,7 +125,7 @@ func (e *end) inStep(ctx context.Context, test engine.Test, control *net.TCPConn
 	}
 	if e.host == model.Near {
 		go func() {
-			// An error means that the far end is gone, which ends the test too.
+			// An error means that the far end is gone, which also ends the test.
 			_ = hear()
 			test.Stop()
 		}()
@@ -137,15 +137,14 @@ func (e *end) inStep(ctx context.Context, test engine.Test, control *net.TCPConn
 	report, err := test.Run(ctx, func([]model.Sample) {})
 	report.Counters = counters()
 	if e.host == model.Far {
-		// The near end closes its side when it has stopped: then all is read.
+		// The near end closes its side when it has stopped: then everything is read.
 		err = errors.Join(err, say())
 		_ = hear()
 	}
 	return report, err
 }
 
-// watch samples the host, where that was asked for, until the function that it
-// returns is called.
+// watch samples the host, if requested, until the returned function is called.
 func (e *end) watch(ctx context.Context) (func() []model.Counter, error) {
 	if e.watched == "" {
 		return func() []model.Counter { return nil }, nil
@@ -157,12 +156,12 @@ func (e *end) watch(ctx context.Context) (func() []model.Counter, error) {
 	stop := w.Run(ctx, e.host, time.Second, time.Now(), func([]model.Sample) {})
 	return func() []model.Counter {
 		counters := stop()
-		_ = w.Close() // it was only read
+		_ = w.Close() // opened for reading only
 		return counters
 	}, nil
 }
 
-// open returns the next connection with the other end.
+// open returns the next connection to the other end.
 func (e *end) open(ctx context.Context, o engine.SocketOptions) (*net.TCPConn, error) {
 	var (
 		c   net.Conn

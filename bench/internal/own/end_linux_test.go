@@ -78,7 +78,7 @@ func both(t *testing.T, f model.Flow) (near, far model.EndReport) {
 	return near, far
 }
 
-// free returns a port that nobody has.
+// free returns an unused port.
 func free(t *testing.T) string {
 	t.Helper()
 	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.2:0"))(t)

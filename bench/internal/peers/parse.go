@@ -12,28 +12,27 @@ import (
 	"linerate/internal/measure/netpipe"
 )
 
-// Bulk is what a bulk test gave, at the receiver.
+// Bulk is the result of a bulk test, at the receiver.
 type Bulk struct {
 	Bytes   float64 // of payload
 	Seconds float64
 }
 
-// Datagrams is what a test with datagrams gave.
+// Datagrams is the result of a datagram test.
 type Datagrams struct {
 	Sent, Received, Lost float64 // datagrams
 	Seconds              float64
 }
 
-// Latency is half a round trip in seconds; what the program does not tell is
-// zero.
+// Latency is half a round trip in seconds; a value that the program does not report is zero.
 type Latency struct {
 	Mean, P50, P99 float64
 }
 
-// errNothing says that a report is complete and empty: nothing was measured.
+// errNothing reports a complete but empty report.
 var errNothing = errors.New("nothing was received")
 
-// sane returns d unless its counts contradict each other.
+// sane returns an error if the counts of d contradict each other.
 func sane(d Datagrams, program string) (Datagrams, error) {
 	if !(d.Sent > 0 && d.Received >= 0 && d.Lost >= 0 && d.Seconds > 0) {
 		return Datagrams{}, fmt.Errorf("read report of %s: odd counts %+v", program, d)
@@ -69,14 +68,14 @@ func parseIperf3(b []byte) (sent, received iperf3Sum, err error) {
 	return report.End.Sent, report.End.Received, nil
 }
 
-// ParseIperf3TCP reads the client's JSON.
+// ParseIperf3TCP parses the client's JSON.
 func ParseIperf3TCP(b []byte) (Bulk, error) {
 	_, r, err := parseIperf3(b)
 	return Bulk{r.Bytes, r.Seconds}, err
 }
 
-// ParseIperf3UDP reads the client's JSON. The receiver's packets are those that
-// it knows of, lost ones included.
+// ParseIperf3UDP parses the client's JSON. The receiver's packets are those that it knows of,
+// lost ones included.
 func ParseIperf3UDP(b []byte) (Datagrams, error) {
 	s, r, err := parseIperf3(b)
 	if err != nil {
@@ -85,12 +84,12 @@ func ParseIperf3UDP(b []byte) (Datagrams, error) {
 	return sane(Datagrams{Sent: s.Packets, Received: r.Packets - r.Lost, Lost: r.Lost, Seconds: r.Seconds}, Iperf3)
 }
 
-// ParseIperf2TCP reads a server's CSV, one line per stream:
+// ParseIperf2TCP parses a server's CSV, one line per stream:
 //
 //	19700101000000,10.77.0.1,47296,10.77.0.2,5001,1,0.0-1.0,907018300,7243296791
 //
-// The interval is rounded, the rate is not, so the time comes from that. The
-// streams together took as long as the longest.
+// The interval is rounded, the rate is not, so the time is computed from the rate. The streams
+// together took as long as the longest.
 func ParseIperf2TCP(b []byte, streams int) (Bulk, error) {
 	rows, err := csv(b, 9)
 	if err != nil {
@@ -112,8 +111,8 @@ func ParseIperf2TCP(b []byte, streams int) (Bulk, error) {
 	return out, nil
 }
 
-// ParseIperf2UDP reads a server's CSV, whose last columns are jitter, lost,
-// total, percent and out of order:
+// ParseIperf2UDP parses a server's CSV, whose last columns are jitter, lost, total, percent and
+// out of order:
 //
 //	19700101000000,10.77.0.1,48655,10.77.0.2,5001,1,0.0-1.0,8417344,66800606,0.004,171058,302579,56.533,0
 func ParseIperf2UDP(b []byte) (Datagrams, error) {
@@ -131,20 +130,19 @@ func ParseIperf2UDP(b []byte) (Datagrams, error) {
 	return sane(Datagrams{Sent: r[11], Received: r[11] - r[10], Lost: r[10], Seconds: r[7] * 8 / r[8]}, Iperf2)
 }
 
-// csv reads the lines that have at least n columns; columns that are no
-// numbers are 0.
+// csv returns the lines that have at least n columns; columns that are not numbers are 0.
 func csv(b []byte, n int) ([][]float64, error) {
 	var out [][]float64
 	for line := range strings.Lines(string(b)) {
 		fields := strings.Split(strings.TrimSpace(line), ",")
 		if len(fields) < n {
-			continue // complaints of the program
+			continue // messages of the program
 		}
 		row := make([]float64, len(fields))
 		for i, f := range fields {
 			row[i], _ = strconv.ParseFloat(f, 64)
 		}
-		// Bytes, or -1 where iperf cannot tell.
+		// Bytes, or -1 if iperf does not know.
 		if row[7] < 0 || math.IsNaN(row[7]+row[8]) {
 			return nil, fmt.Errorf("odd line %q", line)
 		}
@@ -159,7 +157,7 @@ func csv(b []byte, n int) ([][]float64, error) {
 // mebi is nuttcp's megabyte.
 const mebi = 1 << 20
 
-// ParseNuttcpTCP reads the client's line of -fparse:
+// ParseNuttcpTCP parses the client's line of -fparse:
 //
 //	megabytes=3763.5000 real_seconds=1.00 rate_Mbps=31563.7716 tx_cpu=37 rx_cpu=32 rtt_ms=0.05
 //
@@ -173,8 +171,7 @@ func ParseNuttcpTCP(b []byte) (Bulk, error) {
 	return Bulk{Bytes: bytes, Seconds: bytes * 8 / (v["rate_Mbps"] * 1e6)}, nil
 }
 
-// ParseNuttcpUDP reads the client's line of -fparse, in which pkt counts what
-// was sent:
+// ParseNuttcpUDP parses the client's line of -fparse, in which pkt counts the packets sent:
 //
 //	megabytes=13.3488 real_seconds=1.00 rate_Mbps=111.9481 tx_cpu=55 rx_cpu=21 drop=29802 pkt=248509 data_loss=11.99251
 func ParseNuttcpUDP(b []byte) (Datagrams, error) {
@@ -188,7 +185,7 @@ func ParseNuttcpUDP(b []byte) (Datagrams, error) {
 	}, Nuttcp)
 }
 
-// keys reads the key=value words of nuttcp's last line that has the first key.
+// keys returns the key=value words of nuttcp's last line that has the first key.
 func keys(b []byte, wanted ...string) (map[string]float64, error) {
 	out := map[string]float64{}
 	for line := range strings.Lines(string(b)) {
@@ -217,8 +214,7 @@ func keys(b []byte, wanted ...string) (map[string]float64, error) {
 // clip shortens output for an error.
 func clip(b []byte) string { return strings.TrimSpace(string(b[:min(len(b), 300)])) }
 
-// ParseSockperf reads the client's report, which is in microseconds and half a
-// round trip:
+// ParseSockperf parses the client's report, in microseconds and half round trips:
 //
 //	sockperf: Summary: Latency is 3.987 usec
 //	sockperf: ---> percentile 99.000 =   10.291
@@ -274,8 +270,8 @@ func qperfValue(b []byte, name string) (float64, error) {
 	return v * unit, nil
 }
 
-// ParseNetPIPE reads an np.out: the one-way time in seconds of each size, of
-// the fastest of three trials. A size that comes twice counts once, the faster.
+// ParseNetPIPE parses an np.out: the one-way time in seconds of each size, for the fastest of
+// three trials. A size that occurs twice counts once, the faster.
 func ParseNetPIPE(b []byte) (map[int]float64, error) {
 	out := map[int]float64{}
 	for line := range strings.Lines(string(b)) {
@@ -293,8 +289,8 @@ func ParseNetPIPE(b []byte) (map[int]float64, error) {
 	return out, nil
 }
 
-// Iperf3Version reads what iperf3 --version prints: 3 and 12 for "iperf 3.12
-// (cJSON 1.7.15)"; ok is false where it is no such text.
+// Iperf3Version parses the output of iperf3 --version: 3 and 12 for "iperf 3.12 (cJSON
+// 1.7.15)"; ok is false for other text.
 func Iperf3Version(text string) (major, minor int, ok bool) {
 	m := regexp.MustCompile(`iperf (\d+)\.(\d+)`).FindStringSubmatch(text)
 	if m == nil {
@@ -305,8 +301,7 @@ func Iperf3Version(text string) (major, minor int, ok bool) {
 	return major, minor, true
 }
 
-// Iperf3Threads reports whether that release has a thread per stream: from 3.16
-// on.
+// Iperf3Threads reports whether that release has a thread per stream, as from 3.16.
 func Iperf3Threads(text string) bool {
 	major, minor, ok := Iperf3Version(text)
 	return ok && (major > 3 || major == 3 && minor >= 16)

@@ -11,7 +11,7 @@ import (
 	"linerate/internal/must"
 )
 
-// captured returns what a real program printed.
+// captured returns the output of a real program.
 func captured(t *testing.T, name string) []byte {
 	t.Helper()
 	return must.Get(os.ReadFile(filepath.Join("testdata", name)))(t)
@@ -85,7 +85,7 @@ func TestQperfBandwidth(t *testing.T) {
 	}
 }
 
-// What is no report, or one of nothing, must not become a figure.
+// An invalid or empty report must not become a result.
 func TestBrokenReportsAreErrors(t *testing.T) {
 	parsers := map[string]func([]byte) error{
 		"iperf3 tcp": func(b []byte) error { _, err := ParseIperf3TCP(b); return err },

@@ -1,9 +1,9 @@
-// Package peers knows the command lines of the C programs that linerate is
-// compared with, and reads what they print.
+// Package peers knows the command lines of the C programs that linerate is compared with, and
+// parses their output.
 //
-// Every program gets what serves it best: the block size of the comparison,
-// TCP_NODELAY where it has an option for it, and the congestion control. Those
-// without an option for that take the default of the network namespace.
+// Every program gets the settings that serve it best: the block size of the comparison,
+// TCP_NODELAY if it has the option, and the congestion control. Programs without an option for
+// that use the default of the network namespace.
 package peers
 
 import (
@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// Command is how a pair of processes is started, and what belongs to it.
+// Command describes how to start a pair of processes.
 type Command struct {
-	Program        string   // that must be installed
+	Program        string   // must be installed
 	Server, Client []string // argument vectors
-	Port           int      // on which the server listens, of TCP
-	Datagrams      bool     // Port is one of UDP
+	Port           int      // the server's TCP port
+	Datagrams      bool     // Port is a UDP port
 	Endless        bool     // the server must be ended
-	Lines          int      // of an endless server's output, after which it may be
+	Lines          int      // of an endless server's output before it may be ended
 }
 
 // The names of the programs.
@@ -32,8 +32,8 @@ const (
 	NPtcp    = "NPtcp"
 )
 
-// The most streams of each program: MAX_STREAMS of iperf3's iperf_api.h and
-// MAXSTREAM of nuttcp.c; iperf2 has a thread for each and no bound of its own.
+// The most streams of each program: MAX_STREAMS of iperf3's iperf_api.h and MAXSTREAM of
+// nuttcp.c; iperf2 has a thread for each and no limit of its own.
 const (
 	Iperf3Streams = 128
 	NuttcpStreams = 128
@@ -48,17 +48,17 @@ type TCP struct {
 	Congestion string
 }
 
-// UDP is a test with datagrams.
+// UDP is a datagram test.
 type UDP struct {
 	To     string
 	Size   int     // bytes of payload
 	Rate   float64 // bit/s of payload; 0 is as fast as possible
-	Kernel bool    // the kernel paces, for those that know how to ask it
-	Cut    bool    // UDP_SEGMENT and UDP_GRO, for those that know how
+	Kernel bool    // the kernel paces, for programs with that option
+	Cut    bool    // UDP_SEGMENT and UDP_GRO, for programs with that option
 	Time   time.Duration
 }
 
-// Ports of the servers: their defaults.
+// Default ports of the servers.
 const (
 	iperf3Port, iperf2Port          = 5201, 5001
 	nuttcpPort, qperfPort           = 5000, 19765
@@ -67,7 +67,7 @@ const (
 
 func whole(d time.Duration) string { return strconv.Itoa(int(d.Round(time.Second).Seconds())) }
 
-// Iperf3TCP is iperf3 over TCP.
+// Iperf3TCP returns iperf3 over TCP.
 func Iperf3TCP(o TCP) Command {
 	return Command{
 		Program: Iperf3, Port: iperf3Port, Server: []string{Iperf3, "--server", "--one-off"},
@@ -78,8 +78,8 @@ func Iperf3TCP(o TCP) Command {
 	}
 }
 
-// Iperf2TCP is iperf 2 over TCP. Its one-off server counts connections and not
-// tests, so it is ended once it has reported every stream.
+// Iperf2TCP returns iperf 2 over TCP. Its one-off server counts connections instead of tests,
+// so it is ended once it has reported every stream.
 func Iperf2TCP(o TCP) Command {
 	length := strconv.Itoa(o.Block)
 	return Command{
@@ -92,11 +92,11 @@ func Iperf2TCP(o TCP) Command {
 	}
 }
 
-// nuttcpServer serves once and stays the process that was started: otherwise its
-// CPU time would be that of somebody else's child.
+// nuttcpServer serves once and does not fork: otherwise its CPU time would be charged to an
+// unknown child.
 func nuttcpServer() []string { return []string{Nuttcp, "-S", "--nofork", "-1"} }
 
-// NuttcpTCP is nuttcp over TCP.
+// NuttcpTCP returns nuttcp over TCP.
 func NuttcpTCP(o TCP) Command {
 	c := Command{Program: Nuttcp, Port: nuttcpPort, Server: nuttcpServer(), Client: []string{
 		Nuttcp, "-t", "-D", "-fparse", "-T" + whole(o.Time), "-l" + strconv.Itoa(o.Block),
@@ -108,7 +108,7 @@ func NuttcpTCP(o TCP) Command {
 	return c
 }
 
-// QperfTCP is qperf over TCP, which has one stream and no NODELAY.
+// QperfTCP returns qperf over TCP, which has one stream and no NODELAY.
 func QperfTCP(o TCP) Command {
 	return qperf(o.To, o.Block, o.Time, "tcp_bw")
 }
@@ -123,8 +123,8 @@ func qperf(to string, size int, d time.Duration, test string) Command {
 	}
 }
 
-// Iperf3UDP is iperf3 over UDP. With Kernel it leaves the pacing to the queue
-// of the interface.
+// Iperf3UDP returns iperf3 over UDP. With Kernel it leaves the pacing to the queue of the
+// interface.
 func Iperf3UDP(o UDP) Command {
 	c := Command{
 		Program: Iperf3, Port: iperf3Port, Server: []string{Iperf3, "--server", "--one-off"},
@@ -145,11 +145,11 @@ func Iperf3UDP(o UDP) Command {
 	return c
 }
 
-// unpaced is a rate above what any host sends datagram by datagram: iperf 2 has
-// no word for none.
+// unpaced is a rate above what any host sends as single datagrams: iperf 2 has no option for an
+// unlimited rate.
 const unpaced = "100g"
 
-// Iperf2UDP is iperf 2 over UDP.
+// Iperf2UDP returns iperf 2 over UDP.
 func Iperf2UDP(o UDP) Command {
 	rate, length := unpaced, strconv.Itoa(o.Size)
 	if o.Rate > 0 {
@@ -162,7 +162,7 @@ func Iperf2UDP(o UDP) Command {
 	}
 }
 
-// NuttcpUDP is nuttcp over UDP.
+// NuttcpUDP returns nuttcp over UDP.
 func NuttcpUDP(o UDP) Command {
 	rate := "u"
 	if o.Rate > 0 {
@@ -173,12 +173,12 @@ func NuttcpUDP(o UDP) Command {
 	}}
 }
 
-// SockperfLeast is sockperf's smallest message in bytes: its header
-// (MsgHeader::EFFECTIVE_SIZE, message.h).
+// SockperfLeast is sockperf's smallest message in bytes: its header (MsgHeader::EFFECTIVE_SIZE,
+// message.h).
 const SockperfLeast = 14
 
-// SockperfTCP is a ping-pong of sockperf over TCP. With spin both ends poll a
-// socket that never blocks.
+// SockperfTCP returns a ping-pong of sockperf over TCP. With spin both ends poll a non-blocking
+// socket.
 func SockperfTCP(to string, size int, d time.Duration, spin bool) Command {
 	port := strconv.Itoa(sockperfPort)
 	c := Command{
@@ -194,13 +194,13 @@ func SockperfTCP(to string, size int, d time.Duration, spin bool) Command {
 	return c
 }
 
-// QperfLatency is a ping-pong of qperf over TCP.
+// QperfLatency returns a ping-pong of qperf over TCP.
 func QperfLatency(to string, size int, d time.Duration) Command {
 	return qperf(to, size, d, "tcp_lat")
 }
 
-// NPtcpSizes is NetPIPE over TCP, without perturbation, from one size to
-// another; it writes its points to the file out.
+// NPtcpSizes returns NetPIPE over TCP, without perturbation, from size least to most; it writes
+// its points to the file out.
 func NPtcpSizes(to string, least, most int, out string) Command {
 	sizes := []string{"-p", "0", "-l", strconv.Itoa(least), "-u", strconv.Itoa(most)}
 	return Command{

@@ -1,7 +1,7 @@
 // Package ratio compares two series of runs that were paired in time.
 //
-// A run of one program is divided by the run of the other one in the same
-// round, so that what slowed both down at that time cancels.
+// A run of one program is divided by the other program's run in the same round, so that a
+// disturbance of both cancels.
 package ratio
 
 import (
@@ -10,11 +10,10 @@ import (
 	"slices"
 )
 
-// Spread is a median with the range around it. Its zero value stands for
-// nothing measured.
+// Spread is a median with the range around it. The zero value means that nothing was measured.
 type Spread struct {
 	Median, Low, High float64
-	Count             int // how many values
+	Count             int // number of values
 }
 
 // Of returns the spread of the finite values of v.
@@ -32,8 +31,8 @@ func Of(v []float64) Spread {
 	return Spread{Median: (s[(len(s)-1)/2] + s[len(s)/2]) / 2, Low: s[0], High: s[len(s)-1], Count: len(s)}
 }
 
-// Paired returns the spread of a[i]/b[i]. Rounds that one of them lacks, and
-// those in which b is zero, do not count.
+// Paired returns the spread of a[i]/b[i]. Rounds that either lacks, and those in which b is
+// zero, do not count.
 func Paired(a, b []float64) Spread {
 	n := min(len(a), len(b))
 	v := make([]float64, 0, n)
@@ -58,8 +57,8 @@ func (s Spread) Format(verb string) string {
 	return fmt.Sprintf(verb+" ["+verb+"-"+verb+"]", s.Median, s.Low, s.High)
 }
 
-// Order returns in which order n programs take their turns in a round: odd
-// rounds go backwards, so that nobody always has the same predecessor.
+// Order returns the order of n programs in a round: odd rounds go backwards, so that no program
+// always has the same predecessor.
 func Order(n, round int) []int {
 	order := make([]int, n)
 	for i := range order {

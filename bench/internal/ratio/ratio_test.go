@@ -29,7 +29,7 @@ func TestPairedRatios(t *testing.T) {
 	}
 }
 
-// A drift that hits both programs alike does not show in the ratio.
+// A drift that affects both programs alike does not show in the ratio.
 func TestDriftCancels(t *testing.T) {
 	var a, b []float64
 	for round := range 9 {

@@ -1,5 +1,5 @@
-// Package results puts the sections of the benchmarks together into one
-// Markdown document, and keeps what was not measured anew.
+// Package results combines the sections of the benchmarks into one Markdown document, and keeps
+// sections that were not measured again.
 //
 // A document is a head, a summary table, and one section per claim, whose
 // heading is "## NAME: TITLE". Sections with other headings stay as they are.
@@ -22,7 +22,7 @@ type Verdict struct {
 	Word   string // "met", "missed by 3 %", or why it is not judged
 }
 
-// Section is what running one claim gives.
+// Section is the result of one claim.
 type Section struct {
 	Name     string // of the claim, without colon or space
 	Title    string
@@ -38,7 +38,7 @@ type Document struct {
 }
 
 type part struct {
-	name string // "" for a section that is no claim's
+	name string // "" for a section that is not a claim's
 	text string // heading included
 }
 
@@ -47,7 +47,7 @@ const (
 	tableHead      = "| claim | what | bar | result | verdict |\n|---|---|---|---|---|\n"
 )
 
-// Read reads the document at path; without a file it is empty.
+// Read reads the document at path; without a file the result is empty.
 func Read(path string) (*Document, error) {
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -56,7 +56,8 @@ func Read(path string) (*Document, error) {
 	return Parse(string(text)), nil
 }
 
-// Keep puts a section into the document at path, in place of the one before; "" prints it.
+// Keep writes a section to the document at path, replacing the old one; if path is "" it prints
+// the section.
 func (s Section) Keep(path string) error {
 	if path == "" {
 		fmt.Println(s.Body)
@@ -73,7 +74,7 @@ func (s Section) Keep(path string) error {
 	return os.WriteFile(path, []byte(d.Render("", nil)), 0o644)
 }
 
-// Parse reads a document; an empty one is that of New.
+// Parse parses a document; empty text gives the document of New.
 func Parse(text string) *Document {
 	d := &Document{}
 	var b strings.Builder
@@ -104,7 +105,7 @@ func Parse(text string) *Document {
 	return d
 }
 
-// nameOf returns the claim of a heading, "" where it is none's.
+// nameOf returns the claim of a heading, "" for other headings.
 func nameOf(heading string) string {
 	name, _, found := strings.Cut(strings.TrimPrefix(heading, "## "), ":")
 	if !found || strings.ContainsAny(name, " \t") {
@@ -113,7 +114,7 @@ func nameOf(heading string) string {
 	return name
 }
 
-// parseTable reads the rows of a summary; what is no row is dropped.
+// parseTable parses the rows of a summary, and drops other lines.
 func parseTable(text string) []Verdict {
 	var out []Verdict
 	for line := range strings.Lines(text) {
@@ -131,8 +132,8 @@ func parseTable(text string) []Verdict {
 	return out
 }
 
-// Replace puts s into the document: in place of the section of that name, or
-// at the end. Its verdicts replace those of the same claim.
+// Replace puts s into the document: in place of the section of that name, or at the end. Its
+// verdicts replace those of the same claim.
 func (d *Document) Replace(s Section) {
 	p := part{s.Name, fmt.Sprintf("## %s: %s\n\n%s", s.Name, s.Title, strings.TrimSpace(s.Body))}
 	if i := slices.IndexFunc(d.parts, func(o part) bool { return o.name == s.Name }); i >= 0 {
@@ -144,8 +145,8 @@ func (d *Document) Replace(s Section) {
 	d.verdicts = append(d.verdicts, s.Verdicts...)
 }
 
-// Render returns the document with head in place of its own, and the claims in
-// the given order; those that order does not name follow, then other sections.
+// Render returns the document with head in place of its own, and the claims in the given order,
+// followed by the other claims, then the other sections.
 func (d *Document) Render(head string, order []string) string {
 	if head == "" {
 		head = d.head
@@ -178,5 +179,5 @@ func (d *Document) Render(head string, order []string) string {
 	return strings.TrimSpace(b.String()) + "\n"
 }
 
-// cell makes text fit for a cell.
+// cell escapes text for a table cell.
 func cell(text string) string { return strings.NewReplacer("|", "/", "\n", " ").Replace(text) }

@@ -90,7 +90,7 @@ func TestHeadingsInsideFencesAreText(t *testing.T) {
 	must.True(t, len(d.parts) == 1 && strings.Contains(d.parts[0].text, "no section"), "parts are %+v", d.parts)
 }
 
-// Reading and writing a document once brings it into its form, which stays.
+// Reading and writing a document normalises it; a second time changes nothing.
 func FuzzDocument(f *testing.F) {
 	f.Add(old)
 	f.Add("")
@@ -98,7 +98,7 @@ func FuzzDocument(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		once := Parse(text).Render("# H", []string{"tcp"})
 		if strings.Contains(once, "```") {
-			return // an open fence swallows what follows it, wherever it goes
+			return // an open fence swallows what follows it
 		}
 		must.Equal(t, Parse(once).Render("# H", []string{"tcp"}), once, "%q became %q, then", text, once)
 	})

@@ -16,35 +16,35 @@ import (
 	"linerate/internal/measure/sockio"
 )
 
-// Pair is what runs: a server in the far namespace, a client in the near one.
+// Pair describes a server in the far namespace and a client in the near one.
 type Pair struct {
 	Server, Client []string // argument vectors
-	Port           int      // on which the server listens
-	Datagrams      bool     // Port is one of UDP
+	Port           int      // the server's port
+	Datagrams      bool     // Port is a UDP port
 	Endless        bool     // the server is ended once it has printed Lines lines
 	Lines          int
-	Time           time.Duration // that the client is meant to take
-	// Beside, where not nil, runs in the far namespace before the server
-	// starts: it says a first line when it is ready, and ends with its input.
+	Time           time.Duration // planned duration of the client
+	// Beside, if not nil, is run in the far namespace before the server starts: it prints a
+	// line when it is ready, and ends with its input.
 	Beside []string
 }
 
-// Outcome is what a pair gave.
+// Outcome is the result of a pair.
 type Outcome struct {
-	Server, Client, Beside []byte // what they printed on their output
+	Server, Client, Beside []byte // their standard output
 	ServerCPU, ClientCPU   time.Duration
-	// Others is how many cores were busy with anything else meanwhile: other
-	// programs, and kernel threads that no process is charged for.
+	// Others is how many cores were busy with other work meanwhile: other programs, and kernel
+	// threads that no process is charged for.
 	Others float64
 }
 
-// CPU is that of both ends.
+// CPU returns the CPU time of both ends.
 func (o Outcome) CPU() time.Duration { return o.ServerCPU + o.ClientCPU }
 
 const (
-	// slack is what a run may take beyond its duration.
+	// slack is how much longer than its duration a run may take.
 	slack = 20 * time.Second
-	// ending is how long a server may take to say its last words, and to end.
+	// ending is how long a server may take to finish its output and exit.
 	ending = 3 * time.Second
 	step   = 5 * time.Millisecond
 )
@@ -66,13 +66,13 @@ func (*Stand) Duel(ctx context.Context, p Pair) (Outcome, error) {
 		var failed error
 		out.Beside, cpu, failed = watcher.end()
 		err = errors.Join(err, failed)
-		// It worked all the time that counts.
+		// It worked during the whole time that counts.
 		out.Others = max(0, out.Others-cpu.Seconds()/max(p.Time, time.Second).Seconds())
 	}
 	return out, err
 }
 
-// run is Duel without what runs beside.
+// run is Duel without the process beside it.
 func (p Pair) run(ctx context.Context) (Outcome, error) {
 	var serverOut, serverTalk, clientOut, clientTalk text
 	s := inside(ctx, Far, p.Server)
@@ -100,8 +100,8 @@ func (p Pair) run(ctx context.Context) (Outcome, error) {
 	return out, err
 }
 
-// endServer waits for the server; one that does not end by itself is ended when
-// it has said what is due, and any one at once where abort is true.
+// endServer waits for the server. It ends a server that does not exit by itself once its output
+// is complete, or at once if abort is true.
 func (p Pair) endServer(ctx context.Context, s *exec.Cmd, ended chan error, out *text, abort bool) error {
 	if !abort && !p.Endless {
 		select {
@@ -111,7 +111,7 @@ func (p Pair) endServer(ctx context.Context, s *exec.Cmd, ended chan error, out 
 			abort = true
 		}
 	}
-	// A thousand threads report one after the other: what counts is that more comes.
+	// A thousand threads report one after the other: wait while more output arrives.
 	for seen, until := out.lines(), time.Now().Add(ending); !abort && seen < p.Lines && time.Now().Before(until); {
 		if err := pause(ctx, step); err != nil {
 			break
@@ -120,7 +120,7 @@ func (p Pair) endServer(ctx context.Context, s *exec.Cmd, ended chan error, out 
 			seen, until = n, time.Now().Add(ending)
 		}
 	}
-	// Its end by a signal is no failure; that it is gone already is none either.
+	// Ending it by a signal is no failure; neither is its earlier exit.
 	_ = s.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-ended:
@@ -156,7 +156,7 @@ func (p Pair) listening(ctx context.Context) error {
 	}
 }
 
-// used is the CPU time of a command that has ended, from wait4.
+// used returns the CPU time of an exited command, from wait4.
 func used(c *exec.Cmd) time.Duration {
 	return c.ProcessState.UserTime() + c.ProcessState.SystemTime()
 }
@@ -191,7 +191,7 @@ func startBeside(ctx context.Context, argv []string) (*beside, error) {
 	return b, nil
 }
 
-// end ends the process and returns what it printed, and its CPU time.
+// end ends the process and returns its output and CPU time.
 func (b *beside) end() ([]byte, time.Duration, error) {
 	err := b.stop.Close()
 	out, failed := io.ReadAll(b.out)
@@ -202,7 +202,7 @@ func (b *beside) end() ([]byte, time.Duration, error) {
 	return out, used(b.cmd), nil
 }
 
-// text takes what a process prints. It is safe for concurrent use.
+// text collects a process's output. It is safe for concurrent use.
 type text struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -227,7 +227,7 @@ func (t *text) bytes() []byte {
 	return bytes.Clone(t.b.Bytes())
 }
 
-// tail is the end of what a process printed, for an error.
+// tail returns the end of a process's output, for an error.
 func tail(t *text) string {
 	b := bytes.TrimSpace(t.bytes())
 	return string(b[max(0, len(b)-300):])

@@ -1,9 +1,9 @@
-// Package stand is the test stand of the benchmarks: two network namespaces
-// joined by a veth pair, in which a server and a client run as processes of
-// their own, whose CPU time is told by wait4.
+// Package stand is the test stand of the benchmarks: two network namespaces joined by a veth
+// pair, in which a server and a client run as processes of their own. wait4 returns their CPU
+// time.
 //
-// It needs a network namespace in which it may make interfaces, and a mount
-// namespace with a /run of its own: bench/run makes both, and they end with it.
+// It needs a network namespace in which it may create interfaces, and a mount namespace with
+// its own /run: bench/run creates both, and they end with it.
 package stand
 
 import (
@@ -31,15 +31,15 @@ const (
 	Network     = "10.77.0.0/24"
 )
 
-// Congestion is the congestion control of the routes of both namespaces, and so
-// of every program that has no option for it.
+// Congestion is the congestion control of the routes of both namespaces, and so of every
+// program without an option for it.
 const Congestion = "cubic"
 
 // Stand is the pair of namespaces.
 type Stand struct{}
 
-// Make sets up the namespaces. Both forget what TCP learned from one connection
-// before the next one, which would make a run depend on the one before.
+// Make sets up the namespaces. Neither caches TCP metrics of earlier connections, which would
+// make a run depend on the one before.
 func Make(ctx context.Context) (*Stand, error) {
 	s := &Stand{}
 	for _, c := range []string{
@@ -61,9 +61,8 @@ func Make(ctx context.Context) (*Stand, error) {
 	return s, nil
 }
 
-// settle sets what TCP of a namespace does by itself. The congestion control is
-// one of the route: a namespace may not choose any other one than the system
-// allows to everybody as its default (net/ipv4/tcp_cong.c
+// settle sets a namespace's TCP defaults. The congestion control is set on the route: a
+// namespace may only choose a default that the system allows to all users (net/ipv4/tcp_cong.c
 // tcp_set_default_congestion_control).
 func settle(ctx context.Context, space, address string) error {
 	err := run(ctx, "ip", "-n", space, "route", "change", Network, "dev", Device, "proto", "kernel", "scope", "link",
@@ -84,13 +83,13 @@ func (*Stand) MTU(ctx context.Context, bytes int) error {
 	return nil
 }
 
-// Queue makes kind the root queue of the near interface; "noqueue" is what a
-// veth has by itself. Some kernels lack some kinds.
+// Queue makes kind the root queue of the near interface; "noqueue" is the default of a veth.
+// Some kernels lack some kinds.
 func (*Stand) Queue(ctx context.Context, kind string) error {
 	return run(ctx, "tc", "-n", Near, "qdisc", "replace", "dev", Device, "root", kind)
 }
 
-// run runs a program that prints nothing worth keeping.
+// run runs a program and discards its output.
 func run(ctx context.Context, program string, args ...string) error {
 	out, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
 	if err != nil {
@@ -105,21 +104,21 @@ func Installed(program string) bool {
 	return err == nil
 }
 
-// Output returns the first line that a program prints; "" where it cannot be
-// started. Programs end with odd codes after --version: the text counts.
+// Output returns the first line that a program prints; "" if it cannot be started. Programs
+// exit with odd codes after --version: the text counts.
 func Output(ctx context.Context, program string, args ...string) string {
 	b, _ := exec.CommandContext(ctx, program, args...).CombinedOutput()
 	line, _, _ := strings.Cut(strings.TrimSpace(string(b)), "\n")
 	return strings.TrimSpace(line)
 }
 
-// Help reports whether the help of a program speaks of an option.
+// Help reports whether the help of a program mentions an option.
 func Help(ctx context.Context, program, option string) bool {
 	b, _ := exec.CommandContext(ctx, program, "--help").CombinedOutput()
 	return bytes.Contains(b, []byte(option))
 }
 
-// Facts are what all figures depend on, one per line.
+// Facts returns the conditions of all results, one per line.
 func Facts(ctx context.Context) []string {
 	read := func(path string) string {
 		b, err := os.ReadFile(path)
@@ -147,8 +146,7 @@ func Facts(ctx context.Context) []string {
 	}
 }
 
-// Busy returns how many cores anything keeps busy during a time in which the
-// stand does nothing.
+// Busy returns how many cores are busy during a time in which the stand does nothing.
 func Busy(ctx context.Context, d time.Duration) (float64, error) {
 	before, err := sockio.SystemCPU()
 	if err != nil {
@@ -165,8 +163,8 @@ func Busy(ctx context.Context, d time.Duration) (float64, error) {
 	return max(0, (after-before).Seconds()/time.Since(begun).Seconds()), nil
 }
 
-// Quiet waits until the machine is, for at most patience, and returns how many
-// cores others kept busy when it looked last.
+// Quiet waits until the machine is quiet, for at most patience, and returns how many cores
+// other work kept busy in the last check.
 func Quiet(ctx context.Context, patience time.Duration) (float64, error) {
 	const look = 500 * time.Millisecond
 	until := time.Now().Add(patience)
@@ -178,11 +176,11 @@ func Quiet(ctx context.Context, patience time.Duration) (float64, error) {
 	}
 }
 
-// BusyLimit is the part of a core that others may use: above it ratios on two
-// cores mean little.
+// BusyLimit is the part of a core that other work may use: above it ratios on two cores mean
+// little.
 const BusyLimit = 0.05
 
-// pause waits, or until ctx ends.
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -194,8 +192,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// inside returns a command in a network namespace. ip(8) becomes the command,
-// so that wait4 tells the CPU time of the command and nothing else.
+// inside returns a command in a network namespace. ip(8) executes the command, so that wait4
+// returns only the command's CPU time.
 func inside(ctx context.Context, space string, argv []string) *exec.Cmd {
 	return exec.CommandContext(ctx, "ip", slices.Concat([]string{"netns", "exec", space}, argv)...)
 }

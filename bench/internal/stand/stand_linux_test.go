@@ -12,11 +12,11 @@ import (
 	"linerate/internal/must"
 )
 
-// inner says that the test runs in namespaces of its own.
+// inner is set if the test runs in namespaces of its own.
 const inner = "LINERATE_BENCH_STAND"
 
-// apart runs the calling test again in namespaces of its own, as bench/run does,
-// and reports whether this is already there.
+// apart reruns the calling test in namespaces of its own, as bench/run does, and reports
+// whether this process is already in them.
 func apart(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(inner) != "" {
@@ -66,7 +66,7 @@ func TestDuel(t *testing.T) {
 	t.Run("client fails", func(t *testing.T) {
 		_, err := s.Duel(t.Context(), Pair{Server: server, Client: []string{"sh", "-c", "echo broken >&2; exit 3"}, Port: 5201})
 		must.Say(t, err, "broken", "got")
-		// Nothing is left that has the port.
+		// No program listens on the port any more.
 		must.Equal(t, Output(context.WithoutCancel(t.Context()), "ip", "netns", "exec", Far, "ss", "-Hltn"), "", "still listening")
 	})
 	t.Run("nobody listens", func(t *testing.T) {
