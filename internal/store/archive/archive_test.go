@@ -30,7 +30,7 @@ func open(t *testing.T, path string) *sqlite.Store {
 	return s
 }
 
-// filled returns a store of three sessions of any kind, each with samples.
+// filled returns a store of three random sessions, each with samples.
 func filled(t *testing.T) (*sqlite.Store, map[string]model.Session) {
 	t.Helper()
 	s := open(t, filepath.Join(t.TempDir(), "from.db"))
@@ -50,7 +50,7 @@ func filled(t *testing.T) (*sqlite.Store, map[string]model.Session) {
 	return s, all
 }
 
-// TestSchema1 reads an archive of the first release, which every later linerate has to read.
+// TestSchema1 reads an archive of the first release, which every later linerate must read.
 func TestSchema1(t *testing.T) {
 	b := must.Get(os.ReadFile("testdata/schema1.lra"))(t)
 	a := must.Get(archive.Open(t.Context(), bytes.NewReader(b)))(t)
@@ -83,8 +83,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestDamaged cuts and changes an archive at many places, and hands over what is none:
-// nothing of that opens.
+// TestDamaged cuts and changes an archive at many places, and passes other data: none of it
+// opens.
 func TestDamaged(t *testing.T) {
 	from, _ := filled(t)
 	var b bytes.Buffer
@@ -101,7 +101,7 @@ func TestDamaged(t *testing.T) {
 	for i := 1; i <= 12; i++ {
 		refuse("cut", whole[:len(whole)*i/13], archive.ErrDamaged)
 		changed := bytes.Clone(whole)
-		changed[10+(len(whole)-11)*i/13] ^= 0x10 // behind the header, whose time and system mean nothing
+		changed[10+(len(whole)-11)*i/13] ^= 0x10 // behind the header, whose time and system do not matter
 		refuse("changed", changed, archive.ErrDamaged)
 	}
 	pack := func(text []byte) []byte {
@@ -122,14 +122,14 @@ func TestDamaged(t *testing.T) {
 	must.True(t, !archive.Is(pack([]byte("{}"))) && !archive.Is([]byte("text")) && !archive.Is(nil), "something else is known as an archive")
 }
 
-// TestBomb: an archive that unpacks to far more than its size is refused before the disk
-// is full of it, whether its database says so or not.
+// TestBomb: an archive that unpacks to far more than its size is refused before it fills the
+// disk, whether its database states that size or not.
 func TestBomb(t *testing.T) {
 	from, _ := filled(t)
 	path := filepath.Join(t.TempDir(), "bomb.db")
 	must.Do(t, from.Snapshot(t.Context(), path))
 	db := must.Get(os.ReadFile(path))(t)
-	const zeros = 1 << 30 // that are declared
+	const zeros = 1 << 30 // bytes declared
 	for name, honest := range map[string]bool{"it says how large it is": true, "it does not": false} {
 		head := bytes.Clone(db)
 		if honest {
@@ -155,7 +155,7 @@ func TestBomb(t *testing.T) {
 	}
 }
 
-// most measures, whenever it is read, what lies in a folder.
+// most measures the contents of a folder at every read.
 type most struct {
 	from io.Reader
 	dir  string
@@ -174,9 +174,9 @@ func (m *most) Read(b []byte) (int, error) {
 	return m.from.Read(b)
 }
 
-// TestFewBytesManyObjects: an archive of 100 kB whose lists are as long as are read takes a
-// bounded amount of memory, and with longer ones it is refused. A long session is imported run
-// by run: decoded, the 12,000 histograms of this one take 225 MB.
+// TestFewBytesManyObjects: an archive of 100 kB whose lists are as long as allowed takes a
+// bounded amount of memory, and one with longer lists is refused. The import of a long session
+// goes run by run: decoded, its 12,000 histograms take 225 MB.
 func TestFewBytesManyObjects(t *testing.T) {
 	confined.Run(t, 150<<20, 60, func(t *testing.T) {
 		for runs, want := range map[int]error{5: nil, 12: tables.ErrTooLarge} {
@@ -208,8 +208,8 @@ func TestFewBytesManyObjects(t *testing.T) {
 	})
 }
 
-// TestBackupInUse archives a store while another connection writes to it: each archive is
-// of one moment, with whole runs and no gap, and the writer never fails.
+// TestBackupInUse archives a store while another connection writes to it: each archive shows
+// one moment, with whole runs and no gap, and the writer never fails.
 func TestBackupInUse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "busy.db")
 	writer, reader := open(t, path), open(t, path)

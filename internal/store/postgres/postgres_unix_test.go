@@ -32,11 +32,11 @@ import (
 	"linerate/internal/store/tables"
 )
 
-// childEnv tells the test binary to run a session in the database of this address until
-// it is killed.
+// childEnv makes the test binary run a session in the database at this address until it is
+// killed.
 const childEnv = "LINERATE_POSTGRES_TEST_CHILD"
 
-// server and why are the server of all tests, or why there is none.
+// server and why hold the server of all tests, or the reason why there is none.
 var (
 	server *postgrestest.Server
 	why    error
@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 		fmt.Println(endless(context.Background(), address))
 		os.Exit(1)
 	}
-	// What databases differ in shows in a few random sessions; SQLite has them all.
+	// A few random sessions show where databases differ; SQLite's tests run the full number.
 	if err := flag.Set("rapid.checks", "20"); err != nil {
 		panic(err)
 	}
@@ -62,7 +62,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// endless runs a session and says so on its first line.
+// endless runs a session until it is killed, and prints a line once it has begun.
 func endless(ctx context.Context, address string) error {
 	s, err := postgres.Open(ctx, address)
 	if err != nil {
@@ -76,8 +76,7 @@ func endless(ctx context.Context, address string) error {
 	return errors.New("nobody killed it")
 }
 
-// database returns the address of an empty database; the test is skipped where there is
-// no server.
+// database returns the address of an empty database, and skips the test without a server.
 func database(t *testing.T) string {
 	t.Helper()
 	if errors.Is(why, postgrestest.ErrMissing) {
@@ -88,7 +87,7 @@ func database(t *testing.T) string {
 	return server.Database(t)
 }
 
-// nameOf returns the name of the database at an address of database.
+// nameOf returns the name of a database from the address that database returned.
 func nameOf(address string) string {
 	name, _, _ := strings.Cut(strings.TrimPrefix(address, "postgres://postgres@/"), "?")
 	return name
@@ -103,20 +102,20 @@ func open(t *testing.T, address string) *postgres.Store {
 	return s
 }
 
-// TestStore holds the store against the suite that SQLite passes.
+// TestStore runs the suite that SQLite passes.
 func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Store { return open(t, database(t)) })
 }
 
-// TestSchema1 reads a database as the first release writes it.
+// TestSchema1 reads a database as the first release wrote it.
 func TestSchema1(t *testing.T) {
 	address := database(t)
 	must.Do(t, server.Exec(t.Context(), nameOf(address), string(must.Get(os.ReadFile("testdata/schema1.sql"))(t))))
 	storetest.Schema1(t, open(t, address))
 }
 
-// TestHostileRows: rows that others wrote and that take all memory are errors before they
-// are fetched, and what stands in the place of a table does not run.
+// TestHostileRows: other people's rows that would take all memory give errors before they are
+// fetched, and code in the place of a table does not run.
 func TestHostileRows(t *testing.T) {
 	confined.Run(t, 384<<20, 60, func(t *testing.T) {
 		for name, c := range map[string]struct {
@@ -143,8 +142,8 @@ func TestHostileRows(t *testing.T) {
 	})
 }
 
-// TestHostileServer: a server that sends rows without end, or one row of 2 GB, costs no
-// more than a bounded amount of memory and a clear error.
+// TestHostileServer: a server that sends endless rows, or one row of 2 GB, causes a clear error
+// with bounded memory.
 func TestHostileServer(t *testing.T) {
 	confined.Run(t, 1536<<20, 60, func(t *testing.T) {
 		huge := must.Get((&pgproto3.DataRow{Values: [][]byte{nil}}).Encode(nil))(t)
@@ -169,8 +168,8 @@ func TestHostileServer(t *testing.T) {
 	})
 }
 
-// pretend is a PostgreSQL that has linerate's tables. It answers a query for IDs with row,
-// again and again.
+// pretend is a PostgreSQL server that has linerate's tables and answers a query for IDs with
+// row, again and again.
 func pretend(conn net.Conn, row []byte) {
 	defer conn.Close()
 	b := pgproto3.NewBackend(conn, conn)
@@ -226,9 +225,8 @@ func pretend(conn net.Conn, row []byte) {
 	}
 }
 
-// TestSeveralPeople lets two processes' worth of stores make the schema at once and write
-// a session each, while a third reads: what it sees of a run is all of it, and nobody
-// waits for anybody.
+// TestSeveralPeople makes two stores create the schema at once and write a session each, while
+// a third reads: the reader sees only whole runs, and no store waits for another.
 func TestSeveralPeople(t *testing.T) {
 	const runs, samples = 20, 500
 	address := database(t)
@@ -274,8 +272,8 @@ func TestSeveralPeople(t *testing.T) {
 	}
 }
 
-// TestStopped tells a session that another process measures from one whose process was
-// killed: the first one nobody may go on with, the second one anybody.
+// TestStopped distinguishes a session that another process measures, which no other process may
+// resume, from one whose process was killed, which any process may.
 func TestStopped(t *testing.T) {
 	address := database(t)
 	s := open(t, address)
@@ -310,8 +308,8 @@ func TestStopped(t *testing.T) {
 	must.True(t, err == nil && state(s) == model.SessionDone, "%s at its end, %v", state(s), err)
 }
 
-// TestLockComesBack: the connection that holds a session may break, as when the server is
-// started again; the next word about the session takes the lock again.
+// TestLockComesBack: after the connection that holds a session breaks, as in a server restart,
+// the next update of the session takes the lock again.
 func TestLockComesBack(t *testing.T) {
 	address := database(t)
 	s, other := open(t, address), open(t, address)
@@ -322,8 +320,8 @@ func TestLockComesBack(t *testing.T) {
 	must.Is(t, other.UpdateSession(t.Context(), sess), store.ErrRunning, "the other")
 }
 
-// TestRefusals opens what cannot be opened: every error says what to do, and none says
-// the password.
+// TestRefusals opens invalid addresses: every error gives a remedy, and none contains the
+// password.
 func TestRefusals(t *testing.T) {
 	address := database(t)
 	tcp := func(user, password, database, more string) string {

@@ -12,9 +12,8 @@ import (
 	"linerate/internal/truth"
 )
 
-// TestBulk stores one long run and demands that its cost per sample is not
-// that of a transaction each: 10,000 samples must cost less than 100 runs of
-// one sample do.
+// TestBulk stores one long run and demands that a sample costs less than a transaction: 10,000
+// samples must cost less than 100 runs of one sample.
 func TestBulk(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		s := open(t, filepath.Join(try.TempDir(), "results.db"))

@@ -26,8 +26,7 @@ func TestMoreHostileValues(t *testing.T) {
 	})
 }
 
-// TestTooManySamples: a run with more samples than any run has is refused while it is
-// read.
+// TestTooManySamples: reading refuses a run with more samples than any run can have.
 func TestTooManySamples(t *testing.T) {
 	confined.Run(t, 384<<20, hostileCPU, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "many.db")

@@ -26,16 +26,16 @@ import (
 	"linerate/internal/store/tables"
 )
 
-// Hostile files are read with this much memory and CPU time. What they attack with is
-// several times larger, or never ends.
+// Limits on memory and CPU time for reading hostile files. The attacks take several times as
+// much, or never end.
 const (
 	hostileMemory = 768 << 20
 	hostileCPU    = 60 // seconds
 )
 
-// hostile makes a store with one session, changes it by SQL as its author may with any
-// tool, and returns its path. check is a query that must return a number above 0: it
-// shows that the attack is in the file.
+// hostile makes a store with one session, changes it by SQL as its author could with any tool,
+// and returns its path. The query check must return a number above 0, which proves that the
+// attack is in the file.
 func hostile(t *testing.T, check string, statements ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "hostile.db")
@@ -53,7 +53,7 @@ func hostile(t *testing.T, check string, statements ...string) string {
 	return path
 }
 
-// alter runs statements on one connection of its own.
+// alter runs statements on a separate connection.
 func alter(t *testing.T, path string, statements ...string) {
 	t.Helper()
 	db := must.Get(driver.Open(path))(t)
@@ -64,8 +64,8 @@ func alter(t *testing.T, path string, statements ...string) {
 	}
 }
 
-// bigBlobs makes statements store blobs for texts, as a tool that ignores STRICT does: it
-// is the only way to a value that is larger than all memory of the driver.
+// bigBlobs makes statements store blobs instead of texts, as a tool that ignores STRICT does:
+// only this gives a value larger than all memory of the driver.
 func bigBlobs(statement string) []string {
 	return []string{
 		`CREATE TABLE kept AS SELECT name, sql FROM sqlite_schema WHERE sql LIKE '%STRICT%'`,
@@ -80,8 +80,7 @@ func bigBlobs(statement string) []string {
 	}
 }
 
-// TestHostileSchema: a schema that is not the one of this version is refused before
-// anything of it runs.
+// TestHostileSchema: a schema other than this version's is refused before any of it runs.
 func TestHostileSchema(t *testing.T) {
 	const endless = `WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)`
 	for name, c := range map[string]struct {
@@ -111,18 +110,18 @@ func TestHostileSchema(t *testing.T) {
 	}
 }
 
-// TestAnalysed: what ANALYZE leaves for SQLite is no foreign object.
+// TestAnalysed: SQLite's ANALYZE tables are not foreign objects.
 func TestAnalysed(t *testing.T) {
 	s := must.Get(Open(t.Context(), hostile(t, `SELECT count(*) FROM sqlite_schema WHERE name = 'sqlite_stat1'`, `ANALYZE`)))(t)
 	must.OK(t, must.Err(s.Session(t.Context(), "it")))
 	_ = s.Close()
 }
 
-// hostileValue is one value that no store of linerate has.
+// hostileValue is a value that no store of linerate holds.
 type hostileValue struct{ name, statement, check string }
 
-// TestHostileValues: values that take all memory are errors of the read that meets them,
-// in a process that could not hold them.
+// TestHostileValues: values that take all memory give errors when they are read, in a process
+// that could not hold them.
 func TestHostileValues(t *testing.T) {
 	readHostile(t, []hostileValue{
 		{"title of 40 MB", `UPDATE sessions SET title = hex(zeroblob(20000000))`, `SELECT octet_length(title) = 40000000 FROM sessions`},
@@ -147,8 +146,8 @@ func readHostile(t *testing.T, values []hostileValue) {
 	})
 }
 
-// TestManySmallObjects: a file of 400 kB that holds as many objects as are read takes little
-// memory, and one with more, or with more in one list, is refused.
+// TestManySmallObjects: a file of 400 kB with as many objects as allowed takes little memory,
+// and one with more, or more in one list, is refused.
 func TestManySmallObjects(t *testing.T) {
 	confined.Run(t, 256<<20, hostileCPU, func(t *testing.T) {
 		for _, c := range []struct {
@@ -165,8 +164,7 @@ func TestManySmallObjects(t *testing.T) {
 	})
 }
 
-// TestSampleCountIsNotTrusted: memory is taken for samples that are there, and not for
-// those that a row says there are.
+// TestSampleCountIsNotTrusted: memory follows the samples that exist, not the count in a row.
 func TestSampleCountIsNotTrusted(t *testing.T) {
 	s := must.Get(Open(t.Context(), hostile(t, `SELECT count = 1 << 60 FROM sample_parts`, `UPDATE sample_parts SET count = 1 << 60`)))(t)
 	got := must.Get(s.Samples(t.Context(), "it", 1))(t)
@@ -174,8 +172,8 @@ func TestSampleCountIsNotTrusted(t *testing.T) {
 	_ = s.Close()
 }
 
-// TestHostileSamples: a few kilobytes of packed samples that are half a gigabyte unpacked
-// are imported part by part, and never held at once.
+// TestHostileSamples: a few kilobytes of packed samples that unpack to half a gigabyte are
+// imported in parts, and never held at once.
 func TestHostileSamples(t *testing.T) {
 	confined.Run(t, 384<<20, hostileCPU, func(t *testing.T) {
 		const parts = 80
@@ -200,9 +198,9 @@ func TestHostileSamples(t *testing.T) {
 	})
 }
 
-// endless makes the b-tree of a table of the file at path one of 19 levels, each page of
-// which names the page below some hundred times: a file of a few pages with more rows than
-// anybody can count. SQLite stops at 20 levels (BTCURSOR_MAX_DEPTH of btreeInt.h).
+// endless turns the b-tree of a table in the file at path into one of 19 levels, in which each
+// page names the page below hundreds of times: a file of a few pages with astronomically many
+// rows. SQLite stops at 20 levels (BTCURSOR_MAX_DEPTH of btreeInt.h).
 func endless(t *testing.T, path, table string) {
 	t.Helper()
 	const page, levels = 4096, 17
@@ -216,7 +214,7 @@ func endless(t *testing.T, path, table string) {
 	b := must.Get(os.ReadFile(path))(t)
 	at, begins := b[(root-1)*page:root*page], 0
 	leaf := bytes.Clone(at)
-	if root == 1 { // behind the header of the file, which offsets count from too
+	if root == 1 { // behind the file's header, where offsets still count from the start
 		begins = 100
 		copy(leaf, at[begins:begins+8+2*int(binary.BigEndian.Uint16(at[begins+3:]))])
 	}
@@ -248,8 +246,7 @@ func endless(t *testing.T, path, table string) {
 	must.Do(t, os.WriteFile(path, b, 0o600))
 }
 
-// TestEndlessRows: reading a table whose rows never end is stopped with an error, and so
-// is copying it.
+// TestEndlessRows: an error stops the reading of a table whose rows never end, and its copying.
 func TestEndlessRows(t *testing.T) {
 	confined.Run(t, hostileMemory, hostileCPU, func(t *testing.T) {
 		for table, want := range map[string]error{"sqlite_schema": store.ErrForeign, "sessions": tables.ErrEndless, "runs": store.ErrForeign, "changes": store.ErrForeign, "sample_parts": store.ErrForeign} {
@@ -269,7 +266,8 @@ func TestEndlessRows(t *testing.T) {
 	})
 }
 
-// TestBusyMachine: a statement that waits hours for a processor is no fault of the file.
+// TestBusyMachine: a statement that waits hours for a processor does not count as a fault of
+// the file.
 func TestBusyMachine(t *testing.T) {
 	path := hostile(t, `SELECT 1`)
 	waits := 0
@@ -288,8 +286,8 @@ func TestBusyMachine(t *testing.T) {
 	must.True(t, waits > 10, "only %d waits", waits)
 }
 
-// TestDriverPanic: a panic of the driver is an error of the call that meets it, and the
-// next call does not hang.
+// TestDriverPanic: a driver panic becomes an error of that call, and the next call does not
+// hang.
 func TestDriverPanic(t *testing.T) {
 	path := hostile(t, `SELECT 1`, `UPDATE sessions SET document = hex(zeroblob(10000000))`)
 	s := must.Get(Open(t.Context(), path))(t)

@@ -21,7 +21,7 @@ import (
 	"linerate/internal/store/storetest"
 )
 
-// raw runs script in the database at path, past the store.
+// raw runs script in the database at path, bypassing the store.
 func raw(t *testing.T, path, script string) {
 	t.Helper()
 	db := must.Get(driver.Open(path))(t)
@@ -29,7 +29,7 @@ func raw(t *testing.T, path, script string) {
 	must.Get(db.ExecContext(t.Context(), script))(t)
 }
 
-// TestSchema1 reads a file as the first release writes it.
+// TestSchema1 reads a file as the first release wrote it.
 func TestSchema1(t *testing.T) {
 	script := must.Get(os.ReadFile("testdata/schema1.sql"))(t)
 	path := filepath.Join(t.TempDir(), "schema1.db")
@@ -82,8 +82,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestMigrateSteps demands that only missing steps run, in order, and that a
-// step that fails leaves everything as it was.
+// TestMigrateSteps demands that only missing steps run, in order, and that a failed step leaves
+// everything unchanged.
 func TestMigrateSteps(t *testing.T) {
 	db := must.Get(driver.Open(Memory))(t)
 	db.SetMaxOpenConns(1)
@@ -132,11 +132,11 @@ func TestMigrationNames(t *testing.T) {
 	}
 }
 
-// TestHourSize: six minutes at one second, of 57 samples each, take less than the tenth of
-// a MB that an hour of 1 MB allows them, beside the 0.2 MB that empty tables take.
+// TestHourSize: six minutes at one second, of 57 samples each, take less than a tenth of the MB
+// allowed for an hour, beside the 0.2 MB of the empty tables.
 func TestHourSize(t *testing.T) {
 	want := storetest.Seconds(rand.New(rand.NewPCG(12, 6)), 360)
-	var bytes [2]int64 // without any samples, and with them
+	var bytes [2]int64 // without samples, and with them
 	for i, samples := range [][]model.Sample{nil, want} {
 		path := filepath.Join(t.TempDir(), "hour.db")
 		s, err := Open(t.Context(), path)

@@ -67,14 +67,14 @@ func fillDisk(ctx context.Context, dir string) error {
 			return fmt.Errorf("run %d: %d samples, %w", r.Number, len(samples), err)
 		}
 	}
-	// With room again, the same store goes on.
+	// With room again, the same store continues.
 	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT, "size=8m"); err != nil {
 		return err
 	}
 	return errors.Join(addRun(ctx, s, "full", n), s.Close())
 }
 
-// openDenied demands an error that says what is wrong and what helps.
+// openDenied demands an error with the reason and a remedy.
 func openDenied(ctx context.Context, dir string) error {
 	for _, path := range []string{filepath.Join(dir, "results.db"), filepath.Join(dir, "new", "results.db")} {
 		s, err := sqlite.Open(ctx, path)
@@ -90,8 +90,8 @@ func openDenied(ctx context.Context, dir string) error {
 	return nil
 }
 
-// inNamespace runs job in a user and mount namespace of its own, as user uid
-// there, and skips the test where the system allows none.
+// inNamespace runs job in a separate user and mount namespace, as user uid there, and skips the
+// test where the system does not allow one.
 func inNamespace(t *testing.T, job, dir string, uid int) {
 	t.Helper()
 	start := func(job string) ([]byte, error) {

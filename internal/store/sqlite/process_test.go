@@ -21,10 +21,10 @@ import (
 	"linerate/internal/store/storetest"
 )
 
-// childEnv tells the test binary to act as one of children instead.
+// childEnv makes the test binary act as one of children.
 const childEnv = "LINERATE_STORE_TEST_CHILD"
 
-// samplesPerRun is what a child stores with each run.
+// samplesPerRun is the number of samples that a child stores with each run.
 const samplesPerRun = 500
 
 func TestMain(m *testing.M) {
@@ -49,8 +49,7 @@ func runChild(ctx context.Context, job, path string) error {
 	return runLinuxChild(ctx, job, path)
 }
 
-// writeRuns stores a session with so many runs and prints the number of each
-// when it is stored.
+// writeRuns stores a session with so many runs, and prints the number of each after storing it.
 func writeRuns(ctx context.Context, path, id string, runs int) error {
 	s, err := sqlite.Open(ctx, path)
 	if err != nil {
@@ -82,8 +81,8 @@ func child(t *testing.T, job, path string) *exec.Cmd {
 	return cmd
 }
 
-// TestKilled kills a writer in the middle of its work. What it said was stored
-// must be there, whole; of the run under way, nothing.
+// TestKilled kills a writer in the middle of its work. Everything it reported as stored must be
+// there, whole, and nothing of the run under way.
 func TestKilled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "results.db")
 	cmd := child(t, "endless", path)
@@ -98,9 +97,8 @@ func TestKilled(t *testing.T) {
 	checkWhole(t, path, "endless", stored)
 }
 
-// checkWhole demands at least so many runs of session id, numbered without
-// gaps, each with all its samples and its change, in a sound file that takes
-// another run.
+// checkWhole demands at least so many runs of session id, numbered without gaps, each with all
+// its samples and its change, in a sound file that accepts another run.
 func checkWhole(t *testing.T, path, id string, least int) {
 	t.Helper()
 	s := open(t, path)
@@ -126,7 +124,7 @@ func integrity(t *testing.T, path string) {
 	must.Is(t, db.QueryRowContext(t.Context(), "PRAGMA foreign_key_check").Scan(&row), sql.ErrNoRows, "foreign keys: %v", row)
 }
 
-// TestTwoProcesses lets two processes make and fill one file at once.
+// TestTwoProcesses makes two processes create and fill one file at once.
 func TestTwoProcesses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "results.db")
 	ids := []string{"first", "second"}
@@ -169,8 +167,8 @@ func TestFile(t *testing.T) {
 	})
 }
 
-// TestFirstHour12Stopped tells a session that another process measures from one whose
-// process was killed: no process may resume the first one, any process the second one.
+// TestFirstHour12Stopped distinguishes a session that another process measures, which no
+// process may resume, from one whose process was killed, which any process may.
 func TestFirstHour12Stopped(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "results.db")
 	cmd := child(t, "endless", path)
@@ -196,7 +194,7 @@ func TestFirstHour12Stopped(t *testing.T) {
 	_ = cmd.Wait()
 	check(model.SessionStopped, map[model.SessionState]int{"": 1, model.SessionRunning: 0, model.SessionStopped: 1, model.SessionDone: 0})
 	must.Do(t, s.UpdateSession(t.Context(), again))
-	other := open(t, path) // as another process sees it, but for the lock, which this one has
+	other := open(t, path) // as another process sees it, except for the lock, which this process has
 	check(model.SessionRunning, map[model.SessionState]int{model.SessionRunning: 1, model.SessionStopped: 0})
 	must.Equal(t, must.Get(other.Session(t.Context(), "endless"))(t).State, model.SessionRunning)
 	again.State = model.SessionDone
