@@ -35,7 +35,7 @@ func TestTries(t *testing.T) {
 		})
 	}
 	first := func() string { return Build(s, Options{}).Next[0].Command }
-	// The path holds 1.18 MB; twice that and no more.
+	// The path holds 1.18 MB; the suggestion is twice that and no more.
 	must.Equal(t, first(), "linerate run lab:rate=1gbit,rtt=10ms --factor far.tcp.recv_buffer_max=256KiB,1MiB,4MiB,16MiB", "suggested")
 	s.Far = "exec:10.0.0.2 ip netns exec b linerate agent"
 	got, want := first(), "linerate run 'exec:10.0.0.2 ip netns exec b linerate agent' --factor far.tcp.recv_buffer_max=256KiB,1MiB,4MiB,16MiB"
@@ -48,14 +48,14 @@ func TestTries(t *testing.T) {
 	s.WireRate = fact.Unknown[units.BitRate]("virtual")
 	got, want = first(), "linerate run linerate://nas:5299 --direction from --factor near.tcp.recv_buffer_max=256KiB,1MiB,4MiB,16MiB"
 	must.True(t, got == want, "suggested %q without knowing the path, want %q", got, want)
-	// A queue that is too long has what keeps it short, which no rate comes of.
+	// A queue that is too long gets a remedy that keeps it short, with no promise of rate.
 	s.Findings = []model.Finding{{Rule: "B30", Direction: model.From, Knobs: []model.KnobID{"qdisc"}}}
 	s.Far, s.Hosts[1].Knobs["qdisc"] = "lab:rate=1gbit,rtt=10ms", fact.Known("pfifo_fast", "test")
 	must.Equal(t, first(), "linerate tune lab:rate=1gbit,rtt=10ms --goal latency")
 }
 
-// The experiment that is suggested reaches the hosts as the test did, and makes
-// the same traffic: whoever pastes it asks the same question.
+// The suggested experiment reaches the hosts as the test did, and makes the same traffic, so
+// that pasting it asks the same question.
 func TestTryReachesTheHostsAgain(t *testing.T) {
 	tcp := model.TCPSummary{RTTMin: fact.Known(10*time.Millisecond, "test")}
 	for name, c := range map[string]struct {
@@ -63,7 +63,7 @@ func TestTryReachesTheHostsAgain(t *testing.T) {
 		command   []string
 		host      model.Host // to blame
 		flow      model.Flow
-		want      string // between "linerate run " and " --factor"; "" where nothing is suggested
+		want      string // between "linerate run " and " --factor"; "" for no suggestion
 	}{
 		"ssh with sudo": {far: "alice@nas", command: []string{"linerate", "test", "alice@nas", "--sudo"}, want: "alice@nas --sudo"},
 		"ssh as a user, whose far end is to change": {far: "alice@nas", command: []string{"linerate", "test", "alice@nas"}, want: "alice@nas --sudo"},
@@ -119,8 +119,8 @@ func TestTryReachesTheHostsAgain(t *testing.T) {
 	}
 }
 
-// TestFirstHour08ReportEndsWithKeep: the report of an experiment that leaves no choice
-// ends with the command that keeps what it proved, where the hosts are.
+// TestFirstHour08ReportEndsWithKeep: the report of an experiment with a clear winner ends with
+// the command that keeps it, with the hosts' addresses.
 func TestFirstHour08ReportEndsWithKeep(t *testing.T) {
 	both := []model.Assignment{{Host: model.Near, Knob: "tcp.sack", Value: "0"}, {Host: model.Far, Knob: "tcp.sack", Value: "0"}}
 	for name, c := range map[string]struct {
@@ -159,8 +159,8 @@ func TestFirstHour08ReportEndsWithKeep(t *testing.T) {
 	}
 }
 
-// TestFirstHour09LongerIsACommand: "about 46 blocks more" is followed by the command
-// that does them; a fixed plan has none.
+// TestFirstHour09LongerIsACommand: "about 46 blocks more" comes with the command that runs
+// them; a fixed plan has none.
 func TestFirstHour09LongerIsACommand(t *testing.T) {
 	o := plan.Request{Plan: model.Plan{
 		Settings: []model.Setting{{Name: "current"}, {Name: "y", Assignments: []model.Assignment{{Host: model.Far, Knob: "tcp.sack", Value: "0"}}}},
@@ -187,8 +187,8 @@ func TestFirstHour09LongerIsACommand(t *testing.T) {
 	must.True(t, !strings.Contains(got.Command, "--resume"), "a fixed plan: %+v", got)
 }
 
-// A plan that holds a knob says so beforehand and afterwards, with the runs of a group
-// and how often a block changes it; another plan says nothing of it.
+// A plan that holds a knob reports it before and after, with the runs of a group and the
+// changes per block; other plans do not mention it.
 func TestHeldIsToldWithItsReason(t *testing.T) {
 	factors := []model.Factor{plantest.Factor("far.link.mtu", "1500", "9000"), plantest.Factor("window", "65536", "131072", "262144")}
 	o := plan.Request{Plan: model.Plan{
@@ -214,8 +214,8 @@ func TestHeldIsToldWithItsReason(t *testing.T) {
 	}
 }
 
-// TestDryRunCountsChanges: a value that a host has already is no change of it; and copies have
-// a time, by their bytes and the ceiling of the path.
+// TestDryRunCountsChanges: a value that a host already has does not count as a change, and
+// copies have a duration, from their bytes and the path's ceiling.
 func TestDryRunCountsChanges(t *testing.T) {
 	s := model.Session{Hosts: []model.HostFacts{{Host: model.Far, Knobs: map[model.KnobID]fact.Of[string]{"tcp.recv_buffer_max": fact.Known("32768", "test")}}}}
 	for _, v := range []string{"32768", "65536"} {
@@ -239,9 +239,8 @@ func TestDryRunCountsChanges(t *testing.T) {
 	must.True(t, took.Or(0).Round(time.Second) == 9*time.Second, "two copies take %v: %s", took.Or(0), took.Reason())
 }
 
-// TestCountedRuns: of a block that was begun again, after an invalid run, an
-// interruption or a controller that was killed, only the last try counts; of one that
-// was not begun again, what there is.
+// TestCountedRuns: for a block that was repeated after an invalid run, an interruption or a
+// killed controller, only the last try counts; for any other block, all its runs count.
 func TestCountedRuns(t *testing.T) {
 	run := func(number, block, attempt int, state model.RunState) model.Run {
 		return model.Run{Number: number, Block: block, Attempt: attempt, State: state}

@@ -12,7 +12,7 @@ import (
 	"linerate/internal/report"
 )
 
-// judged is a session over two settings of nas with these verdicts.
+// judged returns a session over two settings of nas with these verdicts.
 func judged(mode model.Mode, all ...model.Verdict) model.Session {
 	s := model.Session{ID: "20261121T020000-p2m9", Kind: model.KindRun, State: model.SessionDone, Near: "this machine", Far: "root@nas", Plan: model.Plan{
 		Mode: mode, Margin: 3, Tolerance: 5, Confidence: 0.95, MaxBlocks: 10, Baseline: "current", Directions: []model.Direction{model.To},
@@ -30,7 +30,7 @@ func judged(mode model.Mode, all ...model.Verdict) model.Session {
 	return s
 }
 
-// gain is a verdict on goodput to the far end; log ratios.
+// gain returns a verdict on goodput to the far end; log ratios.
 func gain(setting string, o model.Outcome, estimate, low, high float64) model.Verdict {
 	return model.Verdict{
 		Setting: setting, Baseline: "current", Direction: model.To, Metric: model.Goodput, Outcome: o, Blocks: 7, Estimate: estimate,
@@ -78,7 +78,7 @@ func TestVerdictsForPeople(t *testing.T) {
 	must.Equal(t, report.Build(s, report.Options{}).Tables[0].Rows[0].Said, "2.86 times as high, at least 2.46; 7 blocks, decided")
 }
 
-// Noise is for those who asked for details, unless it is why something is not decided.
+// Noise appears only with details, unless it is the reason for an open verdict.
 func TestNoiseForPeople(t *testing.T) {
 	for _, c := range []struct {
 		what  string
@@ -102,7 +102,7 @@ func TestNoiseForPeople(t *testing.T) {
 	}
 }
 
-// guard is how a guard on the latency stands for setting a.
+// guard returns the state of a latency guard for setting a.
 func guard(state model.GuardState, more int) model.Verdict {
 	return model.Verdict{
 		Setting: "a", Baseline: "current", Direction: model.To, Metric: model.LatencyP99, Outcome: model.Undecided, Blocks: 7, Estimate: -1.1,
@@ -111,8 +111,8 @@ func guard(state model.GuardState, more int) model.Verdict {
 	}
 }
 
-// A setting that a guard refuses says which one, and what it allows; what is open beside
-// harm that is shown is left out.
+// A setting that a guard refuses names the guard and what it allows; open guards do not appear
+// beside proven harm.
 func TestGuardsForPeople(t *testing.T) {
 	better := gain("a", model.Better, 0.1, 0.08, 0.12)
 	for state, want := range map[model.GuardState]string{
@@ -125,8 +125,8 @@ func TestGuardsForPeople(t *testing.T) {
 	}
 }
 
-// The list, the page and a ticket say of a setting that is better that it may not be kept
-// where keep refuses it, and nowhere else.
+// The list, the page and a ticket state that a better setting may not be kept exactly where
+// keep refuses it.
 func TestKeptAsSaid(t *testing.T) {
 	for _, back := range []model.Outcome{model.Better, model.Equivalent, model.Worse} {
 		for _, state := range []model.GuardState{model.GuardHolds, model.GuardViolated, model.GuardOpen} {
@@ -144,7 +144,7 @@ func TestKeptAsSaid(t *testing.T) {
 	}
 }
 
-// An experiment ends with what to do: keep, use, leave, longer, or believe none of it.
+// An experiment ends with advice: keep, use, leave, longer, or distrust it all.
 func TestAdvice(t *testing.T) {
 	better, worse, open := gain("a", model.Better, 0.1, 0.08, 0.12), gain("a", model.Worse, -0.1, -0.12, -0.08), gain("a", model.Undecided, 0, -1, 1)
 	same, longer, long := gain("a", model.Equivalent, 0, -0.01, 0.01), open, open
@@ -155,7 +155,7 @@ func TestAdvice(t *testing.T) {
 	window := judged(model.FixedBlocks, better, gain("b", model.Better, 0.2, 0.18, 0.22))
 	for i := range window.Plan.Settings {
 		for j := range window.Plan.Settings[i].Assignments {
-			window.Plan.Settings[i].Assignments[j].Host = "" // of the flow: nothing that a host keeps
+			window.Plan.Settings[i].Assignments[j].Host = "" // of the flow: a host keeps none of it
 		}
 	}
 	level := window
@@ -198,8 +198,8 @@ func TestAdvice(t *testing.T) {
 	must.Equal(t, report.Build(spoilt, report.Options{}).Advice, "nothing was measured: no block counts, since a run failed in each; the last one: a host went away")
 }
 
-// What a number of blocks given beforehand left open is measured anew by the session's
-// own command, with enough of them; not where that command held a secret.
+// The session's own command, with enough blocks, measures anew what a fixed number of blocks
+// left open, unless that command held a secret.
 func TestMeasureAgain(t *testing.T) {
 	open := gain("a", model.Undecided, 0, -1, 1)
 	open.MoreBlocks = 14
@@ -227,7 +227,7 @@ func TestMeasureAgain(t *testing.T) {
 	}
 }
 
-// What nobody would wait for is no next step; beside something that is decided soon, the
+// A step that takes too long is not a next step; beside something that is decided soon, the
 // step is as long as that takes.
 func TestNextStepIsNotForever(t *testing.T) {
 	open := func(setting string, more int) model.Verdict {

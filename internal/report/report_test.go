@@ -59,7 +59,7 @@ func TestUnknownStaysUnknown(t *testing.T) {
 	must.True(t, d.Header.Far == "old:5201" && strings.Contains(d.Ending, "connection refused"), "far %q, ending %q", d.Header.Far, d.Ending)
 }
 
-// TestNumbersOfTheOtherMode demands that p values and evidence never meet.
+// TestNumbersOfTheOtherMode demands that p values and evidence never appear together.
 func TestNumbersOfTheOtherMode(t *testing.T) {
 	for _, mode := range []model.Mode{model.FixedBlocks, model.Sequential} {
 		p, e := 0.0123, 45.6
@@ -110,8 +110,8 @@ func TestUntrustworthy(t *testing.T) {
 
 func TestClassic(t *testing.T) {
 	d, s := build(t, "interrupted")
-	// Block 1 has an invalid run and does not count, nor does the run that was
-	// stopped: two runs of 64K are left and one of 256K.
+	// Neither block 1, which has an invalid run, nor the stopped run counts: two runs of 64K
+	// are left and one of 256K.
 	var got []string
 	for _, r := range d.Classic {
 		got = append(got, r.Setting+" "+r.BasisText)
@@ -153,8 +153,8 @@ func TestPlateauAndNext(t *testing.T) {
 	must.True(t, len(d.Next) == 2 && strings.Contains(d.Next[0].Command, s.ID), "%+v", d.Next)
 }
 
-// Issue 10, item 2: what the host has now may be the answer, and a session that
-// cannot be trusted recommends nothing.
+// Issue 10, item 2: the current setting may be the answer, and a session without trustworthy
+// data recommends nothing.
 func TestRecommendationLeavesAGoodBaseline(t *testing.T) {
 	_, s := build(t, "sequential")
 	pl := &s.Plateaus[0]
@@ -170,7 +170,7 @@ func TestRecommendationLeavesAGoodBaseline(t *testing.T) {
 	must.Len(t, report.Build(bad, report.Options{}).Plateaus, 0, "an untrustworthy session recommends")
 }
 
-// Both directions of requests are told apart, and what was served from what was due.
+// Requests show their directions apart, and the served rate apart from the due one.
 func TestRequestLabels(t *testing.T) {
 	p := model.Plan{Baseline: "current", Flow: model.Flow{Engine: "reqresp", Params: traffic.Write(requests.Params{Rate: 10})}}
 	s := model.Session{Kind: model.KindTest, Far: "nas", Plan: p}
@@ -192,8 +192,7 @@ func TestRequestLabels(t *testing.T) {
 	must.Same(t, d.Warnings, []string{"held up", "of from", "of to"}, "warnings")
 }
 
-// The rates of a search are tabled from the lowest on, whatever the order in
-// which they were tried.
+// The table of a search lists the rates from the lowest on, whatever the order of the tries.
 func TestSearchTableAscends(t *testing.T) {
 	d, _ := build(t, "search")
 	var rates []units.BitRate
@@ -207,8 +206,8 @@ func TestSearchTableAscends(t *testing.T) {
 	must.True(t, len(rates) >= 3 && slices.IsSorted(rates), "rates %v", rates)
 }
 
-// TestGridOfThreeFactors: the factor with the fewest levels makes the columns of the table,
-// and the combinations of the others its rows.
+// TestGridOfThreeFactors: the factor with the fewest levels makes the table's columns, and the
+// combinations of the others its rows.
 func TestGridOfThreeFactors(t *testing.T) {
 	_, s := build(t, "grid")
 	s.Plan.Factors = slices.Insert(slices.Clone(s.Plan.Factors), 1, plantest.Factor("sink", "memory"))
@@ -222,8 +221,8 @@ func TestGridOfThreeFactors(t *testing.T) {
 	must.Equal(t, last.Name+": "+last.Cells[0].Text, "recv_buffer_max=1MiB mtu=9000: 933 (921-939)")
 }
 
-// Issue 10, item 7: a grid has a legend, tells what each setting does and whether they
-// depend on each other, and has one conclusion.
+// Issue 10, item 7: a grid has a legend, reports the effect of each setting and whether the
+// settings depend on each other, and has one conclusion.
 func TestGridHasOneConclusion(t *testing.T) {
 	d, s := build(t, "grid")
 	must.True(t, len(d.Grid.Factors) == 2 && d.Grid.Factors[0].Text == "recv_buffer_max is tcp.recv_buffer_max of nas: 64 KiB, 1 MiB",
@@ -247,7 +246,7 @@ func TestGridHasOneConclusion(t *testing.T) {
 	must.True(t, d.Grid == nil, "one setting is no grid: %+v", d.Grid)
 }
 
-// Issue 10, item 19: two virtual machines with the same name were "vm -> vm".
+// Issue 10, item 19: two virtual machines with the same name showed as "vm -> vm".
 func TestHostsOfOneNameAreToldApart(t *testing.T) {
 	_, s := build(t, "test")
 	s.Far = "root@vm"

@@ -16,8 +16,7 @@ import (
 	"linerate/internal/report/reporttest"
 )
 
-// TestRemedies: a finding
-// says which host and which setting, and what helps where no setting does.
+// TestRemedies: a finding names its host and setting, and a remedy where no setting helps.
 func TestRemedies(t *testing.T) {
 	var said []string
 	for _, c := range reporttest.Cases() {
@@ -43,7 +42,7 @@ func TestRemedies(t *testing.T) {
 }
 
 // TestExtensionGivesDataToo: a command that adds blocks to a session with a budget of data
-// gives it as much as they take, where the budget would not last.
+// raises the budget where it would not last.
 func TestExtensionGivesDataToo(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		if c.Name != "guarded" {
@@ -61,8 +60,8 @@ func TestExtensionGivesDataToo(t *testing.T) {
 	}
 }
 
-// TestShareAboveTheCeiling: a run of a second may read what had come before it; the text
-// says no more than the measurement resolves, and the data keep the number.
+// TestShareAboveTheCeiling: a run of a second may read data that arrived before it. The text
+// claims no more than the measurement resolves, and the data keep the number.
 func TestShareAboveTheCeiling(t *testing.T) {
 	for share, want := range map[float64]string{0.993: "99.3 %", 0.9996: "100 %", 1: "100 %", 1.0004: "100 %", 1.009: "about 100 %", 1.029: "about 100 %"} {
 		for _, write := range []func(float64) string{report.Percent, units.FormatShare} {
@@ -81,8 +80,8 @@ func TestShareAboveTheCeiling(t *testing.T) {
 	must.True(t, !(share < 1.008) && !(share > 1.01), "the share in the data is %v", share)
 }
 
-// TestRefutedCeilingIsSaidOnce: that more was measured than should be possible is a finding,
-// or else a warning, and not both.
+// TestRefutedCeilingIsSaidOnce: a measurement above the ceiling is a finding or a warning, not
+// both.
 func TestRefutedCeilingIsSaidOnce(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		if c.Name != "uneven" {
@@ -101,7 +100,8 @@ func TestRefutedCeilingIsSaidOnce(t *testing.T) {
 	}
 }
 
-// TestUnmeasuredDirectionIsTold: a report of one direction says why the other is not there.
+// TestUnmeasuredDirectionIsTold: a report of one direction gives the reason why the other is
+// missing.
 func TestUnmeasuredDirectionIsTold(t *testing.T) {
 	c := reporttest.Cases()[0]
 	for i := range c.Session.Runs {
@@ -114,8 +114,8 @@ func TestUnmeasuredDirectionIsTold(t *testing.T) {
 	must.True(t, len(d.Lines) == 1 && len(d.Warnings) == 1 && d.Warnings[0] == want, "%d lines, warnings %q, want %q", len(d.Lines), d.Warnings, want)
 }
 
-// A host whose processors others had while it was measured is told of, with how much and
-// how often; what linerate itself used does not count, nor one run of many.
+// The report names a host whose processors other programs used during the measurement, with how
+// much and how often; linerate's own use does not count, nor does one run of many.
 func TestCrowdedHostsAreTold(t *testing.T) {
 	all := func(int) bool { return true }
 	const near = "desk: others than linerate had 7.5 of its 8 processors in "
@@ -157,9 +157,9 @@ func TestCrowdedHostsAreTold(t *testing.T) {
 	}
 }
 
-// TestMendingPacketSizes: where packets of the size that hosts send do not pass, the
-// command that leads on sets an MTU that fits both ways; before all else where they are
-// lost silently, after what limits the rate where a router told.
+// TestMendingPacketSizes: where full-size packets do not pass, the suggested command sets an
+// MTU that fits both ways; it comes first where the packets disappear silently, and after the
+// limit of the rate where a router reported them.
 func TestMendingPacketSizes(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(s *model.Session)
@@ -194,8 +194,8 @@ func TestMendingPacketSizes(t *testing.T) {
 	}
 }
 
-// TestLossOfAFullPath: where a flow fills a path in spite of its losses, the report says what
-// helps against them.
+// TestLossOfAFullPath: where a flow fills a path in spite of its losses, the report names a
+// remedy against them.
 func TestLossOfAFullPath(t *testing.T) {
 	for lost, want := range map[float64]string{0.00004: "", 0.02: "against the loss, find where packets are lost"} {
 		for _, k := range reporttest.Cases() {
@@ -213,7 +213,7 @@ func TestLossOfAFullPath(t *testing.T) {
 	}
 }
 
-// TestLimitingBox: a box is marked for what limits and for nothing else.
+// TestLimitingBox: the mark is on the limiting box only.
 func TestLimitingBox(t *testing.T) {
 	for _, k := range reporttest.Cases() {
 		if k.Session.Check == nil {
@@ -227,7 +227,7 @@ func TestLimitingBox(t *testing.T) {
 			}
 			return out
 		}
-		must.Equal(t, strings.Join(marked(k.Session), ", "), "desk", "marked") // its window, in one direction; the other one is full
+		must.Equal(t, strings.Join(marked(k.Session), ", "), "desk", "marked") // its window, in one direction; the other direction is full
 		s := k.Session
 		s.Findings = []model.Finding{{Rule: "W01", Direction: model.To, Host: model.Far, Limit: "radio"}}
 		boxes := report.Build(s, report.Options{}).Check.Path
@@ -240,7 +240,7 @@ func TestLimitingBox(t *testing.T) {
 	}
 }
 
-// copies is what the engine's section of the report of s holds.
+// copies returns the engine's section of the report of s.
 func copies(t *testing.T, s model.Session) *bottleneck.Document {
 	t.Helper()
 	d, ok := report.Build(s, report.Options{Kinds: reporttest.Kinds()}).Section.Data.(*bottleneck.Document)

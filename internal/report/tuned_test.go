@@ -19,7 +19,7 @@ import (
 	"linerate/internal/report/reporttest"
 )
 
-// fate is an idea about one value of a setting of the far host.
+// fate returns an idea about one value of a setting of the far host.
 func fate(knob model.KnobID, now, value string, state tune.State, allows units.BitRate) tune.Fate {
 	c := candidate.Candidate{
 		Setting: model.Setting{Name: string(knob) + "=" + value, Assignments: []model.Assignment{{Host: model.Far, Knob: knob, Value: value}}},
@@ -31,8 +31,8 @@ func fate(knob model.KnobID, now, value string, state tune.State, allows units.B
 	return tune.Fate{Idea: tune.Idea{Candidate: c, Risk: "harmless"}, State: state, Gain: model.Bound(math.NaN())}
 }
 
-// The last screen names what helped with both values, both rates, the gain that is sure,
-// what became of the guards, and of all other ideas, each once.
+// The last screen shows what helped with both values, both rates, the certain gain, the outcome
+// of the guards, and every other idea once.
 func TestTunedSaysWhatHelped(t *testing.T) {
 	t.Parallel()
 	mtu := fate("link.mtu", "1500", "9000", tune.Waiting, 0)
@@ -93,7 +93,8 @@ func TestTunedSaysWhatHelped(t *testing.T) {
 	}
 }
 
-// The headline goes from what the hosts had, also where the last idea replaced another one.
+// The headline starts from the original settings, even where the last idea replaced another
+// one.
 func TestTunedGoesFromTheBeginning(t *testing.T) {
 	t.Parallel()
 	won := fate("tcp.recv_buffer_max", "262144", "4194304", tune.Helped, 0)
@@ -105,8 +106,8 @@ func TestTunedGoesFromTheBeginning(t *testing.T) {
 	must.Equal(t, got.Headline, "1 of 1 idea helped: far.tcp.recv_buffer_max 64KiB -> 4MiB")
 }
 
-// A dry run lists what would be tried in its order, with the best value first, the
-// time, the risk and the finding; what has to be asked for comes last.
+// A dry run lists the ideas in order, with the best value first, the time, the risk and the
+// finding; ideas that need consent come last.
 func TestTunedDryRun(t *testing.T) {
 	t.Parallel()
 	mtu := fate("link.mtu", "1500", "9000", tune.Waiting, 0)
@@ -134,8 +135,8 @@ func TestTunedDryRun(t *testing.T) {
 	must.Same(t, got.Plan, want, "plan:\n%s\nwant:\n%s", strings.Join(got.Plan, "\n"), strings.Join(want, "\n"))
 }
 
-// A search that stays below the ceiling says so, with what holds it back; where rate and
-// latency conflict, the result lists the settings to choose from, and which one it took.
+// A search that stays below the ceiling says so and why. Where rate and latency conflict, the
+// result lists the settings to choose from, and its choice.
 func TestTunedSaysWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	won := fate("tcp.recv_buffer_max", "65536", "262144", tune.Helped, 0)
@@ -172,7 +173,7 @@ func TestTunedSaysWhatIsLeft(t *testing.T) {
 	must.Equal(t, got.Headline, "nothing to try: to nas: 14 Mbit/s, 61 % of what the path can carry, held back by the receive window of nas; from nas: limit not identified")
 }
 
-// An imported value has its unit, whatever it is of.
+// An imported value has its unit, whatever the quantity.
 func TestImportedValuesHaveUnits(t *testing.T) {
 	t.Parallel()
 	for m, want := range map[model.Metric]string{
@@ -188,7 +189,7 @@ func TestImportedValuesHaveUnits(t *testing.T) {
 	}
 }
 
-// A list says of a check what is not as it should be.
+// A list shows what is wrong in a check.
 func TestListedCheck(t *testing.T) {
 	t.Parallel()
 	for _, c := range reporttest.Cases() {

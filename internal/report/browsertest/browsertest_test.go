@@ -12,8 +12,7 @@ import (
 	"linerate/internal/report/browsertest"
 )
 
-// TestFaultsAreFound: each fault that a page may have is told, and a page without any has
-// none.
+// TestFaultsAreFound: browsertest reports each fault of a page, and nothing for a good page.
 func TestFaultsAreFound(t *testing.T) {
 	b := browsertest.Start(t)
 	svg := func(inside string) string {

@@ -42,8 +42,8 @@ func TestTableIsAsStored(t *testing.T) {
 	}
 }
 
-// TestEveryNumberIsThere: there is a row for each number of each run and for each sample,
-// and it reads back as the same number.
+// TestEveryNumberIsThere: each number of each run and each sample has a row that reads back as
+// the same number.
 func TestEveryNumberIsThere(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		_, rows := table(t, c)
@@ -63,7 +63,7 @@ func TestEveryNumberIsThere(t *testing.T) {
 	}
 }
 
-// TestNoCellIsAFormula: what a setting is called cannot become a formula, a cell or a row.
+// TestNoCellIsAFormula: the name of a setting cannot become a formula, a cell or a row.
 func TestNoCellIsAFormula(t *testing.T) {
 	for _, evil := range []string{"=1+1", "+1", "-1", "@SUM(A1)", "a,b", "a\"b", "a\nb", "\t=1", "\x1b[2J"} {
 		c := reporttest.Cases()[1]

@@ -28,7 +28,7 @@ import (
 
 var update = flag.Bool("update", false, "write the pictures as they are now")
 
-// pictures returns those of every session that there is.
+// pictures returns those of all test sessions.
 func pictures(t *testing.T) map[string]plot.Figure {
 	t.Helper()
 	all := map[string]plot.Figure{}
@@ -51,7 +51,7 @@ func pictures(t *testing.T) map[string]plot.Figure {
 	return all
 }
 
-// cards are the sweeps of three cards in one picture, of which one falls at 64 KiB.
+// cards returns one picture with the sweeps of three cards, one of which falls at 64 KiB.
 func cards(t *testing.T) plot.Figure {
 	t.Helper()
 	var all []figures.Swept
@@ -77,8 +77,8 @@ func cards(t *testing.T) plot.Figure {
 	return plot.Figure{}
 }
 
-// TestCardsAreToldApart: each curve has the name of its card, with the end of its session's
-// ID where two are of one name, and the place where one falls says which.
+// TestCardsAreToldApart: each curve has the name of its card, plus the end of the session's ID
+// where two have the same name, and the place where one falls names its card.
 func TestCardsAreToldApart(t *testing.T) {
 	svg := cards(t).SVG(plot.Wide)
 	for _, want := range []string{">r8169 eth0, to nas<", ">e1000e eth0 car1, to nas<", ">e1000e eth0 car2, to nas<", "at 64 KiB (e1000e eth0 car2)", "20261121T080002-car2"} {
@@ -86,8 +86,8 @@ func TestCardsAreToldApart(t *testing.T) {
 	}
 }
 
-// TestSweepsOfSeveralMachines: each far host has a part of the picture, on one scale, and the
-// legend says what was set.
+// TestSweepsOfSeveralMachines: each far host has its own part of the picture, on a common
+// scale, and the legend names the settings.
 func TestSweepsOfSeveralMachines(t *testing.T) {
 	t.Parallel()
 	var all []figures.Swept
@@ -109,8 +109,7 @@ func TestSweepsOfSeveralMachines(t *testing.T) {
 	}
 }
 
-// stalled is the test of which one direction stands still twice, with the round trips of
-// its sender.
+// stalled returns a test that stalls twice in one direction, with its sender's round trips.
 func stalled() reporttest.Case {
 	c := reporttest.Cases()[0]
 	c.Name, c.Samples = "stalled", model.Held{}
@@ -131,7 +130,7 @@ func stalled() reporttest.Case {
 	return c
 }
 
-// TestStallsAreMarked: in both drawings of the one time axis, and in the sentence.
+// TestStallsAreMarked: both drawings of the time axis mark stalls, and so does the sentence.
 func TestStallsAreMarked(t *testing.T) {
 	f := pictures(t)["stalled-rate"]
 	svg := f.SVG(plot.Wide)
@@ -141,7 +140,7 @@ func TestStallsAreMarked(t *testing.T) {
 	must.True(t, strings.Contains(f.Sentence, want), "%q does not say that it %s", f.Sentence, want)
 }
 
-// busy adds what the cores of both hosts did.
+// busy adds the load of both hosts' cores.
 func busy(c reporttest.Case) {
 	for _, r := range c.Session.Runs {
 		for _, h := range []model.Host{model.Near, model.Far} {
@@ -160,8 +159,7 @@ func busy(c reporttest.Case) {
 	}
 }
 
-// TestPicturesAreAsStored compares every picture with its file, which people have
-// looked at.
+// TestPicturesAreAsStored compares every picture with its file, which people have reviewed.
 func TestPicturesAreAsStored(t *testing.T) {
 	seen := map[string]bool{}
 	for name, f := range pictures(t) {
@@ -188,9 +186,9 @@ func TestPicturesAreAsStored(t *testing.T) {
 	}
 }
 
-// TestPicturesStandAlone: each one carries its title with both hosts, a sentence, the
-// date and the kernels; it is well-formed, holds no number that is none, and no text
-// leaves it, on a page and on a phone.
+// TestPicturesStandAlone: each picture carries its title with both hosts, a sentence, the date
+// and the kernels. It is well-formed, has no NaN, and no text leaves it, on a page or on a
+// phone.
 func TestPicturesStandAlone(t *testing.T) {
 	for name, f := range pictures(t) {
 		for _, width := range []float64{plot.Wide, plot.Narrow, plot.File} {
@@ -207,7 +205,7 @@ func TestPicturesStandAlone(t *testing.T) {
 	}
 }
 
-// inside reads a picture, and returns all its texts.
+// inside parses a picture, and returns all its texts.
 func inside(t *testing.T, svg string, width float64) string {
 	t.Helper()
 	d := xml.NewDecoder(strings.NewReader(svg))
@@ -249,14 +247,14 @@ func inside(t *testing.T, svg string, width float64) string {
 	}
 }
 
-// TestNoPictureOfNothing: a session that measured nothing has no pictures.
+// TestNoPictureOfNothing: a session without measurements has no pictures.
 func TestNoPictureOfNothing(t *testing.T) {
 	s := model.Session{Kind: model.KindTest}
 	must.Len(t, figures.Of(s, report.Build(s, report.Options{}), nil), 0)
 }
 
-// TestNamesOfHostsDrawNothing: with controls in the name of a host a picture is still one
-// that every program reads, and holds none of them.
+// TestNamesOfHostsDrawNothing: a picture of a host whose name holds control characters is valid
+// everywhere, and holds none of them.
 func TestNamesOfHostsDrawNothing(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		for i := range c.Session.Hosts {
@@ -302,8 +300,8 @@ func heat(t *testing.T, text string, where []string, columns ...string) (plot.Fi
 	return plot.Figure{}, plot.Heat{}
 }
 
-// TestMapOfWindows: three kernels with five windows are a map of 15 cells, whose most and
-// least the sentence names.
+// TestMapOfWindows: three kernels with five windows make a map of 15 cells, and the sentence
+// names its highest and lowest.
 func TestMapOfWindows(t *testing.T) {
 	f, h := heat(t, published(t, "virtio-windows"), nil, "setting=test", "setting=window_bytes", "goodput=avg_mbit_s:Mbit/s")
 	must.Need(t, slices.Equal(h.Rows, []string{"1", "2", "3"}) && len(h.Columns) == 5 && h.Cells[0][3] == 237.30e6 && !(math.Abs(h.Cells[2][0]-128.51e6) > 1), "%+v", h)
@@ -313,9 +311,9 @@ func TestMapOfWindows(t *testing.T) {
 	must.Contain(t, f.SVG(plot.Wide), "237.3", "the picture has no figures")
 }
 
-// TestMapOfCards: the published matrix of computers and cards as a map. The article has
-// words and no figures, so the rates are the test's own, one for each line; what nobody
-// measured stays empty, and one medium is not mixed with the other.
+// TestMapOfCards draws the published matrix of computers and cards as a map. The article has
+// words and no figures, so the rates are made up, one for each line. Unmeasured cells stay
+// empty, and the map does not mix media.
 func TestMapOfCards(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(published(t, "nic-matrix")), "\n")
 	cells := map[string]float64{}
@@ -325,7 +323,7 @@ func TestMapOfCards(t *testing.T) {
 		if part := strings.SplitN(lines[i+1], ",", 6); part[3] == "100baseTX" {
 			cells[part[4]+" with "+part[1]] = rate * 1e6
 			if part[1] == "dc0" && part[4] == "FMV and IBM" {
-				rate = 14.0 / 8 // the same as another unit says it
+				rate = 14.0 / 8 // the same in another unit
 				cells[part[4]+" with "+part[1]] = 14e6
 				lines[i+1] += fmt.Sprintf(",%g,MB/s", rate)
 				continue
@@ -346,8 +344,8 @@ func TestMapOfCards(t *testing.T) {
 	must.True(t, len(none.Cells) <= 0, "one card is no map: %+v", none)
 }
 
-// TestHostileMap: a table whose lines all differ in both columns has as many cells as the
-// square of its lines, and no map.
+// TestHostileMap: a table whose lines all differ in both columns would have as many cells as
+// the square of its lines, and gets no map.
 func TestHostileMap(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("a,b,v\n")

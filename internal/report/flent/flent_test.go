@@ -23,7 +23,7 @@ import (
 
 var update = flag.Bool("update", false, "write the files as they are now")
 
-// content is a file as Flent reads it.
+// content is a file in Flent's structure.
 type content struct {
 	Version  int            `json:"version"`
 	Metadata map[string]any `json:"metadata"`
@@ -41,8 +41,8 @@ func render(c reporttest.Case) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// TestFilesHoldTheSamples: every goodput of the runs that are shown is there, all series
-// have as many values as there are times, and the file says which test of Flent it is.
+// TestFilesHoldTheSamples: the file has every goodput of the shown runs, all series are as long
+// as the time axis, and the file names the matching Flent test.
 func TestFilesHoldTheSamples(t *testing.T) {
 	tests := map[string]string{"test": "tcp_bidirectional", "sequential": "tcp_upload", "datagrams": "udp_flood"}
 	for _, c := range reporttest.Cases() {
@@ -86,8 +86,8 @@ func TestFilesHoldTheSamples(t *testing.T) {
 	}
 }
 
-// TestCheckHasEachDirection: the file of a check has its first test to and from, and not
-// the datagrams of its last one.
+// TestCheckHasEachDirection: the file of a check has its first test to and from, and not the
+// datagrams of its last test.
 func TestCheckHasEachDirection(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		if c.Name != "check" {
@@ -106,7 +106,7 @@ func TestCheckHasEachDirection(t *testing.T) {
 	t.Error("no check among the cases")
 }
 
-// TestRoundTrips: a goodput has the last round trip that its sender saw in the same step.
+// TestRoundTrips: each goodput has the last round trip that its sender saw in the same step.
 func TestRoundTrips(t *testing.T) {
 	c := reporttest.Cases()[0]
 	c.Session.Runs = c.Session.Runs[:1]
@@ -126,7 +126,7 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// TestNothingIsSaid: of a session without goodput over time there is an error and no file.
+// TestNothingIsSaid: a session without goodput over time gives an error and no file.
 func TestNothingIsSaid(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		if c.Name == "silent" || c.Name == "sweep" {
@@ -136,7 +136,7 @@ func TestNothingIsSaid(t *testing.T) {
 	}
 }
 
-// TestPackedIsTheSame: the packed file is the other one through gzip.
+// TestPackedIsTheSame: the packed file is the plain one through gzip.
 func TestPackedIsTheSame(t *testing.T) {
 	c := reporttest.Cases()[0]
 	want := must.Get(render(c))(t)
@@ -147,7 +147,7 @@ func TestPackedIsTheSame(t *testing.T) {
 	must.True(t, err == nil && bytes.Equal(got, want), "%d bytes of %d (%v)", len(got), len(want), err)
 }
 
-// TestFlentReadsThem has Flent itself summarise a file.
+// TestFlentReadsThem makes Flent itself summarise a file.
 func TestFlentReadsThem(t *testing.T) {
 	program, err := exec.LookPath("flent")
 	if err != nil {

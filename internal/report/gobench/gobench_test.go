@@ -28,7 +28,7 @@ func lines(t *testing.T, c reporttest.Case) []byte {
 	return b.Bytes()
 }
 
-// parsed reads lines as benchstat does.
+// parsed parses lines as benchstat does.
 func parsed(t *testing.T, name string, text []byte) []*benchfmt.Result {
 	t.Helper()
 	r := benchfmt.NewReader(bytes.NewReader(text), name)
@@ -45,8 +45,8 @@ func parsed(t *testing.T, name string, text []byte) []*benchfmt.Result {
 	return out
 }
 
-// TestBenchstatReadsThem: the parser of benchstat finds a benchmark for each run that
-// counts and each direction, with the goodput of that run.
+// TestBenchstatReadsThem: benchstat's parser finds a benchmark for each valid run and
+// direction, with the run's goodput.
 func TestBenchstatReadsThem(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		text := lines(t, c)
@@ -87,8 +87,8 @@ func TestBenchstatReadsThem(t *testing.T) {
 	}
 }
 
-// TestBaselineComesFirst: benchstat compares with the setting that it reads first, so the
-// baseline is that, even where another one was measured before it.
+// TestBaselineComesFirst: benchstat compares with the first setting it reads, so the baseline
+// comes first, even if another setting was measured before it.
 func TestBaselineComesFirst(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		if c.Name != "sequential" {
@@ -109,8 +109,8 @@ func TestBaselineComesFirst(t *testing.T) {
 	}
 }
 
-// TestNamesAreOneWord: what a setting is called cannot become another line, another part
-// of a name or a number of processors.
+// TestNamesAreOneWord: the name of a setting cannot become another line, another part of a name
+// or a number of processors.
 func TestNamesAreOneWord(t *testing.T) {
 	for _, evil := range []string{"a b", "a/b", "a=b", "x\nBenchmarkEvil 1 1 bit/s", "tune-8", "\x1b[2J", "Unit x better=lower"} {
 		c := reporttest.Cases()[1]

@@ -22,8 +22,8 @@ import (
 	"linerate/internal/report/reporttest"
 )
 
-// cases are the sessions of every kind: those of all reports, one that a search for
-// settings ends with, and one of files of another program.
+// cases returns sessions of every kind: those of all reports, the last session of a search for
+// settings, and one from another program's files.
 func cases(t *testing.T) []reporttest.Case {
 	t.Helper()
 	all := reporttest.Cases()
@@ -40,7 +40,7 @@ func cases(t *testing.T) []reporttest.Case {
 	return append(all, tuned, reporttest.Case{Name: "imported", Session: s, Samples: samples})
 }
 
-// pages returns the page of every session that there is.
+// pages returns the page of every test session.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -60,7 +60,7 @@ func pages(t *testing.T) map[string]string {
 	return all
 }
 
-// TestPageNeedsNothing: a page names nothing outside itself and has no script.
+// TestPageNeedsNothing: a page refers to nothing outside itself and has no script.
 func TestPageNeedsNothing(t *testing.T) {
 	outside := regexp.MustCompile(`(?i)(src|href|action|data)\s*=\s*"(https?:)?//|@import|url\(|<script|<iframe|<object|javascript:| on[a-z]+=`)
 	for name, page := range pages(t) {
@@ -70,8 +70,8 @@ func TestPageNeedsNothing(t *testing.T) {
 	}
 }
 
-// TestPageSaysTheAnswerFirst: the first heading is the answer, and everything that the
-// report knows is there.
+// TestPageSaysTheAnswerFirst: the first heading is the answer, and the page has everything from
+// the report.
 func TestPageSaysTheAnswerFirst(t *testing.T) {
 	heading := regexp.MustCompile(`<h1[^>]*>([^<]+)</h1>`)
 	all := pages(t)
@@ -118,7 +118,7 @@ func plain(page string) string {
 	return strings.NewReplacer("\u00a0", " ", "&lt;", "<", "&gt;", ">", "&#34;", `"`, "&#39;", "'", "&#43;", "+", "&amp;", "&").Replace(page)
 }
 
-// TestNamesOfHostsAreText: what a host calls itself cannot become part of the page.
+// TestNamesOfHostsAreText: the name of a host cannot become markup.
 func TestNamesOfHostsAreText(t *testing.T) {
 	c := reporttest.Cases()[0]
 	c.Session.Hosts[1].Name = `<script>alert("nas")</script>` + "\x1b[2J"
@@ -130,8 +130,8 @@ func TestNamesOfHostsAreText(t *testing.T) {
 	must.True(t, !strings.Contains(b.String(), "<script"), "a host's name is a script of the page")
 }
 
-// TestPageSaysWhatToDo: above the first section stands what to do, with the command that
-// leads on, and each finding has what helps against it.
+// TestPageSaysWhatToDo: the next step stands above the first section, with its command, and
+// each finding has its remedy.
 func TestPageSaysWhatToDo(t *testing.T) {
 	all := pages(t)
 	advised, led := 0, 0
@@ -157,8 +157,8 @@ func TestPageSaysWhatToDo(t *testing.T) {
 	must.True(t, advised >= 3 && led >= 3, "%d pages have advice and %d a command: the test looks in the wrong place", advised, led)
 }
 
-// TestPagesOfExperimentsOpenWithThePicture: what each setting came to stands above all
-// tables, once.
+// TestPagesOfExperimentsOpenWithThePicture: the picture of the settings' results stands once,
+// above all tables.
 func TestPagesOfExperimentsOpenWithThePicture(t *testing.T) {
 	for name, figure := range map[string]string{"grid": "grid", "fixed": "settings", "tune": "settings"} {
 		text := pages(t)[name]
@@ -167,11 +167,10 @@ func TestPagesOfExperimentsOpenWithThePicture(t *testing.T) {
 	}
 }
 
-// TestPagesInABrowser: every kind of session, in a window of a desk and of a phone, on
-// light and on dark ground, without a network and without scripts: nothing on the
-// console, no request, nothing wider than the window, nothing hard to read or in the way
-// of something else, and every control reached by keyboard. With LINERATE_PAGES it
-// writes what it sees into that folder.
+// TestPagesInABrowser opens every kind of session in a desktop and a phone window, on a light
+// and a dark background, without network and scripts. It allows no console output, no request,
+// nothing wider than the window, nothing hard to read and no overlaps, and every control must
+// be reachable by keyboard. With LINERATE_PAGES it writes screenshots into that folder.
 func TestPagesInABrowser(t *testing.T) {
 	b := browsertest.Start(t)
 	folder := t.TempDir()

@@ -18,21 +18,20 @@ import (
 	"linerate/internal/report/reporttest"
 )
 
-// quantity is a number with the unit behind it.
+// quantity matches a number with the unit behind it.
 var quantity = regexp.MustCompile(`[-+−]?[0-9]+(?:\.[0-9]+)?(?:[ \x{a0}]?(?:%|[kMGT]?bit/s|[KMGT]iB|kB|MB|GB|B\b|ns\b|µs\b|ms\b|s\b|min\b|h\b))?`)
 
-// words are digits that are part of a name or of a moment: they count nothing.
+// words matches digits in names and dates, which are not quantities.
 var words = regexp.MustCompile(`[A-Za-z_]+[0-9][A-Za-z0-9_]*|[0-9]+-[a-z]+|[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9:]+)?|[0-9]+(\.[0-9]+){2,}[-.0-9a-z]*|[0-9a-f]{4}:[0-9a-f]{4}|[0-9]{8}T[0-9]{6}\S*`)
 
-// inBase is what one of a unit is in base units.
+// inBase maps a unit to its size in base units.
 var inBase = map[string]float64{
 	"": 1, "%": 1, "bit/s": 1, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9, "Tbit/s": 1e12,
 	"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "kB": 1e3, "MB": 1e6, "GB": 1e9,
 	"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600,
 }
 
-// shown is a number as a page shows it: any value within half of its last digit rounds to
-// it.
+// shown is a number on a page: it stands for any value within half of its last digit.
 type shown struct {
 	text       string
 	value, off float64
@@ -53,7 +52,7 @@ func numbersIn(text string) (all []shown) {
 			places = len(decimals)
 		}
 		scale := inBase[unit]
-		// Of a whole number with a unit the last zeros may be rounded away: 4 digits count.
+		// The page may round away the last zeros of a whole number with a unit: 4 digits count.
 		step := math.Pow(10, -float64(places))
 		if places == 0 && math.Abs(v) >= 1e4 {
 			step = math.Pow(10, math.Floor(math.Log10(math.Abs(v)))-3)
@@ -63,8 +62,8 @@ func numbersIn(text string) (all []shown) {
 	return all
 }
 
-// is reports whether n of a document is what the page shows: as it is, as a share of 1,
-// in nanoseconds, or of a ratio how much more than once.
+// is reports whether the page shows n of a document: as it is, as a share of 1, in nanoseconds,
+// or as how much a ratio exceeds 1.
 func (s shown) is(n float64) bool {
 	n = math.Abs(n)
 	near := func(v float64) bool { return math.Abs(v-s.value) <= s.off+1e-9*s.value }
@@ -81,7 +80,7 @@ func (s shown) is(n float64) bool {
 	return false
 }
 
-// known are all numbers of a part of a document: its own, and those in its texts.
+// known returns all numbers of a part of a document: its own, and those in its texts.
 func known(part any) (all []float64) {
 	switch v := part.(type) {
 	case float64:
@@ -106,7 +105,7 @@ func known(part any) (all []float64) {
 	return all
 }
 
-// pointed returns the part of a document that a JSON pointer names (RFC 6901).
+// pointed returns the part of a document at a JSON pointer (RFC 6901).
 func pointed(document any, pointer string) (any, error) {
 	if pointer == "" {
 		return document, nil
@@ -132,7 +131,7 @@ func pointed(document any, pointer string) (any, error) {
 	return document, nil
 }
 
-// TestNumbersAreToldApart: a number is that of a document within its last digit only.
+// TestNumbersAreToldApart: a number matches one of the document only within its last digit.
 func TestNumbersAreToldApart(t *testing.T) {
 	for _, c := range []struct {
 		text string
@@ -149,9 +148,9 @@ func TestNumbersAreToldApart(t *testing.T) {
 	must.Len(t, numbersIn("linux 6.8.0 on eth0, 2026-11-21 01:32, linerate 20261121T020000-p2m9"), 0, "names")
 }
 
-// TestEveryNumberIsInTheDocument: each number of a page stands in an element, or in one
-// that is in it, whose data-json names the part of what linerate show --json prints that
-// holds the number; only what is drawn and the report as text are other views of the same.
+// TestEveryNumberIsInTheDocument: each number of a page stands in or inside an element whose
+// data-json points to the part of the output of linerate show --json that holds the number.
+// Drawings and the text report are exempt, since they are other views of the same data.
 func TestEveryNumberIsInTheDocument(t *testing.T) {
 	all, looked := pages(t), 0
 	for _, c := range cases(t) {
@@ -166,7 +165,7 @@ func TestEveryNumberIsInTheDocument(t *testing.T) {
 	must.True(t, looked >= 500, "only %d numbers: the test looks in the wrong place", looked)
 }
 
-// outside are elements whose numbers are no data: drawings, the same as text, styles.
+// outside lists elements without data numbers: drawings, the same content as text, styles.
 var outside = map[string]bool{"svg": true, "details": true, "style": true, "head": true, "a": true, "th": true}
 
 func trace(t *testing.T, page string, n *html.Node, part *string, document any) (looked int) {

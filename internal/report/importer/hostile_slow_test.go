@@ -4,6 +4,6 @@ package importer
 
 import "testing"
 
-// TestHostileLargest: a file as large as it may be is read in a process with little
-// memory, whatever is in it.
+// TestHostileLargest reads files of the largest allowed size, whatever they hold, in a process
+// with little memory.
 func TestHostileLargest(t *testing.T) { readHostile(t, int(MaxBytes), false) }

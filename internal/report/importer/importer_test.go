@@ -36,9 +36,9 @@ func count(t Test, m model.Metric) (n int) {
 	return n
 }
 
-// TestPrograms reads what real programs wrote (iperf 2.1.8, iperf 3.12, NPtcp 3.7,
-// nuttcp 6.1.2, sockperf 3.7 on a path of 200 Mbit/s), and what the manuals of netperf,
-// perftest and flent show.
+// TestPrograms reads the output of real programs (iperf 2.1.8, iperf 3.12, NPtcp 3.7, nuttcp
+// 6.1.2, sockperf 3.7 on a path of 200 Mbit/s), and examples from the manuals of netperf,
+// perftest and flent.
 func TestPrograms(t *testing.T) {
 	near := func(got, want float64) bool { return math.Abs(got-want) <= 1e-6*math.Abs(want) }
 	for name, c := range map[string]struct {
@@ -95,7 +95,7 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// TestMeaning holds what programs mean by their numbers.
+// TestMeaning checks what the programs mean by their numbers.
 func TestMeaning(t *testing.T) {
 	read := func(name string) Test {
 		f := must.Get(Read("", load(t, name), Options{}))(t)
@@ -140,8 +140,8 @@ func TestMeaning(t *testing.T) {
 	must.True(t, err == nil && value(f.Tests[1], model.To, model.RequestRate) == 24512.10 && !(math.Abs(value(f.Tests[1], model.To, model.LatencyP99)-61e-6) > 1e-12), "%+v, %v", f.Tests, err)
 }
 
-// TestSummaryIsNoInterval: the 31st line of a test of 30 s is its summary. Five such logs
-// in one file are 150 intervals of five runs, and not 155.
+// TestSummaryIsNoInterval: the 31st line of a 30 s test is its summary. Five such logs in one
+// file have 150 intervals of five runs, not 155.
 func TestSummaryIsNoInterval(t *testing.T) {
 	f := must.Get(Read("", []byte(strings.Repeat(string(load(t, "iperf2-30.txt")), 5)), Options{}))(t)
 	intervals := 0
@@ -151,8 +151,8 @@ func TestSummaryIsNoInterval(t *testing.T) {
 	must.True(t, len(f.Tests) == 5 && intervals == 150, "%d runs, %d intervals", len(f.Tests), intervals)
 }
 
-// TestFewAnswers: a percentile of fewer answers than carry it, or that falls among those
-// that were lost, is left out, and the file is read with a note of how many there were.
+// TestFewAnswers: the import leaves out percentiles of too few answers, and those that fall
+// among the lost ones, and notes how many answers there were.
 func TestFewAnswers(t *testing.T) {
 	file := func(name string, change ...string) string {
 		return strings.NewReplacer(change...).Replace(string(load(t, name)))
@@ -195,10 +195,10 @@ func TestFewAnswers(t *testing.T) {
 	}
 }
 
-// log is one of several tests: of two that are as one, and of a failed one, of which note says so.
+// log is a log of two tests equal to one, and of a failed test that note describes.
 type log struct{ one, text, note string }
 
-// upTo is the first lines of a file.
+// upTo returns the first lines of a file.
 func upTo(t *testing.T, name string, lines int) string {
 	all := strings.SplitAfter(string(load(t, name)), "\n")
 	if lines < 0 {
@@ -207,7 +207,7 @@ func upTo(t *testing.T, name string, lines int) string {
 	return strings.Join(all[:lines], "")
 }
 
-// failedLogs are those of every form of which a file may hold several tests.
+// failedLogs returns logs in every format that can hold several tests.
 func failedLogs(t *testing.T) map[string]log {
 	three, two, doc, events := string(load(t, "iperf3.txt")), string(load(t, "iperf2.txt")), string(load(t, "iperf3.json")), reconciled["stream of events"].text
 	csv := others["iperf 2 -y C of datagrams"]
@@ -241,8 +241,8 @@ func failedLogs(t *testing.T) map[string]log {
 	}
 }
 
-// TestSomeFailed: of a log of several tests those that are whole are read as if they stood
-// alone, and the lines of the others are named, with what is wrong.
+// TestSomeFailed: the import reads the complete tests of a log as if they stood alone, and names
+// the lines of the others and their faults.
 func TestSomeFailed(t *testing.T) {
 	for name, c := range failedLogs(t) {
 		got, err := Read("", []byte(c.text), Options{})
@@ -263,7 +263,7 @@ func TestSomeFailed(t *testing.T) {
 	}
 }
 
-// TestBroken: what is cut off, mixed or foreign is refused, with the line.
+// TestBroken: the import refuses cut-off, mixed or foreign files, and names the line.
 func TestBroken(t *testing.T) {
 	for name, c := range map[string]struct{ text, says string }{
 		"qperf failed":                      {"tcp_bw:\n192.0.2.9: failed to connect\n", "test tcp_bw failed: 192.0.2.9: failed to connect"},
@@ -296,7 +296,7 @@ func TestBroken(t *testing.T) {
 	must.Is(t, must.Err(Read("", []byte("Dear Sir,\n"), Options{})), ErrUnknown)
 }
 
-// columns parses what --column says.
+// columns parses --column arguments.
 func columns(t *testing.T, all ...string) Options {
 	t.Helper()
 	var o Options
@@ -307,7 +307,7 @@ func columns(t *testing.T, all ...string) Options {
 	return o
 }
 
-// TestTables reads the tables of published articles.
+// TestTables imports tables of published articles.
 func TestTables(t *testing.T) {
 	shares := "table,direction,baseline,candidate,baseline_mb_s,candidate_mb_s\n1,write,mtu 1500,mtu 9000,87.6,90.5\n1,read,mtu 1500,mtu 9000,80.7,81.1\n"
 	f, err := Read("", []byte(shares), columns(t, "direction=direction", "goodput=baseline_mb_s:MB/s@{baseline}", "goodput=candidate_mb_s:MB/s@{candidate}"))
@@ -334,8 +334,8 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// FuzzRead: no text makes a reader fail in another way than with an error, and what is
-// read has values.
+// FuzzRead: a reader fails only with an error, whatever the text, and anything it reads has
+// values.
 func FuzzRead(f *testing.F) {
 	all := must.Get(filepath.Glob("testdata/*.*"))(f)
 	for _, name := range all {

@@ -22,19 +22,19 @@ import (
 	"linerate/internal/must"
 )
 
-// sumJSON is a sum from 0 on of iperf3's JSON.
+// sumJSON returns a sum of iperf3's JSON, starting at 0.
 func sumJSON(to, mbit float64, sender bool, more string) string {
 	return fmt.Sprintf(`{"start":0,"end":%g,"seconds":%g,"bytes":%.0f,"bits_per_second":%.0f,"omitted":false,"sender":%t%s}`, to, to, mbit*1e6/8*to, mbit*1e6, sender, more)
 }
 
 const startJSON = `"start":{"version":"iperf 3.7","test_start":{"protocol":"%s","num_streams":1,"reverse":%d}}`
 
-// reconciled are files whose parts say different things, or that were refused for what
-// their version does not write: what they must be read as.
+// reconciled holds files whose parts contradict each other, or that imports once refused for
+// fields that their version does not write, with the expected result.
 var reconciled = map[string]struct {
 	text string
 	want map[model.Direction]float64 // goodput
-	note string                      // that must be there; "": no note at all
+	note string                      // expected note; "": no note at all
 }{
 	"repeated keys of --bidir": {
 		`{` + fmt.Sprintf(startJSON, "TCP", 0) + `,"intervals":[{"streams":[],"sum":` + sumJSON(2, 700, true, "") + `,"sum":` + sumJSON(2, 200, false, "") + `}],"end":{
@@ -258,10 +258,10 @@ var reconciled = map[string]struct {
 	},
 }
 
-// bySenderNone says that a file fits: nothing is noted.
+// bySenderNone stands for a consistent file: there is no note.
 const bySenderNone = ""
 
-// others are forms without goodput.
+// others holds formats without goodput.
 var others = map[string]string{
 	"perftest, its JSON": "{\ntest_info: {\ntest: RDMA_Write_Latency_Test,\nDevice: \"mlx5_0\",\nMtu: 4096,\n},\nresults: {\nMsgSize: 2,\nn_iterations: 1000,\nt_min: 1.10,\nt_max: 9.20,\nt_typical: 1.20,\nt_avg: 1.30,\nt_stdev: 0.20,\npercentile_99: 2.50,\npercentile_99.9: 6.50,\n},\n}\n",
 	"perftest, reads":    "                    RDMA_Read Latency Test\n #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec] \n 2       1000          1.05           8.04         1.50     	       1.60        	0.05   		2.50    		8.04   \n",
@@ -286,7 +286,7 @@ var others = map[string]string{
 		"20261125120835,192.0.2.1,40000,192.0.2.2,5001,1,0.0-2.0,2500000,10000000,0.100,18,1700,1.059,0\n",
 }
 
-// TestReconciled holds what each file must be read as.
+// TestReconciled checks the import of each file.
 func TestReconciled(t *testing.T) {
 	for name, c := range reconciled {
 		t.Run(name, func(t *testing.T) {
@@ -305,7 +305,8 @@ func TestReconciled(t *testing.T) {
 	}
 }
 
-// TestVerbose: the version and the time of each test are read from what iperf3 -V writes.
+// TestVerbose: the import takes the version and the time of each test from the output of iperf3
+// -V.
 func TestVerbose(t *testing.T) {
 	one := reconciled["iperf3 -V"].text
 	f := must.Get(Read("", []byte(one+strings.ReplaceAll(one, "14:08:52", "15:00:00")), Options{}))(t)
@@ -327,7 +328,7 @@ func TestOnlyOnce(t *testing.T) {
 	must.Equal(t, f.Tests[0].Far, "192.0.2.2", "the far end behind a wrapped line")
 }
 
-// TestPerftest: what a row of perftest means depends on the title of its test.
+// TestPerftest: the meaning of a perftest row depends on the title of its test.
 func TestPerftest(t *testing.T) {
 	sends := string(load(t, "ib_send_bw.txt"))
 	reads := others["perftest, reads"]
@@ -355,7 +356,7 @@ func TestPerftest(t *testing.T) {
 	}
 }
 
-// TestOtherEnd: a server's report of the same test that differs becomes a warning.
+// TestOtherEnd: a server's differing report of the same test becomes a warning.
 func TestOtherEnd(t *testing.T) {
 	own, server, _ := strings.Cut(reconciled["iperf3 with the server's output"].text, "Server output:")
 	f := must.Get(Read("", []byte(own+strings.ReplaceAll(server, "118 MBytes   990", "59.0 MBytes   495")), Options{}))(t)
@@ -363,8 +364,7 @@ func TestOtherEnd(t *testing.T) {
 	must.Contain(t, strings.Join(f.Tests[0].Notes, "\n"), "the other end's report says 495 Mbit/s")
 }
 
-// TestDocumented: the table of docs/imports.md names every input of these tests, and no
-// other.
+// TestDocumented: the table of docs/imports.md lists exactly the inputs of these tests.
 func TestDocumented(t *testing.T) {
 	text := must.Get(docs.Texts.ReadFile("imports.md"))(t)
 	named := map[string]bool{}
@@ -386,7 +386,7 @@ func TestDocumented(t *testing.T) {
 	must.Equal(t, strings.Join(slices.Sorted(maps.Keys(named)), "\n"), strings.Join(have, "\n"), "inputs in the table")
 }
 
-// TestUTF16 reads what PowerShell writes with >, and the same without its byte order mark.
+// TestUTF16 reads PowerShell's output through >, with and without its byte order mark.
 func TestUTF16(t *testing.T) {
 	for name, low := range map[string]int{"little endian": 0, "big endian": 1} {
 		var text []byte
@@ -400,7 +400,7 @@ func TestUTF16(t *testing.T) {
 	}
 }
 
-// TestSockperf2 reads the percentiles of version 2, which have two digits and are padded.
+// TestSockperf2 reads the percentiles of version 2, which are padded and have two digits.
 func TestSockperf2(t *testing.T) {
 	three := string(load(t, "sockperf.txt"))
 	two := regexp.MustCompile(`percentile ([0-9]+\.[0-9]{2})[0-9] =`).ReplaceAllString(three, "percentile  $1 =")
@@ -410,14 +410,14 @@ func TestSockperf2(t *testing.T) {
 	must.True(t, slices.Equal(a.Tests[0].Values, b.Tests[0].Values), "%+v", b)
 }
 
-// TestNearest: of an unknown file the three nearest kinds are named, with what it lacks.
+// TestNearest: for an unknown file, the error names the three nearest kinds and what it lacks.
 func TestNearest(t *testing.T) {
 	_, err := Read("", []byte("[ ID] Interval       Transfer\n[  1] 0.0-1.0 sec 1 MBytes 8 Mbits/sec\n"), Options{})
 	must.True(t, err != nil && strings.Contains(err.Error(), `the nearest: iperf2 (lacks "Client connecting to "); iperf3 (lacks`) && strings.Count(err.Error(), "(lacks ") == 3, "%v", err)
 }
 
-// mutated calls f with a text in which one line is left out, doubled, or changes places
-// with the next, and with the text cut off after it.
+// mutated calls f with texts in which one line is left out, doubled or swapped with the next,
+// and with the text cut off after it.
 func mutated(text string, f func(how, text string)) {
 	all := strings.SplitAfter(strings.TrimRight(text, "\n")+"\n", "\n")
 	all = all[:len(all)-1]
@@ -432,9 +432,9 @@ func mutated(text string, f func(how, text string)) {
 	}
 }
 
-// TestMutated: of a file in which a line is missing, doubled, out of order, or which is cut
-// off, no other number comes without a word: it is refused, or read as the whole file is,
-// or has a note that the whole file has not.
+// TestMutated: a file with a line missing, doubled or out of order, or that is cut off, does
+// not give different numbers silently: the import refuses it, reads it like the whole file, or
+// adds a note.
 func TestMutated(t *testing.T) {
 	texts := map[string]string{}
 	files := must.Get(filepath.Glob("testdata/*.txt"))(t)
@@ -448,13 +448,13 @@ func TestMutated(t *testing.T) {
 		if strings.Count(c.text, "\n") > 1 {
 			texts[name] = c.text
 		}
-		var spread bytes.Buffer // a document of one line has a line for each value then
+		var spread bytes.Buffer // spreads a one-line document over a line per value
 		if json.Indent(&spread, []byte(c.text), "", " ") == nil {
 			texts[name+", spread"] = spread.String()
 		}
 	}
 	for name, c := range failedLogs(t) {
-		if strings.Count(c.text, "\n") < 60 { // the others are long, and of forms that are among those above
+		if strings.Count(c.text, "\n") < 60 { // the others are long, and in formats covered above
 			texts["log of "+name] = c.text
 		}
 	}
@@ -474,11 +474,11 @@ func TestMutated(t *testing.T) {
 	t.Logf("%d files, %d mutants", len(texts), mutants)
 }
 
-// lineNumbers are those in a note, which a line that is missing changes.
+// lineNumbers matches those in a note, which a missing line changes.
 var lineNumbers = regexp.MustCompile(`lines? [0-9]+( to [0-9]+)?`)
 
-// silent returns a number of got that whole does not have, unless a note of got, or one more
-// of the same text, explains it.
+// silent returns a number of got that whole lacks, unless a note of got, or one more note of
+// the same text, explains it.
 func silent(whole, got File) string {
 	noted := map[string]int{}
 	values := map[model.Value]bool{}
@@ -508,8 +508,8 @@ func silent(whole, got File) string {
 	return ""
 }
 
-// TestNotesAreCounted: a file that is wrong in every line says so in a few of them and
-// counts the others, so that its reader finds the answer.
+// TestNotesAreCounted: a file with a fault in every line lists a few of them and counts the
+// others, so that the answer stays visible.
 func TestNotesAreCounted(t *testing.T) {
 	text := "Client connecting to 10.0.0.2, TCP port 5001\n[ ID] Interval       Transfer     Bandwidth\n" +
 		strings.Repeat("[  3]  0.0- 1.0 sec  1.00 MBytes  8.39 Mbits/sec\n", 1000)

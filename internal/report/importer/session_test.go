@@ -22,28 +22,28 @@ func table(t *testing.T, text string, columnsOf ...string) Named {
 	return Named{Name: "t.csv", File: f}
 }
 
-// TestNoVerdictOfSummaries: five windows under three kernels, summarised in batches one
-// after the other (a published case), cannot carry a verdict, and what can is said.
+// TestNoVerdictOfSummaries: five windows under three kernels, summarised in batches one after
+// the other (a published case), cannot support a verdict, and the session states what would.
 func TestNoVerdictOfSummaries(t *testing.T) {
 	text := "test,window,avg,min,max\n1,65536,209.98,145.00,304.00\n1,131072,220.12,161.00,373.00\n2,65536,217.74,134.00,305.00\n2,131072,164.54,106.00,298.00\n"
 	s, _, err := Session([]Named{table(t, text, "setting=test", "setting=window", "goodput=avg:Mbit/s", "min=min:Mbit/s", "max=max:Mbit/s")}, About{Now: time.Unix(0, 0)})
 	must.Need(t, err == nil && len(s.Plan.Settings) == 4 && len(s.Verdicts) == 0 && s.Plan.Mode == "", "%+v, %v", s, err)
-	// The median of a quarter of the four ranges' logarithms is 0.2078, for two runs
-	// 0.2939, so that 5 % takes (4 x 0.2939 / ln 1.05)^2 = 581 blocks.
+	// A quarter of the four ranges' logarithms has the median 0.2078, for two runs 0.2939, so
+	// that 5 % takes (4 x 0.2939 / ln 1.05)^2 = 581 blocks.
 	said := strings.Join(s.Warnings, "\n")
 	for _, want := range []string{"no verdict: the files do not say that the tests were made in blocks", "all 4 settings once in each block", "about 581 blocks (8 h)", "a quarter of the range"} {
 		must.Contain(t, said, want)
 	}
 }
 
-// TestVerdictOfBlocks: the same numbers in blocks carry one, and too few do not.
+// TestVerdictOfBlocks: the same numbers in blocks support a verdict, and too few blocks do not.
 func TestVerdictOfBlocks(t *testing.T) {
 	make := func(blocks int, gain float64, rate string) Named {
 		rng := rand.New(rand.NewPCG(1, 2))
 		var b strings.Builder
 		b.WriteString("block,setting,rate\n")
 		for n := 1; n <= blocks; n++ {
-			for i, f := range []float64{1, gain} { // in one order, so that the numbers are the same each time
+			for i, f := range []float64{1, gain} { // in a fixed order, so that the numbers are the same each time
 				fmt.Fprintf(&b, "%d,%s,%.2f\n", n, []string{"old", "new"}[i], 900*f*math.Exp(0.01*rng.NormFloat64()))
 			}
 		}
@@ -67,7 +67,7 @@ func TestVerdictOfBlocks(t *testing.T) {
 	must.True(t, err == nil && len(s.Verdicts) == 0 && strings.Contains(s.Warnings[0], "block 2 is missing"), "%q, %v", s.Warnings, err)
 }
 
-// TestSessionOfFiles: each file is a setting, and what does not belong together is
+// TestSessionOfFiles: each file becomes a setting, and files that do not belong together are
 // refused.
 func TestSessionOfFiles(t *testing.T) {
 	one := func(name string) Named {
@@ -84,7 +84,7 @@ func TestSessionOfFiles(t *testing.T) {
 	must.True(t, err != nil && strings.Contains(err.Error(), "two streams"), "%v", err)
 }
 
-// TestNotesOfFiles: a note is of the files and tests that have it.
+// TestNotesOfFiles: a note names the files and tests that it applies to.
 func TestNotesOfFiles(t *testing.T) {
 	file := func(name string, notes ...string) Named {
 		f := Named{Name: "/logs/" + name}
@@ -116,8 +116,8 @@ func TestByKind(t *testing.T) {
 	must.Equal(t, strings.Join(said, ", "), "n tcpbulk 1, n tcpbulk 1, n reqresp 1, n reqresp 1, q reqresp 1, q reqresp 1")
 }
 
-// TestTooMany: a table that makes more tests or settings than one session may have is
-// refused with the number.
+// TestTooMany: the import refuses a table with too many tests or settings for one session, with
+// their number.
 func TestTooMany(t *testing.T) {
 	settings, tests := "setting,rate\n", "setting,rate\n"
 	for n := range MaxSettings + 1 {
@@ -130,7 +130,7 @@ func TestTooMany(t *testing.T) {
 	}
 }
 
-// published reads a published case, with columns and lines as they are asked for.
+// published reads a published case, with the given columns and lines.
 func published(t *testing.T, name, where string, columnsOf ...string) (File, error) {
 	t.Helper()
 	text := must.Get(os.ReadFile("testdata/cases/" + name + ".csv"))(t)
@@ -142,8 +142,8 @@ func published(t *testing.T, name, where string, columnsOf ...string) (File, err
 	return Read("csv", text, o)
 }
 
-// TestGigabitSteps: what is a rate is read with the unit of its line; bytes, milliseconds
-// and words are none.
+// TestGigabitSteps: the import reads rates in the unit of their line, and takes no bytes,
+// milliseconds or words as rates.
 func TestGigabitSteps(t *testing.T) {
 	rates := []string{"setting=setup", "setting=step", "goodput=value:{unit}"}
 	must.Say(t, must.Err(published(t, "gigabit-steps", "", rates...)), `line 5: 262144 bytes as goodput: unit "bytes" is none of`, "bytes as a rate")
@@ -166,15 +166,15 @@ func TestGigabitSteps(t *testing.T) {
 	}
 }
 
-// TestMatrixOfWords: what an article says of its curves is no measurement, so that the
-// table of its cards is refused at its first line.
+// TestMatrixOfWords: an article's words on its curves are not measurements, so the import
+// refuses its table of cards at the first line.
 func TestMatrixOfWords(t *testing.T) {
 	f, err := published(t, "nic-matrix", "", "setting=computer", "setting=card", "goodput=what_the_text_says:Mbit/s")
 	must.True(t, err != nil && strings.Contains(err.Error(), `line 2: "even speed at every message size" is no number`) && len(f.Tests) == 0,
 		"%+v, %v", f.Tests, err)
 }
 
-// TestUnitsFitTheirRole: a rate is not told in milliseconds, nor a time in Mbit/s.
+// TestUnitsFitTheirRole: a rate cannot be in milliseconds, nor a time in Mbit/s.
 func TestUnitsFitTheirRole(t *testing.T) {
 	for _, bad := range []string{"goodput=a:ms", "rtt=a:Mbit/s", "loss_ratio=a:ms", "retransmits=a:s"} {
 		must.Fail(t, must.Err(ParseColumn(bad)), "%s", bad)
@@ -182,8 +182,8 @@ func TestUnitsFitTheirRole(t *testing.T) {
 	must.Fail(t, must.Err(ParseWhere("medium")), "a column without a text is taken")
 }
 
-// hostile returns files that take far more memory than they are long, by name: of a size,
-// or as large as they may be.
+// hostile returns files, by name, that take far more memory than their length, of the given
+// size or as large as allowed.
 func hostile(size int, allowed bool) map[string]func() string {
 	fill := func(head, one, tail string) func() string {
 		return func() string {
@@ -215,8 +215,7 @@ func hostile(size int, allowed bool) map[string]func() string {
 	}
 }
 
-// readHostile reads each file in a process that has little memory: as large as it may be,
-// or packed.
+// readHostile reads each file, as large as allowed or packed, in a process with little memory.
 func readHostile(t *testing.T, size int, packed bool) {
 	confined.Run(t, 480<<20, 120, func(t *testing.T) {
 		for name, text := range hostile(size, !packed) {
@@ -241,5 +240,5 @@ func readHostile(t *testing.T, size int, packed bool) {
 	})
 }
 
-// TestHostilePacked: a packed file of some kilobytes that unpacks to 40 MB is refused.
+// TestHostilePacked: the import refuses a packed file of some kilobytes that unpacks to 40 MB.
 func TestHostilePacked(t *testing.T) { readHostile(t, 40<<20, true) }

@@ -21,7 +21,7 @@ import (
 	"linerate/internal/report/reporttest"
 )
 
-// schema returns the published schema of that file name.
+// schema returns the published schema in that file.
 func schema(t *testing.T, name string) (*jsonschema.Schema, *jsonschema.Resolved) {
 	t.Helper()
 	text := must.Get(os.ReadFile(filepath.Join("..", "..", "..", "docs", "schema", name)))(t)
@@ -60,7 +60,7 @@ func TestSessionSchema(t *testing.T) {
 	}
 }
 
-// TestSchemaRefuses demands that the schema is not one that accepts anything.
+// TestSchemaRefuses demands that the schema does not accept everything.
 func TestSchemaRefuses(t *testing.T) {
 	_, resolved := schema(t, "session-v1.schema.json")
 	for name, spoil := range map[string]func(doc map[string]any){
@@ -79,8 +79,8 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 }
 
-// TestSchemaNamesWhatIsWritten demands that every property of the schema's
-// definitions is written by some case, but for those named here.
+// TestSchemaNamesWhatIsWritten demands that some case writes every property of the schema's
+// definitions, except those listed here.
 func TestSchemaNamesWhatIsWritten(t *testing.T) {
 	s, _ := schema(t, "session-v1.schema.json")
 	seen := map[string]bool{}
@@ -111,8 +111,8 @@ func TestSchemaNamesWhatIsWritten(t *testing.T) {
 	}
 }
 
-// TestReadsBack demands that the session in a document is the session, and
-// that unbounded ends are null.
+// TestReadsBack demands that the session in a document equals the original, and that unbounded
+// ends are null.
 func TestReadsBack(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		var b bytes.Buffer
@@ -168,7 +168,7 @@ func TestListSchema(t *testing.T) {
 func TestEnvelope(t *testing.T) {
 	for name, test := range map[string]struct {
 		v    any
-		want string // "" is an error
+		want string // "" expects an error
 	}{
 		"object":       {struct{ A int }{1}, "{\n  \"schema\": \"x/v1\",\n  \"A\": 1\n}\n"},
 		"empty":        {struct{}{}, "{\n  \"schema\": \"x/v1\"\n}\n"},
@@ -182,8 +182,8 @@ func TestEnvelope(t *testing.T) {
 	}
 }
 
-// TestNotANumber: of a run with a value that JSON cannot hold there is an error, whatever
-// comes behind it, and of a file that is full too.
+// TestNotANumber: a value that JSON cannot hold gives an error, and so does a writer that
+// fails.
 func TestNotANumber(t *testing.T) {
 	c := reporttest.Cases()[0]
 	d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
@@ -195,8 +195,7 @@ func TestNotANumber(t *testing.T) {
 	must.Say(t, json.Render(io.Discard, c.Session, d, o), "write linerate/session/v1: json: unsupported value: NaN")
 }
 
-// TestNothingTwice: what stands in the report of a session is not repeated in the
-// part about its sweep or its copies.
+// TestNothingTwice: the part on a sweep or copies does not repeat the session's report.
 func TestNothingTwice(t *testing.T) {
 	parts := 0
 	for _, c := range reporttest.Cases() {
@@ -215,8 +214,8 @@ func TestNothingTwice(t *testing.T) {
 	must.True(t, parts >= 2, "only %d sweeps and copies", parts)
 }
 
-// TestBrief: a brief document has each value that the full one has in the same
-// place, without who told it, and counts the settings that it leaves out.
+// TestBrief: a brief document has each value in the same place as the full one, without its
+// source, and counts the settings that it omits.
 func TestBrief(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		short, whole := render(t, c, json.Options{}), render(t, c, json.Options{Full: true})
@@ -235,7 +234,7 @@ func TestBrief(t *testing.T) {
 	}
 }
 
-// within demands that all of short is in whole.
+// within demands that whole contains all of short.
 func within(t *testing.T, at string, short, whole any) {
 	t.Helper()
 	switch s := short.(type) {
@@ -246,7 +245,7 @@ func within(t *testing.T, at string, short, whole any) {
 		must.True(t, !value || s["source"] == nil || len(s) != 2, "%s: a brief fact tells its source", at)
 		for k, v := range s {
 			if _, counts := s["knobs"]; k == "detail" || k == "settings" && counts {
-				continue // of the document, and of a host: only a brief one counts
+				continue // of the document, and of a host: only brief documents count
 			}
 			within(t, at+"."+k, v, w[k])
 		}
@@ -264,8 +263,8 @@ func within(t *testing.T, at string, short, whole any) {
 	}
 }
 
-// TestReasonsOfSettings: why a setting is not known is one of a closed list, also of
-// what an older linerate stored, and other words are kept.
+// TestReasonsOfSettings: the reason for an unknown setting is one of a closed list, even in
+// sessions that an older linerate stored, and other reasons keep their words.
 func TestReasonsOfSettings(t *testing.T) {
 	s := reporttest.Cases()[0].Session
 	s.Hosts = []model.HostFacts{{Host: model.Near, Knobs: map[model.KnobID]fact.Of[string]{
@@ -287,8 +286,8 @@ func TestReasonsOfSettings(t *testing.T) {
 	must.Fail(t, resolved.Validate(doc), "the schema takes a reason that is not of the list")
 }
 
-// TestLayout: however a document is laid out, it says the same, and no line that
-// holds several values is long.
+// TestLayout: the layout of a document does not change its content, and no line with several
+// values is long.
 func TestLayout(t *testing.T) {
 	s := reporttest.Cases()[0].Session
 	s.Title = `a "quoted" \ } ] , : { [ text`

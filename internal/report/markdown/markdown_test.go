@@ -25,7 +25,7 @@ func text(t *testing.T, c reporttest.Case) (string, report.Document) {
 	return b.String(), d
 }
 
-// TestTexts compares with the files, and demands all that the report knows.
+// TestTexts compares with the stored files, and demands all content of the report.
 func TestTexts(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		got, d := text(t, c)
@@ -57,7 +57,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// TestTablesAreWhole: in each table all rows have as many cells as its heading.
+// TestTablesAreWhole: all rows of a table have as many cells as its heading.
 func TestTablesAreWhole(t *testing.T) {
 	cells := regexp.MustCompile(`(^|[^\\])\|`)
 	for _, c := range reporttest.Cases() {
@@ -78,8 +78,8 @@ func TestTablesAreWhole(t *testing.T) {
 	}
 }
 
-// TestNamesAreText: what a host and a setting are called cannot become markup, a mention
-// of a person, or a line of its own.
+// TestNamesAreText: names of hosts and settings cannot become markup, a mention of a person, or
+// a separate line.
 func TestNamesAreText(t *testing.T) {
 	for evil, never := range map[string]string{
 		"<script>x</script>": " <script", "**b**": "**b**", "[x](http://x)": "[x](", "a|b": " a|b", "`x`": " `x`", "@everyone": "@everyone",

@@ -19,7 +19,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// many is a mesh of n hosts in which each way that rate knows was measured.
+// many returns a mesh of n hosts with a measurement of each direction that rate knows.
 func many(n int, rate func(i, j int) float64) *model.Session {
 	s := &model.Session{Mesh: &model.Mesh{}}
 	for i := range n {
@@ -38,8 +38,8 @@ func many(n int, rate func(i, j int) float64) *model.Session {
 	return s
 }
 
-// TestSection: a mesh that is too wide for a matrix has a row for each host, and one without a
-// number says nothing of what is odd.
+// TestSection: a mesh too wide for a matrix has a row for each host, and one without a number
+// reports no odd hosts.
 func TestSection(t *testing.T) {
 	for _, c := range []struct {
 		hosts   int

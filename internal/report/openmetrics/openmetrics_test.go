@@ -31,7 +31,7 @@ func page(t *testing.T, c reporttest.Case) (string, report.Document) {
 	return b.String(), d
 }
 
-// read is the parser of node_exporter's textfile collector.
+// read parses like node_exporter's textfile collector.
 func read(t *testing.T, name, text string) map[string]*dto.MetricFamily {
 	t.Helper()
 	p := expfmt.NewTextParser(prommodel.LegacyValidation)
@@ -49,8 +49,8 @@ func label(m *dto.Metric, name string) string {
 	return ""
 }
 
-// TestPrometheusReadsThem: the page has the goodputs of the report in bytes a second,
-// all names have their unit, there are no timestamps, and the page ends as it must.
+// TestPrometheusReadsThem: the page has the report's goodputs in bytes a second, all names end
+// in their unit, there are no timestamps, and the page has the required end.
 func TestPrometheusReadsThem(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		text, d := page(t, c)
@@ -83,7 +83,7 @@ func TestPrometheusReadsThem(t *testing.T) {
 	}
 }
 
-// kindOf is the type of the family name: times by quantile are a summary.
+// kindOf returns the type of a family: times by quantile are a summary.
 func kindOf(name string) dto.MetricType {
 	if name == "linerate_latency_seconds" {
 		return dto.MetricType_SUMMARY
@@ -91,8 +91,8 @@ func kindOf(name string) dto.MetricType {
 	return dto.MetricType_GAUGE
 }
 
-// TestTextfilesOfOnePair: two sessions between the same hosts have no series in common,
-// which a textfile collector would refuse.
+// TestTextfilesOfOnePair: two sessions between the same hosts share no series, which a textfile
+// collector would refuse.
 func TestTextfilesOfOnePair(t *testing.T) {
 	series := map[string]bool{}
 	for _, id := range []string{"20261122T080000-aaaa", "20261122T090000-bbbb"} {
@@ -109,7 +109,7 @@ func TestTextfilesOfOnePair(t *testing.T) {
 	must.True(t, len(series) >= 10, "%d series", len(series))
 }
 
-// TestPromtoolAccepts has promtool judge the page of every kind of session.
+// TestPromtoolAccepts checks the page of every kind of session with promtool.
 func TestPromtoolAccepts(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
@@ -124,8 +124,8 @@ func TestPromtoolAccepts(t *testing.T) {
 	}
 }
 
-// strict is what OpenMetrics 1.0 asks beyond what that parser does: one block for each
-// family, a unit that ends its name, and # EOF at the end.
+// strict checks the rules of OpenMetrics 1.0 beyond that parser: one block for each family, a
+// unit at the end of its name, and # EOF at the end.
 func strict(t *testing.T, name, text string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")

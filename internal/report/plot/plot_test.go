@@ -8,7 +8,7 @@ import (
 	"linerate/internal/must"
 )
 
-// TestScaleVectors: ends, whole steps and their texts.
+// TestScaleVectors checks ends, whole steps and their texts.
 func TestScaleVectors(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -37,7 +37,7 @@ func TestScaleVectors(t *testing.T) {
 	}
 }
 
-// TestScaleHasNoPlaceForWhatItCannotShow: 0 on a logarithmic scale.
+// TestScaleHasNoPlaceForWhatItCannotShow: a logarithmic scale has no place for 0.
 func TestScaleHasNoPlaceForWhatItCannotShow(t *testing.T) {
 	s := newScale(Axis{Log: true}, []float64{0, -3, 1, 100, math.Inf(1), math.NaN()}, 0, 100)
 	must.True(t, math.IsNaN(s.at(0)) && math.IsNaN(s.at(-3)), "0 has a place on a logarithmic scale")
@@ -45,7 +45,7 @@ func TestScaleHasNoPlaceForWhatItCannotShow(t *testing.T) {
 	must.True(t, a >= 0 && b <= 100 && a < b, "1 and 100 stand at %v and %v", a, b)
 }
 
-// TestBoxOf: the quartiles of R's default, and no box of four values.
+// TestBoxOf: the quartiles are those of R's default, and four values have no box.
 func TestBoxOf(t *testing.T) {
 	must.True(t, BoxOf([]float64{1, 2, 3, 4}) == nil, "a box of four values")
 	got := BoxOf([]float64{7, 1, 3, 5, 2, math.NaN()})
@@ -53,7 +53,7 @@ func TestBoxOf(t *testing.T) {
 	must.True(t, got != nil && *got == want, "%v, want %v", got, want)
 }
 
-// TestTextIsText: markup in a text stays a text.
+// TestTextIsText: markup in a text stays text.
 func TestTextIsText(t *testing.T) {
 	f := Figure{Name: `x"><script>`, Title: "<b>", Sentence: "a & b", Panels: []Panel{Boxes{Parts: []Part{{Name: "</text><script>"}}}}}
 	for _, svg := range []string{f.SVG(Wide), f.Inline(Narrow)} {
@@ -61,8 +61,8 @@ func TestTextIsText(t *testing.T) {
 	}
 }
 
-// TestContrast: every colour of a text has a contrast of at least 4.5 against what it
-// stands on, in all three dresses (WCAG 2.2, 1.4.3), and every line one of 3 (1.4.11).
+// TestContrast: every text has a contrast of at least 4.5 against its background in all three
+// dresses (WCAG 2.2, 1.4.3), and every line one of 3 (1.4.11).
 func TestContrast(t *testing.T) {
 	for i, dress := range strings.Split(style, "{--ground:")[1:] {
 		colour := map[string]string{"ground": strings.SplitN(dress, ";", 2)[0]}
@@ -81,7 +81,7 @@ func TestContrast(t *testing.T) {
 	}
 }
 
-// contrast of two colours (WCAG 2.2, definition of contrast ratio).
+// contrast returns that of two colours (WCAG 2.2, definition of contrast ratio).
 func contrast(t *testing.T, a, b string) float64 {
 	t.Helper()
 	x, y := luminance(t, a), luminance(t, b)

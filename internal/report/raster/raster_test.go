@@ -22,7 +22,7 @@ import (
 	"linerate/internal/report/reporttest"
 )
 
-// pictures are those of every session that there is.
+// pictures returns those of all test sessions.
 func pictures() map[string]plot.Figure {
 	all := map[string]plot.Figure{}
 	for _, c := range reporttest.Cases() {
@@ -34,8 +34,8 @@ func pictures() map[string]plot.Figure {
 	return all
 }
 
-// TestPicturesFit: every picture has a side of as many pixels as asked for and none of
-// more, is the same when it is drawn again, and has something on it.
+// TestPicturesFit: the longer side of every picture has exactly the requested pixels, and
+// drawing it again gives the same picture.
 func TestPicturesFit(t *testing.T) {
 	const most = 1200
 	for name, f := range pictures() {
@@ -54,7 +54,7 @@ func TestPicturesFit(t *testing.T) {
 	}
 }
 
-// TestShapesStandWhereTheySay draws one shape of each kind, and looks at single pixels.
+// TestShapesStandWhereTheySay draws one shape of each kind, and checks single pixels.
 func TestShapesStandWhereTheySay(t *testing.T) {
 	f := plot.Figure{Name: "one", Panels: []plot.Panel{plot.Heat{Rows: []string{""}, Columns: []string{""}, Cells: [][]float64{{1}}, Low: 0, High: 1}}}
 	var b bytes.Buffer
@@ -77,7 +77,7 @@ func TestShapesStandWhereTheySay(t *testing.T) {
 
 func near(got uint32, want float64) bool { return math.Abs(float64(got)-want) > 2 }
 
-// TestEveryClassHasALook: no shape is drawn in a look that the style sheet does not have.
+// TestEveryClassHasALook: the style sheet has a look for every shape.
 func TestEveryClassHasALook(t *testing.T) {
 	looks := plot.Looks()
 	for name, f := range pictures() {
@@ -89,8 +89,8 @@ func TestEveryClassHasALook(t *testing.T) {
 	}
 }
 
-// TestTextsAreAsWideAsReckoned: the fonts here are no wider than what the layout leaves
-// room for, so no text leaves a picture or touches another.
+// TestTextsAreAsWideAsReckoned: the fonts are no wider than the layout assumes, so no text
+// leaves a picture or touches another.
 func TestTextsAreAsWideAsReckoned(t *testing.T) {
 	faces := map[bool]font.Face{}
 	for bold, ttf := range map[bool][]byte{false: goregular.TTF, true: gobold.TTF} {

@@ -16,11 +16,11 @@ import (
 	"linerate/internal/report/term"
 )
 
-// Issue 12, point 7: verdicts for people first, statistics behind --details. A session
-// that must not be believed says why in any case.
+// Issue 12, point 7: verdicts for people come first, statistics behind --details. A session
+// that is not trustworthy always says why.
 func TestStatisticsAreDetails(t *testing.T) {
 	for _, c := range reporttest.Cases() {
-		if c.Name == "sweep" || c.Session.Check != nil || c.Name == "copy" { // which are told by their own kind
+		if c.Name == "sweep" || c.Session.Check != nil || c.Name == "copy" { // which have reports of their own kind
 			continue
 		}
 		d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
@@ -33,7 +33,7 @@ func TestStatisticsAreDetails(t *testing.T) {
 	}
 }
 
-// At 80 columns a setting that is decided and not hindered is one line.
+// At 80 columns, a decided setting without a refusal takes one line.
 func TestAVerdictIsOneLine(t *testing.T) {
 	want := map[string][]string{
 		"sequential": {"  128K  597.4 Mbit/s, 1.87 times as fast, at least 1.83; 8 blocks, decided\n"},
@@ -53,7 +53,7 @@ func TestAVerdictIsOneLine(t *testing.T) {
 	must.True(t, len(want) == 0, "no sessions %v", want)
 }
 
-// Where there is room, the interval is drawn beside the verdict, without that of all
+// Where there is room, the interval is drawn beside the verdict, without the one for all
 // comparisons together.
 func TestPlotBesideVerdicts(t *testing.T) {
 	for _, c := range reporttest.Cases() {
@@ -71,8 +71,8 @@ func TestPlotBesideVerdicts(t *testing.T) {
 	t.Fatal("no case")
 }
 
-// What else changed is said without guards and their states: what is more than a guard
-// allows, and what may be.
+// The text on other changes does not mention guards and their states: only what exceeds a
+// guard's limit, and what may exceed it.
 func TestWhatElseChangedForPeople(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		if c.Name != "guarded" {

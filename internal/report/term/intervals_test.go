@@ -19,7 +19,7 @@ import (
 	"linerate/internal/report/term"
 )
 
-// moved are the samples of an interval of two connections, as the far end received.
+// moved returns the samples of an interval of two connections, as the far end received.
 func moved(start time.Duration, omitted bool, streams ...float64) []model.Sample {
 	s := model.Sample{Host: model.Far, Direction: model.To, Metric: model.Goodput, Start: start, Length: time.Second, Omitted: omitted}
 	batch := []model.Sample{s, {Host: model.Near, Direction: model.To, Metric: model.Sent, Start: start, Length: time.Second, Value: 1}}
@@ -32,7 +32,7 @@ func moved(start time.Duration, omitted bool, streams ...float64) []model.Sample
 	return batch
 }
 
-// told is what the near end, which sends, says of the same interval.
+// told returns the report of the sending near end on the same interval.
 func told(start time.Duration, omitted bool, retr float64, streams ...float64) []model.Sample {
 	s := model.Sample{Host: model.Near, Direction: model.To, Start: start, Length: time.Second, Omitted: omitted}
 	var batch []model.Sample
@@ -61,16 +61,16 @@ func same(t *testing.T, what string, got []string, want string) {
 	must.Equal(t, strings.Join(got, "\n"), want, "%s", what)
 }
 
-// TestFirstHour18Intervals: intervals, connections and their sum in iperf3's columns,
-// counted from the end of the warm-up, whose they are, and beside what the receiver
-// counted what the sender's kernel says, in whichever order the two tell it.
+// TestFirstHour18Intervals: intervals, connections and their sum appear in iperf3's columns,
+// with times from the end of the warm-up and the counting host, and the sender's kernel data
+// beside the receiver's counts, in whichever order the two report.
 func TestFirstHour18Intervals(t *testing.T) {
 	v := newIntervals(term.Intervals{Every: true, Streams: 2})
 	var got []string
 	for _, batch := range [][]model.Sample{
 		told(2*time.Second+1e6, true, 4, 4, 0), moved(2*time.Second, true, 1e8, 2e8),
 		moved(3*time.Second, false, 470e6, 471e6), told(3*time.Second+1e6, false, 7, 5, 2),
-		moved(4*time.Second, false, 9.4e9, 1e3), // of which its sender says nothing
+		moved(4*time.Second, false, 9.4e9, 1e3), // without a report from its sender
 	} {
 		got = append(got, v.Add(batch)...)
 	}
@@ -107,8 +107,8 @@ func TestFirstHour18Intervals(t *testing.T) {
 	must.Len(t, v.Add(moved(0, false, 1)), 0, "nobody asked for intervals")
 }
 
-// TestFirstHour18Datagrams: of UDP the receiver's jitter and losses, and of a server
-// that tells nothing how many were sent.
+// TestFirstHour18Datagrams: UDP shows the receiver's jitter and losses, and for a server
+// without a report how many were sent.
 func TestFirstHour18Datagrams(t *testing.T) {
 	came := model.Sample{Host: model.Far, Direction: model.To, Metric: model.Goodput, Length: time.Second, Value: 1e6}
 	batch := []model.Sample{came}
@@ -141,15 +141,15 @@ func TestFirstHour18Datagrams(t *testing.T) {
 [  1]   0.00-1.00   sec   122 KBytes  1.00 Mbits/sec  85`)
 }
 
-// jargon are words that a person has to have learnt. That a session must not be
-// believed is said with what differed, in any case.
+// jargon matches technical terms that readers may not know. An untrustworthy session always
+// says what differed.
 var jargon = regexp.MustCompile(`(?i)e-value|\bp [0-9]|\bp assumes|\balpha\b|bootstrap|evidence|intervals? of [0-9]|confidence|noise of|over runs|over intervals|together:|copy of the baseline|guard (holds|violated|not decided)|larger than the margin|not enough data`)
 
-// leading is the first word of a command that leads on from a report.
+// leading matches the start of a command that a report suggests.
 var leading = regexp.MustCompile(`(^|: | {4})linerate (show|run|tune|keep|test|check|set|sweep|copy|knobs|recheck|demo|undo) ?\S`)
 
-// Issue 12, point 7: every report that is printed fits its width says nothing in the words of statistics unless it is asked to, and ends
-// with a command that leads on.
+// Issue 12, point 7: every printed report fits its width, avoids statistical terms unless asked
+// for them, and ends with a next command.
 func TestEveryGoldenReport(t *testing.T) {
 	files := must.Get(filepath.Glob("testdata/*.golden"))(t)
 	must.Need(t, len(files) >= 50, "%d golden reports:", len(files))
@@ -173,8 +173,8 @@ func TestEveryGoldenReport(t *testing.T) {
 	t.Logf("%d golden reports", reports)
 }
 
-// The same holds of a comparison of two sessions, and of a search, also one that a budget
-// or an interruption cut short.
+// The same holds for a comparison of two sessions, and for a search, even one that a budget or
+// an interruption cut short.
 func TestOthersLeadOn(t *testing.T) {
 	compared := func(w io.Writer, o term.Options) error {
 		p := term.NewPage(o)
@@ -212,7 +212,7 @@ func TestOthersLeadOn(t *testing.T) {
 	}
 }
 
-// faults are what is wrong with a report of this width; whole is that of a session, which
+// faults returns the faults of a report of this width; whole marks a session's report, which
 // ends with a command.
 func faults(text string, width int, details, whole bool) (out []string) {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")

@@ -82,8 +82,8 @@ func TestLooks(t *testing.T) {
 	}
 }
 
-// Issue 10, "What it must show": at 80 and at 40 columns no line of any report is
-// longer, and no word is broken or left out.
+// Issue 10, "What it must show": at 80 and at 40 columns, no line of any report is longer, and
+// no word is broken or left out.
 func TestNoLineIsTooLongAndNoWordBroken(t *testing.T) {
 	for name, write := range documents(t) {
 		wide := words(write(term.Options{Width: 99}))
@@ -106,11 +106,11 @@ func TestNoLineIsTooLongAndNoWordBroken(t *testing.T) {
 	}
 }
 
-// plotted are words of a plot: its marks, and the ends of its scale, which depend on
+// plotted matches the words of a plot: its marks, and the ends of its scale, which depend on
 // the width.
 var plotted = regexp.MustCompile("^([-|:=o<>#+│┊█─━●◂▸]+|[-+0-9.]+|x|%|[0-9.]+x)$")
 
-// words are all that a text says, without what joins it to lines.
+// words returns all words of a text, without the characters that join it to lines.
 func words(text string) map[string]bool {
 	out := map[string]bool{}
 	for _, w := range strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || r == ',' || r == '\\' }) {
@@ -120,7 +120,7 @@ func words(text string) map[string]bool {
 	return out
 }
 
-// documents returns every report that there is a golden file of, as what writes it.
+// documents returns a writer for every report with a golden file.
 func documents(t *testing.T) map[string]func(term.Options) string {
 	t.Helper()
 	out := map[string]func(term.Options) string{}
@@ -212,7 +212,7 @@ func TestAnyVerdictRenders(t *testing.T) {
 	})
 }
 
-// A verdict of no blocks whose intervals have no ends, of a setting without a name.
+// A verdict without blocks or a setting name, whose intervals have no ends.
 func TestBareVerdictRenders(t *testing.T) {
 	open := model.Interval{Low: model.Bound(math.Inf(-1)), High: model.Bound(math.Inf(1))}
 	v := model.Verdict{Metric: model.RTT, Estimate: 1, Interval: open, Family: &open}
@@ -250,7 +250,7 @@ func TestList(t *testing.T) {
 	must.True(t, err == nil && b.String() == "no sessions yet\n", "%q, %v", b.String(), err)
 }
 
-// Issue 10, item 14: a rate that no host can send was printed as if it had been sent.
+// Issue 10, item 14: reports once showed a rate that no host can send as if it had been sent.
 func TestSentRateStandsBesideTheAskedOne(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		if c.Name != "datagrams" {
@@ -269,7 +269,7 @@ func TestSentRateStandsBesideTheAskedOne(t *testing.T) {
 	t.Fatal("no case of datagrams")
 }
 
-// A sender that does not tell how it paces leaves no loose end.
+// A sender without a report on its pacing leaves no loose end.
 func TestDatagramsOfASilentSender(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		if c.Name != "datagrams" {
@@ -288,7 +288,7 @@ func TestDatagramsOfASilentSender(t *testing.T) {
 	t.Fatal("no case of datagrams")
 }
 
-// TestCheckWhy: a check with what each line was told from.
+// TestCheckWhy renders a check with the reason for each line.
 func TestCheckWhy(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		if c.Session.Check != nil {
@@ -297,7 +297,7 @@ func TestCheckWhy(t *testing.T) {
 	}
 }
 
-// A command that is broken over lines is the same command to a shell: people copy it.
+// A command broken over lines is still one command for a shell, since people copy it.
 func TestBrokenCommandsArePastedWhole(t *testing.T) {
 	shell, err := exec.LookPath("sh")
 	if err != nil {
@@ -317,8 +317,8 @@ func TestBrokenCommandsArePastedWhole(t *testing.T) {
 	must.Contain(t, render(t, report.Document{Next: []report.Step{step}}, term.Options{OneLine: true}), "\n    "+step.Command+"\n", "in one line")
 }
 
-// TestNamesOfRowsStayWhole: where the rates of a test are too wide for the terminal, another
-// column is broken than the one that says which way they are of.
+// TestNamesOfRowsStayWhole: where the rates of a test are too wide for the terminal, a column
+// other than the row's name breaks.
 func TestNamesOfRowsStayWhole(t *testing.T) {
 	c := reporttest.Cases()[0]
 	d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})

@@ -61,11 +61,11 @@ func TestImported(t *testing.T) {
 	}
 }
 
-// markup is what some place to paste to reads as something else than text: emphasis, code,
-// links, tables, headings, lists, quotes, rules, macros.
+// markup matches text that some places read as formatting: emphasis, code, links, tables,
+// headings, lists, quotes, rules, macros.
 var markup = regexp.MustCompile("[`*~<>|\\[\\]{}^#!\\\\$\\t]|(?m:^[ ]|^[-+=]+( |$)|^[0-9]+[.)] )|(^|[^A-Za-z0-9])[_@]")
 
-// survives holds a text against what every place asks.
+// survives checks a text against the limits of every place.
 func survives(t *testing.T, name, text string) {
 	t.Helper()
 	all := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
@@ -86,8 +86,8 @@ func survives(t *testing.T, name, text string) {
 	must.True(t, at == "", "%s: %q is markup in\n%s", name, at, text)
 }
 
-// TestTicketSaysWhatItTakes: every ticket of a finished session says the claim, the
-// ceiling, the method, how many runs, and when.
+// TestTicketSaysWhatItTakes: every ticket of a finished session has the claim, the ceiling, the
+// method, the number of runs, and the date.
 func TestTicketSaysWhatItTakes(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		text := strings.ReplaceAll(strings.Join(lines(c), " "), "\n", " ")
@@ -95,7 +95,7 @@ func TestTicketSaysWhatItTakes(t *testing.T) {
 		if len(c.Session.Verdicts) > 0 && c.Name != "untrustworthy" {
 			want = append(want, "intervals of 95 %", "blocks")
 		}
-		if c.Session.Mesh != nil { // whose paths have a ceiling each
+		if c.Session.Mesh != nil { // whose paths each have their own ceiling
 			want = slices.DeleteFunc(want, func(w string) bool { return w == "eiling" })
 		}
 		if c.Name == "silent" {
@@ -107,7 +107,7 @@ func TestTicketSaysWhatItTakes(t *testing.T) {
 	}
 }
 
-// TestTicketOfHostileNames: what a host, a setting and a warning say cannot become markup,
+// TestTicketOfHostileNames: the words of a host, a setting or a warning cannot become markup,
 // more lines or wider ones.
 func TestTicketOfHostileNames(t *testing.T) {
 	for _, evil := range []string{"`rm`", "**b**", "<script>", "@everyone", "#1", "[x](http://x)", "a\nb", "\x1b[2J", "- x", "1. x", "x\nlinerate: all is well", strings.Repeat("linerate: x ", 20), "{code}", "_x_", "~~x~~", "| a |", "é→µ", "$x$", strings.Repeat("long", 100), strings.Repeat("- ", 100)} {
@@ -128,7 +128,7 @@ func TestTicketOfHostileNames(t *testing.T) {
 	}
 }
 
-// TestPictureOfATicket: where there are pictures, one is chosen, of an experiment the one
+// TestPictureOfATicket: a ticket has one picture where there are any, for an experiment the one
 // with the verdicts.
 func TestPictureOfATicket(t *testing.T) {
 	for _, c := range reporttest.Cases() {
@@ -140,8 +140,8 @@ func TestPictureOfATicket(t *testing.T) {
 	}
 }
 
-// TestCommandIsQuoted: the command of the method is one that a shell reads as it was given,
-// in the ticket and on the pages.
+// TestCommandIsQuoted: a shell reads the command of the method as given, in the ticket and on
+// the pages.
 func TestCommandIsQuoted(t *testing.T) {
 	c := reporttest.Cases()[0]
 	c.Session.Command = []string{"linerate", "test", "nas", "--title", "before; after"}
