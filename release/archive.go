@@ -21,7 +21,7 @@ func sortFiles(files []file) {
 	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.name, b.name) })
 }
 
-// archiveName is the file that holds the program of a target, and its folder within.
+// archiveName returns the archive file of a target's program, and the folder within.
 func (r *release) archiveName(t target) (name, folder string) {
 	folder = fmt.Sprintf("%s-%s-%s-%s", r.project.Name, r.version, t.os, t.arch)
 	if t.os == "windows" {
@@ -30,8 +30,8 @@ func (r *release) archiveName(t target) (name, folder string) {
 	return folder + ".tar.gz", folder
 }
 
-// allAgents writes one archive of the agents of every system, by the names under which
-// linerate looks for them. A release of some systems has none.
+// allAgents writes one archive with the agents of every system, under the names that linerate
+// looks for. A release of only some systems has none.
 func (r *release) allAgents(context.Context) error {
 	if len(r.agents()) == len(r.targets) {
 		return nil
@@ -53,7 +53,7 @@ func (r *release) allAgents(context.Context) error {
 	return os.WriteFile(r.path(name+".tar.gz"), b.Bytes(), 0o644)
 }
 
-// archives writes one for each target: the programs, their licence, pages and completions.
+// archives writes an archive for each target: the programs, licence, pages and completions.
 func (r *release) archives(context.Context) error {
 	for _, t := range r.targets {
 		programs, err := r.programs(t)
@@ -82,7 +82,7 @@ func (r *release) archives(context.Context) error {
 	return nil
 }
 
-// writeTar writes files that belong to nobody in particular, all of one time.
+// writeTar writes files owned by root, all with the time at.
 func writeTar(w io.Writer, files []file, at time.Time) error {
 	t := tar.NewWriter(w)
 	for _, f := range files {
@@ -130,7 +130,7 @@ func writeZip(w io.Writer, files []file, at time.Time) error {
 	return z.Close()
 }
 
-// gzipped is data as gzip -9n has it: without a name and a time.
+// gzipped returns data as compressed by gzip -9n: without a name and a time.
 func gzipped(data []byte) ([]byte, error) {
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
@@ -146,7 +146,7 @@ func gzipped(data []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// sum is the SHA-256 of a file of the release.
+// sum returns the SHA-256 of a file of the release.
 func (r *release) sum(name string) (string, error) {
 	f, err := os.Open(r.path(name))
 	if err != nil {
@@ -160,7 +160,7 @@ func (r *release) sum(name string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// checksums writes SHA256SUMS, which sha256sum --check reads.
+// checksums writes SHA256SUMS for sha256sum --check.
 func (r *release) checksums(context.Context) error {
 	entries, err := os.ReadDir(r.out)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"linerate/internal/must"
 )
 
-// TestBadInputs holds what is refused before anything is built.
+// TestBadInputs: bad inputs are refused before anything is built.
 func TestBadInputs(t *testing.T) {
 	full := t.TempDir()
 	must.Do(t, os.WriteFile(filepath.Join(full, "a"), nil, 0o600))

@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// target is one system and processor.
+// target is one operating system and CPU architecture.
 type target struct{ os, arch string }
 
 func (t target) String() string { return t.os + "/" + t.arch }
 
-// suffix ends the name of a program there.
+// suffix returns the suffix of program names on the target.
 func (t target) suffix() string {
 	if t.os == "windows" {
 		return ".exe"
@@ -24,7 +24,7 @@ func (t target) suffix() string {
 	return ""
 }
 
-// agentOnly are the processors with Linux that have the agent program alone.
+// agentOnly returns the Linux architectures that only have the agent program.
 func agentOnly() []target {
 	var all []target
 	for _, arch := range []string{"arm", "mipsle", "riscv64", "ppc64le", "s390x"} {
@@ -33,7 +33,7 @@ func agentOnly() []target {
 	return all
 }
 
-// everywhere is every system that linerate is for.
+// everywhere returns every target that linerate supports.
 func everywhere() []target {
 	var all []target
 	for _, system := range []string{"linux", "freebsd", "darwin", "windows"} {
@@ -42,7 +42,7 @@ func everywhere() []target {
 	return all
 }
 
-// targetsOf reads a list such as linux/amd64,windows/arm64; "" is all.
+// targetsOf parses a list such as linux/amd64,windows/arm64; "" is all.
 func targetsOf(text string) ([]target, error) {
 	all := everywhere()
 	if text == "" {
@@ -61,8 +61,8 @@ func targetsOf(text string) ([]target, error) {
 	return some, nil
 }
 
-// build builds the programs of every target, and linerate of this machine, which prints
-// its own completions and unit.
+// build builds the programs of every target, and linerate for this machine, which prints its
+// own completions and unit.
 func (r *release) build(ctx context.Context) error {
 	here := target{runtime.GOOS, runtime.GOARCH}
 	for _, t := range append(slices.Clone(r.targets), here) {
@@ -78,8 +78,8 @@ func (r *release) build(ctx context.Context) error {
 	return nil
 }
 
-// agents are the targets that have an agent: the release's own, and of a whole release
-// those that have nothing else.
+// agents returns the targets that have an agent: the release's own and, for a whole release,
+// those with only an agent.
 func (r *release) agents() []target {
 	if len(r.targets) < len(everywhere()) {
 		return r.targets
@@ -87,14 +87,14 @@ func (r *release) agents() []target {
 	return append(slices.Clone(r.targets), agentOnly()...)
 }
 
-// binary is linerate of a target.
+// binary returns the path of a target's linerate.
 func (r *release) binary(t target) string { return r.programFile(t, "linerate") }
 
 func (r *release) programFile(t target, program string) string {
 	return filepath.Join(r.work, t.os+"-"+t.arch, program+t.suffix())
 }
 
-// programs are the files of both programs of a target.
+// programs returns both programs of a target.
 func (r *release) programs(t target) ([]file, error) {
 	var both []file
 	for _, name := range []string{"linerate", "linerate-agent"} {
@@ -107,9 +107,9 @@ func (r *release) programs(t target) ([]file, error) {
 	return both, nil
 }
 
-// compile builds a program where it is not built yet. Nothing of this machine gets into
-// it: no path, no state of the checkout, no number of the build, no flags from its
-// environment.
+// compile builds a program unless it is already built. The result does not depend on this
+// machine: it contains no path, no state of the checkout, no build number, and no flags from
+// the environment.
 func (r *release) compile(ctx context.Context, t target, program string) error {
 	out := r.programFile(t, program)
 	if _, err := os.Stat(out); err == nil {
@@ -125,7 +125,7 @@ func (r *release) compile(ctx context.Context, t target, program string) error {
 	return nil
 }
 
-// prints is what the program of this machine prints.
+// prints returns the output of this machine's linerate.
 func (r *release) prints(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, r.binary(target{runtime.GOOS, runtime.GOARCH}), args...)
 	cmd.Env = append(os.Environ(), "NO_COLOR=1", "LC_ALL=C.UTF-8")

@@ -13,7 +13,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// rcScript starts the server on FreeBSD, once rc.conf says so (rc.subr(8)).
+// rcScript starts the server on FreeBSD if rc.conf enables it (rc.subr(8)).
 const rcScript = `#!/bin/sh
 #
 # PROVIDE: linerate
@@ -57,8 +57,8 @@ type pkgManifest struct {
 	Files      map[string]string `json:"files,omitempty"` // path: 1$ and its SHA-256
 }
 
-// freebsdPackages writes what pkg add takes. The programs need nothing of a release of
-// the system, so that one package is for all of them.
+// freebsdPackages writes packages for pkg add. The programs do not depend on a release of the
+// system, so that one package fits all of them.
 func (r *release) freebsdPackages(context.Context) error {
 	for _, t := range r.targets {
 		if t.os != "freebsd" {
@@ -111,7 +111,7 @@ func (r *release) freebsdPackages(context.Context) error {
 	return nil
 }
 
-// freebsdFiles are the files of a package as they are installed.
+// freebsdFiles returns the installed files of a package.
 func (r *release) freebsdFiles(t target) ([]file, error) {
 	programs, err := r.programs(t)
 	if err != nil {
@@ -134,6 +134,6 @@ func (r *release) freebsdFiles(t target) ([]file, error) {
 	return files, nil
 }
 
-// pkgVersion has no hyphen, which pkg takes for the end of the name: 1.2.3-rc.1 is
-// 1.2.3.r1, which pkg-version(8) sorts before 1.2.3.
+// pkgVersion returns the version without a hyphen, which pkg takes for the end of the name:
+// 1.2.3-rc.1 becomes 1.2.3.r1, which pkg-version(8) sorts before 1.2.3.
 func pkgVersion(version string) string { return preRelease.ReplaceAllString(version, ".$1$2") }

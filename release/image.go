@@ -18,13 +18,12 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// nobody is who the program is in a container: a number, since runtimes can hold that
+// nobody is the user of the program in a container: a number, so that runtimes can verify that
 // it is not root without reading /etc/passwd.
 const nobody = 65532
 
-// image writes one file in the layout of the Open Containers Initiative, for both
-// processors: the program, a user, a folder for results, and nothing else. No daemon
-// is needed for that.
+// image writes one file in OCI layout, for both architectures: the program, a user, a folder
+// for results, and nothing else. It needs no daemon.
 func (r *release) image(context.Context) error {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	some := false
@@ -62,7 +61,7 @@ func (r *release) image(context.Context) error {
 	return os.WriteFile(r.path(fmt.Sprintf("%s-%s-oci.tar", r.project.Name, r.version)), b.Bytes(), 0o644)
 }
 
-// imageOf is the image for one processor.
+// imageOf returns the image for one architecture.
 func (r *release) imageOf(t target) (v1.Image, error) {
 	program, err := os.ReadFile(r.binary(t))
 	if err != nil {
@@ -73,7 +72,7 @@ func (r *release) imageOf(t target) (v1.Image, error) {
 		{"etc/group", 0o644, fmt.Appendf(nil, "root:x:0:\nlinerate:x:%d:\n", nobody)},
 		{"etc/passwd", 0o644, fmt.Appendf(nil, "root:x:0:0:root:/:/nologin\nlinerate:x:%d:%d:linerate:/data:/nologin\n", nobody, nobody)},
 		{"tmp/", 0o777 | os.ModeSticky, nil},
-		{"data/", 0o777 | os.ModeSticky, nil}, // results and keys; a volume lies over it
+		{"data/", 0o777 | os.ModeSticky, nil}, // results and keys; a volume is mounted over it
 		{"usr/", 0o755, nil},
 		{"usr/bin/", 0o755, nil},
 		{"usr/bin/linerate", 0o755, program},
@@ -102,7 +101,8 @@ func (r *release) imageOf(t target) (v1.Image, error) {
 	return mutate.ConfigFile(img, r.imageConfig(img, t, at))
 }
 
-// imageConfig is what a runtime starts, with what the layers of img add.
+// imageConfig returns the runtime configuration of an image, in addition to that of img's
+// layers.
 func (r *release) imageConfig(img v1.Image, t target, at v1.Time) *v1.ConfigFile {
 	old, err := img.ConfigFile()
 	if err != nil {
@@ -122,7 +122,7 @@ func (r *release) imageConfig(img v1.Image, t target, at v1.Time) *v1.ConfigFile
 	return c
 }
 
-// below are the files and folders of a folder, with slashes.
+// below returns the files and folders in a folder, with slashes.
 func below(folder string) ([]file, error) {
 	var out []file
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {

@@ -16,11 +16,11 @@ import (
 	"github.com/goreleaser/nfpm/v2/rpm"
 )
 
-// service is where systemd finds units of packages (systemd.unit(5)).
+// service is the path for units of packages (systemd.unit(5)).
 const service = "/usr/lib/systemd/system/linerate.service"
 
-// Scripts of a package. dpkg gives a word, rpm how many versions stay, apk a version:
-// prerm(1) of deb-prerm, rpm-scriptlets(7).
+// Scripts of a package. dpkg passes a word, rpm the number of remaining versions, apk a
+// version: prerm(1) of deb-prerm, rpm-scriptlets(7).
 const (
 	afterInstall = `#!/bin/sh
 # The server is installed and not started: who wants it says so, with
@@ -38,7 +38,7 @@ if [ "$1" = purge ]; then rm -rf /var/lib/linerate /var/lib/private/linerate /va
 `
 )
 
-// linuxPackages writes the packages of every target with Linux.
+// linuxPackages writes the packages of every Linux target.
 func (r *release) linuxPackages(ctx context.Context) error {
 	unit, err := r.unit(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func (r *release) linuxPackages(ctx context.Context) error {
 	return nil
 }
 
-// unit is the unit of serve, as the program prints it, for a program in /usr/bin.
+// unit returns the unit of serve, as the program prints it, for a program in /usr/bin.
 func (r *release) unit(ctx context.Context) ([]byte, error) {
 	text, err := r.prints(ctx, "serve", "--print-unit")
 	if err != nil {
@@ -88,7 +88,7 @@ func (r *release) unit(ctx context.Context) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// linuxInfo is a package of one format.
+// linuxInfo returns a package of one format.
 func (r *release) linuxInfo(t target, format string, unit []byte) (*nfpm.Info, error) {
 	stage := filepath.Join(r.work, "stage-"+t.arch+"-"+format)
 	contents, err := r.contents(t, format, unit, stage)
@@ -102,7 +102,7 @@ func (r *release) linuxInfo(t target, format string, unit []byte) (*nfpm.Info, e
 		DisableGlobbing: true,
 	}
 	info.Contents = contents
-	info.RPM.BuildHost, info.RPM.Summary, info.RPM.Compression = "localhost", r.project.Summary, "zstd" // not the name of this machine
+	info.RPM.BuildHost, info.RPM.Summary, info.RPM.Compression = "localhost", r.project.Summary, "zstd" // not this machine's name
 	info.RPM.Group, info.Deb.Compression = "Applications/System", "gzip"
 	if format == "rpm" {
 		info.Description = r.project.Description
@@ -122,7 +122,7 @@ func (r *release) linuxInfo(t target, format string, unit []byte) (*nfpm.Info, e
 	return nfpm.WithDefaults(info), nil
 }
 
-// contents are the files of a package, written below stage for those who pack them.
+// contents returns the files of a package, written below stage for the packager.
 func (r *release) contents(t target, format string, unit []byte, stage string) (files.Contents, error) {
 	programs, err := r.programs(t)
 	if err != nil {
@@ -145,7 +145,7 @@ func (r *release) contents(t target, format string, unit []byte, stage string) (
 		}
 	}
 	var out files.Contents
-	if format == "rpm" { // which removes only the folders that a package says are its own
+	if format == "rpm" { // rpm removes only the folders that a package owns
 		for _, name := range []string{"doc/linerate", "fish", "fish/completions", "zsh", "zsh/site-functions"} {
 			out = append(out, &files.Content{Destination: "/usr/share/" + name, Type: files.TypeDir, FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: 0o755, MTime: r.time}})
 		}
@@ -163,13 +163,13 @@ func (r *release) contents(t target, format string, unit []byte, stage string) (
 	return out, nil
 }
 
-// unixPlace is where a file of the archive lies once it is installed below prefix, and
-// what it holds there; "" for those that no package has.
+// unixPlace returns the path and content of a file of the archive when installed below prefix;
+// "" for files that no package contains.
 func unixPlace(f file, prefix, format string) (string, []byte, error) {
 	folder, name := path.Split(f.name)
 	zsh, fish := "site-functions", "completions"
 	if format == "deb" {
-		zsh, fish = "vendor-completions", "vendor_completions.d" // as Debian's packages have it
+		zsh, fish = "vendor-completions", "vendor_completions.d" // as in Debian's packages
 	}
 	switch {
 	case folder == "man/":

@@ -1,10 +1,10 @@
-// Command release makes the files of a release: archives for eight systems, packages
-// for Debian, Red Hat, Alpine and FreeBSD, manifests for Homebrew, winget and Scoop,
-// a container image, the list of parts, and the checksums of all of them.
+// Command release creates the files of a release: archives for eight systems, packages for
+// Debian, Red Hat, Alpine and FreeBSD, manifests for Homebrew, winget and Scoop, a container
+// image, the list of parts, and the checksums of all of them.
 //
-// The same commit, version and Go give the same bytes, wherever and whenever it runs:
-// every time in every file is that of the commit. It is a module of its own, so that
-// what it is made with is no part of linerate.
+// The same commit, version and Go give the same bytes, wherever and whenever it runs: every
+// time in every file is that of the commit. It is a module of its own, so that its dependencies
+// are not linerate's.
 package main
 
 import (
@@ -22,16 +22,16 @@ import (
 	"time"
 )
 
-// release is what is made, and where.
+// release describes what to create, and where.
 type release struct {
 	project project
 	version string    // 1.2.3 or 1.2.3-rc.1
-	time    time.Time // of every file
+	time    time.Time // time stamp of every file
 	tree    string    // the source
 	out     string    // the files of the release
-	work    string    // what they are made of, removed at the end
+	work    string    // intermediate files, removed at the end
 	targets []target
-	common  []file // what every target has: texts, man pages, completions
+	common  []file // files of every target: texts, man pages, completions
 }
 
 func main() {
@@ -44,7 +44,7 @@ func main() {
 	}
 }
 
-// run reads the flags and makes the release.
+// run parses the flags and creates the release.
 func run(ctx context.Context, args []string) error {
 	fs := flag.NewFlagSet("release", flag.ContinueOnError)
 	version := fs.String("version", "", "the version: 1.2.3, or 1.2.3-rc.1 (v1.2.3 is the same)")
@@ -63,7 +63,7 @@ func run(ctx context.Context, args []string) error {
 	return r.make(ctx)
 }
 
-// newRelease checks what was asked for, all of it before anything is built.
+// newRelease checks all arguments before anything is built.
 func newRelease(version, tree, out, epoch, only string) (*release, error) {
 	version = strings.TrimPrefix(version, "v")
 	if !versionForm.MatchString(version) {
@@ -104,10 +104,11 @@ func newRelease(version, tree, out, epoch, only string) (*release, error) {
 	return &release{project: p, version: version, time: time.Unix(seconds, 0).UTC(), tree: tree, out: out, work: work, targets: targets}, nil
 }
 
-// versionForm is what all package formats can say (semver.org, without build metadata).
+// versionForm is the version syntax that all package formats support (semver.org, without build
+// metadata).
 var versionForm = regexp.MustCompile(`^(0|[1-9][0-9]{0,5})(\.(0|[1-9][0-9]{0,5})){2}(-[a-z]+(\.[0-9]{1,5})?)?$`)
 
-// make makes every file, cheap mistakes first.
+// make creates every file, in an order that finds cheap mistakes first.
 func (r *release) make(ctx context.Context) error {
 	begun := time.Now()
 	steps := []struct {
@@ -138,5 +139,5 @@ func (r *release) make(ctx context.Context) error {
 	return nil
 }
 
-// path is that of a file of the release.
+// path returns the path of a file of the release.
 func (r *release) path(name string) string { return filepath.Join(r.out, name) }

@@ -17,10 +17,10 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// preRelease is the end of a version such as 1.2.3-rc.1: its letter and its number.
+// preRelease matches the end of a version such as 1.2.3-rc.1: its letter and its number.
 var preRelease = regexp.MustCompile(`-([a-z])[a-z]*\.?([0-9]*)$`)
 
-// manifest is what the templates read.
+// manifest is the data of the templates.
 type manifest struct {
 	project
 	Version, Date string
@@ -29,27 +29,27 @@ type manifest struct {
 	sum           func(name string) (string, error)
 }
 
-// URL is where the archive of a target can be had.
+// URL returns the download address of a target's archive.
 func (m manifest) URL(system, arch string) string {
 	return m.address(m.Version, m.archive(system, arch))
 }
 
-// URLOf is the same with other texts in place of the processor and the version, for
-// formats that put them in themselves.
+// URLOf is URL with placeholders for architecture and version, for formats that fill them in
+// themselves.
 func (m manifest) URLOf(system, arch, version string) string {
 	return strings.ReplaceAll(m.address(version, m.archive(system, arch)), m.Version, version)
 }
 
-// Sum is the SHA-256 of the archive of a target, in hexadecimal.
+// Sum returns the SHA-256 of a target's archive, in hexadecimal.
 func (m manifest) Sum(system, arch string) (string, error) { return m.sum(m.archive(system, arch)) }
 
-// Folder is the one within the archive of a target.
+// Folder returns the folder within a target's archive.
 func (m manifest) Folder(system, arch string) string {
 	return fmt.Sprintf("%s-%s-%s-%s", m.Name, m.Version, system, arch)
 }
 
-// manifests writes what Homebrew, winget and Scoop want to know: one file for each
-// template, where all of its archives are there.
+// manifests writes the files for Homebrew, winget and Scoop: one for each template, if all of
+// its archives exist.
 func (r *release) manifests(context.Context) error {
 	m := manifest{project: r.project, Version: r.version, Date: r.time.Format("2006-01-02"), sum: r.sum}
 	m.archive = func(system, arch string) string {
@@ -86,7 +86,7 @@ func (r *release) manifests(context.Context) error {
 	return nil
 }
 
-// quoted is text as a string of JSON, which YAML and, without #{, Ruby read as well.
+// quoted returns text as a JSON string, which is also valid YAML and, without #{, Ruby.
 func quoted(text string) (string, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -21,8 +21,8 @@ import (
 	"linerate/internal/must"
 )
 
-// TestUnit has systemd judge the unit of the package: no line that it does not know,
-// and little that the server could do to its host.
+// TestUnit checks the package's unit with systemd: it has no unknown line, and the server can
+// do little to its host.
 func TestUnit(t *testing.T) {
 	analyze := need(t, "systemd-analyze")
 	root := t.TempDir()
@@ -35,7 +35,7 @@ func TestUnit(t *testing.T) {
 	t.Log(lines[len(lines)-1])
 }
 
-// TestManPages has mandoc judge them, and man(1) find a flag where it belongs.
+// TestManPages checks the pages with mandoc, and with man(1) that a flag is in the right place.
 func TestManPages(t *testing.T) {
 	mandoc := need(t, "mandoc")
 	root := t.TempDir()
@@ -54,7 +54,7 @@ func TestManPages(t *testing.T) {
 	}
 }
 
-// overstruck is text without the letters that a terminal prints twice.
+// overstruck removes letters that a terminal overstrikes.
 func overstruck(text string) string {
 	out := []rune{}
 	for _, r := range text {
@@ -76,7 +76,7 @@ func need(t *testing.T, program string) string {
 	return path
 }
 
-// unpack unpacks the deb of this processor.
+// unpack unpacks the deb for this architecture.
 func unpack(t *testing.T, root string) {
 	t.Helper()
 	succeed(t, need(t, "dpkg-deb"), "-x", one(t, "linerate_*_"+runtime.GOARCH+".deb"), root)
@@ -89,7 +89,7 @@ func succeed(t *testing.T, program string, args ...string) string {
 	return string(out)
 }
 
-// debian is a fresh root with Debian, from a tar that is made once a month; see
+// debian returns a fresh Debian root, from a tar that is created once a month; see
 // scripts/release-test.
 func debian(t *testing.T) string {
 	t.Helper()
@@ -109,8 +109,8 @@ func inside(t *testing.T, root string, args ...string) string {
 	return succeed(t, "./inroot", append([]string{root}, args...)...)
 }
 
-// tree are the files of a root with their kind, except what a package manager keeps
-// for itself, and what belongs to the running kernel.
+// tree returns the files of a root with their type, except a package manager's own, and those
+// of the running kernel.
 func tree(t *testing.T, root string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -129,7 +129,7 @@ func tree(t *testing.T, root string) map[string]string {
 	return out
 }
 
-// same holds that a root has what it had, but for the results of the user.
+// same checks that a root is unchanged, except for the user's results.
 func same(t *testing.T, before, after map[string]string) {
 	t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(after)) {
@@ -142,7 +142,7 @@ func same(t *testing.T, before, after map[string]string) {
 	}
 }
 
-// used runs linerate as its user would: the demo in the lab, and its results.
+// used runs linerate as a user would: the demo in the lab, and its results.
 func used(t *testing.T, root string) {
 	t.Helper()
 	must.Contain(t, inside(t, root, "linerate", "version"), version(t), "linerate version says")
@@ -167,7 +167,7 @@ func TestDeb(t *testing.T) {
 	must.True(t, strings.TrimSpace(out) != "", "the results of the user went with the package")
 }
 
-// TestRPM does the same with rpm, whose files need no Red Hat around them.
+// TestRPM does the same with rpm, whose files need no Red Hat system.
 func TestRPM(t *testing.T) {
 	rpm := need(t, "rpm")
 	root := debian(t)
@@ -182,16 +182,15 @@ func TestRPM(t *testing.T) {
 	succeed(t, rpm, "--root", root, "-e", "linerate")
 	after := tree(t, root)
 	for name := range after {
-		if strings.Contains(name, "/.rpmdb") { // Debian's rpm keeps its own database in the home of its user
+		if strings.Contains(name, "/.rpmdb") { // Debian's rpm keeps its own database in the user's home
 			delete(after, name)
 		}
 	}
 	same(t, before, after)
 }
 
-// TestAPK unpacks the package as apk does, one stream of gzip after the other
-// (wiki.alpinelinux.org, Apk spec), and has apk itself install it where there is one:
-// Debian has none.
+// TestAPK unpacks the package as apk does, one gzip stream after the other
+// (wiki.alpinelinux.org, Apk spec), and installs it with apk if available: Debian has none.
 func TestAPK(t *testing.T) {
 	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
 	pack := one(t, "linerate_*_"+arch+".apk")
@@ -231,8 +230,8 @@ func TestAPK(t *testing.T) {
 	})
 }
 
-// TestImage holds the image against the library's own check, and starts its program as
-// the user that it names, with nothing around it but what is in the image.
+// TestImage checks the image with the library, and starts its program as the image's user, with
+// only the files of the image.
 func TestImage(t *testing.T) {
 	found, err := filepath.Glob(filepath.Join(folder, "linerate-*-oci.tar"))
 	must.Need(t, err == nil && len(found) == 1, "%v, %v", found, err)

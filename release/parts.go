@@ -14,8 +14,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// parts writes what the programs are made of, in CycloneDX: read from the programs
-// themselves, so that it is what they have and not what go.mod would allow.
+// parts writes the modules in the programs, in CycloneDX: read from the programs themselves, so
+// that it lists what they contain and not what go.mod would allow.
 func (r *release) parts(context.Context) error {
 	modules, goVersion := map[string]*part{}, ""
 	for _, t := range r.targets {
@@ -58,7 +58,7 @@ func (r *release) parts(context.Context) error {
 	return os.WriteFile(r.path(fmt.Sprintf("%s-%s.cdx.json", r.project.Name, r.version)), text.Bytes(), 0o644)
 }
 
-// component is linerate itself.
+// component returns linerate itself.
 func (r *release) component() cyclonedx.Component {
 	purl := "pkg:golang/" + r.project.Module + "@v" + r.version
 	return cyclonedx.Component{
@@ -68,7 +68,7 @@ func (r *release) component() cyclonedx.Component {
 	}
 }
 
-// part is a module that a program has, and the systems where it has it.
+// part is a module in a program, and the systems whose programs contain it.
 type part struct {
 	path, version, sum string
 	in                 []string

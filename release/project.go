@@ -9,7 +9,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// project is project.yaml: who publishes linerate, and where.
+// project is project.yaml: the publisher of linerate, and its addresses.
 type project struct {
 	Name        string `yaml:"name"`
 	Summary     string `yaml:"summary"`
@@ -18,12 +18,12 @@ type project struct {
 	Homepage    string `yaml:"homepage"`
 	Download    string `yaml:"download"` // VERSION is replaced
 	Maintainer  string `yaml:"maintainer"`
-	License     string `yaml:"license"` // of the SPDX list
+	License     string `yaml:"license"` // SPDX identifier
 	Section     string `yaml:"section"`
 }
 
-// readProject reads and checks it: a release without a name or with half an address
-// would be found out by those who install it.
+// readProject reads and checks it: otherwise users would be the first to notice a missing name
+// or an incomplete address.
 func readProject(path string) (project, error) {
 	var p project
 	text, err := os.ReadFile(path)
@@ -49,7 +49,7 @@ func readProject(path string) (project, error) {
 	return p, nil
 }
 
-// address is where a file of a release can be had.
+// address returns the download address of a file of a release.
 func (p project) address(version, file string) string {
 	return strings.ReplaceAll(p.Download, "VERSION", version) + "/" + file
 }

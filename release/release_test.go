@@ -39,7 +39,7 @@ const (
 	testEpoch   = "1700000000"
 )
 
-// targets are those that the tests build.
+// targets returns the targets that the tests build.
 func targets() string {
 	if *slow {
 		return ""
@@ -47,7 +47,7 @@ func targets() string {
 	return "linux/" + runtime.GOARCH
 }
 
-// folder is a release to look at, made once.
+// folder is a release to inspect, created once.
 var folder string
 
 func TestMain(m *testing.M) {
@@ -71,8 +71,8 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// TestReproducible makes the same release again: from a copy of the source in another
-// folder, with another name, clock zone, umask and flags in its environment.
+// TestReproducible creates the same release again: from a copy of the source in another folder,
+// with another name, time zone, umask and environment flags.
 func TestReproducible(t *testing.T) {
 	if !*slow && *made == "" && testing.Short() {
 		t.Skip("-short")
@@ -110,7 +110,7 @@ func copyTree(t *testing.T, from, to string) {
 	}
 }
 
-// sums are those of the files of a folder.
+// sums returns the checksums of the files in a folder.
 func sums(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	entries := must.Get(os.ReadDir(folder))(t)
@@ -123,7 +123,7 @@ func sums(t *testing.T, folder string) map[string]string {
 	return out
 }
 
-// TestChecksums has sha256sum(1) read the list, and no file missing in it.
+// TestChecksums checks the list with sha256sum(1), and that it has every file.
 func TestChecksums(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "sha256sum", "--check", "--strict", "SHA256SUMS")
 	cmd.Dir = folder
@@ -133,8 +133,8 @@ func TestChecksums(t *testing.T) {
 	must.True(t, n == files-1, "%d of %d files have a sum", n, files-1)
 }
 
-// one is the file of the release whose name has the pattern; the test is skipped where
-// its system was not built.
+// one returns the file of the release whose name matches the pattern; it skips the test if its
+// system was not built.
 func one(t *testing.T, pattern string) string {
 	t.Helper()
 	found := must.Get(filepath.Glob(filepath.Join(folder, pattern)))(t)
@@ -145,7 +145,7 @@ func one(t *testing.T, pattern string) string {
 	return found[0]
 }
 
-// entries are the files of a tar, with their headers.
+// entries returns the files of a tar, with their headers.
 func entries(t *testing.T, r io.Reader) map[string][]byte {
 	t.Helper()
 	out := map[string][]byte{}
@@ -160,7 +160,7 @@ func entries(t *testing.T, r io.Reader) map[string][]byte {
 	}
 }
 
-// TestArchives runs the program of this system's archive, and looks into one of Windows.
+// TestArchives runs the program from this system's archive, and inspects one for Windows.
 func TestArchives(t *testing.T) {
 	file := one(t, "linerate-*-linux-"+runtime.GOARCH+".tar.gz")
 	b := must.Get(os.ReadFile(file))(t)
@@ -193,7 +193,7 @@ func cwd(t *testing.T) string {
 	return dir
 }
 
-// version is that of the release, as its list of parts has it.
+// version returns the version of the release, from its list of parts.
 func version(t *testing.T) string {
 	t.Helper()
 	bom, _ := parts(t)
@@ -210,8 +210,8 @@ func parts(t *testing.T) (*cyclonedx.BOM, string) {
 	return bom, string(b)
 }
 
-// TestParts holds the list against go.mod: all that is in a program is in the list with
-// the version that go.mod says, and nothing that only tests or this tool use.
+// TestParts compares the list with go.mod: every module in a program is in the list with the
+// version of go.mod, and no module that only tests or this tool use.
 func TestParts(t *testing.T) {
 	bom, text := parts(t)
 	b := must.Get(os.ReadFile("../go.mod"))(t)
@@ -229,8 +229,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestFreeBSDPackage holds what pkg(8) demands: the manifests first, the sum of each file.
-// Where there is a pkg (it can be built on Linux, too) it installs and removes the package.
+// TestFreeBSDPackage checks the rules of pkg(8): the manifests first, the sum of each file. If
+// pkg is available (it can be built on Linux, too) it installs and removes the package.
 func TestFreeBSDPackage(t *testing.T) {
 	pack := one(t, "linerate-*-freebsd-amd64.pkg")
 	f := must.Get(os.Open(pack))(t)
@@ -270,7 +270,7 @@ func TestFreeBSDPackage(t *testing.T) {
 	})
 }
 
-// TestManifests reads them as what they are, and follows each sum to its archive.
+// TestManifests parses each manifest in its format, and compares each sum with its archive.
 func TestManifests(t *testing.T) {
 	all := sums(t, folder)
 	var scoop struct {

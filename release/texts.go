@@ -16,14 +16,14 @@ import (
 	"linerate/internal/ui/cli"
 )
 
-// file is one of a package or an archive.
+// file is a file of a package or an archive.
 type file struct {
 	name string // within an archive; slashes
 	mode os.FileMode
 	data []byte
 }
 
-// texts makes what goes beside the program: licence, notes, man pages, completions.
+// texts collects the files beside the program: licence, notes, man pages, completions.
 func (r *release) texts(ctx context.Context) error {
 	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
 		b, err := os.ReadFile(filepath.Join(r.tree, name))
@@ -48,7 +48,7 @@ func (r *release) texts(ctx context.Context) error {
 	return nil
 }
 
-// manPages makes one page for each command that a person calls.
+// manPages creates one page for each command that a user calls.
 func (r *release) manPages() ([]file, error) {
 	root := cli.Commands()
 	root.DisableAutoGenTag = true
@@ -80,11 +80,11 @@ func (r *release) manPages() ([]file, error) {
 	return out, nil
 }
 
-// markup is what Markdown, which cobra's man pages are made through, would obey.
+// markup matches what Markdown, from which cobra makes man pages, would interpret.
 var markup = regexp.MustCompile("[\\\\`*_<>\\[\\]#]")
 
-// manText turns the text of a help into the Markdown that shows the same: lines that
-// are indented stand as they are, and no sign has a meaning.
+// manText converts help text to Markdown that renders the same: indented lines are verbatim,
+// and no character has a meaning.
 func manText(text string) string {
 	var b strings.Builder
 	indented := false

@@ -1,6 +1,6 @@
-// Package confined runs a test in a child process with a hard limit on memory and CPU
-// time, for tests that feed a reader with hostile input. A reader that takes too much
-// ends the child, not the machine.
+// Package confined runs a test in a child process with hard limits on memory and CPU time, for
+// tests that feed a reader with hostile input. A reader that exceeds them ends the child, not
+// the machine.
 package confined
 
 import (
@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// child is the variable of the environment that names the confined test.
+// child is the environment variable that names the confined test.
 const child = "LINERATE_CONFINED_TEST"
 
-// patience is how long a child may take before it counts as hung. Its CPU time is
-// bounded separately, so a busy machine does not reach this.
+// patience is the timeout of a child. Its CPU time is limited separately, so a busy machine
+// does not reach this timeout.
 const patience = 10 * time.Minute
 
-// Run runs f in a child process that may hold at most memoryBytes of writable memory and
-// use at most cpuSeconds of CPU time, and fails t if the child fails, runs out of either,
-// or hangs. It skips t on systems without such limits. Everything outside of f also runs
-// in the child, so that a test calls Run first; one test calls it once.
+// Run runs f in a child process that may use at most memoryBytes of writable memory and
+// cpuSeconds of CPU time, and fails t if the child fails, exceeds a limit, or hangs. It skips t
+// on systems without such limits. The child also runs everything in the test before f, so a
+// test must call Run first, and only once.
 func Run(t *testing.T, memoryBytes, cpuSeconds uint64, f func(t *testing.T)) {
 	t.Helper()
 	if os.Getenv(child) == t.Name() {
@@ -38,7 +38,7 @@ func Run(t *testing.T, memoryBytes, cpuSeconds uint64, f func(t *testing.T)) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	dir := t.TempDir()                                         // for what a killed child would leave
+	dir := t.TempDir()                                         // for files that a killed child leaves behind
 	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil { // a database there runs as another user
 		t.Fatal(err)
 	}

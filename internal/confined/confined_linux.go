@@ -4,8 +4,8 @@ import "syscall"
 
 const supported = true
 
-// limit bounds this process: RLIMIT_DATA counts private writable memory since Linux 4.7
-// (setrlimit(2)), so it leaves alone what the Go runtime only reserves.
+// limit sets this process's limits. RLIMIT_DATA counts private writable memory since Linux 4.7
+// (setrlimit(2)), so it excludes what the Go runtime only reserves.
 func limit(memoryBytes, cpuSeconds uint64) error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_DATA, &syscall.Rlimit{Cur: memoryBytes, Max: memoryBytes}); err != nil {
 		return err

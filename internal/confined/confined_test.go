@@ -9,8 +9,8 @@ import (
 	"linerate/internal/must"
 )
 
-// TestLimits holds that the limits are real: a child that takes more memory or CPU time
-// than it may is ended, and one that stays within them is not. Neither leaves a file.
+// TestLimits: a child that exceeds the limit of memory or CPU time is ended, and one that stays
+// within them is not. Neither leaves a file.
 func TestLimits(t *testing.T) {
 	if !supported {
 		t.Skip("this system does not limit the memory of a process")
@@ -25,7 +25,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// abuse skips what only TestLimits starts.
+// abuse skips tests that only TestLimits starts.
 func abuse(t *testing.T) {
 	if os.Getenv("LINERATE_CONFINED_ABUSE") == "" {
 		t.Skip("started by TestLimits")
@@ -46,7 +46,7 @@ func TestHungry(t *testing.T) {
 	abuse(t)
 	Run(t, 256<<20, 10, func(t *testing.T) {
 		t.TempDir()
-		for range 64 { // in pieces: one large mapping was let through now and then
+		for range 64 { // in pieces: one large mapping sometimes succeeded
 			hoard = append(hoard, make([]byte, 16<<20))
 		}
 	})

@@ -1,6 +1,6 @@
-// Package fault is what an error says beside what happened: what kind of fault it is,
-// and what to do about it. It lies below all layers, and a fault is made where it is
-// seen; only the process entries turn kinds into exit codes.
+// Package fault adds to an error the kind of fault and a hint what to do about it. It lies
+// below all layers, and a fault is created where it is detected; only the process entry points
+// convert kinds to exit codes.
 package fault
 
 import (
@@ -10,44 +10,44 @@ import (
 	"io/fs"
 )
 
-// Kind says of a fault what is to be done about it, and by whom.
+// Kind classifies a fault by what to do about it, and who must do it.
 type Kind int
 
 // The closed list of kinds. The command line has one exit code for each.
 const (
-	ByCause     Kind = iota // what its cause is
+	ByCause     Kind = iota // the kind of its cause
 	Failed                  // the operation failed; the message says why
-	Usage                   // what was asked makes no sense
+	Usage                   // the request is invalid
 	Unreachable             // a host could not be reached, or refused
-	Unsupported             // this system or these rights cannot do that
+	Unsupported             // this system, or this user's rights, do not allow it
 	Untrusted               // the session ended, but its result must not be used
-	Store                   // results could not be read or kept
+	Store                   // results could not be read or stored
 	NotUndone               // a host may still hold a changed setting
 	Interrupted             // stopped by the user
-	Found                   // something is not as it should be
-	Unmet                   // a demand is not met
+	Found                   // a check found a problem
+	Unmet                   // a requirement is not met
 )
 
-// ExitCode is the exit code of a program that fails so: a closed list, which linerate help
-// exit-codes prints and docs/manual.md keeps.
+// ExitCode returns the exit code of a program that fails with this kind: a closed list, which
+// linerate help exit-codes prints and docs/manual.md documents.
 func (k Kind) ExitCode() int {
 	return map[Kind]int{Failed: 1, Usage: 2, Unreachable: 3, Unsupported: 4, Untrusted: 5, Store: 6, NotUndone: 7, Found: 8, Unmet: 9, Interrupted: 130}[k]
 }
 
-// Error is an error with its kind and a hint: what happened, then what to do about it.
+// Error is an error with its kind and a hint: what happened, then what to do.
 type Error struct {
 	Kind Kind
-	Hint string // "" for none; several lines are several hints
+	Hint string // "" if none; several lines are several hints
 	Err  error
 }
 
-// Error says what happened, without the hint.
+// Error returns what happened, without the hint.
 func (e *Error) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// New gives err a kind and a hint in place of its own; nil stays nil.
+// New replaces err's kind and hint; a nil err stays nil.
 func New(k Kind, err error, hint string, args ...any) error {
 	if err == nil {
 		return nil
@@ -55,21 +55,21 @@ func New(k Kind, err error, hint string, args ...any) error {
 	return &Error{Kind: k, Err: err, Hint: fmt.Sprintf(hint, args...)}
 }
 
-// Usagef returns a fault of what was asked.
+// Usagef returns a fault of kind Usage.
 func Usagef(format string, args ...any) error {
 	return &Error{Kind: Usage, Err: fmt.Errorf(format, args...)}
 }
 
-// WithHint gives err a hint in place of its own, and keeps its kind; nil stays nil.
+// WithHint replaces err's hint, and keeps its kind; a nil err stays nil.
 func WithHint(err error, format string, args ...any) error {
 	return New(ByCause, err, format, args...)
 }
 
-// WithKind gives err a kind in place of its own, and keeps its hint; nil stays nil.
+// WithKind replaces err's kind, and keeps its hint; a nil err stays nil.
 func WithKind(k Kind, err error) error { return New(k, err, "") }
 
-// Cause returns an error to wrap and to test for. Its kind is that of what wraps it,
-// unless that says its own.
+// Cause returns an error to wrap and to test for. An error that wraps it has its kind, unless
+// it has its own.
 func Cause(k Kind, text string) error { return &cause{k, text} }
 
 type cause struct {
@@ -79,8 +79,7 @@ type cause struct {
 
 func (c *cause) Error() string { return c.text }
 
-// KindOf returns the kind of an error that is not nil: the first that its tree says, else
-// that of its cause.
+// KindOf returns the kind of a non-nil error: the first in its tree, else that of its cause.
 func KindOf(err error) Kind {
 	if e := find(err, func(e *Error) bool { return e.Kind != ByCause }); e != nil {
 		return e.Kind
@@ -97,7 +96,7 @@ func KindOf(err error) Kind {
 	return Failed
 }
 
-// HintOf returns the first hint in the tree of an error, "" for none.
+// HintOf returns the first hint in the tree of an error, "" if none.
 func HintOf(err error) string {
 	if e := find(err, func(e *Error) bool { return e.Hint != "" }); e != nil {
 		return e.Hint
@@ -105,7 +104,7 @@ func HintOf(err error) string {
 	return ""
 }
 
-// Sentence is what err says with its hint.
+// Sentence returns err's text with its hint.
 func Sentence(err error) string {
 	if hint := HintOf(err); hint != "" {
 		return err.Error() + "; " + hint
@@ -113,7 +112,7 @@ func Sentence(err error) string {
 	return err.Error()
 }
 
-// find returns the first Error in the tree of err that fits; nil for none.
+// find returns the first Error in the tree of err for which fits returns true, or nil.
 func find(err error, fits func(*Error) bool) *Error {
 	for err != nil {
 		e, ok := err.(*Error) //nolint:errorlint // the tree is walked here

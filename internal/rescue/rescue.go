@@ -1,10 +1,9 @@
-// Package rescue makes a panic the error of what it happened in.
+// Package rescue converts a panic to an error.
 //
-// A panic in a goroutine ends the process, whoever started it. What a server does
-// for one client must not end what it does for all others, so each goroutine that
-// it starts for one runs through From: `go rescue.From(fail, f)()` or
-// `group.Go(rescue.From(fail, f))`. The cost is one deferred call per goroutine,
-// none per step of a loop in it.
+// A panic in any goroutine ends the process. Work for one client must not end a server's work
+// for all others, so each goroutine that the server starts for a client runs through From: `go
+// rescue.From(fail, f)()` or `group.Go(rescue.From(fail, f))`. The cost is one deferred call
+// per goroutine, none per step of a loop in it.
 package rescue
 
 import (
@@ -13,30 +12,30 @@ import (
 	"sync"
 )
 
-// Panic is the error that a panic was made.
+// Panic is the error of a panic.
 type Panic struct {
-	Value any    // what panic was called with; a runtime.Error for one of the runtime
-	Stack []byte // of the goroutine, as of runtime/debug.Stack
+	Value any    // the argument of panic; a runtime.Error if the runtime panicked
+	Stack []byte // of the goroutine, as from runtime/debug.Stack
 }
 
-// Error says the value, and the stack in the lines that follow.
+// Error returns the value, and the stack in the lines that follow.
 func (p *Panic) Error() string { return fmt.Sprintf("a bug in linerate: %v\n%s", p.Value, p.Stack) }
 
-// Unwrap returns the value where that is an error.
+// Unwrap returns the value if it is an error.
 func (p *Panic) Unwrap() error {
 	err, _ := p.Value.(error)
 	return err
 }
 
-// From returns f with fail called, by the same goroutine, for a panic in it; the
-// error is a *Panic. What f owes to others, such as a word on a channel, it must
-// give by defer, or fail must. fail must not panic, nor block for ever.
+// From returns a function that calls f and, if f panics, calls fail with a *Panic in the same
+// goroutine. f must do by defer what other goroutines wait for, such as a send on a channel, or
+// fail must do it. fail must neither panic nor block forever.
 func From(fail func(error), f func()) func() {
 	return func() {
 		defer func() {
 			switch v := recover().(type) {
 			case nil:
-			case *Panic: // of a Group
+			case *Panic: // from a Group
 				fail(v)
 			default:
 				fail(&Panic{Value: v, Stack: debug.Stack()})
@@ -52,14 +51,14 @@ func Call(f func() error) (err error) {
 	return err
 }
 
-// Group is a sync.WaitGroup for goroutines that somebody waits for who answers for
-// them: a panic in one goes on, as a *Panic, in who calls Wait. The zero value is
-// ready. Go and Wait may be called as those of a WaitGroup.
+// Group is a sync.WaitGroup that passes on panics: a panic in one of its goroutines continues,
+// as a *Panic, in the goroutine that calls Wait. The zero value is ready. Go and Wait may be
+// called as on a WaitGroup.
 type Group struct {
 	all sync.WaitGroup
 
 	mu  sync.Mutex
-	bug error // the first one that nobody was told of
+	bug error // the first one that Wait has not passed on yet
 }
 
 // Go runs f in a goroutine.
@@ -73,8 +72,7 @@ func (g *Group) Go(f func()) {
 	}, f))
 }
 
-// Wait waits for all goroutines, and panics where one of them did since the last
-// call.
+// Wait waits for all goroutines, and panics if one of them has panicked since the last call.
 func (g *Group) Wait() {
 	g.all.Wait()
 	g.mu.Lock()

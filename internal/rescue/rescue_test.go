@@ -10,8 +10,8 @@ import (
 	"linerate/internal/must"
 )
 
-// TestFrom: a panic in a goroutine is told once, with where it was, and the
-// others and the process go on.
+// TestFrom: a panic in a goroutine is reported once, with its stack, and the other goroutines
+// and the process continue.
 func TestFrom(t *testing.T) {
 	var all sync.WaitGroup
 	told := make(chan error, 10)
@@ -43,8 +43,7 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// TestGroup: all goroutines end, and the panic of one goes on where they are
-// waited for, once.
+// TestGroup: all goroutines end, and the panic of one continues in Wait, once.
 func TestGroup(t *testing.T) {
 	var g Group
 	whole := make(chan int, 3)

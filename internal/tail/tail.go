@@ -1,10 +1,10 @@
-// Package tail keeps the end of what a program says.
+// Package tail keeps the end of a program's output.
 package tail
 
 import "sync"
 
-// Tail keeps the end of what is written to it: what a program said last, for an error
-// that names it. It is safe for concurrent use.
+// Tail keeps the end of what is written to it: a program's last output, for an error message.
+// It is safe for concurrent use.
 type Tail struct {
 	Keep int // bytes
 
@@ -13,7 +13,7 @@ type Tail struct {
 	cut bool
 }
 
-// Write implements io.Writer. It takes everything.
+// Write implements io.Writer. It never fails.
 func (t *Tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -31,8 +31,7 @@ func (t *Tail) String() string {
 	return string(t.b)
 }
 
-// Cut reports whether something was written before what is kept, so that its first line
-// may not be a whole one.
+// Cut reports whether earlier output was dropped, so that the first line may be incomplete.
 func (t *Tail) Cut() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"linerate/internal/tail"
 )
 
-// TestTail: the last bytes stay, whatever the pieces in which they come.
+// TestTail: the last bytes are kept, however the output is split.
 func TestTail(t *testing.T) {
 	for _, pieces := range [][]string{{"abcdefgh"}, {"abc", "defgh"}, {"a", "b", "c", "d", "e", "f", "g", "h"}, {"abcd", "", "efgh"}} {
 		tail := tail.Tail{Keep: 5}

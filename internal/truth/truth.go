@@ -1,6 +1,6 @@
-// Package truth decides whether measurements agree with a known truth. It is for tests
-// that hold a rate, a delay or a clock against a bound: one busy second spoils one try,
-// and the majority of several tries decides.
+// Package truth decides whether measurements agree with a known truth. It is for tests that
+// check a rate, a delay or a clock against bounds: one busy second spoils one try, and the
+// majority of several tries decides.
 package truth
 
 import (
@@ -17,10 +17,10 @@ import (
 // Tries is the usual number of tries: three that agree decide.
 const Tries = 5
 
-// Hold calls measure up to tries times, and fails t unless each claim holds in more than
-// half of them: then the median of the tries is within its bounds, too. A try that fails
-// by Errorf or Fatalf counts against a claim of its own, named "run". Hold returns as
-// soon as every claim is decided. tries is odd, at least 1.
+// Hold calls measure up to tries times, and fails t unless each claim holds in more than half
+// of them: then the median of the tries is also within its bounds. A try that fails by Errorf
+// or Fatalf counts against an extra claim named "run". Hold returns as soon as every claim is
+// decided. tries must be odd, at least 1.
 //
 // Hold logs one line for each claim that begins with "truth:", and appends it to the
 // file that LINERATE_TRUTH names.
@@ -66,8 +66,8 @@ func record(t *testing.T, line string) {
 	}
 }
 
-// Try is one measurement. It is a testing.TB whose failures count against this try and
-// not against the test.
+// Try is one measurement. It is a testing.TB whose failures count against this try only, not
+// the test.
 type Try struct {
 	testing.TB
 	values  map[string]claim
@@ -87,8 +87,8 @@ type claim struct {
 
 func (c claim) holds() bool { return c.value >= c.least && c.value <= c.most }
 
-// Claim states that value lies from least to most, both included. Infinities are no
-// bound. Unit is printed behind the figures. Each try states the same names.
+// Claim states that value lies between least and most, inclusive. An infinity is no bound. unit
+// is printed after the values. Each try must make the same claims.
 func (y *Try) Claim(name string, value, least, most float64, unit string) {
 	if _, twice := y.values[name]; !twice {
 		y.order = append(y.order, name)
@@ -96,7 +96,7 @@ func (y *Try) Claim(name string, value, least, most float64, unit string) {
 	y.values[name] = claim{value: value, least: least, most: most, unit: unit}
 }
 
-// run calls measure, and what it gave to Cleanup afterwards.
+// run calls measure, and afterwards the functions passed to Cleanup.
 func (y *Try) run(measure func(*Try)) {
 	ctx, cancel := context.WithCancel(y.TB.Context())
 	y.ctx = ctx
@@ -109,30 +109,30 @@ func (y *Try) run(measure func(*Try)) {
 	}
 }
 
-// apart calls f in a goroutine of its own, which Fatalf ends, and not the test's.
+// apart calls f in its own goroutine, so that Fatalf ends that one instead of the test's.
 func (*Try) apart(f func()) {
 	var one sync.WaitGroup
 	one.Go(f)
 	one.Wait()
 }
 
-// Context ends with the try, before what Cleanup was given is called.
+// Context returns a context that ends with the try, before the Cleanup functions run.
 func (y *Try) Context() context.Context { return y.ctx }
 
 // Cleanup calls f at the end of the try.
 func (y *Try) Cleanup(f func()) { y.cleanups = append(y.cleanups, f) }
 
-// Log keeps a line for the case that the try fails.
+// Log stores a line, which is printed if the try fails.
 func (y *Try) Log(args ...any) { y.log = append(y.log, fmt.Sprint(args...)) }
 
-// Logf keeps a line for the case that the try fails.
+// Logf stores a line, which is printed if the try fails.
 func (y *Try) Logf(format string, args ...any) { y.log = append(y.log, fmt.Sprintf(format, args...)) }
 
 // Fail marks the try as failed.
 func (y *Try) Fail() { y.failed = true }
 
-// FailNow marks the try as failed and ends it. Like testing.T's it belongs to the
-// goroutine that measures.
+// FailNow marks the try as failed and ends it. As with testing.T, only the measuring goroutine
+// may call it.
 func (y *Try) FailNow() { y.failed = true; runtime.Goexit() }
 
 // Failed reports whether the try has failed.
@@ -186,7 +186,7 @@ func (v *verdict) add(y *Try) {
 	for _, name := range y.order {
 		v.count(name, y.values[name])
 	}
-	for _, name := range v.order { // a try that ended early states nothing
+	for _, name := range v.order { // a try that ended early makes no claims
 		if c := v.claims[name]; c.inside+c.outside < v.done {
 			c.outside++
 		}

@@ -8,8 +8,8 @@ import (
 	"linerate/internal/must"
 )
 
-// verdictOf is the verdict on a claim of at most 10, of tries that measure these values;
-// a negative one is a try that fails.
+// verdictOf returns the verdict on a claim of at most 10, for tries that measure these values;
+// a negative value is a try that fails.
 func verdictOf(t *testing.T, tries int, values ...float64) (holds bool, done int) {
 	t.Helper()
 	v := newVerdict(tries)

@@ -1,5 +1,5 @@
-// Command site makes linerate's documents into a folder of pages that need no network:
-// one for each text, in the looks of the reports, on light and on dark ground.
+// Command site converts linerate's documents to a folder of pages that need no network: one for
+// each text, in the style of the reports, for light and dark mode.
 package main
 
 import (
@@ -35,15 +35,15 @@ func main() {
 	fmt.Println("site:", filepath.Join(*out, "index.html"))
 }
 
-// site is what is known of all pages while one is made.
+// site is the state of all pages during the conversion.
 type site struct {
 	tree, out string
-	pages     map[string]string // of a text in the source: its page
+	pages     map[string]string // from a text in the source to its page
 	titles    map[string]string
-	copies    map[string]bool // files that pages lead to, beside the pages
+	copies    map[string]bool // linked files, copied beside the pages
 }
 
-// makeSite writes all pages into out.
+// makeSite writes all pages to out.
 func makeSite(tree, out string) error {
 	if out == "" {
 		return fmt.Errorf("-out: want the folder of the pages")
@@ -102,7 +102,7 @@ func (s *site) write(name string, b []byte) error {
 	return os.WriteFile(file, b, 0o644) //nolint:gosec // pages are for everybody
 }
 
-// title is the first heading of a text.
+// title returns the first heading of a text.
 func title(source []byte, name string) string {
 	for line := range strings.Lines(string(source)) {
 		if head, ok := strings.CutPrefix(line, "# "); ok {
@@ -112,7 +112,7 @@ func title(source []byte, name string) string {
 	return name
 }
 
-// entry is a page in the list of all of them.
+// entry is a page in the table of contents.
 type entry struct {
 	Title, Link string
 	Here        bool
@@ -156,7 +156,8 @@ func (s *site) page(name string, source []byte) error {
 	return s.write(s.pages[name], b.Bytes())
 }
 
-// contents are all pages as links from one, the shortest way to it first.
+// contents returns links from one page to all pages: the guides in reading order, then the
+// rest.
 func (s *site) contents(from string) []entry {
 	first := []string{"README.md", "docs/start.md", "docs/manual.md", "docs/hosts.md", "docs/measure.md", "docs/find-the-limit.md", "docs/tune.md", "docs/settings.md", "docs/permanent.md", "docs/experiments.md", "docs/servers.md", "docs/results.md"}
 	names := slices.Clone(first)
@@ -176,9 +177,9 @@ func (s *site) contents(from string) []entry {
 	return out
 }
 
-// link is where a link of a text leads on its page: to another page, to a file that is
-// copied beside them, or to where it led. A file of the source that is neither stays
-// where it is, and its link is the name that it has there.
+// link returns the target on a page of a link in a text: another page, a copied file, or the
+// original target. A file of the source that is neither is not copied, and its link is its name
+// in the source.
 func (s *site) link(from, to string) string {
 	file, anchor, _ := strings.Cut(to, "#")
 	if file == "" || strings.Contains(file, "://") || strings.HasPrefix(file, "mailto:") {
@@ -198,7 +199,7 @@ func (s *site) link(from, to string) string {
 	return to
 }
 
-// relative is the link from one page to another.
+// relative returns the link from one page to another.
 func relative(from, to string) string {
 	return strings.Repeat("../", strings.Count(from, "/")) + to
 }

@@ -15,7 +15,7 @@ import (
 	"linerate/internal/must"
 )
 
-// page is what a page has: where it leads, and what can be led to.
+// page is a page's links and anchors.
 type page struct {
 	links []string
 	ids   map[string]bool
@@ -43,7 +43,7 @@ func read(t *testing.T, file string) page {
 	return p
 }
 
-// TestLinks follows every link of every page to its file and its heading, and holds that
+// TestLinks follows every link of every page to its file and its heading, and checks that
 // nothing is fetched from elsewhere.
 func TestLinks(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "site")
@@ -82,7 +82,7 @@ func TestLinks(t *testing.T) {
 	t.Logf("%d pages, %d links", len(pages), followed)
 }
 
-// TestNarrow has a real browser lay the pages out for a telephone: none is wider.
+// TestNarrow renders the pages in a real browser at the width of a phone: none is wider.
 func TestNarrow(t *testing.T) {
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
@@ -91,12 +91,12 @@ func TestNarrow(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "site")
 	must.Do(t, makeSite("../..", out))
 	for _, name := range []string{"index.html", "manual.html", "flags.html"} {
-		// An inner frame of 390 pixels, since a headless window is never that narrow.
+		// An inner frame of 390 pixels, since a headless window cannot be that narrow.
 		frame := filepath.Join(out, "narrow.html")
 		text := `<iframe src="` + name + `" width="390" height="800" onload="document.title=this.contentDocument.documentElement.scrollWidth;document.body.append('wide:'+document.title)"></iframe>`
 		must.Do(t, os.WriteFile(frame, []byte(text), 0o600))
 		browser := exec.CommandContext(t.Context(), chromium, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--virtual-time-budget=5000", "--user-data-dir="+t.TempDir(), "--dump-dom", "file://"+frame)
-		browser.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // it leaves its socket
+		browser.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // it leaves its socket there
 		dom := must.Get(browser.Output())(t)
 		m := regexp.MustCompile(`wide:(\d+)`).FindStringSubmatch(string(dom))
 		must.Need(t, m != nil, "%s: the browser says no width: %s", name, dom)
@@ -104,7 +104,7 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
-// TestBadInputs holds what is refused.
+// TestBadInputs: bad inputs are refused.
 func TestBadInputs(t *testing.T) {
 	full := t.TempDir()
 	must.Do(t, os.WriteFile(filepath.Join(full, "a"), nil, 0o600))
