@@ -23,7 +23,7 @@ func (b *builder) said(v model.Verdict) string {
 	return text
 }
 
-// judged is said without the value itself.
+// judged returns the text of said without the value itself.
 func (b *builder) judged(v model.Verdict) string {
 	switch {
 	case v.Blocks > 0 && b.untrustworthy() != "":

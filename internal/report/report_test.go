@@ -153,8 +153,8 @@ func TestPlateauAndNext(t *testing.T) {
 	must.True(t, len(d.Next) == 2 && strings.Contains(d.Next[0].Command, s.ID), "%+v", d.Next)
 }
 
-// Issue 10, item 2: the current setting may be the answer, and a session without trustworthy
-// data recommends nothing.
+// Issue 10, item 2: the current setting may be the answer, and an untrustworthy session
+// recommends nothing.
 func TestRecommendationLeavesAGoodBaseline(t *testing.T) {
 	_, s := build(t, "sequential")
 	pl := &s.Plateaus[0]

@@ -164,7 +164,7 @@ func TestTunedSaysWhatIsLeft(t *testing.T) {
 		t.Errorf("%q", got.Front)
 	}
 
-	rec.Ideas, rec.Winner = nil, model.Setting{} // nothing to try: each thing is said once
+	rec.Ideas, rec.Winner = nil, model.Setting{} // nothing to try: each reason appears once
 	for _, d := range []model.Direction{model.To, model.From} {
 		s.Findings = append(s.Findings, model.Finding{Direction: d, NoKnob: "a faster link"})
 	}

@@ -158,7 +158,7 @@ func NotEnough(blocks int) string { return fmt.Sprintf("not enough data after %d
 
 // hopeless reports whether every candidate without a verdict would need more
 // than three times the blocks that are left (statistics.md section 5.3, rule
-// 4). It says nothing before a verdict could have been reached at all.
+// 4). It reports false before any verdict is possible.
 func (s *session) hopeless(r Result) bool {
 	if r.Done || s.plan.Mode != model.Sequential {
 		return false

@@ -72,7 +72,7 @@ func TestIntervalJSON(t *testing.T) {
 	}
 }
 
-// An interval that says nothing of an end does not bound it.
+// An interval without an end is unbounded there.
 func TestIntervalJSONWithoutEnds(t *testing.T) {
 	var i Interval
 	err := json.Unmarshal([]byte(`{}`), &i)
