@@ -237,7 +237,7 @@ func alone(way model.Direction) string {
 }
 
 // kindQueue returns a harmless queue: a round trip, at least twenty packets, and at least 4 ms
-// of up to 256 KiB, so that bursts fit and waits are short.
+// or 256 KiB, whichever is less, so that bursts fit and waits are short.
 func kindQueue(rate units.BitRate, trip time.Duration, mtu int) units.Bytes {
 	return max(units.Bytes(float64(rate)/8*trip.Seconds()), units.Bytes(20*(mtu+14)), min(256*1024, units.Bytes(float64(rate)/8*0.004)))
 }

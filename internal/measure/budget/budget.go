@@ -26,7 +26,7 @@ import (
 	"linerate/internal/core/units"
 )
 
-// ErrSpent is wrapped by every refusal.
+// ErrSpent is the error that every refusal wraps.
 var ErrSpent = errors.New("over the budget")
 
 // ErrOver reports that a session's lifetime is over. It wraps ErrSpent.

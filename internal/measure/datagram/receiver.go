@@ -45,7 +45,7 @@ func NewReceiver(c *Conn, o ReceiverOptions) (*Receiver, error) {
 // Start resets the origin of all times, before Run.
 func (r *Receiver) Start(t time.Time) { r.o.Start = t }
 
-// Coalesced returns whether the kernel joined datagrams.
+// Coalesced reports whether the kernel joined datagrams.
 func (r *Receiver) Coalesced() bool { return r.trains.Load() }
 
 // Stop makes Run return soon.

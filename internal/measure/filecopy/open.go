@@ -210,8 +210,8 @@ func (m *maker) plain(size int64, filled bool) (*store, error) {
 	return s, nil
 }
 
-// memory allocates a store in process memory. If this end's share is limited, its pages are
-// touched as data arrives, unless the store is filled here.
+// memory allocates a store in process memory. If this end has a share, the pages are populated
+// as data arrives, unless the store is filled here.
 func (m *maker) memory(size int64, filled bool) (*store, error) {
 	give, err := m.take(true, size)
 	if err != nil {

@@ -113,7 +113,7 @@ func (w *work) receiveAll(s *stream, fd int, buf []byte) error {
 	return nil
 }
 
-// answer returns io.EOF, after waiting for the receiver's FIN if w.confirm is set.
+// answer returns io.EOF. If the sender waits for it (w.confirm), answer sends the FIN first.
 func (w *work) answer(fd int) error {
 	if w.confirm {
 		if err := unix.Shutdown(fd, unix.SHUT_WR); err != nil {

@@ -33,7 +33,7 @@ func startScripts() error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(context.Background(), "/bin/sh", "/etc/rc") // process 1 has nobody who could cancel it
+	cmd := exec.CommandContext(context.Background(), "/bin/sh", "/etc/rc") // nothing could cancel it: this is process 1
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	return cmd.Run()
 }

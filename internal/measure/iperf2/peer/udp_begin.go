@@ -162,7 +162,7 @@ func (u *udpServer) refuse(f *udpFlow, err error) *udpFlow {
 	return f
 }
 
-// enter takes the resources of f, of which came datagrams have arrived, and starts it.
+// enter takes the resources of f and starts it; came is the number of its datagrams so far.
 func (u *udpServer) enter(ctx context.Context, f *udpFlow, came int) *udpFlow {
 	if u.full(f) {
 		u.makeRoom(f, came, f.seen)
@@ -217,8 +217,8 @@ func (u *udpServer) afford(f *udpFlow) error {
 // full reports whether there is no place for f.
 func (u *udpServer) full(f *udpFlow) bool { return u.udp.full(f.from.Addr()) != nil }
 
-// makeRoom ends another unverified flow for f, of which came datagrams have arrived: one that
-// is silent or has sent less; for a verified f, any. It reports whether there is a place now.
+// makeRoom ends another unverified flow for f: one that is silent or has sent fewer than came
+// datagrams; for a verified f, any. It reports whether there is a place now.
 func (u *udpServer) makeRoom(f *udpFlow, came int, at time.Duration) bool {
 	if !f.known {
 		if at-u.sought < seekEvery && u.sought > 0 {
