@@ -353,6 +353,6 @@ func (r *faultRun) kill(sig syscall.Signal, roles ...string) {
 			hit++
 		}
 	}
-	// The process that keeps a change is told when it is on disk, and may be gone by now.
+	// The process that keeps a change learns when it is on disk, and may be gone by now.
 	must.Need(r.t, hit != 0 || r.c.after == "confirmed" || r.c.after == "drop confirmation", "nobody is %q, there are %v", roles, found)
 }

@@ -115,8 +115,8 @@ func TestJournalOfANewerLinerate(t *testing.T) {
 	}
 }
 
-// TestDriverIsBusy: the kernel refuses the old value for a while: the watchdog of a killed
-// controller keeps trying, others are told, and it ends when it has succeeded.
+// TestDriverIsBusy: the kernel refuses the old value for a while. The watchdog of a killed
+// controller retries, other commands say so, and it ends when it has succeeded.
 func TestDriverIsBusy(t *testing.T) {
 	t.Parallel()
 	n, m := newNetns(t), newMounts(t, "true")

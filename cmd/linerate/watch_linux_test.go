@@ -10,8 +10,8 @@ import (
 	"linerate/internal/report/watch"
 )
 
-// TestWatch: a look at a host that answers and at one that does not, twice, as of a timer: what
-// is said before, shown, listed and told to a command.
+// TestWatch looks twice at a host that answers and at one that does not, as a timer would: the
+// announcement, the screen, the list, and the --exec command's input.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	db, events := filepath.Join(t.TempDir(), "results.db"), filepath.Join(t.TempDir(), "events")

@@ -11,8 +11,8 @@ import (
 	"linerate/internal/truth"
 )
 
-// TestTruthOfWatch: nothing is told of a path as long as it is as it was; one whose rate falls
-// by a quarter is told within four looks, with exit code 8, and that it is back, too.
+// TestTruthOfWatch: a steady path is not reported; a path whose rate falls by a quarter is
+// reported within four looks, with exit code 8, and so is its recovery.
 func TestTruthOfWatch(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		hosts := star(try, 2, 0, 40)

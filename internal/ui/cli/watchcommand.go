@@ -81,7 +81,7 @@ for each look, unless --keep-agent leaves it there.`,
 	return c
 }
 
-// watchAsked is what flags and arguments ask for.
+// watchAsked turns flags and arguments into a request.
 func (a *console) watchAsked(f watchFlags, args []string) (watch.Request, error) {
 	q := f.request
 	var bad faults
@@ -115,7 +115,7 @@ func (a *console) watchAsked(f watchFlags, args []string) (watch.Request, error)
 	return q, q.Validate()
 }
 
-// watching looks, or shows what was seen.
+// watching starts a watch, or draws the stored looks.
 func (a *console) watching(ctx context.Context, f watchFlags, fl *pflag.FlagSet, args []string) error {
 	if err := a.pathOver(a.path, fl); err != nil {
 		return err
@@ -165,7 +165,7 @@ func (a *console) watching(ctx context.Context, f watchFlags, fl *pflag.FlagSet,
 	return err
 }
 
-// tellCost says what looks at a path send.
+// tellCost prints how much data the looks at a path send.
 func (a *console) tellCost(ctx context.Context, w *watch.Watch, far string) error {
 	p, err := w.Path(ctx, far)
 	if err != nil {
@@ -198,7 +198,7 @@ func (l looks) Looks(ctx context.Context, far string, since time.Time) ([]model.
 	return items, err
 }
 
-// showWatched draws what was seen of hosts, of all that were looked at where far is empty.
+// showWatched draws the stored looks at the hosts far; at all hosts if far is empty.
 func (a *console) showWatched(ctx context.Context, w *watch.Watch, st results, far []string) error {
 	if len(far) == 0 {
 		items, err := st.Sessions(ctx, store.Filter{Kind: model.KindWatch})
@@ -223,7 +223,7 @@ func (a *console) showWatched(ctx context.Context, w *watch.Watch, st results, f
 	return reportwatch.Render(a.Out, d, func(line string) []string { return wrapped(line, a.Width()) })
 }
 
-// watchedPaths is what is known of the paths to hosts.
+// watchedPaths returns the report on the paths to hosts.
 func (a *console) watchedPaths(ctx context.Context, w *watch.Watch, far []string) (reportwatch.Document, error) {
 	d := reportwatch.Document{Hosts: []reportwatch.Host{}}
 	for _, text := range far {
@@ -244,7 +244,8 @@ func (a *console) watchDocument(ctx context.Context, w *watch.Watch, far []strin
 	return a.document(reportwatch.Schema, d)
 }
 
-// tellLook says what came of a look, and has the command told of what matters.
+// tellLook prints the result of a look. It runs the --exec command for a change, and when a host
+// goes away or comes back.
 func (a *console) tellLook(ctx context.Context, run string, o watch.Outcome) {
 	h := reportwatch.HostOf(o.Host.Text, o.Path, a.Now())
 	at, name := a.Now(), model.EndName(o.Host.Text)
@@ -286,7 +287,7 @@ func (a *console) tellLook(ctx context.Context, run string, o watch.Outcome) {
 	}
 }
 
-// watchObserver tells how a watch goes on, without the screen of a session.
+// watchObserver prints the progress of a watch, without a session's screen.
 type watchObserver struct{ *console }
 
 // Observe implements app.Observer.

@@ -15,7 +15,7 @@ import (
 	"linerate/internal/store/postgres"
 )
 
-// watchTimer prints, installs or removes what has this system look on a schedule.
+// watchTimer prints, installs or removes the system's timer for looks.
 func (a *console) watchTimer(ctx context.Context, f watchFlags, fl *pflag.FlagSet, every time.Duration, args []string) error {
 	switch {
 	case a.json:
