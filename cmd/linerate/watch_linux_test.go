@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,9 +33,20 @@ func TestWatch(t *testing.T) {
 	has(t, "watch", succeed(t, "watch", host, "--show", "--db", db).out, "127.0.0.2   2 looks", "round trip    ", "too few looks")
 	run(t, command(t, "list", "--db", db)).ends(t, 0, "no sessions in")
 	must.Equal(t, strings.Count(succeed(t, "list", "--kind", "watch", "--db", db).out, "  watch  "), 4, "looks in the list")
+	cmd := command(t, "watch", host, "--probe-only", "--wait", "0s", "--db", db)
+	said := must.Get(cmd.StderrPipe())(t)
+	must.Do(t, cmd.Start())
+	for lines := bufio.NewScanner(said); lines.Scan() && !strings.Contains(lines.Text(), "127.0.0.2: round trip"); {
+	}
+	must.Do(t, cmd.Process.Signal(os.Interrupt))
+	must.Fail(t, cmd.Wait())
+	must.Equal(t, cmd.ProcessState.ExitCode(), 130, "exit code of Ctrl-C")
+	has(t, "after Ctrl-C", succeed(t, "watch", host, "--show", "--db", db).out, "127.0.0.2   3 looks")
 	for args, says := range map[string]string{
-		"nas nas": "named twice", "nas --every 5s": "--every: 5 s is shorter", "nas --margin 0.1%": "--margin: ", "nas -t 10ms": "--time: ", "nas -P 0": "--parallel: ", "iperf3://nas": "runs linerate",
+		"nas nas": "named twice", "nas --every 5s": "--every: 5 s is shorter", "nas --margin 0.1%": "--margin: ", "nas -t 10ms": "--time: ", "nas -P 0": "--parallel: ", "iperf3://nas": "runs linerate", "nas --through ssh": "--through ssh",
 	} {
 		run(t, command(t, append([]string{"watch", "--once"}, strings.Fields(args)...)...)).ends(t, 2, says)
 	}
+	run(t, command(t, "watch", "--install")).ends(t, 2, "there is nothing to look at")
+	run(t, command(t, "watch", "nas", "--print-unit", "--json")).ends(t, 2, "leave out --json")
 }

@@ -137,7 +137,7 @@ func (a *console) watching(ctx context.Context, f watchFlags, fl *pflag.FlagSet,
 		},
 		Tell: func(ctx context.Context, o watch.Outcome) { a.tellLook(ctx, f.exec, o) },
 	}
-	if f.remove || f.print {
+	if f.remove || f.print || f.install && len(args) == 0 {
 		return a.watchTimer(ctx, f, fl, q.Every, args)
 	}
 	far := lists.Each(q.Hosts, func(t reach.Target) string { return t.Text })

@@ -60,7 +60,7 @@ func (a *console) watchTimer(ctx context.Context, f watchFlags, fl *pflag.FlagSe
 	case f.remove:
 		gone, err := e.Remove(ctx)
 		if err == nil && len(gone) == 0 {
-			return fault.WithHint(fault.Usagef("nothing is installed here"), "what was seen is removed with: linerate prune --kind watch --keep 0 --older-than 1d")
+			return fault.WithHint(fault.Usagef("nothing is installed here"), "what was seen is removed with: linerate prune --kind watch")
 		}
 		for _, path := range gone {
 			fmt.Fprintln(a.Out, "removed "+path)
