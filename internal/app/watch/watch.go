@@ -46,6 +46,7 @@ type Request struct {
 	Margin    float64       // ln of the smallest change to report
 	Path      model.DataPath
 	Seed      uint64
+	Title     string   // of the sessions: in a store that several machines share, which one looks; "" in its own
 	Command   []string // the user's command line, without secrets
 }
 
@@ -158,6 +159,9 @@ func (w *Watch) Path(ctx context.Context, far string) (*series.Path, error) {
 	}
 	p := &series.Path{Margin: w.Margin}
 	for _, i := range items {
+		if i.Title != w.Title {
+			continue // another machine looked
+		}
 		if i.Created.After(now) {
 			continue // the clock was wrong then or is wrong now
 		}
@@ -327,7 +331,7 @@ func (w *Watch) void(ctx context.Context, s *model.Session, why error) error {
 func (w *Watch) fail(ctx context.Context, o *Outcome, at time.Time) error {
 	s := &o.Session
 	*s = model.Session{
-		ID: trial.NewSessionID(at), Kind: model.KindWatch, Command: w.Command, Near: app.ThisMachine, Far: o.Host.Text, Version: w.Env.Version, Created: at,
+		ID: trial.NewSessionID(at), Kind: model.KindWatch, Title: w.Title, Command: w.Command, Near: app.ThisMachine, Far: o.Host.Text, Version: w.Env.Version, Created: at,
 		State: model.SessionRunning, Plan: w.plan(), WireRate: fact.Unknown[units.BitRate]("the host could not be reached"),
 	}
 	if err := w.Store.CreateSession(ctx, *s); err != nil {
@@ -386,7 +390,7 @@ func (l *look) measure(ctx context.Context, h reach.Target, at time.Time) (model
 	}
 	defer e.Close()
 	e.FarText = h.Text
-	t := trial.New(l.Env, e, l.Store, model.KindWatch, "", l.Command, l.plan())
+	t := trial.New(l.Env, e, l.Store, model.KindWatch, l.Title, l.Command, l.plan())
 	t.Steer = l
 	l.at = series.Look{At: at, ID: t.Session.ID}
 	s, err := t.Run(ctx)

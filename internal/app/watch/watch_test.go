@@ -55,7 +55,7 @@ func (s *shelf) Values(ctx context.Context, id string) ([]model.Run, error) {
 func (s *shelf) Looks(_ context.Context, far string, since time.Time) (all []model.Item, _ error) {
 	for _, one := range s.sessions {
 		if one.Far == far && !one.Created.Before(since) {
-			all = append(all, model.Item{ID: one.ID, Created: one.Created, State: one.State})
+			all = append(all, model.Item{ID: one.ID, Created: one.Created, State: one.State, Title: one.Title})
 		}
 	}
 	return all, nil
@@ -166,6 +166,10 @@ func TestPlanted(t *testing.T) {
 		must.True(t, len(got) == 2 && strings.Contains(got[0], "to true"), "nothing arrives there: %v", got)
 		p = must.Get(w.watch().Path(t.Context(), "ssh://nas"))(t)
 		must.Len(t, p.Changes, 6, "read again")
+		of := w.watch()
+		of.Title = "desk"
+		p = must.Get(of.Path(t.Context(), "ssh://nas"))(t)
+		must.Equal(t, p.Count, 0, "looks of another machine in the same store")
 	})
 }
 

@@ -23,6 +23,7 @@ import (
 	reportjson "linerate/internal/report/json"
 	reportwatch "linerate/internal/report/watch"
 	"linerate/internal/store"
+	"linerate/internal/store/postgres"
 )
 
 // watchFlags are the flags of a watch.
@@ -37,21 +38,21 @@ type watchFlags struct {
 func (a *console) watchCommand() *cobra.Command {
 	var f watchFlags
 	c := &cobra.Command{
-		Use: "watch [HOST...]", Short: "look at paths on a schedule, and tell when one gets worse",
-		Long: `watch looks at the path to each HOST every hour: round trip without load and loss by
-datagrams at 1 Mbit/s, and goodput each way by a short run of TCP. It says before it
-starts what that sends in a day. After eight looks it knows what is usual. A look that
-makes it doubt that is followed at once by up to 24 runs more, and only what these
-confirm is told: how far, since when, and what changed on the two hosts meanwhile
-(kernel, driver, settings, route). What gets better again is told too.
+		Use: "watch [HOST...]", Short: "measure paths on a schedule and report when one gets worse",
+		Long: `watch measures the path to each HOST every hour: round trip without load and loss with
+datagrams at 1 Mbit/s, and goodput each way with a short run of TCP. Before it starts it
+prints how much that sends in a day. From the ninth look on it knows what to expect. If a
+look differs, up to 24 runs follow at once, and only what they confirm is reported: by how
+much, since when, and what changed on the two hosts in the meantime (kernel, driver,
+settings, route). It reports improvements too.
 
 It goes on until it is stopped. --once looks once, for a timer or cron; the exit code
-is 8 where something got worse since the look before, and 3 where a host is away.
---exec runs a command for each change, and where a host is away or back, with a JSON
+is 8 if something got worse since the look before, and 3 if a host is away.
+--exec runs a command for each change, and if a host is away or back, with a JSON
 document on its standard input. --install has this system look on the schedule: it
-writes a timer of systemd, a file of cron or a job of launchd, which --print-unit shows
-and --remove takes away. Each look is a session like any other; without HOST, or with
---show, watch draws what it has seen, and measures nothing.
+writes a systemd timer, a cron file or a launchd job, which --print-unit prints
+and --remove removes. Each look is a session; without HOST, or with --show, watch
+draws what it has seen and measures nothing.
 
 Nothing is installed or changed on the hosts. A host over ssh gets a copy of linerate
 for each look, unless --keep-agent leaves it there.`,
@@ -69,15 +70,15 @@ for each look, unless --keep-agent leaves it there.`,
 	registerPath(c)
 	fl.StringVar(&f.every, "every", "1h", "from one look to the next")
 	fl.BoolVar(&f.once, "once", false, "look once, then end")
-	fl.BoolVar(&f.show, "show", false, "draw what was seen, and measure nothing")
+	fl.BoolVar(&f.show, "show", false, "draw what was seen and measure nothing")
 	fl.BoolVar(&f.request.ProbeOnly, "probe-only", false, "round trip and loss alone: half a megabyte a look")
 	fl.StringVarP(&f.time, "time", "t", "3s", "measured time of each way")
 	fl.IntVarP(&f.request.Streams, "parallel", "P", watch.DefaultStreams, "parallel connections")
-	fl.StringVar(&f.margin, "margin", "10%", "the least change that is told")
-	fl.StringVar(&f.exec, "exec", "", "command of the shell for each change, with a JSON document to read")
+	fl.StringVar(&f.margin, "margin", "10%", "the smallest change to report")
+	fl.StringVar(&f.exec, "exec", "", "shell command for each change; it reads a JSON document")
 	fl.BoolVar(&f.print, "print-unit", false, "print what --install would write")
 	fl.BoolVar(&f.install, "install", false, "have this system look on the schedule: by systemd, cron or launchd; of root for the machine, else of the user")
-	fl.BoolVar(&f.remove, "remove", false, "take away what --install wrote")
+	fl.BoolVar(&f.remove, "remove", false, "remove what --install wrote")
 	return c
 }
 
@@ -129,6 +130,11 @@ func (a *console) watching(ctx context.Context, f watchFlags, fl *pflag.FlagSet,
 		return err
 	}
 	defer st.Close()
+	if postgres.IsAddress(a.storePath()) {
+		if q.Title, err = os.Hostname(); err != nil {
+			return err
+		}
+	}
 	world := a.world()
 	world.Observer = watchObserver{a}
 	w := &watch.Watch{
@@ -206,7 +212,9 @@ func (a *console) showWatched(ctx context.Context, w *watch.Watch, st results, f
 			return err
 		}
 		for _, i := range slices.Backward(items) {
-			far = lists.Once(far, i.Far)
+			if i.Title == w.Title {
+				far = lists.Once(far, i.Far)
+			}
 		}
 	}
 	if a.json {
