@@ -28,6 +28,7 @@ import (
 // Verdict says how a copy's rate relates to that of its parts.
 type Verdict string
 
+// The verdicts.
 const (
 	OnePart     Verdict = "one part"    // as fast as its slowest part alone
 	SeveralOf   Verdict = "several"     // the same, and which part is slowest cannot be told

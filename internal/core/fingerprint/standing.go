@@ -20,6 +20,7 @@ type Kept struct {
 // State is the status of a kept setting.
 type State string
 
+// The states.
 const (
 	Proven    State = "proven"       // no known condition has changed since
 	Unproven  State = "unproven"     // a condition has changed, or it was never measured

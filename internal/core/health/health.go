@@ -20,6 +20,7 @@ import (
 // State is the grade of one aspect.
 type State string
 
+// The states.
 const (
 	OK     State = "ok"
 	Poor   State = "POOR" // it works, but worse than it should

@@ -23,6 +23,7 @@ type AtOnce struct{ To, From, ToAlone, FromAlone units.BitRate }
 // Sharing is what the two directions of a path share.
 type Sharing string
 
+// What they may have in common.
 const (
 	Apart      Sharing = ""            // nothing, by their rates
 	OneLimit   Sharing = "one limit"   // they take turns on a medium, or one limit applies to their sum

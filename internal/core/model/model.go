@@ -105,6 +105,7 @@ func (s Setting) ofNoHost(id KnobID) string {
 // RunState is the state of a run.
 type RunState string
 
+// The states of a run.
 const (
 	RunPlanned     RunState = "planned"
 	RunValid       RunState = "valid"
@@ -178,6 +179,7 @@ type HostFacts struct {
 // SessionState is the state of a session.
 type SessionState string
 
+// The states of a session.
 const (
 	SessionRunning     SessionState = "running"
 	SessionDone        SessionState = "done"        // decided, or planned blocks or budget spent
@@ -264,6 +266,7 @@ type Item struct {
 // ChangeState is the state of a change to a host.
 type ChangeState string
 
+// The states of a change.
 const (
 	ChangeApplied ChangeState = "applied"
 	ChangeUndone  ChangeState = "undone"

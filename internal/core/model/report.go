@@ -44,6 +44,7 @@ type BBRSummary struct {
 // Role is the part of an end in a direction.
 type Role string
 
+// The roles.
 const (
 	Sender   Role = "sender"
 	Receiver Role = "receiver"

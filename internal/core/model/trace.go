@@ -25,6 +25,7 @@ type TraceHop struct {
 // PlaceKind classifies the place of a limit.
 type PlaceKind string
 
+// The kinds of places.
 const (
 	PlaceLink    PlaceKind = "link"     // packets wait in front of the link between two nodes
 	PlaceNarrow  PlaceKind = "narrow"   // large packets do not pass the link between two nodes

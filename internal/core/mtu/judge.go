@@ -13,6 +13,7 @@ type Transfer struct {
 // Trouble is a kind of problem with packet sizes (diagnosis.md section 6.1).
 type Trouble int
 
+// The kinds of trouble.
 const (
 	NotSeen    Trouble = iota // neither probes nor transfers give a result
 	Fine                      // packets as large as the sender may send arrive

@@ -18,6 +18,7 @@ import (
 // Counting says what a driver's numbers include.
 type Counting int
 
+// The ways of counting.
 const (
 	Packets Counting = iota // the IP packet, as in ifconfig and ip
 	Frames                  // and the Ethernet header of 14 bytes, as in *JumboPacket of Windows

@@ -25,6 +25,7 @@ import (
 // Null says how a plan checks that its session can be trusted.
 type Null string
 
+// The checks.
 const (
 	NullAuto Null = ""     // a twin for three or more settings, baseline pairs for two
 	NullTwin Null = "twin" // a twin in any case

@@ -11,6 +11,7 @@ import (
 // Sense says whether high or low values of a metric are good.
 type Sense int
 
+// The senses.
 const (
 	HigherIsBetter Sense = iota // goodput
 	LowerIsBetter               // round trip, CPU per Gbit

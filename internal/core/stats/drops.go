@@ -8,6 +8,7 @@ import (
 // FeatureKind says how a message-size curve continues after a fall.
 type FeatureKind int
 
+// The kinds of feature.
 const (
 	Cliff FeatureKind = iota // all larger sizes are slow too
 	Notch                    // larger sizes recover

@@ -56,6 +56,7 @@ type Cell struct {
 // Tone is the meaning of a text, shown as a colour if possible.
 type Tone int
 
+// The tones.
 const (
 	Plain   Tone = iota
 	Heading      // of the blocks that follow

@@ -36,6 +36,7 @@ type Span struct{ Low, High float64 }
 // Tone says whether a row is good or bad.
 type Tone string
 
+// The tones.
 const (
 	Neutral Tone = ""
 	Good    Tone = "good"
