@@ -141,7 +141,10 @@ func (a *console) watching(ctx context.Context, f watchFlags, fl *pflag.FlagSet,
 		Request: q, Env: world, Store: looks{st}, Open: func(ctx context.Context, near, far reach.Target) (*reach.Ends, error) {
 			return reach.New(world, a.reaching()).Open(ctx, near, far)
 		},
-		Tell: func(ctx context.Context, o watch.Outcome) { a.tellLook(ctx, f.exec, o) },
+		Tell: func(ctx context.Context, o watch.Outcome) {
+			a.tellLook(ctx, f.exec, o)
+			a.retain(context.WithoutCancel(ctx), st)
+		},
 	}
 	if f.remove || f.print || f.install && len(args) == 0 {
 		return a.watchTimer(ctx, f, fl, q.Every, args)
