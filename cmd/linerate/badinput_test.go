@@ -246,8 +246,7 @@ func TestKeepMistakes(t *testing.T) {
 	}
 	for host, code := range map[string]int{"lab:lan": 4, "iperf3://127.0.0.1": 4} {
 		run(t, command(t, "keep", host, "--yes")).ends(t, code)
-		if r := run(t, command(t, "undo", "--kept", host)); r.code != code {
-			t.Errorf("undo --kept %s: exit code %d\n%s", host, r.code, r.err)
-		}
+		r := run(t, command(t, "undo", "--kept", host))
+		must.True(t, r.code == code, "undo --kept %s: exit code %d\n%s", host, r.code, r.err)
 	}
 }

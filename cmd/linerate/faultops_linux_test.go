@@ -327,9 +327,8 @@ func (r *faultRun) claimed(o operation, got result) *claims {
 	}
 	err := validate(o.document, string(raw))
 	must.True(r.t, err == nil, "the document: %v\n%s", err, raw)
-	if err := json.Unmarshal(raw, &c); err != nil {
-		r.t.Errorf("the document: %v\n%s", err, raw)
-	}
+	err = json.Unmarshal(raw, &c)
+	must.True(r.t, err == nil, "the document: %v\n%s", err, raw)
 	return &c
 }
 

@@ -82,10 +82,7 @@ func TestGuardRefusesAStarvedFlow(t *testing.T) {
 			"the report says %q, refused by %q", row.Words, row.Refused)
 		must.True(try, len(d.Report.Noise) == 1 && !d.Report.Noise[0].Checked, "noise %+v, want pairs that check nothing", d.Report.Noise)
 		keep := []string{"keep", d.Session.ID, "--db", db, "--role", "receiver", "--dry-run"}
-		refused := run(try, command(try, keep...))
-		must.True(try, refused.code == 2 && strings.Contains(refused.err, "refused by its guards") &&
-			strings.Contains(refused.err, "goodput") && strings.Contains(refused.err, "--despite-guards"),
-			"keep: exit code %d\n%s", refused.code, refused.err)
+		run(try, command(try, keep...)).ends(try, 2, "refused by its guards", "goodput", "--despite-guards")
 		wished := run(try, command(try, append(keep, "--despite-guards")...))
 		if wished.code == 2 || strings.Contains(wished.err, "refused by its guards") || !strings.Contains(wished.err, "kept despite its guards") {
 			try.Errorf("keep --despite-guards: exit code %d\n%s", wished.code, wished.err)
@@ -175,8 +172,7 @@ func TestRecheckASession(t *testing.T) {
 		must.OK(try, validate("linerate/recheck/v1", r.out))
 		d := decode[recheckDoc](try, r.out)
 		must.True(try, len(d.Settings) == 1 && d.Settings[0].State == "still better" && d.Settings[0].Measured != "", "%+v", d)
-		r = run(try, command(try, "recheck", "last~1", "last", "--db", db))
-		must.True(try, r.code == 2 && strings.Contains(r.err, "one HOST or SESSION"), "two sessions: exit code %d\n%s", r.code, r.err)
+		run(try, command(try, "recheck", "last~1", "last", "--db", db)).ends(try, 2, "one HOST or SESSION")
 	})
 }
 

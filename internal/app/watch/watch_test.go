@@ -103,8 +103,7 @@ func (w *world) measure(ctx context.Context, l *look, h reach.Target, at time.Ti
 	}
 	l.at = series.Look{At: at, ID: s.ID}
 	for {
-		b, err := l.Next(ctx, s.Runs)
-		must.Do(w.t, err)
+		b := must.Get(l.Next(ctx, s.Runs))(w.t)
 		if len(b.Settings) == 0 || ctx.Err() != nil {
 			break
 		}
