@@ -24,13 +24,28 @@ func New(text string) Regexp {
 	return r
 }
 
-func (r Regexp) MatchString(s string) bool                  { return r().MatchString(s) }
-func (r Regexp) FindString(s string) string                 { return r().FindString(s) }
-func (r Regexp) FindAllString(s string, n int) []string     { return r().FindAllString(s, n) }
+// MatchString is the method of regexp.Regexp.
+func (r Regexp) MatchString(s string) bool { return r().MatchString(s) }
+
+// FindString is the method of regexp.Regexp.
+func (r Regexp) FindString(s string) string { return r().FindString(s) }
+
+// FindAllString is the method of regexp.Regexp.
+func (r Regexp) FindAllString(s string, n int) []string { return r().FindAllString(s, n) }
+
+// FindAllStringIndex is the method of regexp.Regexp.
 func (r Regexp) FindAllStringIndex(s string, n int) [][]int { return r().FindAllStringIndex(s, n) }
-func (r Regexp) FindStringSubmatch(s string) []string       { return r().FindStringSubmatch(s) }
-func (r Regexp) FindStringSubmatchIndex(s string) []int     { return r().FindStringSubmatchIndex(s) }
-func (r Regexp) ReplaceAllString(s, by string) string       { return r().ReplaceAllString(s, by) }
+
+// FindStringSubmatch is the method of regexp.Regexp.
+func (r Regexp) FindStringSubmatch(s string) []string { return r().FindStringSubmatch(s) }
+
+// FindStringSubmatchIndex is the method of regexp.Regexp.
+func (r Regexp) FindStringSubmatchIndex(s string) []int { return r().FindStringSubmatchIndex(s) }
+
+// ReplaceAllString is the method of regexp.Regexp.
+func (r Regexp) ReplaceAllString(s, by string) string { return r().ReplaceAllString(s, by) }
+
+// ReplaceAllStringFunc is the method of regexp.Regexp.
 func (r Regexp) ReplaceAllStringFunc(s string, by func(string) string) string {
 	return r().ReplaceAllStringFunc(s, by)
 }

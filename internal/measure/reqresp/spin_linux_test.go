@@ -25,7 +25,7 @@ func TestSpin(t *testing.T) {
 	}
 }
 
-// spin runs a flow whose ends poll, and returns the share of a CPU that the asking end used.
+// spin runs a flow whose ends poll, and returns how many CPUs this process used.
 func spin(t testing.TB) float64 {
 	t.Helper()
 	f := brief(model.To, 1)

@@ -11,6 +11,7 @@ import (
 	"linerate/internal/core/traffic/udp"
 )
 
+// All returns the kinds of the list.
 func All() traffic.Kinds {
 	return traffic.Kinds{bulk.Kind(), udp.Kind(), requests.Kind(), probes.Kind(bulk.Kind(), udp.Kind())}
 }
