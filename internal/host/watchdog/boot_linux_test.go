@@ -293,7 +293,7 @@ func TestAtBootChangedByHand(t *testing.T) {
 	b.expect(t, before, "close")
 	text, err := os.ReadFile(path)
 	must.True(t, string(text) == "theirs", "%q, %v", text, err)
-	must.Contain(t, said.String(), path+" was changed by somebody else and stays", "not told")
+	must.Contain(t, said.String(), path+" was changed by another program and stays", "not told")
 }
 
 // TestBootLines: BootLines passes on complete lines with the mark, however the input is

@@ -70,7 +70,7 @@ func TestConfirmedTwice(t *testing.T) {
 			changes, err := Revert(t.Context(), d.cfg)
 			i := slices.IndexFunc(changes, func(c model.Change) bool { return c.Knob == "tcp.sack" })
 			must.True(t, err == nil && len(changes) == 2 && i >= 0 && changes[i].State == c.state &&
-				strings.Contains(changes[i].Detail, "somebody else had set") == (c.between != ""), "Revert = %+v, %v", changes, err)
+				strings.Contains(changes[i].Detail, "another program had set") == (c.between != ""), "Revert = %+v, %v", changes, err)
 			must.True(t, c.state != model.ChangeUndone || changes[i].Old == c.holds, "it says that it goes back to %q", changes[i].Old)
 			d.expect(sack, c.holds)
 			d.expect(place("net.ipv4.tcp_timestamps"), "1")

@@ -107,7 +107,7 @@ func TestReportsStop(t *testing.T) {
 			"no socket any more": {func(p *puppet, end *enginetest.End) {
 				_ = p.udp.Close()
 				p.repeatedly(end, func() { _, _ = p.line.Write(make([]byte, lineReport)) })
-			}, "nobody listens"},
+			}, "there is no listener"},
 			"another socket": {func(p *puppet, end *enginetest.End) {
 				b := byUDP(p.key)
 				b[3] = 1
@@ -221,7 +221,7 @@ func TestReceiverVanishes(t *testing.T) {
 	far.AwaitTraffic(t)
 	must.Do(t, far.Close())
 	enginetest.Await(t, near.Done, "sender")
-	must.True(t, near.Err == nil && (warned(near, "nobody listens") || warned(near, "hung up")),
+	must.True(t, near.Err == nil && (warned(near, "there is no listener") || warned(near, "hung up")),
 		"error %v, warnings %q", near.Err, near.Report.Warnings)
 	must.True(t, near.Flow(t, model.To).UDP.Sent != 0, "what had been sent is not reported")
 }
