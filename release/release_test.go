@@ -151,7 +151,7 @@ func entries(t *testing.T, r io.Reader) map[string][]byte {
 	out := map[string][]byte{}
 	for tr := tar.NewReader(r); ; {
 		h, err := tr.Next()
-		if err == io.EOF { //nolint:errorlint // archive/tar says so
+		if err == io.EOF {
 			return out
 		}
 		must.Do(t, err)
