@@ -208,7 +208,7 @@ func (r *faultRun) undoAll(got result) {
 		r.truthful(operation{name: "undo", document: "linerate/undo/v1", hosts: []string{host}}, u)
 		r.expect("linerate undo", host)
 		must.True(r.t, host != r.foreignOn || !r.mustTell() || strings.Contains(got.out+got.err+u.out+u.err, "7777777"),
-			"nobody tells of the foreign value")
+			"the foreign value is not reported")
 		if host == "near" && !strings.Contains(got.out+got.err+u.out+u.err, r.says) {
 			r.t.Errorf("nobody says %q\n%s%s", r.says, u.out, u.err)
 		}

@@ -353,5 +353,5 @@ func (r *faultRun) kill(sig syscall.Signal, roles ...string) {
 		}
 	}
 	// The process that keeps a change learns when it is on disk, and may be gone by now.
-	must.Need(r.t, hit != 0 || r.c.after == "confirmed" || r.c.after == "drop confirmation", "nobody is %q, there are %v", roles, found)
+	must.Need(r.t, hit != 0 || r.c.after == "confirmed" || r.c.after == "drop confirmation", "no process is %q, there are %v", roles, found)
 }

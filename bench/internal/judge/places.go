@@ -33,7 +33,7 @@ const (
 	PlaceWide    Place = "wide"     // it holds the link, and more
 	PlaceWrong   Place = "wrong"    // it does not hold the link
 	PlaceMissing Place = "no place" // none was named
-	PlaceClaimed Place = "claimed"  // one was named although there is none
+	PlaceClaimed Place = "claimed"  // one was named but there is no full link
 )
 
 func places() []Place {

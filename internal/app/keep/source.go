@@ -194,7 +194,7 @@ func chooseSetting(env app.Env, s model.Session, name string) (string, error) {
 	}
 	names, refused := profile.Candidates(s)
 	if len(names) == 0 {
-		names = refused // the user is told what speaks against it
+		names = refused // reported with the reasons against each
 	}
 	switch len(names) {
 	case 1:

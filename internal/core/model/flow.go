@@ -67,7 +67,7 @@ func (p Params) MarshalJSON() ([]byte, error) {
 	return []byte(p), nil
 }
 
-// UnmarshalJSON stores the text in compact form; null is none.
+// UnmarshalJSON stores the text in compact form; null means none.
 func (p *Params) UnmarshalJSON(text []byte) error {
 	if string(text) == "null" {
 		*p = ""

@@ -47,12 +47,12 @@ type Kind struct {
 	// Metrics returns the metrics that runs of f have values for; nil is goodput, and whatever
 	// else the runs report.
 	Metrics func(f model.Flow) Metrics
-	// Lines returns sentences of the report on the runs that count; nil is none.
+	// Lines returns sentences of the report on the runs that count; nil if none.
 	Lines func(f model.Flow, runs []model.Run) []string
 	// Section, unless nil, returns the report's section on a session, nil if there is nothing
 	// to show.
 	Section func(t Told) *Section
-	// Warnings returns sentences on what limits the value of the runs; nil is none.
+	// Warnings returns sentences on what limits the value of the runs; nil if none.
 	Warnings func(f model.Flow, runs []model.Run) []string
 }
 

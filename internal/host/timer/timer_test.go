@@ -2,7 +2,6 @@ package timer
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"linerate/internal/fault"
+	"linerate/internal/host/referee"
 	"linerate/internal/must"
 )
 
@@ -90,10 +90,7 @@ func TestInstall(t *testing.T) {
 
 // TestSystemdVerify asks the real systemd what it thinks of the service and its timer.
 func TestSystemdVerify(t *testing.T) {
-	analyze, err := exec.LookPath("systemd-analyze")
-	if err != nil {
-		t.Skip("no systemd-analyze here")
-	}
+	analyze := referee.Program(t, "systemd-analyze")
 	dir := t.TempDir()
 	m := Machine{OS: "linux", Root: true, Exists: exists("/run/systemd/system")}
 	e := must.Get(m.Entry(Job{Name: "w", What: "looks 100 %", Argv: []string{"/bin/sh", `--exec=mail -s "100 % & $X"`}, Every: time.Hour}))(t)
@@ -103,6 +100,6 @@ func TestSystemdVerify(t *testing.T) {
 		must.Do(t, os.WriteFile(name, []byte(f.Text), 0o600))
 		args = append(args, name)
 	}
-	out, err := exec.CommandContext(t.Context(), analyze, args...).CombinedOutput()
+	out, err := referee.Command(t, analyze, args...).CombinedOutput()
 	must.True(t, err == nil && !strings.Contains(string(out), "w."), "systemd-analyze verify: %v\n%s", err, out)
 }

@@ -154,7 +154,7 @@ const (
 	// patience is Config's default: longer than sysctls take to undo, and short enough for a
 	// recovering agent to say hello in time.
 	patience = 5 * time.Second
-	// telling is the time until the user is told which process has the journal.
+	// telling is the time until the user sees which process has the journal.
 	telling = 2 * time.Second
 	// retry is the interval between tries to open a journal that is in use.
 	retry = 20 * time.Millisecond

@@ -93,7 +93,7 @@ func newLine(p Path, m *medium, seed, stream uint64, pool *pool, c *counters) *l
 	return l
 }
 
-// behind adds a bus of that rate before the link; 0 is none.
+// behind adds a bus of that rate before the link; 0 if none.
 func (l *line) behind(bus *medium, rate units.BitRate) {
 	if rate > 0 {
 		l.bus, l.busNanos = bus, 1e9/float64(rate)

@@ -62,8 +62,8 @@ type Path struct {
 	Reorder   units.Percent `json:"reorder,omitempty"`   // of frames, held back by ReorderDistance frames
 	Duplicate units.Percent `json:"duplicate,omitempty"` // of frames, delivered twice back to back
 	PathMTU   int           `json:"path_mtu,omitempty"`  // IP bytes; longer packets vanish silently; 0 is no limit
-	Stage     units.BitRate `json:"stage,omitempty"`     // of frames, after the queue: a link on the path that is slower than Rate and invisible to the hosts; 0 is none
-	Police    units.BitRate `json:"police,omitempty"`    // of frames, before the queue: faster traffic is dropped; 0 is none
+	Stage     units.BitRate `json:"stage,omitempty"`     // of frames, after the queue: a link on the path that is slower than Rate and invisible to the hosts; 0 if none
+	Police    units.BitRate `json:"police,omitempty"`    // of frames, before the queue: faster traffic is dropped; 0 if none
 }
 
 // Answers is what happens to the ICMP errors that a router itself sends into a wire. Forwarded

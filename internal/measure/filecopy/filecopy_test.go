@@ -229,7 +229,7 @@ func TestPermissions(t *testing.T) {
 	for name, c := range map[string]struct {
 		copy  files.Params
 		bytes units.Bytes
-		bad   string // text of the far end's error; "" is none
+		bad   string // text of the far end's error; "" if none
 	}{
 		"own places":    {files.Params{}, odd, ""},
 		"path":          {files.Params{Sink: h.folder}, odd, "no paths"},

@@ -91,7 +91,7 @@ func (c Code) String() string {
 // ServerError is the error that a server sends after the state ServerFailed.
 type ServerError struct {
 	Code     Code
-	Errno    int32 // the server's errno, numbered as on its system; 0 is none
+	Errno    int32 // the server's errno, numbered as on its system; 0 if none
 	HasErrno bool  // false if the server sent none, as 3.12 does on a refused token
 }
 

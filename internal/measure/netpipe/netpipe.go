@@ -43,7 +43,7 @@ const MaxBytes = 1<<28 - 1
 type Settings struct {
 	Start         int  // -l: first message size, bytes, from 1
 	Upper         int  // -u: bound of the sizes before perturbation, bytes, from Start
-	Perturbation  int  // -p: each size is also tested this many bytes below and above; 0 is none
+	Perturbation  int  // -p: each size is also tested this many bytes below and above; 0 if none
 	Streaming     bool // -s: one direction only; the connection is reset after each trial
 	Reset         bool // -r: the connection is reset after each trial
 	Bidirectional bool // -2: both ends send at once; never with Streaming

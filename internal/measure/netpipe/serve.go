@@ -222,7 +222,7 @@ func (p *Peer) turn(ctx context.Context, q *queue, c caller, s Settings, l Limit
 type receiver struct {
 	talk
 	largest int
-	said    Control // arrived while the connection waited; 0 is none
+	said    Control // arrived while the connection waited; 0 if none
 	opened  bool    // the opening exchanges are done
 	done    int     // sizes
 	points  []model.Point

@@ -49,7 +49,7 @@ type Program struct {
 
 	// ServerFlags are flags of serve besides the one named Name.
 	ServerFlags []Flag
-	// Help has sentences about its clients for the help of serve; "" is none.
+	// Help has sentences about its clients for the help of serve; "" if none.
 	Help string
 	// CheckServe checks ServerFlags before any port is open; nil if they have no values.
 	CheckServe func(given Values) error
@@ -165,7 +165,7 @@ type Host struct {
 // Test is a client's test.
 type Test struct {
 	From netip.Addr        // the zero address where it has none
-	Key  string            // of the login; "" is none
+	Key  string            // of the login; "" if none
 	Flow model.Flow        // as far as the server knows
 	Ends []model.EndReport // the server's, model.Far, first, then the client's if it sends one
 	Took time.Duration

@@ -20,12 +20,12 @@ type inbound struct {
 	window  int64         // of these, of datagrams sent in the window
 	first   time.Duration // arrival of the first datagram of the window
 	last    time.Duration // arrival of the last one
-	lowest  int64         // of the window's datagrams; -1 is none
+	lowest  int64         // of the window's datagrams; -1 if none
 	highest int64
 	base    time.Duration // of unwrapped send times
 	counts  counts
 	foreign int64 // datagrams of other streams or programs
-	ackDue  int64 // number of the end to answer; -1 is none
+	ackDue  int64 // number of the end to answer; -1 if none
 	answer  [headerLen]byte
 	key     key           // of reports
 	due     time.Duration // time of the next one

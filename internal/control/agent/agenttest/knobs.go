@@ -18,7 +18,7 @@ import (
 type Knobs struct {
 	Host       model.Host
 	FailApply  error // returned by Apply after it has written its first knob
-	FailVerify int   // which call of Verify fails, from 1; 0 is none
+	FailVerify int   // which call of Verify fails, from 1; 0 if none
 
 	mu       sync.Mutex
 	values   map[model.KnobID]string

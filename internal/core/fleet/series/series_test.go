@@ -127,7 +127,7 @@ func TestPlanted(t *testing.T) {
 				}
 			}
 		}
-		t.Logf("%s: within %d looks %d of %d are told, with time and size %d, the return %d", name, c.looks, found, paths, size, returned)
+		t.Logf("%s: within %d looks %d of %d reported, with time and size %d, the return %d", name, c.looks, found, paths, size, returned)
 		must.True(t, found >= c.least && returned >= c.least-4 && size >= found-4, "%s: told %d, with time and size %d, the return %d of %d", name, found, size, returned, paths)
 	}
 }

@@ -26,8 +26,8 @@ type half struct {
 	since     time.Time     // start of a sender's time; if zero, the start of run
 	lead      int64         // counted bytes that each connection has moved before
 	empty     bool          // moving nothing is no error
-	idle      time.Duration // timeout without progress; 0 is none
-	limit     time.Duration // timeout of the whole half; 0 is none
+	idle      time.Duration // timeout without progress; 0 if none
+	limit     time.Duration // timeout of the whole half; 0 if none
 	most      units.Bytes   // what a receiver accepts; 0 is no limit
 	guest     *guest        // pays from its budget; nil has no limits
 }

@@ -280,7 +280,7 @@ func (u *udpServer) permit(f *udpFlow) error {
 	return nil
 }
 
-// asked returns the rate in a flow's header; 0 is none.
+// asked returns the rate in a flow's header; 0 if none.
 func (f *udpFlow) asked() units.BitRate {
 	if f.old {
 		return units.BitRate(max(f.header.WinBand, 0))

@@ -26,7 +26,7 @@ import (
 // Client tests against a foreign iperf3 server. The zero value works. It is
 // safe for concurrent use.
 type Client struct {
-	// Login is for a server that requires one; nil is none.
+	// Login is for a server that requires one; nil if none.
 	Login *Login
 	// Rate limits TCP streams: payload in bit/s per direction, over all streams; 0 is no limit.
 	// If this end sends, the limit needs a kernel that paces TCP (Linux); elsewhere the error

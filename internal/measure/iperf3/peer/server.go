@@ -75,7 +75,7 @@ type ServerConfig struct {
 // Event is one event at a server.
 type Event struct {
 	Remote string        // address of the client
-	User   string        // of the login; "" is none
+	User   string        // of the login; "" if none
 	Took   time.Duration // since its connection was accepted
 	Params iperf3.Params // as requested; the token is removed
 	// Begun is true when data begins to flow, and false when the client is gone.

@@ -186,7 +186,7 @@ func TestServerUDPLimit(t *testing.T) {
 	t.Parallel()
 	type limited struct {
 		args  string
-		fault string // the client's message; "" is none
+		fault string // the client's message; "" if none
 	}
 	const above = "total required bandwidth is larger than server limit"
 	cases := map[string]limited{}
