@@ -21,7 +21,7 @@ func TestWatch(t *testing.T) {
 		cmd := command(t, "watch", host, "exec:127.0.0.9 false", "--once", "--probe-only", "--db", db, "--exec", "cat >> "+events)
 		cmd.Env = append(cmd.Env, "LINERATE_RETENTION=5m")
 		r := run(t, cmd)
-		r.ends(t, 3, "127.0.0.2: a look every 1 h sends 500 kB a look, 12 MB a day", "127.0.0.2: round trip ", "no look at 127.0.0.9: ", "linerate: no look at 127.0.0.9: ", "LINERATE_RETENTION: \"5m\" is no time")
+		r.ends(t, 3, "127.0.0.2: a look every 1 h sends 500 kB, 12 MB a day", "127.0.0.2: round trip ", "no look at 127.0.0.9: ", "linerate: no look at 127.0.0.9: ", "LINERATE_RETENTION: \"5m\" is no time")
 		must.Equal(t, strings.Contains(r.out, "127.0.0.9 could not be reached at 2 looks in a row"), i == 1, "look %d: %s", i, r.out)
 	}
 	text := string(must.Get(os.ReadFile(events))(t))

@@ -183,9 +183,9 @@ func (a *console) tellCost(ctx context.Context, w *watch.Watch, far string) erro
 	every := units.FormatDuration(w.Every)
 	cost := func(to, from units.BitRate) string {
 		look := w.Bytes(to, from)
-		return fmt.Sprintf("%s a look, %s a day", look.Decimal(), units.Bytes(float64(look)*w.PerDay()).Decimal())
+		return fmt.Sprintf("%s, %s a day", look.Decimal(), units.Bytes(float64(look)*w.PerDay()).Decimal())
 	}
-	const more = "; a look that doubts its path sends up to 24 runs more"
+	const more = "; up to 24 more runs check a suspected change"
 	to, from := watch.Rate(p, a.Now())
 	switch name := model.EndName(far); {
 	case w.ProbeOnly, to > 0 || from > 0:
