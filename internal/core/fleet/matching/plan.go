@@ -1,0 +1,78 @@
+package matching
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"linerate/internal/core/fleet"
+)
+
+// Member is a host to plan for.
+type Member struct {
+	Limits fleet.Limits
+	Taken  []fleet.Span // windows that it is planned in already
+}
+
+// LeftOut is a host without a partner in a window, with the reason.
+type LeftOut struct {
+	Host int
+	Why  string
+}
+
+// Round pairs members for a window, each at most once (fleet.md section 4): in random order, each
+// takes the free one with which it measured least recently. last returns when two places
+// measured with each other, in seconds since 1970, 0 for never. Round adds the window to the
+// members of each pair.
+func Round(members []Member, w fleet.Span, last func(a, b int) int64, rng *rand.Rand) (pairs []fleet.Pair, left []LeftOut) {
+	free := make([]fleet.Refusal, len(members))
+	for i, m := range members {
+		free[i] = m.Limits.Allow(w, m.Taken)
+	}
+	order := rng.Perm(len(members))
+	for at, i := range order {
+		if free[i] != fleet.Allowed {
+			continue
+		}
+		best := None
+		for _, j := range order[at+1:] {
+			if free[j] == fleet.Allowed && (best == None || last(i, j) < last(i, best)) {
+				best = j
+			}
+		}
+		if best == None {
+			left = append(left, LeftOut{i, "no other host is free then"})
+			continue
+		}
+		for _, k := range []int{i, best} {
+			free[k] = fleet.Busy
+			members[k].Taken = append(members[k].Taken, w)
+		}
+		pairs = append(pairs, fleet.Pair{Near: i, Far: best})
+	}
+	for i, m := range members {
+		if why := free[i]; why != fleet.Allowed && !slices.Contains(m.Taken, w) {
+			left = append(left, LeftOut{i, string(why)})
+		}
+	}
+	slices.SortFunc(left, func(a, b LeftOut) int { return cmp.Compare(a.Host, b.Host) })
+	return pairs, left
+}
+
+// step is the distance of the beginnings that Earliest tries, in seconds.
+const step = 5
+
+// Earliest returns the first window of a length from a moment on in which both members may
+// measure, and adds it to both. It looks at a time of horizon; all numbers are in seconds.
+func Earliest(a, b *Member, from, length, horizon int64) (fleet.Span, error) {
+	why := fleet.Allowed
+	for at := from; at < from+horizon; at += step {
+		w := fleet.Span{From: at, Until: at + length}
+		if why = cmp.Or(a.Limits.Allow(w, a.Taken), b.Limits.Allow(w, b.Taken)); why == fleet.Allowed {
+			a.Taken, b.Taken = append(a.Taken, w), append(b.Taken, w)
+			return w, nil
+		}
+	}
+	return fleet.Span{}, fmt.Errorf("no window: %s", why)
+}
