@@ -57,14 +57,15 @@ type Opener struct {
 	mu sync.Mutex
 	// passwords of sudo, by target: a lost connection is reopened without asking again.
 	passwords map[string][]byte
-	warned    map[string]bool // warnings about the command line that were given already
+	copies    map[string]*deploy.Last // of this program, by target
+	warned    map[string]bool         // warnings about the command line that were given already
 
 	lookup func(ctx context.Context, name string) ([]mdns.Server, error)
 }
 
 // New returns an Opener.
 func New(env app.Env, o Options) *Opener {
-	return &Opener{env: env, o: o, passwords: map[string][]byte{}, warned: map[string]bool{}, lookup: mdns.Find}
+	return &Opener{env: env, o: o, passwords: map[string][]byte{}, copies: map[string]*deploy.Last{}, warned: map[string]bool{}, lookup: mdns.Find}
 }
 
 // warnOnce warns about the command line itself. Such a warning is not part of a result.
@@ -204,7 +205,7 @@ func (o *Opener) dialSSH(ctx context.Context, t Target) (wire.Peer, error) {
 	peer, err := deploy.Agent(ctx, shell, deploy.Options{
 		Self: o.env.Self[0], Version: o.env.Version, Sudo: o.o.Sudo, TrustFar: o.o.TrustFar, Flags: o.agentFlags(),
 		Copying: o.copying(t.SSH.Host), Keep: keep, MayKeep: mayKeep,
-		Password: o.sudoPassword(ctx, t.Text),
+		Password: o.sudoPassword(ctx, t.Text), Last: o.lastCopy(t.Text),
 	})
 	if err != nil {
 		return wire.Peer{}, sshFault(err)
@@ -213,6 +214,16 @@ func (o *Opener) dialSSH(ctx context.Context, t Target) (wire.Peer, error) {
 		peer.Warnings = append(peer.Warnings, fmt.Sprintf(throughWarning, t.SSH.Host))
 	}
 	return peer, nil
+}
+
+// lastCopy returns the place of this program's copy on a target.
+func (o *Opener) lastCopy(target string) *deploy.Last {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.copies[target] == nil {
+		o.copies[target] = new(deploy.Last)
+	}
+	return o.copies[target]
 }
 
 // throughWarning explains a rate that was measured through ssh.

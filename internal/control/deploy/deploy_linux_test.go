@@ -178,6 +178,33 @@ func find(t *testing.T, pid int, words string) int {
 	return found[len(found)-1]
 }
 
+// TestCopiedOnce: a second session of a command takes the program from the first one's copy, and
+// outlives it; one that meets another program there, or none, copies again.
+func TestCopiedOnce(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, sshtest.Options{})
+	o := deploy.Options{Last: new(deploy.Last)}
+	first := h.session(t, o)
+	second := h.session(t, o)
+	must.Need(t, h.copied == 1 && len(h.tmp(t)) == 2, "copied %d times, folders %q", h.copied, h.tmp(t))
+	closeSession(t, first)
+	must.Get(second.Apply(t.Context(), []model.Assignment{{Host: model.Far, Knob: "tcp.sack", Value: "0"}}, time.Minute))(t)
+	must.Need(t, len(h.tmp(t)) == 1, "while the second session lasts: %q", h.tmp(t))
+	closeSession(t, second)
+	third := h.session(t, o)
+	must.True(t, h.copied == 2, "copied %d times after all copies had gone", h.copied)
+	file := h.tmp(t)[0] + "/linerate"
+	must.Do(t, os.Rename(file, file+".real"))
+	must.Do(t, os.WriteFile(file, []byte("#!/bin/sh\ntouch \"$HOME/foreign\"\n"), 0o700))
+	fourth := h.session(t, o)
+	must.Do(t, os.Rename(file+".real", file))
+	_, err := os.Stat(h.Home(h.user) + "/foreign")
+	must.True(t, h.copied == 3 && os.IsNotExist(err), "copied %d times beside another program; it ran: %v", h.copied, err == nil)
+	closeSession(t, third)
+	closeSession(t, fourth)
+	must.True(t, len(h.tmp(t)) == 0, "left: %q", h.tmp(t))
+}
+
 // TestKeep: a kept copy is used again, but only while it is unchanged.
 func TestKeep(t *testing.T) {
 	t.Parallel()

@@ -61,7 +61,6 @@ func (d *deployment) look(ctx context.Context) (far, error) {
 // mkdir fails if the name exists, and the name cannot be guessed: mktemp could do no more. The
 // error is a fault with a hint if none of the places allows programs to start. What root runs
 // by sudo is a copy of it elsewhere.
-// of the places. What root runs by sudo is a copy of it elsewhere.
 func (d *deployment) makeDir(ctx context.Context, cached bool) (string, error) {
 	places, try := `"${TMPDIR:-/tmp}" /tmp /var/tmp "$HOME"`, `"$d/try"`
 	if cached {
