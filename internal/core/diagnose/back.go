@@ -74,7 +74,7 @@ func (f features) atOnce() (o limits.AtOnce, measured bool) {
 		back, _ := f.Run.Value(opposite(f.Direction), model.Goodput)
 		return limits.AtOnce{To: f.Goodput, From: units.BitRate(back), ToAlone: f.Ceiling.Or(0), FromAlone: f.Back.Or(0)}, false
 	}
-	return limits.AtOnce{To: f.Beside.Together.Or(0), From: f.Beside.TogetherBack.Or(0), ToAlone: f.Goodput, FromAlone: f.Other.Or(0)}, true
+	return limits.AtOnce{To: f.Beside.Together.Or(0), From: f.Beside.TogetherBack.Or(0), ToAlone: f.Goodput, FromAlone: f.Other.Or(0), Windowed: f.Windowed}, true
 }
 
 // behindData is rule R01 for two busy directions: acknowledgements of the faster one wait

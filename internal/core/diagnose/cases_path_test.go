@@ -210,6 +210,10 @@ func pathCases() []aCase {
 		{name: "both directions share a bus", rate: 500e6, change: func(e *Evidence) {
 			e.Other, e.Beside.Together, e.Beside.TogetherBack = known(units.BitRate(505e6)), known(units.BitRate(260e6)), known(units.BitRate(250e6))
 		}, rule: "B18"},
+		{name: "a direction that its window limits falls as its round trip grows, and shares nothing", rate: 429e6, change: func(e *Evidence) {
+			beside(223.8e6, 427.2e6, 42.9e6)(e)
+			e.Windowed = true
+		}, rule: "unknown", without: "B18"},
 		{name: "both directions share the PCI bus of a card", rate: 240e6, change: func(e *Evidence) {
 			e.Other, e.Beside.Together, e.Beside.TogetherBack = known(units.BitRate(245e6)), known(units.BitRate(130e6)), known(units.BitRate(120e6))
 			nic(&e.Receiver, oldPCI)

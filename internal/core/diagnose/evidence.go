@@ -26,6 +26,7 @@ type Evidence struct {
 	Run       *model.Run             // the examined run: one real run, not a mixture
 	Goodput   units.BitRate          // of Run
 	Other     fact.Of[units.BitRate] // goodput of the other direction, from its own run
+	Windowed  bool                   // the receive window limits one of the two directions when it runs alone
 	Back      fact.Of[units.BitRate] // ceiling of the other direction, as payload
 	Window    time.Duration          // length of the measured window
 	TCP       model.TCPSummary       // of the sender, over the window
@@ -87,16 +88,6 @@ type End struct {
 
 // Fixed reports whether the test itself set the socket buffers.
 func (e Evidence) Fixed() bool { return e.Run != nil && e.Run.Flow.Window > 0 }
-
-// Share returns the part of the sender's busy time that TCP attributes to limited, 0 to 1.
-func (e Evidence) Share(limited fact.Of[time.Duration]) (float64, bool) {
-	l, ok1 := limited.Get()
-	b, ok2 := e.TCP.Busy.Get()
-	if !ok1 || !ok2 || b <= 0 {
-		return 0, false
-	}
-	return min(1, float64(l)/float64(b)), true
-}
 
 // Knob returns the present value of a setting of the host.
 func (e End) Knob(id model.KnobID) fact.Of[string] {
@@ -219,14 +210,14 @@ func Collect(s *model.Session, run model.Run, d model.Direction, samples []model
 	}
 	if other, ok := medianRun(s, opposite(d)); ok {
 		v, _ := other.Value(opposite(d), model.Goodput)
-		e.Other = fact.Known(units.BitRate(v), "measured")
+		e.Other, e.Windowed = fact.Known(units.BitRate(v), "measured"), other.Windowed(opposite(d))
 	}
 	for _, r := range s.Runs {
 		if v, ok := r.Value(d, model.Goodput); ok && r.State == model.RunValid && r.Setting == s.Plan.Baseline {
 			e.Repeats = append(e.Repeats, units.BitRate(v))
 		}
 	}
-	e.Beside, e.Place = besideOf(s, d), PlaceOf(run, d)
+	e.Beside, e.Place, e.Windowed = besideOf(s, d), PlaceOf(run, d), e.Windowed || run.Windowed(d)
 	if f := e.Sender.Flow; f != nil && f.TCP != nil {
 		e.TCP, e.Window = *f.TCP, f.Window
 	}

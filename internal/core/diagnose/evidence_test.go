@@ -80,7 +80,7 @@ func TestCollect(t *testing.T) {
 		} {
 			must.True(t, good, "%s: %s: %+v", d, name, e)
 		}
-		share, ok := e.Share(e.TCP.RwndLimited)
+		share, ok := e.TCP.Share(e.TCP.RwndLimited)
 		nic, told := e.Sender.NIC()
 		must.True(t, told && nic.Name == "eth"+string(d.Sender()) && ok && share == 0.7, "%s: interface %+v, share %v", d, nic, share)
 	}

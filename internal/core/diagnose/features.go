@@ -45,10 +45,10 @@ func newFeatures(e Evidence) features {
 	if busy, ok := e.TCP.Busy.Get(); ok && e.Window > 0 {
 		f.idle = fact.Known(max(0, 1-float64(busy)/float64(e.Window)), "TCP_INFO busy_time")
 	}
-	if v, ok := e.Share(e.TCP.RwndLimited); ok {
+	if v, ok := e.TCP.Share(e.TCP.RwndLimited); ok {
 		f.rwnd = fact.Known(v, "TCP_INFO rwnd_limited over busy_time")
 	}
-	if v, ok := e.Share(e.TCP.SndbufLimited); ok {
+	if v, ok := e.TCP.Share(e.TCP.SndbufLimited); ok {
 		f.sndbuf = fact.Known(v, "TCP_INFO sndbuf_limited over busy_time")
 	}
 	f.nearRTT = e.RTT.Or(e.TCP.RTTMin.Or(0))

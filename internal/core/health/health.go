@@ -97,18 +97,6 @@ func (j judge) valid(d model.Direction) (model.Run, bool) {
 	return r, ok && r.State == model.RunValid
 }
 
-// sender returns the sending kernel's summary of a run's direction d.
-func sender(r model.Run, d model.Direction) *model.TCPSummary {
-	for _, end := range r.Ends {
-		for _, f := range end.Flows {
-			if f.Direction == d && f.TCP != nil {
-				return f.TCP
-			}
-		}
-	}
-	return nil
-}
-
 // reach says whether both ends reach each other, and the round trip between them.
 func (j judge) reach() Line {
 	l := Line{Thing: "reach", State: OK}
@@ -214,7 +202,7 @@ func (j judge) short(r model.Run, d model.Direction) string {
 	v, _ := r.Value(d, model.Goodput)
 	rate := limits.OfPath(j.s, d).Against(units.BitRate(v)).Or(units.BitRate(v))
 	mss := 1448
-	if t := sender(r, d); t != nil {
+	if t := r.Sent(d); t != nil {
 		mss = t.MSS.Or(mss)
 	}
 	least, short := limits.TooShort(r.Flow.Length(), rate, rtt, mss)
@@ -293,9 +281,11 @@ func (j judge) several(d model.Direction) (fact.Of[units.BitRate], int) {
 func (j judge) together() Line {
 	l := Line{Thing: "both at once", State: Unseen, Text: "not measured"}
 	var alone [2]float64
+	windowed := false
 	for i, d := range []model.Direction{model.To, model.From} {
 		if r, ok := j.valid(d); ok {
 			alone[i], _ = r.Value(d, model.Goodput)
+			windowed = windowed || r.Windowed(d)
 		}
 	}
 	for _, r := range j.s.Runs {
@@ -311,7 +301,7 @@ func (j judge) together() Line {
 			l.State, l.Number, l.Text = Unseen, "at least "+l.Number, short
 			continue
 		}
-		o := limits.AtOnce{To: units.BitRate(to), From: units.BitRate(from), ToAlone: units.BitRate(alone[0]), FromAlone: units.BitRate(alone[1])}
+		o := limits.AtOnce{To: units.BitRate(to), From: units.BitRate(from), ToAlone: units.BitRate(alone[0]), FromAlone: units.BitRate(alone[1]), Windowed: windowed}
 		switch o.Sharing() {
 		case limits.OneLimit:
 			l.State = Poor

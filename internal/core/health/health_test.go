@@ -81,9 +81,6 @@ func set(r *model.Run, d model.Direction, m model.Metric, v float64) {
 	}
 }
 
-// kernel returns the report of the kernel that sends in a run's direction.
-func kernel(r *model.Run, d model.Direction) *model.TCPSummary { return sender(*r, d) }
-
 // stopped makes the sender of a run to the far host stand still for a tenth of a second, with
 // the given number of lost datagrams.
 func stopped(r *model.Run, lost float64) {
@@ -160,6 +157,11 @@ func TestLines(t *testing.T) {
 			set(&s.Runs[0], model.To, model.AddedP50, 0.07)
 		}, nil, ""},
 		"a shared medium": {func(s *model.Session) { s.Runs[2] = tcp("both at once", model.Both, 1, 480e6) }, map[string]State{"both at once": Poor}, "share something"},
+		"a window that limits one direction": {func(s *model.Session) {
+			s.Runs[2] = tcp("both at once", model.Both, 1, 480e6)
+			t := s.Runs[0].Sent(model.To)
+			t.Busy, t.RwndLimited = fact.Known(time.Second, "TCP_INFO"), fact.Known(800*time.Millisecond, "TCP_INFO")
+		}, nil, ""},
 		"half duplex": {func(s *model.Session) {
 			for i := range s.Hosts {
 				s.Hosts[i].NICs[0].Media.Duplex = fact.Known("half", "test")
@@ -179,12 +181,12 @@ func TestLines(t *testing.T) {
 			s.Runs[0].Ends[1].Counters = append(s.Runs[0].Ends[1].Counters, model.Counter{Name: "nic_carrier_down", Of: "eth0", Value: 1})
 		}, map[string]State{"link": Bad}, "went down during the check"},
 		"a stripped option": {func(s *model.Session) {
-			kernel(&s.Runs[0], model.To).SACK, kernel(&s.Runs[1], model.From).SACK = fact.Known(false, "TCP_INFO"), fact.Known(false, "TCP_INFO")
+			s.Runs[0].Sent(model.To).SACK, s.Runs[1].Sent(model.From).SACK = fact.Known(false, "TCP_INFO"), fact.Known(false, "TCP_INFO")
 		}, map[string]State{"options": Poor}, "lost on the way: sack"},
-		"an option lost one way": {func(s *model.Session) { kernel(&s.Runs[1], model.From).SendScale = fact.Unknown[int]("off") }, map[string]State{"options": Poor}, "scaling"},
+		"an option lost one way": {func(s *model.Session) { s.Runs[1].Sent(model.From).SendScale = fact.Unknown[int]("off") }, map[string]State{"options": Poor}, "scaling"},
 		"an option nobody offers": {func(s *model.Session) {
 			s.Hosts[1].Knobs["tcp.sack"] = fact.Known("0", "test")
-			kernel(&s.Runs[0], model.To).SACK, kernel(&s.Runs[1], model.From).SACK = fact.Known(false, "TCP_INFO"), fact.Known(false, "TCP_INFO")
+			s.Runs[0].Sent(model.To).SACK, s.Runs[1].Sent(model.From).SACK = fact.Known(false, "TCP_INFO"), fact.Known(false, "TCP_INFO")
 		}, nil, ""},
 		"a full core": {func(s *model.Session) {
 			s.Runs[0] = tcp("one stream", model.To, 1, 500e6)
@@ -199,7 +201,7 @@ func TestLines(t *testing.T) {
 			for i := range s.Runs[:3] {
 				for _, d := range s.Runs[i].Flow.Direction.Parts() {
 					set(&s.Runs[i], d, model.Goodput, 90e6)
-					kernel(&s.Runs[i], d).RTTMin = fact.Known(600*time.Millisecond, "TCP_INFO")
+					s.Runs[i].Sent(d).RTTMin = fact.Known(600*time.Millisecond, "TCP_INFO")
 				}
 			}
 		}, nil, "speed to at least 90 Mbit/s the test was too short: 5 s of the 17.6 s that a round trip of 600 ms takes"},

@@ -152,7 +152,7 @@ func (j judge) buffers(l Longer, d model.Direction) Line {
 func (j judge) lossBudget(l Longer, d model.Direction) Line {
 	line := Line{Thing: "loss", Direction: d, State: Unseen, Text: "the size of segments is not known"}
 	r, ok := j.valid(d)
-	t := sender(r, d)
+	t := r.Sent(d)
 	mss := 0
 	if t != nil {
 		mss = t.MSS.Or(0)
@@ -222,7 +222,7 @@ func one(share float64) string {
 func (j judge) burst(l Longer, d model.Direction) Line {
 	line := Line{Thing: "start", Direction: d, State: Unseen, Text: "the size of segments is not known"}
 	r, ok := j.valid(d)
-	t := sender(r, d)
+	t := r.Sent(d)
 	if !ok || t == nil || t.MSS.Or(0) <= 0 {
 		return line
 	}

@@ -157,7 +157,7 @@ func TestLongerVectors(t *testing.T) {
 	} {
 		s := session()
 		for i := range s.Runs {
-			if tcp := sender(s.Runs[i], model.To); tcp != nil {
+			if tcp := s.Runs[i].Sent(model.To); tcp != nil {
 				tcp.MSS, tcp.Congestion = fact.Known(c.mss, "test"), fact.Known(c.cc, "test")
 			}
 		}
@@ -173,7 +173,7 @@ func TestLongerVectors(t *testing.T) {
 	s := session()
 	set(&s.Runs[0], model.To, model.RetransmitRatio, 0.005)
 	for cc, want := range map[string]State{"cubic": Poor, "bbr": OK} {
-		sender(s.Runs[0], model.To).Congestion = fact.Known(cc, "test")
+		s.Runs[0].Sent(model.To).Congestion = fact.Known(cc, "test")
 		for _, line := range Carries(s, Longer{1e9, 50 * time.Millisecond}) {
 			must.True(t, line.Thing != "loss" || line.Direction != model.To || line.State == want, "half a percent of loss with %s: %+v", cc, line)
 		}

@@ -52,7 +52,7 @@ func (j judge) options() Line {
 // then a device on the path, or a route, has rewritten the MSS.
 func (j judge) segments(l *Line, d model.Direction) {
 	r, ok := j.valid(d)
-	t := sender(r, d)
+	t := r.Sent(d)
 	if !ok || t == nil || r.Flow.MSS > 0 || t.MSS.Or(0) <= 0 {
 		return
 	}
@@ -116,7 +116,7 @@ func (j judge) kernel(d model.Direction) *model.TCPSummary {
 	if !ok {
 		return nil
 	}
-	return sender(r, d)
+	return r.Sent(d)
 }
 
 // answer is what a kernel reports about an option.

@@ -62,7 +62,7 @@ func (j judge) mtu(d model.Direction) Line {
 	l := Line{Thing: "mtu", Direction: d, State: Unseen}
 	run, tried := j.single(d)
 	transfer := mtu.Transfer{Tried: tried, OK: run.State == model.RunValid}
-	if t := sender(run, d); t != nil {
+	if t := run.Sent(d); t != nil {
 		transfer.Segment, transfer.Remembers = t.MSS.Or(0), t.PathMTU.Or(0)
 	}
 	transfer.Small = j.smallSegments(d)

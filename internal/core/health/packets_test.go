@@ -62,7 +62,7 @@ func TestPacketSizes(t *testing.T) {
 // TestOptionsOnTheWay: the check reports a rewritten MSS and lost ECN marks per direction; lost
 // marks do no harm while ECN is off.
 func TestOptionsOnTheWay(t *testing.T) {
-	tcpOf := func(s *model.Session) *model.TCPSummary { return sender(s.Runs[0], model.To) }
+	tcpOf := func(s *model.Session) *model.TCPSummary { return s.Runs[0].Sent(model.To) }
 	for name, c := range map[string]struct {
 		change func(*model.Session)
 		state  State

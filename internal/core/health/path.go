@@ -42,7 +42,7 @@ func (j judge) loss(d model.Direction) Line {
 	case ok && told:
 		ratio, g = again, j.grade("resent")
 		l.Text = "of TCP's segments, sent again"
-		switch t := sender(run, d); {
+		switch t := run.Sent(d); {
 		case j.full(d) && g.From != setGrade && g.of(ratio) != OK: // the flow fills the queue until it overflows
 			if g = j.grade("overflow"); g.of(ratio) == OK {
 				l.Number, l.Text = exact(ratio), l.Text+" while it filled the queue: not enough evidence of loss on the path"

@@ -18,7 +18,12 @@ func AckLoad(perSecond float64, mtu, mss int, back units.BitRate) (least, most f
 }
 
 // AtOnce is what both directions carry at once, and what each carries alone.
-type AtOnce struct{ To, From, ToAlone, FromAlone units.BitRate }
+type AtOnce struct {
+	To, From, ToAlone, FromAlone units.BitRate
+	// Windowed says that a receive window limits one of them when it runs alone. Beside the other
+	// direction its round trip grows and its rate falls, though the two share nothing.
+	Windowed bool
+}
 
 // Sharing is what the two directions of a path share.
 type Sharing string
@@ -68,6 +73,7 @@ func (a AtOnce) Sharing() Sharing {
 		if fast <= thrown && slow >= untouched {
 			return BehindData
 		}
+	case a.Windowed:
 	case u >= leastTurns && u <= mostTurns, most <= alike*least && sum >= 1-aboutSum && sum <= 1+aboutSum:
 		return OneLimit
 	}

@@ -141,6 +141,29 @@ type Value struct {
 	Value     float64   `json:"value"`
 }
 
+// Windowed reports whether the receive window limited direction d for most of the time that its
+// sender had data.
+func (r *Run) Windowed(d Direction) bool {
+	t := r.Sent(d)
+	if t == nil {
+		return false
+	}
+	share, ok := t.Share(t.RwndLimited)
+	return ok && share >= 0.5
+}
+
+// Sent returns the sending kernel's account of direction d, nil if there is none.
+func (r *Run) Sent(d Direction) *TCPSummary {
+	for _, end := range r.Ends {
+		for _, f := range end.Flows {
+			if f.Direction == d && f.TCP != nil {
+				return f.TCP
+			}
+		}
+	}
+	return nil
+}
+
 // Value returns the run's number for m in direction d.
 func (r *Run) Value(d Direction, m Metric) (float64, bool) {
 	for _, v := range r.Values {

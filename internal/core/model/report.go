@@ -33,6 +33,17 @@ type TCPSummary struct {
 	BBR           *BBRSummary            `json:"bbr,omitempty"`
 }
 
+// Share returns the share of the busy time that limited is, 0 to 1. It reports false where the
+// sender's system does not count it.
+func (t TCPSummary) Share(limited fact.Of[time.Duration]) (float64, bool) {
+	l, ok1 := limited.Get()
+	b, ok2 := t.Busy.Get()
+	if !ok1 || !ok2 || b <= 0 {
+		return 0, false
+	}
+	return min(1, float64(l)/float64(b)), true
+}
+
 // BBRSummary is bbr's model of the path, from the second half of the readings.
 type BBRSummary struct {
 	Rate     fact.Of[units.BitRate] `json:"rate"`               // of payload: median over readings of the sum over streams
