@@ -36,18 +36,11 @@ func (h *Host) faults(x *knob.Index) []error {
 		return errs
 	}
 	for _, s := range h.Ask.Settings {
-		if f := h.Facts.Knobs[s.Knob]; !f.IsKnown() && !AtBootOnly(x, s.Knob, h.Facts.OS) && !h.elsewhere(x, s.Knob) {
+		if f := h.Facts.Knobs[s.Knob]; !f.IsKnown() && !AtBootOnly(x, s.Knob, h.Facts.OS) {
 			errs = append(errs, app.Missing(cmp.Or(f.Reason(), string(s.Knob)+" is not known there")))
 		}
 	}
 	return errs
-}
-
-// elsewhere reports whether a knob was confirmed on another link than the one whose facts
-// were read.
-func (h *Host) elsewhere(x *knob.Index, id model.KnobID) bool {
-	k, _ := x.ByID(id)
-	return k.Scope == knob.ScopeLink && h.Ask.Link != "" && h.Ask.Link != h.Facts.Interface.Or("")
 }
 
 // AtBootOnly reports whether a system reads a knob only at boot.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"linerate/internal/app/change"
 	"linerate/internal/app/here"
 	"linerate/internal/control/session"
+	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
@@ -179,6 +181,7 @@ func (k *keeping) confirmed(ctx context.Context, h *Host) (other bool, err error
 	if err != nil {
 		return false, err
 	}
+	h.Facts.Knobs = maps.Clone(h.Facts.Knobs)
 	link := ""
 	for _, c := range all {
 		switch {
@@ -191,6 +194,8 @@ func (k *keeping) confirmed(ctx context.Context, h *Host) (other bool, err error
 			link = c.Link
 		}
 		h.Ask.Settings = append(h.Ask.Settings, model.Assignment{Knob: c.Knob, Value: c.Value})
+		// The facts may be those of another link, or of none.
+		h.Facts.Knobs[c.Knob] = fact.Known(c.Value, "confirmed, and read again")
 	}
 	if len(h.Ask.Settings) == 0 {
 		return true, fault.WithHint(fault.Usagef("nothing was confirmed on %s with linerate set that still holds", h.Name),

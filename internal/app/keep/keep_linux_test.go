@@ -150,6 +150,7 @@ func TestKept(t *testing.T) {
 	shown := told[app.ToWrite](p)
 	must.True(t, len(shown) == 1 && strings.Contains(shown[0].Files.Files[0].Diff, "+net.ipv4.tcp_sack = 0") && len(shown[0].Files.Notes) != 0, "shown %+v", shown)
 	must.True(t, len(p.asked) == 1 && p.asked[0].Kind == app.WriteFiles && p.asked[0].Host == "host near" && p.asked[0].Count == 1, "asked %+v", p.asked)
+	got.Hosts[0].Got.Omitted = nil // this machine may have no file for lo
 	running := got.Hosts[0].Running()
 	must.True(t, len(running) == 1 && running[0].Kept == "0" && running[0].Now != nil, "%+v", running)
 	again, err := m.do(r)
@@ -305,11 +306,16 @@ func TestNotTakenBack(t *testing.T) {
 // confirmed.
 func (m *machine) confirm(value string) {
 	m.t.Helper()
+	m.confirmAt("tcp.sack", hostknob.Place{Mechanism: knob.Sysctl, Native: "net.ipv4.tcp_sack"}, value)
+}
+
+func (m *machine) confirmAt(id model.KnobID, at hostknob.Place, value string) {
+	m.t.Helper()
 	j, err := journal.OpenAs(m.state, "v0.0-test")
 	must.Do(m.t, err)
 	err = errors.Join(
 		j.Append(journal.Record{Kind: journal.KindIntent, Transaction: "t", Number: 1, Time: time.Now(), Intent: &journal.Intent{
-			Host: model.Near, Knob: "tcp.sack", Place: hostknob.Place{Mechanism: knob.Sysctl, Native: "net.ipv4.tcp_sack"}, Old: "1", New: value, Origin: journal.Here(),
+			Host: model.Near, Knob: id, Place: at, Old: "1", New: value, Origin: journal.Here(),
 		}}),
 		j.Append(journal.Record{Kind: journal.KindConfirmed, Transaction: "t", Time: time.Now()}), j.Close(),
 	)
@@ -368,6 +374,19 @@ func TestLinkOfAnother(t *testing.T) {
 	must.OK(t, err)
 	must.Equal(t, got.Hosts[0].Ask.Comments[0], `confirmed with linerate set; proved better in session s1, setting "tall"`)
 	must.Contain(t, got.Hosts[0].Ask.Proof, "s1")
+}
+
+// TestConfirmedNow: a setting of a link that was confirmed is known to hold now, though no far
+// host says which link's facts to read.
+func TestConfirmedNow(t *testing.T) {
+	m := newMachine(t, model.Near, &person{answer: yes}, nil)
+	length := strings.TrimSpace(string(must.Get(os.ReadFile("/sys/class/net/lo/tx_queue_len"))(t)))
+	m.confirmAt("txqueuelen", hostknob.Place{Mechanism: knob.Link, Native: "txqlen", Target: "lo"}, length)
+	got, err := m.do(Request{Source: ConfirmedThere(), DryRun: true})
+	must.Need(t, err == nil || fault.KindOf(err) == fault.Unsupported, "%v", err)
+	got.Hosts[0].Got.Omitted = nil // this machine may have no file for lo
+	running := got.Hosts[0].Running()
+	must.True(t, len(running) == 1 && running[0].Same && running[0].Now != nil && got.Hosts[0].Ask.Link == "lo", "%+v of %+v", running, got.Hosts[0].Ask)
 }
 
 // TestKeptWithProof: a kept setting carries its proof, for the end that the host was; one
