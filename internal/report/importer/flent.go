@@ -12,6 +12,8 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/traffic/bulk"
+	"linerate/internal/core/units"
+	"linerate/internal/regex"
 )
 
 func isFlent(text string) bool {
@@ -37,6 +39,11 @@ type flentFile struct {
 		Time  string  `json:"TIME"`
 		Step  float64 `json:"STEP_SIZE"`
 		Flent string  `json:"FLENT_VERSION"`
+
+		Series map[string]struct {
+			Mean  *float64 `json:"MEAN_VALUE"` // as the program of the stream has it
+			Units string   `json:"UNITS"`
+		} `json:"SERIES_META"`
 	} `json:"metadata"`
 }
 
@@ -102,7 +109,7 @@ func (d *flentFile) rate(t *Test, what string, w model.Direction) (float64, erro
 	sum := ""
 	for _, name := range slices.Sorted(maps.Keys(d.Results)) {
 		switch low := strings.ToLower(name); {
-		case !strings.Contains(low, what), strings.HasSuffix(low, "avg"):
+		case !strings.Contains(low, what), strings.HasSuffix(low, "avg"), flentStatistic.MatchString(name):
 		case strings.HasSuffix(low, "sum"), strings.HasSuffix(low, "totals"):
 			sum = name
 		default:
@@ -117,6 +124,7 @@ func (d *flentFile) rate(t *Test, what string, w model.Direction) (float64, erro
 		return 0, err
 	}
 	if raw, err := d.raw(t, what); raw > 0 || err != nil {
+		d.reconcile(t, names, raw)
 		return raw, err
 	}
 	if sum == "" {
@@ -138,6 +146,50 @@ func (d *flentFile) rate(t *Test, what string, w model.Direction) (float64, erro
 		return 0, nil
 	}
 	return stats.Mean(values), nil
+}
+
+// flentStatistic matches the name of a series about the sockets of a stream, such as "TCP
+// upload::tcp_cwnd"; "TCP upload::2" is a stream.
+var flentStatistic = regex.New(`::[^:]*[^0-9:][^:]*$`)
+
+// reconcile notes if raw values are missing: raw is their rate, of the streams called names.
+func (d *flentFile) reconcile(t *Test, names []string, raw float64) {
+	mean, all := 0.0, true
+	for _, name := range names {
+		values := slices.ContainsFunc(d.Results[name], func(v *float64) bool { return v != nil })
+		if values && d.span(name) <= 0 {
+			t.note(fmt.Sprintf("series %q has values, and no raw values: they are not in the rate", name))
+		}
+		meta := d.Metadata.Series[name]
+		if all = all && meta.Mean != nil && meta.Units == "Mbits/s"; all {
+			mean += *meta.Mean * 1e6
+		}
+	}
+	// The programs begin a moment before their first value, and end a moment after the last one.
+	if all && mean > 0 && math.Abs(mean-raw) > 0.1*mean {
+		t.note(fmt.Sprintf("the raw values are %s, and the streams say %s of themselves", units.BitRate(raw), units.BitRate(mean)))
+	}
+	longest := 0.0
+	for _, name := range names {
+		longest = max(longest, d.span(name))
+	}
+	for _, name := range names {
+		if span := d.span(name); span > 0 && span < 0.75*longest {
+			t.note(fmt.Sprintf("the raw values of %q are of %.4g s, and those of the longest stream of %.4g s", name, span, longest))
+		}
+	}
+}
+
+// span returns the time in seconds from the begin of the first raw value of a stream to the end
+// of the last one, -Inf if there are none.
+func (d *flentFile) span(name string) float64 {
+	begin, end := math.Inf(1), math.Inf(-1)
+	for _, v := range d.Raw[name] {
+		if v.Value != nil && v.Took != nil && v.At != nil {
+			begin, end = min(begin, *v.At-*v.Took), max(end, *v.At)
+		}
+	}
+	return end - begin
 }
 
 // lost returns how many numbers are missing in the raw values of series name, and notes it.
@@ -172,7 +224,7 @@ func (d *flentFile) raw(t *Test, what string) (float64, error) {
 	all, first, last := 0.0, math.Inf(1), math.Inf(-1)
 	for _, name := range slices.Sorted(maps.Keys(d.Raw)) {
 		values := d.Raw[name]
-		if low := strings.ToLower(name); !strings.Contains(low, what) || strings.HasSuffix(low, "avg") || strings.HasSuffix(low, "sum") || strings.HasSuffix(low, "totals") {
+		if low := strings.ToLower(name); !strings.Contains(low, what) || strings.HasSuffix(low, "avg") || strings.HasSuffix(low, "sum") || strings.HasSuffix(low, "totals") || flentStatistic.MatchString(name) {
 			continue
 		}
 		begin, end, covered := math.Inf(1), math.Inf(-1), 0.0

@@ -386,8 +386,7 @@ func (s section) direction2(t *Test, me model.Host, d model.Direction, rows []li
 		return err
 	}
 	if c.lost != nil {
-		t.add(d, model.Jitter, jitter)
-		t.add(d, model.LossRatio, lost)
+		t.datagrams(d, *c.lost, jitter)
 	}
 	return nil
 }

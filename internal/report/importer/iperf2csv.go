@@ -1,7 +1,9 @@
 package importer
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -47,6 +49,8 @@ func readIperf2CSV(text string, _ Options) (File, error) {
 	var now *section
 	var began time.Time
 	var ends map[string]float64 // of each stream, so far
+	var last []string           // the fields of the line before
+	follows := ""               // a note on the stream before the present test
 	arrived, intervals := false, csvInterval.MatchString(text)
 	flush := func() error {
 		switch {
@@ -61,11 +65,21 @@ func readIperf2CSV(text string, _ Options) (File, error) {
 			t.Flow.Engine = udp.Name
 		}
 		if arrived {
-			me, t.Near, t.Far = model.Far, t.Far, t.Near
+			me = model.Far
+			if receiverFirst(now.ends[0]) {
+				t.Near, t.Far = t.Far, t.Near
+			}
 		} else {
 			t.note("iperf 2 -y C does not say which end wrote it: it is taken as the client's, which sends")
 		}
-		err := now.direction2(&t, me, model.To, now.rows)
+		if follows != "" {
+			t.note(follows)
+		}
+		if len(out.Tests) > 0 && out.Tests[0].Near == t.Far && out.Tests[0].Far == t.Near { // -d, -r
+			t.Near, t.Far, t.Flow.Direction = t.Far, t.Near, model.From
+			me = model.Near // which receives
+		}
+		err := now.direction2(&t, me, t.Flow.Direction, now.rows)
 		out.Tests = append(out.Tests, t)
 		now, arrived = nil, false
 		return err
@@ -90,19 +104,51 @@ func readIperf2CSV(text string, _ Options) (File, error) {
 			}
 		}
 		if now == nil {
+			follows = parallel(n, last, m)
 			ends = map[string]float64{}
 			now = &section{first: n, far: m[4] + " " + m[5], report: map[int]bool{}, ends: [][]string{{"", "", m[2], m[3], m[4], m[5]}}}
-			began, _ = time.Parse("20060102150405", m[1]) // 1970 on a machine without a clock
-			if began.Year() < 1990 {
-				began = time.Time{}
-			}
+			began = csvTime(m)
 		}
 		row := line{number: n, id: id, from: v[0], to: v[1], digits: 1, bytes: v[2], bitrate: v[3]}
 		now.udp = now.udp || m[11] != ""
 		if m[11] != "" && !strings.HasPrefix(m[13], "-") && m[11] != "0.000" {
 			row.rest, arrived = m[11]+" ms "+m[12]+"/"+m[13]+" (", true
 		}
-		now.rows, ends[key] = append(now.rows, row), v[1]
+		now.rows, ends[key], last = append(now.rows, row), v[1], m
 	}
 	return out, flush()
+}
+
+// csvTime returns the time of a line, zero if it has none: iperf 2.1 writes 1970 above a
+// summary without intervals.
+func csvTime(m []string) time.Time {
+	at, err := time.Parse("20060102150405", m[1])
+	if err != nil || at.Year() < 1990 {
+		return time.Time{}
+	}
+	return at
+}
+
+// receiverFirst reports whether a receiver's line has its own end first, as versions up to 2.0
+// write it: that end has the port of a server, which is below those that systems choose.
+func receiverFirst(ends []string) bool {
+	first, _ := strconv.Atoi(ends[3])
+	second, _ := strconv.Atoi(ends[5])
+	return first < second
+}
+
+// parallel returns a note if line n, the first one of a test, may be of a stream beside that of
+// the line before: the file has no sum of the two. A client's -P without -i looks like the log
+// of a server.
+func parallel(n int, last, m []string) string {
+	if last == nil || last[6] == m[6] || last[6] == "-1" || m[6] == "-1" || last[2] != m[2] || last[4] != m[4] {
+		return ""
+	}
+	before, after := csvTime(last), csvTime(m)
+	if v, err := numbers(n, last[8], m[8]); err == nil && !before.IsZero() && !after.IsZero() {
+		if apart := after.Sub(before).Seconds() - v[1] + v[0]; apart > v[0]/2+1 {
+			return "" // it began after the first one
+		}
+	}
+	return fmt.Sprintf("line %d: stream %s follows stream %s without a sum: each is taken as a test of its own, and if they ran together (-P), the rate of the test is their sum", n, m[6], last[6])
 }

@@ -65,9 +65,12 @@ func readIperf3(text string, _ Options) (File, error) {
 			now.reverse = true
 		case connected.MatchString(l):
 			now.ends = append(now.ends, connected.FindStringSubmatch(l))
-		case strings.Contains(l, "ID] Interval") && len(now.rows) > 0: // repeated above the summaries
-			below = true
+		case strings.Contains(l, "ID] Interval"): // repeated above the summaries
+			below = len(now.rows) > 0
 			now.udp = now.udp || strings.Contains(l, "Datagrams")
+			if now.server && !below { // a server does not write that its test is reversed
+				now.reverse = strings.Contains(l, "Cwnd") || strings.Contains(l, "  Total Datagrams")
+			}
 		case strings.Contains(l, "Total Datagrams"):
 			now.udp = true
 		case l == "iperf3: the client has terminated":
@@ -154,7 +157,7 @@ func (s section) test3() (Test, error) {
 	switch {
 	case s.bidir:
 		t.Flow.Direction = model.Both
-	case s.reverse:
+	case s.reverse, s.server && s.onlySends():
 		t.Flow.Direction = model.From
 	}
 	if len(s.rows) == 0 {
@@ -169,6 +172,21 @@ func (s section) test3() (Test, error) {
 		}
 	}
 	return t, nil
+}
+
+// onlySends reports whether the summaries of a section have data of the sender and none of the
+// receiver.
+func (s section) onlySends() bool {
+	sent, arrived := 0.0, 0.0
+	for _, l := range s.rows {
+		switch {
+		case strings.HasSuffix(l.rest, "sender"):
+			sent += l.bytes
+		case strings.HasSuffix(l.rest, "receiver"):
+			arrived += l.bytes
+		}
+	}
+	return sent > 0 && arrived == 0
 }
 
 // way3 adds direction d of a section to t, as reported by end me.
@@ -223,7 +241,7 @@ func (s section) way3(t *Test, me model.Host, d model.Direction) error {
 		*end = l.amount()
 		if j, lost, err := l.loss(); err != nil {
 			return err
-		} else if lost != nil && (c.lost == nil || end == &c.arrived) {
+		} else if lost != nil && (c.lost == nil || end == &c.arrived) && (*lost > 0 || !strings.HasSuffix(l.rest, "sender")) {
 			jitter, c.lost = j, lost
 		}
 	}
@@ -246,8 +264,7 @@ func (s section) way3(t *Test, me model.Host, d model.Direction) error {
 		}
 	}
 	if c.lost != nil && s.udp {
-		t.add(d, model.LossRatio, *c.lost)
-		t.add(d, model.Jitter, jitter)
+		t.datagrams(d, *c.lost, jitter)
 	}
 	return nil
 }

@@ -2,13 +2,10 @@ package importer
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"linerate/internal/core/model"
@@ -55,6 +52,10 @@ type interval3 struct {
 }
 
 type end3 struct {
+	Streams []struct {
+		Sender   *sum3 `json:"sender"`   // of TCP
+		Receiver *sum3 `json:"receiver"` // of TCP
+	} `json:"streams"`
 	Sum             sums3  `json:"sum"` // of UDP
 	Sent            sums3  `json:"sum_sent"`
 	Received        sums3  `json:"sum_received"`
@@ -65,6 +66,31 @@ type end3 struct {
 
 func (e *end3) empty() bool {
 	return e == nil || len(e.Sum)+len(e.Sent)+len(e.Received) == 0
+}
+
+// parts notes if the summaries of the streams of TCP do not add up to those of the test.
+func (e *end3) parts(t *Test) {
+	for _, end := range []struct {
+		verb string
+		of   func(i int) *sum3
+		sums sums3
+	}{
+		{"sent", func(i int) *sum3 { return e.Streams[i].Sender }, slices.Concat(e.Sent, e.SentReverse)},
+		{"received", func(i int) *sum3 { return e.Streams[i].Receiver }, slices.Concat(e.Received, e.ReceivedReverse)},
+	} {
+		streams, all, some := 0.0, 0.0, false
+		for i := range e.Streams {
+			if s := end.of(i); s != nil {
+				streams, some = streams+s.Bytes, true
+			}
+		}
+		for _, s := range end.sums {
+			all += s.Bytes
+		}
+		if some && len(end.sums) > 0 && differ(streams, all) {
+			t.note(fmt.Sprintf("the streams %s %s, and their sum says %s", end.verb, units.Bytes(streams), units.Bytes(all)))
+		}
+	}
 }
 
 // sum3 is the sum of all streams over an interval or the whole test.
@@ -114,128 +140,6 @@ func (s sums3) nth(n int) *sum3 {
 	return nil
 }
 
-func isIperf3JSON(text string) bool {
-	head := text[:min(len(text), 64<<10)]
-	return isJSON(head) && strings.Contains(head, `"start"`) && strings.Contains(text, `"intervals"`)
-}
-
-func isIperf3Stream(text string) bool {
-	head := text[:min(len(text), 64<<10)]
-	return isJSON(head) && strings.Contains(head, `"event"`) && strings.Contains(head, `"data"`)
-}
-
-// readIperf3JSON reads the output of iperf3 -J, one document, several, or an array of them, and
-// of --json-stream (3.17 on): events, the last of which are missing if it was cut off. With
-// --json-stream-full-output the document of the same test follows, and takes precedence.
-func readIperf3JSON(text string, _ Options) (File, error) {
-	var out File
-	var events *document3
-	in, last, array := json.NewDecoder(strings.NewReader(text)), 0, false
-	flush := func() (err error) {
-		if events != nil {
-			events.cut = events.End == nil
-			err = out.add3(events, last)
-		}
-		events = nil
-		return err
-	}
-	for {
-		var d struct {
-			document3
-			event3
-		}
-		if rest := strings.TrimLeft(text[in.InputOffset():], " \t\r\n"); strings.HasPrefix(rest, map[bool]string{false: "[", true: "]"}[array]) {
-			_, _ = in.Token() // it is the bracket
-			array = !array
-			continue
-		}
-		err := in.Decode(&d)
-		line := lineAt(text, in.InputOffset())
-		var syntax *json.SyntaxError
-		if array && errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
-		switch {
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF) && events != nil && events.End == nil:
-			return out, flush()
-		case errors.Is(err, io.ErrUnexpectedEOF):
-			return out, faultf(1+strings.Count(text, "\n"), "the JSON ends in the middle: the file was cut off")
-		case errors.As(err, &syntax):
-			return out, faultf(lineAt(text, syntax.Offset), "no JSON: %w", err)
-		case err != nil:
-			return out, faultf(line, "%w", err)
-		case d.Event == "" && events != nil && d.Start.Cookie != "" && d.Start.Cookie == events.Start.Cookie:
-			events = nil
-		case d.Event == "start" || d.Event == "":
-			err = flush()
-		}
-		switch {
-		case err != nil:
-		case d.Event == "":
-			err = out.add3(&d.document3, line)
-		default:
-			if events == nil {
-				events = &document3{}
-			}
-			last, err = line, events.take(d.event3, line)
-		}
-		if err != nil {
-			return out, err
-		}
-	}
-}
-
-// event3 is an event of --json-stream.
-type event3 struct {
-	Event string          `json:"event"`
-	Data  json.RawMessage `json:"data"`
-}
-
-// take adds an event that ends in a line.
-func (d *document3) take(e event3, line int) (err error) {
-	switch e.Event {
-	case "start":
-		err = json.Unmarshal(e.Data, &d.Start)
-	case "interval":
-		var i interval3
-		err = json.Unmarshal(e.Data, &i)
-		d.Intervals = append(d.Intervals, i)
-	case "end":
-		if d.End != nil {
-			return faultf(line, "a second end of the same test")
-		}
-		err = json.Unmarshal(e.Data, &d.End)
-	case "error":
-		err = json.Unmarshal(e.Data, &d.Error)
-	}
-	if err != nil {
-		return faultf(line, "event %q: %w", e.Event, err)
-	}
-	return nil
-}
-
-func lineAt(text string, offset int64) int {
-	return 1 + strings.Count(text[:min(max(0, int(offset)), len(text))], "\n")
-}
-
-// add3 adds the test of a document that ends in a line.
-func (f *File) add3(d *document3, line int) error {
-	failed := strings.TrimPrefix(strings.TrimPrefix(d.Error, "error - "), "interrupt - ")
-	switch {
-	case failed != "" && len(d.Intervals) == 0:
-		return faultf(0, "the test failed: %s", failed)
-	case d.End.empty() && failed == "" && !d.cut || len(d.Intervals) == 0 && d.End.empty():
-		return faultf(line, "a test has no end: it was cut off")
-	}
-	t, err := d.test(failed)
-	if err != nil {
-		return faultf(line, "%w", err)
-	}
-	f.Program = cmp.Or(f.Program, d.Start.Version, "iperf3")
-	f.Tests = append(f.Tests, t)
-	return nil
-}
-
 // test returns the test of a document; failed is why it ended early.
 func (d *document3) test(failed string) (Test, error) {
 	t := Test{Flow: model.Flow{Engine: bulk.Name, Direction: model.To, Streams: max(1, d.Start.Test.Streams), Block: units.Bytes(d.Start.Test.Block), Omit: seconds(d.Start.Test.Omit)}}
@@ -273,6 +177,7 @@ func (d *document3) test(failed string) (Test, error) {
 		}
 		twice = twice || len(d.Intervals[i].Sum) > 1
 	}
+	d.End.parts(&t)
 	both := d.Start.Test.Bidir != 0 || twice || len(d.End.SentReverse)+len(d.End.ReceivedReverse) > 0
 	t.Flow.Direction = first
 	if !both && slices.ContainsFunc(d.Intervals, interval3.bothWays) {
@@ -338,10 +243,12 @@ func (d *document3) way(t *Test, me model.Host, w model.Direction, sent, arrived
 			c.sent = datagrams.amount()
 		}
 		total := datagrams
-		if total == nil || total.Packets <= 0 {
+		if arrived != nil && sent != nil || total == nil || total.Packets <= 0 {
 			total = arrived
 		}
 		switch {
+		case total != nil && total.Packets > 0 && total.Lost != nil && *total.Lost == 0 && metric == model.Sent && (me == model.Far || failed != ""):
+			packets = 0 // a sender whose peer did not report
 		case total != nil && total.Packets > 0 && total.Lost != nil:
 			jitter, lost, packets = total.Jitter, *total.Lost, total.Packets
 		case total != nil && total.Packets > 0:
@@ -361,11 +268,12 @@ func (d *document3) way(t *Test, me model.Host, w model.Direction, sent, arrived
 	if sent != nil && sent.Retransmits != nil {
 		t.add(w, model.Retransmits, *sent.Retransmits)
 	}
-	if c.lost != nil {
+	switch {
+	case c.lost == nil:
+	case jitter == nil:
 		t.add(w, model.LossRatio, *c.lost)
-		if jitter != nil {
-			t.add(w, model.Jitter, *jitter/1000)
-		}
+	default:
+		t.datagrams(w, *c.lost, *jitter/1000)
 	}
 	return nil
 }

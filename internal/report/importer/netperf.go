@@ -27,6 +27,9 @@ var netperfFar = regex.New(`^\S+ \(\S*\) port [0-9]+ AF_INET`)
 // netperfHead matches the banner of netperf: the test, and the far end.
 var netperfHead = regex.New(`(?m)^(?:MIGRATED )?(\S+) (STREAM|MAERTS|REQUEST/RESPONSE|SENDFILE|Connect/Request/Response|CONNECT/REQUEST/RESPONSE|CC|Send|Receive|Send\|Recv) TEST (?:from .* )?to\b *(\S*)`)
 
+// bothWays is the DIRECTION of transactions.
+const bothWays = "Send|Recv"
+
 // netperfKey matches a line of -- -k.
 var netperfKey = regex.New(`(?m)^([A-Z][A-Z0-9_]+)=(.*)$`)
 
@@ -57,6 +60,8 @@ func netperfTest(line int, kv map[string]string) (Test, error) {
 	}
 	d := t.Flow.Direction
 	switch f, ok := netperfUnits[kv["THROUGHPUT_UNITS"]]; {
+	case ok && kv["DIRECTION"] == bothWays:
+		return t, faultf(line, "%s of transactions are of both directions together: run netperf without -f, which counts transactions", kv["THROUGHPUT_UNITS"])
 	case ok:
 		t.add(d, model.Goodput, v*f)
 	case kv["THROUGHPUT_UNITS"] == "Trans/s":
@@ -65,8 +70,23 @@ func netperfTest(line int, kv map[string]string) (Test, error) {
 	default:
 		return t, faultf(line, "THROUGHPUT_UNITS %q is not known", kv["THROUGHPUT_UNITS"])
 	}
+	if kv["PROTOCOL"] == "" {
+		t.note("netperf does not say which protocol it used: it is taken as TCP")
+	}
+	if t.Flow.Engine == requests.Name {
+		err = t.latencies(line, kv)
+	}
+	if kv["WARNING"] != "" {
+		t.note(kv["WARNING"])
+	}
+	return t, err
+}
+
+// latencies adds those of transactions. For a stream netperf has the time of a call instead.
+func (t *Test) latencies(line int, kv map[string]string) error {
+	d, v := t.Flow.Direction, t.Values[0].Value
 	answers := math.Inf(1) // unknown
-	if t.Flow.Duration > 0 && kv["THROUGHPUT_UNITS"] == "Trans/s" {
+	if t.Flow.Duration > 0 {
 		answers = math.Round(v * t.Flow.Duration.Seconds())
 	} else if v < 100 && kv["P99_LATENCY"] != "" {
 		t.note("the file does not say how many transactions there were, so its percentiles may be of a few")
@@ -79,20 +99,17 @@ func netperfTest(line int, kv map[string]string) (Test, error) {
 		if kv[of.key] != "" {
 			us, err := number(line, kv[of.key])
 			if err != nil {
-				return t, err
+				return err
 			}
 			t.quantile(d, of.m, of.q, us/1e6, answers, 0)
 		}
 	}
-	if kv["WARNING"] != "" {
-		t.note(kv["WARNING"])
-	}
-	return t, nil
+	return nil
 }
 
 // netperfUnit matches the last line above the numbers of netperf's own table, which names the
 // columns of the time and of the result.
-var netperfUnit = regex.New(`^((?:[Bb]ytes +)+)secs\.? +(# +# +)?(10\^[0-9]bits/s|[KMG]Bytes/s|per sec)`)
+var netperfUnit = regex.New(`^((?:[Bb]ytes +)+)secs\.? +(# +# +)?(10\^[0-9]bits/s|[KMG]Bytes */s|per sec)`)
 
 // netperfColumns are the keys of -k by the column names of omni tables.
 var netperfColumns = map[string]string{
@@ -115,6 +132,7 @@ type netperf struct {
 	above       []string          // the lines above them
 	time, rate  int               // their columns in netperf's own table, 0 outside one
 	unit        string            // of rate
+	fields      int               // of its rows
 	waiting     int               // for the receiver's line, with this number of fields; 0 if there is none
 	moved, took float64           // from the lines of -D
 	counted     int               // from the histogram
@@ -139,8 +157,11 @@ func (r *netperf) take(n int, l string) error {
 		if r.kv["REMOTE_HOST"] = m[3]; m[1] != "OMNI" {
 			r.kv["PROTOCOL"], r.kv["TEST"] = m[1], m[1]+" "+m[2]
 		}
-		if m[2] == "MAERTS" || m[2] == "Receive" {
+		switch up := strings.ToUpper(m[2]); {
+		case up == "MAERTS", up == "RECEIVE":
 			r.kv["DIRECTION"] = "Receive"
+		case strings.Contains(up, "RESPONSE"), m[2] == bothWays:
+			r.kv["DIRECTION"] = bothWays
 		}
 		return err
 	}
@@ -165,7 +186,7 @@ func (r *netperf) take(n int, l string) error {
 		r.kv[m[1]] = m[2]
 	case netperfUnit.MatchString(l):
 		m := netperfUnit.FindStringSubmatch(l)
-		r.time, r.unit = len(strings.Fields(m[1])), strings.Replace(m[3], "per sec", "Trans/s", 1)
+		r.time, r.unit = len(strings.Fields(m[1])), strings.ReplaceAll(strings.Replace(m[3], "per sec", "Trans/s", 1), " ", "")
 		r.rate = r.time + 1 + len(strings.Fields(m[2]))
 	case r.waiting > 0 && len(f) == r.waiting && netperfRow.MatchString(l):
 		r.waiting = 0
@@ -182,7 +203,16 @@ func (r *netperf) take(n int, l string) error {
 				r.counted += v
 			}
 		}
+	case strings.HasPrefix(l, "Alignment "): // the second table of -v 2
+		r.rate, r.fields = 0, 0
+	case r.done && r.fields > 0 && len(f) == r.fields && netperfRow.MatchString(l):
+		r.fields, r.done = 0, false
+		if err := r.take(n, l); err != nil {
+			return err
+		}
+		r.out.Tests[len(r.out.Tests)-1].note(fmt.Sprintf("line %d: a row without a banner of its own (netperf -P 0) is taken as another test like the one above", n))
 	case !r.done && r.rate > 0 && len(f) > r.rate && netperfRow.MatchString(l):
+		r.fields = len(f)
 		r.kv["ELAPSED_TIME"], r.kv["THROUGHPUT"], r.kv["THROUGHPUT_UNITS"] = f[r.time], f[r.rate], r.unit
 		if strings.HasPrefix(r.kv["PROTOCOL"], "UDP") && r.unit != "Trans/s" {
 			r.waiting = len(f) - 2 // without the message size and the errors

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 )
 
@@ -57,7 +58,7 @@ func at(line int) string {
 // settle adds the goodput of a direction to t. It uses received data, by the receiver's
 // summary, else by its intervals, else by the sender's summary minus the losses; sent data only
 // if nothing shows what arrived. It notes contradicting numbers of the file.
-func (c account) settle(t *Test) error {
+func (c *account) settle(t *Test) error {
 	sum := c.total(t)
 	receives := c.direction.Receiver() == c.at
 	for _, a := range []*amount{c.sent, c.arrived} {
@@ -91,6 +92,8 @@ func (c account) settle(t *Test) error {
 			t.note("the summary says that nothing arrived, and the intervals do: their mean counts")
 		}
 		total = sum
+	case c.silent():
+		c.nothing(t)
 	case c.sent != nil && c.sent.rate > 0 && c.lost != nil:
 		less := *c.sent
 		less.rate *= 1 - *c.lost
@@ -100,7 +103,7 @@ func (c account) settle(t *Test) error {
 		total = c.sent
 		t.note(bySender(c.direction))
 	case c.arrived != nil && c.ended == "":
-		t.note("nothing arrived")
+		c.nothing(t)
 	case sum != nil && c.ended != "":
 		total = sum
 		if !receives {
@@ -117,9 +120,36 @@ func (c account) settle(t *Test) error {
 	return nil
 }
 
+// silent reports whether the client's file says that the receiver counted nothing. A server
+// writes zeros for a receiver that it does not know, and so does a client whose test ended
+// early.
+func (c *account) silent() bool {
+	return c.arrived != nil && c.arrived.rate == 0 && c.ended == "" && c.at == model.Near
+}
+
+// nothing notes that nothing arrived: every datagram that was sent is lost.
+func (c *account) nothing(t *Test) {
+	if c.sent == nil || c.sent.bytes == 0 {
+		t.note("nothing arrived")
+		return
+	}
+	t.note(fmt.Sprintf("%snothing arrived of the %s that were sent", at(c.arrived.line), units.Bytes(c.sent.bytes)))
+	if all := 1.0; t.Flow.Engine == udp.Name {
+		c.lost = &all
+	}
+}
+
+// datagrams adds the loss and the jitter in seconds. There is no jitter if nothing arrived.
+func (t *Test) datagrams(d model.Direction, lost, jitter float64) {
+	t.add(d, model.LossRatio, lost)
+	if lost < 1 {
+		t.add(d, model.Jitter, jitter)
+	}
+}
+
 // total returns the sum of the intervals after the warm-up, nil if there are none. It notes
 // gaps between them.
-func (c account) total(t *Test) *amount {
+func (c *account) total(t *Test) *amount {
 	var all, before *amount
 	longest := 0.0
 	for i := range c.intervals {
@@ -159,4 +189,4 @@ func (c account) total(t *Test) *amount {
 }
 
 // warm reports whether the result excludes a warm-up.
-func (c account) warm() bool { return len(c.intervals) > 0 && c.intervals[0].omitted }
+func (c *account) warm() bool { return len(c.intervals) > 0 && c.intervals[0].omitted }
