@@ -102,6 +102,15 @@ func Dated(s model.Session) bool {
 	return s.Kind != model.KindImported || slices.ContainsFunc(s.Runs, func(r model.Run) bool { return !r.Started.IsZero() })
 }
 
+// When states the time of a session for a heading.
+func When(s model.Session) string {
+	const minute = "2006-01-02 15:04 UTC"
+	if !Dated(s) {
+		return "imported " + s.Ended.UTC().Format(minute) + ", measured at an unknown time"
+	}
+	return s.Created.UTC().Format(minute)
+}
+
 // Method describes how the session was measured.
 func Method(s model.Session, d Document) [][2]string {
 	p := s.Plan

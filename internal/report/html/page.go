@@ -61,6 +61,7 @@ func Render(w io.Writer, in Input) error {
 // page is the template's input.
 type page struct {
 	Title    string
+	When     string
 	Style    template.CSS
 	Headline []string // the answer, a sentence for each direction
 	Doubt    string
@@ -96,7 +97,7 @@ type figure struct {
 func newPage(in Input) page {
 	d := in.Document
 	p := page{
-		Title: d.Between(), Style: template.CSS(plot.Style()), //nolint:gosec // the style is a constant of ours
+		Title: d.Between(), When: report.When(in.Session), Style: template.CSS(plot.Style()), //nolint:gosec // the style is a constant of ours
 		Headline: in.Answer, Doubt: d.Untrustworthy, D: d, Near: d.Header.Near, Far: d.Header.Far,
 		Lines: report.LineRows(d), Waits: waits(d), Section: d.Section, Facts: report.BothEnds(in.Session), Method: report.Method(in.Session, d), Text: in.Text,
 	}

@@ -40,6 +40,12 @@ func cases(t *testing.T) []reporttest.Case {
 	return append(all, tuned, reporttest.Case{Name: "imported", Session: s, Samples: samples})
 }
 
+// TestUndated: the page of files without a time does not show that of their import as that of the
+// measurement.
+func TestUndated(t *testing.T) {
+	must.Contain(t, pages(t)["imported"], "imported 2026-11-21 13:00 UTC, measured at an unknown time</p>")
+}
+
 // pages returns the page of every test session.
 func pages(t *testing.T) map[string]string {
 	t.Helper()

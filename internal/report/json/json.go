@@ -123,8 +123,8 @@ type Options struct {
 
 // Render writes s and its report d to w as linerate/session/v1. Of p values and evidence, it
 // writes those of the session's mode. NaN and infinite values cannot be written: the error
-// names the type that held one, and the document ends there. It holds only one run with its
-// samples in memory at a time.
+// names the first one, and nothing is written. It holds only one run with its samples in memory
+// at a time.
 func Render(w io.Writer, s model.Session, d report.Document, o Options) error {
 	doc := document{Detail: brief, Session: session{Session: s, Runs: []struct{}{}}, Report: sectioned{d}}
 	if o.Full {
@@ -153,16 +153,15 @@ func Render(w io.Writer, s model.Session, d report.Document, o Options) error {
 	if err != nil {
 		return err
 	}
+	if err := writable(s.Runs, o); err != nil {
+		return err
+	}
 	p := printer{out: bufio.NewWriterSize(w, 64<<10), brief: !o.Full}
 	root := p.parse(body)
 	if len(s.Runs) > 0 {
 		root.member("session").member("runs").more = func(yield func(any) bool) {
 			for _, r := range s.Runs {
-				one := run{Run: r}
-				if o.Full {
-					one.Ends = r.Ends
-				}
-				if !yield(one) {
+				if !yield(runOf(r, o.Full)) {
 					return
 				}
 			}
@@ -182,6 +181,33 @@ func Render(w io.Writer, s model.Session, d report.Document, o Options) error {
 		return p.err
 	}
 	return p.out.Flush()
+}
+
+// runOf returns a run in document form.
+func runOf(r model.Run, full bool) run {
+	one := run{Run: r}
+	if full {
+		one.Ends = r.Ends
+	}
+	return one
+}
+
+// writable returns the error of the first run or sample that JSON cannot hold.
+func writable(runs []model.Run, o Options) error {
+	for _, r := range runs {
+		if err := json.NewEncoder(io.Discard).Encode(runOf(r, o.Full)); err != nil {
+			return fmt.Errorf("write %s: %w", SessionSchema, err)
+		}
+		if o.Samples == nil {
+			continue
+		}
+		for _, x := range o.Samples.Of(r.Number) {
+			if x.Value-x.Value != 0 { // far cheaper than to encode it
+				return fmt.Errorf("write %s: json: unsupported value: %g, a sample of %s in run %d", SessionSchema, x.Value, x.Metric, r.Number)
+			}
+		}
+	}
+	return nil
 }
 
 // hostOf returns the facts of a host in document form: all settings or only the named ones. The

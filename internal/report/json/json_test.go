@@ -195,6 +195,28 @@ func TestNotANumber(t *testing.T) {
 	must.Say(t, json.Render(io.Discard, c.Session, d, o), "write linerate/session/v1: json: unsupported value: NaN")
 }
 
+// TestAllOrNothing: a document with a value that JSON cannot hold is not begun, however long
+// what stands before that value is.
+func TestAllOrNothing(t *testing.T) {
+	for name, spoil := range map[string]func(*model.Session, model.Held){
+		"a value of a run":  func(s *model.Session, _ model.Held) { s.Runs[1].Values = []model.Value{{Value: math.Inf(1)}} },
+		"a sample of a run": func(_ *model.Session, all model.Held) { all[2][len(all[2])-1].Value = math.NaN() },
+	} {
+		c := reporttest.Cases()[0]
+		c.Session.Runs = []model.Run{{Number: 1}, {Number: 2}}
+		all := model.Held{1: make([]model.Sample, 2000), 2: make([]model.Sample, 2000)}
+		o := json.Options{Samples: all}
+		d := report.Build(c.Session, report.Options{Kinds: reporttest.Kinds()})
+		var b bytes.Buffer
+		must.Do(t, json.Render(&b, c.Session, d, o))
+		must.Need(t, b.Len() > 200<<10, "only %d bytes", b.Len())
+		b.Reset()
+		spoil(&c.Session, all)
+		must.Say(t, json.Render(&b, c.Session, d, o), "write linerate/session/v1: json: unsupported value", "%s", name)
+		must.Equal(t, b.Len(), 0, "%s: bytes written", name)
+	}
+}
+
 // TestNothingTwice: the part on a sweep or copies does not repeat the session's report.
 func TestNothingTwice(t *testing.T) {
 	parts := 0

@@ -28,7 +28,7 @@ const (
 type printer struct {
 	out   *bufio.Writer
 	brief bool  // print only the value of a fact, not its source
-	err   error // from a value that cannot be encoded; the document ends there
+	err   error // from a value that cannot be encoded, of which Render found none
 }
 
 // parse returns the root of a text from json.Marshal.

@@ -32,6 +32,7 @@ var pageText string
 // page is the template's input. Everything that the template writes goes through esc.
 type page struct {
 	D        report.Document
+	When     string
 	Answer   []string
 	Todo     string       // the advice
 	Lead     *report.Step // the command for it
@@ -44,7 +45,7 @@ type page struct {
 // Render writes the report.
 func Render(w io.Writer, in Input) error {
 	d := in.Document
-	p := page{D: d, Answer: in.Answer, Todo: d.Advice, Lines: report.LineRows(d), Facts: report.BothEnds(in.Session), Method: report.Method(in.Session, d)}
+	p := page{D: d, When: report.When(in.Session), Answer: in.Answer, Todo: d.Advice, Lines: report.LineRows(d), Facts: report.BothEnds(in.Session), Method: report.Method(in.Session, d)}
 	if len(p.Answer) == 0 {
 		p.Answer = report.Answer(d)
 	}

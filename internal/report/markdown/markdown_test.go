@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/core/model"
 	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/report/markdown"
@@ -23,6 +24,16 @@ func text(t *testing.T, c reporttest.Case) (string, report.Document) {
 	var b bytes.Buffer
 	must.Do(t, markdown.Render(&b, markdown.Input{Session: c.Session, Document: d}))
 	return b.String(), d
+}
+
+// TestUndated: the heading of files without a time does not show that of their import as that of
+// the measurement.
+func TestUndated(t *testing.T) {
+	c := reporttest.Cases()[0]
+	c.Session.Kind, c.Session.Runs = model.KindImported, []model.Run{{Number: 1}}
+	got, _ := text(t, c)
+	heading, _, _ := strings.Cut(got, "\n")
+	must.True(t, strings.HasSuffix(heading, ", imported "+c.Session.Ended.UTC().Format("2006-01-02 15:04 UTC")+", measured at an unknown time"), "%s", heading)
 }
 
 // TestTexts compares with the stored files, and demands all content of the report.

@@ -91,8 +91,10 @@ func escape(text string) string {
 func (p *page) session(s model.Session, d report.Document) {
 	p.family("session_info", "", "What was measured; always 1.")
 	p.line("session_info", 1, label{"kind", string(s.Kind)}, label{"state", string(s.State)}, label{"version", s.Version})
-	p.family("session_start_timestamp_seconds", "seconds", "When the session began, since the epoch.")
-	p.line("session_start_timestamp_seconds", stamp(s.Created))
+	if report.Dated(s) {
+		p.family("session_start_timestamp_seconds", "seconds", "When the session began, since the epoch.")
+		p.line("session_start_timestamp_seconds", stamp(s.Created))
+	}
 	if !s.Ended.IsZero() {
 		p.family("session_end_timestamp_seconds", "seconds", "When the session ended, since the epoch.")
 		p.line("session_end_timestamp_seconds", stamp(s.Ended))
