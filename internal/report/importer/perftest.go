@@ -2,6 +2,7 @@ package importer
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 	"time"
 
@@ -12,10 +13,12 @@ import (
 )
 
 // perfHead matches the line above the numbers of a perftest program, perfTitle the first words
-// of its output, and perfFailed an error (src/perftest_communication.c and src/send_bw.c).
+// of its output, perfEach the line above the table of one end that --report-both adds, and
+// perfFailed an error (src/perftest_communication.c and src/send_bw.c).
 var (
 	perfHead   = regex.New(`^ *#bytes +#iterations +(.*)$`)
 	perfTitle  = regex.New(`^ {8,}\S.* Test *$`)
+	perfEach   = regex.New(`^ (?:Local|Remote) results: *$`)
 	perfFailed = regex.New(`^ *(Couldn't |Unable to |Failed |Completion with error)`)
 )
 
@@ -29,6 +32,8 @@ func perftestBegins() func(line string) bool {
 		case perfTitle.MatchString(l), strings.HasPrefix(l, "{"):
 			last = title
 			return true
+		case perfEach.MatchString(l): // the test goes on
+			last = title
 		case perfHead.MatchString(l):
 			last = head
 			return before != title
@@ -61,6 +66,13 @@ func readPerftest(text string, _ Options) (File, error) {
 	}
 	var c *perfColumns   // of the following rows
 	open, title := 0, "" // the line that begins a test without rows, and its title
+	var ends []float64   // rates of the two ends, of --report-both; nil outside
+	whole := func() {
+		if ends != nil && len(ends) < 2 && len(out.Tests) > 0 {
+			out.Tests[len(out.Tests)-1].note("the results of both ends are not whole: the test was cut off")
+		}
+		ends = nil
+	}
 	for n, l := range lines(text) {
 		f, m := strings.Fields(l), perfHead.FindStringSubmatch(l)
 		switch {
@@ -68,11 +80,25 @@ func readPerftest(text string, _ Options) (File, error) {
 			return out, faultf(n, "the test failed: %.80s", strings.TrimSpace(l))
 		case open > 0 && (perfTitle.MatchString(l) || m != nil && c != nil):
 			return out, faultf(open, cutOff)
+		case perfEach.MatchString(l) && len(out.Tests) > 0:
+			if c = nil; ends == nil {
+				ends = []float64{}
+			}
+		case ends != nil && isPerfRow(f) && c != nil && c.bits > 0:
+			v, err := numbers(n, f...)
+			if err != nil {
+				return out, err
+			}
+			if ends = append(ends, v[3]*c.bits); len(ends) == 2 {
+				out.Tests[len(out.Tests)-1].bothEnds(n, ends)
+			}
 		case perfTitle.MatchString(l):
+			whole()
 			open, title, c = n, l, nil
 		case m != nil:
-			c = &perfColumns{}
-			open = cmp.Or(open, n)
+			if c = (&perfColumns{}); ends == nil {
+				open = cmp.Or(open, n)
+			}
 			for unit, f := range perfRates {
 				if strings.Contains(m[1], "BW average"+unit) {
 					c.bits = f
@@ -81,8 +107,10 @@ func readPerftest(text string, _ Options) (File, error) {
 			if c.bits == 0 && !strings.Contains(m[1], "t_typical") {
 				return out, faultf(n, "neither rates nor latencies: %.60q", m[1])
 			}
-			out.Tests = append(out.Tests, c.test(title))
-			title = ""
+			if ends == nil {
+				out.Tests = append(out.Tests, c.test(title))
+				title = ""
+			}
 		case strings.Trim(l, "-") == "":
 			c = nil
 		case isPerfRow(f) && c != nil:
@@ -97,7 +125,22 @@ func readPerftest(text string, _ Options) (File, error) {
 	if open > 0 {
 		return out, faultf(open, cutOff)
 	}
+	whole()
 	return out, nil
+}
+
+// bothEnds compares the rates of the two ends in bit/s, the last of which is in line n, with the
+// rate of the test in one direction.
+func (t *Test) bothEnds(n int, ends []float64) {
+	p := t.Points[len(t.Points)-1]
+	both := 2 * float64(p.Size) * 8 / p.Trials[0].Seconds()
+	text := fmt.Sprintf("line %d: of messages of %s this end sent %s and the other one %s", n, p.Size, units.BitRate(ends[0]), units.BitRate(ends[1]))
+	switch {
+	case differ(ends[0]+ends[1], both):
+		t.note(text + ", and both together " + units.BitRate(both).String())
+	case differ(ends[0], ends[1]):
+		t.note(text + ": what counts is their mean")
+	}
 }
 
 // perfColumns is the meaning of a table's numbers.

@@ -100,6 +100,47 @@ func TestRowsWithoutBanner(t *testing.T) {
 	must.Len(t, must.Get(Read("", []byte(transactions), Options{}))(t).Tests, 1, "the second table of -v 2 is of the same test")
 }
 
+// TestReportBoth: the tables that perftest --report-both adds are of the test above them, and
+// not tests of their own.
+func TestReportBoth(t *testing.T) {
+	const head = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
+	const line = "---------------------------------------------------------------------------------------\n"
+	both := func(all, local, remote string) string {
+		row := " 65536      5000             %s              %s		     0.100000\n"
+		return "                    Send Bidirectional BW Test\n" + line + head + fmt.Sprintf(row, all, all) + line + "\n Local results: \n" + line + head + fmt.Sprintf(row, local, local) +
+			line + "\n Remote results: \n" + line + head + fmt.Sprintf(row, remote, remote) + line
+	}
+	for name, c := range map[string]struct{ text, note string }{
+		"alike":                {both("180.00", "90.00", "90.00"), ""},
+		"apart":                {both("180.00", "100.00", "80.00"), "line 16: of messages of 64 KiB this end sent 100 Gbit/s and the other one 80 Gbit/s: what counts is their mean"},
+		"not what both are":    {both("180.00", "90.00", "10.00"), "line 16: of messages of 64 KiB this end sent 90 Gbit/s and the other one 10 Gbit/s, and both together 180 Gbit/s"},
+		"cut behind the first": {strings.SplitAfter(both("180.00", "90.00", "90.00"), "Local results: \n")[0], "the results of both ends are not whole"},
+	} {
+		f := must.Get(Read("", []byte(c.text), Options{}))(t)
+		must.Need(t, len(f.Tests) == 1 && len(f.Tests[0].Points) == 1, "%s: %+v", name, f.Tests)
+		must.True(t, f.Tests[0].Points[0].Trials[0] == 5825, "%s: %+v", name, f.Tests[0].Points)
+		notes := strings.Join(f.Tests[0].Notes, "\n")
+		must.True(t, (notes == "") == (c.note == ""), "%s: %s", name, notes)
+		must.Contain(t, notes, c.note, "%s", name)
+	}
+	two := both("180.00", "90.00", "90.00")
+	must.Len(t, must.Get(Read("", []byte(two+two), Options{}))(t).Tests, 2)
+}
+
+// TestVerboseAmongOthers: a log of nuttcp with -v and without it holds the tests of both.
+func TestVerboseAmongOthers(t *testing.T) {
+	verbose, short := reconciled["nuttcp -v"].text, reconciled["nuttcp -i -fparse"].text
+	for name, text := range map[string]string{"-v first": verbose + "\n" + short, "-v last": short + verbose, "-v between": short + verbose + short} {
+		f := must.Get(Read("", []byte(text), Options{}))(t)
+		must.Equal(t, len(f.Tests), strings.Count(text, "real_seconds")+strings.Count(text, "nuttcp-t: v"), "%s", name)
+		rates := map[float64]int{}
+		for _, one := range f.Tests {
+			rates[value(one, model.To, model.Goodput)]++
+		}
+		must.True(t, rates[25.1658e6] == 1 && rates[150.9949e6] == len(f.Tests)-1, "%s: %v", name, rates)
+	}
+}
+
 // TestEndsOfCSV: iperf 2 -y C has no word for the direction: its ends tell of -d and -r, and the
 // ports of who received datagrams.
 func TestEndsOfCSV(t *testing.T) {

@@ -130,9 +130,33 @@ func isNuttcp(text string) bool {
 // not contain the direction: without -r the client sends.
 func readNuttcp(text string, _ Options) (File, error) {
 	text = withoutName(text)
-	if nutEnd.MatchString(text) {
+	if !nutEnd.MatchString(text) {
+		return readNuttcpRows(text)
+	}
+	out := File{Program: "nuttcp"}
+	parts := testsOf(text, nuttcpBegins())
+	short := func(p part) bool {
+		return !nutBegin.MatchString(text[p.from:p.to]) && !nutEnd.MatchString(text[p.from:p.to])
+	}
+	if !slices.ContainsFunc(parts, short) {
 		return readNuttcpEnds(text)
 	}
+	for _, p := range parts { // a log of tests with -v and without it
+		read := readNuttcpEnds
+		if short(p) {
+			read = readNuttcpRows
+		}
+		one, err := read(strings.Repeat("\n", p.first-1) + text[p.from:p.to])
+		if err != nil {
+			return out, err
+		}
+		out.Tests = append(out.Tests, one.Tests...)
+	}
+	return out, nil
+}
+
+// readNuttcpRows reads text of nuttcp without -v.
+func readNuttcpRows(text string) (File, error) {
 	out := File{Program: "nuttcp"}
 	var open []model.Sample
 	c := account{direction: model.To, at: model.Far}
@@ -315,7 +339,7 @@ func readNuttcpEnds(text string) (File, error) {
 }
 
 var (
-	nutBegin  = regex.New(`^nuttcp-([tr]): v[0-9.]+: socket`)
+	nutBegin  = regex.New(`(?m)^nuttcp-([tr]): v[0-9.]+: socket`)
 	nutSocket = regex.New(`buflen=[0-9]+, nstream=([0-9]{1,4}), port=[0-9]+ (tcp|udp)`)
 	nutResent = regex.New(`^nuttcp-t: retrans = ([0-9]+)$`)
 	nutFar    = regex.New(`^nuttcp-[tr]: .*(?:->|accept from) (\S+)$`)
