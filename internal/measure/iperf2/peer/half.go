@@ -30,6 +30,7 @@ type half struct {
 	limit     time.Duration // timeout of the whole half; 0 if none
 	most      units.Bytes   // what a receiver accepts; 0 is no limit
 	guest     *guest        // pays from its budget; nil has no limits
+	delivered func() bool   // waits until the peer has what was sent, and reports whether it has; may be nil
 }
 
 // untilEnd is more than any peer sends: with it tcpbulk counts from the first byte to the last,
@@ -69,6 +70,9 @@ func (h half) run(ctx context.Context, bulk *tcpbulk.Engine, s *sink) model.EndR
 	}
 	began := time.Now()
 	report, err := move(ctx, bulk, s.host, emit)
+	if whole := h.delivered != nil && h.delivered(); whole && h.rate == 0 && h.flow.Omit == 0 && len(report.Flows) > 0 {
+		report.Flows[0].Window = time.Since(began) // of all that arrived; pace has counted that itself
+	}
 	for i := range report.Flows {
 		f := &report.Flows[i]
 		for k := range f.Streams {

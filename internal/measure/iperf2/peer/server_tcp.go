@@ -239,8 +239,8 @@ func (t *tcpSession) sendOn(ctx context.Context, conns []*net.TCPConn, lead int6
 		return err
 	}
 	held := twins(conns)
+	h.delivered = func() bool { return settle(ctx, held, min(settleTime, t.Idle)) }
 	h.run(ctx, t.bulk, t.sink)
-	settle(ctx, held, min(settleTime, t.Idle))
 	return nil
 }
 
