@@ -267,7 +267,7 @@ func (h Host) Members(o Outcome, r Request) (all []Request) {
 	below = func(name string) {
 		link, _ := h.Device(name)
 		for _, d := range h.Devices {
-			port, parent := link.Kind == "bridge" && d.Master == name, link.Kind == "vlan" && d.Name == link.Parent
+			port, parent := link.Kind == "bridge" && d.Master == name, d.Name == link.Parent
 			is := cmp.Or(o.Values[LinkKey(d.Name, "link.mtu")].Text, usualMTU)
 			if n, err := strconv.Atoi(is); !port && !parent || err == nil && n >= want {
 				continue

@@ -25,9 +25,9 @@ type Device struct {
 	Hardware     bool              // it has a physical device
 	Type         string            // systemd's word: "ether", "wlan", "loopback"
 	Properties   map[string]string // of udev: ID_PATH, ID_NET_LINK_FILE
-	Kind         string            // "bond", "bridge", "vlan", "wlan"; "" for plain hardware, "veth" and others as in the kernel
+	Kind         string            // "bond", "bridge", "vlan", "macvlan", "wlan"; "" for plain hardware, "veth" and others as in the kernel
 	Master       string            // the bond or bridge that it is a port of
-	Parent       string            // for a VLAN: the device that carries it
+	Parent       string            // for a VLAN or a macvlan: the device that carries it, whose MTU is its limit
 	MTU          int               // present value, bytes
 	WakeOnLAN    string            // what wakes the machine now, in words of systemd.link(5): "magic", "off"; set by the caller
 }
@@ -102,7 +102,7 @@ func (d *Device) shape(t tree.Tree, dir string) {
 	if target, err := fs.ReadLink(t.Root, dir+"/master"); err == nil {
 		d.Master = path.Base(target)
 	}
-	if d.Kind == "vlan" {
+	if slices.Contains([]string{"vlan", "macvlan", "macvtap"}, d.Kind) {
 		entries, _ := fs.ReadDir(t.Root, dir) // without them the parent is unknown
 		for _, e := range entries {
 			if lower, ok := strings.CutPrefix(e.Name(), "lower_"); ok {
@@ -151,27 +151,31 @@ func And(answers ...Answer) Answer {
 	return Yes
 }
 
-// OneOf says whether text matches one of the shell patterns; a list that starts with "!" is
-// negated (systemd.network(5) [Match]).
+// OneOf says whether text matches one of the shell patterns, and none of those that begin
+// with "!" (net_condition_test_strv of systemd). If text is "", it is not known.
 func OneOf(text string, patterns []string) Answer {
-	yes, no := Yes, No
-	if len(patterns) > 0 && strings.HasPrefix(patterns[0], "!") {
-		yes, no = No, Yes
-		patterns = slices.Clone(patterns)
-		patterns[0] = patterns[0][1:]
-	}
-	if slices.Contains(patterns, "*") {
-		return yes
-	}
-	if text == "" {
-		return Maybe
-	}
+	answer := Absent(patterns)
 	for _, p := range patterns {
-		if ok, err := path.Match(p, text); ok && err == nil {
-			return yes
+		pattern, negated := strings.CutPrefix(p, "!")
+		switch {
+		case pattern != "*" && text == "":
+			return Maybe
+		case pattern != "*" && !tree.Match(pattern, text):
+		case negated:
+			return No
+		default:
+			answer = Yes
 		}
 	}
-	return no
+	return answer
+}
+
+// Absent is OneOf for a device without such a text: Yes if all patterns are negated.
+func Absent(patterns []string) Answer {
+	if slices.ContainsFunc(patterns, func(p string) bool { return !strings.HasPrefix(p, "!") }) {
+		return No
+	}
+	return Yes
 }
 
 // HasMAC says whether address is in list, in any notation: "00:11:22:33:44:55",

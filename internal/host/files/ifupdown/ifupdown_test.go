@@ -45,6 +45,10 @@ func TestPlan(t *testing.T) {
 			"/etc/network/interfaces: # BEGIN linerate\n"},
 		"not defined":          {fstest.MapFS{main: file("auto lo\niface lo inet loopback\n")}, "/etc/network/interfaces:0: no iface line"},
 		"a pattern of a shell": {fstest.MapFS{main: file(owner + "source ~/more\n")}, "/etc/network/interfaces:4: "},
+		"a folder as a source": {fstest.MapFS{main: file(owner + "source /etc/network/interfaces.d\n"), "etc/network/interfaces.d/lan": file("auto lo\n")}, "/etc/network/interfaces: # BEGIN linerate\n"},
+		"a misplaced option":   {fstest.MapFS{main: file("mtu 1400\n" + owner)}, "/etc/network/interfaces:1: "},
+		"a template":           {fstest.MapFS{main: file("template base\n" + owner)}, "/etc/network/interfaces:1: "},
+		"an MTU twice":         {fstest.MapFS{main: file(owner + "    mtu 1400\n    mtu 1300\n")}, "/etc/network/interfaces:5: "},
 		"a mapping":            {fstest.MapFS{main: file(owner + "mapping eno1\n script /x\n")}, "/etc/network/interfaces:4: "},
 		"the same by another": {fstest.MapFS{main: file("source interfaces.d/*\n" + owner), "etc/network/interfaces.d/z": file("iface eno1 inet manual\n mtu 1400\n")},
 			"/etc/network/interfaces: # BEGIN linerate\n"},
@@ -136,6 +140,23 @@ func TestAgain(t *testing.T) {
 	}
 	got := string(root[main].Data)
 	must.True(t, strings.Count(got, "ethtool") == 1 && strings.Contains(got, "static\n    pre-up ethtool -G eno1 rx 2048 || true\n"), "%s", got)
+}
+
+// TestTwoInterfaces: keeping settings of a second interface leaves those of the first, in the
+// file and in the block.
+func TestTwoInterfaces(t *testing.T) {
+	for _, source := range []string{"", "source interfaces.d/*\n"} {
+		root := fstest.MapFS{main: file(owner + "auto eno2\niface eno2 inet static\n    address 198.51.100.5/24\n" + source)}
+		for _, link := range []string{"eno1", "eno2", "eno1"} {
+			r := files.Request{Link: link, Settings: []files.Setting{{Knob: "link.mtu", Value: "9000"}, {Knob: "nic.ring.rx", Value: "4096"}}}
+			p := must.Get(files.Propose(t.Context(), ifupdown.Format{}, files.Host{Root: root, System: "linux"}, r))(t)
+			root = with(t, root, p.Files)
+		}
+		c := ifupdown.Read(root)
+		for _, link := range []string{"eno1", "eno2"} {
+			must.True(t, c.Settings(link)["link.mtu"].Text == "9000" && c.Settings(link)["nic.ring.rx"].Text == "4096" && len(c.Stanzas) == 4, "%s: %+v", link, c)
+		}
+	}
 }
 
 // TestHookOfEthtool: the hook of Debian's package ethtool runs after the commands of up, and

@@ -88,12 +88,12 @@ func (r *reader) file(name string) {
 	r.Files = append(r.Files, "/"+name)
 	begin, end := block(r.tree.Read(name))
 	var open *Stanza
-	for _, l := range r.tree.Joined(name, "#") {
+	for _, l := range r.tree.Joined(name, "#", tree.Interfaces) {
 		first, rest, _ := strings.Cut(strings.Join(strings.Fields(l.Text), " "), " ")
 		ours := "/"+name == Own || l.Number >= begin && l.Number < end
 		words := strings.Fields(rest)
 		switch {
-		case first == "iface" && len(words) > 0, first == "template" && len(words) > 0:
+		case first == "iface" && len(words) > 0, first == "template" && len(words) > 0 && r.Flavour != Classic:
 			s := Stanza{At: l, Link: words[0], Ours: ours}
 			s.header(words[1:])
 			r.Stanzas = append(r.Stanzas, s)
@@ -112,8 +112,13 @@ func (r *reader) file(name string) {
 		case strings.HasPrefix(first, "no-"):
 		case open != nil:
 			l.Text = rest
+			if first == "mtu" && r.Flavour == Classic && slices.ContainsFunc(open.Options, func(o Option) bool { return o.Name == first }) {
+				r.Unproven = append(r.Unproven, model.FileLine{File: l.File, Number: l.Number, Text: "a second mtu"}) // ifup joins both
+			}
 			open.Options = append(open.Options, Option{FileLine: l, Name: first, Ours: ours})
 			continue
+		default: // ifupdown reads nothing then: "misplaced option"
+			r.Unproven = append(r.Unproven, model.FileLine{File: l.File, Number: l.Number, Text: first})
 		}
 		open = nil
 	}
@@ -180,7 +185,7 @@ func (r *reader) source(dir string, l model.FileLine, patterns []string) {
 			r.Unproven = append(r.Unproven, l)
 			continue
 		}
-		names, err := fs.Glob(r.tree.Root, below(dir, pattern))
+		names, err := fs.Glob(r.tree.Root, strings.ReplaceAll(below(dir, pattern), "[!", "[^"))
 		if err != nil {
 			r.Unproven = append(r.Unproven, l)
 		}
@@ -189,7 +194,9 @@ func (r *reader) source(dir string, l model.FileLine, patterns []string) {
 				continue // a wildcard does not match it
 			}
 			if info, err := fs.Stat(r.tree.Root, name); err == nil && info.IsDir() {
-				r.directory(name)
+				if r.Flavour != Classic { // "Is a directory"
+					r.directory(name)
+				}
 				continue
 			}
 			r.file(name)

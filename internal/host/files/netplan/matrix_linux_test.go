@@ -41,6 +41,8 @@ var owners = map[string]struct {
 	"by name":         {"eno1", "ethernets: {lan: {match: {name: eno1}, dhcp4: true}}", "eno1", ""},
 	"bond":            {"bond0", "{ethernets: {eno1: {}, eno2: {}}, bonds: {bond0: {interfaces: [eno1, eno2], addresses: [192.0.2.3/24], parameters: {mode: active-backup}}}}", "eno1", ""},
 	"bond with VLAN":  {"bond0", "{ethernets: {eno1: {}, eno2: {}}, bonds: {bond0: {interfaces: [eno1, eno2], dhcp4: true}}, vlans: {bond0.7: {id: 7, link: bond0, addresses: [198.51.100.2/24]}}}", "eno1", ""},
+	"bond by MAC":     {"bond0", "{ethernets: {a: {match: {macaddress: '02:00:00:00:00:01'}, set-name: eno1}, b: {match: {macaddress: '02:00:00:00:00:02'}, set-name: eno2}}, bonds: {bond0: {interfaces: [a, b], dhcp4: true}}}", "", ""},
+	"VLAN by MAC":     {"eno1.7", "{ethernets: {lan: {match: {macaddress: '02:00:00:00:00:01'}, set-name: eno1, dhcp4: true}}, vlans: {eno1.7: {id: 7, link: lan, addresses: [192.0.2.6/24]}}}", "", ""},
 	"port of a bond":  {"eno1", "{ethernets: {eno1: {}, eno2: {}}, bonds: {bond0: {interfaces: [eno1, eno2], dhcp4: true}}}", "eno1", "is a port of the bond bond0"},
 	"bond of a glob":  {"bond0", "{ethernets: {ports: {match: {name: 'eno*'}}}, bonds: {bond0: {interfaces: [ports], dhcp4: true}}}", "eno1", "about more devices"},
 	"bridge":          {"br0", "{ethernets: {eno1: {}}, bridges: {br0: {interfaces: [eno1], addresses: [192.0.2.4/24], parameters: {stp: false}}}}", "eno1", ""},
@@ -65,6 +67,7 @@ var besides = []struct{ name, path, text string }{
 	{"last", "etc/netplan/zzz.yaml", "network: {version: 2, ethernets: {eno1: {mtu: 1450}}}"},
 	{"the owner's .link", "etc/systemd/network/20-card.link", "[Match]\nOriginalName=eno1\n[Link]\nNamePolicy=keep\nRxBufferSize=512\nMTUBytes=1600\n"},
 	{"the owner's .link by address", "etc/systemd/network/20-card.link", "[Match]\nPermanentMACAddress=02:00:00:00:00:01\n[Link]\nName=eno1\nTxBufferSize=256\n"},
+	{"a hidden file", "etc/netplan/.old.yaml", "network: {version: 2, ethernets: {eno1: {mtu: 1300}}, bonds: {eno1: {dhcp6: true}}}"},
 	{"a .network before", "etc/systemd/network/05-lan.network", "[Match]\nName=eno1\n[Network]\nDHCP=yes\n"},
 	{"a drop-in behind", "etc/systemd/network/10-netplan-eno1.network.d/90-site.conf", "[Link]\nMTUBytes=1350\n"},
 }
@@ -246,6 +249,32 @@ func TestMatrix(t *testing.T) {
 		return n
 	}
 	filestest.Record(t, filestest.Row{Format: "netplan", Program: "netplan " + version(t), Remark: " (its generator; every file that it makes is compared)", Proven: sum(proven), Refused: sum(refused)})
+}
+
+// TestTwoInterfaces: keeping settings of a second interface, or others of the first, leaves
+// those that were kept before.
+func TestTwoInterfaces(t *testing.T) {
+	program := ask(t)
+	root := fstest.MapFS{
+		"etc/netplan/01-owner.yaml":               {Data: []byte("network: {version: 2, ethernets: {eno1: {dhcp4: true}, eno2: {dhcp4: true}}}\n"), Mode: 0o600},
+		"usr/lib/systemd/network/99-default.link": {Data: []byte(defaultLink), Mode: 0o644},
+	}
+	filestest.Add(root, filestest.Device{Name: "eno1", Kernel: "eno1", Index: 2, MAC: "02:00:00:00:00:01", Driver: "e1000e"})
+	filestest.Add(root, filestest.Device{Name: "eno2", Kernel: "eno2", Index: 3, MAC: "02:00:00:00:00:02", Driver: "e1000e"})
+	for _, r := range []files.Request{
+		{Link: "eno1", Settings: []files.Setting{{Knob: "link.mtu", Value: "9000", Name: "mtu"}}}, {Link: "eno2", Settings: []files.Setting{{Knob: "link.mtu", Value: "1400", Name: "mtu"}}},
+		{Link: "eno1", Settings: []files.Setting{{Knob: "nic.offload.tso", Value: "0", Name: "tso"}}},
+	} {
+		p := must.Get(files.Propose(t.Context(), netplan.Format{}, filestest.Host(root, program), r))(t)
+		for _, f := range p.Files {
+			root[strings.TrimPrefix(f.Path, "/")] = &fstest.MapFile{Data: f.Content, Mode: f.Mode}
+		}
+	}
+	made, said, ok := generate(t, root)
+	must.Need(t, ok, "%s", said)
+	for file, want := range map[string]string{"eno1.network": "MTUBytes=9000", "eno2.network": "MTUBytes=1400", "eno1.link": "TCPSegmentationOffload=false"} {
+		must.Contain(t, made["run/systemd/network/10-netplan-"+file], want, file)
+	}
 }
 
 // version returns the version of the generator's package, as the generator has none itself.

@@ -63,7 +63,8 @@ func (Format) Outcome(ctx context.Context, h files.Host) (files.Outcome, error) 
 
 // connection adds a profile of NetworkManager.
 func connection(o *files.Outcome, h files.Host, file string, def *Definition) {
-	for _, e := range h.Tree().INI(strings.TrimPrefix(file, "/")) {
+	all, _ := h.Tree().Keyfile(strings.TrimPrefix(file, "/"))
+	for _, e := range all {
 		if def != nil && e.Section == "ethernet" && e.Key == "mtu" {
 			for _, d := range h.Devices {
 				if def.IsFor(d) == device.Yes {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 
 // Plan implements files.Format.
 func (f Format) Plan(ctx context.Context, h files.Host, r files.Request) (files.Draft, error) {
+	earlier := readFiles(h.Tree(), strings.TrimPrefix(own, "/"))
 	h.Root = files.Without(h.Root, func(name string) bool { return "/"+name == own })
 	p := plan{host: h, request: r, definitions: Read(h.Tree()), draft: files.Draft{Want: make(map[string]string)}}
 	made := h
@@ -38,6 +40,9 @@ func (f Format) Plan(ctx context.Context, h files.Host, r files.Request) (files.
 	}
 	if len(p.entries) == 0 {
 		return p.draft, nil
+	}
+	for _, def := range earlier {
+		p.stay(def)
 	}
 	p.draft.Files = append([]files.File{{Path: own, Mode: 0o600, Content: p.text()}}, p.draft.Files...)
 	p.draft.Commands = append(p.draft.Commands, "netplan try")
@@ -146,6 +151,23 @@ func (p *plan) add(def *Definition, remarks, text []string) {
 		p.entries[i].lines = append(p.entries[i].lines, "# "+r)
 	}
 	p.entries[i].lines = append(p.entries[i].lines, text...)
+}
+
+// stay keeps what an earlier keep wrote into a definition that is still there, for this or
+// another interface, but for the keys that are written now.
+func (p *plan) stay(before *Definition) {
+	i := slices.IndexFunc(p.definitions, func(d *Definition) bool { return d.Kind == before.Kind && d.ID == before.ID })
+	if i < 0 {
+		return
+	}
+	now := slices.IndexFunc(p.entries, func(e entry) bool { return e.def == p.definitions[i] })
+	for _, name := range slices.Sorted(maps.Keys(before.Words)) {
+		text := name + ": " + before.Words[name].Text
+		_, _, known := Setting(name, before.Words[name].Text)
+		if set := now >= 0 && slices.ContainsFunc(p.entries[now].lines, func(l string) bool { return strings.HasPrefix(l, name+":") }); !set && (known || name == "tcp6-segmentation-offload") {
+			p.add(p.definitions[i], []string{files.Comment("kept before")}, []string{text})
+		}
+	}
 }
 
 // text returns linerate's file.

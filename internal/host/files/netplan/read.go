@@ -40,11 +40,14 @@ type Definition struct {
 //	      match: {macaddress: "00:11:22:33:44:55"}
 //	      set-name: eth0
 //	      mtu: 9000
-func Read(t tree.Tree) []*Definition {
+func Read(t tree.Tree) []*Definition { return readFiles(t, t.Visible(".yaml", dirs()...)...) }
+
+// readFiles is Read for some files.
+func readFiles(t tree.Tree, names ...string) []*Definition {
 	var all []*Definition
 	byName := make(map[string]*Definition)
 	global := ""
-	for _, name := range t.ByName(".yaml", dirs()...) {
+	for _, name := range names {
 		network := yamlmap.Parse(t.Read(name)).At("network")
 		global = cmp.Or(network.At("renderer").Text, global)
 		for _, kind := range network.Keys {
@@ -97,6 +100,9 @@ func (d *Definition) IsFor(dev device.Device) device.Answer {
 	}
 	answer := device.Yes
 	if mac := d.Words["match macaddress"].Text; mac != "" {
+		if dev.PermanentMAC == "" && !dev.Hardware && (dev.Kind != "" || dev.Type == "loopback") {
+			return device.No // it becomes PermanentMACAddress=, which a virtual device has not
+		}
 		answer = device.And(answer, device.HasMAC(cmp.Or(dev.PermanentMAC, dev.MAC), []string{mac}))
 	}
 	if name := d.Words["match name"].Text; name != "" { // the present name, or the kernel's if set-name is used

@@ -32,6 +32,7 @@ const (
 	other    = "[Match]\nName=eno2\n[Network]\nLinkLocalAddressing=no\nAddress=198.51.100.5/24\n"
 	byMAC    = "[Match]\nPermanentMACAddress=02:00:00:00:00:01\n"
 	port     = "[Match]\nName=eno2\n[Network]\nLinkLocalAddressing=no\nBridge=br0\n"
+	macvlan  = "[NetDev]\nName=mv0\nKind=macvlan\n[MACVLAN]\nMode=bridge\n"
 	bridge   = "[NetDev]\nName=br0\nKind=bridge\n"
 	bridgeIP = "[Match]\nName=br0\n[Network]\nLinkLocalAddressing=no\nConfigureWithoutCarrier=yes\nAddress=203.0.113.5/24\n"
 	vendor   = "[Match]\nOriginalName=*\n[Link]\nNamePolicy=keep kernel database onboard slot path\nAlternativeNamesPolicy=database onboard slot path\nMACAddressPolicy=persistent\n"
@@ -52,6 +53,13 @@ var owners = map[string]struct {
 	"masked":            {link: "eno1", files: map[string]string{etc + "20-lan.network": "", usr + "20-lan.network": lan + "[Link]\nMTUBytes=1300\n", usr + "30-lan.network": lan}},
 	"by address":        {link: "eno1", files: map[string]string{etc + "20-lan.network": strings.Replace(lan, "Name=eno1", "MACAddress=02:00:00:00:00:01", 1)}},
 	"by two":            {link: "eno1", files: map[string]string{etc + "20-lan.network": strings.Replace(lan, "Name=eno1", "Name=eno1\nType=ether", 1)}},
+	"a further name":    {link: "eno1", files: map[string]string{etc + "20-lan.network": strings.Replace(lan, "eno1", "card0", 1), etc + "20-card.link": byMAC + "[Link]\nAlternativeName=card0\n", etc + "30-lan.network": strings.ReplaceAll(lan, "192.0.2.5", "192.0.2.9")}},
+	"a negated line":    {link: "eno1", files: map[string]string{etc + "10-lan.network": "[Match]\nName=eno*\nName=!eno1 !eno2\n[Link]\nMTUBytes=1300\n", etc + "20-lan.network": lan}},
+	"not one letter":    {link: "eno1", files: map[string]string{etc + "20-lan.network": strings.Replace(lan, "eno1", "eno[!2]", 1) + "[Link]\nMTUBytes=1300\n"}, refused: "more than eno1"},
+	"hidden":            {link: "eno1", files: map[string]string{etc + ".10-lan.network": lan + "[Link]\nMTUBytes=1300\n", etc + "20-lan.network": lan}},
+	"no MTU":            {link: "eno1", files: map[string]string{etc + "20-lan.network": lan + "Description=ends in \\ \n[Link]\nMTUBytes=1400\nMTUBytes=\nMTUBytes=big\n"}},
+	"a macvlan":         {link: "mv0", files: map[string]string{etc + "20-lan.network": lan + "MACVLAN=mv0\n", etc + "25-mv0.netdev": macvlan, etc + "30-mv0.network": strings.ReplaceAll(bridgeIP, "br0", "mv0")}},
+	"under a macvlan":   {link: "eno1", files: map[string]string{etc + "20-lan.network": lan + "MACVLAN=mv0\n", etc + "25-mv0.netdev": macvlan, etc + "30-mv0.network": strings.ReplaceAll(bridgeIP, "br0", "mv0")}},
 	"two owners":        {link: "eno1", files: map[string]string{etc + "20-lan.network": lan, etc + "30-lan.network": strings.ReplaceAll(lan, "192.0.2.5", "192.0.2.9")}},
 	"has an MTU":        {link: "eno1", files: map[string]string{etc + "20-lan.network": lan + "[Link]\nMTUBytes=1K\n"}},
 	"by glob":           {link: "eno1", files: map[string]string{etc + "20-lan.network": strings.Replace(lan, "eno1", "eno*", 1)}, refused: "more than eno1"},
@@ -253,7 +261,7 @@ func one(t *testing.T, random *rand.Rand, name, kind string) (proven bool) {
 	root, beside := draw(random, name)
 	r := files.Request{Link: o.link, Settings: []files.Setting{{Knob: "link.mtu", Value: cmp.Or(o.mtu, "9000"), Name: "mtu"}}}
 	if kind == ".link" {
-		if o.link == "br0" {
+		if o.link == "br0" || o.link == "mv0" {
 			r.Link = "eno1"
 		}
 		r.Settings = []files.Setting{{Knob: "txqueuelen", Value: "2000", Name: "txqueuelen"}, {Knob: "nic.offload.tso", Value: "0", Name: "tso"}, {Knob: "nic.offload.gro", Value: "1", Name: "gro"}}

@@ -51,7 +51,7 @@ func atoi(s string) int { return number(model.FileLine{Text: s}) }
 // states reports whether a device's own file sets its MTU.
 func (c *config) states(d device.Device) bool {
 	managed, _ := c.winner(d, NetworkFile)
-	return managed.Get("Link", "MTUBytes") != nil || c.ownMTU(d).Text != ""
+	return statedMTU(managed.INI, "Link") != nil || c.ownMTU(d).Text != ""
 }
 
 func (s *steps) has(name string) bool {
@@ -70,7 +70,7 @@ func (s *steps) raise(d device.Device, mtu string) {
 	}
 	at := len(s.all)
 	s.all = append(s.all, Step{Device: d, MTU: mtu})
-	if parent, ok := s.device(d.Parent); ok && d.Kind == "vlan" && number(s.mtu(parent, nil)) < atoi(mtu) {
+	if parent, ok := s.device(d.Parent); ok && number(s.mtu(parent, nil)) < atoi(mtu) {
 		s.raise(parent, mtu)
 	}
 	for _, p := range s.ports(d.Name) {
@@ -90,7 +90,7 @@ next:
 		below := s.all[i]
 		for _, d := range s.devices {
 			bridge := below.Device.Master == d.Name && d.Kind == "bridge"
-			on := d.Parent == below.Device.Name && d.Kind == "vlan" || bridge
+			on := d.Parent == below.Device.Name || bridge
 			if !on || s.has(d.Name) || below.Keeps {
 				continue
 			}

@@ -35,6 +35,14 @@ func TestPlan(t *testing.T) {
 		"the owner's link": {map[string]string{"etc/systemd/network/20-card.link": "[Match]\nPermanentMACAddress=02:00:00:00:00:01\n[Link]\nName=eno1\n"}, ring, "/etc/systemd/network/20-card.link.d/50-linerate.conf", "RxBufferSize=4096", ""},
 		"default link":     {nil, ring, "/etc/systemd/network/10-linerate-eno1.link", "NamePolicy=keep kernel\n\nRxBufferSize=4096", ""},
 		"link of a type":   {map[string]string{"etc/systemd/network/20-all.link": "[Match]\nType=ether\n[Link]\nNamePolicy=path\n"}, ring, "", "more than eno1", "/etc/systemd/network/20-all.link:2"},
+		"a hidden file":    {map[string]string{"etc/systemd/network/.10-x.network": owner, "etc/systemd/network/20-owner.network": owner}, mtu, "/etc/systemd/network/20-owner.network.d/50-linerate.conf", "MTUBytes=9000", ""},
+		"not one letter":   {map[string]string{"etc/systemd/network/10-x.network": "[Match]\nName=eno[!2]\n", "etc/systemd/network/20-owner.network": owner}, mtu, "", "more than eno1", "/etc/systemd/network/10-x.network:2"},
+		"a negated line":   {map[string]string{"etc/systemd/network/10-x.network": "[Match]\nName=en*\nName=!eno1 !eno2\n", "etc/systemd/network/20-owner.network": owner}, mtu, "/etc/systemd/network/20-owner.network.d/50-linerate.conf", "MTUBytes=9000", ""},
+		"negated before":   {map[string]string{"etc/systemd/network/10-x.network": "[Match]\nName=!wl*\nName=eno1\n", "etc/systemd/network/20-owner.network": owner}, mtu, "", "more than eno1", "/etc/systemd/network/10-x.network:2"},
+		"of no kind":       {map[string]string{"etc/systemd/network/10-x.network": "[Match]\nKind=!*\nName=eno1\n", "etc/systemd/network/20-owner.network": owner}, mtu, "/etc/systemd/network/10-x.network.d/50-linerate.conf", "MTUBytes=9000", ""},
+		"a further name":   {map[string]string{"etc/systemd/network/10-card.link": "[Match]\nOriginalName=eno1\n[Link]\nAlternativeName=card0\n", "etc/systemd/network/10-x.network": "[Match]\nName=card0\n", "etc/systemd/network/20-owner.network": owner}, mtu, "/etc/systemd/network/10-x.network.d/50-linerate.conf", "MTUBytes=9000", ""},
+		"one of a policy":  {map[string]string{"usr/lib/systemd/network/99-default.link": vendor + "AlternativeNamesPolicy=database mac\n", "etc/systemd/network/10-x.network": "[Match]\nName=enx020000000001\n", "etc/systemd/network/20-owner.network": owner}, mtu, "/etc/systemd/network/10-x.network.d/50-linerate.conf", "MTUBytes=9000", ""},
+		"a broken heading": {map[string]string{"etc/systemd/network/10-x.network": "[Match] # mine\nName=eno1\n", "etc/systemd/network/20-owner.network": owner}, mtu, "/etc/systemd/network/20-owner.network.d/50-linerate.conf", "MTUBytes=9000", ""},
 		"no .network":      {nil, mtu, "/etc/systemd/network/10-linerate-eno1.link", "MTUBytes=9000", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,6 +64,20 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// TestOutcome: an MTU that is no number counts for nothing, and the card of a container wakes
+// no machine.
+func TestOutcome(t *testing.T) {
+	for text, want := range map[string]string{
+		"MTUBytes=1400\nMTUBytes=\n": "1400", "MTUBytes=1400\nMTUBytes=big\n": "1400", "MTUBytes=1400 # why\n": "1500", "MTUBytes=60\n": "1500", "MTUBytes=1.5K\n": "1536",
+	} {
+		root := fstest.MapFS{"etc/systemd/network/20-lan.network": {Data: []byte("[Match]\nName=eth0\n[Link]\n" + text)}}
+		filestest.Add(root, filestest.Device{Name: "eth0", Kernel: "eth0", Index: 2})
+		o := networkd.Outcome(filestest.Host(root, nil), "rules")
+		must.Equal(t, o.Values["link/eth0/link.mtu"].Text, want, "%q", text)
+		must.Equal(t, o.Values["link/eth0/nic.wol"].Text, "off")
+	}
+}
+
 // TestSteps: the devices whose MTU changes with one, in the order in which they are raised.
 func TestSteps(t *testing.T) {
 	network := func(name, more string) string { return "[Match]\nName=" + name + "\n[Network]\n" + more }
@@ -67,6 +89,7 @@ func TestSteps(t *testing.T) {
 		"14-br0.netdev": netdev("br0", "bridge"), "14-br0.network": network("br0", "VLAN=br0.7\nVLAN=br0.8\n"),
 		"15-v7.netdev": netdev("br0.7", "vlan"), "15-v7.network": network("br0.7", "DHCP=yes\n"),
 		"16-v8.netdev": netdev("br0.8", "vlan"), "16-v8.network": network("br0.8", "DHCP=yes\n[Link]\nMTUBytes=1400\n"),
+		"17-eno4.network": network("eno4", "MACVLAN=mv0\n"), "18-mv0.netdev": netdev("mv0", "macvlan"), "18-mv0.network": network("mv0", "DHCP=yes\n"),
 		"20-eno3.network": network("eno3", "Bridge=br1\n"), // br1 states its MTU
 		"21-br1.netdev":   netdev("br1", "bridge"), "21-br1.network": network("br1", "VLAN=br1.9\n[Link]\nMTUBytes=1499\n"),
 		"22-v9.netdev": netdev("br1.9", "vlan"), "22-v9.network": network("br1.9", "DHCP=yes\n"),
@@ -82,6 +105,8 @@ func TestSteps(t *testing.T) {
 		"br0.7 1300": "br0.7=1300",
 		"tap0 1300":  "tap0 is a port of the bridge br0, which takes the MTU of its smallest port: it would get 1300",
 		"eno3 1300":  "br1.9=1300 br1=1300 eno3=1300",
+		"mv0 9000":   "eno4=9000 mv0=9000",
+		"eno4 9000":  "eno4=9000 mv0 keeps 1500",
 	} {
 		link, mtu, _ := strings.Cut(ask, " ")
 		root := fstest.MapFS{}
@@ -91,6 +116,7 @@ func TestSteps(t *testing.T) {
 		filestest.Add(root, filestest.Device{Name: "eno1", Kernel: "eno1", Index: 2, MAC: "02:00:00:00:00:01", Driver: "e1000e"})
 		filestest.Add(root, filestest.Device{Name: "eno2", Kernel: "eno2", Index: 3, MAC: "02:00:00:00:00:02", Driver: "e1000e"})
 		filestest.Add(root, filestest.Device{Name: "eno3", Kernel: "eno3", Index: 4, MAC: "02:00:00:00:00:03", Driver: "e1000e"})
+		filestest.Add(root, filestest.Device{Name: "eno4", Kernel: "eno4", Index: 5, MAC: "02:00:00:00:00:04", Driver: "e1000e"})
 		all, err := networkd.Steps(filestest.Host(root, nil), link, mtu)
 		var words []string
 		for _, s := range all {

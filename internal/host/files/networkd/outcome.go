@@ -78,7 +78,7 @@ func read(h files.Host) *config {
 			d.Master = master
 		}
 		for _, e := range n.Section("Network") {
-			if e.Key != "VLAN" {
+			if !slices.Contains([]string{"VLAN", "MACVLAN", "MACVTAP"}, e.Key) {
 				continue
 			}
 			for j := range c.devices {
@@ -93,11 +93,32 @@ func read(h files.Host) *config {
 
 // winner is Winner over the files read.
 func (c *config) winner(d device.Device, ending string) (Unit, bool) {
-	all := c.networks
 	if ending == LinkFile {
-		all = c.links
+		return winner(c.links, d, ending, recorded(c.tree, d, ending))
 	}
-	return winner(all, d, ending, recorded(c.tree, d, ending))
+	return winner(c.networks, d, ending, recorded(c.tree, d, ending), c.alternatives(d)...)
+}
+
+// alternatives returns the further names that udev gives a device, which Name= of a .network
+// file matches too.
+func (c *config) alternatives(d device.Device) (all []string) {
+	u, _ := c.winner(d, LinkFile)
+	for _, e := range u.Section("Link") {
+		switch e.Key {
+		case "AlternativeName":
+			all = append(all, strings.Fields(e.Text)...)
+		case "AlternativeNamesPolicy":
+			for policy := range strings.FieldsSeq(e.Text) {
+				if policy == "database" {
+					policy = "from_database"
+				}
+				if name := d.Properties["ID_NET_NAME_"+strings.ToUpper(policy)]; name != "" {
+					all = append(all, name)
+				}
+			}
+		}
+	}
+	return all
 }
 
 // views returns a device under each name that udev may see when it sets the device up: the
@@ -118,7 +139,7 @@ func (c *config) link(o *files.Outcome, d device.Device) {
 	for _, v := range views(d) {
 		var one files.Outcome
 		u, _ := c.winner(v, LinkFile)
-		if d.Hardware { // without a setting udev leaves the driver's value
+		if d.Type != "loopback" { // without a setting udev leaves the driver's value, and a virtual device has none
 			one.Set(files.LinkKey(d.Name, "nic.wol"), model.FileLine{Text: cmp.Or(d.WakeOnLAN, "off")})
 		}
 		for _, e := range u.Section("Link") {
@@ -180,8 +201,8 @@ func (c *config) mtu(d device.Device, below []string) (got model.FileLine) {
 	below = append(slices.Clone(below), d.Name)
 	managed, _ := c.winner(d, NetworkFile)
 	unmanaged := managed.Get("Link", "Unmanaged")
-	if l := managed.Get("Link", "MTUBytes"); l != nil && (unmanaged == nil || command.Switch(unmanaged.Text) != "1") {
-		return c.capped(d, c.started(d, bytesOf(*l), below), below)
+	if l := statedMTU(managed.INI, "Link"); l != nil && (unmanaged == nil || command.Switch(unmanaged.Text) != "1") {
+		return c.capped(d, c.started(d, *l, below), below)
 	} else if l != nil { // that line is the reason why it is not set
 		defer func() { got.File, got.Number = cmp.Or(got.File, unmanaged.File), cmp.Or(got.Number, unmanaged.Number) }()
 	}
@@ -198,8 +219,8 @@ func (c *config) mtu(d device.Device, below []string) (got model.FileLine) {
 	}
 	for _, v := range c.devices { // "Bumping MTU" of systemd-networkd
 		if u, _ := c.winner(v, NetworkFile); v.Parent == d.Name {
-			if l := u.Get("Link", "MTUBytes"); l != nil && number(bytesOf(*l)) > number(found) {
-				found = bytesOf(*l)
+			if l := statedMTU(u.INI, "Link"); l != nil && number(*l) > number(found) {
+				found = *l
 			}
 		}
 	}
@@ -219,10 +240,10 @@ func (c *config) started(d device.Device, l model.FileLine, below []string) mode
 	return l
 }
 
-// capped limits the MTU of a VLAN to that of its parent (vlan_dev_change_mtu of
-// net/8021q/vlan_dev.c).
+// capped limits the MTU of a VLAN or a macvlan to that of its parent (vlan_dev_change_mtu of
+// net/8021q/vlan_dev.c, macvlan_change_mtu of drivers/net/macvlan.c).
 func (c *config) capped(d device.Device, l model.FileLine, below []string) model.FileLine {
-	if parent, ok := c.device(d.Parent); ok && d.Kind == "vlan" {
+	if parent, ok := c.device(d.Parent); ok {
 		if most := c.mtu(parent, below); number(most) < number(l) {
 			return most
 		}
@@ -233,8 +254,8 @@ func (c *config) capped(d device.Device, l model.FileLine, below []string) model
 // netdevMTU returns the MTU that the .netdev file gives a device.
 func (c *config) netdevMTU(d device.Device) (found model.FileLine) {
 	for _, u := range c.netdevs {
-		if l := u.Get("NetDev", "MTUBytes"); l != nil && u.Text("NetDev", "Name") == d.Name {
-			found = bytesOf(*l)
+		if l := statedMTU(u.INI, "NetDev"); l != nil && u.Text("NetDev", "Name") == d.Name {
+			found = *l
 		}
 	}
 	return found
@@ -250,8 +271,8 @@ func (c *config) ownMTU(d device.Device) model.FileLine {
 	for i, v := range views(d) {
 		var one model.FileLine
 		u, _ := c.winner(v, LinkFile)
-		if l := u.Get("Link", "MTUBytes"); l != nil {
-			one = bytesOf(*l)
+		if l := statedMTU(u.INI, "Link"); l != nil {
+			one = *l
 		}
 		if i > 0 && one.Text != found.Text {
 			one.File, one.Number = cmp.Or(one.File, found.File), cmp.Or(one.Number, found.Number)
@@ -262,10 +283,10 @@ func (c *config) ownMTU(d device.Device) model.FileLine {
 	return found
 }
 
-// inherited returns the MTU of a device without one: for a VLAN that of its parent, for a
+// inherited returns the MTU of a device without one: for a VLAN or a macvlan that of its parent, for a
 // bridge the smallest of its ports.
 func (c *config) inherited(d device.Device, below []string) model.FileLine {
-	if parent, ok := c.device(d.Parent); ok && d.Kind == "vlan" {
+	if parent, ok := c.device(d.Parent); ok {
 		return c.mtu(parent, below)
 	}
 	var found model.FileLine
@@ -303,10 +324,20 @@ func (c *config) ports(master string) []device.Device {
 	return all
 }
 
-func bytesOf(l model.FileLine) model.FileLine {
-	l.Text = sizeBytes(l.Text)
-	return l
+// statedMTU returns the last MTU in a section, in bytes, or nil. A line without a valid
+// number changes nothing (config_parse_mtu of systemd), and an empty one neither.
+func statedMTU(all tree.INI, section string) *model.FileLine {
+	for _, e := range slices.Backward(all.Section(section)) {
+		l := e.FileLine
+		if l.Text = sizeBytes(l.Text); e.Key == "MTUBytes" && number(l) >= leastMTU {
+			return &l
+		}
+	}
+	return nil
 }
+
+// leastMTU is IPV4_MIN_MTU of include/net/ip.h.
+const leastMTU = 68
 
 func number(l model.FileLine) int {
 	n, _ := strconv.Atoi(strings.TrimSpace(l.Text)) // 0 if it is not a number

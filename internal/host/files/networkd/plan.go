@@ -70,7 +70,7 @@ func (p *plan) mtu(one Step, s files.Setting) (left []files.Setting, err error) 
 	d := one.Device
 	u, sure := p.config.winner(d, NetworkFile)
 	p.draft.Want[files.LinkKey(d.Name, "link.mtu")] = one.MTU
-	if master, ok := p.config.device(d.Master); ok && master.Kind == "bond" && d.Name != p.request.Link && !u.single(NetworkFile) && u.Get("Link", "MTUBytes") == nil {
+	if master, ok := p.config.device(d.Master); ok && master.Kind == "bond" && d.Name != p.request.Link && !u.single(NetworkFile) && statedMTU(u.INI, "Link") == nil {
 		return nil, nil // it follows the bond
 	}
 	switch {

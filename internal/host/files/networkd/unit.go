@@ -42,7 +42,7 @@ func ReadUnit(t tree.Tree, file string) Unit {
 	file = strings.TrimPrefix(file, "/")
 	u := Unit{"/" + file, t.INI(file)}
 	dirs := lists.Each(Dirs(), func(dir string) string { return path.Join(dir, path.Base(file)+".d") })
-	for _, name := range t.ByName(".conf", dirs...) {
+	for _, name := range t.Visible(".conf", dirs...) {
 		u.INI = append(u.INI, t.INI(name)...)
 	}
 	return u
@@ -50,7 +50,7 @@ func ReadUnit(t tree.Tree, file string) Unit {
 
 // units returns the files with one suffix in the order in which they are tried.
 func units(t tree.Tree, ending string) []Unit {
-	all := lists.Each(t.ByName(ending, Dirs()...), func(file string) Unit { return ReadUnit(t, file) })
+	all := lists.Each(t.Visible(ending, Dirs()...), func(file string) Unit { return ReadUnit(t, file) })
 	return all
 }
 
@@ -61,9 +61,17 @@ func Winner(t tree.Tree, d device.Device, ending string) (u Unit, sure bool) {
 	return winner(units(t, ending), d, ending, recorded(t, d, ending))
 }
 
-func winner(all []Unit, d device.Device, ending, recorded string) (Unit, bool) {
+func winner(all []Unit, d device.Device, ending, recorded string, others ...string) (Unit, bool) {
 	for _, u := range all {
-		switch Matches(u.Section("Match"), d, ending) {
+		answer := Matches(u.Section("Match"), d, ending)
+		for _, name := range others { // net_condition_test_ifname of systemd
+			renamed := d
+			renamed.Name = name
+			if answer == device.No {
+				answer = Matches(u.Section("Match"), renamed, ending)
+			}
+		}
+		switch answer {
 		case device.Yes:
 			return u, true
 		case device.No:
@@ -87,7 +95,8 @@ func recorded(t tree.Tree, d device.Device, ending string) string {
 	return t.Assignments("run/systemd/netif/links/" + d.Index)["NETWORK_FILE"].Text
 }
 
-// match collects the lists of a [Match] section. An empty assignment clears a list.
+// match collects the lists of a [Match] section. An empty assignment clears a list. A "!"
+// negates all words of its line, and stands before each of them in the result.
 func match(section []tree.Entry) map[string][]string {
 	of := make(map[string][]string)
 	for _, e := range section {
@@ -95,9 +104,32 @@ func match(section []tree.Entry) map[string][]string {
 			delete(of, e.Key)
 			continue
 		}
-		of[e.Key] = append(of[e.Key], strings.Fields(e.Text)...)
+		text, negated := strings.CutPrefix(e.Text, "!")
+		for _, word := range words(e.Key, text) {
+			if negated {
+				word = "!" + word
+			}
+			of[e.Key] = append(of[e.Key], word)
+		}
 	}
 	return of
+}
+
+// words splits a list. Names of interfaces have no quotes (config_parse_match_ifnames of
+// systemd); other words may (config_parse_match_strv).
+func words(key, text string) []string {
+	if key == "Name" || key == "OriginalName" {
+		return strings.Fields(text)
+	}
+	var all []string
+	for i, part := range strings.Split(text, `"`) {
+		if i%2 == 1 { // between two quotes
+			all = append(all, part)
+			continue
+		}
+		all = append(all, strings.Fields(part)...)
+	}
+	return all
 }
 
 // Matches evaluates a [Match] section. Without a valid one systemd ignores the file, as it
@@ -122,7 +154,7 @@ func matchesOne(key string, list []string, d device.Device, ending string) devic
 		if ending != NetworkFile {
 			return device.Maybe
 		}
-		return device.OneOf(d.Name, list)
+		return device.OneOf(d.Name, list) // winner asks again for each alternative name
 	case "MACAddress":
 		return device.HasMAC(d.MAC, list)
 	case "PermanentMACAddress":
@@ -136,18 +168,18 @@ func matchesOne(key string, list []string, d device.Device, ending string) devic
 		return device.OneOf(d.Type, list)
 	case "Path":
 		if d.Properties["ID_PATH"] == "" && !d.Hardware {
-			return device.No
+			return device.Absent(list)
 		}
 		return device.OneOf(d.Properties["ID_PATH"], list)
 	case "Property":
 		return hasProperties(list, d)
 	case "SSID", "BSSID", "WLANInterfaceType":
 		if d.Type != "" && d.Type != "wlan" {
-			return device.No
+			return device.Absent(list)
 		}
 	case "Kind":
 		if d.Hardware || d.Type == "loopback" { // neither has a kind
-			return device.No
+			return device.Absent(list)
 		}
 		if d.Kind != "" {
 			return device.OneOf(d.Kind, list)
@@ -163,12 +195,12 @@ func hasProperties(list []string, d device.Device) device.Answer {
 	}
 	answer := device.Yes
 	for _, p := range list {
-		key, value, _ := strings.Cut(p, "=")
-		one := device.No
-		if have, ok := d.Properties[key]; ok {
-			one = device.OneOf(have, []string{value})
+		p, negated := strings.CutPrefix(p, "!")
+		key, value, valued := strings.Cut(p, "=")
+		have, ok := d.Properties[key]
+		if (ok && (!valued || tree.Match(value, have))) == negated {
+			answer = device.No
 		}
-		answer = device.And(answer, one)
 	}
 	return answer
 }

@@ -20,21 +20,25 @@ type conf struct {
 }
 
 // configuration reads the files of NetworkManager.conf(5) in order; those in /etc replace
-// others of the same name.
+// others of the same name. A file may turn itself off: enable=false of [.config].
 func configuration(t tree.Tree) []conf {
 	names := slices.DeleteFunc(append(t.ByName(".conf", "usr/lib/NetworkManager/conf.d"), t.ByName(".conf", "run/NetworkManager/conf.d")...), func(name string) bool {
 		return t.Exists("etc/NetworkManager/conf.d/" + path.Base(name))
 	})
 	names = append(append(names, "etc/NetworkManager/NetworkManager.conf"), t.ByName(".conf", "etc/NetworkManager/conf.d")...)
-	all := lists.Each(append(names, "var/lib/NetworkManager/NetworkManager-intern.conf"), func(name string) conf { return conf{"/" + name, t.INI(name)} })
-	return all
+	all := lists.Each(append(names, "var/lib/NetworkManager/NetworkManager-intern.conf"), func(name string) conf {
+		text, _ := t.Keyfile(name)
+		return conf{"/" + name, text}
+	})
+	return slices.DeleteFunc(all, func(c conf) bool { return command.Switch(c.Text(".config", "enable")) == "0" })
 }
 
 // State returns managed=true or false as NetworkManager recorded it for a device. Text is ""
 // if there is no record.
 func State(t tree.Tree, d device.Device) (l model.FileLine) {
 	if d.Index != "" {
-		if managed := t.INI("run/NetworkManager/devices/"+d.Index).Get("device", "managed"); managed != nil {
+		state, _ := t.Keyfile("run/NetworkManager/devices/" + d.Index)
+		if managed := state.Get("device", "managed"); managed != nil {
 			l = *managed
 		}
 	}

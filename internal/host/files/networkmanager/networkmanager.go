@@ -22,7 +22,6 @@ import (
 	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
-	"linerate/internal/host/files/command"
 	"linerate/internal/host/files/device"
 	"linerate/internal/host/files/tree"
 )
@@ -121,7 +120,7 @@ func planOne(ctx context.Context, h files.Host, r files.Request) (files.Draft, e
 	idle := p
 	if !ok {
 		idle = manual(t, d)
-	} else if command.Switch(p.Text("connection", "autoconnect")) != "0" {
+	} else if p.automatic() {
 		idle = Profile{}
 	}
 	switch {
@@ -192,7 +191,8 @@ func modify(ctx context.Context, h files.Host, r files.Request, p Profile) (file
 		mode = info.Mode().Perm()
 	}
 	d.Files = []files.File{{Path: p.File, Mode: mode, Content: []byte(text)}}
-	then := Profile{p.File, tree.Tree{Root: h.With(d.Files).Root}.INI(p.File)}
+	then := Profile{File: p.File}
+	then.INI, _ = h.With(d.Files).Tree().Keyfile(p.File)
 	for _, s := range then.Settings() {
 		if slices.ContainsFunc(lines, func(a assignment) bool { return then.Text(a.section, a.name) == a.value && a.knob == s.Knob }) || s.Knob == "nic.media.autoneg" && slices.ContainsFunc(lines, func(a assignment) bool { return a.name == "speed" }) {
 			d.Want[files.LinkKey(r.Link, s.Knob)] = s.Text
@@ -311,7 +311,7 @@ func accepted(ctx context.Context, h files.Host, now version, p Profile, f files
 	if a.Code != 0 {
 		return files.Refuse(p.at("id"), "", "nmcli refuses the profile with the change: %s", strings.TrimSpace(a.Text))
 	}
-	said := tree.Tree{Root: files.Overlay(nothing{}, []files.File{{Path: "/said", Content: []byte(a.Text)}})}.INI("said")
+	said, _ := tree.Tree{Root: files.Overlay(nothing{}, []files.File{{Path: "/said", Content: []byte(a.Text)}})}.Keyfile("said")
 	for _, l := range lines {
 		if got := cmp.Or(said.Text(l.section, l.name), said.Text(sectionOf(l.section), l.name)); got != l.value {
 			return files.Refuse(p.at("id"), "", "nmcli reads %s=%s of [%s] as %q", l.name, l.value, l.section, got)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/device"
@@ -42,6 +43,11 @@ func host(root fstest.MapFS, version string) files.Host {
 	return h
 }
 
+// rival is a profile of eno1 with a higher priority than owner.
+func rival(more string) *fstest.MapFile {
+	return file(strings.Replace(strings.Replace(owner, "1111", "9999", 1), "\n\n", "\nautoconnect-priority=5\n"+more+"\n", 1))
+}
+
 // TestPlan: which file is written, or which line prevents it.
 func TestPlan(t *testing.T) {
 	mtu := []files.Setting{{Knob: "link.mtu", Value: "9000"}}
@@ -71,7 +77,16 @@ func TestPlan(t *testing.T) {
 			mtu, "1.42.4", "/" + dir + "b.nmconnection: mtu=9000"},
 		"the one that was used last": {fstest.MapFS{dir + "a.nmconnection": file(owner), dir + "b.nmconnection": file(strings.Replace(owner, "1111", "9999", 1)),
 			"var/lib/NetworkManager/timestamps": file("[timestamps]\n11111111-2222-3333-4444-555555555555=5\n99991111-2222-3333-4444-555555555555=4\n")}, mtu, "1.42.4", "/" + dir + "a.nmconnection: mtu=9000"},
-		"that others can read": {fstest.MapFS{dir + "a.nmconnection": &fstest.MapFile{Data: []byte(owner), Mode: 0o644}}, mtu, "1.42.4", "/etc/NetworkManager/conf.d/"},
+		"the newest of one uuid":          {fstest.MapFS{dir + "a.nmconnection": {Data: []byte(owner), Mode: 0o600, ModTime: time.Unix(1, 0)}, dir + "b.nmconnection": {Data: []byte(owner), Mode: 0o600, ModTime: time.Unix(2, 0)}}, mtu, "1.42.4", "/" + dir + "b.nmconnection: mtu=9000"},
+		"one that may be for another bus": {fstest.MapFS{dir + "a.nmconnection": rival("\n[match]\npath=pci-0000:99:00.0;\n"), dir + "b.nmconnection": file(owner)}, mtu, "1.42.4", "/" + dir + "a.nmconnection:2: eno1 may get"},
+		"of another boot entry":           {fstest.MapFS{dir + "a.nmconnection": rival("\n[match]\nkernel-command-line=x;\n"), dir + "b.nmconnection": file(owner)}, mtu, "1.42.4", "/" + dir + "a.nmconnection:2: eno1 may get"},
+		"not of this name":                {fstest.MapFS{dir + "a.nmconnection": rival("\n[match]\ninterface-name=eno*;!eno1;\n"), dir + "b.nmconnection": file(owner)}, mtu, "1.42.4", "/" + dir + "b.nmconnection: mtu=9000"},
+		"not of this address":             {fstest.MapFS{dir + "a.nmconnection": rival("\n[ethernet]\nmac-address-blacklist=02:00:00:00:00:09;02:00:00:00:00:01;\n"), dir + "b.nmconnection": file(owner)}, mtu, "1.42.4", "/" + dir + "b.nmconnection: mtu=9000"},
+		"that waits for a login":          {fstest.MapFS{dir + "a.nmconnection": rival("permissions=user:me:;\n"), dir + "b.nmconnection": file(owner)}, mtu, "1.42.4", "/" + dir + "b.nmconnection: mtu=9000"},
+		"that GLib refuses":               {fstest.MapFS{dir + "a.nmconnection": rival(";remark\n"), dir + "b.nmconnection": file(owner)}, mtu, "1.42.4", "/" + dir + "b.nmconnection: mtu=9000"},
+		"of mkstemp":                      {fstest.MapFS{dir + "a.nmconnection.Ab12Cd": rival(""), dir + "b.nmconnection": file(owner)}, mtu, "1.42.4", "/" + dir + "b.nmconnection: mtu=9000"},
+		"a default that is turned off":    {fstest.MapFS{"etc/NetworkManager/conf.d/a.conf": file("[.config]\nenable=false\n[connection]\nethernet.mtu=1400\n")}, mtu, "1.42.4", "/etc/NetworkManager/conf.d/zz-linerate-eno1.conf: ethernet.mtu=9000"},
+		"that others can read":            {fstest.MapFS{dir + "a.nmconnection": &fstest.MapFile{Data: []byte(owner), Mode: 0o644}}, mtu, "1.42.4", "/etc/NetworkManager/conf.d/"},
 		"for every card": {fstest.MapFS{dir + "a.nmconnection": file(strings.Replace(owner, "interface-name=eno1\n", "", 1)), "run/NetworkManager/devices/2": file("[device]\nconnection-uuid=11111111-2222-3333-4444-555555555555\n"),
 			"run/NetworkManager/devices/3": file("[device]\nconnection-uuid=11111111-2222-3333-4444-555555555555\n")}, mtu, "1.42.4", "/" + dir + "a.nmconnection:11: link.mtu of eno2 would become 9000"},
 		"unmanaged": {fstest.MapFS{dir + "a.nmconnection": file(owner), "run/NetworkManager/devices/2": file("[device]\nmanaged=false\n")}, mtu, "1.42.4", "/run/NetworkManager/devices/2:2: "},
@@ -123,7 +138,8 @@ func said(t *testing.T, nmcli, text string) map[string]string {
 	out, err := cmd.Output()
 	must.Need(t, err == nil, "%v\n%s", err, text)
 	all := make(map[string]string)
-	for _, e := range (tree.Tree{Root: fstest.MapFS{"said": file(string(out))}}).INI("said") {
+	profile, _ := tree.Tree{Root: fstest.MapFS{"said": file(string(out))}}.Keyfile("said")
+	for _, e := range profile {
 		all[e.Section+"."+e.Key] = e.Text
 	}
 	return all

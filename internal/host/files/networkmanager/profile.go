@@ -3,10 +3,11 @@ package networkmanager
 import (
 	"cmp"
 	"io/fs"
-	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"linerate/internal/core/model"
 	"linerate/internal/host/files/command"
@@ -14,8 +15,9 @@ import (
 	"linerate/internal/host/files/tree"
 )
 
-// folders are where NetworkManager keeps profiles, in order of precedence: the first file
-// with a uuid hides the others (1.42.4).
+// folders are where NetworkManager keeps profiles, in order of precedence: the first folder
+// with a uuid hides the others. In one folder it is the newest file with that uuid
+// (nms_keyfile_storage_cmp of 1.42.4).
 var folders = [...]string{"run/NetworkManager/system-connections", "etc/NetworkManager/system-connections", "usr/lib/NetworkManager/system-connections"}
 
 // Profile is a keyfile of NetworkManager, nm-settings-keyfile(5).
@@ -46,18 +48,36 @@ func (p Profile) at(key string) model.FileLine {
 func Profiles(t tree.Tree) []Profile {
 	var all []Profile
 	for _, folder := range folders {
-		for _, name := range t.ByName("", folder) {
-			base := path.Base(name)
-			if info, err := fs.Stat(t.Root, name); err != nil || info.Mode().Perm()&0o077 != 0 || strings.HasPrefix(base, ".") || strings.HasSuffix(base, "~") || !strings.HasSuffix(base, ".nmconnection") && !strings.HasPrefix(folder, "etc/") {
+		var here []Profile
+		age := make(map[string]time.Time)
+		for _, name := range t.Visible("", folder) {
+			info, err := fs.Stat(t.Root, name)
+			if err != nil || info.Mode().Perm()&0o077 != 0 || ignored.MatchString(name) || !strings.HasSuffix(name, ".nmconnection") && !strings.HasPrefix(folder, "etc/") {
 				continue
 			}
-			p := Profile{"/" + name, t.INI(name)}
-			if len(p.INI) > 0 && !slices.ContainsFunc(all, func(o Profile) bool { return o.UUID() == p.UUID() }) {
+			if text, ok := t.Keyfile(name); ok && len(text) > 0 {
+				age["/"+name] = info.ModTime()
+				here = append(here, Profile{"/" + name, text})
+			}
+		}
+		slices.SortStableFunc(here, func(a, b Profile) int { return age[b.File].Compare(age[a.File]) })
+		for _, p := range here {
+			if !slices.ContainsFunc(all, func(o Profile) bool { return o.UUID() == p.UUID() }) {
 				all = append(all, p)
 			}
 		}
 	}
 	return all
+}
+
+// ignored matches the names that NetworkManager does not read: of backups, of mkstemp(3), of
+// certificates (nm_keyfile_utils_ignore_filename of 1.42.4).
+var ignored = regexp.MustCompile(`~$|\.[a-zA-Z0-9]{6}$|\.pem$|\.der$`)
+
+// automatic reports whether a profile connects at boot: not one that waits for its users to
+// log in.
+func (p Profile) automatic() bool {
+	return command.Switch(p.Text("connection", "autoconnect")) != "0" && p.Text("connection", "permissions") == ""
 }
 
 // Owning returns the profile that a device gets at the next boot: of those that match it the
@@ -71,13 +91,14 @@ func Owning(t tree.Tree, d device.Device) (p Profile, rival *Profile, ok bool) {
 	}
 	active := ""
 	if d.Index != "" { // connection-uuid=… in the state of a managed device
-		active = t.INI("run/NetworkManager/devices/"+d.Index).Text("device", "connection-uuid")
+		state, _ := t.Keyfile("run/NetworkManager/devices/" + d.Index)
+		active = state.Text("device", "connection-uuid")
 	}
-	times := t.INI("var/lib/NetworkManager/timestamps")
+	times, _ := t.Keyfile("var/lib/NetworkManager/timestamps")
 	var all []candidate
 	for _, p := range Profiles(t) {
 		answer := p.matches(d)
-		if answer == device.No || command.Switch(p.Text("connection", "autoconnect")) == "0" && (active == "" || p.UUID() != active) {
+		if answer == device.No || !p.automatic() && (active == "" || p.UUID() != active) {
 			continue
 		}
 		c := candidate{Profile: p, answer: answer}
@@ -91,7 +112,10 @@ func Owning(t tree.Tree, d device.Device) (p Profile, rival *Profile, ok bool) {
 	slices.SortStableFunc(all, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(b.used, a.used), cmp.Compare(b.answer, a.answer))
 	})
+	sure := slices.IndexFunc(all, func(c candidate) bool { return c.answer == device.Yes })
 	switch {
+	case len(all) > 0 && all[0].answer == device.Maybe && all[0].used == 0 && sure > 0:
+		return all[sure].Profile, &all[0].Profile, true
 	case len(all) == 0 || all[0].answer == device.Maybe && all[0].used == 0:
 		return Profile{}, nil, false
 	case len(all) > 1 && all[0].priority == all[1].priority && all[0].used == all[1].used:
@@ -104,7 +128,7 @@ func Owning(t tree.Tree, d device.Device) (p Profile, rival *Profile, ok bool) {
 // there is none.
 func manual(t tree.Tree, d device.Device) Profile {
 	for _, p := range Profiles(t) {
-		if p.matches(d) == device.Yes && command.Switch(p.Text("connection", "autoconnect")) == "0" {
+		if p.matches(d) == device.Yes && !p.automatic() {
 			return p
 		}
 	}
@@ -135,15 +159,59 @@ func (p Profile) matches(d device.Device) device.Answer {
 		and(sure(d.Name == name))
 	}
 	if names := p.Text("match", "interface-name"); names != "" {
-		and(device.OneOf(d.Name, strings.FieldsFunc(names, func(r rune) bool { return r == ';' || r == ' ' })))
+		and(wildcards(d.Name, names))
 	}
-	if mac := cmp.Or(p.Text("ethernet", "mac-address"), p.Text("802-3-ethernet", "mac-address")); mac != "" {
+	ethernet := func(key string) string {
+		return cmp.Or(p.Text("ethernet", key), p.Text("802-3-ethernet", key))
+	}
+	if mac := ethernet("mac-address"); mac != "" {
 		and(device.HasMAC(cmp.Or(d.PermanentMAC, d.MAC), []string{mac}))
+	}
+	for _, key := range []string{"mac-address-blacklist", "mac-address-denylist"} {
+		if device.HasMAC(cmp.Or(d.PermanentMAC, d.MAC), items(ethernet(key))) == device.Yes {
+			return device.No
+		}
+	}
+	for _, e := range p.Section("match") {
+		switch e.Key {
+		case "interface-name":
+		case "driver":
+			answer = device.And(answer, wildcards(d.Driver, e.Text))
+		case "path":
+			answer = device.And(answer, wildcards(d.Properties["ID_PATH"], e.Text))
+		default: // the kernel's command line of the next boot
+			answer = device.And(answer, device.Maybe)
+		}
 	}
 	if !named {
 		return device.Maybe
 	}
 	return answer
+}
+
+// items returns the elements of a list in a keyfile.
+func items(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ';' || r == ',' || r == ' ' })
+}
+
+// wildcards evaluates a list of [match], nm-settings(5): one of the patterns has to match, and
+// each of those that begin with "&" or "!". If text is "", it is not known.
+func wildcards(text, list string) device.Answer {
+	if text == "" {
+		return device.Maybe
+	}
+	optional, one, all := false, false, true
+	for _, pattern := range items(list) {
+		rest := strings.TrimLeft(pattern, "|&")
+		bare, inverted := strings.CutPrefix(rest, "!")
+		matches := tree.Match(strings.TrimPrefix(bare, `\`), text) != inverted
+		if strings.HasPrefix(pattern, "&") || inverted && !strings.HasPrefix(pattern, "|") {
+			all = all && matches
+			continue
+		}
+		optional, one = true, one || matches
+	}
+	return sure(all && (one || !optional))
 }
 
 // DeviceList evaluates a device list of NetworkManager.conf(5):

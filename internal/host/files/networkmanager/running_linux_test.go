@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/filestest"
@@ -33,6 +34,12 @@ const (
 	slave  = "master=br0\nslave-type=bridge\n"
 )
 
+// dated returns a file that was written at a second of 1970.
+func dated(f *fstest.MapFile, second int64) *fstest.MapFile {
+	f.ModTime = time.Unix(second, 0)
+	return f
+}
+
 // machines are the ways in which profiles match the interface to set.
 var machines = map[string]struct {
 	link    string
@@ -48,6 +55,12 @@ var machines = map[string]struct {
 	"in /run":          {"eno1", fstest.MapFS{"run/NetworkManager/system-connections/lan.nmconnection": profile("lan", "11111111", "ethernet", "eno1", static)}, ""},
 	"hidden by /run":   {"eno1", fstest.MapFS{dir + "lan.nmconnection": profile("lan", "11111111", "ethernet", "eno1", second), "run/NetworkManager/system-connections/lan.nmconnection": profile("lan", "11111111", "ethernet", "eno1", static)}, ""},
 	"others may read":  {"eno1", fstest.MapFS{dir + "a.nmconnection": {Data: profile("a", "11111111", "ethernet", "eno1", second).Data, Mode: 0o644}, dir + "b.nmconnection": profile("b", "22222222", "ethernet", "eno1", static)}, ""},
+	"two of one uuid":  {"eno1", fstest.MapFS{dir + "a.nmconnection": dated(profile("a", "11111111", "ethernet", "eno1", second), 1), dir + "b.nmconnection": dated(profile("b", "11111111", "ethernet", "eno1", static), 2)}, ""},
+	"on another bus":   {"eno1", fstest.MapFS{dir + "a.nmconnection": profile("a", "22222222", "ethernet", "eno1", "autoconnect-priority=5\n\n[match]\npath=pci-0000:99:00.0;\n"+second), dir + "b.nmconnection": profile("b", "11111111", "ethernet", "eno1", static)}, "may get this profile"},
+	"not this address": {"eno1", fstest.MapFS{dir + "a.nmconnection": profile("a", "22222222", "ethernet", "eno1", "autoconnect-priority=5\n\n[ethernet]\nmac-address-blacklist=02:00:00:00:00:01;\n"+second), dir + "b.nmconnection": profile("b", "11111111", "ethernet", "eno1", static)}, ""},
+	"not this name":    {"eno1", fstest.MapFS{dir + "a.nmconnection": profile("a", "22222222", "ethernet", "", "autoconnect-priority=5\n\n[match]\ninterface-name=eno*;!eno1;\n"+second), dir + "b.nmconnection": profile("b", "11111111", "ethernet", "eno1", static)}, ""},
+	"for a login":      {"eno1", fstest.MapFS{dir + "a.nmconnection": profile("a", "22222222", "ethernet", "eno1", "autoconnect-priority=5\npermissions=user:me:;\n"+second), dir + "b.nmconnection": profile("b", "11111111", "ethernet", "eno1", static)}, ""},
+	"no keyfile":       {"eno1", fstest.MapFS{dir + "a.nmconnection": profile("a", "22222222", "ethernet", "eno1", "autoconnect-priority=5\n;remark\n"+second), dir + "b.nmconnection": profile("b", "11111111", "ethernet", "eno1", static)}, ""},
 	"a bridge":         {"br0", fstest.MapFS{dir + "br0.nmconnection": profile("br0", "11111111", "bridge", "br0", "\n[bridge]\nstp=false\n"+static), dir + "port.nmconnection": profile("port", "22222222", "ethernet", "eno2", slave)}, ""},
 	"a port without":   {"br0", fstest.MapFS{dir + "br0.nmconnection": profile("br0", "11111111", "bridge", "br0", "\n[bridge]\nstp=false\n"+static), dir + "port.nmconnection": profile("port", "22222222", "ethernet", "eno2", "autoconnect=false\n"+slave)}, "by itself"},
 	"a bridge of 9000": {"br0", fstest.MapFS{dir + "br0.nmconnection": profile("br0", "11111111", "bridge", "br0", "\n[bridge]\nstp=false\n"+static), dir + "port.nmconnection": profile("port", "22222222", "ethernet", "eno2", slave+"\n[ethernet]\nmtu=9000\n")}, ""},
@@ -113,7 +126,11 @@ func manage(t *testing.T, root fs.FS) map[string]string {
 			if err != nil || e.IsDir() {
 				return nil // a tree without that folder
 			}
-			return os.Chmod(name, must.Get(fs.Stat(root, must.Get(filepath.Rel(dir, name))(t)))(t).Mode().Perm())
+			info := must.Get(fs.Stat(root, must.Get(filepath.Rel(dir, name))(t)))(t)
+			if age := time.Since(info.ModTime()); !info.ModTime().IsZero() && age > 0 {
+				must.Do(t, os.Chtimes(name, info.ModTime(), info.ModTime()))
+			}
+			return os.Chmod(name, info.Mode().Perm())
 		}))
 	}
 	cmd := referee.Command(t, "sh", "-c", running, "sh", dir, referee.Program(t, "NetworkManager"), referee.Program(t, "nmcli"))

@@ -3,6 +3,7 @@ package sysctl
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -42,9 +43,25 @@ func Kernel(key, text string) (string, error) {
 		if err != nil || !kernelNumber(f) {
 			return "", fmt.Errorf("the kernel refuses %q: numbers end at a blank, and have no units", f)
 		}
+		if least, most := limits(key); v < least || v > most {
+			return "", fmt.Errorf("the kernel refuses %q: it takes %d to %d", f, least, most)
+		}
 		fields[i] = strconv.FormatInt(v, 10)
 	}
 	return strings.Join(fields[:min(n, len(fields))], " "), nil
+}
+
+// limits returns the smallest and the largest number that every kernel takes for a key at
+// most: an int, or an unsigned long of pages (net/ipv4/tcp_ipv4.c, net/ipv4/udp.c), and for
+// buffers of TCP at least 1 byte (tcp_rmem of net/ipv4/sysctl_net_ipv4.c).
+func limits(key string) (least, most int64) {
+	switch key {
+	case "net/ipv4/tcp_mem", "net/ipv4/udp_mem":
+		return 0, math.MaxInt64
+	case "net/ipv4/tcp_rmem", "net/ipv4/tcp_wmem":
+		return 1, math.MaxInt32
+	}
+	return math.MinInt32, math.MaxInt32
 }
 
 // kernelNumber reports whether the kernel parses the digits of f as Go does: it knows 0x for

@@ -53,7 +53,11 @@ func Read(root fs.FS) Boot {
 	t := tree.Tree{Root: root}
 	var b Boot
 	b.BySystemd = slices.ContainsFunc([]string{"usr/lib/systemd/systemd-sysctl", "lib/systemd/systemd-sysctl"}, t.Exists)
-	for _, name := range t.ByName(".conf", folders[:]...) {
+	names := t.ByName(".conf", folders[:]...)
+	if b.BySystemd {
+		names = t.Visible(".conf", folders[:]...)
+	}
+	for _, name := range names {
 		b.Lines = append(b.Lines, Lines(t, name)...)
 	}
 	if !b.BySystemd {
@@ -114,7 +118,7 @@ func (b Boot) Counting(key string) (Line, bool) {
 		if bare {
 			break
 		}
-		if ok, err := path.Match(l.Key, key); ok && err == nil && !l.Bare {
+		if tree.Match(l.Key, key) && !l.Bare {
 			return l, true
 		}
 	}

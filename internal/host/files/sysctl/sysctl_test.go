@@ -60,6 +60,15 @@ func TestHolds(t *testing.T) {
 		"a wildcard": {fstest.MapFS{
 			"etc/sysctl.d/b.conf": file("-net.ipv4.conf.*.rp_filter = 2\n"),
 		}, "net/ipv4/conf/eno1/rp_filter", "/etc/sysctl.d/b.conf:1 2"},
+		"a wildcard that is not one letter": {fstest.MapFS{
+			"etc/sysctl.d/b.conf": file("net.ipv4.conf.eno[!2].rp_filter = 2\n"),
+		}, "net/ipv4/conf/eno1/rp_filter", "/etc/sysctl.d/b.conf:1 2"},
+		"systemd reads no hidden file": {fstest.MapFS{
+			bySystemd: file(""), "etc/sysctl.d/.b.conf": file("net.core.rmem_max = 1\n"),
+		}, "net/core/rmem_max", ""},
+		"procps does": {fstest.MapFS{
+			"etc/sysctl.d/.b.conf": file("net.core.rmem_max = 1\n"),
+		}, "net/core/rmem_max", "/etc/sysctl.d/.b.conf:1 1"},
 		"a key taken out of wildcards": {fstest.MapFS{
 			"etc/sysctl.d/b.conf": file("-net.ipv4.conf.*.rp_filter = 2\n-net.ipv4.conf.eno1.rp_filter\n"),
 		}, "net/ipv4/conf/eno1/rp_filter", ""},
@@ -107,6 +116,17 @@ func TestHolds(t *testing.T) {
 			}
 			must.Equal(t, got, c.want)
 		})
+	}
+}
+
+// TestKernelLimits: the kernel refuses a number that its type cannot hold.
+func TestKernelLimits(t *testing.T) {
+	for text, says := range map[string]string{
+		"net/ipv4/tcp_rmem 4096 131072 99999999999": "it takes 1 to 2147483647", "net/ipv4/tcp_wmem 0 1 2": "it takes 1 to", "net/core/rmem_max 4294967296": "to 2147483647", "net/ipv4/tcp_mem 1 2 99999999999": "", "net/core/busy_read -1": "",
+	} {
+		key, value, _ := strings.Cut(text, " ")
+		got, err := sysctl.Kernel(key, value)
+		must.True(t, says == "" && err == nil && got == value || says != "" && err != nil && strings.Contains(err.Error(), says), "%s: %q, %v", text, got, err)
 	}
 }
 

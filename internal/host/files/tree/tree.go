@@ -64,28 +64,47 @@ func (t Tree) Lines(name, comments string) []model.FileLine {
 	return all
 }
 
-// Joined is Lines, except that a line ending in a backslash continues in the next one, as in
-// systemd.syntax(7) and interfaces(5); it has the number of its first line.
-func (t Tree) Joined(name, comments string) []model.FileLine {
+// Joined is Lines, except that a line continues in the next one if its last character is a
+// backslash; it has the number of its first line.
+func (t Tree) Joined(name, comments string, rules Continuation) []model.FileLine {
 	var all []model.FileLine
 	open := false
-	for _, l := range t.Lines(name, comments) {
-		text, more := strings.CutSuffix(l.Text, `\`)
+	s := bufio.NewScanner(bytes.NewReader(t.Read(name)))
+	s.Buffer(nil, MaxFile+1)
+	for n := 1; s.Scan(); n++ {
+		text := strings.TrimSpace(s.Text())
+		comment := text != "" && strings.ContainsAny(text[:1], comments)
+		if comment && (!open || rules == Systemd) {
+			continue
+		}
+		backslashes := len(s.Text()) - len(strings.TrimRight(s.Text(), `\`))
+		more := backslashes%2 == 1 || backslashes > 0 && rules == Interfaces
+		if more {
+			text = strings.TrimSpace(strings.TrimSuffix(text, `\`))
+		}
 		if open {
 			last := &all[len(all)-1]
-			last.Text = strings.TrimSpace(last.Text + " " + strings.TrimSpace(text))
+			last.Text = strings.TrimSpace(last.Text + " " + text)
 		} else {
-			l.Text = strings.TrimSpace(text)
-			all = append(all, l)
+			all = append(all, model.FileLine{File: "/" + strings.TrimPrefix(name, "/"), Number: n, Text: text})
 		}
 		open = more
 	}
-	return slices.DeleteFunc(all, func(l model.FileLine) bool { return l.Text == "" }) // lines of backslashes alone
+	return slices.DeleteFunc(all, func(l model.FileLine) bool { return l.Text == "" })
 }
+
+// Continuation is how a program continues lines.
+type Continuation int
+
+// The rules. For both, an empty line ends what a backslash continues.
+const (
+	Systemd    Continuation = iota // systemd.syntax(7): a comment in between is skipped, and two backslashes are one
+	Interfaces                     // ifupdown 0.8.41: what looks like a comment is part of the line, and any backslash continues it
+)
 
 // ByName returns the files of directories with a suffix, sorted by name. A file hides those
 // of the same name in later directories: the rule of sysctl.d(5), systemd.network(5) and
-// netplan.
+// netplan, which also ignore names with a leading dot: see Visible.
 func (t Tree) ByName(ending string, dirs ...string) []string {
 	where := make(map[string]string)
 	for _, dir := range dirs {
@@ -111,6 +130,18 @@ func (t Tree) ByName(ending string, dirs ...string) []string {
 	return names
 }
 
+// Visible is ByName without files whose name has a leading dot.
+func (t Tree) Visible(ending string, dirs ...string) []string {
+	return slices.DeleteFunc(t.ByName(ending, dirs...), func(name string) bool { return strings.HasPrefix(path.Base(name), ".") })
+}
+
+// Match reports whether a text matches a pattern of glob(7), in which "[!a]" is any character
+// but a.
+func Match(pattern, text string) bool {
+	ok, err := path.Match(strings.ReplaceAll(pattern, "[!", "[^"), text)
+	return ok && err == nil || err != nil && pattern == text
+}
+
 // Entry is an assignment in a section.
 type Entry struct {
 	Section, Key   string
@@ -120,16 +151,33 @@ type Entry struct {
 // INI is a file of sections with assignments, in order.
 type INI []Entry
 
-// INI parses systemd.syntax(7) and GLib's keyfiles:
+// INI parses systemd.syntax(7). A file with a broken heading has no lines: systemd does not
+// load it.
 //
 //	[Match]
 //	Name=eth0
 func (t Tree) INI(name string) INI {
-	var all INI
+	all, _ := ini(t.Joined(name, "#;", Systemd))
+	return all
+}
+
+// Keyfile parses GLib's keyfiles. ok is false if GLib refuses the file: it knows no other
+// comments than lines that begin with a number sign.
+func (t Tree) Keyfile(name string) (all INI, ok bool) {
+	lines := t.Lines(name, "#")
+	all, ok = ini(lines)
+	return all, ok && !slices.ContainsFunc(lines, func(l model.FileLine) bool { return l.Text[0] != '[' && !strings.Contains(l.Text, "=") })
+}
+
+// ini parses lines; ok is false if a heading is broken.
+func ini(lines []model.FileLine) (all INI, ok bool) {
 	section := ""
-	for _, l := range t.Joined(name, "#;") {
+	for _, l := range lines {
 		if strings.HasPrefix(l.Text, "[") {
-			section = strings.Trim(l.Text, "[]")
+			if !strings.HasSuffix(l.Text, "]") {
+				return nil, false
+			}
+			section = l.Text[1 : len(l.Text)-1]
 			continue
 		}
 		if key, value, ok := strings.Cut(l.Text, "="); ok {
@@ -137,7 +185,7 @@ func (t Tree) INI(name string) INI {
 			all = append(all, Entry{section, strings.TrimSpace(key), l})
 		}
 	}
-	return all
+	return all, true
 }
 
 // Get returns the last value of a key, or nil if it is missing or empty.

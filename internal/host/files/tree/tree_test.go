@@ -16,6 +16,10 @@ func TestJoined(t *testing.T) {
 		want []string
 	}{
 		{"a \\\n  b\nc", []string{"a b", "c"}},
+		{"a \\\n# remark\n  b\nc", []string{"a b", "c"}},
+		{"a \\\n\nb", []string{"a", "b"}},
+		{"a\\ \nb", []string{"a\\", "b"}},
+		{"a\\\\\nb", []string{"a\\\\", "b"}},
 		{"a\\\n\\\nb", []string{"a b"}},
 		{"a\\", []string{"a"}},
 		{"\\\na", []string{"a"}},
@@ -25,7 +29,7 @@ func TestJoined(t *testing.T) {
 	} {
 		files := Tree{fstest.MapFS{"f": &fstest.MapFile{Data: []byte(c.text)}}}
 		var got []string
-		for _, l := range files.Joined("f", "#") {
+		for _, l := range files.Joined("f", "#", Systemd) {
 			got = append(got, l.Text)
 		}
 		for i, text := range got {
@@ -33,5 +37,20 @@ func TestJoined(t *testing.T) {
 			must.True(t, text != "" && text == strings.TrimSpace(text), "%q: line %q", c.text, text)
 		}
 		must.True(t, slices.Equal(got, c.want), "%q: got %q, want %q", c.text, got, c.want)
+	}
+	files := Tree{fstest.MapFS{"f": &fstest.MapFile{Data: []byte("# no \\\nup echo \\\n# remark\nmtu 1 \\\\\n  2\n")}}}
+	var got []string
+	for _, l := range files.Joined("f", "#", Interfaces) {
+		got = append(got, l.Text)
+	}
+	must.Same(t, got, []string{"up echo # remark", "mtu 1 \\ 2"})
+}
+
+// TestKeyfile: GLib refuses a file with a line that is neither a heading, an assignment nor
+// a comment, and joins no lines.
+func TestKeyfile(t *testing.T) {
+	for text, want := range map[string]bool{"[a]\nb=c\\\n# remark\nd=e\n": true, "[a]\n;remark\nd=e\n": false, "[a]\nd=e\njunk\n": false, "[a] # remark\nd=e\n": false} {
+		all, ok := Tree{fstest.MapFS{"f": &fstest.MapFile{Data: []byte(text)}}}.Keyfile("f")
+		must.True(t, ok == want && (!ok || all.Text("a", "d") == "e"), "%q: %v, %v", text, ok, all)
 	}
 }
