@@ -32,6 +32,7 @@ const (
 	ManagerRouterAdvertisement Manager = "router-advertisement"
 	ManagerDocker              Manager = "docker"
 	ManagerCNI                 Manager = "cni"
+	ManagerScript              Manager = "script" // a script or a unit of the administrator that runs at boot
 	ManagerFreeBSDRC           Manager = "freebsd-rc"
 	ManagerFreeBSDLoader       Manager = "freebsd-loader"
 	ManagerDevd                Manager = "devd"
@@ -93,7 +94,7 @@ func (c Claim) String() string {
 // AtWork reports whether a manager sets its settings also while the machine runs, not only at
 // boot.
 func (n Manager) AtWork() bool {
-	return !slices.Contains([]Manager{ManagerKernel, ManagerSystemdSysctl, ManagerProcpsSysctl, ManagerFreeBSDRC, ManagerFreeBSDLoader, ManagerLaunchDaemon}, n)
+	return !slices.Contains([]Manager{ManagerKernel, ManagerSystemdSysctl, ManagerProcpsSysctl, ManagerScript, ManagerFreeBSDRC, ManagerFreeBSDLoader, ManagerLaunchDaemon}, n)
 }
 
 // managesLinks reports whether a manager owns interfaces.
@@ -116,6 +117,8 @@ func (n Manager) Title() string {
 		return "Docker"
 	case ManagerCNI:
 		return "a CNI plugin"
+	case ManagerScript:
+		return "a script of the administrator"
 	case ManagerFreeBSDRC:
 		return "rc(8)"
 	case ManagerFreeBSDLoader:

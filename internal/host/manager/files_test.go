@@ -289,3 +289,30 @@ func TestLaunchDaemons(t *testing.T) {
 		must.Equal(t, got[id], l, "%s", id)
 	}
 }
+
+// TestHooks: rules of udev, scripts and units set what files of the interface's owner set
+// before, unless the rule comes before the .link file.
+func TestHooks(t *testing.T) {
+	runs := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text), Mode: 0o755} }
+	const linkFile = "[Match]\nOriginalName=eth0\n[Link]\nTransmitQueueLength=2000\n"
+	rule := func(text string) []state {
+		return []state{{"txqueuelen", model.ManagerUdev, at("/etc/udev/rules.d/90-q.rules", 2, text)}}
+	}
+	runFiles(t, map[string]filesCase{
+		"a rule behind the .link file": {fstest.MapFS{"etc/systemd/network/10-a.link": file(linkFile),
+			"etc/udev/rules.d/90-q.rules": file("# mine\nACTION==\"add|change\", SUBSYSTEM==\"net\", KERNEL==\"eth*\", \\\n  ATTR{tx_queue_len}=\"5000\"\n")}, rule("5000")},
+		"a rule before it": {fstest.MapFS{"etc/systemd/network/10-a.link": file(linkFile),
+			"etc/udev/rules.d/60-q.rules": file("SUBSYSTEM==\"net\", ATTR{tx_queue_len}=\"5000\"\n")}, []state{{"txqueuelen", model.ManagerUdev, at("/etc/systemd/network/10-a.link", 4, "2000")}}},
+		"a command of a rule": {fstest.MapFS{"etc/udev/rules.d/90-q.rules": file("\nSUBSYSTEM==\"net\", RUN+=\"/sbin/ip link set %k txqueuelen 7000\"\n")}, rule("7000")},
+		"a rule for others": {fstest.MapFS{"etc/udev/rules.d/90-q.rules": file("SUBSYSTEM==\"net\", KERNEL!=\"eth0\", ATTR{mtu}=\"1400\"\nSUBSYSTEM==\"net\", ATTR{address}==\"00:11:22:33:44:99\", ATTR{mtu}=\"1400\"\n" +
+			"SUBSYSTEM==\"block\", ATTR{mtu}=\"1400\"\nSUBSYSTEM==\"net\", ATTR{mtu}==\"1400\"\n")}, nil},
+		"a script of ifup": {fstest.MapFS{"etc/network/interfaces": file("auto eth0\niface eth0 inet static\n mtu 9000\n"), "etc/network/if-up.d/mtu": runs("#!/bin/sh\n/sbin/ip link set dev \"$IFACE\" mtu 1400\n"),
+			"etc/network/if-up.d/off": file("ip link set eth0 mtu 1300\n")}, []state{{"link.mtu", model.ManagerIfupdown, at("/etc/network/if-up.d/mtu", 2, "1400")}}},
+		"a script without its program": {fstest.MapFS{"etc/network/if-up.d/mtu": runs("ip link set eth0 mtu 1400\n"), "etc/networkd-dispatcher/routable.d/mtu": runs("ip link set eth0 mtu 1400\n")}, nil},
+		"a dispatcher": {fstest.MapFS{"usr/bin/networkd-dispatcher": file(""), "etc/networkd-dispatcher/routable.d/mtu": runs("\nip link set $IFACE mtu 1400\n")},
+			[]state{{"link.mtu", model.ManagerNetworkd, at("/etc/networkd-dispatcher/routable.d/mtu", 2, "1400")}}},
+		"rc.local and a unit": {fstest.MapFS{"etc/rc.local": runs("#!/bin/sh\nsysctl -w net.ipv4.tcp_sack=0\n"), "etc/systemd/system/rings.service": file("[Service]\nExecStart=-/usr/sbin/ethtool -G eth0 rx 4096\n"),
+			"etc/systemd/system/multi-user.target.wants/rings.service": file(""), "etc/systemd/system/off.service": file("[Service]\nExecStart=/usr/sbin/ethtool -G eth0 rx 512\n")},
+			[]state{{"tcp.sack", model.ManagerScript, at("/etc/rc.local", 2, "0")}, {"nic.ring.rx", model.ManagerScript, at("/etc/systemd/system/rings.service", 2, "4096")}}},
+	})
+}

@@ -27,6 +27,7 @@ func (s *search) linux() {
 	s.leases()
 	s.advertisements()
 	s.tuned(profile)
+	s.hooks()
 	s.containers()
 	s.daemons()
 }
@@ -43,9 +44,6 @@ func (s *search) linkFiles() {
 	s.networkFile()
 	s.netplanFiles()
 }
-
-// atStart is the activity of what the system runs by itself.
-func atStart() fact.Of[bool] { return fact.Known(true, "called at every start") }
 
 // sysctlFiles reads sysctl.d(5) and sysctl.conf(5) by the rules of package files/sysctl.
 // Lines of /etc/sysctl.conf that systemd-sysctl does not read are reported as unread.

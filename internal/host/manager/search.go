@@ -74,15 +74,16 @@ type turn int
 // applies the files of sysctl.d(5) below /etc and /run once more over its own profile, unless
 // reapply_sysctl of tuned-main.conf(5) is off.
 const (
-	turnKernel      turn = iota
-	turnFiles            // sysctl.d, sorted by name
-	turnBeforeAdmin      // TuneD, which lets the files of the administrator win
-	turnAgain            // sysctl.d below /etc and /run, applied by TuneD
-	turnDevice           // udev, when the device appears
-	turnLink             // the program that brings the interface up
-	turnLease            // what comes with an address
-	turnProfile          // TuneD, last
-	turnAlways           // programs that watch and set again
+	turnKernel         turn = iota
+	turnFiles               // sysctl.d, sorted by name
+	turnBeforeAdmin         // TuneD, which lets the files of the administrator win
+	turnAgain               // sysctl.d below /etc and /run, applied by TuneD
+	turnBeforeLinkFile      // rules of udev that come before the one for .link files
+	turnDevice              // udev, when the device appears
+	turnLink                // the program that brings the interface up
+	turnLease               // what comes with an address
+	turnProfile             // TuneD, last
+	turnAlways              // programs that watch and set again
 )
 
 type ranked struct {

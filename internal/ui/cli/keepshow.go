@@ -138,7 +138,11 @@ func (a *console) tellNow(r keep.Request, got keep.Result, h *keep.Host) {
 			now = a.formatKnob(one.Knob, *one.Now)
 		}
 		later++
-		fmt.Fprintf(a.Out, "%s: %s is %s now, and %s from the next start\n", h.Name, one.Knob, now, a.formatKnob(one.Knob, one.Kept))
+		if l, other := h.Got.Others[one.Knob]; other && l.Text != one.Kept {
+			fmt.Fprintf(a.Out, "%s: %s is %s now; what it will be from the next start depends on %s:%d\n", h.Name, one.Knob, now, l.File, l.Number)
+		} else {
+			fmt.Fprintf(a.Out, "%s: %s is %s now, and %s from the next start\n", h.Name, one.Knob, now, a.formatKnob(one.Knob, one.Kept))
+		}
 		if !keep.AtBootOnly(a.knobs, one.Knob, h.Facts.OS) {
 			open = append(open, fmt.Sprintf("%s=%s", one.Knob, one.Kept))
 		}
