@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 	"syscall"
 	"time"
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/host/durable"
 	"linerate/internal/host/journal"
 )
 
@@ -60,7 +60,8 @@ type reply struct {
 
 // RemoteError is an error of the watchdog's process. It wraps those of the sentinels
 // fs.ErrPermission, fs.ErrNotExist, errors.ErrUnsupported, syscall.ENOSPC, journal.ErrLocked,
-// journal.ErrDamaged, ErrExpired, ErrIdle and ErrForeign that the original wrapped.
+// journal.ErrDamaged, durable.ErrUntrusted, ErrExpired, ErrIdle and ErrForeign that the original
+// wrapped.
 type RemoteError struct {
 	Text   string   `json:"text"`
 	Causes []string `json:"causes,omitempty"`
@@ -69,15 +70,22 @@ type RemoteError struct {
 // Error returns the text of the original.
 func (e *RemoteError) Error() string { return e.Text }
 
-// Is reports whether the original wrapped target, for the sentinels above.
-func (e *RemoteError) Is(target error) bool {
-	return slices.ContainsFunc(e.Causes, func(c string) bool { return sentinels()[c] == target })
+// Unwrap returns the sentinels above that the original wrapped.
+func (e *RemoteError) Unwrap() []error {
+	var all []error
+	for _, c := range e.Causes {
+		if s, known := sentinels()[c]; known {
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 func sentinels() map[string]error {
 	return map[string]error{
 		"permission": fs.ErrPermission, "not exist": fs.ErrNotExist, "unsupported": errors.ErrUnsupported,
-		"full": syscall.ENOSPC, "locked": journal.ErrLocked, "damaged": journal.ErrDamaged,
+		"untrusted": durable.ErrUntrusted,
+		"full":      syscall.ENOSPC, "locked": journal.ErrLocked, "damaged": journal.ErrDamaged,
 		"expired": ErrExpired, "idle": ErrIdle, "foreign": ErrForeign,
 	}
 }

@@ -40,7 +40,7 @@ a comment.
 Formats (--for):
   linux-sysctl        /etc/sysctl.d/zz-linerate.conf: settings of the kernel only
   systemd-networkd    that, and a .link file for settings of the link
-  netplan             that, and /etc/netplan/90-linerate.yaml
+  netplan             that, and /etc/netplan/zz-linerate.yaml
   networkmanager      that, a default for the MTU, and commands for your own profile
   ifupdown            that, and /etc/network/interfaces.d/linerate
   freebsd             blocks of start_if.IF, sysctl.conf and loader.conf
