@@ -3,6 +3,7 @@ package importer
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -106,6 +107,31 @@ func (p part) leftOut(why error) string {
 		why = f.Err
 	}
 	return fmt.Sprintf("%s: a test is not imported: %v", where, why)
+}
+
+// tests reads a text, or its intact tests.
+func (f Format) tests(text string, o Options) (File, error) {
+	got, err := f.read(text, o)
+	if err != nil {
+		return f.rest(text, o, err)
+	}
+	return got, nil
+}
+
+// unended returns a note if the last line of a text matters to what was read from it, and has no
+// end: the text may be cut off in the middle of a number. JSON shows that itself.
+func (f Format) unended(text string, got File, o Options) string {
+	text = strings.TrimRight(text, " \t\r")
+	if strings.HasSuffix(text, "\n") || isJSON(text) || len(got.Tests) == 0 {
+		return ""
+	}
+	without, err := f.tests(text[:strings.LastIndexByte(text, '\n')+1], o)
+	if err == nil && slices.EqualFunc(got.Tests, without.Tests, func(a, b Test) bool {
+		return slices.Equal(a.Values, b.Values) && len(a.Points) == len(b.Points) && slices.Equal(a.Notes, b.Notes)
+	}) {
+		return ""
+	}
+	return fmt.Sprintf("line %d, the last one, has no end: if the file was cut off there, its numbers are not whole", strings.Count(text, "\n")+1)
 }
 
 // rest reads the intact tests of a text, given the fault why of the whole text: a test that

@@ -177,12 +177,12 @@ func Read(name string, text []byte, o Options) (File, error) {
 		if f.Name != name && (name != "" || f.is == nil || !f.is(all)) {
 			continue
 		}
-		got, err := f.read(all, o)
-		if err != nil {
-			got, err = f.rest(all, o, err)
-		}
+		got, err := f.tests(all, o)
 		if err != nil {
 			return File{}, fmt.Errorf("as %s: %w", f.Name, err)
+		}
+		if text := f.unended(all, got, o); text != "" {
+			got.Tests[len(got.Tests)-1].note(text)
 		}
 		got.Format = f.Name
 		if len(got.Tests) == 0 {

@@ -527,6 +527,28 @@ func TestMutated(t *testing.T) {
 	t.Logf("%d files, %d mutants", len(texts), mutants)
 }
 
+// TestCutInALine: a file that was cut off in the middle of a number does not give another number
+// silently.
+func TestCutInALine(t *testing.T) {
+	texts := maps.Clone(others)
+	for _, name := range must.Get(filepath.Glob("testdata/*.txt"))(t) {
+		texts[name] = string(must.Get(os.ReadFile(name))(t))
+	}
+	for name, c := range reconciled {
+		texts[name] = c.text
+	}
+	for name, text := range texts {
+		whole := must.Get(Read("", []byte(text), Options{}))(t)
+		text = strings.TrimRight(text, "\n")
+		from := max(1, len(text)-300)
+		for i := from; i < len(text); i++ {
+			if got, err := Read("", []byte(text[:i]), Options{}); err == nil {
+				must.Equal(t, silent(whole, got), "", "%s, cut behind %q", name, text[max(0, i-40):i])
+			}
+		}
+	}
+}
+
 // lineNumbers matches those in a note, which a missing line changes.
 var lineNumbers = regexp.MustCompile(`lines? [0-9]+( to [0-9]+)?`)
 
