@@ -155,7 +155,7 @@ func Read(name string, text []byte, o Options) (File, error) {
 		return File{}, err
 	}
 	text = utf8Of(text)
-	all := strings.ReplaceAll(strings.TrimPrefix(string(text), "\ufeff"), "\r\n", "\n")
+	all := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.TrimPrefix(string(text), "\ufeff"))
 	switch {
 	case strings.TrimSpace(all) == "":
 		return File{}, faultf(0, "the file is empty")

@@ -453,6 +453,16 @@ func TestUTF16(t *testing.T) {
 	}
 }
 
+// TestEndsOfLines: lines may end as those of Windows and of old programs of the Mac.
+func TestEndsOfLines(t *testing.T) {
+	text := reconciled["nuttcp -i -fparse"].text
+	want := must.Get(Read("", []byte(text), Options{}))(t)
+	for _, end := range []string{"\r\n", "\r"} {
+		got := must.Get(Read("", []byte(strings.ReplaceAll(text, "\n", end)), Options{}))(t)
+		must.True(t, len(got.Tests) == 1 && slices.Equal(got.Tests[0].Values, want.Tests[0].Values), "%q: %+v", end, got)
+	}
+}
+
 // TestSockperf2 reads the percentiles of version 2, which are padded and have two digits.
 func TestSockperf2(t *testing.T) {
 	three := string(load(t, "sockperf.txt"))
