@@ -70,9 +70,7 @@ func overstruck(text string) string {
 func need(t *testing.T, program string) string {
 	t.Helper()
 	path, err := exec.LookPath(program)
-	if err != nil {
-		t.Skipf("no %s here (make release-test with LINERATE_INSTALL=all installs it)", program)
-	}
+	must.SkipIf(t, err != nil, "no %s here (make release-test with LINERATE_INSTALL=all installs it)", program)
 	return path
 }
 
@@ -94,9 +92,7 @@ func succeed(t *testing.T, program string, args ...string) string {
 func debian(t *testing.T) string {
 	t.Helper()
 	base := os.Getenv("LINERATE_DEBIAN_ROOT")
-	if base == "" || os.Getuid() != 0 {
-		t.Skip("LINERATE_DEBIAN_ROOT names no tar of a Debian, or this is not root: make release-test makes one with mmdebstrap")
-	}
+	must.SkipIf(t, base == "" || os.Getuid() != 0, "LINERATE_DEBIAN_ROOT names no tar of a Debian, or this is not root: make release-test makes one with mmdebstrap")
 	root := filepath.Join(t.TempDir(), "debian")
 	must.Do(t, os.Mkdir(root, 0o755))
 	succeed(t, "tar", "-xpf", base, "--exclude=./dev/*", "-C", root)
@@ -219,9 +215,7 @@ func TestAPK(t *testing.T) {
 	must.Contain(t, succeed(t, file, "version"), version(t), "linerate version says")
 	t.Run("with apk", func(t *testing.T) {
 		apk, err := exec.LookPath("apk")
-		if err != nil {
-			t.Skip("no apk here, and Debian has no package of it: the package was unpacked, and not installed")
-		}
+		must.SkipIf(t, err != nil, "no apk here, and Debian has no package of it: the package was unpacked, and not installed")
 		root := t.TempDir()
 		succeed(t, apk, "add", "--root", root, "--initdb", "--arch", arch, "--no-network", "--allow-untrusted", pack)
 		must.Contain(t, succeed(t, filepath.Join(root, "usr/bin/linerate"), "version"), version(t), "linerate version says")
@@ -258,9 +252,7 @@ func TestImage(t *testing.T) {
 		must.Do(t, must.Err(io.Copy(tarred, layers)))
 		must.Do(t, tarred.Close())
 		succeed(t, "tar", "-xpf", tarred.Name(), "-C", root)
-		if os.Getuid() != 0 {
-			t.Skip("the image is whole; starting its program in it needs root")
-		}
+		must.SkipIf(t, os.Getuid() != 0, "the image is whole; starting its program in it needs root")
 		must.Do(t, os.Chmod(root, 0o755)) //nolint:gosec // the root of a container is read by its user
 		out := succeed(t, need(t, "chroot"), "--userspec=65532:65532", root, "/usr/bin/linerate", "version")
 		must.True(t, strings.Contains(out, version(t)), "linerate version says %s", out)

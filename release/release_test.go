@@ -74,9 +74,7 @@ func TestMain(m *testing.M) {
 // TestReproducible creates the same release again: from a copy of the source in another folder,
 // with another name, time zone, umask and environment flags.
 func TestReproducible(t *testing.T) {
-	if !*slow && *made == "" && testing.Short() {
-		t.Skip("-short")
-	}
+	must.SkipIf(t, !*slow && *made == "" && testing.Short(), "-short")
 	tree := filepath.Join(t.TempDir(), "another place", "tree")
 	copyTree(t, "..", tree)
 	again := filepath.Join(t.TempDir(), "again")
@@ -85,8 +83,7 @@ func TestReproducible(t *testing.T) {
 	t.Setenv("LC_ALL", "C")
 	t.Setenv("SOURCE_DATE_EPOCH", "1")
 	t.Setenv("GOAMD64", "v3")
-	err := run(t.Context(), []string{"-version", testVersion, "-tree", tree, "-epoch", testEpoch, "-targets", targets(), "-out", again})
-	must.Do(t, err)
+	must.Do(t, run(t.Context(), []string{"-version", testVersion, "-tree", tree, "-epoch", testEpoch, "-targets", targets(), "-out", again}))
 	first, second := sums(t, folder), sums(t, again)
 	for name, sum := range first {
 		must.True(t, second[name] == sum, "%s: %s, and %s the second time", name, sum, second[name])
@@ -97,9 +94,7 @@ func TestReproducible(t *testing.T) {
 func copyTree(t *testing.T, from, to string) {
 	t.Helper()
 	list, err := exec.CommandContext(t.Context(), "git", "-C", from, "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
-	if err != nil {
-		t.Skipf("no checkout to copy: %v", err)
-	}
+	must.SkipIf(t, err != nil, "no checkout to copy: %v", err)
 	for name := range strings.SplitSeq(strings.Trim(string(list), "\x00"), "\x00") {
 		b, err := os.ReadFile(filepath.Join(from, name))
 		if err != nil {
@@ -138,9 +133,7 @@ func TestChecksums(t *testing.T) {
 func one(t *testing.T, pattern string) string {
 	t.Helper()
 	found := must.Get(filepath.Glob(filepath.Join(folder, pattern)))(t)
-	if len(found) == 0 && !*slow && !strings.Contains(pattern, "linux") {
-		t.Skipf("%s: make release-test builds it", pattern)
-	}
+	must.SkipIf(t, len(found) == 0 && !*slow && !strings.Contains(pattern, "linux"), "%s: make release-test builds it", pattern)
 	must.Need(t, len(found) == 1, "%s: %v", pattern, found)
 	return found[0]
 }
@@ -248,9 +241,7 @@ func TestFreeBSDPackage(t *testing.T) {
 		"%+v", m)
 	t.Run("with pkg", func(t *testing.T) {
 		pkg, err := exec.LookPath("pkg")
-		if err != nil {
-			t.Skip("no pkg here, and Debian has no package of it: the package was read, and not installed")
-		}
+		must.SkipIf(t, err != nil, "no pkg here, and Debian has no package of it: the package was read, and not installed")
 		root := t.TempDir()
 		must.Do(t, os.MkdirAll(filepath.Join(root, "var/db/pkg"), 0o755))
 		in := func(args ...string) string {

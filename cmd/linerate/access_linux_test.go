@@ -58,9 +58,9 @@ func tells(lines []map[string]any, want string) bool {
 }
 
 // asBefore waits until both hosts have their old values, while a server runs on.
-func (n *netns) asBefore(t testing.TB, before both) {
+func (n *netns) asBefore(t testing.TB) {
 	t.Helper()
-	eventually(t, patience, "the values of before", func() bool { return n.bothKnobs(t) == before })
+	eventually(t, patience, "the values of before", func() bool { return n.bothKnobs(t) == n.before })
 }
 
 // status reads a line of /proc/PID/status.
@@ -154,7 +154,6 @@ func TestServeKeys(t *testing.T) {
 func TestServeTune(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
-	before := n.bothKnobs(t)
 	log := filepath.Join(n.dir, "audit.log")
 	server, first := n.serve(t, "--allow-tune", "--audit", log)
 	_, ops := n.addKey(t, "ops", "--right", "tune")
@@ -166,22 +165,22 @@ func TestServeTune(t *testing.T) {
 	if r := run(t, n.inside(t, "near", setArgs(ops, "--for", "1s", "--json")...)); r.code != 0 || strings.Count(r.out, `"state": "undone"`) != 2 {
 		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
 	}
-	n.asBefore(t, before)
+	n.asBefore(t)
 
 	r := run(t, n.inside(t, "near", "run", "--far", ops, "--factor", "far.tcp.recv_buffer_max=64KiB", "--blocks", "2",
 		"-t", "0.2s", "-i", "0.2s", "--omit", "0s", "--settle", "0s", "--no-twin", "--json", "-q"))
 	d := decode[document](t, r.out)
 	must.True(t, (r.code == 0 || r.code == 5) && len(d.Session.Changes) != 0, "run over a server: exit code %d, %d changes\n%s", r.code, len(d.Session.Changes), r.err)
-	n.asBefore(t, before)
+	n.asBefore(t)
 
 	// A person confirms over a separate connection, and undoes it later.
 	tt := onTerminal(t, n.inside(t, "near", setArgs(ops)...))
 	tt.asked(t, "y\n")
 	tt.wait(t, patience).ends(t, 0)
-	n.changed(t, before, false, true)
+	n.changed(t, false, true)
 	r = run(t, n.inside(t, "near", "undo", ops))
 	must.True(t, r.code == 0 && strings.Count(r.out, ": back to ") == 2, "undo: exit code %d\n%s%s", r.code, r.out, r.err)
-	n.asBefore(t, before)
+	n.asBefore(t)
 	server.signal(t, syscall.SIGTERM)
 	server.wait(t, patience).ends(t, 0)
 	lines := audited(t, log)
@@ -197,7 +196,7 @@ func TestServeTune(t *testing.T) {
 	r = run(t, n.inside(t, "near", setArgs(ops, "--for", "3s")...)).ends(t, 4, "nothing can be set on 10.77.0.2: ") // without --allow-tune
 	plain.signal(t, syscall.SIGTERM)
 	plain.wait(t, patience)
-	n.asBefore(t, before)
+	n.asBefore(t)
 }
 
 // TestServeTuneKilled kills the parts of a server while a change is held, each in turn and both
@@ -217,15 +216,14 @@ func TestServeTuneKilled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNetns(t)
-			before := n.bothKnobs(t)
 			server, _ := n.serve(t, "--allow-tune")
 			_, ops := n.addKey(t, "ops", "--right", "tune")
 			p := start(t, n.inside(t, "near", setArgs(ops, "--for", "10m")...))
-			n.changed(t, before, false, true)
+			n.changed(t, false, true)
 			listener, tuner := n.daemon(t)
 			kill(t, n, listener, tuner)
-			n.changed(t, before, false, false)
-			n.asBefore(t, before)
+			n.changed(t, false, false)
+			n.asBefore(t)
 			_ = p.cmd.Process.Kill()
 			_ = server.cmd.Process.Kill()
 			p.wait(t, patience)

@@ -123,8 +123,7 @@ func TestEgressIsSpent(t *testing.T) {
 	i := intrude(t, link)
 	f := bulk(model.From, 1, 128<<10)
 	f.Duration = 50 * time.Second
-	conns, err := i.prepare(t, f, 1)
-	must.Do(t, err)
+	conns := must.Get(i.prepare(t, f, 1))(t)
 	i.start(t)
 	// Read slowly enough that it takes some seconds, and count.
 	read := make(chan int64, 1)
@@ -132,8 +131,7 @@ func TestEgressIsSpent(t *testing.T) {
 		n, _ := io.Copy(io.Discard, &slowly{Conn: conns[0], rate: 100 << 20})
 		read <- n
 	}()
-	err = i.end(t, patience)
-	must.Say(t, err, "this server sends 300 MiB for one address within 24 h, and has", "ended with")
+	must.Say(t, i.end(t, patience), "this server sends 300 MiB for one address within 24 h, and has", "ended with")
 	n := <-read
 	must.True(t, n >= 250<<20 && n <= 600<<20, "the server sent %d MiB", n>>20)
 	must.Say(t, must.Err(i.prepare(t, f, 1)), "300 MiB", "another run")

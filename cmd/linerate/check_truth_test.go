@@ -43,17 +43,14 @@ func slowDisk(t testing.TB, dir string, bytesPerSecond int) string {
 	var s unix.Stat_t
 	must.Do(t, unix.Stat(dir, &s))
 	group, err := os.MkdirTemp("/sys/fs/cgroup/blkio", "linerate-test-") //nolint:usetesting // a control group, not a folder
-	if err != nil {
-		t.Skipf("needs the blkio controller of control groups: %v", err)
-	}
+	must.SkipIf(t, err != nil, "needs the blkio controller of control groups: %v", err)
 	t.Cleanup(func() {
 		eventually(t, patience, "the end of who is in the control group", func() bool { return os.Remove(group) == nil })
 	})
 	for _, what := range []string{"read", "write"} {
 		limit := fmt.Sprintf("%d:%d %d", unix.Major(s.Dev), unix.Minor(s.Dev), bytesPerSecond)
-		if err := os.WriteFile(filepath.Join(group, "blkio.throttle."+what+"_bps_device"), []byte(limit), 0o644); err != nil {
-			t.Skipf("this kernel or this disk cannot be slowed down: %v", err)
-		}
+		err := os.WriteFile(filepath.Join(group, "blkio.throttle."+what+"_bps_device"), []byte(limit), 0o644)
+		must.SkipIf(t, err != nil, "this kernel or this disk cannot be slowed down: %v", err)
 	}
 	return group
 }
@@ -117,9 +114,8 @@ func TestTruthOfMTU(t *testing.T) {
 	tt.asked(t, "y\n")
 	tt.wait(t, patience).succeeds(t)
 	shaped("del")
-	if free := goodput(t); free < 2*ceiling(9000) {
-		t.Skipf("the processors limit: %.0f Mbit/s without the wire's limit", free)
-	}
+	free := goodput(t)
+	must.SkipIf(t, free < 2*ceiling(9000), "the processors limit: %.0f Mbit/s without the wire's limit", free)
 	shaped("add")
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		// The bucket is full at the start: 1 MB of some 370.

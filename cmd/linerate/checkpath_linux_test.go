@@ -117,9 +117,7 @@ func TestCheckOptionsOnTheWay(t *testing.T) {
 			n := narrowRouter(t, "1500", "1500", false)
 			out, err := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.m, "nft",
 				"add table ip t; add chain ip t f { type filter hook forward priority 0; }; add rule ip t f "+rule).CombinedOutput()
-			if err != nil {
-				t.Skipf("this kernel does not do that: %v: %s", err, out)
-			}
+			must.SkipIf(t, err != nil, "this kernel does not do that: %v: %s", err, out)
 			r := run(t, n.inside(t, "near", "check", n.agent("far"), "--quick", "--quiet"))
 			must.True(t, strings.Contains(words(r.out), says), "%q is not said:\n%s%s", says, r.out, r.err)
 		}
@@ -158,9 +156,7 @@ func checkForCron(t testing.TB, code int, expect string, says ...string) {
 func TestCheckOfIperf3(t *testing.T) {
 	t.Parallel()
 	iperf3, err := exec.LookPath("iperf3")
-	if err != nil {
-		t.Skip("needs iperf3")
-	}
+	must.SkipIf(t, err != nil, "needs iperf3")
 	n := newNetns(t)
 	server := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.far, iperf3, "-s")
 	must.Do(t, server.Start())

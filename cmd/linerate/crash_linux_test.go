@@ -175,10 +175,9 @@ func quick() []string { return []string{"-n", "64KiB"} }
 func crashSteps(t *testing.T) []string {
 	t.Helper()
 	n := newNetns(t)
-	before := n.bothKnobs(t)
 	log := filepath.Join(n.dir, "steps")
 	run(t, n.command(t, n.crashArgs(n.agent("far", stepsVar+"="+log), quick()...)...)).succeeds(t)
-	n.restored(t, before)
+	n.restored(t)
 	text := must.Get(os.ReadFile(log))(t)
 	steps := strings.Split(strings.TrimSpace(string(text)), "\n")
 	each := len(steps) / 3
@@ -214,7 +213,6 @@ func TestCrash(t *testing.T) {
 // crashOnce kills who once, after step k.
 func crashOnce(t *testing.T, steps []string, k int, who string) {
 	n := newNetns(t)
-	before := n.bothKnobs(t)
 	once := filepath.Join(n.dir, "once")
 	far := n.agent("far", fmt.Sprintf("%s=%d:%s", crashVar, k, who), ownerVar+"="+n.dir, onceVar+"="+once)
 	r := run(t, n.command(t, n.crashArgs(far, quick()...)...))
@@ -222,20 +220,20 @@ func crashOnce(t *testing.T, steps []string, k int, who string) {
 	must.Need(t, err == nil, "nothing was killed\n%s%s", r.out, r.err)
 	switch who {
 	case "controller", "all-but-watchdogs":
-		n.restored(t, before)
+		n.restored(t)
 		n.killedSession(t, r)
 	case "whole-machine":
-		n.changedNow(t, before, steps[2*len(steps)/3:k])
+		n.changedNow(t, steps[2*len(steps)/3:k])
 		n.killedSession(t, r)
 		n.undoBoth(t, k)
-		n.restored(t, before)
+		n.restored(t)
 	case "watchdog-far":
-		n.restored(t, before)
+		n.restored(t)
 		n.lostWatchdog(t, r)
 	default:
 		// The controller finds new agents, repeats the block and ends well.
 		r.ends(t, 0)
-		n.restored(t, before)
+		n.restored(t)
 		s := n.session(t)
 		must.True(t, s.State == model.SessionDone && followed(s), "session is %s (%s) with runs %s", s.State, s.Reason, outline(s))
 	}
@@ -265,11 +263,11 @@ func (n *netns) killedSession(t *testing.T, r result) {
 
 // changedNow requires that the killed processes left the changes of their steps on the far
 // host: a crash that leaves nothing proves nothing.
-func (n *netns) changedNow(t *testing.T, before both, steps []string) {
+func (n *netns) changedNow(t *testing.T, steps []string) {
 	t.Helper()
 	now := n.knobs(t, "far")
 	for knob, changed := range map[string]bool{
-		"tcp.recv_buffer_max": now.rmem != before.far.rmem, "tcp.sack": now.sack != before.far.sack,
+		"tcp.recv_buffer_max": now.rmem != n.before.far.rmem, "tcp.sack": now.sack != n.before.far.sack,
 	} {
 		want := slices.Contains(steps, "write "+knob) && !slices.Contains(steps, "restore "+knob)
 		must.True(t, changed == want, "after %q: %s changed: %v, want %v", steps[len(steps)-1], knob, changed, want)
@@ -307,10 +305,9 @@ func TestCrashInEveryAttempt(t *testing.T) {
 
 func crashAlways(t *testing.T, k int, who string) {
 	n := newNetns(t)
-	before := n.bothKnobs(t)
 	far := n.agent("far", fmt.Sprintf("%s=%d:%s", crashVar, k, who), ownerVar+"="+n.dir)
 	r := run(t, n.command(t, n.crashArgs(far, quick()...)...))
-	n.restored(t, before)
+	n.restored(t)
 	s := n.session(t)
 	r.ends(t, 5, "nothing was measured, all 6 runs are invalid", "contact lost")
 	must.True(t, s.State == model.SessionFailed && strings.Contains(s.Reason, "2 of 2 blocks were given up") && len(s.Runs) == 6, "session is %s (%s) with runs %s", s.State, s.Reason, outline(s))
@@ -335,7 +332,6 @@ func TestForeignChangeStays(t *testing.T) {
 
 func foreignStays(t *testing.T, who string) {
 	n := newNetns(t)
-	want := n.bothKnobs(t)
 	p := start(t, n.command(t, n.crashArgs(n.agent("far"), "-t", "1m")...))
 	held := func() bool {
 		b := n.knobs(t, "far")
@@ -344,11 +340,11 @@ func foreignStays(t *testing.T, who string) {
 		for _, r := range records {
 			transactions[r.Transaction] = true
 		}
-		return err == nil && len(transactions) > 1 && b.rmem != want.far.rmem && b.rmem != foreign && b.sack != want.far.sack && n.knobs(t, "near").sack != want.near.sack
+		return err == nil && len(transactions) > 1 && b.rmem != n.before.far.rmem && b.rmem != foreign && b.sack != n.before.far.sack && n.knobs(t, "near").sack != n.before.near.sack
 	}
 	eventually(t, 20*time.Second, "the setting", held)
 	ip(t, "netns", "exec", n.far, "sh", "-c", "echo '"+foreign+"' > "+rmem)
-	want.far.rmem = foreign
+	n.before.far.rmem = foreign
 	// Backward: a watchdog must not have time to undo.
 	for _, pid := range slices.Backward(relatives(p.cmd.Process.Pid, n.dir).members(who)) {
 		must.Do(t, syscall.Kill(pid, syscall.SIGKILL))
@@ -367,7 +363,7 @@ func foreignStays(t *testing.T, who string) {
 		reports = u.out
 		run(t, n.inside(t, "near", "undo", "--state", n.state("near")))
 	}
-	n.restored(t, want)
+	n.restored(t)
 	if strings.Contains(reports, "left alone") && strings.Contains(reports, "7777777") {
 		return
 	}

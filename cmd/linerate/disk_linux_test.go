@@ -25,9 +25,8 @@ func isolated(t testing.TB, script string) (dir string, r result) {
 	if os.Geteuid() != 0 {
 		flags = "-Urmn"
 	}
-	if out, err := exec.CommandContext(t.Context(), "unshare", flags, "sh", "-c", "mount -t tmpfs none /mnt && ip link set lo up").CombinedOutput(); err != nil {
-		t.Skipf("needs unshare %s with mount and ip: %v: %s", flags, err, out)
-	}
+	out, err := exec.CommandContext(t.Context(), "unshare", flags, "sh", "-c", "mount -t tmpfs none /mnt && ip link set lo up").CombinedOutput()
+	must.SkipIf(t, err != nil, "needs unshare %s with mount and ip: %v: %s", flags, err, out)
 	dir = t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "unshare", flags, "sh", "-c", "set -e\nip link set lo up\n"+script)
 	cmd.Env = os.Environ()

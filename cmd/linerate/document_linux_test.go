@@ -159,9 +159,7 @@ func TestFirstHour18AsIperf3(t *testing.T) {
 			}
 			has(t, "whose numbers they are", got, "to ", "sender", "receiver")
 		}
-		if name == "TCP" && !regexp.MustCompile(`(?m)^\[  1\] .*/sec +\d+ +[\d.]+ [KM]Bytes$`).MatchString(all["a server of iperf3"]) {
-			t.Errorf("no segments sent again and no window:\n%s", all["a server of iperf3"])
-		}
+		must.True(t, name != "TCP" || regexp.MustCompile(`(?m)^\[  1\] .*/sec +\d+ +[\d.]+ [KM]Bytes$`).MatchString(all["a server of iperf3"]), "no segments sent again and no window:\n%s", all["a server of iperf3"])
 	}
 	r := run(t, n.inside(t, "near", "test", n.agent("far"), "--to", "-P", "2", "-t", "0.2", "--omit", "0s", "--idle", "0s", "-q", "--json"))
 	must.True(t, r.code == 0 && !strings.Contains(r.out, "[SUM]"), "exit code %d, one document with --json:\n%.300s", r.code, r.out)
@@ -240,8 +238,6 @@ func TestDocumentOfAQuickTest(t *testing.T) {
 		must.True(t, v.Value != nil && len(brief.Session.Hosts[i].Knobs) <= 10, "host %d in brief: %+v", i, brief.Session.Hosts[i].Knobs)
 	}
 	for i, r := range full.Session.Runs {
-		if len(r.Ends) != 2 || len(r.Ends[0].Counters) == 0 || len(brief.Session.Runs[i].Ends) != 0 {
-			t.Errorf("run %d: %d ends, %d in brief", i, len(r.Ends), len(brief.Session.Runs[i].Ends))
-		}
+		must.True(t, len(r.Ends) == 2 && len(r.Ends[0].Counters) != 0 && len(brief.Session.Runs[i].Ends) == 0, "run %d: %d ends, %d in brief", i, len(r.Ends), len(brief.Session.Runs[i].Ends))
 	}
 }

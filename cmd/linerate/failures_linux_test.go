@@ -201,9 +201,7 @@ func TestLabCongestionIsExplained(t *testing.T) {
 		}
 		r := try(name)
 		said := strings.Join(strings.Fields(r.err), " ")
-		if r.code == 0 || !strings.Contains(said, "sysctl -w net.ipv4.tcp_allowed_congestion_control='"+strings.Join(append(slices.Clone(allowed), name), " ")+"'") {
-			t.Errorf("%s: exit code %d\n%s", name, r.code, r.err)
-		}
+		must.True(t, r.code != 0 && strings.Contains(said, "sysctl -w net.ipv4.tcp_allowed_congestion_control='"+strings.Join(append(slices.Clone(allowed), name), " ")+"'"), "%s: exit code %d\n%s", name, r.code, r.err)
 		return
 	}
 	t.Skip("this machine lets everybody use all algorithms that it has")

@@ -117,13 +117,10 @@ func newCgroup(t *testing.T) string {
 		_, err := os.Stat(filepath.Join(dir, "cgroup.controllers"))
 		return err == nil
 	})
-	if i < 0 {
-		t.Skip("no cgroup v2 here")
-	}
+	must.SkipIf(t, i < 0, "no cgroup v2 here")
 	dir := filepath.Join(roots[i], fmt.Sprintf("linerate-test-%d-%d", os.Getpid(), time.Now().UnixNano()))
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Skipf("no cgroup of its own: %v", err)
-	}
+	err := os.Mkdir(dir, 0o700)
+	must.SkipIf(t, err != nil, "no cgroup of its own: %v", err)
 	t.Cleanup(func() {
 		_ = os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0)
 		eventually(t, 10*time.Second, "the end of "+dir, func() bool { return os.Remove(dir) == nil })

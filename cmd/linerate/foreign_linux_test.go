@@ -23,9 +23,8 @@ import (
 // needProgram skips a test if a foreign program is not installed.
 func needProgram(t testing.TB, name string) {
 	t.Helper()
-	if _, err := exec.LookPath(name); err != nil {
-		t.Skipf("%s is not installed", name)
-	}
+	_, err := exec.LookPath(name)
+	must.SkipIf(t, err != nil, "%s is not installed", name)
 }
 
 // serving is a running linerate serve --json.

@@ -230,9 +230,7 @@ func newMemoryGroup(t testing.TB, bytes int64) *memoryGroup {
 		limit, parent, g.events = "memory.max", "/sys/fs/cgroup", "memory.events"
 	}
 	dir, err := os.MkdirTemp(parent, "linerate-test-") //nolint:usetesting // a cgroup has its own file system
-	if err != nil {
-		t.Skipf("no memory cgroup here: %v", err)
-	}
+	must.SkipIf(t, err != nil, "no memory cgroup here: %v", err)
 	g.dir = dir
 	t.Cleanup(func() {
 		eventually(t, 30*time.Second, "the cgroup to be empty", func() bool {

@@ -35,30 +35,30 @@ func short() []string { return []string{"-t", "0.1s", "-i", "0.1s", "--settle", 
 // during is a moment for an interrupt.
 type during struct {
 	args  []string
-	until func(*testing.T, *netns, both) bool // whether the moment has come
-	runs  bool                                // whether a session has begun
+	until func(*testing.T, *netns) bool // whether the moment has come
+	runs  bool                          // whether a session has begun
 }
 
 func moments() map[string]during {
-	changed := func(t *testing.T, n *netns, before both) bool {
+	changed := func(t *testing.T, n *netns) bool {
 		now := n.bothKnobs(t)
-		return now.near != before.near && now.far != before.far
+		return now.near != n.before.near && now.far != n.before.far
 	}
 	return map[string]during{
-		"before the first run": {short(), func(t *testing.T, n *netns, _ both) bool {
+		"before the first run": {short(), func(t *testing.T, n *netns) bool {
 			return len(netnsPIDs(t.Context(), n.near)) > 0
 		}, false},
-		"settling": {[]string{"-t", "1s", "--settle", "1m"}, func(t *testing.T, n *netns, before both) bool {
+		"settling": {[]string{"-t", "1s", "--settle", "1m"}, func(t *testing.T, n *netns) bool {
 			_, err := n.trySession(t) // before it, linerate checks whether the hosts accept the settings
-			return err == nil && changed(t, n, before)
+			return err == nil && changed(t, n)
 		}, true},
-		"running": {[]string{"-t", "1m", "--settle", "0s"}, func(t *testing.T, n *netns, before both) bool {
+		"running": {[]string{"-t", "1m", "--settle", "0s"}, func(t *testing.T, n *netns) bool {
 			const enough = 30e6 // bytes, far more than the earlier probe sends
-			return changed(t, n, before) && n.received(t) > enough
+			return changed(t, n) && n.received(t) > enough
 		}, true},
-		"cooling down": {append(short(), "--cooldown", "1m"), func(t *testing.T, n *netns, before both) bool {
+		"cooling down": {append(short(), "--cooldown", "1m"), func(t *testing.T, n *netns) bool {
 			s, err := n.trySession(t)
-			return err == nil && len(s.Runs) >= 1 && n.bothKnobs(t) == before
+			return err == nil && len(s.Runs) >= 1 && n.bothKnobs(t) == n.before
 		}, true},
 	}
 }
@@ -88,18 +88,17 @@ func TestInterrupt(t *testing.T) {
 
 func interrupt(t *testing.T, m during, twice bool) {
 	n := newNetns(t)
-	before := n.bothKnobs(t)
 	// The first run must be one that changes the hosts, so the baseline is not the unchanged
 	// hosts.
 	p := start(t, n.command(t, n.compareArgs(2, append(m.args, "--baseline", "8KiB", "--no-twin")...)...))
-	eventually(t, patience, "the moment to interrupt", func() bool { return m.until(t, n, before) })
+	eventually(t, patience, "the moment to interrupt", func() bool { return m.until(t, n) })
 	p.signal(t, os.Interrupt)
 	if twice {
 		// The second one ends the controller at once, unless the first was faster.
 		_ = p.cmd.Process.Signal(os.Interrupt)
 	}
 	r := p.wait(t, patience)
-	n.restored(t, before)
+	n.restored(t)
 	bySignal := p.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() == syscall.SIGINT
 	must.Need(t, r.code == 130 || twice && bySignal, "exit code %d\n%s%s", r.code, r.out, r.err)
 	if !m.runs {
@@ -118,11 +117,10 @@ func interrupt(t *testing.T, m during, twice bool) {
 func TestSecondInterrupt(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
-	before := n.bothKnobs(t)
 	p := start(t, n.command(t, n.crashArgs(n.agent("far"), "-t", "1m")...))
 	eventually(t, patience, "the setting", func() bool {
 		now := n.bothKnobs(t)
-		return now.near.rmem != before.near.rmem && now.far.rmem != before.far.rmem
+		return now.near.rmem != n.before.near.rmem && now.far.rmem != n.before.far.rmem
 	})
 	agent := relatives(p.cmd.Process.Pid, n.dir).agentFar
 	must.Need(t, agent != 0, "no agent on the far host")
@@ -137,7 +135,7 @@ func TestSecondInterrupt(t *testing.T) {
 	r := p.wait(t, patience)
 	must.True(t, r.code == -1 && p.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() == syscall.SIGINT, "exit code %d\n%s%s", r.code, r.out, r.err)
 	must.Do(t, syscall.Kill(agent, syscall.SIGCONT))
-	n.restored(t, before)
+	n.restored(t)
 }
 
 // TestResume ends the controller in the middle of a block, by Ctrl-C and by kill -9, and
@@ -154,7 +152,6 @@ func TestResume(t *testing.T) {
 func resume(t testing.TB, sig os.Signal, state model.SessionState) {
 	const blocks = 12
 	n := newNetns(t)
-	before := n.bothKnobs(t)
 	p := start(t, n.command(t, n.compareArgs(blocks, short()...)...))
 	eventually(t, patience, "the middle of a block", func() bool {
 		must.Need(t, len(p.done) == 0, "it ended: %s%s", p.said(), p.complaints())
@@ -167,13 +164,13 @@ func resume(t testing.TB, sig os.Signal, state model.SessionState) {
 	}
 	p.signal(t, sig)
 	p.wait(t, patience)
-	n.restored(t, before)
+	n.restored(t)
 	cut := n.session(t)
 	must.Contain(t, list(), fmt.Sprintf("%q: %q", "state", state), "listed as")
 	must.Need(t, cut.State == state && len(cut.Runs) != 0 && len(cut.Runs) < blocks*len(cut.Plan.Order[0]), "session is %s with runs %s", cut.State, outline(cut))
 
 	r := run(t, n.command(t, "run", "--allow-exec", "--resume", cut.ID[:len(cut.ID)-1]))
-	n.restored(t, before)
+	n.restored(t)
 	s := n.session(t)
 	must.Need(t, (r.code == 0 || r.code == 5) && s.State == model.SessionDone,
 		"resume: exit code %d, session is %s (%s)\n%s%s", r.code, s.State, s.Reason, r.out, r.err)

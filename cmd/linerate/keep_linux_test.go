@@ -106,7 +106,6 @@ func TestKeepOverSSH(t *testing.T) {
 	etc := filepath.Join(n.dir, "etc")
 	olderFile(t, etc)
 	s := n.keepBySSH(t, etc)
-	before := n.bothKnobs(t)
 	keepSession(t, n.db(), "20261121T130000-beef", model.Better)
 	keepSession(t, n.db(), "20261121T140000-dead", model.Undecided)
 	do := func(code int, args ...string) result {
@@ -134,7 +133,7 @@ func TestKeepOverSSH(t *testing.T) {
 	r = do(0, "keep", "20261121T130000-beef", "root@far", "--yes")
 	has(t, "keep", r.out, "kept on ", "/etc/"+kept, "tcp.sack is on now, and off from the next start", "linerate set tcp.recv_buffer_max=4194304 tcp.sack=0 root@far", "linerate undo --kept root@far takes it back")
 	has(t, "the file", file(t, etc, kept), "evidence: session 20261121T130000-beef, setting \"tall\"", "net.ipv4.tcp_sack = 0\n", " 4194304\n", "linerate undo --kept")
-	n.restored(t, before) // no running value has changed
+	n.restored(t) // no running value has changed
 	r = do(0, "keep", "--list", "root@far", "--json")
 	must.OK(t, validate("linerate/kept/v1", r.out))
 	has(t, "the list", r.out, "session 20261121T130000-beef, setting \\\"tall\\\"", "/etc/"+kept, "tcp.sack")
@@ -186,9 +185,7 @@ func (n *netns) answerKeep(t testing.TB, s *sshtest.Server, answer, says string)
 // network, and a profile.
 func keptHere(t testing.TB, script string) (etc string, r result) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root to lay files over those of the system")
-	}
+	must.SkipIf(t, os.Geteuid() != 0, "needs root to lay files over those of the system")
 	dir, r := isolated(t, ownEtc(`$W/etc`)+`
 cat > $W/tall.yaml <<'END'
 `+keepProfile+`END
@@ -364,9 +361,7 @@ mkdir -m 777 $W/nobody
 code=0
 LINERATE_STATE=$W/nobody/state setpriv --reuid 65534 --clear-groups linerate keep $W/tall.yaml --yes 2> $W/nobody/err || code=$?
 echo code $code; cat $W/nobody/err; echo $(ls -A /etc/sysctl.d | wc -l) files`)
-	if strings.Contains(r.out+r.err, "setpriv: ") || strings.Contains(r.out, "code 126") || strings.Contains(r.out, "code 127") {
-		t.Skipf("cannot become another user here: %s%s", r.out, r.err)
-	}
+	must.SkipIf(t, strings.Contains(r.out+r.err, "setpriv: ") || strings.Contains(r.out, "code 126") || strings.Contains(r.out, "code 127"), "cannot become another user here: %s%s", r.out, r.err)
 	has(t, "stdout", r.out, "code 4\n", "nothing can be kept on this machine: linerate has no root rights", "over ssh: --sudo", "\n0 files\n")
 }
 

@@ -234,9 +234,7 @@ func (tt *terminal) ends(t testing.TB, before unix.Termios, want ...string) {
 func TestServeScreen(t *testing.T) {
 	t.Parallel()
 	iperf3, err := exec.LookPath("iperf3")
-	if err != nil {
-		t.Skip("no iperf3 here")
-	}
+	must.SkipIf(t, err != nil, "no iperf3 here")
 	tt, before := watchedServer(t, t.TempDir())
 	link, addr := tt.said(t, saysLink), tt.said(t, saysIperf3)
 	must.True(t, !strings.Contains(tt.shown.String(), takesScreen), "takes the screen before the link can be copied")

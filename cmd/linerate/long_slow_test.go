@@ -50,7 +50,6 @@ func TestSlowServeOfRootIsConfined(t *testing.T) {
 // long: whichever end sees the deadline first reports it, and it is not an error.
 func TestSlowSetOnABusyMachine(t *testing.T) {
 	n := newNetns(t)
-	before := n.bothKnobs(t)
 	over := time.Now().Add(6 * time.Second)
 	var busy sync.WaitGroup
 	defer busy.Wait()
@@ -61,7 +60,7 @@ func TestSlowSetOnABusyMachine(t *testing.T) {
 		})
 	}
 	r := run(t, n.inside(t, "near", setArgs("--for", "3s", "--both", n.agent("far"))...))
-	n.restored(t, before)
+	n.restored(t)
 	must.True(t, r.code == 0 && !strings.Contains(r.err, "deadline passed"), "exit code %d\n%s%s", r.code, r.out, r.err)
 }
 
@@ -79,7 +78,6 @@ func TestEmulatedAgents(t *testing.T) {
 
 			n := newNetns(t)
 			far := fmt.Sprintf("exec:%s ip netns exec %s env EMULATOR=%s %s %s agent --state %s", farAddr, n.far, emulator, emulator, program, n.state("far"))
-			before := n.bothKnobs(t)
 			linerate := func(args ...string) result { return run(t, n.inside(t, "near", args...)).succeeds(t) }
 			linerate("facts", far).prints(t, arch, `tcp.recv_buffer_max`)
 			linerate("test", far, "-t", "0.5s", "--omit", "0s", "--idle", "0s")
@@ -91,7 +89,7 @@ func TestEmulatedAgents(t *testing.T) {
 				}
 			}
 			linerate("set", "tcp.recv_buffer_max=1MiB", far, "--for", "1s").prints(t, " -> 1 MiB", "undone")
-			n.restored(t, before)
+			n.restored(t)
 		})
 	}
 }

@@ -180,21 +180,16 @@ func eventually(t testing.TB, within time.Duration, what string, ok func() bool)
 // needRoot skips a test that makes network namespaces by name.
 func needRoot(t testing.TB) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root for network namespaces by name; the lab's tests run without")
-	}
-	if _, err := exec.LookPath("ip"); err != nil {
-		t.Skip("needs ip from iproute2")
-	}
+	must.SkipIf(t, os.Geteuid() != 0, "needs root for network namespaces by name; the lab's tests run without")
+	_, err := exec.LookPath("ip")
+	must.SkipIf(t, err != nil, "needs ip from iproute2")
 }
 
 // needLab skips a test if no lab is possible.
 func needLab(t testing.TB) {
 	t.Helper()
 	r := run(t, command(t, "lab", "lan", "--", "true"))
-	if r.code == 4 {
-		t.Skip("no lab here: " + r.err)
-	}
+	must.SkipIf(t, r.code == 4, "no lab here: %s", r.err)
 	r.succeeds(t) // the lab does not start
 }
 

@@ -87,9 +87,8 @@ func TestLinkThatGoesDown(t *testing.T) {
 	eventually(t, patience, "traffic", func() bool { return sent(t, n.near) > 4e6 || len(p.done) > 0 })
 	ip(t, "-n", n.far, "link", "set", "v0", "down")
 	ip(t, "-n", n.far, "link", "set", "v0", "up")
-	if r := p.wait(t, patience); r.code != 0 || !strings.Contains(words(r.out), "the link was lost once during the test") {
-		t.Errorf("exit code %d:\n%s%s", r.code, r.out, r.err)
-	}
+	r := p.wait(t, patience)
+	must.True(t, r.code == 0 && strings.Contains(words(r.out), "the link was lost once during the test"), "exit code %d:\n%s%s", r.code, r.out, r.err)
 }
 
 // TestLinkThatStaysDown: if contact is lost because this machine's own link is down, the error

@@ -31,6 +31,7 @@ const (
 type netns struct {
 	dir       string // of this pair only: on the command lines of its processes
 	near, far string // names of the namespaces
+	before    both   // what both hosts held when they were new
 }
 
 // newNetns makes a pair of hosts that end with the test, with everything in them.
@@ -49,6 +50,7 @@ func newNetns(t testing.TB) *netns {
 		ip(t, "-n", name, "link", "set", "lo", "up")
 		ip(t, "-n", name, "link", "set", "v0", "up")
 	}
+	n.before = n.bothKnobs(t)
 	return n
 }
 
@@ -164,14 +166,20 @@ func (n *netns) bothKnobs(t testing.TB) both {
 	return both{n.knobs(t, "near"), n.knobs(t, "far")}
 }
 
-// restored requires that the hosts have their old values, and that no process is left in them.
-func (n *netns) restored(t testing.TB, before both) {
+// restored requires that the hosts have the values they began with, and no process.
+func (n *netns) restored(t testing.TB) {
+	t.Helper()
+	n.atRest(t, n.before)
+}
+
+// atRest requires that the hosts have these values, and no process.
+func (n *netns) atRest(t testing.TB, want both) {
 	t.Helper()
 	eventually(t, patience, "an agent or a watchdog is still there", func() bool {
 		return len(netnsPIDs(t.Context(), n.near))+len(netnsPIDs(t.Context(), n.far)) == 0
 	})
 	now := n.bothKnobs(t)
-	must.True(t, now == before, "the knobs hold %+v, before %+v", now, before)
+	must.True(t, now == want, "the knobs hold %+v, want %+v", now, want)
 }
 
 // session reads a session from the store.

@@ -114,9 +114,7 @@ func TestFirewall(t *testing.T) {
 func TestFoundByName(t *testing.T) {
 	t.Parallel()
 	host, err := os.Hostname()
-	if err != nil || host == "" || strings.Contains(host, ".") {
-		t.Skip("this machine's name is no single word")
-	}
+	must.SkipIf(t, err != nil || host == "" || strings.Contains(host, "."), "this machine's name is no single word")
 	n := newNetns(t)
 	config := filepath.Join(n.dir, "config")
 	look := func(more ...string) result {
@@ -196,9 +194,7 @@ func sayFiltered(t testing.TB, r result) {
 func TestFirstHour15FoundByIPv6(t *testing.T) {
 	t.Parallel()
 	host, err := os.Hostname()
-	if err != nil || host == "" || strings.Contains(host, ".") {
-		t.Skip("this machine's name is no single word")
-	}
+	must.SkipIf(t, err != nil || host == "" || strings.Contains(host, "."), "this machine's name is no single word")
 	n := newNetns(t)
 	for name, addr := range map[string]string{n.near: nearAddr, n.far: farAddr} {
 		ip(t, "-n", name, "addr", "del", addr+"/24", "dev", "v0")

@@ -21,6 +21,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/plain"
 	"linerate/internal/must"
 )
@@ -163,10 +164,7 @@ func validate(format, text string) error {
 // commands returns the commands in the help.
 func commands(t testing.TB) []string {
 	t.Helper()
-	var names []string
-	for _, m := range regexp.MustCompile(`(?m)^  ([a-z]+) {2,}\S`).FindAllStringSubmatch(succeed(t, "--help").out, -1) {
-		names = append(names, m[1])
-	}
+	names := lists.Each(regexp.MustCompile(`(?m)^  ([a-z]+) {2,}\S`).FindAllStringSubmatch(succeed(t, "--help").out, -1), func(m []string) string { return m[1] })
 	must.Need(t, len(names) >= 14 && slices.Contains(names, "test"), "commands of the help: %q", names)
 	return names
 }

@@ -82,7 +82,6 @@ func bothWays(d document) (wrong string) {
 func TestServe(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
-	before := n.bothKnobs(t)
 	server, link := n.serve(t)
 	good := link.String()
 
@@ -108,7 +107,7 @@ func TestServe(t *testing.T) {
 	server.signal(t, syscall.SIGTERM)
 	server.wait(t, patience).ends(t, 0)
 	p.wait(t, patience).ends(t, 3, farAddr) // a session whose server ended
-	n.restored(t, before)
+	n.restored(t)
 	must.Len(t, must.Get(filepath.Glob(filepath.Join(n.state("far"), "journal*")))(t), 0, "the server wrote a journal")
 }
 
@@ -251,7 +250,6 @@ func TestKeepOverServer(t *testing.T) {
 	etc, log := filepath.Join(n.dir, "etc"), filepath.Join(n.dir, "audit.log")
 	olderFile(t, etc)
 	keepSession(t, n.db(), "20261121T130000-beef", model.Better)
-	before := n.bothKnobs(t)
 	server, first := n.serveWithFiles(t, etc, "--allow-tune", "--audit", log)
 	_, ops := n.addKey(t, "ops", "--right", "tune")
 	do := func(code int, args ...string) result {
@@ -269,7 +267,7 @@ func TestKeepOverServer(t *testing.T) {
 	r = do(0, "keep", "20261121T130000-beef", ops, "--yes")
 	has(t, "keep", r.out, "kept on ", "/etc/"+kept)
 	has(t, "the file", file(t, etc, kept), "evidence: session 20261121T130000-beef, setting \"tall\"", "net.ipv4.tcp_sack = 0\n", " 4194304\n")
-	n.asBefore(t, before) // no running value has changed
+	n.asBefore(t) // no running value has changed
 	r = do(0, "keep", "--list", ops, "--json")
 	must.OK(t, validate("linerate/kept/v1", r.out))
 	has(t, "the list", r.out, "session 20261121T130000-beef", "/etc/"+kept)

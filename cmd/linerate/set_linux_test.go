@@ -22,11 +22,11 @@ func setArgs(more ...string) []string {
 }
 
 // changed waits until the hosts have a change, or not, as a and b say.
-func (n *netns) changed(t testing.TB, before both, a, b bool) {
+func (n *netns) changed(t testing.TB, a, b bool) {
 	t.Helper()
 	eventually(t, patience, "the change", func() bool {
 		now := n.bothKnobs(t)
-		return (now.near.sack != before.near.sack && now.near.rmem != before.near.rmem) == a && (now.far.sack != before.far.sack && now.far.rmem != before.far.rmem) == b
+		return (now.near.sack != n.before.near.sack && now.near.rmem != n.before.near.rmem) == a && (now.far.sack != n.before.far.sack && now.far.rmem != n.before.far.rmem) == b
 	})
 }
 
@@ -57,9 +57,8 @@ func TestSetWithoutTerminal(t *testing.T) {
 
 func setHeld(t testing.TB, changes int, more func(*netns) []string) {
 	n := newNetns(t)
-	before := n.bothKnobs(t)
 	r := run(t, n.inside(t, "near", setArgs(append(more(n), "--for", "1s", "--json")...)...))
-	n.restored(t, before)
+	n.restored(t)
 	r.ends(t, 0, "held for 1 s, then it goes back: to keep it takes a terminal")
 	err := validate("linerate/set/v1", r.out)
 	must.True(t, err == nil, "%v\n%s", err, r.out)
@@ -71,10 +70,9 @@ func setHeld(t testing.TB, changes int, more func(*netns) []string) {
 func TestSetFaults(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
-	before := n.bothKnobs(t)
 	r := run(t, n.inside(t, "near", setArgs("tcp.recv_buffer_initial=1MiB", "link.mtu_max=9000", "--both", n.agent("far"))...))
 	must.True(t, r.code == 2 && strings.Count(r.err, "(C-05: ") == 2 && strings.Count(r.err, "link.mtu_max: a fact of the machine") == 2, "exit code %d\n%s%s", r.code, r.out, r.err)
-	n.restored(t, before)
+	n.restored(t)
 	r = run(t, n.inside(t, "near", "set", "tcp.sack=on", n.agent("far")))
 	must.True(t, r.code == 0 && r.out == "nothing to do: all of it holds already\n", "what holds already: exit code %d\n%s%s", r.code, r.out, r.err)
 	entries, _ := filepath.Glob(n.state("far") + "/journal*")
@@ -87,20 +85,18 @@ func TestSetOnOneHostFails(t *testing.T) {
 	beside(t, map[string]func(*testing.T){
 		"near": func(t *testing.T) {
 			n := newNetns(t)
-			before := n.bothKnobs(t)
 			cmd := n.inside(t, "near", setArgs("--both", n.agent("far"), "--json")...)
 			cmd.Env = append(cmd.Env, "LINERATE_STATE=/dev/null/none")
 			r := run(t, cmd)
-			n.restored(t, before)
+			n.restored(t)
 			r.ends(t, 1, "/dev/null/none", "all settings are back")
 			must.Equal(t, strings.Count(r.out, `"state": "undone"`), 2, "the far host was not changed before\n%s", r.out)
 		},
 		"far": func(t *testing.T) {
 			n := newNetns(t)
-			before := n.bothKnobs(t)
 			bad := strings.Replace(n.agent("far"), "--state "+n.state("far"), "--state /dev/null/none", 1)
 			r := run(t, n.inside(t, "near", setArgs("--both", bad)...))
-			n.restored(t, before)
+			n.restored(t)
 			r.ends(t, 1, "/dev/null/none")
 		},
 	})
@@ -119,9 +115,7 @@ type terminal struct {
 func onTerminal(t testing.TB, cmd *exec.Cmd, prepare ...func(*terminal)) *terminal {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("no terminals here: %v", err)
-	}
+	must.SkipIf(t, err != nil, "no terminals here: %v", err)
 	raw := must.Get(master.SyscallConn())(t) // Fd would make reads block Close
 	var number int
 	var numberErr, unlockErr error
@@ -131,9 +125,7 @@ func onTerminal(t testing.TB, cmd *exec.Cmd, prepare ...func(*terminal)) *termin
 	})
 	must.Do(t, errors.Join(err, numberErr, unlockErr))
 	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("no terminals here: %v", err)
-	}
+	must.SkipIf(t, err != nil, "no terminals here: %v", err)
 	tt := &terminal{process: &process{cmd: cmd, done: make(chan result, 1)}, master: master, shown: &lines{}, screen: vt10x.New(vt10x.WithSize(80, 24))}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
@@ -190,14 +182,13 @@ func TestSetOnTerminal(t *testing.T) {
 	for name, c := range cases {
 		all[name] = func(t *testing.T) {
 			n := newNetns(t)
-			before := n.bothKnobs(t)
 			tt := onTerminal(t, n.inside(t, "near", setArgs("--both", n.agent("far"), "--for", c.time)...))
 			if name != "no answer" { // which may be undone already
-				n.changed(t, before, true, true)
+				n.changed(t, true, true)
 			}
 			c.act(t, tt)
 			r := tt.wait(t, patience)
-			n.restored(t, before)
+			n.restored(t)
 			// A terminal that hangs up is a signal and the end of its input, in any order.
 			must.True(t, r.code == c.code || name == "terminal closed" && r.code == 0, "exit code %d\n%s", r.code, r.out)
 			// The last output may come after the process has ended.
@@ -212,7 +203,6 @@ func TestSetOnTerminal(t *testing.T) {
 func TestSetConfirmed(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
-	before := n.bothKnobs(t)
 	far := n.agent("far")
 	tt := onTerminal(t, n.inside(t, "near", setArgs("--both", far)...))
 	tt.asked(t, "y\n")
@@ -220,20 +210,20 @@ func TestSetConfirmed(t *testing.T) {
 	eventually(t, patience, "the terminal to tell it", func() bool { return strings.Contains(tt.shown.String(), "confirmed: it stays until") })
 	gone := func() bool { return len(netnsPIDs(t.Context(), n.near))+len(netnsPIDs(t.Context(), n.far)) == 0 }
 	eventually(t, patience, "a process is left", gone)
-	n.changed(t, before, true, true)
+	n.changed(t, true, true)
 
 	// Other sessions on both hosts neither undo nor lose it.
 	run(t, n.inside(t, "near", "set", "tcp.timestamps=off", "--both", far, "--for", "1s")).ends(t, 0) // another change
 	eventually(t, patience, "a process is left", gone)
-	n.changed(t, before, true, true)
+	n.changed(t, true, true)
 
 	r := run(t, n.inside(t, "near", "undo", far))
 	must.True(t, r.code == 0 && strings.Count(r.out, ": back to ") == 2, "undo HOST: exit code %d\n%s%s", r.code, r.out, r.err)
-	n.changed(t, before, true, false)
+	n.changed(t, true, false)
 	r = run(t, n.inside(t, "near", "undo", "--json"))
 	err := validate("linerate/undo/v1", r.out)
 	must.True(t, err == nil && r.code == 0 && strings.Count(r.out, `"undone"`) == 2, "undo: exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
-	n.restored(t, before)
+	n.restored(t)
 	must.Equal(t, run(t, n.inside(t, "near", "undo")).out, "nothing to undo\n", "second undo")
 }
 
@@ -242,7 +232,6 @@ func TestSetConfirmed(t *testing.T) {
 func TestSetUnreachableAfterwards(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
-	before := n.bothKnobs(t)
 	once := filepath.Join(n.dir, "once.sh")
 	_, command, _ := strings.Cut(n.agent("far"), " ")
 	script := fmt.Sprintf("#!/bin/sh\nmkdir %s/once || exit 1\nexec %s\n", n.dir, command)
@@ -250,7 +239,7 @@ func TestSetUnreachableAfterwards(t *testing.T) {
 	tt := onTerminal(t, n.inside(t, "near", setArgs("--both", "exec:"+farAddr+" "+once)...))
 	tt.asked(t, "y\n")
 	r := tt.wait(t, patience)
-	n.restored(t, before)
+	n.restored(t)
 	r.ends(t, 3)
 	eventually(t, patience, "the terminal to tell it", func() bool {
 		return strings.Contains(tt.shown.String(), "no new connection: ") && strings.Contains(tt.shown.String(), "all settings are back")
@@ -261,16 +250,15 @@ func TestSetUnreachableAfterwards(t *testing.T) {
 func TestSetTwice(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
-	before := n.bothKnobs(t)
 	p := start(t, n.inside(t, "near", setArgs("--for", "10m", n.agent("far"))...))
-	n.changed(t, before, false, true)
+	n.changed(t, false, true)
 	r := run(t, n.inside(t, "near", "set", "tcp.sack=on", "tcp.timestamps=off", "--for", "1s", n.agent("far")))
 	must.True(t, r.code == 3 && strings.Contains(r.err, "in use by another linerate (process ") && strings.Contains(r.err, "another linerate changes that host: wait until it has ended"), "exit code %d\n%s%s", r.code, r.out, r.err)
 	must.Equal(t, strings.Count(r.err, "undo: "), 1, "lines about the undo that waits: %s", r.err)
-	n.changed(t, before, false, true)
+	n.changed(t, false, true)
 	p.signal(t, os.Interrupt)
 	p.wait(t, patience).ends(t, 130, "stopped by the user: all settings are back") // the first one
-	n.restored(t, before)
+	n.restored(t)
 }
 
 // TestSetLosesAHost kills the far agent, or lets another program change a setting, while a
@@ -280,25 +268,23 @@ func TestSetLosesAHost(t *testing.T) {
 	beside(t, map[string]func(*testing.T){
 		"agent killed": func(t *testing.T) {
 			n := newNetns(t)
-			before := n.bothKnobs(t)
 			p := start(t, n.inside(t, "near", setArgs("--for", "10m", "--both", n.agent("far"))...))
-			n.changed(t, before, true, true)
+			n.changed(t, true, true)
 			agent := relatives(p.cmd.Process.Pid, n.dir).agentFar
 			must.Need(t, agent != 0, "no agent on the far host")
 			must.Do(t, syscall.Kill(agent, syscall.SIGKILL))
 			r := p.wait(t, patience)
-			n.restored(t, before)
+			n.restored(t)
 			r.ends(t, 3, "all settings are back")
 		},
 		"changed by another program": func(t *testing.T) {
 			n := newNetns(t)
-			before := n.bothKnobs(t)
 			p := start(t, n.inside(t, "near", setArgs("--for", "10m", "--both", n.agent("far"))...))
-			n.changed(t, before, true, true)
+			n.changed(t, true, true)
 			ip(t, "netns", "exec", n.far, "sh", "-c", "echo '4096 65536 99999' > "+rmem)
 			p.wait(t, patience).ends(t, 1, "99999").prints(t, "changed by another program meanwhile, left alone")
-			before.far.rmem = "4096\t65536\t99999"
-			n.restored(t, before)
+			n.before.far.rmem = "4096\t65536\t99999"
+			n.restored(t)
 		},
 	})
 }

@@ -21,14 +21,13 @@ import (
 func TestSetPerHost(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
-	before := n.bothKnobs(t)
 	r := held(t, n.inside(t, "near", "set", "near.tcp.sack=off", "far.tcp.recv_buffer_max=64KiB", "--both", "--for", "10m", n.agent("far")), func() bool {
 		now := n.bothKnobs(t)
-		return now.near.sack != before.near.sack && now.near.rmem == before.near.rmem && now.far.sack == before.far.sack && now.far.rmem != before.far.rmem
+		return now.near.sack != n.before.near.sack && now.near.rmem == n.before.near.rmem && now.far.sack == n.before.far.sack && now.far.rmem != n.before.far.rmem
 	})
 	must.Equal(t, strings.Count(r.out, ": back to "), 2, "%s%s", r.out, r.err)
 	must.Contain(t, r.out, "\n"+farAddr+": tcp.recv_buffer_max ", "the far host has the name that the person gave it")
-	n.restored(t, before)
+	n.restored(t)
 	for _, c := range []struct {
 		args []string
 		says string
@@ -40,7 +39,7 @@ func TestSetPerHost(t *testing.T) {
 	} {
 		run(t, n.inside(t, "near", append([]string{"set"}, c.args...)...)).ends(t, 2, c.says)
 	}
-	n.restored(t, before)
+	n.restored(t)
 }
 
 // TestProfileApply sets both parts of a profile as one change, reports how the hosts differ from
@@ -51,12 +50,11 @@ func TestProfileApply(t *testing.T) {
 	file := n.dir + "/pair.yaml"
 	text := "profile: 2\nhosts:\n- {role: near, kernel: 2.6.9, knobs: {tcp.sack: off}}\n- {role: far, system: freebsd, knobs: {tcp.recv_buffer_max: 64KiB}}\n"
 	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
-	before := n.bothKnobs(t)
 	tt := onTerminal(t, n.inside(t, "near", "profile", "apply", file, "--both", n.agent("far")))
 	tt.asked(t, "y\n")
 	r := tt.wait(t, patience)
 	now := n.bothKnobs(t)
-	must.True(t, r.code == 0 && now.near.sack != before.near.sack && now.near.rmem == before.near.rmem && now.far.sack == before.far.sack && now.far.rmem != before.far.rmem, "exit code %d: %+v, before %+v\n%s", r.code, now, before, r.out)
+	must.True(t, r.code == 0 && now.near.sack != n.before.near.sack && now.near.rmem == n.before.near.rmem && now.far.sack == n.before.far.sack && now.far.rmem != n.before.far.rmem, "exit code %d: %+v, before %+v\n%s", r.code, now, n.before, r.out)
 	for _, says := range []string{"tried with kernel 2.6.9", "tried on freebsd, and this host runs linux"} {
 		must.Contain(t, r.out, says, "it")
 	}
@@ -68,7 +66,7 @@ func TestProfileApply(t *testing.T) {
 		r := run(t, n.inside(t, "near", args...))
 		must.True(t, r.code == 0 && strings.Count(r.out, ": back to ") == 1, "%q: exit code %d\n%s%s", args, r.code, r.out, r.err)
 	}
-	n.restored(t, before)
+	n.restored(t)
 	run(t, n.inside(t, "near", "profile", "apply", file)).ends(t, 2, "choose with --role") // without a role
 }
 
@@ -78,7 +76,6 @@ func TestProfileApply(t *testing.T) {
 func TestSetKilledBetweenConfirmations(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
-	before := n.bothKnobs(t)
 	tt := onTerminal(t, n.inside(t, "near", setArgs("--both", n.agent("far"))...))
 	eventually(t, patience, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
 	watchdog := relatives(tt.cmd.Process.Pid, n.dir).watchdogFar
@@ -94,7 +91,7 @@ func TestSetKilledBetweenConfirmations(t *testing.T) {
 	tt.signal(t, unix.SIGKILL)
 	must.Do(t, unix.Kill(watchdog, unix.SIGCONT))
 	eventually(t, patience, "a process is left", func() bool { return len(netnsPIDs(t.Context(), n.near))+len(netnsPIDs(t.Context(), n.far)) == 0 })
-	n.changed(t, before, false, true)
+	n.changed(t, false, true)
 
 	run(t, n.inside(t, "near", "undo")).ends(t, 0, " may hold it: linerate undo 'exec:") // undo here
 	for _, c := range []struct {
@@ -112,7 +109,7 @@ func TestSetKilledBetweenConfirmations(t *testing.T) {
 	r := run(t, n.inside(t, "near", "set", "tcp.timestamps=off", "--for", "1s"))
 	must.True(t, !strings.Contains(r.err, "cut short"), "told again\n%s", r.err)
 	run(t, n.inside(t, "near", "undo", n.agent("far"))).ends(t, 0)
-	n.restored(t, before)
+	n.restored(t)
 }
 
 // TestSetPartlyConfirmed: the second host loses a change after the first one was told to keep
@@ -120,7 +117,6 @@ func TestSetKilledBetweenConfirmations(t *testing.T) {
 func TestSetPartlyConfirmed(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
-	before := n.bothKnobs(t)
 	older := onTerminal(t, n.inside(t, "near", "set", "tcp.timestamps=off", "tcp.sack=off", "--both", n.agent("far")))
 	older.asked(t, "y\n")
 	older.wait(t, patience).succeeds(t) // the older change
@@ -149,7 +145,7 @@ func TestSetPartlyConfirmed(t *testing.T) {
 	must.Do(t, unix.Kill(far, unix.SIGCONT))
 	r := tt.wait(t, patience)
 	must.True(t, r.code != 0 && r.code != 7, "exit code %d\n%s", r.code, r.out)
-	n.restored(t, kept) // the older change, and nothing of this one
+	n.atRest(t, kept) // the older change, and nothing of this one
 	for _, dir := range []string{n.dir, n.state("far")} {
 		records, _, err := journal.Read(dir)
 		left := journal.ConfirmedIntents(records)
@@ -159,7 +155,7 @@ func TestSetPartlyConfirmed(t *testing.T) {
 		r := run(t, n.inside(t, "near", args...))
 		must.True(t, r.code == 0 && strings.Count(r.out, ": back to ") == 2, "%q: exit code %d\n%s%s", args, r.code, r.out, r.err)
 	}
-	n.restored(t, before)
+	n.restored(t)
 }
 
 // TestConfirmationWithoutAnswer: the only host that is to keep a change does not answer
@@ -177,7 +173,6 @@ func TestConfirmationWithoutAnswer(t *testing.T) {
 // or, if the host has not heard, when it cannot be written.
 func unanswered(t testing.TB, heard bool) {
 	n := newNetns(t)
-	before := n.bothKnobs(t)
 	older := onTerminal(t, n.inside(t, "near", "set", "tcp.timestamps=off", "tcp.sack=off", n.agent("far")))
 	older.asked(t, "y\n")
 	older.wait(t, patience).succeeds(t) // the older change
@@ -210,14 +205,14 @@ func unanswered(t testing.TB, heard bool) {
 	}
 	r := tt.wait(t, patience)
 	must.True(t, r.code != 0 && r.code != 7, "exit code %d\n%s", r.code, r.out)
-	n.restored(t, stay)
+	n.atRest(t, stay)
 	must.OK(t, os.RemoveAll(confirmation))
 	records, _, err := journal.Read(n.state("far"))
 	left := journal.ConfirmedIntents(records)
 	must.True(t, err == nil && len(left) == 2 && len(journal.OpenIntents(records)) == 0, "the far host keeps %+v, %v", left, err)
 	r = run(t, n.inside(t, "near", "undo", n.agent("far")))
 	must.True(t, r.code == 0 && strings.Count(r.out, ": back to ") == 2, "undo: exit code %d\n%s%s", r.code, r.out, r.err)
-	n.restored(t, before)
+	n.restored(t)
 }
 
 // TestGroupInALab: a factor that is hard to change is applied once for each group of runs, two
@@ -230,9 +225,8 @@ func TestGroupInALab(t *testing.T) {
 	var dry report.DryRun
 	told := succeed(t, append(args, "--group", "link.mtu", "--dry-run")...).out
 	orPanic(json.Unmarshal([]byte(told), &dry))
-	if err := validate("linerate/dryrun/v1", told); err != nil || dry.Held == nil || dry.Held.Knob != "link.mtu" || dry.Held.Runs != 3 || dry.Held.Changes != 2 {
-		t.Errorf("told: %+v, %v", dry.Held, err)
-	}
+	err := validate("linerate/dryrun/v1", told)
+	must.True(t, err == nil && dry.Held != nil && dry.Held.Knob == "link.mtu" && dry.Held.Runs == 3 && dry.Held.Changes == 2, "told: %+v, %v", dry.Held, err)
 	r := run(t, command(t, append(args, "--group", "link.mtu")...)).succeeds(t)
 	j := decode[document](t, r.out).Session
 	repeated := slices.ContainsFunc(j.Runs, func(r model.Run) bool { return r.Attempt > 1 })

@@ -173,9 +173,8 @@ func TestRecoveryIsTriedAgain(t *testing.T) {
 	c := must.Get(session.Open(t.Context(), peer, session.Options{Host: model.Far, Version: "test"}))(t)
 	want := []model.Assignment{{Host: model.Far, Knob: stampKnob, Value: "0"}}
 	must.Len(t, must.Get(c.Recovered(t.Context()))(t), 0, "Recovered")
-	if _, err := c.Apply(t.Context(), want, time.Minute); !errors.Is(err, session.ErrBusy) || !strings.Contains(err.Error(), fmt.Sprintf("process %d, since ", os.Getpid())) {
-		t.Errorf("Apply while somebody holds the journal = %v", err)
-	}
+	_, err = c.Apply(t.Context(), want, time.Minute)
+	must.True(t, errors.Is(err, session.ErrBusy) && strings.Contains(err.Error(), fmt.Sprintf("process %d, since ", os.Getpid())), "Apply while somebody holds the journal = %v", err)
 	must.Do(t, j.Close())
 	must.OK(t, must.Err(c.Apply(t.Context(), want, time.Minute)), "Apply")
 	got := settingsOf(t, n.far)
@@ -217,11 +216,10 @@ func jobGone(t testing.TB, root, state string) {
 func TestAtBootSet(t *testing.T) {
 	t.Parallel()
 	n, here, there := newNetns(t), systemdRoot(t), systemdRoot(t)
-	before := n.bothKnobs(t)
 	unit := "/etc/systemd/system/linerate-undo.service"
 	far := n.agent("far", rootVar+"="+there) + " --at-boot"
 	r := held(t, n.rooted(t, here, setArgs("--both", far, "--at-boot", "--for", "10m")...), func() bool {
-		if now := n.bothKnobs(t); now.near.sack == before.near.sack || now.far.sack == before.far.sack {
+		if now := n.bothKnobs(t); now.near.sack == n.before.near.sack || now.far.sack == n.before.far.sack {
 			return false
 		}
 		for _, root := range []string{here, there} {
@@ -229,7 +227,7 @@ func TestAtBootSet(t *testing.T) {
 		}
 		return true
 	})
-	n.restored(t, before)
+	n.restored(t)
 	for _, line := range []string{
 		"\nat-boot: installed " + here + unit + ": puts the settings back", "\nat-boot: removed " + here + unit + "\n",
 		"\n" + farAddr + ": at-boot: installed " + there + unit + ": puts", "\n" + farAddr + ": at-boot: removed " + there + unit + "\n",
@@ -245,9 +243,8 @@ func TestAtBootSet(t *testing.T) {
 func TestAtBootPowerCut(t *testing.T) {
 	t.Parallel()
 	n, root := newNetns(t), systemdRoot(t)
-	before := n.bothKnobs(t)
 	p := start(t, n.rooted(t, root, setArgs("--at-boot", "--for", "1h")...))
-	n.changed(t, before, true, false)
+	n.changed(t, true, false)
 	all := netnsPIDs(t.Context(), n.near)
 	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} { // stopped first, so that none reacts when another one ends
 		for _, pid := range all {
@@ -256,7 +253,7 @@ func TestAtBootPowerCut(t *testing.T) {
 		}
 	}
 	p.wait(t, patience)
-	must.Need(t, n.knobs(t, "near") != before.near, "there is nothing left to put back")
+	must.Need(t, n.knobs(t, "near") != n.before.near, "there is nothing left to put back")
 	text, err := os.ReadFile(root + "/etc/systemd/system/multi-user.target.wants/linerate-undo.service")
 	_, line, ok := strings.Cut(string(text), "\nExecStart=")
 	must.Need(t, err == nil && ok, "%v\n%s", err, text)
@@ -264,7 +261,7 @@ func TestAtBootPowerCut(t *testing.T) {
 	job := n.rooted(t, "/nonexistent")
 	job.Args = append(job.Args[:4], "sh", "-c", strings.ReplaceAll(line, "$$", "$")) // see package atboot
 	run(t, job).ends(t, 0, "at-boot: removed ").prints(t, "tcp.sack (net.ipv4.tcp_sack): back to ")
-	n.restored(t, before)
+	n.restored(t)
 	jobGone(t, root, n.dir)
 }
 

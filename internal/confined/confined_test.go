@@ -12,9 +12,7 @@ import (
 // TestLimits: a child that exceeds the limit of memory or CPU time is ended, and one that stays
 // within them is not. Neither leaves a file.
 func TestLimits(t *testing.T) {
-	if !supported {
-		t.Skip("this system does not limit the memory of a process")
-	}
+	must.SkipIf(t, !supported, "this system does not limit the memory of a process")
 	for name, ok := range map[string]bool{"TestModest": true, "TestHungry": false, "TestBusy": false} {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+name+"$", "-test.v")
 		tmp := t.TempDir()
@@ -27,9 +25,7 @@ func TestLimits(t *testing.T) {
 
 // abuse skips tests that only TestLimits starts.
 func abuse(t *testing.T) {
-	if os.Getenv("LINERATE_CONFINED_ABUSE") == "" {
-		t.Skip("started by TestLimits")
-	}
+	must.SkipIf(t, os.Getenv("LINERATE_CONFINED_ABUSE") == "", "started by TestLimits")
 }
 
 var (

@@ -267,9 +267,7 @@ func TestJumboAndSmallMTU(t *testing.T) {
 	for _, kind := range kinds {
 		for mtu, keys := range map[int]string{576: "mtu=576", 9000: "mtu=9000", 1400: "hops=2,hop1.mtu=1400"} {
 			t.Run(fmt.Sprintf("%s/%d", kind, mtu), func(t *testing.T) {
-				if kind == wire.TAP && mtu == 1400 {
-					t.Skip("routers need veth pairs")
-				}
+				must.SkipIf(t, kind == wire.TAP && mtu == 1400, "routers need veth pairs")
 				l := startLab(t, "rate=200mbit,rtt=1ms,"+keys, kind)
 				result := listen(t, l, model.Far, "tcp-sink", "0", "50", "2")
 				before := must.Get(l.Stats(t.Context()))(t)

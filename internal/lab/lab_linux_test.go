@@ -43,16 +43,12 @@ func startLab(t testing.TB, text string, kind wire.Kind) *Lab {
 	t.Helper()
 	if kind == wire.TAP {
 		f, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0)
-		if err != nil {
-			t.Skipf("this user may not open TAP devices: %v", err)
-		}
+		must.SkipIf(t, err != nil, "this user may not open TAP devices: %v", err)
 		f.Close()
 	}
 	spec := must.Get(ParseSpec(text))(t)
 	l, err := Start(t.Context(), spec, testConfig(kind))
-	if errors.Is(err, fs.ErrPermission) {
-		t.Skipf("virtual hosts need user namespaces or root: %v", err)
-	}
+	must.SkipIf(t, errors.Is(err, fs.ErrPermission), "virtual hosts need user namespaces or root: %v", err)
 	must.Do(t, err)
 	t.Cleanup(func() {
 		must.OK(t, l.Close(), "close")
@@ -160,8 +156,7 @@ func TestCommand(t *testing.T) {
 }
 
 func TestStartMistakes(t *testing.T) {
-	spec, err := ParseSpec("")
-	must.Do(t, err)
+	spec := must.Get(ParseSpec(""))(t)
 	for name, cfg := range map[string]Config{
 		"no command":      {},
 		"missing program": {Command: []string{"/no/such/program"}},
@@ -174,7 +169,7 @@ func TestStartMistakes(t *testing.T) {
 			t.Errorf("%s: error %q does not tell what the program said", name, err)
 		}
 	}
-	err = explain(os.NewSyscallError("clone", fs.ErrPermission))
+	err := explain(os.NewSyscallError("clone", fs.ErrPermission))
 	must.True(t, errors.Is(err, fs.ErrPermission) && strings.Contains(err.Error(), "run it as root"), "explained as %v", err)
 	must.Fail(t, Child(nil), "Child without a role gave no error")
 	must.Fail(t, Child([]string{"cook"}), "Child with an unknown role gave no error")
@@ -273,9 +268,8 @@ func TestShaper(t *testing.T) {
 	l := startLab(t, "rate=1gbit,far.shape=20mbit", wire.Packet)
 	for host, want := range map[model.Host]bool{model.Near: false, model.Far: true} {
 		var out strings.Builder
-		if err := l.Command(t.Context(), host, []string{"tc", "qdisc", "show", "dev", "eth0"}, nil, &out, &out); err != nil {
-			t.Skipf("tc of iproute2 is needed: %v", err)
-		}
+		err := l.Command(t.Context(), host, []string{"tc", "qdisc", "show", "dev", "eth0"}, nil, &out, &out)
+		must.SkipIf(t, err != nil, "tc of iproute2 is needed: %v", err)
 		got := strings.Contains(out.String(), "tbf") && strings.Contains(out.String(), "20Mbit")
 		must.True(t, got == want, "host %s: %s", host, out.String())
 	}
@@ -285,9 +279,7 @@ func TestShaper(t *testing.T) {
 // The group is removed with the lab or, if the lab was killed, by the next one.
 func TestQuota(t *testing.T) {
 	parent, _, err := groupParent("/")
-	if err != nil || os.Geteuid() != 0 {
-		t.Skipf("no control group with a quota can be made: %v", err)
-	}
+	must.SkipIf(t, err != nil || os.Geteuid() != 0, "no control group with a quota can be made: %v", err)
 	killed := filepath.Join(parent, groupPrefix+strconv.Itoa(1<<22+os.Getpid())+"-far-1") // no process has this id: PID_MAX_LIMIT is 2^22 (Linux include/linux/threads.h)
 	must.Do(t, os.Mkdir(killed, 0o755))
 	l := startLab(t, "rtt=0s,far.cpu.quota=20%", wire.Auto)
@@ -337,9 +329,7 @@ const unprivileged = 65534
 
 // TestUnprivileged runs other tests of this package as an unprivileged user.
 func TestUnprivileged(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become another user; the other tests run unprivileged as it is")
-	}
+	must.SkipIf(t, os.Geteuid() != 0, "only root can become another user; the other tests run unprivileged as it is")
 	as := func(args ...string) ([]byte, error) {
 		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", args...)
 		cmd.Dir = "/"

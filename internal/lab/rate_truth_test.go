@@ -74,9 +74,8 @@ func TestGoodput(t *testing.T) {
 
 // TestIperf3 measures the wire with a program that is independent of linerate.
 func TestIperf3(t *testing.T) {
-	if _, err := exec.LookPath("iperf3"); err != nil {
-		t.Skip("needs iperf3: scripts/foreign installs it")
-	}
+	_, err := exec.LookPath("iperf3")
+	must.SkipIf(t, err != nil, "needs iperf3: scripts/foreign installs it")
 	for _, kind := range kinds {
 		for _, tt := range []struct {
 			spec            string

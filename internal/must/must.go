@@ -1,6 +1,7 @@
 // Package must holds what tests check most. Do, Dof and Get end a test at an error that
 // it does not expect, Need at a condition that does not hold. After the others a test that
-// failed goes on. what is a format and its arguments, which name what failed.
+// failed goes on. SkipIf skips a test. what is a format and its arguments, which name what
+// failed.
 package must
 
 import (
@@ -91,6 +92,20 @@ func Need(t TB, ok bool, format string, args ...any) {
 	if !ok {
 		t.Helper()
 		t.Fatal(fmt.Sprintf(format, args...))
+	}
+}
+
+// Skipper is the part of testing.TB that SkipIf needs.
+type Skipper interface {
+	Helper()
+	Skip(args ...any)
+}
+
+// SkipIf skips t if this system lacks what it needs: format and args say what.
+func SkipIf(t Skipper, lacking bool, format string, args ...any) {
+	if lacking {
+		t.Helper()
+		t.Skip(fmt.Sprintf(format, args...))
 	}
 }
 

@@ -16,6 +16,9 @@ func (e *end) Helper()                   {}
 func (e *end) Errorf(f string, a ...any) { e.text = fmt.Sprintf(f, a...) }
 func (e *end) Fatal(args ...any)         { e.text, e.fatal = fmt.Sprint(args...), true }
 
+// Skip keeps the reason too; no check that fails calls it.
+func (e *end) Skip(args ...any) { e.text = "skipped: " + fmt.Sprint(args...) }
+
 func TestMust(t *testing.T) {
 	wrapped := fmt.Errorf("read: %w", io.EOF)
 	for name, c := range map[string]struct {
@@ -33,6 +36,7 @@ func TestMust(t *testing.T) {
 		"none":    {func(t TB) { Say(t, io.EOF, "") }, func(t TB) { Say(t, nil, "") }, `<nil>, want "" in it`, false},
 		"True":    {func(t TB) { True(t, true, "") }, func(t TB) { True(t, false, "n %d%%", 3) }, "n 3%", false},
 		"Need":    {func(t TB) { Need(t, true, "") }, func(t TB) { Need(t, false, "n %d%%", 3) }, "n 3%", true},
+		"SkipIf":  {func(t TB) { SkipIf(t.(*end), false, "") }, func(t TB) { SkipIf(t.(*end), true, "no %s", "tc") }, "skipped: no tc", false},
 		"Len":     {func(t TB) { Len(t, []int{7}, 1) }, func(t TB) { Len(t, []int{7}, 2, "n") }, "n: 1, want 2, in [7]", false},
 		"Same":    {func(t TB) { Same(t, []int{1, 2}, []int{1, 2}) }, func(t TB) { Same(t, []int{2, 1}, []int{1, 2}, "n") }, "n: [2 1], want [1 2]", false},
 		"Contain": {func(t TB) { Contain(t, "ab", "b") }, func(t TB) { Contain(t, "ab", "c") }, "no \"c\" in:\nab", false},

@@ -9,6 +9,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/plan/plantest"
@@ -221,10 +222,7 @@ func TestDryRunCountsChanges(t *testing.T) {
 	for _, v := range []string{"32768", "65536"} {
 		s.Plan.Settings = append(s.Plan.Settings, model.Setting{Name: v, Assignments: []model.Assignment{{Host: model.Far, Knob: "tcp.recv_buffer_max", Value: v}, {Host: model.Near, Knob: "tcp.sack", Value: "0"}}})
 	}
-	var got []string
-	for _, c := range NewDryRun(s, fact.Unknown[float64]("not measured"), knob.NewIndex(), nil).Changes {
-		got = append(got, c.Host.Of(model.KnobID(c.What))+"="+strings.Join(c.Values, ","))
-	}
+	got := lists.Each(NewDryRun(s, fact.Unknown[float64]("not measured"), knob.NewIndex(), nil).Changes, func(c DryChange) string { return c.Host.Of(model.KnobID(c.What)) + "=" + strings.Join(c.Values, ",") })
 	must.Equal(t, strings.Join(got, " "), "near.tcp.sack=0 far.tcp.recv_buffer_max=65536")
 
 	s.Plan.Flow.Bytes, s.WireRate = 25e6, fact.Known(units.BitRate(100e6), "test") // 2.1 s a copy, at 94.1 Mbit/s of payload

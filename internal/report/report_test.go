@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/hist"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan/plantest"
 	"linerate/internal/core/traffic"
@@ -175,18 +176,14 @@ func TestRequestLabels(t *testing.T) {
 	p := model.Plan{Baseline: "current", Flow: model.Flow{Engine: "reqresp", Params: traffic.Write(requests.Params{Rate: 10})}}
 	s := model.Session{Kind: model.KindTest, Far: "nas", Plan: p}
 	for i, d := range []model.Direction{model.From, model.To} {
-		var all []model.Latency
-		for _, name := range []string{"request", "request (service)"} {
-			all = append(all, model.Latency{Name: name, Direction: d, Times: new(hist.Histogram), Sent: 1})
-		}
+		all := lists.Each([]string{"request", "request (service)"}, func(name string) model.Latency {
+			return model.Latency{Name: name, Direction: d, Times: new(hist.Histogram), Sent: 1}
+		})
 		s.Runs = append(s.Runs, model.Run{Number: i + 1, Block: 1, Setting: "current", State: model.RunValid, Flow: p.Flow,
 			Ends: []model.EndReport{{Host: d.Sender(), Latencies: all}}, Warnings: []string{"held up", "of " + string(d)}})
 	}
 	d := report.Build(s, report.Options{})
-	var got []string
-	for _, l := range d.Latencies {
-		got = append(got, l.Label+" "+l.Name)
-	}
+	got := lists.Each(d.Latencies, func(l report.Latency) string { return l.Label + " " + l.Name })
 	want := []string{"to nas request", "to nas request (service)", "from nas request", "from nas request (service)"}
 	must.True(t, slices.Equal(got, want), "latencies %q, want %q", got, want)
 	must.Same(t, d.Warnings, []string{"held up", "of from", "of to"}, "warnings")
@@ -254,9 +251,7 @@ func TestHostsOfOneNameAreToldApart(t *testing.T) {
 		s.Hosts[i].Name = "vm"
 	}
 	d := report.Build(s, report.Options{})
-	if d.Header.Near != "vm (near)" || d.Header.Far != "vm (far)" || d.Lines[0].Label != "to vm (far)" || d.Findings[1].Host != "vm (near)" {
-		t.Errorf("%+v, %q, %q", d.Header, d.Lines[0].Label, d.Findings[1].Host)
-	}
+	must.True(t, d.Header.Near == "vm (near)" && d.Header.Far == "vm (far)" && d.Lines[0].Label == "to vm (far)" && d.Findings[1].Host == "vm (near)", "%+v, %q, %q", d.Header, d.Lines[0].Label, d.Findings[1].Host)
 	d, _ = build(t, "test")
 	must.True(t, d.Header.Near == "desk" && d.Header.Far == "nas", "%+v", d.Header)
 }

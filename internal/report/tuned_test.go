@@ -158,11 +158,9 @@ func TestTunedSaysWhatIsLeft(t *testing.T) {
 	}
 	got := report.BuildTuned(s, rec, nil)
 	must.Same(t, got.Short, []string{"to nas it reaches 61 % of what the path can carry: held back by the receive window of nas"})
-	if want := []string{
+	must.True(t, slices.Equal(got.Front, []string{
 		"to nas rate and latency conflict; the choice:", "14 Mbit/s at 10 ms: current", "58 Mbit/s at 30 ms: small (the goal takes it)", "94 Mbit/s at 95 ms: large",
-	}; !slices.Equal(got.Front, want) {
-		t.Errorf("%q", got.Front)
-	}
+	}), "%q", got.Front)
 
 	rec.Ideas, rec.Winner = nil, model.Setting{} // nothing to try: each reason appears once
 	for _, d := range []model.Direction{model.To, model.From} {

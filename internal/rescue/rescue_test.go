@@ -26,9 +26,8 @@ func TestFrom(t *testing.T) {
 	all.Wait()
 	must.Need(t, len(told) == 5, "%d told", len(told))
 	var p *Panic
-	if err := <-told; !errors.As(err, &p) || !strings.Contains(err.Error(), "index out of range") || !strings.Contains(err.Error(), "rescue_test.go") {
-		t.Error(err)
-	}
+	err := <-told
+	must.True(t, errors.As(err, &p) && strings.Contains(err.Error(), "index out of range") && strings.Contains(err.Error(), "rescue_test.go"), "%v", err)
 }
 
 func TestCall(t *testing.T) {

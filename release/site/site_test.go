@@ -85,9 +85,7 @@ func TestLinks(t *testing.T) {
 // TestNarrow renders the pages in a real browser at the width of a phone: none is wider.
 func TestNarrow(t *testing.T) {
 	chromium, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("no chromium here")
-	}
+	must.SkipIf(t, err != nil, "no chromium here")
 	out := filepath.Join(t.TempDir(), "site")
 	must.Do(t, makeSite("../..", out))
 	for _, name := range []string{"index.html", "manual.html", "flags.html"} {

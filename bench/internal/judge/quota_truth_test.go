@@ -22,18 +22,14 @@ var quotaStopped = regexp.MustCompile(`a quota of (processor time|[0-9.]+ proces
 // quota, and not other programs.
 func TestSlowProcessor(t *testing.T) {
 	g, err := newGroup(true)
-	if err != nil {
-		t.Skipf("no control group to plant in: %v", err)
-	}
+	must.SkipIf(t, err != nil, "no control group to plant in: %v", err)
 	g.remove()
 	program := filepath.Join(t.TempDir(), "linerate")
 	text, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "linerate/cmd/linerate").CombinedOutput()
 	must.Need(t, err == nil, "%v: %s", err, text)
 	if text, err := exec.CommandContext(t.Context(), program, "lab", "lan", "--", "true").CombinedOutput(); err != nil {
 		var exit *exec.ExitError
-		if errors.As(err, &exit) && exit.ExitCode() == 4 {
-			t.Skipf("no lab here: %s", text)
-		}
+		must.SkipIf(t, errors.As(err, &exit) && exit.ExitCode() == 4, "no lab here: %s", text)
 		t.Fatalf("%v: %s", err, text)
 	}
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {

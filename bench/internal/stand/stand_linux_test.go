@@ -23,17 +23,14 @@ func apart(t *testing.T) bool {
 		return true
 	}
 	for _, program := range []string{"ip", "ss", "unshare", "iperf3"} {
-		if !Installed(program) {
-			t.Skipf("%s is not installed", program)
-		}
+		must.SkipIf(t, !Installed(program), "%s is not installed", program)
 	}
 	space := []string{"--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"}
 	if os.Getuid() != 0 {
 		space = append(space, "--map-root-user")
 	}
-	if err := exec.CommandContext(t.Context(), "unshare", append(space, "true")...).Run(); err != nil {
-		t.Skipf("this system allows no network namespaces: %v", err)
-	}
+	err := exec.CommandContext(t.Context(), "unshare", append(space, "true")...).Run()
+	must.SkipIf(t, err != nil, "this system allows no network namespaces: %v", err)
 	args := append(space, "sh", "-c", `mount -t tmpfs none /run && exec "$@"`, "sh", os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 	c := exec.CommandContext(t.Context(), "unshare", args...)
 	c.Env = append(c.Environ(), inner+"=1")
@@ -64,8 +61,7 @@ func TestDuel(t *testing.T) {
 			"%v: beside %q, server %q", err, out.Beside, out.Server)
 	})
 	t.Run("client fails", func(t *testing.T) {
-		_, err := s.Duel(t.Context(), Pair{Server: server, Client: []string{"sh", "-c", "echo broken >&2; exit 3"}, Port: 5201})
-		must.Say(t, err, "broken", "got")
+		must.Say(t, must.Err(s.Duel(t.Context(), Pair{Server: server, Client: []string{"sh", "-c", "echo broken >&2; exit 3"}, Port: 5201})), "broken", "got")
 		// No program listens on the port any more.
 		must.Equal(t, Output(context.WithoutCancel(t.Context()), "ip", "netns", "exec", Far, "ss", "-Hltn"), "", "still listening")
 	})

@@ -146,9 +146,7 @@ func newPair(t *testing.T, spec string, both bool) *pair {
 	s := must.Get(lab.ParseSpec(spec))(t)
 	self := must.Get(os.Executable())(t)
 	l, err := lab.Start(t.Context(), s, lab.Config{Command: []string{self, "lab-init"}, Stderr: os.Stderr})
-	if errors.Is(err, fs.ErrPermission) {
-		t.Skipf("virtual hosts need user namespaces or root: %v", err)
-	}
+	must.SkipIf(t, errors.Is(err, fs.ErrPermission), "virtual hosts need user namespaces or root: %v", err)
 	must.Do(t, err)
 	p := &pair{t: t, lab: l, dir: t.TempDir(), Person: &apptest.Person{}, dials: map[model.Host]int{}, dying: map[model.Host]*os.File{}}
 	p.env = app.Env{Version: "v0.0-test", Self: []string{self}, Getenv: os.Getenv, Now: time.Now, Asker: p.Person, Observer: p.Person}

@@ -98,9 +98,7 @@ func looked(t testing.TB, spec string, q check.Request) (model.Session, error) {
 	st := must.Get(sqlite.Open(t.Context(), sqlite.Memory))(t)
 	defer st.Close()
 	e, err := reach.New(env, reach.Options{}).Open(t.Context(), near, far)
-	if errors.Is(err, fs.ErrPermission) {
-		t.Skipf("virtual hosts need user namespaces or root: %v", err)
-	}
+	must.SkipIf(t, errors.Is(err, fs.ErrPermission), "virtual hosts need user namespaces or root: %v", err)
 	must.Do(t, err)
 	defer e.Close()
 	_, err = check.Run(t.Context(), env, e, st, q)

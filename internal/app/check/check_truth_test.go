@@ -147,9 +147,7 @@ func TestAlone(t *testing.T) {
 	} {
 		spec := must.Get(lab.ParseSpec(text))(t)
 		l, err := lab.Start(t.Context(), spec, lab.Config{Command: []string{"/proc/self/exe", "lab-init"}, Stderr: os.Stderr})
-		if errors.Is(err, fs.ErrPermission) {
-			t.Skipf("virtual hosts need user namespaces or root: %v", err)
-		}
+		must.SkipIf(t, errors.Is(err, fs.ErrPermission), "virtual hosts need user namespaces or root: %v", err)
 		must.Do(t, err)
 		t.Cleanup(func() { _ = l.Close() })
 		var said strings.Builder

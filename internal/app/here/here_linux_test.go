@@ -94,9 +94,7 @@ func TestConfirmedHere(t *testing.T) {
 	m := New(env, Options{State: dir})
 	values, err := m.Read(t.Context(), []model.KnobID{"tcp.sack"})
 	now, known := values["tcp.sack"].Get()
-	if err != nil || !known {
-		t.Skipf("tcp.sack is not known here: %v", err)
-	}
+	must.SkipIf(t, err != nil || !known, "tcp.sack is not known here: %v", err)
 	other := map[string]string{"0": "1", "1": "0"}[now]
 	confirmed := journal.Record{Kind: journal.KindConfirmed, Transaction: "t", Time: time.Now()}
 	write(t, dir, sackIntent(other), confirmed)
@@ -105,9 +103,8 @@ func TestConfirmedHere(t *testing.T) {
 	again, after := sackIntent(now), confirmed
 	again.Transaction, after.Transaction = "u", "u"
 	write(t, dir, again, after)
-	if all, err = m.confirmed(t.Context()); err != nil || len(all) != 1 || !all[0].Holds || all[0].Native != "net.ipv4.tcp_sack" {
-		t.Errorf("the last one counts: %+v, %v", all, err)
-	}
+	all, err = m.confirmed(t.Context())
+	must.True(t, err == nil && len(all) == 1 && all[0].Holds && all[0].Native == "net.ipv4.tcp_sack", "the last one counts: %+v, %v", all, err)
 	unknown := sackIntent("1")
 	unknown.Intent.Knob, unknown.Transaction = "tcp.of_tomorrow", "v"
 	after.Transaction = "v"

@@ -311,9 +311,8 @@ func (m *machine) confirm(value string) {
 
 func (m *machine) confirmAt(id model.KnobID, at hostknob.Place, value string) {
 	m.t.Helper()
-	j, err := journal.OpenAs(m.state, "v0.0-test")
-	must.Do(m.t, err)
-	err = errors.Join(
+	j := must.Get(journal.OpenAs(m.state, "v0.0-test"))(m.t)
+	err := errors.Join(
 		j.Append(journal.Record{Kind: journal.KindIntent, Transaction: "t", Number: 1, Time: time.Now(), Intent: &journal.Intent{
 			Host: model.Near, Knob: id, Place: at, Old: "1", New: value, Origin: journal.Here(),
 		}}),

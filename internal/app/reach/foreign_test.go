@@ -108,11 +108,10 @@ func TestFirstHour13SilentForeign(t *testing.T) {
 	for scheme, flow := range map[string]model.Flow{"iperf3": flow, "iperf2": back, "netpipe": sizes.With(model.Flow{Engine: sizes.Name, Direction: model.To}, sizes.Params{})} {
 		t.Run(scheme, func(t *testing.T) {
 			t.Parallel()
-			target, err := Parse(scheme+"://"+l.Addr().String(), env)
-			must.Do(t, err)
+			target := must.Get(Parse(scheme+"://"+l.Addr().String(), env))(t)
 			flow = must.Get(target.Fit(env, flow, program.Values{}))(t)
 			peer := must.Get(target.foreignPeer(env, model.HostFacts{}, model.DataPath{}))(t)
-			_, _, err = peer.Run(t.Context(), flow, func([]model.Sample) {})
+			_, _, err := peer.Run(t.Context(), flow, func([]model.Sample) {})
 			must.True(t, err != nil && strings.Contains(err.Error(), "no answer in 1 s") && fault.KindOf(err) == fault.Unreachable && fault.HintOf(err) != "", "%v, hint %q", err, fault.HintOf(err))
 		})
 	}
@@ -128,9 +127,8 @@ func TestFirstHour13SilentDatagrams(t *testing.T) {
 	target := must.Get(Parse("iperf2://"+c.LocalAddr().String(), env))(t)
 	flow := model.Flow{Engine: udp.Name, Direction: model.To, Streams: 1, Duration: 200 * time.Millisecond, Interval: 200 * time.Millisecond}
 	flow.Params = traffic.Write(udp.Params{Rate: udp.DefaultRate})
-	peer, err := target.foreignPeer(env, model.HostFacts{}, model.DataPath{})
-	must.Do(t, err)
-	_, _, err = peer.Run(t.Context(), flow, func([]model.Sample) {})
+	peer := must.Get(target.foreignPeer(env, model.HostFacts{}, model.DataPath{}))(t)
+	_, _, err := peer.Run(t.Context(), flow, func([]model.Sample) {})
 	must.True(t, err != nil && strings.Contains(err.Error(), "no answer") && fault.KindOf(err) == fault.Unreachable && strings.Contains(fault.HintOf(err), "iperf -s -u"), "%v, kind %d, hint %q", err, fault.KindOf(err), fault.HintOf(err))
 }
 

@@ -138,9 +138,7 @@ func TestMetricsAccept(t *testing.T) {
 	must.Equal(t, all["linerate_serve_info"].GetType(), dto.MetricType_GAUGE)
 	must.Contain(t, text, "linerate_serve_udp_limit_bytes_per_second{of=\"server\"} 10000000\n")
 	promtool, err := exec.LookPath("promtool")
-	if err != nil {
-		t.Skip("promtool is not installed (Debian: prometheus)")
-	}
+	must.SkipIf(t, err != nil, "promtool is not installed (Debian: prometheus)")
 	c := exec.CommandContext(t.Context(), promtool, "check", "metrics")
 	c.Stdin = strings.NewReader(text)
 	out, err := c.CombinedOutput()
@@ -215,9 +213,8 @@ func TestLimits(t *testing.T) {
 	must.True(t, c.AllAnonymous.Memory == 0 && c.AllAnonymous.Disk == -1 && c.AllAnonymous.Sessions == 3, "anonymous clients %+v", c.AllAnonymous)
 	must.True(t, c.Anonymous.Lifetime == time.Minute && c.Anonymous.Source.Time == 10*time.Minute && c.Anonymous.Source.Sessions == 0,
 		"source %+v", c.Anonymous)
-	if c, err = (Limits{}).config(host, visitors{sessions: 12}); err != nil || c.Server.Sessions != 12 || c.AllAnonymous.Sessions != -1 {
-		t.Errorf("a server for those with a key alone: %v, %+v", err, c)
-	}
+	c, err = (Limits{}).config(host, visitors{sessions: 12})
+	must.True(t, err == nil && c.Server.Sessions == 12 && c.AllAnonymous.Sessions == -1, "a server for those with a key alone: %v, %+v", err, c)
 	c, err = (Limits{}).config(room{}, visitors{open: true})
 	must.True(t, err == nil && c.Server.Memory == 0 && c.AllAnonymous.Memory == 128<<20, "a host that tells nothing: %v, %+v", err, c)
 }

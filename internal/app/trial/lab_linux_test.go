@@ -70,9 +70,7 @@ func TestQuickLookInALab(t *testing.T) {
 	near, far, err := reach.Pair("", "lab:rate=20mbit,rtt=2ms,far.tcp.sack=off", env)
 	must.Do(t, err)
 	e, err := reach.New(env, reach.Options{}).Open(t.Context(), near, far)
-	if errors.Is(err, fs.ErrPermission) {
-		t.Skipf("virtual hosts need user namespaces or root: %v", err)
-	}
+	must.SkipIf(t, errors.Is(err, fs.ErrPermission), "virtual hosts need user namespaces or root: %v", err)
 	must.Do(t, err)
 	t.Cleanup(e.Close)
 	if rate, _ := e.WireRate.Get(); !e.InLab || rate != 20e6 || e.Hosts[1].Knobs["tcp.sack"].Or("") != "0" || e.Hosts[0].Knobs["tcp.sack"].Or("") != "1" {

@@ -70,8 +70,7 @@ func shortFlow() model.Flow {
 // design returns a plan of that many blocks of short runs.
 func design(t *testing.T, blocks int, flow model.Flow, all ...model.Setting) model.Plan {
 	t.Helper()
-	p, err := plan.New(plan.Request{Plan: model.Plan{Settings: all, Flow: flow, Mode: model.FixedBlocks, MaxBlocks: blocks, Settle: -1, Seed: 1, Guards: []model.Guard{}}, Null: plan.NullNone})
-	must.Do(t, err)
+	p := must.Get(plan.New(plan.Request{Plan: model.Plan{Settings: all, Flow: flow, Mode: model.FixedBlocks, MaxBlocks: blocks, Settle: -1, Seed: 1, Guards: []model.Guard{}}, Null: plan.NullNone}))(t)
 	return p
 }
 
@@ -291,8 +290,7 @@ func TestFirstHour09ResumeExtends(t *testing.T) {
 	s.ends.Runner = balanced{} // six real runs may all point one way by chance, and decide it
 	flow := shortFlow()
 	flow.Duration = 20 * time.Millisecond
-	p, err := plan.New(plan.Request{Plan: model.Plan{Settings: settings(), Flow: flow, MaxBlocks: 6, Settle: -1, Seed: 1, Margin: 1e-6, Guards: []model.Guard{}}, Null: plan.NullNone})
-	must.Do(t, err)
+	p := must.Get(plan.New(plan.Request{Plan: model.Plan{Settings: settings(), Flow: flow, MaxBlocks: 6, Settle: -1, Seed: 1, Margin: 1e-6, Guards: []model.Guard{}}, Null: plan.NullNone}))(t)
 	done, err := s.trial(s.store, p).Run(t.Context())
 	must.Need(t, err == nil && done.State == model.SessionDone && len(done.Runs) == 12 && done.Verdicts[0].Outcome == model.Undecided,
 		"%s %q, %d runs, %+v, %v", done.State, done.Reason, len(done.Runs), done.Verdicts, err)

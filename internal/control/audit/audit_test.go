@@ -223,9 +223,8 @@ func TestFile(t *testing.T) {
 
 // TestFullDisk: a full disk loses lines, reports that once, and logging goes on.
 func TestFullDisk(t *testing.T) {
-	if _, err := os.Stat("/dev/full"); err != nil {
-		t.Skip("needs /dev/full")
-	}
+	_, err := os.Stat("/dev/full")
+	must.SkipIf(t, err != nil, "needs /dev/full")
 	var told []string
 	f := must.Get(audit.Open("/dev/full", func(s string) { told = append(told, s) }))(t)
 	l := audit.New(audit.Config{Lines: f})

@@ -294,9 +294,7 @@ func TestOldHosts(t *testing.T) {
 			bin := openDir(t)
 			for _, tool := range tools {
 				path, err := exec.LookPath(tool)
-				if err != nil {
-					t.Skipf("%s is not installed", tool)
-				}
+				must.SkipIf(t, err != nil, "%s is not installed", tool)
 				must.Do(t, os.Symlink(path, bin+"/"+tool))
 			}
 			h := newHost(t, sshtest.Options{Env: map[string]string{"PATH": bin}})
@@ -380,15 +378,14 @@ func TestOtherSystems(t *testing.T) {
 	}
 	// A file with the right name but for another system is not sent.
 	as("FreeBSD", "arm64")
-	text, err := os.ReadFile(os.Args[0])
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(os.Args[0]))(t)
 	must.Do(t, os.WriteFile(here+"/linerate-freebsd-arm64", text, 0o755))
 	must.Say(t, must.Err(h.agent(t, o)), "linerate-freebsd-arm64 is for linux/", "wrong file")
 	must.True(t, h.copied == 0 && len(h.tmp(t)) <= 0, "copied %d times, left %q", h.copied, h.tmp(t))
 	// The program installed there is used.
 	must.Do(t, os.Symlink(os.Args[0], bin+"/linerate"))
 	as("FreeBSD", "riscv64")
-	_, err = h.agent(t, o)
+	_, err := h.agent(t, o)
 	p, ok := errors.AsType[*fault.Error](err)
 	must.True(t, ok && strings.Contains(err.Error(), "would run as root unchecked") && strings.Contains(p.Hint, "--trust-far-binary"), "a program that nobody knows, as root: %v", err)
 	o.TrustFar = true

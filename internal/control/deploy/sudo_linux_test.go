@@ -34,9 +34,7 @@ func sudoers(t *testing.T, line string) sshtest.Options {
 		t.Skip("needs sudo (Debian package sudo)")
 	}
 	out, err := exec.CommandContext(t.Context(), "openssl", "passwd", "-6", "open sesame").Output()
-	if err != nil {
-		t.Skipf("needs openssl to hash a password: %v", err)
-	}
+	must.SkipIf(t, err != nil, "needs openssl to hash a password: %v", err)
 	shadow := "root:*:20000:0:99999:7:::\nsomeone:" + strings.TrimSpace(string(out)) + ":20000:0:99999:7:::\n"
 	return sshtest.Options{
 		Users: map[string]sshtest.User{"someone": {UID: 4242}},
@@ -83,8 +81,7 @@ func TestSudo(t *testing.T) {
 	t.Run("not allowed", func(t *testing.T) {
 		t.Parallel()
 		h := newHost(t, sudoers(t, "Defaults lecture=never"))
-		_, err := h.agent(t, deploy.Options{Sudo: true, Password: typed(t, h, "open sesame", "open sesame", "open sesame")})
-		must.Say(t, err, "sudo", "error")
+		must.Say(t, must.Err(h.agent(t, deploy.Options{Sudo: true, Password: typed(t, h, "open sesame", "open sesame", "open sesame")})), "sudo", "error")
 	})
 	t.Run("root already", func(t *testing.T) {
 		t.Parallel()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"linerate/internal/control/runner"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/plan/plantest"
@@ -100,10 +101,9 @@ func TestEqualLoadFollowsItsBlock(t *testing.T) {
 
 func acrossPlan(t *testing.T) model.Plan {
 	t.Helper()
-	var settings []model.Setting
-	for _, name := range []string{"slow", "fast", "same"} {
-		settings = append(settings, model.Setting{Name: name, Assignments: []model.Assignment{{Knob: model.FarEnd, Value: name}}})
-	}
+	settings := lists.Each([]string{"slow", "fast", "same"}, func(name string) model.Setting {
+		return model.Setting{Name: name, Assignments: []model.Assignment{{Knob: model.FarEnd, Value: name}}}
+	})
 	p := must.Get(plan.New(plan.Request{Plan: model.Plan{
 		Settings: settings, Mode: model.FixedBlocks, MaxBlocks: 8, Seed: 5, Settle: -1,
 		Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: time.Second},
@@ -263,9 +263,7 @@ func TestGroupThatEndsEarlyIsReleased(t *testing.T) {
 					Record:   func(context.Context, model.Run, []model.Sample, []model.Change) error { return c.record(b, stop) },
 					Released: func(_ context.Context, c []model.Change) error { told = append(told, c...); return nil }}
 				out, err := Run(ctx, config)
-				if !errors.Is(err, c.want) || b.holds != nil || b.released != len(told) {
-					t.Errorf("%v; %v is held, %d released, told %v", err, b.holds, b.released, told)
-				}
+				must.True(t, errors.Is(err, c.want) && b.holds == nil && b.released == len(told), "%v; %v is held, %d released, told %v", err, b.holds, b.released, told)
 				inRun := name == "the user stops in a run"
 				must.True(t, b.released == 1 != inRun && len(out.Changes) == 1, "%d released, changes %v", b.released, out.Changes)
 			})
@@ -288,9 +286,7 @@ func TestInvalidRunOfAGroup(t *testing.T) {
 		c := b.config(heldPlan(t, 7))
 		c.Runner = b
 		out, err := Run(t.Context(), c)
-		if err != nil || len(out.Runs) != 7*6+2 || b.switches != 14+1 || b.holds != nil {
-			t.Errorf("%d runs, %d switches, %v held, %v", len(out.Runs), b.switches, b.holds, err)
-		}
+		must.True(t, err == nil && len(out.Runs) == 7*6+2 && b.switches == 14+1 && b.holds == nil, "%d runs, %d switches, %v held, %v", len(out.Runs), b.switches, b.holds, err)
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"linerate/internal/control/runner"
 	"linerate/internal/control/session"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/must"
@@ -85,10 +86,7 @@ func (d *desk) config(p model.Plan) Config {
 
 // order returns what ran, as block.attempt:setting.
 func order(runs []model.Run) []string {
-	var out []string
-	for _, r := range runs {
-		out = append(out, fmt.Sprintf("%d.%d:%s", r.Block, r.Attempt, r.Setting))
-	}
+	out := lists.Each(runs, func(r model.Run) string { return fmt.Sprintf("%d.%d:%s", r.Block, r.Attempt, r.Setting) })
 	return out
 }
 
@@ -122,9 +120,7 @@ func TestStopsWhenDecided(t *testing.T) {
 		out := must.Get(Run(t.Context(), c))(t)
 		must.Need(t, out.Reason == "every comparison is decided", "Run = %q", out.Reason)
 		// Four baseline pairs, then the six blocks that a comparison needs at least.
-		if ended != 4+6 || out.Result.Verdicts[0].Outcome != model.Better {
-			t.Errorf("%d blocks, verdict %s; want 10 and better", ended, out.Result.Verdicts[0].Outcome)
-		}
+		must.True(t, ended == 4+6 && out.Result.Verdicts[0].Outcome == model.Better, "%d blocks, verdict %s; want 10 and better", ended, out.Result.Verdicts[0].Outcome)
 	})
 }
 
@@ -349,10 +345,7 @@ func TestTests(t *testing.T) {
 				ended = append(ended, e.AtMost)
 			}
 		}})
-		var names []string
-		for _, r := range d.recorded {
-			names = append(names, r.Setting+" "+string(r.Flow.Direction))
-		}
+		names := lists.Each(d.recorded, func(r model.Run) string { return r.Setting + " " + string(r.Flow.Direction) })
 		want := []string{"one to", "one from", "small from", "many to"}
 		must.True(t, err == nil && slices.Equal(names, want) && out.State == model.SessionDone && out.Reason == "all tests are done; 2 failed", "%q, %s, %q, %v", names, out.State, out.Reason, err)
 		if want := []time.Duration{12 * time.Second, 9 * time.Second, 6 * time.Second, 3 * time.Second}; !slices.Equal(left, want) { // 1 s each, and 2 s besides

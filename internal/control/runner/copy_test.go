@@ -196,8 +196,7 @@ func TestDataPort(t *testing.T) {
 	port := busy.Addr().(*net.TCPAddr).Port
 	for _, from := range []model.Host{model.Near, model.Far} {
 		b.Path = model.DataPath{ConnectFrom: from, Ports: model.Ports{First: port, Last: port}}
-		err := b.Knock(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To)}, 5*time.Second)
-		must.Say(t, err, strconv.Itoa(port), "from %s to a port that is in use", from)
+		must.Say(t, b.Knock(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To)}, 5*time.Second), strconv.Itoa(port), "from %s to a port that is in use", from)
 	}
 	_ = busy.Close()
 	b.Path = model.DataPath{Ports: model.Ports{First: port, Last: port}}

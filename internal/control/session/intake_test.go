@@ -179,8 +179,7 @@ func TestRequestIsOneBoundedMessage(t *testing.T) {
 	must.True(t, status == http.StatusOK, "an honest call after them: status %d, %s", status, text)
 	status, _ = exchangeHTTP(t, cc, http.MethodPost, apply, bytes.NewReader(make([]byte, maxRequest+1)), "Content-Type", mediaUnary)
 	must.True(t, status == http.StatusRequestEntityTooLarge, "a length that is too much: status %d", status)
-	trailed, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://session.linerate.invalid"+apply, sized{strings.NewReader("")})
-	must.Do(t, err)
+	trailed := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, "http://session.linerate.invalid"+apply, sized{strings.NewReader("")}))(t)
 	trailed.Header.Set("Content-Type", mediaUnary)
 	trailed.Trailer = http.Header{"X": {"1"}}
 	answer := must.Get(cc.RoundTrip(trailed))(t)

@@ -118,9 +118,8 @@ func TestPatienceOfAnAgent(t *testing.T) {
 		conn, _ := serving(t, stub{prepared: func(p Preparation) { got = append(got, p.Within) }}, short())
 		patient := short()
 		patient.Call = call
-		c, err := Open(t.Context(), wire.Peer{Control: conn, Name: "nas"}, Options{Host: model.Far, Version: "v-controller", Timeouts: patient})
-		must.Do(t, err)
-		_, err = c.Prepare(t.Context(), Preparation{Run: 1, Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: time.Second, Interval: time.Second}})
+		c := must.Get(Open(t.Context(), wire.Peer{Control: conn, Name: "nas"}, Options{Host: model.Far, Version: "v-controller", Timeouts: patient}))(t)
+		_, err := c.Prepare(t.Context(), Preparation{Run: 1, Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: time.Second, Interval: time.Second}})
 		must.True(t, err == nil && len(got) == 1 && got[0] == want, "who waits %v for a call: prepared within %v, %v", call, got, err)
 		_ = c.shut()
 	}

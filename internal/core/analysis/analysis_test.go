@@ -318,9 +318,7 @@ func TestDirectionsAndMetrics(t *testing.T) {
 	}
 	r := Analyse(p, runs)
 	must.Need(t, len(r.Verdicts) == 3 && r.Verdicts[0].Direction == model.To && r.Verdicts[1].Direction == model.From, "verdicts %+v", r.Verdicts)
-	if r.Verdicts[0].Outcome != model.Better || r.Verdicts[1].Outcome != model.Undecided || r.Done || len(r.Leaving) != 0 {
-		t.Errorf("%s and %s, done %v, leaving %v", r.Verdicts[0].Outcome, r.Verdicts[1].Outcome, r.Done, r.Leaving)
-	}
+	must.True(t, r.Verdicts[0].Outcome == model.Better && r.Verdicts[1].Outcome == model.Undecided && !r.Done && len(r.Leaving) == 0, "%s and %s, done %v, leaving %v", r.Verdicts[0].Outcome, r.Verdicts[1].Outcome, r.Done, r.Leaving)
 	if v := verdictOfMetric(t, r, "s1", model.RTT); v.Outcome != model.Undecided || !(v.Estimate < 0) {
 		t.Errorf("a longer round trip is %s by %v before goodput is decided", v.Outcome, v.Estimate)
 	}

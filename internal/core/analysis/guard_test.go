@@ -65,9 +65,8 @@ func TestGuards(t *testing.T) {
 			{"costly and lossy", 1, 2, 0.02, []model.Metric{model.RetransmitRatio, model.CPUPerGbitFar}},
 		} {
 			r := Analyse(p, withMetrics(runsOf(p, 24, steady(p, gain)), c.p99, c.cpu, c.again))
-			if v := r.Verdicts[0]; v.Metric != model.Goodput || v.Outcome != model.Better || v.Guard != nil {
-				t.Fatalf("%s, %s: %+v, want goodput to be better first", mode, c.name, v)
-			}
+			v := r.Verdicts[0]
+			must.Need(t, v.Metric == model.Goodput && v.Outcome == model.Better && v.Guard == nil, "%s, %s: %+v, want goodput to be better first", mode, c.name, v)
 			var bad []model.Metric
 			guards := 0
 			for _, v := range r.Verdicts {

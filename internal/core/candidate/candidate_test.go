@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/must"
@@ -174,10 +175,7 @@ func TestSession(t *testing.T) {
 		{Rule: "B07", Direction: model.To, Host: model.Far, Knobs: []model.KnobID{"tcp.recv_buffer_max", "tcp.window_scaling"}},
 		{Rule: "B07", Direction: model.From, Host: model.Far, Knobs: []model.KnobID{"tcp.window_scaling"}},
 	}
-	var names []string
-	for _, c := range Session(s) {
-		names = append(names, c.Rule+" "+string(c.Direction)+" "+c.Setting.Name)
-	}
+	names := lists.Each(Session(s), func(c Candidate) string { return c.Rule + " " + string(c.Direction) + " " + c.Setting.Name })
 	want := "B09 to far.tcp.window_scaling=1, B07 to far.tcp.recv_buffer_max=1MiB, B07 to far.tcp.recv_buffer_max=4MiB, B07 to far.tcp.recv_buffer_max=16MiB, B07 from far.tcp.window_scaling=1"
 	must.Equal(t, strings.Join(names, ", "), want)
 }

@@ -10,6 +10,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/limits"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/must"
@@ -200,10 +201,7 @@ func check(t *testing.T, d model.Direction, c aCase, got []model.Finding) {
 }
 
 func rulesOf(fs []model.Finding) string {
-	var out []string
-	for _, f := range fs {
-		out = append(out, f.Rule)
-	}
+	out := lists.Each(fs, func(f model.Finding) string { return f.Rule })
 	return strings.Join(out, " ")
 }
 

@@ -7,16 +7,14 @@ import (
 
 	"pgregory.net/rapid"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/must"
 )
 
 // looked marks the counters of these groups as read.
 func looked(groups ...string) []model.Counter {
-	var out []model.Counter
-	for _, g := range groups {
-		out = append(out, model.Counter{Name: "counters_read", Of: g, Value: 3})
-	}
+	out := lists.Each(groups, func(g string) model.Counter { return model.Counter{Name: "counters_read", Of: g, Value: 3} })
 	return out
 }
 

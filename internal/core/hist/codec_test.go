@@ -30,9 +30,8 @@ func TestRoundTrips(t *testing.T) {
 		b := must.Get(h.AppendBinary([]byte("x")))(t)
 		must.Need(t, b[0] == 'x', "append: %q", b)
 		var fromBinary, fromJSON Histogram
-		if err := fromBinary.UnmarshalBinary(b[1:]); err != nil || fromBinary != *h {
-			t.Fatalf("binary: %v, equal %v", err, fromBinary == *h)
-		}
+		err := fromBinary.UnmarshalBinary(b[1:])
+		must.Need(t, err == nil && fromBinary == *h, "binary: %v, equal %v", err, fromBinary == *h)
 		text := must.Get(json.Marshal(h))(t)
 		if err := json.Unmarshal(text, &fromJSON); err != nil || fromJSON != *h {
 			t.Fatalf("json %s: %v, equal %v", text, err, fromJSON == *h)

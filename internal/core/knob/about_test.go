@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/must"
 )
@@ -120,10 +121,7 @@ func TestCite(t *testing.T) {
 
 // TestEverySourceCanBeCited: readers can follow every source in the catalogue.
 func TestEverySourceCanBeCited(t *testing.T) {
-	var all []string
-	for _, k := range Catalogue() {
-		all = append(all, k.Source)
-	}
+	all := lists.Each(Catalogue(), func(k Knob) string { return k.Source })
 	for _, d := range DeadNames() {
 		all = append(all, d.Source)
 	}

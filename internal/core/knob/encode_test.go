@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"linerate/internal/core/knob"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/must"
 )
@@ -321,10 +322,7 @@ func TestNoStepOnTheWayBreaksARule(t *testing.T) {
 					return v
 				}
 				now, goal := draw(), draw()
-				var changes []model.Assignment
-				for _, id := range rapid.Permutation(buffers).Draw(t, "order") {
-					changes = append(changes, model.Assignment{Knob: id, Value: goal[id]})
-				}
+				changes := lists.Each(rapid.Permutation(buffers).Draw(t, "order"), func(id model.KnobID) model.Assignment { return model.Assignment{Knob: id, Value: goal[id]} })
 				for _, c := range knob.NewIndex().Plan(now, changes) {
 					for _, v := range knob.Violations(system, now, []model.Assignment{c}) {
 						must.Need(t, v.Constraint.Advice, "on the way from %v: %s=%s: %v", now, c.Knob, c.Value, v)

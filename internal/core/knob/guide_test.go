@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"linerate/internal/core/knob"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/must"
 )
@@ -77,10 +78,7 @@ func TestGuideLines(t *testing.T) {
 			t.Errorf("%s: not known", line)
 			continue
 		}
-		var got []string
-		for _, a := range e.Sets {
-			got = append(got, string(a.Knob)+"="+a.Value)
-		}
+		got := lists.Each(e.Sets, func(a model.Assignment) string { return string(a.Knob) + "=" + a.Value })
 		must.Equal(t, strings.Join(got, " "), want, "%s", line)
 		must.Equal(t, len(e.Unknown), 0, "%s: %q", line, e.Unknown)
 	}

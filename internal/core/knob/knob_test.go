@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"linerate/internal/core/knob"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/files"
@@ -135,10 +136,7 @@ func TestPlanOrdersChanges(t *testing.T) {
 		{Knob: "link.mtu", Value: "9000"}, {Knob: "tcp.send_buffer_max", Value: "65536"},
 		{Knob: "tcp.sack", Value: "0"}, {Knob: "tcp.recv_buffer_max", Value: "67108864"},
 	})
-	var order []string
-	for _, a := range got {
-		order = append(order, string(a.Knob))
-	}
+	order := lists.Each(got, func(a model.Assignment) string { return string(a.Knob) })
 	want := []string{"tcp.recv_buffer_max", "tcp.sack", "link.mtu", "tcp.send_buffer_max"} // grow, the rest by risk, shrink
 	must.True(t, slices.Equal(order, want), "Plan = %v, want %v", order, want)
 }

@@ -65,9 +65,7 @@ func TestShellWord(t *testing.T) {
 
 // TestShellLine makes a real shell read the line back.
 func TestShellLine(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("it has no POSIX shell")
-	}
+	must.SkipIf(t, runtime.GOOS == "windows", "it has no POSIX shell")
 	words := []string{"linerate", "run", "a b", "it's", "$HOME", "near.x=1,2", "~", "#1", "", "a;b", "far.tcp.recv_buffer_max=64KiB", "back\\slash", "^", "-n"}
 	out := must.Get(exec.CommandContext(t.Context(), "sh", "-c", "printf '%s\\n' "+ShellLine(words)).Output())(t)
 	want := ""

@@ -169,9 +169,7 @@ func TestLawGroupsStandTogether(t *testing.T) {
 			if b < p.NullBlocks {
 				size, want = 1, 2 // the pairs apply anew the setting they compare
 			}
-			if len(groups) != want || !slices.Equal(slices.Concat(groups...), p.Order[b]) {
-				t.Fatalf("block %d of %v has groups %v", b+1, p.Order[b], groups)
-			}
+			must.Need(t, len(groups) == want && slices.Equal(slices.Concat(groups...), p.Order[b]), "block %d of %v has groups %v", b+1, p.Order[b], groups)
 			for _, g := range groups {
 				must.Need(t, len(g) == size && !slices.ContainsFunc(g, func(name string) bool { return strings.Fields(name)[0] != strings.Fields(g[0])[0] }), "block %d has a group %v", b+1, g)
 			}

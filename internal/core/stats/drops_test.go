@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/must"
 )
 
@@ -70,10 +71,7 @@ func TestDropsFeatures(t *testing.T) {
 		{"notch, then cliff", []float64{200, 100, 300, 150, 160}, []feature{{Notch, 0, 1, 1}, {Cliff, 2, 3, 4}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var got []feature
-			for _, f := range Drops(sweeps(5, c.rates...), DropLeast, DefaultConfidence).Features {
-				got = append(got, feature{f.Kind, f.Reference, f.From, f.To})
-			}
+			got := lists.Each(Drops(sweeps(5, c.rates...), DropLeast, DefaultConfidence).Features, func(f Feature) feature { return feature{f.Kind, f.Reference, f.From, f.To} })
 			must.True(t, slices.Equal(got, c.want), "features %v, want %v", got, c.want)
 		})
 	}

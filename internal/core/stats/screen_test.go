@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/must"
 )
 
@@ -39,10 +40,7 @@ func TestEffects(t *testing.T) {
 			}
 			return v + 0.3*float64(x[0]*x[1])
 		}
-		var d []float64
-		for _, row := range design {
-			d = append(d, y(row, 1)-y(row, -1))
-		}
+		d := lists.Each(design, func(row []int) float64 { return y(row, 1) - y(row, -1) })
 		for i, e := range Effects(design, d)[:n] {
 			must.True(t, math.Abs(e-0.01*float64(i)) <= 1e-12, "%d factors: effect %d is %g", n, i, e)
 		}

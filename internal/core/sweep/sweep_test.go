@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/traffic"
@@ -53,10 +54,7 @@ func passes(n int, seed uint64, sizes []units.Bytes, f curve) []Pass {
 
 // show formats features briefly: "cliff 64 KiB > 96 KiB…8 MiB".
 func show(features []Feature) string {
-	var out []string
-	for _, f := range features {
-		out = append(out, fmt.Sprintf("%s %d > %d…%d", f.Kind, f.Reference, f.From, f.To))
-	}
+	out := lists.Each(features, func(f Feature) string { return fmt.Sprintf("%s %d > %d…%d", f.Kind, f.Reference, f.From, f.To) })
 	return strings.Join(out, ", ")
 }
 
@@ -274,10 +272,7 @@ func TestConfirmation(t *testing.T) {
 	}
 	n := ConfirmPasses(len(found))
 	states := func(f []Feature) string {
-		var out []string
-		for _, x := range f {
-			out = append(out, string(x.State))
-		}
+		out := lists.Each(f, func(x Feature) string { return string(x.State) })
 		return strings.Join(out, ", ")
 	}
 	for _, c := range []struct {

@@ -9,6 +9,7 @@ import (
 
 	"linerate/internal/core/candidate"
 	"linerate/internal/core/fact"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/traffic/bulk"
@@ -100,10 +101,7 @@ func TestFront(t *testing.T) {
 		rec.Ideas = append(rec.Ideas, f)
 	}
 	for d, want := range map[model.Direction][]string{model.To: {"current", "256KiB + from taken", "4MiB"}, model.From: {"current", "256KiB + from taken"}} {
-		var got []string
-		for _, p := range rec.Front(runs, d) {
-			got = append(got, p.Setting+map[bool]string{true: " taken"}[p.Taken])
-		}
+		got := lists.Each(rec.Front(runs, d), func(p tune.Point) string { return p.Setting + map[bool]string{true: " taken"}[p.Taken] })
 		must.Same(t, got, want)
 	}
 	rec.Winner.Name = "from" // which does not affect the far host

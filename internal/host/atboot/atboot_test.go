@@ -268,12 +268,9 @@ func TestUntrusted(t *testing.T) {
 	must.Do(t, os.Chmod(k.State, 0o700))
 	install(t, k)
 	must.OK(t, must.Err(k.Remove(t.Context())))
-	if os.Geteuid() != 0 {
-		t.Skip("no other user without root")
-	}
-	if err := os.Chown(k.State, 12, 34); err != nil {
-		t.Skip(err)
-	}
+	must.SkipIf(t, os.Geteuid() != 0, "no other user without root")
+	err := os.Chown(k.State, 12, 34)
+	must.SkipIf(t, err != nil, "%v", err)
 	must.Is(t, must.Err(k.Install(t.Context())), ErrUntrusted, "of another user")
 }
 

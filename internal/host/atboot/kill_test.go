@@ -21,9 +21,7 @@ import (
 // TestCrashChild is the process that is killed.
 func TestCrashChild(t *testing.T) {
 	w := strings.Fields(os.Getenv(crashVar))
-	if len(w) != 5 {
-		t.Skip("started by TestKill")
-	}
+	must.SkipIf(t, len(w) != 5, "started by TestKill")
 	left, err := strconv.Atoi(w[1])
 	must.Do(t, err)
 	k := Keeper{State: w[4], Root: w[3], Program: filepath.Join(w[3], "words"), choose: kinds[w[2]].choose, After: func(string) {

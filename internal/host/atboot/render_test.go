@@ -35,9 +35,7 @@ func golden(t *testing.T, name, text string) {
 const odd = "/var/lib/100% of {ours} & <yours>; #1/ünter"
 
 func TestTexts(t *testing.T) {
-	if filepath.Separator != '/' {
-		t.Skip("the paths in these texts are of other systems")
-	}
+	must.SkipIf(t, filepath.Separator != '/', "the paths in these texts are of other systems")
 	for suffix, state := range map[string]string{"": "/var/lib/linerate", "_odd": odd} {
 		k := Keeper{State: state}
 		golden(t, "linerate-undo"+suffix+".service", unitText(k))
@@ -50,9 +48,7 @@ func TestTexts(t *testing.T) {
 
 // TestPlain refuses names that are special to a reader of the job.
 func TestPlain(t *testing.T) {
-	if filepath.Separator != '/' {
-		t.Skip("the paths are of other systems")
-	}
+	must.SkipIf(t, filepath.Separator != '/', "the paths are of other systems")
 	for _, dir := range []string{"relative", "", "/a'b", `/a"b`, "/a`b", "/a$b", `/a\b`, "/a\nb", "/a\x7f", "/a ", "/a\tb"} {
 		must.Fail(t, plain(dir), "%q was taken", dir)
 	}
@@ -69,9 +65,8 @@ func words(t *testing.T, path string) {
 // needSh skips the test if no sh can run the rendered text.
 func needSh(t *testing.T) {
 	t.Helper()
-	if _, err := exec.LookPath("sh"); err != nil || filepath.Separator != '/' {
-		t.Skip("no sh here")
-	}
+	_, err := exec.LookPath("sh")
+	must.SkipIf(t, err != nil || filepath.Separator != '/', "no sh here")
 }
 
 // TestShellReadsTheScripts has sh check the syntax of FreeBSD's script, and run the lines of
@@ -157,9 +152,7 @@ func (e element) find(path ...string) []string {
 }
 
 func TestPropertyList(t *testing.T) {
-	if filepath.Separator != '/' {
-		t.Skip("the paths are of another system")
-	}
+	must.SkipIf(t, filepath.Separator != '/', "the paths are of another system")
 	k := Keeper{State: odd}
 	e := parseXML(t, strings.NewReader(plistText(k)))
 	must.NoDiff(t, cmp.Diff([]string{k.program(), "undo", "--at-boot", "--state", odd}, e.find("dict", "array", "string")))
@@ -178,9 +171,7 @@ func TestPropertyList(t *testing.T) {
 // TestTask decodes the definition as schtasks gets it: in UTF-16.
 func TestTask(t *testing.T) {
 	b := utf16Text(taskText(Keeper{State: `C:\Users\Jörg & Söhne\.local\state\linerate`}, "TOKEN"))
-	if !bytes.HasPrefix(b, []byte{0xff, 0xfe}) || len(b)%2 != 0 {
-		t.Fatalf("% x", b[:4])
-	}
+	must.Need(t, bytes.HasPrefix(b, []byte{0xff, 0xfe}) && len(b)%2 == 0, "% x", b[:4])
 	var units []uint16
 	for i := 2; i < len(b); i += 2 {
 		units = append(units, binary.LittleEndian.Uint16(b[i:]))

@@ -14,9 +14,7 @@ import (
 // TestSystemdVerify has the real systemd check the unit, and the link.
 func TestSystemdVerify(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
-	if err != nil {
-		t.Skip("no systemd-analyze here")
-	}
+	must.SkipIf(t, err != nil, "no systemd-analyze here")
 	k := keeper(t, "systemd")
 	k.State = filepath.Join(k.Root, "state % {x}")
 	words(t, filepath.Join(k.Root, "words"))

@@ -17,9 +17,8 @@ func TestSyncDirThatCannot(t *testing.T) {
 	const dir = "/proc/self"
 	d := must.Get(os.Open(dir))(t)
 	defer d.Close()
-	if err := d.Sync(); !errors.Is(err, syscall.EINVAL) {
-		t.Skipf("this kernel syncs %s: %v", dir, err)
-	}
+	err := d.Sync()
+	must.SkipIf(t, !errors.Is(err, syscall.EINVAL), "this kernel syncs %s: %v", dir, err)
 	must.OK(t, durable.SyncDir(dir), "SyncDir")
 	must.Is(t, durable.SyncDir(filepath.Join(t.TempDir(), "none")), os.ErrNotExist, "SyncDir of no directory")
 }

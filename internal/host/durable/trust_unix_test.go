@@ -19,9 +19,7 @@ import (
 // TestPrivate: a directory is untrusted if another user could change anything on the path to
 // it, including links and their targets.
 func TestPrivate(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("no other user without root")
-	}
+	must.SkipIf(t, os.Geteuid() != 0, "no other user without root")
 	base := t.TempDir()
 	in := func(name string) string { return filepath.Join(base, name) }
 	mkdir := func(name string, uid int, mode fs.FileMode) {

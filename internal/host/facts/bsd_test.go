@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/must"
@@ -153,10 +154,7 @@ func TestDecodeConfig(t *testing.T) {
 
 func TestOrderInterfaces(t *testing.T) {
 	list := []net.Interface{{Name: "lo0", Flags: net.FlagLoopback | net.FlagUp}, {Name: "em0"}, {Name: "em1", Flags: net.FlagUp}, {Name: "em2", Flags: net.FlagUp}}
-	var got []string
-	for _, i := range orderInterfaces(list, "em2") {
-		got = append(got, i.Name)
-	}
+	got := lists.Each(orderInterfaces(list, "em2"), func(i net.Interface) string { return i.Name })
 	must.True(t, slices.Equal(got, []string{"em2", "em1", "em0", "lo0"}), "%q", got)
 	must.Equal(t, len(orderInterfaces(make([]net.Interface, 2*maxNICs), "")), maxNICs, "interfaces")
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/host/knob/knobtest"
@@ -48,15 +49,12 @@ func nicByName(t *testing.T, all []model.NIC, name string) model.NIC {
 
 // TestNICsInNamespace reads a veth that is a bridge's port and carries a VLAN,
 // a dummy, and the loopback of a real kernel.
-func TestNICsInNamespace(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestNICsInNamespace(t *testing.T) { knobtest.InNamespace(t, testNICsInNamespace) }
+
+func testNICsInNamespace(t *testing.T) {
 	veth := &netlink.Veth{LinkAttrs: attrs("fv0"), PeerName: "fv1"}
 	veth.MTU = 1400
-	if !add(t, veth) {
-		t.Skip("this kernel makes no veth pair")
-	}
+	must.SkipIf(t, !add(t, veth), "this kernel makes no veth pair")
 	bridge := add(t, &netlink.Bridge{LinkAttrs: attrs("fbr0")})
 	if bridge {
 		port := must.Get(netlink.LinkByName("fv0"))(t)
@@ -86,9 +84,7 @@ func TestNICsInNamespace(t *testing.T) {
 		all, err = ReadNICs(t.Context(), nil, first)
 	}
 	must.Do(t, err)
-	if all[0].Name != first || vlan && all[1].Name != "fv1" {
-		t.Errorf("the path's interface and its parent are not first: %s, %s", all[0].Name, all[1].Name)
-	}
+	must.True(t, all[0].Name == first && (!vlan || all[1].Name == "fv1"), "the path's interface and its parent are not first: %s, %s", all[0].Name, all[1].Name)
 	v := nicByName(t, all, "fv1")
 	must.True(t, v.Kind.Or("") == "veth" && v.Driver.Or("") == "veth" && v.Up.Or(false) && v.Bus.Kind.Or("") == "virtual" && !v.Bus.Allows.IsKnown(),
 		"veth: %+v", v)
@@ -138,37 +134,30 @@ func TestOrderOfInterfaces(t *testing.T) {
 		"bond0.7": {"bond0.7", "bond0", "eth2", "eth0", "eth1", "eth9", "veth0", "dummy0", "lo"},
 		"":        {"eth2", "eth0", "eth1", "eth9", "veth0", "bond0", "bond0.7", "dummy0", "lo"},
 	} {
-		var got []string
-		for _, l := range r.chosen(first) {
-			got = append(got, l.Attrs().Name)
-		}
+		got := lists.Each(r.chosen(first), func(l netlink.Link) string { return l.Attrs().Name })
 		must.True(t, slices.Equal(got, want), "%q first: %q, want %q", first, got, want)
 	}
 	below := r.below(r.byName("veth0"))
 	must.True(t, below == nil, "a veth is made of %q", below)
 }
 
-func TestBondInNamespace(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestBondInNamespace(t *testing.T) { knobtest.InNamespace(t, testBondInNamespace) }
+
+func testBondInNamespace(t *testing.T) {
 	b := netlink.NewLinkBond(attrs("fbond0"))
 	b.Mode = netlink.BOND_MODE_802_3AD
-	if !add(t, b) {
-		t.Skip("this kernel makes no bond (module bonding)")
-	}
+	must.SkipIf(t, !add(t, b), "this kernel makes no bond (module bonding)")
 	n := nicByName(t, must.Get(ReadNICs(t.Context(), nil, ""))(t), "fbond0")
 	must.True(t, n.Bond.Or("") == "802.3ad" && n.Kind.Or("") == "bond", "%+v", n)
 }
 
 func TestManyInterfacesInNamespace(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+	knobtest.InNamespace(t, testManyInterfacesInNamespace)
+}
+
+func testManyInterfacesInNamespace(t *testing.T) {
 	for i := range maxNICs + 3 {
-		if !add(t, &netlink.Veth{LinkAttrs: attrs("fm" + string(rune('A'+i))), PeerName: "fn" + string(rune('A'+i))}) {
-			t.Skip("this kernel makes no veth pair")
-		}
+		must.SkipIf(t, !add(t, &netlink.Veth{LinkAttrs: attrs("fm" + string(rune('A'+i))), PeerName: "fn" + string(rune('A'+i))}), "this kernel makes no veth pair")
 	}
 	last := "fm" + string(rune('A'+maxNICs+2))
 	all, err := ReadNICs(t.Context(), nil, last)
@@ -176,21 +165,15 @@ func TestManyInterfacesInNamespace(t *testing.T) {
 }
 
 // TestRouteInNamespace: the attributes that a route sets, and a gateway.
-func TestRouteInNamespace(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
-	if !add(t, &netlink.Veth{LinkAttrs: attrs("fr0"), PeerName: "fr1"}) {
-		t.Skip("this kernel makes no veth pair")
-	}
+func TestRouteInNamespace(t *testing.T) { knobtest.InNamespace(t, testRouteInNamespace) }
+
+func testRouteInNamespace(t *testing.T) {
+	must.SkipIf(t, !add(t, &netlink.Veth{LinkAttrs: attrs("fr0"), PeerName: "fr1"}), "this kernel makes no veth pair")
 	l := must.Get(netlink.LinkByName("fr0"))(t)
-	a, err := netlink.ParseAddr("192.0.2.1/24")
-	must.Do(t, err)
-	err = errors.Join(netlink.AddrAdd(l, a), netlink.LinkSetUp(l))
-	must.Do(t, err)
+	a := must.Get(netlink.ParseAddr("192.0.2.1/24"))(t)
+	must.Do(t, errors.Join(netlink.AddrAdd(l, a), netlink.LinkSetUp(l)))
 	_, far, _ := net.ParseCIDR("198.51.100.0/24")
-	err = netlink.RouteAdd(&netlink.Route{LinkIndex: l.Attrs().Index, Dst: far, Gw: net.ParseIP("192.0.2.254"), MTU: 1300, InitCwnd: 20, AdvMSS: 1200})
-	must.Do(t, err)
+	must.Do(t, netlink.RouteAdd(&netlink.Route{LinkIndex: l.Attrs().Index, Dst: far, Gw: net.ParseIP("192.0.2.254"), MTU: 1300, InitCwnd: 20, AdvMSS: 1200}))
 	r := Read(t.Context(), nil, model.Near, "198.51.100.7", "").Route
 	must.Need(t, r != nil && r.Peer == "198.51.100.7" && r.Interface.Or("") == "fr0" && r.Source.Or("") == "192.0.2.1" && r.Gateway.Or("") == "192.0.2.254" && r.MTU.Or(0) == 1300, "%+v", r)
 	must.True(t, r.Metrics["initcwnd"] == "20" && r.Metrics["advmss"] == "1200" && len(r.Metrics) == 2, "metrics %v", r.Metrics)
@@ -208,10 +191,9 @@ func TestReadMachineHere(t *testing.T) {
 }
 
 // TestPathInNamespace: of two interfaces, the one that routes to the peer.
-func TestPathInNamespace(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestPathInNamespace(t *testing.T) { knobtest.InNamespace(t, testPathInNamespace) }
+
+func testPathInNamespace(t *testing.T) {
 	for name, network := range map[string]string{"fa0": "192.0.2.1/24", "fb0": "198.51.100.1/24"} {
 		l := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name, MTU: 1400, TxQLen: 1000}, PeerName: name + "p"}
 		must.Do(t, netlink.LinkAdd(l))
@@ -272,18 +254,15 @@ func TestRootQdisc(t *testing.T) {
 	}
 }
 
-func TestRouteWithZone(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestRouteWithZone(t *testing.T) { knobtest.InNamespace(t, testRouteWithZone) }
+
+func testRouteWithZone(t *testing.T) {
 	l := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "fz0", MTU: 1500, TxQLen: 1000}, PeerName: "fz1"}
 	must.Do(t, netlink.LinkAdd(l))
 	for _, name := range []string{"fz0", "fz1"} {
 		must.Do(t, netlink.LinkSetUp(must.Get(netlink.LinkByName(name))(t)))
 	}
 	got, _, err := route(netip.MustParseAddr("fe80::77%fz1"), "")
-	if err != nil {
-		t.Skipf("this kernel has no IPv6 here: %v", err)
-	}
+	must.SkipIf(t, err != nil, "this kernel has no IPv6 here: %v", err)
 	must.Equal(t, got.Attrs().Name, "fz1", "route leaves by")
 }

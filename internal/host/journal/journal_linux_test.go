@@ -15,9 +15,8 @@ import (
 // mount mounts a file system in memory at dir, in the test's own namespace.
 func mount(t *testing.T, dir string, flags uintptr, options string) {
 	t.Helper()
-	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
-		t.Skipf("this system allows no mount here: %v", err)
-	}
+	err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
+	must.SkipIf(t, err != nil, "this system allows no mount here: %v", err)
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", flags, "mode=700,"+options); err != nil {
 		t.Skipf("this system allows no mount here: %v", err)
 	}
@@ -26,10 +25,9 @@ func mount(t *testing.T, dir string, flags uintptr, options string) {
 	})
 }
 
-func TestFullDisk(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestFullDisk(t *testing.T) { knobtest.InNamespace(t, testFullDisk) }
+
+func testFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	mount(t, dir, 0, "size=32k")
 	j := open(t, dir)
@@ -48,10 +46,9 @@ func TestFullDisk(t *testing.T) {
 	must.True(t, len(records) == 2 && len(damage) == 0 && err == nil, "%d records, damage %v, %v", len(records), damage, err)
 }
 
-func TestReadOnlyDirectory(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestReadOnlyDirectory(t *testing.T) { knobtest.InNamespace(t, testReadOnlyDirectory) }
+
+func testReadOnlyDirectory(t *testing.T) {
 	dir := t.TempDir()
 	mount(t, dir, syscall.MS_RDONLY, "")
 	for _, d := range []string{dir, filepath.Join(dir, "below")} {
@@ -62,10 +59,9 @@ func TestReadOnlyDirectory(t *testing.T) {
 
 // TestBecomesReadOnly has a crash leave an intent on a disk that is read-only afterwards: the
 // intent can be read and undone, under the lock, and nothing recorded.
-func TestBecomesReadOnly(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestBecomesReadOnly(t *testing.T) { knobtest.InNamespace(t, testBecomesReadOnly) }
+
+func testBecomesReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	mount(t, dir, 0, "size=64k")
 	j := open(t, dir)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"linerate/internal/core/knob"
+	"linerate/internal/core/lists"
 	"linerate/internal/host/durable"
 	hostknob "linerate/internal/host/knob"
 	"linerate/internal/must"
@@ -50,10 +51,7 @@ func end(k Kind, transaction string, number int) Record {
 }
 
 func numbers(open []Unfinished) string {
-	var s []string
-	for _, o := range open {
-		s = append(s, fmt.Sprintf("%s/%d", o.Transaction, o.Number))
-	}
+	s := lists.Each(open, func(o Unfinished) string { return fmt.Sprintf("%s/%d", o.Transaction, o.Number) })
 	return strings.Join(s, " ")
 }
 

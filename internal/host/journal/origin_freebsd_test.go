@@ -11,9 +11,7 @@ import (
 // TestOriginOfThisStart: the ID of a boot is the same each time, and text that fits into a
 // line of the journal. It is part of what the machine lab runs in FreeBSD.
 func TestOriginOfThisStart(t *testing.T) {
-	if os.Getenv("LINERATE_MACHINE") == "" {
-		t.Skip("may add to the kernel's environment: only where LINERATE_MACHINE says that the machine is for tests")
-	}
+	must.SkipIf(t, os.Getenv("LINERATE_MACHINE") == "", "may add to the kernel's environment: only where LINERATE_MACHINE says that the machine is for tests")
 	first := Here()
 	must.True(t, regexp.MustCompile(`^[0-9a-f.]{8,}$`).MatchString(first.Boot), "the start is %q", first.Boot)
 	second := Here()

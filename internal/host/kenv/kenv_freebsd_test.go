@@ -9,9 +9,7 @@ import (
 )
 
 func TestSetIsRead(t *testing.T) {
-	if os.Getenv("LINERATE_MACHINE") == "" {
-		t.Skip("adds to the kernel's environment: only where LINERATE_MACHINE says that the machine is for tests")
-	}
+	must.SkipIf(t, os.Getenv("LINERATE_MACHINE") == "", "adds to the kernel's environment: only where LINERATE_MACHINE says that the machine is for tests")
 	const name = "linerate.test"
 	v, err := Get(name)
 	must.Need(t, err != nil, "there already: %q", v)

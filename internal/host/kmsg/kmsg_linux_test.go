@@ -15,9 +15,7 @@ import (
 // TestOpensAtTheEnd reads this machine's log, which started long ago.
 func TestOpensAtTheEnd(t *testing.T) {
 	r, err := Open()
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("this user may not read the kernel's log, or there is none: %v", err)
-	}
+	must.SkipIf(t, errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist), "this user may not read the kernel's log, or there is none: %v", err)
 	must.Do(t, err)
 	defer r.Close()
 	first, err := r.Lines()

@@ -56,9 +56,7 @@ func peekDevice(t *testing.T, name string) string {
 // machine of package lab/machine.
 func TestEverySetting(t *testing.T) {
 	device := os.Getenv("LINERATE_MACHINE")
-	if device == "" {
-		t.Skip("only in a machine made for it: LINERATE_MACHINE names its interface")
-	}
+	must.SkipIf(t, device == "", "only in a machine made for it: LINERATE_MACHINE names its interface")
 	h := Host{Interface: device, Index: knob.NewIndex()}
 	for _, k := range h.Index.All() {
 		if _, ok := k.Native["freebsd"]; !ok {
@@ -72,29 +70,23 @@ func TestEverySetting(t *testing.T) {
 // not reported as having it off just because its media word lacks it.
 func TestPauseIsTheDrivers(t *testing.T) {
 	device := os.Getenv("LINERATE_MACHINE")
-	if device == "" {
-		t.Skip("only in a machine made for it: LINERATE_MACHINE names its interface")
-	}
+	must.SkipIf(t, device == "", "only in a machine made for it: LINERATE_MACHINE names its interface")
 	h := Host{Interface: device, Index: knob.NewIndex()}
 	name := h.Expand("dev.{dev}.fc")
-	if there := peek(t, name); there.Error != "" {
-		t.Skipf("%s: %s", name, there.Error)
-	}
+	there := peek(t, name)
+	must.SkipIf(t, there.Error != "", "%s: %s", name, there.Error)
 	for _, id := range []model.KnobID{"nic.pause.rx", "nic.pause.tx"} {
 		if text, known := h.Read(t.Context(), id)[id].Get(); known {
 			t.Errorf("%s reads %q, where %s is %s", id, text, name, peek(t, name).text())
 		}
-		if _, p, err := h.Place(id); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: place %v, error %v, which does not name %s", id, p, err, name)
-		}
+		_, p, err := h.Place(id)
+		must.True(t, errors.Is(err, errors.ErrUnsupported) && strings.Contains(err.Error(), name), "%s: place %v, error %v, which does not name %s", id, p, err, name)
 	}
 }
 
 func everySetting(t *testing.T, h Host, k knob.Knob) {
 	_, p, err := h.Place(k.ID)
-	if errors.Is(err, errors.ErrUnsupported) {
-		t.Skip(err)
-	}
+	must.SkipIf(t, errors.Is(err, errors.ErrUnsupported), "%v", err)
 	must.Do(t, err)
 	was, err := h.ReadRaw(t.Context(), k.ID, p)
 	if p.Mechanism == knob.Sysctl {
@@ -161,9 +153,7 @@ func peekPlace(t *testing.T, p Place) string {
 // others returns values worth trying, other than the present one.
 func others(t *testing.T, h Host, k knob.Knob, raw string) []string {
 	now, err := k.Decode("freebsd", raw)
-	if err != nil {
-		t.Skip(err)
-	}
+	must.SkipIf(t, err != nil, "%v", err)
 	switch k.Type {
 	case knob.TypeBool:
 		if now == "1" {

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"linerate/internal/core/knob"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	hostknob "linerate/internal/host/knob"
 	"linerate/internal/host/knob/knobtest"
@@ -56,9 +57,10 @@ func TestChoices(t *testing.T) {
 }
 
 func TestUnknownAlgorithmNamesTheKnownOnes(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+	knobtest.InNamespace(t, testUnknownAlgorithmNamesTheKnownOnes)
+}
+
+func testUnknownAlgorithmNamesTheKnownOnes(t *testing.T) {
 	var h hostknob.Host
 	_, p, err := h.Place("tcp.congestion_control")
 	must.Do(t, err)
@@ -108,10 +110,7 @@ func TestEveryPlaceOpens(t *testing.T) {
 // fails with a reason.
 func TestReadsThisMachine(t *testing.T) {
 	h := hostknob.Host{Interface: "lo", Route: "default"}
-	var ids []model.KnobID
-	for _, k := range knob.Catalogue() {
-		ids = append(ids, k.ID)
-	}
+	ids := lists.Each(knob.Catalogue(), func(k knob.Knob) model.KnobID { return k.ID })
 	known := 0
 	for id, v := range h.Read(t.Context(), ids...) {
 		if text, ok := v.Get(); ok {

@@ -52,10 +52,9 @@ type holding struct{ base, ours string }
 
 // TestUndoIsIdentity: whatever the watchdog and another program set, in any order and number,
 // undo leaves the running kernel as it was, except for what the other program wrote last.
-func TestUndoIsIdentity(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestUndoIsIdentity(t *testing.T) { knobtest.InNamespace(t, testUndoIsIdentity) }
+
+func testUndoIsIdentity(t *testing.T) {
 	must.Do(t, flag.Set("rapid.checks", storyChecks)) // each one fills and reads the watchdog's journal
 	mountSysfs(t)
 	for name, make := range map[string]func(*testing.T) map[model.KnobID][]string{
@@ -63,8 +62,7 @@ func TestUndoIsIdentity(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{host: hostknob.Host{Interface: "k" + name, Route: "10.7.0.0/24"}, knobs: make(t)}
-			client, err := watchdog.Start(t.Context(), watchdog.Config{Dir: t.TempDir(), Host: w.host, Command: []string{os.Args[0], "watchdog"}})
-			must.Do(t, err)
+			client := must.Get(watchdog.Start(t.Context(), watchdog.Config{Dir: t.TempDir(), Host: w.host, Command: []string{os.Args[0], "watchdog"}}))(t)
 			w.client = client
 			w.onlyUsable(t)
 			changes := 0
@@ -250,9 +248,7 @@ func (w *world) expectUndone(ctx context.Context, t *rapid.T, before map[hostkno
 		if h := w.held[p]; h != nil && knob.SameText(was) == knob.SameText(h.ours) {
 			want = h.base
 		}
-		if knob.SameText(after[p]) != knob.SameText(want) {
-			t.Fatalf("%s: was %q before undo (%+v), is %q, want %q", p, was, w.held[p], after[p], want)
-		}
+		must.Need(t, knob.SameText(after[p]) == knob.SameText(want), "%s: was %q before undo (%+v), is %q, want %q", p, was, w.held[p], after[p], want)
 	}
 	w.held = make(map[hostknob.Place]*holding)
 }
@@ -260,9 +256,10 @@ func (w *world) expectUndone(ctx context.Context, t *rapid.T, before map[hostkno
 // TestTheWatchdogRefusesWhatCannotBe: Apply refuses constraint violations before any write,
 // and afterwards values that the driver did not take.
 func TestTheWatchdogRefusesWhatCannotBe(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+	knobtest.InNamespace(t, testTheWatchdogRefusesWhatCannotBe)
+}
+
+func testTheWatchdogRefusesWhatCannotBe(t *testing.T) {
 	vethWorld(t)
 	h := hostknob.Host{Interface: "kveth"}
 	client := must.Get(watchdog.Start(t.Context(), watchdog.Config{Dir: t.TempDir(), Host: h, Command: []string{os.Args[0], "watchdog"}}))(t)

@@ -11,6 +11,7 @@ import (
 	"testing/fstest"
 
 	"linerate/internal/core/knob"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/host/files/device"
 	"linerate/internal/host/files/networkmanager"
@@ -155,10 +156,7 @@ func TestProcesses(t *testing.T) {
 // consistent.
 func TestHere(t *testing.T) {
 	m := Here(knob.NewIndex())
-	var all []model.KnobID
-	for _, k := range knob.Catalogue() {
-		all = append(all, k.ID)
-	}
+	all := lists.Each(knob.Catalogue(), func(k knob.Knob) model.KnobID { return k.ID })
 	link := map[string]string{"linux": "lo", "freebsd": "lo0", "darwin": "lo0"}[runtime.GOOS]
 	claims := must.Get(m.Claims(t.Context(), link, all))(t)
 	for _, c := range claims {

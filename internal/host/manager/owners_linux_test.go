@@ -195,9 +195,7 @@ func TestSysctlOrderAgrees(t *testing.T) {
 // that udev applies to it.
 func TestUdevAgrees(t *testing.T) {
 	udevadm := referee.Program(t, "udevadm")
-	if os.Geteuid() != 0 {
-		t.Skip("needs root for a mount namespace")
-	}
+	must.SkipIf(t, os.Geteuid() != 0, "needs root for a mount namespace")
 	const script = `set -e
 ip link add eth0 address 02:11:22:33:44:55 type veth peer name peer0
 mount -t tmpfs none "$3"
@@ -218,9 +216,7 @@ mkdir -p "$4/net" && for f in address ifindex type uevent name_assign_type; do c
 			cmd := exec.CommandContext(t.Context(), "sh", "-c", script, "sh", udevadm, text, dir, out)
 			cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET}
 			said, err := cmd.CombinedOutput()
-			if err != nil {
-				t.Skipf("no namespace for it: %v\n%s", err, said)
-			}
+			must.SkipIf(t, err != nil, "no namespace for it: %v\n%s", err, said)
 			want := strings.Contains(string(said), "ID_NET_LINK_FILE="+dir+"/10-a.link")
 			files := fstest.MapFS{
 				"etc/systemd/network/10-a.link":                               file(strings.ReplaceAll(text, "\\n", "\n")),
@@ -264,9 +260,7 @@ for root in sys.argv[2:]:
 // TestTuneDAgrees compares with what TuneD loads from profiles.
 func TestTuneDAgrees(t *testing.T) {
 	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("no python3")
-	}
+	must.SkipIf(t, err != nil, "no python3")
 	modules := filepath.Join(referee.Root(), "/usr/lib/python3/dist-packages")
 	if _, err := os.Stat(filepath.Join(modules, "tuned")); err != nil {
 		t.Skipf("tuned is not installed: %v", err)

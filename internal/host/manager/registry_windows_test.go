@@ -12,6 +12,5 @@ func TestRegistry(t *testing.T) {
 	m := Here(nil)
 	values := must.Get(m.Registry.Values(t.Context(), `SOFTWARE\Microsoft\Windows NT\CurrentVersion`))(t)
 	must.True(t, values["CurrentVersion"] != "" && values["SystemRoot"] != "", "%v", values)
-	_, err := m.Registry.Values(t.Context(), `SOFTWARE\linerate\no such key`)
-	must.Is(t, err, fs.ErrNotExist)
+	must.Is(t, must.Err(m.Registry.Values(t.Context(), `SOFTWARE\linerate\no such key`)), fs.ErrNotExist)
 }

@@ -17,6 +17,7 @@ import (
 	"golang.zx2c4.com/wireguard/ipc"
 	"golang.zx2c4.com/wireguard/tun"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/host/facts"
 	"linerate/internal/host/knob/knobtest"
@@ -56,22 +57,16 @@ func attrs(name string, mtu int) netlink.LinkAttrs {
 func way(t *testing.T, peer string) (string, []model.Hop) {
 	t.Helper()
 	hops := Read(facts.Read(t.Context(), nil, model.Near, peer, ""))
-	var words []string
-	for _, h := range hops {
-		words = append(words, strings.TrimSpace(fmt.Sprintf("%s %s", h.Kind, h.Name)))
-	}
+	words := lists.Each(hops, func(h model.Hop) string { return strings.TrimSpace(fmt.Sprintf("%s %s", h.Kind, h.Name)) })
 	return strings.Join(words, " > "), hops
 }
 
 // TestReadInNamespace builds links of every kind that this kernel supports, and reads the
 // routes over them.
-func TestReadInNamespace(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
-	if !has(t, &netlink.Veth{LinkAttrs: attrs("va", 1500), PeerName: "vb"}, "10.1.0.1/24") {
-		t.Skip("this kernel makes no veth: there is nothing to build on")
-	}
+func TestReadInNamespace(t *testing.T) { knobtest.InNamespace(t, testReadInNamespace) }
+
+func testReadInNamespace(t *testing.T) {
+	must.SkipIf(t, !has(t, &netlink.Veth{LinkAttrs: attrs("va", 1500), PeerName: "vb"}, "10.1.0.1/24"), "this kernel makes no veth: there is nothing to build on")
 	must.Do(t, netlink.LinkSetUp(link(t, "vb")))
 	neighbour := &netlink.Neigh{LinkIndex: link(t, "va").Attrs().Index, Family: netlink.FAMILY_V4, State: netlink.NUD_PERMANENT,
 		IP: net.ParseIP("10.1.0.2"), HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 9}}
@@ -120,10 +115,9 @@ func key(t *testing.T) (private, public string) {
 
 // TestWireGuardInNamespace: WireGuard runs in its own process, which needs only a TUN device
 // from the kernel. Its peers determine where packets to an address go.
-func TestWireGuardInNamespace(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestWireGuardInNamespace(t *testing.T) { knobtest.InNamespace(t, testWireGuardInNamespace) }
+
+func testWireGuardInNamespace(t *testing.T) {
 	private := unix.Mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
 	if err := unix.Mount("none", "/run", "tmpfs", 0, ""); private != nil || err != nil {
 		t.Skipf("no /run of its own: %v, %v", private, err)
@@ -131,14 +125,10 @@ func TestWireGuardInNamespace(t *testing.T) {
 	if err := os.MkdirAll("/var/run/wireguard", 0o700); err != nil {
 		t.Skipf("no folder for the socket: %v", err)
 	}
-	if !has(t, &netlink.Veth{LinkAttrs: attrs("va", 1500), PeerName: "vb"}, "10.1.0.1/24") {
-		t.Skip("this kernel makes no veth: there is nothing to build on")
-	}
+	must.SkipIf(t, !has(t, &netlink.Veth{LinkAttrs: attrs("va", 1500), PeerName: "vb"}, "10.1.0.1/24"), "this kernel makes no veth: there is nothing to build on")
 	must.Do(t, netlink.LinkSetUp(link(t, "vb")))
 	dev, err := tun.CreateTUN("wg0", 1420)
-	if err != nil {
-		t.Skipf("this system makes no TUN device: %v", err)
-	}
+	must.SkipIf(t, err != nil, "this system makes no TUN device: %v", err)
 	wg := device.NewDevice(dev, conn.NewDefaultBind(), device.NewLogger(device.LogLevelError, ""))
 	defer wg.Close()
 	own, _ := key(t)

@@ -27,9 +27,7 @@ const crashVar = "LINERATE_TEST_PERSIST_CRASH"
 // TestCrashChild is the process that kills itself.
 func TestCrashChild(t *testing.T) {
 	words := strings.SplitN(os.Getenv(crashVar), " ", 4)
-	if len(words) != 4 {
-		t.Skip("started by TestKill")
-	}
+	must.SkipIf(t, len(words) != 4, "started by TestKill")
 	left, err := strconv.Atoi(words[1])
 	must.Do(t, err)
 	k := persist.Keeper{Root: words[2], State: words[3], After: func(string) {

@@ -17,9 +17,8 @@ import (
 // mount mounts a file system in memory at dir, in the test's own namespace.
 func mount(t *testing.T, dir string, flags uintptr, options string) {
 	t.Helper()
-	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
-		t.Skipf("this system allows no mount here: %v", err)
-	}
+	err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
+	must.SkipIf(t, err != nil, "this system allows no mount here: %v", err)
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", flags, "mode=700,"+options); err != nil {
 		t.Skipf("this system allows no mount here: %v", err)
 	}
@@ -44,10 +43,9 @@ func fill(t *testing.T, dir string) {
 
 // TestFullDisk: with a full disk, below the files or below the records, Write leaves the
 // machine unchanged and no temporary files.
-func TestFullDisk(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestFullDisk(t *testing.T) { knobtest.InNamespace(t, testFullDisk) }
+
+func testFullDisk(t *testing.T) {
 	for _, full := range []string{"root", "state"} {
 		k := persist.Keeper{Root: t.TempDir(), State: t.TempDir()}
 		dir := map[string]string{"root": k.Root, "state": k.State}[full]
@@ -65,10 +63,9 @@ func TestFullDisk(t *testing.T) {
 
 // TestFullDiskAtRestore: an undo that runs out of space fails, keeps its record, and succeeds
 // once there is space.
-func TestFullDiskAtRestore(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestFullDiskAtRestore(t *testing.T) { knobtest.InNamespace(t, testFullDiskAtRestore) }
+
+func testFullDiskAtRestore(t *testing.T) {
 	k := persist.Keeper{Root: t.TempDir(), State: t.TempDir()}
 	mount(t, k.Root, 0, "size=64k")
 	machine(t, k.Root)
@@ -83,17 +80,15 @@ func TestFullDiskAtRestore(t *testing.T) {
 }
 
 // TestReadOnly: a Write to a read-only file system changes nothing and removes its record.
-func TestReadOnly(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestReadOnly(t *testing.T) { knobtest.InNamespace(t, testReadOnly) }
+
+func testReadOnly(t *testing.T) {
 	k := persist.Keeper{Root: t.TempDir(), State: t.TempDir()}
 	mount(t, k.Root, 0, "size=256k")
 	machine(t, k.Root)
 	before := tree(t, k.Root)
-	if err := syscall.Mount("", k.Root, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
-		t.Skipf("no read-only mount here: %v", err)
-	}
+	err := syscall.Mount("", k.Root, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, "")
+	must.SkipIf(t, err != nil, "no read-only mount here: %v", err)
 	must.Is(t, must.Err(k.Write(day, ours())), persist.ErrReadOnly)
 	must.Is(t, must.Err(k.Preview(ours())), persist.ErrReadOnly, "Preview")
 	must.Len(t, must.Get(k.Records())(t), 0)

@@ -240,9 +240,7 @@ func TestDiffText(t *testing.T) {
 // TestDiffIsUnderstood has patch(1) turn the old file into the new one with the diff.
 func TestDiffIsUnderstood(t *testing.T) {
 	patch, err := exec.LookPath("patch")
-	if err != nil {
-		t.Skip("needs patch (Debian package patch)")
-	}
+	must.SkipIf(t, err != nil, "needs patch (Debian package patch)")
 	dir := t.TempDir()
 	ctx := t.Context()
 	rapid.Check(t, func(t *rapid.T) {

@@ -57,10 +57,9 @@ func entries(t *testing.T) int {
 
 // TestTCPMetricsInNamespace purges an empty cache, then a filled one. Without root the purge
 // must fail.
-func TestTCPMetricsInNamespace(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestTCPMetricsInNamespace(t *testing.T) { knobtest.InNamespace(t, testTCPMetricsInNamespace) }
+
+func testTCPMetricsInNamespace(t *testing.T) {
 	must.OK(t, TCPMetrics(t.Context()), "of an empty cache")
 	saved(t)
 	err := TCPMetrics(t.Context())

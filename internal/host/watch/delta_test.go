@@ -173,9 +173,7 @@ func TestDriverIsBounded(t *testing.T) {
 	}
 	b.driver.names = a.driver.names
 	got := driverMoves(a, b)
-	if len(got) != mostDriver || got[0].n != 999 || got[mostDriver-1].n != int64(1000-mostDriver) {
-		t.Errorf("%d: %+v", len(got), got[:3])
-	}
+	must.True(t, len(got) == mostDriver && got[0].n == 999 && got[mostDriver-1].n == int64(1000-mostDriver), "%d: %+v", len(got), got[:3])
 }
 
 // TestDeltaAddsUp: the movements of two parts of a window add up to those of the whole, and

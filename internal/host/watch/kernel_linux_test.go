@@ -23,10 +23,9 @@ import (
 )
 
 // TestInterfaceGone: a new interface with the old name is a different interface.
-func TestInterfaceGone(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestInterfaceGone(t *testing.T) { knobtest.InNamespace(t, testInterfaceGone) }
+
+func testInterfaceGone(t *testing.T) {
 	near := wire(t)
 	w := watching(t, "wa")
 	before := reading(t, w)
@@ -40,10 +39,9 @@ func TestInterfaceGone(t *testing.T) {
 }
 
 // TestNamespaceOfOpen: a watcher reads the namespace where it was opened, from any thread.
-func TestNamespaceOfOpen(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestNamespaceOfOpen(t *testing.T) { knobtest.InNamespace(t, testNamespaceOfOpen) }
+
+func testNamespaceOfOpen(t *testing.T) {
 	up(t, "lo")
 	outer := watching(t, "lo")
 	before := reading(t, outer)
@@ -104,9 +102,8 @@ func TestBusyCore(t *testing.T) {
 		chosen++
 	}
 	one.Set(chosen)
-	if err := unix.SchedSetaffinity(0, &one); err != nil {
-		t.Skipf("this system does not bind threads here: %v", err)
-	}
+	err := unix.SchedSetaffinity(0, &one)
+	must.SkipIf(t, err != nil, "this system does not bind threads here: %v", err)
 	defer func() {
 		must.OK(t, unix.SchedSetaffinity(0, &all))
 	}()
@@ -141,17 +138,16 @@ func spin(t *testing.T, d time.Duration) time.Duration {
 // TestDriverOfVeth compares names and values with ethtool's.
 func TestDriverOfVeth(t *testing.T) {
 	referee.Program(t, "ethtool")
-	if !knobtest.InNamespace(t) {
-		return
-	}
-	wire(t)
-	w := watching(t, "wa")
-	s := reading(t, w)
-	must.Need(t, len(s.driver.names) != 0 && len(s.driver.values) == len(s.driver.names), "%+v; missing %q", s.driver, w.Missing())
-	out := must.Get(exec.CommandContext(t.Context(), "ethtool", "-S", "wa").Output())(t)
-	for i, name := range s.driver.names {
-		must.True(t, bytes.Contains(out, []byte(name+": ")), "%q = %d is not among\n%s", name, s.driver.values[i], out)
-	}
+	knobtest.InNamespace(t, func(t *testing.T) {
+		wire(t)
+		w := watching(t, "wa")
+		s := reading(t, w)
+		must.Need(t, len(s.driver.names) != 0 && len(s.driver.values) == len(s.driver.names), "%+v; missing %q", s.driver, w.Missing())
+		out := must.Get(exec.CommandContext(t.Context(), "ethtool", "-S", "wa").Output())(t)
+		for i, name := range s.driver.names {
+			must.True(t, bytes.Contains(out, []byte(name+": ")), "%q = %d is not among\n%s", name, s.driver.values[i], out)
+		}
+	})
 }
 
 // TestMissing: the watcher reports what it cannot read, and reads the rest.
@@ -174,32 +170,25 @@ const mostTracked = 300_000
 func tracked(t *testing.T) int {
 	t.Helper()
 	nft, err := exec.LookPath("nft")
-	if err != nil {
-		t.Skip(err)
-	}
+	must.SkipIf(t, err != nil, "%v", err)
 	rules := exec.CommandContext(t.Context(), nft, "-f", "-")
 	rules.Stdin = strings.NewReader("table inet t {\nchain out {\ntype filter hook output priority 0;\nct state invalid counter;\n}\n}\n")
 	if out, err := rules.CombinedOutput(); err != nil {
 		t.Skipf("nft: %v: %s", err, out)
 	}
 	b, err := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_max")
-	if err != nil {
-		t.Skip(err)
-	}
+	must.SkipIf(t, err != nil, "%v", err)
 	most, err := strconv.Atoi(strings.TrimSpace(string(b)))
-	if err != nil || most > mostTracked {
-		t.Skipf("a table of %q entries is too large to be filled", b)
-	}
+	must.SkipIf(t, err != nil || most > mostTracked, "a table of %q entries is too large to be filled", b)
 	return most
 }
 
 // TestTableFull fills the kernel's connection tracking table with datagrams to many
 // addresses, each a connection of its own. A full table evicts connections without a reply,
 // and drops packets for which it finds no room.
-func TestTableFull(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestTableFull(t *testing.T) { knobtest.InNamespace(t, testTableFull) }
+
+func testTableFull(t *testing.T) {
 	up(t, "lo")
 	most := tracked(t)
 	w := watching(t, "lo")
@@ -226,10 +215,9 @@ func TestTableFull(t *testing.T) {
 }
 
 // TestMarks sends datagrams with and without ECN marks.
-func TestMarks(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestMarks(t *testing.T) { knobtest.InNamespace(t, testMarks) }
+
+func testMarks(t *testing.T) {
 	up(t, "lo")
 	r := must.Get(net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:0"))))(t)
 	defer r.Close()

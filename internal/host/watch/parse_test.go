@@ -89,14 +89,12 @@ func TestTableLearnsNewColumns(t *testing.T) {
 		{"Ip: Forwarding\nIp: 1\nUdp: InDatagrams RcvbufErrors\nUdp: 5 6\n", 6},
 	} {
 		var v values
-		if err := table.parse([]byte(c.text), &v); err != nil || v[udpReceiveBuffer].n != c.want {
-			t.Errorf("%q: %d, %v", c.text, v[udpReceiveBuffer].n, err)
-		}
+		err := table.parse([]byte(c.text), &v)
+		must.True(t, err == nil && v[udpReceiveBuffer].n == c.want, "%q: %d, %v", c.text, v[udpReceiveBuffer].n, err)
 	}
 	var v values
-	if err := table.parse([]byte("Udp: RcvbufErrors InDatagrams\nUdp: -1 7\n"), &v); err != nil || v[udpReceiveBuffer].known || v[udpIn].n != 7 {
-		t.Errorf("a negative number: %+v, %v", v[udpReceiveBuffer], err)
-	}
+	err := table.parse([]byte("Udp: RcvbufErrors InDatagrams\nUdp: -1 7\n"), &v)
+	must.True(t, err == nil && !v[udpReceiveBuffer].known && v[udpIn].n == 7, "a negative number: %+v, %v", v[udpReceiveBuffer], err)
 }
 
 func TestTableRefuses(t *testing.T) {
@@ -242,9 +240,8 @@ func TestZoneStats(t *testing.T) {
 	binary.LittleEndian.PutUint64(b[at+zoneFails:], 77)
 	binary.LittleEndian.PutUint64(b[at+zoneSleeps:], 5)
 	var short values
-	if err := decodeZoneStats(b, &short); err != nil || short[clusterFailed].n != 77 || short[clusterWaits].n != 5 || short[mbufFailed].n != 0 {
-		t.Errorf("%+v, %+v, %v", short[clusterFailed], short[clusterWaits], err)
-	}
+	err := decodeZoneStats(b, &short)
+	must.True(t, err == nil && short[clusterFailed].n == 77 && short[clusterWaits].n == 5 && short[mbufFailed].n == 0, "%+v, %+v, %v", short[clusterFailed], short[clusterWaits], err)
 	for _, bad := range [][]byte{nil, b[:15], b[:len(b)-1], append([]byte{2}, b[1:]...)} {
 		must.Is(t, decodeZoneStats(bad, new(values)), errShape, "%d bytes", len(bad))
 	}

@@ -161,9 +161,7 @@ func TestBusiestThread(t *testing.T) {
 
 // TestOwnThreads: work of this process shows up.
 func TestOwnThreads(t *testing.T) {
-	if readThreads() == nil {
-		t.Skip("this kernel does not count the times of threads")
-	}
+	must.SkipIf(t, readThreads() == nil, "this kernel does not count the times of threads")
 	a := Snapshot{threads: readThreads()}
 	for began := time.Now(); ; {
 		most, ok := busiestThread(a, Snapshot{threads: readThreads()})

@@ -70,10 +70,9 @@ func loss(t *testing.T, lost int64, from, to []model.Counter) []model.Finding {
 
 // TestSlowReceiver: datagrams dropped at a socket that is never read are counted exactly, and
 // the diagnosis finds them.
-func TestSlowReceiver(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestSlowReceiver(t *testing.T) { knobtest.InNamespace(t, testSlowReceiver) }
+
+func testSlowReceiver(t *testing.T) {
 	up(t, "lo")
 	for _, c := range []struct {
 		address string
@@ -107,22 +106,19 @@ func TestSlowReceiver(t *testing.T) {
 
 // TestTrainsCountOnce checks the diagnosis of joined datagrams against the kernel: a train
 // that a socket drops is one drop.
-func TestTrainsCountOnce(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestTrainsCountOnce(t *testing.T) { knobtest.InNamespace(t, testTrainsCountOnce) }
+
+func testTrainsCountOnce(t *testing.T) {
 	up(t, "lo")
 	const trains, each, size = 40, 40, 1000
 	for _, joined := range []bool{false, true} {
 		r := must.Get(net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:0"))))(t)
 		s := must.Get(net.DialUDP("udp", nil, r.LocalAddr().(*net.UDPAddr)))(t)
-		if err := errors.Join(r.SetReadBuffer(200000), option(s, unix.UDP_SEGMENT, size)); err != nil {
-			t.Skipf("this kernel has no trains: %v", err)
-		}
+		err := errors.Join(r.SetReadBuffer(200000), option(s, unix.UDP_SEGMENT, size))
+		must.SkipIf(t, err != nil, "this kernel has no trains: %v", err)
 		if joined {
-			if err := option(r, unix.UDP_GRO, 1); err != nil {
-				t.Skipf("this kernel joins nothing: %v", err)
-			}
+			err := option(r, unix.UDP_GRO, 1)
+			must.SkipIf(t, err != nil, "this kernel joins nothing: %v", err)
 		}
 		w := watching(t, "lo")
 		before := reading(t, w)
@@ -196,10 +192,9 @@ func wire(t *testing.T) netlink.Link {
 
 // TestFullQueue: drops of the queueing discipline are counted exactly. The IP layer counts
 // the same packets again; the diagnosis counts them once.
-func TestFullQueue(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestFullQueue(t *testing.T) { knobtest.InNamespace(t, testFullQueue) }
+
+func testFullQueue(t *testing.T) {
 	near := wire(t)
 	const tick = 64 * time.Nanosecond // of the kernel's packet scheduler (include/net/pkt_sched.h PSCHED_SHIFT)
 	bucket := &netlink.Tbf{
@@ -237,14 +232,12 @@ func TestFullQueue(t *testing.T) {
 }
 
 // TestCarrierDown: a loss of the link is counted, however short.
-func TestCarrierDown(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestCarrierDown(t *testing.T) { knobtest.InNamespace(t, testCarrierDown) }
+
+func testCarrierDown(t *testing.T) {
 	pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "here"}, PeerName: "there"}
-	if err := netlink.LinkAdd(pair); err != nil {
-		t.Skip(err)
-	}
+	err := netlink.LinkAdd(pair)
+	must.SkipIf(t, err != nil, "%v", err)
 	up(t, "here")
 	up(t, "there")
 	w := watching(t, "here")

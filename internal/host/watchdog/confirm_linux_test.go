@@ -104,9 +104,8 @@ func TestConfirmComesLate(t *testing.T) {
 // TestConfirmNeedsAWatchdog: without a watchdog, Confirm waits until its context ends.
 func TestConfirmNeedsAWatchdog(t *testing.T) {
 	dir := t.TempDir()
-	j, err := journal.Open(dir)
-	must.Do(t, err)
-	err = j.Append(journal.Record{Kind: journal.KindIntent, Transaction: "t", Number: 1, Intent: &journal.Intent{
+	j := must.Get(journal.Open(dir))(t)
+	err := j.Append(journal.Record{Kind: journal.KindIntent, Transaction: "t", Number: 1, Intent: &journal.Intent{
 		Host: model.Near, Knob: "tcp.sack", Place: sack, Old: "1", New: "0", Origin: journal.Here(),
 	}})
 	must.Do(t, errors.Join(err, j.Close()))
@@ -191,9 +190,8 @@ func TestRecoverLooksWhereTheChangeWasMade(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
-			j, err := d.open()
-			must.Do(t, err)
-			err = j.Append(journal.Record{Kind: journal.KindIntent, Transaction: "t", Number: 1, Intent: &journal.Intent{
+			j := must.Get(d.open())(t)
+			err := j.Append(journal.Record{Kind: journal.KindIntent, Transaction: "t", Number: 1, Intent: &journal.Intent{
 				Host: model.Near, Knob: "tcp.sack", Place: sack, Old: "1", New: "0", Origin: c.origin,
 			}})
 			must.Do(t, errors.Join(err, j.Close()))

@@ -139,10 +139,9 @@ func stepsIn(t *testing.T, path string) []string {
 // TestCrashInNamespace kills the real processes on the real kernel, at one step of each kind;
 // TestEveryFaultAfterEveryStep covers the rest. Whichever process is killed, all knobs get
 // their old values back: at once if the watchdog survives, else after Recover.
-func TestCrashInNamespace(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestCrashInNamespace(t *testing.T) { knobtest.InNamespace(t, testCrashInNamespace) }
+
+func testCrashInNamespace(t *testing.T) {
 	b := realBench(t)
 	before := b.values(t)
 	steps := b.steps(t)

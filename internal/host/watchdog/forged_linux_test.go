@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"linerate/internal/core/knob"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/host/durable/durabletest"
 	"linerate/internal/host/journal"
@@ -113,10 +114,7 @@ func forge(t *testing.T, id model.KnobID, p hostknob.Place, old string) (writes 
 // and only texts that are valid for the knob.
 func TestForgedRecords(t *testing.T) {
 	allowed, places := settable(), forgedPlaces()
-	var ids []model.KnobID
-	for _, k := range knob.Catalogue() {
-		ids = append(ids, k.ID)
-	}
+	ids := lists.Each(knob.Catalogue(), func(k knob.Knob) model.KnobID { return k.ID })
 	ids = append(ids, "", "tcp.", "no.such.knob", "../../x")
 	wrote := 0
 	check := func(fail func(string, ...any), id model.KnobID, p hostknob.Place, old string) {
@@ -148,9 +146,8 @@ func TestForgedRecords(t *testing.T) {
 		id := rapid.SampledFrom(ids).Draw(rt, "knob")
 		writes, _, _ := forge(t, id, p, rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"1", "|/tmp/x", "1\n2", "-1", "4096 87380 6291456"})).Draw(rt, "old"))
 		for at, text := range writes {
-			if _, ok := allowed[id]; !ok || at != p || strings.ContainsAny(text, "\n\x00") || (hostknob.Host{Index: catalogue()}).Belongs(id, at, text) != nil {
-				rt.Errorf("%s: wrote %q to %q", id, text, at)
-			}
+			_, ok := allowed[id]
+			must.True(rt, ok && at == p && !strings.ContainsAny(text, "\n\x00") && (hostknob.Host{Index: catalogue()}).Belongs(id, at, text) == nil, "%s: wrote %q to %q", id, text, at)
 		}
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"linerate/internal/core/knob"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/host/durable/durabletest"
 	"linerate/internal/host/journal"
@@ -207,10 +208,9 @@ func TestAwaitLinks(t *testing.T) {
 // TestMembers: setting the MTU of a bridge, bond, VLAN or other stacked interface also sets
 // the interfaces that would otherwise drop packets or keep their MTU. Undo, expiry and the
 // undo of a confirmed change restore each interface.
-func TestMembers(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestMembers(t *testing.T) { knobtest.InNamespace(t, testMembers) }
+
+func testMembers(t *testing.T) {
 	add := func(l netlink.Link) bool {
 		err := netlink.LinkAdd(l)
 		if errors.Is(err, unix.EOPNOTSUPP) {
@@ -258,10 +258,7 @@ func TestMembers(t *testing.T) {
 		want := []model.Assignment{{Host: model.Near, Knob: "link.mtu", Value: "4000"}}
 		changes, err := c.Apply(t.Context(), want, time.Minute)
 		must.Dof(t, err, "%s", link)
-		var set []string
-		for _, one := range changes {
-			set = append(set, one.Native)
-		}
+		set := lists.Each(changes, func(one model.Change) string { return one.Native })
 		taken := append(slices.Clone(links[link]), link)
 		slices.Sort(taken[:len(taken)-1])
 		expect := maps.Clone(before)

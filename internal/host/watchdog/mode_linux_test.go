@@ -106,12 +106,11 @@ func TestALinkTakesItsTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				card := &linkless{mode: c.before, takes: c.takes}
-				j, err := journal.Dir{Path: stateDir, FS: (&durabletest.Disk{}).Process(nil)}.Open("")
-				must.Do(t, err)
+				j := must.Get(journal.Dir{Path: stateDir, FS: (&durabletest.Disk{}).Process(nil)}.Open(""))(t)
 				defer func() { _ = j.Close() }()
 				m := newMachine(Config{Host: hostknob.Host{Interface: "eth0", Index: catalogue(), Backend: func(hostknob.Place) (hostknob.Backend, error) { return card, nil }}, sys: quiet(nil)}, j)
 				began := time.Now()
-				_, err = m.begin().apply(t.Context(), []model.Assignment{
+				_, err := m.begin().apply(t.Context(), []model.Assignment{
 					{Host: model.Near, Knob: "nic.media.autoneg", Value: "off"},
 					{Host: model.Near, Knob: "nic.media.speed", Value: "10"},
 					{Host: model.Near, Knob: "nic.media.duplex", Value: "half"},

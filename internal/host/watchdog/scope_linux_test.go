@@ -71,9 +71,8 @@ func TestScope(t *testing.T) {
 			before := b.values(t)
 			t.Setenv(roleVar, "watchdog")
 			var said bytes.Buffer
-			w, err := Start(t.Context(), Config{Dir: dir, Host: b.host, Root: root, Command: os.Args[:1], Talk: &said})
-			must.Do(t, err)
-			_, err = w.Apply(t.Context(), b.changes, time.Minute)
+			w := must.Get(Start(t.Context(), Config{Dir: dir, Host: b.host, Root: root, Command: os.Args[:1], Talk: &said}))(t)
+			_, err := w.Apply(t.Context(), b.changes, time.Minute)
 			must.OK(t, errors.Join(err, w.Close()))
 			b.expect(t, before, "the end")
 			must.True(t, (c.says != "" || said.Len() <= 0) && strings.Contains(said.String(), c.says) &&
@@ -122,9 +121,8 @@ func cgroup(t *testing.T, name string) string {
 			continue
 		}
 		dir := filepath.Join(at, fmt.Sprintf("linerate-test-%d-%s", os.Getpid(), name))
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Skipf("no cgroup of its own: %v", err)
-		}
+		err := os.Mkdir(dir, 0o755)
+		must.SkipIf(t, err != nil, "no cgroup of its own: %v", err)
 		t.Cleanup(func() {
 			_ = os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0)
 			again := time.NewTicker(5 * time.Millisecond)
@@ -146,9 +144,7 @@ func cgroup(t *testing.T, name string) string {
 // TestKilledCgroup kills everything in the agent's cgroup, as systemctl stop does: the
 // watchdog, in another cgroup, undoes.
 func TestKilledCgroup(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	must.SkipIf(t, os.Geteuid() != 0, "needs root")
 	unit, scope := cgroup(t, "unit"), cgroup(t, "scope")
 	b := fakeBench(t)
 	before := b.values(t)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"linerate/internal/core/knob"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/host/durable/durabletest"
 	"linerate/internal/host/journal"
@@ -124,10 +125,9 @@ func TestApplyVerifyUndo(t *testing.T) {
 	hello := d.start(t.Context(), sinceBoot)
 	must.Need(t, hello.Ready && hello.Error == nil, "hello = %+v", hello)
 	a := d.apply("tcp.sack", "off", "tcp.recv_buffer_max", "64KiB", "tcp.timestamps", "1")
-	var made []string
-	for _, c := range a.Changes {
-		made = append(made, fmt.Sprintf("%s %s: %s -> %s, %s%s", c.Host, c.Native, knob.SameText(c.Old), c.New, c.State, c.Detail))
-	}
+	made := lists.Each(a.Changes, func(c model.Change) string {
+		return fmt.Sprintf("%s %s: %s -> %s, %s%s", c.Host, c.Native, knob.SameText(c.Old), c.New, c.State, c.Detail)
+	})
 	want := []string{ // decreases come last; unchanged values are written too
 		"near net.ipv4.tcp_sack: 1 -> 0, applied",
 		"near net.ipv4.tcp_timestamps: 1 -> 1, applied",

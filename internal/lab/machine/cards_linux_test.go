@@ -121,9 +121,7 @@ func TestMain(m *testing.M) {
 func startKernel(ctx context.Context, t *testing.T, kernel string, systemd bool, cards [][2]string, hosts ...string) []*Machine {
 	t.Helper()
 	dir := short(t)
-	if what := Missing(Debian("x", dir, kernel, systemd, Images()).Needs()...); what != "" {
-		t.Skip(what)
-	}
+	needs(t, Missing(Debian("x", dir, kernel, systemd, Images()).Needs()...))
 	programs := must.Get(programs())(t)
 	var cables []*Cable
 	for i := range cards {
@@ -171,9 +169,7 @@ func names(ctx context.Context, t *testing.T, m *Machine, host int, cards [][2]s
 	all := make([]string, len(cards))
 	for i := range cards {
 		found := regexp.MustCompile(mac(host, i) + ` (\S+)`).FindStringSubmatch(text)
-		if found == nil {
-			t.Fatalf("%s has no driver in the machine:\n%s", cards[i][0], text)
-		}
+		must.Need(t, found != nil, "%s has no driver in the machine:\n%s", cards[i][0], text)
 		all[i] = found[1]
 	}
 	return all

@@ -116,9 +116,7 @@ func startedAgent(ctx context.Context, t *testing.T, near, far *Machine, way, cu
 func besideLinux(ctx context.Context, t *testing.T, more string) (near, far *Machine) {
 	t.Helper()
 	dir := short(t)
-	if what := MissingFreeBSD(); what != "" {
-		t.Skip(what)
-	}
+	needs(t, MissingFreeBSD())
 	beastly, err1 := onFreeBSD()
 	programs, err2 := programs()
 	must.Do(t, errors.Join(err1, err2))

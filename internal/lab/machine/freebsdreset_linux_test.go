@@ -33,9 +33,7 @@ func TestFreeBSDReset(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
 	defer cancel()
 	dir := short(t)
-	if what := MissingFreeBSD(); what != "" {
-		t.Skip(what)
-	}
+	needs(t, MissingFreeBSD())
 	told(t, "`keep`, a change open")
 	program := must.Get(onFreeBSD())(t)
 	m := bsd(ctx, t, "alone", dir, map[string]string{"em0": "10.0.0.1/24"}, map[string]string{"bin/linerate": program}, "",
@@ -118,9 +116,7 @@ func TestTwoMachines(t *testing.T) {
 	var both [2]*Machine
 	for i, name := range []string{"near", "far"} {
 		cfg := Debian(name, dir, "6.1", false, programs)
-		if what := Missing(cfg.Needs()...); what != "" {
-			t.Skip(what)
-		}
+		needs(t, Missing(cfg.Needs()...))
 		cfg.Cards = []Card{{Model: "e1000", MAC: "52:54:00:00:00:0" + string(rune('1'+i)), Cable: cable}}
 		both[i], err = Start(ctx, cfg)
 		must.Do(t, err)
@@ -165,9 +161,7 @@ func TestTwoMachines(t *testing.T) {
 
 // TestAMachineThatCannotStart: the error has qemu's message.
 func TestAMachineThatCannotStart(t *testing.T) {
-	if what := Missing(); what != "" {
-		t.Skip(what)
-	}
+	needs(t, Missing())
 	_, err := Start(t.Context(), Config{Name: "none", Dir: t.TempDir(), Kernel: "/nonexistent"})
 	must.Need(t, err != nil && strings.Contains(err.Error(), "/nonexistent"), "%v", err)
 }

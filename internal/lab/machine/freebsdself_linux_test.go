@@ -22,9 +22,7 @@ func TestFreeBSDAgainstItself(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 14*time.Minute)
 	defer cancel()
 	dir := short(t)
-	if what := MissingFreeBSD(); what != "" {
-		t.Skip(what)
-	}
+	needs(t, MissingFreeBSD())
 	program := must.Get(onFreeBSD())(t)
 	cable := NewCable(dir, "wire")
 	files := map[string]string{"bin/linerate": program}

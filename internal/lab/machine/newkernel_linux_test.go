@@ -160,6 +160,12 @@ func busiest(text string) map[string]float64 {
 	return nil
 }
 
+// needs skips t if what a machine needs is missing, and names it.
+func needs(t *testing.T, missing string) {
+	t.Helper()
+	must.SkipIf(t, missing != "", "%s", missing)
+}
+
 // short returns a folder whose path is short, for sockets.
 func short(t *testing.T) string {
 	t.Helper()
@@ -171,9 +177,7 @@ func short(t *testing.T) string {
 // bsd boots a FreeBSD with cards, or skips and names what is missing.
 func bsd(ctx context.Context, t *testing.T, name, dir string, address, files map[string]string, more string, cards ...Card) *Machine {
 	t.Helper()
-	if what := MissingFreeBSD(); what != "" {
-		t.Skip(what)
-	}
+	needs(t, MissingFreeBSD())
 	cfg := must.Get(FreeBSD(ctx, name, dir, address, files))(t)
 	cfg.Cards = cards
 	cfg.Append += " " + more
@@ -202,9 +206,7 @@ func TestFreeBSDSettings(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	if what := MissingFreeBSD(); what != "" {
-		t.Skip(what)
-	}
+	needs(t, MissingFreeBSD())
 	told(t, "every setting")
 	dir := short(t)
 	files := map[string]string{}

@@ -85,9 +85,8 @@ func TestRadio(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute)
 	defer cancel()
 	m := startKernel(ctx, t, "6.1", false, nil, "near")[0]
-	if r, err := m.Shell(ctx, "modinfo mac80211_hwsim"); err == nil && r.Code != 0 {
-		t.Skip("the images have no simulated radio: make them anew with make vm")
-	}
+	r, err := m.Shell(ctx, "modinfo mac80211_hwsim")
+	must.SkipIf(t, err == nil && r.Code != 0, "the images have no simulated radio: make them anew with make vm")
 	sh(ctx, t, m, "linerate facts -q --timeout 300s; ! grep ^cfg80211 /proc/modules") // reading facts loads no module
 	sh(ctx, t, m, joinRadios)
 	sh(ctx, t, m, "ping -q -c 200 -i 0.01 -s 1400 10.9.0.2")

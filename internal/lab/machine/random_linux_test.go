@@ -109,9 +109,7 @@ func (c *tally) add(t *testing.T, card, way, said string, took time.Duration) {
 // ip, tc and sysctl report the same as before. Machines that run at the same time, each with
 // all cards, share the sets.
 func TestRandom(t *testing.T) {
-	if *randomSets == 0 {
-		t.Skip("make test-vm RANDOM=500")
-	}
+	must.SkipIf(t, *randomSets == 0, "make test-vm RANDOM=500")
 	cards := models()
 	if *only != "" {
 		cards = slices.DeleteFunc(cards, func(c [2]string) bool { return !slices.Contains(strings.Split(*only, ","), c[0]) })

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/units"
 	"linerate/internal/must"
 )
@@ -201,10 +202,7 @@ func TestLineRepeats(t *testing.T) {
 		for i := range 500 {
 			offer(t, l, int64(i)*1000, 60+i)
 		}
-		var sizes []int32
-		for _, p := range run(l) {
-			sizes = append(sizes, p.size*int32(1+p.fate))
-		}
+		sizes := lists.Each(run(l), func(p popped) int32 { return p.size * int32(1+p.fate) })
 		return sizes
 	}
 	one, again, another := fates(1), fates(1), fates(2)

@@ -124,9 +124,7 @@ func TestWriteAndPoll(t *testing.T) {
 				n, err = f.b.Poll(buf)
 				must.Do(t, err)
 			}
-			if string(buf[:n]) != "hello" {
-				t.Errorf("got %q", buf[:n])
-			}
+			must.True(t, string(buf[:n]) == "hello", "got %q", buf[:n])
 			must.OK(t, errors.Join(f.a.Close(), f.a.Close()))
 		})
 	}

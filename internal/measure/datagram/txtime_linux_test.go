@@ -21,9 +21,7 @@ func TestEgressAndQueues(t *testing.T) {
 	home := netip.MustParseAddr("127.0.0.1")
 	link := must.Get(egress(home, home))(t)
 	lo, err := net.InterfaceByName("lo")
-	if err != nil {
-		t.Skip("the loopback interface is not called lo here")
-	}
+	must.SkipIf(t, err != nil, "the loopback interface is not called lo here")
 	must.Equal(t, int(link), lo.Index, "127.0.0.1 is reached through %d, want %d", link, lo.Index)
 	queues, err := queuesOf(link)
 	must.True(t, err == nil && len(queues) != 0 && queues[0].kind != "", "queues %+v, %v", queues, err)
@@ -36,11 +34,10 @@ func TestKernelPacing(t *testing.T) {
 	attempt := func() (*Sender, error) {
 		a, b := w.ConnectedUDP()
 		must.Do(t, b.Close())
-		c, err := Attach(a, Options{})
-		must.Do(t, err)
+		c := must.Get(Attach(a, Options{}))(t)
 		t.Cleanup(func() { c.Close() })
 		var s *Sender
-		err = w.AtNear(func() (err error) {
+		err := w.AtNear(func() (err error) {
 			s, err = NewSender(c, SenderOptions{Size: 1000, Gap: 1e6, Pacing: ByKernel})
 			return err
 		})
@@ -58,9 +55,7 @@ func TestKernelPacing(t *testing.T) {
 			LinkIndex: l.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT,
 		}})
 	})
-	if err != nil {
-		t.Skipf("this kernel has no fair queue (module sch_fq): %v", err)
-	}
+	must.SkipIf(t, err != nil, "this kernel has no fair queue (module sch_fq): %v", err)
 	must.Equal(t, must.Get(attempt())(t).Pacing(), "kernel: fq", "pacing")
 }
 
@@ -78,9 +73,8 @@ func departing(t testing.TB) (sent, missed int64, took time.Duration) {
 	t.Helper()
 	a, b := loopback(t, "udp4")
 	f := newFlow(t, a, b, Options{}, SenderOptions{Size: 1000, Gap: 100_000}, limits{count: 3000})
-	if err := f.a.socket.(*native).takeDepartures(); err != nil {
-		t.Skipf("this kernel takes no departure times (SO_TXTIME): %v", err)
-	}
+	err := f.a.socket.(*native).takeDepartures()
+	must.SkipIf(t, err != nil, "this kernel takes no departure times (SO_TXTIME): %v", err)
 	f.send.times = make([]int64, f.send.slots)
 	took = f.run()
 	sent = f.send.Sent.Load()
@@ -207,9 +201,7 @@ func TestTrains(t *testing.T) {
 	a, b := loopback(t, "udp4")
 	f := newFlow(t, a, b, Options{}, SenderOptions{Size: 1000}, limits{count: 640})
 	f.run()
-	if !f.a.socket.cuts(1000) {
-		t.Skip("this kernel has no UDP_SEGMENT")
-	}
+	must.SkipIf(t, !f.a.socket.cuts(1000), "this kernel has no UDP_SEGMENT")
 	must.True(t, f.send.Segmented() && f.receive.Coalesced(), "segmented %t, coalesced %t", f.send.Segmented(), f.receive.Coalesced())
 	must.True(t, f.tally.Received == 640 && f.odd == 0, "received %d, %d odd ones", f.tally.Received, f.odd)
 	known := f.b.Dropped().IsKnown() && f.b.RecvBuffer().IsKnown() && f.a.PathMTU().IsKnown()

@@ -49,9 +49,7 @@ func TestMain(m *testing.M) {
 // killed.
 func TestChild(t *testing.T) {
 	text, ok := os.LookupEnv(childTask)
-	if !ok {
-		t.Skip("is what a child process that another test starts runs")
-	}
+	must.SkipIf(t, !ok, "is what a child process that another test starts runs")
 	var k task
 	must.Do(t, json.Unmarshal([]byte(text), &k))
 	p := script(t, New(k.State, Options{NamedPaths: true}), flow(k.Copy))

@@ -124,9 +124,7 @@ func TestHow(t *testing.T) {
 }
 
 func TestDefaultSize(t *testing.T) {
-	if testing.Short() {
-		t.Skip("moves 256 MiB")
-	}
+	must.SkipIf(t, testing.Short(), "moves 256 MiB")
 	h := newHome(t)
 	f := flow(files.Params{Mode: files.Memory})
 	f.Bytes = 0
@@ -153,9 +151,7 @@ func TestExistingSource(t *testing.T) {
 			a, b := enginetest.Prepare(t, h.Engine, enginetest.NewWire(t), f)
 			_ = enginetest.Conduct(t, a, b, model.To)
 			if asked > units.Bytes(len(content)) {
-				if a.Err == nil || !strings.Contains(a.Err.Error(), "where 1073741824 were asked") || b.Err == nil {
-					t.Errorf("near %v, far %v", a.Err, b.Err)
-				}
+				must.True(t, a.Err != nil && strings.Contains(a.Err.Error(), "where 1073741824 were asked") && b.Err != nil, "near %v, far %v", a.Err, b.Err)
 			} else {
 				if f.Bytes == 0 {
 					f.Bytes = units.Bytes(len(content))

@@ -32,18 +32,14 @@ func TestFull(t *testing.T) {
 		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
 	}
 	out, err := cmd.CombinedOutput()
-	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) {
-		t.Skipf("no user namespaces here: %v", err)
-	}
+	must.SkipIf(t, errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC), "no user namespaces here: %v", err)
 	must.True(t, err == nil && bytes.Contains(out, []byte("--- PASS: TestFullChild")), "%v\n%s", err, out)
 }
 
 // TestFullChild fills a file system in the middle of a copy.
 func TestFullChild(t *testing.T) {
 	dir, ok := os.LookupEnv(fullTask)
-	if !ok {
-		t.Skip("is what the child process of TestFull runs")
-	}
+	must.SkipIf(t, !ok, "is what the child process of TestFull runs")
 	must.Dof(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=80m"), "mount")
 	defer func() { _ = unix.Unmount(dir, 0) }()
 	h := newHome(t)

@@ -26,9 +26,8 @@ import (
 func TestKilled(t *testing.T) {
 	for name, sink := range map[string]string{"memory": "memory", "disk": "disk", "folder": "FOLDER", "new file": "FOLDER/new"} {
 		t.Run(name, func(t *testing.T) {
-			if p := findMemory(int64(odd)); name == "memory" && p.anonymous {
-				t.Skip(p.warning)
-			}
+			p := findMemory(int64(odd))
+			must.SkipIf(t, name == "memory" && p.anonymous, "%v", p.warning)
 			h := newHome(t)
 			unknown := filepath.Join(h.folder, filePrefix+"ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 			must.Do(t, os.WriteFile(unknown, []byte("not linerate's"), 0o600))
@@ -66,9 +65,8 @@ func TestReplaced(t *testing.T) {
 func TestReplacedWhileRunning(t *testing.T) {
 	h := newHome(t)
 	c := must.Get(makeFile(h.state, h.folder, 0))(t)
-	if err := os.Remove(c.Name()); err != nil {
-		t.Skipf("this system removes no open file: %v", err)
-	}
+	err := os.Remove(c.Name())
+	must.SkipIf(t, err != nil, "this system removes no open file: %v", err)
 	must.Do(t, os.WriteFile(c.Name(), []byte("x"), 0o600))
 	for range 2 {
 		must.Do(t, c.remove())

@@ -114,8 +114,7 @@ func TestLimitsOfATransmitter(t *testing.T) {
 	for name, l := range map[string]Limits{"message": {Largest: 100}, "time": {Time: time.Millisecond}} {
 		t.Run(name, func(t *testing.T) {
 			port, log := serve(t, quick(), s.withUpper(64), l)
-			_, err := quick().Transmit(t.Context(), dialer(port), Options{Settings: s, Repeats: 3}, func(model.Point) {})
-			must.Fail(t, err, "no limit")
+			must.Fail(t, must.Err(quick().Transmit(t.Context(), dialer(port), Options{Settings: s, Repeats: 3}, func(model.Point) {})), "no limit")
 			lines := awaitLog(t, 1, log)
 			must.True(t, strings.Contains(lines[0], "largest message") || strings.Contains(lines[0], "longer than 1ms"), "log %q", lines)
 		})

@@ -134,9 +134,7 @@ func FuzzDecodeControl(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c, n, err := DecodeControl(b)
 		if err == nil {
-			if !bytes.Equal(c.Append(nil), b[:n]) {
-				t.Errorf("%v is not %q", c, b[:n])
-			}
+			must.True(t, bytes.Equal(c.Append(nil), b[:n]), "%v is not %q", c, b[:n])
 			return
 		}
 		must.True(t, n == 0 && c == 0, "%v, %d bytes beside %v", c, n, err)

@@ -184,9 +184,7 @@ func TestTransmittersWaitForTheirTurn(t *testing.T) {
 	for i := range 5 {
 		local := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(10+i))}}
 		first, err := local.DialContext(t.Context(), "tcp4", "127.0.0.1:"+port)
-		if err != nil {
-			t.Skipf("this system has one loopback address: %v", err)
-		}
+		must.SkipIf(t, err != nil, "this system has one loopback address: %v", err)
 		from := func(ctx context.Context) (*net.TCPConn, error) {
 			c := first
 			if first = nil; c != nil {

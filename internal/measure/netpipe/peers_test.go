@@ -61,9 +61,7 @@ const constant = 20
 func nptcp(ctx context.Context, t testing.TB, port string, s Settings, more ...string) *exec.Cmd {
 	t.Helper()
 	path, err := exec.LookPath("NPtcp")
-	if err != nil {
-		t.Skipf("NPtcp is not installed: %v", err)
-	}
+	must.SkipIf(t, err != nil, "NPtcp is not installed: %v", err)
 	cmd := exec.CommandContext(ctx, path, slices.Concat([]string{"-P", port}, s.Arguments(), more)...)
 	cmd.Dir = t.TempDir()
 	return cmd

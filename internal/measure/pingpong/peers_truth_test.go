@@ -148,9 +148,8 @@ func sockperf(t testing.TB, cores [2]string, spin bool) time.Duration {
 		arguments = append(arguments, "--nonblocked")
 	}
 	server := pinned(t, cores[1], "sockperf", append([]string{"server"}, arguments...)...)
-	if err := server.Start(); err != nil {
-		t.Skipf("sockperf: %v", err)
-	}
+	err := server.Start()
+	must.SkipIf(t, err != nil, "sockperf: %v", err)
 	defer server.Wait()
 	defer server.Process.Kill()
 	summary := regexp.MustCompile(`Summary: Latency is ([0-9.]+) usec`)

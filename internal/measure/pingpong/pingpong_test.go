@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/sizes"
@@ -206,10 +207,7 @@ func TestKernelLogGoesToItsSize(t *testing.T) {
 
 func checkLogs(t *testing.T, points []model.Point, want string) {
 	t.Helper()
-	var got []string
-	for _, p := range points {
-		got = append(got, fmt.Sprintf("%d:%d", p.Size, len(p.Log)))
-	}
+	got := lists.Each(points, func(p model.Point) string { return fmt.Sprintf("%d:%d", p.Size, len(p.Log)) })
 	must.Equal(t, strings.Join(got, " "), want, "lines of sizes")
 }
 

@@ -70,18 +70,14 @@ func TestAnyOrder(t *testing.T) {
 				holds = append(holds, h)
 			},
 			"end": func(t *rapid.T) {
-				if len(holds) == 0 {
-					t.Skip("no hold is there by now: rapid chooses something else")
-				}
+				must.SkipIf(t, len(holds) == 0, "no hold is there by now: rapid chooses something else")
 				i := rapid.IntRange(0, len(holds)-1).Draw(t, "which")
 				holds[i].End()
 				ended = append(ended, holds[i].Hold)
 				holds = append(holds[:i], holds[i+1:]...)
 			},
 			"end again": func(t *rapid.T) {
-				if len(ended) == 0 {
-					t.Skip("no hold is there by now: rapid chooses something else")
-				}
+				must.SkipIf(t, len(ended) == 0, "no hold is there by now: rapid chooses something else")
 				rapid.SampledFrom(ended).Draw(t, "which").End()
 			},
 			"": func(*rapid.T) { verify() },

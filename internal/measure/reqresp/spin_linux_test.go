@@ -15,9 +15,7 @@ import (
 // TestSpin waits by polling if there are enough cores, and otherwise has a warning.
 // TestSpinning checks the CPU time that distinguishes polling from sleeping.
 func TestSpin(t *testing.T) {
-	if runtime.NumCPU() < 2 {
-		t.Skip("needs a core for each end")
-	}
+	must.SkipIf(t, runtime.NumCPU() < 2, "needs a core for each end")
 	spin(t)
 	for streams, waiting := range map[int]string{runtime.NumCPU(): "blocking thread", 64 * runtime.NumCPU(): "poller"} {
 		p, warning := chooseWaiter(streams, true)

@@ -134,11 +134,10 @@ func TestServerOfOthers(t *testing.T) {
 	near := must.Get(measure(t, addr, brief(model.To)))(t)
 	must.True(t, near.Flows[0].Bytes > 0, "%+v", near.Flows)
 	must.Contain(t, strings.Join(near.Warnings, "\n"), "the server has no HTTP/2")
-	_, err := measure(t, addr, brief(model.From))
-	must.Say(t, err, "a transfer from ended")
+	must.Say(t, must.Err(measure(t, addr, brief(model.From))), "a transfer from ended")
 
 	c := must.Get(Program().New(addr, nil, nil))(t)
-	_, _, err = c.Run(t.Context(), brief(model.To), program.Near{Met: func() {}}, func([]model.Sample) {})
+	_, _, err := c.Run(t.Context(), brief(model.To), program.Near{Met: func() {}}, func([]model.Sample) {})
 	must.Contain(t, fault.HintOf(err), "--insecure")
 	none := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(none.Close)
@@ -150,14 +149,12 @@ func TestServerOfOthers(t *testing.T) {
 // reports it; what it holds for a client comes back with its last connection.
 func TestBudget(t *testing.T) {
 	s := newServer(t, budget.Config{Server: budget.Limits{Egress: 1 << 20}})
-	_, err := measure(t, s.addr, brief(model.From))
-	must.Say(t, err, "a transfer from ended")
+	must.Say(t, must.Err(measure(t, s.addr, brief(model.From))), "a transfer from ended")
 	kept := s.over(t)
 	sent, _ := kept.Moved()
 	must.Is(t, kept.Err, budget.ErrSpent)
 	must.True(t, sent >= 1<<20 && sent < 16<<20, "%d bytes sent of 1 MiB", sent)
-	_, err = measure(t, s.addr, brief(model.From))
-	must.Say(t, err, "503 Service Unavailable, and asks to come back after 60 s")
+	must.Say(t, must.Err(measure(t, s.addr, brief(model.From))), "503 Service Unavailable, and asks to come back after 60 s")
 
 	s = newServer(t, budget.Config{Server: budget.Limits{Memory: 8 * connMemory}})
 	var last net.Conn
@@ -166,7 +163,7 @@ func TestBudget(t *testing.T) {
 		defer last.Close()
 	}
 	must.Do(t, last.SetReadDeadline(time.Now().Add(enginetest.Soon)))
-	_, err = last.Read(make([]byte, 1))
+	_, err := last.Read(make([]byte, 1))
 	must.True(t, err != nil && !errors.Is(err, os.ErrDeadlineExceeded), "the ninth connection is not closed: %v", err)
 }
 

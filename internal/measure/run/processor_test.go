@@ -58,9 +58,8 @@ func TestSample(t *testing.T) {
 
 // TestRead reads the real clocks: work between two readings shows in their difference.
 func TestRead(t *testing.T) {
-	if _, err := sockio.ProcessCPU(); errors.Is(err, errors.ErrUnsupported) {
-		t.Skipf("this system has no clock of processor time: %v", err)
-	}
+	_, err := sockio.ProcessCPU()
+	must.SkipIf(t, errors.Is(err, errors.ErrUnsupported), "this system has no clock of processor time: %v", err)
 	start := time.Now()
 	open := ReadEdge(time.Since(start))
 	for x := 1.0; Read(0).process.Total()-open.process.Total() < 20*time.Millisecond; {

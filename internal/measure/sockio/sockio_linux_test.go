@@ -59,9 +59,8 @@ func TestWindowAfterHandshake(t *testing.T) {
 // TestMultipath: a Multipath TCP connection accepts options without a warning, and one that
 // fell back to TCP has one.
 func TestMultipath(t *testing.T) {
-	if _, err := os.Stat("/proc/sys/net/mptcp"); err != nil {
-		t.Skip("this kernel has no Multipath TCP")
-	}
+	_, err := os.Stat("/proc/sys/net/mptcp")
+	must.SkipIf(t, err != nil, "this kernel has no Multipath TCP")
 	for _, both := range []bool{true, false} {
 		var lc net.ListenConfig
 		lc.SetMultipathTCP(both)

@@ -40,9 +40,7 @@ func checkSummary(t testing.TB, r model.FlowReport) {
 		"rwnd": s.RwndLimited.IsKnown(), "rtt": s.RTT.Or(0) > 0, "rtt min": s.RTTMin.Or(0) > 0,
 		"cwnd": s.Cwnd.Or(0) > 0, "peer window": s.PeerWindow.IsKnown(), "send buffer": s.SendBuffer.Or(0) > 0,
 	} {
-		if !known {
-			t.Errorf("summary lacks %s: %+v", name, *s)
-		}
+		must.True(t, known, "summary lacks %s: %+v", name, *s)
 	}
 }
 
@@ -104,9 +102,8 @@ func checkVeth(t *testing.T, f model.Flow, cc string) {
 // TestSubflows: a Multipath TCP connection has a row for each path that the hosts open, with
 // the bytes acknowledged on it, and sums in place of one path's numbers.
 func TestSubflows(t *testing.T) {
-	if _, err := os.Stat("/proc/sys/net/mptcp"); err != nil {
-		t.Skip("this kernel has no Multipath TCP")
-	}
+	_, err := os.Stat("/proc/sys/net/mptcp")
+	must.SkipIf(t, err != nil, "this kernel has no Multipath TCP")
 	for name, e := range everyPlane() {
 		t.Run(name, func(t *testing.T) {
 			w := enginetest.NewVeth(t, enginetest.Bucket{Rate: 40e6, Burst: 15000, Queue: 60000})

@@ -227,13 +227,12 @@ func TestPrepareClosesWhatItGot(t *testing.T) {
 		c, _ := w.Accept(t.Context(), engine.SocketOptions{})
 		accepted <- c
 	}()
-	_, err := New().Prepare(t.Context(), env, timed(model.Both, 1))
-	must.Say(t, err, "open 1 connections from", "error")
+	must.Say(t, must.Err(New().Prepare(t.Context(), env, timed(model.Both, 1))), "open 1 connections from", "error")
 	c := <-accepted
 	defer c.Close()
 	// A leaked connection would leave the peer waiting.
 	must.Do(t, c.SetDeadline(time.Now().Add(enginetest.Soon)))
-	_, err = c.Read(make([]byte, 1))
+	_, err := c.Read(make([]byte, 1))
 	must.True(t, err != nil && !strings.Contains(err.Error(), "timeout"), "the first set of connections is still open: %v", err)
 }
 

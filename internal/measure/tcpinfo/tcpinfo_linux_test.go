@@ -127,9 +127,8 @@ func FuzzParse(f *testing.F) {
 }
 
 func TestReadAllocatesNothing(t *testing.T) {
-	raw, err := dial(t).SyscallConn()
-	must.Do(t, err)
-	err = raw.Control(func(fd uintptr) {
+	raw := must.Get(dial(t).SyscallConn())(t)
+	err := raw.Control(func(fd uintptr) {
 		allocations := testing.AllocsPerRun(100, func() {
 			must.OK(t, must.Err(ReadFD(fd)))
 		})

@@ -191,9 +191,7 @@ func FuzzParse(f *testing.F) {
 		}
 		var out [endLen]byte
 		h.put(out[:])
-		if !bytes.Equal(out[:headerLen], in[:headerLen]) {
-			t.Fatalf("% x becomes % x", in[:headerLen], out[:headerLen])
-		}
+		must.Need(t, bytes.Equal(out[:headerLen], in[:headerLen]), "% x becomes % x", in[:headerLen], out[:headerLen])
 		c, err := parseEnd(h, in)
 		if err != nil {
 			return

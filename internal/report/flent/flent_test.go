@@ -150,9 +150,7 @@ func TestPackedIsTheSame(t *testing.T) {
 // TestFlentReadsThem makes Flent itself summarise a file.
 func TestFlentReadsThem(t *testing.T) {
 	program, err := exec.LookPath("flent")
-	if err != nil {
-		t.Skip("flent is not installed (Debian: flent; PyPI: flent)")
-	}
+	must.SkipIf(t, err != nil, "flent is not installed (Debian: flent; PyPI: flent)")
 	c := reporttest.Cases()[0]
 	text := must.Get(render(c))(t)
 	path := filepath.Join(t.TempDir(), "test.flent")

@@ -97,8 +97,7 @@ func TestBaselineComesFirst(t *testing.T) {
 		slices.Reverse(c.Session.Runs)
 		path := filepath.Join(t.TempDir(), "runs.txt")
 		must.Do(t, os.WriteFile(path, lines(t, c), 0o600))
-		out, err := exec.CommandContext(t.Context(), "go", "run", "golang.org/x/perf/cmd/benchstat", "-col", "/setting", "-format", "csv", path).Output()
-		must.Do(t, err)
+		out := must.Get(exec.CommandContext(t.Context(), "go", "run", "golang.org/x/perf/cmd/benchstat", "-col", "/setting", "-format", "csv", path).Output())(t)
 		for l := range strings.Lines(string(out)) {
 			if columns := strings.Split(l, ","); len(columns) > 3 && columns[0] == "" && !strings.Contains(l, "CI") {
 				must.Equal(t, columns[1], c.Session.Plan.Baseline, "the first column of benchstat")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/must"
 	"linerate/internal/report"
@@ -47,10 +48,7 @@ func TestTexts(t *testing.T) {
 		want, err := os.ReadFile(path)
 		must.True(t, err == nil && got == string(want), "%s differs from its file (%v):\n%s", c.Name, err, got)
 		plain := regexp.MustCompile(`\\([!-~])`).ReplaceAllString(got, "$1")
-		var all []string
-		for _, f := range d.Findings {
-			all = append(all, f.Text)
-		}
+		all := lists.Each(d.Findings, func(f report.Finding) string { return f.Text })
 		for _, l := range d.Lines {
 			all = append(all, l.Goodput.String())
 		}

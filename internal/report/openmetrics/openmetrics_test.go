@@ -112,9 +112,7 @@ func TestTextfilesOfOnePair(t *testing.T) {
 // TestPromtoolAccepts checks the page of every kind of session with promtool.
 func TestPromtoolAccepts(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
-	if err != nil {
-		t.Skip("promtool is not installed (Debian: prometheus)")
-	}
+	must.SkipIf(t, err != nil, "promtool is not installed (Debian: prometheus)")
 	for _, c := range reporttest.Cases() {
 		text, _ := page(t, c)
 		p := exec.CommandContext(t.Context(), promtool, "check", "metrics")

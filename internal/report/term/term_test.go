@@ -300,9 +300,7 @@ func TestCheckWhy(t *testing.T) {
 // A command broken over lines is still one command for a shell, since people copy it.
 func TestBrokenCommandsArePastedWhole(t *testing.T) {
 	shell, err := exec.LookPath("sh")
-	if err != nil {
-		t.Skip("no sh to paste into")
-	}
+	must.SkipIf(t, err != nil, "no sh to paste into")
 	step := report.Step{What: "try it", Command: "linerate run 'root@na s;$(false)' --direction from --title 'it'\\''s  two  blanks' --factor far.tcp.recv_buffer_max=64KiB,1MiB --sudo --db '/tmp/a folder/x.db'"}
 	split := func(text string) string {
 		out := must.Get(exec.CommandContext(t.Context(), shell, "-c", `linerate() { printf '<%s>' "$@"; }; `+text).Output())(t)
@@ -326,7 +324,6 @@ func TestNamesOfRowsStayWhole(t *testing.T) {
 		d.Lines[i].Label, d.Lines[i].Share, d.Lines[i].Retransmits = "from 10.0.0.2", fact.Known(1.01, "test"), fact.Known[int64](12345, "test")
 		d.Lines[i].NearCPU, d.Lines[i].FarCPU = fact.Known(1.0, "test"), fact.Known(1.0, "test")
 	}
-	if text := render(t, d, term.Options{Width: 80}); !regexp.MustCompile(`(?m)^  from 10\.0\.0\.2 +[\d.]+ [kMG]bit/s +about 100 % of link  12345 retransmits`).MatchString(text) {
-		t.Error(text)
-	}
+	text := render(t, d, term.Options{Width: 80})
+	must.True(t, regexp.MustCompile(`(?m)^  from 10\.0\.0\.2 +[\d.]+ [kMG]bit/s +about 100 % of link  12345 retransmits`).MatchString(text), "%v", text)
 }

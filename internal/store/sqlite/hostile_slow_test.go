@@ -30,9 +30,8 @@ func TestMoreHostileValues(t *testing.T) {
 func TestTooManySamples(t *testing.T) {
 	confined.Run(t, 384<<20, hostileCPU, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "many.db")
-		s, err := Open(t.Context(), path)
-		must.Do(t, err)
-		err = errors.Join(s.CreateSession(t.Context(), model.Session{ID: "it", State: model.SessionDone}),
+		s := must.Get(Open(t.Context(), path))(t)
+		err := errors.Join(s.CreateSession(t.Context(), model.Session{ID: "it", State: model.SessionDone}),
 			s.AddRun(t.Context(), "it", model.Run{Number: 1}, make([]model.Sample, packed.MaxSamples), nil), s.Close())
 		must.Do(t, err)
 		for part := 1; part <= tables.MaxSamples/packed.MaxSamples; part++ {

@@ -291,9 +291,8 @@ func TestBusyMachine(t *testing.T) {
 func TestDriverPanic(t *testing.T) {
 	path := hostile(t, `SELECT 1`, `UPDATE sessions SET document = hex(zeroblob(10000000))`)
 	s := must.Get(Open(t.Context(), path))(t)
-	conn, err := s.db.Conn(t.Context())
-	must.Do(t, err)
-	err = conn.Raw(func(c any) error {
+	conn := must.Get(s.db.Conn(t.Context()))(t)
+	err := conn.Raw(func(c any) error {
 		c.(driver.Conn).Raw().HardHeapLimit(10 << 20)
 		return nil
 	})

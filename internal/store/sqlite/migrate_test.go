@@ -139,10 +139,9 @@ func TestHourSize(t *testing.T) {
 	var bytes [2]int64 // without samples, and with them
 	for i, samples := range [][]model.Sample{nil, want} {
 		path := filepath.Join(t.TempDir(), "hour.db")
-		s, err := Open(t.Context(), path)
-		must.Do(t, err)
+		s := must.Get(Open(t.Context(), path))(t)
 		session := model.Session{ID: "hour"}
-		err = s.CreateSession(t.Context(), session)
+		err := s.CreateSession(t.Context(), session)
 		if err == nil {
 			err = s.AddRun(t.Context(), session.ID, model.Run{Number: 1}, samples, nil)
 		}

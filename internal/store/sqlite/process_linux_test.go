@@ -104,9 +104,8 @@ func inNamespace(t *testing.T, job, dir string, uid int) {
 		return cmd.CombinedOutput()
 	}
 	out, err := start(job)
-	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
-		t.Skipf("user and mount namespaces are not available: %v", err)
-	}
+	exit := new(exec.ExitError)
+	must.SkipIf(t, err != nil && !errors.As(err, &exit), "user and mount namespaces are not available: %v", err)
 	must.Need(t, err == nil, "%s: %v: %s", job, err, out)
 }
 

@@ -57,9 +57,8 @@ func TestCommandMistakes(t *testing.T) {
 		"cmd:x=" + long("y"):      `more than 4096 bytes`,
 		"cmd:" + long("z") + "=1": `is no name for a command`,
 	} {
-		if _, err := ParseFactor(in, knobs{}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %s", in[:min(len(in), 40)], err, want)
-		}
+		_, err := ParseFactor(in, knobs{})
+		must.True(t, err != nil && strings.Contains(err.Error(), want), "%q: %v, want %s", in[:min(len(in), 40)], err, want)
 	}
 	f, _ := ParseFactor("far.cmd:x=true", knobs{})
 	for in, want := range map[string]string{"x": "has no command", "y=true": "there is no command", "near.cmd:x=true": "there is no command", "x=": "there is no undo command"} {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"linerate/internal/core/knob"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/units"
@@ -139,10 +140,7 @@ factors:
 baseline: window=auto near.tcp.timestamps=1
 `)
 	got, baseline := f.Settings()
-	var names []string
-	for _, s := range got {
-		names = append(names, s.Name)
-	}
+	names := lists.Each(got, func(s model.Setting) string { return s.Name })
 	want := []string{"window=64KiB timestamps=0", "window=64KiB timestamps=1", "window=auto timestamps=0", "window=auto timestamps=1"}
 	must.True(t, slices.Equal(names, want) && baseline == want[3], "settings %q, baseline %q", names, baseline)
 	// Combinations must not share memory: each has its own values.
@@ -178,10 +176,7 @@ factors:
 		"all:wndow=1MiB":                        "did you mean window?",
 	} {
 		s, err := ParseNamed(text, knobs{})
-		var set []string
-		for _, a := range s.Assignments {
-			set = append(set, a.Host.Of(a.Knob)+"="+a.Value)
-		}
+		set := lists.Each(s.Assignments, func(a model.Assignment) string { return a.Host.Of(a.Knob) + "=" + a.Value })
 		got := strings.Join(set, " ")
 		must.True(t, (err != nil || got == want) && (err == nil || want != "" && strings.Contains(err.Error(), want)), "%s: %q, %v", text, got, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"linerate/internal/confined"
+	"linerate/internal/core/lists"
 	"linerate/internal/must"
 )
 
@@ -134,10 +135,7 @@ func TestMistakes(t *testing.T) {
 			t.Errorf("%s: error %v", name, err)
 			continue
 		}
-		var got []string
-		for _, p := range problems {
-			got = append(got, fmt.Sprintf("%d:%d: %s", p.Line, p.Column, p))
-		}
+		got := lists.Each(problems, func(p Problem) string { return fmt.Sprintf("%d:%d: %s", p.Line, p.Column, p) })
 		must.Equal(t, strings.Join(got, "\n"), c.want, "%s", name)
 	}
 }
@@ -212,8 +210,7 @@ func TestHostileCombinations(t *testing.T) {
 			{70, 5, "the levels make more than 9223372036854775807 settings, and a plan may have 64"},
 		} {
 			text := hostilePlan(c.factors, c.levels)
-			_, err := Parse("plan.yaml", []byte(text), knobs{}, kinds())
-			must.Say(t, err, c.says, "%d factors of %d levels in %d bytes", c.factors, c.levels, len(text))
+			must.Say(t, must.Err(Parse("plan.yaml", []byte(text), knobs{}, kinds())), c.says, "%d factors of %d levels in %d bytes", c.factors, c.levels, len(text))
 		}
 		// The same from flags, from which a caller builds a File.
 		var f File

@@ -155,8 +155,7 @@ func TestProfile1(t *testing.T) {
 
 // TestParseProfileByHand: values written by a person become canonical.
 func TestParseProfileByHand(t *testing.T) {
-	p, err := ParseProfile("p.yaml", []byte("profile: 2\nhosts:\n  - {role: receiver, knobs: {tcp.recv_buffer_max: 4MiB}}\nevidence: {date: 2026-11-21}\n"), knobs{})
-	must.Do(t, err)
+	p := must.Get(ParseProfile("p.yaml", []byte("profile: 2\nhosts:\n  - {role: receiver, knobs: {tcp.recv_buffer_max: 4MiB}}\nevidence: {date: 2026-11-21}\n"), knobs{}))(t)
 	must.Equal(t, p.Hosts[0].Settings[0], (profile.Setting{Knob: "tcp.recv_buffer_max", Value: "4194304"}))
 	must.Equal(t, p.Evidence.Date.Format(time.DateOnly), "2026-11-21", "%v", p.Evidence.Date)
 }
@@ -193,17 +192,14 @@ func (e endsToo) Check(id model.KnobID, value string) (string, error) {
 
 // A lab keeps its commas, and a far end has a short name unless another one has the same.
 func TestFarEndsOfAFlag(t *testing.T) {
-	f, err := ParseFactor("far=nas, lab:rate=1gbit,rtt=2ms,to.loss=1%,root@pi,linerate://PIN.secret@10.0.0.7:5299,exec:10.0.0.8 ssh x linerate agent,exec:10.0.0.9 a,exec:10.0.0.9 b", endsToo{})
-	must.Do(t, err)
+	f := must.Get(ParseFactor("far=nas, lab:rate=1gbit,rtt=2ms,to.loss=1%,root@pi,linerate://PIN.secret@10.0.0.7:5299,exec:10.0.0.8 ssh x linerate agent,exec:10.0.0.9 a,exec:10.0.0.9 b", endsToo{}))(t)
 	var names, values []string
 	for _, l := range f.Levels {
 		names, values = append(names, l.Text), append(values, l.Value)
 	}
 	want := []string{"nas", "lab:rate=1gbit,rtt=2ms,to.loss=1%", "pi", "10.0.0.7", "10.0.0.8", "exec:10.0.0.9 a", "exec:10.0.0.9 b"}
 	must.True(t, slices.Equal(names, want), "names %q, want %q", names, want)
-	if values[3] != "linerate://PIN@10.0.0.7:5299" || f.Targets[values[3]] != "linerate://PIN.secret@10.0.0.7:5299" {
-		t.Errorf("%q is opened with %q", values[3], f.Targets[values[3]])
-	}
+	must.True(t, values[3] == "linerate://PIN@10.0.0.7:5299" && f.Targets[values[3]] == "linerate://PIN.secret@10.0.0.7:5299", "%q is opened with %q", values[3], f.Targets[values[3]])
 	must.Say(t, must.Err(ParseFactor("far=nas,nas", endsToo{})), "same value", "twice")
 }
 

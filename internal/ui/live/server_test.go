@@ -111,9 +111,7 @@ func TestServerFits(t *testing.T) {
 	for columns := 20; columns < 130; columns += 7 {
 		for rows := 6; rows < 60; rows += 3 {
 			all := strings.Split(sgr.ReplaceAllString(s.View(Size{columns, rows}), ""), "\n")
-			if len(all) != rows || !strings.Contains(all[len(all)-1], "q stops") {
-				t.Errorf("%d rows in %dx%d, the last is %q", len(all), columns, rows, all[len(all)-1])
-			}
+			must.True(t, len(all) == rows && strings.Contains(all[len(all)-1], "q stops"), "%d rows in %dx%d, the last is %q", len(all), columns, rows, all[len(all)-1])
 			for _, row := range all {
 				n := utf8.RuneCountInString(row)
 				must.True(t, n <= columns, "%d columns in %dx%d: %q", n, columns, rows, row)

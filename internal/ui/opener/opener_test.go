@@ -45,9 +45,7 @@ func TestSaysWhyNot(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	err = Open(t.Context(), "x.html", screen)
 	must.True(t, errors.Is(err, ErrNone) && strings.Contains(err.Error(), "is not installed"), "no opener: %v", err)
-	if blind(func(string) string { return "" }) == "" {
-		t.Skip("this system has a screen whatever the environment says")
-	}
+	must.SkipIf(t, blind(func(string) string { return "" }) == "", "this system has a screen whatever the environment says")
 	script(t, "exit 0\n")
 	err = Open(t.Context(), "x.html", func(string) string { return "" })
 	must.True(t, errors.Is(err, ErrNone) && strings.Contains(err.Error(), "no screen"), "no screen: %v", err)

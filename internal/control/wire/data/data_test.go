@@ -48,9 +48,8 @@ func TestConnectionsComeInOrder(t *testing.T) {
 	must.Do(t, err)
 	for i, c := range conns {
 		var b [1]byte
-		if _, err := io.ReadFull(c, b[:]); err != nil || int(b[0]) != i {
-			t.Errorf("connection %d is number %d, %v", i, b[0], err)
-		}
+		_, err := io.ReadFull(c, b[:])
+		must.True(t, err == nil && int(b[0]) == i, "connection %d is number %d, %v", i, b[0], err)
 		_ = c.Close()
 	}
 }

@@ -44,9 +44,8 @@ func TestEveryLoginShell(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Options{Users: users, Sshd: "Banner " + bannerFile(t)})
 	for name, u := range users {
 		t.Run(name, func(t *testing.T) {
-			if _, err := exec.LookPath(u.Shell); err != nil {
-				t.Skipf("%s is not installed", u.Shell)
-			}
+			_, err := exec.LookPath(u.Shell)
+			must.SkipIf(t, err != nil, "%s is not installed", u.Shell)
 			talk(t, must.Get(dial(t, s, name))(t))
 		})
 	}

@@ -36,9 +36,7 @@ const fewFiles = 128
 // got and closes them again; "seize" opens all that are left and keeps them, except for the
 // number that follows.
 func TestInAChild(t *testing.T) {
-	if os.Getenv("LINERATE_CHILD_SERVER") == "" {
-		t.Skip("the server of other tests")
-	}
+	must.SkipIf(t, os.Getenv("LINERATE_CHILD_SERVER") == "", "the server of other tests")
 	must.Do(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: fewFiles, Max: fewFiles}))
 	d := budget.Divide(fewFiles, 0)
 	id := must.Get(tls.LoadKey(os.Getenv("LINERATE_CHILD_SERVER")))(t)

@@ -118,9 +118,7 @@ func anonymousCrowd(t testing.TB, n int, h hostile, many bool) tls.Link {
 // TestRightSecretAmongAnonymous: with anonymous clients of every kind at the door, a client with
 // the right secret is served. TestSoonAmongAnonymous checks how soon.
 func TestRightSecretAmongAnonymous(t *testing.T) {
-	if testing.Short() {
-		t.Skip("has hundreds of clients: not with the race detector")
-	}
+	must.SkipIf(t, testing.Short(), "has hundreds of clients: not with the race detector")
 	for manner, h := range hostiles() {
 		for _, many := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, from many addresses %t", manner, many), func(t *testing.T) {

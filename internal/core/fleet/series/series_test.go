@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
 	"linerate/internal/must"
@@ -36,10 +37,7 @@ func TestJudge(t *testing.T) {
 	for sign, worse := range map[float64]bool{1: true, -1: false} {
 		p := Suspicion{Worse: worse, Reference: 5, Margin: m}
 		at := func(of []float64) (v Verdict) {
-			var y []float64
-			for _, d := range of {
-				y = append(y, 5+sign*d)
-			}
+			y := lists.Each(of, func(d float64) float64 { return 5 + sign*d })
 			return p.Judge(y)
 		}
 		must.Equal(t, at(runs[:11]), Open, "of 1,344")

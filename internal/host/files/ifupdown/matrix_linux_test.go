@@ -127,9 +127,8 @@ cat /run/said >&2`
 	cmd.Stderr = &talk
 	out, err := cmd.Output()
 	if err != nil {
-		if _, ok := errors.AsType[*exec.ExitError](err); !ok {
-			t.Skipf("no namespaces for it: %v", err)
-		}
+		_, ok := errors.AsType[*exec.ExitError](err)
+		must.SkipIf(t, !ok, "no namespaces for it: %v", err)
 		t.Fatalf("%v\n%s\n%s", err, talk.String(), out)
 	}
 	return links.ReplaceAllStringFunc(string(out), func(l string) string {
@@ -153,9 +152,7 @@ var (
 // the MTU of its parts, or the proposal is refused. The card of the test refuses ring sizes,
 // which must do no harm.
 func TestMatrix(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root for a mount namespace")
-	}
+	must.SkipIf(t, os.Geteuid() != 0, "needs root for a mount namespace")
 	random := rand.New(rand.NewPCG(26, 11))
 	proven, refused := 0, map[string]int{}
 	ask := files.Programs(referee.Root())
@@ -218,9 +215,7 @@ func TestUnreadable(t *testing.T) {
 // TestUnguarded shows that the test detects the harm of a line without "|| true": the stanza
 // after it is not run, and the address is missing.
 func TestUnguarded(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root for a mount namespace")
-	}
+	must.SkipIf(t, os.Geteuid() != 0, "needs root for a mount namespace")
 	root := fstest.MapFS{
 		main:                                file("source interfaces.d/*\n" + owner),
 		"etc/network/interfaces.d/linerate": file("iface eno1 inet manual\n    pre-up ethtool -G eno1 rx 4096\n"),

@@ -227,9 +227,7 @@ func judge(t *testing.T, root fstest.MapFS, kernel string, written []files.File)
 // with the proposed files, and compares the states: exactly the settings differ, or the
 // proposal is refused. It also compares the machine's MTUs with the outcome.
 func TestMatrix(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root for a mount namespace")
-	}
+	must.SkipIf(t, os.Geteuid() != 0, "needs root for a mount namespace")
 	for _, kind := range []string{".network", ".link"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()

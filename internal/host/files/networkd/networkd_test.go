@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/filestest"
 	"linerate/internal/host/files/networkd"
@@ -118,10 +119,9 @@ func TestSteps(t *testing.T) {
 		filestest.Add(root, filestest.Device{Name: "eno3", Kernel: "eno3", Index: 4, MAC: "02:00:00:00:00:03", Driver: "e1000e"})
 		filestest.Add(root, filestest.Device{Name: "eno4", Kernel: "eno4", Index: 5, MAC: "02:00:00:00:00:04", Driver: "e1000e"})
 		all, err := networkd.Steps(filestest.Host(root, nil), link, mtu)
-		var words []string
-		for _, s := range all {
-			words = append(words, s.Device.Name+map[bool]string{true: " keeps ", false: "="}[s.Keeps]+s.MTU)
-		}
+		words := lists.Each(all, func(s networkd.Step) string {
+			return s.Device.Name + map[bool]string{true: " keeps ", false: "="}[s.Keeps] + s.MTU
+		})
 		got := strings.Join(words, " ")
 		if err != nil {
 			got = err.Error()

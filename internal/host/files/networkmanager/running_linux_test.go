@@ -156,13 +156,10 @@ func manage(t *testing.T, root fs.FS) map[string]string {
 // TestRunning draws machines and has NetworkManager bring them up without and with the
 // proposed file: the MTU of the one interface and of its ports differs, and nothing else.
 func TestRunning(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root for a mount namespace")
-	}
+	must.SkipIf(t, os.Geteuid() != 0, "needs root for a mount namespace")
 	nm := referee.Program(t, "NetworkManager")
-	if _, err := exec.LookPath("dbus-daemon"); err != nil {
-		t.Skip("no dbus-daemon is installed")
-	}
+	_, err := exec.LookPath("dbus-daemon")
+	must.SkipIf(t, err != nil, "no dbus-daemon is installed")
 	if err := referee.Command(t, nm, "--version").Run(); err != nil {
 		t.Skipf("its libraries are missing: %v", err)
 	}
@@ -194,9 +191,7 @@ func TestRunning(t *testing.T) {
 		before, after := manage(t, root), manage(t, files.Overlay(root, p.Files))
 		want := maps.Clone(before)
 		maps.Copy(want, p.Want)
-		if !maps.Equal(want, after) || maps.Equal(before, after) && name != "a bridge of 9000" {
-			t.Errorf("%s beside %q:\nwithout %q\nwith    %q\n%s", name, aside.path, before, after, p.Files[0].Content)
-		}
+		must.True(t, maps.Equal(want, after) && (!maps.Equal(before, after) || name == "a bridge of 9000"), "%s beside %q:\nwithout %q\nwith    %q\n%s", name, aside.path, before, after, p.Files[0].Content)
 	}
 	filestest.Record(t, filestest.Row{Format: "NetworkManager", Program: "NetworkManager " + referee.Version(t, nm), Remark: ", running", Proven: proven, Refused: refused})
 }

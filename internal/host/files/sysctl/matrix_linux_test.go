@@ -121,9 +121,7 @@ grep . `
 	out, err := cmd.Output()
 	if err != nil {
 		var exit *exec.ExitError
-		if !errors.As(err, &exit) {
-			t.Skipf("no namespaces for it: %v", err)
-		}
+		must.SkipIf(t, !errors.As(err, &exit), "no namespaces for it: %v", err)
 		t.Fatalf("%v\n%s", err, exit.Stderr)
 	}
 	got := make(map[string]string)
@@ -140,9 +138,7 @@ grep . `
 // refused with a file and a line. It also compares the kernel with Holds and Kernel for each
 // key.
 func TestMatrix(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root for a mount namespace")
-	}
+	must.SkipIf(t, os.Geteuid() != 0, "needs root for a mount namespace")
 	programs := map[string][]string{
 		"systemd-sysctl": {referee.Program(t, "/usr/lib/systemd/systemd-sysctl", "/lib/systemd/systemd-sysctl")},
 		"procps":         {referee.Program(t, "sysctl"), "--system"},

@@ -68,10 +68,9 @@ func cases() []struct {
 
 // TestConformanceInNamespace tests every setting of this kernel's virtual interfaces over
 // both transports.
-func TestConformanceInNamespace(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestConformanceInNamespace(t *testing.T) { knobtest.InNamespace(t, testConformanceInNamespace) }
+
+func testConformanceInNamespace(t *testing.T) {
 	devices(t)
 	for name, older := range map[string]bool{"generic": false, "request": true} {
 		for _, c := range cases() {
@@ -95,22 +94,17 @@ func wanted(t *testing.T, device, name, other string, older bool) string {
 		return other
 	}
 	now := must.Get(openOn(t, device, name, older).Read(t.Context()))(t)
-	if now != "tx-checksum-ipv4=off(fixed) tx-checksum-ip-generic=on tx-checksum-ipv6=off(fixed)" {
-		t.Skipf("another veth than that of this test: %s", now)
-	}
+	must.SkipIf(t, now != "tx-checksum-ipv4=off(fixed) tx-checksum-ip-generic=on tx-checksum-ipv6=off(fixed)", "another veth than that of this test: %s", now)
 	return "tx-checksum-ipv4=off(fixed) tx-checksum-ip-generic=off tx-checksum-ipv6=off(fixed)"
 }
 
 // TestLinkModesInNamespace sets speed and duplex of a tap, the only virtual interface that
 // accepts them (Linux drivers/net/tun.c tun_set_link_ksettings).
-func TestLinkModesInNamespace(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestLinkModesInNamespace(t *testing.T) { knobtest.InNamespace(t, testLinkModesInNamespace) }
+
+func testLinkModesInNamespace(t *testing.T) {
 	devices(t)
-	if !exists("kt2") {
-		t.Skip("no tap here")
-	}
+	must.SkipIf(t, !exists("kt2"), "no tap here")
 	knobtest.Run(t, knobtest.Case{
 		Backend: openOn(t, "kt2", "linkmodes.mode", false), Other: "autoneg=off speed=100 duplex=half",
 		Bad: []string{"", "autoneg=off", "autoneg=on", "autoneg=on advertise=100baseT/Full"}, Absent: openOn(t, "kt9", "linkmodes.mode", false),
@@ -119,10 +113,9 @@ func TestLinkModesInNamespace(t *testing.T) {
 
 // TestTransportsAgree: the older request reports the same about an interface as generic
 // netlink.
-func TestTransportsAgree(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestTransportsAgree(t *testing.T) { knobtest.InNamespace(t, testTransportsAgree) }
+
+func testTransportsAgree(t *testing.T) {
 	devices(t)
 	compared := 0
 	for _, device := range []string{"kt0", "kt2", "kt3"} {
@@ -145,10 +138,9 @@ func TestTransportsAgree(t *testing.T) {
 
 // TestADraggedFeatureIsTold: turning checksums off turns segmentation off too, and wanting
 // segmentation then has no effect.
-func TestADraggedFeatureIsTold(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestADraggedFeatureIsTold(t *testing.T) { knobtest.InNamespace(t, testADraggedFeatureIsTold) }
+
+func testADraggedFeatureIsTold(t *testing.T) {
 	devices(t)
 	checksum, tso := openOn(t, "kt0", "features.tx-checksum", false), openOn(t, "kt0", "features.tso", false)
 	before := must.Get(tso.Read(t.Context()))(t)

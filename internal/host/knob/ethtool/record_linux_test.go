@@ -23,9 +23,7 @@ var (
 )
 
 func TestRecord(t *testing.T) {
-	if *record == "" {
-		t.Skip("nothing is to be recorded")
-	}
+	must.SkipIf(t, *record == "", "nothing is to be recorded")
 	var u unix.Utsname
 	must.Do(t, unix.Uname(&u))
 	release, _, _ := strings.Cut(unix.ByteSliceToString(u.Release[:]), "-")

@@ -16,9 +16,8 @@ func sysfs(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
 	sys := filepath.Join(root, "sys")
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		t.Skipf("this system lets no test change its mounts: %v", err)
-	}
+	err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+	must.SkipIf(t, err != nil, "this system lets no test change its mounts: %v", err)
 	must.Do(t, unix.Mkdir(sys, 0o755))
 	if err := unix.Mount("sysfs", sys, "sysfs", 0, ""); err != nil {
 		t.Skipf("this system lets no test mount sysfs: %v", err)
@@ -28,10 +27,9 @@ func sysfs(t *testing.T) string {
 }
 
 // TestConformanceInNamespace writes the queues of a virtual interface of the running kernel.
-func TestConformanceInNamespace(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestConformanceInNamespace(t *testing.T) { knobtest.InNamespace(t, testConformanceInNamespace) }
+
+func testConformanceInNamespace(t *testing.T) {
 	root := sysfs(t)
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.NumRxQueues, attrs.NumTxQueues = "kt0", 2, 2

@@ -11,20 +11,16 @@ import (
 // childVar tells a test process that it runs inside the namespaces, and which test.
 const childVar = "LINERATE_TEST_NAMESPACE"
 
-// InNamespace runs the calling test again in a new process, in new network and mount
-// namespaces, and reports its outcome. It returns true in that process and false in the first
-// one, whose test should then return:
-//
-//	if !knobtest.InNamespace(t) {
-//		return
-//	}
+// InNamespace runs test in a new process, in new network and mount namespaces, and reports its
+// outcome: it starts the calling test t there, which then runs test.
 //
 // It needs a process because /proc/sys/net shows the namespace of the reading thread. Without
 // root, it uses a user namespace; if the system allows neither, it skips the test.
-func InNamespace(t *testing.T) bool {
+func InNamespace(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	if os.Getenv(childVar) == t.Name() {
-		return true
+		test(t)
+		return
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 	cmd.Env = append(os.Environ(), childVar+"="+t.Name())
@@ -43,5 +39,4 @@ func InNamespace(t *testing.T) bool {
 	} else {
 		t.Logf("in the namespace:\n%s", out)
 	}
-	return false
 }

@@ -26,10 +26,9 @@ func dummy(t *testing.T) netlink.Link {
 	return l
 }
 
-func TestConformanceInNamespace(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestConformanceInNamespace(t *testing.T) { knobtest.InNamespace(t, testConformanceInNamespace) }
+
+func testConformanceInNamespace(t *testing.T) {
 	dummy(t)
 	t.Run("mtu", func(t *testing.T) {
 		knobtest.Run(t, knobtest.Case{
@@ -45,10 +44,9 @@ func TestConformanceInNamespace(t *testing.T) {
 	})
 }
 
-func TestSegmentSizesInNamespace(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestSegmentSizesInNamespace(t *testing.T) { knobtest.InNamespace(t, testSegmentSizesInNamespace) }
+
+func testSegmentSizesInNamespace(t *testing.T) {
 	dummy(t)
 	for name, other := range map[string]string{link.GSOMax: "32768", link.GROMax: "16384"} {
 		t.Run(name, func(t *testing.T) {
@@ -59,10 +57,9 @@ func TestSegmentSizesInNamespace(t *testing.T) {
 	}
 }
 
-func TestFacts(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestFacts(t *testing.T) { knobtest.InNamespace(t, testFacts) }
+
+func testFacts(t *testing.T) {
 	l := dummy(t)
 	// veth: ETH_MIN_MTU to ETH_MAX_MTU (Linux drivers/net/veth.c veth_setup).
 	for name, want := range map[string]string{link.MinMTU: "68", link.MaxMTU: "65535", link.Up: "0"} {
@@ -83,14 +80,14 @@ func TestFacts(t *testing.T) {
 }
 
 func TestMTUThatEndsIPv6IsRefused(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+	knobtest.InNamespace(t, testMTUThatEndsIPv6IsRefused)
+}
+
+func testMTUThatEndsIPv6IsRefused(t *testing.T) {
 	l := dummy(t)
 	address := must.Get(netlink.ParseAddr("2001:db8::1/64"))(t)
-	if err := netlink.AddrAdd(l, address); err != nil {
-		t.Skipf("this kernel has no IPv6: %v", err)
-	}
+	err := netlink.AddrAdd(l, address)
+	must.SkipIf(t, err != nil, "this kernel has no IPv6: %v", err)
 	mtu := open(t, "kt0", link.MTU)
 	must.Say(t, mtu.Check(t.Context(), "1279"), "IPv6", "Check(1279) with an IPv6 address")
 	must.OK(t, mtu.Check(t.Context(), "1280"), "Check(1280)")

@@ -49,11 +49,7 @@ func TestFind(t *testing.T) {
 // TestOf: Of finds each link in the list by its name.
 func TestOf(t *testing.T) {
 	links, err := linkid.All()
-	if err != nil || len(links) == 0 {
-		t.Skipf("no interfaces here: %v", err)
-	}
+	must.SkipIf(t, err != nil || len(links) == 0, "no interfaces here: %v", err)
 	got, err := linkid.Of(links[0].Name)
-	if err != nil || got != links[0] {
-		t.Errorf("Of = %+v, %v, want %+v", got, err, links[0])
-	}
+	must.True(t, err == nil && got == links[0], "Of = %+v, %v, want %+v", got, err, links[0])
 }

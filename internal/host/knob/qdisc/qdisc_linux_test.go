@@ -29,26 +29,22 @@ func device(t *testing.T, name string, queue bool) {
 	if queue {
 		l = &netlink.Ifb{LinkAttrs: attrs}
 	}
-	if err := netlink.LinkAdd(l); err != nil {
-		t.Skipf("this kernel has no such interface: %v", err)
-	}
+	err := netlink.LinkAdd(l)
+	must.SkipIf(t, err != nil, "this kernel has no such interface: %v", err)
 	must.Do(t, netlink.LinkSetUp(l))
 }
 
 func tc(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "tc", args...).CombinedOutput()
-	if errors.Is(err, exec.ErrNotFound) {
-		t.Skip("tc is not installed")
-	}
+	must.SkipIf(t, errors.Is(err, exec.ErrNotFound), "tc is not installed")
 	must.Need(t, err == nil, "tc %s: %v\n%s", strings.Join(args, " "), err, out)
 	return string(out)
 }
 
-func TestConformanceInNamespace(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestConformanceInNamespace(t *testing.T) { knobtest.InNamespace(t, testConformanceInNamespace) }
+
+func testConformanceInNamespace(t *testing.T) {
 	device(t, "kt0", true)
 	device(t, "kt1", false)
 	for _, name := range []string{"kt0", "kt1"} {
@@ -62,10 +58,9 @@ func TestConformanceInNamespace(t *testing.T) {
 
 // TestWhatOthersMadeIsPutBack: undo restores a scheduler that was made with tc with every
 // option, whatever scheduler was set in between.
-func TestWhatOthersMadeIsPutBack(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestWhatOthersMadeIsPutBack(t *testing.T) { knobtest.InNamespace(t, testWhatOthersMadeIsPutBack) }
+
+func testWhatOthersMadeIsPutBack(t *testing.T) {
 	device(t, "kt0", true)
 	d := open(t, "kt0")
 	for _, args := range []string{
@@ -96,10 +91,9 @@ func TestWhatOthersMadeIsPutBack(t *testing.T) {
 
 // TestQueueLengthStays: Linux gives a device that needs no queue a queue length of 1000
 // packets with every discipline, even noqueue (found by the random undo stories).
-func TestQueueLengthStays(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestQueueLengthStays(t *testing.T) { knobtest.InNamespace(t, testQueueLengthStays) }
+
+func testQueueLengthStays(t *testing.T) {
 	device(t, "kt0", false)
 	must.Do(t, netlink.LinkSetTxQLen(must.Get(netlink.LinkByName("kt0"))(t), 0))
 	for _, kind := range []string{"noqueue", "pfifo", "default", "noqueue"} {
@@ -112,9 +106,10 @@ func TestQueueLengthStays(t *testing.T) {
 // removed by the backend that added it (found with sfq by random settings in a virtual
 // machine).
 func TestWhateverWasMadeIsTakenBack(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+	knobtest.InNamespace(t, testWhateverWasMadeIsTakenBack)
+}
+
+func testWhateverWasMadeIsTakenBack(t *testing.T) {
 	device(t, "kt0", true)
 	d := open(t, "kt0")
 	made := 0
@@ -138,17 +133,16 @@ func TestWhateverWasMadeIsTakenBack(t *testing.T) {
 			must.True(t, now == shown, "after %s:\n%swas\n%s", kind, now, shown)
 		}
 	}
-	if made == 0 {
-		t.Skip("this kernel has none of them")
-	}
+	must.SkipIf(t, made == 0, "this kernel has none of them")
 }
 
 // TestWhatCannotBePutBackIsRefused: Write does not replace a discipline that it cannot
 // restore.
 func TestWhatCannotBePutBackIsRefused(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+	knobtest.InNamespace(t, testWhatCannotBePutBackIsRefused)
+}
+
+func testWhatCannotBePutBackIsRefused(t *testing.T) {
 	device(t, "kt0", true)
 	d := open(t, "kt0")
 	for name, setup := range map[string][]string{

@@ -31,9 +31,8 @@ func network(t *testing.T) {
 	for _, a := range []string{"10.7.0.1/24", "2001:db8:7::1/64"} {
 		address := must.Get(netlink.ParseAddr(a))(t)
 		address.Flags = 0x02 // IFA_F_NODAD
-		if err := netlink.AddrAdd(l, address); err != nil {
-			t.Skipf("this kernel takes no address %s: %v", a, err)
-		}
+		err := netlink.AddrAdd(l, address)
+		must.SkipIf(t, err != nil, "this kernel takes no address %s: %v", a, err)
 	}
 	for _, name := range []string{"kt0", "kt1"} {
 		must.Do(t, netlink.LinkSetUp(must.Get(netlink.LinkByName(name))(t)))
@@ -44,10 +43,9 @@ func network(t *testing.T) {
 	}
 }
 
-func TestConformanceInNamespace(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestConformanceInNamespace(t *testing.T) { knobtest.InNamespace(t, testConformanceInNamespace) }
+
+func testConformanceInNamespace(t *testing.T) {
 	network(t)
 	for _, c := range []struct{ target, metric, other string }{
 		{"10.7.0.0/24 dev kt0", "initcwnd", "20"}, {"10.7.0.0/24 dev kt0", "window", "65536"}, {"default dev kt0", "mtu", "1400"},
@@ -64,10 +62,9 @@ func TestConformanceInNamespace(t *testing.T) {
 }
 
 // TestTheRestOfTheRouteStays: ip(8) shows the same route after a metric is set and undone.
-func TestTheRestOfTheRouteStays(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestTheRestOfTheRouteStays(t *testing.T) { knobtest.InNamespace(t, testTheRestOfTheRouteStays) }
+
+func testTheRestOfTheRouteStays(t *testing.T) {
 	network(t)
 	ip(t, "route add 10.8.0.0/16 via 10.7.0.9 dev kt0 src 10.7.0.1 metric 77 proto 99 window 5000 advmss 1000 congctl cubic realm 5")
 	ip(t, "route add 10.8.0.0/16 dev kt1 metric 78") // another interface
@@ -106,17 +103,14 @@ func sorted(s string) string {
 func ip(t *testing.T, args string) string {
 	t.Helper()
 	out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "ip", strings.Fields(args)...).CombinedOutput()
-	if errors.Is(err, exec.ErrNotFound) {
-		t.Skip("ip is not installed")
-	}
+	must.SkipIf(t, errors.Is(err, exec.ErrNotFound), "ip is not installed")
 	must.Need(t, err == nil, "ip %s: %v\n%s", args, err, out)
 	return string(out)
 }
 
-func TestTowards(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestTowards(t *testing.T) { knobtest.InNamespace(t, testTowards) }
+
+func testTowards(t *testing.T) {
 	to, _, err := route.Towards(t.Context(), netip.MustParseAddr("192.0.2.1"))
 	must.True(t, errors.Is(err, fs.ErrNotExist), "without routes: %q, %v", to, err)
 	network(t)

@@ -13,10 +13,9 @@ import (
 	"linerate/internal/must"
 )
 
-func TestConformanceInNamespace(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestConformanceInNamespace(t *testing.T) { knobtest.InNamespace(t, testConformanceInNamespace) }
+
+func testConformanceInNamespace(t *testing.T) {
 	absent := open(t, "", "net.ipv4.tcp_nothing")
 	for name, c := range map[string]knobtest.Case{
 		"net.ipv4.tcp_rmem": {Other: "4096 65536 65536", Bad: []string{"", "a b c", "0 0 0"}},
@@ -27,8 +26,7 @@ func TestConformanceInNamespace(t *testing.T) {
 			knobtest.Run(t, c)
 		})
 	}
-	err := open(t, "", "net.ipv4.tcp_congestion_control").Write(t.Context(), "nosuchalgorithm")
-	must.Is(t, err, errors.ErrUnsupported, "write of an unknown algorithm")
+	must.Is(t, open(t, "", "net.ipv4.tcp_congestion_control").Write(t.Context(), "nosuchalgorithm"), errors.ErrUnsupported, "write of an unknown algorithm")
 	// A newer kernel shows this setting read-only in a namespace; an older one has none
 	// there.
 	shared := open(t, "", "net.core.rmem_max")
@@ -39,10 +37,9 @@ func TestConformanceInNamespace(t *testing.T) {
 }
 
 // TestHeld reads and writes a kernel setting in a process that cannot get another descriptor.
-func TestHeld(t *testing.T) {
-	if !knobtest.InNamespace(t) {
-		return
-	}
+func TestHeld(t *testing.T) { knobtest.InNamespace(t, testHeld) }
+
+func testHeld(t *testing.T) {
 	k := open(t, "", "net.ipv4.tcp_sack").(interface {
 		sysctl.Key
 		Hold() error

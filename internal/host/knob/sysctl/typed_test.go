@@ -147,9 +147,7 @@ func TestPermissionIsTold(t *testing.T) {
 	if os.Geteuid() == 0 {
 		// Root can open everything, so use a setting that the kernel makes read-only.
 		err := open(t, "", "kernel.ostype").Check(t.Context(), "x")
-		if errors.Is(err, fs.ErrNotExist) {
-			t.Skip("this system has no /proc/sys/kernel/ostype")
-		}
+		must.SkipIf(t, errors.Is(err, fs.ErrNotExist), "this system has no /proc/sys/kernel/ostype")
 		must.Is(t, err, fs.ErrPermission, "Check of a read-only setting")
 		return
 	}

@@ -27,9 +27,7 @@ func scratch(t *testing.T) (string, registry.Key) {
 	t.Helper()
 	path := fmt.Sprintf(`SOFTWARE\linerate-test-%d`, os.Getpid())
 	k, existed, err := registry.CreateKey(registry.LOCAL_MACHINE, path, registry.ALL_ACCESS|registry.WOW64_64KEY)
-	if errors.Is(err, windows.ERROR_ACCESS_DENIED) {
-		t.Skip("only an administrator can make keys of the machine")
-	}
+	must.SkipIf(t, errors.Is(err, windows.ERROR_ACCESS_DENIED), "only an administrator can make keys of the machine")
 	must.Need(t, err == nil && !existed, "make %s: there already %v, %v", path, existed, err)
 	t.Cleanup(func() {
 		must.OK(t, errors.Join(k.Close(), registry.DeleteKey(registry.LOCAL_MACHINE, path)))
@@ -141,9 +139,7 @@ func TestRealTypes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			put(t, k, name, c.raw)
 			before := dump(t, k)
-			if before[name] != c.raw {
-				t.Skipf("this registry keeps %v of %v", before[name], c.raw)
-			}
+			must.SkipIf(t, before[name] != c.raw, "this registry keeps %v of %v", before[name], c.raw)
 			v := onMachine(t, path+`\`+name)
 			got, err := v.Read(t.Context())
 			switch {
@@ -154,8 +150,7 @@ func TestRealTypes(t *testing.T) {
 			case c.want == "":
 				must.Is(t, v.Write(t.Context(), "dword:1"), errors.ErrUnsupported, "write")
 			default:
-				err := errors.Join(v.Write(t.Context(), winreg.Absent), v.Write(t.Context(), got))
-				must.OK(t, err)
+				must.OK(t, errors.Join(v.Write(t.Context(), winreg.Absent), v.Write(t.Context(), got)))
 			}
 			now := dump(t, k)
 			must.True(t, maps.Equal(now, before), "was %v, is %v", before, now)

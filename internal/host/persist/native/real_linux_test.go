@@ -58,64 +58,59 @@ func start(t *testing.T, argv ...string) string {
 // values from the kernel.
 func TestSysctlReads(t *testing.T) {
 	sysctl := referee.Program(t, "sysctl")
-	if !knobtest.InNamespace(t) {
-		return
-	}
-	in := native.Input{
-		Comments: []string{"net.ipv4.ip_forward = 1", "x\nnet.ipv4.ip_forward = 1", `\`},
-		Settings: settings("tcp.recv_buffer_max=8388608", "tcp.send_buffer_max=7340032", "tcp.sack=0", "tcp.mtu_probing=1", "tcp.ecn=1",
-			"tcp.congestion_control=reno", "tcp.slow_start_after_idle=0", "tcp.metrics_cache=0", "tcp.window_scaling=1", "tcp.timestamps=2"),
-	}
-	start(t, sysctl, "-p", put(t, t.TempDir(), file(t, render(t, model.FormatLinuxSysctl, in), "zz-linerate.conf")))
-	for name, want := range map[string]string{
-		"tcp_rmem": "4096 131072 8388608", "tcp_wmem": "4096 16384 7340032", "tcp_sack": "0", "tcp_mtu_probing": "1", "tcp_ecn": "1",
-		"tcp_congestion_control": "reno", "tcp_slow_start_after_idle": "0", "tcp_no_metrics_save": "1", "tcp_timestamps": "2", "ip_forward": "0",
-	} {
-		got, err := os.ReadFile("/proc/sys/net/ipv4/" + name)
-		must.True(t, err == nil && strings.Join(strings.Fields(string(got)), " ") == want, "%s is %q, want %q (%v)", name, got, want, err)
-	}
+	knobtest.InNamespace(t, func(t *testing.T) {
+		in := native.Input{
+			Comments: []string{"net.ipv4.ip_forward = 1", "x\nnet.ipv4.ip_forward = 1", `\`},
+			Settings: settings("tcp.recv_buffer_max=8388608", "tcp.send_buffer_max=7340032", "tcp.sack=0", "tcp.mtu_probing=1", "tcp.ecn=1",
+				"tcp.congestion_control=reno", "tcp.slow_start_after_idle=0", "tcp.metrics_cache=0", "tcp.window_scaling=1", "tcp.timestamps=2"),
+		}
+		start(t, sysctl, "-p", put(t, t.TempDir(), file(t, render(t, model.FormatLinuxSysctl, in), "zz-linerate.conf")))
+		for name, want := range map[string]string{
+			"tcp_rmem": "4096 131072 8388608", "tcp_wmem": "4096 16384 7340032", "tcp_sack": "0", "tcp_mtu_probing": "1", "tcp_ecn": "1",
+			"tcp_congestion_control": "reno", "tcp_slow_start_after_idle": "0", "tcp_no_metrics_save": "1", "tcp_timestamps": "2", "ip_forward": "0",
+		} {
+			got, err := os.ReadFile("/proc/sys/net/ipv4/" + name)
+			must.True(t, err == nil && strings.Join(strings.Fields(string(got)), " ") == want, "%s is %q, want %q (%v)", name, got, want, err)
+		}
+	})
 }
 
 // TestUdevReads has udev read the .link file, mounted over an empty directory in a mount
 // namespace. udev warns about unknown keys and values with the file's name.
 func TestUdevReads(t *testing.T) {
 	udevadm := referee.Program(t, "udevadm")
-	if !knobtest.InNamespace(t) {
-		return
-	}
-	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
-		t.Skipf("no mount here: %v", err)
-	}
-	dir := t.TempDir()
-	if err := syscall.Mount(dir, "/etc/systemd/network", "", syscall.MS_BIND, ""); err != nil {
-		t.Skipf("no mount here: %v", err)
-	}
-	in := sample()
-	in.Settings = append(in.Settings, settings("nic.queues.rx=2", "nic.queues.tx=2", "nic.queues.combined=4", "nic.ring.tx=512", "nic.coalesce.tx_usecs=20", "nic.coalesce.rx_frames=8",
-		"nic.coalesce.tx_frames=8", "nic.coalesce.adaptive_tx=0", "nic.offload.rx_csum=1", "nic.offload.tx_csum=1", "nic.offload.gso=1", "nic.offload.gro=0", "nic.offload.gro_hw=0",
-		"nic.offload.vlan_rx=1", "nic.offload.vlan_tx=0", "nic.gso_max_size=65536", "nic.pause.autoneg=0")...)
-	f := file(t, render(t, model.FormatSystemdNetworkd, in), ".link")
-	advertise := file(t, render(t, model.FormatSystemdNetworkd, native.Input{Interface: "e1", Settings: settings("nic.media.advertise=100baseT/Full,1000baseT/Full,2500baseT/Full", "nic.wol=none")}), ".link")
-	wrong := files.File{Path: "99-wrong.link", Mode: 0o644, Content: []byte("[Match]\nOriginalName=e2\n[Link]\nMTUByte=9000\n")}
-	for _, one := range []files.File{f, advertise, wrong} {
-		must.Do(t, os.WriteFile(filepath.Join(dir, filepath.Base(one.Path)), one.Content, one.Mode))
-	}
-	cmd := referee.Command(t, udevadm, "test-builtin", "net_setup_link", "/sys/class/net/lo")
-	cmd.Env = append(cmd.Environ(), "SYSTEMD_LOG_LEVEL=debug", "SYSTEMD_LOG_TARGET=console")
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	_ = cmd.Run() // no file matches lo, which udevadm reports as a failure
-	if !strings.Contains(out.String(), "99-wrong.link:4:") {
-		t.Skipf("udev does not say what it does not understand:\n%s", out.String())
-	}
-	for _, one := range []files.File{f, advertise} {
-		name := filepath.Base(one.Path)
-		if !strings.Contains(out.String(), "Parsed configuration file \"/etc/systemd/network/"+name) && !strings.Contains(out.String(), "Parsed configuration file /etc/systemd/network/"+name) {
-			t.Skipf("udev did not say that it read the file:\n%s", out.String())
+	knobtest.InNamespace(t, func(t *testing.T) {
+		err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
+		must.SkipIf(t, err != nil, "no mount here: %v", err)
+		dir := t.TempDir()
+		if err := syscall.Mount(dir, "/etc/systemd/network", "", syscall.MS_BIND, ""); err != nil {
+			t.Skipf("no mount here: %v", err)
 		}
-		m := regexp.MustCompile(`(?m)^.*`+regexp.QuoteMeta(name)+`:\d+: .*$`).FindAllString(out.String(), -1)
-		must.True(t, len(m) == 0, "udev does not understand %s:\n%s", strings.Join(m, "\n"), one.Content)
-	}
+		in := sample()
+		in.Settings = append(in.Settings, settings("nic.queues.rx=2", "nic.queues.tx=2", "nic.queues.combined=4", "nic.ring.tx=512", "nic.coalesce.tx_usecs=20", "nic.coalesce.rx_frames=8",
+			"nic.coalesce.tx_frames=8", "nic.coalesce.adaptive_tx=0", "nic.offload.rx_csum=1", "nic.offload.tx_csum=1", "nic.offload.gso=1", "nic.offload.gro=0", "nic.offload.gro_hw=0",
+			"nic.offload.vlan_rx=1", "nic.offload.vlan_tx=0", "nic.gso_max_size=65536", "nic.pause.autoneg=0")...)
+		f := file(t, render(t, model.FormatSystemdNetworkd, in), ".link")
+		advertise := file(t, render(t, model.FormatSystemdNetworkd, native.Input{Interface: "e1", Settings: settings("nic.media.advertise=100baseT/Full,1000baseT/Full,2500baseT/Full", "nic.wol=none")}), ".link")
+		wrong := files.File{Path: "99-wrong.link", Mode: 0o644, Content: []byte("[Match]\nOriginalName=e2\n[Link]\nMTUByte=9000\n")}
+		for _, one := range []files.File{f, advertise, wrong} {
+			must.Do(t, os.WriteFile(filepath.Join(dir, filepath.Base(one.Path)), one.Content, one.Mode))
+		}
+		cmd := referee.Command(t, udevadm, "test-builtin", "net_setup_link", "/sys/class/net/lo")
+		cmd.Env = append(cmd.Environ(), "SYSTEMD_LOG_LEVEL=debug", "SYSTEMD_LOG_TARGET=console")
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		_ = cmd.Run() // no file matches lo, which udevadm reports as a failure
+		must.SkipIf(t, !strings.Contains(out.String(), "99-wrong.link:4:"), "udev does not say what it does not understand:\n%s", out.String())
+		for _, one := range []files.File{f, advertise} {
+			name := filepath.Base(one.Path)
+			if !strings.Contains(out.String(), "Parsed configuration file \"/etc/systemd/network/"+name) && !strings.Contains(out.String(), "Parsed configuration file /etc/systemd/network/"+name) {
+				t.Skipf("udev did not say that it read the file:\n%s", out.String())
+			}
+			m := regexp.MustCompile(`(?m)^.*`+regexp.QuoteMeta(name)+`:\d+: .*$`).FindAllString(out.String(), -1)
+			must.True(t, len(m) == 0, "udev does not understand %s:\n%s", strings.Join(m, "\n"), one.Content)
+		}
+	})
 }
 
 // TestNetplanReads has netplan generate networkd's files from an export next to the user's
@@ -181,35 +176,32 @@ func TestShellReads(t *testing.T) {
 // whole machine there, so the test only checks that the kernel has them.
 func TestArticleApplies(t *testing.T) {
 	ip := referee.Program(t, "ip")
-	if !knobtest.InNamespace(t) {
-		return
-	}
-	start(t, ip, "link", "add", "eth7", "type", "veth", "peer", "name", "eth8")
-	in := native.Input{Interface: "eth7", Settings: settings("link.mtu=9000", "socket.recv_buffer_max=262144", "socket.send_buffer_max=262144",
-		"socket.recv_buffer_default=262144", "socket.send_buffer_default=262144")}
-	out := render(t, model.FormatIfupdown, in)
-	n := 0
-	for l := range strings.SplitSeq(stripped(decode(file(t, out, "zz-linerate.conf"))), "\n") {
-		name, value, _ := strings.Cut(l, " = ")
-		n++
-		_, err := os.Stat("/proc/sys/" + strings.ReplaceAll(name, ".", "/"))
-		must.True(t, err == nil && value == "262144", "%s: the kernel has no such setting: %v", l, err)
-	}
-	must.Equal(t, n, 4, "sysctls")
-	ifup := referee.Program(t, "ifup")
-	root := t.TempDir()
-	path := put(t, root, file(t, out, "interfaces.d/linerate"))
-	start(t, ifup, "--force", "--ignore-errors", "--state-dir="+root, "-v", "-i", path, "eth7")
-	must.Contain(t, start(t, ip, "-o", "link", "show", "eth7"), " mtu 9000 ")
+	knobtest.InNamespace(t, func(t *testing.T) {
+		start(t, ip, "link", "add", "eth7", "type", "veth", "peer", "name", "eth8")
+		in := native.Input{Interface: "eth7", Settings: settings("link.mtu=9000", "socket.recv_buffer_max=262144", "socket.send_buffer_max=262144",
+			"socket.recv_buffer_default=262144", "socket.send_buffer_default=262144")}
+		out := render(t, model.FormatIfupdown, in)
+		n := 0
+		for l := range strings.SplitSeq(stripped(decode(file(t, out, "zz-linerate.conf"))), "\n") {
+			name, value, _ := strings.Cut(l, " = ")
+			n++
+			_, err := os.Stat("/proc/sys/" + strings.ReplaceAll(name, ".", "/"))
+			must.True(t, err == nil && value == "262144", "%s: the kernel has no such setting: %v", l, err)
+		}
+		must.Equal(t, n, 4, "sysctls")
+		ifup := referee.Program(t, "ifup")
+		root := t.TempDir()
+		path := put(t, root, file(t, out, "interfaces.d/linerate"))
+		start(t, ifup, "--force", "--ignore-errors", "--state-dir="+root, "-v", "-i", path, "eth7")
+		must.Contain(t, start(t, ip, "-o", "link", "show", "eth7"), " mtu 9000 ")
+	})
 }
 
 // TestAnsibleReads has Ansible run the tasks on the test's own tree. It writes the same as
 // the other formats, with hostile comments too.
 func TestAnsibleReads(t *testing.T) {
 	playbook := referee.Program(t, "ansible-playbook")
-	if os.Geteuid() != 0 {
-		t.Skip("not root: the tasks give files to root")
-	}
+	must.SkipIf(t, os.Geteuid() != 0, "not root: the tasks give files to root")
 	for system, format := range map[string]model.FileFormat{"linux": model.FormatSystemdNetworkd, "freebsd": model.FormatFreeBSD} {
 		in := sample()
 		in.System = system

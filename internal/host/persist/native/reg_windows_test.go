@@ -32,9 +32,7 @@ const (
 // Only Wine's ntdll exports this function.
 func needWine(t *testing.T) {
 	t.Helper()
-	if windows.NewLazySystemDLL("ntdll.dll").NewProc("wine_get_version").Find() != nil {
-		t.Skip("would change the settings of this machine: runs under Wine only")
-	}
+	must.SkipIf(t, windows.NewLazySystemDLL("ntdll.dll").NewProc("wine_get_version").Find() != nil, "would change the settings of this machine: runs under Wine only")
 }
 
 // everything returns every value of the three keys, with type and bytes.
@@ -113,9 +111,8 @@ func TestRegImported(t *testing.T) {
 		program := [][]string{{"reg", "import"}, {"regedit", "/S"}}[i%2]
 		merge(t, dir, out.Files[0], program...)
 		for j, name := range names {
-			if got, err := value(t, name).Read(t.Context()); got != set[j] || err != nil {
-				t.Errorf("%s: read %q, %v, want %q", name, got, err, set[j])
-			}
+			got, err := value(t, name).Read(t.Context())
+			must.True(t, got == set[j] && err == nil, "%s: read %q, %v, want %q", name, got, err, set[j])
 		}
 		now := everything(t)
 		for _, name := range names {

@@ -142,9 +142,8 @@ func TestGathering(t *testing.T) {
 				g.end()
 				must.Need(t, len(kept) == len(c.kept), "%d tests, want %d: %+v", len(kept), len(c.kept), kept)
 				for i, one := range kept {
-					if f := one.Ends[0].Flows[0]; one.Flow.Streams != c.kept[i] || int(f.Bytes) != 100*c.kept[i] || (one.Err != nil) != c.failed {
-						t.Errorf("%d streams of %d bytes, %v; want %d", one.Flow.Streams, f.Bytes, one.Err, c.kept[i])
-					}
+					f := one.Ends[0].Flows[0]
+					must.True(t, one.Flow.Streams == c.kept[i] && int(f.Bytes) == 100*c.kept[i] && (one.Err != nil) == c.failed, "%d streams of %d bytes, %v; want %d", one.Flow.Streams, f.Bytes, one.Err, c.kept[i])
 				}
 				must.True(t, len(g.tests)+len(g.by) == 0, "left: %v, %v", g.tests, g.by)
 			})

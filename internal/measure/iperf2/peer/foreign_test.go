@@ -24,13 +24,9 @@ import (
 func realProgram(t testing.TB) string {
 	t.Helper()
 	path, err := exec.LookPath("iperf")
-	if err != nil {
-		t.Skip("iperf 2 is not installed")
-	}
+	must.SkipIf(t, err != nil, "iperf 2 is not installed")
 	out, _ := exec.CommandContext(t.Context(), path, "--version").CombinedOutput() // it exits with 1
-	if !bytes.Contains(out, []byte("iperf version 2.1")) {
-		t.Skipf("this is no iperf 2.1: %s", out)
-	}
+	must.SkipIf(t, !bytes.Contains(out, []byte("iperf version 2.1")), "this is no iperf 2.1: %s", out)
 	return path
 }
 

@@ -142,9 +142,7 @@ func TestLevel(t *testing.T) {
 // TestClientRecognisesIperf3: the client recognises an iperf3 server in every mode, and soon.
 func TestClientRecognisesIperf3(t *testing.T) {
 	path, err := exec.LookPath("iperf3")
-	if err != nil {
-		t.Skip("iperf3 is not installed")
-	}
+	must.SkipIf(t, err != nil, "iperf3 is not installed")
 	for _, m := range clientModes {
 		if m.client.Legacy {
 			continue // its header is too short to be answered by iperf3

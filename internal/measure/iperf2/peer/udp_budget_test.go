@@ -61,9 +61,7 @@ func forge(ctx context.Context, from, to string, list ...[]byte) error {
 // canForge skips the test if the system has only one loopback address.
 func canForge(t testing.TB) {
 	t.Helper()
-	if runtime.GOOS != "linux" && runtime.GOOS != "windows" {
-		t.Skip("this system has no further addresses of loopback")
-	}
+	must.SkipIf(t, runtime.GOOS != "linux" && runtime.GOOS != "windows", "this system has no further addresses of loopback")
 }
 
 // TestUDPTakesFromTheBudget: the program's flows are a session of their address, are charged

@@ -170,9 +170,7 @@ func checkUDPWithForeignClient(t testing.TB, mode iperf2.Mode, args []string) {
 // connected: it accepts neither reports nor payload from another address.
 func TestUDPAnswersFromAskedAddress(t *testing.T) {
 	realProgram(t)
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux has all of 127.0.0.0/8 on loopback")
-	}
+	must.SkipIf(t, runtime.GOOS != "linux", "only Linux has all of 127.0.0.0/8 on loopback")
 	for _, listen := range []string{"0.0.0.0", "::"} {
 		for _, args := range [][]string{nil, {"-R"}, {"-d"}} {
 			t.Run(listen+" "+strings.Join(args, ""), func(t *testing.T) {
@@ -199,9 +197,7 @@ func TestUDPAnswersFromAskedAddress(t *testing.T) {
 // TestDatagramsAreMarked: datagrams carry the mark that their client requested, on a socket
 // that all clients share.
 func TestDatagramsAreMarked(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux marks single datagrams")
-	}
+	must.SkipIf(t, runtime.GOOS != "linux", "only Linux marks single datagrams")
 	for listen, from := range map[string]string{"127.0.0.1": "127.0.0.1", "::1": "::1", "::": "127.0.0.1"} {
 		c := must.Get(net.ListenUDP("udp", &net.UDPAddr{IP: net.ParseIP(listen)}))(t)
 		defer c.Close()

@@ -52,9 +52,7 @@ func TestClient(t *testing.T) {
 		"both, 2 streams":           {Direction: model.Both, Duration: short, Streams: 2},
 		"both, bytes":               {Direction: model.Both, Bytes: 20e6},
 	}, func(t testing.TB, f model.Flow) {
-		if f.Duration > 0 && f.Congestion == "" && !thorough {
-			t.Skip("lasts for a time: with the tag slow")
-		}
+		must.SkipIf(t, f.Duration > 0 && f.Congestion == "" && !thorough, "lasts for a time: with the tag slow")
 		checkClient(t, foreignServer(t), f, Client{})
 	})
 }
@@ -271,9 +269,7 @@ func TestServerLogin(t *testing.T) {
 	access := &Access{Key: key, Users: map[string]string{"mario": iperf3.PasswordHash("mario", "rossi")}}
 	both := []iperf3.Padding{iperf3.OAEP, iperf3.PKCS1v15}
 	t.Run("foreign client", func(t *testing.T) {
-		if atLeast(t, 17) && !atLeast(t, 18) {
-			t.Skip("the client of 3.17 encrypts nothing with OpenSSL 3: its own server refuses it too")
-		}
+		must.SkipIf(t, atLeast(t, 17) && !atLeast(t, 18), "the client of 3.17 encrypts nothing with OpenSSL 3: its own server refuses it too")
 		old := *access
 		old.Paddings = both
 		addr := serveHere(t, ServerConfig{Access: &old})
@@ -309,9 +305,7 @@ func TestServerLogin(t *testing.T) {
 // and the server's log has the reason.
 func TestOldPaddingIsNamed(t *testing.T) {
 	t.Parallel()
-	if atLeast(t, 17) {
-		t.Skip("this client pads with OAEP")
-	}
+	must.SkipIf(t, atLeast(t, 17), "this client pads with OAEP")
 	key := testKey(t)
 	der := must.Get(x509.MarshalPKIXPublicKey(&key.PublicKey))(t)
 	public := writePEM(t, "PUBLIC KEY", der)

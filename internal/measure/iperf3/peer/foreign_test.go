@@ -18,9 +18,7 @@ import (
 func realProgram(t testing.TB) string {
 	t.Helper()
 	path, err := exec.LookPath("iperf3")
-	if err != nil {
-		t.Skip("the real iperf3 is not installed")
-	}
+	must.SkipIf(t, err != nil, "the real iperf3 is not installed")
 	return path
 }
 

@@ -322,9 +322,7 @@ func TestClientUDPSilence(t *testing.T) {
 	t.Parallel()
 	l := listenHere(t)
 	u, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", l.Addr().String())
-	if err != nil {
-		t.Skip(err)
-	}
+	must.SkipIf(t, err != nil, "%v", err)
 	defer u.Close()
 	go func() {
 		for range greetingTries + 1 {
@@ -345,9 +343,7 @@ func TestClientUDPSilence(t *testing.T) {
 		if err != nil {
 			break
 		}
-		if !iperf3.IsHello(b[:n]) {
-			t.Errorf("% x came", b[:n])
-		}
+		must.True(t, iperf3.IsHello(b[:n]), "% x came", b[:n])
 		greetings++
 	}
 	must.True(t, greetings == greetingTries+1, "%d greetings in %d tests", greetings, greetingTries+1)

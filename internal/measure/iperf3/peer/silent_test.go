@@ -139,9 +139,8 @@ func besiege(t testing.TB, addr, stage string, n int, spread bool) {
 // real one has its test. TestServedSoon checks how soon.
 func TestSilentClientsKeepNobodyOut(t *testing.T) {
 	realProgram(t)
-	if _, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.7.7:0"); err != nil {
-		t.Skipf("this system has one loopback address: %v", err)
-	}
+	_, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.7.7:0")
+	must.SkipIf(t, err != nil, "this system has one loopback address: %v", err)
 	for _, stage := range besiegeStages {
 		for _, spread := range []bool{false, true} {
 			if spread && stage == "all but payload" {

@@ -216,9 +216,7 @@ func TestServerUDPLimit(t *testing.T) {
 		must.True(t, (s.Error == "") == (c.fault == "") && strings.Contains(s.Error, c.fault), "the client says %q, want %q", s.Error, c.fault)
 		end := e.ended(t)
 		if c.fault != "" {
-			if end.Err == nil || !strings.Contains(end.Err.Error(), "over UDP, at most 5 Mbit/s") && !strings.Contains(end.Err.Error(), "as fast as it goes, at most 5 Mbit/s") {
-				t.Errorf("the server says %v", end.Err)
-			}
+			must.True(t, end.Err != nil && (strings.Contains(end.Err.Error(), "over UDP, at most 5 Mbit/s") || strings.Contains(end.Err.Error(), "as fast as it goes, at most 5 Mbit/s")), "the server says %v", end.Err)
 			return
 		}
 	})

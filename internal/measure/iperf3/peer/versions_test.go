@@ -262,9 +262,7 @@ func resultsOf(streams ...string) string {
 // TestClientRecognisesIperf2: the error names an iperf 2 server as such.
 func TestClientRecognisesIperf2(t *testing.T) {
 	path, err := exec.LookPath("iperf")
-	if err != nil {
-		t.Skip("iperf 2 is not installed")
-	}
+	must.SkipIf(t, err != nil, "iperf 2 is not installed")
 	t.Parallel()
 	for _, f := range []model.Flow{
 		{Direction: model.To, Duration: 10 * time.Minute},

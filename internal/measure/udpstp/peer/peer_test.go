@@ -39,9 +39,7 @@ func serve(t testing.TB, host string, patience time.Duration, limits budget.Conf
 	t.Helper()
 	p := Program()
 	at, err := p.Listen(t.Context(), net.JoinHostPort(host, "0"))
-	if err != nil {
-		t.Skipf("no loopback at %s: %v", host, err)
-	}
+	must.SkipIf(t, err != nil, "no loopback at %s: %v", host, err)
 	s := &serving{addr: at.Addr().String(), over: make(chan struct{}, 100)}
 	h := program.Host{
 		Budget: budget.New(limits), Unknown: 8, Given: given, Note: func(line string) { t.Log(line) },
