@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,7 +19,7 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/app/apptest"
-	"linerate/internal/app/here"
+	"linerate/internal/app/roletest"
 	"linerate/internal/control/wire"
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
@@ -33,47 +31,7 @@ import (
 // TestMain makes the test program serve as the lab's processes, as the agents and
 // watchdogs in its hosts, and as a server there.
 func TestMain(m *testing.M) {
-	if len(os.Args) < 2 {
-		os.Exit(m.Run())
-	}
-	var err error
-	switch os.Args[1] {
-	case "lab-init":
-		err = lab.Child(os.Args[2:])
-	case "agent":
-		err = agentMain(os.Args[2])
-	case "watchdog":
-		err = watchdogMain(os.Args[2:])
-	case "listen":
-		err = listenMain(os.Args[2])
-	default:
-		os.Exit(m.Run())
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
-
-// agentMain is the agent of a virtual host with its state in dir.
-func agentMain(dir string) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	conn, done := wire.Join(os.Stdin, os.Stdout)
-	env := app.Env{Version: "v0.0-test", Self: []string{self}, Getenv: os.Getenv, Now: time.Now, Asker: app.Nobody{}, Observer: app.Nobody{}}
-	err = here.Serve(ctx, env, conn, here.Options{State: dir, Link: "eth0"})
-	_ = conn.Close()
-	_ = os.Stdin.Close()
-	select {
-	case <-done:
-	case <-time.After(time.Second):
-	}
-	return err
+	roletest.Main(m, map[string]func([]string) error{"watchdog": watchdogMain, "listen": listenMain})
 }
 
 // killNow in the file "die" means any moment.
@@ -107,8 +65,8 @@ func watchdogMain(args []string) error {
 }
 
 // listenMain accepts connections until its stdin ends.
-func listenMain(address string) error {
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
+func listenMain(args []string) error {
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", args[0])
 	if err != nil {
 		return err
 	}
@@ -190,7 +148,7 @@ func (p *pair) dial(ctx context.Context, side model.Host) (wire.Peer, error) {
 			return wire.Peer{}, err
 		}
 	}
-	conn, err := p.lab.Dial(ctx, side, []string{p.env.Self[0], "agent", p.state(side)})
+	conn, err := p.lab.Dial(ctx, side, []string{p.env.Self[0], "agent", "--state", p.state(side), "--interface", "eth0"})
 	if err != nil {
 		return wire.Peer{}, err
 	}

@@ -3,7 +3,6 @@ package check_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -13,79 +12,18 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/app/apptest"
 	"linerate/internal/app/check"
-	"linerate/internal/app/here"
 	"linerate/internal/app/reach"
-	"linerate/internal/control/wire"
+	"linerate/internal/app/roletest"
 	"linerate/internal/core/health"
-	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	"linerate/internal/core/units"
 	"linerate/internal/fault"
-	"linerate/internal/host/watchdog"
-	"linerate/internal/lab"
 	"linerate/internal/must"
 	"linerate/internal/store/sqlite"
 )
 
 // TestMain makes the test program serve as the lab's processes, and as the agents in
 // its hosts.
-func TestMain(m *testing.M) {
-	if len(os.Args) < 2 {
-		os.Exit(m.Run())
-	}
-	var err error
-	switch rest := os.Args[2:]; os.Args[1] {
-	case "lab-init":
-		if len(rest) > 0 && rest[0] == "set" {
-			err = reach.SetInLab(context.Background(), knob.NewIndex(), rest[1:])
-			break
-		}
-		err = lab.Child(rest)
-	case "agent":
-		err = agentMain(rest)
-	case "alone":
-		aloneMain()
-	case "watchdog":
-		cfg, perr := watchdog.ParseArgs(rest)
-		if err = perr; err == nil {
-			err = watchdog.Serve(context.Background(), os.Stdin, os.Stdout, cfg)
-		}
-	default:
-		os.Exit(m.Run())
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
-
-// agentMain is the agent of a virtual host.
-func agentMain(args []string) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	var o here.Options
-	f := flag.NewFlagSet("agent", flag.ContinueOnError)
-	f.StringVar(&o.State, "state", "", "")
-	f.StringVar(&o.Link, "interface", "", "")
-	rate := f.Float64("link-rate", 0, "")
-	if err := f.Parse(args); err != nil {
-		return err
-	}
-	o.Rate = units.BitRate(*rate)
-	conn, done := wire.Join(os.Stdin, os.Stdout)
-	env := app.Env{Version: "v0.0-test", Self: []string{self}, Getenv: os.Getenv, Now: time.Now, Asker: app.Nobody{}, Observer: app.Nobody{}}
-	err = here.Serve(context.Background(), env, conn, o)
-	_ = conn.Close()
-	_ = os.Stdin.Close()
-	select {
-	case <-done:
-	case <-time.After(time.Second):
-	}
-	return err
-}
+func TestMain(m *testing.M) { roletest.Main(m, map[string]func([]string) error{"alone": aloneMain}) }
 
 // looked checks a lab, and returns the session as stored.
 func looked(t testing.TB, spec string, q check.Request) (model.Session, error) {
@@ -130,7 +68,7 @@ func TestQuickCheckInALab(t *testing.T) {
 }
 
 // aloneMain checks the virtual host that it runs in.
-func aloneMain() {
+func aloneMain([]string) error {
 	env := app.Env{Version: "v0.0-test", Getenv: os.Getenv, Now: time.Now, Asker: app.Nobody{}, Observer: app.Nobody{}}
 	m, err := check.Alone(context.Background(), env)
 	if err != nil {
@@ -142,4 +80,5 @@ func aloneMain() {
 	for _, h := range m.Facts.Path {
 		fmt.Println("hop", h.Kind, h.Name)
 	}
+	return nil
 }

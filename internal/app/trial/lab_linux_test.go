@@ -1,64 +1,23 @@
 package trial_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
-	"os/signal"
-	"syscall"
 	"testing"
 	"time"
 
-	"linerate/internal/app"
 	"linerate/internal/app/apptest"
-	"linerate/internal/app/here"
 	"linerate/internal/app/reach"
+	"linerate/internal/app/roletest"
 	"linerate/internal/app/trial"
-	"linerate/internal/control/wire"
-	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	"linerate/internal/lab"
 	"linerate/internal/must"
 	"linerate/internal/store/sqlite"
 )
 
 // TestMain makes the test program serve as the processes of a lab too.
-func TestMain(m *testing.M) {
-	var err error
-	switch {
-	case len(os.Args) > 2 && os.Args[1] == "lab-init" && os.Args[2] == "set":
-		err = reach.SetInLab(context.Background(), knob.NewIndex(), os.Args[3:])
-	case len(os.Args) > 1 && os.Args[1] == "lab-init":
-		err = lab.Child(os.Args[2:])
-	case len(os.Args) > 5 && os.Args[1] == "agent":
-		err = agentMain(here.Options{State: os.Args[3], Link: os.Args[5]})
-	default:
-		os.Exit(m.Run())
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
-
-// agentMain is the agent of a virtual host.
-func agentMain(o here.Options) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	conn, done := wire.Join(os.Stdin, os.Stdout)
-	env := app.Env{Version: "v0.0-test", Self: os.Args[:1], Getenv: os.Getenv, Now: time.Now, Asker: app.Nobody{}, Observer: app.Nobody{}}
-	err := here.Serve(ctx, env, conn, o)
-	_ = conn.Close()
-	_ = os.Stdin.Close()
-	select {
-	case <-done:
-	case <-time.After(time.Second):
-	}
-	return err
-}
+func TestMain(m *testing.M) { roletest.Main(m, nil) }
 
 // TestQuickLookInALab opens two virtual hosts by their text alone, and measures between them
 // with the setting of the text.

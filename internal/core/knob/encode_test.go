@@ -11,6 +11,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plan/plantest"
 	"linerate/internal/must"
 )
 
@@ -241,7 +242,7 @@ func TestConstraints(t *testing.T) {
 		{"windows", windows, "link.mtu=9014 link.frame_mtu=9000", "C-08", "link.mtu 9014 is above link.frame_mtu 9000"},
 	} {
 		var refused []string
-		for _, v := range knob.Violations(c.system, c.before, assignments(c.set)) {
+		for _, v := range knob.Violations(c.system, c.before, plantest.Assignments(c.set)) {
 			if !v.Constraint.Advice {
 				refused = append(refused, v.Error())
 				must.True(t, errors.Is(v, knob.ErrConstraint) && v.Constraint.ID == c.want && strings.Contains(v.Error(), c.how),
@@ -250,15 +251,6 @@ func TestConstraints(t *testing.T) {
 		}
 		must.Equal(t, (len(refused) > 0), (c.want != ""), "%s %s: refused by %q, want %q", c.system, c.set, refused, c.want)
 	}
-}
-
-func assignments(text string) []model.Assignment {
-	var as []model.Assignment
-	for one := range strings.FieldsSeq(text) {
-		id, value, _ := strings.Cut(one, "=")
-		as = append(as, model.Assignment{Knob: model.KnobID(id), Value: value})
-	}
-	return as
 }
 
 func TestAdvice(t *testing.T) {
@@ -272,7 +264,7 @@ func TestAdvice(t *testing.T) {
 		{"freebsd", "tcp.recv_buffer_max=8388608", "F-04", knob.Values{"socket.buffer_max": "2097152"}},
 	} {
 		found := false
-		for _, v := range knob.Violations(c.system, c.before, assignments(c.set)) {
+		for _, v := range knob.Violations(c.system, c.before, plantest.Assignments(c.set)) {
 			found = found || v.Constraint.ID == c.want && v.Constraint.Advice
 		}
 		must.True(t, found, "%s %s: not advised by %s", c.system, c.set, c.want)
@@ -293,7 +285,7 @@ func TestWindowScale(t *testing.T) {
 		{"windows", "tcp.recv_buffer_max=16776960", 8},
 	} {
 		v := knob.Values{}
-		for _, a := range assignments(c.values) {
+		for _, a := range plantest.Assignments(c.values) {
 			v[a.Knob] = a.Value
 		}
 		got, ok := knob.WindowScale(c.system, v)

@@ -3,18 +3,16 @@
 package atboot
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"linerate/internal/confined"
 	"linerate/internal/must"
 )
 
@@ -24,35 +22,13 @@ func TestCrashChild(t *testing.T) {
 	must.SkipIf(t, len(w) != 5, "started by TestKill")
 	left, err := strconv.Atoi(w[1])
 	must.Do(t, err)
-	k := Keeper{State: w[4], Root: w[3], Program: filepath.Join(w[3], "words"), choose: kinds[w[2]].choose, After: func(string) {
-		if left--; left == 0 {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			select {}
-		}
-	}}
+	k := Keeper{State: w[4], Root: w[3], Program: filepath.Join(w[3], "words"), choose: kinds[w[2]].choose, After: confined.KillAt(left)}
 	if w[0] == "install" {
 		_, err = k.Install(t.Context())
 	} else {
 		_, err = k.Remove(t.Context())
 	}
 	must.Do(t, err)
-}
-
-// crash runs the child and reports whether it was killed before it was done.
-func crash(t *testing.T, what string, steps int, kind string, k Keeper) bool {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCrashChild$")
-	cmd.Env = append(os.Environ(), crashVar+"="+strings.Join([]string{what, strconv.Itoa(steps), kind, k.Root, k.State}, " "))
-	out, err := cmd.CombinedOutput()
-	exit, _ := errors.AsType[*exec.ExitError](err)
-	switch {
-	case err == nil:
-		return false
-	case exit != nil && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL:
-		return true
-	}
-	t.Fatalf("%s, %d steps: %v\n%s", what, steps, err, out)
-	return false
 }
 
 // TestKill kills Install, and Remove, after every one of their steps. Remove then leaves the
@@ -68,7 +44,7 @@ func TestKill(t *testing.T) {
 				if what == "remove" {
 					install(t, k)
 				}
-				killed = crash(t, what, steps, kind, k)
+				killed = confined.Killed(t, "TestCrashChild", fmt.Sprintf("%s=%s %d %s %s %s", crashVar, what, steps, kind, k.Root, k.State))
 				when := fmt.Sprintf("%s: %s killed after %d steps", kind, what, steps)
 				if steps%2 == 0 { // the other half without it
 					install(t, k)

@@ -12,24 +12,11 @@ import (
 	"linerate/internal/must"
 )
 
-// mount mounts a file system in memory at dir, in the test's own namespace.
-func mount(t *testing.T, dir string, flags uintptr, options string) {
-	t.Helper()
-	err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
-	must.SkipIf(t, err != nil, "this system allows no mount here: %v", err)
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", flags, "mode=700,"+options); err != nil {
-		t.Skipf("this system allows no mount here: %v", err)
-	}
-	t.Cleanup(func() {
-		must.OK(t, syscall.Unmount(dir, syscall.MNT_DETACH))
-	})
-}
-
 func TestFullDisk(t *testing.T) { knobtest.InNamespace(t, testFullDisk) }
 
 func testFullDisk(t *testing.T) {
 	dir := t.TempDir()
-	mount(t, dir, 0, "size=32k")
+	knobtest.MountMemory(t, dir, 0, "size=32k")
 	j := open(t, dir)
 	appendAll(t, j, intent("t", 1, "a", "b"))
 	filler := filepath.Join(dir, "filler")
@@ -50,7 +37,7 @@ func TestReadOnlyDirectory(t *testing.T) { knobtest.InNamespace(t, testReadOnlyD
 
 func testReadOnlyDirectory(t *testing.T) {
 	dir := t.TempDir()
-	mount(t, dir, syscall.MS_RDONLY, "")
+	knobtest.MountMemory(t, dir, syscall.MS_RDONLY, "")
 	for _, d := range []string{dir, filepath.Join(dir, "below")} {
 		_, err := Open(d)
 		must.True(t, errors.Is(err, syscall.EROFS) && strings.Contains(err.Error(), d), "Open(%s) = %v, want an error that names the directory", d, err)
@@ -63,7 +50,7 @@ func TestBecomesReadOnly(t *testing.T) { knobtest.InNamespace(t, testBecomesRead
 
 func testBecomesReadOnly(t *testing.T) {
 	dir := t.TempDir()
-	mount(t, dir, 0, "size=64k")
+	knobtest.MountMemory(t, dir, 0, "size=64k")
 	j := open(t, dir)
 	appendAll(t, j, intent("t", 1, "a", "b"))
 	must.Get(j.files[0].Write([]byte("{torn")))(t)

@@ -16,6 +16,7 @@ import (
 
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plan/plantest"
 	hostknob "linerate/internal/host/knob"
 	"linerate/internal/host/knob/knobtest"
 	"linerate/internal/host/watchdog"
@@ -273,7 +274,7 @@ func testTheWatchdogRefusesWhatCannotBe(t *testing.T) {
 		{"route.mtu=1400", "route of the data path is not known"},
 	} {
 		before := snapshot(t, h)
-		must.Say(t, must.Err(client.Apply(t.Context(), assignments(c.set), time.Minute)), c.want, "%s", c.set)
+		must.Say(t, must.Err(client.Apply(t.Context(), plantest.Assignments(c.set), time.Minute)), c.want, "%s", c.set)
 		must.Equal(t, snapshot(t, h), before, "%s", c.set)
 	}
 	must.OK(t, client.Close())
@@ -299,14 +300,4 @@ func snapshot(t *testing.T, h hostknob.Host) string {
 // value for all parts and read back a value for each.
 func sameValue(want, got string) bool {
 	return got == want || strings.HasPrefix(want, got+";") || strings.HasPrefix(got, want+";")
-}
-
-// assignments parses "knob=value knob=value".
-func assignments(text string) []model.Assignment {
-	var as []model.Assignment
-	for one := range strings.FieldsSeq(text) {
-		id, value, _ := strings.Cut(one, "=")
-		as = append(as, model.Assignment{Knob: model.KnobID(id), Value: value})
-	}
-	return as
 }

@@ -3,11 +3,9 @@
 package persist_test
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"linerate/internal/confined"
 	"linerate/internal/host/persist"
 	"linerate/internal/must"
 )
@@ -30,34 +29,13 @@ func TestCrashChild(t *testing.T) {
 	must.SkipIf(t, len(words) != 4, "started by TestKill")
 	left, err := strconv.Atoi(words[1])
 	must.Do(t, err)
-	k := persist.Keeper{Root: words[2], State: words[3], After: func(string) {
-		if left--; left == 0 {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		}
-	}}
+	k := persist.Keeper{Root: words[2], State: words[3], After: confined.KillAt(left)}
 	if words[0] == "write" {
 		_, err = k.Write(day, ours())
 	} else {
 		_, err = k.Restore("")
 	}
 	must.Do(t, err)
-}
-
-// crash runs the child and reports whether it was killed before it finished.
-func crash(t *testing.T, what string, steps int, k persist.Keeper) bool {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCrashChild$")
-	cmd.Env = append(os.Environ(), crashVar+"="+strings.Join([]string{what, strconv.Itoa(steps), k.Root, k.State}, " "))
-	out, err := cmd.CombinedOutput()
-	exit, _ := errors.AsType[*exec.ExitError](err)
-	switch {
-	case err == nil:
-		return false
-	case exit != nil && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL:
-		return true
-	}
-	t.Fatalf("%s, %d steps: %v\n%s", what, steps, err, out)
-	return false
 }
 
 // TestKill kills a Write, and then a Restore, after each of its steps. Undo restores the
@@ -72,7 +50,7 @@ func TestKill(t *testing.T) {
 			if what == "restore" {
 				must.Get(k.Write(day, ours()))(t)
 			}
-			killed = crash(t, what, steps, k)
+			killed = confined.Killed(t, "TestCrashChild", fmt.Sprintf("%s=%s %d %s %s", crashVar, what, steps, k.Root, k.State))
 			whole(t, k)
 			must.OK(t, must.Err(k.Restore("")), "%s, killed after %d steps", what, steps)
 			must.NoDiff(t, cmp.Diff(before, tree(t, k.Root)), "%s, killed after %d steps", what, steps)

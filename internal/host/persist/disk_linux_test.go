@@ -14,19 +14,6 @@ import (
 	"linerate/internal/must"
 )
 
-// mount mounts a file system in memory at dir, in the test's own namespace.
-func mount(t *testing.T, dir string, flags uintptr, options string) {
-	t.Helper()
-	err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
-	must.SkipIf(t, err != nil, "this system allows no mount here: %v", err)
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", flags, "mode=700,"+options); err != nil {
-		t.Skipf("this system allows no mount here: %v", err)
-	}
-	t.Cleanup(func() {
-		must.OK(t, syscall.Unmount(dir, syscall.MNT_DETACH))
-	})
-}
-
 // fill uses up the space on dir's file system.
 func fill(t *testing.T, dir string) {
 	t.Helper()
@@ -49,7 +36,7 @@ func testFullDisk(t *testing.T) {
 	for _, full := range []string{"root", "state"} {
 		k := persist.Keeper{Root: t.TempDir(), State: t.TempDir()}
 		dir := map[string]string{"root": k.Root, "state": k.State}[full]
-		mount(t, dir, 0, "size=64k")
+		knobtest.MountMemory(t, dir, 0, "size=64k")
 		machine(t, k.Root)
 		fill(t, dir)
 		before := tree(t, k.Root)
@@ -67,7 +54,7 @@ func TestFullDiskAtRestore(t *testing.T) { knobtest.InNamespace(t, testFullDiskA
 
 func testFullDiskAtRestore(t *testing.T) {
 	k := persist.Keeper{Root: t.TempDir(), State: t.TempDir()}
-	mount(t, k.Root, 0, "size=64k")
+	knobtest.MountMemory(t, k.Root, 0, "size=64k")
 	machine(t, k.Root)
 	before := tree(t, k.Root)
 	must.Get(k.Write(day, ours()))(t)
@@ -84,7 +71,7 @@ func TestReadOnly(t *testing.T) { knobtest.InNamespace(t, testReadOnly) }
 
 func testReadOnly(t *testing.T) {
 	k := persist.Keeper{Root: t.TempDir(), State: t.TempDir()}
-	mount(t, k.Root, 0, "size=256k")
+	knobtest.MountMemory(t, k.Root, 0, "size=256k")
 	machine(t, k.Root)
 	before := tree(t, k.Root)
 	err := syscall.Mount("", k.Root, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, "")

@@ -45,3 +45,13 @@ func Settings(factors ...model.Factor) []model.Setting {
 	}
 	return out
 }
+
+// Assignments parses "knob=value knob=value".
+func Assignments(text string) []model.Assignment {
+	var as []model.Assignment
+	for one := range strings.FieldsSeq(text) {
+		id, value, _ := strings.Cut(one, "=")
+		as = append(as, model.Assignment{Knob: model.KnobID(id), Value: value})
+	}
+	return as
+}

@@ -6,8 +6,10 @@ import (
 	"cmp"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -96,4 +98,22 @@ func put(t testing.TB, dir string, root fs.FS, name string) {
 	if err := os.WriteFile(to, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Text shows files for the message of a test that fails.
+func Text(all []files.File) string {
+	var b strings.Builder
+	for _, f := range all {
+		fmt.Fprintf(&b, "== %s\n%s", f.Path, f.Content)
+	}
+	return b.String()
+}
+
+// TreeText shows a tree for the message of a test that fails.
+func TreeText(root fstest.MapFS) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(root)) {
+		fmt.Fprintf(&b, "== %s %v\n%s\n", name, root[name].Mode, root[name].Data)
+	}
+	return b.String()
 }

@@ -182,7 +182,7 @@ func TestMatrix(t *testing.T) {
 			}
 		}
 		got := strings.Join(want, "\n")
-		must.True(t, got == after && got != before, "tree %d, %s: without the file\n%s\nwith it\n%s\n%s\n%s", i, name, before, after, said, show(with(t, root, p.Files)))
+		must.True(t, got == after && got != before, "tree %d, %s: without the file\n%s\nwith it\n%s\n%s\n%s", i, name, before, after, said, filestest.TreeText(with(t, root, p.Files)))
 	}
 	t.Logf("refused %v", refused)
 	filestest.Record(t, filestest.Row{Format: "interfaces", Program: "ifupdown " + referee.Version(t, referee.Program(t, "ifup")), Remark: ", all interfaces brought up", Proven: proven, Refused: trees - proven})
@@ -191,14 +191,6 @@ func TestMatrix(t *testing.T) {
 		must.True(t, !slices.Contains([]string{"static", "proxmox", "dhcp"}, name) || refused[name] <= 6,
 			"%s is refused %d times", name, refused[name])
 	}
-}
-
-func show(root fstest.MapFS) string {
-	var b strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(root)) {
-		fmt.Fprintf(&b, "== %s\n%s\n", name, root[name].Data)
-	}
-	return b.String()
 }
 
 // TestUnreadable: the real ifquery tells that ifup reads nothing of a file, and where.

@@ -234,9 +234,9 @@ func TestMatrix(t *testing.T) {
 		proven[name]++
 		must.True(t, beside != "" || o.refused == "" || name == "port of a bond" && r.Settings[0].Knob != "link.mtu", "tree %d, %s: proven", i, name)
 		what := harm(t, root, p.Files)
-		must.True(t, what == "", "tree %d, %s beside %q: harmed: %s\n%s", i, name, beside, what, show(p.Files))
+		must.True(t, what == "", "tree %d, %s beside %q: harmed: %s\n%s", i, name, beside, what, filestest.Text(p.Files))
 		if r.Settings[0].Knob == "link.mtu" && !has9000(t, files.Overlay(root, p.Files), o.link) {
-			t.Errorf("tree %d, %s beside %q: no MTU of 9000\n%s", i, name, beside, show(p.Files))
+			t.Errorf("tree %d, %s beside %q: no MTU of 9000\n%s", i, name, beside, filestest.Text(p.Files))
 		}
 	}
 	t.Logf("proven %v, refused %v", proven, refused)
@@ -296,12 +296,4 @@ func has9000(t *testing.T, root fs.FS, link string) bool {
 		}
 	}
 	return false
-}
-
-func show(all []files.File) string {
-	var b strings.Builder
-	for _, f := range all {
-		fmt.Fprintf(&b, "== %s\n%s", f.Path, f.Content)
-	}
-	return b.String()
 }

@@ -281,7 +281,7 @@ func one(t *testing.T, random *rand.Rand, name, kind string) (proven bool) {
 	maps.Copy(want, p.Want)
 	delete(want, files.LinkKey(r.Link, "nic.offload.tso")+"/TCP6SegmentationOffload") // a part of the feature
 	want["udev"] = after["udev"]                                                      // linerate's .link file has another name
-	must.True(t, maps.Equal(want, after) && !maps.Equal(before, after), "%s beside %q:\nwithout %v\nwith    %v\nwant    %v\n%s", name, beside, before, after, want, show(p.Files))
+	must.True(t, maps.Equal(want, after) && !maps.Equal(before, after), "%s beside %q:\nwithout %v\nwith    %v\nwant    %v\n%s", name, beside, before, after, want, filestest.Text(p.Files))
 	compare(t, name+" beside "+beside+" with ours", p.Outcome, after)
 	return true
 }
@@ -294,12 +294,4 @@ func compare(t *testing.T, name string, o files.Outcome, machine map[string]stri
 			t.Errorf("%s: %s is %s, and the outcome says %s", name, key, is, l.Text)
 		}
 	}
-}
-
-func show(all []files.File) string {
-	var b strings.Builder
-	for _, f := range all {
-		fmt.Fprintf(&b, "== %s\n%s", f.Path, f.Content)
-	}
-	return b.String()
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -166,7 +165,7 @@ func TestMatrix(t *testing.T) {
 						want = text
 					}
 					if before[key] != want {
-						t.Errorf("tree %d: %s is %q, want %q\n%s", i, key, before[key], want, show(root))
+						t.Errorf("tree %d: %s is %q, want %q\n%s", i, key, before[key], want, filestest.TreeText(root))
 					}
 				}
 				r := files.Request{Settings: []files.Setting{
@@ -194,7 +193,7 @@ func TestMatrix(t *testing.T) {
 						want = before[key]
 					}
 					if after[key] != want {
-						t.Errorf("tree %d: %s is %q with the file, want %q\n%s", i, key, after[key], want, show(with))
+						t.Errorf("tree %d: %s is %q with the file, want %q\n%s", i, key, after[key], want, filestest.TreeText(with))
 					}
 				}
 			}
@@ -211,11 +210,3 @@ func TestMatrix(t *testing.T) {
 
 // noWord is a congestion control that does not exist.
 const noWord = "no-such-control"
-
-func show(root fstest.MapFS) string {
-	var b strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(root)) {
-		fmt.Fprintf(&b, "== %s %v\n%s\n", name, root[name].Mode, root[name].Data)
-	}
-	return b.String()
-}

@@ -40,3 +40,26 @@ func InNamespace(t *testing.T, test func(t *testing.T)) {
 		t.Logf("in the namespace:\n%s", out)
 	}
 }
+
+// PrivateMounts keeps later mounts of a test that runs InNamespace from reaching the machine.
+// If the system allows none, it skips t.
+func PrivateMounts(t *testing.T) {
+	t.Helper()
+	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		t.Skipf("this system allows no mount here: %v", err)
+	}
+}
+
+// MountMemory mounts a file system in memory at dir for a test that runs InNamespace, or skips t.
+func MountMemory(t *testing.T, dir string, flags uintptr, options string) {
+	t.Helper()
+	PrivateMounts(t)
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", flags, "mode=700,"+options); err != nil {
+		t.Skipf("this system allows no mount here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -80,12 +80,10 @@ func TestSysctlReads(t *testing.T) {
 func TestUdevReads(t *testing.T) {
 	udevadm := referee.Program(t, "udevadm")
 	knobtest.InNamespace(t, func(t *testing.T) {
-		err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
-		must.SkipIf(t, err != nil, "no mount here: %v", err)
+		knobtest.PrivateMounts(t)
 		dir := t.TempDir()
-		if err := syscall.Mount(dir, "/etc/systemd/network", "", syscall.MS_BIND, ""); err != nil {
-			t.Skipf("no mount here: %v", err)
-		}
+		err := syscall.Mount(dir, "/etc/systemd/network", "", syscall.MS_BIND, "")
+		must.SkipIf(t, err != nil, "no mount here: %v", err)
 		in := sample()
 		in.Settings = append(in.Settings, settings("nic.queues.rx=2", "nic.queues.tx=2", "nic.queues.combined=4", "nic.ring.tx=512", "nic.coalesce.tx_usecs=20", "nic.coalesce.rx_frames=8",
 			"nic.coalesce.tx_frames=8", "nic.coalesce.adaptive_tx=0", "nic.offload.rx_csum=1", "nic.offload.tx_csum=1", "nic.offload.gso=1", "nic.offload.gro=0", "nic.offload.gro_hw=0",
