@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -26,14 +25,12 @@ import (
 	"linerate/internal/must"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden texts of the scripts")
-
 // TestScript runs the program as a user does, one behaviour per file.
 func TestScript(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:           filepath.Join("testdata", "script"),
-		UpdateScripts: *update,
+		UpdateScripts: must.Updating(),
 		Setup: func(env *testscript.Env) error {
 			for key, value := range userEnv(env.WorkDir) {
 				env.Setenv(key, value)

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -202,8 +201,6 @@ func TestFoldersAreDescribed(t *testing.T) {
 	}
 }
 
-var update = flag.Bool("update", false, "write the import rules into .golangci.yml")
-
 // What the generated part of .golangci.yml stands between.
 const (
 	rulesBegin = "      # Written by: go test ./internal/archtest -run LinterKnowsTheRules -update\n"
@@ -221,7 +218,7 @@ func TestLinterKnowsTheRules(t *testing.T) {
 	want := before + rulesBegin + depguard() + rulesEnd + after
 	switch {
 	case want == string(text):
-	case *update:
+	case must.Updating():
 		must.Do(t, os.WriteFile(path, []byte(want), 0o644))
 	default:
 		t.Errorf("%s has other import rules than arch_test.go: run go test ./internal/archtest -run LinterKnowsTheRules -update", path)

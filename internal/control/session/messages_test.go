@@ -3,7 +3,6 @@ package session
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"math"
 	"net/http"
@@ -25,8 +24,6 @@ import (
 	"linerate/internal/core/units"
 	"linerate/internal/must"
 )
-
-var update = flag.Bool("update", false, "write the sample of every message as it is now")
 
 // requests returns one of each message that an agent decodes, by the name of its type.
 func requests() []any {
@@ -91,7 +88,7 @@ func TestMessagesAreAsStored(t *testing.T) {
 		file := filepath.Join("testdata", "messages", nameOf(m)+".json")
 		var shown bytes.Buffer
 		must.Do(t, json.Indent(&shown, append(b, '\n'), "", "\t"))
-		if *update {
+		if must.Updating() {
 			must.Do(t, os.MkdirAll(filepath.Dir(file), 0o755))
 			must.Do(t, os.WriteFile(file, shown.Bytes(), 0o644))
 		}

@@ -3,7 +3,6 @@ package diagnose
 import (
 	"cmp"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -142,8 +141,6 @@ func TestRecorded(t *testing.T) {
 
 const document = "../../../docs/diagnosis.md"
 
-var update = flag.Bool("update", false, "write docs/diagnosis.md anew")
-
 // sure describes how often a rule was right in labs with a known limit.
 func sure(rule string) string {
 	var out []string
@@ -265,11 +262,7 @@ func TestUnshown(t *testing.T) {
 // TestDocument compares docs/diagnosis.md with the list of rules.
 func TestDocument(t *testing.T) {
 	text := page(t)
-	if *update {
-		must.Do(t, os.WriteFile(document, []byte(text), 0o644))
-	}
-	b := must.Get(os.ReadFile(document))(t)
-	must.Equal(t, string(b), text, "docs/diagnosis.md has other rules, runs or counts: go test ./internal/core/diagnose -update")
+	must.Golden(t, document, text)
 	for n := 1; n <= 43; n++ {
 		id := fmt.Sprintf("B%02d", n)
 		must.True(t, strings.Contains(text, "\n## "+id+": "), "%s is not in the list", id)

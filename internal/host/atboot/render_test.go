@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/xml"
-	"flag"
 	"io"
 	"os"
 	"os/exec"
@@ -19,16 +18,10 @@ import (
 	"linerate/internal/must"
 )
 
-var update = flag.Bool("update", false, "renew the golden files")
-
 // golden compares text with a file of testdata.
 func golden(t *testing.T, name, text string) {
 	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
-	}
-	must.NoDiff(t, cmp.Diff(strings.ReplaceAll(string(must.Get(os.ReadFile(path))(t)), "\r\n", "\n"), text), "%s", path)
+	must.Golden(t, filepath.Join("testdata", name), text)
 }
 
 // odd is a state directory with every character that a name may have.

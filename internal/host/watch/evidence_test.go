@@ -3,9 +3,7 @@ package watch
 import (
 	"encoding/binary"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -120,8 +118,6 @@ func TestZones(t *testing.T) {
 	must.True(t, find(got, countersRead, "mbuf") == 0, "%+v", got)
 }
 
-var update = flag.Bool("update", false, "write docs/counters.md anew")
-
 const document = "../../../docs/counters.md"
 
 // page returns the contents of docs/counters.md.
@@ -150,13 +146,9 @@ Kinds: a *share* is in samples only, a *time* in counters only; a *level* is wha
 
 // TestDocument compares docs/counters.md with the list.
 func TestDocument(t *testing.T) {
-	if *update {
-		must.Do(t, os.WriteFile(document, []byte(page()), 0o644))
-	}
-	b := must.Get(os.ReadFile(document))(t)
-	must.Equal(t, string(b), page(), "docs/counters.md is not what the list says: go test ./internal/host/watch -update")
+	must.Golden(t, document, page())
 	sections := map[string]bool{}
-	for l := range strings.Lines(string(b)) {
+	for l := range strings.Lines(page()) {
 		must.True(t, !strings.HasPrefix(l, "## ") || !sections[l], "%s stands twice: the list is not in order of groups", strings.TrimSpace(l))
 		sections[l] = true
 	}

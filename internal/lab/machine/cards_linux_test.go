@@ -28,7 +28,6 @@ func models() [][2]string {
 }
 
 var (
-	update  = flag.Bool("update", false, "write docs/systems.md")
 	onlyTwo = flag.Bool("cards.two", false, "only two cards: the short part")
 	columns = flag.String("cards.columns", "", "only these columns of reset and reboot; the others stay")
 	only    = flag.String("cards.only", "", "only these cards, by QEMU's names with commas")

@@ -69,7 +69,7 @@ func told(t *testing.T, what string) {
 	}
 	must.Need(t, row != "", "no line of docs/systems.md begins with %q", what)
 	t.Cleanup(func() {
-		if !*update || t.Skipped() {
+		if !must.Updating() || t.Skipped() {
 			return
 		}
 		page.Lock()
@@ -148,7 +148,7 @@ func report(t *testing.T, cards [][2]string, rows map[string]map[string]string) 
 		body += row + "\n"
 	}
 	t.Log("\n" + head + body)
-	if !*update {
+	if !must.Updating() {
 		return
 	}
 	must.OK(t, os.WriteFile(path, []byte(systemsHead+head+body+freebsdPart(string(before), "", "")+randomPart(string(before))), 0o644))

@@ -132,7 +132,7 @@ func TestRandom(t *testing.T) {
 	said := fmt.Sprintf("%d sets with seed %d on %d machines in %.0f minutes: %s; over the cards: %s; refused, with all settings as before: %d",
 		c.done, seed, *randomOn, time.Since(c.began).Minutes(), counts(c.ways), counts(c.cards), c.refused)
 	t.Log(said)
-	if *update && !t.Failed() && *only == "" {
+	if must.Updating() && !t.Failed() && *only == "" {
 		writeRandom(t, said)
 	}
 }

@@ -3,8 +3,6 @@ package csv_test
 import (
 	"bytes"
 	stdcsv "encoding/csv"
-	"flag"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -16,8 +14,6 @@ import (
 	"linerate/internal/report/csv"
 	"linerate/internal/report/reporttest"
 )
-
-var update = flag.Bool("update", false, "write the tables as they are now")
 
 func table(t *testing.T, c reporttest.Case) (text []byte, rows [][]string) {
 	t.Helper()
@@ -33,12 +29,7 @@ func TestTableIsAsStored(t *testing.T) {
 			continue
 		}
 		got, _ := table(t, c)
-		path := filepath.Join("testdata", c.Name+".csv")
-		if *update {
-			must.Do(t, os.WriteFile(path, got, 0o644))
-		}
-		want := must.Get(os.ReadFile(path))(t)
-		must.True(t, bytes.Equal(got, want), "%s differs from its file:\n%s", c.Name, got)
+		must.Golden(t, filepath.Join("testdata", c.Name+".csv"), string(got))
 	}
 }
 

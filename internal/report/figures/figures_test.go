@@ -3,7 +3,6 @@ package figures_test
 import (
 	"encoding/xml"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math"
@@ -25,8 +24,6 @@ import (
 	"linerate/internal/report/plot"
 	"linerate/internal/report/reporttest"
 )
-
-var update = flag.Bool("update", false, "write the pictures as they are now")
 
 // pictures returns those of all test sessions.
 func pictures(t *testing.T) map[string]plot.Figure {
@@ -165,13 +162,7 @@ func TestPicturesAreAsStored(t *testing.T) {
 	for name, f := range pictures(t) {
 		path := filepath.Join("testdata", name+".svg")
 		seen[path] = true
-		got := f.SVG(plot.Wide)
-		if *update {
-			must.Do(t, os.WriteFile(path, []byte(got), 0o644))
-			continue
-		}
-		want := must.Get(os.ReadFile(path))(t)
-		must.Equal(t, got, string(want), "%s differs from its file: look at it after go test ./internal/report/figures -update", name)
+		must.Golden(t, path, f.SVG(plot.Wide))
 	}
 	files := must.Get(filepath.Glob("testdata/*.svg"))(t)
 	for _, path := range files {

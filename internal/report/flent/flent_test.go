@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"errors"
-	"flag"
 	"io"
 	"math"
 	"os"
@@ -20,8 +19,6 @@ import (
 	"linerate/internal/report/flent"
 	"linerate/internal/report/reporttest"
 )
-
-var update = flag.Bool("update", false, "write the files as they are now")
 
 // content is a file in Flent's structure.
 type content struct {
@@ -76,12 +73,7 @@ func TestFilesHoldTheSamples(t *testing.T) {
 			must.True(t, !(math.Abs(mean-want) > 0.001*want), "%s: %s is %.3f Mbit/s in the mean, the samples %.3f", c.Name, name, mean, want)
 		}
 		if c.Name == "test" {
-			path := filepath.Join("testdata", "test.flent")
-			if *update {
-				must.Do(t, os.WriteFile(path, text, 0o644))
-			}
-			want, err := os.ReadFile(path)
-			must.True(t, err == nil && bytes.Equal(text, want), "test differs from its file (%v):\n%s", err, text)
+			must.Golden(t, filepath.Join("testdata", "test.flent"), string(text))
 		}
 	}
 }

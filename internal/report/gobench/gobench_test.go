@@ -2,7 +2,6 @@ package gobench_test
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,8 +17,6 @@ import (
 	"linerate/internal/report/gobench"
 	"linerate/internal/report/reporttest"
 )
-
-var update = flag.Bool("update", false, "write the lines as they are now")
 
 func lines(t *testing.T, c reporttest.Case) []byte {
 	t.Helper()
@@ -51,12 +48,7 @@ func TestBenchstatReadsThem(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		text := lines(t, c)
 		if c.Name == "sequential" {
-			path := filepath.Join("testdata", c.Name+".txt")
-			if *update {
-				must.Do(t, os.WriteFile(path, text, 0o644))
-			}
-			want, err := os.ReadFile(path)
-			must.True(t, err == nil && bytes.Equal(text, want), "%s differs from its file (%v):\n%s", c.Name, err, text)
+			must.Golden(t, filepath.Join("testdata", c.Name+".txt"), string(text))
 		}
 		var want []float64
 		for _, baseline := range []bool{true, false} {

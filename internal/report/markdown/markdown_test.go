@@ -2,8 +2,6 @@ package markdown_test
 
 import (
 	"bytes"
-	"flag"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -16,8 +14,6 @@ import (
 	"linerate/internal/report/markdown"
 	"linerate/internal/report/reporttest"
 )
-
-var update = flag.Bool("update", false, "write the texts as they are now")
 
 func text(t *testing.T, c reporttest.Case) (string, report.Document) {
 	t.Helper()
@@ -41,12 +37,7 @@ func TestUndated(t *testing.T) {
 func TestTexts(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		got, d := text(t, c)
-		path := filepath.Join("testdata", c.Name+".md")
-		if *update {
-			must.Do(t, os.WriteFile(path, []byte(got), 0o644))
-		}
-		want, err := os.ReadFile(path)
-		must.True(t, err == nil && got == string(want), "%s differs from its file (%v):\n%s", c.Name, err, got)
+		must.Golden(t, filepath.Join("testdata", c.Name+".md"), got)
 		plain := regexp.MustCompile(`\\([!-~])`).ReplaceAllString(got, "$1")
 		all := lists.Each(d.Findings, func(f report.Finding) string { return f.Text })
 		for _, l := range d.Lines {

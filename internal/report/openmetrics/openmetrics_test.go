@@ -2,9 +2,7 @@ package openmetrics_test
 
 import (
 	"bytes"
-	"flag"
 	"math"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -20,8 +18,6 @@ import (
 	"linerate/internal/report/openmetrics"
 	"linerate/internal/report/reporttest"
 )
-
-var update = flag.Bool("update", false, "write the pages as they are now")
 
 func page(t *testing.T, c reporttest.Case) (string, report.Document) {
 	t.Helper()
@@ -55,12 +51,7 @@ func TestPrometheusReadsThem(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		text, d := page(t, c)
 		if c.Name == "test" || c.Name == "guarded" {
-			path := filepath.Join("testdata", c.Name+".prom")
-			if *update {
-				must.Do(t, os.WriteFile(path, []byte(text), 0o644))
-			}
-			want, err := os.ReadFile(path)
-			must.True(t, err == nil && text == string(want), "%s differs from its file (%v):\n%s", c.Name, err, text)
+			must.Golden(t, filepath.Join("testdata", c.Name+".prom"), text)
 		}
 		strict(t, c.Name, text)
 		all := read(t, c.Name, text)

@@ -3,9 +3,7 @@ package term_test
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"math"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -27,23 +25,10 @@ import (
 	"linerate/internal/report/term"
 )
 
-func updating() bool { return flag.Lookup("update").Value.String() == "true" }
-
-func TestMain(m *testing.M) {
-	flag.Bool("update", false, "write the golden files anew")
-	os.Exit(m.Run())
-}
-
 // golden compares got with a file of testdata, or writes it.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
-	path := filepath.Join("testdata", name+".golden")
-	if updating() {
-		must.Do(t, os.WriteFile(path, []byte(got), 0o644))
-		return
-	}
-	want := must.Get(os.ReadFile(path))(t)
-	must.True(t, got == string(want), "%s differs (renew with -update); got:\n%s\nwant:\n%s", path, got, want)
+	must.Golden(t, filepath.Join("testdata", name+".golden"), got)
 }
 
 func render(t *testing.T, d report.Document, o term.Options) string {

@@ -1,7 +1,6 @@
 package ticket_test
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,8 +18,6 @@ import (
 	"linerate/internal/report/ticket"
 )
 
-var update = flag.Bool("update", false, "write the texts as they are now")
-
 func lines(c reporttest.Case) []string {
 	d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
 	return ticket.Lines(ticket.Input{Session: c.Session, Document: d})
@@ -29,12 +26,7 @@ func lines(c reporttest.Case) []string {
 func TestTickets(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		got := strings.Join(lines(c), "\n") + "\n"
-		path := filepath.Join("testdata", c.Name+".txt")
-		if *update {
-			must.Do(t, os.WriteFile(path, []byte(got), 0o644))
-		}
-		want := must.Get(os.ReadFile(path))(t)
-		must.True(t, got == string(want), "%s:\n%s\nbut the file has\n%s", c.Name, got, want)
+		must.Golden(t, filepath.Join("testdata", c.Name+".txt"), got)
 		survives(t, c.Name, got)
 	}
 }

@@ -1,10 +1,8 @@
 package live
 
 import (
-	"flag"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -22,8 +20,6 @@ import (
 	"linerate/internal/core/tune"
 	"linerate/internal/must"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // clock is a time that tests set.
 type clock struct{ time.Time }
@@ -159,13 +155,7 @@ func TestGolden(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := c.of(newClock()).View(c.size)
-			file := filepath.Join("testdata", name+".txt")
-			plainText := sgr.ReplaceAllString(got, "") + "\n"
-			if *update {
-				must.Do(t, os.WriteFile(file, []byte(plainText), 0o644))
-			}
-			want := must.Get(os.ReadFile(file))(t)
-			must.True(t, plainText == string(want), "%s\nwant\n%s", plainText, want)
+			must.Golden(t, filepath.Join("testdata", name+".txt"), sgr.ReplaceAllString(got, "")+"\n")
 		})
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -87,13 +86,7 @@ func TestServerGolden(t *testing.T) {
 		"serve-own":    {own, Size{80, 24}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := sgr.ReplaceAllString(c.of(newClock()).View(c.size), "") + "\n"
-			file := filepath.Join("testdata", name+".txt")
-			if *update {
-				must.Do(t, os.WriteFile(file, []byte(got), 0o644))
-			}
-			want := must.Get(os.ReadFile(file))(t)
-			must.True(t, got == string(want), "%s\nwant\n%s", got, want)
+			must.Golden(t, filepath.Join("testdata", name+".txt"), sgr.ReplaceAllString(c.of(newClock()).View(c.size), "")+"\n")
 		})
 	}
 }

@@ -1,7 +1,6 @@
 package filestest
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,9 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "write the rows of docs/systems.md about permanent files")
+	"linerate/internal/must"
+)
 
 // Row counts the trees that a program judged.
 type Row struct {
@@ -58,7 +57,7 @@ func (r Row) hold(line string) error {
 		if !strings.HasPrefix(lines[end], "| "+r.Format+" | "+program+" ") {
 			continue
 		}
-		if !*update && unversioned(lines[end]) != unversioned(line) {
+		if !must.Updating() && unversioned(lines[end]) != unversioned(line) {
 			return fmt.Errorf("docs/systems.md says\n%s\nand it is\n%s\ngo test -tags slow -p 1 -run 'Matrix|Running' -update in that package writes it", lines[end], line)
 		}
 		lines[end] = line
@@ -66,9 +65,9 @@ func (r Row) hold(line string) error {
 		break
 	}
 	switch {
-	case !*update && end >= 0:
+	case !must.Updating() && end >= 0:
 		return fmt.Errorf("docs/systems.md has no row for %s by %s; -update writes it", r.Format, program)
-	case !*update:
+	case !must.Updating():
 		return nil
 	case end >= 0:
 		lines = slices.Insert(lines, end, line)

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,7 +14,6 @@ import (
 	"unicode/utf16"
 
 	"github.com/goccy/go-yaml"
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"linerate/internal/core/knob"
@@ -25,8 +22,6 @@ import (
 	"linerate/internal/host/persist/native"
 	"linerate/internal/must"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // settings reads KNOB=VALUE words.
 func settings(words ...string) []model.Assignment {
@@ -79,12 +74,7 @@ func TestGolden(t *testing.T) {
 	for _, f := range model.FileFormats() {
 		t.Run(string(f), func(t *testing.T) {
 			out := must.Get(native.Render(f, sample()))(t)
-			path := filepath.Join("testdata", string(f)+".golden")
-			got := print(out)
-			if *update {
-				must.Do(t, os.WriteFile(path, []byte(got), 0o600))
-			}
-			must.NoDiff(t, cmp.Diff(string(must.Get(os.ReadFile(path))(t)), got))
+			must.Golden(t, filepath.Join("testdata", string(f)+".golden"), print(out))
 			checkNothingDropped(t, f, out)
 		})
 	}
