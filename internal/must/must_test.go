@@ -3,6 +3,8 @@ package must
 import (
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -20,6 +22,9 @@ func (e *end) Fatal(args ...any)         { e.text, e.fatal = fmt.Sprint(args...)
 func (e *end) Skip(args ...any) { e.text = "skipped: " + fmt.Sprint(args...) }
 
 func TestMust(t *testing.T) {
+	SkipIf(t, Updating(), "Golden writes its file with -update")
+	path := filepath.Join(t.TempDir(), "golden")
+	Do(t, os.WriteFile(path, []byte("a\nb\n"), 0o600))
 	wrapped := fmt.Errorf("read: %w", io.EOF)
 	for name, c := range map[string]struct {
 		good, bad func(TB)
@@ -42,6 +47,7 @@ func TestMust(t *testing.T) {
 		"Contain": {func(t TB) { Contain(t, "ab", "b") }, func(t TB) { Contain(t, "ab", "c") }, "no \"c\" in:\nab", false},
 		"Equal":   {func(t TB) { Equal(t, 1, 1) }, func(t TB) { Equal(t, 1, 2, "n") }, "n: 1, want 2", false},
 		"text":    {func(t TB) { Equal(t, "", "") }, func(t TB) { Equal(t, "a", "b") }, `"a", want "b"`, false},
+		"Golden":  {func(t TB) { Golden(t, path, "a\nb\n") }, func(t TB) { Golden(t, path, "a\nc\n") }, path + " differs (renew it with -update): line 2 is \"c\", and was \"b\"; all of it:\na\nc\n", false},
 		"NoDiff":  {func(t TB) { NoDiff(t, "") }, func(t TB) { NoDiff(t, "-1", "n") }, "n: (-want +got):\n-1", false},
 	} {
 		var good, bad end
