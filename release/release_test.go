@@ -166,9 +166,7 @@ func TestArchives(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "linerate")
 	must.Do(t, os.WriteFile(program, files[path.Join(top, "linerate")], 0o700))
 	out, err := exec.CommandContext(t.Context(), program, "version").Output()
-	if err != nil || !strings.Contains(string(out), version(t)) {
-		t.Errorf("%s, %v: want version %s", out, err, version(t))
-	}
+	must.True(t, err == nil && strings.Contains(string(out), version(t)), "%s, %v: want version %s", out, err, version(t))
 	for _, path := range []string{os.TempDir() + "/", cwd(t), os.Getenv("HOME") + "/go"} {
 		must.True(t, !bytes.Contains(files[top+"/linerate"], []byte(path)) || path == "/tmp/",
 			"the program knows %s of the machine that built it", path)

@@ -32,9 +32,7 @@ func TestEveryLabSwings(t *testing.T) {
 	for i := range 40 {
 		spec, err := lab.ParseSpec(strings.TrimPrefix(target(i), "lab:"))
 		s := spec.To.Swing
-		if err != nil || s.Share != swingBy || s.Period != period(i) || s.Lead != lead(i) {
-			t.Errorf("%s: %+v, %v", target(i), s, err)
-		}
+		must.True(t, err == nil && s.Share == swingBy && s.Period == period(i) && s.Lead == lead(i), "%s: %+v, %v", target(i), s, err)
 		quarters[4*s.Lead/s.Period]++
 		args := kinds()[0].args(i)
 		must.True(t, slices.Contains(args, fmt.Sprint(i+1)) && args[1] == target(i), "session %d: %q", i, args)

@@ -216,9 +216,7 @@ func TestDocumentOfAQuickTest(t *testing.T) {
 	}
 	for i, h := range full.Session.Hosts {
 		counts := brief.Session.Hosts[i].Settings
-		if counts == nil || h.Settings != nil || h.Machine == nil || h.Route == nil || len(h.NICs) == 0 || len(h.Knobs) != ofHosts {
-			t.Fatalf("host %d: %d of %d settings, %d interfaces; in brief %+v", i, len(h.Knobs), ofHosts, len(h.NICs), counts)
-		}
+		must.Need(t, counts != nil && h.Settings == nil && h.Machine != nil && h.Route != nil && len(h.NICs) != 0 && len(h.Knobs) == ofHosts, "host %d: %d of %d settings, %d interfaces; in brief %+v", i, len(h.Knobs), ofHosts, len(h.NICs), counts)
 		known, unknown := 0, map[string]int{}
 		for id, v := range h.Knobs {
 			switch {

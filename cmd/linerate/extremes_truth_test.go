@@ -145,9 +145,7 @@ func TestTruthOfAFullServer(t *testing.T) {
 	cancel()
 	wait()
 	measured(t, briefly(v.Link), bothWays)
-	if strings.Contains(v.p.said(), "panic") {
-		t.Error(v.p.said())
-	}
+	must.True(t, !strings.Contains(v.p.said(), "panic"), "%v", v.p.said())
 }
 
 // TestTruthOfAMillionSamples imports, lists, shows and reports a million samples, with both

@@ -183,9 +183,7 @@ func TestTunePermanently(t *testing.T) {
 		for _, want := range []string{"after: near 4194304 far ", "net.ipv4.tcp_rmem = ", "left:\r\n"} {
 			must.Contain(try, r.out, want, "not said")
 		}
-		if strings.Contains(r.out, "after: near 4194304 far 32768") || strings.Contains(r.out, "from the next start\r\n") || strings.Count(r.out, "keep it?") != 1 {
-			try.Error("it does not hold, or it asks more than once")
-		}
+		must.True(try, !strings.Contains(r.out, "after: near 4194304 far 32768") && !strings.Contains(r.out, "from the next start\r\n") && strings.Count(r.out, "keep it?") == 1, "it does not hold, or it asks more than once")
 		if try.Failed() {
 			try.Log(r.out)
 		}

@@ -238,9 +238,7 @@ func TestTuneData(t *testing.T) {
 					must.True(try, err == nil && s.Plan.Data != 0 && strings.Contains(string(s.Tuning), `"runs":`), "%v: %s", err, s.Tuning)
 				}
 				try.Claim("sent of "+c.data, sent/1e6, 0, c.most/1e6, "MB")
-				if len(list.Sessions) != c.sessions || c.sessions == 1 && !strings.Contains(r.out+r.err, "the budget is spent") {
-					try.Errorf("%d sessions sent %.1f MB\n%s%s", len(list.Sessions), sent/1e6, r.out, r.err)
-				}
+				must.True(try, len(list.Sessions) == c.sessions && (c.sessions != 1 || strings.Contains(r.out+r.err, "the budget is spent")), "%d sessions sent %.1f MB\n%s%s", len(list.Sessions), sent/1e6, r.out, r.err)
 			})
 		})
 	}

@@ -74,9 +74,7 @@ func TestGuardRefusesAStarvedFlow(t *testing.T) {
 		try.Logf("p99 %s by %.3f, goodput %.3f, guard %s, %d blocks", p99.Outcome, p99.Estimate, goodput.Estimate, goodput.Guard.State, p99.Blocks)
 		try.Claim("latency of the starved flow", math.Exp(-p99.Estimate), 0.1, 0.4, "times")
 		try.Claim("its goodput", math.Exp(goodput.Estimate), 0.2, 0.5, "times")
-		if p99.Outcome != model.Better || goodput.Guard.State != model.GuardViolated || !goodput.Guard.Default {
-			try.Fatalf("the latency is %s, the guard on the goodput %s", p99.Outcome, goodput.Guard.State)
-		}
+		must.Need(try, p99.Outcome == model.Better && goodput.Guard.State == model.GuardViolated && goodput.Guard.Default, "the latency is %s, the guard on the goodput %s", p99.Outcome, goodput.Guard.State)
 		row := d.row(try, "starved", model.LatencyP99)
 		must.True(try, strings.HasPrefix(row.Words, "better") && strings.Contains(row.Words, ", but goodput ") && len(row.Refused) != 0,
 			"the report says %q, refused by %q", row.Words, row.Refused)
@@ -84,9 +82,7 @@ func TestGuardRefusesAStarvedFlow(t *testing.T) {
 		keep := []string{"keep", d.Session.ID, "--db", db, "--role", "receiver", "--dry-run"}
 		run(try, command(try, keep...)).ends(try, 2, "refused by its guards", "goodput", "--despite-guards")
 		wished := run(try, command(try, append(keep, "--despite-guards")...))
-		if wished.code == 2 || strings.Contains(wished.err, "refused by its guards") || !strings.Contains(wished.err, "kept despite its guards") {
-			try.Errorf("keep --despite-guards: exit code %d\n%s", wished.code, wished.err)
-		}
+		must.True(try, wished.code != 2 && !strings.Contains(wished.err, "refused by its guards") && strings.Contains(wished.err, "kept despite its guards"), "keep --despite-guards: exit code %d\n%s", wished.code, wished.err)
 	})
 }
 
@@ -215,9 +211,7 @@ func TestTruthOfFarEnds(t *testing.T) {
 		}
 		more := decode[document](try, succeed(try, "run", "--resume", "last", "--max-blocks", "8", "--db", args[slices.Index(args, "--db")+1], "--json", "-q").out).Session
 		// Eight blocks, the last of which may omit what seven decided.
-		if len(d.Session.Runs) >= 42 || len(more.Runs) <= 42 || more.Runs[len(more.Runs)-1].Block != 8 || more.Reason == d.Session.Reason {
-			try.Errorf("%d runs (%s), then %d (%s)", len(d.Session.Runs), d.Session.Reason, len(more.Runs), more.Reason)
-		}
+		must.True(try, len(d.Session.Runs) < 42 && len(more.Runs) > 42 && more.Runs[len(more.Runs)-1].Block == 8 && more.Reason != d.Session.Reason, "%d runs (%s), then %d (%s)", len(d.Session.Runs), d.Session.Reason, len(more.Runs), more.Reason)
 	})
 }
 

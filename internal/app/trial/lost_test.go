@@ -30,9 +30,7 @@ func TestHostLost(t *testing.T) {
 	s.person.On = once(func(app.Sampled) { s.Cut(model.Far) })
 	got := must.Get(s.trial(s.store, design(t, 1, shortFlow(), settings()...)).Run(t.Context()))(t)
 	must.Need(t, got.State == model.SessionDone, "%s %q", got.State, got.Reason)
-	if !got.Runs[0].LostContact || got.Runs[0].State != model.RunInvalid || s.Dials(model.Far) != 2 || s.Dials(model.Near) != 2 {
-		t.Errorf("first run %s, %d and %d ways to the hosts", got.Runs[0].State, s.Dials(model.Near), s.Dials(model.Far))
-	}
+	must.True(t, got.Runs[0].LostContact && got.Runs[0].State == model.RunInvalid && s.Dials(model.Far) == 2 && s.Dials(model.Near) == 2, "first run %s, %d and %d ways to the hosts", got.Runs[0].State, s.Dials(model.Near), s.Dials(model.Far))
 	told := kinds(s.person.Events())
 	must.True(t, slices.Contains(told, "Reconnecting"), "told %v", told)
 	s.stored(got)

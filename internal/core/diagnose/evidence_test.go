@@ -209,15 +209,11 @@ func TestOneAnswerForEachDirection(t *testing.T) {
 					continue
 				}
 				answers++
-				if i > 0 && found[i-1].Direction == d {
-					t.Errorf("%s: the answer is not the first: %s", d, rulesOf(found))
-				}
+				must.True(t, i == 0 || found[i-1].Direction != d, "%s: the answer is not the first: %s", d, rulesOf(found))
 				text := Sentence(f, func(h model.Host) string { return string(h) })
 				must.True(t, text != "" && !strings.Contains(text, "%!") && (f.Kind != model.FindingNotFound || f.Rule != "unknown" || strings.HasPrefix(text, "limit not found")), "%s: sentence %q", d, text)
 			}
-			if answers != 1 {
-				t.Errorf("%s: %d answers: %s", d, answers, rulesOf(found))
-			}
+			must.True(t, answers == 1, "%s: %d answers: %s", d, answers, rulesOf(found))
 		}
 	})
 }

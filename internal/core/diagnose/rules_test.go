@@ -175,18 +175,14 @@ func check(t *testing.T, d model.Direction, c aCase, got []model.Finding) {
 	f := got[0]
 	if c.beside {
 		i := slices.IndexFunc(got, func(f model.Finding) bool { return f.Rule == c.rule })
-		if i < 1 || got[i].Kind != model.FindingBeside {
-			t.Fatalf("%s is not beside the first: %s", c.rule, rulesOf(got))
-		}
+		must.Need(t, i >= 1 && got[i].Kind == model.FindingBeside, "%s is not beside the first: %s", c.rule, rulesOf(got))
 		f = got[i]
 	}
 	at := map[string]model.Host{atSender: d.Sender(), atReceiver: d.Receiver()}[c.at]
 	must.Need(t, f.Rule == c.rule && f.Host == at, "found %s of %q, want %s of %q: %s", f.Rule, f.Host, c.rule, at, f.Evidence)
 	v, ok := f.Implied.Get()
 	must.True(t, c.allows <= 0 || ok && math.Abs(float64(v/c.allows)-1) <= 0.005, "implied %v, want %v", v, c.allows)
-	if c.alone && len(got) > 1 {
-		t.Errorf("more than one finding: %s", rulesOf(got))
-	}
+	must.True(t, !c.alone || len(got) <= 1, "more than one finding: %s", rulesOf(got))
 	must.Contain(t, f.Evidence, c.says)
 	must.Contain(t, fmt.Sprint(f.Missing), c.misses)
 	must.True(t, c.help == "" || len(f.Knobs) != 0 && f.Knobs[0] == c.help, "knobs %v, want %s first", f.Knobs, c.help)
@@ -271,9 +267,7 @@ func TestCleanPathIsNeverBlamed(t *testing.T) {
 					resent(e, 30, 3)
 					e.Receiver.moved("thread_wait_ms", 5000)
 				}))
-				if len(got) != 1 || got[0].Kind != model.FindingFull {
-					t.Errorf("%v at %v with %s: %s", rate, rtt, cc, rulesOf(got))
-				}
+				must.True(t, len(got) == 1 && got[0].Kind == model.FindingFull, "%v at %v with %s: %s", rate, rtt, cc, rulesOf(got))
 			}
 		}
 	}

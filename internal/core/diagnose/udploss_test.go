@@ -165,9 +165,7 @@ func TestLocateUDP(t *testing.T) {
 				want := strings.HasPrefix(string(d.Place), "sender")
 				must.True(t, (d.Host == model.Near) == want, "%s is at host %s", d.Place, d.Host)
 			}
-			if l.Explained != c.explained || l.Explained+l.Path != l.Lost || len(l.Unknown()) != c.unknown {
-				t.Errorf("explained %d, path %d of %d, unknown %v", l.Explained, l.Path, l.Lost, l.Unknown())
-			}
+			must.True(t, l.Explained == c.explained && l.Explained+l.Path == l.Lost && len(l.Unknown()) == c.unknown, "explained %d, path %d of %d, unknown %v", l.Explained, l.Path, l.Lost, l.Unknown())
 			var limits []string
 			var text strings.Builder
 			for _, f := range l.Findings() {

@@ -99,10 +99,7 @@ func TestExactNumbers(t *testing.T) {
 				inside++
 			}
 		}
-		if h.Count() != uint64(len(values)) || h.Below() != below || h.Above() != above {
-			t.Fatalf("%d values, %d below, %d above; want %d, %d, %d",
-				h.Count(), h.Below(), h.Above(), len(values), below, above)
-		}
+		must.Need(t, h.Count() == uint64(len(values)) && h.Below() == below && h.Above() == above, "%d values, %d below, %d above; want %d, %d, %d", h.Count(), h.Below(), h.Above(), len(values), below, above)
 		for _, n := range h.occupied() {
 			inside -= n
 		}

@@ -160,9 +160,7 @@ func TestDecodeInterface(t *testing.T) {
 		b := routeList(c.m, 3)
 		must.Dof(t, c.m.decode(b, 3, &v), "%v", name)
 		for i, at := range c.want {
-			if v[i].n != 3000+at {
-				t.Errorf("%s: %s = %d, want %d", name, counters()[i].name, v[i].n, 3000+at)
-			}
+			must.True(t, v[i].n == 3000+at, "%s: %s = %d, want %d", name, counters()[i].name, v[i].n, 3000+at)
 		}
 		must.Is(t, c.m.decode(b, 9, &v), errShape, "%s: an interface that is not there", name)
 		b[0] = 255

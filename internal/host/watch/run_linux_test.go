@@ -57,9 +57,7 @@ func TestRun(t *testing.T) {
 				counters := stop()
 				must.Need(t, len(s.starts) == c.want, "%d steps, want %d: %v", len(s.starts), c.want, s.starts)
 				for i := range s.starts {
-					if s.starts[i] != time.Duration(5+i)*time.Second || (i < c.want-1 && s.length[i] != time.Second) {
-						t.Errorf("step %d from %v for %v", i, s.starts[i], s.length[i])
-					}
+					must.True(t, s.starts[i] == time.Duration(5+i)*time.Second && (i >= c.want-1 || s.length[i] == time.Second), "step %d from %v for %v", i, s.starts[i], s.length[i])
 				}
 				must.True(t, c.want == 0 || s.length[c.want-1] == c.last, "the last of the steps %v is not %v long", s.length, c.last)
 				must.True(t, find(counters, countersRead, "udp") != 0, "%+v", counters)

@@ -121,9 +121,7 @@ func TestALinkTakesItsTime(t *testing.T) {
 				}
 				card.takes = time.Second
 				changes, err := m.recover(t.Context())
-				if err != nil || len(changes) != 3 || card.mode != c.before || len(m.j.OpenIntents()) > 0 {
-					t.Errorf("after undo: %q, %+v, %v", card.mode, changes, err)
-				}
+				must.True(t, err == nil && len(changes) == 3 && card.mode == c.before && len(m.j.OpenIntents()) == 0, "after undo: %q, %+v, %v", card.mode, changes, err)
 				for _, c := range changes {
 					must.Equal(t, c.State, model.ChangeUndone, "%+v", c)
 				}

@@ -245,9 +245,7 @@ func TestCommandThatFails(t *testing.T) {
 	s := testServer(m)
 	changes, err := s.apply(t.Context(), request{Changes: b.changes, Deadline: time.Minute})
 	e, ok := errors.AsType[*command.Error](err)
-	if !ok || e.Status != 2 || !strings.Contains(err.Error(), "no such device") || b.sack(t) != "1" {
-		t.Fatalf("%v, sack %s", err, b.sack(t))
-	}
+	must.Need(t, ok && e.Status == 2 && strings.Contains(err.Error(), "no such device") && b.sack(t) == "1", "%v, sack %s", err, b.sack(t))
 	i := slices.IndexFunc(changes, func(c model.Change) bool { return c.Knob == "cmd:shaper" })
 	must.True(t, i >= 0 && changes[i].State == model.ChangeFailed && strings.Contains(changes[i].Detail, "it had failed, and its undo failed too"),
 		"%+v", changes)

@@ -120,9 +120,7 @@ func TestFreeBSDBuffers(t *testing.T) {
 	if err != nil || json.Unmarshal([]byte(r.Stdout), &d) != nil {
 		t.Fatalf("%+v, %v; server: %s", r, err, server.Printed())
 	}
-	if !strings.Contains(near.Console(), said) {
-		t.Fatalf("the kernel did not run out of clusters: %s", last(near.Console(), 500))
-	}
+	must.Need(t, strings.Contains(near.Console(), said), "the kernel did not run out of clusters: %s", last(near.Console(), 500))
 	if len(d.Session.Findings) == 0 { // its card got no new cluster, so that it receives nothing any more
 		why := d.Session.Reason
 		must.True(t, r.Code != 0 && strings.Contains(why, "contact lost") && strings.Contains(why, "meanwhile on this machine: ") && strings.Contains(why, "buffer"), "exit code %d, %q\n%s", r.Code, why, r.Stderr)
@@ -283,9 +281,7 @@ func setBoth(ctx context.Context, t *testing.T, near, far *Machine) {
 	}
 	// One end refuses: nothing is changed on either.
 	r, err := near.Run(ctx, "linerate", "set", "--both", "@"+link, "--for", "5s", "near.tcp.sack=off", "far.tcp.congestion_control=nosuch")
-	if err != nil || r.Code == 0 || state() != before {
-		t.Errorf("a change that the far end cannot make: %+v, %v; %v", r, err, state())
-	}
+	must.True(t, err == nil && r.Code != 0 && state() == before, "a change that the far end cannot make: %+v, %v; %v", r, err, state())
 }
 
 // variableText is a variable of FreeBSD as text.

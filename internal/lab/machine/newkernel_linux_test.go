@@ -237,9 +237,7 @@ func TestFreeBSDSettings(t *testing.T) {
 				args = append(args, "-test.skip=TestDocument") // it reads the tree's docs
 			}
 			r, err := m.Run(ctx, append([]string{"env", "LINERATE_MACHINE=em0"}, args...)...)
-			if err != nil || r.Code != 0 {
-				t.Fatalf("code %d, %v\n%s%s", r.Code, err, last(r.Stdout, 8000), last(r.Stderr, 2000))
-			}
+			must.Need(t, err == nil && r.Code == 0, "code %d, %v\n%s%s", r.Code, err, last(r.Stdout, 8000), last(r.Stderr, 2000))
 			t.Log(r.Stdout)
 		})
 	}

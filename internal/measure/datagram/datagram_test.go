@@ -38,10 +38,7 @@ func TestEveryWayCountsTheSame(t *testing.T) {
 					f := newFlow(t, a, b, o, SenderOptions{Size: size}, limits{count: n})
 					f.run()
 					must.Need(t, f.sendErr == nil && f.recvErr == nil, "send: %v, receive: %v", f.sendErr, f.recvErr)
-					if f.tally.Received != n || f.bytes != n*int64(size) || f.odd != 0 || f.send.Sent.Load() != n {
-						t.Errorf("sent %d of %d, received %d in %d bytes, %d odd ones",
-							f.send.Sent.Load(), n, f.tally.Received, f.bytes, f.odd)
-					}
+					must.True(t, f.tally.Received == n && f.bytes == n*int64(size) && f.odd == 0 && f.send.Sent.Load() == n, "sent %d of %d, received %d in %d bytes, %d odd ones", f.send.Sent.Load(), n, f.tally.Received, f.bytes, f.odd)
 					must.Equal(t, f.tally.Reordered+f.tally.Duplicates, 0, "%d reordered, %d duplicates", f.tally.Reordered, f.tally.Duplicates)
 					if o.Plain || o.Portable {
 						must.True(t, !f.send.Segmented() && !f.receive.Coalesced(), "segmented %t, coalesced %t", f.send.Segmented(), f.receive.Coalesced())

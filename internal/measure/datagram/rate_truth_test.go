@@ -41,9 +41,7 @@ func paced(try *truth.Try, a, b *net.UDPConn, o Options, rate units.BitRate, len
 	gaps := new(hist.Recorder)
 	f := newFlow(try, a, b, o, SenderOptions{Size: size, Gap: gap, Gaps: gaps}, limits{time: length})
 	f.run()
-	if f.send.Segmented() || f.send.Pacing() != "clock" {
-		try.Fatalf("segmented %t, pacing %q", f.send.Segmented(), f.send.Pacing())
-	}
+	must.Need(try, !f.send.Segmented() && f.send.Pacing() == "clock", "segmented %t, pacing %q", f.send.Segmented(), f.send.Pacing())
 	want := length.Seconds() * float64(rate) / 8 / size
 	try.Claim("sent", float64(f.send.Sent.Load()), 0.999*want, 1.001*want, "datagrams")
 	// A late start is made good: then the other gaps are shorter.

@@ -214,9 +214,7 @@ func TestUncutFallsBack(t *testing.T) {
 	f := newFlow(t, a, b, Options{}, SenderOptions{Size: 1000}, limits{count: 200})
 	f.send.tx = &stubborn{f.send.tx}
 	f.run()
-	if f.send.Segmented() || f.tally.Received != 200 || f.sendErr != nil {
-		t.Errorf("segmented %t, received %d, %v", f.send.Segmented(), f.tally.Received, f.sendErr)
-	}
+	must.True(t, !f.send.Segmented() && f.tally.Received == 200 && f.sendErr == nil, "segmented %t, received %d, %v", f.send.Segmented(), f.tally.Received, f.sendErr)
 }
 
 // stubborn imitates a kernel that cuts no trains.

@@ -33,9 +33,7 @@ func TestCookie(t *testing.T) {
 	b := wire(t, cookie312)
 	r := bytes.NewReader(append(bytes.Clone(b), ParamExchange.Byte()))
 	c, err := ReadCookie(iotest.OneByteReader(r))
-	if err != nil || c.Validate() != nil || c.String() != "wtpbckpiqvehkxpcqf5srqiagfv6rabucd6e" || r.Len() != 1 {
-		t.Errorf("%q, %v, %v, %d bytes left", c, err, c.Validate(), r.Len())
-	}
+	must.True(t, err == nil && c.Validate() == nil && c.String() == "wtpbckpiqvehkxpcqf5srqiagfv6rabucd6e" && r.Len() == 1, "%q, %v, %v, %d bytes left", c, err, c.Validate(), r.Len())
 	for n := range b {
 		_, err := ReadCookie(bytes.NewReader(b[:n]))
 		must.True(t, errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF), "cut to %d bytes: %v", n, err)

@@ -41,10 +41,7 @@ func TestFillSaysWhy(t *testing.T) {
 	} {
 		var out model.EndReport
 		Fill(&out, c.open, c.shut)
-		if out.SystemBusy.IsKnown() || out.SystemBusy.Reason() != c.reason {
-			t.Errorf("%s: %v cores were busy because %q, want unknown because %q",
-				name, out.SystemBusy, out.SystemBusy.Reason(), c.reason)
-		}
+		must.True(t, !out.SystemBusy.IsKnown() && out.SystemBusy.Reason() == c.reason, "%s: %v cores were busy because %q, want unknown because %q", name, out.SystemBusy, out.SystemBusy.Reason(), c.reason)
 	}
 }
 

@@ -164,9 +164,7 @@ func TestMatrix(t *testing.T) {
 						}
 						want = text
 					}
-					if before[key] != want {
-						t.Errorf("tree %d: %s is %q, want %q\n%s", i, key, before[key], want, filestest.TreeText(root))
-					}
+					must.True(t, before[key] == want, "tree %d: %s is %q, want %q\n%s", i, key, before[key], want, filestest.TreeText(root))
 				}
 				r := files.Request{Settings: []files.Setting{
 					{Name: "net.ipv4.tcp_rmem", Text: "4096 131072 7340032"}, {Name: "net.ipv4.tcp_congestion_control", Text: "reno"}, {Name: "net.ipv4.tcp_mtu_probing", Text: "1"},
@@ -192,9 +190,7 @@ func TestMatrix(t *testing.T) {
 					if !ours {
 						want = before[key]
 					}
-					if after[key] != want {
-						t.Errorf("tree %d: %s is %q with the file, want %q\n%s", i, key, after[key], want, filestest.TreeText(with))
-					}
+					must.True(t, after[key] == want, "tree %d: %s is %q with the file, want %q\n%s", i, key, after[key], want, filestest.TreeText(with))
 				}
 			}
 			row := filestest.Row{Format: "sysctl.d", Program: "systemd-sysctl " + referee.Version(t, program[0]), Proven: proven, Refused: refused}
