@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"linerate/internal/core/knob"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/host/referee"
 	"linerate/internal/must"
@@ -208,12 +209,7 @@ func TestDocumentOfAQuickTest(t *testing.T) {
 	}
 	brief, full := decode[sessionDocument](t, short), decode[sessionDocument](t, whole)
 	must.Need(t, brief.Detail == "brief" && full.Detail == "full" && len(brief.Session.Hosts) == 2 && len(full.Session.Hosts) == 2, "%+v", brief)
-	ofHosts := 0
-	for _, k := range knob.Catalogue() {
-		if k.Scope != knob.ScopeFlow {
-			ofHosts++
-		}
-	}
+	ofHosts := lists.Count(knob.Catalogue(), func(k knob.Knob) bool { return k.Scope != knob.ScopeFlow })
 	for i, h := range full.Session.Hosts {
 		counts := brief.Session.Hosts[i].Settings
 		must.Need(t, counts != nil && h.Settings == nil && h.Machine != nil && h.Route != nil && len(h.NICs) != 0 && len(h.Knobs) == ofHosts, "host %d: %d of %d settings, %d interfaces; in brief %+v", i, len(h.Knobs), ofHosts, len(h.NICs), counts)

@@ -12,6 +12,7 @@ import (
 
 	"linerate/bench/internal/machines"
 	"linerate/internal/core/fact"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/lab/faults"
@@ -278,12 +279,7 @@ func TestMachineCommand(t *testing.T) {
 func TestMachinesMissing(t *testing.T) {
 	t.Setenv("LINERATE_VM", t.TempDir())
 	must.True(t, (Options{Kind: Machines}).Missing() != "", "nothing is missing")
-	skipped := 0
-	for _, k := range Kinds() {
-		if strings.HasPrefix(k.Name, "machine-") && k.Skip != "" {
-			skipped++
-		}
-	}
+	skipped := lists.Count(Kinds(), func(k faults.Kind) bool { return strings.HasPrefix(k.Name, "machine-") && k.Skip != "" })
 	must.Equal(t, skipped, len(faults.MachineKinds()), "kinds are skipped")
 }
 

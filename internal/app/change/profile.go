@@ -23,12 +23,7 @@ func TellProfile(env app.Env, h Hosts, parts map[model.Host]profile.Host) {
 		for _, doubt := range part.Doubts(host.Facts) {
 			env.Observe(app.Doubted{Host: host.Name, Doubt: doubt})
 		}
-		same := 0
-		for _, d := range part.Diff(host.Facts.Knobs) {
-			if d.Same {
-				same++
-			}
-		}
+		same := lists.Count(part.Diff(host.Facts.Knobs), func(d profile.Difference) bool { return d.Same })
 		if same > 0 {
 			env.Observe(app.Same{Host: host.Name, Settings: same, Of: len(part.Settings)})
 		}

@@ -11,6 +11,7 @@ import (
 	"linerate/internal/app/here"
 	"linerate/internal/app/reach"
 	"linerate/internal/control/runner"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/bulk"
@@ -132,12 +133,7 @@ func (t *trial) measure(ctx context.Context, e *reach.Ends, f model.Flow, number
 // counters reports what the counters showed. If no counter moved in two seconds of traffic,
 // they are wrong.
 func (t *trial) counters(counted []model.Counter, w *watch.Watcher) {
-	moved := 0
-	for _, c := range counted {
-		if c.Value > 0 {
-			moved++
-		}
-	}
+	moved := lists.Count(counted, func(c model.Counter) bool { return c.Value > 0 })
 	state := OK
 	if moved == 0 {
 		state = Wrong

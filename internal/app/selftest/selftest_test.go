@@ -14,6 +14,7 @@ import (
 	"linerate/internal/app/inspect"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/fault"
 	"linerate/internal/must"
@@ -53,12 +54,10 @@ func TestThisMachine(t *testing.T) {
 	}
 	kinds := env.Kinds()
 	must.True(t, len(flows()) == len(env.Engines.Kinds()), "%d flows for the engines among %d kinds", len(flows()), len(kinds))
-	wanted := 0
-	for _, k := range knob.Catalogue() {
-		if _, here := k.Native[strings.Split(r.System, "/")[0]]; here && k.Scope != knob.ScopeFlow {
-			wanted++
-		}
-	}
+	wanted := lists.Count(knob.Catalogue(), func(k knob.Knob) bool {
+		_, here := k.Native[strings.Split(r.System, "/")[0]]
+		return here && k.Scope != knob.ScopeFlow
+	})
 	got := len(states(r, "settings"))
 	must.True(t, got == wanted && wanted >= 10, "%d settings of %d", got, wanted)
 	s := states(r, "counters")

@@ -135,12 +135,7 @@ func TestLostFarEndLeaves(t *testing.T) {
 			},
 		})
 		must.Need(t, err == nil && out.State == model.SessionDone && reconnected == 3 && strings.Contains(said, "same: ") && strings.Contains(said, "no route"), "%v, %s (%s), %d new connections, %q", err, out.State, out.Reason, reconnected, said)
-		lost := 0
-		for _, r := range out.Runs {
-			if r.LostContact {
-				lost++
-			}
-		}
+		lost := lists.Count(out.Runs, func(r model.Run) bool { return r.LostContact })
 		blocks := map[string]int{}
 		for _, v := range out.Result.Verdicts {
 			if v.Metric == model.Goodput {

@@ -281,12 +281,7 @@ func TestBusyHostIsWaitedFor(t *testing.T) {
 		}}
 		out, err := Run(t.Context(), d.config(testPlan(t, plan.Request{Plan: model.Plan{Mode: model.FixedBlocks, MaxBlocks: 2}, Null: plan.NullNone}, "slow", "fast")))
 		must.Need(t, err == nil && out.State == model.SessionDone, "%v, %v", out.State, err)
-		valid := 0
-		for _, r := range out.Runs {
-			if r.State == model.RunValid {
-				valid++
-			}
-		}
+		valid := lists.Count(out.Runs, func(r model.Run) bool { return r.State == model.RunValid })
 		took := time.Since(began)
 		must.True(t, valid == 4 && took >= 30*time.Second && took <= 2*time.Minute, "%d valid runs of %d in %v", valid, len(out.Runs), took)
 	})

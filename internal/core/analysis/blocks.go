@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
 )
@@ -150,12 +151,7 @@ func (s *session) blockSpent(number int) bool {
 	if slices.ContainsFunc(s.blocks, func(b block) bool { return b.number == number }) {
 		return true
 	}
-	failed := 0
-	for _, a := range s.attempts {
-		if a.block == number && a.failed {
-			failed++
-		}
-	}
+	failed := lists.Count(s.attempts, func(a attempt) bool { return a.block == number && a.failed })
 	return failed > stats.BlockRepeats
 }
 

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
 )
@@ -15,12 +16,7 @@ import (
 // Only the objective can make a session untrustworthy; for other metrics a differing twin gives
 // a warning.
 func (s *session) judgeNull(r *Result, atEnd bool) {
-	others := 0
-	for _, x := range s.series {
-		if !x.objective {
-			others++
-		}
-	}
+	others := lists.Count(s.series, func(x *series) bool { return !x.objective })
 	for _, x := range s.series {
 		if d := s.nullPairs(x); len(d) > 0 && x.objective {
 			e := s.evidence(d)

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 )
 
@@ -37,12 +38,7 @@ func busyOf(f model.HostFacts, end model.EndReport) (busy float64, of int, ok bo
 	if f.Machine != nil {
 		of = max(of, f.Machine.Threads.Or(0))
 	}
-	listed := 0
-	for _, c := range end.Counters {
-		if c.Name == "cpu_busy_ms" && strings.HasPrefix(c.Of, "cpu") {
-			listed++
-		}
-	}
+	listed := lists.Count(end.Counters, func(c model.Counter) bool { return c.Name == "cpu_busy_ms" && strings.HasPrefix(c.Of, "cpu") })
 	of = max(of, listed)
 	if !ok || end.CPUWindow <= 0 || of == 0 || busy > float64(of)*(1+tick/end.CPUWindow.Seconds()) {
 		return 0, of, false

@@ -21,3 +21,14 @@ func Once[T comparable](list []T, more ...T) []T {
 	}
 	return list
 }
+
+// Count returns how many elements of list f is true for.
+func Count[T any](list []T, f func(T) bool) int {
+	n := 0
+	for _, one := range list {
+		if f(one) {
+			n++
+		}
+	}
+	return n
+}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"linerate/internal/core/hist"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
 )
@@ -232,11 +233,6 @@ func Between(p model.Place, name func(model.Host) string) string {
 
 // count returns how many waits are at least late.
 func count(wait []time.Duration, late time.Duration) int {
-	n := 0
-	for _, w := range wait {
-		if w >= late {
-			n++
-		}
-	}
+	n := lists.Count(wait, func(w time.Duration) bool { return w >= late })
 	return n
 }

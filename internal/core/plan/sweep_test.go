@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/units"
 	"linerate/internal/must"
 )
@@ -23,12 +24,7 @@ func TestSweepSizesFromOneByteToEightMebibytes(t *testing.T) {
 	must.Equal(t, slices.Max(SweepSizes(1, sizeLimit)), sizeLimit, "largest of all sizes")
 	// There are 24 powers and 22 midpoints. All but 1, 2, 3, 4, 6, 8, 12 and 16
 	// are so far apart that each has two neighbours of its own.
-	alone := 0
-	for _, size := range got {
-		if size >= 21 {
-			alone++
-		}
-	}
+	alone := lists.Count(got, func(size units.Bytes) bool { return size >= 21 })
 	must.True(t, alone == 3*(46-8), "%d sizes from 21 B on, want %d", alone, 3*(46-8))
 }
 

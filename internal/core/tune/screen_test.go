@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/tune"
@@ -72,12 +73,7 @@ func TestThoroughInVain(t *testing.T) {
 		}
 	}
 	got := inSilence(t, 200, in, thorough())
-	n := 0
-	for _, c := range got.changed {
-		if c > 0 {
-			n++
-		}
-	}
+	n := lists.Count(got.changed, func(c float64) bool { return c > 0 })
 	t.Logf("%d of 200 worlds ask for a confirmation", n)
 	must.True(t, n <= 60, "%d of 200 worlds ask for a confirmation", n)
 	o := thorough()

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/must"
 )
 
@@ -65,12 +66,7 @@ func TestBothCopiesDamaged(t *testing.T) {
 		expectKept(t, dir, len(damage) > 0, flipped)
 	}
 	for cut := range text {
-		whole := 0
-		for _, e := range ends {
-			if e-1 <= cut {
-				whole++
-			}
-		}
+		whole := lists.Count(ends, func(e int) bool { return e-1 <= cut })
 		torn := !slices.Contains(ends, cut) && !slices.Contains(ends, cut+1) && cut > 0
 		got, damage, dir := state(t, cut, text[:cut], text[:cut])
 		must.Need(t, same(got, sample()[:whole]) && (len(damage) > 0) == torn,

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
 	"linerate/internal/host/persist"
@@ -187,12 +188,7 @@ func TestChangedSince(t *testing.T) {
 			must.NoDiff(t, cmp.Diff(edited, tree(t, k.Root)))
 			results, err := k.Restore("")
 			must.Is(t, err, persist.ErrChanged, "restored over")
-			changed := 0
-			for _, r := range results {
-				if r.State == model.FileChanged {
-					changed++
-				}
-			}
+			changed := lists.Count(results, func(r model.FileResult) bool { return r.State == model.FileChanged })
 			after := tree(t, k.Root)
 			must.True(t, changed == 1 && after[c.path] == edited[c.path] && len(after) >= len(before), "%+v\n%v", results, after)
 			must.Len(t, must.Get(k.Records())(t), 1, "the record is gone")

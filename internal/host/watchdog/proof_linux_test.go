@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
@@ -94,12 +95,10 @@ func (m *sim) expect(o operation, f *fault, when string) {
 	}
 	m.hold(want, overTheirs, f, when)
 	if n := len(o.older); n > 0 && f.takesBack == "" {
-		old := 0
-		for _, k := range kept {
-			if at := m.slotOf(k); o.older[at] == k.New && k.Old == defaults()[at] {
-				old++
-			}
-		}
+		old := lists.Count(kept, func(k journal.Unfinished) bool {
+			at := m.slotOf(k)
+			return o.older[at] == k.New && k.Old == defaults()[at]
+		})
 		if old != n {
 			m.w.errorf("%s: %d settings of %d of the older change are kept on %s", when, old, n, m.name)
 		}

@@ -97,12 +97,7 @@ func TestLineReorder(t *testing.T) {
 	must.Need(t, len(out) == n, "%d frames came out, want %d", len(out), n)
 	late := 0
 	for i, p := range out {
-		passed := 0
-		for _, q := range out[:i] {
-			if q.size > p.size && q.fate != holdBack {
-				passed++
-			}
-		}
+		passed := lists.Count(out[:i], func(q popped) bool { return q.size > p.size && q.fate != holdBack })
 		switch {
 		case p.fate != holdBack && passed > 0:
 			t.Fatalf("frame %d was overtaken by %d without being held", p.size-200, passed)

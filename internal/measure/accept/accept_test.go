@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/must"
 )
 
@@ -159,12 +160,7 @@ func TestCrowdDropsTheLargestSource(t *testing.T) {
 	for _, p := range lone {
 		must.True(t, p.Leave() && !p.Leave(), "a source with one place lost it, or left twice")
 	}
-	left := 0
-	for _, p := range many {
-		if p.Leave() {
-			left++
-		}
-	}
+	left := lists.Count(many, func(p *Place) bool { return p.Leave() })
 	must.True(t, left == 14 && c.Count() == 0 && len(c.sources) == 0, "%d left, %d places of %d sources remain", left, c.Count(), len(c.sources))
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/measure/enginetest"
 	"linerate/internal/must"
@@ -242,12 +243,7 @@ func TestServeOutlivesAcceptErrors(t *testing.T) {
 	for range 3 {
 		transmit(t, port, tiny())
 	}
-	told := 0
-	for _, line := range awaitLog(t, 4, log) {
-		if strings.Contains(line, "too many open files") {
-			told++
-		}
-	}
+	told := lists.Count(awaitLog(t, 4, log), func(line string) bool { return strings.Contains(line, "too many open files") })
 	must.True(t, told == 1, "log %q", log())
 }
 

@@ -251,12 +251,10 @@ func conclude(s *model.Session, blocks bool, spreads []float64) {
 // runs have. It is empty for goodput, and if they have none in common.
 func objective(runs []model.Run) model.Metric {
 	for _, m := range []model.Metric{model.Goodput, model.RequestRate, model.LatencyP50, model.LatencyP99, model.RTT} {
-		n := 0
-		for _, r := range runs {
-			if _, ok := r.Value(r.Flow.Direction.Parts()[0], m); ok {
-				n++
-			}
-		}
+		n := lists.Count(runs, func(r model.Run) bool {
+			_, ok := r.Value(r.Flow.Direction.Parts()[0], m)
+			return ok
+		})
 		switch {
 		case n > 0 && m == model.Goodput:
 			return ""

@@ -247,12 +247,7 @@ func tableRow(line int, columns []Column, field func(string) string, head []stri
 // tableSetting names a setting by the text in a column; if several columns make it, with the
 // column's name.
 func tableSetting(name, text string, columns []Column) string {
-	n := 0
-	for _, c := range columns {
-		if c.Role == "setting" {
-			n++
-		}
-	}
+	n := lists.Count(columns, func(c Column) bool { return c.Role == "setting" })
 	if n < 2 {
 		return text
 	}

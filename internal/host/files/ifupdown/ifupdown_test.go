@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/filestest"
@@ -171,11 +172,8 @@ func TestHookOfEthtool(t *testing.T) {
 	} {
 		must.Equal(t, got[id].Text, want, "%s: %+v", id, got[id])
 	}
-	sysctls := 0
-	for _, s := range c.Statements("eth0") {
-		if s.Sysctl == "net.ipv4.tcp_sack" && s.Text == "0" && s.Number == 9 {
-			sysctls++
-		}
-	}
+	sysctls := lists.Count(c.Statements("eth0"), func(s ifupdown.Statement) bool {
+		return s.Sysctl == "net.ipv4.tcp_sack" && s.Text == "0" && s.Number == 9
+	})
 	must.Equal(t, sysctls, 1, "lines set the sysctl")
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/udp"
@@ -33,12 +34,7 @@ func (s *taken) emit(list []model.Sample) {
 func (s *taken) count(d model.Direction, m model.Metric) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := 0
-	for _, one := range s.list {
-		if one.Direction == d && one.Metric == m {
-			n++
-		}
-	}
+	n := lists.Count(s.list, func(one model.Sample) bool { return one.Direction == d && one.Metric == m })
 	return n
 }
 
