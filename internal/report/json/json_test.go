@@ -128,7 +128,9 @@ func TestReadsBack(t *testing.T) {
 		want, got := marshal(t, c.Session), marshal(t, doc.Session)
 		must.True(t, c.Session.Runs == nil || want == got, "%s: wrote %s, read %s", c.Name, want, got)
 		must.True(t, len(doc.Samples) == len(c.Samples), "%s: samples of %d runs, want %d", c.Name, len(doc.Samples), len(c.Samples))
-		must.True(t, c.Name != "interrupted" || math.IsInf(float64(doc.Session.Verdicts[0].Interval.High), 1), "unbounded end read as %v", doc.Session.Verdicts[0].Interval.High)
+		if c.Name == "interrupted" && !math.IsInf(float64(doc.Session.Verdicts[0].Interval.High), 1) {
+			t.Errorf("unbounded end read as %v", doc.Session.Verdicts[0].Interval.High)
+		}
 	}
 }
 
