@@ -19,19 +19,20 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/app/apptest"
-	"linerate/internal/app/roletest"
 	"linerate/internal/control/wire"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
 	"linerate/internal/host/watchdog"
 	"linerate/internal/lab"
 	"linerate/internal/must"
+	"linerate/internal/ui/roletest"
 )
 
 // TestMain makes the test program serve as the lab's processes, as the agents and
 // watchdogs in its hosts, and as a server there.
 func TestMain(m *testing.M) {
-	roletest.Main(m, map[string]func([]string) error{"watchdog": watchdogMain, "listen": listenMain})
+	roletest.Main(m, knob.NewIndex(), map[string]func([]string) error{"watchdog": watchdogMain, "listen": listenMain})
 }
 
 // killNow in the file "die" means any moment.

@@ -13,17 +13,20 @@ import (
 	"linerate/internal/app/apptest"
 	"linerate/internal/app/check"
 	"linerate/internal/app/reach"
-	"linerate/internal/app/roletest"
 	"linerate/internal/core/health"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/fault"
 	"linerate/internal/must"
 	"linerate/internal/store/sqlite"
+	"linerate/internal/ui/roletest"
 )
 
 // TestMain makes the test program serve as the lab's processes, and as the agents in
 // its hosts.
-func TestMain(m *testing.M) { roletest.Main(m, map[string]func([]string) error{"alone": aloneMain}) }
+func TestMain(m *testing.M) {
+	roletest.Main(m, knob.NewIndex(), map[string]func([]string) error{"alone": aloneMain})
+}
 
 // looked checks a lab, and returns the session as stored.
 func looked(t testing.TB, spec string, q check.Request) (model.Session, error) {

@@ -9,15 +9,16 @@ import (
 
 	"linerate/internal/app/apptest"
 	"linerate/internal/app/reach"
-	"linerate/internal/app/roletest"
 	"linerate/internal/app/trial"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/must"
 	"linerate/internal/store/sqlite"
+	"linerate/internal/ui/roletest"
 )
 
 // TestMain makes the test program serve as the processes of a lab too.
-func TestMain(m *testing.M) { roletest.Main(m, nil) }
+func TestMain(m *testing.M) { roletest.Main(m, knob.NewIndex(), nil) }
 
 // TestQuickLookInALab opens two virtual hosts by their text alone, and measures between them
 // with the setting of the text.

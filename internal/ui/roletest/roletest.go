@@ -25,8 +25,14 @@ import (
 
 // Main ends this process with the outcome of the role that its first argument names:
 // lab-init, agent, watchdog, or one of more, which gets the other arguments. Without a role,
-// it runs the tests of m.
-func Main(m *testing.M, more map[string]func(args []string) error) {
+// it runs the tests of m. The settings of a lab are those of catalogue.
+func Main(m *testing.M, catalogue *knob.Index, more map[string]func(args []string) error) {
+	labInit := func(args []string) error { // a virtual host, or sets settings in one
+		if len(args) > 0 && args[0] == "set" {
+			return reach.SetInLab(context.Background(), catalogue, args[1:])
+		}
+		return lab.Child(args)
+	}
 	roles := map[string]func(args []string) error{"lab-init": labInit, "agent": agent, "watchdog": watch}
 	maps.Copy(roles, more)
 	if len(os.Args) < 2 || roles[os.Args[1]] == nil {
@@ -37,14 +43,6 @@ func Main(m *testing.M, more map[string]func(args []string) error) {
 		os.Exit(1)
 	}
 	os.Exit(0)
-}
-
-// labInit is a virtual host, or sets settings in one.
-func labInit(args []string) error {
-	if len(args) > 0 && args[0] == "set" {
-		return reach.SetInLab(context.Background(), knob.NewIndex(), args[1:])
-	}
-	return lab.Child(args)
 }
 
 // agent serves one session over its standard streams.
