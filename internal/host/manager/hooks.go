@@ -130,8 +130,8 @@ func (s *search) ruleMatches(parts [][3]string) bool {
 		if text == "" || p[1] != "==" && p[1] != "!=" {
 			continue
 		}
-		any := slices.ContainsFunc(strings.Split(p[2], "|"), func(pattern string) bool { return device.OneOf(text, []string{pattern}) == device.Yes })
-		if any != (p[1] == "==") {
+		fits := slices.ContainsFunc(strings.Split(p[2], "|"), func(pattern string) bool { return device.OneOf(text, []string{pattern}) == device.Yes })
+		if fits != (p[1] == "==") {
 			return false
 		}
 	}
