@@ -18,10 +18,10 @@ const mostHosts = 4
 // TEST-NET-1 of RFC 5737, and the documentation prefix of RFC 3849.
 func somewhere() []string { return []string{"192.0.2.1:9", "[2001:db8::1]:9"} }
 
-// linkHosts returns the hosts of the join link: the user's choice, or the listening address,
+// LinkHosts returns the hosts of the join link: the user's choice, or the listening address,
 // or the ways to reach this host: the addresses of its default routes, its name and its other
 // addresses.
-func linkHosts(given string, addr net.Addr) []string {
+func LinkHosts(given string, addr net.Addr) []string {
 	if given != "" {
 		return []string{given}
 	}

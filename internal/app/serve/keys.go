@@ -190,7 +190,7 @@ func parseLife(s string) (time.Duration, error) {
 // linkAddress returns HOST:PORT for a link to the server whose files are in dir: what the
 // user gave, completed by what the server noted at its last start.
 func linkAddress(given, dir string) string {
-	addr := tls.JoinAddrs(linkHosts("", nil), tls.DefaultPort)
+	addr := tls.JoinAddrs(LinkHosts("", nil), tls.DefaultPort)
 	if b, err := os.ReadFile(filepath.Join(dir, addressFile)); err == nil {
 		if l, err := tls.ParseLink("linerate://@" + strings.TrimSpace(string(b))); err == nil {
 			addr = l.Addr
@@ -207,4 +207,13 @@ func linkAddress(given, dir string) string {
 		port = tls.DefaultPort
 	}
 	return net.JoinHostPort(strings.Trim(given, "[]"), port)
+}
+
+// NewKey gives the server of this machine another key, so that it is known as another one.
+func NewKey(state string) error {
+	s, err := keyStore(state)
+	if err != nil {
+		return err
+	}
+	return tls.RemoveKey(s.Dir)
 }

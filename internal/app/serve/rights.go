@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -102,12 +103,27 @@ func (s *Server) become(u sandbox.User, server *tls.Server) error {
 	if err := os.Chdir(copies); err != nil {
 		return err
 	}
+	for _, dir := range s.c.Writes {
+		if err := Give(dir, u); err != nil {
+			return err
+		}
+	}
 	if s.file != nil {
 		if err := s.file.Descriptor(func(f *os.File) error { return f.Chown(u.UID, u.GID) }); err != nil {
 			return fmt.Errorf("audit log: %w", err)
 		}
 	}
 	return sandbox.Drop(u)
+}
+
+// Give makes u the owner of a directory and of the files in it.
+func Give(dir string, u sandbox.User) error {
+	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, u.UID, u.GID)
+	})
 }
 
 // allowed returns the files that a measuring server needs: those that describe the host, its
@@ -121,6 +137,7 @@ func (s *Server) allowed() sandbox.Files {
 		},
 		Write: []string{filepath.Join(s.store.Dir, "used"), s.copies, filepath.Join(s.dir, servedCopiesDir), "/dev/null", "/dev/shm", "/tmp", "/var/tmp", os.TempDir()},
 	}
+	f.Write = append(f.Write, s.c.Writes...)
 	if cache, err := os.UserCacheDir(); err == nil {
 		f.Write = append(f.Write, cache)
 	}

@@ -19,6 +19,8 @@ import (
 	"linerate/internal/control/agent"
 	"linerate/internal/control/audit"
 	"linerate/internal/control/tuner"
+	"linerate/internal/control/wire"
+	"linerate/internal/control/wire/pipe"
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/model"
 	"linerate/internal/fault"
@@ -53,6 +55,18 @@ type Config struct {
 	Unconfined    bool   // started by root, serve even if neither no_new_privs nor Landlock is available
 	Audit         string // file of the audit log; "" for none
 	Foreign       Foreign
+	// Tickets, if set, knows secrets that are no keys.
+	Tickets Tickets
+	// Writes are directories that are made for this process to write to after Open.
+	Writes []string
+}
+
+// Tickets are secrets besides the keys of a server.
+type Tickets interface {
+	// Find is tls.Find.
+	Find(secret []byte) (tls.Key, bool)
+	// Ended reports that the session of a key, by its name, has ended.
+	Ended(name string)
 }
 
 // Listener is a server of another protocol besides linerate's own.
@@ -115,7 +129,7 @@ func Open(ctx context.Context, env app.Env, c Config) (_ *Server, err error) {
 	if s.listeners, err = s.listenForeign(ctx); err != nil {
 		return nil, err
 	}
-	s.link = s.own.Link(linkHosts(c.Host, s.own.Addr())...)
+	s.link = s.own.Link(LinkHosts(c.Host, s.own.Addr())...)
 	s.noteAddress(s.link.Addr)
 	if err := s.giveUpRights(s.own); err != nil {
 		return nil, err
@@ -135,6 +149,11 @@ func (s *Server) prepare(ctx context.Context) (err error) {
 	s.copies = filepath.Join(s.dir, here.CopiesDir)
 	if err := errors.Join(s.mayRun(), s.chooseUser()); err != nil {
 		return err
+	}
+	for _, dir := range s.c.Writes {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
 	}
 	s.store = access.Store{Dir: filepath.Join(s.dir, serveDir)}
 	if s.identity, err = tls.LoadKey(s.store.Dir); err != nil {
@@ -345,6 +364,20 @@ func (s *Server) Link() string { return s.link.String() }
 
 // Shows reports whether the link may be shown: its secret is new, or it has none.
 func (s *Server) Shows() bool { return s.made || s.c.Open }
+
+// Identity returns the key of the server.
+func (s *Server) Identity() tls.Identity { return s.identity }
+
+// Hosts returns the names and addresses by which others may reach this server.
+func (s *Server) Hosts() []string { return LinkHosts(s.c.Host, s.own.Addr()) }
+
+// Near returns a connection to an agent of this machine in this process. It measures by the
+// server's limits on files, and changes no settings.
+func (s *Server) Near(ctx context.Context, why string) wire.Peer {
+	h := here.New(s.env, here.Options{State: s.c.State})
+	c := agent.Config{Version: s.env.Version, Catalogue: s.env.Catalogue, Engines: here.EnginesAt(s.env.Engines, s.copies, false), Facts: h.Facts, LinkRate: h.LinkRate, Watch: h.Watch, NoKnobs: why}
+	return pipe.Start(ctx, app.ThisMachine, "127.0.0.1", func(ctx context.Context, conn net.Conn) error { return agent.Serve(ctx, conn, c) })
+}
 
 // Addr returns the address of linerate's own protocol.
 func (s *Server) Addr() net.Addr { return s.own.Addr() }

@@ -23,7 +23,10 @@ const protocolName = "linerate"
 // find implements tls.Config.Find.
 func (s *Server) find(secret []byte) (tls.Key, bool) {
 	g, ok := s.ring.Find(secret)
-	if !ok {
+	switch {
+	case !ok && s.c.Tickets != nil:
+		return s.c.Tickets.Find(secret)
+	case !ok, g.Right != access.Measure && g.Right != access.Tune:
 		return tls.Key{}, false
 	}
 	return tls.Key{Name: g.Name, Tune: g.Right == access.Tune, Over: g.Over}, true
@@ -96,6 +99,9 @@ func (s *Server) dropped(from netip.Addr, why error) {
 
 func (s *Server) ended(v tls.Visitor, took time.Duration, err error) {
 	s.visits.end(ofSession(v), took, err)
+	if s.c.Tickets != nil {
+		s.c.Tickets.Ended(v.Key.Name)
+	}
 	e := audit.Event{Kind: audit.SessionEnd, Protocol: protocolName, Key: v.Key.Name, From: v.Addr, Took: took, Outcome: audit.OK}
 	switch {
 	case errors.Is(err, tls.ErrKeyOver):

@@ -43,6 +43,7 @@ type Request struct {
 	ProbeOnly bool
 	Streams   int
 	Time      time.Duration // measured time of each bulk run
+	Rate      units.BitRate // of bulk, each way; 0 is as fast as possible
 	Margin    float64       // ln of the smallest change to report
 	Path      model.DataPath
 	Seed      uint64
@@ -106,7 +107,11 @@ func (q Request) parts() (all []part) {
 
 func (q Request) flow(name string) model.Flow {
 	if name == series.Bulk {
-		return model.Flow{Engine: bulk.Name, Streams: q.Streams, Omit: warmup, Duration: q.Time, Interval: min(q.Time, time.Second)}
+		f := model.Flow{Engine: bulk.Name, Streams: q.Streams, Omit: warmup, Duration: q.Time, Interval: min(q.Time, time.Second)}
+		if q.Rate > 0 {
+			f, _ = bulk.Paced(f, q.Rate) // a flow of tcpbulk always can be
+		}
+		return f
 	}
 	f := probes.Over(model.Flow{Engine: udp.Name, Streams: 1, Duration: burst, Interval: time.Second, Params: traffic.Write(udp.Params{Rate: udp.DefaultRate})})
 	f.Lead = probing
@@ -332,7 +337,7 @@ func (w *Watch) fail(ctx context.Context, o *Outcome, at time.Time) error {
 	s := &o.Session
 	*s = model.Session{
 		ID: trial.NewSessionID(at), Kind: model.KindWatch, Title: w.Title, Command: w.Command, Near: app.ThisMachine, Far: o.Host.Text, Version: w.Env.Version, Created: at,
-		State: model.SessionRunning, Plan: w.plan(), WireRate: fact.Unknown[units.BitRate]("the host could not be reached"),
+		State: model.SessionRunning, Plan: w.Plan(), WireRate: fact.Unknown[units.BitRate]("the host could not be reached"),
 	}
 	if err := w.Store.CreateSession(ctx, *s); err != nil {
 		return fault.WithKind(fault.Store, err)
@@ -341,11 +346,12 @@ func (w *Watch) fail(ctx context.Context, o *Outcome, at time.Time) error {
 	return fault.WithKind(fault.Store, w.Store.UpdateSession(ctx, *s))
 }
 
-func (w *Watch) plan() model.Plan {
-	name := w.parts()[len(w.parts())-1].name
+// Plan returns the plan of a look.
+func (q Request) Plan() model.Plan {
+	name := q.parts()[len(q.parts())-1].name
 	return model.Plan{
-		Settings: []model.Setting{{Name: name}}, Baseline: name, Flow: w.flow(name), Directions: []model.Direction{model.To, model.From},
-		Mode: model.FixedBlocks, Confidence: 0.95, Seed: w.Seed, MaxBlocks: len(w.parts()) + series.MostRuns, Path: w.Request.Path,
+		Settings: []model.Setting{{Name: name}}, Baseline: name, Flow: q.flow(name), Directions: []model.Direction{model.To, model.From},
+		Mode: model.FixedBlocks, Confidence: 0.95, Seed: q.Seed, MaxBlocks: len(q.parts()) + series.MostRuns, Path: q.Path,
 	}
 }
 
@@ -390,7 +396,7 @@ func (l *look) measure(ctx context.Context, h reach.Target, at time.Time) (model
 	}
 	defer e.Close()
 	e.FarText = h.Text
-	t := trial.New(l.Env, e, l.Store, model.KindWatch, l.Title, l.Command, l.plan())
+	t := trial.New(l.Env, e, l.Store, model.KindWatch, l.Title, l.Command, l.Plan())
 	t.Steer = l
 	l.at = series.Look{At: at, ID: t.Session.ID}
 	s, err := t.Run(ctx)
@@ -405,11 +411,8 @@ const tries = 2
 
 // Next implements trial.Steer.
 func (l *look) Next(_ context.Context, runs []model.Run) (trial.Block, error) {
-	for _, p := range l.parts() {
-		of := slices.DeleteFunc(slices.Clone(runs), func(r model.Run) bool { return r.Setting != p.name || r.Flow.Direction != p.direction })
-		if len(of) < tries && !slices.ContainsFunc(of, func(r model.Run) bool { return r.State == model.RunValid }) {
-			return l.block(p), nil
-		}
+	if b, more := l.Own(runs); more {
+		return b, nil
 	}
 	if !l.taken {
 		l.taken = true
@@ -417,14 +420,28 @@ func (l *look) Next(_ context.Context, runs []model.Run) (trial.Block, error) {
 			l.Env.Observe(app.Looking{At: fmt.Sprintf("%s again, up to %d times: it may have changed", l.doubt.Name(l.end), series.MostRuns)})
 		}
 	}
-	if d := l.doubt; d != nil && d.Judge(d.Runs(runs)) == series.Open && len(runs) < l.plan().MaxBlocks {
-		return l.block(part{d.Part(), d.Direction}), nil
+	if d := l.doubt; d != nil && d.Judge(d.Runs(runs)) == series.Open && len(runs) < l.Plan().MaxBlocks {
+		return l.Again(d.Stream), nil
 	}
 	return trial.Block{Reason: "all is looked at"}, nil
 }
 
-func (l *look) block(p part) trial.Block {
-	return trial.Block{Settings: []model.Setting{{Name: p.name}}, Direction: p.direction, Flow: l.flow(p.name)}
+// Own returns the next run of a look itself, after those that it has; false if there is none.
+func (q Request) Own(runs []model.Run) (trial.Block, bool) {
+	for _, p := range q.parts() {
+		of := slices.DeleteFunc(slices.Clone(runs), func(r model.Run) bool { return r.Setting != p.name || r.Flow.Direction != p.direction })
+		if len(of) < tries && !slices.ContainsFunc(of, func(r model.Run) bool { return r.State == model.RunValid }) {
+			return q.block(p), true
+		}
+	}
+	return trial.Block{}, false
+}
+
+// Again returns one more run that measures a stream.
+func (q Request) Again(s series.Stream) trial.Block { return q.block(part{s.Part(), s.Direction}) }
+
+func (q Request) block(p part) trial.Block {
+	return trial.Block{Settings: []model.Setting{{Name: p.name}}, Direction: p.direction, Flow: q.flow(p.name)}
 }
 
 // PerDay returns the number of looks per day.

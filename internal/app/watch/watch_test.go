@@ -96,7 +96,7 @@ func (w *world) measure(ctx context.Context, l *look, h reach.Target, at time.Ti
 	if w.gone != nil {
 		return model.Session{}, w.gone
 	}
-	s := model.Session{ID: trial.NewSessionID(at) + strconv.Itoa(w.looks), Kind: model.KindWatch, Near: app.ThisMachine, Far: h.Text, Created: at, State: model.SessionDone, Plan: l.plan()}
+	s := model.Session{ID: trial.NewSessionID(at) + strconv.Itoa(w.looks), Kind: model.KindWatch, Near: app.ThisMachine, Far: h.Text, Created: at, State: model.SessionDone, Plan: l.Plan()}
 	s.Hosts = []model.HostFacts{
 		{Host: model.Near, Name: "desk", Kernel: fact.Known("6.1", "")},
 		{Host: model.Far, Name: "nas", Kernel: fact.Known(w.kernel, ""), Knobs: map[model.KnobID]fact.Of[string]{"tcp.recv_buffer_max": fact.Known(w.window, "")}},

@@ -28,6 +28,15 @@ const (
 	Tune    Right = "tune"    // also to change settings of the host
 )
 
+// The rights at a hub, which include no other ones.
+const (
+	Join Right = "join" // to become a host of the fleet
+	View Right = "view" // to see what its hosts measured
+)
+
+// valid reports whether a key file may hold r.
+func (r Right) valid() bool { return r == Measure || r == Tune || r == Join || r == View }
+
 // ParseRight parses a right as the user writes it.
 func ParseRight(s string) (Right, error) {
 	switch r := Right(s); r {

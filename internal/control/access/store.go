@@ -58,8 +58,8 @@ func (s Store) Add(name string, right Right, expires time.Time) (Key, []byte, er
 	if err := CheckName(name); err != nil {
 		return Key{}, nil, err
 	}
-	if _, err := ParseRight(string(right)); err != nil {
-		return Key{}, nil, err
+	if !right.valid() {
+		return Key{}, nil, fmt.Errorf("%q is no right", right)
 	}
 	secret, err := newSecret()
 	if err != nil {
@@ -310,8 +310,8 @@ func read(r io.Reader) (document, error) {
 	slices.SortFunc(d.Keys, byName)
 	for i, k := range d.Keys {
 		err := CheckName(k.Name)
-		if err == nil {
-			_, err = ParseRight(string(k.Right))
+		if err == nil && !k.Right.valid() {
+			err = fmt.Errorf("%q is no right", k.Right)
 		}
 		if err == nil && i > 0 && d.Keys[i-1].Name == k.Name {
 			err = fmt.Errorf("%s is there twice", k.Name)

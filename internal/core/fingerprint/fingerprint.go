@@ -219,6 +219,26 @@ func (p Print) Changes(now Print) []Change {
 	return all
 }
 
+// AddSettings adds the known settings of hosts, which Differences compares.
+func (p Print) AddSettings(hosts []model.HostFacts) {
+	for _, f := range hosts {
+		for id, v := range f.Knobs {
+			p.set(f.Host, string(id), v.Or(""))
+		}
+	}
+}
+
+// Differences returns Changes, and the settings that have another value now.
+func (p Print) Differences(now Print) []Change {
+	all, conditions := p.Changes(now), Keys()
+	for _, k := range slices.Sorted(maps.Keys(p)) {
+		if is, seen := now[k]; seen && is != p[k] && !slices.Contains(conditions, k) {
+			all = append(all, Change{Key: k, Was: p[k], Now: is})
+		}
+	}
+	return all
+}
+
 // Settings returns the settings of a host that have another value now, of those that are known
 // then and now.
 func Settings(was, now model.HostFacts) []Change {

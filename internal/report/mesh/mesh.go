@@ -131,8 +131,24 @@ func closer(s *model.Session) []traffic.Step {
 	return nil
 }
 
-// widest is the most hosts in a matrix of 80 columns.
-const widest = 10
+// Widest is the most hosts in a matrix of 80 columns.
+const Widest = 10
+
+// Matrix returns the rows of the matrix as text, for a term.Page.
+func Matrix(s *model.Session) (header []string, rows [][]string) {
+	b := table(s, Of(s))
+	for _, c := range b.Columns {
+		header = append(header, map[bool]string{true: ">"}[c.Right]+c.Title)
+	}
+	for _, r := range b.Rows {
+		var row []string
+		for _, c := range r {
+			row = append(row, c.Text)
+		}
+		rows = append(rows, row)
+	}
+	return header, rows
+}
 
 // table returns the matrix of rates or, if that is too wide, a row for each host.
 func table(s *model.Session, d Document) traffic.Block {
@@ -149,7 +165,7 @@ func table(s *model.Session, d Document) traffic.Block {
 		return traffic.Cell{Text: number(v / unit)}
 	}
 	b := traffic.Block{Columns: []traffic.Column{{Title: name}}}
-	if len(d.Hosts) > widest {
+	if len(d.Hosts) > Widest {
 		b.Columns = append(b.Columns, traffic.Column{Title: "sends", Right: true}, traffic.Column{Title: "receives", Right: true})
 		for i, h := range d.Hosts {
 			b.Rows = append(b.Rows, []traffic.Cell{{Text: h}, cell(stats.Median(rates.Row(i))), cell(stats.Median(rates.Column(i)))})

@@ -14,7 +14,7 @@ import (
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-func migrations() fs.FS { return tables.Migrations(migrationFiles) }
+func migrations() fs.FS { return tables.Migrations(migrationFiles, "migrations") }
 
 // migrate updates the schema to the newest version in files, which holds one file per version,
 // sorted by name. All steps are one transaction under a lock of the server, so if two processes

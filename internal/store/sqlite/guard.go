@@ -69,8 +69,14 @@ func objects(ctx context.Context, db interface {
 	return all, rows.Err()
 }
 
-// made returns the objects of this version's schema.
-var made = sync.OnceValues(func() (map[string]string, error) {
+// made returns the objects of this version's schema, madeFleet those of a hub's.
+var (
+	made      = sync.OnceValues(func() (map[string]string, error) { return makes(migrations()) })
+	madeFleet = sync.OnceValues(func() (map[string]string, error) { return makes(fleetMigrations()) })
+)
+
+// makes returns the objects that the migrations in files make.
+func makes(files fs.FS) (map[string]string, error) {
 	db, err := driver.Open(Memory, configure)
 	if err != nil {
 		return nil, err
@@ -78,11 +84,11 @@ var made = sync.OnceValues(func() (map[string]string, error) {
 	defer db.Close()
 	db.SetMaxOpenConns(1)
 	ctx := context.Background()
-	if err := migrate(ctx, db, migrations()); err != nil {
+	if err := migrate(ctx, db, files); err != nil {
 		return nil, err
 	}
 	return objects(ctx, db, 1000)
-})
+}
 
 // current rejects a store of a different version.
 func current(ctx context.Context, db *sql.DB) error {
@@ -107,9 +113,9 @@ func current(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// checkSchema rejects a file whose schema is not this version's. It ignores the statistics that
+// checkSchema rejects a file whose schema is not the one that made returns. It ignores the statistics that
 // ANALYZE keeps for SQLite. The error wraps store.ErrForeign.
-func checkSchema(ctx context.Context, db *sql.DB) error {
+func checkSchema(ctx context.Context, db *sql.DB, made func() (map[string]string, error)) error {
 	want, err := made()
 	if err != nil {
 		return err

@@ -252,7 +252,7 @@ func TestEndlessRows(t *testing.T) {
 		for table, want := range map[string]error{"sqlite_schema": store.ErrForeign, "sessions": tables.ErrEndless, "runs": store.ErrForeign, "changes": store.ErrForeign, "sample_parts": store.ErrForeign} {
 			path := hostile(t, `SELECT 1`)
 			endless(t, path, table)
-			s, err := open(t.Context(), path, path, time.Second, 0, configure, func(ctx context.Context, db *sql.DB) error { return migrate(ctx, db, migrations()) })
+			s, err := open(t.Context(), path, path, time.Second, 0, configure, made, func(ctx context.Context, db *sql.DB) error { return migrate(ctx, db, migrations()) })
 			if err == nil {
 				_, listErr := s.Sessions(t.Context(), store.Filter{})
 				_, readErr := s.Session(t.Context(), "it")
@@ -278,7 +278,7 @@ func TestBusyMachine(t *testing.T) {
 				waits++
 				return sqlite3.AUTH_OK
 			}))
-		}, current)
+		}, made, current)
 		must.Do(t, err)
 		defer s.Close()
 		must.OK(t, must.Err(s.Session(t.Context(), "it")))

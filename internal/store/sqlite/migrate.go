@@ -19,7 +19,12 @@ const applicationID = 0x6c6e7274
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-func migrations() fs.FS { return tables.Migrations(migrationFiles) }
+func migrations() fs.FS { return tables.Migrations(migrationFiles, "migrations") }
+
+//go:embed fleet/migrations/*.sql
+var fleetFiles embed.FS
+
+func fleetMigrations() fs.FS { return tables.Migrations(fleetFiles, "fleet/migrations") }
 
 // migrate updates the tables of db to the newest version in files, which holds one file per
 // version, sorted by name. All steps and the check of the version are one transaction: if two

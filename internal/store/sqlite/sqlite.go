@@ -60,8 +60,33 @@ func Open(ctx context.Context, path string) (*Store, error) {
 		}
 		path = abs
 	}
-	return open(ctx, path, path, statementTime, 0, configure, func(ctx context.Context, db *sql.DB) error { return migrate(ctx, db, migrations()) })
+	return open(ctx, path, path, statementTime, 0, configure, made, func(ctx context.Context, db *sql.DB) error { return migrate(ctx, db, migrations()) })
 }
+
+// Fleet is the open file of a hub.
+type Fleet struct {
+	tables.Fleet
+	store *Store
+}
+
+// OpenFleet is Open for the file of a hub, which holds no sessions.
+func OpenFleet(ctx context.Context, path string) (*Fleet, error) {
+	if path != Memory {
+		abs, err := touch(path)
+		if err != nil {
+			return nil, fmt.Errorf("open the hub's file %s: %w", path, explain(err, path))
+		}
+		path = abs
+	}
+	s, err := open(ctx, path, path, statementTime, 0, configure, madeFleet, func(ctx context.Context, db *sql.DB) error { return migrate(ctx, db, fleetMigrations()) })
+	if err != nil {
+		return nil, err
+	}
+	return &Fleet{tables.NewFleet(s.Tables), s}, nil
+}
+
+// Close closes the file. It is idempotent.
+func (f *Fleet) Close() error { return f.store.Close() }
 
 // OpenFrozen opens the store at path, which must not change meanwhile, for reading only: it
 // writes nothing, and ignores any other file beside it. packed is the length of the archive
@@ -72,12 +97,12 @@ func OpenFrozen(ctx context.Context, path string, packed tables.Packed) (*Store,
 		return nil, err
 	}
 	from := "file:" + (&url.URL{Path: filepath.ToSlash(abs)}).EscapedPath() + "?mode=ro&immutable=1"
-	return open(ctx, abs, from, statementTime, packed, guard, current)
+	return open(ctx, abs, from, statementTime, packed, guard, made, current)
 }
 
 // open opens the database called name, in the file at path, whose tables prepare creates or
-// checks. statement limits the CPU time of one statement, and of opening the file.
-func open(ctx context.Context, path, name string, statement time.Duration, packed tables.Packed, set func(*sqlite3.Conn) error, prepare func(context.Context, *sql.DB) error) (s *Store, err error) {
+// checks, and whose schema is that of made. statement limits the CPU time of one statement, and of opening the file.
+func open(ctx context.Context, path, name string, statement time.Duration, packed tables.Packed, set func(*sqlite3.Conn) error, made func() (map[string]string, error), prepare func(context.Context, *sql.DB) error) (s *Store, err error) {
 	defer tables.Rescue(&err)
 	db, err := driver.Open(name, set)
 	if err != nil {
@@ -95,7 +120,7 @@ func open(ctx context.Context, path, name string, statement time.Duration, packe
 		if err := patiently(ctx, func() error { return prepare(ctx, db) }); err != nil {
 			return err
 		}
-		return checkSchema(ctx, db)
+		return checkSchema(ctx, db, made)
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open results %s: %w", path, explain(err, path)), db.Close())

@@ -196,10 +196,9 @@ func (d *Dialect) plain(read []any) {
 	}
 }
 
-// Migrations returns the embedded folder "migrations" of files: one numbered file per version
-// of the tables.
-func Migrations(files embed.FS) fs.FS {
-	sub, err := fs.Sub(files, "migrations")
+// Migrations returns an embedded folder of files: one numbered file per version of the tables.
+func Migrations(files embed.FS, folder string) fs.FS {
+	sub, err := fs.Sub(files, folder)
 	if err != nil {
 		panic(err) // the path is a constant
 	}

@@ -337,9 +337,9 @@ HOST is one of
 			root.AddCommand(c)
 		}
 	}
-	add("measure", a.bindContract(a.testCommand()), a.bindContract(a.checkCommand()), a.meshCommand(), a.bindContract(a.watchCommand()), a.bindContract(a.sweepCommand()), a.bindContract(a.copyCommand()), a.bindContract(a.runCommand()), a.bindContract(a.tuneCommand()), a.limitsCommand(), a.demoCommand(), a.labCommand())
+	add("measure", a.bindContract(a.testCommand()), a.bindContract(a.checkCommand()), a.meshCommand(), a.bindContract(a.watchCommand()), a.fleetCommand(), a.bindContract(a.sweepCommand()), a.bindContract(a.copyCommand()), a.bindContract(a.runCommand()), a.bindContract(a.tuneCommand()), a.limitsCommand(), a.demoCommand(), a.labCommand())
 	add("results", a.listCommand(), a.showCommand(), a.reportCommand(), a.uiCommand(), a.importCommand(), a.compareCommand(), a.annotateCommand(), a.rmCommand(), a.pruneCommand(), a.profileCommand(), a.exportCommand())
-	add("hosts", a.factsCommand(), a.knobsCommand(), a.setCommand(), a.keepCommand(), a.bindContract(a.recheckCommand()), a.undoCommand(), a.serveCommand(), a.agentCommand(), a.selftestCommand())
+	add("hosts", a.factsCommand(), a.knobsCommand(), a.setCommand(), a.keepCommand(), a.bindContract(a.recheckCommand()), a.undoCommand(), a.serveCommand(), a.hubCommand(), a.agentCommand(), a.selftestCommand())
 	root.AddCommand(a.docsCommand(), a.versionCommand(), a.completionCommand(), a.process().Watchdog(), a.tunerCommand(), a.labInitCommand(), exitCodesTopic())
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) { // not for all commands at each start

@@ -74,7 +74,7 @@ none is no limit, 0 is nothing at all.`,
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.printUnit {
-				return a.printUnit(cmd.Flags())
+				return a.printUnit("serve", cmd.Flags())
 			}
 			f.Foreign = givenServers(cmd.Flags(), programs)
 			if !cmd.Flags().Changed("announce") {

@@ -14,10 +14,10 @@ import (
 )
 
 // unitText is a systemd unit. %[1]s is the command line, %[2]s the part that depends on the
-// rights that the server needs. Its settings are from systemd.exec(5).
-const unitText = `# Made by linerate serve --print-unit.
+// rights that the server needs, %[3]s the command, %[4]s what it does. Its settings are from systemd.exec(5).
+const unitText = `# Made by linerate %[3]s --print-unit.
 [Unit]
-Description=linerate serve: lets other hosts measure to this one
+Description=linerate %[3]s: %[4]s
 After=network-online.target
 Wants=network-online.target
 
@@ -81,9 +81,10 @@ CapabilityBoundingSet=CAP_NET_BIND_SERVICE
 AmbientCapabilities=CAP_NET_BIND_SERVICE
 `
 
-// printUnit prints a unit that starts serve with the given flags.
-func (a *console) printUnit(set *pflag.FlagSet) error {
-	words := append(slices.Clone(a.Self), "serve")
+// printUnit prints a unit that starts a command with the given flags.
+func (a *console) printUnit(command string, set *pflag.FlagSet) error {
+	what := map[string]string{"serve": "lets other hosts measure to this one", "hub": "has many hosts measure with each other", "agent": "measures with the other hosts of a hub"}[command]
+	words := append(slices.Clone(a.Self), command)
 	tune, low, reload := false, false, ""
 	set.Visit(func(f *pflag.Flag) {
 		switch f.Name {
@@ -112,7 +113,7 @@ func (a *console) printUnit(set *pflag.FlagSet) error {
 	if a.json {
 		return fault.Usagef("--print-unit prints a unit, not a document: leave out --json")
 	}
-	_, err := fmt.Fprintf(a.Out, unitText, strings.Join(words, " "), reload+rights)
+	_, err := fmt.Fprintf(a.Out, unitText, strings.Join(words, " "), reload+rights, command, what)
 	return err
 }
 

@@ -16,6 +16,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/app/reach"
 	"linerate/internal/app/watch"
+	"linerate/internal/core/fleet/series"
 	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
@@ -236,13 +237,13 @@ func (a *console) showWatched(ctx context.Context, w *watch.Watch, st results, f
 
 // watchedPaths returns the report on the paths to hosts.
 func (a *console) watchedPaths(ctx context.Context, w *watch.Watch, far []string) (reportwatch.Document, error) {
-	d := reportwatch.Document{Hosts: []reportwatch.Host{}}
+	d := reportwatch.Document{Hosts: []series.History{}}
 	for _, text := range far {
 		p, err := w.Path(ctx, text)
 		if err != nil {
 			return d, err
 		}
-		d.Hosts = append(d.Hosts, reportwatch.HostOf(text, p, a.Now()))
+		d.Hosts = append(d.Hosts, series.HistoryOf(text, p, a.Now()))
 	}
 	return d, nil
 }
@@ -258,7 +259,7 @@ func (a *console) watchDocument(ctx context.Context, w *watch.Watch, far []strin
 // tellLook prints the result of a look. It runs the --exec command for a change, and when a host
 // goes away or comes back.
 func (a *console) tellLook(ctx context.Context, run string, o watch.Outcome) {
-	h := reportwatch.HostOf(o.Host.Text, o.Path, a.Now())
+	h := series.HistoryOf(o.Host.Text, o.Path, a.Now())
 	at, name := a.Now(), model.EndName(o.Host.Text)
 	if o.Err != nil {
 		a.talk("%s  no look at %s: %s", at.Format("15:04"), name, fault.Sentence(o.Err))
@@ -268,7 +269,7 @@ func (a *console) tellLook(ctx context.Context, run string, o watch.Outcome) {
 	e := reportwatch.Event{Host: o.Host.Text, At: at, Session: o.Session.ID}
 	switch {
 	case o.Told != nil:
-		c := reportwatch.ChangeOf(o.Host.Text, o.Told).With(o.Changed)
+		c := series.ReportOf(o.Host.Text, o.Told).With(o.Changed)
 		e.Kind, e.Text, e.Change = map[bool]string{true: "worse", false: "better"}[c.Worse], c.Text, &c
 		if !a.json {
 			for _, line := range c.Lines() {

@@ -22,9 +22,10 @@ func (a *console) process() agent.Process {
 	return agent.Process{In: a.In, Out: a.raw.Out, Err: a.Err, Terminal: a.OutTerminal, World: a.world}
 }
 
-// agentCommand is the agent of one session.
+// agentCommand is the agent of one session, or a host of a hub's fleet.
 func (a *console) agentCommand() *cobra.Command {
 	c := a.process().Command(&a.boot.wanted)
 	c.Args = exactArgs()
+	a.bindMember(c)
 	return c
 }

@@ -28,7 +28,7 @@ type Hit struct {
 }
 
 // first are the topics for newcomers, in order.
-var first = [...]string{"start", "manual", "hosts", "measure", "mesh", "watch", "find-the-limit", "locate", "tune", "settings", "permanent", "experiments", "servers", "results"}
+var first = [...]string{"start", "manual", "hosts", "measure", "mesh", "watch", "hub", "find-the-limit", "locate", "tune", "settings", "permanent", "experiments", "servers", "results"}
 
 // Topics returns all topics without their text: first those for newcomers, then the others by
 // name, those in folders last.

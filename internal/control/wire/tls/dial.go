@@ -78,7 +78,7 @@ func dialOne(ctx context.Context, l Link, from model.Egress) (wire.Peer, error) 
 	var raw net.Conn
 	var conn *ctls.Conn
 	err = wire.Again(ctx, func() (err error) {
-		raw, conn, err = connect(ctx, l.Addr, from, clientConfig(exactly(l.Pin)))
+		raw, conn, err = connect(ctx, l.Addr, from, clientConfig(alpn, exactly(l.Pin)))
 		return err
 	})
 	if err != nil {
@@ -101,7 +101,7 @@ func Pin(ctx context.Context, addr string) (string, error) {
 	defer cancel()
 	var shown string
 	err := wire.Again(ctx, func() error {
-		_, conn, err := connect(ctx, addr, model.Egress{}, clientConfig(func(string) error { return nil }))
+		_, conn, err := connect(ctx, addr, model.Egress{}, clientConfig(alpn, func(string) error { return nil }))
 		if err == nil {
 			shown = pin(conn.ConnectionState().PeerCertificates[0])
 			_ = conn.Close()
@@ -136,7 +136,7 @@ func exactly(want string) func(string) error {
 }
 
 // clientConfig trusts only keys whose pin is known, and no certificate authority.
-func clientConfig(known func(pin string) error) *ctls.Config {
+func clientConfig(alpn string, known func(pin string) error) *ctls.Config {
 	return &ctls.Config{
 		MinVersion:         ctls.VersionTLS13,
 		NextProtos:         []string{alpn},

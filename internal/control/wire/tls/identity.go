@@ -194,3 +194,11 @@ func ParseLink(s string) (Link, error) {
 func isBase64URL(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_'
 }
+
+// RemoveKey removes the key in dir, so that LoadKey makes another one.
+func RemoveKey(dir string) error {
+	if err := os.Remove(filepath.Join(dir, keyFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove identity: %w", err)
+	}
+	return nil
+}

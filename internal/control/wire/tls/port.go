@@ -29,6 +29,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer func() { _ = s.udp.Close() }()
 	defer s.running.Wait()
+	defer s.serveWeb()()
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { _ = s.listener.Close() })()
 	patience := accept.Retry{What: "accept", Log: s.log}

@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"runtime"
 	"slices"
@@ -70,6 +71,9 @@ type Config struct {
 	Unknown, Friends int
 	// Peers are hosts that sessions may measure with, besides the addresses that they come from.
 	Peers []netip.Prefix
+	// Web, if set, answers HTTPS requests on the port. It calls Admit for those whose client it
+	// knows, before it reads a body.
+	Web http.Handler
 	// MPTCP accepts Multipath TCP (RFC 8684) from clients that request it.
 	MPTCP bool
 	// Handshake is how long a connection may take to identify itself; 0 is 10 s.
@@ -114,6 +118,7 @@ type Server struct {
 	gate     *gate
 	running  sync.WaitGroup
 	admitted atomic.Uint64 // sessions
+	web      *web          // nil without Config.Web
 }
 
 // Listen opens the server's port at addr, "host:port". The caller calls Serve.
@@ -135,6 +140,9 @@ func Listen(ctx context.Context, addr string, c Config) (*Server, error) {
 			MinVersion: ctls.VersionTLS13, Certificates: []ctls.Certificate{c.Identity.Certificate},
 			NextProtos: []string{alpn}, SessionTicketsDisabled: true,
 		},
+	}
+	if c.Web != nil {
+		s.tls.NextProtos, s.tls.ClientAuth = append(s.tls.NextProtos, alpnWeb), ctls.RequestClientCert
 	}
 	s.door = newDoor(s.config.Unknown, s.config.Friends, s.dropped)
 	if s.find = c.Find; s.find == nil {
@@ -242,7 +250,8 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 		}
 		return // a client that does not speak TLS gets no answer
 	}
-	if secure.ConnectionState().NegotiatedProtocol != alpn {
+	protocol := secure.ConnectionState().NegotiatedProtocol
+	if protocol != alpn && (s.web == nil || protocol != alpnWeb) {
 		s.refused(addr, fmt.Errorf("handshake: it does not speak %s", alpn))
 		return
 	}
@@ -250,6 +259,10 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 		return
 	}
 	s.door.come(at, secured)
+	if protocol == alpnWeb {
+		s.hand(ctx, secure, raw, at)
+		return
+	}
 	c := s.config.Agent
 	c.Data = data.Shared{Router: &s.router, Number: s.port, UDP: s.udp, From: s.measuresWith(addr)}
 	c.MayConnect = func(to string) error { return s.onlyTo(addr, to) }

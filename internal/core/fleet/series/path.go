@@ -76,9 +76,9 @@ func (s Stream) Value(y float64) float64 {
 	return max(0, math.Exp(y)-shortTrip)
 }
 
-// of returns the numbers of s in runs, in order. A run in which nothing arrived counts as
+// Numbers returns the numbers of s in runs, in order. A run in which nothing arrived counts as
 // no goodput and full loss.
-func (s Stream) of(runs []model.Run) (y []float64) {
+func (s Stream) Numbers(runs []model.Run) (y []float64) {
 	for _, r := range runs {
 		if r.Setting != s.Part() || r.Flow.Direction != s.Direction {
 			continue
@@ -135,7 +135,7 @@ type Doubt struct {
 
 // Runs returns the numbers of the runs after the look's own.
 func (d Doubt) Runs(runs []model.Run) []float64 {
-	if y := d.of(runs); len(y) > 0 {
+	if y := d.Numbers(runs); len(y) > 0 {
 		return y[1:]
 	}
 	return nil
@@ -158,7 +158,7 @@ func (p *Path) Add(l Look, runs []model.Run) *Doubt {
 	p.Count, p.Missed, p.Last = p.Count+1, 0, l
 	var most *Doubt
 	for _, s := range Streams() {
-		y := s.of(runs)
+		y := s.Numbers(runs)
 		if len(y) == 0 {
 			continue
 		}

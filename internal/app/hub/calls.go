@@ -1,0 +1,272 @@
+package hub
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"linerate/internal/control/access"
+	wirefleet "linerate/internal/control/fleet"
+	"linerate/internal/control/wire/tls"
+	"linerate/internal/core/fleet"
+	"linerate/internal/core/fleet/series"
+)
+
+// mostPast is how many earlier starts of an agent a hub remembers, to recognise a twin.
+const mostPast = 32
+
+// handler answers agents, known by the key that they prove to own, and people with a view link.
+func (h *Hub) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /fleet/v1/sync", agentCall(h, h.sync))
+	mux.HandleFunc("POST /fleet/v1/push", agentCall(h, h.push))
+	mux.HandleFunc("GET /fleet/v1/status", h.people(func(*http.Request) (any, error) { return h.status(), nil }))
+	mux.HandleFunc("GET /fleet/v1/path", h.people(h.history))
+	return mux
+}
+
+// has reports whether a request shows a key with a right.
+func (h *Hub) has(r *http.Request, right access.Right) bool {
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	secret, err := base64.RawURLEncoding.DecodeString(token)
+	if !ok || err != nil {
+		return false
+	}
+	g, ok := h.ring.Find(secret)
+	return ok && g.Right == right
+}
+
+func reply(w http.ResponseWriter, out any, err error) {
+	if err != nil {
+		wirefleet.Fail(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(out) // a client that is gone does not need it
+}
+
+func (h *Hub) people(answer func(*http.Request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !h.has(r, access.View) {
+			wirefleet.Fail(w, fmt.Errorf("%w: use the view link that linerate hub printed last", wirefleet.ErrDenied))
+			return
+		}
+		if err := tls.Admit(r); err != nil {
+			wirefleet.Fail(w, fmt.Errorf("%w: %w", wirefleet.ErrLater, err))
+			return
+		}
+		out, err := answer(r)
+		reply(w, out, err)
+	}
+}
+
+// caller is an agent that calls.
+type caller struct {
+	pin, addr string
+	joins     bool // it shows the token of the join link
+}
+
+// agentCall reads a message of an agent whose key the hub knows, or that may join.
+func agentCall[In any, Out any, P interface {
+	*In
+	Validate() error
+}](h *Hub, answer func(context.Context, caller, P) (Out, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		c := caller{pin: tls.PeerPin(r), joins: h.has(r, access.Join)}
+		c.addr, _, _ = net.SplitHostPort(r.RemoteAddr)
+		h.mu.Lock()
+		known := h.find(c.pin)
+		h.mu.Unlock()
+		var err error
+		in := P(new(In))
+		switch {
+		case c.pin == "" || known == nil && !c.joins:
+			err = fmt.Errorf("%w: it does not know this host: join with the link that linerate hub prints now", wirefleet.ErrDenied)
+		case known != nil && known.Removed:
+			err = fmt.Errorf("%w: %s was removed from the fleet", wirefleet.ErrDenied, known.Name)
+		default:
+			if aerr := tls.Admit(r); aerr != nil {
+				err = fmt.Errorf("%w: %w", wirefleet.ErrLater, aerr)
+			} else if err = wirefleet.Read(r.Body, in); err == nil {
+				err = in.Validate()
+			}
+		}
+		if err != nil {
+			wirefleet.Fail(w, err)
+			return
+		}
+		out, err := answer(r.Context(), c, in)
+		reply(w, out, err)
+	}
+}
+
+// find returns the host with a pin, nil if there is none.
+func (h *Hub) find(pin string) *fleet.Host {
+	for _, one := range h.hosts {
+		if one.Pin == pin {
+			return one
+		}
+	}
+	return nil
+}
+
+// sync takes what an agent says of itself, and answers when there is news for it.
+func (h *Hub) sync(ctx context.Context, c caller, in *wirefleet.Sync) (*wirefleet.Synced, error) {
+	if in.Protocol != wirefleet.Protocol {
+		return nil, fmt.Errorf("%w: the hub speaks %d, linerate %s here speaks %d: update the older one, the hub first", wirefleet.ErrVersion, wirefleet.Protocol, in.Version, in.Protocol)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	one, err := h.meet(ctx, c, in)
+	if err != nil {
+		return nil, err
+	}
+	out := &wirefleet.Synced{Protocol: wirefleet.Protocol, Host: one.ID, Name: one.Name}
+	late := time.NewTimer(patient)
+	defer late.Stop()
+	for waiting := true; ; {
+		for _, l := range h.open {
+			if l.Until < h.now() || slices.Contains(in.Have, l.ID) || len(out.Orders) >= wirefleet.MostResults {
+				continue
+			}
+			if o, ok := h.order(l, one); ok {
+				out.Orders = append(out.Orders, o)
+			}
+		}
+		if len(out.Orders) > 0 || !waiting || in.First {
+			out.Now = h.clock().UnixNano()
+			return out, nil
+		}
+		news := h.news
+		h.mu.Unlock()
+		select {
+		case <-news:
+		case <-late.C:
+			waiting = false
+		case <-ctx.Done():
+			waiting = false
+		}
+		h.mu.Lock()
+		one.Seen = h.now()
+	}
+}
+
+// meet returns the host that calls, and registers it if it is new.
+func (h *Hub) meet(ctx context.Context, c caller, in *wirefleet.Sync) (*fleet.Host, error) {
+	one, now := h.find(c.pin), h.now()
+	if one == nil {
+		if len(h.hosts) >= MostHosts {
+			return nil, fmt.Errorf("%w: it has %d hosts, the most that a hub with SQLite takes", wirefleet.ErrDenied, MostHosts)
+		}
+		one = &fleet.Host{Pin: c.pin, Name: h.unique(in.Name), Joined: now, Boot: in.Boot, Seen: now}
+		if err := h.store.PutHosts(ctx, one); err != nil {
+			return nil, fmt.Errorf("%w: %w", wirefleet.ErrLater, err)
+		}
+		h.hosts[one.ID], h.joined = one, true
+		h.alert(fleet.Alert{Kind: "joined", Subject: one.Name, Text: fmt.Sprintf("%s has joined from %s", one.Name, c.addr)})
+	}
+	switch {
+	case in.Boot == one.Boot:
+	case slices.Contains(one.Past, in.Boot):
+		one.Twin = c.addr
+		h.dirty[one.ID] = true
+		h.alert(fleet.Alert{Kind: "twin", Subject: one.Name, Text: fmt.Sprintf("two hosts use the key of %s: %s, and a copy at %s, which is refused", one.Name, strings.Join(one.Addrs, ", "), c.addr)})
+		return nil, fmt.Errorf("%w: this key is in use by %s at %s, which started later; is this machine a copy of its disk? give it a key of its own: linerate agent --rejoin", wirefleet.ErrTwin, one.Name, strings.Join(one.Addrs, ", "))
+	default:
+		one.Past, one.Boot = append(one.Past, one.Boot), in.Boot
+		one.Past = one.Past[max(0, len(one.Past)-mostPast):]
+		if err := h.store.PutHosts(ctx, one); err != nil {
+			h.fault = err
+		}
+	}
+	if h.silent[one.ID] {
+		h.alert(fleet.Alert{Kind: "back", Subject: one.Name, Text: one.Name + " is back"})
+		h.silent[one.ID], h.joined = false, true
+	}
+	ahead := (in.Clock - h.clock().UnixNano()) / int64(time.Second)
+	if wrong := max(ahead, -ahead) >= astray; wrong && one.Ahead == 0 {
+		h.alert(fleet.Alert{Kind: "clock", Subject: one.Name, Text: fmt.Sprintf("the clock of %s is wrong by %s; that changes nothing in what is measured", one.Name, time.Duration(ahead)*time.Second)})
+	} else if !wrong {
+		ahead = 0
+	}
+	one.Ahead, one.Seen, one.Version, one.Session, one.Port, one.Limits, one.Waiting, one.Lost = ahead, now, in.Version, in.Session, in.Port, in.Limits, in.Waiting, in.Lost
+	one.Addrs = in.Addrs
+	if !slices.Contains(one.Addrs, c.addr) { // as the hub sees it
+		one.Addrs = append(slices.Clone(one.Addrs), c.addr)
+	}
+	h.dirty[one.ID] = true
+	return one, nil
+}
+
+// unique returns a name that no other host has.
+func (h *Hub) unique(name string) string {
+	taken := func(name string) bool {
+		for _, one := range h.hosts {
+			if one.Name == name {
+				return true
+			}
+		}
+		return false
+	}
+	out := name
+	for n := 2; taken(out); n++ {
+		out = fmt.Sprintf("%s-%d", name, n)
+	}
+	return out
+}
+
+// push stores results. The agent may forget those that are kept, new or not.
+func (h *Hub) push(ctx context.Context, c caller, in *wirefleet.Push) (*wirefleet.Pushed, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	one := h.find(c.pin)
+	if one == nil {
+		return nil, wirefleet.ErrDenied
+	}
+	fresh, err := h.store.Finish(ctx, one.ID, h.now(), in.Results)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", wirefleet.ErrLater, err)
+	}
+	for i := range fresh {
+		l := &fresh[i]
+		doubt, told := h.take(l)
+		if told != nil {
+			change := h.changes[len(h.changes)-1]
+			h.alert(fleet.Alert{Kind: map[bool]string{true: "worse", false: "better"}[told.Worse], Subject: change.Near + " - " + change.Far, Text: strings.Join(change.Lines(), "\n"), Change: &change})
+		}
+		if doubt != nil {
+			if err := h.planConfirm(ctx, l, doubt); err != nil {
+				h.fault = err // the next look raises it again
+			}
+		}
+	}
+	out := &wirefleet.Pushed{Kept: []int64{}}
+	for _, r := range in.Results {
+		out.Kept = append(out.Kept, r.ID)
+	}
+	return out, nil
+}
+
+// history returns the history of a path for display.
+func (h *Hub) history(r *http.Request) (any, error) {
+	low, lerr := strconv.ParseInt(r.FormValue("low"), 10, 64)
+	high, herr := strconv.ParseInt(r.FormValue("high"), 10, 64)
+	if err := errors.Join(lerr, herr); err != nil {
+		return nil, fmt.Errorf("%w: %w", wirefleet.ErrInvalid, err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.paths.Of[fleet.Way{Low: low, High: high}]
+	if p == nil {
+		p = new(series.Path)
+	}
+	return series.HistoryOf(h.name(high), p, h.clock().In(h.paths.Zone)), nil
+}

@@ -1,0 +1,322 @@
+// Package hub plans which hosts of a fleet measure with each other and when, takes their results,
+// and tells what has changed. It orders measurements and nothing else. All its state is in its
+// store; a hub that is started again goes on.
+package hub
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/app/here"
+	"linerate/internal/app/serve"
+	"linerate/internal/control/access"
+	"linerate/internal/control/agent"
+	wirefleet "linerate/internal/control/fleet"
+	"linerate/internal/control/wire/tls"
+	"linerate/internal/core/fingerprint"
+	"linerate/internal/core/fleet"
+	"linerate/internal/core/fleet/series"
+	"linerate/internal/fault"
+	"linerate/internal/host/durable"
+	"linerate/internal/host/sandbox"
+)
+
+// Store is what a hub keeps. A call either takes effect as a whole or not at all, also where
+// several hubs use one store.
+type Store interface {
+	Hosts(ctx context.Context) ([]fleet.Host, error)
+	PutHosts(ctx context.Context, hosts ...*fleet.Host) error
+	Plan(ctx context.Context, leases []fleet.Lease) (planned []fleet.Lease, err error)
+	Finish(ctx context.Context, near, now int64, results []fleet.Lease) (fresh []fleet.Lease, err error)
+	Open(ctx context.Context) ([]fleet.Lease, error)
+	Ended(ctx context.Context, since int64, each func(*fleet.Lease)) error
+	Forget(ctx context.Context, before int64) error
+}
+
+// Defaults of a hub (fleet.md section 4; all (p)).
+const (
+	DefaultPort   = "5300"
+	DefaultRounds = 6  // an hour
+	MostHosts     = 50 // on one machine with SQLite
+	DefaultMargin = 0.0953101798
+
+	window  = 25               // s, of a look: 14 s of traffic and the sessions around it
+	settle  = 150              // s, of a confirmation
+	soon    = 5                // s, to the next possible window: its ticket has to arrive
+	horizon = 3600             // s, planned ahead: agents go on without a hub for so long
+	grace   = 120              // s, after a window, until a result counts as lost
+	kept    = 56 * 24 * 3600   // s, twice the period of a reference
+	patient = 25 * time.Second // that an agent waits for news
+	every   = time.Second      // between two looks at what is due
+	again   = 5                // s, between two looks at which hosts are removed
+	noted   = 60               // s, between two writes of when hosts were seen
+	astray  = 300              // s, from which a host's clock is called wrong
+	shown   = 50               // entries of a list
+)
+
+// Files of a hub, below its state directory.
+const (
+	hubDir   = "hub"
+	joinFile = "join.link"
+	ViewFile = "view.link"
+)
+
+// Config says how a hub works.
+type Config struct {
+	Dir      string // of its files; see Dir
+	Listen   string
+	Host     string // name or address in its links; "" is what LinkHosts finds
+	NewLinks bool   // makes new join and view links, and revokes those before
+	Rounds   int    // an hour
+	Margin   float64
+	User     string // to become, of root
+	Tell     func(context.Context, fleet.Alert)
+}
+
+// Dir returns the directory of the hub's files below a state directory; "" is the system's.
+func Dir(state string) (string, error) {
+	dir, err := here.StateDir(state)
+	if err != nil {
+		return "", err
+	}
+	dir, err = filepath.Abs(filepath.Join(dir, hubDir))
+	return dir, errors.Join(err, os.MkdirAll(dir, 0o700))
+}
+
+// Hub is an open hub.
+type Hub struct {
+	env      app.Env
+	c        Config
+	store    Store
+	key      *ecdsa.PrivateKey // signs tickets; its pin is in the links
+	keys     access.Store
+	ring     *access.Ring
+	own      *tls.Server
+	identity tls.Identity
+	started  time.Time // with its monotonic clock: instants of the hub go on whatever the clock says
+	alerts   chan fleet.Alert
+
+	mu      sync.Mutex
+	news    chan struct{} // closed when an agent may have new orders
+	hosts   map[int64]*fleet.Host
+	dirty   map[int64]bool // hosts to be stored
+	silent  map[int64]bool
+	open    map[int64]*fleet.Lease // without a result
+	taken   map[int64][]fleet.Span
+	paths   fleet.Paths
+	last    map[fleet.Way]int64 // when it was measured
+	tried   map[fleet.Way]bool
+	blocked map[fleet.Way]int64  // the host that could not connect to the other one
+	problem map[fleet.Way]string // of the last look
+	prints  map[fleet.Way][]printed
+	doubts  map[int64]order // of open confirmations
+	planned int64           // the rounds before this time are
+	round   int64
+	windows []fleet.Span // of rounds to come
+	joined  bool         // a host has come since they were planned
+	stored  int64        // when hosts were stored
+	reread  int64        // when it was read which are removed
+	swept   int64        // when old results were removed
+	queue   int          // open leases
+	recent  []fleet.Lease
+	changes []fleet.Change
+	told    []fleet.Alert
+	fault   error // of the store, since the last call that worked
+}
+
+// printed are the conditions of a path from a look on.
+type printed struct {
+	look  int64
+	print fingerprint.Print
+}
+
+// order is what a confirmation measures, as the lower host sees it.
+type order struct {
+	stream series.Stream
+	doubt  series.Suspicion
+}
+
+// ready returns a hub that has read its store, without a port.
+func ready(ctx context.Context, env app.Env, st Store, c Config) (*Hub, error) {
+	h := &Hub{
+		env: env, c: c, store: st, started: env.Now(), alerts: make(chan fleet.Alert, 100), news: make(chan struct{}),
+		hosts: map[int64]*fleet.Host{}, dirty: map[int64]bool{}, silent: map[int64]bool{}, open: map[int64]*fleet.Lease{}, taken: map[int64][]fleet.Span{},
+		paths: fleet.Paths{Margin: c.Margin, Zone: env.Now().Location()},
+		last:  map[fleet.Way]int64{}, tried: map[fleet.Way]bool{}, blocked: map[fleet.Way]int64{}, problem: map[fleet.Way]string{}, prints: map[fleet.Way][]printed{}, doubts: map[int64]order{},
+	}
+	return h, fault.WithKind(fault.Store, h.load(ctx))
+}
+
+// Open opens the hub's port and reads its store.
+func Open(ctx context.Context, env app.Env, st Store, c Config) (_ *Hub, err error) {
+	h, err := ready(ctx, env, st, c)
+	if err != nil {
+		return nil, err
+	}
+	if h.identity, err = tls.LoadKey(c.Dir); err != nil {
+		return nil, err
+	}
+	key, ok := h.identity.Certificate.PrivateKey.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("%s holds no key that signs tickets", c.Dir)
+	}
+	h.key, h.keys = key, access.Store{Dir: c.Dir}
+	if h.ring, err = h.keys.Ring(h.say); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = h.ring.Close()
+		}
+	}()
+	h.own, err = tls.Listen(ctx, c.Listen, tls.Config{
+		Identity: h.identity, Find: func([]byte) (tls.Key, bool) { return tls.Key{}, false }, Agent: agent.Config{Version: env.Version, Catalogue: env.Catalogue}, Web: h.handler(), Log: h.say,
+	})
+	if err != nil {
+		return nil, fault.WithHint(err, "use --listen ADDRESS:PORT for another address or port")
+	}
+	if err = errors.Join(h.links(), h.become()); err != nil {
+		_ = h.own.Close()
+		return nil, err
+	}
+	return h, nil
+}
+
+// become gives up root.
+func (h *Hub) become() error {
+	if !sandbox.IsRoot() {
+		return nil
+	}
+	u, err := sandbox.Choose(h.c.User, h.c.Dir)
+	if h.c.User == "" && (errors.Is(err, sandbox.ErrNobody) || errors.Is(err, errors.ErrUnsupported)) {
+		return nil
+	}
+	if err != nil {
+		return fault.New(fault.Usage, err, "name a user without rights: --user NAME")
+	}
+	if err := serve.Give(h.c.Dir, u); err != nil {
+		return err
+	}
+	// SQLite opens its files by their full paths: the folders above let u pass.
+	if err := errors.Join(os.Chmod(filepath.Dir(h.c.Dir), 0o711), h.own.GiveTo(u.UID, u.GID), h.ring.Share(u.UID, u.GID), sandbox.Drop(u)); err != nil {
+		return fault.WithHint(err, "start the hub as that user, or name another: --user NAME")
+	}
+	h.say("runs as " + u.String())
+	return nil
+}
+
+// links makes the join and the view link, unless they exist.
+func (h *Hub) links() error {
+	for name, one := range map[string]struct {
+		file  string
+		right access.Right
+	}{"join": {joinFile, access.Join}, "view": {ViewFile, access.View}} {
+		path := filepath.Join(h.c.Dir, one.file)
+		text, err := os.ReadFile(path)
+		link, perr := tls.ParseLink(string(text))
+		if h.c.NewLinks || err != nil || perr != nil {
+			if _, err := h.keys.Revoke(name); err != nil && !errors.Is(err, access.ErrUnknown) {
+				return err
+			}
+			_, secret, err := h.keys.Add(name, one.right, time.Time{})
+			if err != nil {
+				return err
+			}
+			link.Secret = base64.RawURLEncoding.EncodeToString(secret)
+		}
+		link.Pin, link.Addr = h.identity.Pin(), h.address(one.right)
+		if err := durable.Write(durable.OS{}, path, []byte(link.String()), 0o600); err != nil {
+			return fmt.Errorf("write %s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// address returns the address in a link: people on this machine use its loopback address first.
+func (h *Hub) address(r access.Right) string {
+	_, port, _ := net.SplitHostPort(h.own.Addr().String())
+	hosts := serve.LinkHosts(h.c.Host, h.own.Addr())
+	if tcp, ok := h.own.Addr().(*net.TCPAddr); ok && tcp.IP.IsUnspecified() && r == access.View {
+		hosts = append([]string{"127.0.0.1"}, hosts...)
+	}
+	return tls.JoinAddrs(hosts, port)
+}
+
+// Link returns the link with which hosts join.
+func (h *Hub) Link() (string, error) {
+	text, err := os.ReadFile(filepath.Join(h.c.Dir, joinFile))
+	return string(text), err
+}
+
+// Addr returns the address that the hub listens on.
+func (h *Hub) Addr() net.Addr { return h.own.Addr() }
+
+func (h *Hub) say(line string) { h.env.Observe(app.Serving{Line: line}) }
+
+// now returns the hub's time, in seconds since 1970.
+func (h *Hub) now() int64 { return h.clock().Unix() }
+
+func (h *Hub) clock() time.Time { return h.started.Round(0).Add(time.Since(h.started)) }
+
+// Run answers agents and people until ctx ends.
+func (h *Hub) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() { _ = h.ring.Close() }()
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	all.Go(func() { h.ring.Watch(ctx) })
+	all.Go(func() { h.work(ctx) })
+	all.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case a := <-h.alerts:
+				h.c.Tell(ctx, a)
+			}
+		}
+	})
+	err := h.own.Serve(ctx)
+	cancel()
+	all.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return errors.Join(err, h.putHosts(context.WithoutCancel(ctx)))
+}
+
+// orders returns the message of an open lease for its near host, and false if it is for another.
+func (h *Hub) order(l *fleet.Lease, near *fleet.Host) (wirefleet.Order, bool) {
+	far := h.hosts[l.Far]
+	if l.Near != near.ID || far == nil || far.Removed {
+		return wirefleet.Order{}, false
+	}
+	o := wirefleet.Order{Lease: *l, Far: far.Name, Addr: tls.JoinAddrs(far.Addrs, fmt.Sprint(far.Port)), Pin: far.Pin}
+	for _, r := range []fleet.Limits{near.Limits, far.Limits} {
+		if r.Rate > 0 && (o.Rate == 0 || r.Rate < o.Rate) {
+			o.Rate = r.Rate
+		}
+	}
+	if l.Kind == fleet.Confirm {
+		d, ok := h.doubts[l.Look]
+		if !ok {
+			return o, false
+		}
+		if l.Near > l.Far {
+			d.stream.Direction = fleet.Turned(d.stream.Direction)
+		}
+		o.Stream, o.Doubt, o.Runs = &d.stream, &d.doubt, series.MostRuns
+	}
+	ticket, err := wirefleet.Ticket{Lease: l.ID, Near: l.Near, Far: l.Far, Span: l.Span, Confirm: l.Kind == fleet.Confirm, Rate: o.Rate}.Sign(h.key)
+	o.Ticket = ticket
+	return o, err == nil
+}

@@ -1,0 +1,374 @@
+package hub
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/app/apptest"
+	wirefleet "linerate/internal/control/fleet"
+	"linerate/internal/control/wire/tls"
+	"linerate/internal/core/fingerprint"
+	"linerate/internal/core/fleet"
+	"linerate/internal/core/fleet/series"
+	"linerate/internal/core/model"
+	"linerate/internal/must"
+	"linerate/internal/store/sqlite"
+)
+
+// away is a store that may be gone.
+type away struct {
+	Store
+	gone error
+}
+
+func (a *away) PutHosts(ctx context.Context, hosts ...*fleet.Host) error {
+	if a.gone != nil {
+		return a.gone
+	}
+	return a.Store.PutHosts(ctx, hosts...)
+}
+
+func (a *away) Hosts(ctx context.Context) ([]fleet.Host, error) {
+	if a.gone != nil {
+		return nil, a.gone
+	}
+	return a.Store.Hosts(ctx)
+}
+
+func (a *away) Plan(ctx context.Context, l []fleet.Lease) ([]fleet.Lease, error) {
+	if a.gone != nil {
+		return nil, a.gone
+	}
+	return a.Store.Plan(ctx, l)
+}
+
+func (a *away) Finish(ctx context.Context, near, now int64, r []fleet.Lease) ([]fleet.Lease, error) {
+	if a.gone != nil {
+		return nil, a.gone
+	}
+	return a.Store.Finish(ctx, near, now, r)
+}
+
+// bed is a hub with agents whose traffic is simulated. Each keeps a log of its own.
+type bed struct {
+	t      *testing.T
+	dir    string // of the hub's key
+	store  *away
+	hub    *Hub
+	env    app.Env
+	ahead  time.Duration // of the hub's wall clock, set while it runs
+	key    *ecdsa.PublicKey
+	agents map[int64]*simulated
+	cut    map[fleet.Way]bool // pairs that cannot reach each other
+	slow   int64              // a host that sends at 60 %
+	kernel string             // of that host
+	rng    *rand.Rand
+	stop   func()
+}
+
+// simulated is an agent: what it measured when, from its own point of view.
+type simulated struct {
+	about    wirefleet.Sync
+	pin      string
+	log      []fleet.Span
+	finished map[int64]int64 // lease: when
+	orders   map[int64]wirefleet.Order
+	limits   fleet.Limits
+}
+
+func newBed(t *testing.T) *bed {
+	st := must.Get(sqlite.OpenFleet(t.Context(), sqlite.Memory))(t)
+	b := &bed{t: t, dir: t.TempDir(), store: &away{Store: st}, agents: map[int64]*simulated{}, cut: map[fleet.Way]bool{}, kernel: "6.1", rng: rand.New(rand.NewPCG(3, 3))}
+	b.env = apptest.Env(&apptest.Person{})
+	b.env.Now = func() time.Time { return time.Now().Add(b.ahead) }
+	t.Cleanup(func() { must.OK(t, st.Close()) })
+	b.start()
+	return b
+}
+
+// start starts a hub on the store, as after its process was killed.
+func (b *bed) start() {
+	if b.stop != nil {
+		b.stop()
+	}
+	b.hub = must.Get(ready(b.t.Context(), b.env, b.store, Config{Margin: DefaultMargin, Tell: func(context.Context, fleet.Alert) {}}))(b.t)
+	b.hub.key = must.Get(tls.LoadKey(b.dir))(b.t).Certificate.PrivateKey.(*ecdsa.PrivateKey)
+	b.key = &b.hub.key.PublicKey
+	ctx, cancel := context.WithCancel(b.t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		b.hub.work(ctx)
+	}()
+	b.stop = func() { cancel(); <-done }
+}
+
+// join adds an agent that takes part until the test ends.
+func (b *bed) join(name string) *simulated {
+	s := &simulated{pin: "pin of " + name, finished: map[int64]int64{}, orders: map[int64]wirefleet.Order{}, limits: fleet.Limits{Share: fleet.DefaultShare}}
+	s.about = wirefleet.Sync{Protocol: wirefleet.Protocol, Name: name, Boot: "boot of " + name, Addrs: []string{"10.0.0.1"}, Port: 5299, First: true}
+	out := must.Get(b.sync(s))(b.t)
+	b.agents[out.Host], s.about.First = s, false
+	return s
+}
+
+func (b *bed) sync(s *simulated) (*wirefleet.Synced, error) {
+	in := s.about
+	in.Clock, in.Limits = in.Clock+time.Now().UnixNano(), s.limits
+	for id := range s.orders {
+		in.Have = append(in.Have, id)
+	}
+	return b.hub.sync(b.t.Context(), caller{pin: s.pin, addr: "10.0.0.1", joins: true}, &in)
+}
+
+// run lets all agents take part for a time.
+func (b *bed) run(d time.Duration) {
+	end := time.Now().Add(d)
+	for time.Now().Before(end) {
+		for _, s := range b.agents {
+			s.about.First = true
+			if out, err := b.sync(s); err == nil {
+				b.obey(s, out)
+			}
+		}
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+	}
+}
+
+// obey carries out the orders of an agent whose windows have come, and delivers the results.
+func (b *bed) obey(s *simulated, out *wirefleet.Synced) {
+	for _, o := range out.Orders {
+		s.orders[o.Lease.ID] = o
+	}
+	for id, o := range s.orders {
+		l := o.Lease
+		if l.From > time.Now().Unix() {
+			continue
+		}
+		delete(s.orders, id)
+		if _, done := s.finished[id]; done || l.Until < time.Now().Unix() {
+			continue
+		}
+		t := must.Get(wirefleet.ReadTicket(o.Ticket, b.key))(b.t)
+		must.True(b.t, t.Near == out.Host && t.Far == l.Far && t.Span == l.Span, "ticket %+v of %+v", t, l)
+		l.State, l.Reason = fleet.Done, ""
+		if b.cut[l.Way()] {
+			l.State, l.Reason = fleet.Unreachable, "no answer"
+		} else {
+			s.log, b.agents[l.Far].log = append(s.log, l.Span), append(b.agents[l.Far].log, l.Span)
+			l.Runs = b.measured(o)
+			l.Print = fingerprint.Print{"near.kernel": "6.1", "far.kernel": "6.1"}
+			if b.slow == l.Near {
+				l.Print["near.kernel"] = b.kernel
+			} else if b.slow == l.Far {
+				l.Print["far.kernel"] = b.kernel
+			}
+		}
+		s.finished[l.ID] = l.From
+		s.deliver(b, l)
+	}
+}
+
+func (s *simulated) deliver(b *bed, l fleet.Lease) {
+	for range 2 { // an answer may have been lost
+		kept, err := b.hub.push(b.t.Context(), caller{pin: s.pin}, &wirefleet.Push{Results: []fleet.Lease{l}})
+		must.True(b.t, err == nil && slices.Contains(kept.Kept, l.ID), "%v, %v", kept, err)
+	}
+}
+
+// measured returns the runs of an order in the simulated world: 941 Mbit/s with 3 % of noise.
+func (b *bed) measured(o wirefleet.Order) (runs []fleet.Run) {
+	add := func(part string, d model.Direction) {
+		noise, rate, trip, loss := 1+.03*b.rng.NormFloat64(), 941e6, .01, 0.0
+		sender := o.Lease.Near
+		if d == model.From {
+			sender = o.Lease.Far
+		}
+		if sender == b.slow {
+			rate *= .6
+		}
+		rate, trip = rate*noise, trip*noise
+		r := fleet.Run{Part: part, Direction: d}
+		if part == series.Bulk {
+			r.Goodput = &rate
+		} else {
+			r.RoundTrip, r.Loss = &trip, &loss
+		}
+		runs = append(runs, r)
+	}
+	if o.Stream != nil {
+		for range o.Runs {
+			add(o.Stream.Part(), o.Stream.Direction)
+		}
+		return runs
+	}
+	for _, part := range []string{series.Probes, series.Bulk} {
+		add(part, model.To)
+		add(part, model.From)
+	}
+	return runs
+}
+
+// audit checks the agents' own logs against each other and against the store: no host in two runs
+// at a time, and every finished lease stored once.
+func (b *bed) audit() {
+	stored := map[int64]int{}
+	must.Do(b.t, b.store.Ended(b.t.Context(), 0, func(l *fleet.Lease) { stored[l.ID]++ }))
+	for id, s := range b.agents {
+		slices.SortFunc(s.log, func(a, b fleet.Span) int { return int(a.From - b.From) })
+		for i := range len(s.log) - 1 {
+			must.True(b.t, !s.log[i].Overlaps(s.log[i+1]), "host %d in two runs: %v, %v", id, s.log[i], s.log[i+1])
+		}
+		for lease := range s.finished {
+			must.Equal(b.t, stored[lease], 1, "how often lease %d is stored", lease)
+		}
+	}
+}
+
+// kinds returns the kinds of the alerts so far.
+func (b *bed) kinds() (all []string) {
+	for _, a := range b.hub.told {
+		all = append(all, a.Kind)
+	}
+	return all
+}
+
+// TestFleet: five hosts measure for half a day, while the hub is killed and results come twice. A
+// host that becomes slow with another kernel is reported with it, and nothing else is; a new
+// process of the hub knows the same.
+func TestFleet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t)
+		defer func() { b.stop() }()
+		for _, name := range []string{"desk", "nas", "pi", "vps", "mac"} {
+			b.join(name)
+		}
+		b.run(5 * time.Minute)
+		s := b.hub.status()
+		for _, w := range s.Ways {
+			must.True(t, w.To != nil && w.From != nil && w.RoundTrip != nil, "after five minutes: %+v", w)
+		}
+		b.run(7 * time.Hour)
+		b.start()
+		b.run(2 * time.Hour)
+		must.Len(t, b.hub.changes, 0, "without a change")
+		b.slow, b.kernel = 2, "6.2"
+		b.run(5 * time.Hour)
+		b.audit()
+		must.Need(t, len(b.hub.changes) >= 2, "%d changes", len(b.hub.changes))
+		for _, c := range b.hub.changes {
+			text := strings.Join(c.Lines(), " ")
+			must.True(t, c.Worse && c.Metric == model.Goodput && (c.Near == "nas" || c.Far == "nas") && strings.Contains(text, "kernel 6.1 -> 6.2 at nas"), "%s", text)
+		}
+		must.Contain(t, fmt.Sprint(b.kinds()), "worse")
+		was := len(b.hub.changes)
+		b.start()
+		must.Equal(t, len(b.hub.changes), was, "changes that a new process knows")
+		must.True(t, !slices.Contains(b.kinds(), "worse"), "told again: %v", b.kinds())
+	})
+}
+
+// TestWithoutStore: a hub whose store is gone, or whose disk is full, answers agents from memory
+// and takes no result; later all of them get in.
+func TestWithoutStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t)
+		defer func() { b.stop() }()
+		one := b.join("a")
+		b.join("b")
+		b.run(time.Minute)
+		b.store.gone = errors.New("no space left")
+		time.Sleep((again + 2) * time.Second)
+		synctest.Wait()
+		out := must.Get(b.sync(one))(t)
+		must.True(t, out.Name == "a" && len(b.hub.status().Faults) == 1, "%+v", b.hub.status().Faults)
+		l := fleet.Lease{ID: 1, State: fleet.Done}
+		must.Is(t, must.Err(b.hub.push(t.Context(), caller{pin: one.pin}, &wirefleet.Push{Results: []fleet.Lease{l}})), wirefleet.ErrLater, "a result")
+		in := one.about
+		in.Name = "new"
+		must.Is(t, must.Err(b.hub.sync(t.Context(), caller{pin: "other", joins: true}, &in)), wirefleet.ErrLater, "a new host")
+		b.store.gone = nil
+		time.Sleep((again + 2) * time.Second)
+		synctest.Wait()
+		must.Len(t, b.hub.status().Faults, 0, "when the store is back")
+		must.Equal(t, strings.Count(fmt.Sprint(b.kinds()), "hub"), 2, "alerts: %v", b.kinds())
+		b.run(time.Hour)
+		b.audit()
+	})
+}
+
+// TestBadDays: a copied disk, a clock that is wrong by a day, a clock of the hub that is set, other
+// versions, a partition, a removed host.
+func TestBadDays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t)
+		defer func() { b.stop() }()
+		a, far := b.join("a"), b.join("b")
+		b.run(time.Minute)
+		note := func(of string) string {
+			for _, h := range b.hub.status().Hosts {
+				if h.Name == of {
+					return strings.Join(h.Notes, "; ")
+				}
+			}
+			return ""
+		}
+		copied := *a
+		copied.about.Boot = "of the copy"
+		must.Do(t, must.Err(b.sync(&copied))) // the later start wins
+		must.Is(t, must.Err(b.sync(a)), wirefleet.ErrTwin, "the one that started before")
+		must.Do(t, must.Err(b.sync(&copied)))
+		must.Contain(t, note("a"), "uses the same key")
+		must.Contain(t, fmt.Sprint(b.kinds()), "twin")
+		b.agents[1] = &copied
+
+		far.about.Clock = int64(24 * time.Hour)
+		b.run(time.Minute)
+		must.Contain(t, note("b"), "its clock is wrong by 24h")
+		b.ahead = -24 * time.Hour // the hub's own clock is set
+		b.run(time.Hour)
+		must.True(t, b.hub.now() >= time.Now().Unix()-1, "the hub's time went back")
+		must.True(t, b.hub.status().Hour[fleet.Done] >= 5 && b.hub.status().Hour[fleet.Lost] == 0, "%v", b.hub.status().Hour)
+		b.ahead, far.about.Clock = 0, 0
+
+		old := *far
+		old.about.Protocol = 2
+		must.Is(t, must.Err(b.sync(&old)), wirefleet.ErrVersion, "another protocol")
+
+		b.cut[fleet.Way{Low: 1, High: 2}] = true
+		tried := map[int64]bool{}
+		for range 12 {
+			b.run(10 * time.Minute)
+			for _, l := range b.hub.recent {
+				if l.State == fleet.Unreachable {
+					tried[l.Near] = true
+				}
+			}
+		}
+		s := b.hub.status()
+		must.True(t, len(s.Ways) == 1 && s.Ways[0].Problem != "" && s.Ways[0].To != nil && !s.Hosts[0].Silent && !s.Hosts[1].Silent, "cut off: %+v", s.Ways)
+		must.Equal(t, len(tried), 2, "ends that tried to connect")
+
+		must.Equal(t, must.Get(b.store.Store.(*sqlite.Fleet).Remove(t.Context(), "b"))(t), true, "removed")
+		time.Sleep((again + 2) * time.Second)
+		synctest.Wait()
+		must.Len(t, b.hub.status().Hosts, 1, "after one was removed")
+		delete(b.agents, 2)
+		time.Sleep((fleet.SilentAfter + 2) * time.Second)
+		synctest.Wait()
+		must.Contain(t, fmt.Sprint(b.kinds()), "silent")
+		b.run(10 * time.Second)
+		must.Contain(t, fmt.Sprint(b.kinds()), "back")
+		b.audit()
+	})
+}

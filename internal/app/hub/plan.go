@@ -1,0 +1,374 @@
+package hub
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"linerate/internal/core/fingerprint"
+	"linerate/internal/core/fleet"
+	"linerate/internal/core/fleet/matching"
+	"linerate/internal/core/fleet/series"
+	"linerate/internal/core/model"
+)
+
+// load reads the store: hosts, open leases, and all results, from which it computes again what is
+// usual on each path. It tells nothing of what it finds.
+func (h *Hub) load(ctx context.Context) error {
+	hosts, err := h.store.Hosts(ctx)
+	if err != nil {
+		return err
+	}
+	now := h.now()
+	for _, one := range hosts {
+		h.hosts[one.ID] = &one
+		h.silent[one.ID] = now-one.Seen >= fleet.SilentAfter
+	}
+	if err := h.store.Ended(ctx, now-kept, func(l *fleet.Lease) { h.take(l) }); err != nil {
+		return err
+	}
+	open, err := h.store.Open(ctx)
+	if err != nil {
+		return err
+	}
+	for _, l := range open {
+		h.add(&l)
+		h.tried[l.Way()] = true
+		if l.From < now+2*horizon && l.Kind == fleet.Visit { // else the clock was wrong then
+			h.planned = max(h.planned, l.From)
+		}
+	}
+	for look := range h.paths.Doubts {
+		if !slices.ContainsFunc(open, func(l fleet.Lease) bool { return l.Look == look }) {
+			delete(h.paths.Doubts, look) // its confirmation was never planned
+		}
+	}
+	h.round = 3600 / int64(cmp.Or(h.c.Rounds, DefaultRounds))
+	h.planned = max(h.planned/h.round*h.round+h.round, now/h.round*h.round+h.round)
+	return nil
+}
+
+// add adds an open lease.
+func (h *Hub) add(l *fleet.Lease) {
+	h.open[l.ID] = l
+	for _, host := range []int64{l.Near, l.Far} {
+		h.taken[host] = append(h.taken[host], l.Span)
+	}
+	if d, ok := h.paths.Doubts[l.Look]; ok && l.Kind == fleet.Confirm {
+		h.doubts[l.Look] = order{d.Stream, d.Suspicion}
+	}
+}
+
+// take takes a result into the state of its path, and returns the suspicion or the change that
+// it shows.
+func (h *Hub) take(l *fleet.Lease) (*series.Doubt, *series.Told) {
+	way := l.Way()
+	delete(h.open, l.ID)
+	delete(h.doubts, l.Look)
+	h.tried[way] = true
+	if h.recent = append(h.recent, *l); len(h.recent) > 20*shown {
+		h.recent = slices.Delete(h.recent, 0, 10*shown)
+	}
+	if l.Kind == fleet.Visit {
+		h.problem[way] = l.Reason
+		delete(h.blocked, way)
+		switch l.State {
+		case fleet.Done:
+			h.last[way], h.problem[way] = max(h.last[way], l.From), ""
+		case fleet.Unreachable:
+			h.blocked[way] = l.Near
+		}
+	}
+	if print := l.Print; len(print) > 0 {
+		if l.Near > l.Far {
+			print = print.Turned()
+		}
+		if all := h.prints[way]; len(all) == 0 || len(all[len(all)-1].print.Differences(print)) > 0 {
+			h.prints[way] = append(all, printed{l.ID, print})
+		}
+	}
+	doubt, told := h.paths.Take(l)
+	if told != nil {
+		h.changes = append(h.changes, h.change(way, told))
+	}
+	return doubt, told
+}
+
+// change returns a change with what changed on the hosts meanwhile.
+func (h *Hub) change(way fleet.Way, t *series.Told) fleet.Change {
+	c := fleet.Change{Near: h.name(way.Low), Far: h.name(way.High), Report: series.ReportOf(h.name(way.High), t)}
+	c.Text = c.Near + ": " + c.Text
+	before, _ := strconv.ParseInt(t.Before.ID, 10, 64) // the hub wrote it
+	var was fingerprint.Print
+	for _, p := range h.prints[way] {
+		if p.look <= before {
+			was = p.print
+		}
+	}
+	if all := h.prints[way]; was != nil {
+		changed := was.Differences(all[len(all)-1].print)
+		fingerprint.Name(changed, model.Names{Near: c.Near, Far: c.Far})
+		c.Report = c.With(changed)
+	}
+	return c
+}
+
+func (h *Hub) name(id int64) string {
+	if one := h.hosts[id]; one != nil {
+		return one.Name
+	}
+	return fmt.Sprintf("host %d", id)
+}
+
+// work does what is due, until ctx ends.
+func (h *Hub) work(ctx context.Context) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		h.mu.Lock()
+		err := h.due(ctx)
+		if (err == nil) != (h.fault == nil) && ctx.Err() == nil {
+			what := "results and plans are stored again"
+			if err != nil {
+				what = "nothing can be stored; agents keep their results: " + err.Error()
+			}
+			h.alert(fleet.Alert{Kind: "hub", Subject: "hub", Text: what})
+		}
+		h.fault = err
+		h.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// due does what is due now. It holds h.mu; without its store a hub still answers from memory
+// once this returns.
+func (h *Hub) due(ctx context.Context) error {
+	now := h.now()
+	if err := h.refresh(ctx, now); err != nil {
+		return err
+	}
+	var lost []fleet.Lease
+	for _, l := range h.open {
+		if l.Until+grace < now {
+			r := *l
+			r.State, r.Reason = fleet.Lost, "no result came"
+			lost = append(lost, r)
+		}
+	}
+	if len(lost) > 0 {
+		slices.SortFunc(lost, func(a, b fleet.Lease) int { return cmp.Compare(a.ID, b.ID) })
+		fresh, err := h.store.Finish(ctx, 0, now, lost)
+		if err != nil {
+			return err
+		}
+		for i := range fresh {
+			h.take(&fresh[i])
+		}
+	}
+	if err := h.planRounds(ctx, now); err != nil {
+		return err
+	}
+	return h.planFirst(ctx, now)
+}
+
+// refresh stores when hosts were seen, reads which were removed, and removes old results.
+func (h *Hub) refresh(ctx context.Context, now int64) error {
+	for id, one := range h.hosts {
+		silent := now-one.Seen >= fleet.SilentAfter
+		if silent && !h.silent[id] && !one.Removed {
+			h.alert(fleet.Alert{Kind: "silent", Subject: one.Name, Text: fmt.Sprintf("%s has not been heard of since %s", one.Name, h.at(one.Seen).Format("15:04:05"))})
+		}
+		h.silent[id] = h.silent[id] || silent
+	}
+	if now-h.stored >= noted {
+		if err := h.putHosts(ctx); err != nil {
+			return err
+		}
+		h.stored = now
+	}
+	if now-h.reread < again {
+		return nil
+	}
+	hosts, err := h.store.Hosts(ctx)
+	if err != nil {
+		return err
+	}
+	h.reread = now
+	for _, one := range hosts {
+		if mine := h.hosts[one.ID]; mine != nil {
+			mine.Removed = one.Removed
+		}
+	}
+	if now-h.swept < 24*3600 {
+		return nil
+	}
+	h.swept = now
+	return h.store.Forget(ctx, now-kept)
+}
+
+func (h *Hub) putHosts(ctx context.Context) error {
+	var all []*fleet.Host
+	for id := range h.dirty {
+		all = append(all, h.hosts[id])
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	err := h.store.PutHosts(ctx, all...)
+	if err == nil {
+		clear(h.dirty)
+	}
+	return err
+}
+
+func (h *Hub) at(s int64) time.Time { return time.Unix(s, 0).In(h.paths.Zone) }
+
+// alert tells people of an event.
+func (h *Hub) alert(a fleet.Alert) {
+	a.At = h.at(h.now())
+	if h.told = append(h.told, a); len(h.told) > 2*shown {
+		h.told = slices.Delete(h.told, 0, shown)
+	}
+	select {
+	case h.alerts <- a:
+	default: // people have a hundred to read already
+	}
+}
+
+// members returns the hosts that may be planned for, with their windows since an hour ago.
+func (h *Hub) members(now int64) (ids []int64, all []matching.Member) {
+	for id, one := range h.hosts {
+		if one.Measures(now) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		h.taken[id] = slices.DeleteFunc(h.taken[id], func(s fleet.Span) bool { return s.Until < now-3600 })
+		all = append(all, matching.Member{Limits: h.hosts[id].Limits, Taken: slices.Clone(h.taken[id])})
+	}
+	return ids, all
+}
+
+// lease returns the lease of two hosts. By a coin one of them is near, which connects to the
+// other one; after an attempt that could not connect it is the other one.
+func (h *Hub) lease(a, b int64, w fleet.Span, rng *rand.Rand) fleet.Lease {
+	if rng.IntN(2) == 0 {
+		a, b = b, a
+	}
+	l := fleet.Lease{Kind: fleet.Visit, Near: a, Far: b, Span: w, ProbeOnly: h.hosts[a].Limits.ProbeOnly || h.hosts[b].Limits.ProbeOnly}
+	if h.blocked[l.Way()] == a {
+		l.Near, l.Far = b, a
+	}
+	return l
+}
+
+// planRounds plans the rounds up to the horizon, each at a random time of its part of the hour. A
+// host that comes takes part in those that leave another host free.
+func (h *Hub) planRounds(ctx context.Context, now int64) error {
+	h.windows = slices.DeleteFunc(h.windows, func(w fleet.Span) bool { return w.From < now+soon })
+	if h.joined {
+		for _, w := range h.windows {
+			if err := h.planRound(ctx, w, now); err != nil {
+				return err
+			}
+		}
+	}
+	h.joined = false
+	for h.planned < now+horizon {
+		at := max(h.planned, now+soon) + rand.Int64N(h.round-window)
+		w := fleet.Span{From: at, Until: at + window}
+		if err := h.planRound(ctx, w, now); err != nil {
+			return err
+		}
+		h.windows = append(h.windows, w)
+		h.planned += h.round
+	}
+	return nil
+}
+
+// planRound pairs the hosts that are free in a window.
+func (h *Hub) planRound(ctx context.Context, w fleet.Span, now int64) error {
+	rng := rand.New(rand.NewPCG(rand.Uint64(), 0))
+	ids, members := h.members(now)
+	pairs, _ := matching.Round(members, w, func(a, b int) int64 { return h.latest(ids[a], ids[b]) }, rng)
+	var leases []fleet.Lease
+	for _, p := range pairs {
+		leases = append(leases, h.lease(ids[p.Near], ids[p.Far], w, rng))
+	}
+	return h.plan(ctx, leases)
+}
+
+// latest returns when two hosts measured, or are to measure, with each other at last.
+func (h *Hub) latest(a, b int64) int64 {
+	way := fleet.Way{Low: min(a, b), High: max(a, b)}
+	at := h.last[way]
+	for _, l := range h.open {
+		if l.Way() == way {
+			at = max(at, l.From)
+		}
+	}
+	return at
+}
+
+// planFirst plans a look as soon as possible for each pair that was never looked at, as far as
+// the limits of their owners leave time within the present part of the hour.
+func (h *Hub) planFirst(ctx context.Context, now int64) error {
+	ids, members := h.members(now)
+	var leases []fleet.Lease
+	rng := rand.New(rand.NewPCG(rand.Uint64(), 0))
+	for i, a := range ids {
+		for j, b := range ids[:i] {
+			if h.tried[fleet.Way{Low: b, High: a}] {
+				continue
+			}
+			if w, err := matching.Earliest(&members[i], &members[j], now+soon, window, h.round); err == nil {
+				leases = append(leases, h.lease(a, b, w, rng))
+			}
+		}
+	}
+	if err := h.plan(ctx, leases); err != nil {
+		return err
+	}
+	for _, l := range leases {
+		h.tried[l.Way()] = true
+	}
+	return nil
+}
+
+// planConfirm plans the runs that decide about a suspicion. Without time for them the next look
+// raises it again.
+func (h *Hub) planConfirm(ctx context.Context, l *fleet.Lease, d *series.Doubt) error {
+	near, far := matching.Member{Limits: h.hosts[l.Near].Limits, Taken: h.taken[l.Near]}, matching.Member{Limits: h.hosts[l.Far].Limits, Taken: h.taken[l.Far]}
+	w, err := matching.Earliest(&near, &far, h.now()+soon, settle, horizon)
+	if err != nil {
+		delete(h.paths.Doubts, l.ID)
+		return nil
+	}
+	return h.plan(ctx, []fleet.Lease{{Kind: fleet.Confirm, Near: l.Near, Far: l.Far, Span: w, ProbeOnly: l.ProbeOnly, Look: l.ID}})
+}
+
+// plan stores leases and wakes the agents.
+func (h *Hub) plan(ctx context.Context, leases []fleet.Lease) error {
+	if len(leases) == 0 {
+		return nil
+	}
+	planned, err := h.store.Plan(ctx, leases)
+	if err != nil {
+		return err
+	}
+	for i := range planned {
+		h.add(&planned[i])
+	}
+	close(h.news)
+	h.news = make(chan struct{})
+	return nil
+}

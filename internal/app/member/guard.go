@@ -1,0 +1,157 @@
+package member
+
+import (
+	"crypto/ecdsa"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	wirefleet "linerate/internal/control/fleet"
+	"linerate/internal/control/wire/tls"
+	"linerate/internal/core/fleet"
+	"linerate/internal/core/units"
+)
+
+// guard decides what this host measures: one run at a time, within its owner's limits, in
+// windows of the hub's time. A ticket is for one session.
+type guard struct {
+	limits func() fleet.Limits
+
+	mu    sync.Mutex
+	own   int64            // the number of this host; 0 before the hub has told it
+	key   *ecdsa.PublicKey // of the hub
+	hub   time.Time        // the hub's time at local, with the least doubt so far
+	local time.Time        // with its monotonic clock
+	doubt time.Duration    // half of the round trip in which hub was read; 0 for none
+	taken []fleet.Span     // windows in which this host measured, of the last two hours
+	used  map[int64]bool   // leases whose tickets were presented here
+	busy  int64            // the present lease, 0 for none
+	until int64            // end of its window
+}
+
+const (
+	// late is how much later than its window a run may begin, in seconds.
+	late = 5
+	// slack is how far two hosts may disagree on the hub's time, in seconds.
+	slack = 2
+	// stale is after how long a reading of the hub's clock is replaced by any newer one: clocks
+	// of computers drift apart by up to 100 ppm, 60 ms in this time.
+	stale = 10 * time.Minute
+)
+
+func newGuard(limits func() fleet.Limits) *guard {
+	return &guard{limits: limits, used: map[int64]bool{}}
+}
+
+// set takes a reading of the hub's clock, between sent and got by this host's.
+func (g *guard) set(host int64, hub, sent, got time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.own = host
+	if doubt := got.Sub(sent) / 2; g.doubt == 0 || doubt <= g.doubt || got.Sub(g.local) > stale {
+		g.hub, g.local, g.doubt = hub, got.Add(-doubt), max(doubt, 1)
+	}
+}
+
+// learn takes the hub's key.
+func (g *guard) learn(key *ecdsa.PublicKey) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.key = key
+}
+
+// now returns the hub's time in seconds since 1970, whatever the clock of this host says; false
+// before the first answer of the hub.
+func (g *guard) now() (int64, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.nowLocked().Unix(), g.doubt > 0
+}
+
+func (g *guard) nowLocked() time.Time { return g.hub.Add(time.Since(g.local)) }
+
+// left returns how long it is to a moment of the hub's time.
+func (g *guard) left(at int64) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return time.Unix(at, 0).Sub(g.nowLocked())
+}
+
+// begin takes this host for a lease, or says why not.
+func (g *guard) begin(lease int64, w fleet.Span) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.beginLocked(lease, w)
+}
+
+func (g *guard) beginLocked(lease int64, w fleet.Span) error {
+	now := g.nowLocked().Unix()
+	if g.busy != 0 && now <= g.until+slack {
+		return errors.New(string(fleet.Busy))
+	}
+	var taken []fleet.Span
+	for _, t := range g.taken {
+		if t.Until > now-2*3600 {
+			taken = append(taken, t)
+		}
+	}
+	g.taken = taken
+	if why := g.limits().Allow(w, taken); why != fleet.Allowed {
+		return errors.New(string(why))
+	}
+	g.taken = append(g.taken, w)
+	g.busy, g.until = lease, w.Until
+	return nil
+}
+
+// end gives this host free after a lease.
+func (g *guard) end(lease int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.busy == lease {
+		g.busy = 0
+	}
+}
+
+// mostUsed is how many used leases are remembered; those before are out of their windows.
+const mostUsed = 10_000
+
+// Find implements serve.Tickets: a ticket that the hub signed for this host and this moment, that
+// was not presented before.
+func (g *guard) Find(secret []byte) (tls.Key, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t, err := wirefleet.ReadTicket(secret, g.key)
+	now := g.nowLocked().Unix()
+	if err != nil || g.doubt == 0 || t.Far != g.own || now < t.From-slack || now > t.Until || g.used[t.Lease] || g.beginLocked(t.Lease, t.Span) != nil {
+		return tls.Key{}, false
+	}
+	if len(g.used) >= mostUsed {
+		clear(g.used)
+	}
+	g.used[t.Lease] = true
+	over := make(chan struct{})
+	time.AfterFunc(time.Unix(t.Until+slack, 0).Sub(g.nowLocked()), func() { close(over) })
+	return tls.Key{Name: keyName(t.Lease), Over: over}, true
+}
+
+// Ended implements serve.Tickets.
+func (g *guard) Ended(name string) {
+	var lease int64
+	if _, err := fmt.Sscanf(name, keyFormat, &lease); err == nil {
+		g.end(lease)
+	}
+}
+
+const keyFormat = "fleet:%d"
+
+func keyName(lease int64) string { return fmt.Sprintf(keyFormat, lease) }
+
+// rate returns the lower of two limits of a rate; 0 is none.
+func rate(a, b units.BitRate) units.BitRate {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}

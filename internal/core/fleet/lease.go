@@ -1,0 +1,191 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"linerate/internal/core/diagnose"
+	"linerate/internal/core/fingerprint"
+	"linerate/internal/core/fleet/series"
+	"linerate/internal/core/model"
+)
+
+// LeaseKind says what two hosts measure.
+type LeaseKind string
+
+// The kinds of leases.
+const (
+	Visit   LeaseKind = "look"    // round trip, loss and goodput, each way
+	Confirm LeaseKind = "confirm" // one number again, until it is sure or refuted
+)
+
+// LeaseState is what became of a lease.
+type LeaseState string
+
+// The states of leases.
+const (
+	Planned LeaseState = "planned"
+	Done    LeaseState = "done"
+	Skipped LeaseState = "skipped" // a host refused it: late, quiet, busy, another version
+	Failed  LeaseState = "failed"  // something went wrong while it measured
+	// Unreachable means that the near host could not connect to the far one.
+	Unreachable LeaseState = "unreachable"
+	Lost        LeaseState = "lost" // no result arrived
+)
+
+// Lease is the order to two hosts to measure with each other in a window, and its result.
+type Lease struct {
+	ID   int64     `json:"id"`
+	Kind LeaseKind `json:"kind"`
+	Near int64     `json:"near"` // the host that connects and reports
+	Far  int64     `json:"far"`
+	Span
+	ProbeOnly bool              `json:"probe_only,omitempty"`
+	State     LeaseState        `json:"state"`
+	Reason    string            `json:"reason,omitempty"`
+	Look      int64             `json:"look,omitempty"` // Confirm: the look that raised the suspicion
+	Reported  int64             `json:"reported_s,omitempty"`
+	Runs      []Run             `json:"runs,omitempty"`
+	Print     fingerprint.Print `json:"print,omitempty"` // the conditions on both hosts
+}
+
+// Run is one run of a lease. Its direction is that of the near host; a number is nil if it was
+// not measured.
+type Run struct {
+	Part      string          `json:"part"` // series.Probes or series.Bulk
+	Direction model.Direction `json:"direction"`
+	Goodput   *float64        `json:"goodput_bps,omitempty"`
+	RoundTrip *float64        `json:"round_trip_s,omitempty"` // without load
+	Loss      *float64        `json:"loss,omitempty"`         // 0…1
+}
+
+// numbers returns the numbers of r with their metrics.
+func (r *Run) numbers() map[model.Metric]**float64 {
+	if r.Part == series.Bulk {
+		return map[model.Metric]**float64{model.Goodput: &r.Goodput}
+	}
+	return map[model.Metric]**float64{model.IdleP50: &r.RoundTrip, model.LossRatio: &r.Loss}
+}
+
+// RunOf returns the numbers of a run, and false if it has none. If nothing arrived, goodput is 0
+// and loss 1.
+func RunOf(m model.Run) (Run, bool) {
+	r := Run{Part: m.Setting, Direction: m.Flow.Direction}
+	any, dead := false, diagnose.Dead(m, m.Flow.Direction)
+	for metric, to := range r.numbers() {
+		v, ok := m.Value(r.Direction, metric)
+		switch {
+		case dead && metric == model.Goodput:
+			v, ok = 0, true
+		case dead && metric == model.LossRatio:
+			v, ok = 1, true
+		case m.State != model.RunValid:
+			ok = false
+		}
+		if ok {
+			*to, any = &v, true
+		}
+	}
+	return r, any
+}
+
+// model returns r as the run of a session.
+func (r Run) model() model.Run {
+	m := model.Run{Setting: r.Part, State: model.RunValid, Flow: model.Flow{Direction: r.Direction}}
+	for metric, v := range r.numbers() {
+		if *v != nil {
+			m.Values = append(m.Values, model.Value{Direction: r.Direction, Metric: metric, Value: **v})
+		}
+	}
+	return m
+}
+
+// Way is the path between two hosts, of which Low has the lower number.
+type Way struct{ Low, High int64 }
+
+// Way returns the path of a lease.
+func (l *Lease) Way() Way { return Way{min(l.Near, l.Far), max(l.Near, l.Far)} }
+
+// Seen returns the runs as Low of the path sees them.
+func (l *Lease) Seen() []model.Run {
+	var all []model.Run
+	for _, r := range l.Runs {
+		if l.Near > l.Far {
+			r.Direction = Turned(r.Direction)
+		}
+		all = append(all, r.model())
+	}
+	return all
+}
+
+// Turned returns a direction as the other end sees it.
+func Turned(d model.Direction) model.Direction {
+	if d == model.To {
+		return model.From
+	}
+	return model.To
+}
+
+// Paths are the histories of all paths, made from leases in the order of their results. The zero
+// value with a margin and a zone is empty and ready to use.
+type Paths struct {
+	Margin float64 // smaller changes do not count
+	Zone   *time.Location
+	Of     map[Way]*series.Path
+	Doubts map[int64]Doubt // suspicions that runs are to confirm, by the look that raised them
+}
+
+// Doubt is a suspicion about a path.
+type Doubt struct {
+	series.Doubt
+	runs []model.Run
+}
+
+// Take adds the result of a lease: doubt is the suspicion that a look raises, nil for none, and
+// told the change that runs confirm.
+func (p *Paths) Take(l *Lease) (doubt *series.Doubt, told *series.Told) {
+	if l.State != Done || len(l.Runs) == 0 {
+		delete(p.Doubts, l.Look) // the next look raises it again
+		return nil, nil
+	}
+	if p.Of == nil {
+		p.Of, p.Doubts = map[Way]*series.Path{}, map[int64]Doubt{}
+	}
+	path := p.Of[l.Way()]
+	if path == nil {
+		path = &series.Path{Margin: p.Margin}
+		p.Of[l.Way()] = path
+	}
+	if l.Kind == Visit {
+		if doubt = path.Add(series.Look{At: time.Unix(l.From, 0).In(p.Zone), ID: strconv.FormatInt(l.ID, 10)}, l.Seen()); doubt != nil {
+			p.Doubts[l.ID] = Doubt{*doubt, l.Seen()}
+		}
+		return doubt, nil
+	}
+	d, ok := p.Doubts[l.Look]
+	if !ok {
+		return nil, nil
+	}
+	delete(p.Doubts, l.Look)
+	return nil, path.Settle(&d.Doubt, append(d.runs, l.Seen()...))
+}
+
+// Validate returns an error for a run that no host can have measured.
+func (r Run) Validate() error {
+	if r.Part != series.Probes && r.Part != series.Bulk || r.Direction != model.To && r.Direction != model.From {
+		return errors.New("a run of another kind")
+	}
+	for metric, v := range r.numbers() {
+		if n := *v; n != nil && (!(*n >= 0) || *n > mostOf(metric)) {
+			return fmt.Errorf("%s of %v", metric, *n)
+		}
+	}
+	return nil
+}
+
+// mostOf returns a bound of a metric: 100 Tbit/s, an hour, all.
+func mostOf(m model.Metric) float64 {
+	return map[model.Metric]float64{model.Goodput: 1e14, model.IdleP50: hour, model.LossRatio: 1}[m]
+}

@@ -1,0 +1,76 @@
+package fleet
+
+import (
+	"time"
+
+	"linerate/internal/core/fleet/series"
+)
+
+// Status is the state of a fleet as its hub tells it.
+type Status struct {
+	Now     time.Time    `json:"now"`
+	Hosts   []HostStatus `json:"hosts"`
+	Ways    []WayStatus  `json:"ways"` // all pairs of present hosts
+	Hour    Tally        `json:"hour"` // results of the last hour
+	Queue   []Entry      `json:"queue"`
+	Recent  []Entry      `json:"recent"`  // the newest first
+	Changes []Change     `json:"changes"` // the newest first
+	Alerts  []Alert      `json:"alerts"`  // the newest first, since the hub was started
+	Faults  []string     `json:"faults"`  // of the hub itself
+}
+
+// HostStatus is a host for display.
+type HostStatus struct {
+	ID      int64     `json:"id"`
+	Name    string    `json:"name"`
+	Version string    `json:"version"`
+	Joined  time.Time `json:"joined"`
+	Seen    time.Time `json:"seen"`
+	Silent  bool      `json:"silent"`
+	Notes   []string  `json:"notes"`
+	Limits  Limits    `json:"limits"`
+}
+
+// WayStatus is the present state of a path; a number is nil if it was never measured.
+type WayStatus struct {
+	Low       int64     `json:"low"`
+	High      int64     `json:"high"`
+	To        *float64  `json:"to_bps"`   // goodput from Low to High
+	From      *float64  `json:"from_bps"` // goodput from High to Low
+	RoundTrip *float64  `json:"round_trip_s"`
+	LossTo    *float64  `json:"loss_to"`
+	LossFrom  *float64  `json:"loss_from"`
+	Last      time.Time `json:"last,omitzero"`     // look that counts
+	Problem   string    `json:"problem,omitempty"` // why the look after it does not count
+}
+
+// Tally counts leases by what became of them.
+type Tally map[LeaseState]int
+
+// Entry is a lease for display.
+type Entry struct {
+	Lease  int64      `json:"lease"`
+	Kind   LeaseKind  `json:"kind"`
+	Near   string     `json:"near"`
+	Far    string     `json:"far"`
+	From   time.Time  `json:"from"`
+	Until  time.Time  `json:"until"`
+	State  LeaseState `json:"state"`
+	Reason string     `json:"reason,omitempty"`
+}
+
+// Change is a confirmed change of a path, as Near sees it.
+type Change struct {
+	Near string `json:"near"`
+	Far  string `json:"far"`
+	series.Report
+}
+
+// Alert is an event that people are told of at once.
+type Alert struct {
+	Kind    string    `json:"kind"` // worse, better, silent, back, joined, twin, clock, hub
+	Subject string    `json:"subject"`
+	At      time.Time `json:"at"`
+	Text    string    `json:"text"`
+	Change  *Change   `json:"change,omitempty"`
+}

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	wirefleet "linerate/internal/control/fleet"
+	"linerate/internal/control/wire/tls"
+
+	"linerate/internal/app/reach"
+	"linerate/internal/core/fleet"
+	"linerate/internal/core/fleet/series"
+	"linerate/internal/fault"
+	reportfleet "linerate/internal/report/fleet"
+	reportmesh "linerate/internal/report/mesh"
+)
+
+// fleetFlags are the flags of a look at a fleet.
+type fleetFlags struct{ hub, state string }
+
+func (a *console) fleetCommand() *cobra.Command {
+	var f fleetFlags
+	c := &cobra.Command{
+		Use: "fleet", Short: "what the hosts of a hub measure: a matrix, and what is wrong, in ten lines",
+		Long: `fleet asks a hub for the state of its fleet: hosts, pairs, what has changed since when and
+what changed on the hosts at that time, what is odd, which hosts are silent. Up to ten hosts
+are a matrix of goodput as well. --json has everything: all numbers, the queue, the results
+and the events.
+
+On the machine of the hub no flag is needed. Elsewhere copy the file view.link, which the
+hub names when it starts, and name it: --hub @view.link, or put the link into $LINERATE_LINK.
+Whoever has that link may look, and do nothing else.`,
+		Example: `  linerate fleet
+  linerate fleet --hub @view.link
+  linerate fleet --json`,
+		Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.fleet(cmd.Context(), f) },
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.hub, "hub", "", "the hub's view link, or @FILE (default: of the hub of this machine)")
+	fl.StringVar(&f.state, "state", "", "directory of the state of a hub on this machine (default: $LINERATE_STATE, else the system's)")
+	return c
+}
+
+// hubClient calls a hub for people.
+type hubClient struct{ wirefleet.Client }
+
+// mostStatus is the largest answer of a hub, in MiB.
+const mostStatus = 16
+
+func (a *console) hubClient(f fleetFlags) (hubClient, error) {
+	text, err := a.viewLink(f.hub, f.state)
+	if err != nil {
+		return hubClient{}, err
+	}
+	t, err := reach.Parse(text, a.world())
+	if err == nil && t.Link.Pin == "" {
+		err = fault.WithHint(fault.Usagef("--hub: %s is no link of a hub", t), "use the view link, or @FILE")
+	}
+	return hubClient{wirefleet.Client{HTTP: tls.Web(t.Link, tls.Identity{}, nil), Token: t.Link.Secret}}, err
+}
+
+// get reads a document of the hub.
+func (c hubClient) get(ctx context.Context, path string, into any) error {
+	err := c.Call(ctx, path, nil, into, mostStatus)
+	if errors.Is(err, wirefleet.ErrDenied) {
+		return fault.WithKind(fault.Usage, err)
+	}
+	return fault.New(fault.Unreachable, err, "is linerate hub running there?")
+}
+
+func (c hubClient) status(ctx context.Context) (s fleet.Status, err error) {
+	return s, c.get(ctx, "/fleet/v1/status", &s)
+}
+
+// path returns the history of a path.
+func (c hubClient) path(ctx context.Context, low, high int64) (h series.History, err error) {
+	return h, c.get(ctx, fmt.Sprintf("/fleet/v1/path?low=%d&high=%d", low, high), &h)
+}
+
+func (a *console) fleet(ctx context.Context, f fleetFlags) error {
+	c, err := a.hubClient(f)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	s, err := c.status(ctx)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.document(reportfleet.Schema, s)
+	}
+	page := a.page()
+	head, all := reportfleet.Summary(&s)
+	page.Text("%s", head)
+	for _, e := range all {
+		page.Line(e.Line())
+	}
+	m := reportfleet.Mesh(&s)
+	if d := reportmesh.Of(&m); d.Level > 0 && len(d.Hosts) <= reportmesh.Widest {
+		page.Gap()
+		header, rows := reportmesh.Matrix(&m)
+		page.Table(header, rows, nil)
+	}
+	return page.Print(a.Out)
+}

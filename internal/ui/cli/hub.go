@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"linerate/internal/app/hub"
+	"linerate/internal/app/watch"
+	"linerate/internal/core/fleet"
+	"linerate/internal/core/plain"
+	"linerate/internal/fault"
+	reportfleet "linerate/internal/report/fleet"
+	reportjson "linerate/internal/report/json"
+	"linerate/internal/store/postgres"
+	"linerate/internal/store/sqlite"
+)
+
+// hubFlags are the flags of a hub.
+type hubFlags struct {
+	hub.Config
+	state, exec string
+	printUnit   bool
+}
+
+func (a *console) hubCommand() *cobra.Command {
+	var f hubFlags
+	c := &cobra.Command{
+		Use: "hub", Short: "have many hosts measure with each other, and say when something changes",
+		Long: `hub plans which hosts measure with each other and when, takes their results, and reports
+what has changed. It prints the command with which a host joins: linerate agent --hub LINK.
+Each pair is looked at as soon as both are there, and then in turn: six looks an hour for
+each host, each 25 s long, as linerate watch makes them. A host is never in two runs at a
+time, and measures within its owner's limits. What differs from what is usual on a path is
+measured again at once, up to 24 times, and only what that confirms is reported.
+
+The hub orders measurements, and nothing else: it has no way to change a setting.
+Everything is in one SQLite file; this hub takes up to 50 hosts. Agents that cannot reach
+it go on for an hour and keep their results.
+
+The link holds a token: anyone who has it may add a host. --new-links makes others, and
+revokes those before; hosts that have joined stay. linerate hub remove takes a host out.
+--exec runs a command for each event (worse, better, silent, back, joined, twin, clock,
+hub) with a JSON document on its standard input. Started by root, hub becomes the user of
+--user, or a numeric user without an account. See linerate fleet for what it knows.`,
+		Example: `  linerate hub
+  linerate hub --listen 10.0.0.2:5300 --rounds 12
+  linerate hub --exec 'mail -s "the network" me@example.org'
+  linerate hub --new-links`,
+		Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.printUnit {
+				return a.printUnit("hub", cmd.Flags())
+			}
+			return a.hub(cmd.Context(), f)
+		},
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.Listen, "listen", ":"+hub.DefaultPort, "address and port; port 0 takes a free one")
+	fl.StringVar(&f.Host, "host", "", "name or address in the links (default: the address listened on, else this host's)")
+	fl.IntVar(&f.Rounds, "rounds", hub.DefaultRounds, "looks of each host an hour, 1 to 60")
+	fl.StringVar(&f.exec, "exec", "", "shell command for each event; it reads a JSON document")
+	fl.BoolVar(&f.NewLinks, "new-links", false, "make new links, and revoke those before")
+	fl.StringVar(&f.User, "user", "", "user to become once the port is open (default, for root: one that no account has)")
+	fl.BoolVar(&f.printUnit, "print-unit", false, "print a systemd unit that starts the hub with these flags")
+	c.PersistentFlags().StringVar(&f.state, "state", "", "directory of the hub's state (default: $LINERATE_STATE, else the system's)")
+	c.AddCommand(a.hubRemoveCommand(&f.state))
+	return c
+}
+
+// openHub opens the store of the hub of this machine, and returns the hub's directory.
+func (a *console) openHub(ctx context.Context, state string) (*sqlite.Fleet, string, error) {
+	dir, err := hub.Dir(state)
+	if err != nil {
+		return nil, "", fault.WithHint(err, "use --state DIR for a directory of yours")
+	}
+	path := filepath.Join(dir, "hub.db")
+	if a.db != "" {
+		path = a.db
+	}
+	if postgres.IsAddress(path) {
+		return nil, "", fault.WithHint(fault.Usagef("--db: a hub keeps its results in an SQLite file"), "leave --db out, or name a file")
+	}
+	st, err := sqlite.OpenFleet(ctx, path)
+	return st, dir, err
+}
+
+func (a *console) hub(ctx context.Context, f hubFlags) error {
+	if f.Rounds < 1 || f.Rounds > 60 {
+		return fault.Usagef("--rounds: %d is not between 1 and 60", f.Rounds)
+	}
+	st, dir, err := a.openHub(ctx, f.state)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = st.Close() }()
+	f.Dir, f.Margin = dir, hub.DefaultMargin
+	f.Tell = func(ctx context.Context, e fleet.Alert) { a.tellAlert(ctx, f.exec, e) }
+	h, err := hub.Open(ctx, a.world(), st, f.Config)
+	if err != nil {
+		return err
+	}
+	link, err := h.Link()
+	if err != nil {
+		return err
+	}
+	if a.json {
+		err = a.document(reportfleet.HubSchema, hubDoc{link, h.Addr().String(), filepath.Join(dir, hub.ViewFile)})
+	} else {
+		_, err = fmt.Fprintf(a.Out, "linerate agent --hub %s\n", plain.ShellWord(link))
+		a.talk("run this on each host; what they measure: linerate fleet. Elsewhere, copy %s there: linerate fleet --hub @view.link", filepath.Join(dir, hub.ViewFile))
+	}
+	return errors.Join(err, h.Run(ctx))
+}
+
+// hubDoc is linerate/hub/v1.
+type hubDoc struct {
+	Link    string `json:"link"`    // with which hosts join
+	Address string `json:"address"` // that it listens on
+	View    string `json:"view"`    // file of the link with which people look
+}
+
+// tellAlert prints an event, and runs the command of --exec for it.
+func (a *console) tellAlert(ctx context.Context, run string, e fleet.Alert) {
+	for line := range strings.Lines(e.Text) {
+		a.talk("%s  %s", e.At.Format("15:04"), strings.TrimRight(line, "\n"))
+	}
+	if run == "" {
+		return
+	}
+	var doc bytes.Buffer
+	err := reportjson.Envelope(&doc, reportfleet.AlertSchema, e)
+	if err == nil {
+		err = watch.Exec(ctx, run, doc.String())
+	}
+	if err != nil {
+		a.talk("--exec: %v", err)
+	}
+}
+
+func (a *console) hubRemoveCommand(state *string) *cobra.Command {
+	return &cobra.Command{
+		Use: "remove HOST", Short: "take a host out of the fleet for good",
+		Long: `remove takes a host out: within seconds the hub that runs refuses its key, and orders
+nothing of it. What it measured stays. The host joins again only with another key:
+linerate agent --hub LINK --rejoin.`,
+		Example: "  linerate hub remove pi",
+		Args:    exactArgs("HOST"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			st, _, err := a.openHub(cmd.Context(), *state)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = st.Close() }()
+			found, err := st.Remove(cmd.Context(), args[0])
+			if err == nil && !found {
+				err = fault.WithHint(fault.Usagef("the fleet has no host %q", args[0]), "linerate fleet --json names them")
+			}
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.document("linerate/hubremove/v1", map[string]any{"removed": args[0]})
+			}
+			_, err = fmt.Fprintf(a.Out, "%s is removed\n", plain.Line(args[0]))
+			return err
+		},
+	}
+}
+
+// viewLink returns the text of the link with which this machine's user looks at a hub.
+func (a *console) viewLink(given, state string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	if a.Getenv("LINERATE_LINK") != "" {
+		return "@", nil
+	}
+	dir, err := hub.Dir(state)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, hub.ViewFile)
+	if _, err := os.Stat(path); err != nil {
+		return "", fault.New(fault.Usage, err, "no hub was started here: start linerate hub, or name its view link: --hub @view.link")
+	}
+	return "@" + path, nil
+}
