@@ -26,12 +26,12 @@ const (
 // between them that were measured.
 func Mesh(s *fleet.Status) model.Session {
 	m := model.Session{
-		ID: "fleet", Kind: model.KindMesh, Created: s.Now, Ended: s.Now, State: model.SessionDone, Mesh: &model.Mesh{Rounds: 1},
+		ID: "fleet", Kind: model.KindMesh, Far: "the fleet", Created: s.Now, Ended: s.Now, State: model.SessionDone, Mesh: &model.Mesh{Rounds: 1},
 		WireRate: fact.Unknown[units.BitRate]("a fleet has many paths"),
 	}
 	place := map[int64]int{}
 	for i, h := range s.Hosts {
-		place[h.ID] = i
+		place[h.ID], m.Version = i, plain.Line(h.Version)
 		m.Mesh.Hosts = append(m.Mesh.Hosts, model.MeshHost{
 			Name: plain.Line(h.Name), Kernel: fact.Unknown[string]("not read"), MTU: fact.Unknown[int]("not read"), Link: fact.Unknown[units.BitRate]("not read"),
 		})

@@ -47,7 +47,7 @@ func TestSection(t *testing.T) {
 		columns int
 		odd     bool
 		line    string
-	}{{widest, 1e9, widest + 1, true, "nothing is odd"}, {widest + 1, 1e9, 3, true, "nothing is odd"}, {3, 0, 4, false, "nothing is odd"}} {
+	}{{Widest, 1e9, Widest + 1, true, "nothing is odd"}, {Widest + 1, 1e9, 3, true, "nothing is odd"}, {3, 0, 4, false, "nothing is odd"}} {
 		s := many(c.hosts, func(int, int) float64 { return c.rate })
 		section := Section(s)
 		must.True(t, len(section.Blocks[0].Columns) == c.columns && len(section.Blocks[0].Rows) == c.hosts, "%d hosts: %+v", c.hosts, section.Blocks[0])

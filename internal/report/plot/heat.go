@@ -15,7 +15,10 @@ type Heat struct {
 	Name          string  // of the columns' axis
 }
 
-const heatRow = 26.0
+const (
+	heatRow    = 26.0
+	heatMargin = 8.0 // by which the name of a column may leave the area
+)
 
 func (h Heat) height(float64) float64 { return float64(len(h.Rows))*heatRow + 44 }
 
@@ -38,6 +41,9 @@ func (h Heat) draw(c *canvas, area rect) {
 	taken := math.Inf(-1)
 	for j, name := range h.Columns {
 		at := inner.x + (float64(j)+.5)*cell
+		if room := 2 * (area.right() + heatMargin - at); TextWidth(name, smallSize) > room {
+			name = shortened(name, room, smallSize)
+		}
 		half := TextWidth(name, smallSize) / 2
 		if at-half < taken || at+half > area.right()+half-4 && cell < 8 {
 			continue

@@ -7,19 +7,25 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"linerate/internal/app/reach"
 	wirefleet "linerate/internal/control/fleet"
 	"linerate/internal/control/wire/tls"
-
-	"linerate/internal/app/reach"
 	"linerate/internal/core/fleet"
 	"linerate/internal/core/fleet/series"
+	"linerate/internal/core/model"
 	"linerate/internal/fault"
+	"linerate/internal/report"
 	reportfleet "linerate/internal/report/fleet"
 	reportmesh "linerate/internal/report/mesh"
+	"linerate/internal/ui/web"
 )
 
 // fleetFlags are the flags of a look at a fleet.
-type fleetFlags struct{ hub, state string }
+type fleetFlags struct {
+	hub, state string
+	open       bool
+	page       uiFlags
+}
 
 func (a *console) fleetCommand() *cobra.Command {
 	var f fleetFlags
@@ -32,8 +38,12 @@ and the events.
 
 On the machine of the hub no flag is needed. Elsewhere copy the file view.link, which the
 hub names when it starts, and name it: --hub @view.link, or put the link into $LINERATE_LINK.
-Whoever has that link may look, and do nothing else.`,
+Whoever has that link may look, and do nothing else.
+
+--open shows it as a page in the browser, with the history of each path, which follows what
+the hub learns. linerate answers on this machine alone, as linerate ui does, until ctrl-c.`,
 		Example: `  linerate fleet
+  linerate fleet --open
   linerate fleet --hub @view.link
   linerate fleet --json`,
 		Args: exactArgs(),
@@ -41,12 +51,23 @@ Whoever has that link may look, and do nothing else.`,
 	}
 	fl := c.Flags()
 	fl.StringVar(&f.hub, "hub", "", "the hub's view link, or @FILE (default: of the hub of this machine)")
+	fl.BoolVar(&f.open, "open", false, "show it as a page in the browser")
+	fl.IntVar(&f.page.port, "port", 0, "with --open: port of 127.0.0.1 to listen on; 0 takes a free one")
+	fl.BoolVar(&f.page.noOpen, "no-open", false, "print the link of that page, and open no browser")
 	fl.StringVar(&f.state, "state", "", "directory of the state of a hub on this machine (default: $LINERATE_STATE, else the system's)")
 	return c
 }
 
 // hubClient calls a hub for people.
-type hubClient struct{ wirefleet.Client }
+type hubClient struct {
+	wirefleet.Client
+	a *console
+}
+
+// Document implements web.FleetSource.
+func (c hubClient) Document(s model.Session) report.Document {
+	return report.Build(s, report.Options{Kinds: c.a.kinds(), Catalogue: c.a.knobs})
+}
 
 // mostStatus is the largest answer of a hub, in MiB.
 const mostStatus = 16
@@ -60,7 +81,7 @@ func (a *console) hubClient(f fleetFlags) (hubClient, error) {
 	if err == nil && t.Link.Pin == "" {
 		err = fault.WithHint(fault.Usagef("--hub: %s is no link of a hub", t), "use the view link, or @FILE")
 	}
-	return hubClient{wirefleet.Client{HTTP: tls.Web(t.Link, tls.Identity{}, nil), Token: t.Link.Secret}}, err
+	return hubClient{wirefleet.Client{HTTP: tls.Web(t.Link, tls.Identity{}, nil), Token: t.Link.Secret}, a}, err
 }
 
 // get reads a document of the hub.
@@ -72,12 +93,13 @@ func (c hubClient) get(ctx context.Context, path string, into any) error {
 	return fault.New(fault.Unreachable, err, "is linerate hub running there?")
 }
 
-func (c hubClient) status(ctx context.Context) (s fleet.Status, err error) {
+// Status implements web.FleetSource.
+func (c hubClient) Status(ctx context.Context) (s fleet.Status, err error) {
 	return s, c.get(ctx, "/fleet/v1/status", &s)
 }
 
-// path returns the history of a path.
-func (c hubClient) path(ctx context.Context, low, high int64) (h series.History, err error) {
+// Path implements web.FleetSource.
+func (c hubClient) Path(ctx context.Context, low, high int64) (h series.History, err error) {
 	return h, c.get(ctx, fmt.Sprintf("/fleet/v1/path?low=%d&high=%d", low, high), &h)
 }
 
@@ -86,9 +108,16 @@ func (a *console) fleet(ctx context.Context, f fleetFlags) error {
 	if err != nil {
 		return err
 	}
+	if f.open || f.page.noOpen {
+		s, err := web.ListenFleet(ctx, f.page.port, c, web.FleetEvery)
+		if err != nil {
+			return fault.WithHint(err, "leave --port out, and a free one is taken")
+		}
+		return a.serveUI(ctx, s, f.page)
+	}
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	s, err := c.status(ctx)
+	s, err := c.Status(ctx)
 	if err != nil {
 		return err
 	}

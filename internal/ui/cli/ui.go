@@ -74,6 +74,11 @@ func (a *console) ui(ctx context.Context, f uiFlags) error {
 	if err != nil {
 		return fault.WithHint(err, "leave --port out, and a free one is taken")
 	}
+	return a.serveUI(ctx, s, f)
+}
+
+// serveUI prints the link of a local page, opens it, and answers until ctx ends.
+func (a *console) serveUI(ctx context.Context, s *web.Server, f uiFlags) (err error) {
 	served := make(chan error, 1)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

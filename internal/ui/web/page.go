@@ -31,7 +31,8 @@ type page struct {
 	// Present shows the current run, which changes more often.
 	Present string
 	Events  string // URL of its changes
-	Inner   bool   // one session: with a link back to the list
+	Up      string // from this page to the first one: "../" for each folder
+	Fleet   bool   // it is of a fleet
 	Why     string // reason of a refusal
 }
 

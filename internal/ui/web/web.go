@@ -62,6 +62,7 @@ const (
 // Server answers one person's browser.
 type Server struct {
 	source  Source
+	fleet   FleetSource // in place of source: the page of a fleet
 	every   time.Duration
 	l       net.Listener
 	base    string // prefix of all paths, "/" and a text that only the link's holder knows
@@ -111,12 +112,16 @@ func (s *Server) cookieName() string {
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /open/{secret}", s.open)
-	mux.HandleFunc("GET /{$}", s.list)
 	mux.HandleFunc("GET /live.js", s.script)
-	mux.HandleFunc("GET /events", s.listEvents)
-	mux.HandleFunc("GET /session/{id}", s.session)
-	mux.HandleFunc("GET /session/{id}/events", s.sessionEvents)
-	mux.HandleFunc("GET /report/{id}", s.report)
+	if s.fleet != nil {
+		s.registerFleet(mux)
+	} else {
+		mux.HandleFunc("GET /{$}", s.list)
+		mux.HandleFunc("GET /events", s.listEvents)
+		mux.HandleFunc("GET /session/{id}", s.session)
+		mux.HandleFunc("GET /session/{id}/events", s.sessionEvents)
+		mux.HandleFunc("GET /report/{id}", s.report)
+	}
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) {
 		s.refuse(w, http.StatusNotFound, "there is no such page")
 	})
@@ -137,7 +142,7 @@ func (s *Server) Handler() http.Handler {
 		case r.Header.Get("Origin") != "" && r.Header.Get("Origin") != "http://"+s.Address():
 			s.refuse(w, http.StatusForbidden, "another page asks")
 		case !strings.HasPrefix(r.URL.Path, s.base+"/open/") && !s.admitted(r):
-			s.refuse(w, http.StatusForbidden, "open the link that linerate ui printed, in this browser")
+			s.refuse(w, http.StatusForbidden, "open the link that linerate printed, in this browser")
 		case !strings.HasPrefix(r.URL.Path, s.base+"/"):
 			s.refuse(w, http.StatusNotFound, "there is no such page")
 		default:
@@ -156,14 +161,14 @@ func (s *Server) admitted(r *http.Request) bool {
 // redirect.
 func (s *Server) open(w http.ResponseWriter, r *http.Request) {
 	if subtle.ConstantTimeCompare([]byte(r.PathValue("secret")), []byte(s.secret)) != 1 {
-		s.refuse(w, http.StatusForbidden, "this is not the link that linerate ui printed")
+		s.refuse(w, http.StatusForbidden, "this is not the link that linerate printed")
 		return
 	}
 	if r.Method == http.MethodHead { // from a program that previews links
 		return
 	}
 	if !s.used.CompareAndSwap(false, true) && !s.admitted(r) {
-		s.refuse(w, http.StatusForbidden, "this link was used already: if it was not you, end linerate ui, and start it again")
+		s.refuse(w, http.StatusForbidden, "this link was used already: if it was not you, end linerate, and start it again")
 		return
 	}
 	//nolint:gosec // there is no TLS on loopback, and a browser would not send a Secure cookie
@@ -200,7 +205,7 @@ func (s *Server) session(w http.ResponseWriter, r *http.Request) {
 	if !over { // the remains of a killed process are useless
 		now, _ = s.nowPart(id)
 	}
-	s.page(w, http.StatusOK, "live", page{Title: "Session " + id, Part: text, Present: now, Events: id + "/events", Inner: true})
+	s.page(w, http.StatusOK, "live", page{Title: "Session " + id, Part: text, Present: now, Events: id + "/events", Up: "../"})
 }
 
 func (s *Server) report(w http.ResponseWriter, r *http.Request) {
@@ -252,7 +257,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, id string, part 
 	defer tick.Stop()
 	was := "" // the last progress of the current run
 	for mark, silent := "", time.Duration(0); ; silent += s.every {
-		now, err := s.source.Mark(r.Context(), id)
+		now, err := s.mark(r.Context(), id)
 		news, last := ": still there\n\n", false
 		switch {
 		case err == nil && now != mark:
@@ -282,6 +287,14 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, id string, part 
 			return
 		}
 	}
+}
+
+// mark is Source.Mark, or that of a fleet.
+func (s *Server) mark(ctx context.Context, id string) (string, error) {
+	if s.fleet != nil {
+		return s.fleetMark(ctx)
+	}
+	return s.source.Mark(ctx, id)
 }
 
 // event formats text as one event, a data line for each of its lines.

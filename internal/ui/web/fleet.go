@@ -1,0 +1,280 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"linerate/internal/core/fleet"
+	"linerate/internal/core/fleet/series"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/report"
+	"linerate/internal/report/figures"
+	reportfleet "linerate/internal/report/fleet"
+	"linerate/internal/report/plot"
+)
+
+// FleetSource provides the state of a fleet.
+type FleetSource interface {
+	Status(ctx context.Context) (fleet.Status, error)
+	// Path returns the history of the path between two hosts, of which low has the lower number.
+	Path(ctx context.Context, low, high int64) (series.History, error)
+	// Document returns the report of s as data.
+	Document(s model.Session) report.Document
+}
+
+// FleetEvery is how often a page of a fleet asks for news.
+const FleetEvery = 5 * time.Second
+
+// ListenFleet is Listen for the page of a fleet.
+func ListenFleet(ctx context.Context, port int, source FleetSource, every time.Duration) (*Server, error) {
+	s, err := Listen(ctx, port, nil, every)
+	if err == nil {
+		s.fleet = source
+	}
+	return s, err
+}
+
+// fleetPage is a page of a fleet: its address below the base, and what it shows of a status.
+type fleetPage struct {
+	path, title string
+	part        func(r *http.Request, s *fleet.Status) (any, error)
+}
+
+// fleetPages are the pages of a fleet; the template of each has the name fleet-TITLE.
+func (s *Server) fleetPages() []fleetPage {
+	return []fleetPage{
+		{"/{$}", "matrix", s.fleetMatrix},
+		{"/changes", "changes", func(_ *http.Request, f *fleet.Status) (any, error) { return f, nil }},
+		{"/queue", "queue", func(_ *http.Request, f *fleet.Status) (any, error) { return f, nil }},
+		{"/host/{id}", "host", fleetHost},
+		{"/path/{low}/{high}", "path", s.fleetPath},
+	}
+}
+
+// registerFleet adds the pages of a fleet and their streams of news.
+func (s *Server) registerFleet(mux *http.ServeMux) {
+	for _, p := range s.fleetPages() {
+		mux.HandleFunc("GET "+p.path, func(w http.ResponseWriter, r *http.Request) {
+			text, err := s.fleetPart(r, p)
+			if err != nil {
+				s.fault(w, err)
+				return
+			}
+			up := strings.Repeat("../", strings.Count(r.URL.Path, "/")-1)
+			s.page(w, http.StatusOK, "live", page{Title: "Fleet", Part: text, Up: up, Fleet: true, Events: up + "events?of=" + template.URLQueryEscaper(strings.TrimPrefix(r.URL.Path, "/"))})
+		})
+	}
+	inner := http.NewServeMux() // finds the page that a stream belongs to
+	for _, p := range s.fleetPages() {
+		inner.HandleFunc("GET "+p.path, func(w http.ResponseWriter, r *http.Request) {
+			s.stream(w, r, "", func(context.Context) (string, bool, error) {
+				text, err := s.fleetPart(r, p)
+				return text, false, err
+			})
+		})
+	}
+	mux.HandleFunc("GET /events", func(w http.ResponseWriter, r *http.Request) {
+		of := r.Clone(r.Context())
+		of.URL.Path, of.URL.RawPath = "/"+r.FormValue("of"), ""
+		inner.ServeHTTP(w, of)
+	})
+}
+
+// fleetMark returns a text that changes when a fleet has news.
+func (s *Server) fleetMark(ctx context.Context) (string, error) {
+	f, err := s.fleet.Status(ctx)
+	mark := fmt.Sprint(len(f.Hosts), len(f.Changes), len(f.Alerts), f.Faults)
+	for _, list := range [][]fleet.Entry{f.Recent, f.Queue} {
+		if len(list) > 0 {
+			mark += fmt.Sprint(" ", list[0].Lease, list[0].State)
+		}
+	}
+	for _, h := range f.Hosts {
+		mark += fmt.Sprint(h.Silent)
+	}
+	return mark, err
+}
+
+func (s *Server) fleetPart(r *http.Request, p fleetPage) (string, error) {
+	f, err := s.fleet.Status(r.Context())
+	if err != nil {
+		return "", err
+	}
+	data, err := p.part(r, &f)
+	if err != nil {
+		return "", err
+	}
+	return render("fleet-"+p.title, data)
+}
+
+// matrixPage is the data of the first page.
+type matrixPage struct {
+	Head         string
+	Entries      []reportfleet.Entry
+	Hosts        []fleet.HostStatus
+	Wide, Narrow template.HTML
+}
+
+func (s *Server) fleetMatrix(_ *http.Request, f *fleet.Status) (any, error) {
+	head, entries := reportfleet.Summary(f)
+	p := matrixPage{Head: head, Entries: entries, Hosts: f.Hosts}
+	m := reportfleet.Mesh(f)
+	for _, one := range figures.Of(m, s.fleet.Document(m), nil) {
+		if one.Name == "mesh" {
+			//nolint:gosec // every text in a picture is escaped by package plot
+			p.Wide, p.Narrow = template.HTML(one.Inline(plot.Wide)), template.HTML(one.Inline(plot.Narrow))
+		}
+	}
+	return p, nil
+}
+
+// hostPage is the data of the page of a host.
+type hostPage struct {
+	fleet.HostStatus
+	Limit string
+	Paths []pathRow
+}
+
+// pathRow is a path of a host, as that host sees it.
+type pathRow struct {
+	Low, High                           int64
+	Peer, To, From, Trip, Last, Problem string
+}
+
+func fleetHost(r *http.Request, f *fleet.Status) (any, error) {
+	id, _ := strconv.ParseInt(r.PathValue("id"), 10, 64) // 0 is no host
+	names := map[int64]string{}
+	var p hostPage
+	for _, h := range f.Hosts {
+		names[h.ID] = h.Name
+		if h.ID == id {
+			p.HostStatus, p.Limit = h, limitText(h.Limits)
+		}
+	}
+	if p.ID == 0 {
+		return nil, fmt.Errorf("there is no such host: %w", fs.ErrNotExist)
+	}
+	for _, w := range f.Ways {
+		row := pathRow{Low: w.Low, High: w.High, To: rateText(w.To), From: rateText(w.From), Trip: tripText(w.RoundTrip), Problem: w.Problem}
+		switch id {
+		case w.Low:
+			row.Peer = names[w.High]
+		case w.High:
+			row.Peer, row.To, row.From = names[w.Low], row.From, row.To
+		default:
+			continue
+		}
+		if !w.Last.IsZero() {
+			row.Last = series.Clock(w.Last)
+		}
+		p.Paths = append(p.Paths, row)
+	}
+	return p, nil
+}
+
+// limitText says what the owner of a host allows.
+func limitText(l fleet.Limits) string {
+	parts := []string{fmt.Sprintf("measures up to %g %% of the time", 100*l.Share)}
+	if l.Rate > 0 {
+		parts = append(parts, "at up to "+l.Rate.String())
+	}
+	if q := l.Quiet; q != nil {
+		parts = append(parts, fmt.Sprintf("not from %02d:%02d to %02d:%02d", q.From/3600, q.From/60%60, q.Until/3600, q.Until/60%60))
+	}
+	if l.ProbeOnly {
+		parts = append(parts, "round trip and loss alone")
+	}
+	return strings.Join(parts, ", ")
+}
+
+func rateText(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return units.BitRate(*v).String()
+}
+
+func tripText(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return units.FormatDuration(time.Duration(*v * float64(time.Second)).Round(time.Microsecond))
+}
+
+// pathPage is the data of the page of a path.
+type pathPage struct {
+	Near, Far, Line string
+	Changes         []series.Report
+	Wide, Narrow    template.HTML
+}
+
+func (s *Server) fleetPath(r *http.Request, f *fleet.Status) (any, error) {
+	low, _ := strconv.ParseInt(r.PathValue("low"), 10, 64) // 0 is no host
+	high, _ := strconv.ParseInt(r.PathValue("high"), 10, 64)
+	var p pathPage
+	for _, h := range f.Hosts {
+		switch h.ID {
+		case low:
+			p.Near = h.Name
+		case high:
+			p.Far = h.Name
+		}
+	}
+	if p.Near == "" || p.Far == "" || low >= high {
+		return nil, fmt.Errorf("there is no such path: %w", fs.ErrNotExist)
+	}
+	h, err := s.fleet.Path(r.Context(), low, high)
+	if err != nil {
+		return nil, err
+	}
+	p.Line, p.Changes = h.Line(), h.Changes
+	if fig, ok := pathFigure(h, p.Near); ok {
+		//nolint:gosec // every text in a picture is escaped by package plot
+		p.Wide, p.Narrow = template.HTML(fig.Inline(plot.Wide)), template.HTML(fig.Inline(plot.Narrow))
+	}
+	return p, nil
+}
+
+// pathFigure draws goodput and round trips of a path over time, with its changes.
+func pathFigure(h series.History, near string) (plot.Figure, bool) {
+	var begin time.Time
+	for _, v := range h.Streams {
+		if begin.IsZero() || v.Values[0].At.Before(begin) {
+			begin = v.Values[0].At
+		}
+	}
+	at := func(t time.Time) float64 { return t.Sub(begin).Hours() }
+	x := plot.Axis{Name: "hours since " + series.Clock(begin)}
+	rates := plot.Lines{X: x, Y: plot.Axis{Name: "goodput", Unit: plot.BitRate, Zero: true}}
+	trips := plot.Lines{X: x, Y: plot.Axis{Name: "round trip", Unit: plot.Seconds, Zero: true}, Tall: 150}
+	for _, v := range h.Streams {
+		l := plot.Line{Name: string(v.Direction) + " " + h.Host, Dots: len(v.Values) <= 60}
+		for _, one := range v.Values {
+			l.X, l.Y = append(l.X, at(one.At)), append(l.Y, one.Value)
+		}
+		switch v.Metric {
+		case model.Goodput:
+			rates.Lines = append(rates.Lines, l)
+		case model.IdleP50:
+			l.Name = "round trip"
+			trips.Lines = append(trips.Lines, l)
+		}
+	}
+	for _, c := range h.Changes {
+		rates.Bands = append(rates.Bands, plot.Band{From: at(c.After), To: at(c.Since)})
+	}
+	f := plot.Figure{Name: "path", Title: near + " and " + h.Host, Sentence: h.Line()}
+	for _, l := range []plot.Lines{rates, trips} {
+		if len(l.Lines) > 0 {
+			f.Panels = append(f.Panels, l)
+		}
+	}
+	return f, len(f.Panels) > 0 && h.Looks > 1
+}
