@@ -105,7 +105,7 @@ func (g *guard) beginLocked(lease int64, w fleet.Span) error {
 	return nil
 }
 
-// end gives this host free after a lease.
+// end lets this host measure again after a lease.
 func (g *guard) end(lease int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

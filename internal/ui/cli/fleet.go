@@ -2,16 +2,11 @@ package cli
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"linerate/internal/app/hub"
 	"linerate/internal/app/reach"
-	wirefleet "linerate/internal/control/fleet"
-	"linerate/internal/control/wire/tls"
-	"linerate/internal/core/fleet"
-	"linerate/internal/core/fleet/series"
 	"linerate/internal/core/model"
 	"linerate/internal/fault"
 	"linerate/internal/report"
@@ -58,53 +53,32 @@ the hub learns. linerate answers on this machine alone, as linerate ui does, unt
 	return c
 }
 
-// hubClient calls a hub for people.
-type hubClient struct {
-	wirefleet.Client
+// fleetView is a hub's view with the reports of this program.
+type fleetView struct {
+	*hub.View
 	a *console
 }
 
 // Document implements web.FleetSource.
-func (c hubClient) Document(s model.Session) report.Document {
+func (c fleetView) Document(s model.Session) report.Document {
 	return report.Build(s, report.Options{Kinds: c.a.kinds(), Catalogue: c.a.knobs})
 }
 
-// mostStatus is the largest answer of a hub, in MiB.
-const mostStatus = 16
-
-func (a *console) hubClient(f fleetFlags) (hubClient, error) {
+func (a *console) fleetView(f fleetFlags) (fleetView, error) {
 	text, err := a.viewLink(f.hub, f.state)
 	if err != nil {
-		return hubClient{}, err
+		return fleetView{}, err
 	}
 	t, err := reach.Parse(text, a.world())
-	if err == nil && t.Link.Pin == "" {
-		err = fault.WithHint(fault.Usagef("--hub: %s is no link of a hub", t), "use the view link, or @FILE")
+	if err != nil {
+		return fleetView{}, err
 	}
-	return hubClient{wirefleet.Client{HTTP: tls.Web(t.Link, tls.Identity{}, nil), Token: t.Link.Secret}, a}, err
-}
-
-// get reads a document of the hub.
-func (c hubClient) get(ctx context.Context, path string, into any) error {
-	err := c.Call(ctx, path, nil, into, mostStatus)
-	if errors.Is(err, wirefleet.ErrDenied) {
-		return fault.WithKind(fault.Usage, err)
-	}
-	return fault.New(fault.Unreachable, err, "is linerate hub running there?")
-}
-
-// Status implements web.FleetSource.
-func (c hubClient) Status(ctx context.Context) (s fleet.Status, err error) {
-	return s, c.get(ctx, "/fleet/v1/status", &s)
-}
-
-// Path implements web.FleetSource.
-func (c hubClient) Path(ctx context.Context, low, high int64) (h series.History, err error) {
-	return h, c.get(ctx, fmt.Sprintf("/fleet/v1/path?low=%d&high=%d", low, high), &h)
+	v, err := hub.NewView(t)
+	return fleetView{v, a}, err
 }
 
 func (a *console) fleet(ctx context.Context, f fleetFlags) error {
-	c, err := a.hubClient(f)
+	c, err := a.fleetView(f)
 	if err != nil {
 		return err
 	}

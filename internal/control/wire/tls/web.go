@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/measure/accept"
 )
 
 // alpnWeb is HTTP/1.1 (RFC 7301 section 6): a hub's agents hold one request open each.
@@ -74,7 +75,9 @@ func (s *Server) serveWeb() (end func()) {
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, visitKey{}, c) },
 	}
 	var answering sync.WaitGroup
-	answering.Go(func() { _ = s.web.server.Serve(s.web) }) // ends with the listener
+	answering.Go(func() {
+		accept.Guard(s.log, "HTTPS", func() { _ = s.web.server.Serve(s.web) }) // ends with the listener
+	})
 	return func() {
 		close(s.web.closed)
 		_ = s.web.server.Close()
