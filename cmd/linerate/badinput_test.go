@@ -170,9 +170,7 @@ func TestShowIsTheReportAgain(t *testing.T) {
 		t.Helper()
 		cmd := command(t, args...)
 		cmd.Env = env
-		r := run(t, cmd)
-		must.Need(t, r.code == 0, "linerate %s: exit code %d\n%s%s", strings.Join(args, " "), r.code, r.out, r.err)
-		return r.out
+		return run(t, cmd).succeeds(t).out
 	}
 	for _, form := range [][]string{nil, {"--json"}} {
 		printed := do(append([]string{"run", "exec:127.0.0.1 linerate agent", "--factor", "window=16KiB",

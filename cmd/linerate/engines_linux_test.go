@@ -87,9 +87,7 @@ func TestToyProgram(t *testing.T) {
 	}
 	do := func(code int, args ...string) result {
 		t.Helper()
-		r := try(args...)
-		must.Need(t, r.code == code, "%s: exit code %d, want %d\n%s%s", strings.Join(args, " "), r.code, code, r.out, r.err)
-		return r
+		return try(args...).exits(t, code)
 	}
 	serve, served := keeping(t, "--toy=127.0.0.1:0", "--audit", log, "--unconfined") // in case the test was built with cgo
 	serve.Path = os.Args[0]

@@ -40,9 +40,7 @@ func inStore(t testing.TB, store string, code int, args ...string) result {
 	t.Helper()
 	cmd := command(t, args...)
 	cmd.Env = append(cmd.Env, "LINERATE_DB="+store)
-	r := run(t, cmd)
-	must.Need(t, r.code == code, "linerate %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), r.code, code, r.out, r.err)
-	return r
+	return run(t, cmd).exits(t, code)
 }
 
 // storeOf returns the path of the test's own store.

@@ -110,9 +110,7 @@ func TestKeepOverSSH(t *testing.T) {
 	keepSession(t, n.db(), "20261121T140000-dead", model.Undecided)
 	do := func(code int, args ...string) result {
 		t.Helper()
-		r := run(t, withSSH(n.inside(t, "near", append(args, "--keep-agent")...), s)) // copied once
-		must.Need(t, r.code == code, "linerate %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), r.code, code, r.out, r.err)
-		return r
+		return run(t, withSSH(n.inside(t, "near", append(args, "--keep-agent")...), s)).exits(t, code) // copied once
 	}
 	do(0, "test", "root@far", "-t", "0.2s", "--omit", "0s", "--idle", "0s")
 	do(0, append(setArgs("root@far"), "--for", "1s")...)

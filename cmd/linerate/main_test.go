@@ -104,6 +104,13 @@ func (r result) succeeds(t must.TB) result {
 	return r
 }
 
+// exits ends t at another exit code than code.
+func (r result) exits(t must.TB, code int) result {
+	t.Helper()
+	must.Need(t, r.code == code, "exit code %d, want %d\n%s%s", r.code, code, r.out, r.err)
+	return r
+}
+
 // ends reports another exit code than code and each text that stderr lacks.
 func (r result) ends(t must.TB, code int, says ...string) result {
 	t.Helper()

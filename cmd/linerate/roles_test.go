@@ -185,9 +185,7 @@ func TestToyEngine(t *testing.T) {
 		cmd := command(t, append(args, "--db", db)...)
 		cmd.Path = os.Args[0]
 		cmd.Env = append(slices.Clone(cmd.Env), "LINERATE_TEST_MAIN=1", toyVar+"=1")
-		r := run(t, cmd)
-		must.Need(t, r.code == code, "%s: exit code %d, want %d\n%s%s", strings.Join(args, " "), r.code, code, r.out, r.err)
-		return r
+		return run(t, cmd).exits(t, code)
 	}
 	// Its flags, its judge, its lines and its section of the report.
 	has(t, "toy", do(0, "test", far, "--engine", "toy", "--rounds", "5", "--shout", "--to", "-q").out, "the byte came back 5 times")

@@ -254,9 +254,7 @@ func TestKeepOverServer(t *testing.T) {
 	_, ops := n.addKey(t, "ops", "--right", "tune")
 	do := func(code int, args ...string) result {
 		t.Helper()
-		r := run(t, n.inside(t, "near", args...))
-		must.Need(t, r.code == code, "linerate %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), r.code, code, r.out, r.err)
-		return r
+		return run(t, n.inside(t, "near", args...)).exits(t, code)
 	}
 	r := do(4, "keep", "20261121T130000-beef", first.String(), "--yes")
 	has(t, "a key that may measure", r.err, "nothing can be kept on 10.77.0.2: the key default has the right to measure, not to change settings of this host")

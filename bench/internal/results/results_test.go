@@ -1,39 +1,16 @@
 package results
 
 import (
+	_ "embed"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"linerate/internal/must"
 )
 
-const old = `# Measured
-
-Head.
-
-## Summary
-
-| claim | what | bar | result | verdict |
-|---|---|---|---|---|
-| tcp | 1 stream | >= 0.97 | 1.01 | met |
-| udp | 64 B | >= 0.95 | 0.90 | missed by 5 % |
-
-## tcp: TCP bulk
-
-old tcp
-
-| a | b |
-|---|---|
-| 1 | 2 |
-
-## Remarks by hand
-
-stay: as they are
-
-## udp: datagrams
-
-old udp
-`
+//go:embed testdata/old.txt
+var old string
 
 func TestOnlyWhatWasRunChanges(t *testing.T) {
 	d := Parse(old)
@@ -43,38 +20,7 @@ func TestOnlyWhatWasRunChanges(t *testing.T) {
 	})
 	d.Replace(Section{Name: "pacing", Title: "Pacing", Body: "new pacing"})
 	got := d.Render("", []string{"tcp", "udp", "pacing"})
-	want := `# Measured
-
-Head.
-
-## Summary
-
-| claim | what | bar | result | verdict |
-|---|---|---|---|---|
-| tcp | 1 stream | >= 0.97 | 1.01 | met |
-| udp | 1472 B | >= 0.95 | 0.99 / x | met |
-
-## tcp: TCP bulk
-
-old tcp
-
-| a | b |
-|---|---|
-| 1 | 2 |
-
-## udp: UDP
-
-new udp
-
-## pacing: Pacing
-
-new pacing
-
-## Remarks by hand
-
-stay: as they are
-`
-	must.Equal(t, got, want)
+	must.Golden(t, filepath.Join("testdata", "new.txt"), got)
 	must.Equal(t, Parse(got).Render("", []string{"tcp", "udp", "pacing"}), got, "a second pass changes it")
 }
 

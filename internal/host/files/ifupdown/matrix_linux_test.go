@@ -2,6 +2,7 @@ package ifupdown_test
 
 import (
 	"cmp"
+	_ "embed"
 	"errors"
 	"fmt"
 	"maps"
@@ -87,6 +88,11 @@ func draw(random *rand.Rand) (name, link string, root fstest.MapFS) {
 	return name, k.link, root
 }
 
+// up brings up all interfaces of a machine, and prints what they are then.
+//
+//go:embed testdata/ifup.sh
+var up string
+
 // judge has the real ifup bring up all interfaces in network and mount namespaces of its own,
 // and returns the kernel's state of them.
 func judge(t *testing.T, root fstest.MapFS) (state, said string) {
@@ -104,24 +110,7 @@ func judge(t *testing.T, root fstest.MapFS) (state, said string) {
 	must.Do(t, os.MkdirAll(filepath.Join(dir, "sbin/upper"), 0o755))
 	lease := "#!/bin/sh\nfor link; do :; done\nip link set dev $link up\nip addr add 192.0.2.77/24 dev $link\n"
 	must.Do(t, os.WriteFile(filepath.Join(dir, "sbin/upper/dhclient"), []byte(lease), 0o755))
-	const script = `set -e
-ip link add eno1 type veth peer name peer1
-ip link add eno2 type veth peer name peer2
-mount -t tmpfs none /run
-mkdir -p /run/network /run/sbin
-cp -a "$2"/sbin/. /run/sbin
-mount -t overlay none -o lowerdir=/usr/sbin,upperdir=/run/sbin/upper,workdir=/run/sbin/work /usr/sbin
-mount -t tmpfs none /etc
-mkdir -p /etc/network/if-pre-up.d /etc/network/if-up.d
-cp -a "$2"/etc/. /etc
-code=0; "$1" -a --force >/run/said 2>&1 || code=$?
-echo "exit $code"
-ip -o addr show | sed 's/ *valid_lft.*//; s/^[0-9]*: //' | grep -v "fe80:\|peer\|brp\|bop\|v7 " | sort
-ip -o link show | sort -k2
-ip route show | sort
-cat /run/network/ifstate 2>/dev/null | sort
-cat /run/said >&2`
-	cmd := referee.Command(t, "sh", "-c", script, "sh", ifup, dir)
+	cmd := referee.Command(t, "sh", "-c", up, "sh", ifup, dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET}
 	var talk strings.Builder
 	cmd.Stderr = &talk
