@@ -238,9 +238,7 @@ func TestPrintUnit(t *testing.T) {
 	t.Parallel()
 	judge := referee.Program(t, "systemd-analyze")
 	for name, c := range map[string]struct {
-		args []string
-		has  []string
-		not  []string
+		args, has, not []string
 	}{
 		"measure": {nil, []string{"DynamicUser=yes", "\nCapabilityBoundingSet=\n", "ProtectSystem=strict", " serve\n"}, []string{"ExecReload"}},
 		"tune": {

@@ -103,8 +103,7 @@ func TestBadExperiments(t *testing.T) {
 	noFar := write(t, "nofar.yaml", "factors: [{knob: window, levels: [64KiB, 1MiB]}]\n")
 	badFar := write(t, "badfar.yaml", "far: lab:rate=fast\nfactors: [{knob: window, levels: [64KiB, 1MiB]}]\n")
 	for name, c := range map[string]struct {
-		args []string
-		want []string
+		args, want []string
 	}{
 		"no host":        {[]string{"run", "--factor", "window=64KiB,1MiB"}, []string{"no host named", "linerate run HOST"}},
 		"no far in plan": {[]string{"run", noFar}, []string{"no host named", "far: in the plan file"}},

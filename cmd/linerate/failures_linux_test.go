@@ -124,8 +124,7 @@ func TestCopyHint(t *testing.T) {
 	t.Parallel()
 	_, link := publicServer(t, "--open", "--limit", "memory=256MiB")
 	for _, c := range []struct {
-		args []string
-		says []string
+		args, says []string
 	}{
 		{[]string{"--size", "2GiB"}, []string{"this agent allows", "ask for less than --size 2GiB", "gives 64MiB"}},
 		{[]string{"--source", "memory", "--sink", "memory", "--size", "256MiB"}, []string{"256 MiB of memory", "ask for less than --size 256MiB"}},

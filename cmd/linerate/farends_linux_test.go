@@ -129,9 +129,8 @@ func TestFarEndsServed(t *testing.T) {
 func TestFarEndsRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		args  []string
-		says  string
-		hints string
+		args        []string
+		says, hints string
 	}{
 		{[]string{"run", "--factor", "far=iperf3://127.0.0.1,iperf3://127.0.0.2"}, "iperf3://127.0.0.1: several far ends are compared where linerate runs on each", "start linerate serve there, or compare over ssh: user@host"},
 		{[]string{"run", "--factor", "far=lab:lan,lab:wan", "--factor", "link.mtu=1500,1400", "--group", "link.mtu"}, "several far ends are a factor, whose hosts take turns", "leave the group out, or measure each far end in a session of its own"},

@@ -95,8 +95,7 @@ func TestSetKilledBetweenConfirmations(t *testing.T) {
 
 	run(t, n.inside(t, "near", "undo")).ends(t, 0, " may hold it: linerate undo 'exec:") // undo here
 	for _, c := range []struct {
-		args []string
-		says []string
+		args, says []string
 	}{
 		{nil, []string{"was cut short on ", "it is not in place here", " may hold it: linerate undo 'exec:"}},
 		{[]string{"--both", n.agent("far")}, []string{" still holds tcp.sack=off, tcp.recv_buffer_max=64 KiB, this machine does not: linerate undo 'exec:"}},

@@ -19,11 +19,10 @@ import (
 
 func TestJudge(t *testing.T) {
 	for name, c := range map[string]struct {
-		got     float64
-		atLeast bool
-		bar     float64
-		busy    float64
-		want    string
+		got       float64
+		atLeast   bool
+		bar, busy float64
+		want      string
 	}{
 		"above":         {1.2, true, 0.97, 0, "met"},
 		"as printed":    {0.966, true, 0.97, 0, "met"},

@@ -48,11 +48,10 @@ func TestScore(t *testing.T) {
 	full := finding("ceiling", model.Near, model.FindingFull)
 	lost := finding("unknown", "", model.FindingNotFound)
 	tests := map[string]struct {
-		label      faults.Label
-		s          *model.Session
-		first, all bool
-		bit        bool
-		false      int
+		label           faults.Label
+		s               *model.Session
+		first, all, bit bool
+		false           int
 	}{
 		"right":                      {window, said(0.3, finding("B07", model.Far, "")), true, true, true, 0},
 		"wrong rule":                 {window, said(0.3, finding("B08", model.Far, "")), false, false, true, 0},

@@ -48,10 +48,9 @@ func TestIperf2CountsTheSlowestStream(t *testing.T) {
 
 func TestDatagramReports(t *testing.T) {
 	for name, c := range map[string]struct {
-		file                 string
-		parse                func([]byte) (Datagrams, error)
-		sent, received, lost float64
-		seconds              float64
+		file                          string
+		parse                         func([]byte) (Datagrams, error)
+		sent, received, lost, seconds float64
 	}{
 		"iperf3": {"iperf3-3.12-udp.json", ParseIperf3UDP, 314980, 112889, 202091, 1.019893},
 		"iperf":  {"iperf-2.1.8-udp.csv", ParseIperf2UDP, 302579, 131521, 171058, 1.008033},

@@ -26,9 +26,8 @@ func TestHeldUntilTheHostsSayItIsOver(t *testing.T) {
 	t.Parallel()
 	const within = 2 * time.Second
 	for name, answer := range map[string]struct {
-		both    bool
-		person  bool
-		setting bool // the delay is before the second host is set: the time to decide has not begun
+		both, person bool
+		setting      bool // the delay is before the second host is set: the time to decide has not begun
 	}{"nobody there": {}, "nobody there, both hosts": {both: true}, "a person who says nothing": {person: true}, "set late": {both: true, setting: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

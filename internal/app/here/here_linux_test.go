@@ -129,11 +129,10 @@ func TestKeptHere(t *testing.T) {
 	keeper.About = persist.About{Link: "eth0", Settings: []model.Assignment{{Knob: "tcp.sack", Value: "0"}, {Knob: "tcp.recv_buffer_max", Value: "1048576"}, {Knob: "txqueuelen", Value: "500"}}}
 	must.Get(keeper.Write(time.Now(), []files.File{{Path: "/etc/sysctl.d/zz-linerate.conf", Mode: 0o644, Content: []byte("net.ipv4.tcp_sack = 0\n")}}))(t)
 	for _, c := range []struct {
-		id    model.KnobID
-		place hostknob.Place
-		now   string
-		kept  bool
-		there bool
+		id          model.KnobID
+		place       hostknob.Place
+		now         string
+		kept, there bool
 	}{
 		{"tcp.sack", sack, "0", true, true},
 		{"tcp.sack", sack, "1", true, false},

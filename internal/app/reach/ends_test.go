@@ -141,9 +141,8 @@ func TestRealHosts(t *testing.T) {
 func TestOptionsFit(t *testing.T) {
 	env := apptest.Env(&apptest.Person{})
 	for name, c := range map[string]struct {
-		o    reach.Options
-		far  string
-		says string
+		o         reach.Options
+		far, says string
 	}{
 		"sudo":        {reach.Options{Sudo: true}, "exec:127.0.0.1 linerate agent", "reached over ssh"},
 		"lab":         {reach.Options{AtBoot: true}, "lab:lan", "no next start"},

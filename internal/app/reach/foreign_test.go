@@ -68,11 +68,10 @@ func TestUnreachable(t *testing.T) {
 // with alternatives, and the program's own flags are parsed.
 func TestFit(t *testing.T) {
 	for name, c := range map[string]struct {
-		far        string
-		flow       model.Flow
-		given      program.Values
-		engine     string
-		says, hint string
+		far                string
+		flow               model.Flow
+		given              program.Values
+		engine, says, hint string
 	}{
 		"bulk":           {"iperf3://nas", model.Flow{Engine: bulk.Name}, nil, bulk.Name, "", ""},
 		"requests":       {"iperf2://nas", model.Flow{Engine: requests.Name}, nil, "", "iperf2://nas answers no requests", "linerate serve"},

@@ -201,11 +201,10 @@ func (c *crowd) Run(_ context.Context, s runner.Spec, _ func(model.Host, []model
 func TestCalm(t *testing.T) {
 	free := []float64{0.5}
 	for name, c := range map[string]struct {
-		crowd crowd
-		calm  time.Duration
-		took  time.Duration
-		says  []string
-		alone bool // the far end is a foreign program
+		crowd      crowd
+		calm, took time.Duration
+		says       []string
+		alone      bool // the far end is a foreign program
 	}{
 		"free":        {crowd{nil, free, free}, time.Minute, 0, nil, false},
 		"for a while": {crowd{nil, free, []float64{3.9, 3.8, 0}}, time.Minute, 2 * time.Second, []string{"waiting up to 1 min before the first run: other programs keep 3.9 of the 4 processors of nas busy", "free again, after 2 s"}, false},

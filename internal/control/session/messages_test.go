@@ -174,9 +174,8 @@ func TestMessagesRefused(t *testing.T) {
 		return string(must.Get(json.Marshal(Event{Kind: Samples, Samples: Block{s}}))(t))
 	}
 	for name, c := range map[string]struct {
-		into any
-		text string
-		says string
+		into       any
+		text, says string
 	}{
 		"nothing":                 {&nothing{}, "", "no JSON"},
 		"half":                    {&nothing{}, "{", "no JSON"},

@@ -36,13 +36,12 @@ func TestVerdicts(t *testing.T) {
 		return 1 / sum
 	}
 	for name, c := range map[string]struct {
-		copy    string
-		rate    float64
-		spread  float64
-		blocks  int
-		verdict Verdict
-		part    string // the slowest
-		tied    []string
+		copy         string
+		rate, spread float64
+		blocks       int
+		verdict      Verdict
+		part         string // the slowest
+		tied         []string
 	}{
 		"network":           {MemoryToMemory, 935e6, spread, 4, OnePart, Network, nil},
 		"disk write":        {MemoryToDisk, 298e6, spread, 4, OnePart, Write, nil},

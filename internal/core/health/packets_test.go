@@ -26,11 +26,10 @@ func TestPacketSizes(t *testing.T) {
 		w.Asked, w.Datagrams, w.Passes = asked, fact.Known(datagrams, "agents"), fact.Known(probes, "probes")
 	}
 	for name, c := range map[string]struct {
-		change func(*model.Session)
-		state  State
-		number string
-		says   string
-		from   string // evidence
+		change       func(*model.Session)
+		state        State
+		number, says string
+		from         string // evidence
 	}{
 		"all pass": {way(func(*model.Way) {}), OK, "1500", "as large as", "datagrams between the agents: packets of 1500 bytes pass, of 1500 tried"},
 		"a router told": {way(func(w *model.Way) {
@@ -139,9 +138,8 @@ func TestClockAndBuffer(t *testing.T) {
 // are loss where the path is not full, and nothing where other programs had the host.
 func TestResends(t *testing.T) {
 	for name, c := range map[string]struct {
-		rate, again float64
-		busy        float64
-		want        State
+		rate, again, busy float64
+		want              State
 	}{
 		"a full path, and little":    {940e6, 0.0009, 1, OK},
 		"a full path":                {940e6, 0.016, 1, Unseen},

@@ -60,10 +60,9 @@ func TestDrop(t *testing.T) {
 func TestBlocksAreCompleteUnlessAskedOtherwise(t *testing.T) {
 	factors := []model.Factor{plantest.Factor("block", "1", "2", "3"), plantest.Factor("window", "1", "2", "3", "4", "5")}
 	for name, c := range map[string]struct {
-		incomplete     bool
-		factors        []model.Factor
-		blocks, block  int
-		levels, fixedN int
+		incomplete                    bool
+		factors                       []model.Factor
+		blocks, block, levels, fixedN int
 	}{
 		"a grid":                {false, factors, 6, 16, 15, 6},
 		"a list":                {false, nil, 6, 16, 0, 6},

@@ -75,8 +75,7 @@ func TestSlowReceiver(t *testing.T) { knobtest.InNamespace(t, testSlowReceiver) 
 func testSlowReceiver(t *testing.T) {
 	up(t, "lo")
 	for _, c := range []struct {
-		address string
-		of      string
+		address, of string
 	}{{"127.0.0.1:0", ""}, {"[::1]:0", ipv6}} {
 		r, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort(c.address)))
 		if err != nil {

@@ -170,12 +170,11 @@ func TestRevertOne(t *testing.T) {
 func TestRecoverLooksWhereTheChangeWasMade(t *testing.T) {
 	here := journal.Here()
 	for name, c := range map[string]struct {
-		origin journal.Origin
-		holds  string
-		after  string
-		state  model.ChangeState
-		open   bool
-		says   string
+		origin       journal.Origin
+		holds, after string
+		state        model.ChangeState
+		open         bool
+		says         string
 	}{
 		"here":                                  {here, "0", "1", model.ChangeUndone, false, ""},
 		"here, foreign":                         {here, "2", "2", model.ChangeForeign, false, ""},

@@ -18,9 +18,8 @@ import (
 
 func TestControlBytes(t *testing.T) {
 	for _, c := range []struct {
-		control Control
-		want    string
-		name    string
+		control    Control
+		want, name string
 	}{{Sync, "53796e634d65", "sync"}, {Quit, "5155495400", "quit"}} {
 		b := c.control.Append(nil)
 		if got := hex.EncodeToString(b); got != c.want || c.control.String() != c.name {

@@ -31,10 +31,9 @@ func TestSearch(t *testing.T) {
 	}
 	many := strings.Repeat
 	for name, c := range map[string]struct {
-		of       Activation
-		last     int
-		outcomes string
-		want     string
+		of             Activation
+		last           int
+		outcomes, want string
 	}{
 		"B":        {start(func(*Activation) {}), Rows - 1, "ggggggbbbbhggg", "10 20 30 40 50 60 59 58 28 27 27 28 29 30"},
 		"C":        {start(func(a *Activation) { a.Algorithm = AlgorithmC }), Rows - 1, many("g", 14) + "bbb" + many("g", 8), "1 2 2 4 4 8 8 16 16 32 32 64 64 128 127 126 96 97 98 99 99 198 198 396 396"},

@@ -16,9 +16,7 @@ func audit(t rapid.TB, m Member) {
 	measures := map[int64]bool{}
 	for _, w := range m.Taken {
 		for s := w.From; s < w.Until; s++ {
-			if measures[s] || m.Limits.Quiet.Covers(s) {
-				t.Fatalf("second %d twice, or in quiet hours: %+v", s, m)
-			}
+			must.Need(t, !measures[s] && !m.Limits.Quiet.Covers(s), "second %d twice, or in quiet hours: %+v", s, m)
 			measures[s] = true
 		}
 	}
@@ -54,21 +52,15 @@ func TestPlanKeepsLimits(t *testing.T) {
 			pairs, left := Round(members, w, func(a, b int) int64 { return last[fleet.Pair{Near: min(a, b), Far: max(a, b)}] }, rng)
 			seen := map[int]bool{}
 			for _, p := range pairs {
-				if seen[p.Near] || seen[p.Far] {
-					t.Fatalf("twice in %v", pairs)
-				}
+				must.Need(t, !seen[p.Near] && !seen[p.Far], "twice in %v", pairs)
 				seen[p.Near], seen[p.Far] = true, true
 				last[fleet.Pair{Near: min(p.Near, p.Far), Far: max(p.Near, p.Far)}] = w.From
 			}
 			for _, l := range left {
-				if seen[l.Host] || l.Why == "" {
-					t.Fatalf("left out: %+v of %v", l, pairs)
-				}
+				must.Need(t, !seen[l.Host] && l.Why != "", "left out: %+v of %v", l, pairs)
 				seen[l.Host] = true
 			}
-			if len(seen) != len(members) {
-				t.Fatalf("%d of %d hosts are explained", len(seen), len(members))
-			}
+			must.Need(t, len(seen) == len(members), "%d of %d hosts are explained", len(seen), len(members))
 			if n := len(members); n > 1 {
 				a, b := rng.IntN(n), rng.IntN(n)
 				if a != b {
@@ -116,7 +108,6 @@ func TestEarliest(t *testing.T) {
 	_, err = Earliest(&Member{Limits: fleet.Limits{Share: 1, Quiet: night}}, &other, 23*3600, 25, 3600)
 	must.Say(t, err, "quiet hours")
 	for _, bad := range []string{"", "8-18", "08:00", "08:00-24:00", "08:00-08:00", "08:00-18:00x"} {
-		_, err := fleet.ParseQuiet(bad)
-		must.Fail(t, err, "%q", bad)
+		must.Fail(t, must.Err(fleet.ParseQuiet(bad)), "%q", bad)
 	}
 }

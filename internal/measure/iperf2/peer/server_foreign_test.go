@@ -160,8 +160,7 @@ func TestServerWithForeignClient(t *testing.T) {
 func TestServerObeysRate(t *testing.T) {
 	realProgram(t)
 	for _, c := range []struct {
-		args string
-		warn string
+		args, warn string
 	}{{"-R -b 20m", ""}, {"--full-duplex -b 20m", ""}, {"-R --fq-rate 20m -S 0xb8", ""}, {"-R --isochronous=20:20m,0", "--isochronous of the client is not obeyed"}} {
 		t.Run(c.args, func(t *testing.T) {
 			t.Parallel()
