@@ -60,27 +60,31 @@ func themes() []theme {
 }
 
 // Index is the catalogue built once, for fast lookups. It never changes, so it is safe for
-// concurrent use; callers must not modify the slices and maps of its entries. A process makes
-// one and passes it on; a nil *Index works too, but builds the catalogue on every call.
+// concurrent use; callers must not modify the slices and maps of its entries. A process passes
+// one on; a nil *Index works too.
 type Index struct {
 	all []Knob
 	at  map[model.KnobID]int
 }
 
-// NewIndex builds the catalogue.
-func NewIndex() *Index {
-	x := &Index{all: Catalogue()}
-	x.at = make(map[model.KnobID]int, len(x.all))
-	for i, k := range x.all {
+// whole is the only index, built at the start of the process in some 0.6 ms.
+var whole = index(Catalogue())
+
+func index(all []Knob) *Index {
+	x := &Index{all: all, at: make(map[model.KnobID]int, len(all))}
+	for i, k := range all {
 		x.at[k.ID] = i
 	}
 	return x
 }
 
+// NewIndex returns the index of the whole catalogue.
+func NewIndex() *Index { return whole }
+
 // All returns the entries in the order of Catalogue.
 func (x *Index) All() []Knob {
 	if x == nil {
-		return Catalogue()
+		x = whole
 	}
 	return x.all
 }
@@ -88,7 +92,7 @@ func (x *Index) All() []Knob {
 // ByID returns the entry for id.
 func (x *Index) ByID(id model.KnobID) (Knob, bool) {
 	if x == nil {
-		x = NewIndex()
+		x = whole
 	}
 	i, ok := x.at[id]
 	if !ok {
