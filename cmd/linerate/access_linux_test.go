@@ -78,7 +78,7 @@ func status(t testing.TB, pid int, name string) string {
 // daemon returns the processes of the server on the far host: the listener and its tuner.
 func (n *netns) daemon(t testing.TB) (listener, tuner int) {
 	t.Helper()
-	for _, pid := range netnsPIDs(t.Context(), n.far) {
+	for _, pid := range netnsPIDs(n.far) {
 		b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 		if err != nil {
 			continue
@@ -228,7 +228,7 @@ func TestServeTuneKilled(t *testing.T) {
 			_ = server.cmd.Process.Kill()
 			p.wait(t, patience)
 			server.wait(t, patience)
-			eventually(t, patience, "the end of all processes", func() bool { return len(netnsPIDs(t.Context(), n.far)) == 0 })
+			eventually(t, patience, "the end of all processes", func() bool { return len(netnsPIDs(n.far)) == 0 })
 		})
 	}
 }

@@ -42,7 +42,7 @@ func TestCommandIsUndone(t *testing.T) {
 			}
 			r := p.wait(t, patience)
 			must.True(t, who != "ctrl-c" || r.code == 130 && strings.Contains(r.err, "--resume") && strings.Contains(r.err, "--allow-exec"), "exit code %d\n%s", r.code, r.err)
-			eventually(t, patience, "the command to be undone", func() bool { return !there() && len(netnsPIDs(t.Context(), n.far)) == 0 })
+			eventually(t, patience, "the command to be undone", func() bool { return !there() && len(netnsPIDs(n.far)) == 0 })
 			records, damage, err := journal.Read(n.state("far"))
 			open := journal.OpenIntents(records)
 			must.True(t, len(open) <= 0 && len(damage) <= 0 && len(records) != 0 && err == nil, "of %d records open %v, damage %v, %v", len(records), open, damage, err)

@@ -141,7 +141,7 @@ func TestCopyHint(t *testing.T) {
 // first copy there; a session that copied nothing exits with 5.
 func TestFirstHour01CopyOfNothing(t *testing.T) {
 	t.Parallel()
-	r := run(t, command(t, "copy", "exec:127.0.0.1 "+binary+" agent --state "+t.TempDir(), "-q", "--reverse", "--source", "/nonexistent/file", "--blocks", "1"))
+	r := run(t, command(t, "copy", "exec:127.0.0.1 "+binary+" agent --state "+t.TempDir(), "-q", "--reverse", "--source", "/nonexistent/file", "--size", "1MiB", "--blocks", "1"))
 	must.True(t, r.code == 5, "exit code %d, want 5\n%s", r.code, r.err)
 	has(t, "the end", r.err, "/nonexistent/file", "no such file")
 }

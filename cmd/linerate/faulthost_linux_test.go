@@ -136,21 +136,7 @@ func (p *pool) lend(t *testing.T) *netns {
 // left returns the processes in the hosts, and those with the directory's temporary folder in
 // their environment.
 func (n *netns) left() []int {
-	var hosts []uint64
-	for _, name := range []string{n.near, n.far} {
-		var st unix.Stat_t
-		if unix.Stat("/run/netns/"+name, &st) == nil {
-			hosts = append(hosts, st.Ino)
-		}
-	}
-	all := withVariable("TMPDIR=" + n.temp())
-	for pid := range processes() {
-		var st unix.Stat_t
-		if unix.Stat(fmt.Sprintf("/proc/%d/ns/net", pid), &st) == nil && slices.Contains(hosts, st.Ino) {
-			all = append(all, pid)
-		}
-	}
-	return all
+	return slices.Concat(withVariable("TMPDIR="+n.temp()), netnsPIDs(n.near, n.far))
 }
 
 // temp returns the temporary folder of all processes of a case.

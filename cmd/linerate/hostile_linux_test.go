@@ -86,7 +86,7 @@ func newSiege(t testing.TB, memory int64, args ...string) *siege {
 // listens reports whether the server's ports are open, and finds the process.
 func (s *siege) listens(t testing.TB) bool {
 	t.Helper()
-	for _, pid := range netnsPIDs(t.Context(), s.far) {
+	for _, pid := range netnsPIDs(s.far) {
 		exe, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "exe"))
 		if err == nil && exe == binary {
 			s.pid = max(s.pid, pid) // of parent and child, the listener came last

@@ -46,7 +46,7 @@ func moments() map[string]during {
 	}
 	return map[string]during{
 		"before the first run": {short(), func(t *testing.T, n *netns) bool {
-			return len(netnsPIDs(t.Context(), n.near)) > 0
+			return len(netnsPIDs(n.near)) > 0
 		}, false},
 		"settling": {[]string{"-t", "1s", "--settle", "1m"}, func(t *testing.T, n *netns) bool {
 			_, err := n.trySession(t) // before it, linerate checks whether the hosts accept the settings
@@ -249,9 +249,9 @@ func sessions(ctx context.Context, path string) int {
 // withVariable returns the processes whose environment has a variable.
 func withVariable(text string) []int {
 	var pids []int
-	for pid := range processes() {
+	for _, pid := range allPIDs() {
 		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // gone, or not ours
-		if slices.Contains(strings.Split(string(b), "\x00"), text) {
+		if strings.Contains("\x00"+string(b)+"\x00", "\x00"+text+"\x00") {
 			pids = append(pids, pid)
 		}
 	}

@@ -9,12 +9,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"linerate/internal/core/model"
 	"linerate/internal/must"
@@ -74,22 +75,27 @@ func ip(t testing.TB, args ...string) string {
 
 // removeNetns ends the processes in a namespace, then removes it.
 func removeNetns(t testing.TB, name string) {
-	ctx := context.WithoutCancel(t.Context()) // it has ended
-	for _, pid := range netnsPIDs(ctx, name) {
+	for _, pid := range netnsPIDs(name) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
+	ctx := context.WithoutCancel(t.Context()) // it has ended
 	out, err := exec.CommandContext(ctx, "ip", "netns", "del", name).CombinedOutput()
 	must.True(t, err == nil, "ip netns del %s: %v: %s", name, err, out)
 }
 
-func netnsPIDs(ctx context.Context, name string) []int {
-	out, err := exec.CommandContext(ctx, "ip", "netns", "pids", name).Output()
-	if err != nil {
-		return nil
+// netnsPIDs returns the processes in network namespaces.
+func netnsPIDs(names ...string) []int {
+	var spaces []uint64
+	for _, name := range names {
+		var st unix.Stat_t
+		if unix.Stat("/run/netns/"+name, &st) == nil {
+			spaces = append(spaces, st.Ino)
+		}
 	}
 	var pids []int
-	for word := range strings.FieldsSeq(string(out)) {
-		if pid, err := strconv.Atoi(word); err == nil {
+	for _, pid := range allPIDs() {
+		var st unix.Stat_t
+		if unix.Stat(fmt.Sprintf("/proc/%d/ns/net", pid), &st) == nil && slices.Contains(spaces, st.Ino) {
 			pids = append(pids, pid)
 		}
 	}
@@ -153,9 +159,14 @@ type holds struct{ rmem, sack string }
 // knobs returns the knobs of a host.
 func (n *netns) knobs(t testing.TB, host string) holds {
 	t.Helper()
-	lines := strings.Split(ip(t, "netns", "exec", n.name(host), "cat", rmem, sack), "\n")
-	must.Need(t, len(lines) == 3, "read knobs of %s: %q", host, lines)
-	return holds{lines[0], lines[1]}
+	var h holds
+	must.Do(t, inNetns(n.name(host), func() error {
+		r, err := os.ReadFile(rmem)
+		s, serr := os.ReadFile(sack)
+		h = holds{strings.TrimSpace(string(r)), strings.TrimSpace(string(s))}
+		return errors.Join(err, serr)
+	}))
+	return h
 }
 
 // both are the knobs of the two hosts.
@@ -176,7 +187,7 @@ func (n *netns) restored(t testing.TB) {
 func (n *netns) atRest(t testing.TB, want both) {
 	t.Helper()
 	eventually(t, patience, "an agent or a watchdog is still there", func() bool {
-		return len(netnsPIDs(t.Context(), n.near))+len(netnsPIDs(t.Context(), n.far)) == 0
+		return len(netnsPIDs(n.near, n.far)) == 0
 	})
 	now := n.bothKnobs(t)
 	must.True(t, now == want, "the knobs hold %+v, want %+v", now, want)

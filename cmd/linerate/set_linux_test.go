@@ -3,9 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -208,7 +210,7 @@ func TestSetConfirmed(t *testing.T) {
 	tt.asked(t, "y\n")
 	tt.wait(t, patience).succeeds(t)
 	eventually(t, patience, "the terminal to tell it", func() bool { return strings.Contains(tt.shown.String(), "confirmed: it stays until") })
-	gone := func() bool { return len(netnsPIDs(t.Context(), n.near))+len(netnsPIDs(t.Context(), n.far)) == 0 }
+	gone := func() bool { return len(netnsPIDs(n.near, n.far)) == 0 }
 	eventually(t, patience, "a process is left", gone)
 	n.changed(t, true, true)
 
@@ -297,9 +299,15 @@ func (n *netns) mtu(t testing.TB, host string) string {
 
 func (n *netns) mtuOf(t testing.TB, host, link string) string {
 	t.Helper()
-	_, rest, _ := strings.Cut(ip(t, "-n", n.name(host), "link", "show", link), " mtu ")
-	mtu, _, _ := strings.Cut(rest, " ")
-	return mtu
+	mtu := 0
+	must.Do(t, inNetns(n.name(host), func() error {
+		l, err := net.InterfaceByName(link)
+		if err == nil {
+			mtu = l.MTU
+		}
+		return err
+	}))
+	return strconv.Itoa(mtu)
 }
 
 // TestSetMTU raises the MTU on one side of a link whose other end takes no more than before: full

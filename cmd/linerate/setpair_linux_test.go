@@ -90,7 +90,7 @@ func TestSetKilledBetweenConfirmations(t *testing.T) {
 	})
 	tt.signal(t, unix.SIGKILL)
 	must.Do(t, unix.Kill(watchdog, unix.SIGCONT))
-	eventually(t, patience, "a process is left", func() bool { return len(netnsPIDs(t.Context(), n.near))+len(netnsPIDs(t.Context(), n.far)) == 0 })
+	eventually(t, patience, "a process is left", func() bool { return len(netnsPIDs(n.near, n.far)) == 0 })
 	n.changed(t, false, true)
 
 	run(t, n.inside(t, "near", "undo")).ends(t, 0, " may hold it: linerate undo 'exec:") // undo here

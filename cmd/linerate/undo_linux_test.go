@@ -245,7 +245,7 @@ func TestAtBootPowerCut(t *testing.T) {
 	n, root := newNetns(t), systemdRoot(t)
 	p := start(t, n.rooted(t, root, setArgs("--at-boot", "--for", "1h")...))
 	n.changed(t, true, false)
-	all := netnsPIDs(t.Context(), n.near)
+	all := netnsPIDs(n.near)
 	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} { // stopped first, so that none reacts when another one ends
 		for _, pid := range all {
 			err := syscall.Kill(pid, sig)
