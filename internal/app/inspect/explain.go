@@ -17,6 +17,7 @@ import (
 type Explanation struct {
 	Name    string             `json:"name"`              // as it was understood
 	Sets    []model.Assignment `json:"sets,omitempty"`    // what a line of a guide sets, in linerate's words
+	Refused []string           `json:"refused,omitempty"` // why a value of that line cannot be set
 	Unknown []string           `json:"unknown,omitempty"` // words of that line that linerate does not know
 	Knobs   []Page             `json:"knobs,omitempty"`   // those that it means, or that stand behind it
 	Dead    []knob.Dead        `json:"dead,omitempty"`    // settings of that name that no longer exist
@@ -80,7 +81,7 @@ func Explain(ctx context.Context, m *here.Machine, names []string) (all []Explan
 // explained collects the pages of a name: of the knob itself, of those behind a native name,
 // or of those that replace a dead one.
 func explained(ctx context.Context, m *here.Machine, e knob.Explanation) Explanation {
-	out := Explanation{Name: e.Name, Sets: e.Sets, Unknown: e.Unknown, Dead: slices.Clone(e.Dead), Outside: slices.Clone(e.Outside)}
+	out := Explanation{Name: e.Name, Sets: e.Sets, Refused: e.Refused, Unknown: e.Unknown, Dead: slices.Clone(e.Dead), Outside: slices.Clone(e.Outside)}
 	var ids []model.KnobID
 	add := func(id model.KnobID) {
 		ids = lists.Once(ids, id)

@@ -180,6 +180,9 @@ func TestExplain(t *testing.T) {
 			must.Contain(t, meant(e), w, "Explain(%q)", name)
 		}
 	}
+	if e, _ := knob.NewIndex().Explain("net.ipv4.tcp_rmem=4096 87380 99"); len(e.Sets) != 2 || len(e.Refused) != 1 || !strings.Contains(e.Refused[0], `"99" of tcp.recv_buffer_max`) {
+		t.Errorf("a value out of its range: %q, sets %v", e.Refused, e.Sets)
+	}
 	for _, name := range []string{"", "=", "tcp", "net.ipv4", "completely.different", "max", "enable"} {
 		if e, ok := knob.NewIndex().Explain(name); ok {
 			t.Errorf("Explain(%q) knows something:\n%s", name, meant(e))

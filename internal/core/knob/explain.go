@@ -18,6 +18,7 @@ type Explanation struct {
 	// Outside lists existing settings with this name that linerate does not set.
 	Outside []Outside
 	Sets    []model.Assignment // what a line of a guide sets, in linerate's words
+	Refused []string           // why a value of the line cannot be set
 	Unknown []string           // words of the line that linerate does not know
 }
 
@@ -137,11 +138,13 @@ func (e *Explanation) set(u Use, value string) {
 			value = c.Value
 		}
 	}
-	if canonical, err := u.Knob.Parse(value); err == nil {
-		a := model.Assignment{Knob: u.Knob.ID, Value: canonical}
-		if !slices.ContainsFunc(e.Sets, func(b model.Assignment) bool { return a.Knob == b.Knob }) {
-			e.Sets = append(e.Sets, a)
-		}
+	canonical, err = u.Knob.Parse(value)
+	switch {
+	case slices.ContainsFunc(e.Sets, func(a model.Assignment) bool { return a.Knob == u.Knob.ID }):
+	case err != nil:
+		e.Refused = lists.Once(e.Refused, err.Error())
+	default:
+		e.Sets = append(e.Sets, model.Assignment{Knob: u.Knob.ID, Value: canonical})
 	}
 }
 

@@ -77,13 +77,14 @@ func (a *console) explain(ctx context.Context, names []string, link string) erro
 // explanation prints an explanation for people.
 func explanation(p term.Page, e inspect.Explanation) {
 	line := func(label, text string) { p.Field(explainLabel, label, text) }
-	if len(e.Sets)+len(e.Unknown) > 0 {
+	if len(e.Sets)+len(e.Refused)+len(e.Unknown) > 0 {
 		sets := make([]string, len(e.Sets))
 		for i, s := range e.Sets {
 			sets[i] = string(s.Knob) + "=" + s.Value
 		}
 		p.Text("%s", e.Name)
 		line("sets", strings.Join(sets, " "))
+		line("refused", strings.Join(e.Refused, "; "))
 		line("not known", strings.Join(e.Unknown, ", "))
 	}
 	for _, o := range e.Outside {
