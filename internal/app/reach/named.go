@@ -48,6 +48,9 @@ func (o *Opener) dialNamed(ctx context.Context, t Target, from model.Egress) (wi
 		return wire.Peer{}, err
 	}
 	p, err := tls.Dial(ctx, link, from)
+	if err := otherFamily(link.Addr, from, err); err != nil {
+		return p, err
+	}
 	if errors.Is(err, tls.ErrPin) && len(known) > 0 {
 		if shown, perr := tls.Pin(ctx, link.Addrs()[0]); perr == nil {
 			return p, changed(t.Named, known, []string{shown}, n.path)

@@ -106,6 +106,9 @@ func (o *Opener) dial(ctx context.Context, t Target, from model.Egress) (wire.Pe
 			return o.dialNamed(ctx, t, from)
 		}
 		p, err := tls.Dial(ctx, t.Link, from)
+		if err := otherFamily(t.Link.Addr, from, err); err != nil {
+			return p, err
+		}
 		if err != nil {
 			err = fault.WithKind(fault.Unreachable, plainDial(t.Link.Addr, err))
 			if errors.Is(err, tls.ErrPin) {
@@ -127,6 +130,16 @@ func (o *Opener) Alone(ctx context.Context, t Target, side model.Host) (*session
 	}
 	c, err := o.env.OpenSession(ctx, side, func(ctx context.Context) (wire.Peer, error) { return o.Dial(ctx, t) })
 	return c, noAgent(err, t)
+}
+
+// otherFamily is the error of a server that has no address of the family that data are to leave
+// from; nil if err is another one.
+func otherFamily(addr string, from model.Egress, err error) error {
+	if _, ok := errors.AsType[*net.AddrError](err); !ok || from.Bind == "" {
+		return nil
+	}
+	return fault.WithHint(fault.Usagef("--bind %s: %s has no address of that family, IPv4 or IPv6", from.Bind, addr),
+		"give an address of this machine of the other family, or --bind-dev")
 }
 
 // plainDial explains the error of a handshake with a server other than linerate's, which says

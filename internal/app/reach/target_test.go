@@ -14,6 +14,7 @@ import (
 	"linerate/internal/app/apptest"
 	"linerate/internal/control/deploy"
 	"linerate/internal/control/wire/ssh"
+	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
@@ -244,4 +245,16 @@ func TestLinesOfTheLab(t *testing.T) {
 		must.Equal(t, must.Get(w.Write([]byte(part)))(t), len(part))
 	}
 	must.True(t, len(got) == 3 && got[0] == "ab" && got[1] == "c" && len(got[2]) <= maxLine, "%d lines, %.20q", len(got), got)
+}
+
+// TestOtherFamily: a server without an address of the family of --bind is a mistake of the
+// command line; that it does not answer is not.
+func TestOtherFamily(t *testing.T) {
+	l := tls.Link{Addr: "127.0.0.1:1", Pin: pin}
+	six := model.Egress{Bind: "::1"}
+	_, err := tls.Dial(t.Context(), l, six)
+	must.Equal(t, fault.KindOf(otherFamily(l.Addr, six, err)), fault.Usage)
+	four := model.Egress{Bind: "127.0.0.1"}
+	_, err = tls.Dial(t.Context(), l, four)
+	must.True(t, err != nil && otherFamily(l.Addr, four, err) == nil, "%v", err)
 }
