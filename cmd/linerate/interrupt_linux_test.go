@@ -54,7 +54,8 @@ func moments() map[string]during {
 		}, true},
 		"running": {[]string{"-t", "1m", "--settle", "0s"}, func(t *testing.T, n *netns) bool {
 			const enough = 30e6 // bytes, far more than the earlier probe sends
-			return changed(t, n) && n.received(t) > enough
+			_, err := n.trySession(t)
+			return err == nil && changed(t, n) && n.received(t) > enough
 		}, true},
 		"cooling down": {append(short(), "--cooldown", "1m"), func(t *testing.T, n *netns) bool {
 			s, err := n.trySession(t)

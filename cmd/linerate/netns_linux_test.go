@@ -159,14 +159,9 @@ type holds struct{ rmem, sack string }
 // knobs returns the knobs of a host.
 func (n *netns) knobs(t testing.TB, host string) holds {
 	t.Helper()
-	var h holds
-	must.Do(t, inNetns(n.name(host), func() error {
-		r, err := os.ReadFile(rmem)
-		s, serr := os.ReadFile(sack)
-		h = holds{strings.TrimSpace(string(r)), strings.TrimSpace(string(s))}
-		return errors.Join(err, serr)
-	}))
-	return h
+	lines := strings.Split(ip(t, "netns", "exec", n.name(host), "cat", rmem, sack), "\n")
+	must.Need(t, len(lines) == 3, "read knobs of %s: %q", host, lines)
+	return holds{lines[0], lines[1]}
 }
 
 // both are the knobs of the two hosts.
