@@ -284,7 +284,9 @@ func TestSetLosesAHost(t *testing.T) {
 			p := start(t, n.inside(t, "near", setArgs("--for", "10m", "--both", n.agent("far"))...))
 			n.changed(t, true, true)
 			ip(t, "netns", "exec", n.far, "sh", "-c", "echo '4096 65536 99999' > "+rmem)
-			p.wait(t, patience).ends(t, 1, "99999").prints(t, "changed by another program meanwhile, left alone")
+			r := p.wait(t, patience)
+			r.ends(t, 1, "99999", "another program").prints(t, "changed by another program meanwhile, left alone")
+			must.True(t, !strings.Contains(r.out+r.err, "settings are back: ") && !strings.HasSuffix(strings.TrimSpace(r.out), "settings are back"), "%s%s", r.out, r.err)
 			n.before.far.rmem = "4096\t65536\t99999"
 			n.restored(t)
 		},

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"linerate/internal/control/session"
+	"linerate/internal/core/model"
 	"linerate/internal/must"
 )
 
@@ -22,4 +23,20 @@ func TestPatienceScales(t *testing.T) {
 	}
 	got := patient(4 * DefaultTimeout)
 	must.True(t, got.Hello == 4*DefaultTimeout && got.Call == 4*usual.Call && got.Ping == 4*usual.Ping && got.Pong == 4*usual.Pong && got.Send == 4*usual.Send && got.Idle == 0, "four times as patient: %+v", got)
+}
+
+// TestReturned: what another program changed is not said to be back.
+func TestReturned(t *testing.T) {
+	undone, foreign := model.Change{Knob: "link.mtu", State: model.ChangeUndone}, model.Change{Knob: "tcp.sack", State: model.ChangeForeign}
+	for _, c := range []struct {
+		changes []model.Change
+		want    string
+	}{
+		{nil, "all settings are back"},
+		{[]model.Change{undone}, "all settings are back"},
+		{[]model.Change{undone, foreign, foreign}, "all settings are back but tcp.sack, which another program changed meanwhile"},
+		{[]model.Change{foreign}, "what another program set meanwhile stays: tcp.sack"},
+	} {
+		must.Equal(t, Returned(c.changes), c.want)
+	}
 }

@@ -5,7 +5,9 @@ import (
 	"fmt"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 )
 
 // Settle returns a change whose undo was not seen with its outcome, as shown by the value
@@ -44,4 +46,24 @@ func StillChanged(changes []model.Change) []string {
 		}
 	}
 	return out
+}
+
+// Returned says of changes that were undone what holds now: another program may have changed a
+// setting meanwhile, which is then left alone.
+func Returned(changes []model.Change) string {
+	var left []string
+	back := false
+	for _, c := range changes {
+		if c.State == model.ChangeForeign {
+			left = lists.Once(left, string(c.Knob))
+		}
+		back = back || c.State == model.ChangeUndone
+	}
+	switch {
+	case len(left) == 0:
+		return "all settings are back"
+	case back:
+		return "all settings are back but " + plain.And(left) + ", which another program changed meanwhile"
+	}
+	return "what another program set meanwhile stays: " + plain.And(left)
 }

@@ -298,18 +298,18 @@ func (c *change) back(ctx context.Context, cause error, reason string) error {
 	if cause != nil {
 		c.reason = strings.ReplaceAll(cause.Error(), "\n", "; ")
 	}
-	var left []string
+	var changes []model.Change
 	for _, e := range c.ends {
-		left = append(left, app.StillChanged(e.changes)...)
+		changes = append(changes, e.changes...)
 	}
-	if len(left) > 0 {
+	if left := app.StillChanged(changes); len(left) > 0 {
 		c.outcome = StillOpen
 		return errors.Join(cause, &fault.Error{Kind: fault.NotUndone, Err: fmt.Errorf("not undone: %s", strings.Join(left, "; ")), Hint: "run linerate undo on that host"})
 	}
 	if cause == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: all settings are back", cause)
+	return fmt.Errorf("%w: %s", cause, app.Returned(changes))
 }
 
 // undo undoes the change on a host. If the session is lost, the host does it by itself, and a

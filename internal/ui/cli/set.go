@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"linerate/internal/app"
 	"linerate/internal/app/change"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
@@ -238,7 +239,9 @@ func (a *console) printSet(f setFlags, r change.Result, told bool) error {
 		}
 		return a.document("linerate/set/v1", doc)
 	}
+	var changes []model.Change
 	for _, h := range r.Hosts {
+		changes = append(changes, h.Changes...)
 		for _, c := range h.Changes {
 			if c.State == model.ChangeApplied && r.Outcome == change.Confirmed {
 				continue
@@ -247,7 +250,7 @@ func (a *console) printSet(f setFlags, r change.Result, told bool) error {
 		}
 	}
 	if told && r.Outcome == change.Undone {
-		r.Reason = "all settings are back"
+		r.Reason = app.Returned(changes)
 	}
 	fmt.Fprintf(a.Out, "%s: %s\n", r.Outcome, r.Reason)
 	return nil
