@@ -102,6 +102,7 @@ type Hub struct {
 	ring     *access.Ring
 	own      *tls.Server
 	identity tls.Identity
+	link     string    // with which hosts join
 	started  time.Time // with its monotonic clock: instants of the hub go on whatever the clock says
 	alerts   chan fleet.Alert
 
@@ -234,6 +235,9 @@ func (h *Hub) links() error {
 			link.Secret = base64.RawURLEncoding.EncodeToString(secret)
 		}
 		link.Pin, link.Addr = h.identity.Pin(), h.address(one.right)
+		if one.right == access.Join {
+			h.link = link.String()
+		}
 		if err := durable.Write(durable.OS{}, path, []byte(link.String()), 0o600); err != nil {
 			return fmt.Errorf("write %s: %w", path, err)
 		}
@@ -252,10 +256,7 @@ func (h *Hub) address(r access.Right) string {
 }
 
 // Link returns the link with which hosts join.
-func (h *Hub) Link() (string, error) {
-	text, err := os.ReadFile(filepath.Join(h.c.Dir, joinFile))
-	return string(text), err
-}
+func (h *Hub) Link() string { return h.link }
 
 // Addr returns the address that the hub listens on.
 func (h *Hub) Addr() net.Addr { return h.own.Addr() }

@@ -106,10 +106,7 @@ func (a *console) hub(ctx context.Context, f hubFlags) error {
 	if err != nil {
 		return err
 	}
-	link, err := h.Link()
-	if err != nil {
-		return err
-	}
+	link := h.Link()
 	if a.json {
 		err = a.document(reportfleet.HubSchema, hubDoc{link, h.Addr().String(), filepath.Join(dir, hub.ViewFile)})
 	} else {
