@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -92,6 +93,9 @@ func Open(ctx context.Context, env app.Env, c Config) (*Member, error) {
 	m.hub = wirefleet.Client{HTTP: tls.Web(c.Hub, m.server.Identity(), m.guard.learn), Token: c.Hub.Secret}
 	if err := m.spool.reclaim(); err != nil {
 		m.server.Close()
+		if errors.Is(err, fs.ErrPermission) {
+			err = fault.WithHint(err, "an agent that root starts gives up root: let every user pass the folders above %s, or name another one with --state", m.spool.dir)
+		}
 		return nil, err
 	}
 	return m, nil
