@@ -91,7 +91,7 @@ func TestSetOnOneHostFails(t *testing.T) {
 			cmd.Env = append(cmd.Env, "LINERATE_STATE=/dev/null/none")
 			r := run(t, cmd)
 			n.restored(t)
-			r.ends(t, 1, "/dev/null/none", "all settings are back")
+			r.ends(t, 4, "/dev/null/none", "all settings are back")
 			must.Equal(t, strings.Count(r.out, `"state": "undone"`), 2, "the far host was not changed before\n%s", r.out)
 		},
 		"far": func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestSetOnOneHostFails(t *testing.T) {
 			bad := strings.Replace(n.agent("far"), "--state "+n.state("far"), "--state /dev/null/none", 1)
 			r := run(t, n.inside(t, "near", setArgs("--both", bad)...))
 			n.restored(t)
-			r.ends(t, 1, "/dev/null/none")
+			r.ends(t, 4, "/dev/null/none")
 		},
 	})
 }
