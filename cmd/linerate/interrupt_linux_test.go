@@ -40,7 +40,7 @@ type during struct {
 }
 
 func moments() map[string]during {
-	changed := func(t *testing.T, n *netns) bool {
+	changed := func(n *netns) bool {
 		now := n.bothKnobs(t)
 		return now.near != n.before.near && now.far != n.before.far
 	}
@@ -50,12 +50,12 @@ func moments() map[string]during {
 		}, false},
 		"settling": {[]string{"-t", "1s", "--settle", "1m"}, func(t *testing.T, n *netns) bool {
 			_, err := n.trySession(t) // before it, linerate checks whether the hosts accept the settings
-			return err == nil && changed(t, n)
+			return err == nil && changed(n)
 		}, true},
 		"running": {[]string{"-t", "1m", "--settle", "0s"}, func(t *testing.T, n *netns) bool {
 			const enough = 30e6 // bytes, far more than the earlier probe sends
 			_, err := n.trySession(t)
-			return err == nil && changed(t, n) && n.received(t) > enough
+			return err == nil && changed(n) && n.received(t) > enough
 		}, true},
 		"cooling down": {append(short(), "--cooldown", "1m"), func(t *testing.T, n *netns) bool {
 			s, err := n.trySession(t)

@@ -243,7 +243,7 @@ func (h *Hub) push(ctx context.Context, c caller, in *wirefleet.Push) (*wireflee
 			h.alert(fleet.Alert{Kind: map[bool]string{true: "worse", false: "better"}[told.Worse], Subject: change.Near + " - " + change.Far, Text: strings.Join(change.Lines(), "\n"), Change: &change})
 		}
 		if doubt != nil {
-			if err := h.planConfirm(ctx, l, doubt); err != nil {
+			if err := h.planConfirm(ctx, l); err != nil {
 				h.fault = err // the next look raises it again
 			}
 		}

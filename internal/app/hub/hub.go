@@ -127,7 +127,6 @@ type Hub struct {
 	stored  int64        // when hosts were stored
 	reread  int64        // when it was read which are removed
 	swept   int64        // when old results were removed
-	queue   int          // open leases
 	recent  []fleet.Lease
 	changes []fleet.Change
 	told    []fleet.Alert

@@ -168,9 +168,10 @@ func (b *bed) obey(s *simulated, out *wirefleet.Synced) {
 			s.log, b.agents[l.Far].log = append(s.log, l.Span), append(b.agents[l.Far].log, l.Span)
 			l.Runs = b.measured(o)
 			l.Print = fingerprint.Print{"near.kernel": "6.1", "far.kernel": "6.1"}
-			if b.slow == l.Near {
+			switch b.slow {
+			case l.Near:
 				l.Print["near.kernel"] = b.kernel
-			} else if b.slow == l.Far {
+			case l.Far:
 				l.Print["far.kernel"] = b.kernel
 			}
 		}

@@ -81,6 +81,7 @@ func (h *Hub) take(l *fleet.Lease) (*series.Doubt, *series.Told) {
 			h.last[way], h.problem[way] = max(h.last[way], l.From), ""
 		case fleet.Unreachable:
 			h.blocked[way] = l.Near
+		case fleet.Planned, fleet.Skipped, fleet.Failed, fleet.Lost:
 		}
 	}
 	if print := l.Print; len(print) > 0 {
@@ -346,7 +347,7 @@ func (h *Hub) planFirst(ctx context.Context, now int64) error {
 
 // planConfirm plans the runs that decide about a suspicion. Without time for them the next look
 // raises it again.
-func (h *Hub) planConfirm(ctx context.Context, l *fleet.Lease, d *series.Doubt) error {
+func (h *Hub) planConfirm(ctx context.Context, l *fleet.Lease) error {
 	near, far := matching.Member{Limits: h.hosts[l.Near].Limits, Taken: h.taken[l.Near]}, matching.Member{Limits: h.hosts[l.Far].Limits, Taken: h.taken[l.Far]}
 	w, err := matching.Earliest(&near, &far, h.now()+soon, settle, horizon)
 	if err != nil {

@@ -61,12 +61,12 @@ func (g *guard) learn(key *ecdsa.PublicKey) {
 	g.key = key
 }
 
-// now returns the hub's time in seconds since 1970, whatever the clock of this host says; false
-// before the first answer of the hub.
-func (g *guard) now() (int64, bool) {
+// now returns the hub's time in seconds since 1970, whatever the clock of this host says. It is
+// right from the first answer of the hub on.
+func (g *guard) now() int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.nowLocked().Unix(), g.doubt > 0
+	return g.nowLocked().Unix()
 }
 
 func (g *guard) nowLocked() time.Time { return g.hub.Add(time.Since(g.local)) }

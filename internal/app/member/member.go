@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -222,7 +223,7 @@ func (m *Member) about() (*wirefleet.Sync, error) {
 		m.env.Observe(app.Trouble{Err: err})
 	}
 	in.Waiting = len(waiting)
-	now, _ := m.guard.now()
+	now := m.guard.now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for id, until := range m.seen {
@@ -319,7 +320,7 @@ func (m *Member) take(ctx context.Context, o wirefleet.Order) {
 func (m *Member) carry(ctx context.Context, o wirefleet.Order) {
 	l := o.Lease
 	l.State = fleet.Skipped
-	now, _ := m.guard.now()
+	now := m.guard.now()
 	if now > l.From+late {
 		l.Reason = "late"
 	} else if err := m.guard.begin(l.ID, l.Span); err != nil {
@@ -351,13 +352,13 @@ func outcome(l *fleet.Lease) string {
 	if l.State != fleet.Done {
 		return string(l.State) + ": " + l.Reason
 	}
-	text := ""
+	var parts []string
 	for _, r := range l.Runs {
 		if r.Goodput != nil {
-			text += fmt.Sprintf("%s %s, ", r.Direction, units.BitRate(*r.Goodput))
+			parts = append(parts, fmt.Sprintf("%s %s", r.Direction, units.BitRate(*r.Goodput)))
 		}
 	}
-	return text + fmt.Sprintf("%d runs", len(l.Runs))
+	return strings.Join(append(parts, fmt.Sprintf("%d runs", len(l.Runs))), ", ")
 }
 
 func secretOf(o wirefleet.Order) tls.Link {

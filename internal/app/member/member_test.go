@@ -60,7 +60,7 @@ func TestGuard(t *testing.T) {
 		g.Ended(k.Name)
 		time.Sleep(time.Minute)
 		limits.Quiet = &fleet.Quiet{From: (at + 60) % 86400, Until: (at + 600) % 86400}
-		now, _ := g.now()
+		now := g.now()
 		refused("one in quiet hours", ticket(func(w *wirefleet.Ticket) { w.Lease, w.From, w.Until = 4, now, now+25 }, key))
 		limits.Quiet = nil
 		_, ok = g.Find(ticket(func(w *wirefleet.Ticket) { w.Lease, w.From, w.Until = 4, now, now+25 }, key))

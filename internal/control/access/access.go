@@ -42,6 +42,7 @@ func ParseRight(s string) (Right, error) {
 	switch r := Right(s); r {
 	case Measure, Tune:
 		return r, nil
+	case Join, View: // of the links of a hub, which it makes itself
 	}
 	return "", fmt.Errorf("%q is no right: it is %s or %s", s, Measure, Tune)
 }

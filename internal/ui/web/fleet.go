@@ -90,16 +90,17 @@ func (s *Server) registerFleet(mux *http.ServeMux) {
 // fleetMark returns a text that changes when a fleet has news.
 func (s *Server) fleetMark(ctx context.Context) (string, error) {
 	f, err := s.fleet.Status(ctx)
-	mark := fmt.Sprint(len(f.Hosts), len(f.Changes), len(f.Alerts), f.Faults)
+	var mark strings.Builder
+	fmt.Fprint(&mark, len(f.Hosts), len(f.Changes), len(f.Alerts), f.Faults)
 	for _, list := range [][]fleet.Entry{f.Recent, f.Queue} {
 		if len(list) > 0 {
-			mark += fmt.Sprint(" ", list[0].Lease, list[0].State)
+			fmt.Fprint(&mark, " ", list[0].Lease, list[0].State)
 		}
 	}
 	for _, h := range f.Hosts {
-		mark += fmt.Sprint(h.Silent)
+		fmt.Fprint(&mark, h.Silent)
 	}
-	return mark, err
+	return mark.String(), err
 }
 
 func (s *Server) fleetPart(r *http.Request, p fleetPage) (string, error) {
@@ -259,10 +260,9 @@ func pathFigure(h series.History, near string) (plot.Figure, bool) {
 		for _, one := range v.Values {
 			l.X, l.Y = append(l.X, at(one.At)), append(l.Y, one.Value)
 		}
-		switch v.Metric {
-		case model.Goodput:
+		if v.Metric == model.Goodput {
 			rates.Lines = append(rates.Lines, l)
-		case model.IdleP50:
+		} else if v.Metric == model.IdleP50 {
 			l.Name = "round trip"
 			trips.Lines = append(trips.Lines, l)
 		}

@@ -15,7 +15,7 @@ import (
 // its time ends when the peer has it all.
 func TestWindowLastsUntilDelivery(t *testing.T) {
 	for name, whole := range map[string]bool{"delivered": true, "given up": false} {
-		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+		l := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 		go func() {
 			if c, err := l.Accept(); err == nil {
 				_, _ = io.Copy(io.Discard, c)
