@@ -40,22 +40,22 @@ type during struct {
 }
 
 func moments() map[string]during {
-	changed := func(n *netns) bool {
+	changed := func(t *testing.T, n *netns) bool {
 		now := n.bothKnobs(t)
 		return now.near != n.before.near && now.far != n.before.far
 	}
 	return map[string]during{
-		"before the first run": {short(), func(t *testing.T, n *netns) bool {
+		"before the first run": {short(), func(_ *testing.T, n *netns) bool {
 			return len(netnsPIDs(n.near)) > 0
 		}, false},
 		"settling": {[]string{"-t", "1s", "--settle", "1m"}, func(t *testing.T, n *netns) bool {
 			_, err := n.trySession(t) // before it, linerate checks whether the hosts accept the settings
-			return err == nil && changed(n)
+			return err == nil && changed(t, n)
 		}, true},
 		"running": {[]string{"-t", "1m", "--settle", "0s"}, func(t *testing.T, n *netns) bool {
 			const enough = 30e6 // bytes, far more than the earlier probe sends
 			_, err := n.trySession(t)
-			return err == nil && changed(n) && n.received(t) > enough
+			return err == nil && changed(t, n) && n.received(t) > enough
 		}, true},
 		"cooling down": {append(short(), "--cooldown", "1m"), func(t *testing.T, n *netns) bool {
 			s, err := n.trySession(t)
