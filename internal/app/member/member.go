@@ -132,9 +132,6 @@ func (m *Member) Run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// Server returns the server for other members.
-func (m *Member) Server() *serve.Server { return m.server }
-
 func (m *Member) say(format string, args ...any) {
 	m.env.Observe(app.Serving{Line: fmt.Sprintf(format, args...)})
 }

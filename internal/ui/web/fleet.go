@@ -262,7 +262,8 @@ func pathFigure(h series.History, near string) (plot.Figure, bool) {
 		}
 		if v.Metric == model.Goodput {
 			rates.Lines = append(rates.Lines, l)
-		} else if v.Metric == model.IdleP50 {
+		}
+		if v.Metric == model.IdleP50 {
 			l.Name = "round trip"
 			trips.Lines = append(trips.Lines, l)
 		}
