@@ -45,7 +45,9 @@ func ProposeMost(ctx context.Context, f Format, h Host, r Request) (Proposal, er
 			omit(left, err)
 			left = nil
 		}
-		r.Settings = left
+		if r.Settings = left; len(left) == 0 { // a program that refuses the owner's files refuses them without ours too
+			return Proposal{Draft: Draft{Omitted: omitted}}, nil
+		}
 	}
 }
 
