@@ -276,7 +276,7 @@ func TestDeadDirection(t *testing.T) {
 	for dead, other := range map[model.Direction]model.Direction{model.To: model.From, model.From: model.To} {
 		t.Run(string(dead), func(t *testing.T) {
 			t.Parallel()
-			r := run(t, command(t, "test", "lab:rate=50mbit,rtt=5ms,"+string(dead)+".blackhole=1300", "-t", "500ms", "--omit", "300ms", "--json", "-q"))
+			r := run(t, command(t, "test", "lab:rate=50mbit,rtt=5ms,"+string(dead)+".blackhole=1300", "-t", "2s", "--omit", "300ms", "--json", "-q"))
 			d := decode[document](t, r.out)
 			r.ends(t, 5, "nothing arrived in direction "+string(dead))
 			answers := 0
