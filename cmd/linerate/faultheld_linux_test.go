@@ -58,7 +58,7 @@ func locks(plain func(operation, string) bool) []fault {
 				u := run(r.t, r.controller(r.c.host, "undo"))
 				told := strings.Contains(u.err, fmt.Sprintf("process %d", os.Getpid()))
 				if u.code != 7 && u.code != 0 || u.code != 0 && !told || u.code == 0 && !sameSettings(before, r.base[r.c.host]) {
-					r.t.Errorf("undo while somebody holds the journal: exit code %d\n%s%s", u.code, u.out, u.err)
+					r.t.Errorf("undo while another process holds the journal: exit code %d\n%s%s", u.code, u.out, u.err)
 				}
 				<-time.After(heldLong - time.Since(begun))
 				free()

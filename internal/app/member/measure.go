@@ -73,7 +73,7 @@ func (nothing) SetPlan(context.Context, string, model.Plan) error { return nil }
 // Samples implements trial.Store.
 func (nothing) Samples(context.Context, string, int) ([]model.Sample, error) { return nil, nil }
 
-// quietly drops the events of a trial, which nobody watches.
+// quietly drops the events of a trial, which has no terminal.
 type quietly struct{ app.Observer }
 
 // Observe implements app.Observer.
