@@ -13,9 +13,8 @@ func TestParse(t *testing.T) {
 	must.Do(t, err)
 	got := strings.Join(names(chosen), " ")
 	must.True(t, got == "tcp udp" && o.bench.Rounds == 5 && o.bench.Duration == 3*time.Second && o.output == "x.md", "got %q %+v", got, o)
-	if _, chosen, err = parse(nil); err != nil || len(chosen) != 6 {
-		t.Errorf("all are %v %v", names(chosen), err)
-	}
+	_, chosen, err = parse(nil)
+	must.True(t, err == nil && len(chosen) == 6, "all are %v %v", names(chosen), err)
 }
 
 func TestParseRefuses(t *testing.T) {

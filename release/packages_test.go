@@ -159,8 +159,7 @@ func TestDeb(t *testing.T) {
 	used(t, root)
 	inside(t, root, "apt-get", "purge", "-q", "-y", "linerate")
 	same(t, before, tree(t, root))
-	out := inside(t, root, "sh", "-c", "ls -A /root/.local/share/linerate")
-	must.True(t, strings.TrimSpace(out) != "", "the results of the user went with the package")
+	must.True(t, strings.TrimSpace(inside(t, root, "sh", "-c", "ls -A /root/.local/share/linerate")) != "", "the results of the user went with the package")
 }
 
 // TestRPM does the same with rpm, whose files need no Red Hat system.
@@ -190,8 +189,7 @@ func TestRPM(t *testing.T) {
 func TestAPK(t *testing.T) {
 	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
 	pack := one(t, "linerate_*_"+arch+".apk")
-	b := must.Get(os.ReadFile(pack))(t)
-	z := must.Get(gzip.NewReader(bytes.NewReader(b)))(t)
+	z := must.Get(gzip.NewReader(bytes.NewReader(must.Get(os.ReadFile(pack))(t))))(t)
 	all := must.Get(io.ReadAll(z))(t) // one stream after the other, as apk reads them
 	info, program := "", []byte(nil)
 	for tr := tar.NewReader(bytes.NewReader(all)); ; {
@@ -233,9 +231,8 @@ func TestImage(t *testing.T) {
 	succeed(t, "tar", "-xf", found[0], "-C", dir)
 	outer := must.Get(layout.ImageIndexFromPath(dir))(t)
 	must.Do(t, validate.Index(outer))
-	m := must.Get(outer.IndexManifest())(t)
-	index := must.Get(outer.ImageIndex(m.Manifests[0].Digest))(t)
-	m = must.Get(index.IndexManifest())(t)
+	index := must.Get(outer.ImageIndex(must.Get(outer.IndexManifest())(t).Manifests[0].Digest))(t)
+	m := must.Get(index.IndexManifest())(t)
 	if skopeo, err := exec.LookPath("skopeo"); err == nil {
 		t.Log(succeed(t, skopeo, "inspect", "--override-arch", runtime.GOARCH, "--override-os", "linux", "oci-archive:"+found[0]))
 	}
@@ -254,8 +251,7 @@ func TestImage(t *testing.T) {
 		succeed(t, "tar", "-xpf", tarred.Name(), "-C", root)
 		must.SkipIf(t, os.Getuid() != 0, "the image is whole; starting its program in it needs root")
 		must.Do(t, os.Chmod(root, 0o755)) //nolint:gosec // the root of a container is read by its user
-		out := succeed(t, need(t, "chroot"), "--userspec=65532:65532", root, "/usr/bin/linerate", "version")
-		must.True(t, strings.Contains(out, version(t)), "linerate version says %s", out)
+		must.Contain(t, succeed(t, need(t, "chroot"), "--userspec=65532:65532", root, "/usr/bin/linerate", "version"), version(t), "linerate version says")
 		succeed(t, need(t, "chroot"), "--userspec=65532:65532", root, "/usr/bin/linerate", "list", "--db", "/data/results.db")
 		return
 	}

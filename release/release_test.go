@@ -111,8 +111,7 @@ func sums(t *testing.T, folder string) map[string]string {
 	entries := must.Get(os.ReadDir(folder))(t)
 	out := map[string]string{}
 	for _, e := range entries {
-		b := must.Get(os.ReadFile(filepath.Join(folder, e.Name())))(t)
-		sum := sha256.Sum256(b)
+		sum := sha256.Sum256(must.Get(os.ReadFile(filepath.Join(folder, e.Name())))(t))
 		out[e.Name()] = hex.EncodeToString(sum[:])
 	}
 	return out
@@ -148,16 +147,14 @@ func entries(t *testing.T, r io.Reader) map[string][]byte {
 			return out
 		}
 		must.Do(t, err)
-		b := must.Get(io.ReadAll(tr))(t)
-		out[h.Name] = b
+		out[h.Name] = must.Get(io.ReadAll(tr))(t)
 	}
 }
 
 // TestArchives runs the program from this system's archive, and inspects one for Windows.
 func TestArchives(t *testing.T) {
 	file := one(t, "linerate-*-linux-"+runtime.GOARCH+".tar.gz")
-	b := must.Get(os.ReadFile(file))(t)
-	z := must.Get(gzip.NewReader(bytes.NewReader(b)))(t)
+	z := must.Get(gzip.NewReader(bytes.NewReader(must.Get(os.ReadFile(file))(t))))(t)
 	files := entries(t, z)
 	top := strings.TrimSuffix(filepath.Base(file), ".tar.gz")
 	for _, name := range []string{"linerate", "linerate-agent", "LICENSE", "README.md", "CHANGELOG.md", "man/linerate.1", "man/linerate-test.1", "completions/linerate.bash", "completions/_linerate"} {
@@ -168,8 +165,7 @@ func TestArchives(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), program, "version").Output()
 	must.True(t, err == nil && strings.Contains(string(out), version(t)), "%s, %v: want version %s", out, err, version(t))
 	for _, path := range []string{os.TempDir() + "/", cwd(t), os.Getenv("HOME") + "/go"} {
-		must.True(t, !bytes.Contains(files[top+"/linerate"], []byte(path)) || path == "/tmp/",
-			"the program knows %s of the machine that built it", path)
+		must.True(t, !bytes.Contains(files[top+"/linerate"], []byte(path)) || path == "/tmp/", "the program knows %s of the machine that built it", path)
 	}
 	r := must.Get(zip.OpenReader(one(t, "linerate-*-windows-amd64.zip")))(t)
 	defer func() { _ = r.Close() }()
@@ -180,8 +176,7 @@ func TestArchives(t *testing.T) {
 
 func cwd(t *testing.T) string {
 	t.Helper()
-	dir := must.Get(filepath.Abs(".."))(t)
-	return dir
+	return must.Get(filepath.Abs(".."))(t)
 }
 
 // version returns the version of the release, from its list of parts.
@@ -232,11 +227,9 @@ func TestFreeBSDPackage(t *testing.T) {
 	var m pkgManifest
 	must.Do(t, json.Unmarshal(files["+MANIFEST"], &m))
 	for name, want := range m.Files {
-		sum := sha256.Sum256(files[name])
-		must.True(t, want == "1$"+hex.EncodeToString(sum[:]) && strings.HasPrefix(name, "/usr/local/"), "%s: %s", name, want)
+		must.True(t, want == "1$"+hex.EncodeToString(sha256.Sum256(files[name])[:]) && strings.HasPrefix(name, "/usr/local/"), "%s: %s", name, want)
 	}
-	must.True(t, len(m.Files) == len(files)-2 && m.Version != "" && !strings.Contains(m.Version, "-") && m.ABI == "FreeBSD:*:amd64",
-		"%+v", m)
+	must.True(t, len(m.Files) == len(files)-2 && m.Version != "" && !strings.Contains(m.Version, "-") && m.ABI == "FreeBSD:*:amd64", "%+v", m)
 	t.Run("with pkg", func(t *testing.T) {
 		pkg, err := exec.LookPath("pkg")
 		must.SkipIf(t, err != nil, "no pkg here, and Debian has no package of it: the package was read, and not installed")
@@ -249,8 +242,7 @@ func TestFreeBSDPackage(t *testing.T) {
 		listed := in("info", "-l", "linerate")
 		for name := range m.Files {
 			b, err := os.ReadFile(filepath.Join(root, name))
-			must.True(t, err == nil && bytes.Equal(b, files[name]) && strings.Contains(listed, name),
-				"%s is not there, or differs: %v", name, err)
+			must.True(t, err == nil && bytes.Equal(b, files[name]) && strings.Contains(listed, name), "%s is not there, or differs: %v", name, err)
 		}
 		in("delete", "-y", "linerate")
 		for name := range m.Files {
@@ -285,16 +277,14 @@ func TestManifests(t *testing.T) {
 	}
 	cask := must.Get(os.ReadFile(one(t, "linerate.rb")))(t)
 	for _, arch := range []string{"amd64", "arm64"} {
-		must.True(t, strings.Contains(string(cask), all["linerate-"+version(t)+"-darwin-"+arch+".tar.gz"]),
-			"the cask has no sum for %s", arch)
+		must.True(t, strings.Contains(string(cask), all["linerate-"+version(t)+"-darwin-"+arch+".tar.gz"]), "the cask has no sum for %s", arch)
 		url := regexp.MustCompile(`(?m)^  url "(.*)"$`).FindSubmatch(cask)
 		must.Need(t, url != nil, "the cask has no address:\n%s", cask)
 		filled := strings.NewReplacer("#{arch}", arch, "#{version}", version(t)).Replace(string(url[1]))
 		must.True(t, all[path.Base(filled)] != "", "the cask leads to %s, which is not in the release", filled)
 	}
 	if ruby, err := exec.LookPath("ruby"); err == nil {
-		if out, err := exec.CommandContext(t.Context(), ruby, "-c", one(t, "linerate.rb")).CombinedOutput(); err != nil {
-			t.Errorf("%s", out)
-		}
+		out, err := exec.CommandContext(t.Context(), ruby, "-c", one(t, "linerate.rb")).CombinedOutput()
+		must.True(t, err == nil, "%s", out)
 	}
 }

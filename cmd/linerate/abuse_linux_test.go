@@ -49,7 +49,7 @@ func startVictim(t *testing.T) victim {
 	t.Helper()
 	p := start(t, command(t, "serve", "--json", "--listen", "127.0.0.1:0", "--iperf3=127.0.0.1:0", "--iperf2=127.0.0.1:0",
 		"--netpipe=127.0.0.1:0", "--state", t.TempDir()))
-	eventually(t, 10*time.Second, "the server's document", func() bool { return strings.HasSuffix(strings.TrimSpace(p.said()), "}") })
+	must.Within(t, 10*time.Second, "the server's document", func() bool { return strings.HasSuffix(strings.TrimSpace(p.said()), "}") })
 	d := decode[struct {
 		Link    string            `json:"link"`
 		Address string            `json:"address"`
@@ -75,15 +75,14 @@ func (v victim) weigh(t *testing.T) weight {
 	dir := filepath.Join("/proc", strconv.Itoa(v.cmd.Process.Pid))
 	fds := must.Get(os.ReadDir(filepath.Join(dir, "fd")))(t)
 	status := must.Get(os.ReadFile(filepath.Join(dir, "status")))(t)
-	m := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(status)
-	kib := must.Get(strconv.Atoi(string(m[1])))(t)
+	kib := must.Get(strconv.Atoi(string(regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(status)[1])))(t)
 	return weight{len(fds), kib << 10}
 }
 
 // settled waits until all deadlines have passed.
 func (v victim) settled(t *testing.T, most int) weight {
 	t.Helper()
-	eventually(t, 90*time.Second, "descriptors to be closed", func() bool { return v.weigh(t).descriptors <= most })
+	must.Within(t, 90*time.Second, "descriptors to be closed", func() bool { return v.weigh(t).descriptors <= most })
 	return v.weigh(t)
 }
 
@@ -222,8 +221,7 @@ func killed(ctx context.Context, argv []string) {
 func TestAbuse(t *testing.T) {
 	length := time.Minute
 	if text := os.Getenv(abuseVar); text != "" {
-		d := must.Get(time.ParseDuration(text))(t)
-		length = d
+		length = must.Get(time.ParseDuration(text))(t)
 	}
 	v := startVictim(t)
 	idle := v.weigh(t).descriptors

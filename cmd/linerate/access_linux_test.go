@@ -60,7 +60,7 @@ func tells(lines []map[string]any, want string) bool {
 // asBefore waits until both hosts have their old values, while a server runs on.
 func (n *netns) asBefore(t testing.TB) {
 	t.Helper()
-	eventually(t, patience, "the values of before", func() bool { return n.bothKnobs(t) == n.before })
+	must.Until(t, "the values of before", func() bool { return n.bothKnobs(t) == n.before })
 }
 
 // status reads a line of /proc/PID/status.
@@ -96,8 +96,7 @@ func (n *netns) daemon(t testing.TB) (listener, tuner int) {
 // TestServeKeys: a key gets in by its link in a file and in the environment, is cut off when it
 // is revoked, and all of it is in the audit log.
 func TestServeKeys(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	log := filepath.Join(n.dir, "audit.log")
 	server, _ := n.serve(t, "--audit", log)
 	link, file := n.addKey(t, "ci")
@@ -116,7 +115,7 @@ func TestServeKeys(t *testing.T) {
 
 	p := start(t, n.inside(t, "near", "test", file, "--to", "-t", "1m"))
 	enough := n.received(t) + 10e6
-	eventually(t, patience, "traffic", func() bool { return n.received(t) > enough })
+	must.Until(t, "traffic", func() bool { return n.received(t) > enough })
 	r = run(t, n.inside(t, "far", "serve", "key", "revoke", "ci", "--state", n.state("far")))
 	must.True(t, r.code == 0 && r.out == "key ci is revoked\n", "exit code %d\n%s%s", r.code, r.out, r.err)
 	p.wait(t, patience).ends(t, 3, "the key was revoked or has expired") // a session whose key was revoked
@@ -152,8 +151,7 @@ func TestServeKeys(t *testing.T) {
 // TestServeTune: only a key with that right changes settings of a server's host; the listening
 // process has no privileges of its own.
 func TestServeTune(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	log := filepath.Join(n.dir, "audit.log")
 	server, first := n.serve(t, "--allow-tune", "--audit", log)
 	_, ops := n.addKey(t, "ops", "--right", "tune")
@@ -228,7 +226,7 @@ func TestServeTuneKilled(t *testing.T) {
 			_ = server.cmd.Process.Kill()
 			p.wait(t, patience)
 			server.wait(t, patience)
-			eventually(t, patience, "the end of all processes", func() bool { return len(netnsPIDs(n.far)) == 0 })
+			must.Until(t, "the end of all processes", func() bool { return len(netnsPIDs(n.far)) == 0 })
 		})
 	}
 }
@@ -269,8 +267,7 @@ func TestPrintUnit(t *testing.T) {
 // TestKeysOfAServerOfAnotherUser: root manages the keys of a server that systemd runs as another
 // user, with that user's rights and nothing else.
 func TestKeysOfAServerOfAnotherUser(t *testing.T) {
-	t.Parallel()
-	needRoot(t)
+	rootBeside(t)
 	const nobody = 61234
 	dir := filepath.Join(t.TempDir(), "private") // closed to that user, as /var/lib/private is
 	state := filepath.Join(dir, "linerate")
@@ -305,12 +302,11 @@ func TestKeysOfAServerOfAnotherUser(t *testing.T) {
 // TestServeSharesItsPort: even after it has become another user a server has one UDP port, so
 // that one firewall rule covers it.
 func TestServeSharesItsPort(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	_, link := n.serve(t)
 	p := start(t, n.inside(t, "near", "test", link.String(), "--to", "--udp", "-b", "10M", "-t", "1m", "--omit", "0s", "--idle", "0s", "-q"))
 	var sockets string
-	eventually(t, patience, "a UDP socket of the run at "+serverAddr, func() bool {
+	must.Until(t, "a UDP socket of the run at "+serverAddr, func() bool {
 		sockets = ip(t, "netns", "exec", n.far, "ss", "-Hun")
 		return strings.Contains(sockets, serverAddr+" ") && strings.Contains(sockets, nearAddr+":") || len(p.done) > 0
 	})

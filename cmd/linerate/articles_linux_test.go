@@ -208,8 +208,7 @@ func TestPresetsInALab(t *testing.T) {
 // TestPresetWithoutJumboFrames: a path that loses packets of 9000 bytes is detected before the
 // first run. The other settings are measured if any are left to compare.
 func TestPresetWithoutJumboFrames(t *testing.T) {
-	t.Parallel()
-	needLab(t)
+	labBeside(t)
 	run(t, command(t, "run", "lab:rate=100mbit,rtt=2ms", "--preset", "mtu", "--blocks", "1", "-t", "100ms")).ends(t, 4, "preset mtu cannot be measured here: packets of 9000 bytes do not arrive to far")
 	r := run(t, command(t, "run", "lab:rate=100mbit,rtt=2ms", "--preset", "share", "--blocks", "1", "--no-twin", "--settle", "0s", "-n", "256KiB")).succeeds(t)
 	must.Contain(t, r.err, "left out jumbo and both: packets of 9000 bytes do not arrive to far")
@@ -260,8 +259,7 @@ func carryOut(t *testing.T, chosen func(config.Preset) bool) {
 // TestDryRun prints what the same command then does: its order by the seed, its runs, and the
 // bytes on a link of a known rate. It measures, changes and stores nothing.
 func TestDryRun(t *testing.T) {
-	t.Parallel()
-	needLab(t)
+	labBeside(t)
 	db := filepath.Join(t.TempDir(), "results.db")
 	args := []string{
 		"run", "lab:rate=100mbit,rtt=1ms", "--factor", "far.tcp.recv_buffer_max=256KiB", "--before", "far:exit 9", "-t", "1s", "--omit", "0", "--settle", "0",
@@ -291,8 +289,7 @@ func TestDryRun(t *testing.T) {
 // TestDataBudgetOfATest: of a hundred runs in each direction no more are begun once the payload
 // is sent, on an idle machine after the first two, and the report says why.
 func TestDataBudgetOfATest(t *testing.T) {
-	t.Parallel()
-	needLab(t)
+	labBeside(t)
 	r := succeed(t, "test", "lab:rate=50mbit,rtt=1ms", "-t", "200ms", "-i", "200ms", "--omit", "0", "--idle", "0s", "--repeat", "100", "--data", "2MB", "--json=full", "--db", filepath.Join(t.TempDir(), "results.db"))
 	must.OK(t, validate("linerate/session/v1", r.out))
 	s := decode[document](t, r.out).Session

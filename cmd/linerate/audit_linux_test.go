@@ -20,7 +20,7 @@ import (
 // lineOf waits for the first line of an audit log with all fields of want, and returns it.
 func lineOf(t testing.TB, log, want string) (found map[string]any) {
 	t.Helper()
-	eventually(t, patience, "the audit line "+want, func() bool {
+	must.Until(t, "the audit line "+want, func() bool {
 		for _, m := range audited(t, log) {
 			if tells([]map[string]any{m}, want) {
 				found = m
@@ -163,7 +163,7 @@ func TestClientsAreKept(t *testing.T) {
 		if c.state == "failed" { // killed during the test
 			needProgram(t, c.argv[0])
 			p := start(t, exec.CommandContext(t.Context(), c.argv[0], c.argv[1:]...))
-			eventually(t, patience, "the second run of iperf3", func() bool {
+			must.Until(t, "the second run of iperf3", func() bool {
 				text, err := os.ReadFile(log)
 				return err == nil && len(regexp.MustCompile(`"run-begin".*"iperf3"`).FindAll(text, -1)) == 2
 			})
@@ -173,7 +173,7 @@ func TestClientsAreKept(t *testing.T) {
 			foreignClient(t, unchecked, c.argv...)
 		}
 		var l keptList
-		eventually(t, patience, strings.Join(c.argv, " ")+" in "+db, func() bool {
+		must.Until(t, strings.Join(c.argv, " ")+" in "+db, func() bool {
 			if _, err := os.Stat(db); err != nil {
 				return false
 			}
@@ -206,7 +206,7 @@ func TestKeptNowhereIsToldOnce(t *testing.T) {
 	cmd, _ := keeping(t, "--iperf2=127.0.0.1:0", "--db", filepath.Join(file, "results.db"))
 	v := serveJSON(t, cmd)
 	const told = "what clients of other programs measure is not kept"
-	eventually(t, patience, "word of it before any client", func() bool { return strings.Contains(v.p.complaints(), told) })
+	must.Until(t, "word of it before any client", func() bool { return strings.Contains(v.p.complaints(), told) })
 	for range 2 {
 		foreignClient(t, unchecked, "iperf", "-c", "127.0.0.1", "-p", portOf(v.Foreign["iperf2"]), "-n", "1M")
 	}

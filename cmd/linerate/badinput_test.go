@@ -174,12 +174,9 @@ func TestShowIsTheReportAgain(t *testing.T) {
 	for _, form := range [][]string{nil, {"--json"}} {
 		printed := do(append([]string{"run", "exec:127.0.0.1 linerate agent", "--factor", "window=16KiB",
 			"-n", "1MiB", "-i", "50ms", "--omit", "0", "--settle", "0s", "--blocks", "2", "--no-twin", "--direction", "each"}, form...)...)
-		again := do(append([]string{"show", "last"}, form...)...)
-		must.True(t, again == printed, "show last %v prints\n%s\nthe experiment printed\n%s", form, again, printed)
-		b := must.Get(os.ReadFile(db))(t)
-		moved := write(t, "copy.db", string(b))
-		again = do(append([]string{"show", "last", "--db", moved}, form...)...)
-		must.True(t, again == printed, "show last %v of a copied file prints\n%s\nthe experiment printed\n%s", form, again, printed)
+		must.Equal(t, do(append([]string{"show", "last"}, form...)...), printed, "show last %v prints", form)
+		moved := write(t, "copy.db", string(must.Get(os.ReadFile(db))(t)))
+		must.Equal(t, do(append([]string{"show", "last", "--db", moved}, form...)...), printed, "show last %v of a copied file prints", form)
 		other := do(append([]string{"test", "exec:127.0.0.1 linerate agent", "--to", "-n", "1MiB", "--omit", "0", "--idle", "0s"}, form...)...)
 		must.True(t, other != printed, "all reports are the same")
 	}

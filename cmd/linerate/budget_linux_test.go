@@ -111,9 +111,8 @@ func TestOfferWithoutBytes(t *testing.T) {
 	say(t, conns[0], "offer", 1<<30)
 	got := hear(conns[0], 10*time.Second)
 	must.Need(t, strings.Contains(got, `"ready"`), "1 GiB of 4 GiB: %s", got)
-	if got := peakMemory(t, server); got > 150 {
-		t.Errorf("the server had %d MiB resident for nothing", got)
-	}
+	peak := peakMemory(t, server)
+	must.True(t, peak <= 150, "the server had %d MiB resident for nothing", peak)
 }
 
 // TestEgressIsSpent reads from a server until the egress of one address is spent, and asks again.
@@ -165,17 +164,15 @@ func TestLifetime(t *testing.T) {
 	must.Get(i.prepare(t, f, 1))(t)
 	i.start(t)
 	must.Say(t, i.end(t, 10*time.Second), "open another one", "the run ended with")
-	eventually(t, 15*time.Second, "the session to end", func() bool {
-		_, err := i.Facts(t.Context(), "")
-		return err != nil
+	must.Within(t, 15*time.Second, "the session to end", func() bool {
+		return must.Err(i.Facts(t.Context(), "")) != nil
 	})
 }
 
 // TestMetrics reads a server's usage as a program does.
 func TestMetrics(t *testing.T) {
 	p, link := publicServer(t, "--metrics", "0")
-	i := intrude(t, link)
-	must.Get(i.prepare(t, bulk(model.To, 2, 1<<20), 2))(t)
+	must.Get(intrude(t, link).prepare(t, bulk(model.To, 2, 1<<20), 2))(t)
 	addr := decode[struct {
 		Metrics string `json:"metrics"`
 	}](t, p.said()).Metrics

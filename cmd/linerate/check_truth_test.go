@@ -45,7 +45,7 @@ func slowDisk(t testing.TB, dir string, bytesPerSecond int) string {
 	group, err := os.MkdirTemp("/sys/fs/cgroup/blkio", "linerate-test-") //nolint:usetesting // a control group, not a folder
 	must.SkipIf(t, err != nil, "needs the blkio controller of control groups: %v", err)
 	t.Cleanup(func() {
-		eventually(t, patience, "the end of who is in the control group", func() bool { return os.Remove(group) == nil })
+		must.Until(t, "the end of who is in the control group", func() bool { return os.Remove(group) == nil })
 	})
 	for _, what := range []string{"read", "write"} {
 		limit := fmt.Sprintf("%d:%d %d", unix.Major(s.Dev), unix.Minor(s.Dev), bytesPerSecond)
@@ -306,8 +306,7 @@ func TestTruthOfUDPSTP(t *testing.T) {
 	}
 	serveJSON(t, n.inside(t, "far", "serve", "--json", "--listen", farAddr+":0", "--udpstp="+farAddr+":24700", "--state", n.state("far")))
 	servers := map[string]string{"linerate": farAddr + ":24700"}
-	_, err := exec.LookPath("udpst")
-	reference := err == nil
+	reference := must.Err(exec.LookPath("udpst")) == nil
 	if reference {
 		servers["udpst"] = farAddr + ":24601"
 		p := start(t, exec.CommandContext(t.Context(), "ip", "netns", "exec", n.far, "udpst", farAddr))

@@ -96,7 +96,7 @@ func mended(t testing.TB, n *middle, alone bool, says []string, not ...string) {
 	cmd.Env = append(cmd.Env, "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"))
 	held := start(t, cmd)
 	_, want, _ := strings.Cut(strings.Fields(next)[2], "=")
-	eventually(t, patience, "the MTU that was advised, on both hosts", func() bool { return n.mtu(t, "near") == want && n.mtu(t, "far") == want })
+	must.Until(t, "the MTU that was advised, on both hosts", func() bool { return n.mtu(t, "near") == want && n.mtu(t, "far") == want })
 	after := look()
 	held.signal(t, os.Interrupt)
 	held.wait(t, patience)
@@ -107,8 +107,7 @@ func mended(t testing.TB, n *middle, alone bool, says []string, not ...string) {
 // TestCheckOptionsOnTheWay: a router that rewrites the MSS, removes SACK, or clears the ECN marks
 // is detected, in the right direction.
 func TestCheckOptionsOnTheWay(t *testing.T) {
-	t.Parallel()
-	needRoot(t)
+	rootBeside(t)
 	needProgram(t, "nft")
 	cases := map[string]func(*testing.T){}
 	for rule, says := range map[string]string{
@@ -133,8 +132,7 @@ func TestCheckOptionsOnTheWay(t *testing.T) {
 // met, and its exit code shows it. TestTruthOfCheckForCron has demands close to what a path
 // carries.
 func TestCheckForCron(t *testing.T) {
-	t.Parallel()
-	needLab(t)
+	labBeside(t)
 	t.Run("met", func(t *testing.T) {
 		t.Parallel()
 		checkForCron(t, 0, "1k,loss<90%,p99<1m")
@@ -150,8 +148,7 @@ func TestCheckForCron(t *testing.T) {
 func checkForCron(t testing.TB, code int, expect string, says ...string) {
 	t.Helper()
 	r := run(t, command(t, "check", "--quick", "--quiet", "lab:rate=50mbit,rtt=20ms", "--expect", expect))
-	n := strings.Count(r.err, "\n")
-	must.True(t, r.code == code && n == min(len(says), 1), "exit code %d, want %d; stderr %q\n%s", r.code, code, r.err, r.out)
+	must.True(t, r.code == code && strings.Count(r.err, "\n") == min(len(says), 1), "exit code %d, want %d; stderr %q\n%s", r.code, code, r.err, r.out)
 	has(t, "stderr", r.err, says...)
 }
 
@@ -166,7 +163,7 @@ func TestCheckOfIperf3(t *testing.T) {
 	server := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.far, iperf3, "-s")
 	must.Do(t, server.Start())
 	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
-	eventually(t, patience, "the server", func() bool {
+	must.Until(t, "the server", func() bool {
 		return strings.Contains(ip(t, "netns", "exec", n.far, "ss", "-ltn"), ":5201")
 	})
 	open := t.TempDir()

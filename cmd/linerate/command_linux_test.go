@@ -33,7 +33,7 @@ func TestCommandIsUndone(t *testing.T) {
 			args, on := n.switched(n.agent("far") + " --allow-commands")
 			p := start(t, n.command(t, args...))
 			there := func() bool { _, err := os.Stat(on); return err == nil }
-			eventually(t, patience, "the command to be run", there)
+			must.Until(t, "the command to be run", there)
 			if who == "ctrl-c" {
 				p.signal(t, os.Interrupt)
 			}
@@ -42,19 +42,17 @@ func TestCommandIsUndone(t *testing.T) {
 			}
 			r := p.wait(t, patience)
 			must.True(t, who != "ctrl-c" || r.code == 130 && strings.Contains(r.err, "--resume") && strings.Contains(r.err, "--allow-exec"), "exit code %d\n%s", r.code, r.err)
-			eventually(t, patience, "the command to be undone", func() bool { return !there() && len(netnsPIDs(n.far)) == 0 })
+			must.Until(t, "the command to be undone", func() bool { return !there() && len(netnsPIDs(n.far)) == 0 })
 			records, damage, err := journal.Read(n.state("far"))
 			open := journal.OpenIntents(records)
 			must.True(t, len(open) <= 0 && len(damage) <= 0 && len(records) != 0 && err == nil, "of %d records open %v, damage %v, %v", len(records), open, damage, err)
 			if who != "ctrl-c" {
 				return
 			}
-			if r := run(t, n.command(t, "run", "--resume", "last", "--from", n.agent("near"), "--far", n.agent("far")+" --allow-commands")); r.code != 2 || !strings.Contains(r.err, "wants to run a command: echo") {
-				t.Errorf("resumed unasked: exit code %d\n%s%s", r.code, r.out, r.err)
-			}
-			if r := run(t, n.command(t, "run", "--resume", "last", "--allow-exec")); r.code != 0 || !strings.Contains(r.out, "changes on") || there() {
-				t.Errorf("resumed: exit code %d, on %t\n%s%s", r.code, there(), r.out, r.err)
-			}
+			r = run(t, n.command(t, "run", "--resume", "last", "--from", n.agent("near"), "--far", n.agent("far")+" --allow-commands"))
+			must.True(t, r.code == 2 && strings.Contains(r.err, "wants to run a command: echo"), "resumed unasked: exit code %d\n%s%s", r.code, r.out, r.err)
+			r = run(t, n.command(t, "run", "--resume", "last", "--allow-exec"))
+			must.True(t, r.code == 0 && strings.Contains(r.out, "changes on") && !there(), "resumed: exit code %d, on %t\n%s%s", r.code, there(), r.out, r.err)
 		}
 	}
 	beside(t, cases)
@@ -63,8 +61,7 @@ func TestCommandIsUndone(t *testing.T) {
 // TestCommandIsRefused unless the owner of the host allowed it: by an agent without the flag, and
 // by a server, even for a key that may change settings.
 func TestCommandIsRefused(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	args, on := n.switched(n.agent("far"))
 	run(t, n.command(t, args...)).ends(t, 2, "linerate agent --allow-commands") // an agent
 	server, first := n.serve(t, "--allow-tune")
@@ -106,8 +103,7 @@ func hooked(t testing.TB, more ...string) (args []string, log string) {
 // setting, and the baseline's runs have them as well. They are listed among the changes, all of
 // which are undone.
 func TestHooksStandAroundEveryRun(t *testing.T) {
-	t.Parallel()
-	needLab(t)
+	labBeside(t)
 	const held = "set -- $(cat /proc/sys/net/ipv4/tcp_rmem); "
 	args, log := hooked(t)
 	args = append(args, "--before", "far:"+held+"echo before $3 >>"+log, "--after", "far:"+held+"echo after $3 >>"+log, "--before", "echo near >>"+log+".near")
@@ -117,8 +113,7 @@ func TestHooksStandAroundEveryRun(t *testing.T) {
 	under := 0
 	for i, l := range lines {
 		when, most, _ := strings.Cut(l, " ")
-		want := []string{"before", "after"}[i%2]
-		must.True(t, when == want && (i%2 != 1 || strings.HasSuffix(lines[i-1], " "+most)), "line %d: %s", i+1, l)
+		must.True(t, when == []string{"before", "after"}[i%2] && (i%2 != 1 || strings.HasSuffix(lines[i-1], " "+most)), "line %d: %s", i+1, l)
 		if most == "262144" {
 			under++
 		}
@@ -134,8 +129,7 @@ func TestHooksStandAroundEveryRun(t *testing.T) {
 // TestHookThatFails: a failing hook makes its run invalid with the reason; the block is repeated,
 // and a session without a valid run has no result.
 func TestHookThatFails(t *testing.T) {
-	t.Parallel()
-	needLab(t)
+	labBeside(t)
 	t.Run("once", func(t *testing.T) {
 		t.Parallel()
 		args, log := hooked(t)
@@ -162,14 +156,12 @@ func TestHookThatFails(t *testing.T) {
 // TestHookIsRefused like a command of a factor: by an agent without the flag, and in a plan file
 // that another person may have written.
 func TestHookIsRefused(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	mark := filepath.Join(n.dir, "mark")
 	args := []string{"run", "--from", n.agent("near"), "--far", n.agent("far"), "--factor", "window=16KiB,64KiB", "-t", "0.1s", "--blocks", "1", "--before", "far:touch " + mark}
 	run(t, n.command(t, args...)).ends(t, 2, "linerate agent --allow-commands") // an agent
 	file := filepath.Join(n.dir, "plan.yaml")
-	plan := "far: lab:lan\nfactors: [{knob: window, levels: [16KiB, 64KiB]}]\nhooks: [{after: 'touch " + mark + "'}]\n"
-	must.Do(t, os.WriteFile(file, []byte(plan), 0o600))
+	must.Do(t, os.WriteFile(file, []byte("far: lab:lan\nfactors: [{knob: window, levels: [16KiB, 64KiB]}]\nhooks: [{after: 'touch "+mark+"'}]\n"), 0o600))
 	run(t, n.command(t, "run", file, "--blocks", "1")).ends(t, 2, "wants to run a command: touch") // a file
 	must.Is(t, must.Err(os.Stat(mark)), fs.ErrNotExist, "it was run")
 }
@@ -177,8 +169,7 @@ func TestHookIsRefused(t *testing.T) {
 // TestARefusalIsToldOnce: what a driver lacks or refuses is printed once, by the error, and
 // neither before nor beside it.
 func TestARefusalIsToldOnce(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	for setting, c := range map[string]struct{ says, out string }{
 		// veth reports no flow control, and accepts no link mode.
 		"nic.pause.rx=off":    {"the driver has no such setting", ""},

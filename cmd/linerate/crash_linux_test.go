@@ -188,8 +188,7 @@ func crashSteps(t *testing.T) []string {
 	log := filepath.Join(n.dir, "steps")
 	run(t, n.command(t, n.crashArgs(n.agent("far", stepsVar+"="+log), quick()...)...)).succeeds(t)
 	n.restored(t)
-	text := must.Get(os.ReadFile(log))(t)
-	steps := strings.Split(strings.TrimSpace(string(text)), "\n")
+	steps := strings.Split(strings.TrimSpace(string(must.Get(os.ReadFile(log))(t))), "\n")
 	each := len(steps) / 3
 	// 2 knobs: intent, write, read, applied; look, restore, undone; and closed once.
 	must.Need(t, each == 2*7+1 && slices.Equal(steps[:each], steps[each:2*each]) && slices.Equal(steps[:each], steps[2*each:]), "%d steps: %q", len(steps), steps)
@@ -200,8 +199,7 @@ func crashSteps(t *testing.T) []string {
 // them after one step, and with everyFault after every step. Whatever is killed, both hosts get
 // their old values back, and earlier measurements are kept.
 func TestCrash(t *testing.T) {
-	needRoot(t)
-	t.Parallel()
+	rootBeside(t)
 	began := time.Now()
 	steps := crashSteps(t)
 	cases := map[string]func(*testing.T){}
@@ -226,8 +224,7 @@ func crashOnce(t *testing.T, steps []string, k int, who string) {
 	once := filepath.Join(n.dir, "once")
 	far := n.agent("far", fmt.Sprintf("%s=%d:%s", crashVar, k, who), ownerVar+"="+n.dir, onceVar+"="+once)
 	r := run(t, n.command(t, n.crashArgs(far, quick()...)...))
-	_, err := os.Stat(once)
-	must.Need(t, err == nil, "nothing was killed\n%s%s", r.out, r.err)
+	must.Dof(t, must.Err(os.Stat(once)), "nothing was killed\n%s%s", r.out, r.err)
 	switch who {
 	case "controller", "all-but-watchdogs":
 		n.restored(t)
@@ -352,7 +349,7 @@ func foreignStays(t *testing.T, who string) {
 		}
 		return err == nil && len(transactions) > 1 && b.rmem != n.before.far.rmem && b.rmem != foreign && b.sack != n.before.far.sack && n.knobs(t, "near").sack != n.before.near.sack
 	}
-	eventually(t, 20*time.Second, "the setting", held)
+	must.Within(t, 20*time.Second, "the setting", held)
 	ip(t, "netns", "exec", n.far, "sh", "-c", "echo '"+foreign+"' > "+rmem)
 	n.before.far.rmem = foreign
 	// Backward: a watchdog must not have time to undo.
@@ -361,7 +358,7 @@ func foreignStays(t *testing.T, who string) {
 	}
 	switch who {
 	case "agent-far", "far-host": // the session goes on, from the foreign value
-		eventually(t, 20*time.Second, "the setting in the next attempt", held)
+		must.Within(t, 20*time.Second, "the setting in the next attempt", held)
 		p.signal(t, os.Interrupt)
 	case "nobody":
 		p.signal(t, os.Interrupt)

@@ -45,8 +45,7 @@ const (
 // file reads a file that a script has written.
 func file(t testing.TB, parts ...string) string {
 	t.Helper()
-	b := must.Get(os.ReadFile(filepath.Join(parts...)))(t)
-	return string(b)
+	return string(must.Get(os.ReadFile(filepath.Join(parts...)))(t))
 }
 
 // TestFullDiskUnderStore fills the disk with the results while an experiment runs.
@@ -137,8 +136,7 @@ linerate test "$FAR" --to -t 100ms --omit 0 --db :memory: > $W/out/memory`)
 // written into the current folder. A folder given otherwise is used, but relative XDG folders are
 // ignored.
 func TestFirstHour16NoHome(t *testing.T) {
-	t.Parallel()
-	needRoot(t)
+	rootBeside(t)
 	const nobodyKnows = 54321
 	dir := must.Get(os.MkdirTemp("", "linerate-nohome-"))(t) //nolint:usetesting // a folder that others may enter
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
@@ -188,8 +186,7 @@ const somebody = 65534
 // TestForeignState: root finds a state directory that another user could have filled: by --state,
 // by LINERATE_STATE, as an agent, and as the job for the next start. It trusts nothing in it.
 func TestForeignState(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	before := n.knobs(t, "far")
 	for name, prepare := range map[string]func(dir string) string{
 		"of another user": func(dir string) string { return dir },

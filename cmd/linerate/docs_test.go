@@ -225,8 +225,7 @@ func TestFirstHour19NearAndFar(t *testing.T) {
 		"lab " + lab + " -- sh -c 'hostname; grep far /etc/hosts; echo $FAR_ADDR'",
 	} {
 		t.Run(line, func(t *testing.T) {
-			t.Parallel()
-			needLab(t)
+			labBeside(t)
 			r := run(t, command(t, shellWords(line)...))
 			said := strings.ReplaceAll(r.out+r.err, lab, "")
 			found := oldEnds.FindString(said)

@@ -49,8 +49,7 @@ func sampled(t testing.TB, path string, samples int) int64 {
 	}
 	f := must.Get(os.Create(path))(t)
 	must.Do(t, errors.Join(archive.Write(t.Context(), f, st, nil), f.Close(), st.Close()))
-	info := must.Get(os.Stat(db))(t)
-	return info.Size()
+	return must.Get(os.Stat(db))(t).Size()
 }
 
 // TestSamplesOfAReport: the page of a report contains all samples of a session, even if they are
@@ -82,8 +81,7 @@ func attachedAgain(t testing.TB, page string, samples int) {
 	defer a.Close()
 	n := 0
 	for run := 1; run <= 5; run++ {
-		all := must.Get(a.Samples(t.Context(), "last", run))(t)
-		n += len(all)
+		n += len(must.Get(a.Samples(t.Context(), "last", run))(t))
 	}
 	must.Equal(t, n, samples, "samples are in the page")
 }
@@ -116,7 +114,7 @@ func heads(out string) (all []string) {
 // idle waits until the iperf3 server listens and has ended the previous test.
 func idle(t testing.TB, n *netns) {
 	t.Helper()
-	eventually(t, patience, "iperf3 listens and measures nothing", func() bool {
+	must.Until(t, "iperf3 listens and measures nothing", func() bool {
 		sockets := ip(t, "netns", "exec", n.far, "ss", "-Htan")
 		return strings.Contains(sockets, ":5201") && !strings.Contains(sockets, "ESTAB") && !strings.Contains(sockets, "CLOSE-WAIT")
 	})
@@ -197,8 +195,7 @@ type sessionDocument struct {
 // TestDocumentOfAQuickTest: the document of a quick test is readable, and the full one of the
 // same session has every fact, from the store.
 func TestDocumentOfAQuickTest(t *testing.T) {
-	t.Parallel()
-	needLab(t)
+	labBeside(t)
 	db := t.TempDir() + "/r.db"
 	short := succeed(t, "--db", db, "test", "-q", "-t", "200ms", "--omit", "0s", "--idle", "0s", "lab:rate=20mbit,rtt=2ms", "--json").out
 	whole := succeed(t, "--db", db, "show", "last", "--json=full").out

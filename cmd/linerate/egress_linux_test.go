@@ -75,8 +75,7 @@ func TestEgress(t *testing.T) {
 		{"NPtcp", []string{"sweep", "netpipe://" + farAddr, "--min", "512", "--max", "512"}, from, "NPtcp -l 512 -u 512", "v0", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			n := newNetns(t)
+			n := netnsBeside(t)
 			ip(t, "-n", n.near, "addr", "add", second+"/24", "dev", "v0")
 			ip(t, "link", "add", "v1", "netns", n.near, "type", "veth", "peer", "name", "v1", "netns", n.far)
 			ip(t, "-n", n.near, "addr", "add", "10.77.1.1/24", "dev", "v1")
@@ -102,7 +101,7 @@ func TestEgress(t *testing.T) {
 				server.Dir = t.TempDir()
 				must.Do(t, server.Start())
 				t.Cleanup(func() { _ = server.Wait() }) // it is killed with its namespace
-				eventually(t, patience, argv[0]+" listens", func() bool {
+				must.Until(t, argv[0]+" listens", func() bool {
 					return strings.Count(ip(t, "netns", "exec", n.far, "cat", "/proc/net/tcp", "/proc/net/tcp6", "/proc/net/udp", "/proc/net/udp6"), "\n") > 4
 				})
 			} else {
@@ -169,8 +168,7 @@ func TestEgressRefused(t *testing.T) {
 // TestServeFindsAPort: a server that may use any port gets one that is free for TCP and UDP, even
 // if most ports that are free for TCP are not free for UDP.
 func TestServeFindsAPort(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	ip(t, "netns", "exec", n.far, "sysctl", "-qw", "net.ipv4.ip_local_port_range=40000 40007")
 	must.Do(t, inNetns(n.far, func() error {
 		for port := 40001; port <= 40007; port++ {
@@ -183,17 +181,16 @@ func TestServeFindsAPort(t *testing.T) {
 		return nil
 	}))
 	p := start(t, n.inside(t, "far", "serve", "--open", "--listen", farAddr+":0", "--announce=false", "--state", filepath.Join(n.dir, "serve")))
-	eventually(t, patience, "the server", func() bool { return len(p.done) > 0 || strings.Contains(p.said(), "measure from") })
+	must.Until(t, "the server", func() bool { return len(p.done) > 0 || strings.Contains(p.said(), "measure from") })
 	must.Contain(t, p.said(), "listening on "+farAddr+":40000")
 }
 
 // TestBindAtAServer: a server accepts data sent from another address than the route's.
 func TestBindAtAServer(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	ip(t, "-n", n.near, "addr", "add", "10.77.0.11/24", "dev", "v0")
 	p := start(t, n.inside(t, "far", "serve", "--open", "--listen", farAddr+":5299", "--announce=false", "--state", filepath.Join(n.dir, "serve")))
-	eventually(t, patience, "the server", func() bool { return strings.Contains(p.said(), "listening on") })
+	must.Until(t, "the server", func() bool { return strings.Contains(p.said(), "listening on") })
 	for _, more := range [][]string{nil, {"--udp", "-b", "5M"}, {"--connect-from", "far"}} {
 		args := append([]string{"test", farAddr, "--bind", "10.77.0.11", "-t", "1s", "--omit", "0s", "--idle", "0s"}, more...)
 		run(t, n.inside(t, "near", args...)).succeeds(t).prints(t, "bit/s")

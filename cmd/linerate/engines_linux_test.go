@@ -20,8 +20,7 @@ import (
 // TCP. Each run is what its level says, and only metrics of both are guards. TestTruthOfEngines
 // requires the verdict.
 func TestEnginesTakeTurns(t *testing.T) {
-	t.Parallel()
-	needLab(t)
+	labBeside(t)
 	enginesTakeTurns(t, "2")
 }
 
@@ -117,7 +116,7 @@ func TestToyProgram(t *testing.T) {
 	must.Do(t, os.WriteFile(plan, []byte(text), 0o600))
 	has(t, "toy", do(0, "run", plan, "--db", db).out, "3 toy bytes came back")
 	// What the server stored and logged.
-	eventually(t, patience, "a served result", func() bool {
+	must.Until(t, "a served result", func() bool {
 		r := try("list", "--kind", "served", "--json", "--db", served)
 		return strings.Count(r.out, `"toy client"`) > 1
 	})
@@ -199,7 +198,7 @@ func TestServerOutOfDescriptors(t *testing.T) {
 		for _, c := range all {
 			_ = c.Close()
 		}
-		eventually(t, patience, name+" gives its descriptors back", func() bool { return held() < 40 })
+		must.Until(t, name+" gives its descriptors back", func() bool { return held() < 40 })
 	}
 	foreignClient(t, iperf3Fault, "iperf3", "-c", "127.0.0.1", "-p", portOf(v.Foreign["iperf3"]), "-n", "2M", "-J")
 	foreignClient(t, iperf2Fault, "iperf", "-c", "127.0.0.1", "-p", portOf(v.Foreign["iperf2"]), "-n", "2M", "-y", "C")

@@ -47,12 +47,12 @@ func serveAmongManyIPv6Networks(t *truth.Try) {
 	}
 	// Until its link-local addresses are known to be unique (RFC 4862 section 5.4), which takes
 	// seconds, a new link answers no neighbour.
-	eventually(t, 15*time.Second, "addresses of the link", func() bool {
+	must.Within(t, 15*time.Second, "addresses of the link", func() bool {
 		return ip(t, "-n", n.near, "-6", "addr", "show", "tentative")+ip(t, "-n", n.far, "-6", "addr", "show", "tentative") == ""
 	})
 	p := start(t, n.inside(t, "far", "serve", "--listen", "["+far+"]:5299", "--state", n.state("far")))
 	pattern := regexp.MustCompile(`linerate://[^\s']+`)
-	eventually(t, 20*time.Second, "a join link", func() bool { return pattern.MatchString(p.said()) })
+	must.Within(t, 20*time.Second, "a join link", func() bool { return pattern.MatchString(p.said()) })
 	link := pattern.FindString(p.said())
 	for _, attack := range []string{"silence", "wrong secrets"} {
 		const d = 4 * time.Second
@@ -63,14 +63,13 @@ func serveAmongManyIPv6Networks(t *truth.Try) {
 		bad, good := n.role(t, "near", "crowd"), n.role(t, "near", "friend")
 		bad.Env, good.Env = append(bad.Env, crowdVar+"="+string(text)), append(good.Env, crowdVar+"="+link)
 		crowd, friend := start(t, bad), start(t, good)
-		eventually(t, d, attack+" from many networks", func() bool {
+		must.Within(t, d, attack+" from many networks", func() bool {
 			out, err := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.far, "ss", "-Htan").Output()
 			return err == nil && strings.Count(string(out), "[fd78:") > 20
 		})
-		r := crowd.wait(t, d+30*time.Second).succeeds(t)
-		did := decode[tally](t, r.out)
+		did := decode[tally](t, crowd.wait(t, d+30*time.Second).succeeds(t).out)
 		friend.signal(t, os.Interrupt)
-		r = friend.wait(t, 30*time.Second)
+		r := friend.wait(t, 30*time.Second)
 		must.Need(t, r.code == 0, "%s: a friend of the server: %s%s", attack, r.out, r.err)
 		took := decode[[]time.Duration](t, r.out)
 		slices.Sort(took)
@@ -121,7 +120,7 @@ func TestTruthOfAFullServer(t *testing.T) {
 	wait := silentCrowd(ctx, t, first.addr, 300)
 	defer wait()
 	defer cancel()
-	eventually(t, patience, "anonymous clients at the door", func() bool { return held() >= before+door.Unknown-1 })
+	must.Until(t, "anonymous clients at the door", func() bool { return held() >= before+door.Unknown-1 })
 	n := held()
 	must.True(t, n <= files-door.Sessions, "anonymous clients left %d descriptors of %d, and sessions should have %d", files-n, files, door.Sessions)
 	f := model.Flow{Engine: "tcpbulk", Direction: model.To, Streams: 4, Duration: 300 * time.Millisecond, Interval: 100 * time.Millisecond}

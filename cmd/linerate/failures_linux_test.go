@@ -48,11 +48,11 @@ func TestFailures(t *testing.T) {
 			text := f.args
 			if strings.Contains(text, "{open}") {
 				p := start(t, n.inside(t, "far", "serve", "--open", "--listen", farAddr+":5299", "--announce=false", "--state", filepath.Join(n.dir, "serve")))
-				eventually(t, patience, "the server", func() bool { return strings.Contains(p.said(), "listening on") })
+				must.Until(t, "the server", func() bool { return strings.Contains(p.said(), "listening on") })
 			}
 			if strings.Contains(text, "{busy}") {
 				p := start(t, n.inside(t, "near", "set", "tcp.sack=off", "--for", "2m", n.agent("far")))
-				eventually(t, patience, "the other linerate", func() bool { return strings.Contains(n.knobs(t, "far").sack, "0") })
+				must.Until(t, "the other linerate", func() bool { return strings.Contains(n.knobs(t, "far").sack, "0") })
 				defer p.signal(t, os.Interrupt)
 			}
 			args := strings.Fields(text)
@@ -66,8 +66,7 @@ func TestFailures(t *testing.T) {
 			if f.user {
 				cmd = n.asUser(t, args...)
 			}
-			r := run(t, cmd).ends(t, f.code)
-			has(t, "stderr", r.err, f.words...)
+			has(t, "stderr", run(t, cmd).ends(t, f.code).err, f.words...)
 		})
 	}
 }
@@ -154,8 +153,7 @@ type selftestDocument struct {
 // TestSelftestInALab: in a separate host every harmless writable setting is set, restored and
 // read again by sysctl; and the file has the whole report.
 func TestSelftestInALab(t *testing.T) {
-	t.Parallel()
-	needLab(t)
+	labBeside(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "report.json")
 	names := "net.ipv4.tcp_rmem net.ipv4.tcp_wmem net.ipv4.tcp_mtu_probing net.core.somaxconn net.ipv4.tcp_max_syn_backlog"
@@ -182,8 +180,7 @@ func TestSelftestInALab(t *testing.T) {
 // default of a lab's host, and the error names the file of the machine that would allow it. An
 // algorithm that every user may use is set.
 func TestLabCongestionIsExplained(t *testing.T) {
-	needLab(t)
-	t.Parallel()
+	labBeside(t)
 	words := func(name string) []string {
 		text, err := os.ReadFile("/proc/sys/net/ipv4/" + name)
 		orPanic(err)
@@ -209,8 +206,7 @@ func TestLabCongestionIsExplained(t *testing.T) {
 // TestFactsOfALab reads a host over a session: the agent's facts in the published form, with the
 // interface that leads here first.
 func TestFactsOfALab(t *testing.T) {
-	t.Parallel()
-	needLab(t)
+	labBeside(t)
 	out := succeed(t, "facts", "lab:rate=100mbit,mtu=1400", "--json").out
 	must.OK(t, validate("linerate/facts/v1", out))
 	type text struct {
@@ -251,8 +247,7 @@ func TestFactsOfALab(t *testing.T) {
 // TestFirstHour17KnobsOfTheDefaultRoute: without --interface the settings of a link are those of
 // the interface with the default route.
 func TestFirstHour17KnobsOfTheDefaultRoute(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	ip(t, "-n", n.near, "route", "add", "default", "via", farAddr)
 	for _, args := range [][]string{{"knobs", "-q"}, {"knobs", "-q", "--interface", "v0"}} {
 		r := run(t, n.inside(t, "near", args...))

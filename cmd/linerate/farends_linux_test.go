@@ -16,8 +16,7 @@ import (
 // and reports distinguish the ends. TestTruthOfFarEnds checks what each of them carries, and
 // resumes with new connections.
 func TestFarEndsInLabs(t *testing.T) {
-	t.Parallel()
-	needLab(t)
+	labBeside(t)
 	db := filepath.Join(t.TempDir(), "results.db")
 	args := []string{"run", "--factor", "far=lab:rate=50mbit,rtt=1ms,lab:rate=20mbit,rtt=1ms", "--factor", "far.tcp.recv_buffer_max=1MiB,2MiB",
 		"--settle", "0s", "--no-twin", "-t", "100ms", "--omit", "100ms", "--blocks", "1", "--db", db, "--json", "-q"}
@@ -105,8 +104,7 @@ func wentOn(t testing.TB, r result) {
 // TestFarEndsServed compares two servers, each with its own key; then one of them is killed
 // midway, and the session goes on with the other.
 func TestFarEndsServed(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	one, first := n.serve(t)
 	two, second := n.serve(t, "--listen", farAddr+":5300", "--state", n.state("far")+"2")
 	must.Need(t, first.Secret != second.Secret && first.Pin != second.Pin, "both servers have one key")
@@ -117,7 +115,7 @@ func TestFarEndsServed(t *testing.T) {
 	secret := strings.Contains(r.out, first.Secret) || strings.Contains(r.out, second.Secret)
 	must.True(t, len(ends) == 2 && valid[ends[0]] >= 6 && valid[ends[1]] >= 6 && lost+atEqualLoad == 0 && !secret && strings.HasSuffix(ends[1], ":5300"), "%v, %d lost, a secret is shown: %v", valid, lost, secret)
 	p := start(t, n.inside(t, "near", acrossArgs("12", first.String(), second.String(), "--db", filepath.Join(n.dir, "dies.db"))...))
-	eventually(t, patience, "a run with the second one", func() bool {
+	must.Until(t, "a run with the second one", func() bool {
 		return strings.Contains(run(t, n.inside(t, "near", "show", "last", "--json", "--db", filepath.Join(n.dir, "dies.db"))).out, `"number": 4`)
 	})
 	two.signal(t, syscall.SIGKILL)

@@ -45,8 +45,7 @@ func (c faultCase) String() string {
 // With the build tag slow each fault hits every operation on every host, and with
 // LINERATE_FAULTS=all after every step.
 func TestFaults(t *testing.T) {
-	needRoot(t)
-	t.Parallel()
+	rootBeside(t)
 	began := time.Now()
 	const most = 12 // they mostly wait
 	hosts := newPool(t, most)

@@ -22,7 +22,7 @@ func (r *faultRun) check() {
 	r.t.Helper()
 	got := r.p.wait(r.t, patience)
 	if r.tty != nil && !r.dead && !r.deaf { // the last output may come after the end
-		eventually(r.t, 20*time.Second, "the document on the terminal", func() bool { return strings.Contains(r.tty.shown.String(), "\n}") })
+		must.Within(r.t, 20*time.Second, "the document on the terminal", func() bool { return strings.Contains(r.tty.shown.String(), "\n}") })
 		got.out = r.tty.shown.String()
 	}
 	confirmed := false
@@ -105,8 +105,7 @@ func (r *faultRun) truthful(o operation, got result) (confirmed bool) {
 	c := r.claimed(o, got)
 	says := func(what string) {
 		r.t.Helper()
-		must.True(r.t, len(holds) == 0,
-			"%s: the report says %s, but %s\nexit code %d\n%s%s", o.name, what, strings.Join(holds, ", "), got.code, got.out, got.err)
+		must.True(r.t, len(holds) == 0, "%s: the report says %s, but %s\nexit code %d\n%s%s", o.name, what, strings.Join(holds, ", "), got.code, got.out, got.err)
 	}
 	if strings.Contains(got.out+got.err, "all settings are back") {
 		says("that all settings are back")
@@ -123,9 +122,8 @@ func (r *faultRun) truthful(o operation, got result) (confirmed bool) {
 		}
 		switch ch.State {
 		case model.ChangeUndone, model.ChangeForeign:
-			if text := now[host][ch.Knob]; ours(ch.Knob, text) && !ours(ch.Knob, r.before[host][ch.Knob]) {
-				r.t.Errorf("%s: %s on %s is %s in the report and holds %q\nexit code %d\n%s%s", o.name, ch.Knob, host, ch.State, text, got.code, got.out, got.err)
-			}
+			text := now[host][ch.Knob]
+			must.True(r.t, !ours(ch.Knob, text) || ours(ch.Knob, r.before[host][ch.Knob]), "%s: %s on %s is %s in the report and holds %q\nexit code %d\n%s%s", o.name, ch.Knob, host, ch.State, text, got.code, got.out, got.err)
 		default:
 			open++
 		}
@@ -207,19 +205,16 @@ func (r *faultRun) undoAll(got result) {
 		}
 		r.truthful(operation{name: "undo", document: "linerate/undo/v1", hosts: []string{host}}, u)
 		r.expect("linerate undo", host)
-		must.True(r.t, host != r.foreignOn || !r.mustTell() || strings.Contains(got.out+got.err+u.out+u.err, "7777777"),
-			"the foreign value is not reported")
+		must.True(r.t, host != r.foreignOn || !r.mustTell() || strings.Contains(got.out+got.err+u.out+u.err, "7777777"), "the foreign value is not reported")
 		if host == "near" && !strings.Contains(got.out+got.err+u.out+u.err, r.says) {
 			r.t.Errorf("nobody says %q\n%s%s", r.says, u.out, u.err)
 		}
 		if lost {
-			if seen := run(r.t, r.controller(host, "undo", "--acknowledge")); seen.code != 0 || !strings.Contains(seen.out+seen.err, "acknowledged, and kept as ") {
-				r.t.Errorf("undo --acknowledge on %s: exit code %d\n%s%s", host, seen.code, seen.out, seen.err)
-			}
+			seen := run(r.t, r.controller(host, "undo", "--acknowledge"))
+			must.True(r.t, seen.code == 0 && strings.Contains(seen.out+seen.err, "acknowledged, and kept as "), "undo --acknowledge on %s: exit code %d\n%s%s", host, seen.code, seen.out, seen.err)
 		}
 		again := run(r.t, r.controller(host, "undo"))
-		must.True(r.t, again.code == 0 && again.out == "nothing to undo\n",
-			"second undo on %s: exit code %d\n%s%s", host, again.code, again.out, again.err)
+		must.True(r.t, again.code == 0 && again.out == "nothing to undo\n", "second undo on %s: exit code %d\n%s%s", host, again.code, again.out, again.err)
 		r.expect("the second undo", host)
 	}
 }
@@ -286,9 +281,8 @@ func (r *faultRun) nothingLeft() {
 	for _, host := range []string{"near", "far"} {
 		dir := r.mounts.path(r.state(host))
 		records, damage, err := journal.Read(dir)
-		if open := journal.OpenIntents(records); err != nil || len(damage)+len(open)+len(journal.ConfirmedIntents(records)) > 0 {
-			r.t.Errorf("journal of %s: open %+v, damage %v, %v", host, open, damage, err)
-		}
+		open := journal.OpenIntents(records)
+		must.True(r.t, err == nil && len(damage)+len(open)+len(journal.ConfirmedIntents(records)) == 0, "journal of %s: open %+v, damage %v, %v", host, open, damage, err)
 		entries, _ := os.ReadDir(dir)
 		// A controller that was killed while it kept a change of two hosts leaves a note, which
 		// the next linerate set reports; from a read-only disk it cannot be removed.

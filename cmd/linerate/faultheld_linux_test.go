@@ -74,7 +74,7 @@ func (r *faultRun) hold() (free func()) {
 	var j *journal.Journal
 	var err error
 	// A thread of a killed process may be the last to release the lock.
-	eventually(r.t, 20*time.Second, "the journal is free", func() bool {
+	must.Within(r.t, 20*time.Second, "the journal is free", func() bool {
 		j, err = journal.Open(r.state(r.c.host))
 		return err == nil
 	})
@@ -124,9 +124,8 @@ func (r *faultRun) keepFiles(damaged []string) {
 			code, want = 7, texts[0]
 		}
 		u := run(r.t, r.controller(r.c.host, "undo", "--kept"))
-		if now := r.keptFile(); u.code != code || now != want || code != 0 && !strings.Contains(u.out+u.err, "000001") {
-			r.t.Errorf("undo --kept: exit code %d, want %d, left %q\n%s%s", u.code, code, now, u.out, u.err)
-		}
+		now := r.keptFile()
+		must.True(r.t, u.code == code && now == want && (code == 0 || strings.Contains(u.out+u.err, "000001")), "undo --kept: exit code %d, want %d, left %q\n%s%s", u.code, code, now, u.out, u.err)
 	}
 }
 

@@ -213,7 +213,7 @@ func (m *mounts) free(t *testing.T, dir string) {
 func (m *mounts) remount(t *testing.T, dir, how string) {
 	t.Helper()
 	args := append(m.enter()[1:], "mount", "-o", "remount,"+how, dir)
-	eventually(t, 20*time.Second, "remount "+how, func() bool {
+	must.Within(t, 20*time.Second, "remount "+how, func() bool {
 		return exec.CommandContext(t.Context(), "nsenter", args...).Run() == nil
 	})
 }
@@ -265,7 +265,7 @@ func (n *netns) shiftJournal(t *testing.T, host string, by time.Duration) {
 	}
 	var j *journal.Journal
 	// A thread of a killed process may be the last to release the lock.
-	eventually(t, 20*time.Second, "the journal is free", func() bool {
+	must.Within(t, 20*time.Second, "the journal is free", func() bool {
 		j, err = journal.Open(n.state(host))
 		return err == nil
 	})

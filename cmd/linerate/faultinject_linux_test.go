@@ -214,8 +214,7 @@ func machines(plain func(operation, string) bool) []fault {
 				next := newNetns(r.t)
 				r.near, r.far, r.rebooted = next.near, next.far, true
 				boot := filepath.Join(r.dir, "boot_id")
-				text := fmt.Sprintf("00000000-0000-4000-8000-%012d\n", r.controllerPID())
-				must.Do(r.t, os.WriteFile(boot, []byte(text), 0o600))
+				must.Do(r.t, os.WriteFile(boot, []byte(fmt.Sprintf("00000000-0000-4000-8000-%012d\n", r.controllerPID())), 0o600))
 				r.mounts = newMounts(r.t, "mount --bind "+boot+" /proc/sys/kernel/random/boot_id")
 				if configured { // the machine starts with linerate's values
 					must.Do(r.t, inNetns(r.name(r.c.host), func() error { return os.WriteFile(rmem, []byte("4096 65536 65536\n"), 0o644) }))
@@ -250,7 +249,7 @@ func (r *faultRun) follows(f func()) { r.shut = f }
 // restoredBy waits until the hosts have their old values, whatever process hangs.
 func (r *faultRun) restoredBy(whom string) {
 	r.t.Helper()
-	eventually(r.t, patience, "old values by "+whom, func() bool {
+	must.Until(r.t, "old values by "+whom, func() bool {
 		for _, host := range r.c.op.changed() {
 			now := r.settings()[host]
 			if slices.ContainsFunc(r.c.op.knobs, func(id model.KnobID) bool { return now[id] != r.before[host][id] }) {

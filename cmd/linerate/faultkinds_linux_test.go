@@ -102,8 +102,7 @@ func cgroups(plain func(operation, string) bool) []fault {
 func (r *faultRun) enterCgroup() {
 	r.t.Helper()
 	r.cgroup = newCgroup(r.t)
-	script := "#!/bin/sh\necho $$ > " + filepath.Join(r.cgroup, "cgroup.procs") + "\nexec \"$@\"\n"
-	must.Do(r.t, os.WriteFile(r.enterPath(), []byte(script), 0o700))
+	must.Do(r.t, os.WriteFile(r.enterPath(), []byte("#!/bin/sh\necho $$ > "+filepath.Join(r.cgroup, "cgroup.procs")+"\nexec \"$@\"\n"), 0o700))
 }
 
 // enterPath returns a command that runs its arguments in the cgroup.
@@ -114,8 +113,7 @@ func newCgroup(t *testing.T) string {
 	t.Helper()
 	roots := []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}
 	i := slices.IndexFunc(roots, func(dir string) bool {
-		_, err := os.Stat(filepath.Join(dir, "cgroup.controllers"))
-		return err == nil
+		return must.Err(os.Stat(filepath.Join(dir, "cgroup.controllers"))) == nil
 	})
 	must.SkipIf(t, i < 0, "no cgroup v2 here")
 	dir := filepath.Join(roots[i], fmt.Sprintf("linerate-test-%d-%d", os.Getpid(), time.Now().UnixNano()))
@@ -123,7 +121,7 @@ func newCgroup(t *testing.T) string {
 	must.SkipIf(t, err != nil, "no cgroup of its own: %v", err)
 	t.Cleanup(func() {
 		_ = os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0)
-		eventually(t, 10*time.Second, "the end of "+dir, func() bool { return os.Remove(dir) == nil })
+		must.Within(t, 10*time.Second, "the end of "+dir, func() bool { return os.Remove(dir) == nil })
 	})
 	return dir
 }

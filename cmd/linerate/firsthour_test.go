@@ -69,8 +69,7 @@ func TestFirstHour03NamedHostsAreMeasured(t *testing.T) {
 	plan := write(t, "plan.yaml", "far: nosuch.invalid\nfactors: [{knob: window, levels: [64KiB, 1MiB]}]\nblocks: 1\nflow: {duration: 200ms, omit: 100ms}\nsettle: 0s\n")
 	needLab(t)
 	r := succeed(t, "run", plan, "lab:rate=100mbit,rtt=5ms", "-q", "--json")
-	got := decode[document](t, r.out).Session.Far
-	must.True(t, got == "lab:rate=100mbit,rtt=5ms", "measured %q, the HOST beside the plan was another", got)
+	must.Equal(t, decode[document](t, r.out).Session.Far, "lab:rate=100mbit,rtt=5ms", "measured")
 }
 
 // TestFirstHour04ValuesAreTakenOrRefused: values are used exactly as given, or refused with a
@@ -94,8 +93,7 @@ func TestFirstHour04ValuesAreTakenOrRefused(t *testing.T) {
 // TestFirstHour06OneSentenceEach: test ends with exactly one sentence for each direction, even if
 // nothing limits.
 func TestFirstHour06OneSentenceEach(t *testing.T) {
-	needLab(t)
-	t.Parallel()
+	labBeside(t)
 	r := succeed(t, "test", "lab:rate=100mbit,rtt=2ms", "-t", "500ms", "--omit", "300ms", "-q")
 	for _, head := range []string{"  to far: ", "  from far: "} {
 		n := len(begun(r.out, head)) - len(begun(r.out, head+"also: ")) // on a busy machine
@@ -106,8 +104,7 @@ func TestFirstHour06OneSentenceEach(t *testing.T) {
 // TestFirstHour07Grid: a grid has a legend, the effect of each setting, one conclusion and no
 // table twice, and fits in 80 columns.
 func TestFirstHour07Grid(t *testing.T) {
-	needLab(t)
-	t.Parallel()
+	labBeside(t)
 	r := succeed(t, inSeconds("--factor", "window=8KiB,1MiB", "--factor", "streams=1,2", "--blocks", "6", "--details", "-q")...)
 	has(t, "the grid", r.out, "\n  window: 8 KiB, 1 MiB\n", "\n  streams: 1 stream, 2 streams\n",
 		"what each setting does", "window=1MiB against window=8KiB", "streams=2 against streams=1")
@@ -125,8 +122,7 @@ func TestFirstHour07Grid(t *testing.T) {
 // TestFirstHour09LongerByResume: a finished session with an open question goes on with more
 // blocks; a session of another kind says what to do instead.
 func TestFirstHour09LongerByResume(t *testing.T) {
-	needLab(t)
-	t.Parallel()
+	labBeside(t)
 	store := storeOf(t)
 	inStore(t, store, 0, inSeconds("--factor", "block=65KiB", "--max-blocks", "6", "--no-twin", "--margin", "0.1%", "-q")...)
 	r := inStore(t, store, 0, "run", "--resume", "last", "--max-blocks", "7", "-q", "--json")
@@ -138,8 +134,7 @@ func TestFirstHour09LongerByResume(t *testing.T) {
 
 // TestFirstHour10EstimatesInAPipe: after each block a pipe gets the state of every setting.
 func TestFirstHour10EstimatesInAPipe(t *testing.T) {
-	needLab(t)
-	t.Parallel()
+	labBeside(t)
 	r := succeed(t, inSeconds("--factor", "window=8KiB,1MiB", "--blocks", "3", "--no-twin")...)
 	n := strings.Count(r.err, "so far, against current:")
 	must.True(t, n == 3, "estimates %d times after 3 blocks:\n%s", n, r.err)
@@ -170,10 +165,9 @@ func TestFirstHour12ListAndRemove(t *testing.T) {
 	t.Parallel()
 	store := storeOf(t)
 	inStore(t, store, 3, "test", "iperf3://"+closedPort(t))
-	r := inStore(t, store, 0, "list")
-	has(t, "the list", r.out, "age", "state", "goodput", "failed")
+	has(t, "the list", inStore(t, store, 0, "list").out, "age", "state", "goodput", "failed")
 	inStore(t, store, 0, "rm", "last", "--yes")
-	r = inStore(t, store, 6, "show", "last")
+	r := inStore(t, store, 6, "show", "last")
 	must.True(t, strings.Contains(r.err, "no session is stored yet"), "after rm: %s", r.err)
 	inStore(t, store, 0, "prune", "--older-than", "30d", "--yes")
 }
@@ -193,8 +187,7 @@ func TestFirstHour13SilentHosts(t *testing.T) {
 
 // TestFirstHour14SentAndAsked: for UDP the report shows the sent rate beside the requested one.
 func TestFirstHour14SentAndAsked(t *testing.T) {
-	needLab(t)
-	t.Parallel()
+	labBeside(t)
 	r := succeed(t, "test", "lab:rate=10mbit,rtt=2ms", "--udp", "-b", "1tbit", "--to", "-t", "300ms", "--omit", "0s", "--idle", "0s", "-q")
 	m := regexp.MustCompile(`([\d.]+) ([MG])bit/s sent \(1 Tbit/s\s+asked\s+for\)`).FindStringSubmatch(r.out)
 	must.Need(t, m != nil, "not what was sent, with what was asked:\n%s", r.out)
@@ -219,8 +212,7 @@ func TestFirstHour24FourQuestions(t *testing.T) {
 	t.Parallel()
 	docs := filepath.Join("..", "..", "docs")
 	text := func(name string) string {
-		b := must.Get(os.ReadFile(filepath.Join(docs, name)))(t)
-		return string(b)
+		return string(must.Get(os.ReadFile(filepath.Join(docs, name)))(t))
 	}
 	parts := strings.Split(text("start.md"), "\n## ")[1:]
 	must.Equal(t, len(parts), 4, "questions")

@@ -23,8 +23,7 @@ import (
 // needProgram skips a test if a foreign program is not installed.
 func needProgram(t testing.TB, name string) {
 	t.Helper()
-	_, err := exec.LookPath(name)
-	must.SkipIf(t, err != nil, "%s is not installed", name)
+	must.SkipIf(t, must.Err(exec.LookPath(name)) != nil, "%s is not installed", name)
 }
 
 // serving is a running linerate serve --json.
@@ -41,7 +40,7 @@ func serveJSON(t testing.TB, cmd *exec.Cmd) serving {
 	t.Helper()
 	p := start(t, cmd)
 	t.Cleanup(func() { _ = p.cmd.Process.Signal(os.Interrupt); p.wait(t, patience) })
-	eventually(t, patience, "the server's document", func() bool { return strings.HasSuffix(strings.TrimSpace(p.said()), "}") })
+	must.Until(t, "the server's document", func() bool { return strings.HasSuffix(strings.TrimSpace(p.said()), "}") })
 	must.OK(t, validate("linerate/serve/v1", p.said()))
 	s := decode[serving](t, p.said())
 	s.p = p
@@ -128,7 +127,7 @@ func foreignServer(t testing.TB, network, port string, argv ...string) {
 			t.Logf("%s said:\n%s", argv[0], said.String())
 		}
 	})
-	eventually(t, patience, argv[0]+" listens", func() bool { return listens(t, network, port) })
+	must.Until(t, argv[0]+" listens", func() bool { return listens(t, network, port) })
 }
 
 // foreignClient runs a foreign program, and requires that it succeeds and that check finds no
@@ -153,8 +152,7 @@ func unchecked(string) string { return "" }
 // document.
 func measured(t testing.TB, args []string, check func(d document) (wrong string)) {
 	t.Helper()
-	r := succeed(t, args...)
-	must.Equal(t, check(decode[document](t, r.out)), "", "linerate %s", strings.Join(args, " "))
+	must.Equal(t, check(decode[document](t, succeed(t, args...).out)), "", "linerate %s", strings.Join(args, " "))
 }
 
 // briefly returns a test that is as short as possible.
@@ -194,8 +192,7 @@ func TestForeignServers(t *testing.T) {
 		t.Parallel()
 		p, out := freePort(t), filepath.Join(t.TempDir(), "np.out")
 		foreignServer(t, "tcp", p, "NPtcp", "-P", p, "-u", "4", "-o", os.DevNull)
-		r := succeed(t, "sweep", "netpipe://127.0.0.1:"+p, "--max", "4", "--output", out, "--json", "-q")
-		must.OK(t, validate("linerate/session/v1", r.out))
+		must.OK(t, validate("linerate/session/v1", succeed(t, "sweep", "netpipe://127.0.0.1:"+p, "--max", "4", "--output", out, "--json", "-q").out))
 		netpipeFile(t, out, 4)
 	})
 }
@@ -394,6 +391,6 @@ func TestForeignOptionsNotObeyed(t *testing.T) {
 	} {
 		argv := append(strings.Fields(c.args), "-c", "127.0.0.1", "-p", portOf(s.Foreign["iperf2"]))
 		foreignClient(t, unchecked, argv...)
-		eventually(t, patience, c.says, func() bool { return strings.Contains(s.p.complaints(), c.says) })
+		must.Until(t, c.says, func() bool { return strings.Contains(s.p.complaints(), c.says) })
 	}
 }

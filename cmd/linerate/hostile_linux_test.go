@@ -72,14 +72,13 @@ func newSiege(t testing.TB, memory int64, args ...string) *siege {
 	all := []string{"serve", "--listen", serverAddr, "--state", s.state("far"), "--iperf3=" + farAddr + ":5201", "--iperf2=" + farAddr + ":5001", "--netpipe=" + farAddr + ":5002", "--udpstp=" + farAddr + ":24601"}
 	cmd := s.inside(t, "far", append(all, args...)...)
 	cmd.Args = append([]string{"sh", "-c", `echo $$ > "$0" && exec "$@"`, filepath.Join(s.group.dir, "cgroup.procs")}, cmd.Args...)
-	sh := must.Get(exec.LookPath("sh"))(t)
-	cmd.Path = sh
+	cmd.Path = must.Get(exec.LookPath("sh"))(t)
 	s.server = start(t, cmd)
 	link := regexp.MustCompile(`linerate://[^\s']+`)
-	eventually(t, 20*time.Second, "a join link", func() bool { return link.MatchString(s.server.said()) })
+	must.Within(t, 20*time.Second, "a join link", func() bool { return link.MatchString(s.server.said()) })
 	s.link = link.FindString(s.server.said())
 	s.friend, _ = s.addKey(t, "friend")
-	eventually(t, 20*time.Second, "its listeners", func() bool { return s.listens(t) })
+	must.Within(t, 20*time.Second, "its listeners", func() bool { return s.listens(t) })
 	return s
 }
 
@@ -108,8 +107,7 @@ func (s *siege) crowd(t testing.TB, attack string, d time.Duration) func() tally
 	cmd.Env = append(cmd.Env, crowdVar+"="+string(text))
 	p := start(t, cmd)
 	return func() tally {
-		r := p.wait(t, d+30*time.Second).succeeds(t)
-		return decode[tally](t, r.out)
+		return decode[tally](t, p.wait(t, d+30*time.Second).succeeds(t).out)
 	}
 }
 
@@ -120,8 +118,7 @@ func (s *siege) resident(t testing.TB) int {
 	must.Need(t, err == nil, "the server is gone: %v\n%s", err, s.server.said())
 	m := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(status)
 	must.Need(t, m != nil, "the server has ended\n%s", s.server.said())
-	kib := must.Get(strconv.Atoi(string(m[1])))(t)
-	return kib << 10
+	return must.Get(strconv.Atoi(string(m[1])))(t) << 10
 }
 
 // hit returns how many bytes arrived at the victim.
@@ -187,8 +184,7 @@ func (s *siege) under(t testing.TB, attack string, d time.Duration) (slowest tim
 	must.True(t, most <= hostileMemory, "%s: %d MB resident, at most %d are allowed", attack, most/1e6, hostileMemory/int(1e6))
 	must.True(t, len(took) != 0, "%s: a friend was not served", attack)
 	must.True(t, sent <= amplification*did.Forged+quietLink, "%s: the victim got %d bytes for %d in its name", attack, sent, did.Forged)
-	n := s.group.killed(t)
-	must.True(t, n == 0, "%s: the kernel ended %d processes of the server", attack, n)
+	must.Equal(t, s.group.killed(t), 0, "%s: the kernel ended processes of the server", attack)
 	return slowest, most
 }
 
@@ -210,7 +206,7 @@ const smallMachine = 512 << 20
 // stillServes requires a whole measurement after everything, and that the server ends cleanly.
 func (s *siege) stillServes(t testing.TB) {
 	t.Helper()
-	eventually(t, 30*time.Second, "a test", func() bool {
+	must.Within(t, 30*time.Second, "a test", func() bool {
 		r := run(t, s.inside(t, "near", "test", s.friend, "-t", "0.4s", "-i", "0.2s", "--omit", "0s", "--idle", "0s", "-q", "--json"))
 		return r.code == 0 && bothWays(decode[document](t, r.out)) == ""
 	})
@@ -233,7 +229,7 @@ func newMemoryGroup(t testing.TB, bytes int64) *memoryGroup {
 	must.SkipIf(t, err != nil, "no memory cgroup here: %v", err)
 	g.dir = dir
 	t.Cleanup(func() {
-		eventually(t, 30*time.Second, "the cgroup to be empty", func() bool {
+		must.Within(t, 30*time.Second, "the cgroup to be empty", func() bool {
 			err := os.Remove(dir)
 			return err == nil || errors.Is(err, fs.ErrNotExist)
 		})

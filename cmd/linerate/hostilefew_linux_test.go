@@ -126,7 +126,7 @@ func everyDatagramRead(t *testing.T, pid int, port string) {
 	t.Helper()
 	n := must.Get(strconv.Atoi(port))(t)
 	socket := regexp.MustCompile(fmt.Sprintf(`(?m)^ *\d+: [0-9A-F]+:%04X [0-9A-F]+:0000 07 [0-9A-F]{8}:([0-9A-F]{8}) `, n))
-	eventually(t, time.Minute, "datagrams to be read at UDP port "+port, func() bool {
+	must.Within(t, time.Minute, "datagrams to be read at UDP port "+port, func() bool {
 		text := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/net/udp", pid)))(t)
 		m := socket.FindAllStringSubmatch(string(text), -1)
 		for _, s := range m {

@@ -54,8 +54,7 @@ func moments() map[string]during {
 		}, true},
 		"running": {[]string{"-t", "1m", "--settle", "0s"}, func(t *testing.T, n *netns) bool {
 			const enough = 30e6 // bytes, far more than the earlier probe sends
-			_, err := n.trySession(t)
-			return err == nil && changed(t, n) && n.received(t) > enough
+			return must.Err(n.trySession(t)) == nil && changed(t, n) && n.received(t) > enough
 		}, true},
 		"cooling down": {append(short(), "--cooldown", "1m"), func(t *testing.T, n *netns) bool {
 			s, err := n.trySession(t)
@@ -92,7 +91,7 @@ func interrupt(t *testing.T, m during, twice bool) {
 	// The first run must be one that changes the hosts, so the baseline is not the unchanged
 	// hosts.
 	p := start(t, n.command(t, n.compareArgs(2, append(m.args, "--baseline", "8KiB", "--no-twin")...)...))
-	eventually(t, patience, "the moment to interrupt", func() bool { return m.until(t, n) })
+	must.Until(t, "the moment to interrupt", func() bool { return m.until(t, n) })
 	p.signal(t, os.Interrupt)
 	if twice {
 		// The second one ends the controller at once, unless the first was faster.
@@ -116,10 +115,9 @@ func interrupt(t *testing.T, m during, twice bool) {
 // TestSecondInterrupt: a host does not answer any more. The first Ctrl-C waits for it, the second
 // does not. The host undoes when it can.
 func TestSecondInterrupt(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	p := start(t, n.command(t, n.crashArgs(n.agent("far"), "-t", "1m")...))
-	eventually(t, patience, "the setting", func() bool {
+	must.Until(t, "the setting", func() bool {
 		now := n.bothKnobs(t)
 		return now.near.rmem != n.before.near.rmem && now.far.rmem != n.before.far.rmem
 	})
@@ -154,7 +152,7 @@ func resume(t testing.TB, sig os.Signal, state model.SessionState) {
 	const blocks = 12
 	n := newNetns(t)
 	p := start(t, n.command(t, n.compareArgs(blocks, short()...)...))
-	eventually(t, patience, "the middle of a block", func() bool {
+	must.Until(t, "the middle of a block", func() bool {
 		must.Need(t, len(p.done) == 0, "it ended: %s%s", p.said(), p.complaints())
 		s, err := n.trySession(t)
 		return err == nil && len(s.Runs) > len(s.Plan.Order[0]) && len(s.Runs)%len(s.Plan.Order[0]) != 0
@@ -188,8 +186,7 @@ func resume(t testing.TB, sig os.Signal, state model.SessionState) {
 // TestInterruptedLabLeavesNothing ends commands that have a lab, by Ctrl-C and by kill -9: all
 // processes of the lab end with them.
 func TestInterruptedLabLeavesNothing(t *testing.T) {
-	t.Parallel()
-	needLab(t)
+	labBeside(t)
 	cases := map[string]func(*testing.T){}
 	for name, args := range map[string][]string{
 		"test": {"test", "lab:rate=100mbit,rtt=2ms", "-t", "1m"},
@@ -215,7 +212,7 @@ func interruptLab(t testing.TB, sig syscall.Signal, args []string) {
 		}
 	})
 	// The session is stored once the lab is up; then traffic begins.
-	eventually(t, patience, "a session", func() bool {
+	must.Until(t, "a session", func() bool {
 		return sessions(t.Context(), filepath.Join(dir, "db")) > 0
 	})
 	n := len(withVariable("LINERATE_STATE=" + dir))
@@ -224,7 +221,7 @@ func interruptLab(t testing.TB, sig syscall.Signal, args []string) {
 	r := p.wait(t, patience)
 	want := map[syscall.Signal]int{syscall.SIGKILL: -1}[sig]
 	must.True(t, (sig == syscall.SIGKILL || r.code == 130) && (want != -1 || r.code == -1), "exit code %d\n%s%s", r.code, r.out, r.err)
-	eventually(t, patience, "processes of the lab are left", func() bool {
+	must.Until(t, "processes of the lab are left", func() bool {
 		return len(withVariable("LINERATE_STATE="+dir)) == 0
 	})
 	left, _ := os.ReadDir(tmp)

@@ -137,7 +137,7 @@ func publicServer(t *testing.T, args ...string) (*process, string) {
 	t.Helper()
 	p := start(t, command(t, append([]string{"serve", "--json", "--listen", "127.0.0.1:0", "--state", t.TempDir()}, args...)...))
 	t.Cleanup(func() { _ = p.cmd.Process.Signal(os.Interrupt); p.wait(t, 20*time.Second) })
-	eventually(t, 10*time.Second, "the server's document", func() bool { return strings.HasSuffix(strings.TrimSpace(p.said()), "}") })
+	must.Within(t, 10*time.Second, "the server's document", func() bool { return strings.HasSuffix(strings.TrimSpace(p.said()), "}") })
 	return p, decode[struct {
 		Link string `json:"link"`
 	}](t, p.said()).Link
@@ -147,8 +147,7 @@ func publicServer(t *testing.T, args ...string) (*process, string) {
 func peakMemory(t *testing.T, p *process) int {
 	t.Helper()
 	status := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid)))(t)
-	m := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)
-	kib := must.Get(strconv.Atoi(string(m[1])))(t)
+	kib := must.Get(strconv.Atoi(string(regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)[1])))(t)
 	return kib >> 10
 }
 
@@ -188,8 +187,7 @@ func (b bystander) got(t *testing.T) (sum int) {
 	t.Helper()
 	for _, dev := range []string{"v1", "v2"} {
 		text := ip(t, "netns", "exec", b.c, "cat", "/sys/class/net/"+dev+"/statistics/rx_bytes")
-		n := must.Get(strconv.Atoi(strings.TrimSpace(text)))(t)
-		sum += n
+		sum += must.Get(strconv.Atoi(strings.TrimSpace(text)))(t)
 	}
 	return sum
 }
@@ -219,19 +217,18 @@ func TestControllerIsNoCannon(t *testing.T) {
 	_, link := b.serve(t)
 	const listen = farAddr + ":5300"
 	aimer := start(t, b.role(t, "far", "aimer "+listen))
-	eventually(t, 10*time.Second, "the hostile server", func() bool { return aimer.said() != "" })
+	must.Within(t, 10*time.Second, "the hostile server", func() bool { return aimer.said() != "" })
 	before := b.got(t)
 	p := start(t, b.inside(t, "near", "test", strings.Replace(link.String(), serverAddr, listen, 1), "--to", "-u", "-b", "100M", "-t", "4s", "--idle", "0s", "-q"))
-	eventually(t, 20*time.Second, "forged answers", func() bool {
+	must.Within(t, 20*time.Second, "forged answers", func() bool {
 		return strings.Count(aimer.said(), "answer") > 20 || len(p.done) > 0 || b.got(t)-before > 100*chatter
 	})
 	n, sent := b.got(t)-before, 60*strings.Count(aimer.said(), "answer")
 	must.True(t, n <= chatter+3*sent, "the bystander got %d bytes for %d", n, sent)
 	_ = p.cmd.Process.Signal(os.Interrupt) // it may have ended
 	r := p.wait(t, 60*time.Second)
-	if t.Logf("%s%s", r.out, r.err); r.code == 0 {
-		t.Error("the controller measured")
-	}
+	t.Logf("%s%s", r.out, r.err)
+	must.True(t, r.code != 0, "the controller measured")
 	aimer.signal(t, os.Kill)
 	<-aimer.done
 }

@@ -101,8 +101,7 @@ func isOlder(t testing.TB, etc string) {
 // TestKeepOverSSH goes the whole way on a host that has only an sshd: measure, set, undo, keep,
 // and undo what was kept.
 func TestKeepOverSSH(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	etc := filepath.Join(n.dir, "etc")
 	olderFile(t, etc)
 	s := n.keepBySSH(t, etc)
@@ -148,8 +147,7 @@ func TestKeepOverSSH(t *testing.T) {
 
 // TestKeepAsks answers the prompt on a terminal, and keeps what was confirmed.
 func TestKeepAsks(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	etc := filepath.Join(n.dir, "etc")
 	olderFile(t, etc)
 	s := n.keepBySSH(t, etc)
@@ -172,11 +170,10 @@ func TestKeepAsks(t *testing.T) {
 func (n *netns) answerKeep(t testing.TB, s *sshtest.Server, answer, says string) {
 	t.Helper()
 	tt := onTerminal(t, withSSH(n.inside(t, "near", "keep", "root@far", "--keep-agent"), s))
-	eventually(t, patience, "the question", func() bool { return strings.Contains(tt.shown.String(), "write these files on ") })
+	must.Until(t, "the question", func() bool { return strings.Contains(tt.shown.String(), "write these files on ") })
 	must.Get(tt.master.WriteString(answer))(t)
-	r := tt.wait(t, patience)
-	must.Equal(t, r.code, 0, "%q: exit code", answer)
-	eventually(t, patience, "the terminal to say "+says, func() bool { return strings.Contains(tt.shown.String(), says) })
+	must.Equal(t, tt.wait(t, patience).code, 0, "%q: exit code", answer)
+	must.Until(t, "the terminal to say "+says, func() bool { return strings.Contains(tt.shown.String(), says) })
 }
 
 // keptHere runs a shell script on a machine with its own system files, in $W/etc, its own
@@ -366,8 +363,7 @@ echo code $code; cat $W/nobody/err; echo $(ls -A /etc/sysctl.d | wc -l) files`)
 // TestFirstHour08PastedKeep: the command at the end of a report works unchanged, and uses the
 // smallest level that is good enough.
 func TestFirstHour08PastedKeep(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	s := model.Session{
 		ID: "20261121T130000-1eve", Kind: model.KindRun, Near: "this machine", Far: n.agent("far"), Created: time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC),
 		State: model.SessionDone, WireRate: fact.Unknown[units.BitRate]("test"),

@@ -68,7 +68,7 @@ func (tt *terminal) draw(b []byte) {
 // shows waits until words are visible on the terminal.
 func (tt *terminal) shows(t testing.TB, words string) {
 	t.Helper()
-	eventually(t, patience, "the terminal to say "+words, func() bool { return strings.Contains(tt.screen.String(), words) })
+	must.Until(t, "the terminal to say "+words, func() bool { return strings.Contains(tt.screen.String(), words) })
 }
 
 // The alternate screen of a terminal, which a program takes and gives back (xterm, DECSET 1049).
@@ -126,8 +126,7 @@ func TestLiveScreen(t *testing.T) {
 	for _, want := range []string{"stopping: what was changed goes back", "goodput to far", "interrupted by the user"} {
 		must.Contain(t, after, want)
 	}
-	now := tt.modes(t)
-	must.True(t, now == before, "the terminal is %+v, and was %+v", now, before)
+	must.Equal(t, tt.modes(t), before, "the terminal is")
 }
 
 // TestLiveScreenQ: q works like Ctrl-C, and SIGTERM restores the terminal too.
@@ -144,8 +143,7 @@ func TestLiveScreenQ(t *testing.T) {
 			stop(tt)
 			must.Equal(t, tt.wait(t, patience).code, 130, "exit code")
 			must.Contain(t, tt.shown.String(), givesScreen, "does not give the screen back")
-			now := tt.modes(t)
-			must.True(t, now == before, "the terminal is %+v, and was %+v", now, before)
+			must.Equal(t, tt.modes(t), before, "the terminal is")
 		})
 	}
 }
@@ -160,10 +158,8 @@ func TestLiveScreenEnds(t *testing.T) {
 	text := tt.shown.String()
 	during, after, _ := strings.Cut(text, givesScreen)
 	must.True(t, strings.Contains(during, takesScreen) && strings.Contains(after, "latency"), "%q", text)
-	m := regexp.MustCompile("\x1b\\[[0-9;]*3[0-9][0-9;]*m").FindString(text)
-	must.True(t, m == "", "a colour, %q, in spite of NO_COLOR", m)
-	now := tt.modes(t)
-	must.True(t, now == before, "the terminal is %+v, and was %+v", now, before)
+	must.Equal(t, regexp.MustCompile("\x1b\\[[0-9;]*3[0-9][0-9;]*m").FindString(text), "", "a colour, in spite of NO_COLOR")
+	must.Equal(t, tt.modes(t), before, "the terminal is")
 }
 
 // TestLiveScreenNot: plain lines if a screen is not possible or not wanted.
@@ -177,8 +173,7 @@ func TestLiveScreenNot(t *testing.T) {
 			tt, before := onScreen(t, command(t, "test", "lab:rate=50mbit,rtt=4ms", "-t", "200ms", "--omit", "0s", "--idle", "0s", "--to", c.flag), c.env)
 			r := tt.wait(t, patience)
 			must.True(t, r.code == 0 && !strings.Contains(r.out, takesScreen), "exit code %d\n%q", r.code, r.out)
-			now := tt.modes(t)
-			must.True(t, now == before, "the terminal is %+v, and was %+v", now, before)
+			must.Equal(t, tt.modes(t), before, "the terminal is")
 		})
 	}
 }
@@ -199,7 +194,7 @@ func (tt *terminal) said(t testing.TB, re string) string {
 			t.Logf("the terminal said: %q", tt.shown.String())
 		}
 	}()
-	eventually(t, patience, "the terminal to say "+re, func() bool {
+	must.Until(t, "the terminal to say "+re, func() bool {
 		found = regexp.MustCompile(re).FindStringSubmatch(tt.shown.String())
 		return found != nil
 	})
@@ -224,8 +219,7 @@ func (tt *terminal) ends(t testing.TB, before unix.Termios, want ...string) {
 	for _, w := range append(want, "server stopped") {
 		must.Contain(t, above+after, w)
 	}
-	now := tt.modes(t)
-	must.True(t, now == before, "the terminal is %+v, and was %+v", now, before)
+	must.Equal(t, tt.modes(t), before, "the terminal is")
 }
 
 // TestServeScreen: the owner of a server copies its link from the terminal, and sees the
@@ -260,7 +254,7 @@ func TestServeScreen(t *testing.T) {
 
 	tt.types(t, "l")
 	tt.shows(t, "l shows who measures")
-	eventually(t, patience, "the link to stand on the terminal", func() bool {
+	must.Until(t, "the link to stand on the terminal", func() bool {
 		return strings.Contains(strings.ReplaceAll(tt.screen.String(), "\n", ""), secret)
 	})
 	tt.types(t, "l")
@@ -277,13 +271,11 @@ func TestServeScreen(t *testing.T) {
 	tt.shows(t, "no client is here now")
 	tt.shows(t, "done")
 	wrong := strings.Replace(link, secret, strings.Repeat("A", len(secret)), 1)
-	r := run(t, command(t, "test", wrong, "-t", "1s", "--to", "--quiet", "--db", ":memory:"))
-	must.True(t, r.code != 0, "a wrong secret is let in")
+	must.True(t, run(t, command(t, "test", wrong, "-t", "1s", "--to", "--quiet", "--db", ":memory:")).code != 0, "a wrong secret is let in")
 	tt.shows(t, "turned away: 1")
 	tt.types(t, "q")
 	tt.ends(t, before, "session from 127.0.0.1 (key default) begins", "refused 127.0.0.1", "iperf3: 127.0.0.1 done")
-	m := regexp.MustCompile("\x1b\\[[0-9;]*3[0-9][0-9;]*m").FindString(tt.shown.String())
-	must.True(t, m == "", "a colour, %q, in spite of NO_COLOR", m)
+	must.Equal(t, regexp.MustCompile("\x1b\\[[0-9;]*3[0-9][0-9;]*m").FindString(tt.shown.String()), "", "a colour, in spite of NO_COLOR")
 }
 
 // TestServeScreenEnds: a server whose link was printed at an earlier start has its screen at
@@ -292,7 +284,7 @@ func TestServeScreenEnds(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
 	first := start(t, command(t, "serve", "--listen", "127.0.0.1:0", "--state", state))
-	eventually(t, patience, "the first start to print the link", func() bool { return strings.Contains(first.said(), "linerate test '") })
+	must.Until(t, "the first start to print the link", func() bool { return strings.Contains(first.said(), "linerate test '") })
 	first.signal(t, syscall.SIGTERM)
 	first.wait(t, patience)
 	for name, stop := range map[string]func(*terminal){
@@ -336,8 +328,7 @@ func TestServeScreenNot(t *testing.T) {
 			tt.signal(t, syscall.SIGTERM)
 			r := tt.wait(t, patience)
 			must.True(t, r.code == 0 && !strings.Contains(r.out, takesScreen), "exit code %d\n%q", r.code, r.out)
-			now := tt.modes(t)
-			must.True(t, now == before, "the terminal is %+v, and was %+v", now, before)
+			must.Equal(t, tt.modes(t), before, "the terminal is")
 		})
 	}
 }

@@ -40,9 +40,8 @@ func TestSlowServeOfRootIsConfined(t *testing.T) {
 		out, _ := cmd.CombinedOutput() // the output is the result
 		return string(out)
 	}
-	if out := serve(); !strings.Contains(out, "--unconfined") || strings.Contains(out, "listening") {
-		t.Errorf("without --unconfined:\n%s", out)
-	}
+	said := serve()
+	must.True(t, strings.Contains(said, "--unconfined") && !strings.Contains(said, "listening"), "without --unconfined:\n%s", said)
 	must.Contain(t, serve("--unconfined"), "runs ", "with --unconfined")
 }
 
@@ -111,8 +110,7 @@ func TestSlowCheckPacketSizes(t *testing.T) {
 // TestSlowFarEndsOverSSH is TestFarEndsServed with two ssh servers, one of which accepts no
 // connection after its first one was killed.
 func TestSlowFarEndsOverSSH(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	temp := func(name string) string {
 		dir := filepath.Join(n.dir, "tmp-"+name)
 		orPanic(os.Mkdir(dir, 0o700))
@@ -137,7 +135,7 @@ func TestSlowFarEndsOverSSH(t *testing.T) {
 	valid, lost, atEqualLoad := farCounts(decode[document](t, r.out).Session)
 	must.True(t, valid["root@one"] == 6 && valid["root@two"] == 6 && lost+atEqualLoad == 0, "%v, %d and %d lost", valid, lost, atEqualLoad)
 	p := both(acrossArgs("12", "root@one", "root@two", "--db", filepath.Join(n.dir, "dies.db"))...)
-	eventually(t, patience, "four runs", func() bool {
+	must.Until(t, "four runs", func() bool {
 		return strings.Contains(run(t, n.inside(t, "near", "show", "last", "--json", "--db", filepath.Join(n.dir, "dies.db"))).out, `"number": 4`)
 	})
 	orPanic(os.WriteFile(filepath.Join(servers["two"].Dir, "start"), []byte("exit 1\n"), 0o700))

@@ -17,7 +17,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire/stdio"
@@ -167,29 +166,13 @@ func decode[T any](t testing.TB, text string) T {
 
 // patience is the timeout for what happens at once on an idle machine. It only matters if the
 // program is broken.
-const patience = 2 * time.Minute
-
-// eventually requires that ok becomes true within a time.
-func eventually(t testing.TB, within time.Duration, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.After(within)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-deadline:
-			t.Fatalf("not within %v: %s", within, what)
-		case <-tick.C:
-		}
-	}
-}
+const patience = must.Patience
 
 // needRoot skips a test that makes network namespaces by name.
 func needRoot(t testing.TB) {
 	t.Helper()
 	must.SkipIf(t, os.Geteuid() != 0, "needs root for network namespaces by name; the lab's tests run without")
-	_, err := exec.LookPath("ip")
-	must.SkipIf(t, err != nil, "needs ip from iproute2")
+	must.SkipIf(t, must.Err(exec.LookPath("ip")) != nil, "needs ip from iproute2")
 }
 
 // needLab skips a test if no lab is possible.
@@ -198,6 +181,20 @@ func needLab(t testing.TB) {
 	r := run(t, command(t, "lab", "lan", "--", "true"))
 	must.SkipIf(t, r.code == 4, "no lab here: %s", r.err)
 	r.succeeds(t) // the lab does not start
+}
+
+// rootBeside is needRoot for a test that runs beside others.
+func rootBeside(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	needRoot(t)
+}
+
+// labBeside is needLab for a test that runs beside others.
+func labBeside(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	needLab(t)
 }
 
 // has requires that text contains all of want.
@@ -226,8 +223,7 @@ func TestControllerRefusesAnotherProtocol(t *testing.T) {
 	t.Parallel()
 	cmd := command(t, "test", "exec:127.0.0.1 "+os.Args[0]+" agent", "-t", "1s")
 	cmd.Env = append(cmd.Env, roleVar+"=future-agent") // for the agent; linerate itself does not look
-	r := run(t, cmd).ends(t, 3)
-	mismatched(t, r.err, "the controller", "the agent")
+	mismatched(t, run(t, cmd).ends(t, 3).err, "the controller", "the agent")
 }
 
 // TestAgentRefusesAnotherProtocol is the reverse: the controller speaks a later protocol, and the

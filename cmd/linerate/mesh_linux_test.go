@@ -183,13 +183,12 @@ func TestMeshOfServers(t *testing.T) {
 		args := []string{"mesh", "--without-here", "-t", "200ms", "-P", "1", "--json"}
 		for i := range 2 {
 			p := start(t, command(t, append([]string{"serve", "--open", "--announce=false", "--json", "--listen", fmt.Sprintf("127.0.0.%d:0", i+2), "--state", t.TempDir()}, flags...)...))
-			eventually(t, patience, "the server's document", func() bool { return strings.HasSuffix(strings.TrimSpace(p.said()), "}") })
+			must.Until(t, "the server's document", func() bool { return strings.HasSuffix(strings.TrimSpace(p.said()), "}") })
 			args = append(args, fmt.Sprintf("s%d=%s", i+1, decode[struct{ Link string }](t, p.said()).Link))
 		}
 		return run(t, command(t, args...)).ends(t, code)
 	}
-	d := decode[meshReport](t, mesh(0, "--peers", "127.0.0.0/8").out)
-	must.Equal(t, len(runsOfWays(d.Session)), 2, "ways between peers")
+	must.Equal(t, len(runsOfWays(decode[meshReport](t, mesh(0, "--peers", "127.0.0.0/8").out).Session)), 2, "ways between peers")
 	mesh(3).ends(t, 3, "nothing was measured", "only where its --peers names them")
 }
 

@@ -20,8 +20,7 @@ import (
 // TestMTUThroughASmallMiddle raises MTUs on paths that pass 1500 bytes: the change is undone
 // before the deadline, and the message says what kind of path it is.
 func TestMTUThroughASmallMiddle(t *testing.T) {
-	t.Parallel()
-	needRoot(t)
+	rootBeside(t)
 	refuse := func(t *testing.T, n *middle, args []string, says ...string) {
 		r := run(t, n.inside(t, "near", append([]string{"set", "link.mtu=9000", "--for", "5m", "--json"}, args...)...))
 		must.Equal(t, r.code, 1, "exit code")
@@ -74,11 +73,10 @@ func TestMTUThatVanishes(t *testing.T) {
 // TestMTUKept raises the MTUs on a path that passes them, by value and as the largest, and keeps
 // them.
 func TestMTUKept(t *testing.T) {
-	t.Parallel()
-	needRoot(t)
+	rootBeside(t)
 	n := bridged(t, "9000")
 	tt := onTerminal(t, n.inside(t, "near", "set", "link.mtu=9000", "--both", "--for", "2m", n.agent("far")))
-	eventually(t, patience, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
+	must.Until(t, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
 	tt.asked(t, "y\n")
 	if r := tt.wait(t, patience); r.code != 0 || n.mtu(t, "near") != "9000" || n.mtu(t, "far") != "9000" {
 		t.Fatalf("exit code %d, MTU %s and %s\n%s", r.code, n.mtu(t, "near"), n.mtu(t, "far"), r.out)
@@ -99,8 +97,7 @@ func TestMTUKept(t *testing.T) {
 
 // TestMTULargest sets the largest MTU that both drivers accept.
 func TestMTULargest(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	r := run(t, n.inside(t, "near", "set", "link.mtu=max", "--both", "--for", "1s", n.agent("far")))
 	must.True(t, r.code == 0 && strings.Count(r.err, "link.mtu=max is 65535: ") == 2 && (strings.Count(r.out, "1500 -> 65535") == 2 || strings.Count(r.out, "-> 64 KiB") == 2 || strings.Contains(r.out, "65535")), "exit code %d\n%s%s", r.code, r.out, r.err)
 }
@@ -108,8 +105,7 @@ func TestMTULargest(t *testing.T) {
 // TestMTUKillsAWebPage is the article whose web pages died after MTU 9000: with the page as a
 // canary the change is undone; with a work-around the page works and the change stays.
 func TestMTUKillsAWebPage(t *testing.T) {
-	t.Parallel()
-	needRoot(t)
+	rootBeside(t)
 	args := func(n *middle, more ...string) []string {
 		return append([]string{"set", "link.mtu=9000", "--both", "--canary", "http://" + webAddr + "/afolder/", n.agent("far")}, more...)
 	}
@@ -131,7 +127,7 @@ func TestMTUKillsAWebPage(t *testing.T) {
 		"work-around": func(t *testing.T) {
 			n := withWeb(t)
 			tt := onTerminal(t, n.inside(t, "near", args(n, "--for", "2m", "--work-around")...))
-			eventually(t, patience, "the question", func() bool {
+			must.Until(t, "the question", func() bool {
 				shown := tt.shown.String()
 				return strings.Contains(shown, "keep it? [y/N]") || strings.Contains(shown, "all settings are back")
 			})

@@ -48,8 +48,7 @@ chain through {
 // TestFirstHour05NAT: through a NAT the end behind it opens the connections, for TCP and UDP,
 // whichever end that is; the other direction is refused with a hint.
 func TestFirstHour05NAT(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	router := n.behindNAT(t)
 	agent := func(host, addr string) string {
 		return fmt.Sprintf("exec:%s ip netns exec %s %s agent --state %s", addr, n.name(host), binary, n.state(host))
@@ -80,11 +79,10 @@ func TestFirstHour05NAT(t *testing.T) {
 // end that saw it; the connection survives. The test lasts until all is sent, however long that
 // takes.
 func TestLinkThatGoesDown(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	ip(t, "netns", "exec", n.near, "tc", "qdisc", "add", "dev", "v0", "root", "tbf", "rate", "50mbit", "burst", "64kb", "limit", "256kb")
 	p := start(t, n.inside(t, "near", "test", n.agent("far"), "--to", "-n", "10MB", "--omit", "0s", "--idle", "0s", "--db", ":memory:"))
-	eventually(t, patience, "traffic", func() bool { return sent(t, n.near) > 4e6 || len(p.done) > 0 })
+	must.Until(t, "traffic", func() bool { return sent(t, n.near) > 4e6 || len(p.done) > 0 })
 	ip(t, "-n", n.far, "link", "set", "v0", "down")
 	ip(t, "-n", n.far, "link", "set", "v0", "up")
 	r := p.wait(t, patience)
@@ -94,12 +92,11 @@ func TestLinkThatGoesDown(t *testing.T) {
 // TestLinkThatStaysDown: if contact is lost because this machine's own link is down, the error
 // says so, beside the network's answer.
 func TestLinkThatStaysDown(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	ip(t, "netns", "exec", n.far, "tc", "qdisc", "add", "dev", "v0", "root", "tbf", "rate", "50mbit", "burst", "64kb", "limit", "256kb")
 	_, join := n.serve(t)
 	p := start(t, n.inside(t, "near", "test", join.String(), "--reverse", "-t", "1m", "--omit", "0s", "--idle", "0s", "--db", ":memory:"))
-	eventually(t, patience, "traffic", func() bool { return sent(t, n.far) > 4e6 || len(p.done) > 0 })
+	must.Until(t, "traffic", func() bool { return sent(t, n.far) > 4e6 || len(p.done) > 0 })
 	ip(t, "-n", n.far, "link", "set", "v0", "down")
 	p.wait(t, patience).ends(t, 3, "contact lost", "meanwhile on this machine: the link was lost once during the test")
 }

@@ -35,6 +35,13 @@ type netns struct {
 	before    both   // what both hosts held when they were new
 }
 
+// netnsBeside is newNetns for a test that runs beside others.
+func netnsBeside(t *testing.T) *netns {
+	t.Helper()
+	t.Parallel()
+	return newNetns(t)
+}
+
 // newNetns makes a pair of hosts that end with the test, with everything in them.
 func newNetns(t testing.TB) *netns {
 	t.Helper()
@@ -181,11 +188,10 @@ func (n *netns) restored(t testing.TB) {
 // atRest requires that the hosts have these values, and no process.
 func (n *netns) atRest(t testing.TB, want both) {
 	t.Helper()
-	eventually(t, patience, "an agent or a watchdog is still there", func() bool {
+	must.Until(t, "an agent or a watchdog is still there", func() bool {
 		return len(netnsPIDs(n.near, n.far)) == 0
 	})
-	now := n.bothKnobs(t)
-	must.True(t, now == want, "the knobs hold %+v, want %+v", now, want)
+	must.Equal(t, n.bothKnobs(t), want, "the knobs hold")
 }
 
 // session reads a session from the store.

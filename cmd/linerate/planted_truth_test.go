@@ -101,8 +101,7 @@ func TestTruthOfRules(t *testing.T) {
 			truth.Hold(t, truth.Tries, func(try *truth.Try) {
 				args := append([]string{"test", "lab:" + c.spec, "--to", "-t", "3s", "--omit", "1s", "--idle", "0s", "--json", "-q"}, c.flags...)
 				f := decode[document](try, succeed(try, args...).out).Session.Findings
-				must.Need(try, len(f) != 0 && f[0].Rule == c.rule && f[0].Host == c.host,
-					"findings %+v, want %s of %q first", f, c.rule, c.host)
+				must.Need(try, len(f) != 0 && f[0].Rule == c.rule && f[0].Host == c.host, "findings %+v, want %s of %q first", f, c.rule, c.host)
 				for _, other := range f[1:] {
 					must.True(try, other.Kind == "beside" && c.rule != "ceiling", "%+v is found too", other)
 				}
@@ -130,8 +129,7 @@ func TestTruthOfClosingSentences(t *testing.T) {
 				last := words(out[max(i, 0):]) // the sentence may span lines
 				must.True(try, i >= 0 && strings.Contains(last, c.says) && strings.Contains(last, c.next),
 					"%q and %q are not in the last sentence:\n%s", c.says, c.next, out)
-				must.True(try, c.says == "nothing to tune" || !strings.Contains(last, "nothing to tune"),
-					"a full path is reported too:\n%s", out)
+				must.True(try, c.says == "nothing to tune" || !strings.Contains(last, "nothing to tune"), "a full path is reported too:\n%s", out)
 			})
 		})
 	}
@@ -154,7 +152,7 @@ func TestTuneStaysUntilTheNextStart(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		tt := onTerminal(try, pairInLab(try, "rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=32KiB",
 			"show before; $LR tune --from \"$near\" \"$far\" $brisk --quick; gone; show after; LINERATE_STATE=$DIR/b $there $LR undo; show undone\n"))
-		eventually(try, patience, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it?") })
+		must.Until(try, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it?") })
 		must.Get(tt.master.WriteString("s\n"))(try)
 		r := tt.wait(try, patience)
 		for _, want := range []string{"before: near 4194304 far 32768", "after: near 4194304 far 524288", "undone: near 4194304 far 32768"} {
@@ -176,7 +174,7 @@ func TestTunePermanently(t *testing.T) {
 	LINERATE_STATE=$DIR/b $there $LR undo --kept; echo left: $(ls /etc/sysctl.d)
 	`))
 		for _, ask := range []struct{ shown, answer string }{{"keep it?", "p\n"}, {"write these files on", "y\n"}} {
-			eventually(try, patience, ask.shown, func() bool { return strings.Contains(tt.shown.String(), ask.shown) })
+			must.Until(try, ask.shown, func() bool { return strings.Contains(tt.shown.String(), ask.shown) })
 			must.Get(tt.master.WriteString(ask.answer))(try)
 		}
 		r := tt.wait(try, patience)
@@ -196,7 +194,7 @@ func TestTuneAsAProfile(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		tt := onTerminal(try, pairInLab(try, "rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=32KiB",
 			`$LR tune --from "$near" "$far" $brisk --quick; gone; show after; cat linerate-*.yaml; ls /etc/sysctl.d`))
-		eventually(try, patience, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it?") })
+		must.Until(try, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it?") })
 		must.Get(tt.master.WriteString("f\n"))(try)
 		r := tt.wait(try, patience)
 		for _, want := range []string{"after: near 4194304 far 32768", "saved linerate-", "tcp.recv_buffer_max:", "verdicts:", "outcome: better"} {

@@ -74,8 +74,7 @@ func TestFirewall(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			n := newNetns(t)
+			n := netnsBeside(t)
 			s := n.overSSH(t)
 			n.install(t)
 			n.firewall(t, "near", c.near)
@@ -133,7 +132,7 @@ func TestFoundByName(t *testing.T) {
 		cmd := n.inside(t, "far", append([]string{"serve", "--state", n.state("far")}, args...)...)
 		cmd.Env = append(cmd.Env, "LINERATE_MDNS=")
 		p := start(t, cmd)
-		eventually(t, patience, "serve listens", func() bool { return strings.Contains(p.said(), "listening") })
+		must.Until(t, "serve listens", func() bool { return strings.Contains(p.said(), "listening") })
 		return p
 	}
 	p := up("--open", "--host", farAddr)
@@ -164,8 +163,7 @@ func TestFoundByName(t *testing.T) {
 // what is filtered, and what helps. TestTruthOfFilteredHosts requires it of all of them, and
 // soon.
 func TestFirstHour05Filtered(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	s := n.overSSH(t)
 	n.install(t)
 	n.firewall(t, "far", "drop")
@@ -199,13 +197,13 @@ func TestFirstHour15FoundByIPv6(t *testing.T) {
 	for name, addr := range map[string]string{n.near: nearAddr, n.far: farAddr} {
 		ip(t, "-n", name, "addr", "del", addr+"/24", "dev", "v0")
 	}
-	eventually(t, patience, "addresses of the link", func() bool { // no duplicate addresses
+	must.Until(t, "addresses of the link", func() bool { // no duplicate addresses
 		return strings.Contains(ip(t, "-n", n.far, "-6", "addr", "show", "dev", "v0", "scope", "link", "-tentative"), "fe80:")
 	})
 	cmd := n.inside(t, "far", "serve", "--state", n.state("far"), "--open")
 	cmd.Env = append(cmd.Env, "LINERATE_MDNS=")
 	p := start(t, cmd)
-	eventually(t, patience, "serve listens", func() bool { return strings.Contains(p.said(), "listening") })
+	must.Until(t, "serve listens", func() bool { return strings.Contains(p.said(), "listening") })
 	cmd = n.inside(t, "near", "test", host, "-t", "0.3s", "--omit", "0s", "--to", "--idle", "0s")
 	cmd.Env = append(cmd.Env, "LINERATE_MDNS=")
 	run(t, cmd).ends(t, 0, "is known from now on by its pin", "fe80:")
@@ -238,7 +236,7 @@ func (n *netns) avahi(t testing.TB) func(ctx context.Context, program string, ar
 		return cmd
 	}
 	start(t, inside(t.Context(), bus, "--nofork", "--config-file="+busFile))
-	eventually(t, patience, "a bus", func() bool { _, err := os.Stat(filepath.Join(n.dir, "bus")); return err == nil })
+	must.Until(t, "a bus", func() bool { _, err := os.Stat(filepath.Join(n.dir, "bus")); return err == nil })
 	p := start(t, inside(t.Context(), "unshare", "-m", "sh", "-c", `mount -t tmpfs none /run && exec "$@"`, "sh",
 		daemon, "--no-drop-root", "--no-chroot", "--no-rlimits", "-f", file))
 	defer func() {
@@ -246,25 +244,24 @@ func (n *netns) avahi(t testing.TB) func(ctx context.Context, program string, ar
 			t.Log(p.complaints())
 		}
 	}()
-	eventually(t, patience, "avahi-daemon is up", func() bool { return strings.Contains(p.complaints(), "Server startup complete") })
+	must.Until(t, "avahi-daemon is up", func() bool { return strings.Contains(p.complaints(), "Server startup complete") })
 	return inside
 }
 
 // TestFirstHour15Avahi: Avahi finds the announcement of serve, over IPv4 and IPv6, with its
 // pin; and linerate finds a server that Avahi announces.
 func TestFirstHour15Avahi(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	avahi := n.avahi(t)
 	browse, publish := referee.Program(t, "avahi-browse"), referee.Program(t, "avahi-publish")
 	cmd := n.inside(t, "far", "serve", "--state", n.state("far"), "--open")
 	cmd.Env = append(cmd.Env, "LINERATE_MDNS=")
 	p := start(t, cmd)
-	eventually(t, patience, "serve listens", func() bool { return strings.Contains(p.said(), "listening") })
+	must.Until(t, "serve listens", func() bool { return strings.Contains(p.said(), "listening") })
 	pin := regexp.MustCompile(`linerate://([\w-]{43})`).FindStringSubmatch(p.said())
 	must.Need(t, pin != nil, "no link in %s", p.said())
 	var said string
-	eventually(t, patience, "Avahi finds it by both protocols", func() bool {
+	must.Until(t, "Avahi finds it by both protocols", func() bool {
 		out, err := avahi(t.Context(), browse, "-r", "-t", "-p", "_linerate._tcp").Output()
 		said = fmt.Sprintf("%s%v", out, err)
 		return strings.Contains(said, "=;v0;IPv4;") && strings.Contains(said, "=;v0;IPv6;")

@@ -104,8 +104,7 @@ func greeting(r io.Reader, head int) ([]byte, error) {
 		return nil, err
 	}
 	body := make([]byte, endian.BigEndian.Uint16(b[head:]))
-	_, err := io.ReadFull(r, body)
-	return body, err
+	return body, must.Err(io.ReadFull(r, body))
 }
 
 // otherServer listens at addr and handles clients in its manner.
@@ -271,8 +270,7 @@ func median(sorted []float64) float64 { return sorted[len(sorted)/2] }
 // other direction is still measured, and the command exits with an error. A run that receives
 // nothing is a result and is not repeated; a run cut short by a busy machine is.
 func TestDeadDirection(t *testing.T) {
-	t.Parallel()
-	needLab(t)
+	labBeside(t)
 	for dead, other := range map[model.Direction]model.Direction{model.To: model.From, model.From: model.To} {
 		t.Run(string(dead), func(t *testing.T) {
 			t.Parallel()
@@ -296,8 +294,7 @@ func TestDeadDirection(t *testing.T) {
 // TestTraceOfRouters: a test queries the routers in both directions; one that does not answer
 // leaves a gap.
 func TestTraceOfRouters(t *testing.T) {
-	t.Parallel()
-	needLab(t)
+	labBeside(t)
 	r := succeed(t, "test", "lab:rate=20mbit,rtt=2ms,hops=2,hop1.silent", "-t", "1s", "--omit", "0s", "--json=full", "-q", "--wait", "0s")
 	got := map[model.Direction]string{}
 	for _, run := range decode[document](t, r.out).Session.Runs {
@@ -317,8 +314,7 @@ func TestTraceOfRouters(t *testing.T) {
 // TestFirstHour23LabExitCode: lab exits with the exit code of its program, or 128 plus the
 // number of the signal that ended it.
 func TestFirstHour23LabExitCode(t *testing.T) {
-	t.Parallel()
-	needLab(t)
+	labBeside(t)
 	for program, want := range map[string]int{"exit 0": 0, "exit 7": 7, "kill -9 $$": 137} {
 		r := run(t, command(t, "lab", "lan", "--", "sh", "-c", program))
 		must.True(t, r.code == want && r.err == "", "%s: exit code %d, want %d\n%s", program, r.code, want, r.err)

@@ -25,7 +25,7 @@ func (n *netns) serve(t testing.TB, args ...string) (*process, tls.Link) {
 	t.Helper()
 	p := start(t, n.inside(t, "far", append([]string{"serve", "--listen", serverAddr, "--state", n.state("far")}, args...)...))
 	link := regexp.MustCompile(`linerate://[^\s']+`)
-	eventually(t, patience, "a join link", func() bool { return link.MatchString(p.said()) })
+	must.Until(t, "a join link", func() bool { return link.MatchString(p.said()) })
 	return p, joinLink(t, link.FindString(p.said()))
 }
 
@@ -80,8 +80,7 @@ func bothWays(d document) (wrong string) {
 
 // TestServe uses a server as its friends do, then as anonymous clients do, then ends it.
 func TestServe(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	server, link := n.serve(t)
 	good := link.String()
 
@@ -103,7 +102,7 @@ func TestServe(t *testing.T) {
 	// A server that ends reports that to its sessions.
 	p := start(t, n.inside(t, "near", "test", good, "--to", "-t", "1m"))
 	enough := n.received(t) + 10e6
-	eventually(t, patience, "traffic", func() bool { return n.received(t) > enough })
+	must.Until(t, "traffic", func() bool { return n.received(t) > enough })
 	server.signal(t, syscall.SIGTERM)
 	server.wait(t, patience).ends(t, 0)
 	p.wait(t, patience).ends(t, 3, farAddr) // a session whose server ended
@@ -113,8 +112,7 @@ func TestServe(t *testing.T) {
 
 // TestServeRefuses requires a clear error for every way not to get in.
 func TestServeRefuses(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	_, link := n.serve(t)
 	flip := func(s string) string { // another text of the same form
 		if s[0] == 'A' {
@@ -125,7 +123,7 @@ func TestServeRefuses(t *testing.T) {
 	elsewhere := func(port string) string { return strings.Replace(link.String(), ":5299", ":"+port, 1) }
 	for port, manner := range map[string]string{"6001": "banner", "6002": "hang up", "6003": "silent"} {
 		p := start(t, n.role(t, "far", manner+" "+farAddr+":"+port))
-		eventually(t, patience, manner, func() bool { return p.said() != "" })
+		must.Until(t, manner, func() bool { return p.said() != "" })
 	}
 	cases := map[string]func(*testing.T){}
 	for name, c := range map[string]struct {
@@ -153,8 +151,7 @@ func TestServeRefuses(t *testing.T) {
 
 // TestServeOpen lets any client measure, with limits.
 func TestServeOpen(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	server, link := n.serve(t, "--open")
 	must.Equal(t, link.Secret, "", "the link of an open server has a secret: %s", link)
 	sane(t, n.look(t, link.String(), "--json"))
@@ -204,7 +201,7 @@ func TestServeSeesEachSession(t *testing.T) {
 			args = append(args, "--open")
 		}
 		p := start(t, n.inside(t, "far", args...))
-		eventually(t, patience, "a join link", func() bool { return strings.Contains(p.said(), "linerate://") })
+		must.Until(t, "a join link", func() bool { return strings.Contains(p.said(), "linerate://") })
 		link := regexp.MustCompile(`linerate://[^\s']+`).FindString(p.said())
 		for range 2 {
 			for _, c := range []struct {
@@ -237,7 +234,7 @@ func (n *netns) serveWithFiles(t testing.TB, etc string, args ...string) (*proce
 	cmd.Args = slices.Insert(cmd.Args, i, "sh", "-ec", ownEtc(etc)+`exec "$@"`, "sh")
 	p := start(t, cmd)
 	link := regexp.MustCompile(`linerate://[^\s']+`)
-	eventually(t, patience, "a join link", func() bool { return link.MatchString(p.said()) })
+	must.Until(t, "a join link", func() bool { return link.MatchString(p.said()) })
 	return p, joinLink(t, link.FindString(p.said()))
 }
 
@@ -245,8 +242,7 @@ func (n *netns) serveWithFiles(t testing.TB, etc string, args ...string) (*proce
 // with that right, into the files of that host and its list of kept ones, with lines in the
 // audit log; and undoes it. A key that may only measure is refused.
 func TestKeepOverServer(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	etc, log := filepath.Join(n.dir, "etc"), filepath.Join(n.dir, "audit.log")
 	olderFile(t, etc)
 	keepSession(t, n.db(), "20261121T130000-beef", model.Better)

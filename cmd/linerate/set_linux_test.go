@@ -26,7 +26,7 @@ func setArgs(more ...string) []string {
 // changed waits until the hosts have a change, or not, as a and b say.
 func (n *netns) changed(t testing.TB, a, b bool) {
 	t.Helper()
-	eventually(t, patience, "the change", func() bool {
+	must.Until(t, "the change", func() bool {
 		now := n.bothKnobs(t)
 		return (now.near.sack != n.before.near.sack && now.near.rmem != n.before.near.rmem) == a && (now.far.sack != n.before.far.sack && now.far.rmem != n.before.far.rmem) == b
 	})
@@ -37,7 +37,7 @@ func (n *netns) changed(t testing.TB, a, b bool) {
 func held(t testing.TB, cmd *exec.Cmd, changed func() bool) result {
 	t.Helper()
 	p := start(t, cmd)
-	eventually(t, patience, "the change", func() bool { return changed() || len(p.done) > 0 })
+	must.Until(t, "the change", func() bool { return changed() || len(p.done) > 0 })
 	p.signal(t, os.Interrupt)
 	r := p.wait(t, patience)
 	must.True(t, r.code == 130 && strings.Contains(r.out+r.err, "all settings are back"), "exit code %d\n%s%s", r.code, r.out, r.err)
@@ -70,8 +70,7 @@ func setHeld(t testing.TB, changes int, more func(*netns) []string) {
 // TestSetFaults requires that nothing is written if anything is wrong on one of the hosts, and
 // that all faults are reported.
 func TestSetFaults(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	r := run(t, n.inside(t, "near", setArgs("tcp.recv_buffer_initial=1MiB", "link.mtu_max=9000", "--both", n.agent("far"))...))
 	must.True(t, r.code == 2 && strings.Count(r.err, "(C-05: ") == 2 && strings.Count(r.err, "link.mtu_max: a fact of the machine") == 2, "exit code %d\n%s%s", r.code, r.out, r.err)
 	n.restored(t)
@@ -158,7 +157,7 @@ func onTerminal(t testing.TB, cmd *exec.Cmd, prepare ...func(*terminal)) *termin
 // asked waits for the prompt and types the answer.
 func (tt *terminal) asked(t testing.TB, answer string) {
 	t.Helper()
-	eventually(t, patience, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
+	must.Until(t, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
 	must.Get(tt.master.WriteString(answer))(t)
 }
 
@@ -194,7 +193,7 @@ func TestSetOnTerminal(t *testing.T) {
 			// A terminal that hangs up is a signal and the end of its input, in any order.
 			must.True(t, r.code == c.code || name == "terminal closed" && r.code == 0, "exit code %d\n%s", r.code, r.out)
 			// The last output may come after the process has ended.
-			eventually(t, patience, "the terminal to say "+c.says, func() bool { return strings.Contains(tt.shown.String(), c.says) })
+			must.Until(t, "the terminal to say "+c.says, func() bool { return strings.Contains(tt.shown.String(), c.says) })
 		}
 	}
 	beside(t, all)
@@ -203,20 +202,19 @@ func TestSetOnTerminal(t *testing.T) {
 // TestSetConfirmed keeps a change, which then survives other sessions, and undoes it with undo on
 // each host.
 func TestSetConfirmed(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	far := n.agent("far")
 	tt := onTerminal(t, n.inside(t, "near", setArgs("--both", far)...))
 	tt.asked(t, "y\n")
 	tt.wait(t, patience).succeeds(t)
-	eventually(t, patience, "the terminal to tell it", func() bool { return strings.Contains(tt.shown.String(), "confirmed: it stays until") })
+	must.Until(t, "the terminal to tell it", func() bool { return strings.Contains(tt.shown.String(), "confirmed: it stays until") })
 	gone := func() bool { return len(netnsPIDs(n.near, n.far)) == 0 }
-	eventually(t, patience, "a process is left", gone)
+	must.Until(t, "a process is left", gone)
 	n.changed(t, true, true)
 
 	// Other sessions on both hosts neither undo nor lose it.
 	run(t, n.inside(t, "near", "set", "tcp.timestamps=off", "--both", far, "--for", "1s")).ends(t, 0) // another change
-	eventually(t, patience, "a process is left", gone)
+	must.Until(t, "a process is left", gone)
 	n.changed(t, true, true)
 
 	r := run(t, n.inside(t, "near", "undo", far))
@@ -232,26 +230,23 @@ func TestSetConfirmed(t *testing.T) {
 // TestSetUnreachableAfterwards: a host accepts no second connection, so a confirmed change is not
 // kept.
 func TestSetUnreachableAfterwards(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	once := filepath.Join(n.dir, "once.sh")
 	_, command, _ := strings.Cut(n.agent("far"), " ")
-	script := fmt.Sprintf("#!/bin/sh\nmkdir %s/once || exit 1\nexec %s\n", n.dir, command)
-	must.Do(t, os.WriteFile(once, []byte(script), 0o700))
+	must.Do(t, os.WriteFile(once, []byte(fmt.Sprintf("#!/bin/sh\nmkdir %s/once || exit 1\nexec %s\n", n.dir, command)), 0o700))
 	tt := onTerminal(t, n.inside(t, "near", setArgs("--both", "exec:"+farAddr+" "+once)...))
 	tt.asked(t, "y\n")
 	r := tt.wait(t, patience)
 	n.restored(t)
 	r.ends(t, 3)
-	eventually(t, patience, "the terminal to tell it", func() bool {
+	must.Until(t, "the terminal to tell it", func() bool {
 		return strings.Contains(tt.shown.String(), "no new connection: ") && strings.Contains(tt.shown.String(), "all settings are back")
 	})
 }
 
 // TestSetTwice: a second controller interferes: it is refused, and the first one goes on.
 func TestSetTwice(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	p := start(t, n.inside(t, "near", setArgs("--for", "10m", n.agent("far"))...))
 	n.changed(t, false, true)
 	r := run(t, n.inside(t, "near", "set", "tcp.sack=on", "tcp.timestamps=off", "--for", "1s", n.agent("far")))
@@ -353,8 +348,7 @@ func TestSetMTU(t *testing.T) {
 // TestSetRoute sets a metric of the route between the hosts, which only an agent that knows its
 // route can.
 func TestSetRoute(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	routes := func() string { return ip(t, "-n", n.far, "route", "show") }
 	before := routes()
 	held(t, n.inside(t, "near", "set", "route.initcwnd=40", "--for", "10m", n.agent("far")), func() bool { return strings.Contains(routes(), "initcwnd 40") })

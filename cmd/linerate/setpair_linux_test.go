@@ -19,8 +19,7 @@ import (
 
 // TestSetPerHost gives each host its own value.
 func TestSetPerHost(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	r := held(t, n.inside(t, "near", "set", "near.tcp.sack=off", "far.tcp.recv_buffer_max=64KiB", "--both", "--for", "10m", n.agent("far")), func() bool {
 		now := n.bothKnobs(t)
 		return now.near.sack != n.before.near.sack && now.near.rmem == n.before.near.rmem && now.far.sack == n.before.far.sack && now.far.rmem != n.before.far.rmem
@@ -45,8 +44,7 @@ func TestSetPerHost(t *testing.T) {
 // TestProfileApply sets both parts of a profile as one change, reports how the hosts differ from
 // those of the profile, and keeps the change on request.
 func TestProfileApply(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	file := n.dir + "/pair.yaml"
 	text := "profile: 2\nhosts:\n- {role: near, kernel: 2.6.9, knobs: {tcp.sack: off}}\n- {role: far, system: freebsd, knobs: {tcp.recv_buffer_max: 64KiB}}\n"
 	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
@@ -74,23 +72,22 @@ func TestProfileApply(t *testing.T) {
 // change and before this one: the far one keeps it, this one undoes it, and the next change
 // reports that.
 func TestSetKilledBetweenConfirmations(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	tt := onTerminal(t, n.inside(t, "near", setArgs("--both", n.agent("far"))...))
-	eventually(t, patience, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
+	must.Until(t, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
 	watchdog := relatives(tt.cmd.Process.Pid, n.dir).watchdogFar
 	must.Need(t, watchdog != 0, "no watchdog on the far host")
 	// A stopped watchdog sees the confirmation later: the controller waits.
 	must.Do(t, unix.Kill(watchdog, unix.SIGSTOP))
 	tt.asked(t, "y\n")
-	eventually(t, patience, "the confirmation on the far host", func() bool {
+	must.Until(t, "the confirmation on the far host", func() bool {
 		_, noted := os.Stat(n.dir + "/confirming.json")
 		told, err := os.ReadFile(filepath.Join(n.state("far"), "confirmed"))
 		return noted == nil && err == nil && len(told) > 0
 	})
 	tt.signal(t, unix.SIGKILL)
 	must.Do(t, unix.Kill(watchdog, unix.SIGCONT))
-	eventually(t, patience, "a process is left", func() bool { return len(netnsPIDs(n.near, n.far)) == 0 })
+	must.Until(t, "a process is left", func() bool { return len(netnsPIDs(n.near, n.far)) == 0 })
 	n.changed(t, false, true)
 
 	run(t, n.inside(t, "near", "undo")).ends(t, 0, " may hold it: linerate undo 'exec:") // undo here
@@ -114,15 +111,14 @@ func TestSetKilledBetweenConfirmations(t *testing.T) {
 // TestSetPartlyConfirmed: the second host loses a change after the first one was told to keep
 // it: the first one undoes this change, and keeps what the user confirmed before.
 func TestSetPartlyConfirmed(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	older := onTerminal(t, n.inside(t, "near", "set", "tcp.timestamps=off", "tcp.sack=off", "--both", n.agent("far")))
 	older.asked(t, "y\n")
 	older.wait(t, patience).succeeds(t) // the older change
 	kept := n.bothKnobs(t)
 
 	tt := onTerminal(t, n.inside(t, "near", "set", "tcp.sack=on", "tcp.recv_buffer_max=64KiB", "--both", n.agent("far")))
-	eventually(t, patience, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
+	must.Until(t, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
 	far := relatives(tt.cmd.Process.Pid, n.dir).watchdogFar
 	near := 0
 	for pid, of := range processes() {
@@ -135,12 +131,12 @@ func TestSetPartlyConfirmed(t *testing.T) {
 	// its change undone.
 	must.Do(t, unix.Kill(far, unix.SIGSTOP))
 	tt.asked(t, "y\n")
-	eventually(t, patience, "the confirmation on the far host", func() bool {
+	must.Until(t, "the confirmation on the far host", func() bool {
 		told, err := os.ReadFile(filepath.Join(n.state("far"), "confirmed"))
 		return err == nil && len(told) > 0
 	})
 	must.Do(t, unix.Kill(near, unix.SIGKILL))
-	eventually(t, patience, "the rescue of the near host", func() bool { return n.knobs(t, "near") == kept.near })
+	must.Until(t, "the rescue of the near host", func() bool { return n.knobs(t, "near") == kept.near })
 	must.Do(t, unix.Kill(far, unix.SIGCONT))
 	r := tt.wait(t, patience)
 	must.True(t, r.code != 0 && r.code != 7, "exit code %d\n%s", r.code, r.out)
@@ -177,7 +173,7 @@ func unanswered(t testing.TB, heard bool) {
 	older.wait(t, patience).succeeds(t) // the older change
 	stay := n.bothKnobs(t)
 	tt := onTerminal(t, n.inside(t, "near", "set", "tcp.sack=on", "tcp.recv_buffer_max=64KiB", n.agent("far")))
-	eventually(t, patience, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
+	must.Until(t, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
 	first := relatives(tt.cmd.Process.Pid, n.dir)
 	must.Need(t, first.watchdogFar != 0, "no watchdog on the far host")
 	confirmation := filepath.Join(n.state("far"), "confirmed")
@@ -188,7 +184,7 @@ func unanswered(t testing.TB, heard bool) {
 		// It gets the confirmation, and handles it only after its sender is gone.
 		must.Do(t, unix.Kill(first.watchdogFar, unix.SIGSTOP))
 		tt.asked(t, "y\n")
-		eventually(t, patience, "the confirmation", func() bool {
+		must.Until(t, "the confirmation", func() bool {
 			text, err := os.ReadFile(confirmation)
 			return err == nil && len(text) > 0
 		})
@@ -217,8 +213,7 @@ func unanswered(t testing.TB, heard bool) {
 // TestGroupInALab: a factor that is hard to change is applied once for each group of runs, two
 // in each of three blocks, on both hosts, and every change is undone.
 func TestGroupInALab(t *testing.T) {
-	needLab(t)
-	t.Parallel()
+	labBeside(t)
 	args := []string{"run", "lab:rate=50mbit,rtt=2ms", "--factor", "link.mtu=1400,1500", "--factor", "window=16KiB,64KiB,256KiB", "--settle", "0s",
 		"--no-twin", "-t", "100ms", "--omit", "0s", "--blocks", "3", "--db", filepath.Join(t.TempDir(), "results.db"), "--json", "-q"}
 	var dry report.DryRun

@@ -62,8 +62,7 @@ func (n *netns) compareOverSSH(blocks int, more ...string) []string {
 
 // TestSSH measures to a host that has only an ssh server, and leaves nothing else behind.
 func TestSSH(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	s := n.overSSH(t)
 	r := run(t, withSSH(n.inside(t, "near", "test", "root@far", "-t", "0.5s", "--omit", "0s", "--idle", "0s", "--json"), s))
 	must.True(t, r.code == 0 && strings.Contains(r.out, "the data connections do not go there but straight to "+farAddr), "exit code %d\n%s%s", r.code, r.out, r.err)
@@ -82,8 +81,7 @@ func TestSSH(t *testing.T) {
 // this as the reason why ssh hangs in its key exchange, with the size that passes and a hint
 // that works.
 func TestSSHBlackHole(t *testing.T) {
-	t.Parallel()
-	needRoot(t)
+	rootBeside(t)
 	n := narrowRouter(t, "1300", "1500", true)
 	s := sshtest.Start(t, sshtest.Options{Namespace: n.far, HostName: farAddr, Listener: listenIn(t, n.far), Env: map[string]string{"LINERATE_STATE": n.state("far")}})
 	test := func() result {
@@ -110,7 +108,7 @@ func sshDrops(t testing.TB, victim string) {
 	n := newNetns(t)
 	s := n.overSSH(t)
 	p := start(t, withSSH(n.command(t, n.compareOverSSH(2, "-t", "1s", "--settle", "0s", "--baseline", "8KiB", "--no-twin")...), s))
-	eventually(t, patience, "the far host is changed", func() bool { return n.knobs(t, "far") != n.before.far })
+	must.Until(t, "the far host is changed", func() bool { return n.knobs(t, "far") != n.before.far })
 	first := n.copies(t)
 	must.Need(t, len(first) == 1, "during the session: %q", first)
 	for _, pid := range sshtest.Children(p.cmd.Process.Pid) {
@@ -121,7 +119,7 @@ func sshDrops(t testing.TB, victim string) {
 			break
 		}
 	}
-	eventually(t, patience, "the directory of the first connection is gone", func() bool {
+	must.Until(t, "the directory of the first connection is gone", func() bool {
 		return !slices.Contains(n.copies(t), first[0])
 	})
 	r := p.wait(t, patience)
@@ -155,13 +153,13 @@ func TestSSHTerminal(t *testing.T) {
 	asked := func(times int) func() bool {
 		return func() bool { return strings.Count(p.said(), "Enter passphrase for key") >= times }
 	}
-	eventually(t, patience, "the question for the passphrase", asked(1))
+	must.Until(t, "the question for the passphrase", asked(1))
 	press("\x1a") // Ctrl-Z: only ssh would stop, and nothing could resume it
-	eventually(t, patience, "the question again", asked(2))
+	must.Until(t, "the question again", asked(2))
 	press("open sesame\n")
-	eventually(t, patience, "the question whether it may stay", func() bool { return strings.Contains(p.said(), "leave linerate (") })
+	must.Until(t, "the question whether it may stay", func() bool { return strings.Contains(p.said(), "leave linerate (") })
 	press("n\n")
-	eventually(t, patience, "the far host is changed\n"+p.said(), func() bool { return n.knobs(t, "far") != n.before.far })
+	must.Until(t, "the far host is changed\n"+p.said(), func() bool { return n.knobs(t, "far") != n.before.far })
 	press("\x03")
 	r := p.wait(t, patience)
 	must.True(t, r.code == 130 && !strings.Contains(r.out, "contact lost"), "exit code %d\n%s", r.code, r.out)
@@ -173,7 +171,7 @@ func TestSSHTerminal(t *testing.T) {
 	cmd = withSSH(n.prepare(exec.CommandContext(t.Context(), "script", "-qfec", binary+" undo root@far", "/dev/null")), s)
 	keys = must.Get(cmd.StdinPipe())(t)
 	p = start(t, cmd)
-	eventually(t, patience, "the question for the passphrase", asked(1))
+	must.Until(t, "the question for the passphrase", asked(1))
 	press("\x03")
 	p.wait(t, patience).ends(t, 130)
 }
@@ -201,7 +199,7 @@ func TestSSHSudo(t *testing.T) {
 	keys := must.Get(cmd.StdinPipe())(t)
 	p := start(t, cmd)
 	for i, password := range []string{"wrong", "open sesame"} {
-		eventually(t, patience, "the question for the password", func() bool {
+		must.Until(t, "the question for the password", func() bool {
 			return strings.Count(p.said(), "password of sudo on far: ") > i
 		})
 		must.Get(io.WriteString(keys, password+"\n"))(t)
@@ -213,8 +211,7 @@ func TestSSHSudo(t *testing.T) {
 // TestFirstHour21CopyIsTold: the first copy of the program over ssh is reported, and a copy
 // that may stay is not made again.
 func TestFirstHour21CopyIsTold(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	s := n.overSSH(t)
 	run(t, withSSH(n.inside(t, "near", "facts", "root@far", "--keep-agent"), s)).ends(t, 0, "copying linerate to far (")
 	again := run(t, withSSH(n.inside(t, "near", "facts", "root@far"), s))
@@ -236,8 +233,7 @@ func pageOf(t testing.TB, db string) (*exec.Cmd, string) {
 // appears in the list, its runs appear as they are measured, without a reload, and its report
 // is that of linerate report. An open page does not delay the end.
 func TestPageShowsWhatIsMeasured(t *testing.T) {
-	t.Parallel()
-	needLab(t)
+	labBeside(t)
 	b := browsertest.Start(t)
 	db := filepath.Join(t.TempDir(), "results.db")
 	page, link := pageOf(t, db)
@@ -264,8 +260,7 @@ func TestPageShowsWhatIsMeasured(t *testing.T) {
 	// Rates appear inside a run, before it is stored.
 	p.Until("document.querySelector('#now td.n')?.textContent.endsWith('bit/s')")
 	const count = "Number(document.body.innerText.match(/([0-9]+) of at most/)[1])"
-	seen := browsertest.Eval[int](p, count)
-	p.Until(count + " > " + strconv.Itoa(seen))
+	p.Until(count + " > " + strconv.Itoa(browsertest.Eval[int](p, count)))
 	err := session.Wait()
 	must.Need(t, err == nil, "the session: %v\n%s", err, said.String())
 	p.Until("document.getElementById('state').textContent == ''")

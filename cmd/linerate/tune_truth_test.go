@@ -80,14 +80,14 @@ func cutShort(t testing.TB, signal syscall.Signal) {
 	db := t.TempDir() + "/r.db"
 	args := append([]string{"tune", "lab:rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=32KiB", "--quick", "--db", db}, brisk()...)
 	p := start(t, command(t, args...))
-	eventually(t, patience, "a race", func() bool { return strings.Contains(p.complaints(), "trying to ") })
+	must.Until(t, "a race", func() bool { return strings.Contains(p.complaints(), "trying to ") })
 	p.signal(t, signal)
 	r := p.wait(t, patience)
 	s, rec := search(t, db)
 	must.Need(t, s.Kind == model.KindTune && len(rec.Inputs) == 1 && len(rec.Ideas) != 0, "session of kind %s, %d inputs", s.Kind, len(rec.Inputs))
 	must.True(t, signal != syscall.SIGINT || strings.Contains(r.err, "linerate tune --resume "+s.ID), "it does not say how to go on: %s", r.err)
 	p = start(t, command(t, append([]string{"tune", "--resume", s.ID, "--db", db}, brisk("--quick")...)...))
-	eventually(t, patience, "the proof", func() bool { return strings.Contains(p.complaints(), "proving in fresh blocks") })
+	must.Until(t, "the proof", func() bool { return strings.Contains(p.complaints(), "proving in fresh blocks") })
 	p.signal(t, syscall.SIGINT)
 	p.wait(t, patience)
 	now, went := search(t, db, s.ID)
@@ -187,9 +187,8 @@ func TestTuneThorough(t *testing.T) {
 		args := []string{"tune", "lab:rate=50mbit,rtt=20ms,far.tcp.recv_autotune=off,far.tcp.recv_buffer_initial=16KiB,near.tcp.limit_output=4096", "--never", "tcp.recv_autotune", "--json", "--db", ":memory:",
 			"-t", "1s", "--omit", "0.5s", "--settle", "0s", "--direction", "to", "--seed", "5"}
 		plan := decode[tuned](try, succeed(try, append(args, "--thorough", "--dry-run")...).out)
-		if p := strings.Join(plan.Plan, "\n"); !strings.HasPrefix(p, "1. where that leaves something to gain, several at a time") || !strings.Contains(p, "near.tcp.limit_output=4194304") {
-			try.Errorf("plan:\n%s", p)
-		}
+		p := strings.Join(plan.Plan, "\n")
+		must.True(try, strings.HasPrefix(p, "1. where that leaves something to gain, several at a time") && strings.Contains(p, "near.tcp.limit_output=4194304"), "plan:\n%s", p)
 		short := decode[tuned](try, run(try, command(try, args...)).ends(try, 8).out)
 		must.True(try, short.Record.Runs == 0 && len(short.Ideas) == 1, "it is not thorough: %+v", short.Tuned)
 		text := run(try, command(try, append(args, "--thorough")...)).ends(try, 8).out

@@ -82,7 +82,7 @@ func TestDamagedJournal(t *testing.T) {
 			f := run(t, facts)
 			must.True(t, f.code == 0 && strings.Count(f.err, toldOfDamage) == 1, "facts: exit code %d\n%s", f.code, f.err)
 			p := start(t, n.inside(t, "far", "serve", "--state", n.state("far"), "--listen", farAddr+":0"))
-			eventually(t, patience, "the join link", func() bool { return p.said() != "" })
+			must.Until(t, "the join link", func() bool { return p.said() != "" })
 			p.signal(t, os.Interrupt)
 			s := p.wait(t, patience)
 			must.True(t, strings.Count(s.err, toldOfDamage) == 1, "serve: exit code %d\n%s%s", s.code, s.out, s.err)
@@ -96,8 +96,7 @@ func TestDamagedJournal(t *testing.T) {
 
 // TestJournalOfANewerLinerate: the journal is left alone, and the newer version named.
 func TestJournalOfANewerLinerate(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	n.leftOpen(t, "far")
 	line := `"v":7,"seq":2,"prev":1,"by":"9.8.7","record":{}}`
 	crc := crc32.Checksum([]byte(line), crc32.MakeTable(crc32.Castagnoli))
@@ -131,12 +130,12 @@ func TestDriverIsBusy(t *testing.T) {
 	}
 	state := []string{"--state", n.state("far")}
 	p := start(t, in(append([]string{binary, "set", "tcp.sack=off", "tcp.timestamps=off", "--for", "1m"}, state...)...))
-	eventually(t, patience, "the setting", func() bool { return settingsOf(t, n.far)[sackKnob] == "0" && settingsOf(t, n.far)[stampKnob] == "0" })
+	must.Until(t, "the setting", func() bool { return settingsOf(t, n.far)[sackKnob] == "0" && settingsOf(t, n.far)[stampKnob] == "0" })
 	do("mount", "--bind", sack, sack)
 	do("mount", "-o", "remount,bind,ro", sack)
 	must.Do(t, syscall.Kill(p.cmd.Process.Pid, syscall.SIGKILL))
 	p.wait(t, patience)
-	eventually(t, patience, "the undo of the rest", func() bool { return settingsOf(t, n.far)[stampKnob] == "1" })
+	must.Until(t, "the undo of the rest", func() bool { return settingsOf(t, n.far)[stampKnob] == "1" })
 	got := settingsOf(t, n.far)[sackKnob]
 	must.Need(t, got == "0", "tcp.sack is %s: nothing was refused", got)
 	watchdogs := withVariable("LINERATE_STATE=" + n.dir)
@@ -150,8 +149,8 @@ func TestDriverIsBusy(t *testing.T) {
 			strings.Contains(u.err, "read-only file system"), "undo meanwhile: exit code %d\n%s%s", u.code, u.out, u.err)
 	}
 	do("umount", sack)
-	eventually(t, patience, "the undo", func() bool { return settingsOf(t, n.far)[sackKnob] == "1" })
-	eventually(t, patience, "the end of the watchdog", func() bool { return len(withVariable("LINERATE_STATE="+n.dir)) == 0 })
+	must.Until(t, "the undo", func() bool { return settingsOf(t, n.far)[sackKnob] == "1" })
+	must.Until(t, "the end of the watchdog", func() bool { return len(withVariable("LINERATE_STATE="+n.dir)) == 0 })
 	u := run(t, in(append([]string{binary, "undo"}, state...)...))
 	must.True(t, u.code == 0 && u.out == "nothing to undo\n", "undo: exit code %d\n%s%s", u.code, u.out, u.err)
 }
@@ -159,12 +158,11 @@ func TestDriverIsBusy(t *testing.T) {
 // TestRecoveryIsTriedAgain: an agent that found the journal busy at its start undoes and
 // accepts changes as soon as it is free.
 func TestRecoveryIsTriedAgain(t *testing.T) {
-	t.Parallel()
-	n := newNetns(t)
+	n := netnsBeside(t)
 	n.leftOpen(t, "far")
 	var j *journal.Journal
 	var err error
-	eventually(t, patience, "the journal is free", func() bool { // a child that another test starts has its lock until its exec
+	must.Until(t, "the journal is free", func() bool { // a child that another test starts has its lock until its exec
 		j, err = journal.Open(n.state("far"))
 		return err == nil
 	})

@@ -104,8 +104,7 @@ func TestRequestsDecideOnLatency(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		plan := filepath.Join(try.TempDir(), "requests.yaml")
 		must.Do(try, os.WriteFile(plan, []byte(requestPlan), 0o600))
-		r := run(try, command(try, "run", plan, "--json")).succeeds(try)
-		d := decode[document](try, r.out)
+		d := decode[document](try, run(try, command(try, "run", plan, "--json")).succeeds(try).out)
 		v, row := d.verdict(try, "large", model.LatencyP50), d.row(try, "large", model.LatencyP50)
 		try.Logf("median latency %s by %.3f after %d blocks: %s; %s", v.Outcome, v.Estimate, v.Blocks, row.ChangeText, row.Words)
 		must.Equal(try, d.Session.Plan.Objective, model.LatencyP50, "decides")

@@ -226,9 +226,8 @@ func TestTruthOfBlackHole(t *testing.T) {
 		must.Need(try, len(d.Report.Sweep.Directions) == 1, "%d directions in %s", len(d.Report.Sweep.Directions), r.out)
 		way := d.Report.Sweep.Directions[0]
 		for _, s := range way.Curve.Sizes {
-			if stalls := s.Size > 1538; (s.Stalled > 0) != stalls || (s.Trials > 0) == stalls {
-				try.Errorf("%d bytes: stalled in %d passes, %d trials", s.Size, s.Stalled, s.Trials)
-			}
+			stalls := s.Size > 1538
+			must.True(try, (s.Stalled > 0) == stalls && (s.Trials > 0) != stalls, "%d bytes: stalled in %d passes, %d trials", s.Size, s.Stalled, s.Trials)
 		}
 		must.True(try, len(way.Findings) == 1 && way.Findings[0].State == "confirmed", "findings %+v", way.Findings)
 	})

@@ -164,8 +164,7 @@ func checkRestricted(t *testing.T, p listed) {
 	t.Helper()
 	for _, r := range restricted {
 		for _, imp := range p.Imports {
-			must.True(t, !within(imp, r.path) || withinAny(p.ImportPath, r.may),
-				"%s imports %s, which only %s may", p.ImportPath, imp, strings.Join(r.may, ", "))
+			must.True(t, !within(imp, r.path) || withinAny(p.ImportPath, r.may), "%s imports %s, which only %s may", p.ImportPath, imp, strings.Join(r.may, ", "))
 		}
 	}
 }

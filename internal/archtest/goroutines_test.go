@@ -58,8 +58,7 @@ func TestGoroutinesAreGuarded(t *testing.T) {
 		}
 	}
 	for where, n := range found {
-		must.True(t, n == unguarded[where],
-			"%s starts %d goroutines whose panic ends the process, %d are known: use package rescue", where, n, unguarded[where])
+		must.True(t, n == unguarded[where], "%s starts %d goroutines whose panic ends the process, %d are known: use package rescue", where, n, unguarded[where])
 	}
 	for where, n := range unguarded {
 		must.Equal(t, found[where], n, "%s: %d unguarded goroutines are listed, it has", where, n)

@@ -234,18 +234,16 @@ func TestUseCasesDoNotPrint(t *testing.T) {
 	for path, f := range parseFolder(t, "internal/app") {
 		files++
 		for _, i := range f.Imports {
-			if p := importPath(i); within(p, "golang.org/x/term") || within(p, "github.com/spf13") || p == "log" {
-				t.Errorf("%s imports %s: a use case knows no terminal", path, p)
-			}
+			p := importPath(i)
+			must.True(t, !within(p, "golang.org/x/term") && !within(p, "github.com/spf13") && p != "log", "%s imports %s: a use case knows no terminal", path, p)
 		}
 		ast.Inspect(f, func(n ast.Node) bool {
 			if e, ok := n.(ast.Expr); ok && slices.Contains(forbidden, selector(e)) {
 				t.Errorf("%s uses %s: a use case tells an app.Observer and asks an app.Asker", path, selector(e))
 			}
 			if c, ok := n.(*ast.CallExpr); ok {
-				if id, ok := c.Fun.(*ast.Ident); ok && (id.Name == "print" || id.Name == "println") {
-					t.Errorf("%s uses %s", path, id.Name)
-				}
+				id, ok := c.Fun.(*ast.Ident)
+				must.True(t, !ok || id.Name != "print" && id.Name != "println", "%s uses print", path)
 			}
 			return true
 		})

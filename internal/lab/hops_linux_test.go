@@ -146,8 +146,7 @@ func TestRouters(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tt.spec, " ", tt.from, " ", tt.six, " ", tt.size), func(t *testing.T) {
 			l := startLab(t, tt.spec, wire.Packet)
-			got := probes(t, l, tt.from, tt.six, len(l.Spec().Hops)+1, tt.size, 1+strings.Count(tt.wants, ", "), 1, 0)
-			must.Equal(t, strings.Join(got, ", "), tt.wants)
+			must.Equal(t, strings.Join(probes(t, l, tt.from, tt.six, len(l.Spec().Hops)+1, tt.size, 1+strings.Count(tt.wants, ", "), 1, 0), ", "), tt.wants)
 		})
 	}
 }
@@ -215,8 +214,7 @@ func TestQueueDrops(t *testing.T) {
 			const n = 50
 			// A frame takes 25 ms and the queue holds five: a sender that takes less than a
 			// second loses some.
-			l := startLab(t, "rate=500kbit,queue=8KiB,rtt=0s", kind)
-			c, did, others := train(t, l, n, 1472, 0)
+			c, did, others := train(t, startLab(t, "rate=500kbit,queue=8KiB,rtt=0s", kind), n, 1472, 0)
 			lost := n - uint64(c.Distinct)
 			must.True(t, lost != 0 && lost <= did.QueueDrops && did.QueueDrops <= lost+others && did.Lost <= 0,
 				"%d datagrams are missing, the queue dropped %d, some of them of %d others; %d were lost", lost, did.QueueDrops, others, did.Lost)
@@ -251,16 +249,12 @@ func TestBundle(t *testing.T) {
 	l := startLab(t, "hops=2,hop1.police=1kbit,hop1.ecmp=2", wire.Packet)
 	const n = 60
 	run(t, l, model.Near, "udp-fan", "far", fmt.Sprint(n), "1000")
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for begun := time.Now(); ; <-tick.C {
+	must.Until(t, "all frames", func() bool {
 		to := must.Get(l.Stats(t.Context()))(t).To
-		if to.Delivered+to.Policed >= n {
-			must.True(t, to.Delivered > 22 && to.Policed > 20, "two members let %d frames pass and drop %d", to.Delivered, to.Policed)
-			return
-		}
-		must.Need(t, time.Since(begun) <= patience, "frames are missing: %+v", to)
-	}
+		return to.Delivered+to.Policed >= n
+	})
+	to := must.Get(l.Stats(t.Context()))(t).To
+	must.True(t, to.Delivered > 22 && to.Policed > 20, "two members let %d frames pass and drop %d", to.Delivered, to.Policed)
 }
 
 func TestJumboAndSmallMTU(t *testing.T) {

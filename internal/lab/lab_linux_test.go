@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"math"
@@ -81,12 +82,7 @@ func listen(t testing.TB, l *Lab, host model.Host, args ...string) (result func(
 	}()
 	return func(v any) {
 		t.Helper()
-		select {
-		case err := <-ended:
-			must.Dof(t, errors.Join(err, <-read), "peer %q", args)
-		case <-time.After(patience):
-			t.Fatalf("peer %q did not end", args)
-		}
+		must.Dof(t, errors.Join(must.Wait(t, "the end of a peer", ended), <-read), "peer %q", args)
 		must.Dof(t, json.Unmarshal(text.Bytes(), v), "peer %q printed %q", args, text.Bytes())
 	}
 }
@@ -111,8 +107,7 @@ func TestNamesAndAddresses(t *testing.T) {
 			}
 			listen(t, l, model.Far, "udp-echo")
 			for _, to := range []string{"far", l.Addr(model.Far).String(), "[" + l.Addr6(model.Far).String() + "]", "far6"} {
-				got := ping(t, l, model.Near, to, 3, 64)
-				must.True(t, got == 3, "ping %s: %d of 3 answered", to, got)
+				must.Equal(t, ping(t, l, model.Near, to, 3, 64), 3, "ping %s of 3 answered", to)
 			}
 		})
 	}
@@ -195,15 +190,10 @@ func marked(t *testing.T, mark string) []string {
 // waitMarked waits until least to most processes have the mark.
 func waitMarked(t *testing.T, mark string, least, most int) {
 	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for begun := time.Now(); ; <-tick.C {
-		found := marked(t, mark)
-		if len(found) >= least && len(found) <= most {
-			return
-		}
-		must.Need(t, time.Since(begun) <= patience, "%d processes are marked, want %d to %d: %v", len(found), least, most, found)
-	}
+	must.Until(t, fmt.Sprintf("%d to %d marked processes", least, most), func() bool {
+		n := len(marked(t, mark))
+		return n >= least && n <= most
+	})
 }
 
 // labMark is the variable that marks the processes of one test.
@@ -270,8 +260,7 @@ func TestShaper(t *testing.T) {
 		var out strings.Builder
 		err := l.Command(t.Context(), host, []string{"tc", "qdisc", "show", "dev", "eth0"}, nil, &out, &out)
 		must.SkipIf(t, err != nil, "tc of iproute2 is needed: %v", err)
-		got := strings.Contains(out.String(), "tbf") && strings.Contains(out.String(), "20Mbit")
-		must.True(t, got == want, "host %s: %s", host, out.String())
+		must.Equal(t, strings.Contains(out.String(), "tbf") && strings.Contains(out.String(), "20Mbit"), want, "host %s: %s", host, out.String())
 	}
 }
 

@@ -147,8 +147,7 @@ func TestRoundTrip(t *testing.T) {
 				truth.Hold(t, truth.Tries, func(try *truth.Try) {
 					const n = 15
 					took := trips(try, l, n)
-					must.True(t, !(took[0] < rtt.Seconds()),
-						"a round trip took %.3f ms, less than %s", 1e3*took[0], rtt)
+					must.True(t, !(took[0] < rtt.Seconds()), "a round trip took %.3f ms, less than %s", 1e3*took[0], rtt)
 					most := rtt + 200*time.Microsecond + 2*labtest.Waking(try, rtt, n)
 					try.Claim("median round trip", 1e3*median(took), 1e3*rtt.Seconds(), 1e3*most.Seconds(), "ms")
 				})
@@ -190,8 +189,7 @@ func TestQueueDelays(t *testing.T) {
 			// 64 KiB are 43 frames of 1514 bytes, each 1.2304 ms at 10 Mbit/s.
 			const n, full = 150, 43 * 1.2304
 			truth.Hold(t, truth.Tries, func(try *truth.Try) {
-				l := startLab(try, "rate=10mbit,queue=64KiB,rtt=0s", kind)
-				c, did, _ := train(try, l, n, 1472, 0)
+				c, did, _ := train(try, startLab(try, "rate=10mbit,queue=64KiB,rtt=0s", kind), n, 1472, 0)
 				const rate = 10.0 * 1472 / 1538
 				try.Claim("missing", float64(n-c.Distinct), 1, float64(did.QueueDrops), "datagrams")
 				try.Claim("longest way", c.LongestMs, full-1.5, full+3, "ms")
@@ -225,8 +223,7 @@ func TestRouterLinks(t *testing.T) {
 	listen(t, l, model.Far, "udp-echo")
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		const links = 4
-		wait := 10 * time.Millisecond / (2 * links)
-		most := 10 + 0.2 + 1e3*2*links*labtest.Waking(try, wait, 15).Seconds()
+		most := 10 + 0.2 + 1e3*2*links*labtest.Waking(try, 10*time.Millisecond/(2*links), 15).Seconds()
 		try.Claim("round trip", 1e3*median(trips(try, l, 15)), 10, most, "ms")
 	})
 	const limit, burst = 20, 6 // burst: XRLIM_BURST_FACTOR of net/ipv4/icmp.c, Linux 6.18

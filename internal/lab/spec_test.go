@@ -163,8 +163,7 @@ func TestSpecStringRoundTrip(t *testing.T) {
 			name := fmt.Sprint("hop", i)
 			want.Hops = append(want.Hops, Hop{To: path(name), From: path("from " + name), ICMP: rapid.IntRange(unlimited, maxErrors).Draw(t, name+"icmp")})
 		}
-		got := must.Get(ParseSpec(want.String()))(t)
-		must.NoDiff(t, cmp.Diff(want, got), "%s", want)
+		must.NoDiff(t, cmp.Diff(want, must.Get(ParseSpec(want.String()))(t)), "%s", want)
 	})
 }
 
@@ -230,9 +229,8 @@ func TestSwing(t *testing.T) {
 			continue
 		}
 		must.Equal(t, [2]wire.Swing{spec.To.Swing, spec.From.Swing}, want, "%s", text)
-		if again, err := ParseSpec(spec.String()); err != nil || !cmp.Equal(again, spec) {
-			t.Errorf("%s is not %s: %v, %s", text, spec, err, cmp.Diff(spec, again))
-		}
+		again, err := ParseSpec(spec.String())
+		must.True(t, err == nil && cmp.Equal(again, spec), "%s is not %s: %v, %s", text, spec, err, cmp.Diff(spec, again))
 	}
 }
 

@@ -114,8 +114,7 @@ func TestTryReachesTheHostsAgain(t *testing.T) {
 				must.True(t, len(next) == 1, "suggested %q", next[0].Command)
 				return
 			}
-			want := "linerate run " + c.want + " --factor " + string(c.host) + ".tcp.recv_buffer_max=256KiB,1MiB,4MiB,16MiB" + store
-			must.Equal(t, next[0].Command, want)
+			must.Equal(t, next[0].Command, "linerate run "+c.want+" --factor "+string(c.host)+".tcp.recv_buffer_max=256KiB,1MiB,4MiB,16MiB"+store)
 		})
 	}
 }

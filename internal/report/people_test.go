@@ -120,8 +120,7 @@ func TestGuardsForPeople(t *testing.T) {
 		model.GuardViolated: "11 % faster, at least 8.3 %; 7 blocks, decided; but 99th percentile of latency is 3.0 times as high, and less than 50 % higher is allowed",
 		model.GuardOpen:     "11 % faster, at least 8.3 %; 7 blocks, decided; may not be kept yet: 99th percentile of latency to nas is not decided (about 4 blocks more (1 min 20 s))",
 	} {
-		d := report.Build(judged(model.Sequential, better, guard(state, 4)), report.Options{})
-		must.Equal(t, d.Tables[0].Rows[0].Said, want, "%s is said as", state)
+		must.Equal(t, report.Build(judged(model.Sequential, better, guard(state, 4)), report.Options{}).Tables[0].Rows[0].Said, want, "%s is said as", state)
 	}
 }
 
@@ -245,8 +244,7 @@ func TestNextStepIsNotForever(t *testing.T) {
 		{"both", []model.Verdict{open("a", 500), open("b", 3)}, "go on until more of it is decided (about 3 blocks more (1 min 30 s))", "not everything is decided"},
 		{"only what is near", []model.Verdict{open("b", 3)}, "go on until it is decided (about 3 blocks more (1 min))", "not everything is decided"},
 	} {
-		s := judged(model.Sequential, c.all...)
-		d := report.Build(s, report.Options{})
+		d := report.Build(judged(model.Sequential, c.all...), report.Options{})
 		got := ""
 		for _, step := range d.Next {
 			if strings.Contains(step.Command, "--max-blocks") {

@@ -49,8 +49,7 @@ func TestHeaderAndLines(t *testing.T) {
 	from := d.Lines[1]
 	must.True(t, from.Label == "from nas" && from.Goodput == 611.2e6 && math.Abs(from.Share.Or(0)-0.6492) <= 1e-4, "%+v", from)
 	must.True(t, math.Abs(from.NearCPU.Or(0)-0.09) <= 1e-9 && math.Abs(from.FarCPU.Or(0)-0.14) <= 1e-9, "CPU %v and %v", from.NearCPU, from.FarCPU)
-	want := "from nas: held back by the receive window of desk: 64 KiB at 0.86 ms allows 610 Mbit/s"
-	must.Equal(t, d.Findings[1].Text, want, "finding")
+	must.Equal(t, d.Findings[1].Text, "from nas: held back by the receive window of desk: 64 KiB at 0.86 ms allows 610 Mbit/s", "finding")
 }
 
 func TestUnknownStaysUnknown(t *testing.T) {
@@ -95,8 +94,7 @@ func TestChangesOfTheMetric(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			r := row(test.metric, test.estimate, test.low, test.high)
-			must.True(t, r.ChangeText == test.change && r.RangeText == test.rng,
-				"%q, %q; want %q, %q", r.ChangeText, r.RangeText, test.change, test.rng)
+			must.True(t, r.ChangeText == test.change && r.RangeText == test.rng, "%q, %q; want %q, %q", r.ChangeText, r.RangeText, test.change, test.rng)
 			must.True(t, r.Low <= r.Change && r.Change <= r.High, "%v is not within %v to %v", r.Change, r.Low, r.High)
 		})
 	}
@@ -138,8 +136,7 @@ func TestClassicCountsReceivers(t *testing.T) {
 
 func TestChangesSummary(t *testing.T) {
 	d, _ := build(t, "sequential")
-	must.True(t, len(d.Changes) == 1 && d.Changes[0].Text == "8 changes on nas, all undone, verified" && len(d.Changes[0].Open) == 0,
-		"%+v", d.Changes)
+	must.True(t, len(d.Changes) == 1 && d.Changes[0].Text == "8 changes on nas, all undone, verified" && len(d.Changes[0].Open) == 0, "%+v", d.Changes)
 	d, _ = build(t, "fixed")
 	must.Equal(t, d.Changes[0].Text, "2 changes on desk: 1 undone (verified), 1 left alone", "near")
 	got := d.Changes[1].Open
@@ -197,8 +194,7 @@ func TestSearchTableAscends(t *testing.T) {
 		if row.Basis != report.OverRuns {
 			continue
 		}
-		r := must.Get(units.ParseBitRate(row.Setting))(t)
-		rates = append(rates, r)
+		rates = append(rates, must.Get(units.ParseBitRate(row.Setting))(t))
 	}
 	must.True(t, len(rates) >= 3 && slices.IsSorted(rates), "rates %v", rates)
 }
@@ -222,8 +218,7 @@ func TestGridOfThreeFactors(t *testing.T) {
 // settings depend on each other, and has one conclusion.
 func TestGridHasOneConclusion(t *testing.T) {
 	d, s := build(t, "grid")
-	must.True(t, len(d.Grid.Factors) == 2 && d.Grid.Factors[0].Text == "recv_buffer_max is tcp.recv_buffer_max of nas: 64 KiB, 1 MiB",
-		"legend %+v", d.Grid.Factors)
+	must.True(t, len(d.Grid.Factors) == 2 && d.Grid.Factors[0].Text == "recv_buffer_max is tcp.recv_buffer_max of nas: 64 KiB, 1 MiB", "legend %+v", d.Grid.Factors)
 	must.Equal(t, d.Grid.Conclusion, "recv_buffer_max=1MiB mtu=9000 is enough: against current, goodput to nas 2.91 times as fast, at least 2.90")
 	e := d.Grid.Effects
 	must.True(t, len(e) == 3 && strings.Contains(e[2].Text, "depend on each other: with mtu=1500, recv_buffer_max=1MiB gives 84.2 % higher; with mtu=9000, 2.89 times"), "effects %+v", e)

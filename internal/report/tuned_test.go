@@ -64,8 +64,7 @@ func TestTunedSaysWhatHelped(t *testing.T) {
 	}
 	proof.Verdicts = []model.Verdict{gain, guard}
 	got := report.BuildTuned(model.Session{State: model.SessionDone}, rec, &proof)
-	must.True(t, got.Headline == "1 of 3 ideas helped: far.tcp.recv_buffer_max 64KiB -> 4MiB" && got.Proven,
-		"headline %q, proven %v", got.Headline, got.Proven)
+	must.True(t, got.Headline == "1 of 3 ideas helped: far.tcp.recv_buffer_max 64KiB -> 4MiB" && got.Proven, "headline %q, proven %v", got.Headline, got.Proven)
 	want := []string{"to nas: 29.4 times as fast, at least 28.1; 7 blocks, decided"}
 	must.True(t, slices.Equal(got.Gains, want), "gains %q, want %q", got.Gains, want)
 	want = []string{
@@ -80,17 +79,14 @@ func TestTunedSaysWhatHelped(t *testing.T) {
 	proof.Verdicts[1].Guard.State, proof.Verdicts[1].Estimate = model.GuardViolated, -math.Log(2.5)
 	got = report.BuildTuned(model.Session{}, rec, &proof)
 	must.True(t, !got.Proven && strings.Contains(got.Gains[0], "but round trip"), "a guard is harmed: proven %v, %q", got.Proven, got.Gains)
-	if got := report.BuildTuned(model.Session{}, rec, &proof).Headline; !strings.HasSuffix(got, " 4MiB seemed to help and did not prove better in fresh blocks") {
-		t.Errorf("a guard is harmed: %q", got)
-	}
+	line := report.BuildTuned(model.Session{}, rec, &proof).Headline
+	must.True(t, strings.HasSuffix(line, " 4MiB seemed to help and did not prove better in fresh blocks"), "a guard is harmed: %q", line)
 	proof.Verdicts[0].Outcome, proof.Verdicts[1].Guard.State = model.Undecided, model.GuardOpen
-	if got := report.BuildTuned(model.Session{}, rec, &proof).Headline; !strings.HasSuffix(got, " 4MiB seemed to help, and fresh blocks did not decide whether it does") {
-		t.Errorf("not enough data: %q", got)
-	}
+	line = report.BuildTuned(model.Session{}, rec, &proof).Headline
+	must.True(t, strings.HasSuffix(line, " 4MiB seemed to help, and fresh blocks did not decide whether it does"), "not enough data: %q", line)
 	proof.ID, proof.State = "20261123T084309-excs", model.SessionInterrupted
-	if got := report.BuildTuned(model.Session{}, rec, &proof).Headline; !strings.HasSuffix(got, "its proof in fresh blocks was cut short: linerate run --resume 20261123T084309-excs goes on") {
-		t.Errorf("interrupted: %q", got)
-	}
+	line = report.BuildTuned(model.Session{}, rec, &proof).Headline
+	must.True(t, strings.HasSuffix(line, "its proof in fresh blocks was cut short: linerate run --resume 20261123T084309-excs goes on"), "interrupted: %q", line)
 }
 
 // The headline starts from the original settings, even where the last idea replaced another

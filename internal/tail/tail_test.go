@@ -29,7 +29,6 @@ func TestTail(t *testing.T) {
 	for range 8 {
 		all.Go(func() { _, _ = fmt.Fprint(&many, strings.Repeat("x", 7)) })
 	}
-	if all.Wait(); many.String() != strings.Repeat("x", 10) {
-		t.Errorf("%q", many.String())
-	}
+	all.Wait()
+	must.True(t, many.String() == strings.Repeat("x", 10), "%q", many.String())
 }

@@ -73,6 +73,5 @@ func TestATryEndsWhatItBegan(t *testing.T) {
 		})
 		y.Fatal("ends")
 	})
-	want := []string{"second", "first"}
-	must.True(t, slices.Equal(order, want) && y.failed && len(y.log) == 2, "order %q, failed %t, log %q", order, y.failed, y.log)
+	must.True(t, slices.Equal(order, []string{"second", "first"}) && y.failed && len(y.log) == 2, "order %q, failed %t, log %q", order, y.failed, y.log)
 }

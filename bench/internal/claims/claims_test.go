@@ -73,8 +73,7 @@ func TestRoundsAlternateAndMissWhoFailsTwice(t *testing.T) {
 	for round := range 3 {
 		must.Do(t, b.playRound(t.Context(), round, s))
 	}
-	want := "linerate a b c c b b a a linerate linerate a b"
-	must.Equal(t, strings.Join(log, " "), want, "turns were")
+	must.Equal(t, strings.Join(log, " "), "linerate a b c c b b a a linerate linerate a b", "turns were")
 	must.True(t, len(s.runs[ownName]) == 3 && len(s.runs["a"]) == 3 && len(s.runs["b"]) == 3 && len(s.runs["c"]) == 0, "runs are %v", s.runs)
 	must.True(t, len(s.notes) == 2 && strings.Contains(s.notes[0], "c: left out from round 1 on: broken") &&
 		strings.Contains(s.notes[1], "b: not in round 2: broken"), "notes are %q", s.notes)

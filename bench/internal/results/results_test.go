@@ -31,8 +31,7 @@ func TestNewDocument(t *testing.T) {
 }
 
 func TestHeadingsInsideFencesAreText(t *testing.T) {
-	text := "# H\n\n## tcp: T\n\n```\n## udp: no section\n```\n"
-	d := Parse(text)
+	d := Parse("# H\n\n## tcp: T\n\n```\n## udp: no section\n```\n")
 	must.True(t, len(d.parts) == 1 && strings.Contains(d.parts[0].text, "no section"), "parts are %+v", d.parts)
 }
 

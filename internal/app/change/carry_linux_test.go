@@ -122,8 +122,7 @@ func TestRefusedBeforeAnythingIsWritten(t *testing.T) {
 		"link.mtu": {fault.Usage, []model.Assignment{{Knob: mtuKnob, Value: "65536"}}},
 	} {
 		r, err := p.do(t.Context(), minute, c.wanted...)
-		must.True(t, r.Outcome == "" && fault.KindOf(err) == c.kind && strings.Contains(err.Error(), says),
-			"%s: %+v, kind %d, %v", says, r, fault.KindOf(err), err)
+		must.True(t, r.Outcome == "" && fault.KindOf(err) == c.kind && strings.Contains(err.Error(), says), "%s: %+v, kind %d, %v", says, r, fault.KindOf(err), err)
 	}
 	r := must.Get(p.do(t.Context(), minute, model.Assignment{Knob: "tcp.sack", Value: "1"}))(t)
 	must.Equal(t, r.Outcome, Nothing, "what holds already: %+v", r)
@@ -253,9 +252,7 @@ func TestSessionIsLostWhileHeld(t *testing.T) {
 			case r.Outcome != Undone || !errors.Is(err, session.ErrLost) || fault.KindOf(err) != fault.Unreachable || far[0].State != model.ChangeUndone || !strings.Contains(far[0].Detail, "was not seen"):
 				t.Errorf("%+v, kind %d, %v", r, fault.KindOf(err), err)
 			}
-			for end := time.Now().Add(minute); p.sacks() != "11"; time.Sleep(50 * time.Millisecond) {
-				must.Need(t, !time.Now().After(end), "still %s", p.sacks())
-			}
+			must.Until(t, "the values of before", func() bool { return p.sacks() == "11" })
 		})
 	}
 }

@@ -181,37 +181,30 @@ func TestHalfConfirmed(t *testing.T) {
 	got := told()
 	must.True(t, len(got) == 1 && len(got[0].(app.PartlyKept).Holds) == 0, "with another host: %+v", got)
 	TellUndone(c.Env, "", dir)
-	if got := told(); len(got) != 1 || got[0].(app.PartlyKept).Gone {
-		t.Errorf("after an undo here: %+v", got)
-	}
+	got = told()
+	must.True(t, len(got) == 1 && !got[0].(app.PartlyKept).Gone, "after an undo here: %+v", got)
 	c.tellPairNote()
-	if got := told(); len(got) != 1 || got[0].(app.PartlyKept).Far != "xp" || len(got[0].(app.PartlyKept).Holds) != 1 {
-		t.Errorf("with that host: %+v", got)
-	}
-	if c.tellPairNote(); len(told()) > 0 {
-		t.Error("told again")
-	}
+	got = told()
+	must.True(t, len(got) == 1 && got[0].(app.PartlyKept).Far == "xp" && len(got[0].(app.PartlyKept).Holds) == 1, "with that host: %+v", got)
+	c.tellPairNote()
+	must.True(t, len(told()) == 0, "told again")
 	note()
 	TellUndone(c.Env, "root@nas", dir) // the undo removes it there
-	if c.tellPairNote(); len(told()) > 0 {
-		t.Error("told after that host was undone")
-	}
+	c.tellPairNote()
+	must.True(t, len(told()) == 0, "told after that host was undone")
 	note() // and killed after both have confirmed
 	c.hosts.Near.Facts = linked(model.Near, "linux", 9000, 9000).Facts
-	if c.tellPairNote(); len(told()) > 0 {
-		t.Error("both keep it")
-	}
+	c.tellPairNote()
+	must.True(t, len(told()) == 0, "both keep it")
 	note()()
 	entries, _ := os.ReadDir(dir)
 	must.True(t, len(entries) == 0, "the note is left")
 	must.Do(t, os.WriteFile(filepath.Join(dir, PairNoteName), []byte("torn"), 0o600))
 	c.tellPairNote()
-	if got := told(); len(got) != 1 || !strings.Contains(got[0].(app.Trouble).Err.Error(), "damaged: one of them may hold it") {
-		t.Errorf("a damaged note: %+v", got)
-	}
-	if c.tellPairNote(); len(told()) > 0 {
-		t.Error("a damaged note is told again")
-	}
+	got = told()
+	must.True(t, len(got) == 1 && strings.Contains(got[0].(app.Trouble).Err.Error(), "damaged: one of them may hold it"), "a damaged note: %+v", got)
+	c.tellPairNote()
+	must.True(t, len(told()) == 0, "a damaged note is told again")
 }
 
 // TestRequestsThatCannotBeMeant: invalid requests are refused before any host is asked.

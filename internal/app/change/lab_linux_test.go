@@ -199,27 +199,14 @@ func (p *pair) kill(side model.Host, step string) {
 // dead waits until a watchdog has read that it will be killed, and is gone.
 func (p *pair) dead(side model.Host) {
 	p.t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(p.state(side) + ".die"); errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		if time.Now().After(end) {
-			p.t.Error("the watchdog lives")
-			return
-		}
-	}
+	must.Until(p.t, "the watchdog to read it", func() bool { return errors.Is(must.Err(os.Stat(p.state(side)+".die")), fs.ErrNotExist) })
 	must.OK(p.t, syscall.Flock(int(p.dying[side].Fd()), syscall.LOCK_EX)) // the watchdog holds it until it is gone
 }
 
 // undone waits until a host has undone the change of tcp.sack.
 func (p *pair) undone(side model.Host) {
 	p.t.Helper()
-	for end := time.Now().Add(time.Minute); p.sysctl(side, "tcp_sack") != "1"; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			p.t.Errorf("%s still holds the change", side)
-			return
-		}
-	}
+	must.Until(p.t, string(side)+" to give up the change", func() bool { return p.sysctl(side, "tcp_sack") == "1" })
 }
 
 // again closes the sessions and opens new ones, which read the hosts.

@@ -151,9 +151,8 @@ func TestAlone(t *testing.T) {
 		must.Do(t, err)
 		t.Cleanup(func() { _ = l.Close() })
 		var said strings.Builder
-		if err := l.Command(t.Context(), model.Near, []string{"ip", "route", "add", "default", "via", l.Addr(model.Far).String()}, nil, &said, &said); err != nil {
-			t.Fatalf("no default route: %v, %s", err, said.String())
-		}
+		err = l.Command(t.Context(), model.Near, []string{"ip", "route", "add", "default", "via", l.Addr(model.Far).String()}, nil, &said, &said)
+		must.Need(t, err == nil, "no default route: %v, %s", err, said.String())
 		truth.Hold(t, truth.Tries, func(try *truth.Try) {
 			said.Reset()
 			must.Do(try, l.Command(t.Context(), model.Near, []string{"/proc/self/exe", "alone"}, nil, &said, os.Stderr))

@@ -291,8 +291,7 @@ func TestWithoutStore(t *testing.T) {
 		b.store.gone = errors.New("no space left")
 		time.Sleep((again + 2) * time.Second)
 		synctest.Wait()
-		out := must.Get(b.sync(one))(t)
-		must.True(t, out.Name == "a" && len(b.hub.status().Faults) == 1, "%+v", b.hub.status().Faults)
+		must.True(t, must.Get(b.sync(one))(t).Name == "a" && len(b.hub.status().Faults) == 1, "%+v", b.hub.status().Faults)
 		l := fleet.Lease{ID: 1, State: fleet.Done}
 		must.Is(t, must.Err(b.hub.push(t.Context(), caller{pin: one.pin}, &wirefleet.Push{Results: []fleet.Lease{l}})), wirefleet.ErrLater, "a result")
 		in := one.about

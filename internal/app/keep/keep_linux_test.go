@@ -221,9 +221,8 @@ func TestWithoutAsking(t *testing.T) {
 	r.Sure = true
 	got := must.Get(m.do(r))(t)
 	must.True(t, got.Outcome == Written && len(m.asked) == 0, "%+v", got)
-	if got := told[app.Unproven](m.person); len(got) != 1 || got[0].Verdicts+got[0].Guards != "" {
-		t.Errorf("told %+v", got)
-	}
+	said := told[app.Unproven](m.person)
+	must.True(t, len(said) == 1 && said[0].Verdicts+said[0].Guards == "", "told %+v", said)
 }
 
 // TestChangedSinceItWasShown: exactly what the user agreed to is written, or nothing.
@@ -276,9 +275,8 @@ func TestBothOrNone(t *testing.T) {
 	must.True(t, len(back) == 1 && back[0].Host == "host far", "told %+v", back)
 	must.Do(t, os.Remove(near.path("etc/sysctl.d")))
 	p.answer = yes
-	if got, err := Do(t.Context(), far.env, hosts, r); err != nil || got.Outcome != Written || !strings.Contains(far.text(), "tcp_sack") || !strings.Contains(near.text(), "tcp_sack") {
-		t.Errorf("with room: %+v, %v", got, err)
-	}
+	got, err = Do(t.Context(), far.env, hosts, r)
+	must.True(t, err == nil && got.Outcome == Written && strings.Contains(far.text(), "tcp_sack") && strings.Contains(near.text(), "tcp_sack"), "with room: %+v, %v", got, err)
 	must.True(t, r.Word(model.Far) == " root@nas" && r.Word(model.Near) == "", "%q and %q", r.Word(model.Far), r.Word(model.Near))
 }
 

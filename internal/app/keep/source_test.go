@@ -179,8 +179,7 @@ func TestRoles(t *testing.T) {
 		"nothing for it":    {s: of(profile.Near), end: model.Far, other: true},
 	} {
 		h, other, err := c.s.hostFor(c.end, c.asked, c.alone)
-		must.True(t, other == c.other && (err != nil) == (c.want == "") && (err == nil || fault.KindOf(err) == fault.Usage),
-			"%s: %+v, %v, %v", name, h, other, err)
+		must.True(t, other == c.other && (err != nil) == (c.want == "") && (err == nil || fault.KindOf(err) == fault.Usage), "%s: %+v, %v, %v", name, h, other, err)
 		must.True(t, err != nil || len(h.Settings) == 1 && string(h.Settings[0].Knob) == c.want, "%s: %+v", name, h.Settings)
 	}
 }

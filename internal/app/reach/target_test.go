@@ -31,8 +31,7 @@ func testEnv() app.Env { return app.Env{Getenv: os.Getenv} }
 
 func TestParseTarget(t *testing.T) {
 	got, err := Parse(link, testEnv())
-	must.True(t, err == nil && got.Kind == Serve && got.Link.Addr == "nas:5299" && got.Link.Pin == pin && got.Link.Secret != "",
-		"link: %+v, %v", got, err)
+	must.True(t, err == nil && got.Kind == Serve && got.Link.Addr == "nas:5299" && got.Link.Pin == pin && got.Link.Secret != "", "link: %+v, %v", got, err)
 	must.True(t, !strings.Contains(got.String(), "secret") && strings.Contains(got.String(), pin), "what is kept of a link: %s", got)
 	got, err = Parse("exec:10.0.0.2 ip netns exec b linerate agent", testEnv())
 	must.True(t, err == nil && got.Kind == Exec && got.Addr == "10.0.0.2" && slices.Equal(got.Argv, strings.Fields("ip netns exec b linerate agent")),
@@ -138,8 +137,7 @@ func TestKeepIsRemembered(t *testing.T) {
 			got, err := ask(t.Context(), 1000)
 			must.True(t, got == yes && err == nil, "answered %v, %v", got, err)
 		}
-		n := len(p.Asked())
-		must.True(t, n == asked, "asked %d times, want %d", n, asked)
+		must.Equal(t, len(p.Asked()), asked, "asked")
 	}
 	answer(nas, KeepAsRemembered, deploy.KeepAsked, 1, false) // there is no terminal
 	p.Answer = func(_ context.Context, q app.Question) (app.Answer, error) {
@@ -214,10 +212,9 @@ func TestSudoPassword(t *testing.T) {
 
 // TestNobodyTypesAPassword: deploy gets its own error value.
 func TestNobodyTypesAPassword(t *testing.T) {
-	o := New(apptest.Env(&apptest.Person{}), Options{Sudo: true})
-	must.Is(t, must.Err(o.sudoPassword(t.Context(), "user@nas")("nas")), deploy.ErrNobody)
+	must.Is(t, must.Err(New(apptest.Env(&apptest.Person{}), Options{Sudo: true}).sudoPassword(t.Context(), "user@nas")("nas")), deploy.ErrNobody)
 	gone := errors.New("the page is gone")
-	o = New(apptest.Env(&apptest.Person{Answer: func(context.Context, app.Question) (app.Answer, error) { return app.Answer{}, gone }}), Options{})
+	o := New(apptest.Env(&apptest.Person{Answer: func(context.Context, app.Question) (app.Answer, error) { return app.Answer{}, gone }}), Options{})
 	must.Is(t, must.Err(o.sudoPassword(t.Context(), "user@nas")("nas")), gone)
 }
 

@@ -95,8 +95,7 @@ func TestMeasuredAgain(t *testing.T) {
 	for _, c := range s.Changes {
 		must.Equal(t, c.State, model.ChangeUndone, "%+v", c)
 	}
-	got := bed.Knobs(model.Far).Value("tcp.recv_buffer_max")
-	must.True(t, got == "1000", "the far host holds %s afterwards", got)
+	must.Equal(t, bed.Knobs(model.Far).Value("tcp.recv_buffer_max"), "1000", "the far host afterwards")
 }
 
 // TestLookMeasuresNothing: fingerprints alone show what they can.

@@ -198,9 +198,8 @@ func TestLimits(t *testing.T) {
 	must.Do(t, err)
 	s := c.Server
 	must.True(t, s.Sessions == 64 && s.Memory == 2<<30 && s.Disk == 25<<30 && s.Descriptors == 8192-1024-512-896-64 && s.UDP == 0, "server %+v", s)
-	if s := c.AllAnonymous; s.Sessions != 16 || s.Memory != 128<<20 || s.Disk != 2<<30 || s.Descriptors != (8192-1024-512-896-64)/2 {
-		t.Errorf("anonymous clients %+v", s)
-	}
+	s = c.AllAnonymous
+	must.True(t, s.Sessions == 16 && s.Memory == 128<<20 && s.Disk == 2<<30 && s.Descriptors == (8192-1024-512-896-64)/2, "anonymous clients %+v", s)
 	must.True(t, c.Keyed.Session.Memory == 1<<30 && c.Anonymous.Lifetime == 10*time.Minute && c.Window == 24*time.Hour, "%+v", c)
 	f := Limits{
 		All: "sessions=20, memory=1GiB,udp=1Gbit/s,egress=1TiB/hour", Anonymous: "memory=none,disk=0",
@@ -211,8 +210,7 @@ func TestLimits(t *testing.T) {
 	must.True(t, c.Server.Sessions == 20 && c.Server.Memory == 1<<30 && c.Server.UDP == 1e9 && c.Server.Egress == 1<<40 && c.Window == time.Hour,
 		"server %+v in %v", c.Server, c.Window)
 	must.True(t, c.AllAnonymous.Memory == 0 && c.AllAnonymous.Disk == -1 && c.AllAnonymous.Sessions == 3, "anonymous clients %+v", c.AllAnonymous)
-	must.True(t, c.Anonymous.Lifetime == time.Minute && c.Anonymous.Source.Time == 10*time.Minute && c.Anonymous.Source.Sessions == 0,
-		"source %+v", c.Anonymous)
+	must.True(t, c.Anonymous.Lifetime == time.Minute && c.Anonymous.Source.Time == 10*time.Minute && c.Anonymous.Source.Sessions == 0, "source %+v", c.Anonymous)
 	c, err = (Limits{}).config(host, visitors{sessions: 12})
 	must.True(t, err == nil && c.Server.Sessions == 12 && c.AllAnonymous.Sessions == -1, "a server for those with a key alone: %v, %+v", err, c)
 	c, err = (Limits{}).config(room{}, visitors{open: true})

@@ -88,8 +88,7 @@ func TestWhatBecameOfSettings(t *testing.T) {
 			}
 			got, err := s.trial(s.store, design(t, 1, shortFlow(), settings()...)).Run(t.Context())
 			must.Need(t, (err != nil) == c.fails && (err == nil || fault.KindOf(err) == c.kind), "%v", err)
-			must.True(t, !c.fails || fault.HintOf(err) != "" && strings.Contains(err.Error(), "link.mtu on the far host"),
-				"%v, hint %q", err, fault.HintOf(err))
+			must.True(t, !c.fails || fault.HintOf(err) != "" && strings.Contains(err.Error(), "link.mtu on the far host"), "%v, hint %q", err, fault.HintOf(err))
 			i := slices.IndexFunc(got.Changes, func(ch model.Change) bool { return ch.Knob == "link.mtu" })
 			must.True(t, i >= 0 && got.Changes[i].State == c.state && got.Changes[i].Detail != "", "%+v", got.Changes)
 			s.stored(got)

@@ -131,8 +131,7 @@ func TestPlanOfForeignPeers(t *testing.T) {
 	s := trial.Sweep{Flow: model.Flow{Direction: model.To}, Params: sizes.Params{Mode: sizes.Both}, Smallest: 64, Largest: units.Bytes(1 << 20), Seed: 1}
 	p, err := s.Plan(env, &far, app.Values{"min": "64", "max": "1MiB"})
 	own, _ := sizes.Of(p.Flow)
-	must.True(t, err == nil && p.Flow.Engine == sizes.NetPIPE && len(p.Order) == 1 && len(own.Sizes) == 0 && own.Mode == sizes.Both,
-		"%+v, %+v, %v", p, own, err)
+	must.True(t, err == nil && p.Flow.Engine == sizes.NetPIPE && len(p.Order) == 1 && len(own.Sizes) == 0 && own.Mode == sizes.Both, "%+v, %+v, %v", p, own, err)
 	s.Flow.Nagle = true
 	if _, err := s.Plan(env, &far, nil); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "--nagle") {
 		t.Errorf("Nagle's algorithm at NPtcp: %v", err)

@@ -208,8 +208,7 @@ func TestExperiment(t *testing.T) {
 	}
 	s.open()
 	err = trial.MayTune(s.ends, design(t, 1, shortFlow(), settings()...))
-	must.True(t, fault.KindOf(err) == fault.Unsupported && fault.HintOf(err) != "" && strings.Contains(err.Error(), "link.mtu cannot be set on "),
-		"%v", err)
+	must.True(t, fault.KindOf(err) == fault.Unsupported && fault.HintOf(err) != "" && strings.Contains(err.Error(), "link.mtu cannot be set on "), "%v", err)
 	_, err = trial.Resume(s.env, s.ends, s.store, model.Session{Plan: design(t, 1, shortFlow(), settings()...)})
 	must.True(t, fault.KindOf(err) == fault.Unsupported, "%v", err)
 	s.ends.Close()

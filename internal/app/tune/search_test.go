@@ -91,8 +91,7 @@ func TestWhatIsAskedFor(t *testing.T) {
 			s := newStand(t)
 			s.person.Answer = c.answer
 			out, err := s.search(t.Context(), t, Request{Risky: c.risky})
-			must.Need(t, err == nil && out.Search.State == model.SessionDone && out.Confirmation == nil,
-				"%s %q, %v", out.Search.State, out.Search.Reason, err)
+			must.Need(t, err == nil && out.Search.State == model.SessionDone && out.Confirmation == nil, "%s %q, %v", out.Search.State, out.Search.Reason, err)
 			asked := s.person.Asked()
 			must.True(t, len(asked) == c.asked && (c.asked == 0 || asked[0].Kind == app.TryRisky && asked[0].What == "far.link.mtu=9000" && asked[0].Why == "may cut the connection"), "asked %+v", asked)
 			applied := slices.ContainsFunc(out.Search.Runs, func(r model.Run) bool { return r.Setting == "far.link.mtu=9000" })
@@ -187,8 +186,7 @@ func TestRationed(t *testing.T) {
 		"no room":         {30e6, 9e6, []model.Run{run(1e6)}, 1},
 		"spent":           {3e6, 0, []model.Run{run(2e6), run(2e6)}, 1},
 	} {
-		got := rationed(c.data, c.full, c.runs, 1, len(c.runs))
-		must.True(t, got == c.want, "%s: %d runs, want %d", name, got, c.want)
+		must.Equal(t, rationed(c.data, c.full, c.runs, 1, len(c.runs)), c.want, "%s", name)
 	}
 }
 

@@ -152,9 +152,8 @@ func TestDefault(t *testing.T) {
 	if secret, made, err := s.Default(); err != nil || made || secret != nil {
 		t.Errorf("a start after default was added by hand: %x, %v, %v", secret, made, err)
 	}
-	if g, ok := r.Find(added); !ok || g.Right != access.Tune {
-		t.Errorf("%+v, %v", g, ok)
-	}
+	g, ok = r.Find(added)
+	must.True(t, ok && g.Right == access.Tune, "%+v, %v", g, ok)
 
 	cut := access.Store{Dir: t.TempDir()}
 	secret := bytes.Repeat([]byte{9}, 32)
@@ -162,9 +161,8 @@ func TestDefault(t *testing.T) {
 	if got, made, err := cut.Default(); err != nil || made || !bytes.Equal(got, secret) {
 		t.Errorf("of a start that was cut short: %x, %v, %v", got, made, err)
 	}
-	if g, ok := ring(t, cut).Find(secret); !ok || g.Name != "default" {
-		t.Errorf("%+v, %v", g, ok)
-	}
+	g, ok = ring(t, cut).Find(secret)
+	must.True(t, ok && g.Name == "default", "%+v, %v", g, ok)
 	must.Do(t, os.WriteFile(filepath.Join(cut.Dir, "serve-measure.txt"), []byte("damaged"), 0o600))
 	_, _, err = cut.Default()
 	must.True(t, err != nil, "a damaged secret is accepted")

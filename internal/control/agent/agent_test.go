@@ -38,15 +38,6 @@ func far(t *testing.T, c agent.Config) (s *session.Client, cut func() error, end
 	return wiretest.Open(t, p, model.Far), p.Control.Close, done
 }
 
-func within(t *testing.T, what string, ch <-chan struct{}) {
-	t.Helper()
-	select {
-	case <-ch:
-	case <-time.After(time.Minute):
-		t.Fatalf("waited in vain for %s", what)
-	}
-}
-
 func dialPort(t *testing.T, port int) (net.Conn, error) {
 	t.Helper()
 	var d net.Dialer
@@ -65,7 +56,7 @@ func TestConnectionEndsSessionInOrder(t *testing.T) {
 	must.Do(t, err)
 	defer func() { _ = conn.Close() }()
 	_ = cut()
-	within(t, "the agent to end", ended)
+	must.Wait(t, "the agent to end", ended)
 	_, err = conn.Read(make([]byte, 1))
 	must.True(t, err != nil && !errors.Is(err, context.DeadlineExceeded), "the data connection lives: %v", err)
 	if c, err := dialPort(t, port); err == nil {
@@ -80,10 +71,9 @@ func TestFailedApplyIsUndoneAtTheEnd(t *testing.T) {
 	k := agenttest.NewKnobs(model.Far, agenttest.Values())
 	k.FailApply = errors.New("half way")
 	s, cut, ended := far(t, agenttest.Config(k))
-	_, err := s.Apply(t.Context(), []model.Assignment{{Host: model.Far, Knob: "link.mtu", Value: "9000"}}, time.Minute)
-	must.Need(t, err != nil, "no error")
+	must.Need(t, must.Err(s.Apply(t.Context(), []model.Assignment{{Host: model.Far, Knob: "link.mtu", Value: "9000"}}, time.Minute)) != nil, "no error")
 	_ = cut()
-	within(t, "the agent to end", ended)
+	must.Wait(t, "the agent to end", ended)
 	must.Equal(t, k.Value("link.mtu"), "1500", "mtu left at")
 }
 
@@ -104,7 +94,7 @@ func TestCommandsAreRefused(t *testing.T) {
 		must.True(t, refused != allowed && (!refused || strings.Contains(err.Error(), "--allow-commands")), "allowed %t: %v", allowed, err)
 		must.Equal(t, slices.Contains(k.Calls(), "apply"), allowed, "allowed %t: calls %v", allowed, k.Calls())
 		_ = cut()
-		within(t, "the agent to end", ended)
+		must.Wait(t, "the agent to end", ended)
 	}
 }
 
@@ -135,7 +125,7 @@ func TestPreparedRunIsDroppedUnstarted(t *testing.T) {
 	c.Prepare = 100 * time.Millisecond
 	s, _, _ := far(t, c)
 	port := must.Get(s.Prepare(t.Context(), session.Preparation{Run: 1, Flow: wiretest.Flow(model.To), Token: [32]byte{1}}))(t)
-	agenttest.Eventually(t, "the port closes", func() bool {
+	must.Until(t, "the port closes", func() bool {
 		conn, err := dialPort(t, port)
 		if err == nil {
 			_ = conn.Close()

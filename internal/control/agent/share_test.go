@@ -126,18 +126,11 @@ func TestShareIsGivenBack(t *testing.T) {
 		change(&bad)
 		_, err := conduct(t, s, 1, bad)
 		must.True(t, errors.Is(err, session.ErrRefused) && strings.Contains(err.Error(), "this server gives"), "%s: %v", name, err)
-		n := used()
-		must.True(t, n == 0, "%s: %d bytes are held", name, n)
+		must.Equal(t, used(), 0, "%s bytes are held", name)
 	}
 	must.Get(s.Prepare(t.Context(), session.Preparation{Run: 2, Flow: f}))(t)
 	must.True(t, used() != 0, "a prepared run holds nothing")
-	for deadline := time.After(time.Minute); used() != 0; {
-		select {
-		case <-deadline:
-			t.Fatal("a run that nobody started holds its part")
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+	must.Until(t, "a run that nobody started to give its part back", func() bool { return used() == 0 })
 }
 
 // TestPatientControllers: a prepared run waits for its start as long as a known controller asks,
@@ -159,7 +152,7 @@ func TestPatientControllers(t *testing.T) {
 	}
 	known, part := prepare("key")
 	prepare("") // later, so that when it is dropped the other one's default time is over, too
-	agenttest.Eventually(t, "a client without a key gets no more than usual", func() bool { return used() <= part })
+	must.Until(t, "a client without a key gets no more than usual", func() bool { return used() <= part })
 	must.True(t, used() == part && part != 0, "%d bytes are held, %d by the run of a known controller", used(), part)
 	must.OK(t, known.Stop(t.Context(), 1))
 }
@@ -295,9 +288,8 @@ func TestKeeping(t *testing.T) {
 	must.True(t, len(changes) == 1 && err != nil && strings.HasSuffix(err.Error(), k.broken.Error()),
 		"Revert that ends half way = %+v, %v: want what was undone, and why not all", changes, err)
 	must.Equal(t, strings.Join(k.asked, " "), "one two revert revertone", "the keeper was asked %q", k.asked)
-	if found, err := s.Origins(ctx, []model.KnobID{"tcp.sack"}); len(found) != 1 || found["tcp.sack"] != (model.FileLine{File: "/etc/x", Number: 3, Text: "9"}) || err != nil {
-		t.Errorf("Origins = %+v, %v", found, err)
-	}
+	found, err := s.Origins(ctx, []model.KnobID{"tcp.sack"})
+	must.True(t, len(found) == 1 && found["tcp.sack"] == (model.FileLine{File: "/etc/x", Number: 3, Text: "9"}) && err == nil, "Origins = %+v, %v", found, err)
 }
 
 func TestProbe(t *testing.T) {

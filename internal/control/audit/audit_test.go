@@ -223,8 +223,7 @@ func TestFile(t *testing.T) {
 
 // TestFullDisk: a full disk loses lines, reports that once, and logging goes on.
 func TestFullDisk(t *testing.T) {
-	_, err := os.Stat("/dev/full")
-	must.SkipIf(t, err != nil, "needs /dev/full")
+	must.SkipIf(t, must.Err(os.Stat("/dev/full")) != nil, "needs /dev/full")
 	var told []string
 	f := must.Get(audit.Open("/dev/full", func(s string) { told = append(told, s) }))(t)
 	l := audit.New(audit.Config{Lines: f})
@@ -249,8 +248,7 @@ func FuzzEvent(f *testing.F) {
 		lines := p.lines()
 		must.Need(t, len(lines) == 1 && json.Valid([]byte(lines[0])) && len(lines[0]) <= 4000, "%q", lines)
 		for _, s := range []string{lines[0], talk} {
-			must.True(t, !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 || r == 0x202e || r == 0x2028 }),
-				"%q", s)
+			must.True(t, !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 || r == 0x202e || r == 0x2028 }), "%q", s)
 		}
 	})
 }

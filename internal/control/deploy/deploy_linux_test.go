@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"linerate/internal/control/agent/agenttest"
 	"linerate/internal/control/deploy"
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire"
@@ -56,8 +55,7 @@ func newHost(t *testing.T, o sshtest.Options) *host {
 // tmp lists the far host's temporary folder.
 func (h *host) tmp(t *testing.T) []string {
 	t.Helper()
-	config := must.Get(os.ReadFile(h.Dir + "/sshd_config"))(t)
-	_, rest, _ := strings.Cut(string(config), "TMPDIR=")
+	_, rest, _ := strings.Cut(string(must.Get(os.ReadFile(h.Dir+"/sshd_config"))(t)), "TMPDIR=")
 	dir, _, _ := strings.Cut(rest, "\n")
 	return must.Get(filepath.Glob(dir + "/*"))(t)
 }
@@ -77,8 +75,7 @@ func (h *host) agent(t *testing.T, o deploy.Options) (wire.Peer, error) {
 // session opens a session with a deployed agent.
 func (h *host) session(t *testing.T, o deploy.Options) *session.Client {
 	t.Helper()
-	p := must.Get(h.agent(t, o))(t)
-	return wiretest.Open(t, p, model.Far)
+	return wiretest.Open(t, must.Get(h.agent(t, o))(t), model.Far)
 }
 
 func closeSession(t *testing.T, c *session.Client) {
@@ -89,7 +86,7 @@ func closeSession(t *testing.T, c *session.Client) {
 func (h *host) calls(t *testing.T) string {
 	t.Helper()
 	var b []byte
-	agenttest.Eventually(t, "the agent's last words", func() bool {
+	must.Until(t, "the agent's last words", func() bool {
 		var err error
 		b, err = os.ReadFile(h.Home(h.user) + "/calls")
 		return err == nil && len(b) > 0
@@ -104,7 +101,7 @@ func TestConformance(t *testing.T) {
 	wiretest.Run(t, wiretest.Transport{Tunes: true, Dial: func(t *testing.T) wire.Peer {
 		return must.Get(h.agent(t, deploy.Options{Keep: deploy.KeepYes}))(t)
 	}})
-	agenttest.Eventually(t, "an empty temporary folder", func() bool { return len(h.tmp(t)) == 0 })
+	must.Until(t, "an empty temporary folder", func() bool { return len(h.tmp(t)) == 0 })
 	must.True(t, h.copied == 1, "copied %d times", h.copied)
 }
 
@@ -155,7 +152,7 @@ func TestFaults(t *testing.T) {
 			if name == "shell" { // the agent lives, and does not know yet
 				_, _ = c.Close(t.Context())
 			}
-			agenttest.Eventually(t, "the directory is gone", func() bool { return len(h.tmp(t)) == 0 })
+			must.Until(t, "the directory is gone", func() bool { return len(h.tmp(t)) == 0 })
 			if name == "agent" {
 				return // its knobs died with it; those of a watchdog do not
 			}
@@ -220,8 +217,7 @@ func TestKeep(t *testing.T) {
 		return kept[0]
 	}
 	once(1)
-	kept := once(1)
-	f := must.Get(os.OpenFile(kept, os.O_WRONLY, 0))(t)
+	f := must.Get(os.OpenFile(once(1), os.O_WRONLY, 0))(t)
 	_, _ = f.WriteAt([]byte("X"), 100_000)
 	_ = f.Close()
 	once(2)
@@ -303,7 +299,7 @@ func TestOldHosts(t *testing.T) {
 			// A copy that loses a byte on the way is not started.
 			script(t, bin+"/chmod", `/bin/chmod "$@"; case "$2" in */linerate) /usr/bin/truncate -s -1 "$2";; esac`)
 			must.Say(t, must.Err(h.agent(t, deploy.Options{})), "what arrived is not what was sent", "broken copy")
-			agenttest.Eventually(t, "the directory is gone", func() bool { return len(h.tmp(t)) == 0 })
+			must.Until(t, "the directory is gone", func() bool { return len(h.tmp(t)) == 0 })
 		})
 	}
 }
@@ -378,8 +374,7 @@ func TestOtherSystems(t *testing.T) {
 	}
 	// A file with the right name but for another system is not sent.
 	as("FreeBSD", "arm64")
-	text := must.Get(os.ReadFile(os.Args[0]))(t)
-	must.Do(t, os.WriteFile(here+"/linerate-freebsd-arm64", text, 0o755))
+	must.Do(t, os.WriteFile(here+"/linerate-freebsd-arm64", must.Get(os.ReadFile(os.Args[0]))(t), 0o755))
 	must.Say(t, must.Err(h.agent(t, o)), "linerate-freebsd-arm64 is for linux/", "wrong file")
 	must.True(t, h.copied == 0 && len(h.tmp(t)) <= 0, "copied %d times, left %q", h.copied, h.tmp(t))
 	// The program installed there is used.

@@ -48,8 +48,7 @@ func TestSudo(t *testing.T) {
 	rootHome := func(t *testing.T, h *host) {
 		t.Helper()
 		c := h.session(t, deploy.Options{Sudo: true, Password: typed(t, h, "wrong", "open sesame")})
-		pid := find(t, h.PIDs()[0], "/linerate agent --remove")
-		s := must.Get(os.Stat("/proc/" + itoa(pid)))(t)
+		s := must.Get(os.Stat("/proc/" + itoa(find(t, h.PIDs()[0], "/linerate agent --remove"))))(t)
 		must.True(t, s.Sys().(*syscall.Stat_t).Uid == 0, "the agent's user: %v", s)
 		closeSession(t, c)
 		must.Len(t, h.tmp(t), 0, "left")
@@ -61,8 +60,7 @@ func TestSudo(t *testing.T) {
 	})
 	t.Run("with a password", func(t *testing.T) {
 		t.Parallel()
-		h := newHost(t, sudoers(t, defaults+"someone ALL=(ALL) ALL"))
-		rootHome(t, h)
+		rootHome(t, newHost(t, sudoers(t, defaults+"someone ALL=(ALL) ALL")))
 	})
 	t.Run("wrong passwords", func(t *testing.T) {
 		t.Parallel()
@@ -73,8 +71,7 @@ func TestSudo(t *testing.T) {
 	})
 	t.Run("nobody to ask", func(t *testing.T) {
 		t.Parallel()
-		h := newHost(t, sudoers(t, "someone ALL=(ALL) ALL"))
-		_, err := h.agent(t, deploy.Options{Sudo: true})
+		_, err := newHost(t, sudoers(t, "someone ALL=(ALL) ALL")).agent(t, deploy.Options{Sudo: true})
 		p, ok := errors.AsType[*fault.Error](err)
 		must.True(t, ok && strings.Contains(p.Hint, "NOPASSWD"), "error %v", err)
 	})
@@ -85,8 +82,7 @@ func TestSudo(t *testing.T) {
 	})
 	t.Run("root already", func(t *testing.T) {
 		t.Parallel()
-		h := newHost(t, sshtest.Options{})
-		closeSession(t, h.session(t, deploy.Options{Sudo: true}))
+		closeSession(t, newHost(t, sshtest.Options{}).session(t, deploy.Options{Sudo: true}))
 	})
 }
 
@@ -153,7 +149,7 @@ func TestRootRunsWhatWasChecked(t *testing.T) {
 			for line := range strings.Lines(string(ran)) {
 				must.Need(t, strings.TrimSpace(line) != "0", "root ran the other program: %q", ran)
 			}
-			agenttest.Eventually(t, "root's copies to be gone", func() bool {
+			must.Until(t, "root's copies to be gone", func() bool {
 				left, _ := filepath.Glob("/var/lib/linerate-??????????/linerate")
 				return len(left) == 0
 			})

@@ -402,9 +402,8 @@ func TestBetweenRuns(t *testing.T) {
 		c.Plan.Budget = time.Hour
 		calls := 0
 		c.Between = func(context.Context) error {
-			if calls++; len(d.recorded) != calls-1 {
-				t.Errorf("called before run %d, when %d are recorded", calls, len(d.recorded))
-			}
+			calls++
+			must.True(t, len(d.recorded) == calls-1, "called before run %d, when %d are recorded", calls, len(d.recorded))
 			if calls == 3 {
 				time.Sleep(5 * time.Hour)
 			}

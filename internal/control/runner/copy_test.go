@@ -292,8 +292,7 @@ func TestGroupThatEndsEarly(t *testing.T) {
 
 	run(member(2, "2000", time.Minute))
 	changes = run(runner.Spec{Number: 3, Setting: setting(), Flow: wiretest.Flow(model.To)})
-	must.True(t, len(changes) == 3 && !slices.ContainsFunc(changes, func(c model.Change) bool { return c.State != model.ChangeUndone }),
-		"%+v", changes)
+	must.True(t, len(changes) == 3 && !slices.ContainsFunc(changes, func(c model.Change) bool { return c.State != model.ChangeUndone }), "%+v", changes)
 	b.untouched(t)
 }
 

@@ -145,8 +145,7 @@ func TestKnobThatDoesNotHold(t *testing.T) {
 		b := newBed(t)
 		b.near.FailVerify = n + 1
 		run, _, err := b.Run(t.Context(), runner.Spec{Setting: setting(), Flow: wiretest.Flow(model.To)}, nil)
-		must.True(t, errors.Is(err, runner.ErrInvalid) && run.State == model.RunInvalid && strings.Contains(run.Reason, when),
-			"%s: %v, %+v", when, err, run)
+		must.True(t, errors.Is(err, runner.ErrInvalid) && run.State == model.RunInvalid && strings.Contains(run.Reason, when), "%s: %v, %+v", when, err, run)
 		must.Equal(t, len(run.Ends) == 2, n == 1, "%s: %d reports", when, len(run.Ends))
 		b.untouched(t)
 	}
@@ -190,11 +189,7 @@ func lost(t *testing.T, lose func(b *bed), engine string, d model.Direction) {
 	must.True(t, errors.Is(err, runner.ErrContact) && strings.Contains(err.Error(), "host far") && !strings.Contains(err.Error(), "on host near: contact"), "error %v", err)
 	must.True(t, run.State == model.RunInvalid && run.LostContact && run.Reason != "", "%+v", run)
 	must.Equal(t, b.near.Value("tcp.recv_buffer_max"), "1000", "near still has")
-	select {
-	case <-b.left[1]: // the far agent ends by itself
-	case <-time.After(time.Minute):
-		t.Fatal("the far agent goes on")
-	}
+	must.Wait(t, "the far agent to end by itself", b.left[1])
 	b.untouched(t)
 	calls := b.far.Calls()
 	must.True(t, slices.Contains(calls, "undo") && calls[len(calls)-1] == "close", "far: %v", calls)

@@ -187,7 +187,7 @@ func TestGreedyAgentLosesTheSession(t *testing.T) {
 	err := c.Run(t.Context(), 1, func(e Event) { got += len(e.Samples) })
 	must.True(t, errors.Is(err, ErrGreedy) && strings.Contains(err.Error(), "the agent sent more than this run can have") && got <= 100_000,
 		"%d samples, error %v", got, err)
-	soon(t, "the agent to be cut off", left)
+	must.Wait(t, "the agent to be cut off", left)
 	must.Is(t, must.Err(c.Facts(t.Context(), "")), ErrGreedy, "the session goes on")
 }
 
@@ -209,8 +209,7 @@ func TestAllowanceOfHonestRuns(t *testing.T) {
 			}
 			must.Dof(t, err, "%s: after %v", name, at)
 		}
-		end := errors.Join(a.take(Event{Kind: Measured}, start.Add(20*time.Second)), a.take(Event{Kind: Result}, start.Add(21*time.Second)))
-		must.OK(t, end, "%s", name)
+		must.OK(t, errors.Join(a.take(Event{Kind: Measured}, start.Add(20*time.Second)), a.take(Event{Kind: Result}, start.Add(21*time.Second))), "%s", name)
 	}
 }
 

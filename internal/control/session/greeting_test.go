@@ -36,7 +36,7 @@ func TestVersionsMustFitBothWays(t *testing.T) {
 	must.True(t, ok && errors.Is(r, ErrVersion), "error %v", err)
 	says(t, err, "v-agent", "v-future", spoken, "7", "install the same linerate")
 	_ = conn.Close()
-	soon(t, "the agent to hang up", served)
+	must.Wait(t, "the agent to hang up", served)
 
 	near, far := net.Pipe()
 	go func() {
@@ -107,7 +107,7 @@ func TestAnonymousCostsOneMessage(t *testing.T) {
 			for err == nil && c.again != "" {
 				_, err = io.WriteString(near, c.again)
 			}
-			soon(t, "the agent to hang up", served)
+			must.Wait(t, "the agent to hang up", served)
 			most := helloHead + maxGreeting + 1
 			must.True(t, read.n <= most, "%d bytes were read, at most %d may be", read.n, most)
 		})
@@ -117,9 +117,8 @@ func TestAnonymousCostsOneMessage(t *testing.T) {
 // A panic while a controller is admitted affects only that controller.
 func TestPanicInHello(t *testing.T) {
 	conn, served := serving(t, stub{hello: func(Hello) error { panic("oh") }}, short())
-	_, err := opened(t, conn)
-	says(t, err, "a bug in the agent: oh")
-	soon(t, "the agent to hang up", served)
+	says(t, must.Err(opened(t, conn)), "a bug in the agent: oh")
+	must.Wait(t, "the agent to hang up", served)
 }
 
 // FuzzGreeting sends any bytes first. The agent must end soon, and answer with no more than a
@@ -133,8 +132,7 @@ func FuzzGreeting(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var said bytes.Buffer
 		a := &adapter{service: stub{hello: func(Hello) error { return ErrRefused }}, version: "v", timeouts: short()}
-		conn := &script{Reader: bytes.NewReader(b), out: &said}
-		_, h, err := a.greeted(t.Context(), conn)
+		_, h, err := a.greeted(t.Context(), &script{Reader: bytes.NewReader(b), out: &said})
 		must.True(t, err != nil, "%q is welcome as %s", b, h)
 		must.True(t, said.Len() <= 2*MaxText, "answered %d bytes", said.Len())
 	})
@@ -234,12 +232,7 @@ func TestControllerNoticesThatTheAgentHangs(t *testing.T) {
 	}()
 	<-asking
 	freeze()
-	select {
-	case err := <-failed:
-		must.Is(t, err, ErrLost, "error")
-	case <-time.After(time.Minute):
-		t.Error("the controller waits for ever")
-	}
+	must.Is(t, must.Wait(t, "the controller to give up", failed), ErrLost, "error")
 }
 
 func TestAgentNoticesThatTheControllerHangs(t *testing.T) {
@@ -253,6 +246,6 @@ func TestAgentNoticesThatTheControllerHangs(t *testing.T) {
 	go func() { _, _ = c.Facts(t.Context(), "") }() // ends with the test
 	<-asking
 	freeze()
-	soon(t, "the call's context to end", left)
-	soon(t, "the agent to end", served)
+	must.Wait(t, "the call's context to end", left)
+	must.Wait(t, "the agent to end", served)
 }

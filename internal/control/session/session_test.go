@@ -88,18 +88,9 @@ func serving(t *testing.T, s Service, timeouts Timeouts) (conn net.Conn, served 
 	}()
 	t.Cleanup(func() {
 		_ = near.Close()
-		soon(t, "the agent to end", done)
+		must.Wait(t, "the agent to end", done)
 	})
 	return near, done
-}
-
-func soon(t *testing.T, what string, ch <-chan struct{}) {
-	t.Helper()
-	select {
-	case <-ch:
-	case <-time.After(time.Minute):
-		t.Errorf("waited in vain for %s", what)
-	}
 }
 
 func opened(t *testing.T, conn net.Conn) (*Client, error) {
@@ -163,7 +154,7 @@ func TestPanicCostsOneCall(t *testing.T) {
 
 func TestSilentController(t *testing.T) {
 	_, served := serving(t, stub{}, Timeouts{Hello: 100 * time.Millisecond})
-	soon(t, "the agent to give up", served)
+	must.Wait(t, "the agent to give up", served)
 }
 
 func TestSilentAgent(t *testing.T) {
@@ -196,16 +187,16 @@ func TestSessionOutlivesItsFirstTimeouts(t *testing.T) {
 func TestIdleSessionEnds(t *testing.T) {
 	conn, served := serving(t, stub{}, Timeouts{Idle: time.Second})
 	mustOpen(t, conn)
-	soon(t, "the idle session to end", served)
+	must.Wait(t, "the idle session to end", served)
 }
 
 // TestNothingOutlivesItsConnection: even if calls were running when it ended, and long before
 // the session's idle timeout.
 func TestNothingOutlivesItsConnection(t *testing.T) {
-	freed := make(chan struct{})
+	freed := make(chan struct{}, 1)
 	func() {
 		mark, begun := new([1 << 20]byte), make(chan struct{})
-		runtime.AddCleanup(mark, func(c chan struct{}) { close(c) }, freed)
+		runtime.AddCleanup(mark, func(c chan struct{}) { c <- struct{}{} }, freed)
 		conn, served := serving(t, stub{facts: func(ctx context.Context) error {
 			close(begun)
 			<-ctx.Done()
@@ -213,21 +204,14 @@ func TestNothingOutlivesItsConnection(t *testing.T) {
 		}}, Timeouts{Idle: time.Hour})
 		c := mustOpen(t, conn)
 		go func() { _, _ = c.Facts(t.Context(), "") }()
-		soon(t, "the call", begun)
+		must.Wait(t, "the call", begun)
 		must.Do(t, conn.Close())
-		soon(t, "the agent to end", served)
+		must.Wait(t, "the agent to end", served)
 	}()
-	again := time.NewTicker(10 * time.Millisecond)
-	defer again.Stop()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-again.C {
+	must.Until(t, "what the session had to be collected", func() bool {
 		runtime.GC()
-		select {
-		case <-freed:
-			return
-		default:
-		}
-	}
-	t.Error("what the session had is still there")
+		return len(freed) > 0
+	})
 }
 
 // A controller that does everything else, but does not read its stream.
@@ -251,11 +235,7 @@ func TestControllerThatStopsReading(t *testing.T) {
 	if !stream.Receive() {
 		t.Fatal(stream.Err())
 	}
-	select {
-	case <-sent:
-	case <-time.After(time.Minute):
-		t.Fatal("the agent waits for ever")
-	}
+	must.Wait(t, "the agent to give up", sent)
 	must.OK(t, must.Err(c.Facts(t.Context(), "")), "the session did not survive")
 }
 
@@ -296,11 +276,7 @@ func FuzzControlStream(f *testing.F) {
 		go func() { _ = drain(near) }()
 		_, _ = near.Write(append([]byte(http2Preface), b...))
 		_ = near.Close()
-		select {
-		case <-served:
-		case <-time.After(time.Minute):
-			t.Fatal("the agent does not end")
-		}
+		must.Wait(t, "the agent to end", served)
 	})
 }
 

@@ -86,11 +86,7 @@ func TestRubbish(t *testing.T) {
 		must.True(t, func() error { _, err := io.ReadFull(mine, b); return err }() == nil && bytes.Equal(b, []byte("+")), "it is not ready: %q", b)
 		must.OK(t, must.Err(mine.WriteString(text)))
 		_ = mine.Close()
-		select {
-		case err := <-done:
-			must.Equal(t, err == nil, text == "", "%.10q: %v", text, err)
-		case <-time.After(time.Minute):
-			t.Errorf("%.10q: it goes on", text)
-		}
+		err := must.Wait(t, "the end of the tuner", done)
+		must.Equal(t, err == nil, text == "", "%.10q: %v", text, err)
 	}
 }

@@ -24,8 +24,7 @@ func TestSequentialV1IsBetterAtBlockSeven(t *testing.T) {
 		if n >= 7 {
 			want = model.Better
 		}
-		must.Need(t, v.Outcome == want && r.Done == (n >= 7) && v.Blocks == n && r.Blocks == n,
-			"block %d: %s (%s), done %v", n, v.Outcome, v.Reason, r.Done)
+		must.Need(t, v.Outcome == want && r.Done == (n >= 7) && v.Blocks == n && r.Blocks == n, "block %d: %s (%s), done %v", n, v.Outcome, v.Reason, r.Done)
 		must.True(t, v.P == nil, "block %d: a fixed-n p in sequential mode", n)
 		if n == 8 {
 			near(t, "evidence", *v.Evidence, 127.446110, 1e-3)
@@ -155,8 +154,7 @@ func TestTwinMakesTheSessionUntrustworthy(t *testing.T) {
 		must.True(t, r.Untrustworthy && r.Done && strings.Contains(r.Reason, "copy of the baseline"),
 			"%s: untrustworthy %v, done %v: %s", name, r.Untrustworthy, r.Done, r.Reason)
 		for _, v := range r.Verdicts {
-			must.True(t, v.IsTwin == (v.Setting == p.Twin) && v.IsTwin == (v.Outcome == model.Better),
-				"%s: %s is %s (%s)", name, v.Setting, v.Outcome, v.Reason)
+			must.True(t, v.IsTwin == (v.Setting == p.Twin) && v.IsTwin == (v.Outcome == model.Better), "%s: %s is %s (%s)", name, v.Setting, v.Outcome, v.Reason)
 			must.True(t, v.IsTwin || v.Reason == r.Reason && v.P == nil, "%s: %s says %q", name, v.Setting, v.Reason)
 		}
 	}
@@ -248,8 +246,7 @@ func TestLastCompleteAttemptCounts(t *testing.T) {
 	v := verdictOf(t, r, "s1")
 	must.Need(t, v.Blocks == 3, "%d blocks, want 3", v.Blocks)
 	near(t, "estimate", verdictOf(t, r, "s1").Estimate, 0.2, 1e-9)
-	interrupted := append(runs, attemptOf(len(runs), 6, 2, p.Order[5][:1], better)...)
-	must.Equal(t, Analyse(p, interrupted).Blocks, 3, "an interrupted repeat took a block away")
+	must.Equal(t, Analyse(p, append(runs, attemptOf(len(runs), 6, 2, p.Order[5][:1], better)...)).Blocks, 3, "an interrupted repeat took a block away")
 }
 
 func TestUnstableSettingIsReported(t *testing.T) {
@@ -337,8 +334,7 @@ func TestUnusableValuesLeaveTheBlockOut(t *testing.T) {
 	r := Analyse(p, runs)
 	v := verdictOf(t, r, "s1")
 	must.True(t, v.Blocks == 7 && r.Blocks == 8, "%d differences of %d blocks, want 7 of 8", v.Blocks, r.Blocks)
-	must.True(t, slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "block 5 has no usable value") }),
-		"warnings %q", r.Warnings)
+	must.True(t, slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "block 5 has no usable value") }), "warnings %q", r.Warnings)
 }
 
 // TestBoundThatTouchesZeroIsOnNoSide is the case that scaling all throughputs by

@@ -48,8 +48,7 @@ func TestGridTellsMainEffectsAndInteraction(t *testing.T) {
 		f := found[0]
 		near(t, name+" A", f.Mains[0].Estimate, 0.2, 0.005)
 		near(t, name+" B", f.Mains[1].Estimate, 0.1, 0.005)
-		must.True(t, f.Mains[0].Outcome == model.Better && f.Mains[1].Outcome == model.Better && f.Pairs[0].Outcome == model.Equivalent,
-			"%s: %+v", name, f)
+		must.True(t, f.Mains[0].Outcome == model.Better && f.Mains[1].Outcome == model.Better && f.Pairs[0].Outcome == model.Equivalent, "%s: %+v", name, f)
 		must.True(t, len(f.Good) == 1 && f.Good[0] == "congestion=b mtu=2", "%s: good are %q", name, f.Good)
 		pair := Factorials(p, runsOf(p, 10, rates(p, 0.4)))[0].Pairs[0]
 		near(t, name+" with", pair.With, 0.6, 0.005)
@@ -126,8 +125,7 @@ func TestDirectionsAsRunsOfTheirOwn(t *testing.T) {
 		return 1e9
 	})
 	r := Analyse(p, runs)
-	must.Need(t, len(r.Verdicts) == 2 && len(r.Warnings) == 0 && r.Blocks == 8,
-		"%d verdicts of %d blocks, warnings %q", len(r.Verdicts), r.Blocks, r.Warnings)
+	must.Need(t, len(r.Verdicts) == 2 && len(r.Warnings) == 0 && r.Blocks == 8, "%d verdicts of %d blocks, warnings %q", len(r.Verdicts), r.Blocks, r.Warnings)
 	for i, want := range []model.Outcome{model.Better, model.Worse} {
 		v := r.Verdicts[i]
 		must.True(t, v.Outcome == want && v.Blocks == 8, "%s: %s after %d blocks, want %s after 8", v.Direction, v.Outcome, v.Blocks, want)

@@ -254,8 +254,7 @@ func TestOpenGuardHoldsUpNoLargeEffect(t *testing.T) {
 					if r.Blocks < 12 {
 						ended++
 					}
-					k := MayKeep(model.Goodput, r.Verdicts, "s1")
-					must.True(t, !k.May(), "gain %.1f, seed %d: kept without the person", gain, seed)
+					must.True(t, !MayKeep(model.Goodput, r.Verdicts, "s1").May(), "gain %.1f, seed %d: kept without the person", gain, seed)
 				}
 			}
 		}
@@ -268,8 +267,7 @@ func TestOpenGuardHoldsUpNoLargeEffect(t *testing.T) {
 func TestHarmHoldsUpALargeEffect(t *testing.T) {
 	r := watched(watchedPlan(t, model.Guard{Metric: model.CPUPerGbitNear, Margin: 50}), 1, 0.01, math.Log(4), 0)
 	k := MayKeep(model.Goodput, r.Verdicts, "s1")
-	must.True(t, r.Done && r.Blocks > stats.RankBlocks && len(k.Harms) == 1,
-		"done %v after %d blocks: %+v", r.Done, r.Blocks, k)
+	must.True(t, r.Done && r.Blocks > stats.RankBlocks && len(k.Harms) == 1, "done %v after %d blocks: %+v", r.Done, r.Blocks, k)
 }
 
 // Without a difference, at most one session in twenty reports one, and at most as many claim

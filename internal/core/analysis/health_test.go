@@ -26,8 +26,7 @@ func TestPositionEffect(t *testing.T) {
 	h := r.Health[0]
 	near(t, "position", h.Position, math.Log(0.95), 1e-6)
 	near(t, "p", h.PositionP, math.Pow(2, -13), 1e-12)
-	must.True(t, h.HasPosition() && hasWarning(r, "last run of a block") && h.SuggestABBA() == (math.Abs(h.Position) > h.S),
-		"%+v, warnings %q", h, r.Warnings)
+	must.True(t, h.HasPosition() && hasWarning(r, "last run of a block") && h.SuggestABBA() == (math.Abs(h.Position) > h.S), "%+v, warnings %q", h, r.Warnings)
 	must.True(t, !r.Untrustworthy && verdictOf(t, r, "s1").Outcome != model.Worse, "a position effect became a verdict: %+v", r.Verdicts)
 }
 
@@ -60,8 +59,7 @@ func TestCreditExhaustionTakesTheVerdicts(t *testing.T) {
 		}
 	}
 	steady := Analyse(p, runsOf(p, 14, credits(99)))
-	must.Need(t, !steady.PathChanged && (!steady.Done || steady.Reason != "the path changed during the session"),
-		"a steady path changed: %+v", steady.Health)
+	must.Need(t, !steady.PathChanged && (!steady.Done || steady.Reason != "the path changed during the session"), "a steady path changed: %+v", steady.Health)
 	r := Analyse(p, runsOf(p, 14, credits(7)))
 	v := verdictOf(t, r, "s1")
 	must.True(t, r.PathChanged && r.Done && v.Outcome == model.Undecided && v.Reason == "the path changed during the session",
@@ -160,9 +158,8 @@ func TestInside(t *testing.T) {
 	must.Len(t, look(3*time.Second, slow[:7], slow[:7]), 0, "seven intervals tell nothing of a warm-up")
 	stopped := slices.Clone(flat)
 	stopped[5], stopped[6] = 0.1, 0
-	if w := look(time.Second, flat, stopped); len(w) != 1 || w[0] != "1 of 2 runs stood still for a while, at most 2 s (s1): they count like every other" {
-		t.Errorf("warnings %q", w)
-	}
+	w = look(time.Second, flat, stopped)
+	must.True(t, len(w) == 1 && w[0] == "1 of 2 runs stood still for a while, at most 2 s (s1): they count like every other", "warnings %q", w)
 	must.Len(t, look(0), 0, "no runs")
 }
 

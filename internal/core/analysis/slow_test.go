@@ -156,8 +156,7 @@ func TestSlowPositionEffect(t *testing.T) {
 		return called(positioned(t, seed, math.Log(1.1), 0.08, plan.Request{}))
 	})
 	t.Logf("a gain of 10 %% is found in %.1f %%", 100*found)
-	must.True(t, !(found < 0.80),
-		"a gain of 10 %% is found in %.3f of the sessions", found)
+	must.True(t, !(found < 0.80), "a gain of 10 %% is found in %.3f of the sessions", found)
 }
 
 // positioned is simulate over a path that slows the first run of each block by the given share.

@@ -158,8 +158,7 @@ func TestFrom(t *testing.T) {
 					t.Errorf("%s allows %v (%s), want %v Mbit/s", one.Setting.Name, rate, one.Allows.Reason(), c.allows[i])
 				}
 				must.True(t, ok || one.Allows.Reason() != "", "%s: no reason why its effect is unknown", one.Setting.Name)
-				must.True(t, one.Direction == c.finding.Direction && (one.Caution != "") == c.careful && len(one.Setting.Assignments) != 0,
-					"%+v", one)
+				must.True(t, one.Direction == c.finding.Direction && (one.Caution != "") == c.careful && len(one.Setting.Assignments) != 0, "%+v", one)
 			}
 			must.Equal(t, strings.Join(names, " "), c.want)
 		})

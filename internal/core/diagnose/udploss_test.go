@@ -162,8 +162,7 @@ func TestLocateUDP(t *testing.T) {
 			must.Need(t, ok, "not located")
 			for _, d := range l.Drops {
 				must.Equal(t, d.Count.Or(0), c.where[d.Place], "%s", d.Place)
-				want := strings.HasPrefix(string(d.Place), "sender")
-				must.True(t, (d.Host == model.Near) == want, "%s is at host %s", d.Place, d.Host)
+				must.Equal(t, strings.HasPrefix(string(d.Place), "sender"), d.Host == model.Near, "%s is at host %s", d.Place, d.Host)
 			}
 			must.True(t, l.Explained == c.explained && l.Explained+l.Path == l.Lost && len(l.Unknown()) == c.unknown, "explained %d, path %d of %d, unknown %v", l.Explained, l.Path, l.Lost, l.Unknown())
 			var limits []string
@@ -217,9 +216,8 @@ func TestLocateUDPLaws(t *testing.T) {
 		l, ok := LocateUDP(udpRun(model.UDPSummary{}, summary, ends[0], ends[1]), model.To)
 		must.Need(t, ok && l.Path >= 0 && l.Explained >= 0 && l.Explained+l.Path == max(0, lost) && l.Explained <= l.Counted, "%+v", l)
 		for _, f := range l.Findings() {
-			if s, ok := f.Share.Get(); ok && (s < lossShare || s > 1) {
-				t.Fatalf("share %v of %s", s, f.Limit)
-			}
+			s, ok := f.Share.Get()
+			must.Need(t, !ok || s >= lossShare && s <= 1, "share %v of %s", s, f.Limit)
 			must.Need(t, f.Evidence != "" && f.Rule != "" && f.Limit != "", "%+v", f)
 		}
 		less, _ := LocateUDP(udpRun(model.UDPSummary{}, summary, everything(), everything()), model.To)

@@ -38,8 +38,7 @@ func TestTake(t *testing.T) {
 	must.NoDiff(t, cmp.Diff(want.Without(RoundTrip), got.Without(RoundTrip)))
 	must.OK(t, got.Validate())
 	was := Print{"near.interface": "eth0", "near.driver": "igb 5.5", "near.firmware": "3.25", "near.mtu": "9000", "near.gateway": "10.0.0.1"}
-	text := Since(was.Changes(TakeAlone(host(model.Near), was)))
-	must.True(t, text == "driver igb 5.5 -> igb 5.6 at the near end, MTU 9000 -> 1500 at the near end", "alone: %q", text)
+	must.Equal(t, Since(was.Changes(TakeAlone(host(model.Near), was))), "driver igb 5.5 -> igb 5.6 at the near end, MTU 9000 -> 1500 at the near end", "alone")
 	was = Print{"near.interface": "eth9", "near.driver": "igb"}
 	must.Equal(t, Since(was.Changes(TakeAlone(host(model.Near), was))), "interface eth9 -> not there at the near end", "without its interface")
 }

@@ -263,8 +263,7 @@ func TestExpect(t *testing.T) {
 	s.Runs[1].State = model.RunInvalid
 	clauses, err := ParseExpect("1M,p99<1s")
 	got := Meets(s, clauses)
-	must.True(t, err == nil && !got[0].Met && !got[1].Met && got[0].Measured.Or(1) == 0 && !got[1].Measured.IsKnown(),
-		"a dead direction: %+v, %v", got, err)
+	must.True(t, err == nil && !got[0].Met && !got[1].Met && got[0].Measured.Or(1) == 0 && !got[1].Measured.IsKnown(), "a dead direction: %+v, %v", got, err)
 	rapid.Check(t, func(t *rapid.T) { // any text that parses gives a demand that holds or fails
 		if clauses, err := ParseExpect(rapid.String().Draw(t, "text")); err == nil {
 			_ = Meets(session(), clauses)

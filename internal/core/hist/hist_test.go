@@ -73,8 +73,7 @@ func TestQuantileIsWithinTheErrorOfTheExactOne(t *testing.T) {
 		for _, thousandths := range []int{0, 1, 500, 900, 950, 990, 999, 1000} {
 			exact := values[max(1, (thousandths*n+999)/1000)-1]
 			got := known(t, "quantile", h.Quantile(float64(thousandths)/1000))
-			off := math.Abs(float64(got - exact))
-			must.Need(t, off <= MaxError*float64(exact), "quantile %d/1000 of %d values = %v, exact %v", thousandths, n, got, exact)
+			must.Need(t, math.Abs(float64(got-exact)) <= MaxError*float64(exact), "quantile %d/1000 of %d values = %v, exact %v", thousandths, n, got, exact)
 		}
 	})
 }

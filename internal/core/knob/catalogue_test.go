@@ -17,15 +17,13 @@ func TestCatalogueIsComplete(t *testing.T) {
 	for _, k := range knob.Catalogue() {
 		must.True(t, !seen[k.ID], "%s: listed twice", k.ID)
 		seen[k.ID] = true
-		must.True(t, k.Summary != "" && k.Source != "" && k.Effect != "" && k.Type != "" && k.Scope != "",
-			"%s: has no summary, source, effect, type or scope", k.ID)
+		must.True(t, k.Summary != "" && k.Source != "" && k.Effect != "" && k.Type != "" && k.Scope != "", "%s: has no summary, source, effect, type or scope", k.ID)
 		number := k.Type == knob.TypeBytes || k.Type == knob.TypeInt || k.Type == knob.TypeRate
 		must.True(t, !number || k.Min < k.Max, "%s: range %d to %d", k.ID, k.Min, k.Max)
 		must.True(t, k.Type != knob.TypeInt || k.Unit != "", "%s: a number without a unit", k.ID)
 		must.Equal(t, k.Type == knob.TypeEnum, len(k.Choices) > 0, "%s: choices are for enumerations, which need them", k.ID)
 		must.Equal(t, k.Scope == knob.ScopeFlow, len(k.Native) == 0, "%s: a knob of a host or link has native names, one of a flow has none", k.ID)
-		must.True(t, k.Scope == knob.ScopeFlow || k.ReadOnly || k.Verify != "" && len(k.Defaults) != 0,
-			"%s: has no way to verify it or no defaults", k.ID)
+		must.True(t, k.Scope == knob.ScopeFlow || k.ReadOnly || k.Verify != "" && len(k.Defaults) != 0, "%s: has no way to verify it or no defaults", k.ID)
 		must.True(t, strings.ToLower(k.Summary[:1]) == k.Summary[:1] || strings.HasPrefix(k.Summary, "TCP") || strings.HasPrefix(k.Summary, "VLAN"),
 			"%s: summary %q does not start in lower case", k.ID, k.Summary)
 		got, ok := knob.NewIndex().ByID(k.ID)
@@ -75,8 +73,7 @@ func checkNative(t *testing.T, k knob.Knob, system string, n knob.Native) {
 	low, high := k.Bounds(system)
 	must.True(t, k.Type != knob.TypeBytes && k.Type != knob.TypeInt || low >= k.Min && high <= k.Max && low < high,
 		"%s on %s: range %d to %d is not within %d to %d", k.ID, system, low, high, k.Min, k.Max)
-	must.True(t, k.EffectOn(system) != knob.EffectBoot || n.Permanent(system) != "",
-		"%s on %s: is read at boot and has no permanent form", k.ID, system)
+	must.True(t, k.EffectOn(system) != knob.EffectBoot || n.Permanent(system) != "", "%s on %s: is read at boot and has no permanent form", k.ID, system)
 	must.True(t, k.ReadOnly || n.ReadOnly || n.Mechanism == knob.Qdisc || n.Permanent(system) != "", "%s on %s: has no permanent form", k.ID, system)
 	if n.Mechanism == knob.WinReg && n.Encoding == knob.Plain {
 		must.Equal(t, must.Get(k.Decode(system, "absent"))(t), n.Absent, "%s on %s: absent reads as", k.ID, system)
@@ -180,9 +177,8 @@ func TestExplain(t *testing.T) {
 			must.Contain(t, meant(e), w, "Explain(%q)", name)
 		}
 	}
-	if e, _ := knob.NewIndex().Explain("net.ipv4.tcp_rmem=4096 87380 99"); len(e.Sets) != 2 || len(e.Refused) != 1 || !strings.Contains(e.Refused[0], `"99" of tcp.recv_buffer_max`) {
-		t.Errorf("a value out of its range: %q, sets %v", e.Refused, e.Sets)
-	}
+	e, _ := knob.NewIndex().Explain("net.ipv4.tcp_rmem=4096 87380 99")
+	must.True(t, len(e.Sets) == 2 && len(e.Refused) == 1 && strings.Contains(e.Refused[0], `"99" of tcp.recv_buffer_max`), "a value out of its range: %q, sets %v", e.Refused, e.Sets)
 	for _, name := range []string{"", "=", "tcp", "net.ipv4", "completely.different", "max", "enable"} {
 		if e, ok := knob.NewIndex().Explain(name); ok {
 			t.Errorf("Explain(%q) knows something:\n%s", name, meant(e))

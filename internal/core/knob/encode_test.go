@@ -80,9 +80,8 @@ func TestEncodings(t *testing.T) {
 			t.Errorf("%s %s: %q with %s is %q, %v, want %q", c.system, c.knob, c.raw, c.value, got, err, c.want)
 			continue
 		}
-		if back, err := k.Decode(c.system, got); !sameValue(c.value, back) || err != nil {
-			t.Errorf("%s %s: %q reads as %q, %v, want %s", c.system, c.knob, got, back, err, c.value)
-		}
+		back, err := k.Decode(c.system, got)
+		must.True(t, sameValue(c.value, back) && err == nil, "%s %s: %q reads as %q, %v, want %s", c.system, c.knob, got, back, err, c.value)
 	}
 }
 
@@ -148,8 +147,7 @@ func TestKnobsOfOnePlaceCompose(t *testing.T) {
 		both := must.Get(b.Encode(p.system, must.Get(a.Encode(p.system, p.raw, va))(t), vb))(t)
 		gotA, _ := a.Decode(p.system, both)
 		gotB, _ := b.Decode(p.system, both)
-		must.Need(t, gotA == va && gotB == vb,
-			"%s: %q with %s=%s and %s=%s is %q, which reads %s and %s", p.system, p.raw, p.a, va, p.b, vb, both, gotA, gotB)
+		must.Need(t, gotA == va && gotB == vb, "%s: %q with %s=%s and %s=%s is %q, which reads %s and %s", p.system, p.raw, p.a, va, p.b, vb, both, gotA, gotB)
 	})
 }
 

@@ -78,8 +78,7 @@ func TestGuideLines(t *testing.T) {
 			t.Errorf("%s: not known", line)
 			continue
 		}
-		got := lists.Each(e.Sets, func(a model.Assignment) string { return string(a.Knob) + "=" + a.Value })
-		must.Equal(t, strings.Join(got, " "), want, "%s", line)
+		must.Equal(t, strings.Join(lists.Each(e.Sets, func(a model.Assignment) string { return string(a.Knob) + "=" + a.Value }), " "), want, "%s", line)
 		must.Equal(t, len(e.Unknown), 0, "%s: %q", line, e.Unknown)
 	}
 }

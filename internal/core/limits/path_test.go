@@ -190,8 +190,7 @@ func TestWaitedBeforeTheWindow(t *testing.T) {
 		c := OfPath(session(window), model.To)
 		must.True(t, c.Refuted(1.727e6) == refuted && c.Against(1.727e6).IsKnown() != refuted, "%s: refuted %v", window, !refuted)
 	}
-	c := OfPath(session(2500*time.Millisecond), model.From)
-	must.True(t, c.Refuted(1.727e6), "the other direction has no window")
+	must.True(t, OfPath(session(2500*time.Millisecond), model.From).Refuted(1.727e6), "the other direction has no window")
 }
 
 func TestLeastRTT(t *testing.T) {

@@ -61,8 +61,7 @@ func TestNames(t *testing.T) {
 		must.True(t, ok && i.Name != "", "%s is not known by its own name", name)
 		again, ok := ByName(string(i.ID))
 		must.True(t, ok && again.ID == i.ID, "%s is not known as %s", name, i.ID)
-		must.True(t, i.CanBe0 == (i.Margin > 0) && i.CanBe0 == (i.Unit != ""),
-			"%s: a metric that can be 0 has a unit and a margin of its own, and no other", name)
+		must.True(t, i.CanBe0 == (i.Margin > 0) && i.CanBe0 == (i.Unit != ""), "%s: a metric that can be 0 has a unit and a margin of its own, and no other", name)
 	}
 	for _, m := range Measured(model.Flow{Engine: "loaded"}) {
 		_, ok := Of(m)

@@ -44,8 +44,7 @@ func FuzzText(f *testing.F) {
 	f.Add("a\x1b[31m\u202e\u009b\x9b\r\n\x00")
 	f.Fuzz(func(t *testing.T, s string) {
 		text := Text(s)
-		must.Need(t, utf8.ValidString(text) && Clean([]byte(text)) && !strings.ContainsFunc(strings.ReplaceAll(text, "\r\n", "\n"), Harmful),
-			"%q", text)
+		must.Need(t, utf8.ValidString(text) && Clean([]byte(text)) && !strings.ContainsFunc(strings.ReplaceAll(text, "\r\n", "\n"), Harmful), "%q", text)
 		must.Need(t, Text(text) == text && !strings.ContainsAny(Line(s), "\r\n"), "%q, %q", Text(text), Line(s))
 		doc := must.Get(json.MarshalIndent(map[string]string{"k": s, s: "v"}, "", "  "))(t)
 		shown := JSON(doc)

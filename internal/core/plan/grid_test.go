@@ -193,8 +193,7 @@ func TestGroupsAreUniform(t *testing.T) {
 	for _, n := range orders {
 		chi += (float64(n) - expected) * (float64(n) - expected) / expected
 	}
-	must.True(t, len(orders) == 72 && !(chi > 112.3),
-		"%d orders of 72, chi-square %.1f", len(orders), chi)
+	must.True(t, len(orders) == 72 && !(chi > 112.3), "%d orders of 72, chi-square %.1f", len(orders), chi)
 	for name, n := range first {
 		must.True(t, n >= blocks/6*8/10 && n <= blocks/6*12/10, "%s is first in %d of %d blocks", name, n, blocks)
 	}

@@ -24,8 +24,7 @@ func TestSweepSizesFromOneByteToEightMebibytes(t *testing.T) {
 	must.Equal(t, slices.Max(SweepSizes(1, sizeLimit)), sizeLimit, "largest of all sizes")
 	// There are 24 powers and 22 midpoints. All but 1, 2, 3, 4, 6, 8, 12 and 16
 	// are so far apart that each has two neighbours of its own.
-	alone := lists.Count(got, func(size units.Bytes) bool { return size >= 21 })
-	must.True(t, alone == 3*(46-8), "%d sizes from 21 B on, want %d", alone, 3*(46-8))
+	must.Equal(t, lists.Count(got, func(size units.Bytes) bool { return size >= 21 }), 3*(46-8))
 }
 
 // onGrid reports whether n is a power of two or a midpoint between two of them.
@@ -61,8 +60,7 @@ func TestSweepOrder(t *testing.T) {
 		must.True(t, i <= 0 || !slices.Equal(order, s.Order[i-1]), "sweeps %d and %d have one order", i-1, i)
 	}
 	other := must.Get(NewSweep(SweepOptions{Seed: 8}))(t)
-	must.True(t, !slices.Equal(other.Order[0], s.Order[0]) && slices.Equal(other.Sizes, s.Sizes),
-		"another seed must change the order, and nothing else")
+	must.True(t, !slices.Equal(other.Order[0], s.Order[0]) && slices.Equal(other.Sizes, s.Sizes), "another seed must change the order, and nothing else")
 }
 
 func TestSweepLaws(t *testing.T) {

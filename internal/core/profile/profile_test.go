@@ -80,8 +80,7 @@ func TestFromSessionRoles(t *testing.T) {
 	must.True(t, err == nil && len(p.Hosts) == 1 && p.Hosts[0].Role == profile.Both, "the same at both ends: %+v, %v", p.Hosts, err)
 	s.Plan.Directions = []model.Direction{model.To, model.From}
 	p, _, err = profile.FromSession(s, "tall")
-	must.True(t, err == nil && len(p.Hosts) == 2 && p.Hosts[0].Role == profile.Near && p.Hosts[1].Role == profile.Far,
-		"both directions: %+v, %v", p.Hosts, err)
+	must.True(t, err == nil && len(p.Hosts) == 2 && p.Hosts[0].Role == profile.Near && p.Hosts[1].Role == profile.Far, "both directions: %+v, %v", p.Hosts, err)
 	s.Plan.Directions = []model.Direction{model.From}
 	p, _, err = profile.FromSession(s, "tall")
 	must.True(t, err == nil && p.Hosts[0].Role == profile.Receiver && p.Hosts[1].Role == profile.Sender, "from: %+v, %v", p.Hosts, err)

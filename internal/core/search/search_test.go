@@ -119,9 +119,8 @@ func TestValidate(t *testing.T) {
 		"repeats":     func(s *model.RateSearch) { s.Repeats = 0 },
 	} {
 		s := wanted()
-		if spoil(&s); Validate(s) == nil {
-			t.Errorf("%s: accepted", name)
-		}
+		spoil(&s)
+		must.True(t, Validate(s) != nil, "%s: accepted", name)
 	}
 }
 

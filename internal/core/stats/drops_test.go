@@ -140,8 +140,7 @@ func seconds(values ...float64) []RunInterval {
 // "1 s at 0.2 Mbit/s in a 940 Mbit/s run is a stall" (statistics.md 10.1).
 func TestStallsExample(t *testing.T) {
 	r := Stalls(seconds(940, 941, 0.2, 939, 940, 942, 940, 941, 939, 940))
-	must.True(t, slices.Equal(r.At, []int{2}) && r.Count == 1 && r.Longest == time.Second && r.Total == time.Second,
-		"%+v, want one stall of 1 s at 2", r)
+	must.True(t, slices.Equal(r.At, []int{2}) && r.Count == 1 && r.Longest == time.Second && r.Total == time.Second, "%+v, want one stall of 1 s at 2", r)
 	near(t, "share", r.Share, 0.1, 1e-12)
 	near(t, "median", r.Median, 940, 1e-9)
 }
@@ -151,8 +150,7 @@ func TestStallsJoinNeighbours(t *testing.T) {
 	window[10].Length = 250 * time.Millisecond
 	window = slices.Insert(window, 4, RunInterval{Start: 4 * time.Second, Value: 9}) // no length
 	r := Stalls(window)
-	must.True(t, slices.Equal(r.At, []int{0, 3, 5, 11}) && r.Count == 3,
-		"%+v, want 3 stalls at 0, 3 and 5, 11: exactly a tenth of the median is not a stall", r)
+	must.True(t, slices.Equal(r.At, []int{0, 3, 5, 11}) && r.Count == 3, "%+v, want 3 stalls at 0, 3 and 5, 11: exactly a tenth of the median is not a stall", r)
 	must.True(t, r.Longest == 2*time.Second && r.Total == 3250*time.Millisecond, "longest %v of %v, want 2 s of 3.25 s", r.Longest, r.Total)
 	near(t, "share", r.Share, 3.25/10.25, 1e-12)
 }
@@ -175,8 +173,7 @@ func TestLawStallsScaleAndReverse(t *testing.T) {
 		a, b := Stalls(seconds(x...)), Stalls(seconds(scaled...))
 		slices.Reverse(x)
 		c := Stalls(seconds(x...))
-		must.Need(t, slices.Equal(a.At, b.At) && a.Count == c.Count && a.Longest == b.Longest && a.Longest == c.Longest,
-			"%+v, scaled %+v, reversed %+v", a, b, c)
+		must.Need(t, slices.Equal(a.At, b.At) && a.Count == c.Count && a.Longest == b.Longest && a.Longest == c.Longest, "%+v, scaled %+v, reversed %+v", a, b, c)
 		must.Need(t, a.Total >= a.Longest && a.Count <= len(a.At) && a.Share <= 0.5, "%+v: half of the values are not below a tenth of the median", a)
 	})
 }

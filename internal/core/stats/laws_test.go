@@ -242,8 +242,7 @@ func TestDistributions(t *testing.T) {
 			"t, middle":      {tQuantile(n, 0.5), student.Quantile(0.5)},
 			"t, CDF at zero": {studentCDF(n, 0), student.CDF(0)},
 		} {
-			must.Need(t, math.Float64bits(pair[0]) == math.Float64bits(pair[1]),
-				"%s at n %d, p %v, x %v: %v, want %v", name, n, p, x, pair[0], pair[1])
+			must.Need(t, math.Float64bits(pair[0]) == math.Float64bits(pair[1]), "%s at n %d, p %v, x %v: %v, want %v", name, n, p, x, pair[0], pair[1])
 		}
 	})
 }

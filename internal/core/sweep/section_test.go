@@ -164,8 +164,7 @@ func TestSweepLogsNameTheirHost(t *testing.T) {
 	})
 	s.Runs[3].Ends[1].Points = []model.Point{{Size: 4096, Log: []string{"dc0: TX underrun -- increasing TX threshold"}}}
 	d := reported(s).Directions[0]
-	must.True(t, len(d.Findings) == 1 && slices.Equal(d.Findings[0].Log, []string{"nas: dc0: TX underrun -- increasing TX threshold"}),
-		"%+v", d.Findings)
+	must.True(t, len(d.Findings) == 1 && slices.Equal(d.Findings[0].Log, []string{"nas: dc0: TX underrun -- increasing TX threshold"}), "%+v", d.Findings)
 }
 
 // TestWriteNetPIPE checks the format that docs/wire/netpipe.md shows.

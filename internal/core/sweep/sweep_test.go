@@ -171,8 +171,7 @@ func TestSizesAreDescribed(t *testing.T) {
 	if math.Abs(float64(c.Sizes[0].Goodput)-16e6) > 1 || math.Abs(float64(c.Sizes[1].Goodput)-8000/30e-6) > 1 {
 		t.Errorf("goodput %v, %v", c.Sizes[0].Goodput, c.Sizes[1].Goodput)
 	}
-	logs := []Log{{model.Near, 1000, []string{"a", "c"}}, {model.Far, 1000, []string{"b"}}}
-	must.NoDiff(t, cmp.Diff(logs, c.Logs), "logs")
+	must.NoDiff(t, cmp.Diff([]Log{{model.Near, 1000, []string{"a", "c"}}, {model.Far, 1000, []string{"b"}}}, c.Logs), "logs")
 }
 
 func TestKnee(t *testing.T) {
@@ -234,8 +233,7 @@ func TestPassesOfRuns(t *testing.T) {
 	}
 	survey, confirm := Passes(runs, model.To)
 	must.Need(t, len(survey) == 1 && len(confirm) == 1 && len(survey[0].Points) == 2, "%+v, %+v", survey, confirm)
-	want := []Log{{model.Near, 2, []string{"near"}}, {model.Far, 1, []string{"far"}}}
-	must.NoDiff(t, cmp.Diff(want, survey[0].Logs), "logs")
+	must.NoDiff(t, cmp.Diff([]Log{{model.Near, 2, []string{"near"}}, {model.Far, 1, []string{"far"}}}, survey[0].Logs), "logs")
 }
 
 func TestFeaturesHaveTheirLogs(t *testing.T) {

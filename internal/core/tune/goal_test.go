@@ -101,8 +101,7 @@ func TestFront(t *testing.T) {
 		rec.Ideas = append(rec.Ideas, f)
 	}
 	for d, want := range map[model.Direction][]string{model.To: {"current", "256KiB + from taken", "4MiB"}, model.From: {"current", "256KiB + from taken"}} {
-		got := lists.Each(rec.Front(runs, d), func(p tune.Point) string { return p.Setting + map[bool]string{true: " taken"}[p.Taken] })
-		must.Same(t, got, want)
+		must.Same(t, lists.Each(rec.Front(runs, d), func(p tune.Point) string { return p.Setting + map[bool]string{true: " taken"}[p.Taken] }), want)
 	}
 	rec.Winner.Name = "from" // which does not affect the far host
 	must.True(t, rec.Front(runs, model.To)[0].Taken, "the baseline does not stand for the winner")

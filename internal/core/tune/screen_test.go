@@ -72,8 +72,7 @@ func TestThoroughInVain(t *testing.T) {
 			w.useful[i].factor = step(1)
 		}
 	}
-	got := inSilence(t, 200, in, thorough())
-	n := lists.Count(got.changed, func(c float64) bool { return c > 0 })
+	n := lists.Count(inSilence(t, 200, in, thorough()).changed, func(c float64) bool { return c > 0 })
 	t.Logf("%d of 200 worlds ask for a confirmation", n)
 	must.True(t, n <= 60, "%d of 200 worlds ask for a confirmation", n)
 	o := thorough()

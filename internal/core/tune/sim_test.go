@@ -279,8 +279,7 @@ func TestNothingHelps(t *testing.T) {
 		runs = append(runs, float64(m.Runs()))
 	}
 	t.Logf("%d of 200 worlds ask for a confirmation, median of runs %.0f", changed, stats.Median(runs))
-	must.True(t, changed <= 60,
-		"%d of 200 worlds without anything to gain ask for a confirmation", changed)
+	must.True(t, changed <= 60, "%d of 200 worlds without anything to gain ask for a confirmation", changed)
 }
 
 // bufferWorld returns a world with one limit, the receive window, and a setting for it.

@@ -58,8 +58,7 @@ func words(t *testing.T, path string) {
 // needSh skips the test if no sh can run the rendered text.
 func needSh(t *testing.T) {
 	t.Helper()
-	_, err := exec.LookPath("sh")
-	must.SkipIf(t, err != nil || filepath.Separator != '/', "no sh here")
+	must.SkipIf(t, must.Err(exec.LookPath("sh")) != nil || filepath.Separator != '/', "no sh here")
 }
 
 // TestShellReadsTheScripts has sh check the syntax of FreeBSD's script, and run the lines of

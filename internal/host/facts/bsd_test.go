@@ -107,8 +107,7 @@ func TestFreeBSDNIC(t *testing.T) {
 	must.True(t, n.Bus.Kind.Or("") == "pcie" && n.Bus.Address.Or("") == "0000:03:00.0" && n.Bus.Device.Or("") == "8086:10d3" &&
 		n.Bus.NUMA.Or(-1) == 0 && n.Bus.Width.Or(0) == 1 && n.Bus.WidthMax.Or(0) == 4 && about(n.Bus.Allows.Or(0), 2e9) &&
 		about(n.Bus.AllowsMax.Or(0), 8e9), "%+v", n.Bus)
-	must.True(t, n.Media.Speed.Or(0) == 1e9 && n.Media.Duplex.Or("") == "full" && n.Media.Autoneg.Or(false) && !n.Media.Partner.IsKnown(),
-		"%+v", n.Media)
+	must.True(t, n.Media.Speed.Or(0) == 1e9 && n.Media.Duplex.Or("") == "full" && n.Media.Autoneg.Or(false) && !n.Media.Partner.IsKnown(), "%+v", n.Media)
 	want := []model.Offload{{Name: "rxcsum", On: true}, {Name: "rxcsum6", On: true, Fixed: true}, {Name: "tso4", On: true}, {Name: "tso6"}}
 	must.True(t, slices.Equal(n.Offloads.Or(nil), want), "%+v, %s", n.Offloads, n.Offloads.Reason())
 	must.True(t, !n.MTUMax.IsKnown() && n.MTUMax.Reason() != "" && n.MAC.Or("") == "02:00:00:00:00:01" && slices.Equal(n.Addresses, []string{"192.0.2.5/24"}), "%+v", n)

@@ -66,8 +66,7 @@ func TestReadPCI(t *testing.T) {
 		"virtio": {[]map[string]string{pcie(card, "0000:03:00.0", "0x1af4", "2.5 GT/s PCIe", "1", "2.5 GT/s PCIe", "1")}, "virtual", 0, 0, 0, 0, ""},
 	} {
 		b := readPCI(tree(c.files...), "0000:03:00.0")
-		must.True(t, b.Kind.Or("") == c.kind && b.Address.Or("") == "0000:03:00.0" && b.NUMA.Or(-1) == 1 && b.Narrowest == c.narrowest,
-			"%s: %+v", name, b)
+		must.True(t, b.Kind.Or("") == c.kind && b.Address.Or("") == "0000:03:00.0" && b.NUMA.Or(-1) == 1 && b.Narrowest == c.narrowest, "%s: %+v", name, b)
 		must.True(t, (c.allows != 0 || !b.Allows.IsKnown() && b.Allows.Reason() != "") && (c.allows == 0 || about(b.Allows.Or(0), c.allows)),
 			"%s allows %v, want %v", name, b.Allows, c.allows)
 		must.True(t, (c.most != 0 || !b.AllowsMax.IsKnown()) && (c.most == 0 || about(b.AllowsMax.Or(0), c.most)),
@@ -121,8 +120,7 @@ func TestReadConventional(t *testing.T) {
 	} {
 		b := readPCI(tree(c.files...), "0000:02:01.0")
 		must.True(t, b.Kind.Or("") == "pci" && b.Clock.Or(0) == c.clock && b.ClockMax.Or(0) == c.clockMax && b.Width.Or(0) == c.width && b.WidthMax.Or(0) == c.widthMax, "%s: %+v", name, b)
-		must.True(t, (c.allows != 0 || !b.Allows.IsKnown()) && (c.allows == 0 || about(b.Allows.Or(0), c.allows)),
-			"%s allows %v, want %v", name, b.Allows, c.allows)
+		must.True(t, (c.allows != 0 || !b.Allows.IsKnown()) && (c.allows == 0 || about(b.Allows.Or(0), c.allows)), "%s allows %v, want %v", name, b.Allows, c.allows)
 		must.True(t, !b.NUMA.IsKnown(), "%s is on node %v", name, b.NUMA)
 	}
 }

@@ -66,8 +66,7 @@ func TestLinuxMachine(t *testing.T) {
 	m := linuxMachine(tree(server()))
 	must.True(t, m.Vendor.Or("") == "Dell Inc." && m.Product.Or("") == "PowerEdge R730" && m.Virtual.Or("") == model.NotVirtual,
 		"made by %v %v, virtual %v", m.Vendor, m.Product, m.Virtual)
-	must.True(t, m.CPU.Or("") == "Intel(R) Xeon(R) CPU E5-2630 v4 @ 2.20GHz" && m.Memory.Or(0) == units.Bytes(65836360)<<10,
-		"cpu %v, memory %v", m.CPU, m.Memory)
+	must.True(t, m.CPU.Or("") == "Intel(R) Xeon(R) CPU E5-2630 v4 @ 2.20GHz" && m.Memory.Or(0) == units.Bytes(65836360)<<10, "cpu %v, memory %v", m.CPU, m.Memory)
 	must.True(t, m.Sockets.Or(0) == 2 && m.Cores.Or(0) == 20 && m.Threads.Or(0) == 40 && m.NUMA.Or(0) == 2,
 		"topology %v %v %v %v, want 2 20 40 2", m.Sockets, m.Cores, m.Threads, m.NUMA)
 }
@@ -159,8 +158,7 @@ func FuzzLinuxMachine(f *testing.F) {
 
 func TestReadToLoopback(t *testing.T) {
 	f := Read(t.Context(), nil, model.Far, "127.0.0.1:5299", "1.2.3")
-	must.True(t, f.Host == model.Far && f.OS == runtime.GOOS && f.Arch == runtime.GOARCH && f.CPUs >= 1 && f.Version == "1.2.3" && f.Knobs == nil,
-		"Read = %+v", f)
+	must.True(t, f.Host == model.Far && f.OS == runtime.GOOS && f.Arch == runtime.GOARCH && f.CPUs >= 1 && f.Version == "1.2.3" && f.Knobs == nil, "Read = %+v", f)
 	if k, ok := f.Kernel.Get(); k == "" || !ok {
 		t.Errorf("kernel unknown: %s", f.Kernel.Reason())
 	}

@@ -57,8 +57,7 @@ func testNICsInNamespace(t *testing.T) {
 	must.SkipIf(t, !add(t, veth), "this kernel makes no veth pair")
 	bridge := add(t, &netlink.Bridge{LinkAttrs: attrs("fbr0")})
 	if bridge {
-		port := must.Get(netlink.LinkByName("fv0"))(t)
-		must.Do(t, netlink.LinkSetMaster(port, &netlink.Bridge{LinkAttrs: attrs("fbr0")}))
+		must.Do(t, netlink.LinkSetMaster(must.Get(netlink.LinkByName("fv0"))(t), &netlink.Bridge{LinkAttrs: attrs("fbr0")}))
 	}
 	parent := must.Get(netlink.LinkByName("fv1"))(t)
 	tagged := &netlink.Vlan{LinkAttrs: attrs("fv1.7"), VlanId: 7}
@@ -86,8 +85,7 @@ func testNICsInNamespace(t *testing.T) {
 	must.Do(t, err)
 	must.True(t, all[0].Name == first && (!vlan || all[1].Name == "fv1"), "the path's interface and its parent are not first: %s, %s", all[0].Name, all[1].Name)
 	v := nicByName(t, all, "fv1")
-	must.True(t, v.Kind.Or("") == "veth" && v.Driver.Or("") == "veth" && v.Up.Or(false) && v.Bus.Kind.Or("") == "virtual" && !v.Bus.Allows.IsKnown(),
-		"veth: %+v", v)
+	must.True(t, v.Kind.Or("") == "veth" && v.Driver.Or("") == "veth" && v.Up.Or(false) && v.Bus.Kind.Or("") == "virtual" && !v.Bus.Allows.IsKnown(), "veth: %+v", v)
 	must.True(t, slices.Contains(v.Addresses, "192.0.2.9/28") && v.MTUMin.Or(0) == 68 && v.MTUMax.Or(0) == 65535 && !v.Media.Speed.IsKnown() && v.Qdisc.Or("") == "noqueue", "veth: %+v", v)
 	offloads, known := v.Offloads.Get()
 	i := slices.IndexFunc(offloads, func(o model.Offload) bool { return o.Name == "tx-tcp-segmentation" })
@@ -170,16 +168,14 @@ func TestRouteInNamespace(t *testing.T) { knobtest.InNamespace(t, testRouteInNam
 func testRouteInNamespace(t *testing.T) {
 	must.SkipIf(t, !add(t, &netlink.Veth{LinkAttrs: attrs("fr0"), PeerName: "fr1"}), "this kernel makes no veth pair")
 	l := must.Get(netlink.LinkByName("fr0"))(t)
-	a := must.Get(netlink.ParseAddr("192.0.2.1/24"))(t)
-	must.Do(t, errors.Join(netlink.AddrAdd(l, a), netlink.LinkSetUp(l)))
+	must.Do(t, errors.Join(netlink.AddrAdd(l, must.Get(netlink.ParseAddr("192.0.2.1/24"))(t)), netlink.LinkSetUp(l)))
 	_, far, _ := net.ParseCIDR("198.51.100.0/24")
 	must.Do(t, netlink.RouteAdd(&netlink.Route{LinkIndex: l.Attrs().Index, Dst: far, Gw: net.ParseIP("192.0.2.254"), MTU: 1300, InitCwnd: 20, AdvMSS: 1200}))
 	r := Read(t.Context(), nil, model.Near, "198.51.100.7", "").Route
 	must.Need(t, r != nil && r.Peer == "198.51.100.7" && r.Interface.Or("") == "fr0" && r.Source.Or("") == "192.0.2.1" && r.Gateway.Or("") == "192.0.2.254" && r.MTU.Or(0) == 1300, "%+v", r)
 	must.True(t, r.Metrics["initcwnd"] == "20" && r.Metrics["advmss"] == "1200" && len(r.Metrics) == 2, "metrics %v", r.Metrics)
 	near := Read(t.Context(), nil, model.Near, "192.0.2.7", "").Route
-	must.True(t, near.Gateway.Or("x") == "" && near.MTU.Or(0) == 1500 && near.MTU.Source() == "interface" && near.Metrics == nil,
-		"on the link: %+v", near)
+	must.True(t, near.Gateway.Or("x") == "" && near.MTU.Or(0) == 1500 && near.MTU.Source() == "interface" && near.Metrics == nil, "on the link: %+v", near)
 	none := Read(t.Context(), nil, model.Near, "203.0.113.1", "").Route
 	must.True(t, !none.Interface.IsKnown() && none.Interface.Reason() != "", "no route leads there: %+v", none)
 }
@@ -201,8 +197,7 @@ func testPathInNamespace(t *testing.T) {
 		must.Do(t, netlink.LinkSetUp(l))
 	}
 	f := Read(t.Context(), nil, model.Near, "198.51.100.7", "")
-	must.True(t, f.Interface.Or("") == "fb0" && f.MTU.Or(0) == 1400 && f.Address == "198.51.100.1" && f.Interface.Source() == "rtnetlink",
-		"Read = %+v", f)
+	must.True(t, f.Interface.Or("") == "fb0" && f.MTU.Or(0) == 1400 && f.Address == "198.51.100.1" && f.Interface.Source() == "rtnetlink", "Read = %+v", f)
 	must.Contain(t, f.LinkRate.Reason(), "virtual", "a veth has the rate %v", f.LinkRate)
 	must.True(t, f.Qdisc.Or("") == "noqueue" && f.Congestion.IsKnown(), "qdisc %v (%s), congestion %v", f.Qdisc.Or(""), f.Qdisc.Reason(), f.Congestion)
 	f = Read(t.Context(), nil, model.Near, "203.0.113.1", "")
@@ -257,8 +252,7 @@ func TestRootQdisc(t *testing.T) {
 func TestRouteWithZone(t *testing.T) { knobtest.InNamespace(t, testRouteWithZone) }
 
 func testRouteWithZone(t *testing.T) {
-	l := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "fz0", MTU: 1500, TxQLen: 1000}, PeerName: "fz1"}
-	must.Do(t, netlink.LinkAdd(l))
+	must.Do(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "fz0", MTU: 1500, TxQLen: 1000}, PeerName: "fz1"}))
 	for _, name := range []string{"fz0", "fz1"} {
 		must.Do(t, netlink.LinkSetUp(must.Get(netlink.LinkByName(name))(t)))
 	}

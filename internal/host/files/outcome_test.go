@@ -37,8 +37,7 @@ func TestProve(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			err := files.Prove(before, c.after, map[string]string{"link/e1/link.mtu": "9000"})
 			var refusal *files.Refusal
-			must.True(t, errors.As(err, &refusal) == (c.line > 0) && (c.line <= 0 || refusal.Line == c.line && strings.Contains(refusal.Why, c.says)),
-				"%v", err)
+			must.True(t, errors.As(err, &refusal) == (c.line > 0) && (c.line <= 0 || refusal.Line == c.line && strings.Contains(refusal.Why, c.says)), "%v", err)
 		})
 	}
 	must.OK(t, files.Prove(before, before, nil))

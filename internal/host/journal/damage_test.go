@@ -69,8 +69,7 @@ func TestBothCopiesDamaged(t *testing.T) {
 		whole := lists.Count(ends, func(e int) bool { return e-1 <= cut })
 		torn := !slices.Contains(ends, cut) && !slices.Contains(ends, cut+1) && cut > 0
 		got, damage, dir := state(t, cut, text[:cut], text[:cut])
-		must.Need(t, same(got, sample()[:whole]) && (len(damage) > 0) == torn,
-			"cut at %d: %d records, want %d, damage %v", cut, len(got), whole, damage)
+		must.Need(t, same(got, sample()[:whole]) && (len(damage) > 0) == torn, "cut at %d: %d records, want %d, damage %v", cut, len(got), whole, damage)
 		expectKept(t, dir, torn, text[:cut])
 	}
 }
@@ -220,8 +219,7 @@ func opened(t *testing.T, dir string) ([]Record, []Damage) {
 	for i, path := range Files(dir) {
 		texts[i], _ = os.ReadFile(path)
 	}
-	s := scan(texts[0])
-	must.Need(t, s.exact && bytes.Equal(texts[0], texts[1]), "the copies are not whole and alike:\n%q\n%q", texts[0], texts[1])
+	must.Need(t, scan(texts[0]).exact && bytes.Equal(texts[0], texts[1]), "the copies are not whole and alike:\n%q\n%q", texts[0], texts[1])
 	after, again, err := Read(dir)
 	diff := cmp.Diff(append(slices.Clone(records), end(KindApplied, "later", 1)), ours(after), cmpopts.EquateEmpty())
 	must.Need(t, diff == "" && len(again) == 0 && err == nil, "after mending: %s\n%v, %v", diff, again, err)

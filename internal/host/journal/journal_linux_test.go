@@ -25,8 +25,7 @@ func testFullDisk(t *testing.T) {
 	long := strings.Repeat("x", 8<<10) // more than fits into the journal's last page
 	err = j.Append(intent("t", 2, "a", long))
 	must.Need(t, errors.Is(err, syscall.ENOSPC), "Append on a full disk = %v", err)
-	got := numbers(j.OpenIntents())
-	must.True(t, got == "t/1", "open %q after a failed append", got)
+	must.Equal(t, numbers(j.OpenIntents()), "t/1", "open after a failed append")
 	must.Do(t, os.Remove(filler))
 	appendAll(t, j, intent("t", 3, "a", "c")) // nothing of the failed one is in its way
 	records, damage, err := Read(dir)
@@ -68,8 +67,7 @@ func testBecomesReadOnly(t *testing.T) {
 	over := Record{Kind: KindUndone, Transaction: "t", Number: 1}
 	err := j.Append(over)
 	must.True(t, errors.Is(err, syscall.EROFS) && strings.Contains(err.Error(), j.Path()), "Append = %v", err)
-	got := numbers(j.OpenIntents())
-	must.True(t, got == "t/1", "open %q after a failed append", got)
+	must.Equal(t, numbers(j.OpenIntents()), "t/1", "open after a failed append")
 	must.Do(t, j.Close())
 	remount(0)
 	j = open(t, dir)

@@ -15,8 +15,7 @@ func TestSetIsRead(t *testing.T) {
 	must.Need(t, err != nil, "there already: %q", v)
 	for _, value := range []string{"one", strings.Repeat("x", 127)} {
 		must.Do(t, Set(name, value))
-		v := must.Get(Get(name))(t)
-		must.True(t, v == value, "%q, set to %q", v, value)
+		must.Equal(t, must.Get(Get(name))(t), value)
 	}
 	must.Fail(t, Set(name, strings.Repeat("x", 128)), "128 bytes were taken")
 }

@@ -19,8 +19,7 @@ func TestOpensAtTheEnd(t *testing.T) {
 	must.Do(t, err)
 	defer r.Close()
 	first, err := r.Lines()
-	must.True(t, err == nil && !slices.ContainsFunc(first, func(s string) bool { return strings.HasPrefix(s, "Linux version") }),
-		"%q, %v", first, err)
+	must.True(t, err == nil && !slices.ContainsFunc(first, func(s string) bool { return strings.HasPrefix(s, "Linux version") }), "%q, %v", first, err)
 	// at the beginning there are at least the kernel's own first messages
 	must.Get(unix.Seek(r.fd, 0, unix.SEEK_SET))(t)
 	b, err := r.next()
@@ -53,8 +52,7 @@ func TestLines(t *testing.T) {
 	write("7,2,1,-;for debugging\n")
 	write("12,3,1,-;a program's\n")
 	write("6,4,1,-;eth0: NIC Link is Down\n SUBSYSTEM=net\n")
-	want := []string{"dc0: TX underrun -- increasing TX threshold", "eth0: NIC Link is Down"}
-	must.Same(t, must.Get(r.Lines())(t), want)
+	must.Same(t, must.Get(r.Lines())(t), []string{"dc0: TX underrun -- increasing TX threshold", "eth0: NIC Link is Down"})
 	lines, err = r.Lines()
 	must.True(t, lines == nil && err == nil, "again: %q, %v", lines, err)
 	write("nonsense")

@@ -143,8 +143,7 @@ func TestIfupdownAgrees(t *testing.T) {
 					want = strings.TrimSpace(mtu)
 				}
 			}
-			got := find(t, card(files), "linux", "eth0", "link.mtu")["link.mtu"].Text
-			must.True(t, got == want, "MTU %q, ifquery says %q", got, want)
+			must.Equal(t, find(t, card(files), "linux", "eth0", "link.mtu")["link.mtu"].Text, want, "MTU")
 		})
 	}
 }

@@ -75,8 +75,7 @@ func testReadInNamespace(t *testing.T) {
 	must.True(t, got == "veth va > neighbour 10.1.0.2" && hops[0].To == "vb" && strings.Contains(hops[1].Note, "02:00:00:00:00:09") && !hops[1].MTU.IsKnown(), "veth: %s, %+v", got, hops)
 	if has(t, &netlink.Vxlan{LinkAttrs: attrs("vx", 1450), VxlanId: 7, Group: net.ParseIP("10.1.0.2"), Port: 4789}, "10.2.0.1/24") {
 		got, hops := way(t, "10.2.0.2")
-		must.True(t, got == "vxlan vx > veth va > neighbour 10.1.0.2" && hops[0].To == "10.1.0.2" && hops[0].MTU.Or(0) == 1450,
-			"VXLAN: %s, %+v", got, hops)
+		must.True(t, got == "vxlan vx > veth va > neighbour 10.1.0.2" && hops[0].To == "10.1.0.2" && hops[0].MTU.Or(0) == 1450, "VXLAN: %s, %+v", got, hops)
 	}
 	if has(t, &netlink.Vlan{LinkAttrs: func() netlink.LinkAttrs {
 		a := attrs("va.5", 1496)
@@ -154,8 +153,7 @@ func testWireGuardInNamespace(t *testing.T) {
 	}()
 	for inner, want := range map[string]string{"10.6.0.2": "10.1.0.2", "10.6.9.2": "10.1.0.3"} {
 		got, hops := way(t, inner)
-		must.True(t, got == "tunnel wg0 > veth va > neighbour "+want && hops[0].To == want && hops[0].MTU.Or(0) == 1420,
-			"to %s: %s, %+v", inner, got, hops)
+		must.True(t, got == "tunnel wg0 > veth va > neighbour "+want && hops[0].To == want && hops[0].MTU.Or(0) == 1420, "to %s: %s, %+v", inner, got, hops)
 	}
 	for name, address := range map[string]string{"tailscale0": "10.9.0.1/24", "tun9": "100.101.102.103/32"} {
 		made := must.Get(tun.CreateTUN(name, 1280))(t)

@@ -106,8 +106,7 @@ func TestWriteAndRestore(t *testing.T) {
 	}
 	must.True(t, runtime.GOOS == "windows" || strings.HasPrefix(after["etc/sysctl.conf"], "-r--r--r-- "),
 		"the shared file has another mode now: %s", after["etc/sysctl.conf"])
-	must.True(t, after["etc/other"] == before["etc/other"] && len(after) == len(before)+3,
-		"something else was touched: %v", after)
+	must.True(t, after["etc/other"] == before["etc/other"] && len(after) == len(before)+3, "something else was touched: %v", after)
 	records := must.Get(k.Records())(t)
 	must.True(t, len(records) == 1 && records[0].ID == r.ID && len(records[0].Files) == 3, "%+v", records)
 	results := must.Get(k.Restore(""))(t)

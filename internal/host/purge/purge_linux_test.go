@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/vishvananda/netlink"
 
@@ -29,15 +28,10 @@ func saved(t *testing.T) {
 			_ = c.Close()
 		}
 	}()
-	late := time.After(time.Minute)
-	for entries(t) == 0 {
+	must.Until(t, "the kernel to remember a connection", func() bool {
 		exchange(t, l.Addr().String())
-		select {
-		case <-late:
-			t.Fatal("the kernel remembers nothing of a connection")
-		default:
-		}
-	}
+		return entries(t) != 0
+	})
 }
 
 // exchange sends data, waits for the echo and closes the connection.

@@ -19,8 +19,7 @@ func recorded(t testing.TB, name string) map[string][][]byte {
 	all := map[string][][]byte{}
 	for l := range strings.Lines(string(text)) {
 		if command, digits, ok := strings.Cut(strings.TrimSpace(l), " "); ok && command != "#" {
-			b := must.Get(hex.DecodeString(digits))(t)
-			all[command] = append(all[command], b)
+			all[command] = append(all[command], must.Get(hex.DecodeString(digits))(t))
 		}
 	}
 	return all
@@ -113,8 +112,7 @@ func TestAirport(t *testing.T) {
 		"station":                                                         `,"spairport_current_network_information":{"spairport_network_channel":"odd"}`,
 		"":                                                                "",
 	} {
-		s := must.Get(parseAirport([]byte(head+text+tail), "en0"))(t)
-		must.Equal(t, s.String(), want)
+		must.Equal(t, must.Get(parseAirport([]byte(head+text+tail), "en0"))(t).String(), want)
 	}
 	must.Is(t, must.Err(parseAirport([]byte(head+tail), "en7")), errors.ErrUnsupported)
 	must.True(t, must.Err(parseAirport([]byte("{"), "en0")) != nil && frequency("2", 14) == 2484, "half a document, channel 14")

@@ -116,8 +116,7 @@ func TestDecodeCores(t *testing.T) {
 	tick, err := decodeClockRate(clock)
 	must.Need(t, err == nil && tick == 8*time.Millisecond, "%v %v", tick, err)
 	cores, err := decodeFreeBSDCores(b, tick)
-	must.True(t, err == nil && len(cores) == 2 && cores[0].busy() == 154*tick && cores[0].irq == 4*tick && cores[1].user == 200*tick,
-		"%+v, %v", cores, err)
+	must.True(t, err == nil && len(cores) == 2 && cores[0].busy() == 154*tick && cores[0].irq == 4*tick && cores[1].user == 200*tick, "%+v, %v", cores, err)
 	must.Is(t, must.Err(decodeFreeBSDCores(b[:79], tick)), errShape)
 	must.Is(t, must.Err(decodeClockRate(make([]byte, 20))), errShape)
 
@@ -205,8 +204,7 @@ func TestDecodeStats(t *testing.T) {
 	for _, n := range []int{23, 24, 25, 30} {
 		var v values
 		payload := append(make([]byte, statsHeader), attr(9, []byte{1})...)
-		b := nlMessage(rtmNewStats, append(payload, attr(statsLink64, native64(n))...))
-		must.Dof(t, decodeStats(b, linkFields(), &v), "%v", n)
+		must.Dof(t, decodeStats(nlMessage(rtmNewStats, append(payload, attr(statsLink64, native64(n))...)), linkFields(), &v), "%v", n)
 		for i, name := range want {
 			at := slices.Index(names, name)
 			known := at < n
@@ -280,8 +278,7 @@ func FuzzDecodeNetlink(f *testing.F) {
 	fields := linkFields()
 	f.Fuzz(func(t *testing.T, b []byte, index int) {
 		var v values
-		err := decodeStats(b, fields, &v)
-		must.True(t, err != nil || len(b) >= nlHeader+statsHeader+4, "statistics from too few bytes")
+		must.True(t, decodeStats(b, fields, &v) != nil || len(b) >= nlHeader+statsHeader+4, "statistics from too few bytes")
 		_, _ = decodeQdiscs(b, index, new(qdiscKind), &v)
 	})
 }

@@ -99,8 +99,7 @@ func TestManyCores(t *testing.T) {
 		if string(s.Metric) == cpuBusy && s.Of != "" {
 			listedCores++
 			var i int
-			_, err := fmt.Sscanf(s.Of, "cpu%d", &i)
-			must.True(t, err == nil && i >= 184, "%s is not one of the busiest", s.Of)
+			must.True(t, must.Err(fmt.Sscanf(s.Of, "cpu%d", &i)) == nil && i >= 184, "%s is not one of the busiest", s.Of)
 		}
 	}
 	must.True(t, listedCores == listed && len(got) <= 200, "%d cores listed, %d samples", listedCores, len(got))

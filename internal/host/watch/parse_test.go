@@ -114,10 +114,8 @@ func TestParseStat(t *testing.T) {
 	cores, err := parseStat(fixture(t, "linux-6.1", "stat"), nil)
 	must.Need(t, err == nil && len(cores) == 2, "%v %v", cores, err)
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
-	want := core{id: 0, user: ms(138800), system: ms(22230), irq: ms(40), softirq: ms(280), steal: ms(710)}
-	must.Equal(t, cores[0], want, "cpu0")
-	got := cores[1].busy()
-	must.True(t, got == ms(151990+26740+50+560), "cpu1 was busy for %v: idle, waiting and steal do not count", got)
+	must.Equal(t, cores[0], core{id: 0, user: ms(138800), system: ms(22230), irq: ms(40), softirq: ms(280), steal: ms(710)}, "cpu0")
+	must.Equal(t, cores[1].busy(), ms(151990+26740+50+560), "cpu1 was busy for")
 	// Two of four cores are offline.
 	cores, err = parseStat([]byte("cpu  1 1 1 1 1 1 1 1\ncpu0 1 0 0 0 0 0 0 0 0 0\ncpu3 2 0 0 0 0 0 0 0\nintr 1\n"), nil)
 	must.True(t, err == nil && len(cores) == 2 && cores[1].id == 3, "%+v, %v", cores, err)
@@ -149,8 +147,7 @@ func TestParseSoftnet(t *testing.T) {
 		got, err := parseSoftnet(fixture(t, c.kernel, "softnet_stat"), nil)
 		must.Dof(t, err, "%v", c.kernel)
 		if c.want == nil {
-			must.True(t, len(got) == 2 && got[0].id == 0 && got[1].id == 1 && got[1].processed > got[0].processed && got[0].hasLimited,
-				"%s: %+v", c.kernel, got)
+			must.True(t, len(got) == 2 && got[0].id == 0 && got[1].id == 1 && got[1].processed > got[0].processed && got[0].hasLimited, "%s: %+v", c.kernel, got)
 			continue
 		}
 		must.Need(t, len(got) == len(c.want), "%s: %+v", c.kernel, got)
@@ -201,8 +198,7 @@ func FuzzTable(f *testing.F) {
 		var a, b values
 		_ = used.parse(first, new(values))
 		errUsed, errFresh := used.parse(second, &a), fresh.parse(second, &b)
-		must.True(t, (errUsed == nil) == (errFresh == nil) && (errUsed != nil || a == b),
-			"what was read before changes what is read: %v, %v", errUsed, errFresh)
+		must.True(t, (errUsed == nil) == (errFresh == nil) && (errUsed != nil || a == b), "what was read before changes what is read: %v, %v", errUsed, errFresh)
 	})
 }
 

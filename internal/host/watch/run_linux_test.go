@@ -137,8 +137,7 @@ func TestParseSched(t *testing.T) {
 	for _, want := range []string{"/sys/fs/cgroup/cpu,cpuacct/a/b", "/sys/fs/cgroup/cpu,cpuacct/a", "/sys/fs/cgroup/x", "/sys/fs/cgroup/unified/x"} {
 		must.True(t, slices.Contains(folders, want), "%s is not among %q", want, folders)
 	}
-	must.True(t, !slices.ContainsFunc(folders, func(f string) bool { return f == "/sys/fs/cgroup/memory/m" }),
-		"memory's group does not schedule: %q", folders)
+	must.True(t, !slices.ContainsFunc(folders, func(f string) bool { return f == "/sys/fs/cgroup/memory/m" }), "memory's group does not schedule: %q", folders)
 }
 
 // TestBusiestThread: the result is the thread that ran or waited longest. A thread that is
@@ -153,8 +152,7 @@ func TestBusiestThread(t *testing.T) {
 			got = append(got, c)
 		}
 	}
-	want := []model.Counter{{Name: threadRun, Value: 10}, {Name: threadWait, Value: 40}, {Name: countersRead, Of: "thread", Value: 2}}
-	must.Same(t, got, want)
+	must.Same(t, got, []model.Counter{{Name: threadRun, Value: 10}, {Name: threadWait, Value: 40}, {Name: countersRead, Of: "thread", Value: 2}})
 }
 
 // TestOwnThreads: work of this process shows up.

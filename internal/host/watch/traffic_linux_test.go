@@ -94,9 +94,8 @@ func testSlowReceiver(t *testing.T) {
 		if got := find(moved, "udp_receive_buffer_errors", c.of); got != int64(n-kept) || kept == 0 || kept == n {
 			t.Errorf("%s: %d dropped at the socket, and %d of %d were kept", c.address, got, kept, n)
 		}
-		got := find(moved, "udp_out_datagrams", c.of)
-		must.True(t, got == n, "%s: %d datagrams sent, want %d", c.address, got, n)
-		got = find(moved, "nic_rx_packets", "lo")
+		must.Equal(t, find(moved, "udp_out_datagrams", c.of), n, "%s", c.address)
+		got := find(moved, "nic_rx_packets", "lo")
 		must.True(t, got >= n, "%s: lo received %d packets, want at least %d", c.address, got, n)
 		f := loss(t, int64(n-kept), moved, moved)
 		must.True(t, len(f) == 1 && f[0].Limit == "socket buffer" && f[0].Host == model.Far, "%s: %+v", c.address, f)
@@ -215,8 +214,7 @@ func testFullQueue(t *testing.T) {
 	dropped, sent := find(moved, "qdisc_dropped", "wa"), find(moved, "nic_tx_packets", "wa")
 	waiting := int64(after.qdisc.backlog) / frame
 	must.True(t, dropped+sent+waiting == n && dropped >= n/2 && waiting != 0, "of %d, %d were dropped, %d sent, %d wait", n, dropped, sent, waiting)
-	got := find(moved, "ip_out_discards", "")
-	must.True(t, got == dropped, "the IP layer counts %d, the queue %d", got, dropped)
+	must.Equal(t, find(moved, "ip_out_discards", ""), dropped, "the IP layer counts")
 	f := loss(t, dropped, moved, nil)
 	must.True(t, len(f) == 1 && f[0].Limit == "sender's queue" && f[0].Share.Or(0) == 1, "%+v", f)
 	v, ok := sample(Samples(model.Near, before, after, 0, time.Second), qdiscBacklog, "wa")
@@ -225,9 +223,8 @@ func testFullQueue(t *testing.T) {
 	must.Do(t, netlink.QdiscReplace(&netlink.GenericQdisc{
 		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: near.Attrs().Index, Handle: netlink.MakeHandle(2, 0), Parent: netlink.HANDLE_ROOT}, QdiscType: "pfifo",
 	}))
-	if moved := Delta(before, reading(t, w)); find(moved, "qdisc_dropped", "wa") != 0 || find(moved, countersRead, "qdisc") != 0 {
-		t.Errorf("two disciplines were compared: %+v", moved)
-	}
+	moved = Delta(before, reading(t, w))
+	must.True(t, find(moved, "qdisc_dropped", "wa") == 0 && find(moved, countersRead, "qdisc") == 0, "two disciplines were compared: %+v", moved)
 }
 
 // TestCarrierDown: a loss of the link is counted, however short.
@@ -247,6 +244,5 @@ func testCarrierDown(t *testing.T) {
 		must.Do(t, netlink.LinkSetDown(there))
 		must.Do(t, netlink.LinkSetUp(there))
 	}
-	n := find(Delta(before, reading(t, w)), "nic_carrier_down", "here")
-	must.True(t, n == 2, "counted %d of 2", n)
+	must.Equal(t, find(Delta(before, reading(t, w)), "nic_carrier_down", "here"), 2, "counted of 2")
 }

@@ -37,8 +37,7 @@ func bootBench(t *testing.T) bench {
 }
 
 func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
+	return must.Err(os.Lstat(path)) == nil
 }
 
 // clean demands that no part of a job is left.
@@ -132,12 +131,10 @@ func TestAtBoot(t *testing.T) {
 			out := b.runIn(t, dir, environment, crash, stepsVar+"="+path)
 			steps := stepsIn(t, path)
 			intent, installed := slices.Index(steps, "intent tcp.sack"), slices.Index(steps, "job installed")
-			removed := slices.Index(steps, "job removed")
-			must.Need(t, intent == 0 && installed >= 1 && removed == len(steps)-1, "steps %q\n%s", steps, out)
+			must.Need(t, intent == 0 && installed >= 1 && slices.Index(steps, "job removed") == len(steps)-1, "steps %q\n%s", steps, out)
 			write := slices.Index(steps, "write tcp.sack")
 			must.True(t, write < 0 || write >= installed, "written before the job was installed: %q", steps)
-			must.True(t, strings.Count(out, BootMark+"installed "+b.root) == 1 && strings.Count(out, BootMark+"removed "+b.root) == 1,
-				"not told:\n%s", out)
+			must.True(t, strings.Count(out, BootMark+"installed "+b.root) == 1 && strings.Count(out, BootMark+"removed "+b.root) == 1, "not told:\n%s", out)
 			b.clean(t, dir, name)
 			if name != "confirmation" {
 				b.expect(t, before, name)
@@ -193,8 +190,7 @@ func TestAtBootCrash(t *testing.T) {
 func TestAtBootCrashOfTheJob(t *testing.T) {
 	b := bootBench(t)
 	before := b.values(t)
-	steps := b.steps(t)
-	applied := slices.Index(steps, "applied tcp.sack") + 1
+	applied := slices.Index(b.steps(t), "applied tcp.sack") + 1
 	for n := 0; ; n++ {
 		dir, _ := b.run(t, fmt.Sprintf("%s=%d:both", crashVar, applied))
 		path := filepath.Join(t.TempDir(), "steps")
@@ -218,8 +214,7 @@ func TestAtBootCrashOfTheJob(t *testing.T) {
 func TestAtBootForgotten(t *testing.T) {
 	b := bootBench(t)
 	before := b.values(t)
-	steps := b.steps(t)
-	dir, _ := b.run(t, fmt.Sprintf("%s=%d:both", crashVar, slices.Index(steps, "applied tcp.sack")+1))
+	dir, _ := b.run(t, fmt.Sprintf("%s=%d:both", crashVar, slices.Index(b.steps(t), "applied tcp.sack")+1))
 	b.reset(t, before)
 	said := b.restart(t, dir)
 	must.True(t, strings.Contains(said, "tcp.sack undone\n") && strings.Contains(said, BootMark+"removed "), "the job says %q", said)

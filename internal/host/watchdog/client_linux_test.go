@@ -36,21 +36,15 @@ func start(t *testing.T, b bench, dir string) *Client {
 //	4711 (watchdog.test) T 4700 ...
 func stopped(t *testing.T, pid int) {
 	t.Helper()
-	again := time.NewTicker(time.Millisecond)
-	defer again.Stop()
-	for range 10_000 {
-		<-again.C
+	must.Until(t, "all threads to stop", func() bool {
 		all := must.Get(filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid)))(t)
 		must.Need(t, len(all) != 0, "threads of %d: %q", pid, all)
-		if !slices.ContainsFunc(all, func(path string) bool {
+		return !slices.ContainsFunc(all, func(path string) bool {
 			b, err := os.ReadFile(path)
 			_, rest, _ := strings.Cut(string(b), ") ")
 			return err == nil && !strings.HasPrefix(rest, "T")
-		}) {
-			return
-		}
-	}
-	t.Fatal("it does not stop")
+		})
+	})
 }
 
 func TestClient(t *testing.T) {
@@ -182,8 +176,7 @@ func TestDeadline(t *testing.T) {
 			must.True(t, errors.Is(a.err(), ErrExpired), "%s after the deadline = %v, want ErrExpired", r.Op, a.err())
 		}
 		u := d.call(request{Op: opUndo})
-		must.True(t, errors.Is(u.err(), ErrExpired) && len(u.Changes) == 1 && u.Changes[0].State == model.ChangeUndone,
-			"Undo after the deadline = %+v", u)
+		must.True(t, errors.Is(u.err(), ErrExpired) && len(u.Changes) == 1 && u.Changes[0].State == model.ChangeUndone, "Undo after the deadline = %+v", u)
 
 		a = d.apply("tcp.sack", "0")
 		must.Need(t, a.Error == nil, "Apply after the acknowledged end = %v", a.Error)

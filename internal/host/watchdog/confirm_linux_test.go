@@ -36,8 +36,7 @@ func (d *desk) confirmed(pairs ...string) {
 	d.apply(pairs...)
 	records, _, err := d.state().Read()
 	must.Need(d.t, err == nil && len(journal.OpenIntents(records)) != 0, "nothing is applied: %v", err)
-	id := records[len(records)-1].Transaction
-	must.Do(d.t, errors.Join(Confirm(d.t.Context(), d.cfg, id), d.stop()))
+	must.Do(d.t, errors.Join(Confirm(d.t.Context(), d.cfg, records[len(records)-1].Transaction), d.stop()))
 }
 
 func TestConfirmedTwice(t *testing.T) {

@@ -54,8 +54,7 @@ func fakeBench(t *testing.T) bench {
 // realBench is the kernel, in the test's own namespace.
 func realBench(t *testing.T) bench {
 	t.Helper()
-	l := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "wd0", MTU: 1500, TxQLen: 1000}, PeerName: "wd1"}
-	must.Do(t, netlink.LinkAdd(l))
+	must.Do(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "wd0", MTU: 1500, TxQLen: 1000}, PeerName: "wd1"}))
 	return bench{
 		host: hostknob.Host{Interface: "wd0"},
 		changes: []model.Assignment{
@@ -79,8 +78,7 @@ func (b bench) values(t *testing.T) map[model.KnobID]string {
 	for _, c := range b.changes {
 		_, p, err := b.host.Place(c.Knob)
 		must.Do(t, err)
-		raw := must.Get(b.host.ReadRaw(t.Context(), c.Knob, p))(t)
-		all[c.Knob] = raw
+		all[c.Knob] = must.Get(b.host.ReadRaw(t.Context(), c.Knob, p))(t)
 	}
 	return all
 }
@@ -132,8 +130,7 @@ func (b bench) steps(t *testing.T) []string {
 
 func stepsIn(t *testing.T, path string) []string {
 	t.Helper()
-	text := must.Get(os.ReadFile(path))(t)
-	return strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Split(strings.TrimSpace(string(must.Get(os.ReadFile(path))(t))), "\n")
 }
 
 // TestCrashInNamespace kills the real processes on the real kernel, at one step of each kind;
@@ -201,10 +198,14 @@ func TestNoDescriptorsLeft(t *testing.T) {
 				t.Setenv(powerlessVar, "1")
 			}
 			c1 := start(t, b, dir)
-			must.Get(c1.Apply(t.Context(), b.changes, c.deadline))(t)
+			_, err := c1.Apply(t.Context(), b.changes, c.deadline)
+			for d := c.deadline; errors.Is(err, ErrExpired) && d < time.Minute; d *= 4 { // a busy machine passed it before all was set
+				_, err = c1.Apply(t.Context(), b.changes, 4*d)
+			}
+			must.Do(t, err)
 			pid := c1.process.pid
 			var limit unix.Rlimit
-			err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &limit)
+			err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &limit)
 			switch limit.Cur = 0; {
 			case c.powerless:
 				limit.Max = 0
@@ -230,14 +231,7 @@ func TestNoDescriptorsLeft(t *testing.T) {
 // back waits until a bench has the wanted values again.
 func (b bench) back(t *testing.T, want map[model.KnobID]string, when string) {
 	t.Helper()
-	again := time.NewTicker(10 * time.Millisecond)
-	defer again.Stop()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-again.C {
-		if now := b.values(t); sameValues(now, want) {
-			return
-		}
-	}
-	b.expect(t, want, when)
+	must.Until(t, fmt.Sprintf("%s: %v", when, want), func() bool { return sameValues(b.values(t), want) })
 }
 
 func sameValues(a, b map[model.KnobID]string) bool { return fmt.Sprint(a) == fmt.Sprint(b) }

@@ -103,8 +103,7 @@ func TestConfirmationAtTheDeadline(t *testing.T) {
 // calledBy reports whether a method of that name is on the caller's stack.
 func calledBy(name string) bool {
 	pcs := make([]uintptr, 8)
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
-	frame, _ := frames.Next()
+	frame, _ := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)]).Next()
 	return strings.HasSuffix(frame.Function, ")."+name)
 }
 
@@ -122,9 +121,8 @@ func TestConfirmWhatIsGoingBack(t *testing.T) {
 		must.True(t, errors.Is(err, ErrNotPending) && strings.Contains(err.Error(), "a part of it is back already"), "Confirm = %v", err)
 		free()
 		must.OK(t, d.stop())
-		if err := Confirm(t.Context(), d.cfg, id); !errors.Is(err, ErrNotPending) || !strings.Contains(err.Error(), "nothing of that is applied any more") {
-			t.Errorf("Confirm afterwards = %v", err)
-		}
+		err = Confirm(t.Context(), d.cfg, id)
+		must.True(t, errors.Is(err, ErrNotPending) && strings.Contains(err.Error(), "nothing of that is applied any more"), "Confirm afterwards = %v", err)
 		d.expect(sack, "1")
 	})
 }
@@ -139,8 +137,7 @@ func underAnOpenOne(t *testing.T) *desk {
 	d.apply("tcp.sack", "1")
 	var copies [][]byte
 	for _, path := range journal.Files(stateDir) {
-		b := must.Get(d.cfg.sys.files.Read(path))(t)
-		copies = append(copies, b)
+		copies = append(copies, must.Get(d.cfg.sys.files.Read(path))(t))
 	}
 	must.Do(t, d.stop())
 	for i, path := range journal.Files(stateDir) {

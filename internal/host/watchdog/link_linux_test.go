@@ -265,9 +265,8 @@ func testMembers(t *testing.T) {
 		for i, name := range taken {
 			taken[i], expect[name] = "mtu of "+name, "4000"
 		}
-		if slices.Sort(set[:max(0, len(set)-1)]); !slices.Equal(set, taken) {
-			t.Errorf("%s: set %q, want %q", link, set, taken)
-		}
+		slices.Sort(set[:max(0, len(set)-1)])
+		must.True(t, slices.Equal(set, taken), "%s: set %q, want %q", link, set, taken)
 		got := mtus()
 		must.True(t, maps.Equal(got, expect), "%s: %v, want %v", link, got, expect)
 		// Another level of the same transaction starts from the first one's baseline.

@@ -46,11 +46,9 @@ func TestTheProofFindsMutations(t *testing.T) {
 			must.Need(t, n == 1, "%d places of %s have %q, want one", n, m.file, m.old)
 			changed, overlay := filepath.Join(t.TempDir(), "changed.go"), filepath.Join(t.TempDir(), "overlay.json")
 			must.Do(t, os.WriteFile(changed, []byte(strings.Replace(string(text), m.old, m.new, 1)), 0o600))
-			list := must.Get(json.Marshal(map[string]map[string]string{"Replace": {path: changed}}))(t)
-			must.Do(t, os.WriteFile(overlay, list, 0o600))
+			must.Do(t, os.WriteFile(overlay, must.Get(json.Marshal(map[string]map[string]string{"Replace": {path: changed}}))(t), 0o600))
 			out, err := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-overlay", overlay, "-run", "^TestEveryFaultAfterEveryStep$", ".").CombinedOutput()
-			must.Need(t, err != nil && strings.Contains(string(out), "--- FAIL: TestEveryFaultAfterEveryStep"),
-				"it is not found: %v\n%s", err, out)
+			must.Need(t, err != nil && strings.Contains(string(out), "--- FAIL: TestEveryFaultAfterEveryStep"), "it is not found: %v\n%s", err, out)
 			_, first, _ := strings.Cut(string(out), "_test.go:")
 			first, _, _ = strings.Cut(first, "\n")
 			t.Logf("%-55s found in %3.0f s: %s", m.name, time.Since(began).Seconds(), first)

@@ -102,8 +102,7 @@ func TestScopeThatDoesNotAnswer(t *testing.T) {
 	b, root := fakeBench(t), systemd(t, "linerate.service", "")
 	stuckProgram, err := os.ReadFile("/bin/sleep")
 	if err == nil { // a script's process would have its interpreter's name
-		path := filepath.Join(root, "usr/bin/systemd-run")
-		err = os.WriteFile(path, stuckProgram, 0o755)
+		err = os.WriteFile(filepath.Join(root, "usr/bin/systemd-run"), stuckProgram, 0o755)
 	}
 	must.Do(t, err)
 	s := findScope(root)
@@ -125,15 +124,7 @@ func cgroup(t *testing.T, name string) string {
 		must.SkipIf(t, err != nil, "no cgroup of its own: %v", err)
 		t.Cleanup(func() {
 			_ = os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0)
-			again := time.NewTicker(5 * time.Millisecond)
-			defer again.Stop()
-			for range 2000 {
-				if os.Remove(dir) == nil {
-					return
-				}
-				<-again.C
-			}
-			t.Errorf("%s is still there", dir)
+			must.Until(t, "the end of "+dir, func() bool { return os.Remove(dir) == nil })
 		})
 		return dir
 	}
@@ -148,8 +139,7 @@ func TestKilledCgroup(t *testing.T) {
 	unit, scope := cgroup(t, "unit"), cgroup(t, "scope")
 	b := fakeBench(t)
 	before := b.values(t)
-	steps := b.steps(t)
-	applied := strconv.Itoa(slices.Index(steps, "applied tcp.recv_buffer_max") + 1)
+	applied := strconv.Itoa(slices.Index(b.steps(t), "applied tcp.recv_buffer_max") + 1)
 	for entered, script := range map[bool]string{true: "echo $$ > " + scope + "/cgroup.procs\n" + enters, false: enters} {
 		root, dir := systemd(t, "linerate.service", script), t.TempDir()
 		b.root = root
@@ -240,15 +230,12 @@ func TestCommandThatFails(t *testing.T) {
 	t.Parallel()
 	b, _ := switchBench(t)
 	b.changes[0].Command.Run = "echo no such device >&2; exit 2"
-	dir := t.TempDir()
-	m := testMachine(t, Config{Dir: dir, Host: b.host})
-	s := testServer(m)
-	changes, err := s.apply(t.Context(), request{Changes: b.changes, Deadline: time.Minute})
+	m := testMachine(t, Config{Dir: t.TempDir(), Host: b.host})
+	changes, err := testServer(m).apply(t.Context(), request{Changes: b.changes, Deadline: time.Minute})
 	e, ok := errors.AsType[*command.Error](err)
 	must.Need(t, ok && e.Status == 2 && strings.Contains(err.Error(), "no such device") && b.sack(t) == "1", "%v, sack %s", err, b.sack(t))
 	i := slices.IndexFunc(changes, func(c model.Change) bool { return c.Knob == "cmd:shaper" })
-	must.True(t, i >= 0 && changes[i].State == model.ChangeFailed && strings.Contains(changes[i].Detail, "it had failed, and its undo failed too"),
-		"%+v", changes)
+	must.True(t, i >= 0 && changes[i].State == model.ChangeFailed && strings.Contains(changes[i].Detail, "it had failed, and its undo failed too"), "%+v", changes)
 	must.Len(t, m.j.OpenIntents(), 0, "open")
 }
 

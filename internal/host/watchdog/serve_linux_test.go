@@ -116,8 +116,7 @@ func (d *desk) apply(knobsAndValues ...string) reply {
 
 func (d *desk) expect(p hostknob.Place, want string) {
 	d.t.Helper()
-	b := must.Get(d.memory.Open(p))(d.t)
-	must.Equal(d.t, must.Get(b.Read(d.t.Context()))(d.t), want, "%s holds", p)
+	must.Equal(d.t, must.Get(must.Get(d.memory.Open(p))(d.t).Read(d.t.Context()))(d.t), want, "%s holds", p)
 }
 
 func TestApplyVerifyUndo(t *testing.T) {
@@ -137,9 +136,8 @@ func TestApplyVerifyUndo(t *testing.T) {
 	v := d.call(request{Op: opVerify})
 	must.True(t, len(v.Mismatches) == 0 && v.Error == nil, "Verify = %+v", v)
 	d.memory.Set(sack, "5")
-	if v := d.call(request{Op: opVerify}); len(v.Mismatches) != 1 || v.Mismatches[0].Got != "5" || v.Mismatches[0].Want != "0" {
-		t.Errorf("Verify after a foreign change = %+v", v)
-	}
+	v = d.call(request{Op: opVerify})
+	must.True(t, len(v.Mismatches) == 1 && v.Mismatches[0].Got == "5" && v.Mismatches[0].Want == "0", "Verify after a foreign change = %+v", v)
 	u := d.call(request{Op: opUndo})
 	must.True(t, len(u.Changes) == 3 && u.Error == nil && u.Changes[0].Knob == "tcp.recv_buffer_max" &&
 		u.Changes[0].State == model.ChangeUndone && u.Changes[1].Knob == "tcp.timestamps" &&

@@ -242,8 +242,7 @@ func TestRecoverWaitsForABusyDriver(t *testing.T) {
 					free, _ := d.busyUntil(c.why)
 					time.AfterFunc(c.within, free)
 					changes, err := f(t.Context(), d.cfg)
-					must.True(t, len(changes) == 1 && changes[0].State == c.state && (err == nil) == (c.state == model.ChangeUndone),
-						"%+v, %v", changes, err)
+					must.True(t, len(changes) == 1 && changes[0].State == c.state && (err == nil) == (c.state == model.ChangeUndone), "%+v, %v", changes, err)
 					must.True(t, err == nil || errors.Is(err, c.why), "it fails with %v", err)
 					<-time.After(time.Minute)
 				})
@@ -267,19 +266,15 @@ func busyDog(t *testing.T) (b bench, c *Client, dir, busy string) {
 // heldUndo waits until the journal reports a running undo, and returns that error.
 func heldUndo(t *testing.T, dir string) *journal.HeldError {
 	t.Helper()
-	again := time.NewTicker(5 * time.Millisecond)
-	defer again.Stop()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-again.C {
+	var held *journal.HeldError
+	must.Until(t, "word of an undo that goes on", func() bool {
 		done, err := journal.Dir{Path: dir}.Retry()
 		if err == nil {
 			done()
 		}
-		if held, ok := errors.AsType[*journal.HeldError](err); ok {
-			return held
-		}
-	}
-	t.Fatal("nobody says that an undo goes on")
-	return nil
+		return errors.As(err, &held)
+	})
+	return held
 }
 
 // TestNoSignalEndsAnUndo: SIGTERM starts the undo, and further ones do not end it. Meanwhile

@@ -90,8 +90,7 @@ func TestMended(t *testing.T) {
 		for _, l := range c.Labels {
 			got, want := slices.Contains(l.First, Answer{"B10", l.Direction.Sender()}), strings.Contains(name, "sack-off")
 			must.True(t, got == want, "%s, %s: %v", name, l.Direction, l.First)
-			must.True(t, !slices.Contains(l.First, Answer{"B10", l.Direction.Receiver()}),
-				"%s, %s: the receiver is right: %v", name, l.Direction, l.First)
+			must.True(t, !slices.Contains(l.First, Answer{"B10", l.Direction.Receiver()}), "%s, %s: the receiver is right: %v", name, l.Direction, l.First)
 		}
 	}
 }
@@ -100,8 +99,7 @@ func TestMended(t *testing.T) {
 func holds(t *testing.T, c Case) {
 	t.Helper()
 	must.OK(t, must.Err(lab.ParseSpec(c.Spec)), "seed %d, %s: %s", c.Seed, c.Kind, c.Spec)
-	must.True(t, !(c.Rate < LeastRate) && !(c.Rate > MostRate) && c.Trip >= LeastTrip && c.Trip <= MostTrip,
-		"seed %d, %s: %s at %s", c.Seed, c.Kind, c.Rate, c.Trip)
+	must.True(t, !(c.Rate < LeastRate) && !(c.Rate > MostRate) && c.Trip >= LeastTrip && c.Trip <= MostTrip, "seed %d, %s: %s at %s", c.Seed, c.Kind, c.Rate, c.Trip)
 	planted := false
 	for _, l := range c.Labels {
 		planted = planted || l.Planted
@@ -131,8 +129,7 @@ func TestMachineKinds(t *testing.T) {
 				planted = planted || l.Planted
 				directions[l.Direction] = true
 				must.True(t, len(l.First) != 0 && l.Ceiling > 0 && l.Ceiling < c.Rate, "%s, seed %d: %+v", k.Name, seed, l)
-				must.True(t, !l.Planted || !slices.Contains(l.First, Answer{"unknown", Any}),
-					"%s: a limit that is not found is right: %+v", k.Name, l)
+				must.True(t, !l.Planted || !slices.Contains(l.First, Answer{"unknown", Any}), "%s: a limit that is not found is right: %+v", k.Name, l)
 			}
 			must.True(t, planted != c.Clean, "%s, seed %d: clean %v, planted %v", k.Name, seed, c.Clean, planted)
 			script := strings.Join(c.Machine.Before[:], "")

@@ -334,8 +334,7 @@ func (p pair) trials(ctx context.Context, t *testing.T, host int, m *Machine, na
 		row["sweep"] = sweep(ctx, t, m, card[0], peer)
 		t.Logf("%s: %v (%.0f s)", card[0], row, time.Since(began).Seconds())
 	}
-	after := sh(ctx, t, m, referees+"sysctls")
-	must.True(t, after == kernel, "sysctl -a after all trials:\n%s\nbefore:\n%s", after, kernel)
+	must.Equal(t, sh(ctx, t, m, referees+"sysctls"), kernel, "sysctl -a after all trials")
 }
 
 const yes = "yes"

@@ -187,8 +187,7 @@ func setForAWhile(ctx context.Context, t *testing.T, near *Machine) {
 	for range 60 {
 		if number(ctx, t, near, sack) == 0 && number(ctx, t, near, most) == 1<<20 {
 			held = true
-			_, err := near.Get(ctx, "/usr/local/etc/rc.d/linerate_undo")
-			job = err == nil
+			job = must.Err(near.Get(ctx, "/usr/local/etc/rc.d/linerate_undo")) == nil
 			break
 		}
 		time.Sleep(time.Second)
@@ -215,6 +214,5 @@ func keepAndBack(ctx context.Context, t *testing.T, near *Machine) {
 	t.Log(do(ctx, t, near, "linerate", "undo", "--kept"))
 	text, err := near.Get(ctx, "/etc/sysctl.conf")
 	must.True(t, err != nil || !strings.Contains(string(text), "recvbuf_max"), "sysctl.conf after undo --kept: %q", text)
-	n := number(ctx, t, near, "net.inet.tcp.recvbuf_max")
-	must.True(t, n == 2<<20, "recvbuf_max is %d after undo --kept", n)
+	must.Equal(t, number(ctx, t, near, "net.inet.tcp.recvbuf_max"), 2<<20, "recvbuf_max after undo --kept")
 }

@@ -79,8 +79,7 @@ func TestFreeBSDReset(t *testing.T) {
 	must.Contain(t, do(ctx, t, m, "linerate", "undo"), "nothing to undo", "undo after it")
 	t.Log(do(ctx, t, m, "linerate", "undo", "--kept"))
 	again()
-	after := look()
-	must.True(t, after == before, "after undo --kept and a reset:\n%s\nat first:\n%s", after, before)
+	must.Equal(t, look(), before, "after undo --kept and a reset")
 }
 
 // until waits until a condition holds in a machine, at most two minutes.
@@ -110,8 +109,7 @@ func TestTwoMachines(t *testing.T) {
 	dir, err := os.MkdirTemp("", "vm") //nolint:usetesting // sockets have short paths
 	must.Do(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	guest := must.Get(BuildGuest(ctx, "linux", dir))(t)
-	programs := must.Get(Programs(dir, guest))(t)
+	programs := must.Get(Programs(dir, must.Get(BuildGuest(ctx, "linux", dir))(t)))(t)
 	cable := NewCable(dir, "wire")
 	var both [2]*Machine
 	for i, name := range []string{"near", "far"} {

@@ -60,8 +60,7 @@ func limitsOfFreeBSD(ctx context.Context, t *testing.T, near *Machine) {
 	const most, all = "net.inet.tcp.recvbuf_max", "kern.ipc.maxsockbuf"
 	r := must.Get(near.Run(ctx, "linerate", "set", "tcp.recv_buffer_max=4MiB", "--for", "5s"))(t)
 	must.True(t, r.Code != 0 && strings.Contains(r.Stderr, "8/9 of socket.buffer_max"), "a buffer without room: %+v", r)
-	n := number(ctx, t, near, most)
-	must.True(t, n == 2<<20, "%s is %d after it was refused", most, n)
+	must.Equal(t, number(ctx, t, near, most), 2<<20, "%s is", most)
 	p := near.Start(ctx, "linerate", "set", "tcp.recv_buffer_max=4MiB", "socket.buffer_max=4718592", "link.mtu=1400", "--interface", "em0", "--for", "20s")
 	until(ctx, t, near, func() bool {
 		return number(ctx, t, near, most) == 4<<20 && number(ctx, t, near, all) == 4718592 && strings.Contains(do(ctx, t, near, "peek", "interface", "em0"), `"MTU": 1400,`)
@@ -241,8 +240,7 @@ func serveEachOther(ctx context.Context, t *testing.T, near, far *Machine) {
 		do(ctx, t, m, "linerate", "test", "@"+link, "-t", "1s", "-q")
 	}
 	audit, err := near.Get(ctx, "/root/audit")
-	must.True(t, err == nil && strings.Contains(string(audit), "tuner") && strings.Contains(string(audit), "refused"),
-		"FreeBSD's audit log: %s, %v", audit, err)
+	must.True(t, err == nil && strings.Contains(string(audit), "tuner") && strings.Contains(string(audit), "refused"), "FreeBSD's audit log: %s, %v", audit, err)
 }
 
 // linux returns a variable of Debian.
@@ -276,8 +274,7 @@ func setBoth(ctx context.Context, t *testing.T, near, far *Machine) {
 		until(ctx, t, near, func() bool { return state() == one.want }, p)
 		r, err := p.Wait()
 		must.True(t, err == nil && strings.Contains(r.Stdout+r.Stderr, "undone: held for 30 s"), "%q: %+v, %v", one.args, r, err)
-		after := state()
-		must.True(t, after == before, "%q: %v after it, %v before", one.args, after, before)
+		must.Equal(t, state(), before, "%q", one.args)
 	}
 	// One end refuses: nothing is changed on either.
 	r, err := near.Run(ctx, "linerate", "set", "--both", "@"+link, "--for", "5s", "near.tcp.sack=off", "far.tcp.congestion_control=nosuch")
@@ -287,8 +284,7 @@ func setBoth(ctx context.Context, t *testing.T, near, far *Machine) {
 // variableText is a variable of FreeBSD as text.
 func variableText(ctx context.Context, t *testing.T, m *Machine, name string) string {
 	t.Helper()
-	b := must.Get(json.Marshal(number(ctx, t, m, name)))(t)
-	return string(b)
+	return string(must.Get(json.Marshal(number(ctx, t, m, name)))(t))
 }
 
 // small returns a command that makes FreeBSD's buffers far too small for the delay.

@@ -119,8 +119,7 @@ while kill -0 $p 2> /dev/null; do ss -tinOH dst 10.0.0.2 >> /tmp/ss; sleep 0.2; 
 	t.Logf("linerate: %v to %v\nss, while it carried most: %v", least, most, loaded)
 	goodput, _ := d.Session.Runs[0].Value(model.To, model.Goodput)
 	flowed := numeric(after) - numeric(before)
-	must.True(t, !(goodput <= 0) && !(flowed < goodput/8*4),
-		"%.0f bit/s for six seconds, and the card sent %.0f bytes", goodput, flowed)
+	must.True(t, !(goodput <= 0) && !(flowed < goodput/8*4), "%.0f bit/s for six seconds, and the card sent %.0f bytes", goodput, flowed)
 	for metric, key := range map[model.Metric]string{model.RTT: "rtt", model.RTTMin: "minrtt", model.PeerWindow: "snd_wnd", model.Cwnd: "cwnd"} {
 		seen, there := loaded[key], len(loaded) > 0
 		low, high := least[metric], most[metric]
@@ -215,8 +214,7 @@ func TestFreeBSDSettings(t *testing.T) {
 		"internal/measure/hops", "internal/measure/tcpinfo", "internal/measure/sockio", "internal/measure/plane",
 	}
 	for _, p := range packages {
-		program := must.Get(BuildTests(ctx, "freebsd", dir, p))(t)
-		files["t/"+p+"/test"] = program
+		files["t/"+p+"/test"] = must.Get(BuildTests(ctx, "freebsd", dir, p))(t)
 		must.Do(t, tree(files, "../../../"+p+"/testdata", "t/"+p+"/testdata"))
 	}
 	m := bsd(ctx, t, "settings", dir, map[string]string{"em0": "10.0.0.9/24"}, files, "", Card{Model: "e1000", MAC: "52:54:00:00:00:09"})

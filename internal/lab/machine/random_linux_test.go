@@ -203,8 +203,7 @@ func randomPart(page string) string {
 // writeRandom writes the results after the table of the page.
 func writeRandom(t *testing.T, said string) {
 	path := filepath.Join("..", "..", "..", "docs", "systems.md")
-	page := must.Get(os.ReadFile(path))(t)
-	table, _, _ := strings.Cut(string(page), randomTitle)
+	table, _, _ := strings.Cut(string(must.Get(os.ReadFile(path))(t)), randomTitle)
 	text := randomTitle + `
 Written by ` + "`make test-vm RANDOM=500 SYSTEMS=-update`" + `: one to four settings that a card and the
 kernel take, drawn at random, set and ended by their deadline, by SIGTERM or SIGKILL, by a

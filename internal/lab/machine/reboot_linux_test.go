@@ -160,8 +160,7 @@ func TestDrivers(t *testing.T) {
 // onPage searches a line of the facts page.
 func onPage(ctx context.Context, t *testing.T, m *Machine, name, label, want string) {
 	t.Helper()
-	page := sh(ctx, t, m, "linerate facts -q")
-	block := field(page, `(?ms)^(`+regexp.QuoteMeta(name)+`\b.*?)(?:^\S|\z)`)
+	block := field(sh(ctx, t, m, "linerate facts -q"), `(?ms)^(`+regexp.QuoteMeta(name)+`\b.*?)(?:^\S|\z)`)
 	must.True(t, regexp.MustCompile(`(?s)`+label+`.*`+want).MatchString(block), "%s: no %s %q in\n%s", name, label, want, block)
 }
 

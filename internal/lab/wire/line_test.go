@@ -129,8 +129,7 @@ func TestHalfDuplexShares(t *testing.T) {
 		offer(t, back, 0, 1514)
 	}
 	a, b := run(there), run(back)
-	got := max(a[99].due, b[99].due)
-	must.True(t, got == 200*12304, "200 frames on one medium took %d ns, want %d", got, 200*12304)
+	must.Equal(t, max(a[99].due, b[99].due), 200*12304, "200 frames on one medium took")
 }
 
 func TestPathMTU(t *testing.T) {
@@ -261,8 +260,7 @@ func TestBusShares(t *testing.T) {
 	}
 	a, b := run(there), run(back)
 	want := int64(200*1514*8 + 1231) // 200 frames on the bus, the last one on the link: 1538 bytes
-	got := max(a[99].due, b[99].due)
-	must.True(t, got == want, "200 frames on one bus took %d ns, want %d", got, want)
+	must.Equal(t, max(a[99].due, b[99].due), want, "200 frames on one bus took")
 }
 
 // TestPolicer: at twice the policer's rate half of the frames pass, after the burst, and none

@@ -75,8 +75,7 @@ func TestLoopOutlivesFailures(t *testing.T) {
 				<-time.After(2 * time.Second) // of the bubble
 				l.next <- pipe{}
 				synctest.Wait()
-				must.True(t, served == 4 && len(log) == 2 && strings.Contains(log[1], "works again, after 100 failures"),
-					"served %d, log %q", served, log)
+				must.True(t, served == 4 && len(log) == 2 && strings.Contains(log[1], "works again, after 100 failures"), "served %d, log %q", served, log)
 				cancel()
 				_ = l.Close()
 				must.OK(t, <-done)

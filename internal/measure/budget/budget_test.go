@@ -209,8 +209,7 @@ func TestDivide(t *testing.T) {
 			d := Divide(n, listeners)
 			own := n - d.Sessions - d.Unknown - d.Friends - listeners*d.Listener
 			must.True(t, own >= min(wholeOwn, n/3)-4, "%d descriptors, %d listeners: %+v leaves %d to the process itself", n, listeners, d, own)
-			must.True(t, d.Sessions >= n/2 && d.Unknown >= 1 && d.Friends >= 1 && d.Listener >= 1,
-				"%d descriptors, %d listeners: %+v", n, listeners, d)
+			must.True(t, d.Sessions >= n/2 && d.Unknown >= 1 && d.Friends >= 1 && d.Listener >= 1, "%d descriptors, %d listeners: %+v", n, listeners, d)
 		}
 	}
 	d := Divide(65536, 3)

@@ -170,8 +170,7 @@ func (m *ledger) compare(t *rapid.T) {
 	for kind, want := range map[Kind][2]int64{Memory: memory, Sessions: sessions, Descriptors: sessions} {
 		got := u[kind]
 		must.Need(t, got.Anonymous == want[Anonymous] && got.Keyed == want[Keyed], "%v: %+v, want %v", kind, got, want)
-		must.Need(t, (got.Limit < 0 || got.Used() <= got.Limit) && (got.AllAnonymous < 0 || got.Anonymous <= got.AllAnonymous),
-			"%v: over the limit: %+v", kind, got)
+		must.Need(t, (got.Limit < 0 || got.Used() <= got.Limit) && (got.AllAnonymous < 0 || got.Anonymous <= got.AllAnonymous), "%v: over the limit: %+v", kind, got)
 	}
 }
 
@@ -197,9 +196,8 @@ func TestNewcomersFindASlot(t *testing.T) {
 		for ; err == nil && got < 20; got++ {
 			_, err = b.Open(address(s.from), s.key)
 		}
-		if got--; got != s.want || !errors.Is(err, ErrSpent) || !strings.Contains(err.Error(), s.says) {
-			t.Errorf("%s: %d sessions, want %d: %v", s.what, got, s.want, err)
-		}
+		got--
+		must.True(t, got == s.want && errors.Is(err, ErrSpent) && strings.Contains(err.Error(), s.says), "%s: %d sessions, want %d: %v", s.what, got, s.want, err)
 	}
 }
 
@@ -245,14 +243,10 @@ func TestKeysBesideAnonymous(t *testing.T) {
 		}
 		return n
 	}
-	n := took("anna", 100)
-	must.True(t, n == 36, "one key has %d sessions, want three quarters of the 48 that anonymous clients leave", n)
-	n = took("", 7)
-	must.True(t, n == 14, "seven anonymous clients have %d sessions, want two each", n)
-	n = took("", 100)
-	must.True(t, n == 2, "other anonymous clients have %d sessions more, want 2", n)
-	n = took("ben", 100)
-	must.True(t, n == 12, "another key has %d sessions, want the 12 that are left", n)
+	must.Equal(t, took("anna", 100), 36, "one key has")
+	must.Equal(t, took("", 7), 14, "seven anonymous clients have")
+	must.Equal(t, took("", 100), 2, "other anonymous clients have")
+	must.Equal(t, took("ben", 100), 12, "another key has")
 }
 
 // TestRecords: neither one address nor all anonymous clients store more results than the ledger

@@ -93,11 +93,7 @@ func TestStopWaiting(t *testing.T) {
 			f.send.Stop()
 			f.receive.Stop()
 			for range 2 {
-				select {
-				case <-ends:
-				case <-time.After(time.Minute):
-					t.Fatal("a loop goes on")
-				}
+				must.Wait(t, "the end of a loop", ends)
 			}
 			must.True(t, f.sendErr == nil && f.recvErr == nil, "send: %v, receive: %v", f.sendErr, f.recvErr)
 		})

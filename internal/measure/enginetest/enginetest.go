@@ -168,14 +168,12 @@ func (e *End) Value(t testing.TB, d model.Direction, m model.Metric) float64 {
 	return 0
 }
 
-// Await fails the test if c is not closed within Soon.
-func Await(t testing.TB, c <-chan struct{}, what string) {
+// await fails the test if c is not closed within Soon.
+func await(t testing.TB, c <-chan struct{}, what string) {
 	t.Helper()
-	limit := time.NewTimer(Soon)
-	defer limit.Stop()
 	select {
 	case <-c:
-	case <-limit.C:
+	case <-time.After(Soon):
 		t.Fatalf("%s: still waiting after %v", what, Soon)
 	}
 }
@@ -191,15 +189,15 @@ func Conduct(t testing.TB, near, far *End, d model.Direction) error {
 	first.Start(t.Context())
 	second.Start(t.Context())
 	if d == model.Both {
-		Await(t, near.Measured(), "near end measured")
-		Await(t, far.Measured(), "far end measured")
+		await(t, near.Measured(), "near end measured")
+		await(t, far.Measured(), "far end measured")
 	} else {
-		Await(t, first.Done, "receiver")
+		await(t, first.Done, "receiver")
 	}
 	near.Stop()
 	far.Stop()
-	Await(t, near.Done, "near end")
-	Await(t, far.Done, "far end")
+	await(t, near.Done, "near end")
+	await(t, far.Done, "far end")
 	return errors.Join(named("near", near.Err), named("far", far.Err))
 }
 

@@ -178,8 +178,7 @@ func TestPath(t *testing.T) {
 				}
 			})
 			must.Do(t, err)
-			must.True(t, len(got.Trials) == 12 && complete == 12 && got.Volume.Type == v.Type && len(got.Warnings) != 0,
-				"%d trials, %+v", complete, got)
+			must.True(t, len(got.Trials) == 12 && complete == 12 && got.Volume.Type == v.Type && len(got.Warnings) != 0, "%d trials, %+v", complete, got)
 			count := map[PathTrial]int{}
 			for _, trial := range got.Trials {
 				must.True(t, trial.Took > 0 && trial.Rate > 0 && trial.Flush <= trial.Took, "%+v", trial)
@@ -260,9 +259,8 @@ func TestMessages(t *testing.T) {
 	var said *errPeer
 	_, err := readMessage(&b, kindDone)
 	must.True(t, errors.As(err, &said) && said.text == "a b?[2J", "%v", err)
-	if _, err := readMessage(&b, kindDone); !errors.As(err, &said) || len(said.text) > maxText {
-		t.Errorf("%v", err)
-	}
+	_, err = readMessage(&b, kindDone)
+	must.True(t, errors.As(err, &said) && len(said.text) <= maxText, "%v", err)
 	must.Fail(t, must.Err(readMessage(&b, kindDone)), "a message out of nothing")
 	must.Say(t, must.Err(readMessage(strings.NewReader("\xff\xff\xff\xff"), kindDone)), "longer")
 }

@@ -61,7 +61,7 @@ func TestFullChild(t *testing.T) {
 		_, err := readMessage(p.TCPConn, kindDone)
 		must.True(t, errors.As(err, &said) && strings.Contains(said.text, "no space left"), "the sender gets %v", err)
 		p.TCPConn.Close()
-		enginetest.Await(t, p.Done, "receiver")
+		must.Wait(t, "receiver", p.Done)
 		must.True(t, errors.Is(p.Err, syscall.ENOSPC) && strings.Contains(p.Err.Error(), "free"), "error %v", p.Err)
 		must.Len(t, left(t, dir), 1, "files")
 	})

@@ -188,8 +188,7 @@ func copyWithin(t *testing.T, f model.Flow, most units.Bytes) (near, far error) 
 	}
 	a, b := enginetest.Prepare(t, h.Engine, w, f)
 	_ = enginetest.Conduct(t, a, b, f.Direction)
-	got := used()
-	must.True(t, got == [2]int64{}, "%v: %d bytes of memory and disk are not given back", f.Params, got)
+	must.Equal(t, used(), [2]int64{}, "%v bytes of memory and disk are not given back", f.Params)
 	h.checkEmpty(t)
 	return a.Err, b.Err
 }

@@ -36,8 +36,8 @@ func TestStopAnyTime(t *testing.T) {
 		b.Start(ctx)
 		act := []func(){a.Stop, b.Stop, cancel, func() { _ = a.Close() }, func() { _ = b.Close() }}[rng.IntN(5)]
 		timer := time.AfterFunc(time.Duration(rng.IntN(60))*time.Millisecond, act)
-		enginetest.Await(t, a.Done, "near")
-		enginetest.Await(t, b.Done, "far")
+		must.Wait(t, "near", a.Done)
+		must.Wait(t, "far", b.Done)
 		timer.Stop()
 		cancel()
 		h.checkEmpty(t)
@@ -61,9 +61,8 @@ func TestStopInTheMiddle(t *testing.T) {
 	m, err := readMessage(p.TCPConn, kindDone)
 	must.Say(t, err, "stopped", "the sender is told %+v", m)
 	p.TCPConn.Close()
-	enginetest.Await(t, p.Done, "receiver")
-	must.True(t, p.Err == nil && len(p.Report.Flows) == 1 && p.Report.Flows[0].Bytes >= 2<<20 && len(p.Report.Warnings) != 0,
-		"%+v, %v", p.Report, p.Err)
+	must.Wait(t, "receiver", p.Done)
+	must.True(t, p.Err == nil && len(p.Report.Flows) == 1 && p.Report.Flows[0].Bytes >= 2<<20 && len(p.Report.Warnings) != 0, "%+v, %v", p.Report, p.Err)
 	h.checkEmpty(t)
 }
 
@@ -78,7 +77,7 @@ func TestStoppedAfterTheOtherFailed(t *testing.T) {
 	p.say(t, message{Kind: kindFail, Text: "no room for that"})
 	p.Stop()
 	p.TCPConn.Close()
-	enginetest.Await(t, p.Done, "sender")
+	must.Wait(t, "sender", p.Done)
 	must.Say(t, p.Err, "the other end: no room for that")
 	h.checkEmpty(t)
 }
@@ -101,9 +100,9 @@ func TestCloseBeforeRun(t *testing.T) {
 	}
 	must.Fail(t, must.Err(a.Run(t.Context(), nil)), "a closed test ran")
 	b.Start(t.Context())
-	enginetest.Await(t, b.Done, "far")
+	must.Wait(t, "far", b.Done)
 	must.Fail(t, b.Err, "no error without a peer")
-	enginetest.Await(t, b.Measured(), "measured")
+	must.Wait(t, "measured", b.Measured())
 }
 
 // TestStopIsNoError: the waiting end is stopped as soon as the other one has reported, often
@@ -159,7 +158,7 @@ func TestSenderVanishes(t *testing.T) {
 	p.begin(t, int64(odd))
 	must.Get(p.Write(make([]byte, 1000)))(t)
 	must.Do(t, p.CloseWrite())
-	enginetest.Await(t, p.Done, "receiver")
+	must.Wait(t, "receiver", p.Done)
 	must.Say(t, p.Err, fmt.Sprintf("ended after 1000 of %d bytes", odd))
 	h.checkEmpty(t)
 }
@@ -172,7 +171,7 @@ func TestWrongOffer(t *testing.T) {
 		p := script(t, h.Engine, flow(files.Params{}))
 		p.say(t, m)
 		must.Do(t, p.CloseWrite())
-		enginetest.Await(t, p.Done, name)
+		must.Wait(t, name, p.Done)
 		must.Fail(t, p.Err, "%s: no error", name)
 	}
 }
@@ -186,8 +185,7 @@ func TestStall(t *testing.T) {
 	must.Get(p.Write(make([]byte, 2<<20)))(t)
 	must.Say(t, must.Err(readMessage(p.TCPConn, kindDone)), "no byte moved", "the sender is told")
 	p.TCPConn.Close()
-	enginetest.Await(t, p.Done, "receiver")
-	must.True(t, p.Err == nil && len(p.Report.Flows) == 1 && strings.Contains(strings.Join(p.Report.Warnings, " "), "no byte moved"),
-		"%+v, %v", p.Report, p.Err)
+	must.Wait(t, "receiver", p.Done)
+	must.True(t, p.Err == nil && len(p.Report.Flows) == 1 && strings.Contains(strings.Join(p.Report.Warnings, " "), "no byte moved"), "%+v, %v", p.Report, p.Err)
 	h.checkEmpty(t)
 }

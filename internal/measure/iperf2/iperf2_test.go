@@ -143,9 +143,8 @@ func TestAck(t *testing.T) {
 	}
 	trip := Ack{HasTrip: true, ClientSent: Stamp{1, 2}, ServerGot: Stamp{3, 4}, ServerAcked: Stamp{5, 6}}
 	long := trip.Append(nil)
-	if got, err := ReadAck(bytes.NewReader(long)); err != nil || got != trip || len(long) != 52 {
-		t.Errorf("read %+v, %v of %d bytes", got, err, len(long))
-	}
+	ack, err := ReadAck(bytes.NewReader(long))
+	must.True(t, err == nil && ack == trip && len(long) == 52, "read %+v, %v of %d bytes", ack, err, len(long))
 	for _, bad := range []string{"00000001 0000001c", "00000002 0000001b", "00000002 ffffffff"} {
 		must.Is(t, must.Err(ReadAck(io.MultiReader(bytes.NewReader(wire(t, bad)), bytes.NewReader(make([]byte, 512))))), ErrAck, "%s", bad)
 	}

@@ -40,9 +40,8 @@ func TestCookie(t *testing.T) {
 	}
 	for i := range c {
 		other := c
-		if other[i]++; c.Equal(other) {
-			t.Errorf("cookies that differ at %d are equal", i)
-		}
+		other[i]++
+		must.True(t, !c.Equal(other), "cookies that differ at %d are equal", i)
 	}
 	old := Cookie([]byte("host.example.1719000000.123456.0a1b2c\x00")[:CookieLen])
 	if old[CookieLen-1] = 0; old.Validate() != nil {
@@ -198,8 +197,7 @@ func TestGreetings(t *testing.T) {
 
 func TestDatagramHeader(t *testing.T) {
 	b := wire(t, "000008a4 00006943 00000001")
-	want := DatagramHeader{Seconds: 2212, Microseconds: 26947, Sequence: 1}
-	must.Equal(t, must.Get(ParseDatagramHeader(b, false))(t), want)
+	must.Equal(t, must.Get(ParseDatagramHeader(b, false))(t), DatagramHeader{Seconds: 2212, Microseconds: 26947, Sequence: 1})
 	wide := wire(t, "000008a4 00006943 00000001 00000002")
 	got, err := ParseDatagramHeader(wide, true)
 	must.True(t, err == nil && got.Sequence == 1<<32+2, "64 bits: %+v, %v", got, err)

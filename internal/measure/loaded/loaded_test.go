@@ -308,8 +308,8 @@ func TestEndsAtAnyTime(t *testing.T) {
 						far.Start(ctx)
 						near.Start(ctx)
 					}
-					enginetest.Await(t, near.Done, "near end")
-					enginetest.Await(t, far.Done, "far end")
+					must.Wait(t, "near end", near.Done)
+					must.Wait(t, "far end", far.Done)
 					said := strings.Join(near.Report.Warnings, "\n")
 					if near.Err != nil {
 						said += near.Err.Error()
@@ -330,12 +330,12 @@ func TestPeerIsSilent(t *testing.T) {
 	near, _ := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
 	e.grace = 50 * time.Millisecond
 	near.Start(t.Context())
-	enginetest.Await(t, near.Done, "near end")
+	must.Wait(t, "near end", near.Done)
 	must.Say(t, near.Err, "i/o timeout", "near end: error")
 	_, far := enginetest.Prepare(t, bulk(), enginetest.NewWire(t), f)
 	far.Test.(*test).engine = e
 	far.Start(t.Context())
-	enginetest.Await(t, far.Done, "far end")
+	must.Wait(t, "far end", far.Done)
 	must.Say(t, far.Err, "no word of the near end", "far end: error")
 }
 

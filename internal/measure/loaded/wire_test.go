@@ -32,9 +32,8 @@ func FuzzDatagram(f *testing.F) {
 			return
 		}
 		again := bytes.Clone(b)
-		if datagram(again, cookie, seq); !bytes.Equal(again, b) {
-			t.Errorf("%x is probe %d, which is %x", b, seq, again)
-		}
+		datagram(again, cookie, seq)
+		must.True(t, bytes.Equal(again, b), "%x is probe %d, which is %x", b, seq, again)
 	})
 }
 

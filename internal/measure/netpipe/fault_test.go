@@ -3,6 +3,7 @@ package netpipe
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"syscall"
@@ -46,19 +47,8 @@ func transmit(t testing.TB, port string, s Settings) {
 // awaitLog waits until the log has n lines and returns it.
 func awaitLog(t testing.TB, n int, log func() []string) []string {
 	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	limit := time.After(soon)
-	for {
-		if lines := log(); len(lines) >= n {
-			return lines
-		}
-		select {
-		case <-tick.C:
-		case <-limit:
-			t.Fatalf("log %q, want %d lines", log(), n)
-		}
-	}
+	must.Until(t, fmt.Sprintf("%d lines in the log", n), func() bool { return len(log()) >= n })
+	return log()
 }
 
 // TestBadTransmittersCostTheirTurnOnly: whatever a transmitter does, the next is served.
@@ -215,8 +205,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	s := tiny()
 	s.Reset = true
 	port, log := serve(t, New(), s, Limits{}) // its clean-up cancels and waits
-	c := dial(t, port)
-	must.Get(c.Write([]byte("SyncMe")))(t)
+	must.Get(dial(t, port).Write([]byte("SyncMe")))(t)
 	must.Len(t, log(), 0, "log")
 }
 
@@ -243,8 +232,7 @@ func TestServeOutlivesAcceptErrors(t *testing.T) {
 	for range 3 {
 		transmit(t, port, tiny())
 	}
-	told := lists.Count(awaitLog(t, 4, log), func(line string) bool { return strings.Contains(line, "too many open files") })
-	must.True(t, told == 1, "log %q", log())
+	must.Equal(t, lists.Count(awaitLog(t, 4, log), func(line string) bool { return strings.Contains(line, "too many open files") }), 1, "log %q", log())
 }
 
 // TestServeOutlivesAPanic: a bug in one transmitter's turn ends only that turn.

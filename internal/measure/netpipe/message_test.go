@@ -56,8 +56,7 @@ func TestOutOfStep(t *testing.T) {
 	} {
 		_, n, err := DecodeControl([]byte(c.in))
 		var e *OutOfStepError
-		must.True(t, errors.As(err, &e) && n == 0 && len(e.Got) <= SyncBytes && strings.Contains(err.Error(), c.want),
-			"%q: %d bytes, %v", c.in, n, err)
+		must.True(t, errors.As(err, &e) && n == 0 && len(e.Got) <= SyncBytes && strings.Contains(err.Error(), c.want), "%q: %d bytes, %v", c.in, n, err)
 	}
 }
 
@@ -65,8 +64,7 @@ func TestNumberBytes(t *testing.T) {
 	b, err := AppendRepeats([]byte{9}, 10152)
 	must.True(t, err == nil && bytes.Equal(b, []byte{9, 0, 0, 0x27, 0xa8}), "repeat count % x, %v", b, err)
 	b, err = AppendTime([]byte{9}, 0.0000065899)
-	must.True(t, err == nil && bytes.Equal(b, []byte{9, 0, 0, 2, 0x92}),
-		"time % x, %v", b, err)
+	must.True(t, err == nil && bytes.Equal(b, []byte{9, 0, 0, 2, 0x92}), "time % x, %v", b, err)
 	must.Equal(t, must.Get(DecodeTime(b[1:]))(t), 0.00000658, "time")
 	for n := range NumberBytes {
 		must.Is(t, must.Err(DecodeRepeats(b[1:1+n])), ErrShort, "repeat count of %d bytes", n)
@@ -81,8 +79,7 @@ func TestNumbersOutOfRange(t *testing.T) {
 	}
 	// A negative -n of the real program, zero, and four payload bytes.
 	for _, text := range []string{"ffffffff", "00000000", "61616161", "3b9aca01"} {
-		b := must.Get(hex.DecodeString(text))(t)
-		n, err := DecodeRepeats(b)
+		n, err := DecodeRepeats(must.Get(hex.DecodeString(text))(t))
 		must.True(t, err != nil, "%s decodes to %d repeats", text, n)
 	}
 	for _, s := range []float64{-1e-8, 42.94967296, math.Inf(1), math.NaN()} {

@@ -53,8 +53,7 @@ func TestValidateNamesEveryFault(t *testing.T) {
 
 func TestIntegrityOverwritesSizes(t *testing.T) {
 	s := Default().WithIntegrity()
-	want := Settings{Start: 5, Upper: DefaultUpper, Integrity: true}
-	must.Equal(t, s, want, "settings")
+	must.Equal(t, s, Settings{Start: 5, Upper: DefaultUpper, Integrity: true}, "settings")
 	must.True(t, s.Trials() == 1 && Default().Trials() == 3 && (Settings{Final: true}).Trials() == 7, "trials are not 1, 3 and 7")
 }
 
@@ -113,8 +112,7 @@ func settings() *rapid.Generator[Settings] {
 
 func TestDrawnSettingsAreValid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := settings().Draw(t, "settings")
-		must.Do(t, s.Validate())
+		must.Do(t, settings().Draw(t, "settings").Validate())
 	})
 }
 
@@ -225,12 +223,7 @@ func TestQueueIsBounded(t *testing.T) {
 			closed <- err != nil
 		}()
 	}
-	select {
-	case end := <-closed:
-		must.True(t, end, "one that should wait was answered first")
-	case <-time.After(soon):
-		t.Error("all three wait")
-	}
+	must.True(t, must.Wait(t, "one of three to be closed", closed), "one that should wait was answered first")
 }
 
 // TestSilentTransmittersKeepNobodyOut: while 256 hold connections, drip, or reconnect, the next

@@ -134,12 +134,7 @@ func serveOn(t testing.TB, p *Peer, listener net.Listener, s Settings, l Limits)
 	}()
 	t.Cleanup(func() {
 		cancel()
-		select {
-		case err := <-done:
-			must.OK(t, err, "serve")
-		case <-time.After(soon):
-			t.Error("serve did not end")
-		}
+		must.OK(t, must.Wait(t, "the end of the server", done), "serve")
 	})
 	_, port, err := net.SplitHostPort(listener.Addr().String())
 	must.Do(t, err)

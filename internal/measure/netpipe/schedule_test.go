@@ -17,8 +17,7 @@ func numbers(t testing.TB, text string) []int {
 	t.Helper()
 	var out []int
 	for f := range strings.FieldsSeq(text) {
-		n := must.Get(strconv.Atoi(f))(t)
-		out = append(out, n)
+		out = append(out, must.Get(strconv.Atoi(f))(t))
 	}
 	return out
 }
@@ -222,13 +221,10 @@ func TestOneWayTime(t *testing.T) {
 		{"stream", Settings{Streaming: true}, 0.25},
 		{"both ways", Settings{Bidirectional: true}, 0.25},
 	} {
-		got := c.s.OneWay(1, 4)
-		must.True(t, got == c.want, "%s: %g s, want %g", c.name, got, c.want)
+		must.Equal(t, c.s.OneWay(1, 4), c.want, "%s", c.name)
 	}
-	got := Default().OneWay(1, 0)
-	must.True(t, got == 0.5, "no repeats: %g s", got)
-	must.True(t, Fastest(3, 1, 2) == 1 && Fastest(0, 1) == 1e-6 && Fastest(1e-7) == 1e-7 && Fastest() == 1e-6,
-		"fastest is not the least, or 1 µs for none")
+	must.Equal(t, Default().OneWay(1, 0), 0.5, "no repeats s")
+	must.True(t, Fastest(3, 1, 2) == 1 && Fastest(0, 1) == 1e-6 && Fastest(1e-7) == 1e-7 && Fastest() == 1e-6, "fastest is not the least, or 1 µs for none")
 }
 
 // Written by NPtcp 3.7.2 (Debian).

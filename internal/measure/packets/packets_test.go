@@ -62,10 +62,8 @@ func TestSizes(t *testing.T) {
 			must.True(t, runtime.GOOS != "linux" || sender.Value(t, d, packets.Marks) == 0, "%s: marks arrive through a relay", d)
 		}
 	}
-	w := enginetest.NewWire(t)
-	sender := found(t, w, flow(model.To, 1500))
-	v := sender.Value(t, model.To, packets.Passes)
-	must.True(t, v == 1500, "without a limit %v pass of 1500", v)
+	sender := found(t, enginetest.NewWire(t), flow(model.To, 1500))
+	must.Equal(t, sender.Value(t, model.To, packets.Passes), 1500, "without a limit pass of 1500")
 	must.True(t, runtime.GOOS != "linux" || sender.Value(t, model.To, packets.Marks) == 1, "marks do not arrive on loopback")
 }
 
@@ -89,8 +87,7 @@ func TestSilence(t *testing.T) {
 
 // TestSix: the size includes IPv6 headers.
 func TestSix(t *testing.T) {
-	w := enginetest.NewWire6(t)
-	must.Equal(t, found(t, w, flow(model.To, 9000)).Value(t, model.To, packets.Passes), 9000)
+	must.Equal(t, found(t, enginetest.NewWire6(t), flow(model.To, 9000)).Value(t, model.To, packets.Passes), 9000)
 }
 
 // TestStop: Close ends an end that is waiting for the other one.
@@ -100,7 +97,7 @@ func TestStop(t *testing.T) {
 	far.Start(t.Context())
 	done := make(chan struct{})
 	go func() { _ = far.Close(); close(done) }()
-	enginetest.Await(t, done, "the end of a receiver that nobody sends to")
+	must.Wait(t, "the end of a receiver that nobody sends to", done)
 }
 
 func TestValidate(t *testing.T) {

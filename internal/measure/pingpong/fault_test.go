@@ -100,9 +100,8 @@ func TestStallsInARowEndTheSweep(t *testing.T) {
 	near, far := enginetest.Prepare(t, swallowed(patient(), 8<<20, false), w, sweepOf(model.To, sizes.Params{}, 1, 8<<20, 8<<20, 8<<20, 2))
 	conduct(t, near, far)
 	checkStalls(t, near.Report.Points, "1 2! 3! 4!")
-	if w := near.Report.Warnings; len(w) != 1 || !strings.Contains(w[0], "1 of 5 sizes were not measured: three sizes in a row stalled") {
-		t.Errorf("warnings %q", w)
-	}
+	said := near.Report.Warnings
+	must.True(t, len(said) == 1 && strings.Contains(said[0], "1 of 5 sizes were not measured: three sizes in a row stalled"), "warnings %q", said)
 	must.Equal(t, len(far.Report.Warnings), 0, "far end warns %q", far.Report.Warnings)
 }
 
@@ -110,8 +109,7 @@ func TestStallsInARowEndTheSweep(t *testing.T) {
 func manual(t *testing.T, e *Engine, f model.Flow) (*enginetest.End, *peer) {
 	t.Helper()
 	w := enginetest.NewWire(t)
-	test := must.Get(e.Prepare(t.Context(), w.Env(model.Near), f))(t)
-	near := enginetest.NewEnd(t, test)
+	near := enginetest.NewEnd(t, must.Get(e.Prepare(t.Context(), w.Env(model.Near), f))(t))
 	opened := must.Get(w.Env(model.Far).Open(t.Context(), 1, engine.SocketOptions{}))(t)
 	// Further connections are refused.
 	must.Do(t, w.CloseListener())
@@ -158,7 +156,7 @@ func TestPeersThatDoNotFollow(t *testing.T) {
 			late := name == "silent" && err != nil // the leader has given up already
 			must.Need(t, late || b.kind == batch && b.size == 1000, "%+v, %v", b, err)
 			must.Do(t, c.answer(far, b))
-			enginetest.Await(t, near.Done, "leader")
+			must.Wait(t, "leader", near.Done)
 			must.True(t, near.Err == nil && len(near.Report.Points) == 1 && near.Report.Points[0].Stalled, "%+v, %v", near.Report, near.Err)
 			lost := strings.Contains(strings.Join(near.Report.Warnings, "\n"), "the connection was lost")
 			must.True(t, lost != (name == "silent"), "warnings %q", near.Report.Warnings)
@@ -192,7 +190,7 @@ func TestLeadersThatDoNotLead(t *testing.T) {
 			near, far := manual(t, e, sweepOf(model.From, sizes.Params{}, 1))
 			near.Start(t.Context())
 			must.Do(t, c.lead(far))
-			enginetest.Await(t, near.Done, "follower")
+			must.Wait(t, "follower", near.Done)
 			said := strings.Join(near.Report.Warnings, "\n")
 			if near.Err != nil {
 				said += near.Err.Error()
@@ -219,10 +217,9 @@ func TestStop(t *testing.T) {
 	near.AwaitSample(t, anything)
 	near.Stop()
 	near.Stop()
-	enginetest.Await(t, near.Done, "stopped leader")
-	enginetest.Await(t, far.Done, "its follower")
-	must.True(t, near.Err == nil && strings.Contains(strings.Join(near.Report.Warnings, "\n"), "stopped"),
-		"error %v, warnings %q", near.Err, near.Report.Warnings)
+	must.Wait(t, "stopped leader", near.Done)
+	must.Wait(t, "its follower", far.Done)
+	must.True(t, near.Err == nil && strings.Contains(strings.Join(near.Report.Warnings, "\n"), "stopped"), "error %v, warnings %q", near.Err, near.Report.Warnings)
 	// The leader sent end: the follower does not wait for another connection.
 	must.True(t, far.Err == nil && len(far.Report.Warnings) == 0, "follower: error %v, warnings %q", far.Err, far.Report.Warnings)
 }
@@ -249,15 +246,14 @@ func TestStopAndCancelEndEitherEnd(t *testing.T) {
 			case "cancel":
 				cancel(cause)
 			}
-			enginetest.Await(t, victim.Done, "ended end")
+			must.Wait(t, "ended end", victim.Done)
 			cancel(nil)
 			said := strings.Join(victim.Report.Warnings, "\n")
 			if victim.Err != nil {
 				said += victim.Err.Error()
 			}
-			want := map[string]string{"stop": "stopped", "cancel": cause.Error()}[how]
-			must.True(t, strings.Contains(said, want), "leads %t, %s: %q", leads, how, said)
-			enginetest.Await(t, victim.Measured(), "measured")
+			must.True(t, strings.Contains(said, map[string]string{"stop": "stopped", "cancel": cause.Error()}[how]), "leads %t, %s: %q", leads, how, said)
+			must.Wait(t, "measured", victim.Measured())
 		}
 	}
 }
@@ -273,8 +269,8 @@ func TestCloseEndsRun(t *testing.T) {
 	near.AwaitSample(t, anything)
 	for _, e := range []*enginetest.End{near, far} {
 		must.OK(t, e.Close())
-		enginetest.Await(t, e.Done, "closed end")
-		enginetest.Await(t, e.Measured(), "measured")
+		must.Wait(t, "closed end", e.Done)
+		must.Wait(t, "measured", e.Measured())
 	}
 }
 

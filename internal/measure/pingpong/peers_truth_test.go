@@ -134,16 +134,14 @@ func nptcp(t testing.TB, cores [2]string) time.Duration {
 	line, readErr := os.ReadFile(filepath.Join(dir, "np.out"))
 	f := strings.Fields(string(line))
 	must.Need(t, readErr == nil && len(f) == 3, "np.out %q, %v; %s", line, err, out)
-	seconds := must.Get(strconv.ParseFloat(f[2], 64))(t)
-	return time.Duration(seconds * 1e9)
+	return time.Duration(must.Get(strconv.ParseFloat(f[2], 64))(t) * 1e9)
 }
 
 // sockperf returns the mean half round trip of its ping-pong over TCP, whose smallest message
 // is 14 bytes.
 func sockperf(t testing.TB, cores [2]string, spin bool) time.Duration {
 	t.Helper()
-	port := freePort(t)
-	arguments := []string{"--tcp", "-i", "127.0.0.1", "-p", port}
+	arguments := []string{"--tcp", "-i", "127.0.0.1", "-p", freePort(t)}
 	if spin {
 		arguments = append(arguments, "--nonblocked")
 	}
@@ -157,8 +155,7 @@ func sockperf(t testing.TB, cores [2]string, spin bool) time.Duration {
 	for range 20 { // until the server is up
 		out, _ = pinned(t, cores[0], "sockperf", append([]string{"ping-pong", "-m", "14", "-t", "1"}, arguments...)...).CombinedOutput()
 		if found := summary.FindSubmatch(out); found != nil {
-			us := must.Get(strconv.ParseFloat(string(found[1]), 64))(t)
-			return time.Duration(us * 1e3)
+			return time.Duration(must.Get(strconv.ParseFloat(string(found[1]), 64))(t) * 1e3)
 		}
 	}
 	t.Fatalf("sockperf: %s", out)

@@ -31,8 +31,8 @@ func conduct(t *testing.T, near, far *enginetest.End) {
 		e.Start(t.Context())
 	}
 	for _, e := range []*enginetest.End{near, far} {
-		enginetest.Await(t, e.Done, "an end")
-		enginetest.Await(t, e.Measured(), "its measured")
+		must.Wait(t, "an end", e.Done)
+		must.Wait(t, "its measured", e.Measured())
 		must.Do(t, e.Err)
 	}
 }
@@ -207,8 +207,7 @@ func TestKernelLogGoesToItsSize(t *testing.T) {
 
 func checkLogs(t *testing.T, points []model.Point, want string) {
 	t.Helper()
-	got := lists.Each(points, func(p model.Point) string { return fmt.Sprintf("%d:%d", p.Size, len(p.Log)) })
-	must.Equal(t, strings.Join(got, " "), want, "lines of sizes")
+	must.Equal(t, strings.Join(lists.Each(points, func(p model.Point) string { return fmt.Sprintf("%d:%d", p.Size, len(p.Log)) }), " "), want, "lines of sizes")
 }
 
 func TestKernelLogThatCannotBeRead(t *testing.T) {

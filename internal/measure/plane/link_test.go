@@ -70,18 +70,6 @@ func beside(f func() error) <-chan error {
 	return c
 }
 
-// within returns what arrives on c, which must be soon.
-func within(t *testing.T, c <-chan error) error {
-	t.Helper()
-	select {
-	case err := <-c:
-		return err
-	case <-time.After(soon):
-		t.Fatalf("still waiting after %v", soon)
-		return nil
-	}
-}
-
 func random(n int, seed byte) []byte {
 	b := make([]byte, n)
 	_, _ = rand.NewChaCha8([32]byte{seed}).Read(b) // never fails
@@ -95,7 +83,7 @@ func TestMessagesArriveWhole(t *testing.T) {
 			sent := beside(func() error { return a.Send(want) })
 			got := make([]byte, n)
 			must.Do(t, b.Receive(got))
-			err := within(t, sent)
+			err := must.Wait(t, "the end", sent)
 			must.Need(t, err == nil && bytes.Equal(got, want), "%d bytes: error %v, equal %t", n, err, bytes.Equal(got, want))
 		}
 	})
@@ -108,8 +96,8 @@ func TestExchangeNeverDeadlocks(t *testing.T) {
 			left, right := random(n, 1), random(n, 2)
 			atA, atB := make([]byte, n), make([]byte, n)
 			other := beside(func() error { return b.Exchange(right, atB) })
-			must.Do(t, within(t, beside(func() error { return a.Exchange(left, atA) })))
-			err := within(t, other)
+			must.Do(t, must.Wait(t, "the end", beside(func() error { return a.Exchange(left, atA) })))
+			err := must.Wait(t, "the end", other)
 			must.Need(t, err == nil && bytes.Equal(atA, right) && bytes.Equal(atB, left), "%d bytes: error %v, equal %t %t", n, err, bytes.Equal(atA, right), bytes.Equal(atB, left))
 		}
 		got, want := a.Received(), int64(1+100+(4<<20))
@@ -125,8 +113,8 @@ func TestExchangeOfAnySizes(t *testing.T) {
 			left, right := random(size.Draw(rt, "there"), 3), random(size.Draw(rt, "back"), 4)
 			atA, atB := make([]byte, len(right)), make([]byte, len(left))
 			other := beside(func() error { return b.Exchange(right, atB) })
-			must.Do(rt, within(t, beside(func() error { return a.Exchange(left, atA) })))
-			err := within(t, other)
+			must.Do(rt, must.Wait(t, "the end", beside(func() error { return a.Exchange(left, atA) })))
+			err := must.Wait(t, "the end", other)
 			must.Need(rt, err == nil && bytes.Equal(atA, right) && bytes.Equal(atB, left), "error %v", err)
 		})
 	})
@@ -158,7 +146,7 @@ func TestBoundWithoutProgress(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			everyKind(t, func(t *testing.T, a, _ *Link) {
 				a.Limit(50*time.Millisecond, time.Hour)
-				must.Is(t, within(t, beside(func() error { return call(a) })), ErrStalled, "error")
+				must.Is(t, must.Wait(t, "the end", beside(func() error { return call(a) })), ErrStalled, "error")
 			})
 		})
 	}
@@ -185,7 +173,7 @@ func TestBoundInAll(t *testing.T) {
 				}
 			}
 		}()
-		err := within(t, beside(func() error { return a.Receive(make([]byte, 1<<20)) }))
+		err := must.Wait(t, "the end", beside(func() error { return a.Receive(make([]byte, 1<<20)) }))
 		close(stop)
 		<-drip
 		must.Is(t, err, ErrStalled, "error")
@@ -198,8 +186,8 @@ func TestInterrupt(t *testing.T) {
 			everyKind(t, func(t *testing.T, a, _ *Link) {
 				c := beside(func() error { return call(a) })
 				a.Interrupt()
-				must.Is(t, within(t, c), ErrInterrupted, "error")
-				must.Is(t, within(t, beside(func() error { return call(a) })), ErrInterrupted, "a later call: error")
+				must.Is(t, must.Wait(t, "the end", c), ErrInterrupted, "error")
+				must.Is(t, must.Wait(t, "the end", beside(func() error { return call(a) })), ErrInterrupted, "a later call: error")
 			})
 		})
 	}
@@ -213,10 +201,10 @@ func TestAbort(t *testing.T) {
 			a.Limit(50*time.Millisecond, time.Hour)
 			hold := quiet.Begin(2)
 			defer hold.End()
-			err := within(t, beside(func() error { return a.Send(make([]byte, 16<<20)) }))
+			err := must.Wait(t, "the end", beside(func() error { return a.Send(make([]byte, 16<<20)) }))
 			must.Need(t, errors.Is(err, ErrStalled), "send: %v", err)
 			must.OK(t, a.Abort())
-			must.Is(t, within(t, beside(func() error { return b.Receive(make([]byte, 32<<20)) })), syscall.ECONNRESET, "receive")
+			must.Is(t, must.Wait(t, "the end", beside(func() error { return b.Receive(make([]byte, 32<<20)) })), syscall.ECONNRESET, "receive")
 			a.wire = closed{}
 		})
 	}

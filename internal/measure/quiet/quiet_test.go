@@ -106,11 +106,9 @@ func TestAtOnce(t *testing.T) {
 					begin = Room
 				}
 				first, second := begin(a), Begin(b)
-				if now := runtime.GOMAXPROCS(0); now < procs+a+b {
-					t.Errorf("GOMAXPROCS is %d while holds of %d and %d are there, and was %d", now, a, b, procs)
-				}
-				now := percent()
-				must.True(t, now == off, "the collector's percentage is %d while a hold is there", now)
+				now := runtime.GOMAXPROCS(0)
+				must.True(t, now >= procs+a+b, "GOMAXPROCS is %d while holds of %d and %d are there, and was %d", now, a, b, procs)
+				must.Equal(t, percent(), off, "the collector's percentage while a hold is there")
 				first.Check()
 				first.End()
 				all.Go(second.End) // elsewhere, and at the same time as the next
@@ -232,8 +230,7 @@ func TestCheck(t *testing.T) {
 	}
 	litter(third.Check)
 	must.True(t, !first.Check(), "told twice")
-	n := testing.AllocsPerRun(100, func() { first.Check() })
-	must.True(t, n == 0, "Check allocates %v times", n)
+	must.Equal(t, testing.AllocsPerRun(100, func() { first.Check() }), 0, "Check allocates times")
 }
 
 // TestRoomCollects: the runtime collects the garbage of a measurement that uses Room.
@@ -252,6 +249,5 @@ func TestOffStaysOff(t *testing.T) {
 	limit(t, 1<<20)
 	h := Begin(0)
 	defer h.End()
-	most := litter(func() bool { return grown() > 2*growth })
-	must.True(t, most >= growth && !h.Check(), "garbage was collected in a process that wants none of that")
+	must.True(t, litter(func() bool { return grown() > 2*growth }) >= growth && !h.Check(), "garbage was collected in a process that wants none of that")
 }

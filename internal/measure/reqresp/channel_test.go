@@ -206,10 +206,9 @@ func TestPeerVanishes(t *testing.T) {
 					victim, other = far, near
 				}
 				must.Do(t, victim.Close())
-				enginetest.Await(t, other.Done, "the end that is left")
-				enginetest.Await(t, other.Measured(), "measured")
-				must.True(t, other.Err == nil && len(other.Report.Warnings) != 0,
-					"error %v, warnings %q; want a warning", other.Err, other.Report.Warnings)
+				must.Wait(t, "the end that is left", other.Done)
+				must.Wait(t, "measured", other.Measured())
+				must.True(t, other.Err == nil && len(other.Report.Warnings) != 0, "error %v, warnings %q; want a warning", other.Err, other.Report.Warnings)
 				must.True(t, other.Flow(t, model.To).Bytes != 0, "what had been done is not reported")
 			})
 		}
@@ -220,12 +219,12 @@ func TestPeerVanishesBeforeTheRun(t *testing.T) {
 	near, far := enginetest.Prepare(t, New(), enginetest.NewWire(t), long(1))
 	must.Do(t, far.Close())
 	near.Start(t.Context())
-	enginetest.Await(t, near.Done, "asking end")
+	must.Wait(t, "asking end", near.Done)
 	must.Say(t, near.Err, "wait for the answering end")
 	near, far = enginetest.Prepare(t, New(), enginetest.NewWire(t), long(1))
 	must.Do(t, near.Close())
 	far.Start(t.Context())
-	enginetest.Await(t, far.Done, "answering end")
+	must.Wait(t, "answering end", far.Done)
 	must.Fail(t, far.Err, "an answering end without a question reports success")
 }
 
@@ -241,11 +240,11 @@ func TestPeerIsSilent(t *testing.T) {
 	}
 	near, _ := prepared()
 	near.Start(t.Context())
-	enginetest.Await(t, near.Done, "asking end")
+	must.Wait(t, "asking end", near.Done)
 	must.Say(t, near.Err, "i/o timeout", "asking end: error")
 	_, far := prepared()
 	far.Start(t.Context())
-	enginetest.Await(t, far.Done, "answering end")
+	must.Wait(t, "answering end", far.Done)
 	must.Say(t, far.Err, "no word of the asking end", "answering end: error")
 }
 
@@ -270,7 +269,7 @@ func TestEndsAtAnyTime(t *testing.T) {
 					switch how {
 					case "stop":
 						e.Stop()
-						enginetest.Await(t, e.Done, "stopped end")
+						must.Wait(t, "stopped end", e.Done)
 					case "close":
 						must.OK(t, e.Close())
 					}
@@ -278,8 +277,8 @@ func TestEndsAtAnyTime(t *testing.T) {
 				if how == "cancel" {
 					cancel(cause)
 				}
-				enginetest.Await(t, near.Done, "asking end")
-				enginetest.Await(t, far.Done, "answering end")
+				must.Wait(t, "asking end", near.Done)
+				must.Wait(t, "answering end", far.Done)
 				said := strings.Join(near.Report.Warnings, "\n")
 				if near.Err != nil {
 					said += near.Err.Error()
@@ -339,8 +338,8 @@ func TestAnonymousAreNotAnswered(t *testing.T) {
 		c.Close()
 	}
 	near.Stop()
-	enginetest.Await(t, near.Done, "asking end")
-	enginetest.Await(t, far.Done, "answering end")
+	must.Wait(t, "asking end", near.Done)
+	must.Wait(t, "answering end", far.Done)
 	// A request in flight when the run was stopped may have arrived.
 	asked, answered := near.Flow(t, model.To).Bytes, far.Flow(t, model.To).Bytes
 	must.True(t, answered >= asked && answered <= asked+1, "%d requests, %d answered", asked, answered)

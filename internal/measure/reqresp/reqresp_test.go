@@ -120,8 +120,8 @@ func TestSamples(t *testing.T) {
 		near.AwaitSample(t, func(s model.Sample) bool { return s.Metric == m && s.Start > f.Omit+f.Interval })
 	}
 	near.Stop()
-	enginetest.Await(t, near.Done, "asking end")
-	enginetest.Await(t, far.Done, "answering end")
+	must.Wait(t, "asking end", near.Done)
+	must.Wait(t, "answering end", far.Done)
 	var requests, omitted float64
 	for _, s := range near.Samples() {
 		must.True(t, s.Host == model.Near && s.Length > 0 && s.Start >= 0, "sample %+v", s)

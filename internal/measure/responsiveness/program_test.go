@@ -198,8 +198,7 @@ func TestConfigurationOfAName(t *testing.T) {
 		(&server{}).routes().ServeHTTP(w, r)
 		must.Equal(t, w.Code, want, host)
 		if want == 200 {
-			u := must.Get(parseConfig(w.Body.Bytes()))(t)
-			must.Equal(t, u.Large, "https://"+host+largePath)
+			must.Equal(t, must.Get(parseConfig(w.Body.Bytes()))(t).Large, "https://"+host+largePath)
 		}
 	}
 }

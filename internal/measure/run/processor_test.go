@@ -48,8 +48,7 @@ func TestFillSaysWhy(t *testing.T) {
 func TestSample(t *testing.T) {
 	prev, now := edge(time.Second, time.Second, 0, 0), edge(3*time.Second, 2*time.Second, 4*time.Second, 0)
 	got := now.Sample(prev, model.Near, 2*time.Second)
-	want := model.Sample{Host: model.Near, Metric: model.CPU, Value: 2.5, Start: time.Second, Length: 2 * time.Second, Omitted: true}
-	must.Equal(t, got, want, "got")
+	must.Equal(t, got, model.Sample{Host: model.Near, Metric: model.CPU, Value: 2.5, Start: time.Second, Length: 2 * time.Second, Omitted: true}, "got")
 	must.True(t, !now.Sample(prev, model.Near, time.Second).Omitted, "the first interval of the window is omitted")
 }
 

@@ -59,8 +59,7 @@ func TestWindowAfterHandshake(t *testing.T) {
 // TestMultipath: a Multipath TCP connection accepts options without a warning, and one that
 // fell back to TCP has one.
 func TestMultipath(t *testing.T) {
-	_, err := os.Stat("/proc/sys/net/mptcp")
-	must.SkipIf(t, err != nil, "this kernel has no Multipath TCP")
+	must.SkipIf(t, must.Err(os.Stat("/proc/sys/net/mptcp")) != nil, "this kernel has no Multipath TCP")
 	for _, both := range []bool{true, false} {
 		var lc net.ListenConfig
 		lc.SetMultipathTCP(both)

@@ -27,7 +27,7 @@ func TestReceiverVanishes(t *testing.T) {
 			far.Start(t.Context())
 			far.AwaitTraffic(t)
 			must.Do(t, far.Close())
-			enginetest.Await(t, near.Done, "sender")
+			must.Wait(t, "sender", near.Done)
 			must.Do(t, near.Err)
 			all := strings.Join(near.Report.Warnings, "\n")
 			must.True(t, strings.Contains(all, "reset") || strings.Contains(all, "pipe") || strings.Contains(all, "abort"), "warnings %q do not say that the connection was lost", near.Report.Warnings)
@@ -44,9 +44,9 @@ func TestSenderVanishes(t *testing.T) {
 			far.Start(t.Context())
 			far.AwaitTraffic(t)
 			must.Do(t, near.Close())
-			enginetest.Await(t, far.Done, "receiver")
+			must.Wait(t, "receiver", far.Done)
 			must.True(t, far.Err == nil && len(far.Report.Warnings) != 0, "error %v, warnings %q; want a warning", far.Err, far.Report.Warnings)
-			enginetest.Await(t, far.Measured(), "measured")
+			must.Wait(t, "measured", far.Measured())
 		})
 	}
 }
@@ -57,7 +57,7 @@ func TestSenderVanishesBeforeTheWindow(t *testing.T) {
 	near, far := enginetest.Prepare(t, New(), enginetest.NewWire(t), f)
 	far.Start(t.Context())
 	must.Do(t, near.Close())
-	enginetest.Await(t, far.Done, "receiver")
+	must.Wait(t, "receiver", far.Done)
 	must.Say(t, far.Err, "before the measured window")
 }
 
@@ -68,8 +68,8 @@ func TestBytesCutShort(t *testing.T) {
 	far.Start(t.Context())
 	far.AwaitTraffic(t)
 	near.Stop()
-	enginetest.Await(t, near.Done, "sender")
-	enginetest.Await(t, far.Done, "receiver")
+	must.Wait(t, "sender", near.Done)
+	must.Wait(t, "receiver", far.Done)
 	for _, e := range []*enginetest.End{near, far} {
 		must.True(t, e.Err == nil && len(e.Report.Warnings) == 1 && strings.Contains(e.Report.Warnings[0], "of 1125899906842624 bytes"),
 			"error %v, warnings %q", e.Err, e.Report.Warnings)
@@ -97,13 +97,13 @@ func TestCancel(t *testing.T) {
 				}
 				cancel(cause)
 				// Without the cancel it would take an hour.
-				enginetest.Await(t, victim.Done, "cancelled end")
+				must.Wait(t, "cancelled end", victim.Done)
 				said := strings.Join(victim.Report.Warnings, "\n")
 				if victim.Err != nil {
 					said += victim.Err.Error()
 				}
 				must.Contain(t, said, cause.Error(), "neither warnings nor error name the cause")
-				enginetest.Await(t, victim.Measured(), "measured")
+				must.Wait(t, "measured", victim.Measured())
 			})
 		}
 	}
@@ -116,9 +116,9 @@ func TestSenderThatNobodyStops(t *testing.T) {
 	near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
 	near.Start(t.Context())
 	far.Start(t.Context())
-	enginetest.Await(t, near.Measured(), "an end that only sends has measured at once")
-	enginetest.Await(t, near.Done, "sender")
-	enginetest.Await(t, far.Done, "receiver")
+	must.Wait(t, "an end that only sends has measured at once", near.Measured())
+	must.Wait(t, "sender", near.Done)
+	must.Wait(t, "receiver", far.Done)
 	all := strings.Join(near.Report.Warnings, "\n")
 	must.True(t, near.Err == nil && strings.Contains(all, "was not stopped"), "error %v, warnings %q", near.Err, near.Report.Warnings)
 }
@@ -129,11 +129,11 @@ func TestStandstill(t *testing.T) {
 	f := model.Flow{Direction: model.To, Bytes: 1 << 40, Interval: engine.MinInterval}
 	near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
 	near.Start(t.Context())
-	enginetest.Await(t, near.Done, "sender whose receiver does not read")
+	must.Wait(t, "sender whose receiver does not read", near.Done)
 	all := strings.Join(near.Report.Warnings, "\n")
 	must.True(t, near.Err == nil && strings.Contains(all, "no byte moved"), "error %v, warnings %q", near.Err, near.Report.Warnings)
 	far.Start(t.Context())
-	enginetest.Await(t, far.Done, "receiver")
+	must.Wait(t, "receiver", far.Done)
 }
 
 func TestRunOnce(t *testing.T) {
@@ -147,7 +147,7 @@ func TestStopBeforeRun(t *testing.T) {
 	near.Stop()
 	near.Stop()
 	near.Start(t.Context())
-	enginetest.Await(t, near.Done, "stopped end")
+	must.Wait(t, "stopped end", near.Done)
 	must.True(t, near.Err != nil || len(near.Report.Warnings) != 0, "a run that was stopped at once says nothing: %+v", near.Report)
 }
 

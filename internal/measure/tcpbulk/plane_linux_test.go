@@ -59,7 +59,7 @@ func TestRuntimeStopsBlockedThreads(t *testing.T) {
 					runtime.GC()
 				}
 			}()
-			enginetest.Await(t, collected, "garbage collection")
+			must.Wait(t, "garbage collection", collected)
 		})
 	}
 }
@@ -102,8 +102,7 @@ func checkVeth(t *testing.T, f model.Flow, cc string) {
 // TestSubflows: a Multipath TCP connection has a row for each path that the hosts open, with
 // the bytes acknowledged on it, and sums in place of one path's numbers.
 func TestSubflows(t *testing.T) {
-	_, err := os.Stat("/proc/sys/net/mptcp")
-	must.SkipIf(t, err != nil, "this kernel has no Multipath TCP")
+	must.SkipIf(t, must.Err(os.Stat("/proc/sys/net/mptcp")) != nil, "this kernel has no Multipath TCP")
 	for name, e := range everyPlane() {
 		t.Run(name, func(t *testing.T) {
 			w := enginetest.NewVeth(t, enginetest.Bucket{Rate: 40e6, Burst: 15000, Queue: 60000})

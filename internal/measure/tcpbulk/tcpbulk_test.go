@@ -70,8 +70,7 @@ func checkEnds(t testing.TB, d model.Direction, streams int, near, far *enginete
 		must.True(t, got.Window >= measured, "%s: window of %v, want at least %v", part, got.Window, measured)
 		for _, f := range []model.FlowReport{got, sent} {
 			must.True(t, len(f.Streams) == streams, "%s %s: %d streams, want %d", part, f.Role, len(f.Streams), streams)
-			sum := total64(f.Streams)
-			must.True(t, sum == f.Bytes, "%s %s: streams sum to %d, bytes are %d", part, f.Role, sum, f.Bytes)
+			must.Equal(t, total64(f.Streams), f.Bytes, "%s %s: streams sum to", part, f.Role)
 		}
 		checkSamples(t, receiver.Samples(), part, model.Goodput, got)
 		checkSummary(t, sent)
@@ -155,8 +154,8 @@ func TestBytes(t *testing.T) {
 				near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
 				near.Start(t.Context())
 				far.Start(t.Context())
-				enginetest.Await(t, near.Done, "near end")
-				enginetest.Await(t, far.Done, "far end")
+				must.Wait(t, "near end", near.Done)
+				must.Wait(t, "far end", far.Done)
 				for h, e := range map[model.Host]*enginetest.End{model.Near: near, model.Far: far} {
 					must.Dof(t, e.Err, "end %s", h)
 					must.Equal(t, len(e.Report.Warnings), 0, "end %s warns %q", h, e.Report.Warnings)
@@ -188,8 +187,7 @@ func TestBlock(t *testing.T) {
 }
 
 func TestValidateNamesEveryFault(t *testing.T) {
-	good := model.Flow{Direction: model.Both, Streams: 8, Duration: time.Second, MSS: 1448, Window: 1 << 20}
-	must.OK(t, New().Validate(good), "a good flow")
+	must.OK(t, New().Validate(model.Flow{Direction: model.Both, Streams: 8, Duration: time.Second, MSS: 1448, Window: 1 << 20}), "a good flow")
 	bad := model.Flow{
 		Engine: "udp", Direction: "up", Streams: -1, Duration: -1, Omit: -1, Bytes: -1,
 		Interval: time.Millisecond, Block: 1 << 40, Window: -1, MSS: 10,

@@ -54,8 +54,7 @@ func againstPuppet(t *testing.T, e *Engine, f model.Flow) (*enginetest.End, *pup
 	test := must.Get(e.Prepare(t.Context(), w.Env(model.Near), f))(t)
 	must.Do(t, <-there)
 	t.Cleanup(func() { _ = p.line.Close() })
-	socks := must.Get(w.Env(model.Far).OpenUDP(t.Context(), 1))(t)
-	p.udp = socks[0]
+	p.udp = must.Get(w.Env(model.Far).OpenUDP(t.Context(), 1))(t)[0]
 	return enginetest.NewEnd(t, test), p
 }
 
@@ -131,8 +130,8 @@ func TestReportsStop(t *testing.T) {
 				near.Start(t.Context())
 				said := make(chan struct{})
 				go func() { defer close(said); c.say(p, near) }()
-				enginetest.Await(t, near.Done, "sender")
-				enginetest.Await(t, said, "receiver")
+				must.Wait(t, "sender", near.Done)
+				must.Wait(t, "receiver", said)
 				if c.want == "" {
 					if early := warned(near, "did not report"); near.Err != nil || early && p.rest <= mine.bounds.reports || !early && (near.Flow(t, model.To).UDP.Sent == 0 || time.Since(began) < f.Duration) {
 						t.Errorf("error %v, warnings %q after %v, %v without a word", near.Err, near.Report.Warnings, time.Since(began), p.rest)
@@ -150,8 +149,7 @@ func TestHeaderBytes(t *testing.T) {
 	var b [endLen]byte
 	header{kind: ending, stream: 0x0102, seq: 0x030405060708, sent: 0x090a0b0c0d0e}.put(b[:])
 	counts{first: 0x11, behind: 0x22, early: true}.put(b[:])
-	want := "4c120102030405060708090a0b0c0d0e" + "0000000000000011" + "0000000000000022" + "00000001"
-	must.Equal(t, hex.EncodeToString(b[:]), want)
+	must.Equal(t, hex.EncodeToString(b[:]), "4c120102030405060708090a0b0c0d0e"+"0000000000000011"+"0000000000000022"+"00000001")
 }
 
 func TestHeaderRoundTrip(t *testing.T) {
@@ -218,9 +216,8 @@ func TestReceiverVanishes(t *testing.T) {
 	far.Start(t.Context())
 	far.AwaitTraffic(t)
 	must.Do(t, far.Close())
-	enginetest.Await(t, near.Done, "sender")
-	must.True(t, near.Err == nil && (warned(near, "there is no listener") || warned(near, "hung up")),
-		"error %v, warnings %q", near.Err, near.Report.Warnings)
+	must.Wait(t, "sender", near.Done)
+	must.True(t, near.Err == nil && (warned(near, "there is no listener") || warned(near, "hung up")), "error %v, warnings %q", near.Err, near.Report.Warnings)
 	must.True(t, near.Flow(t, model.To).UDP.Sent != 0, "what had been sent is not reported")
 }
 
@@ -232,9 +229,9 @@ func TestSenderEndsEarly(t *testing.T) {
 			far.Start(t.Context())
 			far.AwaitTraffic(t)
 			must.Do(t, near.Close())
-			enginetest.Await(t, far.Done, "receiver")
-			enginetest.Await(t, far.Measured(), "measured")
-			enginetest.Await(t, near.Done, "sender")
+			must.Wait(t, "receiver", far.Done)
+			must.Wait(t, "measured", far.Measured())
+			must.Wait(t, "sender", near.Done)
 			must.True(t, far.Err == nil && warned(far, "the peer ended it"), "error %v, warnings %q", far.Err, far.Report.Warnings)
 			checkBooks(t, near.Flow(t, model.To), far.Flow(t, model.To))
 		})
@@ -258,9 +255,9 @@ func TestSenderVanishes(t *testing.T) {
 	e.bounds.silence = 200 * time.Millisecond
 	near, far := enginetest.Prepare(t, e, w, long())
 	near.Start(t.Context())
-	enginetest.Await(t, under, "datagram under way")
+	must.Wait(t, "datagram under way", under)
 	far.Start(t.Context())
-	enginetest.Await(t, far.Done, "receiver")
+	must.Wait(t, "receiver", far.Done)
 	must.True(t, far.Err == nil && warned(far, "nothing came for 200ms"), "error %v, warnings %q", far.Err, far.Report.Warnings)
 	must.True(t, far.Flow(t, model.To).UDP.Received != 0, "what had been received is not reported")
 }
@@ -275,9 +272,9 @@ func TestNothingComes(t *testing.T) {
 	near, far := enginetest.Prepare(t, e, w, timed(model.To))
 	near.Start(t.Context())
 	far.Start(t.Context())
-	enginetest.Await(t, far.Done, "receiver")
+	must.Wait(t, "receiver", far.Done)
 	must.Say(t, far.Err, "no datagram came")
-	enginetest.Await(t, near.Done, "sender") // it is not stopped
+	must.Wait(t, "sender", near.Done) // it is not stopped
 	must.True(t, near.Err == nil && warned(near, "neither answered nor stopped"), "error %v, warnings %q", near.Err, near.Report.Warnings)
 }
 
@@ -289,8 +286,8 @@ func TestBytesCutShort(t *testing.T) {
 	far.Start(t.Context())
 	far.AwaitTraffic(t)
 	near.Stop()
-	enginetest.Await(t, near.Done, "sender")
-	enginetest.Await(t, far.Done, "receiver")
+	must.Wait(t, "sender", near.Done)
+	must.Wait(t, "receiver", far.Done)
 	for _, e := range []*enginetest.End{near, far} {
 		must.True(t, e.Err == nil && warned(e, "of 1125899906842624 bytes"), "error %v, warnings %q", e.Err, e.Report.Warnings)
 	}
@@ -312,7 +309,7 @@ func TestCancel(t *testing.T) {
 					near.AwaitTraffic(t)
 				}
 				cancel(cause)
-				enginetest.Await(t, near.Done, "run")
+				must.Wait(t, "run", near.Done)
 				must.True(t, d != model.To || warned(near, cause.Error()), "warnings %q", near.Report.Warnings)
 				must.True(t, d != model.From || near.Err != nil && strings.Contains(near.Err.Error(), cause.Error()), "error %v", near.Err)
 			})
@@ -352,8 +349,8 @@ func TestAnyMoment(t *testing.T) {
 		}
 		near.Stop()
 		far.Stop()
-		enginetest.Await(t, near.Done, "near")
-		enginetest.Await(t, far.Done, "far")
+		must.Wait(t, "near", near.Done)
+		must.Wait(t, "far", far.Done)
 		for _, timer := range timers {
 			timer.Stop()
 		}

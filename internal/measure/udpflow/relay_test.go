@@ -203,8 +203,7 @@ func TestEndsLost(t *testing.T) {
 	w.RelayUDP = r.between(t)
 	e := New()
 	e.bounds.linger = 300 * time.Millisecond
-	f := timed(model.To)
-	near, far := enginetest.Prepare(t, e, w, f)
+	near, far := enginetest.Prepare(t, e, w, timed(model.To))
 	enginetest.Succeed(t, near, far, model.To)
 	got, want := far.Flow(t, model.To).UDP, r.truth()
 	must.True(t, got.Received == want.Received && got.Lost <= want.Lost && got.Lost >= want.Lost-2,

@@ -97,8 +97,7 @@ func checkFigures(t *testing.T, send, receive model.FlowReport, missed int64) {
 	n := float64(send.UDP.Sent)
 	must.True(t, n <= want*3/2+3 && n+float64(missed) >= want/2-3, "%v datagrams sent and %d given up, want %v", n, missed, want)
 	must.True(t, send.Bytes == units.Bytes(send.UDP.Sent*1472) && len(send.Streams) == 3, "%d bytes in %d streams for %d datagrams", send.Bytes, len(send.Streams), send.UDP.Sent)
-	must.True(t, receive.Bytes != 0 && receive.Bytes%1472 == 0 && receive.Window >= 200*time.Millisecond,
-		"received %d bytes in %v", receive.Bytes, receive.Window)
+	must.True(t, receive.Bytes != 0 && receive.Bytes%1472 == 0 && receive.Window >= 200*time.Millisecond, "received %d bytes in %v", receive.Bytes, receive.Window)
 	must.True(t, send.UDP.Pacing == "clock" && !send.UDP.Segmented && send.UDP.Gaps.Count() != 0, "paced by %q, segmented %t, %d gaps", send.UDP.Pacing, send.UDP.Segmented, send.UDP.Gaps.Count())
 	must.True(t, receive.UDP.Jitter.IsKnown() && !send.UDP.Jitter.IsKnown(), "jitter %v at the receiver, %v at the sender", receive.UDP.Jitter, send.UDP.Jitter)
 }

@@ -272,12 +272,10 @@ func heat(t *testing.T, text string, where []string, columns ...string) (plot.Fi
 	t.Helper()
 	var o importer.Options
 	for _, c := range columns {
-		one := must.Get(importer.ParseColumn(c))(t)
-		o.Columns = append(o.Columns, one)
+		o.Columns = append(o.Columns, must.Get(importer.ParseColumn(c))(t))
 	}
 	for _, w := range where {
-		one := must.Get(importer.ParseWhere(w))(t)
-		o.Where = append(o.Where, one)
+		o.Where = append(o.Where, must.Get(importer.ParseWhere(w))(t))
 	}
 	f := must.Get(importer.Read("csv", []byte(text), o))(t)
 	s, samples, err := importer.Session([]importer.Named{{Name: "t.csv", File: f}}, importer.About{ID: "20261121T130000-ca5e", Now: time.Unix(0, 0)})

@@ -134,8 +134,7 @@ func TestPackedIsTheSame(t *testing.T) {
 	want := must.Get(render(c))(t)
 	var b bytes.Buffer
 	must.Do(t, flent.RenderPacked(&b, c.Session, report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()}), c.Samples))
-	z := must.Get(gzip.NewReader(&b))(t)
-	got, err := io.ReadAll(z)
+	got, err := io.ReadAll(must.Get(gzip.NewReader(&b))(t))
 	must.True(t, err == nil && bytes.Equal(got, want), "%d bytes of %d (%v)", len(got), len(want), err)
 }
 
@@ -143,8 +142,7 @@ func TestPackedIsTheSame(t *testing.T) {
 func TestFlentReadsThem(t *testing.T) {
 	program, err := exec.LookPath("flent")
 	must.SkipIf(t, err != nil, "flent is not installed (Debian: flent; PyPI: flent)")
-	c := reporttest.Cases()[0]
-	text := must.Get(render(c))(t)
+	text := must.Get(render(reporttest.Cases()[0]))(t)
 	path := filepath.Join(t.TempDir(), "test.flent")
 	must.Do(t, os.WriteFile(path, text, 0o600))
 	for _, format := range []string{"summary", "csv"} {

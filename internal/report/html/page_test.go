@@ -31,8 +31,7 @@ func cases(t *testing.T) []reporttest.Case {
 	tuned.Name, tuned.Session.Kind = "tune", model.KindTune
 	var o importer.Options
 	for _, text := range []string{"setting=window", "goodput=avg:Mbit/s", "min=min:Mbit/s", "max=max:Mbit/s"} {
-		c := must.Get(importer.ParseColumn(text))(t)
-		o.Columns = append(o.Columns, c)
+		o.Columns = append(o.Columns, must.Get(importer.ParseColumn(text))(t))
 	}
 	f := must.Get(importer.Read("csv", []byte("window,avg,min,max\n65536,209.98,145.00,304.00\n131072,220.12,161.00,373.00\n"), o))(t)
 	s, samples, err := importer.Session([]importer.Named{{Name: "windows.csv", File: f}}, importer.About{ID: "20261121T130000-imp0", Version: "0.1.0", Now: time.Unix(1795266000, 0)})
@@ -94,8 +93,7 @@ func TestPageSaysTheAnswerFirst(t *testing.T) {
 		}
 		if d.Check != nil {
 			for _, l := range d.Check.Lines {
-				must.True(t, l.Number == "" || strings.Contains(plain(page), "<b>"+l.Number+"</b> "+l.Text),
-					"%s: %s of %s is missing", c.Name, l.Number, l.Label)
+				must.True(t, l.Number == "" || strings.Contains(plain(page), "<b>"+l.Number+"</b> "+l.Text), "%s: %s of %s is missing", c.Name, l.Number, l.Label)
 			}
 		}
 		for _, w := range append(d.Warnings, d.Untrustworthy) {

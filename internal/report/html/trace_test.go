@@ -159,8 +159,7 @@ func TestEveryNumberIsInTheDocument(t *testing.T) {
 		must.Do(t, reportjson.Render(&text, c.Session, d, reportjson.Options{Full: true}))
 		var document any
 		must.Do(t, json.Unmarshal(text.Bytes(), &document))
-		root := must.Get(html.Parse(strings.NewReader(all[c.Name])))(t)
-		looked += trace(t, c.Name, root, nil, document)
+		looked += trace(t, c.Name, must.Get(html.Parse(strings.NewReader(all[c.Name])))(t), nil, document)
 	}
 	must.True(t, looked >= 500, "only %d numbers: the test looks in the wrong place", looked)
 }

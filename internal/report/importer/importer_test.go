@@ -80,8 +80,7 @@ func TestPrograms(t *testing.T) {
 			f := must.Get(Read("", load(t, name), Options{}))(t)
 			must.Need(t, f.Format == c.format && len(f.Tests) == c.tests, "%s, %d tests", f.Format, len(f.Tests))
 			last := f.Tests[len(f.Tests)-1]
-			must.True(t, last.Flow.Direction == c.direction && last.Flow.Streams == c.streams,
-				"%s, %d streams", last.Flow.Direction, last.Flow.Streams)
+			must.True(t, last.Flow.Direction == c.direction && last.Flow.Streams == c.streams, "%s, %d streams", last.Flow.Direction, last.Flow.Streams)
 			got := value(last, last.Flow.Direction.Parts()[0], model.Goodput)
 			must.True(t, !(c.goodput > 0) || near(got, c.goodput), "goodput %g, want %g", got, c.goodput)
 			n := 0
@@ -98,13 +97,10 @@ func TestPrograms(t *testing.T) {
 // TestMeaning checks what the programs mean by their numbers.
 func TestMeaning(t *testing.T) {
 	read := func(name string) Test {
-		f := must.Get(Read("", load(t, name), Options{}))(t)
-		return f.Tests[0]
+		return must.Get(Read("", load(t, name), Options{}))(t).Tests[0]
 	}
-	pipe := read("np.out")
-	first := pipe.Points[0]
-	must.True(t, first.Size == 1 && !(math.Abs(first.Trials[0].Seconds()-1.4154e-5) > 2e-8),
-		"%+v", first)
+	first := read("np.out").Points[0]
+	must.True(t, first.Size == 1 && !(math.Abs(first.Trials[0].Seconds()-1.4154e-5) > 2e-8), "%+v", first)
 	both := must.Get(Read("", []byte("2 1.52588 0.00001\n4 3.05176 0.00001\n6 4.57764 0.00001\n"), Options{}))(t).Tests[0]
 	must.Contain(t, strings.Join(both.Notes, "\n"), "both directions together", "NPtcp -2")
 	printed := must.Get(Read("", []byte(others["NPtcp, its output"]), Options{}))(t).Tests[0].Points
@@ -124,11 +120,9 @@ func TestMeaning(t *testing.T) {
 	must.True(t, value(u, model.To, model.LossRatio) == 0 && value(u, model.To, model.Jitter) == 4e-6 && len(u.Notes) == 0, "%+v", u)
 	s := read("iperf2.txt")
 	must.True(t, len(s.Notes) == 1 && s.Notes[0] == bySender(model.To), "a client of iperf 2 counts what it sends: %q", s.Notes)
-	if s := read("iperf2-server.txt"); s.Near != "10.8.0.1" || s.Far != "10.8.0.2" || len(s.Notes) > 0 {
-		t.Errorf("%+v", s)
-	}
-	lat := read("ib_send_lat.txt")
-	got := value(lat, model.To, model.LatencyP99)
+	s = read("iperf2-server.txt")
+	must.True(t, s.Near == "10.8.0.1" && s.Far == "10.8.0.2" && len(s.Notes) == 0, "%+v", s)
+	got := value(read("ib_send_lat.txt"), model.To, model.LatencyP99)
 	must.True(t, !(math.Abs(got-2.5e-6) > 1e-12), "%g", got)
 	bw := read("ib_send_bw.txt")
 	must.True(t, math.Abs(bw.Points[1].Trials[0].Seconds()-65536/(10973.21*(1<<20))) <= 1e-9, "%+v", bw.Points)
@@ -301,8 +295,7 @@ func columns(t *testing.T, all ...string) Options {
 	t.Helper()
 	var o Options
 	for _, text := range all {
-		c := must.Get(ParseColumn(text))(t)
-		o.Columns = append(o.Columns, c)
+		o.Columns = append(o.Columns, must.Get(ParseColumn(text))(t))
 	}
 	return o
 }
@@ -316,8 +309,7 @@ func TestTables(t *testing.T) {
 	must.True(t, got.Setting == "mtu 9000" && got.Flow.Direction == model.To && value(got, model.To, model.Goodput) == 90.5*8e6, "%+v", got)
 	windows := "test,window_bytes,avg,min,max\n1,65536,209.98,145.00,304.00\n"
 	f, err = Read("", []byte(windows), columns(t, "setting=test", "setting=window_bytes", "goodput=avg:Mbit/s", "min=min:Mbit/s", "max=max:Mbit/s"))
-	must.True(t, err == nil && f.Tests[0].Setting == "test 1, window_bytes 65536" && *f.Tests[0].Spread == (Spread{Min: 145e6, Max: 304e6}),
-		"%+v, %v", f, err)
+	must.True(t, err == nil && f.Tests[0].Setting == "test 1, window_bytes 65536" && *f.Tests[0].Spread == (Spread{Min: 145e6, Max: 304e6}), "%+v, %v", f, err)
 	for text, says := range map[string]string{
 		"test,avg\n1\n":            "line 2",
 		"test,avg\n1,\"2,5\"\n":    "LC_ALL=C",

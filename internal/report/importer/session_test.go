@@ -71,8 +71,7 @@ func TestVerdictOfBlocks(t *testing.T) {
 // refused.
 func TestSessionOfFiles(t *testing.T) {
 	one := func(name string) Named {
-		f := must.Get(Read("", load(t, name), Options{}))(t)
-		return Named{Name: "/logs/" + name, File: f}
+		return Named{Name: "/logs/" + name, File: must.Get(Read("", load(t, name), Options{}))(t)}
 	}
 	a, b := one("iperf3.json"), one("iperf3-p2.json")
 	b.Setting = "two streams"
@@ -136,8 +135,7 @@ func published(t *testing.T, name, where string, columnsOf ...string) (File, err
 	text := must.Get(os.ReadFile("testdata/cases/" + name + ".csv"))(t)
 	o := columns(t, columnsOf...)
 	if where != "" {
-		w := must.Get(ParseWhere(where))(t)
-		o.Where = []Where{w}
+		o.Where = []Where{must.Get(ParseWhere(where))(t)}
 	}
 	return Read("csv", text, o)
 }

@@ -89,15 +89,13 @@ func TestTransactionsInBits(t *testing.T) {
 
 // TestRowsWithoutBanner: the rows below the first one of a table, of netperf -P 0, are tests.
 func TestRowsWithoutBanner(t *testing.T) {
-	all := must.Get(Read("", []byte(reconciled["netperf -P 0"].text), Options{}))(t).Tests
-	must.Equal(t, value(all[1], model.To, model.Goodput), 300.5e6)
+	must.Equal(t, value(must.Get(Read("", []byte(reconciled["netperf -P 0"].text), Options{}))(t).Tests[1], model.To, model.Goodput), 300.5e6)
 	datagrams := reconciled["netperf, datagrams"].text
 	_, rows, _ := strings.Cut(datagrams, "\n\n")
-	all = must.Get(Read("", []byte(datagrams+strings.ReplaceAll(rows, "2500.00", "2000.00")), Options{}))(t).Tests
+	all := must.Get(Read("", []byte(datagrams+strings.ReplaceAll(rows, "2500.00", "2000.00")), Options{}))(t).Tests
 	must.Need(t, len(all) == 2, "%+v", all)
 	must.Equal(t, value(all[1], model.To, model.Goodput), 2000e6)
-	transactions := others["netperf, its table of transactions"]
-	must.Len(t, must.Get(Read("", []byte(transactions), Options{}))(t).Tests, 1, "the second table of -v 2 is of the same test")
+	must.Len(t, must.Get(Read("", []byte(others["netperf, its table of transactions"]), Options{}))(t).Tests, 1, "the second table of -v 2 is of the same test")
 }
 
 // TestReportBoth: the tables that perftest --report-both adds are of the test above them, and

@@ -27,8 +27,7 @@ func schema(t *testing.T, name string) (*jsonschema.Schema, *jsonschema.Resolved
 	text := must.Get(os.ReadFile(filepath.Join("..", "..", "..", "docs", "schema", name)))(t)
 	s := new(jsonschema.Schema)
 	must.Do(t, stdjson.Unmarshal(text, s))
-	resolved := must.Get(s.Resolve(nil))(t)
-	return s, resolved
+	return s, must.Get(s.Resolve(nil))(t)
 }
 
 func render(t *testing.T, c reporttest.Case, o json.Options) map[string]any {
@@ -136,8 +135,7 @@ func TestReadsBack(t *testing.T) {
 
 func marshal(t *testing.T, v any) string {
 	t.Helper()
-	b := must.Get(stdjson.Marshal(v))(t)
-	return string(b)
+	return string(must.Get(stdjson.Marshal(v))(t))
 }
 
 func TestNumbersOfTheOtherMode(t *testing.T) {

@@ -25,8 +25,7 @@ func TestScaleVectors(t *testing.T) {
 		{"one value", Axis{Unit: Plain}, []float64{5}, "4.8 4.9 5.0 5.1 5.2", ""},
 		{"nothing", Axis{Unit: Plain}, nil, "0 0.2 0.4 0.6 0.8 1.0", ""},
 	} {
-		s := newScale(c.axis, c.values, 0, 400)
-		ticks, name := s.ticks(75)
+		ticks, name := newScale(c.axis, c.values, 0, 400).ticks(75)
 		var got []string
 		for _, x := range ticks {
 			got = append(got, x.text)

@@ -48,8 +48,7 @@ func TestPicturesFit(t *testing.T) {
 				must.Do(t, os.WriteFile(filepath.Join(folder, name+suffix), content, 0o600))
 			}
 		}
-		m := must.Get(png.Decode(&b))(t)
-		size := m.Bounds().Size()
+		size := must.Get(png.Decode(&b))(t).Bounds().Size()
 		must.True(t, max(size.X, size.Y) == most, "%s is %d x %d pixels", name, size.X, size.Y)
 	}
 }
@@ -70,9 +69,8 @@ func TestShapesStandWhereTheySay(t *testing.T) {
 	// The first colour of the series, #0072b2, covers nine tenths of white.
 	r, g, bl, _ := m.At(inside.X, inside.Y).RGBA()
 	must.True(t, !near(r>>8, 26) && !near(g>>8, 128) && !near(bl>>8, 186), "the cell is #%02x%02x%02x", r>>8, g>>8, bl>>8)
-	if r, g, bl, _ := m.At(inside.X, int(cell.Points[1].Y)+3).RGBA(); r>>8 != 255 || g>>8 != 255 || bl>>8 != 255 {
-		t.Errorf("below the cell is #%02x%02x%02x and not the ground", r>>8, g>>8, bl>>8)
-	}
+	r, g, bl, _ = m.At(inside.X, int(cell.Points[1].Y)+3).RGBA()
+	must.True(t, r>>8 == 255 && g>>8 == 255 && bl>>8 == 255, "below the cell is #%02x%02x%02x and not the ground", r>>8, g>>8, bl>>8)
 }
 
 func near(got uint32, want float64) bool { return math.Abs(float64(got)-want) > 2 }

@@ -62,8 +62,7 @@ func TestLooks(t *testing.T) {
 		d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
 		plain := render(t, d, term.Options{})
 		must.True(t, !strings.ContainsRune(plain, '\x1b'), "%s: escape sequences without colour", c.Name)
-		colored := render(t, d, term.Options{Color: true})
-		must.True(t, escape.ReplaceAllString(colored, "") == plain, "%s: colour changes the text", c.Name)
+		must.True(t, escape.ReplaceAllString(render(t, d, term.Options{Color: true}), "") == plain, "%s: colour changes the text", c.Name)
 	}
 }
 
@@ -294,8 +293,7 @@ func TestBrokenCommandsArePastedWhole(t *testing.T) {
 	want := split(step.Command)
 	for _, width := range []int{40, 60, 80, 300} {
 		_, text, _ := strings.Cut(render(t, report.Document{Next: []report.Step{step}}, term.Options{Width: width}), "try it:")
-		got := split(text)
-		must.True(t, got == want, "width %d: a shell reads\n%s\nnot\n%s", width, got, want)
+		must.Equal(t, split(text), want, "width %d: a shell reads", width)
 	}
 	must.Contain(t, render(t, report.Document{Next: []report.Step{step}}, term.Options{OneLine: true}), "\n    "+step.Command+"\n", "in one line")
 }

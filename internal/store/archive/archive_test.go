@@ -107,14 +107,12 @@ func TestDamaged(t *testing.T) {
 	pack := func(text []byte) []byte {
 		var b bytes.Buffer
 		z := gzip.NewWriter(&b)
-		_, err := z.Write(text)
-		must.Do(t, errors.Join(err, z.Close()))
+		must.Do(t, errors.Join(must.Err(z.Write(text)), z.Close()))
 		return b.Bytes()
 	}
 	refuse("a text", []byte("time,rate\n1,2\n"), archive.ErrDamaged)
 	refuse("a packed text", pack([]byte("time,rate\n1,2\n")), archive.ErrDamaged)
-	z := must.Get(gzip.NewReader(bytes.NewReader(whole)))(t)
-	db := must.Get(io.ReadAll(z))(t)
+	db := must.Get(io.ReadAll(must.Get(gzip.NewReader(bytes.NewReader(whole)))(t)))(t)
 	refuse("half a store", pack(db[:len(db)/2]), archive.ErrDamaged)
 	newer := bytes.Clone(db)
 	newer[63] = 99 // the last byte of user_version (sqlite.org/fileformat.html section 1.3)
@@ -203,8 +201,7 @@ func TestFewBytesManyObjects(t *testing.T) {
 		must.Do(t, archive.Write(t.Context(), &b, s, []string{"long"}))
 		a := must.Get(archive.Open(t.Context(), &b))(t)
 		must.OK(t, errors.Join(to.Import(t.Context(), a, []string{"long"}), a.Close()))
-		got := must.Get(to.Brief(t.Context(), "long"))(t)
-		must.Equal(t, len(got.Runs), len(long.Runs), "runs")
+		must.Equal(t, len(must.Get(to.Brief(t.Context(), "long"))(t).Runs), len(long.Runs), "runs")
 	})
 }
 

@@ -40,8 +40,7 @@ func hostile(t *testing.T, check string, statements ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "hostile.db")
 	s := must.Get(Open(t.Context(), path))(t)
-	sess := model.Session{ID: "it", State: model.SessionDone}
-	must.Do(t, s.CreateSession(t.Context(), sess))
+	must.Do(t, s.CreateSession(t.Context(), model.Session{ID: "it", State: model.SessionDone}))
 	must.Do(t, s.AddRun(t.Context(), "it", model.Run{Number: 1}, storetest.Samples().Example(1), []model.Change{{Run: 1}}))
 	must.Do(t, s.Close())
 	alter(t, path, statements...)

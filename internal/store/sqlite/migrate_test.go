@@ -148,8 +148,7 @@ func TestHourSize(t *testing.T) {
 		got, readErr := s.Samples(t.Context(), session.ID, 1)
 		must.Do(t, errors.Join(err, readErr, s.Close()))
 		must.True(t, slices.Equal(samples, got), "what is packed reads as something else")
-		info := must.Get(os.Stat(path))(t)
-		bytes[i] = info.Size()
+		bytes[i] = must.Get(os.Stat(path))(t).Size()
 	}
 	t.Logf("%d samples: %d bytes, without any %d", len(want), bytes[1], bytes[0])
 	must.True(t, bytes[1] <= bytes[0]+100_000 && bytes[1] > bytes[0], "%d samples: %d bytes, without any %d", len(want), bytes[1], bytes[0])

@@ -180,8 +180,7 @@ func TestFirstHour12Stopped(t *testing.T) {
 		t.Helper()
 		sess, err := s.Session(t.Context(), "endless")
 		brief, berr := s.Brief(t.Context(), "endless")
-		must.True(t, err == nil && berr == nil && sess.State == want && brief.State == want,
-			"%s and %s, want %s; %v, %v", sess.State, brief.State, want, err, berr)
+		must.True(t, err == nil && berr == nil && sess.State == want && brief.State == want, "%s and %s, want %s; %v, %v", sess.State, brief.State, want, err, berr)
 		for state, n := range listed {
 			items := must.Get(s.Sessions(t.Context(), store.Filter{State: state, Limit: 1}))(t)
 			must.True(t, len(items) == n && (n <= 0 || items[0].State == want), "listed as %s: %+v", state, items)

@@ -76,8 +76,7 @@ func TestArticleGigabit(t *testing.T) {
 		"GlobalMaxTcpWindowSize": "tcp.autotune_level", "Tcp1323Opts": "tcp.timestamps", "SackOpts": "",
 	} {
 		e, ok := knob.NewIndex().Explain(dead)
-		must.True(t, ok && len(e.Dead) != 0 && (instead == "" || slices.Contains(e.Replaced(), instead)),
-			"%s is not known as dead, with %q instead", dead, instead)
+		must.True(t, ok && len(e.Dead) != 0 && (instead == "" || slices.Contains(e.Replaced(), instead)), "%s is not known as dead, with %q instead", dead, instead)
 	}
 }
 
@@ -121,8 +120,7 @@ func TestArticleVirtio(t *testing.T) {
 	must.True(t, code == exitUsage && strings.Contains(w.err.String(), "C-02") && w.out.Len() == 0, "exit code %d\n%s%s", code, w.out.String(), w.err.String())
 	files, said := exported(t, "--for", "freebsd", "--anyway", article("virtio-test3"))
 	want(t, files, "/etc/sysctl.conf", "kern.ipc.maxsockbuf=4000000", "net.inet.tcp.sendbuf_max=16777216", "net.inet.tcp.recvbuf_max=16777216")
-	must.True(t, strings.Contains(said, "C-02") && strings.Contains(files["/etc/sysctl.conf"], "C-02"),
-		"neither stderr nor the file says what is wrong:\n%s", said)
+	must.True(t, strings.Contains(said, "C-02") && strings.Contains(files["/etc/sysctl.conf"], "C-02"), "neither stderr nor the file says what is wrong:\n%s", said)
 }
 
 func TestArticleSlowPC(t *testing.T) {
@@ -180,9 +178,8 @@ func TestProfileOfSession(t *testing.T) {
 	code := w.main(t, "export", "--for", "linux-sysctl", "last")
 	direct := w.out.String()
 	must.True(t, code == exitOK && strings.Contains(direct, "net.ipv4.tcp_rmem = 8192 262144 4194304\n"), "exit code %d\n%s", code, direct)
-	if w.main(t, "export", "--for", "linux-sysctl", name); w.out.String() != direct {
-		t.Errorf("the session gives\n%s\nand the profile\n%s", direct, w.out.String())
-	}
+	w.main(t, "export", "--for", "linux-sysctl", name)
+	must.True(t, w.out.String() == direct, "the session gives\n%s\nand the profile\n%s", direct, w.out.String())
 	if code := w.main(t, "profile", "save", "last", filepath.Join(t.TempDir(), "x"), "--setting", "worse"); code != exitOK || !strings.Contains(w.err.String(), `warning: no verdict of the session says that "worse" is better`) {
 		t.Errorf("exit code %d\n%s", code, w.err.String())
 	}
@@ -239,8 +236,7 @@ func TestArchiveAndNotes(t *testing.T) {
 	do(here, 1, "take a session of linerate test", "report", "s1", "--format", "flent", "--force", "--output", all) // which replaces nothing
 	do(here, 6, "not found", "export", "--archive", filepath.Join(dir, "none"), "nosuch")
 	do(there, 0, "1 session of 1 from ", "import", one)
-	whole := must.Get(os.ReadFile(all))(t)
-	changed := bytes.Clone(whole)
+	changed := bytes.Clone(must.Get(os.ReadFile(all))(t))
 	changed[len(changed)-20] ^= 1
 	must.Do(t, os.WriteFile(damaged, changed, 0o600))
 	do(there, 2, "the archive is damaged", "import", damaged)

@@ -89,8 +89,7 @@ func TestFactsCommand(t *testing.T) {
 		Facts  model.HostFacts `json:"facts"`
 	}
 	must.Do(t, json.Unmarshal(w.out.Bytes(), &doc))
-	must.True(t, doc.Schema == "linerate/facts/v1" && doc.Facts.Host == model.Near && doc.Facts.Machine != nil && doc.Facts.Address == "127.0.0.1",
-		"%+v", doc)
+	must.True(t, doc.Schema == "linerate/facts/v1" && doc.Facts.Host == model.Near && doc.Facts.Machine != nil && doc.Facts.Address == "127.0.0.1", "%+v", doc)
 	if code := w.main(t, "facts", "--to", "name.invalid"); code != exitUsage || !strings.Contains(w.err.String(), "name.invalid") {
 		t.Errorf("exit code %d: %s", code, w.err.String())
 	}
@@ -110,8 +109,7 @@ func TestChangesOfAnotherSystem(t *testing.T) {
 	} {
 		must.Equal(t, a.readable(c.system, "tcp.recv_buffer_max", c.raw), c.want, "%s: %q", c.system, c.raw)
 	}
-	got := a.undoneText("freebsd", model.Change{Knob: "tcp.recv_buffer_max", State: model.ChangeUndone, Old: "2097152"})
-	must.Equal(t, got, "back to 2 MiB")
+	must.Equal(t, a.undoneText("freebsd", model.Change{Knob: "tcp.recv_buffer_max", State: model.ChangeUndone, Old: "2097152"}), "back to 2 MiB")
 }
 
 // TestFirstHour17KnobsPage: for a host without a default route no table is empty, unknown

@@ -215,8 +215,7 @@ func TestNoCommandOfAFileRunsUnasked(t *testing.T) {
 		code := Main(t.Context(), Env{Version: "v", Self: []string{"linerate"}, Out: &out, Err: &errs, Getenv: func(string) string { return "" }, Now: time.Now},
 			append([]string{"run", plan, "--db", ":memory:"}, c.args...))
 		must.True(t, code == exitUsage && strings.Contains(errs.String(), "wants to run a command on this machine") && strings.Contains(errs.String(), "--allow-exec"), "%s: exit code %d\n%s", name, code, errs.String())
-		_, err := os.Stat(touched)
-		must.Need(t, err != nil, "%s: the command of the plan ran", name)
+		must.Need(t, must.Err(os.Stat(touched)) != nil, "%s: the command of the plan ran", name)
 	}
 	s := model.Session{ID: "1", Near: "this machine", Far: evil}
 	_, _, err := (&runFlags{}).resumedPair(s, nil, app.Env{Getenv: os.Getenv})

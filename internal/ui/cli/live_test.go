@@ -116,8 +116,7 @@ func TestFirstHour10NobodyReads(t *testing.T) {
 				l.observe(app.RunBegan{Progress: app.Progress{Block: n + 1}})
 				l.observe(block(n+1, model.Undecided))
 			}
-			waited := time.Since(began) - 2*time.Minute
-			must.True(t, waited == 0, "waited %v for whoever reads", waited)
+			must.Equal(t, time.Since(began)-2*time.Minute, 0, "waited for whoever reads")
 			close(out.open)
 			l.close()
 			must.Equal(t, strings.Count(out.String(), " done, 0 of 1 comparisons decided"), 20, "of 20 blocks were told")
@@ -219,14 +218,12 @@ func TestAllowances(t *testing.T) {
 		Server:       budget.Limits{Sessions: 8, Memory: 1 << 30},
 		AllAnonymous: budget.Limits{Sessions: 4}, Anonymous: budget.Part{Source: budget.Limits{Sessions: 2, Memory: 64 << 20}}, Window: 24 * time.Hour,
 	})
-	want := []uilive.Allowance{{Name: "sessions", Used: "0", Limit: "8", Source: "2"}}
-	must.Same(t, allowances(b.Usage()), want, "nothing")
+	must.Same(t, allowances(b.Usage()), []uilive.Allowance{{Name: "sessions", Used: "0", Limit: "8", Source: "2"}}, "nothing")
 	s := must.Get(b.Open(netip.MustParseAddr("127.0.0.1"), ""))(t)
 	must.Get(s.Take(budget.Amounts{Memory: 32 << 20}))(t)
 	_ = s.Spend(1 << 30)
-	_, err := s.Take(budget.Amounts{Memory: 64 << 20})
-	must.Need(t, err != nil, "more than there is")
-	want = []uilive.Allowance{
+	must.Need(t, must.Err(s.Take(budget.Amounts{Memory: 64 << 20})) != nil, "more than there is")
+	want := []uilive.Allowance{
 		{Name: "sessions", Used: "1", Limit: "8", Source: "2"}, {Name: "descriptors", Used: "1", Limit: "no limit", Source: "no limit"}, {Name: "memory", Used: "32 MiB", Limit: "1 GiB", Source: "64 MiB", Refused: 1},
 		{Name: "sent in 24 h", Used: "1 GiB", Limit: "no limit", Source: "no limit"},
 	}
@@ -252,8 +249,7 @@ func TestStatusText(t *testing.T) {
 	s := must.Get(b.Open(netip.MustParseAddr("127.0.0.1"), ""))(t)
 	must.Get(s.Take(budget.Amounts{Memory: 64 << 20, UDP: 1e8}))(t)
 	_ = s.Spend(1 << 30)
-	_, err := s.Take(budget.Amounts{Memory: 2 << 30})
-	must.Need(t, err != nil, "more than there is")
+	must.Need(t, must.Err(s.Take(budget.Amounts{Memory: 2 << 30})) != nil, "more than there is")
 	must.Equal(t, statusText(b.Usage()), "1/8 sessions, 64 MiB memory, 100 Mbit/s UDP, 1 GiB sent, 1 source, 1 refused")
 	must.Equal(t, shortened("ÄBCDEF", 3), "ÄBC", "shortened")
 }

@@ -71,8 +71,7 @@ func TestRecheckFitsTheWidth(t *testing.T) {
 				must.True(t, n <= width, "%d columns in %d: %q", n, width, l)
 			}
 			must.Equal(t, strings.Join(strings.Fields(strings.Join(got, " ")), " "), strings.Join(strings.Fields(text), " "), "width %d: %q", width, got)
-			indent := len(text) - len(strings.TrimLeft(text, " "))
-			must.True(t, strings.HasPrefix(got[0], strings.Repeat(" ", indent)), "the indent is lost: %q", got[0])
+			must.True(t, strings.HasPrefix(got[0], strings.Repeat(" ", len(text)-len(strings.TrimLeft(text, " ")))), "the indent is lost: %q", got[0])
 		}
 	}
 }
@@ -135,8 +134,7 @@ func TestBootTalk(t *testing.T) {
 			must.OK(t, must.Err(here.Lines(a.world(), host).Write([]byte("at-boot: installed x\nelse\n"))))
 		}
 	}
-	want := "at-boot: installed x\nnas: at-boot: installed x\n"
-	must.True(t, out.String() == want && !strings.Contains(out.String(), "else"), "%q", out.String())
+	must.True(t, out.String() == "at-boot: installed x\nnas: at-boot: installed x\n" && !strings.Contains(out.String(), "else"), "%q", out.String())
 }
 
 // TestRetention: only sessions older than $LINERATE_RETENTION are removed, with a message.

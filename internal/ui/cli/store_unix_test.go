@@ -50,10 +50,8 @@ func TestSharedResults(t *testing.T) {
 		os.Args = append([]string{"linerate"}, c.args...) // the stored command line
 		must.Equal(t, w.main(t, c.args...), c.code, "%q: exit code", c.args)
 		said := w.out.String() + w.err.String()
-		must.True(t, strings.Contains(said, c.says) && strings.Contains(said, "the password in --db can be read"),
-			"%q does not say %q:\n%s", c.args, c.says, said)
-		must.True(t, !strings.Contains(said, "pass@word") && !strings.Contains(said, url.PathEscape("pass@word")),
-			"%q says the password:\n%s", c.args, said)
+		must.True(t, strings.Contains(said, c.says) && strings.Contains(said, "the password in --db can be read"), "%q does not say %q:\n%s", c.args, c.says, said)
+		must.True(t, !strings.Contains(said, "pass@word") && !strings.Contains(said, url.PathEscape("pass@word")), "%q says the password:\n%s", c.args, said)
 	}
 	w.vars["LINERATE_DB"] = server.URL("lab") // without a warning
 	code := w.main(t, "list")

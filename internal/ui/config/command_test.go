@@ -37,8 +37,7 @@ func TestCommandFactor(t *testing.T) {
 	settings, baseline = file.Settings() // the baseline has all commands off: nothing is changed
 	must.True(t, baseline == "shaper=off vpn=off" && len(settings) == 4 && len(settings[3].Assignments) == 3 && file.Validate() == nil, "%q of %+v, %v", baseline, settings, file.Validate())
 	file, err = Parse("plan.yaml", []byte("far: nas\nfactors:\n- {knob: far.cmd:shaper, run: 'up, 1', undo: down, limit: 7s}\n- {knob: window, levels: [64KiB, 1MiB]}\n"), knobs{}, kinds())
-	must.True(t, err == nil && file.Factors[0].Command == (model.Command{Run: "up, 1", Undo: "down", Limit: 7 * time.Second}),
-		"%+v, %v", file.Factors, err)
+	must.True(t, err == nil && file.Factors[0].Command == (model.Command{Run: "up, 1", Undo: "down", Limit: 7 * time.Second}), "%+v, %v", file.Factors, err)
 	settings, baseline = file.Settings()
 	must.True(t, baseline == Current && len(settings) == 5, "%q of %+v", baseline, settings)
 }

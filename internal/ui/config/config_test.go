@@ -212,8 +212,7 @@ func TestNumericFactor(t *testing.T) {
 		"tcp.timestamps: [0, 1, 2]": "", "congestion: [cubic, reno]": "", "nodelay: [on, off]": "",
 	} {
 		knob, list, _ := strings.Cut(levels, ":")
-		f := parse(t, "factors: [{knob: "+knob+", levels:"+list+"}]\n")
-		must.Equal(t, f.Complete().Factor, want, "%s: plateau of", levels)
+		must.Equal(t, parse(t, "factors: [{knob: "+knob+", levels:"+list+"}]\n").Complete().Factor, want, "%s: plateau of", levels)
 	}
 }
 
@@ -225,8 +224,7 @@ settle: 0s
 confidence: 95%
 twin: false
 `)
-	want := model.Flow{Direction: model.Both, Bytes: 1 << 30, Streams: 4, MSS: 1400, Nagle: true, Congestion: "bbr"}
-	must.Equal(t, f.Flow, want, "flow")
+	must.Equal(t, f.Flow, model.Flow{Direction: model.Both, Bytes: 1 << 30, Streams: 4, MSS: 1400, Nagle: true, Congestion: "bbr"}, "flow")
 	o := f.Complete()
 	must.True(t, o.Settle < 0 && o.Confidence == 0.95 && o.Null == plan.NullNone, "a settle of 0 s is not the default: options %+v", o)
 }

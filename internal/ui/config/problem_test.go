@@ -166,8 +166,7 @@ func FuzzParse(f *testing.F) {
 			var problems Errors
 			must.Need(t, errors.As(err, &problems) && len(problems) != 0, "error %v", err)
 			for _, p := range problems {
-				must.Need(t, p.Line >= 1 && p.Line <= strings.Count(text, "\n")+strings.Count(text, "\r")+1 && p.Message != "",
-					"problem %+v of %q", p, text)
+				must.Need(t, p.Line >= 1 && p.Line <= strings.Count(text, "\n")+strings.Count(text, "\r")+1 && p.Message != "", "problem %+v of %q", p, text)
 			}
 			return
 		}

@@ -172,8 +172,7 @@ func TestFits(t *testing.T) {
 					n := utf8.RuneCountInString(row)
 					must.True(t, n <= columns, "%d columns in %dx%d: %q", n, columns, rows, row)
 				}
-				must.True(t, strings.Contains(all[len(all)-1], "q stops") || columns <= 30,
-					"%dx%d does not say how to stop: %q", columns, rows, all[len(all)-1])
+				must.True(t, strings.Contains(all[len(all)-1], "q stops") || columns <= 30, "%dx%d does not say how to stop: %q", columns, rows, all[len(all)-1])
 			}
 		}
 	}
@@ -288,8 +287,7 @@ func BenchmarkView(b *testing.B) {
 }
 
 func ExampleState() {
-	c := newClock()
-	fmt.Println(len(strings.Split(inBlock6(c).View(Size{80, 24}), "\n")))
+	fmt.Println(len(strings.Split(inBlock6(newClock()).View(Size{80, 24}), "\n")))
 	// Output: 24
 }
 

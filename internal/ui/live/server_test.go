@@ -94,8 +94,7 @@ func TestServerGolden(t *testing.T) {
 // TestServerFits: whatever the size and the number of visitors, there are no wider and no more
 // rows, and the last one says how to stop.
 func TestServerFits(t *testing.T) {
-	c := newClock()
-	s := busy(c)
+	s := busy(newClock())
 	for i := range uint64(70) {
 		s.Observe(visit(10+i, "linerate", strings.Repeat("k", int(i)), "2001:db8::ffff:ffff:ffff:ffff"))
 		s.Observe(app.VisitRuns{ID: 10 + i, Flow: model.Flow{Engine: "tcpbulk"}})
@@ -116,8 +115,7 @@ func TestServerFits(t *testing.T) {
 // TestServerBounded: crowds over months take only limited memory, and their texts cannot move the
 // cursor.
 func TestServerBounded(t *testing.T) {
-	c := newClock()
-	s := serving(c)
+	s := serving(newClock())
 	bad := "a\x1b[2Jb\nc"
 	for i := range uint64(3000) {
 		v := visit(i, bad, bad, "192.0.2.1")

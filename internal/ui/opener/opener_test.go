@@ -32,8 +32,7 @@ func TestOpensTheFile(t *testing.T) {
 	name := "a b;$(touch x)' -.html"
 	t.Chdir(t.TempDir())
 	must.Do(t, Open(t.Context(), name, screen))
-	got := must.Get(os.ReadFile(told))(t)
-	count, path, _ := strings.Cut(strings.TrimSuffix(string(got), "\n"), "\n")
+	count, path, _ := strings.Cut(strings.TrimSuffix(string(must.Get(os.ReadFile(told))(t)), "\n"), "\n")
 	must.True(t, count == "1" && filepath.IsAbs(path) && filepath.Base(path) == name, "%s arguments, the first is %q", count, path)
 }
 

@@ -12,13 +12,12 @@ import (
 func TestWriterStopsEscapes(t *testing.T) {
 	const hostile = "a\x1b[31mred\u202e\x9b2J\r\u009b µ東\r\nend"
 	var whole strings.Builder
-	w := New(&whole)
-	n, err := w.Write([]byte(hostile))
+	n, err := New(&whole).Write([]byte(hostile))
 	must.True(t, n == len(hostile) && err == nil, "%d, %v", n, err)
 	const want = "a?[31mred??2J?? µ東\r\nend"
 	must.Equal(t, whole.String(), want)
 	var parts strings.Builder
-	w = New(&parts)
+	w := New(&parts)
 	for i := range len(hostile) {
 		_, _ = w.Write([]byte(hostile[i : i+1]))
 	}

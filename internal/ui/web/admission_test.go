@@ -69,8 +69,7 @@ func TestLinkOpensOnce(t *testing.T) {
 		return text
 	}
 	for _, path := range []string{"/", "/events", "/live.js", "/session/x", "/report/x", "/nowhere"} {
-		text := expect(first, "GET", root+path, http.StatusForbidden)
-		must.True(t, !strings.Contains(text, "nas"), "%s shows something without the cookie", path)
+		must.True(t, !strings.Contains(expect(first, "GET", root+path, http.StatusForbidden), "nas"), "%s shows something without the cookie", path)
 	}
 	expect(first, "GET", root+"/open/wrong", http.StatusForbidden)
 	expect(second, "HEAD", server.Link(), http.StatusOK)

@@ -90,8 +90,7 @@ func serveFleet(t *testing.T, h *hosts) string {
 func TestFleetInBrowser(t *testing.T) {
 	b := browsertest.Start(t)
 	h := &hosts{names: []string{"desk", "nas", "pi", "vps", "mac", "node-with-a-long-name-0117"}}
-	link := serveFleet(t, h)
-	p := b.Open(t, link, browsertest.View{Width: browsertest.Desk})
+	p := b.Open(t, serveFleet(t, h), browsertest.View{Width: browsertest.Desk})
 	p.Until("document.querySelector('h1') && document.querySelector('h1').textContent.startsWith('Who carries')")
 	root := browsertest.Eval[string](p, "location.href")
 	shots := os.Getenv("LINERATE_SHOTS")

@@ -170,8 +170,7 @@ func ask(t *testing.T, c *http.Client, method, address string, change func(*http
 	}
 	answer := must.Get(c.Do(r))(t)
 	defer answer.Body.Close()
-	text := must.Get(io.ReadAll(answer.Body))(t)
-	return answer.StatusCode, string(text), answer.Header
+	return answer.StatusCode, string(must.Get(io.ReadAll(answer.Body))(t)), answer.Header
 }
 
 // stream opens the events of a session after the visitor has used the link.
@@ -192,9 +191,7 @@ func TestEnds(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(ctx) }()
-	c := visitor(t)
-	events := stream(t, server, c, s.running)
-	must.Equal(t, must.Get(bufio.NewReader(events).ReadString('\n'))(t), "event: part\n")
+	must.Equal(t, must.Get(bufio.NewReader(stream(t, server, visitor(t), s.running)).ReadString('\n'))(t), "event: part\n")
 	stop()
 	must.OK(t, <-done)
 }

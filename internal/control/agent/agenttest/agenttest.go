@@ -55,21 +55,6 @@ func Config(k *Knobs) agent.Config {
 	return c
 }
 
-// Eventually waits until ok is true, for at most half a minute.
-func Eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	late := time.After(30 * time.Second)
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("not within 30 s: %s", what)
-		}
-	}
-}
-
 // NoLeaks fails the test if it leaves goroutines behind. Call it first, in tests
 // that are not parallel.
 func NoLeaks(t testing.TB) {

@@ -329,8 +329,7 @@ func FuzzRendezvous(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, n byte) {
 		r := bytes.NewReader(b)
 		said, err := hear(r, int(n))
-		must.True(t, err != nil || len(said) == int(n)*nonceBytes && b[0] == accepted && r.Len() == len(b)-1-len(said),
-			"%x for %d sockets: %x", b, n, said)
+		must.True(t, err != nil || len(said) == int(n)*nonceBytes && b[0] == accepted && r.Len() == len(b)-1-len(said), "%x for %d sockets: %x", b, n, said)
 		if err == nil {
 			sent := make([]nonce, n)
 			for i := range sent {

@@ -153,9 +153,8 @@ func TestForgedGreetings(t *testing.T) {
 			f.port = &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: int(binary.BigEndian.Uint16(port))}
 			c.forge(f)
 			must.Say(t, <-done, c.want, "got")
-			n := f.far.count(t)
-			must.True(t, n == 0, "another address got %d bytes", n)
-			n = f.near.count(t)
+			must.Equal(t, f.far.count(t), 0, "another address got bytes")
+			n := f.near.count(t)
 			must.True(t, n <= f.sent, "another port got %d bytes for %d", n, f.sent)
 		})
 	}
@@ -266,9 +265,8 @@ func TestForgedAnswers(t *testing.T) {
 			f.say(binary.BigEndian.AppendUint16(nil, uint16(mine.LocalAddr().(*net.UDPAddr).Port))...)
 			c.forge(f, mine.UDPConn)
 			must.Say(t, <-done, c.want, "got")
-			n := f.far.count(t)
-			must.True(t, n == 0, "another address got %d bytes", n)
-			n = f.near.count(t)
+			must.Equal(t, f.far.count(t), 0, "another address got bytes")
+			n := f.near.count(t)
 			must.True(t, n <= 3*f.sent, "another port got %d bytes for %d", n, f.sent)
 			// One socket sends greetings until it is answered, at the same rate.
 			n = mine.count(t)

@@ -44,8 +44,7 @@ func TestEveryLoginShell(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Options{Users: users, Sshd: "Banner " + bannerFile(t)})
 	for name, u := range users {
 		t.Run(name, func(t *testing.T) {
-			_, err := exec.LookPath(u.Shell)
-			must.SkipIf(t, err != nil, "%s is not installed", u.Shell)
+			must.SkipIf(t, must.Err(exec.LookPath(u.Shell)) != nil, "%s is not installed", u.Shell)
 			talk(t, must.Get(dial(t, s, name))(t))
 		})
 	}

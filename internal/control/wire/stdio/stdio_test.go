@@ -80,8 +80,7 @@ func open(t *testing.T, p wire.Peer) (*session.Client, error) {
 func TestChildThatEndsTellsItsLastWords(t *testing.T) {
 	agenttest.NoLeaks(t)
 	_, err := open(t, start(t, "broken", stdio.Options{}))
-	must.True(t, errors.Is(err, session.ErrLost) && strings.Contains(err.Error(), "no such file") && strings.Contains(err.Error(), "exit status 7"),
-		"error %v", err)
+	must.True(t, errors.Is(err, session.ErrLost) && strings.Contains(err.Error(), "no such file") && strings.Contains(err.Error(), "exit status 7"), "error %v", err)
 	must.True(t, len(err.Error()) <= 6<<10, "%d bytes of error", len(err.Error()))
 }
 

@@ -38,7 +38,7 @@ func TestSessionEndsMakeRoom(t *testing.T) {
 	l := serve(t, tls.Config{Budget: sessions(1)})
 	for range 3 {
 		var c *session.Client
-		agenttest.Eventually(t, "the server has room again", func() bool {
+		must.Until(t, "the server has room again", func() bool {
 			var err error
 			c, err = open(t, l)
 			return err == nil
@@ -165,8 +165,7 @@ func TestTwoHundredHalfOpen(t *testing.T) {
 	wiretest.Open(t, dial(t, l), model.Far) // while they hang
 	for _, c := range conns {
 		_ = c.SetReadDeadline(time.Now().Add(time.Minute))
-		_, err := io.ReadAll(c)
-		must.True(t, !errors.Is(err, os.ErrDeadlineExceeded), "a silent connection is kept")
+		must.True(t, !errors.Is(must.Err(io.ReadAll(c)), os.ErrDeadlineExceeded), "a silent connection is kept")
 		_ = c.Close()
 	}
 }
@@ -216,8 +215,7 @@ func TestTwoHundredSessionsAtOnce(t *testing.T) {
 	// The dialer's handshake timeout may expire on a busy machine; that is a clear end too.
 	const key = 20 - 20/4    // a quarter is reserved for other keys
 	const most = key - key/4 // and a quarter of these for other sources
-	must.True(t, good == most && good+busy+len(others) == 200 && len(others) <= 20,
-		"%d sessions, %d busy, %d others: %v", good, busy, len(others), others)
+	must.True(t, good == most && good+busy+len(others) == 200 && len(others) <= 20, "%d sessions, %d busy, %d others: %v", good, busy, len(others), others)
 }
 
 // TestBusyServerCostsARun: if another session has the resources of a run, the run may be
@@ -288,9 +286,8 @@ func TestRevokedKeyIsTold(t *testing.T) {
 	_, err = s.Facts(t.Context(), "")
 	told("facts", err)
 	must.Is(t, <-ended, tls.ErrKeyOver, "the session ended with")
-	if _, err := open(t, l); !errors.Is(err, session.ErrRefused) || !strings.Contains(err.Error(), "its key was revoked") {
-		t.Errorf("the same secret again, on an open server: %v", err)
-	}
+	_, err = open(t, l)
+	must.True(t, errors.Is(err, session.ErrRefused) && strings.Contains(err.Error(), "its key was revoked"), "the same secret again, on an open server: %v", err)
 	l.Secret = ""
 	wiretest.Open(t, dial(t, l), model.Far) // without a key every client may
 }

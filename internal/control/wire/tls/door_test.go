@@ -149,14 +149,14 @@ func TestGateTakesTurns(t *testing.T) {
 		defer g.mu.Unlock()
 		return len(g.lines[source(1)])+len(g.lines[source(2)]) == n
 	}
-	eventually(t, func() bool { return queued(200) })
+	must.Until(t, "200 in the queue", func() bool { return queued(200) })
 	var passed int64
 	all.Go(func() {
 		g.enter(source(2))
 		passed = before.Load()
 		g.leave()
 	})
-	eventually(t, func() bool { return queued(201) })
+	must.Until(t, "201 in the queue", func() bool { return queued(201) })
 	g.leave()
 	all.Wait()
 	must.True(t, passed <= 1, "%d of the crowd came before", passed)
@@ -164,19 +164,6 @@ func TestGateTakesTurns(t *testing.T) {
 }
 
 func source(i int) netip.Prefix { return budget.Source(at(i)) }
-
-func eventually(t testing.TB, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for range 60_000 {
-		if ok() {
-			return
-		}
-		<-tick.C
-	}
-	t.Fatal("not within a minute")
-}
 
 // TestPeers: a session exchanges data only with its controller and with peers.
 func TestPeers(t *testing.T) {

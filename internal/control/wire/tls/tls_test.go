@@ -51,12 +51,7 @@ func serveAgent(t testing.TB, c tls.Config, a agent.Config) tls.Link {
 	go func() { done <- s.Serve(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		select {
-		case err := <-done:
-			must.OK(t, err)
-		case <-time.After(time.Minute):
-			t.Error("the server does not end")
-		}
+		must.OK(t, must.Wait(t, "the end of the server", done))
 	})
 	return s.Link("127.0.0.1")
 }
@@ -110,9 +105,8 @@ func TestIdentityIsKeptAndPrivate(t *testing.T) {
 	files, err := os.ReadDir(dir)
 	must.Need(t, err == nil && len(files) == 1, "%v, %v", files, err)
 	for _, f := range files {
-		if i, err := f.Info(); err != nil || runtime.GOOS != "windows" && i.Mode().Perm() != 0o600 {
-			t.Errorf("%s has mode %v, %v", f.Name(), i.Mode(), err)
-		}
+		i, err := f.Info()
+		must.True(t, err == nil && (runtime.GOOS == "windows" || i.Mode().Perm() == 0o600), "%s has mode %v, %v", f.Name(), i.Mode(), err)
 		must.Do(t, os.WriteFile(filepath.Join(dir, f.Name()), []byte("damaged"), 0o600))
 		must.Fail(t, must.Err(tls.LoadKey(dir)), "a damaged %s is accepted", f.Name())
 	}
@@ -241,8 +235,7 @@ func TestAddressesInTurn(t *testing.T) {
 // TestPinOfALinkIsDemanded: no word in place of a pin accepts any server.
 func TestPinOfALinkIsDemanded(t *testing.T) {
 	l := serve(t, tls.Config{Open: true})
-	shown := must.Get(tls.Pin(t.Context(), l.Addr))(t)
-	must.True(t, shown == l.Pin, "shows %q, has %q:", shown, l.Pin)
+	must.Equal(t, must.Get(tls.Pin(t.Context(), l.Addr))(t), l.Pin, "shows")
 	for _, word := range []string{"any", "*", "insecure", " ", strings.ToLower(l.Pin)} {
 		l.Pin = word
 		must.Is(t, must.Err(tls.Dial(t.Context(), l, model.Egress{})), tls.ErrPin, "%q", word)

@@ -74,8 +74,7 @@ func (w world) watched(rng *rand.Rand, looks, at, back int, drop float64) (told 
 			}
 			return level + w.noise*rng.NormFloat64()
 		}
-		l := Look{now, strconv.Itoa(i)}
-		p, suspect := s.Add(l, one())
+		p, suspect := s.Add(Look{now, strconv.Itoa(i)}, one())
 		var more []float64
 		for suspect && p.Judge(more) == Open {
 			more = append(more, one())

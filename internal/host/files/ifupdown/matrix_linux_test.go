@@ -177,8 +177,7 @@ func TestMatrix(t *testing.T) {
 	filestest.Record(t, filestest.Row{Format: "interfaces", Program: "ifupdown " + referee.Version(t, referee.Program(t, "ifup")), Remark: ", all interfaces brought up", Proven: proven, Refused: trees - proven})
 	must.True(t, trees < 20 || proven >= trees/3, "only %d of %d trees are proven", proven, trees)
 	for name := range refused {
-		must.True(t, !slices.Contains([]string{"static", "proxmox", "dhcp"}, name) || refused[name] <= 6,
-			"%s is refused %d times", name, refused[name])
+		must.True(t, !slices.Contains([]string{"static", "proxmox", "dhcp"}, name) || refused[name] <= 6, "%s is refused %d times", name, refused[name])
 	}
 }
 

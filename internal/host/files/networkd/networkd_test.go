@@ -55,8 +55,7 @@ func TestPlan(t *testing.T) {
 			filestest.Add(root, filestest.Loopback)
 			p, err := files.Propose(t.Context(), networkd.Format{}, filestest.Host(root, nil), files.Request{Link: "eno1", Settings: []files.Setting{c.setting}})
 			if _, ok := errors.AsType[*files.Refusal](err); ok {
-				must.True(t, c.refused != "" && strings.HasPrefix(err.Error(), c.refused+": ") && strings.Contains(err.Error(), c.says),
-					"refused: %v", err)
+				must.True(t, c.refused != "" && strings.HasPrefix(err.Error(), c.refused+": ") && strings.Contains(err.Error(), c.says), "refused: %v", err)
 				return
 			}
 			must.True(t, err == nil && c.refused == "" && len(p.Files) == 1 && p.Files[0].Path == c.path && strings.Contains(string(p.Files[0].Content), c.says), "%+v, %v", p.Files, err)

@@ -35,8 +35,7 @@ func devices(t *testing.T) {
 }
 
 func exists(name string) bool {
-	_, err := netlink.LinkByName(name)
-	return err == nil
+	return must.Err(netlink.LinkByName(name)) == nil
 }
 
 // openOn opens a setting over generic netlink, or over the older request.
@@ -147,8 +146,7 @@ func testADraggedFeatureIsTold(t *testing.T) {
 	must.Do(t, checksum.Write(t.Context(), "tx-checksum-ip-generic=off"))
 	must.Fail(t, tso.InForce(t.Context()), "segmentation without checksums is at work")
 	now, err := tso.Read(t.Context())
-	must.True(t, knob.SameText(now) == knob.SameText(before) && strings.Contains(now, "on(held)") && err == nil,
-		"the wish was %q, is %q, %v", before, now, err)
+	must.True(t, knob.SameText(now) == knob.SameText(before) && strings.Contains(now, "on(held)") && err == nil, "the wish was %q, is %q, %v", before, now, err)
 	k, _ := knob.NewIndex().ByID("nic.offload.tso")
 	must.Equal(t, must.Get(k.Decode("linux", now))(t), "0", "segmentation that is not at work reads as")
 	must.OK(t, tso.Check(t.Context(), now), "what was read cannot be put back")

@@ -62,8 +62,7 @@ func TestRecordedAnswers(t *testing.T) {
 		{"veth-features", "features.tx-nocache-copy", "tx-nocache-copy=off"},
 	} {
 		of, _, _ := strings.Cut(c.setting, ".")
-		s := setting(t, c.setting)
-		must.Equal(t, must.Get(s.text(reply(t, c.file, of)))(t), c.want, "%s in %s", c.setting, c.file)
+		must.Equal(t, must.Get(setting(t, c.setting).text(reply(t, c.file, of)))(t), c.want, "%s in %s", c.setting, c.file)
 	}
 	must.Fail(t, must.Err(setting(t, "linkmodes.speed").text(reply(t, "virtio-linkmodes", "linkmodes"))), "a link of unknown speed has a speed")
 	must.Is(t, must.Err(setting(t, "features.no-such").text(reply(t, "veth-features", "features"))), errors.ErrUnsupported, "an unknown feature")
@@ -182,8 +181,7 @@ func TestWordsRoundTrip(t *testing.T) {
 		b := encodeWords(g, g.ioctlSet, nil, f)
 		back := must.Get(decodeWords(g, b))(t)
 		must.Need(t, cmp.Equal(back.Numbers, f.Numbers), "%v became %v", f.Numbers, back.Numbers)
-		_, err := decodeWords(g, b[:len(b)-1])
-		must.Need(t, err != nil, "a short struct was read")
+		must.Need(t, must.Err(decodeWords(g, b[:len(b)-1])) != nil, "a short struct was read")
 	})
 }
 
@@ -277,9 +275,7 @@ func TestModesNameTheirDriver(t *testing.T) {
 			t.Errorf("%s: wrote %q back, holds %d, %v", c.driver, raw, card.usecs, err)
 		}
 		err = s.Check(t.Context(), "2")
-		must.True(t, (err != nil) == (c.refused != "") && (err == nil || strings.Contains(err.Error(), c.refused)),
-			"%s: 2 is checked as %v", c.driver, err)
+		must.True(t, (err != nil) == (c.refused != "") && (err == nil || strings.Contains(err.Error(), c.refused)), "%s: 2 is checked as %v", c.driver, err)
 	}
-	rings := setting(t, "rings.rx")
-	must.Fail(t, must.Err(rings.changes(Fields{Numbers: map[string]uint32{"rx": 1}}, "3 (e1000e)")), "a ring takes the name of a driver")
+	must.Fail(t, must.Err(setting(t, "rings.rx").changes(Fields{Numbers: map[string]uint32{"rx": 1}}, "3 (e1000e)")), "a ring takes the name of a driver")
 }

@@ -39,8 +39,7 @@ func TestRecord(t *testing.T) {
 			n := min(len(digits), 96)
 			text, digits = text+digits[:n]+"\n", digits[n:]
 		}
-		path := filepath.Join("testdata", "linux-6.18", *recordAs+"-"+g.name+".hex")
-		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
+		must.Do(t, os.WriteFile(filepath.Join("testdata", "linux-6.18", *recordAs+"-"+g.name+".hex"), []byte(text), 0o644))
 	}
 }
 

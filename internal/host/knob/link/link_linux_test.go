@@ -84,9 +84,7 @@ func TestMTUThatEndsIPv6IsRefused(t *testing.T) {
 }
 
 func testMTUThatEndsIPv6IsRefused(t *testing.T) {
-	l := dummy(t)
-	address := must.Get(netlink.ParseAddr("2001:db8::1/64"))(t)
-	err := netlink.AddrAdd(l, address)
+	err := netlink.AddrAdd(dummy(t), must.Get(netlink.ParseAddr("2001:db8::1/64"))(t))
 	must.SkipIf(t, err != nil, "this kernel has no IPv6: %v", err)
 	mtu := open(t, "kt0", link.MTU)
 	must.Say(t, mtu.Check(t.Context(), "1279"), "IPv6", "Check(1279) with an IPv6 address")

@@ -129,8 +129,7 @@ func testWhateverWasMadeIsTakenBack(t *testing.T) {
 				t.Errorf("%s cannot be taken back: %v", kind, err)
 				tc(t, "qdisc", "del", "dev", "kt0", "root")
 			}
-			now := tc(t, "qdisc", "show", "dev", "kt0")
-			must.True(t, now == shown, "after %s:\n%swas\n%s", kind, now, shown)
+			must.Equal(t, tc(t, "qdisc", "show", "dev", "kt0"), shown, "after %s", kind)
 		}
 	}
 	must.SkipIf(t, made == 0, "this kernel has none of them")

@@ -83,7 +83,6 @@ func TestDriverChoice(t *testing.T) {
 		{"dev.em.0.iflib.override_nrxds", "2048", ""}, {"dev.em.1.iflib.override_nrxds", "", ""}, {"dev.em.1.iflib.override_nrxqs", "0", ""},
 		{"dev.em.0.iflib.rx_budget", "0", ""},
 	} {
-		got := driverChoice(c.name, c.value, func() string { return log }, func(n string) bool { return nodes[n] })
-		must.Equal(t, got, c.want, "%s=%q", c.name, c.value)
+		must.Equal(t, driverChoice(c.name, c.value, func() string { return log }, func(n string) bool { return nodes[n] }), c.want, "%s=%q", c.name, c.value)
 	}
 }

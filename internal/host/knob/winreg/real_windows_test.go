@@ -221,16 +221,14 @@ func TestRealCatalogue(t *testing.T) {
 			continue
 		}
 		n++
-		v := must.Get(winreg.Open(native.Name))(t)
-		text, err := v.Read(t.Context())
+		text, err := must.Get(winreg.Open(native.Name))(t).Read(t.Context())
 		if errors.Is(err, fs.ErrNotExist) {
 			t.Logf("%s: %v", k.ID, err)
 			continue
 		}
 		must.OK(t, err, "%s", k.ID)
-		if value, err := k.Decode("windows", text); err != nil || value == "" {
-			t.Errorf("%s: %q is %q, %v", k.ID, text, value, err)
-		}
+		value, err := k.Decode("windows", text)
+		must.True(t, err == nil && value != "", "%s: %q is %q, %v", k.ID, text, value, err)
 	}
 	must.True(t, n >= 3, "only %d of the catalogue in the registry", n)
 }

@@ -265,8 +265,7 @@ func TestPolicyWins(t *testing.T) {
 // TestNamesAreQuoted: an adapter's name is quoted as data, whatever characters it has.
 func TestNamesAreQuoted(t *testing.T) {
 	m := newMachine()
-	evil := "x'; Remove-Item C:\\; '"
-	_, err := open(t, m, evil, "*JumboPacket").Read(t.Context())
+	_, err := open(t, m, "x'; Remove-Item C:\\; '", "*JumboPacket").Read(t.Context())
 	must.True(t, err != nil && strings.Contains(m.commands[0], "-Name 'x''; Remove-Item C:\\; '''"), "%v: %q", err, m.commands)
 	must.Fail(t, must.Err(wintcp.OpenWith(m.run, "a\nb", "*JumboPacket")), "a name with a line feed was accepted")
 	for _, name := range []string{"", "*", "*a b", "Nonsense"} {

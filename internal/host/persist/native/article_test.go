@@ -195,8 +195,7 @@ func TestArticlesThatDoNotFit(t *testing.T) {
 				in.Settings = append(in.Settings, a)
 			}
 			_, err := native.Render(model.FormatFreeBSD, in)
-			must.True(t, (c.want != "" || err == nil) && (c.want == "" || err != nil && strings.Contains(err.Error(), c.want)),
-				"want %q, got %v", c.want, err)
+			must.True(t, (c.want != "" || err == nil) && (c.want == "" || err != nil && strings.Contains(err.Error(), c.want)), "want %q, got %v", c.want, err)
 			must.True(t, !strings.Contains(c.want, "8/9") || errors.Is(err, knob.ErrConstraint), "%v is no constraint", err)
 		})
 	}

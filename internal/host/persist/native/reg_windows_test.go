@@ -122,9 +122,8 @@ func TestRegImported(t *testing.T) {
 			must.True(t, was[name] == v, "%s: was %q, is %q: nobody asked for it", name, was[name], v)
 		}
 		merge(t, dir, out.Files[1], program...)
-		if now := everything(t); !maps.Equal(now, was) {
-			t.Errorf("was %v, is %v", was, now)
-		}
+		now = everything(t)
+		must.True(t, maps.Equal(now, was), "was %v, is %v", was, now)
 	}
 	for _, name := range names {
 		must.OK(t, value(t, name).Write(t.Context(), winreg.Absent))

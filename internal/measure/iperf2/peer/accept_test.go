@@ -50,8 +50,7 @@ func TestServerOutlivesAPanic(t *testing.T) {
 	})
 	s.alive(t)
 	s.logged(t, "a fault")
-	must.True(t, slices.ContainsFunc(s.log, func(l string) bool { return strings.Contains(l, "127.0.0.1") && strings.Contains(l, ".go:") }),
-		"log %q", s.log)
+	must.True(t, slices.ContainsFunc(s.log, func(l string) bool { return strings.Contains(l, "127.0.0.1") && strings.Contains(l, ".go:") }), "log %q", s.log)
 	s.alive(t)
 }
 

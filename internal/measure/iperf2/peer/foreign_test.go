@@ -98,21 +98,15 @@ func awaitSocket(t testing.TB, port int) {
 		"/proc/net/tcp": fmt.Sprintf(":%04X 00000000:0000 0A", port),
 		"/proc/net/udp": fmt.Sprintf(":%04X 00000000:0000 07", port),
 	}
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for limit := time.After(time.Minute); ; {
+	must.Until(t, "a listener", func() bool {
 		for path, mark := range marks {
 			b, err := os.ReadFile(path)
 			if err != nil || bytes.Contains(b, []byte(mark)) {
-				return
+				return true
 			}
 		}
-		select {
-		case <-tick.C:
-		case <-limit:
-			t.Fatalf("nobody listens on port %d", port)
-		}
-	}
+		return false
+	})
 }
 
 // freePort returns a port that is free on TCP and UDP.

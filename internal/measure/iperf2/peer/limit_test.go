@@ -82,8 +82,7 @@ func TestUDPLimitOfWhatComes(t *testing.T) {
 		s.alive(t)
 	})
 	t.Run("keeps to it", func(t *testing.T) {
-		s := startServer(t, ServerConfig{UDPRate: udpLimit})
-		must.Contain(t, foreignClient(t, s.addr, "-u", "-b", "3900k", "-t", "1"), "Server Report", "no report")
+		must.Contain(t, foreignClient(t, startServer(t, ServerConfig{UDPRate: udpLimit}).addr, "-u", "-b", "3900k", "-t", "1"), "Server Report", "no report")
 	})
 }
 

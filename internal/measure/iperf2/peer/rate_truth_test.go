@@ -71,7 +71,6 @@ func TestBounceTime(t *testing.T) {
 		text := foreignClient(try, s.addr, "--bounceback", "-t", "1", "-l", "200", "--bounceback-hold", "3")
 		m := bounceTimes.FindStringSubmatch(text)
 		must.Need(try, m != nil, "the client does not show ten bounces:\n%s", text)
-		least := must.Get(strconv.ParseFloat(m[2], 64))(try)
-		try.Claim("shortest of ten", least, 3, 6, "ms")
+		try.Claim("shortest of ten", must.Get(strconv.ParseFloat(m[2], 64))(try), 3, 6, "ms")
 	})
 }

@@ -85,12 +85,7 @@ func serveOn(t testing.TB, l net.Listener, pc net.PacketConn, cfg ServerConfig, 
 	go func() { s.ended <- Serve(ctx, l, pc, cfg) }()
 	t.Cleanup(func() {
 		cancel()
-		select {
-		case err := <-s.ended:
-			must.OK(t, err, "serve")
-		case <-time.After(time.Minute):
-			t.Error("the server did not end")
-		}
+		must.OK(t, must.Wait(t, "the end of the server", s.ended), "serve")
 	})
 	return s
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,21 +24,9 @@ import (
 // heldNothing waits until everything held of b is given back.
 func heldNothing(t testing.TB, b *budget.Budget) {
 	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	var left string
-	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); <-tick.C {
-		left = ""
-		for _, k := range b.Usage().Kinds {
-			if k.Kind < budget.Egress && k.Used() != 0 {
-				left += fmt.Sprintf("%d of %v ", k.Used(), k.Kind)
-			}
-		}
-		if left == "" {
-			return
-		}
-	}
-	t.Errorf("did not come back: %s", left)
+	must.Until(t, "all to be given back", func() bool {
+		return !slices.ContainsFunc(b.Usage().Kinds, func(k budget.KindUsage) bool { return k.Kind < budget.Egress && k.Used() != 0 })
+	})
 }
 
 func used(b *budget.Budget, k budget.Kind) int64 { return b.Usage().Kinds[k].Used() }
@@ -179,8 +168,7 @@ func TestNewcomersAreBounded(t *testing.T) {
 	must.True(t, len(u.waiting) <= mostWaiting && len(u.flows) == 0, "%d wait, %d flows", len(u.waiting), len(u.flows))
 	from := netip.AddrPortFrom(a, 7)
 	for _, n := range []int64{1, 1 << 40} { // out of order
-		f := u.begin(t.Context(), datagramOf(iperf2.Forward, n), from, time.Second)
-		must.True(t, f == nil, "datagram %d made a flow", n)
+		must.True(t, u.begin(t.Context(), datagramOf(iperf2.Forward, n), from, time.Second) == nil, "datagram %d made a flow", n)
 		u.begin(t.Context(), datagramOf(iperf2.Forward, 1), from, time.Second)
 	}
 	f := u.begin(t.Context(), datagramOf(iperf2.Forward, 4), from, 2*time.Second)

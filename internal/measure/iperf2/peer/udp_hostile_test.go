@@ -130,8 +130,7 @@ func TestVanishedFlow(t *testing.T) {
 	results, _ := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 })
 	r := results[0].Report
 	u := r.Flows[0].UDP
-	must.True(t, len(r.Warnings) == 1 && strings.Contains(r.Warnings[0], "vanished") && u.Received == 4 && u.Lost == 1 && u.Reordered == 1,
-		"%q, %+v", r.Warnings, u)
+	must.True(t, len(r.Warnings) == 1 && strings.Contains(r.Warnings[0], "vanished") && u.Received == 4 && u.Lost == 1 && u.Reordered == 1, "%q, %+v", r.Warnings, u)
 }
 
 // TestOldClient replays the datagrams of 2.0.5 (section 5).
@@ -147,8 +146,7 @@ func TestOldClient(t *testing.T) {
 	}
 	b := answered(t, c, time.Minute)
 	r, l, err := iperf2.ParseReport(b)
-	must.Need(t, err == nil && l == iperf2.Layout12 && len(b) == 1470 && int32(binary.BigEndian.Uint32(b)) == -5,
-		"answer of %d bytes, %v, %v", len(b), l, err)
+	must.Need(t, err == nil && l == iperf2.Layout12 && len(b) == 1470 && int32(binary.BigEndian.Uint32(b)) == -5, "answer of %d bytes, %v, %v", len(b), l, err)
 	must.True(t, r.Datagrams == 6 && r.Lost == 1 && r.Bytes == 5*1470, "report %+v", r)
 }
 
@@ -188,8 +186,7 @@ func TestUDPNobody(t *testing.T) {
 			pc.Close()
 			f := model.Flow{Direction: d, Duration: short, Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: gentle})}
 			near, far, err := Client{}.Run(t.Context(), addr, f, nil)
-			must.True(t, (d != model.From || err != nil) && (d != model.To || len(near.Warnings) != 0 && len(far.Flows) == 0),
-				"%v %+v %+v", err, near, far)
+			must.True(t, (d != model.From || err != nil) && (d != model.To || len(near.Warnings) != 0 && len(far.Flows) == 0), "%v %+v %+v", err, near, far)
 		})
 	}
 }

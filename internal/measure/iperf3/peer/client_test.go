@@ -86,8 +86,7 @@ func checkClient(t testing.TB, addr string, f model.Flow, c Client) {
 		must.True(t, f.Duration <= 0 || samples[d] != 0, "no sample %s", d)
 		checkFlow(t, f, d, near.Flows[i], far.Flows[i], all[d])
 	}
-	must.True(t, f.Duration <= 0 || far.CPUWindow > 0 && far.CPUUser+far.CPUSystem > 0 && near.CPUWindow > 0,
-		"processor time: near %+v, far %+v", near, far)
+	must.True(t, f.Duration <= 0 || far.CPUWindow > 0 && far.CPUUser+far.CPUSystem > 0 && near.CPUWindow > 0, "processor time: near %+v, far %+v", near, far)
 }
 
 // checkFlow compares both ends' reports of direction d. all is what arrived at this end at any
@@ -106,8 +105,7 @@ func checkFlow(t testing.TB, f model.Flow, d model.Direction, ours, theirs model
 	must.True(t, f.Bytes <= 0 || d != model.To || ours.Bytes == f.Bytes && theirs.Bytes == f.Bytes,
 		"%d bytes asked, near %d, far %d", f.Bytes, ours.Bytes, theirs.Bytes)
 	must.True(t, f.Bytes <= 0 || d != model.From || ours.Bytes >= f.Bytes, "%d bytes asked, near %d", f.Bytes, ours.Bytes)
-	must.True(t, f.Duration <= 0 || ours.Window >= f.Duration*9/10 && theirs.Window >= f.Duration*9/10,
-		"windows near %v, far %v", ours.Window, theirs.Window)
+	must.True(t, f.Duration <= 0 || ours.Window >= f.Duration*9/10 && theirs.Window >= f.Duration*9/10, "windows near %v, far %v", ours.Window, theirs.Window)
 	sender := ours
 	if d == model.From {
 		sender = theirs
@@ -264,8 +262,7 @@ func TestClientLogin(t *testing.T) {
 func TestServerLogin(t *testing.T) {
 	t.Parallel()
 	key := testKey(t)
-	der := must.Get(x509.MarshalPKIXPublicKey(&key.PublicKey))(t)
-	public := writePEM(t, "PUBLIC KEY", der)
+	public := writePEM(t, "PUBLIC KEY", must.Get(x509.MarshalPKIXPublicKey(&key.PublicKey))(t))
 	access := &Access{Key: key, Users: map[string]string{"mario": iperf3.PasswordHash("mario", "rossi")}}
 	both := []iperf3.Padding{iperf3.OAEP, iperf3.PKCS1v15}
 	t.Run("foreign client", func(t *testing.T) {
@@ -307,8 +304,7 @@ func TestOldPaddingIsNamed(t *testing.T) {
 	t.Parallel()
 	must.SkipIf(t, atLeast(t, 17), "this client pads with OAEP")
 	key := testKey(t)
-	der := must.Get(x509.MarshalPKIXPublicKey(&key.PublicKey))(t)
-	public := writePEM(t, "PUBLIC KEY", der)
+	public := writePEM(t, "PUBLIC KEY", must.Get(x509.MarshalPKIXPublicKey(&key.PublicKey))(t))
 	e := newEvents()
 	addr := serveHere(t, ServerConfig{Event: e.add, Access: &Access{Key: key, Users: map[string]string{"mario": iperf3.PasswordHash("mario", "rossi")}}})
 	s := foreignClient(t, addr, "-n 1M --username mario --rsa-public-key-path "+public, "IPERF3_PASSWORD=rossi")

@@ -191,8 +191,7 @@ func checkEvent(t testing.TB, e Event, s summary) {
 }
 
 func TestServerOutput(t *testing.T) {
-	addr := serveHere(t, ServerConfig{})
-	s := foreignClient(t, addr, "-n 1M --get-server-output")
+	s := foreignClient(t, serveHere(t, ServerConfig{}), "-n 1M --get-server-output")
 	must.True(t, strings.Contains(s.Output, "receiver: "), "output %q, error %q", s.Output, s.Error)
 }
 
@@ -220,8 +219,7 @@ func TestServerRefuses(t *testing.T) {
 			if s.Error == "" || e.ended(t).Err == nil {
 				t.Errorf("client %q, server %v", s.Error, e.ended(t).Err)
 			}
-			must.True(t, slices.ContainsFunc(strings.Split(c.want, "|"), func(w string) bool { return strings.Contains(s.Error, w) }),
-				"the client says %q", s.Error)
+			must.True(t, slices.ContainsFunc(strings.Split(c.want, "|"), func(w string) bool { return strings.Contains(s.Error, w) }), "the client says %q", s.Error)
 		})
 	}
 }
@@ -230,8 +228,7 @@ func TestServerRefuses(t *testing.T) {
 func TestServerEndsRate(t *testing.T) {
 	t.Parallel()
 	e := newEvents()
-	s := foreignClient(t, serveHere(t, ServerConfig{Event: e.add, Rate: 5e6}), "-t 10")
-	must.True(t, s.Error != "", "the client ran to its end")
+	must.True(t, foreignClient(t, serveHere(t, ServerConfig{Event: e.add, Rate: 5e6}), "-t 10").Error != "", "the client ran to its end")
 	must.Say(t, e.ended(t).Err, "at most", "the server says")
 }
 

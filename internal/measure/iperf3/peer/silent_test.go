@@ -132,7 +132,7 @@ func besiege(t testing.TB, addr, stage string, n int, spread bool) {
 		cancel()
 		all.Wait()
 	})
-	waitFor(t, func() bool { return came.Load() >= int64(n) })
+	must.Until(t, "the clients", func() bool { return came.Load() >= int64(n) })
 }
 
 // TestSilentClientsKeepNobodyOut: while 256 clients stop at any stage, drip, or reconnect, a
@@ -185,7 +185,7 @@ func TestSilentTestGivesWay(t *testing.T) {
 	must.OK(t, err)
 	said := r.over()
 	must.True(t, len(said) >= 5 && said[0] == iperf3.ServerFailed.Byte(), "the silent one was told % x", said)
-	waitFor(t, func() bool { return e.told("another client waits") })
+	must.Until(t, "word of another client", func() bool { return e.told("another client waits") })
 	must.True(t, e.told("another client waits"), "the log does not say why the silent one ended")
 }
 
@@ -215,8 +215,7 @@ func TestNextClientWaitsForTheLastOne(t *testing.T) {
 // TestRunningTestKeepsItsSlot: while a test makes progress, others are refused at once.
 func TestRunningTestKeepsItsSlot(t *testing.T) {
 	t.Parallel()
-	e := newEvents()
-	addr := serveHere(t, ServerConfig{Event: e.add})
+	addr := serveHere(t, ServerConfig{Event: newEvents().add})
 	moving, done := make(chan struct{}), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
@@ -243,19 +242,4 @@ func (e *events) told(what string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.ContainsFunc(e.all, func(one Event) bool { return one.Err != nil && strings.Contains(one.Err.Error(), what) })
-}
-
-// waitFor waits until ok, at most for a minute; the caller checks the result.
-func waitFor(t testing.TB, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	limit := time.After(time.Minute)
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-limit:
-			return
-		}
-	}
 }

@@ -227,8 +227,7 @@ func TestServerUDPLimit(t *testing.T) {
 func TestServerEndsUDP(t *testing.T) {
 	t.Parallel()
 	e := newEvents()
-	addr := serveHere(t, ServerConfig{Event: e.add, UDPRate: udpLimit})
-	r := newRaw(t, addr)
+	r := newRaw(t, serveHere(t, ServerConfig{Event: e.add, UDPRate: udpLimit}))
 	r.send(r.ctl, r.cookie...)
 	r.expect(iperf3.ParamExchange)
 	r.json(`{"udp":true,"time":30,"parallel":1,"len":1000,"bandwidth":1000000}`)

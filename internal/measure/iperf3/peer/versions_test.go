@@ -112,8 +112,7 @@ func TestServerVersions(t *testing.T) {
 		r.send(r.ctl, iperf3.TestEnd.Byte())
 		r.expect(iperf3.ExchangeResults)
 		r.json(d.results("10000"))
-		body := must.Get(iperf3.ReadFrame(r.ctl, iperf3.MaxResults))(t)
-		got := must.Get(iperf3.ParseResults(body))(t)
+		got := must.Get(iperf3.ParseResults(must.Get(iperf3.ReadFrame(r.ctl, iperf3.MaxResults))(t)))(t)
 		must.Need(t, len(got.Streams) == n, "%+v", got)
 		for i, s := range got.Streams {
 			must.True(t, s.Bytes == 10000 && s.ID == int64(iperf3.StreamID(i)), "stream %d: %+v", i, s)

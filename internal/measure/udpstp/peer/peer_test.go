@@ -37,8 +37,7 @@ type serving struct {
 // serve starts a server on a free port of host.
 func serve(t testing.TB, host string, patience time.Duration, limits budget.Config, given program.Values) *serving {
 	t.Helper()
-	p := Program()
-	at, err := p.Listen(t.Context(), net.JoinHostPort(host, "0"))
+	at, err := Program().Listen(t.Context(), net.JoinHostPort(host, "0"))
 	must.SkipIf(t, err != nil, "no loopback at %s: %v", host, err)
 	s := &serving{addr: at.Addr().String(), over: make(chan struct{}, 100)}
 	h := program.Host{
@@ -52,8 +51,7 @@ func serve(t testing.TB, host string, patience time.Duration, limits budget.Conf
 			}
 		},
 	}
-	keys := must.Get(readKeys(given[keysFlag]))(t)
-	one := newServer(at.UDP.(*net.UDPConn), h, keys)
+	one := newServer(at.UDP.(*net.UDPConn), h, must.Get(readKeys(given[keysFlag]))(t))
 	one.patience = patience
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
