@@ -78,11 +78,7 @@ func (a *agent) Keep(ctx context.Context, k session.Keep) (session.Keeping, erro
 	if err != nil {
 		return out, err
 	}
-	plan, err := f.propose(ctx, keeper, k, settings, comments, &out)
-	if err != nil {
-		return out, err
-	}
-	changes, err := f.preview(keeper, plan.files, &out)
+	plan, changes, settings, err := f.lasting(ctx, keeper, k, settings, comments, &out)
 	if err != nil {
 		return out, err
 	}
@@ -104,6 +100,40 @@ func (a *agent) Keep(ctx context.Context, k session.Keep) (session.Keeping, erro
 		out.Notes = append(out.Notes, fmt.Sprintf("whether other files count more is not known: %v", err))
 	}
 	return out, nil
+}
+
+// lasting plans the files without the settings of k that another file sets to another value
+// later at every start. These are omitted, with the line that stands in the way.
+func (f *Files) lasting(ctx context.Context, keeper persist.Keeper, k session.Keep, settings []model.Assignment, comments []string, out *session.Keeping) (keepPlan, []persist.Change, []model.Assignment, error) {
+	var lost []model.Omission
+	joined := *out
+	for {
+		*out = joined
+		out.Notes = slices.Clip(joined.Notes)
+		plan, err := f.propose(ctx, keeper, k, settings, comments, out)
+		if err != nil {
+			return plan, nil, nil, err
+		}
+		changes, err := f.preview(keeper, plan.files, out)
+		if err != nil {
+			return plan, nil, nil, err
+		}
+		others, _ := f.others(ctx, k.Link, settings, changes, out) // Keep reports the error
+		n := len(lost)
+		settings = slices.DeleteFunc(settings, func(s model.Assignment) bool {
+			l, other := others[s.Knob]
+			if !other || l.Text == s.Value || !slices.ContainsFunc(k.Settings, func(asked model.Assignment) bool { return asked.Knob == s.Knob }) {
+				return false
+			}
+			lost = append(lost, model.Omission{Knob: s.Knob, Value: s.Value,
+				Reason: fmt.Sprintf("%s:%d sets it to %q at every start, after any file of linerate: change or remove that line first", l.File, l.Number, l.Text)})
+			return true
+		})
+		if len(lost) == n {
+			out.Omitted = append(out.Omitted, lost...)
+			return plan, changes, settings, nil
+		}
+	}
 }
 
 // renew replaces the proof of a record.
@@ -212,6 +242,9 @@ func (f *Files) others(ctx context.Context, link string, settings []model.Assign
 		return nil, nil
 	}
 	ids := lists.Each(held(settings, out), func(s model.Assignment) model.KnobID { return s.Knob })
+	if len(ids) == 0 {
+		return nil, nil
+	}
 	found, err := f.Origins(context.WithoutCancel(ctx), link, ids, changes) // the files may be written by now: report it even if ctx has ended
 	maps.DeleteFunc(found, func(_ model.KnobID, l model.FileLine) bool {
 		return slices.ContainsFunc(out.Files, func(f session.KeepFile) bool { return f.Path == l.File })

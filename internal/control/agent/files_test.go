@@ -41,8 +41,8 @@ func keepsFiles(t *testing.T, system string) (c agent.Config, root string) {
 		Owner: func(context.Context, string) (model.FileFormat, string, error) {
 			return model.FormatSystemdNetworkd, "networkd has it", nil
 		},
-		Origins: func(_ context.Context, _ string, ids []model.KnobID, _ []persist.Change) (map[model.KnobID]model.FileLine, error) {
-			return map[model.KnobID]model.FileLine{ids[0]: {File: "/etc/other", Number: 2, Text: "9"}}, nil
+		Origins: func(_ context.Context, _ string, _ []model.KnobID, _ []persist.Change) (map[model.KnobID]model.FileLine, error) {
+			return map[model.KnobID]model.FileLine{"tcp.recv_buffer_max": {File: "/etc/other", Number: 2, Text: "4194304"}}, nil
 		},
 		Claims: func(_ context.Context, link string, ids []model.KnobID) ([]model.Claim, error) {
 			return []model.Claim{{Knob: ids[0], Link: link, Manager: model.ManagerTuneD, When: "soon", File: "/x", Line: 3, Active: fact.Known(true, "test")}}, nil
@@ -85,6 +85,22 @@ func TestFilesAreKept(t *testing.T) {
 	must.True(t, len(claims) == 1 && claims[0].Link == "em0" && claims[0].Active.Or(false) && claims[0].Line == 3, "Claims = %+v", claims)
 	all := must.Get(s.Confirmed(ctx))(t)
 	must.True(t, len(all) == 1 && all[0].Holds && all[0].Link == "em0", "Confirmed = %+v", all)
+}
+
+// TestOverruledIsOmitted: what another program sets later, to another value, is not written, and
+// the reason names its line.
+func TestOverruledIsOmitted(t *testing.T) {
+	c, root := keepsFiles(t, "linux")
+	c.Files.Origins = func(_ context.Context, _ string, _ []model.KnobID, _ []persist.Change) (map[model.KnobID]model.FileLine, error) {
+		return map[model.KnobID]model.FileLine{"tcp.sack": {File: "/etc/rc.local", Number: 7, Text: "1"}}, nil
+	}
+	s, _, _ := far(t, c)
+	got := must.Get(s.Keep(t.Context(), asked(model.Assignment{Knob: "tcp.sack", Value: "0"})))(t)
+	must.True(t, len(got.Omitted) == 1 && got.Record == "", "alone: %+v", got)
+	got = must.Get(s.Keep(t.Context(), asked(model.Assignment{Knob: "tcp.sack", Value: "0"}, model.Assignment{Knob: "tcp.timestamps", Value: "0"})))(t)
+	must.True(t, len(got.Omitted) == 1 && got.Omitted[0].Knob == "tcp.sack" && strings.Contains(got.Omitted[0].Reason, `/etc/rc.local:7 sets it to "1" at every start`), "%+v", got.Omitted)
+	text := string(must.Get(os.ReadFile(filepath.Join(root, "etc/sysctl.d/zz-linerate.conf")))(t))
+	must.True(t, strings.Contains(text, "tcp_timestamps = 0") && !strings.Contains(text, "tcp_sack"), "%s", text)
 }
 
 // TestOtherNumbers: in a line of several numbers those that are not kept stay as in the owner's

@@ -33,6 +33,7 @@ func TestGuideLines(t *testing.T) {
 		`ifconfig_em1="inet 198.51.100.7/24 mtu 4000 -txcsum"`:                                                     "link.mtu=4000 nic.offload.tx_csum=0",
 		"networksetup -setMTU en1 1400":                                                                            "link.mtu=1400",
 		"netsh interface tcp set global autotuninglevel=normal timestamps=disabled":                                "tcp.autotune_level=Normal tcp.timestamps=0",
+		"netsh int ip set global taskoffload=disabled":                                                             "nic.offload.csum4=0 nic.offload.tso=0 nic.offload.tso6=0",
 		"netsh int tcp set heuristics wsh=disabled":                                                                "tcp.autotune_heuristics=0",
 		`netsh interface ipv4 set subinterface "Ethernet 2" mtu=1400 store=persistent`:                             "link.mtu=1400",
 		"Set-NetTCPSetting -SettingName Internet -CongestionProvider DCTCP":                                        "tcp.congestion_control=DCTCP",
