@@ -17,9 +17,6 @@ import (
 	"linerate/internal/must"
 )
 
-// soon is how long a step may take before it counts as hanging.
-const soon = 10 * time.Second
-
 // kinds returns all ways to wait that this system has, by name.
 func kinds() map[string]func(*net.TCPConn) (*Link, error) {
 	return map[string]func(*net.TCPConn) (*Link, error){
