@@ -1,11 +1,16 @@
 package knob
 
-// detail returns a rarely used knob of one stack: a number in a range.
+// detail returns a rarely used knob of one stack: a number in a range, or an amount of data if
+// the unit is bytes.
 func detail(id, summary, unit string, low, high int64, effect Effect, risk Risk, native map[string]Native, def []Default, source string) Knob {
-	return Knob{
+	k := Knob{
 		ID: knobID(id), Summary: summary, Scope: ScopeHost, Type: TypeInt, Unit: unit, Min: low, Max: high,
 		Effect: effect, Risk: risk, Native: native, Defaults: def, Source: source,
 	}
+	if unit == "bytes" {
+		k.Type, k.Unit = TypeBytes, ""
+	}
+	return k
 }
 
 // flag returns such a knob that is on or off.
