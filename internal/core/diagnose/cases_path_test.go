@@ -159,6 +159,10 @@ func pathCases() []aCase {
 			rates(e, 1.02, 1, 0.95, 1.03, 1)
 			e.Sender.moved("cgroup_throttled_ms", 7100)
 		}, rule: "B16", at: atSender, without: "B06"},
+		{name: "bursts of paced UDP are lost while a quota stops the sender", rate: 300e6, change: func(e *Evidence) {
+			e.Sender.moved("cgroup_throttled_ms", 8600)
+			e.Beside.Ladder = []Rung{{Sent: 200e6, Received: 200e6, Size: 1448}, {Sent: 500e6, Received: 300e6, Size: 1448, Lost: 10000, Got: 15000}}
+		}, rule: "B16", at: atSender, without: "B06"},
 		{name: "packets wait, and the hypervisor has the processors", rate: 0.48e6, change: func(e *Evidence) {
 			e.Ceiling, e.RTT, e.TCP.RTTMin, e.TCP.RTT = known(units.BitRate(1.327e6)), known(2599*time.Microsecond), known(2599*time.Microsecond), known(188*time.Millisecond)
 			trips(e, 194.3, 156.6, 196.8, 143.5, 181.9)

@@ -106,6 +106,9 @@ func slowStage(f features) (*finding, bool) {
 			return nil, false // it names the queue or the cause
 		}
 	}
+	if f.load(f.Sender).stopped.Or(0) >= limitedShare || f.load(f.Receiver).stopped.Or(0) >= limitedShare {
+		return nil, false // between its stops the program sends bursts, which a queue loses, and UDP does no better
+	}
 	b := f.found("", "a slower stage on the path").kind(model.FindingOutside).
 		noKnob("a faster link, or more from the shaper, policer or contract between the hosts")
 	if rate, ok := f.ladderKnee(); ok {
