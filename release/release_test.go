@@ -227,7 +227,8 @@ func TestFreeBSDPackage(t *testing.T) {
 	var m pkgManifest
 	must.Do(t, json.Unmarshal(files["+MANIFEST"], &m))
 	for name, want := range m.Files {
-		must.True(t, want == "1$"+hex.EncodeToString(sha256.Sum256(files[name])[:]) && strings.HasPrefix(name, "/usr/local/"), "%s: %s", name, want)
+		sum := sha256.Sum256(files[name])
+		must.True(t, want == "1$"+hex.EncodeToString(sum[:]) && strings.HasPrefix(name, "/usr/local/"), "%s: %s", name, want)
 	}
 	must.True(t, len(m.Files) == len(files)-2 && m.Version != "" && !strings.Contains(m.Version, "-") && m.ABI == "FreeBSD:*:amd64", "%+v", m)
 	t.Run("with pkg", func(t *testing.T) {
