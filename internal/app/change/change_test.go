@@ -204,7 +204,7 @@ func TestHalfConfirmed(t *testing.T) {
 	got = told()
 	must.True(t, len(got) == 1 && strings.Contains(got[0].(app.Trouble).Err.Error(), "damaged: one of them may hold it"), "a damaged note: %+v", got)
 	c.tellPairNote()
-	must.True(t, len(told()) == 0, "a damaged note is told again")
+	must.True(t, len(told()) == 0, "it reports a damaged note again")
 }
 
 // TestRequestsThatCannotBeMeant: invalid requests are refused before any host is asked.

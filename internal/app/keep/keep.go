@@ -300,7 +300,11 @@ func (k *keeping) claims(ctx context.Context, h *Host) error {
 	}
 	for _, c := range all {
 		ours := slices.ContainsFunc(h.Got.Files, func(f session.KeepFile) bool { return f.Path == c.File })
-		if _, told := h.Got.Others[c.Knob]; !ours && !told && !overruled(c, h.Got) {
+		_, told := h.Got.Others[c.Knob]
+		told = told || slices.ContainsFunc(h.Got.Omitted, func(o model.Omission) bool {
+			return o.Knob == c.Knob && strings.HasPrefix(o.Reason, fmt.Sprintf("%s:%d ", c.File, c.Line))
+		})
+		if !ours && !told && !overruled(c, h.Got) {
 			h.Got.Notes = append(h.Got.Notes, c.String())
 		}
 	}

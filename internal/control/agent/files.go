@@ -78,7 +78,7 @@ func (a *agent) Keep(ctx context.Context, k session.Keep) (session.Keeping, erro
 	if err != nil {
 		return out, err
 	}
-	plan, changes, settings, err := f.lasting(ctx, keeper, k, settings, comments, &out)
+	plan, err := f.lasting(ctx, keeper, k, &settings, comments, &out)
 	if err != nil {
 		return out, err
 	}
@@ -94,35 +94,32 @@ func (a *agent) Keep(ctx context.Context, k session.Keep) (session.Keeping, erro
 			out.Record = ""
 			return out, err
 		}
-		changes = nil
-	}
-	if out.Others, err = f.others(ctx, k.Link, settings, changes, &out); err != nil { // the files are written, so this does not fail Keep
-		out.Notes = append(out.Notes, fmt.Sprintf("whether other files count more is not known: %v", err))
+		f.others(ctx, k.Link, settings, nil, &out)
 	}
 	return out, nil
 }
 
-// lasting plans the files without the settings of k that another file sets to another value
-// later at every start. These are omitted, with the line that stands in the way.
-func (f *Files) lasting(ctx context.Context, keeper persist.Keeper, k session.Keep, settings []model.Assignment, comments []string, out *session.Keeping) (keepPlan, []persist.Change, []model.Assignment, error) {
+// lasting plans the files. It takes those of k's settings out of settings that another file
+// sets to another value later at every start, and omits them with that line as the reason.
+func (f *Files) lasting(ctx context.Context, keeper persist.Keeper, k session.Keep, settings *[]model.Assignment, comments []string, out *session.Keeping) (keepPlan, error) {
 	var lost []model.Omission
 	joined := *out
 	for {
 		*out = joined
-		out.Notes = slices.Clip(joined.Notes)
-		plan, err := f.propose(ctx, keeper, k, settings, comments, out)
+		plan, err := f.propose(ctx, keeper, k, *settings, comments, out)
 		if err != nil {
-			return plan, nil, nil, err
+			return plan, err
 		}
 		changes, err := f.preview(keeper, plan.files, out)
 		if err != nil {
-			return plan, nil, nil, err
+			return plan, err
 		}
-		others, _ := f.others(ctx, k.Link, settings, changes, out) // Keep reports the error
+		f.others(ctx, k.Link, *settings, changes, out)
 		n := len(lost)
-		settings = slices.DeleteFunc(settings, func(s model.Assignment) bool {
-			l, other := others[s.Knob]
-			if !other || l.Text == s.Value || !slices.ContainsFunc(k.Settings, func(asked model.Assignment) bool { return asked.Knob == s.Knob }) {
+		*settings = slices.DeleteFunc(*settings, func(s model.Assignment) bool {
+			l, other := out.Others[s.Knob]
+			asked := slices.ContainsFunc(k.Settings, func(a model.Assignment) bool { return a.Knob == s.Knob })
+			if !asked || !other || l.Text == s.Value {
 				return false
 			}
 			lost = append(lost, model.Omission{Knob: s.Knob, Value: s.Value,
@@ -131,7 +128,7 @@ func (f *Files) lasting(ctx context.Context, keeper persist.Keeper, k session.Ke
 		})
 		if len(lost) == n {
 			out.Omitted = append(out.Omitted, lost...)
-			return plan, changes, settings, nil
+			return plan, nil
 		}
 	}
 }
@@ -236,20 +233,23 @@ func held(settings []model.Assignment, out *session.Keeping) []model.Assignment 
 	})
 }
 
-// others returns the lines of other files that set the kept knobs once changes are made.
-func (f *Files) others(ctx context.Context, link string, settings []model.Assignment, changes []persist.Change, out *session.Keeping) (map[model.KnobID]model.FileLine, error) {
-	if f.Origins == nil {
-		return nil, nil
-	}
+// others fills out.Others with the lines of other files that set the kept knobs once changes are
+// made. An error becomes a note, since the files may be written by now; they may be even if ctx
+// has ended.
+func (f *Files) others(ctx context.Context, link string, settings []model.Assignment, changes []persist.Change, out *session.Keeping) {
+	out.Others = nil
 	ids := lists.Each(held(settings, out), func(s model.Assignment) model.KnobID { return s.Knob })
-	if len(ids) == 0 {
-		return nil, nil
+	if f.Origins == nil || len(ids) == 0 {
+		return
 	}
-	found, err := f.Origins(context.WithoutCancel(ctx), link, ids, changes) // the files may be written by now: report it even if ctx has ended
+	found, err := f.Origins(context.WithoutCancel(ctx), link, ids, changes)
+	if err != nil {
+		out.Notes = lists.Once(out.Notes, fmt.Sprintf("whether other files count more is not known: %v", err))
+	}
 	maps.DeleteFunc(found, func(_ model.KnobID, l model.FileLine) bool {
 		return slices.ContainsFunc(out.Files, func(f session.KeepFile) bool { return f.Path == l.File })
 	})
-	return found, err
+	out.Others = found
 }
 
 // lost returns the settings that a file, or linerate's block in it, no longer holds after c.

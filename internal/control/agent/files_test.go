@@ -13,8 +13,10 @@ import (
 	"linerate/internal/control/agent/agenttest"
 	"linerate/internal/control/session"
 	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
+	"linerate/internal/host/manager"
 	"linerate/internal/host/persist"
 	"linerate/internal/host/referee"
 	"linerate/internal/must"
@@ -163,6 +165,33 @@ func TestOwnersLink(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join(root, "etc/systemd/network", c.path))
 		must.OK(t, err, "%s: %+v", name, done)
 		must.Contain(t, string(text), c.want, name)
+	}
+}
+
+// TestOwnersValueIsReplaced: the owner's own line with another value does not stand in the way, as
+// the lines of other programs do. Origins reads the whole tree, as on a host.
+func TestOwnersValueIsReplaced(t *testing.T) {
+	for name, c := range map[string]struct{ format, knob, path, text string }{
+		"sysctl.d":            {"linux-sysctl", "tcp.sack=0", "etc/sysctl.d/99-x.conf", "net.ipv4.tcp_sack = 1\n"},
+		"a vendor's sysctl.d": {"linux-sysctl", "tcp.recv_buffer_max=4194304", "usr/lib/sysctl.d/99-v.conf", "net.ipv4.tcp_rmem = 4096 131072 6291456\n"},
+		"link":                {"systemd-networkd", "nic.ring.rx=2048", "etc/systemd/network/20-card.link", "[Match]\nPermanentMACAddress=02:00:00:00:00:01\n[Link]\nName=em0\nRxBufferSize=512\n"},
+		"network":             {"systemd-networkd", "link.mtu=9000", "etc/systemd/network/20-card.network", "[Match]\nName=em0\n[Link]\nMTUBytes=1400\n"},
+		"networkmanager":      {"networkmanager", "link.mtu=9000", "etc/NetworkManager/system-connections/em0.nmconnection", "[connection]\nid=em0\nuuid=3d6f5d3e-9d9a-4d6a-8a0c-8f7c6f0a1b2c\ntype=ethernet\ninterface-name=em0\n[ethernet]\nmtu=1400\n[ipv4]\nmethod=auto\n"},
+		"ifupdown":            {"ifupdown", "link.mtu=9000", "etc/network/interfaces", "source interfaces.d/*\nauto em0\niface em0 inet static\n\taddress 192.0.2.5/24\n\tmtu 1400\n"},
+	} {
+		config, root := keepsFiles(t, "linux")
+		config.Files.Origins = func(ctx context.Context, link string, ids []model.KnobID, changes []persist.Change) (map[model.KnobID]model.FileLine, error) {
+			return manager.Machine{Root: files.Overlay(os.DirFS(root), persist.Written(changes)), System: "linux", Catalogue: knob.NewIndex()}.Lines(ctx, link, ids)
+		}
+		must.Do(t, os.MkdirAll(filepath.Dir(filepath.Join(root, c.path)), 0o755))
+		must.Do(t, os.WriteFile(filepath.Join(root, c.path), []byte(c.text), 0o600))
+		s, _, _ := far(t, config)
+		id, value, _ := strings.Cut(c.knob, "=")
+		k := asked(model.Assignment{Knob: model.KnobID(id), Value: value})
+		k.Format = model.FileFormat(c.format)
+		config.Files.Owner = func(context.Context, string) (model.FileFormat, string, error) { return k.Format, "", nil }
+		got, err := s.Keep(t.Context(), k)
+		must.True(t, err == nil && got.Record != "" && len(got.Omitted) == 0 && len(got.Others) == 0, "%s: %+v, %v", name, got, err)
 	}
 }
 

@@ -130,7 +130,7 @@ func TestShareIsGivenBack(t *testing.T) {
 	}
 	must.Get(s.Prepare(t.Context(), session.Preparation{Run: 2, Flow: f}))(t)
 	must.True(t, used() != 0, "a prepared run holds nothing")
-	must.Until(t, "a run that nobody started to give its part back", func() bool { return used() == 0 })
+	must.Until(t, "a prepared run to give its part back", func() bool { return used() == 0 })
 }
 
 // TestPatientControllers: a prepared run waits for its start as long as a known controller asks,

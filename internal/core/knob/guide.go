@@ -222,7 +222,7 @@ func netshLine(words []string) guideLine {
 			pair = true
 		}
 		if name == "taskoffload" && pair { // DisableTaskOffload of Tcpip\Parameters: of every card, whatever its driver offers
-			v := onOffOf(map[string]string{"enabled": "true", "disabled": "false"}[strings.ToLower(value)])
+			v := map[string]string{"enabled": "on", "disabled": "off"}[strings.ToLower(value)]
 			for _, native := range []string{"*TCPChecksumOffloadIPv4", "*LsoV2IPv4", "*LsoV2IPv6"} {
 				l.sets = append(l.sets, guideSet{native: native, word: native, value: v})
 			}

@@ -97,7 +97,7 @@ func TestStop(t *testing.T) {
 	far.Start(t.Context())
 	done := make(chan struct{})
 	go func() { _ = far.Close(); close(done) }()
-	must.Wait(t, "the end of a receiver that nobody sends to", done)
+	must.Wait(t, "the end of a receiver without a sender", done)
 }
 
 func TestValidate(t *testing.T) {

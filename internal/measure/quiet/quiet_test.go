@@ -107,8 +107,8 @@ func TestAtOnce(t *testing.T) {
 				}
 				first, second := begin(a), Begin(b)
 				now := runtime.GOMAXPROCS(0)
-				must.True(t, now >= procs+a+b, "GOMAXPROCS is %d while holds of %d and %d are there, and was %d", now, a, b, procs)
-				must.Equal(t, percent(), off, "the collector's percentage while a hold is there")
+				must.True(t, now >= procs+a+b, "GOMAXPROCS is %d during holds of %d and %d, and was %d", now, a, b, procs)
+				must.Equal(t, percent(), off, "the collector's percentage during a hold")
 				first.Check()
 				first.End()
 				all.Go(second.End) // elsewhere, and at the same time as the next

@@ -134,7 +134,7 @@ func (a *console) demoInLab(ctx context.Context, e *reach.Ends, spec lab.Spec) e
 	}
 	a.say("1. Two virtual hosts, near and far, and a wire of %s with a round trip of 10 ms.", spec.To.Rate)
 	a.say("   It can carry %s of TCP payload. A fault is planted: far may use no more", ceiling)
-	a.say("   than 64 KiB to receive (%s). linerate is not told.\n", demoKnob)
+	a.say("   than 64 KiB to receive (%s). linerate does not know it.\n", demoKnob)
 	a.say("2. What is wrong? check looks at the path for ten seconds and changes nothing.\n")
 	a.say("%s\n", demoCheck)
 	if err := a.demoLook(ctx, e, st); err != nil {

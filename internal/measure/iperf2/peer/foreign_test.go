@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,20 +35,12 @@ func realProgram(t testing.TB) string {
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
-	more chan struct{} // gets a token after each write
 }
-
-func newOutput() *output { return &output{more: make(chan struct{}, 1)} }
 
 func (o *output) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.text.Write(b)
-	select {
-	case o.more <- struct{}{}:
-	default:
-	}
-	return len(b), nil
+	return o.text.Write(b)
 }
 
 func (o *output) String() string {
@@ -59,14 +52,7 @@ func (o *output) String() string {
 // await waits until ok accepts the text.
 func (o *output) await(t testing.TB, what string, ok func(string) bool) {
 	t.Helper()
-	limit := time.After(time.Minute)
-	for !ok(o.String()) {
-		select {
-		case <-o.more:
-		case <-limit:
-			t.Fatalf("no %s:\n%s", what, o)
-		}
-	}
+	must.Until(t, what, func() bool { return ok(o.String()) })
 }
 
 // foreignServer starts the program as a server and returns its address and output.
@@ -74,7 +60,7 @@ func foreignServer(t testing.TB, args ...string) (string, *output) {
 	t.Helper()
 	path := realProgram(t)
 	port := freePort(t)
-	out := newOutput()
+	out := new(output)
 	ctx, cancel := context.WithCancel(t.Context())
 	cmd := exec.CommandContext(ctx, path, append([]string{"-s", "-B", "127.0.0.1", "-f", "b", "-p", strconv.Itoa(port)}, args...)...)
 	cmd.Stdout, cmd.Stderr = out, out
@@ -84,28 +70,21 @@ func foreignServer(t testing.TB, args ...string) (string, *output) {
 		_ = cmd.Wait() // it was killed
 	})
 	out.await(t, "listening server", func(s string) bool { return strings.Contains(s, "Server listening") })
-	awaitSocket(t, port)
+	awaitSocket(t, map[bool]string{false: "tcp", true: "udp"}[slices.Contains(args, "-u")], port)
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), out
 }
 
-// awaitSocket waits until port is in use: the program prints that it listens a little before it
+// awaitSocket waits until port of 127.0.0.1 is in use for network, tcp or udp: the program prints that it listens a little before it
 // does. /proc shows it without a connection, which the program would count.
-func awaitSocket(t testing.TB, port int) {
+func awaitSocket(t testing.TB, network string, port int) {
 	t.Helper()
 	// Linux, Documentation/networking/proc_net_tcp.rst: local address, remote
 	// address, state; 0A is listening, 07 an unconnected UDP socket.
-	marks := map[string]string{
-		"/proc/net/tcp": fmt.Sprintf(":%04X 00000000:0000 0A", port),
-		"/proc/net/udp": fmt.Sprintf(":%04X 00000000:0000 07", port),
-	}
+	state := map[string]string{"tcp": "0A", "udp": "07"}[network]
+	mark := fmt.Appendf(nil, "0100007F:%04X 00000000:0000 %s", port, state)
 	must.Until(t, "a listener", func() bool {
-		for path, mark := range marks {
-			b, err := os.ReadFile(path)
-			if err != nil || bytes.Contains(b, []byte(mark)) {
-				return true
-			}
-		}
-		return false
+		b, err := os.ReadFile("/proc/net/" + network)
+		return err != nil || bytes.Contains(b, mark)
 	})
 }
 

@@ -174,7 +174,7 @@ func serverOf3(t testing.TB, path string) string {
 		cancel()
 		_ = cmd.Wait() // it was killed
 	})
-	awaitSocket(t, port)
+	awaitSocket(t, "tcp", port)
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 

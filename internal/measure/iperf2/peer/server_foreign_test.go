@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,7 +26,6 @@ type ownServer struct {
 	mu      sync.Mutex
 	results []Result
 	log     []string
-	more    chan struct{}
 }
 
 func startServer(t testing.TB, cfg ServerConfig) *ownServer {
@@ -54,13 +54,7 @@ func listenBoth(t testing.TB, host string) (net.Listener, net.PacketConn) {
 
 func serveOn(t testing.TB, l net.Listener, pc net.PacketConn, cfg ServerConfig, change ...func(*ServerConfig)) *ownServer {
 	t.Helper()
-	s := &ownServer{addr: l.Addr().String(), more: make(chan struct{}, 1), ended: make(chan error, 1)}
-	signal := func() {
-		select {
-		case s.more <- struct{}{}:
-		default:
-		}
-	}
+	s := &ownServer{addr: l.Addr().String(), ended: make(chan error, 1)}
 	cfg.Done = func(r Result) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -70,13 +64,11 @@ func serveOn(t testing.TB, l net.Listener, pc net.PacketConn, cfg ServerConfig, 
 		if !r.Refused {
 			s.results = append(s.results, r)
 		}
-		signal()
 	}
 	cfg.Log = func(line string) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.log = append(s.log, line)
-		signal()
 	}
 	for _, c := range change {
 		c(&cfg)
@@ -91,22 +83,15 @@ func serveOn(t testing.TB, l net.Listener, pc net.PacketConn, cfg ServerConfig, 
 }
 
 // await waits until ok accepts the reports so far, and returns them.
-func (s *ownServer) await(t testing.TB, what string, ok func(results []Result, log []string) bool) ([]Result, []string) {
+func (s *ownServer) await(t testing.TB, what string, ok func(results []Result, log []string) bool) (results []Result, log []string) {
 	t.Helper()
-	limit := time.After(time.Minute)
-	for {
+	must.Until(t, what, func() bool {
 		s.mu.Lock()
-		results, log := append([]Result(nil), s.results...), append([]string(nil), s.log...)
-		s.mu.Unlock()
-		if ok(results, log) {
-			return results, log
-		}
-		select {
-		case <-s.more:
-		case <-limit:
-			t.Fatalf("no %s: results %+v\nlog %q", what, results, log)
-		}
-	}
+		defer s.mu.Unlock()
+		results, log = slices.Clone(s.results), slices.Clone(s.log)
+		return ok(results, log)
+	})
+	return results, log
 }
 
 // sum adds up one direction of results.
