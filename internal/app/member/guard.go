@@ -133,7 +133,7 @@ func (g *guard) Find(secret []byte) (tls.Key, bool) {
 	g.used[t.Lease] = true
 	over := make(chan struct{})
 	time.AfterFunc(time.Unix(t.Until+slack, 0).Sub(g.nowLocked()), func() { close(over) })
-	return tls.Key{Name: keyName(t.Lease), Over: over}, true
+	return tls.Key{Name: keyName(t.Lease), Over: over, Rate: g.rate(t.Rate)}, true
 }
 
 // Ended implements serve.Tickets.
@@ -148,10 +148,18 @@ const keyFormat = "fleet:%d"
 
 func keyName(lease int64) string { return fmt.Sprintf(keyFormat, lease) }
 
-// rate returns the lower of two limits of a rate; 0 is none.
-func rate(a, b units.BitRate) units.BitRate {
-	if a == 0 || b > 0 && b < a {
-		return b
+// rate returns the most TCP, each way, of a run for which the hub names a rate: no more than the
+// owner allows, whatever the hub says. 0 is no limit.
+func (g *guard) rate(named units.BitRate) units.BitRate {
+	l := g.limits()
+	if l.ProbeOnly {
+		return probeRate
 	}
-	return a
+	if named == 0 || l.Rate > 0 && l.Rate < named {
+		return l.Rate
+	}
+	return named
 }
+
+// probeRate bounds TCP on a host that only probes: none of linerate's own runs uses any there.
+const probeRate units.BitRate = 1

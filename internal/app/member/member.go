@@ -328,7 +328,7 @@ func (m *Member) carry(ctx context.Context, o wirefleet.Order) {
 			l.State, l.Reason = fleet.Skipped, "no room for the result"
 			m.env.Observe(app.Trouble{Err: err})
 		} else {
-			o.Rate = rate(o.Rate, m.c.Limits.Rate)
+			o.Rate = m.guard.rate(o.Rate)
 			l = m.measure(ctx, o)
 		}
 		m.guard.end(l.ID)

@@ -51,7 +51,7 @@ func TestGuard(t *testing.T) {
 		refused("a window longer than the owner's share", ticket(func(w *wirefleet.Ticket) { w.Until = at + 600 }, key))
 		refused("no ticket", nil)
 		k, ok := g.Find(ticket(nil, key))
-		must.Need(t, ok && !k.Tune && k.Name == "fleet:1", "%+v, %v", k, ok)
+		must.Need(t, ok && !k.Tune && k.Name == "fleet:1" && k.Rate == 0, "%+v, %v", k, ok)
 		refused("the same again", ticket(nil, key))
 		refused("one beside it", ticket(func(w *wirefleet.Ticket) { w.Lease = 2 }, key))
 		must.Fail(t, g.begin(3, fleet.Span{From: at, Until: at + 25}), "an own run beside it")
@@ -62,9 +62,11 @@ func TestGuard(t *testing.T) {
 		limits.Quiet = &fleet.Quiet{From: (at + 60) % 86400, Until: (at + 600) % 86400}
 		now := g.now()
 		refused("one in quiet hours", ticket(func(w *wirefleet.Ticket) { w.Lease, w.From, w.Until = 4, now, now+25 }, key))
-		limits.Quiet = nil
-		_, ok = g.Find(ticket(func(w *wirefleet.Ticket) { w.Lease, w.From, w.Until = 4, now, now+25 }, key))
-		must.True(t, ok, "after the first one")
+		limits.Quiet, limits.Rate = nil, 2e8
+		k, ok = g.Find(ticket(func(w *wirefleet.Ticket) { w.Lease, w.From, w.Until = 4, now, now+25 }, key))
+		must.True(t, ok && k.Rate == 2e8 && g.rate(1e9) == 2e8 && g.rate(1e8) == 1e8, "after the first one, when the hub names no rate: %+v", k)
+		limits.ProbeOnly = true
+		must.Equal(t, g.rate(1e9), probeRate, "rate of TCP on a host that probes only")
 	})
 }
 

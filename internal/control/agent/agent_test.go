@@ -22,7 +22,10 @@ import (
 	"linerate/internal/control/wire/pipe"
 	"linerate/internal/control/wire/wiretest"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/bulk"
+	"linerate/internal/core/units"
 	"linerate/internal/measure/engine"
+	"linerate/internal/measure/tcpbulk"
 	"linerate/internal/must"
 )
 
@@ -149,6 +152,13 @@ func TestLimits(t *testing.T) {
 		p := session.Preparation{Run: 1, Flow: wiretest.Flow(model.To)}
 		change(&p)
 		must.Is(t, must.Err(s.Prepare(t.Context(), p)), session.ErrRefused, "%s", name)
+	}
+	c.Limits, c.Engines = agent.Limits{MaxTCP: 1e6}, append(c.Engines, tcpbulk.New())
+	s, _, _ = far(t, c)
+	for i, rate := range []units.BitRate{0, 1e6 + 1, 1e6} { // 0 is as fast as possible
+		f, _ := bulk.Paced(model.Flow{Engine: bulk.Name, Direction: model.From, Duration: time.Second}, rate)
+		err := must.Err(s.Prepare(t.Context(), session.Preparation{Run: uint64(i + 1), Flow: f}))
+		must.Equal(t, errors.Is(err, session.ErrRefused), rate != 1e6, "a rate of %v is refused: %v", rate, err)
 	}
 }
 

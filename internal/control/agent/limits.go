@@ -20,6 +20,7 @@ type Limits struct {
 	MaxBlock   units.Bytes   // per write, which costs memory for every stream
 	MaxBytes   units.Bytes   // of files generated for one copy
 	MaxRate    units.BitRate // of paced UDP, per direction; unpaced UDP is refused
+	MaxTCP     units.BitRate // of paced TCP, per direction; TCP that states no rate is refused
 	// NoPaths refuses copies from or to paths that the controller names, so that a key that
 	// may only measure cannot read or write files of the host.
 	NoPaths bool
@@ -59,6 +60,8 @@ func (l Limits) check(f model.Flow, d traffic.Demand) error {
 		return limited("answers of %d bytes, this agent allows %d", d.Answer, l.MaxBlock)
 	case l.MaxRate > 0 && d.Datagrams && (d.Rate == 0 || d.Rate > l.MaxRate):
 		return limited("UDP at more than %v, which this agent allows", l.MaxRate)
+	case l.MaxTCP > 0 && !d.Datagrams && (d.Rate == 0 || d.Rate > l.MaxTCP):
+		return limited("TCP at more than %v, which this agent allows", l.MaxTCP)
 	case l.NoPaths && d.Paths:
 		return refuse("this agent copies between memory and a disk file of its own, not from or to a path")
 	case l.MaxBytes > 0 && d.Stored && f.Bytes > l.MaxBytes:

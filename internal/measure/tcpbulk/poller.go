@@ -67,7 +67,11 @@ func (w *work) write(s *stream, c *net.TCPConn) error {
 // read receives into buf until s ends.
 func (w *work) read(s *stream, c *net.TCPConn, buf []byte) error {
 	var got int64
+	p := pacer{rate: w.pace}
 	for !w.stop.Load() {
+		if p.hold(got, time.Since(w.start)) {
+			continue
+		}
 		n, err := c.Read(buf)
 		if n > 0 {
 			if got == 0 {

@@ -13,6 +13,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/bulk"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/enginetest"
@@ -142,6 +143,26 @@ func TestOmit(t *testing.T) {
 	// The window is the rest after the omitted samples.
 	must.True(t, got.Window >= measured, "window of %v, want at least %v", got.Window, measured)
 	checkSamples(t, samples, model.To, model.Goodput, got)
+}
+
+// heedless is an engine whose sender ignores the rate of a flow.
+type heedless struct{ *Engine }
+
+// Prepare implements engine.Engine.
+func (h heedless) Prepare(ctx context.Context, env engine.Env, f model.Flow) (engine.Test, error) {
+	f.Params = ""
+	return h.Engine.Prepare(ctx, env, f)
+}
+
+// TestReceiverKeepsTheRate: a sender that ignores the rate delivers no more than it allows.
+func TestReceiverKeepsTheRate(t *testing.T) {
+	f, _ := bulk.Paced(timed(model.To, 2), 40e6)
+	f.Omit = 3 * paceAhead / 2
+	near, far := enginetest.PrepareEnds(t, heedless{New()}, New(), enginetest.NewWire(t), f)
+	enginetest.Succeed(t, near, far, model.To)
+	got := far.Flow(t, model.To)
+	rate := float64(got.Bytes) * 8 / got.Window.Seconds()
+	must.True(t, rate > 10e6 && rate < 80e6, "received %.0f bit/s, want about 40 Mbit/s", rate)
 }
 
 func TestBytes(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"linerate/internal/control/session"
+	"linerate/internal/core/units"
 )
 
 // DefaultKey is the name of the key whose secret is the identity's own.
@@ -15,6 +16,9 @@ type Key struct {
 	Name string // "" for an anonymous client
 	// Tune reports whether the key's holder may change settings, if the server does that.
 	Tune bool
+	// Rate is the most TCP that a run of the key's holder may carry in each direction; 0 is no
+	// limit. UDP may have as much, or its default rate if that is more.
+	Rate units.BitRate
 	// Over, if not nil, is closed when the key stops being valid, which ends its sessions.
 	Over <-chan struct{}
 }

@@ -29,6 +29,7 @@ import (
 	"linerate/internal/control/agent"
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire/data"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/budget"
 )
@@ -212,6 +213,9 @@ func limit(l *agent.Limits, k Key) {
 		if l.MaxRate <= 0 || l.MaxRate > one.UDP {
 			l.MaxRate = one.UDP
 		}
+	}
+	if k.Rate > 0 {
+		l.MaxTCP, l.MaxRate = k.Rate, max(k.Rate, udp.DefaultRate)
 	}
 	l.MaxStreams = tighter(l.MaxStreams, streams)
 	l.MaxTime = time.Duration(tighter(int(l.MaxTime), int(longest)))

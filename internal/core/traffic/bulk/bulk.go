@@ -47,6 +47,10 @@ func Kind() traffic.Kind {
 				Name: "mptcp", Usage: "Multipath TCP over all subflows that both hosts open (Linux), with a row for each", Switch: true, Fixed: true,
 			}, traffic.Switch, func(p *Params) *bool { return &p.MPTCP }),
 		},
+		Demand: func(f model.Flow) traffic.Demand {
+			p, _ := traffic.Read[Params](f.Params) // the engine reports what is no parameter
+			return traffic.Demand{Rate: p.Rate}
+		},
 		Section: section,
 	}
 }
