@@ -93,7 +93,8 @@ func BuildTuned(s model.Session, rec tune.Record, proof *model.Session) Tuned {
 }
 
 // afterSearch returns the follow-up command of a search: to continue an interrupted one, to
-// give it more time if its budget was spent, or else to show it again.
+// give it more time if its budget was spent, to look at more than a stream of TCP if nothing
+// helped, or else to show it again.
 func afterSearch(s model.Session, rec tune.Record) Step {
 	b := newBuilder(&s)
 	switch words, ok := b.repeated("tune", "--budget", "--seed"); {
@@ -101,6 +102,8 @@ func afterSearch(s model.Session, rec tune.Record) Step {
 		return Step{"go on", strings.Join(append([]string{"linerate tune --resume " + s.ID}, b.stored()...), " ")}
 	case ok && rec.Reason == tune.BudgetSpent && rec.Confirmation == "":
 		return Step{"give it all the time that it takes", strings.Join(words, " ")}
+	case s.State == model.SessionDone && rec.Reason == tune.NothingLeft && rec.Confirmation == "" && rec.Options.Objective == model.Goodput:
+		return Step{"look at datagrams, packet sizes and each hop, too", b.command("check", model.Setting{})}
 	}
 	return b.again()
 }
@@ -146,7 +149,7 @@ func headline(s model.Session, rec tune.Record, proven bool, proof *model.Sessio
 func measuredOnly(s model.Session, rec tune.Record) string {
 	look := rec.Look()
 	if look == nil {
-		return "nothing to try: " + rec.Reason
+		return "nothing was tried: " + rec.Reason
 	}
 	var out []string
 	b := newBuilder(&s)
@@ -165,7 +168,7 @@ func measuredOnly(s model.Session, rec tune.Record) string {
 		}
 		out = append(out, text+cmp.Or(look.Limits[d], "limit not identified"))
 	}
-	return "nothing to try: " + strings.Join(out, "; ")
+	return "measured " + strings.Join(out, "; ")
 }
 
 // change describes the change of a candidate: "far.tcp.recv_buffer_max 64KiB -> 4MiB". It

@@ -41,7 +41,7 @@ func TestTunedSaysWhatHelped(t *testing.T) {
 	broke.Detail = "the link was lost"
 	won := fate("tcp.recv_buffer_max", "65536", "4194304", tune.Helped, 0)
 	rec := tune.Record{
-		Options: tune.Options{Objective: model.Goodput}, Winner: won.Setting, Reason: "nothing is left to try", Confirmation: "proof", Inputs: []tune.Input{{}},
+		Options: tune.Options{Objective: model.Goodput}, Winner: won.Setting, Reason: "no other setting is known to help", Confirmation: "proof", Inputs: []tune.Input{{}},
 		Ideas: []tune.Fate{won, fate("tcp.recv_buffer_max", "65536", "262144", tune.Waiting, 0), fate("tcp.sack", "0", "1", tune.NoEffect, 0), mtu, broke},
 	}
 	proof := model.Session{Hosts: []model.HostFacts{{Host: model.Near, Name: "desk"}, {Host: model.Far, Name: "nas"}}}
@@ -164,7 +164,7 @@ func TestTunedSaysWhatIsLeft(t *testing.T) {
 	}
 	got = report.BuildTuned(s, rec, nil)
 	must.Same(t, got.Short, []string{"what helps: a faster link"})
-	must.Equal(t, got.Headline, "nothing to try: to nas: 14 Mbit/s, 61 % of what the path can carry, held back by the receive window of nas; from nas: limit not identified")
+	must.Equal(t, got.Headline, "measured to nas: 14 Mbit/s, 61 % of what the path can carry, held back by the receive window of nas; from nas: limit not identified")
 }
 
 // An imported value has its unit, whatever the quantity.

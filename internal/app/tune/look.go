@@ -43,7 +43,7 @@ func (s *steer) glances(ctx context.Context, incumbent model.Setting, runs []mod
 	return look, again, nil
 }
 
-// over reports whether the machine would end after a look because nothing is left to try.
+// over reports whether the machine would end after a look because no other setting is known to help.
 func (s *steer) over(l tune.Look, runs []model.Run) bool {
 	rec := s.record()
 	rec.Inputs = append(slices.Clone(rec.Inputs), tune.Input{Look: &l})

@@ -331,24 +331,37 @@ func (g given) algorithm() []Candidate {
 // ethernet is the MTU that every Ethernet carries.
 const ethernet = 1500
 
-// mtu proposes jumbo frames if both interfaces support them, and the Ethernet MTU against
-// smaller packets. It proposes nothing on a path that drops large packets.
+// mtu proposes jumbo frames if both interfaces support them, the larger MTU of two that differ,
+// and the Ethernet MTU against smaller packets. It proposes nothing on a path that drops large
+// packets.
 func (g given) mtu() []Candidate {
 	switch g.f.Rule {
-	case "M2", "M1":
+	case "M2":
 		return nil
 	case "B29":
 		c := g.candidate(linkMTU, strconv.Itoa(ethernet), fact.Unknown[units.BitRate]("whether the path passes them is not known"), model.Near, model.Far)
 		c.Caution = "something may have made the packets small on purpose, as a tunnel"
 		return []Candidate{c}
 	}
-	for _, h := range []model.Host{model.Near, model.Far} {
-		f, _ := g.s.Facts(h)
-		if f.MTU.Or(jumbo) >= jumbo || len(f.NICs) == 0 || f.NICs[0].MTUMax.Or(0) < jumbo {
+	size := jumbo
+	var smaller []model.Host
+	near, _ := g.s.Facts(model.Near)
+	far, _ := g.s.Facts(model.Far)
+	if g.f.Rule == "M1" {
+		size = max(near.MTU.Or(0), far.MTU.Or(0))
+	}
+	for _, f := range []model.HostFacts{near, far} {
+		switch mtu, known := f.MTU.Get(); {
+		case !known || len(f.NICs) == 0 || mtu < size && f.NICs[0].MTUMax.Or(0) < size:
 			return nil
+		case mtu < size:
+			smaller = append(smaller, f.Host)
 		}
 	}
-	c := g.candidate(linkMTU, strconv.Itoa(jumbo), fact.Unknown[units.BitRate]("whether the path passes them is not known"), model.Near, model.Far)
+	if len(smaller) == 0 {
+		return nil
+	}
+	c := g.candidate(linkMTU, strconv.Itoa(size), fact.Unknown[units.BitRate]("whether the path passes them is not known"), smaller...)
 	c.Caution = "the devices between the hosts, and the other hosts of the link, have to take such packets too"
 	return []Candidate{c}
 }

@@ -32,6 +32,16 @@ func session(near, far map[model.KnobID]string) *model.Session {
 	return s
 }
 
+// links gives both hosts a card: their MTUs, and the most that the far one takes.
+func links(near, far, most int) func(*model.Session) {
+	return func(s *model.Session) {
+		for i, h := range s.Hosts {
+			s.Hosts[i].MTU = known(map[model.Host]int{model.Near: near, model.Far: far}[h.Host])
+			s.Hosts[i].NICs = []model.NIC{{MTUMax: known(map[model.Host]int{model.Near: 9216, model.Far: most}[h.Host])}}
+		}
+	}
+}
+
 func TestFrom(t *testing.T) {
 	type values = map[model.KnobID]string
 	for name, c := range map[string]struct {
@@ -119,18 +129,14 @@ func TestFrom(t *testing.T) {
 		},
 		"jumbo frames that both interfaces take": {
 			finding: model.Finding{Direction: model.To, Host: model.Near, Knobs: []model.KnobID{"link.mtu"}},
-			change: func(s *model.Session) {
-				for i := range s.Hosts {
-					s.Hosts[i].NICs = []model.NIC{{MTUMax: known(9216)}}
-				}
-			},
-			want: "link.mtu=9000", allows: []float64{0}, careful: true,
+			change:  links(1500, 1500, 9216), want: "link.mtu=9000", allows: []float64{0}, careful: true,
 		},
 		"jumbo frames that one interface does not take": {
-			finding: model.Finding{Direction: model.To, Host: model.Near, Knobs: []model.KnobID{"link.mtu"}},
-			change: func(s *model.Session) {
-				s.Hosts[0].NICs, s.Hosts[1].NICs = []model.NIC{{MTUMax: known(9216)}}, []model.NIC{{MTUMax: known(1500)}}
-			},
+			finding: model.Finding{Direction: model.To, Host: model.Near, Knobs: []model.KnobID{"link.mtu"}}, change: links(1500, 1500, 1500),
+		},
+		"the larger MTU of two": {
+			finding: model.Finding{Direction: model.To, Rule: "M1", Host: model.Far, Knobs: []model.KnobID{"link.mtu"}},
+			change:  links(4000, 1500, 9216), want: "far.link.mtu=4000", allows: []float64{0}, careful: true,
 		},
 		"streams against a full core": {
 			finding: model.Finding{Direction: model.To, Host: model.Far, Knobs: []model.KnobID{"streams", "no.candidate"}, Implied: known(units.BitRate(300e6))},

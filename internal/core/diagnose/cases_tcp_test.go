@@ -264,6 +264,11 @@ func lossCases() []aCase {
 			e.Sender.moved("tcp_undone_by_duplicates", 9)
 			e.Receiver.moved("tcp_out_of_order", 8000)
 		}, rule: "B11", at: atSender, without: "B10"},
+		{name: "reordering under bbr, which keeps its rate", rate: 120e6, change: func(e *Evidence) {
+			resent(e, 300, 140)
+			e.TCP.Congestion = known("bbr")
+			e.Sender.moved("tcp_undone_by_duplicates", 120)
+		}, rule: "B11", at: atSender, beside: true},
 		{name: "reordering without SACK", rate: 12e6, change: func(e *Evidence) {
 			resent(e, 30000, 0)
 			e.Sender.moved("tcp_recoveries_without_sack", 47, "tcp_undone_early", 43, "tcp_reordering_without_sack", 156)

@@ -29,6 +29,9 @@ func reordering(f features) (*finding, bool) {
 		b.because("tcp_out_of_order of the receiver", "%s before an earlier one", plain.Count(n, "segment came", "segments came"))
 	}
 	b.misses(f.Receiver.Counters.Moved("tcp_out_of_order").IsKnown(), "how many segments came out of order", byCounters)
+	if f.paced() && !f.lossy() { // bbr keeps its rate; only what it sends again is lost to it
+		b.kind(model.FindingBeside)
+	}
 	if sack, known := f.TCP.SACK.Get(); known && !sack {
 		return b.also("selective acknowledgements are off, so that the sender cannot tell it from loss").helps(sackKnob), true
 	}

@@ -300,7 +300,7 @@ func (v Verdict) String() string {
 	return s
 }
 
-// Lines formats the evidence, one fact per line; e may be nil.
+// Lines formats the evidence, what decided and what was guarded, one fact per line; e may be nil.
 func (e *Evidence) Lines() []string {
 	if e == nil {
 		return []string{"evidence: none, not measured"}
@@ -317,7 +317,9 @@ func (e *Evidence) Lines() []string {
 	}
 	lines := []string{s}
 	for _, v := range e.Verdicts {
-		lines = append(lines, v.String())
+		if v.Metric == e.Objective || v.Guard != "" || v.Outcome != model.Undecided { // the rest was watched, and nothing was to be decided
+			lines = append(lines, v.String())
+		}
 	}
 	if len(e.Verdicts) == 0 {
 		lines = append(lines, "no verdict")

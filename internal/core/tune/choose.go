@@ -11,7 +11,7 @@ import (
 )
 
 // NothingLeft is the reason of a search that ends below the ceiling without another idea.
-const NothingLeft = "nothing is left to try"
+const NothingLeft = "no other setting is known to help"
 
 // BudgetSpent is the reason of a search that its budget cut short.
 const BudgetSpent = "the budget is spent"

@@ -46,7 +46,7 @@ func (a *console) tuneCommand() *cobra.Command {
 		Long: `tune measures the path to HOST, names what limits it, and tries the settings of both
 hosts that could help, each beside what is best so far, in short blocks in random
 order. What beats it by more than the margin stays in play, and the path is
-diagnosed again, until the ceiling is reached or nothing is left to try. Then it leaves
+diagnosed again, until the ceiling is reached or no other setting is known to help. It leaves
 out what is not needed, looks for the smallest value that is as good, and proves
 the end against the beginning in fresh blocks: only that is told as the gain.
 
@@ -88,7 +88,7 @@ processor time that each Gbit costs the receiver: offloads, moderation, jumbo fr
 	fl.StringSliceVar(&f.never, "never", nil, "not these settings")
 	fl.StringArray("guard", nil, "METRIC<MARGIN: what no setting may harm, as rtt<50%, loss<0.5%; none is no guards (default: latency, loss and CPU)")
 	fl.String("margin", "3%", "smallest gain that matters")
-	fl.String("budget", "", "at most so much time for the search (default: until nothing is left to try)")
+	fl.String("budget", "", "at most so much time for the search (default: until no other setting is known to help)")
 	fl.String("data", "", "at most so much payload, as 10GB, the confirmation included")
 	fl.StringP("time", "t", "", "measured time of a run (default: what the first runs show to be enough)")
 	fl.String("omit", "", "warm-up before it, sent but not counted (default: what the first runs show of slow start; with --time 3s, or 20 round trips where that is longer)")
@@ -218,7 +218,7 @@ func tuneVerdict(out apptune.Outcome) error {
 	case t.Proven:
 		return nil
 	case len(out.Record.Ideas) == 0:
-		return fault.WithKind(fault.Found, errors.New("there was nothing to try, and the path stays below what it can carry"))
+		return fault.WithKind(fault.Found, errors.New("no setting is known to make the path better, and none was tried"))
 	case out.Confirmation == nil:
 		return fault.WithKind(fault.Found, errors.New("no setting that was tried makes the path better"))
 	default:
