@@ -8,6 +8,16 @@ import (
 	"linerate/internal/core/units"
 )
 
+// levelWindow is a path that carries 475 Mbit/s of datagrams at 68 us, with that receive window.
+func levelWindow(n units.Bytes) func(*Evidence) {
+	return func(e *Evidence) {
+		window(n, 0.6)(e)
+		e.RTT, e.TCP.RTTMin, e.TCP.RTT = known(60*time.Microsecond), known(60*time.Microsecond), known(68*time.Microsecond)
+		e.Receiver.Facts.Knobs["tcp.recv_buffer_max"] = known("8192")
+		e.Beside.Ladder = []Rung{{Sent: 235e6, Received: 235e6, Size: 1448}, {Sent: 705e6, Received: 475e6, Size: 1448, Lost: 10000, Got: 21000}}
+	}
+}
+
 func windowCases() []aCase {
 	scalingOff := func(sender, receiver string) func(*Evidence) {
 		return func(e *Evidence) {
@@ -42,6 +52,9 @@ func windowCases() []aCase {
 			window(24<<10, 0.7)(e)
 			e.Run.Flow.Window, e.TCP.SendScale = 24<<10, known(0)
 		}, rule: "B07", at: atReceiver, help: "window"},
+		{name: "a window that allows about what datagrams show that the path carries stands beside it", rate: 470e6, change: levelWindow(4224), rule: "B06", at: nowhere, allows: 475e6},
+		{name: "and is told", rate: 470e6, change: levelWindow(4224), rule: "B07", at: atReceiver, allows: 496.94e6, beside: true},
+		{name: "a window far below what datagrams show limits", rate: 300e6, change: levelWindow(2560), rule: "B07", at: atReceiver, without: "B06"},
 		{name: "scaling off at the receiver", rate: 50e6, change: scalingOff("1", "0"), rule: "B09", at: atReceiver, help: "tcp.window_scaling", without: "B07"},
 		{name: "scaling off at the sender", rate: 50e6, change: scalingOff("0", "1"), rule: "B09", at: atSender, help: "tcp.window_scaling"},
 		{name: "scaling taken away on the way", rate: 50e6, change: scalingOff("1", "1"), rule: "B09", at: atReceiver, help: ""},

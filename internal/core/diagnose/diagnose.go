@@ -109,7 +109,16 @@ func Find(e Evidence) []model.Finding {
 			f.locate(&list[i])
 		}
 	}
-	slices.SortStableFunc(limit, func(a, b model.Finding) int { return cmp.Compare(b.Explains.Or(0), a.Explains.Or(0)) })
+	stage := slices.ContainsFunc(limit, func(l model.Finding) bool { return l.Rule == "B06" }) && f.kneeReached()
+	behind := func(l model.Finding) int { // a larger window gains nothing where the path carries no more
+		if stage && slices.Contains([]string{"B07", "B08", "B09"}, l.Rule) {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(limit, func(a, b model.Finding) int {
+		return cmp.Or(behind(a)-behind(b), cmp.Compare(b.Explains.Or(0), a.Explains.Or(0)))
+	})
 	small := func(l model.Finding) bool { return l.Explains.Or(1) < worthNaming }
 	var first model.Finding
 	switch share := f.full.Or(0); {

@@ -98,7 +98,7 @@ func shaper(f features) (*finding, bool) {
 // slowStage is rule B06: a stage of the path carries less than the link. Either a ladder of
 // rates shows it, or packets wait somewhere at a steady rate, or a policer drops the excess.
 func slowStage(f features) (*finding, bool) {
-	if !f.pathBound() || f.full.Or(1) >= nearlyFull && f.full.IsKnown() {
+	if !f.pathBound() && !f.kneeReached() || f.full.Or(1) >= nearlyFull && f.full.IsKnown() {
 		return nil, false
 	}
 	for _, more := range []look{shaper, radio, sharedMedium, ackLimited, behindData} {
@@ -200,6 +200,13 @@ func (f features) ladderKnee() (units.BitRate, bool) {
 	}
 	c, known := f.Ceiling.Get()
 	return most, over && most > 0 && (!known || float64(most) < nearlyFull*float64(c))
+}
+
+// kneeReached reports whether the sender always had data and TCP is about as fast as the most
+// that paced UDP gets through, so that a larger window gains nothing.
+func (f features) kneeReached() bool {
+	rate, ok := f.ladderKnee()
+	return ok && f.idle.Or(1) < idleShare && f.Goodput >= nearlyFull*rate && f.Goodput <= nearBound*rate
 }
 
 // smallPackets is rule B29: packets carry so little that headers and the work per packet cost
