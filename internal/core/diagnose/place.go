@@ -7,6 +7,7 @@ import (
 	"linerate/internal/core/hist"
 	"linerate/internal/core/locate"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 )
 
@@ -102,6 +103,9 @@ func PlaceText(p model.Place) string {
 		text += fmt.Sprintf(", hops 1 to %d do not", before)
 	case p.Behind.Host == "":
 		text += ": the sender's own link or its queue"
+	}
+	if p.Ports > 0 {
+		text += fmt.Sprintf("; it is one link of a bundle: probes from %s wait there, and those from others do not", plain.Count(p.Ports, "source port"))
 	}
 	switch silent := p.Silent; {
 	case len(silent) == 1:

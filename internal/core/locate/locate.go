@@ -7,7 +7,9 @@
 package locate
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -42,6 +44,7 @@ type node struct {
 
 	wait  []time.Duration // of the answers under load, minus the least without
 	round []int           // of each answer
+	ports []string        // the address by source port, if they differ
 	own   []time.Duration // the waits of the trace's probes, if wait is of others
 }
 
@@ -51,13 +54,27 @@ func Find(t model.Trace, e Ends) model.Place {
 	routers, end, noise := nodes(t)
 	floor := max(leastWait, noises*noise)
 	others := answered(t, e)
+	ways := bundle(t, routers, end, floor)
+	if ways != nil {
+		routers, end = along(t, ways, routers, end)
+		late := floor
+		if len(routers) > 0 {
+			late = max(floor, routers[len(routers)-1].share(lateShare))
+		}
+		if others != nil && median(others.wait) < late {
+			others = nil // on another link of the bundle
+		}
+		if end == nil && others == nil && len(routers) > 0 {
+			end, routers = &routers[len(routers)-1], routers[:len(routers)-1]
+		}
+	}
 	if end == nil {
 		end = others
 	}
 	switch {
 	case t.Why != "", end == nil:
 		return p
-	case others != nil && median(others.wait) >= floor && others.aside():
+	case ways == nil && others != nil && median(others.wait) >= floor && others.aside():
 		return p // other probes wait, and those to the routers take another route
 	}
 	p.Later = median(end.wait)
@@ -73,12 +90,87 @@ func Find(t model.Trace, e Ends) model.Place {
 		p.Kind, p.Before, p.Behind = model.PlaceUnknown, model.PlaceNode{Host: t.Direction.Sender()}, model.PlaceNode{}
 		return p // most routers answer neither as fast as without load nor as late as the far end
 	}
+	p.Ports = len(ways)
 	for _, h := range t.Hops {
 		if h.TTL > p.Before.Hop && (p.Behind.Hop == 0 || h.TTL < p.Behind.Hop) && !h.Arrived {
 			p.Silent = append(p.Silent, h.TTL)
 		}
 	}
 	return p
+}
+
+// bundle returns the source ports whose probes wait, if those of the others do not: a bundle of
+// links or a fork of the path sends them different ways. It takes the farthest node that shows
+// it, and returns nil if none does, or if chance may.
+func bundle(t model.Trace, routers []node, end *node, floor time.Duration) (ways []int) {
+	nodes := slices.Clone(routers)
+	if end != nil {
+		nodes = append(nodes, *end)
+	}
+	for _, n := range slices.Backward(nodes) {
+		by := map[int][]time.Duration{}
+		for i, r := range n.round {
+			by[t.Port(r)] = append(by[t.Port(r)], n.wait[i])
+		}
+		var most time.Duration
+		for _, waits := range by {
+			most = max(most, median(waits))
+		}
+		ways = ways[:0]
+		lates, among, left := 0, 0, 0 // late answers and all answers of the ways, late ones of the others
+		for port, waits := range by {
+			late := count(waits, max(floor, time.Duration(slight*float64(most))))
+			if 2*late <= len(waits) {
+				left += late
+				continue
+			}
+			ways, lates, among = append(ways, port), lates+late, among+len(waits)
+		}
+		// The probability that of all ways to spread the late answers over the rounds, and to
+		// choose as many ports, one is so uneven.
+		all, k := len(n.wait), lates+left
+		chance := choose(len(by), len(ways)) + choose(among, lates) + choose(all-among, left) - choose(all, k)
+		if most >= floor && len(ways) < len(by) && chance <= math.Log(rare) {
+			slices.Sort(ways)
+			return ways
+		}
+	}
+	return nil
+}
+
+// choose returns the logarithm of the number of ways to choose k of n.
+func choose(n, k int) float64 {
+	lg := func(v int) float64 { l, _ := math.Lgamma(float64(v + 1)); return l }
+	return lg(n) - lg(k) - lg(n-k)
+}
+
+// along returns the routers and the receiver with the answers to the given source ports only,
+// without those that have too few.
+func along(t model.Trace, ways []int, routers []node, end *node) (out []node, _ *node) {
+	only := func(n node) (node, bool) {
+		all := n
+		n.wait, n.round = nil, nil
+		for i, r := range all.round {
+			if slices.Contains(ways, t.Port(r)) {
+				n.wait, n.round = append(n.wait, all.wait[i]), append(n.round, r)
+			}
+		}
+		if len(n.ports) > 0 {
+			n.Address = n.ports[ways[0]]
+		}
+		return n, len(n.wait) >= fewLoaded
+	}
+	for _, n := range routers {
+		if n, ok := only(n); ok {
+			out = append(out, n)
+		}
+	}
+	if end != nil {
+		if n, ok := only(*end); ok {
+			return out, &n
+		}
+	}
+	return out, nil
 }
 
 // cut puts p between the last router that answers as without load and the first one after it of
@@ -152,9 +244,12 @@ func nodes(t model.Trace) (routers []node, end *node, noise time.Duration) {
 		if h.Address == "" || len(idle) < fewIdle || len(loaded) < fewLoaded {
 			continue
 		}
-		least := slices.Min(idle)
-		spreads = append(spreads, median(idle)-least)
-		n := node{PlaceNode: model.PlaceNode{Hop: h.TTL, Address: h.Address}, wait: above(loaded, least), round: round}
+		spreads = append(spreads, median(idle)-slices.Min(idle))
+		base := leasts(t, h)
+		for i, r := range round {
+			loaded[i] -= base[t.Port(r)]
+		}
+		n := node{PlaceNode: model.PlaceNode{Hop: h.TTL, Address: h.Address}, wait: loaded, round: round, ports: h.Others}
 		if h.Arrived {
 			n.Host = t.Direction.Receiver()
 			end = &n
@@ -166,6 +261,32 @@ func nodes(t model.Trace) (routers []node, end *node, noise time.Duration) {
 		noise = median(spreads)
 	}
 	return routers, end, noise
+}
+
+// leasts returns the least round trip of a hop without load, by source port: their ways may be
+// of different length. Without an answer before the load it is that of all.
+func leasts(t model.Trace, h model.TraceHop) []time.Duration {
+	base := make([]time.Duration, max(1, t.Ports))
+	var all time.Duration
+	for i, d := range h.Idle {
+		if b := &base[t.Port(i)]; d > 0 {
+			if *b == 0 || d < *b {
+				*b = d
+			}
+			if all == 0 || d < all {
+				all = d
+			}
+		}
+	}
+	for i := range base {
+		base[i] = cmp.Or(base[i], all)
+	}
+	for i, d := range h.Loaded { // it waited before the load
+		if b := &base[t.Port(i)]; d > 0 {
+			*b = min(*b, d)
+		}
+	}
+	return base
 }
 
 // mostTimes is the most values taken from a distribution.

@@ -20,11 +20,13 @@ type way struct {
 	silent map[int]bool
 	limit  int  // answers under load of each hop, or of the receiver alone if aside; 0 is all
 	aside  bool // the trace's probes do not pass what is queued, the others do
+	ways   int  // source ports, of 5, whose probes pass what is queued
+	longer float64
 }
 
 // trace draws the results of probes on w, whose last hop is the receiver.
 func (w way) trace(rng *rand.Rand) (t model.Trace, _ Ends) {
-	t = model.Trace{Direction: model.To}
+	t = model.Trace{Direction: model.To, Ports: 5 * min(1, w.ways+int(w.longer))}
 	var idle, loaded hist.Recorder
 	wait := 0.0 // of this round, as a share of the mean
 	took := func(hop int, queued float64) time.Duration {
@@ -41,15 +43,22 @@ func (w way) trace(rng *rand.Rand) (t model.Trace, _ Ends) {
 	for i, q := range w.queued {
 		h := model.TraceHop{TTL: i + 1, Arrived: i+1 == len(w.queued), Address: fmt.Sprintf("10.0.%d.1", i)}
 		wait = 0
-		for range 5 {
+		for n := range 5 {
 			h.Idle = append(h.Idle, took(i+1, 0))
+			if i > 1 && t.Port(n) > 0 {
+				h.Idle[n] += time.Duration(w.longer * 1e6)
+			}
 		}
 		for n := range 20 {
 			wait = waits[n]
-			if w.aside {
+			q := q
+			if w.aside || w.ways > 0 && t.Port(n) >= w.ways {
 				q = 0
 			}
 			d := took(i+1, q)
+			if i > 1 && t.Port(n) > 0 {
+				d += time.Duration(w.longer * 1e6)
+			}
 			if w.limit > 0 && (!w.aside || h.Arrived) && n%(20/w.limit) != 0 {
 				d = 0
 			}
@@ -93,6 +102,12 @@ func TestFind(t *testing.T) {
 		"another way":                {way{queued: full, aside: true}, "unknown"},
 		"another way, few answers":   {way{queued: full, aside: true, limit: 2}, "unknown"},
 		"each router a bit later":    {way{queued: []float64{3.9, 3.9, 3.9, 3.9, 3.9, 6}}, "unknown late [1 2 3 4 5]"},
+		"a link of a bundle":         {way{queued: full, ways: 2}, "link 2-3 of a bundle"},
+		"one port takes it":          {way{queued: full, ways: 1}, "link 2-3 of a bundle"},
+		"far end hardly answers":     {way{queued: full, ways: 3, silent: map[int]bool{5: true}}, "link 2-3 of a bundle"},
+		"a bundle that is not full":  {way{queued: full, ways: 5}, "link 2-3"},
+		"a longer way, no queue":     {way{queued: []float64{0, 0, 0, 0}, longer: 4}, "no queue"},
+		"a late router in a bundle":  {way{queued: full, ways: 2, late: map[int]float64{1: 20}}, "link 2-3 of a bundle late [1]"},
 		"a queue of a tenth of a ms": {way{queued: []float64{0, 0, 0.1, 0.1}}, "no queue"},
 	} {
 		for seed := range uint64(50) {
@@ -101,6 +116,9 @@ func TestFind(t *testing.T) {
 			got := string(p.Kind)
 			if p.Kind == model.PlaceLink {
 				got += fmt.Sprintf(" %d-%d", p.Before.Hop, p.Behind.Hop)
+			}
+			if p.Ports > 0 {
+				got += " of a bundle"
 			}
 			if len(p.Silent) > 0 {
 				got += fmt.Sprint(" ", p.Silent)

@@ -8,8 +8,16 @@ import (
 // its receiver (docs/wire/hops.md).
 type Trace struct {
 	Direction Direction  `json:"direction" bound:"to|from"`
-	Hops      []TraceHop `json:"hops,omitempty" bound:"64"`  // by TTL, from the sender on, up to the far end if it answered
-	Why       string     `json:"why,omitempty" bound:"text"` // why there are none
+	Hops      []TraceHop `json:"hops,omitempty" bound:"64"`     // by TTL, from the sender on, up to the far end if it answered
+	Ports     int        `json:"ports,omitempty" bound:"0..16"` // source ports that the rounds of a phase used in turn, see Port; 0 is one
+	Why       string     `json:"why,omitempty" bound:"text"`    // why there are none
+}
+
+// Port returns which of the trace's source ports, from 0, sent round i of a phase, from 0. The
+// order shifts, so that a router that answers once a second answers the probes of all ports.
+func (t Trace) Port(i int) int {
+	n := max(1, t.Ports)
+	return (i + i/n) % n
 }
 
 // TraceHop is one distance from the sender. Times are round trips from the moment of sending to
@@ -17,6 +25,7 @@ type Trace struct {
 type TraceHop struct {
 	TTL     int             `json:"ttl" bound:"1..255"`
 	Address string          `json:"address,omitempty" bound:"address"` // of the answering node; "" if none answered
+	Others  []string        `json:"others,omitempty" bound:"16"`       // the node that answered each source port, if they differ; "" if none
 	Arrived bool            `json:"arrived,omitempty"`                 // the answering node is the receiver
 	Idle    []time.Duration `json:"idle_ns,omitempty" bound:"64"`      // before the load
 	Loaded  []time.Duration `json:"loaded_ns,omitempty" bound:"256"`   // in the measured window
@@ -37,6 +46,7 @@ const (
 type Place struct {
 	Kind      PlaceKind     `json:"kind"`
 	Direction Direction     `json:"direction"`
+	Ports     int           `json:"ports,omitempty"`    // source ports whose probes wait, if the others' do not: the link is one of a bundle
 	Before    PlaceNode     `json:"before,omitzero"`    // the last node that answers as fast as without load
 	Behind    PlaceNode     `json:"behind,omitzero"`    // the first one that answers later
 	Silent    []int         `json:"silent,omitempty"`   // TTLs between the two whose answers show nothing

@@ -6,9 +6,10 @@
 // exceeded, RFC 792; RFC 4443 section 3.3), and the peer reports a closed port (port
 // unreachable).
 //
-// All distances are probed from one port, so that routers that balance load by addresses and
-// ports send them the same way. Only if answers do not quote enough of the probe does each
-// distance get a port of its own. docs/wire/hops.md describes the bytes.
+// All distances of a round are probed from one port, so that routers that balance load by
+// addresses and ports send them the same way; the rounds use a few ports in turn, so that some
+// take the load's way (model.Trace.Port). Only if answers do not quote enough of the probe does
+// each distance get a port of its own. docs/wire/hops.md describes the bytes.
 package hops
 
 import (
@@ -34,7 +35,7 @@ const (
 	// (XRLIM_BURST_FACTOR of net/ipv4/route.c is 6), minus one for the load.
 	idleRounds = 5
 	// loadedGap is the time between two rounds under load, mostRounds the most that are kept.
-	loadedGap  = 250 * time.Millisecond
+	loadedGap  = 125 * time.Millisecond
 	mostRounds = 256
 	// spacing is the time between two datagrams of a round, so that they do not exhaust a
 	// router's global limit on ICMP errors (net.ipv4.icmp_msgs_burst is 50).
@@ -49,6 +50,9 @@ const (
 	// limit answers both sizes' rounds at once.
 	sizeRounds = 3
 	leastPause = 50 * time.Millisecond
+	// closedPort is where every other source port sends to. The peer reports it as closed, as
+	// its hosts do to traceroute(8), even if it leaves the port of its probes open for others.
+	closedPort = 33434
 )
 
 const (
@@ -91,7 +95,7 @@ type Tracer struct {
 	direction model.Direction
 	lead      time.Duration
 	rate      func() float64
-	open      func(ctx context.Context) (socket, error)
+	open      func(ctx context.Context, i int) (socket, error)
 	cookie    [cookieSize]byte
 	turn      chan struct{} // gets a value at each new phase
 	running   sync.WaitGroup
@@ -100,7 +104,8 @@ type Tracer struct {
 	mu      sync.Mutex
 	phase   phase
 	began   time.Time // of the phase
-	sockets []socket  // the first is for all distances; then one for each distance, from 1
+	ports   int       // source ports in turn
+	sockets []socket  // the first are for all distances, one for each port; then one for each distance, from 1
 	short   bool      // an answer did not quote enough
 	hops    [mostHops + 1]hop
 	reach   int // distance of the peer, mostHops until known
@@ -110,8 +115,18 @@ type Tracer struct {
 
 // hop is one distance.
 type hop struct {
-	address netip.Addr
+	address [sourcePorts]netip.Addr     // by source port
 	times   [loaded + 1][]time.Duration // by round
+}
+
+// answered returns who answered there first, by source port; invalid if none did.
+func (h hop) answered() netip.Addr {
+	for _, a := range h.address {
+		if a.IsValid() {
+			return a
+		}
+	}
+	return netip.Addr{}
 }
 
 // sentRound records when each distance of a round was probed.
@@ -148,14 +163,31 @@ func Start(ctx context.Context, c Config) (*Tracer, error) {
 func prepare(ctx context.Context, c Config) (*Tracer, error) {
 	t := &Tracer{
 		peer: c.Peer.Addr().Unmap().WithZone(""), direction: c.Direction, lead: c.Lead, rate: c.Rate, fail: c.Fail, reach: mostHops, began: time.Now(),
-		open: func(ctx context.Context) (socket, error) { return open(ctx, c) }, turn: make(chan struct{}, 1),
+		open: func(ctx context.Context, i int) (socket, error) {
+			c := c
+			if i%2 == 1 {
+				c.Peer = netip.AddrPortFrom(c.Peer.Addr(), closedPort)
+			}
+			return open(ctx, c)
+		}, turn: make(chan struct{}, 1),
 	}
 	_, _ = rand.Read(t.cookie[:]) // never fails
-	first, err := t.open(ctx)
-	if err != nil {
-		return nil, err
+	most := sourcePorts
+	if c.whole {
+		most = min(most, 2)
 	}
-	t.listen(first, 0)
+	for t.ports < most {
+		s, err := t.open(ctx, t.ports)
+		switch {
+		case err == nil:
+			t.listen(s, 0)
+			t.ports++
+		case t.ports == 0:
+			return nil, err
+		default:
+			return t, nil // with fewer
+		}
+	}
 	return t, nil
 }
 
@@ -249,13 +281,21 @@ func (t *Tracer) hear(a answer, ttl int) {
 		}
 	}
 	h := &t.hops[ttl]
-	h.address = a.from
+	h.address[t.port(r.index)] = a.from
 	if times := h.times[r.phase]; !r.at[ttl].IsZero() && r.index < len(times) && times[r.index] == 0 {
 		times[r.index] = took
 	}
 	if a.from == t.peer {
 		t.reach = min(t.reach, ttl)
 	}
+}
+
+// port returns the source port of a round of a phase, 0 where each distance has its own.
+func (t *Tracer) port(index int) int {
+	if t.short {
+		return 0
+	}
+	return model.Trace{Ports: t.ports}.Port(index)
 }
 
 // Quiet ends the rounds without load.
@@ -288,7 +328,7 @@ const beyond = 2
 func (t *Tracer) farthest() int {
 	last := 0
 	for ttl := 1; ttl <= mostHops; ttl++ {
-		if t.hops[ttl].address.IsValid() {
+		if t.hops[ttl].answered().IsValid() {
 			last = ttl
 		}
 	}
@@ -355,7 +395,7 @@ func (t *Tracer) gap(reach int) time.Duration {
 // round probes each distance once, with payload bytes.
 func (t *Tracer) round(ctx context.Context, p phase, index, payload int) {
 	t.mu.Lock()
-	own := t.short && len(t.sockets) == 1
+	own := t.short && len(t.sockets) == t.ports
 	t.mu.Unlock()
 	if own {
 		t.apart(ctx)
@@ -376,9 +416,9 @@ func (t *Tracer) round(ctx context.Context, p phase, index, payload int) {
 			t.mu.Unlock()
 			return
 		}
-		s := t.sockets[0]
-		if len(t.sockets) > ttl {
-			s = t.sockets[ttl]
+		s := t.sockets[t.port(index)]
+		if at := t.ports + ttl - 1; at < len(t.sockets) {
+			s = t.sockets[at]
 		}
 		t.sent[number].at[ttl] = time.Now()
 		t.mu.Unlock()
@@ -401,7 +441,7 @@ func (t *Tracer) round(ctx context.Context, p phase, index, payload int) {
 // apart opens a socket for each distance, so that answers without a quote can be assigned.
 func (t *Tracer) apart(ctx context.Context) {
 	for ttl := 1; ttl <= mostHops; ttl++ {
-		s, err := t.open(ctx)
+		s, err := t.open(ctx, ttl)
 		if err != nil {
 			return // farther distances stay indistinguishable
 		}
@@ -424,12 +464,18 @@ func (t *Tracer) Report(ctx context.Context) model.Trace {
 	errs := lists.Each(sockets, func(s socket) error { return s.close() })
 	t.running.Wait()
 	out := model.Trace{Direction: t.direction}
+	if !t.short && t.ports > 1 {
+		out.Ports = t.ports
+	}
 	last := min(t.reach, t.farthest())
 	for ttl := 1; ttl <= last; ttl++ {
 		h := t.hops[ttl]
 		row := model.TraceHop{TTL: ttl, Idle: h.times[idle], Loaded: h.times[loaded]}
-		if h.address.IsValid() {
-			row.Address, row.Arrived = h.address.String(), h.address == t.peer
+		if a := h.answered(); a.IsValid() {
+			row.Address, row.Arrived = a.String(), slices.Contains(h.address[:], t.peer)
+			if slices.ContainsFunc(h.address[:], func(o netip.Addr) bool { return o.IsValid() && o != a }) {
+				row.Others = lists.Each(h.address[:], text)
+			}
 		}
 		out.Hops = append(out.Hops, row)
 	}
@@ -440,6 +486,14 @@ func (t *Tracer) Report(ctx context.Context) model.Trace {
 		}
 	}
 	return out
+}
+
+// text formats an address, "" if it is invalid.
+func text(a netip.Addr) string {
+	if !a.IsValid() {
+		return ""
+	}
+	return a.String()
 }
 
 // remaining returns how long to wait for the last answers: twice the longest time so far, at

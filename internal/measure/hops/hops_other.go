@@ -9,6 +9,8 @@ import (
 	"runtime"
 )
 
+const sourcePorts = 1
+
 func open(context.Context, Config) (socket, error) {
 	return nil, fmt.Errorf("trace the routers on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }

@@ -132,12 +132,12 @@ func TestShortQuotes(t *testing.T) {
 	for quotes, first := range map[int]bool{0: false, cookieSize: false, quoted: true} {
 		synctest.Test(t, func(t *testing.T) {
 			opened := 0
-			tracer := &Tracer{peer: netip.MustParseAddr("10.0.0.3"), reach: mostHops, open: func(context.Context) (socket, error) {
+			tracer := &Tracer{peer: netip.MustParseAddr("10.0.0.3"), reach: mostHops, ports: 1, open: func(context.Context, int) (socket, error) {
 				opened++
 				return way{quotes, make(chan answer, 1)}, nil
 			}}
 			tracer.turn = make(chan struct{}, 1)
-			tracer.listen(must.Get(tracer.open(t.Context()))(t), 0)
+			tracer.listen(must.Get(tracer.open(t.Context(), 0))(t), 0)
 			for i := range 3 {
 				tracer.round(t.Context(), idle, i, quoted)
 				synctest.Wait()
@@ -155,18 +155,18 @@ func TestShortQuotes(t *testing.T) {
 }
 
 // TestLoopback: without a router on the path the peer answers at the first distance, before the
-// load and under it, and large packets arrive. It also runs on FreeBSD in QEMU and on Wine.
+// load and under it, and large packets arrive, although its port is open for others. It also runs on FreeBSD in QEMU and on Wine.
 func TestLoopback(t *testing.T) {
 	for _, host := range []string{"127.0.0.1", "::1"} {
-		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(host, "0"))
+		l, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", net.JoinHostPort(host, "0"))
 		if err != nil && host == "::1" {
 			continue // system without IPv6
 		}
 		must.Do(t, err)
-		must.Do(t, l.Close())
+		defer l.Close()
 		local := netip.MustParseAddr(host)
-		c := Config{ // port 1 is tcpmux, TCP only: no program listens there on UDP
-			Direction: model.To, Local: local, Peer: netip.AddrPortFrom(local, 1), Lead: 50 * time.Millisecond,
+		c := Config{
+			Direction: model.To, Local: local, Peer: l.LocalAddr().(*net.UDPAddr).AddrPort(), Lead: 50 * time.Millisecond,
 			Rate: func() float64 { return 0 }, Fail: func(err error) { t.Error(err) },
 		}
 		tracer, err := Start(t.Context(), c)

@@ -13,6 +13,10 @@ import (
 	"linerate/internal/measure/sockio"
 )
 
+// sourcePorts is as many as rounds before the load. A bundle of two links sends none of them the
+// load's way once in 32 runs, one of four once in 4.
+const sourcePorts = idleRounds
+
 // dial opens a UDP socket to the peer, from the address of the load's packets.
 func dial(ctx context.Context, c Config) (*net.UDPConn, error) {
 	peer, egress := c.Peer.Addr().Unmap(), c.Egress

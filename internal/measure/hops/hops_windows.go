@@ -16,6 +16,9 @@ import (
 	"linerate/internal/rescue"
 )
 
+// sourcePorts is 1: echo requests have none.
+const sourcePorts = 1
+
 const (
 	// mostCalls is the most calls that wait for an answer at once, each with a thread of its
 	// own: those of a second under load.

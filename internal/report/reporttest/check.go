@@ -86,7 +86,7 @@ func (c *Case) traced() {
 	ms := func(idle, loaded float64) ([]time.Duration, []time.Duration) {
 		return []time.Duration{time.Duration(idle * 1e6), 0}, []time.Duration{time.Duration(loaded * 1e6), time.Duration(loaded * 1.1e6)}
 	}
-	t := &model.Trace{Direction: model.To}
+	t := &model.Trace{Direction: model.To, Ports: 5}
 	for i, address := range []string{"192.0.2.254", "", "198.51.100.1", "192.0.2.2"} {
 		h := model.TraceHop{TTL: i + 1, Address: address, Arrived: i == 3}
 		if address != "" {
@@ -97,7 +97,7 @@ func (c *Case) traced() {
 	c.Session.Runs[0].Ends[0].Trace = t
 	c.Session.Runs[1].Ends[1].Trace = &model.Trace{Direction: model.From, Why: "trace the routers: not on this system"}
 	c.Session.Findings[0].Place = &model.Place{
-		Kind: model.PlaceLink, Direction: model.To, Before: model.PlaceNode{Hop: 1, Address: "192.0.2.254"}, Behind: model.PlaceNode{Hop: 3, Address: "198.51.100.1"},
+		Kind: model.PlaceLink, Direction: model.To, Ports: 2, Before: model.PlaceNode{Hop: 1, Address: "192.0.2.254"}, Behind: model.PlaceNode{Hop: 3, Address: "198.51.100.1"},
 		Silent: []int{2}, Late: []int{2}, Later: 1200 * time.Microsecond, Still: 10 * time.Microsecond,
 	}
 }
