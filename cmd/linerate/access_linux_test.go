@@ -238,18 +238,18 @@ func TestPrintUnit(t *testing.T) {
 	for name, c := range map[string]struct {
 		args, has, not []string
 	}{
-		"measure": {nil, []string{"DynamicUser=yes", "\nCapabilityBoundingSet=\n", "ProtectSystem=strict", " serve\n"}, []string{"ExecReload"}},
+		"measure": {[]string{"serve"}, []string{"DynamicUser=yes", "\nCapabilityBoundingSet=\n", "ProtectSystem=strict", " serve\n"}, []string{"ExecReload"}},
 		"tune": {
-			[]string{"--allow-tune", "--audit", "/var/log/linerate/100%.log", "--state", "/x"},
+			[]string{"serve", "--allow-tune", "--audit", "/var/log/linerate/100%.log", "--state", "/x"},
 			[]string{"CAP_NET_ADMIN", "ProtectSystem=yes", " --allow-tune=true --audit=/var/log/linerate/100%%.log\n", "ExecReload="}, []string{"DynamicUser", "--state"},
 		},
-		"low port": {[]string{"--listen", ":443", "--host", "a b"}, []string{"AmbientCapabilities=CAP_NET_BIND_SERVICE", `"--host=a b" --listen=:443`}, nil},
+		"low port": {[]string{"serve", "--listen", ":443", "--host", "a b"}, []string{"AmbientCapabilities=CAP_NET_BIND_SERVICE", `"--host=a b" --listen=:443`}, nil},
+		"hub":      {[]string{"hub", "--rounds", "12", "--metrics", ":9101"}, []string{"DynamicUser=yes\nUser=linerate\n", " hub --metrics=:9101 --rounds=12\n"}, nil},
+		"agent":    {[]string{"agent", "--hub", "linerate://a.b@c:1", "--quiet-hours", "08:00-18:00"}, []string{"User=linerate\n", " agent --hub=linerate://a.b@c:1 --quiet-hours=08:00-18:00\n"}, []string{"CAP_"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			unit := succeed(t, append([]string{"serve", "--print-unit"}, c.args...)...).out
-			for _, s := range append(c.has, "NoNewPrivileges=yes", "ExecStart="+binary+" serve") {
-				must.Contain(t, unit, s, "it has")
-			}
+			unit := succeed(t, append(c.args, "--print-unit")...).out
+			has(t, "unit", unit, append(c.has, "NoNewPrivileges=yes", "ExecStart="+binary+" "+c.args[0])...)
 			for _, s := range c.not {
 				must.True(t, !strings.Contains(unit, s), "it has %q\n%s", s, unit)
 			}

@@ -232,6 +232,9 @@ func (h *Hub) push(ctx context.Context, c caller, in *wirefleet.Push) (*wireflee
 		return nil, wirefleet.ErrDenied
 	}
 	fresh, err := h.store.Finish(ctx, one.ID, h.now(), in.Results)
+	if ctx.Err() == nil { // else the agent has hung up
+		h.refused = err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", wirefleet.ErrLater, err)
 	}

@@ -4,11 +4,13 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -49,18 +51,19 @@ const (
 	MostHosts     = 50 // on one machine with SQLite
 	DefaultMargin = 0.0953101798
 
-	window  = 25               // s, of a look: 14 s of traffic and the sessions around it
-	settle  = 150              // s, of a confirmation
-	soon    = 5                // s, to the next possible window: its ticket has to arrive
-	horizon = 3600             // s, planned ahead: agents go on without a hub for so long
-	grace   = 120              // s, after a window, until a result counts as lost
-	kept    = 56 * 24 * 3600   // s, twice the period of a reference
-	patient = 25 * time.Second // that an agent waits for news
-	every   = time.Second      // between two looks at what is due
-	again   = 5                // s, between two looks at which hosts are removed
-	noted   = 60               // s, between two writes of when hosts were seen
-	astray  = 300              // s, from which a host's clock is called wrong
-	shown   = 50               // entries of a list
+	window    = fleet.Window     // s, of a look
+	settle    = 150              // s, of a confirmation
+	soon      = 5                // s, to the next possible window: its ticket has to arrive
+	horizon   = 3600             // s, planned ahead: agents go on without a hub for so long
+	gathering = 600              // s, after a host joins, in which one round is planned ahead
+	grace     = 120              // s, after a window, until a result counts as lost
+	kept      = 56 * 24 * 3600   // s, twice the period of a reference
+	patient   = 25 * time.Second // that an agent waits for news
+	every     = time.Second      // between two looks at what is due
+	again     = 5                // s, between two looks at which hosts are removed
+	noted     = 60               // s, between two writes of when hosts were seen
+	astray    = 300              // s, from which a host's clock is called wrong
+	shown     = 50               // entries of a list
 )
 
 // Files of a hub, below its state directory.
@@ -78,7 +81,9 @@ type Config struct {
 	NewLinks bool   // makes new join and view links, and revokes those before
 	Rounds   int    // an hour
 	Margin   float64
-	User     string // to become, of root
+	User     string                               // to become, of root
+	Metrics  string                               // address of the metrics; "" for none
+	Measured func(io.Writer, *fleet.Status) error // writes the metrics as OpenMetrics
 	Tell     func(context.Context, fleet.Alert)
 }
 
@@ -101,6 +106,7 @@ type Hub struct {
 	keys     access.Store
 	ring     *access.Ring
 	own      *tls.Server
+	metrics  net.Listener // nil if not requested
 	identity tls.Identity
 	link     string    // with which hosts join
 	started  time.Time // with its monotonic clock: instants of the hub go on whatever the clock says
@@ -131,6 +137,7 @@ type Hub struct {
 	changes []fleet.Change
 	told    []fleet.Alert
 	fault   error // of the store, since the last call that worked
+	refused error // why the newest results were not stored
 }
 
 // printed are the conditions of a path from a look on.
@@ -184,7 +191,10 @@ func Open(ctx context.Context, env app.Env, st Store, c Config) (_ *Hub, err err
 	if err != nil {
 		return nil, fault.WithHint(err, "use --listen ADDRESS:PORT for another address or port")
 	}
-	if err = errors.Join(h.links(), h.become()); err != nil {
+	if c.Metrics != "" {
+		h.metrics, err = serve.ListenMetrics(ctx, c.Metrics)
+	}
+	if err = cmp.Or(err, errors.Join(h.links(), h.become())); err != nil {
 		_ = h.own.Close()
 		return nil, err
 	}
@@ -260,6 +270,14 @@ func (h *Hub) Link() string { return h.link }
 // Addr returns the address that the hub listens on.
 func (h *Hub) Addr() net.Addr { return h.own.Addr() }
 
+// MetricsAddr returns the address of the metrics; "" if there are none.
+func (h *Hub) MetricsAddr() string {
+	if h.metrics == nil {
+		return ""
+	}
+	return h.metrics.Addr().String()
+}
+
 func (h *Hub) say(line string) { h.env.Observe(app.Serving{Line: line}) }
 
 // now returns the hub's time, in seconds since 1970.
@@ -275,6 +293,17 @@ func (h *Hub) Run(ctx context.Context) error {
 	defer all.Wait()
 	defer cancel()
 	all.Go(func() { h.ring.Watch(ctx) })
+	if h.metrics != nil { // a failure does not end the hub
+		all.Go(func() {
+			err := serve.ServeMetrics(ctx, h.metrics, func(w io.Writer, _ bool) { // one text for both formats: it has gauges alone
+				s := h.status()
+				_ = h.c.Measured(w, &s) // a client that is gone does not need it
+			})
+			if err != nil {
+				h.env.Observe(app.Trouble{Err: err})
+			}
+		})
+	}
 	all.Go(func() { h.work(ctx) })
 	all.Go(func() {
 		for {

@@ -3,7 +3,6 @@ package hub
 import (
 	"context"
 	"crypto/ecdsa"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -24,45 +23,11 @@ import (
 	"linerate/internal/store/sqlite"
 )
 
-// away is a store that may be gone.
-type away struct {
-	Store
-	gone error
-}
-
-func (a *away) PutHosts(ctx context.Context, hosts ...*fleet.Host) error {
-	if a.gone != nil {
-		return a.gone
-	}
-	return a.Store.PutHosts(ctx, hosts...)
-}
-
-func (a *away) Hosts(ctx context.Context) ([]fleet.Host, error) {
-	if a.gone != nil {
-		return nil, a.gone
-	}
-	return a.Store.Hosts(ctx)
-}
-
-func (a *away) Plan(ctx context.Context, l []fleet.Lease) ([]fleet.Lease, error) {
-	if a.gone != nil {
-		return nil, a.gone
-	}
-	return a.Store.Plan(ctx, l)
-}
-
-func (a *away) Finish(ctx context.Context, near, now int64, r []fleet.Lease) ([]fleet.Lease, error) {
-	if a.gone != nil {
-		return nil, a.gone
-	}
-	return a.Store.Finish(ctx, near, now, r)
-}
-
 // bed is a hub with agents whose traffic is simulated. Each keeps a log of its own.
 type bed struct {
 	t      *testing.T
 	dir    string // of the hub's key
-	store  *away
+	store  *sqlite.Fleet
 	hub    *Hub
 	env    app.Env
 	ahead  time.Duration // of the hub's wall clock, set while it runs
@@ -87,7 +52,7 @@ type simulated struct {
 
 func newBed(t *testing.T) *bed {
 	st := must.Get(sqlite.OpenFleet(t.Context(), sqlite.Memory))(t)
-	b := &bed{t: t, dir: t.TempDir(), store: &away{Store: st}, agents: map[int64]*simulated{}, cut: map[fleet.Way]bool{}, kernel: "6.1", rng: rand.New(rand.NewPCG(3, 3))}
+	b := &bed{t: t, dir: t.TempDir(), store: st, agents: map[int64]*simulated{}, cut: map[fleet.Way]bool{}, kernel: "6.1", rng: rand.New(rand.NewPCG(3, 3))}
 	b.env = apptest.Env(&apptest.Person{})
 	b.env.Now = func() time.Time { return time.Now().Add(b.ahead) }
 	t.Cleanup(func() { must.OK(t, st.Close()) })
@@ -236,14 +201,6 @@ func (b *bed) audit() {
 	}
 }
 
-// kinds returns the kinds of the alerts so far.
-func (b *bed) kinds() (all []string) {
-	for _, a := range b.hub.told {
-		all = append(all, a.Kind)
-	}
-	return all
-}
-
 // TestFleet: five hosts measure for half a day, while the hub is killed and results come twice. A
 // host that becomes slow with another kernel is reported with it, and nothing else is; a new
 // process of the hub knows the same.
@@ -271,39 +228,11 @@ func TestFleet(t *testing.T) {
 			text := strings.Join(c.Lines(), " ")
 			must.True(t, c.Worse && c.Metric == model.Goodput && (c.Near == "nas" || c.Far == "nas") && strings.Contains(text, "kernel 6.1 -> 6.2 at nas"), "%s", text)
 		}
-		must.Contain(t, fmt.Sprint(b.kinds()), "worse")
+		must.Contain(t, fmt.Sprint(b.hub.told), "{worse ")
 		was := len(b.hub.changes)
 		b.start()
 		must.Equal(t, len(b.hub.changes), was, "changes that a new process knows")
-		must.True(t, !slices.Contains(b.kinds(), "worse"), "told again: %v", b.kinds())
-	})
-}
-
-// TestWithoutStore: a hub whose store is gone, or whose disk is full, answers agents from memory
-// and takes no result; later all of them get in.
-func TestWithoutStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBed(t)
-		defer func() { b.stop() }()
-		one := b.join("a")
-		b.join("b")
-		b.run(time.Minute)
-		b.store.gone = errors.New("no space left")
-		time.Sleep((again + 2) * time.Second)
-		synctest.Wait()
-		must.True(t, must.Get(b.sync(one))(t).Name == "a" && len(b.hub.status().Faults) == 1, "%+v", b.hub.status().Faults)
-		l := fleet.Lease{ID: 1, State: fleet.Done}
-		must.Is(t, must.Err(b.hub.push(t.Context(), caller{pin: one.pin}, &wirefleet.Push{Results: []fleet.Lease{l}})), wirefleet.ErrLater, "a result")
-		in := one.about
-		in.Name = "new"
-		must.Is(t, must.Err(b.hub.sync(t.Context(), caller{pin: "other", joins: true}, &in)), wirefleet.ErrLater, "a new host")
-		b.store.gone = nil
-		time.Sleep((again + 2) * time.Second)
-		synctest.Wait()
-		must.Len(t, b.hub.status().Faults, 0, "when the store is back")
-		must.Equal(t, strings.Count(fmt.Sprint(b.kinds()), "hub"), 2, "alerts: %v", b.kinds())
-		b.run(time.Hour)
-		b.audit()
+		must.True(t, !strings.Contains(fmt.Sprint(b.hub.told), "{worse "), "told again: %v", b.hub.told)
 	})
 }
 
@@ -315,26 +244,18 @@ func TestBadDays(t *testing.T) {
 		defer func() { b.stop() }()
 		a, far := b.join("a"), b.join("b")
 		b.run(time.Minute)
-		note := func(of string) string {
-			for _, h := range b.hub.status().Hosts {
-				if h.Name == of {
-					return strings.Join(h.Notes, "; ")
-				}
-			}
-			return ""
-		}
 		copied := *a
 		copied.about.Boot = "of the copy"
 		must.Do(t, must.Err(b.sync(&copied))) // the later start wins
 		must.Is(t, must.Err(b.sync(a)), wirefleet.ErrTwin, "the one that started before")
 		must.Do(t, must.Err(b.sync(&copied)))
-		must.Contain(t, note("a"), "uses the same key")
-		must.Contain(t, fmt.Sprint(b.kinds()), "twin")
+		must.Contain(t, fmt.Sprint(b.hub.status().Hosts), "[a copy of it at 10.0.0.1 uses the same key")
+		must.Contain(t, fmt.Sprint(b.hub.told), "{twin ")
 		b.agents[1] = &copied
 
 		far.about.Clock = int64(24 * time.Hour)
 		b.run(time.Minute)
-		must.Contain(t, note("b"), "its clock is wrong by 24h")
+		must.Contain(t, fmt.Sprint(b.hub.status().Hosts), "its clock is wrong by 24h")
 		b.ahead = -24 * time.Hour // the hub's own clock is set
 		b.run(time.Hour)
 		must.True(t, b.hub.now() >= time.Now().Unix()-1, "the hub's time went back")
@@ -359,16 +280,16 @@ func TestBadDays(t *testing.T) {
 		must.True(t, len(s.Ways) == 1 && s.Ways[0].Problem != "" && s.Ways[0].To != nil && !s.Hosts[0].Silent && !s.Hosts[1].Silent, "cut off: %+v", s.Ways)
 		must.Equal(t, len(tried), 2, "ends that tried to connect")
 
-		must.Equal(t, must.Get(b.store.Store.(*sqlite.Fleet).Remove(t.Context(), "b"))(t), true, "removed")
+		must.Equal(t, must.Get(b.store.Remove(t.Context(), "b"))(t), true, "removed")
 		time.Sleep((again + 2) * time.Second)
 		synctest.Wait()
 		must.Len(t, b.hub.status().Hosts, 1, "after one was removed")
 		delete(b.agents, 2)
 		time.Sleep((fleet.SilentAfter + 2) * time.Second)
 		synctest.Wait()
-		must.Contain(t, fmt.Sprint(b.kinds()), "silent")
+		must.Contain(t, fmt.Sprint(b.hub.told), "{silent ")
 		b.run(10 * time.Second)
-		must.Contain(t, fmt.Sprint(b.kinds()), "back")
+		must.Contain(t, fmt.Sprint(b.hub.told), "{back ")
 		b.audit()
 	})
 }

@@ -69,7 +69,7 @@ func (h *Hub) take(l *fleet.Lease) (*series.Doubt, *series.Told) {
 	way := l.Way()
 	delete(h.open, l.ID)
 	delete(h.doubts, l.Look)
-	h.tried[way] = true
+	h.tried[way] = l.State != fleet.Lost || h.last[way] > 0 // else its first look is still to come
 	if h.recent = append(h.recent, *l); len(h.recent) > 20*shown {
 		h.recent = slices.Delete(h.recent, 0, 10*shown)
 	}
@@ -177,7 +177,7 @@ func (h *Hub) due(ctx context.Context) error {
 	if err := h.planRounds(ctx, now); err != nil {
 		return err
 	}
-	return h.planFirst(ctx, now)
+	return cmp.Or(h.planFirst(ctx, now), h.refused)
 }
 
 // refresh stores when hosts were seen, reads which were removed, and removes old results.
@@ -284,7 +284,16 @@ func (h *Hub) planRounds(ctx context.Context, now int64) error {
 		}
 	}
 	h.joined = false
-	for h.planned < now+horizon {
+	ahead := int64(horizon)
+	for _, one := range h.hosts {
+		if now-one.Joined < gathering { // others may follow, for which planned rounds have no place
+			ahead = h.round
+		}
+	}
+	if len(h.hosts) < 2 {
+		ahead = h.round
+	}
+	for h.planned < now+ahead {
 		at := max(h.planned, now+soon) + rand.Int64N(h.round-window)
 		w := fleet.Span{From: at, Until: at + window}
 		if err := h.planRound(ctx, w, now); err != nil {

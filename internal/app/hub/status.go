@@ -6,10 +6,12 @@ import (
 	"slices"
 	"time"
 
+	"linerate/internal/app/watch"
 	"linerate/internal/core/fleet"
 	"linerate/internal/core/fleet/series"
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
+	"linerate/internal/core/units"
 )
 
 // present is how many looks the present state of a path is the median of.
@@ -22,7 +24,7 @@ func (h *Hub) status() fleet.Status {
 	now := h.now()
 	s := fleet.Status{
 		Now: h.at(now), Hosts: []fleet.HostStatus{}, Ways: []fleet.WayStatus{}, Hour: fleet.Tally{}, Queue: []fleet.Entry{}, Recent: []fleet.Entry{},
-		Changes: newest(h.changes), Alerts: newest(h.told), Faults: []string{},
+		Changes: newest(h.changes), Alerts: newest(h.told), Faults: []string{}, Rounds: int(3600 / h.round),
 	}
 	if h.fault != nil {
 		s.Faults = append(s.Faults, "nothing can be stored; agents keep their results: "+h.fault.Error())
@@ -38,6 +40,7 @@ func (h *Hub) status() fleet.Status {
 			s.Ways = append(s.Ways, h.wayStatus(fleet.Way{Low: min(a.ID, b.ID), High: max(a.ID, b.ID)}))
 		}
 	}
+	h.costs(&s)
 	for _, l := range h.open {
 		s.Queue = append(s.Queue, h.entry(l))
 	}
@@ -54,6 +57,27 @@ func (h *Hub) status() fleet.Status {
 	return s
 }
 
+// costs sets how much each host measures in an hour.
+func (h *Hub) costs(s *fleet.Status) {
+	for i := range s.Hosts {
+		one := &s.Hosts[i]
+		one.Looks = min(s.Rounds, int(one.Limits.Share*3600/window))
+		var rates []float64
+		for _, w := range s.Ways {
+			if w.Low == one.ID && w.To != nil {
+				rates = append(rates, *w.To)
+			} else if w.High == one.ID && w.From != nil {
+				rates = append(rates, *w.From)
+			}
+		}
+		if len(rates) > 0 {
+			q := watch.Request{ProbeOnly: one.Limits.ProbeOnly, Time: fleet.BulkTime}
+			all := units.Bytes(one.Looks) * q.Bytes(units.BitRate(stats.Median(rates)), 0)
+			one.Sends = &all
+		}
+	}
+}
+
 // newest returns the last entries of a list, the last one first.
 func newest[T any](all []T) []T {
 	out := append([]T{}, all[max(0, len(all)-shown):]...)
@@ -62,7 +86,7 @@ func newest[T any](all []T) []T {
 }
 
 func (h *Hub) hostStatus(one *fleet.Host, now int64) fleet.HostStatus {
-	s := fleet.HostStatus{ID: one.ID, Name: one.Name, Version: one.Version, Joined: h.at(one.Joined), Seen: h.at(one.Seen), Silent: now-one.Seen >= fleet.SilentAfter, Notes: []string{}, Limits: one.Limits}
+	s := fleet.HostStatus{ID: one.ID, Name: one.Name, Version: one.Version, Joined: h.at(one.Joined), Seen: h.at(one.Seen), Silent: now-one.Seen >= fleet.SilentAfter, Notes: []string{}, Limits: one.Limits, Waiting: one.Waiting, Lost: one.Lost}
 	note := func(format string, args ...any) { s.Notes = append(s.Notes, fmt.Sprintf(format, args...)) }
 	if s.Silent {
 		note("not heard of since %s", s.Seen.Format("2006-01-02 15:04:05"))

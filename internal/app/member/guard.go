@@ -123,9 +123,11 @@ func (g *guard) Find(secret []byte) (tls.Key, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	t, err := wirefleet.ReadTicket(secret, g.key)
-	now := g.nowLocked().Unix()
-	if err != nil || g.doubt == 0 || t.Far != g.own || now < t.From-slack || now > t.Until || g.used[t.Lease] || g.beginLocked(t.Lease, t.Span) != nil {
+	if err != nil {
 		return tls.Key{}, false
+	}
+	if err := g.admitLocked(t); err != nil {
+		return tls.Key{Refusal: err.Error()}, false
 	}
 	if len(g.used) >= mostUsed {
 		clear(g.used)
@@ -134,6 +136,22 @@ func (g *guard) Find(secret []byte) (tls.Key, bool) {
 	over := make(chan struct{})
 	time.AfterFunc(time.Unix(t.Until+slack, 0).Sub(g.nowLocked()), func() { close(over) })
 	return tls.Key{Name: keyName(t.Lease), Over: over, Rate: g.rate(t.Rate)}, true
+}
+
+// admitLocked takes this host for the lease of a ticket, or says why not.
+func (g *guard) admitLocked(t wirefleet.Ticket) error {
+	now := g.nowLocked().Unix()
+	switch {
+	case g.doubt == 0:
+		return errors.New("this host has not heard of its hub yet")
+	case t.Far != g.own:
+		return errors.New("the ticket is for another host")
+	case now < t.From-slack || now > t.Until:
+		return errors.New("the window of the ticket is not now")
+	case g.used[t.Lease]:
+		return errors.New("the ticket was used before")
+	}
+	return g.beginLocked(t.Lease, t.Span)
 }
 
 // Ended implements serve.Tickets.

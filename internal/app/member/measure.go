@@ -22,9 +22,6 @@ import (
 	"linerate/internal/fault"
 )
 
-// bulkTime is the measured time of each bulk run.
-const bulkTime = 3 * time.Second
-
 // noKnobs is why an order of a hub changes nothing.
 const noKnobs = "a hub orders measurements, and never a change of a setting"
 
@@ -101,7 +98,7 @@ func (m *Member) measure(ctx context.Context, o wirefleet.Order) fleet.Lease {
 		return failed(ctx, l, err)
 	}
 	defer e.Close()
-	q := watch.Request{ProbeOnly: l.ProbeOnly || m.c.Limits.ProbeOnly, Streams: watch.DefaultStreams, Time: bulkTime, Rate: o.Rate}
+	q := watch.Request{ProbeOnly: l.ProbeOnly || m.c.Limits.ProbeOnly, Streams: watch.DefaultStreams, Time: fleet.BulkTime, Rate: o.Rate}
 	t := trial.New(env, e, nothing{}, model.KindWatch, "", nil, q.Plan())
 	t.Steer = visit{q, o}
 	s, err := t.Run(ctx)

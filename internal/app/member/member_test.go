@@ -36,24 +36,25 @@ func TestGuard(t *testing.T) {
 			}
 			return must.Get(w.Sign(by))(t)
 		}
-		refused := func(what string, b []byte) {
+		refused := func(what, why string, b []byte) {
 			t.Helper()
-			_, ok := g.Find(b)
-			must.True(t, !ok, "%s opens it", what)
+			k, ok := g.Find(b)
+			must.True(t, !ok && k.Refusal == why, "%s opens it, or is refused because %q", what, k.Refusal)
 		}
-		refused("a ticket before the hub was heard of", ticket(nil, key))
+		refused("a ticket before the hub was heard of", "", ticket(nil, key))
 		g.learn(&key.PublicKey)
+		refused("a ticket before the hub told the time", "this host has not heard of its hub yet", ticket(nil, key))
 		g.set(9, hub, time.Now(), time.Now().Add(10*time.Millisecond))
-		refused("another signer's", ticket(nil, other))
-		refused("one for another host", ticket(func(w *wirefleet.Ticket) { w.Far = 8 }, key))
-		refused("one of yesterday", ticket(func(w *wirefleet.Ticket) { w.From, w.Until = at-86400, at-86375 }, key))
-		refused("one of tomorrow", ticket(func(w *wirefleet.Ticket) { w.From, w.Until = at+86400, at+86425 }, key))
-		refused("a window longer than the owner's share", ticket(func(w *wirefleet.Ticket) { w.Until = at + 600 }, key))
-		refused("no ticket", nil)
+		refused("another signer's", "", ticket(nil, other))
+		refused("one for another host", "the ticket is for another host", ticket(func(w *wirefleet.Ticket) { w.Far = 8 }, key))
+		refused("one of yesterday", "the window of the ticket is not now", ticket(func(w *wirefleet.Ticket) { w.From, w.Until = at-86400, at-86375 }, key))
+		refused("one of tomorrow", "the window of the ticket is not now", ticket(func(w *wirefleet.Ticket) { w.From, w.Until = at+86400, at+86425 }, key))
+		refused("a window longer than the owner's share", string(fleet.UsedUp), ticket(func(w *wirefleet.Ticket) { w.Until = at + 600 }, key))
+		refused("no ticket", "", nil)
 		k, ok := g.Find(ticket(nil, key))
 		must.Need(t, ok && !k.Tune && k.Name == "fleet:1" && k.Rate == 0, "%+v, %v", k, ok)
-		refused("the same again", ticket(nil, key))
-		refused("one beside it", ticket(func(w *wirefleet.Ticket) { w.Lease = 2 }, key))
+		refused("the same again", "the ticket was used before", ticket(nil, key))
+		refused("one beside it", string(fleet.Busy), ticket(func(w *wirefleet.Ticket) { w.Lease = 2 }, key))
 		must.Fail(t, g.begin(3, fleet.Span{From: at, Until: at + 25}), "an own run beside it")
 		<-k.Over
 		must.True(t, g.left(at+25) < 0, "it ended before its window")
@@ -61,7 +62,7 @@ func TestGuard(t *testing.T) {
 		time.Sleep(time.Minute)
 		limits.Quiet = &fleet.Quiet{From: (at + 60) % 86400, Until: (at + 600) % 86400}
 		now := g.now()
-		refused("one in quiet hours", ticket(func(w *wirefleet.Ticket) { w.Lease, w.From, w.Until = 4, now, now+25 }, key))
+		refused("one in quiet hours", string(fleet.InQuiet), ticket(func(w *wirefleet.Ticket) { w.Lease, w.From, w.Until = 4, now, now+25 }, key))
 		limits.Quiet, limits.Rate = nil, 2e8
 		k, ok = g.Find(ticket(func(w *wirefleet.Ticket) { w.Lease, w.From, w.Until = 4, now, now+25 }, key))
 		must.True(t, ok && k.Rate == 2e8 && g.rate(1e9) == 2e8 && g.rate(1e8) == 1e8, "after the first one, when the hub names no rate: %+v", k)

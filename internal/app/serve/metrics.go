@@ -57,9 +57,9 @@ const (
 	metricsHeaders = 8 << 10
 )
 
-// listenMetrics listens on the address of metrics; a port alone means loopback, since metrics
+// ListenMetrics listens on the address of metrics; a port alone means loopback, since metrics
 // show how busy a server is.
-func listenMetrics(ctx context.Context, addr string) (net.Listener, error) {
+func ListenMetrics(ctx context.Context, addr string) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil && !strings.Contains(addr, ":") {
 		host, port, err = "", addr, nil
@@ -77,8 +77,9 @@ func listenMetrics(ctx context.Context, addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// serveMetrics answers on l until ctx ends. A failed request is not an error.
-func serveMetrics(ctx context.Context, l net.Listener, version string, b *budget.Budget) error {
+// ServeMetrics answers on l with the text of write until ctx ends. open tells write to speak
+// OpenMetrics rather than Prometheus's own format. A failed request is not an error.
+func ServeMetrics(ctx context.Context, l net.Listener, write func(w io.Writer, open bool)) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		var text bytes.Buffer
@@ -86,7 +87,7 @@ func serveMetrics(ctx context.Context, l net.Listener, version string, b *budget
 		if open {
 			kind = openMetricsType
 		}
-		writeMetrics(&text, open, version, b.Usage())
+		write(&text, open)
 		w.Header().Set("Content-Type", kind)
 		w.Header().Set("Vary", "Accept")
 		_, _ = w.Write(text.Bytes())
@@ -136,6 +137,11 @@ type slotted struct {
 func (s *slotted) Close() error {
 	s.once.Do(func() { <-s.free })
 	return s.Conn.Close()
+}
+
+// metricsOf returns the function that writes the metrics of a budget.
+func metricsOf(version string, b *budget.Budget) func(io.Writer, bool) {
+	return func(w io.Writer, open bool) { writeMetrics(w, open, version, b.Usage()) }
 }
 
 // writeMetrics writes u as OpenMetrics, or as the older text format, in which a family has

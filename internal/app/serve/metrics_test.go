@@ -109,9 +109,9 @@ func TestMetricsAreOpenMetrics(t *testing.T) {
 // answer is text 0.0.4, whose parser wants a family's name in each line; promtool of Debian,
 // if installed, finds no fault in it.
 func TestMetricsAccept(t *testing.T) {
-	l := must.Get(listenMetrics(t.Context(), "0"))(t)
+	l := must.Get(ListenMetrics(t.Context(), "0"))(t)
 	b := budget.New(budget.Config{Server: budget.Limits{UDP: 80e6}})
-	go func() { _ = serveMetrics(t.Context(), l, "v1", b) }()
+	go func() { _ = ServeMetrics(t.Context(), l, metricsOf("v1", b)) }()
 	ask := func(accept string) (string, string) {
 		r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+l.Addr().String()+"/metrics", nil))(t)
 		r.Header.Set("Accept", accept)
@@ -148,11 +148,11 @@ func TestMetricsAccept(t *testing.T) {
 // TestMetricsBounded holds more connections than there are slots, and expects an answer once
 // they are closed.
 func TestMetricsBounded(t *testing.T) {
-	l := must.Get(listenMetrics(t.Context(), "0"))(t)
+	l := must.Get(ListenMetrics(t.Context(), "0"))(t)
 	addr := l.Addr().String()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- serveMetrics(ctx, l, "v1", budget.New(budget.Config{})) }()
+	go func() { done <- ServeMetrics(ctx, l, metricsOf("v1", budget.New(budget.Config{}))) }()
 	var silent []net.Conn
 	for range 40 {
 		silent = append(silent, must.Get(new(net.Dialer).DialContext(ctx, "tcp", addr))(t))
@@ -185,9 +185,9 @@ func TestMetricsBounded(t *testing.T) {
 
 func TestListenMetrics(t *testing.T) {
 	for addr, says := range map[string]string{"::1:x": "--metrics", "127.0.0.1:http-none": "--metrics"} {
-		must.Say(t, must.Err(listenMetrics(t.Context(), addr)), says, "%s", addr)
+		must.Say(t, must.Err(ListenMetrics(t.Context(), addr)), says, "%s", addr)
 	}
-	l := must.Get(listenMetrics(t.Context(), ":0"))(t)
+	l := must.Get(ListenMetrics(t.Context(), ":0"))(t)
 	defer func() { _ = l.Close() }()
 	must.True(t, strings.HasPrefix(l.Addr().String(), "127.0.0.1:"), "a port alone is %s", l.Addr())
 }

@@ -240,7 +240,7 @@ func (s *Server) share(ctx context.Context) error {
 	}
 	s.budget, s.files = budget.New(gives), r.files
 	if s.c.Metrics != "" {
-		s.metrics, err = listenMetrics(ctx, s.c.Metrics)
+		s.metrics, err = ListenMetrics(ctx, s.c.Metrics)
 	}
 	return err
 }
@@ -327,7 +327,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	if s.metrics != nil { // a failure does not end the server
 		all.Go(func() {
-			if err := serveMetrics(ctx, s.metrics, s.env.Version, s.budget); err != nil {
+			if err := ServeMetrics(ctx, s.metrics, metricsOf(s.env.Version, s.budget)); err != nil {
 				s.env.Observe(app.Trouble{Err: err})
 			}
 		})

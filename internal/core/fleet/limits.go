@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"linerate/internal/core/units"
 )
@@ -13,6 +14,10 @@ const (
 	// DefaultShare is the part of the time in which a host measures at most, unless its owner
 	// says otherwise (p): six looks of Window and one confirmation an hour take as much.
 	DefaultShare = 0.1
+	// Window is the time of a look in seconds (p): 14 s of traffic and the sessions around it.
+	Window = 25
+	// BulkTime is the measured time of each bulk run.
+	BulkTime = 3 * time.Second
 )
 
 // Limits are what the owner of a host allows. The hub plans by them, and the host keeps them
@@ -22,6 +27,21 @@ type Limits struct {
 	Share     float64       `json:"max_share"`            // of each hour, 0…1
 	Quiet     *Quiet        `json:"quiet,omitempty"`      // when not to measure
 	ProbeOnly bool          `json:"probe_only,omitempty"` // round trip and loss alone
+}
+
+// String says what the owner of a host allows.
+func (l Limits) String() string {
+	parts := []string{fmt.Sprintf("measures up to %g %% of the time", 100*l.Share)}
+	if l.Rate > 0 {
+		parts = append(parts, "at up to "+l.Rate.String())
+	}
+	if q := l.Quiet; q != nil {
+		parts = append(parts, fmt.Sprintf("not from %02d:%02d to %02d:%02d", q.From/3600, q.From/60%60, q.Until/3600, q.Until/60%60))
+	}
+	if l.ProbeOnly {
+		parts = append(parts, "round trip and loss alone")
+	}
+	return strings.Join(parts, ", ")
 }
 
 // Validate returns an error for limits that no owner can have set.

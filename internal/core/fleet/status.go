@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"linerate/internal/core/fleet/series"
+	"linerate/internal/core/units"
 )
 
 // Status is the state of a fleet as its hub tells it.
@@ -17,6 +18,7 @@ type Status struct {
 	Changes []Change     `json:"changes"` // the newest first
 	Alerts  []Alert      `json:"alerts"`  // the newest first, since the hub was started
 	Faults  []string     `json:"faults"`  // of the hub itself
+	Rounds  int          `json:"rounds"`  // looks of each host an hour, as far as its owner allows
 }
 
 // HostStatus is a host for display.
@@ -29,6 +31,11 @@ type HostStatus struct {
 	Silent  bool      `json:"silent"`
 	Notes   []string  `json:"notes"`
 	Limits  Limits    `json:"limits"`
+	Waiting int       `json:"waiting"` // results that the hub does not have yet
+	Lost    int       `json:"lost"`    // results that found no room on its disk
+	Looks   int       `json:"looks"`   // that it takes part in, an hour, as far as its owner allows
+	// Sends is what that sends an hour at the goodput of its paths; nil if none was measured.
+	Sends *units.Bytes `json:"sends_bytes"`
 }
 
 // WayStatus is the present state of a path; a number is nil if it was never measured.

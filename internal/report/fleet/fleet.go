@@ -85,14 +85,27 @@ const most = 8
 // recent is how long a change counts as news.
 const recent = 7 * 24 * time.Hour
 
-// Summary returns the state of a fleet in one line, and what people should know in few more.
-func Summary(s *fleet.Status) (head string, all []Entry) {
-	seen, silent := 0, 0
+// Day is how long a look counts as recent.
+const Day = 24 * time.Hour
+
+// Counts returns how many pairs were looked at within Day, and how many hosts are silent.
+func Counts(s *fleet.Status) (seen, silent int) {
 	for _, w := range s.Ways {
-		if !w.Last.IsZero() && s.Now.Sub(w.Last) < 24*time.Hour {
+		if !w.Last.IsZero() && s.Now.Sub(w.Last) < Day {
 			seen++
 		}
 	}
+	for _, h := range s.Hosts {
+		if h.Silent {
+			silent++
+		}
+	}
+	return seen, silent
+}
+
+// Summary returns the state of a fleet in one line, and what people should know in few more.
+func Summary(s *fleet.Status) (head string, all []Entry) {
+	seen, silent := Counts(s)
 	add := func(word, format string, args ...any) {
 		all = append(all, Entry{word, plain.Line(fmt.Sprintf(format, args...))})
 	}
@@ -100,9 +113,6 @@ func Summary(s *fleet.Status) (head string, all []Entry) {
 		add("hub", "%s", f)
 	}
 	for _, h := range s.Hosts {
-		if h.Silent {
-			silent++
-		}
 		for _, n := range h.Notes {
 			add(map[bool]string{true: "silent", false: "host"}[h.Silent], "%s: %s", h.Name, n)
 		}

@@ -135,8 +135,19 @@ func closer(s *model.Session) []traffic.Step {
 const Widest = 10
 
 // Matrix returns the rows of the matrix as text, for a term.Page.
-func Matrix(s *model.Session) (header []string, rows [][]string) {
-	b := table(s, Of(s))
+func Matrix(s *model.Session) (header []string, rows [][]string) { return texts(table(s, Of(s))) }
+
+// Grid returns numbers between hosts as text, as Matrix does. cell formats one.
+func Grid(hosts []string, title string, m fleet.Matrix, cell func(float64) string) (header []string, rows [][]string) {
+	return texts(grid(hosts, title, m, func(v float64) traffic.Cell {
+		if math.IsNaN(v) {
+			return traffic.Cell{Text: "?"}
+		}
+		return traffic.Cell{Text: cell(v)}
+	}))
+}
+
+func texts(b traffic.Block) (header []string, rows [][]string) {
 	for _, c := range b.Columns {
 		header = append(header, map[bool]string{true: ">"}[c.Right]+c.Title)
 	}
@@ -150,12 +161,11 @@ func Matrix(s *model.Session) (header []string, rows [][]string) {
 	return header, rows
 }
 
-// table returns the matrix of rates or, if that is too wide, a row for each host.
+// table returns the matrix of rates.
 func table(s *model.Session, d Document) traffic.Block {
-	rates := fleet.Rates(s)
 	unit, name := scale(float64(d.Level))
 	low := float64(d.Level) * (1 - odd.Margin)
-	cell := func(v float64) traffic.Cell {
+	return grid(d.Hosts, name, fleet.Rates(s), func(v float64) traffic.Cell {
 		switch {
 		case math.IsNaN(v):
 			return traffic.Cell{Text: "?", Tone: traffic.Caution}
@@ -163,20 +173,24 @@ func table(s *model.Session, d Document) traffic.Block {
 			return traffic.Cell{Text: number(v / unit), Tone: traffic.Caution}
 		}
 		return traffic.Cell{Text: number(v / unit)}
-	}
-	b := traffic.Block{Columns: []traffic.Column{{Title: name}}}
-	if len(d.Hosts) > Widest {
+	})
+}
+
+// grid returns a matrix or, if that is too wide, the medians of each host.
+func grid(hosts []string, title string, m fleet.Matrix, cell func(float64) traffic.Cell) traffic.Block {
+	b := traffic.Block{Columns: []traffic.Column{{Title: title}}}
+	if len(hosts) > Widest {
 		b.Columns = append(b.Columns, traffic.Column{Title: "sends", Right: true}, traffic.Column{Title: "receives", Right: true})
-		for i, h := range d.Hosts {
-			b.Rows = append(b.Rows, []traffic.Cell{{Text: h}, cell(stats.Median(rates.Row(i))), cell(stats.Median(rates.Column(i)))})
+		for i, h := range hosts {
+			b.Rows = append(b.Rows, []traffic.Cell{{Text: h}, cell(stats.Median(m.Row(i))), cell(stats.Median(m.Column(i)))})
 		}
 		return b
 	}
-	for i, h := range d.Hosts {
+	for i, h := range hosts {
 		b.Columns = append(b.Columns, traffic.Column{Title: "to " + h, Right: true})
 		row := []traffic.Cell{{Text: h + " sends"}}
-		for j := range d.Hosts {
-			one := cell(rates[i][j])
+		for j := range hosts {
+			one := cell(m[i][j])
 			if i == j {
 				one = traffic.Cell{Text: "-"}
 			}

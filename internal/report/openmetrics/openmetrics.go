@@ -66,11 +66,18 @@ func (p *page) typed(name, kind, unit, help string) {
 }
 
 func (p *page) line(name string, v float64, more ...label) {
-	all := []string{p.ends}
+	var all []string
+	if p.ends != "" {
+		all = append(all, p.ends)
+	}
 	for _, l := range more {
 		all = append(all, labels(l.name, l.value))
 	}
-	fmt.Fprintf(&p.b, "%slinerate_%s{%s} %s\n", p.head, name, strings.Join(all, ","), strconv.FormatFloat(v, 'g', -1, 64))
+	set := ""
+	if len(all) > 0 {
+		set = "{" + strings.Join(all, ",") + "}"
+	}
+	fmt.Fprintf(&p.b, "%slinerate_%s%s %s\n", p.head, name, set, strconv.FormatFloat(v, 'g', -1, 64))
 	p.head = ""
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	prommodel "github.com/prometheus/common/model"
 
+	"linerate/internal/core/fleet"
 	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/report/openmetrics"
@@ -138,7 +139,7 @@ func strict(t *testing.T, name, text string) {
 			continue
 		}
 		of, _, _ := strings.Cut(l, " ")
-		must.True(t, strings.HasPrefix(l, family+"{") && !series[of], "%s: %q in %s, or twice", name, l, family)
+		must.True(t, strings.HasPrefix(strings.Replace(l, " ", "{", 1), family+"{") && !series[of], "%s: %q in %s, or twice", name, l, family)
 		series[l[:strings.LastIndexByte(l, ' ')]] = true
 	}
 }
@@ -156,6 +157,9 @@ func TestLabelsAreText(t *testing.T) {
 		c.Session.Hosts[1].Name = evil
 		text, _ := page(t, c)
 		strict(t, evil, text)
+		var b bytes.Buffer
+		must.Do(t, openmetrics.Fleet(&b, &fleet.Status{Hosts: []fleet.HostStatus{{Name: evil}, {Name: "b"}}, Hour: fleet.Tally{fleet.Done: 1}}, evil))
+		strict(t, evil, b.String())
 		must.Len(t, read(t, evil, text)["linerate_evil"].GetMetric(), 0, "%q is a metric", evil)
 		must.True(t, !strings.ContainsRune(text, '\x1b'), "%q is in the page", evil)
 	}

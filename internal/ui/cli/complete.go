@@ -122,6 +122,8 @@ func ownFlagWords(command string) map[string]offer {
 		return map[string]offer{"format": fixed(reportFormats()...)}
 	case "mesh":
 		return map[string]offer{"hosts": any2(fixed(slurmHosts), filesWith(".txt")), "fail-on": fixed("odd")}
+	case "matrix":
+		return map[string]offer{"metric": fixed("goodput", "rtt", "loss")}
 	case "tune":
 		return map[string]offer{"direction": fixed("to", "from", "each")}
 	}

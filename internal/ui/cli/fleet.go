@@ -2,16 +2,19 @@ package cli
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app/hub"
 	"linerate/internal/app/reach"
+	"linerate/internal/core/fleet"
 	"linerate/internal/core/model"
 	"linerate/internal/fault"
 	"linerate/internal/report"
 	reportfleet "linerate/internal/report/fleet"
 	reportmesh "linerate/internal/report/mesh"
+	"linerate/internal/report/term"
 	"linerate/internal/ui/web"
 )
 
@@ -29,7 +32,7 @@ func (a *console) fleetCommand() *cobra.Command {
 		Long: `fleet asks a hub for the state of its fleet: hosts, pairs, what has changed since when and
 what changed on the hosts at that time, what is odd, which hosts are silent. Up to ten hosts
 are a matrix of goodput as well. --json has everything: all numbers, the queue, the results
-and the events.
+and the events. So do matrix, queue and plan, which show more of the same.
 
 On the machine of the hub no flag is needed. Elsewhere copy the file view.link, which the
 hub names when it starts, and name it: --hub @view.link, or put the link into $LINERATE_LINK.
@@ -45,11 +48,13 @@ the hub learns. linerate answers on this machine alone, as linerate ui does, unt
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.fleet(cmd.Context(), f) },
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.hub, "hub", "", "the hub's view link, or @FILE (default: of the hub of this machine)")
 	fl.BoolVar(&f.open, "open", false, "show it as a page in the browser")
 	fl.IntVar(&f.page.port, "port", 0, "with --open: port of 127.0.0.1 to listen on; 0 takes a free one")
 	fl.BoolVar(&f.page.noOpen, "no-open", false, "print the link of that page, and open no browser")
-	fl.StringVar(&f.state, "state", "", "directory of the state of a hub on this machine (default: $LINERATE_STATE, else the system's)")
+	all := c.PersistentFlags()
+	all.StringVar(&f.hub, "hub", "", "the hub's view link, or @FILE (default: of the hub of this machine)")
+	all.StringVar(&f.state, "state", "", "directory of the state of a hub on this machine (default: $LINERATE_STATE, else the system's)")
+	c.AddCommand(a.fleetViews(&f)...)
 	return c
 }
 
@@ -64,7 +69,7 @@ func (c fleetView) Document(s model.Session) report.Document {
 	return report.Build(s, report.Options{Kinds: c.a.kinds(), Catalogue: c.a.knobs})
 }
 
-func (a *console) fleetView(f fleetFlags) (fleetView, error) {
+func (a *console) fleetSource(f fleetFlags) (fleetView, error) {
 	text, err := a.viewLink(f.hub, f.state)
 	if err != nil {
 		return fleetView{}, err
@@ -78,16 +83,78 @@ func (a *console) fleetView(f fleetFlags) (fleetView, error) {
 }
 
 func (a *console) fleet(ctx context.Context, f fleetFlags) error {
-	c, err := a.fleetView(f)
-	if err != nil {
-		return err
-	}
 	if f.open || f.page.noOpen {
+		c, err := a.fleetSource(f)
+		if err != nil {
+			return err
+		}
 		s, err := web.ListenFleet(ctx, f.page.port, c, web.FleetEvery)
 		if err != nil {
 			return fault.WithHint(err, "leave --port out, and a free one is taken")
 		}
 		return a.serveUI(ctx, s, f.page)
+	}
+	return a.fleetView(ctx, f, func(page *term.Page, s *fleet.Status) {
+		head, all := reportfleet.Summary(s)
+		page.Text("%s", head)
+		for _, e := range all {
+			page.Line(e.Line())
+		}
+		m := reportfleet.Mesh(s)
+		if d := reportmesh.Of(&m); d.Level > 0 && len(d.Hosts) <= reportmesh.Widest {
+			page.Gap()
+			header, rows := reportmesh.Matrix(&m)
+			page.Table(header, rows, nil)
+		}
+	})
+}
+
+// fleetViews returns the commands that show one part of a fleet's state.
+func (a *console) fleetViews(f *fleetFlags) []*cobra.Command {
+	metric := string(reportfleet.Goodput)
+	view := func(name, short, long string, show func(*term.Page, *fleet.Status)) *cobra.Command {
+		return &cobra.Command{
+			Use: name, Short: short, Long: long, Example: "  linerate fleet " + name + "\n  linerate fleet " + name + " --hub @view.link", Args: exactArgs(),
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				if !slices.Contains(reportfleet.Metrics(), reportfleet.Metric(metric)) {
+					return fault.Usagef("--metric: %q is none of goodput, rtt and loss", metric)
+				}
+				return a.fleetView(cmd.Context(), *f, show)
+			},
+		}
+	}
+	matrix := view("matrix", "goodput, round trip or loss of all pairs of a hub's hosts", `matrix shows what each host reaches with each other one: the median of the last three looks.
+Of more than ten hosts it shows the median of each host.`, func(page *term.Page, s *fleet.Status) {
+		header, rows := reportfleet.Matrix(s, reportfleet.Metric(metric))
+		page.Table(header, rows, nil)
+	})
+	matrix.Flags().StringVar(&metric, "metric", metric, "goodput, rtt (round trip without load) or loss")
+	return []*cobra.Command{matrix,
+		view("queue", "who measures with whom next, and what became of the last runs", `queue shows the windows that the hub has planned, up to an hour ahead, and below them the newest
+results: what became of each, and why.`, func(page *term.Page, s *fleet.Status) {
+			header, rows := reportfleet.Queue(s)
+			page.Table(header, rows, nil)
+		}),
+		view("plan", "what the hosts of a hub measure in an hour, and why pairs are left out", `plan shows what measuring costs: looks of each host in an hour, as far as its owner allows, the
+data that it sends for them at the goodput of its paths, and how often each pair comes up. Below
+stands which pairs have no number or no longer get one, and why.`, func(page *term.Page, s *fleet.Status) {
+			head, header, rows, left := reportfleet.Plan(s)
+			page.Text("%s", head)
+			page.Gap()
+			page.Table(header, rows, nil)
+			page.Gap()
+			for _, line := range left {
+				page.Line("  " + line)
+			}
+		}),
+	}
+}
+
+// fleetView shows the state of a fleet, or prints it as a document.
+func (a *console) fleetView(ctx context.Context, f fleetFlags, show func(*term.Page, *fleet.Status)) error {
+	c, err := a.fleetSource(f)
+	if err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
@@ -99,16 +166,6 @@ func (a *console) fleet(ctx context.Context, f fleetFlags) error {
 		return a.document(reportfleet.Schema, s)
 	}
 	page := a.page()
-	head, all := reportfleet.Summary(&s)
-	page.Text("%s", head)
-	for _, e := range all {
-		page.Line(e.Line())
-	}
-	m := reportfleet.Mesh(&s)
-	if d := reportmesh.Of(&m); d.Level > 0 && len(d.Hosts) <= reportmesh.Widest {
-		page.Gap()
-		header, rows := reportmesh.Matrix(&m)
-		page.Table(header, rows, nil)
-	}
+	show(&page, &s)
 	return page.Print(a.Out)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"linerate/internal/fault"
 	reportfleet "linerate/internal/report/fleet"
 	reportjson "linerate/internal/report/json"
+	"linerate/internal/report/openmetrics"
 	"linerate/internal/store/postgres"
 	"linerate/internal/store/sqlite"
 )
@@ -52,6 +54,7 @@ hub) with a JSON document on its standard input. Started by root, hub becomes th
 		Example: `  linerate hub
   linerate hub --listen 10.0.0.2:5300 --rounds 12
   linerate hub --exec 'mail -s "the network" me@example.org'
+  linerate hub --metrics :9101
   linerate hub --new-links`,
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -68,6 +71,7 @@ hub) with a JSON document on its standard input. Started by root, hub becomes th
 	fl.StringVar(&f.exec, "exec", "", "shell command for each event; it reads a JSON document")
 	fl.BoolVar(&f.NewLinks, "new-links", false, "make new links, and revoke those before")
 	fl.StringVar(&f.User, "user", "", "user to become once the port is open (default, for root: one that no account has)")
+	fl.StringVar(&f.Metrics, "metrics", "", "answer http://ADDRESS/metrics with the state of the fleet, as OpenMetrics; a port alone is one of 127.0.0.1")
 	fl.BoolVar(&f.printUnit, "print-unit", false, "print a systemd unit that starts the hub with these flags")
 	c.PersistentFlags().StringVar(&f.state, "state", "", "directory of the hub's state (default: $LINERATE_STATE, else the system's)")
 	c.AddCommand(a.hubRemoveCommand(&f.state))
@@ -101,6 +105,7 @@ func (a *console) hub(ctx context.Context, f hubFlags) error {
 	}
 	defer func() { _ = st.Close() }()
 	f.Dir, f.Margin = dir, hub.DefaultMargin
+	f.Measured = func(w io.Writer, s *fleet.Status) error { return openmetrics.Fleet(w, s, a.world().Version) }
 	f.Tell = func(ctx context.Context, e fleet.Alert) { a.tellAlert(ctx, f.exec, e) }
 	h, err := hub.Open(ctx, a.world(), st, f.Config)
 	if err != nil {
@@ -108,9 +113,12 @@ func (a *console) hub(ctx context.Context, f hubFlags) error {
 	}
 	link := h.Link()
 	if a.json {
-		err = a.document(reportfleet.HubSchema, hubDoc{link, h.Addr().String(), filepath.Join(dir, hub.ViewFile)})
+		err = a.document(reportfleet.HubSchema, hubDoc{link, h.Addr().String(), filepath.Join(dir, hub.ViewFile), h.MetricsAddr()})
 	} else {
 		_, err = fmt.Fprintf(a.Out, "linerate agent --hub %s\n", plain.ShellWord(link))
+		if addr := h.MetricsAddr(); addr != "" {
+			a.talk("metrics on http://%s/metrics", addr)
+		}
 		a.talk("run this on each host; what they measure: linerate fleet. Elsewhere, copy %s there: linerate fleet --hub @view.link", filepath.Join(dir, hub.ViewFile))
 	}
 	return errors.Join(err, h.Run(ctx))
@@ -121,6 +129,7 @@ type hubDoc struct {
 	Link    string `json:"link"`    // with which hosts join
 	Address string `json:"address"` // that it listens on
 	View    string `json:"view"`    // file of the link with which people look
+	Metrics string `json:"metrics"` // address of the metrics; "" for none
 }
 
 // tellAlert prints an event, and runs the command of --exec for it.

@@ -55,8 +55,10 @@ SystemCallErrorNumber=EPERM
 WantedBy=multi-user.target
 `
 
-// measureUnit needs no rights.
+// measureUnit needs no rights. Units with one User share the dynamic user of that name, so that
+// hub and agent of one machine can share the state directory.
 const measureUnit = `DynamicUser=yes
+User=linerate
 ProtectSystem=strict
 ProtectKernelTunables=yes
 ProtectKernelLogs=yes
@@ -73,6 +75,7 @@ CapabilityBoundingSet=CAP_NET_ADMIN CAP_NET_RAW CAP_NET_BIND_SERVICE CAP_SETUID 
 
 // portUnit lets an unprivileged server use a port below 1024.
 const portUnit = `DynamicUser=yes
+User=linerate
 ProtectSystem=strict
 ProtectKernelTunables=yes
 ProtectKernelLogs=yes

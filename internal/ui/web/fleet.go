@@ -156,7 +156,7 @@ func fleetHost(r *http.Request, f *fleet.Status) (any, error) {
 	for _, h := range f.Hosts {
 		names[h.ID] = h.Name
 		if h.ID == id {
-			p.HostStatus, p.Limit = h, limitText(h.Limits)
+			p.HostStatus, p.Limit = h, h.Limits.String()
 		}
 	}
 	if p.ID == 0 {
@@ -178,21 +178,6 @@ func fleetHost(r *http.Request, f *fleet.Status) (any, error) {
 		p.Paths = append(p.Paths, row)
 	}
 	return p, nil
-}
-
-// limitText says what the owner of a host allows.
-func limitText(l fleet.Limits) string {
-	parts := []string{fmt.Sprintf("measures up to %g %% of the time", 100*l.Share)}
-	if l.Rate > 0 {
-		parts = append(parts, "at up to "+l.Rate.String())
-	}
-	if q := l.Quiet; q != nil {
-		parts = append(parts, fmt.Sprintf("not from %02d:%02d to %02d:%02d", q.From/3600, q.From/60%60, q.Until/3600, q.Until/60%60))
-	}
-	if l.ProbeOnly {
-		parts = append(parts, "round trip and loss alone")
-	}
-	return strings.Join(parts, ", ")
 }
 
 func rateText(v *float64) string {

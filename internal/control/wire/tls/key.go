@@ -21,6 +21,9 @@ type Key struct {
 	Rate units.BitRate
 	// Over, if not nil, is closed when the key stops being valid, which ends its sessions.
 	Over <-chan struct{}
+	// Refusal says why a secret is not accepted, to a client that has proved where it got it from;
+	// "" if it has not.
+	Refusal string
 }
 
 // Anonymous reports whether the key was accepted without proof of identity.
@@ -58,6 +61,8 @@ func (s *Server) known(secret []byte) (Key, error) {
 	switch {
 	case right, s.config.Open && len(secret) == 0:
 		return k, nil
+	case k.Refusal != "":
+		return Key{}, fmt.Errorf("%w: %s", session.ErrRefused, k.Refusal)
 	case s.config.Open: // a revoked key does not continue as an anonymous client
 		return Key{}, fmt.Errorf("%w: the secret is wrong, or its key was revoked: this server lets clients without a key measure, by the name of its host alone", session.ErrRefused)
 	case len(secret) == 0:

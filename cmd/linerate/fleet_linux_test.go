@@ -1,0 +1,41 @@
+package main
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"linerate/internal/core/fleet"
+	"linerate/internal/must"
+	"linerate/internal/store/sqlite"
+)
+
+// TestFleet: three hosts measure with each other for a hub. Twice something is killed while it is
+// needed: the near host of a look, and the hub. Then the hub's disk is full. What the hosts say
+// they measured is stored, each look once.
+func TestFleet(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	dir, r := isolated(t, file(t, "testdata", "fleet.sh"))
+	out := filepath.Join(dir, "out")
+	r.succeeds(t)
+	has(t, "with a full disk", file(t, out, "full"), "3 hosts, 0 silent", "hub     nothing can be stored; agents keep their results: store results: no space left")
+	must.Contain(t, file(t, out, "spool"), `"state":"done"`, "results on the hosts then")
+	has(t, "views", file(t, out, "views"), "== matrix\n  Mbit/s    to h1  to h2  to h3\n", "round trip", "0 %", "  planned", "3 hosts, 3 pairs: up to 60 looks of each host an hour, each 25 s long, 42 % of its time; each pair comes up about every 3 min", "measures up to 100 % of the time, at up to 80 Mbit/s")
+	has(t, "metrics", file(t, out, "metrics"), "application/openmetrics-text", "linerate_hub_stores 1\n", `linerate_fleet_hosts{state="present"} 3`, `linerate_fleet_host_goodput_bytes_per_second{host="h2",direction="receives"} `, "# EOF")
+	must.Do(t, validate("linerate/fleet/v1", file(t, out, "json")))
+	db := must.Get(sqlite.OpenFleet(t.Context(), filepath.Join(out, "hub.db")))(t)
+	ended := map[string]int{}
+	must.Do(t, db.Ended(t.Context(), 0, func(l *fleet.Lease) {
+		ended[string(l.State)+" "+l.Reason]++
+		for _, run := range l.Runs {
+			must.True(t, run.Goodput == nil || *run.Goodput < 85e6, "faster than its owners allow: %v", run.Goodput)
+		}
+	}))
+	must.Do(t, db.Close())
+	done := len(regexp.MustCompile(`(?m)^look with h\d: .*runs$`).FindAllString(file(t, out, "h1")+file(t, out, "h2")+file(t, out, "h3"), -1))
+	must.True(t, ended["done "] == done && done >= 3 && ended["lost the agent ended while it measured"] == 1, "%d looks were measured, and stored are %v", done, ended)
+	must.True(t, decode[fleet.Status](t, file(t, out, "json")).Hour[fleet.Done] <= done, "the hub counts more than the %d looks that were measured", done)
+	must.Equal(t, strings.Count(file(t, out, "hub"), "has joined"), 3, "hosts that joined")
+}
