@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -237,16 +238,11 @@ func TestBusyServerCostsARun(t *testing.T) {
 // TestRevokedKeyIsTold: the holder of a key that is revoked during a run gets the reason and
 // nothing more, and does not continue without a key on an open server.
 func TestRevokedKeyIsTold(t *testing.T) {
-	over, ended := make(chan struct{}), make(chan error, 1)
+	over, ended, revoked := make(chan struct{}), make(chan error, 1), new(atomic.Bool)
 	c := tls.Config{
 		Open: true,
 		Find: func(secret []byte) (tls.Key, bool) {
-			select {
-			case <-over:
-				return tls.Key{}, false
-			default:
-				return tls.Key{Name: "ci", Over: over}, string(secret) == "secret of ci"
-			}
+			return tls.Key{Name: "ci", Over: over}, string(secret) == "secret of ci" && !revoked.Load()
 		},
 		Ended: func(_ tls.Visitor, _ time.Duration, err error) { ended <- err },
 	}
@@ -268,13 +264,8 @@ func TestRevokedKeyIsTold(t *testing.T) {
 			}
 		})
 	}()
-	select {
-	case <-ready:
-	case err := <-result:
-		t.Fatalf("the run ended before it was ready: %v", err)
-	case <-time.After(time.Minute):
-		t.Fatal("the run is not ready")
-	}
+	must.Wait(t, "a run that is ready", ready)
+	revoked.Store(true)
 	close(over)
 	told := func(what string, err error) {
 		t.Helper()
@@ -290,4 +281,15 @@ func TestRevokedKeyIsTold(t *testing.T) {
 	must.True(t, errors.Is(err, session.ErrRefused) && strings.Contains(err.Error(), "its key was revoked"), "the same secret again, on an open server: %v", err)
 	l.Secret = ""
 	wiretest.Open(t, dial(t, l), model.Far) // without a key every client may
+}
+
+// TestKeyWithLimits: a key with a rate takes no faster TCP, and one that is not valid says why.
+func TestKeyWithLimits(t *testing.T) {
+	k := tls.Key{Name: "k", Rate: 1e6, Refusal: "too late"}
+	l := serve(t, tls.Config{Find: func(secret []byte) (tls.Key, bool) { return k, len(secret) == 1 }})
+	l.Secret = "AA"
+	s := must.Get(open(t, l))(t)
+	must.Say(t, must.Err(s.Prepare(t.Context(), session.Preparation{Run: 1, Flow: wiretest.Flow(model.To)})), "TCP at more than 1 Mbit/s")
+	l.Secret = "AAA"
+	must.Say(t, must.Err(open(t, l)), "refused: too late")
 }
