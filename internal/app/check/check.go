@@ -231,7 +231,7 @@ func Plan(q Request, hosts []model.HostFacts, rate units.BitRate, rtt time.Durat
 			add(model.Test{Name: fmt.Sprintf("%s %d", segments, mss), Flow: f, IfDead: true})
 		}
 	}
-	datagrams := func(share float64, duration time.Duration) {
+	datagrams := func(share float64, duration time.Duration, directions ...model.Direction) {
 		for _, d := range directions {
 			f := flow(d, 0, duration)
 			f.Engine, f.Params = udp.Name, traffic.Write(udp.Params{Rate: udp.DefaultRate})
@@ -239,7 +239,7 @@ func Plan(q Request, hosts []model.HostFacts, rate units.BitRate, rtt time.Durat
 		}
 	}
 	if q.Quick {
-		datagrams(plan.Gentle, 800*time.Millisecond)
+		datagrams(plan.Gentle, 800*time.Millisecond, directions...)
 		return p
 	}
 	streams := mostStreams
@@ -254,8 +254,9 @@ func Plan(q Request, hosts []model.HostFacts, rate units.BitRate, rtt time.Durat
 		add(model.Test{Name: several, Flow: f})
 	}
 	add(model.Test{Name: together, Flow: flow(model.Both, omit, atLeast(4*time.Second))})
+	datagrams(limits.ThreeQuarters, max(2*time.Second, fewAnswers*rtt), model.Both)
 	for _, share := range rungs() {
-		datagrams(share, max(2*time.Second, fewAnswers*rtt))
+		datagrams(share, max(2*time.Second, fewAnswers*rtt), directions...)
 	}
 	return p
 }

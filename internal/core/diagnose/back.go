@@ -74,7 +74,7 @@ func (f features) atOnce() (o limits.AtOnce, measured bool) {
 		back, _ := f.Run.Value(opposite(f.Direction), model.Goodput)
 		return limits.AtOnce{To: f.Goodput, From: units.BitRate(back), ToAlone: f.Ceiling.Or(0), FromAlone: f.Back.Or(0)}, false
 	}
-	return limits.AtOnce{To: f.Beside.Together.Or(0), From: f.Beside.TogetherBack.Or(0), ToAlone: f.Goodput, FromAlone: f.Other.Or(0), Windowed: f.Windowed}, true
+	return limits.AtOnce{To: f.Beside.Together.Or(0), From: f.Beside.TogetherBack.Or(0), ToAlone: f.Goodput, FromAlone: f.Other.Or(0), Windowed: f.Windowed, Pass: f.Beside.Pass}, true
 }
 
 // behindData is rule R01 for two busy directions: acknowledgements of the faster one wait
@@ -91,8 +91,11 @@ func behindData(f features) (*finding, bool) {
 	b := f.found("", "data on the way back").kind(model.FindingOutside).
 		because("both directions at once", "%s of %s %s arrive while the way back is full (%s of %s): acknowledgements wait behind its data", o.To, o.ToAlone, alone, o.From, o.FromAlone).
 		noKnob("a queue at the narrow way back that serves connections in turn (cake, fq_codel), a little below its rate, or less data there meanwhile; a larger window does not help").
-		misses(o.Time() > ofTurns, "whether both directions share one medium, which looks like this between rates so unequal", "datagrams in both directions at once (-u --bidir) at three quarters of each rate: on two ways of their own they arrive")
-	if o.Time() <= ofTurns {
+		misses(o.Time() > ofTurns || o.Pass.IsKnown(), "whether both directions share one medium, which looks like this between rates so unequal", ByCheck)
+	switch {
+	case o.Pass.IsKnown():
+		b.also("datagrams at three quarters of both rates arrive at once, so that the directions do not take turns on one medium")
+	case o.Time() <= ofTurns:
 		b.also("or both directions take turns on one medium")
 	}
 	if measured {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/limits"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
@@ -14,14 +15,16 @@ import (
 // kind the last one counts.
 func besideOf(s *model.Session, d model.Direction) Beside {
 	var b Beside
+	b.Pass = limits.Passed(s.Runs)
 	b.Jitter, b.JitterBack = jitterOf(s, d), jitterOf(s, opposite(d))
 	for _, r := range s.Runs {
 		rate, ok := r.Value(d, model.Goodput)
 		if r.State != model.RunValid || !ok {
 			continue
 		}
-		datagrams, paced := udp.Of(r.Flow)
+		datagrams, paced := udp.Toward(r.Flow, d)
 		switch {
+		case paced && r.Flow.Direction == model.Both: // see Pass
 		case paced:
 			b.Ladder = append(b.Ladder, rungOf(r, d, datagrams.Rate, units.BitRate(rate)))
 		case r.Flow.Direction == model.Both:
@@ -72,7 +75,7 @@ func besideOf(s *model.Session, d model.Direction) Beside {
 func jitterOf(s *model.Session, d model.Direction) fact.Of[time.Duration] {
 	out, slowest := fact.Unknown[time.Duration]("no datagrams were sent"), math.Inf(1)
 	for _, r := range s.Runs {
-		datagrams, ok := udp.Of(r.Flow)
+		datagrams, ok := udp.Toward(r.Flow, d)
 		if !ok || r.State != model.RunValid || float64(datagrams.Rate) >= slowest {
 			continue
 		}

@@ -50,6 +50,7 @@ type Beside struct {
 	Together fact.Of[units.BitRate] // goodput while the other direction carried as much as it could
 	// TogetherBack is the goodput of the other direction meanwhile.
 	TogetherBack fact.Of[units.BitRate]
+	Pass         fact.Of[bool]          // paced UDP in both directions at once arrives, see limits.AtOnce
 	Crowded      bool                   // an end had no processor time left meanwhile
 	Ladder       []Rung                 // paced UDP, in any order
 	Jitter       fact.Of[time.Duration] // one-way delay of the slowest of them: 99th percentile over median

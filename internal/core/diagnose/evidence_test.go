@@ -110,9 +110,8 @@ func TestSession(t *testing.T) {
 	found := Session(s, nil)
 	must.Need(t, len(found) == 2, "%+v", found)
 	for i, d := range s.Plan.Directions {
-		if f := found[i]; f.Direction != d || f.Rule != "B07" || f.Host != d.Receiver() {
-			t.Errorf("%+v, want the receive window of %s", f, d.Receiver())
-		}
+		f := found[i]
+		must.True(t, f.Direction == d && f.Rule == "B07" && f.Host == d.Receiver(), "%+v, want the receive window of %s", f, d.Receiver())
 	}
 	// Lost datagrams are located where both hosts counted, and UDP has no TCP rules.
 	s = session()

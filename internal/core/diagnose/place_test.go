@@ -61,9 +61,7 @@ func TestPlaceOf(t *testing.T) {
 // loadedRun is a session of one run over 20 ms and 20 Mbit/s, with the latency of its messages,
 // TCP's round trip and its window.
 func loadedRun(latency float64, rtt time.Duration, window units.Bytes) *model.Session {
-	tcp := &model.TCPSummary{
-		RTT: fact.Known(rtt, "TCP_INFO"), RTTMin: fact.Known(20*time.Millisecond, "TCP_INFO"), PeerWindow: fact.Known(window, "TCP_INFO"),
-	}
+	tcp := &model.TCPSummary{RTT: fact.Known(rtt, "TCP_INFO"), RTTMin: fact.Known(20*time.Millisecond, "TCP_INFO"), PeerWindow: fact.Known(window, "TCP_INFO")}
 	return &model.Session{
 		Kind: model.KindTune, WireRate: fact.Known(units.BitRate(20e6), "test"), Plan: model.Plan{Baseline: "current"},
 		Hosts: []model.HostFacts{{Host: model.Near, MTU: fact.Known(1500, "test")}, {Host: model.Far, MTU: fact.Known(1500, "test")}},
@@ -93,20 +91,14 @@ func TestWaiting(t *testing.T) {
 		share   float64
 		want    []string
 	}{
-		"a deep queue": {
-			loadedRun(0.4, 390*time.Millisecond, 2<<20), 0.05,
-			[]string{"a message takes 400 ms under load and 20 ms idle", "wait in a queue on the way", "lets 2 MiB be under way, and the path needs"},
-		},
+		"a deep queue": {loadedRun(0.4, 390*time.Millisecond, 2<<20), 0.05,
+			[]string{"a message takes 400 ms under load and 20 ms idle", "wait in a queue on the way", "lets 2 MiB be under way, and the path needs"}},
 		"a queue that TCP does not see": {loadedRun(0.4, 25*time.Millisecond, 64<<10), 0.05, []string{"where it waits is not seen"}},
-		"a busy processor and a deep queue": {
-			starvedAt(loadedRun(0.4, 390*time.Millisecond, 64<<10), 1), 0.05,
-			[]string{"under load and 20 ms idle; packets wait in a queue on the way, TCP's as well; the processor of the receiver is busy"},
-		},
-		"a busy processor alone": {
-			starvedAt(loadedRun(0.4, 25*time.Millisecond, 64<<10), 0), 0.05, []string{"under load and 20 ms idle; the processor of the sender is busy"},
-		},
-		"nothing":   {loadedRun(0.021, 21*time.Millisecond, 2<<20), 0.952, []string{"nothing waits: a message takes 21 ms"}},
-		"no probes": {loadedRun(0, 0, 0), math.NaN(), []string{""}},
+		"a busy processor and a deep queue": {starvedAt(loadedRun(0.4, 390*time.Millisecond, 64<<10), 1), 0.05,
+			[]string{"under load and 20 ms idle; packets wait in a queue on the way, TCP's as well; the processor of the receiver is busy"}},
+		"a busy processor alone": {starvedAt(loadedRun(0.4, 25*time.Millisecond, 64<<10), 0), 0.05, []string{"under load and 20 ms idle; the processor of the sender is busy"}},
+		"nothing":                {loadedRun(0.021, 21*time.Millisecond, 2<<20), 0.952, []string{"nothing waits: a message takes 21 ms"}},
+		"no probes":              {loadedRun(0, 0, 0), math.NaN(), []string{""}},
 	} {
 		share, text := Waiting(c.session, model.To)
 		v, known := share.Get()

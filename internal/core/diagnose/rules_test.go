@@ -223,9 +223,7 @@ func TestRankedByWhatTheyExplain(t *testing.T) {
 		})
 		got := Find(e)
 		must.Contain(t, fmt.Sprint(got[0].Proof), "the hypervisor gave 10 %", "what costs next to nothing stays behind --why")
-		if len(got) != 1 || got[0].Rule != "B07" || got[0].Explains.Or(0) < 0.9 {
-			t.Errorf("%s: %s, %+v", d, rulesOf(got), got[0].Explains)
-		}
+		must.True(t, len(got) == 1 && got[0].Rule == "B07" && got[0].Explains.Or(0) >= 0.9, "%s: %s, %+v", d, rulesOf(got), got[0].Explains)
 		// 400 of 941 Mbit/s: a window that would allow 800 explains a quarter of the
 		// gap, an idle half of the time nearly all of it.
 		e = evidence(d, 400e6, func(e *Evidence) {
@@ -233,9 +231,8 @@ func TestRankedByWhatTheyExplain(t *testing.T) {
 			e.TCP.Busy, e.TCP.RwndLimited = known(5*time.Second), known(2*time.Second)
 		})
 		got = Find(e)
-		if len(got) != 2 || got[0].Rule != "B21" || got[1].Rule != "B07" || got[1].Kind != model.FindingBeside || got[0].Explains.Or(0) < 0.7 || got[1].Explains.Or(1) > 0.3 {
-			t.Errorf("%s: %s: %v, %v", d, rulesOf(got), got[0].Explains, got[1].Explains)
-		}
+		must.True(t, len(got) == 2 && got[0].Rule == "B21" && got[1].Rule == "B07" && got[1].Kind == model.FindingBeside && got[0].Explains.Or(0) >= 0.7 && got[1].Explains.Or(1) <= 0.3,
+			"%s: %s: %v, %v", d, rulesOf(got), got[0].Explains, got[1].Explains)
 	}
 }
 

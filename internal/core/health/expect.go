@@ -78,7 +78,7 @@ func quantities() []quantity {
 func (j judge) lossRatio(d model.Direction) (float64, bool) {
 	lowest, ratio := units.BitRate(0), 0.0
 	for _, r := range j.s.Runs {
-		u, paced := udp.Of(r.Flow)
+		u, paced := udp.Toward(r.Flow, d)
 		if v, ok := r.Value(d, model.LossRatio); paced && ok && r.State == model.RunValid && (lowest == 0 || u.Rate < lowest) {
 			lowest, ratio = u.Rate, v
 		}

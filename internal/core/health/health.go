@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/limits"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 )
 
@@ -291,7 +292,7 @@ func (j judge) together() Line {
 	for _, r := range j.s.Runs {
 		to, ok1 := r.Value(model.To, model.Goodput)
 		from, ok2 := r.Value(model.From, model.Goodput)
-		if r.Flow.Direction != model.Both || r.State != model.RunValid || !ok1 || !ok2 {
+		if _, paced := udp.Of(r.Flow); paced || r.Flow.Direction != model.Both || r.State != model.RunValid || !ok1 || !ok2 {
 			continue
 		}
 		l.State, l.Number = OK, units.BitRate(to+from).String()
@@ -301,7 +302,7 @@ func (j judge) together() Line {
 			l.State, l.Number, l.Text = Unseen, "at least "+l.Number, short
 			continue
 		}
-		o := limits.AtOnce{To: units.BitRate(to), From: units.BitRate(from), ToAlone: units.BitRate(alone[0]), FromAlone: units.BitRate(alone[1]), Windowed: windowed}
+		o := limits.AtOnce{To: units.BitRate(to), From: units.BitRate(from), ToAlone: units.BitRate(alone[0]), FromAlone: units.BitRate(alone[1]), Windowed: windowed, Pass: limits.Passed(j.s.Runs)}
 		switch o.Sharing() {
 		case limits.OneLimit:
 			l.State = Poor

@@ -19,7 +19,7 @@ func (j judge) loss(d model.Direction) Line {
 	var slowest model.Run
 	var sent int64
 	for _, r := range j.s.Runs {
-		u, paced := udp.Of(r.Flow)
+		u, paced := udp.Toward(r.Flow, d)
 		v, ok := r.Value(d, model.LossRatio)
 		if !paced || !ok || r.State != model.RunValid {
 			continue
@@ -204,7 +204,7 @@ func (j judge) jitter(d model.Direction) Line {
 	l := Line{Thing: "jitter", Direction: d, State: Unseen, Text: "not measured"}
 	var lowest units.BitRate
 	for _, r := range j.s.Runs {
-		u, paced := udp.Of(r.Flow)
+		u, paced := udp.Toward(r.Flow, d)
 		v, ok := r.Value(d, model.Jitter)
 		if !paced || !ok || r.State != model.RunValid || lowest > 0 && u.Rate >= lowest {
 			continue

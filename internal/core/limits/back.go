@@ -1,6 +1,11 @@
 package limits
 
-import "linerate/internal/core/units"
+import (
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/udp"
+	"linerate/internal/core/units"
+)
 
 // AckLoad returns the share of the reverse direction that acknowledgements without data take,
 // if it carries payload at rate back in packets of mtu bytes, mss of them payload. Shapers
@@ -23,6 +28,36 @@ type AtOnce struct {
 	// Windowed says that a receive window limits one of them when it runs alone. Beside the other
 	// direction its round trip grows and its rate falls, though the two share nothing.
 	Windowed bool
+	// Pass says whether datagrams at ThreeQuarters of what each carries alone arrive at once: they
+	// have no acknowledgements that could wait behind the data of the other direction.
+	Pass fact.Of[bool]
+}
+
+// ThreeQuarters are more than a medium on which two directions take turns carries of both.
+const ThreeQuarters = 0.75
+
+// Unclear reports whether only Pass decides what the two directions share.
+func (a AtOnce) Unclear() bool {
+	return a.Time() > 0 && a.Time() <= mostTurns && max(a.ToAlone, a.FromAlone) >= unequal*min(a.ToAlone, a.FromAlone)
+}
+
+// Passed returns AtOnce.Pass by the last valid run of paced datagrams in both directions at once:
+// what arrives takes more time than there is on one medium.
+func Passed(runs []model.Run) fact.Of[bool] {
+	out := fact.Unknown[bool]("not tried")
+	for _, r := range runs {
+		if _, paced := udp.Of(r.Flow); !paced || r.Flow.Direction != model.Both || r.State != model.RunValid {
+			continue
+		}
+		u := 0.0
+		for _, d := range r.Flow.Direction.Parts() {
+			got, _ := r.Value(d, model.Goodput)
+			asked, _ := udp.Toward(r.Flow, d)
+			u += ThreeQuarters * got / float64(asked.Rate)
+		}
+		out = fact.Known(u > mostTurns, "datagrams in both directions at once")
+	}
+	return out
 }
 
 // Sharing is what the two directions of a path share.
@@ -69,6 +104,8 @@ func (a AtOnce) Sharing() Sharing {
 	}
 	sum := float64((a.To + a.From) / most)
 	switch {
+	case a.Unclear() && !a.Pass.Or(true):
+		return OneLimit
 	case most >= unequal*least:
 		if fast <= thrown && slow >= untouched {
 			return BehindData

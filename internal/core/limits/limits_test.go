@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"linerate/internal/core/fact"
 	"linerate/internal/core/units"
 	"linerate/internal/must"
 )
@@ -363,16 +364,18 @@ func TestSharing(t *testing.T) {
 		"one medium, alike":              {both(3.1e6, 3.6e6, 7.4e6, 7.4e6), 0.90, OneLimit},
 		"one medium, rates of 8 and 2":   {both(0.5e6, 1.7e6, 6.9e6, 1.8e6), 1.02, OneLimit},
 		"full duplex, rates of 8 and 1":  {both(3.7e6, 0.89e6, 7.6e6, 0.95e6), 1.42, BehindData},
+		"one medium, 8 and 1, by UDP":    {AtOnce{0.6e6, 0.9e6, 7.6e6, 0.95e6, false, fact.Known(false, "")}, 1.03, OneLimit},
+		"full duplex, by UDP":            {AtOnce{0.6e6, 0.9e6, 7.6e6, 0.95e6, false, fact.Known(true, "")}, 1.03, BehindData},
 		"the same with bbr":              {both(1.074e6, 0.907e6, 7.522e6, 0.933e6), 1.11, BehindData},
 		"a bus that one does not fill":   {both(11e6, 9e6, 20e6, 12e6), 1.30, OneLimit},
 		"full duplex, rates of 3 and 1":  {both(2.6e6, 0.95e6, 3e6, 1e6), 1.82, Apart},
 		"unequal and undisturbed":        {both(7.4e6, 0.93e6, 7.6e6, 0.95e6), 1.95, Apart},
 		"processors that have to share":  {both(0.7e9, 0.7e9, 1e9, 1e9), 1.40, Apart},
-		"a window limits one alone":      {AtOnce{42.9e6, 427.2e6, 223.8e6, 429.3e6, true}, 1.19, Apart},
+		"a window limits one alone":      {AtOnce{42.9e6, 427.2e6, 223.8e6, 429.3e6, true, fact.Of[bool]{}}, 1.19, Apart},
 		"nothing moves in both at once":  {both(0.2e9, 0.1e9, 1e9, 1e9), 0.30, Apart},
 		"nothing known of one direction": {both(1e6, 1e6, 2e6, 0), 0, Apart},
 	} {
-		for _, r := range []AtOnce{c.rates, {c.rates.From, c.rates.To, c.rates.FromAlone, c.rates.ToAlone, c.rates.Windowed}} {
+		for _, r := range []AtOnce{c.rates, {c.rates.From, c.rates.To, c.rates.FromAlone, c.rates.ToAlone, c.rates.Windowed, c.rates.Pass}} {
 			must.True(t, math.Abs(r.Time()-c.u) < 0.01 && r.Sharing() == c.want, "%s: u %.2f, want %.2f; %q, want %q", name, r.Time(), c.u, r.Sharing(), c.want)
 		}
 	}

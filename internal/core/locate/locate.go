@@ -29,6 +29,7 @@ const (
 	noises    = 3                      // and at least this many times the spread of the answers without load
 	rare      = 0.02                   // the probability below which a count is not chance
 	accident  = 0.05                   // the share of a hop's answers that are late, or not, by chance
+	unlike    = 0.06                   // the share of rounds in which the waits of two hops in one queue differ by more than apart
 	lateShare = 0.4                    // of the receiver's median wait: longer waits are late
 	muchShare = 0.6                    // of it: an answer with a shorter wait may not have passed the queue
 	slight    = 0.25                   // of it: an answer with a shorter wait did not pass the queue
@@ -231,7 +232,7 @@ func (n node) agrees(behind node, noise time.Duration) bool {
 			}
 		}
 	}
-	return pairs < fewLoaded || 1-stats.AtMost(int64(differ-1), int64(pairs), accident) >= rare
+	return pairs < fewLoaded || 1-stats.AtMost(int64(differ-1), int64(pairs), unlike) >= rare
 }
 
 // nodes returns the routers of t that answered often enough, by distance, and the receiver if

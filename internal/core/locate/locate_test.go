@@ -29,8 +29,11 @@ func (w way) trace(rng *rand.Rand) (t model.Trace, _ Ends) {
 	t = model.Trace{Direction: model.To, Ports: 5 * min(1, w.ways+int(w.longer))}
 	var idle, loaded hist.Recorder
 	wait := 0.0 // of this round, as a share of the mean
-	took := func(hop int, queued float64) time.Duration {
+	took := func(hop, port int, queued float64) time.Duration {
 		ms := float64(hop)*0.7 + queued*wait*(0.95+0.1*rng.Float64()) + 0.1*rng.ExpFloat64()
+		if hop > 2 && port > 0 {
+			ms += w.longer
+		}
 		if wait > 0 {
 			ms += w.late[hop] * rng.Float64()
 		}
@@ -44,10 +47,7 @@ func (w way) trace(rng *rand.Rand) (t model.Trace, _ Ends) {
 		h := model.TraceHop{TTL: i + 1, Arrived: i+1 == len(w.queued), Address: fmt.Sprintf("10.0.%d.1", i)}
 		wait = 0
 		for n := range 5 {
-			h.Idle = append(h.Idle, took(i+1, 0))
-			if i > 1 && t.Port(n) > 0 {
-				h.Idle[n] += time.Duration(w.longer * 1e6)
-			}
+			h.Idle = append(h.Idle, took(i+1, t.Port(n), 0))
 		}
 		for n := range 20 {
 			wait = waits[n]
@@ -55,10 +55,7 @@ func (w way) trace(rng *rand.Rand) (t model.Trace, _ Ends) {
 			if w.aside || w.ways > 0 && t.Port(n) >= w.ways {
 				q = 0
 			}
-			d := took(i+1, q)
-			if i > 1 && t.Port(n) > 0 {
-				d += time.Duration(w.longer * 1e6)
-			}
+			d := took(i+1, t.Port(n), q)
 			if w.limit > 0 && (!w.aside || h.Arrived) && n%(20/w.limit) != 0 {
 				d = 0
 			}
@@ -71,9 +68,9 @@ func (w way) trace(rng *rand.Rand) (t model.Trace, _ Ends) {
 	}
 	for range 100 {
 		wait = 0
-		idle.Record(took(len(w.queued), 0))
+		idle.Record(took(len(w.queued), 0, 0))
 		wait = 0.5 + rng.Float64()
-		loaded.Record(took(len(w.queued), w.queued[len(w.queued)-1]))
+		loaded.Record(took(len(w.queued), 0, w.queued[len(w.queued)-1]))
 	}
 	return t, Ends{idle.Histogram(), loaded.Histogram()}
 }

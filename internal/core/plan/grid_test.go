@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"linerate/internal/core/limits"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan/plantest"
 	"linerate/internal/core/traffic"
@@ -129,6 +130,18 @@ func TestResolve(t *testing.T) {
 	}
 	_, ok = Resolve(p, paced, []model.Run{alive})
 	must.True(t, !ok, "half of nothing is sent")
+	paced.Flow.Direction = model.Both // only where the rates leave open what the directions share
+	for to, want := range map[float64]bool{20e6: true, 50e6: false} {
+		at := run("both", model.To, model.RunValid, to)
+		at.Values = append(at.Values, model.Value{Direction: model.From, Metric: model.Goodput, Value: 0.9e6})
+		f, ok = Resolve(p, paced, []model.Run{alive, run("one", model.From, model.RunValid, 1e6), at})
+		u, _ = udp.Of(f)
+		must.True(t, ok == want && (!want || u.Rate == 45e6 && u.Back == 0.5e6), "both at once: %v, %+v", ok, u)
+		for share, passes := range map[float64]bool{0.9: true, 0.7: false} { // of both arrives
+			at.Flow, at.Values[0].Value, at.Values[1].Value = f, share*45e6, share*0.5e6
+			must.True(t, !want || limits.Passed([]model.Run{at}).Or(!passes) == passes, "%v of both: not %v", share, passes)
+		}
+	}
 	left := func(i int) time.Duration { return Left(p, i, Beside) }
 	must.True(t, left(0) > left(1) && left(9) == 0 && Left(p, 0, 0) < left(0), "left: %s, %s, %s", left(0), left(1), left(9))
 }

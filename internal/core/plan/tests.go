@@ -3,6 +3,7 @@ package plan
 import (
 	"time"
 
+	"linerate/internal/core/limits"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
@@ -20,23 +21,39 @@ func Resolve(p model.Plan, t model.Test, past []model.Run) (model.Flow, bool) {
 	if t.Share == 0 {
 		return t.Flow, true
 	}
-	most := 0.0
-	for _, r := range past {
-		if v, ok := r.Value(t.Flow.Direction, model.Goodput); ok && r.Setting == p.Baseline && r.State == model.RunValid {
-			most = max(most, v)
+	u, ok := udp.Of(t.Flow)
+	var alone [2]units.BitRate
+	for i, d := range t.Flow.Direction.Parts() {
+		for _, r := range past {
+			if v, ok := r.Value(d, model.Goodput); ok && r.Setting == p.Baseline && r.State == model.RunValid {
+				alone[i] = max(alone[i], units.BitRate(v))
+			}
 		}
 	}
-	u, ok := udp.Of(t.Flow)
-	if !ok || most <= 0 {
+	if t.Flow.Direction == model.Both && !unclear(past, alone) || !ok || alone[0] <= 0 {
 		return t.Flow, false
 	}
-	u.Rate = units.BitRate(t.Share * most)
+	share := units.BitRate(t.Share)
+	u.Rate, u.Back = share*alone[0], share*alone[1]
 	f := udp.With(t.Flow, u)
 	if t.Share <= Gentle {
 		due := time.Duration(enough * fullDatagram * 8 / float64(u.Rate) * float64(time.Second)).Round(100 * time.Millisecond)
 		f.Duration = max(f.Duration, min(due, longest*f.Duration))
 	}
 	return f, true
+}
+
+// unclear reports whether the last run of both directions at once, of which each carries alone
+// what is given, leaves open what they share.
+func unclear(past []model.Run, alone [2]units.BitRate) bool {
+	o := limits.AtOnce{ToAlone: alone[0], FromAlone: alone[1]}
+	for _, r := range past {
+		to, _ := r.Value(model.To, model.Goodput)
+		if from, ok := r.Value(model.From, model.Goodput); ok && to > 0 && r.State == model.RunValid {
+			o.To, o.From = units.BitRate(to), units.BitRate(from)
+		}
+	}
+	return o.Unclear()
 }
 
 // Gentle is the share of one stream's rate at which datagrams show the path's loss, not the

@@ -102,9 +102,11 @@ func (*Engine) Validate(f model.Flow) error {
 	check(f.Congestion == "", "congestion control %q does not exist for datagrams", f.Congestion)
 	faults.Lead(f)
 	u := engine.Params[udp.Params](&faults, f)
-	check(u.Rate >= 0 && !math.IsInf(float64(u.Rate), 0) && !math.IsNaN(float64(u.Rate)), "rate %v is none", float64(u.Rate))
-	check(u.Rate <= 0 || gap(u.Rate, max(f.Streams, 1), cmp.Or(int(f.Block), ethernetMTU)) <= float64(longestGap),
-		"%v is less than a datagram a minute for each stream", u.Rate)
+	for _, rate := range []units.BitRate{u.Rate, u.Back} {
+		check(rate >= 0 && !math.IsInf(float64(rate), 0) && !math.IsNaN(float64(rate)), "rate %v is none", float64(rate))
+		check(rate <= 0 || gap(rate, max(f.Streams, 1), cmp.Or(int(f.Block), ethernetMTU)) <= float64(longestGap),
+			"%v is less than a datagram a minute for each stream", rate)
+	}
 	check(u.Pacing == "" || u.Pacing == udp.PacingKernel || u.Pacing == udp.PacingClock,
 		"pacing %q is neither %q nor %q", u.Pacing, udp.PacingKernel, udp.PacingClock)
 	return faults.Err()
@@ -173,6 +175,7 @@ func (e *Engine) openFlow(ctx context.Context, env engine.Env, spec model.Flow, 
 	if d.Sender() == env.Host {
 		role = model.Sender
 	}
+	spec.Params = traffic.Write(settings(spec).Toward(d))
 	fl := newFlow(d, role, spec, e.bounds)
 	o := datagram.Options{
 		Plain: plain(spec), Portable: e.portable, SendBuffer: spec.Window, RecvBuffer: spec.Window,

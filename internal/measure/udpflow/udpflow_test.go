@@ -57,14 +57,14 @@ func TestDirections(t *testing.T) {
 		for _, d := range []model.Direction{model.To, model.From, model.Both} {
 			t.Run(name+"/"+string(d), func(t *testing.T) {
 				f := timed(d)
-				f.Streams = 3
+				f.Streams, f.Params = 3, traffic.Write(udp.Params{Rate: 20e6, Back: 10e6})
 				near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
 				enginetest.Succeed(t, near, far, d)
 				for _, part := range d.Parts() {
 					s, r := ends(part, near, far)
 					send, receive := s.Flow(t, part), r.Flow(t, part)
 					checkBooks(t, send, receive)
-					checkFigures(t, send, receive, notSent(s.Report))
+					checkFigures(t, map[model.Direction]float64{model.To: 20e6, model.From: 10e6}[part], send, receive, notSent(s.Report))
 				}
 				for _, w := range append(near.Report.Warnings, far.Report.Warnings...) {
 					must.True(t, strings.Contains(w, "could not keep up") || strings.Contains(w, "were not sent in time"), "warning %q", w)
@@ -88,10 +88,10 @@ func notSent(r model.EndReport) (n int64) {
 
 // checkFigures checks the reports of timed with three streams, whose sender has dropped some
 // datagrams.
-func checkFigures(t *testing.T, send, receive model.FlowReport, missed int64) {
+func checkFigures(t *testing.T, rate float64, send, receive model.FlowReport, missed int64) {
 	t.Helper()
-	// 20 Mbit/s for 0.2 s in datagrams of 1472 bytes.
-	want := 20e6 * 0.2 / 8 / 1472
+	// For 0.2 s in datagrams of 1472 bytes.
+	want := rate * 0.2 / 8 / 1472
 	// It makes up for a delay of at most 0.1 s, into the window or out of it. It reports the
 	// rest of a longer delay.
 	n := float64(send.UDP.Sent)

@@ -40,7 +40,7 @@ func datagramTest() Case {
 		Directions: []model.Direction{model.To}, Margin: 3, Tolerance: 5, Confidence: 0.95, Order: [][]string{{"current"}},
 		Flow: model.Flow{Engine: "loaded", Direction: model.To, Block: 1472, Duration: 20 * time.Second,
 			Lead: time.Second, Params: traffic.Write(probes.Params{Engine: udp.Name,
-				Load: traffic.Write(udp.Params{Rate: 500e6, Pacing: "clock", Plain: true})})}}
+				Load: traffic.Write(udp.Params{Rate: 500e6, Back: 50e6, Pacing: "clock", Plain: true})})}}
 	c := Case{"datagrams", base("20261121T070000-udp1", model.KindTest, p), map[int][]model.Sample{}}
 	c.add(1, "current", model.To, 499.4e6)
 	r := &c.Session.Runs[0]

@@ -24,6 +24,7 @@ const MaxDatagram = 65507
 // MaxDatagram.
 type Params struct {
 	Rate   units.BitRate `json:"rate,omitempty"`   // of payload, per direction, over all streams; 0 is as fast as possible
+	Back   units.BitRate `json:"back,omitempty"`   // the rate of direction From; 0 is Rate
 	Pacing string        `json:"pacing,omitempty"` // PacingKernel, PacingClock; "" is the best available one
 	Plain  bool          `json:"plain,omitempty"`  // no segmentation offload: the kernel handles each datagram by itself
 }
@@ -43,6 +44,20 @@ func Of(f model.Flow) (Params, bool) {
 	return p, err == nil
 }
 
+// Toward is Of with the rate of direction d, To or From.
+func Toward(f model.Flow, d model.Direction) (Params, bool) {
+	p, ok := Of(f)
+	return p.Toward(d), ok
+}
+
+// Toward returns p with the rate of direction d, To or From.
+func (p Params) Toward(d model.Direction) Params {
+	if d == model.From && p.Back > 0 {
+		p.Rate = p.Back
+	}
+	return p
+}
+
 // With returns f with the parameters p, for itself or for the load that it probes beside. It
 // returns a flow of another engine unchanged.
 func With(f model.Flow, p Params) model.Flow {
@@ -58,6 +73,9 @@ func Kind() traffic.Kind {
 		Name: Name, Title: "UDP", Choose: "--udp", Initial: traffic.Write(Params{Rate: DefaultRate}),
 		Demand: func(f model.Flow) traffic.Demand {
 			p, _ := traffic.Read[Params](f.Params)
+			if p.Rate > 0 {
+				p.Rate = max(p.Rate, p.Back)
+			}
 			return traffic.Demand{Datagrams: true, Rate: p.Rate}
 		},
 		Metrics: func(model.Flow) traffic.Metrics {
