@@ -36,7 +36,8 @@ type tuned struct {
 	Search  int // runs
 	Runs    int // including those of the confirmation
 	Seconds float64
-	Changed string // difference of the settings of both hosts, before and after; "" if none
+	Told    float64 // seconds, before the first run
+	Changed string  // difference of the settings of both hosts, before and after; "" if none
 }
 
 // measure tunes a case, runs the exhaustive search for comparison, and measures what was
@@ -56,7 +57,7 @@ func (o options) measure(ctx context.Context, c mistuned.Case) (mistuned.Row, er
 	if err := json.Unmarshal(out, &t); err != nil {
 		return r, fmt.Errorf("%w: %s", err, out)
 	}
-	r.Seconds, r.Search, r.Runs, r.NotUndone, r.Proven = t.Seconds, t.Search, t.Runs, t.Changed, t.Proven
+	r.Seconds, r.Told, r.Search, r.Runs, r.NotUndone, r.Proven = t.Seconds, t.Told, t.Search, t.Runs, t.Changed, t.Proven
 	for _, v := range t.Proof.Verdicts {
 		if v.Metric == model.Goodput && !v.IsTwin {
 			r.Low, r.High = float64(v.Interval.Low), float64(v.Interval.High)
@@ -125,14 +126,14 @@ func (o options) truth(ctx context.Context, r *mistuned.Row, winner []mistuned.S
 			gains = append(gains, math.Log(rates[1][last]/rates[0][last]))
 		}
 	}
-	r.Before, r.RTTBefore = median(rates[0]), median(trips[0])
+	r.Before, r.RTTBefore = mistuned.Median(rates[0]), mistuned.Median(trips[0])
 	r.After, r.RTTAfter = r.Before, r.RTTBefore
 	if len(winner) > 0 {
-		r.After, r.RTTAfter = median(rates[1]), median(trips[1])
+		r.After, r.RTTAfter = mistuned.Median(rates[1]), mistuned.Median(trips[1])
 		r.Noise = stats.StdDev(gains) / math.Sqrt(float64(len(gains)))
 	}
 	for _, without := range rates[min(2, len(rates)):] {
-		r.Without = append(r.Without, median(without))
+		r.Without = append(r.Without, mistuned.Median(without))
 	}
 	return nil
 }
@@ -166,16 +167,7 @@ func (o options) rate(ctx context.Context, c mistuned.Case, with []mistuned.Set,
 	if len(rates) == 0 {
 		return point{}, errors.New("no run of " + strings.Join(args, " ") + " counts")
 	}
-	return point{median(rates), median(trips)}, nil
-}
-
-// median returns the median of v, 0 if v is empty.
-func median(v []float64) float64 {
-	if len(v) == 0 {
-		return 0
-	}
-	slices.Sort(v)
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+	return point{mistuned.Median(rates), mistuned.Median(trips)}, nil
 }
 
 // sets returns the settings of a winner in a lab's form.
@@ -186,12 +178,18 @@ func sets(s model.Setting) []mistuned.Set {
 
 // output runs a program and returns its output; the error has its error output.
 func output(ctx context.Context, name string, args ...string) ([]byte, error) {
+	out, _, err := outputs(ctx, name, args...)
+	return out, err
+}
+
+// outputs runs a program and returns its output and its error output.
+func outputs(ctx context.Context, name string, args ...string) (out []byte, said string, err error) {
 	cmd := exec.CommandContext(ctx, name, args...)
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	out, err := cmd.Output()
+	var progress bytes.Buffer
+	cmd.Stderr = &progress
+	out, err = cmd.Output()
 	if err != nil {
-		return out, fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, cmp.Or(said.String(), string(out)))
+		err = fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, cmp.Or(progress.String(), string(out)))
 	}
-	return out, nil
+	return out, progress.String(), err
 }

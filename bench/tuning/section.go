@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"linerate/bench/internal/results"
@@ -52,6 +53,9 @@ other; a claimed interval misses where the true gain lies outside of it by more 
 			r.Before/1e6, after, r.Ceiling()/1e6, r.BestText(), changes, claim, r.After/r.Before, 100*r.Noise, r.Search, r.Runs, r.Exhaustive(), r.Seconds/60, undone)
 	}
 	s := mistuned.Sum(rows)
+	right, proven := mistuned.Foretold(rows)
+	large, small := mistuned.Minutes(rows, true), mistuned.Minutes(rows, false)
+	longest := func(minutes []float64) float64 { return slices.Max(append([]float64{0}, minutes...)) }
 	fmt.Fprintf(&b, "\n%d cases, %.0f minutes of tuning.\n", s.Cases, s.Minutes)
 	row := func(what, bar, result string, met bool) results.Verdict {
 		word := "met"
@@ -65,6 +69,10 @@ other; a claimed interval misses where the true gain lies outside of it by more 
 		row("settings that trimming would remove", "none", fmt.Sprint(s.Needless), s.Needless == 0),
 		row("claimed intervals that miss the true gain", "at most 5 %", fmt.Sprintf("%d of %d", s.Missed, s.Claimed), 20*s.Missed <= s.Claimed),
 		row("runs of the search, of those of an exhaustive one, median", "less than half", fmt.Sprintf("%.2f", s.Share), s.Share < 0.5),
+		row("minutes to prove a gain of twice or more", "median at most 2, longest 3", fmt.Sprintf("%.1f, %.1f, of %d", mistuned.Median(large), longest(large), len(large)),
+			mistuned.Median(large) <= 2 && longest(large) <= 3),
+		row("minutes to prove a smaller gain", "at most 6", fmt.Sprintf("%.1f, of %d", longest(small), len(small)), longest(small) <= 6),
+		row("time announced before the first run, within a factor of 1.5", "in 90 % of the proven", fmt.Sprintf("%d of %d", right, proven), 10*right >= 9*proven),
 		row("hosts left changed", "none", fmt.Sprint(s.NotUndone), s.NotUndone == 0),
 	}}
 }

@@ -85,7 +85,7 @@ func TestArticlesSet(t *testing.T) {
 	read := func(t *testing.T, n *netns, host string) state {
 		t.Helper()
 		file := func(name string) string {
-			return words(ip(t, "netns", "exec", n.name(host), "cat", "/proc/sys/net/ipv4/"+name))
+			return words(n.read(t, host, "/proc/sys/net/ipv4/"+name))
 		}
 		return state{file("tcp_rmem"), file("tcp_wmem"), n.mtu(t, host)}
 	}

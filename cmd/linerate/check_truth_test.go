@@ -60,7 +60,7 @@ func slowDisk(t testing.TB, dir string, bytesPerSecond int) string {
 func TestTruthOfADisk(t *testing.T) {
 	needRoot(t)
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
-		n := newNetns(t)
+		n := fastNetns(t)
 		group := slowDisk(t, n.dir, 20e6)
 		script := filepath.Join(n.dir, "slow.sh")
 		text := fmt.Sprintf("#!/bin/sh\nmkdir -p %s/.cache\nexport HOME=%[1]s\necho $$ > %s/cgroup.procs && exec \"$@\"\n", filepath.Join(n.dir, "home"), group)
@@ -184,7 +184,7 @@ func recheckRenews(t testing.TB) {
 // TestTruthOfFilteredHosts: if only ssh is open on the far host, every command that measures
 // answers within 6 s: what is filtered, and what helps.
 func TestTruthOfFilteredHosts(t *testing.T) {
-	n := newNetns(t)
+	n := fastNetns(t)
 	s := n.overSSH(t)
 	n.firewall(t, "far", "drop")
 	for _, line := range []string{
@@ -300,7 +300,7 @@ func TestTruthOfServer(t *testing.T) {
 // with linerate at both ends and, if it is installed, with obudpst (udpst) at either end: within
 // 1 % of the formula. The bucket counts frames of 1264 bytes, of which 1250 are IP.
 func TestTruthOfUDPSTP(t *testing.T) {
-	n := newNetns(t)
+	n := fastNetns(t)
 	for _, host := range []string{n.near, n.far} {
 		ip(t, "netns", "exec", host, "tc", "qdisc", "add", "dev", "v0", "root", "tbf", "rate", "50mbit", "burst", "15140", "limit", "250000")
 	}

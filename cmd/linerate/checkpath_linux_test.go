@@ -79,7 +79,7 @@ func words(text string) string { return strings.Join(strings.Fields(text), " ") 
 func mended(t testing.TB, n *middle, alone bool, says []string, not ...string) {
 	t.Helper()
 	if !alone { // otherwise the limit would be a finding
-		n.limit(t)
+		n.limit(t, "v0")
 	}
 	look := func() result { return run(t, n.inside(t, "near", "check", n.agent("far"), "--quick", "--quiet")) }
 	r := look()
@@ -117,7 +117,7 @@ func TestCheckOptionsOnTheWay(t *testing.T) {
 	} {
 		cases[rule] = func(t *testing.T) {
 			n := narrowRouter(t, "1500", "1500", false)
-			n.limit(t)
+			n.limit(t, "v0")
 			out, err := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.m, "nft",
 				"add table ip t; add chain ip t f { type filter hook forward priority 0; }; add rule ip t f "+rule).CombinedOutput()
 			must.SkipIf(t, err != nil, "this kernel does not do that: %v: %s", err, out)
@@ -159,7 +159,6 @@ func TestCheckOfIperf3(t *testing.T) {
 	iperf3, err := exec.LookPath("iperf3")
 	must.SkipIf(t, err != nil, "needs iperf3")
 	n := newNetns(t)
-	n.limit(t)
 	server := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.far, iperf3, "-s")
 	must.Do(t, server.Start())
 	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })

@@ -35,7 +35,7 @@ func TestServeAmongManyIPv6Networks(t *testing.T) {
 
 func serveAmongManyIPv6Networks(t *truth.Try) {
 	const near, far, sources = "fd77::1", "fd77::2", "fd78::/48"
-	n := newNetns(t)
+	n := fastNetns(t)
 	for name, addr := range map[string]string{n.near: near, n.far: far} {
 		ip(t, "-n", name, "-6", "addr", "add", addr+"/64", "dev", "v0", "nodad")
 	}

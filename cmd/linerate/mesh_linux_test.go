@@ -26,6 +26,18 @@ func meshHosts(t testing.TB, n int) (hosts []string) {
 	return hosts
 }
 
+// mesh prepares linerate mesh; for root the loopback of its hosts carries 200 Mbit/s.
+func mesh(t testing.TB, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := command(t, append([]string{"mesh"}, args...)...)
+	if os.Geteuid() == 0 {
+		n := fastNetns(t)
+		n.limit(t, "lo")
+		cmd.Path, cmd.Args = must.Get(exec.LookPath("ip"))(t), append([]string{"ip", "netns", "exec", n.near}, cmd.Args...)
+	}
+	return cmd
+}
+
 // meshReport is the part of a document that only a mesh has.
 type meshReport struct {
 	Session model.Session `json:"session"`
@@ -58,7 +70,7 @@ func TestMesh(t *testing.T) {
 	db, dir := filepath.Join(t.TempDir(), "results.db"), t.TempDir()
 	list := filepath.Join(dir, "hosts.txt")
 	must.Do(t, os.WriteFile(list, []byte("# the lab\n"+strings.Join(meshHosts(t, 3), "\n")+"\ngone=exec:127.0.0.9 false # not there\n\n"), 0o600))
-	r := run(t, command(t, "mesh", "--hosts", list, "--without-here", "--rounds", "2", "-t", "200ms", "-P", "1", "--fail-on", "odd", "--db", db, "--json"))
+	r := run(t, mesh(t, "--hosts", list, "--without-here", "--rounds", "2", "-t", "200ms", "-P", "1", "--fail-on", "odd", "--db", db, "--json"))
 	r.ends(t, 8, "gone takes no part", "6 pairs in 6 rounds", "6 of 6: h", "odd: gone")
 	d := decode[meshReport](t, r.out)
 	must.True(t, d.Session.State == model.SessionDone && len(d.Report.Mesh.Ways) == 12, "%s: %d ways", d.Session.Reason, len(d.Report.Mesh.Ways))
@@ -123,7 +135,7 @@ func loseAHost(t *testing.T, back bool) {
 	script := filepath.Join(dir, "agent")
 	must.Do(t, os.WriteFile(script, []byte("#!/bin/sh\n[ -e "+dir+"/gone ] && exit 1\necho $$ >> "+dir+"/pids\nexec \"$@\"\n"), 0o755)) //nolint:gosec // it is run
 	hosts[1] = strings.Replace(hosts[1], " ", " "+script+" ", 1)
-	cmd := command(t, append([]string{"mesh", "--without-here", "--rounds", "2", "-t", "200ms", "-P", "1", "--json"}, hosts...)...)
+	cmd := mesh(t, append([]string{"--without-here", "--rounds", "2", "-t", "200ms", "-P", "1", "--json"}, hosts...)...)
 	var out strings.Builder
 	cmd.Stdout = &out
 	said := afterTwoPairs(t, cmd, func() {
@@ -145,7 +157,7 @@ func loseAHost(t *testing.T, back bool) {
 func TestMeshKeepsWhatIsDone(t *testing.T) {
 	t.Parallel()
 	db := filepath.Join(t.TempDir(), "results.db")
-	cmd := command(t, append([]string{"mesh", "--without-here", "--rounds", "90", "-t", "200ms", "-P", "1", "--db", db}, meshHosts(t, 3)...)...)
+	cmd := mesh(t, append([]string{"--without-here", "--rounds", "90", "-t", "200ms", "-P", "1", "--db", db}, meshHosts(t, 3)...)...)
 	var out strings.Builder
 	cmd.Stdout = &out
 	said := afterTwoPairs(t, cmd, func() { must.Do(t, cmd.Process.Signal(syscall.SIGINT)) })
@@ -164,7 +176,7 @@ func TestMeshOfSlurm(t *testing.T) {
 	script := "#!/bin/sh\n[ \"$1 $2 $3 $4\" = '--overlap -N1 -n1 -w' ] || exit 9\nLINERATE_STATE=" + dir + "/$5; export LINERATE_STATE\nshift 5\nexec \"$@\"\n"
 	must.Do(t, os.WriteFile(filepath.Join(dir, "srun"), []byte(script), 0o755)) //nolint:gosec // it is run
 	slurm := func(list string) result {
-		cmd := command(t, "mesh", "--hosts", "slurm", "-t", "200ms", "-P", "1", "--db", filepath.Join(dir, "results.db"), "--json")
+		cmd := mesh(t, "--hosts", "slurm", "-t", "200ms", "-P", "1", "--db", filepath.Join(dir, "results.db"), "--json")
 		cmd.Env = append(cmd.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "SLURM_JOB_NODELIST="+list)
 		return run(t, cmd)
 	}
@@ -179,7 +191,7 @@ func TestMeshOfSlurm(t *testing.T) {
 // otherwise do not.
 func TestMeshOfServers(t *testing.T) {
 	t.Parallel()
-	mesh := func(code int, flags ...string) result {
+	meet := func(code int, flags ...string) result {
 		args := []string{"mesh", "--without-here", "-t", "200ms", "-P", "1", "--json"}
 		for i := range 2 {
 			p := start(t, command(t, append([]string{"serve", "--open", "--announce=false", "--json", "--listen", fmt.Sprintf("127.0.0.%d:0", i+2), "--state", t.TempDir()}, flags...)...))
@@ -188,8 +200,8 @@ func TestMeshOfServers(t *testing.T) {
 		}
 		return run(t, command(t, args...)).ends(t, code)
 	}
-	must.Equal(t, len(runsOfWays(decode[meshReport](t, mesh(0, "--peers", "127.0.0.0/8").out).Session)), 2, "ways between peers")
-	mesh(3).ends(t, 3, "nothing was measured", "only where its --peers names them")
+	must.Equal(t, len(runsOfWays(decode[meshReport](t, meet(0, "--peers", "127.0.0.0/8").out).Session)), 2, "ways between peers")
+	meet(3).ends(t, 3, "nothing was measured", "only where its --peers names them")
 }
 
 // TestMeshMistakes: an impossible mesh is refused before any host is contacted.

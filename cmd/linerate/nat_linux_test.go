@@ -80,8 +80,7 @@ func TestFirstHour05NAT(t *testing.T) {
 // takes.
 func TestLinkThatGoesDown(t *testing.T) {
 	n := netnsBeside(t)
-	ip(t, "netns", "exec", n.near, "tc", "qdisc", "add", "dev", "v0", "root", "tbf", "rate", "50mbit", "burst", "64kb", "limit", "256kb")
-	p := start(t, n.inside(t, "near", "test", n.agent("far"), "--to", "-n", "10MB", "--omit", "0s", "--idle", "0s", "--db", ":memory:"))
+	p := start(t, n.inside(t, "near", "test", n.agent("far"), "--to", "-n", "40MB", "--omit", "0s", "--idle", "0s", "--db", ":memory:"))
 	must.Until(t, "traffic", func() bool { return sent(t, n.near) > 4e6 || len(p.done) > 0 })
 	ip(t, "-n", n.far, "link", "set", "v0", "down")
 	ip(t, "-n", n.far, "link", "set", "v0", "up")
@@ -93,7 +92,6 @@ func TestLinkThatGoesDown(t *testing.T) {
 // says so, beside the network's answer.
 func TestLinkThatStaysDown(t *testing.T) {
 	n := netnsBeside(t)
-	ip(t, "netns", "exec", n.far, "tc", "qdisc", "add", "dev", "v0", "root", "tbf", "rate", "50mbit", "burst", "64kb", "limit", "256kb")
 	_, join := n.serve(t)
 	p := start(t, n.inside(t, "near", "test", join.String(), "--reverse", "-t", "1m", "--omit", "0s", "--idle", "0s", "--db", ":memory:"))
 	must.Until(t, "traffic", func() bool { return sent(t, n.far) > 4e6 || len(p.done) > 0 })

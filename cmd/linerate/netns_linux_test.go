@@ -42,8 +42,17 @@ func netnsBeside(t *testing.T) *netns {
 	return newNetns(t)
 }
 
-// newNetns makes a pair of hosts that end with the test, with everything in them.
+// newNetns makes a pair of hosts, with 200 Mbit/s to send for each: at full speed the packets
+// would keep all CPUs busy.
 func newNetns(t testing.TB) *netns {
+	t.Helper()
+	n := fastNetns(t)
+	n.limit(t, "v0")
+	return n
+}
+
+// fastNetns makes a pair of hosts that end with the test, with everything in them.
+func fastNetns(t testing.TB) *netns {
 	t.Helper()
 	needRoot(t)
 	word := strings.ToLower(rand.Text()[:6])
@@ -62,13 +71,13 @@ func newNetns(t testing.TB) *netns {
 	return n
 }
 
-// limit gives each host 100 Mbit/s to send, for tests that are not about rates: at full speed the
-// packets would keep all CPUs busy.
+// limit gives links of both hosts 200 Mbit/s.
 func (n *netns) limit(t testing.TB, links ...string) {
 	t.Helper()
-	for _, link := range append(links, "v0") {
+	for _, link := range links {
 		for _, host := range []string{n.near, n.far} {
-			ip(t, "netns", "exec", host, "tc", "qdisc", "add", "dev", link, "root", "tbf", "rate", "100mbit", "burst", "64kb", "limit", "512kb")
+			out, err := exec.CommandContext(t.Context(), "tc", "-n", host, "qdisc", "add", "dev", link, "root", "tbf", "rate", "200mbit", "burst", "128kb", "limit", "512kb").CombinedOutput()
+			must.OK(t, err, string(out))
 		}
 	}
 }
@@ -160,15 +169,24 @@ const (
 	sack = "/proc/sys/net/ipv4/tcp_sack"
 )
 
+// read returns a file below /proc as a host shows it, without the end of its last line.
+func (n *netns) read(t testing.TB, host, name string) (text string) {
+	t.Helper()
+	must.Do(t, inNetns(n.name(host), func() error {
+		b, err := os.ReadFile(name)
+		text = strings.TrimRight(string(b), "\n")
+		return err
+	}))
+	return text
+}
+
 // holds are the knobs of a host as texts.
 type holds struct{ rmem, sack string }
 
 // knobs returns the knobs of a host.
 func (n *netns) knobs(t testing.TB, host string) holds {
 	t.Helper()
-	lines := strings.Split(ip(t, "netns", "exec", n.name(host), "cat", rmem, sack), "\n")
-	must.Need(t, len(lines) == 3, "read knobs of %s: %q", host, lines)
-	return holds{lines[0], lines[1]}
+	return holds{n.read(t, host, rmem), n.read(t, host, sack)}
 }
 
 // both are the knobs of the two hosts.

@@ -8,6 +8,7 @@ import (
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/candidate"
 	"linerate/internal/core/diagnose"
+	"linerate/internal/core/health"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/plan"
@@ -276,6 +277,15 @@ func (b *builder) stored() []string {
 		}
 	}
 	return nil
+}
+
+// undisturbed returns the check once more if an aspect has no grade since a host was disturbed.
+func (b *builder) undisturbed() []Step {
+	words, ok := b.repeated("check")
+	if b.s.Kind != model.KindCheck || !ok || !slices.ContainsFunc(health.Judge(b.s), func(l health.Line) bool { return l.Again }) {
+		return nil
+	}
+	return []Step{{"measure again while the hosts have less to do", strings.Join(words, " ")}}
 }
 
 // again returns the command that shows this session again. A session kept only in memory is

@@ -181,7 +181,7 @@ func Build(s model.Session, o Options) Document {
 		Changes:       b.changes(),
 		Measured:      b.compared(),
 		Warnings:      append(append([]string{}, s.Warnings...), b.own(kind.Warnings)...),
-		Next:          slices.Concat(b.mends(true), b.tries(), b.mends(false), b.closer(), b.keep(), []Step{b.again()}),
+		Next:          slices.Concat(b.mends(true), b.tries(), b.mends(false), b.closer(), b.undisturbed(), b.keep(), []Step{b.again()}),
 	}
 	d.Lines = b.lines()
 	advice := b.advice()

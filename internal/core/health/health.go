@@ -37,6 +37,7 @@ type Line struct {
 	Number    string          `json:"number"`             // the most telling one, with its unit; "" for none
 	Text      string          `json:"text"`               // its meaning, or why it was not measured
 	Evidence  []string        `json:"evidence,omitempty"` // what the state is based on
+	Again     bool            `json:"again,omitempty"`    // a host was disturbed: measured again, the aspect may get a grade
 }
 
 // Thresholds other than grades; all are our proposals without a source, except those that name
@@ -183,6 +184,7 @@ func (j judge) speed(d model.Direction) Line {
 		return l
 	case j.disturbed(d) != "" && share >= disturbedSpeed:
 		l.Text += ": " + j.disturbed(d) + ", so this says little of the path: check again when it has time"
+		l.Again = true
 		return l
 	default:
 		l.State = j.grade("speed").of(share)

@@ -72,12 +72,12 @@ func (j judge) loss(d model.Direction) Line {
 		l.State = Unseen
 		l.Text += ": " + why + ", so this says little of the path: raise the quota (cpu.max, in version 1 cpu.cfs_quota_us), and measure again"
 	case ratio <= share:
-		l.State = Unseen
+		l.State, l.Again = Unseen, true
 		l.Text += fmt.Sprintf(": %s stopped for up to %s, %.0f %% of the time in all, and then sent at once what was due, which may have been lost for that: measure again while the machine has less to do",
 			j.name(d.Sender()), units.FormatDuration(longest), 100*share)
 	}
 	if why := j.disturbed(d); l.State != OK && lowest == 0 && why != "" {
-		l.State = Unseen
+		l.State, l.Again = Unseen, true
 		l.Text += ": " + why + ", so this says little of the path"
 	}
 	return l

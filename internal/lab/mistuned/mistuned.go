@@ -98,6 +98,8 @@ func single() []Case {
 			Direction: "to", Ceiling: 50 * mbit, Grid: grid("to", "reno")},
 		{Name: "window-mild", About: "receive window of 64 KiB, a third of what the path needs", Wire: "rate=100mbit,rtt=10ms", Wrong: []Set{{"far." + recv, "64KiB"}},
 			Direction: "to", Ceiling: 100 * mbit, Grid: grid("to", "reno")},
+		{Name: "window-tenth", About: "receive window of 180 KiB, a tenth short of what the path needs", Wire: "rate=50mbit,rtt=20ms", Wrong: []Set{{"far." + recv, "180KiB"}},
+			Direction: "to", Ceiling: 50 * mbit, Grid: grid("to", "reno")},
 		{Name: "window-near", About: "receive window of 32 KiB at the near end", Wire: "rate=50mbit,rtt=20ms", Wrong: []Set{{"near." + recv, "32KiB"}},
 			Direction: "from", Ceiling: 50 * mbit, Grid: grid("from", "reno")},
 		{Name: "window-fast", About: "receive window of 64 KiB on a fast, short path", Wire: "rate=200mbit,rtt=5ms", Wrong: []Set{{"far." + recv, "64KiB"}},

@@ -62,6 +62,7 @@ func TestScore(t *testing.T) {
 		c.change(&r)
 		c.want.Cases, c.want.Share = 1, 10.0/54
 		must.Equal(t, mistuned.Sum([]mistuned.Row{r}), c.want, "%s", name)
+		must.Len(t, mistuned.Minutes([]mistuned.Row{r}, true), c.want.Claimed, name)
 	}
 	must.Contain(t, good.Line(), "near.x=1, far.y=2")
 }

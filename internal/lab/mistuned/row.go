@@ -21,6 +21,7 @@ type Row struct {
 	Low, High           float64 // the interval of the claimed gain, log ratio
 	Search, Runs        int     // runs of the search, and including those of the confirmation
 	Seconds             float64 // of tuning
+	Told                float64 // seconds that tuning would take if a setting helps a lot, as announced before the first run
 	Took                float64 // including all comparisons, seconds
 	NotUndone           string  // settings of the hosts that differ afterwards
 	Points              int     // of the exhaustive search, each measured once
@@ -140,9 +141,36 @@ func Sum(rows []Row) Score {
 		s.Minutes += r.Seconds / 60
 		shares = append(shares, float64(r.Search)/float64(max(1, r.Exhaustive())))
 	}
-	slices.Sort(shares)
-	if n := len(shares); n > 0 {
-		s.Share = (shares[(n-1)/2] + shares[n/2]) / 2
-	}
+	s.Share = Median(shares)
 	return s
+}
+
+// Foretold returns how many of the searches with a proven gain took no more than 1.5 times as
+// long as announced, and no less than announced by that factor.
+func Foretold(rows []Row) (right, proven int) {
+	for _, r := range rows {
+		if r.Proven {
+			proven++
+			if r.Seconds <= 1.5*r.Told && r.Told <= 1.5*r.Seconds {
+				right++
+			}
+		}
+	}
+	return right, proven
+}
+
+// Minutes returns how long each search with a proven gain took, of twice and more, or of less.
+func Minutes(rows []Row, large bool) []float64 {
+	proven := slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return !r.Proven || large != (r.After >= 2*r.Before) })
+	return lists.Each(proven, func(r Row) float64 { return r.Seconds / 60 })
+}
+
+// Median returns the median of all, which it sorts; 0 of none.
+func Median(all []float64) float64 {
+	slices.Sort(all)
+	n := len(all)
+	if n == 0 {
+		return 0
+	}
+	return (all[(n-1)/2] + all[n/2]) / 2
 }
