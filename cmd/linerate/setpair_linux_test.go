@@ -25,7 +25,7 @@ func TestSetPerHost(t *testing.T) {
 		return now.near.sack != n.before.near.sack && now.near.rmem == n.before.near.rmem && now.far.sack == n.before.far.sack && now.far.rmem != n.before.far.rmem
 	})
 	must.Equal(t, strings.Count(r.out, ": back to "), 2, "%s%s", r.out, r.err)
-	must.Contain(t, r.out, "\n"+farAddr+": tcp.recv_buffer_max ", "the far host has the name that the person gave it")
+	must.Contain(t, "\n"+r.out, "\n"+farAddr+": tcp.recv_buffer_max ", "the far host has the name that the person gave it")
 	n.restored(t)
 	for _, c := range []struct {
 		args []string

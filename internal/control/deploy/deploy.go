@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"linerate/internal/control/wire"
@@ -221,7 +222,7 @@ func (d *deployment) copy(ctx context.Context, want fingerprint, kept string) (r
 	}
 	data, receive := want.program, "cat"
 	if d.far.tools["gzip"] {
-		if data, err = compress(want.program); err != nil {
+		if data, err = compressed.of(want); err != nil {
 			return remote{}, fmt.Errorf("copy linerate to %s: %w", d.host, err)
 		}
 		receive = "gzip -dc"
@@ -276,6 +277,30 @@ func (d *deployment) refused(what string, r ssh.Result) error {
 		words = fmt.Sprintf("exit status %d", r.Status)
 	}
 	return fmt.Errorf("%s %s: %s", what, d.host, words)
+}
+
+// compressed is the program that was last compressed: a mesh copies one to many hosts.
+var compressed packed
+
+// packed is a program and its compressed form.
+type packed struct {
+	mu   sync.Mutex
+	sum  string
+	data []byte
+}
+
+// of returns a program compressed.
+func (p *packed) of(want fingerprint) ([]byte, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.sum == want.sum {
+		return p.data, nil
+	}
+	data, err := compress(want.program)
+	if err == nil {
+		p.sum, p.data = want.sum, data
+	}
+	return data, err
 }
 
 // compress makes the copy about a third as long. It uses the fastest level: on one core that

@@ -317,7 +317,7 @@ func (e *Evidence) Lines() []string {
 	}
 	lines := []string{s}
 	for _, v := range e.Verdicts {
-		if v.Metric == e.Objective || v.Guard != "" || v.Outcome != model.Undecided { // the rest was watched, and nothing was to be decided
+		if v.Metric == cmp.Or(e.Objective, model.Goodput) || v.Guard != "" || v.Outcome != model.Undecided { // the rest was watched, and nothing was to be decided
 			lines = append(lines, v.String())
 		}
 	}

@@ -101,7 +101,7 @@ func TestSchemaNamesWhatIsWritten(t *testing.T) {
 		walk(render(t, c, json.Options{Full: true, Samples: c.Samples}))
 	}
 	rare := map[string]bool{ // optional fields of flows, ends and plans that no case uses
-		"own": true, "leave": true, "streams": true, "bytes": true, "block": true, "window": true, "mss": true, "nagle": true, "congestion": true, "waiting": true, "held": true, "incomplete": true, "subflows": true,
+		"own": true, "again": true, "leave": true, "streams": true, "bytes": true, "block": true, "window": true, "mss": true, "nagle": true, "congestion": true, "waiting": true, "held": true, "incomplete": true, "subflows": true,
 	}
 	for name, def := range s.Defs {
 		for property := range def.Properties {
