@@ -18,6 +18,10 @@ func besideOf(s *model.Session, d model.Direction) Beside {
 	b.Pass = limits.Passed(s.Runs)
 	b.Jitter, b.JitterBack = jitterOf(s, d), jitterOf(s, opposite(d))
 	for _, r := range s.Runs {
+		if u, paced := udp.Of(r.Flow); paced && r.State == model.RunValid && r.Flow.Direction == opposite(d) {
+			back, _ := r.Value(opposite(d), model.Goodput)
+			b.LadderBack = append(b.LadderBack, rungOf(r, opposite(d), u.Rate, units.BitRate(back)))
+		}
 		rate, ok := r.Value(d, model.Goodput)
 		if r.State != model.RunValid || !ok {
 			continue

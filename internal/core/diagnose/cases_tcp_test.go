@@ -54,6 +54,14 @@ func windowCases() []aCase {
 		}, rule: "B07", at: atReceiver, help: "window"},
 		{name: "a window that allows about what datagrams show that the path carries stands beside it", rate: 470e6, change: levelWindow(4224), rule: "B06", at: nowhere, allows: 475e6},
 		{name: "and is told", rate: 470e6, change: levelWindow(4224), rule: "B07", at: atReceiver, allows: 496.94e6, beside: true},
+		{name: "or show the other way", rate: 470e6, change: func(e *Evidence) {
+			levelWindow(4224)(e)
+			e.Beside.Ladder, e.Beside.LadderBack = []Rung{{Sent: 475e6, Received: 473e6, Size: 1448, Lost: 80, Got: 21000}}, e.Beside.Ladder
+		}, rule: "B06", at: nowhere, allows: 470e6, says: "475 Mbit/s of UDP arrive the other way"},
+		{name: "a window where datagrams are faster than TCP", rate: 470e6, change: func(e *Evidence) {
+			levelWindow(4224)(e)
+			e.Beside.Ladder, e.Beside.LadderBack = []Rung{{Sent: 705e6, Received: 703e6, Size: 1448, Got: 31000}}, e.Beside.Ladder
+		}, rule: "B07", at: atReceiver, without: "B06"},
 		{name: "a window far below what datagrams show limits", rate: 300e6, change: levelWindow(2560), rule: "B07", at: atReceiver, without: "B06"},
 		{name: "scaling off at the receiver", rate: 50e6, change: scalingOff("1", "0"), rule: "B09", at: atReceiver, help: "tcp.window_scaling", without: "B07"},
 		{name: "scaling off at the sender", rate: 50e6, change: scalingOff("0", "1"), rule: "B09", at: atSender, help: "tcp.window_scaling"},

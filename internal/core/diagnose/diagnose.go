@@ -109,7 +109,8 @@ func Find(e Evidence) []model.Finding {
 			f.locate(&list[i])
 		}
 	}
-	stage := slices.ContainsFunc(limit, func(l model.Finding) bool { return l.Rule == "B06" }) && f.kneeReached()
+	_, stage := f.kneeReached()
+	stage = stage && slices.ContainsFunc(limit, func(l model.Finding) bool { return l.Rule == "B06" })
 	behind := func(l model.Finding) int { // a larger window gains nothing where the path carries no more
 		if stage && slices.Contains([]string{"B07", "B08", "B09"}, l.Rule) {
 			return 1

@@ -53,6 +53,7 @@ type Beside struct {
 	Pass         fact.Of[bool]          // paced UDP in both directions at once arrives, see limits.AtOnce
 	Crowded      bool                   // an end had no processor time left meanwhile
 	Ladder       []Rung                 // paced UDP, in any order
+	LadderBack   []Rung                 // and that of the other direction
 	Jitter       fact.Of[time.Duration] // one-way delay of the slowest of them: 99th percentile over median
 	JitterBack   fact.Of[time.Duration] // and of those of the other direction
 	Idle         fact.Of[time.Duration] // median round trip without load

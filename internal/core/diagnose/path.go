@@ -98,7 +98,8 @@ func shaper(f features) (*finding, bool) {
 // slowStage is rule B06: a stage of the path carries less than the link. Either a ladder of
 // rates shows it, or packets wait somewhere at a steady rate, or a policer drops the excess.
 func slowStage(f features) (*finding, bool) {
-	if !f.pathBound() && !f.kneeReached() || f.full.Or(1) >= nearlyFull && f.full.IsKnown() {
+	most, reached := f.kneeReached()
+	if !f.pathBound() && !reached || f.full.Or(1) >= nearlyFull && f.full.IsKnown() {
 		return nil, false
 	}
 	for _, more := range []look{shaper, radio, sharedMedium, ackLimited, behindData} {
@@ -117,6 +118,10 @@ func slowStage(f features) (*finding, bool) {
 		}
 		return b.because("paced UDP at several rates", "no more than %s of UDP arrive, however fast it is sent, and the hosts dropped none of it", rate).
 			allows(max(rate, f.Goodput), "knee of the UDP ladder"), true
+	}
+	if reached && !f.pathBound() {
+		return b.because("paced UDP at several rates, the other way", "no more than %s of UDP arrive the other way, however fast it is sent, and this way no more than %s", most, max(f.Goodput, f.mostDatagrams())).
+			allows(f.Goodput, "measured"), true
 	}
 	if f.crowded(f.Receiver) || f.crowded(f.Sender) || !f.full.IsKnown() {
 		return nil, false
@@ -185,10 +190,12 @@ func packetTime(mss int, rate units.BitRate) time.Duration {
 
 // ladderKnee returns the highest received rate of paced UDP, if more was sent and the hosts did
 // not drop it.
-func (f features) ladderKnee() (units.BitRate, bool) {
+func (f features) ladderKnee() (units.BitRate, bool) { return kneeOf(f.Beside.Ladder, f.Ceiling) }
+
+func kneeOf(ladder []Rung, ceiling fact.Of[units.BitRate]) (units.BitRate, bool) {
 	var most units.BitRate
 	over := false
-	for _, r := range f.Beside.Ladder {
+	for _, r := range ladder {
 		if r.Sent <= 0 || r.Size < smallFrame {
 			continue
 		}
@@ -198,15 +205,19 @@ func (f features) ladderKnee() (units.BitRate, bool) {
 			over = true
 		}
 	}
-	c, known := f.Ceiling.Get()
+	c, known := ceiling.Get()
 	return most, over && most > 0 && (!known || float64(most) < nearlyFull*float64(c))
 }
 
-// kneeReached reports whether the sender always had data and TCP is about as fast as the most
-// that paced UDP gets through, so that a larger window gains nothing.
-func (f features) kneeReached() bool {
+// kneeReached returns the most that paced UDP gets through, if the sender always had data and
+// TCP is about as fast, so that a larger window gains nothing. If this direction's datagrams do
+// not show it, and are no faster than TCP, it is the other direction's.
+func (f features) kneeReached() (units.BitRate, bool) {
 	rate, ok := f.ladderKnee()
-	return ok && f.idle.Or(1) < idleShare && f.Goodput >= nearlyFull*rate && f.Goodput <= nearBound*rate
+	if !ok && f.mostDatagrams() <= nearBound*f.Goodput {
+		rate, ok = kneeOf(f.Beside.LadderBack, f.Back)
+	}
+	return rate, ok && f.idle.Or(1) < idleShare && f.Goodput >= nearlyFull*rate && f.Goodput <= nearBound*rate
 }
 
 // smallPackets is rule B29: packets carry so little that headers and the work per packet cost

@@ -120,10 +120,13 @@ func later() []Kind {
 		}},
 		{Name: "data-back", Says: "a way back 8 to 20 times slower, on whose data acknowledgements wait while both directions are busy", lone: true, later: true, plant: func(d *draw) bool {
 			d.mtu, d.full = 1500, true
-			d.rates[place(opposite(d.way))] = units.BitRate(round(float64(d.rate()) / d.between(8, 20)))
+			back := units.BitRate(round(float64(d.rate()) / d.between(8, 20)))
+			d.rates[place(opposite(d.way))] = back
+			d.queues[place(opposite(d.way))] = units.Bytes(float64(back) / 8 * d.trip.Seconds() * d.between(4, 8))
+			d.may(Answer{"B30", ""})
 			d.says(d.way, Answer{"ceiling", Any})
 			d.named(d.way, Answer{"R01", ""})
-			return d.rates[place(opposite(d.way))] >= LeastRate && d.trip >= 10*time.Millisecond && d.trip <= 60*time.Millisecond
+			return back >= LeastRate && d.rate() <= 100e6 && d.trip >= 10*time.Millisecond && d.trip <= 60*time.Millisecond
 		}},
 		{Name: "left-early", Says: "a delay that varies on the way back, so that cubic leaves slow start early", lone: true, later: true, plant: func(d *draw) bool {
 			d.mtu, d.cubic, d.omit, d.time = 1500, true, 2*time.Second, 8*time.Second
