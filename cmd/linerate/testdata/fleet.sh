@@ -33,5 +33,6 @@ till "grep -q 'stored again' $W/out/hub && fleet matrix > $W/out/matrix && ! gre
 for view in '' matrix 'matrix --metric rtt' 'matrix --metric loss' queue plan; do echo "== $view"; fleet $view; done > $W/out/views
 fleet --json > $W/out/json
 ip netns exec h4 bash -c 'exec 3<>/dev/tcp/127.0.0.1/9101; printf "GET /metrics HTTP/1.0\r\nAccept: application/openmetrics-text\r\n\r\n" >&3; cat <&3' > $W/out/metrics
-kill $hub; wait $hub || true
+till '! spooled' # nothing is being measured or waits
+kill -9 $h1 $h2 $h3; kill $hub; wait $hub || true
 cp /mnt/hub/hub/hub.db* $W/out
