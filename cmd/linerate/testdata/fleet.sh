@@ -26,8 +26,8 @@ hub
 till '[ $(seen "^session.*begins") -ge 3 ]'
 n=$(seen '^look with.*runs')
 dd if=/dev/zero of=/mnt/hub/fill bs=4k 2>/dev/null || true
-till '[ $(seen "^look with.*runs") -gt $n ] && grep -q "nothing can be stored" $W/out/hub'
-fleet > $W/out/full; cat $(spooled) > $W/out/spool
+till '[ $(seen "^look with.*runs") -gt $n ] && fleet > $W/out/full && grep "nothing can be stored" $W/out/full && spooled'
+cat $(spooled) > $W/out/spool
 rm /mnt/hub/fill
 till "grep -q 'stored again' $W/out/hub && fleet matrix > $W/out/matrix && ! grep -F '?' $W/out/matrix && ! spooled"
 for view in '' matrix 'matrix --metric rtt' 'matrix --metric loss' queue plan; do echo "== $view"; fleet $view; done > $W/out/views

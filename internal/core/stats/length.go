@@ -8,7 +8,7 @@ import (
 // Limits of the length of a run (statistics.md section 11.7).
 const (
 	leastRun      = 500 * time.Millisecond
-	longestRun    = 30 * time.Second
+	longestRun    = 4 // times the overhead (p)
 	runRoundTrips = 20
 	steadyWithin  = 0.05 // largest ratio minus one among the intervals of a flow past slow start
 	steadyRow     = 3    // number of such intervals in a row
@@ -58,13 +58,14 @@ func Within(all []RunInterval) (v float64, freedom int) {
 
 // RunLength returns how long to measure a run: the length with the most precision for the time,
 // given the overhead of every run, or less if the effect, a log ratio, is large relative to the
-// spread; at least half a second and 20 round trips, at most 30 s. between is the variance of a
-// run's log that no length reduces, within is v_w.
+// spread; at least half a second and 20 round trips, at most four times the overhead: longer
+// runs save less than a fifth of the time, and more of the shorter ones can end a race sooner.
+// between is the variance of a run's log that no length reduces, within is v_w.
 func RunLength(overhead time.Duration, between, within, effect float64, rtt time.Duration) time.Duration {
 	best := math.Sqrt(overhead.Seconds() * within / between)
 	spread := effect / effectShare
 	enough := within / max(spread*spread-between, leastVariance)
 	least := max(leastRun, runRoundTrips*rtt)
-	seconds := min(best, enough, longestRun.Seconds())
+	seconds := min(best, enough, longestRun*overhead.Seconds())
 	return max(least, time.Duration(seconds*float64(time.Second)))
 }

@@ -140,7 +140,7 @@ func TestRunLength(t *testing.T) {
 		want                    float64 // s
 	}{
 		{0.01, 0.04, 0, rtt, 4.38}, {0.02, 0.04, 0, rtt, 2.19}, {0.01, 0.04, math.Log(8), rtt, 0.5}, {0.01, 0.04, math.Log(1.1), rtt, 4.38},
-		{0.01, 0.04, math.Log(8), 200 * time.Millisecond, 4}, {0.001, 2, 0, rtt, 30}, {0.01, 0.04, 0, 2 * time.Second, 40},
+		{0.01, 0.04, math.Log(8), 200 * time.Millisecond, 4}, {0.001, 2, 0, rtt, 4.8}, {0.01, 0.04, 0, 2 * time.Second, 40},
 	} {
 		got := RunLength(h, c.between*c.between, c.within*c.within, c.effect, c.rtt).Seconds()
 		must.True(t, math.Abs(got-c.want) <= 0.005, "%+v: %.3f s", c, got)

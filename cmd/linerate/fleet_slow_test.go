@@ -1,3 +1,5 @@
+//go:build slow && linux
+
 package main
 
 import (
