@@ -295,7 +295,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	all.Go(func() { h.ring.Watch(ctx) })
 	if h.metrics != nil { // a failure does not end the hub
 		all.Go(func() {
-			err := serve.ServeMetrics(ctx, h.metrics, func(w io.Writer, _ bool) { // one text for both formats: it has gauges alone
+			err := serve.Metrics(ctx, h.metrics, func(w io.Writer, _ bool) { // one text for both formats: it has gauges alone
 				s := h.status()
 				_ = h.c.Measured(w, &s) // a client that is gone does not need it
 			})

@@ -77,9 +77,9 @@ func ListenMetrics(ctx context.Context, addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// ServeMetrics answers on l with the text of write until ctx ends. open tells write to speak
+// Metrics answers on l with the text of write until ctx ends. open tells write to speak
 // OpenMetrics rather than Prometheus's own format. A failed request is not an error.
-func ServeMetrics(ctx context.Context, l net.Listener, write func(w io.Writer, open bool)) error {
+func Metrics(ctx context.Context, l net.Listener, write func(w io.Writer, open bool)) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		var text bytes.Buffer

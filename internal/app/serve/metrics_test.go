@@ -111,7 +111,7 @@ func TestMetricsAreOpenMetrics(t *testing.T) {
 func TestMetricsAccept(t *testing.T) {
 	l := must.Get(ListenMetrics(t.Context(), "0"))(t)
 	b := budget.New(budget.Config{Server: budget.Limits{UDP: 80e6}})
-	go func() { _ = ServeMetrics(t.Context(), l, metricsOf("v1", b)) }()
+	go func() { _ = Metrics(t.Context(), l, metricsOf("v1", b)) }()
 	ask := func(accept string) (string, string) {
 		r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+l.Addr().String()+"/metrics", nil))(t)
 		r.Header.Set("Accept", accept)
@@ -152,7 +152,7 @@ func TestMetricsBounded(t *testing.T) {
 	addr := l.Addr().String()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- ServeMetrics(ctx, l, metricsOf("v1", budget.New(budget.Config{}))) }()
+	go func() { done <- Metrics(ctx, l, metricsOf("v1", budget.New(budget.Config{}))) }()
 	var silent []net.Conn
 	for range 40 {
 		silent = append(silent, must.Get(new(net.Dialer).DialContext(ctx, "tcp", addr))(t))

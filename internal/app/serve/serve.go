@@ -327,7 +327,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	if s.metrics != nil { // a failure does not end the server
 		all.Go(func() {
-			if err := ServeMetrics(ctx, s.metrics, metricsOf(s.env.Version, s.budget)); err != nil {
+			if err := Metrics(ctx, s.metrics, metricsOf(s.env.Version, s.budget)); err != nil {
 				s.env.Observe(app.Trouble{Err: err})
 			}
 		})
