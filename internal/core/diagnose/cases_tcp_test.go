@@ -53,7 +53,7 @@ func windowCases() []aCase {
 			e.Run.Flow.Window, e.TCP.SendScale = 24<<10, known(0)
 		}, rule: "B07", at: atReceiver, help: "window"},
 		{name: "a window that allows about what datagrams show that the path carries stands beside it", rate: 470e6, change: levelWindow(4224), rule: "B06", at: nowhere, allows: 475e6},
-		{name: "and is told", rate: 470e6, change: levelWindow(4224), rule: "B07", at: atReceiver, allows: 496.94e6, beside: true},
+		{name: "and says what it allows", rate: 470e6, change: levelWindow(4224), rule: "B07", at: atReceiver, allows: 496.94e6, beside: true},
 		{name: "or show the other way", rate: 470e6, change: func(e *Evidence) {
 			levelWindow(4224)(e)
 			e.Beside.Ladder, e.Beside.LadderBack = []Rung{{Sent: 475e6, Received: 473e6, Size: 1448, Lost: 80, Got: 21000}}, e.Beside.Ladder

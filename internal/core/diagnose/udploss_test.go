@@ -60,7 +60,7 @@ func TestLocateUDP(t *testing.T) {
 			where: map[Place]int64{PlaceRecvTrack: 80}, explained: 80, limits: []string{"table of tracked connections", "path"}, says: []string{"80 of 100 lost datagrams", "were counted by neither host"}},
 		{name: "nothing counted is the path", run: udpRun(sent, lost, everything(), everything()),
 			limits: []string{"path"}, says: []string{"100 of 100 lost datagrams were counted by neither host"}},
-		{name: "nobody looked", run: udpRun(sent, lost, nil, nil),
+		{name: "counters were not read", run: udpRun(sent, lost, nil, nil),
 			unknown: len(places()) - 1, limits: []string{"path"}, says: []string{"not checked: the sender's queueing discipline"}},
 		{name: "only the receiver looked at UDP", run: udpRun(sent, lost, nil, counted(looked("udp"), "udp_receive_buffer_errors", 30)),
 			where: map[Place]int64{PlaceRecvSocket: 30}, explained: 30, unknown: len(places()) - 5, limits: []string{"path", "socket buffer"}, says: []string{"not checked: ", "30 of 100 lost"}},

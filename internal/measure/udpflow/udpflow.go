@@ -103,7 +103,7 @@ func (*Engine) Validate(f model.Flow) error {
 	faults.Lead(f)
 	u := engine.Params[udp.Params](&faults, f)
 	for _, rate := range []units.BitRate{u.Rate, u.Back} {
-		check(rate >= 0 && !math.IsInf(float64(rate), 0) && !math.IsNaN(float64(rate)), "rate %v is none", float64(rate))
+		check(rate >= 0 && !math.IsInf(float64(rate), 0) && !math.IsNaN(float64(rate)), "rate %v is no rate", float64(rate))
 		check(rate <= 0 || gap(rate, max(f.Streams, 1), cmp.Or(int(f.Block), ethernetMTU)) <= float64(longestGap),
 			"%v is less than a datagram a minute for each stream", rate)
 	}

@@ -117,7 +117,7 @@ func (a *console) fleetViews(f *fleetFlags) []*cobra.Command {
 			Use: name, Short: short, Long: long, Example: "  linerate fleet " + name + "\n  linerate fleet " + name + " --hub @view.link", Args: exactArgs(),
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				if !slices.Contains(reportfleet.Metrics(), reportfleet.Metric(metric)) {
-					return fault.Usagef("--metric: %q is none of goodput, rtt and loss", metric)
+					return fault.Usagef("--metric: %q is not goodput, rtt or loss", metric)
 				}
 				return a.fleetView(cmd.Context(), *f, show)
 			},
