@@ -110,13 +110,13 @@ func TestJudgeBulk(t *testing.T) {
 			"thrifty": {{rateKey: 50, costKey: 1}},
 		},
 	}
-	v := judgeBulk(s, bulk{1500, 8, 1 << 17}, 0)
+	v := judgeBulk(s, bulk{1500, 8, 1 << 17, false}, 0)
 	must.True(t, len(v) == 2 && v[0].Result == "0.90 of fast" && v[0].Word == "missed by 7 %" && v[1].Result == "1.20 of thrifty" &&
 		v[1].Word == "missed by 14 %", "got %+v", v)
-	v = judgeBulk(s, bulk{1500, 64, 1 << 17}, 0)
+	v = judgeBulk(s, bulk{1500, 64, 1 << 17, false}, 0)
 	must.True(t, v[0].Word == "missed by 10 %" && strings.Contains(v[0].Bar, "1.00"), "64 streams: %+v", v[0])
 	s.contenders = s.contenders[:1]
-	v = judgeBulk(s, bulk{1500, 8, 1 << 17}, 0)
+	v = judgeBulk(s, bulk{1500, 8, 1 << 17, false}, 0)
 	must.True(t, v[0].Word == noPeer, "alone: %+v", v)
 }
 

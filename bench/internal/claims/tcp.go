@@ -11,6 +11,8 @@ import (
 	"linerate/bench/internal/results"
 	"linerate/bench/internal/stand"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	core "linerate/internal/core/traffic/bulk"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/tcpbulk"
 )
@@ -26,18 +28,23 @@ const (
 // bulk is one situation of the claim.
 type bulk struct {
 	mtu, streams, block int
+	uncopied            bool // neither end of linerate copies, and the sender of iperf3
 }
 
 // bulks returns the rows. All have one block size, plus a larger one where it matters most.
 func bulks() []bulk {
 	return []bulk{
-		{1500, 1, 128 << 10}, {1500, 1, 512 << 10}, {1500, 8, 128 << 10}, {1500, 64, 128 << 10}, {1500, 1000, 128 << 10},
-		{9000, 1, 128 << 10}, {9000, 8, 128 << 10},
+		{1500, 1, 128 << 10, false}, {1500, 1, 512 << 10, false}, {1500, 8, 128 << 10, false}, {1500, 64, 128 << 10, false}, {1500, 1000, 128 << 10, false},
+		{9000, 1, 128 << 10, false}, {9000, 8, 128 << 10, false}, {1500, 1, 128 << 10, true}, {9000, 1, 128 << 10, true},
 	}
 }
 
 func (k bulk) String() string {
-	return fmt.Sprintf("MTU %d, %s, %s", k.mtu, streams(k.streams), kibi(k.block))
+	how := ""
+	if k.uncopied {
+		how = ", without copies"
+	}
+	return fmt.Sprintf("MTU %d, %s, %s%s", k.mtu, streams(k.streams), kibi(k.block), how)
 }
 
 // Bars of the claim.
@@ -98,10 +105,22 @@ func (b *Bench) bulk(k bulk, d time.Duration) (*situation, error) {
 		Engine: tcpbulk.Name, Direction: model.To, Streams: k.streams, Duration: d, Interval: d,
 		Block: units.Bytes(k.block), Congestion: stand.Congestion,
 	}
+	o := peers.TCP{To: stand.FarAddress, Streams: k.streams, Block: k.block, Time: d, Congestion: stand.Congestion, Zero: k.uncopied}
+	if k.uncopied {
+		if err := s.addOwn(b, copyingName, flow, "", readBulk); err != nil {
+			return nil, err
+		}
+		flow.Params = traffic.Write(core.Params{NoCopy: true})
+	}
 	if err := s.addOwn(b, ownName, flow, "", readBulk); err != nil {
 		return nil, err
 	}
-	o := peers.TCP{To: stand.FarAddress, Streams: k.streams, Block: k.block, Time: d, Congestion: stand.Congestion}
+	if k.uncopied {
+		s.add(b, peers.Iperf3, peers.Iperf3TCP(o), bulkOf(func(out stand.Outcome) (peers.Bulk, error) {
+			return peers.ParseIperf3TCP(out.Client)
+		}))
+		return s, nil
+	}
 	if k.streams <= peers.Iperf3Streams {
 		s.add(b, peers.Iperf3, peers.Iperf3TCP(o), bulkOf(func(out stand.Outcome) (peers.Bulk, error) {
 			return peers.ParseIperf3TCP(out.Client)
@@ -123,6 +142,9 @@ func (b *Bench) bulk(k bulk, d time.Duration) (*situation, error) {
 	}
 	return s, nil
 }
+
+// copyingName is linerate with copies, beside itself without.
+const copyingName = "linerate, copying"
 
 // readBulk takes linerate's values from the receiver.
 func readBulk(r reports) (values, error) {
@@ -162,12 +184,15 @@ func (v values) costs() {
 
 // bulkRow returns the table row of one program.
 func bulkRow(s *situation, k bulk, name string) []string {
-	rate, cost := "", ""
+	rate, cost, how := "", "", ""
+	if k.uncopied && name != copyingName {
+		how = ", without copies"
+	}
 	if name != ownName {
 		rate, cost = s.ratio(ownName, name, rateKey).String(), s.ratio(ownName, name, costKey).String()
 	}
 	return []string{
-		fmt.Sprint(k.mtu), fmt.Sprint(k.streams), kibi(k.block), name, s.median(name, rateKey, "%.1f", 1e-9), rate,
+		fmt.Sprint(k.mtu), fmt.Sprint(k.streams), kibi(k.block), name + how, s.median(name, rateKey, "%.1f", 1e-9), rate,
 		s.median(name, nearCostKey, "%.3f", 1), s.median(name, farCostKey, "%.3f", 1), s.median(name, costKey, "%.3f", 1), cost,
 		s.median(name, othersKey, "%.2f", 1),
 	}
@@ -182,7 +207,7 @@ func judgeBulk(s *situation, k bulk, busy float64) []results.Verdict {
 	}
 	rates := results.Verdict{Claim: "tcp", What: k.String() + ": rate", Bar: fmt.Sprintf("≥ %.2f of the best peer", bar)}
 	costs := results.Verdict{Claim: "tcp", What: k.String() + ": CPU per byte", Bar: fmt.Sprintf("≤ %.2f of the best peer", costBar)}
-	fastest, thriftiest := s.best(rateKey, true, s.foreign()), s.best(costKey, false, s.foreign())
+	fastest, thriftiest := s.best(rateKey, true, s.foreign(copyingName)), s.best(costKey, false, s.foreign(copyingName))
 	if fastest == "" {
 		rates.Word, costs.Word = noPeer, noPeer
 		return []results.Verdict{rates, costs}

@@ -46,6 +46,7 @@ type TCP struct {
 	Block      int // bytes per write and read
 	Time       time.Duration
 	Congestion string
+	Zero       bool // send from a file without copying; iperf3 alone
 }
 
 // UDP is a datagram test.
@@ -69,13 +70,17 @@ func whole(d time.Duration) string { return strconv.Itoa(int(d.Round(time.Second
 
 // Iperf3TCP returns iperf3 over TCP.
 func Iperf3TCP(o TCP) Command {
-	return Command{
+	c := Command{
 		Program: Iperf3, Port: iperf3Port, Server: []string{Iperf3, "--server", "--one-off"},
 		Client: []string{
 			Iperf3, "--client", o.To, "--json", "--parallel", strconv.Itoa(o.Streams), "--time", whole(o.Time),
 			"--congestion", o.Congestion, "--no-delay", "--length", strconv.Itoa(o.Block),
 		},
 	}
+	if o.Zero {
+		c.Client = append(c.Client, "--zerocopy")
+	}
+	return c
 }
 
 // Iperf2TCP returns iperf 2 over TCP. Its one-off server counts connections instead of tests,

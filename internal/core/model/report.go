@@ -71,6 +71,7 @@ type FlowReport struct {
 	TCP       *TCPSummary   `json:"tcp,omitempty"`                   // sender only
 	UDP       *UDPSummary   `json:"udp,omitempty"`                   // udpflow
 	Subflows  []Subflow     `json:"subflows,omitempty" bound:"4096"` // sender over Multipath TCP only
+	Uncopied  bool          `json:"uncopied,omitempty"`              // tcpbulk: this end moved the payload without copying it
 }
 
 // Subflow is one path of a connection over Multipath TCP (RFC 8684), as the sender's

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -35,6 +36,8 @@ func (blocking) attach(c *net.TCPConn) (link, error) {
 	}
 	return l, nil
 }
+
+func (blocking) uncopied(w *work) error { return w.uncopied() }
 
 func (blocking) move(w *work) error {
 	for _, s := range w.streams {
@@ -64,12 +67,8 @@ func (w *work) locked(f func()) {
 // sendAll sends s's quota.
 func (w *work) sendAll(s *stream, fd int) error {
 	var sent int64
-	b := w.block
 	for !w.stop.Load() && sent != s.quota {
-		if s.quota != unlimited {
-			b = b[:min(int64(len(b)), s.quota-sent)]
-		}
-		n, errno := sockio.Send(fd, b, 0)
+		n, errno := w.send(fd, s.quota, sent)
 		if errno != 0 && !sockio.Again(errno) {
 			return os.NewSyscallError("send", errno)
 		}
@@ -92,11 +91,33 @@ func (w *work) sendAll(s *stream, fd int) error {
 	return nil
 }
 
+// send sends the next block, or what is left of the quota.
+func (w *work) send(fd int, quota, sent int64) (int, syscall.Errno) {
+	n := int64(len(w.block))
+	if quota != unlimited {
+		n = min(n, quota-sent)
+	}
+	if w.file >= 0 {
+		return sendFile(fd, w.file, n)
+	}
+	return sockio.Send(fd, w.block[:n], 0)
+}
+
+// uncopied prepares sending from a file in memory, or dropping what arrives in the kernel.
+func (w *work) uncopied() (err error) {
+	if w.role == model.Receiver {
+		w.discard = discard
+		return nil
+	}
+	w.file, err = hold(w.block)
+	return err
+}
+
 // receiveAll receives into buf until s ends.
 func (w *work) receiveAll(s *stream, fd int, buf []byte) error {
 	var got int64
 	for !w.stop.Load() {
-		n, errno := sockio.Receive(fd, buf, 0)
+		n, errno := sockio.Receive(fd, buf, w.discard)
 		switch {
 		case n > 0:
 			if got == 0 {

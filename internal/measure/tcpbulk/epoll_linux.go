@@ -30,6 +30,8 @@ func (epoll) attach(c *net.TCPConn) (link, error) {
 	return detach(c)
 }
 
+func (epoll) uncopied(w *work) error { return w.uncopied() }
+
 // events is the most streams that one call reports.
 const events = 64
 
@@ -55,8 +57,8 @@ func (epoll) move(w *work) error {
 // loop serves one thread's part of the streams.
 type loop struct {
 	w       *work
-	fd      int // of the epoll instance
-	buf     []byte
+	fd      int    // of the epoll instance
+	buf     []byte // of a receiver
 	streams []*stream
 	counts  []int64 // per stream, written by this worker only
 	left    int     // streams that have not ended
@@ -69,7 +71,7 @@ func newLoop(w *work, i, n int) (*loop, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make epoll instance: %w", err)
 	}
-	l := &loop{w: w, fd: fd, buf: w.block}
+	l := &loop{w: w, fd: fd}
 	event := unix.EpollEvent{Events: unix.EPOLLOUT}
 	if w.role == model.Receiver {
 		l.buf = make([]byte, len(w.block))
@@ -154,11 +156,7 @@ func (l *loop) sendOne(i int) {
 		}
 		return
 	}
-	b := l.buf
-	if s.quota != unlimited {
-		b = b[:min(int64(len(b)), s.quota-l.counts[i])]
-	}
-	n, errno := sockio.Send(fd, b, 0)
+	n, errno := l.w.send(fd, s.quota, l.counts[i])
 	if errno != 0 {
 		if !sockio.Again(errno) {
 			l.end(i, os.NewSyscallError("send", errno))
@@ -183,7 +181,7 @@ func (l *loop) sendOne(i int) {
 func (l *loop) receiveOne(i int) {
 	s := l.streams[i]
 	fd := s.link.(fdLink).fd
-	n, errno := sockio.Receive(fd, l.buf, 0)
+	n, errno := sockio.Receive(fd, l.buf, l.w.discard)
 	switch {
 	case n > 0:
 		if l.counts[i] == 0 {

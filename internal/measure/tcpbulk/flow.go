@@ -3,6 +3,7 @@ package tcpbulk
 import (
 	"errors"
 	"io"
+	"os"
 	"time"
 
 	"linerate/internal/core/lists"
@@ -126,6 +127,7 @@ func (f *flow) report(r *model.FlowReport) {
 	if f.Role == model.Receiver && f.Spec.Bytes != 0 {
 		r.Window = f.arrival()
 	}
+	r.Uncopied = f.work.discard != 0 || f.work.file >= 0
 	if f.Role == model.Sender {
 		r.TCP, r.Subflows = f.summary(), f.paths()
 	}
@@ -149,5 +151,9 @@ func (f *flow) arrival() time.Duration {
 // close closes the connections.
 func (f *flow) close() error {
 	errs := lists.Each(f.streams, func(s *stream) error { return s.link.close() })
+	if f.work != nil && f.work.file >= 0 {
+		errs = append(errs, os.NewFile(uintptr(f.work.file), "payload").Close())
+		f.work.file = -1
+	}
 	return errors.Join(errs...)
 }

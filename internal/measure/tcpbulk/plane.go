@@ -21,6 +21,8 @@ type mover interface {
 	threads(n int) int
 	// attach takes over c. If it fails the caller still owns c.
 	attach(c *net.TCPConn) (link, error)
+	// uncopied has w's payload sent, or received, without a copy.
+	uncopied(w *work) error
 	// move starts workers for w's streams with w.worker, which waits for the clock. They call
 	// w.finish for each stream when it has ended.
 	move(w *work) error
@@ -66,6 +68,8 @@ type work struct {
 	streams []*stream
 	block   []byte  // the payload of a write; as long as a read
 	confirm bool    // the receiver answers the sender's FIN with its own
+	file    int     // holds the payload that is sent without a copy, -1 for none
+	discard uintptr // flag of recv(2) that drops what arrives, 0 for none
 	pace    float64 // bytes a second per stream; 0 is as fast as possible
 	stop    atomic.Bool
 	start   time.Time // set before go is closed
@@ -77,7 +81,7 @@ type work struct {
 
 func newWork(role model.Role, streams []*stream, spec model.Flow) *work {
 	return &work{
-		role: role, streams: streams, block: plane.Payload(int(spec.Block)), confirm: spec.Bytes != 0,
+		role: role, streams: streams, block: plane.Payload(int(spec.Block)), confirm: spec.Bytes != 0, file: -1,
 		release: make(chan struct{}),
 	}
 }

@@ -1,6 +1,7 @@
 package tcpbulk
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,11 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/bulk"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/enginetest"
+	"linerate/internal/measure/plane"
 	"linerate/internal/must"
 )
 
@@ -132,4 +136,31 @@ func TestSubflows(t *testing.T) {
 			must.Len(t, append(near.Report.Warnings, far.Report.Warnings...), 0, "warnings %q %q", near.Report.Warnings, far.Report.Warnings)
 		})
 	}
+}
+
+// TestUncopied: without a copy every byte moves as with one, from the block that is sent
+// otherwise, and the report says which end copied; a way that has to copy warns.
+func TestUncopied(t *testing.T) {
+	for name, e := range everyPlane() {
+		t.Run(name, func(t *testing.T) {
+			const amount = 10_000_003
+			f := model.Flow{Direction: model.Both, Streams: 3, Bytes: amount, Params: traffic.Write(bulk.Params{NoCopy: true})}
+			near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
+			enginetest.Succeed(t, near, far, f.Direction)
+			for _, end := range []*enginetest.End{near, far} {
+				for _, r := range end.Report.Flows {
+					must.True(t, r.Bytes == amount && r.Uncopied == (name != "poller"), "%+v", r)
+				}
+				must.Equal(t, strings.Contains(strings.Join(end.Report.Warnings, ""), "copied all the same"), name == "poller", "%q", end.Report.Warnings)
+			}
+		})
+	}
+	block := plane.Payload(100_000)
+	file := must.Get(hold(block))(t)
+	pair := must.Get(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0))(t)
+	defer func() { _, _, _ = unix.Close(file), unix.Close(pair[0]), unix.Close(pair[1]) }()
+	n, errno := sendFile(pair[0], file, 50_000)
+	got := make([]byte, len(block))
+	in := must.Get(unix.Read(pair[1], got))(t)
+	must.True(t, errno == 0 && n > 0 && in == n && bytes.Equal(got[:n], block[:n]), "sent %d (%v), received %d", n, errno, in)
 }

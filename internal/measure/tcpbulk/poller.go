@@ -2,9 +2,11 @@ package tcpbulk
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"time"
 
 	"linerate/internal/core/model"
@@ -21,6 +23,10 @@ func (poller) waiting() string { return "poller" }
 func (poller) threads(int) int { return 0 }
 
 func (poller) attach(c *net.TCPConn) (link, error) { return connLink{c}, nil }
+
+func (poller) uncopied(*work) error {
+	return fmt.Errorf("paced streams, and %s, have no way without a copy: %w", runtime.GOOS, errors.ErrUnsupported)
+}
 
 func (poller) move(w *work) error {
 	for _, s := range w.streams {

@@ -16,7 +16,7 @@
 //
 // The payload is one block of pseudo-random bytes, the same in every write and
 // every run, which no link compresses. The receiver copies it to user space,
-// as an application does.
+// as an application does; with NoCopy neither end copies it, on Linux.
 package tcpbulk
 
 import (
@@ -188,6 +188,11 @@ func openFlow(ctx context.Context, env engine.Env, p mover, spec model.Flow, d m
 			fmt.Errorf("open connections %s: got %d of %d", d, len(fl.streams), spec.Streams), fl.close())
 	}
 	fl.prepare()
+	if params.NoCopy {
+		if err := p.uncopied(fl.work); err != nil {
+			opened.Warnings = append(opened.Warnings, fmt.Sprintf("the payload is copied all the same: %v", err))
+		}
+	}
 	return fl, opened.Warnings, nil
 }
 

@@ -21,6 +21,10 @@ const Name = "tcpbulk"
 type Params struct {
 	Rate  units.BitRate `json:"rate,omitempty"`  // of payload, per direction, over all streams; 0 is as fast as possible
 	MPTCP bool          `json:"mptcp,omitempty"` // Multipath TCP (RFC 8684) in place of TCP
+	// NoCopy sends from the pages of a file in memory (sendfile(2)) and has the receiver's
+	// kernel drop the payload (MSG_TRUNC), where the host can: what the path carries beyond
+	// what copying allows. A program that uses its data does not get there.
+	NoCopy bool `json:"no_copy,omitempty"`
 }
 
 // Paced returns f with its TCP streams, or those that it probes beside, limited to rate per
@@ -46,6 +50,9 @@ func Kind() traffic.Kind {
 			traffic.Param(traffic.Option{
 				Name: "mptcp", Usage: "Multipath TCP over all subflows that both hosts open (Linux), with a row for each", Switch: true, Fixed: true,
 			}, traffic.Switch, func(p *Params) *bool { return &p.MPTCP }),
+			traffic.Param(traffic.Option{
+				Name: "no-copy", Usage: "neither end copies the payload (Linux): the rate beyond the limit of copying, which no program that reads its data reaches", Switch: true,
+			}, traffic.Switch, func(p *Params) *bool { return &p.NoCopy }),
 		},
 		Demand: func(f model.Flow) traffic.Demand {
 			p, _ := traffic.Read[Params](f.Params) // the engine reports what is no parameter
@@ -61,8 +68,8 @@ type path struct {
 	from, to  string // addresses
 }
 
-// section returns a row for each subflow, nil for plain TCP. Connections of different runs have
-// different ports, so only addresses identify a row.
+// section returns a row for each subflow, and which payload was not copied; nil for plain TCP.
+// Connections of different runs have different ports, so only addresses identify a row.
 func section(t traffic.Told) *traffic.Section {
 	type carried struct {
 		rates []float64 // of a run, all streams together
@@ -94,7 +101,7 @@ func section(t traffic.Told) *traffic.Section {
 		}
 	}
 	if len(order) == 0 {
-		return nil
+		return uncopied(t)
 	}
 	slices.SortStableFunc(order, func(a, b path) int { return -cmp.Compare(a.direction, b.direction) }) // to, from
 	table := traffic.Block{Columns: []traffic.Column{
@@ -120,6 +127,38 @@ func section(t traffic.Told) *traffic.Section {
 	}
 	out.Blocks = append(out.Blocks, traffic.Gap())
 	return out
+}
+
+// uncopied says aloud which ends did not copy the payload, nil if all did.
+func uncopied(t traffic.Told) *traffic.Section {
+	var data []Uncopied
+	for _, r := range t.Runs {
+		for _, end := range r.Ends {
+			for _, f := range end.Flows {
+				if u := (Uncopied{f.Direction, f.Role}); f.Uncopied && !slices.Contains(data, u) {
+					data = append(data, u)
+				}
+			}
+		}
+	}
+	if len(data) == 0 {
+		return nil
+	}
+	var blocks []traffic.Block
+	for _, u := range data {
+		text := "sent without copying it"
+		if u.Role == model.Receiver {
+			text = "dropped by the receiver's kernel, not copied to the program"
+		}
+		blocks = append(blocks, traffic.Block{Tone: traffic.Aside, Text: t.Label(u.Direction) + ": the payload was " + text})
+	}
+	return &traffic.Section{Key: "uncopied", Beside: true, Data: data, Blocks: append(blocks, traffic.Gap())}
+}
+
+// Uncopied is an end of a direction that moved the payload without copying it.
+type Uncopied struct {
+	Direction model.Direction `json:"direction"`
+	Role      model.Role      `json:"role"`
 }
 
 // lone reports whether no direction had more than one subflow.
