@@ -18,6 +18,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/measure/iperf2"
 	"linerate/internal/must"
 )
 
@@ -184,4 +185,207 @@ func find(t testing.TB, r model.EndReport, d model.Direction, role model.Role) m
 	}
 	t.Fatalf("no %s %s in %+v", d, role, r)
 	return model.FlowReport{}
+}
+
+// ownServer is a server of this package on loopback.
+type ownServer struct {
+	addr  string
+	ended chan error
+
+	mu      sync.Mutex
+	results []Result
+	log     []string
+}
+
+func startServer(t testing.TB, cfg ServerConfig) *ownServer {
+	t.Helper()
+	return startServerOn(t, nil, cfg)
+}
+
+// startServerOn starts a server on l, or if nil on its own TCP and UDP port. change may modify
+// its configuration.
+func startServerOn(t testing.TB, l net.Listener, cfg ServerConfig, change ...func(*ServerConfig)) *ownServer {
+	t.Helper()
+	var pc net.PacketConn
+	if l == nil {
+		l, pc = listenBoth(t, "127.0.0.1")
+	}
+	return serveOn(t, l, pc, cfg, change...)
+}
+
+// listenBoth returns a TCP and a UDP listener on one port of host.
+func listenBoth(t testing.TB, host string) (net.Listener, net.PacketConn) {
+	t.Helper()
+	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(host, "0")))(t)
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return l, must.Get((&net.ListenConfig{}).ListenPacket(t.Context(), "udp", net.JoinHostPort(host, port)))(t)
+}
+
+func serveOn(t testing.TB, l net.Listener, pc net.PacketConn, cfg ServerConfig, change ...func(*ServerConfig)) *ownServer {
+	t.Helper()
+	s := &ownServer{addr: l.Addr().String(), ended: make(chan error, 1)}
+	cfg.Done = func(r Result) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if r.Err != nil {
+			s.log = append(s.log, fmt.Sprintf("client %v: %v", r.Peer, r.Err))
+		}
+		if !r.Refused {
+			s.results = append(s.results, r)
+		}
+	}
+	cfg.Log = func(line string) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.log = append(s.log, line)
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { s.ended <- Serve(ctx, l, pc, cfg) }()
+	t.Cleanup(func() {
+		cancel()
+		must.OK(t, must.Wait(t, "the end of the server", s.ended), "serve")
+	})
+	return s
+}
+
+// await waits until ok accepts the reports so far, and returns them.
+func (s *ownServer) await(t testing.TB, what string, ok func(results []Result, log []string) bool) (results []Result, log []string) {
+	t.Helper()
+	must.Until(t, what, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		results, log = slices.Clone(s.results), slices.Clone(s.log)
+		return ok(results, log)
+	})
+	return results, log
+}
+
+// sum adds up one direction of results.
+func sum(results []Result, d model.Direction) units.Bytes {
+	var n units.Bytes
+	for _, r := range results {
+		for _, f := range r.Report.Flows {
+			if f.Direction == d {
+				n += f.Bytes
+			}
+		}
+	}
+	return n
+}
+
+func TestServerWithForeignClient(t *testing.T) {
+	realProgram(t)
+	for _, m := range []struct {
+		mode  iperf2.Mode
+		args  []string
+		stars bool
+	}{
+		{iperf2.Forward, nil, false},
+		{iperf2.Forward, []string{"-X"}, false},
+		{iperf2.Forward, []string{"-C"}, false},
+		{iperf2.Forward, []string{"-e", "--trip-times"}, false},
+		{iperf2.Reverse, []string{"-R"}, false},
+		{iperf2.FullDuplex, []string{"--full-duplex"}, true},
+		{iperf2.Dual, []string{"-d"}, false},
+		{iperf2.TradeOff, []string{"-r"}, false},
+	} {
+		for _, amount := range [][]string{{"-t", "0.2"}, {"-n", "20000000"}, {"-t", "0.2", "-P", "3"}} {
+			if (amount[0] != "-n" || m.mode.ConnectsBack()) && !thorough {
+				continue // on a busy machine the program may wait forever for a return test
+			}
+			args := append(append([]string(nil), m.args...), amount...)
+			t.Run(fmt.Sprint(m.mode, " ", strings.Join(args, " ")), func(t *testing.T) {
+				checkWithForeignClient(t, m.mode, m.stars, args)
+			})
+		}
+	}
+}
+
+// TestServerObeysRate: a client that requests a rate gets that rate for the requested time, and
+// the server records what it sent. On a busy machine it may be less, never more.
+func TestServerObeysRate(t *testing.T) {
+	realProgram(t)
+	for _, c := range []struct {
+		args, warn string
+	}{{"-R -b 20m", ""}, {"--full-duplex -b 20m", ""}, {"-R --fq-rate 20m -S 0xb8", ""}, {"-R --isochronous=20:20m,0", "--isochronous of the client is not obeyed"}} {
+		t.Run(c.args, func(t *testing.T) {
+			t.Parallel()
+			s := startServer(t, ServerConfig{})
+			text := foreignClient(t, s.addr, append(strings.Fields(c.args), "-t", "0.5")...)
+			results, _ := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 })
+			report := results[0].Report
+			from := sum(results, model.From)
+			must.True(t, from != 0 && (c.warn != "" || from <= 20e6/8/2*1.1+2*leastAhead), "%d bytes were sent of 1250000:\n%s", from, text)
+			must.Contain(t, strings.Join(report.Warnings, "\n"), c.warn, "warnings")
+		})
+	}
+}
+
+func checkWithForeignClient(t testing.TB, mode iperf2.Mode, stars bool, args []string) {
+	n, s := 1, startServer(t, ServerConfig{Opening: time.Minute})
+	if strings.Contains(strings.Join(args, " "), "-P 3") {
+		n = 3
+	}
+	if mode.ConnectsBack() {
+		args = append(args, "-L", fmt.Sprint(portAbove(t, s.addr)))
+	}
+	text := foreignClient(t, s.addr, args...)
+	list := transfers(t, text)
+	results, log := s.await(t, "results", func(r []Result, _ []string) bool { return len(r) == n })
+	must.Len(t, log, 0, "log")
+	for _, r := range results {
+		must.True(t, r.Mode == mode && len(r.Report.Warnings) == 0, "result %+v", r)
+	}
+	to, from := sum(results, model.To), sum(results, model.From)
+	switch {
+	case mode == iperf2.Reverse:
+		got := total(list, func(transfer) bool { return true })
+		must.True(t, agree(from, got), "server sent %d, client got %d:\n%s", from, got, text)
+	case stars:
+		for back, ours := range map[bool]units.Bytes{false: to, true: from} {
+			got := total(list, func(x transfer) bool { return x.back == back })
+			must.True(t, agree(ours, got), "server has %d, client %d:\n%s", ours, got, text)
+		}
+	default:
+		got := total(list, func(transfer) bool { return true })
+		must.True(t, agree(to+from, got), "server has %d and %d, client %d:\n%s", to, from, got, text)
+	}
+	want := 2 * n
+	must.True(t, mode == iperf2.Forward || mode == iperf2.Reverse || connections(list) >= want/2, "%d connections in:\n%s", connections(list), text)
+}
+
+// portAbove returns a free port above that of addr: the program takes a lower one for the first
+// of a range, and listens on the whole range.
+func portAbove(t testing.TB, addr string) int {
+	t.Helper()
+	_, port, err := net.SplitHostPort(addr)
+	must.Do(t, err)
+	for range 100 {
+		if p := freePort(t); fmt.Sprintf("%05d", p) > fmt.Sprintf("%05s", port) {
+			return p
+		}
+	}
+	t.Skip("no free port above that of the server")
+	return 0
+}
+
+// bounceTimes matches the mean and the minimum of ten bounces, ms, in a line like "...
+// 10=6.034/3.165/13.995/3.219 ms".
+var bounceTimes = regexp.MustCompile(` 10=([0-9.]+)/([0-9.]+)/`)
+
+func TestServerBounces(t *testing.T) {
+	s := startServer(t, ServerConfig{})
+	text := foreignClient(t, s.addr, "--bounceback", "-t", "1", "-l", "200", "--bounceback-hold", "3")
+	results, _ := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 })
+	// Ten messages of 200 bytes a second, each held for 3 ms.
+	r := results[0]
+	must.True(t, r.Bounce && sum(results, model.To) >= 10*200 && sum(results, model.To)%200 == 0, "result %+v", r)
+	// Other work may delay bounces, but never shorten them.
+	m := bounceTimes.FindStringSubmatch(text)
+	must.Need(t, m != nil, "the client does not show ten bounces:\n%s", text)
+	least, err := strconv.ParseFloat(m[2], 64)
+	must.True(t, err == nil && least >= 3, "the shortest of ten bounces took less than 3 ms:\n%s", text)
 }
