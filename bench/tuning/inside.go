@@ -78,7 +78,7 @@ func inside(ctx context.Context, args []string) error {
 	if nothing := errors.As(err, &ended) && ended.ExitCode() == nothingHelped; err != nil && !nothing {
 		return err
 	}
-	t := tuned{Seconds: time.Since(began).Seconds(), Told: told(progress)}
+	t := tuned{Seconds: time.Since(began).Seconds(), Told: told(progress), Terminal: progress}
 	after, err := tree()
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -30,14 +31,15 @@ const (
 
 // tuned is the result of the part inside the lab.
 type tuned struct {
-	Record  tune.Record
-	Proof   model.Session
-	Proven  bool
-	Search  int // runs
-	Runs    int // including those of the confirmation
-	Seconds float64
-	Told    float64 // seconds, before the first run
-	Changed string  // difference of the settings of both hosts, before and after; "" if none
+	Record   tune.Record
+	Proof    model.Session
+	Proven   bool
+	Search   int // runs
+	Runs     int // including those of the confirmation
+	Seconds  float64
+	Told     float64 // seconds, before the first run
+	Terminal string  // what tune printed on the way
+	Changed  string  // difference of the settings of both hosts, before and after; "" if none
 }
 
 // measure tunes a case, runs the exhaustive search for comparison, and measures what was
@@ -62,6 +64,9 @@ func (o options) measure(ctx context.Context, c mistuned.Case) (mistuned.Row, er
 		if v.Metric == model.Goodput && !v.IsTwin {
 			r.Low, r.High = float64(v.Interval.Low), float64(v.Interval.High)
 		}
+	}
+	if err := os.WriteFile(filepath.Join(o.folder, c.Name+".txt"), []byte(t.Terminal), 0o644); err != nil {
+		return r, err
 	}
 	var winner []mistuned.Set
 	if t.Proven {
@@ -143,7 +148,7 @@ type point struct{ Goodput, RTT float64 } // bit/s, seconds under load
 
 // rate measures a lab with settings, n times, and returns the medians.
 func (o options) rate(ctx context.Context, c mistuned.Case, with []mistuned.Set, n int) (point, error) {
-	args := []string{"test", "lab:" + c.Spec(with...), "--idle", "0s", "-t", "700ms", "--omit", "500ms", "--repeat", fmt.Sprint(n), "--json=full", "--db", ":memory:", "--to"}
+	args := []string{"test", "lab:" + c.Spec(with...), "--idle", "0s", "-t", "1s", "--omit", "1500ms", "--repeat", fmt.Sprint(n), "--json=full", "--db", ":memory:", "--to"}
 	if c.Direction == string(model.From) {
 		args[len(args)-1] = "--reverse"
 	}
