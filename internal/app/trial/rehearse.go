@@ -38,40 +38,56 @@ func (t *Trial) rehearse(ctx context.Context) error {
 		}
 		taken[key] = true
 		t.env.Observe(app.Looking{At: "whether the hosts take " + s.Name})
-		e := t.ends.At(s)
-		if e == nil {
-			continue
+		no, err := t.Try(ctx, s)
+		if err != nil {
+			return err
 		}
-		changes, err := e.Rehearse(ctx, s)
-		if err == nil {
+		switch e := t.ends.At(s); {
+		case errors.Is(no, runner.ErrContact): // the runs will show whether this setting was the cause
+		case no != nil:
+			refused = append(refused, fmt.Errorf("%s cannot be applied: %w", s.Name, no))
+		case e != nil:
 			if lost[key], err = t.vanishes(ctx, e, s); err != nil {
 				return errors.Join(err, t.notUndone())
 			}
-			continue
 		}
-		t.Session.Changes = append(t.Session.Changes, changes...)
-		if ctx.Err() != nil {
-			return errors.Join(err, t.notUndone())
-		}
-		if errors.Is(err, runner.ErrContact) { // the runs will show whether this setting was the cause
-			if _, err := t.reconnect(ctx); err != nil {
-				return errors.Join(fmt.Errorf("try %s: %w", s.Name, err), t.notUndone())
-			}
-			continue
-		}
-		refused = append(refused, fmt.Errorf("%s cannot be applied: %w", s.Name, err))
 	}
 	if len(refused) == 0 {
 		return t.leaveOut(lost)
-	}
-	if err := t.notUndone(); err != nil {
-		return errors.Join(append(refused, err)...)
 	}
 	err := t.fault(errors.Join(refused...), analysis.Result{})
 	if fault.HintOf(err) != "" {
 		return err
 	}
 	return fault.WithHint(err, "nothing was measured, and the hosts are as they were: leave that value out, or name another one")
+}
+
+// Try has the hosts apply and undo a setting once, without traffic. It returns why they do not
+// take it; runner.ErrContact if contact was lost over it, and made again. err says that the
+// session cannot go on.
+func (t *Trial) Try(ctx context.Context, s model.Setting) (no, err error) {
+	e := t.ends.At(s)
+	if e == nil {
+		return nil, nil
+	}
+	changes, no := e.Rehearse(ctx, s)
+	if no == nil {
+		return nil, nil
+	}
+	t.Session.Changes = append(t.Session.Changes, changes...)
+	if ctx.Err() != nil {
+		return nil, errors.Join(no, t.notUndone())
+	}
+	if errors.Is(no, runner.ErrContact) {
+		if _, err := t.reconnect(ctx); err != nil {
+			return nil, errors.Join(fmt.Errorf("try %s: %w", s.Name, err), t.notUndone())
+		}
+		return no, nil
+	}
+	if err := t.notUndone(); err != nil {
+		return nil, errors.Join(no, err)
+	}
+	return no, nil
 }
 
 // vanishes names the packets of the plan that do not arrive under setting s, "" for none.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"linerate/internal/core/candidate"
 	"linerate/internal/core/model"
 	"linerate/internal/core/tune"
 )
@@ -42,26 +43,35 @@ func (s *steer) fit(ctx context.Context, step tune.Step, runs []model.Run) (tune
 	}
 	var err error
 	if s.length, err = s.fitted(ctx, runs, effect); !race {
-		s.length.Duration = min(s.length.Duration, max(niceRun, 20*s.machine.Record(nil).Options.RTT))
+		longest := trimRun
+		if step.Kind == tune.KindPlateau {
+			longest = plateauRun
+		}
+		s.length.Duration = min(s.length.Duration, max(longest, 20*s.machine.Record(nil).Options.RTT))
 	}
 	return s.length, err
 }
 
-// switching is about the time that a run takes besides its traffic and the wait after a
-// setting.
-const switching = 350 * time.Millisecond
+// What a run takes besides its measured time, about, measured over 20 and 40 ms.
+const (
+	switching = 450 * time.Millisecond // the setting, the connection and the result
+	slowStart = 500 * time.Millisecond // left out
+	finer     = 500 * time.Millisecond // more for trimming and plateaus, of which some need twice the least
+)
 
 // left estimates how much longer the search and its proof take if what it tries helps. It
 // never rises: the first announcement is a total, which includes what turns up later.
 func (s *steer) left() time.Duration {
 	p := s.trial.Session.Plan
-	c := tune.Cost{Pilot: p.RunLength() + switching, Run: p.RunLength() + switching}
+	each := p.RunLength() + switching
+	c := tune.Cost{Pilot: each, Run: each, Fine: each}
 	if o := s.machine.Record(nil).Options; o.Adapt {
-		p.Flow.Omit, p.Flow.Duration = 500*time.Millisecond, max(500*time.Millisecond, 20*o.RTT)
+		p.Flow.Omit, p.Flow.Duration = slowStart, max(500*time.Millisecond, 20*o.RTT)
 		p.Flow = s.length.Of(p.Flow)
 		c.Run = p.RunLength() + switching
+		c.Fine = c.Run + finer
 	}
-	left := s.machine.Expect(c, len(s.request.Directions))
+	left := s.machine.Expect(c, len(s.request.Directions), s.suspects())
 	if s.told > 0 {
 		left = min(left, s.told)
 	}
@@ -69,16 +79,35 @@ func (s *steer) left() time.Duration {
 	return left
 }
 
-// niceRun is the longest run of trimming and of a plateau (p): one setting less, or a smaller
-// size, is worth less time than the gain itself.
-const niceRun = 2 * time.Second
+// suspects returns what the facts of the hosts alone show to be narrow, of what may be tried.
+func (s *steer) suspects() []candidate.Suspect {
+	var out []candidate.Suspect
+	if s.trial.Session.Plan.Decides() != model.Goodput {
+		return nil
+	}
+	for _, d := range s.request.Directions {
+		for _, c := range candidate.Suspects(&s.trial.Session, d, s.machine.Record(nil).Options.RTT) {
+			if s.idea(c.Candidate).Refused == "" {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// The longest runs of trimming and of a plateau (p): one setting less is worth less time than
+// the gain itself, and a smaller size less still.
+const (
+	trimRun    = 2 * time.Second
+	plateauRun = time.Second
+)
 
 // fitted returns the length that the pilots among runs show for an effect.
 func (s *steer) fitted(ctx context.Context, runs []model.Run, effect float64) (tune.Length, error) {
 	plan := s.trial.Session.Plan
 	pilots := tune.Pilots{RTT: s.machine.Record(nil).Options.RTT, Samples: map[int][]model.Sample{}}
 	for _, r := range runs {
-		if r.Flow.Duration != plan.Flow.Duration || r.State != model.RunValid {
+		if r.Flow.Duration != plan.Flow.Duration || r.Flow.Omit != plan.Flow.Omit || r.State != model.RunValid {
 			continue
 		}
 		kept, err := s.store.Samples(ctx, s.trial.Session.ID, r.Number)

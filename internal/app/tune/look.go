@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"linerate/internal/control/runner"
 	"linerate/internal/core/candidate"
 	"linerate/internal/core/diagnose"
 	"linerate/internal/core/fact"
@@ -97,7 +99,32 @@ func (s *steer) look(ctx context.Context, incumbent model.Setting, runs []model.
 			out.Ideas = append(out.Ideas, s.idea(c))
 		}
 	}
-	return out, nil
+	return out, s.tryAlgorithms(ctx, out.Ideas, out.Rest)
+}
+
+// tryAlgorithms refuses the congestion controls among ideas that a host does not take: which it
+// has, and which a network namespace may set, only trying shows.
+func (s *steer) tryAlgorithms(ctx context.Context, ideas ...[]tune.Idea) error {
+	for _, idea := range slices.Concat(ideas...) {
+		name := idea.Setting.Name
+		if _, known := s.refused[name]; known || s.request.DryRun || idea.Refused != "" || idea.Setting.Assignments[0].Knob != "tcp.congestion_control" {
+			continue
+		}
+		no, err := s.trial.Try(ctx, idea.Setting)
+		if err != nil {
+			return err
+		}
+		s.refused[name] = ""
+		if no != nil && !errors.Is(no, runner.ErrContact) {
+			s.refused[name] = no.Error()
+		}
+	}
+	for _, all := range ideas {
+		for i := range all {
+			all[i].Refused = cmp.Or(all[i].Refused, s.refused[all[i].Setting.Name])
+		}
+	}
+	return nil
 }
 
 // goal diagnoses an objective other than the rate: latency under load, or the CPU time of a

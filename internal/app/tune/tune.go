@@ -174,7 +174,7 @@ func (r Request) options(p model.Plan) tune.Options {
 
 // search carries out a search, from the state of its record.
 func search(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, r Request, t *trial.Trial, rec tune.Record) (Outcome, error) {
-	s := &steer{env: env, ends: e, store: st, request: r, trial: t, machine: tune.Replay(rec, t.Session.Runs), inputs: rec.Inputs}
+	s := &steer{env: env, ends: e, store: st, request: r, trial: t, machine: tune.Replay(rec, t.Session.Runs), inputs: rec.Inputs, refused: map[string]string{}}
 	t.Steer = s
 	var out Outcome
 	var err error
@@ -216,12 +216,13 @@ type steer struct {
 	trial   *trial.Trial
 	machine *tune.Machine
 	inputs  []tune.Input
-	issued  bool          // the last block of the runs is the answer to the machine's step
-	failed  int           // blocks in a row in which the incumbent failed
-	most    int           // limit on runs last given to the machine, 0 for none
-	full    units.Bytes   // payload of a run that reaches the ceiling, if a look could tell
-	told    time.Duration // time left as last announced; 0 if not yet
-	length  tune.Length   // of the runs of the present race, once its pilots are done
+	issued  bool              // the last block of the runs is the answer to the machine's step
+	failed  int               // blocks in a row in which the incumbent failed
+	most    int               // limit on runs last given to the machine, 0 for none
+	full    units.Bytes       // payload of a run that reaches the ceiling, if a look could tell
+	told    time.Duration     // time left as last announced; 0 if not yet
+	length  tune.Length       // of the runs of the present race, once its pilots are done
+	refused map[string]string // why the hosts do not take a setting that was tried without traffic, "" if they do
 }
 
 // mostFailed is how often the incumbent may fail in a row.

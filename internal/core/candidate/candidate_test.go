@@ -1,6 +1,7 @@
 package candidate
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -212,6 +213,28 @@ func TestRest(t *testing.T) {
 	}
 	want := "far.tcp.recv_buffer_max=16MiB near.tcp.window_scaling=1 near.tcp.sack=1 near.tcp.congestion_control=bbr near.tcp.limit_output=4194304 near.tcp.slow_start_after_idle=0 far.rx.gro_flush_timeout=0 far.rx.budget=600"
 	must.Equal(t, strings.Join(got, " "), want)
+}
+
+// What the facts alone show to be narrow: windows below the path's 1.18 MB, autotuning and the
+// options of TCP that are off; nothing where every value is a default, or nothing is known.
+func TestSuspects(t *testing.T) {
+	type values = map[model.KnobID]string
+	for name, c := range map[string]struct {
+		near, far values
+		want      string
+	}{
+		"defaults": {values{"tcp.send_buffer_max": "4194304", "tcp.sack": "1", "tcp.window_scaling": "1"}, values{"tcp.recv_buffer_max": "33554432"}, ""},
+		"unknown":  {nil, nil, ""},
+		"windows":  {values{"tcp.send_buffer_max": "65536", "tcp.recv_buffer_max": "4096"}, values{"tcp.recv_buffer_max": "1048576"}, "far.tcp.recv_buffer_max=16MiB holds 0.45 near.tcp.send_buffer_max=16MiB holds 0.08"},
+		"switches": {values{"tcp.sack": "0", "tcp.congestion_control": "reno"}, values{"tcp.window_scaling": "0", "tcp.recv_buffer_max": "33554432", "tcp.recv_autotune": "0"},
+			"far.tcp.recv_autotune=1 holds 0.00 far.tcp.window_scaling=1 holds 0.00 near.tcp.sack=1 holds 0.00 near.tcp.congestion_control=bbr holds 0.00"},
+	} {
+		var got []string
+		for _, x := range Suspects(session(c.near, c.far), model.To, 10*time.Millisecond) {
+			got = append(got, fmt.Sprintf("%s holds %.2f", x.Setting.Name, x.Holds))
+		}
+		must.Equal(t, strings.Join(got, " "), c.want, "%s", name)
+	}
 }
 
 // Candidates for other goals than a fast path: never the current value, never more than one

@@ -12,21 +12,35 @@ const (
 	runRoundTrips = 20
 	steadyWithin  = 0.05 // largest ratio minus one among the intervals of a flow past slow start
 	steadyRow     = 3    // number of such intervals in a row
+	stillGrows    = 1.25 // ratio of the last two quarters of a run from which it is not steady at its end (p)
 	batch         = 5    // intervals per batch mean
 	effectShare   = 6    // the effect over the largest spread of a run
+	largeEffect   = 0.69 // log ratio, two times, from which largeShare is enough: six pairs of one sign are 98 % likely then
+	largeShare    = 4
 	leastVariance = 1e-6 // of a mean that a longer run could reach
 )
 
 // SlowStart returns how much of the start of a run is slow start: up to and including the first
-// interval from which three in a row lie within 5 % of each other. It reports false if there is
-// none.
+// interval from which three in a row lie within 5 % of each other, or from which the mean of
+// three is that of the second half of the run, within 5 % or two standard errors: a flow with
+// losses seldom has three alike, and the longer it runs, the later. It reports false if there
+// is none, as in a run that still grows at its end.
 func SlowStart(all []RunInterval) (time.Duration, bool) {
+	later := make([]float64, 0, len(all))
+	for _, x := range all[len(all)/2:] {
+		later = append(later, x.Value)
+	}
+	mean, near := Mean(later), 0.0
+	if n := len(later) / 2; n >= steadyRow && Mean(later[n:]) < stillGrows*Mean(later[:n]) {
+		near = max(steadyWithin*mean, 2*StdDev(later)/math.Sqrt(steadyRow))
+	}
 	for i := range len(all) - steadyRow + 1 {
-		low, high := math.Inf(1), math.Inf(-1)
+		low, high, sum := math.Inf(1), math.Inf(-1), 0.0
 		for _, x := range all[i : i+steadyRow] {
-			low, high = min(low, x.Value), max(high, x.Value)
+			low, high, sum = min(low, x.Value), max(high, x.Value), sum+x.Value
 		}
-		if low > 0 && high <= low*(1+steadyWithin) {
+		alike := low > 0 && high <= low*(1+steadyWithin)
+		if alike || math.Abs(sum/steadyRow-mean) < near {
 			return all[i].Start + all[i].Length, true
 		}
 	}
@@ -64,6 +78,9 @@ func Within(all []RunInterval) (v float64, freedom int) {
 func RunLength(overhead time.Duration, between, within, effect float64, rtt time.Duration) time.Duration {
 	best := math.Sqrt(overhead.Seconds() * within / between)
 	spread := effect / effectShare
+	if effect >= largeEffect {
+		spread = effect / largeShare
+	}
 	enough := within / max(spread*spread-between, leastVariance)
 	least := max(leastRun, runRoundTrips*rtt)
 	seconds := min(best, enough, longestRun*overhead.Seconds())

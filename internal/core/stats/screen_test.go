@@ -140,7 +140,7 @@ func TestRunLength(t *testing.T) {
 		want                    float64 // s
 	}{
 		{0.01, 0.04, 0, rtt, 4.38}, {0.02, 0.04, 0, rtt, 2.19}, {0.01, 0.04, math.Log(8), rtt, 0.5}, {0.01, 0.04, math.Log(1.1), rtt, 4.38},
-		{0.01, 0.04, math.Log(8), 200 * time.Millisecond, 4}, {0.001, 2, 0, rtt, 4.8}, {0.01, 0.04, 0, 2 * time.Second, 40},
+		{0.01, 0.04, math.Log(8), 200 * time.Millisecond, 4}, {0.01, 0.5, math.Log(4), rtt, 2.08}, {0.001, 2, 0, rtt, 4.8}, {0.01, 0.04, 0, 2 * time.Second, 40},
 	} {
 		got := RunLength(h, c.between*c.between, c.within*c.within, c.effect, c.rtt).Seconds()
 		must.True(t, math.Abs(got-c.want) <= 0.005, "%+v: %.3f s", c, got)
@@ -159,6 +159,9 @@ func TestSlowStartIsSeen(t *testing.T) {
 		"never steady":   {[]float64{1, 2, 1, 2, 1, 2}, 0, false},
 		"too short":      {[]float64{9, 9}, 0, false},
 		"two are no row": {[]float64{9.4, 9.4, 5, 9.4, 9.4, 5}, 0, false},
+		"losses":         {[]float64{6, 21, 28, 70, 30, 53, 42, 37, 40, 51, 47, 36, 58, 41}, 200 * time.Millisecond, true},
+		"a burst first":  {[]float64{90, 60, 80, 20, 12, 9, 11, 14, 8, 12, 9, 13, 10, 12}, 400 * time.Millisecond, true},
+		"still growing":  {[]float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048}, 0, false},
 	} {
 		got, seen := SlowStart(tenths(c.values...))
 		must.True(t, got == c.want && seen == c.seen, "%s: %v, %v", name, got, seen)

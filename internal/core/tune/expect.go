@@ -1,42 +1,84 @@
 package tune
 
 import (
+	"math"
+	"slices"
 	"time"
 
+	"linerate/internal/core/candidate"
+	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
 )
 
 // Cost is the approximate time of a search's runs, including overhead.
-type Cost struct{ Pilot, Run time.Duration }
+type Cost struct {
+	Pilot time.Duration // of a look, and of the first block of a race
+	Run   time.Duration // of later blocks, and of the proof
+	Fine  time.Duration // of trimming and of a plateau
+}
 
 // Expected blocks if a setting helps a lot.
 const (
 	usualRace    = leastBlocks
-	usualPlateau = 4
+	usualTrim    = leastDrop
+	usualPlateau = leastDrop
 )
 
 // Expect estimates how much longer the search and its confirmation take if the candidates help
-// a lot and so many directions are measured: all remaining steps together. It is short if
-// nothing is left to gain.
-func (m *Machine) Expect(c Cost, directions int) time.Duration {
-	proof := time.Duration(3*stats.RankBlocks+2*stats.WatchBlocks*(directions-1)) * c.Run // the third one at equal load
-	plateau := time.Duration(0)
-	if !m.o.NoPlateau {
-		plateau = 2 * usualPlateau * c.Run
+// a lot and so many directions are measured: all remaining steps together. The suspects, which
+// the facts named before the first run, are expected to be needed; without one, one setting
+// is. It is short if nothing is left to gain.
+func (m *Machine) Expect(c Cost, directions int, suspects []candidate.Suspect) time.Duration {
+	left := slices.DeleteFunc(slices.Clone(suspects), func(s candidate.Suspect) bool {
+		return slices.ContainsFunc(m.accepted, func(f *Fate) bool { return f.Levels == s.Levels })
+	})
+	steps := len(left)
+	if len(m.accepted)+steps == 0 {
+		steps = 1
 	}
-	switch left := m.race.blocks; m.kind {
-	case KindLook, KindAsk:
-		if len(m.accepted) > 0 {
-			return time.Duration(directions-1)*c.Pilot + plateau + proof
-		}
-		return time.Duration(directions+3)*c.Pilot + 3*(usualRace-1)*c.Run + time.Duration(directions-1)*c.Pilot + plateau + proof
-	case KindRace, KindScreen:
-		return time.Duration(max(1, usualRace-left)*(len(m.race.settings)+1))*c.Run + time.Duration(directions-1)*c.Pilot + plateau + proof
-	case KindTrim, KindPlateau:
-		return time.Duration(max(1, usualPlateau-left)*len(m.race.settings))*c.Run + proof
-	case KindConfirm:
-		return proof
+	total := time.Duration(5*stats.RankBlocks/2+2*stats.WatchBlocks*(directions-1)) * c.Run // the proof, half of its blocks with a run at equal load
+	switch m.kind {
 	case KindEnd:
+		return 0
+	case KindConfirm:
+		return total
+	case KindLook, KindAsk, KindRace, KindScreen:
+		if len(m.accepted) == 0 {
+			total += time.Duration(2*directions-1) * c.Pilot // looks before, and at the other directions after
+		}
+		total += time.Duration(steps) * (3*c.Pilot + 3*(usualRace-1)*c.Run)
+		if m.kind == KindRace && m.race.blocks > 0 {
+			total -= 3 * c.Pilot
+		}
+		if of := len(m.accepted) + steps; of > 1 {
+			total += time.Duration(usualTrim*(of+1)) * c.Fine
+		}
+	case KindTrim:
+		total += time.Duration(max(1, usualTrim-m.race.blocks)*len(m.race.settings)) * c.Fine
+	case KindPlateau:
+		total += time.Duration(max(1, usualPlateau-m.race.blocks)*len(m.race.settings)) * c.Fine
 	}
-	return 0
+	return total + time.Duration(m.plateaus(left))*c.Fine
+}
+
+// plateaus returns about how many runs the plateaus take that have not begun.
+func (m *Machine) plateaus(suspects []candidate.Suspect) int {
+	if m.o.NoPlateau {
+		return 0
+	}
+	fates := slices.DeleteFunc(slices.Clone(m.accepted), func(f *Fate) bool { return m.plateaued[f.Levels] })
+	for _, s := range suspects {
+		f := &Fate{Idea: Idea{Candidate: s.Candidate}, Gain: model.Bound(math.NaN())}
+		if s.Holds > 0 {
+			f.Gain = model.Bound(-math.Log(s.Holds))
+		}
+		fates = append(fates, f)
+	}
+	runs := 0
+	for _, f := range fates {
+		if n := len(lower(f)); n > 0 {
+			runs += leastBlocks*(n+1) + 2*(usualPlateau-leastBlocks)
+		}
+	}
+	return runs
 }

@@ -37,7 +37,8 @@ const (
 )
 
 // Fit returns the run length for blocks that look for an effect, a log ratio; 0 stands for a
-// small one. Slow start is taken from the pilots, or is what they omitted if they show none.
+// small one. Slow start is taken from the pilots, at most half of their length, or is what they
+// omitted if they show none.
 func (p Pilots) Fit(objective model.Metric, effect float64) Length {
 	var l Length
 	var overhead time.Duration
@@ -53,7 +54,7 @@ func (p Pilots) Fit(objective model.Metric, effect float64) Length {
 		if !seen {
 			omit = r.Flow.Omit
 		}
-		l.Omit = max(l.Omit, omit)
+		l.Omit = max(l.Omit, min(omit, r.Flow.Length()/2))
 		v, f := stats.Within(slices.DeleteFunc(all, func(x stats.RunInterval) bool { return x.Start < omit }))
 		within, freedom = within+v*float64(f), freedom+f
 	}
