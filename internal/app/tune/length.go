@@ -42,7 +42,9 @@ func (s *steer) fit(ctx context.Context, step tune.Step, runs []model.Run) (tune
 		}
 	}
 	var err error
-	if s.length, err = s.fitted(ctx, runs, effect); !race {
+	if s.length, err = s.fitted(ctx, runs, effect); race {
+		s.raced = s.length
+	} else {
 		longest := trimRun
 		if step.Kind == tune.KindPlateau {
 			longest = plateauRun
@@ -67,7 +69,7 @@ func (s *steer) left() time.Duration {
 	c := tune.Cost{Pilot: each, Run: each, Fine: each}
 	if o := s.machine.Record(nil).Options; o.Adapt {
 		p.Flow.Omit, p.Flow.Duration = slowStart, max(500*time.Millisecond, 20*o.RTT)
-		p.Flow = s.length.Of(p.Flow)
+		p.Flow = s.raced.Of(p.Flow)
 		c.Run = p.RunLength() + switching
 		c.Fine = c.Run + finer
 	}

@@ -222,6 +222,7 @@ type steer struct {
 	full    units.Bytes       // payload of a run that reaches the ceiling, if a look could tell
 	told    time.Duration     // time left as last announced; 0 if not yet
 	length  tune.Length       // of the runs of the present race, once its pilots are done
+	raced   tune.Length       // of those of the last race whose pilots were done
 	refused map[string]string // why the hosts do not take a setting that was tried without traffic, "" if they do
 }
 

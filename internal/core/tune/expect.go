@@ -44,7 +44,10 @@ func (m *Machine) Expect(c Cost, directions int, suspects []candidate.Suspect) t
 		return total
 	case KindLook, KindAsk, KindRace, KindScreen:
 		if len(m.accepted) == 0 {
-			total += time.Duration(2*directions-1) * c.Pilot // looks before, and at the other directions after
+			total += time.Duration(directions-1) * c.Pilot // looks at the other directions afterwards
+			if m.kind == KindLook {
+				total += time.Duration(directions) * c.Pilot
+			}
 		}
 		total += time.Duration(steps) * (3*c.Pilot + 3*(usualRace-1)*c.Run)
 		if m.kind == KindRace && m.race.blocks > 0 {

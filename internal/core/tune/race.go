@@ -1,7 +1,6 @@
 package tune
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -81,9 +80,9 @@ func (r *race) gains(i int) []float64 {
 }
 
 // harmed returns the first guard that the i-th candidate harms by its margin on the average of
-// the blocks, "" for none, and whether that harm is proven: a latency tail varies by more than
-// its margin from one short run to the next.
-func (r *race) harmed(i int, guards []model.Guard) (what string, shown bool) {
+// the blocks, "" for none, and whether that harm is likely or even proven: a latency tail varies
+// by more than its margin from one short run to the next.
+func (r *race) harmed(i int, guards []model.Guard) (what string, likely, shown bool) {
 	base, own := r.harm[r.settings[0].Name], r.harm[r.settings[i+1].Name]
 	for g, guard := range guards {
 		var d []float64 // harm as a positive number
@@ -96,12 +95,14 @@ func (r *race) harmed(i int, guards []model.Guard) (what string, shown bool) {
 		if len(d) < leastBlocks || stats.Mean(d) < margin {
 			continue
 		}
-		shown = len(d) >= leastDrop && stats.TBound(d, harmLevel) > margin
-		if what = cmp.Or(what, string(guard.Metric)); shown {
-			return string(guard.Metric), true
+		if len(d) >= leastDrop && stats.TBound(d, harmLevel) > margin {
+			return string(guard.Metric), true, true
+		}
+		if is := stats.TBound(d, raceLevel) > margin; what == "" || is && !likely {
+			what, likely = string(guard.Metric), is
 		}
 	}
-	return what, false
+	return what, likely, false
 }
 
 // raced decides after a block of a race which candidates are out and which becomes the
@@ -111,7 +112,10 @@ func (m *Machine) raced() {
 	for i, f := range r.of {
 		d := r.gains(i)
 		f.Gain, f.Blocks = model.Bound(stats.Mean(d)), len(d)
-		guard, shown := r.harmed(i, m.o.Guards)
+		guard, likely, shown := r.harmed(i, m.o.Guards)
+		if m.last() && !likely { // the proof decides about it
+			guard = ""
+		}
 		low, high := stats.TBound(d, raceLevel), -stats.TBound(negated(d), raceLevel)
 		switch {
 		case len(d) < leastBlocks:
@@ -354,7 +358,7 @@ func (m *Machine) levelled() {
 	// The smallest good one ends the plateau, however good the larger ones are.
 	last := r.blocks >= m.o.TrimBlocks || len(r.of) == 0
 	for i, v := range slices.Backward(r.of) {
-		harm, _ := r.harmed(i, m.o.Guards)
+		harm, _, _ := r.harmed(i, m.o.Guards)
 		good := r.blocks >= leastDrop && stats.TBound(r.gains(i), trimLevel) > -m.o.Margin && harm == ""
 		if !good && !last {
 			return

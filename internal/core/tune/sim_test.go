@@ -307,20 +307,20 @@ func TestGuardAtEveryStep(t *testing.T) {
 func TestGuardThatScatters(t *testing.T) {
 	const worlds = 300
 	for _, c := range []struct {
-		harm        float64
+		harm, tail  float64
 		least, most int // number of worlds that condemn it
-	}{{harm: 1, most: worlds / 50}, {harm: 3, least: worlds * 9 / 10, most: worlds}} {
+	}{{harm: 1, tail: 0.4, most: worlds / 50}, {harm: 1, tail: 1, most: worlds / 25}, {harm: 3, tail: 0.4, least: worlds * 9 / 10, most: worlds}} {
 		condemned := 0
 		for seed := range uint64(worlds) {
 			w := bufferWorld(seed, 512<<10)
-			w.tail, w.latency[strconv.Itoa(512<<10)] = 0.4, math.Log(c.harm)
+			w.tail, w.latency[strconv.Itoa(512<<10)] = c.tail, math.Log(c.harm)
 			m := tune.New(options())
 			play(t, w, m)
 			if f := m.Fates()[0]; f.State == tune.Guarded {
 				condemned++
 			}
 		}
-		t.Logf("%.0f times the latency: condemned in %d of %d worlds", c.harm, condemned, worlds)
+		t.Logf("%.0f times the latency, which scatters by %.1f: condemned in %d of %d worlds", c.harm, c.tail, condemned, worlds)
 		must.True(t, condemned >= c.least && condemned <= c.most, "wanted %d to %d", c.least, c.most)
 	}
 }
