@@ -25,6 +25,7 @@ func TestFleet(t *testing.T) {
 	has(t, "with a full disk", file(t, out, "full"), "3 hosts, 0 silent", "  hub     nothing can be stored; agents keep their results: store ", ": no space left")
 	must.Contain(t, file(t, out, "spool"), `"state":"done"`, "results on the hosts then")
 	has(t, "views", file(t, out, "views"), "== matrix\n  Mbit/s    to h1  to h2  to h3\n", "round trip", "0 %", "  planned", "3 hosts, 3 pairs: up to 60 looks of each host an hour, each 25 s long, 42 % of its time; each pair comes up about every 3 min", "measures up to 100 % of the time, at up to 80 Mbit/s")
+	has(t, "operator", file(t, out, "operator"), "h1 measures nothing until ", "h1: it was drained", "h2 and h3 measure ", "this link may only look", "h1 measures again", "linerate agent --hub linerate://", "h3 is removed", "2 hosts, 0 silent")
 	has(t, "metrics", file(t, out, "metrics"), "application/openmetrics-text", "linerate_hub_stores 1\n", `linerate_fleet_hosts{state="present"} 3`, `linerate_fleet_host_goodput_bytes_per_second{host="h2",direction="receives"} `, "# EOF")
 	must.Do(t, validate("linerate/fleet/v1", file(t, out, "json")))
 	db := must.Get(sqlite.OpenFleet(t.Context(), filepath.Join(out, "hub.db")))(t)

@@ -30,18 +30,19 @@ func (h *Hub) handler() http.Handler {
 	mux.HandleFunc("POST /fleet/v1/push", agentCall(h, h.push))
 	mux.HandleFunc("GET /fleet/v1/status", h.people(func(*http.Request) (any, error) { return h.status(), nil }))
 	mux.HandleFunc("GET /fleet/v1/path", h.people(h.history))
+	mux.HandleFunc("POST /fleet/v1/operate", h.people(h.operate))
 	return mux
 }
 
-// has reports whether a request shows a key with a right.
-func (h *Hub) has(r *http.Request, right access.Right) bool {
+// has reports whether a request shows a key with one of these rights.
+func (h *Hub) has(r *http.Request, rights ...access.Right) bool {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	secret, err := base64.RawURLEncoding.DecodeString(token)
 	if !ok || err != nil {
 		return false
 	}
 	g, ok := h.ring.Find(secret)
-	return ok && g.Right == right
+	return ok && slices.Contains(rights, g.Right)
 }
 
 func reply(w http.ResponseWriter, out any, err error) {
@@ -55,7 +56,7 @@ func reply(w http.ResponseWriter, out any, err error) {
 
 func (h *Hub) people(answer func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !h.has(r, access.View) {
+		if !h.has(r, access.View, access.Operate) {
 			wirefleet.Fail(w, fmt.Errorf("%w: use the view link that linerate hub printed last", wirefleet.ErrDenied))
 			return
 		}
@@ -141,8 +142,8 @@ func (h *Hub) sync(ctx context.Context, c caller, in *wirefleet.Sync) (*wireflee
 				out.Orders = append(out.Orders, o)
 			}
 		}
-		if len(out.Orders) > 0 || !waiting || in.First {
-			out.Now = h.clock().UnixNano()
+		if len(out.Orders) > 0 || !waiting || in.First || in.Drained != one.Drained {
+			out.Now, out.Drained = h.clock().UnixNano(), one.Drained
 			return out, nil
 		}
 		news := h.news

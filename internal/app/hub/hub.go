@@ -37,6 +37,7 @@ import (
 type Store interface {
 	Hosts(ctx context.Context) ([]fleet.Host, error)
 	PutHosts(ctx context.Context, hosts ...*fleet.Host) error
+	Remove(ctx context.Context, name string) (found bool, err error)
 	Plan(ctx context.Context, leases []fleet.Lease) (planned []fleet.Lease, err error)
 	Finish(ctx context.Context, near, now int64, results []fleet.Lease) (fresh []fleet.Lease, err error)
 	Open(ctx context.Context) ([]fleet.Lease, error)
@@ -71,6 +72,8 @@ const (
 	hubDir   = "hub"
 	joinFile = "join.link"
 	ViewFile = "view.link"
+	// OperateFile holds the link of operators.
+	OperateFile = "operate.link"
 )
 
 // Config says how a hub works.
@@ -229,7 +232,7 @@ func (h *Hub) links() error {
 	for name, one := range map[string]struct {
 		file  string
 		right access.Right
-	}{"join": {joinFile, access.Join}, "view": {ViewFile, access.View}} {
+	}{"join": {joinFile, access.Join}, "view": {ViewFile, access.View}, "operate": {OperateFile, access.Operate}} {
 		path := filepath.Join(h.c.Dir, one.file)
 		text, err := os.ReadFile(path)
 		link, perr := tls.ParseLink(string(text))
@@ -258,7 +261,7 @@ func (h *Hub) links() error {
 func (h *Hub) address(r access.Right) string {
 	_, port, _ := net.SplitHostPort(h.own.Addr().String())
 	hosts := serve.LinkHosts(h.c.Host, h.own.Addr())
-	if tcp, ok := h.own.Addr().(*net.TCPAddr); ok && tcp.IP.IsUnspecified() && r == access.View {
+	if tcp, ok := h.own.Addr().(*net.TCPAddr); ok && tcp.IP.IsUnspecified() && r != access.Join {
 		hosts = append([]string{"127.0.0.1"}, hosts...)
 	}
 	return tls.JoinAddrs(hosts, port)

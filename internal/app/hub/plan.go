@@ -378,7 +378,12 @@ func (h *Hub) plan(ctx context.Context, leases []fleet.Lease) error {
 	for i := range planned {
 		h.add(&planned[i])
 	}
+	h.wake()
+	return nil
+}
+
+// wake has every agent that waits for news look for it.
+func (h *Hub) wake() {
 	close(h.news)
 	h.news = make(chan struct{})
-	return nil
 }

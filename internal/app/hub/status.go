@@ -91,6 +91,11 @@ func (h *Hub) hostStatus(one *fleet.Host, now int64) fleet.HostStatus {
 	if s.Silent {
 		note("not heard of since %s", s.Seen.Format("2006-01-02 15:04:05"))
 	}
+	if one.Drained == fleet.Endless {
+		note("drained until an operator resumes it")
+	} else if one.Drained > now {
+		note("drained until %s", h.at(one.Drained).Format("2006-01-02 15:04"))
+	}
 	if one.Twin != "" {
 		note("a copy of it at %s uses the same key, and is refused", one.Twin)
 	}

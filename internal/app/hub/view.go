@@ -35,6 +35,15 @@ func (v *View) get(ctx context.Context, path string, into any) error {
 	return fault.New(fault.Unreachable, err, "is linerate hub running there?")
 }
 
+// Operate asks the hub for an operation; the link has to be an operator's.
+func (v *View) Operate(ctx context.Context, o wirefleet.Operation) (out wirefleet.Operated, err error) {
+	err = v.client.Call(ctx, "/fleet/v1/operate", o, &out, 1)
+	if errors.Is(err, wirefleet.ErrDenied) || errors.Is(err, wirefleet.ErrInvalid) {
+		return out, fault.WithKind(fault.Usage, err)
+	}
+	return out, fault.New(fault.Unreachable, err, "is linerate hub running there?")
+}
+
 // Status returns the state of the fleet.
 func (v *View) Status(ctx context.Context) (s fleet.Status, err error) {
 	err = v.get(ctx, "/fleet/v1/status", &s)

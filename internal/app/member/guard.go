@@ -26,6 +26,7 @@ type guard struct {
 	doubt time.Duration    // half of the round trip in which hub was read; 0 for none
 	taken []fleet.Span     // windows in which this host measured, of the last two hours
 	used  map[int64]bool   // leases whose tickets were presented here
+	quiet int64            // the hub drained this host until then
 	busy  int64            // the present lease, 0 for none
 	until int64            // end of its window
 }
@@ -54,6 +55,13 @@ func (g *guard) set(host int64, hub, sent, got time.Time) {
 	}
 }
 
+// drain has this host measure nothing before that time of the hub's clock.
+func (g *guard) drain(until int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.quiet = until
+}
+
 // learn takes the hub's key.
 func (g *guard) learn(key *ecdsa.PublicKey) {
 	g.mu.Lock()
@@ -67,6 +75,13 @@ func (g *guard) now() int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.nowLocked().Unix()
+}
+
+// drained returns until when the hub drained this host.
+func (g *guard) drained() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.quiet
 }
 
 func (g *guard) nowLocked() time.Time { return g.hub.Add(time.Since(g.local)) }
@@ -89,6 +104,9 @@ func (g *guard) beginLocked(lease int64, w fleet.Span) error {
 	now := g.nowLocked().Unix()
 	if g.busy != 0 && now <= g.until+slack {
 		return errors.New(string(fleet.Busy))
+	}
+	if now < g.quiet {
+		return errors.New(string(fleet.Drained))
 	}
 	var taken []fleet.Span
 	for _, t := range g.taken {

@@ -190,6 +190,17 @@ func (m *Member) syncing(ctx context.Context) error {
 		if in.First || len(out.Orders) > 0 { // the hub has answered at once
 			m.guard.set(out.Host, time.Unix(0, out.Now), sent, got)
 		}
+		if out.Drained != m.guard.drained() {
+			m.guard.drain(out.Drained)
+			switch left := m.guard.left(out.Drained); {
+			case out.Drained == fleet.Endless:
+				m.say("the hub's operator drained this host: it measures nothing until it is resumed")
+			case left > 0:
+				m.say("the hub's operator drained this host: it measures nothing for %s", units.FormatDuration(left.Round(time.Second)))
+			default:
+				m.say("this host measures again")
+			}
+		}
 		for _, o := range out.Orders {
 			m.take(ctx, o)
 		}
@@ -213,7 +224,7 @@ func (m *Member) about() (*wirefleet.Sync, error) {
 	}
 	in := &wirefleet.Sync{
 		Protocol: wirefleet.Protocol, Session: session.Protocol, Version: m.env.Version, Boot: m.boot, Name: m.c.Name, Addrs: hosts, Port: number,
-		Limits: m.limits(), Clock: m.env.Now().UnixNano(), Lost: int(m.lost.Load()),
+		Limits: m.limits(), Clock: m.env.Now().UnixNano(), Lost: int(m.lost.Load()), Drained: m.guard.drained(),
 	}
 	waiting, err := m.spool.numbers()
 	if err != nil { // the disk may come back

@@ -68,6 +68,9 @@ func TestGuard(t *testing.T) {
 		must.True(t, ok && k.Rate == 2e8 && g.rate(1e9) == 2e8 && g.rate(1e8) == 1e8, "after the first one, when the hub names no rate: %+v", k)
 		limits.ProbeOnly = true
 		must.Equal(t, g.rate(1e9), probeRate, "rate of TCP on a host that probes only")
+		g.drain(now + 3600)
+		time.Sleep(time.Minute)
+		must.Say(t, g.begin(5, fleet.Span{From: now + 60, Until: now + 85}), string(fleet.Drained))
 	})
 }
 

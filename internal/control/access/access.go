@@ -32,17 +32,22 @@ const (
 const (
 	Join Right = "join" // to become a host of the fleet
 	View Right = "view" // to see what its hosts measured
+	// Operate is the right to say which hosts measure, and when, within their owners' limits;
+	// to invite hosts and to remove them; and to see what they measured.
+	Operate Right = "operate"
 )
 
 // valid reports whether a key file may hold r.
-func (r Right) valid() bool { return r == Measure || r == Tune || r == Join || r == View }
+func (r Right) valid() bool {
+	return r == Measure || r == Tune || r == Join || r == View || r == Operate
+}
 
 // ParseRight parses a right as the user writes it.
 func ParseRight(s string) (Right, error) {
 	switch r := Right(s); r {
 	case Measure, Tune:
 		return r, nil
-	case Join, View: // of the links of a hub, which it makes itself
+	case Join, View, Operate: // of the links of a hub, which it makes itself
 	}
 	return "", fmt.Errorf("%q is no right: it is %s or %s", s, Measure, Tune)
 }

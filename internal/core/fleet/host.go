@@ -18,11 +18,17 @@ type Host struct {
 	Waiting int      `json:"waiting,omitempty"` // results that it could not deliver yet
 	Lost    int      `json:"lost,omitempty"`    // results that found no room on its disk
 	Removed bool     `json:"-"`
-	Twin    string   `json:"twin,omitempty"` // from where another host uses its key
+	Drained int64    `json:"drained_until_s,omitempty"` // it measures nothing before that time
+	Twin    string   `json:"twin,omitempty"`            // from where another host uses its key
 }
 
 // SilentAfter is after how many seconds without a word a host counts as silent.
 const SilentAfter = 180
 
+// Endless is Drained of a host that is to be resumed by hand.
+const Endless = int64(1) << 40
+
 // Measures reports whether a host may be planned for.
-func (h *Host) Measures(now int64) bool { return !h.Removed && now-h.Seen < SilentAfter }
+func (h *Host) Measures(now int64) bool {
+	return !h.Removed && now-h.Seen < SilentAfter && now >= h.Drained
+}

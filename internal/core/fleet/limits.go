@@ -108,6 +108,7 @@ type Refusal string
 const (
 	Allowed Refusal = ""
 	Busy    Refusal = "it measures with another host then"
+	Drained Refusal = "it was drained"
 	InQuiet Refusal = "its owner's quiet hours"
 	UsedUp  Refusal = "its owner's share of time is used up"
 )

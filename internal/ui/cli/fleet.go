@@ -36,7 +36,8 @@ and the events. So do matrix, queue and plan, which show more of the same.
 
 On the machine of the hub no flag is needed. Elsewhere copy the file view.link, which the
 hub names when it starts, and name it: --hub @view.link, or put the link into $LINERATE_LINK.
-Whoever has that link may look, and do nothing else.
+Whoever has that link may look, and do nothing else; drain, resume, remove, test and invite
+want the one in operate.link.
 
 --open shows it as a page in the browser, with the history of each path, which follows what
 the hub learns. linerate answers on this machine alone, as linerate ui does, until ctrl-c.`,
@@ -55,6 +56,7 @@ the hub learns. linerate answers on this machine alone, as linerate ui does, unt
 	all.StringVar(&f.hub, "hub", "", "the hub's view link, or @FILE (default: of the hub of this machine)")
 	all.StringVar(&f.state, "state", "", "directory of the state of a hub on this machine (default: $LINERATE_STATE, else the system's)")
 	c.AddCommand(a.fleetViews(&f)...)
+	c.AddCommand(a.fleetOperations(&f)...)
 	return c
 }
 
@@ -69,8 +71,8 @@ func (c fleetView) Document(s model.Session) report.Document {
 	return report.Build(s, report.Options{Kinds: c.a.kinds(), Catalogue: c.a.knobs})
 }
 
-func (a *console) fleetSource(f fleetFlags) (fleetView, error) {
-	text, err := a.viewLink(f.hub, f.state)
+func (a *console) fleetSource(f fleetFlags, file string) (fleetView, error) {
+	text, err := a.hubLink(f.hub, f.state, file)
 	if err != nil {
 		return fleetView{}, err
 	}
@@ -84,7 +86,7 @@ func (a *console) fleetSource(f fleetFlags) (fleetView, error) {
 
 func (a *console) fleet(ctx context.Context, f fleetFlags) error {
 	if f.open || f.page.noOpen {
-		c, err := a.fleetSource(f)
+		c, err := a.fleetSource(f, hub.ViewFile)
 		if err != nil {
 			return err
 		}
@@ -152,7 +154,7 @@ stands which pairs have no number or no longer get one, and why.`, func(page *te
 
 // fleetView shows the state of a fleet, or prints it as a document.
 func (a *console) fleetView(ctx context.Context, f fleetFlags, show func(*term.Page, *fleet.Status)) error {
-	c, err := a.fleetSource(f)
+	c, err := a.fleetSource(f, hub.ViewFile)
 	if err != nil {
 		return err
 	}

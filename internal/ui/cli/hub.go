@@ -47,9 +47,9 @@ Everything is in one SQLite file; this hub takes up to 50 hosts. Agents that can
 it go on for an hour and keep their results.
 
 The link holds a token: anyone who has it may add a host. --new-links makes others, and
-revokes those before; hosts that have joined stay. linerate hub remove takes a host out.
+revokes those before; hosts that have joined stay. linerate fleet remove takes a host out.
 --exec runs a command for each event (worse, better, silent, back, joined, twin, clock,
-hub) with a JSON document on its standard input. Started by root, hub becomes the user of
+hub, operator) with a JSON document on its standard input. Started by root, hub becomes the user of
 --user, or a numeric user without an account. See linerate fleet for what it knows.`,
 		Example: `  linerate hub
   linerate hub --listen 10.0.0.2:5300 --rounds 12
@@ -73,8 +73,7 @@ hub) with a JSON document on its standard input. Started by root, hub becomes th
 	fl.StringVar(&f.User, "user", "", "user to become once the port is open (default, for root: one that no account has)")
 	fl.StringVar(&f.Metrics, "metrics", "", "answer http://ADDRESS/metrics with the state of the fleet, as OpenMetrics; a port alone is one of 127.0.0.1")
 	fl.BoolVar(&f.printUnit, "print-unit", false, "print a systemd unit that starts the hub with these flags")
-	c.PersistentFlags().StringVar(&f.state, "state", "", "directory of the hub's state (default: $LINERATE_STATE, else the system's)")
-	c.AddCommand(a.hubRemoveCommand(&f.state))
+	fl.StringVar(&f.state, "state", "", "directory of the hub's state (default: $LINERATE_STATE, else the system's)")
 	return c
 }
 
@@ -150,38 +149,9 @@ func (a *console) tellAlert(ctx context.Context, run string, e fleet.Alert) {
 	}
 }
 
-func (a *console) hubRemoveCommand(state *string) *cobra.Command {
-	return &cobra.Command{
-		Use: "remove HOST", Short: "take a host out of the fleet for good",
-		Long: `remove takes a host out: within seconds the hub that runs refuses its key, and orders
-nothing of it. What it measured stays. The host joins again only with another key:
-linerate agent --hub LINK --rejoin.`,
-		Example: "  linerate hub remove pi",
-		Args:    exactArgs("HOST"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			st, _, err := a.openHub(cmd.Context(), *state)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = st.Close() }()
-			found, err := st.Remove(cmd.Context(), args[0])
-			if err == nil && !found {
-				err = fault.WithHint(fault.Usagef("the fleet has no host %q", args[0]), "linerate fleet --json names them")
-			}
-			if err != nil {
-				return err
-			}
-			if a.json {
-				return a.document("linerate/hubremove/v1", map[string]any{"removed": args[0]})
-			}
-			_, err = fmt.Fprintf(a.Out, "%s is removed\n", plain.Line(args[0]))
-			return err
-		},
-	}
-}
-
-// viewLink returns the text of the link with which this machine's user looks at a hub.
-func (a *console) viewLink(given, state string) (string, error) {
+// hubLink returns the text of the link with which this machine's user looks at a hub, or
+// operates it.
+func (a *console) hubLink(given, state, file string) (string, error) {
 	if given != "" {
 		return given, nil
 	}
@@ -192,9 +162,9 @@ func (a *console) viewLink(given, state string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, hub.ViewFile)
+	path := filepath.Join(dir, file)
 	if _, err := os.Stat(path); err != nil {
-		return "", fault.New(fault.Usage, err, "no hub was started here: start linerate hub, or name its view link: --hub @view.link")
+		return "", fault.New(fault.Usage, err, "no hub was started here: start linerate hub, or name its link: --hub @%s", file)
 	}
 	return "@" + path, nil
 }

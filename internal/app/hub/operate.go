@@ -1,0 +1,153 @@
+package hub
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"linerate/internal/control/access"
+	wirefleet "linerate/internal/control/fleet"
+	"linerate/internal/control/wire/tls"
+	"linerate/internal/core/fleet"
+	"linerate/internal/core/fleet/matching"
+	"linerate/internal/core/units"
+)
+
+// operate does what an operator asks for. Nothing of it changes a setting, or goes beyond the
+// limits of an owner.
+func (h *Hub) operate(r *http.Request) (any, error) {
+	if !h.has(r, access.Operate) {
+		return nil, fmt.Errorf("%w: this link may only look; the one in %s of the hub may do that", wirefleet.ErrDenied, OperateFile)
+	}
+	var o wirefleet.Operation
+	if err := errors.Join(wirefleet.Read(r.Body, &o), o.Validate()); err != nil {
+		return nil, err
+	}
+	return h.do(r.Context(), o)
+}
+
+// do does an operation.
+func (h *Hub) do(ctx context.Context, o wirefleet.Operation) (wirefleet.Operated, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch o.Do {
+	case wirefleet.Drain, wirefleet.Resume:
+		return h.drain(ctx, o)
+	case wirefleet.Remove:
+		return h.remove(ctx, o)
+	case wirefleet.Test:
+		return h.test(ctx, o)
+	case wirefleet.Invite:
+		return h.invite(o)
+	}
+	return wirefleet.Operated{}, fmt.Errorf("%w: this hub cannot %q", wirefleet.ErrInvalid, o.Do)
+}
+
+// named returns the host of that name.
+func (h *Hub) named(name string) (*fleet.Host, error) {
+	for _, one := range h.hosts {
+		if one.Name == name && !one.Removed {
+			return one, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: the fleet has no host %q; linerate fleet --json names them", wirefleet.ErrInvalid, name)
+}
+
+// changed stores a host, and has agents hear of it.
+func (h *Hub) changed(ctx context.Context, one *fleet.Host, text string) (wirefleet.Operated, error) {
+	if err := h.store.PutHosts(ctx, one); err != nil {
+		return wirefleet.Operated{}, fmt.Errorf("%w: %w", wirefleet.ErrLater, err)
+	}
+	h.wake()
+	h.alert(fleet.Alert{Kind: "operator", Subject: one.Name, Text: text})
+	return wirefleet.Operated{Text: text}, nil
+}
+
+func (h *Hub) drain(ctx context.Context, o wirefleet.Operation) (out wirefleet.Operated, err error) {
+	one, err := h.named(o.Host)
+	if err != nil {
+		return out, err
+	}
+	before := one.Drained
+	text := one.Name + " measures again"
+	switch {
+	case o.Do == wirefleet.Resume:
+		one.Drained = 0
+	case o.Seconds == 0:
+		one.Drained, text = fleet.Endless, fmt.Sprintf("%s measures nothing until linerate fleet resume %s", one.Name, one.Name)
+	default:
+		one.Drained = h.now() + o.Seconds
+		text = fmt.Sprintf("%s measures nothing until %s", one.Name, h.at(one.Drained).Format("2006-01-02 15:04"))
+	}
+	if out, err = h.changed(ctx, one, text); err != nil {
+		one.Drained = before
+	}
+	h.joined = h.joined || one.Drained == 0 // it takes part in rounds that are planned already
+	return out, err
+}
+
+func (h *Hub) remove(ctx context.Context, o wirefleet.Operation) (out wirefleet.Operated, err error) {
+	one, err := h.named(o.Host)
+	if err != nil {
+		return out, err
+	}
+	if _, err := h.store.Remove(ctx, one.Name); err != nil {
+		return out, fmt.Errorf("%w: %w", wirefleet.ErrLater, err)
+	}
+	one.Removed = true
+	return h.changed(ctx, one, one.Name+" is removed")
+}
+
+// test plans a look at two hosts as soon as both are free.
+func (h *Hub) test(ctx context.Context, o wirefleet.Operation) (out wirefleet.Operated, err error) {
+	var two [2]*fleet.Host
+	var members [2]matching.Member
+	now := h.now()
+	for i, name := range []string{o.Host, o.Far} {
+		if two[i], err = h.named(name); err != nil {
+			return out, err
+		}
+		switch {
+		case now < two[i].Drained:
+			return out, fmt.Errorf("%w: %s: %s; linerate fleet resume %s ends that", wirefleet.ErrInvalid, name, fleet.Drained, name)
+		case !two[i].Measures(now):
+			return out, fmt.Errorf("%w: %s has not been heard of since %s", wirefleet.ErrInvalid, name, h.at(two[i].Seen).Format("15:04:05"))
+		}
+		members[i] = matching.Member{Limits: two[i].Limits, Taken: h.taken[two[i].ID]}
+	}
+	if two[0] == two[1] {
+		return out, fmt.Errorf("%w: %s and %s are one host", wirefleet.ErrInvalid, o.Host, o.Far)
+	}
+	w, err := matching.Earliest(&members[0], &members[1], now+soon, window, horizon)
+	if err != nil {
+		return out, fmt.Errorf("%w: no time in the next hour: %w", wirefleet.ErrInvalid, err)
+	}
+	l := h.lease(two[0].ID, two[1].ID, w, rand.New(rand.NewPCG(rand.Uint64(), 0)))
+	if err := h.plan(ctx, []fleet.Lease{l}); err != nil {
+		return out, fmt.Errorf("%w: %w", wirefleet.ErrLater, err)
+	}
+	begins := "now"
+	if in := time.Duration(w.From-now) * time.Second; in > soon*time.Second {
+		begins = "in " + units.FormatDuration(in)
+	}
+	return wirefleet.Operated{Text: fmt.Sprintf("%s and %s measure %s, for about %d s; linerate fleet queue shows the result", o.Host, o.Far, begins, window)}, nil
+}
+
+// invite makes a join link that expires.
+func (h *Hub) invite(o wirefleet.Operation) (out wirefleet.Operated, err error) {
+	until := h.clock().Add(time.Duration(o.Seconds) * time.Second)
+	_, secret, err := h.keys.Add(fmt.Sprintf("invite-%d", h.clock().UnixNano()), access.Join, until)
+	if err != nil {
+		return out, fmt.Errorf("%w: %w", wirefleet.ErrLater, err)
+	}
+	link, err := tls.ParseLink(h.link)
+	if err != nil {
+		return out, err
+	}
+	link.Secret = base64.RawURLEncoding.EncodeToString(secret)
+	return wirefleet.Operated{Text: "hosts may join with it until " + until.In(h.paths.Zone).Format("2006-01-02 15:04"), Link: link.String()}, nil
+}

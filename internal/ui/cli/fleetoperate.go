@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"linerate/internal/app/hub"
+	wirefleet "linerate/internal/control/fleet"
+	"linerate/internal/core/plain"
+	"linerate/internal/core/units"
+	"linerate/internal/fault"
+)
+
+// operating is what the commands of operators need.
+const operating = `
+
+On the machine of the hub no flag is needed. Elsewhere copy the file operate.link from the
+directory of its state, and name it: --hub @operate.link.`
+
+// fleetOperations returns the commands that need the right to operate a hub.
+func (a *console) fleetOperations(f *fleetFlags) []*cobra.Command {
+	operation := func(o wirefleet.Do, use, short, long, example string, hosts ...string) (*cobra.Command, *string) {
+		var last string
+		c := &cobra.Command{Use: use, Short: short, Long: long + operating, Example: example, Args: exactArgs(hosts...)}
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			do := wirefleet.Operation{Do: o}
+			for i, to := range []*string{&do.Host, &do.Far} {
+				if i < len(args) {
+					*to = args[i]
+				}
+			}
+			if last != "" {
+				d, err := units.ParseDuration(last)
+				if err != nil || d < time.Second {
+					return fault.Usagef("--for: %q is no time of a second or more", last)
+				}
+				do.Seconds = int64(d / time.Second)
+			}
+			return a.operate(cmd.Context(), *f, do)
+		}
+		return c, &last
+	}
+	drain, last := operation(wirefleet.Drain, "drain HOST", "have a host measure nothing for a while",
+		`drain takes a host out of the plan, for the time of --for or until linerate fleet resume: it
+starts no run from then on, and refuses those of others within seconds. A run that has begun
+goes on to its end.`, "  linerate fleet drain nas --for 2h\n  linerate fleet drain nas", "HOST")
+	drain.Flags().StringVar(last, "for", "", "how long (default: until linerate fleet resume)")
+	resume, _ := operation(wirefleet.Resume, "resume HOST", "have a drained host measure again",
+		`resume ends what drain began: the host is in the next round that leaves another host free.`, "  linerate fleet resume nas", "HOST")
+	remove, _ := operation(wirefleet.Remove, "remove HOST", "take a host out of the fleet for good",
+		`remove takes a host out: the hub refuses its key from now on, and orders nothing of it. What it
+measured stays. The host joins again only with another key: linerate agent --hub LINK --rejoin.`, "  linerate fleet remove pi", "HOST")
+	test, _ := operation(wirefleet.Test, "test HOST HOST", "have two hosts measure with each other now",
+		`test plans a look at two hosts as soon as both are free, within the limits of their owners, and
+says when that is. linerate fleet queue shows what became of it.`, "  linerate fleet test nas pi", "HOST", "HOST")
+	invite, valid := operation(wirefleet.Invite, "invite", "print a join link that expires",
+		`invite prints the command with which hosts join, with a link of its own that expires. The hub
+tells of each host that joins.`, "  linerate fleet invite\n  linerate fleet invite --for 1h")
+	invite.Flags().StringVar(valid, "for", "24h", "how long hosts may join with it")
+	return []*cobra.Command{drain, resume, remove, test, invite}
+}
+
+// operate asks the hub for an operation, and says what was done.
+func (a *console) operate(ctx context.Context, f fleetFlags, o wirefleet.Operation) error {
+	c, err := a.fleetSource(f, hub.OperateFile)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	out, err := c.Operate(ctx, o)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.document("linerate/fleetoperation/v1", out)
+	}
+	if out.Link != "" {
+		_, err = fmt.Fprintf(a.Out, "linerate agent --hub %s\n", plain.ShellWord(out.Link))
+		a.talk("%s", out.Text)
+		return err
+	}
+	_, err = fmt.Fprintln(a.Out, plain.Line(out.Text))
+	return err
+}
