@@ -56,8 +56,8 @@ func (s *steer) fit(ctx context.Context, step tune.Step, runs []model.Run) (tune
 
 // What a run takes besides its measured time, about, measured over 20 and 40 ms.
 const (
-	switching = 450 * time.Millisecond // the setting, the connection and the result
-	slowStart = 500 * time.Millisecond // left out
+	switching = 250 * time.Millisecond // the setting, the connection and the result, beside the wait after a setting
+	slowStart = 600 * time.Millisecond // left out
 	finer     = 500 * time.Millisecond // more for trimming and plateaus, of which some need twice the least
 )
 
