@@ -268,7 +268,7 @@ func TestOperator(t *testing.T) {
 		}), "no look at a and b: %+v", b.hub.recent)
 		must.Contain(t, do(wirefleet.Test, "a", "a", 0), "one host")
 		must.Contain(t, do(wirefleet.Drain, "x", "", 0), `no host "x"`)
-		must.Contain(t, do("reboot", "a", "", 0), `this hub cannot "reboot"`)
+		must.Contain(t, do("reboot", "a", "", 0), `"reboot" is no operation`)
 		must.Contain(t, do(wirefleet.Remove, "c", "", 0), "c is removed")
 		must.Len(t, b.hub.status().Hosts, 2, "after one was removed")
 		b.audit()

@@ -44,7 +44,7 @@ func (h *Hub) do(ctx context.Context, o wirefleet.Operation) (wirefleet.Operated
 	case wirefleet.Invite:
 		return h.invite(o)
 	}
-	return wirefleet.Operated{}, fmt.Errorf("%w: this hub cannot %q", wirefleet.ErrInvalid, o.Do)
+	return wirefleet.Operated{}, fmt.Errorf("%w: %q is no operation of this version", wirefleet.ErrCannot, o.Do)
 }
 
 // named returns the host of that name.
@@ -54,7 +54,7 @@ func (h *Hub) named(name string) (*fleet.Host, error) {
 			return one, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: the fleet has no host %q; linerate fleet --json names them", wirefleet.ErrInvalid, name)
+	return nil, fmt.Errorf("%w: the fleet has no host %q; linerate fleet --json names them", wirefleet.ErrCannot, name)
 }
 
 // changed stores a host, and has agents hear of it.
@@ -113,18 +113,18 @@ func (h *Hub) test(ctx context.Context, o wirefleet.Operation) (out wirefleet.Op
 		}
 		switch {
 		case now < two[i].Drained:
-			return out, fmt.Errorf("%w: %s: %s; linerate fleet resume %s ends that", wirefleet.ErrInvalid, name, fleet.Drained, name)
+			return out, fmt.Errorf("%w: %s: %s; linerate fleet resume %s ends that", wirefleet.ErrCannot, name, fleet.Drained, name)
 		case !two[i].Measures(now):
-			return out, fmt.Errorf("%w: %s has not been heard of since %s", wirefleet.ErrInvalid, name, h.at(two[i].Seen).Format("15:04:05"))
+			return out, fmt.Errorf("%w: %s has not been heard of since %s", wirefleet.ErrCannot, name, h.at(two[i].Seen).Format("15:04:05"))
 		}
 		members[i] = matching.Member{Limits: two[i].Limits, Taken: h.taken[two[i].ID]}
 	}
 	if two[0] == two[1] {
-		return out, fmt.Errorf("%w: %s and %s are one host", wirefleet.ErrInvalid, o.Host, o.Far)
+		return out, fmt.Errorf("%w: %s and %s are one host", wirefleet.ErrCannot, o.Host, o.Far)
 	}
 	w, err := matching.Earliest(&members[0], &members[1], now+soon, window, horizon)
 	if err != nil {
-		return out, fmt.Errorf("%w: no time in the next hour: %w", wirefleet.ErrInvalid, err)
+		return out, fmt.Errorf("%w: no time in the next hour: %w", wirefleet.ErrCannot, err)
 	}
 	l := h.lease(two[0].ID, two[1].ID, w, rand.New(rand.NewPCG(rand.Uint64(), 0)))
 	if err := h.plan(ctx, []fleet.Lease{l}); err != nil {

@@ -54,11 +54,12 @@ func (s *steer) fit(ctx context.Context, step tune.Step, runs []model.Run) (tune
 	return s.length, err
 }
 
-// What a run takes besides its measured time, about, measured over 20 and 40 ms.
+// What a run takes besides its measured time, about, measured over 5 to 40 ms.
 const (
-	switching = 250 * time.Millisecond // the setting, the connection and the result, beside the wait after a setting
-	slowStart = 600 * time.Millisecond // left out
-	finer     = 500 * time.Millisecond // more for trimming and plateaus, of which some need twice the least
+	switching  = 250 * time.Millisecond // the setting, the connection and the result, beside the wait after a setting
+	slowStart  = 150 * time.Millisecond // left out, and this many round trips
+	slowRounds = 16
+	finer      = 400 * time.Millisecond // more for trimming and plateaus, of which some need twice the least
 )
 
 // left estimates how much longer the search and its proof take if what it tries helps. It
@@ -68,7 +69,7 @@ func (s *steer) left() time.Duration {
 	each := p.RunLength() + switching
 	c := tune.Cost{Pilot: each, Run: each, Fine: each}
 	if o := s.machine.Record(nil).Options; o.Adapt {
-		p.Flow.Omit, p.Flow.Duration = slowStart, max(500*time.Millisecond, 20*o.RTT)
+		p.Flow.Omit, p.Flow.Duration = slowStart+slowRounds*o.RTT, max(500*time.Millisecond, 20*o.RTT)
 		p.Flow = s.raced.Of(p.Flow)
 		c.Run = p.RunLength() + switching
 		c.Fine = c.Run + finer

@@ -140,6 +140,8 @@ var (
 	ErrTwin = errors.New("another host uses the same key")
 	// ErrLater reports that the hub cannot answer now.
 	ErrLater = errors.New("the hub cannot answer now")
+	// ErrCannot reports an operation that is not possible now, or on no such host.
+	ErrCannot = errors.New("the hub cannot do that")
 	// ErrInvalid reports a message that breaks a rule.
 	ErrInvalid = errors.New("invalid message")
 )
@@ -148,7 +150,7 @@ var (
 func codes() map[int]error {
 	return map[int]error{
 		http.StatusForbidden: ErrDenied, http.StatusUpgradeRequired: ErrVersion, http.StatusConflict: ErrTwin,
-		http.StatusServiceUnavailable: ErrLater, http.StatusBadRequest: ErrInvalid,
+		http.StatusServiceUnavailable: ErrLater, http.StatusBadRequest: ErrInvalid, http.StatusUnprocessableEntity: ErrCannot,
 	}
 }
 

@@ -36,7 +36,7 @@ func (m *Machine) Expect(c Cost, directions int, suspects []candidate.Suspect) t
 	if len(m.accepted)+steps == 0 {
 		steps = 1
 	}
-	total := time.Duration(5*stats.RankBlocks/2+2*stats.WatchBlocks*(directions-1)) * c.Run // the proof, half of its blocks with a run at equal load
+	total := time.Duration(7*stats.RankBlocks/3+2*stats.WatchBlocks*(directions-1)) * c.Run // the proof, a third of its blocks with a run at equal load
 	switch m.kind {
 	case KindEnd:
 		return 0
