@@ -245,31 +245,31 @@ func TestOperator(t *testing.T) {
 		b.join("b")
 		b.join("c")
 		b.run(5 * time.Minute)
-		do := func(what wirefleet.Do, host, far string, seconds int64) string {
-			out, err := b.hub.do(t.Context(), wirefleet.Operation{Do: what, Host: host, Far: far, Seconds: seconds})
+		do := func(what fleet.Do, host, far string, seconds int64) string {
+			out, err := b.hub.do(t.Context(), fleet.Operation{Do: what, Host: host, Far: far, Seconds: seconds})
 			return fmt.Sprint(out.Text, err)
 		}
-		must.Contain(t, do(wirefleet.Drain, "a", "", 3*3600), "a measures nothing until ")
+		must.Contain(t, do(fleet.Drain, "a", "", 3*3600), "a measures nothing until ")
 		out := must.Get(b.sync(a))(t)
 		must.True(t, out.Drained == b.hub.now()+3*3600, "the agent hears %d", out.Drained)
 		must.Contain(t, fmt.Sprint(b.hub.status().Hosts), "[drained until ")
-		must.Contain(t, do(wirefleet.Test, "a", "b", 0), "a: it was drained")
+		must.Contain(t, do(fleet.Test, "a", "b", 0), "a: it was drained")
 		planned := b.hub.now() + horizon // orders that were given before
 		b.run(2 * time.Hour)
 		for _, l := range b.hub.recent {
 			must.True(t, l.From < planned || l.Near != 1 && l.Far != 1, "a drained host is planned for: %+v", l)
 		}
-		must.Contain(t, do(wirefleet.Resume, "a", "", 0), "a measures again")
+		must.Contain(t, do(fleet.Resume, "a", "", 0), "a measures again")
 		asked := b.hub.now()
-		must.Contain(t, do(wirefleet.Test, "a", "b", 0), "a and b measure ")
+		must.Contain(t, do(fleet.Test, "a", "b", 0), "a and b measure ")
 		b.run(30 * time.Minute)
 		must.True(t, slices.ContainsFunc(b.hub.recent, func(l fleet.Lease) bool {
 			return l.Way() == fleet.Way{Low: 1, High: 2} && l.From >= asked && l.State == fleet.Done
 		}), "no look at a and b: %+v", b.hub.recent)
-		must.Contain(t, do(wirefleet.Test, "a", "a", 0), "one host")
-		must.Contain(t, do(wirefleet.Drain, "x", "", 0), `no host "x"`)
+		must.Contain(t, do(fleet.Test, "a", "a", 0), "one host")
+		must.Contain(t, do(fleet.Drain, "x", "", 0), `no host "x"`)
 		must.Contain(t, do("reboot", "a", "", 0), `"reboot" is no operation`)
-		must.Contain(t, do(wirefleet.Remove, "c", "", 0), "c is removed")
+		must.Contain(t, do(fleet.Remove, "c", "", 0), "c is removed")
 		must.Len(t, b.hub.status().Hosts, 2, "after one was removed")
 		b.audit()
 	})

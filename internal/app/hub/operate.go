@@ -3,7 +3,6 @@ package hub
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -23,28 +22,31 @@ func (h *Hub) operate(r *http.Request) (any, error) {
 	if !h.has(r, access.Operate) {
 		return nil, fmt.Errorf("%w: this link may only look; the one in %s of the hub may do that", wirefleet.ErrDenied, OperateFile)
 	}
-	var o wirefleet.Operation
-	if err := errors.Join(wirefleet.Read(r.Body, &o), o.Validate()); err != nil {
+	var o fleet.Operation
+	if err := wirefleet.Read(r.Body, &o); err != nil {
 		return nil, err
+	}
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("%w: %w", wirefleet.ErrInvalid, err)
 	}
 	return h.do(r.Context(), o)
 }
 
 // do does an operation.
-func (h *Hub) do(ctx context.Context, o wirefleet.Operation) (wirefleet.Operated, error) {
+func (h *Hub) do(ctx context.Context, o fleet.Operation) (fleet.Operated, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch o.Do {
-	case wirefleet.Drain, wirefleet.Resume:
+	case fleet.Drain, fleet.Resume:
 		return h.drain(ctx, o)
-	case wirefleet.Remove:
+	case fleet.Remove:
 		return h.remove(ctx, o)
-	case wirefleet.Test:
+	case fleet.Test:
 		return h.test(ctx, o)
-	case wirefleet.Invite:
+	case fleet.Invite:
 		return h.invite(o)
 	}
-	return wirefleet.Operated{}, fmt.Errorf("%w: %q is no operation of this version", wirefleet.ErrCannot, o.Do)
+	return fleet.Operated{}, fmt.Errorf("%w: %q is no operation of this version", wirefleet.ErrCannot, o.Do)
 }
 
 // named returns the host of that name.
@@ -58,16 +60,16 @@ func (h *Hub) named(name string) (*fleet.Host, error) {
 }
 
 // changed stores a host, and has agents hear of it.
-func (h *Hub) changed(ctx context.Context, one *fleet.Host, text string) (wirefleet.Operated, error) {
+func (h *Hub) changed(ctx context.Context, one *fleet.Host, text string) (fleet.Operated, error) {
 	if err := h.store.PutHosts(ctx, one); err != nil {
-		return wirefleet.Operated{}, fmt.Errorf("%w: %w", wirefleet.ErrLater, err)
+		return fleet.Operated{}, fmt.Errorf("%w: %w", wirefleet.ErrLater, err)
 	}
 	h.wake()
 	h.alert(fleet.Alert{Kind: "operator", Subject: one.Name, Text: text})
-	return wirefleet.Operated{Text: text}, nil
+	return fleet.Operated{Text: text}, nil
 }
 
-func (h *Hub) drain(ctx context.Context, o wirefleet.Operation) (out wirefleet.Operated, err error) {
+func (h *Hub) drain(ctx context.Context, o fleet.Operation) (out fleet.Operated, err error) {
 	one, err := h.named(o.Host)
 	if err != nil {
 		return out, err
@@ -75,7 +77,7 @@ func (h *Hub) drain(ctx context.Context, o wirefleet.Operation) (out wirefleet.O
 	before := one.Drained
 	text := one.Name + " measures again"
 	switch {
-	case o.Do == wirefleet.Resume:
+	case o.Do == fleet.Resume:
 		one.Drained = 0
 	case o.Seconds == 0:
 		one.Drained, text = fleet.Endless, fmt.Sprintf("%s measures nothing until linerate fleet resume %s", one.Name, one.Name)
@@ -90,7 +92,7 @@ func (h *Hub) drain(ctx context.Context, o wirefleet.Operation) (out wirefleet.O
 	return out, err
 }
 
-func (h *Hub) remove(ctx context.Context, o wirefleet.Operation) (out wirefleet.Operated, err error) {
+func (h *Hub) remove(ctx context.Context, o fleet.Operation) (out fleet.Operated, err error) {
 	one, err := h.named(o.Host)
 	if err != nil {
 		return out, err
@@ -103,7 +105,7 @@ func (h *Hub) remove(ctx context.Context, o wirefleet.Operation) (out wirefleet.
 }
 
 // test plans a look at two hosts as soon as both are free.
-func (h *Hub) test(ctx context.Context, o wirefleet.Operation) (out wirefleet.Operated, err error) {
+func (h *Hub) test(ctx context.Context, o fleet.Operation) (out fleet.Operated, err error) {
 	var two [2]*fleet.Host
 	var members [2]matching.Member
 	now := h.now()
@@ -134,11 +136,11 @@ func (h *Hub) test(ctx context.Context, o wirefleet.Operation) (out wirefleet.Op
 	if in := time.Duration(w.From-now) * time.Second; in > soon*time.Second {
 		begins = "in " + units.FormatDuration(in)
 	}
-	return wirefleet.Operated{Text: fmt.Sprintf("%s and %s measure %s, for about %d s; linerate fleet queue shows the result", o.Host, o.Far, begins, window)}, nil
+	return fleet.Operated{Text: fmt.Sprintf("%s and %s measure %s, for about %d s; linerate fleet queue shows the result", o.Host, o.Far, begins, window)}, nil
 }
 
 // invite makes a join link that expires.
-func (h *Hub) invite(o wirefleet.Operation) (out wirefleet.Operated, err error) {
+func (h *Hub) invite(o fleet.Operation) (out fleet.Operated, err error) {
 	until := h.clock().Add(time.Duration(o.Seconds) * time.Second)
 	_, secret, err := h.keys.Add(fmt.Sprintf("invite-%d", h.clock().UnixNano()), access.Join, until)
 	if err != nil {
@@ -149,5 +151,5 @@ func (h *Hub) invite(o wirefleet.Operation) (out wirefleet.Operated, err error) 
 		return out, err
 	}
 	link.Secret = base64.RawURLEncoding.EncodeToString(secret)
-	return wirefleet.Operated{Text: "hosts may join with it until " + until.In(h.paths.Zone).Format("2006-01-02 15:04"), Link: link.String()}, nil
+	return fleet.Operated{Text: "hosts may join with it until " + until.In(h.paths.Zone).Format("2006-01-02 15:04"), Link: link.String()}, nil
 }

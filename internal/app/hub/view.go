@@ -36,7 +36,7 @@ func (v *View) get(ctx context.Context, path string, into any) error {
 }
 
 // Operate asks the hub for an operation; the link has to be an operator's.
-func (v *View) Operate(ctx context.Context, o wirefleet.Operation) (out wirefleet.Operated, err error) {
+func (v *View) Operate(ctx context.Context, o fleet.Operation) (out fleet.Operated, err error) {
 	err = v.client.Call(ctx, "/fleet/v1/operate", o, &out, 1)
 	if errors.Is(err, wirefleet.ErrDenied) || errors.Is(err, wirefleet.ErrCannot) {
 		return out, fault.WithKind(fault.Usage, err)

@@ -91,45 +91,6 @@ type Pushed struct {
 	Kept []int64 `json:"kept"`
 }
 
-// Do is what an operator may ask of a hub.
-type Do string
-
-// What an operator may ask for.
-const (
-	Drain  Do = "drain"  // no measurement with Host for Seconds, 0 for without end
-	Resume Do = "resume" // the end of Drain
-	Remove Do = "remove" // refuse Host from now on
-	Test   Do = "test"   // a look at Host and Far as soon as both are free
-	Invite Do = "invite" // a link with which hosts join for Seconds
-)
-
-// longest is the longest time of an operation, in seconds.
-const longest = 366 * 24 * 3600
-
-// Operation is what an operator asks of a hub.
-type Operation struct {
-	Do      Do     `json:"do"`
-	Host    string `json:"host,omitempty"`
-	Far     string `json:"far,omitempty"`
-	Seconds int64  `json:"seconds,omitempty"`
-}
-
-// Validate bounds and cleans an Operation.
-func (o *Operation) Validate() error {
-	clean(&o.Host, maxName)
-	clean(&o.Far, maxName)
-	if o.Seconds < 0 || o.Seconds > longest {
-		return fmt.Errorf("%w: %d s are more than %d days", ErrInvalid, o.Seconds, longest/86400)
-	}
-	return nil
-}
-
-// Operated is the answer to an Operation.
-type Operated struct {
-	Text string `json:"text"`           // what was done
-	Link string `json:"link,omitempty"` // Invite
-}
-
 // Errors of a call.
 var (
 	// ErrDenied reports that the hub does not know the agent's key, and the token is not valid.

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app/hub"
-	wirefleet "linerate/internal/control/fleet"
+	"linerate/internal/core/fleet"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 	"linerate/internal/fault"
@@ -22,11 +22,11 @@ directory of its state, and name it: --hub @operate.link.`
 
 // fleetOperations returns the commands that need the right to operate a hub.
 func (a *console) fleetOperations(f *fleetFlags) []*cobra.Command {
-	operation := func(o wirefleet.Do, use, short, long, example string, hosts ...string) (*cobra.Command, *string) {
+	operation := func(o fleet.Do, use, short, long, example string, hosts ...string) (*cobra.Command, *string) {
 		var last string
 		c := &cobra.Command{Use: use, Short: short, Long: long + operating, Example: example, Args: exactArgs(hosts...)}
 		c.RunE = func(cmd *cobra.Command, args []string) error {
-			do := wirefleet.Operation{Do: o}
+			do := fleet.Operation{Do: o}
 			for i, to := range []*string{&do.Host, &do.Far} {
 				if i < len(args) {
 					*to = args[i]
@@ -43,20 +43,20 @@ func (a *console) fleetOperations(f *fleetFlags) []*cobra.Command {
 		}
 		return c, &last
 	}
-	drain, last := operation(wirefleet.Drain, "drain HOST", "have a host measure nothing for a while",
+	drain, last := operation(fleet.Drain, "drain HOST", "have a host measure nothing for a while",
 		`drain takes a host out of the plan, for the time of --for or until linerate fleet resume: it
 starts no run from then on, and refuses those of others within seconds. A run that has begun
 goes on to its end.`, "  linerate fleet drain nas --for 2h\n  linerate fleet drain nas", "HOST")
 	drain.Flags().StringVar(last, "for", "", "how long (default: until linerate fleet resume)")
-	resume, _ := operation(wirefleet.Resume, "resume HOST", "have a drained host measure again",
+	resume, _ := operation(fleet.Resume, "resume HOST", "have a drained host measure again",
 		`resume ends what drain began: the host is in the next round that leaves another host free.`, "  linerate fleet resume nas", "HOST")
-	remove, _ := operation(wirefleet.Remove, "remove HOST", "take a host out of the fleet for good",
+	remove, _ := operation(fleet.Remove, "remove HOST", "take a host out of the fleet for good",
 		`remove takes a host out: the hub refuses its key from now on, and orders nothing of it. What it
 measured stays. The host joins again only with another key: linerate agent --hub LINK --rejoin.`, "  linerate fleet remove pi", "HOST")
-	test, _ := operation(wirefleet.Test, "test HOST HOST", "have two hosts measure with each other now",
+	test, _ := operation(fleet.Test, "test HOST HOST", "have two hosts measure with each other now",
 		`test plans a look at two hosts as soon as both are free, within the limits of their owners, and
 says when that is. linerate fleet queue shows what became of it.`, "  linerate fleet test nas pi", "HOST", "HOST")
-	invite, valid := operation(wirefleet.Invite, "invite", "print a join link that expires",
+	invite, valid := operation(fleet.Invite, "invite", "print a join link that expires",
 		`invite prints the command with which hosts join, with a link of its own that expires. The hub
 tells of each host that joins.`, "  linerate fleet invite\n  linerate fleet invite --for 1h")
 	invite.Flags().StringVar(valid, "for", "24h", "how long hosts may join with it")
@@ -64,7 +64,7 @@ tells of each host that joins.`, "  linerate fleet invite\n  linerate fleet invi
 }
 
 // operate asks the hub for an operation, and says what was done.
-func (a *console) operate(ctx context.Context, f fleetFlags, o wirefleet.Operation) error {
+func (a *console) operate(ctx context.Context, f fleetFlags, o fleet.Operation) error {
 	c, err := a.fleetSource(f, hub.OperateFile)
 	if err != nil {
 		return err

@@ -1,0 +1,48 @@
+package fleet
+
+import (
+	"fmt"
+
+	"linerate/internal/core/plain"
+)
+
+// Do is what an operator may ask of a hub.
+type Do string
+
+// What an operator may ask for.
+const (
+	Drain  Do = "drain"  // no measurement with Host for Seconds, 0 for without end
+	Resume Do = "resume" // the end of Drain
+	Remove Do = "remove" // refuse Host from now on
+	Test   Do = "test"   // a look at Host and Far as soon as both are free
+	Invite Do = "invite" // a link with which hosts join for Seconds
+)
+
+// Bounds of an operation.
+const (
+	longest     = 366 * day // s
+	longestName = 64        // bytes
+)
+
+// Operation is what an operator asks of a hub.
+type Operation struct {
+	Do      Do     `json:"do"`
+	Host    string `json:"host,omitempty"`
+	Far     string `json:"far,omitempty"`
+	Seconds int64  `json:"seconds,omitempty"`
+}
+
+// Validate bounds and cleans the operation.
+func (o *Operation) Validate() error {
+	o.Host, o.Far = plain.Brief(o.Host, longestName), plain.Brief(o.Far, longestName)
+	if o.Seconds < 0 || o.Seconds > longest {
+		return fmt.Errorf("%d s are more than %d days", o.Seconds, longest/day)
+	}
+	return nil
+}
+
+// Operated is the answer to an Operation.
+type Operated struct {
+	Text string `json:"text"`           // what was done
+	Link string `json:"link,omitempty"` // Invite
+}
