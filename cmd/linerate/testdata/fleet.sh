@@ -35,8 +35,9 @@ fleet --json > $W/out/json
 ip netns exec h4 bash -c 'exec 3<>/dev/tcp/127.0.0.1/9101; printf "GET /metrics HTTP/1.0\r\nAccept: application/openmetrics-text\r\n\r\n" >&3; cat <&3' > $W/out/metrics
 till '! spooled' # nothing is being measured or waits
 operate() { ip netns exec h4 linerate fleet "$@" --state /mnt/hub; }
-{ operate drain h1 --for 1h; till "grep 'drained this host' $W/out/h1"; operate test h1 h2 2>&1 || true; operate test h2 h3; fleet drain h2 2>&1 || true
-operate resume h1; operate invite --for 1h 2>&1; operate remove h3; fleet; } > $W/out/operator
-n=$(seen '^look with.*runs'); till '[ $(seen "^look with.*runs") -gt $n ] && ! spooled'
-kill -9 $h1 $h2 $h3; kill $hub; wait $hub || true
+n=$(seen '^look with.*runs')
+{ operate invite --for 1h 2>&1; operate drain h1 --for 1h; till "grep 'drained this host' $W/out/h1"; operate test h1 h2 2>&1 || true; fleet drain h2 2>&1 || true
+operate test h2 h3; till '[ $(seen "^look with.*runs") -gt $n ] && ! spooled'; operate resume h1; operate remove h3; fleet; } > $W/out/operator
+till "grep 'was removed' $W/out/h3"
+kill -9 $h1 $h2; kill $hub; wait $hub || true
 cp /mnt/hub/hub/hub.db* $W/out
