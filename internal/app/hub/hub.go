@@ -14,6 +14,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -227,8 +228,19 @@ func (h *Hub) become() error {
 	return nil
 }
 
-// links makes the join and the view link, unless they exist.
+// links makes the links of the hub, unless they exist. New ones also end all invitations.
 func (h *Hub) links() error {
+	keys, err := h.keys.List()
+	if err != nil {
+		return err
+	}
+	for _, k := range keys {
+		if h.c.NewLinks && strings.HasPrefix(k.Name, invites) {
+			if _, err := h.keys.Revoke(k.Name); err != nil {
+				return err
+			}
+		}
+	}
 	for name, one := range map[string]struct {
 		file  string
 		right access.Right

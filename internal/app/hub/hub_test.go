@@ -260,6 +260,9 @@ func TestOperator(t *testing.T) {
 			must.True(t, l.From < planned || l.Near != 1 && l.Far != 1, "a drained host is planned for: %+v", l)
 		}
 		must.Contain(t, do(fleet.Resume, "a", "", 0), "a measures again")
+		must.Contain(t, do(fleet.Drain, "a", "", 60), "a measures nothing until ")
+		b.run(2 * time.Minute)
+		must.True(t, must.Get(b.sync(a))(t).Drained == 0 && b.hub.hosts[1].Drained == 0, "a minute of drain has no end")
 		asked := b.hub.now()
 		must.Contain(t, do(fleet.Test, "a", "b", 0), "a and b measure ")
 		b.run(30 * time.Minute)

@@ -59,14 +59,17 @@ func (h *Hub) named(name string) (*fleet.Host, error) {
 	return nil, fmt.Errorf("%w: the fleet has no host %q; linerate fleet --json names them", wirefleet.ErrCannot, name)
 }
 
-// changed stores a host, and has agents hear of it.
-func (h *Hub) changed(ctx context.Context, one *fleet.Host, text string) (fleet.Operated, error) {
-	if err := h.store.PutHosts(ctx, one); err != nil {
-		return fleet.Operated{}, fmt.Errorf("%w: %w", wirefleet.ErrLater, err)
-	}
+// tell has agents hear of what was done to a host, and people.
+func (h *Hub) tell(one *fleet.Host, text string) fleet.Operated {
 	h.wake()
 	h.alert(fleet.Alert{Kind: "operator", Subject: one.Name, Text: text})
-	return fleet.Operated{Text: text}, nil
+	return fleet.Operated{Text: text}
+}
+
+// resumed has a host take part in rounds that are planned already.
+func (h *Hub) resumed(one *fleet.Host) fleet.Operated {
+	h.joined = true
+	return h.tell(one, one.Name+" measures again")
 }
 
 func (h *Hub) drain(ctx context.Context, o fleet.Operation) (out fleet.Operated, err error) {
@@ -74,22 +77,24 @@ func (h *Hub) drain(ctx context.Context, o fleet.Operation) (out fleet.Operated,
 	if err != nil {
 		return out, err
 	}
-	before := one.Drained
-	text := one.Name + " measures again"
+	before, end := one.Drained, ""
 	switch {
 	case o.Do == fleet.Resume:
 		one.Drained = 0
 	case o.Seconds == 0:
-		one.Drained, text = fleet.Endless, fmt.Sprintf("%s measures nothing until linerate fleet resume %s", one.Name, one.Name)
+		one.Drained, end = fleet.Endless, "linerate fleet resume "+one.Name
 	default:
 		one.Drained = h.now() + o.Seconds
-		text = fmt.Sprintf("%s measures nothing until %s", one.Name, h.at(one.Drained).Format("2006-01-02 15:04"))
+		end = h.at(one.Drained).Format("2006-01-02 15:04")
 	}
-	if out, err = h.changed(ctx, one, text); err != nil {
+	if err := h.store.PutHosts(ctx, one); err != nil {
 		one.Drained = before
+		return out, fmt.Errorf("%w: %w", wirefleet.ErrLater, err)
 	}
-	h.joined = h.joined || one.Drained == 0 // it takes part in rounds that are planned already
-	return out, err
+	if o.Do == fleet.Resume {
+		return h.resumed(one), nil
+	}
+	return h.tell(one, fmt.Sprintf("%s measures nothing until %s", one.Name, end)), nil
 }
 
 func (h *Hub) remove(ctx context.Context, o fleet.Operation) (out fleet.Operated, err error) {
@@ -101,7 +106,7 @@ func (h *Hub) remove(ctx context.Context, o fleet.Operation) (out fleet.Operated
 		return out, fmt.Errorf("%w: %w", wirefleet.ErrLater, err)
 	}
 	one.Removed = true
-	return h.changed(ctx, one, one.Name+" is removed")
+	return h.tell(one, one.Name+" is removed"), nil
 }
 
 // test plans a look at two hosts as soon as both are free.
@@ -139,10 +144,13 @@ func (h *Hub) test(ctx context.Context, o fleet.Operation) (out fleet.Operated, 
 	return fleet.Operated{Text: fmt.Sprintf("%s and %s measure %s, for about %d s; linerate fleet queue shows the result", o.Host, o.Far, begins, window)}, nil
 }
 
+// invites begins the names of the keys of invitations.
+const invites = "invite-"
+
 // invite makes a join link that expires.
 func (h *Hub) invite(o fleet.Operation) (out fleet.Operated, err error) {
 	until := h.clock().Add(time.Duration(o.Seconds) * time.Second)
-	_, secret, err := h.keys.Add(fmt.Sprintf("invite-%d", h.clock().UnixNano()), access.Join, until)
+	_, secret, err := h.keys.Add(fmt.Sprintf("%s%d", invites, h.clock().UnixNano()), access.Join, until)
 	if err != nil {
 		return out, fmt.Errorf("%w: %w", wirefleet.ErrLater, err)
 	}

@@ -188,6 +188,10 @@ func (h *Hub) refresh(ctx context.Context, now int64) error {
 			h.alert(fleet.Alert{Kind: "silent", Subject: one.Name, Text: fmt.Sprintf("%s has not been heard of since %s", one.Name, h.at(one.Seen).Format("15:04:05"))})
 		}
 		h.silent[id] = h.silent[id] || silent
+		if one.Drained > 0 && now >= one.Drained {
+			one.Drained, h.dirty[id] = 0, true
+			h.resumed(one)
+		}
 	}
 	if now-h.stored >= noted {
 		if err := h.putHosts(ctx); err != nil {

@@ -93,7 +93,7 @@ func (h *Hub) hostStatus(one *fleet.Host, now int64) fleet.HostStatus {
 	}
 	if one.Drained == fleet.Endless {
 		note("drained until an operator resumes it")
-	} else if one.Drained > now {
+	} else if one.Drained > 0 {
 		note("drained until %s", h.at(one.Drained).Format("2006-01-02 15:04"))
 	}
 	if one.Twin != "" {

@@ -38,7 +38,7 @@ func (v *View) get(ctx context.Context, path string, into any) error {
 // Operate asks the hub for an operation; the link has to be an operator's.
 func (v *View) Operate(ctx context.Context, o fleet.Operation) (out fleet.Operated, err error) {
 	err = v.client.Call(ctx, "/fleet/v1/operate", o, &out, 1)
-	if errors.Is(err, wirefleet.ErrDenied) || errors.Is(err, wirefleet.ErrCannot) {
+	if errors.Is(err, wirefleet.ErrDenied) || errors.Is(err, wirefleet.ErrCannot) || errors.Is(err, wirefleet.ErrInvalid) {
 		return out, fault.WithKind(fault.Usage, err)
 	}
 	return out, fault.New(fault.Unreachable, err, "is linerate hub running there?")

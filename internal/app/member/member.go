@@ -192,13 +192,13 @@ func (m *Member) syncing(ctx context.Context) error {
 		}
 		if out.Drained != m.guard.drained() {
 			m.guard.drain(out.Drained)
-			switch left := m.guard.left(out.Drained); {
-			case out.Drained == fleet.Endless:
-				m.say("the hub's operator drained this host: it measures nothing until it is resumed")
-			case left > 0:
-				m.say("the hub's operator drained this host: it measures nothing for %s", units.FormatDuration(left.Round(time.Second)))
-			default:
+			switch out.Drained {
+			case 0:
 				m.say("this host measures again")
+			case fleet.Endless:
+				m.say("the hub's operator drained this host: it measures nothing until it is resumed")
+			default:
+				m.say("the hub's operator drained this host: it measures nothing for %s", units.FormatDuration(m.guard.left(out.Drained).Round(time.Second)))
 			}
 		}
 		for _, o := range out.Orders {

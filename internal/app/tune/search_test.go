@@ -150,6 +150,20 @@ func TestIdeasThatAreRefused(t *testing.T) {
 		i := (&steer{env: s.env, ends: s.ends, request: c.request}).idea(mtu().Candidate)
 		must.True(t, i.Refused == c.refused && (i.Ask == "") == (c.refused != ""), "%s: refused %q, ask %q", name, i.Refused, i.Ask)
 	}
+	algorithm := mtu()
+	algorithm.Setting = model.Setting{Name: "bbr", Assignments: []model.Assignment{{Host: model.Far, Knob: "tcp.congestion_control", Value: "bbr"}}}
+	for _, takes := range []bool{false, true} { // a host takes what it has
+		if takes {
+			s.ends.Close()
+			s.Replace(model.Far, map[model.KnobID]string{"tcp.congestion_control": "reno"})
+			s.ends = must.Get(reach.Connect(t.Context(), s.env, "near", "far", s.Dial))(t)
+			defer s.ends.Close()
+		}
+		st := &steer{trial: trial.New(s.env, s.ends, s.store, model.KindTune, "", nil, model.Plan{}), refused: map[string]string{}}
+		ideas := []tune.Idea{mtu(), algorithm}
+		must.Do(t, st.tryAlgorithms(t.Context(), ideas))
+		must.True(t, ideas[0].Refused == "" && (ideas[1].Refused == "") == takes, "takes it %v: %q, %q", takes, ideas[0].Refused, ideas[1].Refused)
+	}
 }
 
 // TestTimeIsSaidFirst: the total time is announced before the first run, and the rest falls

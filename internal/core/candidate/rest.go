@@ -96,7 +96,7 @@ func Suspects(s *model.Session, d model.Direction, rtt time.Duration) []Suspect 
 		}
 	}
 	add(g.switchOn(sack, g.ceiling), 0)
-	if g.knob(d.Sender(), congestion).Or("") == "reno" { // somebody chose it: it is no system's default
+	if g.knob(d.Sender(), congestion).Or("") == "reno" { // a person's choice: no system has it as its default
 		g.f.Host = d.Sender()
 		add(g.algorithm(), 0)
 	}

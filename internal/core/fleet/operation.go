@@ -35,8 +35,8 @@ type Operation struct {
 // Validate bounds and cleans the operation.
 func (o *Operation) Validate() error {
 	o.Host, o.Far = plain.Brief(o.Host, longestName), plain.Brief(o.Far, longestName)
-	if o.Seconds < 0 || o.Seconds > longest {
-		return fmt.Errorf("%d s are more than %d days", o.Seconds, longest/day)
+	if o.Seconds < 0 || o.Seconds > longest || o.Do == Invite && o.Seconds == 0 {
+		return fmt.Errorf("%d s are not between 1 s and %d days", o.Seconds, longest/day)
 	}
 	return nil
 }

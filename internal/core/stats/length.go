@@ -23,8 +23,8 @@ const (
 // SlowStart returns how much of the start of a run is slow start: up to and including the first
 // interval from which three in a row lie within 5 % of each other, or from which the mean of
 // three is that of the second half of the run, within 5 % or two standard errors: a flow with
-// losses seldom has three alike, and the longer it runs, the later. It reports false if there
-// is none, as in a run that still grows at its end.
+// losses seldom has three alike, and the longer it runs, the later. It reports false if
+// the run shows no end of it, as one that still grows at its end.
 func SlowStart(all []RunInterval) (time.Duration, bool) {
 	later := make([]float64, 0, len(all))
 	for _, x := range all[len(all)/2:] {

@@ -168,3 +168,40 @@ func TestAMilderValueAfterAHarmfulOne(t *testing.T) {
 		must.True(t, len(s.Assignments) == 1 && s.Assignments[0].Value == strconv.Itoa(256<<10), "seed %d: winner %+v, %+v", seed, s, m.Fates())
 	}
 }
+
+// The search rejects a value that gains much but harms a guard, and takes a smaller one.
+func TestGuardAtEveryStep(t *testing.T) {
+	for seed := range uint64(50) {
+		w := bufferWorld(seed, 128<<10, 256<<10, 512<<10)
+		w.latency[strconv.Itoa(512<<10)] = math.Log(3)
+		w.useful[0].levels[1] = 256 << 10
+		m := tune.New(options())
+		play(t, w, m)
+		s, ok := m.Winner()
+		must.Need(t, ok && s.Assignments[0].Value != strconv.Itoa(512<<10), "seed %d: winner %+v", seed, s)
+	}
+}
+
+// The guarded metric may scatter by more than its margin, as a tail of the latency does in
+// short runs: a search hardly ever condemns a harmless setting for that, and does condemn a
+// harmful one.
+func TestGuardThatScatters(t *testing.T) {
+	const worlds = 300
+	for _, c := range []struct {
+		harm, tail  float64
+		least, most int // number of worlds that condemn it
+	}{{harm: 1, tail: 0.4, most: worlds / 50}, {harm: 1, tail: 1, most: worlds / 25}, {harm: 3, tail: 0.4, least: worlds * 9 / 10, most: worlds}} {
+		condemned := 0
+		for seed := range uint64(worlds) {
+			w := bufferWorld(seed, 512<<10)
+			w.tail, w.latency[strconv.Itoa(512<<10)] = c.tail, math.Log(c.harm)
+			m := tune.New(options())
+			play(t, w, m)
+			if f := m.Fates()[0]; f.State == tune.Guarded {
+				condemned++
+			}
+		}
+		t.Logf("%.0f times the latency, which scatters by %.1f: condemned in %d of %d worlds", c.harm, c.tail, condemned, worlds)
+		must.True(t, condemned >= c.least && condemned <= c.most, "wanted %d to %d", c.least, c.most)
+	}
+}

@@ -105,7 +105,10 @@ func (w *work) send(fd int, quota, sent int64) (int, syscall.Errno) {
 
 // uncopied prepares sending from a file in memory, or dropping what arrives in the kernel.
 func (w *work) uncopied() (err error) {
-	if w.role == model.Receiver {
+	switch {
+	case discard == 0:
+		return noWay()
+	case w.role == model.Receiver:
 		w.discard = discard
 		return nil
 	}

@@ -1,7 +1,9 @@
 package tcpbulk
 
 import (
+	"errors"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,6 +42,9 @@ type link interface {
 	granted() (sockio.Granted, error)
 	close() error
 }
+
+// noWay is the error of a system on which the payload cannot be moved without a copy.
+func noWay() error { return errors.New(runtime.GOOS + " has no way without a copy") }
 
 // unlimited is the quota of a stream that sends until it is stopped.
 const unlimited int64 = -1

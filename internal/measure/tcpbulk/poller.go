@@ -2,7 +2,6 @@ package tcpbulk
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -25,7 +24,10 @@ func (poller) threads(int) int { return 0 }
 func (poller) attach(c *net.TCPConn) (link, error) { return connLink{c}, nil }
 
 func (poller) uncopied(*work) error {
-	return fmt.Errorf("paced streams, and %s, have no way without a copy: %w", runtime.GOOS, errors.ErrUnsupported)
+	if runtime.GOOS == "linux" {
+		return errors.New("a paced stream has no way without a copy")
+	}
+	return noWay()
 }
 
 func (poller) move(w *work) error {

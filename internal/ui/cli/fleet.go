@@ -53,7 +53,7 @@ the hub learns. linerate answers on this machine alone, as linerate ui does, unt
 	fl.IntVar(&f.page.port, "port", 0, "with --open: port of 127.0.0.1 to listen on; 0 takes a free one")
 	fl.BoolVar(&f.page.noOpen, "no-open", false, "print the link of that page, and open no browser")
 	all := c.PersistentFlags()
-	all.StringVar(&f.hub, "hub", "", "the hub's view link, or @FILE (default: of the hub of this machine)")
+	all.StringVar(&f.hub, "hub", "", "link of the hub, to look or to operate, or @FILE (default: of the hub of this machine)")
 	all.StringVar(&f.state, "state", "", "directory of the state of a hub on this machine (default: $LINERATE_STATE, else the system's)")
 	c.AddCommand(a.fleetViews(&f)...)
 	c.AddCommand(a.fleetOperations(&f)...)

@@ -276,29 +276,28 @@ func sum(results []Result, d model.Direction) units.Bytes {
 	return n
 }
 
+// foreignMode is a mode with its options of the program.
+type foreignMode struct {
+	mode iperf2.Mode
+	args []string
+}
+
+// foreignModes returns every mode, and more.
+func foreignModes(more ...foreignMode) []foreignMode {
+	return append(more, foreignMode{iperf2.Forward, nil}, foreignMode{iperf2.Reverse, []string{"-R"}}, foreignMode{iperf2.FullDuplex, []string{"--full-duplex"}},
+		foreignMode{iperf2.Dual, []string{"-d"}}, foreignMode{iperf2.TradeOff, []string{"-r"}})
+}
+
 func TestServerWithForeignClient(t *testing.T) {
 	realProgram(t)
-	for _, m := range []struct {
-		mode  iperf2.Mode
-		args  []string
-		stars bool
-	}{
-		{iperf2.Forward, nil, false},
-		{iperf2.Forward, []string{"-X"}, false},
-		{iperf2.Forward, []string{"-C"}, false},
-		{iperf2.Forward, []string{"-e", "--trip-times"}, false},
-		{iperf2.Reverse, []string{"-R"}, false},
-		{iperf2.FullDuplex, []string{"--full-duplex"}, true},
-		{iperf2.Dual, []string{"-d"}, false},
-		{iperf2.TradeOff, []string{"-r"}, false},
-	} {
+	for _, m := range foreignModes(foreignMode{iperf2.Forward, []string{"-X"}}, foreignMode{iperf2.Forward, []string{"-C"}}, foreignMode{iperf2.Forward, []string{"-e", "--trip-times"}}) {
 		for _, amount := range [][]string{{"-t", "0.2"}, {"-n", "20000000"}, {"-t", "0.2", "-P", "3"}} {
 			if (amount[0] != "-n" || m.mode.ConnectsBack()) && !thorough {
 				continue // on a busy machine the program may wait forever for a return test
 			}
 			args := append(append([]string(nil), m.args...), amount...)
 			t.Run(fmt.Sprint(m.mode, " ", strings.Join(args, " ")), func(t *testing.T) {
-				checkWithForeignClient(t, m.mode, m.stars, args)
+				checkWithForeignClient(t, m.mode, args)
 			})
 		}
 	}
@@ -324,7 +323,7 @@ func TestServerObeysRate(t *testing.T) {
 	}
 }
 
-func checkWithForeignClient(t testing.TB, mode iperf2.Mode, stars bool, args []string) {
+func checkWithForeignClient(t testing.TB, mode iperf2.Mode, args []string) {
 	n, s := 1, startServer(t, ServerConfig{Opening: time.Minute})
 	if strings.Contains(strings.Join(args, " "), "-P 3") {
 		n = 3
@@ -344,7 +343,7 @@ func checkWithForeignClient(t testing.TB, mode iperf2.Mode, stars bool, args []s
 	case mode == iperf2.Reverse:
 		got := total(list, func(transfer) bool { return true })
 		must.True(t, agree(from, got), "server sent %d, client got %d:\n%s", from, got, text)
-	case stars:
+	case mode == iperf2.FullDuplex:
 		for back, ours := range map[bool]units.Bytes{false: to, true: from} {
 			got := total(list, func(x transfer) bool { return x.back == back })
 			must.True(t, agree(ours, got), "server has %d, client %d:\n%s", ours, got, text)

@@ -108,17 +108,7 @@ var lossLine = regexp.MustCompile(`ms +(\d+)/(\d+) +\(`)
 
 func TestUDPServerWithForeignClient(t *testing.T) {
 	realProgram(t)
-	for _, m := range []struct {
-		mode  iperf2.Mode
-		args  []string
-		stars bool
-	}{
-		{iperf2.Forward, nil, false},
-		{iperf2.Reverse, []string{"-R"}, true},
-		{iperf2.FullDuplex, []string{"--full-duplex"}, true},
-		{iperf2.Dual, []string{"-d"}, false},
-		{iperf2.TradeOff, []string{"-r"}, false},
-	} {
+	for _, m := range foreignModes() {
 		for _, amount := range [][]string{{"-t", "0.5", "-b", "4m"}, {"-n", "100000", "-b", "4m"}, {"-t", "0.5", "-P", "3", "-b", "1m", "-l", "300"}} {
 			if (amount[0] != "-n" || m.mode.ConnectsBack()) && !thorough {
 				continue
