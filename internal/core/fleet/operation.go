@@ -36,7 +36,7 @@ type Operation struct {
 func (o *Operation) Validate() error {
 	o.Host, o.Far = plain.Brief(o.Host, longestName), plain.Brief(o.Far, longestName)
 	if o.Seconds < 0 || o.Seconds > longest || o.Do == Invite && o.Seconds == 0 {
-		return fmt.Errorf("%d s are not between 1 s and %d days", o.Seconds, longest/day)
+		return fmt.Errorf("a time of %d h is not between a second and %d days", o.Seconds/hour, longest/day)
 	}
 	return nil
 }

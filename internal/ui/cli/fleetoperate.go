@@ -39,6 +39,9 @@ func (a *console) fleetOperations(f *fleetFlags) []*cobra.Command {
 				}
 				do.Seconds = int64(d / time.Second)
 			}
+			if err := do.Validate(); err != nil {
+				return fault.Usagef("--for: %v", err)
+			}
 			return a.operate(cmd.Context(), *f, do)
 		}
 		return c, &last
