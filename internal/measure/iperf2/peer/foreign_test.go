@@ -339,11 +339,11 @@ func checkWithForeignClient(t testing.TB, mode iperf2.Mode, args []string) {
 		must.True(t, r.Mode == mode && len(r.Report.Warnings) == 0, "result %+v", r)
 	}
 	to, from := sum(results, model.To), sum(results, model.From)
-	switch {
-	case mode == iperf2.Reverse:
+	switch mode {
+	case iperf2.Reverse:
 		got := total(list, func(transfer) bool { return true })
 		must.True(t, agree(from, got), "server sent %d, client got %d:\n%s", from, got, text)
-	case mode == iperf2.FullDuplex:
+	case iperf2.FullDuplex:
 		for back, ours := range map[bool]units.Bytes{false: to, true: from} {
 			got := total(list, func(x transfer) bool { return x.back == back })
 			must.True(t, agree(ours, got), "server has %d, client %d:\n%s", ours, got, text)
