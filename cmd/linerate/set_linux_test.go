@@ -135,7 +135,9 @@ func onTerminal(t testing.TB, cmd *exec.Cmd, prepare ...func(*terminal)) *termin
 	}
 	must.Do(t, cmd.Start())
 	_ = slave.Close()
+	read := make(chan struct{})
 	go func() {
+		defer close(read)
 		b := make([]byte, 1024)
 		for {
 			k, err := master.Read(b) // EIO after the last process has closed it
@@ -148,6 +150,7 @@ func onTerminal(t testing.TB, cmd *exec.Cmd, prepare ...func(*terminal)) *termin
 	}()
 	go func() {
 		_ = cmd.Wait() // the exit code shows it
+		<-read         // the last words are still in the terminal
 		tt.done <- result{out: tt.shown.String(), code: cmd.ProcessState.ExitCode()}
 	}()
 	t.Cleanup(func() { _ = master.Close() })
