@@ -196,7 +196,7 @@ func crashSteps(t *testing.T) []string {
 }
 
 // TestCrash kills processes of a session after a step of its second run's change: each group of
-// them after one step, and with everyFault after every step. Whatever is killed, both hosts get
+// them after one step, and with the build tag slow after every step. Whatever is killed, both hosts get
 // their old values back, and earlier measurements are kept.
 func TestCrash(t *testing.T) {
 	rootBeside(t)
@@ -209,7 +209,7 @@ func TestCrash(t *testing.T) {
 	} {
 		each := len(steps) / 3
 		for k := range each {
-			if everyFault || k == (3+2*i)%each {
+			if must.Slow || k == (3+2*i)%each {
 				cases[fmt.Sprintf("%02d %s/%s", k+1, steps[k], who)] = func(t *testing.T) { crashOnce(t, steps, 2*each+k+1, who) }
 			}
 		}
@@ -301,7 +301,7 @@ func TestCrashInEveryAttempt(t *testing.T) {
 	cases := map[string]func(*testing.T){}
 	for _, who := range []string{"agent-far", "far-host", "both-hosts"} {
 		for i, step := range []string{"write tcp.sack", "applied tcp.recv_buffer_max", "restore tcp.recv_buffer_max"} {
-			if !everyFault && (who != "far-host" || i != 1) {
+			if !must.Slow && (who != "far-host" || i != 1) {
 				continue
 			}
 			cases[who+"/"+step] = func(t *testing.T) { crashAlways(t, 1+slices.Index(steps, step), who) }
@@ -329,7 +329,7 @@ func TestForeignChangeStays(t *testing.T) {
 	needRoot(t)
 	cases := map[string]func(*testing.T){}
 	for _, who := range []string{"nobody", "controller", "agent-far", "far-host", "whole-machine"} {
-		if !everyFault && who != "controller" && who != "whole-machine" {
+		if !must.Slow && who != "controller" && who != "whole-machine" {
 			continue
 		}
 		cases[who] = func(t *testing.T) { foreignStays(t, who) }

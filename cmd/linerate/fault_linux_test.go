@@ -141,7 +141,7 @@ func (f fault) choose(groups [][]faultCase, choice string) []faultCase {
 	for _, g := range groups { // spread out, so that all groups together cover all steps
 		all = append(all, g[hash(g[0].op.name+f.name+g[0].host)%uint64(len(g))])
 	}
-	if everyFault || len(all) == 0 {
+	if must.Slow || len(all) == 0 {
 		return all
 	}
 	if f.long {

@@ -33,7 +33,7 @@ type fault struct {
 	// at selects steps; nil selects all.
 	at func(step string) bool
 	// long marks a slow fault, or one that others cover as well: it has cases only with
-	// everyFault.
+	// the build tag slow.
 	long bool
 	// early is a fault that exists before the operation.
 	early bool

@@ -37,7 +37,7 @@ func linkFates() []fault {
 	endings := map[string][]string{
 		"": nil, ", controller killed": {"controller"}, ", watchdog killed": {"watchdog-near"}, ", everything killed": everybody(),
 	}
-	// The others run only with everyFault.
+	// The others run only with the build tag slow.
 	short := []string{"renamed, everything killed", "renamed, its name another's, watchdog killed", "replaced, controller killed", "gone"}
 	var all []fault
 	for fate, f := range fates {

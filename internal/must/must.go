@@ -18,6 +18,14 @@ type TB interface {
 	Fatal(args ...any)
 }
 
+// Often returns few, or many if tests are to be thorough.
+func Often(few, many int) int {
+	if Slow {
+		return many
+	}
+	return few
+}
+
 // Do ends t if err is not nil.
 func Do(t TB, err error) {
 	t.Helper()

@@ -15,6 +15,7 @@ import (
 	"linerate/internal/core/plan/plantest"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/udp"
+	"linerate/internal/core/tune"
 	"linerate/internal/core/units"
 	"linerate/internal/must"
 )
@@ -156,6 +157,36 @@ func TestFirstHour08ReportEndsWithKeep(t *testing.T) {
 			}
 		}
 		must.True(t, slices.Equal(got, c.want), "%s: %q, want %q", name, got, c.want)
+	}
+}
+
+// TestWhatGoesOn: a check that a busy host disturbed ends with itself, and a search with what
+// goes on, with all the time that it takes, or with a wider look where nothing was left to try.
+func TestWhatGoesOn(t *testing.T) {
+	s := model.Session{ID: "x", Kind: model.KindCheck, Near: "this machine", Far: "nas", State: model.SessionDone, Command: []string{"linerate", "check", "nas", "--quick"}, WireRate: fact.Known(units.BitRate(13e7), "test"),
+		Findings: []model.Finding{{Direction: model.To, Host: model.Far, Limit: "hypervisor"}},
+		Runs:     []model.Run{{Number: 1, State: model.RunValid, Flow: model.Flow{Direction: model.To}, Values: []model.Value{{Metric: model.Goodput, Direction: model.To, Value: 1e8}}}}}
+	for _, h := range []model.Host{model.Near, model.Far} {
+		s.Hosts = append(s.Hosts, model.HostFacts{Host: h, MTU: fact.Known(1500, "test")})
+	}
+	again := Step{"measure again while the hosts have less to do", "linerate check nas --quick"}
+	must.True(t, slices.Contains(Build(s, Options{}).Next, again), "disturbed: %+v", Build(s, Options{}).Next)
+	s.Findings = nil
+	must.True(t, !slices.Contains(Build(s, Options{}).Next, again), "undisturbed: %+v", Build(s, Options{}).Next)
+
+	s.Kind, s.Command = model.KindTune, []string{"linerate", "tune", "nas", "--budget", "1m", "--seed=3", "--db", "r.db"}
+	for want, c := range map[string]struct {
+		state          model.SessionState
+		reason, proven string
+	}{
+		"linerate tune --resume x --db r.db": {state: model.SessionInterrupted},
+		"linerate tune nas --db r.db":        {reason: tune.BudgetSpent},
+		"linerate check nas --db r.db":       {reason: tune.NothingLeft},
+		"linerate show x --db r.db":          {reason: tune.NothingLeft, proven: "y"},
+	} {
+		s.State = cmp.Or(c.state, model.SessionDone)
+		got := afterSearch(s, tune.Record{Reason: c.reason, Confirmation: c.proven, Options: tune.Options{Objective: model.Goodput}})
+		must.Equal(t, got.Command, want, got.What)
 	}
 }
 

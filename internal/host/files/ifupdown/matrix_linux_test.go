@@ -24,6 +24,9 @@ import (
 	"linerate/internal/must"
 )
 
+// trees is how many to draw.
+var trees = must.Often(5, 80)
+
 // kinds are the interfaces of a tree, as their owner defines them.
 var kinds = map[string]struct{ link, auto, stanza string }{
 	"static":     {"eno1", "auto eno1", "iface eno1 inet static\n    address 192.0.2.5/24\n"},

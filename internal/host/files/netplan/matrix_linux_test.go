@@ -23,6 +23,9 @@ import (
 	"linerate/internal/must"
 )
 
+// rounds is how often each way of owning the interface is drawn.
+var rounds = must.Often(1, 10)
+
 // owners are the ways to define the interface of a tree.
 // Each has eno1 and eno2, of which eno1 has the address 02:00:00:00:00:01.
 var owners = map[string]struct {

@@ -25,6 +25,9 @@ import (
 	"linerate/internal/must"
 )
 
+// trees is how many to draw for each kind of file.
+var trees = must.Often(3, 60)
+
 const (
 	etc = "etc/systemd/network/"
 	usr = "usr/lib/systemd/network/"

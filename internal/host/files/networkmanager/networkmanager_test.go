@@ -20,6 +20,9 @@ import (
 	"linerate/internal/must"
 )
 
+// trees is how many to draw.
+var trees = must.Often(8, 60)
+
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text), Mode: 0o600} }
 
 const (

@@ -21,6 +21,9 @@ import (
 	"linerate/internal/must"
 )
 
+// trees is how many to draw for each program.
+var trees = must.Often(6, 60)
+
 // keys are separate in each network namespace, so that a test may set them.
 var keys = []string{
 	"net/ipv4/tcp_rmem", "net/ipv4/tcp_wmem", "net/ipv4/tcp_sack", "net/ipv4/tcp_ecn", "net/ipv4/tcp_congestion_control", "net/ipv4/tcp_mtu_probing",

@@ -64,7 +64,7 @@ func TestClientWithForeignServer(t *testing.T) {
 			{Duration: short, Interval: short / 6, Streams: 3, Block: 64 << 10, Window: 256 << 10, MSS: 1000},
 			{Bytes: 30_000_001, Streams: 2},
 		} {
-			if f.Duration > 0 && !thorough {
+			if f.Duration > 0 && !must.Slow {
 				continue
 			}
 			if f.Streams > 1 && m.client.ConnectBack && (m.client.Legacy || m.d == model.From) {

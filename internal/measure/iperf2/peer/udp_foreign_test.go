@@ -37,7 +37,7 @@ func TestUDPClientWithForeignServer(t *testing.T) {
 			{Duration: time.Second / 2, Streams: 2, Block: 500},
 			{Bytes: 100_000, Streams: 1},
 		} {
-			if f.Duration > 0 && !thorough {
+			if f.Duration > 0 && !must.Slow {
 				continue
 			}
 			if f.Streams > 1 && m.client.ConnectBack {
@@ -110,7 +110,7 @@ func TestUDPServerWithForeignClient(t *testing.T) {
 	realProgram(t)
 	for _, m := range foreignModes() {
 		for _, amount := range [][]string{{"-t", "0.5", "-b", "4m"}, {"-n", "100000", "-b", "4m"}, {"-t", "0.5", "-P", "3", "-b", "1m", "-l", "300"}} {
-			if (amount[0] != "-n" || m.mode.ConnectsBack()) && !thorough {
+			if (amount[0] != "-n" || m.mode.ConnectsBack()) && !must.Slow {
 				continue
 			}
 			args := append(append([]string{"-u"}, m.args...), amount...)

@@ -179,7 +179,7 @@ func TestLyingServer(t *testing.T) {
 func TestUDPNobody(t *testing.T) {
 	for _, d := range []model.Direction{model.To, model.From} {
 		t.Run(string(d), func(t *testing.T) {
-			must.SkipIf(t, d == model.From && !thorough, "takes some seconds: with the build tag slow")
+			must.SkipIf(t, d == model.From && !must.Slow, "takes some seconds: with the build tag slow")
 			t.Parallel()
 			pc := must.Get((&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0"))(t)
 			addr := pc.LocalAddr().String()

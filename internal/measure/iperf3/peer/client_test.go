@@ -52,7 +52,7 @@ func TestClient(t *testing.T) {
 		"both, 2 streams":           {Direction: model.Both, Duration: short, Streams: 2},
 		"both, bytes":               {Direction: model.Both, Bytes: 20e6},
 	}, func(t testing.TB, f model.Flow) {
-		must.SkipIf(t, f.Duration > 0 && f.Congestion == "" && !thorough, "lasts for a time: with the tag slow")
+		must.SkipIf(t, f.Duration > 0 && f.Congestion == "" && !must.Slow, "lasts for a time: with the tag slow")
 		checkClient(t, foreignServer(t), f, Client{})
 	})
 }

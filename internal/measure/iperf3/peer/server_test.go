@@ -143,7 +143,7 @@ func TestServer(t *testing.T) {
 
 // skipTimed leaves cases with a duration, rather than bytes, to the tag slow.
 func skipTimed(t testing.TB, args string) {
-	must.SkipIf(t, strings.Contains(args, "-t ") && !thorough, "lasts for a time: with the tag slow")
+	must.SkipIf(t, strings.Contains(args, "-t ") && !must.Slow, "lasts for a time: with the tag slow")
 }
 
 // serverCase has arguments of the real client, and whether only the server counts what is in

@@ -1,6 +1,0 @@
-//go:build slow
-
-package ifupdown_test
-
-// trees is how many to draw.
-const trees = 80

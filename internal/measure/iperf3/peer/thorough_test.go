@@ -1,6 +1,0 @@
-//go:build !slow
-
-package peer
-
-// thorough runs every combination with the foreign program.
-const thorough = false
