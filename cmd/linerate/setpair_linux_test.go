@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -183,6 +184,7 @@ func unanswered(t testing.TB, heard bool) {
 	} else {
 		// It gets the confirmation, and handles it only after its sender is gone.
 		must.Do(t, unix.Kill(first.watchdogFar, unix.SIGSTOP))
+		time.Sleep(1500 * time.Millisecond) // linerate asks it every second whether it holds the change
 		tt.asked(t, "y\n")
 		must.Until(t, "the confirmation", func() bool {
 			text, err := os.ReadFile(confirmation)

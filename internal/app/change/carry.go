@@ -161,6 +161,10 @@ func (c *change) decide(ctx context.Context) error {
 	defer late.Stop()
 	watch := time.NewTicker(watchStep)
 	defer watch.Stop()
+	// A host that does not answer must not keep the person's answer waiting.
+	look, leave := context.WithCancel(ctx)
+	defer leave()
+	looks, looking := make(chan error, 1), false
 	for {
 		select {
 		case <-ctx.Done():
@@ -176,12 +180,18 @@ func (c *change) decide(ctx context.Context) error {
 			case answer.err != nil:
 				return back(answer.err, "")
 			case answer.Yes:
+				leave()
 				return c.confirm(ctx)
 			default:
 				return back(nil, "not confirmed")
 			}
 		case <-watch.C:
-			err := c.verify(ctx)
+			if !looking {
+				looking = true
+				go func(ends []*end) { looks <- verify(look, ends) }(c.changing())
+			}
+		case err := <-looks:
+			looking = false
 			switch {
 			case err == nil || ctx.Err() != nil:
 			case errors.Is(err, session.ErrExpired): // the hosts started their clocks before this process
@@ -193,9 +203,9 @@ func (c *change) decide(ctx context.Context) error {
 	}
 }
 
-// verify asks every host whether it still holds the change.
-func (c *change) verify(ctx context.Context) error {
-	for _, e := range c.changing() {
+// verify asks hosts whether they still hold the change.
+func verify(ctx context.Context, ends []*end) error {
+	for _, e := range ends {
 		if err := e.Client.Verify(ctx); err != nil {
 			return err
 		}
