@@ -19,7 +19,7 @@ import (
 // isolated runs a shell script with its own mounts and network, so that it may fill disks and
 // change settings. $W is a directory, linerate is in the path, and "$FAR" is an agent behind
 // loopback that keeps its journal in $W/far.
-func isolated(t testing.TB, script string) (dir string, r result) {
+func isolated(t testing.TB, script string, env ...string) (dir string, r result) {
 	t.Helper()
 	flags := "-mn"
 	if os.Geteuid() != 0 {
@@ -33,7 +33,7 @@ func isolated(t testing.TB, script string) (dir string, r result) {
 	for key, value := range userEnv(dir) {
 		cmd.Env = append(cmd.Env, key+"="+value)
 	}
-	cmd.Env = append(cmd.Env, "W="+dir, "FAR=exec:127.0.0.1 linerate agent --state "+filepath.Join(dir, "far"))
+	cmd.Env = append(append(cmd.Env, "W="+dir, "FAR=exec:127.0.0.1 linerate agent --state "+filepath.Join(dir, "far")), env...)
 	return dir, run(t, cmd)
 }
 

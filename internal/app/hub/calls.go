@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"linerate/internal/control/access"
 	wirefleet "linerate/internal/control/fleet"
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/fleet"
@@ -34,15 +33,16 @@ func (h *Hub) handler() http.Handler {
 	return mux
 }
 
-// has reports whether a request shows a key with one of these rights.
-func (h *Hub) has(r *http.Request, rights ...access.Right) bool {
+// shows returns the right of the key that a request shows, and its hash.
+func (h *Hub) shows(r *http.Request) (right fleet.Right, hash string) {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	secret, err := base64.RawURLEncoding.DecodeString(token)
 	if !ok || err != nil {
-		return false
+		return "", ""
 	}
-	g, ok := h.ring.Find(secret)
-	return ok && slices.Contains(rights, g.Right)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.right(token), fleet.HashOf(secret)
 }
 
 func reply(w http.ResponseWriter, out any, err error) {
@@ -56,12 +56,12 @@ func reply(w http.ResponseWriter, out any, err error) {
 
 func (h *Hub) people(answer func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !h.has(r, access.View, access.Operate) {
+		if right, _ := h.shows(r); right != fleet.Views && right != fleet.Operates {
 			wirefleet.Fail(w, fmt.Errorf("%w: use the view link that linerate hub printed last", wirefleet.ErrDenied))
 			return
 		}
-		if err := tls.Admit(r); err != nil {
-			wirefleet.Fail(w, fmt.Errorf("%w: %w", wirefleet.ErrLater, err))
+		if err := admit(r); err != nil {
+			wirefleet.Fail(w, err)
 			return
 		}
 		out, err := answer(r)
@@ -72,7 +72,7 @@ func (h *Hub) people(answer func(*http.Request) (any, error)) http.HandlerFunc {
 // caller is an agent that calls.
 type caller struct {
 	pin, addr string
-	joins     bool // it shows the token of the join link
+	key       string // the hash of its join link, "" if it shows none that is valid
 }
 
 // agentCall reads a message of an agent whose key the hub knows, or that may join.
@@ -81,22 +81,24 @@ func agentCall[In any, Out any, P interface {
 	Validate() error
 }](h *Hub, answer func(context.Context, caller, P) (Out, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c := caller{pin: tls.PeerPin(r), joins: h.has(r, access.Join)}
+		c := caller{pin: tls.PeerPin(r)}
+		if right, hash := h.shows(r); right == fleet.Joins {
+			c.key = hash
+		}
 		c.addr, _, _ = net.SplitHostPort(r.RemoteAddr)
-		h.mu.Lock()
-		known := h.find(c.pin)
-		h.mu.Unlock()
-		var err error
+		known, err := h.known(r, c)
 		in := P(new(In))
 		switch {
-		case c.pin == "" || known == nil && !c.joins:
+		case err != nil:
+		case c.pin == "" || known == nil && c.key == "":
 			err = fmt.Errorf("%w: it does not know this host: join with the link that linerate hub prints now", wirefleet.ErrDenied)
 		case known != nil && known.Removed:
 			err = fmt.Errorf("%w: %s was removed from the fleet", wirefleet.ErrDenied, known.Name)
 		default:
-			if aerr := tls.Admit(r); aerr != nil {
-				err = fmt.Errorf("%w: %w", wirefleet.ErrLater, aerr)
-			} else if err = wirefleet.Read(r.Body, in); err == nil {
+			if err = admit(r); err == nil {
+				err = wirefleet.Read(r.Body, in)
+			}
+			if err == nil {
 				err = in.Validate()
 			}
 		}
@@ -107,6 +109,32 @@ func agentCall[In any, Out any, P interface {
 		out, err := answer(r.Context(), c, in)
 		reply(w, out, err)
 	}
+}
+
+func admit(r *http.Request) error {
+	if err := tls.Admit(r); err != nil {
+		return fmt.Errorf("%w: %w", wirefleet.ErrLater, err)
+	}
+	return nil
+}
+
+// known returns the host that calls; nil if there is none, at no hub.
+func (h *Hub) known(r *http.Request, c caller) (*fleet.Host, error) {
+	h.mu.Lock()
+	one := h.find(c.pin)
+	h.mu.Unlock()
+	if one != nil || c.pin == "" || c.key != "" {
+		return one, nil
+	}
+	if err := admit(r); err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.follow(r.Context()); err != nil { // it may have joined at another hub a moment ago
+		return nil, fmt.Errorf("%w: %w", wirefleet.ErrLater, err)
+	}
+	return h.find(c.pin), nil
 }
 
 // find returns the host with a pin, nil if there is none.
@@ -164,15 +192,13 @@ func (h *Hub) sync(ctx context.Context, c caller, in *wirefleet.Sync) (*wireflee
 func (h *Hub) meet(ctx context.Context, c caller, in *wirefleet.Sync) (*fleet.Host, error) {
 	one, now := h.find(c.pin), h.now()
 	if one == nil {
-		if len(h.hosts) >= MostHosts {
-			return nil, fmt.Errorf("%w: it has %d hosts, the most that a hub with SQLite takes", wirefleet.ErrDenied, MostHosts)
+		if len(h.hosts) >= h.c.Most {
+			return nil, fmt.Errorf("%w: it has %d hosts, the most that it takes (%d with SQLite, %d with PostgreSQL)", wirefleet.ErrDenied, h.c.Most, MostHosts, MostOnServer)
 		}
-		one = &fleet.Host{Pin: c.pin, Name: h.unique(in.Name), Joined: now, Boot: in.Boot, Seen: now}
-		if err := h.store.PutHosts(ctx, one); err != nil {
-			return nil, fmt.Errorf("%w: %w", wirefleet.ErrLater, err)
+		var err error
+		if one, err = h.join(ctx, c, in); err != nil {
+			return nil, err
 		}
-		h.hosts[one.ID], h.joined = one, true
-		h.alert(fleet.Alert{Kind: "joined", Subject: one.Name, Text: fmt.Sprintf("%s has joined from %s", one.Name, c.addr)})
 	}
 	switch {
 	case in.Boot == one.Boot:
@@ -207,6 +233,24 @@ func (h *Hub) meet(ctx context.Context, c caller, in *wirefleet.Sync) (*fleet.Ho
 	return one, nil
 }
 
+// join registers a new host.
+func (h *Hub) join(ctx context.Context, c caller, in *wirefleet.Sync) (*fleet.Host, error) {
+	now := h.now()
+	one := &fleet.Host{Pin: c.pin, Name: h.unique(in.Name), Joined: now, Boot: in.Boot, Seen: now}
+	err := h.store.Join(ctx, one, c.key, now)
+	if errors.Is(err, fleet.ErrKey) {
+		return nil, fmt.Errorf("%w: %w", wirefleet.ErrDenied, err)
+	}
+	if err == nil {
+		err = h.follow(ctx)
+	}
+	if err != nil { // another hub may have taken a host of that name: the next call sees it
+		return nil, fmt.Errorf("%w: %w", wirefleet.ErrLater, err)
+	}
+	h.alert(fleet.Alert{Kind: "joined", Subject: one.Name, Text: fmt.Sprintf("%s has joined from %s", one.Name, c.addr)})
+	return h.hosts[one.ID], nil
+}
+
 // unique returns a name that no other host has.
 func (h *Hub) unique(name string) string {
 	taken := func(name string) bool {
@@ -239,18 +283,11 @@ func (h *Hub) push(ctx context.Context, c caller, in *wirefleet.Push) (*wireflee
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", wirefleet.ErrLater, err)
 	}
-	for i := range fresh {
-		l := &fresh[i]
-		doubt, told := h.take(l)
-		if told != nil {
-			change := h.changes[len(h.changes)-1]
-			h.alert(fleet.Alert{Kind: map[bool]string{true: "worse", false: "better"}[told.Worse], Subject: change.Near + " - " + change.Far, Text: strings.Join(change.Lines(), "\n"), Change: &change})
-		}
-		if doubt != nil {
-			if err := h.planConfirm(ctx, l); err != nil {
-				h.fault = err // the next look raises it again
-			}
-		}
+	for _, id := range fresh {
+		h.mine[id] = true
+	}
+	if err := h.follow(ctx); err != nil {
+		h.fault = err // it is stored, and taken later
 	}
 	out := &wirefleet.Pushed{Kept: []int64{}}
 	for _, r := range in.Results {

@@ -7,10 +7,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/ecdsa"
+	crand "crypto/rand"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -21,7 +23,6 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/app/here"
 	"linerate/internal/app/serve"
-	"linerate/internal/control/access"
 	"linerate/internal/control/agent"
 	wirefleet "linerate/internal/control/fleet"
 	"linerate/internal/control/wire/tls"
@@ -33,24 +34,30 @@ import (
 	"linerate/internal/host/sandbox"
 )
 
-// Store is what a hub keeps. A call either takes effect as a whole or not at all, also where
-// several hubs use one store.
+// Store is what the hubs of a fleet keep. A call either takes effect as a whole or not at all, and
+// News tells every hub of it, in one order; see tables.Fleet.
 type Store interface {
-	Hosts(ctx context.Context) ([]fleet.Host, error)
+	Clock(ctx context.Context) (time.Time, error)
+	Claim(ctx context.Context, pin string, anew bool) (is string, err error)
+	Lead(ctx context.Context, hub string, now, until int64) (leads bool, err error)
+	News(ctx context.Context, since fleet.Mark) (fleet.News, error)
+	Join(ctx context.Context, h *fleet.Host, key string, now int64) error
 	PutHosts(ctx context.Context, hosts ...*fleet.Host) error
-	Remove(ctx context.Context, name string) (found bool, err error)
-	Plan(ctx context.Context, leases []fleet.Lease) (planned []fleet.Lease, err error)
-	Finish(ctx context.Context, near, now int64, results []fleet.Lease) (fresh []fleet.Lease, err error)
-	Open(ctx context.Context) ([]fleet.Lease, error)
-	Ended(ctx context.Context, since int64, each func(*fleet.Lease)) error
+	Remove(ctx context.Context, host int64) error
+	Drain(ctx context.Context, host, until int64) error
+	PutKey(ctx context.Context, k fleet.Key) error
+	Revoke(ctx context.Context) error
+	Plan(ctx context.Context, leases []fleet.Lease) (planned int, err error)
+	Finish(ctx context.Context, near, now int64, results []fleet.Lease) (fresh []int64, err error)
 	Forget(ctx context.Context, before int64) error
 }
 
 // Defaults of a hub (fleet.md section 4; all (p)).
 const (
 	DefaultPort   = "5300"
-	DefaultRounds = 6  // an hour
-	MostHosts     = 50 // on one machine with SQLite
+	DefaultRounds = 6   // an hour
+	MostHosts     = 50  // with SQLite
+	MostOnServer  = 200 // with PostgreSQL
 	DefaultMargin = 0.0953101798
 
 	window    = fleet.Window     // s, of a look
@@ -62,8 +69,9 @@ const (
 	kept      = 56 * 24 * 3600   // s, twice the period of a reference
 	patient   = 25 * time.Second // that an agent waits for news
 	every     = time.Second      // between two looks at what is due
-	again     = 5                // s, between two looks at which hosts are removed
-	noted     = 60               // s, between two writes of when hosts were seen
+	noted     = 60               // s, between two writes of when hosts were seen, and two looks at the clock
+	leading   = 15               // s, after which another hub plans in the place of one that is silent
+	drift     = 5 * time.Second  // between two looks, of clocks that nobody has set
 	astray    = 300              // s, from which a host's clock is called wrong
 	shown     = 50               // entries of a list
 )
@@ -83,6 +91,7 @@ type Config struct {
 	Listen   string
 	Host     string // name or address in its links; "" is what LinkHosts finds
 	NewLinks bool   // makes new join and view links, and revokes those before
+	Most     int    // hosts; 0 is MostHosts
 	Rounds   int    // an hour
 	Margin   float64
 	User     string                               // to become, of root
@@ -106,18 +115,23 @@ type Hub struct {
 	env      app.Env
 	c        Config
 	store    Store
+	id       string            // random
 	key      *ecdsa.PrivateKey // signs tickets; its pin is in the links
-	keys     access.Store
-	ring     *access.Ring
 	own      *tls.Server
 	metrics  net.Listener // nil if not requested
 	identity tls.Identity
-	link     string    // with which hosts join
-	started  time.Time // with its monotonic clock: instants of the hub go on whatever the clock says
+	link     string // with which hosts join
 	alerts   chan fleet.Alert
 
 	mu      sync.Mutex
-	news    chan struct{} // closed when an agent may have new orders
+	base    time.Time // with its monotonic clock: the hub's time goes on whatever this machine's clock says
+	wall    time.Time // the time of the database at base
+	asked   int64     // when the database was asked for it
+	mark    fleet.Mark
+	keys    map[string]fleet.Key
+	leads   int64          // until when this hub plans
+	mine    map[int64]bool // results that this hub has stored and not taken yet
+	news    chan struct{}  // closed when an agent may have new orders
 	hosts   map[int64]*fleet.Host
 	dirty   map[int64]bool // hosts to be stored
 	silent  map[int64]bool
@@ -125,6 +139,7 @@ type Hub struct {
 	taken   map[int64][]fleet.Span
 	paths   fleet.Paths
 	last    map[fleet.Way]int64 // when it was measured
+	next    map[fleet.Way]int64 // when it was planned for last
 	tried   map[fleet.Way]bool
 	blocked map[fleet.Way]int64  // the host that could not connect to the other one
 	problem map[fleet.Way]string // of the last look
@@ -135,7 +150,6 @@ type Hub struct {
 	windows []fleet.Span // of rounds to come
 	joined  bool         // a host has come since they were planned
 	stored  int64        // when hosts were stored
-	reread  int64        // when it was read which are removed
 	swept   int64        // when old results were removed
 	recent  []fleet.Lease
 	changes []fleet.Change
@@ -158,13 +172,19 @@ type order struct {
 
 // ready returns a hub that has read its store, without a port.
 func ready(ctx context.Context, env app.Env, st Store, c Config) (*Hub, error) {
+	c.Most = cmp.Or(c.Most, MostHosts)
 	h := &Hub{
-		env: env, c: c, store: st, started: env.Now(), alerts: make(chan fleet.Alert, 100), news: make(chan struct{}),
+		env: env, c: c, store: st, id: fmt.Sprint(rand.Uint64()), alerts: make(chan fleet.Alert, 100), news: make(chan struct{}),
 		hosts: map[int64]*fleet.Host{}, dirty: map[int64]bool{}, silent: map[int64]bool{}, open: map[int64]*fleet.Lease{}, taken: map[int64][]fleet.Span{},
-		paths: fleet.Paths{Margin: c.Margin, Zone: env.Now().Location()},
-		last:  map[fleet.Way]int64{}, tried: map[fleet.Way]bool{}, blocked: map[fleet.Way]int64{}, problem: map[fleet.Way]string{}, prints: map[fleet.Way][]printed{}, doubts: map[int64]order{},
+		keys: map[string]fleet.Key{}, mine: map[int64]bool{}, paths: fleet.Paths{Margin: c.Margin, Zone: env.Now().Location()}, round: 3600 / int64(cmp.Or(c.Rounds, DefaultRounds)),
+		last: map[fleet.Way]int64{}, next: map[fleet.Way]int64{}, tried: map[fleet.Way]bool{}, blocked: map[fleet.Way]int64{}, problem: map[fleet.Way]string{}, prints: map[fleet.Way][]printed{}, doubts: map[int64]order{},
 	}
-	return h, fault.WithKind(fault.Store, h.load(ctx))
+	at, err := st.Clock(ctx)
+	h.base, h.wall, h.asked = time.Now(), at, at.Unix()
+	if err == nil {
+		err = h.load(ctx)
+	}
+	return h, fault.WithKind(fault.Store, err)
 }
 
 // Open opens the hub's port and reads its store.
@@ -180,15 +200,15 @@ func Open(ctx context.Context, env app.Env, st Store, c Config) (_ *Hub, err err
 	if !ok {
 		return nil, fmt.Errorf("%s holds no key that signs tickets", c.Dir)
 	}
-	h.key, h.keys = key, access.Store{Dir: c.Dir}
-	if h.ring, err = h.keys.Ring(h.say); err != nil {
-		return nil, err
+	h.key = key
+	pin, err := st.Claim(ctx, h.identity.Pin(), c.NewLinks)
+	if err != nil {
+		return nil, fault.WithKind(fault.Store, err)
 	}
-	defer func() {
-		if err != nil {
-			_ = h.ring.Close()
-		}
-	}()
+	if pin != h.identity.Pin() {
+		return nil, fault.New(fault.Usage, fmt.Errorf("the hosts in this database know their hub by another key than the one in %s", c.Dir),
+			"copy the directory of the hub that uses it to %s; if its key is lost, --new-links makes this hub the one, and all hosts have to join again", c.Dir)
+	}
 	h.own, err = tls.Listen(ctx, c.Listen, tls.Config{
 		Identity: h.identity, Find: func([]byte) (tls.Key, bool) { return tls.Key{}, false }, Agent: agent.Config{Version: env.Version, Catalogue: env.Catalogue}, Web: h.handler(), Log: h.say,
 	})
@@ -198,7 +218,7 @@ func Open(ctx context.Context, env app.Env, st Store, c Config) (_ *Hub, err err
 	if c.Metrics != "" {
 		h.metrics, err = serve.ListenMetrics(ctx, c.Metrics)
 	}
-	if err = cmp.Or(err, errors.Join(h.links(), h.become())); err != nil {
+	if err = cmp.Or(err, errors.Join(h.links(ctx), h.become())); err != nil {
 		_ = h.own.Close()
 		return nil, err
 	}
@@ -221,59 +241,66 @@ func (h *Hub) become() error {
 		return err
 	}
 	// SQLite opens its files by their full paths: the folders above let u pass.
-	if err := errors.Join(os.Chmod(filepath.Dir(h.c.Dir), 0o711), h.own.GiveTo(u.UID, u.GID), h.ring.Share(u.UID, u.GID), sandbox.Drop(u)); err != nil {
+	if err := errors.Join(os.Chmod(filepath.Dir(h.c.Dir), 0o711), h.own.GiveTo(u.UID, u.GID), sandbox.Drop(u)); err != nil {
 		return fault.WithHint(err, "start the hub as that user, or name another: --user NAME")
 	}
 	h.say("runs as " + u.String())
 	return nil
 }
 
-// links makes the links of the hub, unless they exist. New ones also end all invitations.
-func (h *Hub) links() error {
-	keys, err := h.keys.List()
-	if err != nil {
-		return err
-	}
-	for _, k := range keys {
-		if h.c.NewLinks && strings.HasPrefix(k.Name, invites) {
-			if _, err := h.keys.Revoke(k.Name); err != nil {
-				return err
-			}
+// links makes the links of this hub, unless they exist and open something. New ones also end all
+// invitations, and the links of the other hubs.
+func (h *Hub) links(ctx context.Context) error {
+	if h.c.NewLinks {
+		if err := errors.Join(h.store.Revoke(ctx), h.follow(ctx)); err != nil {
+			return err
 		}
 	}
-	for name, one := range map[string]struct {
-		file  string
-		right access.Right
-	}{"join": {joinFile, access.Join}, "view": {ViewFile, access.View}, "operate": {OperateFile, access.Operate}} {
-		path := filepath.Join(h.c.Dir, one.file)
+	for right, file := range map[fleet.Right]string{fleet.Joins: joinFile, fleet.Views: ViewFile, fleet.Operates: OperateFile} {
+		path := filepath.Join(h.c.Dir, file)
 		text, err := os.ReadFile(path)
 		link, perr := tls.ParseLink(string(text))
-		if h.c.NewLinks || err != nil || perr != nil {
-			if _, err := h.keys.Revoke(name); err != nil && !errors.Is(err, access.ErrUnknown) {
+		if err != nil || perr != nil || h.right(link.Secret) != right {
+			if link, err = h.newLink(ctx, fleet.Key{Right: right, Expires: fleet.Endless, Left: fleet.Endless}); err != nil {
 				return err
 			}
-			_, secret, err := h.keys.Add(name, one.right, time.Time{})
-			if err != nil {
-				return err
-			}
-			link.Secret = base64.RawURLEncoding.EncodeToString(secret)
 		}
-		link.Pin, link.Addr = h.identity.Pin(), h.address(one.right)
-		if one.right == access.Join {
+		link.Pin, link.Addr = h.identity.Pin(), h.address(right)
+		if right == fleet.Joins {
 			h.link = link.String()
 		}
 		if err := durable.Write(durable.OS{}, path, []byte(link.String()), 0o600); err != nil {
 			return fmt.Errorf("write %s: %w", path, err)
 		}
 	}
-	return nil
+	return h.follow(ctx)
+}
+
+// newLink stores a new key, and returns a link with its secret.
+func (h *Hub) newLink(ctx context.Context, k fleet.Key) (tls.Link, error) {
+	secret := make([]byte, 32)
+	_, _ = crand.Read(secret) // it never fails
+	k.Hash = fleet.HashOf(secret)
+	return tls.Link{Secret: base64.RawURLEncoding.EncodeToString(secret)}, h.store.PutKey(ctx, k)
+}
+
+// right returns the right of a secret as a link has it; "" is none.
+func (h *Hub) right(text string) fleet.Right {
+	secret, err := base64.RawURLEncoding.DecodeString(text)
+	if k := h.keys[fleet.HashOf(secret)]; err == nil && k.Valid(h.now()) {
+		return k.Right
+	}
+	return ""
 }
 
 // address returns the address in a link: people on this machine use its loopback address first.
-func (h *Hub) address(r access.Right) string {
+func (h *Hub) address(r fleet.Right) string {
 	_, port, _ := net.SplitHostPort(h.own.Addr().String())
-	hosts := serve.LinkHosts(h.c.Host, h.own.Addr())
-	if tcp, ok := h.own.Addr().(*net.TCPAddr); ok && tcp.IP.IsUnspecified() && r != access.Join {
+	hosts := serve.LinkHosts("", h.own.Addr())
+	if h.c.Host != "" {
+		hosts = strings.Split(h.c.Host, ",")
+	}
+	if tcp, ok := h.own.Addr().(*net.TCPAddr); ok && tcp.IP.IsUnspecified() && r != fleet.Joins {
 		hosts = append([]string{"127.0.0.1"}, hosts...)
 	}
 	return tls.JoinAddrs(hosts, port)
@@ -298,16 +325,14 @@ func (h *Hub) say(line string) { h.env.Observe(app.Serving{Line: line}) }
 // now returns the hub's time, in seconds since 1970.
 func (h *Hub) now() int64 { return h.clock().Unix() }
 
-func (h *Hub) clock() time.Time { return h.started.Round(0).Add(time.Since(h.started)) }
+func (h *Hub) clock() time.Time { return h.wall.Add(time.Since(h.base)) }
 
 // Run answers agents and people until ctx ends.
 func (h *Hub) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer func() { _ = h.ring.Close() }()
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer cancel()
-	all.Go(func() { h.ring.Watch(ctx) })
 	if h.metrics != nil { // a failure does not end the hub
 		all.Go(func() {
 			err := serve.Metrics(ctx, h.metrics, func(w io.Writer, _ bool) { // one text for both formats: it has gauges alone
@@ -335,7 +360,12 @@ func (h *Hub) Run(ctx context.Context) error {
 	all.Wait()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return errors.Join(err, h.putHosts(context.WithoutCancel(ctx)))
+	ctx = context.WithoutCancel(ctx)
+	err = errors.Join(err, h.putHosts(ctx))
+	if h.leads > 0 { // the next hub need not wait; it does if this fails
+		_, _ = h.store.Lead(ctx, h.id, h.now(), 0)
+	}
+	return err
 }
 
 // orders returns the message of an open lease for its near host, and false if it is for another.

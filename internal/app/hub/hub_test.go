@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -29,8 +30,10 @@ type bed struct {
 	dir    string // of the hub's key
 	store  *sqlite.Fleet
 	hub    *Hub
+	others []*Hub // on the same store; nil if it is down
+	link   string // the hash of a join key
 	env    app.Env
-	ahead  time.Duration // of the hub's wall clock, set while it runs
+	ahead  time.Duration // of the database's clock, set while the hub runs
 	key    *ecdsa.PublicKey
 	agents map[int64]*simulated
 	cut    map[fleet.Way]bool // pairs that cannot reach each other
@@ -39,6 +42,14 @@ type bed struct {
 	rng    *rand.Rand
 	stop   func()
 }
+
+// clocked is a store whose clock is set.
+type clocked struct {
+	Store
+	ahead *time.Duration
+}
+
+func (c clocked) Clock(context.Context) (time.Time, error) { return time.Now().Add(*c.ahead), nil }
 
 // simulated is an agent: what it measured when, from its own point of view.
 type simulated struct {
@@ -52,10 +63,10 @@ type simulated struct {
 
 func newBed(t *testing.T) *bed {
 	st := must.Get(sqlite.OpenFleet(t.Context(), sqlite.Memory))(t)
-	b := &bed{t: t, dir: t.TempDir(), store: st, agents: map[int64]*simulated{}, cut: map[fleet.Way]bool{}, kernel: "6.1", rng: rand.New(rand.NewPCG(3, 3))}
+	b := &bed{t: t, dir: t.TempDir(), store: st, link: "of a link", agents: map[int64]*simulated{}, cut: map[fleet.Way]bool{}, kernel: "6.1", rng: rand.New(rand.NewPCG(3, 3))}
 	b.env = apptest.Env(&apptest.Person{})
-	b.env.Now = func() time.Time { return time.Now().Add(b.ahead) }
 	t.Cleanup(func() { must.OK(t, st.Close()) })
+	must.Do(t, st.PutKey(t.Context(), fleet.Key{Hash: b.link, Right: fleet.Joins, Expires: fleet.Endless, Left: fleet.Endless}))
 	b.start()
 	return b
 }
@@ -65,16 +76,29 @@ func (b *bed) start() {
 	if b.stop != nil {
 		b.stop()
 	}
-	b.hub = must.Get(ready(b.t.Context(), b.env, b.store, Config{Margin: DefaultMargin, Tell: func(context.Context, fleet.Alert) {}}))(b.t)
-	b.hub.key = must.Get(tls.LoadKey(b.dir))(b.t).Certificate.PrivateKey.(*ecdsa.PrivateKey)
+	b.hub, b.stop = b.another()
 	b.key = &b.hub.key.PublicKey
+}
+
+// another starts a hub on the store, and returns what kills it.
+func (b *bed) another() (h *Hub, stop func()) {
+	h = must.Get(ready(b.t.Context(), b.env, clocked{b.store, &b.ahead}, Config{Margin: DefaultMargin, Tell: func(context.Context, fleet.Alert) {}}))(b.t)
+	h.key = must.Get(tls.LoadKey(b.dir))(b.t).Certificate.PrivateKey.(*ecdsa.PrivateKey)
 	ctx, cancel := context.WithCancel(b.t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		b.hub.work(ctx)
+		h.work(ctx)
 	}()
-	b.stop = func() { cancel(); <-done }
+	return h, func() { cancel(); <-done }
+}
+
+// at returns the hub that an agent asks: each second one another, if it is up.
+func (b *bed) at(s *simulated) *Hub {
+	if n := len(b.others); n > 0 && len(s.pin)%(n+1) < n && b.others[len(s.pin)%(n+1)] != nil {
+		return b.others[len(s.pin)%(n+1)]
+	}
+	return b.hub
 }
 
 // join adds an agent that takes part until the test ends.
@@ -92,7 +116,7 @@ func (b *bed) sync(s *simulated) (*wirefleet.Synced, error) {
 	for id := range s.orders {
 		in.Have = append(in.Have, id)
 	}
-	return b.hub.sync(b.t.Context(), caller{pin: s.pin, addr: "10.0.0.1", joins: true}, &in)
+	return b.at(s).sync(b.t.Context(), caller{pin: s.pin, addr: "10.0.0.1", key: b.link}, &in)
 }
 
 // run lets all agents take part for a time.
@@ -147,7 +171,7 @@ func (b *bed) obey(s *simulated, out *wirefleet.Synced) {
 
 func (s *simulated) deliver(b *bed, l fleet.Lease) {
 	for range 2 { // an answer may have been lost
-		kept, err := b.hub.push(b.t.Context(), caller{pin: s.pin}, &wirefleet.Push{Results: []fleet.Lease{l}})
+		kept, err := b.at(s).push(b.t.Context(), caller{pin: s.pin}, &wirefleet.Push{Results: []fleet.Lease{l}})
 		must.True(b.t, err == nil && slices.Contains(kept.Kept, l.ID), "%v, %v", kept, err)
 	}
 }
@@ -189,7 +213,14 @@ func (b *bed) measured(o wirefleet.Order) (runs []fleet.Run) {
 // at a time, and every finished lease stored once.
 func (b *bed) audit() {
 	stored := map[int64]int{}
-	must.Do(b.t, b.store.Ended(b.t.Context(), 0, func(l *fleet.Lease) { stored[l.ID]++ }))
+	for n := (fleet.News{More: true}); n.More; {
+		n = must.Get(b.store.News(b.t.Context(), n.To))(b.t)
+		for _, l := range n.Leases {
+			if l.Reported > 0 {
+				stored[l.ID]++
+			}
+		}
+	}
 	for id, s := range b.agents {
 		slices.SortFunc(s.log, func(a, b fleet.Span) int { return int(a.From - b.From) })
 		for i := range len(s.log) - 1 {
@@ -233,6 +264,51 @@ func TestFleet(t *testing.T) {
 		b.start()
 		must.Equal(t, len(b.hub.changes), was, "changes that a new process knows")
 		must.True(t, !strings.Contains(fmt.Sprint(b.hub.told), "{worse "), "told again: %v", b.hub.told)
+	})
+}
+
+// TestSeveralHubs: of two hubs on one store, to which half of the hosts talk, one plans. It is
+// killed, and another one started; both know the same, and tell people once.
+func TestSeveralHubs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t)
+		second, stop := b.another()
+		b.others = []*Hub{second}
+		defer func() { b.stop(); stop() }()
+		for _, name := range []string{"a", "bb", "c", "dd"} {
+			b.join(name)
+		}
+		b.run(5 * time.Minute)
+		b.run(3 * time.Hour)
+		must.True(t, b.hub.leads > 0 && second.leads == 0, "both plan, or none: until %d, %d", b.hub.leads, second.leads)
+		most := 4 * 6 / 2 * 3 // hosts, rounds, two to a look, hours
+		must.True(t, len(second.recent) > most/2 && len(second.recent) <= most+6, "%d looks in three hours, at most %d and six first ones", len(second.recent), most)
+
+		killed, began := b.hub, len(second.recent)
+		b.hub, b.others = second, nil
+		b.stop() // the one that plans
+		b.stop, stop = stop, func() {}
+		time.Sleep((leading + 2) * time.Second)
+		synctest.Wait()
+		must.True(t, second.leads > killed.leads, "nobody plans")
+		b.slow = 2
+		b.run(2 * time.Hour)
+		must.True(t, len(second.recent) > began+12, "%d looks in two hours after one hub was killed", len(second.recent)-began)
+		third, stopThird := b.another()
+		stop, b.others = stopThird, []*Hub{third}
+		b.run(3 * time.Hour)
+		must.Need(t, len(second.changes) > 0 && fmt.Sprint(second.changes) == fmt.Sprint(third.changes), "the hubs know of %d and %d changes", len(second.changes), len(third.changes))
+		must.True(t, reflect.DeepEqual(second.status().Ways, third.status().Ways), "the hubs know the paths differently")
+		told := map[string]int{}
+		for _, a := range slices.Concat(killed.told, second.told, third.told) {
+			told[a.Kind]++
+		}
+		must.True(t, told["worse"] == len(second.changes) && told["joined"] == 4, "people were told: %v", told)
+		must.Do(t, must.Err(second.do(t.Context(), fleet.Operation{Do: fleet.Drain, Host: "a"})))
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		must.Contain(t, fmt.Sprint(third.status().Hosts), "[drained until an operator resumes it]")
+		b.audit()
 	})
 }
 
@@ -320,8 +396,8 @@ func TestBadDays(t *testing.T) {
 		must.True(t, len(s.Ways) == 1 && s.Ways[0].Problem != "" && s.Ways[0].To != nil && !s.Hosts[0].Silent && !s.Hosts[1].Silent, "cut off: %+v", s.Ways)
 		must.Equal(t, len(tried), 2, "ends that tried to connect")
 
-		must.Equal(t, must.Get(b.store.Remove(t.Context(), "b"))(t), true, "removed")
-		time.Sleep((again + 2) * time.Second)
+		must.Do(t, b.store.Remove(t.Context(), 2))
+		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		must.Len(t, b.hub.status().Hosts, 1, "after one was removed")
 		delete(b.agents, 2)

@@ -1,25 +1,25 @@
 package hub
 
 import (
+	"cmp"
 	"context"
-	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"time"
 
-	"linerate/internal/control/access"
 	wirefleet "linerate/internal/control/fleet"
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/fleet"
 	"linerate/internal/core/fleet/matching"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 )
 
 // operate does what an operator asks for. Nothing of it changes a setting, or goes beyond the
 // limits of an owner.
 func (h *Hub) operate(r *http.Request) (any, error) {
-	if !h.has(r, access.Operate) {
+	if right, _ := h.shows(r); right != fleet.Operates {
 		return nil, fmt.Errorf("%w: this link may only look; the one in %s of the hub may do that", wirefleet.ErrDenied, OperateFile)
 	}
 	var o fleet.Operation
@@ -44,7 +44,7 @@ func (h *Hub) do(ctx context.Context, o fleet.Operation) (fleet.Operated, error)
 	case fleet.Test:
 		return h.test(ctx, o)
 	case fleet.Invite:
-		return h.invite(o)
+		return h.invite(ctx, o)
 	}
 	return fleet.Operated{}, fmt.Errorf("%w: %q is no operation of this version", wirefleet.ErrCannot, o.Do)
 }
@@ -59,42 +59,24 @@ func (h *Hub) named(name string) (*fleet.Host, error) {
 	return nil, fmt.Errorf("%w: the fleet has no host %q; linerate fleet --json names them", wirefleet.ErrCannot, name)
 }
 
-// tell has agents hear of what was done to a host, and people.
-func (h *Hub) tell(one *fleet.Host, text string) fleet.Operated {
-	h.wake()
-	h.alert(fleet.Alert{Kind: "operator", Subject: one.Name, Text: text})
-	return fleet.Operated{Text: text}
-}
-
-// resumed has a host take part in rounds that are planned already.
-func (h *Hub) resumed(one *fleet.Host) fleet.Operated {
-	h.joined = true
-	return h.tell(one, one.Name+" measures again")
-}
+// resumes is what a host does after a drain.
+const resumes = " measures again"
 
 func (h *Hub) drain(ctx context.Context, o fleet.Operation) (out fleet.Operated, err error) {
 	one, err := h.named(o.Host)
 	if err != nil {
 		return out, err
 	}
-	before, end := one.Drained, ""
+	until, text := h.now()+o.Seconds, one.Name+resumes
 	switch {
 	case o.Do == fleet.Resume:
-		one.Drained = 0
+		until = 0
 	case o.Seconds == 0:
-		one.Drained, end = fleet.Endless, "linerate fleet resume "+one.Name
+		until, text = fleet.Endless, fmt.Sprintf("%s measures nothing until linerate fleet resume %s", one.Name, one.Name)
 	default:
-		one.Drained = h.now() + o.Seconds
-		end = h.at(one.Drained).Format("2006-01-02 15:04")
+		text = fmt.Sprintf("%s measures nothing until %s", one.Name, h.at(until).Format("2006-01-02 15:04"))
 	}
-	if err := h.store.PutHosts(ctx, one); err != nil {
-		one.Drained = before
-		return out, fmt.Errorf("%w: %w", wirefleet.ErrLater, err)
-	}
-	if o.Do == fleet.Resume {
-		return h.resumed(one), nil
-	}
-	return h.tell(one, fmt.Sprintf("%s measures nothing until %s", one.Name, end)), nil
+	return h.operated(ctx, one, text, h.store.Drain(ctx, one.ID, until))
 }
 
 func (h *Hub) remove(ctx context.Context, o fleet.Operation) (out fleet.Operated, err error) {
@@ -102,11 +84,20 @@ func (h *Hub) remove(ctx context.Context, o fleet.Operation) (out fleet.Operated
 	if err != nil {
 		return out, err
 	}
-	if _, err := h.store.Remove(ctx, one.Name); err != nil {
+	return h.operated(ctx, one, one.Name+" is removed", h.store.Remove(ctx, one.ID))
+}
+
+// operated has agents hear of what was stored about a host, and people.
+func (h *Hub) operated(ctx context.Context, one *fleet.Host, text string, err error) (out fleet.Operated, _ error) {
+	if err == nil {
+		err = h.follow(ctx)
+	}
+	if err != nil {
 		return out, fmt.Errorf("%w: %w", wirefleet.ErrLater, err)
 	}
-	one.Removed = true
-	return h.tell(one, one.Name+" is removed"), nil
+	h.wake()
+	h.alert(fleet.Alert{Kind: "operator", Subject: one.Name, Text: text})
+	return fleet.Operated{Text: text}, nil
 }
 
 // test plans a look at two hosts as soon as both are free.
@@ -144,20 +135,21 @@ func (h *Hub) test(ctx context.Context, o fleet.Operation) (out fleet.Operated, 
 	return fleet.Operated{Text: fmt.Sprintf("%s and %s measure %s, for about %d s; linerate fleet queue shows the result", o.Host, o.Far, begins, window)}, nil
 }
 
-// invites begins the names of the keys of invitations.
-const invites = "invite-"
-
 // invite makes a join link that expires.
-func (h *Hub) invite(o fleet.Operation) (out fleet.Operated, err error) {
-	until := h.clock().Add(time.Duration(o.Seconds) * time.Second)
-	_, secret, err := h.keys.Add(fmt.Sprintf("%s%d", invites, h.clock().UnixNano()), access.Join, until)
+func (h *Hub) invite(ctx context.Context, o fleet.Operation) (out fleet.Operated, err error) {
+	k := fleet.Key{Right: fleet.Joins, Expires: h.now() + o.Seconds, Left: cmp.Or(o.Uses, fleet.Endless)}
+	link, err := h.newLink(ctx, k)
+	if err == nil {
+		err = h.follow(ctx)
+	}
 	if err != nil {
 		return out, fmt.Errorf("%w: %w", wirefleet.ErrLater, err)
 	}
-	link, err := tls.ParseLink(h.link)
-	if err != nil {
-		return out, err
+	join, err := tls.ParseLink(h.link)
+	join.Secret = link.Secret
+	who := "hosts"
+	if o.Uses > 0 {
+		who = plain.Count(int(o.Uses), "host")
 	}
-	link.Secret = base64.RawURLEncoding.EncodeToString(secret)
-	return fleet.Operated{Text: "hosts may join with it until " + until.In(h.paths.Zone).Format("2006-01-02 15:04"), Link: link.String()}, nil
+	return fleet.Operated{Text: fmt.Sprintf("%s may join with it until %s", who, h.at(k.Expires).Format("2006-01-02 15:04")), Link: join.String()}, err
 }

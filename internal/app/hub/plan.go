@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"linerate/internal/core/fingerprint"
@@ -16,40 +17,91 @@ import (
 	"linerate/internal/core/model"
 )
 
-// load reads the store: hosts, open leases, and all results, from which it computes again what is
-// usual on each path. It tells nothing of what it finds.
+// load reads the store: hosts, keys, open leases, and all results, from which it computes again
+// what is usual on each path. It tells nothing of what it finds.
 func (h *Hub) load(ctx context.Context) error {
-	hosts, err := h.store.Hosts(ctx)
-	if err != nil {
+	if err := h.follow(ctx); err != nil {
 		return err
-	}
-	now := h.now()
-	for _, one := range hosts {
-		h.hosts[one.ID] = &one
-		h.silent[one.ID] = now-one.Seen >= fleet.SilentAfter
-	}
-	if err := h.store.Ended(ctx, now-kept, func(l *fleet.Lease) { h.take(l) }); err != nil {
-		return err
-	}
-	open, err := h.store.Open(ctx)
-	if err != nil {
-		return err
-	}
-	for _, l := range open {
-		h.add(&l)
-		h.tried[l.Way()] = true
-		if l.From < now+2*horizon && l.Kind == fleet.Visit { // else the clock was wrong then
-			h.planned = max(h.planned, l.From)
-		}
 	}
 	for look := range h.paths.Doubts {
-		if !slices.ContainsFunc(open, func(l fleet.Lease) bool { return l.Look == look }) {
+		if _, ok := h.doubts[look]; !ok {
 			delete(h.paths.Doubts, look) // its confirmation was never planned
 		}
 	}
-	h.round = 3600 / int64(cmp.Or(h.c.Rounds, DefaultRounds))
-	h.planned = max(h.planned/h.round*h.round+h.round, now/h.round*h.round+h.round)
+	h.joined = false // nothing is planned yet that they could take part in
 	return nil
+}
+
+// follow takes what was stored since the last call, by this hub or another one. All hubs take the
+// same in the same order, and so know the same.
+func (h *Hub) follow(ctx context.Context) error {
+	var raised []*fleet.Lease
+	for more := true; more; {
+		n, err := h.store.News(ctx, h.mark)
+		if err != nil {
+			return err
+		}
+		for _, k := range n.Keys {
+			h.keys[k.Hash] = k
+		}
+		for i := range n.Hosts {
+			h.learn(&n.Hosts[i])
+		}
+		for i := range n.Leases {
+			l := &n.Leases[i]
+			if l.State == fleet.Planned {
+				h.add(l)
+			} else if h.result(l) {
+				raised = append(raised, l)
+			}
+		}
+		h.mark, more = n.To, n.More
+	}
+	for _, l := range raised {
+		if err := h.planConfirm(ctx, l); err != nil {
+			return err // the next look raises it again
+		}
+	}
+	return nil
+}
+
+// learn takes a host as it is stored.
+func (h *Hub) learn(one *fleet.Host) {
+	now := h.now()
+	if now >= one.Drained {
+		one.Drained = 0
+	}
+	mine := h.hosts[one.ID]
+	if mine == nil {
+		h.hosts[one.ID], h.joined = one, true
+		h.silent[one.ID] = now-one.Seen >= fleet.SilentAfter
+		return
+	}
+	if one.Drained != mine.Drained {
+		h.joined = h.joined || one.Drained == 0
+		h.wake()
+	}
+	if h.silent[one.ID] && now-one.Seen < fleet.SilentAfter {
+		h.silent[one.ID], h.joined = false, true
+	}
+	if h.dirty[one.ID] { // this hub has heard of it since
+		mine.Removed, mine.Drained = one.Removed, one.Drained
+		return
+	}
+	*mine = *one
+}
+
+// result takes a result, tells people of a change if this hub has stored it, and then reports
+// whether it raises a suspicion.
+func (h *Hub) result(l *fleet.Lease) bool {
+	doubt, told := h.take(l)
+	mine := h.mine[l.ID]
+	delete(h.mine, l.ID)
+	if mine && told != nil {
+		change := h.changes[len(h.changes)-1]
+		h.alert(fleet.Alert{Kind: map[bool]string{true: "worse", false: "better"}[told.Worse], Subject: change.Near + " - " + change.Far, Text: strings.Join(change.Lines(), "\n"), Change: &change})
+	}
+	return mine && doubt != nil
 }
 
 // add adds an open lease.
@@ -58,9 +110,12 @@ func (h *Hub) add(l *fleet.Lease) {
 	for _, host := range []int64{l.Near, l.Far} {
 		h.taken[host] = append(h.taken[host], l.Span)
 	}
+	way := l.Way()
+	h.next[way] = max(h.next[way], l.From)
 	if d, ok := h.paths.Doubts[l.Look]; ok && l.Kind == fleet.Confirm {
 		h.doubts[l.Look] = order{d.Stream, d.Suspicion}
 	}
+	h.wake()
 }
 
 // take takes a result into the state of its path, and returns the suspicion or the change that
@@ -152,9 +207,17 @@ func (h *Hub) work(ctx context.Context) {
 // due does what is due now. It holds h.mu; without its store a hub still answers from memory
 // once this returns.
 func (h *Hub) due(ctx context.Context) error {
+	if err := h.follow(ctx); err != nil {
+		return err
+	}
 	now := h.now()
 	if err := h.refresh(ctx, now); err != nil {
 		return err
+	}
+	leads, err := h.lead(ctx, now)
+	h.watch(now, leads)
+	if err != nil || !leads {
+		return cmp.Or(err, h.refused)
 	}
 	var lost []fleet.Lease
 	for _, l := range h.open {
@@ -166,13 +229,18 @@ func (h *Hub) due(ctx context.Context) error {
 	}
 	if len(lost) > 0 {
 		slices.SortFunc(lost, func(a, b fleet.Lease) int { return cmp.Compare(a.ID, b.ID) })
-		fresh, err := h.store.Finish(ctx, 0, now, lost)
-		if err != nil {
+		if _, err := h.store.Finish(ctx, 0, now, lost); err != nil {
 			return err
 		}
-		for i := range fresh {
-			h.take(&fresh[i])
+		if err := h.follow(ctx); err != nil {
+			return err
 		}
+	}
+	if now-h.swept >= 24*3600 {
+		if err := h.store.Forget(ctx, now-kept); err != nil {
+			return err
+		}
+		h.swept = now
 	}
 	if err := h.planRounds(ctx, now); err != nil {
 		return err
@@ -180,43 +248,71 @@ func (h *Hub) due(ctx context.Context) error {
 	return cmp.Or(h.planFirst(ctx, now), h.refused)
 }
 
-// refresh stores when hosts were seen, reads which were removed, and removes old results.
-func (h *Hub) refresh(ctx context.Context, now int64) error {
-	for id, one := range h.hosts {
-		silent := now-one.Seen >= fleet.SilentAfter
-		if silent && !h.silent[id] && !one.Removed {
-			h.alert(fleet.Alert{Kind: "silent", Subject: one.Name, Text: fmt.Sprintf("%s has not been heard of since %s", one.Name, h.at(one.Seen).Format("15:04:05"))})
-		}
-		h.silent[id] = h.silent[id] || silent
-		if one.Drained > 0 && now >= one.Drained {
-			one.Drained, h.dirty[id] = 0, true
-			h.resumed(one)
+// lead reports whether this hub is the one that plans. If two believe it for a moment, the store
+// still refuses two windows for one host.
+func (h *Hub) lead(ctx context.Context, now int64) (bool, error) {
+	if h.leads-now > leading/2 {
+		return true, nil
+	}
+	led := now < h.leads
+	ok, err := h.store.Lead(ctx, h.id, now, now+leading)
+	if err != nil || !ok {
+		h.leads = 0
+		return false, err
+	}
+	if h.leads = now + leading; led {
+		return true, nil
+	}
+	h.planned, h.windows, h.joined = 0, nil, false
+	for _, l := range h.open {
+		h.tried[l.Way()] = true
+		if l.From < now+2*horizon && l.Kind == fleet.Visit { // else the clock was wrong then
+			h.planned = max(h.planned, l.From)
 		}
 	}
+	h.planned = max(h.planned/h.round*h.round+h.round, now/h.round*h.round+h.round)
+	return true, nil
+}
+
+// refresh stores when hosts were seen, and asks the database for its time.
+func (h *Hub) refresh(ctx context.Context, now int64) error {
 	if now-h.stored >= noted {
 		if err := h.putHosts(ctx); err != nil {
 			return err
 		}
 		h.stored = now
 	}
-	if now-h.reread < again {
+	if now-h.asked < noted {
 		return nil
 	}
-	hosts, err := h.store.Hosts(ctx)
+	h.asked = now
+	at, err := h.store.Clock(ctx)
 	if err != nil {
 		return err
 	}
-	h.reread = now
-	for _, one := range hosts {
-		if mine := h.hosts[one.ID]; mine != nil {
-			mine.Removed = one.Removed
+	// All hubs follow the clock of the database, but not where somebody sets it.
+	if d := at.Sub(h.clock()); d.Abs() < drift {
+		h.wall = h.wall.Add(d)
+	}
+	return nil
+}
+
+// watch notes which hosts have become silent, and whose drain has ended; the hub that plans tells.
+func (h *Hub) watch(now int64, tells bool) {
+	for id, one := range h.hosts {
+		silent := now-one.Seen >= fleet.SilentAfter
+		if silent && !h.silent[id] && !one.Removed && tells {
+			h.alert(fleet.Alert{Kind: "silent", Subject: one.Name, Text: fmt.Sprintf("%s has not been heard of since %s", one.Name, h.at(one.Seen).Format("15:04:05"))})
+		}
+		h.silent[id] = h.silent[id] || silent
+		if one.Drained > 0 && now >= one.Drained {
+			one.Drained, h.joined = 0, true
+			h.wake()
+			if tells {
+				h.alert(fleet.Alert{Kind: "operator", Subject: one.Name, Text: one.Name + resumes})
+			}
 		}
 	}
-	if now-h.swept < 24*3600 {
-		return nil
-	}
-	h.swept = now
-	return h.store.Forget(ctx, now-kept)
 }
 
 func (h *Hub) putHosts(ctx context.Context) error {
@@ -324,13 +420,7 @@ func (h *Hub) planRound(ctx context.Context, w fleet.Span, now int64) error {
 // latest returns when two hosts measured, or are to measure, with each other at last.
 func (h *Hub) latest(a, b int64) int64 {
 	way := fleet.Way{Low: min(a, b), High: max(a, b)}
-	at := h.last[way]
-	for _, l := range h.open {
-		if l.Way() == way {
-			at = max(at, l.From)
-		}
-	}
-	return at
+	return max(h.last[way], h.next[way])
 }
 
 // planFirst plans a look as soon as possible for each pair that was never looked at, as far as
@@ -370,20 +460,15 @@ func (h *Hub) planConfirm(ctx context.Context, l *fleet.Lease) error {
 	return h.plan(ctx, []fleet.Lease{{Kind: fleet.Confirm, Near: l.Near, Far: l.Far, Span: w, ProbeOnly: l.ProbeOnly, Look: l.ID}})
 }
 
-// plan stores leases and wakes the agents.
+// plan stores leases.
 func (h *Hub) plan(ctx context.Context, leases []fleet.Lease) error {
 	if len(leases) == 0 {
 		return nil
 	}
-	planned, err := h.store.Plan(ctx, leases)
-	if err != nil {
+	if _, err := h.store.Plan(ctx, leases); err != nil {
 		return err
 	}
-	for i := range planned {
-		h.add(&planned[i])
-	}
-	h.wake()
-	return nil
+	return h.follow(ctx)
 }
 
 // wake has every agent that waits for news look for it.

@@ -28,18 +28,9 @@ const (
 	Tune    Right = "tune"    // also to change settings of the host
 )
 
-// The rights at a hub, which include no other ones.
-const (
-	Join Right = "join" // to become a host of the fleet
-	View Right = "view" // to see what its hosts measured
-	// Operate is the right to say which hosts measure, and when, within their owners' limits;
-	// to invite hosts and to remove them; and to see what they measured.
-	Operate Right = "operate"
-)
-
 // valid reports whether a key file may hold r.
 func (r Right) valid() bool {
-	return r == Measure || r == Tune || r == Join || r == View || r == Operate
+	return r == Measure || r == Tune
 }
 
 // ParseRight parses a right as the user writes it.
@@ -47,7 +38,6 @@ func ParseRight(s string) (Right, error) {
 	switch r := Right(s); r {
 	case Measure, Tune:
 		return r, nil
-	case Join, View, Operate: // of the links of a hub, which it makes itself
 	}
 	return "", fmt.Errorf("%q is no right: it is %s or %s", s, Measure, Tune)
 }

@@ -18,8 +18,8 @@ type Host struct {
 	Waiting int      `json:"waiting,omitempty"` // results that it could not deliver yet
 	Lost    int      `json:"lost,omitempty"`    // results that found no room on its disk
 	Removed bool     `json:"-"`
-	Drained int64    `json:"drained_until_s,omitempty"` // it measures nothing before that time
-	Twin    string   `json:"twin,omitempty"`            // from where another host uses its key
+	Drained int64    `json:"-"`              // it measures nothing before that time
+	Twin    string   `json:"twin,omitempty"` // from where another host uses its key
 }
 
 // SilentAfter is after how many seconds without a word a host counts as silent.

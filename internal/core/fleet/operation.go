@@ -22,6 +22,7 @@ const (
 const (
 	longest     = 366 * day // s
 	longestName = 64        // bytes
+	mostUses    = 100_000
 )
 
 // Operation is what an operator asks of a hub.
@@ -30,11 +31,15 @@ type Operation struct {
 	Host    string `json:"host,omitempty"`
 	Far     string `json:"far,omitempty"`
 	Seconds int64  `json:"seconds,omitempty"`
+	Uses    int64  `json:"uses,omitempty"` // Invite: hosts that may join, 0 for any number
 }
 
 // Validate bounds and cleans the operation.
 func (o *Operation) Validate() error {
 	o.Host, o.Far = plain.Brief(o.Host, longestName), plain.Brief(o.Far, longestName)
+	if o.Uses < 0 || o.Uses > mostUses {
+		return fmt.Errorf("%d hosts are not between 1 and %d", o.Uses, mostUses)
+	}
 	if o.Seconds < 0 || o.Seconds > longest || o.Do == Invite && o.Seconds == 0 {
 		return fmt.Errorf("a time of %d h is not between a second and %d days", o.Seconds/hour, longest/day)
 	}

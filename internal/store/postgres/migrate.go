@@ -16,16 +16,21 @@ var migrationFiles embed.FS
 
 func migrations() fs.FS { return tables.Migrations(migrationFiles, "migrations") }
 
-// migrate updates the schema to the newest version in files, which holds one file per version,
+//go:embed fleet/migrations/*.sql
+var fleetFiles embed.FS
+
+func fleetMigrations() fs.FS { return tables.Migrations(fleetFiles, "fleet/migrations") }
+
+// migrate updates a schema to the newest version in files, which holds one file per version,
 // sorted by name. All steps are one transaction under a lock of the server, so if two processes
 // open a new database at once, the second finds the work done. A schema that is up to date is
 // only read.
-func migrate(ctx context.Context, db *sql.DB, files fs.FS) error {
+func migrate(ctx context.Context, db *sql.DB, schema string, files fs.FS) error {
 	names, err := fs.Glob(files, "*.sql")
 	if err != nil {
 		return err
 	}
-	version, err := schemaVersion(ctx, db.QueryRowContext)
+	version, err := schemaVersion(ctx, schema, db.QueryRowContext)
 	switch {
 	case err != nil:
 		return err
@@ -42,7 +47,7 @@ func migrate(ctx context.Context, db *sql.DB, files fs.FS) error {
 	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1)`, lockKey("migration")); err != nil {
 		return err
 	}
-	if version, err = schemaVersion(ctx, tx.QueryRowContext); err != nil || version >= len(names) {
+	if version, err = schemaVersion(ctx, schema, tx.QueryRowContext); err != nil || version >= len(names) {
 		return err
 	}
 	if version == 0 {
@@ -67,7 +72,7 @@ func migrate(ctx context.Context, db *sql.DB, files fs.FS) error {
 
 // schemaVersion returns the version of the tables, 0 if there is no schema. It rejects a schema
 // that linerate did not create.
-func schemaVersion(ctx context.Context, row func(context.Context, string, ...any) *sql.Row) (version int, err error) {
+func schemaVersion(ctx context.Context, schema string, row func(context.Context, string, ...any) *sql.Row) (version int, err error) {
 	var there, ours bool
 	// Reading the tables shows the current state; the to_reg… functions may show the state
 	// before this transaction waited for the lock.

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/url"
 	"strconv"
@@ -27,8 +28,11 @@ import (
 	"linerate/internal/store/tables"
 )
 
-// schema is the name of the schema with the tables.
-const schema = "linerate"
+// Names of the schemas with the tables of sessions, and with those of a hub.
+const (
+	sessions = "linerate"
+	fleet    = "linerate_fleet"
+)
 
 // connectTimeout is the default connection timeout, if the address has no connect_timeout.
 const connectTimeout = 10 * time.Second
@@ -63,6 +67,29 @@ func IsAddress(text string) bool {
 // that the user can fix are *fault.Error, and wrap fs.ErrPermission, store.ErrFull,
 // store.ErrNewer or store.ErrForeign if that is the cause.
 func Open(ctx context.Context, address string) (*Store, error) {
+	return open(ctx, address, sessions, migrations())
+}
+
+// Fleet is the open database of a hub.
+type Fleet struct {
+	tables.Fleet
+	store *Store
+}
+
+// Close closes the connections. It is idempotent.
+func (f *Fleet) Close() error { return f.store.Close() }
+
+// OpenFleet is Open for the tables of a hub, which several hubs may share.
+func OpenFleet(ctx context.Context, address string) (*Fleet, error) {
+	s, err := open(ctx, address, fleet, fleetMigrations())
+	if err != nil {
+		return nil, err
+	}
+	return &Fleet{tables.NewFleet(s.Tables, `SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::BIGINT`), s}, nil
+}
+
+// open opens the tables of a schema, which the scripts in files create.
+func open(ctx context.Context, address, schema string, files fs.FS) (*Store, error) {
 	cfg, err := pgx.ParseConfig(address)
 	if err != nil { // the error may quote any part of the address, including a password
 		return nil, fault.WithHint(errors.New("open results: the address of the database cannot be read"),
@@ -90,7 +117,7 @@ func Open(ctx context.Context, address string) (*Store, error) {
 		Database: s, Write: sql.TxOptions{}, Read: sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
 		Lock: " FOR UPDATE", Escape: escape, Plain: plain, Greatest: "greatest",
 	})
-	if err := migrate(ctx, db, migrations()); err != nil {
+	if err := migrate(ctx, db, schema, files); err != nil {
 		err = s.Explain(err)
 		if hint, ok := errors.AsType[*fault.Error](err); ok {
 			return nil, errors.Join(fault.WithHint(fmt.Errorf("open results %s: %w", s.at, hint.Err), "%s", hint.Hint), db.Close())

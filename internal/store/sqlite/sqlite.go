@@ -82,7 +82,7 @@ func OpenFleet(ctx context.Context, path string) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Fleet{tables.NewFleet(s.Tables), s}, nil
+	return &Fleet{tables.NewFleet(s.Tables, ""), s}, nil
 }
 
 // Close closes the file. It is idempotent.

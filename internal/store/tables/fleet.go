@@ -2,17 +2,25 @@ package tables
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
+	"time"
 
 	"linerate/internal/core/fleet"
 )
 
-// Fleet are the tables of a hub. They are safe for concurrent use.
-type Fleet struct{ t Tables }
+// Fleet are the tables of a hub. They are safe for concurrent use, also by several hubs.
+type Fleet struct {
+	t     Tables
+	clock string
+}
 
-// NewFleet returns the tables of a hub in an open database.
-func NewFleet(t Tables) Fleet { return Fleet{t} }
+// NewFleet returns the tables of a hub in an open database. clock is a query for its time in
+// microseconds since 1970; "" is the time of this machine.
+func NewFleet(t Tables, clock string) Fleet { return Fleet{t, clock} }
 
 // page is how many leases are read at a time.
 const page = 1000
@@ -25,6 +33,60 @@ func wrapped(what string, err error) error {
 	return nil
 }
 
+// change runs f in a transaction with the number of this change.
+func (f *Fleet) change(ctx context.Context, what string, do func(tx *tx, epoch int64) error) error {
+	return wrapped(what, f.t.write(ctx, func(tx *tx) error {
+		var epoch int64
+		if err := tx.row(ctx, `UPDATE fleet_state SET epoch = epoch + 1 RETURNING epoch`).Scan(&epoch); err != nil {
+			return err
+		}
+		return do(tx, epoch)
+	}))
+}
+
+// did reports whether a statement with RETURNING 1 changed a row.
+func did(ctx context.Context, tx *tx, query string, args ...any) (bool, error) {
+	var one int
+	err := tx.row(ctx, query, args...).Scan(&one)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Clock returns the time of the database, which all hubs of a fleet share.
+func (f *Fleet) Clock(ctx context.Context) (at time.Time, err error) {
+	if f.clock == "" {
+		return time.Now(), nil
+	}
+	var us int64
+	err = f.t.read(ctx, func(tx *tx) error { return tx.row(ctx, f.clock).Scan(&us) })
+	return time.UnixMicro(us), wrapped("read the clock of the database", err)
+}
+
+// Claim returns the pin of the key of the fleet's hubs. It is that of the first hub; with anew
+// it becomes pin.
+func (f *Fleet) Claim(ctx context.Context, pin string, anew bool) (is string, err error) {
+	err = f.change(ctx, "read whose fleet this is", func(tx *tx, _ int64) error {
+		if err := tx.row(ctx, `SELECT pin FROM fleet_state`).Scan(&is); err != nil || is != "" && !anew {
+			return err
+		}
+		is = pin
+		return tx.exec(ctx, `UPDATE fleet_state SET pin = $1`, pin)
+	})
+	return is, err
+}
+
+// Lead makes a hub the planner until a time, and reports false if another one is the planner now.
+// With an end that has passed it lets go.
+func (f *Fleet) Lead(ctx context.Context, hub string, now, until int64) (leads bool, err error) {
+	err = f.t.write(ctx, func(tx *tx) error {
+		leads, err = did(ctx, tx, `UPDATE fleet_state SET planner = $1, until_s = $2 WHERE planner = $1 OR until_s < $3 RETURNING 1`, hub, until, now)
+		return err
+	})
+	return leads && until > now, wrapped("become the planner", err)
+}
+
 func document[T any](ctx context.Context, tx *tx, query string, args ...any) ([]T, error) {
 	return queryAll(ctx, tx, func(scan func(...any) error) (v T, err error) {
 		var text string
@@ -35,64 +97,120 @@ func document[T any](ctx context.Context, tx *tx, query string, args ...any) ([]
 	}, query, args...)
 }
 
-// Hosts returns all hosts in the order in which they joined.
-func (f *Fleet) Hosts(ctx context.Context) (all []fleet.Host, err error) {
+// News returns what was stored since a mark, of leases at most a page.
+func (f *Fleet) News(ctx context.Context, since fleet.Mark) (n fleet.News, err error) {
 	err = f.t.read(ctx, func(tx *tx) error {
-		all, err = queryAll(ctx, tx, func(scan func(...any) error) (h fleet.Host, err error) {
+		n = fleet.News{To: fleet.Mark{Lease: math.MaxInt64}}
+		if err := tx.row(ctx, `SELECT epoch FROM fleet_state`).Scan(&n.To.Epoch); err != nil || n.To == since {
+			return err
+		}
+		if n.Hosts, err = queryAll(ctx, tx, func(scan func(...any) error) (h fleet.Host, err error) {
 			var text string
 			var removed int
-			if err := scan(&text, &removed); err != nil {
+			var drained int64
+			if err := scan(&text, &removed, &drained); err != nil {
 				return h, err
 			}
 			err = json.Unmarshal([]byte(text), &h)
-			h.Removed = removed > 0
+			h.Removed, h.Drained = removed > 0, drained
 			return h, err
-		}, `SELECT document, removed FROM fleet_hosts ORDER BY id`)
-		return err
-	})
-	return all, wrapped("read hosts", err)
-}
-
-// Remove marks a host as removed, and reports whether there is one of that name. Its row stays,
-// so that its key stays refused.
-func (f *Fleet) Remove(ctx context.Context, name string) (found bool, err error) {
-	err = f.t.write(ctx, func(tx *tx) error {
-		n := 0
-		if err := tx.row(ctx, `SELECT count(*) FROM fleet_hosts WHERE name = $1`, name).Scan(&n); err != nil {
+		}, `SELECT document, removed, drained FROM fleet_hosts WHERE epoch > $1 ORDER BY id`, since.Epoch); err != nil {
 			return err
 		}
-		found = n > 0
-		return tx.exec(ctx, `UPDATE fleet_hosts SET removed = 1 WHERE name = $1`, name)
+		if n.Keys, err = queryAll(ctx, tx, func(scan func(...any) error) (k fleet.Key, err error) {
+			return k, scan(&k.Hash, &k.Right, &k.Expires, &k.Left)
+		}, `SELECT hash, access, expires_s, uses FROM fleet_keys WHERE epoch > $1`, since.Epoch); err != nil {
+			return err
+		}
+		var marks []fleet.Mark
+		n.Leases, err = queryAll(ctx, tx, func(scan func(...any) error) (l fleet.Lease, err error) {
+			var m fleet.Mark
+			var text string
+			if err := scan(&m.Epoch, &m.Lease, &text); err != nil {
+				return l, err
+			}
+			marks = append(marks, m)
+			return l, json.Unmarshal([]byte(text), &l)
+		}, `SELECT epoch, id, document FROM fleet_leases WHERE epoch > $1 OR epoch = $1 AND id > $2 ORDER BY epoch, id LIMIT $3`, since.Epoch, since.Lease, page)
+		if n.More = len(marks) == page; n.More {
+			n.To = marks[page-1]
+		}
+		return err
 	})
-	return found, wrapped("remove a host", err)
+	return n, wrapped("read the fleet", err)
 }
 
-// PutHosts stores hosts, and sets the number of each that has none.
+// Join stores a new host and sets its number; it uses a key once. The error wraps fleet.ErrKey if the
+// key lets no more hosts join.
+func (f *Fleet) Join(ctx context.Context, h *fleet.Host, key string, now int64) error {
+	return f.change(ctx, "store a host", func(tx *tx, epoch int64) error {
+		ok, err := did(ctx, tx, `UPDATE fleet_keys SET uses = uses - 1, epoch = $1 WHERE hash = $2 AND access = $3 AND uses > 0 AND expires_s > $4 RETURNING 1`, epoch, key, fleet.Joins, now)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return fleet.ErrKey
+		}
+		if err := tx.row(ctx, `INSERT INTO fleet_hosts (epoch, name, pin, document) VALUES ($1, $2, $3, '{}') RETURNING id`, epoch, h.Name, h.Pin).Scan(&h.ID); err != nil {
+			return err
+		}
+		return putHost(ctx, tx, epoch, h)
+	})
+}
+
+func putHost(ctx context.Context, tx *tx, epoch int64, h *fleet.Host) error {
+	text, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	return tx.exec(ctx, `UPDATE fleet_hosts SET epoch = $1, document = $2 WHERE id = $3`, epoch, string(text), h.ID)
+}
+
+// PutHosts stores what hosts say of themselves.
 func (f *Fleet) PutHosts(ctx context.Context, hosts ...*fleet.Host) error {
-	return wrapped("store a host", f.t.write(ctx, func(tx *tx) error {
+	return f.change(ctx, "store a host", func(tx *tx, epoch int64) error {
 		for _, h := range hosts {
-			if h.ID == 0 {
-				if err := tx.row(ctx, `INSERT INTO fleet_hosts (name, pin, document) VALUES ($1, $2, '{}') RETURNING id`, h.Name, h.Pin).Scan(&h.ID); err != nil {
-					return err
-				}
-			}
-			text, err := json.Marshal(h)
-			if err != nil {
-				return err
-			}
-			if err := tx.exec(ctx, `UPDATE fleet_hosts SET name = $1, pin = $2, document = $3 WHERE id = $4`, h.Name, h.Pin, string(text), h.ID); err != nil {
+			if err := putHost(ctx, tx, epoch, h); err != nil {
 				return err
 			}
 		}
 		return nil
-	}))
+	})
 }
 
-// Plan stores new leases with what they hold, and returns them with their numbers. It leaves out
-// those of which a host is taken in that window, whatever planned it.
-func (f *Fleet) Plan(ctx context.Context, leases []fleet.Lease) (planned []fleet.Lease, err error) {
-	err = f.t.write(ctx, func(tx *tx) error {
-		planned = nil
+// Remove marks a host as removed. Its row stays, so that its key stays refused.
+func (f *Fleet) Remove(ctx context.Context, host int64) error {
+	return f.change(ctx, "remove a host", func(tx *tx, epoch int64) error {
+		return tx.exec(ctx, `UPDATE fleet_hosts SET epoch = $1, removed = 1 WHERE id = $2`, epoch, host)
+	})
+}
+
+// Drain has a host measure nothing before a time.
+func (f *Fleet) Drain(ctx context.Context, host, until int64) error {
+	return f.change(ctx, "drain a host", func(tx *tx, epoch int64) error {
+		return tx.exec(ctx, `UPDATE fleet_hosts SET epoch = $1, drained = $2 WHERE id = $3`, epoch, until, host)
+	})
+}
+
+// PutKey stores a new key.
+func (f *Fleet) PutKey(ctx context.Context, k fleet.Key) error {
+	return f.change(ctx, "store a key", func(tx *tx, epoch int64) error {
+		return tx.exec(ctx, `INSERT INTO fleet_keys (hash, epoch, access, expires_s, uses) VALUES ($1, $2, $3, $4, $5)`, k.Hash, epoch, k.Right, k.Expires, k.Left)
+	})
+}
+
+// Revoke revokes all keys.
+func (f *Fleet) Revoke(ctx context.Context) error {
+	return f.change(ctx, "revoke keys", func(tx *tx, epoch int64) error {
+		return tx.exec(ctx, `UPDATE fleet_keys SET epoch = $1, uses = 0 WHERE uses > 0`, epoch)
+	})
+}
+
+// Plan stores new leases with what they hold, and returns how many. It leaves out those of which a
+// host is taken in that window, whatever planned it.
+func (f *Fleet) Plan(ctx context.Context, leases []fleet.Lease) (planned int, err error) {
+	err = f.change(ctx, "store a plan", func(tx *tx, epoch int64) error {
+		planned = 0
 		for _, l := range leases {
 			taken := 0
 			if err := tx.row(ctx, `SELECT count(*) FROM fleet_holds WHERE resource IN ($1, $2) AND until_s > $3 AND from_s < $4`, l.Near, l.Far, l.From, l.Until).Scan(&taken); err != nil {
@@ -102,10 +220,10 @@ func (f *Fleet) Plan(ctx context.Context, leases []fleet.Lease) (planned []fleet
 				continue
 			}
 			l.State = fleet.Planned
-			if err := tx.row(ctx, `INSERT INTO fleet_leases (state, until_s, reported, document) VALUES ($1, $2, 0, '{}') RETURNING id`, l.State, l.Until).Scan(&l.ID); err != nil {
+			if err := tx.row(ctx, `INSERT INTO fleet_leases (epoch, state, until_s, document) VALUES ($1, $2, $3, '{}') RETURNING id`, epoch, l.State, l.Until).Scan(&l.ID); err != nil {
 				return err
 			}
-			if err := putLease(ctx, tx, &l); err != nil {
+			if err := putLease(ctx, tx, epoch, &l); err != nil {
 				return err
 			}
 			for _, host := range []int64{l.Near, l.Far} {
@@ -113,25 +231,25 @@ func (f *Fleet) Plan(ctx context.Context, leases []fleet.Lease) (planned []fleet
 					return err
 				}
 			}
-			planned = append(planned, l)
+			planned++
 		}
 		return nil
 	})
-	return planned, wrapped("store a plan", err)
+	return planned, err
 }
 
-func putLease(ctx context.Context, tx *tx, l *fleet.Lease) error {
+func putLease(ctx context.Context, tx *tx, epoch int64, l *fleet.Lease) error {
 	text, err := json.Marshal(l)
 	if err != nil {
 		return err
 	}
-	return tx.exec(ctx, `UPDATE fleet_leases SET state = $1, reported = $2, document = $3 WHERE id = $4`, l.State, l.Reported, string(text), l.ID)
+	return tx.exec(ctx, `UPDATE fleet_leases SET epoch = $1, state = $2, document = $3 WHERE id = $4`, epoch, l.State, string(text), l.ID)
 }
 
-// Finish stores the results of leases that have none, and returns those leases: a result that
-// comes twice counts once. near is the host that reports; 0 is the hub itself.
-func (f *Fleet) Finish(ctx context.Context, near, now int64, results []fleet.Lease) (fresh []fleet.Lease, err error) {
-	err = f.t.write(ctx, func(tx *tx) error {
+// Finish stores the results of leases that have none, and returns their numbers: a result that
+// comes twice counts once. near is the host that reports; 0 is a hub itself.
+func (f *Fleet) Finish(ctx context.Context, near, now int64, results []fleet.Lease) (fresh []int64, err error) {
+	err = f.change(ctx, "store results", func(tx *tx, epoch int64) error {
 		fresh = nil
 		for _, r := range results {
 			found, err := document[fleet.Lease](ctx, tx, `SELECT document FROM fleet_leases WHERE id = $1 AND state IN ('planned', 'lost')`, r.ID)
@@ -143,50 +261,19 @@ func (f *Fleet) Finish(ctx context.Context, near, now int64, results []fleet.Lea
 			}
 			l := found[0]
 			l.State, l.Reason, l.Runs, l.Print, l.Reported = r.State, r.Reason, r.Runs, r.Print, now
-			if err := putLease(ctx, tx, &l); err != nil {
+			if err := putLease(ctx, tx, epoch, &l); err != nil {
 				return err
 			}
-			fresh = append(fresh, l)
+			fresh = append(fresh, l.ID)
 		}
 		return nil
 	})
-	return fresh, wrapped("store results", err)
+	return fresh, err
 }
 
-// Open returns the leases without a result.
-func (f *Fleet) Open(ctx context.Context) (all []fleet.Lease, err error) {
-	err = f.t.read(ctx, func(tx *tx) error {
-		all, err = document[fleet.Lease](ctx, tx, `SELECT document FROM fleet_leases WHERE reported = 0 ORDER BY id`)
-		return err
-	})
-	return all, wrapped("read leases", err)
-}
-
-// Ended calls each for the leases with a result since a time, in the order of the results.
-func (f *Fleet) Ended(ctx context.Context, since int64, each func(*fleet.Lease)) error {
-	at, id := since, int64(0)
-	for {
-		var all []fleet.Lease
-		err := f.t.read(ctx, func(tx *tx) (err error) {
-			all, err = document[fleet.Lease](ctx, tx, `SELECT document FROM fleet_leases WHERE reported > 0 AND (reported > $1 OR reported = $1 AND id > $2) ORDER BY reported, id LIMIT $3`, at, id, page)
-			return err
-		})
-		if err != nil {
-			return wrapped("read results", err)
-		}
-		for i := range all {
-			each(&all[i])
-			at, id = all[i].Reported, all[i].ID
-		}
-		if len(all) < page {
-			return nil
-		}
-	}
-}
-
-// Forget removes the leases whose windows ended before a time.
+// Forget removes the leases whose windows, and the keys whose times, ended before a time.
 func (f *Fleet) Forget(ctx context.Context, before int64) error {
 	return wrapped("remove old results", f.t.write(ctx, func(tx *tx) error {
-		return tx.exec(ctx, `DELETE FROM fleet_leases WHERE until_s < $1`, before)
+		return errors.Join(tx.exec(ctx, `DELETE FROM fleet_leases WHERE until_s < $1`, before), tx.exec(ctx, `DELETE FROM fleet_keys WHERE expires_s < $1`, before))
 	}))
 }

@@ -22,11 +22,12 @@ directory of its state, and name it: --hub @operate.link.`
 
 // fleetOperations returns the commands that need the right to operate a hub.
 func (a *console) fleetOperations(f *fleetFlags) []*cobra.Command {
+	var uses int64 // of an invitation
 	operation := func(o fleet.Do, use, short, long, example string, hosts ...string) (*cobra.Command, *string) {
 		var last string
 		c := &cobra.Command{Use: use, Short: short, Long: long + operating, Example: example, Args: exactArgs(hosts...)}
 		c.RunE = func(cmd *cobra.Command, args []string) error {
-			do := fleet.Operation{Do: o}
+			do := fleet.Operation{Do: o, Uses: uses}
 			for i, to := range []*string{&do.Host, &do.Far} {
 				if i < len(args) {
 					*to = args[i]
@@ -40,7 +41,7 @@ func (a *console) fleetOperations(f *fleetFlags) []*cobra.Command {
 				do.Seconds = int64(d / time.Second)
 			}
 			if err := do.Validate(); err != nil {
-				return fault.Usagef("--for: %v", err)
+				return fault.WithKind(fault.Usage, err)
 			}
 			return a.operate(cmd.Context(), *f, do)
 		}
@@ -60,9 +61,10 @@ measured stays. The host joins again only with another key: linerate agent --hub
 		`test plans a look at two hosts as soon as both are free, within the limits of their owners, and
 says when that is. linerate fleet queue shows what became of it.`, "  linerate fleet test nas pi", "HOST", "HOST")
 	invite, valid := operation(fleet.Invite, "invite", "print a join link that expires",
-		`invite prints the command with which hosts join, with a link of its own that expires. The hub
-tells of each host that joins.`, "  linerate fleet invite\n  linerate fleet invite --for 1h")
+		`invite prints the command with which hosts join, with a link of its own that expires, and with
+--uses after that many hosts. The hub tells of each host that joins.`, "  linerate fleet invite\n  linerate fleet invite --uses 3 --for 1h")
 	invite.Flags().StringVar(valid, "for", "24h", "how long hosts may join with it")
+	invite.Flags().Int64Var(&uses, "uses", 0, "how many hosts may join with it (default: any number)")
 	return []*cobra.Command{drain, resume, remove, test, invite}
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,8 +44,13 @@ time, and measures within its owner's limits. What differs from what is usual on
 measured again at once, up to 24 times, and only what that confirms is reported.
 
 The hub orders measurements, and nothing else: it has no way to change a setting.
-Everything is in one SQLite file; this hub takes up to 50 hosts. Agents that cannot reach
-it go on for an hour and keep their results.
+Everything is in one SQLite file, for up to 50 hosts. Agents that cannot reach the hub go
+on for an hour and keep their results.
+
+With --db postgres://USER@HOST/DATABASE several hubs share a PostgreSQL database, for up to
+200 hosts: copy the state directory's folder hub, which holds their key, to each of them, and
+name all of them: --host NAME,NAME. One of them plans; if it is killed, another one does
+within 15 s.
 
 The link holds a token: anyone who has it may add a host. --new-links makes others, and
 revokes those before; hosts that have joined stay. linerate fleet remove takes a host out.
@@ -55,6 +61,7 @@ hub, operator) with a JSON document on its standard input. Started by root, hub 
   linerate hub --listen 10.0.0.2:5300 --rounds 12
   linerate hub --exec 'mail -s "the network" me@example.org'
   linerate hub --metrics :9101
+  linerate hub --db postgres://linerate@db/fleet --host hub1,hub2
   linerate hub --new-links`,
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -66,7 +73,7 @@ hub, operator) with a JSON document on its standard input. Started by root, hub 
 	}
 	fl := c.Flags()
 	fl.StringVar(&f.Listen, "listen", ":"+hub.DefaultPort, "address and port; port 0 takes a free one")
-	fl.StringVar(&f.Host, "host", "", "name or address in the links (default: the address listened on, else this host's)")
+	fl.StringVar(&f.Host, "host", "", "names or addresses in the links, with commas between them (default: the address listened on, else this host's)")
 	fl.IntVar(&f.Rounds, "rounds", hub.DefaultRounds, "looks of each host an hour, 1 to 60")
 	fl.StringVar(&f.exec, "exec", "", "shell command for each event; it reads a JSON document")
 	fl.BoolVar(&f.NewLinks, "new-links", false, "make new links, and revoke those before")
@@ -77,33 +84,36 @@ hub, operator) with a JSON document on its standard input. Started by root, hub 
 	return c
 }
 
-// openHub opens the store of the hub of this machine, and returns the hub's directory.
-func (a *console) openHub(ctx context.Context, state string) (*sqlite.Fleet, string, error) {
-	dir, err := hub.Dir(state)
-	if err != nil {
-		return nil, "", fault.WithHint(err, "use --state DIR for a directory of yours")
+// hubStore is an open store of a hub.
+type hubStore interface {
+	hub.Store
+	io.Closer
+}
+
+// openHub opens the store of a hub with files in dir, and returns how many hosts it takes.
+func (a *console) openHub(ctx context.Context, dir string) (hubStore, int, error) {
+	if postgres.IsAddress(a.db) {
+		st, err := postgres.OpenFleet(ctx, a.db)
+		return st, hub.MostOnServer, err
 	}
-	path := filepath.Join(dir, "hub.db")
-	if a.db != "" {
-		path = a.db
-	}
-	if postgres.IsAddress(path) {
-		return nil, "", fault.WithHint(fault.Usagef("--db: a hub keeps its results in an SQLite file"), "leave --db out, or name a file")
-	}
-	st, err := sqlite.OpenFleet(ctx, path)
-	return st, dir, err
+	st, err := sqlite.OpenFleet(ctx, cmp.Or(a.db, filepath.Join(dir, "hub.db")))
+	return st, hub.MostHosts, err
 }
 
 func (a *console) hub(ctx context.Context, f hubFlags) error {
 	if f.Rounds < 1 || f.Rounds > 60 {
 		return fault.Usagef("--rounds: %d is not between 1 and 60", f.Rounds)
 	}
-	st, dir, err := a.openHub(ctx, f.state)
+	dir, err := hub.Dir(f.state)
+	if err != nil {
+		return fault.WithHint(err, "use --state DIR for a directory of yours")
+	}
+	st, most, err := a.openHub(ctx, dir)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = st.Close() }()
-	f.Dir, f.Margin = dir, hub.DefaultMargin
+	f.Dir, f.Margin, f.Most = dir, hub.DefaultMargin, most
 	f.Measured = func(w io.Writer, s *fleet.Status) error { return openmetrics.Fleet(w, s, a.world().Version) }
 	f.Tell = func(ctx context.Context, e fleet.Alert) { a.tellAlert(ctx, f.exec, e) }
 	h, err := hub.Open(ctx, a.world(), st, f.Config)

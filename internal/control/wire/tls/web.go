@@ -141,15 +141,15 @@ func PeerPin(r *http.Request) string {
 // each connection.
 func Web(l Link, own Identity, public func(*ecdsa.PublicKey)) *http.Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
-		defer cancel()
 		c := clientConfig(alpnWeb, exactly(l.Pin))
 		if own.Certificate.PrivateKey != nil {
 			c.Certificates = []ctls.Certificate{own.Certificate}
 		}
 		var worst error
 		for _, addr := range l.Addrs() {
-			_, conn, err := connect(ctx, addr, model.Egress{}, c)
+			each, cancel := context.WithTimeout(ctx, handshakeTimeout) // one may not answer at all
+			_, conn, err := connect(each, addr, model.Egress{}, c)
+			cancel()
 			if err != nil {
 				if worst == nil || errors.Is(err, ErrPin) {
 					worst = err
