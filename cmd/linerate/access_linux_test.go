@@ -239,10 +239,8 @@ func TestPrintUnit(t *testing.T) {
 		args, has, not []string
 	}{
 		"measure": {[]string{"serve"}, []string{"DynamicUser=yes", "\nCapabilityBoundingSet=\n", "ProtectSystem=strict", " serve\n"}, []string{"ExecReload"}},
-		"tune": {
-			[]string{"serve", "--allow-tune", "--audit", "/var/log/linerate/100%.log", "--state", "/x"},
-			[]string{"CAP_NET_ADMIN", "ProtectSystem=yes", " --allow-tune=true --audit=/var/log/linerate/100%%.log\n", "ExecReload="}, []string{"DynamicUser", "--state"},
-		},
+		"tune": {[]string{"serve", "--allow-tune", "--audit", "/var/log/linerate/100%.log", "--state", "/x"},
+			[]string{"CAP_NET_ADMIN", "ProtectSystem=yes", " --allow-tune=true --audit=/var/log/linerate/100%%.log\n", "ExecReload="}, []string{"DynamicUser", "--state"}},
 		"low port": {[]string{"serve", "--listen", ":443", "--host", "a b"}, []string{"AmbientCapabilities=CAP_NET_BIND_SERVICE", `"--host=a b" --listen=:443`}, nil},
 		"hub":      {[]string{"hub", "--rounds", "12", "--metrics", ":9101"}, []string{"DynamicUser=yes\nUser=linerate\n", " hub --metrics=:9101 --rounds=12\n"}, nil},
 		"agent":    {[]string{"agent", "--hub", "linerate://a.b@c:1", "--quiet-hours", "08:00-18:00"}, []string{"User=linerate\n", " agent --hub=linerate://a.b@c:1 --quiet-hours=08:00-18:00\n"}, []string{"CAP_"}},

@@ -46,26 +46,16 @@ func TestFirewall(t *testing.T) {
 		then      []string // flags that help
 		whole     bool     // with then, data went through ssh
 	}{
-		"drop": {
-			far: "drop", says: []string{"ssh works, TCP port", "of far is filtered", "--data-port 5299", "--connect-from far"},
-			then: []string{"--connect-from", "far"},
-		},
-		"reject": {
-			far: "meta l4proto tcp reject with tcp reset\ndrop", says: []string{"is closed or rejected", "--connect-from far"},
-			then: []string{"--connect-from", "far", "--idle", "0s"},
-		},
-		"data port": {
-			far: "tcp dport 5300-5301 accept\nudp dport 5300-5301 accept\ndrop", says: []string{"--data-port"}, args: []string{"--udp"},
-			then: []string{"--data-port", "5300-5301", "--udp"},
-		},
-		"UDP filtered": {
-			far: "meta l4proto tcp accept\ndrop", args: []string{"--udp"}, says: []string{"is open, but UDP to far is filtered", "--connect-from far"},
-			then: []string{"--udp", "--connect-from", "far"},
-		},
-		"only UDP open": {
-			far: "meta l4proto udp accept\ndrop", near: "drop", args: []string{"--udp"}, says: []string{"TCP port", "is filtered", "the other end cannot connect either (TCP)"},
-			not: []string{"--through"},
-		},
+		"drop": {far: "drop", says: []string{"ssh works, TCP port", "of far is filtered", "--data-port 5299", "--connect-from far"},
+			then: []string{"--connect-from", "far"}},
+		"reject": {far: "meta l4proto tcp reject with tcp reset\ndrop", says: []string{"is closed or rejected", "--connect-from far"},
+			then: []string{"--connect-from", "far", "--idle", "0s"}},
+		"data port": {far: "tcp dport 5300-5301 accept\nudp dport 5300-5301 accept\ndrop", says: []string{"--data-port"}, args: []string{"--udp"},
+			then: []string{"--data-port", "5300-5301", "--udp"}},
+		"UDP filtered": {far: "meta l4proto tcp accept\ndrop", args: []string{"--udp"}, says: []string{"is open, but UDP to far is filtered", "--connect-from far"},
+			then: []string{"--udp", "--connect-from", "far"}},
+		"only UDP open": {far: "meta l4proto udp accept\ndrop", near: "drop", args: []string{"--udp"}, says: []string{"TCP port", "is filtered", "the other end cannot connect either (TCP)"},
+			not: []string{"--through"}},
 		"nothing open": {
 			far: "drop", near: "drop", says: []string{"the other end cannot connect either", "--through ssh"}, then: []string{"--through", "ssh"}, whole: true,
 		},

@@ -56,10 +56,8 @@ func TestChanges(t *testing.T) {
 		"another path":             {Print{RoundTrip: "4ms"}, Print{RoundTrip: "12ms"}, "round trip 4ms -> 12ms"},
 		"both as short as can be":  {Print{RoundTrip: "20µs"}, Print{RoundTrip: "250µs"}, ""},
 		"out of the local network": {Print{RoundTrip: "20µs"}, Print{RoundTrip: "2ms"}, "round trip 20µs -> 2ms"},
-		"two": {
-			Print{"near.mtu": "1500", "near.way": "device"}, Print{"near.mtu": "1420", "near.way": "wireguard + device"},
-			"MTU 1500 -> 1420 at the near end, way device -> wireguard + device at the near end",
-		},
+		"two": {Print{"near.mtu": "1500", "near.way": "device"}, Print{"near.mtu": "1420", "near.way": "wireguard + device"},
+			"MTU 1500 -> 1420 at the near end, way device -> wireguard + device at the near end"},
 	} {
 		must.Equal(t, Since(c.was.Changes(c.now)), c.want, "%s", name)
 		must.Len(t, c.now.Changes(c.was), len(c.was.Changes(c.now)), "%s: the other way round", name)

@@ -40,24 +40,12 @@ func TestWords(t *testing.T) {
 		err  error
 		want string
 	}{
-		{whole, `"four" is not a whole number`},
-		{from0, `"-1" is not a whole number from 0`},
-		{number, `"fast" is not a number`},
-		{large, `"99999999999999999999" is out of range`},
-		{yes, `"maybe" is neither true nor false`},
-		{open, missing + ": no such file or directory"},
-		{start, "nosuchprogram-of-linerate: no such program"},
-		{file, missing + ": no such program"},
-		{again, addr + ": address already in use"},
-		{refused, "connect to " + addr + ": connection refused"},
-		{host, "the name nas is not known"},
-		{reset, "the other end hung up"},
-		{context.DeadlineExceeded, "no answer in time"},
-		{os.ErrDeadlineExceeded, "no answer in time"},
-		{io.ErrUnexpectedEOF, "it ended in the middle"},
-		{io.EOF, "the other end hung up"},
-		{net.ErrClosed, "the connection was closed"},
-		{fs.ErrNotExist, "file does not exist"},
+		{whole, `"four" is not a whole number`}, {from0, `"-1" is not a whole number from 0`}, {number, `"fast" is not a number`},
+		{large, `"99999999999999999999" is out of range`}, {yes, `"maybe" is neither true nor false`}, {open, missing + ": no such file or directory"},
+		{start, "nosuchprogram-of-linerate: no such program"}, {file, missing + ": no such program"}, {again, addr + ": address already in use"},
+		{refused, "connect to " + addr + ": connection refused"}, {host, "the name nas is not known"}, {reset, "the other end hung up"},
+		{context.DeadlineExceeded, "no answer in time"}, {os.ErrDeadlineExceeded, "no answer in time"}, {io.ErrUnexpectedEOF, "it ended in the middle"},
+		{io.EOF, "the other end hung up"}, {net.ErrClosed, "the connection was closed"}, {fs.ErrNotExist, "file does not exist"},
 		{errors.New("the size of a look-up, read by nobody"), "the size of a look-up, read by nobody"},
 	} {
 		must.Equal(t, plain.Words(c.err.Error()), c.want, "%q", c.err)

@@ -16,19 +16,9 @@ func TestBitRateString(t *testing.T) {
 		in   BitRate
 		want string
 	}{
-		{0, "0 bit/s"},
-		{0.5, "0.5 bit/s"},
-		{999, "999 bit/s"},
-		{500e3, "500 kbit/s"},
-		{941482444.7, "941.5 Mbit/s"},
-		{999_940_000, "999.9 Mbit/s"},
-		{999_960_000, "1 Gbit/s"},
-		{1e9, "1 Gbit/s"},
-		{23537.06e6, "23.54 Gbit/s"},
-		{-1.5e6, "-1.5 Mbit/s"},
-		{1e18, "1 Ebit/s"},
-		{BitRate(math.NaN()), "unknown bit/s"},
-		{BitRate(math.Inf(1)), "unknown bit/s"},
+		{0, "0 bit/s"}, {0.5, "0.5 bit/s"}, {999, "999 bit/s"}, {500e3, "500 kbit/s"}, {941482444.7, "941.5 Mbit/s"}, {999_940_000, "999.9 Mbit/s"},
+		{999_960_000, "1 Gbit/s"}, {1e9, "1 Gbit/s"}, {23537.06e6, "23.54 Gbit/s"}, {-1.5e6, "-1.5 Mbit/s"}, {1e18, "1 Ebit/s"},
+		{BitRate(math.NaN()), "unknown bit/s"}, {BitRate(math.Inf(1)), "unknown bit/s"},
 	} {
 		must.Equal(t, c.in.String(), c.want, "BitRate(%g)", float64(c.in))
 	}
@@ -39,21 +29,11 @@ func TestBytesString(t *testing.T) {
 		in                       Bytes
 		exact, decimal, twoBased string
 	}{
-		{0, "0 B", "0 B", "0 B"},
-		{1, "1 B", "1 B", "1 B"},
-		{1024, "1 KiB", "1.02 kB", "1 KiB"},
-		{1500, "1500 B", "1.5 kB", "1.46 KiB"},
-		{65000, "65000 B", "65 kB", "63.5 KiB"},
-		{65535, "65535 B", "65.5 kB", "64 KiB"},
-		{65536, "64 KiB", "65.5 kB", "64 KiB"},
-		{1023 * 1024, "1023 KiB", "1.05 MB", "1023 KiB"},
-		{1 << 20, "1 MiB", "1.05 MB", "1 MiB"},
-		{3 << 19, "1.5 MiB", "1.57 MB", "1.5 MiB"},
-		{1025 * 1024, "1025 KiB", "1.05 MB", "1 MiB"},
-		{16776960, "16.8 MB", "16.8 MB", "16 MiB"},
-		{1e9, "1 GB", "1 GB", "954 MiB"},
-		{math.MaxInt64, "9.22 EB", "9.22 EB", "8 EiB"},
-		{-1500, "-1500 B", "-1.5 kB", "-1.46 KiB"},
+		{0, "0 B", "0 B", "0 B"}, {1, "1 B", "1 B", "1 B"}, {1024, "1 KiB", "1.02 kB", "1 KiB"}, {1500, "1500 B", "1.5 kB", "1.46 KiB"},
+		{65000, "65000 B", "65 kB", "63.5 KiB"}, {65535, "65535 B", "65.5 kB", "64 KiB"}, {65536, "64 KiB", "65.5 kB", "64 KiB"},
+		{1023 * 1024, "1023 KiB", "1.05 MB", "1023 KiB"}, {1 << 20, "1 MiB", "1.05 MB", "1 MiB"}, {3 << 19, "1.5 MiB", "1.57 MB", "1.5 MiB"},
+		{1025 * 1024, "1025 KiB", "1.05 MB", "1 MiB"}, {16776960, "16.8 MB", "16.8 MB", "16 MiB"}, {1e9, "1 GB", "1 GB", "954 MiB"},
+		{math.MaxInt64, "9.22 EB", "9.22 EB", "8 EiB"}, {-1500, "-1500 B", "-1.5 kB", "-1.46 KiB"},
 	} {
 		must.Equal(t, c.in.String(), c.exact, "Bytes(%d).String()", c.in)
 		must.Equal(t, c.in.Decimal(), c.decimal, "Bytes(%d).Decimal()", c.in)
@@ -100,20 +80,9 @@ func TestFormatChange(t *testing.T) {
 		in   float64
 		want string
 	}{
-		{math.Log(1.045), "+4.5 %"},
-		{math.Log(0.5), "-50 %"},
-		{math.Log(2), "+100 %"},
-		{math.Log(4.8), "4.8 times"},
-		{math.Log(30.69), "30.7 times"},
-		{math.Log(2970), "2970 times"},
-		{math.Log(1.0 / 3), "0.333 times"},
-		{math.Log(1.00123), "+0.12 %"},
-		{0, "0 %"},
-		{1e-12, "0 %"},
-		{-1e-12, "0 %"},
-		{math.Inf(-1), "-100 %"},
-		{math.Inf(1), "+∞ %"},
-		{math.NaN(), "unknown"},
+		{math.Log(1.045), "+4.5 %"}, {math.Log(0.5), "-50 %"}, {math.Log(2), "+100 %"}, {math.Log(4.8), "4.8 times"}, {math.Log(30.69), "30.7 times"},
+		{math.Log(2970), "2970 times"}, {math.Log(1.0 / 3), "0.333 times"}, {math.Log(1.00123), "+0.12 %"}, {0, "0 %"}, {1e-12, "0 %"}, {-1e-12, "0 %"},
+		{math.Inf(-1), "-100 %"}, {math.Inf(1), "+∞ %"}, {math.NaN(), "unknown"},
 	} {
 		must.Equal(t, FormatChange(c.in), c.want, "FormatChange(%g)", c.in)
 	}
@@ -125,20 +94,12 @@ func TestFormatChangeInterval(t *testing.T) {
 		low, high float64
 		want      string
 	}{
-		{math.Log(1.031), math.Log(1.059), "+3.1 % to +5.9 %"},
-		{math.Log(0.98), math.Log(1.3), "-2 % to +30 %"},
-		{math.Log(0.9991), math.Log(1.0004), "-0.09 % to +0.04 %"},
-		{math.Log(1.8), math.Log(2.4), "1.80 to 2.40 times"},
-		{math.Log(0.46), math.Log(0.59), "-54 % to -41 %"},
-		{math.Log(29.1), math.Log(32.3), "29.1 to 32.3 times"},
-		{math.Log(0.31), math.Log(0.36), "0.310 to 0.360 times"},
-		{math.Log(0.02), math.Log(50), "0.020 to 50 times"},
-		{math.Log(2.1), inf, "above 2.1 times"},
-		{-inf, math.Log(0.2), "below 0.2 times"},
-		{-inf, math.Log(1.059), "below +5.9 %"},
-		{math.Log(1.031), inf, "above +3.1 %"},
-		{-inf, inf, "not bounded yet"},
-		{math.NaN(), math.NaN(), "not bounded yet"},
+		{math.Log(1.031), math.Log(1.059), "+3.1 % to +5.9 %"}, {math.Log(0.98), math.Log(1.3), "-2 % to +30 %"},
+		{math.Log(0.9991), math.Log(1.0004), "-0.09 % to +0.04 %"}, {math.Log(1.8), math.Log(2.4), "1.80 to 2.40 times"},
+		{math.Log(0.46), math.Log(0.59), "-54 % to -41 %"}, {math.Log(29.1), math.Log(32.3), "29.1 to 32.3 times"},
+		{math.Log(0.31), math.Log(0.36), "0.310 to 0.360 times"}, {math.Log(0.02), math.Log(50), "0.020 to 50 times"},
+		{math.Log(2.1), inf, "above 2.1 times"}, {-inf, math.Log(0.2), "below 0.2 times"}, {-inf, math.Log(1.059), "below +5.9 %"},
+		{math.Log(1.031), inf, "above +3.1 %"}, {-inf, inf, "not bounded yet"}, {math.NaN(), math.NaN(), "not bounded yet"},
 	} {
 		must.Equal(t, FormatChangeInterval((c.low+c.high)/2, c.low, c.high), c.want, "FormatChangeInterval(%g, %g)", c.low, c.high)
 	}
@@ -210,41 +171,15 @@ func TestParseErrors(t *testing.T) {
 		parse       func(string) error
 		in, problem string
 	}{
-		{rate, "", "is empty"},
-		{rate, "-1mbit", "is negative"},
-		{rate, "NaN", "does not start with a number"},
-		{rate, "Inf", "does not start with a number"},
-		{rate, "+5", "does not start with a number"},
-		{rate, ".", "does not start with a number"},
-		{rate, "0x10", `has the unknown unit "x10"`},
-		{rate, "100 parsec", `has the unknown unit "parsec"`},
-		{rate, "100MB", "names an amount, not a rate"},
-		{rate, "100mb", "names an amount, not a rate"},
-		{rate, "1e400", "is out of range"},
-		{rate, "2e18", "is out of range"},
-		{rate, "1.2.3", `has the unknown unit ".3"`},
-		{size, "", "is empty"},
-		{size, "-1", "is negative"},
-		{size, "64kb", "is in bits"},
-		{size, "64Kbit", "is in bits"},
-		{size, "64 apples", `has the unknown unit "apples"`},
-		{size, "1.5", "is not a whole number of bytes"},
-		{size, "1.5B", "is not a whole number of bytes"},
-		{size, "0.0001K", "is not a whole number of bytes"},
-		{size, "9223372036854775808", "is out of range"},
-		{size, "8EiB", "is out of range"},
-		{size, "1e30", "is out of range"},
-		{size, "1e999", "is out of range"},
-		{percent, "three", "does not start with a number"},
-		{percent, "-3%", "is negative"},
-		{percent, "3 pct", `has the unknown unit "pct"`},
-		{percent, "1e999", "is out of range"},
-		{duration, "", "is empty"},
-		{duration, "-1s", "is negative"},
-		{duration, "10 parsecs", "is not a length of time, or out of range"},
-		{duration, "1 m s", `has a stray blank before "s"`},
-		{duration, "1 0s", `has a stray blank before "0s"`},
-		{duration, "9999999999h", "is not a length of time, or out of range"},
+		{rate, "", "is empty"}, {rate, "-1mbit", "is negative"}, {rate, "NaN", "does not start with a number"}, {rate, "Inf", "does not start with a number"},
+		{rate, "+5", "does not start with a number"}, {rate, ".", "does not start with a number"}, {rate, "0x10", `has the unknown unit "x10"`},
+		{rate, "100 parsec", `has the unknown unit "parsec"`}, {rate, "100MB", "names an amount, not a rate"}, {rate, "100mb", "names an amount, not a rate"}, {rate, "1e400", "is out of range"},
+		{rate, "2e18", "is out of range"}, {rate, "1.2.3", `has the unknown unit ".3"`}, {size, "", "is empty"}, {size, "-1", "is negative"}, {size, "64kb", "is in bits"},
+		{size, "64Kbit", "is in bits"}, {size, "64 apples", `has the unknown unit "apples"`}, {size, "1.5", "is not a whole number of bytes"}, {size, "1.5B", "is not a whole number of bytes"},
+		{size, "0.0001K", "is not a whole number of bytes"}, {size, "9223372036854775808", "is out of range"}, {size, "8EiB", "is out of range"}, {size, "1e30", "is out of range"},
+		{size, "1e999", "is out of range"}, {percent, "three", "does not start with a number"}, {percent, "-3%", "is negative"}, {percent, "3 pct", `has the unknown unit "pct"`},
+		{percent, "1e999", "is out of range"}, {duration, "", "is empty"}, {duration, "-1s", "is negative"}, {duration, "10 parsecs", "is not a length of time, or out of range"},
+		{duration, "1 m s", `has a stray blank before "s"`}, {duration, "1 0s", `has a stray blank before "0s"`}, {duration, "9999999999h", "is not a length of time, or out of range"},
 	} {
 		err := c.parse(c.in)
 		var pe *ParseError

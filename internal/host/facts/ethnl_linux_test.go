@@ -32,10 +32,8 @@ func gigabit() ethtool.Fields {
 	return ethtool.Fields{
 		Numbers: map[string]uint32{"autoneg": 1, "speed": 100, "duplex": 1},
 		Sets: map[string]ethtool.Bits{
-			"ours": {
-				{Name: "10baseT/Half", On: true}, {Name: "100baseT/Full", On: true}, {Name: "1000baseT/Full", On: true}, {Name: "2500baseT/Full"},
-				{Name: "Autoneg", On: true}, {Name: "TP", On: true}, {Name: "Pause", On: true},
-			},
+			"ours": {{Name: "10baseT/Half", On: true}, {Name: "100baseT/Full", On: true}, {Name: "1000baseT/Full", On: true}, {Name: "2500baseT/Full"},
+				{Name: "Autoneg", On: true}, {Name: "TP", On: true}, {Name: "Pause", On: true}},
 			"peer": {{Name: "10baseT/Half", On: true}, {Name: "100baseT/Full", On: true}, {Name: "Autoneg", On: true}},
 		},
 	}

@@ -223,14 +223,10 @@ func TestDiffText(t *testing.T) {
 		want   string
 	}{
 		"new": {persist.Change{Path: "/x", After: []byte("a\nb\n")}, "--- /dev/null\n+++ /x\n@@ -0,0 +1,2 @@\n+a\n+b\n"},
-		"far apart": {
-			persist.Change{Path: "/x", Exists: true, Before: []byte("1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n"), After: []byte("A\n2\n3\n4\n5\n6\n7\n8\n9\nB\n")},
-			"--- /x\n+++ /x\n@@ -1,4 +1,4 @@\n-1\n+A\n 2\n 3\n 4\n@@ -7,4 +7,4 @@\n 7\n 8\n 9\n-10\n+B\n",
-		},
-		"no newline": {
-			persist.Change{Path: "/x", Exists: true, Before: []byte("a"), After: []byte("a\nb\n")},
-			"--- /x\n+++ /x\n@@ -1 +1,2 @@\n-a\n\\ No newline at end of file\n+a\n+b\n",
-		},
+		"far apart": {persist.Change{Path: "/x", Exists: true, Before: []byte("1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n"), After: []byte("A\n2\n3\n4\n5\n6\n7\n8\n9\nB\n")},
+			"--- /x\n+++ /x\n@@ -1,4 +1,4 @@\n-1\n+A\n 2\n 3\n 4\n@@ -7,4 +7,4 @@\n 7\n 8\n 9\n-10\n+B\n"},
+		"no newline": {persist.Change{Path: "/x", Exists: true, Before: []byte("a"), After: []byte("a\nb\n")},
+			"--- /x\n+++ /x\n@@ -1 +1,2 @@\n-a\n\\ No newline at end of file\n+a\n+b\n"},
 		"same": {persist.Change{Path: "/x", Exists: true, Before: []byte("a"), After: []byte("a")}, ""},
 	} {
 		must.NoDiff(t, cmp.Diff(c.want, c.change.Diff()), "%s", name)

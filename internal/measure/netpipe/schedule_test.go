@@ -264,25 +264,10 @@ func TestNewLine(t *testing.T) {
 
 func TestParseLineRefuses(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{"", "0 fields"},
-		{"1", "1 fields"},
-		{"1 2 3 4", "4 fields"},
-		{"0 1.0 0.1", "bytes"},
-		{"-1 1.0 0.1", "256 MiB"},
-		{"268435456 1.0 0.1", "256 MiB"},
-		{"1 -4.5 0.1", "rate"},
-		{"1 nan 0.1", "rate"},
-		{"1 inf 0.1", "rate"},
-		{"1 1e3 0.1", "rate"},
-		{"1 0x10 0.1", "rate"},
-		{"1 1_0 0.1", "rate"},
-		{"1 1000000000001 0.1", "rate"},
-		{"1 1.0 -0.1", "seconds"},
-		{"1 1.0 0,1", "seconds"},
-		{"1 1.0 .", "seconds"},
-		{"1 0", "repeats"},
-		{"1 1000000001", "repeats"},
-		{strings.Repeat(" ", 129), "128 bytes"},
+		{"", "0 fields"}, {"1", "1 fields"}, {"1 2 3 4", "4 fields"}, {"0 1.0 0.1", "bytes"}, {"-1 1.0 0.1", "256 MiB"}, {"268435456 1.0 0.1", "256 MiB"},
+		{"1 -4.5 0.1", "rate"}, {"1 nan 0.1", "rate"}, {"1 inf 0.1", "rate"}, {"1 1e3 0.1", "rate"}, {"1 0x10 0.1", "rate"}, {"1 1_0 0.1", "rate"},
+		{"1 1000000000001 0.1", "rate"}, {"1 1.0 -0.1", "seconds"}, {"1 1.0 0,1", "seconds"}, {"1 1.0 .", "seconds"}, {"1 0", "repeats"},
+		{"1 1000000001", "repeats"}, {strings.Repeat(" ", 129), "128 bytes"},
 	} {
 		must.Say(t, must.Err(ParseLine(c.text)), c.want, "%q", c.text)
 	}

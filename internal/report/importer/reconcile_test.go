@@ -39,26 +39,18 @@ var reconciled = map[string]struct {
 		"sum_sent":` + sumJSON(2, 700, true, "") + `,"sum_received":` + sumJSON(2, 690, true, "") + `,"sum_sent":` + sumJSON(2, 205, false, "") + `,"sum_received":` + sumJSON(2, 200, false, "") + `}}`,
 		map[model.Direction]float64{model.To: 690e6, model.From: 200e6}, bySenderNone,
 	},
-	"the sum of UDP is the sender's": {
-		`{` + fmt.Sprintf(startJSON, "UDP", 1) + `,"intervals":[{"streams":[],"sum":` + sumJSON(2, 300, false, "") + `}],"end":{"sum":` + sumJSON(2, 900, true, `,"packets":900,"lost_packets":600,"jitter_ms":1`) + `}}`,
-		map[model.Direction]float64{model.From: 300e6}, bySenderNone,
-	},
-	"interrupted": {
-		`{` + fmt.Sprintf(startJSON, "TCP", 0) + `,"intervals":[{"streams":[],"sum":` + sumJSON(1, 500, true, "") + `}],"end":{},"error":"interrupt - the client has terminated"}`,
-		map[model.Direction]float64{model.To: 500e6}, "the client has terminated",
-	},
-	"streams that are not their sum": {
-		`{` + fmt.Sprintf(startJSON, "TCP", 0) + `,"intervals":[{"streams":[` + sumJSON(1, 100, true, "") + `],"sum":` + sumJSON(1, 500, true, "") + `}],"end":{"sum_sent":` + sumJSON(1, 500, true, "") + `,"sum_received":` + sumJSON(1, 490, true, "") + `}}`,
-		map[model.Direction]float64{model.To: 490e6}, "their sum says",
-	},
+	"the sum of UDP is the sender's": {`{` + fmt.Sprintf(startJSON, "UDP", 1) + `,"intervals":[{"streams":[],"sum":` + sumJSON(2, 300, false, "") + `}],"end":{"sum":` + sumJSON(2, 900, true, `,"packets":900,"lost_packets":600,"jitter_ms":1`) + `}}`,
+		map[model.Direction]float64{model.From: 300e6}, bySenderNone},
+	"interrupted": {`{` + fmt.Sprintf(startJSON, "TCP", 0) + `,"intervals":[{"streams":[],"sum":` + sumJSON(1, 500, true, "") + `}],"end":{},"error":"interrupt - the client has terminated"}`,
+		map[model.Direction]float64{model.To: 500e6}, "the client has terminated"},
+	"streams that are not their sum": {`{` + fmt.Sprintf(startJSON, "TCP", 0) + `,"intervals":[{"streams":[` + sumJSON(1, 100, true, "") + `],"sum":` + sumJSON(1, 500, true, "") + `}],"end":{"sum_sent":` + sumJSON(1, 500, true, "") + `,"sum_received":` + sumJSON(1, 490, true, "") + `}}`,
+		map[model.Direction]float64{model.To: 490e6}, "their sum says"},
 	"streams that are not their summary": {
 		`{` + fmt.Sprintf(startJSON, "TCP", 0) + `,"intervals":[{"streams":[],"sum":` + sumJSON(1, 500, true, "") + `}],"end":{"streams":[{"sender":` + sumJSON(1, 500, true, "") + `,"receiver":` + sumJSON(1, 100, true, "") + `}],"sum_sent":` + sumJSON(1, 500, true, "") + `,"sum_received":` + sumJSON(1, 490, true, "") + `}}`,
 		map[model.Direction]float64{model.To: 490e6}, "the streams received 12.5 MB, and their sum says 61.2 MB",
 	},
-	"-nan": {
-		`{` + fmt.Sprintf(startJSON, "TCP", 0) + `,"intervals":[{"streams":[],"sum":` + sumJSON(1, 500, true, `,"lost_percent":	-nan`) + `}],"end":{"sum_sent":` + sumJSON(1, 500, true, "") + `,"sum_received":` + sumJSON(1, 490, true, `,"lost_percent": nan`) + `}}`,
-		map[model.Direction]float64{model.To: 490e6}, bySenderNone,
-	},
+	"-nan": {`{` + fmt.Sprintf(startJSON, "TCP", 0) + `,"intervals":[{"streams":[],"sum":` + sumJSON(1, 500, true, `,"lost_percent":	-nan`) + `}],"end":{"sum_sent":` + sumJSON(1, 500, true, "") + `,"sum_received":` + sumJSON(1, 490, true, `,"lost_percent": nan`) + `}}`,
+		map[model.Direction]float64{model.To: 490e6}, bySenderNone},
 	"iperf3 -V": {
 		"iperf 3.1.3\nCYGWIN_NT-10.0 a 2.5.1(0.297/5/3) x86_64\nTime: Mon, 26 Jun 2017 14:08:52 GMT\nConnecting to host 192.0.2.2, port 5207\n      Cookie: abc\n[  4] local 192.0.2.1 port 57434 connected to 192.0.2.2 port 5207\nStarting Test: protocol: TCP, 1 streams, 131072 byte blocks, omitting 0 seconds, 1 second test\n" +
 			"[ ID] Interval           Transfer     Bandwidth\n[  4]   0.00-1.00   sec  23.8 MBytes   200 Mbits/sec\n- - - - - - - - - - - - - - - - - - - - - - - - -\nTest Complete. Summary Results:\n[ ID] Interval           Transfer     Bandwidth\n" +
@@ -70,10 +62,8 @@ var reconciled = map[string]struct {
 			`{"event":"end","data":{"sum_sent":` + sumJSON(1, 500, true, "") + `,"sum_received":` + sumJSON(1, 480, true, "") + `}}` + "\n",
 		map[model.Direction]float64{model.To: 480e6}, bySenderNone,
 	},
-	"stream of events, cut": {
-		`{"event":"start","data":{"version":"iperf 3.18","test_start":{"protocol":"TCP","num_streams":1}}}` + "\n" + `{"event":"interval","data":{"sum":` + sumJSON(1, 500, true, "") + `}}` + "\n" + `{"event":"inter`,
-		map[model.Direction]float64{model.To: 500e6}, "did not end by itself",
-	},
+	"stream of events, cut": {`{"event":"start","data":{"version":"iperf 3.18","test_start":{"protocol":"TCP","num_streams":1}}}` + "\n" + `{"event":"interval","data":{"sum":` + sumJSON(1, 500, true, "") + `}}` + "\n" + `{"event":"inter`,
+		map[model.Direction]float64{model.To: 500e6}, "did not end by itself"},
 	"stream of events in the log of a container": {
 		`2026-11-27T07:38:10.123456789Z {"event":"start","data":{"test_start":{"protocol":"TCP","num_streams":1}}}` + "\n" + `2026-11-27T07:38:11.1Z {"event":"interval","data":{"sum":` + sumJSON(1, 500, true, "") + `}}` + "\n" +
 			`2026-11-27T07:38:11+00:00 {"event":"end","data":{"sum_sent":` + sumJSON(1, 500, true, "") + `,"sum_received":` + sumJSON(1, 480, true, "") + `}}` + "\n",
@@ -84,10 +74,8 @@ var reconciled = map[string]struct {
 			`{"start":{"cookie":"abc","test_start":{"protocol":"TCP","num_streams":1}},`+"\n"+`"intervals":[{"streams":[],"sum":=}],`+"\n"+`"end":{"sum_sent":=,"sum_received":=}}`+"\n", "=", sumJSON(1, 500, true, "")),
 		map[model.Direction]float64{model.To: 500e6}, bySenderNone,
 	},
-	"iperf3 -J in an array, as jq -s makes it": {
-		"[\n{" + fmt.Sprintf(startJSON, "TCP", 0) + `,"intervals":[{"streams":[],"sum":` + sumJSON(1, 500, true, "") + `}],"end":{"sum_sent":` + sumJSON(1, 500, true, "") + `,"sum_received":` + sumJSON(1, 480, true, "") + "}}\n]\n",
-		map[model.Direction]float64{model.To: 480e6}, bySenderNone,
-	},
+	"iperf3 -J in an array, as jq -s makes it": {"[\n{" + fmt.Sprintf(startJSON, "TCP", 0) + `,"intervals":[{"streams":[],"sum":` + sumJSON(1, 500, true, "") + `}],"end":{"sum_sent":` + sumJSON(1, 500, true, "") + `,"sum_received":` + sumJSON(1, 480, true, "") + "}}\n]\n",
+		map[model.Direction]float64{model.To: 480e6}, bySenderNone},
 	"iperf3 -J between lines of a shell": {
 		"$ iperf3 -J -c h 2>&1\nwarning: this system does not seem to support IPv6 - trying IPv4\n{" + fmt.Sprintf(startJSON, "TCP", 0) + ",\n" + `"intervals":[{"streams":[],"sum":` + sumJSON(1, 500, true, "") + "}],\n" + `"end":{"sum_sent":` + sumJSON(1, 500, true, "") + ",\n" + `"sum_received":` + sumJSON(1, 480, true, "") + "}}\n$ exit\n",
 		map[model.Direction]float64{model.To: 480e6}, `line 2 is not of iperf3's JSON, and was skipped: "warning: this system does not seem to support IPv6 - trying IPv4"` + "\n" + `line 7`,
@@ -144,21 +132,13 @@ var reconciled = map[string]struct {
 			"[  1] 0.0000-1.0000 sec  12.5 MBytes   105 Mbits/sec\n[  1] 1.0000-2.0000 sec  25.0 MBytes   210 Mbits/sec\n[  1] 2.0000-3.00",
 		map[model.Direction]float64{model.To: 157.5e6}, "the summary of its test is missing): what counts is the 2 s",
 	},
-	"nuttcp -i -fparse": {
-		"megabytes=12.0000 real_sec=1.00 rate_Mbps=100.6633 retrans=0\nmegabytes=36.0000 real_seconds=2.00 rate_Mbps=150.9949 tx_cpu=79 rx_cpu=0 retrans=0 rtt_ms=1.60\n",
-		map[model.Direction]float64{model.To: 150.9949e6}, "does not write the direction",
-	},
-	"nuttcp -fxmitstats": {
-		"   36.0000 MB /   2.00 sec =  150.9949 Mbps 95 %TX\n", map[model.Direction]float64{model.To: 150.9949e6}, bySender(model.To),
-	},
-	"iperf 2 -R -e": {
-		"Client connecting to 192.0.2.2, TCP port 5001\n[  1] local 192.0.2.1 port 40000 connected with 192.0.2.2 port 5001 (reverse) (sock=3)\n[ ID] Interval            Transfer    Bandwidth       Reads=Dist\n[ *1] 0.0000-1.0133 sec  12.0 MBytes  99.4 Mbits/sec  111=8:1:1:5:5:1:1:89\n",
-		map[model.Direction]float64{model.From: 99.4e6}, bySenderNone,
-	},
-	"iperf 2 -u -R, nothing arrived": {
-		"Client connecting to 192.0.2.2, UDP port 5001\n[  1] local 192.0.2.1 port 40000 connected with 192.0.2.2 port 5001 (reverse)\n[ ID] Interval            Transfer    Bandwidth       Reads=Dist\n[ *1] 0.0000-4.0964 sec  0.000 Bytes  0.000 bits/sec   0.000 ms 0/0 (0%) -/-/-/- ms 0 pps\n",
-		map[model.Direction]float64{model.From: 0}, "nothing arrived",
-	},
+	"nuttcp -i -fparse": {"megabytes=12.0000 real_sec=1.00 rate_Mbps=100.6633 retrans=0\nmegabytes=36.0000 real_seconds=2.00 rate_Mbps=150.9949 tx_cpu=79 rx_cpu=0 retrans=0 rtt_ms=1.60\n",
+		map[model.Direction]float64{model.To: 150.9949e6}, "does not write the direction"},
+	"nuttcp -fxmitstats": {"   36.0000 MB /   2.00 sec =  150.9949 Mbps 95 %TX\n", map[model.Direction]float64{model.To: 150.9949e6}, bySender(model.To)},
+	"iperf 2 -R -e": {"Client connecting to 192.0.2.2, TCP port 5001\n[  1] local 192.0.2.1 port 40000 connected with 192.0.2.2 port 5001 (reverse) (sock=3)\n[ ID] Interval            Transfer    Bandwidth       Reads=Dist\n[ *1] 0.0000-1.0133 sec  12.0 MBytes  99.4 Mbits/sec  111=8:1:1:5:5:1:1:89\n",
+		map[model.Direction]float64{model.From: 99.4e6}, bySenderNone},
+	"iperf 2 -u -R, nothing arrived": {"Client connecting to 192.0.2.2, UDP port 5001\n[  1] local 192.0.2.1 port 40000 connected with 192.0.2.2 port 5001 (reverse)\n[ ID] Interval            Transfer    Bandwidth       Reads=Dist\n[ *1] 0.0000-4.0964 sec  0.000 Bytes  0.000 bits/sec   0.000 ms 0/0 (0%) -/-/-/- ms 0 pps\n",
+		map[model.Direction]float64{model.From: 0}, "nothing arrived"},
 	"iperf 2 -u -P, whose connections come first": {
 		"[  1] local 192.0.2.1 port 40000 connected with 192.0.2.2 port 5001\n[  2] local 192.0.2.1 port 40001 connected with 192.0.2.2 port 5001\nClient connecting to 192.0.2.2, UDP port 5001\n[ ID] Interval       Transfer     Bandwidth\n" +
 			"[  1] 0.0000-2.0011 sec  4.77 MBytes  20.0 Mbits/sec\n[  1] Sent 3406 datagrams\n[  2] 0.0000-2.0010 sec  4.77 MBytes  20.0 Mbits/sec\n[  2] Sent 3406 datagrams\n[SUM] 0.0000-2.0011 sec  9.55 MBytes  40.0 Mbits/sec\n",
@@ -180,10 +160,8 @@ var reconciled = map[string]struct {
 			"=[ ID] Interval           Transfer     Bitrate\n=[  5]   0.00-1.00   sec   118 MBytes   990 Mbits/sec                  receiver\n", "=", "Nov  9 12:00:00 nas iperf3[312]: "),
 		map[model.Direction]float64{model.To: 990e6}, bySenderNone,
 	},
-	"nuttcp -i, killed": {
-		"   12.0000 MB /   1.00 sec =  100.6633 Mbps\n   24.0000 MB /   1.00 sec =  201.3266 Mbps\n   12.00",
-		map[model.Direction]float64{model.To: 150.995e6}, "the line with %TX and %RX is missing): what counts is the 2 s",
-	},
+	"nuttcp -i, killed": {"   12.0000 MB /   1.00 sec =  100.6633 Mbps\n   24.0000 MB /   1.00 sec =  201.3266 Mbps\n   12.00",
+		map[model.Direction]float64{model.To: 150.995e6}, "the line with %TX and %RX is missing): what counts is the 2 s"},
 	"iperf 2 --full-duplex, two streams": {
 		"Client connecting to 192.0.2.2, TCP port 5001\n[  1] local 192.0.2.1%eth0 port 40000 connected with 192.0.2.2 port 5001 (full-duplex)\n[  2] local 192.0.2.1%eth0 port 40001 connected with 192.0.2.2 port 5001 (full-duplex)\n[ ID] Interval       Transfer     Bandwidth\n" +
 			"[ *1] 0.0000-1.0011 sec  47.7 MBytes   400 Mbits/sec\n[  1] 0.0000-1.0012 sec  23.8 MBytes   200 Mbits/sec\n[  2] 0.0000-1.0013 sec  11.9 MBytes  99.8 Mbits/sec\n[ *2] 0.0000-1.0014 sec  47.7 MBytes   400 Mbits/sec\n[SUM] 0.0000-1.0014 sec   131 MBytes  1.10 Gbits/sec\n",
@@ -194,10 +172,8 @@ var reconciled = map[string]struct {
 			"nuttcp-r: v6.1.2: socket\nnuttcp-r: buflen=8192, nstream=1, port=5330 udp\nnuttcp-r: 3.0000 MB in 1.00 real seconds = 3072.00 KB/sec = 25.1658 Mbps\nnuttcp-r: 384 / 768 drop/pkt 50.00% data loss\n",
 		map[model.Direction]float64{model.To: 25.1658e6}, bySenderNone,
 	},
-	"nuttcp -I": {
-		"run 7:   12.0000 MB /   1.00 sec =  100.6633 Mbps     0 retrans\nrun 7:   24.0000 MB /   1.00 sec =  201.3266 Mbps     2 retrans\n\nrun 7:   36.0000 MB /   2.00 sec =  150.9949 Mbps 9 %TX 21 %RX 2 retrans 0.05 msRTT\n",
-		map[model.Direction]float64{model.To: 150.9949e6}, nutWay,
-	},
+	"nuttcp -I": {"run 7:   12.0000 MB /   1.00 sec =  100.6633 Mbps     0 retrans\nrun 7:   24.0000 MB /   1.00 sec =  201.3266 Mbps     2 retrans\n\nrun 7:   36.0000 MB /   2.00 sec =  150.9949 Mbps 9 %TX 21 %RX 2 retrans 0.05 msRTT\n",
+		map[model.Direction]float64{model.To: 150.9949e6}, nutWay},
 	"nuttcp -v -r -I": {
 		"nuttcp-r-run 7: v6.1.2: socket\nnuttcp-r-run 7: buflen=65536, nstream=1, port=5001 tcp\nnuttcp-r-run 7: accept from 192.0.2.2\nnuttcp-r-run 7: 12.0000 MB in 1.00 real seconds = 12288.00 KB/sec = 100.6633 Mbps\n\n" +
 			"nuttcp-t-run 7: v6.1.2: socket\nnuttcp-t-run 7: buflen=65536, nstream=1, port=5001 tcp -> 192.0.2.1\nnuttcp-t-run 7: 12.0000 MB in 1.00 real seconds = 12288.00 KB/sec = 100.6633 Mbps\nnuttcp-t-run 7: retrans = 3\n",
@@ -218,51 +194,31 @@ var reconciled = map[string]struct {
 			"[  1] 0.0000-1.0003 sec  1.25 MBytes  10.5 Mbits/sec\n[  2] 0.0000-1.0003 sec  1.25 MBytes  10.5 Mbits/sec\n[SUM] 0.0000-1.0003 sec  2.50 MBytes  21.0 Mbits/sec\n[  1] Server Report:\n[  1] 0.0000-1.0000 sec  1.00 MBytes  8.39 Mbits/sec   0.1 ms  178/890 (20%)\n",
 		map[model.Direction]float64{model.To: 21e6}, "1 of 2 streams",
 	},
-	"iperf 2 -y C": {
-		"20261125120834,192.0.2.1,40000,192.0.2.2,5001,1,0.0-1.0,12500000,100000000\n20261125120835,192.0.2.1,40000,192.0.2.2,5001,1,1.0-2.0,25000000,200000000\n20261125120835,192.0.2.1,40000,192.0.2.2,5001,1,0.0-2.0,37500000,150000000\n",
-		map[model.Direction]float64{model.To: 150e6}, bySender(model.To),
-	},
-	"iperf 2 -y C -P, without a sum": {
-		"19700101000000,192.0.2.1,40000,192.0.2.2,5001,1,0.0-1.5,18750000,100000000\n19700101000000,192.0.2.1,40001,192.0.2.2,5001,2,0.0-1.5,37500000,200000000\n",
-		map[model.Direction]float64{model.To: 100e6}, "line 2: stream 2 follows stream 1 without a sum",
-	},
-	"iperf 2 -y C -d": {
-		"20261125120834,192.0.2.1,40000,192.0.2.2,5001,1,0.0-1.5,18750000,100000000\n20261125120834,192.0.2.2,40001,192.0.2.1,5001,2,0.0-1.5,37500000,200000000\n",
-		map[model.Direction]float64{model.To: 100e6}, bySender(model.To),
-	},
-	"flent, statistics of sockets and no raw values": {
-		`{"x_values":[0,1],"results":{"TCP upload":[4,4],"TCP upload::tcp_cwnd":[100,100],"TCP upload::tcp_rtt":[1,1]},"metadata":{"STEP_SIZE":1}}`,
-		map[model.Direction]float64{model.To: 4e6}, bySenderNone,
-	},
-	"flent, a stream without raw values": {
-		`{"x_values":[0,1],"results":{"TCP upload::1":[4,4],"TCP upload::2":[3,3]},"metadata":{"STEP_SIZE":1},"raw_values":{"TCP upload::1":[{"t":102,"val":4,"dur":2}],"TCP upload::2":[]}}`,
-		map[model.Direction]float64{model.To: 4e6}, `series "TCP upload::2" has values, and no raw values`,
-	},
-	"flent, a stream that ends early": {
-		`{"x_values":[0,1],"results":{"TCP upload::1":[4,4],"TCP upload::2":[3,3]},"metadata":{"STEP_SIZE":1},"raw_values":{"TCP upload::1":[{"t":104,"val":4,"dur":4}],"TCP upload::2":[{"t":101,"val":4,"dur":1}]}}`,
-		map[model.Direction]float64{model.To: 5e6}, `the raw values of "TCP upload::2" are of 1 s, and those of the longest stream of 4 s`,
-	},
-	"flent, raw values that are not its summary": {
-		`{"x_values":[0,1],"results":{"TCP upload":[4,4]},"metadata":{"STEP_SIZE":1,"SERIES_META":{"TCP upload":{"MEAN_VALUE":8,"UNITS":"Mbits/s"}}},"raw_values":{"TCP upload":[{"t":102,"val":4,"dur":2}]}}`,
-		map[model.Direction]float64{model.To: 4e6}, "the raw values are 4 Mbit/s, and the streams say 8 Mbit/s of themselves",
-	},
+	"iperf 2 -y C": {"20261125120834,192.0.2.1,40000,192.0.2.2,5001,1,0.0-1.0,12500000,100000000\n20261125120835,192.0.2.1,40000,192.0.2.2,5001,1,1.0-2.0,25000000,200000000\n20261125120835,192.0.2.1,40000,192.0.2.2,5001,1,0.0-2.0,37500000,150000000\n",
+		map[model.Direction]float64{model.To: 150e6}, bySender(model.To)},
+	"iperf 2 -y C -P, without a sum": {"19700101000000,192.0.2.1,40000,192.0.2.2,5001,1,0.0-1.5,18750000,100000000\n19700101000000,192.0.2.1,40001,192.0.2.2,5001,2,0.0-1.5,37500000,200000000\n",
+		map[model.Direction]float64{model.To: 100e6}, "line 2: stream 2 follows stream 1 without a sum"},
+	"iperf 2 -y C -d": {"20261125120834,192.0.2.1,40000,192.0.2.2,5001,1,0.0-1.5,18750000,100000000\n20261125120834,192.0.2.2,40001,192.0.2.1,5001,2,0.0-1.5,37500000,200000000\n",
+		map[model.Direction]float64{model.To: 100e6}, bySender(model.To)},
+	"flent, statistics of sockets and no raw values": {`{"x_values":[0,1],"results":{"TCP upload":[4,4],"TCP upload::tcp_cwnd":[100,100],"TCP upload::tcp_rtt":[1,1]},"metadata":{"STEP_SIZE":1}}`,
+		map[model.Direction]float64{model.To: 4e6}, bySenderNone},
+	"flent, a stream without raw values": {`{"x_values":[0,1],"results":{"TCP upload::1":[4,4],"TCP upload::2":[3,3]},"metadata":{"STEP_SIZE":1},"raw_values":{"TCP upload::1":[{"t":102,"val":4,"dur":2}],"TCP upload::2":[]}}`,
+		map[model.Direction]float64{model.To: 4e6}, `series "TCP upload::2" has values, and no raw values`},
+	"flent, a stream that ends early": {`{"x_values":[0,1],"results":{"TCP upload::1":[4,4],"TCP upload::2":[3,3]},"metadata":{"STEP_SIZE":1},"raw_values":{"TCP upload::1":[{"t":104,"val":4,"dur":4}],"TCP upload::2":[{"t":101,"val":4,"dur":1}]}}`,
+		map[model.Direction]float64{model.To: 5e6}, `the raw values of "TCP upload::2" are of 1 s, and those of the longest stream of 4 s`},
+	"flent, raw values that are not its summary": {`{"x_values":[0,1],"results":{"TCP upload":[4,4]},"metadata":{"STEP_SIZE":1,"SERIES_META":{"TCP upload":{"MEAN_VALUE":8,"UNITS":"Mbits/s"}}},"raw_values":{"TCP upload":[{"t":102,"val":4,"dur":2}]}}`,
+		map[model.Direction]float64{model.To: 4e6}, "the raw values are 4 Mbit/s, and the streams say 8 Mbit/s of themselves"},
 	"flent with gaps": {
 		`{"x_values":[0,1,2,3],"results":{"TCP upload avg":[1,null,null,null],"TCP upload::1":[1,null,null,2],"TCP upload::2":[3,null,null,null]},"metadata":{"STEP_SIZE":1},
 		"raw_values":{"TCP upload::1":[{"t":102,"val":1,"dur":2},{"t":104,"val":2,"dur":2}],"TCP upload::2":[{"t":104,"val":3,"dur":4}]}}`,
 		map[model.Direction]float64{model.To: 4.5e6}, bySenderNone,
 	},
-	"flent with gaps and no raw values": {
-		`{"x_values":[0,1,2,3],"results":{"TCP upload avg":[2,null,null,2],"TCP upload::1":[1,null,null,1],"TCP upload::2":[3,null,null,3]},"metadata":{"STEP_SIZE":1}}`,
-		map[model.Direction]float64{model.To: 4e6}, "in 2 of 4 steps",
-	},
-	"netperf, its table": {
-		"MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\nRecv   Send    Send\nSocket Socket  Message  Elapsed\nSize   Size    Size     Time     Throughput\nbytes  bytes   bytes    secs.    10^6bits/sec\n\n 87380  16384  16384    10.00     200.50\n",
-		map[model.Direction]float64{model.To: 200.5e6}, bySenderNone,
-	},
-	"qperf, bandwidth": {
-		"warning: obsolete option: -u; use -uu instead\nconf:\n    loc_node   =  vm\n    loc_qperf  =  0.4.11\ntcp_bw:\n    bw        =   1.59 GB/sec\n    msg_size  =     64 KiB (65,536)\n    time      =      2 sec\n",
-		map[model.Direction]float64{model.To: 12.72e9}, bySenderNone,
-	},
+	"flent with gaps and no raw values": {`{"x_values":[0,1,2,3],"results":{"TCP upload avg":[2,null,null,2],"TCP upload::1":[1,null,null,1],"TCP upload::2":[3,null,null,3]},"metadata":{"STEP_SIZE":1}}`,
+		map[model.Direction]float64{model.To: 4e6}, "in 2 of 4 steps"},
+	"netperf, its table": {"MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\nRecv   Send    Send\nSocket Socket  Message  Elapsed\nSize   Size    Size     Time     Throughput\nbytes  bytes   bytes    secs.    10^6bits/sec\n\n 87380  16384  16384    10.00     200.50\n",
+		map[model.Direction]float64{model.To: 200.5e6}, bySenderNone},
+	"qperf, bandwidth": {"warning: obsolete option: -u; use -uu instead\nconf:\n    loc_node   =  vm\n    loc_qperf  =  0.4.11\ntcp_bw:\n    bw        =   1.59 GB/sec\n    msg_size  =     64 KiB (65,536)\n    time      =      2 sec\n",
+		map[model.Direction]float64{model.To: 12.72e9}, bySenderNone},
 	"qperf, datagrams": {
 		"udp_bw:\n    send_bw  =  11853103104 bits/sec\n    recv_bw  =  11396448256 bits/sec\n", map[model.Direction]float64{model.To: 11396448256}, bySenderNone,
 	},
@@ -275,14 +231,10 @@ var reconciled = map[string]struct {
 			"bytes  bytes   bytes    secs.    KBytes  /s  % S      % S      us/KB   us/KB\n\n131072  16384  16384    1.00       1000.00   100.00   100.00   17.981  17.981\n",
 		map[model.Direction]float64{model.To: 8.192e6}, bySenderNone,
 	},
-	"netperf, the latency of sends": {
-		"OMNI Receive TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\nProtocol,Direction,Elapsed Time (sec),Throughput,Throughput Units,50th Percentile Latency Microseconds,99th Percentile Latency Microseconds\nTCP,Receive,10.00,547.63,10^6bits/s,29,33000\n",
-		map[model.Direction]float64{model.From: 547.63e6}, bySenderNone,
-	},
-	"netperf -D, killed": {
-		"MIGRATED TCP MAERTS TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\nInterim result:  200.50 10^6bits/s over 1.000 seconds ending at 1355513562.123\nInterim result:  100.50 10^6bits/s over 1.000 seconds ending at 1355513563.123\nInterim re",
-		map[model.Direction]float64{model.From: 150.5e6}, "its table is missing): what counts is the 2 s",
-	},
+	"netperf, the latency of sends": {"OMNI Receive TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\nProtocol,Direction,Elapsed Time (sec),Throughput,Throughput Units,50th Percentile Latency Microseconds,99th Percentile Latency Microseconds\nTCP,Receive,10.00,547.63,10^6bits/s,29,33000\n",
+		map[model.Direction]float64{model.From: 547.63e6}, bySenderNone},
+	"netperf -D, killed": {"MIGRATED TCP MAERTS TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\nInterim result:  200.50 10^6bits/s over 1.000 seconds ending at 1355513562.123\nInterim result:  100.50 10^6bits/s over 1.000 seconds ending at 1355513563.123\nInterim re",
+		map[model.Direction]float64{model.From: 150.5e6}, "its table is missing): what counts is the 2 s"},
 	"netperf -c -C": {
 		"MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\nRecv   Send    Send                          Utilization       Service Demand\nSocket Socket  Message  Elapsed              Send     Recv     Send    Recv\nSize   Size    Size     Time     Throughput  local    remote   local   remote\nbytes  bytes   bytes    secs.    10^6bits/s  % S      % S      us/KB   us/KB\n\n131072  16384  16384    3.00        200.50   50.00    60.00    428.629  428.629\n",
 		map[model.Direction]float64{model.To: 200.5e6}, bySenderNone,

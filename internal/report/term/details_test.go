@@ -37,10 +37,8 @@ func TestStatisticsAreDetails(t *testing.T) {
 func TestAVerdictIsOneLine(t *testing.T) {
 	want := map[string][]string{
 		"sequential": {"  128K  597.4 Mbit/s, 1.87 times as fast, at least 1.83; 8 blocks, decided\n"},
-		"fixed": {
-			"  bbr    935.9 Mbit/s, no difference that matters (at most 0.42 %); 10 blocks\n",
-			"  nagle  921.4 Mbit/s, not decided: about 14 blocks more (17 min 30 s)\n",
-		},
+		"fixed": {"  bbr    935.9 Mbit/s, no difference that matters (at most 0.42 %); 10 blocks\n",
+			"  nagle  921.4 Mbit/s, not decided: about 14 blocks more (17 min 30 s)\n"},
 		"grid": {"  recv_buffer_max=1MiB mtu=9000   933.3 Mbit/s, 2.91 times as fast, at least\n"},
 	}
 	for _, c := range reporttest.Cases() {

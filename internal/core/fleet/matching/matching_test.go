@@ -4,9 +4,113 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"linerate/internal/core/fleet"
 	"linerate/internal/must"
 )
+
+// audit checks a host's windows against its limits, by a rule of its own: no second twice, none
+// in quiet hours, and in no hour more than the share.
+func audit(t rapid.TB, m Member) {
+	measures := map[int64]bool{}
+	for _, w := range m.Taken {
+		for s := w.From; s < w.Until; s++ {
+			must.Need(t, !measures[s] && !m.Limits.Quiet.Covers(s), "second %d twice, or in quiet hours: %+v", s, m)
+			measures[s] = true
+		}
+	}
+	for _, w := range m.Taken {
+		used := 0
+		for s := w.From; s < w.From+3600; s++ {
+			if measures[s] {
+				used++
+			}
+		}
+		if float64(used) > m.Limits.Share*3600+1e-9 {
+			t.Fatalf("%d s of the hour from %d on: %+v", used, w.From, m)
+		}
+	}
+}
+
+// TestPlanKeepsLimits: whatever the limits and the windows, no host measures twice at a time or
+// beyond its owner's limits, and each host is in a pair or left out with a reason.
+func TestPlanKeepsLimits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		members := make([]Member, rapid.IntRange(0, 9).Draw(t, "hosts"))
+		for i := range members {
+			members[i].Limits.Share = rapid.Float64Range(0, .1).Draw(t, "share")
+			if rapid.Bool().Draw(t, "quiet") {
+				s := rapid.Int64Range(0, 86399)
+				members[i].Limits.Quiet = &fleet.Quiet{From: s.Draw(t, "from"), Until: s.Draw(t, "until"), Zone: 3600 * rapid.Int64Range(-12, 12).Draw(t, "zone")}
+			}
+		}
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		last := map[fleet.Pair]int64{}
+		for at := range int64(rapid.IntRange(1, 12).Draw(t, "windows")) {
+			w := fleet.Span{From: 600 * at, Until: 600*at + 25}
+			pairs, left := Round(members, w, func(a, b int) int64 { return last[fleet.Pair{Near: min(a, b), Far: max(a, b)}] }, rng)
+			seen := map[int]bool{}
+			for _, p := range pairs {
+				must.Need(t, !seen[p.Near] && !seen[p.Far], "twice in %v", pairs)
+				seen[p.Near], seen[p.Far] = true, true
+				last[fleet.Pair{Near: min(p.Near, p.Far), Far: max(p.Near, p.Far)}] = w.From
+			}
+			for _, l := range left {
+				must.Need(t, !seen[l.Host] && l.Why != "", "left out: %+v of %v", l, pairs)
+				seen[l.Host] = true
+			}
+			must.Need(t, len(seen) == len(members), "%d of %d hosts are explained", len(seen), len(members))
+			if n := len(members); n > 1 {
+				a, b := rng.IntN(n), rng.IntN(n)
+				if a != b {
+					_, _ = Earliest(&members[a], &members[b], w.Until, rapid.Int64Range(1, 200).Draw(t, "length"), 1200)
+				}
+			}
+		}
+		for _, m := range members {
+			audit(t, m)
+		}
+	})
+}
+
+// TestCoverage: with 8 rounds an hour every pair of 50 hosts has measured after 9 hours, in which
+// each meets 72 others, and no host pauses (fleet.md section 4).
+func TestCoverage(t *testing.T) {
+	members := make([]Member, 50)
+	for i := range members {
+		members[i].Limits.Share = fleet.DefaultShare
+	}
+	rng := rand.New(rand.NewPCG(5, 0))
+	last := map[fleet.Pair]int64{}
+	key := func(a, b int) fleet.Pair { return fleet.Pair{Near: min(a, b), Far: max(a, b)} }
+	for at := range int64(9 * 8) {
+		w := fleet.Span{From: 1 + 450*at, Until: 26 + 450*at}
+		pairs, left := Round(members, w, func(a, b int) int64 { return last[key(a, b)] }, rng)
+		must.Need(t, len(pairs) == 25 && len(left) == 0, "%d pairs, left out: %v", len(pairs), left)
+		for _, p := range pairs {
+			last[key(p.Near, p.Far)] = w.From
+		}
+	}
+	must.Equal(t, len(last), 50*49/2, "pairs")
+}
+
+// TestEarliest: the first free window, or why there is none.
+func TestEarliest(t *testing.T) {
+	busy := Member{Limits: fleet.Limits{Share: 1}, Taken: []fleet.Span{{From: 100, Until: 130}}}
+	other := Member{Limits: fleet.Limits{Share: 1}}
+	w, err := Earliest(&busy, &other, 90, 25, 1000)
+	must.True(t, err == nil && w == fleet.Span{From: 130, Until: 155} && len(busy.Taken) == 2 && len(other.Taken) == 1, "%v, %v", w, err)
+	_, err = Earliest(&busy, &Member{}, 90, 25, 1000)
+	must.Say(t, err, "share of time is used up")
+	night, err := fleet.ParseQuiet("22:00-06:30")
+	must.True(t, err == nil && night.Covers(23*3600) && night.Covers(6*3600) && !night.Covers(6*3600+1800) && !night.Covers(12*3600), "%+v, %v", night, err)
+	_, err = Earliest(&Member{Limits: fleet.Limits{Share: 1, Quiet: night}}, &other, 23*3600, 25, 3600)
+	must.Say(t, err, "quiet hours")
+	for _, bad := range []string{"", "8-18", "08:00", "08:00-24:00", "08:00-08:00", "08:00-18:00x"} {
+		must.Fail(t, must.Err(fleet.ParseQuiet(bad)), "%q", bad)
+	}
+}
 
 // TestPartner has the vectors of fleet.md section 4.
 func TestPartner(t *testing.T) {

@@ -72,37 +72,14 @@ func TestHolds(t *testing.T) {
 		"a key taken out of wildcards": {fstest.MapFS{
 			"etc/sysctl.d/b.conf": file("-net.ipv4.conf.*.rp_filter = 2\n-net.ipv4.conf.eno1.rp_filter\n"),
 		}, "net/ipv4/conf/eno1/rp_filter", ""},
-		"TuneD applies /etc once more over its profile": {fstest.MapFS{
-			"run/tuned/tuned.pid": file("1\n"), "etc/tuned/active_profile": file("mine\n"), "etc/tuned/mine/tuned.conf": file("[sysctl]\nnet.core.rmem_max=5\n"),
-			"etc/sysctl.d/10-mine.conf": file("net.core.rmem_max = 1\n"), "usr/lib/sysctl.d/99-vendor.conf": file("net.core.rmem_max = 2\n"),
-		}, "net/core/rmem_max", "/etc/sysctl.d/10-mine.conf:1 1"},
-		"TuneD's profile over the vendor": {fstest.MapFS{
-			"run/tuned/tuned.pid": file("1\n"), "etc/tuned/active_profile": file("mine\n"), "etc/tuned/mine/tuned.conf": file("[sysctl]\nnet.core.rmem_max=5\n"),
-			"usr/lib/sysctl.d/99-vendor.conf": file("net.core.rmem_max = 2\n"),
-		}, "net/core/rmem_max", "/etc/tuned/mine/tuned.conf:2 5"},
-		"TuneD that applies nothing once more": {fstest.MapFS{
-			"run/tuned/tuned.pid": file("1\n"), "etc/tuned/active_profile": file("mine\n"), "etc/tuned/mine/tuned.conf": file("[sysctl]\nnet.core.rmem_max=5\n"),
-			"etc/tuned/tuned-main.conf": file("reapply_sysctl = 0\n"), "etc/sysctl.d/10-mine.conf": file("net.core.rmem_max = 1\n"),
-		}, "net/core/rmem_max", "/etc/tuned/mine/tuned.conf:2 5"},
-		"TuneD that only raises": {fstest.MapFS{
-			"run/tuned/tuned.pid": file("1\n"), "etc/tuned/active_profile": file("mine\n"), "etc/tuned/mine/tuned.conf": file("[sysctl]\nnet.core.rmem_max=>5\n"),
-			"etc/tuned/tuned-main.conf": file("reapply_sysctl = 0\n"), "etc/sysctl.d/10-mine.conf": file("net.core.rmem_max = 1\n"),
-		}, "net/core/rmem_max", "/etc/tuned/mine/tuned.conf:2 5"},
-		"and has nothing to raise": {fstest.MapFS{
-			"run/tuned/tuned.pid": file("1\n"), "etc/tuned/active_profile": file("mine\n"), "etc/tuned/mine/tuned.conf": file("[sysctl]\nnet.core.rmem_max=>5\n"),
-			"etc/tuned/tuned-main.conf": file("reapply_sysctl = 0\n"), "etc/sysctl.d/10-mine.conf": file("net.core.rmem_max = 7\n"),
-		}, "net/core/rmem_max", "/etc/sysctl.d/10-mine.conf:1 7"},
-		"TuneD that only lowers": {fstest.MapFS{
-			"run/tuned/tuned.pid": file("1\n"), "etc/tuned/active_profile": file("mine\n"), "etc/tuned/mine/tuned.conf": file("[sysctl]\nnet.core.rmem_max=<5\n"),
-			"etc/tuned/tuned-main.conf": file("reapply_sysctl = 0\n"), "etc/sysctl.d/10-mine.conf": file("net.core.rmem_max = 7\n"),
-		}, "net/core/rmem_max", "/etc/tuned/mine/tuned.conf:2 5"},
-		"and has nothing to lower": {fstest.MapFS{
-			"run/tuned/tuned.pid": file("1\n"), "etc/tuned/active_profile": file("mine\n"), "etc/tuned/mine/tuned.conf": file("[sysctl]\nnet.core.rmem_max=<5\n"),
-			"etc/tuned/tuned-main.conf": file("reapply_sysctl = 0\n"), "etc/sysctl.d/10-mine.conf": file("net.core.rmem_max = 1\n"),
-		}, "net/core/rmem_max", "/etc/sysctl.d/10-mine.conf:1 1"},
-		"TuneD that raises what no file sets": {fstest.MapFS{
-			"run/tuned/tuned.pid": file("1\n"), "etc/tuned/active_profile": file("mine\n"), "etc/tuned/mine/tuned.conf": file("[sysctl]\nnet.core.rmem_max=>5\n"),
-		}, "net/core/rmem_max", "/etc/tuned/mine/tuned.conf:2 5"},
+		"TuneD applies /etc once more over its profile": {tuned("5", "etc/sysctl.d/10-mine.conf", "net.core.rmem_max = 1", "usr/lib/sysctl.d/99-vendor.conf", "net.core.rmem_max = 2"), "net/core/rmem_max", "/etc/sysctl.d/10-mine.conf:1 1"},
+		"TuneD's profile over the vendor":               {tuned("5", "usr/lib/sysctl.d/99-vendor.conf", "net.core.rmem_max = 2"), "net/core/rmem_max", "/etc/tuned/mine/tuned.conf:2 5"},
+		"TuneD that applies nothing once more":          {tuned("5", "etc/tuned/tuned-main.conf", "reapply_sysctl = 0", "etc/sysctl.d/10-mine.conf", "net.core.rmem_max = 1"), "net/core/rmem_max", "/etc/tuned/mine/tuned.conf:2 5"},
+		"TuneD that only raises":                        {tuned(">5", "etc/tuned/tuned-main.conf", "reapply_sysctl = 0", "etc/sysctl.d/10-mine.conf", "net.core.rmem_max = 1"), "net/core/rmem_max", "/etc/tuned/mine/tuned.conf:2 5"},
+		"and has nothing to raise":                      {tuned(">5", "etc/tuned/tuned-main.conf", "reapply_sysctl = 0", "etc/sysctl.d/10-mine.conf", "net.core.rmem_max = 7"), "net/core/rmem_max", "/etc/sysctl.d/10-mine.conf:1 7"},
+		"TuneD that only lowers":                        {tuned("<5", "etc/tuned/tuned-main.conf", "reapply_sysctl = 0", "etc/sysctl.d/10-mine.conf", "net.core.rmem_max = 7"), "net/core/rmem_max", "/etc/tuned/mine/tuned.conf:2 5"},
+		"and has nothing to lower":                      {tuned("<5", "etc/tuned/tuned-main.conf", "reapply_sysctl = 0", "etc/sysctl.d/10-mine.conf", "net.core.rmem_max = 1"), "net/core/rmem_max", "/etc/sysctl.d/10-mine.conf:1 1"},
+		"TuneD that raises what no file sets":           {tuned(">5"), "net/core/rmem_max", "/etc/tuned/mine/tuned.conf:2 5"},
 		"TuneD that is installed and does not run": {fstest.MapFS{
 			"etc/tuned/active_profile": file("mine\n"), "etc/tuned/mine/tuned.conf": file("[sysctl]\nnet.core.rmem_max=5\n"),
 			"etc/sysctl.d/10-mine.conf": file("net.core.rmem_max = 1\n"),
@@ -117,6 +94,16 @@ func TestHolds(t *testing.T) {
 			must.Equal(t, got, c.want)
 		})
 	}
+}
+
+// tuned returns the files of a host on which TuneD sets net.core.rmem_max, with more files of one
+// line each.
+func tuned(value string, more ...string) fstest.MapFS {
+	all := fstest.MapFS{"run/tuned/tuned.pid": file("1\n"), "etc/tuned/active_profile": file("mine\n"), "etc/tuned/mine/tuned.conf": file("[sysctl]\nnet.core.rmem_max=" + value + "\n")}
+	for i := 0; i < len(more); i += 2 {
+		all[more[i]] = file(more[i+1] + "\n")
+	}
+	return all
 }
 
 // TestKernelLimits: the kernel refuses a number that its type cannot hold.
