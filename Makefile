@@ -41,7 +41,7 @@ full: ## everything, an hour or more, with a closing table: before an issue is c
 # each with it; and netlink 1.3.1, which facts are read with, reads two bytes behind its
 # generic header.
 RACY := $(addprefix ./internal/control/,access agent audit experiment runner session tuner wire/...) \
-	./internal/host/journal ./internal/measure/budget ./internal/measure/accept ./internal/measure/responsiveness
+	./internal/host/journal ./internal/measure/budget ./internal/measure/accept ./internal/measure/responsiveness ./internal/app/hub
 
 race: ## the race detector where goroutines share state (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -short -timeout 10m -p 2 $(RACY)

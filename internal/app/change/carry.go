@@ -146,8 +146,18 @@ func (c *change) decide(ctx context.Context) error {
 		answer, err := c.Ask(asking, app.Question{Kind: app.KeepChange, Within: c.Within})
 		answers <- said{answer, err}
 	}()
+	// Hosts are asked beside the question: one that does not answer must not keep the person's
+	// answer waiting. settled ends that.
+	look, leave := context.WithCancel(ctx)
+	looks, looking := make(chan error, 1), false
+	settled := func() {
+		if leave(); looking {
+			<-looks
+		}
+	}
 	back := func(cause error, reason string) error {
 		cancel()
+		settled()
 		<-over // the question is off the screen
 		return c.back(ctx, cause, reason)
 	}
@@ -161,10 +171,6 @@ func (c *change) decide(ctx context.Context) error {
 	defer late.Stop()
 	watch := time.NewTicker(watchStep)
 	defer watch.Stop()
-	// A host that does not answer must not keep the person's answer waiting.
-	look, leave := context.WithCancel(ctx)
-	defer leave()
-	looks, looking := make(chan error, 1), false
 	for {
 		select {
 		case <-ctx.Done():
@@ -180,7 +186,7 @@ func (c *change) decide(ctx context.Context) error {
 			case answer.err != nil:
 				return back(answer.err, "")
 			case answer.Yes:
-				leave()
+				settled()
 				return c.confirm(ctx)
 			default:
 				return back(nil, "not confirmed")

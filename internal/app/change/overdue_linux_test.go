@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ func TestHeldUntilTheHostsSayItIsOver(t *testing.T) {
 			if answer.person {
 				p.Answer = silent
 			}
-			late := make(map[model.Host]bool)
+			var late sync.Map // by host
 			due := func(side model.Host) bool {
 				if !answer.setting {
 					return len(p.Asked()) > 0
@@ -44,8 +45,8 @@ func TestHeldUntilTheHostsSayItIsOver(t *testing.T) {
 				return err == nil && len(journal.OpenIntents(records)) > 0
 			}
 			p.writing = func(side model.Host, n int, _ *line, _ []byte) error {
-				if n == 1 && !late[side] && due(side) {
-					late[side] = true
+				if _, was := late.Load(side); n == 1 && !was && due(side) {
+					late.Store(side, true)
 					time.Sleep(within + 300*time.Millisecond) // the fault: the request arrives late
 				}
 				return nil
