@@ -259,17 +259,11 @@ func (h *Hub) latest(a, b int64) int64 {
 // the limits of their owners leave time within the present part of the hour.
 func (h *Hub) planFirst(ctx context.Context, now int64) error {
 	ids, members := h.members(now)
+	untried := func(a, b int) bool { return !h.tried[fleet.Way{Low: min(ids[a], ids[b]), High: max(ids[a], ids[b])}] }
 	var leases []fleet.Lease
 	rng := rand.New(rand.NewPCG(rand.Uint64(), 0))
-	for i, a := range ids {
-		for j, b := range ids[:i] {
-			if h.tried[fleet.Way{Low: b, High: a}] {
-				continue
-			}
-			if w, err := matching.Earliest(&members[i], &members[j], now+soon, window, h.round); err == nil {
-				leases = append(leases, h.lease(a, b, w, rng))
-			}
-		}
+	for _, w := range matching.Firsts(members, untried, now+soon, window, h.round) {
+		leases = append(leases, h.lease(ids[w.Near], ids[w.Far], w.Span, rng))
 	}
 	if err := h.plan(ctx, leases); err != nil {
 		return err

@@ -2,6 +2,7 @@ package matching
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -141,4 +142,32 @@ func TestRounds(t *testing.T) {
 			must.Equal(t, len(met), n*(n-1)/2, "pairs of %d hosts", n)
 		}
 	}
+}
+
+// TestFirsts: the windows are those of Earliest for one pair after the other.
+func TestFirsts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var members, again []Member
+		for range rapid.IntRange(2, 9).Draw(t, "hosts") {
+			m := Member{Limits: fleet.Limits{Share: rapid.Float64Range(0.02, 0.3).Draw(t, "share")}}
+			for range rapid.IntRange(0, 6).Draw(t, "windows") {
+				from := rapid.Int64Range(7000, 7800).Draw(t, "from")
+				m.Taken = append(m.Taken, fleet.Span{From: from, Until: from + 25})
+			}
+			members, again = append(members, m), append(again, Member{m.Limits, slices.Clone(m.Taken)})
+		}
+		wants := func(a, b int) bool { return (a+b)%3 > 0 }
+		var want []Window
+		for i := range again {
+			for j := range i {
+				if !wants(i, j) {
+					continue
+				}
+				if w, err := Earliest(&again[i], &again[j], 7200, 25, 600); err == nil {
+					want = append(want, Window{fleet.Pair{Near: i, Far: j}, w})
+				}
+			}
+		}
+		must.True(t, slices.Equal(Firsts(members, wants, 7200, 25, 600), want), "want %v", want)
+	})
 }

@@ -3,6 +3,7 @@ package matching
 import (
 	"cmp"
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 
@@ -75,4 +76,48 @@ func Earliest(a, b *Member, from, length, horizon int64) (fleet.Span, error) {
 		}
 	}
 	return fleet.Span{}, fmt.Errorf("no window: %s", why)
+}
+
+// Window is when two members are to measure with each other.
+type Window struct {
+	fleet.Pair
+	fleet.Span
+}
+
+// Firsts returns the window that Earliest finds for each pair of members that wants one, in their
+// order, as far as there is one. It adds them to both.
+func Firsts(members []Member, wants func(a, b int) bool, from, length, horizon int64) (all []Window) {
+	free := make([][]uint64, len(members)) // a bit for each beginning that Earliest tries
+	update := func(i int) {
+		free[i] = nil
+		for n, at := 0, from; at < from+horizon; n, at = n+1, at+step {
+			if members[i].Limits.Allow(fleet.Span{From: at, Until: at + length}, members[i].Taken) == fleet.Allowed {
+				free[i] = append(free[i], make([]uint64, n/64+1-len(free[i]))...)
+				free[i][n/64] |= 1 << (n % 64)
+			}
+		}
+	}
+	for i := range members {
+		update(i)
+		for j := range i {
+			for word := range min(len(free[i]), len(free[j])) {
+				both := free[i][word] & free[j][word]
+				if both == 0 {
+					continue
+				}
+				if !wants(i, j) {
+					break
+				}
+				at := from + int64(word*64+bits.TrailingZeros64(both))*step
+				w := fleet.Span{From: at, Until: at + length}
+				for _, k := range []int{i, j} {
+					members[k].Taken = append(members[k].Taken, w)
+					update(k)
+				}
+				all = append(all, Window{fleet.Pair{Near: i, Far: j}, w})
+				break
+			}
+		}
+	}
+	return all
 }
