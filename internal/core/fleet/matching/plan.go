@@ -87,9 +87,9 @@ type Window struct {
 // Firsts returns the window that Earliest finds for each pair of members that wants one, in their
 // order, as far as there is one. It adds them to both.
 func Firsts(members []Member, wants func(a, b int) bool, from, length, horizon int64) (all []Window) {
-	free := make([][]uint64, len(members)) // a bit for each beginning that Earliest tries
+	free := make([][]uint64, len(members)) // a bit for each beginning that Earliest tries; nil is not known
 	update := func(i int) {
-		free[i] = nil
+		free[i] = []uint64{}
 		for n, at := 0, from; at < from+horizon; n, at = n+1, at+step {
 			if members[i].Limits.Allow(fleet.Span{From: at, Until: at + length}, members[i].Taken) == fleet.Allowed {
 				free[i] = append(free[i], make([]uint64, n/64+1-len(free[i]))...)
@@ -98,15 +98,19 @@ func Firsts(members []Member, wants func(a, b int) bool, from, length, horizon i
 		}
 	}
 	for i := range members {
-		update(i)
 		for j := range i {
+			if !wants(i, j) {
+				continue
+			}
+			for _, k := range []int{i, j} {
+				if free[k] == nil {
+					update(k)
+				}
+			}
 			for word := range min(len(free[i]), len(free[j])) {
 				both := free[i][word] & free[j][word]
 				if both == 0 {
 					continue
-				}
-				if !wants(i, j) {
-					break
 				}
 				at := from + int64(word*64+bits.TrailingZeros64(both))*step
 				w := fleet.Span{From: at, Until: at + length}
