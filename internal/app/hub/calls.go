@@ -118,7 +118,7 @@ func admit(r *http.Request) error {
 	return nil
 }
 
-// known returns the host that calls; nil if there is none, at no hub.
+// known returns the host that calls, nil if no hub knows it.
 func (h *Hub) known(r *http.Request, c caller) (*fleet.Host, error) {
 	h.mu.Lock()
 	one := h.find(c.pin)

@@ -71,7 +71,7 @@ const (
 	every     = time.Second      // between two looks at what is due
 	noted     = 60               // s, between two writes of when hosts were seen, and two looks at the clock
 	leading   = 15               // s, after which another hub plans in the place of one that is silent
-	drift     = 5 * time.Second  // between two looks, of clocks that nobody has set
+	drift     = 5 * time.Second  // a larger difference means that a clock was set
 	astray    = 300              // s, from which a host's clock is called wrong
 	shown     = 50               // entries of a list
 )
@@ -284,7 +284,7 @@ func (h *Hub) newLink(ctx context.Context, k fleet.Key) (tls.Link, error) {
 	return tls.Link{Secret: base64.RawURLEncoding.EncodeToString(secret)}, h.store.PutKey(ctx, k)
 }
 
-// right returns the right of a secret as a link has it; "" is none.
+// right returns the right of a secret as a link has it, "" for an unknown or expired one.
 func (h *Hub) right(text string) fleet.Right {
 	secret, err := base64.RawURLEncoding.DecodeString(text)
 	if k := h.keys[fleet.HashOf(secret)]; err == nil && k.Valid(h.now()) {

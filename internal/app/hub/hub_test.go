@@ -268,7 +268,7 @@ func TestFleet(t *testing.T) {
 }
 
 // TestSeveralHubs: of two hubs on one store, to which half of the hosts talk, one plans. It is
-// killed, and another one started; both know the same, and tell people once.
+// killed, and another one started; both know the same, and report each event once.
 func TestSeveralHubs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t)
@@ -290,7 +290,7 @@ func TestSeveralHubs(t *testing.T) {
 		b.stop, stop = stop, func() {}
 		time.Sleep((leading + 2) * time.Second)
 		synctest.Wait()
-		must.True(t, second.leads > killed.leads, "nobody plans")
+		must.True(t, second.leads > killed.leads, "no hub plans")
 		b.slow = 2
 		b.run(2 * time.Hour)
 		must.True(t, len(second.recent) > began+12, "%d looks in two hours after one hub was killed", len(second.recent)-began)
@@ -303,7 +303,7 @@ func TestSeveralHubs(t *testing.T) {
 		for _, a := range slices.Concat(killed.told, second.told, third.told) {
 			told[a.Kind]++
 		}
-		must.True(t, told["worse"] == len(second.changes) && told["joined"] == 4, "people were told: %v", told)
+		must.True(t, told["worse"] == len(second.changes) && told["joined"] == 4, "alerts: %v", told)
 		must.Do(t, must.Err(second.do(t.Context(), fleet.Operation{Do: fleet.Drain, Host: "a"})))
 		time.Sleep(2 * time.Second)
 		synctest.Wait()

@@ -122,7 +122,7 @@ func (h *Hub) refresh(ctx context.Context, now int64) error {
 	if err != nil {
 		return err
 	}
-	// All hubs follow the clock of the database, but not where somebody sets it.
+	// All hubs follow the drift of the database's clock, and ignore that it is set.
 	if d := at.Sub(h.clock()); d.Abs() < drift {
 		h.wall = h.wall.Add(d)
 	}

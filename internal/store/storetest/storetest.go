@@ -472,34 +472,3 @@ func Concurrent(t *testing.T, s Store) {
 		}
 	}
 }
-
-// small returns the n-th of consecutive sessions, with one run and one change.
-func small(n int) model.Session {
-	return model.Session{
-		ID: id(n), Kind: model.KindRun, Title: fmt.Sprintf("window %d", n), Near: "here", Far: "b",
-		Created: time.Date(2026, 11, 21, 1, 32, n, 500*n, time.UTC), State: model.SessionRunning,
-		Plan: model.Plan{
-			Settings: []model.Setting{{Name: "as-is"}, {Name: "more"}}, Baseline: "as-is", Seed: math.MaxUint64,
-			Objective: model.RTT, Guards: []model.Guard{{Metric: model.Goodput, Margin: 5}},
-			Directions: []model.Direction{model.To, model.From}, Order: [][]string{{"as-is", "more"}, {"more", "as-is"}},
-		},
-		Runs:    []model.Run{{Number: 1, Block: 1, State: model.RunValid, Values: []model.Value{{Direction: model.To, Metric: model.Goodput, Value: 941.5e6}}}},
-		Changes: []model.Change{{Run: 1, Host: model.Near, Knob: "tcp.congestion", Old: "cubic", New: "bbr", State: model.ChangeUndone}},
-	}
-}
-
-func create(t *testing.T, s Store, sess model.Session) {
-	t.Helper()
-	if err := s.CreateSession(t.Context(), sess); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func read(t *testing.T, s Store, ref string) model.Session {
-	t.Helper()
-	sess, err := s.Session(t.Context(), ref)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sess
-}
