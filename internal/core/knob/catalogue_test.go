@@ -2,11 +2,15 @@ package knob_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"linerate/internal/core/knob"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/must"
 )
@@ -200,5 +204,193 @@ func TestEveryNativeNameIsExplained(t *testing.T) {
 			must.True(t, slices.ContainsFunc(e.Uses, func(u knob.Use) bool { return u.System == system && u.Knob.ID == k.ID }),
 				"Explain(%q) does not lead to %s on %s", n.Name, k.ID, system)
 		}
+	}
+}
+
+// Lines of guides verbatim, with their settings in linerate's words.
+func TestGuideLines(t *testing.T) {
+	for line, want := range map[string]string{
+		"ethtool -G enp3s0 rx 4096 tx 2048":                                                                        "nic.ring.rx=4096 nic.ring.tx=2048",
+		"sudo ethtool -C eth2 adaptive-rx off rx-usecs 30 rx-frames 8":                                             "nic.coalesce.adaptive_rx=0 nic.coalesce.rx_usecs=30 nic.coalesce.rx_frames=8",
+		"ethtool -K eth0 gso on tso off rx-gro-hw on generic-receive-offload off":                                  "nic.offload.gso=1 nic.offload.tso=0 nic.offload.gro_hw=1 nic.offload.gro=0",
+		"ethtool --pause eth0 autoneg off rx off tx on":                                                            "nic.pause.autoneg=0 nic.pause.rx=0 nic.pause.tx=1",
+		"ethtool -L eth0 combined 8":                                                                               "nic.queues.combined=8",
+		"ethtool -s eth0 speed 1000 duplex full autoneg on":                                                        "nic.media.speed=1000 nic.media.duplex=full nic.media.autoneg=1",
+		"ifconfig eth0 txqueuelen 2000":                                                                            "txqueuelen=2000",
+		"ip link set eth0 mtu 8900 txqueuelen 5000":                                                                "link.mtu=8900 txqueuelen=5000",
+		"ip -4 route replace 198.51.100.0/24 via 192.0.2.9 dev eth0 initcwnd 32 rto_min 5ms":                       "route.initcwnd=32 route.rto_min=5",
+		"tc qdisc add dev eth0 root handle 1: fq_codel":                                                            "qdisc=fq_codel",
+		"cpupower -c all frequency-set -g powersave":                                                               "cpu.governor=powersave",
+		"options e1000e TxDescriptors=1024,1024":                                                                   "nic.ring.tx=1024",
+		"ifconfig ix1 mtu 8000 -lro rxcsum -tso4":                                                                  "link.mtu=8000 nic.offload.lro=0 nic.offload.rx_csum=1 nic.offload.tso=0",
+		`ifconfig_em1="inet 198.51.100.7/24 mtu 4000 -txcsum"`:                                                     "link.mtu=4000 nic.offload.tx_csum=0",
+		"networksetup -setMTU en1 1400":                                                                            "link.mtu=1400",
+		"netsh interface tcp set global autotuninglevel=normal timestamps=disabled":                                "tcp.autotune_level=Normal tcp.timestamps=0",
+		"netsh int ip set global taskoffload=disabled":                                                             "nic.offload.csum4=0 nic.offload.tso=0 nic.offload.tso6=0",
+		"netsh int tcp set heuristics wsh=disabled":                                                                "tcp.autotune_heuristics=0",
+		`netsh interface ipv4 set subinterface "Ethernet 2" mtu=1400 store=persistent`:                             "link.mtu=1400",
+		"Set-NetTCPSetting -SettingName Internet -CongestionProvider DCTCP":                                        "tcp.congestion_control=DCTCP",
+		`Set-NetAdapterAdvancedProperty -Name "Ethernet 2" -DisplayName "Jumbo Packet" -DisplayValue "4088 Bytes"`: "link.frame_mtu=4074",
+		`Set-NetAdapterAdvancedProperty -Name x -RegistryKeyword "*ReceiveBuffers" -RegistryValue 1024`:            "nic.ring.rx=1024",
+		"Set-NetAdapterRsc -Name x -IPv6Enabled $true":                                                             "nic.offload.rsc6=1",
+		"Enable-NetAdapterLso -Name x":                                                                             "nic.offload.tso=1 nic.offload.tso6=1",
+		"Disable-NetAdapterRsc -Name x -IPv4":                                                                      "nic.offload.rsc=0",
+		"net.ipv4.tcp_rmem = 4096 131072 8388608":                                                                  "tcp.recv_buffer_max=8388608 tcp.recv_buffer_initial=131072 tcp.recv_buffer_min=4096",
+		"sysctl -w net.ipv4.tcp_wmem=8192":                                                                         "tcp.send_buffer_min=8192",
+		"sudo sysctl -w net.ipv4.tcp_timestamps=0":                                                                 "tcp.timestamps=0",
+		"$ sudo ip link set dev eth0 mtu 9000":                                                                     "link.mtu=9000",
+		"echo 0 > /proc/sys/net/ipv4/tcp_timestamps":                                                               "tcp.timestamps=0",
+		"echo '4096 87380 33554432' | sudo tee /proc/sys/net/ipv4/tcp_rmem":                                        "tcp.recv_buffer_max=33554432 tcp.recv_buffer_initial=87380 tcp.recv_buffer_min=4096",
+		"sysctl -w net.ipv4.tcp_timestamps=0":                                                                      "tcp.timestamps=0",
+		"mlnx_tune -p HIGH_THROUGHPUT":                                                                             "cpu.governor=performance",
+		"./set_irq_affinity_cpulist.sh 0-2,8 eth0":                                                                 "nic.irq_affinity=0;1;2;8",
+		"set_irq_affinity.sh eth0":                                                                                 "",
+		"setpci -s 05:00.0 68.w=3936":                                                                              "pcie.max_read_request=1024",
+		"setpci -s 05:00.0 CAP_EXP+8.w=5000:7000":                                                                  "pcie.max_read_request=4096",
+		"cpupower idle-set -D 0":                                                                                   "cpu.cstate_latency=0",
+		"tuned-adm profile network-throughput":                                                                     "cpu.governor=performance tcp.recv_buffer_max=16777216 tcp.recv_buffer_initial=131072 tcp.recv_buffer_min=4096 tcp.send_buffer_max=16777216 tcp.send_buffer_initial=16384 tcp.send_buffer_min=4096",
+		"tuned-adm profile network-latency":                                                                        "cpu.governor=performance busy_read=50 busy_poll=50 tcp.fastopen=3",
+		"systemctl disable --now irqbalance":                                                                       "",
+		"service irqbalance stop":                                                                                  "",
+		"echo 32768 > /proc/sys/net/core/rps_sock_flow_entries":                                                    "rfs=32768",
+		"echo 2048 > /sys/class/net/eth0/queues/rx-0/rps_flow_cnt":                                                 "rfs.flows=2048",
+		"echo ff | sudo tee /sys/class/net/eth0/queues/rx-0/rps_cpus":                                              "rps=0-7",
+		"echo f > /sys/class/net/eth0/queues/rx-0/rps_cpus":                                                        "rps=0-3",
+		"echo 1,80000005 > /sys/class/net/eth0/queues/tx-3/xps_cpus":                                               "xps=0,2,31-32",
+		"echo 0 > /sys/class/net/eth0/queues/rx-0/rps_cpus":                                                        "rps=none",
+		"echo $MASK > /sys/class/net/eth0/queues/rx-0/rps_cpus":                                                    "",
+		"echo 6 > /proc/irq/44/smp_affinity":                                                                       "nic.irq_affinity=1-2",
+		"echo 9000 > /sys/class/net/eth0/mtu":                                                                      "link.mtu=9000",
+		"/sbin/ifconfig eth0 mtu 9000":                                                                             "link.mtu=9000",
+		`echo "net.core.rmem_max=67108864" | sudo tee -a /etc/sysctl.conf`:                                         "socket.recv_buffer_max=67108864",
+		`sudo sh -c "echo 0 > /proc/sys/net/ipv4/tcp_timestamps"`:                                                  "tcp.timestamps=0",
+		"ethtool -X eth0 equal 8":                                                                                  "",
+		"modprobe tcp_htcp":                                                                                        "",
+	} {
+		e, ok := knob.NewIndex().Explain(line)
+		if !ok {
+			t.Errorf("%s: not known", line)
+			continue
+		}
+		must.Equal(t, strings.Join(lists.Each(e.Sets, func(a model.Assignment) string { return string(a.Knob) + "=" + a.Value }), " "), want, "%s", line)
+		must.Equal(t, len(e.Unknown), 0, "%s: %q", line, e.Unknown)
+	}
+}
+
+// Settings that exist but that linerate does not set have an answer, and it names the unknown
+// words of a known command.
+func TestGuideLinesOutside(t *testing.T) {
+	for name, want := range map[string]string{
+		"net.ipv4.tcp_autocorking = 1": "small writes", "sunrpc.tcp_slot_table_entries=64": "NFS", "iommu=pt": "command line",
+		"dev.ixl.3.fc=3": "flow control", "hw.em.max_interrupt_rate=8000": "interrupts a second", "TcpAckFrequency": "acknowledgement",
+		"options igb InterruptThrottleRate=3000": "moderation", "mlnx_tune -p LOW_LATENCY_VMA": "vendor", "set_irq_affinity_bynode.sh 1 eth0": "one processor",
+		"systemctl stop irqbalance.service": "moves interrupts", "tuned-adm profile my-own": "whenever it starts", "/sbin/modprobe tcp_htcp": "congestion control",
+		"kldload cc_htcp": "congestion control", `cc_cubic_load="YES"`: "congestion control", "ethtool -N eth0 rx-flow-hash udp4 sdfn": "receive queue",
+		"ethtool --set-priv-flags eth0 rx_cqe_compress on": "private flags", "/etc/init.d/irqbalance stop": "moves interrupts",
+		`hw.em.rx_process_limit="-1"`: "at a time", "dev.ena.0.rx_queue_size=8192": "receive descriptors", "dev.ena.1.buf_ring_size": "wait for a transmit queue",
+		"dev.ena.0.io_queues_nb=2": "queue pairs", `hw.ena.enable_9k_mbufs="1"`: "9 KiB", "hw.ena.force_large_llq_headers=1": "headers of a packet",
+	} {
+		e, ok := knob.NewIndex().Explain(name)
+		if !ok || len(e.Outside) != 1 {
+			t.Errorf("%s: %+v", name, e)
+			continue
+		}
+		must.Contain(t, e.Outside[0].Does, want, "%s", name)
+		for _, id := range e.Replaced() {
+			_, ok := knob.NewIndex().ByID(id)
+			must.True(t, ok, "%s: %s is no knob", name, id)
+		}
+	}
+	e, ok := knob.NewIndex().Explain("ethtool -K eth0 ntuple on gro on")
+	must.True(t, ok && slices.Equal(e.Unknown, []string{"ntuple"}) && len(e.Sets) == 1, "%+v", e)
+	for _, name := range []string{"ip addr add 192.0.2.1/24 dev eth0", "tc filter show", "netsh wlan show all", "Get-NetRoute", "ethtool eth0",
+		"setpci -s 05:00.0 0c.b=10", "setpci -s 05:00.0 68.w=0010:00f0", "systemctl stop firewalld", "modprobe -r tcp_htcp", "modprobe 8021q", "echo 1 > /sys/block/sda/queue/rotational"} {
+		e, ok := knob.NewIndex().Explain(name)
+		must.True(t, !ok, "%s: %+v", name, e)
+	}
+}
+
+// TestUndoTime: a change that bounces a link takes up to 10 s (EffectBounce), and the budget
+// has room for any number of such changes.
+func TestUndoTime(t *testing.T) {
+	for name, c := range map[string]struct {
+		ids         []model.KnobID
+		least, most time.Duration
+	}{
+		"nothing":              {nil, 10 * time.Second, time.Minute},
+		"ten of the machine":   {slices.Repeat([]model.KnobID{"tcp.sack"}, 10), 20 * time.Second, time.Minute},
+		"four that bounce":     {[]model.KnobID{"link.mtu", "nic.ring.rx", "nic.ring.tx", "nic.queues.combined"}, 60 * time.Second, 3 * time.Minute},
+		"an unknown knob":      {[]model.KnobID{"of.tomorrow"}, 40 * time.Second, time.Minute},
+		"more than a host has": {slices.Repeat([]model.KnobID{"link.mtu"}, 256), knob.MaxUndoTime, knob.MaxUndoTime},
+	} {
+		got := knob.NewIndex().UndoTime(c.ids...)
+		must.True(t, got >= c.least && got <= c.most, "%s: %s, want %s to %s", name, got, c.least, c.most)
+	}
+}
+
+// TestDriverModes: what ethtool shows as 3 us is a mode for the driver e1000e. linerate names
+// the mode, and writes the plain number. The accepted values are those that the driver took in
+// a real machine.
+func TestDriverModes(t *testing.T) {
+	plain, ok := knob.NewIndex().ByID("nic.coalesce.rx_usecs")
+	must.Need(t, ok, "no such knob")
+	for _, c := range []struct{ raw, text string }{
+		{"3 (e1000e)", "3 (mode dynamic, conservative)"}, {"1 (e1000e)", "1 (mode dynamic)"}, {"0 (e1000e)", "0 (no moderation)"},
+		{"4 (e1000)", "4 (mode simplified balancing)"}, {"50 (e1000e)", "50 µs"}, {"3", "3 µs"}, {"3 (ixgbe)", "3 µs"},
+	} {
+		must.Equal(t, must.Get(plain.Text("linux", c.raw))(t), c.text, "%q reads", c.raw)
+		value, err := plain.Decode("linux", c.raw)
+		back, err2 := plain.Encode("linux", c.raw, value)
+		must.True(t, err == nil && err2 == nil && knob.Holds(back, c.raw) && !strings.Contains(back, "("),
+			"%q is %q, and %q again: %v, %v", c.raw, value, back, err, err2)
+	}
+	of := plain.From("coalesce.rx-usecs of eth0 (e1000e)")
+	got, want := of.Range("linux"), "0 (no moderation), 1 (mode dynamic), 3 (mode dynamic, conservative), 4 (mode simplified balancing), or 10 to 10000 µs"
+	must.True(t, got == want, "range %q, want %q", got, want)
+	must.Equal(t, plain.From("coalesce.rx-usecs of eth0").Range("linux"), "0 to 1000000 µs", "range of another driver")
+	for text, fits := range map[string]bool{"0": true, "1": true, "2": false, "3": true, "4": true, "5": false, "9": false, "10": true, "10000": true, "10001": false} {
+		_, err := of.Parse(text)
+		must.True(t, (err == nil) == fits, "%s: %v", text, err)
+	}
+	for number, fits := range map[uint32]bool{0: true, 1: true, 2: false, 3: true, 4: true, 5: false, 9: false, 10: true, 50: true, 10000: true, 10001: false} {
+		must.Equal(t, knob.DriverTakes("e1000e", "coalesce.rx-usecs", number) == nil, fits, "%d", number)
+		must.OK(t, knob.DriverTakes("mlx5_core", "coalesce.rx-usecs", number), "another driver, %d", number)
+	}
+	must.Fail(t, knob.DriverTakes("igb", "coalesce.tx-usecs", 4), "igb has no mode 4")
+	k, _ := knob.NewIndex().ByID("nic.ring.rx")
+	must.True(t, k.From("rings.rx of eth0 (e1000e)").Named == nil, "a ring has modes")
+}
+
+// TestReasons: errors of hosts become reasons of the closed list. The texts are from hosts of
+// several systems.
+func TestReasons(t *testing.T) {
+	for words, want := range map[string]knob.Reason{
+		"": knob.NotTold,
+		"find socket.buffer_max: linux has no such setting: unsupported operation":                                                                             knob.NotOnSystem,
+		"find netisr.dispatch: windows has no such setting: unsupported operation":                                                                             knob.NotOnSystem,
+		"find cpu.cstate_latency: linerate cannot use /dev/cpu_dma_latency on linux: unsupported operation":                                                    knob.NotByLinerate,
+		"find link.mtu: the interface of the data path is not known: unsupported operation":                                                                    knob.NoPath,
+		"find route.mtu: the route of the data path is not known: unsupported operation":                                                                       knob.NoPath,
+		"read rx.budget (net.core.netdev_budget): this kernel or network namespace has no net.core.netdev_budget: unsupported operation (file does not exist)": knob.NotInKernel,
+		"read numa.placement (numa_node of eth0): this machine has no numa_node here: unsupported operation (file does not exist)":                             knob.NotInKernel,
+		"read nic.ring.rx (rings.rx of eth0): rings.rx of eth0: the driver has no such setting: unsupported operation":                                         knob.NotInDriver,
+		"read nic.queues.combined (channels.combined of eth0): channels.combined of eth0: the driver does not tell: unsupported operation":                     knob.NotInDriver,
+		"read nic.wol (wol.modes of em0): the interface cannot wake the machine: unsupported operation":                                                        knob.NotInDriver,
+		"read nic.offload.lro (lro of em0): capability lro: the interface has not got it: unsupported operation":                                               knob.NotInDriver,
+		"value TcpWindowSize is not set, and its default is not known":                                                                                         knob.NotSet,
+		"nothing is offered while modes are not negotiated":                                                                                                    knob.NotSet,
+		"read pcie.max_read_request (max_read_request of eth0): read what follows the first 64 bytes of the device's registers: permission denied":             knob.NoRights,
+		"read tcp.sack (net.ipv4.tcp_sack): open /proc/sys/net/ipv4/tcp_sack: operation not permitted":                                                         knob.NoRights,
+		"read tcp.sack (net.ipv4.tcp_sack): read /proc/sys/net/ipv4/tcp_sack: input/output error":                                                              knob.OtherReason,
+	} {
+		must.Equal(t, knob.ReasonOf(words), want, "%q", words)
+	}
+}
+
+// TestReasonsAreDocumented: docs/json.md lists each reason in the program's words.
+func TestReasonsAreDocumented(t *testing.T) {
+	text := must.Get(os.ReadFile(filepath.Join("..", "..", "..", "docs", "json.md")))(t)
+	for _, r := range knob.Reasons() {
+		must.Contain(t, string(text), "| `"+string(r.Reason)+"` | "+r.Words+" |", "docs/json.md has no row")
 	}
 }
