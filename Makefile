@@ -8,7 +8,7 @@ GOLANGCI := v2.15.0
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all release release-test site build demo test truth slow full race abuse lint bench judge tuning sine cross wine vm test-vm test-vm-short dist fuzz clean
+.PHONY: all release release-test site build demo test truth slow full race abuse lint bench judge tuning fleet-test sine cross wine vm test-vm test-vm-short dist fuzz clean
 
 all: build
 
@@ -98,6 +98,10 @@ judge: build ## the diagnosis against planted limits: SEEDS=0-29, KIND=loss-midd
 
 tuning: build ## linerate tune in badly set labs, against an exhaustive search; CASES=window-far,clean tries some; goes on after a stop
 	$(GO) run ./bench/tuning -linerate $(BIN) -cases "$(CASES)" -o bench/RESULTS.md
+
+fleet-test: build ## a fleet through its faults: real hubs, PostgreSQL and agents with simulated traffic, half an hour; HOSTS=40 FAULTS=40 FOR=6m for less (as root)
+	$(GO) build -o bin/fleet-test ./bench/fleet
+	bin/fleet-test -linerate $(BIN) $(if $(HOSTS),-hosts $(HOSTS)) $(if $(FAULTS),-faults $(FAULTS)) $(if $(FOR),-for $(FOR),-o bench/RESULTS.md)
 
 sine: build ## verdicts on a path whose rate swings slowly, 104 sessions in a quarter of an hour; goes on after a stop
 	$(GO) build -o bin/sine-labs ./bench/sine

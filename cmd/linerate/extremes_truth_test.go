@@ -163,7 +163,7 @@ func TestTruthOfAMillionSamples(t *testing.T) {
 		t.Cleanup(func() {
 			must.OK(t, server.Stop())
 		})
-		stores["PostgreSQL"] = func() string { return server.Database(t) }
+		stores["PostgreSQL"] = func() string { return must.Get(server.Database(t.Context()))(t) }
 	case errors.Is(err, postgrestest.ErrMissing):
 		t.Log(err)
 	default:

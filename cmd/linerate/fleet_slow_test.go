@@ -27,7 +27,8 @@ func TestFleet(t *testing.T) {
 	r.succeeds(t)
 	has(t, "with a full disk", file(t, out, "full"), "3 hosts, 0 silent", "  hub     nothing can be stored; agents keep their results: ", ": no space left")
 	must.Contain(t, file(t, out, "spool"), `"state":"done"`, "results on the hosts then")
-	has(t, "views", file(t, out, "views"), "== matrix\n  Mbit/s    to h1  to h2  to h3\n", "round trip", "0 %", "  planned", "3 hosts, 3 pairs: up to 60 looks of each host an hour, each 25 s long, 42 % of its time; each pair comes up about every 3 min", "measures up to 100 % of the time, at up to 80 Mbit/s")
+	has(t, "views", file(t, out, "views"), "== matrix\n  Mbit/s    to h1  to h2  to h3\n", "round trip", "0 %", "  planned", "3 hosts, 3 pairs: up to 60 looks of each host an hour, each 25 s long, 42 % of its time; each pair comes up about every 3 min", "measures up to 100 % of the time, at up to 80 Mbit/s", "at up to 50 Mbit/s", "\n  up: at most 1 of 2 pairs at a time\n")
+	must.Equal(t, file(t, out, "applied"), "applied: 1 group, 1 shared link\nh1: 1 host\nup: at most 1 of 2 pairs at a time\n")
 	has(t, "operator", file(t, out, "operator"), "h1 measures nothing until ", "h1: it was drained", "h2 and h3 measure ", "this link may only look", "h1 measures again", "linerate agent --hub linerate://", "h3 is removed", "2 hosts, 0 silent")
 	has(t, "metrics", file(t, out, "metrics"), "application/openmetrics-text", "linerate_hub_stores 1\n", `linerate_fleet_hosts{state="present"} 3`, `linerate_fleet_host_goodput_bytes_per_second{host="h2",direction="receives"} `, "# EOF")
 	must.Do(t, validate("linerate/fleet/v1", file(t, out, "json")))
@@ -56,7 +57,7 @@ func TestSeveralHubs(t *testing.T) {
 	must.Do(t, err)
 	defer func() { must.OK(t, server.Stop()) }()
 	must.Do(t, os.Chmod(server.Dir, 0o755)) // hubs give up root
-	dir, r := isolated(t, file(t, "testdata", "hubs.sh"), "DB="+server.Database(t))
+	dir, r := isolated(t, file(t, "testdata", "hubs.sh"), "DB="+must.Get(server.Database(t.Context()))(t))
 	out := filepath.Join(dir, "out")
 	r.succeeds(t)
 	must.Contain(t, file(t, out, "other"), "know their hub by another key")

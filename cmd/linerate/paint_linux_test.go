@@ -147,6 +147,7 @@ func paintedArgs(file, db string) map[string][][]string {
 		"linerate fleet remove":     hosts("a\x1b[2Jb --hub HOST"),
 		"linerate fleet test":       hosts("a\x1b[2Jb nas --hub HOST"),
 		"linerate fleet invite":     hosts("--hub HOST"),
+		"linerate fleet apply":      hosts("/dev/null --hub HOST", file+" --hub HOST"),
 		"linerate hub":              nil,
 		"linerate tuner":            nil,
 		"linerate agent":            nil,

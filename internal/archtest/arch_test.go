@@ -75,7 +75,7 @@ var restricted = []struct {
 	{"database/sql", []string{"internal/store"}},
 	{"github.com/ncruces", []string{"internal/store"}},
 	{"github.com/jackc", []string{"internal/store"}},
-	{"linerate/internal/store/postgres/postgrestest", []string{"tests"}},
+	{"linerate/internal/store/postgres/postgrestest", []string{"tests", "bench"}},
 	{"github.com/spf13/cobra", []string{"internal/ui/cli", "internal/ui/agent"}},
 	{"github.com/goccy/go-yaml", []string{"internal/ui/config", "internal/host/files"}},
 	{"connectrpc.com/connect", []string{"internal/control"}},

@@ -30,11 +30,12 @@ till '[ $(seen "^look with.*runs") -gt $n ] && fleet > $W/out/full && grep "noth
 cat $(spooled) > $W/out/spool
 rm /mnt/hub/fill
 till "grep -q 'stored again' $W/out/hub && fleet matrix > $W/out/matrix && ! grep -F '?' $W/out/matrix && ! spooled"
+operate() { ip netns exec h4 linerate fleet "$@" --state /mnt/hub; }
+echo '{groups: [{hosts: [h1], max_rate: 50mbit}], shared: [{name: up, between: [h1, "h*"], at_once: 1}]}' | operate apply - > $W/out/applied
 for view in '' matrix 'matrix --metric rtt' 'matrix --metric loss' queue plan; do echo "== $view"; fleet $view; done > $W/out/views
 fleet --json > $W/out/json
 ip netns exec h4 bash -c 'exec 3<>/dev/tcp/127.0.0.1/9101; printf "GET /metrics HTTP/1.0\r\nAccept: application/openmetrics-text\r\n\r\n" >&3; cat <&3' > $W/out/metrics
 till '! spooled' # nothing is being measured or waits
-operate() { ip netns exec h4 linerate fleet "$@" --state /mnt/hub; }
 n=$(seen '^look with.*runs')
 { operate invite --for 1h 2>&1; operate drain h1 --for 1h; till "grep 'drained this host' $W/out/h1"; operate test h1 h2 2>&1 || true; fleet drain h2 2>&1 || true
 operate test h2 h3; till '[ $(seen "^look with.*runs") -gt $n ] && ! spooled'; operate resume h1; operate remove h3; fleet; } > $W/out/operator

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -200,19 +201,11 @@ func (h *Hub) meet(ctx context.Context, c caller, in *wirefleet.Sync) (*fleet.Ho
 			return nil, err
 		}
 	}
-	switch {
-	case in.Boot == one.Boot:
-	case slices.Contains(one.Past, in.Boot):
+	if slices.Contains(one.Past, in.Boot) {
 		one.Twin = c.addr
 		h.dirty[one.ID] = true
 		h.alert(fleet.Alert{Kind: "twin", Subject: one.Name, Text: fmt.Sprintf("two hosts use the key of %s: %s, and a copy at %s, which is refused", one.Name, strings.Join(one.Addrs, ", "), c.addr)})
 		return nil, fmt.Errorf("%w: this key is in use by %s at %s, which started later; is this machine a copy of its disk? give it a key of its own: linerate agent --rejoin", wirefleet.ErrTwin, one.Name, strings.Join(one.Addrs, ", "))
-	default:
-		one.Past, one.Boot = append(one.Past, one.Boot), in.Boot
-		one.Past = one.Past[max(0, len(one.Past)-mostPast):]
-		if err := h.store.PutHosts(ctx, one); err != nil {
-			h.fault = err
-		}
 	}
 	if h.silent[one.ID] {
 		h.alert(fleet.Alert{Kind: "back", Subject: one.Name, Text: one.Name + " is back"})
@@ -224,19 +217,39 @@ func (h *Hub) meet(ctx context.Context, c caller, in *wirefleet.Sync) (*fleet.Ho
 	} else if !wrong {
 		ahead = 0
 	}
-	one.Ahead, one.Seen, one.Version, one.Session, one.Port, one.Limits, one.Waiting, one.Lost = ahead, now, in.Version, in.Session, in.Port, in.Limits, in.Waiting, in.Lost
+	one.Ahead = ahead
+	h.dirty[one.ID] = true
+	if describe(one, c, in, now) { // other hubs have to know it before they plan
+		if err := h.putHosts(ctx); err != nil {
+			h.fault = err
+		}
+	}
+	return one, nil
+}
+
+// describe takes what a host says of itself. It reports whether that changes how others measure
+// with it.
+func describe(one *fleet.Host, c caller, in *wirefleet.Sync, now int64) (changed bool) {
+	was := *one
+	if one.Boot != in.Boot {
+		if one.Boot != "" {
+			one.Past = append(one.Past[max(0, len(one.Past)-mostPast+1):], one.Boot)
+		}
+		one.Boot = in.Boot
+	}
+	one.Seen, one.Version, one.Session, one.Port, one.Limits, one.Waiting, one.Lost = now, in.Version, in.Session, in.Port, in.Limits, in.Waiting, in.Lost
 	one.Addrs = in.Addrs
 	if !slices.Contains(one.Addrs, c.addr) { // as the hub sees it
 		one.Addrs = append(slices.Clone(one.Addrs), c.addr)
 	}
-	h.dirty[one.ID] = true
-	return one, nil
+	return !reflect.DeepEqual([]any{was.Boot, was.Addrs, was.Port, was.Session, was.Limits}, []any{one.Boot, one.Addrs, one.Port, one.Session, one.Limits})
 }
 
 // join registers a new host.
 func (h *Hub) join(ctx context.Context, c caller, in *wirefleet.Sync) (*fleet.Host, error) {
 	now := h.now()
-	one := &fleet.Host{Pin: c.pin, Name: h.unique(in.Name), Joined: now, Boot: in.Boot, Seen: now}
+	one := &fleet.Host{Pin: c.pin, Name: h.unique(in.Name), Joined: now}
+	describe(one, c, in, now)
 	err := h.store.Join(ctx, one, c.key, now)
 	if errors.Is(err, fleet.ErrKey) {
 		return nil, fmt.Errorf("%w: %w", wirefleet.ErrDenied, err)

@@ -40,6 +40,9 @@ func (h *Hub) follow(ctx context.Context) error {
 		for _, k := range n.Keys {
 			h.keys[k.Hash] = k
 		}
+		if n.Setup != nil {
+			h.setup, h.joined = *n.Setup, true
+		}
 		for i := range n.Hosts {
 			h.learn(&n.Hosts[i])
 		}
@@ -80,10 +83,11 @@ func (h *Hub) learn(one *fleet.Host) {
 	if h.silent[one.ID] && now-one.Seen < fleet.SilentAfter {
 		h.silent[one.ID], h.joined = false, true
 	}
-	if h.dirty[one.ID] { // this hub has heard of it since
+	if h.dirty[one.ID] && mine.Seen >= one.Seen { // this hub has heard of it since
 		mine.Removed, mine.Drained = one.Removed, one.Drained
 		return
 	}
+	delete(h.dirty, one.ID)
 	*mine = *one
 }
 
@@ -103,8 +107,8 @@ func (h *Hub) result(l *fleet.Lease) bool {
 // add adds an open lease.
 func (h *Hub) add(l *fleet.Lease) {
 	h.open[l.ID] = l
-	for _, host := range []int64{l.Near, l.Far} {
-		h.taken[host] = append(h.taken[host], l.Span)
+	for _, u := range append([]fleet.Use{{Resource: l.Near}, {Resource: l.Far}}, l.Uses...) {
+		h.taken[u.Resource] = append(h.taken[u.Resource], l.Span)
 	}
 	way := l.Way()
 	h.next[way] = max(h.next[way], l.From)

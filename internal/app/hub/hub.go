@@ -45,6 +45,7 @@ type Store interface {
 	PutHosts(ctx context.Context, hosts ...*fleet.Host) error
 	Remove(ctx context.Context, host int64) error
 	Drain(ctx context.Context, host, until int64) error
+	Apply(ctx context.Context, s *fleet.Setup) error
 	PutKey(ctx context.Context, k fleet.Key) error
 	Revoke(ctx context.Context) error
 	Plan(ctx context.Context, leases []fleet.Lease) (planned int, err error)
@@ -129,6 +130,7 @@ type Hub struct {
 	asked   int64     // when the database was asked for it
 	mark    fleet.Mark
 	keys    map[string]fleet.Key
+	setup   fleet.Setup
 	leads   int64          // until when this hub plans
 	mine    map[int64]bool // results that this hub has stored and not taken yet
 	news    chan struct{}  // closed when an agent may have new orders
@@ -136,7 +138,7 @@ type Hub struct {
 	dirty   map[int64]bool // hosts to be stored
 	silent  map[int64]bool
 	open    map[int64]*fleet.Lease // without a result
-	taken   map[int64][]fleet.Span
+	taken   map[int64][]fleet.Span // by resource, of which the hosts are the first
 	paths   fleet.Paths
 	last    map[fleet.Way]int64 // when it was measured
 	next    map[fleet.Way]int64 // when it was planned for last
@@ -375,7 +377,7 @@ func (h *Hub) order(l *fleet.Lease, near *fleet.Host) (wirefleet.Order, bool) {
 		return wirefleet.Order{}, false
 	}
 	o := wirefleet.Order{Lease: *l, Far: far.Name, Addr: tls.JoinAddrs(far.Addrs, fmt.Sprint(far.Port)), Pin: far.Pin}
-	for _, r := range []fleet.Limits{near.Limits, far.Limits} {
+	for _, r := range []fleet.Limits{h.setup.Limits(near), h.setup.Limits(far)} {
 		if r.Rate > 0 && (o.Rate == 0 || r.Rate < o.Rate) {
 			o.Rate = r.Rate
 		}

@@ -272,17 +272,34 @@ func TestFleet(t *testing.T) {
 func TestSeveralHubs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t)
+		synctest.Wait() // it plans
 		second, stop := b.another()
 		b.others = []*Hub{second}
 		defer func() { b.stop(); stop() }()
 		for _, name := range []string{"a", "bb", "c", "dd"} {
 			b.join(name)
 		}
-		b.run(5 * time.Minute)
-		b.run(3 * time.Hour)
+		for range 2 { // joined, and then started again at another port: the other hub knows it at once
+			for id, s := range b.agents {
+				s.about.Port++
+				must.Do(t, must.Err(b.sync(s)))
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				for _, h := range []*Hub{b.hub, second} {
+					must.True(t, len(h.hosts[id].Addrs) > 0 && h.hosts[id].Port == s.about.Port, "a hub knows of host %d: %+v", id, h.hosts[id])
+				}
+			}
+		}
+		b.run(3*time.Hour + 5*time.Minute)
 		must.True(t, b.hub.leads > 0 && second.leads == 0, "both plan, or none: until %d, %d", b.hub.leads, second.leads)
 		most := 4 * 6 / 2 * 3 // hosts, rounds, two to a look, hours
-		must.True(t, len(second.recent) > most/2 && len(second.recent) <= most+6, "%d looks in three hours, at most %d and six first ones", len(second.recent), most)
+		looks := 0
+		for _, l := range second.recent {
+			if l.Kind == fleet.Visit && l.State == fleet.Done {
+				looks++
+			}
+		}
+		must.True(t, looks > most/2 && looks <= most+6, "%d looks in three hours, at most %d and six first ones", looks, most)
 
 		killed, began := b.hub, len(second.recent)
 		b.hub, b.others = second, nil
@@ -308,6 +325,23 @@ func TestSeveralHubs(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		must.Contain(t, fmt.Sprint(third.status().Hosts), "[drained until an operator resumes it]")
+		must.Do(t, must.Err(second.do(t.Context(), fleet.Operation{Do: fleet.Resume, Host: "a"})))
+		setup := fleet.Setup{Shared: []fleet.Shared{{Name: "all", Between: []string{"*", "*"}, AtOnce: 1}}, Groups: []fleet.Group{{Hosts: []string{"a"}, ProbeOnly: true}}}
+		must.Equal(t, must.Get(second.do(t.Context(), fleet.Operation{Do: fleet.Apply, Setup: &setup}))(t).Text, "applied: 1 group, 1 shared link\na: 1 host\nall: at most 1 of 6 pairs at a time")
+		after := second.now() + 2*horizon // beyond what was planned before
+		b.run(4 * time.Hour)
+		var alone []fleet.Lease
+		for _, l := range third.recent {
+			if l.From > after {
+				alone = append(alone, l)
+			}
+		}
+		slices.SortFunc(alone, func(a, b fleet.Lease) int { return int(a.From - b.From) })
+		must.True(t, len(alone) > 6, "%d looks in two hours", len(alone))
+		for i, l := range alone {
+			must.True(t, i == 0 || !l.Overlaps(alone[i-1].Span), "%+v overlaps the one before", l)
+			must.Equal(t, l.ProbeOnly, l.Near == 1 || l.Far == 1, "probes only: %+v", l)
+		}
 		b.audit()
 	})
 }

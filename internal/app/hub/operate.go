@@ -3,15 +3,16 @@ package hub
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"time"
 
 	wirefleet "linerate/internal/control/fleet"
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/fleet"
-	"linerate/internal/core/fleet/matching"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 )
@@ -45,6 +46,8 @@ func (h *Hub) do(ctx context.Context, o fleet.Operation) (fleet.Operated, error)
 		return h.test(ctx, o)
 	case fleet.Invite:
 		return h.invite(ctx, o)
+	case fleet.Apply:
+		return h.apply(ctx, o.Setup)
 	}
 	return fleet.Operated{}, fmt.Errorf("%w: %q is no operation of this version", wirefleet.ErrCannot, o.Do)
 }
@@ -103,7 +106,6 @@ func (h *Hub) operated(ctx context.Context, one *fleet.Host, text string, err er
 // test plans a look at two hosts as soon as both are free.
 func (h *Hub) test(ctx context.Context, o fleet.Operation) (out fleet.Operated, err error) {
 	var two [2]*fleet.Host
-	var members [2]matching.Member
 	now := h.now()
 	for i, name := range []string{o.Host, o.Far} {
 		if two[i], err = h.named(name); err != nil {
@@ -115,12 +117,12 @@ func (h *Hub) test(ctx context.Context, o fleet.Operation) (out fleet.Operated, 
 		case !two[i].Measures(now):
 			return out, fmt.Errorf("%w: %s has not been heard of since %s", wirefleet.ErrCannot, name, h.at(two[i].Seen).Format("15:04:05"))
 		}
-		members[i] = matching.Member{Limits: two[i].Limits, Taken: h.taken[two[i].ID]}
 	}
 	if two[0] == two[1] {
 		return out, fmt.Errorf("%w: %s and %s are one host", wirefleet.ErrCannot, o.Host, o.Far)
 	}
-	w, err := matching.Earliest(&members[0], &members[1], now+soon, window, horizon)
+	f := h.fleetOf(now, two[0].ID, two[1].ID)
+	w, err := f.Earliest(0, 1, now+soon, window, horizon)
 	if err != nil {
 		return out, fmt.Errorf("%w: no time in the next hour: %w", wirefleet.ErrCannot, err)
 	}
@@ -133,6 +135,46 @@ func (h *Hub) test(ctx context.Context, o fleet.Operation) (out fleet.Operated, 
 		begins = "in " + units.FormatDuration(in)
 	}
 	return fleet.Operated{Text: fmt.Sprintf("%s and %s measure %s, for about %d s; linerate fleet queue shows the result", o.Host, o.Far, begins, window)}, nil
+}
+
+// apply takes a setup in the place of the one before, and says what it holds for.
+func (h *Hub) apply(ctx context.Context, s *fleet.Setup) (out fleet.Operated, err error) {
+	if err := errors.Join(h.store.Apply(ctx, s), h.follow(ctx)); err != nil {
+		return out, fmt.Errorf("%w: %w", wirefleet.ErrLater, err)
+	}
+	lines := []string{fmt.Sprintf("applied: %s, %s", plain.Count(len(s.Groups), "group"), plain.Count(len(s.Shared), "shared link"))}
+	for _, g := range s.Groups {
+		n := 0
+		for _, one := range h.hosts {
+			if !one.Removed && g.Has(one.Name) {
+				n++
+			}
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s", strings.Join(g.Hosts, ", "), plain.Count(n, "host")))
+	}
+	for _, one := range h.shared() {
+		lines = append(lines, one.String())
+	}
+	out.Text = strings.Join(lines, "\n")
+	h.alert(fleet.Alert{Kind: "operator", Subject: "setup", Text: out.Text})
+	return out, nil
+}
+
+// shared returns what paths share, with how many do.
+func (h *Hub) shared() (all []fleet.SharedStatus) {
+	all = []fleet.SharedStatus{}
+	for _, s := range h.setup.Shared {
+		one := fleet.SharedStatus{Name: s.Name, AtOnce: s.AtOnce}
+		for id, a := range h.hosts {
+			for other, b := range h.hosts {
+				if id < other && !a.Removed && !b.Removed && s.Has(a.Name, b.Name) {
+					one.Pairs++
+				}
+			}
+		}
+		all = append(all, one)
+	}
+	return all
 }
 
 // invite makes a join link that expires.

@@ -176,19 +176,36 @@ func (h *Hub) alert(a fleet.Alert) {
 	}
 }
 
-// members returns the hosts that may be planned for, with their windows since an hour ago.
-func (h *Hub) members(now int64) (ids []int64, all []matching.Member) {
+// members returns the hosts that may be planned for, with their windows since an hour ago, and
+// what their paths share.
+func (h *Hub) members(now int64) (ids []int64, f matching.Fleet) {
 	for id, one := range h.hosts {
 		if one.Measures(now) {
 			ids = append(ids, id)
 		}
 	}
 	slices.Sort(ids)
-	for _, id := range ids {
-		h.taken[id] = slices.DeleteFunc(h.taken[id], func(s fleet.Span) bool { return s.Until < now-3600 })
-		all = append(all, matching.Member{Limits: h.hosts[id].Limits, Taken: slices.Clone(h.taken[id])})
+	return ids, h.fleetOf(now, ids...)
+}
+
+// fleetOf returns hosts, whose places are those of their numbers, with what their paths share.
+func (h *Hub) fleetOf(now int64, ids ...int64) (f matching.Fleet) {
+	taken := func(resource int64) []fleet.Span {
+		h.taken[resource] = slices.DeleteFunc(h.taken[resource], func(s fleet.Span) bool { return s.Until < now-3600 })
+		return slices.Clone(h.taken[resource])
 	}
-	return ids, all
+	for _, id := range ids {
+		f.Members = append(f.Members, matching.Member{Limits: h.setup.Limits(h.hosts[id]), Taken: taken(id)})
+	}
+	for _, s := range h.setup.Shared {
+		one := matching.Shared{AtOnce: s.AtOnce, Taken: taken(s.Use().Resource)}
+		for _, id := range ids {
+			a, b := s.Ends(h.hosts[id].Name)
+			one.One, one.Other = append(one.One, a), append(one.Other, b)
+		}
+		f.Shared = append(f.Shared, one)
+	}
+	return f
 }
 
 // lease returns the lease of two hosts. By a coin one of them is near, which connects to the
@@ -197,7 +214,7 @@ func (h *Hub) lease(a, b int64, w fleet.Span, rng *rand.Rand) fleet.Lease {
 	if rng.IntN(2) == 0 {
 		a, b = b, a
 	}
-	l := fleet.Lease{Kind: fleet.Visit, Near: a, Far: b, Span: w, ProbeOnly: h.hosts[a].Limits.ProbeOnly || h.hosts[b].Limits.ProbeOnly}
+	l := fleet.Lease{Kind: fleet.Visit, Near: a, Far: b, Span: w, ProbeOnly: h.setup.Limits(h.hosts[a]).ProbeOnly || h.setup.Limits(h.hosts[b]).ProbeOnly}
 	if h.blocked[l.Way()] == a {
 		l.Near, l.Far = b, a
 	}
@@ -240,8 +257,8 @@ func (h *Hub) planRounds(ctx context.Context, now int64) error {
 // planRound pairs the hosts that are free in a window.
 func (h *Hub) planRound(ctx context.Context, w fleet.Span, now int64) error {
 	rng := rand.New(rand.NewPCG(rand.Uint64(), 0))
-	ids, members := h.members(now)
-	pairs, _ := matching.Round(members, w, func(a, b int) int64 { return h.latest(ids[a], ids[b]) }, rng)
+	ids, f := h.members(now)
+	pairs, _ := f.Round(w, func(a, b int) int64 { return h.latest(ids[a], ids[b]) }, rng)
 	var leases []fleet.Lease
 	for _, p := range pairs {
 		leases = append(leases, h.lease(ids[p.Near], ids[p.Far], w, rng))
@@ -258,11 +275,11 @@ func (h *Hub) latest(a, b int64) int64 {
 // planFirst plans a look as soon as possible for each pair that was never looked at, as far as
 // the limits of their owners leave time within the present part of the hour.
 func (h *Hub) planFirst(ctx context.Context, now int64) error {
-	ids, members := h.members(now)
+	ids, f := h.members(now)
 	untried := func(a, b int) bool { return !h.tried[fleet.Way{Low: min(ids[a], ids[b]), High: max(ids[a], ids[b])}] }
 	var leases []fleet.Lease
 	rng := rand.New(rand.NewPCG(rand.Uint64(), 0))
-	for _, w := range matching.Firsts(members, untried, now+soon, window, h.round) {
+	for _, w := range f.Firsts(untried, now+soon, window, h.round) {
 		leases = append(leases, h.lease(ids[w.Near], ids[w.Far], w.Span, rng))
 	}
 	if err := h.plan(ctx, leases); err != nil {
@@ -277,8 +294,8 @@ func (h *Hub) planFirst(ctx context.Context, now int64) error {
 // planConfirm plans the runs that decide about a suspicion. Without time for them the next look
 // raises it again.
 func (h *Hub) planConfirm(ctx context.Context, l *fleet.Lease) error {
-	near, far := matching.Member{Limits: h.hosts[l.Near].Limits, Taken: h.taken[l.Near]}, matching.Member{Limits: h.hosts[l.Far].Limits, Taken: h.taken[l.Far]}
-	w, err := matching.Earliest(&near, &far, h.now()+soon, settle, horizon)
+	f := h.fleetOf(h.now(), l.Near, l.Far)
+	w, err := f.Earliest(0, 1, h.now()+soon, settle, horizon)
 	if err != nil {
 		delete(h.paths.Doubts, l.ID)
 		return nil
@@ -290,6 +307,9 @@ func (h *Hub) planConfirm(ctx context.Context, l *fleet.Lease) error {
 func (h *Hub) plan(ctx context.Context, leases []fleet.Lease) error {
 	if len(leases) == 0 {
 		return nil
+	}
+	for i := range leases {
+		leases[i].Uses = h.setup.Uses(h.name(leases[i].Near), h.name(leases[i].Far))
 	}
 	if _, err := h.store.Plan(ctx, leases); err != nil {
 		return err

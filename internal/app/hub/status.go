@@ -24,7 +24,7 @@ func (h *Hub) status() fleet.Status {
 	now := h.now()
 	s := fleet.Status{
 		Now: h.at(now), Hosts: []fleet.HostStatus{}, Ways: []fleet.WayStatus{}, Hour: fleet.Tally{}, Queue: []fleet.Entry{}, Recent: []fleet.Entry{},
-		Changes: newest(h.changes), Alerts: newest(h.told), Faults: []string{}, Rounds: int(3600 / h.round),
+		Changes: newest(h.changes), Alerts: newest(h.told), Faults: []string{}, Rounds: int(3600 / h.round), Setup: h.setup, Shared: h.shared(),
 	}
 	if h.fault != nil {
 		s.Faults = append(s.Faults, "nothing can be stored; agents keep their results: "+h.fault.Error())
@@ -86,7 +86,7 @@ func newest[T any](all []T) []T {
 }
 
 func (h *Hub) hostStatus(one *fleet.Host, now int64) fleet.HostStatus {
-	s := fleet.HostStatus{ID: one.ID, Name: one.Name, Version: one.Version, Joined: h.at(one.Joined), Seen: h.at(one.Seen), Silent: now-one.Seen >= fleet.SilentAfter, Notes: []string{}, Limits: one.Limits, Waiting: one.Waiting, Lost: one.Lost}
+	s := fleet.HostStatus{ID: one.ID, Name: one.Name, Version: one.Version, Joined: h.at(one.Joined), Seen: h.at(one.Seen), Silent: now-one.Seen >= fleet.SilentAfter, Notes: []string{}, Limits: h.setup.Limits(one), Waiting: one.Waiting, Lost: one.Lost}
 	note := func(format string, args ...any) { s.Notes = append(s.Notes, fmt.Sprintf(format, args...)) }
 	if s.Silent {
 		note("not heard of since %s", s.Seen.Format("2006-01-02 15:04:05"))

@@ -31,7 +31,7 @@ func TestStorePostgreSQL(t *testing.T) {
 	must.SkipIf(t, errors.Is(err, postgrestest.ErrMissing), "%v", err)
 	must.Do(t, err)
 	defer func() { must.OK(t, server.Stop()) }()
-	address := server.Database(t)
+	address := must.Get(server.Database(t.Context()))(t)
 	var two [2]*postgres.Fleet
 	for i := range two {
 		two[i] = must.Get(postgres.OpenFleet(t.Context(), address))(t)
@@ -150,6 +150,19 @@ func stores(t *testing.T, first, second Store) {
 		must.True(t, times == 1 && stored[id], "lease %d was read %d times", id, times)
 	}
 
+	// Of three runs that share two slots, two are planned for one window, and the setup that says so
+	// reaches the other hub.
+	var three []fleet.Lease
+	for i := range int64(3) {
+		three = append(three, fleet.Lease{Near: 100 + 2*i, Far: 101 + 2*i, Span: fleet.Span{From: 90_000 + i, Until: 90_020}, Uses: []fleet.Use{{Resource: 1 << 30, Slots: 2}}})
+	}
+	must.Equal(t, must.Get(first.Plan(ctx, three))(t), 2, "runs that share two slots")
+	must.Do(t, second.Apply(ctx, &fleet.Setup{Shared: []fleet.Shared{{Name: "up", Around: []string{"a"}, AtOnce: 2}}}))
+	m := must.Get(first.News(ctx, n.To))(t)
+	must.Need(t, m.Setup != nil && m.Setup.Shared[0].AtOnce == 2 && len(m.Leases) == 2, "%+v", m)
+	must.True(t, must.Get(first.News(ctx, m.To))(t).Setup == nil, "the setup is new again")
+	n.To = m.To
+
 	// A result counts once, whichever hub it comes to, and a late one takes the place of "lost".
 	some := must.Get(first.News(ctx, beginning))(t).Leases[0]
 	result := func(st Store, near int64, state fleet.LeaseState) int {
@@ -159,7 +172,7 @@ func stores(t *testing.T, first, second Store) {
 	}
 	got := fmt.Sprint(result(first, some.Far, fleet.Done), result(second, 0, fleet.Lost), result(first, 0, fleet.Lost), result(second, some.Near, fleet.Done), result(first, some.Near, fleet.Done), result(first, some.Near, fleet.Failed))
 	must.Equal(t, got, "0 1 0 1 0 0", "results that counted")
-	m := must.Get(second.News(ctx, n.To))(t)
+	m = must.Get(second.News(ctx, n.To))(t)
 	must.True(t, len(m.Leases) == 1 && m.Leases[0].State == fleet.Done && m.Leases[0].Reported == now, "%+v", m.Leases)
 
 	must.Do(t, first.Forget(ctx, 1<<31))

@@ -132,6 +132,8 @@ func (g *guard) end(lease int64) {
 	}
 }
 
+const unheard = "this host has not heard of its hub yet"
+
 // mostUsed is how many used leases are remembered; those before are out of their windows.
 const mostUsed = 10_000
 
@@ -141,6 +143,9 @@ func (g *guard) Find(secret []byte) (tls.Key, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	t, err := wirefleet.ReadTicket(secret, g.key)
+	if errors.Is(err, wirefleet.ErrEarly) {
+		return tls.Key{Refusal: unheard}, false
+	}
 	if err != nil {
 		return tls.Key{}, false
 	}
@@ -161,7 +166,7 @@ func (g *guard) admitLocked(t wirefleet.Ticket) error {
 	now := g.nowLocked().Unix()
 	switch {
 	case g.doubt == 0:
-		return errors.New("this host has not heard of its hub yet")
+		return errors.New(unheard)
 	case t.Far != g.own:
 		return errors.New("the ticket is for another host")
 	case now < t.From-slack || now > t.Until:

@@ -39,6 +39,9 @@ type Config struct {
 	Limits fleet.Limits
 	Rejoin bool // makes a new key, for a copy of a host that takes part
 	Serve  serve.Config
+	// Simulate is for tests of many hosts on one machine: it returns the runs of an order in the
+	// place of traffic, in a session with the far host.
+	Simulate func(ctx context.Context, o wirefleet.Order, far *session.Client) ([]fleet.Run, error)
 }
 
 // Member is a host of a fleet whose ports are open.

@@ -41,7 +41,7 @@ func TestGuard(t *testing.T) {
 			k, ok := g.Find(b)
 			must.True(t, !ok && k.Refusal == why, "%s opens it, or is refused because %q", what, k.Refusal)
 		}
-		refused("a ticket before the hub was heard of", "", ticket(nil, key))
+		refused("a ticket before the hub was heard of", unheard, ticket(nil, key))
 		g.learn(&key.PublicKey)
 		refused("a ticket before the hub told the time", "this host has not heard of its hub yet", ticket(nil, key))
 		g.set(9, hub, time.Now(), time.Now().Add(10*time.Millisecond))

@@ -29,7 +29,7 @@ func TestTicket(t *testing.T) {
 	must.Equal(t, len(b), 92, "bytes")
 	must.Equal(t, must.Get(ReadTicket(b, &key.PublicKey))(t), want, "read")
 	must.Is(t, must.Err(ReadTicket(b, &newKey(t).PublicKey)), ErrTicket, "of another signer")
-	must.Is(t, must.Err(ReadTicket(b, nil)), ErrTicket, "without a key")
+	must.Is(t, must.Err(ReadTicket(b, nil)), ErrEarly, "without a key")
 	for i := range b {
 		bad := bytes.Clone(b)
 		bad[i] ^= 1

@@ -41,6 +41,9 @@ type Ticket struct {
 // ErrTicket reports that a text is no ticket of this hub.
 var ErrTicket = errors.New("not a ticket of this hub")
 
+// ErrEarly reports what may be a ticket to a host that does not know the key of its hub yet.
+var ErrEarly = errors.New("the key of the hub is not known yet")
+
 const mbit = 1e6
 
 func (t Ticket) digest() (body []byte, sum [sha256.Size]byte) {
@@ -71,10 +74,13 @@ func (t Ticket) Sign(key *ecdsa.PrivateKey) ([]byte, error) {
 	return out, nil
 }
 
-// ReadTicket returns the content of a ticket that key signed, or ErrTicket.
+// ReadTicket returns the content of a ticket that key signed, or ErrTicket; without a key ErrEarly.
 func ReadTicket(b []byte, key *ecdsa.PublicKey) (Ticket, error) {
-	if len(b) != ticketBytes || b[0] != ticketVersion || b[1] > 1 || key == nil {
+	if len(b) != ticketBytes || b[0] != ticketVersion || b[1] > 1 {
 		return Ticket{}, ErrTicket
+	}
+	if key == nil {
+		return Ticket{}, ErrEarly
 	}
 	number := binary.BigEndian.Uint32
 	t := Ticket{Lease: int64(binary.BigEndian.Uint64(b[2:])), Near: int64(number(b[10:])), Far: int64(number(b[14:])), Confirm: b[1] == 1, Rate: units.BitRate(number(b[24:])) * mbit}

@@ -56,3 +56,22 @@ func TestMatrices(t *testing.T) {
 	must.Len(t, Rates(&huge), 0, "a mesh of too many hosts")
 	must.True(t, rates[0][1] == 11 && rates.Column(0)[0] == 14 && rates.Row(1)[0] == 14, "%v", rates)
 }
+
+// TestSetup: groups only take away from what the owner of a host allows, and a path uses what is
+// between its ends.
+func TestSetup(t *testing.T) {
+	s := Setup{
+		Groups: []Group{{Hosts: []string{"edge-*"}, MaxRate: "100mbit", MaxShare: "2%"}, {Hosts: []string{"pi", "*-2"}, ProbeOnly: true}},
+		Shared: []Shared{{Name: "uplink", Between: []string{"fra-*", "ams-*"}, AtOnce: 1}, {Name: "rack", Around: []string{"fra-12*"}, AtOnce: 2}},
+	}
+	must.Do(t, s.Validate())
+	for name, want := range map[string]Limits{
+		"edge-1": {Rate: 5e7, Share: .02}, "edge-2": {Rate: 5e7, Share: .02, ProbeOnly: true}, "pi": {Rate: 5e7, Share: .1, ProbeOnly: true}, "nas": {Rate: 5e7, Share: .1},
+	} {
+		must.Equal(t, s.Limits(&Host{Name: name, Limits: Limits{Rate: 5e7, Share: .1}}), want, "%s", name)
+	}
+	must.Equal(t, s.Limits(&Host{Name: "edge-1", Limits: Limits{Rate: 1e9, Share: .01}}), Limits{Rate: 1e8, Share: .01})
+	for pair, want := range map[[2]string]int{{"fra-120", "ams-1"}: 2, {"ams-1", "fra-3"}: 1, {"fra-120", "fra-121"}: 0, {"fra-3", "fra-120"}: 1, {"a", "b"}: 0} {
+		must.Len(t, s.Uses(pair[0], pair[1]), want, "%v", pair)
+	}
+}

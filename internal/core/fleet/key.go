@@ -47,4 +47,5 @@ type News struct {
 	Hosts  []Host
 	Leases []Lease
 	Keys   []Key
+	Setup  *Setup // nil if it is as before
 }

@@ -42,6 +42,7 @@ type Lease struct {
 	Near int64     `json:"near"` // the host that connects and reports
 	Far  int64     `json:"far"`
 	Span
+	Uses      []Use             `json:"uses,omitempty"` // beside the hosts
 	ProbeOnly bool              `json:"probe_only,omitempty"`
 	State     LeaseState        `json:"state"`
 	Reason    string            `json:"reason,omitempty"`

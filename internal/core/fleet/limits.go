@@ -63,6 +63,24 @@ type Quiet struct {
 	Zone  int64 `json:"zone_s"` // east of UTC
 }
 
+// ParseRate parses a bound of the rate of TCP: "200mbit".
+func ParseRate(text string) (units.BitRate, error) {
+	r, err := units.ParseBitRate(text)
+	if err == nil && r < 1e6 {
+		err = fmt.Errorf("%q is below 1 Mbit/s", text)
+	}
+	return r, err
+}
+
+// ParseShare parses a share of time: "10%" is 0.1.
+func ParseShare(text string) (float64, error) {
+	share, err := units.ParsePercent(text)
+	if err != nil || !(share > 0 && share <= 100) {
+		return 0, fmt.Errorf("%q is no share above 0%% and up to 100%%", text)
+	}
+	return float64(share) / 100, nil
+}
+
 // ParseQuiet parses "08:00-18:00".
 func ParseQuiet(text string) (*Quiet, error) {
 	var q Quiet

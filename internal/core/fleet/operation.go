@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
 
 	"linerate/internal/core/plain"
@@ -16,6 +17,7 @@ const (
 	Remove Do = "remove" // refuse Host from now on
 	Test   Do = "test"   // a look at Host and Far as soon as both are free
 	Invite Do = "invite" // a link with which hosts join for Seconds
+	Apply  Do = "apply"  // Setup in the place of the one before
 )
 
 // Bounds of an operation.
@@ -32,6 +34,7 @@ type Operation struct {
 	Far     string `json:"far,omitempty"`
 	Seconds int64  `json:"seconds,omitempty"`
 	Uses    int64  `json:"uses,omitempty"` // Invite: hosts that may join, 0 for any number
+	Setup   *Setup `json:"setup,omitempty"`
 }
 
 // Validate bounds and cleans the operation.
@@ -43,7 +46,13 @@ func (o *Operation) Validate() error {
 	if o.Seconds < 0 || o.Seconds > longest || o.Do == Invite && o.Seconds == 0 {
 		return fmt.Errorf("a time of %d h is not between a second and %d days", o.Seconds/hour, longest/day)
 	}
-	return nil
+	if o.Do != Apply {
+		return nil
+	}
+	if o.Setup == nil {
+		return errors.New("no groups and nothing shared")
+	}
+	return o.Setup.Validate()
 }
 
 // Operated is the answer to an Operation.

@@ -1,24 +1,28 @@
 package fleet
 
 import (
+	"fmt"
 	"time"
 
 	"linerate/internal/core/fleet/series"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 )
 
 // Status is the state of a fleet as its hub tells it.
 type Status struct {
-	Now     time.Time    `json:"now"`
-	Hosts   []HostStatus `json:"hosts"`
-	Ways    []WayStatus  `json:"ways"` // all pairs of present hosts
-	Hour    Tally        `json:"hour"` // results of the last hour
-	Queue   []Entry      `json:"queue"`
-	Recent  []Entry      `json:"recent"`  // the newest first
-	Changes []Change     `json:"changes"` // the newest first
-	Alerts  []Alert      `json:"alerts"`  // the newest first, since the hub was started
-	Faults  []string     `json:"faults"`  // of the hub itself
-	Rounds  int          `json:"rounds"`  // looks of each host an hour, as far as its owner allows
+	Now     time.Time      `json:"now"`
+	Hosts   []HostStatus   `json:"hosts"`
+	Ways    []WayStatus    `json:"ways"` // all pairs of present hosts
+	Hour    Tally          `json:"hour"` // results of the last hour
+	Queue   []Entry        `json:"queue"`
+	Recent  []Entry        `json:"recent"`  // the newest first
+	Changes []Change       `json:"changes"` // the newest first
+	Alerts  []Alert        `json:"alerts"`  // the newest first, since the hub was started
+	Faults  []string       `json:"faults"`  // of the hub itself
+	Setup   Setup          `json:"setup"`
+	Shared  []SharedStatus `json:"shared"`
+	Rounds  int            `json:"rounds"` // looks of each host an hour, as far as its owner allows
 }
 
 // HostStatus is a host for display.
@@ -30,7 +34,7 @@ type HostStatus struct {
 	Seen    time.Time `json:"seen"`
 	Silent  bool      `json:"silent"`
 	Notes   []string  `json:"notes"`
-	Limits  Limits    `json:"limits"`
+	Limits  Limits    `json:"limits"`  // of its owner, lowered by its groups
 	Waiting int       `json:"waiting"` // results that the hub does not have yet
 	Lost    int       `json:"lost"`    // results that found no room on its disk
 	Looks   int       `json:"looks"`   // that it takes part in, an hour, as far as its owner allows
@@ -49,6 +53,18 @@ type WayStatus struct {
 	LossFrom  *float64  `json:"loss_from"`
 	Last      time.Time `json:"last,omitzero"`     // look that counts
 	Problem   string    `json:"problem,omitempty"` // why the look after it does not count
+}
+
+// SharedStatus is what Pairs share, of which AtOnce measure at a time.
+type SharedStatus struct {
+	Name   string `json:"name"`
+	AtOnce int    `json:"at_once"`
+	Pairs  int    `json:"pairs"`
+}
+
+// String says what s allows.
+func (s SharedStatus) String() string {
+	return fmt.Sprintf("%s: at most %d of %s at a time", plain.Line(s.Name), s.AtOnce, plain.Count(s.Pairs, "pair"))
 }
 
 // Tally counts leases by what became of them.

@@ -107,6 +107,9 @@ func Plan(s *fleet.Status) (head string, header []string, rows [][]string, left 
 		}
 		rows = append(rows, []string{plain.Line(h.Name), fmt.Sprint(h.Looks), sends, why})
 	}
+	for _, one := range s.Shared {
+		left = append(left, one.String())
+	}
 	names := map[int64]string{}
 	for _, h := range s.Hosts {
 		names[h.ID] = h.Name
@@ -116,5 +119,5 @@ func Plan(s *fleet.Status) (head string, header []string, rows [][]string, left 
 			left = append(left, plain.Line(fmt.Sprintf("%s - %s: %s", names[w.Low], names[w.High], why)))
 		}
 	}
-	return head, []string{"host", ">looks an hour", ">sends an hour", "its owner allows"}, rows, left
+	return head, []string{"host", ">looks an hour", ">sends an hour", "its limits"}, rows, left
 }

@@ -84,7 +84,7 @@ func database(t *testing.T) string {
 	} else if why != nil {
 		t.Fatal(why)
 	}
-	return server.Database(t)
+	return must.Get(server.Database(t.Context()))(t)
 }
 
 // nameOf returns the name of a database from the address that database returned.

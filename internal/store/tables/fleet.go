@@ -101,8 +101,16 @@ func document[T any](ctx context.Context, tx *tx, query string, args ...any) ([]
 func (f *Fleet) News(ctx context.Context, since fleet.Mark) (n fleet.News, err error) {
 	err = f.t.read(ctx, func(tx *tx) error {
 		n = fleet.News{To: fleet.Mark{Lease: math.MaxInt64}}
-		if err := tx.row(ctx, `SELECT epoch FROM fleet_state`).Scan(&n.To.Epoch); err != nil || n.To == since {
+		var setup string
+		var of int64 // its change
+		if err := tx.row(ctx, `SELECT epoch, setup, setup_epoch FROM fleet_state`).Scan(&n.To.Epoch, &setup, &of); err != nil || n.To == since {
 			return err
+		}
+		if of > since.Epoch {
+			n.Setup = new(fleet.Setup)
+			if err := json.Unmarshal([]byte(setup), n.Setup); err != nil {
+				return err
+			}
 		}
 		if n.Hosts, err = queryAll(ctx, tx, func(scan func(...any) error) (h fleet.Host, err error) {
 			var text string
@@ -192,6 +200,17 @@ func (f *Fleet) Drain(ctx context.Context, host, until int64) error {
 	})
 }
 
+// Apply stores a setup in the place of the one before.
+func (f *Fleet) Apply(ctx context.Context, s *fleet.Setup) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return f.change(ctx, "store a setup", func(tx *tx, epoch int64) error {
+		return tx.exec(ctx, `UPDATE fleet_state SET setup = $1, setup_epoch = $2`, string(text), epoch)
+	})
+}
+
 // PutKey stores a new key.
 func (f *Fleet) PutKey(ctx context.Context, k fleet.Key) error {
 	return f.change(ctx, "store a key", func(tx *tx, epoch int64) error {
@@ -207,16 +226,16 @@ func (f *Fleet) Revoke(ctx context.Context) error {
 }
 
 // Plan stores new leases with what they hold, and returns how many. It leaves out those of which a
-// host is taken in that window, whatever planned it.
+// host is taken in that window, whatever planned it, or all slots of something else that they use.
 func (f *Fleet) Plan(ctx context.Context, leases []fleet.Lease) (planned int, err error) {
 	err = f.change(ctx, "store a plan", func(tx *tx, epoch int64) error {
 		planned = 0
 		for _, l := range leases {
-			taken := 0
-			if err := tx.row(ctx, `SELECT count(*) FROM fleet_holds WHERE resource IN ($1, $2) AND until_s > $3 AND from_s < $4`, l.Near, l.Far, l.From, l.Until).Scan(&taken); err != nil {
+			holds, err := free(ctx, tx, &l)
+			if err != nil {
 				return err
 			}
-			if taken > 0 {
+			if holds == nil {
 				continue
 			}
 			l.State = fleet.Planned
@@ -226,8 +245,8 @@ func (f *Fleet) Plan(ctx context.Context, leases []fleet.Lease) (planned int, er
 			if err := putLease(ctx, tx, epoch, &l); err != nil {
 				return err
 			}
-			for _, host := range []int64{l.Near, l.Far} {
-				if err := tx.exec(ctx, `INSERT INTO fleet_holds (resource, from_s, until_s, lease) VALUES ($1, $2, $3, $4)`, host, l.From, l.Until, l.ID); err != nil {
+			for _, resource := range holds {
+				if err := tx.exec(ctx, `INSERT INTO fleet_holds (resource, from_s, until_s, lease) VALUES ($1, $2, $3, $4)`, resource, l.From, l.Until, l.ID); err != nil {
 					return err
 				}
 			}
@@ -236,6 +255,28 @@ func (f *Fleet) Plan(ctx context.Context, leases []fleet.Lease) (planned int, er
 		return nil
 	})
 	return planned, err
+}
+
+// free returns the resources that a lease is to hold in its window, nil if one of them is taken.
+func free(ctx context.Context, tx *tx, l *fleet.Lease) (holds []int64, err error) {
+	for _, u := range append([]fleet.Use{{Resource: l.Near, Slots: 1}, {Resource: l.Far, Slots: 1}}, l.Uses...) {
+		taken, err := queryAll(ctx, tx, func(scan func(...any) error) (r int64, err error) { return r, scan(&r) },
+			`SELECT DISTINCT resource FROM fleet_holds WHERE resource >= $1 AND resource < $2 AND until_s > $3 AND from_s < $4 ORDER BY resource`, u.Resource, u.Resource+u.Slots, l.From, l.Until)
+		if err != nil {
+			return nil, err
+		}
+		slot := u.Resource
+		for _, t := range taken {
+			if t == slot {
+				slot++
+			}
+		}
+		if slot == u.Resource+u.Slots {
+			return nil, nil
+		}
+		holds = append(holds, slot)
+	}
+	return holds, nil
 }
 
 func putLease(ctx context.Context, tx *tx, epoch int64, l *fleet.Lease) error {

@@ -86,6 +86,8 @@ func (a *console) argumentWords(command string) []offer {
 		return []offer{a.sessions, profiles, none}
 	case "profile apply", "profile diff":
 		return []offer{profiles, a.hosts, none}
+	case "fleet apply":
+		return []offer{profiles, none}
 	case "profile show":
 		return []offer{profiles, none}
 	case "knobs explain":

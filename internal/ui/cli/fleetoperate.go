@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 	"linerate/internal/fault"
+	"linerate/internal/ui/config"
 )
 
 // operating is what the commands of operators need.
@@ -65,7 +67,41 @@ says when that is. linerate fleet queue shows what became of it.`, "  linerate f
 --uses after that many hosts. The hub tells of each host that joins.`, "  linerate fleet invite\n  linerate fleet invite --uses 3 --for 1h")
 	invite.Flags().StringVar(valid, "for", "24h", "how long hosts may join with it")
 	invite.Flags().Int64Var(&uses, "uses", 0, "how many hosts may join with it (default: any number)")
-	return []*cobra.Command{drain, resume, remove, test, invite}
+	apply := &cobra.Command{
+		Use: "apply FILE", Short: "say which hosts measure less, and which paths share a link",
+		Long: `apply reads FILE (- is standard input), which takes the place of what was applied before:
+
+  groups:                       # lower the limits that the owners of hosts have set
+    - hosts: ["edge-*"]
+      max_rate: 100mbit
+      max_share: 2%
+    - hosts: [pi]
+      probe_only: true
+  shared:                       # so many of these paths measure at a time
+    - name: uplink fra-ams
+      between: ["fra-*", "ams-*"]
+      at_once: 1
+    - name: rack 12             # paths from a host of the rack to one that is not
+      around: ["fra-12*"]
+      at_once: 2
+
+Paths that share a link disturb each other if they measure at the same time: each would show
+less than it carries. apply says how many hosts and paths each entry holds for. An empty file
+({}) ends all of it. linerate fleet plan shows what holds.` + operating,
+		Example: "  linerate fleet apply fleet.yaml\n  echo '{}' | linerate fleet apply -", Args: exactArgs("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := a.readAll(args[0])
+			if err != nil {
+				return fault.Usagef("%w", err)
+			}
+			setup, err := config.ParseSetup(text)
+			if err != nil {
+				return fault.WithHint(fault.Usagef("%s: %w", args[0], err), "linerate fleet apply --help shows such a file")
+			}
+			return a.operate(cmd.Context(), *f, fleet.Operation{Do: fleet.Apply, Setup: setup})
+		},
+	}
+	return []*cobra.Command{drain, resume, remove, test, invite, apply}
 }
 
 // operate asks the hub for an operation, and says what was done.
@@ -88,6 +124,9 @@ func (a *console) operate(ctx context.Context, f fleetFlags, o fleet.Operation) 
 		a.talk("%s", out.Text)
 		return err
 	}
-	_, err = fmt.Fprintln(a.Out, plain.Line(out.Text))
-	return err
+	page := a.page()
+	for line := range strings.Lines(out.Text) {
+		page.Line(plain.Line(line))
+	}
+	return page.Print(a.Out)
 }

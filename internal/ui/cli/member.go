@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -11,7 +10,6 @@ import (
 	"linerate/internal/app/reach"
 	"linerate/internal/app/serve"
 	"linerate/internal/core/fleet"
-	"linerate/internal/core/units"
 	"linerate/internal/fault"
 )
 
@@ -81,19 +79,13 @@ func (a *console) member(ctx context.Context, f memberFlags) error {
 	f.Hub = t.Link
 	var bad faults
 	if f.rate != "" {
-		f.Limits.Rate, err = units.ParseBitRate(f.rate)
-		if err == nil && f.Limits.Rate < 1e6 {
-			err = errors.New("it is below 1 Mbit/s")
-		}
-		if err != nil {
+		if f.Limits.Rate, err = fleet.ParseRate(f.rate); err != nil {
 			bad.add("max-rate", err)
 		}
 	}
-	share, err := units.ParsePercent(f.share)
-	if err != nil || share <= 0 || share > 100 {
-		bad.add("max-share", fmt.Errorf("%q is no share above 0%% and up to 100%%", f.share))
+	if f.Limits.Share, err = fleet.ParseShare(f.share); err != nil {
+		bad.add("max-share", err)
 	}
-	f.Limits.Share = float64(share) / 100
 	if f.quiet != "" {
 		if f.Limits.Quiet, err = fleet.ParseQuiet(f.quiet); err != nil {
 			bad.add("quiet-hours", err)

@@ -16,6 +16,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -281,5 +282,20 @@ func TestWeb(t *testing.T) {
 	other := l
 	other.Pin = own.Pin()
 	must.Is(t, must.Err(post(other, own, "yes", 1)), tls.ErrPin, "another server")
+	var first atomic.Int32 // of two addresses, one of which answers nothing
+	dead := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
+	go func() {
+		for c, err := dead.Accept(); err == nil; c, err = dead.Accept() {
+			first.Add(1)
+			_ = c.Close()
+		}
+	}()
+	two := l
+	two.Addr += "," + dead.Addr().String()
+	for range 40 {
+		must.Do(t, must.Err(post(two, must.Get(tls.LoadKey(t.TempDir()))(t), "yes", 1)))
+	}
+	must.Do(t, dead.Close())
+	must.True(t, first.Load() > 0 && first.Load() < 40, "%d of 40 clients began with the second address", first.Load())
 	wiretest.Open(t, dial(t, l), model.Far) // and a session
 }

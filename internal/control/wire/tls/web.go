@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -138,16 +139,26 @@ func PeerPin(r *http.Request) string {
 
 // Web returns an HTTP client of the server of a link, whatever the URL says, that proves to own
 // an identity; the zero Identity proves nothing. public, if not nil, gets the server's key at
-// each connection.
+// each connection. Several addresses may be equal servers: the identity decides which one is asked
+// first, so that many clients spread over them.
 func Web(l Link, own Identity, public func(*ecdsa.PublicKey)) *http.Client {
+	addrs := l.Addrs()
+	if own.Certificate.PrivateKey != nil {
+		first := int(own.Pin()[0]) % len(addrs)
+		addrs = slices.Concat(addrs[first:], addrs[:first])
+	}
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		c := clientConfig(alpnWeb, exactly(l.Pin))
 		if own.Certificate.PrivateKey != nil {
 			c.Certificates = []ctls.Certificate{own.Certificate}
 		}
 		var worst error
-		for _, addr := range l.Addrs() {
-			each, cancel := context.WithTimeout(ctx, handshakeTimeout) // one may not answer at all
+		for i, addr := range addrs {
+			limit := handshakeTimeout
+			if i < len(addrs)-1 { // it may not answer at all
+				limit = nextAfter
+			}
+			each, cancel := context.WithTimeout(ctx, limit)
 			_, conn, err := connect(each, addr, model.Egress{}, c)
 			cancel()
 			if err != nil {

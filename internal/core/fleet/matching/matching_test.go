@@ -11,6 +11,30 @@ import (
 	"linerate/internal/must"
 )
 
+// auditShared checks that no more pairs than AtOnce share something at a time.
+func auditShared(t rapid.TB, f *Fleet) {
+	for _, s := range f.Shared {
+		for _, w := range s.Taken {
+			beside := 0
+			for _, o := range s.Taken {
+				if o.From <= w.From && w.From < o.Until {
+					beside++
+				}
+			}
+			must.True(t, beside <= s.AtOnce, "%d pairs at %d: %+v", beside, w.From, s)
+		}
+	}
+}
+
+// drawShared draws what pairs of n hosts share.
+func drawShared(t *rapid.T, n int) (all []Shared) {
+	for range rapid.IntRange(0, 2).Draw(t, "shared") {
+		side := rapid.SliceOfN(rapid.Bool(), n, n)
+		all = append(all, Shared{AtOnce: rapid.IntRange(1, 2).Draw(t, "at once"), One: side.Draw(t, "one"), Other: side.Draw(t, "other")})
+	}
+	return all
+}
+
 // audit checks a host's windows against its limits, by a rule of its own: no second twice, none
 // in quiet hours, and in no hour more than the share.
 func audit(t rapid.TB, m Member) {
@@ -46,11 +70,11 @@ func TestPlanKeepsLimits(t *testing.T) {
 				members[i].Limits.Quiet = &fleet.Quiet{From: s.Draw(t, "from"), Until: s.Draw(t, "until"), Zone: 3600 * rapid.Int64Range(-12, 12).Draw(t, "zone")}
 			}
 		}
-		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		rng, f := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)), Fleet{members, drawShared(t, len(members))}
 		last := map[fleet.Pair]int64{}
 		for at := range int64(rapid.IntRange(1, 12).Draw(t, "windows")) {
 			w := fleet.Span{From: 600 * at, Until: 600*at + 25}
-			pairs, left := Round(members, w, func(a, b int) int64 { return last[fleet.Pair{Near: min(a, b), Far: max(a, b)}] }, rng)
+			pairs, left := f.Round(w, func(a, b int) int64 { return last[fleet.Pair{Near: min(a, b), Far: max(a, b)}] }, rng)
 			seen := map[int]bool{}
 			for _, p := range pairs {
 				must.Need(t, !seen[p.Near] && !seen[p.Far], "twice in %v", pairs)
@@ -65,13 +89,14 @@ func TestPlanKeepsLimits(t *testing.T) {
 			if n := len(members); n > 1 {
 				a, b := rng.IntN(n), rng.IntN(n)
 				if a != b {
-					_, _ = Earliest(&members[a], &members[b], w.Until, rapid.Int64Range(1, 200).Draw(t, "length"), 1200)
+					_, _ = f.Earliest(a, b, w.Until, rapid.Int64Range(1, 200).Draw(t, "length"), 1200)
 				}
 			}
 		}
 		for _, m := range members {
 			audit(t, m)
 		}
+		auditShared(t, &f)
 	})
 }
 
@@ -82,12 +107,12 @@ func TestCoverage(t *testing.T) {
 	for i := range members {
 		members[i].Limits.Share = fleet.DefaultShare
 	}
-	rng := rand.New(rand.NewPCG(5, 0))
+	rng, f := rand.New(rand.NewPCG(5, 0)), Fleet{Members: members}
 	last := map[fleet.Pair]int64{}
 	key := func(a, b int) fleet.Pair { return fleet.Pair{Near: min(a, b), Far: max(a, b)} }
 	for at := range int64(9 * 8) {
 		w := fleet.Span{From: 1 + 450*at, Until: 26 + 450*at}
-		pairs, left := Round(members, w, func(a, b int) int64 { return last[key(a, b)] }, rng)
+		pairs, left := f.Round(w, func(a, b int) int64 { return last[key(a, b)] }, rng)
 		must.Need(t, len(pairs) == 25 && len(left) == 0, "%d pairs, left out: %v", len(pairs), left)
 		for _, p := range pairs {
 			last[key(p.Near, p.Far)] = w.From
@@ -98,15 +123,19 @@ func TestCoverage(t *testing.T) {
 
 // TestEarliest: the first free window, or why there is none.
 func TestEarliest(t *testing.T) {
-	busy := Member{Limits: fleet.Limits{Share: 1}, Taken: []fleet.Span{{From: 100, Until: 130}}}
-	other := Member{Limits: fleet.Limits{Share: 1}}
-	w, err := Earliest(&busy, &other, 90, 25, 1000)
-	must.True(t, err == nil && w == fleet.Span{From: 130, Until: 155} && len(busy.Taken) == 2 && len(other.Taken) == 1, "%v, %v", w, err)
-	_, err = Earliest(&busy, &Member{}, 90, 25, 1000)
+	free := Member{Limits: fleet.Limits{Share: 1}}
+	f := Fleet{Members: []Member{{Limits: free.Limits, Taken: []fleet.Span{{From: 100, Until: 130}}}, free, {}, free}}
+	w, err := f.Earliest(0, 1, 90, 25, 1000)
+	must.True(t, err == nil && w == fleet.Span{From: 130, Until: 155} && len(f.Members[0].Taken) == 2 && len(f.Members[1].Taken) == 1, "%v, %v", w, err)
+	_, err = f.Earliest(1, 2, 90, 25, 1000)
 	must.Say(t, err, "share of time is used up")
+	f.Shared = []Shared{{AtOnce: 1, One: []bool{true, true, true, true}, Other: []bool{false, false, false, true}, Taken: []fleet.Span{{From: 0, Until: 500}}}}
+	_, err = f.Earliest(1, 3, 90, 25, 100)
+	must.Say(t, err, "share with other paths")
 	night, err := fleet.ParseQuiet("22:00-06:30")
 	must.True(t, err == nil && night.Covers(23*3600) && night.Covers(6*3600) && !night.Covers(6*3600+1800) && !night.Covers(12*3600), "%+v, %v", night, err)
-	_, err = Earliest(&Member{Limits: fleet.Limits{Share: 1, Quiet: night}}, &other, 23*3600, 25, 3600)
+	f.Members[2].Limits = fleet.Limits{Share: 1, Quiet: night}
+	_, err = f.Earliest(2, 1, 23*3600, 25, 3600)
 	must.Say(t, err, "quiet hours")
 	for _, bad := range []string{"", "8-18", "08:00", "08:00-24:00", "08:00-08:00", "08:00-18:00x"} {
 		must.Fail(t, must.Err(fleet.ParseQuiet(bad)), "%q", bad)
@@ -156,6 +185,8 @@ func TestFirsts(t *testing.T) {
 			}
 			members, again = append(members, m), append(again, Member{m.Limits, slices.Clone(m.Taken)})
 		}
+		f := Fleet{members, drawShared(t, len(members))}
+		slow := Fleet{again, slices.Clone(f.Shared)}
 		wants := func(a, b int) bool { return (a+b)%3 > 0 }
 		var want []Window
 		for i := range again {
@@ -163,11 +194,12 @@ func TestFirsts(t *testing.T) {
 				if !wants(i, j) {
 					continue
 				}
-				if w, err := Earliest(&again[i], &again[j], 7200, 25, 600); err == nil {
+				if w, err := slow.Earliest(i, j, 7200, 25, 600); err == nil {
 					want = append(want, Window{fleet.Pair{Near: i, Far: j}, w})
 				}
 			}
 		}
-		must.True(t, slices.Equal(Firsts(members, wants, 7200, 25, 600), want), "want %v", want)
+		must.True(t, slices.Equal(f.Firsts(wants, 7200, 25, 600), want), "want %v", want)
+		auditShared(t, &f)
 	})
 }

@@ -5,7 +5,6 @@
 package postgrestest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,8 +16,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
-	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -40,6 +39,7 @@ type Server struct {
 	Port int    // on 127.0.0.1, and part of the socket's name
 
 	cmd   *exec.Cmd
+	attr  *syscall.SysProcAttr
 	alive io.Closer // closing it, or the end of this process, stops the server
 	count int
 }
@@ -77,13 +77,12 @@ func Start(ctx context.Context) (s *Server, err error) {
 			err = errors.Join(err, s.Stop())
 		}
 	}()
-	attr, err := without(dir)
-	if err != nil {
+	if s.attr, err = without(dir); err != nil {
 		return s, err
 	}
-	data := filepath.Join(dir, "data")
+	data := s.data()
 	initdb := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "-D", data, "-U", "postgres", "-E", "UTF8", "--locale=C", "-A", "trust", "-N")
-	initdb.SysProcAttr, initdb.Dir = attr, dir
+	initdb.SysProcAttr, initdb.Dir = s.attr, dir
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return s, fmt.Errorf("initdb: %w: %s", err, out)
 	}
@@ -99,22 +98,56 @@ func Start(ctx context.Context) (s *Server, err error) {
 	if err := l.Close(); err != nil {
 		return s, err
 	}
-	// The shell stops the server and removes its data when its own standard input ends, which
-	// happens with the end of this process, even if that is killed.
-	s.cmd = exec.CommandContext(context.WithoutCancel(ctx), "sh", "-c", `"$@" & p=$!; cat >/dev/null; kill -INT $p; wait $p; cd /; rm -rf "$0"`, dir,
-		filepath.Join(bin, "postgres"), "-D", data, "-k", dir, "-p", strconv.Itoa(s.Port), "-c", "listen_addresses=127.0.0.1",
+	if err := s.start(bin); err != nil {
+		return s, err
+	}
+	return s, s.ready(ctx, fmt.Sprintf(`CREATE ROLE %s LOGIN CREATEDB PASSWORD '%s'`, User, Password))
+}
+
+func (s *Server) data() string { return filepath.Join(s.Dir, "data") }
+
+// start starts the server. A shell stops it, and removes its data, when its own standard input
+// ends, which happens with the end of this process, even if that is killed.
+func (s *Server) start(bin string) (err error) {
+	cmd := exec.CommandContext(context.Background(), "sh", "-c", `"$@" & p=$!; cat >/dev/null; kill -INT $p; wait $p; cd /; rm -rf "$0"`, s.Dir,
+		filepath.Join(bin, "postgres"), "-D", s.data(), "-k", s.Dir, "-p", strconv.Itoa(s.Port), "-c", "listen_addresses=127.0.0.1",
 		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "synchronous_commit=off", "-c", "shared_buffers=32MB", "-c", "max_connections=40")
-	s.cmd.SysProcAttr, s.cmd.Dir = attr, dir
-	var said bytes.Buffer
-	s.cmd.Stderr = &said
-	if s.alive, err = s.cmd.StdinPipe(); err != nil {
-		return s, err
+	cmd.SysProcAttr, cmd.Dir = s.attr, s.Dir
+	if s.alive, err = cmd.StdinPipe(); err != nil {
+		return err
 	}
-	if err := s.cmd.Start(); err != nil {
-		s.cmd = nil
-		return s, err
+	if err := cmd.Start(); err != nil {
+		return err
 	}
-	return s, s.ready(ctx)
+	s.cmd = cmd
+	return nil
+}
+
+// Crash kills the server, and starts it again after a time. What it has committed stays, unless the
+// database has synchronous_commit off.
+func (s *Server) Crash(ctx context.Context, down time.Duration) error {
+	bin, err := programs()
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
+	if err != nil {
+		return err
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	pid, err := strconv.Atoi(first)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(syscall.Kill(pid, syscall.SIGKILL), s.cmd.Process.Kill()); err != nil { // the shell would remove the data
+		return err
+	}
+	_ = s.cmd.Wait() // it was killed
+	time.Sleep(down)
+	if err := s.start(bin); err != nil {
+		return err
+	}
+	return s.ready(ctx, "SELECT 1")
 }
 
 // without returns the attributes to start a process without root rights, which the server
@@ -135,12 +168,12 @@ func without(dir string) (*syscall.SysProcAttr, error) {
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, nil
 }
 
-// ready waits for the server and creates the role for the tests.
-func (s *Server) ready(ctx context.Context) error {
+// ready waits until the server carries out a statement.
+func (s *Server) ready(ctx context.Context, statement string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	for {
-		err := s.Exec(ctx, "postgres", fmt.Sprintf(`CREATE ROLE %s LOGIN CREATEDB PASSWORD '%s'`, User, Password))
+		err := s.Exec(ctx, "postgres", statement)
 		if err == nil {
 			return nil
 		}
@@ -168,14 +201,10 @@ func (s *Server) Exec(ctx context.Context, database, script string) error {
 }
 
 // Database creates a new, empty database and returns its address over the socket.
-func (s *Server) Database(t testing.TB) string {
-	t.Helper()
+func (s *Server) Database(ctx context.Context) (string, error) {
 	s.count++
 	name := fmt.Sprintf("test%d", s.count)
-	if err := s.Exec(t.Context(), "postgres", "CREATE DATABASE "+name+" OWNER "+User); err != nil {
-		t.Fatal(err)
-	}
-	return s.URL(name)
+	return s.URL(name), s.Exec(ctx, "postgres", "CREATE DATABASE "+name+" OWNER "+User)
 }
 
 // Stop stops the server and removes its data. It is idempotent.

@@ -6,10 +6,12 @@ CREATE TABLE fleet_state (
     epoch    BIGINT NOT NULL,
     pin      TEXT   NOT NULL,
     planner  TEXT   NOT NULL,
-    until_s  BIGINT NOT NULL
+    until_s  BIGINT NOT NULL,
+    setup    TEXT   NOT NULL,
+    setup_epoch BIGINT NOT NULL
 );
 
-INSERT INTO fleet_state VALUES (1, 0, '', '', 0);
+INSERT INTO fleet_state VALUES (1, 0, '', '', 0, '{}', 0);
 
 CREATE TABLE fleet_hosts (
     id       BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -13,10 +13,12 @@ CREATE TABLE fleet_state (
     epoch    INTEGER NOT NULL,
     pin      TEXT    NOT NULL, -- of the key that all hubs of this fleet have
     planner  TEXT    NOT NULL, -- the hub that plans,
-    until_s  INTEGER NOT NULL  -- and until when, unless it says so again
+    until_s  INTEGER NOT NULL, -- and until when, unless it says so again
+    setup    TEXT    NOT NULL, -- a fleet.Setup,
+    setup_epoch INTEGER NOT NULL -- and its change
 ) STRICT;
 
-INSERT INTO fleet_state VALUES (1, 0, '', '', 0);
+INSERT INTO fleet_state VALUES (1, 0, '', '', 0, '{}', 0);
 
 CREATE TABLE fleet_hosts (
     id       INTEGER PRIMARY KEY,
@@ -47,7 +49,8 @@ CREATE TABLE fleet_leases (
 CREATE INDEX fleet_leases_epoch ON fleet_leases (epoch, id);
 CREATE INDEX fleet_leases_until ON fleet_leases (until_s);
 
--- What a lease takes for its window: resource N is the host N, which is in one run at a time.
+-- What a lease takes for its window: resource N is the host N, which is in one run at a time;
+-- those from 2^30 on are the slots of what paths share (fleet.Shared).
 CREATE TABLE fleet_holds (
     resource INTEGER NOT NULL,
     from_s   INTEGER NOT NULL,

@@ -1,0 +1,104 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/app/member"
+	"linerate/internal/app/serve"
+	wirefleet "linerate/internal/control/fleet"
+	"linerate/internal/control/session"
+	"linerate/internal/control/wire/tls"
+	"linerate/internal/core/fleet"
+	"linerate/internal/core/fleet/series"
+	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
+)
+
+// entry is a line of a host's own log: a session that it has with another host.
+type entry struct {
+	Lease int64     `json:"lease"`
+	Near  int64     `json:"near"`
+	Far   int64     `json:"far"`
+	Began time.Time `json:"began"`
+	Ended time.Time `json:"ended,omitzero"` // zero in the line of its beginning
+}
+
+// traffic is how long a look of a host sends: linerate's own takes as long.
+const traffic = 14 * time.Second
+
+// host takes part in a fleet until it is killed: all of linerate agent but its traffic.
+func host(ctx context.Context, name, port, state, log, link string) error {
+	hub, err := tls.ParseLink(link)
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // each line is written at once
+	env := app.Env{Version: "fleet-test", Getenv: os.Getenv, Now: time.Now, Catalogue: knob.NewIndex(), Asker: app.Nobody{}, Observer: printer{}}
+	m, err := member.Open(ctx, env, member.Config{
+		Hub: hub, Name: name, Limits: fleet.Limits{Share: 1}, Serve: serve.Config{Listen: "127.0.0.1:" + port, Host: "127.0.0.1", State: state, Unconfined: true},
+		Simulate: func(ctx context.Context, o wirefleet.Order, far *session.Client) ([]fleet.Run, error) {
+			return simulate(ctx, file, o, far)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return m.Run(ctx)
+}
+
+// printer prints what a host tells.
+type printer struct{}
+
+// Observe implements app.Observer.
+func (printer) Observe(e app.Event) {
+	switch e := e.(type) {
+	case app.Serving:
+		fmt.Println(time.Now().Format(time.TimeOnly), e.Line)
+	case app.Trouble:
+		fmt.Println(time.Now().Format(time.TimeOnly), "trouble:", e.Err)
+	}
+}
+
+// simulate logs a session, to whose end the far host answers, and returns its runs: 941 Mbit/s with
+// 3 % of noise, 0.2 ms, no loss.
+func simulate(ctx context.Context, log *os.File, o wirefleet.Order, far *session.Client) ([]fleet.Run, error) {
+	e := entry{Lease: o.Lease.ID, Near: o.Lease.Near, Far: o.Lease.Far, Began: time.Now()}
+	write := func() error {
+		line, err := json.Marshal(e)
+		if err == nil {
+			_, err = log.Write(append(line, '\n'))
+		}
+		return err
+	}
+	if err := write(); err != nil {
+		return nil, err
+	}
+	select {
+	case <-time.After(traffic):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if _, err := far.Facts(ctx, ""); err != nil {
+		return nil, err
+	}
+	var runs []fleet.Run
+	for _, d := range []model.Direction{model.To, model.From} {
+		noise, loss := 1+.03*rand.NormFloat64(), 0.0
+		rate, trip := 941e6*noise, 2e-4*noise
+		runs = append(runs, fleet.Run{Part: series.Probes, Direction: d, RoundTrip: &trip, Loss: &loss}, fleet.Run{Part: series.Bulk, Direction: d, Goodput: &rate})
+	}
+	e.Ended = time.Now()
+	return runs, write()
+}
