@@ -244,6 +244,7 @@ func TestPrintUnit(t *testing.T) {
 		"low port": {[]string{"serve", "--listen", ":443", "--host", "a b"}, []string{"AmbientCapabilities=CAP_NET_BIND_SERVICE", `"--host=a b" --listen=:443`}, nil},
 		"hub":      {[]string{"hub", "--rounds", "12", "--metrics", ":9101"}, []string{"DynamicUser=yes\nUser=linerate\n", " hub --metrics=:9101 --rounds=12\n"}, nil},
 		"agent":    {[]string{"agent", "--hub", "linerate://a.b@c:1", "--quiet-hours", "08:00-18:00"}, []string{"User=linerate\n", " agent --hub=linerate://a.b@c:1 --quiet-hours=08:00-18:00\n"}, []string{"CAP_"}},
+		"link":     {[]string{"agent", "--hub", "@/etc/x.link"}, []string{" agent --hub=@${CREDENTIALS_DIRECTORY}/hub.link\n", "LoadCredential=hub.link:/etc/x.link\n"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			unit := succeed(t, append(c.args, "--print-unit")...).out

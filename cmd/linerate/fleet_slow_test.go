@@ -31,6 +31,9 @@ func TestFleet(t *testing.T) {
 	must.Equal(t, file(t, out, "applied"), "applied: 1 group, 1 shared link\nh1: 1 host\nup: at most 1 of 2 pairs at a time\n")
 	has(t, "operator", file(t, out, "operator"), "h1 measures nothing until ", "h1: it was drained", "h2 and h3 measure ", "this link may only look", "h1 measures again", "linerate agent --hub linerate://", "h3 is removed", "2 hosts, 0 silent")
 	has(t, "metrics", file(t, out, "metrics"), "application/openmetrics-text", "linerate_hub_stores 1\n", `linerate_fleet_hosts{state="present"} 3`, `linerate_fleet_host_goodput_bytes_per_second{host="h2",direction="receives"} `, "# EOF")
+	for _, name := range regexp.MustCompile(`linerate_\w+`).FindAllString(file(t, "..", "..", "deploy", "grafana", "linerate.json"), -1) {
+		must.Contain(t, file(t, out, "metrics"), "\n"+name, "what the dashboard asks for")
+	}
 	must.Do(t, validate("linerate/fleet/v1", file(t, out, "json")))
 	db := must.Get(sqlite.OpenFleet(t.Context(), filepath.Join(out, "hub.db")))(t)
 	ended := map[string]int{}
@@ -60,6 +63,7 @@ func TestSeveralHubs(t *testing.T) {
 	dir, r := isolated(t, file(t, "testdata", "hubs.sh"), "DB="+must.Get(server.Database(t.Context()))(t))
 	out := filepath.Join(dir, "out")
 	r.succeeds(t)
+	must.Contain(t, file(t, out, "init"), "has the key and the links of 10.77.0.4,10.77.0.5")
 	must.Contain(t, file(t, out, "other"), "know their hub by another key")
 	must.Contain(t, file(t, out, "invite"), "1 host may join with it until ")
 	must.Contain(t, file(t, out, "late"), "the hub refuses")

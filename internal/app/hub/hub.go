@@ -7,8 +7,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/ecdsa"
-	crand "crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +14,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -30,7 +27,6 @@ import (
 	"linerate/internal/core/fleet"
 	"linerate/internal/core/fleet/series"
 	"linerate/internal/fault"
-	"linerate/internal/host/durable"
 	"linerate/internal/host/sandbox"
 )
 
@@ -75,15 +71,6 @@ const (
 	drift     = 5 * time.Second  // a larger difference means that a clock was set
 	astray    = 300              // s, from which a host's clock is called wrong
 	shown     = 50               // entries of a list
-)
-
-// Files of a hub, below its state directory.
-const (
-	hubDir   = "hub"
-	joinFile = "join.link"
-	ViewFile = "view.link"
-	// OperateFile holds the link of operators.
-	OperateFile = "operate.link"
 )
 
 // Config says how a hub works.
@@ -248,64 +235,6 @@ func (h *Hub) become() error {
 	}
 	h.say("runs as " + u.String())
 	return nil
-}
-
-// links makes the links of this hub, unless they exist and open something. New ones also end all
-// invitations, and the links of the other hubs.
-func (h *Hub) links(ctx context.Context) error {
-	if h.c.NewLinks {
-		if err := errors.Join(h.store.Revoke(ctx), h.follow(ctx)); err != nil {
-			return err
-		}
-	}
-	for right, file := range map[fleet.Right]string{fleet.Joins: joinFile, fleet.Views: ViewFile, fleet.Operates: OperateFile} {
-		path := filepath.Join(h.c.Dir, file)
-		text, err := os.ReadFile(path)
-		link, perr := tls.ParseLink(string(text))
-		if err != nil || perr != nil || h.right(link.Secret) != right {
-			if link, err = h.newLink(ctx, fleet.Key{Right: right, Expires: fleet.Endless, Left: fleet.Endless}); err != nil {
-				return err
-			}
-		}
-		link.Pin, link.Addr = h.identity.Pin(), h.address(right)
-		if right == fleet.Joins {
-			h.link = link.String()
-		}
-		if err := durable.Write(durable.OS{}, path, []byte(link.String()), 0o600); err != nil {
-			return fmt.Errorf("write %s: %w", path, err)
-		}
-	}
-	return h.follow(ctx)
-}
-
-// newLink stores a new key, and returns a link with its secret.
-func (h *Hub) newLink(ctx context.Context, k fleet.Key) (tls.Link, error) {
-	secret := make([]byte, 32)
-	_, _ = crand.Read(secret) // it never fails
-	k.Hash = fleet.HashOf(secret)
-	return tls.Link{Secret: base64.RawURLEncoding.EncodeToString(secret)}, h.store.PutKey(ctx, k)
-}
-
-// right returns the right of a secret as a link has it, "" for an unknown or expired one.
-func (h *Hub) right(text string) fleet.Right {
-	secret, err := base64.RawURLEncoding.DecodeString(text)
-	if k := h.keys[fleet.HashOf(secret)]; err == nil && k.Valid(h.now()) {
-		return k.Right
-	}
-	return ""
-}
-
-// address returns the address in a link: people on this machine use its loopback address first.
-func (h *Hub) address(r fleet.Right) string {
-	_, port, _ := net.SplitHostPort(h.own.Addr().String())
-	hosts := serve.LinkHosts("", h.own.Addr())
-	if h.c.Host != "" {
-		hosts = strings.Split(h.c.Host, ",")
-	}
-	if tcp, ok := h.own.Addr().(*net.TCPAddr); ok && tcp.IP.IsUnspecified() && r != fleet.Joins {
-		hosts = append([]string{"127.0.0.1"}, hosts...)
-	}
-	return tls.JoinAddrs(hosts, port)
 }
 
 // Link returns the link with which hosts join.

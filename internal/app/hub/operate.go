@@ -179,8 +179,9 @@ func (h *Hub) shared() (all []fleet.SharedStatus) {
 
 // invite makes a join link that expires.
 func (h *Hub) invite(ctx context.Context, o fleet.Operation) (out fleet.Operated, err error) {
-	k := fleet.Key{Right: fleet.Joins, Expires: h.now() + o.Seconds, Left: cmp.Or(o.Uses, fleet.Endless)}
-	link, err := h.newLink(ctx, k)
+	secret := newSecret()
+	k := fleet.Key{Hash: hashOf(secret), Right: fleet.Joins, Expires: h.now() + o.Seconds, Left: cmp.Or(o.Uses, fleet.Endless)}
+	err = h.store.PutKey(ctx, k)
 	if err == nil {
 		err = h.follow(ctx)
 	}
@@ -188,7 +189,7 @@ func (h *Hub) invite(ctx context.Context, o fleet.Operation) (out fleet.Operated
 		return out, fmt.Errorf("%w: %w", wirefleet.ErrLater, err)
 	}
 	join, err := tls.ParseLink(h.link)
-	join.Secret = link.Secret
+	join.Secret = secret
 	who := "hosts"
 	if o.Uses > 0 {
 		who = plain.Count(int(o.Uses), "host")

@@ -91,7 +91,7 @@ type Change struct {
 
 // Alert is an event that people are told of at once.
 type Alert struct {
-	Kind    string    `json:"kind"` // worse, better, silent, back, joined, twin, clock, hub
+	Kind    string    `json:"kind"` // worse, better, silent, back, joined, twin, clock, hub, operator
 	Subject string    `json:"subject"`
 	At      time.Time `json:"at"`
 	Text    string    `json:"text"`

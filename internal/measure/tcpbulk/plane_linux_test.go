@@ -13,12 +13,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/bulk"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/enginetest"
 	"linerate/internal/measure/plane"
+	"linerate/internal/measure/sockio"
+	"linerate/internal/measure/tcpinfo"
 	"linerate/internal/must"
 )
 
@@ -136,6 +139,22 @@ func TestSubflows(t *testing.T) {
 			must.Len(t, append(near.Report.Warnings, far.Report.Warnings...), 0, "warnings %q %q", near.Report.Warnings, far.Report.Warnings)
 		})
 	}
+}
+
+// named is a link that knows its congestion control alone.
+type named struct{ link }
+
+func (named) congestion() (string, error)      { return "bbr", nil }
+func (named) granted() (sockio.Granted, error) { return sockio.Granted{}, nil }
+
+// TestLateSubflow: what was read before the second subflow came is not reported as of both.
+func TestLateSubflow(t *testing.T) {
+	one := tcpinfo.Subflow{Info: tcpinfo.Info{RTT: fact.Known(time.Second, source)}}
+	f := flow{streams: []*stream{{link: named{}, paths: &subflows{list: []subflow{{last: one}}}}}, cur: []tcpinfo.Info{one.Info}, sums: sums{rtts: []time.Duration{time.Second}}}
+	must.True(t, f.summary().RTT.IsKnown(), "of one")
+	f.streams[0].paths.list = append(f.streams[0].paths.list, subflow{last: one})
+	f.cur[0] = tcpinfo.Together([]tcpinfo.Subflow{one, one})
+	must.Contain(t, f.summary().RTT.Reason(), "of each subflow")
 }
 
 // TestUncopied: without a copy every byte moves as with one, from the block that is sent

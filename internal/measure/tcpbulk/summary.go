@@ -223,6 +223,12 @@ func (f *flow) summary() *model.TCPSummary {
 		SendBuffer:    f.sendBuffer(),
 		BBR:           f.belief.summary(),
 	}
+	for i, s := range f.streams {
+		if s.paths != nil && len(s.paths.list) > 1 { // what was read while it had one path is of that path
+			now := &f.cur[i]
+			out.RTT, out.PeerWindow, out.Busy, out.RwndLimited, out.SndbufLimited = now.RTT, now.PeerWindow, now.Busy, now.RwndLimited, now.SndbufLimited
+		}
+	}
 	name, err := f.streams[0].link.congestion()
 	if err != nil {
 		out.Congestion = fact.Unknown[string](err.Error())

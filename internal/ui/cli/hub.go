@@ -30,6 +30,7 @@ type hubFlags struct {
 	hub.Config
 	state, exec string
 	printUnit   bool
+	init        bool
 }
 
 func (a *console) hubCommand() *cobra.Command {
@@ -54,6 +55,7 @@ within 15 s.
 
 The link holds a token: anyone who has it may add a host. --new-links makes others, and
 revokes those before; hosts that have joined stay. linerate fleet remove takes a host out.
+--init makes the key and the links alone, to be copied to where hubs will run.
 --exec runs a command for each event (worse, better, silent, back, joined, twin, clock,
 hub, operator) with a JSON document on its standard input. Started by root, hub becomes the user of
 --user, or a numeric user without an account. See linerate fleet for what it knows.`,
@@ -62,11 +64,15 @@ hub, operator) with a JSON document on its standard input. Started by root, hub 
   linerate hub --exec 'mail -s "the network" me@example.org'
   linerate hub --metrics :9101
   linerate hub --db postgres://linerate@db/fleet --host hub1,hub2
+  linerate hub --init --state fleet --host linerate-hub.linerate.svc
   linerate hub --new-links`,
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.printUnit {
 				return a.printUnit("hub", cmd.Flags())
+			}
+			if f.init {
+				return a.initHub(f)
 			}
 			return a.hub(cmd.Context(), f)
 		},
@@ -77,6 +83,7 @@ hub, operator) with a JSON document on its standard input. Started by root, hub 
 	fl.IntVar(&f.Rounds, "rounds", hub.DefaultRounds, "looks of each host an hour, 1 to 60")
 	fl.StringVar(&f.exec, "exec", "", "shell command for each event; it reads a JSON document")
 	fl.BoolVar(&f.NewLinks, "new-links", false, "make new links, and revoke those before")
+	fl.BoolVar(&f.init, "init", false, "make the key and the links of the hubs named by --host, and end: for hubs in containers")
 	fl.StringVar(&f.User, "user", "", "user to become once the port is open (default, for root: one that no account has)")
 	fl.StringVar(&f.Metrics, "metrics", "", "answer http://ADDRESS/metrics with the state of the fleet, as OpenMetrics; a port alone is one of 127.0.0.1")
 	fl.BoolVar(&f.printUnit, "print-unit", false, "print a systemd unit that starts the hub with these flags")
@@ -131,6 +138,22 @@ func (a *console) hub(ctx context.Context, f hubFlags) error {
 		a.talk("run this on each host; what they measure: linerate fleet. Elsewhere, copy %s there: linerate fleet --hub @view.link", filepath.Join(dir, hub.ViewFile))
 	}
 	return errors.Join(err, h.Run(ctx))
+}
+
+// initHub makes the key and the links of hubs.
+func (a *console) initHub(f hubFlags) error {
+	dir, err := hub.Dir(f.state)
+	if err != nil {
+		return fault.WithHint(err, "use --state DIR for a directory of yours")
+	}
+	if f.Dir = dir; f.NewLinks {
+		return fault.WithHint(fault.Usagef("--init and --new-links do not go together"), "remove the links in %s for others", dir)
+	}
+	if err := hub.Init(f.Config); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.Out, "%s has the key and the links of %s: start each hub with a copy of it, or a volume, as the directory hub of its --state\n", dir, plain.Line(f.Host))
+	return err
 }
 
 // hubDoc is linerate/hub/v1.

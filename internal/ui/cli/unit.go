@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"net"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,7 +89,7 @@ AmbientCapabilities=CAP_NET_BIND_SERVICE
 func (a *console) printUnit(command string, set *pflag.FlagSet) error {
 	what := map[string]string{"serve": "lets other hosts measure to this one", "hub": "has many hosts measure with each other", "agent": "measures with the other hosts of a hub"}[command]
 	words := append(slices.Clone(a.Self), command)
-	tune, low, reload := false, false, ""
+	tune, low, reload, link := false, false, "", ""
 	set.Visit(func(f *pflag.Flag) {
 		switch f.Name {
 		case "print-unit", "json", "user", "state": // of the unit, not of the server
@@ -101,10 +102,22 @@ func (a *console) printUnit(command string, set *pflag.FlagSet) error {
 		if _, listens := a.world().AllPrograms().ByName(f.Name); listens || f.Name == "listen" {
 			low = low || lowPort(f.Value.String())
 		}
+		if file, ok := strings.CutPrefix(f.Value.String(), "@"); ok && f.Name == "hub" {
+			link = file
+			return
+		}
 		words = append(words, "--"+f.Name+"="+f.Value.String())
 	})
 	for i, w := range words {
 		words[i] = plain.UnitWord(w)
+	}
+	if link != "" { // the service's user may not read the file, and systemd hands it over
+		path, err := filepath.Abs(link)
+		if err != nil {
+			return err
+		}
+		words = append(words, "--hub=@${CREDENTIALS_DIRECTORY}/hub.link")
+		reload += "LoadCredential=hub.link:" + strings.ReplaceAll(path, "%", "%%") + "\n"
 	}
 	rights := measureUnit
 	switch {

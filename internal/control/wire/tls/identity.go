@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"linerate/internal/core/lists"
@@ -57,7 +58,7 @@ func LoadKey(dir string) (Identity, error) {
 func loadOrMake(path string, makeIt func() ([]byte, error)) ([]byte, error) {
 	b, err := os.ReadFile(path)
 	if err == nil {
-		if err := os.Chmod(path, 0o600); err != nil {
+		if err := os.Chmod(path, 0o600); err != nil && !errors.Is(err, syscall.EROFS) {
 			return nil, fmt.Errorf("protect identity: %w", err)
 		}
 		return b, nil

@@ -139,15 +139,25 @@ func (s *Server) Crash(ctx context.Context, down time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(syscall.Kill(pid, syscall.SIGKILL), s.cmd.Process.Kill()); err != nil { // the shell would remove the data
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		return err
 	}
-	_ = s.cmd.Wait() // it was killed
 	time.Sleep(down)
-	if err := s.start(bin); err != nil {
-		return err
+	for end := time.Now().Add(startTime); ; {
+		if err := s.cmd.Process.Kill(); err != nil { // the shell would remove the data
+			return err
+		}
+		_ = s.cmd.Wait() // it was killed
+		if err := s.start(bin); err != nil {
+			return err
+		}
+		soon, cancel := context.WithTimeout(ctx, startTime/10) // it ends if a child of the first one is still there
+		err := s.ready(soon, "SELECT 1")
+		cancel()
+		if err == nil || time.Now().After(end) {
+			return err
+		}
 	}
-	return s.ready(ctx, "SELECT 1")
 }
 
 // without returns the attributes to start a process without root rights, which the server
