@@ -54,6 +54,8 @@ type Document struct {
 	Advice        string             `json:"advice,omitempty"` // recommendation after an experiment, a sentence
 	Open          bool               `json:"-"`                // something is undecided, as Advice says
 	Next          []Step             `json:"next"`
+	// Cures are those of Next that mend a finding without an experiment.
+	Cures []Step `json:"-"`
 }
 
 // Between names the ends: "desk to nas", or all hosts of a mesh.
@@ -181,6 +183,7 @@ func Build(s model.Session, o Options) Document {
 		Changes:       b.changes(),
 		Measured:      b.compared(),
 		Warnings:      append(append([]string{}, s.Warnings...), b.own(kind.Warnings)...),
+		Cures:         slices.Concat(b.mends(true), b.mends(false)),
 		Next:          slices.Concat(b.mends(true), b.tries(), b.mends(false), b.closer(), b.undisturbed(), b.keep(), []Step{b.again()}),
 	}
 	d.Lines = b.lines()

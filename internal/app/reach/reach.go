@@ -289,8 +289,9 @@ func parseSSH(s string) (Target, error) {
 	return Target{Kind: SSH, Text: s, SSH: t}, nil
 }
 
-// sizeTime bounds the search for the packet size that passes.
-const sizeTime = 6 * time.Second
+// sizeTime bounds the search for the packet size that passes, which takes half a second if the
+// machine has time for it.
+const sizeTime = 20 * time.Second
 
 // blackHole adds to an error of ssh, if full packets vanish on the path to a host, which size
 // passes and how to go on with it.

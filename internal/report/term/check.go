@@ -2,6 +2,7 @@ package term
 
 import (
 	"io"
+	"slices"
 	"strings"
 
 	"linerate/internal/core/health"
@@ -48,8 +49,10 @@ func (p *printer) check(d report.Document, why bool) {
 	if d.Ending != "" && (len(c.Lines) == 0 || d.State != model.SessionDone) {
 		p.paragraph(normal, d.Ending, 2)
 	}
-	if len(d.Next) > 0 { // only the first command; the last one shows this report again
-		p.command(d.Next[0])
+	for i, step := range d.Next { // the first one and cures; the last one shows this report again
+		if i == 0 || slices.Contains(d.Cures, step) {
+			p.command(step)
+		}
 	}
 }
 
