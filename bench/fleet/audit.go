@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"linerate/bench/internal/results"
+	"linerate/internal/control/audit"
 	"linerate/internal/core/fleet"
 	"linerate/internal/core/plain"
 )
@@ -84,63 +85,105 @@ func (w *world) read(ctx context.Context, a *audited, names map[int64]*process) 
 			}
 		}
 	}
-	var began []entry
-	for _, h := range w.hosts {
-		f, err := os.Open(filepath.Join(w.folder, h.name+".jsonl"))
-		if errors.Is(err, os.ErrNotExist) {
-			continue
-		}
+	a.sessions, a.overlaps = 0, nil
+	for id, h := range names {
+		own, err := logged(filepath.Join(w.folder, h.name+".jsonl"), func(e entry) (span, bool) {
+			if e.Finished {
+				a.ended[e.Lease] = e
+			}
+			return span{e.Lease, e.Began, e.Ended}, true
+		})
 		if err != nil {
 			return err
 		}
-		for s := bufio.NewScanner(f); s.Scan(); {
-			var e entry
-			if json.Unmarshal(s.Bytes(), &e) != nil {
-				continue // cut off by a kill
-			}
-			if e.Ended.IsZero() {
-				began = append(began, e)
-			} else {
-				a.ended[e.Lease] = e
-			}
-		}
-		if err := f.Close(); err != nil {
+		others, err := logged(filepath.Join(w.folder, h.name+".jsonl"+auditFile), visit)
+		if err != nil {
 			return err
 		}
+		a.sessions += len(own)
+		a.overlaps = append(a.overlaps, a.twice(id, h, append(own, others...))...)
 	}
-	a.sessions = len(began)
-	a.overlaps = a.twice(began, names)
 	return nil
 }
 
-// twice returns where a host was in two sessions at a time. One without an end in the log ended
-// at the latest with its window, and before if one of its hosts was killed, or the near one hung: it
-// sends nothing then, and has no window any more when it goes on.
-func (a *audited) twice(began []entry, names map[int64]*process) (all []string) {
-	of := map[int64][]entry{}
-	for _, e := range began {
-		if whole, ok := a.ended[e.Lease]; ok && whole.Began.Equal(e.Began) {
-			e.Ended = whole.Ended
-		} else {
-			e.Ended = time.Unix(a.leases[e.Lease].Until, 0)
-			for _, host := range []int64{e.Near, e.Far} {
-				if at, down := names[host].downFrom(e.Began, e.Ended, host == e.Near); down {
-					e.Ended = at
-				}
-			}
-		}
-		of[e.Near] = append(of[e.Near], e)
-		of[e.Far] = append(of[e.Far], e)
+// span is a time in which a host took part in a run; to is zero if its end was not logged.
+type span struct {
+	lease    int64
+	from, to time.Time
+}
+
+// visit returns the session that a line of an audit log begins or ends.
+func visit(e struct {
+	Time  time.Time `json:"time"`
+	Event string    `json:"event"`
+	Key   string    `json:"key"`
+}) (s span, ok bool) {
+	if _, err := fmt.Sscanf(e.Key, "fleet:%d", &s.lease); err != nil {
+		return s, false
 	}
-	for id, list := range of {
-		slices.SortFunc(list, func(a, b entry) int { return a.Began.Compare(b.Began) })
-		for i := 1; i < len(list); i++ {
-			if one, next := list[i-1], list[i]; next.Began.Before(one.Ended) {
-				all = append(all, fmt.Sprintf("host %d: lease %d until %s, lease %d from %s", id, one.Lease, one.Ended.Format("15:04:05.000"), next.Lease, next.Began.Format("15:04:05.000")))
-			}
+	switch e.Event {
+	case string(audit.SessionBegin):
+		s.from = e.Time
+	case string(audit.SessionEnd):
+		s.to = e.Time
+	default:
+		return s, false
+	}
+	return s, true
+}
+
+// logged returns the sessions of a log, each with its beginning and its end.
+func logged[Line any](path string, of func(Line) (span, bool)) (all []span, err error) {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	place := map[int64]int{}
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		var l Line
+		if json.Unmarshal(lines.Bytes(), &l) != nil {
+			continue // cut off by a kill
+		}
+		s, ok := of(l)
+		if !ok {
+			continue
+		}
+		if i, known := place[s.lease]; known {
+			all[i].to = s.to
+			continue
+		}
+		place[s.lease] = len(all)
+		all = append(all, s)
+	}
+	return all, errors.Join(lines.Err(), f.Close())
+}
+
+// slack is how long after its window a host may take to notice its end.
+const slack = 2 * time.Second
+
+// twice returns where a host was in two sessions at a time, by its own logs. A session ended, too,
+// when the host was killed, and with its window, after which a host that hung sends nothing.
+func (a *audited) twice(id int64, h *process, all []span) (found []string) {
+	for i := range all {
+		s := &all[i]
+		if end := time.Unix(a.leases[s.lease].Until, 0).Add(slack); s.to.IsZero() || s.to.After(end) {
+			s.to = end
+		}
+		if at, down := h.killed(s.from, s.to); down {
+			s.to = at
 		}
 	}
-	return all
+	slices.SortFunc(all, func(a, b span) int { return a.from.Compare(b.from) })
+	for i := 1; i < len(all); i++ {
+		if one, next := all[i-1], all[i]; next.from.Before(one.to) {
+			found = append(found, fmt.Sprintf("host %d: lease %d until %s, lease %d from %s", id, one.lease, one.to.Format("15:04:05.000"), next.lease, next.from.Format("15:04:05.000")))
+		}
+	}
+	return found
 }
 
 // judge compares what hosts finished with what is stored, of windows before a.since.
@@ -164,7 +207,7 @@ func (a *audited) judge(names map[int64]*process) {
 		if !finished || l.State == fleet.Done {
 			continue
 		}
-		if _, down := names[l.Near].downFrom(e.Ended.Add(-time.Millisecond), e.Ended.Add(2*time.Second), true); down || l.State == fleet.Lost && names[l.Near].printed("is lost:") {
+		if _, down := names[l.Near].killed(e.Ended.Add(-time.Millisecond), e.Ended.Add(2*time.Second)); down || l.State == fleet.Lost && names[l.Near].printed("is lost:") {
 			a.spoiled++
 			continue
 		}
@@ -218,13 +261,7 @@ func (w *world) section(a *audited, happened map[string]int) results.Section {
 		fmt.Fprintf(&b, "| %s | %d |\n", s, states[s])
 	}
 	fmt.Fprintf(&b, "\nOf %d pairs %d were looked at. %d results were finished and not stored, because their host was killed within two seconds or had no room on its disk and said so.\n", all, a.pairs, a.spoiled)
-	row := func(what, bar, result string, met bool) results.Verdict {
-		word := "met"
-		if !met {
-			word = "missed"
-		}
-		return results.Verdict{Claim: "fleet", What: what, Bar: bar, Result: result, Word: word}
-	}
+	row := results.Bars("fleet")
 	return results.Section{Name: "fleet", Title: "a fleet through its faults", Body: b.String(), Verdicts: []results.Verdict{
 		row("host in two runs at a time", "0", fmt.Sprint(len(a.overlaps)), len(a.overlaps) == 0),
 		row("finished runs that no hub has", "0", fmt.Sprintf("%d of %d", len(a.lost), len(a.ended)), len(a.lost) == 0),

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -22,14 +23,16 @@ import (
 	"linerate/internal/core/model"
 )
 
-// entry is a line of a host's own log: a session that it has with another host.
+// entry is a line of a host's own log: a session that it has opened to another host.
 type entry struct {
-	Lease int64     `json:"lease"`
-	Near  int64     `json:"near"`
-	Far   int64     `json:"far"`
-	Began time.Time `json:"began"`
-	Ended time.Time `json:"ended,omitzero"` // zero in the line of its beginning
+	Lease    int64     `json:"lease"`
+	Began    time.Time `json:"began"`
+	Ended    time.Time `json:"ended,omitzero"` // zero in the line of its beginning
+	Finished bool      `json:"finished,omitempty"`
 }
+
+// auditFile ends the name of the audit log of a host's server: the sessions that others open to it.
+const auditFile = ".audit"
 
 // traffic is how long a look of a host sends: linerate's own takes as long.
 const traffic = 14 * time.Second
@@ -47,7 +50,7 @@ func host(ctx context.Context, name, port, state, log, link string) error {
 	defer func() { _ = file.Close() }() // each line is written at once
 	env := app.Env{Version: "fleet-test", Getenv: os.Getenv, Now: time.Now, Catalogue: knob.NewIndex(), Asker: app.Nobody{}, Observer: printer{}}
 	m, err := member.Open(ctx, env, member.Config{
-		Hub: hub, Name: name, Limits: fleet.Limits{Share: 1}, Serve: serve.Config{Listen: "127.0.0.1:" + port, Host: "127.0.0.1", State: state, Unconfined: true},
+		Hub: hub, Name: name, Limits: fleet.Limits{Share: 1}, Serve: serve.Config{Listen: "127.0.0.1:" + port, Host: "127.0.0.1", State: state, Unconfined: true, Audit: log + auditFile},
 		Simulate: func(ctx context.Context, o wirefleet.Order, far *session.Client) ([]fleet.Run, error) {
 			return simulate(ctx, file, o, far)
 		},
@@ -74,7 +77,7 @@ func (printer) Observe(e app.Event) {
 // simulate logs a session, to whose end the far host answers, and returns its runs: 941 Mbit/s with
 // 3 % of noise, 0.2 ms, no loss.
 func simulate(ctx context.Context, log *os.File, o wirefleet.Order, far *session.Client) ([]fleet.Run, error) {
-	e := entry{Lease: o.Lease.ID, Near: o.Lease.Near, Far: o.Lease.Far, Began: time.Now()}
+	e := entry{Lease: o.Lease.ID, Began: time.Now()}
 	write := func() error {
 		line, err := json.Marshal(e)
 		if err == nil {
@@ -82,15 +85,18 @@ func simulate(ctx context.Context, log *os.File, o wirefleet.Order, far *session
 		}
 		return err
 	}
-	if err := write(); err != nil {
+	err := write()
+	if err != nil {
 		return nil, err
 	}
 	select {
 	case <-time.After(traffic):
+		_, err = far.Facts(ctx, "")
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		err = ctx.Err()
 	}
-	if _, err := far.Facts(ctx, ""); err != nil {
+	e.Ended, e.Finished = time.Now(), err == nil
+	if err = errors.Join(err, write()); err != nil {
 		return nil, err
 	}
 	var runs []fleet.Run
@@ -99,6 +105,5 @@ func simulate(ctx context.Context, log *os.File, o wirefleet.Order, far *session
 		rate, trip := 941e6*noise, 2e-4*noise
 		runs = append(runs, fleet.Run{Part: series.Probes, Direction: d, RoundTrip: &trip, Loss: &loss}, fleet.Run{Part: series.Bulk, Direction: d, Goodput: &rate})
 	}
-	e.Ended = time.Now()
-	return runs, write()
+	return runs, nil
 }

@@ -12,12 +12,6 @@ import (
 	"time"
 )
 
-// span is a time in which a process did nothing, because it was killed or stopped.
-type span struct {
-	from, until time.Time
-	killed      bool
-}
-
 // process is a program that is killed and started again.
 type process struct {
 	name string
@@ -28,7 +22,7 @@ type process struct {
 	mu    sync.Mutex
 	cmd   *exec.Cmd
 	since time.Time
-	downs []span
+	kills []time.Time
 	lives time.Duration
 	cpu   time.Duration
 	peak  int64 // bytes
@@ -47,9 +41,6 @@ func (p *process) start() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cmd, p.since = cmd, time.Now()
-	if n := len(p.downs); n > 0 && p.downs[n-1].until.IsZero() {
-		p.downs[n-1].until = p.since
-	}
 	return cmd.Start()
 }
 
@@ -57,7 +48,7 @@ func (p *process) start() error {
 func (p *process) kill() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.downs = append(p.downs, span{from: time.Now(), killed: true})
+	p.kills = append(p.kills, time.Now())
 	if err := p.cmd.Process.Kill(); err != nil {
 		return err
 	}
@@ -79,24 +70,20 @@ func (p *process) stop(d time.Duration) error {
 	p.mu.Lock()
 	process := p.cmd.Process
 	p.mu.Unlock()
-	from := time.Now()
 	if err := process.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
 	time.Sleep(d)
-	p.mu.Lock()
-	p.downs = append(p.downs, span{from: from, until: time.Now()})
-	p.mu.Unlock()
 	return process.Signal(syscall.SIGCONT)
 }
 
-// downFrom returns when p was killed first in a time, or also stopped, and false if it was not.
-func (p *process) downFrom(from, until time.Time, stopped bool) (time.Time, bool) {
+// killed returns when p was killed first in a time, and false if it was not.
+func (p *process) killed(from, until time.Time) (time.Time, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, s := range p.downs {
-		if (s.killed || stopped) && s.from.After(from) && s.from.Before(until) {
-			return s.from, true
+	for _, at := range p.kills {
+		if at.After(from) && at.Before(until) {
+			return at, true
 		}
 	}
 	return time.Time{}, false

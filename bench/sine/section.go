@@ -115,19 +115,13 @@ not in the median. Swing is the largest run of the baseline over its smallest on
 // verdicts returns the bars.
 func verdicts(rows []row) []results.Verdict {
 	var out []results.Verdict
-	judge := func(what, bar, result string, met bool) {
-		word := "met"
-		if !met {
-			word = "missed"
-		}
-		out = append(out, results.Verdict{Claim: "sine", What: what, Bar: bar, Result: result, Word: word})
-	}
+	judge := results.Bars("sine")
 	found, sessions := 0, 0
 	for _, r := range rows {
 		switch {
 		case r.done == 0:
 		case r.kind.right == "":
-			judge("false verdicts: "+r.kind.about, "at most 5 %", fmt.Sprintf("%d of %d", r.wrong, r.done), 20*r.wrong <= r.done)
+			out = append(out, judge("false verdicts: "+r.kind.about, "at most 5 %", fmt.Sprintf("%d of %d", r.wrong, r.done), 20*r.wrong <= r.done))
 		default:
 			found, sessions = found+r.found, sessions+r.done
 		}
@@ -137,7 +131,7 @@ func verdicts(rows []row) []results.Verdict {
 		}
 	}
 	if sessions > 0 {
-		judge("a true 5 % found within 20 blocks", "in 80 %", fmt.Sprintf("%d of %d", found, sessions), 5*found >= 4*sessions)
+		out = append(out, judge("a true 5 % found within 20 blocks", "in 80 %", fmt.Sprintf("%d of %d", found, sessions), 5*found >= 4*sessions))
 	}
 	return out
 }

@@ -57,13 +57,7 @@ other; a claimed interval misses where the true gain lies outside of it by more 
 	large, small := mistuned.Minutes(rows, true), mistuned.Minutes(rows, false)
 	longest := func(minutes []float64) float64 { return slices.Max(append([]float64{0}, minutes...)) }
 	fmt.Fprintf(&b, "\n%d cases, %.0f minutes of tuning.\n", s.Cases, s.Minutes)
-	row := func(what, bar, result string, met bool) results.Verdict {
-		word := "met"
-		if !met {
-			word = "missed"
-		}
-		return results.Verdict{Claim: "tuning", What: what, Bar: bar, Result: result, Word: word}
-	}
+	row := results.Bars("tuning")
 	return results.Section{Name: "tuning", Title: "linerate tune in labs that are set badly", Body: b.String(), Verdicts: []results.Verdict{
 		row("95 % of the ceiling or of the exhaustive best", "in 90 % of the cases", fmt.Sprintf("%d of %d", s.Reached, s.Cases), 10*s.Reached >= 9*s.Cases),
 		row("settings that trimming would remove", "none", fmt.Sprint(s.Needless), s.Needless == 0),

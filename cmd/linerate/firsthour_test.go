@@ -188,7 +188,7 @@ func TestFirstHour13SilentHosts(t *testing.T) {
 // TestFirstHour14SentAndAsked: for UDP the report shows the sent rate beside the requested one.
 func TestFirstHour14SentAndAsked(t *testing.T) {
 	labBeside(t)
-	r := succeed(t, "test", "lab:rate=10mbit,rtt=2ms", "--udp", "-b", "1tbit", "--to", "-t", "300ms", "--omit", "0s", "--idle", "0s", "-q")
+	r := succeed(t, "test", "lab:rate=10mbit,rtt=2ms", "--udp", "-b", "1tbit", "--to", "-t", "2s", "--omit", "0s", "--idle", "0s", "-q")
 	m := regexp.MustCompile(`([\d.]+) ([MG])bit/s sent \(1 Tbit/s\s+asked\s+for\)`).FindStringSubmatch(r.out)
 	must.Need(t, m != nil, "not what was sent, with what was asked:\n%s", r.out)
 	v, _ := strconv.ParseFloat(m[1], 64)

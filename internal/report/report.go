@@ -166,6 +166,7 @@ func Build(s model.Session, o Options) Document {
 		b.kinds = o.Kinds
 	}
 	kind, _ := b.kinds.ByName(s.Plan.Flow.Engine)
+	urgent, others := b.mends(true), b.mends(false)
 	d := Document{
 		ID: s.ID, Kind: s.Kind, Title: s.Title, Created: s.Created, State: s.State, Ending: ending(&s), Note: s.Note,
 		Untrustworthy: b.untrustworthy(),
@@ -183,8 +184,8 @@ func Build(s model.Session, o Options) Document {
 		Changes:       b.changes(),
 		Measured:      b.compared(),
 		Warnings:      append(append([]string{}, s.Warnings...), b.own(kind.Warnings)...),
-		Cures:         slices.Concat(b.mends(true), b.mends(false)),
-		Next:          slices.Concat(b.mends(true), b.tries(), b.mends(false), b.closer(), b.undisturbed(), b.keep(), []Step{b.again()}),
+		Cures:         slices.Concat(urgent, others),
+		Next:          slices.Concat(urgent, b.tries(), others, b.closer(), b.undisturbed(), b.keep(), []Step{b.again()}),
 	}
 	d.Lines = b.lines()
 	advice := b.advice()

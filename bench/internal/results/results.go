@@ -22,6 +22,17 @@ type Verdict struct {
 	Word   string // "met", "missed by 3 %", or why it is not judged
 }
 
+// Bars returns what makes the verdicts of a claim about its bars.
+func Bars(claim string) func(what, bar, result string, met bool) Verdict {
+	return func(what, bar, result string, met bool) Verdict {
+		word := "met"
+		if !met {
+			word = "missed"
+		}
+		return Verdict{claim, what, bar, result, word}
+	}
+}
+
 // Section is the result of one claim.
 type Section struct {
 	Name     string // of the claim, without colon or space

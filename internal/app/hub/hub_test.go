@@ -31,6 +31,7 @@ type bed struct {
 	store  *sqlite.Fleet
 	hub    *Hub
 	others []*Hub // on the same store; nil if it is down
+	begun  []*Hub
 	link   string // the hash of a join key
 	env    app.Env
 	ahead  time.Duration // of the database's clock, set while the hub runs
@@ -84,6 +85,7 @@ func (b *bed) start() {
 func (b *bed) another() (h *Hub, stop func()) {
 	h = must.Get(ready(b.t.Context(), b.env, clocked{b.store, &b.ahead}, Config{Margin: DefaultMargin, Tell: func(context.Context, fleet.Alert) {}}))(b.t)
 	h.key = must.Get(tls.LoadKey(b.dir))(b.t).Certificate.PrivateKey.(*ecdsa.PrivateKey)
+	b.begun = append(b.begun, h)
 	ctx, cancel := context.WithCancel(b.t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -129,9 +131,18 @@ func (b *bed) run(d time.Duration) {
 				b.obey(s, out)
 			}
 		}
-		time.Sleep(20 * time.Second)
-		synctest.Wait()
+		b.wait(20 * time.Second)
 	}
+}
+
+// wait lets the hubs work for a time. The test may look at them before and after without a lock.
+func (b *bed) wait(d time.Duration) {
+	for _, h := range b.begun {
+		h.mu.Lock()   // what the test has read comes before what the hub writes from here on
+		h.mu.Unlock() //nolint:staticcheck // an empty section is the point
+	}
+	time.Sleep(d)
+	synctest.Wait()
 }
 
 // obey carries out the orders of an agent whose windows have come, and delivers the results.
@@ -283,8 +294,7 @@ func TestSeveralHubs(t *testing.T) {
 			for id, s := range b.agents {
 				s.about.Port++
 				must.Do(t, must.Err(b.sync(s)))
-				time.Sleep(2 * time.Second)
-				synctest.Wait()
+				b.wait(2 * time.Second)
 				for _, h := range []*Hub{b.hub, second} {
 					must.True(t, len(h.hosts[id].Addrs) > 0 && h.hosts[id].Port == s.about.Port, "a hub knows of host %d: %+v", id, h.hosts[id])
 				}
@@ -305,8 +315,7 @@ func TestSeveralHubs(t *testing.T) {
 		b.hub, b.others = second, nil
 		b.stop() // the one that plans
 		b.stop, stop = stop, func() {}
-		time.Sleep((leading + 2) * time.Second)
-		synctest.Wait()
+		b.wait((leading + 2) * time.Second)
 		must.True(t, second.leads > killed.leads, "no hub plans")
 		b.slow = 2
 		b.run(2 * time.Hour)
@@ -322,8 +331,7 @@ func TestSeveralHubs(t *testing.T) {
 		}
 		must.True(t, told["worse"] == len(second.changes) && told["joined"] == 4, "alerts: %v", told)
 		must.Do(t, must.Err(second.do(t.Context(), fleet.Operation{Do: fleet.Drain, Host: "a"})))
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
+		b.wait(2 * time.Second)
 		must.Contain(t, fmt.Sprint(third.status().Hosts), "[drained until an operator resumes it]")
 		must.Do(t, must.Err(second.do(t.Context(), fleet.Operation{Do: fleet.Resume, Host: "a"})))
 		setup := fleet.Setup{Shared: []fleet.Shared{{Name: "all", Between: []string{"*", "*"}, AtOnce: 1}}, Groups: []fleet.Group{{Hosts: []string{"a"}, ProbeOnly: true}}}
@@ -431,12 +439,10 @@ func TestBadDays(t *testing.T) {
 		must.Equal(t, len(tried), 2, "ends that tried to connect")
 
 		must.Do(t, b.store.Remove(t.Context(), 2))
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
+		b.wait(2 * time.Second)
 		must.Len(t, b.hub.status().Hosts, 1, "after one was removed")
 		delete(b.agents, 2)
-		time.Sleep((fleet.SilentAfter + 2) * time.Second)
-		synctest.Wait()
+		b.wait((fleet.SilentAfter + 2) * time.Second)
 		must.Contain(t, fmt.Sprint(b.hub.told), "{silent ")
 		b.run(10 * time.Second)
 		must.Contain(t, fmt.Sprint(b.hub.told), "{back ")

@@ -150,14 +150,26 @@ func (h *Hub) apply(ctx context.Context, s *fleet.Setup) (out fleet.Operated, er
 				n++
 			}
 		}
-		lines = append(lines, fmt.Sprintf("%s: %s", strings.Join(g.Hosts, ", "), plain.Count(n, "host")))
+		lines = append(lines, strings.Join(g.Hosts, ", ")+": "+count(n, "host"))
 	}
 	for _, one := range h.shared() {
-		lines = append(lines, one.String())
+		line := one.String()
+		if one.Pairs == 0 {
+			line = one.Name + ": " + count(0, "pair")
+		}
+		lines = append(lines, line)
 	}
 	out.Text = strings.Join(lines, "\n")
 	h.alert(fleet.Alert{Kind: "operator", Subject: "setup", Text: out.Text})
 	return out, nil
+}
+
+// count counts what an entry of a setup holds for: no host may be a mistake in its patterns.
+func count(n int, what string) string {
+	if n == 0 {
+		return "no " + what + " matches, now"
+	}
+	return plain.Count(n, what)
 }
 
 // shared returns what paths share, with how many do.

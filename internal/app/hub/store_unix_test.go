@@ -74,7 +74,7 @@ func stores(t *testing.T, first, second Store) {
 	}
 
 	key := fleet.Key{Hash: "k", Right: fleet.Joins, Expires: now + 100, Left: 2}
-	must.Do(t, first.PutKey(ctx, key))
+	must.Do(t, errors.Join(first.PutKey(ctx, key), second.PutKey(ctx, fleet.Key{Hash: "k", Right: fleet.Operates, Expires: fleet.Endless})))
 	must.Do(t, first.PutKey(ctx, fleet.Key{Hash: "v", Right: fleet.Views, Expires: fleet.Endless, Left: fleet.Endless}))
 	host := func(name string) *fleet.Host { return &fleet.Host{Name: name, Pin: "pin of " + name, Boot: "b\x00"} }
 	a, b, c := host("a"), host("b"), host("c")

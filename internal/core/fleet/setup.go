@@ -6,6 +6,8 @@ import (
 	"hash/fnv"
 	"path"
 	"slices"
+
+	"linerate/internal/core/plain"
 )
 
 // Setup is what an operator has said about the hosts of a fleet. It only takes away from what the
@@ -137,8 +139,8 @@ func (s *Setup) Validate() error {
 		err := patterns(slices.Concat(one.Between, one.Around))
 		other, taken := numbers[one.Use().Resource]
 		switch {
-		case one.Name == "" || len(one.Name) > longestName:
-			err = errors.New("it needs a name")
+		case one.Name == "" || one.Name != plain.Brief(one.Name, longestName):
+			err = fmt.Errorf("it needs a name of at most %d bytes in one line", longestName)
 		case one.AtOnce < 1 || one.AtOnce > mostSlots:
 			err = fmt.Errorf("at_once of %d is not between 1 and %d", one.AtOnce, mostSlots)
 		case (len(one.Between) > 0) == (len(one.Around) > 0) || len(one.Between) > 0 && len(one.Between) != 2:
@@ -162,7 +164,7 @@ func patterns(all []string) error {
 		return errors.New("it names no hosts")
 	}
 	for _, p := range all {
-		if _, err := path.Match(p, "x"); err != nil || p == "" || len(p) > longestName {
+		if _, err := path.Match(p, "x"); err != nil || p == "" || p != plain.Brief(p, longestName) {
 			return fmt.Errorf("%q is no pattern of host names, such as fra-*", p)
 		}
 	}

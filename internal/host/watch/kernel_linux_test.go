@@ -104,9 +104,7 @@ func TestBusyCore(t *testing.T) {
 	one.Set(chosen)
 	err := unix.SchedSetaffinity(0, &one)
 	must.SkipIf(t, err != nil, "this system does not bind threads here: %v", err)
-	defer func() {
-		must.OK(t, unix.SchedSetaffinity(0, &all))
-	}()
+	defer func() { must.OK(t, unix.SchedSetaffinity(0, &all)) }()
 	before := reading(t, w)
 	used := spin(t, 400*time.Millisecond)
 	moved := Delta(before, reading(t, w))

@@ -211,10 +211,10 @@ func (f *Fleet) Apply(ctx context.Context, s *fleet.Setup) error {
 	})
 }
 
-// PutKey stores a new key.
+// PutKey stores a new key, and leaves one that is there as it is: two hubs may start with one link.
 func (f *Fleet) PutKey(ctx context.Context, k fleet.Key) error {
 	return f.change(ctx, "store a key", func(tx *tx, epoch int64) error {
-		return tx.exec(ctx, `INSERT INTO fleet_keys (hash, epoch, access, expires_s, uses) VALUES ($1, $2, $3, $4, $5)`, k.Hash, epoch, k.Right, k.Expires, k.Left)
+		return tx.exec(ctx, `INSERT INTO fleet_keys (hash, epoch, access, expires_s, uses) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (hash) DO NOTHING`, k.Hash, epoch, k.Right, k.Expires, k.Left)
 	})
 }
 

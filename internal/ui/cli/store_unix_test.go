@@ -21,12 +21,9 @@ func TestSharedResults(t *testing.T) {
 	server, err := postgrestest.Start(t.Context())
 	if errors.Is(err, postgrestest.ErrMissing) {
 		t.Skip(err)
-	} else if err != nil {
-		t.Fatal(err)
 	}
-	defer func() {
-		must.OK(t, server.Stop())
-	}()
+	must.Do(t, err)
+	defer func() { must.OK(t, server.Stop()) }()
 	must.Do(t, server.Exec(t.Context(), "postgres", "CREATE DATABASE lab OWNER "+postgrestest.User))
 	u := url.URL{Scheme: "postgres", User: url.UserPassword(postgrestest.User, postgrestest.Password), Host: fmt.Sprintf("127.0.0.1:%d", server.Port), Path: "/lab"}
 	table := filepath.Join(t.TempDir(), "rates.csv")
