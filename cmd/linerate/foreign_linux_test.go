@@ -157,7 +157,7 @@ func measured(t testing.TB, args []string, check func(d document) (wrong string)
 
 // briefly returns a test that is as short as possible.
 func briefly(target string, more ...string) []string {
-	return append([]string{"test", target, "-t", "0.5s", "-i", "0.5s", "--omit", "0s", "--idle", "0s", "--json", "-q", "--db", ":memory:"}, more...)
+	return append([]string{"test", target, "-t", "2s", "-i", "1s", "--omit", "0s", "--idle", "0s", "--json", "-q", "--db", ":memory:"}, more...)
 }
 
 // moves returns a test of an amount: in a time, a server that begins to send late on a busy machine
@@ -365,7 +365,7 @@ func TestPlansOfOtherEngines(t *testing.T) {
 	v := serveJSON(t, serveEverything(t))
 	quick := []string{"--blocks", "1", "--settle", "0s", "--no-twin", "--json", "-q"}
 	t.Run("rate as a factor", func(t *testing.T) {
-		r := succeed(t, append([]string{"run", v.Link, "-u", "--factor", "rate=4M,8M", "--baseline", "4M", "-t", "0.2s", "--omit", "0s"}, quick...)...)
+		r := succeed(t, append([]string{"run", v.Link, "-u", "--factor", "rate=4M,8M", "--baseline", "4M", "-t", "1s", "--omit", "0s"}, quick...)...)
 		d := decode[document](t, r.out)
 		must.True(t, len(d.goodput("to")) >= 2, "%+v", d.Session.Runs) // of each setting; a busy machine may repeat a block
 	})

@@ -31,7 +31,7 @@ func (n *netns) firewall(t testing.TB, host, rules string) {
 
 // quickOverSSH returns a short test.
 func quickOverSSH(more ...string) []string {
-	return append([]string{"test", "root@far", "-t", "0.3s", "--omit", "0s", "--to"}, more...)
+	return append([]string{"test", "root@far", "-t", "2s", "--omit", "0s", "--to"}, more...)
 }
 
 // TestFirewall: only ssh is open at the far host, with several kinds of firewall. The error names

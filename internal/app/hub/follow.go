@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -19,11 +20,6 @@ func (h *Hub) load(ctx context.Context) error {
 	if err := h.follow(ctx); err != nil {
 		return err
 	}
-	for look := range h.paths.Doubts {
-		if _, ok := h.doubts[look]; !ok {
-			delete(h.paths.Doubts, look) // its confirmation was never planned
-		}
-	}
 	h.joined = false // nothing is planned yet that they could take part in
 	return nil
 }
@@ -31,7 +27,6 @@ func (h *Hub) load(ctx context.Context) error {
 // follow takes what was stored since the last call, by this hub or another one. All hubs take the
 // same in the same order, and so know the same.
 func (h *Hub) follow(ctx context.Context) error {
-	var raised []*fleet.Lease
 	for more := true; more; {
 		n, err := h.store.News(ctx, h.mark)
 		if err != nil {
@@ -50,16 +45,11 @@ func (h *Hub) follow(ctx context.Context) error {
 			l := &n.Leases[i]
 			if l.State == fleet.Planned {
 				h.add(l)
-			} else if h.result(l) {
-				raised = append(raised, l)
+			} else {
+				h.result(l)
 			}
 		}
 		h.mark, more = n.To, n.More
-	}
-	for _, l := range raised {
-		if err := h.planConfirm(ctx, l); err != nil {
-			return err // the next look raises it again
-		}
 	}
 	return nil
 }
@@ -91,17 +81,18 @@ func (h *Hub) learn(one *fleet.Host) {
 	*mine = *one
 }
 
-// result takes a result, tells people of a change if this hub has stored it, and then reports
-// whether it raises a suspicion.
-func (h *Hub) result(l *fleet.Lease) bool {
-	doubt, told := h.take(l)
-	mine := h.mine[l.ID]
-	delete(h.mine, l.ID)
-	if mine && told != nil {
-		change := h.changes[len(h.changes)-1]
-		h.alert(fleet.Alert{Kind: map[bool]string{true: "worse", false: "better"}[told.Worse], Subject: change.Near + " - " + change.Far, Text: strings.Join(change.Lines(), "\n"), Change: &change})
+// result takes a result, and tells people of a change if this hub has stored it.
+func (h *Hub) result(l *fleet.Lease) {
+	changed := h.take(l)
+	if changed && h.mine[l.ID] {
+		c := h.changes[len(h.changes)-1]
+		subject := c.Near
+		if c.Far != "" {
+			subject += " - " + c.Far
+		}
+		h.alert(fleet.Alert{Kind: map[bool]string{true: "worse", false: "better"}[c.Worse], Subject: subject, Text: strings.Join(c.Lines(), "\n"), Change: &c})
 	}
-	return mine && doubt != nil
+	delete(h.mine, l.ID)
 }
 
 // add adds an open lease.
@@ -112,18 +103,13 @@ func (h *Hub) add(l *fleet.Lease) {
 	}
 	way := l.Way()
 	h.next[way] = max(h.next[way], l.From)
-	if d, ok := h.paths.Doubts[l.Look]; ok && l.Kind == fleet.Confirm {
-		h.doubts[l.Look] = order{d.Stream, d.Suspicion}
-	}
 	h.wake()
 }
 
-// take takes a result into the state of its path, and returns the suspicion or the change that
-// it shows.
-func (h *Hub) take(l *fleet.Lease) (*series.Doubt, *series.Told) {
+// take takes a result into the state of its path, and reports whether it confirms a change.
+func (h *Hub) take(l *fleet.Lease) bool {
 	way := l.Way()
 	delete(h.open, l.ID)
-	delete(h.doubts, l.Look)
 	h.tried[way] = l.State != fleet.Lost || h.last[way] > 0 // else its first look is still to come
 	if h.recent = append(h.recent, *l); len(h.recent) > 20*shown {
 		h.recent = slices.Delete(h.recent, 0, 10*shown)
@@ -147,30 +133,85 @@ func (h *Hub) take(l *fleet.Lease) (*series.Doubt, *series.Told) {
 			h.prints[way] = append(all, printed{l.ID, print})
 		}
 	}
-	doubt, told := h.paths.Take(l)
-	if told != nil {
-		h.changes = append(h.changes, h.change(way, told))
+	o := h.paths.Take(l)
+	if o != nil {
+		h.changes = append(h.changes, h.change(o))
 	}
-	return doubt, told
+	return o != nil
 }
 
 // change returns a change with what changed on the hosts meanwhile.
-func (h *Hub) change(way fleet.Way, t *series.Told) fleet.Change {
-	c := fleet.Change{Near: h.name(way.Low), Far: h.name(way.High), Report: series.ReportOf(h.name(way.High), t)}
-	c.Text = c.Near + ": " + c.Text
-	before, _ := strconv.ParseInt(t.Before.ID, 10, 64) // the hub wrote it
-	var was fingerprint.Print
-	for _, p := range h.prints[way] {
-		if p.look <= before {
-			was = p.print
+func (h *Hub) change(o *fleet.Outcome) fleet.Change {
+	before, _ := strconv.ParseInt(o.Before.ID, 10, 64) // the hub wrote it
+	if o.Host == 0 {
+		c := fleet.Change{Near: h.name(o.Way.Low), Far: h.name(o.Way.High), Report: series.ReportOf(h.name(o.Way.High), o.Told)}
+		c.Text = c.Near + ": " + c.Text
+		if changed, known := h.meanwhile(o.Way, before); known {
+			fingerprint.Name(changed, model.Names{Near: c.Near, Far: c.Far})
+			c.Report = c.With(changed)
 		}
+		return c
 	}
-	if all := h.prints[way]; was != nil {
-		changed := was.Differences(all[len(all)-1].print)
-		fingerprint.Name(changed, model.Names{Near: c.Near, Far: c.Far})
+	name := h.name(o.Host)
+	c := fleet.Change{Near: name, Report: series.ReportOf(name, o.Told)}
+	var with []string
+	for _, w := range o.With {
+		with = append(with, series.Instead(o.Metric, w.Now, w.Was)+" with "+h.name(w.Host))
+	}
+	c.Text = o.Headline(name) + ", whichever host measures with it: " + strings.Join(with, ", ")
+	if changed, known := h.changedOn(o.Host, before); known {
+		fingerprint.Name(changed, model.Names{Near: name})
 		c.Report = c.With(changed)
 	}
 	return c
+}
+
+// meanwhile returns what changed on the hosts of a path after a look, and whether that is known.
+func (h *Hub) meanwhile(way fleet.Way, before int64) ([]fingerprint.Change, bool) {
+	was, now := h.conditions(way, before)
+	return was.Differences(now), was != nil
+}
+
+// conditions returns the conditions of a path at a look and now, nil if it has none so early.
+func (h *Hub) conditions(way fleet.Way, at int64) (was, now fingerprint.Print) {
+	for _, p := range h.prints[way] {
+		if now = p.print; p.look <= at {
+			was = p.print
+		}
+	}
+	return was, now
+}
+
+// changedOn returns what changed on a host after a look, as its looks with all others show it: what
+// one of them knew before is no change since. The host is near.
+func (h *Hub) changedOn(host, before int64) (changed []fingerprint.Change, known bool) {
+	old := map[fingerprint.Change]bool{}
+	found := map[fingerprint.Change]bool{}
+	for way := range h.prints {
+		was, now := h.conditions(way, before)
+		if was == nil || way.Low != host && way.High != host {
+			continue
+		}
+		if way.High == host {
+			was, now = was.Turned(), now.Turned()
+		}
+		known = true
+		for key, text := range was {
+			old[fingerprint.Change{Key: key, Now: text}] = true
+		}
+		for _, c := range was.Differences(now) {
+			if strings.HasPrefix(string(c.Key), string(fingerprint.Of(model.Near, ""))) {
+				found[c] = true
+			}
+		}
+	}
+	for c := range found {
+		if !old[fingerprint.Change{Key: c.Key, Now: c.Now}] {
+			changed = append(changed, c)
+		}
+	}
+	slices.SortFunc(changed, func(a, b fingerprint.Change) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Now, b.Now)) })
+	return changed, known
 }
 
 func (h *Hub) name(id int64) string {

@@ -133,8 +133,7 @@ type Hub struct {
 	blocked map[fleet.Way]int64  // the host that could not connect to the other one
 	problem map[fleet.Way]string // of the last look
 	prints  map[fleet.Way][]printed
-	doubts  map[int64]order // of open confirmations
-	planned int64           // the rounds before this time are
+	planned int64 // the rounds before this time are
 	round   int64
 	windows []fleet.Span // of rounds to come
 	joined  bool         // a host has come since they were planned
@@ -153,12 +152,6 @@ type printed struct {
 	print fingerprint.Print
 }
 
-// order is what a confirmation measures, as the lower host sees it.
-type order struct {
-	stream series.Stream
-	doubt  series.Suspicion
-}
-
 // ready returns a hub that has read its store, without a port.
 func ready(ctx context.Context, env app.Env, st Store, c Config) (*Hub, error) {
 	c.Most = cmp.Or(c.Most, MostHosts)
@@ -166,7 +159,7 @@ func ready(ctx context.Context, env app.Env, st Store, c Config) (*Hub, error) {
 		env: env, c: c, store: st, id: fmt.Sprint(rand.Uint64()), alerts: make(chan fleet.Alert, 100), news: make(chan struct{}),
 		hosts: map[int64]*fleet.Host{}, dirty: map[int64]bool{}, silent: map[int64]bool{}, open: map[int64]*fleet.Lease{}, taken: map[int64][]fleet.Span{},
 		keys: map[string]fleet.Key{}, mine: map[int64]bool{}, paths: fleet.Paths{Margin: c.Margin, Zone: env.Now().Location()}, round: 3600 / int64(cmp.Or(c.Rounds, DefaultRounds)),
-		last: map[fleet.Way]int64{}, next: map[fleet.Way]int64{}, tried: map[fleet.Way]bool{}, blocked: map[fleet.Way]int64{}, problem: map[fleet.Way]string{}, prints: map[fleet.Way][]printed{}, doubts: map[int64]order{},
+		last: map[fleet.Way]int64{}, next: map[fleet.Way]int64{}, tried: map[fleet.Way]bool{}, blocked: map[fleet.Way]int64{}, problem: map[fleet.Way]string{}, prints: map[fleet.Way][]printed{},
 	}
 	at, err := st.Clock(ctx)
 	h.base, h.wall, h.asked = time.Now(), at, at.Unix()
@@ -312,14 +305,15 @@ func (h *Hub) order(l *fleet.Lease, near *fleet.Host) (wirefleet.Order, bool) {
 		}
 	}
 	if l.Kind == fleet.Confirm {
-		d, ok := h.doubts[l.Look]
-		if !ok {
+		d := h.paths.Doubts[l.Look]
+		if d == nil {
 			return o, false
 		}
+		stream, doubt := d.Stream, d.Suspicion
 		if l.Near > l.Far {
-			d.stream.Direction = fleet.Turned(d.stream.Direction)
+			stream.Direction = fleet.Turned(stream.Direction)
 		}
-		o.Stream, o.Doubt, o.Runs = &d.stream, &d.doubt, series.MostRuns
+		o.Stream, o.Doubt, o.Runs = &stream, &doubt, series.MostRuns
 	}
 	ticket, err := wirefleet.Ticket{Lease: l.ID, Near: l.Near, Far: l.Far, Span: l.Span, Confirm: l.Kind == fleet.Confirm, Rate: o.Rate}.Sign(h.key)
 	o.Ticket = ticket

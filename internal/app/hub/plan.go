@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -73,6 +74,9 @@ func (h *Hub) due(ctx context.Context) error {
 			return err
 		}
 		h.swept = now
+	}
+	if err := h.planConfirms(ctx, now); err != nil {
+		return err
 	}
 	if err := h.planRounds(ctx, now); err != nil {
 		return err
@@ -291,16 +295,31 @@ func (h *Hub) planFirst(ctx context.Context, now int64) error {
 	return nil
 }
 
-// planConfirm plans the runs that decide about a suspicion. Without time for them the next look
-// raises it again.
-func (h *Hub) planConfirm(ctx context.Context, l *fleet.Lease) error {
-	f := h.fleetOf(h.now(), l.Near, l.Far)
-	w, err := f.Earliest(0, 1, h.now()+soon, settle, horizon)
-	if err != nil {
-		delete(h.paths.Doubts, l.ID)
-		return nil
+// planConfirms plans the runs that decide about suspicions. Without time for them a later look
+// raises them again.
+func (h *Hub) planConfirms(ctx context.Context, now int64) error {
+	asked := map[int64]bool{}
+	for _, l := range h.open {
+		asked[l.Look] = true
 	}
-	return h.plan(ctx, []fleet.Lease{{Kind: fleet.Confirm, Near: l.Near, Far: l.Far, Span: w, ProbeOnly: l.ProbeOnly, Look: l.ID}})
+	for _, look := range slices.Sorted(maps.Keys(h.paths.Doubts)) {
+		d := h.paths.Doubts[look]
+		low, high := h.hosts[d.Way.Low], h.hosts[d.Way.High]
+		if asked[look] || now > d.Until() || low == nil || high == nil || !low.Measures(now) || !high.Measures(now) {
+			continue
+		}
+		f := h.fleetOf(now, low.ID, high.ID)
+		w, err := f.Earliest(0, 1, now+soon, settle, horizon)
+		if err != nil {
+			continue
+		}
+		l := h.lease(low.ID, high.ID, w, rand.New(rand.NewPCG(rand.Uint64(), 0)))
+		l.Kind, l.Look = fleet.Confirm, look
+		if err := h.plan(ctx, []fleet.Lease{l}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // plan stores leases.

@@ -47,6 +47,18 @@ func (m Matrix) collect(wanted func(i, j int) bool) (out []float64) {
 	return out
 }
 
+// Deviations returns every number with its hosts.
+func (m Matrix) Deviations() (all []Deviation) {
+	for i, row := range m {
+		for j, v := range row {
+			if !math.IsNaN(v) {
+				all = append(all, Deviation{int64(i), int64(j), v})
+			}
+		}
+	}
+	return all
+}
+
 // Map returns the matrix of f applied to every number.
 func (m Matrix) Map(f func(i, j int, v float64) float64) Matrix {
 	out := NewMatrix(len(m))

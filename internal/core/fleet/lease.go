@@ -3,8 +3,6 @@ package fleet
 import (
 	"errors"
 	"fmt"
-	"strconv"
-	"time"
 
 	"linerate/internal/core/diagnose"
 	"linerate/internal/core/fingerprint"
@@ -127,50 +125,6 @@ func Turned(d model.Direction) model.Direction {
 		return model.From
 	}
 	return model.To
-}
-
-// Paths are the histories of all paths, made from leases in the order of their results. The zero
-// value with a margin and a zone is empty and ready to use.
-type Paths struct {
-	Margin float64 // smaller changes do not count
-	Zone   *time.Location
-	Of     map[Way]*series.Path
-	Doubts map[int64]Doubt // suspicions that runs are to confirm, by the look that raised them
-}
-
-// Doubt is a suspicion about a path.
-type Doubt struct {
-	series.Doubt
-	runs []model.Run
-}
-
-// Take adds the result of a lease: doubt is the suspicion that a look raises, nil for none, and
-// told the change that runs confirm.
-func (p *Paths) Take(l *Lease) (doubt *series.Doubt, told *series.Told) {
-	if l.State != Done || len(l.Runs) == 0 {
-		delete(p.Doubts, l.Look) // the next look raises it again
-		return nil, nil
-	}
-	if p.Of == nil {
-		p.Of, p.Doubts = map[Way]*series.Path{}, map[int64]Doubt{}
-	}
-	path := p.Of[l.Way()]
-	if path == nil {
-		path = &series.Path{Margin: p.Margin}
-		p.Of[l.Way()] = path
-	}
-	if l.Kind == Visit {
-		if doubt = path.Add(series.Look{At: time.Unix(l.From, 0).In(p.Zone), ID: strconv.FormatInt(l.ID, 10)}, l.Seen()); doubt != nil {
-			p.Doubts[l.ID] = Doubt{*doubt, l.Seen()}
-		}
-		return doubt, nil
-	}
-	d, ok := p.Doubts[l.Look]
-	if !ok {
-		return nil, nil
-	}
-	delete(p.Doubts, l.Look)
-	return nil, path.Settle(&d.Doubt, append(d.runs, l.Seen()...))
 }
 
 // Validate returns an error for a run that no host can have measured.

@@ -82,7 +82,8 @@ type Entry struct {
 	Reason string     `json:"reason,omitempty"`
 }
 
-// Change is a confirmed change of a path, as Near sees it.
+// Change is a confirmed change of a path, as Near sees it, or of the host Near on all its paths, as
+// the others see it: Far is then "".
 type Change struct {
 	Near string `json:"near"`
 	Far  string `json:"far"`

@@ -22,7 +22,7 @@ const Version = "v0.0-test"
 // busy machine.
 func Timeouts() session.Timeouts {
 	return session.Timeouts{
-		Hello: 2 * time.Second, Call: 10 * time.Second, Ping: 500 * time.Millisecond, Pong: 2500 * time.Millisecond,
+		Hello: 2 * time.Second, Call: 10 * time.Second, Ping: 500 * time.Millisecond, Pong: 10 * time.Second,
 		Send: 3 * time.Second, // net/http ends a stream then, even one that only a busy machine delays
 	}
 }

@@ -10,46 +10,6 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// Effects decomposes a matrix of deviations from the expected values: number = Sends[i] +
-// Receives[j] + Rest[i][j]. Hosts without a number have effect 0.
-type Effects struct {
-	Sends, Receives []float64
-	Rest            fleet.Matrix
-}
-
-const (
-	passes = 3 // of medians over rows and columns (fleet.md section 6.2)
-	// fewest is the number of values from which a median separates the usual from the odd. With
-	// fewer a host gets the least: it is as good as its best partner saw it.
-	fewest = 3
-)
-
-// Fit decomposes a matrix by medians of its rows and columns.
-func Fit(d fleet.Matrix) Effects {
-	e := Effects{make([]float64, len(d)), make([]float64, len(d)), d}
-	for range passes {
-		for i := range d {
-			e.Sends[i] = usual(d.Map(func(_, j int, v float64) float64 { return v - e.Receives[j] }).Row(i))
-		}
-		for j := range d {
-			e.Receives[j] = usual(d.Map(func(i, _ int, v float64) float64 { return v - e.Sends[i] }).Column(j))
-		}
-	}
-	e.Rest = d.Map(func(i, j int, v float64) float64 { return v - e.Sends[i] - e.Receives[j] })
-	return e
-}
-
-// usual returns the median of v, or of too few numbers the least; 0 for none.
-func usual(v []float64) float64 {
-	switch {
-	case len(v) == 0:
-		return 0
-	case len(v) < fewest:
-		return slices.Min(v)
-	}
-	return stats.Median(v)
-}
-
 // Host is a host that carries less than the others. Its shares are relative to the others; 1 if
 // it is as good as they are.
 type Host struct {
@@ -101,13 +61,12 @@ func Look(rates fleet.Matrix) Result {
 			sent[i], received[i] = r.Level, r.Level
 		}
 	}
-	e := Effects{make([]float64, n), make([]float64, n), rates.Map(func(i, j int, v float64) float64 {
-		return short(min(sent[i], received[j]), v)
-	})}
-	noise, margin := 0.0, -math.Log(1-Margin)
+	rests := rates.Map(func(i, j int, v float64) float64 { return short(min(sent[i], received[j]), v) })
+	noise, margin, e := 0.0, -math.Log(1-Margin), fleet.Effects{}
 	if n >= leastHosts {
-		e = Fit(e.Rest)
-		noise = stats.Scatter(e.Rest.All())
+		e = fleet.Fit(rests.Deviations())
+		rests = rests.Map(func(i, j int, v float64) float64 { return e.Rest(fleet.Deviation{From: int64(i), To: int64(j), D: v}) })
+		noise = stats.Scatter(rests.All())
 	}
 	share := func(effect float64, ways int) float64 {
 		if ways == 0 || effect < max(margin, hostErrors*stats.MedianError*noise/math.Sqrt(float64(ways))) {
@@ -116,12 +75,12 @@ func Look(rates fleet.Matrix) Result {
 		return math.Exp(-effect)
 	}
 	for i := range rates {
-		h := Host{i, share(short(r.Level, sent[i])+e.Sends[i], len(rates.Row(i))), share(short(r.Level, received[i])+e.Receives[i], len(rates.Column(i)))}
+		h := Host{i, share(short(r.Level, sent[i])+e.Sends[int64(i)], len(rates.Row(i))), share(short(r.Level, received[i])+e.Receives[int64(i)], len(rates.Column(i)))}
 		if h.Sends < 1 || h.Receives < 1 {
 			r.Hosts = append(r.Hosts, h)
 		}
 	}
-	for i, row := range e.Rest {
+	for i, row := range rests {
 		for j, rest := range row {
 			if rest >= max(margin, wayErrors*noise) { // false for NaN
 				r.Ways = append(r.Ways, Way{i, j, math.Exp(-rest)})

@@ -10,26 +10,6 @@ import (
 	"linerate/internal/must"
 )
 
-// TestFit has the vector of fleet.md section 6.2.
-func TestFit(t *testing.T) {
-	n := math.NaN()
-	e := Fit(fleet.Matrix{{n, .23, .24, .22, .25}, {-.02, n, 0, .01, -.02}, {-.01, .31, n, 0, -.01}, {.02, -.02, -.01, n, -.01}, {0, .01, 0, 0, n}})
-	for name, c := range map[string][2][]float64{
-		"sends":    {e.Sends, {.23125, -.010625, -.005, -.010625, 0}},
-		"receives": {e.Receives, {-.0025, .004375, .0046875, .0025, -.0021875}},
-	} {
-		for i, want := range c[1] {
-			must.True(t, math.Abs(c[0][i]-want) < 1e-12, "%s of %d: %v instead of %v", name, i, c[0][i], want)
-		}
-	}
-	for i, row := range e.Rest {
-		for j, rest := range row {
-			must.True(t, rest > .05 == (i == 2 && j == 1), "rest %d -> %d: %v", i, j, rest)
-		}
-	}
-	must.True(t, math.Abs(e.Rest[2][1]-.310625) < 1e-12, "rest 2 -> 1: %v", e.Rest[2][1])
-}
-
 // TestLook finds the odd hosts among hosts that are slow in one or both directions or on a
 // single path, with 3 % of noise.
 func TestLook(t *testing.T) {

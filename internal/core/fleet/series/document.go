@@ -86,9 +86,19 @@ func ReportOf(far string, t *Told) Report {
 		Metric: t.Metric, Direction: t.Direction, Worse: t.Worse, Was: t.Value(t.Was), Now: t.Value(t.Now), Low: low, High: high,
 		After: t.Before.At, Since: t.Since.At, Found: t.Found.At, Session: t.Found.ID,
 	}
-	what := map[bool]string{true: "worse", false: "better"}[t.Worse]
-	c.Text = fmt.Sprintf("%s is %s since %s (the look before was at %s): %s instead of %s", t.Name(model.EndName(far)), what, Clock(c.Since), Clock(c.After), Quantity(t.Metric, c.Now), Quantity(t.Metric, c.Was))
+	c.Text = t.Headline(model.EndName(far)) + ": " + Instead(t.Metric, c.Now, c.Was)
 	return c
+}
+
+// Headline says what has changed on the path to an end, and since when.
+func (t *Told) Headline(end string) string {
+	what := map[bool]string{true: "worse", false: "better"}[t.Worse]
+	return fmt.Sprintf("%s is %s since %s (the look before was at %s)", t.Name(end), what, Clock(t.Since.At), Clock(t.Before.At))
+}
+
+// Instead formats a value with the one before.
+func Instead(m model.Metric, now, was float64) string {
+	return Quantity(m, now) + " instead of " + Quantity(m, was)
 }
 
 // With returns c with the changes on the hosts meanwhile.

@@ -162,16 +162,28 @@ func (p *Path) Add(l Look, runs []model.Run) *Doubt {
 		if len(y) == 0 {
 			continue
 		}
-		if d, suspect := p.Series(s).Add(l, y[0]); suspect && (most == nil || d.C > most.C) {
+		if d, suspect := p.Series(s).add(&l, y[0]); suspect && (most == nil || d.C > most.C) {
 			most = &Doubt{s, d}
 		}
 	}
 	return most
 }
 
+// Forget drops the numbers of looks before a time.
+func (p *Path) Forget(before time.Time) {
+	for _, s := range p.streams {
+		s.Forget(before)
+	}
+}
+
 // Settle applies the runs after a look to its doubt, and returns the change, nil for none.
 func (p *Path) Settle(d *Doubt, runs []model.Run) *Told {
-	c, changed := p.Series(d.Stream).Settle(d.Suspicion, d.Runs(runs))
+	return p.SettleNumbers(d, d.Runs(runs))
+}
+
+// SettleNumbers is Settle with the numbers of the runs.
+func (p *Path) SettleNumbers(d *Doubt, y []float64) *Told {
+	c, changed := p.Series(d.Stream).Settle(d.Suspicion, y)
 	if !changed {
 		return nil
 	}

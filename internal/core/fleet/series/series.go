@@ -18,6 +18,7 @@ const (
 	ofSeason   = 8                   // values of a reference of the same season
 	memory     = 168                 // residuals from which the scatter is taken
 	leastKnown = 5                   // least number of residuals for a scatter
+	wellKnown  = 24                  // number of residuals from which a scatter needs no others beside it
 	leastNoise = 0.01                // of a scatter
 	mostScore  = 8                   // of one value, in scatters
 	drift      = 1                   // by which the sum falls with each value
@@ -42,9 +43,9 @@ type Look struct {
 
 // value is a number of a series; larger is worse.
 type value struct {
-	Look
-	y    float64
-	more bool // it is of a confirmation
+	*Look // all numbers of a look share it
+	y     float64
+	more  bool // it is of a confirmation
 }
 
 // Series is a number of a path over successive looks, in order. Larger is worse. The zero value
@@ -52,11 +53,18 @@ type value struct {
 type Series struct {
 	Margin float64 // smaller changes do not count
 
-	values        []value
-	from          int       // the first value since the last change
-	residuals     []float64 // of the last looks, against the reference at the time
-	worse, better Sum
-	before        []level // levels that changes left
+	Detector
+	values []value
+	from   int     // the first value since the last change
+	before []level // levels that changes left
+	moves  []move
+}
+
+// move is a change of the number for another reason than the path, which is known: values before
+// it count as if they had had it.
+type move struct {
+	at time.Time
+	by float64
 }
 
 // level is a level before a change.
@@ -80,58 +88,147 @@ func (c *Sum) Add(score float64, i int) {
 	}
 }
 
+// Detector raises a suspicion if a number leaves its level for good. The zero value is ready to use.
+type Detector struct {
+	residuals     []float64 // of the last values, against the reference at the time
+	worse, better Sum
+}
+
+// Alarm is what a detector has seen.
+type Alarm struct {
+	Worse   bool
+	C       float64
+	Scatter float64 // of the residuals before; 0 while there are too few
+	Since   int     // the value with which it began
+}
+
+// Detect adds the deviation of value i, and reports whether the level has moved, by half of a
+// margin or more.
+func (c *Detector) Detect(d, margin float64, i int) (Alarm, bool) {
+	known := c.residuals
+	if c.residuals = append(c.residuals, d); len(c.residuals) > memory {
+		c.residuals = c.residuals[1:]
+	}
+	if len(known) < leastKnown {
+		return Alarm{}, false
+	}
+	a := Alarm{Worse: true, Scatter: max(stats.Scatter(known), leastNoise)}
+	z := (d - stats.Median(known)) / a.Scatter
+	c.worse.Add(z, i)
+	c.better.Add(-z, i)
+	a.C, a.Since = c.worse.C, c.worse.since
+	if c.better.C > c.worse.C {
+		a.Worse, a.C, a.Since, d = false, c.better.C, c.better.since, -d
+	}
+	return a, a.C >= alarm && d >= margin/2
+}
+
+// Restart lets the detector begin anew with the level, and forgets the last n deviations.
+func (c *Detector) Restart(n int) {
+	c.worse, c.better = Sum{}, Sum{}
+	c.residuals = c.residuals[:max(0, len(c.residuals)-n)]
+}
+
 // Suspicion is a change that runs have to confirm.
 type Suspicion struct {
 	Worse     bool
 	C         float64
 	Reference float64 // the number before
 	Margin    float64 // least change to report
-	since     int
+	since     Look
 }
 
 // Add adds the number of a look, and returns the suspicion that it raises.
-func (s *Series) Add(l Look, y float64) (Suspicion, bool) {
-	ref, n := s.reference(l.At)
-	i := len(s.values)
+func (s *Series) Add(l Look, y float64) (Suspicion, bool) { return s.add(&l, y) }
+
+func (s *Series) add(l *Look, y float64) (Suspicion, bool) {
+	ref, n := s.Reference(l.At)
 	s.values = append(s.values, value{Look: l, y: y})
 	if n == 0 {
 		return Suspicion{}, false
 	}
-	d := y - ref
-	known := s.residuals
-	if s.residuals = append(s.residuals, d); len(s.residuals) > memory {
-		s.residuals = s.residuals[1:]
-	}
-	if len(known) < leastKnown {
+	a, suspect := s.Detect(y-ref, s.Margin, len(s.values)-1)
+	if !suspect {
 		return Suspicion{}, false
 	}
-	scatter := max(stats.Scatter(known), leastNoise)
-	z := (d - stats.Median(known)) / scatter
-	s.worse.Add(z, i)
-	s.better.Add(-z, i)
-	sum, x := s.worse, d
-	if s.better.C > s.worse.C {
-		sum, x = s.better, -d
-	}
-	if sum.C < alarm || x < s.Margin/2 {
-		return Suspicion{}, false
-	}
-	// A wrong reference is wrong in every run, and so is a drifting level: no number of runs
-	// detects either.
-	margin := max(s.Margin, ownScatter*scatter) + 2*stats.MedianError*scatter/math.Sqrt(float64(n))
-	return Suspicion{Worse: sum == s.worse, C: sum.C, Reference: ref, Margin: margin, since: max(sum.since, s.from)}, true
+	return s.suspicion(a, ref, n, 2), true
 }
 
-// reference returns the expected number, and how many values it comes from: those of the same
+// suspicion returns an alarm with what has to be shown. A wrong reference is wrong in every run,
+// and so is a drifting level: no number of runs detects either. errors is how many standard errors
+// the reference may be wrong.
+func (s *Series) suspicion(a Alarm, ref float64, n int, errors float64) Suspicion {
+	margin := max(s.Margin, ownScatter*a.Scatter) + errors*stats.MedianError*a.Scatter/math.Sqrt(float64(n))
+	return Suspicion{Worse: a.Worse, C: a.C, Reference: ref, Margin: margin, since: *s.values[max(a.Since, s.from)].Look}
+}
+
+// Suspect returns the suspicion that an alarm raises about the number since a look, of which ref is
+// what was expected, from n values, and may be wrong by so many standard errors. least is the scatter
+// of a series that has few values of its own.
+func (s *Series) Suspect(l Look, a Alarm, ref float64, n int, errors, least float64) Suspicion {
+	if a.Scatter = leastNoise; len(s.residuals) > leastKnown {
+		a.Scatter = max(a.Scatter, stats.Scatter(s.residuals))
+	}
+	if len(s.residuals) < wellKnown {
+		a.Scatter = max(a.Scatter, least)
+	}
+	a.Since = slices.IndexFunc(s.values, func(v value) bool { return *v.Look == l && !v.more })
+	return s.suspicion(a, ref, n, errors)
+}
+
+// Move has values before a time count as if they had changed by so much.
+func (s *Series) Move(at time.Time, by float64) {
+	s.moves = append(s.moves, move{at, by})
+	s.moved(at, by)
+}
+
+// Return undoes a move, because the number is as before it; since is when.
+func (s *Series) Return(at time.Time, by float64, since time.Time) {
+	if i := slices.Index(s.moves, move{at, by}); i >= 0 {
+		s.moves = slices.Delete(s.moves, i, i+1)
+		by = -by
+	} else { // it has no value from before
+		by = 0
+	}
+	s.moved(since, by)
+}
+
+// moved moves the levels that changes left, and forgets what was made of values since a time.
+func (s *Series) moved(since time.Time, by float64) {
+	for i := range s.before {
+		s.before[i].y += by
+	}
+	n := 0
+	for _, v := range s.values {
+		if !v.more && !v.At.Before(since) {
+			n++
+		}
+	}
+	s.Restart(n)
+}
+
+// number returns a value as it counts now.
+func (s *Series) number(v value) float64 {
+	y := v.y
+	for _, m := range s.moves {
+		if v.At.Before(m.at) {
+			y += m.by
+		}
+	}
+	return y
+}
+
+// Reference returns the expected number, and how many values it comes from: those of the same
 // time of day and kind of day, or all since the last change.
-func (s *Series) reference(at time.Time) (y float64, n int) {
+func (s *Series) Reference(at time.Time) (y float64, n int) {
 	var all, same []float64
 	for _, v := range s.values[s.from:] {
 		if at.Sub(v.At) > window {
 			continue
 		}
-		if all = append(all, v.y); season(v.At) == season(at) {
-			same = append(same, v.y)
+		y := s.number(v)
+		if all = append(all, y); season(v.At) == season(at) {
+			same = append(same, y)
 		}
 	}
 	switch {
@@ -164,12 +261,13 @@ const (
 
 // Judge returns what the runs that followed a suspicion show.
 func (p Suspicion) Judge(runs []float64) Verdict {
-	v, _ := p.judge(runs)
+	v, _ := p.Decide(runs, MostRuns)
 	return v
 }
 
-// judge also returns how far the number has changed, in the direction of the suspicion.
-func (p Suspicion) judge(runs []float64) (Verdict, stats.Interval) {
+// Decide also returns how far the number has changed, in the direction of the suspicion. It refutes
+// what so many runs do not confirm.
+func (p Suspicion) Decide(runs []float64, most int) (Verdict, stats.Interval) {
 	beyond, below := stats.NewEvidence(-p.Margin, 0.05), stats.NewEvidence(p.Margin)
 	for i, y := range runs {
 		d := y - p.Reference
@@ -182,7 +280,7 @@ func (p Suspicion) judge(runs []float64) (Verdict, stats.Interval) {
 		case beyond.Max().NotAbove >= math.Log(E):
 			in := beyond.Interval(0)
 			return Confirmed, stats.Interval{Low: -in.High, High: -in.Low, Confidence: in.Confidence}
-		case below.Max().NotBelow >= math.Log(giveUp), i+1 >= MostRuns:
+		case below.Max().NotBelow >= math.Log(giveUp), i+1 >= most:
 			return Refuted, stats.Interval{}
 		}
 	}
@@ -201,17 +299,18 @@ type Change struct {
 
 // Settle applies the result of the runs after the last look to its suspicion.
 func (s *Series) Settle(p Suspicion, runs []float64) (Change, bool) {
-	verdict, by := p.judge(runs)
+	verdict, by := p.Decide(runs, MostRuns)
 	if verdict == Open {
 		return Change{}, false // the runs were cut short: the next look raises the suspicion again
 	}
-	s.worse, s.better = Sum{}, Sum{}
-	if verdict == Refuted {
+	since := slices.IndexFunc(s.values, func(v value) bool { return *v.Look == p.since && !v.more })
+	if verdict == Refuted || since < s.from { // else another change has come between
+		s.Restart(0)
 		return Change{}, false
 	}
 	last := s.values[len(s.values)-1]
-	c := Change{Worse: p.Worse, Was: p.Reference, Now: stats.Median(runs), By: by, Before: s.values[max(0, p.since-1)].Look, Since: s.values[p.since].Look, Found: last.Look}
-	s.residuals = s.residuals[:max(0, len(s.residuals)-(len(s.values)-p.since))]
+	c := Change{Worse: p.Worse, Was: p.Reference, Now: stats.Median(runs), By: by, Before: *s.values[max(0, since-1)].Look, Since: p.since, Found: *last.Look}
+	s.Restart(len(s.values) - since)
 	n := len(s.before)
 	if n > 0 && s.before[n-1].worse != c.Worse && math.Abs(c.Now-s.before[n-1].y) <= p.Margin {
 		// It is as before: what happens every evening becomes part of its season.
@@ -220,16 +319,29 @@ func (s *Series) Settle(p Suspicion, runs []float64) (Change, bool) {
 		return c, true
 	}
 	s.before = append(s.before, level{c.Worse, s.from, p.Reference})
-	s.from = p.since
+	s.from = since
 	for _, y := range runs {
 		s.values = append(s.values, value{last.Look, y, true})
 	}
 	return c, true
 }
 
+// Forget drops the numbers of looks before a time, which no reference may need any more.
+func (s *Series) Forget(before time.Time) {
+	n := slices.IndexFunc(s.values, func(v value) bool { return !v.At.Before(before) })
+	if n <= 0 {
+		return
+	}
+	s.values = slices.Clone(s.values[n:])
+	s.from, s.worse.since, s.better.since = max(0, s.from-n), max(0, s.worse.since-n), max(0, s.better.since-n)
+	for i := range s.before {
+		s.before[i].from = max(0, s.before[i].from-n)
+	}
+}
+
 // Usual returns the reference at now, and whether there is one.
 func (s *Series) Usual(now time.Time) (float64, bool) {
-	y, n := s.reference(now)
+	y, n := s.Reference(now)
 	return y, n > 0
 }
 
@@ -237,7 +349,7 @@ func (s *Series) Usual(now time.Time) (float64, bool) {
 func (s *Series) Looks() (looks []Look, y []float64) {
 	for _, v := range s.values {
 		if !v.more {
-			looks, y = append(looks, v.Look), append(y, v.y)
+			looks, y = append(looks, *v.Look), append(y, v.y)
 		}
 	}
 	return looks, y

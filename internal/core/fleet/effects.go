@@ -1,0 +1,57 @@
+package fleet
+
+import (
+	"slices"
+
+	"linerate/internal/core/stats"
+)
+
+// Deviation is how far a number of the direction between two hosts is from what is expected of it.
+type Deviation struct {
+	From, To int64
+	D        float64
+}
+
+// Effects decomposes deviations: D = Sends[From] + Receives[To] + the rest, which belongs to the
+// two hosts together.
+type Effects struct{ Sends, Receives map[int64]float64 }
+
+const (
+	passes = 3 // of medians over senders and receivers (fleet.md section 6.2)
+	// fewest is the number of values from which a median separates the usual from the odd. With
+	// fewer a host gets the least: it is as good as its best partner saw it.
+	fewest = 3
+)
+
+// Fit decomposes deviations by the medians of each sender and each receiver.
+func Fit(all []Deviation) Effects {
+	e := Effects{map[int64]float64{}, map[int64]float64{}}
+	from, to := map[int64][]Deviation{}, map[int64][]Deviation{}
+	for _, d := range all {
+		from[d.From], to[d.To] = append(from[d.From], d), append(to[d.To], d)
+	}
+	for range passes {
+		for host, of := range from {
+			e.Sends[host] = usual(of, func(d Deviation) float64 { return d.D - e.Receives[d.To] })
+		}
+		for host, of := range to {
+			e.Receives[host] = usual(of, func(d Deviation) float64 { return d.D - e.Sends[d.From] })
+		}
+	}
+	return e
+}
+
+// Rest returns what of a deviation belongs to neither host alone.
+func (e Effects) Rest(d Deviation) float64 { return d.D - e.Sends[d.From] - e.Receives[d.To] }
+
+// usual returns the median of numbers of deviations, or of too few the least.
+func usual(all []Deviation, of func(Deviation) float64) float64 {
+	var v []float64
+	for _, d := range all {
+		v = append(v, of(d))
+	}
+	if len(v) < fewest {
+		return slices.Min(v)
+	}
+	return stats.Median(v)
+}
