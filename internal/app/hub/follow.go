@@ -38,6 +38,12 @@ func (h *Hub) follow(ctx context.Context) error {
 		if n.Setup != nil {
 			h.setup, h.joined = *n.Setup, true
 		}
+		for _, a := range n.Alerts {
+			if !slices.ContainsFunc(h.told, func(b fleet.Alert) bool { return a.ID == b.ID }) {
+				a.At = a.At.In(h.paths.Zone)
+				h.tell(a)
+			}
+		}
 		for i := range n.Hosts {
 			h.learn(&n.Hosts[i])
 		}

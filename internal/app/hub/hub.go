@@ -43,6 +43,7 @@ type Store interface {
 	Drain(ctx context.Context, host, until int64) error
 	Apply(ctx context.Context, s *fleet.Setup) error
 	PutKey(ctx context.Context, k fleet.Key) error
+	PutAlert(ctx context.Context, a *fleet.Alert) error
 	Revoke(ctx context.Context) error
 	Plan(ctx context.Context, leases []fleet.Lease) (planned int, err error)
 	Finish(ctx context.Context, near, now int64, results []fleet.Lease) (fresh []int64, err error)
@@ -285,7 +286,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ctx = context.WithoutCancel(ctx)
-	err = errors.Join(err, h.putHosts(ctx))
+	err = errors.Join(err, h.putHosts(ctx), h.putAlerts(ctx))
 	if h.leads > 0 { // the next hub need not wait; it does if this fails
 		_, _ = h.store.Lead(ctx, h.id, h.now(), 0)
 	}

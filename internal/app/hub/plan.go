@@ -47,6 +47,9 @@ func (h *Hub) due(ctx context.Context) error {
 	if err := h.refresh(ctx, now); err != nil {
 		return err
 	}
+	if err := h.putAlerts(ctx); err != nil {
+		return err
+	}
 	leads, err := h.lead(ctx, now)
 	h.watch(now, leads)
 	if err != nil || !leads {
@@ -171,13 +174,30 @@ func (h *Hub) at(s int64) time.Time { return time.Unix(s, 0).In(h.paths.Zone) }
 // alert tells people of an event.
 func (h *Hub) alert(a fleet.Alert) {
 	a.At = h.at(h.now())
-	if h.told = append(h.told, a); len(h.told) > 2*shown {
-		h.told = slices.Delete(h.told, 0, shown)
-	}
+	h.tell(a)
 	select {
 	case h.alerts <- a:
 	default: // people have a hundred to read already
 	}
+}
+
+// tell adds an alert to those that people see.
+func (h *Hub) tell(a fleet.Alert) {
+	h.told = append(h.told, a)
+	slices.SortStableFunc(h.told, func(a, b fleet.Alert) int { return a.At.Compare(b.At) })
+	h.told = h.told[max(0, len(h.told)-2*shown):]
+}
+
+// putAlerts stores the alerts of this hub, so that all hubs know them.
+func (h *Hub) putAlerts(ctx context.Context) error {
+	for i := range h.told {
+		if a := &h.told[i]; a.ID == 0 {
+			if err := h.store.PutAlert(ctx, a); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // members returns the hosts that may be planned for, with their windows since an hour ago, and

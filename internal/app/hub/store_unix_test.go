@@ -162,6 +162,11 @@ func stores(t *testing.T, first, second Store) {
 	must.Need(t, m.Setup != nil && m.Setup.Shared[0].AtOnce == 2 && len(m.Leases) == 2, "%+v", m)
 	must.True(t, must.Get(first.News(ctx, m.To))(t).Setup == nil, "the setup is new again")
 	n.To = m.To
+	told := []fleet.Alert{{Kind: "silent", At: at, Text: "a"}, {Kind: "back", At: at, Text: "b"}}
+	must.Do(t, errors.Join(first.PutAlert(ctx, &told[0]), second.PutAlert(ctx, &told[1])))
+	m = must.Get(first.News(ctx, n.To))(t)
+	must.True(t, len(m.Alerts) == 2 && m.Alerts[0].Kind == "silent" && m.Alerts[0].ID == told[0].ID && m.Alerts[1].ID == told[1].ID && told[1].ID > told[0].ID, "%+v", m.Alerts)
+	n.To = m.To
 
 	// A result counts once, whichever hub it comes to, and a late one takes the place of "lost".
 	some := must.Get(first.News(ctx, beginning))(t).Leases[0]
@@ -176,6 +181,7 @@ func stores(t *testing.T, first, second Store) {
 	must.True(t, len(m.Leases) == 1 && m.Leases[0].State == fleet.Done && m.Leases[0].Reported == now, "%+v", m.Leases)
 
 	must.Do(t, first.Forget(ctx, 1<<31))
-	must.Len(t, must.Get(second.News(ctx, beginning))(t).Leases, 0, "after all were forgotten")
+	m = must.Get(second.News(ctx, beginning))(t)
+	must.True(t, len(m.Leases) == 0 && len(m.Alerts) == 0, "after all were forgotten: %+v", m)
 	must.Equal(t, must.Get(second.Plan(ctx, []fleet.Lease{some}))(t), 1, "what was forgotten holds nothing")
 }

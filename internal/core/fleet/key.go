@@ -48,4 +48,5 @@ type News struct {
 	Leases []Lease
 	Keys   []Key
 	Setup  *Setup // nil if it is as before
+	Alerts []Alert
 }

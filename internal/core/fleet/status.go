@@ -18,7 +18,7 @@ type Status struct {
 	Queue   []Entry        `json:"queue"`
 	Recent  []Entry        `json:"recent"`  // the newest first
 	Changes []Change       `json:"changes"` // the newest first
-	Alerts  []Alert        `json:"alerts"`  // the newest first, since the hub was started
+	Alerts  []Alert        `json:"alerts"`  // the newest first, of all hubs
 	Faults  []string       `json:"faults"`  // of the hub itself
 	Setup   Setup          `json:"setup"`
 	Shared  []SharedStatus `json:"shared"`
@@ -92,6 +92,7 @@ type Change struct {
 
 // Alert is an event that people are told of at once.
 type Alert struct {
+	ID      int64     `json:"-"`    // 0 until it is stored
 	Kind    string    `json:"kind"` // worse, better, silent, back, joined, twin, clock, hub, operator
 	Subject string    `json:"subject"`
 	At      time.Time `json:"at"`

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"linerate/internal/core/fleet"
@@ -22,8 +23,10 @@ type Fleet struct {
 // microseconds since 1970; "" is the time of this machine.
 func NewFleet(t Tables, clock string) Fleet { return Fleet{t, clock} }
 
-// page is how many leases are read at a time.
-const page = 1000
+const (
+	page   = 1000 // leases that are read at a time
+	alerts = 100  // the newest that are read
+)
 
 // wrapped adds what was done to an error.
 func wrapped(what string, err error) error {
@@ -130,6 +133,17 @@ func (f *Fleet) News(ctx context.Context, since fleet.Mark) (n fleet.News, err e
 		}, `SELECT hash, access, expires_s, uses FROM fleet_keys WHERE epoch > $1`, since.Epoch); err != nil {
 			return err
 		}
+		n.Alerts, err = queryAll(ctx, tx, func(scan func(...any) error) (a fleet.Alert, err error) {
+			var text string
+			if err := scan(&a.ID, &text); err != nil {
+				return a, err
+			}
+			return a, json.Unmarshal([]byte(text), &a)
+		}, `SELECT id, document FROM fleet_alerts WHERE epoch > $1 ORDER BY id DESC LIMIT $2`, since.Epoch, alerts)
+		if err != nil {
+			return err
+		}
+		slices.Reverse(n.Alerts)
 		var marks []fleet.Mark
 		n.Leases, err = queryAll(ctx, tx, func(scan func(...any) error) (l fleet.Lease, err error) {
 			var m fleet.Mark
@@ -215,6 +229,17 @@ func (f *Fleet) Apply(ctx context.Context, s *fleet.Setup) error {
 func (f *Fleet) PutKey(ctx context.Context, k fleet.Key) error {
 	return f.change(ctx, "store a key", func(tx *tx, epoch int64) error {
 		return tx.exec(ctx, `INSERT INTO fleet_keys (hash, epoch, access, expires_s, uses) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (hash) DO NOTHING`, k.Hash, epoch, k.Right, k.Expires, k.Left)
+	})
+}
+
+// PutAlert stores a new alert, and sets its number.
+func (f *Fleet) PutAlert(ctx context.Context, a *fleet.Alert) error {
+	text, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	return f.change(ctx, "store an alert", func(tx *tx, epoch int64) error {
+		return tx.row(ctx, `INSERT INTO fleet_alerts (epoch, at_s, document) VALUES ($1, $2, $3) RETURNING id`, epoch, a.At.Unix(), string(text)).Scan(&a.ID)
 	})
 }
 
@@ -312,9 +337,10 @@ func (f *Fleet) Finish(ctx context.Context, near, now int64, results []fleet.Lea
 	return fresh, err
 }
 
-// Forget removes the leases whose windows, and the keys whose times, ended before a time.
+// Forget removes alerts of before a time, and the leases and keys that ended before it.
 func (f *Fleet) Forget(ctx context.Context, before int64) error {
 	return wrapped("remove old results", f.t.write(ctx, func(tx *tx) error {
-		return errors.Join(tx.exec(ctx, `DELETE FROM fleet_leases WHERE until_s < $1`, before), tx.exec(ctx, `DELETE FROM fleet_keys WHERE expires_s < $1`, before))
+		return errors.Join(tx.exec(ctx, `DELETE FROM fleet_leases WHERE until_s < $1`, before), tx.exec(ctx, `DELETE FROM fleet_keys WHERE expires_s < $1`, before),
+			tx.exec(ctx, `DELETE FROM fleet_alerts WHERE at_s < $1`, before))
 	}))
 }

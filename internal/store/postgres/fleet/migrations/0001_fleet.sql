@@ -31,6 +31,13 @@ CREATE TABLE fleet_keys (
     uses      BIGINT NOT NULL
 );
 
+CREATE TABLE fleet_alerts (
+    id       BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    epoch    BIGINT NOT NULL,
+    at_s     BIGINT NOT NULL,
+    document TEXT   NOT NULL
+);
+
 CREATE TABLE fleet_leases (
     id       BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     epoch    BIGINT NOT NULL,

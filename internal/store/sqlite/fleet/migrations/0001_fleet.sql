@@ -38,6 +38,13 @@ CREATE TABLE fleet_keys (
     uses      INTEGER NOT NULL -- that are left
 ) STRICT;
 
+CREATE TABLE fleet_alerts (
+    id       INTEGER PRIMARY KEY,
+    epoch    INTEGER NOT NULL,
+    at_s     INTEGER NOT NULL,
+    document TEXT    NOT NULL -- a fleet.Alert
+) STRICT;
+
 CREATE TABLE fleet_leases (
     id       INTEGER PRIMARY KEY,
     epoch    INTEGER NOT NULL,
