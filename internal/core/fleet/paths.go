@@ -21,8 +21,8 @@ const (
 	suspicionsOf, fewSuspicions = 50, 2
 	// partners with which the change of a host has to be confirmed.
 	partners = 2
-	// forget is how long the numbers of a path are remembered, of which a reference uses half (p).
-	forget = 56 * 24 * time.Hour
+	// forget is how long the numbers of a path are remembered: as long as a reference uses them.
+	forget = 28 * 24 * time.Hour
 	// known is how many looks of a host are remembered, to find since when it has changed.
 	known = 48
 )

@@ -43,9 +43,9 @@ type Look struct {
 
 // value is a number of a series; larger is worse.
 type value struct {
-	*Look // all numbers of a look share it
-	y     float64
-	more  bool // it is of a confirmation
+	*Look         // all numbers of a look share it
+	y     float32 // a hub has millions of them
+	more  bool    // it is of a confirmation
 }
 
 // Series is a number of a path over successive looks, in order. Larger is worse. The zero value
@@ -88,6 +88,15 @@ func (c *Sum) Add(score float64, i int) {
 	}
 }
 
+// roomy returns a list with room for one more, and little more than that: a hub has a hundred
+// thousand lists.
+func roomy[T any](all []T) []T {
+	if len(all) < cap(all) {
+		return all
+	}
+	return append(make([]T, 0, len(all)+len(all)/8+4), all...)
+}
+
 // Detector raises a suspicion if a number leaves its level for good. The zero value is ready to use.
 type Detector struct {
 	residuals     []float64 // of the last values, against the reference at the time
@@ -106,7 +115,7 @@ type Alarm struct {
 // margin or more.
 func (c *Detector) Detect(d, margin float64, i int) (Alarm, bool) {
 	known := c.residuals
-	if c.residuals = append(c.residuals, d); len(c.residuals) > memory {
+	if c.residuals = append(roomy(c.residuals), d); len(c.residuals) > memory {
 		c.residuals = c.residuals[1:]
 	}
 	if len(known) < leastKnown {
@@ -143,7 +152,7 @@ func (s *Series) Add(l Look, y float64) (Suspicion, bool) { return s.add(&l, y) 
 
 func (s *Series) add(l *Look, y float64) (Suspicion, bool) {
 	ref, n := s.Reference(l.At)
-	s.values = append(s.values, value{Look: l, y: y})
+	s.values = append(roomy(s.values), value{Look: l, y: float32(y)})
 	if n == 0 {
 		return Suspicion{}, false
 	}
@@ -209,7 +218,7 @@ func (s *Series) moved(since time.Time, by float64) {
 
 // number returns a value as it counts now.
 func (s *Series) number(v value) float64 {
-	y := v.y
+	y := float64(v.y)
 	for _, m := range s.moves {
 		if v.At.Before(m.at) {
 			y += m.by
@@ -321,7 +330,7 @@ func (s *Series) Settle(p Suspicion, runs []float64) (Change, bool) {
 	s.before = append(s.before, level{c.Worse, s.from, p.Reference})
 	s.from = since
 	for _, y := range runs {
-		s.values = append(s.values, value{last.Look, y, true})
+		s.values = append(s.values, value{last.Look, float32(y), true})
 	}
 	return c, true
 }
@@ -349,7 +358,7 @@ func (s *Series) Usual(now time.Time) (float64, bool) {
 func (s *Series) Looks() (looks []Look, y []float64) {
 	for _, v := range s.values {
 		if !v.more {
-			looks, y = append(looks, *v.Look), append(y, v.y)
+			looks, y = append(looks, *v.Look), append(y, float64(v.y))
 		}
 	}
 	return looks, y
