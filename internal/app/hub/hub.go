@@ -64,7 +64,7 @@ const (
 	horizon   = 3600             // s, planned ahead: agents go on without a hub for so long
 	gathering = 600              // s, after a host joins, in which one round is planned ahead
 	grace     = 120              // s, after a window, until a result counts as lost
-	kept      = 56 * 24 * 3600   // s, twice the period of a reference
+	kept      = 28 * 24 * 3600   // s, as long as a reference uses them
 	patient   = 25 * time.Second // that an agent waits for news
 	every     = time.Second      // between two looks at what is due
 	noted     = 60               // s, between two writes of when hosts were seen, and two looks at the clock
