@@ -154,6 +154,11 @@ func (s *suspect) explains(d *Doubt) bool {
 
 // ask raises the doubts about a host, and reports whether it could.
 func (p *Paths) ask(s *suspect) bool {
+	for _, d := range p.Doubts {
+		if d.host != nil && d.host.role == s.role {
+			return false // it is asked for already
+		}
+	}
 	var doubts []*Doubt
 	for _, c := range s.asks {
 		of := p.Of[c.way].Series(c.stream).Suspect(c.look, s.Alarm, c.expected, c.of, largest(len(p.hosts))/math.Sqrt(partners), s.scatter)
@@ -212,8 +217,8 @@ func (b *behaviour) since(by float64) (since, before series.Look) {
 	for _, c := range b.looks {
 		x = append(x, max(-2*math.Abs(by), min(c.D, 2*math.Abs(by)))) // a run may have stalled
 	}
-	at := max(1, stats.BestSplit(x).At)
-	return b.looks[at].look, b.looks[at-1].look
+	at := min(max(1, stats.BestSplit(x).At), len(x)-1)
+	return b.looks[at].look, b.looks[max(0, at-1)].look // there are two at least: those of its partners
 }
 
 // moved returns the confirmed change of a host.

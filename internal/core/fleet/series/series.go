@@ -135,7 +135,7 @@ func (c *Detector) Detect(d, margin float64, i int) (Alarm, bool) {
 // Restart lets the detector begin anew with the level, and forgets the last n deviations.
 func (c *Detector) Restart(n int) {
 	c.worse, c.better = Sum{}, Sum{}
-	c.residuals = c.residuals[:max(0, len(c.residuals)-n)]
+	c.residuals = c.residuals[:max(0, len(c.residuals)-max(0, n))] // a clock may have been set
 }
 
 // Suspicion is a change that runs have to confirm.
