@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"linerate/internal/core/fingerprint"
@@ -39,9 +38,15 @@ func (h *Hub) follow(ctx context.Context) error {
 			h.setup, h.joined = *n.Setup, true
 		}
 		for _, a := range n.Alerts {
-			if !slices.ContainsFunc(h.told, func(b fleet.Alert) bool { return a.ID == b.ID }) {
+			// One without a number is in the database if only the answer to its commit was lost.
+			i := slices.IndexFunc(h.told, func(b fleet.Alert) bool {
+				return a.ID == b.ID || b.ID == 0 && a.At.Equal(b.At) && a.Text == b.Text
+			})
+			if i < 0 {
 				a.At = a.At.In(h.paths.Zone)
 				h.tell(a)
+			} else {
+				h.told[i].ID = a.ID
 			}
 		}
 		for i := range n.Hosts {
@@ -148,7 +153,7 @@ func (h *Hub) take(l *fleet.Lease) bool {
 
 // change returns a change with what changed on the hosts meanwhile.
 func (h *Hub) change(o *fleet.Outcome) fleet.Change {
-	before, _ := strconv.ParseInt(o.Before.ID, 10, 64) // the hub wrote it
+	before := fleet.LeaseOf(o.Before)
 	if o.Host == 0 {
 		c := fleet.Change{Near: h.name(o.Way.Low), Far: h.name(o.Way.High), Report: series.ReportOf(h.name(o.Way.High), o.Told)}
 		c.Text = c.Near + ": " + c.Text

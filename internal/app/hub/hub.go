@@ -25,7 +25,6 @@ import (
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/fleet"
-	"linerate/internal/core/fleet/series"
 	"linerate/internal/fault"
 	"linerate/internal/host/sandbox"
 )
@@ -314,7 +313,7 @@ func (h *Hub) order(l *fleet.Lease, near *fleet.Host) (wirefleet.Order, bool) {
 		if l.Near > l.Far {
 			stream.Direction = fleet.Turned(stream.Direction)
 		}
-		o.Stream, o.Doubt, o.Runs = &stream, &doubt, series.MostRuns
+		o.Stream, o.Doubt, o.Runs = &stream, &doubt, d.Most()
 	}
 	ticket, err := wirefleet.Ticket{Lease: l.ID, Near: l.Near, Far: l.Far, Span: l.Span, Confirm: l.Kind == fleet.Confirm, Rate: o.Rate}.Sign(h.key)
 	o.Ticket = ticket

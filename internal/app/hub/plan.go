@@ -11,6 +11,7 @@ import (
 
 	"linerate/internal/core/fleet"
 	"linerate/internal/core/fleet/matching"
+	"linerate/internal/core/fleet/series"
 )
 
 // work does what is due, until ctx ends.
@@ -329,7 +330,7 @@ func (h *Hub) planConfirms(ctx context.Context, now int64) error {
 			continue
 		}
 		f := h.fleetOf(now, low.ID, high.ID)
-		w, err := f.Earliest(0, 1, now+soon, settle, horizon)
+		w, err := f.Earliest(0, 1, now+soon, int64(settle*d.Most()/series.MostRuns), d.Until()-now)
 		if err != nil {
 			continue
 		}

@@ -289,7 +289,7 @@ func (w *Watch) look(ctx context.Context, h reach.Target) (Outcome, error) {
 	case s.State == model.SessionDone && l.taken:
 		o.Err = nil // nothing arriving in one direction is a change, too
 		if l.doubt != nil {
-			o.Told = p.Settle(l.doubt, s.Runs)
+			o.Told = p.Settle(l.doubt, l.doubt.Runs(s.Runs))
 		}
 		if o.Told != nil {
 			o.Changed = w.differences(ctx, o.Told, s)
@@ -416,7 +416,7 @@ func (l *look) Next(_ context.Context, runs []model.Run) (trial.Block, error) {
 	}
 	if !l.taken {
 		l.taken = true
-		if l.doubt = l.path.Add(l.at, runs); l.doubt != nil {
+		if l.doubt, _ = l.path.Add(l.at, runs); l.doubt != nil {
 			l.Env.Observe(app.Looking{At: fmt.Sprintf("%s again, up to %d times: it may have changed", l.doubt.Name(l.end), series.MostRuns)})
 		}
 	}
@@ -451,12 +451,13 @@ func (q Request) PerDay() float64 { return float64(24*time.Hour) / float64(q.Eve
 func Rate(p *series.Path, now time.Time) (to, from units.BitRate) {
 	rate := func(d model.Direction) units.BitRate {
 		s := series.Stream{Metric: model.Goodput, Direction: d}
-		y, known := p.Series(s).Usual(now)
-		if _, seen := p.Series(s).Looks(); !known && len(seen) > 0 {
-			y, known = seen[len(seen)-1], true
-		}
-		if !known {
-			return 0
+		y, n := p.Series(s).Reference(now)
+		if n == 0 {
+			_, seen := p.Series(s).Looks()
+			if len(seen) == 0 {
+				return 0
+			}
+			y = seen[len(seen)-1]
 		}
 		return units.BitRate(s.Value(y))
 	}

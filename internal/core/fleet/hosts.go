@@ -49,9 +49,8 @@ type suspect struct {
 // answer is what runs with one partner show.
 type answer struct {
 	*Doubt
-	y       []float64
-	verdict series.Verdict
-	now     float64
+	y   []float64
+	now float64
 }
 
 // suspects returns the hosts that are worse or better than expected in a metric, with whether that
@@ -61,7 +60,7 @@ func (p *Paths) suspects(m model.Metric) (all []*suspect, scatter float64) {
 	var of []Deviation
 	roles := map[role][]compared{}
 	for _, c := range p.looks {
-		if c.stream.Metric != m {
+		if c.Metric != m {
 			continue
 		}
 		of = append(of, c.Deviation)
@@ -87,7 +86,7 @@ func (p *Paths) suspects(m model.Metric) (all []*suspect, scatter float64) {
 			p.hosts[r] = b
 		}
 		b.looks = append(b.looks, roles[r]...)
-		b.looks = b.looks[max(0, len(b.looks)-known):]
+		b.looks = b.looks[max(0, len(b.looks)-remembered):]
 		effect := fit.Sends[r.host]
 		if r.Direction == model.From {
 			effect = fit.Receives[r.host]
@@ -99,7 +98,7 @@ func (p *Paths) suspects(m model.Metric) (all []*suspect, scatter float64) {
 		if len(with) < partners {
 			continue // it may be the path
 		}
-		a, _ := b.Detect(effect, p.Margin, int(p.number))
+		a, _ := b.Detect(effect, p.Margin, int(p.batch))
 		if a.Scatter == 0 || math.Abs(effect) < p.Margin/2 || a.Worse != (effect > 0) {
 			continue // too little is known, or it is as always
 		}
@@ -113,7 +112,7 @@ func (p *Paths) suspects(m model.Metric) (all []*suspect, scatter float64) {
 
 // roles returns the roles that c tells of.
 func (c compared) roles() []role {
-	s := c.stream
+	s := c.Stream
 	if s.Direction = model.To; s.Metric == model.IdleP50 {
 		return []role{{c.From, s}, {c.To, s}}
 	}
@@ -132,7 +131,7 @@ func (s *suspect) shows(c compared, margin float64) bool {
 func (s *suspect) choose(looks []compared, margin float64) {
 	looks = slices.Clone(looks)
 	slices.Reverse(looks) // the last look of each
-	slices.SortStableFunc(looks, func(a, b compared) int { return cmp.Compare(b.of, a.of) })
+	slices.SortStableFunc(looks, func(a, b compared) int { return cmp.Compare(b.Of, a.Of) })
 	for _, c := range looks {
 		if len(s.asks) < partners && s.shows(c, margin) && !slices.ContainsFunc(s.asks, func(o compared) bool { return o.way == c.way }) {
 			s.asks = append(s.asks, c)
@@ -145,7 +144,7 @@ func (s *suspect) explains(d *Doubt) bool {
 	if d.Metric != s.Metric || d.Worse != s.Worse {
 		return false
 	}
-	c := compared{Deviation: Deviation{From: d.Way.Low, To: d.Way.High}, stream: d.Stream}
+	c := compared{Deviation: Deviation{From: d.Way.Low, To: d.Way.High}, Compared: series.Compared{Stream: d.Stream}}
 	if d.Direction == model.From {
 		c.From, c.To = c.To, c.From
 	}
@@ -161,8 +160,8 @@ func (p *Paths) ask(s *suspect) bool {
 	}
 	var doubts []*Doubt
 	for _, c := range s.asks {
-		of := p.Of[c.way].Series(c.stream).Suspect(c.look, s.Alarm, c.expected, c.of, largest(len(p.hosts))/math.Sqrt(partners), s.scatter)
-		d := &Doubt{Doubt: series.Doubt{Stream: c.stream, Suspicion: of}, Way: c.way, look: c.look, raised: p.number, host: s}
+		of := p.Of[c.way].Series(c.Stream).Suspect(c.look, s.Alarm, c.Compared, largest(len(p.hosts))/math.Sqrt(partners), s.scatter)
+		d := &Doubt{Doubt: series.Doubt{Stream: c.Stream, Suspicion: of}, Way: c.way, look: c.look, raised: p.batch, host: s}
 		if p.asked(d.Way) {
 			return false
 		}
@@ -181,12 +180,12 @@ func largest(n int) float64 { return math.Sqrt(2 * math.Log(float64(max(n, 8))))
 // decide takes the answers about a host: it has changed if all partners see it, and their runs
 // together confirm it.
 func (p *Paths) decide(s *suspect, l *Lease) *Outcome {
-	slices.SortFunc(s.answers, func(a, b answer) int { return cmp.Compare(number(a.look), number(b.look)) })
+	slices.SortFunc(s.answers, func(a, b answer) int { return cmp.Compare(LeaseOf(a.look), LeaseOf(b.look)) })
 	joint := series.Suspicion{Worse: s.Worse}
 	var moved []float64
 	seen := 0
 	for _, a := range s.answers {
-		if a.verdict == series.Open {
+		if len(a.y) < a.Most() && a.Judge(a.y) == series.Open {
 			return nil // it was cut short: the next batch raises it again
 		}
 		joint.Margin += a.Margin / partners
@@ -234,7 +233,7 @@ func (p *Paths) moved(s *suspect, b *behaviour, by stats.Interval, l *Lease) *Ou
 	}
 	c := series.Change{Worse: s.Worse, By: by, Found: series.Look{At: time.Unix(l.From, 0).In(p.Zone), ID: s.answers[0].look.ID}}
 	c.Since, c.Before = b.since(size)
-	p.follow(s, b, hostMove{c.Since.At, size})
+	p.shift(s, b, hostMove{c.Since.At, size})
 	for _, a := range s.answers {
 		c.Was, c.Now = a.Reference, a.now
 		p.Of[a.Way].Changes = append(p.Of[a.Way].Changes, series.Told{Stream: a.Stream, Change: c})
@@ -246,8 +245,8 @@ func (p *Paths) moved(s *suspect, b *behaviour, by stats.Interval, l *Lease) *Ou
 	return o
 }
 
-// follow takes the change of a host into all its paths, so that none of them is told of by itself.
-func (p *Paths) follow(s *suspect, b *behaviour, m hostMove) {
+// shift takes the change of a host into all its paths, so that no path is reported by itself.
+func (p *Paths) shift(s *suspect, b *behaviour, m hostMove) {
 	var back *hostMove // the change before, if the host is as it was before that
 	if n := len(b.moves); n > 0 && (b.moves[n-1].by > 0) != (m.by > 0) && math.Abs(m.by+b.moves[n-1].by) <= s.answers[0].Margin {
 		back, b.moves = &b.moves[n-1], b.moves[:n-1]
@@ -268,12 +267,12 @@ func (p *Paths) follow(s *suspect, b *behaviour, m hostMove) {
 			path.Series(stream).Move(m.at, m.by)
 		}
 	}
-	b.Restart(int(p.number) - s.Since)
+	b.Restart(int(p.batch) - s.Since)
 	b.looks = slices.DeleteFunc(b.looks, func(c compared) bool { return c.look.At.Before(m.at) })
-	p.alone = slices.DeleteFunc(p.alone, s.explains)
+	p.onPath = slices.DeleteFunc(p.onPath, s.explains)
 	maps.DeleteFunc(p.Doubts, func(_ int64, d *Doubt) bool { return d.host == nil && s.explains(d) })
 	for i := range p.looks {
-		if c := &p.looks[i]; c.stream.Metric == s.Metric && slices.Contains(c.roles(), s.role) {
+		if c := &p.looks[i]; c.Metric == s.Metric && slices.Contains(c.roles(), s.role) {
 			c.D -= m.by
 		}
 	}

@@ -13,18 +13,14 @@ import (
 )
 
 const (
-	// batch is the time whose looks are compared with each other, in seconds (p).
-	batch    = 1800
-	patience = 3 // batches in which the runs about a doubt have to come (p)
+	batchTime = 1800 // s, whose looks are compared with each other (p)
+	patience  = 3    // batches in which the runs about a doubt have to come (p)
 	// most suspicions of a batch that runs are to confirm: a share of the hosts, and never fewer
 	// than a few (p). Each is wrong with a chance of at most 1/series.E.
 	suspicionsOf, fewSuspicions = 50, 2
 	// partners with which the change of a host has to be confirmed.
-	partners = 2
-	// forget is how long the numbers of a path are remembered: as long as a reference uses them.
-	forget = 28 * 24 * time.Hour
-	// known is how many looks of a host are remembered, to find since when it has changed.
-	known = 48
+	partners   = 2
+	remembered = 48 // looks of a host, to find since when it has changed (p)
 )
 
 // Paths are the histories of all paths, made from leases in the order of their results. The zero
@@ -35,20 +31,18 @@ type Paths struct {
 	Of     map[Way]*series.Path
 	Doubts map[int64]*Doubt // what runs are to confirm, by the look that raised it
 
-	number int64      // of the batch of the looks below
+	batch  int64      // of the looks below
 	looks  []compared // with what was expected
-	alone  []*Doubt   // of paths, in this batch and the one before
+	onPath []*Doubt   // of this batch and the one before
 	hosts  map[role]*behaviour
 }
 
 // compared is a number of a look, as the sender's.
 type compared struct {
 	Deviation
-	look     series.Look
-	way      Way
-	stream   series.Stream // as Low sees it
-	expected float64
-	of       int // values that this comes from
+	series.Compared // as Low sees it
+	look            series.Look
+	way             Way
 }
 
 // Doubt is a suspicion about a path, or about one of its hosts.
@@ -61,7 +55,15 @@ type Doubt struct {
 }
 
 // Until returns until when runs about it are of use, in seconds since 1970.
-func (d *Doubt) Until() int64 { return (d.raised + patience) * batch }
+func (d *Doubt) Until() int64 { return (d.raised + patience) * batchTime }
+
+// Most returns how many runs confirm it at most. Those with the partners of a host count together.
+func (d *Doubt) Most() int {
+	if d.host != nil {
+		return series.MostRuns / partners
+	}
+	return series.MostRuns
+}
 
 // Outcome is a change that runs have confirmed, of a path or of a host on all its paths.
 type Outcome struct {
@@ -88,9 +90,9 @@ func (p *Paths) Take(l *Lease) *Outcome {
 	if l.State != Done || len(l.Runs) == 0 {
 		return nil
 	}
-	if n := l.From / batch; n > p.number || n < p.number-day/batch { // earlier by a day: a clock was set
+	if n := l.From / batchTime; n > p.batch || n < p.batch-day/batchTime { // earlier by a day: a clock was set
 		p.compare()
-		p.number = n
+		p.batch = n
 	}
 	way := l.Way()
 	path := p.Of[way]
@@ -98,31 +100,30 @@ func (p *Paths) Take(l *Lease) *Outcome {
 		path = &series.Path{Margin: p.Margin}
 		p.Of[way] = path
 	}
-	path.Forget(time.Unix(l.From, 0).Add(-forget))
-	look, runs := series.Look{At: time.Unix(l.From, 0).In(p.Zone), ID: strconv.FormatInt(l.ID, 10)}, l.Seen()
-	for _, s := range series.Streams() {
-		y := s.Numbers(runs)
-		ref, n := path.Series(s).Reference(look.At)
-		if len(y) == 0 || n == 0 {
+	look := series.Look{At: time.Unix(l.From, 0).In(p.Zone), ID: strconv.FormatInt(l.ID, 10)}
+	path.Forget(look.At)
+	doubt, all := path.Add(look, l.Seen())
+	for _, one := range all {
+		if one.Of == 0 {
 			continue
 		}
-		c := compared{Deviation{way.Low, way.High, y[0] - ref}, look, way, s, ref, n}
-		if s.Direction == model.From {
+		c := compared{Deviation{way.Low, way.High, one.Number - one.Expected}, one, look, way}
+		if one.Direction == model.From {
 			c.From, c.To = c.To, c.From
 		}
 		p.looks = append(p.looks, c)
 	}
-	if d := path.Add(look, runs); d != nil {
-		p.alone = append(p.alone, &Doubt{Doubt: *d, Way: way, look: look, raised: p.number})
+	if doubt != nil {
+		p.onPath = append(p.onPath, &Doubt{Doubt: *doubt, Way: way, look: look, raised: p.batch})
 	}
 	return nil
 }
 
 // compare compares the looks of a batch, and chooses what is to be confirmed: hosts rather than
-// their paths, the surest first.
+// their paths, the largest change and the surest doubt first.
 func (p *Paths) compare() {
 	for look, d := range p.Doubts {
-		if d.raised < p.number-patience {
+		if d.raised < p.batch-patience {
 			delete(p.Doubts, look) // no result came
 		}
 	}
@@ -137,30 +138,30 @@ func (p *Paths) compare() {
 		of, scatter[m] = p.suspects(m)
 		all = append(all, of...)
 	}
-	for _, d := range p.alone {
+	for _, d := range p.onPath {
 		for _, c := range p.looks {
-			if c.look == d.look && c.stream == d.Stream {
-				d.Margin = max(d.Margin, p.Of[d.Way].Series(d.Stream).Suspect(d.look, series.Alarm{}, c.expected, c.of, largest(2*len(p.Of)), scatter[c.stream.Metric]).Margin)
+			if c.look == d.look && c.Stream == d.Stream {
+				d.Margin = max(d.Margin, p.Of[d.Way].Series(d.Stream).Suspect(d.look, series.Alarm{}, c.Compared, largest(2*len(p.Of)), scatter[c.Metric]).Margin)
 			}
 		}
 	}
-	p.alone = slices.DeleteFunc(p.alone, func(d *Doubt) bool {
+	p.onPath = slices.DeleteFunc(p.onPath, func(d *Doubt) bool {
 		return slices.ContainsFunc(all, func(s *suspect) bool { return s.explains(d) })
 	})
 	slices.SortStableFunc(all, func(a, b *suspect) int { return cmp.Compare(math.Abs(b.effect), math.Abs(a.effect)) })
-	slices.SortStableFunc(p.alone, func(a, b *Doubt) int { return cmp.Compare(b.C, a.C) })
+	slices.SortStableFunc(p.onPath, func(a, b *Doubt) int { return cmp.Compare(b.C, a.C) })
 	left := max(fewSuspicions, len(hosts)/suspicionsOf)
 	for _, s := range all {
 		if left > 0 && s.sure && p.ask(s) {
 			left--
 		}
 	}
-	for _, d := range p.alone { // those that the looks since then did not explain by a host
-		if left > 0 && d.raised < p.number && p.doubt(d) {
+	for _, d := range p.onPath { // those that the looks since then did not explain by a host
+		if left > 0 && d.raised < p.batch && p.doubt(d) {
 			left--
 		}
 	}
-	p.looks, p.alone = nil, slices.DeleteFunc(p.alone, func(d *Doubt) bool { return d.raised < p.number })
+	p.looks, p.onPath = nil, slices.DeleteFunc(p.onPath, func(d *Doubt) bool { return d.raised < p.batch })
 }
 
 // asked reports whether runs are to confirm something of a path already.
@@ -173,7 +174,8 @@ func (p *Paths) asked(w Way) bool {
 	return false
 }
 
-func number(l series.Look) int64 {
+// LeaseOf returns the number of the lease that a look of Paths was.
+func LeaseOf(l series.Look) int64 {
 	id, _ := strconv.ParseInt(l.ID, 10, 64) // Take wrote it
 	return id
 }
@@ -183,7 +185,7 @@ func (p *Paths) doubt(d *Doubt) bool {
 	if p.asked(d.Way) {
 		return false
 	}
-	p.Doubts[number(d.look)] = d
+	p.Doubts[LeaseOf(d.look)] = d
 	return true
 }
 
@@ -200,13 +202,13 @@ func (p *Paths) confirm(l *Lease) *Outcome {
 	}
 	s := d.host
 	if s == nil {
-		if told := p.Of[d.Way].SettleNumbers(&d.Doubt, y); told != nil {
+		if told := p.Of[d.Way].Settle(&d.Doubt, y); told != nil {
 			return &Outcome{Told: told, Way: d.Way}
 		}
 		return nil
 	}
 	a := answer{Doubt: d, y: y}
-	if a.verdict = d.Judge(y); len(y) > 0 {
+	if len(y) > 0 {
 		a.now = stats.Median(y)
 	}
 	if s.answers = append(s.answers, a); len(s.answers) < partners {

@@ -294,7 +294,7 @@ func TestTransmitQueues(t *testing.T) {
 		must.True(t, slices.Contains(got, w), "%+v is not among %+v", w, got)
 	}
 	must.Equal(t, find(got, countersRead, "queue"), 3, "queues were read")
-	must.Equal(t, find(got, nicDriver, "eth0 tx1_packets"), 0, "a queue is told twice")
+	must.Equal(t, find(got, nicDriver, "eth0 tx1_packets"), 0, "a queue counts twice")
 }
 
 // TestTrack reads the file as Linux 6.18 shows it on two cores, with drops added.
@@ -345,7 +345,7 @@ func page() string {
 	var b strings.Builder
 	b.WriteString(`# What a host counts
 
-While traffic flows, each host reads its own counters once a second. Samples with these names carry what happened in their interval; the report of an end carries, under ` + "`counters`" + `, how far each moved in the run. Only what moved is listed. ` + "`counters_read`" + ` says what was looked at: where it names a group, a counter of that group that is not listed did not move; where it does not, nobody knows.
+While traffic flows, each host reads its own counters once a second. Samples with these names carry what happened in their interval; the report of an end carries, under ` + "`counters`" + `, how far each moved in the run. Only what moved is listed. ` + "`counters_read`" + ` says what was looked at: where it names a group, a counter of that group that is not listed did not move; a group that it does not name was not read.
 
 This page is written by ` + "`go test ./internal/host/watch -update`" + ` from the list in ` + "`internal/host/watch`" + `. *Counted in* names the place in Linux; FreeBSD (` + "`kern.cp_times`, `net.inet.{ip,udp,tcp}.stats`, `NET_RT_IFLIST`, `vm.uma`, `kern.msgbuf`" + `), macOS (` + "`net.inet.{udp,tcp}.stats`, `NET_RT_IFLIST2`" + `; no cores, and TCP for root only) and Windows (` + "`NtQuerySystemInformation`, `Get{Ip,Udp,Tcp}StatisticsEx`, `GetIfEntry2`" + `) fill in what they count too.
 

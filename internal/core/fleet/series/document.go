@@ -67,7 +67,7 @@ func HistoryOf(far string, p *Path, now time.Time) History {
 		for i, l := range looks {
 			one.Values = append(one.Values, Value{l.At, s.Value(y[i])})
 		}
-		if usual, known := p.Series(s).Usual(now); known {
+		if usual, n := p.Series(s).Reference(now); n > 0 {
 			v := s.Value(usual)
 			one.Usual = &v
 		}

@@ -152,37 +152,35 @@ func (p *Path) Series(s Stream) *Series {
 	return p.streams[s]
 }
 
-// Add adds the runs of a look, and returns the stream that has most likely changed, nil for
-// none: each look confirms at most one change.
-func (p *Path) Add(l Look, runs []model.Run) *Doubt {
+// Add adds the runs of a look. It returns the stream that has most likely changed, nil for none
+// (each look confirms at most one change), and what is known of each stream.
+func (p *Path) Add(l Look, runs []model.Run) (most *Doubt, all []Compared) {
 	p.Count, p.Missed, p.Last = p.Count+1, 0, l
-	var most *Doubt
 	for _, s := range Streams() {
 		y := s.Numbers(runs)
 		if len(y) == 0 {
 			continue
 		}
-		if d, suspect := p.Series(s).add(&l, y[0]); suspect && (most == nil || d.C > most.C) {
+		c, d, suspect := p.Series(s).add(&l, y[0])
+		if suspect && (most == nil || d.C > most.C) {
 			most = &Doubt{s, d}
 		}
+		c.Stream = s
+		all = append(all, c)
 	}
-	return most
+	return most, all
 }
 
-// Forget drops the numbers of looks before a time.
-func (p *Path) Forget(before time.Time) {
+// Forget drops what no reference at a time or later uses.
+func (p *Path) Forget(at time.Time) {
 	for _, s := range p.streams {
-		s.Forget(before)
+		s.forget(at.Add(-window))
 	}
 }
 
-// Settle applies the runs after a look to its doubt, and returns the change, nil for none.
-func (p *Path) Settle(d *Doubt, runs []model.Run) *Told {
-	return p.SettleNumbers(d, d.Runs(runs))
-}
-
-// SettleNumbers is Settle with the numbers of the runs.
-func (p *Path) SettleNumbers(d *Doubt, y []float64) *Told {
+// Settle applies the numbers of the runs after a look to its doubt, and returns the change, nil for
+// none.
+func (p *Path) Settle(d *Doubt, y []float64) *Told {
 	c, changed := p.Series(d.Stream).Settle(d.Suspicion, y)
 	if !changed {
 		return nil
@@ -197,8 +195,8 @@ func (p *Path) Take(s *model.Session, at *time.Location) {
 	case s.State == model.SessionFailed:
 		p.Missed++
 	case s.State == model.SessionDone && slices.ContainsFunc(s.Runs, func(r model.Run) bool { return r.State == model.RunValid }):
-		if d := p.Add(Look{s.Created.In(at), s.ID}, s.Runs); d != nil {
-			p.Settle(d, s.Runs)
+		if d, _ := p.Add(Look{s.Created.In(at), s.ID}, s.Runs); d != nil {
+			p.Settle(d, d.Runs(s.Runs))
 		}
 	}
 }

@@ -88,6 +88,13 @@ func (c *Sum) Add(score float64, i int) {
 	}
 }
 
+// Compared is a number of a look with what was expected.
+type Compared struct {
+	Stream
+	Number, Expected float64
+	Of               int // values that Expected comes from; 0 is too few
+}
+
 // roomy returns a list with room for one more, and little more than that: a hub has a hundred
 // thousand lists.
 func roomy[T any](all []T) []T {
@@ -148,33 +155,38 @@ type Suspicion struct {
 }
 
 // Add adds the number of a look, and returns the suspicion that it raises.
-func (s *Series) Add(l Look, y float64) (Suspicion, bool) { return s.add(&l, y) }
+func (s *Series) Add(l Look, y float64) (Suspicion, bool) {
+	_, p, suspect := s.add(&l, y)
+	return p, suspect
+}
 
-func (s *Series) add(l *Look, y float64) (Suspicion, bool) {
-	ref, n := s.Reference(l.At)
+// add also returns what was expected, and from how many values.
+func (s *Series) add(l *Look, y float64) (c Compared, p Suspicion, suspect bool) {
+	c.Number = y
+	c.Expected, c.Of = s.Reference(l.At)
 	s.values = append(roomy(s.values), value{Look: l, y: float32(y)})
-	if n == 0 {
-		return Suspicion{}, false
+	if c.Of == 0 {
+		return c, p, false
 	}
-	a, suspect := s.Detect(y-ref, s.Margin, len(s.values)-1)
-	if !suspect {
-		return Suspicion{}, false
+	a, suspect := s.Detect(y-c.Expected, s.Margin, len(s.values)-1)
+	if suspect {
+		p = s.suspicion(a, c, 2)
 	}
-	return s.suspicion(a, ref, n, 2), true
+	return c, p, suspect
 }
 
 // suspicion returns an alarm with what has to be shown. A wrong reference is wrong in every run,
 // and so is a drifting level: no number of runs detects either. errors is how many standard errors
 // the reference may be wrong.
-func (s *Series) suspicion(a Alarm, ref float64, n int, errors float64) Suspicion {
-	margin := max(s.Margin, ownScatter*a.Scatter) + errors*stats.MedianError*a.Scatter/math.Sqrt(float64(n))
-	return Suspicion{Worse: a.Worse, C: a.C, Reference: ref, Margin: margin, since: *s.values[max(a.Since, s.from)].Look}
+func (s *Series) suspicion(a Alarm, c Compared, errors float64) Suspicion {
+	margin := max(s.Margin, ownScatter*a.Scatter) + errors*stats.MedianError*a.Scatter/math.Sqrt(float64(c.Of))
+	return Suspicion{Worse: a.Worse, C: a.C, Reference: c.Expected, Margin: margin, since: *s.values[max(a.Since, s.from)].Look}
 }
 
-// Suspect returns the suspicion that an alarm raises about the number since a look, of which ref is
-// what was expected, from n values, and may be wrong by so many standard errors. least is the scatter
-// of a series that has few values of its own.
-func (s *Series) Suspect(l Look, a Alarm, ref float64, n int, errors, least float64) Suspicion {
+// Suspect returns the suspicion that an alarm raises about the number since a look. What was expected
+// may be wrong by so many standard errors; least is the scatter of a series that has few values of
+// its own.
+func (s *Series) Suspect(l Look, a Alarm, c Compared, errors, least float64) Suspicion {
 	if a.Scatter = leastNoise; len(s.residuals) > leastKnown {
 		a.Scatter = max(a.Scatter, stats.Scatter(s.residuals))
 	}
@@ -182,7 +194,7 @@ func (s *Series) Suspect(l Look, a Alarm, ref float64, n int, errors, least floa
 		a.Scatter = max(a.Scatter, least)
 	}
 	a.Since = slices.IndexFunc(s.values, func(v value) bool { return *v.Look == l && !v.more })
-	return s.suspicion(a, ref, n, errors)
+	return s.suspicion(a, c, errors)
 }
 
 // Move has values before a time count as if they had changed by so much.
@@ -335,8 +347,9 @@ func (s *Series) Settle(p Suspicion, runs []float64) (Change, bool) {
 	return c, true
 }
 
-// Forget drops the numbers of looks before a time, which no reference may need any more.
-func (s *Series) Forget(before time.Time) {
+// forget drops what is from before a time.
+func (s *Series) forget(before time.Time) {
+	s.moves = slices.DeleteFunc(s.moves, func(m move) bool { return m.at.Before(before) })
 	n := slices.IndexFunc(s.values, func(v value) bool { return !v.At.Before(before) })
 	if n <= 0 {
 		return
@@ -346,12 +359,6 @@ func (s *Series) Forget(before time.Time) {
 	for i := range s.before {
 		s.before[i].from = max(0, s.before[i].from-n)
 	}
-}
-
-// Usual returns the reference at now, and whether there is one.
-func (s *Series) Usual(now time.Time) (float64, bool) {
-	y, n := s.Reference(now)
-	return y, n > 0
 }
 
 // Looks returns all numbers in order, without those of confirmations.

@@ -151,8 +151,8 @@ func TestNoChange(t *testing.T) {
 			changes, more, s := c.watched(rand.New(rand.NewPCG(uint64(i), 2)), looks, looks, looks, 0)
 			told, runs = told+len(changes), runs+more
 			seen, y := s.Looks()
-			level, known := s.Usual(seen[looks-1].At)
-			must.True(t, len(seen) == looks && len(y) == looks && known && math.Abs(level) < .3+c.evening, "%s: %d looks, level %v", name, len(seen), level)
+			level, n := s.Reference(seen[looks-1].At)
+			must.True(t, len(seen) == looks && len(y) == looks && n > 0 && math.Abs(level) < .3+c.evening, "%s: %d looks, level %v", name, len(seen), level)
 		}
 		daily := 24 * float64(runs) / (paths * looks)
 		t.Logf("%s: %d told in a year of looks, %.1f runs more a day", name, told, daily)
@@ -183,7 +183,7 @@ func TestCutShort(t *testing.T) {
 	p, suspect := look(23, .01)
 	must.True(t, suspect && !p.Worse, "its return: %+v", p)
 	c, told = s.Settle(p, make([]float64, 20))
-	usual, _ := s.Usual(at)
+	usual, _ := s.Reference(at)
 	must.True(t, told && !c.Worse && c.Since.ID == "23" && usual < .03, "told %v, usual %v: %+v", told, usual, c)
 }
 
@@ -210,12 +210,12 @@ func TestPath(t *testing.T) {
 		}
 		run(model.To)
 		run(model.From)
-		doubt := live.Add(Look{s.Created, s.ID}, s.Runs)
+		doubt, _ := live.Add(Look{s.Created, s.ID}, s.Runs)
 		for doubt != nil && doubt.Judge(doubt.Runs(s.Runs)) == Open {
 			run(doubt.Direction)
 		}
 		if doubt != nil {
-			told := live.Settle(doubt, s.Runs)
+			told := live.Settle(doubt, doubt.Runs(s.Runs))
 			must.True(t, told != nil && told.Worse && told.Since.ID == "30" && told.Metric == model.Goodput && told.Value(told.Now) < 2, "look %d: %+v", i, told)
 			low, high := told.Range()
 			must.True(t, low <= told.Value(told.Now) && high < 1e9, "%v to %v", low, high)
