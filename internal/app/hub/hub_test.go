@@ -266,7 +266,8 @@ func TestFleet(t *testing.T) {
 		began := time.Now()
 		b.run(5 * time.Hour)
 		b.audit()
-		must.Need(t, len(b.hub.changes) == 1 && b.hub.changes[0].Found.Sub(began) < 90*time.Minute, "since %v: %+v", began, b.hub.changes)
+		// Of 320 runs 75 % took half an hour, 23 % one, 2 % one and a half: each further batch is ten times rarer.
+		must.Need(t, len(b.hub.changes) == 1 && b.hub.changes[0].Found.Sub(began) < 160*time.Minute, "since %v: %+v", began, b.hub.changes)
 		text := strings.Join(b.hub.changes[0].Lines(), " ")
 		must.Contain(t, text, "goodput from nas is worse since ")
 		must.Contain(t, text, ", whichever host measures with it: ")
