@@ -19,8 +19,8 @@ import (
 
 	"linerate/bench/internal/claims"
 	"linerate/bench/internal/observe"
-	"linerate/bench/internal/own"
 	"linerate/bench/internal/results"
+	"linerate/bench/internal/side"
 	"linerate/bench/internal/stand"
 	"linerate/internal/core/lists"
 )
@@ -40,7 +40,7 @@ func run(ctx context.Context, args []string) error {
 	if len(args) > 0 {
 		switch args[0] {
 		case "end":
-			return own.Run(ctx, args[1:], os.Stdout)
+			return side.Run(ctx, args[1:], os.Stdout)
 		case "observe":
 			return observe.Run(ctx, args[1:], os.Stdin, os.Stdout)
 		case "cost":
@@ -60,7 +60,7 @@ func runCost(args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	return own.RunCost(*device, os.Stdout)
+	return side.RunCost(*device, os.Stdout)
 }
 
 // options are the command line.

@@ -30,18 +30,18 @@ var layers = []struct {
 	{"internal/core", []string{"internal/core", "internal/fault", "internal/regex"}},
 	{"internal/fault", nil},
 	{"internal/regex", nil},
-	{"internal/rescue", nil},
+	{"internal/panics", nil},
 	{"internal/tail", nil},
 	{"internal/must", nil},
 	{"internal/truth", nil},
 	{"internal/confined", nil},
-	{"internal/measure", []string{"internal/core", "internal/fault", "internal/regex", "internal/measure", "internal/rescue"}},
-	{"internal/host", []string{"internal/core", "internal/fault", "internal/regex", "internal/host", "internal/rescue", "internal/tail"}},
-	{"internal/host/canary", []string{"internal/core", "internal/fault", "internal/regex", "internal/host/knob/linkid", "internal/measure/engine", "internal/measure/sockio", "internal/rescue"}}, // its packets leave as data do
-	{"internal/control", []string{"internal/core", "internal/fault", "internal/regex", "internal/measure", "internal/host", "internal/control", "internal/rescue", "internal/tail"}},
-	{"internal/control/session", []string{"internal/core", "internal/fault", "internal/regex", "internal/rescue", "internal/control/session", "internal/control/wire"}}, // what two hosts say to each other is no host's
+	{"internal/measure", []string{"internal/core", "internal/fault", "internal/regex", "internal/measure", "internal/panics"}},
+	{"internal/host", []string{"internal/core", "internal/fault", "internal/regex", "internal/host", "internal/panics", "internal/tail"}},
+	{"internal/host/canary", []string{"internal/core", "internal/fault", "internal/regex", "internal/host/knob/linkid", "internal/measure/engine", "internal/measure/sockio", "internal/panics"}}, // its packets leave as data do
+	{"internal/control", []string{"internal/core", "internal/fault", "internal/regex", "internal/measure", "internal/host", "internal/control", "internal/panics", "internal/tail"}},
+	{"internal/control/session", []string{"internal/core", "internal/fault", "internal/regex", "internal/panics", "internal/control/session", "internal/control/wire"}}, // what two hosts say to each other is no host's
 	{"internal/lab", []string{"internal/core", "internal/fault", "internal/regex", "internal/control/wire", "internal/lab", "internal/tail"}},
-	{"internal/app", []string{"internal/core", "internal/fault", "internal/regex", "internal/control", "internal/lab", "internal/measure", "internal/host", "internal/rescue", "internal/app"}},
+	{"internal/app", []string{"internal/core", "internal/fault", "internal/regex", "internal/control", "internal/lab", "internal/measure", "internal/host", "internal/panics", "internal/app"}},
 	{"internal/store", []string{"internal/core", "internal/fault", "internal/regex", "internal/store"}},
 	{"internal/report", []string{"internal/core", "internal/fault", "internal/regex", "internal/report"}},
 	{"docs", nil},

@@ -278,7 +278,7 @@ func importPath(i *ast.ImportSpec) string {
 // panic in a goroutine would end all of them.
 // or of a controller, whose hosts would be undone late.
 var guarding = []string{
-	"internal/measure", "internal/host/watch", "internal/host/canary", "internal/host/watchdog/client.go",
+	"internal/measure", "internal/host/counters", "internal/host/canary", "internal/host/watchdog/client.go",
 	"internal/control/agent", "internal/control/wire", "internal/control/runner",
 }
 
@@ -296,7 +296,7 @@ var unguarded = map[string]int{
 }
 
 // TestGoroutinesAreGuarded: every goroutine that is started for a session turns a
-// panic into an error, by package rescue, accept.Guard or agent.guarded.
+// panic into an error, by package panics, accept.Guard or agent.guarded.
 func TestGoroutinesAreGuarded(t *testing.T) {
 	found := map[string]int{}
 	for _, folder := range guarding {
@@ -318,7 +318,7 @@ func TestGoroutinesAreGuarded(t *testing.T) {
 		}
 	}
 	for where, n := range found {
-		must.True(t, n == unguarded[where], "%s starts %d goroutines whose panic ends the process, %d are known: use package rescue", where, n, unguarded[where])
+		must.True(t, n == unguarded[where], "%s starts %d goroutines whose panic ends the process, %d are known: use package panics", where, n, unguarded[where])
 	}
 	for where, n := range unguarded {
 		must.Equal(t, found[where], n, "%s: %d unguarded goroutines are listed, it has", where, n)
@@ -341,7 +341,7 @@ func bareGoroutines(t *testing.T, files []string) map[string]int {
 			file := strings.TrimPrefix(filepath.ToSlash(set.Position(fn.Pos()).Filename), "../../")
 			groups := map[string]bool{}
 			ast.Inspect(fn.Body, func(n ast.Node) bool {
-				if v, ok := n.(*ast.ValueSpec); ok && selector(v.Type) == "rescue.Group" {
+				if v, ok := n.(*ast.ValueSpec); ok && selector(v.Type) == "panics.Group" {
 					groups[v.Names[0].Name] = true
 				}
 				if starts(n, groups) {
@@ -355,7 +355,7 @@ func bareGoroutines(t *testing.T, files []string) map[string]int {
 }
 
 // starts reports whether n starts a goroutine that nothing guards; groups are the
-// variables of type rescue.Group.
+// variables of type panics.Group.
 func starts(n ast.Node, groups map[string]bool) bool {
 	switch n := n.(type) {
 	case *ast.GoStmt:
@@ -379,7 +379,7 @@ func guarded(e ast.Node) bool {
 	found := false
 	ast.Inspect(e, func(n ast.Node) bool {
 		if c, ok := n.(*ast.CallExpr); ok {
-			found = found || slices.Contains([]string{"rescue.From", "rescue.Call", "accept.Guard"}, selector(c.Fun))
+			found = found || slices.Contains([]string{"panics.From", "panics.Call", "accept.Guard"}, selector(c.Fun))
 		}
 		return !found
 	})

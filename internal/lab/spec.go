@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
-	"linerate/internal/core/words"
 	"linerate/internal/lab/wire"
 )
 
@@ -72,7 +72,7 @@ func ParseSpec(text string) (Spec, error) {
 		keys, ok := preset(first)
 		if !ok {
 			meant := ""
-			if near := words.Nearest(first, []string{"lan", "wan", "lossy", "sat"}); near != "" {
+			if near := plain.Nearest(first, []string{"lan", "wan", "lossy", "sat"}); near != "" {
 				meant = "; did you mean " + near + "?"
 			}
 			p.fault("%q is neither KEY=VALUE nor a preset: use lan, wan, lossy or sat%s", first, meant)

@@ -15,10 +15,10 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/lists"
+	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/traffic"
-	"linerate/internal/core/traffic/known"
 	"linerate/internal/core/units"
 	"linerate/internal/report/mesh"
 )
@@ -261,7 +261,7 @@ type builder struct {
 // newBuilder returns the common input of all parts of a report of s.
 func newBuilder(s *model.Session) builder {
 	names := s.Names()
-	return builder{s: s, kinds: known.All(), names: model.Names{Near: plain.Line(names.Near), Far: plain.Line(names.Far)}}
+	return builder{s: s, kinds: metric.Kinds(), names: model.Names{Near: plain.Line(names.Near), Far: plain.Line(names.Far)}}
 }
 
 // warnings returns the warnings of the session and of runs, each once.

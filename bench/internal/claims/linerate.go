@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"linerate/bench/internal/own"
+	"linerate/bench/internal/side"
 	"linerate/bench/internal/stand"
 	"linerate/internal/core/model"
 )
@@ -38,8 +38,8 @@ func (s *situation) addOwn(b *Bench, name string, f model.Flow, watched string, 
 
 // ownPair returns linerate running f.
 func (b *Bench) ownPair(f model.Flow, watched string) (stand.Pair, error) {
-	listen, dial, err := own.Ends(b.Self, stand.NearAddress, stand.FarAddress, f, watched)
-	return stand.Pair{Server: listen, Client: dial, Port: own.Port, Time: f.Duration}, err
+	listen, dial, err := side.Ends(b.Self, stand.NearAddress, stand.FarAddress, f, watched)
+	return stand.Pair{Server: listen, Client: dial, Port: side.Port, Time: f.Duration}, err
 }
 
 // reading returns a function that converts the reports of both ends to values. Their first

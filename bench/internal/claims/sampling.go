@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"linerate/bench/internal/own"
 	"linerate/bench/internal/ratio"
 	"linerate/bench/internal/results"
+	"linerate/bench/internal/side"
 	"linerate/bench/internal/stand"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
@@ -48,7 +48,7 @@ func runSampling(ctx context.Context, b *Bench) (results.Section, error) {
 	if err != nil {
 		return results.Section{}, err
 	}
-	cost, err := own.SamplingCost(ctx, b.Self, stand.Device)
+	cost, err := side.SamplingCost(ctx, b.Self, stand.Device)
 	if err != nil {
 		return results.Section{}, err
 	}

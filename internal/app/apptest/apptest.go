@@ -13,7 +13,6 @@ import (
 	"linerate/internal/control/agent"
 	"linerate/internal/control/agent/agenttest"
 	"linerate/internal/control/wire"
-	"linerate/internal/control/wire/pipe"
 	"linerate/internal/core/model"
 )
 
@@ -125,7 +124,7 @@ func (b *Bed) Dial(ctx context.Context, h model.Host) (wire.Peer, error) {
 		b.Configure(h, n, &c)
 	}
 	b.ended.Add(1)
-	p := pipe.Start(context.WithoutCancel(ctx), "host "+string(h), "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
+	p := wire.Pipe(context.WithoutCancel(ctx), "host "+string(h), "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
 		defer b.ended.Done()
 		return agent.Serve(ctx, conn, c)
 	})

@@ -14,7 +14,6 @@ import (
 	"linerate/internal/control/agent"
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire"
-	"linerate/internal/control/wire/pipe"
 	"linerate/internal/core/model"
 	"linerate/internal/fault"
 	"linerate/internal/must"
@@ -135,7 +134,7 @@ func TestHostThatMeasuresOnly(t *testing.T) {
 	r := &recorder{}
 	env := app.Env{Version: "v0.0-test", Now: time.Now, Asker: r, Observer: r}
 	h := &app.Host{Side: model.Near, Name: "desk", Dial: func(ctx context.Context) (wire.Peer, error) {
-		return pipe.Start(ctx, "desk", "", func(ctx context.Context, c net.Conn) error {
+		return wire.Pipe(ctx, "desk", "", func(ctx context.Context, c net.Conn) error {
 			return agent.Serve(ctx, c, agent.Config{Version: "v0.0-test"})
 		}), nil
 	}}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"linerate/internal/app"
-	"linerate/internal/app/here"
+	"linerate/internal/app/local"
 	"linerate/internal/control/session"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/lists"
@@ -55,7 +55,7 @@ func (c *change) check() error {
 		}
 		err := fault.WithKind(kind, errors.Join(errs...))
 		if c.linkMissing() {
-			return fault.WithHint(err, "name the interface with --interface; known are %s", here.LinkNames())
+			return fault.WithHint(err, "name the interface with --interface; known are %s", local.LinkNames())
 		}
 		return c.hintMTU(err)
 	}

@@ -6,27 +6,27 @@ import (
 	"fmt"
 
 	"linerate/internal/app"
-	"linerate/internal/app/here"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/local"
+	"linerate/internal/app/target"
 	"linerate/internal/core/model"
 	"linerate/internal/fault"
 )
 
 // Open opens and reads the hosts of a change: the host that named describes, with both also
 // this machine; or, if named is "", this machine alone. shut closes their sessions.
-func Open(ctx context.Context, env app.Env, o *reach.Opener, own here.Options, named string, both bool) (h Hosts, shut func(), err error) {
+func Open(ctx context.Context, env app.Env, o *target.Opener, own local.Options, named string, both bool) (h Hosts, shut func(), err error) {
 	if named == "" {
-		near, err := here.Open(ctx, env, own)
+		near, err := local.Open(ctx, env, own)
 		return Hosts{Near: near, Link: own.Link, State: own.State}, func() { env.HangUp(near.Client) }, err
 	}
-	near, far, err := reach.Pair("", named, env)
+	near, far, err := target.Pair("", named, env)
 	if err != nil {
 		return h, nil, err
 	}
-	if far.Kind == reach.Foreign {
+	if far.Kind == target.Foreign {
 		return h, nil, fault.WithKind(fault.Unsupported, fmt.Errorf("%s has no settings that linerate could change", far))
 	}
-	if both && far.Kind != reach.Lab && own.State != "" {
+	if both && far.Kind != target.Lab && own.State != "" {
 		return h, nil, fault.Usagef("--state is for changes of this machine alone: with --both set LINERATE_STATE")
 	}
 	e, err := o.Open(ctx, near, far)
@@ -43,30 +43,30 @@ func Open(ctx context.Context, env app.Env, o *reach.Opener, own here.Options, n
 
 // Of returns the hosts of ends that are already open; named is the far one as the user named
 // it. The caller calls Settle after the change.
-func Of(e *reach.Ends, named string, both bool) Hosts {
+func Of(e *target.Ends, named string, both bool) Hosts {
 	h := Hosts{Near: e.Host(model.Near), Far: e.Host(model.Far), Both: both}
 	if !e.InLab {
-		h.Named = reach.Redact(named)
+		h.Named = target.Redact(named)
 	}
 	return h
 }
 
 // Settle stores the sessions that the hosts have after a change in e.
-func (h Hosts) Settle(e *reach.Ends) { e.Near, e.Far = h.Near.Client, h.Far.Client }
+func (h Hosts) Settle(e *target.Ends) { e.Near, e.Far = h.Near.Client, h.Far.Client }
 
 // UndoAt undoes everything that was ever confirmed on the host that named describes, and
 // reports what its agent rolled back when it started.
-func UndoAt(ctx context.Context, env app.Env, o *reach.Opener, named string) ([]model.Change, error) {
-	t, err := reach.Parse(named, env)
+func UndoAt(ctx context.Context, env app.Env, o *target.Opener, named string) ([]model.Change, error) {
+	t, err := target.Parse(named, env)
 	if err != nil {
 		return nil, err
 	}
 	switch t.Kind {
-	case reach.Lab:
+	case target.Lab:
 		return nil, fault.Usagef("a lab ends with its command: there is nothing to undo in it")
-	case reach.Foreign:
+	case target.Foreign:
 		return nil, fault.Usagef("%s changes no settings: there is nothing that it could undo", t)
-	case reach.Here, reach.Exec, reach.SSH, reach.Serve:
+	case target.Here, target.Exec, target.SSH, target.Serve:
 	}
 	c, err := o.Alone(ctx, t, model.Far)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"linerate/internal/app"
-	"linerate/internal/app/here"
+	"linerate/internal/app/local"
 	"linerate/internal/core/model"
 	"linerate/internal/host/durable"
 )
@@ -32,7 +32,7 @@ func (c *change) notePairNote() (done func(), err error) {
 	if len(c.changing()) < 2 || c.hosts.Named == "" {
 		return func() {}, nil
 	}
-	dir, err := here.StateDir(c.hosts.State)
+	dir, err := local.StateDir(c.hosts.State)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (c *change) notePairNote() (done func(), err error) {
 // readPairNote reads the note of this machine, if there is one. A damaged note, though notes
 // are written atomically, is reported once and removed.
 func readPairNote(env app.Env, state string) (name string, h pairNote, ok bool) {
-	dir, err := here.StateDir(state)
+	dir, err := local.StateDir(state)
 	if err != nil {
 		return "", pairNote{}, false
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"linerate/internal/app"
-	"linerate/internal/app/here"
+	"linerate/internal/app/local"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/health"
 	"linerate/internal/core/model"
@@ -33,7 +33,7 @@ const (
 // Alone checks this machine and its gateway, and changes nothing. If it finds a problem, its
 // error is of kind fault.Found.
 func Alone(ctx context.Context, env app.Env) (health.Machine, error) {
-	this := here.New(env, here.Options{})
+	this := local.New(env, local.Options{})
 	f, err := this.WayOut(ctx)
 	if err == nil && f.Route != nil && f.Route.Gateway.Or("") == "" { // a lab may be built of these very addresses
 		f, err = this.Facts(ctx, elsewhere)

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"linerate/internal/app"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/app/trial"
 	"linerate/internal/control/runner"
 	"linerate/internal/core/fact"
@@ -62,7 +62,7 @@ func (q Request) Validate() error {
 // Run checks the path between the hosts of e and returns the session as stored. Its error is
 // of kind fault.Found if it finds a problem, and fault.Unmet if a demand is not met; the
 // session is complete in both cases.
-func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, q Request) (model.Session, error) {
+func Run(ctx context.Context, env app.Env, e *target.Ends, st trial.Store, q Request) (model.Session, error) {
 	if err := q.Validate(); err != nil {
 		return model.Session{}, err
 	}
@@ -114,7 +114,7 @@ func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, q Requ
 }
 
 // fitted returns p with only the tests that the far end can carry, adapted to it.
-func fitted(e *reach.Ends, p model.Plan) (_ model.Plan, err error) {
+func fitted(e *target.Ends, p model.Plan) (_ model.Plan, err error) {
 	if p.Flow, err = e.Fit(p.Flow); err != nil {
 		return p, err
 	}
@@ -273,7 +273,7 @@ const (
 )
 
 // owns measures how fast each host sends to itself.
-func owns(ctx context.Context, env app.Env, e *reach.Ends) []model.Own {
+func owns(ctx context.Context, env app.Env, e *target.Ends) []model.Own {
 	var out []model.Own
 	for _, h := range []model.Host{model.Near, model.Far} {
 		if e.Client(h) == nil {
@@ -292,10 +292,10 @@ func owns(ctx context.Context, env app.Env, e *reach.Ends) []model.Own {
 }
 
 // own measures the rate at which a host sends to itself.
-func own(ctx context.Context, e *reach.Ends, h model.Host) (units.BitRate, error) {
+func own(ctx context.Context, e *target.Ends, h model.Host) (units.BitRate, error) {
 	ctx, cancel := context.WithTimeout(ctx, ownLimit)
 	defer cancel()
-	run, _, err := reach.Itself{Ends: e, Host: h}.Run(ctx, runner.Spec{
+	run, _, err := target.Itself{Ends: e, Host: h}.Run(ctx, runner.Spec{
 		Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: model.Setting{Name: "itself"},
 		Flow: model.Flow{Engine: probes.DefaultLoad, Direction: model.To, Streams: 1, Duration: ownTime, Interval: ownTime},
 	}, nil)

@@ -12,7 +12,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/app/apptest"
 	"linerate/internal/app/check"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/core/health"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
@@ -34,11 +34,11 @@ func looked(t testing.TB, spec string, q check.Request) (model.Session, error) {
 	self := must.Get(os.Executable())(t)
 	person := &apptest.Person{}
 	env := app.Env{Version: "v0.0-test", Self: []string{self}, Getenv: os.Getenv, Now: time.Now, Asker: person, Observer: person}
-	near, far, err := reach.Pair("", "lab:"+spec, env)
+	near, far, err := target.Pair("", "lab:"+spec, env)
 	must.Do(t, err)
 	st := must.Get(sqlite.Open(t.Context(), sqlite.Memory))(t)
 	defer st.Close()
-	e, err := reach.New(env, reach.Options{}).Open(t.Context(), near, far)
+	e, err := target.New(env, target.Options{}).Open(t.Context(), near, far)
 	must.SkipIf(t, errors.Is(err, fs.ErrPermission), "virtual hosts need user namespaces or root: %v", err)
 	must.Do(t, err)
 	defer e.Close()

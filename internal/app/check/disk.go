@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"linerate/internal/app"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/control/runner"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
@@ -25,7 +25,7 @@ const (
 )
 
 // disks has each host write and read a file, without the network.
-func disks(ctx context.Context, env app.Env, e *reach.Ends) []model.Disk {
+func disks(ctx context.Context, env app.Env, e *target.Ends) []model.Disk {
 	var out []model.Disk
 	for _, h := range []model.Host{model.Near, model.Far} {
 		d := model.Disk{Host: h}
@@ -45,7 +45,7 @@ func disks(ctx context.Context, env app.Env, e *reach.Ends) []model.Disk {
 
 // disk measures one half of a copy alone: the receiver of the direction writes, the sender
 // reads.
-func disk(ctx context.Context, e *reach.Ends, h model.Host, p files.Params) fact.Of[units.BitRate] {
+func disk(ctx context.Context, e *target.Ends, h model.Host, p files.Params) fact.Of[units.BitRate] {
 	ctx, cancel := context.WithTimeout(ctx, diskTime)
 	defer cancel()
 	d := model.From

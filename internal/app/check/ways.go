@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/control/runner"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/locate"
@@ -14,7 +14,7 @@ import (
 	"linerate/internal/core/probe"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/packets"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // wayTime bounds the search for the largest packet of a direction.
@@ -27,9 +27,9 @@ const betweenTime = 8 * time.Second
 var errNothing = errors.New("nothing was tried")
 
 // ways probes from both ends at once how large packets to the other one may be.
-func ways(ctx context.Context, e *reach.Ends) []model.Way {
+func ways(ctx context.Context, e *target.Ends) []model.Way {
 	out := []model.Way{{Direction: model.To}, {Direction: model.From}}
-	var both rescue.Group
+	var both panics.Group
 	for i := range out {
 		both.Go(func() { out[i] = way(ctx, e, out[i].Direction) })
 	}
@@ -37,7 +37,7 @@ func ways(ctx context.Context, e *reach.Ends) []model.Way {
 	return out
 }
 
-func way(ctx context.Context, e *reach.Ends, d model.Direction) model.Way {
+func way(ctx context.Context, e *target.Ends, d model.Direction) model.Way {
 	w := model.Way{Direction: d}
 	unseen := func(why string) model.Way {
 		w.Passes = fact.Unknown[int](why)
@@ -89,7 +89,7 @@ func wayOf(w model.Way, got []probe.Result, target string) model.Way {
 
 // between has both agents probe packet sizes with datagrams to each other, one direction
 // after the other.
-func between(ctx context.Context, e *reach.Ends, ways []model.Way) {
+func between(ctx context.Context, e *target.Ends, ways []model.Way) {
 	for i := range ways {
 		w := &ways[i]
 		if e.Foreign() != "" {
@@ -107,7 +107,7 @@ func between(ctx context.Context, e *reach.Ends, ways []model.Way) {
 }
 
 // datagrams fills in the largest datagram that passes between the agents in a direction.
-func datagrams(ctx context.Context, e *reach.Ends, w *model.Way) error {
+func datagrams(ctx context.Context, e *target.Ends, w *model.Way) error {
 	ctx, cancel := context.WithTimeout(ctx, betweenTime)
 	defer cancel()
 	run, _, err := e.Runner.Run(ctx, runner.Spec{

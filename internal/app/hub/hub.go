@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"linerate/internal/app"
-	"linerate/internal/app/here"
+	"linerate/internal/app/local"
 	"linerate/internal/app/serve"
 	"linerate/internal/control/agent"
 	wirefleet "linerate/internal/control/fleet"
@@ -90,7 +90,7 @@ type Config struct {
 
 // Dir returns the directory of the hub's files below a state directory; "" is the system's.
 func Dir(state string) (string, error) {
-	dir, err := here.StateDir(state)
+	dir, err := local.StateDir(state)
 	if err != nil {
 		return "", err
 	}

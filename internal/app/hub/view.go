@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	wirefleet "linerate/internal/control/fleet"
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/fleet"
@@ -20,8 +20,8 @@ type View struct{ client wirefleet.Client }
 const mostStatus = 16
 
 // NewView returns the view of the hub of a view link.
-func NewView(t reach.Target) (*View, error) {
-	if t.Kind != reach.Serve || t.Link.Pin == "" {
+func NewView(t target.Target) (*View, error) {
+	if t.Kind != target.Serve || t.Link.Pin == "" {
 		return nil, fault.WithHint(fault.Usagef("--hub: %s is no link of a hub", t), "use the view link, or @FILE")
 	}
 	return &View{wirefleet.Client{HTTP: tls.Web(t.Link, tls.Identity{}, nil), Token: t.Link.Secret}}, nil

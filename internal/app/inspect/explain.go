@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"linerate/internal/app/here"
+	"linerate/internal/app/local"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/lists"
@@ -60,7 +60,7 @@ type SystemPage struct {
 
 // Explain returns what names mean, on this machine and elsewhere, and errors for unknown
 // names.
-func Explain(ctx context.Context, m *here.Machine, names []string) (all []Explanation, unknown []error) {
+func Explain(ctx context.Context, m *local.Machine, names []string) (all []Explanation, unknown []error) {
 	x := m.Catalogue()
 	if len(names) > 1 && knob.IsGuideCommand(names[0]) { // a command without quotes around it
 		names = []string{strings.Join(names, " ")}
@@ -80,7 +80,7 @@ func Explain(ctx context.Context, m *here.Machine, names []string) (all []Explan
 
 // explained collects the pages of a name: of the knob itself, of those behind a native name,
 // or of those that replace a dead one.
-func explained(ctx context.Context, m *here.Machine, e knob.Explanation) Explanation {
+func explained(ctx context.Context, m *local.Machine, e knob.Explanation) Explanation {
 	out := Explanation{Name: e.Name, Sets: e.Sets, Refused: e.Refused, Unknown: e.Unknown, Dead: slices.Clone(e.Dead), Outside: slices.Clone(e.Outside)}
 	var ids []model.KnobID
 	add := func(id model.KnobID) {

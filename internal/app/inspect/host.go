@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"linerate/internal/app"
-	"linerate/internal/app/here"
 	"linerate/internal/app/keep"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/local"
+	"linerate/internal/app/target"
 	"linerate/internal/control/session"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/fingerprint"
@@ -32,9 +32,9 @@ type Host struct {
 
 // Near reads this machine's settings and their origins: those of link and its route, or of
 // the default route if link is "".
-func Near(ctx context.Context, m *here.Machine, link string) (h Host, err error) {
+func Near(ctx context.Context, m *local.Machine, link string) (h Host, err error) {
 	if link != "" {
-		if err := here.LinkExists(link); err != nil {
+		if err := local.LinkExists(link); err != nil {
 			return h, err
 		}
 	}
@@ -45,18 +45,18 @@ func Near(ctx context.Context, m *here.Machine, link string) (h Host, err error)
 	if records, err := m.Kept(); err == nil { // without the right to read them the rest is still shown
 		h.keepsAll(records)
 	}
-	h.Origins, err = m.Origins(ctx, here.KnobIDs(h.Catalogue))
+	h.Origins, err = m.Origins(ctx, local.KnobIDs(h.Catalogue))
 	return h, err
 }
 
 // Far reads the host that named describes; with origins also what sets its settings, if the
 // host can tell. For a lab it reads the far host.
-func Far(ctx context.Context, env app.Env, o *reach.Opener, named string, origins bool) (h Host, err error) {
-	near, far, err := reach.Pair("", named, env)
+func Far(ctx context.Context, env app.Env, o *target.Opener, named string, origins bool) (h Host, err error) {
+	near, far, err := target.Pair("", named, env)
 	if err != nil {
 		return h, err
 	}
-	if far.Kind == reach.Foreign {
+	if far.Kind == target.Foreign {
 		return h, fault.WithHint(fault.Usagef("%s tells nothing of its host but what it measures", far),
 			"to read that host, reach it over ssh, as in user@host, or start linerate serve there")
 	}
@@ -71,7 +71,7 @@ func Far(ctx context.Context, env app.Env, o *reach.Opener, named string, origin
 	case e.InLab: // its files are this machine's, which set nothing in it
 		h.Name = "far"
 	case origins && e.Far != nil:
-		h.Origins, err = e.Far.Origins(ctx, here.KnobIDs(h.Catalogue))
+		h.Origins, err = e.Far.Origins(ctx, local.KnobIDs(h.Catalogue))
 		h.standing(ctx, e)
 		if errors.Is(err, errors.ErrUnsupported) {
 			err = nil // leave it unknown
@@ -82,7 +82,7 @@ func Far(ctx context.Context, env app.Env, o *reach.Opener, named string, origin
 
 // standing notes the state of the settings kept on the far host: none if the host does not
 // list them, because of missing rights or its age.
-func (h *Host) standing(ctx context.Context, e *reach.Ends) {
+func (h *Host) standing(ctx context.Context, e *target.Ends) {
 	records, err := e.Far.Kept(ctx)
 	if err != nil {
 		return

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"linerate/internal/app/apptest"
-	"linerate/internal/app/here"
 	"linerate/internal/app/inspect"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/local"
+	"linerate/internal/app/target"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/knob"
@@ -70,7 +70,7 @@ func TestForeignHosts(t *testing.T) {
 	p := &apptest.Person{}
 	env := apptest.Env(p)
 	env.Catalogue = knob.NewIndex()
-	_, err := inspect.Far(t.Context(), env, reach.New(env, reach.Options{}), "iperf3://127.0.0.1", true)
+	_, err := inspect.Far(t.Context(), env, target.New(env, target.Options{}), "iperf3://127.0.0.1", true)
 	must.True(t, fault.KindOf(err) == fault.Usage && strings.Contains(fault.HintOf(err), "linerate serve") && len(p.Asked())+len(p.Events()) <= 0, "%v; asked %v, told %v", err, p.Asked(), p.Events())
 }
 
@@ -79,7 +79,7 @@ func TestExplain(t *testing.T) {
 	t.Parallel()
 	env := apptest.Env(&apptest.Person{})
 	env.Catalogue, env.Now = knob.NewIndex(), time.Now
-	m := here.New(env, here.Options{State: t.TempDir()})
+	m := local.New(env, local.Options{State: t.TempDir()})
 	all, unknown := inspect.Explain(t.Context(), m, []string{"sudo", "sysctl", "net.ipv4.tcp_sack", "tcp.sakc"})
 	must.True(t, len(all) == 1 && len(all[0].Knobs) == 1 && all[0].Knobs[0].Knob == "tcp.sack" && len(all[0].Knobs[0].Systems) >= 2, "%+v", all)
 	must.True(t, len(unknown) == 1 && strings.Contains(unknown[0].Error(), "tcp.sack"), "%v", unknown)

@@ -16,7 +16,7 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/app/change"
-	"linerate/internal/app/here"
+	"linerate/internal/app/local"
 	"linerate/internal/control/session"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
@@ -133,7 +133,7 @@ func (k *keeping) prepare(ctx context.Context) error {
 		}
 		err := fault.WithKind(kind, errors.Join(errs...))
 		if k.Named == "" && k.Link == "" && slices.ContainsFunc(left[0].Ask.Settings, k.ofLink) {
-			return fault.WithHint(err, "name the interface with --interface; known are %s", here.LinkNames())
+			return fault.WithHint(err, "name the interface with --interface; known are %s", local.LinkNames())
 		}
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"linerate/internal/app"
-	"linerate/internal/app/here"
+	"linerate/internal/app/local"
 	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
@@ -89,7 +89,7 @@ func newMachine(t *testing.T, side model.Host, p *person, after func(m *machine,
 
 func (m *machine) open(side model.Host) {
 	m.t.Helper()
-	h := must.Get(here.Open(m.t.Context(), m.env, here.Options{State: m.state}))(m.t)
+	h := must.Get(local.Open(m.t.Context(), m.env, local.Options{State: m.state}))(m.t)
 	h.Side, h.Name = side, "host "+string(side)
 	m.host = h
 }

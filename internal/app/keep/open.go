@@ -6,19 +6,19 @@ import (
 	"fmt"
 
 	"linerate/internal/app"
-	"linerate/internal/app/here"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/local"
+	"linerate/internal/app/target"
 	"linerate/internal/core/model"
 	"linerate/internal/fault"
 )
 
 // Open opens the hosts of a keep: the host that named describes, with both also this machine;
 // or, if named is "", this machine alone. shut closes the sessions.
-func Open(ctx context.Context, env app.Env, o *reach.Opener, own here.Options, named string, both bool) (hosts []*app.Host, shut func(), err error) {
+func Open(ctx context.Context, env app.Env, o *target.Opener, own local.Options, named string, both bool) (hosts []*app.Host, shut func(), err error) {
 	if named == "" {
 		return openHere(ctx, env, own)
 	}
-	near, far, err := reach.Pair("", named, env)
+	near, far, err := target.Pair("", named, env)
 	if err == nil {
 		err = HasFiles(far)
 	}
@@ -33,7 +33,7 @@ func Open(ctx context.Context, env app.Env, o *reach.Opener, own here.Options, n
 }
 
 // Of returns the hosts of ends that are already open.
-func Of(e *reach.Ends, both bool) []*app.Host {
+func Of(e *target.Ends, both bool) []*app.Host {
 	out := []*app.Host{e.Host(model.Far)}
 	if both {
 		out = append(out, e.Host(model.Near))
@@ -42,7 +42,7 @@ func Of(e *reach.Ends, both bool) []*app.Host {
 }
 
 // OpenAlone opens one host, as Open does; it does not need the other end of a pair.
-func OpenAlone(ctx context.Context, env app.Env, o *reach.Opener, own here.Options, named string) (host *app.Host, shut func(), err error) {
+func OpenAlone(ctx context.Context, env app.Env, o *target.Opener, own local.Options, named string) (host *app.Host, shut func(), err error) {
 	if named == "" {
 		hosts, shut, err := openHere(ctx, env, own)
 		if err != nil {
@@ -50,7 +50,7 @@ func OpenAlone(ctx context.Context, env app.Env, o *reach.Opener, own here.Optio
 		}
 		return hosts[0], shut, nil
 	}
-	t, err := reach.Parse(named, env)
+	t, err := target.Parse(named, env)
 	if err == nil {
 		err = HasFiles(t)
 	}
@@ -64,8 +64,8 @@ func OpenAlone(ctx context.Context, env app.Env, o *reach.Opener, own here.Optio
 	return &app.Host{Side: model.Far, Name: model.EndName(t.Text), Client: c}, func() { env.HangUp(c) }, nil
 }
 
-func openHere(ctx context.Context, env app.Env, own here.Options) (hosts []*app.Host, shut func(), err error) {
-	h, err := here.Open(ctx, env, own)
+func openHere(ctx context.Context, env app.Env, own local.Options) (hosts []*app.Host, shut func(), err error) {
+	h, err := local.Open(ctx, env, own)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -73,14 +73,14 @@ func openHere(ctx context.Context, env app.Env, own here.Options) (hosts []*app.
 }
 
 // HasFiles refuses hosts on which nothing can be kept.
-func HasFiles(t reach.Target) error {
+func HasFiles(t target.Target) error {
 	switch t.Kind {
-	case reach.Lab:
+	case target.Lab:
 		return fault.New(fault.Unsupported, errors.New("a lab ends with its command, and its files are those of this machine: nothing can be kept in it"),
 			"find out what helps on hosts of your own: linerate tune HOST")
-	case reach.Foreign:
+	case target.Foreign:
 		return fault.WithKind(fault.Unsupported, fmt.Errorf("%s has no settings that linerate could keep", t))
-	case reach.Here, reach.Exec, reach.SSH, reach.Serve:
+	case target.Here, target.Exec, target.SSH, target.Serve:
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"linerate/internal/app"
-	"linerate/internal/app/here"
+	"linerate/internal/app/local"
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
@@ -206,12 +206,12 @@ func TestHostsWithoutFiles(t *testing.T) {
 	env, _ := listening()
 	env.Getenv = func(string) string { return "" }
 	for _, named := range []string{"lab:rate=1gbit", "iperf3://127.0.0.1:5201"} {
-		_, _, err := OpenAlone(t.Context(), env, nil, here.Options{}, named)
+		_, _, err := OpenAlone(t.Context(), env, nil, local.Options{}, named)
 		must.True(t, fault.KindOf(err) == fault.Unsupported, "%s: %v", named, err)
-		_, _, err = Open(t.Context(), env, nil, here.Options{}, named, true)
+		_, _, err = Open(t.Context(), env, nil, local.Options{}, named, true)
 		must.True(t, fault.KindOf(err) == fault.Unsupported, "%s: %v", named, err)
 	}
-	_, _, err := OpenAlone(t.Context(), env, nil, here.Options{}, "nonsense host")
+	_, _, err := OpenAlone(t.Context(), env, nil, local.Options{}, "nonsense host")
 	must.True(t, fault.KindOf(err) == fault.Usage, "%v", err)
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"linerate/internal/app"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/app/trial"
 	"linerate/internal/app/watch"
 	wirefleet "linerate/internal/control/fleet"
@@ -87,7 +87,7 @@ func (m *Member) measure(ctx context.Context, o wirefleet.Order) fleet.Lease {
 	defer cancel()
 	env := m.env
 	env.Observer, env.Asker, env.Calm = quietly{m.env.Observer}, app.Nobody{}, 0
-	e, err := reach.Connect(ctx, env, app.ThisMachine, o.Far, func(ctx context.Context, h model.Host) (wire.Peer, error) {
+	e, err := target.Connect(ctx, env, app.ThisMachine, o.Far, func(ctx context.Context, h model.Host) (wire.Peer, error) {
 		if h == model.Near {
 			return m.server.Near(ctx, noKnobs), nil
 		}

@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"linerate/internal/app"
-	"linerate/internal/app/here"
+	"linerate/internal/app/local"
 	"linerate/internal/app/serve"
 	wirefleet "linerate/internal/control/fleet"
 	"linerate/internal/control/session"
@@ -76,7 +76,7 @@ func Open(ctx context.Context, env app.Env, c Config) (*Member, error) {
 		}
 		c.Name = name
 	}
-	dir, err := here.StateDir(c.Serve.State)
+	dir, err := local.StateDir(c.Serve.State)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"linerate/internal/app"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
 	"linerate/internal/fault"
@@ -78,7 +78,7 @@ func (m *mesh) open(ctx context.Context) {
 	var typing sync.Mutex // ssh may ask the user for a password
 	for i, h := range m.hosts {
 		all.Go(func() {
-			if h.Target.Kind == reach.SSH {
+			if h.Target.Kind == target.SSH {
 				typing.Lock()
 				defer typing.Unlock()
 			}
@@ -121,7 +121,7 @@ func (m *mesh) read(ctx context.Context) {
 			if h.facts = facts; h.facts.Address == "" {
 				h.facts.Address = c.DataHost()
 			}
-			if h.Target.Kind == reach.Here && h.Name == "" && facts.Name != "" {
+			if h.Target.Kind == target.Here && h.Name == "" && facts.Name != "" {
 				h.name = facts.Name
 			}
 		}

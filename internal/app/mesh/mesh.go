@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"linerate/internal/app"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/app/trial"
 	"linerate/internal/control/runner"
 	"linerate/internal/core/fact"
@@ -37,7 +37,7 @@ type Store interface {
 // Host is a host to measure.
 type Host struct {
 	Name   string // "" for the name in its target
-	Target reach.Target
+	Target target.Target
 }
 
 // Request says what to measure.
@@ -65,7 +65,7 @@ func (q Request) Validate() error {
 		return fault.WithHint(fault.Usagef("a mesh has 2 to %d hosts, and this one has %d", fleet.MostHosts, n), "name more hosts: linerate mesh user@nas user@pi; this machine is one of them unless --without-here says otherwise")
 	}
 	for i, h := range q.Hosts {
-		if k := h.Target.Kind; k == reach.Lab || k == reach.Foreign {
+		if k := h.Target.Kind; k == target.Lab || k == target.Foreign {
 			return fault.WithHint(fault.Usagef("%s: every host of a mesh runs linerate by itself", h.Target), "name hosts over ssh (user@host), a linerate serve, or exec:ADDRESS COMMAND")
 		}
 		if slices.ContainsFunc(q.Hosts[:i], func(o Host) bool { return o.Target.Text == h.Target.Text }) {
@@ -86,7 +86,7 @@ func (q Request) flow() model.Flow {
 type mesh struct {
 	Request
 	env     app.Env
-	opener  *reach.Opener
+	opener  *target.Opener
 	store   Store
 	runner  *runner.Runner // all pairs share its run numbers
 	hosts   []*host
@@ -108,7 +108,7 @@ type mesh struct {
 // Run measures the mesh and returns its session as stored. Hosts that cannot be reached, and
 // pairs that cannot be measured, are noted in the session and end nothing. When ctx ends, the
 // session keeps the pairs that are done.
-func Run(ctx context.Context, env app.Env, o *reach.Opener, st Store, q Request) (model.Session, error) {
+func Run(ctx context.Context, env app.Env, o *target.Opener, st Store, q Request) (model.Session, error) {
 	if err := q.Validate(); err != nil {
 		return model.Session{}, err
 	}

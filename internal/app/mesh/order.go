@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/core/fleet"
 	"linerate/internal/core/fleet/matching"
 	"linerate/internal/core/model"
@@ -83,7 +83,7 @@ func wayName(a, b *host) string { return a.name + " -> " + b.name }
 // serves reports whether a pair needs a server to measure with a host other than the
 // controller of its session.
 func serves(near, far *host) bool {
-	return near.Target.Kind != reach.Here && (near.Target.Kind == reach.Serve || far.Target.Kind == reach.Serve)
+	return near.Target.Kind != target.Here && (near.Target.Kind == target.Serve || far.Target.Kind == target.Serve)
 }
 
 // errLeftOut is the reason for leaving out a pair with a server.

@@ -13,7 +13,7 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/app/keep"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/fingerprint"
@@ -79,7 +79,7 @@ func OfSession(s *model.Session, name string) ([]fingerprint.Kept, error) {
 }
 
 // OfHost returns the settings that are kept on one end.
-func OfHost(ctx context.Context, e *reach.Ends, side model.Host) ([]fingerprint.Kept, error) {
+func OfHost(ctx context.Context, e *target.Ends, side model.Host) ([]fingerprint.Kept, error) {
 	c := e.Client(side)
 	if c == nil {
 		return nil, fault.WithKind(fault.Unsupported, fmt.Errorf("%s has no settings that linerate could keep", e.Foreign()))
@@ -105,7 +105,7 @@ func Alone(kept []fingerprint.Kept, f model.HostFacts, name string) []Setting {
 // Do returns the state of kept settings of the end side; "" takes the side from their proofs.
 // It measures the settings of one session together, as they were proven. With an error it
 // returns the states known so far.
-func Do(ctx context.Context, env app.Env, e *reach.Ends, st Store, kept []fingerprint.Kept, side model.Host, r Request) ([]Setting, error) {
+func Do(ctx context.Context, env app.Env, e *target.Ends, st Store, kept []fingerprint.Kept, side model.Host, r Request) ([]Setting, error) {
 	now := fingerprint.Take(e.Hosts, fact.Unknown[time.Duration]("not measured"))
 	var all []Setting
 	for _, k := range kept {
@@ -175,7 +175,7 @@ func whole(ctx context.Context, st Store, s Setting) (fingerprint.Proof, error) 
 }
 
 // measure compares the kept settings with those before, in as many blocks as a verdict needs.
-func measure(ctx context.Context, env app.Env, e *reach.Ends, st Store, p fingerprint.Proof, r Request) (model.Session, error) {
+func measure(ctx context.Context, env app.Env, e *target.Ends, st Store, p fingerprint.Proof, r Request) (model.Session, error) {
 	if err := mayTry(ctx, env, p.Kept, r); err != nil {
 		return model.Session{}, err
 	}
@@ -250,7 +250,7 @@ func fill(all []Setting, p fingerprint.Proof, s *model.Session) {
 // renew has the host store session s as the new proof of each setting that it showed to be
 // still better: the next check compares with the present conditions. All settings of one
 // record were measured together.
-func renew(ctx context.Context, e *reach.Ends, all []Setting, s *model.Session) {
+func renew(ctx context.Context, e *target.Ends, all []Setting, s *model.Session) {
 	done := map[string]error{}
 	for i := range all {
 		one := &all[i]

@@ -10,8 +10,8 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/app/apptest"
-	"linerate/internal/app/reach"
 	"linerate/internal/app/recheck"
+	"linerate/internal/app/target"
 	"linerate/internal/control/agent"
 	"linerate/internal/control/agent/agenttest"
 	"linerate/internal/core/fact"
@@ -28,7 +28,7 @@ import (
 
 // hosts returns two hosts in this process. Results between them depend on the receive buffer
 // of the far one.
-func hosts(t *testing.T, p *apptest.Person) (*apptest.Bed, app.Env, *reach.Ends, *sqlite.Store) {
+func hosts(t *testing.T, p *apptest.Person) (*apptest.Bed, app.Env, *target.Ends, *sqlite.Store) {
 	t.Helper()
 	bed, env, runs := apptest.NewBed(t), apptest.Env(p), 0
 	env.Catalogue, env.Engines = knob.NewIndex(), func(engines.Options) []engine.Engine { return []engine.Engine{agenttest.Scripted{}} }
@@ -49,7 +49,7 @@ func hosts(t *testing.T, p *apptest.Person) (*apptest.Bed, app.Env, *reach.Ends,
 			return units.BitRate(1000*buffer + runs%7)
 		}})
 	}
-	e := must.Get(reach.Connect(t.Context(), env, "near", "far", bed.Dial))(t)
+	e := must.Get(target.Connect(t.Context(), env, "near", "far", bed.Dial))(t)
 	t.Cleanup(e.Close)
 	st := must.Get(sqlite.Open(t.Context(), sqlite.Memory))(t)
 	t.Cleanup(func() { _ = st.Close() })
@@ -57,7 +57,7 @@ func hosts(t *testing.T, p *apptest.Person) (*apptest.Bed, app.Env, *reach.Ends,
 }
 
 // proven returns a setting that a session proved to be better for the far host.
-func proven(t *testing.T, e *reach.Ends, id string, k model.KnobID, value string) []fingerprint.Kept {
+func proven(t *testing.T, e *target.Ends, id string, k model.KnobID, value string) []fingerprint.Kept {
 	t.Helper()
 	kept, err := recheck.OfSession(&model.Session{
 		ID: id, Kind: model.KindRun, Far: e.FarText, Near: e.NearText, Created: time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC), Hosts: e.Hosts,

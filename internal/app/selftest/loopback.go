@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"linerate/internal/app/here"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/local"
+	"linerate/internal/app/target"
 	"linerate/internal/control/runner"
 	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
@@ -22,8 +22,8 @@ import (
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
-	"linerate/internal/host/watch"
-	"linerate/internal/rescue"
+	"linerate/internal/host/counters"
+	"linerate/internal/panics"
 )
 
 const (
@@ -61,15 +61,15 @@ func flows() []model.Flow {
 // counters meanwhile.
 func (t *trial) loopback(ctx context.Context) {
 	link := t.host.Interface.Or("")
-	counting, err := watch.Open(link)
+	counting, err := counters.Open(link)
 	if err != nil {
 		t.add("counters", "all", Wrong, "%v", err)
 	} else {
 		end := counting.Run(ctx, model.Near, runTime, time.Now(), func([]model.Sample) {})
 		defer func() { t.counters(end(), counting) }()
 	}
-	self := reach.Target{Kind: reach.Here, Text: "loopback"}
-	e, err := reach.New(t.Env, reach.Options{}).Open(ctx, self, self)
+	self := target.Target{Kind: target.Here, Text: "loopback"}
+	e, err := target.New(t.Env, target.Options{}).Open(ctx, self, self)
 	if err != nil {
 		t.add("loopback", "two agents", Wrong, "%v", err)
 		return
@@ -78,7 +78,7 @@ func (t *trial) loopback(ctx context.Context) {
 	for i, f := range flows() {
 		began := time.Now()
 		text := ""
-		err := rescue.Call(func() (err error) { text, err = t.measure(ctx, e, f, i+1); return err })
+		err := panics.Call(func() (err error) { text, err = t.measure(ctx, e, f, i+1); return err })
 		switch {
 		case errors.Is(err, errors.ErrUnsupported):
 			t.timed(began, "loopback", f.Engine, Unseen, "%v", err)
@@ -91,7 +91,7 @@ func (t *trial) loopback(ctx context.Context) {
 }
 
 // measure does one run, and returns its result as text.
-func (t *trial) measure(ctx context.Context, e *reach.Ends, f model.Flow, number int) (string, error) {
+func (t *trial) measure(ctx context.Context, e *target.Ends, f model.Flow, number int) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, runLimit)
 	defer cancel()
 	run, _, err := e.Runner.Run(ctx, runner.Spec{Number: number, Block: 1, Attempt: 1, Position: number, Setting: model.Setting{Name: "selftest"}, Flow: f}, nil)
@@ -132,7 +132,7 @@ func (t *trial) measure(ctx context.Context, e *reach.Ends, f model.Flow, number
 
 // counters reports what the counters showed. If no counter moved in two seconds of traffic,
 // they are wrong.
-func (t *trial) counters(counted []model.Counter, w *watch.Watcher) {
+func (t *trial) counters(counted []model.Counter, w *counters.Watcher) {
 	moved := lists.Count(counted, func(c model.Counter) bool { return c.Value > 0 })
 	state := OK
 	if moved == 0 {
@@ -148,19 +148,19 @@ func (t *trial) counters(counted []model.Counter, w *watch.Watcher) {
 // records tests the directories of results and of the journal.
 func (t *trial) records(ctx context.Context) {
 	began, where := time.Now(), ""
-	err := rescue.Call(func() (err error) { where, err = t.Results(ctx); return err })
+	err := panics.Call(func() (err error) { where, err = t.Results(ctx); return err })
 	if err != nil {
 		t.timed(began, "records", "results", Wrong, "%v", err)
 	} else {
 		t.timed(began, "records", "results", OK, "written, read and removed in %s", where)
 	}
 	var dir string
-	dir, err = here.StateDir(t.State)
+	dir, err = local.StateDir(t.State)
 	if err == nil {
 		err = writable(dir)
 	}
 	if err == nil {
-		err = here.JournalFault(t.State)
+		err = local.JournalFault(t.State)
 	}
 	if err != nil {
 		t.add("records", "journal", Wrong, "%v", err)

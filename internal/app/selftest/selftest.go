@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"linerate/internal/app"
-	"linerate/internal/app/here"
 	"linerate/internal/app/inspect"
+	"linerate/internal/app/local"
 	"linerate/internal/core/model"
 	"linerate/internal/fault"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // State is the result of one test.
@@ -85,7 +85,7 @@ func (r Report) CountOf(part string) map[State]int {
 type trial struct {
 	app.Env
 	Request
-	machine *here.Machine
+	machine *local.Machine
 	host    inspect.Host
 	report  Report
 	notBack []string // settings that were not restored
@@ -95,7 +95,7 @@ type trial struct {
 // fault.NotUndone if a setting was not restored; in both cases the report is complete. After
 // any other error it is not.
 func Run(ctx context.Context, env app.Env, q Request) (Report, error) {
-	t := &trial{Env: env, Request: q, machine: here.New(env, here.Options{State: q.State})}
+	t := &trial{Env: env, Request: q, machine: local.New(env, local.Options{State: q.State})}
 	defer func() { _ = t.machine.Close() }()
 	t.report = Report{Version: env.Version, System: runtime.GOOS + "/" + runtime.GOARCH, Began: env.Now(), Full: q.Full}
 	if q.Settings && !q.Yes {
@@ -151,7 +151,7 @@ func (t *trial) verdict() error {
 // safely records a panic as a fault: the report is there to show what linerate does on an
 // untested system.
 func (t *trial) safely(at string, do func()) {
-	rescue.From(func(err error) { t.add("faults", at, Wrong, "%v", err) }, do)()
+	panics.From(func(err error) { t.add("faults", at, Wrong, "%v", err) }, do)()
 }
 
 // add adds a line; it joins the first lines of a longer text, such as a panic.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"linerate/internal/app"
-	"linerate/internal/app/here"
+	"linerate/internal/app/local"
 	"linerate/internal/app/trial"
 	"linerate/internal/control/audit"
 	"linerate/internal/core/model"
@@ -80,7 +80,7 @@ func (s *Server) listenFor(ctx context.Context, p program.Program) (Listener, er
 	}
 	one := Listener{Name: p.Name, Addr: at.Addr(), Close: at.Close}
 	one.Serve, err = p.Serve(ctx, at, program.Host{
-		Budget: s.budget, Unknown: s.files.Listener, LinkRate: new(here.Machine).LinkRate(), Given: s.c.Foreign.Given, Certificate: s.identity.Certificate,
+		Budget: s.budget, Unknown: s.files.Listener, LinkRate: new(local.Machine).LinkRate(), Given: s.c.Foreign.Given, Certificate: s.identity.Certificate,
 		Note: s.say(p.Name + ": "),
 		Tell: func(e program.Event) {
 			s.log.Record(foreignEvent(p.Name, e))

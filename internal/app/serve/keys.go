@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"linerate/internal/app"
-	"linerate/internal/app/here"
+	"linerate/internal/app/local"
 	"linerate/internal/control/access"
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/units"
@@ -52,7 +52,7 @@ type Key struct {
 
 // keyStore returns the keys of the server with state directory state.
 func keyStore(state string) (access.Store, error) {
-	dir, err := here.StateDir(state)
+	dir, err := local.StateDir(state)
 	return access.Store{Dir: filepath.Join(dir, serveDir)}, err
 }
 

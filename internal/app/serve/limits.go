@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"linerate/internal/app"
-	"linerate/internal/app/here"
+	"linerate/internal/app/local"
 	"linerate/internal/core/units"
 	"linerate/internal/fault"
 	"linerate/internal/measure/budget"
@@ -67,8 +67,8 @@ func (c *Config) visitors() visitors {
 // lookForRoom reads the free capacity, and raises the limit of open files.
 func lookForRoom(env app.Env, state string, v visitors) room {
 	var r room
-	if dir, err := here.StateDir(state); err == nil {
-		memory, disk := filecopy.Room(filepath.Join(dir, here.CopiesDir))
+	if dir, err := local.StateDir(state); err == nil {
+		memory, disk := filecopy.Room(filepath.Join(dir, local.CopiesDir))
 		r.memory, r.disk = memory.Or(0), disk.Or(0)
 	}
 	files, err := budget.RaiseDescriptors()

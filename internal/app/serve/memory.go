@@ -40,8 +40,8 @@ func memoryLimit(u budget.Usage) int64 {
 }
 
 // holdMemory keeps the runtime's memory near the budget until ctx ends. Runs hold off garbage
-// collections (package quiet), so without a limit the garbage of bad clients would grow by
-// quiet.MaxGrowth during every measurement.
+// collections (package goruntime), so without a limit the garbage of bad clients would grow by
+// goruntime.MaxGrowth during every measurement.
 func holdMemory(ctx context.Context, b *budget.Budget) {
 	tick := time.NewTicker(memoryEvery)
 	defer tick.Stop()

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"linerate/internal/app"
-	"linerate/internal/app/here"
+	"linerate/internal/app/local"
 	"linerate/internal/control/access"
 	"linerate/internal/control/agent"
 	"linerate/internal/control/tuner"
@@ -165,8 +165,8 @@ func (s *Server) tunerCommand() []string {
 // allows those sessions to run their own commands. It is the only part of a server that stays
 // root.
 func Tune(ctx context.Context, env app.Env, in *os.File, state string, commands bool) error {
-	o := here.Options{State: state, Commands: commands}
-	changes, err := here.New(env, o).RecoverNow(ctx)
+	o := local.Options{State: state, Commands: commands}
+	changes, err := local.New(env, o).RecoverNow(ctx)
 	for _, c := range changes {
 		env.Observe(app.Recovered{Host: app.ThisMachine, Change: c})
 	}
@@ -194,7 +194,7 @@ func Tune(ctx context.Context, env app.Env, in *os.File, state string, commands 
 }
 
 // tuneFor runs the agent of one session, for as long as its key is valid.
-func tuneFor(ctx context.Context, env app.Env, ring *access.Ring, r tuner.Request, conn net.Conn, o here.Options) error {
+func tuneFor(ctx context.Context, env app.Env, ring *access.Ring, r tuner.Request, conn net.Conn, o local.Options) error {
 	defer func() { _ = conn.Close() }()
 	g, ok := ring.Find(r.Secret)
 	if !ok || g.Right != access.Tune {
@@ -209,7 +209,7 @@ func tuneFor(ctx context.Context, env app.Env, ring *access.Ring, r tuner.Reques
 		case <-ctx.Done():
 		}
 	}()
-	h := here.New(env, o)
+	h := local.New(env, o)
 	defer h.BeginRecovery(ctx)()
 	c := h.Agent()
 	c.Commands = o.Commands

@@ -14,13 +14,12 @@ import (
 	"sync"
 
 	"linerate/internal/app"
-	"linerate/internal/app/here"
+	"linerate/internal/app/local"
 	"linerate/internal/control/access"
 	"linerate/internal/control/agent"
 	"linerate/internal/control/audit"
 	"linerate/internal/control/tuner"
 	"linerate/internal/control/wire"
-	"linerate/internal/control/wire/pipe"
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/model"
 	"linerate/internal/fault"
@@ -134,19 +133,19 @@ func Open(ctx context.Context, env app.Env, c Config) (_ *Server, err error) {
 	if err := s.giveUpRights(s.own); err != nil {
 		return nil, err
 	}
-	here.SweepUpAt(env, s.copies)
+	local.SweepUpAt(env, s.copies)
 	return s, nil
 }
 
 // prepare opens the files, and starts the process that changes settings.
 func (s *Server) prepare(ctx context.Context) (err error) {
-	if s.dir, err = here.StateDir(s.c.State); err != nil {
+	if s.dir, err = local.StateDir(s.c.State); err != nil {
 		return err
 	}
 	if s.dir, err = filepath.Abs(s.dir); err != nil {
 		return err
 	}
-	s.copies = filepath.Join(s.dir, here.CopiesDir)
+	s.copies = filepath.Join(s.dir, local.CopiesDir)
 	if err := errors.Join(s.mayRun(), s.chooseUser()); err != nil {
 		return err
 	}
@@ -173,7 +172,7 @@ func (s *Server) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if s.c.AllowTune {
-		if s.tuner, err = tuner.Start(ctx, s.tunerCommand(), here.Lines(s.env, "")); err != nil {
+		if s.tuner, err = tuner.Start(ctx, s.tunerCommand(), local.Lines(s.env, "")); err != nil {
 			return fault.WithHint(err, "without --allow-tune serve only measures")
 		}
 	}
@@ -254,7 +253,7 @@ func (s *Server) listen(ctx context.Context) error {
 	s.own, err = tls.Listen(ctx, s.c.Listen, tls.Config{
 		Identity: s.identity, Open: s.c.Open, MPTCP: s.c.MPTCP, Peers: peers, Find: s.find, Budget: s.budget,
 		Unknown: s.files.Unknown, Friends: s.files.Friends,
-		Agent:   agent.Config{Version: s.env.Version, Catalogue: s.env.Catalogue, Engines: here.EnginesAt(s.env.Engines, s.copies, false)},
+		Agent:   agent.Config{Version: s.env.Version, Catalogue: s.env.Catalogue, Engines: local.EnginesAt(s.env.Engines, s.copies, false)},
 		Log:     s.say(""),
 		Welcome: s.welcome, Refused: s.refused, Dropped: s.dropped, Ended: s.ended,
 	})
@@ -374,9 +373,9 @@ func (s *Server) Hosts() []string { return LinkHosts(s.c.Host, s.own.Addr()) }
 // Near returns a connection to an agent of this machine in this process. It measures by the
 // server's limits on files, and changes no settings.
 func (s *Server) Near(ctx context.Context, why string) wire.Peer {
-	h := here.New(s.env, here.Options{State: s.c.State})
-	c := agent.Config{Version: s.env.Version, Catalogue: s.env.Catalogue, Engines: here.EnginesAt(s.env.Engines, s.copies, false), Facts: h.Facts, LinkRate: h.LinkRate, Watch: h.Watch, NoKnobs: why}
-	return pipe.Start(ctx, app.ThisMachine, "127.0.0.1", func(ctx context.Context, conn net.Conn) error { return agent.Serve(ctx, conn, c) })
+	h := local.New(s.env, local.Options{State: s.c.State})
+	c := agent.Config{Version: s.env.Version, Catalogue: s.env.Catalogue, Engines: local.EnginesAt(s.env.Engines, s.copies, false), Facts: h.Facts, LinkRate: h.LinkRate, Watch: h.Watch, NoKnobs: why}
+	return wire.Pipe(ctx, app.ThisMachine, "127.0.0.1", func(ctx context.Context, conn net.Conn) error { return agent.Serve(ctx, conn, c) })
 }
 
 // Addr returns the address of linerate's own protocol.

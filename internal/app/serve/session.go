@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"linerate/internal/app"
-	"linerate/internal/app/here"
+	"linerate/internal/app/local"
 	"linerate/internal/control/access"
 	"linerate/internal/control/agent"
 	"linerate/internal/control/audit"
@@ -36,7 +36,7 @@ func (s *Server) find(secret []byte) (tls.Key, bool) {
 // that lead to v, whatever address the controller claims, and no session sees another's. A
 // session that may tune gets a connection to the tuner.
 func (s *Server) welcome(v tls.Visitor, c *agent.Config) {
-	h := here.New(s.env, here.Options{State: s.c.State})
+	h := local.New(s.env, local.Options{State: s.c.State})
 	c.Facts = func(ctx context.Context, _ string) (model.HostFacts, error) { return h.Facts(ctx, v.Addr.String()) }
 	c.LinkRate, c.Watch = h.LinkRate, h.Watch
 	id := s.visits.begin(ofSession(v), v.Key.Name)

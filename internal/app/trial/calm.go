@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"linerate/internal/app"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/control/runner"
 	"linerate/internal/core/health"
 	"linerate/internal/core/model"
@@ -31,7 +31,7 @@ const (
 // measure with. It reports what it waits for, and what is still busy at the end; the report
 // names the runs measured meanwhile. A foreign far end cannot be watched: Calm warns of that,
 // and waits for the near end only.
-func Calm(ctx context.Context, env app.Env, e *reach.Ends) error {
+func Calm(ctx context.Context, env app.Env, e *target.Ends) error {
 	if env.Calm <= 0 {
 		return nil
 	}
@@ -67,7 +67,7 @@ func Calm(ctx context.Context, env app.Env, e *reach.Ends) error {
 
 // crowded names the hosts of e on which other programs leave too little CPU, "" for none or
 // if that cannot be seen.
-func crowded(ctx context.Context, e *reach.Ends) (string, error) {
+func crowded(ctx context.Context, e *target.Ends) (string, error) {
 	flow := model.Flow{Engine: requests.Name, Direction: model.To, Streams: 1, Block: 64, Duration: idleTime, Interval: idleTime, Params: traffic.Write(requests.Params{Rate: idleRate})}
 	alone := e.Far == nil // run from the near end to itself
 	by := e.Idle

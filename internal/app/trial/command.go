@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
 	"linerate/internal/fault"
@@ -76,7 +76,7 @@ func (t *Trial) settleCommand(ctx context.Context, c model.Change, client *sessi
 // Rehearse has both hosts apply each of settings for a moment, without measuring, and returns
 // what they refuse, "" for nothing. All changes are undone. It returns an error if a host is
 // lost or ctx ends.
-func Rehearse(ctx context.Context, e *reach.Ends, settings []model.Setting) (refused string, err error) {
+func Rehearse(ctx context.Context, e *target.Ends, settings []model.Setting) (refused string, err error) {
 	for _, s := range settings {
 		for _, h := range []model.Host{model.Near, model.Far} {
 			var as []model.Assignment

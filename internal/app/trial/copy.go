@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/core/bottleneck"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
@@ -34,11 +34,11 @@ type Copy struct {
 const directBlock = 1 << 20
 
 // Plan returns the runs of c between near and far. A foreign far end is refused.
-func (c Copy) Plan(near, far reach.Target) (model.Plan, error) {
+func (c Copy) Plan(near, far target.Target) (model.Plan, error) {
 	if err := places(near, far, c.Directions, "--", c.Source, c.Sink); err != nil {
 		return model.Plan{}, err
 	}
-	if far.Kind == reach.Foreign {
+	if far.Kind == target.Foreign {
 		return model.Plan{}, fault.WithHint(fault.Usagef("%s copies no files", far), "start linerate serve on that host")
 	}
 	if c.Seed == 0 {
@@ -54,7 +54,7 @@ func (c Copy) Plan(near, far reach.Target) (model.Plan, error) {
 }
 
 // Places refuses copies among the settings of p with an invalid source or sink.
-func Places(near, far reach.Target, p model.Plan, kinds traffic.Kinds) error {
+func Places(near, far target.Target, p model.Plan, kinds traffic.Kinds) error {
 	for _, s := range p.Settings {
 		flow, err := knob.WithSetting(p.Flow, s, kinds...)
 		if c, ok := files.Of(flow); err == nil && ok {
@@ -71,15 +71,15 @@ func Places(near, far reach.Target, p model.Plan, kinds traffic.Kinds) error {
 // neither a place nor a path, and a path on this machine that does not exist, or would be
 // overwritten. The hosts of a lab have the files of this machine; a path on another host is
 // checked there, by its first copy. Errors begin with dash.
-func places(near, far reach.Target, directions []model.Direction, dash, source, sink string) error {
+func places(near, far target.Target, directions []model.Direction, dash, source, sink string) error {
 	for _, end := range [][2]string{{"source", source}, {"sink", sink}} {
 		if _, err := files.Place(end[1]); err != nil {
 			return fmt.Errorf("%s%s: %w", dash, end[0], err)
 		}
 	}
-	lab := far.Kind == reach.Lab
+	lab := far.Kind == target.Lab
 	for _, d := range directions {
-		sender, receiver := near.Kind == reach.Here, far.Kind == reach.Here
+		sender, receiver := near.Kind == target.Here, far.Kind == target.Here
 		if d == model.From {
 			sender, receiver = receiver, sender
 		}

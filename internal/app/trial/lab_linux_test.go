@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"linerate/internal/app/apptest"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
@@ -27,9 +27,9 @@ func TestQuickLookInALab(t *testing.T) {
 	self := must.Get(os.Executable())(t)
 	env := apptest.Env(&apptest.Person{})
 	env.Self, env.Getenv = []string{self}, os.Getenv
-	near, far, err := reach.Pair("", "lab:rate=20mbit,rtt=2ms,far.tcp.sack=off", env)
+	near, far, err := target.Pair("", "lab:rate=20mbit,rtt=2ms,far.tcp.sack=off", env)
 	must.Do(t, err)
-	e, err := reach.New(env, reach.Options{}).Open(t.Context(), near, far)
+	e, err := target.New(env, target.Options{}).Open(t.Context(), near, far)
 	must.SkipIf(t, errors.Is(err, fs.ErrPermission), "virtual hosts need user namespaces or root: %v", err)
 	must.Do(t, err)
 	t.Cleanup(e.Close)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"linerate/internal/app"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/control/runner"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
@@ -22,7 +22,7 @@ import (
 )
 
 // FitSearch bounds a search without a chosen highest rate by the known rate of the path.
-func FitSearch(e *reach.Ends, p *model.Plan) {
+func FitSearch(e *target.Ends, p *model.Plan) {
 	rate, ok := e.WireRate.Get()
 	if !ok || p.Search == nil || p.Search.High != HighestRate {
 		return
@@ -37,7 +37,7 @@ const probeTime = 300 * time.Millisecond
 
 // Probe makes a short run: it shows early whether data connections work, and measures the
 // round trip.
-func Probe(ctx context.Context, e *reach.Ends, flow model.Flow) (fact.Of[time.Duration], error) {
+func Probe(ctx context.Context, e *target.Ends, flow model.Flow) (fact.Of[time.Duration], error) {
 	flow.Direction, flow.Duration, flow.Bytes, flow.Omit, flow.Interval = model.To, probeTime, 0, 0, probeTime/2
 	flow.Streams = 1
 	run, _, err := e.Runner.Run(ctx, runner.Spec{
@@ -60,7 +60,7 @@ func Probe(ctx context.Context, e *reach.Ends, flow model.Flow) (fact.Of[time.Du
 // Arrives checks, for a setting with a larger MTU than the hosts have, whether flow arrives
 // under it in the given directions: if full packets vanish, each run would wait in vain. It
 // returns what does not arrive, "" for nothing.
-func Arrives(ctx context.Context, e *reach.Ends, s model.Setting, flow model.Flow, directions []model.Direction) (string, error) {
+func Arrives(ctx context.Context, e *target.Ends, s model.Setting, flow model.Flow, directions []model.Direction) (string, error) {
 	size := 0
 	for _, a := range s.Assignments {
 		f := e.Host(a.Host).Facts
@@ -88,7 +88,7 @@ func Arrives(ctx context.Context, e *reach.Ends, s model.Setting, flow model.Flo
 
 // arrives reports whether anything of flow arrives. It returns true on other failures, which
 // are left for the runs to report.
-func arrives(ctx context.Context, e *reach.Ends, s model.Setting, flow model.Flow) bool {
+func arrives(ctx context.Context, e *target.Ends, s model.Setting, flow model.Flow) bool {
 	run, _, err := e.Runner.Run(ctx, runner.Spec{Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: s, Flow: flow}, func(model.Host, []model.Sample) {})
 	if err != nil {
 		return !errors.Is(err, runner.ErrInvalid) && ctx.Err() == nil
@@ -149,7 +149,7 @@ func (t *Trial) congestions(ctx context.Context) error {
 }
 
 // MayTune returns an error early if the plan changes a host that may not be changed.
-func MayTune(e *reach.Ends, p model.Plan) error {
+func MayTune(e *target.Ends, p model.Plan) error {
 	for _, other := range e.Others {
 		if err := MayTune(other, p); err != nil {
 			return err

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"linerate/internal/app"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/search"
@@ -153,8 +153,8 @@ func (q Quick) search(flow model.Flow, directions []model.Direction, wrong Wrong
 
 // Suit adapts the plan of a quick look to what the far end supports; given are the flags for
 // a foreign program.
-func Suit(env app.Env, far *reach.Target, p *model.Plan, given app.Values) (err error) {
-	if far.Kind != reach.Foreign {
+func Suit(env app.Env, far *target.Target, p *model.Plan, given app.Values) (err error) {
+	if far.Kind != target.Foreign {
 		return Takes(env, *p)
 	}
 	p.Flow, err = far.Fit(env, p.Flow, given)
@@ -174,7 +174,7 @@ type Sweep struct {
 
 // Plan returns the runs of a sweep, a block for each pass, adapted to what the far end
 // supports; given are the flags for a foreign program.
-func (s Sweep) Plan(env app.Env, far *reach.Target, given app.Values) (model.Plan, error) {
+func (s Sweep) Plan(env app.Env, far *target.Target, given app.Values) (model.Plan, error) {
 	if s.Seed == 0 {
 		s.Seed = rand.Uint64()
 	}
@@ -186,7 +186,7 @@ func (s Sweep) Plan(env app.Env, far *reach.Target, given app.Values) (model.Pla
 	s.Flow.Engine = sizes.Name
 	p := Repeated(sizes.With(s.Flow, s.Params), []model.Direction{s.Flow.Direction}, len(order.Order))
 	p.Cooldown, p.Seed, p.Data = s.Cooldown, s.Seed, s.Data
-	if far.Kind == reach.Foreign && far.Program.Once && s.Passes == 0 {
+	if far.Kind == target.Foreign && far.Program.Once && s.Passes == 0 {
 		p.MaxBlocks, p.Order = 1, p.Order[:1]
 	}
 	err = Suit(env, far, &p, given)

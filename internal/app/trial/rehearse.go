@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"linerate/internal/app"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/control/runner"
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/model"
@@ -91,7 +91,7 @@ func (t *Trial) Try(ctx context.Context, s model.Setting) (no, err error) {
 }
 
 // vanishes names the packets of the plan that do not arrive under setting s, "" for none.
-func (t *Trial) vanishes(ctx context.Context, e *reach.Ends, s model.Setting) (string, error) {
+func (t *Trial) vanishes(ctx context.Context, e *target.Ends, s model.Setting) (string, error) {
 	flow := t.Session.Plan.Flow
 	if flow.Engine == files.Name || t.Session.Kind == model.KindSweep { // these have no duration
 		flow.Engine, flow.Params = bulk.Name, ""

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"linerate/internal/app"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/control/experiment"
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/diagnose"
@@ -44,7 +44,7 @@ type Trial struct {
 	Beside time.Duration
 
 	env     app.Env
-	ends    *reach.Ends
+	ends    *target.Ends
 	store   Store
 	resumed bool
 	begun   bool // it is in the store
@@ -58,7 +58,7 @@ type Block = experiment.Steered
 
 // New returns the trial of a plan, which is not yet stored. command is the command line,
 // without secrets.
-func New(env app.Env, e *reach.Ends, st Store, kind model.Kind, title string, command []string, p model.Plan) *Trial {
+func New(env app.Env, e *target.Ends, st Store, kind model.Kind, title string, command []string, p model.Plan) *Trial {
 	now := env.Now()
 	p.Path, p.Ends = e.Path(), e.Beside()
 	return &Trial{env: env, ends: e, store: st, Session: model.Session{
@@ -70,7 +70,7 @@ func New(env app.Env, e *reach.Ends, st Store, kind model.Kind, title string, co
 
 // Experiment returns the trial of an experiment whose plan depends on the round trip, which
 // it measures with a short run of flow.
-func Experiment(ctx context.Context, env app.Env, e *reach.Ends, st Store, title string, command []string, flow model.Flow,
+func Experiment(ctx context.Context, env app.Env, e *target.Ends, st Store, title string, command []string, flow model.Flow,
 	plan func(rtt fact.Of[time.Duration]) (model.Plan, error),
 ) (*Trial, error) {
 	rtt := fact.Unknown[time.Duration]("nothing is measured")
@@ -98,7 +98,7 @@ func Experiment(ctx context.Context, env app.Env, e *reach.Ends, st Store, title
 }
 
 // Resume returns the trial that continues a stored session.
-func Resume(env app.Env, e *reach.Ends, st Store, s model.Session) (*Trial, error) {
+func Resume(env app.Env, e *target.Ends, st Store, s model.Session) (*Trial, error) {
 	if err := MayTune(e, s.Plan); err != nil {
 		return nil, err
 	}
@@ -333,7 +333,7 @@ func (t *Trial) settle(ctx context.Context) error {
 }
 
 // endsOf returns the ends of the run that made c, nil if they are not open.
-func (t *Trial) endsOf(c model.Change) *reach.Ends {
+func (t *Trial) endsOf(c model.Change) *target.Ends {
 	for _, r := range t.Session.Runs {
 		if r.Number == c.Run {
 			setting, _ := t.Session.Plan.Setting(r.Setting)
@@ -344,7 +344,7 @@ func (t *Trial) endsOf(c model.Change) *reach.Ends {
 }
 
 // system returns the system of a host, as a GOOS.
-func system(e *reach.Ends, h model.Host) string {
+func system(e *target.Ends, h model.Host) string {
 	for _, f := range e.Hosts {
 		if f.Host == h {
 			return f.OS

@@ -14,7 +14,7 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/app/apptest"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/app/trial"
 	"linerate/internal/control/agent"
 	"linerate/internal/control/agent/agenttest"
@@ -45,7 +45,7 @@ type stand struct {
 	person *apptest.Person
 	env    app.Env
 	store  *sqlite.Store
-	ends   *reach.Ends
+	ends   *target.Ends
 }
 
 func newStand(t *testing.T) *stand {
@@ -61,7 +61,7 @@ func newStand(t *testing.T) *stand {
 
 func (s *stand) open() {
 	s.t.Helper()
-	e := must.Get(reach.Connect(s.t.Context(), s.env, "near", "far", s.Dial))(s.t)
+	e := must.Get(target.Connect(s.t.Context(), s.env, "near", "far", s.Dial))(s.t)
 	s.ends = e
 	s.t.Cleanup(e.Close)
 }
@@ -237,9 +237,9 @@ func TestForeignPeer(t *testing.T) {
 	}()
 	person := &apptest.Person{}
 	env := apptest.Env(person)
-	near, far, err := reach.Pair("", "iperf3://"+l.Addr().String(), env)
+	near, far, err := target.Pair("", "iperf3://"+l.Addr().String(), env)
 	must.Do(t, err)
-	e := must.Get(reach.New(env, reach.Options{}).Open(ctx, near, far))(t)
+	e := must.Get(target.New(env, target.Options{}).Open(ctx, near, far))(t)
 	defer e.Close()
 	must.True(t, e.Far == nil && e.Foreign() == far.Text && len(e.Hosts) == 2 && !e.Hosts[1].Kernel.IsKnown(), "%+v", e.Hosts)
 	err = trial.MayTune(e, design(t, 1, shortFlow(), settings()...))
@@ -427,16 +427,16 @@ func TestSearchPlan(t *testing.T) {
 	must.True(t, p.Flow.Duration == 9*time.Second && p.Search.Repeats == 3, "%+v, %+v", p.Search, p.Flow)
 }
 
-func target(t *testing.T, text string) reach.Target {
+func targetOf(t *testing.T, text string) target.Target {
 	t.Helper()
-	return must.Get(reach.Parse(text, apptest.Env(&apptest.Person{})))(t)
+	return must.Get(target.Parse(text, apptest.Env(&apptest.Person{})))(t)
 }
 
 func TestPlanOfForeignPeers(t *testing.T) {
 	t.Parallel()
 	env := apptest.Env(&apptest.Person{})
 	p, _ := planned(trial.Quick{Flow: tcp(), Repeats: 1, Idle: time.Second})
-	far := target(t, "iperf3://nas")
+	far := targetOf(t, "iperf3://nas")
 	if err := trial.Suit(env, &far, &p, nil); err != nil || p.Flow.Engine != "tcpbulk" {
 		t.Errorf("a server that answers no probes is sent %s: %v", p.Flow.Engine, err)
 	}
@@ -445,7 +445,7 @@ func TestPlanOfForeignPeers(t *testing.T) {
 		t.Errorf("requests to iperf3: %v", err)
 	}
 
-	far = target(t, "netpipe://nas")
+	far = targetOf(t, "netpipe://nas")
 	s := trial.Sweep{Flow: model.Flow{Direction: model.To}, Params: sizes.Params{Mode: sizes.Both}, Smallest: 64, Largest: units.Bytes(1 << 20), Seed: 1}
 	p, err := s.Plan(env, &far, app.Values{"min": "64", "max": "1MiB"})
 	own, _ := sizes.Of(p.Flow)
@@ -454,14 +454,14 @@ func TestPlanOfForeignPeers(t *testing.T) {
 	if _, err := s.Plan(env, &far, nil); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "--nagle") {
 		t.Errorf("Nagle's algorithm at NPtcp: %v", err)
 	}
-	elsewhere := target(t, "iperf3://nas")
+	elsewhere := targetOf(t, "iperf3://nas")
 	_, err = s.Plan(env, &elsewhere, nil)
 	must.True(t, fault.KindOf(err) == fault.Usage, "a sweep with iperf3: %v", err)
 }
 
 func TestSweepPlan(t *testing.T) {
 	t.Parallel()
-	env, far := apptest.Env(&apptest.Person{}), reach.Target{Kind: reach.Here}
+	env, far := apptest.Env(&apptest.Person{}), target.Target{Kind: target.Here}
 	p, err := trial.Sweep{Flow: model.Flow{Direction: model.From}, Passes: 6, Seed: 7, Cooldown: time.Second}.Plan(env, &far, nil)
 	own, _ := sizes.Of(p.Flow)
 	must.True(t, err == nil && len(p.Order) == 6 && p.MaxBlocks == 6 && p.Seed == 7 && p.Cooldown == time.Second && p.Flow.Direction == model.From && len(own.Sizes) >= 20 && p.Flow.Points == len(own.Sizes), "%+v, %v", p, err)
@@ -474,7 +474,7 @@ func TestSweepPlan(t *testing.T) {
 // TestCopyPlan: a copy and its parts in blocks, between agents, with valid sources and sinks.
 func TestCopyPlan(t *testing.T) {
 	t.Parallel()
-	here, agent := reach.Target{Kind: reach.Here}, target(t, "lab:rate=1gbit")
+	here, agent := target.Target{Kind: target.Here}, targetOf(t, "lab:rate=1gbit")
 	asked := trial.Copy{
 		Source: files.OnDisk, Sink: files.InMemory, Bytes: 1 << 20, Params: files.Params{Direct: true, Sync: true},
 		Directions: []model.Direction{model.From, model.To}, Blocks: 2, Cooldown: time.Second,
@@ -485,7 +485,7 @@ func TestCopyPlan(t *testing.T) {
 	asked.Params.Direct, asked.Seed = false, 7
 	p, err = asked.Plan(here, agent)
 	must.True(t, err == nil && p.Flow.Block == 0 && p.Seed == 7, "%+v, %v", p, err)
-	if _, err := asked.Plan(here, target(t, "iperf3://nas")); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "copies no files") || fault.HintOf(err) == "" {
+	if _, err := asked.Plan(here, targetOf(t, "iperf3://nas")); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "copies no files") || fault.HintOf(err) == "" {
 		t.Errorf("a copy to iperf3: %v", err)
 	}
 	for _, bad := range []string{"pigeon", "./no/such/file"} {
@@ -535,7 +535,7 @@ func TestCalm(t *testing.T) {
 			person := &apptest.Person{}
 			env := apptest.Env(person)
 			env.Calm = c.calm
-			e := &reach.Ends{NearText: app.ThisMachine, FarText: "root@nas", Far: new(session.Client), Runner: &c.crowd,
+			e := &target.Ends{NearText: app.ThisMachine, FarText: "root@nas", Far: new(session.Client), Runner: &c.crowd,
 				Hosts: []model.HostFacts{{Host: model.Near, Name: "desk", CPUs: 4, Address: "192.0.2.1"}, {Host: model.Far, Name: "vm", CPUs: 4, Address: "192.0.2.2"}}}
 			if c.alone {
 				e.Far, e.Runner, e.Idle = nil, nil, e.Runner

@@ -6,7 +6,7 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/app/change"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/core/model"
 )
 
@@ -28,7 +28,7 @@ func OfHosts(winner model.Setting) []model.Assignment {
 // Hold applies the result of a search to its hosts until they restart. It is a change like
 // any other, with its undo on disk, proven over new connections, except that it does not ask
 // the user a second time. named is the far host as the user named it.
-func Hold(ctx context.Context, env app.Env, e *reach.Ends, named string, winner model.Setting, atBoot bool) (change.Result, error) {
+func Hold(ctx context.Context, env app.Env, e *target.Ends, named string, winner model.Setting, atBoot bool) (change.Result, error) {
 	env.Asker = agreed{env.Asker}
 	h := change.Of(e, named, true)
 	defer h.Settle(e)

@@ -12,7 +12,7 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/app/apptest"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/app/trial"
 	"linerate/internal/control/agent/agenttest"
 	"linerate/internal/core/candidate"
@@ -32,7 +32,7 @@ type stand struct {
 	*apptest.Bed
 	person *apptest.Person
 	env    app.Env
-	ends   *reach.Ends
+	ends   *target.Ends
 	store  *sqlite.Store
 }
 
@@ -45,7 +45,7 @@ func newStand(t *testing.T) *stand {
 	s.store, err = sqlite.Open(t.Context(), sqlite.Memory)
 	must.Do(t, err)
 	t.Cleanup(func() { _ = s.store.Close() })
-	s.ends = must.Get(reach.Connect(t.Context(), s.env, "near", "far", s.Dial))(t)
+	s.ends = must.Get(target.Connect(t.Context(), s.env, "near", "far", s.Dial))(t)
 	t.Cleanup(s.ends.Close)
 	return s
 }
@@ -125,7 +125,7 @@ func TestCutShortAndResumed(t *testing.T) {
 	s.ends.Close()
 	s.Untouched()
 	s.person.On = nil
-	s.ends = must.Get(reach.Connect(t.Context(), s.env, "near", "far", s.Dial))(t)
+	s.ends = must.Get(target.Connect(t.Context(), s.env, "near", "far", s.Dial))(t)
 	defer s.ends.Close()
 	kept := must.Get(s.store.Session(t.Context(), out.Search.ID))(t)
 	again, err := Resume(t.Context(), s.env, s.ends, s.store, kept, Request{Risky: true})
@@ -156,7 +156,7 @@ func TestIdeasThatAreRefused(t *testing.T) {
 		if takes {
 			s.ends.Close()
 			s.Replace(model.Far, map[model.KnobID]string{"tcp.congestion_control": "reno"})
-			s.ends = must.Get(reach.Connect(t.Context(), s.env, "near", "far", s.Dial))(t)
+			s.ends = must.Get(target.Connect(t.Context(), s.env, "near", "far", s.Dial))(t)
 			defer s.ends.Close()
 		}
 		st := &steer{trial: trial.New(s.env, s.ends, s.store, model.KindTune, "", nil, model.Plan{}), refused: map[string]string{}}

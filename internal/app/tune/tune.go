@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"linerate/internal/app"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
@@ -62,7 +62,7 @@ const quickRace = 5
 
 // Run searches for better settings and confirms what it found. With an error the outcome
 // holds the results so far, and the search can be resumed.
-func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, r Request) (Outcome, error) {
+func Run(ctx context.Context, env app.Env, e *target.Ends, st trial.Store, r Request) (Outcome, error) {
 	if len(r.Directions) == 0 {
 		r.Directions = []model.Direction{model.To, model.From}
 	}
@@ -105,7 +105,7 @@ func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, r Requ
 
 // unsettable says for each host whose settings cannot be tried why not. It returns an error
 // if the search could change neither host.
-func unsettable(e *reach.Ends) ([]string, error) {
+func unsettable(e *target.Ends) ([]string, error) {
 	var out []string
 	var last error
 	for _, h := range []model.Host{model.Near, model.Far} {
@@ -125,7 +125,7 @@ func unsettable(e *reach.Ends) ([]string, error) {
 }
 
 // Resume continues a search that was cut short, with its own plan.
-func Resume(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, s model.Session, r Request) (Outcome, error) {
+func Resume(ctx context.Context, env app.Env, e *target.Ends, st trial.Store, s model.Session, r Request) (Outcome, error) {
 	rec, ok, err := tune.Read(&s)
 	if err != nil || !ok {
 		return Outcome{}, fault.Usagef("session %s is no search for settings", s.ID)
@@ -173,7 +173,7 @@ func (r Request) options(p model.Plan) tune.Options {
 }
 
 // search carries out a search, from the state of its record.
-func search(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, r Request, t *trial.Trial, rec tune.Record) (Outcome, error) {
+func search(ctx context.Context, env app.Env, e *target.Ends, st trial.Store, r Request, t *trial.Trial, rec tune.Record) (Outcome, error) {
 	s := &steer{env: env, ends: e, store: st, request: r, trial: t, machine: tune.Replay(rec, t.Session.Runs), inputs: rec.Inputs, refused: map[string]string{}}
 	t.Steer = s
 	var out Outcome
@@ -210,7 +210,7 @@ func search(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, r R
 // steer connects the machine to the experiment.
 type steer struct {
 	env     app.Env
-	ends    *reach.Ends
+	ends    *target.Ends
 	store   trial.Store
 	request Request
 	trial   *trial.Trial

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"linerate/internal/app"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/fingerprint"
@@ -38,7 +38,7 @@ type Store interface {
 
 // Request says which hosts to watch, and how.
 type Request struct {
-	Hosts     []reach.Target
+	Hosts     []target.Target
 	Every     time.Duration
 	ProbeOnly bool
 	Streams   int
@@ -76,16 +76,16 @@ const (
 func (q Request) Validate() error {
 	for i, t := range q.Hosts {
 		switch {
-		case t.Kind == reach.Foreign:
+		case t.Kind == target.Foreign:
 			return fault.WithHint(fault.Usagef("%s: a host that is watched runs linerate", t), "name a host over ssh (user@host), a linerate serve, or exec:ADDRESS COMMAND")
-		case slices.ContainsFunc(q.Hosts[:i], func(o reach.Target) bool { return o.Text == t.Text }):
+		case slices.ContainsFunc(q.Hosts[:i], func(o target.Target) bool { return o.Text == t.Text }):
 			return fault.Usagef("%s is named twice", t)
 		}
 	}
 	if q.Every < Shortest {
 		return fault.Usagef("--every: %s is shorter than %s", units.FormatDuration(q.Every), units.FormatDuration(Shortest))
 	}
-	return reach.Carries(q.Path, q.flow(series.Probes))
+	return target.Carries(q.Path, q.flow(series.Probes))
 }
 
 // part is one kind of run in a look.
@@ -130,7 +130,7 @@ func (q Request) Bytes(to, from units.BitRate) units.Bytes {
 
 // Outcome is the result of a look.
 type Outcome struct {
-	Host    reach.Target
+	Host    target.Target
 	Path    *series.Path
 	Session model.Session
 	Told    *series.Told         // nil if nothing has changed
@@ -144,12 +144,12 @@ type Outcome struct {
 type Watch struct {
 	Request
 	Env   app.Env
-	Open  func(ctx context.Context, near, far reach.Target) (*reach.Ends, error)
+	Open  func(ctx context.Context, near, far target.Target) (*target.Ends, error)
 	Store Store
 	Tell  func(context.Context, Outcome) // gets the outcome of each look
 
-	paths   map[string]*series.Path                                                                 // by target text
-	measure func(ctx context.Context, l *look, h reach.Target, at time.Time) (model.Session, error) // replaces look.measure in tests
+	paths   map[string]*series.Path                                                                  // by target text
+	measure func(ctx context.Context, l *look, h target.Target, at time.Time) (model.Session, error) // replaces look.measure in tests
 }
 
 // Path returns the state of the path to a far target, from the stored looks.
@@ -260,7 +260,7 @@ func (w *Watch) rest(due []time.Time) time.Duration {
 
 // look looks at a host once and reports the outcome. Its error ends the watch: the look was
 // interrupted, cannot be stored, or can never succeed.
-func (w *Watch) look(ctx context.Context, h reach.Target) (Outcome, error) {
+func (w *Watch) look(ctx context.Context, h target.Target) (Outcome, error) {
 	p, err := w.Path(ctx, h.Text)
 	if err != nil {
 		return Outcome{}, err
@@ -388,8 +388,8 @@ type look struct {
 
 // measure looks at a host and returns the stored session. Its ID is "" if no run was stored, as
 // for a host that could not be reached.
-func (l *look) measure(ctx context.Context, h reach.Target, at time.Time) (model.Session, error) {
-	near := reach.Target{Kind: reach.Here, Text: app.ThisMachine}
+func (l *look) measure(ctx context.Context, h target.Target, at time.Time) (model.Session, error) {
+	near := target.Target{Kind: target.Here, Text: app.ThisMachine}
 	e, err := l.Open(ctx, near, h)
 	if err != nil {
 		return model.Session{}, err

@@ -13,7 +13,7 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/app/apptest"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/fingerprint"
@@ -86,12 +86,12 @@ func (w *world) watch() *Watch {
 	env := apptest.Env(&apptest.Person{})
 	env.Now = func() time.Time { return time.Now().Add(w.ahead) }
 	return &Watch{
-		Request: Request{Hosts: []reach.Target{{Kind: reach.SSH, Text: "ssh://nas"}}, Every: time.Hour, Streams: 4, Time: 3 * time.Second, Margin: .0953},
+		Request: Request{Hosts: []target.Target{{Kind: target.SSH, Text: "ssh://nas"}}, Every: time.Hour, Streams: 4, Time: 3 * time.Second, Margin: .0953},
 		Env:     env, Store: w.shelf, Tell: func(_ context.Context, o Outcome) { w.told = append(w.told, o) }, measure: w.measure,
 	}
 }
 
-func (w *world) measure(ctx context.Context, l *look, h reach.Target, at time.Time) (model.Session, error) {
+func (w *world) measure(ctx context.Context, l *look, h target.Target, at time.Time) (model.Session, error) {
 	w.looks++
 	if w.gone != nil {
 		return model.Session{}, w.gone
@@ -224,8 +224,8 @@ func TestCosts(t *testing.T) {
 	must.Equal(t, q.PerDay(), 24.0, "a day")
 	q.ProbeOnly = true
 	must.Equal(t, q.Bytes(1e9, 1e9), 500_000, "of probes")
-	twice := Request{Every: time.Hour, Hosts: []reach.Target{{Text: "nas"}, {Text: "nas"}}}
-	for _, bad := range []Request{{Every: time.Second}, twice, {Every: time.Hour, Hosts: []reach.Target{{Kind: reach.Foreign}}}} {
+	twice := Request{Every: time.Hour, Hosts: []target.Target{{Text: "nas"}, {Text: "nas"}}}
+	for _, bad := range []Request{{Every: time.Second}, twice, {Every: time.Hour, Hosts: []target.Target{{Kind: target.Foreign}}}} {
 		must.Equal(t, fault.KindOf(bad.Validate()), fault.Usage, "%+v", bad)
 	}
 }

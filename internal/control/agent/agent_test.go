@@ -18,8 +18,8 @@ import (
 	"linerate/internal/control/agent"
 	"linerate/internal/control/agent/agenttest"
 	"linerate/internal/control/session"
+	"linerate/internal/control/wire"
 	"linerate/internal/control/wire/data"
-	"linerate/internal/control/wire/pipe"
 	"linerate/internal/control/wire/wiretest"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/bulk"
@@ -34,7 +34,7 @@ func far(t *testing.T, c agent.Config) (s *session.Client, cut func() error, end
 	t.Helper()
 	agenttest.NoLeaks(t)
 	done := make(chan struct{})
-	p := pipe.Start(t.Context(), "far", "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
+	p := wire.Pipe(t.Context(), "far", "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
 		defer close(done)
 		return agent.Serve(ctx, conn, c)
 	})

@@ -14,7 +14,7 @@ import (
 // were and where packets were dropped. It sees neither the kernel's log nor names of files or
 // interfaces.
 
-// publicCounters returns the names of package watch's counters and samples that every
+// publicCounters returns the names of package counters's counters and samples that every
 // controller may see.
 func publicCounters() []string {
 	return append(diagnose.UDPCounters(), "cpu_busy", "cpu_softirq", "cpu_steal", "cpu_busy_ms", "cpu_softirq_ms", "cpu_steal_ms")

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"linerate/internal/control/session"
-	"linerate/internal/control/wire/pipe"
+	"linerate/internal/control/wire"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/measure/engine"
@@ -81,7 +81,7 @@ func (b broken) Run(context.Context, func([]model.Sample)) (model.EndReport, err
 // process.
 func TestEngineThatPanics(t *testing.T) {
 	for _, at := range []string{"prepare", "run", "close"} {
-		peer := pipe.Start(t.Context(), "far", "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
+		peer := wire.Pipe(t.Context(), "far", "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
 			return Serve(ctx, conn, Config{Version: "v", Engines: []engine.Engine{broken{at}}})
 		})
 		c, err := session.Open(t.Context(), peer, session.Options{Host: model.Far, Version: "v"})

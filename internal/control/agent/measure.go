@@ -9,7 +9,7 @@ import (
 
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // measure runs the test, samples the host's counters beside it and sends both.
@@ -73,8 +73,8 @@ func (a *agent) measure(r *run, send func(session.Event) error) (err error) {
 
 // guarded calls f. A panic in it, of an engine, ends only this run.
 func guarded(what string, f func() error) error {
-	err := rescue.Call(f)
-	if bug, ok := errors.AsType[*rescue.Panic](err); ok {
+	err := panics.Call(f)
+	if bug, ok := errors.AsType[*panics.Panic](err); ok {
 		return fmt.Errorf("%s: a bug in the agent: %v\n%s", what, bug.Value, bug.Stack)
 	}
 	return err

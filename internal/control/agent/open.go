@@ -13,7 +13,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/sockio"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // dialing is how many connections are opened at a time: few enough for any
@@ -139,7 +139,7 @@ func dialAll(ctx context.Context, p session.Preparation, first, n int, o engine.
 	var all sync.WaitGroup
 	for i := range n {
 		slots <- struct{}{}
-		all.Go(rescue.From(cancel, func() {
+		all.Go(panics.From(cancel, func() {
 			defer func() { <-slots }()
 			var err error
 			conns[i], warnings[i], err = data.Dial(ctx, p.Connect, p.Token, first+i, o)

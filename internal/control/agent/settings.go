@@ -10,7 +10,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/probe"
 	"linerate/internal/host/canary"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // Settings returns the agent that changes settings by hand: this one, or one with more rights.
@@ -87,7 +87,7 @@ func (a *agent) Probe(ctx context.Context, targets []string, within, settle time
 		}
 	}
 	answers := make([][]probe.Result, len(targets))
-	var all rescue.Group // a panic ends this call, which its session guards
+	var all panics.Group // a panic ends this call, which its session guards
 	for i, t := range targets {
 		all.Go(func() { answers[i] = canary.Probe(ctx, t, within, settle) })
 	}

@@ -17,7 +17,7 @@ import (
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/sockio"
 	"linerate/internal/measure/tcpinfo"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 const (
@@ -143,7 +143,7 @@ func (a *agent) charge(r *run) (stop func()) {
 	}
 	quit := make(chan struct{})
 	var ended sync.WaitGroup
-	ended.Go(rescue.From(r.cancel, func() {
+	ended.Go(panics.From(r.cancel, func() {
 		tick := time.NewTicker(chargeEvery)
 		defer tick.Stop()
 		for {
@@ -213,7 +213,7 @@ func (a *agent) live(end context.CancelFunc) {
 		context.AfterFunc(a.base, func() { timer.Stop() })
 	}
 	if a.grant.Over != nil {
-		go rescue.From(func(error) { end() }, func() {
+		go panics.From(func(error) { end() }, func() {
 			select {
 			case <-a.grant.Over:
 				a.expire(errKeyOver, end)

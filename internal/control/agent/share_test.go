@@ -21,7 +21,7 @@ import (
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/engine"
 	"linerate/internal/must"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // patient is an engine whose runs last until stopped.
@@ -208,15 +208,15 @@ func (b *breaking) Run(ctx context.Context, _ func([]model.Sample)) (report mode
 	}
 	switch b.way {
 	case "fails":
-		go rescue.From(b.Fail, bug)()
+		go panics.From(b.Fail, bug)()
 		<-ctx.Done() // like a run whose worker is gone
 	case "waits":
-		var all rescue.Group
+		var all panics.Group
 		all.Go(bug)
 		all.Wait()
 	case "tells":
 		told := make(chan error)
-		go func() { told <- rescue.Call(func() error { bug(); return nil }) }()
+		go func() { told <- panics.Call(func() error { bug(); return nil }) }()
 		return report, <-told
 	}
 	return report, nil

@@ -18,7 +18,6 @@ import (
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire"
 	"linerate/internal/control/wire/data"
-	"linerate/internal/control/wire/pipe"
 	"linerate/internal/control/wire/wiretest"
 	"linerate/internal/core/bottleneck"
 	"linerate/internal/core/model"
@@ -37,7 +36,7 @@ func TestCopies(t *testing.T) {
 	open := func(h model.Host) *session.Client {
 		c := agenttest.Config(agenttest.NewKnobs(h, agenttest.Values()))
 		c.Engines = []engine.Engine{filecopy.New(state, filecopy.Options{NamedPaths: true})}
-		return wiretest.Open(t, pipe.Start(t.Context(), "host "+string(h), "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
+		return wiretest.Open(t, wire.Pipe(t.Context(), "host "+string(h), "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
 			return agent.Serve(ctx, conn, c)
 		}), h)
 	}
@@ -118,7 +117,7 @@ func TestUndoOfWhatBounces(t *testing.T) {
 		}
 		open := func(h model.Host) (*session.Client, *agenttest.Knobs) {
 			k := agenttest.NewKnobs(h, values)
-			p := pipe.Start(t.Context(), "host "+string(h), "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
+			p := wire.Pipe(t.Context(), "host "+string(h), "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
 				// No run begins without an engine: this test is about the settings.
 				return agent.Serve(ctx, conn, agent.Config{Version: "test", Engines: []engine.Engine{}, Knobs: bouncing{k}})
 			})
@@ -166,7 +165,7 @@ func TestKnockAtAClosedDoor(t *testing.T) {
 	for name, addr := range map[string]string{"refused": "127.0.0.1:1", "silent": silent.Addr().String()} {
 		t.Run(name, func(t *testing.T) {
 			agenttest.NoLeaks(t)
-			p := pipe.Start(t.Context(), "host far", "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
+			p := wire.Pipe(t.Context(), "host far", "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
 				return agent.Serve(ctx, conn, agenttest.Config(nil))
 			})
 			p.Forwarded = &wire.Forwarding{Addr: addr, Port: free(t)}
@@ -216,7 +215,7 @@ func (deaf) Open(ctx context.Context, token data.Token, ahead int, o engine.Sock
 // not measured.
 func TestPortOutsideRange(t *testing.T) {
 	agenttest.NoLeaks(t)
-	p := pipe.Start(t.Context(), "host far", "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
+	p := wire.Pipe(t.Context(), "host far", "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
 		c := agenttest.Config(nil)
 		c.Data = deaf{}
 		return agent.Serve(ctx, conn, c)

@@ -15,7 +15,7 @@ import (
 	"linerate/internal/control/session"
 	"linerate/internal/core/diagnose"
 	"linerate/internal/core/model"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // address says which end connects, which accepts, and at what address.
@@ -160,7 +160,7 @@ func (a *attempt) follow(ctx context.Context, c *session.Client, following *sync
 				measured.Do(func() { close(e.measured) })
 			}
 		}
-		err := rescue.Call(func() error { return c.Run(ctx, a.wire, told) })
+		err := panics.Call(func() error { return c.Run(ctx, a.wire, told) })
 		if !got {
 			e.err = err
 			close(e.failed)

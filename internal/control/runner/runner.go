@@ -27,7 +27,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // Errors that a run's error may wrap. The run itself has the same in State, Reason and
@@ -269,7 +269,7 @@ func each(clients []*session.Client, f func(c *session.Client) error) error {
 	errs := make([]error, len(clients))
 	var all sync.WaitGroup
 	for i, c := range clients {
-		all.Go(func() { errs[i] = rescue.Call(func() error { return f(c) }) })
+		all.Go(func() { errs[i] = panics.Call(func() error { return f(c) }) })
 	}
 	all.Wait()
 	return join(errs...)
@@ -363,7 +363,7 @@ func (a *attempt) keepSetting(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var keeping sync.WaitGroup
 	// If this fails the hosts undo at their deadline, which verify detects.
-	keeping.Go(rescue.From(func(error) {}, func() {
+	keeping.Go(panics.From(func(error) {}, func() {
 		for wait(ctx, keepAlive) == nil {
 			// A host that is out of reach undoes the setting, which verify detects later.
 			_ = each(a.touched(), func(c *session.Client) error { return c.Extend(ctx, within) })

@@ -14,7 +14,7 @@ import (
 	"linerate/internal/control/agent/agenttest"
 	"linerate/internal/control/runner"
 	"linerate/internal/control/session"
-	"linerate/internal/control/wire/pipe"
+	"linerate/internal/control/wire"
 	"linerate/internal/control/wire/wiretest"
 	"linerate/internal/core/model"
 	"linerate/internal/measure/tcpbulk"
@@ -74,7 +74,7 @@ func newBed(t *testing.T) *bed {
 	b := &bed{near: agenttest.NewKnobs(model.Near, agenttest.Values()), far: agenttest.NewKnobs(model.Far, agenttest.Values())}
 	open := func(i int, h model.Host, k *agenttest.Knobs) (*session.Client, *cable) {
 		b.left[i] = make(chan struct{})
-		p := pipe.Start(t.Context(), "host "+string(h), "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
+		p := wire.Pipe(t.Context(), "host "+string(h), "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
 			defer close(b.left[i])
 			return agent.Serve(ctx, conn, agenttest.Config(k))
 		})
@@ -215,7 +215,7 @@ func TestDataPortOutOfReach(t *testing.T) {
 	l := must.Get(lc.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	port := l.Addr().(*net.TCPAddr).Port
 	_ = l.Close() // no listener is left
-	p := pipe.Start(t.Context(), "host far", "127.0.0.1", func(ctx context.Context, conn net.Conn) error { return agent.Serve(ctx, conn, c) })
+	p := wire.Pipe(t.Context(), "host far", "127.0.0.1", func(ctx context.Context, conn net.Conn) error { return agent.Serve(ctx, conn, c) })
 	p.DataPort = port
 	far := wiretest.Open(t, p, model.Far)
 	near := wiretest.Near(t, agenttest.Config(nil))
@@ -240,7 +240,7 @@ func TestRefusedIdea(t *testing.T) {
 
 func TestUnknownDataAddress(t *testing.T) {
 	agenttest.NoLeaks(t)
-	far := wiretest.Open(t, pipe.Start(t.Context(), "host far", "", func(ctx context.Context, conn net.Conn) error {
+	far := wiretest.Open(t, wire.Pipe(t.Context(), "host far", "", func(ctx context.Context, conn net.Conn) error {
 		return agent.Serve(ctx, conn, agenttest.Config(nil))
 	}), model.Far)
 	r := runner.New(wiretest.Near(t, agenttest.Config(nil)), far, time.Now, nil)

@@ -1,7 +1,7 @@
 // Package wire is the contract between a session and its transport.
 //
 // A transport turns a host into a Peer: one connection for control, and an address for the data
-// connections, which bypass the transport. Packages pipe, stdio and tls each implement one.
+// connections, which bypass the transport. Pipe and the packages stdio and tls each implement one.
 package wire
 
 import (
@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // ErrEnded is wrapped by Peer.Why's error for an end without a known reason.
@@ -69,12 +69,12 @@ func Join(r io.Reader, w io.WriteCloser) (conn net.Conn, done <-chan struct{}) {
 		_ = w.Close()
 		_ = inner.Close()
 	}
-	both.Go(rescue.From(broken, func() {
+	both.Go(panics.From(broken, func() {
 		_, _ = io.Copy(inner, r)
 		_ = inner.Close()
 		_, _ = io.Copy(io.Discard, r)
 	}))
-	both.Go(rescue.From(broken, func() {
+	both.Go(panics.From(broken, func() {
 		_, err := io.Copy(w, inner)
 		_ = w.Close()
 		if err != nil { // a program that reads no more may have sent the reason

@@ -101,7 +101,7 @@ func (f *features) rates() {
 	}
 }
 
-// The counters of package watch for how often a sender slowed down, and how often that proved
+// The counters of package counters for how often a sender slowed down, and how often that proved
 // needless.
 func slowedCounters() []string {
 	return []string{"tcp_recoveries", "tcp_recoveries_without_sack", "tcp_timeouts"}

@@ -66,7 +66,7 @@ type UDPLoss struct {
 type place struct {
 	where   Place
 	sender  bool
-	group   string     // that must have been read, see package host/watch
+	group   string     // that must have been read, see package host/counters
 	names   []string   // summed over all parts of the host
 	largest bool       // the names count the same thing, drivers use one of them
 	without []string   // places counted before, whose packets these names count too

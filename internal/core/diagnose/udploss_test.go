@@ -67,7 +67,7 @@ func TestLocateUDP(t *testing.T) {
 		{
 			name: "counters of groups that were not read are not believed to be zero",
 			run:  udpRun(sent, lost, counted(looked("udp"), "qdisc_dropped/eth0", 100), everything()),
-			// qdisc_dropped without its group cannot come from package watch.
+			// qdisc_dropped without its group cannot come from package counters.
 			unknown: 3, limits: []string{"path"}, says: []string{"not checked: the sender's queueing discipline, the sender's IP layer, the sender's interface"},
 		},
 		{name: "queue of the sender, counted three times", run: udpRun(sent, lost, counted(everything(), "qdisc_dropped/eth0", 95, "ip_out_discards", 95, "udp_send_buffer_errors", 95), everything()),

@@ -8,7 +8,7 @@ import (
 
 	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
-	"linerate/internal/core/words"
+	"linerate/internal/core/plain"
 )
 
 // Unknown is the error for an id that is not a knob, with similar ids.
@@ -44,7 +44,7 @@ func (x *Index) Suggest(unknown string) []model.KnobID {
 	}
 	var found []scored
 	for _, k := range x.All() {
-		best := words.Distance(text, plainName(string(k.ID)))
+		best := plain.Distance(text, plainName(string(k.ID)))
 		if len(text) >= 3 && strings.Contains(plainName(string(k.ID)), text) {
 			best = min(best, 1)
 		}

@@ -11,9 +11,8 @@ import (
 
 	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/stats"
-	"linerate/internal/core/traffic/known"
-	"linerate/internal/core/words"
 )
 
 // Info describes one metric.
@@ -112,7 +111,7 @@ func Unknown(name string, more ...string) error {
 	names := slices.Concat(Names(), more)
 	nearest, least := "", 3
 	for _, n := range names {
-		if d := words.Distance(name, n); d < least {
+		if d := plain.Distance(name, n); d < least {
 			nearest, least = n, d
 		}
 	}
@@ -135,7 +134,7 @@ const (
 // Objective returns the default objective: latency for traffic that is about latency, otherwise
 // goodput.
 func Objective(f model.Flow) model.Metric {
-	m, _ := known.Metrics(f)
+	m, _ := OfFlow(f)
 	return cmp.Or(m.Objective, model.Goodput)
 }
 
@@ -176,7 +175,7 @@ func Guarding(m model.Metric) *model.Guard {
 // Measured returns the metrics that runs of f have values for, if the systems report them, in
 // the order of reports.
 func Measured(f model.Flow) []model.Metric {
-	if m, ok := known.Metrics(f); ok {
+	if m, ok := OfFlow(f); ok {
 		return m.Measured
 	}
 	return []model.Metric{model.Goodput}
@@ -186,7 +185,7 @@ func Measured(f model.Flow) []model.Metric {
 // Measured, and those that have values under a condition, such as added latency, which needs
 // probes before the load. For an engine that does not declare its metrics it is always true.
 func Serves(f model.Flow, m model.Metric) bool {
-	all, ok := known.Metrics(f)
+	all, ok := OfFlow(f)
 	return !ok || slices.Contains(all.Measured, m) || slices.Contains(all.Also, m)
 }
 

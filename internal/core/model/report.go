@@ -129,7 +129,7 @@ type Point struct {
 
 // Counter is how far one of the host's counters moved during the run, warm-up included.
 type Counter struct {
-	Name  string `json:"name" bound:"name"` // "udp_receive_buffer_errors"; package watch lists them
+	Name  string `json:"name" bound:"name"` // "udp_receive_buffer_errors"; package counters lists them
 	Of    string `json:"of,omitempty"`      // "eth0", "cpu1"
 	Value int64  `json:"value"`
 }

@@ -1,5 +1,5 @@
 // Package plain makes foreign text safe to display: without terminal control sequences, and
-// without characters that disguise text.
+// without characters that disguise text. It also finds the known word nearest to a mistyped one.
 package plain
 
 import (

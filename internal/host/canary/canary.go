@@ -24,7 +24,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/probe"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // Probe probes a target until it answers, for at most within: an address or a name, HOST:PORT
@@ -136,7 +136,7 @@ func probeHost(ctx context.Context, target string, within, settle time.Duration)
 		return []probe.Result{small, full}
 	}
 	small.Bytes, full.Bytes = probe.Small, size
-	var other rescue.Group
+	var other panics.Group
 	other.Go(func() {
 		cut, why := size, "" // as routers report
 		full = until(ctx, within, full, func(ctx context.Context) (string, error) {

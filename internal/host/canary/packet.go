@@ -17,7 +17,7 @@ import (
 	"linerate/internal/host/knob/linkid"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/sockio"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 const (
@@ -69,7 +69,7 @@ func anyAnswer(ctx context.Context, to endpoint, size int, wait time.Duration) (
 	for _, ask := range asks {
 		go func() {
 			var a answer
-			a.err = rescue.Call(func() (err error) { a.how, err = ask(); return err })
+			a.err = panics.Call(func() (err error) { a.how, err = ask(); return err })
 			answers <- a
 		}()
 	}

@@ -10,7 +10,7 @@ import (
 	"linerate/internal/core/mtu"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/probe"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // answer answers a query about a path.
@@ -108,7 +108,7 @@ func (s *search) try(size int) bool {
 	for silent, n := 0, 0; silent < triesOfSize && n < triesAtAll; n++ {
 		small := make(chan error, 1)
 		go func() {
-			small <- rescue.Call(func() error {
+			small <- panics.Call(func() error {
 				_, err := s.ask(probe.Small, s.wait)
 				return err
 			})

@@ -17,7 +17,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 	"linerate/internal/tail"
 )
 
@@ -82,7 +82,7 @@ func startProcess(ctx context.Context, cfg Config, command []string, enter strin
 	go func() {
 		defer close(c.replies)
 		defer close(c.gone)
-		err := rescue.Call(func() error {
+		err := panics.Call(func() error {
 			c.listen(context.WithoutCancel(ctx))
 			return nil
 		})
@@ -92,7 +92,7 @@ func startProcess(ctx context.Context, cfg Config, command []string, enter strin
 		}
 	}()
 	if enter != "" {
-		go rescue.From(func(error) {}, func() { c.watchEntering(enter) })() // a program that hangs ends with its input
+		go panics.From(func(error) {}, func() { c.watchEntering(enter) })() // a program that hangs ends with its input
 	}
 	hello, err := c.await(ctx, 0)
 	switch {

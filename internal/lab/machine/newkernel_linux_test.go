@@ -210,7 +210,7 @@ func TestFreeBSDSettings(t *testing.T) {
 	dir := short(t)
 	files := map[string]string{}
 	packages := []string{
-		"internal/host/knob", "internal/host/knob/sysctl", "internal/host/knob/ifioctl", "internal/host/watch", "internal/host/kmsg", "internal/host/kenv", "internal/host/journal",
+		"internal/host/knob", "internal/host/knob/sysctl", "internal/host/knob/ifioctl", "internal/host/counters", "internal/host/kmsg", "internal/host/kenv", "internal/host/journal",
 		"internal/measure/hops", "internal/measure/tcpinfo", "internal/measure/sockio", "internal/measure/plane",
 	}
 	for _, p := range packages {
@@ -231,7 +231,7 @@ func TestFreeBSDSettings(t *testing.T) {
 			if p == "internal/host/journal" {
 				args = append(args, "-test.run=TestOrigin") // the others need no kernel
 			}
-			if p == "internal/host/watch" {
+			if p == "internal/host/counters" {
 				args = append(args, "-test.skip=TestDocument") // it reads the tree's docs
 			}
 			r, err := m.Run(ctx, append([]string{"env", "LINERATE_MACHINE=em0"}, args...)...)

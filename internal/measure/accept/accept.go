@@ -4,7 +4,7 @@
 // it was accepted. A server that exits on such an error can be stopped by any client. So Loop
 // rests and retries, Retry does the same for other loops, and Guard keeps a panic in one
 // client's handler from ending the server. A Crowd limits the clients that have not yet sent a
-// request, so that silent clients do not lock out others.
+// request, so that silent clients do not lock out others. A Socket is the one of a server of UDP.
 package accept
 
 import (

@@ -3,7 +3,7 @@
 //
 // It knows no header: a Sender calls a function that writes each datagram's header, a Receiver
 // one that reads it. Every engine and foreign protocol over UDP builds on that. A running loop
-// keeps threads busy: the caller has package quiet make room for as many as Threads returns.
+// keeps threads busy: the caller has package goruntime make room for as many as Threads returns.
 //
 // On Linux one call passes many datagrams to the kernel, in trains that the kernel or the
 // network card cuts (UDP_SEGMENT, UDP_GRO) unless Options turn that off. The calls are raw: the

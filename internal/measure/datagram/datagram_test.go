@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"linerate/internal/measure/enginetest"
-	"linerate/internal/measure/quiet"
+	"linerate/internal/measure/goruntime"
 	"linerate/internal/must"
 )
 
@@ -212,7 +212,7 @@ func (f *flow) run() time.Duration {
 	start := time.Now()
 	f.send.Start(start)
 	f.receive.Start(start)
-	defer quiet.Begin(2).End()
+	defer goruntime.Begin(2).End()
 	sent, received := make(chan struct{}), make(chan struct{})
 	go func() { f.recvErr = f.receive.Run(); close(received) }()
 	go func() { f.sendErr = f.send.Run(); close(sent) }()

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/files"
-	"linerate/internal/core/traffic/known"
 	"linerate/internal/core/traffic/packets"
 	"linerate/internal/core/traffic/probes"
 	"linerate/internal/core/traffic/requests"
@@ -22,7 +22,7 @@ import (
 func TestKnownMetrics(t *testing.T) {
 	for _, kind := range List(nil).Kinds() {
 		f := model.Flow{Engine: kind.Name, Params: kind.Initial, Lead: time.Second}
-		got, ok := known.Metrics(f)
+		got, ok := metric.OfFlow(f)
 		switch {
 		case kind.Metrics == nil && kind.Command == "":
 			t.Errorf("%s is compared by plans, and does not say what it measures", kind.Name)

@@ -6,7 +6,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/files"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // send does the sender's part of a copy.
@@ -27,7 +27,7 @@ func (r *course) send() error {
 	r.sending = true
 	m := r.startMeter()
 	before := readTCP(r.conn)
-	go rescue.From(func(err error) { r.fail(err); verdict <- err }, func() {
+	go panics.From(func(err error) { r.fail(err); verdict <- err }, func() {
 		_, err := readMessage(r.conn, kindDone)
 		if err != nil && !r.finished.Load() {
 			r.interrupt(err.Error())

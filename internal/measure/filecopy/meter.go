@@ -9,7 +9,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/run"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // meter counts the bytes moved between its start and its end, and emits samples meanwhile.
@@ -39,7 +39,7 @@ func (r *course) startMeter() *meter {
 	}
 	m.StartClock()
 	r.meter = m
-	m.ended.Go(rescue.From(r.fail, m.sample))
+	m.ended.Go(panics.From(r.fail, m.sample))
 	return m
 }
 

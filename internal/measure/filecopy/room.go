@@ -8,7 +8,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/budget"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // limit returns an error if size bytes may not be moved at this end.
@@ -86,7 +86,7 @@ func makeAhead(mem []byte) *ahead {
 	populate(mem[:a.asked])
 	done := a.asked
 	// The kernel populates the rest on first use.
-	a.making.Go(rescue.From(func(error) {}, func() {
+	a.making.Go(panics.From(func(error) {}, func() {
 		for to := range a.want {
 			populate(a.mem[done:to])
 			done = to

@@ -15,7 +15,7 @@ import (
 	"linerate/internal/core/units"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/engine"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // test is one end of one run.
@@ -64,7 +64,7 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (report model
 	r := &course{test: t, emit: emit, over: make(chan struct{})}
 	r.maker = maker{engine: t.engine, copy: t.copy, bytes: int64(t.spec.Bytes), halted: r.halted, share: t.share, most: t.most}
 	var watching sync.WaitGroup
-	watching.Go(rescue.From(r.fail, func() { r.watch(ctx) }))
+	watching.Go(panics.From(r.fail, func() { r.watch(ctx) }))
 	err = r.work()
 	close(r.over)
 	watching.Wait()

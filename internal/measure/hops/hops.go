@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 const (
@@ -151,7 +151,7 @@ func Start(ctx context.Context, c Config) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.running.Go(rescue.From(c.Fail, func() { t.probe(ctx) }))
+	t.running.Go(panics.From(c.Fail, func() { t.probe(ctx) }))
 	return t, nil
 }
 
@@ -233,7 +233,7 @@ func (t *Tracer) listen(s socket, ttl int) {
 	t.mu.Lock()
 	t.sockets = append(t.sockets, s)
 	t.mu.Unlock()
-	t.running.Go(rescue.From(t.fail, func() {
+	t.running.Go(panics.From(t.fail, func() {
 		for {
 			a, err := s.receive()
 			if err != nil {

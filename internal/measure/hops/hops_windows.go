@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/windows"
 
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // sourcePorts is 1: echo requests have none.
@@ -90,7 +90,7 @@ func (e *echoes) send(ttl int, b []byte) error {
 	default:
 		return errors.New("too many echo requests wait for an answer")
 	}
-	go rescue.From(e.fail, func() {
+	go panics.From(e.fail, func() {
 		defer func() { <-e.calls }()
 		if a, ok := e.ask(ttl, bytes.Clone(b)); ok {
 			select {

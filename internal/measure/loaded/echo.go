@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // echo is the far end, which returns the probes.
@@ -28,9 +28,9 @@ func (e *echo) begin() error {
 	if _, err := e.tcp.Write([]byte{letterReady}); err != nil {
 		return fmt.Errorf("greet the near end: %w", err)
 	}
-	e.running.Go(rescue.From(e.Fail, e.serveTCP))
+	e.running.Go(panics.From(e.Fail, e.serveTCP))
 	if e.udp != nil {
-		e.running.Go(rescue.From(e.Fail, e.serveUDP))
+		e.running.Go(panics.From(e.Fail, e.serveUDP))
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // step is the near end's position in its run.
@@ -68,7 +68,7 @@ func (r *course) awaitReady(ctx context.Context) error {
 	read := make(chan error, 1)
 	var b [1]byte
 	go func() {
-		read <- rescue.Call(func() error {
+		read <- panics.Call(func() error {
 			_, err := io.ReadFull(r.tcp, b[:])
 			return err
 		})

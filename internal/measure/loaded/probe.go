@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"linerate/internal/core/units"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // past is a deadline that ends every call on a connection.
@@ -61,14 +61,14 @@ func newProber(t *test) *prober {
 // begin starts the probes. The two kinds take turns.
 func (p *prober) begin() {
 	p.start = time.Now()
-	p.running.Go(rescue.From(p.Fail, p.listenTCP))
-	p.running.Go(rescue.From(p.Fail, func() { p.send(p.plan.Load().gap/2, &p.tcps, p.sendTCP) }))
+	p.running.Go(panics.From(p.Fail, p.listenTCP))
+	p.running.Go(panics.From(p.Fail, func() { p.send(p.plan.Load().gap/2, &p.tcps, p.sendTCP) }))
 	if p.udp == nil {
 		return
 	}
-	p.running.Go(rescue.From(p.Fail, p.listenUDP))
+	p.running.Go(panics.From(p.Fail, p.listenUDP))
 	b := make([]byte, probeSize)
-	p.running.Go(rescue.From(p.Fail, func() { p.send(0, &p.udps, func() error { return p.sendUDP(b) }) }))
+	p.running.Go(panics.From(p.Fail, func() { p.send(0, &p.udps, func() error { return p.sendUDP(b) }) }))
 }
 
 func (p *prober) now() time.Duration { return time.Since(p.start) }

@@ -12,7 +12,7 @@ import (
 	"linerate/internal/core/units"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/run"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // test is one end of one run. It is measured when this end of the load has measured and the
@@ -117,7 +117,7 @@ func (r *course) begin(ctx context.Context) {
 	r.samples, r.outcome = samples, done
 	go func() {
 		var o outcome
-		o.err = rescue.Call(func() (err error) {
+		o.err = panics.Call(func() (err error) {
 			o.report, err = r.load.Run(ctx, func(s []model.Sample) {
 				samples <- append([]model.Sample(nil), s...)
 			})

@@ -14,7 +14,7 @@ import (
 
 	"linerate/internal/measure/accept"
 	"linerate/internal/measure/plane"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // mostSilent is how many connections may be open without having sent anything.
@@ -71,7 +71,7 @@ func (q *queue) accept(ctx context.Context, listener net.Listener, patience time
 			place.Leave()
 			q.tell(Event{From: one.from, Err: err})
 		}
-		q.greeting.Go(rescue.From(broken, func() {
+		q.greeting.Go(panics.From(broken, func() {
 			err := one.greet(patience)
 			stop()
 			if !place.Leave() {

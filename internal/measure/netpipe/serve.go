@@ -14,7 +14,7 @@ import (
 	"linerate/internal/measure/accept"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/plane"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // Limits bound what foreign transmitters may request of a receiver. A zero field is the
@@ -121,7 +121,7 @@ func (p *Peer) Serve(ctx context.Context, listener net.Listener, s Settings, l L
 	var accepting sync.WaitGroup
 	var failed error
 	accepting.Go(func() {
-		failed = rescue.Call(func() error { return q.accept(ctx, listener, p.bounds.first) })
+		failed = panics.Call(func() error { return q.accept(ctx, listener, p.bounds.first) })
 		cancel()
 	})
 	closing := context.AfterFunc(ctx, func() { _ = listener.Close() })

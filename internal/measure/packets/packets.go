@@ -32,7 +32,7 @@ import (
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/hops"
 	"linerate/internal/measure/sockio"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // Name is the engine's name in plans and on the wire.
@@ -168,7 +168,7 @@ func (t *test) Run(ctx context.Context, _ func([]model.Sample)) (report model.En
 	}
 	defer end(&err)
 	ctx, cancel := context.WithCancel(ctx)
-	var stop rescue.Group
+	var stop panics.Group
 	stop.Go(func() {
 		select {
 		case <-t.Stopping():

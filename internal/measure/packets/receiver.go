@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"linerate/internal/measure/sockio"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // unmarked is the byte of marks if the system does not report the mark.
@@ -19,7 +19,7 @@ const unmarked = 0xff
 
 // answer reports what arrives until the sender closes its half of the line.
 func (t *test) answer(ctx context.Context) error {
-	var watch rescue.Group
+	var watch panics.Group
 	watch.Go(func() {
 		_, _ = io.Copy(io.Discard, t.line) // the sender sends nothing more before it closes
 		_ = t.socket.SetReadDeadline(time.Unix(1, 0))

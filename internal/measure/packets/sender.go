@@ -10,7 +10,7 @@ import (
 	"linerate/internal/core/mtu"
 	"linerate/internal/core/probe"
 	"linerate/internal/core/traffic/packets"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 const (
@@ -47,7 +47,7 @@ type sender struct {
 // try finds the largest packet that passes, and where larger ones are lost.
 func (t *test) try(ctx context.Context) ([]model.Value, *model.Trace, error) {
 	s := &sender{test: t, answers: make(chan answer, 64), wait: mostWait}
-	var listen rescue.Group
+	var listen panics.Group
 	listen.Go(s.listen)
 	defer listen.Wait()
 	defer func() { _ = t.line.CloseWrite(); _ = t.line.SetReadDeadline(time.Unix(1, 0)) }()

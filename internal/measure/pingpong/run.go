@@ -16,7 +16,7 @@ import (
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/plane"
 	"linerate/internal/measure/run"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // opener makes a link from a connection.
@@ -184,7 +184,7 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (report model
 // for the watcher.
 func (t *test) watch(ctx context.Context) (wait func()) {
 	var watching sync.WaitGroup
-	watching.Go(rescue.From(t.Fail, func() {
+	watching.Go(panics.From(t.Fail, func() {
 		select {
 		case <-ctx.Done():
 			t.interrupt()

@@ -19,7 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"linerate/internal/measure/quiet"
+	"linerate/internal/measure/goruntime"
 )
 
 // ErrStalled reports that one of the two bounds of Limit was reached.
@@ -128,10 +128,10 @@ func (l *Link) Close() error { return l.wire.close() }
 // the same goroutine.
 func Thread(l *Link) (release func()) {
 	if l.Waiting() == (*poller)(nil).waiting() {
-		return quiet.Begin(0).End
+		return goruntime.Begin(0).End
 	}
 	runtime.LockOSThread()
-	hold := quiet.Begin(1)
+	hold := goruntime.Begin(1)
 	return func() {
 		hold.End()
 		runtime.UnlockOSThread()

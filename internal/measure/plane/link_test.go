@@ -13,7 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"linerate/internal/measure/quiet"
+	"linerate/internal/measure/goruntime"
 	"linerate/internal/must"
 )
 
@@ -28,7 +28,7 @@ func kinds() map[string]func(*net.TCPConn) (*Link, error) {
 
 // everyKind runs f with a new pair of links of each kind.
 func everyKind(t *testing.T, f func(t *testing.T, a, b *Link)) {
-	defer quiet.Begin(2).End()
+	defer goruntime.Begin(2).End()
 	for name, open := range kinds() {
 		t.Run(name, func(t *testing.T) {
 			a, b := pair(t, open)
@@ -196,7 +196,7 @@ func TestAbort(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, b := pair(t, open)
 			a.Limit(50*time.Millisecond, time.Hour)
-			hold := quiet.Begin(2)
+			hold := goruntime.Begin(2)
 			defer hold.End()
 			err := must.Wait(t, "the end", beside(func() error { return a.Send(make([]byte, 16<<20)) }))
 			must.Need(t, errors.Is(err, ErrStalled), "send: %v", err)

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // poller is the portable wire: the Go runtime waits.
@@ -114,7 +114,7 @@ func ended(got int) error {
 func (p *poller) exchange(out, in []byte) error {
 	if p.jobs == nil {
 		p.jobs, p.done = make(chan []byte), make(chan error, 1)
-		go rescue.From(func(err error) {
+		go panics.From(func(err error) {
 			p.done <- err
 			p.interrupt() // there will be no answer to what was not sent
 		}, func() {
@@ -128,7 +128,7 @@ func (p *poller) exchange(out, in []byte) error {
 	if err != nil {
 		// The writer must not outlive this call, and the connection is unusable.
 		_ = p.conn.Close()
-		if bug, ok := errors.AsType[*rescue.Panic](<-p.done); ok {
+		if bug, ok := errors.AsType[*panics.Panic](<-p.done); ok {
 			return bug
 		}
 		return err

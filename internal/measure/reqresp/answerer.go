@@ -11,7 +11,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/plane"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // answerer is the answering end of one direction.
@@ -81,12 +81,12 @@ func (a *answerer) greet(ctx context.Context) error {
 // begin starts to answer, announces it, and reads the asking end's marks.
 func (a *answerer) begin() error {
 	for _, d := range a.desks {
-		a.running.Go(rescue.From(a.fail, func() { a.waiter.work(func() { d.reason = d.serve() }) }))
+		a.running.Go(panics.From(a.fail, func() { a.waiter.work(func() { d.reason = d.serve() }) }))
 	}
 	if a.door != nil {
-		a.running.Go(rescue.From(a.fail, a.door.serve))
+		a.running.Go(panics.From(a.fail, a.door.serve))
 	}
-	a.running.Go(rescue.From(a.fail, a.listen))
+	a.running.Go(panics.From(a.fail, a.listen))
 	if err := a.channel.write(mark{kind: markReady}); err != nil {
 		return fmt.Errorf("greet the asking end %s: %w", a.direction, err)
 	}

@@ -14,7 +14,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/plane"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // The first byte of a request.
@@ -108,7 +108,7 @@ func (a *asker) begin() {
 	var ready sync.WaitGroup
 	for _, w := range a.workers {
 		ready.Add(1)
-		a.running.Go(rescue.From(a.fail, func() {
+		a.running.Go(panics.From(a.fail, func() {
 			a.waiter.work(func() {
 				ready.Done()
 				<-a.release

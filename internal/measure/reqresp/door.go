@@ -15,7 +15,7 @@ import (
 	"linerate/internal/core/traffic/requests"
 	"linerate/internal/measure/plane"
 	"linerate/internal/measure/sockio"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // door accepts the fresh connections of an asking end. Its port is open to all; it answers only
@@ -89,7 +89,7 @@ func (d *door) serve() {
 			time.Sleep(missPause)
 			continue
 		}
-		open.Go(rescue.From(d.answerer.fail, func() {
+		open.Go(panics.From(d.answerer.fail, func() {
 			defer func() { <-d.slots }()
 			d.answer(c)
 		}))

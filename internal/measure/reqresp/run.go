@@ -8,9 +8,9 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
-	"linerate/internal/measure/quiet"
+	"linerate/internal/measure/goruntime"
 	"linerate/internal/measure/run"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // test is one end of one run. It is measured when this end has asked and answered everything,
@@ -53,9 +53,9 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (report model
 			ends++
 		}
 	}
-	begin := quiet.Begin
+	begin := goruntime.Begin
 	if t.spec.Requests.Connect {
-		begin = quiet.Room // the runtime's own connections produce garbage
+		begin = goruntime.Room // the runtime's own connections produce garbage
 	}
 	hold := begin(t.waiter.threads(ends * t.spec.Streams))
 	defer hold.End()
@@ -137,7 +137,7 @@ func (r *course) await(ctx context.Context) error {
 	defer cancel(nil)
 	done := make(chan struct{})
 	defer close(done)
-	go rescue.From(r.Fail, func() {
+	go panics.From(r.Fail, func() {
 		select {
 		case <-r.Stopping():
 			cancel(errStopped)

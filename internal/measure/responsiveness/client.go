@@ -17,7 +17,7 @@ import (
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/sockio"
 	"linerate/internal/measure/tcpinfo"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // patience is the timeout of answers that do not depend on the rate: the configuration, and a
@@ -253,7 +253,7 @@ func (l *load) add(ctx context.Context) {
 	l.mu.Lock()
 	l.lines = append(l.lines, n)
 	l.mu.Unlock()
-	l.running.Go(rescue.From(l.fail, func() {
+	l.running.Go(panics.From(l.fail, func() {
 		defer n.close()
 		if err := l.transfer(ctx, n); ctx.Err() == nil {
 			l.fail(fmt.Errorf("a transfer %s ended: %w", l.direction, err))

@@ -13,7 +13,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/sockio"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // course is one run of a client: without load for Flow.Lead, then under load.
@@ -103,7 +103,7 @@ func (c *course) fill(ctx context.Context, began time.Duration) ([]mark, error) 
 		sync.Mutex
 		of units.BitRate
 	}
-	probing.Go(rescue.From(c.fail, func() {
+	probing.Go(panics.From(c.fail, func() {
 		c.probe(ctx, loaded, func() units.BitRate {
 			rate.Lock()
 			defer rate.Unlock()
@@ -213,7 +213,7 @@ func (c *course) probe(ctx context.Context, phase int, rate func() units.BitRate
 		case <-ctx.Done():
 			return
 		}
-		waiting.Go(rescue.From(c.fail, func() {
+		waiting.Go(panics.From(c.fail, func() {
 			defer func() { <-slots }()
 			c.one(ctx, phase, i, own)
 		}))

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
-	"linerate/internal/measure/quiet"
+	"linerate/internal/measure/goruntime"
 )
 
 // Meter is the clock of one end of one run: it makes the samples of its intervals, and measures
@@ -17,7 +17,7 @@ type Meter struct {
 	Host     model.Host
 	Spec     model.Flow // with its Interval
 	Emit     func([]model.Sample)
-	Hold     *quiet.Hold // may be nil
+	Hold     *goruntime.Hold // may be nil
 	Warnings []string
 
 	Start            time.Time
@@ -91,7 +91,7 @@ func (m *Meter) Interval(at time.Duration, omitted, busy bool, tell func(length 
 func (m *Meter) LookAtHeap() {
 	if m.Hold != nil && m.Hold.Check() {
 		m.Warnings = append(m.Warnings,
-			fmt.Sprintf("garbage was collected during the run: the heap grew by %d MiB", quiet.MaxGrowth>>20))
+			fmt.Sprintf("garbage was collected during the run: the heap grew by %d MiB", goruntime.MaxGrowth>>20))
 	}
 }
 

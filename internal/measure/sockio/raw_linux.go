@@ -10,7 +10,7 @@ import (
 // Send and Receive are raw send(2) and recv(2) on a connected socket: the Go scheduler does not
 // see them, so it does not give the thread's processor to another thread, and the thread need
 // not reacquire it. They are for threads that do nothing else: a blocking call keeps a
-// processor of the runtime, see package quiet. They are not inlined, so that the runtime can
+// processor of the runtime, see package goruntime. They are not inlined, so that the runtime can
 // stop the thread at each entry.
 
 // Send writes b with flags; a closed peer raises no signal.

@@ -15,7 +15,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/measure/plane"
 	"linerate/internal/measure/sockio"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // blocking is the plane with a locked thread per stream, which blocks in raw
@@ -55,7 +55,7 @@ func (blocking) move(w *work) error {
 // locked is worker with a thread of its own.
 func (w *work) locked(f func()) {
 	w.ready.Add(1)
-	w.running.Go(rescue.From(w.fail, func() {
+	w.running.Go(panics.From(w.fail, func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		w.ready.Done()

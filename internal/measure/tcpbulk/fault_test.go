@@ -11,7 +11,7 @@ import (
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/enginetest"
 	"linerate/internal/must"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // long returns a flow that does not end by itself.
@@ -188,7 +188,7 @@ func TestBugInAWorker(t *testing.T) {
 			own := at.Test.(*test)
 			own.plane = bugged{own.plane}
 			_ = enginetest.Conduct(t, near, far, model.To)
-			_, ok := errors.AsType[*rescue.Panic](at.Err)
+			_, ok := errors.AsType[*panics.Panic](at.Err)
 			must.True(t, ok, "%s, sender %t: %v", name, sender, at.Err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"linerate/internal/measure/plane"
 	"linerate/internal/measure/sockio"
 	"linerate/internal/measure/tcpinfo"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // A mover moves payload with one way of waiting for the kernel.
@@ -94,7 +94,7 @@ func newWork(role model.Role, streams []*stream, spec model.Flow) *work {
 // worker runs f in a goroutine of its own, once the clock runs.
 func (w *work) worker(f func()) {
 	w.ready.Add(1)
-	w.running.Go(rescue.From(w.fail, func() {
+	w.running.Go(panics.From(w.fail, func() {
 		w.ready.Done()
 		<-w.release
 		f()

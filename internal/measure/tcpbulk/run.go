@@ -9,7 +9,7 @@ import (
 	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
-	"linerate/internal/measure/quiet"
+	"linerate/internal/measure/goruntime"
 	"linerate/internal/measure/run"
 )
 
@@ -43,7 +43,7 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (report model
 	for _, f := range t.flows {
 		streams += len(f.streams)
 	}
-	hold := quiet.Begin(t.plane.threads(streams))
+	hold := goruntime.Begin(t.plane.threads(streams))
 	defer hold.End()
 	ended := make(chan func(), len(t.flows))
 	c := &course{test: t, Run: run.Run{

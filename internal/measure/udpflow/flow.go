@@ -13,7 +13,7 @@ import (
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/datagram"
 	"linerate/internal/measure/run"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // flow is one direction at one end: its streams, and the sampler's data. Only the sampler's
@@ -137,10 +137,10 @@ func (f *flow) prepareIn(i int, c *datagram.Conn) error {
 func (f *flow) launch(start time.Time, fail func(error)) {
 	f.dropped, f.countDrops = f.drops()
 	for _, s := range f.out {
-		f.running.Go(rescue.From(fail, func() { s.run(start) }))
+		f.running.Go(panics.From(fail, func() { s.run(start) }))
 	}
 	for _, s := range f.in {
-		f.running.Go(rescue.From(fail, func() { s.run(start) }))
+		f.running.Go(panics.From(fail, func() { s.run(start) }))
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"linerate/internal/measure/engine"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // A line is the TCP connection by which each end knows that the other one is still there
@@ -90,9 +90,9 @@ func (l *line) greet() error {
 // begin starts to listen and, if this end receives, to report the result of count. It calls
 // fail for a bug in that.
 func (l *line) begin(count func() int64, fail func(error)) {
-	l.running.Go(rescue.From(fail, l.listen))
+	l.running.Go(panics.From(fail, l.listen))
 	if count != nil {
-		l.running.Go(rescue.From(fail, func() { l.report(count) }))
+		l.running.Go(panics.From(fail, func() { l.report(count) }))
 	}
 }
 

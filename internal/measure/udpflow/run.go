@@ -10,7 +10,7 @@ import (
 	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
-	"linerate/internal/measure/quiet"
+	"linerate/internal/measure/goruntime"
 	"linerate/internal/measure/run"
 )
 
@@ -63,7 +63,7 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (report model
 			threads += c.Threads()
 		}
 	}
-	hold := quiet.Begin(threads)
+	hold := goruntime.Begin(threads)
 	defer hold.End()
 	c := &course{test: t, Run: run.Run{
 		Meter: run.Meter{Host: t.host, Spec: t.spec, Emit: emit, Hold: hold},

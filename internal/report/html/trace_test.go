@@ -14,7 +14,7 @@ import (
 
 	"linerate/internal/must"
 	"linerate/internal/report"
-	reportjson "linerate/internal/report/json"
+	"linerate/internal/report/format"
 	"linerate/internal/report/reporttest"
 )
 
@@ -156,7 +156,7 @@ func TestEveryNumberIsInTheDocument(t *testing.T) {
 	for _, c := range cases(t) {
 		var text bytes.Buffer
 		d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
-		must.Do(t, reportjson.Render(&text, c.Session, d, reportjson.Options{Full: true}))
+		must.Do(t, format.JSON(&text, c.Session, d, format.JSONOptions{Full: true}))
 		var document any
 		must.Do(t, json.Unmarshal(text.Bytes(), &document))
 		looked += trace(t, c.Name, must.Get(html.Parse(strings.NewReader(all[c.Name])))(t), nil, document)

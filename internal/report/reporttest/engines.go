@@ -6,12 +6,12 @@ import (
 	"linerate/internal/core/bottleneck"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/hist"
+	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/search"
 	"linerate/internal/core/sweep"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/files"
-	"linerate/internal/core/traffic/known"
 	"linerate/internal/core/traffic/probes"
 	"linerate/internal/core/traffic/requests"
 	"linerate/internal/core/traffic/sizes"
@@ -21,7 +21,7 @@ import (
 
 // Kinds returns the kinds of traffic of these sessions.
 func Kinds() traffic.Kinds {
-	return append(known.All(), sweep.Traffic(), sweep.NPtcp(), bottleneck.Traffic())
+	return append(metric.Kinds(), sweep.Traffic(), sweep.NPtcp(), bottleneck.Traffic())
 }
 
 // times returns a distribution of n times around middle.

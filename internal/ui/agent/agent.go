@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app"
-	"linerate/internal/app/here"
+	"linerate/internal/app/local"
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire"
 	"linerate/internal/core/knob"
@@ -87,7 +87,7 @@ which copies it here over ssh and starts it.`,
 
 // Command is the agent of one session. atBoot points to the program's flag --at-boot.
 func (p Process) Command(atBoot *bool) *cobra.Command {
-	var o here.Options
+	var o local.Options
 	var rate float64  // bit/s
 	var remove string // directory of this program, removed with it
 	c := &cobra.Command{
@@ -114,7 +114,7 @@ when it was killed is undone at the start.`,
 			env := p.World()
 			defer removeSelf(env.Self[0], remove)
 			o.AtBoot, o.Rate = *atBoot, units.BitRate(rate)
-			err := here.Serve(cmd.Context(), env, conn, o)
+			err := local.Serve(cmd.Context(), env, conn, o)
 			_ = conn.Close()
 			_ = in.Close()
 			select {
@@ -169,7 +169,7 @@ func (p Process) undo() *cobra.Command {
 	c := &cobra.Command{
 		Use: "undo", Short: "put back what was changed here and not kept", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			machine := here.New(p.World(), here.Options{State: state})
+			machine := local.New(p.World(), local.Options{State: state})
 			undo := func(ctx context.Context) ([]model.Change, error) { return machine.Revert(ctx, "") }
 			if atBoot {
 				undo = machine.RecoverAtStart
@@ -178,7 +178,7 @@ func (p Process) undo() *cobra.Command {
 			for _, one := range changes {
 				fmt.Fprintln(p.Out, plain.Line(strings.TrimSpace(fmt.Sprintf("%s: %s %s", one.Knob, one.State, one.Detail))))
 			}
-			return here.UndoFault(err)
+			return local.UndoFault(err)
 		},
 	}
 	c.Flags().StringVar(&state, "state", "", "directory of the journal (default: $LINERATE_STATE, else the system's)")

@@ -15,7 +15,6 @@ import (
 
 	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
-	"linerate/internal/core/words"
 	"linerate/internal/fault"
 	"linerate/internal/report/term"
 )
@@ -47,7 +46,7 @@ func argsFault(cmd *cobra.Command, takes string, args []string) error {
 		got = "got " + strconv.Quote(strings.Join(args, " "))
 	}
 	err := fault.Usagef("%s %s, %s", cmd.Name(), takes, got)
-	if len(args) > 0 && words.Nearest(args[0], commandNames(cmd, "")) != "" {
+	if len(args) > 0 && plain.Nearest(args[0], commandNames(cmd, "")) != "" {
 		return unknownCommand(cmd, args[0])
 	}
 	if meant := meantArgs(cmd, args); meant != "" {
@@ -119,7 +118,7 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	if cmd.HasParent() {
 		err = fault.Usagef("%s: unknown command %q", cmd.CommandPath(), name)
 	}
-	switch near := words.Nearest(name, commandNames(cmd, "")); {
+	switch near := plain.Nearest(name, commandNames(cmd, "")); {
 	case near != "":
 		return fault.WithHint(err, "did you mean %s %s?", cmd.CommandPath(), near)
 	case name == "client":
@@ -183,7 +182,7 @@ func unknownFlag(cmd *cobra.Command, e *pflag.NotExistError, see string) error {
 				known = append(known, f.Name)
 			}
 		})
-		if near := words.Nearest(e.GetSpecifiedName(), known); near != "" {
+		if near := plain.Nearest(e.GetSpecifiedName(), known); near != "" {
 			return fault.WithHint(err, "did you mean --%s?", near)
 		}
 	}
@@ -253,7 +252,7 @@ func meantFlag(cmd *cobra.Command, flag string) string {
 
 // meantWord returns a hint with the word of a list that is nearest to text, "" for none.
 func meantWord(text string, known []string) string {
-	if near := words.Nearest(text, known); near != "" {
+	if near := plain.Nearest(text, known); near != "" {
 		return "did you mean " + near + "? "
 	}
 	return ""

@@ -9,8 +9,8 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/app/change"
-	"linerate/internal/app/here"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/local"
+	"linerate/internal/app/target"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/fault"
@@ -52,7 +52,7 @@ func (a *console) hostSaid(e app.HostSaid) {
 }
 
 // noteLastingPlan warns about settings of a plan that a restart during a run would not undo.
-func (a *console) noteLastingPlan(e *reach.Ends, p model.Plan) {
+func (a *console) noteLastingPlan(e *target.Ends, p model.Plan) {
 	if a.boot.wanted {
 		return
 	}
@@ -77,5 +77,5 @@ func (a *console) undoAtBoot(ctx context.Context, args []string, state string) (
 	if len(args) > 0 {
 		return nil, fault.Usagef("--at-boot is for the job of this machine")
 	}
-	return here.New(a.world(), here.Options{State: state}).RecoverAtStart(ctx)
+	return local.New(a.world(), local.Options{State: state}).RecoverAtStart(ctx)
 }

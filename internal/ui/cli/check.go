@@ -10,12 +10,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"linerate/internal/app/check"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/core/health"
 	"linerate/internal/core/model"
 	"linerate/internal/fault"
 	"linerate/internal/report"
-	reportjson "linerate/internal/report/json"
+	"linerate/internal/report/format"
 	"linerate/internal/report/term"
 )
 
@@ -100,7 +100,7 @@ func (a *console) check(ctx context.Context, f checkFlags, fl *pflag.FlagSet, ho
 	if err := a.pathOver(a.path, fl); err != nil {
 		return err
 	}
-	near, far, err := reach.Pair(f.from, host, a.world())
+	near, far, err := target.Pair(f.from, host, a.world())
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (a *console) check(ctx context.Context, f checkFlags, fl *pflag.FlagSet, ho
 	}
 	defer end()
 	f.request.Trace = !f.noLocate
-	f.request.Command = reach.RedactAll(os.Args)
+	f.request.Command = target.RedactAll(os.Args)
 	s, err := check.Run(ctx, a.world(), e, st, f.request)
 	if len(s.Runs) == 0 {
 		return err
@@ -145,7 +145,7 @@ func (a *console) checkAlone(ctx context.Context) error {
 		perr := term.RenderMachine(a.Out, m.Facts.Name, d.Lines, report.Boxes(m.Facts), a.termOptions())
 		return errors.Join(err, perr)
 	}
-	if perr := a.document(reportjson.CheckSchema, d); perr != nil {
+	if perr := a.document(format.CheckSchema, d); perr != nil {
 		return perr
 	}
 	return err

@@ -19,14 +19,14 @@ import (
 	terminal "golang.org/x/term"
 
 	"linerate/internal/app"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 	"linerate/internal/fault"
 	"linerate/internal/lab"
-	reportjson "linerate/internal/report/json"
+	"linerate/internal/report/format"
 	"linerate/internal/report/term"
 	uilive "linerate/internal/ui/live"
 	"linerate/internal/ui/screen"
@@ -113,8 +113,8 @@ type console struct {
 	boot        bootJob
 	// copied is the elapsed time of a copy at its last progress report.
 	copied   time.Duration
-	path     model.DataPath // of the data connections of this command
-	contract reach.Contract // rate of the path, from --rate
+	path     model.DataPath  // of the data connections of this command
+	contract target.Contract // rate of the path, from --rate
 	// commands are the ends that run this command's user's commands.
 	commands []model.Host
 	// intervals shows a test's intervals and connections; nil if not requested.
@@ -222,7 +222,7 @@ type errorDoc struct {
 // document prints the JSON document of a command.
 func (a *console) document(schema string, v any) error {
 	a.printed = true
-	return reportjson.Envelope(a.Out, schema, v)
+	return format.Envelope(a.Out, schema, v)
 }
 
 // wantsJSON looks for --json without parsing the other flags.

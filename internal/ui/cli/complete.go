@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app/inspect"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/core/diagnose"
 	"linerate/internal/core/health"
 	"linerate/internal/core/lists"
@@ -221,7 +221,7 @@ func (a *console) hosts(ctx context.Context, typed string) []inspect.Word {
 	home := a.home()
 	var out []inspect.Word
 	user, _, at := strings.Cut(typed, "@")
-	for _, host := range reach.Known(a.Getenv, home) {
+	for _, host := range target.Known(a.Getenv, home) {
 		name, ssh := strings.CutPrefix(host, "ssh://")
 		switch {
 		case ssh && at && user != "":

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"linerate/internal/app"
-	"linerate/internal/app/here"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/local"
+	"linerate/internal/app/target"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/bottleneck"
 	"linerate/internal/core/model"
@@ -122,7 +122,7 @@ func (a *console) copy(ctx context.Context, f copyFlags, fl *pflag.FlagSet, host
 		return err
 	}
 	a.path = file.Path
-	near, far, err := reach.Pair(f.from, host, a.world())
+	near, far, err := target.Pair(f.from, host, a.world())
 	if err != nil {
 		return err
 	}
@@ -148,20 +148,20 @@ func (f *copyFlags) refused(err error) error {
 
 // session opens store and hosts, carries p out and reports. The returned session holds what was
 // measured, even with an error.
-func (a *console) session(ctx context.Context, near, far reach.Target, kind model.Kind, title string, p model.Plan) (model.Session, error) {
+func (a *console) session(ctx context.Context, near, far target.Target, kind model.Kind, title string, p model.Plan) (model.Session, error) {
 	st, e, end, err := a.begin(ctx, near, far)
 	if err != nil {
 		return model.Session{}, err
 	}
 	defer end()
 	trial.FitSearch(e, &p)
-	s, err := trial.New(a.world(), e, st, kind, title, reach.RedactAll(os.Args), p).Run(ctx)
+	s, err := trial.New(a.world(), e, st, kind, title, target.RedactAll(os.Args), p).Run(ctx)
 	return s, a.finish(ctx, st, s, err)
 }
 
 // pathDoc is linerate/path/v1.
 type pathDoc struct {
-	here.FolderResult
+	local.FolderResult
 	Complete bool                `json:"complete"`
 	Report   report.PathDocument `json:"report"`
 }
@@ -182,7 +182,7 @@ func (a *console) copyPath(ctx context.Context, f copyFlags, fl *pflag.FlagSet) 
 	if err := bad.err(); err != nil {
 		return err
 	}
-	result, err := here.Folder(ctx, a.world(), f.path, here.FolderOptions{State: f.state, Size: size, Repeats: f.blocks, Direct: f.direct, Seed: file.Seed})
+	result, err := local.Folder(ctx, a.world(), f.path, local.FolderOptions{State: f.state, Size: size, Repeats: f.blocks, Direct: f.direct, Seed: file.Seed})
 	screen.Line(a.Err, "")
 	if len(result.Trials) > 0 || a.json && err == nil {
 		if perr := a.printPath(pathDoc{FolderResult: result, Complete: err == nil}); perr != nil {

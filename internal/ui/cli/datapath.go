@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/units"
@@ -35,7 +35,7 @@ func registerEgress(c *cobra.Command) {
 }
 
 // contractFlag is --rate: what the path is meant to carry.
-type contractFlag struct{ c *reach.Contract }
+type contractFlag struct{ c *target.Contract }
 
 func (f contractFlag) String() string {
 	if f.c == nil {
@@ -48,7 +48,7 @@ func (contractFlag) Type() string { return "RATE" }
 
 // Set implements pflag.Value.
 func (f contractFlag) Set(text string) (err error) {
-	*f.c, err = reach.ParseContract(text)
+	*f.c, err = target.ParseContract(text)
 	return err
 }
 

@@ -14,7 +14,7 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/app/check"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/app/trial"
 	apptune "linerate/internal/app/tune"
 	"linerate/internal/core/analysis"
@@ -113,16 +113,16 @@ func demoQuestion(x *knob.Index, factor, title string) (question, error) {
 }
 
 // demoOpen starts the demo's lab.
-func (a *console) demoOpen(ctx context.Context) (*reach.Ends, lab.Spec, error) {
+func (a *console) demoOpen(ctx context.Context) (*target.Ends, lab.Spec, error) {
 	spec, err := lab.ParseSpec(strings.TrimPrefix(demoLab, "lab:"))
 	if err != nil {
 		return nil, spec, err
 	}
-	e, err := a.reach().Open(ctx, reach.Target{}, reach.Target{Kind: reach.Lab, Text: demoLab, Spec: spec})
+	e, err := a.reach().Open(ctx, target.Target{}, target.Target{Kind: target.Lab, Text: demoLab, Spec: spec})
 	return e, spec, err
 }
 
-func (a *console) demoInLab(ctx context.Context, e *reach.Ends, spec lab.Spec) error {
+func (a *console) demoInLab(ctx context.Context, e *target.Ends, spec lab.Spec) error {
 	st, err := a.openStore(ctx)
 	if err != nil {
 		return err
@@ -148,8 +148,8 @@ func (a *console) demoInLab(ctx context.Context, e *reach.Ends, spec lab.Spec) e
 }
 
 // demoLook is linerate check --quick.
-func (a *console) demoLook(ctx context.Context, e *reach.Ends, st results) error {
-	s, err := check.Run(ctx, a.world(), e, st, check.Request{Quick: true, Command: reach.RedactAll(os.Args)})
+func (a *console) demoLook(ctx context.Context, e *target.Ends, st results) error {
+	s, err := check.Run(ctx, a.world(), e, st, check.Request{Quick: true, Command: target.RedactAll(os.Args)})
 	if err != nil && fault.KindOf(err) != fault.Found { // a finding is expected here
 		return err
 	}
@@ -162,13 +162,13 @@ func (a *console) demoLook(ctx context.Context, e *reach.Ends, st results) error
 }
 
 // demoFix is linerate tune. Afterwards it reads the current value from the host.
-func (a *console) demoFix(ctx context.Context, e *reach.Ends, st results) (apptune.Outcome, error) {
+func (a *console) demoFix(ctx context.Context, e *target.Ends, st results) (apptune.Outcome, error) {
 	a.say("3. Fix it, and prove it. tune tries what could help on both hosts, beside the")
 	a.say("   hosts as they are; each change is undone after its run. What helped is then")
 	a.say("   proven from the start, in fresh runs in random order. About a minute.\n")
 	a.say("%s\n", demoTune)
 	before, _ := e.Hosts[1].Knobs[demoKnob].Get()
-	r := apptune.Request{Quick: true, Command: reach.RedactAll(os.Args)}
+	r := apptune.Request{Quick: true, Command: target.RedactAll(os.Args)}
 	r.Flow = probes.Over(model.Flow{Engine: bulk.Name, Direction: model.To, Streams: 1, Interval: defaultInterval})
 	r.Directions, r.Objective, r.Settle, r.Seed = []model.Direction{model.To}, model.Goodput, tuneSettle, 1
 	out, err := apptune.Run(ctx, a.world(), e, st, r)
@@ -224,10 +224,10 @@ func (a *console) demoHold(ctx context.Context, st results, out apptune.Outcome)
 }
 
 // demoTest is linerate test with short runs.
-func (a *console) demoTest(ctx context.Context, e *reach.Ends, st results) (model.Session, error) {
+func (a *console) demoTest(ctx context.Context, e *target.Ends, st results) (model.Session, error) {
 	flow := model.Flow{Engine: "tcpbulk", Streams: 1, Duration: 3 * time.Second, Omit: time.Second, Interval: time.Second}
 	p := trial.Repeated(flow, []model.Direction{model.To}, 1)
-	s, err := trial.New(a.world(), e, st, model.KindTest, "demo: the quick look", reach.RedactAll(os.Args), p).Run(ctx)
+	s, err := trial.New(a.world(), e, st, model.KindTest, "demo: the quick look", target.RedactAll(os.Args), p).Run(ctx)
 	if err == nil && !a.json {
 		err = a.report(ctx, st, s)
 		a.say("")
@@ -235,8 +235,8 @@ func (a *console) demoTest(ctx context.Context, e *reach.Ends, st results) (mode
 	return s, err
 }
 
-func (a *console) demoRun(ctx context.Context, e *reach.Ends, st results, q question) (model.Session, error) {
-	t, err := trial.Experiment(ctx, a.world(), e, st, q.Title, reach.RedactAll(os.Args), q.Flow, q.plan)
+func (a *console) demoRun(ctx context.Context, e *target.Ends, st results, q question) (model.Session, error) {
+	t, err := trial.Experiment(ctx, a.world(), e, st, q.Title, target.RedactAll(os.Args), q.Flow, q.plan)
 	if err != nil {
 		return model.Session{}, err
 	}
@@ -259,7 +259,7 @@ func (a *console) demoEnd(ctx context.Context, st results, s model.Session, err 
 // demoOnLoopback does the same with two agents in this process, and with settings that change no
 // host.
 func (a *console) demoOnLoopback(ctx context.Context) error {
-	here := reach.Target{Kind: reach.Here, Text: app.ThisMachine}
+	here := target.Target{Kind: target.Here, Text: app.ThisMachine}
 	st, e, end, err := a.begin(ctx, here, here)
 	if err != nil {
 		return err

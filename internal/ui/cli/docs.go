@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/core/plain"
-	"linerate/internal/core/words"
 	"linerate/internal/fault"
 	"linerate/internal/ui/manual"
 	"linerate/internal/ui/opener"
@@ -80,7 +79,7 @@ func (a *console) showDocs(ctx context.Context, name string) error {
 	t, ok := manual.Find(name)
 	if !ok {
 		err := fault.Usagef("no topic %q", name)
-		if near := words.Nearest(strings.ToLower(name), topicNames()); near != "" {
+		if near := plain.Nearest(strings.ToLower(name), topicNames()); near != "" {
 			return fault.WithHint(err, "did you mean linerate docs %s?", near)
 		}
 		return fault.WithHint(err, "linerate docs lists the topics; linerate docs --search %s looks in all of them", plain.ShellWord(name))

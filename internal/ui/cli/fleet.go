@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app/hub"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/core/fleet"
 	"linerate/internal/core/model"
 	"linerate/internal/fault"
@@ -76,7 +76,7 @@ func (a *console) fleetSource(f fleetFlags, file string) (fleetView, error) {
 	if err != nil {
 		return fleetView{}, err
 	}
-	t, err := reach.Parse(text, a.world())
+	t, err := target.Parse(text, a.world())
 	if err != nil {
 		return fleetView{}, err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"linerate/internal/app"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/app/trial"
 	"linerate/internal/confined"
 	"linerate/internal/core/hist"
@@ -182,15 +182,15 @@ func TestResumedPair(t *testing.T) {
 		f         runFlags
 		s         model.Session
 		args      []string
-		near, far reach.Kind
+		near, far target.Kind
 	}{
-		"lab":       {s: model.Session{Near: "lab:lan", Far: "lab:lan"}, near: reach.Here, far: reach.Lab},
-		"exec":      {f: runFlags{allowExec: true}, s: model.Session{Near: app.ThisMachine, Far: exec}, near: reach.Here, far: reach.Exec},
-		"both exec": {f: runFlags{allowExec: true}, s: model.Session{Near: exec, Far: "exec:10.0.0.3 linerate agent"}, near: reach.Exec, far: reach.Exec},
-		"link":      {s: model.Session{Near: app.ThisMachine, Far: "linerate://" + pin + "@nas:5299"}, args: []string{link}, near: reach.Here, far: reach.Serve},
-		"own exec":  {f: runFlags{from: exec}, s: model.Session{Near: exec, Far: exec}, args: []string{exec}, near: reach.Exec, far: reach.Exec},
-		"new ends":  {f: runFlags{far: link, from: exec}, s: model.Session{Near: "lab:lan", Far: "lab:lan"}, near: reach.Exec, far: reach.Serve},
-		"new lab":   {f: runFlags{far: "lab:wan"}, s: model.Session{Near: "lab:lan", Far: "lab:lan"}, near: reach.Here, far: reach.Lab},
+		"lab":       {s: model.Session{Near: "lab:lan", Far: "lab:lan"}, near: target.Here, far: target.Lab},
+		"exec":      {f: runFlags{allowExec: true}, s: model.Session{Near: app.ThisMachine, Far: exec}, near: target.Here, far: target.Exec},
+		"both exec": {f: runFlags{allowExec: true}, s: model.Session{Near: exec, Far: "exec:10.0.0.3 linerate agent"}, near: target.Exec, far: target.Exec},
+		"link":      {s: model.Session{Near: app.ThisMachine, Far: "linerate://" + pin + "@nas:5299"}, args: []string{link}, near: target.Here, far: target.Serve},
+		"own exec":  {f: runFlags{from: exec}, s: model.Session{Near: exec, Far: exec}, args: []string{exec}, near: target.Exec, far: target.Exec},
+		"new ends":  {f: runFlags{far: link, from: exec}, s: model.Session{Near: "lab:lan", Far: "lab:lan"}, near: target.Exec, far: target.Serve},
+		"new lab":   {f: runFlags{far: "lab:wan"}, s: model.Session{Near: "lab:lan", Far: "lab:lan"}, near: target.Here, far: target.Lab},
 	} {
 		near, far, err := c.f.resumedPair(c.s, c.args, app.Env{Getenv: os.Getenv})
 		must.True(t, err == nil && near.Kind == c.near && far.Kind == c.far, "%s: %+v, %+v, %v", name, near, far, err)

@@ -19,8 +19,7 @@ import (
 	"linerate/internal/core/plain"
 	"linerate/internal/fault"
 	reportfleet "linerate/internal/report/fleet"
-	reportjson "linerate/internal/report/json"
-	"linerate/internal/report/openmetrics"
+	"linerate/internal/report/format"
 	"linerate/internal/store/postgres"
 	"linerate/internal/store/sqlite"
 )
@@ -121,7 +120,7 @@ func (a *console) hub(ctx context.Context, f hubFlags) error {
 	}
 	defer func() { _ = st.Close() }()
 	f.Dir, f.Margin, f.Most = dir, hub.DefaultMargin, most
-	f.Measured = func(w io.Writer, s *fleet.Status) error { return openmetrics.Fleet(w, s, a.world().Version) }
+	f.Measured = func(w io.Writer, s *fleet.Status) error { return format.OpenMetricsFleet(w, s, a.world().Version) }
 	f.Tell = func(ctx context.Context, e fleet.Alert) { a.tellAlert(ctx, f.exec, e) }
 	h, err := hub.Open(ctx, a.world(), st, f.Config)
 	if err != nil {
@@ -173,7 +172,7 @@ func (a *console) tellAlert(ctx context.Context, run string, e fleet.Alert) {
 		return
 	}
 	var doc bytes.Buffer
-	err := reportjson.Envelope(&doc, reportfleet.AlertSchema, e)
+	err := format.Envelope(&doc, reportfleet.AlertSchema, e)
 	if err == nil {
 		err = watch.Exec(ctx, run, doc.String())
 	}

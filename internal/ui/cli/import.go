@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
@@ -125,7 +125,7 @@ func (a *console) importFiles(ctx context.Context, args []string, f importFlags)
 			title = strings.TrimSpace(f.title + " " + name)
 		}
 		s, of, err := importer.Session(kind, importer.About{
-			ID: trial.NewSessionID(now), Title: title, Version: a.Version, Command: reach.RedactAll(os.Args), Now: now, Baseline: f.baseline,
+			ID: trial.NewSessionID(now), Title: title, Version: a.Version, Command: target.RedactAll(os.Args), Now: now, Baseline: f.baseline,
 		})
 		if err != nil {
 			return fault.Usagef("%w", err)

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app/keep"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/profile"
@@ -93,7 +93,7 @@ func (a *console) keep(ctx context.Context, f keepFlags, args []string) error {
 	}
 	defer shut()
 	r := keep.Request{
-		Source: src, Role: profile.Role(f.role), Format: model.FileFormat(f.format), Link: f.link, Named: reach.Redact(host), Both: f.both,
+		Source: src, Role: profile.Role(f.role), Format: model.FileFormat(f.format), Link: f.link, Named: target.Redact(host), Both: f.both,
 		DryRun: f.dryRun, Sure: f.yes,
 	}
 	got, err := keep.Do(ctx, a.world(), hosts, r)

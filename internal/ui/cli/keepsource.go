@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"linerate/internal/app/keep"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/core/model"
 	"linerate/internal/fault"
 	"linerate/internal/store"
@@ -51,7 +51,7 @@ func (a *console) confirmedSource(ctx context.Context, host string) (keep.Source
 		return keep.ConfirmedThere(), nil
 	}
 	defer st.Close()
-	items, err := st.Sessions(ctx, store.Filter{Kind: model.KindRun, Far: reach.Redact(host), Limit: provingSessions})
+	items, err := st.Sessions(ctx, store.Filter{Kind: model.KindRun, Far: target.Redact(host), Limit: provingSessions})
 	if err != nil {
 		return keep.Source{}, err
 	}

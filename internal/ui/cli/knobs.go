@@ -15,7 +15,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/fault"
-	reportjson "linerate/internal/report/json"
+	"linerate/internal/report/format"
 )
 
 // knobChecker checks plan files and flags against the catalogue, and against what the kinds of
@@ -163,7 +163,7 @@ the other end comes first. What cannot be read is listed with the reason.`,
 				return err
 			}
 			if a.json {
-				return a.document(reportjson.FactsSchema, factsDoc{f})
+				return a.document(format.FactsSchema, factsDoc{f})
 			}
 			p := a.page()
 			writeFacts(p, a.knobs, f)

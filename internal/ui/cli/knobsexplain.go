@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"linerate/internal/app/here"
 	"linerate/internal/app/inspect"
+	"linerate/internal/app/local"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/plain"
 	"linerate/internal/fault"
@@ -49,7 +49,7 @@ mlnx_tune, set_irq_affinity*.sh, systemctl, service and echo lines; quote them.`
 
 // explain prints what names mean. Unknown names come last, as an error.
 func (a *console) explain(ctx context.Context, names []string, link string) error {
-	all, unknown := inspect.Explain(ctx, here.New(a.world(), here.Options{Link: link}), names)
+	all, unknown := inspect.Explain(ctx, local.New(a.world(), local.Options{Link: link}), names)
 	if a.json && len(all) > 0 {
 		if err := a.document(explainSchema, map[string]any{"system": runtime.GOOS, "names": all}); err != nil {
 			return err

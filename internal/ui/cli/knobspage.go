@@ -9,7 +9,7 @@ import (
 	"linerate/internal/app/inspect"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/lists"
-	reportjson "linerate/internal/report/json"
+	"linerate/internal/report/format"
 	"linerate/internal/report/term"
 )
 
@@ -24,7 +24,7 @@ type knobsDoc struct {
 // gets everything.
 func (a *console) printKnobs(h inspect.Host, rows []inspect.Setting) error {
 	if a.json {
-		return a.document(reportjson.KnobsSchema, knobsDoc{h.Name, h.Link, rows})
+		return a.document(format.KnobsSchema, knobsDoc{h.Name, h.Link, rows})
 	}
 	p := a.page()
 	knobsPage(p, h, rows)

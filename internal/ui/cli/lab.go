@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/fault"
@@ -68,7 +68,7 @@ func (a *console) shell() string {
 
 // inLab runs one program in a separate lab.
 func (a *console) inLab(ctx context.Context, spec lab.Spec, host model.Host, argv []string) error {
-	l, end, err := reach.StartLab(ctx, a.world(), spec)
+	l, end, err := target.StartLab(ctx, a.world(), spec)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (a *console) labInitCommand() *cobra.Command {
 		Use: "lab-init", Hidden: true, DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && args[0] == "set" {
-				return reach.SetInLab(cmd.Context(), a.knobs, args[1:])
+				return target.SetInLab(cmd.Context(), a.knobs, args[1:])
 			}
 			return lab.Child(args)
 		},

@@ -9,7 +9,7 @@ import (
 
 	"linerate/internal/core/limits"
 	"linerate/internal/core/units"
-	reportjson "linerate/internal/report/json"
+	"linerate/internal/report/format"
 )
 
 // limitsFlags are the quantities from which the ceilings are computed.
@@ -71,7 +71,7 @@ func (a *console) limitsCommand() *cobra.Command {
 				return err
 			}
 			if a.json {
-				return a.document(reportjson.LimitsSchema, doc)
+				return a.document(format.LimitsSchema, doc)
 			}
 			return a.printLimits(doc)
 		},

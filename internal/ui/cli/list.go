@@ -17,7 +17,7 @@ import (
 	"linerate/internal/core/units"
 	"linerate/internal/fault"
 	"linerate/internal/report"
-	reportjson "linerate/internal/report/json"
+	"linerate/internal/report/format"
 	"linerate/internal/report/term"
 	"linerate/internal/store"
 )
@@ -190,7 +190,7 @@ func (a *console) printList(ctx context.Context, st results, items []model.Item)
 
 func (a *console) writeList(l report.List) error {
 	if a.json {
-		return a.document(reportjson.ListSchema, l)
+		return a.document(format.ListSchema, l)
 	}
 	return term.RenderList(a.Out, l, a.termOptions())
 }

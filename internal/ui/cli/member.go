@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app/member"
-	"linerate/internal/app/reach"
 	"linerate/internal/app/serve"
+	"linerate/internal/app/target"
 	"linerate/internal/core/fleet"
 	"linerate/internal/fault"
 )
@@ -69,11 +69,11 @@ key. Started by root, it gives root up as linerate serve does.`
 }
 
 func (a *console) member(ctx context.Context, f memberFlags) error {
-	t, err := reach.Parse(f.hub, a.world())
+	t, err := target.Parse(f.hub, a.world())
 	if err != nil {
 		return err
 	}
-	if t.Kind != reach.Serve || t.Link.Pin == "" {
+	if t.Kind != target.Serve || t.Link.Pin == "" {
 		return fault.WithHint(fault.Usagef("--hub: %s is no link of a hub", t), "use the whole link that linerate hub prints, or @FILE")
 	}
 	f.Hub = t.Link

@@ -14,7 +14,7 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/app/mesh"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/core/fleet"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
@@ -97,7 +97,7 @@ func (a *console) ask(f meshFlags, args []string) (mesh.Request, error) {
 		return q, err
 	}
 	if !f.withoutHere && f.hosts != slurmHosts {
-		q.Hosts = []mesh.Host{{Target: reach.Target{Kind: reach.Here, Text: app.ThisMachine}}}
+		q.Hosts = []mesh.Host{{Target: target.Target{Kind: target.Here, Text: app.ThisMachine}}}
 	}
 	switch f.hosts {
 	case "":
@@ -133,7 +133,7 @@ func (a *console) meshHost(text string) (mesh.Host, error) {
 		h.Name, text = m[1], m[2]
 	}
 	var err error
-	h.Target, err = reach.Parse(text, a.world())
+	h.Target, err = target.Parse(text, a.world())
 	return h, err
 }
 
@@ -176,7 +176,7 @@ func (a *console) slurm() (nodes []mesh.Host, err error) {
 	}
 	for _, name := range names {
 		argv := append([]string{"srun", "--overlap", "-N1", "-n1", "-w", name}, append(a.Self, "agent")...)
-		nodes = append(nodes, mesh.Host{Name: name, Target: reach.Target{Kind: reach.Exec, Text: "exec:" + name + " " + plain.ShellLine(argv), Addr: name, Argv: argv}})
+		nodes = append(nodes, mesh.Host{Name: name, Target: target.Target{Kind: target.Exec, Text: "exec:" + name + " " + plain.ShellLine(argv), Addr: name, Argv: argv}})
 	}
 	return nodes, nil
 }
@@ -186,7 +186,7 @@ func (a *console) mesh(ctx context.Context, f meshFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	q.Command, q.Seed = reach.RedactAll(os.Args), rand.Uint64()>>11 // JSON numbers hold 53 bits exactly
+	q.Command, q.Seed = target.RedactAll(os.Args), rand.Uint64()>>11 // JSON numbers hold 53 bits exactly
 	st, err := a.openStore(ctx)
 	if err != nil {
 		return err
@@ -194,7 +194,7 @@ func (a *console) mesh(ctx context.Context, f meshFlags, args []string) error {
 	defer st.Close()
 	world := a.world()
 	world.Observer = meshObserver{a}
-	s, err := mesh.Run(ctx, world, reach.New(world, a.reaching()), st, q)
+	s, err := mesh.Run(ctx, world, target.New(world, a.reaching()), st, q)
 	if len(s.Runs) == 0 {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
@@ -48,7 +48,7 @@ func (a *console) files(f *runFlags, fl *pflag.FlagSet, args []string) ([]config
 
 // fitted returns the question that the hosts can answer: for a preset, its first variant whose
 // settings they accept.
-func (a *console) fitted(ctx context.Context, q question, e *reach.Ends) (question, error) {
+func (a *console) fitted(ctx context.Context, q question, e *target.Ends) (question, error) {
 	p, err := config.ByPresetName(q.preset)
 	if q.preset == "" || err != nil {
 		return q, nil
@@ -116,7 +116,7 @@ func presetHelp() string {
 
 // arriving drops those of the named settings whose packets are too large for the path. If fewer
 // than two are left to compare, lack says why.
-func (a *console) arriving(ctx context.Context, e *reach.Ends, flow model.Flow, named, settings []model.Setting) (left []model.Setting, lack string, err error) {
+func (a *console) arriving(ctx context.Context, e *target.Ends, flow model.Flow, named, settings []model.Setting) (left []model.Setting, lack string, err error) {
 	var out []string
 	for _, s := range settings {
 		text, err := trial.Arrives(ctx, e, s, probing(flow), []model.Direction{model.To, model.From})

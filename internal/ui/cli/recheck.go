@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"linerate/internal/app/keep"
-	"linerate/internal/app/reach"
 	"linerate/internal/app/recheck"
+	"linerate/internal/app/target"
 	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
@@ -146,7 +146,7 @@ func (a *console) recheck(ctx context.Context, f recheckFlags, fl *pflag.FlagSet
 	if err := a.pathOver(a.path, fl); err != nil {
 		return err
 	}
-	near, far, err := reach.Pair(f.from, f.far, a.world())
+	near, far, err := target.Pair(f.from, f.far, a.world())
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (a *console) recheck(ctx context.Context, f recheckFlags, fl *pflag.FlagSet
 		}
 	}
 	all, err := recheck.Do(ctx, a.world(), e, st, kept, side, recheck.Request{
-		Only: only, Look: f.look, Risky: f.allow == "risky", Seed: rand.Uint64() >> 11, Command: reach.RedactAll(os.Args),
+		Only: only, Look: f.look, Risky: f.allow == "risky", Seed: rand.Uint64() >> 11, Command: target.RedactAll(os.Args),
 	})
 	return a.rechecked(all, only, err)
 }

@@ -13,9 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/fault"
-	"linerate/internal/report/flent"
+	"linerate/internal/report/format"
 	"linerate/internal/report/plot"
-	"linerate/internal/report/ticket"
 	"linerate/internal/ui/opener"
 )
 
@@ -82,7 +81,7 @@ them: whole, by renaming, in place of the file before.`,
 }
 
 // check refuses flags that contradict each other, before anything is read.
-func (f reportFlags) check(json, named bool) (format, error) {
+func (f reportFlags) check(json, named bool) (reportFormat, error) {
 	format, err := formatOf(f.format)
 	switch {
 	case err != nil:
@@ -110,7 +109,7 @@ type reportDoc struct {
 	Ticket  []string `json:"ticket,omitempty"` // the lines of --ticket
 }
 
-func (a *console) writeReport(ctx context.Context, ref string, f reportFlags, as format) error {
+func (a *console) writeReport(ctx context.Context, ref string, f reportFlags, as reportFormat) error {
 	st, s, err := a.openSession(ctx, ref)
 	if err != nil {
 		return err
@@ -152,7 +151,7 @@ func (a *console) writeReport(ctx context.Context, ref string, f reportFlags, as
 		err = f.write(f.output, render)
 		out.Files = append(out.Files, f.output)
 	}
-	if errors.Is(err, flent.ErrNothing) {
+	if errors.Is(err, format.ErrNoFlent) {
 		return fault.WithHint(err, "Flent shows TCP and UDP over time: take a session of linerate test, or --format csv")
 	}
 	if err != nil {
@@ -207,7 +206,7 @@ func (a *console) openFile(ctx context.Context, f reportFlags) error {
 
 // writeTicket prints the lines to paste, and writes the picture that belongs to them.
 func (a *console) writeTicket(t told, f reportFlags, out reportDoc) error {
-	out.Ticket = ticket.Lines(ticket.Input{Session: t.session, Document: t.doc, Answer: t.brief})
+	out.Ticket = format.Ticket(format.TicketInput{Session: t.session, Document: t.doc, Answer: t.brief})
 	text := []byte(strings.Join(out.Ticket, "\n") + "\n")
 	pictures, err := t.ticketPicture()
 	if err != nil {

@@ -18,18 +18,12 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/fault"
 	"linerate/internal/report"
-	"linerate/internal/report/csv"
 	"linerate/internal/report/figures"
-	"linerate/internal/report/flent"
-	"linerate/internal/report/gobench"
+	"linerate/internal/report/format"
 	"linerate/internal/report/html"
-	reportjson "linerate/internal/report/json"
-	"linerate/internal/report/markdown"
-	"linerate/internal/report/openmetrics"
 	"linerate/internal/report/plot"
 	"linerate/internal/report/raster"
 	"linerate/internal/report/term"
-	"linerate/internal/report/ticket"
 	"linerate/internal/store/archive"
 )
 
@@ -98,48 +92,48 @@ func (a *console) tellOf(ctx context.Context, st results, s model.Session, page 
 	return t, cmp.Or(err, samples.err)
 }
 
-// format is an output format of report.
-type format struct {
+// reportFormat is an output format of report.
+type reportFormat struct {
 	name   string
 	suffix string // of its file
 	page   bool   // for a viewer: it gets a file of its own if no name is given
 	render func(io.Writer, told) error
 }
 
-func formats() []format {
-	return []format{
+func formats() []reportFormat {
+	return []reportFormat{
 		{"html", ".html", true, htmlPage},
 		{"markdown", ".md", false, func(w io.Writer, t told) error {
-			return markdown.Render(w, markdown.Input{Session: t.session, Document: t.doc, Answer: t.answer})
+			return format.Markdown(w, format.MarkdownInput{Session: t.session, Document: t.doc, Answer: t.answer})
 		}},
-		{"csv", ".csv", false, func(w io.Writer, t told) error { return csv.Render(w, t.session, t.doc, t.samples) }},
-		{"openmetrics", ".prom", false, func(w io.Writer, t told) error { return openmetrics.Render(w, t.session, t.doc) }},
-		{"flent", ".flent", false, func(w io.Writer, t told) error { return flent.Render(w, t.session, t.doc, t.samples) }},
-		{"benchstat", ".txt", false, func(w io.Writer, t told) error { return gobench.Render(w, t.session, t.doc) }},
+		{"csv", ".csv", false, func(w io.Writer, t told) error { return format.CSV(w, t.session, t.doc, t.samples) }},
+		{"openmetrics", ".prom", false, func(w io.Writer, t told) error { return format.OpenMetrics(w, t.session, t.doc) }},
+		{"flent", ".flent", false, func(w io.Writer, t told) error { return format.Flent(w, t.session, t.doc, t.samples) }},
+		{"benchstat", ".txt", false, func(w io.Writer, t told) error { return format.GoBench(w, t.session, t.doc) }},
 		{"json", ".json", false, func(w io.Writer, t told) error {
-			return reportjson.Render(w, t.session, t.doc, reportjson.Options{Full: true, Samples: t.samples})
+			return format.JSON(w, t.session, t.doc, format.JSONOptions{Full: true, Samples: t.samples})
 		}},
 	}
 }
 
 // flentPacked is the format flent, compressed with gzip as by Flent itself.
 func flentPacked(w io.Writer, t told) error {
-	return flent.RenderPacked(w, t.session, t.doc, t.samples)
+	return format.FlentPacked(w, t.session, t.doc, t.samples)
 }
 
 func reportFormats() []string {
-	names := lists.Each(formats(), func(f format) string { return f.name })
+	names := lists.Each(formats(), func(f reportFormat) string { return f.name })
 	return names
 }
 
 // formatOf returns the format with this name.
-func formatOf(name string) (format, error) {
+func formatOf(name string) (reportFormat, error) {
 	for _, f := range formats() {
 		if f.name == name || f.name == "markdown" && name == "md" {
 			return f, nil
 		}
 	}
-	return format{}, fault.WithHint(fault.Usagef("%.40q is no format of reports", name), "%sthere are %s", meantWord(name, reportFormats()), strings.Join(reportFormats(), ", "))
+	return reportFormat{}, fault.WithHint(fault.Usagef("%.40q is no format of reports", name), "%sthere are %s", meantWord(name, reportFormats()), strings.Join(reportFormats(), ", "))
 }
 
 // htmlPage is the page of a session, with its text and all its data.
@@ -148,11 +142,11 @@ func htmlPage(w io.Writer, t told) error {
 	if err := term.Render(&text, t.doc, term.Options{Width: 80, Details: true}); err != nil {
 		return err
 	}
-	o, what := reportjson.Options{Full: true, Samples: t.samples}, "all data of this session, as JSON"
+	o, what := format.JSONOptions{Full: true, Samples: t.samples}, "all data of this session, as JSON"
 	if t.archive != nil {
-		o, what = reportjson.Options{Full: len(t.session.Runs) <= runsInJSON}, "the results of this session, as JSON"
+		o, what = format.JSONOptions{Full: len(t.session.Runs) <= runsInJSON}, "the results of this session, as JSON"
 	}
-	if err := reportjson.Render(&data, t.session, t.doc, o); err != nil {
+	if err := format.JSON(&data, t.session, t.doc, o); err != nil {
 		return err
 	}
 	name := "linerate-" + t.session.ID
@@ -176,7 +170,7 @@ const (
 // ticketPicture returns the picture of a ticket, by the suffix of its file; none if the session
 // has no pictures.
 func (t told) ticketPicture() (map[string][]byte, error) {
-	f, ok := ticket.Picture(t.figures)
+	f, ok := format.TicketPicture(t.figures)
 	if !ok {
 		return nil, nil
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
@@ -164,10 +164,10 @@ func (a *console) runExperiment(ctx context.Context, f runFlags, fl *pflag.FlagS
 		return err
 	}
 	a.path = file.Path
-	if ends.far.Kind != reach.Foreign {
+	if ends.far.Kind != target.Foreign {
 		err = cmp.Or(trial.Takes(a.world(), p), trial.Places(ends.near, ends.far, p, a.kinds()))
 	}
-	if err := errors.Join(err, reach.Carries(a.path, p.Flow)); err != nil {
+	if err := errors.Join(err, target.Carries(a.path, p.Flow)); err != nil {
 		return err
 	}
 	_, a.commands = commandsOf(p.Settings, p.Hooks)
@@ -203,7 +203,7 @@ func (a *console) experiment(ctx context.Context, ends runEnds, q question) erro
 	if q.dry {
 		return a.dryRun(ctx, st, e, q)
 	}
-	t, err := trial.Experiment(ctx, a.world(), e, st, q.Title, reach.RedactAll(os.Args), probing(q.Flow), q.plan)
+	t, err := trial.Experiment(ctx, a.world(), e, st, q.Title, target.RedactAll(os.Args), probing(q.Flow), q.plan)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"linerate/internal/app"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/model"
 	"linerate/internal/fault"
@@ -16,13 +16,13 @@ import (
 // runEnds are the ends of an experiment: near, the baseline's far end, and those of other
 // settings.
 type runEnds struct {
-	near, far reach.Target
-	others    []reach.Target
+	near, far target.Target
+	others    []target.Target
 }
 
 // textOf parses a far end and returns it without its command.
-func (a *console) textOf(target string) (string, error) {
-	t, err := reach.Parse(target, a.world())
+func (a *console) textOf(text string) (string, error) {
+	t, err := target.Parse(text, a.world())
 	return t.Text, err
 }
 
@@ -70,7 +70,7 @@ func (f *runFlags) targets(file config.File, env app.Env) (runEnds, error) {
 	case main == "":
 		return runEnds{}, fault.WithHint(fault.Usagef("no host named"), "name the far end: linerate run HOST ..., or far: in the plan file")
 	case file.Far != "" && !used:
-		return runEnds{}, fault.WithHint(fault.Usagef("%s is measured by no setting: the far ends are the levels of far, and the baseline is %s", reach.Redact(file.Far), baseline),
+		return runEnds{}, fault.WithHint(fault.Usagef("%s is measured by no setting: the far ends are the levels of far, and the baseline is %s", target.Redact(file.Far), baseline),
 			"leave it out, or make it a level")
 	}
 	e, err := pairOf(file.Near, main, env)
@@ -86,7 +86,7 @@ func (f *runFlags) targets(file config.File, env app.Env) (runEnds, error) {
 }
 
 func pairOf(near, far string, env app.Env) (e runEnds, err error) {
-	e.near, e.far, err = reach.Pair(near, far, env)
+	e.near, e.far, err = target.Pair(near, far, env)
 	return e, err
 }
 
@@ -102,20 +102,20 @@ func (f *runFlags) mayReach(where string, ends []string) error {
 
 // resumedEnds returns the far ends that the open blocks of a stored session still need, except
 // the baseline's.
-func (f *runFlags) resumedEnds(s model.Session, near string, env app.Env) ([]reach.Target, error) {
-	var out []reach.Target
+func (f *runFlags) resumedEnds(s model.Session, near string, env app.Env) ([]target.Target, error) {
+	var out []target.Target
 	for _, block := range analysis.OpenBlocks(s.Plan, s.Runs) {
 		for _, name := range s.Plan.Order[block-1] {
 			setting, _ := s.Plan.Setting(name)
 			end := setting.FarEnd()
-			if end == "" || end == s.Far || slices.ContainsFunc(out, func(t reach.Target) bool { return t.Text == end }) {
+			if end == "" || end == s.Far || slices.ContainsFunc(out, func(t target.Target) bool { return t.Text == end }) {
 				continue
 			}
 			pair, err := pairOf(near, end, env)
 			if err != nil {
 				return nil, err
 			}
-			if pair.far.Kind == reach.Serve && pair.far.Named == "" {
+			if pair.far.Kind == target.Serve && pair.far.Named == "" {
 				return nil, fault.WithHint(fault.Usagef("far end %s needs its join link, and secrets are not stored", end),
 					"name servers by their host names, which are remembered, where a session is to be resumed")
 			}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/files"
@@ -28,7 +28,7 @@ func (a *console) file(f *runFlags, preset *config.File, fl *pflag.FlagSet, args
 	var bad faults
 	if n := len(args); n == 2 || n == 1 && !isPlanFile(args[0]) {
 		if f.far != "" && f.far != args[n-1] {
-			return file, fault.WithHint(fault.Usagef("two far ends: %s and --far %s", reach.Redact(args[n-1]), reach.Redact(f.far)), "give one of them; the near end is --from")
+			return file, fault.WithHint(fault.Usagef("two far ends: %s and --far %s", target.Redact(args[n-1]), target.Redact(f.far)), "give one of them; the near end is --from")
 		}
 		f.far = args[n-1]
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"linerate/internal/app"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
@@ -97,7 +97,7 @@ func (a *console) resume(ctx context.Context, f runFlags, fl *pflag.FlagSet, arg
 	}
 	e, err := a.reach().OpenSeveral(ctx, near, far, others)
 	if err != nil {
-		if far.Kind == reach.Serve {
+		if far.Kind == target.Serve {
 			err = fault.WithHint(err, "secrets are not stored: give the join link again with --far")
 		}
 		return err
@@ -123,7 +123,7 @@ func runsElsewhere(s model.Session) error {
 
 // resumedPair parses the two ends of a stored session, or the user's replacements. A lab is
 // stored as both ends.
-func (f *runFlags) resumedPair(s model.Session, args []string, env app.Env) (near, far reach.Target, err error) {
+func (f *runFlags) resumedPair(s model.Session, args []string, env app.Env) (near, far target.Target, err error) {
 	nearText, farText := s.Near, s.Far
 	if f.far == "" && len(args) == 1 {
 		f.far = args[0]
@@ -140,5 +140,5 @@ func (f *runFlags) resumedPair(s model.Session, args []string, env app.Env) (nea
 	if f.from != "" {
 		nearText = f.from
 	}
-	return reach.Pair(nearText, farText, env)
+	return target.Pair(nearText, farText, env)
 }

@@ -14,7 +14,7 @@ import (
 	"linerate/internal/app/trial"
 	"linerate/internal/core/model"
 	"linerate/internal/fault"
-	reportjson "linerate/internal/report/json"
+	"linerate/internal/report/format"
 )
 
 // selftestSchema names the document of linerate selftest.
@@ -69,7 +69,7 @@ func (a *console) selftest(ctx context.Context, f selftestFlags) error {
 		var b bytes.Buffer
 		var writing error
 		if a.json {
-			writing = reportjson.Envelope(&b, selftestSchema, r)
+			writing = format.Envelope(&b, selftestSchema, r)
 		} else {
 			printSelftest(&b, r, true)
 		}

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"linerate/internal/app/change"
-	"linerate/internal/app/here"
+	"linerate/internal/app/local"
 	"linerate/internal/core/model"
 	"linerate/internal/core/probe"
 	"linerate/internal/fault"
@@ -131,7 +131,7 @@ func TestBootTalk(t *testing.T) {
 	a := &console{Env: Env{Err: &out}, quiet: true}
 	for range 2 {
 		for _, host := range []string{"", "nas"} {
-			must.OK(t, must.Err(here.Lines(a.world(), host).Write([]byte("at-boot: installed x\nelse\n"))))
+			must.OK(t, must.Err(local.Lines(a.world(), host).Write([]byte("at-boot: installed x\nelse\n"))))
 		}
 	}
 	must.True(t, out.String() == "at-boot: installed x\nnas: at-boot: installed x\n" && !strings.Contains(out.String(), "else"), "%q", out.String())

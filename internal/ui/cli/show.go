@@ -17,7 +17,7 @@ import (
 	"linerate/internal/core/stats"
 	"linerate/internal/core/units"
 	"linerate/internal/report"
-	reportjson "linerate/internal/report/json"
+	"linerate/internal/report/format"
 	"linerate/internal/report/term"
 	"linerate/internal/store"
 )
@@ -87,12 +87,12 @@ func (a *console) reportWith(ctx context.Context, st results, s model.Session, w
 	if !a.json {
 		return term.Render(a.Out, doc, a.termOptions())
 	}
-	o := reportjson.Options{Full: a.full}
+	o := format.JSONOptions{Full: a.full}
 	if withSamples {
 		o.Samples = samples
 	}
 	a.printed = true
-	return cmp.Or(reportjson.Render(a.Out, s, doc, o), samples.err)
+	return cmp.Or(format.JSON(a.Out, s, doc, o), samples.err)
 }
 
 // sampleReader reads the samples of a session from its store. It holds those of one run at a

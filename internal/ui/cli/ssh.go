@@ -10,7 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"linerate/internal/app"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 )
 
 // sshFlags say how to reach hosts over ssh.
@@ -21,14 +21,14 @@ type sshFlags struct {
 
 // keeping returns the user's choice about the program on the far host: none, that it stays, or
 // that it is removed.
-func (f *sshFlags) keeping() reach.Keep {
+func (f *sshFlags) keeping() target.Keep {
 	switch {
 	case f.keepFlag == nil || !f.keepFlag.Changed:
-		return reach.KeepAsRemembered
+		return target.KeepAsRemembered
 	case f.keep:
-		return reach.KeepAgent
+		return target.KeepAgent
 	}
-	return reach.RemoveAgent
+	return target.RemoveAgent
 }
 
 func (f *sshFlags) bind(s *pflag.FlagSet) {

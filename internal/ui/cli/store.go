@@ -12,7 +12,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/fault"
@@ -70,7 +70,7 @@ func (a *console) openSession(ctx context.Context, ref string) (st results, s mo
 }
 
 // begin opens the results and both ends of a measurement; end closes them.
-func (a *console) begin(ctx context.Context, near, far reach.Target) (st results, e *reach.Ends, end func(), err error) {
+func (a *console) begin(ctx context.Context, near, far target.Target) (st results, e *target.Ends, end func(), err error) {
 	if st, err = a.openStore(ctx); err != nil {
 		return nil, nil, nil, err
 	}

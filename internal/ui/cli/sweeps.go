@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"linerate/internal/app"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
@@ -21,7 +21,7 @@ import (
 
 // oneSweep is one of several sweeps: one far host with one combination of settings.
 type oneSweep struct {
-	near, far reach.Target
+	near, far target.Target
 	end       string // name of the far host among the others
 	plan      model.Plan
 }
@@ -71,7 +71,7 @@ func (a *console) sweeps(f sweepFlags, asked trial.Sweep, given app.Values, host
 	var out []oneSweep
 	for _, host := range hosts {
 		for _, s := range settings {
-			near, far, err := reach.Pair(f.from, host, a.world())
+			near, far, err := target.Pair(f.from, host, a.world())
 			if err != nil {
 				return nil, err
 			}
@@ -81,7 +81,7 @@ func (a *console) sweeps(f sweepFlags, asked trial.Sweep, given app.Values, host
 			}
 			if s.Name != config.Current {
 				one.with(s)
-				if err := trial.Takes(a.world(), one.plan); far.Kind != reach.Foreign && err != nil {
+				if err := trial.Takes(a.world(), one.plan); far.Kind != target.Foreign && err != nil {
 					return nil, err
 				}
 			}
@@ -139,7 +139,7 @@ func (a *console) sweepOne(ctx context.Context, st results, one oneSweep, title 
 		return model.Session{}, err
 	}
 	defer e.Close()
-	return trial.New(a.world(), e, st, model.KindSweep, title, reach.RedactAll(os.Args), one.plan).Run(ctx)
+	return trial.New(a.world(), e, st, model.KindSweep, title, target.RedactAll(os.Args), one.plan).Run(ctx)
 }
 
 // tellSweeps prints the result of each sweep, and the command that draws all of them.

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/udp"
@@ -136,7 +136,7 @@ func (f testFlags) rateSearch(q trial.Quick, given func(string) bool, bad *fault
 }
 
 // suit refuses flags that the far end does not support, and adapts the plan to it.
-func (f testFlags) suit(a *console, far *reach.Target, p *model.Plan, set *pflag.FlagSet) error {
+func (f testFlags) suit(a *console, far *target.Target, p *model.Plan, set *pflag.FlagSet) error {
 	for _, k := range a.world().AllPrograms() {
 		for _, flag := range k.Flags {
 			if set.Changed(flag.Name) && far.Program.Name != k.Name {
@@ -144,7 +144,7 @@ func (f testFlags) suit(a *console, far *reach.Target, p *model.Plan, set *pflag
 			}
 		}
 	}
-	if far.Kind != reach.Foreign && set.Changed("bitrate") && !f.udp && !f.search {
+	if far.Kind != target.Foreign && set.Changed("bitrate") && !f.udp && !f.search {
 		return fault.WithHint(fault.Usagef("--bitrate: linerate's own TCP is not paced"), "add --udp, or use a smaller --window")
 	}
 	return trial.Suit(a.world(), far, p, givenValues(set))
@@ -157,16 +157,16 @@ func (a *console) test(ctx context.Context, f testFlags, set *pflag.FlagSet, hos
 	if err := bad.err(); err != nil {
 		return err
 	}
-	if err := reach.Carries(file.Path, p.Flow); err != nil {
+	if err := target.Carries(file.Path, p.Flow); err != nil {
 		return err
 	}
 	a.path = file.Path
-	near, far, err := reach.Pair(f.from, host, a.world())
+	near, far, err := target.Pair(f.from, host, a.world())
 	if err != nil {
 		return err
 	}
 	if !a.json && (set.Changed("interval") || set.Changed("parallel") && p.Flow.Streams > 1) {
-		a.intervals = &term.Intervals{Every: set.Changed("interval"), Streams: p.Flow.Streams, Alone: far.Kind == reach.Foreign, Both: f.both, Datagrams: udp.Carries(p.Flow)}
+		a.intervals = &term.Intervals{Every: set.Changed("interval"), Streams: p.Flow.Streams, Alone: far.Kind == target.Foreign, Both: f.both, Datagrams: udp.Carries(p.Flow)}
 	}
 	if err := f.suit(a, &far, &p, set); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/app/keep"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	apptune "linerate/internal/app/tune"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
@@ -138,7 +138,7 @@ func (a *console) tuneRequest(f tuneFlags, fl *pflag.FlagSet) (apptune.Request, 
 	}
 	r := apptune.Request{
 		Request: file.Complete(), Only: f.only, Never: f.never, Quick: f.quick, Thorough: f.thorough, DryRun: f.dryRun, Title: file.Title, Risky: f.allow == "risky",
-		Command: reach.RedactAll(os.Args),
+		Command: target.RedactAll(os.Args),
 	}
 	r.Seed = cmp.Or(r.Seed, rand.Uint64()>>11)
 	for flag, names := range map[string][]string{"only": f.only, "never": f.never} {
@@ -186,7 +186,7 @@ func (a *console) tune(ctx context.Context, f tuneFlags, fl *pflag.FlagSet, args
 	if err := a.pathOver(old.Plan.Path, fl); err != nil {
 		return err
 	}
-	near, far, err := reach.Pair(from, host, a.world())
+	near, far, err := target.Pair(from, host, a.world())
 	if err != nil {
 		return err
 	}
@@ -228,7 +228,7 @@ func tuneVerdict(out apptune.Outcome) error {
 
 // searched are the hosts of a search: open, and as the user named them.
 type searched struct {
-	ends       *reach.Ends
+	ends       *target.Ends
 	host, from string
 }
 
@@ -299,7 +299,7 @@ func (a *console) keepTuned(ctx context.Context, winner model.Setting, t report.
 	if err != nil {
 		return err
 	}
-	r := keep.Request{Source: src, Named: reach.Redact(of.host), Both: true}
+	r := keep.Request{Source: src, Named: target.Redact(of.host), Both: true}
 	got, err := keep.Do(ctx, a.world(), keep.Of(of.ends, true), r)
 	if got.Outcome == "" {
 		return err

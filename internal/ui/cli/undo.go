@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app/change"
-	"linerate/internal/app/here"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/local"
+	"linerate/internal/app/target"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/fault"
@@ -54,12 +54,12 @@ was before, byte for byte, or gone where there was none. The running values stay
 				undo = a.undoAtBoot
 			}
 			changes, err := undo(cmd.Context(), args, state)
-			err = here.UndoFault(err)
+			err = local.UndoFault(err)
 			if err != nil && len(changes) == 0 {
 				return err
 			}
 			if err == nil && !atBoot {
-				change.TellUndone(a.world(), reach.Redact(strings.Join(args, "")), state)
+				change.TellUndone(a.world(), target.Redact(strings.Join(args, "")), state)
 			}
 			return errors.Join(a.printUndone(changes), err)
 		},
@@ -135,9 +135,9 @@ func (a *console) undoneText(system string, c model.Change) string {
 
 // undoAcknowledge is undo --acknowledge on this machine.
 func (a *console) undoAcknowledge(state string) error {
-	files, err := here.Acknowledge(a.Version, state)
+	files, err := local.Acknowledge(a.Version, state)
 	if err != nil {
-		return here.UndoFault(err)
+		return local.UndoFault(err)
 	}
 	if a.json {
 		return a.document("linerate/undo/v1", map[string]any{"changes": []model.Change{}, "acknowledged": append([]string{}, files...)})

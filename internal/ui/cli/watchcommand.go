@@ -14,14 +14,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"linerate/internal/app"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/target"
 	"linerate/internal/app/watch"
 	"linerate/internal/core/fleet/series"
 	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/fault"
-	reportjson "linerate/internal/report/json"
+	"linerate/internal/report/format"
 	reportwatch "linerate/internal/report/watch"
 	"linerate/internal/store"
 	"linerate/internal/store/postgres"
@@ -107,13 +107,13 @@ func (a *console) watchAsked(f watchFlags, args []string) (watch.Request, error)
 	}
 	q.Margin = math.Log1p(float64(margin) / 100)
 	for _, text := range args {
-		t, err := reach.Parse(text, a.world())
+		t, err := target.Parse(text, a.world())
 		if err != nil {
 			return q, err
 		}
 		q.Hosts = append(q.Hosts, t)
 	}
-	q.Seed, q.Command, q.Path = rand.Uint64()>>11, reach.RedactAll(os.Args), a.path
+	q.Seed, q.Command, q.Path = rand.Uint64()>>11, target.RedactAll(os.Args), a.path
 	return q, q.Validate()
 }
 
@@ -139,8 +139,8 @@ func (a *console) watching(ctx context.Context, f watchFlags, fl *pflag.FlagSet,
 	world := a.world()
 	world.Observer = watchObserver{a}
 	w := &watch.Watch{
-		Request: q, Env: world, Store: looks{st}, Open: func(ctx context.Context, near, far reach.Target) (*reach.Ends, error) {
-			return reach.New(world, a.reaching()).Open(ctx, near, far)
+		Request: q, Env: world, Store: looks{st}, Open: func(ctx context.Context, near, far target.Target) (*target.Ends, error) {
+			return target.New(world, a.reaching()).Open(ctx, near, far)
 		},
 		Tell: func(ctx context.Context, o watch.Outcome) {
 			a.tellLook(ctx, f.exec, o)
@@ -150,7 +150,7 @@ func (a *console) watching(ctx context.Context, f watchFlags, fl *pflag.FlagSet,
 	if f.remove || f.print || f.install && len(args) == 0 {
 		return a.watchTimer(ctx, f, fl, q.Every, args)
 	}
-	far := lists.Each(q.Hosts, func(t reach.Target) string { return t.Text })
+	far := lists.Each(q.Hosts, func(t target.Target) string { return t.Text })
 	if f.show || len(args) == 0 {
 		return a.showWatched(ctx, w, st, far)
 	}
@@ -290,7 +290,7 @@ func (a *console) tellLook(ctx context.Context, run string, o watch.Outcome) {
 		return
 	}
 	var doc bytes.Buffer
-	err := reportjson.Envelope(&doc, reportwatch.EventSchema, e)
+	err := format.Envelope(&doc, reportwatch.EventSchema, e)
 	if err == nil {
 		err = watch.Exec(ctx, run, doc.String())
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"linerate/internal/app"
-	"linerate/internal/app/here"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/local"
+	"linerate/internal/app/target"
 	"linerate/internal/core/diagnose"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/traffic"
@@ -27,24 +27,24 @@ func (a *console) world() app.Env {
 func (a *console) kinds() traffic.Kinds { return a.world().Kinds() }
 
 // here returns this machine. It prints the journal's warnings once per process.
-func (a *console) here(state, link string) *here.Machine {
+func (a *console) here(state, link string) *local.Machine {
 	a.tellJournal(state)
-	return here.New(a.world(), a.hereOptions(state, link))
+	return local.New(a.world(), a.hereOptions(state, link))
 }
 
-func (a *console) hereOptions(state, link string) here.Options {
-	return here.Options{State: state, Link: link, AtBoot: a.boot.wanted}
+func (a *console) hereOptions(state, link string) local.Options {
+	return local.Options{State: state, Link: link, AtBoot: a.boot.wanted}
 }
 
 func (a *console) tellJournal(state string) {
-	a.told.Do(func() { here.TellJournal(a.world(), state) })
+	a.told.Do(func() { local.TellJournal(a.world(), state) })
 }
 
 // reach returns an opener of hosts with the flags' options.
-func (a *console) reach() *reach.Opener { return reach.New(a.world(), a.reaching()) }
+func (a *console) reach() *target.Opener { return target.New(a.world(), a.reaching()) }
 
-func (a *console) reaching() reach.Options {
-	return reach.Options{
+func (a *console) reaching() target.Options {
+	return target.Options{
 		Sudo: a.ssh.sudo, Keep: a.ssh.keeping(), TrustFar: a.ssh.trust, AtBoot: a.boot.wanted, Acknowledge: a.acknowledge, Path: a.path, Contract: a.contract, Commands: a.commands,
 	}
 }

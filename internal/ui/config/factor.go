@@ -10,7 +10,6 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
-	"linerate/internal/core/words"
 )
 
 // KnobChecker knows the knobs that a plan may set.
@@ -262,7 +261,7 @@ func (r *reader) resolve(path, host, knob string) (model.Host, model.KnobID, boo
 // meant, for example from a native name.
 func (r *reader) unknownKnob(path string, id model.KnobID, known []model.KnobID) {
 	names := plain.Texts(known)
-	if words.Nearest(string(id), names) == "" {
+	if plain.Nearest(string(id), names) == "" {
 		_, err := r.check.Check(id, "")
 		if u, ok := errors.AsType[*knob.Unknown](err); ok && len(u.Meant) > 0 {
 			r.fault(path, "", "%s", err)

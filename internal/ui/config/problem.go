@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
-	"linerate/internal/core/words"
 	"linerate/internal/fault"
 )
 
@@ -132,7 +132,7 @@ func quote(s string) string {
 // didYouMean returns a hint with the word nearest to unknown, or the whole list if nothing is
 // near and the list is short.
 func didYouMean(unknown string, known []string) string {
-	best := words.Nearest(unknown, known)
+	best := plain.Nearest(unknown, known)
 	if best != "" {
 		return "did you mean " + best + "?"
 	}

@@ -17,7 +17,6 @@ import (
 	"linerate/internal/core/plan"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/units"
-	"linerate/internal/core/words"
 )
 
 // Limits that only a typing error exceeds.
@@ -310,7 +309,7 @@ func parseDirection(s string) (model.Direction, error) {
 	d := model.Direction(s)
 	if d != model.To && d != model.From && d != model.Both {
 		hint := "write to (near sends), from (far sends), both (at the same time), or each (one after the other)"
-		if meant := words.Nearest(s, []string{"to", "from", "both", "each"}); meant != "" {
+		if meant := plain.Nearest(s, []string{"to", "from", "both", "each"}); meant != "" {
 			hint = "did you mean " + meant + "? " + hint
 		}
 		return "", bad("unknown direction "+quote(s), hint)

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"linerate/internal/app"
-	"linerate/internal/app/here"
-	"linerate/internal/app/reach"
+	"linerate/internal/app/local"
+	"linerate/internal/app/target"
 	"linerate/internal/control/wire"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/units"
@@ -29,7 +29,7 @@ import (
 func Main(m *testing.M, catalogue *knob.Index, more map[string]func(args []string) error) {
 	labInit := func(args []string) error { // a virtual host, or sets settings in one
 		if len(args) > 0 && args[0] == "set" {
-			return reach.SetInLab(context.Background(), catalogue, args[1:])
+			return target.SetInLab(context.Background(), catalogue, args[1:])
 		}
 		return lab.Child(args)
 	}
@@ -51,7 +51,7 @@ func agent(args []string) error {
 	if err != nil {
 		return err
 	}
-	var o here.Options
+	var o local.Options
 	f := flag.NewFlagSet("agent", flag.ContinueOnError)
 	f.StringVar(&o.State, "state", "", "")
 	f.StringVar(&o.Link, "interface", "", "")
@@ -64,7 +64,7 @@ func agent(args []string) error {
 	defer stop()
 	conn, done := wire.Join(os.Stdin, os.Stdout)
 	env := app.Env{Version: "v0.0-test", Self: []string{self}, Getenv: os.Getenv, Now: time.Now, Asker: app.Nobody{}, Observer: app.Nobody{}}
-	err = here.Serve(ctx, env, conn, o)
+	err = local.Serve(ctx, env, conn, o)
 	_ = conn.Close()
 	_ = os.Stdin.Close()
 	select {

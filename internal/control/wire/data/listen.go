@@ -12,7 +12,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/sockio"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // maxHandshakes is how many connections may be in their preamble at a time on an ephemeral port.
@@ -100,7 +100,7 @@ func (s Ephemeral) Open(ctx context.Context, token Token, ahead int, o engine.So
 		return Port{}, err
 	}
 	a := acceptor{listener: l, router: &router, open: map[net.Conn]bool{}}
-	a.running.Go(rescue.From(func(error) { _ = l.Close() }, a.accept))
+	a.running.Go(panics.From(func(error) { _ = l.Close() }, a.accept))
 	forget := e.forget
 	e.forget = func() error {
 		_ = forget()
@@ -155,7 +155,7 @@ func (a *acceptor) accept() {
 			<-slots
 			continue
 		}
-		a.running.Go(rescue.From(func(error) { _ = conn.Close() }, func() {
+		a.running.Go(panics.From(func(error) { _ = conn.Close() }, func() {
 			defer func() { <-slots }()
 			defer a.end(conn)
 			_ = a.router.Handle(conn, nil, HandshakeTimeout) // a connection that matches no run is closed silently

@@ -15,7 +15,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/measure/sockio"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 const (
@@ -46,7 +46,7 @@ func DialUDP(ctx context.Context, rendezvous *net.TCPConn, token Token, first, n
 		copy(d.secret[i:], part[:])
 	}
 	told := make(chan []byte, 1)
-	listening.Go(rescue.From(cancel, func() {
+	listening.Go(panics.From(cancel, func() {
 		b, err := hear(rendezvous, n)
 		if err != nil {
 			cancel(err) // the first error counts
@@ -119,7 +119,7 @@ func (d *dialer) openAll(ctx context.Context, cancel context.CancelCauseFunc, fi
 	open(0)
 	var all sync.WaitGroup
 	for i := 1; i < n && ctx.Err() == nil; i++ {
-		all.Go(rescue.From(cancel, func() { open(i) }))
+		all.Go(panics.From(cancel, func() { open(i) }))
 	}
 	all.Wait()
 	return made, context.Cause(ctx)

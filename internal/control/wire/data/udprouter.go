@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"linerate/internal/measure/sockio"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // UDPRouter passes the greetings that arrive at one UDP port to the runs that wait for them. It
@@ -40,7 +40,7 @@ func ListenUDP(ctx context.Context, addr string) (*UDPRouter, error) {
 		return nil, fmt.Errorf("listen for UDP: %w", err)
 	}
 	r := &UDPRouter{conn: p.(*net.UDPConn)}
-	r.running.Go(rescue.From(func(error) { _ = r.conn.Close() }, r.serve))
+	r.running.Go(panics.From(func(error) { _ = r.conn.Close() }, r.serve))
 	return r, nil
 }
 
@@ -70,7 +70,7 @@ func (r *UDPRouter) serve() {
 			continue
 		}
 		// A fault in one greeting does not stop the others.
-		_ = rescue.Call(func() error {
+		_ = panics.Call(func() error {
 			r.hear(b[:n], netip.AddrPortFrom(from.Addr().Unmap(), from.Port()))
 			return nil
 		})
@@ -176,7 +176,7 @@ func (s *Sockets) greeted(index int, from netip.AddrPort, theirs nonce) {
 			return // the connector greets again, and gives up eventually
 		}
 		*g = greeted{conn: c, from: from, mine: newNonce()}
-		s.running.Go(rescue.From(func(error) { _ = c.Close() }, func() { s.answerAll(i, c) }))
+		s.running.Go(panics.From(func(error) { _ = c.Close() }, func() { s.answerAll(i, c) }))
 	}
 	if g.from != from {
 		return // a socket has one peer
@@ -218,7 +218,7 @@ func (s *Sockets) Take(ctx context.Context, rendezvous *net.TCPConn) ([]*net.UDP
 	defer looking.Wait()
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { _ = rendezvous.SetDeadline(time.Unix(1, 0)) })()
-	looking.Go(rescue.From(cancel, func() {
+	looking.Go(panics.From(cancel, func() {
 		select {
 		case a := <-s.strange:
 			_, _ = rendezvous.Write(refusal(a)) // else the connector runs into its own timeout

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 const (
@@ -46,7 +46,7 @@ func Announce(ctx context.Context, s Server) error {
 			if known {
 				continue
 			}
-			all.Go(rescue.From(cancel, func() {
+			all.Go(panics.From(cancel, func() {
 				serve(ctx, n, s)
 				mu.Lock()
 				defer mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 const (
@@ -43,8 +43,8 @@ func Find(ctx context.Context, name string) ([]Server, error) {
 			continue
 		}
 		context.AfterFunc(ctx, func() { _ = conn.Close() })
-		all.Go(rescue.From(cancel, func() { listen(ctx, conn, n, heard) }))
-		all.Go(rescue.From(cancel, func() { ask(ctx, conn, n.group(), text) }))
+		all.Go(panics.From(cancel, func() { listen(ctx, conn, n, heard) }))
+		all.Go(panics.From(cancel, func() { ask(ctx, conn, n.group(), text) }))
 	}
 	var out []Server
 	var enough <-chan time.Time

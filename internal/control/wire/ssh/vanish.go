@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 const (
@@ -66,7 +66,7 @@ func protest(ctx context.Context, addr string, n int, wait time.Duration) (time.
 func doubt(ctx context.Context, addr string, cancel context.CancelFunc) (stop func() bool) {
 	ctx, end := context.WithCancel(ctx)
 	vanish := false
-	var running rescue.Group
+	var running panics.Group
 	running.Go(func() {
 		wait := time.NewTimer(doubtTime)
 		defer wait.Stop()

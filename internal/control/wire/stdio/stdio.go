@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"linerate/internal/control/wire"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 	"linerate/internal/tail"
 )
 
@@ -97,7 +97,7 @@ func Start(ctx context.Context, argv []string, o Options) (wire.Peer, error) {
 	conn, drained := wire.Join(stdout, stdin)
 	go func() {
 		defer close(c.exited)
-		c.err = rescue.Call(c.cmd.Wait)
+		c.err = panics.Call(c.cmd.Wait)
 	}()
 	name := o.Name
 	if name == "" {

@@ -15,7 +15,6 @@ import (
 	"linerate/internal/control/runner"
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire"
-	"linerate/internal/control/wire/pipe"
 	"linerate/internal/core/model"
 	"linerate/internal/measure/tcpbulk"
 )
@@ -48,7 +47,7 @@ func Open(t testing.TB, peer wire.Peer, h model.Host) *session.Client {
 // Near opens a session with an agent in this process.
 func Near(t *testing.T, c agent.Config) *session.Client {
 	t.Helper()
-	return Open(t, pipe.Start(t.Context(), "near", "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
+	return Open(t, wire.Pipe(t.Context(), "near", "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
 		return agent.Serve(ctx, conn, c)
 	}), model.Near)
 }

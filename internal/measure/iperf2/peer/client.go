@@ -15,7 +15,7 @@ import (
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/iperf2"
 	"linerate/internal/measure/tcpbulk"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // Client measures with a foreign iperf 2 server. The zero value uses the protocol of 2.1, which
@@ -393,7 +393,7 @@ func (t *clientTest) infer(r model.EndReport, delivered bool, took time.Duration
 
 // together runs halves at once.
 func together(runs ...func()) {
-	var running rescue.Group
+	var running panics.Group
 	for _, run := range runs {
 		running.Go(run)
 	}

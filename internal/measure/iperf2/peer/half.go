@@ -11,7 +11,7 @@ import (
 	"linerate/internal/core/units"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/tcpbulk"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // half is one direction of a TCP test at this end.
@@ -145,7 +145,7 @@ func (h half) bulk(ctx context.Context, bulk *tcpbulk.Engine, host model.Host, e
 		return model.EndReport{}, fmt.Errorf("prepare %s: %w", h.direction, err)
 	}
 	over := make(chan struct{})
-	var timer rescue.Group
+	var timer panics.Group
 	if h.role == model.Sender && f.Duration > 0 {
 		timer.Go(func() {
 			defer test.Stop()

@@ -8,7 +8,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/run"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // meter starts to emit the samples of a direction of datagrams, whose counters count reads;
@@ -19,7 +19,7 @@ func (u *udpClient) meter(d model.Direction, role model.Role, count func(*run.Re
 	p.Datagrams = true
 	r := run.Run{Meter: run.Meter{Host: model.Near, Spec: p.Spec, Emit: emit}, Life: engine.NewLife(), Parts: []*run.Part{p}, Halt: func() {}}
 	r.Launch()
-	var running rescue.Group
+	var running panics.Group
 	running.Go(func() { r.Loop(context.Background()) })
 	return func() {
 		r.Stop()

@@ -18,7 +18,7 @@ import (
 	"linerate/internal/measure/sockio"
 	"linerate/internal/measure/tcpbulk"
 	"linerate/internal/measure/tcpinfo"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 const (
@@ -58,7 +58,7 @@ func (h half) pace(ctx context.Context, _ *tcpbulk.Engine, host model.Host, emit
 	p.start = r.Start
 	var running sync.WaitGroup
 	for i, c := range h.conns {
-		running.Go(func() { p.errs[i] = rescue.Call(func() error { return p.move(ctx, c, i) }) })
+		running.Go(func() { p.errs[i] = panics.Call(func() error { return p.move(ctx, c, i) }) })
 	}
 	go func() {
 		running.Wait()

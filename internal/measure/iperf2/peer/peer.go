@@ -24,7 +24,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/sockio"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // Timeouts of a peer.
@@ -105,7 +105,7 @@ func settle(ctx context.Context, conns []*net.TCPConn, limit time.Duration) bool
 		return false
 	}
 	all := make([]bool, len(conns))
-	var running rescue.Group
+	var running panics.Group
 	for i, c := range conns {
 		running.Go(func() { all[i] = settleOne(c, limit) })
 	}

@@ -15,7 +15,7 @@ import (
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/iperf2"
 	"linerate/internal/measure/tcpbulk"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // ServerConfig limits what clients of a server may do. The default of each field is given with
@@ -146,11 +146,11 @@ func Serve(ctx context.Context, l net.Listener, pc net.PacketConn, cfg ServerCon
 	serving := 0
 	if l != nil {
 		serving++
-		go func() { failed <- rescue.Call(func() error { return s.serveTCP(ctx, l) }) }()
+		go func() { failed <- panics.Call(func() error { return s.serveTCP(ctx, l) }) }()
 	}
 	if pc != nil {
 		serving++
-		go func() { failed <- rescue.Call(func() error { return s.serveUDP(ctx, pc) }) }()
+		go func() { failed <- panics.Call(func() error { return s.serveUDP(ctx, pc) }) }()
 	}
 	var err error
 	for ; serving > 0; serving-- {

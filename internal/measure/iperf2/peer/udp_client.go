@@ -13,11 +13,11 @@ import (
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/datagram"
+	"linerate/internal/measure/goruntime"
 	"linerate/internal/measure/iperf2"
-	"linerate/internal/measure/quiet"
 	"linerate/internal/measure/run"
 	"linerate/internal/measure/sockio"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // udpClient is the UDP part of a client's run.
@@ -60,7 +60,7 @@ func (t *clientTest) runUDP(ctx context.Context) error {
 	for _, s := range u.streams {
 		threads += 2 * s.conn.Threads()
 	}
-	defer quiet.Begin(threads).End()
+	defer goruntime.Begin(threads).End()
 	defer u.processor()()
 	switch t.mode {
 	case iperf2.Forward:
@@ -175,7 +175,7 @@ func (u *udpClient) processor() func() {
 
 // each calls f for all streams at once.
 func (u *udpClient) each(f func(s *udpStream)) {
-	var running rescue.Group
+	var running panics.Group
 	for _, s := range u.streams {
 		running.Go(func() { f(s) })
 	}
@@ -225,7 +225,7 @@ func (u *udpClient) send(ctx context.Context) {
 // refuses them: it accepts none outside its own tests. stop ends the watch.
 func (u *udpClient) recognise(ctx context.Context, found func(error)) (stop func()) {
 	done := make(chan struct{})
-	var watching rescue.Group
+	var watching panics.Group
 	watching.Go(func() {
 		tick := time.NewTicker(finalEvery)
 		defer tick.Stop()

@@ -17,7 +17,7 @@ import (
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
-	"linerate/internal/measure/answering"
+	"linerate/internal/measure/accept"
 	"linerate/internal/measure/iperf2"
 	"linerate/internal/measure/sockio"
 	"linerate/internal/must"
@@ -190,13 +190,13 @@ func TestDatagramsAreMarked(t *testing.T) {
 	for listen, from := range map[string]string{"127.0.0.1": "127.0.0.1", "::1": "::1", "::": "127.0.0.1"} {
 		c := must.Get(net.ListenUDP("udp", &net.UDPAddr{IP: net.ParseIP(listen)}))(t)
 		defer c.Close()
-		s := answering.New(c)
+		s := accept.New(c)
 		client := must.Get(net.DialUDP("udp", nil, &net.UDPAddr{IP: net.ParseIP(from), Port: c.LocalAddr().(*net.UDPAddr).Port}))(t)
 		defer client.Close()
 		must.Do(t, sockio.TellMarks(client))
 		to := client.LocalAddr().(*net.UDPAddr).AddrPort()
 		for _, dscp := range []int{46, 8} {
-			must.Do(t, s.Send([]byte("x"), answering.Local{Control: sockio.MarkMessage(dscp, to.Addr())}, to))
+			must.Do(t, s.Send([]byte("x"), accept.Local{Control: sockio.MarkMessage(dscp, to.Addr())}, to))
 			oob := make([]byte, 64)
 			_, n, _, _, err := client.ReadMsgUDPAddrPort(make([]byte, 1), oob)
 			must.Do(t, err)

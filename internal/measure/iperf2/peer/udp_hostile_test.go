@@ -17,7 +17,7 @@ import (
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
-	"linerate/internal/measure/answering"
+	"linerate/internal/measure/accept"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/iperf2"
 	"linerate/internal/must"
@@ -357,7 +357,7 @@ func TestForgedFlowsKeepNobodyOut(t *testing.T) {
 func TestNewcomersAreBounded(t *testing.T) {
 	s := &server{ServerConfig: ServerConfig{}.withDefaults()}
 	s.udp = newPlaces(s.ServerConfig)
-	u := &udpServer{server: s, conn: &answering.Socket{}, flows: map[netip.AddrPort]*udpFlow{}, waiting: map[netip.AddrPort]*newcomer{}, spare: make([]byte, maxDatagram+1)}
+	u := &udpServer{server: s, conn: &accept.Socket{}, flows: map[netip.AddrPort]*udpFlow{}, waiting: map[netip.AddrPort]*newcomer{}, spare: make([]byte, maxDatagram+1)}
 	a := netip.MustParseAddr("2001:db8::")
 	for range 2 * mostWaiting {
 		a = a.Next()

@@ -15,7 +15,6 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/accept"
-	"linerate/internal/measure/answering"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/datagram"
 	"linerate/internal/measure/engine"
@@ -26,7 +25,7 @@ import (
 // udpServer serves the flows of one socket. Its loop owns them.
 type udpServer struct {
 	*server
-	conn  *answering.Socket
+	conn  *accept.Socket
 	began time.Time
 	from  netip.AddrPort // of the current datagram
 	flows map[netip.AddrPort]*udpFlow
@@ -48,7 +47,7 @@ type udpServer struct {
 type udpFlow struct {
 	in      *arrivals
 	from    netip.AddrPort
-	local   answering.Local // destination of its first datagram
+	local   accept.Local // destination of its first datagram
 	header  iperf2.Header
 	old     bool // of 2.0.5
 	mode    iperf2.Mode
@@ -94,7 +93,7 @@ func (s *server) serveUDP(ctx context.Context, pc net.PacketConn) error {
 		return fmt.Errorf("serve %T: %w: only UDP carries iperf 2", pc, errors.ErrUnsupported)
 	}
 	_ = conn.SetReadBuffer(int(datagram.DefaultRecvBuffer)) // the system grants what it can
-	u := &udpServer{server: s, conn: answering.New(conn), began: time.Now(), flows: map[netip.AddrPort]*udpFlow{}, came: map[netip.Addr]*level{}, granted: map[netip.Addr]units.BitRate{},
+	u := &udpServer{server: s, conn: accept.New(conn), began: time.Now(), flows: map[netip.AddrPort]*udpFlow{}, came: map[netip.Addr]*level{}, granted: map[netip.Addr]units.BitRate{},
 		waiting: map[netip.AddrPort]*newcomer{}, spare: make([]byte, maxDatagram+1)}
 	defer u.endAll()
 	u.reading = accept.Retry{What: "read UDP", Log: s.Log}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"linerate/internal/measure/iperf3"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // control is the control connection of a test. Every read and write has a deadline, except the
@@ -78,7 +78,7 @@ func (c control) follow() (<-chan heard, error) {
 	next := make(chan heard, 1)
 	go func() {
 		var h heard
-		h.err = rescue.Call(func() (err error) { h.state, err = iperf3.ReadState(c.conn); return err })
+		h.err = panics.Call(func() (err error) { h.state, err = iperf3.ReadState(c.conn); return err })
 		next <- h
 	}()
 	return next, nil

@@ -15,7 +15,7 @@ import (
 	"linerate/internal/measure/iperf3"
 	"linerate/internal/measure/sockio"
 	"linerate/internal/measure/tcpinfo"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // kept is a second handle of a stream's connection, for facts that the engine that owns the
@@ -199,7 +199,7 @@ func (l *way) drain(ctx context.Context, limit time.Duration) {
 // until stop: a far end that sends from the thread that also reads the control connection would
 // otherwise block forever. The returned function waits for the readers.
 func (l *way) discard(stop <-chan struct{}) (wait func()) {
-	var all rescue.Group
+	var all panics.Group
 	for _, k := range l.kept {
 		all.Go(func() {
 			buf := make([]byte, 64<<10)

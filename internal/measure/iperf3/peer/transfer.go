@@ -12,7 +12,7 @@ import (
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/iperf3"
 	"linerate/internal/measure/sockio"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // open opens all streams, in order, and waits until the server has accepted them.
@@ -98,7 +98,7 @@ func (t *clientTest) move(ctx context.Context, emit func([]model.Sample), next <
 	if failed != nil {
 		return failed
 	}
-	var queues rescue.Group
+	var queues panics.Group
 	for _, l := range t.ways {
 		if l.role == model.Sender {
 			queues.Go(func() { l.drain(ctx, drainLimit) })
@@ -128,7 +128,7 @@ func (t *clientTest) move(ctx context.Context, emit func([]model.Sample), next <
 
 // discardAll reads on at every finished receiver, until stop is closed.
 func (t *clientTest) discardAll(stop <-chan struct{}) (wait func()) {
-	var all rescue.Group
+	var all panics.Group
 	for _, l := range t.ways {
 		if l.role != model.Receiver {
 			continue

@@ -16,10 +16,10 @@ import (
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/datagram"
 	"linerate/internal/measure/engine"
+	"linerate/internal/measure/goruntime"
 	"linerate/internal/measure/iperf3"
-	"linerate/internal/measure/quiet"
 	"linerate/internal/measure/run"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // udpTest is one direction of a UDP test at one end, as an engine.Test.
@@ -140,7 +140,7 @@ func (t *udpTest) Run(ctx context.Context, emit func([]model.Sample)) (report mo
 	for _, s := range t.streams {
 		threads += s.conn.Threads()
 	}
-	hold := quiet.Begin(threads)
+	hold := goruntime.Begin(threads)
 	defer hold.End()
 	ended := make(chan func(), 1)
 	r := &run.Run{
@@ -160,7 +160,7 @@ func (t *udpTest) launch(start time.Time, ended chan<- func()) {
 		t.running.Go(func() {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			s.err = rescue.Call(func() error {
+			s.err = panics.Call(func() error {
 				if s.send != nil {
 					s.send.Start(start)
 					return s.send.Run()

@@ -10,7 +10,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/iperf3"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // way is one direction of a test at one end. The directions of a bidirectional test end at
@@ -48,7 +48,7 @@ func (l *way) start(ctx context.Context, emit func([]model.Sample)) {
 	l.last = time.Now()
 	go func() {
 		defer close(l.over)
-		l.err = rescue.Call(func() (err error) {
+		l.err = panics.Call(func() (err error) {
 			l.report, err = l.test.Run(ctx, func(s []model.Sample) {
 				l.watch(s)
 				emit(s)

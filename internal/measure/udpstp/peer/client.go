@@ -19,7 +19,7 @@ import (
 	"linerate/internal/measure/run"
 	"linerate/internal/measure/sockio"
 	"linerate/internal/measure/udpstp"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // client measures with a server at an address.
@@ -132,7 +132,7 @@ func (c client) run(ctx context.Context, f model.Flow, rate units.BitRate, host 
 func each(ctx context.Context, flows []*flow, f func(ctx context.Context, i int, one *flow) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var all rescue.Group
+	var all panics.Group
 	for i, one := range flows {
 		all.Go(func() {
 			if err := f(ctx, i, one); err != nil {

@@ -11,7 +11,7 @@ import (
 
 	"linerate/internal/measure/datagram"
 	"linerate/internal/measure/udpstp"
-	"linerate/internal/rescue"
+	"linerate/internal/panics"
 )
 
 // flow is one flow of a test at one end, from its activation.
@@ -98,7 +98,7 @@ func (f *flow) write(b []byte) error {
 func (f *flow) run(ctx context.Context, first []byte) error {
 	f.began = time.Now()
 	defer context.AfterFunc(ctx, func() { _ = f.conn.SetReadDeadline(time.Unix(1, 0)) })()
-	var sending rescue.Group
+	var sending panics.Group
 	sending.Go(func() {
 		if f.sends() {
 			f.load.run(f.over, f.search == nil)

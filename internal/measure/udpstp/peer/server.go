@@ -15,7 +15,6 @@ import (
 
 	"linerate/internal/core/units"
 	"linerate/internal/measure/accept"
-	"linerate/internal/measure/answering"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/datagram"
 	"linerate/internal/measure/program"
@@ -29,7 +28,7 @@ import (
 type server struct {
 	program.Host
 	keys    map[uint8]string // shared keys by number; nil requires none
-	conn    *answering.Socket
+	conn    *accept.Socket
 	unknown *accept.Crowd // flows that are not activated
 
 	patience time.Duration // timeout of clients; 0 is the protocol's
@@ -72,7 +71,7 @@ const (
 
 func newServer(conn *net.UDPConn, h program.Host, keys map[uint8]string) *server {
 	_ = conn.SetReadBuffer(int(datagram.DefaultRecvBuffer)) // the system grants what it can
-	return &server{Host: h, keys: keys, conn: answering.New(conn), unknown: accept.NewCrowd(h.Unknown), waiting: map[flowID]*newcomer{}, tests: map[testID]*test{}}
+	return &server{Host: h, keys: keys, conn: accept.New(conn), unknown: accept.NewCrowd(h.Unknown), waiting: map[flowID]*newcomer{}, tests: map[testID]*test{}}
 }
 
 // serve answers at its port until ctx ends.
