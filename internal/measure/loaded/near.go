@@ -46,6 +46,9 @@ func (r *course) near(ctx context.Context) (model.EndReport, error) {
 		return model.EndReport{}, fmt.Errorf("wait for the far end: %w", err)
 	}
 	n := &nearRun{course: r, probes: newProber(r.test)}
+	if r.spec.Lead == 0 {
+		n.probes.enter(aside) // a probe that goes out before the load is none without load
+	}
 	n.probes.begin()
 	r.Start = n.probes.start
 	r.trace = r.startTrace(ctx)
