@@ -171,6 +171,7 @@ func (h *Hub) change(o *fleet.Outcome) fleet.Change {
 	}
 	c.Text = o.Headline(name) + ", whichever host measures with it: " + strings.Join(with, ", ")
 	if changed, known := h.changedOn(o.Host, before); known {
+		c.Cohorts = h.cohorts(o, changed)
 		fingerprint.Name(changed, model.Names{Near: name})
 		c.Report = c.With(changed)
 	}
@@ -223,6 +224,32 @@ func (h *Hub) changedOn(host, before int64) (changed []fingerprint.Change, known
 	}
 	slices.SortFunc(changed, func(a, b fingerprint.Change) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Now, b.Now)) })
 	return changed, known
+}
+
+// cohorts compares the hosts on which each of some conditions has changed as on a near end with the
+// other hosts.
+func (h *Hub) cohorts(o *fleet.Outcome, changes []fingerprint.Change) (all []fleet.Cohort) {
+	with := map[fingerprint.Change]map[int64]bool{}
+	for _, c := range changes {
+		with[c] = map[int64]bool{}
+	}
+	for way, looks := range h.prints {
+		for i := 1; i < len(looks); i++ {
+			for _, c := range looks[i-1].print.Differences(looks[i].print) {
+				host := way.Low
+				if part, far := strings.CutPrefix(string(c.Key), "far."); far {
+					host, c.Key = way.High, fingerprint.Of(model.Near, part)
+				}
+				if of := with[c]; of != nil {
+					of[host] = true
+				}
+			}
+		}
+	}
+	for _, c := range changes {
+		all = append(all, o.Cohort(c, len(changes), with[c]))
+	}
+	return all
 }
 
 func (h *Hub) name(id int64) string {

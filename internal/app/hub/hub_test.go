@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -278,6 +279,24 @@ func TestFleet(t *testing.T) {
 		must.Equal(t, len(b.hub.changes), was, "changes that a new process knows")
 		must.True(t, strings.Contains(fmt.Sprint(b.hub.told), " worse ") && len(b.hub.alerts) == 0, "known, and not told again: %v", b.hub.told)
 	})
+}
+
+// TestCohorts: two of four hosts went from one kernel to another one; a third came to it from elsewhere,
+// and a fourth always had it.
+func TestCohorts(t *testing.T) {
+	h, n := &Hub{prints: map[fleet.Way][]printed{}}, fingerprint.Kernel
+	of := func(low, high int64, kernels ...string) {
+		for i := 0; i < len(kernels); i += 2 {
+			p := fingerprint.Print{fingerprint.Of(model.Near, n): kernels[i], fingerprint.Of(model.Far, n): kernels[i+1]}
+			h.prints[fleet.Way{Low: low, High: high}] = append(h.prints[fleet.Way{Low: low, High: high}], printed{print: p})
+		}
+	}
+	of(1, 2, "6.1", "6.1", "6.2", "6.1", "6.2", "6.2")
+	of(2, 3, "6.1", "6.0", "6.2", "6.2")
+	of(3, 4, "6.0", "6.2", "6.2", "6.2")
+	change := fingerprint.Change{Key: fingerprint.Of(model.Near, n), Was: "6.1", Now: "6.2"}
+	got := h.cohorts(&fleet.Outcome{Moved: map[int64]bool{1: true, 2: true, 3: false, 4: true}}, []fingerprint.Change{change})
+	must.True(t, len(got) == 1 && math.Abs(got[0].P-0.5) < 1e-9 && got[0].Hosts == 2 && got[0].Moved == 2 && got[0].Others == 2 && got[0].Beside == 1, "%+v", got)
 }
 
 // TestSeveralHubs: of two hubs on one store, to which half of the hosts talk, one plans. It is

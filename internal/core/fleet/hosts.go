@@ -28,7 +28,11 @@ type behaviour struct {
 	series.Detector
 	looks []compared // the last ones
 	moves []hostMove // changes that still hold, the last one last
+	now   float64    // how far it has moved beside them, smoothed over batches
 }
+
+// smoothing is over how many batches a host's present deviation is smoothed (p).
+const smoothing = 3
 
 type hostMove struct {
 	at time.Time
@@ -91,6 +95,7 @@ func (p *Paths) suspects(m model.Metric) (all []*suspect, scatter float64) {
 		if r.Direction == model.From {
 			effect = fit.Receives[r.host]
 		}
+		b.now += (effect - b.now) / smoothing
 		with := map[Way]bool{}
 		for _, c := range roles[r] {
 			with[c.way] = true
@@ -242,7 +247,22 @@ func (p *Paths) moved(s *suspect, b *behaviour, by stats.Interval, l *Lease) *Ou
 	if s.Metric != model.IdleP50 {
 		o.Direction = Turned(s.Direction)
 	}
+	o.Moved = map[int64]bool{}
+	for r, b := range p.hosts {
+		if r.Stream == s.Stream {
+			o.Moved[r.host] = b.shift()/size >= 0.5
+		}
+	}
 	return o
+}
+
+// shift returns how far a host has moved since its references were made.
+func (b *behaviour) shift() float64 {
+	by := b.now
+	for _, m := range b.moves {
+		by += m.by
+	}
+	return by
 }
 
 // shift takes the change of a host into all its paths, so that no path is reported by itself.
@@ -268,6 +288,7 @@ func (p *Paths) shift(s *suspect, b *behaviour, m hostMove) {
 		}
 	}
 	b.Restart(int(p.batch) - s.Since)
+	b.now = 0
 	b.looks = slices.DeleteFunc(b.looks, func(c compared) bool { return c.look.At.Before(m.at) })
 	p.onPath = slices.DeleteFunc(p.onPath, s.explains)
 	maps.DeleteFunc(p.Doubts, func(_ int64, d *Doubt) bool { return d.host == nil && s.explains(d) })

@@ -67,10 +67,11 @@ func (d *Doubt) Most() int {
 
 // Outcome is a change that runs have confirmed, of a path or of a host on all its paths.
 type Outcome struct {
-	*series.Told        // as Low of the path sees it, or as the others see the host
-	Way          Way    // of the path
-	Host         int64  // 0 for a path
-	With         []With // the partners that confirmed it of a host
+	*series.Told                // as Low of the path sees it, or as the others see the host
+	Way          Way            // of the path
+	Host         int64          // 0 for a path
+	With         []With         // the partners that confirmed it of a host
+	Moved        map[int64]bool // whether each host has changed alike, at least half as far, as its looks show it
 }
 
 // With is what the change of a host means for one partner.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/fleet/series"
 	"linerate/internal/core/model"
 	"linerate/internal/must"
@@ -254,4 +255,38 @@ func TestSetup(t *testing.T) {
 	for pair, want := range map[[2]string]int{{"fra-120", "ams-1"}: 2, {"ams-1", "fra-3"}: 1, {"fra-120", "fra-121"}: 0, {"fra-3", "fra-120"}: 1, {"a", "b"}: 0} {
 		must.Len(t, s.Uses(pair[0], pair[1]), want, "%v", pair)
 	}
+}
+
+// TestCohort: the tables of fleet.md section 6.6, and one in which two hosts are too few.
+func TestCohort(t *testing.T) {
+	for _, c := range []struct {
+		Cohort
+		text string
+	}{
+		{Cohort{Hosts: 7, Moved: 7, Others: 93, P: 6.247048e-11}, "7 of 7 hosts with kernel 6.1 -> 6.2 have become worse, and 0 of 93 others: the likely cause (p 6e-11)"},
+		{Cohort{Hosts: 7, Moved: 6, Others: 93, Beside: 2, P: 1.614237e-7}, "and 2 of 93 others: the likely cause (p 2e-07)"},
+		{Cohort{Hosts: 7, Moved: 2, Others: 93, Beside: 3, P: 0.0382280}, "2 of 7 hosts with kernel 6.1 -> 6.2 have become worse, and 3 of 93 others: that may be chance (p 0.04)"},
+		{Cohort{Hosts: 2, Moved: 2, Others: 98, P: 2. / (100 * 99)}, "that may be chance (p 0.0002)"},
+	} {
+		o, with := Outcome{Moved: map[int64]bool{}}, map[int64]bool{}
+		for id := range c.Hosts + c.Others {
+			with[int64(id)], o.Moved[int64(id)] = id < c.Hosts, id < c.Moved || id >= c.Hosts && id < c.Hosts+c.Beside
+		}
+		got := o.Cohort(fingerprint.Change{Key: "near.kernel", Was: "6.1", Now: "6.2", At: "nas"}, 2, with)
+		must.True(t, math.Abs(got.P-c.P) < 1e-6*c.P, "%v instead of %v", got.P, c.P)
+		must.Contain(t, Change{Report: series.Report{Worse: true}, Cohorts: []Cohort{got}}.Lines()[1], c.text)
+	}
+}
+
+// TestHostsMoveTogether: of 24 hosts 5 become slower at once. The last one that is reported knows the
+// others, and those that have not changed.
+func TestHostsMoveTogether(t *testing.T) {
+	w, from, last := newWorld(24, 1), int64(60*3600), []*Outcome{}
+	w.less = func(sender, _, at int64) float64 { return map[bool]float64{true: .25}[sender <= 5 && at >= from] }
+	w.hours(60)
+	w.told = func(o *Outcome) { last = append(last, o) }
+	w.hours(6)
+	must.Need(t, len(last) >= 4 && len(last) <= 5, "%d reported", len(last))
+	got := last[len(last)-1].Cohort(fingerprint.Change{}, 1, map[int64]bool{1: true, 2: true, 3: true, 4: true, 5: true})
+	must.True(t, got.Moved >= 4 && got.Hosts == 5 && got.Others == 19 && got.Beside <= 1 && got.Cause, "%+v", got)
 }

@@ -88,6 +88,9 @@ type Change struct {
 	Near string `json:"near"`
 	Far  string `json:"far"`
 	series.Report
+	// Cohorts compares the hosts on which each of Changed has changed alike with the others; none
+	// for the change of a path.
+	Cohorts []Cohort `json:"cohorts,omitempty"`
 }
 
 // Alert is an event that people are told of at once.
