@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/fleet"
 	"linerate/internal/core/fleet/odd"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
@@ -119,7 +121,8 @@ func Summary(s *fleet.Status) (head string, all []Entry) {
 	}
 	for _, c := range s.Changes {
 		if s.Now.Sub(c.Found) < recent {
-			add(map[bool]string{true: "worse", false: "better"}[c.Worse], "%s", c.Text)
+			text := strings.Join(lists.Each(c.Lines(), strings.TrimSpace), "; ")
+			add(map[bool]string{true: "worse", false: "better"}[c.Worse], "%s", text)
 		}
 	}
 	m := Mesh(s)
