@@ -294,8 +294,7 @@ func TestCohorts(t *testing.T) {
 	of(1, 2, "6.1", "6.1", "6.2", "6.1", "6.2", "6.2")
 	of(2, 3, "6.1", "6.0", "6.2", "6.2")
 	of(3, 4, "6.0", "6.2", "6.2", "6.2")
-	change := fingerprint.Change{Key: fingerprint.Of(model.Near, n), Was: "6.1", Now: "6.2"}
-	got := h.cohorts(&fleet.Outcome{Moved: map[int64]bool{1: true, 2: true, 3: false, 4: true}}, []fingerprint.Change{change})
+	got := h.cohorts(&fleet.Outcome{Moved: map[int64]bool{1: true, 2: true, 3: false, 4: true}}, []fingerprint.Change{{Key: fingerprint.Of(model.Near, n), Was: "6.1", Now: "6.2"}})
 	must.True(t, len(got) == 1 && math.Abs(got[0].P-0.5) < 1e-9 && got[0].Hosts == 2 && got[0].Moved == 2 && got[0].Others == 2 && got[0].Beside == 1, "%+v", got)
 }
 

@@ -167,8 +167,7 @@ func TestReceiverThatDrips(t *testing.T) {
 	})
 	began := time.Now()
 	_, err := p.Transmit(context.Background(), dialer(port), Options{Settings: tiny()}, func(model.Point) {})
-	took := time.Since(began)
-	must.True(t, took <= 5*time.Second && errors.Is(err, errWhole), "%v after %v", err, took)
+	must.True(t, time.Since(began) <= time.Minute && errors.Is(err, errWhole), "%v after %v", err, time.Since(began))
 }
 
 // TestTransmittersWaitForTheirTurn starts several at once, with resets, so that each connects

@@ -168,10 +168,8 @@ func checkSums(t testing.TB, c serverCase, s summary) {
 		sent, got := p[0].Bytes, p[1].Bytes
 		must.True(t, got != 0 && math.Abs(float64(sent-got)) <= tolerance*float64(sent), "sent %d, received %d", sent, got)
 		must.True(t, p[0].Retransmits != nil, "retransmissions are not known")
-		if rate := p[0].Rate; strings.Contains(c.args, "-b 50M") && (rate < 5e6 || rate > 150e6) {
-			// A busy machine sends less, but never more.
-			t.Errorf("%.0f bit/s where 50M a stream were asked", rate)
-		}
+		// A busy machine sends less, but never more.
+		must.True(t, !strings.Contains(c.args, "-b 50M") || p[0].Rate > 0 && p[0].Rate <= 150e6, "%.0f bit/s where 50M a stream were asked", p[0].Rate)
 	}
 }
 
