@@ -124,8 +124,8 @@ func TestFirstHour07Grid(t *testing.T) {
 func TestFirstHour09LongerByResume(t *testing.T) {
 	labBeside(t)
 	store := storeOf(t)
-	inStore(t, store, 0, inSeconds("--factor", "block=65KiB", "--max-blocks", "6", "--no-twin", "--margin", "0.1%", "-q")...)
-	r := inStore(t, store, 0, "run", "--resume", "last", "--max-blocks", "7", "-q", "--json")
+	inStore(t, store, 0, inSeconds("--factor", "block=65KiB", "--max-blocks", "6", "--no-twin", "--data", "10MB", "-q")...)
+	r := inStore(t, store, 0, "run", "--resume", "last", "--max-blocks", "7", "--data", "1GB", "-q", "--json")
 	must.Equal(t, len(decode[document](t, r.out).Session.Plan.Order), 7, "blocks, asked for 7")
 	inStore(t, store, 0, "test", "lab:rate=100mbit", "--to", "-t", "200ms", "--omit", "0s", "--idle", "0s", "-q")
 	r = inStore(t, store, 2, "run", "--resume", "last", "--max-blocks", "9")
