@@ -18,7 +18,9 @@ hub
 till "grep -q 'metrics on' $W/out/hub"
 agent 1; agent 2; agent 3
 till '[ $(seen "^session.*begins") -ge 1 ]'
-i=$(spooled | cut -c7); eval kill -9 \$h$i; agent $i
+near=$(spooled | cut -c7); eval kill -9 \$h$near
+till "! ip netns exec h$near ss -Htln | grep :5299" # it has gone
+agent $near
 till '[ $(seen "^session.*begins") -ge 2 ]'
 kill -9 $hub
 till '[ $(seen "^look with.*runs") -ge 1 ]'
