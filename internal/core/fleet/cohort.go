@@ -12,17 +12,17 @@ import (
 // have become worse, or better, as one of them did (fleet.md section 6.6).
 type Cohort struct {
 	Change fingerprint.Change `json:"change"`
-	Hosts  int                `json:"hosts"`        // with the change
-	Moved  int                `json:"moved"`        // of them
-	Others int                `json:"others"`       // without it
-	Beside int                `json:"others_moved"` // of them
-	P      float64            `json:"p"`            // of so many by chance: Fisher's exact test, upper tail
-	Cause  bool               `json:"cause"`        // it is the likely cause
+	Hosts  int                `json:"hosts"`        // hosts with the change
+	Moved  int                `json:"moved"`        // how many of them have moved alike
+	Others int                `json:"others"`       // hosts without it
+	Beside int                `json:"others_moved"` // how many of them have moved alike
+	P      float64            `json:"p"`            // the chance of Moved or more, if the change has no effect (Fisher's exact test)
+	Cause  bool               `json:"cause"`        // whether the change is the likely cause
 }
 
 const (
-	causeHosts = 3     // that a cause has changed at least
-	causeP     = 0.001 // above it, times the changes that were looked at, chance is no worse an explanation
+	causeHosts = 3     // fewer hosts show no cause
+	causeP     = 0.001 // of P times the number of changes that were looked at: above it, chance explains as much
 )
 
 // Cohort compares the hosts with a change, which is one of several that were looked at, with the others.

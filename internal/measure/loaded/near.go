@@ -47,7 +47,7 @@ func (r *course) near(ctx context.Context) (model.EndReport, error) {
 	}
 	n := &nearRun{course: r, probes: newProber(r.test)}
 	if r.spec.Lead == 0 {
-		n.probes.enter(aside) // a probe that goes out before the load is none without load
+		n.probes.enter(aside) // what is sent before the load begins is no probe of the idle path
 	}
 	n.probes.begin()
 	r.Start = n.probes.start
