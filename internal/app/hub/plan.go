@@ -328,17 +328,15 @@ func (h *Hub) planConfirms(ctx context.Context, now int64) error {
 	order := slices.SortedFunc(maps.Keys(doubts), func(a, b int64) int {
 		return cmp.Or(cmp.Compare(doubts[a].Most(), doubts[b].Most()), cmp.Compare(a, b))
 	})
-	waits := map[int64]bool{} // hosts without time: what comes first in the order gets what there will be
 	for _, look := range order {
 		d := doubts[look]
 		low, high := h.hosts[d.Way.Low], h.hosts[d.Way.High]
-		if asked[look] || now > d.Until() || low == nil || high == nil || !low.Measures(now) || !high.Measures(now) || waits[low.ID] || waits[high.ID] {
+		if asked[look] || now > d.Until() || low == nil || high == nil || !low.Measures(now) || !high.Measures(now) {
 			continue
 		}
 		f := h.fleetOf(now, low.ID, high.ID)
 		w, err := f.Earliest(0, 1, now+soon, int64(settle*d.Most()/series.MostRuns), d.Until()-now)
 		if err != nil {
-			waits[low.ID], waits[high.ID] = true, true
 			continue
 		}
 		l := h.lease(low.ID, high.ID, w, rand.New(rand.NewPCG(rand.Uint64(), 0)))
