@@ -57,6 +57,14 @@ type Doubt struct {
 // Until returns until when runs about it are of use, in seconds since 1970.
 func (d *Doubt) Until() int64 { return (d.raised + patience) * batchTime }
 
+// Host returns the host that it is about, 0 if it is about the path.
+func (d *Doubt) Host() int64 {
+	if d.host == nil {
+		return 0
+	}
+	return d.host.host
+}
+
 // Most returns how many runs confirm it at most. Those with the partners of a host count together.
 func (d *Doubt) Most() int {
 	if d.host != nil {

@@ -1,13 +1,9 @@
 package fleet
 
 import (
-	"maps"
 	"math"
-	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/fleet/series"
@@ -30,163 +26,6 @@ func TestFit(t *testing.T) {
 		odd := d.From == 2 && d.To == 1
 		must.True(t, e.Rest(d) > .05 == odd && (!odd || math.Abs(e.Rest(d)-.310625) < 1e-12), "rest of %+v: %v", d, e.Rest(d))
 	}
-}
-
-// world is a fleet whose hosts send and receive a little more or less from hour to hour, and whose
-// runs scatter and stall.
-type world struct {
-	hosts int
-	less  func(from, to, at int64) float64 // ln of how much less a direction carries
-	rng   *rand.Rand
-	level map[role]float64
-	paths Paths
-	now   int64
-	lease int64
-	runs  int // of confirmations
-
-	suspected map[int64]int64 // when a host was first suspected
-	told      func(*Outcome)
-}
-
-func newWorld(hosts int, seed uint64) *world {
-	return &world{
-		hosts: hosts, less: func(_, _, _ int64) float64 { return 0 }, rng: rand.New(rand.NewPCG(seed, 0)), level: map[role]float64{},
-		paths: Paths{Margin: math.Log(1.1), Zone: time.UTC}, suspected: map[int64]int64{}, told: func(*Outcome) {},
-	}
-}
-
-// run measures a number with 5 % of noise, 3 % that last for hours, and 2 % of runs that stall
-// (fleet.md section 6.3).
-func (w *world) run(way Way, s series.Stream) Run {
-	r := Run{Part: s.Part(), Direction: s.Direction}
-	if s.Metric != model.Goodput {
-		trip, loss := .02*math.Exp(.05*w.rng.NormFloat64()), 0.
-		r.RoundTrip, r.Loss = &trip, &loss
-		return r
-	}
-	from, to := way.Low, way.High
-	if s.Direction == model.From {
-		from, to = to, from
-	}
-	y := w.level[role{from, series.Stream{}}] + w.level[role{to, s}] + .05*w.rng.NormFloat64() + w.less(from, to, w.now)
-	if w.rng.Float64() < .02 {
-		y += .7
-	}
-	rate := 1e9 * math.Exp(-y) / float64(1+(from+to)%3) // paths differ
-	r.Goodput = &rate
-	return r
-}
-
-// hours lets the fleet measure, six looks of each host an hour, and confirm what it suspects within
-// ten minutes.
-func (w *world) hours(n int) {
-	const phi = .7
-	streams := []series.Stream{{Metric: model.Goodput, Direction: model.To}, {Metric: model.Goodput, Direction: model.From}, {Metric: model.IdleP50, Direction: model.To}, {Metric: model.LossRatio, Direction: model.From}}
-	for round := range 6 * n {
-		if round%6 == 0 {
-			for h := range w.hosts {
-				for _, r := range []role{{int64(h + 1), series.Stream{}}, {int64(h + 1), streams[0]}, {int64(h + 1), streams[1]}} {
-					w.level[r] = phi*w.level[r] + .03*math.Sqrt(1-phi*phi)*w.rng.NormFloat64()
-				}
-			}
-		}
-		order := w.rng.Perm(w.hosts)
-		for i := 0; i+1 < w.hosts; i += 2 {
-			w.look(Way{int64(min(order[i], order[i+1]) + 1), int64(max(order[i], order[i+1]) + 1)}, streams)
-		}
-		for _, look := range slices.Sorted(maps.Keys(w.paths.Doubts)) {
-			if d := w.paths.Doubts[look]; d != nil { // else explained by another one
-				w.confirm(look, d)
-			}
-		}
-		w.now += 600
-	}
-}
-
-func (w *world) look(way Way, streams []series.Stream) {
-	w.lease++
-	l := Lease{ID: w.lease, Kind: Visit, Near: way.Low, Far: way.High, State: Done, Span: Span{From: w.now}}
-	for _, s := range streams {
-		l.Runs = append(l.Runs, w.run(way, s))
-	}
-	w.take(&l)
-}
-
-func (w *world) confirm(look int64, d *Doubt) {
-	if d.host != nil && w.suspected[d.host.host] == 0 {
-		w.suspected[d.host.host] = w.now
-	}
-	l := Lease{Kind: Confirm, Near: d.Way.Low, Far: d.Way.High, State: Done, Look: look, Span: Span{From: w.now + 300}}
-	for len(l.Runs) < d.Most() && d.Judge(d.Numbers(l.Seen())) == series.Open {
-		l.Runs = append(l.Runs, w.run(d.Way, d.Stream))
-	}
-	w.runs += len(l.Runs)
-	w.take(&l)
-}
-
-func (w *world) take(l *Lease) {
-	if o := w.paths.Take(l); o != nil {
-		w.told(o)
-	}
-}
-
-// TestHostChanges plants hosts that send less, in fleets of several sizes: the host is reported,
-// and not its paths, and so is its return.
-func TestHostChanges(t *testing.T) {
-	for _, c := range []struct {
-		hosts, settled int // hours in which each path is seen often enough
-		left           float64
-		soon           int64 // minutes within which three of four hosts are suspected
-	}{{4, 120, .8, 120}, {4, 120, .5, 75}, {12, 120, .8, 75}, {12, 120, .7, 60}, {40, 200, .8, 60}, {40, 200, .7, 60}} {
-		if c.hosts == 40 && !must.Slow {
-			continue
-		}
-		fleets, most := must.Often(3, 20), must.Often(2, 15)
-		var suspected, told []int64 // minutes after
-		returned, others := 0, 0
-		for seed := range uint64(fleets) {
-			w := newWorld(c.hosts, seed)
-			from := int64(c.settled)*3600 + w.rng.Int64N(3600)
-			until := from + 24*3600
-			w.less = func(sender, _, at int64) float64 {
-				if sender == 2 && at >= from && at < until {
-					return -math.Log(c.left)
-				}
-				return 0
-			}
-			w.hours(c.settled + 1)
-			clear(w.suspected)
-			w.told = func(o *Outcome) {
-				switch {
-				case o.Host == 2 && o.Worse && o.Metric == model.Goodput && o.Direction == model.From && w.now < until:
-					told = append(told, (w.now-from)/60)
-				case o.Host == 2 && !o.Worse && w.now >= until:
-					returned++
-				default:
-					others++
-				}
-			}
-			w.hours(24 + 12)
-			if at := w.suspected[2]; at > 0 {
-				suspected = append(suspected, (at-from)/60)
-			}
-		}
-		slices.Sort(suspected)
-		slices.Sort(told)
-		t.Logf("%d hosts, one sends %.0f %%: of %d suspected after %v min, told after %v, its return %d; others %d", c.hosts, 100*c.left, fleets, suspected, told, returned, others)
-		must.True(t, len(suspected) >= most && suspected[most-1] <= c.soon && len(told) >= most && told[most-1] <= 2*c.soon && returned >= most && others <= fleets, "%+v: suspected after %v, told after %v, its return %d, others %d", c, suspected, told, returned, others)
-	}
-}
-
-// TestNoHostChanges: without a fault at most eight changes are reported in four weeks of a thousand
-// hosts (fleet.md section 12).
-func TestNoHostChanges(t *testing.T) {
-	w, told := newWorld(must.Often(12, 200), 7), 0
-	w.told = func(*Outcome) { told++ }
-	weeks := must.Often(1, 4)
-	w.hours(weeks * 7 * 24)
-	t.Logf("%d hosts, %d weeks: %d told, %.1f runs more of each host a day", w.hosts, weeks, told, float64(w.runs)/float64(weeks*7*w.hosts))
-	must.True(t, told <= max(1, 8*w.hosts*weeks/4000), "%d changes", told)
 }
 
 func TestHostlist(t *testing.T) {
@@ -276,17 +115,4 @@ func TestCohort(t *testing.T) {
 		must.True(t, math.Abs(got.P-c.P) < 1e-6*c.P, "%v instead of %v", got.P, c.P)
 		must.Contain(t, Change{Report: series.Report{Worse: true}, Cohorts: []Cohort{got}}.Lines()[1], c.text)
 	}
-}
-
-// TestHostsMoveTogether: of 24 hosts 5 become slower at once. The last one that is reported knows the
-// others, and those that have not changed.
-func TestHostsMoveTogether(t *testing.T) {
-	w, from, last := newWorld(24, 1), int64(60*3600), []*Outcome{}
-	w.less = func(sender, _, at int64) float64 { return map[bool]float64{true: .25}[sender <= 5 && at >= from] }
-	w.hours(60)
-	w.told = func(o *Outcome) { last = append(last, o) }
-	w.hours(6)
-	must.Need(t, len(last) >= 4 && len(last) <= 5, "%d reported", len(last))
-	got := last[len(last)-1].Cohort(fingerprint.Change{}, 1, map[int64]bool{1: true, 2: true, 3: true, 4: true, 5: true})
-	must.True(t, got.Moved >= 4 && got.Hosts == 5 && got.Others == 19 && got.Beside <= 1 && got.Cause, "%+v", got)
 }

@@ -36,6 +36,8 @@ type arrivals struct {
 	got   atomic.Int64 // different datagrams, counted
 	lost  atomic.Int64 // missing so far, counted
 	final atomic.Bool  // the sender has finished
+	end   int64        // number of the final datagram
+	late  bool         // counts what the final datagram overtook
 }
 
 // newArrivals returns the counters of a flow in layout l.
@@ -52,11 +54,12 @@ func firstNumber(l iperf2.Layout) int64 {
 }
 
 // take counts the datagram b, which arrived at time at, and reports whether it is a final one.
-// Only the first final one counts, as in iperf 2.
+// Only the first final one counts, as in iperf 2, and nothing after it unless a.late.
 func (a *arrivals) take(b []byte, at time.Duration, follows bool) (final bool) {
 	d, err := iperf2.ParseDatagram(b, a.layout)
 	number := d.Number()
-	if err != nil || number > mostNumber || a.final.Load() {
+	over := a.final.Load()
+	if err != nil || number > mostNumber || over && (!a.late || d.Final() || int64(number) > a.end) {
 		return err == nil && d.Final()
 	}
 	if !a.begun {
@@ -75,12 +78,19 @@ func (a *arrivals) take(b []byte, at time.Duration, follows bool) (final bool) {
 		a.got.Store(a.tally.Received)
 		a.lost.Store(max(0, a.tally.Missing()-a.ahead))
 	}
+	if over {
+		return false
+	}
 	a.last = at
 	if d.Final() {
+		a.end = int64(number)
 		a.final.Store(true)
 	}
 	return d.Final()
 }
+
+// whole reports whether the sender has finished and nothing is missing.
+func (a *arrivals) whole() bool { return a.final.Load() && a.lost.Load() == 0 }
 
 // window returns the counted time.
 func (a *arrivals) window() time.Duration { return max(0, a.last-a.first-a.omit) }

@@ -3,6 +3,7 @@ package peer
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -92,19 +93,9 @@ func awaitSocket(t testing.TB, network string, port int) {
 // freePort returns a port that is free on TCP and UDP.
 func freePort(t testing.TB) int {
 	t.Helper()
-	for range 20 {
-		l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
-		u, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", l.Addr().String())
-		if err == nil {
-			u.Close()
-		}
-		l.Close()
-		if err == nil {
-			return l.Addr().(*net.TCPAddr).Port
-		}
-	}
-	t.Fatal("no free port")
-	return 0
+	l, u := listenBoth(t, "127.0.0.1")
+	must.Do(t, errors.Join(l.Close(), u.Close()))
+	return l.Addr().(*net.TCPAddr).Port
 }
 
 // foreignClient runs the program as a client until it exits.
@@ -216,9 +207,15 @@ func startServerOn(t testing.TB, l net.Listener, cfg ServerConfig, change ...fun
 // listenBoth returns a TCP and a UDP listener on one port of host.
 func listenBoth(t testing.TB, host string) (net.Listener, net.PacketConn) {
 	t.Helper()
-	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(host, "0")))(t)
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return l, must.Get((&net.ListenConfig{}).ListenPacket(t.Context(), "udp", net.JoinHostPort(host, port)))(t)
+	for range 50 {
+		l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(host, "0")))(t)
+		if u, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", l.Addr().String()); err == nil {
+			return l, u
+		}
+		defer l.Close() // not earlier, or the system could choose it again
+	}
+	t.Fatal("no port is free on TCP and UDP")
+	return nil, nil
 }
 
 func serveOn(t testing.TB, l net.Listener, pc net.PacketConn, cfg ServerConfig, change ...func(*ServerConfig)) *ownServer {

@@ -71,11 +71,13 @@ func (u *udpClient) stateReceived(flows []*arrivals) {
 	u.sink.add(r, nil)
 }
 
-// receiveOne receives one stream until its final datagram or a timeout.
+// receiveOne receives one stream until its final datagram or a timeout. If something is missing then,
+// the final datagram may have overtaken it.
 func (u *udpClient) receiveOne(ctx context.Context, s *udpStream, began time.Time, ask bool) error {
 	hello := digits(u.size)
 	tries, failed, asked := 0, 0, -helloEvery
 	last := time.Duration(0)
+	s.in.late = true
 	r, err := datagram.NewReceiver(s.conn, datagram.ReceiverOptions{
 		Start: began, Size: maxDatagram,
 		Handle: func(b []byte, at time.Duration, follows bool) {
@@ -91,7 +93,8 @@ func (u *udpClient) receiveOne(ctx context.Context, s *udpStream, began time.Tim
 				}
 				tries, asked = tries+1, at
 			}
-			return failed < mostRefusals && !s.in.final.Load() && ctx.Err() == nil && !u.quiet(at, last)
+			over := s.in.whole() || s.in.final.Load() && at-last > afterFinal
+			return failed < mostRefusals && !over && ctx.Err() == nil && !u.quiet(at, last)
 		},
 	})
 	if err != nil {

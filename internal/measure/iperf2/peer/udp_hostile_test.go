@@ -221,6 +221,18 @@ func FuzzArrivals(f *testing.F) {
 	})
 }
 
+// TestOvertaken: what the final datagram overtakes is not lost where the receiver waits for it.
+func TestOvertaken(t *testing.T) {
+	for late, want := range map[bool]int64{true: 4, false: 2} {
+		a := newArrivals(iperf2.Layout16, 0)
+		a.late = late
+		for i, n := range []int64{1, -4, 2, 5, -4, 3, 3} {
+			a.take(datagramOf(iperf2.Reverse, n), time.Duration(i), false)
+		}
+		must.True(t, a.final.Load() && a.got.Load() == want && a.bytes.Load() == 200*want && a.lost.Load() == 4-want && a.whole() == late && a.last == 1, "late %t: %+v", late, a)
+	}
+}
+
 // heldNothing waits until everything held of b is given back.
 func heldNothing(t testing.TB, b *budget.Budget) {
 	t.Helper()

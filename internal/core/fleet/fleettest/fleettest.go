@@ -1,0 +1,138 @@
+// Package fleettest simulates fleets that measure and confirm, on paper: the hosts and the paths
+// scatter as those of fleet.md section 6.3, and what happens to them is known.
+package fleettest
+
+import (
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"linerate/internal/core/fleet"
+	"linerate/internal/core/fleet/series"
+	"linerate/internal/core/model"
+)
+
+// The scatter of a fleet, as logarithms of the rate.
+const (
+	noise   = .05 // of a run
+	slow    = .03 // of each host as sender and as receiver, which lasts for hours
+	lasts   = .7  // correlation of that from hour to hour
+	stalled = .02 // share of runs that carry half
+	round   = 600 // s, from look to look
+)
+
+// World is a fleet of hosts 1 to Hosts. Its time is Now.
+type World struct {
+	Hosts int
+	// Pair is ln of how much less a direction carries than 1 Gbit/s, and Less how much less still at
+	// a time.
+	Pair  func(from, to int64) float64
+	Less  func(from, to, at int64) float64
+	Paths fleet.Paths
+	Told  func(*fleet.Outcome)
+	// Suspected is when a host was first suspected.
+	Suspected map[int64]int64
+	Now       int64 // s
+	Runs      int   // of confirmations
+
+	rng          *rand.Rand
+	sends, takes []float64
+	lease        int64
+}
+
+// New returns a fleet whose paths differ by up to a factor of three, for any reason.
+func New(hosts int, seed uint64) *World {
+	return &World{
+		Hosts: hosts, Pair: differing, Less: func(_, _, _ int64) float64 { return 0 }, rng: rand.New(rand.NewPCG(seed, 0)), sends: make([]float64, hosts+1), takes: make([]float64, hosts+1),
+		Paths: fleet.Paths{Margin: math.Log(1.1), Zone: time.UTC}, Suspected: map[int64]int64{}, Told: func(*fleet.Outcome) {},
+	}
+}
+
+func differing(from, to int64) float64 { return math.Log(float64(1 + (from+to)%3)) }
+
+// Cards gives the hosts cards of 1, 10 and 25 Gbit/s, one of which limits each path, and each
+// direction a share of its own, which scatters by so much.
+func (w *World) Cards(scatter float64) {
+	card := func(host int64) float64 { return -math.Log([]float64{1, 10, 10, 25}[host%4]) }
+	w.Pair = func(from, to int64) float64 {
+		own := rand.New(rand.NewPCG(uint64(from), uint64(to))) //nolint:gosec // numbers of hosts are positive
+		return max(card(from), card(to)) + scatter*own.NormFloat64()
+	}
+}
+
+// Hour returns a random second of an hour.
+func (w *World) Hour() int64 { return w.rng.Int64N(3600) }
+
+// run measures a number.
+func (w *World) run(way fleet.Way, s series.Stream) fleet.Run {
+	r := fleet.Run{Part: s.Part(), Direction: s.Direction}
+	if s.Metric != model.Goodput {
+		trip, loss := .02*math.Exp(noise*w.rng.NormFloat64()), 0.
+		r.RoundTrip, r.Loss = &trip, &loss
+		return r
+	}
+	from, to := way.Low, way.High
+	if s.Direction == model.From {
+		from, to = to, from
+	}
+	y := w.sends[from] + w.takes[to] + noise*w.rng.NormFloat64() + w.Pair(from, to) + w.Less(from, to, w.Now)
+	if w.rng.Float64() < stalled {
+		y += math.Ln2
+	}
+	rate := 1e9 * math.Exp(-y)
+	r.Goodput = &rate
+	return r
+}
+
+// Measure lets the fleet measure for some hours, six looks of each host an hour, and confirm within ten
+// minutes what it suspects.
+func (w *World) Measure(hours int) {
+	for n := range 6 * hours {
+		if n%6 == 0 {
+			for h := range w.sends {
+				for _, level := range [][]float64{w.sends, w.takes} {
+					level[h] = lasts*level[h] + slow*math.Sqrt(1-lasts*lasts)*w.rng.NormFloat64()
+				}
+			}
+		}
+		order := w.rng.Perm(w.Hosts)
+		for i := 0; i+1 < w.Hosts; i += 2 {
+			w.look(fleet.Way{Low: int64(min(order[i], order[i+1]) + 1), High: int64(max(order[i], order[i+1]) + 1)})
+		}
+		for _, look := range slices.Sorted(maps.Keys(w.Paths.Doubts)) {
+			if d := w.Paths.Doubts[look]; d != nil { // else explained by another one
+				w.confirm(look, d)
+			}
+		}
+		w.Now += round
+	}
+}
+
+func (w *World) look(way fleet.Way) {
+	w.lease++
+	l := fleet.Lease{ID: w.lease, Kind: fleet.Visit, Near: way.Low, Far: way.High, State: fleet.Done, Span: fleet.Span{From: w.Now}}
+	for _, s := range []series.Stream{{Metric: model.Goodput, Direction: model.To}, {Metric: model.Goodput, Direction: model.From}, {Metric: model.IdleP50, Direction: model.To}, {Metric: model.LossRatio, Direction: model.From}} {
+		l.Runs = append(l.Runs, w.run(way, s))
+	}
+	w.take(&l)
+}
+
+func (w *World) confirm(look int64, d *fleet.Doubt) {
+	if host := d.Host(); host != 0 && w.Suspected[host] == 0 {
+		w.Suspected[host] = w.Now
+	}
+	l := fleet.Lease{Kind: fleet.Confirm, Near: d.Way.Low, Far: d.Way.High, State: fleet.Done, Look: look, Span: fleet.Span{From: w.Now + round/2}}
+	for len(l.Runs) < d.Most() && d.Judge(d.Numbers(l.Seen())) == series.Open {
+		l.Runs = append(l.Runs, w.run(d.Way, d.Stream))
+	}
+	w.Runs += len(l.Runs)
+	w.take(&l)
+}
+
+func (w *World) take(l *fleet.Lease) {
+	if o := w.Paths.Take(l); o != nil {
+		w.Told(o)
+	}
+}
