@@ -195,12 +195,10 @@ func (r *Router) find(token []byte) *Expected {
 }
 
 // Handle reads the preamble of an incoming connection, whose first bytes are in head, and passes
-// it to its run. It closes a connection that matches no run, without an answer; the error, for
-// tests and logs, wraps ErrToken.
+// it to its run. If it matches no run it gets no answer: the caller closes it, and the error wraps
+// ErrToken.
 func (r *Router) Handle(conn *net.TCPConn, head []byte, timeout time.Duration) error {
-	err := r.handle(conn, head, timeout)
-	if err != nil {
-		_ = conn.Close()
+	if err := r.handle(conn, head, timeout); err != nil {
 		return fmt.Errorf("accept data connection: %w", err)
 	}
 	return nil

@@ -128,7 +128,11 @@ func TestNoMoreThanTheRunNeeds(t *testing.T) {
 	l := must.Get(lc.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	go func() {
 		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
-			go func() { _ = r.Handle(c.(*net.TCPConn), nil, time.Second) }()
+			go func() {
+				if r.Handle(c.(*net.TCPConn), nil, time.Second) != nil {
+					_ = c.Close()
+				}
+			}()
 		}
 	}()
 	defer func() { _ = l.Close() }()

@@ -158,7 +158,9 @@ func (a *acceptor) accept() {
 		a.running.Go(panics.From(func(error) { _ = conn.Close() }, func() {
 			defer func() { <-slots }()
 			defer a.end(conn)
-			_ = a.router.Handle(conn, nil, HandshakeTimeout) // a connection that matches no run is closed silently
+			if a.router.Handle(conn, nil, HandshakeTimeout) != nil {
+				_ = conn.Close() // it matches no run
+			}
 		}))
 	}
 }
