@@ -70,7 +70,7 @@ func TestEgress(t *testing.T) {
 		{"search", []string{"tune", "--dry-run", "-t", "1s", "--omit", "0s"}, from, "", "v0", true},
 		{"iperf3", append([]string{"test", "iperf3://" + farAddr, "--to"}, brief...), from, "iperf3 -s", "v0", false},
 		{"iperf3 UDP", append([]string{"test", "iperf3://" + farAddr, "--to", "--udp", "-b", "5M"}, brief...), from, "iperf3 -s", "v0", false},
-		{"iperf2", append([]string{"test", "iperf2://" + farAddr}, brief...), from, "iperf -s", "v0", true},
+		{"iperf2", append([]string{"test", "iperf2://" + farAddr, "--reverse"}, brief...), from, "iperf -s", "v0", true},
 		{"iperf2 UDP", append([]string{"test", "iperf2://" + farAddr, "--to", "--udp", "-b", "5M"}, brief...), from, "iperf -s -u", "v0", false},
 		{"NPtcp", []string{"sweep", "netpipe://" + farAddr, "--min", "512", "--max", "512"}, from, "NPtcp -l 512 -u 512", "v0", false},
 	} {

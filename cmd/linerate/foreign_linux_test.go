@@ -17,6 +17,7 @@ import (
 	"sync"
 	"testing"
 
+	"linerate/internal/core/model"
 	"linerate/internal/must"
 )
 
@@ -166,6 +167,16 @@ func moves(target string) []string {
 	return []string{"test", target, "-n", "4M", "--idle", "0s", "--json", "-q", "--db", ":memory:"}
 }
 
+// oneWay returns the check that a direction was measured once.
+func oneWay(way model.Direction) func(d document) string {
+	return func(d document) string {
+		if g := d.goodput(way); len(g) != 1 || g[0] <= 0 {
+			return fmt.Sprintf("goodput %v", g)
+		}
+		return ""
+	}
+}
+
 // TestForeignServers measures with the real programs at the far end. TestTruthOfForeign checks
 // their rates.
 func TestForeignServers(t *testing.T) {
@@ -179,20 +190,17 @@ func TestForeignServers(t *testing.T) {
 	})
 	t.Run("iperf2", func(t *testing.T) {
 		t.Parallel()
-		p := freePort(t)
-		foreignServer(t, "tcp", p, "iperf", "-s", "-B", "127.0.0.1", "-p", p)
-		measured(t, moves("iperf2://127.0.0.1:"+p), bothWays)
+		for flag, way := range map[string]model.Direction{"--to": model.To, "--reverse": model.From} { // a server each: its second test may crash 2.1.8 (docs/wire/iperf2.md)
+			p := freePort(t)
+			foreignServer(t, "tcp", p, "iperf", "-s", "-B", "127.0.0.1", "-p", p)
+			measured(t, append(moves("iperf2://127.0.0.1:"+p), flag), oneWay(way))
+		}
 	})
 	t.Run("iperf2 UDP", func(t *testing.T) {
 		t.Parallel()
 		p := freePort(t)
 		foreignServer(t, "udp", p, "iperf", "-s", "-u", "-B", "127.0.0.1", "-p", p)
-		measured(t, briefly("iperf2://127.0.0.1:"+p, "--to", "-u", "-b", "20M"), func(d document) string {
-			if g := d.goodput("to"); len(g) != 1 || g[0] <= 0 {
-				return fmt.Sprintf("goodput %v", g)
-			}
-			return ""
-		})
+		measured(t, briefly("iperf2://127.0.0.1:"+p, "--to", "-u", "-b", "20M"), oneWay(model.To))
 	})
 	t.Run("NPtcp", func(t *testing.T) {
 		t.Parallel()
