@@ -169,13 +169,16 @@ func serverOf3(t testing.TB, path string) string {
 	t.Helper()
 	port := freePort(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	cmd := exec.CommandContext(ctx, path, "-s", "-B", "127.0.0.1", "-p", strconv.Itoa(port))
+	cmd := exec.CommandContext(ctx, path, "-s", "-B", "127.0.0.1", "-p", strconv.Itoa(port), "--forceflush")
+	out := new(output)
+	cmd.Stdout, cmd.Stderr = out, out
 	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		cancel()
 		_ = cmd.Wait() // it was killed
 	})
-	awaitSocket(t, "tcp", port)
+	// Not only any listener: another program may have taken the port.
+	out.await(t, "listening iperf3", func(s string) bool { return strings.Contains(s, "Server listening") })
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 

@@ -19,8 +19,12 @@ import (
 // ErrIperf3 reports that the server runs iperf3, which has another protocol.
 var ErrIperf3 = errors.New("this looks like an iperf3 server")
 
-// firstWord is how long an iperf3 server may take to send its first byte.
-const firstWord = time.Second
+// An iperf3 server may take firstWord to send its first byte, and lastWord if it has accepted
+// a connection after a test that failed: then to recognise it matters more than a second.
+const (
+	firstWord = time.Second
+	lastWord  = 4 * firstWord
+)
 
 // readAck reads a server's ack. An iperf3 server takes a header of 2.1 for a cookie and asks
 // for parameters, or reports that it is busy: no ack begins with these bytes.
@@ -87,12 +91,13 @@ func payloadBegins(ctx context.Context, conns []*net.TCPConn, limit time.Duratio
 // leaves at once. After a test such a server closes its port for a moment, and resets waiting
 // clients, so speaksIperf3 tries more than once.
 func speaksIperf3(ctx context.Context, addr string, from model.Egress) bool {
-	ctx, cancel := context.WithTimeout(ctx, firstWord)
+	ctx, cancel := context.WithTimeout(ctx, lastWord)
 	defer cancel()
+	began := time.Now()
 	pause := time.NewTicker(firstWord / 10)
 	defer pause.Stop()
 	cookie, err := iperf3.NewCookie(rand.Reader)
-	for err == nil {
+	for err == nil && time.Since(began) < firstWord {
 		if sockio.Answers(ctx, addr, from, cookie[:], func(r io.Reader) bool {
 			var first [1]byte
 			_, err := io.ReadFull(r, first[:])

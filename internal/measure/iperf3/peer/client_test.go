@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -67,7 +68,18 @@ func checkClient(t testing.TB, addr string, f model.Flow, c Client) {
 	all := map[model.Direction]int64{}
 	c.look = func(ways []*way) {
 		for _, l := range ways {
-			if n, err := l.received(); err == nil && l.role == model.Receiver {
+			if l.role != model.Receiver {
+				continue
+			}
+			// What the server counts may still be in its send buffers: it has closed them.
+			stop := make(chan struct{})
+			wait := l.discard(stop)
+			must.Until(t, "the end of the server's data", func() bool {
+				return !slices.ContainsFunc(l.kept, func(k *kept) bool { return !k.over() })
+			})
+			close(stop)
+			wait()
+			if n, err := l.received(); err == nil {
 				all[l.direction] = n
 			}
 		}
