@@ -65,7 +65,7 @@ func (a *arrivals) take(b []byte, at time.Duration, follows bool) (final bool) {
 	if !a.begun {
 		a.begun, a.first = true, at
 	}
-	counted := at-a.first >= a.omit
+	counted := max(0, at-a.first) >= a.omit // one that was overtaken may have come before the first
 	if counted && !a.counting {
 		a.counting, a.ahead = true, a.tally.Missing()
 	}

@@ -231,6 +231,10 @@ func TestOvertaken(t *testing.T) {
 		}
 		must.True(t, a.final.Load() && a.got.Load() == want && a.bytes.Load() == 200*want && a.lost.Load() == 4-want && a.whole() == late && a.last == 1, "late %t: %+v", late, a)
 	}
+	a := newArrivals(iperf2.Layout16, 0)
+	a.take(datagramOf(iperf2.Reverse, 2), 2, false)
+	a.take(datagramOf(iperf2.Reverse, 1), 1, false) // by the kernel's time stamp
+	must.True(t, a.bytes.Load() == 400 && a.got.Load() == 2 && a.lost.Load() == 0, "the first was overtaken: %+v", a)
 }
 
 // heldNothing waits until everything held of b is given back.
