@@ -112,7 +112,10 @@ func TestSubflows(t *testing.T) {
 	must.SkipIf(t, must.Err(os.Stat("/proc/sys/net/mptcp")) != nil, "this kernel has no Multipath TCP")
 	for name, e := range everyPlane() {
 		t.Run(name, func(t *testing.T) {
-			w := enginetest.NewVeth(t, enginetest.Bucket{Rate: 40e6, Burst: 15000, Queue: 60000})
+			// The queue holds all that the windows allow, or it could drop the second subflow's SYN, which
+			// is sent again after a second.
+			const window = 64 << 10
+			w := enginetest.NewVeth(t, enginetest.Bucket{Rate: 40e6, Burst: 15000, Queue: 16 * window})
 			must.Do(t, w.AtNear(func() error {
 				for _, args := range []string{"addr add 10.78.0.3/24 dev " + enginetest.Device, "mptcp endpoint add 10.78.0.3 dev " + enginetest.Device + " subflow"} {
 					if out, err := exec.CommandContext(t.Context(), "ip", strings.Fields(args)...).CombinedOutput(); err != nil {
@@ -122,7 +125,7 @@ func TestSubflows(t *testing.T) {
 				return nil
 			}))
 			f := timed(model.To, 1)
-			f.Duration, f.Params = time.Second, traffic.Write(bulk.Params{MPTCP: true})
+			f.Duration, f.Window, f.Params = time.Second, window, traffic.Write(bulk.Params{MPTCP: true})
 			near, far := enginetest.Prepare(t, e, w, f)
 			enginetest.Succeed(t, near, far, f.Direction)
 			r := near.Flow(t, model.To)
