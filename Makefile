@@ -8,7 +8,7 @@ GOLANGCI := v2.15.0
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all release release-test site build demo test truth slow full race abuse lint bench judge tuning fleet-test sine cross wine vm test-vm test-vm-short dist fuzz clean
+.PHONY: all release release-test site build demo test truth slow full race abuse lint bench judge tuning fleet-test detection sine cross wine vm test-vm test-vm-short dist fuzz clean
 
 all: build
 
@@ -102,6 +102,9 @@ tuning: build ## linerate tune in badly set labs, against an exhaustive search; 
 fleet-test: build ## a fleet through its faults: real hubs, PostgreSQL and agents with simulated traffic, half an hour; HOSTS=40 FAULTS=40 FOR=6m for less (as root)
 	$(GO) build -o bin/fleet-test ./bench/fleet
 	bin/fleet-test -linerate $(BIN) $(if $(HOSTS),-hosts $(HOSTS)) $(if $(FAULTS),-faults $(FAULTS)) $(if $(FOR),-for $(FOR),-o bench/RESULTS.md)
+
+detection: ## what the hub finds in simulated fleets of 24 to 1,000 hosts, an hour; HOSTS=100 without larger ones, SEED=1
+	$(GO) run ./bench/detect -seed $(or $(SEED),1) $(if $(HOSTS),-hosts $(HOSTS),-o bench/RESULTS.md)
 
 sine: build ## verdicts on a path whose rate swings slowly, 104 sessions in a quarter of an hour; goes on after a stop
 	$(GO) build -o bin/sine-labs ./bench/sine

@@ -316,7 +316,7 @@ func (h *Hub) history(r *http.Request) (any, error) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	p := h.paths.Of[fleet.Way{Low: low, High: high}]
+	p := h.paths.Path(fleet.Way{Low: low, High: high})
 	if p == nil {
 		p = new(series.Path)
 	}

@@ -416,7 +416,7 @@ func (l *look) Next(_ context.Context, runs []model.Run) (trial.Block, error) {
 	}
 	if !l.taken {
 		l.taken = true
-		if l.doubt, _ = l.path.Add(l.at, runs); l.doubt != nil {
+		if l.doubt, _ = l.path.Add(l.at, series.NumbersOf(runs)); l.doubt != nil {
 			l.Env.Observe(app.Looking{At: fmt.Sprintf("%s again, up to %d times: it may have changed", l.doubt.Name(l.end), series.MostRuns)})
 		}
 	}

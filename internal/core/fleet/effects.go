@@ -3,6 +3,7 @@ package fleet
 import (
 	"slices"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/stats"
 )
 
@@ -10,7 +11,11 @@ import (
 type Deviation struct {
 	From, To int64
 	D        float64
+	Only     int64 // the one of them that it tells of; 0 if it may be either
 }
+
+// Tells reports whether it tells of a host.
+func (d Deviation) Tells(host int64) bool { return d.Only == 0 || d.Only == host }
 
 // Effects decomposes deviations: D = Sends[From] + Receives[To] + the rest, which belongs to the
 // two hosts together.
@@ -28,7 +33,12 @@ func Fit(all []Deviation) Effects {
 	e := Effects{map[int64]float64{}, map[int64]float64{}}
 	from, to := map[int64][]Deviation{}, map[int64][]Deviation{}
 	for _, d := range all {
-		from[d.From], to[d.To] = append(from[d.From], d), append(to[d.To], d)
+		if d.Tells(d.From) {
+			from[d.From] = append(from[d.From], d)
+		}
+		if d.Tells(d.To) {
+			to[d.To] = append(to[d.To], d)
+		}
 	}
 	for range passes {
 		for host, of := range from {
@@ -44,12 +54,17 @@ func Fit(all []Deviation) Effects {
 // Rest returns what of a deviation belongs to neither host alone.
 func (e Effects) Rest(d Deviation) float64 { return d.D - e.Sends[d.From] - e.Receives[d.To] }
 
-// usual returns the median of numbers of deviations, or of too few the least.
-func usual(all []Deviation, of func(Deviation) float64) float64 {
-	var v []float64
-	for _, d := range all {
-		v = append(v, of(d))
+// other returns what of a deviation belongs to the other end than a host.
+func (e Effects) other(host int64, d Deviation) float64 {
+	if d.From == host {
+		return e.Receives[d.To]
 	}
+	return e.Sends[d.From]
+}
+
+// usual returns the median of numbers of deviations, or of too few the least.
+func usual[T any](all []T, of func(T) float64) float64 {
+	v := lists.Each(all, of)
 	if len(v) < fewest {
 		return slices.Min(v)
 	}

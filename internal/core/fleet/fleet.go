@@ -52,7 +52,7 @@ func (m Matrix) Deviations() (all []Deviation) {
 	for i, row := range m {
 		for j, v := range row {
 			if !math.IsNaN(v) {
-				all = append(all, Deviation{int64(i), int64(j), v})
+				all = append(all, Deviation{From: int64(i), To: int64(j), D: v})
 			}
 		}
 	}

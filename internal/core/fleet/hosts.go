@@ -15,7 +15,7 @@ import (
 
 // hostAlarm is the sum from which a host is suspected (p): less than for a path, since the number of
 // a host comes from several looks.
-const hostAlarm = 3
+const hostAlarm = 2
 
 // role is what a host does in a stream: it sends To others, or receives From them.
 type role struct {
@@ -27,9 +27,24 @@ type role struct {
 type behaviour struct {
 	series.Detector
 	looks []compared // the last ones
+	held  []held     // of them, those that count with the next: they were with too few partners
 	moves []hostMove // changes that still hold, the last one last
 	now   float64    // how far it has moved beside them, smoothed over batches
+
+	numbers []float32 // of the last looks, the newest last
+	best    float64   // what it does at its best, of all partners
+	known   bool      // whether best is
 }
+
+// held is how much worse than expected a look was that does not count yet.
+type held struct {
+	batch int64
+	Way
+	effect float64
+}
+
+// holds is for how many batches a look is held (p).
+const holds = 3
 
 // smoothing is over how many batches a host's present deviation is smoothed (p).
 const smoothing = 3
@@ -43,10 +58,13 @@ type hostMove struct {
 type suspect struct {
 	role
 	series.Alarm
-	effect  float64
+	least   float64 // how far all its looks have moved at least: stalled runs are a few
+	path    Way     // the only one that has seen it, which may have changed itself; the zero value if there are more
 	sure    bool
 	asks    []compared // looks with partners that are to confirm it
+	open    int        // of them, whose answers are to come
 	scatter float64    // of the looks of this batch
+	margin  float64    // least change of all partners together to report
 	answers []answer
 }
 
@@ -69,10 +87,12 @@ func (p *Paths) suspects(m model.Metric) (all []*suspect, scatter float64) {
 		}
 		of = append(of, c.Deviation)
 		if m == model.IdleP50 { // either end has all of it
-			of = append(of, Deviation{c.To, c.From, c.D})
+			of = append(of, Deviation{From: c.To, To: c.From, D: c.D})
 		}
 		for _, r := range c.roles() {
-			roles[r] = append(roles[r], c)
+			if c.Tells(r.host) {
+				roles[r] = append(roles[r], c)
+			}
 		}
 	}
 	if len(of) == 0 {
@@ -84,32 +104,38 @@ func (p *Paths) suspects(m model.Metric) (all []*suspect, scatter float64) {
 		return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.Direction, b.Direction))
 	})
 	for _, r := range order {
-		b := p.hosts[r]
-		if b == nil {
-			b = &behaviour{}
-			p.hosts[r] = b
-		}
+		b := p.behaviour(r)
 		b.looks = append(b.looks, roles[r]...)
 		b.looks = b.looks[max(0, len(b.looks)-remembered):]
-		effect := fit.Sends[r.host]
-		if r.Direction == model.From {
-			effect = fit.Receives[r.host]
-		}
-		b.now += (effect - b.now) / smoothing
-		with := map[Way]bool{}
+		b.held = slices.DeleteFunc(b.held, func(h held) bool { return h.batch < p.batch-holds })
 		for _, c := range roles[r] {
-			with[c.way] = true
+			b.held = append(b.held, held{p.batch, c.way, c.D - fit.other(r.host, c.Deviation)})
 		}
+		with := map[Way]bool{}
+		for _, h := range b.held {
+			with[h.Way] = true
+		}
+		mine := lists.Each(b.held, func(h held) float64 { return h.effect })
+		effect := usual(mine, func(v float64) float64 { return v })
+		var path Way
 		if len(with) < partners {
-			continue // it may be the path
+			if math.Abs(effect) < mostSpread*p.Margin {
+				continue // it may be the path
+			}
+			path = b.held[0].Way
 		}
+		b.held = nil
+		b.now += (effect - b.now) / smoothing
 		a, _ := b.Detect(effect, p.Margin, int(p.batch))
 		if a.Scatter == 0 || math.Abs(effect) < p.Margin/2 || a.Worse != (effect > 0) {
 			continue // too little is known, or it is as always
 		}
-		s := &suspect{role: r, Alarm: a, effect: effect, scatter: scatter}
-		s.choose(roles[r], p.Margin)
-		s.sure = a.C >= hostAlarm && len(s.asks) == partners
+		s := &suspect{role: r, Alarm: a, scatter: scatter, least: slices.Min(mine), path: path}
+		if !a.Worse {
+			s.least = -slices.Max(mine)
+		}
+		p.choose(s, b, roles[r])
+		s.sure = a.C >= hostAlarm && len(s.asks) >= partners
 		all = append(all, s)
 	}
 	return all, scatter
@@ -131,17 +157,37 @@ func (s *suspect) shows(c compared, margin float64) bool {
 	return c.D >= margin/2 && s.Worse || c.D <= -margin/2 && !s.Worse
 }
 
-// choose chooses the partners that are to confirm it: of those that have seen it, the ones of
-// which most is known.
-func (s *suspect) choose(looks []compared, margin float64) {
-	looks = slices.Clone(looks)
-	slices.Reverse(looks) // the last look of each
-	slices.SortStableFunc(looks, func(a, b compared) int { return cmp.Compare(b.Of, a.Of) })
-	for _, c := range looks {
-		if len(s.asks) < partners && s.shows(c, margin) && !slices.ContainsFunc(s.asks, func(o compared) bool { return o.way == c.way }) {
+// choose chooses the partners that are to confirm it: those that have seen it in this batch, the ones
+// of which most is known first, and others with which this host is what limits.
+func (p *Paths) choose(s *suspect, b *behaviour, looks []compared) {
+	add := func(c compared) {
+		if len(s.asks) < mostPartners && c.way != s.path && !slices.ContainsFunc(s.asks, func(o compared) bool { return o.way == c.way }) {
 			s.asks = append(s.asks, c)
 		}
 	}
+	last := slices.Clone(b.looks)
+	slices.Reverse(last) // the last look of each
+	slices.SortStableFunc(last, func(a, b compared) int { return cmp.Compare(b.Of, a.Of) })
+	for _, c := range last {
+		if s.shows(c, p.Margin) && slices.ContainsFunc(looks, func(o compared) bool { return o.look == c.look }) {
+			add(c)
+		}
+	}
+	for _, c := range last {
+		if c.look.At.Unix() > p.batch*batchTime-day && p.limits(s.role, c) {
+			add(c)
+		}
+	}
+}
+
+// behaviour returns the behaviour of a host in a role.
+func (p *Paths) behaviour(r role) *behaviour {
+	b := p.hosts[r]
+	if b == nil {
+		b = &behaviour{}
+		p.hosts[r] = b
+	}
+	return b
 }
 
 // explains reports whether the change of a host would be that of a path.
@@ -163,37 +209,98 @@ func (p *Paths) ask(s *suspect) bool {
 			return false // it is asked for already
 		}
 	}
-	var doubts []*Doubt
-	for _, c := range s.asks {
-		of := p.Of[c.way].Series(c.Stream).Suspect(c.look, s.Alarm, c.Compared, largest(len(p.hosts))/math.Sqrt(partners), s.scatter)
-		d := &Doubt{Doubt: series.Doubt{Stream: c.Stream, Suspicion: of}, Way: c.way, look: c.look, raised: p.batch, host: s}
-		if p.asked(d.Way) {
-			return false
-		}
-		doubts = append(doubts, d)
+	s.asks = slices.DeleteFunc(s.asks, func(c compared) bool { return p.asked(c.way) })
+	if len(s.asks) < partners {
+		return false
 	}
-	for _, d := range doubts {
-		p.doubt(d)
+	each, wrong := 1/math.Sqrt(float64(len(s.asks))), 0.0 // wrong is the error of what was expected, of all partners together
+	for _, c := range s.asks {
+		about, noise := series.Suspicion{Worse: s.Worse, C: s.C, Reference: c.Expected}, s.scatter
+		if c.byHosts {
+			noise = max(noise, p.explained[c.Metric].spread)
+			about.Reference += p.hosts[s.role].Usual()
+		} else {
+			noise = p.often[c.way].Series(c.Stream).Noise(noise)
+		}
+		wrong = math.Hypot(wrong, each*each*stats.MedianError*noise/math.Sqrt(float64(c.Of)))
+		p.Doubts[LeaseOf(c.look)] = &Doubt{Doubt: series.Doubt{Stream: c.Stream, Suspicion: about}, Way: c.way, look: c.look, raised: p.batch, host: s}
+	}
+	drift := p.drift(s) * math.Hypot(1, each) // of the host and of its partners
+	s.open, s.margin = len(s.asks), max(p.Margin, math.Hypot(onceIn(len(p.hosts)*driftsOfWeek)*drift, sureWrong*wrong))
+	for _, c := range s.asks {
+		p.Doubts[LeaseOf(c.look)].Margin = s.margin
 	}
 	return true
 }
 
+const (
+	// driftsOfWeek is how often a week each host drifts anew: what drifts lasts for hours (p).
+	driftsOfWeek = 7 * 24
+	// sureWrong is how many standard errors what is expected may be wrong (p).
+	sureWrong = 2
+)
+
+const (
+	// driftOf is from how many batches of each host the drift of all is taken (p), and ownDrift from how
+	// many that of one.
+	driftOf, ownDrift = 48, 24
+	// restless is how many times the drift of all a host drifts that is judged by its own (p): that
+	// of so few batches is hardly known.
+	restless = 3
+)
+
+// drift returns the scatter of what lasts from batch to batch without a change, of all hosts in a
+// metric together, or of a suspected one that is restless.
+func (p *Paths) drift(s *suspect) float64 {
+	all, known := p.drifts[s.Metric]
+	if !known {
+		var means, halves []float64
+		for r, b := range p.hosts {
+			if r.Metric == s.Metric {
+				means, halves = b.Steps(driftOf, 0, means, halves)
+			}
+		}
+		all = lasting(means, halves)
+		p.drifts[s.Metric] = all
+	}
+	if means, halves := p.hosts[s.role].Steps(driftOf, int(p.batch)-s.Since+1, nil, nil); len(means) >= ownDrift {
+		if own := lasting(means, halves); own > restless*all {
+			return own
+		}
+	}
+	return all
+}
+
+// lasting returns the scatter of what two consecutive deviations share: that of their means without
+// that of their half differences.
+func lasting(means, halves []float64) float64 {
+	if len(means) < 2 {
+		return 0
+	}
+	m, h := stats.Scatter(means), stats.Scatter(halves)
+	return math.Sqrt(max(0, m*m-h*h))
+}
+
 // largest returns how many standard errors the largest of n errors has: those that are suspected are
-// not any ones, and their references are the ones that are wrong the most.
+// not any ones.
 func largest(n int) float64 { return math.Sqrt(2 * math.Log(float64(max(n, 8)))) }
 
-// decide takes the answers about a host: it has changed if all partners see it, and their runs
-// together confirm it.
+// onceIn returns how many standard errors one of n errors exceeds on average.
+func onceIn(n int) float64 { return math.Sqrt2 * math.Erfinv(1-2/float64(max(n, 8))) }
+
+// decide takes the answers about a host: it has changed if three of four partners see it, and their
+// runs together confirm it.
 func (p *Paths) decide(s *suspect, l *Lease) *Outcome {
 	slices.SortFunc(s.answers, func(a, b answer) int { return cmp.Compare(LeaseOf(a.look), LeaseOf(b.look)) })
-	joint := series.Suspicion{Worse: s.Worse}
+	joint := series.Suspicion{Worse: s.Worse, Margin: s.margin}
 	var moved []float64
 	seen := 0
+	s.answers = slices.DeleteFunc(s.answers, func(a answer) bool { return len(a.y) < a.Most() && a.Judge(a.y) == series.Open })
+	n := len(s.answers)
+	if n < partners || 2*n < len(s.asks) {
+		return nil // too many were cut short: the next batch raises it again
+	}
 	for _, a := range s.answers {
-		if len(a.y) < a.Most() && a.Judge(a.y) == series.Open {
-			return nil // it was cut short: the next batch raises it again
-		}
-		joint.Margin += a.Margin / partners
 		if s.shows(compared{Deviation: Deviation{D: a.now - a.Reference}}, p.Margin) {
 			seen++
 		}
@@ -207,7 +314,7 @@ func (p *Paths) decide(s *suspect, l *Lease) *Outcome {
 	}
 	b := p.hosts[s.role]
 	verdict, by := joint.Decide(moved, len(moved))
-	if verdict == series.Confirmed && seen == partners {
+	if verdict == series.Confirmed && 4*seen >= 3*n {
 		return p.moved(s, b, by, l)
 	}
 	b.Restart(0)
@@ -229,7 +336,7 @@ func (b *behaviour) since(by float64) (since, before series.Look) {
 func (p *Paths) moved(s *suspect, b *behaviour, by stats.Interval, l *Lease) *Outcome {
 	o, size := &Outcome{Host: s.host}, 0.0
 	for _, a := range s.answers {
-		size += (a.now - a.Reference) / partners
+		size += (a.now - a.Reference) / float64(len(s.answers))
 		far := a.Way.Low
 		if far == s.host {
 			far = a.Way.High
@@ -241,7 +348,9 @@ func (p *Paths) moved(s *suspect, b *behaviour, by stats.Interval, l *Lease) *Ou
 	p.shift(s, b, hostMove{c.Since.At, size})
 	for _, a := range s.answers {
 		c.Was, c.Now = a.Reference, a.now
-		p.Of[a.Way].Changes = append(p.Of[a.Way].Changes, series.Told{Stream: a.Stream, Change: c})
+		if path := p.often[a.Way]; path != nil {
+			path.Changes = append(path.Changes, series.Told{Stream: a.Stream, Change: c})
+		}
 	}
 	o.Told = &series.Told{Stream: s.Stream, Change: c}
 	if s.Metric != model.IdleP50 {
@@ -273,27 +382,33 @@ func (p *Paths) shift(s *suspect, b *behaviour, m hostMove) {
 	} else {
 		b.moves = append(b.moves, m)
 	}
-	for way, path := range p.Of {
-		stream := s.Stream
-		switch {
-		case way.Low != s.host && way.High != s.host:
+	for way, path := range p.often {
+		stream, other := s.Stream, way.High
+		switch s.host {
+		case way.Low:
+		case way.High:
+			if other = way.Low; s.Metric != model.IdleP50 {
+				stream.Direction = Turned(stream.Direction)
+			}
+		default:
 			continue
-		case way.High == s.host && s.Metric != model.IdleP50:
-			stream.Direction = Turned(stream.Direction)
 		}
 		if back != nil {
-			path.Series(stream).Return(back.at, back.by, m.at)
+			path.Series(stream).Return(back.at, s.host, m.at)
 		} else {
-			path.Series(stream).Move(m.at, m.by)
+			p.moves(path.Series(stream), s.role, other, b.best, m)
 		}
 	}
 	b.Restart(int(p.batch) - s.Since)
-	b.now = 0
 	b.looks = slices.DeleteFunc(b.looks, func(c compared) bool { return c.look.At.Before(m.at) })
+	b.now, b.best = 0, b.best+m.by
+	for i := range len(b.numbers) - len(b.looks) {
+		b.numbers[i] += float32(m.by)
+	}
 	p.onPath = slices.DeleteFunc(p.onPath, s.explains)
 	maps.DeleteFunc(p.Doubts, func(_ int64, d *Doubt) bool { return d.host == nil && s.explains(d) })
 	for i := range p.looks {
-		if c := &p.looks[i]; c.Metric == s.Metric && slices.Contains(c.roles(), s.role) {
+		if c := &p.looks[i]; c.Metric == s.Metric && c.Tells(s.host) && slices.Contains(c.roles(), s.role) {
 			c.D -= m.by
 		}
 	}

@@ -16,11 +16,15 @@ import (
 // and not its paths, and so is its return.
 func TestHostChanges(t *testing.T) {
 	for _, c := range []struct {
-		hosts, settled int // hours in which each path is seen often enough
+		cards          bool
+		hosts, settled int // hours in which each path is seen often enough, or each host
 		left           float64
 		soon           int64 // minutes within which three of four hosts are suspected
-	}{{4, 120, .8, 120}, {4, 120, .5, 75}, {12, 120, .8, 75}, {12, 120, .7, 60}, {40, 200, .8, 60}, {40, 200, .7, 60}} {
-		if c.hosts == 40 && !must.Slow {
+	}{
+		{false, 4, 120, .8, 120}, {false, 4, 120, .5, 75}, {false, 12, 60, .8, 75}, {false, 12, 60, .7, 60}, {true, 40, 24, .7, 60},
+		{false, 40, 200, .8, 60}, {false, 40, 200, .7, 60}, {true, 40, 72, .8, 75}, {true, 200, 48, .8, 75}, {true, 200, 24, .7, 60},
+	} {
+		if c.hosts*c.settled > 1000 && !must.Slow {
 			continue
 		}
 		fleets, most := must.Often(3, 20), must.Often(2, 15)
@@ -28,6 +32,9 @@ func TestHostChanges(t *testing.T) {
 		returned, others := 0, 0
 		for seed := range uint64(fleets) {
 			w := fleettest.New(c.hosts, seed)
+			if c.cards {
+				w = fleettest.NewCards(c.hosts, seed, .02)
+			}
 			from := int64(c.settled)*3600 + w.Hour()
 			until := from + 24*3600
 			w.Less = func(sender, _, at int64) float64 {
@@ -37,7 +44,6 @@ func TestHostChanges(t *testing.T) {
 				return 0
 			}
 			w.Measure(c.settled + 1)
-			clear(w.Suspected)
 			w.Told = func(o *fleet.Outcome) {
 				switch {
 				case o.Host == 2 && o.Worse && o.Metric == model.Goodput && o.Direction == model.From && w.Now < until:
@@ -49,13 +55,13 @@ func TestHostChanges(t *testing.T) {
 				}
 			}
 			w.Measure(24 + 12)
-			if at := w.Suspected[2]; at > 0 {
-				suspected = append(suspected, (at-from)/60)
+			if i := slices.IndexFunc(w.Suspected[2], func(at int64) bool { return at >= from }); i >= 0 {
+				suspected = append(suspected, (w.Suspected[2][i]-from)/60)
 			}
 		}
 		slices.Sort(suspected)
 		slices.Sort(told)
-		t.Logf("%d hosts, one sends %.0f %%: of %d suspected after %v min, told after %v, its return %d; others %d", c.hosts, 100*c.left, fleets, suspected, told, returned, others)
+		t.Logf("%d hosts, cards %t, one sends %.0f %%: of %d suspected after %v min, told after %v, its return %d; others %d", c.hosts, c.cards, 100*c.left, fleets, suspected, told, returned, others)
 		must.True(t, len(suspected) >= most && suspected[most-1] <= c.soon && len(told) >= most && told[most-1] <= 2*c.soon && returned >= most && others <= fleets, "%+v: suspected after %v, told after %v, its return %d, others %d", c, suspected, told, returned, others)
 	}
 }

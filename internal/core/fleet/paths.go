@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -17,10 +16,11 @@ const (
 	patience  = 3    // batches in which the runs about a doubt have to come (p)
 	// most suspicions of a batch that runs are to confirm: a share of the hosts, and never fewer
 	// than a few (p). Each is wrong with a chance of at most 1/series.E.
-	suspicionsOf, fewSuspicions = 50, 2
-	// partners with which the change of a host has to be confirmed.
-	partners   = 2
-	remembered = 48 // looks of a host, to find since when it has changed (p)
+	suspicionsOf, fewSuspicions = 25, 2
+	// partners with which the change of a host has to be confirmed, at least and at most (p): each may
+	// be wrong in a way of its own.
+	partners, mostPartners = 2, 8
+	remembered             = 48 // looks of a host, to find since when it has changed (p)
 )
 
 // Paths are the histories of all paths, made from leases in the order of their results. The zero
@@ -28,13 +28,16 @@ const (
 type Paths struct {
 	Margin float64 // smaller changes do not count
 	Zone   *time.Location
-	Of     map[Way]*series.Path
 	Doubts map[int64]*Doubt // what runs are to confirm, by the look that raised it
 
-	batch  int64      // of the looks below
-	looks  []compared // with what was expected
-	onPath []*Doubt   // of this batch and the one before
-	hosts  map[role]*behaviour
+	often     map[Way]*series.Path
+	seldom    map[Way]*seldom
+	batch     int64      // of the looks below
+	looks     []compared // with what was expected
+	onPath    []*Doubt   // of this batch and the one before
+	hosts     map[role]*behaviour
+	explained map[model.Metric]*explained
+	drifts    map[model.Metric]float64 // of all hosts together, as of the last batch
 }
 
 // compared is a number of a look, as the sender's.
@@ -43,6 +46,7 @@ type compared struct {
 	series.Compared // as Low sees it
 	look            series.Look
 	way             Way
+	byHosts         bool // what was expected comes from the hosts
 }
 
 // Doubt is a suspicion about a path, or about one of its hosts.
@@ -68,7 +72,7 @@ func (d *Doubt) Host() int64 {
 // Most returns how many runs confirm it at most. Those with the partners of a host count together.
 func (d *Doubt) Most() int {
 	if d.host != nil {
-		return series.MostRuns / partners
+		return series.MostRuns / len(d.host.asks)
 	}
 	return series.MostRuns
 }
@@ -90,8 +94,9 @@ type With struct {
 
 // Take adds the result of a lease, and returns the change that it confirms, nil for none.
 func (p *Paths) Take(l *Lease) *Outcome {
-	if p.Of == nil {
-		p.Of, p.Doubts, p.hosts = map[Way]*series.Path{}, map[int64]*Doubt{}, map[role]*behaviour{}
+	if p.often == nil {
+		p.often, p.seldom, p.Doubts, p.hosts = map[Way]*series.Path{}, map[Way]*seldom{}, map[int64]*Doubt{}, map[role]*behaviour{}
+		p.explained = map[model.Metric]*explained{model.Goodput: {}, model.LossRatio: {}}
 	}
 	if l.Kind == Confirm {
 		return p.confirm(l)
@@ -104,23 +109,18 @@ func (p *Paths) Take(l *Lease) *Outcome {
 		p.batch = n
 	}
 	way := l.Way()
-	path := p.Of[way]
-	if path == nil {
-		path = &series.Path{Margin: p.Margin}
-		p.Of[way] = path
-	}
-	look := series.Look{At: time.Unix(l.From, 0).In(p.Zone), ID: strconv.FormatInt(l.ID, 10)}
-	path.Forget(look.At)
-	doubt, all := path.Add(look, l.Seen())
+	one := seen{l.ID, l.From, series.NumbersOf(l.Seen())}
+	look := p.look(one)
+	doubt, all := p.add(way, one)
 	for _, one := range all {
-		if one.Of == 0 {
-			continue
-		}
-		c := compared{Deviation{way.Low, way.High, one.Number - one.Expected}, one, look, way}
+		c := compared{Deviation: Deviation{From: way.Low, To: way.High}, Compared: one, look: look, way: way}
 		if one.Direction == model.From {
 			c.From, c.To = c.To, c.From
 		}
-		p.looks = append(p.looks, c)
+		p.expect(&c)
+		if c.Of > 0 {
+			p.looks = append(p.looks, c)
+		}
 	}
 	if doubt != nil {
 		p.onPath = append(p.onPath, &Doubt{Doubt: *doubt, Way: way, look: look, raised: p.batch})
@@ -131,9 +131,13 @@ func (p *Paths) Take(l *Lease) *Outcome {
 // compare compares the looks of a batch, and chooses what is to be confirmed: hosts rather than
 // their paths, the largest change and the surest doubt first.
 func (p *Paths) compare() {
+	p.drifts = map[model.Metric]float64{}
 	for look, d := range p.Doubts {
 		if d.raised < p.batch-patience {
 			delete(p.Doubts, look) // no result came
+			if d.host != nil {
+				d.host.open--
+			}
 		}
 	}
 	var all []*suspect
@@ -150,14 +154,14 @@ func (p *Paths) compare() {
 	for _, d := range p.onPath {
 		for _, c := range p.looks {
 			if c.look == d.look && c.Stream == d.Stream {
-				d.Margin = max(d.Margin, p.Of[d.Way].Series(d.Stream).Suspect(d.look, series.Alarm{}, c.Compared, largest(2*len(p.Of)), scatter[c.Metric]).Margin)
+				d.Margin = max(d.Margin, p.often[d.Way].Series(d.Stream).Suspect(d.look, series.Alarm{}, c.Compared, largest(2*len(p.often)), scatter[c.Metric]).Margin)
 			}
 		}
 	}
 	p.onPath = slices.DeleteFunc(p.onPath, func(d *Doubt) bool {
-		return slices.ContainsFunc(all, func(s *suspect) bool { return s.explains(d) })
+		return slices.ContainsFunc(all, func(s *suspect) bool { return s.path != d.Way && s.explains(d) })
 	})
-	slices.SortStableFunc(all, func(a, b *suspect) int { return cmp.Compare(math.Abs(b.effect), math.Abs(a.effect)) })
+	slices.SortStableFunc(all, func(a, b *suspect) int { return cmp.Compare(b.least, a.least) })
 	slices.SortStableFunc(p.onPath, func(a, b *Doubt) int { return cmp.Compare(b.C, a.C) })
 	left := max(fewSuspicions, len(hosts)/suspicionsOf)
 	for _, s := range all {
@@ -170,6 +174,7 @@ func (p *Paths) compare() {
 			left--
 		}
 	}
+	p.learn()
 	p.looks, p.onPath = nil, slices.DeleteFunc(p.onPath, func(d *Doubt) bool { return d.raised < p.batch })
 }
 
@@ -201,7 +206,7 @@ func (p *Paths) doubt(d *Doubt) bool {
 // confirm takes the runs about a doubt.
 func (p *Paths) confirm(l *Lease) *Outcome {
 	d := p.Doubts[l.Look]
-	if d == nil {
+	if d == nil || l.From < d.raised*batchTime { // it answers an earlier doubt
 		return nil
 	}
 	delete(p.Doubts, l.Look)
@@ -211,7 +216,7 @@ func (p *Paths) confirm(l *Lease) *Outcome {
 	}
 	s := d.host
 	if s == nil {
-		if told := p.Of[d.Way].Settle(&d.Doubt, y); told != nil {
+		if told := p.often[d.Way].Settle(&d.Doubt, y); told != nil {
 			return &Outcome{Told: told, Way: d.Way}
 		}
 		return nil
@@ -220,7 +225,8 @@ func (p *Paths) confirm(l *Lease) *Outcome {
 	if len(y) > 0 {
 		a.now = stats.Median(y)
 	}
-	if s.answers = append(s.answers, a); len(s.answers) < partners {
+	s.answers = append(s.answers, a)
+	if s.open--; s.open > 0 {
 		return nil
 	}
 	return p.decide(s, l)

@@ -64,10 +64,10 @@ func (h *hosts) Path(_ context.Context, _, high int64) (series.History, error) {
 		if i > 30 {
 			rate = 94e6
 		}
-		p.Add(series.Look{At: fleetNow.Add(time.Duration(i-40) * time.Hour), ID: fmt.Sprint(i)}, []model.Run{
+		p.Add(series.Look{At: fleetNow.Add(time.Duration(i-40) * time.Hour), ID: fmt.Sprint(i)}, series.NumbersOf([]model.Run{
 			{Setting: series.Bulk, State: model.RunValid, Flow: model.Flow{Direction: model.To}, Values: []model.Value{{Direction: model.To, Metric: model.Goodput, Value: rate}}},
 			{Setting: series.Probes, State: model.RunValid, Flow: model.Flow{Direction: model.To}, Values: []model.Value{{Direction: model.To, Metric: model.IdleP50, Value: .0002}}},
-		})
+		}))
 	}
 	return series.HistoryOf(h.names[high-1], p, fleetNow), nil
 }

@@ -26,40 +26,42 @@ const (
 // World is a fleet of hosts 1 to Hosts. Its time is Now.
 type World struct {
 	Hosts int
-	// Pair is ln of how much less a direction carries than 1 Gbit/s, and Less how much less still at
-	// a time.
-	Pair  func(from, to int64) float64
+	// Less is ln of how much less a direction carries at a time.
 	Less  func(from, to, at int64) float64
 	Paths fleet.Paths
 	Told  func(*fleet.Outcome)
-	// Suspected is when a host was first suspected.
-	Suspected map[int64]int64
+	// Suspected is when each host was suspected.
+	Suspected map[int64][]int64
 	Now       int64 // s
 	Runs      int   // of confirmations
 
+	level        func(from, to, at int64) float64 // ln of how much less than 1 Gbit/s
 	rng          *rand.Rand
 	sends, takes []float64
 	lease        int64
 }
 
-// New returns a fleet whose paths differ by up to a factor of three, for any reason.
+// New returns a fleet whose paths differ by up to a factor of three, for no reason of their hosts.
 func New(hosts int, seed uint64) *World {
-	return &World{
-		Hosts: hosts, Pair: differing, Less: func(_, _, _ int64) float64 { return 0 }, rng: rand.New(rand.NewPCG(seed, 0)), sends: make([]float64, hosts+1), takes: make([]float64, hosts+1),
-		Paths: fleet.Paths{Margin: math.Log(1.1), Zone: time.UTC}, Suspected: map[int64]int64{}, Told: func(*fleet.Outcome) {},
+	w := &World{
+		Hosts: hosts, Less: func(_, _, _ int64) float64 { return 0 }, rng: rand.New(rand.NewPCG(seed, 0)), sends: make([]float64, hosts+1), takes: make([]float64, hosts+1),
+		Paths: fleet.Paths{Margin: math.Log(1.1), Zone: time.UTC}, Suspected: map[int64][]int64{}, Told: func(*fleet.Outcome) {},
 	}
+	w.level = func(from, to, at int64) float64 { return math.Log(float64(1+(from+to)%3)) + w.Less(from, to, at) }
+	return w
 }
 
-func differing(from, to int64) float64 { return math.Log(float64(1 + (from+to)%3)) }
-
-// Cards gives the hosts cards of 1, 10 and 25 Gbit/s, one of which limits each path, and each
-// direction a share of its own, which scatters by so much.
-func (w *World) Cards(scatter float64) {
-	card := func(host int64) float64 { return -math.Log([]float64{1, 10, 10, 25}[host%4]) }
-	w.Pair = func(from, to int64) float64 {
+// NewCards returns a fleet whose hosts have cards of 10 Gbit/s, and each fourth one of 1 Gbit/s: one of
+// them limits each path. Beside that each direction carries more or less by itself, which scatters
+// by so much. Less is what the sender carries less.
+func NewCards(hosts int, seed uint64, scatter float64) *World {
+	w := New(hosts, seed)
+	card := func(host int64) float64 { return -math.Log([]float64{1, 10, 10, 10}[host%4]) }
+	w.level = func(from, to, at int64) float64 {
 		own := rand.New(rand.NewPCG(uint64(from), uint64(to))) //nolint:gosec // numbers of hosts are positive
-		return max(card(from), card(to)) + scatter*own.NormFloat64()
+		return max(card(from)+w.Less(from, to, at), card(to)) + scatter*own.NormFloat64()
 	}
+	return w
 }
 
 // Hour returns a random second of an hour.
@@ -77,7 +79,7 @@ func (w *World) run(way fleet.Way, s series.Stream) fleet.Run {
 	if s.Direction == model.From {
 		from, to = to, from
 	}
-	y := w.sends[from] + w.takes[to] + noise*w.rng.NormFloat64() + w.Pair(from, to) + w.Less(from, to, w.Now)
+	y := w.sends[from] + w.takes[to] + noise*w.rng.NormFloat64() + w.level(from, to, w.Now)
 	if w.rng.Float64() < stalled {
 		y += math.Ln2
 	}
@@ -120,9 +122,7 @@ func (w *World) look(way fleet.Way) {
 }
 
 func (w *World) confirm(look int64, d *fleet.Doubt) {
-	if host := d.Host(); host != 0 && w.Suspected[host] == 0 {
-		w.Suspected[host] = w.Now
-	}
+	w.Suspected[d.Host()] = append(w.Suspected[d.Host()], w.Now)
 	l := fleet.Lease{Kind: fleet.Confirm, Near: d.Way.Low, Far: d.Way.High, State: fleet.Done, Look: look, Span: fleet.Span{From: w.Now + round/2}}
 	for len(l.Runs) < d.Most() && d.Judge(d.Numbers(l.Seen())) == series.Open {
 		l.Runs = append(l.Runs, w.run(d.Way, d.Stream))

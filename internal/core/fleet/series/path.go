@@ -38,6 +38,9 @@ func (s Stream) Name(end string) string {
 	return metric.Name(s.Metric) + " " + string(s.Direction) + " " + end
 }
 
+// Many is how many streams there are.
+const Many = 5
+
 // Streams returns all monitored streams in the order of display. A round trip is the same from
 // either end.
 func Streams() []Stream {
@@ -152,16 +155,37 @@ func (p *Path) Series(s Stream) *Series {
 	return p.streams[s]
 }
 
-// Add adds the runs of a look. It returns the stream that has most likely changed, nil for none
-// (each look confirms at most one change), and what is known of each stream.
-func (p *Path) Add(l Look, runs []model.Run) (most *Doubt, all []Compared) {
-	p.Count, p.Missed, p.Last = p.Count+1, 0, l
-	for _, s := range Streams() {
-		y := s.Numbers(runs)
-		if len(y) == 0 {
-			continue
+// Numbers are those of a look, in the order of Streams; NaN if not measured.
+type Numbers [Many]float32
+
+// NumbersOf returns the numbers of the runs of a look.
+func NumbersOf(runs []model.Run) (n Numbers) {
+	for i, s := range Streams() {
+		n[i] = float32(math.NaN())
+		if y := s.Numbers(runs); len(y) > 0 {
+			n[i] = float32(y[0])
 		}
-		c, d, suspect := p.Series(s).add(&l, y[0])
+	}
+	return n
+}
+
+// Compared returns the numbers that were measured, with nothing that is expected.
+func (n Numbers) Compared() (all []Compared) {
+	for i, s := range Streams() {
+		if y := float64(n[i]); !math.IsNaN(y) {
+			all = append(all, Compared{Stream: s, Number: y})
+		}
+	}
+	return all
+}
+
+// Add adds the numbers of a look. It returns the stream that has most likely changed, nil for none
+// (each look confirms at most one change), and what is known of each stream.
+func (p *Path) Add(l Look, n Numbers) (most *Doubt, all []Compared) {
+	p.Count, p.Missed, p.Last = p.Count+1, 0, l
+	for _, c := range n.Compared() {
+		s := c.Stream
+		c, d, suspect := p.Series(s).add(&l, c.Number)
 		if suspect && (most == nil || d.C > most.C) {
 			most = &Doubt{s, d}
 		}
@@ -195,7 +219,7 @@ func (p *Path) Take(s *model.Session, at *time.Location) {
 	case s.State == model.SessionFailed:
 		p.Missed++
 	case s.State == model.SessionDone && slices.ContainsFunc(s.Runs, func(r model.Run) bool { return r.State == model.RunValid }):
-		if d, _ := p.Add(Look{s.Created.In(at), s.ID}, s.Runs); d != nil {
+		if d, _ := p.Add(Look{s.Created.In(at), s.ID}, NumbersOf(s.Runs)); d != nil {
 			p.Settle(d, d.Runs(s.Runs))
 		}
 	}

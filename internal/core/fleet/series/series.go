@@ -63,8 +63,9 @@ type Series struct {
 // move is a change of the number for another reason than the path, which is known: values before
 // it count as if they had had it.
 type move struct {
-	at time.Time
-	by float64
+	at   time.Time
+	host int64
+	by   float64
 }
 
 // level is a level before a change.
@@ -139,6 +140,20 @@ func (c *Detector) Detect(d, margin float64, i int) (Alarm, bool) {
 	return a, a.C >= alarm && d >= margin/2
 }
 
+// Usual returns the median of the last deviations.
+func (c *Detector) Usual() float64 { return stats.Median(c.residuals) }
+
+// Steps adds the means of, and half the differences between, consecutive deviations of the last ones
+// before some: what lasts is in the means alone.
+func (c *Detector) Steps(last, before int, means, halves []float64) (m, h []float64) {
+	x := c.residuals[:max(0, len(c.residuals)-before)]
+	x = x[max(0, len(x)-last):]
+	for i := 1; i < len(x); i++ {
+		means, halves = append(means, (x[i]+x[i-1])/2), append(halves, (x[i]-x[i-1])/2)
+	}
+	return means, halves
+}
+
 // Restart lets the detector begin anew with the level, and forgets the last n deviations.
 func (c *Detector) Restart(n int) {
 	c.worse, c.better = Sum{}, Sum{}
@@ -187,30 +202,39 @@ func (s *Series) suspicion(a Alarm, c Compared, errors float64) Suspicion {
 // may be wrong by so many standard errors; least is the scatter of a series that has few values of
 // its own.
 func (s *Series) Suspect(l Look, a Alarm, c Compared, errors, least float64) Suspicion {
-	if a.Scatter = leastNoise; len(s.residuals) > leastKnown {
-		a.Scatter = max(a.Scatter, stats.Scatter(s.residuals))
-	}
-	if len(s.residuals) < wellKnown {
-		a.Scatter = max(a.Scatter, least)
-	}
+	a.Scatter = s.Noise(least)
 	a.Since = slices.IndexFunc(s.values, func(v value) bool { return *v.Look == l && !v.more })
 	return s.suspicion(a, c, errors)
 }
 
-// Move has values before a time count as if they had changed by so much.
-func (s *Series) Move(at time.Time, by float64) {
-	s.moves = append(s.moves, move{at, by})
+// Noise returns the scatter of the number; least is that of a series with few values of its own.
+func (s *Series) Noise(least float64) float64 {
+	known := leastNoise
+	if len(s.residuals) > leastKnown {
+		known = max(known, stats.Scatter(s.residuals))
+	}
+	if len(s.residuals) < wellKnown {
+		known = max(known, least)
+	}
+	return known
+}
+
+// Move has values before a time count as if they had changed by so much, because of a host.
+func (s *Series) Move(at time.Time, host int64, by float64) {
+	s.moves = append(s.moves, move{at, host, by})
 	s.moved(at, by)
 }
 
 // Return undoes a move, because the number is as before it; since is when.
-func (s *Series) Return(at time.Time, by float64, since time.Time) {
-	if i := slices.Index(s.moves, move{at, by}); i >= 0 {
-		s.moves = slices.Delete(s.moves, i, i+1)
-		by = -by
-	} else { // it has no value from before
-		by = 0
-	}
+func (s *Series) Return(at time.Time, host int64, since time.Time) {
+	by := 0.0 // if it has no value from before
+	s.moves = slices.DeleteFunc(s.moves, func(m move) bool {
+		undone := m.host == host && m.at.Equal(at)
+		if undone {
+			by -= m.by
+		}
+		return undone
+	})
 	s.moved(since, by)
 }
 

@@ -210,7 +210,7 @@ func TestPath(t *testing.T) {
 		}
 		run(model.To)
 		run(model.From)
-		doubt, _ := live.Add(Look{s.Created, s.ID}, s.Runs)
+		doubt, _ := live.Add(Look{s.Created, s.ID}, NumbersOf(s.Runs))
 		for doubt != nil && doubt.Judge(doubt.Runs(s.Runs)) == Open {
 			run(doubt.Direction)
 		}

@@ -1,0 +1,116 @@
+package fleet
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"linerate/internal/core/fleet/series"
+	"linerate/internal/core/model"
+)
+
+// A thousand hosts have half a million paths, each of which is measured once a week: it never has a
+// past of its own to compare with, and its history would be most of a hub's memory.
+const (
+	seldomKept = 3              // looks of a path that is measured seldom
+	often      = 126 * 3600 / 3 // s, between the looks of one that is not (p): 16 in the time of a reference
+)
+
+// seldom is a path that is measured seldom: its last looks.
+type seldom struct {
+	looks [seldomKept]seen // the oldest first
+	n     int
+}
+
+// seen is a look: the lease, its time in seconds since 1970, and its numbers as Low of the path sees
+// them.
+type seen struct {
+	id, at int64
+	series.Numbers
+}
+
+func (p *Paths) look(s seen) series.Look {
+	return series.Look{At: time.Unix(s.at, 0).In(p.Zone), ID: strconv.FormatInt(s.id, 10)}
+}
+
+// add adds a look, and reports whether its path is measured often enough for a history.
+func (s *seldom) add(one seen) (history bool) {
+	if s.n == seldomKept {
+		if one.at-s.looks[0].at <= seldomKept*often {
+			return true
+		}
+		copy(s.looks[:], s.looks[1:])
+		s.n--
+	}
+	s.looks[s.n] = one
+	s.n++
+	return false
+}
+
+// history returns a path with these looks, as they count now.
+func (p *Paths) history(way Way, looks []seen) *series.Path {
+	path := &series.Path{Margin: p.Margin}
+	for _, s := range looks {
+		path.Add(p.look(s), s.Numbers)
+	}
+	if len(looks) == 0 {
+		return path
+	}
+	for _, s := range series.Streams() {
+		c := compared{Deviation: Deviation{From: way.Low, To: way.High}, Compared: series.Compared{Stream: s}}
+		if s.Direction == model.From {
+			c.From, c.To = c.To, c.From
+		}
+		roles := c.roles()
+		for i, r := range roles {
+			b := p.hosts[r]
+			if b == nil {
+				continue
+			}
+			best := b.best
+			for _, m := range slices.Backward(b.moves) {
+				best -= m.by
+				p.moves(path.Series(s), r, roles[1-i].host, best, m)
+			}
+		}
+	}
+	return path
+}
+
+// Path returns what is known of a path, nil if it was not measured.
+func (p *Paths) Path(way Way) *series.Path {
+	if path := p.often[way]; path != nil {
+		return path
+	}
+	s := p.seldom[way]
+	if s == nil {
+		return nil
+	}
+	path := &series.Path{Margin: p.Margin}
+	for _, one := range s.looks[:s.n] {
+		path.Add(p.look(one), one.Numbers)
+	}
+	return path
+}
+
+// add adds a look to its path. It returns the stream of the path that may have changed, nil for none,
+// and what is known of each.
+func (p *Paths) add(way Way, one seen) (doubt *series.Doubt, all []series.Compared) {
+	path := p.often[way]
+	if path == nil {
+		s := p.seldom[way]
+		if s == nil {
+			s = &seldom{}
+			p.seldom[way] = s
+		}
+		if !s.add(one) {
+			return nil, one.Compared()
+		}
+		path = p.history(way, slices.Clone(s.looks[:]))
+		p.often[way] = path
+		delete(p.seldom, way)
+	}
+	look := p.look(one)
+	path.Forget(look.At)
+	return path.Add(look, one.Numbers)
+}
