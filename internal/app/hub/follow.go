@@ -112,27 +112,26 @@ func (h *Hub) add(l *fleet.Lease) {
 	for _, u := range append([]fleet.Use{{Resource: l.Near}, {Resource: l.Far}}, l.Uses...) {
 		h.taken[u.Resource] = append(h.taken[u.Resource], l.Span)
 	}
-	way := l.Way()
-	h.next[way] = max(h.next[way], l.From)
+	p := h.pair(l.Way())
+	p.next = max(p.next, l.From)
 	h.wake()
 }
 
 // take takes a result into the state of its path, and reports whether it confirms a change.
 func (h *Hub) take(l *fleet.Lease) bool {
-	way := l.Way()
+	p := h.pair(l.Way())
 	delete(h.open, l.ID)
-	h.tried[way] = l.State != fleet.Lost || h.last[way] > 0 // else its first look is still to come
+	p.tried = l.State != fleet.Lost || p.last > 0 // else its first look is still to come
 	if h.recent = append(h.recent, *l); len(h.recent) > 20*shown {
 		h.recent = slices.Delete(h.recent, 0, 10*shown)
 	}
 	if l.Kind == fleet.Visit {
-		h.problem[way] = l.Reason
-		delete(h.blocked, way)
+		p.problem, p.blocked = l.Reason, 0
 		switch l.State {
 		case fleet.Done:
-			h.last[way], h.problem[way] = max(h.last[way], l.From), ""
+			p.last, p.problem = max(p.last, l.From), ""
 		case fleet.Unreachable:
-			h.blocked[way] = l.Near
+			p.blocked = l.Near
 		case fleet.Planned, fleet.Skipped, fleet.Failed, fleet.Lost:
 		}
 	}
@@ -140,8 +139,8 @@ func (h *Hub) take(l *fleet.Lease) bool {
 		if l.Near > l.Far {
 			print = print.Turned()
 		}
-		if all := h.prints[way]; len(all) == 0 || len(all[len(all)-1].print.Differences(print)) > 0 {
-			h.prints[way] = append(all, printed{l.ID, print})
+		if n := len(p.prints); n == 0 || len(p.prints[n-1].print().Differences(print)) > 0 {
+			p.prints = append(p.prints, h.printed(l, print))
 		}
 	}
 	o := h.paths.Take(l)
@@ -186,9 +185,9 @@ func (h *Hub) meanwhile(way fleet.Way, before int64) ([]fingerprint.Change, bool
 
 // conditions returns the conditions of a path at a look and now, nil if it has none so early.
 func (h *Hub) conditions(way fleet.Way, at int64) (was, now fingerprint.Print) {
-	for _, p := range h.prints[way] {
-		if now = p.print; p.look <= at {
-			was = p.print
+	for _, p := range h.between(way).prints {
+		if now = p.print(); p.look <= at {
+			was = now
 		}
 	}
 	return was, now
@@ -199,9 +198,12 @@ func (h *Hub) conditions(way fleet.Way, at int64) (was, now fingerprint.Print) {
 func (h *Hub) changedOn(host, before int64) (changed []fingerprint.Change, known bool) {
 	old := map[fingerprint.Change]bool{}
 	found := map[fingerprint.Change]bool{}
-	for way := range h.prints {
+	for way := range h.pairs {
+		if way.Low != host && way.High != host {
+			continue
+		}
 		was, now := h.conditions(way, before)
-		if was == nil || way.Low != host && way.High != host {
+		if was == nil {
 			continue
 		}
 		if way.High == host {
@@ -233,15 +235,16 @@ func (h *Hub) cohorts(o *fleet.Outcome, changes []fingerprint.Change) (all []fle
 	for _, c := range changes {
 		with[c] = map[int64]bool{}
 	}
-	for way, looks := range h.prints {
-		for i := 1; i < len(looks); i++ {
-			for _, c := range looks[i-1].print.Differences(looks[i].print) {
-				host := way.Low
-				if part, far := strings.CutPrefix(string(c.Key), "far."); far {
-					host, c.Key = way.High, fingerprint.Of(model.Near, part)
-				}
-				if of := with[c]; of != nil {
-					of[host] = true
+	for way, p := range h.pairs {
+		for i := 1; i < len(p.prints); i++ {
+			for _, end := range []struct {
+				host     int64
+				was, now fingerprint.Print
+			}{{way.Low, p.prints[i-1].low, p.prints[i].low}, {way.High, p.prints[i-1].high, p.prints[i].high}} {
+				for _, c := range end.was.Differences(end.now) {
+					if of := with[c]; of != nil {
+						of[end.host] = true
+					}
 				}
 			}
 		}

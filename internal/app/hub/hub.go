@@ -127,13 +127,9 @@ type Hub struct {
 	open    map[int64]*fleet.Lease // without a result
 	taken   map[int64][]fleet.Span // by resource, of which the hosts are the first
 	paths   fleet.Paths
-	last    map[fleet.Way]int64 // when it was measured
-	next    map[fleet.Way]int64 // when it was planned for last
-	tried   map[fleet.Way]bool
-	blocked map[fleet.Way]int64  // the host that could not connect to the other one
-	problem map[fleet.Way]string // of the last look
-	prints  map[fleet.Way][]printed
-	planned int64 // the rounds before this time are
+	pairs   map[fleet.Way]*pair
+	halves  map[int64][]fingerprint.Print // the conditions that each host has had, each once
+	planned int64                         // the rounds before this time are
 	round   int64
 	windows []fleet.Span // of rounds to come
 	joined  bool         // a host has come since they were planned
@@ -146,10 +142,32 @@ type Hub struct {
 	refused error // why the newest results were not stored
 }
 
-// printed are the conditions of a path from a look on.
-type printed struct {
-	look  int64
-	print fingerprint.Print
+// pair is what is known of two hosts together beside their path.
+type pair struct {
+	last    int64 // when they measured
+	next    int64 // when that was planned for last
+	blocked int64 // the one that could not connect to the other
+	tried   bool
+	problem string // of the last look
+	prints  []printed
+}
+
+// pair returns what is known of two hosts.
+func (h *Hub) pair(way fleet.Way) *pair {
+	p := h.pairs[way]
+	if p == nil {
+		p = &pair{}
+		h.pairs[way] = p
+	}
+	return p
+}
+
+// between returns a copy of what is known of two hosts.
+func (h *Hub) between(way fleet.Way) pair {
+	if p := h.pairs[way]; p != nil {
+		return *p
+	}
+	return pair{}
 }
 
 // ready returns a hub that has read its store, without a port.
@@ -159,7 +177,7 @@ func ready(ctx context.Context, env app.Env, st Store, c Config) (*Hub, error) {
 		env: env, c: c, store: st, id: fmt.Sprint(rand.Uint64()), alerts: make(chan fleet.Alert, 100), news: make(chan struct{}),
 		hosts: map[int64]*fleet.Host{}, dirty: map[int64]bool{}, silent: map[int64]bool{}, open: map[int64]*fleet.Lease{}, taken: map[int64][]fleet.Span{},
 		keys: map[string]fleet.Key{}, mine: map[int64]bool{}, paths: fleet.Paths{Margin: c.Margin, Zone: env.Now().Location()}, round: 3600 / int64(cmp.Or(c.Rounds, DefaultRounds)),
-		last: map[fleet.Way]int64{}, next: map[fleet.Way]int64{}, tried: map[fleet.Way]bool{}, blocked: map[fleet.Way]int64{}, problem: map[fleet.Way]string{}, prints: map[fleet.Way][]printed{},
+		pairs: map[fleet.Way]*pair{}, halves: map[int64][]fingerprint.Print{},
 	}
 	at, err := st.Clock(ctx)
 	h.base, h.wall, h.asked = time.Now(), at, at.Unix()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -284,16 +285,19 @@ func TestFleet(t *testing.T) {
 // TestCohorts: two of four hosts went from one kernel to another one; a third came to it from elsewhere,
 // and a fourth always had it.
 func TestCohorts(t *testing.T) {
-	h, n := &Hub{prints: map[fleet.Way][]printed{}}, fingerprint.Kernel
+	h, n := &Hub{pairs: map[fleet.Way]*pair{}, halves: map[int64][]fingerprint.Print{}}, fingerprint.Kernel
 	of := func(low, high int64, kernels ...string) {
 		for i := 0; i < len(kernels); i += 2 {
 			p := fingerprint.Print{fingerprint.Of(model.Near, n): kernels[i], fingerprint.Of(model.Far, n): kernels[i+1]}
-			h.prints[fleet.Way{Low: low, High: high}] = append(h.prints[fleet.Way{Low: low, High: high}], printed{print: p})
+			one := h.pair(fleet.Way{Low: low, High: high})
+			one.prints = append(one.prints, h.printed(&fleet.Lease{Near: low, Far: high}, p))
+			must.True(t, maps.Equal(one.prints[len(one.prints)-1].print(), p), "%v", p)
 		}
 	}
 	of(1, 2, "6.1", "6.1", "6.2", "6.1", "6.2", "6.2")
 	of(2, 3, "6.1", "6.0", "6.2", "6.2")
 	of(3, 4, "6.0", "6.2", "6.2", "6.2")
+	must.True(t, len(h.halves[2]) == 2 && len(h.halves[4]) == 1, "the conditions of each host once: %v", h.halves)
 	got := h.cohorts(&fleet.Outcome{Moved: map[int64]bool{1: true, 2: true, 3: false, 4: true}}, []fingerprint.Change{{Key: fingerprint.Of(model.Near, n), Was: "6.1", Now: "6.2"}})
 	must.True(t, len(got) == 1 && math.Abs(got[0].P-0.5) < 1e-9 && got[0].Hosts == 2 && got[0].Moved == 2 && got[0].Others == 2 && got[0].Beside == 1, "%+v", got)
 }

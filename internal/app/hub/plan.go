@@ -105,7 +105,7 @@ func (h *Hub) lead(ctx context.Context, now int64) (bool, error) {
 	}
 	h.planned, h.windows, h.joined = 0, nil, false
 	for _, l := range h.open {
-		h.tried[l.Way()] = true
+		h.pair(l.Way()).tried = true
 		if l.From < now+2*horizon && l.Kind == fleet.Visit { // else the clock was wrong then
 			h.planned = max(h.planned, l.From)
 		}
@@ -240,7 +240,7 @@ func (h *Hub) lease(a, b int64, w fleet.Span, rng *rand.Rand) fleet.Lease {
 		a, b = b, a
 	}
 	l := fleet.Lease{Kind: fleet.Visit, Near: a, Far: b, Span: w, ProbeOnly: h.setup.Limits(h.hosts[a]).ProbeOnly || h.setup.Limits(h.hosts[b]).ProbeOnly}
-	if h.blocked[l.Way()] == a {
+	if h.between(l.Way()).blocked == a {
 		l.Near, l.Far = b, a
 	}
 	return l
@@ -293,15 +293,17 @@ func (h *Hub) planRound(ctx context.Context, w fleet.Span, now int64) error {
 
 // latest returns when two hosts measured, or are to measure, with each other at last.
 func (h *Hub) latest(a, b int64) int64 {
-	way := fleet.Way{Low: min(a, b), High: max(a, b)}
-	return max(h.last[way], h.next[way])
+	p := h.between(fleet.Way{Low: min(a, b), High: max(a, b)})
+	return max(p.last, p.next)
 }
 
 // planFirst plans a look as soon as possible for each pair that was never looked at, as far as
 // the limits of their owners leave time within the present part of the hour.
 func (h *Hub) planFirst(ctx context.Context, now int64) error {
 	ids, f := h.members(now)
-	untried := func(a, b int) bool { return !h.tried[fleet.Way{Low: min(ids[a], ids[b]), High: max(ids[a], ids[b])}] }
+	untried := func(a, b int) bool {
+		return !h.between(fleet.Way{Low: min(ids[a], ids[b]), High: max(ids[a], ids[b])}).tried
+	}
 	var leases []fleet.Lease
 	rng := rand.New(rand.NewPCG(rand.Uint64(), 0))
 	for _, w := range f.Firsts(untried, now+soon, window, h.round) {
@@ -311,7 +313,7 @@ func (h *Hub) planFirst(ctx context.Context, now int64) error {
 		return err
 	}
 	for _, l := range leases {
-		h.tried[l.Way()] = true
+		h.pair(l.Way()).tried = true
 	}
 	return nil
 }

@@ -109,7 +109,7 @@ func (h *Hub) hostStatus(one *fleet.Host, now int64) fleet.HostStatus {
 }
 
 func (h *Hub) wayStatus(way fleet.Way) fleet.WayStatus {
-	s := fleet.WayStatus{Low: way.Low, High: way.High, Problem: h.problem[way]}
+	s := fleet.WayStatus{Low: way.Low, High: way.High, Problem: h.between(way).problem}
 	p := h.paths.Path(way)
 	if p == nil {
 		return s
