@@ -58,7 +58,7 @@ type hostMove struct {
 type suspect struct {
 	role
 	series.Alarm
-	least   float64 // how far all its looks have moved at least: stalled runs are a few
+	size    float64 // of the change that the looks of this batch show
 	path    Way     // the only one that has seen it, which may have changed itself; the zero value if there are more
 	sure    bool
 	asks    []compared // looks with partners that are to confirm it
@@ -115,8 +115,7 @@ func (p *Paths) suspects(m model.Metric) (all []*suspect, scatter float64) {
 		for _, h := range b.held {
 			with[h.Way] = true
 		}
-		mine := lists.Each(b.held, func(h held) float64 { return h.effect })
-		effect := usual(mine, func(v float64) float64 { return v })
+		effect := usual(b.held, func(h held) float64 { return h.effect })
 		var path Way
 		if len(with) < partners {
 			if math.Abs(effect) < mostSpread*p.Margin {
@@ -130,10 +129,7 @@ func (p *Paths) suspects(m model.Metric) (all []*suspect, scatter float64) {
 		if a.Scatter == 0 || math.Abs(effect) < p.Margin/2 || a.Worse != (effect > 0) {
 			continue // too little is known, or it is as always
 		}
-		s := &suspect{role: r, Alarm: a, scatter: scatter, least: slices.Min(mine), path: path}
-		if !a.Worse {
-			s.least = -slices.Max(mine)
-		}
+		s := &suspect{role: r, Alarm: a, scatter: scatter, size: math.Abs(effect), path: path}
 		p.choose(s, b, roles[r])
 		s.sure = a.C >= hostAlarm && len(s.asks) >= partners
 		all = append(all, s)
@@ -150,6 +146,18 @@ func (c compared) roles() []role {
 	back := s
 	back.Direction = model.From
 	return []role{{c.From, s}, {c.To, back}}
+}
+
+// order puts those first that several partners have seen, and of them the largest: with one alone it may
+// be a run that stalled.
+func (s *suspect) order(o *suspect) int {
+	switch alone := (s.path != Way{}); {
+	case alone == (o.path != Way{}):
+		return cmp.Compare(o.size, s.size)
+	case alone:
+		return 1
+	}
+	return -1
 }
 
 // shows reports whether a number deviates like the suspect, by half of a margin or more.
@@ -288,23 +296,36 @@ func largest(n int) float64 { return math.Sqrt(2 * math.Log(float64(max(n, 8))))
 // onceIn returns how many standard errors one of n errors exceeds on average.
 func onceIn(n int) float64 { return math.Sqrt2 * math.Erfinv(1-2/float64(max(n, 8))) }
 
+// unseen returns how many partners have measured enough and do not see the change.
+func (s *suspect) unseen(margin float64) (n int) {
+	for _, a := range s.answers {
+		if a.whole() && !s.sees(a, margin) {
+			n++
+		}
+	}
+	return n
+}
+
+// sees reports whether runs with a partner show the change.
+func (s *suspect) sees(a answer, margin float64) bool {
+	return s.shows(compared{Deviation: Deviation{D: a.now - a.Reference}}, margin)
+}
+
+// whole reports whether the runs were not cut short.
+func (a answer) whole() bool { return len(a.y) >= a.Most() || a.Judge(a.y) != series.Open }
+
 // decide takes the answers about a host: it has changed if three of four partners see it, and their
 // runs together confirm it.
 func (p *Paths) decide(s *suspect, l *Lease) *Outcome {
 	slices.SortFunc(s.answers, func(a, b answer) int { return cmp.Compare(LeaseOf(a.look), LeaseOf(b.look)) })
 	joint := series.Suspicion{Worse: s.Worse, Margin: s.margin}
 	var moved []float64
-	seen := 0
-	s.answers = slices.DeleteFunc(s.answers, func(a answer) bool { return len(a.y) < a.Most() && a.Judge(a.y) == series.Open })
+	s.answers = slices.DeleteFunc(s.answers, func(a answer) bool { return !a.whole() })
 	n := len(s.answers)
 	if n < partners || 2*n < len(s.asks) {
 		return nil // too many were cut short: the next batch raises it again
 	}
-	for _, a := range s.answers {
-		if s.shows(compared{Deviation: Deviation{D: a.now - a.Reference}}, p.Margin) {
-			seen++
-		}
-	}
+	seen := n - s.unseen(p.Margin)
 	for i := range series.MostRuns {
 		for _, a := range s.answers {
 			if i < len(a.y) {

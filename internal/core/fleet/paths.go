@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -161,7 +162,7 @@ func (p *Paths) compare() {
 	p.onPath = slices.DeleteFunc(p.onPath, func(d *Doubt) bool {
 		return slices.ContainsFunc(all, func(s *suspect) bool { return s.path != d.Way && s.explains(d) })
 	})
-	slices.SortStableFunc(all, func(a, b *suspect) int { return cmp.Compare(b.least, a.least) })
+	slices.SortStableFunc(all, (*suspect).order)
 	slices.SortStableFunc(p.onPath, func(a, b *Doubt) int { return cmp.Compare(b.C, a.C) })
 	left := max(fewSuspicions, len(hosts)/suspicionsOf)
 	for _, s := range all {
@@ -226,7 +227,13 @@ func (p *Paths) confirm(l *Lease) *Outcome {
 		a.now = stats.Median(y)
 	}
 	s.answers = append(s.answers, a)
-	if s.open--; s.open > 0 {
+	s.open--
+	switch {
+	case 4*s.unseen(p.Margin) > len(s.asks): // what is still to come changes nothing
+		maps.DeleteFunc(p.Doubts, func(_ int64, d *Doubt) bool { return d.host == s })
+		p.hosts[s.role].Restart(0)
+		return nil
+	case s.open > 0:
 		return nil
 	}
 	return p.decide(s, l)
