@@ -162,7 +162,8 @@ func (h *Hub) pair(way fleet.Way) *pair {
 	return p
 }
 
-// between returns a copy of what is known of two hosts.
+// between returns a copy of what is known of two hosts. Plans ask for all of them, most of which have
+// not measured with each other.
 func (h *Hub) between(way fleet.Way) pair {
 	if p := h.pairs[way]; p != nil {
 		return *p

@@ -27,8 +27,8 @@ type explained struct {
 	spread float64   // the scatter of rests; 0 while there are too few
 }
 
-// holds reports whether they explain it well enough to see a change by a few margins.
-func (e *explained) holds(margin float64) bool { return e.spread > 0 && e.spread < mostSpread*margin }
+// well reports whether they explain it well enough to see a change by a few margins.
+func (e *explained) well(margin float64) bool { return e.spread > 0 && e.spread < mostSpread*margin }
 
 // fits reports whether a path that carries so much is one of those that its hosts explain by their best.
 func (e *explained) fits(carried, best, margin float64) bool {
@@ -47,29 +47,27 @@ func (p *Paths) expect(c *compared) {
 	a, b := p.behaviour(roles[0]), p.behaviour(roles[1])
 	if a.known && b.known {
 		e, best := p.explained[c.Metric], max(a.best, b.best)
-		if e.rests = append(e.rests, c.Number-best); len(e.rests) > bestOf {
-			e.rests = slices.Delete(e.rests, 0, len(e.rests)-bestOf)
-		}
-		if c.Of == 0 && e.holds(p.Margin) {
+		e.rests = append(e.rests, c.Number-best)
+		e.rests = e.rests[max(0, len(e.rests)-bestOf):]
+		if c.Of == 0 && e.well(p.Margin) {
 			c.Expected, c.Of, c.byHosts = best+e.usual, 1, true
 			if c.D = c.Number - c.Expected; len(a.moves)+len(b.moves) == 0 {
 				c.D = max(c.D, -p.Margin/2)
 			}
 		}
 	}
-	c.Only = p.only(c)
+	c.Only = p.slower(c)
 	for _, one := range []*behaviour{a, b} {
-		if one.numbers = append(one.numbers, float32(c.Number)); len(one.numbers) > bestOf {
-			one.numbers = slices.Delete(one.numbers, 0, len(one.numbers)-bestOf)
-		}
+		one.numbers = append(one.numbers, float32(c.Number))
+		one.numbers = one.numbers[max(0, len(one.numbers)-bestOf):]
 	}
 }
 
-// only returns the host that limits a path that carries what is expected: the other one may have
+// slower returns the host that limits a path that carries what is expected: the other one may have
 // changed, and it would not show. It returns 0 if neither limits it alone.
-func (p *Paths) only(c *compared) int64 {
+func (p *Paths) slower(c *compared) int64 {
 	e := p.explained[c.Metric]
-	if !e.holds(p.Margin) || c.D > hides*e.spread {
+	if !e.well(p.Margin) || c.D > hides*e.spread {
 		return 0
 	}
 	roles := c.roles()
@@ -87,7 +85,7 @@ func (p *Paths) only(c *compared) int64 {
 // limits reports whether a host is what limits a path in a role, as far as its hosts tell.
 func (p *Paths) limits(r role, c compared) bool {
 	e, here := p.explained[r.Metric], p.behaviour(r).best
-	if e == nil || !e.holds(p.Margin) {
+	if e == nil || !e.well(p.Margin) {
 		return false
 	}
 	for _, o := range c.roles() {
@@ -113,12 +111,12 @@ func (p *Paths) learn() {
 	}
 }
 
-// moves has a path with another host move as a host does from what it did at its best: not at all while
-// the other one limits it.
-func (p *Paths) moves(path *series.Series, r role, other int64, best float64, m hostMove) {
+// movePath has a path with another host move as a host does from what it did at its best: not at all
+// while the other one limits it.
+func (p *Paths) movePath(path *series.Series, r role, other int64, best float64, m hostMove) {
 	e, far, by := p.explained[r.Metric], role{other, r.Stream}, m.by
 	far.Direction = Turned(r.Direction)
-	if b := p.hosts[far]; e != nil && e.holds(p.Margin) && b != nil && b.known && p.hosts[r].known {
+	if b := p.hosts[far]; e != nil && e.well(p.Margin) && b != nil && b.known && p.hosts[r].known {
 		was := max(best, b.best)
 		if carried, n := path.Reference(m.at); n == 0 || e.fits(carried, was, p.Margin) {
 			by = max(best+by, b.best) - was

@@ -57,7 +57,7 @@ func TestSlowerEnd(t *testing.T) {
 		only int64
 	}{{2, 0, 2}, {2, .3, 0}, {3, 0, 0}, {4, 0, 0}} {
 		look := compared{Deviation: Deviation{From: 1, To: c.to, D: c.d}, Compared: series.Compared{Stream: to}}
-		must.Equal(t, p.only(&look), c.only, "to %d, worse by %v", c.to, c.d)
+		must.Equal(t, p.slower(&look), c.only, "to %d, worse by %v", c.to, c.d)
 	}
 	at := time.Unix(1e9, 0)
 	for _, c := range []struct {
@@ -70,7 +70,7 @@ func TestSlowerEnd(t *testing.T) {
 		}
 		s := path.Series(to)
 		before, _ := s.Reference(at)
-		p.moves(s, role{1, to}, c.to, fast, hostMove{at, .5})
+		p.movePath(s, role{1, to}, c.to, fast, hostMove{at, .5})
 		after, n := s.Reference(at)
 		must.True(t, n == 8 && math.Abs(after-before-c.by) < 1e-6, "to %d: from %v to %v, want %v more", c.to, before, after, c.by)
 	}

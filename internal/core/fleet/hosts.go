@@ -43,8 +43,8 @@ type held struct {
 	effect float64
 }
 
-// holds is for how many batches a look is held (p).
-const holds = 3
+// heldFor is for how many batches a look is held (p).
+const heldFor = 3
 
 // smoothing is over how many batches a host's present deviation is smoothed (p).
 const smoothing = 3
@@ -107,7 +107,7 @@ func (p *Paths) suspects(m model.Metric) (all []*suspect, scatter float64) {
 		b := p.behaviour(r)
 		b.looks = append(b.looks, roles[r]...)
 		b.looks = b.looks[max(0, len(b.looks)-remembered):]
-		b.held = slices.DeleteFunc(b.held, func(h held) bool { return h.batch < p.batch-holds })
+		b.held = slices.DeleteFunc(b.held, func(h held) bool { return h.batch < p.batch-heldFor })
 		for _, c := range roles[r] {
 			b.held = append(b.held, held{p.batch, c.way, c.D - fit.other(r.host, c.Deviation)})
 		}
@@ -135,6 +135,15 @@ func (p *Paths) suspects(m model.Metric) (all []*suspect, scatter float64) {
 		all = append(all, s)
 	}
 	return all, scatter
+}
+
+// compare returns a number of a path as the sender's.
+func (w Way) compare(c series.Compared) compared {
+	d := Deviation{From: w.Low, To: w.High}
+	if c.Direction == model.From {
+		d.From, d.To = d.To, d.From
+	}
+	return compared{Deviation: d, Compared: c, way: w}
 }
 
 // roles returns the roles that c tells of.
@@ -203,11 +212,7 @@ func (s *suspect) explains(d *Doubt) bool {
 	if d.Metric != s.Metric || d.Worse != s.Worse {
 		return false
 	}
-	c := compared{Deviation: Deviation{From: d.Way.Low, To: d.Way.High}, Compared: series.Compared{Stream: d.Stream}}
-	if d.Direction == model.From {
-		c.From, c.To = c.To, c.From
-	}
-	return slices.Contains(c.roles(), s.role)
+	return slices.Contains(d.Way.compare(series.Compared{Stream: d.Stream}).roles(), s.role)
 }
 
 // ask raises the doubts about a host, and reports whether it could.
@@ -417,7 +422,7 @@ func (p *Paths) shift(s *suspect, b *behaviour, m hostMove) {
 		if back != nil {
 			path.Series(stream).Return(back.at, s.host, m.at)
 		} else {
-			p.moves(path.Series(stream), s.role, other, b.best, m)
+			p.movePath(path.Series(stream), s.role, other, b.best, m)
 		}
 	}
 	b.Restart(int(p.batch) - s.Since)

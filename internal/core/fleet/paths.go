@@ -114,10 +114,8 @@ func (p *Paths) Take(l *Lease) *Outcome {
 	look := p.look(one)
 	doubt, all := p.add(way, one)
 	for _, one := range all {
-		c := compared{Deviation: Deviation{From: way.Low, To: way.High}, Compared: one, look: look, way: way}
-		if one.Direction == model.From {
-			c.From, c.To = c.To, c.From
-		}
+		c := way.compare(one)
+		c.look = look
 		p.expect(&c)
 		if c.Of > 0 {
 			p.looks = append(p.looks, c)

@@ -6,14 +6,13 @@ import (
 	"time"
 
 	"linerate/internal/core/fleet/series"
-	"linerate/internal/core/model"
 )
 
 // A thousand hosts have half a million paths, each of which is measured once a week: it never has a
 // past of its own to compare with, and its history would be most of a hub's memory.
 const (
-	seldomKept = 3              // looks of a path that is measured seldom
-	often      = 126 * 3600 / 3 // s, between the looks of one that is not (p): 16 in the time of a reference
+	seldomKept = 3         // looks of a path that is measured seldom
+	seldomFrom = 42 * 3600 // s, from which looks are that far apart (p): 16 in the time of a reference
 )
 
 // seldom is a path that is measured seldom: its last looks.
@@ -36,7 +35,7 @@ func (p *Paths) look(s seen) series.Look {
 // add adds a look, and reports whether its path is measured often enough for a history.
 func (s *seldom) add(one seen) (history bool) {
 	if s.n == seldomKept {
-		if one.at-s.looks[0].at <= seldomKept*often {
+		if one.at-s.looks[0].at <= seldomKept*seldomFrom {
 			return true
 		}
 		copy(s.looks[:], s.looks[1:])
@@ -53,15 +52,8 @@ func (p *Paths) history(way Way, looks []seen) *series.Path {
 	for _, s := range looks {
 		path.Add(p.look(s), s.Numbers)
 	}
-	if len(looks) == 0 {
-		return path
-	}
 	for _, s := range series.Streams() {
-		c := compared{Deviation: Deviation{From: way.Low, To: way.High}, Compared: series.Compared{Stream: s}}
-		if s.Direction == model.From {
-			c.From, c.To = c.To, c.From
-		}
-		roles := c.roles()
+		roles := way.compare(series.Compared{Stream: s}).roles()
 		for i, r := range roles {
 			b := p.hosts[r]
 			if b == nil {
@@ -70,7 +62,7 @@ func (p *Paths) history(way Way, looks []seen) *series.Path {
 			best := b.best
 			for _, m := range slices.Backward(b.moves) {
 				best -= m.by
-				p.moves(path.Series(s), r, roles[1-i].host, best, m)
+				p.movePath(path.Series(s), r, roles[1-i].host, best, m)
 			}
 		}
 	}
@@ -82,15 +74,10 @@ func (p *Paths) Path(way Way) *series.Path {
 	if path := p.often[way]; path != nil {
 		return path
 	}
-	s := p.seldom[way]
-	if s == nil {
-		return nil
+	if s := p.seldom[way]; s != nil {
+		return p.history(way, s.looks[:s.n])
 	}
-	path := &series.Path{Margin: p.Margin}
-	for _, one := range s.looks[:s.n] {
-		path.Add(p.look(one), one.Numbers)
-	}
-	return path
+	return nil
 }
 
 // add adds a look to its path. It returns the stream of the path that may have changed, nil for none,
@@ -106,7 +93,7 @@ func (p *Paths) add(way Way, one seen) (doubt *series.Doubt, all []series.Compar
 		if !s.add(one) {
 			return nil, one.Compared()
 		}
-		path = p.history(way, slices.Clone(s.looks[:]))
+		path = p.history(way, s.looks[:])
 		p.often[way] = path
 		delete(p.seldom, way)
 	}

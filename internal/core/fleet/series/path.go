@@ -38,9 +38,6 @@ func (s Stream) Name(end string) string {
 	return metric.Name(s.Metric) + " " + string(s.Direction) + " " + end
 }
 
-// Many is how many streams there are.
-const Many = 5
-
 // Streams returns all monitored streams in the order of display. A round trip is the same from
 // either end.
 func Streams() []Stream {
@@ -156,7 +153,7 @@ func (p *Path) Series(s Stream) *Series {
 }
 
 // Numbers are those of a look, in the order of Streams; NaN if not measured.
-type Numbers [Many]float32
+type Numbers [5]float32
 
 // NumbersOf returns the numbers of the runs of a look.
 func NumbersOf(runs []model.Run) (n Numbers) {
