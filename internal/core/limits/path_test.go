@@ -43,6 +43,14 @@ func tcp(s *model.Session, d model.Direction) *model.TCPSummary {
 	return s.Runs[0].Ends[0].Flows[0].TCP
 }
 
+// half makes the first card a half duplex one, and the runs carry rates in a window of that length.
+func half(window time.Duration, rates ...float64) func(*model.Session) {
+	return func(s *model.Session) {
+		s.Hosts[0].NICs[0].Media.Duplex = known("half")
+		carried(s, window, rates...)
+	}
+}
+
 // carried makes the runs carry rates in a window of that length.
 func carried(s *model.Session, window time.Duration, rates ...float64) {
 	for i, d := range []model.Direction{model.To, model.From} {
@@ -63,12 +71,8 @@ func TestOfPath(t *testing.T) {
 			s.WireRate = known(units.BitRate(5e6)) // the slower one, as a lab says it
 			s.Hosts[0].PathRate, s.Hosts[1].PathRate = known(units.BitRate(5e6)), known(units.BitRate(50e6))
 		}, 4.7074, 47.074, []string{"5 Mbit/s"}},
-		"each direction has its segments": {func(s *model.Session) {
-			tcp(s, model.To).MSS = known(524)
-		}, 853.42, 941.48, []string{"segments of 524 bytes"}},
-		"jumbo frames that the path does not take": {func(s *model.Session) {
-			s.Hosts[0].MTU, s.Hosts[1].MTU = known(9000), known(9000)
-		}, 941.48, 941.48, nil},
+		"each direction has its segments":          {func(s *model.Session) { tcp(s, model.To).MSS = known(524) }, 853.42, 941.48, []string{"segments of 524 bytes"}},
+		"jumbo frames that the path does not take": {func(s *model.Session) { s.Hosts[0].MTU, s.Hosts[1].MTU = known(9000), known(9000) }, 941.48, 941.48, nil},
 		"one end without a known MTU, but a kernel that knows its segments": {func(s *model.Session) {
 			s.Hosts[1].MTU = fact.Unknown[int]("does not tell")
 		}, 941.48, 941.48, nil},
@@ -80,9 +84,7 @@ func TestOfPath(t *testing.T) {
 		"a kernel that counts the options into its segments": {func(s *model.Session) {
 			tcp(s, model.To).MSS = known(1460)
 		}, 941.48, 941.48, []string{"segments of 1448 bytes"}},
-		"no kernel tells: the smaller MTU": {func(s *model.Session) {
-			s.Runs, s.Hosts[0].MTU = nil, known(9000)
-		}, 941.48, 941.48, []string{"MTU 1500"}},
+		"no kernel tells: the smaller MTU": {func(s *model.Session) { s.Runs, s.Hosts[0].MTU = nil, known(9000) }, 941.48, 941.48, []string{"MTU 1500"}},
 		"no kernel tells: the segment size that was asked for": {func(s *model.Session) {
 			s.Runs, s.Plan.Flow.MSS = nil, 536
 		}, 853.42, 853.42, []string{"maximum segment size 536"}},
@@ -92,31 +94,15 @@ func TestOfPath(t *testing.T) {
 			s.Runs = append(s.Runs, model.Run{Number: 3, Setting: "jumbo", State: model.RunValid, Ends: []model.EndReport{{
 				Host: model.Near, Flows: []model.FlowReport{{Direction: model.To, Role: model.Sender, TCP: &jumbo}}}}})
 		}, 941.48, 941.48, nil},
-		"IPv6": {func(s *model.Session) {
-			s.Runs, s.Hosts[1].Address = nil, "2001:db8::1"
-		}, 928.48, 928.48, nil},
-		"IPv4 written as IPv6": {func(s *model.Session) {
-			s.Runs, s.Hosts[1].Address = nil, "::ffff:192.0.2.1"
-		}, 941.48, 941.48, nil},
-		"VLAN": {func(s *model.Session) { s.Hosts[1].NICs[0].Kind = known("vlan") }, 939.04, 939.04, nil},
+		"IPv6":                 {func(s *model.Session) { s.Runs, s.Hosts[1].Address = nil, "2001:db8::1" }, 928.48, 928.48, nil},
+		"IPv4 written as IPv6": {func(s *model.Session) { s.Runs, s.Hosts[1].Address = nil, "::ffff:192.0.2.1" }, 941.48, 941.48, nil},
+		"VLAN":                 {func(s *model.Session) { s.Hosts[1].NICs[0].Kind = known("vlan") }, 939.04, 939.04, nil},
 		// diagnosis.md section 2.1: 2 x 1448 of 2 x 1538 + 90.
 		"half duplex": {func(s *model.Session) { s.Hosts[0].NICs[0].Media.Duplex = known("half") }, 914.72, 914.72, nil},
-		"half duplex by a card's word, and more is carried": {func(s *model.Session) {
-			s.Hosts[0].NICs[0].Media.Duplex = known("half")
-			carried(s, 100*time.Millisecond, 930e6, 935e6)
-		}, 941.48, 941.48, nil},
-		"half duplex, and more in a window that says it all": {func(s *model.Session) {
-			s.Hosts[0].NICs[0].Media.Duplex = known("half")
-			carried(s, 10*time.Second, 200e6, 935e6)
-		}, 941.48, 941.48, nil},
-		"half duplex, and more in a window that may hold what waited": {func(s *model.Session) {
-			s.Hosts[0].NICs[0].Media.Duplex = known("half")
-			carried(s, 100*time.Millisecond, 200e6, 935e6)
-		}, 914.72, 914.72, nil},
-		"half duplex that is full": {func(s *model.Session) {
-			s.Hosts[0].NICs[0].Media.Duplex = known("half")
-			carried(s, 10*time.Second, 919e6, 919e6)
-		}, 914.72, 914.72, nil},
+		"half duplex by a card's word, and more is carried":           {half(100*time.Millisecond, 930e6, 935e6), 941.48, 941.48, nil},
+		"half duplex, and more in a window that says it all":          {half(10*time.Second, 200e6, 935e6), 941.48, 941.48, nil},
+		"half duplex, and more in a window that may hold what waited": {half(100*time.Millisecond, 200e6, 935e6), 914.72, 914.72, nil},
+		"half duplex that is full":                                    {half(10*time.Second, 919e6, 919e6), 914.72, 914.72, nil},
 		"half duplex that is the default of the driver of a card without a wire": {func(s *model.Session) {
 			n := &s.Hosts[0].NICs[0]
 			n.Media.Duplex, n.Media.Supported, n.Bus.Kind = known("half"), known([]string{}), known("virtual")
@@ -134,9 +120,7 @@ func TestOfPath(t *testing.T) {
 		"a bus that is slower than the link": {func(s *model.Session) {
 			s.Hosts[1].NICs[0].Bus.Allows = known(units.BitRate(500e6))
 		}, 478.20, 478.20, []string{"bus of nas: 500 Mbit/s (test)"}},
-		"a bus that is faster than the link": {func(s *model.Session) {
-			s.Hosts[1].NICs[0].Bus.Allows = known(units.BitRate(8e9))
-		}, 941.48, 941.48, []string{"link"}},
+		"a bus that is faster than the link": {func(s *model.Session) { s.Hosts[1].NICs[0].Bus.Allows = known(units.BitRate(8e9)) }, 941.48, 941.48, []string{"link"}},
 		"nobody knows the link": {func(s *model.Session) {
 			s.WireRate = fact.Unknown[units.BitRate]("virtual")
 		}, 0, 0, []string{"the rate of the link is unknown: virtual"}},

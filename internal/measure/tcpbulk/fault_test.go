@@ -19,13 +19,20 @@ func long(streams int) model.Flow {
 	return model.Flow{Direction: model.To, Streams: streams, Duration: time.Hour, Interval: engine.MinInterval}
 }
 
+// carrying returns two ends between which a flow runs.
+func carrying(t testing.TB, e *Engine, f model.Flow) (near, far *enginetest.End) {
+	t.Helper()
+	near, far = enginetest.Prepare(t, e, enginetest.NewWire(t), f)
+	near.Start(t.Context())
+	far.Start(t.Context())
+	far.AwaitTraffic(t)
+	return near, far
+}
+
 func TestReceiverVanishes(t *testing.T) {
 	for name, e := range everyPlane() {
 		t.Run(name, func(t *testing.T) {
-			near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), long(3))
-			near.Start(t.Context())
-			far.Start(t.Context())
-			far.AwaitTraffic(t)
+			near, far := carrying(t, e, long(3))
 			must.Do(t, far.Close())
 			must.Wait(t, "sender", near.Done)
 			must.Do(t, near.Err)
@@ -39,10 +46,7 @@ func TestReceiverVanishes(t *testing.T) {
 func TestSenderVanishes(t *testing.T) {
 	for name, e := range everyPlane() {
 		t.Run(name, func(t *testing.T) {
-			near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), long(3))
-			near.Start(t.Context())
-			far.Start(t.Context())
-			far.AwaitTraffic(t)
+			near, far := carrying(t, e, long(3))
 			must.Do(t, near.Close())
 			must.Wait(t, "receiver", far.Done)
 			must.True(t, far.Err == nil && len(far.Report.Warnings) != 0, "error %v, warnings %q; want a warning", far.Err, far.Report.Warnings)
@@ -63,10 +67,7 @@ func TestSenderVanishesBeforeTheWindow(t *testing.T) {
 
 func TestBytesCutShort(t *testing.T) {
 	f := model.Flow{Direction: model.To, Streams: 2, Bytes: 1 << 50, Interval: engine.MinInterval}
-	near, far := enginetest.Prepare(t, New(), enginetest.NewWire(t), f)
-	near.Start(t.Context())
-	far.Start(t.Context())
-	far.AwaitTraffic(t)
+	near, far := carrying(t, New(), f)
 	near.Stop()
 	must.Wait(t, "sender", near.Done)
 	must.Wait(t, "receiver", far.Done)

@@ -229,6 +229,13 @@ func (r *raw) begin(params string, n int) {
 	r.expect(iperf3.TestStart, iperf3.TestRunning)
 }
 
+// claim runs a test of two streams, and reports results of them.
+func (r *raw) claim(streams ...string) {
+	r.begin(oneSecond, 2)
+	r.send(r.ctl, iperf3.TestEnd.Byte())
+	r.json(resultsOf(streams...))
+}
+
 // connect opens n streams.
 func (r *raw) connect(n int) {
 	r.t.Helper()
