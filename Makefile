@@ -99,9 +99,9 @@ judge: build ## the diagnosis against planted limits: SEEDS=0-29, KIND=loss-midd
 tuning: build ## linerate tune in badly set labs, against an exhaustive search; CASES=window-far,clean tries some; goes on after a stop
 	$(GO) run ./bench/tuning -linerate $(BIN) -cases "$(CASES)" -o bench/RESULTS.md
 
-fleet-test: build ## a fleet through its faults: real hubs, PostgreSQL and agents with simulated traffic, half an hour; HOSTS=40 FAULTS=40 FOR=6m for less (as root)
+fleet-test: build ## a fleet through its faults: real hubs, PostgreSQL and agents with simulated traffic, half an hour; HOSTS=40 FAULTS=40 FOR=6m for less, TOGETHER=25 hosts in a process, ROUNDS=12 an hour (as root)
 	$(GO) build -o bin/fleet-test ./bench/fleet
-	bin/fleet-test -linerate $(BIN) $(if $(HOSTS),-hosts $(HOSTS)) $(if $(FAULTS),-faults $(FAULTS)) $(if $(FOR),-for $(FOR),-o bench/RESULTS.md)
+	bin/fleet-test -linerate $(BIN) $(if $(HOSTS),-hosts $(HOSTS)) $(if $(TOGETHER),-together $(TOGETHER)) $(if $(ROUNDS),-rounds $(ROUNDS)) $(if $(FAULTS),-faults $(FAULTS)) $(if $(FOR),-for $(FOR),-o bench/RESULTS.md)
 
 detection: ## what the hub finds in simulated fleets of 24 to 1,000 hosts, an hour; HOSTS=100 without larger ones, SEED=1
 	$(GO) run ./bench/detect -seed $(or $(SEED),1) $(if $(HOSTS),-hosts $(HOSTS),-o bench/RESULTS.md)

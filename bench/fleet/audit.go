@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -69,6 +68,7 @@ func (w *world) audit(ctx context.Context) (*audited, error) {
 // read reads all leases and all logs.
 func (w *world) read(ctx context.Context, a *audited, names map[int64]*process) error {
 	a.leases, a.ended = map[int64]fleet.Lease{}, map[int64]entry{}
+	logs := map[int64]string{}
 	for n := (fleet.News{More: true}); n.More; {
 		var err error
 		if n, err = w.store.News(ctx, n.To); err != nil {
@@ -79,15 +79,15 @@ func (w *world) read(ctx context.Context, a *audited, names map[int64]*process) 
 		}
 		for _, one := range n.Hosts {
 			for _, p := range w.hosts {
-				if p.name == one.Name {
-					names[one.ID] = p
+				if slices.Contains(p.hosts, one.Name) {
+					names[one.ID], logs[one.ID] = p, w.log(one.Name)
 				}
 			}
 		}
 	}
 	a.sessions, a.overlaps = 0, nil
 	for id, h := range names {
-		own, err := logged(filepath.Join(w.folder, h.name+".jsonl"), func(e entry) (span, bool) {
+		own, err := logged(logs[id], func(e entry) (span, bool) {
 			if e.Finished {
 				a.ended[e.Lease] = e
 			}
@@ -96,7 +96,7 @@ func (w *world) read(ctx context.Context, a *audited, names map[int64]*process) 
 		if err != nil {
 			return err
 		}
-		others, err := logged(filepath.Join(w.folder, h.name+".jsonl"+auditFile), visit)
+		others, err := logged(logs[id]+auditFile, visit)
 		if err != nil {
 			return err
 		}
@@ -249,10 +249,11 @@ func (w *world) section(a *audited, happened map[string]int) results.Section {
 		return 100 * used.Seconds() / lived.Seconds(), mib
 	}
 	hostCPU, hostMem := cost(w.hosts)
+	hostCPU, hostMem = hostCPU/float64(w.together), hostMem/int64(w.together)
 	hubCPU, hubMem := cost(w.hubs)
 	all := w.options.hosts * (w.options.hosts - 1) / 2
-	fmt.Fprintf(&b, "%d hosts, each an agent in a process of its own, and two hubs on PostgreSQL, on one machine with %s; real tickets over TLS, simulated traffic: 941 Mbit/s with 3 %% of noise. %d faults in %v, each host up to %s looks an hour, %d sessions.\n\n| fault | times |\n|---|---|\n",
-		w.options.hosts, plain.Count(runtime.NumCPU(), "core"), w.faults, w.length, perHour, a.sessions)
+	fmt.Fprintf(&b, "%d agents, %d to a process, and two hubs on PostgreSQL, on one machine with %s; real tickets over TLS, simulated traffic: 941 Mbit/s with 3 %% of noise. %d faults in %v, each host up to %d looks an hour, %d sessions.\n\n| fault | times |\n|---|---|\n",
+		w.options.hosts, w.together, plain.Count(runtime.NumCPU(), "core"), w.faults, w.length, w.rounds, a.sessions)
 	for _, f := range faults {
 		fmt.Fprintf(&b, "| %s | %d |\n", f.name, happened[f.name])
 	}

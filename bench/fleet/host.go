@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"time"
 
 	"linerate/internal/app"
@@ -37,12 +38,23 @@ const auditFile = ".audit"
 // traffic is how long a look of a host sends: linerate's own takes as long.
 const traffic = 14 * time.Second
 
-// host takes part in a fleet until it is killed: all of linerate agent but its traffic.
-func host(ctx context.Context, name, port, state, log, link string) error {
+// hosts takes part in a fleet, as one host for each line, until it is killed.
+func hosts(ctx context.Context, link string, lines []string) error {
 	hub, err := tls.ParseLink(link)
 	if err != nil {
 		return err
 	}
+	ended := make(chan error, len(lines))
+	for _, line := range lines {
+		go func() { ended <- host(ctx, hub, strings.Fields(line)) }()
+	}
+	return <-ended
+}
+
+// host is all of linerate agent but its traffic; about are the name, the port, the folder of the
+// state and the log of the host.
+func host(ctx context.Context, hub tls.Link, about []string) error {
+	name, port, state, log := about[0], about[1], about[2], about[3]
 	file, err := os.OpenFile(log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err

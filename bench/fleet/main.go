@@ -1,7 +1,7 @@
 //go:build linux
 
 // Command fleet tests many hosts of a fleet through hundreds of faults: real hubs on a real
-// PostgreSQL, the real agent of each host in a process of its own, real tickets over TLS; only
+// PostgreSQL, the real agent of each host, real tickets over TLS; only
 // the traffic of the hosts is simulated. Then it compares what the hosts logged themselves with
 // what the hubs stored: no host in two runs at a time, no finished run lost or stored twice.
 //
@@ -35,13 +35,14 @@ func main() {
 type options struct {
 	program, output, folder string
 	hosts, faults           int
+	together, rounds        int
 	length                  time.Duration
 	seed                    uint64
 }
 
 func run(ctx context.Context, args []string) error {
-	if len(args) == 6 && args[0] == "host" {
-		return host(ctx, args[1], args[2], args[3], args[4], args[5])
+	if len(args) > 2 && args[0] == "hosts" {
+		return hosts(ctx, args[1], args[2:])
 	}
 	var o options
 	flags := flag.NewFlagSet("fleet", flag.ContinueOnError)
@@ -49,6 +50,8 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&o.output, "o", "", "document whose section is replaced; \"\" prints it")
 	flags.StringVar(&o.folder, "kept", "bin/fleet", "folder for the logs")
 	flags.IntVar(&o.hosts, "hosts", 200, "how many hosts")
+	flags.IntVar(&o.together, "together", 1, "how many hosts share a process, which is killed as a whole")
+	flags.IntVar(&o.rounds, "rounds", 60, "looks of each host an hour")
 	flags.IntVar(&o.faults, "faults", 200, "how many faults")
 	flags.DurationVar(&o.length, "for", 25*time.Minute, "how long the faults go on")
 	flags.Uint64Var(&o.seed, "seed", 1, "of the faults and their times")

@@ -14,9 +14,10 @@ import (
 
 // process is a program that is killed and started again.
 type process struct {
-	name string
-	args []string
-	log  string // of what it prints
+	name  string
+	hosts []string // that are in it
+	args  []string
+	log   string // of what it prints
 
 	busy  sync.Mutex // held during a fault
 	mu    sync.Mutex

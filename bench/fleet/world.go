@@ -30,9 +30,8 @@ type world struct {
 
 const (
 	disks    = 10
-	diskSize = "24m"
-	mounted  = "/mnt" // where the disks are
-	perHour  = "60"   // looks of each host
+	diskRoom = 24 << 20 // bytes, for 20 hosts
+	mounted  = "/mnt"   // where the disks are
 
 	firstPort = 10_000 // of the hosts
 )
@@ -55,7 +54,7 @@ func start(ctx context.Context, o options) (w *world, err error) {
 	}
 	for i := range disks {
 		disk := fmt.Sprintf("%s/disk%d", mounted, i)
-		if err := errors.Join(os.Mkdir(disk, 0o755), do("mount -t tmpfs -o mode=755,size="+diskSize+" none "+disk)); err != nil {
+		if err := errors.Join(os.Mkdir(disk, 0o755), do("mount -t tmpfs -o mode=755,size="+fmt.Sprint(diskRoom*max(1, o.hosts/disks/20))+" none "+disk)); err != nil {
 			return w, err
 		}
 		w.disks = append(w.disks, disk)
@@ -89,13 +88,17 @@ func start(ctx context.Context, o options) (w *world, err error) {
 	if err != nil {
 		return w, err
 	}
-	for i := range o.hosts {
-		h := fmt.Sprintf("h%03d", i)
-		state := filepath.Join(w.disks[i%disks], h)
-		if err := os.Mkdir(state, 0o755); err != nil {
-			return w, err
+	for from := 0; from < o.hosts; from += o.together {
+		p := &process{args: []string{self, "hosts", string(link)}}
+		for i := from; i < min(from+o.together, o.hosts); i++ {
+			h := fmt.Sprintf("h%03d", i)
+			state := filepath.Join(w.disks[i%disks], h)
+			if err := os.Mkdir(state, 0o755); err != nil {
+				return w, err
+			}
+			p.hosts, p.args = append(p.hosts, h), append(p.args, strings.Join([]string{h, fmt.Sprint(firstPort + i), state, w.log(h)}, " "))
 		}
-		p := &process{name: h, args: []string{self, "host", h, fmt.Sprint(firstPort + i), state, filepath.Join(o.folder, h+".jsonl"), string(link)}, log: filepath.Join(o.folder, h+".txt")}
+		p.name, p.log = p.hosts[0], filepath.Join(o.folder, p.hosts[0]+".txt")
 		w.hosts = append(w.hosts, p)
 		if err := p.start(); err != nil {
 			return w, err
@@ -107,6 +110,9 @@ func start(ctx context.Context, o options) (w *world, err error) {
 		return len(n.Hosts) == o.hosts, err
 	})
 }
+
+// log returns the path of a host's own log.
+func (w *world) log(host string) string { return filepath.Join(w.folder, host+".jsonl") }
 
 func (w *world) hubState(i int) string { return fmt.Sprintf("%s/hub%d", mounted, i) }
 
@@ -122,7 +128,7 @@ func (w *world) startHub(ctx context.Context, i int, db string) error {
 		}
 	}
 	p := &process{name: fmt.Sprintf("hub%d", i), log: filepath.Join(w.folder, fmt.Sprintf("hub%d.txt", i))}
-	p.args = []string{w.program, "hub", "--db", db, "--state", state, "--listen", fmt.Sprintf("127.0.0.%d:5300", i+1), "--host", "127.0.0.1,127.0.0.2", "--rounds", perHour}
+	p.args = []string{w.program, "hub", "--db", db, "--state", state, "--listen", fmt.Sprintf("127.0.0.%d:5300", i+1), "--host", "127.0.0.1,127.0.0.2", "--rounds", fmt.Sprint(w.rounds)}
 	w.hubs = append(w.hubs, p)
 	if err := p.start(); err != nil {
 		return err

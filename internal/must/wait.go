@@ -1,6 +1,9 @@
 package must
 
-import "time"
+import (
+	"runtime"
+	"time"
+)
 
 // Patience is how long Until and Wait wait for what happens at once on an idle machine. It only
 // matters if the program is broken.
@@ -22,7 +25,7 @@ func Within(t TB, d time.Duration, what string, ok func() bool) {
 		select {
 		case <-tick.C:
 		case <-late:
-			t.Fatal("not within " + d.String() + ": " + what)
+			never(t, d, what)
 		}
 	}
 }
@@ -34,7 +37,14 @@ func Wait[T any](t TB, what string, c <-chan T) (v T) {
 	select {
 	case v = <-c:
 	case <-time.After(Patience):
-		t.Fatal("not within " + Patience.String() + ": " + what)
+		never(t, Patience, what)
 	}
 	return v
+}
+
+// never ends t with what all goroutines do: which of them hangs is hardly ever seen twice.
+func never(t TB, d time.Duration, what string) {
+	t.Helper()
+	stacks := make([]byte, 1<<20)
+	t.Fatal("not within " + d.String() + ": " + what + "\n" + string(stacks[:runtime.Stack(stacks, true)]))
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"reflect"
@@ -28,6 +29,7 @@ func (h *Hub) handler() http.Handler {
 	mux.HandleFunc("POST /fleet/v1/sync", agentCall(h, h.sync))
 	mux.HandleFunc("POST /fleet/v1/push", agentCall(h, h.push))
 	mux.HandleFunc("GET /fleet/v1/status", h.people(func(*http.Request) (any, error) { return h.status(), nil }))
+	mux.HandleFunc("POST /fleet/v1/present", h.people(h.present))
 	mux.HandleFunc("GET /fleet/v1/path", h.people(h.history))
 	mux.HandleFunc("POST /fleet/v1/operate", h.people(h.operate))
 	return mux
@@ -50,6 +52,10 @@ func reply(w http.ResponseWriter, out any, err error) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if write, ok := out.(func(io.Writer)); ok {
+		write(w)
+		return
+	}
 	_ = json.NewEncoder(w).Encode(out) // a client that is gone does not need it
 }
 
@@ -161,7 +167,7 @@ func (h *Hub) sync(ctx context.Context, c caller, in *wirefleet.Sync) (*wireflee
 	late := time.NewTimer(patient)
 	defer late.Stop()
 	for waiting := true; ; {
-		for _, l := range h.open {
+		for _, l := range h.orders[one.ID] {
 			if l.Until < h.now() || slices.Contains(in.Have, l.ID) || len(out.Orders) >= wirefleet.MostResults {
 				continue
 			}
@@ -173,7 +179,7 @@ func (h *Hub) sync(ctx context.Context, c caller, in *wirefleet.Sync) (*wireflee
 			out.Now, out.Drained = h.clock().UnixNano(), one.Drained
 			return out, nil
 		}
-		news := h.news
+		news := h.waits(one.ID)
 		h.mu.Unlock()
 		select {
 		case <-news:
@@ -305,6 +311,18 @@ func (h *Hub) push(ctx context.Context, c caller, in *wirefleet.Push) (*wireflee
 		out.Kept = append(out.Kept, r.ID)
 	}
 	return out, nil
+}
+
+// present returns the present numbers between hosts.
+func (h *Hub) present(r *http.Request) (any, error) {
+	var hosts []int64
+	if err := wirefleet.Read(r.Body, &hosts); err != nil {
+		return nil, err
+	}
+	if len(hosts) > h.c.Most {
+		return nil, fmt.Errorf("%w: %d hosts", wirefleet.ErrInvalid, len(hosts))
+	}
+	return func(w io.Writer) { h.rows(w, hosts) }, nil
 }
 
 // history returns the history of a path for display.

@@ -52,6 +52,9 @@ func (h *Hub) follow(ctx context.Context) error {
 		for i := range n.Hosts {
 			h.learn(&n.Hosts[i])
 		}
+		for _, one := range n.Halves {
+			h.halves[one.Hash] = &half{one.Print}
+		}
 		for i := range n.Leases {
 			l := &n.Leases[i]
 			if l.State == fleet.Planned {
@@ -79,7 +82,7 @@ func (h *Hub) learn(one *fleet.Host) {
 	}
 	if one.Drained != mine.Drained {
 		h.joined = h.joined || one.Drained == 0
-		h.wake()
+		h.wake(one.ID)
 	}
 	if h.silent[one.ID] && now-one.Seen < fleet.SilentAfter {
 		h.silent[one.ID], h.joined = false, true
@@ -109,45 +112,57 @@ func (h *Hub) result(l *fleet.Lease) {
 // add adds an open lease.
 func (h *Hub) add(l *fleet.Lease) {
 	h.open[l.ID] = l
+	if h.orders[l.Near] == nil {
+		h.orders[l.Near] = map[int64]*fleet.Lease{}
+	}
+	h.orders[l.Near][l.ID] = l
 	for _, u := range append([]fleet.Use{{Resource: l.Near}, {Resource: l.Far}}, l.Uses...) {
 		h.taken[u.Resource] = append(h.taken[u.Resource], l.Span)
 	}
 	p := h.pair(l.Way())
 	p.next = max(p.next, l.From)
-	h.wake()
+	h.wake(l.Near)
 }
 
 // take takes a result into the state of its path, and reports whether it confirms a change.
 func (h *Hub) take(l *fleet.Lease) bool {
 	p := h.pair(l.Way())
 	delete(h.open, l.ID)
+	delete(h.orders[l.Near], l.ID)
 	p.tried = l.State != fleet.Lost || p.last > 0 // else its first look is still to come
-	if h.recent = append(h.recent, *l); len(h.recent) > 20*shown {
-		h.recent = slices.Delete(h.recent, 0, 10*shown)
-	}
+	h.keep(*l)
 	if l.Kind == fleet.Visit {
-		p.problem, p.blocked = l.Reason, 0
+		p.problem = &problem{text: l.Reason}
 		switch l.State {
 		case fleet.Done:
-			p.last, p.problem = max(p.last, l.From), ""
+			p.last, p.problem = max(p.last, l.From), nil
 		case fleet.Unreachable:
-			p.blocked = l.Near
+			p.problem.blocked = l.Near
 		case fleet.Planned, fleet.Skipped, fleet.Failed, fleet.Lost:
 		}
 	}
-	if print := l.Print; len(print) > 0 {
-		if l.Near > l.Far {
-			print = print.Turned()
-		}
-		if n := len(p.prints); n == 0 || len(p.prints[n-1].print().Differences(print)) > 0 {
-			p.prints = append(p.prints, h.printed(l, print))
-		}
+	if l.Kept != nil {
+		h.printed(p, l.ID, l.Kept)
 	}
 	o := h.paths.Take(l)
+	p.now = h.paths.Present(l.Way())
 	if o != nil {
 		h.changes = append(h.changes, h.change(o))
 	}
 	return o != nil
+}
+
+// keep keeps what became of a lease for an hour, and that of the last ones.
+func (h *Hub) keep(l fleet.Lease) {
+	l.Runs, l.Kept = nil, nil
+	h.recent = append(h.recent, l)
+	old, until := 0, h.now()-hour
+	for old < len(h.recent)-20*shown && h.recent[old].Reported <= until {
+		old++
+	}
+	if old > 10*shown {
+		h.recent = slices.Delete(h.recent, 0, old)
+	}
 }
 
 // change returns a change with what changed on the hosts meanwhile.
@@ -240,7 +255,7 @@ func (h *Hub) cohorts(o *fleet.Outcome, changes []fingerprint.Change) (all []fle
 			for _, end := range []struct {
 				host     int64
 				was, now fingerprint.Print
-			}{{way.Low, p.prints[i-1].low, p.prints[i].low}, {way.High, p.prints[i-1].high, p.prints[i].high}} {
+			}{{way.Low, p.prints[i-1].low.Print, p.prints[i].low.Print}, {way.High, p.prints[i-1].high.Print, p.prints[i].high.Print}} {
 				for _, c := range end.was.Differences(end.now) {
 					if of := with[c]; of != nil {
 						of[end.host] = true

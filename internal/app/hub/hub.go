@@ -23,8 +23,8 @@ import (
 	"linerate/internal/control/agent"
 	wirefleet "linerate/internal/control/fleet"
 	"linerate/internal/control/wire/tls"
-	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/fleet"
+	"linerate/internal/core/fleet/series"
 	"linerate/internal/fault"
 	"linerate/internal/host/sandbox"
 )
@@ -52,15 +52,16 @@ type Store interface {
 // Defaults of a hub (fleet.md section 4; all (p)).
 const (
 	DefaultPort   = "5300"
-	DefaultRounds = 6   // an hour
-	MostHosts     = 50  // with SQLite
-	MostOnServer  = 200 // with PostgreSQL
+	DefaultRounds = 6    // an hour
+	MostHosts     = 50   // with SQLite
+	MostOnServer  = 1000 // with PostgreSQL
 	DefaultMargin = 0.0953101798
 
 	window    = fleet.Window     // s, of a look
 	settle    = 150              // s, of a confirmation
 	soon      = 5                // s, to the next possible window: its ticket has to arrive
 	horizon   = 3600             // s, planned ahead: agents go on without a hub for so long
+	filling   = 20               // hosts a second, for which gaps in the plan are filled: a thousand have half a million pairs
 	gathering = 600              // s, after a host joins, in which one round is planned ahead
 	grace     = 120              // s, after a window, until a result counts as lost
 	kept      = 28 * 24 * 3600   // s, as long as a reference uses them
@@ -71,6 +72,7 @@ const (
 	drift     = 5 * time.Second  // a larger difference means that a clock was set
 	astray    = 300              // s, from which a host's clock is called wrong
 	shown     = 50               // entries of a list
+	hour      = 3600             // s
 )
 
 // Config says how a hub works.
@@ -118,21 +120,23 @@ type Hub struct {
 	mark    fleet.Mark
 	keys    map[string]fleet.Key
 	setup   fleet.Setup
-	leads   int64          // until when this hub plans
-	mine    map[int64]bool // results that this hub has stored and not taken yet
-	news    chan struct{}  // closed when an agent may have new orders
+	leads   int64                   // until when this hub plans
+	mine    map[int64]bool          // results that this hub has stored and not taken yet
+	news    map[int64]chan struct{} // of each host that waits: closed when it may have new orders
 	hosts   map[int64]*fleet.Host
 	dirty   map[int64]bool // hosts to be stored
 	silent  map[int64]bool
-	open    map[int64]*fleet.Lease // without a result
-	taken   map[int64][]fleet.Span // by resource, of which the hosts are the first
+	open    map[int64]*fleet.Lease           // without a result
+	orders  map[int64]map[int64]*fleet.Lease // of them, those of each near host
+	taken   map[int64][]fleet.Span           // by resource, of which the hosts are the first
 	paths   fleet.Paths
 	pairs   map[fleet.Way]*pair
-	halves  map[int64][]fingerprint.Print // the conditions that each host has had, each once
-	planned int64                         // the rounds before this time are
+	halves  map[string]*half // the conditions that hosts have had, by their hash
+	planned int64            // the rounds before this time are
 	round   int64
 	windows []fleet.Span // of rounds to come
 	joined  bool         // a host has come since they were planned
+	filled  int64        // when gaps were filled last
 	stored  int64        // when hosts were stored
 	swept   int64        // when old results were removed
 	recent  []fleet.Lease
@@ -144,12 +148,18 @@ type Hub struct {
 
 // pair is what is known of two hosts together beside their path.
 type pair struct {
-	last    int64 // when they measured
-	next    int64 // when that was planned for last
-	blocked int64 // the one that could not connect to the other
+	last    int64          // when they measured
+	next    int64          // when that was planned for last
+	now     series.Numbers // at present, in base units
 	tried   bool
-	problem string // of the last look
+	problem *problem // of the last look; nil if it counts
 	prints  []printed
+}
+
+// problem is why a look does not count.
+type problem struct {
+	text    string
+	blocked int64 // the host that could not connect to the other one
 }
 
 // pair returns what is known of two hosts.
@@ -175,10 +185,10 @@ func (h *Hub) between(way fleet.Way) pair {
 func ready(ctx context.Context, env app.Env, st Store, c Config) (*Hub, error) {
 	c.Most = cmp.Or(c.Most, MostHosts)
 	h := &Hub{
-		env: env, c: c, store: st, id: fmt.Sprint(rand.Uint64()), alerts: make(chan fleet.Alert, 100), news: make(chan struct{}),
-		hosts: map[int64]*fleet.Host{}, dirty: map[int64]bool{}, silent: map[int64]bool{}, open: map[int64]*fleet.Lease{}, taken: map[int64][]fleet.Span{},
+		env: env, c: c, store: st, id: fmt.Sprint(rand.Uint64()), alerts: make(chan fleet.Alert, 100), news: map[int64]chan struct{}{},
+		hosts: map[int64]*fleet.Host{}, dirty: map[int64]bool{}, silent: map[int64]bool{}, open: map[int64]*fleet.Lease{}, orders: map[int64]map[int64]*fleet.Lease{}, taken: map[int64][]fleet.Span{},
 		keys: map[string]fleet.Key{}, mine: map[int64]bool{}, paths: fleet.Paths{Margin: c.Margin, Zone: env.Now().Location()}, round: 3600 / int64(cmp.Or(c.Rounds, DefaultRounds)),
-		pairs: map[fleet.Way]*pair{}, halves: map[int64][]fingerprint.Print{},
+		pairs: map[fleet.Way]*pair{}, halves: map[string]*half{},
 	}
 	at, err := st.Clock(ctx)
 	h.base, h.wall, h.asked = time.Now(), at, at.Unix()
@@ -279,7 +289,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	if h.metrics != nil { // a failure does not end the hub
 		all.Go(func() {
 			err := serve.Metrics(ctx, h.metrics, func(w io.Writer, _ bool) { // one text for both formats: it has gauges alone
-				s := h.status()
+				s := h.whole()
 				_ = h.c.Measured(w, &s) // a client that is gone does not need it
 			})
 			if err != nil {

@@ -1,13 +1,13 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -256,10 +256,8 @@ func TestFleet(t *testing.T) {
 			b.join(name)
 		}
 		b.run(5 * time.Minute)
-		s := b.hub.status()
-		for _, w := range s.Ways {
-			must.True(t, w.To != nil && w.From != nil && w.RoundTrip != nil, "after five minutes: %+v", w)
-		}
+		s := b.hub.whole()
+		must.True(t, s.Seen == 10 && len(s.Present.Goodput.All()) == 20 && len(s.Present.RoundTrip.All()) == 20, "after five minutes: %+v", s.Present)
 		b.run(7 * time.Hour)
 		b.start()
 		b.run(2 * time.Hour)
@@ -285,19 +283,23 @@ func TestFleet(t *testing.T) {
 // TestCohorts: two of four hosts went from one kernel to another one; a third came to it from elsewhere,
 // and a fourth always had it.
 func TestCohorts(t *testing.T) {
-	h, n := &Hub{pairs: map[fleet.Way]*pair{}, halves: map[int64][]fingerprint.Print{}}, fingerprint.Kernel
+	h, n := &Hub{pairs: map[fleet.Way]*pair{}, halves: map[string]*half{}}, fingerprint.Kernel
 	of := func(low, high int64, kernels ...string) {
 		for i := 0; i < len(kernels); i += 2 {
 			p := fingerprint.Print{fingerprint.Of(model.Near, n): kernels[i], fingerprint.Of(model.Far, n): kernels[i+1]}
 			one := h.pair(fleet.Way{Low: low, High: high})
-			one.prints = append(one.prints, h.printed(&fleet.Lease{Near: low, Far: high}, p))
+			c, halves := (&fleet.Lease{Near: low, Far: high, Print: p}).Split()
+			for _, of := range halves {
+				h.halves[of.Hash] = cmp.Or(h.halves[of.Hash], &half{of.Print})
+			}
+			h.printed(one, 0, c)
 			must.True(t, maps.Equal(one.prints[len(one.prints)-1].print(), p), "%v", p)
 		}
 	}
 	of(1, 2, "6.1", "6.1", "6.2", "6.1", "6.2", "6.2")
 	of(2, 3, "6.1", "6.0", "6.2", "6.2")
 	of(3, 4, "6.0", "6.2", "6.2", "6.2")
-	must.True(t, len(h.halves[2]) == 2 && len(h.halves[4]) == 1, "the conditions of each host once: %v", h.halves)
+	must.True(t, len(h.halves) == 3, "conditions once: %v", h.halves)
 	got := h.cohorts(&fleet.Outcome{Moved: map[int64]bool{1: true, 2: true, 3: false, 4: true}}, []fingerprint.Change{{Key: fingerprint.Of(model.Near, n), Was: "6.1", Now: "6.2"}})
 	must.True(t, len(got) == 1 && math.Abs(got[0].P-0.5) < 1e-9 && got[0].Hosts == 2 && got[0].Moved == 2 && got[0].Others == 2 && got[0].Beside == 1, "%+v", got)
 }
@@ -348,7 +350,7 @@ func TestSeveralHubs(t *testing.T) {
 		stop, b.others = stopThird, []*Hub{third}
 		b.run(3 * time.Hour)
 		must.Need(t, len(second.changes) > 0 && fmt.Sprint(second.changes) == fmt.Sprint(third.changes), "the hubs know of %d and %d changes", len(second.changes), len(third.changes))
-		must.True(t, reflect.DeepEqual(second.status().Ways, third.status().Ways), "the hubs know the paths differently")
+		must.True(t, fmt.Sprint(second.whole().Present) == fmt.Sprint(third.whole().Present), "the hubs know the paths differently")
 		for _, h := range []*Hub{second, third} { // whichever hub told people
 			told := map[string]int{}
 			for _, a := range h.told {
@@ -460,8 +462,8 @@ func TestBadDays(t *testing.T) {
 				tried[l.Near] = true
 			}
 		}
-		s := b.hub.status()
-		must.True(t, len(s.Ways) == 1 && s.Ways[0].Problem != "" && s.Ways[0].To != nil && !s.Hosts[0].Silent && !s.Hosts[1].Silent, "cut off: %+v", s.Ways)
+		s := b.hub.whole()
+		must.True(t, s.Failed == 1 && len(s.Problems) == 1 && s.Present.Goodput[0][1] > 0 && !s.Hosts[0].Silent && !s.Hosts[1].Silent, "cut off: %+v", s)
 		must.Equal(t, len(tried), 2, "ends that tried to connect")
 
 		must.Do(t, b.store.Remove(t.Context(), 2))

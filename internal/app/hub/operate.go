@@ -98,7 +98,7 @@ func (h *Hub) operated(ctx context.Context, one *fleet.Host, text string, err er
 	if err != nil {
 		return out, fmt.Errorf("%w: %w", wirefleet.ErrLater, err)
 	}
-	h.wake()
+	h.wake(one.ID)
 	h.alert(fleet.Alert{Kind: "operator", Subject: one.Name, Text: text})
 	return fleet.Operated{Text: text}, nil
 }

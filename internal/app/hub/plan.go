@@ -82,9 +82,11 @@ func (h *Hub) due(ctx context.Context) error {
 	if err := h.planConfirms(ctx, now); err != nil {
 		return err
 	}
-	if err := h.planRounds(ctx, now); err != nil {
-		return err
+	fills := now-h.filled >= int64(len(h.hosts))/filling
+	if err := h.planRounds(ctx, now, fills); err != nil || !fills {
+		return cmp.Or(err, h.refused)
 	}
+	h.filled = now
 	return cmp.Or(h.planFirst(ctx, now), h.refused)
 }
 
@@ -147,7 +149,7 @@ func (h *Hub) watch(now int64, tells bool) {
 		h.silent[id] = h.silent[id] || silent
 		if one.Drained > 0 && now >= one.Drained {
 			one.Drained, h.joined = 0, true
-			h.wake()
+			h.wake(id)
 			if tells {
 				h.alert(fleet.Alert{Kind: "operator", Subject: one.Name, Text: one.Name + resumes})
 			}
@@ -240,24 +242,24 @@ func (h *Hub) lease(a, b int64, w fleet.Span, rng *rand.Rand) fleet.Lease {
 		a, b = b, a
 	}
 	l := fleet.Lease{Kind: fleet.Visit, Near: a, Far: b, Span: w, ProbeOnly: h.setup.Limits(h.hosts[a]).ProbeOnly || h.setup.Limits(h.hosts[b]).ProbeOnly}
-	if h.between(l.Way()).blocked == a {
+	if p := h.between(l.Way()).problem; p != nil && p.blocked == a {
 		l.Near, l.Far = b, a
 	}
 	return l
 }
 
-// planRounds plans the rounds up to the horizon, each at a random time of its part of the hour. A
-// host that comes takes part in those that leave another host free.
-func (h *Hub) planRounds(ctx context.Context, now int64) error {
+// planRounds plans the rounds up to the horizon, each at a random time of its part of the hour. With
+// fills, a host that has come takes part in those that leave another host free.
+func (h *Hub) planRounds(ctx context.Context, now int64, fills bool) error {
 	h.windows = slices.DeleteFunc(h.windows, func(w fleet.Span) bool { return w.From < now+soon })
-	if h.joined {
+	if h.joined && fills {
 		for _, w := range h.windows {
 			if err := h.planRound(ctx, w, now); err != nil {
 				return err
 			}
 		}
+		h.joined = false
 	}
-	h.joined = false
 	ahead := int64(horizon)
 	for _, one := range h.hosts {
 		if now-one.Joined < gathering { // others may follow, for which planned rounds have no place
@@ -364,8 +366,18 @@ func (h *Hub) plan(ctx context.Context, leases []fleet.Lease) error {
 	return h.follow(ctx)
 }
 
-// wake has every agent that waits for news look for it.
-func (h *Hub) wake() {
-	close(h.news)
-	h.news = make(chan struct{})
+// wake has an agent that waits for news look for it.
+func (h *Hub) wake(host int64) {
+	if news := h.news[host]; news != nil {
+		close(news)
+		delete(h.news, host)
+	}
+}
+
+// waits returns what is closed when there may be news for a host.
+func (h *Hub) waits(host int64) <-chan struct{} {
+	if h.news[host] == nil {
+		h.news[host] = make(chan struct{})
+	}
+	return h.news[host]
 }

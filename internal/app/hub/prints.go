@@ -2,48 +2,43 @@ package hub
 
 import (
 	"maps"
-	"slices"
-	"strings"
 
 	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/fleet"
-	"linerate/internal/core/model"
 )
 
-// printed are the conditions of a path from a look on. Those of a host are shared by all its paths.
+// half has the conditions on one end of looks, as of a near one. All paths share it.
+type half struct{ fingerprint.Print }
+
+// printed are the conditions of a path from a look on.
 type printed struct {
 	look      int64
-	low, high fingerprint.Print // of either host, as the near one
+	low, high *half
 	trip      string
 }
 
-// printed returns the conditions that a look found.
-func (h *Hub) printed(l *fleet.Lease, p fingerprint.Print) printed {
-	way, low, high := l.Way(), fingerprint.Print{}, fingerprint.Print{}
-	for key, text := range p {
-		if part, far := strings.CutPrefix(string(key), "far."); far {
-			high[fingerprint.Of(model.Near, part)] = text
-		} else if key != fingerprint.RoundTrip {
-			low[key] = text
+// printed adds the conditions that a look found, if they differ from those before.
+func (h *Hub) printed(p *pair, look int64, c *fleet.Conditions) {
+	one := printed{look, h.halves[c.Low], h.halves[c.High], c.Trip}
+	if one.low == nil || one.high == nil {
+		return // of a month ago
+	}
+	if n := len(p.prints); n > 0 {
+		was, now := p.prints[n-1], one
+		if was.low == now.low && was.high == now.high { // nearly always; then the round trips are left
+			was.low, was.high, now.low, now.high = &half{}, &half{}, &half{}, &half{}
+		}
+		if len(was.print().Differences(now.print())) == 0 {
+			return
 		}
 	}
-	return printed{l.ID, h.half(way.Low, low), h.half(way.High, high), p[fingerprint.RoundTrip]}
-}
-
-// half returns the conditions of a host as they are kept: once, and not for each path.
-func (h *Hub) half(host int64, p fingerprint.Print) fingerprint.Print {
-	all := h.halves[host]
-	if i := slices.IndexFunc(all, func(o fingerprint.Print) bool { return maps.Equal(o, p) }); i >= 0 {
-		return all[i]
-	}
-	h.halves[host] = append(all, p)
-	return p
+	p.prints = append(p.prints, one)
 }
 
 // print returns the conditions of the path.
 func (p printed) print() fingerprint.Print {
 	all := p.high.Turned()
-	maps.Copy(all, p.low)
+	maps.Copy(all, p.low.Print)
 	if p.trip != "" {
 		all[fingerprint.RoundTrip] = p.trip
 	}

@@ -2,28 +2,49 @@ package hub
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
 	"linerate/internal/app/watch"
 	"linerate/internal/core/fleet"
 	"linerate/internal/core/fleet/series"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/units"
 )
 
-// present is how many looks the present state of a path is the median of.
-const present = 3
-
-// status returns the state of the fleet.
+// status returns the state of the fleet without its present numbers, which rows returns.
 func (h *Hub) status() fleet.Status {
+	s := h.state()
+	hosts := numbers(&s)
+	for i := range s.Hosts {
+		one := &s.Hosts[i]
+		one.Looks = min(s.Rounds, int(one.Limits.Share*3600/window))
+		if rates := h.row(one.ID, hosts).Goodput.Row(0); len(rates) > 0 {
+			q := watch.Request{ProbeOnly: one.Limits.ProbeOnly, Time: fleet.BulkTime}
+			all := units.Bytes(one.Looks) * q.Bytes(units.BitRate(stats.Median(rates)), 0)
+			one.Sends = &all
+		}
+	}
+	return s
+}
+
+// numbers returns the numbers of the hosts, in their order.
+func numbers(s *fleet.Status) []int64 {
+	return lists.Each(s.Hosts, func(h fleet.HostStatus) int64 { return h.ID })
+}
+
+// state returns the state of the fleet without what its hosts send.
+func (h *Hub) state() fleet.Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.now()
 	s := fleet.Status{
-		Now: h.at(now), Hosts: []fleet.HostStatus{}, Ways: []fleet.WayStatus{}, Hour: fleet.Tally{}, Queue: []fleet.Entry{}, Recent: []fleet.Entry{},
+		Now: h.at(now), Hosts: []fleet.HostStatus{}, Problems: []fleet.Problem{}, Hour: fleet.Tally{}, Queue: []fleet.Entry{}, Recent: []fleet.Entry{},
 		Changes: newest(h.changes), Alerts: newest(h.told), Faults: []string{}, Rounds: int(3600 / h.round), Setup: h.setup, Shared: h.shared(),
 	}
 	if h.fault != nil {
@@ -35,19 +56,29 @@ func (h *Hub) status() fleet.Status {
 		}
 	}
 	slices.SortFunc(s.Hosts, func(a, b fleet.HostStatus) int { return cmp.Compare(a.Name, b.Name) })
-	for i, a := range s.Hosts {
-		for _, b := range s.Hosts[:i] {
-			s.Ways = append(s.Ways, h.wayStatus(fleet.Way{Low: min(a.ID, b.ID), High: max(a.ID, b.ID)}))
+	s.Pairs = len(s.Hosts) * (len(s.Hosts) - 1) / 2
+	for way, p := range h.pairs {
+		low, high := h.hosts[way.Low], h.hosts[way.High]
+		if low == nil || high == nil || low.Removed || high.Removed {
+			continue
+		}
+		if p.last > now-24*hour {
+			s.Seen++
+		}
+		if p.problem != nil {
+			s.Failed++
+			s.Problems = append(s.Problems, fleet.Problem{Near: low.Name, Far: high.Name, Text: p.problem.text})
 		}
 	}
-	h.costs(&s)
+	slices.SortFunc(s.Problems, func(a, b fleet.Problem) int { return cmp.Or(cmp.Compare(a.Near, b.Near), cmp.Compare(a.Far, b.Far)) })
+	s.Problems = s.Problems[:min(len(s.Problems), shown)]
 	for _, l := range h.open {
 		s.Queue = append(s.Queue, h.entry(l))
 	}
 	slices.SortFunc(s.Queue, func(a, b fleet.Entry) int { return cmp.Or(a.From.Compare(b.From), cmp.Compare(a.Lease, b.Lease)) })
 	s.Queue = s.Queue[:min(len(s.Queue), shown)]
 	for i := range h.recent {
-		if l := &h.recent[i]; l.Reported > now-3600 {
+		if l := &h.recent[i]; l.Reported > now-hour {
 			s.Hour[l.State]++
 		}
 	}
@@ -57,25 +88,44 @@ func (h *Hub) status() fleet.Status {
 	return s
 }
 
-// costs sets how much each host measures in an hour.
-func (h *Hub) costs(s *fleet.Status) {
-	for i := range s.Hosts {
-		one := &s.Hosts[i]
-		one.Looks = min(s.Rounds, int(one.Limits.Share*3600/window))
-		var rates []float64
-		for _, w := range s.Ways {
-			if w.Low == one.ID && w.To != nil {
-				rates = append(rates, *w.To)
-			} else if w.High == one.ID && w.From != nil {
-				rates = append(rates, *w.From)
-			}
+// row returns the present numbers from a host to others.
+func (h *Hub) row(from int64, to []int64) fleet.Present {
+	row := fleet.NewRow(len(to))
+	h.mu.Lock() // not longer than a row takes
+	defer h.mu.Unlock()
+	for i, id := range to {
+		p, out := h.pairs[fleet.Way{Low: min(from, id), High: max(from, id)}], model.To
+		if from > id {
+			out = model.From
 		}
-		if len(rates) > 0 {
-			q := watch.Request{ProbeOnly: one.Limits.ProbeOnly, Time: fleet.BulkTime}
-			all := units.Bytes(one.Looks) * q.Bytes(units.BitRate(stats.Median(rates)), 0)
-			one.Sends = &all
+		if p != nil && p.last > 0 {
+			row.Goodput[0][i] = p.now.Of(series.Stream{Metric: model.Goodput, Direction: out})
+			row.RoundTrip[0][i] = p.now.Of(series.Stream{Metric: model.IdleP50, Direction: model.To})
+			row.Loss[0][i] = p.now.Of(series.Stream{Metric: model.LossRatio, Direction: out})
+			row.Looked[0][i] = p.last
 		}
 	}
+	return row
+}
+
+// rows writes the present numbers between hosts, a row at a time: all of a thousand hosts are many.
+func (h *Hub) rows(w io.Writer, hosts []int64) {
+	to := json.NewEncoder(w)
+	for _, id := range hosts {
+		if to.Encode(h.row(id, hosts)) != nil {
+			return // a client that is gone does not need it
+		}
+	}
+}
+
+// whole returns the state of the fleet with its present numbers.
+func (h *Hub) whole() fleet.Status {
+	s := h.status()
+	hosts := numbers(&s)
+	for _, id := range hosts {
+		_ = s.Present.Add(h.row(id, hosts), len(hosts)) // it has this size
+	}
+	return s
 }
 
 // newest returns the last entries of a list, the last one first.
@@ -104,29 +154,6 @@ func (h *Hub) hostStatus(one *fleet.Host, now int64) fleet.HostStatus {
 	}
 	if one.Lost > 0 {
 		note("%d of its results were lost: its disk is full", one.Lost)
-	}
-	return s
-}
-
-func (h *Hub) wayStatus(way fleet.Way) fleet.WayStatus {
-	s := fleet.WayStatus{Low: way.Low, High: way.High, Problem: h.between(way).problem}
-	p := h.paths.Path(way)
-	if p == nil {
-		return s
-	}
-	s.Last = p.Last.At
-	for _, one := range []struct {
-		of series.Stream
-		to **float64
-	}{
-		{series.Stream{Metric: model.Goodput, Direction: model.To}, &s.To}, {series.Stream{Metric: model.Goodput, Direction: model.From}, &s.From},
-		{series.Stream{Metric: model.IdleP50, Direction: model.To}, &s.RoundTrip},
-		{series.Stream{Metric: model.LossRatio, Direction: model.To}, &s.LossTo}, {series.Stream{Metric: model.LossRatio, Direction: model.From}, &s.LossFrom},
-	} {
-		if _, y := p.Series(one.of).Looks(); len(y) > 0 {
-			v := one.of.Value(stats.Median(y[max(0, len(y)-present):]))
-			*one.to = &v
-		}
 	}
 	return s
 }

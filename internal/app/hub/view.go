@@ -2,29 +2,46 @@ package hub
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
+	"time"
 
 	"linerate/internal/app/target"
 	wirefleet "linerate/internal/control/fleet"
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/fleet"
+	"linerate/internal/core/fleet/odd"
 	"linerate/internal/core/fleet/series"
 	"linerate/internal/fault"
 )
 
-// View is what people see of a hub, on any machine.
-type View struct{ client wirefleet.Client }
+// View is what people see of a hub, on any machine. It is safe for concurrent use.
+type View struct {
+	client wirefleet.Client
 
-// mostStatus is the largest answer of a hub, in MiB.
-const mostStatus = 16
+	mu      sync.Mutex
+	hosts   []int64 // of present
+	present fleet.Present
+	odd     []string
+	until   time.Time // when it is asked for again
+}
+
+const (
+	mostStatus = 16 // MiB, of the largest answer of a hub but for the present numbers
+	// restCell is how long present numbers serve a page, for each of them: those of a thousand
+	// hosts a minute.
+	restCell = 60 * time.Microsecond
+)
 
 // NewView returns the view of the hub of a view link.
 func NewView(t target.Target) (*View, error) {
 	if t.Kind != target.Serve || t.Link.Pin == "" {
 		return nil, fault.WithHint(fault.Usagef("--hub: %s is no link of a hub", t), "use the view link, or @FILE")
 	}
-	return &View{wirefleet.Client{HTTP: tls.Web(t.Link, tls.Identity{}, nil), Token: t.Link.Secret}}, nil
+	return &View{client: wirefleet.Client{HTTP: tls.Web(t.Link, tls.Identity{}, nil), Token: t.Link.Secret}}, nil
 }
 
 func (v *View) get(ctx context.Context, path string, into any) error {
@@ -46,8 +63,40 @@ func (v *View) Operate(ctx context.Context, o fleet.Operation) (out fleet.Operat
 
 // Status returns the state of the fleet.
 func (v *View) Status(ctx context.Context) (s fleet.Status, err error) {
-	err = v.get(ctx, "/fleet/v1/status", &s)
-	return s, err
+	if err = v.get(ctx, "/fleet/v1/status", &s); err != nil {
+		return s, err
+	}
+	hosts := numbers(&s)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !slices.Equal(hosts, v.hosts) || !time.Now().Before(v.until) {
+		if v.present, err = v.rows(ctx, hosts); err != nil {
+			return s, err
+		}
+		s.Present = v.present
+		v.odd = odd.Fleet(&s)
+		v.hosts, v.until = hosts, time.Now().Add(time.Duration(len(hosts)*len(hosts))*restCell)
+	}
+	s.Present, s.Odd = v.present, v.odd
+	return s, nil
+}
+
+// rows returns the present numbers between hosts.
+func (v *View) rows(ctx context.Context, hosts []int64) (p fleet.Present, err error) {
+	p = fleet.Present{Goodput: fleet.Matrix{}, RoundTrip: fleet.Matrix{}, Loss: fleet.Matrix{}, Looked: [][]int64{}}
+	err = v.client.Read(ctx, "/fleet/v1/present", hosts, 4*mostStatus, func(d *json.Decoder) error {
+		for range hosts {
+			var row fleet.Present
+			if err := d.Decode(&row); err != nil {
+				return err
+			}
+			if err := p.Add(row, len(hosts)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return p, err
 }
 
 // Path returns the history of the path between two hosts, of which low has the lower number.

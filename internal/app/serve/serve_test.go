@@ -232,10 +232,7 @@ func TestServerRefuses(t *testing.T) {
 		must.True(t, fault.KindOf(err) == c.kind && strings.Contains(err.Error(), c.says) && strings.Contains(fault.HintOf(err), c.hint),
 			"%s: kind %d, %v; hint %q", name, fault.KindOf(err), err, fault.HintOf(err))
 		again, err := new(net.ListenConfig).Listen(t.Context(), "tcp", own)
-		if err != nil {
-			t.Errorf("%s leaves its port open: %v", name, err)
-			continue
-		}
+		must.Dof(t, err, "%s leaves its port open", name)
 		_ = again.Close()
 	}
 }

@@ -203,6 +203,11 @@ type Client struct {
 // Call posts a message, or gets a document if in is nil, and reads the answer of at most 1 MiB
 // times most into out.
 func (c Client) Call(ctx context.Context, path string, in, out any, most int64) error {
+	return c.Read(ctx, path, in, most, func(d *json.Decoder) error { return d.Decode(out) })
+}
+
+// Read is Call for an answer of several documents, which read reads.
+func (c Client) Read(ctx context.Context, path string, in any, most int64, read func(*json.Decoder) error) error {
 	method, body := http.MethodGet, []byte(nil)
 	if in != nil {
 		var err error
@@ -223,18 +228,18 @@ func (c Client) Call(ctx context.Context, path string, in, out any, most int64) 
 		return err
 	}
 	defer func() { _ = res.Body.Close() }()
-	b, err := io.ReadAll(io.LimitReader(res.Body, most*maxMessage))
+	if res.StatusCode == http.StatusOK {
+		return read(json.NewDecoder(io.LimitReader(res.Body, most*maxMessage)))
+	}
+	b, err := io.ReadAll(io.LimitReader(res.Body, maxMessage))
 	if err != nil {
 		return err
 	}
-	if res.StatusCode != http.StatusOK {
-		why := strings.TrimSpace(plain.Brief(string(b), maxText))
-		if is := codes()[res.StatusCode]; is != nil {
-			return &Refusal{is, why}
-		}
-		return fmt.Errorf("the hub answers %s: %s", res.Status, why)
+	why := strings.TrimSpace(plain.Brief(string(b), maxText))
+	if is := codes()[res.StatusCode]; is != nil {
+		return &Refusal{is, why}
 	}
-	return json.Unmarshal(b, out)
+	return fmt.Errorf("the hub answers %s: %s", res.Status, why)
 }
 
 // Refusal is an error of the hub in its own words.

@@ -2,7 +2,11 @@
 // in a list: 0, 1 …
 package fleet
 
-import "math"
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+)
 
 // Pair is two hosts that measure with each other. Near is the lower place.
 type Pair struct{ Near, Far int }
@@ -12,10 +16,12 @@ type Pair struct{ Near, Far int }
 type Matrix [][]float64
 
 // NewMatrix returns a matrix of n hosts without any number.
-func NewMatrix(n int) Matrix {
-	m := make(Matrix, n)
+func NewMatrix(n int) Matrix { return newMatrix(n, n) }
+
+func newMatrix(senders, receivers int) Matrix {
+	m := make(Matrix, senders)
 	for i := range m {
-		m[i] = make([]float64, n)
+		m[i] = make([]float64, receivers)
 		for j := range m[i] {
 			m[i][j] = math.NaN()
 		}
@@ -24,27 +30,74 @@ func NewMatrix(n int) Matrix {
 }
 
 // Row returns the numbers of all directions from a host.
-func (m Matrix) Row(sender int) []float64 {
-	return m.collect(func(i, _ int) bool { return i == sender })
-}
+func (m Matrix) Row(sender int) []float64 { return known(nil, m[sender]) }
 
 // Column returns the numbers of all directions to a host.
-func (m Matrix) Column(receiver int) []float64 {
-	return m.collect(func(_, j int) bool { return j == receiver })
+func (m Matrix) Column(receiver int) (out []float64) {
+	for _, row := range m {
+		out = known(out, row[receiver:receiver+1])
+	}
+	return out
 }
 
 // All returns every number, row by row.
-func (m Matrix) All() []float64 { return m.collect(func(int, int) bool { return true }) }
+func (m Matrix) All() (out []float64) {
+	for _, row := range m {
+		out = known(out, row)
+	}
+	return out
+}
 
-func (m Matrix) collect(wanted func(i, j int) bool) (out []float64) {
-	for i, row := range m {
-		for j, v := range row {
-			if !math.IsNaN(v) && wanted(i, j) {
-				out = append(out, v)
-			}
+// known appends the numbers of v that were measured to out.
+func known(out, v []float64) []float64 {
+	for _, one := range v {
+		if !math.IsNaN(one) {
+			out = append(out, one)
 		}
 	}
 	return out
+}
+
+// MarshalJSON writes null for NaN, and seven digits, as a hub keeps.
+func (m Matrix) MarshalJSON() ([]byte, error) {
+	b := []byte{'['}
+	for i, row := range m {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, '[')
+		for j, v := range row {
+			if j > 0 {
+				b = append(b, ',')
+			}
+			if math.IsNaN(v) {
+				b = append(b, "null"...)
+			} else {
+				b = strconv.AppendFloat(b, v, 'g', -1, 32)
+			}
+		}
+		b = append(b, ']')
+	}
+	return append(b, ']'), nil
+}
+
+// UnmarshalJSON reads the output of MarshalJSON.
+func (m *Matrix) UnmarshalJSON(b []byte) error {
+	var rows [][]*float64
+	if err := json.Unmarshal(b, &rows); err != nil {
+		return err
+	}
+	*m = Matrix{}
+	for _, row := range rows {
+		*m = append(*m, make([]float64, len(row)))
+		for j, v := range row {
+			(*m)[len(*m)-1][j] = math.NaN()
+			if v != nil {
+				(*m)[len(*m)-1][j] = *v
+			}
+		}
+	}
+	return nil
 }
 
 // Deviations returns every number with its hosts.

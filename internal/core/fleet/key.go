@@ -37,14 +37,16 @@ func HashOf(secret []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Mark is how far a hub has read its store: up to the lease with number Lease of change Epoch.
-type Mark struct{ Epoch, Lease int64 }
+// Mark is how far a hub has read its store: leases up to the one with number Lease of change Epoch,
+// and all else up to change Rest.
+type Mark struct{ Epoch, Lease, Rest int64 }
 
 // News is what was stored after a Mark, in the order of the changes.
 type News struct {
 	To     Mark
 	More   bool // there is more already
 	Hosts  []Host
+	Halves []Half
 	Leases []Lease
 	Keys   []Key
 	Setup  *Setup // nil if it is as before

@@ -1,8 +1,13 @@
 package fleet
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"linerate/internal/core/diagnose"
 	"linerate/internal/core/fingerprint"
@@ -47,7 +52,49 @@ type Lease struct {
 	Look      int64             `json:"look,omitempty"` // Confirm: the look that raised the suspicion
 	Reported  int64             `json:"reported_s,omitempty"`
 	Runs      []Run             `json:"runs,omitempty"`
-	Print     fingerprint.Print `json:"print,omitempty"` // the conditions on both hosts
+	Print     fingerprint.Print `json:"print,omitempty"` // the conditions on both hosts, as an agent delivers them
+	Kept      *Conditions       `json:"conditions,omitempty"`
+}
+
+// Conditions are the conditions of a look as they are stored: those of either end, which many looks
+// share, by the hash of a Half, and the round trip.
+type Conditions struct {
+	Low  string `json:"low"`
+	High string `json:"high"`
+	Trip string `json:"trip,omitempty"`
+}
+
+// Half has the conditions of one end of a look, as those of a near one.
+type Half struct {
+	Hash  string
+	Print fingerprint.Print
+}
+
+// Split returns the conditions of a look in the form in which they are stored; nil if it has none.
+func (l *Lease) Split() (*Conditions, []Half) {
+	if len(l.Print) == 0 {
+		return nil, nil
+	}
+	print := l.Print
+	if l.Near > l.Far {
+		print = print.Turned()
+	}
+	low, high := Half{Print: fingerprint.Print{}}, Half{Print: fingerprint.Print{}}
+	for key, text := range print {
+		if part, far := strings.CutPrefix(string(key), "far."); far {
+			high.Print[fingerprint.Of(model.Near, part)] = text
+		} else if key != fingerprint.RoundTrip {
+			low.Print[key] = text
+		}
+	}
+	for _, h := range []*Half{&low, &high} {
+		sum := sha256.New()
+		for _, key := range slices.Sorted(maps.Keys(h.Print)) {
+			fmt.Fprintf(sum, "%q %q\n", key, h.Print[key])
+		}
+		h.Hash = hex.EncodeToString(sum.Sum(nil)[:16])
+	}
+	return &Conditions{low.Hash, high.Hash, print[fingerprint.RoundTrip]}, []Half{low, high}
 }
 
 // Run is one run of a lease. Its direction is that of the near host; a number is nil if it was

@@ -1,11 +1,13 @@
 package fleet
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"time"
 
 	"linerate/internal/core/fleet/series"
+	"linerate/internal/core/stats"
 )
 
 // A thousand hosts have half a million paths, each of which is measured once a week: it never has a
@@ -78,6 +80,26 @@ func (p *Paths) Path(way Way) *series.Path {
 		return p.history(way, s.looks[:s.n])
 	}
 	return nil
+}
+
+// Present returns the present numbers of a path in base units: each is the median of its last three
+// looks.
+func (p *Paths) Present(way Way) (now series.Numbers) {
+	for i, s := range series.Streams() {
+		var y []float64
+		if path := p.often[way]; path != nil {
+			y = path.Series(s).Last(seldomKept)
+		} else if few := p.seldom[way]; few != nil {
+			for _, one := range few.looks[:few.n] {
+				y = known(y, []float64{float64(one.Numbers[i])})
+			}
+		}
+		now[i] = float32(math.NaN())
+		if len(y) > 0 {
+			now[i] = float32(s.Value(stats.Median(y)))
+		}
+	}
+	return now
 }
 
 // add adds a look to its path. It returns the stream of the path that may have changed, nil for none,

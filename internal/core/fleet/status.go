@@ -11,18 +11,23 @@ import (
 
 // Status is the state of a fleet as its hub tells it.
 type Status struct {
-	Now     time.Time      `json:"now"`
-	Hosts   []HostStatus   `json:"hosts"`
-	Ways    []WayStatus    `json:"ways"` // all pairs of present hosts
-	Hour    Tally          `json:"hour"` // results of the last hour
-	Queue   []Entry        `json:"queue"`
-	Recent  []Entry        `json:"recent"`  // the newest first
-	Changes []Change       `json:"changes"` // the newest first
-	Alerts  []Alert        `json:"alerts"`  // the newest first, of all hubs
-	Faults  []string       `json:"faults"`  // of the hub itself
-	Setup   Setup          `json:"setup"`
-	Shared  []SharedStatus `json:"shared"`
-	Rounds  int            `json:"rounds"` // looks of each host an hour, as far as its owner allows
+	Now      time.Time      `json:"now"`
+	Hosts    []HostStatus   `json:"hosts"`
+	Pairs    int            `json:"pairs"` // of the hosts
+	Seen     int            `json:"seen"`  // of them, those that were looked at in the last 24 hours
+	Present  Present        `json:"present"`
+	Odd      []string       `json:"odd"`      // which hosts and paths carry less than the others
+	Failed   int            `json:"failed"`   // pairs whose last look does not count
+	Problems []Problem      `json:"problems"` // of some of them
+	Hour     Tally          `json:"hour"`     // results of the last hour
+	Queue    []Entry        `json:"queue"`
+	Recent   []Entry        `json:"recent"`  // the newest first
+	Changes  []Change       `json:"changes"` // the newest first
+	Alerts   []Alert        `json:"alerts"`  // the newest first, of all hubs
+	Faults   []string       `json:"faults"`  // of the hub itself
+	Setup    Setup          `json:"setup"`
+	Shared   []SharedStatus `json:"shared"`
+	Rounds   int            `json:"rounds"` // looks of each host an hour, as far as its owner allows
 }
 
 // HostStatus is a host for display.
@@ -42,17 +47,37 @@ type HostStatus struct {
 	Sends *units.Bytes `json:"sends_bytes"`
 }
 
-// WayStatus is the present state of a path; a number is nil if it was never measured.
-type WayStatus struct {
-	Low       int64     `json:"low"`
-	High      int64     `json:"high"`
-	To        *float64  `json:"to_bps"`   // goodput from Low to High
-	From      *float64  `json:"from_bps"` // goodput from High to Low
-	RoundTrip *float64  `json:"round_trip_s"`
-	LossTo    *float64  `json:"loss_to"`
-	LossFrom  *float64  `json:"loss_from"`
-	Last      time.Time `json:"last,omitzero"`     // look that counts
-	Problem   string    `json:"problem,omitempty"` // why the look after it does not count
+// Present are the present numbers of all directions between the hosts of a Status, in their order:
+// [sender][receiver]. Those of a path stand in both directions.
+type Present struct {
+	Goodput   Matrix    `json:"goodput_bps"`
+	RoundTrip Matrix    `json:"round_trip_s"`
+	Loss      Matrix    `json:"loss"`     // 0…1
+	Looked    [][]int64 `json:"looked_s"` // the last look that counts, since 1970; 0 is never
+}
+
+// NewRow returns the numbers of one sender to n receivers, none of which is known.
+func NewRow(n int) Present {
+	return Present{newMatrix(1, n), newMatrix(1, n), newMatrix(1, n), [][]int64{make([]int64, n)}}
+}
+
+// Add adds the row of the next sender to n receivers, and returns an error if it is of another size.
+func (p *Present) Add(row Present, n int) error {
+	for _, m := range []Matrix{row.Goodput, row.RoundTrip, row.Loss} {
+		if len(m) != 1 || len(m[0]) != n || len(row.Looked) != 1 || len(row.Looked[0]) != n {
+			return fmt.Errorf("not a row of %d numbers", n)
+		}
+	}
+	p.Goodput, p.RoundTrip = append(p.Goodput, row.Goodput...), append(p.RoundTrip, row.RoundTrip...)
+	p.Loss, p.Looked = append(p.Loss, row.Loss...), append(p.Looked, row.Looked...)
+	return nil
+}
+
+// Problem is why the last look at a path does not count.
+type Problem struct {
+	Near string `json:"near"`
+	Far  string `json:"far"`
+	Text string `json:"text"`
 }
 
 // SharedStatus is what Pairs share, of which AtOnce measure at a time.

@@ -81,13 +81,7 @@ func PseudoMedian(d []float64) float64 {
 	if len(d) == 0 || !allFinite(d) {
 		return math.NaN()
 	}
-	walsh := unsortedWalsh(d)
-	n := len(walsh)
-	upper := selected(walsh, n/2)
-	if n%2 == 1 {
-		return upper
-	}
-	return (slices.Max(walsh[:n/2]) + upper) / 2
+	return middle(unsortedWalsh(d))
 }
 
 // selected moves the k-th smallest value of x, counted from 0, to index k, with no greater

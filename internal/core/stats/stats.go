@@ -94,7 +94,20 @@ func Median(x []float64) float64 {
 	if len(x) == 0 {
 		return math.NaN()
 	}
-	return sortedMedian(slices.Sorted(slices.Values(x)))
+	if !allFinite(x) {
+		return sortedMedian(slices.Sorted(slices.Values(x)))
+	}
+	return middle(slices.Clone(x))
+}
+
+// middle returns the median of x, which it reorders: all are finite, and there is one at least.
+func middle(x []float64) float64 {
+	n := len(x)
+	upper := selected(x, n/2)
+	if n%2 == 1 {
+		return upper
+	}
+	return (slices.Max(x[:n/2]) + upper) / 2
 }
 
 // MedianError is the standard error of a median over that of a mean, for normal noise.

@@ -67,7 +67,7 @@ func TestDirections(t *testing.T) {
 					checkFigures(t, map[model.Direction]float64{model.To: 20e6, model.From: 10e6}[part], send, receive, notSent(s.Report))
 				}
 				for _, w := range append(near.Report.Warnings, far.Report.Warnings...) {
-					must.True(t, strings.Contains(w, "could not keep up") || strings.Contains(w, "were not sent in time"), "warning %q", w)
+					must.True(t, strings.Contains(w, "could not keep up") || strings.Contains(w, "were not sent in time") || strings.Contains(w, " sender: stopped after "), "warning %q", w) // the receiver has its window if the sender began late
 				}
 			})
 		}

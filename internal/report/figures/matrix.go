@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"linerate/internal/core/fleet"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
@@ -63,25 +64,32 @@ func (b *builder) table() (plot.Figure, bool) {
 	return f, len(f.Panels) > 0
 }
 
-// widestMesh is the most hosts in a picture of a mesh.
-const widestMesh = 64
+// WidestMesh is the most hosts in a picture of a mesh.
+const WidestMesh = 64
 
 // mesh draws the rate from every host of a mesh to every other one, and the round trips.
 func (b *builder) mesh() (plot.Figure, bool) {
-	f := plot.Figure{Name: "mesh", Title: "Every host with every other"}
-	if b.s.Mesh == nil || len(b.s.Mesh.Hosts) > widestMesh {
+	if b.s.Mesh == nil {
+		return plot.Figure{}, false
+	}
+	hosts := lists.Each(b.s.Mesh.Hosts, func(h model.MeshHost) string { return plain.Line(h.Name) })
+	return Mesh(hosts, fleet.Rates(b.s), fleet.RoundTrips(b.s))
+}
+
+// Mesh draws goodput and round trip between hosts; ok is false without a number, and with more than
+// WidestMesh hosts.
+func Mesh(hosts []string, rates, trips fleet.Matrix) (f plot.Figure, ok bool) {
+	f = plot.Figure{Name: "mesh", Title: "Every host with every other"}
+	if len(hosts) > WidestMesh {
 		return f, false
 	}
-	var hosts, said []string
-	for _, h := range b.s.Mesh.Hosts {
-		hosts = append(hosts, plain.Line(h.Name))
-	}
+	var said []string
 	for _, one := range []struct {
 		cells  fleet.Matrix
 		metric model.Metric
 		name   string
 		joint  string
-	}{{fleet.Rates(b.s), model.Goodput, "goodput, rows send", "to"}, {fleet.RoundTrips(b.s), model.RTT, "round trip without load", "with"}} {
+	}{{rates, model.Goodput, "goodput, rows send", "to"}, {trips, model.RTT, "round trip without load", "with"}} {
 		if len(one.cells.All()) == 0 {
 			continue
 		}

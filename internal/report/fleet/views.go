@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -29,48 +28,21 @@ func Metrics() []Metric { return []Metric{Goodput, RoundTrip, Loss} }
 // Numbers returns a metric of all directions in base units; the round trip of a pair counts both
 // ways.
 func Numbers(s *fleet.Status, metric Metric) fleet.Matrix {
-	m, place := fleet.NewMatrix(len(s.Hosts)), map[int64]int{}
-	for i, h := range s.Hosts {
-		place[h.ID] = i
-	}
-	for _, w := range s.Ways {
-		to, from := w.To, w.From
-		switch metric {
-		case RoundTrip:
-			to, from = w.RoundTrip, w.RoundTrip
-		case Loss:
-			to, from = w.LossTo, w.LossFrom
-		case Goodput:
-		}
-		i, known := place[w.Low]
-		j, also := place[w.High]
-		if known && also && to != nil {
-			m[i][j] = *to
-		}
-		if known && also && from != nil {
-			m[j][i] = *from
-		}
-	}
-	return m
+	return map[Metric]fleet.Matrix{Goodput: s.Present.Goodput, RoundTrip: s.Present.RoundTrip, Loss: s.Present.Loss}[metric]
 }
 
 // Matrix returns a metric as the rows of a table: each host with each other or, if that is too
 // wide, the median of each host.
 func Matrix(s *fleet.Status, metric Metric) (header []string, rows [][]string) {
-	var names []string
-	for _, h := range s.Hosts {
-		names = append(names, plain.Line(h.Name))
-	}
-	m := Numbers(s, metric)
+	names, m := Names(s), Numbers(s, metric)
 	switch metric {
 	case RoundTrip:
-		return mesh.Grid(names, "round trip", m, func(v float64) string { return tripText(v) })
+		return mesh.Grid(names, "round trip", m, tripText)
 	case Loss:
 		return mesh.Grid(names, "loss", m, func(v float64) string { return fmt.Sprintf("%.2g %%", 100*v) })
 	case Goodput:
 	}
-	session := Mesh(s)
-	return mesh.Matrix(&session)
+	return mesh.Matrix(names, m)
 }
 
 func tripText(seconds float64) string {
@@ -92,7 +64,7 @@ func Queue(s *fleet.Status) (header []string, rows [][]string) {
 // pairs have no number.
 func Plan(s *fleet.Status) (head string, header []string, rows [][]string, left []string) {
 	n := len(s.Hosts)
-	head = fmt.Sprintf("%s, %s: up to %s of each host an hour, each %d s long, %.2g %% of its time", plain.Count(n, "host"), plain.Count(len(s.Ways), "pair"), plain.Count(s.Rounds, "look"), fleet.Window, float64(s.Rounds*fleet.Window)/36)
+	head = fmt.Sprintf("%s, %s: up to %s of each host an hour, each %d s long, %.2g %% of its time", plain.Count(n, "host"), plain.Count(s.Pairs, "pair"), plain.Count(s.Rounds, "look"), fleet.Window, float64(s.Rounds*fleet.Window)/36)
 	if n > 1 && s.Rounds > 0 { // of an odd number, one pauses in each round
 		head += "; each pair comes up about every " + units.FormatDuration(time.Duration(n-1+n%2)*time.Hour/time.Duration(s.Rounds))
 	}
@@ -110,14 +82,36 @@ func Plan(s *fleet.Status) (head string, header []string, rows [][]string, left 
 	for _, one := range s.Shared {
 		left = append(left, one.String())
 	}
-	names := map[int64]string{}
-	for _, h := range s.Hosts {
-		names[h.ID] = h.Name
+	for _, p := range s.Problems {
+		left = append(left, plain.Line(fmt.Sprintf("%s - %s: %s", p.Near, p.Far, p.Text)))
 	}
-	for _, w := range s.Ways {
-		if why := cmp.Or(w.Problem, leftOut(w)); why != "" {
-			left = append(left, plain.Line(fmt.Sprintf("%s - %s: %s", names[w.Low], names[w.High], why)))
+	if n := s.Failed - len(s.Problems); n > 0 {
+		left = append(left, fmt.Sprintf("%s more whose last look does not count", plain.Count(n, "pair")))
+	}
+	left = append(left, firstLooks(s)...)
+	return head, []string{"host", ">looks an hour", ">sends an hour", "its limits"}, rows, left
+}
+
+// mostFirst is how many pairs without a look are named.
+const mostFirst = 20
+
+// firstLooks names the pairs that were never measured, or counts them.
+func firstLooks(s *fleet.Status) (lines []string) {
+	n, told := 0, map[[2]string]bool{}
+	for _, p := range s.Problems {
+		told[[2]string{p.Near, p.Far}], told[[2]string{p.Far, p.Near}] = true, true
+	}
+	for i, a := range s.Hosts {
+		for j, b := range s.Hosts[:i] {
+			if s.Present.Looked[i][j] == 0 && !told[[2]string{a.Name, b.Name}] {
+				if n++; n <= mostFirst {
+					lines = append(lines, plain.Line(b.Name+" - "+a.Name)+": its first look is still to come")
+				}
+			}
 		}
 	}
-	return head, []string{"host", ">looks an hour", ">sends an hour", "its limits"}, rows, left
+	if n > mostFirst {
+		return []string{plain.Count(n, "pair") + ": the first look is still to come"}
+	}
+	return lines
 }

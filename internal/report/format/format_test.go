@@ -407,7 +407,7 @@ func TestLabelsAreText(t *testing.T) {
 		text, _ := page(t, c)
 		strict(t, evil, text)
 		var b bytes.Buffer
-		must.Do(t, format.OpenMetricsFleet(&b, &fleet.Status{Hosts: []fleet.HostStatus{{Name: evil}, {Name: "b"}}, Hour: fleet.Tally{fleet.Done: 1}}, evil))
+		must.Do(t, format.OpenMetricsFleet(&b, &fleet.Status{Hosts: []fleet.HostStatus{{Name: evil}, {Name: "b"}}, Present: fleet.Present{Goodput: fleet.NewMatrix(2), RoundTrip: fleet.NewMatrix(2), Loss: fleet.NewMatrix(2)}, Hour: fleet.Tally{fleet.Done: 1}}, evil))
 		strict(t, evil, b.String())
 		must.Len(t, read(t, evil, text)["linerate_evil"].GetMetric(), 0, "%q is a metric", evil)
 		must.True(t, !strings.ContainsRune(text, '\x1b'), "%q is in the page", evil)

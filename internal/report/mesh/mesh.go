@@ -24,7 +24,7 @@ type Document struct {
 	Hosts []string      `json:"hosts"`
 	// Matrix has the goodput of each direction, [sender][receiver] in Unit; null if not
 	// measured.
-	Matrix [][]*float64 `json:"matrix"`
+	Matrix fleet.Matrix `json:"matrix"`
 	Unit   string       `json:"unit"`
 	Ways   []Way        `json:"ways"`
 	Odd    []odd.Thing  `json:"odd"`
@@ -42,19 +42,11 @@ type Way struct {
 // Of returns the document of a mesh session.
 func Of(s *model.Session) Document {
 	rates, trips := fleet.Rates(s), fleet.RoundTrips(s)
-	d := Document{Level: units.BitRate(odd.Look(rates).Level), Hosts: []string{}, Ways: []Way{}, Odd: append([]odd.Thing{}, odd.Session(s)...)}
-	d.Matrix = [][]*float64{}
+	d := Document{Level: units.BitRate(odd.Level(rates)), Hosts: []string{}, Ways: []Way{}, Odd: append([]odd.Thing{}, odd.Session(s)...)}
 	unit, name := scale(float64(d.Level))
-	d.Unit = name
-	for i, h := range fleet.Hosts(s.Mesh) {
+	d.Unit, d.Matrix = name, rates.Map(func(_, _ int, v float64) float64 { return v / unit })
+	for _, h := range fleet.Hosts(s.Mesh) {
 		d.Hosts = append(d.Hosts, plain.Line(h.Name))
-		row := make([]*float64, len(rates))
-		for j, v := range rates[i] {
-			if v /= unit; !math.IsNaN(v) {
-				row[j] = &v
-			}
-		}
-		d.Matrix = append(d.Matrix, row)
 	}
 	for _, w := range s.Mesh.Ways {
 		if !fleet.Between(s.Mesh, w) {
@@ -92,7 +84,7 @@ func (d Document) Line() string {
 // Section returns the report's section for display.
 func Section(s *model.Session) *traffic.Section {
 	d := Of(s)
-	blocks := []traffic.Block{table(s, d), traffic.Gap()}
+	blocks := []traffic.Block{table(d.Hosts, fleet.Rates(s)), traffic.Gap()}
 	for _, t := range d.Odd {
 		blocks = append(blocks, traffic.Block{Tone: traffic.Caution, Text: t.Text})
 	}
@@ -134,8 +126,10 @@ func closer(s *model.Session) []traffic.Step {
 // Widest is the most hosts in a matrix of 80 columns.
 const Widest = 10
 
-// Matrix returns the rows of the matrix as text, for a term.Page.
-func Matrix(s *model.Session) (header []string, rows [][]string) { return texts(table(s, Of(s))) }
+// Matrix returns the rows of a matrix of rates as text, for a term.Page.
+func Matrix(hosts []string, rates fleet.Matrix) (header []string, rows [][]string) {
+	return texts(table(hosts, rates))
+}
 
 // Grid returns numbers between hosts as text, as Matrix does. cell formats one.
 func Grid(hosts []string, title string, m fleet.Matrix, cell func(float64) string) (header []string, rows [][]string) {
@@ -162,10 +156,11 @@ func texts(b traffic.Block) (header []string, rows [][]string) {
 }
 
 // table returns the matrix of rates.
-func table(s *model.Session, d Document) traffic.Block {
-	unit, name := scale(float64(d.Level))
-	low := float64(d.Level) * (1 - odd.Margin)
-	return grid(d.Hosts, name, fleet.Rates(s), func(v float64) traffic.Cell {
+func table(hosts []string, rates fleet.Matrix) traffic.Block {
+	level := odd.Level(rates)
+	unit, name := scale(level)
+	low := level * (1 - odd.Margin)
+	return grid(hosts, name, rates, func(v float64) traffic.Cell {
 		switch {
 		case math.IsNaN(v):
 			return traffic.Cell{Text: "?", Tone: traffic.Caution}

@@ -106,10 +106,11 @@ func (f *Fleet) News(ctx context.Context, since fleet.Mark) (n fleet.News, err e
 		n = fleet.News{To: fleet.Mark{Lease: math.MaxInt64}}
 		var setup string
 		var of int64 // its change
-		if err := tx.row(ctx, `SELECT epoch, setup, setup_epoch FROM fleet_state`).Scan(&n.To.Epoch, &setup, &of); err != nil || n.To == since {
+		err := tx.row(ctx, `SELECT epoch, setup, setup_epoch FROM fleet_state`).Scan(&n.To.Epoch, &setup, &of)
+		if n.To.Rest = n.To.Epoch; err != nil || n.To == since {
 			return err
 		}
-		if of > since.Epoch {
+		if of > since.Rest {
 			n.Setup = new(fleet.Setup)
 			if err := json.Unmarshal([]byte(setup), n.Setup); err != nil {
 				return err
@@ -125,12 +126,21 @@ func (f *Fleet) News(ctx context.Context, since fleet.Mark) (n fleet.News, err e
 			err = json.Unmarshal([]byte(text), &h)
 			h.Removed, h.Drained = removed > 0, drained
 			return h, err
-		}, `SELECT document, removed, drained FROM fleet_hosts WHERE epoch > $1 ORDER BY id`, since.Epoch); err != nil {
+		}, `SELECT document, removed, drained FROM fleet_hosts WHERE epoch > $1 ORDER BY id`, since.Rest); err != nil {
 			return err
 		}
 		if n.Keys, err = queryAll(ctx, tx, func(scan func(...any) error) (k fleet.Key, err error) {
 			return k, scan(&k.Hash, &k.Right, &k.Expires, &k.Left)
-		}, `SELECT hash, access, expires_s, uses FROM fleet_keys WHERE epoch > $1`, since.Epoch); err != nil {
+		}, `SELECT hash, access, expires_s, uses FROM fleet_keys WHERE epoch > $1`, since.Rest); err != nil {
+			return err
+		}
+		if n.Halves, err = queryAll(ctx, tx, func(scan func(...any) error) (h fleet.Half, err error) {
+			var text string
+			if err := scan(&h.Hash, &text); err != nil {
+				return h, err
+			}
+			return h, json.Unmarshal([]byte(text), &h.Print)
+		}, `SELECT hash, document FROM fleet_conditions WHERE epoch > $1`, since.Rest); err != nil {
 			return err
 		}
 		n.Alerts, err = queryAll(ctx, tx, func(scan func(...any) error) (a fleet.Alert, err error) {
@@ -139,7 +149,7 @@ func (f *Fleet) News(ctx context.Context, since fleet.Mark) (n fleet.News, err e
 				return a, err
 			}
 			return a, json.Unmarshal([]byte(text), &a)
-		}, `SELECT id, document FROM fleet_alerts WHERE epoch > $1 ORDER BY id DESC LIMIT $2`, since.Epoch, alerts)
+		}, `SELECT id, document FROM fleet_alerts WHERE epoch > $1 ORDER BY id DESC LIMIT $2`, since.Rest, alerts)
 		if err != nil {
 			return err
 		}
@@ -155,7 +165,7 @@ func (f *Fleet) News(ctx context.Context, since fleet.Mark) (n fleet.News, err e
 			return l, json.Unmarshal([]byte(text), &l)
 		}, `SELECT epoch, id, document FROM fleet_leases WHERE epoch > $1 OR epoch = $1 AND id > $2 ORDER BY epoch, id LIMIT $3`, since.Epoch, since.Lease, page)
 		if n.More = len(marks) == page; n.More {
-			n.To = marks[page-1]
+			n.To.Epoch, n.To.Lease = marks[page-1].Epoch, marks[page-1].Lease
 		}
 		return err
 	})
@@ -326,7 +336,10 @@ func (f *Fleet) Finish(ctx context.Context, near, now int64, results []fleet.Lea
 				continue
 			}
 			l := found[0]
-			l.State, l.Reason, l.Runs, l.Print, l.Reported = r.State, r.Reason, r.Runs, r.Print, now
+			l.State, l.Reason, l.Runs, l.Reported = r.State, r.Reason, r.Runs, now
+			if l.Kept, err = putConditions(ctx, tx, epoch, now, &r); err != nil {
+				return err
+			}
 			if err := putLease(ctx, tx, epoch, &l); err != nil {
 				return err
 			}
@@ -337,10 +350,30 @@ func (f *Fleet) Finish(ctx context.Context, near, now int64, results []fleet.Lea
 	return fresh, err
 }
 
-// Forget removes alerts of before a time, and the leases and keys that ended before it.
+const day = 24 * 3600
+
+// putConditions stores the conditions of a look, those of an end once for all looks, and when they
+// were used last, to the day.
+func putConditions(ctx context.Context, tx *tx, epoch, now int64, l *fleet.Lease) (*fleet.Conditions, error) {
+	c, halves := l.Split()
+	for _, h := range halves {
+		text, err := json.Marshal(h.Print)
+		if err != nil {
+			return nil, err
+		}
+		if err := tx.exec(ctx, `INSERT INTO fleet_conditions (hash, epoch, used_s, document) VALUES ($1, $2, $3, $4)
+			ON CONFLICT (hash) DO UPDATE SET used_s = excluded.used_s WHERE fleet_conditions.used_s < excluded.used_s - $5`, h.Hash, epoch, now, string(text), day); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// Forget removes alerts of before a time, the leases and keys that ended before it, and conditions that
+// no other lease has.
 func (f *Fleet) Forget(ctx context.Context, before int64) error {
 	return wrapped("remove old results", f.t.write(ctx, func(tx *tx) error {
 		return errors.Join(tx.exec(ctx, `DELETE FROM fleet_leases WHERE until_s < $1`, before), tx.exec(ctx, `DELETE FROM fleet_keys WHERE expires_s < $1`, before),
-			tx.exec(ctx, `DELETE FROM fleet_alerts WHERE at_s < $1`, before))
+			tx.exec(ctx, `DELETE FROM fleet_alerts WHERE at_s < $1`, before), tx.exec(ctx, `DELETE FROM fleet_conditions WHERE used_s < $1`, before-2*day))
 	}))
 }

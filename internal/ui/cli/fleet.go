@@ -9,9 +9,7 @@ import (
 	"linerate/internal/app/hub"
 	"linerate/internal/app/target"
 	"linerate/internal/core/fleet"
-	"linerate/internal/core/model"
 	"linerate/internal/fault"
-	"linerate/internal/report"
 	reportfleet "linerate/internal/report/fleet"
 	reportmesh "linerate/internal/report/mesh"
 	"linerate/internal/report/term"
@@ -60,28 +58,16 @@ the hub learns. linerate answers on this machine alone, as linerate ui does, unt
 	return c
 }
 
-// fleetView is a hub's view with the reports of this program.
-type fleetView struct {
-	*hub.View
-	a *console
-}
-
-// Document implements web.FleetSource.
-func (c fleetView) Document(s model.Session) report.Document {
-	return report.Build(s, report.Options{Kinds: c.a.kinds(), Catalogue: c.a.knobs})
-}
-
-func (a *console) fleetSource(f fleetFlags, file string) (fleetView, error) {
+func (a *console) fleetSource(f fleetFlags, file string) (*hub.View, error) {
 	text, err := a.hubLink(f.hub, f.state, file)
 	if err != nil {
-		return fleetView{}, err
+		return nil, err
 	}
 	t, err := target.Parse(text, a.world())
 	if err != nil {
-		return fleetView{}, err
+		return nil, err
 	}
-	v, err := hub.NewView(t)
-	return fleetView{v, a}, err
+	return hub.NewView(t)
 }
 
 func (a *console) fleet(ctx context.Context, f fleetFlags) error {
@@ -102,10 +88,9 @@ func (a *console) fleet(ctx context.Context, f fleetFlags) error {
 		for _, e := range all {
 			page.Line(e.Line())
 		}
-		m := reportfleet.Mesh(s)
-		if d := reportmesh.Of(&m); d.Level > 0 && len(d.Hosts) <= reportmesh.Widest {
+		if len(s.Hosts) <= reportmesh.Widest && s.Seen > 0 {
 			page.Gap()
-			header, rows := reportmesh.Matrix(&m)
+			header, rows := reportfleet.Matrix(s, reportfleet.Goodput)
 			page.Table(header, rows, nil)
 		}
 	})

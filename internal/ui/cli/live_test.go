@@ -288,10 +288,7 @@ func exported(t *testing.T, args ...string) (map[string]string, string) {
 func want(t *testing.T, files map[string]string, path string, lines ...string) {
 	t.Helper()
 	text, ok := files[path]
-	if !ok {
-		t.Errorf("no file %s in %d files", path, len(files))
-		return
-	}
+	must.Need(t, ok, "no file %s in %d files", path, len(files))
 	for _, l := range lines {
 		must.Contain(t, strings.ReplaceAll(text, "\r\n", "\n"), l+"\n", "%s has no line %q: %s", path, l, text)
 	}

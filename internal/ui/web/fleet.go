@@ -1,23 +1,28 @@
 package web
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"html/template"
 	"io/fs"
+	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"linerate/internal/core/fleet"
+	"linerate/internal/core/fleet/odd"
 	"linerate/internal/core/fleet/series"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
-	"linerate/internal/report"
 	"linerate/internal/report/figures"
 	reportfleet "linerate/internal/report/fleet"
 	"linerate/internal/report/plot"
+	"linerate/internal/report/raster"
 )
 
 // FleetSource provides the state of a fleet.
@@ -25,8 +30,6 @@ type FleetSource interface {
 	Status(ctx context.Context) (fleet.Status, error)
 	// Path returns the history of the path between two hosts, of which low has the lower number.
 	Path(ctx context.Context, low, high int64) (series.History, error)
-	// Document returns the report of s as data.
-	Document(s model.Session) report.Document
 }
 
 // FleetEvery is how often a page of a fleet asks for news.
@@ -121,17 +124,24 @@ type matrixPage struct {
 	Entries      []reportfleet.Entry
 	Hosts        []fleet.HostStatus
 	Wide, Narrow template.HTML
+	Cells        template.URL // a picture with a pixel for each direction, of too many for a drawing
+	Full         string       // the rate of its strongest pixels
 }
 
 func (s *Server) fleetMatrix(_ *http.Request, f *fleet.Status) (any, error) {
 	head, entries := reportfleet.Summary(f)
 	p := matrixPage{Head: head, Entries: entries, Hosts: f.Hosts}
-	m := reportfleet.Mesh(f)
-	for _, one := range figures.Of(m, s.fleet.Document(m), nil) {
-		if one.Name == "mesh" {
-			//nolint:gosec // every text in a picture is escaped by package plot
-			p.Wide, p.Narrow = template.HTML(one.Inline(plot.Wide)), template.HTML(one.Inline(plot.Narrow))
-		}
+	if one, ok := figures.Mesh(reportfleet.Names(f), f.Present.Goodput, f.Present.RoundTrip); ok {
+		//nolint:gosec // every text in a picture is escaped by package plot
+		p.Wide, p.Narrow = template.HTML(one.Inline(plot.Wide)), template.HTML(one.Inline(plot.Narrow))
+		return p, nil
+	}
+	if full := odd.Level(f.Present.Goodput); full > 0 {
+		var b bytes.Buffer
+		err := raster.Cells(&b, f.Present.Goodput, full)
+		//nolint:gosec // base64
+		p.Cells, p.Full = template.URL("data:image/png;base64,"+base64.StdEncoding.EncodeToString(b.Bytes())), units.BitRate(full).String()
+		return p, err
 	}
 	return p, nil
 }
@@ -151,47 +161,41 @@ type pathRow struct {
 
 func fleetHost(r *http.Request, f *fleet.Status) (any, error) {
 	id, _ := strconv.ParseInt(r.PathValue("id"), 10, 64) // 0 is no host
-	names := map[int64]string{}
-	var p hostPage
-	for _, h := range f.Hosts {
-		names[h.ID] = h.Name
-		if h.ID == id {
-			p.HostStatus, p.Limit = h, h.Limits.String()
-		}
-	}
-	if p.ID == 0 {
+	i := slices.IndexFunc(f.Hosts, func(h fleet.HostStatus) bool { return h.ID == id })
+	if i < 0 {
 		return nil, fmt.Errorf("there is no such host: %w", fs.ErrNotExist)
 	}
-	for _, w := range f.Ways {
-		row := pathRow{Low: w.Low, High: w.High, To: rateText(w.To), From: rateText(w.From), Trip: tripText(w.RoundTrip), Problem: w.Problem}
-		switch id {
-		case w.Low:
-			row.Peer = names[w.High]
-		case w.High:
-			row.Peer, row.To, row.From = names[w.Low], row.From, row.To
-		default:
+	p := hostPage{HostStatus: f.Hosts[i], Limit: f.Hosts[i].Limits.String()}
+	for j, o := range f.Hosts {
+		if j == i {
 			continue
 		}
-		if !w.Last.IsZero() {
-			row.Last = series.Clock(w.Last)
+		row := pathRow{Low: min(id, o.ID), High: max(id, o.ID), Peer: o.Name, To: rateText(f.Present.Goodput[i][j]), From: rateText(f.Present.Goodput[j][i]), Trip: tripText(f.Present.RoundTrip[i][j])}
+		if at := f.Present.Looked[i][j]; at > 0 {
+			row.Last = series.Clock(time.Unix(at, 0).In(f.Now.Location()))
+		}
+		for _, one := range f.Problems {
+			if one.Near == o.Name && one.Far == p.Name || one.Far == o.Name && one.Near == p.Name {
+				row.Problem = one.Text
+			}
 		}
 		p.Paths = append(p.Paths, row)
 	}
 	return p, nil
 }
 
-func rateText(v *float64) string {
-	if v == nil {
+func rateText(v float64) string {
+	if math.IsNaN(v) {
 		return "-"
 	}
-	return units.BitRate(*v).String()
+	return units.BitRate(v).String()
 }
 
-func tripText(v *float64) string {
-	if v == nil {
+func tripText(v float64) string {
+	if math.IsNaN(v) {
 		return "-"
 	}
-	return units.FormatDuration(time.Duration(*v * float64(time.Second)).Round(time.Microsecond))
+	return units.FormatDuration(time.Duration(v * float64(time.Second)).Round(time.Microsecond))
 }
 
 // pathPage is the data of the page of a path.

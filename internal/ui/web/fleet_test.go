@@ -12,10 +12,10 @@ import (
 
 	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/fleet"
+	"linerate/internal/core/fleet/odd"
 	"linerate/internal/core/fleet/series"
 	"linerate/internal/core/model"
 	"linerate/internal/must"
-	"linerate/internal/report"
 	"linerate/internal/report/browsertest"
 	"linerate/internal/ui/web"
 )
@@ -38,12 +38,19 @@ func (h *hosts) Status(context.Context) (fleet.Status, error) {
 			one.Silent, one.Notes = true, []string{"not heard of since 2026-11-27 11:50:00"}
 		}
 		s.Hosts = append(s.Hosts, one)
-		for j := range i {
-			rate, trip, loss := 941e6, .0002, 0.0
-			if i == 2 || j == 2 {
-				rate = 94e6
+		row := fleet.NewRow(len(h.names))
+		for j := range h.names {
+			if i != j {
+				row.Goodput[0][j], row.RoundTrip[0][j], row.Looked[0][j] = 941e6, .0002, fleetNow.Unix()
 			}
-			s.Ways = append(s.Ways, fleet.WayStatus{Low: int64(j + 1), High: int64(i + 1), To: &rate, From: &rate, RoundTrip: &trip, LossTo: &loss, LossFrom: &loss, Last: fleetNow})
+			if i != j && (i == 2 || j == 2) {
+				row.Goodput[0][j] = 94e6
+			}
+		}
+		if err := s.Present.Add(row, len(h.names)); err != nil {
+			return s, err
+		}
+		for j := range i {
 			e := fleet.Entry{Lease: int64(10*i + j), Kind: fleet.Visit, Near: h.names[j], Far: name, From: fleetNow, Until: fleetNow.Add(25 * time.Second), State: fleet.Planned}
 			s.Queue = append(s.Queue, e)
 			e.State, e.Reason = fleet.Unreachable, "connect to 10.0.0.4:5299: no answer in time"
@@ -53,6 +60,7 @@ func (h *hosts) Status(context.Context) (fleet.Status, error) {
 	r := series.Report{Metric: model.Goodput, Direction: model.To, Worse: true, Was: 941e6, Now: 94e6, After: fleetNow.Add(-2 * time.Hour), Since: fleetNow.Add(-time.Hour), Found: fleetNow, Text: "goodput is worse"}
 	c := fleet.Change{Near: h.names[0], Far: h.names[2], Report: r.With([]fingerprint.Change{{Key: "far.kernel", Was: "6.1", Now: "6.2"}})}
 	s.Changes = []fleet.Change{c}
+	s.Odd = odd.Fleet(&s)
 	s.Alerts = []fleet.Alert{{Kind: "worse", Subject: "x", At: fleetNow, Text: c.Text}}
 	return s, nil
 }
@@ -71,8 +79,6 @@ func (h *hosts) Path(_ context.Context, _, high int64) (series.History, error) {
 	}
 	return series.HistoryOf(h.names[high-1], p, fleetNow), nil
 }
-
-func (h *hosts) Document(s model.Session) report.Document { return report.Build(s, report.Options{}) }
 
 // serveFleet starts the page of a fleet and returns its link.
 func serveFleet(t *testing.T, h *hosts) string {
@@ -116,6 +122,15 @@ func TestFleetInBrowser(t *testing.T) {
 	h.names = append(h.names, "latecomer")
 	h.mu.Unlock()
 	p.Until("document.body.innerText.includes('latecomer')")
+	h.mu.Lock()
+	for i := len(h.names); i < 200; i++ { // a pixel for each direction
+		h.names = append(h.names, fmt.Sprintf("node-%03d", i))
+	}
+	h.mu.Unlock()
+	p.Until("document.getElementById('cells') && document.getElementById('cells').naturalWidth === 200")
+	browsertest.Eval[bool](p, `(() => { const c = document.getElementById("cells"), r = c.getBoundingClientRect(), at = n => (n + .5) * r.width / 200;
+		c.dispatchEvent(new MouseEvent("click", { bubbles: true, clientX: r.x + at(4), clientY: r.y + at(1) })); return true })()`)
+	p.Until("location.pathname.endsWith('path/2/5')")
 	for _, x := range p.Problems() {
 		t.Errorf("the console says %s", x)
 	}

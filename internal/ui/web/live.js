@@ -15,3 +15,18 @@ stream.addEventListener("part", put);
 stream.addEventListener("now", e => { document.getElementById("now").innerHTML = e.data });
 stream.addEventListener("gone", put);
 stream.addEventListener("end", () => { stream.close(); state.textContent = ""; document.getElementById("now").innerHTML = "" });
+// The matrix of many hosts has a pixel for each direction; the table below has the hosts in its order.
+const cell = e => {
+  if (e.target.id !== "cells") return null;
+  const hosts = part.querySelectorAll("td[data-name=host] a");
+  const [row, column] = [e.offsetY / e.target.height, e.offsetX / e.target.width].map(at => hosts[Math.floor(at * hosts.length)]);
+  return row && column && row !== column ? [row, column] : null;
+};
+part.addEventListener("mousemove", e => {
+  const ends = cell(e);
+  if (ends) e.target.title = ends.map(a => a.textContent).join(" to ");
+});
+part.addEventListener("click", e => {
+  const ends = cell(e);
+  if (ends) location.href = "path/" + ends.map(a => Number(a.id.slice(2))).sort((a, b) => a - b).join("/");
+});

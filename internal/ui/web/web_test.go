@@ -407,10 +407,7 @@ func TestCookieStaysHere(t *testing.T) {
 		u := must.Get(url.Parse(rootOf(one) + "/"))(t)
 		cookies := c.Jar.Cookies(u)
 		_, port, _ := net.SplitHostPort(one.Address())
-		if len(cookies) != 1 || !strings.HasSuffix(cookies[0].Name, "-"+port) {
-			t.Errorf("the cookies of %s are %v", u, cookies)
-			continue
-		}
+		must.Need(t, len(cookies) == 1 && strings.HasSuffix(cookies[0].Name, "-"+port), "the cookies of %s are %v", u, cookies)
 		names[cookies[0].Name] = true
 		code, _, _ := ask(t, c, "GET", u.String(), nil)
 		must.True(t, code == http.StatusOK, "%s: %d", u, code)

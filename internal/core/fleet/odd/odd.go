@@ -49,10 +49,10 @@ const (
 // Look finds what is odd in a matrix of rates. A direction should reach the lower of what its
 // hosts otherwise send and receive (fleet.md section 6.1), and a host what the others reach.
 func Look(rates fleet.Matrix) Result {
-	if len(rates.All()) == 0 {
-		return Result{}
+	r := Result{Level: Level(rates)}
+	if r.Level == 0 {
+		return r
 	}
-	r := Result{Level: level(rates)}
 	n := len(rates)
 	sent, received := make([]float64, n), make([]float64, n)
 	for i := range rates {
@@ -90,11 +90,15 @@ func Look(rates fleet.Matrix) Result {
 	return r
 }
 
-// level returns what most of the better directions reach: the median of those within the margin
-// of the upper quantile.
-func level(rates fleet.Matrix) float64 {
-	least := reach(rates.All()) * (1 - Margin)
-	return stats.Median(slices.DeleteFunc(rates.All(), func(v float64) bool { return v < least }))
+// Level returns what most of the better directions reach: the median of those within the margin
+// of the upper quantile; 0 without a number.
+func Level(rates fleet.Matrix) float64 {
+	all := rates.All()
+	least := reach(all) * (1 - Margin) // it sorts them
+	if from, _ := slices.BinarySearch(all, least); len(all) > 0 {
+		return stats.Median(all[from:])
+	}
+	return 0
 }
 
 // reach returns the upper quantile of v, 0 for none.

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math"
 
+	"linerate/internal/core/fact"
 	"linerate/internal/core/fleet"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 )
@@ -26,18 +28,7 @@ func Session(s *model.Session) []Thing {
 			out = append(out, Thing{h.Name, true, fmt.Sprintf("%s could not be measured: %s", h.Name, h.Problem)})
 		}
 	}
-	found := Look(fleet.Rates(s))
-	for _, h := range found.Hosts {
-		out = append(out, Thing{hosts[h.Host].Name, true, hostText(h, found.Level, hosts[h.Host])})
-	}
-	for _, w := range found.Ways {
-		name := hosts[w.From].Name + " -> " + hosts[w.To].Name
-		against := "what both carry with others"
-		if len(hosts) < leastHosts {
-			against = "the other way"
-		}
-		out = append(out, Thing{name, false, fmt.Sprintf("%s carries %s of %s", name, percent(w.Share), against)})
-	}
+	out = append(out, among(hosts, fleet.Rates(s))...)
 	told := map[fleet.Pair]string{}
 	for _, w := range s.Mesh.Ways {
 		if w.Problem == "" || !fleet.Between(s.Mesh, w) {
@@ -48,6 +39,31 @@ func Session(s *model.Session) []Thing {
 			out = append(out, Thing{w.Name, false, fmt.Sprintf("%s could not be measured: %s", w.Name, w.Problem)})
 			told[pair] = w.Problem
 		}
+	}
+	return out
+}
+
+// Fleet returns the sentences about a fleet.
+func Fleet(s *fleet.Status) []string {
+	hosts := lists.Each(s.Hosts, func(h fleet.HostStatus) model.MeshHost {
+		return model.MeshHost{Name: h.Name, Link: fact.Unknown[units.BitRate]("not read")}
+	})
+	return append([]string{}, lists.Each(among(hosts, s.Present.Goodput), func(t Thing) string { return t.Text })...)
+}
+
+// among lists the hosts and directions that carry less than the others.
+func among(hosts []model.MeshHost, rates fleet.Matrix) (out []Thing) {
+	found := Look(rates)
+	for _, h := range found.Hosts {
+		out = append(out, Thing{hosts[h.Host].Name, true, hostText(h, found.Level, hosts[h.Host])})
+	}
+	for _, w := range found.Ways {
+		name := hosts[w.From].Name + " -> " + hosts[w.To].Name
+		against := "what both carry with others"
+		if len(hosts) < leastHosts {
+			against = "the other way"
+		}
+		out = append(out, Thing{name, false, fmt.Sprintf("%s carries %s of %s", name, percent(w.Share), against)})
 	}
 	return out
 }

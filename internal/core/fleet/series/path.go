@@ -155,6 +155,11 @@ func (p *Path) Series(s Stream) *Series {
 // Numbers are those of a look, in the order of Streams; NaN if not measured.
 type Numbers [5]float32
 
+// Of returns the number of a stream.
+func (n Numbers) Of(s Stream) float64 {
+	return float64(n[slices.Index(Streams(), s)])
+}
+
 // NumbersOf returns the numbers of the runs of a look.
 func NumbersOf(runs []model.Run) (n Numbers) {
 	for i, s := range Streams() {

@@ -385,6 +385,16 @@ func (s *Series) forget(before time.Time) {
 	}
 }
 
+// Last returns the last numbers, n at most, without those of confirmations.
+func (s *Series) Last(n int) (y []float64) {
+	for i := len(s.values) - 1; i >= 0 && len(y) < n; i-- {
+		if v := &s.values[i]; !v.more {
+			y = append(y, float64(v.y))
+		}
+	}
+	return y
+}
+
 // Looks returns all numbers in order, without those of confirmations.
 func (s *Series) Looks() (looks []Look, y []float64) {
 	for _, v := range s.values {

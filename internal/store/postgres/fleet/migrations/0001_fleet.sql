@@ -38,6 +38,13 @@ CREATE TABLE fleet_alerts (
     document TEXT   NOT NULL
 );
 
+CREATE TABLE fleet_conditions (
+    hash     TEXT COLLATE "C" PRIMARY KEY,
+    epoch    BIGINT NOT NULL,
+    used_s   BIGINT NOT NULL,
+    document TEXT   NOT NULL
+);
+
 CREATE TABLE fleet_leases (
     id       BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     epoch    BIGINT NOT NULL,

@@ -45,6 +45,14 @@ CREATE TABLE fleet_alerts (
     document TEXT    NOT NULL -- a fleet.Alert
 ) STRICT;
 
+-- The conditions on one end of a look, once for all looks that have found them.
+CREATE TABLE fleet_conditions (
+    hash     TEXT PRIMARY KEY,
+    epoch    INTEGER NOT NULL,
+    used_s   INTEGER NOT NULL, -- at the latest, to the day
+    document TEXT    NOT NULL -- a fingerprint.Print
+) STRICT;
+
 CREATE TABLE fleet_leases (
     id       INTEGER PRIMARY KEY,
     epoch    INTEGER NOT NULL,
