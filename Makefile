@@ -99,7 +99,7 @@ judge: build ## the diagnosis against planted limits: SEEDS=0-29, KIND=loss-midd
 tuning: build ## linerate tune in badly set labs, against an exhaustive search; CASES=window-far,clean tries some; goes on after a stop
 	$(GO) run ./bench/tuning -linerate $(BIN) -cases "$(CASES)" -o bench/RESULTS.md
 
-fleet-test: build ## a fleet through its faults: real hubs, PostgreSQL and agents with simulated traffic, half an hour; HOSTS=40 FAULTS=40 FOR=6m for less, TOGETHER=25 hosts in a process, ROUNDS=12 an hour (as root)
+fleet-test: build ## a fleet through its faults: real hubs, PostgreSQL and agents with simulated traffic, half an hour; HOSTS=40 TOGETHER=1 ROUNDS=60 FAULTS=40 FOR=6m for less (as root)
 	$(GO) build -o bin/fleet-test ./bench/fleet
 	bin/fleet-test -linerate $(BIN) $(if $(HOSTS),-hosts $(HOSTS)) $(if $(TOGETHER),-together $(TOGETHER)) $(if $(ROUNDS),-rounds $(ROUNDS)) $(if $(FAULTS),-faults $(FAULTS)) $(if $(FOR),-for $(FOR),-o bench/RESULTS.md)
 

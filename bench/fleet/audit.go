@@ -269,7 +269,7 @@ func (w *world) section(a *audited, happened map[string]int) results.Section {
 		row("runs stored that no host finished", "0", fmt.Sprint(len(a.invented)), len(a.invented) == 0),
 		row("planned runs without an end", "0", fmt.Sprint(a.open), a.open == 0),
 		row("processor and memory of a hub", "10 % of a core, 250 MB", fmt.Sprintf("%.1f %%, %d MiB", hubCPU, hubMem), hubCPU <= 10 && hubMem <= 238),
-		row("processor and memory of an agent", "0.5 % of a core, 60 MB", fmt.Sprintf("%.2f %%, %d MiB", hostCPU, hostMem), hostCPU <= .5 && hostMem <= 57),
+		row("processor and memory of an agent", "0.5 % of a core, 60 MB", fmt.Sprintf("%.2f %%, %d MiB (%d to a process)", hostCPU, hostMem, w.together), hostCPU <= .5 && hostMem <= 57),
 	}}
 }
 

@@ -132,7 +132,7 @@ func (w *world) suffer(ctx context.Context) (map[string]int, error) {
 	var mu sync.Mutex
 	var failed error
 	happened := map[string]int{}
-	w.say("%d hosts have joined; %d faults in %v", len(w.hosts), len(kinds), w.length)
+	w.say("%d hosts have joined; %d faults in %v", w.options.hosts, len(kinds), w.length)
 	for i, f := range kinds {
 		own := rand.New(rand.NewPCG(w.seed, uint64(i)+1))
 		select {

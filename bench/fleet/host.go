@@ -62,7 +62,7 @@ func host(ctx context.Context, hub tls.Link, about []string) error {
 	defer func() { _ = file.Close() }() // each line is written at once
 	env := app.Env{Version: "fleet-test", Getenv: os.Getenv, Now: time.Now, Catalogue: knob.NewIndex(), Asker: app.Nobody{}, Observer: printer{}}
 	m, err := member.Open(ctx, env, member.Config{
-		Hub: hub, Name: name, Limits: fleet.Limits{Share: 1}, Serve: serve.Config{Listen: "127.0.0.1:" + port, Host: "127.0.0.1", State: state, Unconfined: true, Audit: log + auditFile},
+		Hub: hub, Name: name, Limits: fleet.Limits{Share: 1}, Serve: serve.Config{Listen: "127.0.0.1:" + port, Host: "127.0.0.1", State: state, Guest: true, Audit: log + auditFile},
 		Simulate: func(ctx context.Context, o wirefleet.Order, far *session.Client) ([]fleet.Run, error) {
 			return simulate(ctx, file, o, far)
 		},

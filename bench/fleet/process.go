@@ -17,6 +17,7 @@ type process struct {
 	name  string
 	hosts []string // that are in it
 	args  []string
+	user  uint32 // 0 is root
 	log   string // of what it prints
 
 	busy  sync.Mutex // held during a fault
@@ -39,6 +40,9 @@ func (p *process) start() error {
 	cmd := exec.CommandContext(context.Background(), p.args[0], p.args[1:]...)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if p.user > 0 {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: p.user, Gid: p.user}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cmd, p.since = cmd, time.Now()

@@ -52,6 +52,7 @@ type Config struct {
 	AllowCommands bool
 	User          string // to become once the ports are open; "" is one without an account, for root
 	Unconfined    bool   // started by root, serve even if neither no_new_privs nor Landlock is available
+	Guest         bool   // it shares its process with others, and gives up no rights of it
 	Audit         string // file of the audit log; "" for none
 	Foreign       Foreign
 	// Tickets, if set, knows secrets that are no keys.
