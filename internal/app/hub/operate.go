@@ -176,14 +176,17 @@ func count(n int, what string) string {
 func (h *Hub) shared() (all []fleet.SharedStatus) {
 	all = []fleet.SharedStatus{}
 	for _, s := range h.setup.Shared {
-		one := fleet.SharedStatus{Name: s.Name, AtOnce: s.AtOnce}
-		for id, a := range h.hosts {
-			for other, b := range h.hosts {
-				if id < other && !a.Removed && !b.Removed && s.Has(a.Name, b.Name) {
-					one.Pairs++
+		low, high, either := 0, 0, 0
+		for _, x := range h.hosts {
+			a, b := s.Ends(x.Name)
+			for of, is := range map[*int]bool{&low: a, &high: b, &either: a && b} {
+				if is && !x.Removed {
+					*of++
 				}
 			}
 		}
+		// Two hosts that can be at either end are one pair, and not two; none is a pair with itself.
+		one := fleet.SharedStatus{Name: s.Name, AtOnce: s.AtOnce, Pairs: low*high - either*(either+1)/2}
 		all = append(all, one)
 	}
 	return all
