@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/fleet"
@@ -26,6 +27,7 @@ func (h *Hub) load(ctx context.Context) error {
 // follow takes what was stored since the last call, by this hub or another one. All hubs take the
 // same in the same order, and so know the same.
 func (h *Hub) follow(ctx context.Context) error {
+	read, spoken := 0, time.Now()
 	for more := true; more; {
 		n, err := h.store.News(ctx, h.mark)
 		if err != nil {
@@ -63,7 +65,11 @@ func (h *Hub) follow(ctx context.Context) error {
 				h.result(l)
 			}
 		}
-		h.mark, more = n.To, n.More
+		h.mark, more, read = n.To, n.More, read+len(n.Leases)
+		if more && time.Since(spoken) > 5*time.Second { // at the start of a large fleet's hub
+			spoken = time.Now()
+			h.say(fmt.Sprintf("reads what is stored: %d results so far", read))
+		}
 	}
 	return nil
 }
