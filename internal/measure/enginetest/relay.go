@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"testing"
@@ -20,7 +21,7 @@ func (w *Wire) Relay(t testing.TB, pass func(near, far *net.TCPConn)) {
 	target := w.Target
 	w.Target = l.Addr().String()
 	r := relay{pass: pass}
-	r.running.Go(func() { r.serve(l, target) })
+	r.running.Go(func() { r.serve(t, l, target) })
 	t.Cleanup(func() {
 		l.Close()
 		r.closeAll()
@@ -37,16 +38,21 @@ type relay struct {
 	over    bool
 }
 
-func (r *relay) serve(l *net.TCPListener, target string) {
+func (r *relay) serve(t testing.TB, l *net.TCPListener, target string) {
 	for {
 		near, err := l.AcceptTCP()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
 		if err != nil {
+			t.Errorf("relay: %v", err)
 			return
 		}
 		c, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", target)
-		if err != nil {
+		if err != nil { // the far end accepts no more, which may be what is tested
+			t.Logf("relay: %v", err)
 			near.Close()
-			return
+			continue
 		}
 		far := c.(*net.TCPConn)
 		r.keep(near, far)
