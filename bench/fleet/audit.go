@@ -29,6 +29,7 @@ type audited struct {
 	sessions int
 	overlaps []string
 	lost     []string // results that hosts finished and no hub has
+	gone     []string // hosts and hubs that ended by themselves
 	spoiled  int      // finished, but the host was killed or its disk was full before it had stored them
 	invented []string // stored as done, and no host finished them
 	pairs    int      // that were looked at
@@ -60,6 +61,11 @@ func (w *world) audit(ctx context.Context) (*audited, error) {
 	})
 	if a.leases == nil {
 		return nil, err
+	}
+	for _, p := range slices.Concat(w.hosts, w.hubs) {
+		if p.gone() {
+			a.gone = append(a.gone, p.name)
+		}
 	}
 	w.say("%d leases, %d sessions", len(a.leases), a.sessions)
 	return a, nil // what is missing is part of the result
@@ -224,8 +230,8 @@ func (p *process) printed(text string) bool {
 
 // err returns an error if a bar was missed.
 func (a *audited) err() error {
-	if n := len(a.overlaps) + len(a.lost) + len(a.invented) + a.open; n > 0 {
-		return fmt.Errorf("%d faults of the fleet: %v", n, slices.Concat(a.overlaps, a.lost, a.invented))
+	if n := len(a.overlaps) + len(a.lost) + len(a.invented) + len(a.gone) + a.open; n > 0 {
+		return fmt.Errorf("%d faults of the fleet: %v", n, slices.Concat(a.overlaps, a.lost, a.invented, a.gone))
 	}
 	return nil
 }
@@ -267,6 +273,7 @@ func (w *world) section(a *audited, happened map[string]int) results.Section {
 		row("host in two runs at a time", "0", fmt.Sprint(len(a.overlaps)), len(a.overlaps) == 0),
 		row("finished runs that no hub has", "0", fmt.Sprintf("%d of %d", len(a.lost), len(a.ended)), len(a.lost) == 0),
 		row("runs stored that no host finished", "0", fmt.Sprint(len(a.invented)), len(a.invented) == 0),
+		row("hosts and hubs that ended by themselves", "0", fmt.Sprint(len(a.gone)), len(a.gone) == 0),
 		row("planned runs without an end", "0", fmt.Sprint(a.open), a.open == 0),
 		row("processor and memory of a hub", "10 % of a core, 250 MB", fmt.Sprintf("%.1f %%, %d MiB", hubCPU, hubMem), hubCPU <= 10 && hubMem <= 238),
 		row("processor and memory of an agent", "0.5 % of a core, 60 MB", fmt.Sprintf("%.2f %%, %d MiB (%d to a process)", hostCPU, hostMem, w.together), hostCPU <= .5 && hostMem <= 57),

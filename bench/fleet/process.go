@@ -3,8 +3,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"sync"
@@ -68,6 +70,14 @@ func (p *process) kill() error {
 		p.peak = max(p.peak, usage.Maxrss<<10)
 	}
 	return nil
+}
+
+// gone reports whether the program has ended by itself.
+func (p *process) gone() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid)) // proc(5): the state is behind the name
+	return err != nil || bytes.Contains(stat, []byte(") Z "))
 }
 
 // stop stops the program for a time, as on a machine that hangs.

@@ -83,7 +83,7 @@ func Open(ctx context.Context, env app.Env, c Config) (*Member, error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, err
 	}
-	m := &Member{env: env, c: c, boot: rand.Text(), spool: spool{filepath.Join(dir, spoolDir), durable.OS{}}, wake: make(chan struct{}, 1), seen: map[int64]int64{}}
+	m := &Member{env: env, c: c, boot: rand.Text(), spool: spool{dir: filepath.Join(dir, spoolDir), files: durable.OS{}}, wake: make(chan struct{}, 1), seen: map[int64]int64{}}
 	m.guard = newGuard(m.limits)
 	if c.Rejoin {
 		if err := serve.NewKey(c.Serve.State); err != nil {

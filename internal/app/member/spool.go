@@ -22,6 +22,7 @@ const mostSpooled = 4320
 type spool struct {
 	dir   string
 	files durable.FS
+	cut   map[int64]bool // leases that were being measured when an earlier process ended
 }
 
 // suffix ends the names of results.
@@ -74,6 +75,9 @@ func (s spool) oldest(most int) ([]fleet.Lease, error) {
 		if err == nil {
 			err = json.Unmarshal(b, &l)
 		}
+		if l.State == fleet.Planned && s.cut[n] {
+			l.State, l.Reason = fleet.Lost, "the agent ended while it measured"
+		}
 		switch {
 		case err != nil || l.ID != n:
 			_ = s.files.Remove(s.path(n))
@@ -98,16 +102,13 @@ func (s spool) forget(leases []int64) error {
 	return all
 }
 
-// reclaim marks the leases that were being measured when an earlier process ended.
-func (s spool) reclaim() error {
+// reclaim notes the leases that were being measured when an earlier process ended. It writes nothing:
+// an agent starts on a full disk too.
+func (s *spool) reclaim() error {
 	numbers, err := s.numbers()
+	s.cut = map[int64]bool{}
 	for _, n := range numbers {
-		var l fleet.Lease
-		b, rerr := s.files.Read(s.path(n))
-		if rerr == nil && json.Unmarshal(b, &l) == nil && l.State == fleet.Planned {
-			l.State, l.Reason = fleet.Lost, "the agent ended while it measured"
-			err = errors.Join(err, s.put(l))
-		}
+		s.cut[n] = true
 	}
 	return err
 }
