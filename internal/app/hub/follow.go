@@ -219,7 +219,7 @@ func (h *Hub) conditions(way fleet.Way, at int64) (was, now fingerprint.Print) {
 func (h *Hub) changedOn(host, before int64) (changed []fingerprint.Change, known bool) {
 	old := map[fingerprint.Change]bool{}
 	found := map[fingerprint.Change]bool{}
-	for way := range h.pairs {
+	for way := range h.pairs.All() {
 		if way.Low != host && way.High != host {
 			continue
 		}
@@ -256,7 +256,7 @@ func (h *Hub) cohorts(o *fleet.Outcome, changes []fingerprint.Change) (all []fle
 	for _, c := range changes {
 		with[c] = map[int64]bool{}
 	}
-	for way, p := range h.pairs {
+	for way, p := range h.pairs.All() {
 		for i := 1; i < len(p.prints); i++ {
 			for _, end := range []struct {
 				host     int64

@@ -130,7 +130,7 @@ type Hub struct {
 	orders  map[int64]map[int64]*fleet.Lease // of them, those of each near host
 	taken   map[int64][]fleet.Span           // by resource, of which the hosts are the first
 	paths   fleet.Paths
-	pairs   map[fleet.Way]*pair
+	pairs   fleet.Grid[pair]
 	halves  map[string]*half // the conditions that hosts have had, by their hash
 	planned int64            // the rounds before this time are
 	round   int64
@@ -164,10 +164,10 @@ type problem struct {
 
 // pair returns what is known of two hosts.
 func (h *Hub) pair(way fleet.Way) *pair {
-	p := h.pairs[way]
+	p := h.pairs.Get(way)
 	if p == nil {
 		p = &pair{}
-		h.pairs[way] = p
+		h.pairs.Put(way, p)
 	}
 	return p
 }
@@ -175,7 +175,7 @@ func (h *Hub) pair(way fleet.Way) *pair {
 // between returns a copy of what is known of two hosts. Plans ask for all of them, most of which have
 // not measured with each other.
 func (h *Hub) between(way fleet.Way) pair {
-	if p := h.pairs[way]; p != nil {
+	if p := h.pairs.Get(way); p != nil {
 		return *p
 	}
 	return pair{}
@@ -188,7 +188,7 @@ func ready(ctx context.Context, env app.Env, st Store, c Config) (*Hub, error) {
 		env: env, c: c, store: st, id: fmt.Sprint(rand.Uint64()), alerts: make(chan fleet.Alert, 100), news: map[int64]chan struct{}{},
 		hosts: map[int64]*fleet.Host{}, dirty: map[int64]bool{}, silent: map[int64]bool{}, open: map[int64]*fleet.Lease{}, orders: map[int64]map[int64]*fleet.Lease{}, taken: map[int64][]fleet.Span{},
 		keys: map[string]fleet.Key{}, mine: map[int64]bool{}, paths: fleet.Paths{Margin: c.Margin, Zone: env.Now().Location()}, round: 3600 / int64(cmp.Or(c.Rounds, DefaultRounds)),
-		pairs: map[fleet.Way]*pair{}, halves: map[string]*half{},
+		halves: map[string]*half{},
 	}
 	at, err := st.Clock(ctx)
 	h.base, h.wall, h.asked = time.Now(), at, at.Unix()

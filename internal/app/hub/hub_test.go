@@ -283,7 +283,7 @@ func TestFleet(t *testing.T) {
 // TestCohorts: two of four hosts went from one kernel to another one; a third came to it from elsewhere,
 // and a fourth always had it.
 func TestCohorts(t *testing.T) {
-	h, n := &Hub{pairs: map[fleet.Way]*pair{}, halves: map[string]*half{}}, fingerprint.Kernel
+	h, n := &Hub{halves: map[string]*half{}}, fingerprint.Kernel
 	of := func(low, high int64, kernels ...string) {
 		for i := 0; i < len(kernels); i += 2 {
 			p := fingerprint.Print{fingerprint.Of(model.Near, n): kernels[i], fingerprint.Of(model.Far, n): kernels[i+1]}

@@ -57,7 +57,7 @@ func (h *Hub) state() fleet.Status {
 	}
 	slices.SortFunc(s.Hosts, func(a, b fleet.HostStatus) int { return cmp.Compare(a.Name, b.Name) })
 	s.Pairs = len(s.Hosts) * (len(s.Hosts) - 1) / 2
-	for way, p := range h.pairs {
+	for way, p := range h.pairs.All() {
 		low, high := h.hosts[way.Low], h.hosts[way.High]
 		if low == nil || high == nil || low.Removed || high.Removed {
 			continue
@@ -94,7 +94,7 @@ func (h *Hub) row(from int64, to []int64) fleet.Present {
 	h.mu.Lock() // not longer than a row takes
 	defer h.mu.Unlock()
 	for i, id := range to {
-		p, out := h.pairs[fleet.Way{Low: min(from, id), High: max(from, id)}], model.To
+		p, out := h.pairs.Get(fleet.Way{Low: min(from, id), High: max(from, id)}), model.To
 		if from > id {
 			out = model.From
 		}

@@ -32,7 +32,7 @@ type Paths struct {
 	Doubts map[int64]*Doubt // what runs are to confirm, by the look that raised it
 
 	often     map[Way]*series.Path
-	seldom    map[Way]*seldom
+	seldom    Grid[seldom]
 	batch     int64      // of the looks below
 	looks     []compared // with what was expected
 	onPath    []*Doubt   // of this batch and the one before
@@ -96,7 +96,7 @@ type With struct {
 // Take adds the result of a lease, and returns the change that it confirms, nil for none.
 func (p *Paths) Take(l *Lease) *Outcome {
 	if p.often == nil {
-		p.often, p.seldom, p.Doubts, p.hosts = map[Way]*series.Path{}, map[Way]*seldom{}, map[int64]*Doubt{}, map[role]*behaviour{}
+		p.often, p.Doubts, p.hosts = map[Way]*series.Path{}, map[int64]*Doubt{}, map[role]*behaviour{}
 		p.explained = map[model.Metric]*explained{model.Goodput: {}, model.LossRatio: {}}
 	}
 	if l.Kind == Confirm {

@@ -147,7 +147,7 @@ func TestSeldom(t *testing.T) {
 	for i := range int64(3) {
 		take(10+i, (1001+i)*hour)
 	}
-	must.True(t, p.Path(Way{1, 2}).Count == 4 && len(p.seldom) == 0 && p.Path(Way{1, 3}) == nil, "measured often now: %+v", p.Path(Way{1, 2}))
+	must.True(t, p.Path(Way{1, 2}).Count == 4 && p.seldom.Get(Way{1, 2}) == nil && p.Path(Way{1, 3}) == nil, "measured often now: %+v", p.Path(Way{1, 2}))
 }
 
 // TestSlowerEnd: of hosts of 1 and of 10 the slower one explains a path. It alone is seen there, and it alone

@@ -76,7 +76,7 @@ func (p *Paths) Path(way Way) *series.Path {
 	if path := p.often[way]; path != nil {
 		return path
 	}
-	if s := p.seldom[way]; s != nil {
+	if s := p.seldom.Get(way); s != nil {
 		return p.history(way, s.looks[:s.n])
 	}
 	return nil
@@ -89,7 +89,7 @@ func (p *Paths) Present(way Way) (now series.Numbers) {
 		var y []float64
 		if path := p.often[way]; path != nil {
 			y = path.Series(s).Last(seldomKept)
-		} else if few := p.seldom[way]; few != nil {
+		} else if few := p.seldom.Get(way); few != nil {
 			for _, one := range few.looks[:few.n] {
 				y = known(y, []float64{float64(one.Numbers[i])})
 			}
@@ -107,17 +107,17 @@ func (p *Paths) Present(way Way) (now series.Numbers) {
 func (p *Paths) add(way Way, one seen) (doubt *series.Doubt, all []series.Compared) {
 	path := p.often[way]
 	if path == nil {
-		s := p.seldom[way]
+		s := p.seldom.Get(way)
 		if s == nil {
 			s = &seldom{}
-			p.seldom[way] = s
+			p.seldom.Put(way, s)
 		}
 		if !s.add(one) {
 			return nil, one.Compared()
 		}
 		path = p.history(way, s.looks[:])
 		p.often[way] = path
-		delete(p.seldom, way)
+		p.seldom.Put(way, nil)
 	}
 	look := p.look(one)
 	path.Forget(look.At)
