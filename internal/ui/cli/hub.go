@@ -49,7 +49,7 @@ Everything is in one SQLite file, for up to 50 hosts. Agents that cannot reach t
 on for an hour and keep their results.
 
 With --db postgres://USER@HOST/DATABASE several hubs share a PostgreSQL database, for up to
-200 hosts: copy the state directory's folder hub, which holds their key, to each of them, and
+1,000 hosts: copy the state directory's folder hub, which holds their key, to each of them, and
 name all of them: --host NAME,NAME. One of them plans; if it is killed, another one does
 within 15 s.
 
