@@ -153,6 +153,8 @@ func (a *console) fleetView(ctx context.Context, f fleetFlags, show func(*term.P
 		return a.document(reportfleet.Schema, s)
 	}
 	page := a.page()
-	show(&page, &s)
+	if show(&page, &s); len(s.Hosts) < 2 {
+		page.Line("  next    on each host that is to measure, two at least: linerate agent --hub LINK, with the link that linerate hub prints")
+	}
 	return page.Print(a.Out)
 }

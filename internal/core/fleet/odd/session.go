@@ -43,10 +43,17 @@ func Session(s *model.Session) []Thing {
 	return out
 }
 
+// owner is the source of a rate that the owner of a host allows.
+const owner = "its owner"
+
 // Fleet returns the sentences about a fleet.
 func Fleet(s *fleet.Status) []string {
 	hosts := lists.Each(s.Hosts, func(h fleet.HostStatus) model.MeshHost {
-		return model.MeshHost{Name: h.Name, Link: fact.Unknown[units.BitRate]("not read")}
+		link := fact.Unknown[units.BitRate]("not read")
+		if h.Limits.Rate > 0 {
+			link = fact.Known(h.Limits.Rate, owner)
+		}
+		return model.MeshHost{Name: h.Name, Link: link}
 	})
 	return append([]string{}, lists.Each(among(hosts, s.Present.Goodput), func(t Thing) string { return t.Text })...)
 }
@@ -85,7 +92,7 @@ func hostText(h Host, level float64, of model.MeshHost) string {
 	}
 	text := fmt.Sprintf("%s %s of what the others do (%s of %s)", of.Name, what, units.BitRate(share*level), units.BitRate(level))
 	if link, known := of.Link.Get(); known && float64(link) < level {
-		text += fmt.Sprintf(": its link has %s", link)
+		text += map[bool]string{true: ": its owner allows ", false: ": its link has "}[of.Link.Source() == owner] + link.String()
 	}
 	return text
 }
