@@ -157,6 +157,7 @@ func (h *Hub) sync(ctx context.Context, c caller, in *wirefleet.Sync) (*wireflee
 	if in.Protocol != wirefleet.Protocol {
 		return nil, fmt.Errorf("%w: the hub speaks %d, linerate %s here speaks %d: update the older one, the hub first", wirefleet.ErrVersion, wirefleet.Protocol, in.Version, in.Protocol)
 	}
+	came := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	one, err := h.meet(ctx, c, in)
@@ -176,7 +177,7 @@ func (h *Hub) sync(ctx context.Context, c caller, in *wirefleet.Sync) (*wireflee
 			}
 		}
 		if len(out.Orders) > 0 || !waiting || in.First || in.Drained != one.Drained {
-			out.Now, out.Drained = h.clock().UnixNano(), one.Drained
+			out.Now, out.Waited, out.Drained = h.clock().UnixNano(), int64(time.Since(came)), one.Drained
 			return out, nil
 		}
 		news := h.waits(one.ID)

@@ -36,21 +36,21 @@ const (
 	late = 5
 	// slack is how far two hosts may disagree on the hub's time, in seconds.
 	slack = 2
-	// stale is after how long a reading of the hub's clock is replaced by any newer one: clocks
-	// of computers drift apart by up to 100 ppm, 60 ms in this time.
-	stale = 10 * time.Minute
+	// drift is by how much clocks of computers drift apart: up to a part in this, 100 ppm.
+	drift = 10_000
 )
 
 func newGuard(limits func() fleet.Limits) *guard {
 	return &guard{limits: limits, used: map[int64]bool{}}
 }
 
-// set takes a reading of the hub's clock, between sent and got by this host's.
-func (g *guard) set(host int64, hub, sent, got time.Time) {
+// set takes a reading of the hub's clock, in an answer for which the hub has waited, between sent and
+// got by this host's. It replaces a better one as soon as that may have drifted by more.
+func (g *guard) set(host int64, hub, sent, got time.Time, waited time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.own = host
-	if doubt := got.Sub(sent) / 2; g.doubt == 0 || doubt <= g.doubt || got.Sub(g.local) > stale {
+	if doubt := (got.Sub(sent) - min(max(waited, 0), got.Sub(sent))) / 2; g.doubt == 0 || doubt <= g.doubt+got.Sub(g.local)/drift {
 		g.hub, g.local, g.doubt = hub, got.Add(-doubt), max(doubt, 1)
 	}
 }

@@ -159,7 +159,7 @@ func pause(ctx context.Context, failures int) {
 // syncing tells the hub of this host and takes orders. It returns an error that no later call
 // would mend.
 func (m *Member) syncing(ctx context.Context) error {
-	failures, name := 0, ""
+	failures, name, restarted := 0, "", time.Time{}
 	for ctx.Err() == nil {
 		in, err := m.about()
 		if err != nil {
@@ -175,6 +175,10 @@ func (m *Member) syncing(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
+		case errors.Is(err, wirefleet.ErrTwin) && time.Since(restarted) > time.Hour:
+			// A hub that hung may have heard of the process before this one last: this is the later start.
+			m.boot, name, restarted = rand.Text(), "", time.Now()
+			continue
 		case errors.Is(err, wirefleet.ErrDenied), errors.Is(err, wirefleet.ErrTwin), errors.Is(err, wirefleet.ErrVersion), errors.Is(err, tls.ErrPin):
 			return fault.WithKind(fault.Unreachable, fmt.Errorf("hub: %w", err))
 		case err != nil:
@@ -190,9 +194,7 @@ func (m *Member) syncing(ctx context.Context) error {
 			m.stir()
 		}
 		failures, name = 0, out.Name
-		if in.First || len(out.Orders) > 0 { // the hub has answered at once
-			m.guard.set(out.Host, time.Unix(0, out.Now), sent, got)
-		}
+		m.guard.set(out.Host, time.Unix(0, out.Now), sent, got, time.Duration(out.Waited))
 		if out.Drained != m.guard.drained() {
 			m.guard.drain(out.Drained)
 			switch out.Drained {

@@ -60,7 +60,8 @@ type Synced struct {
 	Protocol int     `json:"protocol"`
 	Host     int64   `json:"host"`
 	Name     string  `json:"name"`
-	Now      int64   `json:"now_ns"` // the hub's clock, since 1970
+	Now      int64   `json:"now_ns"`    // the hub's clock, since 1970
+	Waited   int64   `json:"waited_ns"` // until there was news
 	Orders   []Order `json:"orders,omitempty"`
 	Drained  int64   `json:"drained_until_s"`  // measure nothing before that time of the hub's clock
 	Notice   string  `json:"notice,omitempty"` // for the owner of the host
