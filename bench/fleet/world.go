@@ -34,7 +34,7 @@ const (
 	mounted  = "/mnt"   // where the disks are
 
 	firstPort = 10_000 // of the hosts
-	nobody    = 65534  // the user that they are, because several in a process cannot each become one
+	user      = 65534  // that they are, because several in a process cannot each become one
 )
 
 // start starts a database, two hubs and the hosts.
@@ -45,7 +45,7 @@ func start(ctx context.Context, o options) (w *world, err error) {
 			w.close()
 		}
 	}()
-	if err := errors.Join(os.RemoveAll(o.folder), os.MkdirAll(o.folder, 0o755), os.Chown(o.folder, nobody, nobody)); err != nil {
+	if err := errors.Join(os.RemoveAll(o.folder), os.MkdirAll(o.folder, 0o755), os.Chown(o.folder, user, user)); err != nil {
 		return w, err
 	}
 	for _, command := range []string{"ip link set lo up", "mount --make-rprivate /", "mount -t tmpfs -o mode=755 none " + mounted} {
@@ -90,11 +90,11 @@ func start(ctx context.Context, o options) (w *world, err error) {
 		return w, err
 	}
 	for from := 0; from < o.hosts; from += o.together {
-		p := &process{user: nobody, args: []string{self, "hosts", string(link)}}
+		p := &process{user: user, args: []string{self, "hosts", string(link)}}
 		for i := from; i < min(from+o.together, o.hosts); i++ {
 			h := fmt.Sprintf("h%03d", i)
 			state := filepath.Join(w.disks[i%disks], h)
-			if err := errors.Join(os.Mkdir(state, 0o755), os.Chown(state, nobody, nobody)); err != nil {
+			if err := errors.Join(os.Mkdir(state, 0o755), os.Chown(state, user, user)); err != nil {
 				return w, err
 			}
 			p.hosts, p.args = append(p.hosts, h), append(p.args, strings.Join([]string{h, fmt.Sprint(firstPort + i), state, w.log(h)}, " "))

@@ -240,7 +240,7 @@ func describe(one *fleet.Host, c caller, in *wirefleet.Sync, now int64) (changed
 		if one.Boot != "" {
 			one.Past = append(one.Past[max(0, len(one.Past)-mostPast+1):], one.Boot)
 		}
-		one.Boot = in.Boot
+		one.Boot, one.Twin = in.Boot, ""
 	}
 	one.Seen, one.Version, one.Session, one.Port, one.Limits, one.Waiting, one.Lost = now, in.Version, in.Session, in.Port, in.Limits, in.Waiting, in.Lost
 	one.Addrs = in.Addrs

@@ -117,7 +117,6 @@ func (h *Hub) result(l *fleet.Lease) {
 
 // add adds an open lease.
 func (h *Hub) add(l *fleet.Lease) {
-	h.open[l.ID] = l
 	if h.orders[l.Near] == nil {
 		h.orders[l.Near] = map[int64]*fleet.Lease{}
 	}
@@ -133,7 +132,6 @@ func (h *Hub) add(l *fleet.Lease) {
 // take takes a result into the state of its path, and reports whether it confirms a change.
 func (h *Hub) take(l *fleet.Lease) bool {
 	p := h.pair(l.Way())
-	delete(h.open, l.ID)
 	delete(h.orders[l.Near], l.ID)
 	p.tried = l.State != fleet.Lost || p.last > 0 // else its first look is still to come
 	h.keep(*l)

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -126,8 +127,7 @@ type Hub struct {
 	hosts   map[int64]*fleet.Host
 	dirty   map[int64]bool // hosts to be stored
 	silent  map[int64]bool
-	open    map[int64]*fleet.Lease           // without a result
-	orders  map[int64]map[int64]*fleet.Lease // of them, those of each near host
+	orders  map[int64]map[int64]*fleet.Lease // leases without a result, by their near host
 	taken   map[int64][]fleet.Span           // by resource, of which the hosts are the first
 	paths   fleet.Paths
 	pairs   fleet.Grid[pair]
@@ -186,7 +186,7 @@ func ready(ctx context.Context, env app.Env, st Store, c Config) (*Hub, error) {
 	c.Most = cmp.Or(c.Most, MostHosts)
 	h := &Hub{
 		env: env, c: c, store: st, id: fmt.Sprint(rand.Uint64()), alerts: make(chan fleet.Alert, 100), news: map[int64]chan struct{}{},
-		hosts: map[int64]*fleet.Host{}, dirty: map[int64]bool{}, silent: map[int64]bool{}, open: map[int64]*fleet.Lease{}, orders: map[int64]map[int64]*fleet.Lease{}, taken: map[int64][]fleet.Span{},
+		hosts: map[int64]*fleet.Host{}, dirty: map[int64]bool{}, silent: map[int64]bool{}, orders: map[int64]map[int64]*fleet.Lease{}, taken: map[int64][]fleet.Span{},
 		keys: map[string]fleet.Key{}, mine: map[int64]bool{}, paths: fleet.Paths{Margin: c.Margin, Zone: env.Now().Location()}, round: 3600 / int64(cmp.Or(c.Rounds, DefaultRounds)),
 		halves: map[string]*half{},
 	}
@@ -321,7 +321,20 @@ func (h *Hub) Run(ctx context.Context) error {
 	return err
 }
 
-// orders returns the message of an open lease for its near host, and false if it is for another.
+// open yields the leases without a result.
+func (h *Hub) open() iter.Seq[*fleet.Lease] {
+	return func(yield func(*fleet.Lease) bool) {
+		for _, of := range h.orders {
+			for _, l := range of {
+				if !yield(l) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// order returns the message of an open lease for its near host, and false if it is for another.
 func (h *Hub) order(l *fleet.Lease, near *fleet.Host) (wirefleet.Order, bool) {
 	far := h.hosts[l.Far]
 	if l.Near != near.ID || far == nil || far.Removed {

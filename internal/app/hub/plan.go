@@ -57,7 +57,7 @@ func (h *Hub) due(ctx context.Context) error {
 		return cmp.Or(err, h.refused)
 	}
 	var lost []fleet.Lease
-	for _, l := range h.open {
+	for l := range h.open() {
 		if l.Until+grace < now {
 			r := *l
 			r.State, r.Reason = fleet.Lost, "no result came"
@@ -106,7 +106,7 @@ func (h *Hub) lead(ctx context.Context, now int64) (bool, error) {
 		return true, nil
 	}
 	h.planned, h.windows, h.joined = 0, nil, false
-	for _, l := range h.open {
+	for l := range h.open() {
 		h.pair(l.Way()).tried = true
 		if l.From < now+2*horizon && l.Kind == fleet.Visit { // else the clock was wrong then
 			h.planned = max(h.planned, l.From)
@@ -325,7 +325,7 @@ func (h *Hub) planFirst(ctx context.Context, now int64) error {
 // raises them again.
 func (h *Hub) planConfirms(ctx context.Context, now int64) error {
 	asked := map[int64]bool{}
-	for _, l := range h.open {
+	for l := range h.open() {
 		asked[l.Look] = true
 	}
 	doubts := h.paths.Doubts

@@ -72,7 +72,7 @@ func (h *Hub) state() fleet.Status {
 	}
 	slices.SortFunc(s.Problems, func(a, b fleet.Problem) int { return cmp.Or(cmp.Compare(a.Near, b.Near), cmp.Compare(a.Far, b.Far)) })
 	s.Problems = s.Problems[:min(len(s.Problems), shown)]
-	for _, l := range h.open {
+	for l := range h.open() {
 		s.Queue = append(s.Queue, h.entry(l))
 	}
 	slices.SortFunc(s.Queue, func(a, b fleet.Entry) int { return cmp.Or(a.From.Compare(b.From), cmp.Compare(a.Lease, b.Lease)) })

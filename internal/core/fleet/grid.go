@@ -16,7 +16,7 @@ func (g *Grid[T]) Get(w Way) *T {
 	return nil
 }
 
-// Put sets the value of a path; nil is none.
+// Put sets the value of a path; nil removes it.
 func (g *Grid[T]) Put(w Way, v *T) {
 	if more := w.Low + 1 - int64(len(g.rows)); more > 0 {
 		g.rows = append(g.rows, make([][]*T, more)...)
