@@ -24,7 +24,7 @@ type Effects struct{ Sends, Receives map[int64]float64 }
 const (
 	passes = 3 // of medians over senders and receivers (fleet.md section 6.2)
 	// fewest is the number of values from which a median separates the usual from the odd. With
-	// fewer a host gets the least: it is as good as its best partner saw it.
+	// fewer a host gets the one nearest to 0: what it did with one partner alone may be a stalled run.
 	fewest = 3
 )
 
@@ -62,11 +62,12 @@ func (e Effects) other(host int64, d Deviation) float64 {
 	return e.Sends[d.From]
 }
 
-// usual returns the median of numbers of deviations, or of too few the least.
+// usual returns the median of numbers of deviations, or of too few the one nearest to 0: 0 itself
+// if they differ in sign.
 func usual[T any](all []T, of func(T) float64) float64 {
 	v := lists.Each(all, of)
 	if len(v) < fewest {
-		return slices.Min(v)
+		return max(0, slices.Min(v)) + min(0, slices.Max(v))
 	}
 	return stats.Median(v)
 }

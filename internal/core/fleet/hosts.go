@@ -157,16 +157,13 @@ func (c compared) roles() []role {
 	return []role{{c.From, s}, {c.To, back}}
 }
 
-// order puts those first that several partners have seen, and of them the largest: with one alone it may
-// be a run that stalled.
-func (s *suspect) order(o *suspect) int {
-	switch alone := (s.path != Way{}); {
-	case alone == (o.path != Way{}):
-		return cmp.Compare(o.size, s.size)
-	case alone:
-		return 1
+// weight is how urgent it is to confirm it: the size of the change, or half of that if only one partner
+// has seen it, since a run may have stalled (p).
+func (s *suspect) weight() float64 {
+	if s.path != (Way{}) {
+		return s.size / 2
 	}
-	return -1
+	return s.size
 }
 
 // shows reports whether a number deviates like the suspect, by half of a margin or more.
@@ -331,7 +328,7 @@ func (p *Paths) decide(s *suspect, l *Lease) *Outcome {
 		return nil // too many were cut short: the next batch raises it again
 	}
 	seen := n - s.unseen(p.Margin)
-	for i := range series.MostRuns {
+	for i := range runsOfHost {
 		for _, a := range s.answers {
 			if i < len(a.y) {
 				moved = append(moved, a.y[i]-a.Reference)

@@ -21,6 +21,7 @@ const (
 	// partners with which the change of a host has to be confirmed, at least and at most (p): each may
 	// be wrong in a way of its own.
 	partners, mostPartners = 2, 8
+	runsOfHost             = 32 // that confirm the change of a host at most, with all its partners (p)
 	remembered             = 48 // looks of a host, to find since when it has changed (p)
 )
 
@@ -73,7 +74,7 @@ func (d *Doubt) Host() int64 {
 // Most returns how many runs confirm it at most. Those with the partners of a host count together.
 func (d *Doubt) Most() int {
 	if d.host != nil {
-		return series.MostRuns / len(d.host.asks)
+		return runsOfHost / len(d.host.asks)
 	}
 	return series.MostRuns
 }
@@ -160,7 +161,7 @@ func (p *Paths) compare() {
 	p.onPath = slices.DeleteFunc(p.onPath, func(d *Doubt) bool {
 		return slices.ContainsFunc(all, func(s *suspect) bool { return s.path != d.Way && s.explains(d) })
 	})
-	slices.SortStableFunc(all, (*suspect).order)
+	slices.SortStableFunc(all, func(a, b *suspect) int { return cmp.Compare(b.weight(), a.weight()) })
 	slices.SortStableFunc(p.onPath, func(a, b *Doubt) int { return cmp.Compare(b.C, a.C) })
 	left := max(fewSuspicions, len(hosts)/suspicionsOf)
 	for _, s := range all {

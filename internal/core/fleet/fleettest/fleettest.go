@@ -30,7 +30,7 @@ type World struct {
 	Less  func(from, to, at int64) float64
 	Paths fleet.Paths
 	Told  func(*fleet.Outcome)
-	// Suspected is when each host was suspected.
+	// Suspected is when each host was suspected to send less.
 	Suspected map[int64][]int64
 	Now       int64 // s
 	Runs      int   // of confirmations
@@ -122,7 +122,13 @@ func (w *World) look(way fleet.Way) {
 }
 
 func (w *World) confirm(look int64, d *fleet.Doubt) {
-	w.Suspected[d.Host()] = append(w.Suspected[d.Host()], w.Now)
+	sender := d.Way.Low
+	if d.Direction == model.From {
+		sender = d.Way.High
+	}
+	if d.Worse && d.Metric == model.Goodput && d.Host() == sender {
+		w.Suspected[sender] = append(w.Suspected[sender], w.Now)
+	}
 	l := fleet.Lease{Kind: fleet.Confirm, Near: d.Way.Low, Far: d.Way.High, State: fleet.Done, Look: look, Span: fleet.Span{From: w.Now + round/2}}
 	for len(l.Runs) < d.Most() && d.Judge(d.Numbers(l.Seen())) == series.Open {
 		l.Runs = append(l.Runs, w.run(d.Way, d.Stream))
