@@ -50,6 +50,7 @@ type Client struct {
 
 	limits limits
 	look   func([]*way) // called before Run returns, for tests
+	settle func()       // called before the client ends the test, for tests
 }
 
 // Login is the client's login. It authenticates the client to the server and protects nothing

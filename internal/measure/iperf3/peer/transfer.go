@@ -108,6 +108,9 @@ func (t *clientTest) move(ctx context.Context, emit func([]model.Sample), next <
 	if t.params.Direction != iperf3.Reverse {
 		begun := time.Now()
 		pause(ctx.Done(), readingTime)
+		if t.settle != nil {
+			t.settle()
+		}
 		t.idle = time.Since(begun)
 	}
 	if err := t.ctl.state(iperf3.TestEnd); err != nil {
