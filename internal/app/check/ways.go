@@ -6,13 +6,12 @@ import (
 	"time"
 
 	"linerate/internal/app/target"
-	"linerate/internal/control/runner"
+	"linerate/internal/app/trial"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/locate"
 	"linerate/internal/core/model"
 	"linerate/internal/core/mtu"
 	"linerate/internal/core/probe"
-	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/packets"
 	"linerate/internal/panics"
 )
@@ -51,7 +50,7 @@ func way(ctx context.Context, e *target.Ends, d model.Direction) model.Way {
 	if d == model.From {
 		from, to, egress = to, from, egress.MarkOnly()
 	}
-	size := largest(from)
+	size := from.LargestPacket()
 	if size == 0 || to.Address == "" {
 		return unseen("not visible: the interface or the address of an end is not known")
 	}
@@ -62,18 +61,6 @@ func way(ctx context.Context, e *target.Ends, d model.Direction) model.Way {
 		return unseen("not visible: " + err.Error())
 	}
 	return wayOf(w, got, target)
-}
-
-// largest returns the largest IP packet that a host sends to the other one, in bytes; 0 if
-// unknown. The MTU of the route takes precedence over that of the interface.
-func largest(f model.HostFacts) int {
-	n := f.MTU.Or(0)
-	if f.Route != nil {
-		if m := f.Route.MTU.Or(0); m > 0 && m < n {
-			n = m
-		}
-	}
-	return n
 }
 
 // wayOf fills in the probe results of target.
@@ -110,10 +97,7 @@ func between(ctx context.Context, e *target.Ends, ways []model.Way) {
 func datagrams(ctx context.Context, e *target.Ends, w *model.Way) error {
 	ctx, cancel := context.WithTimeout(ctx, betweenTime)
 	defer cancel()
-	run, _, err := e.Runner.Run(ctx, runner.Spec{
-		Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: model.Setting{Name: "packets"},
-		Flow: model.Flow{Engine: packets.Name, Direction: w.Direction, Params: traffic.Write(packets.Params{Most: w.Asked})},
-	}, nil)
+	run, err := trial.Packets(ctx, e, w.Direction, w.Asked)
 	if err != nil {
 		return err
 	}

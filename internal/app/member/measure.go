@@ -19,6 +19,7 @@ import (
 	"linerate/internal/core/fleet"
 	"linerate/internal/core/fleet/series"
 	"linerate/internal/core/model"
+	"linerate/internal/core/mtu"
 	"linerate/internal/fault"
 )
 
@@ -105,6 +106,16 @@ func (m *Member) measure(ctx context.Context, o wirefleet.Order) fleet.Lease {
 		l.State = fleet.Done
 		return l
 	}
+	if o.Stream != nil && o.Stream.Part() == series.Packets {
+		for range min(o.Runs, series.MostRuns) {
+			l.Runs = packetsOf(ctx, e, l.Runs, o.Stream.Direction)
+		}
+		if len(l.Runs) == 0 {
+			return failed(ctx, l, errors.New("no packet was tried"))
+		}
+		l.State = fleet.Done
+		return l
+	}
 	q := watch.Request{ProbeOnly: l.ProbeOnly || m.c.Limits.ProbeOnly, Streams: watch.DefaultStreams, Time: fleet.BulkTime, Rate: o.Rate}
 	t := trial.New(env, e, nothing{}, model.KindWatch, "", nil, q.Plan())
 	t.Steer = visit{q, o}
@@ -120,10 +131,35 @@ func (m *Member) measure(ctx context.Context, o wirefleet.Order) fleet.Lease {
 		}
 		return failed(ctx, l, err)
 	}
+	if l.Kind == fleet.Visit {
+		l.Runs = packetsOf(ctx, e, l.Runs, model.To, model.From)
+	}
 	l.State, l.Reason = fleet.Done, ""
 	l.Print = fingerprint.Take(s.Hosts, fact.Unknown[time.Duration]("not measured"))
 	l.Print.AddSettings(s.Hosts)
 	return l
+}
+
+// packetTime bounds the search for the largest packet of a direction: one that was not searched
+// to the end does not count.
+const packetTime = 4 * time.Second
+
+// packetsOf adds runs that find which packets pass in directions, as far as they succeed.
+func packetsOf(ctx context.Context, e *target.Ends, runs []fleet.Run, directions ...model.Direction) []fleet.Run {
+	ctx, cancel := context.WithTimeout(ctx, packetTime*time.Duration(len(directions)))
+	defer cancel()
+	most := min(e.Hosts[0].LargestPacket(), e.Hosts[1].LargestPacket(), mtu.Most)
+	for _, d := range directions {
+		if most == 0 {
+			break // no host knows its interface
+		}
+		if run, err := trial.Packets(ctx, e, d, most); err == nil {
+			if one, ok := fleet.RunOf(run); ok {
+				runs = append(runs, one)
+			}
+		}
+	}
+	return runs
 }
 
 // failed returns a lease that ended with an error.

@@ -16,6 +16,8 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/packets"
 	"linerate/internal/core/traffic/probes"
 	"linerate/internal/fault"
 	"linerate/internal/measure/engines"
@@ -95,6 +97,16 @@ func arrives(ctx context.Context, e *target.Ends, s model.Setting, flow model.Fl
 	}
 	v, ok := run.Value(flow.Direction, model.Goodput)
 	return !ok || v > 0
+}
+
+// Packets has the agents find the largest packet of up to most bytes that passes in a direction, and
+// whether ECN marks arrive, with datagrams to each other.
+func Packets(ctx context.Context, e *target.Ends, d model.Direction, most int) (model.Run, error) {
+	run, _, err := e.Runner.Run(ctx, runner.Spec{
+		Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: model.Setting{Name: packets.Name},
+		Flow: model.Flow{Engine: packets.Name, Direction: d, Params: traffic.Write(packets.Params{Most: most})},
+	}, nil)
+	return run, err
 }
 
 // askTime is long enough to learn whether a host has a congestion control.

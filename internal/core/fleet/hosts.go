@@ -328,7 +328,7 @@ func (p *Paths) decide(s *suspect, l *Lease) *Outcome {
 		return nil // too many were cut short: the next batch raises it again
 	}
 	seen := n - s.unseen(p.Margin)
-	for i := range runsOfHost {
+	for i := range series.MostRuns {
 		for _, a := range s.answers {
 			if i < len(a.y) {
 				moved = append(moved, a.y[i]-a.Reference)

@@ -13,6 +13,7 @@ import (
 	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/fleet/series"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/packets"
 )
 
 // LeaseKind says what two hosts measure.
@@ -100,17 +101,22 @@ func (l *Lease) Split() (*Conditions, []Half) {
 // Run is one run of a lease. Its direction is that of the near host; a number is nil if it was
 // not measured.
 type Run struct {
-	Part      string          `json:"part"` // series.Probes or series.Bulk
+	Part      string          `json:"part"` // series.Probes, series.Bulk or series.Packets
 	Direction model.Direction `json:"direction"`
 	Goodput   *float64        `json:"goodput_bps,omitempty"`
 	RoundTrip *float64        `json:"round_trip_s,omitempty"` // without load
 	Loss      *float64        `json:"loss,omitempty"`         // 0…1
+	Packet    *float64        `json:"packet,omitempty"`       // bytes of the largest IP packet that passes
+	Marks     *float64        `json:"marks,omitempty"`        // share of ECN marks that arrive, 0…1
 }
 
 // numbers returns the numbers of r with their metrics.
 func (r *Run) numbers() map[model.Metric]**float64 {
-	if r.Part == series.Bulk {
+	switch r.Part {
+	case series.Bulk:
 		return map[model.Metric]**float64{model.Goodput: &r.Goodput}
+	case series.Packets:
+		return map[model.Metric]**float64{packets.Passes: &r.Packet, packets.Marks: &r.Marks}
 	}
 	return map[model.Metric]**float64{model.IdleP50: &r.RoundTrip, model.LossRatio: &r.Loss}
 }
@@ -176,7 +182,7 @@ func Turned(d model.Direction) model.Direction {
 
 // Validate returns an error for a run that no host can have measured.
 func (r Run) Validate() error {
-	if r.Part != series.Probes && r.Part != series.Bulk || r.Direction != model.To && r.Direction != model.From {
+	if r.Part != series.Probes && r.Part != series.Bulk && r.Part != series.Packets || r.Direction != model.To && r.Direction != model.From {
 		return errors.New("a run of another kind")
 	}
 	for metric, v := range r.numbers() {
@@ -187,7 +193,7 @@ func (r Run) Validate() error {
 	return nil
 }
 
-// mostOf returns a bound of a metric: 100 Tbit/s, an hour, all.
+// mostOf returns a bound of a metric: 100 Tbit/s, an hour, all, an IP packet.
 func mostOf(m model.Metric) float64 {
-	return map[model.Metric]float64{model.Goodput: 1e14, model.IdleP50: hour, model.LossRatio: 1}[m]
+	return map[model.Metric]float64{model.Goodput: 1e14, model.IdleP50: hour, model.LossRatio: 1, packets.Passes: 65535, packets.Marks: 1}[m]
 }

@@ -21,7 +21,6 @@ const (
 	// partners with which the change of a host has to be confirmed, at least and at most (p): each may
 	// be wrong in a way of its own.
 	partners, mostPartners = 2, 8
-	runsOfHost             = 32 // that confirm the change of a host at most, with all its partners (p)
 	remembered             = 48 // looks of a host, to find since when it has changed (p)
 )
 
@@ -40,6 +39,11 @@ type Paths struct {
 	hosts     map[role]*behaviour
 	explained map[model.Metric]*explained
 	drifts    map[model.Metric]float64 // of all hosts together, as of the last batch
+
+	carried map[Way][2]carried // of paths that are measured often
+	odd     map[role]*oddity
+	settled map[settled]float64 // the last change of each host
+	unsure  []*Doubt            // about packets, before runs confirm them
 }
 
 // compared is a number of a look, as the sender's.
@@ -56,8 +60,9 @@ type Doubt struct {
 	series.Doubt
 	Way    Way
 	look   series.Look
-	raised int64    // batch
-	host   *suspect // nil if it is about the path
+	raised int64        // batch
+	host   *suspect     // nil if it is about the path
+	told   *series.Told // if it is about packets: the change
 }
 
 // Until returns until when runs about it are of use, in seconds since 1970.
@@ -73,8 +78,11 @@ func (d *Doubt) Host() int64 {
 
 // Most returns how many runs confirm it at most. Those with the partners of a host count together.
 func (d *Doubt) Most() int {
-	if d.host != nil {
-		return runsOfHost / len(d.host.asks)
+	switch {
+	case d.told != nil:
+		return packetRuns
+	case d.host != nil:
+		return series.MostRuns / len(d.host.asks)
 	}
 	return series.MostRuns
 }
@@ -98,6 +106,7 @@ type With struct {
 func (p *Paths) Take(l *Lease) *Outcome {
 	if p.often == nil {
 		p.often, p.Doubts, p.hosts = map[Way]*series.Path{}, map[int64]*Doubt{}, map[role]*behaviour{}
+		p.carried, p.odd, p.settled = map[Way][2]carried{}, map[role]*oddity{}, map[settled]float64{}
 		p.explained = map[model.Metric]*explained{model.Goodput: {}, model.LossRatio: {}}
 	}
 	if l.Kind == Confirm {
@@ -110,9 +119,12 @@ func (p *Paths) Take(l *Lease) *Outcome {
 		p.compare()
 		p.batch = n
 	}
-	way := l.Way()
-	one := seen{l.ID, l.From, series.NumbersOf(l.Seen())}
+	way, runs := l.Way(), l.Seen()
+	one := seen{id: l.ID, at: l.From, Numbers: series.NumbersOf(runs)}
 	look := p.look(one)
+	var o *Outcome
+	one.carried, o = p.packets(way, look, runs)
+	p.raise(l.From)
 	doubt, all := p.add(way, one)
 	for _, one := range all {
 		c := way.compare(one)
@@ -125,7 +137,7 @@ func (p *Paths) Take(l *Lease) *Outcome {
 	if doubt != nil {
 		p.onPath = append(p.onPath, &Doubt{Doubt: *doubt, Way: way, look: look, raised: p.batch})
 	}
-	return nil
+	return o
 }
 
 // compare compares the looks of a batch, and chooses what is to be confirmed: hosts rather than
@@ -210,6 +222,9 @@ func (p *Paths) confirm(l *Lease) *Outcome {
 		return nil
 	}
 	delete(p.Doubts, l.Look)
+	if d.told != nil {
+		return p.confirmPackets(d, l)
+	}
 	var y []float64
 	if l.State == Done {
 		y = d.Numbers(l.Seen())

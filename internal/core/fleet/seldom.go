@@ -28,6 +28,7 @@ type seldom struct {
 type seen struct {
 	id, at int64
 	series.Numbers
+	carried [2]carried // each way
 }
 
 func (p *Paths) look(s seen) series.Look {
@@ -120,6 +121,7 @@ func (p *Paths) add(way Way, one seen) (doubt *series.Doubt, all []series.Compar
 		p.seldom.Put(way, nil)
 	}
 	look := p.look(one)
+	p.carried[way] = one.carried
 	path.Forget(look.At)
 	return path.Add(look, one.Numbers)
 }

@@ -141,6 +141,18 @@ type Route struct {
 	Metrics map[string]string `json:"metrics,omitempty" bound:"64,value"`
 }
 
+// LargestPacket returns the largest IP packet that the host sends to the other one, in bytes; 0 if
+// unknown. The MTU of the route takes precedence over that of the interface.
+func (f HostFacts) LargestPacket() int {
+	n := f.MTU.Or(0)
+	if f.Route != nil {
+		if m := f.Route.MTU.Or(0); m > 0 && m < n {
+			n = m
+		}
+	}
+	return n
+}
+
 // Public returns the facts for a peer without a key: what it needs to judge a measurement, and
 // nothing that identifies the host, its hardware or its network. Public is an allow-list: a new
 // field stays out until it is added here. Reasons for unknown values stay out too, since they

@@ -12,6 +12,7 @@ import (
 	"linerate/internal/core/fleet"
 	"linerate/internal/core/fleet/series"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/packets"
 )
 
 // The scatter of a fleet, as logarithms of the rate.
@@ -27,9 +28,12 @@ const (
 type World struct {
 	Hosts int
 	// Less is ln of how much less a direction carries at a time.
-	Less  func(from, to, at int64) float64
-	Paths fleet.Paths
-	Told  func(*fleet.Outcome)
+	Less func(from, to, at int64) float64
+	// Carries is the largest packet that passes from one host to another, in bytes, and the share of
+	// ECN marks that arrive.
+	Carries func(from, to, at int64) (packet, marks float64)
+	Paths   fleet.Paths
+	Told    func(*fleet.Outcome)
 	// Suspected is when each host was suspected to send less.
 	Suspected map[int64][]int64
 	Now       int64 // s
@@ -44,7 +48,7 @@ type World struct {
 // New returns a fleet whose paths differ by up to a factor of three, for no reason of their hosts.
 func New(hosts int, seed uint64) *World {
 	w := &World{
-		Hosts: hosts, Less: func(_, _, _ int64) float64 { return 0 }, rng: rand.New(rand.NewPCG(seed, 0)), sends: make([]float64, hosts+1), takes: make([]float64, hosts+1),
+		Hosts: hosts, Less: func(_, _, _ int64) float64 { return 0 }, Carries: func(_, _, _ int64) (packet, marks float64) { return 1500, 1 }, rng: rand.New(rand.NewPCG(seed, 0)), sends: make([]float64, hosts+1), takes: make([]float64, hosts+1),
 		Paths: fleet.Paths{Margin: math.Log(1.1), Zone: time.UTC}, Suspected: map[int64][]int64{}, Told: func(*fleet.Outcome) {},
 	}
 	w.level = func(from, to, at int64) float64 { return math.Log(float64(1+(from+to)%3)) + w.Less(from, to, at) }
@@ -70,14 +74,19 @@ func (w *World) Hour() int64 { return w.rng.Int64N(3600) }
 // run measures a number.
 func (w *World) run(way fleet.Way, s series.Stream) fleet.Run {
 	r := fleet.Run{Part: s.Part(), Direction: s.Direction}
+	from, to := way.Low, way.High
+	if s.Direction == model.From {
+		from, to = to, from
+	}
+	if r.Part == series.Packets {
+		packet, marks := w.Carries(from, to, w.Now)
+		r.Packet, r.Marks = &packet, &marks
+		return r
+	}
 	if s.Metric != model.Goodput {
 		trip, loss := .02*math.Exp(noise*w.rng.NormFloat64()), 0.
 		r.RoundTrip, r.Loss = &trip, &loss
 		return r
-	}
-	from, to := way.Low, way.High
-	if s.Direction == model.From {
-		from, to = to, from
 	}
 	y := w.sends[from] + w.takes[to] + noise*w.rng.NormFloat64() + w.level(from, to, w.Now)
 	if w.rng.Float64() < stalled {
@@ -115,7 +124,9 @@ func (w *World) Measure(hours int) {
 func (w *World) look(way fleet.Way) {
 	w.lease++
 	l := fleet.Lease{ID: w.lease, Kind: fleet.Visit, Near: way.Low, Far: way.High, State: fleet.Done, Span: fleet.Span{From: w.Now}}
-	for _, s := range []series.Stream{{Metric: model.Goodput, Direction: model.To}, {Metric: model.Goodput, Direction: model.From}, {Metric: model.IdleP50, Direction: model.To}, {Metric: model.LossRatio, Direction: model.From}} {
+	for _, s := range []series.Stream{
+		{Metric: model.Goodput, Direction: model.To}, {Metric: model.Goodput, Direction: model.From}, {Metric: model.IdleP50, Direction: model.To}, {Metric: model.LossRatio, Direction: model.From},
+		{Metric: packets.Passes, Direction: model.To}, {Metric: packets.Passes, Direction: model.From}} {
 		l.Runs = append(l.Runs, w.run(way, s))
 	}
 	w.take(&l)
@@ -130,7 +141,7 @@ func (w *World) confirm(look int64, d *fleet.Doubt) {
 		w.Suspected[sender] = append(w.Suspected[sender], w.Now)
 	}
 	l := fleet.Lease{Kind: fleet.Confirm, Near: d.Way.Low, Far: d.Way.High, State: fleet.Done, Look: look, Span: fleet.Span{From: w.Now + round/2}}
-	for len(l.Runs) < d.Most() && d.Judge(d.Numbers(l.Seen())) == series.Open {
+	for len(l.Runs) < d.Most() && (d.Part() == series.Packets || d.Judge(d.Numbers(l.Seen())) == series.Open) {
 		l.Runs = append(l.Runs, w.run(d.Way, d.Stream))
 	}
 	w.Runs += len(l.Runs)

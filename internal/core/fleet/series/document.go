@@ -8,6 +8,7 @@ import (
 	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/packets"
 	"linerate/internal/core/units"
 )
 
@@ -122,11 +123,13 @@ func (c Report) Lines() []string {
 
 // Quantity formats a value of a metric with its unit.
 func Quantity(m model.Metric, v float64) string {
-	if m == model.Goodput {
+	switch m {
+	case model.Goodput:
 		return units.BitRate(v).String()
-	}
-	if m == model.LossRatio {
+	case model.LossRatio, packets.Marks:
 		return units.FormatShare(v)
+	case packets.Passes:
+		return fmt.Sprintf("%.0f bytes", v)
 	}
 	return units.FormatDuration(time.Duration(v * float64(time.Second)).Round(time.Microsecond))
 }

@@ -8,12 +8,15 @@ import (
 	"linerate/internal/core/diagnose"
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/packets"
 )
 
 // The names of a look's runs in its session.
 const (
 	Probes = "probes" // datagrams at a low rate: round trip without load, loss
 	Bulk   = "bulk"   // as much as the path carries
+	// Packets are runs that find the largest packet that passes, and whether ECN marks arrive.
+	Packets = packets.Name
 )
 
 // Stream is a monitored number of a path.
@@ -24,16 +27,24 @@ type Stream struct {
 
 // Part returns the name of the runs that measure it.
 func (s Stream) Part() string {
-	if s.Metric == model.Goodput {
+	switch s.Metric {
+	case model.Goodput:
 		return Bulk
+	case packets.Passes, packets.Marks:
+		return Packets
 	}
 	return Probes
 }
 
 // Name returns the display name on the path to an end: "goodput from nas".
 func (s Stream) Name(end string) string {
-	if s.Metric == model.IdleP50 {
+	switch s.Metric {
+	case model.IdleP50:
 		return "round trip to " + end
+	case packets.Passes:
+		return "largest packet " + string(s.Direction) + " " + end
+	case packets.Marks:
+		return "share of ECN marks that arrive " + string(s.Direction) + " " + end
 	}
 	return metric.Name(s.Metric) + " " + string(s.Direction) + " " + end
 }
@@ -59,8 +70,11 @@ func (s Stream) number(v float64) float64 {
 	if s.Metric == model.Goodput {
 		return -math.Log(max(v, 1))
 	}
-	if s.Metric == model.LossRatio {
+	switch s.Metric {
+	case model.LossRatio:
 		return v / lossStep * tenth
+	case packets.Passes, packets.Marks:
+		return -v
 	}
 	return math.Log(v + shortTrip)
 }
@@ -70,8 +84,11 @@ func (s Stream) Value(y float64) float64 {
 	if s.Metric == model.Goodput {
 		return math.Exp(-y)
 	}
-	if s.Metric == model.LossRatio {
+	switch s.Metric {
+	case model.LossRatio:
 		return max(0, y*lossStep/tenth)
+	case packets.Passes, packets.Marks:
+		return max(0, -y)
 	}
 	return max(0, math.Exp(y)-shortTrip)
 }
