@@ -91,8 +91,22 @@ func run(args []string) error {
 			}
 		})
 	}
+	var beside []*found
+	for _, o := range others {
+		f := &found{other: o}
+		beside = append(beside, f)
+		all.Go(func() {
+			cores <- struct{}{}
+			defer func() { <-cores }()
+			for _, s := range otherFleets {
+				if s.hosts <= *most {
+					f.plant(s.hosts, s.changes, s.hours, *seed)
+				}
+			}
+		})
+	}
 	all.Wait()
-	return section(rows, *seed).Keep(*output)
+	return section(rows, beside, *seed).Keep(*output)
 }
 
 // plant has one host after the other send less.
@@ -161,7 +175,7 @@ func (r *row) soon() int {
 	return r.count(func(p planted) bool { return p.told >= 0 && p.told <= p.suspected+soon })
 }
 
-func section(rows []*row, seed uint64) results.Section {
+func section(rows []*row, beside []*found, seed uint64) results.Section {
 	var b strings.Builder
 	fmt.Fprintf(&b, `Made by `+"`make detection`"+`, seeds from %d. Simulated fleets: hosts with cards of 10 Gbit/s, each fourth
 with 1 Gbit/s; a run scatters by 5 %%, a host by 3 %% from hour to hour, a path by %.0f %% for good, and 2 %% of
@@ -186,17 +200,18 @@ After %d hours one host after the other sends less for %d hours.
 			fmt.Fprintf(&b, "| %d | %d | %d |\n", r.hosts, r.weeks, r.quiet)
 		}
 	}
+	more := otherTable(&b, beside)
 	bars := results.Bars("detection")
 	of := func(n int, r *row) string { return fmt.Sprintf("%d of %d", n, len(r.planted)) }
 	reach := func(n int, r *row, percent int) bool { return 100*n >= percent*len(r.planted) }
 	large, small, last := sums[shares[0]], sums[shares[1]], rows[len(rows)-len(shares)]
 	soon := large.soon() + small.soon()
 	both := &row{planted: append(slices.Clone(large.planted), small.planted...)}
-	return results.Section{Name: "detection", Title: "what the hub finds in simulated fleets", Body: b.String(), Verdicts: []results.Verdict{
+	return results.Section{Name: "detection", Title: "what the hub finds in simulated fleets", Body: b.String(), Verdicts: append([]results.Verdict{
 		bars("a host that sends 30 % less is suspected in 1 h", "in 95 %", of(large.within(hour), large), reach(large.within(hour), large, 95)),
 		bars("one that sends 20 % less, in 1 h", "in 75 %", of(small.within(hour), small), reach(small.within(hour), small, 75)),
 		bars("and in 2 h", "in 95 %", of(small.within(2*hour), small), reach(small.within(2*hour), small, 95)),
 		bars("reported within 15 min of that", "in 90 %", of(soon, both), reach(soon, both, 90)),
 		bars(fmt.Sprintf("changes reported of %d hosts that do not change", last.hosts), "at most 8 in four weeks", fmt.Sprint(last.quiet), last.quiet <= 8),
-	}}
+	}, more...)}
 }

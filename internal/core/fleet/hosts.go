@@ -17,6 +17,10 @@ import (
 // a host comes from several looks.
 const hostAlarm = 2
 
+// pathAlarm is that from which a path is suspected (p): its next look is hours away, and less than that of
+// a single watched path sees a change at the first one.
+const pathAlarm = 3
+
 // role is what a host does in a stream: it sends To others, or receives From them.
 type role struct {
 	host int64
@@ -29,6 +33,7 @@ type behaviour struct {
 	looks []compared // the last ones
 	held  []held     // of them, those that count with the next: they were with too few partners
 	moves []hostMove // changes that still hold, the last one last
+	last  *suspect   // its last suspicion, nil if that was decided
 	now   float64    // how far it has moved beside them, smoothed over batches
 
 	numbers []float32 // of the last looks, the newest last
@@ -58,6 +63,7 @@ type hostMove struct {
 type suspect struct {
 	role
 	series.Alarm
+	batch   int64
 	size    float64 // of the change that the looks of this batch show
 	path    Way     // the only one that has seen it, which may have changed itself; the zero value if there are more
 	sure    bool
@@ -125,14 +131,14 @@ func (p *Paths) suspects(m model.Metric) (all []*suspect, scatter float64) {
 		}
 		b.held = nil
 		b.now += (effect - b.now) / smoothing
-		a, _ := b.Detect(effect, p.Margin, int(p.batch))
+		a, _ := b.Detect(effect, p.Margin, hostAlarm, int(p.batch))
 		if a.Scatter == 0 || math.Abs(effect) < p.Margin/2 || a.Worse != (effect > 0) {
 			continue // too little is known, or it is as always
 		}
-		s := &suspect{role: r, Alarm: a, scatter: scatter, size: math.Abs(effect), path: path}
+		s := &suspect{role: r, Alarm: a, batch: p.batch, scatter: scatter, size: math.Abs(effect), path: path}
 		p.choose(s, b, roles[r])
 		s.sure = a.C >= hostAlarm && len(s.asks) >= partners
-		all = append(all, s)
+		all, b.last = append(all, s), s
 	}
 	return all, scatter
 }
@@ -202,6 +208,15 @@ func (p *Paths) behaviour(r role) *behaviour {
 		p.hosts[r] = b
 	}
 	return b
+}
+
+// byHost reports whether a host that is suspected, or was in the last batches, would explain at least half of
+// what a doubt about a path has seen.
+func (p *Paths) byHost(d *Doubt) bool {
+	return slices.ContainsFunc(d.Way.compare(series.Compared{Stream: d.Stream}).roles(), func(r role) bool {
+		b := p.hosts[r]
+		return b != nil && b.last != nil && b.last.path != d.Way && b.last.Worse == d.Worse && b.last.batch >= p.batch-patience && 2*b.last.size >= d.by
+	})
 }
 
 // explains reports whether the change of a host would be that of a path.
@@ -341,6 +356,7 @@ func (p *Paths) decide(s *suspect, l *Lease) *Outcome {
 		return p.moved(s, b, by, l)
 	}
 	b.Restart(0)
+	b.last = nil
 	return nil
 }
 
@@ -424,7 +440,7 @@ func (p *Paths) shift(s *suspect, b *behaviour, m hostMove) {
 	}
 	b.Restart(int(p.batch) - s.Since)
 	b.looks = slices.DeleteFunc(b.looks, func(c compared) bool { return c.look.At.Before(m.at) })
-	b.now, b.best = 0, b.best+m.by
+	b.now, b.best, b.last = 0, b.best+m.by, nil
 	for i := range len(b.numbers) - len(b.looks) {
 		b.numbers[i] += float32(m.by)
 	}

@@ -71,12 +71,6 @@ type oddity struct {
 	since, before series.Look
 }
 
-// settled is a metric of the packets of a host.
-type settled struct {
-	host int64
-	model.Metric
-}
-
 // lastOf returns the last look of a path, and which packets it carried then, as Low sees it.
 func (p *Paths) lastOf(way Way) (series.Look, [2]carried) {
 	if path := p.often[way]; path != nil {
@@ -105,19 +99,16 @@ func (p *Paths) packets(way Way, look series.Look, runs []model.Run) (now [2]car
 		was, found := now[i], carriedOf(runs, d, now[i])
 		for _, m := range packetMetrics() {
 			s := series.Stream{Metric: m, Direction: d}
-			old, known := was.value(m)
 			v, measured := found.value(m)
-			p.unsure = slices.DeleteFunc(p.unsure, func(d *Doubt) bool { return measured && d.Way == way && d.Stream == s })
-			switch {
-			case !measured:
+			if !measured {
 				continue
-			case known && v == old:
-				p.asBefore(way, s, v)
-			case known:
-				c := series.Change{Worse: v < old, Was: -old, Now: -v, By: stats.Interval{Low: math.Abs(v - old), High: math.Abs(v - old), Confidence: 1}, Before: before, Since: look, Found: look}
+			}
+			p.unsure = slices.DeleteFunc(p.unsure, func(d *Doubt) bool { return d.Way == way && d.Stream == s })
+			if old, known := was.value(m); known {
+				c := series.Change{Worse: v < old, Was: -old, Now: -v, By: exactly(v - old), Before: before, Since: look, Found: look}
 				t := &series.Told{Stream: s, Change: c}
-				o = cmp.Or(o, p.oddOn(way, t))
-				if !p.explainedBy(way, m, v) {
+				o = cmp.Or(o, p.packetsOn(way, t))
+				if v != old && !p.explainedBy(way, s, v) {
 					p.unsure = append(p.unsure, &Doubt{Doubt: series.Doubt{Stream: s, Suspicion: series.Suspicion{Worse: c.Worse, Reference: c.Was}}, Way: way, look: look, told: t})
 					continue
 				}
@@ -128,67 +119,75 @@ func (p *Paths) packets(way Way, look series.Look, runs []model.Run) (now [2]car
 	return now, o
 }
 
+// exactly is the size of a change of something that does not scatter.
+func exactly(by float64) stats.Interval {
+	return stats.Interval{Low: math.Abs(by), High: math.Abs(by), Confidence: 1}
+}
+
 // explainedBy reports whether one of the hosts of a path is known to have changed to this value.
-func (p *Paths) explainedBy(way Way, m model.Metric, v float64) bool {
-	for _, host := range []int64{way.Low, way.High} {
-		if w, known := p.settled[settled{host, m}]; known && w == v {
-			return true
-		}
-	}
-	return false
+func (p *Paths) explainedBy(way Way, s series.Stream, v float64) bool {
+	return slices.ContainsFunc(way.compare(series.Compared{Stream: s}).roles(), func(r role) bool {
+		w, known := p.settled[r]
+		return known && w == v
+	})
 }
 
-// asBefore takes a look at which a path carries what it did: its hosts are not those that carry less.
-func (p *Paths) asBefore(way Way, s series.Stream, v float64) {
-	for _, r := range way.compare(series.Compared{Stream: s}).roles() {
-		if o := p.odd[r]; o != nil && o.worse && v > o.now {
-			delete(p.odd, r)
-		}
-	}
-}
-
-// oddOn takes a path that carries something else than before, and returns the change of a host if another
-// partner of it has seen the same.
-func (p *Paths) oddOn(way Way, t *series.Told) *Outcome {
+// packetsOn takes what a path carries, and returns the change of a host if another partner of it has seen
+// the same. Of a host that is known to carry less, any path that carries more shows its return; else a
+// path that carries what it did shows that its hosts can.
+func (p *Paths) packetsOn(way Way, t *series.Told) *Outcome {
 	v := t.Value(t.Now)
-	if p.explainedBy(way, t.Metric, v) {
+	if t.Was != t.Now && p.explainedBy(way, t.Stream, v) {
 		return nil
 	}
 	roles := way.compare(series.Compared{Stream: t.Stream}).roles()
 	for i, r := range roles {
-		o := p.odd[r]
+		was, o := t.Value(t.Was), p.odd[r]
+		if less, known := p.settled[r]; known && less < v {
+			was = less
+		}
+		if v == was {
+			if o != nil && (v > o.now || v == o.now && !o.worse) {
+				delete(p.odd, r)
+			}
+			continue
+		}
 		if o == nil || o.now != v {
-			o = &oddity{now: v, worse: t.Worse, since: t.Since, before: t.Before}
+			o = &oddity{now: v, worse: v < was, since: t.Since, before: t.Before}
 			p.odd[r] = o
 		}
 		other := roles[1-i].host
 		o.with = slices.DeleteFunc(o.with, func(w With) bool { return w.Host == other })
-		o.with = append(o.with, With{other, t.Value(t.Was), v})
+		o.with = append(o.with, With{other, was, v})
 	}
 	for _, r := range roles {
-		if len(p.odd[r].with) >= partners {
-			return p.packetsOf(r, *t)
+		if o := p.odd[r]; o != nil && len(o.with) >= partners {
+			return p.packetsOf(r, o, t.Found)
 		}
 	}
 	return nil
 }
 
-// packetsOf returns the change of a host that several partners have seen.
-func (p *Paths) packetsOf(r role, t series.Told) *Outcome {
-	o := p.odd[r]
-	t.Stream, t.Since, t.Before = r.Stream, o.since, o.before
+// packetsOf returns the change of a host that several partners have seen, which one of them has seen the
+// other way too.
+func (p *Paths) packetsOf(r role, o *oddity, found series.Look) *Outcome {
+	last := o.with[len(o.with)-1]
+	t := series.Told{Stream: r.Stream, Change: series.Change{Worse: o.worse, Was: -last.Was, Now: -o.now, By: exactly(last.Was - o.now), Before: o.before, Since: o.since, Found: found}}
 	t.Direction = Turned(r.Direction)
-	p.settled[settled{r.host, r.Metric}] = o.now
-	maps := map[int64]bool{}
+	back := role{r.host, t.Stream}
+	for _, either := range []role{r, back} {
+		if of := p.odd[either]; of != nil && of.now == o.now {
+			p.settled[either] = o.now
+			delete(p.odd, either)
+		}
+	}
+	moved := map[int64]bool{}
 	for other := range p.hosts {
-		w, known := p.settled[settled{other.host, r.Metric}]
-		maps[other.host] = known && w == o.now
+		w, known := p.settled[role{other.host, r.Stream}]
+		moved[other.host] = known && w == o.now
 	}
-	p.unsure = slices.DeleteFunc(p.unsure, func(d *Doubt) bool { return p.explainedBy(d.Way, d.Metric, d.told.Value(d.told.Now)) })
-	for _, either := range []model.Direction{model.To, model.From} {
-		delete(p.odd, role{r.host, series.Stream{Metric: r.Metric, Direction: either}})
-	}
-	return &Outcome{Told: &t, Host: r.host, With: o.with, Moved: maps}
+	p.unsure = slices.DeleteFunc(p.unsure, func(d *Doubt) bool { return p.explainedBy(d.Way, d.Stream, d.told.Value(d.told.Now)) })
+	return &Outcome{Told: &t, Host: r.host, With: o.with, Moved: moved}
 }
 
 // raise has runs confirm what no other partner has seen in time.
@@ -215,7 +214,7 @@ func (p *Paths) confirmPackets(d *Doubt, l *Lease) *Outcome {
 			return nil
 		}
 	}
-	if len(runs) == 0 || p.explainedBy(d.Way, d.Metric, v) {
+	if len(runs) == 0 || p.explainedBy(d.Way, d.Stream, v) {
 		return nil
 	}
 	now[i] = now[i].with(d.Metric, v)

@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -15,8 +16,8 @@ import (
 const (
 	batchTime = 1800 // s, whose looks are compared with each other (p)
 	patience  = 3    // batches in which the runs about a doubt have to come (p)
-	// most suspicions of a batch that runs are to confirm: a share of the hosts, and never fewer
-	// than a few (p). Each is wrong with a chance of at most 1/series.E.
+	// most suspicions of a batch, about hosts and about paths, that runs are to confirm: a share of the
+	// hosts, and never fewer than a few (p). Each is wrong with a chance of at most 1/series.E.
 	suspicionsOf, fewSuspicions = 25, 2
 	// partners with which the change of a host has to be confirmed, at least and at most (p): each may
 	// be wrong in a way of its own.
@@ -42,8 +43,8 @@ type Paths struct {
 
 	carried map[Way][2]carried // of paths that are measured often
 	odd     map[role]*oddity
-	settled map[settled]float64 // the last change of each host
-	unsure  []*Doubt            // about packets, before runs confirm them
+	settled map[role]float64 // the last change of each host
+	unsure  []*Doubt         // about packets, before runs confirm them
 }
 
 // compared is a number of a look, as the sender's.
@@ -61,6 +62,7 @@ type Doubt struct {
 	Way    Way
 	look   series.Look
 	raised int64        // batch
+	by     float64      // about a path: how far its look was from what is usual
 	host   *suspect     // nil if it is about the path
 	told   *series.Told // if it is about packets: the change
 }
@@ -106,7 +108,7 @@ type With struct {
 func (p *Paths) Take(l *Lease) *Outcome {
 	if p.often == nil {
 		p.often, p.Doubts, p.hosts = map[Way]*series.Path{}, map[int64]*Doubt{}, map[role]*behaviour{}
-		p.carried, p.odd, p.settled = map[Way][2]carried{}, map[role]*oddity{}, map[settled]float64{}
+		p.carried, p.odd, p.settled = map[Way][2]carried{}, map[role]*oddity{}, map[role]float64{}
 		p.explained = map[model.Metric]*explained{model.Goodput: {}, model.LossRatio: {}}
 	}
 	if l.Kind == Confirm {
@@ -126,7 +128,11 @@ func (p *Paths) Take(l *Lease) *Outcome {
 	one.carried, o = p.packets(way, look, runs)
 	p.raise(l.From)
 	doubt, all := p.add(way, one)
+	by := 0.0
 	for _, one := range all {
+		if doubt != nil && one.Stream == doubt.Stream {
+			by = math.Abs(one.Number - one.Expected)
+		}
 		c := way.compare(one)
 		c.look = look
 		p.expect(&c)
@@ -135,7 +141,7 @@ func (p *Paths) Take(l *Lease) *Outcome {
 		}
 	}
 	if doubt != nil {
-		p.onPath = append(p.onPath, &Doubt{Doubt: *doubt, Way: way, look: look, raised: p.batch})
+		p.onPath = append(p.onPath, &Doubt{Doubt: *doubt, Way: way, look: look, raised: p.batch, by: by})
 	}
 	return o
 }
@@ -170,24 +176,24 @@ func (p *Paths) compare() {
 			}
 		}
 	}
-	p.onPath = slices.DeleteFunc(p.onPath, func(d *Doubt) bool {
-		return slices.ContainsFunc(all, func(s *suspect) bool { return s.path != d.Way && s.explains(d) })
-	})
+	p.onPath = slices.DeleteFunc(p.onPath, p.byHost)
 	slices.SortStableFunc(all, func(a, b *suspect) int { return cmp.Compare(b.weight(), a.weight()) })
 	slices.SortStableFunc(p.onPath, func(a, b *Doubt) int { return cmp.Compare(b.C, a.C) })
-	left := max(fewSuspicions, len(hosts)/suspicionsOf)
+	most := max(fewSuspicions, len(hosts)/suspicionsOf)
+	left := most
 	for _, s := range all {
 		if left > 0 && s.sure && p.ask(s) {
 			left--
 		}
 	}
+	left = 2 * most
 	for _, d := range p.onPath { // those that the looks since then did not explain by a host
-		if left > 0 && d.raised < p.batch && p.doubt(d) {
+		if left > 0 && d.raised < p.batch-1 && p.doubt(d) {
 			left--
 		}
 	}
 	p.learn()
-	p.looks, p.onPath = nil, slices.DeleteFunc(p.onPath, func(d *Doubt) bool { return d.raised < p.batch })
+	p.looks, p.onPath = nil, slices.DeleteFunc(p.onPath, func(d *Doubt) bool { return d.raised < p.batch-1 })
 }
 
 // asked reports whether runs are to confirm something of a path already.
@@ -246,6 +252,7 @@ func (p *Paths) confirm(l *Lease) *Outcome {
 	case 4*s.unseen(p.Margin) > len(s.asks): // what is still to come changes nothing
 		maps.DeleteFunc(p.Doubts, func(_ int64, d *Doubt) bool { return d.host == s })
 		p.hosts[s.role].Restart(0)
+		p.hosts[s.role].last = nil
 		return nil
 	case s.open > 0:
 		return nil

@@ -51,7 +51,7 @@ func (s *seldom) add(one seen) (history bool) {
 
 // history returns a path with these looks, as they count now.
 func (p *Paths) history(way Way, looks []seen) *series.Path {
-	path := &series.Path{Margin: p.Margin}
+	path := &series.Path{Margin: p.Margin, Alarm: pathAlarm}
 	for _, s := range looks {
 		path.Add(p.look(s), s.Numbers)
 	}

@@ -22,6 +22,8 @@ const (
 	lasts   = .7  // correlation of that from hour to hour
 	stalled = .02 // share of runs that carry half
 	round   = 600 // s, from look to look
+	// datagrams are those of a look, each way, whose loss is measured.
+	datagrams = 170
 )
 
 // World is a fleet of hosts 1 to Hosts. Its time is Now.
@@ -29,11 +31,15 @@ type World struct {
 	Hosts int
 	// Less is ln of how much less a direction carries at a time.
 	Less func(from, to, at int64) float64
+	// Path is ln of how much less than its hosts a path carries at a time.
+	Path func(from, to, at int64) float64
 	// Carries is the largest packet that passes from one host to another, in bytes, and the share of
 	// ECN marks that arrive.
 	Carries func(from, to, at int64) (packet, marks float64)
-	Paths   fleet.Paths
-	Told    func(*fleet.Outcome)
+	// Loses is the share of datagrams that a direction loses.
+	Loses func(from, to, at int64) float64
+	Paths fleet.Paths
+	Told  func(*fleet.Outcome)
 	// Suspected is when each host was suspected to send less.
 	Suspected map[int64][]int64
 	Now       int64 // s
@@ -48,7 +54,7 @@ type World struct {
 // New returns a fleet whose paths differ by up to a factor of three, for no reason of their hosts.
 func New(hosts int, seed uint64) *World {
 	w := &World{
-		Hosts: hosts, Less: func(_, _, _ int64) float64 { return 0 }, Carries: func(_, _, _ int64) (packet, marks float64) { return 1500, 1 }, rng: rand.New(rand.NewPCG(seed, 0)), sends: make([]float64, hosts+1), takes: make([]float64, hosts+1),
+		Hosts: hosts, Less: func(_, _, _ int64) float64 { return 0 }, Carries: func(_, _, _ int64) (packet, marks float64) { return 1500, 1 }, Loses: func(_, _, _ int64) float64 { return 0 }, Path: func(_, _, _ int64) float64 { return 0 }, rng: rand.New(rand.NewPCG(seed, 0)), sends: make([]float64, hosts+1), takes: make([]float64, hosts+1),
 		Paths: fleet.Paths{Margin: math.Log(1.1), Zone: time.UTC}, Suspected: map[int64][]int64{}, Told: func(*fleet.Outcome) {},
 	}
 	w.level = func(from, to, at int64) float64 { return math.Log(float64(1+(from+to)%3)) + w.Less(from, to, at) }
@@ -71,6 +77,12 @@ func NewCards(hosts int, seed uint64, scatter float64) *World {
 // Hour returns a random second of an hour.
 func (w *World) Hour() int64 { return w.rng.Int64N(3600) }
 
+// Pair returns two random hosts.
+func (w *World) Pair() (a, b int64) {
+	order := w.rng.Perm(w.Hosts)
+	return int64(order[0] + 1), int64(order[1] + 1)
+}
+
 // run measures a number.
 func (w *World) run(way fleet.Way, s series.Stream) fleet.Run {
 	r := fleet.Run{Part: s.Part(), Direction: s.Direction}
@@ -85,10 +97,17 @@ func (w *World) run(way fleet.Way, s series.Stream) fleet.Run {
 	}
 	if s.Metric != model.Goodput {
 		trip, loss := .02*math.Exp(noise*w.rng.NormFloat64()), 0.
+		if p := w.Loses(from, to, w.Now); p > 0 {
+			for range datagrams {
+				if w.rng.Float64() < p {
+					loss += 1. / datagrams
+				}
+			}
+		}
 		r.RoundTrip, r.Loss = &trip, &loss
 		return r
 	}
-	y := w.sends[from] + w.takes[to] + noise*w.rng.NormFloat64() + w.level(from, to, w.Now)
+	y := w.sends[from] + w.takes[to] + noise*w.rng.NormFloat64() + w.level(from, to, w.Now) + w.Path(from, to, w.Now)
 	if w.rng.Float64() < stalled {
 		y += math.Ln2
 	}
@@ -125,8 +144,10 @@ func (w *World) look(way fleet.Way) {
 	w.lease++
 	l := fleet.Lease{ID: w.lease, Kind: fleet.Visit, Near: way.Low, Far: way.High, State: fleet.Done, Span: fleet.Span{From: w.Now}}
 	for _, s := range []series.Stream{
-		{Metric: model.Goodput, Direction: model.To}, {Metric: model.Goodput, Direction: model.From}, {Metric: model.IdleP50, Direction: model.To}, {Metric: model.LossRatio, Direction: model.From},
-		{Metric: packets.Passes, Direction: model.To}, {Metric: packets.Passes, Direction: model.From}} {
+		{Metric: model.Goodput, Direction: model.To}, {Metric: model.Goodput, Direction: model.From},
+		{Metric: model.IdleP50, Direction: model.To}, {Metric: model.LossRatio, Direction: model.From},
+		{Metric: packets.Passes, Direction: model.To}, {Metric: packets.Passes, Direction: model.From},
+	} {
 		l.Runs = append(l.Runs, w.run(way, s))
 	}
 	w.take(&l)

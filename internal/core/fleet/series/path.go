@@ -117,10 +117,11 @@ func (s Stream) Numbers(runs []model.Run) (y []float64) {
 // to use.
 type Path struct {
 	Margin  float64
-	Changes []Told // the newest last
-	Count   int    // looks that count
-	Missed  int    // consecutive looks at an unreachable host
-	Last    Look   // the last one that counts
+	Alarm   float64 // as of a Series
+	Changes []Told  // the newest last
+	Count   int     // looks that count
+	Missed  int     // consecutive looks at an unreachable host
+	Last    Look    // the last one that counts
 
 	streams map[Stream]*Series
 }
@@ -164,7 +165,7 @@ func (p *Path) Series(s Stream) *Series {
 		p.streams = map[Stream]*Series{}
 	}
 	if p.streams[s] == nil {
-		p.streams[s] = &Series{Margin: p.Margin}
+		p.streams[s] = &Series{Margin: p.Margin, Alarm: p.Alarm}
 	}
 	return p.streams[s]
 }

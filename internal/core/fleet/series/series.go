@@ -4,6 +4,7 @@
 package series
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -22,7 +23,7 @@ const (
 	leastNoise = 0.01                // of a scatter
 	mostScore  = 8                   // of one value, in scatters
 	drift      = 1                   // by which the sum falls with each value
-	alarm      = 4                   // of the sum
+	alarm      = 4.                  // of the sum
 	// MostRuns is the most runs of a confirmation.
 	MostRuns = 24
 	giveUp   = 20 // evidence that the change is less than the margin
@@ -52,6 +53,7 @@ type value struct {
 // with a margin set is empty and ready to use.
 type Series struct {
 	Margin float64 // smaller changes do not count
+	Alarm  float64 // of the cumulative sum; 0 is that of a watched path
 
 	Detector
 	values []value
@@ -119,9 +121,9 @@ type Alarm struct {
 	Since   int     // the value with which it began
 }
 
-// Detect adds the deviation of value i, and reports whether the level has moved, by half of a
-// margin or more.
-func (c *Detector) Detect(d, margin float64, i int) (Alarm, bool) {
+// Detect adds the deviation of value i, and reports whether the level has moved: by half of a
+// margin or more, with a sum of least.
+func (c *Detector) Detect(d, margin, least float64, i int) (Alarm, bool) {
 	known := c.residuals
 	if c.residuals = append(roomy(c.residuals), d); len(c.residuals) > memory {
 		c.residuals = c.residuals[1:]
@@ -137,7 +139,7 @@ func (c *Detector) Detect(d, margin float64, i int) (Alarm, bool) {
 	if c.better.C > c.worse.C {
 		a.Worse, a.C, a.Since, d = false, c.better.C, c.better.since, -d
 	}
-	return a, a.C >= alarm && d >= margin/2
+	return a, a.C >= least && d >= margin/2
 }
 
 // Usual returns the median of the last deviations.
@@ -183,7 +185,7 @@ func (s *Series) add(l *Look, y float64) (c Compared, p Suspicion, suspect bool)
 	if c.Of == 0 {
 		return c, p, false
 	}
-	a, suspect := s.Detect(y-c.Expected, s.Margin, len(s.values)-1)
+	a, suspect := s.Detect(y-c.Expected, s.Margin, cmp.Or(s.Alarm, alarm), len(s.values)-1)
 	if suspect {
 		p = s.suspicion(a, c, 2)
 	}
