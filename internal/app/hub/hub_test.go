@@ -106,11 +106,14 @@ func (b *bed) at(s *simulated) *Hub {
 }
 
 // join adds an agent that takes part until the test ends.
-func (b *bed) join(name string) *simulated {
+func (b *bed) join(name string, more ...string) *simulated {
 	s := &simulated{pin: "pin of " + name, finished: map[int64]int64{}, orders: map[int64]wirefleet.Order{}, limits: fleet.Limits{Share: fleet.DefaultShare}}
 	s.about = wirefleet.Sync{Protocol: wirefleet.Protocol, Name: name, Boot: "boot of " + name, Addrs: []string{"10.0.0.1"}, Port: 5299, First: true}
 	out := must.Get(b.sync(s))(b.t)
 	b.agents[out.Host], s.about.First = s, false
+	if len(more) > 0 {
+		b.join(more[0], more[1:]...)
+	}
 	return s
 }
 
@@ -252,9 +255,7 @@ func TestFleet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t)
 		defer func() { b.stop() }()
-		for _, name := range []string{"desk", "nas", "pi", "vps", "mac"} {
-			b.join(name)
-		}
+		b.join("desk", "nas", "pi", "vps", "mac")
 		b.run(5 * time.Minute)
 		s := b.hub.whole()
 		must.True(t, s.Seen == 10 && len(s.Present.Goodput.All()) == 20 && len(s.Present.RoundTrip.All()) == 20, "after five minutes: %+v", s.Present)
@@ -313,9 +314,7 @@ func TestSeveralHubs(t *testing.T) {
 		second, stop := b.another()
 		b.others = []*Hub{second}
 		defer func() { b.stop(); stop() }()
-		for _, name := range []string{"a", "bb", "c", "dd"} {
-			b.join(name)
-		}
+		b.join("a", "bb", "c", "dd")
 		for range 2 { // joined, and then started again at another port: the other hub knows it at once
 			for id, s := range b.agents {
 				s.about.Port++
@@ -387,9 +386,7 @@ func TestOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t)
 		defer func() { b.stop() }()
-		a := b.join("a")
-		b.join("b")
-		b.join("c")
+		a := b.join("a", "b", "c")
 		b.run(5 * time.Minute)
 		do := func(what fleet.Do, host, far string, seconds int64) string {
 			out, err := b.hub.do(t.Context(), fleet.Operation{Do: what, Host: host, Far: far, Seconds: seconds})

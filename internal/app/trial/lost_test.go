@@ -33,9 +33,7 @@ func TestHostLost(t *testing.T) {
 	must.True(t, got.Runs[0].LostContact && got.Runs[0].State == model.RunInvalid && s.Dials(model.Far) == 2 && s.Dials(model.Near) == 2, "first run %s, %d and %d ways to the hosts", got.Runs[0].State, s.Dials(model.Near), s.Dials(model.Far))
 	told := kinds(s.person.Events())
 	must.True(t, slices.Contains(told, "Reconnecting"), "told %v", told)
-	s.stored(got)
-	s.ends.Close()
-	s.Untouched()
+	s.over(got)
 }
 
 // TestHostLostForGood: the host never answers again.
@@ -54,9 +52,7 @@ func TestHostLostForGood(t *testing.T) {
 	must.True(t, got.State == model.SessionInterrupted && strings.Contains(got.Reason, "run 1: ") && strings.Contains(got.Reason, "no route to host"),
 		"%s %q", got.State, got.Reason)
 	must.True(t, len(apptest.Told[app.TrialEnded](s.person)) == 1 && errors.Is(err, refused), "%v", err)
-	s.stored(got)
-	s.ends.Close()
-	s.Untouched()
+	s.over(got)
 }
 
 // TestWhatBecameOfSettings: the undo of a lost host was not seen. The value that it holds
@@ -185,9 +181,7 @@ func TestNothingMeasured(t *testing.T) {
 	all[0].Assignments = all[1].Assignments[:1]
 	got, err := s.trial(s.store, design(t, 1, shortFlow(), all...)).Run(t.Context())
 	must.True(t, fault.KindOf(err) == fault.Untrusted && fault.HintOf(err) != "" && strings.Contains(err.Error(), "nothing was measured") && !trial.Measured(got) && got.State == model.SessionFailed, "%s, %v", got.State, err)
-	s.stored(got)
-	s.ends.Close()
-	s.Untouched()
+	s.over(got)
 }
 
 // TestHalfMeasured: a test of two directions of which only one could be measured shows that
@@ -210,9 +204,7 @@ func TestHalfMeasured(t *testing.T) {
 		must.Equal(t, r.Flow.Direction, model.To, "counts")
 	}
 	must.True(t, len(report.Counted(got.Runs)) != 0, "none of %d runs counts", len(got.Runs))
-	s.stored(got)
-	s.ends.Close()
-	s.Untouched()
+	s.over(got)
 }
 
 // TestEngineRefuses ends an experiment that no host can prepare.
@@ -222,7 +214,5 @@ func TestEngineRefuses(t *testing.T) {
 	flow.Engine = "refusing"
 	got, err := s.trial(s.store, design(t, 1, flow, settings()...)).Run(t.Context())
 	must.True(t, err != nil && strings.Contains(err.Error(), "never opens anything") && got.State == model.SessionFailed && len(apptest.Told[app.TrialEnded](s.person)) == 1, "%s, %v", got.State, err)
-	s.stored(got)
-	s.ends.Close()
-	s.Untouched()
+	s.over(got)
 }

@@ -98,6 +98,14 @@ func (s *stand) stored(want model.Session) {
 	}
 }
 
+// over also ends the session, which has left the hosts as they were.
+func (s *stand) over(want model.Session) {
+	s.t.Helper()
+	s.stored(want)
+	s.ends.Close()
+	s.Untouched()
+}
+
 // once calls f at the first event of a type.
 func once[E app.Event](f func(E)) func(app.Event) {
 	done := false
@@ -147,9 +155,7 @@ func TestTrial(t *testing.T) {
 		must.Equal(t, c.State, model.ChangeUndone, "%+v", c)
 	}
 	must.True(t, len(got.Changes) >= 4 && got.Title == "a title" && got.Near == "near" && got.Far == "far" && len(got.Hosts) == 2 && len(got.Warnings) >= 2, "%d changes, %q, %s, %s, %d hosts, %q", len(got.Changes), got.Title, got.Near, got.Far, len(got.Hosts), got.Warnings)
-	s.stored(got)
-	s.ends.Close()
-	s.Untouched()
+	s.over(got)
 }
 
 // TestInterruptedAndResumed stops an experiment in a run, and continues it over new sessions:
@@ -168,9 +174,7 @@ func TestInterruptedAndResumed(t *testing.T) {
 		"%s %q, %v", cut.State, cut.Reason, err)
 	last := cut.Runs[len(cut.Runs)-1]
 	must.True(t, last.State == model.RunInterrupted && last.Block == 2, "the last run: block %d, %s", last.Block, last.State)
-	s.stored(cut)
-	s.ends.Close()
-	s.Untouched()
+	s.over(cut)
 
 	s.person.On = nil
 	s.open()
@@ -186,9 +190,7 @@ func TestInterruptedAndResumed(t *testing.T) {
 	}
 	want := map[int]int{1: 2, 2: 2, 3: 2}
 	must.True(t, maps.Equal(counts, want), "valid runs of each block: %v, want %v", counts, want)
-	s.stored(got)
-	s.ends.Close()
-	s.Untouched()
+	s.over(got)
 }
 
 // TestExperiment plans by the round trip of a short run, and refuses to change a host that

@@ -37,8 +37,7 @@ var reconciled = map[string]struct {
 	"repeated keys of --bidir": {
 		`{` + fmt.Sprintf(startJSON, "TCP", 0) + `,"intervals":[{"streams":[],"sum":` + sumJSON(2, 700, true, "") + `,"sum":` + sumJSON(2, 200, false, "") + `}],"end":{
 		"sum_sent":` + sumJSON(2, 700, true, "") + `,"sum_received":` + sumJSON(2, 690, true, "") + `,"sum_sent":` + sumJSON(2, 205, false, "") + `,"sum_received":` + sumJSON(2, 200, false, "") + `}}`,
-		map[model.Direction]float64{model.To: 690e6, model.From: 200e6}, bySenderNone,
-	},
+		map[model.Direction]float64{model.To: 690e6, model.From: 200e6}, bySenderNone},
 	"the sum of UDP is the sender's": {`{` + fmt.Sprintf(startJSON, "UDP", 1) + `,"intervals":[{"streams":[],"sum":` + sumJSON(2, 300, false, "") + `}],"end":{"sum":` + sumJSON(2, 900, true, `,"packets":900,"lost_packets":600,"jitter_ms":1`) + `}}`,
 		map[model.Direction]float64{model.From: 300e6}, bySenderNone},
 	"interrupted": {`{` + fmt.Sprintf(startJSON, "TCP", 0) + `,"intervals":[{"streams":[],"sum":` + sumJSON(1, 500, true, "") + `}],"end":{},"error":"interrupt - the client has terminated"}`,
@@ -47,91 +46,75 @@ var reconciled = map[string]struct {
 		map[model.Direction]float64{model.To: 490e6}, "their sum says"},
 	"streams that are not their summary": {
 		`{` + fmt.Sprintf(startJSON, "TCP", 0) + `,"intervals":[{"streams":[],"sum":` + sumJSON(1, 500, true, "") + `}],"end":{"streams":[{"sender":` + sumJSON(1, 500, true, "") + `,"receiver":` + sumJSON(1, 100, true, "") + `}],"sum_sent":` + sumJSON(1, 500, true, "") + `,"sum_received":` + sumJSON(1, 490, true, "") + `}}`,
-		map[model.Direction]float64{model.To: 490e6}, "the streams received 12.5 MB, and their sum says 61.2 MB",
-	},
+		map[model.Direction]float64{model.To: 490e6}, "the streams received 12.5 MB, and their sum says 61.2 MB"},
 	"-nan": {`{` + fmt.Sprintf(startJSON, "TCP", 0) + `,"intervals":[{"streams":[],"sum":` + sumJSON(1, 500, true, `,"lost_percent":	-nan`) + `}],"end":{"sum_sent":` + sumJSON(1, 500, true, "") + `,"sum_received":` + sumJSON(1, 490, true, `,"lost_percent": nan`) + `}}`,
 		map[model.Direction]float64{model.To: 490e6}, bySenderNone},
 	"iperf3 -V": {
 		"iperf 3.1.3\nCYGWIN_NT-10.0 a 2.5.1(0.297/5/3) x86_64\nTime: Mon, 26 Jun 2017 14:08:52 GMT\nConnecting to host 192.0.2.2, port 5207\n      Cookie: abc\n[  4] local 192.0.2.1 port 57434 connected to 192.0.2.2 port 5207\nStarting Test: protocol: TCP, 1 streams, 131072 byte blocks, omitting 0 seconds, 1 second test\n" +
 			"[ ID] Interval           Transfer     Bandwidth\n[  4]   0.00-1.00   sec  23.8 MBytes   200 Mbits/sec\n- - - - - - - - - - - - - - - - - - - - - - - - -\nTest Complete. Summary Results:\n[ ID] Interval           Transfer     Bandwidth\n" +
 			"[  4]   0.00-1.00   sec  23.8 MBytes   200 Mbits/sec                  sender\n[  4]   0.00-1.00   sec  23.7 MBytes   199 Mbits/sec                  receiver\nCPU Utilization: local/sender 3.5% (1.4%u/2.1%s), remote/receiver 0.0% (0.0%u/0.0%s)\n\niperf Done.\n",
-		map[model.Direction]float64{model.To: 199e6}, bySenderNone,
-	},
+		map[model.Direction]float64{model.To: 199e6}, bySenderNone},
 	"stream of events": {
 		`{"event":"start","data":{"version":"iperf 3.18","test_start":{"protocol":"TCP","num_streams":1}}}` + "\n" + `{"event":"interval","data":{"sum":` + sumJSON(1, 500, true, "") + `}}` + "\n" +
 			`{"event":"end","data":{"sum_sent":` + sumJSON(1, 500, true, "") + `,"sum_received":` + sumJSON(1, 480, true, "") + `}}` + "\n",
-		map[model.Direction]float64{model.To: 480e6}, bySenderNone,
-	},
+		map[model.Direction]float64{model.To: 480e6}, bySenderNone},
 	"stream of events, cut": {`{"event":"start","data":{"version":"iperf 3.18","test_start":{"protocol":"TCP","num_streams":1}}}` + "\n" + `{"event":"interval","data":{"sum":` + sumJSON(1, 500, true, "") + `}}` + "\n" + `{"event":"inter`,
 		map[model.Direction]float64{model.To: 500e6}, "did not end by itself"},
 	"stream of events in the log of a container": {
 		`2026-11-27T07:38:10.123456789Z {"event":"start","data":{"test_start":{"protocol":"TCP","num_streams":1}}}` + "\n" + `2026-11-27T07:38:11.1Z {"event":"interval","data":{"sum":` + sumJSON(1, 500, true, "") + `}}` + "\n" +
 			`2026-11-27T07:38:11+00:00 {"event":"end","data":{"sum_sent":` + sumJSON(1, 500, true, "") + `,"sum_received":` + sumJSON(1, 480, true, "") + `}}` + "\n",
-		map[model.Direction]float64{model.To: 480e6}, bySenderNone,
-	},
+		map[model.Direction]float64{model.To: 480e6}, bySenderNone},
 	"stream of events and its document": {
 		strings.ReplaceAll(`{"event":"start","data":{"cookie":"abc","test_start":{"protocol":"TCP","num_streams":1}}}`+"\n"+`{"event":"interval","data":{"sum":=}}`+"\n"+`{"event":"end","data":{"sum_sent":=,"sum_received":=}}`+"\n"+
 			`{"start":{"cookie":"abc","test_start":{"protocol":"TCP","num_streams":1}},`+"\n"+`"intervals":[{"streams":[],"sum":=}],`+"\n"+`"end":{"sum_sent":=,"sum_received":=}}`+"\n", "=", sumJSON(1, 500, true, "")),
-		map[model.Direction]float64{model.To: 500e6}, bySenderNone,
-	},
+		map[model.Direction]float64{model.To: 500e6}, bySenderNone},
 	"iperf3 -J in an array, as jq -s makes it": {"[\n{" + fmt.Sprintf(startJSON, "TCP", 0) + `,"intervals":[{"streams":[],"sum":` + sumJSON(1, 500, true, "") + `}],"end":{"sum_sent":` + sumJSON(1, 500, true, "") + `,"sum_received":` + sumJSON(1, 480, true, "") + "}}\n]\n",
 		map[model.Direction]float64{model.To: 480e6}, bySenderNone},
 	"iperf3 -J between lines of a shell": {
 		"$ iperf3 -J -c h 2>&1\nwarning: this system does not seem to support IPv6 - trying IPv4\n{" + fmt.Sprintf(startJSON, "TCP", 0) + ",\n" + `"intervals":[{"streams":[],"sum":` + sumJSON(1, 500, true, "") + "}],\n" + `"end":{"sum_sent":` + sumJSON(1, 500, true, "") + ",\n" + `"sum_received":` + sumJSON(1, 480, true, "") + "}}\n$ exit\n",
-		map[model.Direction]float64{model.To: 480e6}, `line 2 is not of iperf3's JSON, and was skipped: "warning: this system does not seem to support IPv6 - trying IPv4"` + "\n" + `line 7`,
-	},
+		map[model.Direction]float64{model.To: 480e6}, `line 2 is not of iperf3's JSON, and was skipped: "warning: this system does not seem to support IPv6 - trying IPv4"` + "\n" + `line 7`},
 	"iperf3 3.1, UDP": {
 		"Connecting to host h, port 5201\n[  4] local 192.0.2.1 port 5 connected to 192.0.2.2 port 5201\n[ ID] Interval           Transfer     Bandwidth       Total Datagrams\n" +
 			"[  4]   0.00-1.00   sec   1.25 MBytes  10.5 Mbits/sec  160  \n- - - - -\n[ ID] Interval           Transfer     Bandwidth       Jitter    Lost/Total Datagrams\n[  4]   0.00-1.00   sec  1.25 MBytes  10.5 Mbits/sec  0.100 ms  80/160 (50%)  \n[  4] Sent 160 datagrams\n",
-		map[model.Direction]float64{model.To: 5.25e6}, "less the 50 %",
-	},
+		map[model.Direction]float64{model.To: 5.25e6}, "less the 50 %"},
 	"iperf3 3.1, UDP, received": {
 		"Connecting to host h, port 5201\nReverse mode, remote host h is sending\n[  4] local 192.0.2.1 port 5 connected to 192.0.2.2 port 5201\n[ ID] Interval           Transfer     Bandwidth       Jitter    Lost/Total Datagrams\n" +
 			"[  4]   0.00-1.00   sec   1.25 MBytes  10.5 Mbits/sec  0.1 ms  160/320 (50%)  \n- - - - -\n[ ID] Interval           Transfer     Bandwidth       Jitter    Lost/Total Datagrams\n[  4]   0.00-1.00   sec  2.50 MBytes  21.0 Mbits/sec  0.100 ms  160/320 (50%)  \n",
-		map[model.Direction]float64{model.From: 10.5e6}, bySenderNone,
-	},
+		map[model.Direction]float64{model.From: 10.5e6}, bySenderNone},
 	"iperf3 with times before its lines": {
 		"Wed Nov 25 12:08:36 2026 Connecting to host h, port 5201\nWed Nov 25 12:08:36 2026 [  5] local 192.0.2.1 port 5 connected to 192.0.2.2 port 5201\nWed Nov 25 12:08:37 2026 [ ID] Interval           Transfer     Bitrate         Retr  Cwnd\n" +
 			"Wed Nov 25 12:08:37 2026 [  5]   0.00-1.00   sec   119 MBytes   998 Mbits/sec    0   1.0 MBytes\nWed Nov 25 12:08:37 2026 - - - - -\nWed Nov 25 12:08:37 2026 [ ID] Interval           Transfer     Bitrate         Retr\n" +
 			"Wed Nov 25 12:08:37 2026 [  5]   0.00-1.00   sec   119 MBytes   998 Mbits/sec    0             sender\nWed Nov 25 12:08:37 2026 [  5]   0.00-1.00   sec   118 MBytes   990 Mbits/sec                  receiver\n",
-		map[model.Direction]float64{model.To: 990e6}, bySenderNone,
-	},
+		map[model.Direction]float64{model.To: 990e6}, bySenderNone},
 	"iperf3 with the server's output": {
 		"Connecting to host h, port 5201\n[  5] local 192.0.2.1 port 5 connected to 192.0.2.2 port 5201\n[ ID] Interval           Transfer     Bitrate         Retr  Cwnd\n[  5]   0.00-1.00   sec   119 MBytes   998 Mbits/sec    0   1.0 MBytes\n- - - - -\n[ ID] Interval           Transfer     Bitrate         Retr\n" +
 			"[  5]   0.00-1.00   sec   119 MBytes   998 Mbits/sec    0             sender\n[  5]   0.00-1.00   sec   118 MBytes   990 Mbits/sec                  receiver\n\nServer output:\nAccepted connection from 192.0.2.1, port 4\n[  6] local 192.0.2.2 port 5201 connected to 192.0.2.1 port 5\n" +
 			"[ ID] Interval           Transfer     Bitrate\n[  6]   0.00-1.00   sec   118 MBytes   990 Mbits/sec\n- - - - -\n[ ID] Interval           Transfer     Bitrate\n[  6]   0.00-1.00   sec   118 MBytes   990 Mbits/sec                  receiver\n\niperf Done.\n",
-		map[model.Direction]float64{model.To: 990e6}, bySenderNone,
-	},
+		map[model.Direction]float64{model.To: 990e6}, bySenderNone},
 	"iperf3 text, interrupted": {
 		"iperf3: interrupt - the client has terminated\nConnecting to host h, port 5201\n[  5] local 192.0.2.1 port 5 connected to 192.0.2.2 port 5201\n[ ID] Interval           Transfer     Bitrate         Retr  Cwnd\n[  5]   0.00-1.00   sec   119 MBytes   998 Mbits/sec    0   1.0 MBytes\n- - - - -\n[ ID] Interval           Transfer     Bitrate         Retr\n" +
 			"[  5]   0.00-1.00   sec   119 MBytes   998 Mbits/sec    0             sender\n[  5]   0.00-1.00   sec  0.00 Bytes  0.00 bits/sec                  receiver\n",
-		map[model.Direction]float64{model.To: 998e6}, "did not end by itself (the client has terminated)",
-	},
+		map[model.Direction]float64{model.To: 998e6}, "did not end by itself (the client has terminated)"},
 	"iperf3 -f T": {
 		"Connecting to host h, port 5201\n[  4] local 192.0.2.1 port 5 connected to 192.0.2.2 port 5201\n[ ID] Interval           Transfer     Bitrate         Retr  Cwnd\n[  4]   0.00-1.00   sec  12.5 MBytes  0.00 TBytes/sec    0   1.0 MBytes\n- - - - -\n[ ID] Interval           Transfer     Bitrate         Retr\n" +
 			"[  4]   0.00-1.00   sec  12.5 MBytes  0.00 TBytes/sec    0            sender\n[  4]   0.00-1.00   sec  12.0 MBytes  0.00 TBytes/sec                  receiver\n",
-		map[model.Direction]float64{model.To: 100.663e6}, bySenderNone,
-	},
+		map[model.Direction]float64{model.To: 100.663e6}, bySenderNone},
 	"iperf3 server, its client killed": {
 		"Accepted connection from 192.0.2.1, port 3\nServer listening on 5201 (test #2)\nAccepted connection from 192.0.2.1, port 4\n[  6] local 192.0.2.2 port 5201 connected to 192.0.2.1 port 5\n[ ID] Interval           Transfer     Bitrate\n[  6]   0.00-1.00   sec  4.50 MBytes  37.7 Mbits/sec\n[ ID] Interval           Transfer     Bitrate\n[  6]   0.00-1.00   sec  4.50 MBytes  37.7 Mbits/sec\n- - - - -\n" +
 			"[ ID] Interval           Transfer     Bitrate\n[  6]   0.00-1.00   sec  9.00 MBytes  75.4 Mbits/sec                  receiver\niperf3: the client has terminated\n",
-		map[model.Direction]float64{model.To: 37.7e6}, "did not end by itself (the client has terminated)",
-	},
+		map[model.Direction]float64{model.To: 37.7e6}, "did not end by itself (the client has terminated)"},
 	"iperf3 text, killed": {
 		"Connecting to host h, port 5201\n[  5] local 192.0.2.1 port 5 connected to 192.0.2.2 port 5201\n[  7] local 192.0.2.1 port 6 connected to 192.0.2.2 port 5201\n[ ID] Interval           Transfer     Bitrate         Retr  Cwnd\n" +
 			"[  5]   0.00-1.00   sec  12.0 MBytes   101 Mbits/sec    0    331 KBytes\n[  7]   0.00-1.00   sec  12.0 MBytes   101 Mbits/sec    0    331 KBytes\n[SUM]   0.00-1.00   sec  24.0 MBytes   201 Mbits/sec    0\n- - - - -\n[  5]   1.00-2.00   sec  23.8 MBytes   200 Mbits/sec    0    331 KBytes\n[  7]   1.00-2.00   sec  23.8 MB",
-		map[model.Direction]float64{model.To: 201e6}, "the lines of sender and receiver are missing): what counts is the 1 s",
-	},
+		map[model.Direction]float64{model.To: 201e6}, "the lines of sender and receiver are missing): what counts is the 1 s"},
 	"iperf 2 -P, whose sum ends before its streams": {
 		"Client connecting to 192.0.2.2, TCP port 5001\n[  1] local 192.0.2.1 port 40000 connected with 192.0.2.2 port 5001\n[  2] local 192.0.2.1 port 40001 connected with 192.0.2.2 port 5001\n[ ID] Interval       Transfer     Bandwidth\n" +
 			"[  1] 0.0000-2.3140 sec  4.38 MBytes  15.9 Mbits/sec\n[  2] 0.0000-2.3828 sec  6.50 MBytes  22.9 Mbits/sec\n[SUM] 0.0000-2.1136 sec  10.9 MBytes  43.2 Mbits/sec\n",
-		map[model.Direction]float64{model.To: 38.8e6}, "the sum is over 2.11 s and says 43.2 Mbit/s, and its streams took 2.38 s: the sum of their rates counts",
-	},
+		map[model.Direction]float64{model.To: 38.8e6}, "the sum is over 2.11 s and says 43.2 Mbit/s, and its streams took 2.38 s: the sum of their rates counts"},
 	"iperf 2, killed": {
 		"Client connecting to 192.0.2.2, TCP port 5001\n[  1] local 192.0.2.1 port 40000 connected with 192.0.2.2 port 5001\n[ ID] Interval       Transfer     Bandwidth\n" +
 			"[  1] 0.0000-1.0000 sec  12.5 MBytes   105 Mbits/sec\n[  1] 1.0000-2.0000 sec  25.0 MBytes   210 Mbits/sec\n[  1] 2.0000-3.00",
-		map[model.Direction]float64{model.To: 157.5e6}, "the summary of its test is missing): what counts is the 2 s",
-	},
+		map[model.Direction]float64{model.To: 157.5e6}, "the summary of its test is missing): what counts is the 2 s"},
 	"nuttcp -i -fparse": {"megabytes=12.0000 real_sec=1.00 rate_Mbps=100.6633 retrans=0\nmegabytes=36.0000 real_seconds=2.00 rate_Mbps=150.9949 tx_cpu=79 rx_cpu=0 retrans=0 rtt_ms=1.60\n",
 		map[model.Direction]float64{model.To: 150.9949e6}, "does not write the direction"},
 	"nuttcp -fxmitstats": {"   36.0000 MB /   2.00 sec =  150.9949 Mbps 95 %TX\n", map[model.Direction]float64{model.To: 150.9949e6}, bySender(model.To)},
@@ -142,58 +125,48 @@ var reconciled = map[string]struct {
 	"iperf 2 -u -P, whose connections come first": {
 		"[  1] local 192.0.2.1 port 40000 connected with 192.0.2.2 port 5001\n[  2] local 192.0.2.1 port 40001 connected with 192.0.2.2 port 5001\nClient connecting to 192.0.2.2, UDP port 5001\n[ ID] Interval       Transfer     Bandwidth\n" +
 			"[  1] 0.0000-2.0011 sec  4.77 MBytes  20.0 Mbits/sec\n[  1] Sent 3406 datagrams\n[  2] 0.0000-2.0010 sec  4.77 MBytes  20.0 Mbits/sec\n[  2] Sent 3406 datagrams\n[SUM] 0.0000-2.0011 sec  9.55 MBytes  40.0 Mbits/sec\n",
-		map[model.Direction]float64{model.To: 40e6}, bySender(model.To),
-	},
+		map[model.Direction]float64{model.To: 40e6}, bySender(model.To)},
 	"iperf 2, a server's sum of intervals alone": {
 		"Server listening on TCP port 5001\n[  2] local 192.0.2.2 port 5001 connected with 192.0.2.1 port 40044\n[  3] local 192.0.2.2 port 5001 connected with 192.0.2.1 port 40060\n[ ID] Interval            Transfer    Bandwidth       Reads=Dist\n" +
 			"[  3] 0.0000-1.0000 sec  12.1 MBytes   102 Mbits/sec\n[  2] 0.0000-1.0000 sec  12.0 MBytes   101 Mbits/sec\n[SUM] 0.0000-1.0000 sec  24.1 MBytes   202 Mbits/sec\n[  3] 1.0000-1.9895 sec  5.90 MBytes  50.0 Mbits/sec\n[  3] 0.0000-1.9895 sec  18.0 MBytes  75.9 Mbits/sec\n" +
 			"[  2] 1.0000-2.0000 sec  6.00 MBytes  50.3 Mbits/sec\n[  2] 0.0000-2.0056 sec  18.0 MBytes  75.3 Mbits/sec\n",
-		map[model.Direction]float64{model.To: 151.2e6}, "the sum of their summaries counts",
-	},
+		map[model.Direction]float64{model.To: 151.2e6}, "the sum of their summaries counts"},
 	"iperf3 -T": {
 		strings.ReplaceAll("=Connecting to host h, port 5201\n=[  5] local 192.0.2.1 port 5 connected to 192.0.2.2 port 5201\n=[ ID] Interval           Transfer     Bitrate         Retr  Cwnd\n=[  5]   0.00-1.00   sec   119 MBytes   998 Mbits/sec    0   1.0 MBytes\n=- - - - -\n"+
 			"=[ ID] Interval           Transfer     Bitrate         Retr\n=[  5]   0.00-1.00   sec   119 MBytes   998 Mbits/sec    0             sender\n=[  5]   0.00-1.00   sec   118 MBytes   990 Mbits/sec                  receiver\n=iperf Done.\n", "=", "before:  "),
-		map[model.Direction]float64{model.To: 990e6}, bySenderNone,
-	},
+		map[model.Direction]float64{model.To: 990e6}, bySenderNone},
 	"iperf3 in a journal": {
 		strings.ReplaceAll("=Accepted connection from 192.0.2.1, port 4\n=[  5] local 192.0.2.2 port 5201 connected to 192.0.2.1 port 5\n=[ ID] Interval           Transfer     Bitrate\n=[  5]   0.00-1.00   sec   118 MBytes   990 Mbits/sec\n=- - - - -\n"+
 			"=[ ID] Interval           Transfer     Bitrate\n=[  5]   0.00-1.00   sec   118 MBytes   990 Mbits/sec                  receiver\n", "=", "Nov  9 12:00:00 nas iperf3[312]: "),
-		map[model.Direction]float64{model.To: 990e6}, bySenderNone,
-	},
+		map[model.Direction]float64{model.To: 990e6}, bySenderNone},
 	"nuttcp -i, killed": {"   12.0000 MB /   1.00 sec =  100.6633 Mbps\n   24.0000 MB /   1.00 sec =  201.3266 Mbps\n   12.00",
 		map[model.Direction]float64{model.To: 150.995e6}, "the line with %TX and %RX is missing): what counts is the 2 s"},
 	"iperf 2 --full-duplex, two streams": {
 		"Client connecting to 192.0.2.2, TCP port 5001\n[  1] local 192.0.2.1%eth0 port 40000 connected with 192.0.2.2 port 5001 (full-duplex)\n[  2] local 192.0.2.1%eth0 port 40001 connected with 192.0.2.2 port 5001 (full-duplex)\n[ ID] Interval       Transfer     Bandwidth\n" +
 			"[ *1] 0.0000-1.0011 sec  47.7 MBytes   400 Mbits/sec\n[  1] 0.0000-1.0012 sec  23.8 MBytes   200 Mbits/sec\n[  2] 0.0000-1.0013 sec  11.9 MBytes  99.8 Mbits/sec\n[ *2] 0.0000-1.0014 sec  47.7 MBytes   400 Mbits/sec\n[SUM] 0.0000-1.0014 sec   131 MBytes  1.10 Gbits/sec\n",
-		map[model.Direction]float64{model.To: 299.8e6, model.From: 800e6}, bySender(model.To),
-	},
+		map[model.Direction]float64{model.To: 299.8e6, model.From: 800e6}, bySender(model.To)},
 	"nuttcp -v": {
 		"nuttcp-t: v6.1.2: socket\nnuttcp-t: buflen=8192, nstream=1, port=5330 udp -> 192.0.2.2\nnuttcp-t: 6.0000 MB in 1.00 real seconds = 6144.00 KB/sec = 50.3316 Mbps\nnuttcp-t: 0.2user 0.0sys 0:01real 28% 0i+0d 1190maxrss 0+0pf 0+1742csw\n\n" +
 			"nuttcp-r: v6.1.2: socket\nnuttcp-r: buflen=8192, nstream=1, port=5330 udp\nnuttcp-r: 3.0000 MB in 1.00 real seconds = 3072.00 KB/sec = 25.1658 Mbps\nnuttcp-r: 384 / 768 drop/pkt 50.00% data loss\n",
-		map[model.Direction]float64{model.To: 25.1658e6}, bySenderNone,
-	},
+		map[model.Direction]float64{model.To: 25.1658e6}, bySenderNone},
 	"nuttcp -I": {"run 7:   12.0000 MB /   1.00 sec =  100.6633 Mbps     0 retrans\nrun 7:   24.0000 MB /   1.00 sec =  201.3266 Mbps     2 retrans\n\nrun 7:   36.0000 MB /   2.00 sec =  150.9949 Mbps 9 %TX 21 %RX 2 retrans 0.05 msRTT\n",
 		map[model.Direction]float64{model.To: 150.9949e6}, nutWay},
 	"nuttcp -v -r -I": {
 		"nuttcp-r-run 7: v6.1.2: socket\nnuttcp-r-run 7: buflen=65536, nstream=1, port=5001 tcp\nnuttcp-r-run 7: accept from 192.0.2.2\nnuttcp-r-run 7: 12.0000 MB in 1.00 real seconds = 12288.00 KB/sec = 100.6633 Mbps\n\n" +
 			"nuttcp-t-run 7: v6.1.2: socket\nnuttcp-t-run 7: buflen=65536, nstream=1, port=5001 tcp -> 192.0.2.1\nnuttcp-t-run 7: 12.0000 MB in 1.00 real seconds = 12288.00 KB/sec = 100.6633 Mbps\nnuttcp-t-run 7: retrans = 3\n",
-		map[model.Direction]float64{model.From: 100.6633e6}, bySenderNone,
-	},
+		map[model.Direction]float64{model.From: 100.6633e6}, bySenderNone},
 	"iperf 2 -d": {
 		"Client connecting to 192.0.2.2, TCP port 5001\nServer listening on TCP port 5011\n[  1] local 192.0.2.1 port 40000 connected with 192.0.2.2 port 5001\n[  2] local 192.0.2.1 port 5011 connected with 192.0.2.2 port 50000\n" +
 			"[ ID] Interval       Transfer     Bandwidth\n[  2] 0.0000-1.0003 sec  11.9 MBytes  99.8 Mbits/sec\n[  1] 0.0000-1.0003 sec  23.8 MBytes   200 Mbits/sec\n",
-		map[model.Direction]float64{model.To: 200e6, model.From: 99.8e6}, bySender(model.To),
-	},
+		map[model.Direction]float64{model.To: 200e6, model.From: 99.8e6}, bySender(model.To)},
 	"iperf 2 --full-duplex": {
 		"Client connecting to 192.0.2.2, TCP port 5001\n[  1] local 192.0.2.1 port 40000 connected with 192.0.2.2 port 5001 (full-duplex)\n[ ID] Interval       Transfer     Bandwidth\n" +
 			"[ *1] 0.0000-1.0003 sec  11.9 MBytes  99.8 Mbits/sec\n[  1] 0.0000-1.0003 sec  23.8 MBytes   200 Mbits/sec\n[FD1] 0.0000-1.0000 sec  35.7 MBytes   300 Mbits/sec\n",
-		map[model.Direction]float64{model.To: 200e6, model.From: 99.8e6}, bySender(model.To),
-	},
+		map[model.Direction]float64{model.To: 200e6, model.From: 99.8e6}, bySender(model.To)},
 	"iperf 2, the server's report of one of two streams": {
 		"Client connecting to 192.0.2.2, UDP port 5001\n[  1] local 192.0.2.1 port 40000 connected with 192.0.2.2 port 5001\n[  2] local 192.0.2.1 port 40001 connected with 192.0.2.2 port 5001\n[ ID] Interval       Transfer     Bandwidth\n" +
 			"[  1] 0.0000-1.0003 sec  1.25 MBytes  10.5 Mbits/sec\n[  2] 0.0000-1.0003 sec  1.25 MBytes  10.5 Mbits/sec\n[SUM] 0.0000-1.0003 sec  2.50 MBytes  21.0 Mbits/sec\n[  1] Server Report:\n[  1] 0.0000-1.0000 sec  1.00 MBytes  8.39 Mbits/sec   0.1 ms  178/890 (20%)\n",
-		map[model.Direction]float64{model.To: 21e6}, "1 of 2 streams",
-	},
+		map[model.Direction]float64{model.To: 21e6}, "1 of 2 streams"},
 	"iperf 2 -y C": {"20261125120834,192.0.2.1,40000,192.0.2.2,5001,1,0.0-1.0,12500000,100000000\n20261125120835,192.0.2.1,40000,192.0.2.2,5001,1,1.0-2.0,25000000,200000000\n20261125120835,192.0.2.1,40000,192.0.2.2,5001,1,0.0-2.0,37500000,150000000\n",
 		map[model.Direction]float64{model.To: 150e6}, bySender(model.To)},
 	"iperf 2 -y C -P, without a sum": {"19700101000000,192.0.2.1,40000,192.0.2.2,5001,1,0.0-1.5,18750000,100000000\n19700101000000,192.0.2.1,40001,192.0.2.2,5001,2,0.0-1.5,37500000,200000000\n",
@@ -211,8 +184,7 @@ var reconciled = map[string]struct {
 	"flent with gaps": {
 		`{"x_values":[0,1,2,3],"results":{"TCP upload avg":[1,null,null,null],"TCP upload::1":[1,null,null,2],"TCP upload::2":[3,null,null,null]},"metadata":{"STEP_SIZE":1},
 		"raw_values":{"TCP upload::1":[{"t":102,"val":1,"dur":2},{"t":104,"val":2,"dur":2}],"TCP upload::2":[{"t":104,"val":3,"dur":4}]}}`,
-		map[model.Direction]float64{model.To: 4.5e6}, bySenderNone,
-	},
+		map[model.Direction]float64{model.To: 4.5e6}, bySenderNone},
 	"flent with gaps and no raw values": {`{"x_values":[0,1,2,3],"results":{"TCP upload avg":[2,null,null,2],"TCP upload::1":[1,null,null,1],"TCP upload::2":[3,null,null,3]},"metadata":{"STEP_SIZE":1}}`,
 		map[model.Direction]float64{model.To: 4e6}, "in 2 of 4 steps"},
 	"netperf, its table": {"MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\nRecv   Send    Send\nSocket Socket  Message  Elapsed\nSize   Size    Size     Time     Throughput\nbytes  bytes   bytes    secs.    10^6bits/sec\n\n 87380  16384  16384    10.00     200.50\n",
@@ -224,33 +196,27 @@ var reconciled = map[string]struct {
 	},
 	"netperf -P 0": {
 		"MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\nRecv   Send    Send\nSocket Socket  Message  Elapsed\nSize   Size    Size     Time     Throughput\nbytes  bytes   bytes    secs.    10^6bits/sec\n\n 87380  16384  16384    10.00     200.50\n 87380  16384  32768    10.00     300.50\n",
-		map[model.Direction]float64{model.To: 200.5e6}, "line 8: a row without a banner of its own (netperf -P 0) is taken as another test like the one above",
-	},
+		map[model.Direction]float64{model.To: 200.5e6}, "line 8: a row without a banner of its own (netperf -P 0) is taken as another test like the one above"},
 	"netperf -f K -c -C": {
 		"MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\nRecv   Send    Send                          Utilization       Service Demand\nSocket Socket  Message  Elapsed              Send     Recv     Send    Recv\nSize   Size    Size     Time     Throughput  local    remote   local   remote\n" +
 			"bytes  bytes   bytes    secs.    KBytes  /s  % S      % S      us/KB   us/KB\n\n131072  16384  16384    1.00       1000.00   100.00   100.00   17.981  17.981\n",
-		map[model.Direction]float64{model.To: 8.192e6}, bySenderNone,
-	},
+		map[model.Direction]float64{model.To: 8.192e6}, bySenderNone},
 	"netperf, the latency of sends": {"OMNI Receive TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\nProtocol,Direction,Elapsed Time (sec),Throughput,Throughput Units,50th Percentile Latency Microseconds,99th Percentile Latency Microseconds\nTCP,Receive,10.00,547.63,10^6bits/s,29,33000\n",
 		map[model.Direction]float64{model.From: 547.63e6}, bySenderNone},
 	"netperf -D, killed": {"MIGRATED TCP MAERTS TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\nInterim result:  200.50 10^6bits/s over 1.000 seconds ending at 1355513562.123\nInterim result:  100.50 10^6bits/s over 1.000 seconds ending at 1355513563.123\nInterim re",
 		map[model.Direction]float64{model.From: 150.5e6}, "its table is missing): what counts is the 2 s"},
 	"netperf -c -C": {
 		"MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\nRecv   Send    Send                          Utilization       Service Demand\nSocket Socket  Message  Elapsed              Send     Recv     Send    Recv\nSize   Size    Size     Time     Throughput  local    remote   local   remote\nbytes  bytes   bytes    secs.    10^6bits/s  % S      % S      us/KB   us/KB\n\n131072  16384  16384    3.00        200.50   50.00    60.00    428.629  428.629\n",
-		map[model.Direction]float64{model.To: 200.5e6}, bySenderNone,
-	},
+		map[model.Direction]float64{model.To: 200.5e6}, bySenderNone},
 	"netperf -c, datagrams": {
 		"MIGRATED UDP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\nSocket  Message  Elapsed      Messages                   CPU      Service\nSize    Size     Time         Okay Errors   Throughput   Util     Demand\nbytes   bytes    secs            #      #   10^6bits/sec % SU     us/KB\n\n212992    1400   3.00       10000      0       40.0     100.00   417.577\n212992           3.00        5000              20.0     -1.00    -1.000\n",
-		map[model.Direction]float64{model.To: 20e6}, bySenderNone,
-	},
+		map[model.Direction]float64{model.To: 20e6}, bySenderNone},
 	"netperf, omni columns": {
 		"OMNI Receive TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\n!!! WARNING\n!!! Desired confidence was not achieved within the specified iterations.\nProtocol Throughput Throughput  Elapsed Direction \n                    Units       Time              \n                                (sec)             \n                                                  \nTCP      38.31      10^6bits/s  3.17    Receive   \n",
-		map[model.Direction]float64{model.From: 38.31e6}, "did not reach the confidence",
-	},
+		map[model.Direction]float64{model.From: 38.31e6}, "did not reach the confidence"},
 	"netperf, datagrams": {
 		"MIGRATED UDP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\nSocket  Message  Elapsed      Messages\nSize    Size     Time         Okay Errors   Throughput\nbytes   bytes    secs            #      #   10^6bits/sec\n\n212992   65507   10.00      100000      0     5000.00\n212992           10.00       50000            2500.00\n",
-		map[model.Direction]float64{model.To: 2500e6}, bySenderNone,
-	},
+		map[model.Direction]float64{model.To: 2500e6}, bySenderNone},
 }
 
 // bySenderNone stands for a consistent file: there is no note.

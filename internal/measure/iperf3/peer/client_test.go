@@ -68,9 +68,7 @@ func checkClient(t testing.TB, addr string, f model.Flow, c Client) {
 	}
 	// The server counts nothing that it has not read at the end, and a busy machine lets it wait. With
 	// both directions it stops to read by itself.
-	c.settle = func() {
-		must.Until(t, "the server to read all", func() bool { return f.Direction == model.Both || !waiting(addr) })
-	}
+	c.settle = func() { must.Until(t, "reads", func() bool { return f.Direction == model.Both || !waiting(addr) }) }
 	// Everything that arrived, inside the window or not, according to the kernel.
 	all := map[model.Direction]int64{}
 	c.look = func(ways []*way) {
@@ -113,8 +111,7 @@ func checkClient(t testing.TB, addr string, f model.Flow, c Client) {
 func waiting(addr string) bool {
 	four, _ := os.ReadFile("/proc/net/tcp")
 	six, _ := os.ReadFile("/proc/net/tcp6")
-	port := netip.MustParseAddrPort(addr).Port()
-	return regexp.MustCompile(fmt.Sprintf(`:%04X \w+:\w+ 0[1-9] \w+:0*[1-9A-F]`, port)).Match(append(four, six...))
+	return regexp.MustCompile(fmt.Sprintf(`:%04X \w+:\w+ 0[1-9] \w+:0*[1-9A-F]`, netip.MustParseAddrPort(addr).Port())).Match(append(four, six...))
 }
 
 // checkFlow compares both ends' reports of direction d. all is what arrived at this end at any
