@@ -3,8 +3,11 @@
 package packets
 
 import (
+	"time"
+
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
+	"linerate/internal/core/units"
 )
 
 // Name is the engine's name.
@@ -14,6 +17,10 @@ const Name = "packets"
 type Params struct {
 	Most int `json:"most"` // bytes of the largest IP packet to try, 128 to 65535
 }
+
+// between is about how far apart large packets are sent: an answer is awaited for longer, and only the few
+// sizes that pass are sent sooner.
+const between = 50 * time.Millisecond
 
 // What the sender of a direction reports.
 const (
@@ -26,7 +33,10 @@ const (
 func Kind() traffic.Kind {
 	return traffic.Kind{
 		Name: Name, Command: "check", Why: "sizes of packets are not compared by plans",
-		Demand: func(model.Flow) traffic.Demand { return traffic.Demand{Datagrams: true} },
+		Demand: func(f model.Flow) traffic.Demand {
+			p, _ := traffic.Read[Params](f.Params)
+			return traffic.Demand{Datagrams: true, Rate: units.BitRate(8 * float64(p.Most) / between.Seconds())}
+		},
 		Judge: func(f model.Flow, ends []model.EndReport) string {
 			for _, e := range ends {
 				for _, v := range e.Values {
