@@ -115,7 +115,7 @@ var reconciled = map[string]struct {
 		"Client connecting to 192.0.2.2, TCP port 5001\n[  1] local 192.0.2.1 port 40000 connected with 192.0.2.2 port 5001\n[ ID] Interval       Transfer     Bandwidth\n" +
 			"[  1] 0.0000-1.0000 sec  12.5 MBytes   105 Mbits/sec\n[  1] 1.0000-2.0000 sec  25.0 MBytes   210 Mbits/sec\n[  1] 2.0000-3.00",
 		map[model.Direction]float64{model.To: 157.5e6}, "the summary of its test is missing): what counts is the 2 s"},
-	"nuttcp -i -fparse": {"megabytes=12.0000 real_sec=1.00 rate_Mbps=100.6633 retrans=0\nmegabytes=36.0000 real_seconds=2.00 rate_Mbps=150.9949 tx_cpu=79 rx_cpu=0 retrans=0 rtt_ms=1.60\n", map[model.Direction]float64{model.To: 150.9949e6}, "does not write the direction"},
+	"nuttcp -i -fparse":  {"megabytes=12.0000 real_sec=1.00 rate_Mbps=100.6633 retrans=0\nmegabytes=36.0000 real_seconds=2.00 rate_Mbps=150.9949 tx_cpu=79 rx_cpu=0 retrans=0 rtt_ms=1.60\n", map[model.Direction]float64{model.To: 150.9949e6}, "does not write the direction"},
 	"nuttcp -fxmitstats": {"   36.0000 MB /   2.00 sec =  150.9949 Mbps 95 %TX\n", map[model.Direction]float64{model.To: 150.9949e6}, bySender(model.To)},
 	"iperf 2 -R -e": {"Client connecting to 192.0.2.2, TCP port 5001\n[  1] local 192.0.2.1 port 40000 connected with 192.0.2.2 port 5001 (reverse) (sock=3)\n[ ID] Interval            Transfer    Bandwidth       Reads=Dist\n[ *1] 0.0000-1.0133 sec  12.0 MBytes  99.4 Mbits/sec  111=8:1:1:5:5:1:1:89\n",
 		map[model.Direction]float64{model.From: 99.4e6}, bySenderNone},
