@@ -223,7 +223,9 @@ func (p Print) Changes(now Print) []Change {
 func (p Print) AddSettings(hosts []model.HostFacts) {
 	for _, f := range hosts {
 		for id, v := range f.Knobs {
-			p.set(f.Host, string(id), v.Or(""))
+			if id != "link.mtu" { // a condition already
+				p.set(f.Host, string(id), v.Or(""))
+			}
 		}
 	}
 }
