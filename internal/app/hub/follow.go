@@ -176,7 +176,6 @@ func (h *Hub) change(o *fleet.Outcome) fleet.Change {
 		c := fleet.Change{Near: h.name(o.Way.Low), Far: h.name(o.Way.High), Report: series.ReportOf(h.name(o.Way.High), o.Told)}
 		c.Text = c.Near + ": " + c.Text
 		if changed, known := h.meanwhile(o.Way, before); known {
-			fingerprint.Name(changed, model.Names{Near: c.Near, Far: c.Far})
 			c.Report = c.With(changed)
 		}
 		return c
@@ -190,7 +189,6 @@ func (h *Hub) change(o *fleet.Outcome) fleet.Change {
 	c.Text = o.Headline(name) + ", whichever host measures with it: " + strings.Join(with, ", ")
 	if changed, known := h.changedOn(o.Host, before); known {
 		c.Cohorts = h.cohorts(o, changed)
-		fingerprint.Name(changed, model.Names{Near: name})
 		c.Report = c.With(changed)
 	}
 	return c

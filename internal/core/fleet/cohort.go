@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/fingerprint"
+	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
 )
 
@@ -56,6 +57,7 @@ func (c Cohort) sentence(worse bool) string {
 
 // Lines returns the sentences about a change.
 func (c Change) Lines() []string {
+	fingerprint.Name(c.Changed, model.Names{Near: c.Near, Far: c.Far})
 	lines := c.Report.Lines()
 	for _, one := range c.Cohorts {
 		if one.Hosts > 1 {
