@@ -99,9 +99,6 @@ func (s *Server) dropped(from netip.Addr, why error) {
 
 func (s *Server) ended(v tls.Visitor, took time.Duration, err error) {
 	s.visits.end(ofSession(v), took, err)
-	if s.c.Tickets != nil {
-		s.c.Tickets.Ended(v.Key.Name)
-	}
 	e := audit.Event{Kind: audit.SessionEnd, Protocol: protocolName, Key: v.Key.Name, From: v.Addr, Took: took, Outcome: audit.OK}
 	switch {
 	case errors.Is(err, tls.ErrKeyOver):
@@ -110,4 +107,7 @@ func (s *Server) ended(v tls.Visitor, took time.Duration, err error) {
 		e.Outcome, e.Reason = audit.Failed, err.Error()
 	}
 	s.log.Record(e)
+	if s.c.Tickets != nil { // last: the next session begins after this one in the log
+		s.c.Tickets.Ended(v.Key.Name)
+	}
 }
