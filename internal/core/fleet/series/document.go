@@ -130,8 +130,9 @@ func Quantity(m model.Metric, v float64) string {
 		return units.FormatShare(v)
 	case packets.Passes:
 		return fmt.Sprintf("%.0f bytes", v)
+	default:
+		return units.FormatDuration(time.Duration(v * float64(time.Second)).Round(time.Microsecond))
 	}
-	return units.FormatDuration(time.Duration(v * float64(time.Second)).Round(time.Microsecond))
 }
 
 // Clock formats a time as a list shows it.

@@ -32,8 +32,9 @@ func (s Stream) Part() string {
 		return Bulk
 	case packets.Passes, packets.Marks:
 		return Packets
+	default:
+		return Probes
 	}
-	return Probes
 }
 
 // Name returns the display name on the path to an end: "goodput from nas".
@@ -45,8 +46,9 @@ func (s Stream) Name(end string) string {
 		return "largest packet " + string(s.Direction) + " " + end
 	case packets.Marks:
 		return "share of ECN marks that arrive " + string(s.Direction) + " " + end
+	default:
+		return metric.Name(s.Metric) + " " + string(s.Direction) + " " + end
 	}
-	return metric.Name(s.Metric) + " " + string(s.Direction) + " " + end
 }
 
 // Streams returns all monitored streams in the order of display. A round trip is the same from
@@ -75,8 +77,9 @@ func (s Stream) number(v float64) float64 {
 		return v / lossStep * tenth
 	case packets.Passes, packets.Marks:
 		return -v
+	default:
+		return math.Log(v + shortTrip)
 	}
-	return math.Log(v + shortTrip)
 }
 
 // Value converts a number back to the value.
@@ -89,8 +92,9 @@ func (s Stream) Value(y float64) float64 {
 		return max(0, y*lossStep/tenth)
 	case packets.Passes, packets.Marks:
 		return max(0, -y)
+	default:
+		return max(0, math.Exp(y)-shortTrip)
 	}
-	return max(0, math.Exp(y)-shortTrip)
 }
 
 // Numbers returns the numbers of s in runs, in order. A run in which nothing arrived counts as
