@@ -92,13 +92,13 @@ func run(args []string) error {
 		})
 	}
 	var beside []*found
-	for _, o := range others {
-		f := &found{other: o}
+	for _, o := range events {
+		f := &found{event: o}
 		beside = append(beside, f)
 		all.Go(func() {
 			cores <- struct{}{}
 			defer func() { <-cores }()
-			for _, s := range otherFleets {
+			for _, s := range eventFleets {
 				if s.hosts <= *most {
 					f.plant(s.hosts, s.changes, s.hours, *seed)
 				}
@@ -200,7 +200,7 @@ After %d hours one host after the other sends less for %d hours.
 			fmt.Fprintf(&b, "| %d | %d | %d |\n", r.hosts, r.weeks, r.quiet)
 		}
 	}
-	more := otherTable(&b, beside)
+	more := eventTable(&b, beside)
 	bars := results.Bars("detection")
 	of := func(n int, r *row) string { return fmt.Sprintf("%d of %d", n, len(r.planted)) }
 	reach := func(n int, r *row, percent int) bool { return 100*n >= percent*len(r.planted) }

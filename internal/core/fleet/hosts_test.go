@@ -43,9 +43,9 @@ func TestHostChanges(t *testing.T) {
 				}
 				return 0
 			}
-			w.Measure(c.settled + 1)
 			w.Told = func(o *fleet.Outcome) {
 				switch {
+				case w.Now < from:
 				case o.Host == 2 && o.Worse && o.Metric == model.Goodput && o.Direction == model.From && w.Now < until:
 					told = append(told, (w.Now-from)/60)
 				case o.Host == 2 && !o.Worse && w.Now >= until:
@@ -54,7 +54,7 @@ func TestHostChanges(t *testing.T) {
 					others++
 				}
 			}
-			w.Measure(24 + 12)
+			w.Measure(c.settled + 37)
 			if i := slices.IndexFunc(w.Suspected[2], func(at int64) bool { return at >= from }); i >= 0 {
 				suspected = append(suspected, (w.Suspected[2][i]-from)/60)
 			}

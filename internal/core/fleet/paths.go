@@ -16,8 +16,8 @@ import (
 const (
 	batchTime = 1800 // s, whose looks are compared with each other (p)
 	patience  = 3    // batches in which the runs about a doubt have to come (p)
-	// most suspicions of a batch, about hosts and about paths, that runs are to confirm: a share of the
-	// hosts, and never fewer than a few (p). Each is wrong with a chance of at most 1/series.E.
+	// most suspicions about hosts of a batch that runs are to confirm, and half of those about paths: a
+	// share of the hosts, and never fewer than a few (p). Each is wrong with a chance of at most 1/series.E.
 	suspicionsOf, fewSuspicions = 25, 2
 	// partners with which the change of a host has to be confirmed, at least and at most (p): each may
 	// be wrong in a way of its own.

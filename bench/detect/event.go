@@ -12,8 +12,8 @@ import (
 	"linerate/internal/core/traffic/packets"
 )
 
-// other is a change of a pair or of what packets a host carries, which is planted again and again.
-type other struct {
+// event is a change of a pair, or of which packets a host carries, that is planted again and again.
+type event struct {
 	what   string
 	metric model.Metric
 	host   bool // it is of all paths of a host
@@ -22,24 +22,24 @@ type other struct {
 	lasts  int64 // hours
 }
 
-var others = []other{
+var events = []event{
 	{"one pair carries 30 % less", model.Goodput, false, true, 6 * hour, 60},
 	{"one pair loses 1 %", model.LossRatio, false, false, 48 * hour, 60},
 	{"packets of 9000 bytes no longer pass a host", packets.Passes, true, false, hour / 2, 12},
 	{"ECN marks of a host no longer arrive", packets.Marks, true, false, hour / 2, 12},
 }
 
-// Fleets of the other changes, how many are planted in each, and hours before the first one: each
+// The fleets, how many events are planted in each, and hours before the first one: each
 // pair has been looked at often enough for a history.
 var (
-	otherFleets = []struct{ hosts, changes, hours int }{{24, 20, 72}, {100, 10, 216}}
-	otherPause  = 24 // hours
+	eventFleets = []struct{ hosts, changes, hours int }{{24, 20, 72}, {100, 10, 216}}
+	eventPause  = 24 // hours
 )
 
 // found is how soon the planted changes were reported, and what else was.
 type found struct {
-	other
-	soon, all, planted, others int
+	event
+	soon, all, planted, wrong int
 }
 
 // plant has one pair or host after the other change.
@@ -87,7 +87,7 @@ func (f *found) plant(hosts, changes, hours int, seed uint64) {
 		w.Told = func(o *fleet.Outcome) {
 			pair := o.Way.Low == min(a, b) && o.Way.High == max(a, b)
 			if o.Metric != f.metric || f.host != (o.Host == a) || !f.host && !pair {
-				f.others++
+				f.wrong++
 				return
 			}
 			if told || !o.Worse || w.Now >= until {
@@ -103,17 +103,17 @@ func (f *found) plant(hosts, changes, hours int, seed uint64) {
 				f.soon++
 			}
 		}
-		w.Measure(int(f.lasts) + otherPause)
+		w.Measure(int(f.lasts) + eventPause)
 		f.planted++
 	}
 }
 
-// otherTable writes what was found of the other changes, and returns the verdicts.
-func otherTable(b *strings.Builder, all []*found) (verdicts []results.Verdict) {
+// eventTable writes what was found of the other changes, and returns the verdicts.
+func eventTable(b *strings.Builder, all []*found) (verdicts []results.Verdict) {
 	b.WriteString("\nOther changes, one after the other, in fleets of 24 and 100 hosts whose packets are 9000 bytes:\n\n| change | planted | reported in time | at all | other reports |\n|---|---|---|---|---|\n")
 	bars := results.Bars("detection")
 	for _, f := range all {
-		fmt.Fprintf(b, "| %s | %d | %d | %d | %d |\n", f.what, f.planted, f.soon, f.all, f.others)
+		fmt.Fprintf(b, "| %s | %d | %d | %d | %d |\n", f.what, f.planted, f.soon, f.all, f.wrong)
 		bar := fmt.Sprintf("reported within %g h", float64(f.within)/hour)
 		if f.next {
 			bar += " of its next look"
