@@ -86,11 +86,11 @@ func (f *found) plant(hosts, changes, hours int, seed uint64) {
 		told := false
 		w.Told = func(o *fleet.Outcome) {
 			pair := o.Way.Low == min(a, b) && o.Way.High == max(a, b)
-			if o.Metric != f.metric || f.host != (o.Host == a) || !f.host && !pair {
+			if o.Metric != f.metric || f.host != (o.Host == a) || !f.host && !pair || told && o.Worse {
 				f.wrong++
 				return
 			}
-			if told || !o.Worse || w.Now >= until {
+			if !o.Worse || w.Now >= until {
 				return
 			}
 			told = true
@@ -104,7 +104,9 @@ func (f *found) plant(hosts, changes, hours int, seed uint64) {
 			}
 		}
 		w.Measure(int(f.lasts) + eventPause)
-		f.planted++
+		if looked >= 0 || !f.next {
+			f.planted++
+		}
 	}
 }
 

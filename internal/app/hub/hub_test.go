@@ -41,6 +41,7 @@ type bed struct {
 	agents map[int64]*simulated
 	cut    map[fleet.Way]bool // pairs that cannot reach each other
 	slow   int64              // a host that sends at 60 %
+	less   [2]int64           // sender and receiver of a path that carries 60 %
 	kernel string             // of that host
 	rng    *rand.Rand
 	stop   func()
@@ -196,11 +197,11 @@ func (s *simulated) deliver(b *bed, l fleet.Lease) {
 func (b *bed) measured(o wirefleet.Order) (runs []fleet.Run) {
 	add := func(part string, d model.Direction) {
 		noise, rate, trip, loss := 1+.03*b.rng.NormFloat64(), 941e6, .01, 0.0
-		sender := o.Lease.Near
+		sender, receiver := o.Lease.Near, o.Lease.Far
 		if d == model.From {
-			sender = o.Lease.Far
+			sender, receiver = receiver, sender
 		}
-		if sender == b.slow {
+		if sender == b.slow || b.less == [2]int64{sender, receiver} {
 			rate *= .6
 		}
 		rate, trip = rate*noise, trip*noise
@@ -250,7 +251,7 @@ func (b *bed) audit() {
 
 // TestFleet: five hosts measure for half a day, while the hub is killed and results come twice. A
 // host that becomes slow with another kernel is reported with it, and nothing else is; a new
-// process of the hub knows the same.
+// process of the hub knows the same. Then a path is reported that carries less.
 func TestFleet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t)
@@ -278,6 +279,10 @@ func TestFleet(t *testing.T) {
 		b.start()
 		must.Equal(t, len(b.hub.changes), was, "changes that a new process knows")
 		must.True(t, strings.Contains(fmt.Sprint(b.hub.told), " worse ") && len(b.hub.alerts) == 0, "known, and not told again: %v", b.hub.told)
+		b.less = [2]int64{4, 5}
+		b.run(6 * time.Hour)
+		must.Need(t, len(b.hub.changes) == was+1, "after a path carries less: %+v", b.hub.changes[was:])
+		must.Contain(t, b.hub.changes[was].Lines()[0], "vps: goodput to mac is worse since ")
 	})
 }
 

@@ -136,12 +136,7 @@ func TestKeepIsRemembered(t *testing.T) {
 	dir := t.TempDir()
 	p := &apptest.Person{}
 	env := apptest.Env(p)
-	env.Getenv = func(key string) string {
-		if key == configVariable {
-			return dir
-		}
-		return ""
-	}
+	env.Getenv = func(key string) string { return map[string]string{configVariable: dir}[key] }
 	nas, desk := ssh.Target{User: "me", Host: "nas"}, ssh.Target{User: "me", Host: "nas", Port: 2222}
 	answer := func(host ssh.Target, flag Keep, want deploy.Keep, asked int, yes bool) {
 		t.Helper()

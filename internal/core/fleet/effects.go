@@ -3,7 +3,6 @@ package fleet
 import (
 	"slices"
 
-	"linerate/internal/core/lists"
 	"linerate/internal/core/stats"
 )
 
@@ -23,8 +22,8 @@ type Effects struct{ Sends, Receives map[int64]float64 }
 
 const (
 	passes = 3 // of medians over senders and receivers (fleet.md section 6.2)
-	// fewest is the number of values from which a median separates the usual from the odd. With
-	// fewer a host gets the one nearest to 0: what it did with one partner alone may be a stalled run.
+	// fewest is the number of partners from which a median separates the usual from the odd. With
+	// fewer a host gets the number nearest to 0: what one partner alone saw may be its path, or a stalled run.
 	fewest = 3
 )
 
@@ -42,10 +41,10 @@ func Fit(all []Deviation) Effects {
 	}
 	for range passes {
 		for host, of := range from {
-			e.Sends[host] = usual(of, func(d Deviation) float64 { return d.D - e.Receives[d.To] })
+			e.Sends[host] = usual(of, func(d Deviation) (int64, float64) { return d.To, d.D - e.Receives[d.To] })
 		}
 		for host, of := range to {
-			e.Receives[host] = usual(of, func(d Deviation) float64 { return d.D - e.Sends[d.From] })
+			e.Receives[host] = usual(of, func(d Deviation) (int64, float64) { return d.From, d.D - e.Sends[d.From] })
 		}
 	}
 	return e
@@ -62,10 +61,18 @@ func (e Effects) other(host int64, d Deviation) float64 {
 	return e.Sends[d.From]
 }
 
-// usual returns the median of numbers of deviations, or of too few the one nearest to 0: 0 itself
-// if they differ in sign.
-func usual[T any](all []T, of func(T) float64) float64 {
-	v := lists.Each(all, of)
+// usual returns the median over partners of a host, each of which counts once, or of too few the number
+// nearest to 0: 0 itself if they differ in sign.
+func usual[T any, P comparable](all []T, of func(T) (partner P, y float64)) float64 {
+	with := map[P][]float64{}
+	for _, one := range all {
+		partner, y := of(one)
+		with[partner] = append(with[partner], y)
+	}
+	v := make([]float64, 0, len(with))
+	for _, y := range with {
+		v = append(v, stats.Median(y))
+	}
 	if len(v) < fewest {
 		return max(0, slices.Min(v)) + min(0, slices.Max(v))
 	}

@@ -13,13 +13,9 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// hostAlarm is the sum from which a host is suspected (p): less than for a path, since the number of
-// a host comes from several looks.
-const hostAlarm = 2
-
-// pathAlarm is that from which a path is suspected (p): its next look is hours away, and less than that of
-// a single watched path sees a change at the first one.
-const pathAlarm = 3
+// Sums from which a host, and a path, are suspected (p). Each is less than that of one watched path: the
+// number of a host comes from several looks, and the next look at a path is hours away.
+const hostAlarm, pathAlarm = 2, 2.5
 
 // role is what a host does in a stream: it sends To others, or receives From them.
 type role struct {
@@ -72,11 +68,13 @@ type suspect struct {
 	scatter float64    // of the looks of this batch
 	margin  float64    // least change of all partners together to report
 	answers []answer
+	again   bool // they were measured a second time
 }
 
 // answer is what runs with one partner show.
 type answer struct {
 	*Doubt
+	at  series.Look
 	y   []float64
 	now float64
 }
@@ -121,7 +119,7 @@ func (p *Paths) suspects(m model.Metric) (all []*suspect, scatter float64) {
 		for _, h := range b.held {
 			with[h.Way] = true
 		}
-		effect := usual(b.held, func(h held) float64 { return h.effect })
+		effect := usual(b.held, func(h held) (Way, float64) { return h.Way, h.effect })
 		var path Way
 		if len(with) < partners {
 			if math.Abs(effect) < mostSpread*p.Margin {
@@ -215,7 +213,7 @@ func (p *Paths) behaviour(r role) *behaviour {
 func (p *Paths) byHost(d *Doubt) bool {
 	return slices.ContainsFunc(d.Way.compare(series.Compared{Stream: d.Stream}).roles(), func(r role) bool {
 		b := p.hosts[r]
-		return b != nil && b.last != nil && b.last.path != d.Way && b.last.Worse == d.Worse && b.last.batch >= p.batch-patience && 2*b.last.size >= d.by
+		return b != nil && b.last != nil && b.last.path == (Way{}) && b.last.Worse == d.Worse && b.last.batch >= p.batch-patience && 2*b.last.size >= math.Abs(d.number.Number-d.number.Expected)
 	})
 }
 
@@ -251,7 +249,7 @@ func (p *Paths) ask(s *suspect) bool {
 		p.Doubts[LeaseOf(c.look)] = &Doubt{Doubt: series.Doubt{Stream: c.Stream, Suspicion: about}, Way: c.way, look: c.look, raised: p.batch, host: s}
 	}
 	drift := p.drift(s) * math.Hypot(1, each) // of the host and of its partners
-	s.open, s.margin = len(s.asks), max(p.Margin, math.Hypot(onceIn(len(p.hosts)*driftsOfWeek)*drift, sureWrong*wrong))
+	s.open, s.margin = len(s.asks), max(p.Margin, math.Hypot(onceIn(len(p.hosts)*driftsOfMonth)*drift, sureWrong*wrong))
 	for _, c := range s.asks {
 		p.Doubts[LeaseOf(c.look)].Margin = s.margin
 	}
@@ -259,36 +257,51 @@ func (p *Paths) ask(s *suspect) bool {
 }
 
 const (
-	// driftsOfWeek is how often a week each host drifts anew: what drifts lasts for hours (p).
-	driftsOfWeek = 7 * 24
+	// driftsOfMonth is how often each host drifts anew in four weeks: what drifts lasts for hours (p).
+	driftsOfMonth = 4 * 7 * 24
 	// sureWrong is how many standard errors what is expected may be wrong (p).
 	sureWrong = 2
+	// hostE is the evidence that confirms the change of a host (p). It is less than series.E, because a host
+	// that only drifts is hardly ever so far that its runs could show too much by chance.
+	hostE = 100
 )
 
 const (
-	// driftOf is from how many batches of each host the drift of all is taken (p), and ownDrift from how
-	// many that of one.
-	driftOf, ownDrift = 48, 24
+	// driftOver is over how many batches the drift of all hosts is smoothed (p), and ownDrift from how many
+	// looks that of one is taken.
+	driftOver, ownDrift = 48, 24
+	firstDrift          = 0.03 // is assumed until then at least (p; fleet.md section 6.3)
 	// restless is how many times the drift of all a host drifts that is judged by its own (p): that
-	// of so few batches is hardly known.
+	// of so few looks is hardly known.
 	restless = 3
 )
 
-// drift returns the scatter of what lasts from batch to batch without a change, of all hosts in a
+// learnDrift takes the drift of all hosts in a metric, smoothed over batches: that of one is hardly known.
+func (p *Paths) learnDrift(m model.Metric) {
+	var means, halves []float64
+	for r, b := range p.hosts {
+		if r.Metric == m {
+			means, halves = b.steps(p.batch, means, halves)
+		}
+	}
+	if d := p.drifts[m]; len(means) >= ownDrift {
+		d.batches = min(d.batches+1, driftOver)
+		d.by += (lasting(means, halves) - d.by) / d.batches
+	}
+}
+
+// drift is how far all hosts drift in a metric, and from how many batches that is known.
+type drift struct{ by, batches float64 }
+
+// drift returns the scatter of what lasts from look to look without a change, of all hosts in a
 // metric together, or of a suspected one that is restless.
 func (p *Paths) drift(s *suspect) float64 {
-	all, known := p.drifts[s.Metric]
-	if !known {
-		var means, halves []float64
-		for r, b := range p.hosts {
-			if r.Metric == s.Metric {
-				means, halves = b.Steps(driftOf, 0, means, halves)
-			}
-		}
-		all = lasting(means, halves)
-		p.drifts[s.Metric] = all
+	d := p.drifts[s.Metric]
+	all := d.by
+	if d.batches < driftOver { // what is usual of them comes from the same hours, and hides it
+		all = max(all, firstDrift)
 	}
-	if means, halves := p.hosts[s.role].Steps(driftOf, int(p.batch)-s.Since+1, nil, nil); len(means) >= ownDrift {
+	if means, halves := p.hosts[s.role].steps(int64(s.Since)-1, nil, nil); len(means) >= ownDrift {
 		if own := lasting(means, halves); own > restless*all {
 			return own
 		}
@@ -296,7 +309,19 @@ func (p *Paths) drift(s *suspect) float64 {
 	return all
 }
 
-// lasting returns the scatter of what two consecutive deviations share: that of their means without
+// steps adds the means of, and half the differences between, consecutive looks until a batch: what lasts,
+// and so belongs to the host and not to the partner, is in the means alone.
+func (b *behaviour) steps(until int64, means, halves []float64) (m, h []float64) {
+	for i := range max(0, len(b.looks)-1) {
+		one, next := b.looks[i], b.looks[i+1]
+		if one.way != next.way && next.look.At.Unix()/batchTime <= until {
+			means, halves = append(means, (one.D+next.D)/2), append(halves, (one.D-next.D)/2)
+		}
+	}
+	return means, halves
+}
+
+// lasting returns the scatter of what two consecutive looks share: that of their means without
 // that of their half differences.
 func lasting(means, halves []float64) float64 {
 	if len(means) < 2 {
@@ -332,7 +357,7 @@ func (s *suspect) sees(a answer, margin float64) bool {
 func (a answer) whole() bool { return len(a.y) >= a.Most() || a.Judge(a.y) != series.Open }
 
 // decide takes the answers about a host: it has changed if three of four partners see it, and their
-// runs together confirm it.
+// runs together confirm it, if need be by as many again.
 func (p *Paths) decide(s *suspect, l *Lease) *Outcome {
 	slices.SortFunc(s.answers, func(a, b answer) int { return cmp.Compare(LeaseOf(a.look), LeaseOf(b.look)) })
 	joint := series.Suspicion{Worse: s.Worse, Margin: s.margin}
@@ -350,14 +375,35 @@ func (p *Paths) decide(s *suspect, l *Lease) *Outcome {
 			}
 		}
 	}
-	b := p.hosts[s.role]
-	verdict, by := joint.Decide(moved, len(moved))
-	if verdict == series.Confirmed && 4*seen >= 3*n {
-		return p.moved(s, b, by, l)
+	switch verdict, by := joint.Decide(moved, len(moved)+1, hostE); {
+	case 4*seen < 3*n || verdict == series.Refuted || verdict == series.Open && s.again:
+		p.notHost(s)
+	case verdict == series.Confirmed:
+		return p.moved(s, p.hosts[s.role], by, l)
+	default: // most see it, and their runs are too few
+		s.again = true
+		for _, a := range s.answers {
+			p.Doubts[LeaseOf(a.look)] = a.Doubt
+			s.open++
+		}
 	}
-	b.Restart(0)
-	b.last = nil
 	return nil
+}
+
+// answered takes the runs with a partner, which continue those of before.
+func (s *suspect) answered(a answer) {
+	if len(a.y) == 0 && s.again {
+		return
+	}
+	i := slices.IndexFunc(s.answers, func(o answer) bool { return o.look == a.look })
+	if i >= 0 {
+		a.y = append(s.answers[i].y, a.y...)
+		s.answers = slices.Delete(s.answers, i, i+1)
+	}
+	if len(a.y) > 0 {
+		a.now = stats.Median(a.y)
+	}
+	s.answers = append(s.answers, a)
 }
 
 // since returns the first look with a change by so much, and the last one without it: where the

@@ -38,10 +38,7 @@ func TestHostChanges(t *testing.T) {
 			from := int64(c.settled)*3600 + w.Hour()
 			until := from + 24*3600
 			w.Less = func(sender, _, at int64) float64 {
-				if sender == 2 && at >= from && at < until {
-					return -math.Log(c.left)
-				}
-				return 0
+				return map[bool]float64{true: -math.Log(c.left)}[sender == 2 && at >= from && at < until]
 			}
 			w.Told = func(o *fleet.Outcome) {
 				switch {

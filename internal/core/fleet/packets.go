@@ -196,7 +196,6 @@ func (p *Paths) raise(now int64) {
 		if now-d.look.At.Unix() < unsureFor {
 			return false
 		}
-		d.raised = p.batch
 		return p.doubt(d)
 	})
 }
@@ -214,8 +213,8 @@ func (p *Paths) confirmPackets(d *Doubt, l *Lease) *Outcome {
 			return nil
 		}
 	}
-	if len(runs) == 0 || p.explainedBy(d.Way, d.Stream, v) {
-		return nil
+	if was, _ := now[i].value(d.Metric); len(runs) == 0 || was == v || p.explainedBy(d.Way, d.Stream, v) {
+		return nil // or another look has shown it
 	}
 	now[i] = now[i].with(d.Metric, v)
 	p.setCarried(d.Way, now)

@@ -3,22 +3,22 @@ package fleet
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"time"
 
 	"linerate/internal/core/fleet/series"
 	"linerate/internal/core/model"
-	"linerate/internal/core/stats"
 )
 
 const (
 	batchTime = 1800 // s, whose looks are compared with each other (p)
 	patience  = 3    // batches in which the runs about a doubt have to come (p)
-	// most suspicions about hosts of a batch that runs are to confirm, and half of those about paths: a
-	// share of the hosts, and never fewer than a few (p). Each is wrong with a chance of at most 1/series.E.
+	waits     = 5    // batches in which they have to be asked for, about a path (p)
+	// most suspicions of a batch that runs are to confirm, about hosts and about paths: a share of the hosts,
+	// and never fewer than a few (p).
 	suspicionsOf, fewSuspicions = 25, 2
+	pathsOf, fewPaths           = 8, 4
 	// partners with which the change of a host has to be confirmed, at least and at most (p): each may
 	// be wrong in a way of its own.
 	partners, mostPartners = 2, 8
@@ -36,10 +36,10 @@ type Paths struct {
 	seldom    Grid[seldom]
 	batch     int64      // of the looks below
 	looks     []compared // with what was expected
-	onPath    []*Doubt   // of this batch and the one before
+	onPath    []*Doubt   // of the last batches, before runs are asked for
 	hosts     map[role]*behaviour
 	explained map[model.Metric]*explained
-	drifts    map[model.Metric]float64 // of all hosts together, as of the last batch
+	drifts    map[model.Metric]*drift // of all hosts together
 
 	carried map[Way][2]carried // of paths that are measured often
 	odd     map[role]*oddity
@@ -61,10 +61,10 @@ type Doubt struct {
 	series.Doubt
 	Way    Way
 	look   series.Look
-	raised int64        // batch
-	by     float64      // about a path: how far its look was from what is usual
-	host   *suspect     // nil if it is about the path
-	told   *series.Told // if it is about packets: the change
+	raised int64           // batch: of the look, then of asking for runs
+	number series.Compared // about a path: what raised it
+	host   *suspect        // nil if it is about the path
+	told   *series.Told    // if it is about packets: the change
 }
 
 // Until returns until when runs about it are of use, in seconds since 1970.
@@ -109,6 +109,7 @@ func (p *Paths) Take(l *Lease) *Outcome {
 	if p.often == nil {
 		p.often, p.Doubts, p.hosts = map[Way]*series.Path{}, map[int64]*Doubt{}, map[role]*behaviour{}
 		p.carried, p.odd, p.settled = map[Way][2]carried{}, map[role]*oddity{}, map[role]float64{}
+		p.drifts = map[model.Metric]*drift{model.Goodput: {}, model.IdleP50: {}, model.LossRatio: {}}
 		p.explained = map[model.Metric]*explained{model.Goodput: {}, model.LossRatio: {}}
 	}
 	if l.Kind == Confirm {
@@ -128,10 +129,9 @@ func (p *Paths) Take(l *Lease) *Outcome {
 	one.carried, o = p.packets(way, look, runs)
 	p.raise(l.From)
 	doubt, all := p.add(way, one)
-	by := 0.0
 	for _, one := range all {
 		if doubt != nil && one.Stream == doubt.Stream {
-			by = math.Abs(one.Number - one.Expected)
+			p.suspectPath(way, look, one, doubt)
 		}
 		c := way.compare(one)
 		c.look = look
@@ -140,16 +140,30 @@ func (p *Paths) Take(l *Lease) *Outcome {
 			p.looks = append(p.looks, c)
 		}
 	}
-	if doubt != nil {
-		p.onPath = append(p.onPath, &Doubt{Doubt: *doubt, Way: way, look: look, raised: p.batch, by: by})
-	}
 	return o
+}
+
+// suspectPath keeps a doubt about a path that a number has raised.
+func (p *Paths) suspectPath(way Way, look series.Look, number series.Compared, d *series.Doubt) {
+	p.onPath = append(p.onPath, &Doubt{Doubt: *d, Way: way, look: look, raised: p.batch, number: number})
+}
+
+// notHost takes the runs about a host that has not changed as looks at its paths: one of them may have.
+func (p *Paths) notHost(s *suspect) {
+	for _, a := range s.answers {
+		if path := p.often[a.Way]; path != nil && len(a.y) > 0 {
+			if number, d := path.AddOne(a.at, a.Stream, a.now); d != nil {
+				p.suspectPath(a.Way, a.at, number, d)
+			}
+		}
+	}
+	p.hosts[s.role].Restart(0)
+	p.hosts[s.role].last = nil
 }
 
 // compare compares the looks of a batch, and chooses what is to be confirmed: hosts rather than
 // their paths, the largest change and the surest doubt first.
 func (p *Paths) compare() {
-	p.drifts = map[model.Metric]float64{}
 	for look, d := range p.Doubts {
 		if d.raised < p.batch-patience {
 			delete(p.Doubts, look) // no result came
@@ -168,38 +182,46 @@ func (p *Paths) compare() {
 		var of []*suspect
 		of, scatter[m] = p.suspects(m)
 		all = append(all, of...)
+		p.learnDrift(m)
 	}
 	for _, d := range p.onPath {
-		for _, c := range p.looks {
-			if c.look == d.look && c.Stream == d.Stream {
-				d.Margin = max(d.Margin, p.often[d.Way].Series(d.Stream).Suspect(d.look, series.Alarm{}, c.Compared, largest(2*len(p.often)), scatter[c.Metric]).Margin)
-			}
-		}
+		d.Margin = max(d.Margin, p.often[d.Way].Series(d.Stream).Suspect(d.look, series.Alarm{}, d.number, largest(2*len(p.often)), scatter[d.Metric]).Margin)
 	}
 	p.onPath = slices.DeleteFunc(p.onPath, p.byHost)
 	slices.SortStableFunc(all, func(a, b *suspect) int { return cmp.Compare(b.weight(), a.weight()) })
 	slices.SortStableFunc(p.onPath, func(a, b *Doubt) int { return cmp.Compare(b.C, a.C) })
-	most := max(fewSuspicions, len(hosts)/suspicionsOf)
-	left := most
+	left := max(fewSuspicions, len(hosts)/suspicionsOf)
 	for _, s := range all {
 		if left > 0 && s.sure && p.ask(s) {
 			left--
 		}
 	}
-	left = 2 * most
-	for _, d := range p.onPath { // those that the looks since then did not explain by a host
-		if left > 0 && d.raised < p.batch-1 && p.doubt(d) {
+	left = max(fewPaths, len(hosts)/pathsOf)
+	p.onPath = slices.DeleteFunc(p.onPath, func(d *Doubt) bool { // those that the looks since then did not explain by a host
+		if left > 0 && d.raised < p.batch-1 && !p.hostAsked(d) && p.doubt(d) {
 			left--
+			return true
 		}
-	}
+		return d.raised < p.batch-waits
+	})
 	p.learn()
-	p.looks, p.onPath = nil, slices.DeleteFunc(p.onPath, func(d *Doubt) bool { return d.raised < p.batch-1 })
+	p.looks = nil
 }
 
 // asked reports whether runs are to confirm something of a path already.
 func (p *Paths) asked(w Way) bool {
 	for _, d := range p.Doubts {
 		if d.Way == w {
+			return true
+		}
+	}
+	return false
+}
+
+// hostAsked reports whether runs are to confirm the change of a host that would be that of a path.
+func (p *Paths) hostAsked(d *Doubt) bool {
+	for _, o := range p.Doubts {
+		if o.host != nil && o.host.explains(d) {
 			return true
 		}
 	}
@@ -217,6 +239,7 @@ func (p *Paths) doubt(d *Doubt) bool {
 	if p.asked(d.Way) {
 		return false
 	}
+	d.raised = p.batch
 	p.Doubts[LeaseOf(d.look)] = d
 	return true
 }
@@ -237,22 +260,18 @@ func (p *Paths) confirm(l *Lease) *Outcome {
 	}
 	s := d.host
 	if s == nil {
+		p.onPath = slices.DeleteFunc(p.onPath, func(o *Doubt) bool { return o.Way == d.Way && o.Stream == d.Stream })
 		if told := p.often[d.Way].Settle(&d.Doubt, y); told != nil {
 			return &Outcome{Told: told, Way: d.Way}
 		}
 		return nil
 	}
-	a := answer{Doubt: d, y: y}
-	if len(y) > 0 {
-		a.now = stats.Median(y)
-	}
-	s.answers = append(s.answers, a)
+	s.answered(answer{Doubt: d, at: p.look(seen{id: l.ID, at: l.From}), y: y})
 	s.open--
 	switch {
 	case 4*s.unseen(p.Margin) > len(s.asks): // what is still to come changes nothing
 		maps.DeleteFunc(p.Doubts, func(_ int64, d *Doubt) bool { return d.host == s })
-		p.hosts[s.role].Restart(0)
-		p.hosts[s.role].last = nil
+		p.notHost(s)
 		return nil
 	case s.open > 0:
 		return nil

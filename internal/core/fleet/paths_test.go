@@ -151,7 +151,7 @@ func TestSeldom(t *testing.T) {
 }
 
 // TestSlowerEnd: of hosts of 1 and of 10 the slower one explains a path. It alone is seen there, and it alone
-// moves the path; a path that they do not explain moves with either.
+// moves the path; a path that they do not explain moves with either. What it did meanwhile does not count later.
 func TestSlowerEnd(t *testing.T) {
 	to := series.Stream{Metric: model.Goodput, Direction: model.To}
 	from := series.Stream{Metric: model.Goodput, Direction: model.From}
@@ -181,5 +181,11 @@ func TestSlowerEnd(t *testing.T) {
 		p.movePath(s, role{1, to}, c.to, fast, hostMove{at, .5})
 		after, n := s.Reference(at)
 		must.True(t, n == 8 && math.Abs(after-before-c.by) < 1e-6, "to %d: from %v to %v, want %v more", c.to, before, after, c.by)
+		for i := range 9 {
+			path.Add(series.Look{At: at.Add(time.Duration(i) * time.Minute)}, series.Numbers{float32(c.carried + c.by)})
+		}
+		s.Return(at, 1, at.Add(time.Hour))
+		after, _ = s.Reference(at.Add(time.Hour))
+		must.True(t, math.Abs(after-before) < 1e-6, "to %d: from %v to %v, once it is as before", c.to, before, after)
 	}
 }

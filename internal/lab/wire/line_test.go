@@ -2,6 +2,7 @@ package wire
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -200,19 +201,8 @@ func TestLineRepeats(t *testing.T) {
 		return sizes
 	}
 	one, again, another := fates(1), fates(1), fates(2)
-	same := func(a, b []int32) bool {
-		if len(a) != len(b) {
-			return false
-		}
-		for i := range a {
-			if a[i] != b[i] {
-				return false
-			}
-		}
-		return true
-	}
-	must.True(t, same(one, again), "one seed gave two outcomes")
-	must.True(t, !same(one, another), "two seeds gave one outcome")
+	must.True(t, slices.Equal(one, again), "one seed gave two outcomes")
+	must.True(t, !slices.Equal(one, another), "two seeds gave one outcome")
 }
 
 func TestLineDoesNotAllocate(t *testing.T) {

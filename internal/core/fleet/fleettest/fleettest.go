@@ -132,7 +132,7 @@ func (w *World) Measure(hours int) {
 			w.look(fleet.Way{Low: int64(min(order[i], order[i+1]) + 1), High: int64(max(order[i], order[i+1]) + 1)})
 		}
 		for _, look := range slices.Sorted(maps.Keys(w.Paths.Doubts)) {
-			if d := w.Paths.Doubts[look]; d != nil { // else explained by another one
+			if d := w.Paths.Doubts[look]; d != nil && w.Now+round/2 <= d.Until() { // else explained by another one, or late
 				w.confirm(look, d)
 			}
 		}
@@ -161,7 +161,8 @@ func (w *World) confirm(look int64, d *fleet.Doubt) {
 	if d.Worse && d.Metric == model.Goodput && d.Host() == sender {
 		w.Suspected[sender] = append(w.Suspected[sender], w.Now)
 	}
-	l := fleet.Lease{Kind: fleet.Confirm, Near: d.Way.Low, Far: d.Way.High, State: fleet.Done, Look: look, Span: fleet.Span{From: w.Now + round/2}}
+	w.lease++
+	l := fleet.Lease{ID: w.lease, Kind: fleet.Confirm, Near: d.Way.Low, Far: d.Way.High, State: fleet.Done, Look: look, Span: fleet.Span{From: w.Now + round/2}}
 	for len(l.Runs) < d.Most() && (d.Part() == series.Packets || d.Judge(d.Numbers(l.Seen())) == series.Open) {
 		l.Runs = append(l.Runs, w.run(d.Way, d.Stream))
 	}

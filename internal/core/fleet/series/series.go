@@ -19,7 +19,7 @@ const (
 	ofSeason   = 8                   // values of a reference of the same season
 	memory     = 168                 // residuals from which the scatter is taken
 	leastKnown = 5                   // least number of residuals for a scatter
-	wellKnown  = 24                  // number of residuals from which a scatter needs no others beside it
+	wellKnown  = 24.                 // number of residuals from which a scatter needs no others beside it
 	leastNoise = 0.01                // of a scatter
 	mostScore  = 8                   // of one value, in scatters
 	drift      = 1                   // by which the sum falls with each value
@@ -145,17 +145,6 @@ func (c *Detector) Detect(d, margin, least float64, i int) (Alarm, bool) {
 // Usual returns the median of the last deviations.
 func (c *Detector) Usual() float64 { return stats.Median(c.residuals) }
 
-// Steps adds the means of, and half the differences between, consecutive deviations of the last ones
-// before some: what lasts is in the means alone.
-func (c *Detector) Steps(last, before int, means, halves []float64) (m, h []float64) {
-	x := c.residuals[:max(0, len(c.residuals)-before)]
-	x = x[max(0, len(x)-last):]
-	for i := 1; i < len(x); i++ {
-		means, halves = append(means, (x[i]+x[i-1])/2), append(halves, (x[i]-x[i-1])/2)
-	}
-	return means, halves
-}
-
 // Restart lets the detector begin anew with the level, and forgets the last n deviations.
 func (c *Detector) Restart(n int) {
 	c.worse, c.better = Sum{}, Sum{}
@@ -201,24 +190,21 @@ func (s *Series) suspicion(a Alarm, c Compared, errors float64) Suspicion {
 }
 
 // Suspect returns the suspicion that an alarm raises about the number since a look. What was expected
-// may be wrong by so many standard errors; least is the scatter of a series that has few values of
-// its own.
-func (s *Series) Suspect(l Look, a Alarm, c Compared, errors, least float64) Suspicion {
-	a.Scatter = s.Noise(least)
+// may be wrong by so many standard errors; usual is the scatter of others.
+func (s *Series) Suspect(l Look, a Alarm, c Compared, errors, usual float64) Suspicion {
+	a.Scatter = s.Noise(usual)
 	a.Since = slices.IndexFunc(s.values, func(v value) bool { return *v.Look == l && !v.more })
 	return s.suspicion(a, c, errors)
 }
 
-// Noise returns the scatter of the number; least is that of a series with few values of its own.
-func (s *Series) Noise(least float64) float64 {
-	known := leastNoise
-	if len(s.residuals) > leastKnown {
-		known = max(known, stats.Scatter(s.residuals))
+// Noise returns the scatter of the number; of a series with few values of its own it is part own, part usual.
+func (s *Series) Noise(usual float64) float64 {
+	own, n := leastNoise, float64(min(len(s.residuals), wellKnown))
+	if n <= leastKnown {
+		return max(own, usual)
 	}
-	if len(s.residuals) < wellKnown {
-		known = max(known, least)
-	}
-	return known
+	own = max(own, stats.Scatter(s.residuals))
+	return math.Sqrt((n*own*own + (wellKnown-n)*usual*usual) / wellKnown)
 }
 
 // Move has values before a time count as if they had changed by so much, because of a host.
@@ -227,17 +213,16 @@ func (s *Series) Move(at time.Time, host int64, by float64) {
 	s.moved(at, by)
 }
 
-// Return undoes a move, because the number is as before it; since is when.
+// Return undoes the move of a host at a time, because the number is as before it; since is when. What was
+// between counts as if it had not moved.
 func (s *Series) Return(at time.Time, host int64, since time.Time) {
 	by := 0.0 // if it has no value from before
-	s.moves = slices.DeleteFunc(s.moves, func(m move) bool {
-		undone := m.host == host && m.at.Equal(at)
-		if undone {
+	for _, m := range s.moves {
+		if m.host == host && m.at.Equal(at) {
 			by -= m.by
 		}
-		return undone
-	})
-	s.moved(since, by)
+	}
+	s.Move(since, host, by)
 }
 
 // moved moves the levels that changes left, and forgets what was made of values since a time.
@@ -308,13 +293,13 @@ const (
 
 // Judge returns what the runs that followed a suspicion show.
 func (p Suspicion) Judge(runs []float64) Verdict {
-	v, _ := p.Decide(runs, MostRuns)
+	v, _ := p.Decide(runs, MostRuns, E)
 	return v
 }
 
-// Decide also returns how far the number has changed, in the direction of the suspicion. It refutes
-// what so many runs do not confirm.
-func (p Suspicion) Decide(runs []float64, most int) (Verdict, stats.Interval) {
+// Decide also returns how far the number has changed, in the direction of the suspicion. It confirms with so
+// much evidence, and refutes what so many runs do not confirm.
+func (p Suspicion) Decide(runs []float64, most int, evidence float64) (Verdict, stats.Interval) {
 	beyond, below := stats.NewEvidence(-p.Margin, 0.05), stats.NewEvidence(p.Margin)
 	for i, y := range runs {
 		d := y - p.Reference
@@ -324,7 +309,7 @@ func (p Suspicion) Decide(runs []float64, most int) (Verdict, stats.Interval) {
 		beyond.Add(d)
 		below.Add(d)
 		switch {
-		case beyond.Max().NotAbove >= math.Log(E):
+		case beyond.Max().NotAbove >= math.Log(evidence):
 			in := beyond.Interval(0)
 			return Confirmed, stats.Interval{Low: -in.High, High: -in.Low, Confidence: in.Confidence}
 		case below.Max().NotBelow >= math.Log(giveUp), i+1 >= most:
@@ -346,7 +331,7 @@ type Change struct {
 
 // Settle applies the result of the runs after the last look to its suspicion.
 func (s *Series) Settle(p Suspicion, runs []float64) (Change, bool) {
-	verdict, by := p.Decide(runs, MostRuns)
+	verdict, by := p.Decide(runs, MostRuns, E)
 	if verdict == Open {
 		return Change{}, false // the runs were cut short: the next look raises the suspicion again
 	}
