@@ -170,9 +170,9 @@ func (s *suspect) weight() float64 {
 	return s.size
 }
 
-// shows reports whether a number deviates like the suspect, by half of a margin or more.
-func (s *suspect) shows(c compared, margin float64) bool {
-	return c.D >= margin/2 && s.Worse || c.D <= -margin/2 && !s.Worse
+// shows reports whether a number deviates like the suspect, by half of so much or more.
+func (s *suspect) shows(c compared, by float64) bool {
+	return c.D >= by/2 && s.Worse || c.D <= -by/2 && !s.Worse
 }
 
 // choose chooses the partners that are to confirm it: those that have seen it in this batch, the ones
@@ -261,9 +261,10 @@ const (
 	driftsOfMonth = 4 * 7 * 24
 	// sureWrong is how many standard errors what is expected may be wrong (p).
 	sureWrong = 2
-	// hostE is the evidence that confirms the change of a host (p). It is less than series.E, because a host
-	// that only drifts is hardly ever so far that its runs could show too much by chance.
-	hostE = 100
+	// hostE is the evidence that confirms the change of a host with so many partners (p). It is less than
+	// series.E, because a host that only drifts is hardly ever so far that its runs could show too much by
+	// chance. With fewer partners what is expected of one alone may be wrong.
+	hostE, manyPartners = 100, 4
 )
 
 const (
@@ -338,25 +339,25 @@ func largest(n int) float64 { return math.Sqrt(2 * math.Log(float64(max(n, 8))))
 // onceIn returns how many standard errors one of n errors exceeds on average.
 func onceIn(n int) float64 { return math.Sqrt2 * math.Erfinv(1-2/float64(max(n, 8))) }
 
-// unseen returns how many partners have measured enough and do not see the change.
-func (s *suspect) unseen(margin float64) (n int) {
+// unseen returns how many partners have measured enough and do not see half of a change.
+func (s *suspect) unseen(by float64) (n int) {
 	for _, a := range s.answers {
-		if a.whole() && !s.sees(a, margin) {
+		if a.whole() && !s.sees(a, by) {
 			n++
 		}
 	}
 	return n
 }
 
-// sees reports whether runs with a partner show the change.
-func (s *suspect) sees(a answer, margin float64) bool {
-	return s.shows(compared{Deviation: Deviation{D: a.now - a.Reference}}, margin)
+// sees reports whether runs with a partner show half of a change.
+func (s *suspect) sees(a answer, by float64) bool {
+	return s.shows(compared{Deviation: Deviation{D: a.now - a.Reference}}, by)
 }
 
 // whole reports whether the runs were not cut short.
 func (a answer) whole() bool { return len(a.y) >= a.Most() || a.Judge(a.y) != series.Open }
 
-// decide takes the answers about a host: it has changed if three of four partners see it, and their
+// decide takes the answers about a host: it has changed if three of four partners see half of it, and their
 // runs together confirm it, if need be by as many again.
 func (p *Paths) decide(s *suspect, l *Lease) *Outcome {
 	slices.SortFunc(s.answers, func(a, b answer) int { return cmp.Compare(LeaseOf(a.look), LeaseOf(b.look)) })
@@ -367,7 +368,6 @@ func (p *Paths) decide(s *suspect, l *Lease) *Outcome {
 	if n < partners || 2*n < len(s.asks) {
 		return nil // too many were cut short: the next batch raises it again
 	}
-	seen := n - s.unseen(p.Margin)
 	for i := range series.MostRuns {
 		for _, a := range s.answers {
 			if i < len(a.y) {
@@ -375,7 +375,12 @@ func (p *Paths) decide(s *suspect, l *Lease) *Outcome {
 			}
 		}
 	}
-	switch verdict, by := joint.Decide(moved, len(moved)+1, hostE); {
+	seen := n - s.unseen(max(p.Margin, math.Abs(stats.Median(moved))))
+	evidence := float64(series.E)
+	if n >= manyPartners {
+		evidence = hostE
+	}
+	switch verdict, by := joint.Decide(moved, len(moved)+1, evidence); {
 	case 4*seen < 3*n || verdict == series.Refuted || verdict == series.Open && s.again:
 		p.notHost(s)
 	case verdict == series.Confirmed:
