@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -148,19 +147,6 @@ func (p *Paths) suspectPath(way Way, look series.Look, number series.Compared, d
 	p.onPath = append(p.onPath, &Doubt{Doubt: *d, Way: way, look: look, raised: p.batch, number: number})
 }
 
-// notHost takes the runs about a host that has not changed as looks at its paths: one of them may have.
-func (p *Paths) notHost(s *suspect) {
-	for _, a := range s.answers {
-		if path := p.often[a.Way]; path != nil && len(a.y) > 0 {
-			if number, d := path.AddOne(a.at, a.Stream, a.now); d != nil {
-				p.suspectPath(a.Way, a.at, number, d)
-			}
-		}
-	}
-	p.hosts[s.role].Restart(0)
-	p.hosts[s.role].last = nil
-}
-
 // compare compares the looks of a batch, and chooses what is to be confirmed: hosts rather than
 // their paths, the largest change and the surest doubt first.
 func (p *Paths) compare() {
@@ -242,39 +228,4 @@ func (p *Paths) doubt(d *Doubt) bool {
 	d.raised = p.batch
 	p.Doubts[LeaseOf(d.look)] = d
 	return true
-}
-
-// confirm takes the runs about a doubt.
-func (p *Paths) confirm(l *Lease) *Outcome {
-	d := p.Doubts[l.Look]
-	if d == nil || l.From < d.raised*batchTime { // it answers an earlier doubt
-		return nil
-	}
-	delete(p.Doubts, l.Look)
-	if d.told != nil {
-		return p.confirmPackets(d, l)
-	}
-	var y []float64
-	if l.State == Done {
-		y = d.Numbers(l.Seen())
-	}
-	s := d.host
-	if s == nil {
-		p.onPath = slices.DeleteFunc(p.onPath, func(o *Doubt) bool { return o.Way == d.Way && o.Stream == d.Stream })
-		if told := p.often[d.Way].Settle(&d.Doubt, y); told != nil {
-			return &Outcome{Told: told, Way: d.Way}
-		}
-		return nil
-	}
-	s.answered(answer{Doubt: d, at: p.look(seen{id: l.ID, at: l.From}), y: y})
-	s.open--
-	switch {
-	case 4*s.unseen(p.Margin) > len(s.asks): // what is still to come changes nothing
-		maps.DeleteFunc(p.Doubts, func(_ int64, d *Doubt) bool { return d.host == s })
-		p.notHost(s)
-		return nil
-	case s.open > 0:
-		return nil
-	}
-	return p.decide(s, l)
 }

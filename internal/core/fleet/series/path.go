@@ -208,7 +208,7 @@ func (n Numbers) Compared() (all []Compared) {
 func (p *Path) Add(l Look, n Numbers) (most *Doubt, all []Compared) {
 	p.Count, p.Missed, p.Last = p.Count+1, 0, l
 	for _, c := range n.Compared() {
-		c, d := p.add(&l, c.Stream, c.Number)
+		c, d := p.AddOne(&l, c.Stream, c.Number)
 		if d != nil && (most == nil || d.C > most.C) {
 			most = d
 		}
@@ -217,11 +217,9 @@ func (p *Path) Add(l Look, n Numbers) (most *Doubt, all []Compared) {
 	return most, all
 }
 
-// AddOne adds a number alone, which is no whole look. It returns what is known of it, and the doubt
-// that it raises, nil for none.
-func (p *Path) AddOne(l Look, s Stream, y float64) (Compared, *Doubt) { return p.add(&l, s, y) }
-
-func (p *Path) add(l *Look, s Stream, y float64) (Compared, *Doubt) {
+// AddOne adds a number of a look. It returns what is known of it, and the doubt that it raises, nil for
+// none.
+func (p *Path) AddOne(l *Look, s Stream, y float64) (Compared, *Doubt) {
 	c, d, suspect := p.Series(s).add(l, y)
 	c.Stream = s
 	if !suspect {
