@@ -1,6 +1,12 @@
 package confined
 
-import "syscall"
+import (
+	"os"
+	"regexp"
+	"strconv"
+	"syscall"
+	"testing"
+)
 
 const supported = true
 
@@ -11,4 +17,20 @@ func limit(memoryBytes, cpuSeconds uint64) error {
 		return err
 	}
 	return syscall.Setrlimit(syscall.RLIMIT_CPU, &syscall.Rlimit{Cur: cpuSeconds, Max: cpuSeconds})
+}
+
+// Peak returns the most memory in bytes that was resident in this process at a time (VmHWM of
+// proc_pid_status(5)); 0 on systems that do not limit memory.
+func Peak(t *testing.T) uint64 {
+	t.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	m := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)
+	if err != nil || m == nil {
+		t.Fatalf("no VmHWM in %q: %v", status, err)
+	}
+	kib, err := strconv.ParseUint(string(m[1]), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kib << 10
 }

@@ -1,6 +1,7 @@
 package confined
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"strings"
@@ -35,7 +36,10 @@ var (
 
 func TestModest(t *testing.T) {
 	abuse(t)
-	Run(t, 256<<20, 10, func(*testing.T) { sink = make([]byte, 32<<20) })
+	Run(t, 256<<20, 10, func(t *testing.T) {
+		sink = bytes.Repeat([]byte{1}, 32<<20)
+		must.True(t, Peak(t) >= 32<<20 && Peak(t) < 256<<20, "%d bytes", Peak(t))
+	})
 }
 
 func TestHungry(t *testing.T) {
