@@ -60,21 +60,25 @@ const (
 	slowStart  = 150 * time.Millisecond // left out, and this many round trips
 	slowRounds = 16
 	finer      = 400 * time.Millisecond // more for trimming and plateaus, of which some need twice the least
+	unsteady   = 2                      // times the measured time where losses may count
 )
 
 // left estimates how much longer the search and its proof take if what it tries helps. It
 // never rises: the first announcement is a total, which includes what turns up later.
 func (s *steer) left() time.Duration {
-	p := s.trial.Session.Plan
+	p, suspects := s.trial.Session.Plan, s.suspects()
 	each := p.RunLength() + switching
 	c := tune.Cost{Pilot: each, Run: each, Fine: each}
 	if o := s.machine.Record(nil).Options; o.Adapt {
 		p.Flow.Omit, p.Flow.Duration = slowStart+slowRounds*o.RTT, max(500*time.Millisecond, 20*o.RTT)
+		if slices.ContainsFunc(suspects, func(c candidate.Suspect) bool { return c.Losses }) {
+			p.Flow.Duration *= unsteady
+		}
 		p.Flow = s.raced.Of(p.Flow)
 		c.Run = p.RunLength() + switching
 		c.Fine = c.Run + finer
 	}
-	left := s.machine.Expect(c, len(s.request.Directions), s.suspects())
+	left := s.machine.Expect(c, len(s.request.Directions), suspects)
 	if s.told > 0 {
 		left = min(left, s.told)
 	}

@@ -55,7 +55,8 @@ func RestKnobs() []model.KnobID {
 // path carries.
 type Suspect struct {
 	Candidate
-	Holds float64 // share of the ceiling that its present value allows; 0 if no formula says
+	Holds  float64 // share of the ceiling that its present value allows; 0 if no formula says
+	Losses bool    // it says how the sender takes losses, which make runs scatter
 }
 
 // ample is the share of the ceiling from which a window is no suspect: under load round trips
@@ -77,7 +78,9 @@ func Suspects(s *model.Session, d model.Direction, rtt time.Duration) []Suspect 
 			return
 		}
 		s := Suspect{Candidate: levels[len(levels)-1]}
-		if most, ok := g.ceiling.Get(); ok && window > 0 && isSize(s.Setting.Assignments[0].Knob) {
+		of := s.Setting.Assignments[0].Knob
+		s.Losses = of == sack || of == congestion
+		if most, ok := g.ceiling.Get(); ok && window > 0 && isSize(of) {
 			s.Holds = float64(limits.WindowBound(window, rtt) / most)
 		}
 		if s.Holds < ample {

@@ -21,10 +21,11 @@ const (
 )
 
 // SlowStart returns how much of the start of a run is slow start: up to and including the first
-// interval from which three in a row lie within 5 % of each other, or from which the mean of
-// three is that of the second half of the run, within 5 % or two standard errors: a flow with
-// losses seldom has three alike, and the longer it runs, the later. It reports false if
-// the run shows no end of it, as one that still grows at its end.
+// interval from which three in a row lie within 5 % of each other, or up to and including three
+// whose mean is that of the second half of the run, within 5 % or two standard errors: a flow with
+// losses seldom has three alike, and the longer it runs, the later. What waited at the receiver
+// for a lost segment arrives with it, so that a low interval and a high one have that mean
+// together. It reports false if the run shows no end of it, as one that still grows at its end.
 func SlowStart(all []RunInterval) (time.Duration, bool) {
 	later := make([]float64, 0, len(all))
 	for _, x := range all[len(all)/2:] {
@@ -39,10 +40,14 @@ func SlowStart(all []RunInterval) (time.Duration, bool) {
 		for _, x := range all[i : i+steadyRow] {
 			low, high, sum = min(low, x.Value), max(high, x.Value), sum+x.Value
 		}
-		alike := low > 0 && high <= low*(1+steadyWithin)
-		if alike || math.Abs(sum/steadyRow-mean) < near {
-			return all[i].Start + all[i].Length, true
+		last := all[i]
+		if alike := low > 0 && high <= low*(1+steadyWithin); !alike {
+			if math.Abs(sum/steadyRow-mean) >= near {
+				continue
+			}
+			last = all[i+steadyRow-1]
 		}
+		return last.Start + last.Length, true
 	}
 	return 0, false
 }
