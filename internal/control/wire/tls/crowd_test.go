@@ -1,6 +1,7 @@
 package tls_test
 
 import (
+	"context"
 	ctls "crypto/tls"
 	"errors"
 	"io"
@@ -180,28 +181,28 @@ func TestTwoHundredSessionsAtOnce(t *testing.T) {
 	patient.Timeouts = long
 	l := serveAgent(t, tls.Config{Budget: sessions(20), Handshake: time.Minute}, patient)
 	var mu sync.Mutex
-	var good, busy int
-	var others []error
-	var all sync.WaitGroup
+	ends := map[string]int{}
+	var all, counted sync.WaitGroup
 	hold := make(chan struct{})
-	var counted sync.WaitGroup
 	counted.Add(200)
 	for range 200 {
 		all.Go(func() {
 			p, err := tls.Dial(t.Context(), l, model.Egress{})
+			for errors.Is(err, context.DeadlineExceeded) { // a busy machine takes longer than one dial waits
+				p, err = tls.Dial(t.Context(), l, model.Egress{})
+			}
 			var c *session.Client
 			if err == nil {
 				c, err = session.Open(t.Context(), p, session.Options{Host: model.Far, Version: "v1", Timeouts: long})
 			}
-			mu.Lock()
-			switch {
-			case err == nil:
-				good++
-			case errors.Is(err, session.ErrBusy):
-				busy++
-			default:
-				others = append(others, err)
+			end := "open"
+			if errors.Is(err, session.ErrBusy) {
+				end = "busy"
+			} else if err != nil {
+				end = err.Error()
 			}
+			mu.Lock()
+			ends[end]++
 			mu.Unlock()
 			counted.Done()
 			<-hold
@@ -213,10 +214,8 @@ func TestTwoHundredSessionsAtOnce(t *testing.T) {
 	counted.Wait()
 	close(hold)
 	all.Wait()
-	// The dialer's handshake timeout may expire on a busy machine; that is a clear end too.
-	const key = 20 - 20/4    // a quarter is reserved for other keys
-	const most = key - key/4 // and a quarter of these for other sources
-	must.True(t, good == most && good+busy+len(others) == 200 && len(others) <= 20, "%d sessions, %d busy, %d others: %v", good, busy, len(others), others)
+	const most = 15 - 15/4 // of 20 a quarter is reserved for other keys, and a quarter of the rest for other sources
+	must.True(t, ends["open"] == most && ends["open"]+ends["busy"] == 200, "sessions: %v", ends)
 }
 
 // TestBusyServerCostsARun: if another session has the resources of a run, the run may be
