@@ -39,7 +39,8 @@ full: ## everything, an hour or more, with a closing table: before an issue is c
 # Where goroutines share what they own, and the detector can be borne. The tests of deploy
 # and of the watchdog, which copy and start this program again and again, take four minutes
 # each with it; and netlink 1.3.1, which facts are read with, reads two bytes behind its
-# generic header. SQLite, translated from C to Go, would take half of the time of the hub's tests.
+# generic header. SQLite, which is translated from C, is not instrumented: it took most of
+# the time of the hub's tests.
 RACY := $(addprefix ./internal/control/,access agent audit experiment runner session tuner wire/...) \
 	./internal/host/journal ./internal/measure/budget ./internal/measure/accept ./internal/measure/responsiveness ./internal/app/hub
 

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/confined"
 	"linerate/internal/must"
 )
 
@@ -74,9 +74,9 @@ func (v victim) weigh(t *testing.T) weight {
 	t.Helper()
 	dir := filepath.Join("/proc", strconv.Itoa(v.cmd.Process.Pid))
 	fds := must.Get(os.ReadDir(filepath.Join(dir, "fd")))(t)
-	status := must.Get(os.ReadFile(filepath.Join(dir, "status")))(t)
-	kib := must.Get(strconv.Atoi(string(regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(status)[1])))(t)
-	return weight{len(fds), kib << 10}
+	now, _, err := confined.Memory(v.cmd.Process.Pid)
+	must.Do(t, err)
+	return weight{len(fds), int(now)}
 }
 
 // settled waits until all deadlines have passed.

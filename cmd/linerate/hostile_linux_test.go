@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/confined"
 	"linerate/internal/must"
 )
 
@@ -116,11 +117,9 @@ func (s *siege) crowd(t testing.TB, attack string, d time.Duration) func() tally
 // resident returns the server's memory in bytes.
 func (s *siege) resident(t testing.TB) int {
 	t.Helper()
-	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(s.pid), "status"))
+	now, _, err := confined.Memory(s.pid)
 	must.Need(t, err == nil, "the server is gone: %v\n%s", err, s.server.said())
-	m := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(status)
-	must.Need(t, m != nil, "the server has ended\n%s", s.server.said())
-	return must.Get(strconv.Atoi(string(m[1])))(t) << 10
+	return int(now)
 }
 
 // hit returns how many bytes arrived at the victim.
@@ -431,24 +430,20 @@ func meetHostile(t testing.TB, h badAgent) time.Duration {
 	return took
 }
 
-// residentPeak sends the most memory that a process ever had resident, in kB, after it has ended
-// (VmHWM of proc_pid_status(5)). getrusage(2) would include this process's memory from before the
+// residentPeak sends the most memory that a process ever had resident, in kB, after it has ended.
+// getrusage(2) would include this process's memory from before the
 // exec.
 func residentPeak(pid int) <-chan int64 {
 	out := make(chan int64, 1)
 	go func() {
 		var most int64
 		for {
-			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-			_, rest, found := strings.Cut(string(text), "VmHWM:")
-			if err != nil || !found { // gone, or not yet waited for
-				out <- most
+			_, peak, err := confined.Memory(pid)
+			if err != nil { // gone, or not yet waited for
+				out <- most >> 10
 				return
 			}
-			var kB int64
-			if _, err := fmt.Sscan(rest, &kB); err == nil {
-				most = max(most, kB)
-			}
+			most = peak
 			time.Sleep(5 * time.Millisecond)
 		}
 	}()

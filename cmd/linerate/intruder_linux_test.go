@@ -4,17 +4,16 @@ import (
 	"crypto/rand"
 	endian "encoding/binary"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"linerate/internal/confined"
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire"
 	"linerate/internal/control/wire/data"
@@ -146,9 +145,9 @@ func publicServer(t *testing.T, args ...string) (*process, string) {
 // peakMemory returns the most memory that a process ever had resident, in MiB.
 func peakMemory(t *testing.T, p *process) int {
 	t.Helper()
-	status := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid)))(t)
-	kib := must.Get(strconv.Atoi(string(regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)[1])))(t)
-	return kib >> 10
+	_, most, err := confined.Memory(p.cmd.Process.Pid)
+	must.Do(t, err)
+	return int(most >> 20)
 }
 
 // bystander is a third host, which does not take part in the measurement, with a link to each

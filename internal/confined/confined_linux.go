@@ -1,11 +1,11 @@
 package confined
 
 import (
+	"bufio"
+	"bytes"
+	"fmt"
 	"os"
-	"regexp"
-	"strconv"
 	"syscall"
-	"testing"
 )
 
 const supported = true
@@ -19,18 +19,19 @@ func limit(memoryBytes, cpuSeconds uint64) error {
 	return syscall.Setrlimit(syscall.RLIMIT_CPU, &syscall.Rlimit{Cur: cpuSeconds, Max: cpuSeconds})
 }
 
-// Peak returns the most memory in bytes that was resident in this process at a time (VmHWM of
-// proc_pid_status(5)); 0 on systems that do not limit memory.
-func Peak(t *testing.T) uint64 {
-	t.Helper()
-	status, err := os.ReadFile("/proc/self/status")
-	m := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)
-	if err != nil || m == nil {
-		t.Fatalf("no VmHWM in %q: %v", status, err)
-	}
-	kib, err := strconv.ParseUint(string(m[1]), 10, 64)
+// Memory returns the memory in bytes that a process has resident, and the most that it ever had
+// (VmRSS and VmHWM of proc_pid_status(5)). It returns an error if the process has ended.
+func Memory(pid int) (now, most int64, err error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		t.Fatal(err)
+		return 0, 0, err
 	}
-	return kib << 10
+	for lines := bufio.NewScanner(bytes.NewReader(status)); lines.Scan(); {
+		_, _ = fmt.Sscanf(lines.Text(), "VmRSS: %d kB", &now)
+		_, _ = fmt.Sscanf(lines.Text(), "VmHWM: %d kB", &most)
+	}
+	if most == 0 {
+		return 0, 0, fmt.Errorf("process %d has ended: %w", pid, os.ErrProcessDone)
+	}
+	return now << 10, most << 10, nil
 }

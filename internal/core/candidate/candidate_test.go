@@ -227,11 +227,12 @@ func TestSuspects(t *testing.T) {
 		"unknown":  {nil, nil, ""},
 		"windows":  {values{"tcp.send_buffer_max": "65536", "tcp.recv_buffer_max": "4096"}, values{"tcp.recv_buffer_max": "1048576"}, "far.tcp.recv_buffer_max=16MiB holds 0.45 near.tcp.send_buffer_max=16MiB holds 0.08"},
 		"switches": {values{"tcp.sack": "0", "tcp.congestion_control": "reno"}, values{"tcp.window_scaling": "0", "tcp.recv_buffer_max": "33554432", "tcp.recv_autotune": "0"},
-			"far.tcp.recv_autotune=1 holds 0.00 far.tcp.window_scaling=1 holds 0.00 near.tcp.sack=1 holds 0.00 near.tcp.congestion_control=bbr holds 0.00"},
+			"far.tcp.recv_autotune=1 holds 0.00 far.tcp.window_scaling=1 holds 0.00 near.tcp.sack=1 takes losses near.tcp.congestion_control=bbr takes losses"},
 	} {
 		var got []string
 		for _, x := range Suspects(session(c.near, c.far), model.To, 10*time.Millisecond) {
-			got = append(got, fmt.Sprintf("%s holds %.2f", x.Setting.Name, x.Holds))
+			what := map[bool]string{true: "takes losses", false: fmt.Sprintf("holds %.2f", x.Holds)}[x.Losses]
+			got = append(got, x.Setting.Name+" "+what)
 		}
 		must.Equal(t, strings.Join(got, " "), c.want, "%s", name)
 	}

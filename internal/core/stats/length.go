@@ -40,14 +40,12 @@ func SlowStart(all []RunInterval) (time.Duration, bool) {
 		for _, x := range all[i : i+steadyRow] {
 			low, high, sum = min(low, x.Value), max(high, x.Value), sum+x.Value
 		}
-		last := all[i]
-		if alike := low > 0 && high <= low*(1+steadyWithin); !alike {
-			if math.Abs(sum/steadyRow-mean) >= near {
-				continue
-			}
-			last = all[i+steadyRow-1]
+		if low > 0 && high <= low*(1+steadyWithin) {
+			return all[i].Start + all[i].Length, true
 		}
-		return last.Start + last.Length, true
+		if last := all[i+steadyRow-1]; math.Abs(sum/steadyRow-mean) < near {
+			return last.Start + last.Length, true
+		}
 	}
 	return 0, false
 }

@@ -153,15 +153,16 @@ func TestSlowStartIsSeen(t *testing.T) {
 		want   time.Duration
 		seen   bool
 	}{
-		"doubling":     {[]float64{1, 2, 4, 8, 9.4, 9.5, 9.4, 9.5}, 500 * time.Millisecond, true},
-		"at once":      {[]float64{9.4, 9.5, 9.4, 9.5}, 100 * time.Millisecond, true},
-		"nothing yet":  {[]float64{0, 0, 0, 0, 9.4, 9.5, 9.4}, 500 * time.Millisecond, true},
-		"never steady": {[]float64{1, 2, 1, 2, 1, 2}, 0, false},
-		"too short":    {[]float64{9, 9}, 0, false}, "held back": {[]float64{3.4, 3.4, 7.4, 6.1, 5.6, 5.6, 5.6, 5.6, 5.6, 5.6, 5.6, 5.6}, 400 * time.Millisecond, true}, // 60 Mbit/s, 30 ms
+		"doubling":       {[]float64{1, 2, 4, 8, 9.4, 9.5, 9.4, 9.5}, 500 * time.Millisecond, true},
+		"at once":        {[]float64{9.4, 9.5, 9.4, 9.5}, 100 * time.Millisecond, true},
+		"nothing yet":    {[]float64{0, 0, 0, 0, 9.4, 9.5, 9.4}, 500 * time.Millisecond, true},
+		"never steady":   {[]float64{1, 2, 1, 2, 1, 2}, 0, false},
+		"too short":      {[]float64{9, 9}, 0, false},
 		"two are no row": {[]float64{9.4, 9.4, 5, 9.4, 9.4, 5}, 0, false},
 		"losses":         {[]float64{6, 21, 28, 70, 30, 53, 42, 37, 40, 51, 47, 36, 58, 41}, 400 * time.Millisecond, true},
 		"a burst first":  {[]float64{90, 60, 80, 20, 12, 9, 11, 14, 8, 12, 9, 13, 10, 12}, 600 * time.Millisecond, true},
 		"still growing":  {[]float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048}, 0, false},
+		"held back":      {[]float64{3.4, 3.4, 7.4, 6.1, 5.6, 5.6, 5.6, 5.6, 5.6, 5.6, 5.6, 5.6}, 400 * time.Millisecond, true}, // 60 Mbit/s, 30 ms
 	} {
 		got, seen := SlowStart(tenths(c.values...))
 		must.True(t, got == c.want && seen == c.seen, "%s: %v, %v", name, got, seen)
