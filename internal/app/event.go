@@ -33,7 +33,7 @@ type Trouble struct{ Err error }
 // Waiting reports, once, that a host has not answered for a while.
 type Waiting struct {
 	Side model.Host
-	Most time.Duration // total time to wait
+	Most time.Duration // total time to wait; 0 if the user may have to answer a question of ssh first
 }
 
 // Warning is a warning about the connection to a host, reported once.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"linerate/internal/control/session"
@@ -34,12 +35,19 @@ func (h *Host) Value(id model.KnobID) string { return h.Facts.Knobs[id].Or("") }
 // OpenSession opens a session with a host over a connection from dial.
 func (e Env) OpenSession(ctx context.Context, side model.Host, dial func(context.Context) (wire.Peer, error)) (*session.Client, error) {
 	most := cmp.Or(e.Timeout, DefaultTimeout)
-	tell := time.AfterFunc(waitingAfter, func() { e.Observe(Waiting{side, most}) })
-	defer tell.Stop()
 	begun := time.Now()
 	silent, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	peer, err := dial(&personal{silent, ctx})
+	dialled := &personal{Context: silent, whole: ctx}
+	tell := time.AfterFunc(waitingAfter, func() {
+		if dialled.asks.Load() {
+			e.Observe(Waiting{Side: side})
+		} else {
+			e.Observe(Waiting{side, most})
+		}
+	})
+	defer tell.Stop()
+	peer, err := dial(dialled)
 	if err != nil {
 		return nil, silence(silent, ctx, most, err)
 	}
@@ -77,12 +85,14 @@ const (
 type personal struct {
 	context.Context
 	whole context.Context
+	asks  atomic.Bool // the dial uses whole
 }
 
 // Unhurried returns the context of a dial without the timeout of OpenSession, for a dial with
 // a timeout of its own.
 func Unhurried(ctx context.Context) context.Context {
 	if p, ok := ctx.(*personal); ok {
+		p.asks.Store(true)
 		return p.whole
 	}
 	return ctx

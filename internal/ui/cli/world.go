@@ -115,6 +115,10 @@ func (a *console) Observe(e app.Event) {
 	case app.Trouble:
 		a.talk("linerate: %v", e.Err)
 	case app.Waiting:
+		if e.Most == 0 { // the cursor may be behind a prompt
+			a.talk("\nstill waiting for the %s host; if ssh asks above, type the answer; ctrl-c stops", e.Side)
+			return
+		}
 		a.talk("waiting for the %s host, at most %s in all; ctrl-c stops", e.Side, units.FormatDuration(e.Most))
 	case app.Warning:
 		a.talk("%s", e.Text)
