@@ -316,7 +316,9 @@ func (g given) unscaled() []Candidate {
 }
 
 // algorithm proposes cubic in place of bbr, and bbr in place of anything else: bbr does not
-// slow down for losses (diagnosis.md section 4.0, rule 3).
+// slow down for losses (diagnosis.md section 4.0, rule 3). Where selective acknowledgements are
+// off, they come with bbr, which resends much of its window after a loss without them: on a
+// link that loses 0.3 %, bbr alone had 0.4 to 3.4 times reno's rate, and with them 40 times.
 func (g given) algorithm() []Candidate {
 	host := g.f.Direction.Sender()
 	other := "bbr"
@@ -325,6 +327,14 @@ func (g given) algorithm() []Candidate {
 	}
 	c := g.candidate(congestion, other, fact.Unknown[units.BitRate]("no formula says what it makes of such losses"), host)
 	c.Caution = "not every host has " + other
+	if other == "bbr" {
+		for _, h := range []model.Host{model.Near, model.Far} {
+			if g.knob(h, sack).Or(on) == off {
+				c.Setting.Assignments = append(c.Setting.Assignments, model.Assignment{Host: h, Knob: sack, Value: on})
+				c.Setting.Name += " + " + h.Of(sack) + "=" + on
+			}
+		}
+	}
 	return []Candidate{c}
 }
 

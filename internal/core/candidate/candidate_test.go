@@ -211,7 +211,7 @@ func TestRest(t *testing.T) {
 		got = append(got, c.Setting.Name)
 		must.True(t, slices.Contains(RestKnobs(), c.Setting.Assignments[0].Knob) && c.Direction == model.To, "%+v", c)
 	}
-	want := "far.tcp.recv_buffer_max=16MiB near.tcp.window_scaling=1 near.tcp.sack=1 near.tcp.congestion_control=bbr near.tcp.limit_output=4194304 near.tcp.slow_start_after_idle=0 far.rx.gro_flush_timeout=0 far.rx.budget=600"
+	want := "far.tcp.recv_buffer_max=16MiB near.tcp.window_scaling=1 near.tcp.sack=1 near.tcp.congestion_control=bbr + near.tcp.sack=1 near.tcp.limit_output=4194304 near.tcp.slow_start_after_idle=0 far.rx.gro_flush_timeout=0 far.rx.budget=600"
 	must.Equal(t, strings.Join(got, " "), want)
 }
 
@@ -227,7 +227,7 @@ func TestSuspects(t *testing.T) {
 		"unknown":  {nil, nil, ""},
 		"windows":  {values{"tcp.send_buffer_max": "65536", "tcp.recv_buffer_max": "4096"}, values{"tcp.recv_buffer_max": "1048576"}, "far.tcp.recv_buffer_max=16MiB holds 0.45 near.tcp.send_buffer_max=16MiB holds 0.08"},
 		"switches": {values{"tcp.sack": "0", "tcp.congestion_control": "reno"}, values{"tcp.window_scaling": "0", "tcp.recv_buffer_max": "33554432", "tcp.recv_autotune": "0"},
-			"far.tcp.recv_autotune=1 holds 0.00 far.tcp.window_scaling=1 holds 0.00 near.tcp.sack=1 takes losses near.tcp.congestion_control=bbr takes losses"},
+			"far.tcp.recv_autotune=1 holds 0.00 far.tcp.window_scaling=1 holds 0.00 near.tcp.sack=1 takes losses near.tcp.congestion_control=bbr + near.tcp.sack=1 takes losses"},
 	} {
 		var got []string
 		for _, x := range Suspects(session(c.near, c.far), model.To, 10*time.Millisecond) {

@@ -24,7 +24,7 @@ func (m *Machine) choose(l Look) {
 		for _, levels := range groups(l.Ideas, d) {
 			f := m.pick(levels)
 			switch {
-			case f == nil || len(round) == m.o.AtOnce:
+			case f == nil || len(round) == m.o.AtOnce || m.waits(f.Levels):
 			case len(round) > 0 && f.Rule != round[0].Rule: // the main limit comes first
 			case f.Ask == "":
 				round = append(round, f)
@@ -38,6 +38,9 @@ func (m *Machine) choose(l Look) {
 			return
 		case len(round) > 0:
 			m.begin(KindRace, d, round, m.with)
+			return
+		}
+		if m.goOn(d) {
 			return
 		}
 		if all := m.together(l, d); all != nil {
@@ -142,14 +145,15 @@ func (m *Machine) together(l Look, d model.Direction) *Fate {
 	return m.joint(members, d)
 }
 
-// joint combines members into one fate, nil if there are fewer than two, or they were tried
-// together beside this incumbent.
+// joint combines members into one fate, nil if there are fewer than two, one of them sets all
+// that the others do, or they were tried together beside this incumbent.
 func (m *Machine) joint(members []*Fate, d model.Direction) *Fate {
 	all := &Fate{State: Waiting, Gain: model.Bound(math.NaN()), members: members}
 	all.Setting = join(members)
 	all.Direction, all.Levels = d, all.Setting.Name
 	f := m.fate(all.Setting.Name)
-	if len(members) < 2 || f != nil && m.tried[m.incumbent.Name+"\x00"+all.Setting.Name] || !m.affords(2) {
+	alone := func(f *Fate) bool { return len(f.Setting.Assignments) == len(all.Setting.Assignments) }
+	if len(members) < 2 || slices.ContainsFunc(members, alone) || f != nil && m.tried[m.incumbent.Name+"\x00"+all.Setting.Name] || !m.affords(2) {
 		return nil
 	}
 	if f != nil {

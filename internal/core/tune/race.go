@@ -135,6 +135,9 @@ func (m *Machine) raced() {
 	}
 	m.drop(func(f *Fate) bool { return f.State != Racing })
 	if len(r.of) > 0 && !m.last() {
+		if r.blocks >= leastDrop && !r.paused && m.scattered() {
+			m.putAside()
+		}
 		return
 	}
 	if f := m.stepping(); f != nil {
@@ -146,6 +149,51 @@ func (m *Machine) raced() {
 		f.State = Undecided
 	}
 	m.lookAgain()
+}
+
+// scattered reports whether the runs of every candidate vary so much that even the last block
+// of the race is expected to leave its gain uncertain by more than the margin.
+func (m *Machine) scattered() bool {
+	wide := m.o.Margin * math.Sqrt(float64(m.o.RaceBlocks))
+	for i := range m.race.of {
+		if stats.StdDev(m.race.gains(i)) < wide {
+			return false
+		}
+	}
+	return true
+}
+
+// putAside interrupts a race, so that other candidates have their turn: where losses scatter
+// the runs, a setting of little use would delay the right one by many long blocks.
+func (m *Machine) putAside() {
+	for _, f := range m.race.of {
+		f.State = Undecided
+	}
+	m.race.paused = true
+	m.aside = append(m.aside, m.race)
+	m.kind = KindLook
+}
+
+// goOn continues an interrupted race of a direction beside the same incumbent, and reports
+// whether there was one.
+func (m *Machine) goOn(d model.Direction) bool {
+	i := slices.IndexFunc(m.aside, func(r race) bool { return r.direction == d })
+	if i < 0 || m.exceeds(1+len(m.aside[i].of)) {
+		return false
+	}
+	m.kind, m.race = KindRace, m.aside[i]
+	m.aside = slices.Delete(m.aside, i, i+1)
+	for _, f := range m.race.of {
+		f.State = Racing
+	}
+	return true
+}
+
+// waits reports whether the race of a setting was interrupted.
+func (m *Machine) waits(levels string) bool {
+	return slices.ContainsFunc(m.aside, func(r race) bool {
+		return slices.ContainsFunc(r.of, func(f *Fate) bool { return f.Levels == levels })
+	})
 }
 
 // last reports whether the present block of a race is the last one, by its block limit or by
@@ -197,6 +245,14 @@ func (m *Machine) accept(f *Fate) {
 	}
 	m.incumbent = join(m.accepted)
 	m.incumbent.Name = cmpName(m.incumbent, incumbent)
+	for _, r := range m.aside { // beside another incumbent it would be another race
+		for _, other := range r.of {
+			if other.State == Undecided {
+				other.State = Waiting
+			}
+		}
+	}
+	m.aside = nil
 	m.kind = KindLook
 }
 

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"linerate/internal/core/candidate"
@@ -243,6 +244,41 @@ func TestReachesTheBest(t *testing.T) {
 		t.Logf("diagnosis right in %.0f %%: 95 %% of the best in %d of %d worlds; median of runs %.0f; %.1f settings; %d slower than before",
 			100*c.right, reached, worlds, stats.Median(runs), stats.Mean(changed), slower)
 		must.True(t, reached >= c.atLeast && slower <= 3 && !(stats.Median(runs) > c.mostRuns) && !(stats.Mean(changed) > 3), "wanted %d, at most 3 slower, %.0f runs, 3 settings", c.atLeast, c.mostRuns)
+	}
+}
+
+// Where losses scatter the runs, a candidate of little use makes room for another after three
+// blocks; its race goes on, up to the usual number of blocks, if the other does not help.
+func TestScatteredRaceMakesRoom(t *testing.T) {
+	idea := func(name, rule string) tune.Idea {
+		return tune.Idea{Candidate: candidate.Candidate{
+			Setting: model.Setting{Name: name, Assignments: []model.Assignment{{Knob: model.KnobID(name), Value: "1"}}}, Direction: model.To, Rule: rule, Levels: name,
+		}}
+	}
+	look := tune.Look{Ideas: []tune.Idea{idea("sack", "B1"), idea("bbr", "B2")}, Reached: map[model.Direction]fact.Of[float64]{model.To: fact.Known(0.2, "the test")}}
+	for _, c := range []struct {
+		bbr  float64
+		want string // each race with its first and last block
+	}{{1.2, "sack 1-3, bbr 1-2, bbr + sack 1-3"}, {-0.3, "sack 1-3, bbr 1-3, sack 4-8"}} {
+		m, races, last := tune.New(options()), []string(nil), 0
+		for m.Next().Kind == tune.KindLook || m.Next().Kind == tune.KindRace {
+			step := m.Next()
+			if step.Kind == tune.KindLook {
+				m.Looked(look)
+				if next := m.Next(); next.Kind == tune.KindRace {
+					races, last = append(races, fmt.Sprintf("%s %d-", next.Settings[1].Name, next.Block)), next.Block
+				}
+				continue
+			}
+			last = step.Block
+			scatter := 0.5 * float64(last%2*2-1)
+			b := tune.Block{tune.Baseline: {}, "bbr": {Log: c.bbr}, "sack": {Log: 0.1 + scatter}, "bbr + sack": {Log: c.bbr}}
+			m.Measured(b)
+			if m.Next().Kind != tune.KindRace {
+				races[len(races)-1] += strconv.Itoa(last)
+			}
+		}
+		must.Equal(t, strings.Join(races, ", "), c.want, "races with a gain of %.1f by bbr", c.bbr)
 	}
 }
 

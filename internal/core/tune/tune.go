@@ -181,6 +181,7 @@ type Machine struct {
 	refused   map[string]bool // declined by the user
 	agreed    map[string]bool
 	race      race
+	aside     []race // interrupted, and to be continued if nothing else helps the same incumbent
 	runs      int
 	most      int // runs within the data budget, 0 for no limit
 	asking    *Fate
@@ -202,6 +203,7 @@ type race struct {
 	logs      map[string][]float64
 	harm      map[string][][]float64
 	blocks    int
+	paused    bool // was interrupted once
 }
 
 // New returns a search in its initial state.

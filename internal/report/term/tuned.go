@@ -95,6 +95,9 @@ func Searched(step tune.Step, rec tune.Record, names model.Names, told map[strin
 	switch step.Kind {
 	case tune.KindRace:
 		say("race"+list, fmt.Sprintf("trying %s: %s", names.Way(step.Direction), strings.Join(settings[1:], ", ")))
+		if step.Block > 1 && rec.Inputs[len(rec.Inputs)-1].Look != nil {
+			say("again"+list, fmt.Sprintf("trying %s again, since nothing else helps: %s", names.Way(step.Direction), strings.Join(settings[1:], ", ")))
+		}
 	case tune.KindScreen:
 		say("screen"+string(step.Direction), fmt.Sprintf("trying %s what no finding names, several at a time", names.Way(step.Direction)))
 	case tune.KindTrim:
