@@ -29,6 +29,7 @@ type Tuned struct {
 	Cost     string      `json:"cost"`               // runs and time
 	Proven   bool        `json:"proven"`             // the confirmation found the winner better, and no harm
 	Open     []string    `json:"open,omitempty"`     // undecided guards: the user decides
+	Against  []string    `json:"against,omitempty"`  // if the winner proved better and is not proven: what speaks against it
 	Session  string      `json:"session"`            // of the search
 	Proof    string      `json:"proof,omitempty"`    // session of the confirmation
 	Reason   string      `json:"reason,omitempty"`   // why the search ended
@@ -79,7 +80,7 @@ func BuildTuned(s model.Session, rec tune.Record, proof *model.Session) Tuned {
 		}
 	}
 	t.Next = afterSearch(s, rec)
-	t.Headline = headline(s, rec, t.Proven, proof)
+	t.Headline = t.headline(s, rec, proof)
 	t.Cost = fmt.Sprintf("%s of the search", plain.Count(len(s.Runs), "run"))
 	spent := s.Ended.Sub(s.Created)
 	if proof != nil {
@@ -109,7 +110,7 @@ func afterSearch(s model.Session, rec tune.Record) Step {
 }
 
 // headline returns the first sentence.
-func headline(s model.Session, rec tune.Record, proven bool, proof *model.Session) string {
+func (t *Tuned) headline(s model.Session, rec tune.Record, proof *model.Session) string {
 	tried, helped := 0, []string{}
 	for _, f := range rec.Ideas {
 		if f.State != tune.Waiting && len(f.Setting.Assignments) == 1 {
@@ -133,11 +134,13 @@ func headline(s model.Session, rec tune.Record, proven bool, proof *model.Sessio
 		return plain.Count(len(rec.Ideas), "value") + " to try"
 	case len(helped) == 0:
 		return fmt.Sprintf("none of %s helped", plain.Count(tried, "idea"))
-	case proof != nil && !proven && proof.State == model.SessionInterrupted:
+	case proof != nil && !t.Proven && proof.State == model.SessionInterrupted:
 		return fmt.Sprintf("%s seemed to help, and its proof in fresh blocks was cut short: linerate run --resume %s goes on", strings.Join(helped, ", "), proof.ID)
-	case proof != nil && !proven && undecided(*proof):
+	case proof != nil && !t.Proven && undecided(*proof):
 		return fmt.Sprintf("%s seemed to help, and fresh blocks did not decide whether it does", strings.Join(helped, ", "))
-	case proof != nil && !proven:
+	case proof != nil && !t.Proven && len(t.Against) > 0:
+		return fmt.Sprintf("%s proved better in fresh blocks, but %s", strings.Join(helped, ", "), strings.Join(t.Against, ", and "))
+	case proof != nil && !t.Proven:
 		return fmt.Sprintf("%s seemed to help and did not prove better in fresh blocks", strings.Join(helped, ", "))
 	default:
 		return fmt.Sprintf("%d of %s helped: %s", len(helped), plain.Count(max(tried, len(helped)), "idea"), strings.Join(helped, ", "))

@@ -43,6 +43,13 @@ func (t *Tuned) prove(s model.Session, winner string) {
 		for _, g := range keep.Open {
 			t.Open = append(t.Open, strings.TrimSpace(b.guardWords(g)))
 		}
+		for _, v := range s.Verdicts {
+			if !t.Proven && v.Setting == winner && v.Outcome == model.Better && s.Plan.DecidedBy(&v) {
+				t.Against = append(t.Against, b.row(v).Refused...)
+			}
+		}
+		slices.Sort(t.Against)
+		t.Against = slices.Compact(t.Against)
 	}
 }
 
@@ -158,6 +165,8 @@ func guarded(v model.Verdict) string {
 	info := metric.Describe(v.Metric)
 	name, low, high := metric.Name(v.Metric)+atLoad(v.Guard), float64(v.Interval.Low), float64(v.Interval.High)
 	switch {
+	case v.Guard.Negligible && v.Estimate < 0:
+		return name + " stays below " + amount(v.Metric, metric.Negligible)
 	case v.Guard.State == model.GuardUnmeasured, v.Guard.State == model.GuardHolds && v.Estimate >= 0:
 		return ""
 	case v.Guard.State == model.GuardViolated:

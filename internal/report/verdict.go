@@ -359,6 +359,9 @@ func guardNote(m model.Metric, g *model.GuardCheck) string {
 	harm, load := i.HarmText(g.Margin), atLoad(g)
 	switch g.State {
 	case model.GuardHolds:
+		if g.Negligible {
+			return "guard holds: below " + amount(m, metric.Negligible) + load
+		}
 		return "guard holds: surely less than " + harm + load
 	case model.GuardViolated:
 		return "guard violated: surely " + harm + " or more" + load

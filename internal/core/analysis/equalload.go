@@ -46,7 +46,8 @@ func AtEqualLoad(guards []model.Guard, baseline string, runs []model.Run, settle
 				continue
 			}
 			harmed := slices.ContainsFunc(guards, func(g model.Guard) bool {
-				return metric.FollowsLoad(g.Metric) && harm(g.Metric, base, r, d) > metric.Harm(g, 1) &&
+				v, _ := r.Value(d, g.Metric)
+				return metric.FollowsLoad(g.Metric) && !metric.IsNegligible(g, v) && harm(g.Metric, base, r, d) > metric.Harm(g, 1) &&
 					(settled == nil || !settled(r.Setting, d, g.Metric))
 			})
 			if !harmed || r.Flow.Engine != base.Flow.Engine {

@@ -1,6 +1,9 @@
 package analysis
 
 import (
+	"math"
+
+	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
 )
@@ -15,11 +18,19 @@ func (s *session) guardCheck(x *series, one *side, estimate float64, state model
 	switch {
 	case len(one.d) == 0 && s.counted > 0:
 		c.State = model.GuardUnmeasured
+	case x.negligible(one):
+		c.State, c.Negligible = model.GuardHolds, true
 	case state == "":
 		c.State = model.GuardOpen
 		c.MoreBlocks = stats.MoreBlocks(estimate+x.harm, stats.StdDev(one.d), 0, len(one.d), stats.RankBlocks)
 	}
 	return c
+}
+
+// negligible reports whether the values of a side are too small for harm.
+func (x *series) negligible(one *side) bool {
+	const least = 3 // blocks (p)
+	return x.guard != nil && len(one.own) >= least && metric.IsNegligible(*x.guard, math.Exp(-stats.Median(one.own)))
 }
 
 // fixedGuard decides at the end of a fixed plan whether harm of the margin is ruled out, by the

@@ -95,6 +95,28 @@ func TestGuards(t *testing.T) {
 	}
 }
 
+// Below a millisecond three times the latency is no harm, unless the user asked for the guard.
+func TestGuardOfShortLatency(t *testing.T) {
+	for state, asked := range map[model.GuardState]bool{model.GuardHolds: false, model.GuardViolated: true} {
+		p := newPlan(t, 2, probed)
+		for i := range p.Guards {
+			p.Guards[i].Default = !asked
+		}
+		runs := withMetrics(runsOf(p, 24, steady(p, map[string][]float64{"s1": {0.10, 0.11, 0.09, 0.105}})), 3, 1, 0)
+		for _, r := range runs {
+			for i := range r.Values {
+				if r.Values[i].Metric == model.LatencyP99 {
+					r.Values[i].Value /= 100 // 0.2 and 0.6 ms
+				}
+			}
+		}
+		r := Analyse(p, runs)
+		v := verdictOfMetric(t, r, "s1", model.LatencyP99)
+		must.True(t, v.Guard.State == state && v.Guard.Negligible == !asked && v.Estimate < -1, "asked for %v: %+v, estimate %.2f", asked, v.Guard, v.Estimate)
+		must.True(t, MayKeep(model.Goodput, r.Verdicts, "s1").May() == !asked, "asked for %v", asked)
+	}
+}
+
 // A candidate that is better stays in the blocks until its guards have spoken, and
 // one that is not better leaves.
 func TestGuardsAreWaitedFor(t *testing.T) {

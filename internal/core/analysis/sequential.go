@@ -107,7 +107,7 @@ func (s *session) open(name string) bool {
 				better = better || one.outcome == model.Better
 				large = large && one.outcome == model.Better && one.ev.Interval(0).Low >= stats.LargeEffect
 			case x.watched && s.counted >= s.plan.WatchBlocks:
-			case one.harmed != nil && one.guard == "" && len(one.d) > 0:
+			case one.harmed != nil && one.guard == "" && len(one.d) > 0 && !x.negligible(one):
 				waiting = waiting || !one.tolerable
 				harm = harm || stats.Mean(one.d) <= -x.harm
 			}

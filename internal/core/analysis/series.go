@@ -58,6 +58,7 @@ type side struct {
 	bearable  *stats.Evidence  // against harm of metric.Tolerable margins, where there is a guard
 	tolerable bool             // harm of metric.Tolerable margins is ruled out
 	equal     int              // blocks in which the guard was held at equal load
+	own       []float64        // the values behind d, where there is a guard
 }
 
 func newSession(p model.Plan, runs []model.Run) *session {
@@ -237,6 +238,9 @@ func (s *session) add(x *series, b block) {
 				s.warn("%s: block %d has no usable value of %s and was left out", x.label(), b.number, one.name)
 			}
 			continue
+		}
+		if x.guard != nil {
+			one.own = append(one.own, y)
 		}
 		one.d = append(one.d, y-base) // finite: both are logs of positive finite numbers
 		if one.ev != nil {

@@ -29,6 +29,16 @@ func Harm(g model.Guard, times float64) float64 {
 	}
 }
 
+// Negligible is the latency, in seconds, below which a default guard sees no harm (p): a
+// busy processor alone makes such differences, and no person and hardly a program feels them.
+const Negligible = 1e-3
+
+// IsNegligible reports whether g allows the value v however much it has risen: a latency below
+// Negligible, unless the user asked for the guard.
+func IsNegligible(g model.Guard, v float64) bool {
+	return g.Default && v < Negligible && slices.Contains([]model.Metric{model.LatencyP50, model.LatencyP99, model.RTT}, g.Metric)
+}
+
 // FollowsLoad reports whether m rises with the load of the path by itself, so that settings are
 // compared at equal load (statistics.md section 6.5; docs/experiments.md says why for
 // retransmissions).

@@ -136,6 +136,9 @@ type GuardCheck struct {
 	// Tolerable says that the data rule out harm of three margins (metric.Tolerable): the user
 	// may decide about an open guard.
 	Tolerable bool `json:"tolerable,omitempty"`
+	// Negligible says that the guard holds since the metric stays too small for harm
+	// (metric.IsNegligible).
+	Negligible bool `json:"negligible,omitempty"`
 	// EqualLoad says in how many blocks the candidate ran at the baseline's goodput for this
 	// guard, since it was worse at its own.
 	EqualLoad  int `json:"equal_load,omitempty"`

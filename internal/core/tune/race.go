@@ -85,11 +85,14 @@ func (r *race) gains(i int) []float64 {
 func (r *race) harmed(i int, guards []model.Guard) (what string, likely, shown bool) {
 	base, own := r.harm[r.settings[0].Name], r.harm[r.settings[i+1].Name]
 	for g, guard := range guards {
-		var d []float64 // harm as a positive number
+		var d, values []float64 // harm as a positive number, and the values with it
 		for j := range min(len(base), len(own)) {
 			if g < len(base[j]) && g < len(own[j]) && !math.IsNaN(own[j][g]-base[j][g]) {
-				d = append(d, base[j][g]-own[j][g])
+				d, values = append(d, base[j][g]-own[j][g]), append(values, own[j][g])
 			}
+		}
+		if metric.IsNegligible(guard, math.Exp(-stats.Median(values))) {
+			continue
 		}
 		margin := metric.Harm(guard, 1)
 		if len(d) < leastBlocks || stats.Mean(d) < margin {

@@ -260,22 +260,21 @@ func TestScatteredRaceMakesRoom(t *testing.T) {
 		bbr  float64
 		want string // each race with its first and last block
 	}{{1.2, "sack 1-3, bbr 1-2, bbr + sack 1-3"}, {-0.3, "sack 1-3, bbr 1-3, sack 4-8"}} {
-		m, races, last := tune.New(options()), []string(nil), 0
+		m, races := tune.New(options()), []string(nil)
 		for m.Next().Kind == tune.KindLook || m.Next().Kind == tune.KindRace {
 			step := m.Next()
 			if step.Kind == tune.KindLook {
 				m.Looked(look)
 				if next := m.Next(); next.Kind == tune.KindRace {
-					races, last = append(races, fmt.Sprintf("%s %d-", next.Settings[1].Name, next.Block)), next.Block
+					races = append(races, fmt.Sprintf("%s %d-", next.Settings[1].Name, next.Block))
 				}
 				continue
 			}
-			last = step.Block
-			scatter := 0.5 * float64(last%2*2-1)
+			scatter := 0.5 * float64(step.Block%2*2-1)
 			b := tune.Block{tune.Baseline: {}, "bbr": {Log: c.bbr}, "sack": {Log: 0.1 + scatter}, "bbr + sack": {Log: c.bbr}}
 			m.Measured(b)
 			if m.Next().Kind != tune.KindRace {
-				races[len(races)-1] += strconv.Itoa(last)
+				races[len(races)-1] += strconv.Itoa(step.Block)
 			}
 		}
 		must.Equal(t, strings.Join(races, ", "), c.want, "races with a gain of %.1f by bbr", c.bbr)

@@ -263,7 +263,7 @@ func guarded() Case {
 	loss := v("calm", model.LossRatio, model.Undecided, -0.0011, 0.0042, 1.4, model.GuardOpen)
 	loss.Guard.MoreBlocks = 4
 	late, prompt := v("deep", model.LatencyP99, model.Worse, -1.13, 0.21, 190, model.GuardViolated), v("calm", model.LatencyP99, model.Undecided, 0.04, 0.19, 2.2, model.GuardHolds)
-	late.Guard.EqualLoad, prompt.Guard.Tolerable = 9, true
+	late.Guard.EqualLoad, prompt.Guard.Tolerable, prompt.Guard.Negligible = 9, true, true
 	c.Session.Verdicts = []model.Verdict{
 		deep, calm,
 		v("deep", model.LatencyP50, model.Worse, -1.05, 0.12, 190, ""), v("calm", model.LatencyP50, model.Better, 0.65, 0.12, 190, ""),
