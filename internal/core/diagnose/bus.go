@@ -93,7 +93,7 @@ func sharedMedium(f features) (*finding, bool) {
 		b.because("both directions at once", "%s and %s back at once are together what the link carries one way: %.0f %% and %.0f %% of that", o.To, o.From, 100*o.To/o.ToAlone, 100*o.From/o.FromAlone).
 			also("unless each carries no more alone").misses(false, "what each direction carries alone", ByCheck)
 	case float64(o.To+o.From) <= sharedSum*float64(alone) && float64(o.To+o.From) >= refutes*float64(alone):
-		b.because("both directions at once", "%s and %s back at once are no more than the %s of one direction alone", o.To, o.From, alone)
+		b.because("both directions at once", "%s and %s back at once are %s the %s of one direction alone", o.To, o.From, o.Together(), alone)
 	default:
 		b.because("both directions at once", "%s and %s back at once take as much time as one after the other: %.0f %% of the %s and %.0f %% of the %s that each reaches alone", o.To, o.From, 100*o.To/o.ToAlone, o.ToAlone, 100*o.From/o.FromAlone, o.FromAlone)
 	}

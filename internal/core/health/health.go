@@ -308,7 +308,7 @@ func (j judge) together() Line {
 		switch o.Sharing() {
 		case limits.OneLimit:
 			l.State = Poor
-			l.Text += ": together no more than one alone, so they share something: a half-duplex link, a bus, a shaper, a processor"
+			l.Text += ": together " + o.Together() + " one alone, so they share something: a half-duplex link, a bus, a shaper, a processor"
 		case limits.BehindData:
 			l.State = Poor
 			l.Text += ": acknowledgements of the faster direction wait behind the data of the slower one"

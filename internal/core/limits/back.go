@@ -81,6 +81,15 @@ const (
 	untouched  = 0.85 // of what the slower one carries alone
 )
 
+// Together compares the sum of both directions with the faster of them alone, as words: up to
+// 2 % above it is "no more than".
+func (a AtOnce) Together() string {
+	if a.To+a.From > 1.02*max(a.ToAlone, a.FromAlone) {
+		return "hardly more than"
+	}
+	return "no more than"
+}
+
 // Time returns u: the shares of the time that the two directions would need one after the
 // other. A medium on which they take turns gives 1, whatever the rates, and two independent
 // directions give 2. It is 0 if a rate is unknown.

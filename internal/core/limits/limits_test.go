@@ -353,6 +353,10 @@ func both(to, from, toAlone, fromAlone units.BitRate) AtOnce {
 	return AtOnce{To: to, From: from, ToAlone: toAlone, FromAlone: fromAlone}
 }
 
+func TestTogether(t *testing.T) {
+	must.Equal(t, both(9.1e9, 9.2e9, 16e9, 16e9).Together()+", "+both(9e9, 7.2e9, 16e9, 15e9).Together(), "hardly more than, no more than")
+}
+
 // TestSharing checks the measured paths of diagnosis-2.md section 3, both ways round.
 func TestSharing(t *testing.T) {
 	for name, c := range map[string]struct {
