@@ -188,7 +188,10 @@ func notFound(f features) model.Finding {
 	ruled(f.rwnd.IsKnown() && f.sndbuf.IsKnown() && f.rwnd.Or(1) < limitedShare && f.sndbuf.Or(1) < limitedShare, "windows")
 	ruled(f.resent.IsKnown() && f.resent.Or(1) < lossMatters, "loss")
 	ruled(f.signs.IsKnown() && f.signs.Or(fewSigns) < fewSigns, "reordering")
-	idle := func(e End) bool { return f.load(e).run.IsKnown() && !f.starved(e) && !f.busy(e) }
+	idle := func(e End) bool {
+		l := f.load(e)
+		return l.run.IsKnown() && max(l.run.Or(0), l.process.Or(0)) < restedThread && !f.starved(e) && !f.busy(e)
+	}
 	switch sender, receiver := idle(f.Sender), idle(f.Receiver); {
 	case sender && receiver:
 		ruled(true, "CPU of both ends")

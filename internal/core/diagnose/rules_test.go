@@ -246,6 +246,8 @@ func TestNotFoundSaysWhatWasRuledOut(t *testing.T) {
 	}))
 	must.Contain(t, strings.Join(got[0].RuledOut, ", "), "CPU of the sender")
 	must.Equal(t, len(got[0].Missing), 2, "a quiet receiver, and both directions at once, are missing")
+	got = Find(evidence(model.To, 400e6, func(e *Evidence) { e.Receiver.moved("thread_run_ms", 8500) })) // of 10 s
+	must.Contain(t, strings.Join(got[0].RuledOut, ", ")+".", "CPU of the sender, the sending application.")
 	got = Find(evidence(model.To, 400e6, func(e *Evidence) { e.Receiver.Counters = Counters{} }))
 	must.True(t, slices.Contains(got[0].RuledOut, "CPU of the sender") && !slices.Contains(got[0].RuledOut, "CPU of both ends") &&
 		len(got[0].Missing) == 2, "%+v", got[0])
