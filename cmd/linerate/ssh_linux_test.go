@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"linerate/internal/control/wire/ssh/sshtest"
 	"linerate/internal/must"
@@ -176,13 +175,10 @@ func TestSSHTerminal(t *testing.T) {
 	must.Until(t, "the question, and that linerate waits", func() bool {
 		return asked(1)() && strings.Contains(p.said(), "if ssh asks above")
 	})
-	for range 60 {
+	must.Until(t, "the end", func() bool {
 		_, _ = io.WriteString(keys, "\x03")
-		time.Sleep(time.Second)
-		if len(p.done) > 0 {
-			break
-		}
-	}
+		return len(p.done) > 0
+	})
 	p.wait(t, patience).ends(t, 130)
 }
 

@@ -34,17 +34,22 @@ func (h *Host) Value(id model.KnobID) string { return h.Facts.Knobs[id].Or("") }
 
 // OpenSession opens a session with a host over a connection from dial.
 func (e Env) OpenSession(ctx context.Context, side model.Host, dial func(context.Context) (wire.Peer, error)) (*session.Client, error) {
+	return e.OpenRole(ctx, side, side, dial)
+}
+
+// OpenRole is OpenSession with a host that plays the role of an end, which may be the other one.
+func (e Env) OpenRole(ctx context.Context, side, role model.Host, dial func(context.Context) (wire.Peer, error)) (*session.Client, error) {
 	most := cmp.Or(e.Timeout, DefaultTimeout)
 	begun := time.Now()
 	silent, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	dialled := &personal{Context: silent, whole: ctx}
 	tell := time.AfterFunc(waitingAfter, func() {
+		w := Waiting{side, most}
 		if dialled.asks.Load() {
-			e.Observe(Waiting{Side: side})
-		} else {
-			e.Observe(Waiting{side, most})
+			w.Most = 0
 		}
+		e.Observe(w)
 	})
 	defer tell.Stop()
 	peer, err := dial(dialled)
@@ -55,7 +60,7 @@ func (e Env) OpenSession(ctx context.Context, side model.Host, dial func(context
 	// agent some time for its first message in any case.
 	hello, cancel := context.WithTimeout(ctx, max(most-time.Since(begun), min(most, leastHello))+afterSilence)
 	defer cancel()
-	c, err := session.Open(hello, peer, session.Options{Host: side, Version: e.Version, Catalogue: e.Catalogue, Timeouts: patient(most)})
+	c, err := session.Open(hello, peer, session.Options{Host: role, Version: e.Version, Catalogue: e.Catalogue, Timeouts: patient(most)})
 	return c, fault.WithKind(fault.Unreachable, silence(hello, ctx, most, err))
 }
 

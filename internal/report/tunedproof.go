@@ -43,13 +43,11 @@ func (t *Tuned) prove(s model.Session, winner string) {
 		for _, g := range keep.Open {
 			t.Open = append(t.Open, strings.TrimSpace(b.guardWords(g)))
 		}
-		for _, v := range s.Verdicts {
+		for _, v := range s.Verdicts { // each has what speaks against the setting as a whole
 			if !t.Proven && v.Setting == winner && v.Outcome == model.Better && s.Plan.DecidedBy(&v) {
-				t.Against = append(t.Against, b.row(v).Refused...)
+				t.Against = b.row(v).Refused
 			}
 		}
-		slices.Sort(t.Against)
-		t.Against = slices.Compact(t.Against)
 	}
 }
 

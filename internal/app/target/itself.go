@@ -21,7 +21,7 @@ func (i Itself) Run(ctx context.Context, s runner.Spec, emit func(model.Host, []
 	if i.Host == model.Far {
 		other = model.Near
 	}
-	c, err := e.env.OpenSession(ctx, other, func(ctx context.Context) (wire.Peer, error) { return e.Dial(ctx, i.Host) })
+	c, err := e.env.OpenRole(ctx, i.Host, other, func(ctx context.Context) (wire.Peer, error) { return e.Dial(ctx, i.Host) })
 	if err != nil {
 		return model.Run{}, nil, err
 	}

@@ -179,6 +179,12 @@ func (g given) candidate(id model.KnobID, value string, allows fact.Of[units.Bit
 	return c
 }
 
+// add makes a part of c.
+func (c *Candidate) add(a model.Assignment) {
+	c.Setting.Assignments = append(c.Setting.Assignments, a)
+	c.Setting.Name += " + " + a.Host.Of(a.Knob) + "=" + a.Value
+}
+
 // bound returns the rate that a window allows over the path.
 func (g given) bound(size units.Bytes) fact.Of[units.BitRate] {
 	rtt, ok1 := g.rtt.Get()
@@ -235,8 +241,7 @@ func (g given) buffer(h model.Host, id, autotune model.KnobID) []Candidate {
 	for _, size := range g.sizes(units.Bytes(now), perByte) {
 		c := g.candidate(id, strconv.FormatInt(int64(size), 10), g.bound(size/perByte), h)
 		if a, ok := g.room(h, size); ok {
-			c.Setting.Assignments = append(c.Setting.Assignments, a)
-			c.Setting.Name += " + " + h.Of(a.Knob) + "=" + a.Value
+			c.add(a)
 		}
 		out = append(out, c)
 	}
@@ -330,8 +335,7 @@ func (g given) algorithm() []Candidate {
 	if other == "bbr" {
 		for _, h := range []model.Host{model.Near, model.Far} {
 			if g.knob(h, sack).Or(on) == off {
-				c.Setting.Assignments = append(c.Setting.Assignments, model.Assignment{Host: h, Knob: sack, Value: on})
-				c.Setting.Name += " + " + h.Of(sack) + "=" + on
+				c.add(model.Assignment{Host: h, Knob: sack, Value: on})
 			}
 		}
 	}

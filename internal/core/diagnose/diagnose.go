@@ -190,7 +190,7 @@ func notFound(f features) model.Finding {
 	ruled(f.signs.IsKnown() && f.signs.Or(fewSigns) < fewSigns, "reordering")
 	idle := func(e End) bool {
 		l := f.load(e)
-		return l.run.IsKnown() && max(l.run.Or(0), l.process.Or(0)) < restedThread && !f.starved(e) && !f.busy(e)
+		return l.run.IsKnown() && max(l.run.Or(0), l.process.Or(0)) < idleThread && !f.starved(e) && !f.busy(e)
 	}
 	switch sender, receiver := idle(f.Sender), idle(f.Receiver); {
 	case sender && receiver:

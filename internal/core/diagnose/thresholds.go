@@ -25,7 +25,7 @@ const (
 	idleShare     = 0.20 // (p) of the window without data to send: rule B21
 	mending       = 0.50 // (p) of the round trips in which a lost segment was retransmitted, without SACK
 	busyThread    = 0.90 // (p) of the window that a thread ran or waited to run: it never slept
-	restedThread  = 0.70 // (p) of the window that a thread may run, and its processor is ruled out as the limit
+	idleThread    = 0.70 // (p) of the window: a thread that runs for less is ruled out as the limit
 	waitingThread = 0.20 // (p) of the window that a thread waited for a processor
 	starvedThread = 0.50 // (p) of the window, if that is sufficient evidence by itself
 	throttled     = 0.10 // (p) of the window that a quota stopped the process

@@ -152,7 +152,7 @@ func (m *Machine) joint(members []*Fate, d model.Direction) *Fate {
 	all.Setting = join(members)
 	all.Direction, all.Levels = d, all.Setting.Name
 	f := m.fate(all.Setting.Name)
-	alone := func(f *Fate) bool { return len(f.Setting.Assignments) == len(all.Setting.Assignments) }
+	alone := func(one *Fate) bool { return len(one.Setting.Assignments) == len(all.Setting.Assignments) }
 	if len(members) < 2 || slices.ContainsFunc(members, alone) || f != nil && m.tried[m.incumbent.Name+"\x00"+all.Setting.Name] || !m.affords(2) {
 		return nil
 	}

@@ -220,8 +220,11 @@ func tuneVerdict(out apptune.Outcome) error {
 	case len(out.Record.Ideas) == 0:
 		return fault.WithKind(fault.Found, errors.New("no setting is known to make the path better, and none was tried"))
 	case len(t.Against) > 0:
-		return fault.New(fault.Found, fmt.Errorf("it is faster, but %s", strings.Join(t.Against, ", and ")),
-			"to keep it all the same: linerate keep %s HOST --both --despite-guards", t.Proof)
+		err := fault.WithKind(fault.Found, fmt.Errorf("it proved better, but %s", strings.Join(t.Against, ", and ")))
+		if inLab(out.Search.Far) {
+			return err
+		}
+		return fault.WithHint(err, "to keep it all the same: linerate keep %s HOST --both --despite-guards", t.Proof)
 	case out.Confirmation == nil:
 		return fault.WithKind(fault.Found, errors.New("no setting that was tried makes the path better"))
 	default:
