@@ -70,6 +70,12 @@ func Run(ctx context.Context, env app.Env, e *target.Ends, st trial.Store, r Req
 	if err != nil {
 		return Outcome{}, err
 	}
+	current := []model.Setting{{Name: tune.Baseline}}
+	early := r
+	early.Flow = pilot(r.Flow, 0, r.Quick)
+	if _, err := early.plan(current, r.Seed); err != nil { // before any wait
+		return Outcome{}, err
+	}
 	if err := trial.Calm(ctx, env, e); err != nil {
 		return Outcome{}, err
 	}
@@ -85,7 +91,7 @@ func Run(ctx context.Context, env app.Env, e *target.Ends, st trial.Store, r Req
 	if r.Flow.Omit == 0 && r.Flow.Bytes == 0 {
 		r.Flow.Omit = stats.DefaultOmit(rtt.Or(0))
 	}
-	p, err := r.plan([]model.Setting{{Name: tune.Baseline}}, r.Seed)
+	p, err := r.plan(current, r.Seed)
 	if err != nil {
 		return Outcome{}, err
 	}
