@@ -56,7 +56,7 @@ func texts(t *testing.T, f func(path, text string)) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (d.Name() == ".git" || d.Name() == "bin"):
+		case d.IsDir() && path != module && (strings.HasPrefix(d.Name(), ".") || d.Name() == "bin"): // such as a GOPATH
 			return filepath.SkipDir
 		case d.IsDir() || !strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, ".md"):
 			return nil
