@@ -1,6 +1,10 @@
 package diagnose
 
 import (
+	"cmp"
+	"slices"
+	"time"
+
 	"linerate/internal/core/units"
 )
 
@@ -32,11 +36,28 @@ func (f features) believes() (believed, bool) {
 		f.rwnd.Or(0) >= limitedShare && !f.lossy() || f.crowded(f.Sender) || f.crowded(f.Receiver) {
 		return believed{}, false
 	}
-	rtt, least := f.TCP.RTT.Or(0), f.TCP.BBR.RTTMin.Or(0)
+	rtt, least := f.TCP.RTT.Or(0), f.emptyRTT()
 	return believed{
 		rate: rate, share: float64(rate / ceiling), lost: f.resent.Or(0),
 		waits: least > 0 && float64(rtt) >= bbrWaits*float64(least) && f.packetsWait(rtt),
 	}, true
+}
+
+// emptyRTT returns the round trip of the empty path: the least of bbr's, which a queue of its own
+// may hold up, and of all others; 0 if unknown.
+func (f features) emptyRTT() time.Duration {
+	if own, ok := f.TCP.BBR.RTTMin.Get(); ok && own > 0 && f.nearRTT > 0 {
+		return min(own, f.nearRTT)
+	}
+	return max(f.TCP.BBR.RTTMin.Or(0), f.nearRTT)
+}
+
+// drains reports whether bbr fills the path but for one interval, in which it let the path drain
+// to measure the least round trip: 200 ms and a round trip of nearly nothing, every 10 s
+// (BBRProbeRTTDuration of draft-ietf-ccwg-bbr).
+func (f features) drains() bool {
+	m, ok := f.believes()
+	return ok && m.share >= fullPath && m.lost < bbrDrops && f.full.Or(0) >= refutes && f.others.Or(0) >= fullPath
 }
 
 // lossUnderBBR is rule B10 of a sender that uses bbr.
@@ -66,16 +87,21 @@ func lossUnderBBR(f features) (*finding, bool) {
 	return nil, false
 }
 
-// cutsOnly reports whether paced datagrams below bbr's rate get through: then a policer drops
-// packets, not a bad cable.
+// cutsOnly reports whether paced datagrams get through at some rate and all below it, up to
+// bbr's own: then a policer drops packets, not a bad cable.
 func (f features) cutsOnly(m believed) bool {
+	rungs := slices.SortedFunc(slices.Values(f.Beside.Ladder), func(a, b Rung) int { return cmp.Compare(a.Sent, b.Sent) })
 	var lost, all float64
-	for _, r := range f.Beside.Ladder {
-		if r.Size >= smallFrame && r.Sent > 0 && r.Sent <= m.rate/2 {
-			lost, all = lost+float64(r.Lost), all+float64(r.Lost+r.Got)
+	for _, r := range rungs {
+		if r.Size < smallFrame || r.Sent <= 0 || r.Sent > m.rate {
+			continue
+		}
+		lost, all = lost+float64(r.Lost), all+float64(r.Lost+r.Got)
+		if all*m.lost >= manySigns && lost < m.lost*all/10 {
+			return true
 		}
 	}
-	return all*m.lost >= fewSigns && lost < m.lost*all/10
+	return false
 }
 
 // stageUnderBBR names what is slower than the link if bbr found a lower rate.
@@ -87,7 +113,7 @@ func (b *finding) stageUnderBBR(m believed) (*finding, bool) {
 	const source = "TCP_CC_INFO bbr_bw, TCP_INFO rtt, total_retrans"
 	switch rtt := f.TCP.RTT.Or(0); {
 	case m.waits:
-		b.because(source, "bbr finds %s on the way, and packets wait there (%s instead of %s)", m.rate, units.FormatDuration(rtt), units.FormatDuration(f.TCP.BBR.RTTMin.Or(0)))
+		b.because(source, "bbr finds %s on the way, and packets wait there (%s instead of %s)", m.rate, units.FormatDuration(rtt), units.FormatDuration(f.emptyRTT()))
 	case m.lost >= bbrDrops:
 		b.Limit = "a policer on the path"
 		if f.spread.Or(1) > steady {

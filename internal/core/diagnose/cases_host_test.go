@@ -231,6 +231,12 @@ func longCases() []aCase {
 			e.Beside.Ladder = []Rung{{Sent: 150e6, Received: 150e6, Size: 1448, Got: 10000 - lost, Lost: lost}}
 		}
 	}
+	drained := func(e *Evidence) { rates(e, 1.14, 1.14, 1.14, 0.44, 1.14) }
+	ladder := func(lost int64) func(*Evidence) {
+		return func(e *Evidence) {
+			e.Beside.Ladder = []Rung{{Sent: 294e6, Received: 294e6, Size: 1448, Got: 200 - lost, Lost: lost}, {Sent: 380e6, Received: 365e6, Size: 1448, Got: 70, Lost: 30}}
+		}
+	}
 	lost := []float64{1306, 3, 0, 1, 0, 1} // a recorded one
 	return []aCase{
 		{name: "bbr at a loss that it hardly bears", rate: 500e6, change: bbr(600e6, 15000, 10.2), rule: "B10", at: atSender, says: "of which 1.06 times its rate arrive: it hardly", misses: "with any rate", without: "B06"},
@@ -239,11 +245,17 @@ func longCases() []aCase {
 		{name: "bbr fills the path and a tenth is lost", rate: 800e6, change: bbr(930e6, 10000, 11.5), rule: "B10", at: atSender, says: "bbr fills the path as it sees it (930 Mbit/s), and 10 %", without: "B06"},
 		{name: "a tenth that is lost does not explain half", rate: 400e6, change: bbr(930e6, 10000, 10.2), rule: "unknown", without: "B10"},
 		{name: "datagrams get through where bbr loses many: a policer", rate: 390e6, change: after(bbr(400e6, 15000, 10.2), level, paced(0)), rule: "B06", at: nowhere, without: "B10"},
+		{name: "those of one rate do, and not the faster ones", rate: 390e6, change: after(bbr(400e6, 15000, 10.2), level, ladder(0)), rule: "B06", at: nowhere, without: "B10"},
+		{name: "some of the slow ones are lost as well", rate: 390e6, change: after(bbr(400e6, 15000, 10.2), level, ladder(20)), rule: "B10", at: atSender, without: "B06"},
 		{name: "datagrams are lost as well", rate: 390e6, change: after(bbr(400e6, 15000, 10.2), level, paced(1500)), rule: "B10", at: atSender, without: "B06"},
 		{name: "bbr finds a lower rate, and a queue", rate: 390e6, change: after(bbr(400e6, 10, 12), level), rule: "B06", at: nowhere, says: "bbr finds 400 Mbit/s on the way, and packets wait there (12 ms instead of 10 ms)"},
 		{name: "bbr finds a lower rate, and losses without a queue", rate: 390e6, change: after(bbr(400e6, 4000, 10.2), level), rule: "B06", at: nowhere, says: "4 % of the segments are cut away without ever waiting", without: "B10"},
 		{name: "bbr finds a lower rate, and nothing else", rate: 390e6, change: after(bbr(400e6, 10, 10.2), level), rule: "unknown", without: "B06"},
 		{name: "bbr finds twice what arrives", rate: 190e6, change: after(bbr(400e6, 4000, 12), level), rule: "unknown", without: "B06"},
+		{name: "bbr's own queue holds up even the least of its round trips", rate: 390e6, change: after(bbr(400e6, 10, 12), level, func(e *Evidence) { e.TCP.BBR.RTTMin = known(11900 * time.Microsecond) }), rule: "B06", at: nowhere, says: "packets wait there (12 ms instead of 10 ms)"},
+		{name: "bbr that lets the full path drain once", rate: 820e6, change: after(bbr(938e6, 10, 10.2), drained), rule: "ceiling", at: atSender, says: "87.1 % of the 941.5 Mbit/s that it can carry; bbr fills it (938 Mbit/s), but for"},
+		{name: "bbr that is slower twice", rate: 820e6, change: after(bbr(938e6, 10, 10.2), func(e *Evidence) { rates(e, 1.14, 0.72, 1.14, 0.86, 1.14) }), rule: "unknown", without: "ceiling"},
+		{name: "a sender that does not pace drains no path", rate: 820e6, change: drained, rule: "unknown", without: "ceiling"},
 		{name: "bbr that is still getting faster", rate: 390e6, change: after(bbr(400e6, 10, 12), func(e *Evidence) { rates(e, 0.5, 1, 1.5) }), rule: "unknown", without: "B06"},
 		{name: "a processor that is full tells bbr a lower rate", rate: 390e6, change: after(bbr(400e6, 15000, 12), level, func(e *Evidence) { e.Sender.moved("thread_run_ms", 9900) }), rule: "B16", at: atSender, without: "B10"},
 		{name: "version 3 bears 2 %", rate: 300e6, change: after(bbr(310e6, 3000, 10.2), later(300)), rule: "B10", at: atSender, says: "no more than 300 segments under way, of the 813"},

@@ -18,6 +18,14 @@ func levelWindow(n units.Bytes) func(*Evidence) {
 	}
 }
 
+// fillsQueue is a send buffer of 4 MiB that is always full, on a path whose queue holds most of
+// it: the rate is that of a stage of the path. A recorded one.
+func fillsQueue(e *Evidence) {
+	e.Ceiling, e.RTT, e.TCP.RTTMin, e.TCP.RTT = known(units.BitRate(250.4e6)), known(78290*time.Microsecond), known(78346*time.Microsecond), known(414*time.Millisecond)
+	e.TCP.SndbufLimited = known(10 * time.Second)
+	trips(e, 409.3, 414, 415, 413)
+}
+
 func windowCases() []aCase {
 	scalingOff := func(sender, receiver string) func(*Evidence) {
 		return func(e *Evidence) {
@@ -81,6 +89,17 @@ func windowCases() []aCase {
 			e.TCP.SendBuffer, e.TCP.Cwnd = known(units.Bytes(65536)), known(units.Bytes(66608))
 			e.TCP.RTT, e.RTT, e.TCP.RTTMin = known(8710*time.Microsecond), known(7405*time.Microsecond), known(7405*time.Microsecond)
 		}, rule: "unknown", without: "B08"},
+		{name: "a send buffer that fills a queue on the way", rate: 78.6e6, change: fillsQueue, rule: "B06", at: nowhere, allows: 78.6e6, without: "B08", says: "packets wait on the way all the time, at the least 409 ms"},
+		{name: "a receive window that does", rate: 78.6e6, change: after(fillsQueue, func(e *Evidence) {
+			e.TCP.SndbufLimited = known(time.Duration(0))
+			window(4<<20, 1)(e)
+		}), rule: "B06", at: nowhere, without: "B07"},
+		{name: "a queue that runs empty at times", rate: 78.6e6, change: after(fillsQueue, func(e *Evidence) { e.Samples[1].Value = 0.08 }), rule: "B08", at: atSender, without: "B06"},
+		{name: "a few segments that wait for delayed acknowledgements", rate: 1.6e6, change: func(e *Evidence) {
+			e.TCP.SndbufLimited, e.TCP.SendBuffer = known(10*time.Second), known(units.Bytes(8<<10))
+			e.TCP.RTT = known(40 * time.Millisecond)
+			trips(e, 40, 41, 40, 40)
+		}, rule: "B08", at: atSender, without: "B06"},
 		{name: "a send buffer that is large enough", rate: 50e6, change: func(e *Evidence) {
 			e.TCP.SndbufLimited = known(5 * time.Second)
 		}, rule: "unknown", without: "B08"},
@@ -211,6 +230,20 @@ func lossCases() []aCase {
 			resent(e, 1028, 0)
 			e.Sender.moved("tcp_recoveries_without_sack", 2, "tcp_timeouts", 1)
 		}, rule: "B10", at: atSender, help: "tcp.sack"},
+		{name: "without SACK, in a smaller part of the time that explains all that was lost", rate: 643e6, change: func(e *Evidence) { // a recorded one
+			e.TCP.SACK = known(false)
+			resent(e, 450, 0)
+			e.Sender.moved("tcp_recoveries_without_sack", 5)
+			window(8<<20, 0.27)(e)
+			e.Receiver.Facts.Knobs["tcp.recv_buffer_max"] = known("33554432")
+		}, rule: "B10", at: atSender, help: "tcp.sack", without: "B21"},
+		{name: "and in one that does not", rate: 300e6, change: func(e *Evidence) {
+			e.TCP.SACK = known(false)
+			resent(e, 450, 0)
+			e.Sender.moved("tcp_recoveries_without_sack", 5)
+			window(8<<20, 0.27)(e)
+			e.Receiver.Facts.Knobs["tcp.recv_buffer_max"] = known("33554432")
+		}, rule: "B21", at: atReceiver, without: "B10"},
 		{name: "without SACK and with few losses the program reads late", rate: 5e6, change: func(e *Evidence) {
 			e.TCP.SACK = known(false)
 			resent(e, 90, 0)

@@ -126,6 +126,9 @@ func Find(e Evidence) []model.Finding {
 	case share >= nearlyFull: // nothing else limits it (diagnosis.md section 4.0, rule 2)
 		first, limit = full(f), slices.DeleteFunc(limit, func(l model.Finding) bool { return share >= fullPath || l.Explains.Or(0) < worthNaming })
 		f.locate(&first)
+	case len(limit) == 0 && f.drains():
+		first = full(f)
+		f.locate(&first)
 	case len(limit) == 0:
 		first = notFound(f)
 	default:
@@ -162,6 +165,9 @@ func full(f features) model.Finding {
 		b.because(f.Ceiling.Source(), "all of the %s that it can carry, and some that had come before", c)
 	} else {
 		b.because(f.Ceiling.Source(), "%.1f %% of the %s that it can carry", 100*share, c)
+	}
+	if share < nearlyFull {
+		b.also("bbr fills it (%s), but for a fraction of a second in 10 s in which it lets the path drain to measure the round trip", f.TCP.BBR.Rate.Or(0))
 	}
 	b.Implied, b.Explains = f.Ceiling, fact.Unknown[float64]("there is no gap to speak of")
 	if least, ok := limits.Smallest(f.Path.Limits); ok && least.Name != b.Limit {

@@ -134,8 +134,11 @@ const leastTimer = 200 * time.Millisecond
 func (f features) mends() bool {
 	sack, known := f.TCP.SACK.Get()
 	again, rtt := f.TCP.Retransmits.Or(0), f.TCP.RTT.Or(f.nearRTT)
-	return known && !sack && again >= fewBursts && again >= 2*max(f.slowed.Or(again), f.signs.Or(0)) &&
-		f.Window > 0 && float64(again)*rtt.Seconds() >= mending*f.Window.Seconds()
+	if !known || sack || f.Window <= 0 || again < fewBursts || again < 2*max(f.slowed.Or(again), f.signs.Or(0)) {
+		return false
+	}
+	share := float64(again) * rtt.Seconds() / f.Window.Seconds()
+	return share >= mending || share >= limitedShare && share >= 1-f.full.Or(0) // or it is all the time that was lost
 }
 
 // lossRate returns the share of segments that were lost: loss events if they were counted,
@@ -161,6 +164,21 @@ func (f features) fills() bool { return f.peak.Or(0) >= touched || f.stands() }
 // queue drain between its probes, which the smoothed round trip of the samples does not show.
 func (f features) stands() bool {
 	return f.nearRTT > 0 && !f.paced() && float64(f.least) >= stands*float64(f.nearRTT) && f.packetsWait(f.least)
+}
+
+// queued reports whether a window or a buffer holds the sender back only because a queue on the
+// path is full of what it let through: a larger one would lengthen the queue. A few segments
+// that wait for delayed acknowledgements are no queue.
+func (f features) queued() bool {
+	idle, ok := f.idle.Get()
+	segments := f.bytesUnderWay() / float64(max(1, f.TCP.MSS.Or(fullMSS)))
+	return ok && idle < idleShare && f.stands() && segments >= queuedSegments && !f.crowded(f.Sender) && !f.crowded(f.Receiver) &&
+		f.load(f.Sender).stopped.Or(0) < limitedShare && f.load(f.Receiver).stopped.Or(0) < limitedShare
+}
+
+// bytesUnderWay returns what the path and its queues hold at the measured rate.
+func (f features) bytesUnderWay() float64 {
+	return float64(f.Goodput) / 8 * f.TCP.RTT.Or(f.nearRTT).Seconds()
 }
 
 // packetsWait reports whether a round trip exceeds the least one by so much that packets wait,

@@ -99,7 +99,7 @@ func shaper(f features) (*finding, bool) {
 // rates shows it, or packets wait somewhere at a steady rate, or a policer drops the excess.
 func slowStage(f features) (*finding, bool) {
 	most, reached := f.kneeReached()
-	if !f.pathBound() && !reached || f.full.Or(1) >= nearlyFull && f.full.IsKnown() {
+	if !f.pathBound() && !f.queued() && !reached || f.full.Or(1) >= nearlyFull && f.full.IsKnown() {
 		return nil, false
 	}
 	for _, more := range []look{shaper, radio, sharedMedium, ackLimited, behindData} {
@@ -119,7 +119,7 @@ func slowStage(f features) (*finding, bool) {
 		return b.because("paced UDP at several rates", "no more than %s of UDP arrive, however fast it is sent, and the hosts dropped none of it", rate).
 			allows(max(rate, f.Goodput), "knee of the UDP ladder"), true
 	}
-	if reached && !f.pathBound() {
+	if reached && !f.pathBound() && !f.queued() {
 		return b.because("paced UDP at several rates, the other way", "no more than %s of UDP arrive the other way, however fast it is sent, and this way no more than %s", most, max(f.Goodput, f.mostDatagrams())).
 			allows(f.Goodput, "measured"), true
 	}

@@ -80,7 +80,7 @@ func (f features) windowed() (*finding, bool) {
 	bound, ok := f.bound(window).Get()
 	share, timed := f.rwnd.Get()
 	switch {
-	case f.mends():
+	case f.mends() || f.queued():
 		return nil, false
 	case timed && share < limitedShare:
 		return nil, false
@@ -151,7 +151,7 @@ func (f features) roomFor(window units.Bytes) bool {
 // sendBuffer is rule B08.
 func sendBuffer(f features) (*finding, bool) {
 	share, ok := f.sndbuf.Get()
-	if !ok || share < limitedShare && !f.onlyBuffer() {
+	if !ok || share < limitedShare && !f.onlyBuffer() || f.queued() {
 		return nil, false
 	}
 	const full = "the socket buffer was full of data that was not acknowledged yet"

@@ -58,13 +58,14 @@ const (
 	smallPacket  = 0.50 // (p) of the payload that a packet of 1500 bytes carries: rule B29
 
 	// Queues.
-	standing     = 1.25 // (p) round trip under load over the least one: packets wait somewhere
-	stands       = 1.50 // (p) the least round trip of all samples over the least one: packets wait all the time
-	fewPackets   = 2.0  // (p) waiting at the measured rate, from which a longer round trip is a queue
-	sameQueue    = 0.40 // (p) the wait of probes over that of the load's packets: both stand in one queue
-	steady       = 0.05 // (p) standard deviation over mean of the rate: something clocks it
-	bloatTrips   = 1.5  // (p) B30: delay added by the load, in idle round trips; a sender needs a queue of one
-	bloatPackets = 32.0 // (p) B30: in full packets at the measured rate, so that a slow link is not taken for one
+	standing       = 1.25 // (p) round trip under load over the least one: packets wait somewhere
+	stands         = 1.50 // (p) the least round trip of all samples over the least one: packets wait all the time
+	queuedSegments = 32.0 // (p) under way, from which they are a queue and not a few that wait for delayed acknowledgements
+	fewPackets     = 2.0  // (p) waiting at the measured rate, from which a longer round trip is a queue
+	sameQueue      = 0.40 // (p) the wait of probes over that of the load's packets: both stand in one queue
+	steady         = 0.05 // (p) standard deviation over mean of the rate: something clocks it
+	bloatTrips     = 1.5  // (p) B30: delay added by the load, in idle round trips; a sender needs a queue of one
+	bloatPackets   = 32.0 // (p) B30: in full packets at the measured rate, so that a slow link is not taken for one
 
 	bbrTries = 1.25 // of its rate, which bbr probes at times: bbr_pacing_gain, net/ipv4/tcp_bbr.c
 	bbrWaits = 1.10 // (p) round trip over bbr's least one: it keeps the queue shorter than others
@@ -102,10 +103,11 @@ const (
 
 // fewest are the smallest counts that are evidence (p).
 const (
-	fewSigns   = 3 // of reordering, of broken frames
-	fewBursts  = 4 // segments lost in bursts
-	fewLosses  = 5 // with so few their share is unknown: diagnosis-2.md 8
-	fewSamples = 3 // of the rate
+	manySigns  = 10 // datagrams expected to be lost, of which none was: not by chance (e^-10)
+	fewSigns   = 3  // of reordering, of broken frames
+	fewBursts  = 4  // segments lost in bursts
+	fewLosses  = 5  // with so few their share is unknown: diagnosis-2.md 8
+	fewSamples = 3  // of the rate
 	smallFrame = 512
 	nap        = 5 * time.Millisecond // (p) of added idle round trip: the radio sleeps
 	pageFrame  = 4074                 // MTU whose frames fit a page of 4 KiB: diagnosis.md B20
