@@ -223,20 +223,10 @@ func longCases() []aCase {
 	window := window(8<<20, 0.4)
 	fills := func(e *Evidence) { e.Receiver.Facts.Knobs["tcp.recv_buffer_max"] = known("33554432") }
 	level := func(e *Evidence) { rates(e, 1, 1, 1, 1) }
-	later := func(most int64) func(*Evidence) {
-		return func(e *Evidence) { e.TCP.BBR.InFlight = known(most) }
-	}
-	paced := func(lost int64) func(*Evidence) {
-		return func(e *Evidence) {
-			e.Beside.Ladder = []Rung{{Sent: 150e6, Received: 150e6, Size: 1448, Got: 10000 - lost, Lost: lost}}
-		}
-	}
+	later := func(most int64) func(*Evidence) { return func(e *Evidence) { e.TCP.BBR.InFlight = known(most) } }
 	drained := func(e *Evidence) { rates(e, 1.14, 1.14, 1.14, 0.44, 1.14) }
-	ladder := func(lost int64) func(*Evidence) {
-		return func(e *Evidence) {
-			e.Beside.Ladder = []Rung{{Sent: 294e6, Received: 294e6, Size: 1448, Got: 200 - lost, Lost: lost}, {Sent: 380e6, Received: 365e6, Size: 1448, Got: 70, Lost: 30}}
-		}
-	}
+	ladder := func(rungs ...Rung) func(*Evidence) { return func(e *Evidence) { e.Beside.Ladder = rungs } }
+	fast := Rung{Sent: 380e6, Received: 365e6, Size: 1448, Got: 70, Lost: 30}
 	lost := []float64{1306, 3, 0, 1, 0, 1} // a recorded one
 	return []aCase{
 		{name: "bbr at a loss that it hardly bears", rate: 500e6, change: bbr(600e6, 15000, 10.2), rule: "B10", at: atSender, says: "of which 1.06 times its rate arrive: it hardly", misses: "with any rate", without: "B06"},
@@ -244,10 +234,10 @@ func longCases() []aCase {
 		{name: "and the receiver's window is full of what came behind", rate: 300e6, change: after(bbr(400e6, 15000, 10.2), window, fills), rule: "B10", at: atSender, without: "B21"},
 		{name: "bbr fills the path and a tenth is lost", rate: 800e6, change: bbr(930e6, 10000, 11.5), rule: "B10", at: atSender, says: "bbr fills the path as it sees it (930 Mbit/s), and 10 %", without: "B06"},
 		{name: "a tenth that is lost does not explain half", rate: 400e6, change: bbr(930e6, 10000, 10.2), rule: "unknown", without: "B10"},
-		{name: "datagrams get through where bbr loses many: a policer", rate: 390e6, change: after(bbr(400e6, 15000, 10.2), level, paced(0)), rule: "B06", at: nowhere, without: "B10"},
-		{name: "those of one rate do, and not the faster ones", rate: 390e6, change: after(bbr(400e6, 15000, 10.2), level, ladder(0)), rule: "B06", at: nowhere, without: "B10"},
-		{name: "some of the slow ones are lost as well", rate: 390e6, change: after(bbr(400e6, 15000, 10.2), level, ladder(20)), rule: "B10", at: atSender, without: "B06"},
-		{name: "datagrams are lost as well", rate: 390e6, change: after(bbr(400e6, 15000, 10.2), level, paced(1500)), rule: "B10", at: atSender, without: "B06"},
+		{name: "datagrams get through where bbr loses many: a policer", rate: 390e6, change: after(bbr(400e6, 15000, 10.2), level, ladder(Rung{Sent: 150e6, Received: 150e6, Size: 1448, Got: 10000})), rule: "B06", at: nowhere, without: "B10"},
+		{name: "those of one rate do, and not the faster ones", rate: 390e6, change: after(bbr(400e6, 15000, 10.2), level, ladder(Rung{Sent: 294e6, Received: 294e6, Size: 1448, Got: 200}, fast)), rule: "B06", at: nowhere, without: "B10"},
+		{name: "some of the slow ones are lost as well", rate: 390e6, change: after(bbr(400e6, 15000, 10.2), level, ladder(Rung{Sent: 294e6, Received: 265e6, Size: 1448, Got: 180, Lost: 20}, fast)), rule: "B10", at: atSender, without: "B06"},
+		{name: "datagrams are lost as well", rate: 390e6, change: after(bbr(400e6, 15000, 10.2), level, ladder(Rung{Sent: 150e6, Received: 150e6, Size: 1448, Got: 8500, Lost: 1500})), rule: "B10", at: atSender, without: "B06"},
 		{name: "bbr finds a lower rate, and a queue", rate: 390e6, change: after(bbr(400e6, 10, 12), level), rule: "B06", at: nowhere, says: "bbr finds 400 Mbit/s on the way, and packets wait there (12 ms instead of 10 ms)"},
 		{name: "bbr finds a lower rate, and losses without a queue", rate: 390e6, change: after(bbr(400e6, 4000, 10.2), level), rule: "B06", at: nowhere, says: "4 % of the segments are cut away without ever waiting", without: "B10"},
 		{name: "bbr finds a lower rate, and nothing else", rate: 390e6, change: after(bbr(400e6, 10, 10.2), level), rule: "unknown", without: "B06"},

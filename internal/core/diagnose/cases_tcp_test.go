@@ -18,6 +18,27 @@ func levelWindow(n units.Bytes) func(*Evidence) {
 	}
 }
 
+// fewLost is a slow path on which 4 segments are lost in the window. A recorded one.
+func fewLost(segments, events int) func(*Evidence) {
+	return func(e *Evidence) {
+		e.Ceiling, e.RTT = known(units.BitRate(3.455e6)), known(198*time.Millisecond)
+		e.TCP.RTT, e.TCP.RTTMin, e.TCP.Cwnd, e.TCP.SegmentsOut, e.TCP.Retransmits = known(209*time.Millisecond), known(201*time.Millisecond), known(units.Bytes(34752)), known(int64(680)), known(int64(4))
+		e.Sender.moved("tcp_retransmitted", segments, "tcp_out_segments", 1009, "tcp_recoveries", events)
+	}
+}
+
+// withoutSACK is a sender that slowed down so often and sent so many segments again, into a window
+// that held it up for a share of the time and may grow.
+func withoutSACK(segments, events int, size units.Bytes, share float64, pairs ...any) func(*Evidence) {
+	return func(e *Evidence) {
+		e.TCP.SACK = known(false)
+		resent(e, segments, 0)
+		e.Sender.moved(append(pairs, "tcp_recoveries_without_sack", events)...)
+		window(size, share)(e)
+		e.Receiver.Facts.Knobs["tcp.recv_buffer_max"] = known("33554432")
+	}
+}
+
 // fillsQueue is a send buffer of 4 MiB that is always full, on a path whose queue holds most of
 // it: the rate is that of a stage of the path. A recorded one.
 func fillsQueue(e *Evidence) {
@@ -27,6 +48,17 @@ func fillsQueue(e *Evidence) {
 }
 
 func windowCases() []aCase {
+	untimed := func(own units.Bytes) func(*Evidence) {
+		return func(e *Evidence) {
+			window(65536, 0)(e)
+			e.TCP.RwndLimited, e.Run.Flow.Window = fact.Unknown[time.Duration]("freebsd"), own
+		}
+	}
+	rises := func(e *Evidence) {
+		e.RTT, e.Window = known(300*time.Millisecond), 5*time.Second
+		e.TCP.Busy, e.TCP.RTT, e.TCP.RTTMin, e.TCP.PeerWindow = known(5*time.Second), known(300*time.Millisecond), known(300*time.Millisecond), known(units.Bytes(64<<20))
+		rates(e, 0.2, 0.5, 1.0, 1.6, 1.7)
+	}
 	scalingOff := func(sender, receiver string) func(*Evidence) {
 		return func(e *Evidence) {
 			window(65535, 0.7)(e)
@@ -40,22 +72,10 @@ func windowCases() []aCase {
 		{name: "a share of time below the threshold", rate: 50e6, change: window(65536, 0.19), rule: "unknown", without: "B07"},
 		{name: "a bound below what was measured refutes its rule", rate: 100e6, change: window(65536, 0.7), rule: "unknown", without: "B07"},
 		{name: "a window far above what was reached", rate: 50e6, change: window(1<<20, 0.7), rule: "unknown", without: "B07"},
-		{name: "without the kernel's times the window has to explain the rate", rate: 50e6, change: func(e *Evidence) {
-			window(65536, 0)(e)
-			e.TCP.RwndLimited = fact.Unknown[time.Duration]("freebsd")
-		}, rule: "B07", at: atReceiver},
-		{name: "and where it does not, nothing is said", rate: 40e6, change: func(e *Evidence) {
-			window(65536, 0)(e)
-			e.TCP.RwndLimited = fact.Unknown[time.Duration]("freebsd")
-		}, rule: "unknown"},
-		{name: "but a small one that the test itself set caps it", rate: 40e6, change: func(e *Evidence) {
-			window(65536, 0)(e)
-			e.TCP.RwndLimited, e.Run.Flow.Window = fact.Unknown[time.Duration]("freebsd"), 65536
-		}, rule: "B07", at: atReceiver, help: "window"},
-		{name: "one that allows half as much more does not", rate: 30e6, change: func(e *Evidence) {
-			window(65536, 0)(e)
-			e.TCP.RwndLimited, e.Run.Flow.Window = fact.Unknown[time.Duration]("freebsd"), 65536
-		}, rule: "unknown"},
+		{name: "without the kernel's times the window has to explain the rate", rate: 50e6, change: untimed(0), rule: "B07", at: atReceiver},
+		{name: "and where it does not, nothing is said", rate: 40e6, change: untimed(0), rule: "unknown"},
+		{name: "but a small one that the test itself set caps it", rate: 40e6, change: untimed(65536), rule: "B07", at: atReceiver, help: "window"},
+		{name: "one that allows half as much more does not", rate: 30e6, change: untimed(65536), rule: "unknown"},
 		{name: "window of the test itself", rate: 19e6, change: func(e *Evidence) {
 			window(24<<10, 0.7)(e)
 			e.Run.Flow.Window, e.TCP.SendScale = 24<<10, known(0)
@@ -123,17 +143,8 @@ func windowCases() []aCase {
 		}, rule: "B23", at: atReceiver, without: "B21"},
 		{name: "sender idle", rate: 50e6, change: func(e *Evidence) { e.TCP.Busy = known(4 * time.Second) }, rule: "B21", at: atSender},
 		{name: "sender idle for a moment", rate: 500e6, change: func(e *Evidence) { e.TCP.Busy = known(8500 * time.Millisecond) }, rule: "unknown", without: "B21"},
-		{name: "short test", rate: 300e6, change: func(e *Evidence) {
-			e.RTT, e.Window = known(300*time.Millisecond), 5*time.Second
-			e.TCP.Busy, e.TCP.RTT, e.TCP.RTTMin, e.TCP.PeerWindow = known(5*time.Second), known(300*time.Millisecond), known(300*time.Millisecond), known(units.Bytes(64<<20))
-			rates(e, 0.2, 0.5, 1.0, 1.6, 1.7)
-		}, rule: "B14"},
-		{name: "short test, whose slow start ended with a loss", rate: 300e6, change: func(e *Evidence) {
-			e.RTT, e.Window = known(300*time.Millisecond), 5*time.Second
-			e.TCP.Busy, e.TCP.RTT, e.TCP.RTTMin, e.TCP.PeerWindow = known(5*time.Second), known(300*time.Millisecond), known(300*time.Millisecond), known(units.Bytes(64<<20))
-			resent(e, 5000, 1)
-			rates(e, 0.2, 0.5, 1.0, 1.6, 1.7)
-		}, rule: "B14"},
+		{name: "short test", rate: 300e6, change: rises, rule: "B14"},
+		{name: "short test, whose slow start ended with a loss", rate: 300e6, change: after(rises, func(e *Evidence) { resent(e, 5000, 1) }), rule: "B14"},
 		{name: "a test that ends in slow start, whose intervals are shorter than a round trip", rate: 1.107e6, change: func(e *Evidence) { // a recorded one
 			e.Ceiling, e.RTT, e.Window = known(units.BitRate(18.64e6)), known(175*time.Millisecond), 775*time.Millisecond
 			e.TCP.Busy, e.TCP.RTT, e.TCP.RTTMin = known(775*time.Millisecond), known(177*time.Millisecond), known(175*time.Millisecond)
@@ -206,58 +217,20 @@ func lossCases() []aCase {
 			resent(e, 4000, 10)
 			e.TCP.SACK = fact.Unknown[bool]("nobody told")
 		}, rule: "unknown", without: "B10"},
-		{name: "one burst in the window and one before it", rate: 1.397e6, change: func(e *Evidence) { // a recorded one
-			e.Ceiling, e.RTT = known(units.BitRate(3.455e6)), known(198*time.Millisecond)
-			e.TCP.RTT, e.TCP.RTTMin, e.TCP.Cwnd, e.TCP.SegmentsOut, e.TCP.Retransmits = known(209*time.Millisecond), known(201*time.Millisecond), known(units.Bytes(34752)), known(int64(680)), known(int64(4))
-			e.Sender.moved("tcp_retransmitted", 10, "tcp_out_segments", 1009, "tcp_recoveries", 2)
-		}, rule: "B06", at: nowhere, without: "B10"},
-		{name: "as many losses, and one at a time", rate: 1.397e6, change: func(e *Evidence) {
-			e.Ceiling, e.RTT = known(units.BitRate(3.455e6)), known(198*time.Millisecond)
-			e.TCP.RTT, e.TCP.RTTMin, e.TCP.Cwnd, e.TCP.SegmentsOut, e.TCP.Retransmits = known(209*time.Millisecond), known(201*time.Millisecond), known(units.Bytes(34752)), known(int64(680)), known(int64(4))
-			e.Sender.moved("tcp_retransmitted", 6, "tcp_out_segments", 1009, "tcp_recoveries", 5)
-		}, rule: "B10", at: atSender, without: "B06"},
+		{name: "one burst in the window and one before it", rate: 1.397e6, change: fewLost(10, 2), rule: "B06", at: nowhere, without: "B10"},
+		{name: "as many losses, and one at a time", rate: 1.397e6, change: fewLost(6, 5), rule: "B10", at: atSender, without: "B06"},
 		{name: "lost singly: no burst", rate: 20e6, change: func(e *Evidence) { resent(e, 420, 400) }, rule: "B10", at: atSender, without: "B06"},
-		{name: "without SACK a lost segment is mended in each round trip", rate: 5e6, change: func(e *Evidence) {
-			e.TCP.SACK = known(false)
-			resent(e, 900, 0)
-			e.Sender.moved("tcp_recoveries_without_sack", 2)
-			window(256<<10, 0.8)(e)
-			e.Receiver.Facts.Knobs["tcp.recv_buffer_max"] = known("33554432")
-		}, rule: "B10", at: atSender, help: "tcp.sack", without: "B21"},
+		{name: "without SACK a lost segment is mended in each round trip", rate: 5e6, change: withoutSACK(900, 2, 256<<10, 0.8), rule: "B10", at: atSender, help: "tcp.sack", without: "B21"},
 		{name: "without SACK all is sent again after a timeout, whatever the congestion control", rate: 12e6, change: func(e *Evidence) { // a recorded one
 			e.TCP.SACK, e.TCP.Congestion, e.Window = known(false), known("bbr"), 2537*time.Millisecond
 			e.TCP.Busy = known(2537 * time.Millisecond)
 			resent(e, 1028, 0)
 			e.Sender.moved("tcp_recoveries_without_sack", 2, "tcp_timeouts", 1)
 		}, rule: "B10", at: atSender, help: "tcp.sack"},
-		{name: "without SACK, in a smaller part of the time that explains all that was lost", rate: 643e6, change: func(e *Evidence) { // a recorded one
-			e.TCP.SACK = known(false)
-			resent(e, 450, 0)
-			e.Sender.moved("tcp_recoveries_without_sack", 5)
-			window(8<<20, 0.27)(e)
-			e.Receiver.Facts.Knobs["tcp.recv_buffer_max"] = known("33554432")
-		}, rule: "B10", at: atSender, help: "tcp.sack", without: "B21"},
-		{name: "and in one that does not", rate: 300e6, change: func(e *Evidence) {
-			e.TCP.SACK = known(false)
-			resent(e, 450, 0)
-			e.Sender.moved("tcp_recoveries_without_sack", 5)
-			window(8<<20, 0.27)(e)
-			e.Receiver.Facts.Knobs["tcp.recv_buffer_max"] = known("33554432")
-		}, rule: "B21", at: atReceiver, without: "B10"},
-		{name: "without SACK and with few losses the program reads late", rate: 5e6, change: func(e *Evidence) {
-			e.TCP.SACK = known(false)
-			resent(e, 90, 0)
-			e.Sender.moved("tcp_recoveries_without_sack", 2)
-			window(256<<10, 0.8)(e)
-			e.Receiver.Facts.Knobs["tcp.recv_buffer_max"] = known("33554432")
-		}, rule: "B21", at: atReceiver, without: "B10"},
-		{name: "and all the same where some of the slowing down proved needless", rate: 2.743e6, change: func(e *Evidence) { // a recorded one
-			e.TCP.SACK = known(false)
-			resent(e, 900, 0)
-			e.Sender.moved("tcp_recoveries_without_sack", 4, "tcp_undone_early", 3)
-			window(3<<20, 0.93)(e)
-			e.Receiver.Facts.Knobs["tcp.recv_buffer_max"] = known("33554432")
-		}, rule: "B10", at: atSender, help: "tcp.sack", without: "B21"},
+		{name: "without SACK, in a smaller part of the time that explains all that was lost", rate: 643e6, change: withoutSACK(450, 5, 8<<20, 0.27), rule: "B10", at: atSender, help: "tcp.sack", without: "B21"},
+		{name: "and in one that does not", rate: 300e6, change: withoutSACK(450, 5, 8<<20, 0.27), rule: "B21", at: atReceiver, without: "B10"},
+		{name: "without SACK and with few losses the program reads late", rate: 5e6, change: withoutSACK(90, 2, 256<<10, 0.8), rule: "B21", at: atReceiver, without: "B10"},
+		{name: "and all the same where some of the slowing down proved needless", rate: 2.743e6, change: withoutSACK(900, 4, 3<<20, 0.93, "tcp_undone_early", 3), rule: "B10", at: atSender, help: "tcp.sack", without: "B21"},
 		{name: "losses so many that the sender waits for its timer", rate: 24.6e6, change: func(e *Evidence) { // a recorded one
 			waitsForTimers(e)
 			e.Sender.moved("tcp_timeouts", 10)

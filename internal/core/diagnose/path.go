@@ -192,18 +192,21 @@ func packetTime(mss int, rate units.BitRate) time.Duration {
 // not drop it.
 func (f features) ladderKnee() (units.BitRate, bool) { return kneeOf(f.Beside.Ladder, f.Ceiling) }
 
+// kneeOf takes a rate for too fast only if it loses more than the slowest one does: a share that
+// is lost at any rate is no knee.
 func kneeOf(ladder []Rung, ceiling fact.Of[units.BitRate]) (units.BitRate, bool) {
+	rungs := slices.DeleteFunc(slices.Clone(ladder), func(r Rung) bool { return r.Sent <= 0 || r.Size < smallFrame })
+	slices.SortFunc(rungs, func(a, b Rung) int { return cmp.Compare(a.Sent, b.Sent) })
 	var most units.BitRate
+	var anyway float64
 	over := false
-	for _, r := range ladder {
-		if r.Sent <= 0 || r.Size < smallFrame {
-			continue
-		}
+	for i, r := range rungs {
 		most = max(most, r.Received)
 		lost := float64(r.Sent-r.Received) / float64(r.Sent)
-		if lost > 1-knee && float64(r.Host) < hostDrops*float64(r.Lost) {
-			over = true
+		if i == 0 && len(rungs) > 1 {
+			anyway = lost
 		}
+		over = over || lost > max(1-knee, 2*anyway) && float64(r.Host) < hostDrops*float64(r.Lost)
 	}
 	c, known := ceiling.Get()
 	return most, over && most > 0 && (!known || float64(most) < nearlyFull*float64(c))
