@@ -114,6 +114,11 @@ func windowCases() []aCase {
 			e.TCP.SndbufLimited = known(time.Duration(0))
 			window(4<<20, 1)(e)
 		}), rule: "B06", at: nowhere, without: "B07"},
+		{name: "wait in a host without time", rate: 78.6e6, change: after(fillsQueue, func(e *Evidence) {
+			e.TCP.RTT, e.TCP.SendBuffer, e.Samples = known(120*time.Millisecond), known(units.Bytes(1179648)), nil
+			trips(e, 120, 121, 122)
+			e.Sender.moved("cpu_busy_ms/cpu0", 9900, "cpu_busy_ms/cpu1", 9800, "cpu_busy_ms/cpu2", 9900, "cpu_busy_ms/cpu3", 9900)
+		}), rule: "B08", at: atSender, without: "B06"},
 		{name: "a queue that runs empty at times", rate: 78.6e6, change: after(fillsQueue, func(e *Evidence) { e.Samples[1].Value = 0.08 }), rule: "B08", at: atSender, without: "B06"},
 		{name: "a few segments that wait for delayed acknowledgements", rate: 1.6e6, change: func(e *Evidence) {
 			e.TCP.SndbufLimited, e.TCP.SendBuffer = known(10*time.Second), known(units.Bytes(8<<10))

@@ -168,17 +168,20 @@ func (f features) stands() bool {
 
 // queued reports whether a window or a buffer holds the sender back only because a queue on the
 // path is full of what it let through: a larger one would lengthen the queue. A few segments
-// that wait for delayed acknowledgements are no queue.
+// that wait for delayed acknowledgements are no queue, and hosts that are short of processor time
+// handle packets late.
 func (f features) queued() bool {
 	idle, ok := f.idle.Get()
-	segments := f.bytesUnderWay() / float64(max(1, f.TCP.MSS.Or(fullMSS)))
-	return ok && idle < idleShare && f.stands() && segments >= queuedSegments && !f.crowded(f.Sender) && !f.crowded(f.Receiver) &&
-		f.load(f.Sender).stopped.Or(0) < limitedShare && f.load(f.Receiver).stopped.Or(0) < limitedShare
-}
-
-// bytesUnderWay returns what the path and its queues hold at the measured rate.
-func (f features) bytesUnderWay() float64 {
-	return float64(f.Goodput) / 8 * f.TCP.RTT.Or(f.nearRTT).Seconds()
+	wait, least := f.least-f.nearRTT, shortQueueWait
+	for _, e := range []End{f.Sender, f.Receiver} {
+		if f.crowded(e) {
+			return false
+		}
+		if f.busy(e) {
+			least = hostWait
+		}
+	}
+	return ok && idle < idleShare && f.stands() && wait >= least && f.TCP.RTT.Or(0) >= time.Duration(queuedSegments*float64(f.packetTime()))
 }
 
 // packetsWait reports whether a round trip exceeds the least one by so much that packets wait,

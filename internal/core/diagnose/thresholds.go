@@ -60,7 +60,7 @@ const (
 	// Queues.
 	standing       = 1.25 // (p) round trip under load over the least one: packets wait somewhere
 	stands         = 1.50 // (p) the least round trip of all samples over the least one: packets wait all the time
-	queuedSegments = 32.0 // (p) under way, from which they are a queue and not a few that wait for delayed acknowledgements
+	queuedSegments = 32.0 // (p) full packets under way, from which they are a queue
 	fewPackets     = 2.0  // (p) waiting at the measured rate, from which a longer round trip is a queue
 	sameQueue      = 0.40 // (p) the wait of probes over that of the load's packets: both stand in one queue
 	steady         = 0.05 // (p) standard deviation over mean of the rate: something clocks it
@@ -109,6 +109,10 @@ const (
 	fewLosses  = 5  // with so few their share is unknown: diagnosis-2.md 8
 	fewSamples = 3  // of the rate
 	smallFrame = 512
-	nap        = 5 * time.Millisecond // (p) of added idle round trip: the radio sleeps
-	pageFrame  = 4074                 // MTU whose frames fit a page of 4 KiB: diagnosis.md B20
+
+	shortQueueWait = 10 * time.Millisecond // (p) in a queue that a window fills
+	hostWait       = 50 * time.Millisecond // (p) more than a host with busy processors delays packets
+
+	nap       = 5 * time.Millisecond // (p) of added idle round trip: the radio sleeps
+	pageFrame = 4074                 // MTU whose frames fit a page of 4 KiB: diagnosis.md B20
 )
