@@ -63,7 +63,7 @@ func (f features) drains() bool {
 // lossUnderBBR is rule B10 of a sender that uses bbr.
 func lossUnderBBR(f features) (*finding, bool) {
 	m, ok := f.believes()
-	if !ok || f.full.Or(0) >= nearlyFull {
+	if !ok || f.full.Or(0) >= nearlyFull || f.together() { // independent losses slow each connection down
 		return nil, false
 	}
 	ceiling := f.Ceiling.Or(0)
