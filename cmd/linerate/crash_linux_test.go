@@ -93,17 +93,19 @@ func relatives(controller int, owner string) family {
 	all := processes()
 	for pid, of := range all {
 		switch {
-		case of == controller && named(pid, owner+"/near"):
+		case of != controller || !named(pid, "agent"):
+		case named(pid, owner+"/near"):
 			f.agentNear = pid
-		case of == controller && named(pid, owner+"/far"):
+		case named(pid, owner+"/far"):
 			f.agentFar = pid
 		}
 	}
 	for pid, of := range all {
 		switch {
-		case of > 1 && of == f.agentNear && named(pid, owner+"/near"):
+		case of <= 1 || !named(pid, "watchdog"):
+		case of == f.agentNear:
 			f.watchdogNear = pid
-		case of > 1 && of == f.agentFar && named(pid, owner+"/far"):
+		case of == f.agentFar:
 			f.watchdogFar = pid
 		}
 	}
@@ -158,9 +160,13 @@ func parent(pid int) int {
 	return of
 }
 
-func named(pid int, owner string) bool {
+// named reports whether a process has an argument that is a word, or contains a path. One that
+// was forked and is not another program yet has the arguments of its parent.
+func named(pid int, word string) bool {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	return owner != "" && strings.Contains(string(b), owner)
+	return word != "" && slices.ContainsFunc(strings.Split(string(b), "\x00"), func(arg string) bool {
+		return arg == word || strings.HasPrefix(word, "/") && strings.Contains(arg, word)
+	})
 }
 
 // crashSetting is one setting of two knobs on both hosts.

@@ -213,6 +213,7 @@ func began(e *Evidence, lost int, trip, rate float64) {
 }
 
 func lossCases() []aCase {
+	ranOut := func(e *Evidence) { e.Sender.moved("tcp_timeouts", 10) }
 	return []aCase{
 		// 1448 B at 10 ms and a loss of 1e-4 allow 142 Mbit/s (diagnosis.md 2.3).
 		{name: "loss", rate: 120e6, change: func(e *Evidence) { resent(e, 10, 10) }, rule: "B10", at: atSender, help: "tcp.congestion_control", allows: 141.9e6},
@@ -236,15 +237,9 @@ func lossCases() []aCase {
 		{name: "and in one that does not", rate: 300e6, change: withoutSACK(450, 5, 8<<20, 0.27), rule: "B21", at: atReceiver, without: "B10"},
 		{name: "without SACK and with few losses the program reads late", rate: 5e6, change: withoutSACK(90, 2, 256<<10, 0.8), rule: "B21", at: atReceiver, without: "B10"},
 		{name: "and all the same where some of the slowing down proved needless", rate: 2.743e6, change: withoutSACK(900, 4, 3<<20, 0.93, "tcp_undone_early", 3), rule: "B10", at: atSender, help: "tcp.sack", without: "B21"},
-		{name: "losses so many that the sender waits for its timer", rate: 24.6e6, change: func(e *Evidence) { // a recorded one
-			waitsForTimers(e)
-			e.Sender.moved("tcp_timeouts", 10)
-		}, rule: "B10", at: atSender},
+		{name: "losses so many that the sender waits for its timer", rate: 24.6e6, change: after(waitsForTimers, ranOut), rule: "B10", at: atSender},
 		{name: "as slow without a timer that ran out", rate: 24.6e6, change: waitsForTimers, rule: "unknown", without: "B10"},
-		{name: "slower than timers explain", rate: 1.2e6, change: func(e *Evidence) {
-			waitsForTimers(e)
-			e.Sender.moved("tcp_timeouts", 10)
-		}, rule: "unknown", without: "B10"},
+		{name: "slower than timers explain", rate: 1.2e6, change: after(waitsForTimers, ranOut), rule: "unknown", without: "B10"},
 		{name: "slow start that ended in a burst of losses", rate: 4.531e6, change: func(e *Evidence) { began(e, 43, 250.6, 3.5e6) }, rule: "B06", at: nowhere, without: "B10", says: "43 segments in 1 burst"},
 		{name: "one that ended in a loss or two", rate: 4.531e6, change: func(e *Evidence) { began(e, 2, 250.6, 3.5e6) }, rule: "B10", at: atSender, without: "B06"},
 		{name: "one that ended in a long queue", rate: 4.531e6, change: func(e *Evidence) { began(e, 43, 480, 3.5e6) }, rule: "B10", at: atSender, without: "B06"},
