@@ -5,13 +5,16 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"linerate/internal/core/model"
 )
 
-// Bars of design section 11.
+// The bars.
 const (
-	barFirst       = 0.90
-	barFalse       = 0.02
-	barCalibration = 0.05
+	barFirst       = 0.97
+	barFalse       = 0.01
+	barCalibration = 0.03
+	barBeside      = 0.90
 	barSeconds     = 90
 	// mostLate is the share of the time that the machine may be late before a case is set
 	// apart.
@@ -24,6 +27,7 @@ type Sums struct {
 	Clean, FalsePaths, Full int // clean paths; with a false claim; reported as full
 	NotBit, Failed, Busy    int
 	Claims                  int
+	Beside, BesideRight     int     // findings beside the first one
 	Error                   float64 // expected calibration error
 	Bins                    []Bin
 	Longest                 float64 // seconds
@@ -49,6 +53,12 @@ func Add(rows []Row) Sums {
 		}
 		s.row(r)
 		for _, said := range r.Said {
+			if said.Kind == model.FindingBeside {
+				s.Beside++
+				if said.Right {
+					s.BesideRight++
+				}
+			}
 			if said.claims() && said.Confidence > 0 {
 				s.claim(said)
 			}
@@ -145,6 +155,7 @@ func Markdown(rows []Row, note string) string {
 	b.WriteString("| score | bar | result |\n|---|---|---|\n")
 	fmt.Fprintf(&b, "| first finding right, of planted cases that bit | ≥ %.0f %% | %s |\n", 100*barFirst, percent(s.First, s.Planted))
 	fmt.Fprintf(&b, "| all findings right, of the same | | %s |\n", percent(s.All, s.Planted))
+	fmt.Fprintf(&b, "| findings beside the first one right | ≥ %.0f %% | %s |\n", 100*barBeside, percent(s.BesideRight, s.Beside))
 	fmt.Fprintf(&b, "| clean paths with a false finding | ≤ %.0f %% | %s |\n", 100*barFalse, percent(s.FalsePaths, s.Clean))
 	fmt.Fprintf(&b, "| clean paths called full in each direction | | %s |\n", percent(s.Full, s.Clean))
 	fmt.Fprintf(&b, "| expected calibration error, %d claims | ≤ %.0f points | %.1f points |\n", s.Claims, 100*barCalibration, 100*s.Error)

@@ -26,6 +26,7 @@ func (o Options) Verdicts(rows []Row) []results.Verdict {
 	}
 	say(s.Planted, "first finding right, of planted limits that bit", fmt.Sprintf("≥ %.0f %%", 100*barFirst), percent(s.First, s.Planted), ratio(s.First, s.Planted) >= barFirst)
 	say(s.Clean, "clean paths with a false finding", fmt.Sprintf("≤ %.0f %%", 100*barFalse), percent(s.FalsePaths, s.Clean), ratio(s.FalsePaths, s.Clean) <= barFalse)
+	say(s.Beside, "findings beside the first one right", fmt.Sprintf("≥ %.0f %%", 100*barBeside), percent(s.BesideRight, s.Beside), ratio(s.BesideRight, s.Beside) >= barBeside)
 	say(s.Claims, "expected calibration error", fmt.Sprintf("≤ %.0f points", 100*barCalibration), fmt.Sprintf("%.1f points, %d claims", 100*s.Error, s.Claims), s.Error <= barCalibration)
 	if o.ofMachines() {
 		return out // emulation is slow

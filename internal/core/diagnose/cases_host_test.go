@@ -192,6 +192,9 @@ func after(changes ...func(*Evidence)) func(*Evidence) {
 	}
 }
 
+// ladder are paced datagrams at several rates.
+func ladder(rungs ...Rung) func(*Evidence) { return func(e *Evidence) { e.Beside.Ladder = rungs } }
+
 // flown is a path of 100 Mbit/s and 80 ms, which holds 650 segments. windows holds the window
 // at the end of each second, the first of which is warm-up, and again what the sender sent
 // again in it. Once, the queue held half a round trip.
@@ -225,7 +228,6 @@ func longCases() []aCase {
 	level := func(e *Evidence) { rates(e, 1, 1, 1, 1) }
 	later := func(most int64) func(*Evidence) { return func(e *Evidence) { e.TCP.BBR.InFlight = known(most) } }
 	drained := func(e *Evidence) { rates(e, 1.14, 1.14, 1.14, 0.44, 1.14) }
-	ladder := func(rungs ...Rung) func(*Evidence) { return func(e *Evidence) { e.Beside.Ladder = rungs } }
 	fast := Rung{Sent: 380e6, Received: 365e6, Size: 1448, Got: 70, Lost: 30}
 	lost := []float64{1306, 3, 0, 1, 0, 1} // a recorded one
 	return []aCase{

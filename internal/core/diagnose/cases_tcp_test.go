@@ -213,6 +213,13 @@ func began(e *Evidence, lost int, trip, rate float64) {
 }
 
 func lossCases() []aCase {
+	again := func(segments, events int) func(*Evidence) { return func(e *Evidence) { resent(e, segments, events) } }
+	slowly := func(e *Evidence) { // sampled
+		began(e, 43, 250.6, 3.5e6)
+		for i := range e.Samples {
+			e.Samples[i].Length = 3 * time.Second
+		}
+	}
 	ranOut := func(e *Evidence) { e.Sender.moved("tcp_timeouts", 10) }
 	return []aCase{
 		// 1448 B at 10 ms and a loss of 1e-4 allow 142 Mbit/s (diagnosis.md 2.3).
@@ -245,12 +252,7 @@ func lossCases() []aCase {
 		{name: "one that ended in a long queue", rate: 4.531e6, change: func(e *Evidence) { began(e, 43, 480, 3.5e6) }, rule: "B10", at: atSender, without: "B06"},
 		{name: "one that overshot by all that the path holds", rate: 4.531e6, change: func(e *Evidence) { began(e, 500, 250.6, 3.5e6) }, rule: "B10", at: atSender, without: "B06"},
 		{name: "one that had filled the path before", rate: 4.531e6, change: func(e *Evidence) { began(e, 43, 250.6, 29.3e6) }, rule: "B10", at: atSender, without: "B06"},
-		{name: "a beginning of which nobody saw the queue", rate: 4.531e6, change: func(e *Evidence) {
-			began(e, 43, 250.6, 3.5e6)
-			for i := range e.Samples {
-				e.Samples[i].Length = 3 * time.Second
-			}
-		}, rule: "B10", at: atSender, without: "B06"},
+		{name: "a beginning of which nobody saw the queue", rate: 4.531e6, change: after(slowly, func(e *Evidence) { e.Samples[1].Value *= 3 }), rule: "B10", at: atSender, without: "B06"},
 		{name: "loss that explains less than was measured", rate: 400e6, change: func(e *Evidence) { resent(e, 1000, 1000) }, rule: "unknown", without: "B10"},
 		{name: "no formula for bbr", rate: 120e6, change: func(e *Evidence) {
 			resent(e, 10, 10)
@@ -269,18 +271,11 @@ func lossCases() []aCase {
 			e.Sender.moved("tcp_undone_by_duplicates", 5)
 			rates(e, 0.2, 1.85, 0.6, 1.85, 0.5)
 		}, rule: "B11", at: atSender, without: "B06"},
-		{name: "paced datagrams get through: a queue that bursts overflow", rate: 120e6, change: func(e *Evidence) {
-			resent(e, 740, 200)
-			e.Beside.Ladder = []Rung{{Sent: 60e6, Received: 60e6, Size: 1448, Got: 10000}, {Sent: 114e6, Received: 114e6, Size: 1448, Got: 19000, Lost: 1}}
-		}, rule: "B06", at: nowhere, help: "tcp.congestion_control", without: "B10"},
-		{name: "paced datagrams are lost as well", rate: 120e6, change: func(e *Evidence) {
-			resent(e, 10, 10)
-			e.Beside.Ladder = []Rung{{Sent: 114e6, Received: 113.9e6, Size: 1448, Got: 190000, Lost: 17}}
-		}, rule: "B10", at: atSender, without: "B06"},
-		{name: "too few paced datagrams to tell", rate: 120e6, change: func(e *Evidence) {
-			resent(e, 10, 10)
-			e.Beside.Ladder = []Rung{{Sent: 114e6, Received: 114e6, Size: 1448, Got: 19000}}
-		}, rule: "B10", at: atSender, without: "B06"},
+		{name: "paced datagrams get through: a queue that bursts overflow", rate: 120e6, change: after(again(740, 200), ladder(Rung{Sent: 60e6, Received: 60e6, Size: 1448, Got: 10000}, Rung{Sent: 114e6, Received: 114e6, Size: 1448, Got: 19000, Lost: 1})), rule: "B06", at: nowhere, help: "tcp.congestion_control", without: "B10"},
+		{name: "paced datagrams are lost as well", rate: 120e6, change: after(again(10, 10), ladder(Rung{Sent: 114e6, Received: 113.9e6, Size: 1448, Got: 190000, Lost: 17})), rule: "B10", at: atSender, without: "B06"},
+		{name: "a beginning whose windows were too small to fill the path", rate: 4.531e6, change: slowly, rule: "B06", at: nowhere, without: "B10"},
+		{name: "few paced datagrams, and single losses", rate: 25e6, change: after(again(210, 200), ladder(Rung{Sent: 11e6, Received: 11e6, Size: 1448, Got: 2977})), rule: "B10", at: atSender, without: "B06"},
+		{name: "too few paced datagrams to tell", rate: 120e6, change: after(again(10, 10), ladder(Rung{Sent: 114e6, Received: 114e6, Size: 1448, Got: 19000})), rule: "B10", at: atSender, without: "B06"},
 		{name: "SACK is off", rate: 120e6, change: func(e *Evidence) {
 			resent(e, 10, 0)
 			e.Sender.moved("tcp_recoveries_without_sack", 10)

@@ -206,8 +206,7 @@ func (f features) beganInBurst() (lost, times float64, ok bool) {
 	c, known := f.Ceiling.Get()
 	sack, told := f.TCP.SACK.Get()
 	measured := f.Sampled(f.Sender.Host, model.Retransmits)
-	if !known || !told || !sack || f.paced() || f.nearRTT <= 0 || f.signs.Or(0) >= fewSigns ||
-		len(measured) == 0 || measured[0].Length > tenTrips*f.nearRTT { // a queue may fill and drain unseen in such an interval
+	if !known || !told || !sack || f.paced() || f.nearRTT <= 0 || f.signs.Or(0) >= fewSigns || len(measured) == 0 {
 		return 0, 0, false
 	}
 	var trip, window, rate, timers float64
@@ -231,6 +230,9 @@ func (f features) beganInBurst() (lost, times float64, ok bool) {
 		}
 	}
 	segment := float64(max(1, f.TCP.MSS.Or(fullMSS)))
+	if measured[0].Length > tenTrips*f.nearRTT && window/segment*math.Pow(2, times) >= f.held() {
+		return 0, 0, false // a queue may have filled and drained unseen in such an interval
+	}
 	single := times * (1 + f.events.Or(0)*2*window/segment) // the window was about twice as large before
 	return lost, times, times > 0 && timers == 0 && lost >= max(fewBursts, burstLosses*single, single+3*math.Sqrt(single)) &&
 		lost < shortBurst*f.held() && rate < touched*float64(c) && trip < standing*f.nearRTT.Seconds()
@@ -266,7 +268,7 @@ func (f features) onlyBursts() bool {
 		}
 	}
 	expected := all * f.resent.Or(0)
-	return expected >= fewSigns && lost < burstShare*expected
+	return (expected >= manySigns || expected >= fewSigns && f.losesBursts()) && lost < burstShare*expected
 }
 
 // shortQueue is rule B06 for a path whose own queue drops: the flow fills the path at times,

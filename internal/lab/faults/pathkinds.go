@@ -58,6 +58,7 @@ func paths() []Kind {
 			d.full, d.mtu = true, 1500
 			d.rates = [2]units.BitRate{d.rates[1], d.rates[1]}
 			d.key("duplex=half")
+			d.may(Answer{"B30", ""}) // a queue that is served half of the time takes twice as long
 			for _, way := range []model.Direction{model.To, model.From} {
 				d.says(way, Answer{"ceiling", Any}, Answer{"B03", ""}, Answer{"B18", ""})
 				d.named(way, Answer{"B03", ""}, Answer{"B18", ""})
