@@ -114,7 +114,7 @@ func TestSums(t *testing.T) {
 // TestVerdicts: each bar is met or missed by itself, and what was not tried has no row.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
-	right := Row{Bit: true, First: true, All: true, Seconds: 12, Said: []Said{{Rule: "B07", Confidence: 0.97, Right: true}}}
+	right := Row{Bit: true, First: true, All: true, Seconds: 12, Said: []Said{{Rule: "B07", Confidence: 0.98, Right: true}, {Rule: "B30", Kind: model.FindingBeside, Confidence: 0.98, Right: true}}}
 	wrong := Row{Bit: true, Seconds: 91, Said: []Said{{Rule: "B10", Confidence: 0.99}}}
 	blamed := Row{Clean: true, False: 1}
 	words := func(rows ...Row) string {
@@ -128,9 +128,9 @@ func TestVerdicts(t *testing.T) {
 		rows []Row
 		want string
 	}{
-		{[]Row{right, right}, "first met, expec met, longe met"},
-		{[]Row{right, wrong}, "first missed, expec missed, longe missed"},
-		{[]Row{right, blamed}, "first met, clean missed, expec met, longe met"},
+		{[]Row{right, right}, "first met, findi met, expec met, longe met"},
+		{[]Row{right, wrong}, "first missed, findi met, expec missed, longe missed"},
+		{[]Row{right, blamed}, "first met, clean missed, findi met, expec met, longe met"},
 		{[]Row{{Clean: true, First: true}}, "clean met, longe met"},
 		{nil, ""},
 	} {
