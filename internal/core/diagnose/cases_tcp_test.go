@@ -274,6 +274,10 @@ func lossCases() []aCase {
 		{name: "paced datagrams get through: a queue that bursts overflow", rate: 120e6, change: after(again(740, 200), ladder(Rung{Sent: 60e6, Received: 60e6, Size: 1448, Got: 10000}, Rung{Sent: 114e6, Received: 114e6, Size: 1448, Got: 19000, Lost: 1})), rule: "B06", at: nowhere, help: "tcp.congestion_control", without: "B10"},
 		{name: "paced datagrams are lost as well", rate: 120e6, change: after(again(10, 10), ladder(Rung{Sent: 114e6, Received: 113.9e6, Size: 1448, Got: 190000, Lost: 17})), rule: "B10", at: atSender, without: "B06"},
 		{name: "a beginning whose windows were too small to fill the path", rate: 4.531e6, change: slowly, rule: "B06", at: nowhere, without: "B10"},
+		{name: "a policer on a path whose round trips are shorter than their resolution", rate: 21.3e6, change: after(again(13700, 5900), ladder(Rung{Sent: 20e6, Received: 20e6, Size: 1448, Got: 9610}), func(e *Evidence) {
+			e.RTT, e.TCP.RTTMin, e.TCP.RTT = known(453*time.Microsecond), known(494*time.Microsecond), known(1057*time.Microsecond)
+			trips(e, 1.009, 1.06, 1.1)
+		}), rule: "B06", at: nowhere, without: "B10"},
 		{name: "few paced datagrams, and single losses", rate: 25e6, change: after(again(210, 200), ladder(Rung{Sent: 11e6, Received: 11e6, Size: 1448, Got: 2977})), rule: "B10", at: atSender, without: "B06"},
 		{name: "too few paced datagrams to tell", rate: 120e6, change: after(again(10, 10), ladder(Rung{Sent: 114e6, Received: 114e6, Size: 1448, Got: 19000})), rule: "B10", at: atSender, without: "B06"},
 		{name: "SACK is off", rate: 120e6, change: func(e *Evidence) {

@@ -260,6 +260,7 @@ func (f features) losesBursts() bool {
 
 // onlyBursts reports whether paced datagrams get through although, by TCP's losses, many should
 // not: then a queue drops the end of bursts, not a bad cable.
+// Few of them count only if packets of TCP wait at times, as they do in such a queue.
 func (f features) onlyBursts() bool {
 	var lost, all float64
 	for _, r := range f.Beside.Ladder {
@@ -268,7 +269,7 @@ func (f features) onlyBursts() bool {
 		}
 	}
 	expected := all * f.resent.Or(0)
-	return (expected >= manySigns || expected >= fewSigns && f.losesBursts()) && lost < burstShare*expected
+	return (expected >= manySigns || expected >= fewSigns && f.queue.Or(0) >= bbrWaits) && lost < burstShare*expected
 }
 
 // shortQueue is rule B06 for a path whose own queue drops: the flow fills the path at times,
@@ -276,7 +277,7 @@ func (f features) onlyBursts() bool {
 func shortQueue(f features) (*finding, bool) {
 	p, _, ok := f.lossRate()
 	lost, recoveries, began := f.beganInBurst()
-	if !ok && !began || f.paced() || !f.pathBound() || f.full.Or(0) >= nearlyFull || f.stands() || f.longQueue() || f.peak.Or(0) < touched && !f.onlyBursts() && !f.inBursts() || f.reorders() {
+	if !ok && !began || f.paced() || !f.pathBound() || f.full.Or(0) >= nearlyFull || f.stands() || f.longQueue() && (!f.onlyBursts() || f.packetsWait(f.TCP.RTT.Or(0))) || f.peak.Or(0) < touched && !f.onlyBursts() && !f.inBursts() || f.reorders() {
 		return nil, false
 	}
 	b := f.found("", "short queue on the path").kind(model.FindingOutside)
