@@ -1,8 +1,6 @@
 package diagnose
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"linerate/internal/core/units"
@@ -16,6 +14,7 @@ type believed struct {
 	rate  units.BitRate // bbr's estimate of the path's rate
 	share float64       // of the ceiling
 	lost  float64       // retransmitted segments over all
+	empty time.Duration // least round trip; 0 if unknown
 	waits bool          // packets wait on the path
 }
 
@@ -36,20 +35,14 @@ func (f features) believes() (believed, bool) {
 		f.rwnd.Or(0) >= limitedShare && !f.lossy() || f.crowded(f.Sender) || f.crowded(f.Receiver) {
 		return believed{}, false
 	}
-	rtt, least := f.TCP.RTT.Or(0), f.emptyRTT()
-	return believed{
-		rate: rate, share: float64(rate / ceiling), lost: f.resent.Or(0),
-		waits: least > 0 && float64(rtt) >= bbrWaits*float64(least) && f.packetsWait(rtt),
-	}, true
-}
-
-// emptyRTT returns the round trip of the empty path: the least of bbr's, which a queue of its own
-// may hold up, and of all others; 0 if unknown.
-func (f features) emptyRTT() time.Duration {
-	if own, ok := f.TCP.BBR.RTTMin.Get(); ok && own > 0 && f.nearRTT > 0 {
-		return min(own, f.nearRTT)
+	rtt, empty := f.TCP.RTT.Or(0), f.TCP.BBR.RTTMin.Or(f.nearRTT)
+	if f.nearRTT > 0 {
+		empty = min(empty, f.nearRTT) // bbr's own queue may hold up all round trips that bbr remembers
 	}
-	return max(f.TCP.BBR.RTTMin.Or(0), f.nearRTT)
+	return believed{
+		rate: rate, share: float64(rate / ceiling), lost: f.resent.Or(0), empty: empty,
+		waits: empty > 0 && float64(rtt) >= bbrWaits*float64(empty) && f.packetsWait(rtt),
+	}, true
 }
 
 // drains reports whether bbr fills the path but for one interval, in which it let the path drain
@@ -90,14 +83,10 @@ func lossUnderBBR(f features) (*finding, bool) {
 // cutsOnly reports whether paced datagrams get through at some rate and all below it, up to
 // bbr's own: then a policer drops packets, not a bad cable.
 func (f features) cutsOnly(m believed) bool {
-	rungs := slices.SortedFunc(slices.Values(f.Beside.Ladder), func(a, b Rung) int { return cmp.Compare(a.Sent, b.Sent) })
 	var lost, all float64
-	for _, r := range rungs {
-		if r.Size < smallFrame || r.Sent <= 0 || r.Sent > m.rate {
-			continue
-		}
+	for _, r := range rungs(f.Beside.Ladder) {
 		lost, all = lost+float64(r.Lost), all+float64(r.Lost+r.Got)
-		if all*m.lost >= manySigns && lost < m.lost*all/10 {
+		if r.Sent <= m.rate && all*m.lost >= manySigns && lost < m.lost*all/10 {
 			return true
 		}
 	}
@@ -113,7 +102,7 @@ func (b *finding) stageUnderBBR(m believed) (*finding, bool) {
 	const source = "TCP_CC_INFO bbr_bw, TCP_INFO rtt, total_retrans"
 	switch rtt := f.TCP.RTT.Or(0); {
 	case m.waits:
-		b.because(source, "bbr finds %s on the way, and packets wait there (%s instead of %s)", m.rate, units.FormatDuration(rtt), units.FormatDuration(f.emptyRTT()))
+		b.because(source, "bbr finds %s on the way, and packets wait there (%s instead of %s)", m.rate, units.FormatDuration(rtt), units.FormatDuration(m.empty))
 	case m.lost >= bbrDrops:
 		b.Limit = "a policer on the path"
 		if f.spread.Or(1) > steady {

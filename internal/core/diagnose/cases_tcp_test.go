@@ -228,7 +228,7 @@ func lossCases() []aCase {
 		{name: "segments are lost in bursts: a queue that bursts overflow", rate: 20e6, change: func(e *Evidence) { resent(e, 4000, 10) }, rule: "B06", at: nowhere, without: "B10"},
 		{name: "so many segments in one event explain nothing", rate: 20e6, change: func(e *Evidence) {
 			resent(e, 4000, 10)
-			e.TCP.SACK = fact.Unknown[bool]("nobody told")
+			e.TCP.SACK = fact.Unknown[bool]("not counted")
 		}, rule: "unknown", without: "B10"},
 		{name: "one burst in the window and one before it", rate: 1.397e6, change: fewLost(10, 2), rule: "B06", at: nowhere, without: "B10"},
 		{name: "as many losses, and one at a time", rate: 1.397e6, change: fewLost(6, 5), rule: "B10", at: atSender, without: "B06"},
@@ -252,7 +252,7 @@ func lossCases() []aCase {
 		{name: "one that ended in a long queue", rate: 4.531e6, change: func(e *Evidence) { began(e, 43, 480, 3.5e6) }, rule: "B10", at: atSender, without: "B06"},
 		{name: "one that overshot by all that the path holds", rate: 4.531e6, change: func(e *Evidence) { began(e, 500, 250.6, 3.5e6) }, rule: "B10", at: atSender, without: "B06"},
 		{name: "one that had filled the path before", rate: 4.531e6, change: func(e *Evidence) { began(e, 43, 250.6, 29.3e6) }, rule: "B10", at: atSender, without: "B06"},
-		{name: "a beginning of which nobody saw the queue", rate: 4.531e6, change: after(slowly, func(e *Evidence) { e.Samples[1].Value *= 3 }), rule: "B10", at: atSender, without: "B06"},
+		{name: "a beginning whose queue no sample shows", rate: 4.531e6, change: after(slowly, func(e *Evidence) { e.Samples[1].Value *= 3 }), rule: "B10", at: atSender, without: "B06"},
 		{name: "loss that explains less than was measured", rate: 400e6, change: func(e *Evidence) { resent(e, 1000, 1000) }, rule: "unknown", without: "B10"},
 		{name: "no formula for bbr", rate: 120e6, change: func(e *Evidence) {
 			resent(e, 10, 10)

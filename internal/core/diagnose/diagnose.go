@@ -123,11 +123,8 @@ func Find(e Evidence) []model.Finding {
 	small := func(l model.Finding) bool { return l.Explains.Or(1) < worthNaming }
 	var first model.Finding
 	switch share := f.full.Or(0); {
-	case share >= nearlyFull: // nothing else limits it (diagnosis.md section 4.0, rule 2)
+	case share >= nearlyFull || len(limit) == 0 && f.drains(): // nothing else limits it (diagnosis.md section 4.0, rule 2)
 		first, limit = full(f), slices.DeleteFunc(limit, func(l model.Finding) bool { return share >= fullPath || l.Explains.Or(0) < worthNaming })
-		f.locate(&first)
-	case len(limit) == 0 && f.drains():
-		first = full(f)
 		f.locate(&first)
 	case len(limit) == 0:
 		first = notFound(f)

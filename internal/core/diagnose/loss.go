@@ -172,16 +172,16 @@ func (f features) stands() bool {
 // handle packets late.
 func (f features) queued() bool {
 	idle, ok := f.idle.Get()
-	wait, least := f.least-f.nearRTT, shortQueueWait
+	enough := shortQueueWait
 	for _, e := range []End{f.Sender, f.Receiver} {
 		if f.crowded(e) {
 			return false
 		}
 		if f.busy(e) {
-			least = hostWait
+			enough = hostWait
 		}
 	}
-	return ok && idle < idleShare && f.stands() && wait >= least && f.TCP.RTT.Or(0) >= time.Duration(queuedSegments*float64(f.packetTime()))
+	return ok && idle < idleShare && f.stands() && f.least-f.nearRTT >= enough && f.TCP.RTT.Or(0) >= time.Duration(queuedSegments*float64(f.packetTime()))
 }
 
 // packetsWait reports whether a round trip exceeds the least one by so much that packets wait,
@@ -259,12 +259,12 @@ func (f features) losesBursts() bool {
 }
 
 // onlyBursts reports whether paced datagrams get through although, by TCP's losses, many should
-// not: then a queue drops the end of bursts, not a bad cable.
-// Few of them count only if packets of TCP wait at times, as they do in such a queue.
+// not: then a queue drops the end of bursts, not a bad cable. Few datagrams count only if packets
+// of TCP wait at times, as they do in such a queue.
 func (f features) onlyBursts() bool {
 	var lost, all float64
-	for _, r := range f.Beside.Ladder {
-		if r.Size >= smallFrame && r.Sent > 0 && float64(r.Sent) <= nearBound*float64(f.Goodput) {
+	for _, r := range rungs(f.Beside.Ladder) {
+		if float64(r.Sent) <= nearBound*float64(f.Goodput) {
 			lost, all = lost+float64(r.Lost), all+float64(r.Lost+r.Got)
 		}
 	}
@@ -277,11 +277,17 @@ func (f features) onlyBursts() bool {
 func shortQueue(f features) (*finding, bool) {
 	p, _, ok := f.lossRate()
 	lost, recoveries, began := f.beganInBurst()
-	if !ok && !began || f.paced() || !f.pathBound() || f.full.Or(0) >= nearlyFull || f.stands() || f.longQueue() && (!f.onlyBursts() || f.packetsWait(f.TCP.RTT.Or(0))) || f.peak.Or(0) < touched && !f.onlyBursts() && !f.inBursts() || f.reorders() {
+	bursts := f.onlyBursts()
+	switch {
+	case !ok && !began, f.paced(), !f.pathBound(), f.full.Or(0) >= nearlyFull, f.stands(), f.reorders():
+		return nil, false
+	case f.longQueue() && (!bursts || f.packetsWait(f.TCP.RTT.Or(0))): // below a millisecond only datagrams tell
+		return nil, false
+	case f.peak.Or(0) < touched && !bursts && !f.inBursts():
 		return nil, false
 	}
 	b := f.found("", "short queue on the path").kind(model.FindingOutside)
-	if f.onlyBursts() {
+	if bursts {
 		b.because("paced UDP at several rates, TCP_INFO", "evenly sent datagrams arrive, and of the segments of TCP, which come in bursts, %.2g %% are lost", 100*f.resent.Or(0))
 	}
 	if f.peak.Or(0) >= touched {

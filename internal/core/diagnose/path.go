@@ -99,7 +99,8 @@ func shaper(f features) (*finding, bool) {
 // rates shows it, or packets wait somewhere at a steady rate, or a policer drops the excess.
 func slowStage(f features) (*finding, bool) {
 	most, reached := f.kneeReached()
-	if !f.pathBound() && !f.queued() && !reached || f.full.Or(1) >= nearlyFull && f.full.IsKnown() {
+	bound := f.pathBound() || f.queued()
+	if !bound && !reached || f.full.Or(1) >= nearlyFull && f.full.IsKnown() {
 		return nil, false
 	}
 	for _, more := range []look{shaper, radio, sharedMedium, ackLimited, behindData} {
@@ -119,7 +120,7 @@ func slowStage(f features) (*finding, bool) {
 		return b.because("paced UDP at several rates", "no more than %s of UDP arrive, however fast it is sent, and the hosts dropped none of it", rate).
 			allows(max(rate, f.Goodput), "knee of the UDP ladder"), true
 	}
-	if reached && !f.pathBound() && !f.queued() {
+	if !bound {
 		return b.because("paced UDP at several rates, the other way", "no more than %s of UDP arrive the other way, however fast it is sent, and this way no more than %s", most, max(f.Goodput, f.mostDatagrams())).
 			allows(f.Goodput, "measured"), true
 	}
@@ -188,6 +189,14 @@ func packetTime(mss int, rate units.BitRate) time.Duration {
 	return time.Duration(float64(mss) * 8 / float64(rate) * float64(time.Second))
 }
 
+// rungs returns those of a ladder that compare with TCP, without small datagrams, the slowest
+// first.
+func rungs(ladder []Rung) []Rung {
+	all := slices.DeleteFunc(slices.Clone(ladder), func(r Rung) bool { return r.Sent <= 0 || r.Size < smallFrame })
+	slices.SortFunc(all, func(a, b Rung) int { return cmp.Compare(a.Sent, b.Sent) })
+	return all
+}
+
 // ladderKnee returns the highest received rate of paced UDP, if more was sent and the hosts did
 // not drop it.
 func (f features) ladderKnee() (units.BitRate, bool) { return kneeOf(f.Beside.Ladder, f.Ceiling) }
@@ -195,15 +204,14 @@ func (f features) ladderKnee() (units.BitRate, bool) { return kneeOf(f.Beside.La
 // kneeOf takes a rate for too fast only if it loses more than the slowest one does: a share that
 // is lost at any rate is no knee.
 func kneeOf(ladder []Rung, ceiling fact.Of[units.BitRate]) (units.BitRate, bool) {
-	rungs := slices.DeleteFunc(slices.Clone(ladder), func(r Rung) bool { return r.Sent <= 0 || r.Size < smallFrame })
-	slices.SortFunc(rungs, func(a, b Rung) int { return cmp.Compare(a.Sent, b.Sent) })
+	all := rungs(ladder)
 	var most units.BitRate
 	var anyway float64
 	over := false
-	for i, r := range rungs {
+	for i, r := range all {
 		most = max(most, r.Received)
 		lost := float64(r.Sent-r.Received) / float64(r.Sent)
-		if i == 0 && len(rungs) > 1 {
+		if i == 0 && len(all) > 1 {
 			anyway = lost
 		}
 		over = over || lost > max(1-knee, 2*anyway) && float64(r.Host) < hostDrops*float64(r.Lost)
