@@ -73,7 +73,11 @@ func lossUnderBBR(f features) (*finding, bool) {
 		if bbrTries*(1-m.lost) < 1 {
 			gains = "each try takes it further down"
 		}
-		return b.because("TCP_INFO total_retrans, TCP_CC_INFO bbr_bw", "%.2g %% of the segments were lost: bbr tries %.2f times its rate at times, of which %.2f times its rate arrive: %s", 100*m.lost, bbrTries, bbrTries*(1-m.lost), gains), true
+		b.because("TCP_INFO total_retrans, TCP_CC_INFO bbr_bw", "%.2g %% of the segments were lost: bbr tries %.2f times its rate at times, of which %.2f times its rate arrive: %s", 100*m.lost, bbrTries, bbrTries*(1-m.lost), gains)
+		if len(f.Beside.Ladder) == 0 {
+			b.also("or a policer drops what is too fast, which linerate check tells")
+		}
+		return b, true
 	case m.lost >= bbrDrops && m.lost < bbrBears && m.share >= nearlyFull && float64(f.Goodput) >= refutes*float64(ceiling)*(1-m.lost):
 		return b.because("TCP_INFO total_retrans, TCP_CC_INFO bbr_bw", "bbr fills the path as it sees it (%s), and %.2g %% of what it sends is lost", m.rate, 100*m.lost), true
 	}
