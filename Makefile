@@ -22,7 +22,7 @@ demo: build ## the main job, in the built-in lab: find the limit, fix it, prove 
 # Tests with random input draw the same input each time here, and anew in make slow.
 test: build ## right or wrong, in minutes and without luck; installs or names the foreign programs that it talks to
 	@scripts/foreign
-	RAPID_SEED=$${RAPID_SEED:-1} scripts/gotest -timeout 15m -p 4 -- ./...
+	RAPID_SEED=$${RAPID_SEED:-1} scripts/gotest -timeout 15m -p 6 -- ./...
 	@scripts/foreign --report
 
 truth: build ## measurements against a known truth: rates, delays, clocks; a majority of several tries decides; FOLDERS=internal/lab for some
@@ -33,7 +33,7 @@ slow: build ## what is right or wrong and takes long: foreign programs in every 
 	@scripts/foreign --emulators
 	scripts/tier slow $(FOLDERS)
 
-full: ## everything, an hour or more, with a closing table: before an issue is called resolved
+full: ## everything, in about four hours, with a closing table, before an issue is called resolved; goes on after a stop
 	scripts/full
 
 # Where goroutines share what they own, and the detector can be borne. The tests of deploy
