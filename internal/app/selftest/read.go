@@ -87,7 +87,7 @@ func (t *trial) settings(context.Context) {
 		}
 		value, known := s.Value.Get()
 		switch canonical, err := s.Of.Parse(value); {
-		case !known && knob.ReasonOf(s.Value.Reason()) == knob.OtherReason:
+		case !known && knob.ReasonOf(s.Value) == knob.OtherReason:
 			t.add("settings", string(s.Knob), Wrong, "%s", s.Value.Reason())
 		case !known:
 			t.add("settings", string(s.Knob), Unseen, "%s", s.Value.Reason())

@@ -122,7 +122,7 @@ func (f *Files) lasting(ctx context.Context, keeper persist.Keeper, k session.Ke
 			if !asked || !other || l.Text == s.Value {
 				return false
 			}
-			lost = append(lost, model.Omission{Knob: s.Knob, Value: s.Value,
+			lost = append(lost, model.Omission{Knob: s.Knob, Value: s.Value, By: l,
 				Reason: fmt.Sprintf("%s:%d sets it to %q at every start, after any file of linerate: change or remove that line first", l.File, l.Number, l.Text)})
 			return true
 		})

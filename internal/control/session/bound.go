@@ -129,13 +129,6 @@ func (r rule) element() rule {
 	return *r.each
 }
 
-// aFact is a pointer to a fact.Of of any type.
-type aFact interface {
-	Fields() (value any, source *string)
-}
-
-var _ aFact = (*fact.Of[int])(nil)
-
 // shape is what the walkers need to know of a type.
 type shape struct {
 	fact   bool // a fact.Of
@@ -159,7 +152,7 @@ func (s *shapes) of(t reflect.Type) *shape {
 		return known.(*shape)
 	}
 	p := reflect.PointerTo(t)
-	is := &shape{fact: p.Implements(reflect.TypeFor[aFact]())}
+	is := &shape{fact: p.Implements(reflect.TypeFor[fact.Any]())}
 	is.opaque = !is.fact && t.Kind() != reflect.Slice &&
 		(p.Implements(reflect.TypeFor[json.Unmarshaler]()) || p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()))
 	if t.Kind() == reflect.Struct && !is.fact && !is.opaque {
@@ -195,8 +188,8 @@ func (b *bounds) value(v reflect.Value, field string, r rule) {
 	}
 	shape := b.of(v.Type())
 	if shape.fact {
-		value, source := v.Addr().Interface().(aFact).Fields()
-		*source = b.text(field, *source, textKinds("text"))
+		value, source, code := v.Addr().Interface().(fact.Any).Fields()
+		*source, *code = b.text(field, *source, textKinds("text")), b.text(field, *code, textKinds("text"))
 		if value != nil {
 			b.value(reflect.ValueOf(value).Elem(), field, r.inFact())
 		}

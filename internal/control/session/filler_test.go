@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/core/fact"
 	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
@@ -27,7 +28,7 @@ type filler struct {
 
 func (f *filler) value(v reflect.Value, r rule) {
 	switch p := v.Addr().Interface().(type) {
-	case aFact:
+	case fact.Any:
 		set := v.Addr().MethodByName("UnmarshalJSON")
 		source, _ := json.Marshal(f.text(textKinds("text")))
 		inner := reflect.New(v.Type().Field(0).Type)
@@ -35,7 +36,7 @@ func (f *filler) value(v reflect.Value, r rule) {
 		value, err := json.Marshal(inner.Interface())
 		doc := fmt.Appendf(nil, `{"value":%s,"source":%s}`, value, source)
 		if f.number(3) == 0 || err != nil {
-			doc = fmt.Appendf(nil, `{"unknown":%s}`, source)
+			doc = fmt.Appendf(nil, `{"unknown":%s,"code":%s}`, source, source)
 		}
 		set.Call([]reflect.Value{reflect.ValueOf(doc)})
 		return

@@ -143,7 +143,7 @@ func (s *scanner) value(t reflect.Type, field string, r rule) {
 			switch name { // see fact.Of
 			case "value":
 				s.value(t.Field(0).Type, field, r)
-			case "source", "unknown":
+			case "source", "unknown", "code":
 				s.value(reflect.TypeFor[string](), name, rule{})
 			default:
 				s.fail("a fact has no field %.40q", name)

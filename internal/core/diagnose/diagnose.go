@@ -9,7 +9,6 @@ package diagnose
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -157,19 +156,19 @@ func full(f features) model.Finding {
 	if len(f.Repeats) > 1 && c > 0 { // the report shows the median, which of two runs is neither
 		share = float64(f.typical()) / float64(c)
 	}
-	b := f.found(f.Direction.Sender(), "link").kind(model.FindingFull)
+	b, carries := f.found(f.Direction.Sender(), "link").kind(model.FindingFull), "this link"
+	if least, ok := limits.Smallest(f.Path.Limits); ok && least.Name != b.Limit {
+		b.Host, b.Limit, carries = "", least.Name, "it" // it names the host itself
+	}
 	if math.Round(1000*share) > 1000 { // this does not refute the ceiling, see report.OfCeiling
-		b.because(f.Ceiling.Source(), "all of the %s that it can carry, and some that had come before", c)
+		b.because(f.Ceiling.Source(), "all of the %s that %s can carry, and some that had come before", c, carries)
 	} else {
-		b.because(f.Ceiling.Source(), "%.1f %% of the %s that it can carry", 100*share, c)
+		b.because(f.Ceiling.Source(), "%.1f %% of the %s that %s can carry", 100*share, c, carries)
 	}
 	if share < nearlyFull {
 		b.also("bbr fills it (%s), but for a fraction of a second in 10 s in which it lets the path drain to measure the round trip", f.TCP.BBR.Rate.Or(0))
 	}
 	b.Implied, b.Explains = f.Ceiling, fact.Unknown[float64]("there is no gap to speak of")
-	if least, ok := limits.Smallest(f.Path.Limits); ok && least.Name != b.Limit {
-		b.Host, b.Limit = "", least.Name // it names the host itself
-	}
 	return b.done("ceiling")
 }
 
@@ -253,17 +252,8 @@ func Sentence(f model.Finding, name func(model.Host) string) string {
 		return f.Evidence
 	}
 	text := Brief(f, name)
-	// Next to the rate that the limit allows, a share of the time would look like another size
-	// of the same loss: the kernel counts time only while nothing but that limit held the
-	// sender.
-	if v, ok := f.Share.Get(); ok && !f.Implied.IsKnown() && !strings.Contains(f.Evidence, "time") {
-		text += fmt.Sprintf(" (%.0f %% of the time)", 100*v)
-	}
 	if f.Kind == model.FindingNotFound && len(f.RuledOut) > 0 {
 		return text + "; ruled out: " + strings.Join(f.RuledOut, ", ") + " (" + f.Evidence + ")"
-	}
-	if f.Kind == model.FindingFull && f.Limit == "link" {
-		return text + ": " + strings.Replace(f.Evidence, "that it can carry", "that this link can carry", 1)
 	}
 	if f.Evidence == "" {
 		return text

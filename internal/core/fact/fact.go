@@ -15,6 +15,7 @@ type Of[T any] struct {
 	value  T
 	known  bool
 	source string // the source if known; the reason if unknown
+	code   string // of the reason, "" if it has none
 }
 
 // Known returns a known value. source names its origin, for example "TCP_INFO", "sysfs" or
@@ -27,6 +28,9 @@ func Known[T any](v T, source string) Of[T] {
 // "not available on freebsd".
 func Unknown[T any](reason string) Of[T] { return Of[T]{source: reason} }
 
+// Coded returns an unknown value with the reason, and with a word for it of a closed list.
+func Coded[T any](code, reason string) Of[T] { return Of[T]{source: reason, code: code} }
+
 // If returns v as a known value if ok, else unknown for the reason why.
 func If[T any](ok bool, v T, source, why string) Of[T] {
 	if ok {
@@ -35,14 +39,21 @@ func If[T any](ok bool, v T, source, why string) Of[T] {
 	return Unknown[T](why)
 }
 
+// Any is a pointer to an Of of any type.
+type Any interface {
+	// Fields returns pointers to the value, nil if unknown, to its source or reason, and to the
+	// code of that.
+	Fields() (value any, source, code *string)
+}
+
 // Explain sets the reason of every value of the struct at p that is unknown without one.
 func Explain(p any, why string) {
 	explain(reflect.ValueOf(p).Elem(), why)
 }
 
 func explain(v reflect.Value, why string) {
-	if f, ok := reflect.TypeAssert[interface{ Fields() (any, *string) }](v.Addr()); ok {
-		if value, reason := f.Fields(); value == nil && *reason == "" {
+	if f, ok := reflect.TypeAssert[Any](v.Addr()); ok {
+		if value, reason, _ := f.Fields(); value == nil && *reason == "" {
 			*reason = why
 		}
 		return
@@ -84,28 +95,31 @@ func (f Of[T]) Reason() string {
 	return f.source
 }
 
-// Fields returns pointers to the value, nil if unknown, and to its source or reason, for code
-// that checks the fields of any type.
-func (f *Of[T]) Fields() (value any, source *string) {
+// Code returns the word for the reason of an unknown value, "" if there is none.
+func (f Of[T]) Code() string { return f.code }
+
+// Fields implements Any.
+func (f *Of[T]) Fields() (value any, source, code *string) {
 	if !f.known {
-		return nil, &f.source
+		return nil, &f.source, &f.code
 	}
-	return &f.value, &f.source
+	return &f.value, &f.source, &f.code
 }
 
-// document is the JSON form: {"value": 1, "source": "x"} or {"unknown": "why"}.
+// document is the JSON form: {"value": 1, "source": "x"} or {"unknown": "why", "code": "word"}.
 type document[T any] struct {
 	Value   *T      `json:"value,omitempty"`
 	Source  string  `json:"source,omitempty"`
 	Unknown *string `json:"unknown,omitempty"`
+	Code    string  `json:"code,omitempty"`
 }
 
-// MarshalJSON writes {"value": …, "source": …} or {"unknown": reason}.
+// MarshalJSON writes {"value": …, "source": …} or {"unknown": reason, "code": …}.
 func (f Of[T]) MarshalJSON() ([]byte, error) {
 	if f.known {
 		return json.Marshal(document[T]{Value: &f.value, Source: f.source})
 	}
-	return json.Marshal(document[T]{Unknown: &f.source})
+	return json.Marshal(document[T]{Unknown: &f.source, Code: f.code})
 }
 
 // UnmarshalJSON reads what MarshalJSON writes; null is unknown.
@@ -119,7 +133,7 @@ func (f *Of[T]) UnmarshalJSON(b []byte) error {
 	case d.Value != nil:
 		*f = Known(*d.Value, d.Source)
 	case d.Unknown != nil:
-		*f = Unknown[T](*d.Unknown)
+		*f = Coded[T](d.Code, *d.Unknown)
 	}
 	return nil
 }

@@ -1,14 +1,18 @@
 package knob_test
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
@@ -361,30 +365,33 @@ func TestDriverModes(t *testing.T) {
 	must.True(t, k.From("rings.rx of eth0 (e1000e)").Named == nil, "a ring has modes")
 }
 
-// TestReasons: errors of hosts become reasons of the closed list. The texts are from hosts of
-// several systems.
+// TestReasons: errors of reading a setting become reasons of the closed list.
 func TestReasons(t *testing.T) {
-	for words, want := range map[string]knob.Reason{
-		"": knob.NotTold,
-		"find socket.buffer_max: linux has no such setting: unsupported operation":                                                                             knob.NotOnSystem,
-		"find netisr.dispatch: windows has no such setting: unsupported operation":                                                                             knob.NotOnSystem,
-		"find cpu.cstate_latency: linerate cannot use /dev/cpu_dma_latency on linux: unsupported operation":                                                    knob.NotByLinerate,
-		"find link.mtu: the interface of the data path is not known: unsupported operation":                                                                    knob.NoPath,
-		"find route.mtu: the route of the data path is not known: unsupported operation":                                                                       knob.NoPath,
-		"read rx.budget (net.core.netdev_budget): this kernel or network namespace has no net.core.netdev_budget: unsupported operation (file does not exist)": knob.NotInKernel,
-		"read numa.placement (numa_node of eth0): this machine has no numa_node here: unsupported operation (file does not exist)":                             knob.NotInKernel,
-		"read nic.ring.rx (rings.rx of eth0): rings.rx of eth0: the driver has no such setting: unsupported operation":                                         knob.NotInDriver,
-		"read nic.queues.combined (channels.combined of eth0): channels.combined of eth0: the driver does not tell: unsupported operation":                     knob.NotInDriver,
-		"read nic.wol (wol.modes of em0): the interface cannot wake the machine: unsupported operation":                                                        knob.NotInDriver,
-		"read nic.offload.lro (lro of em0): capability lro: the interface has not got it: unsupported operation":                                               knob.NotInDriver,
-		"value TcpWindowSize is not set, and its default is not known":                                                                                         knob.NotSet,
-		"nothing is offered while modes are not negotiated":                                                                                                    knob.NotSet,
-		"read pcie.max_read_request (max_read_request of eth0): read what follows the first 64 bytes of the device's registers: permission denied":             knob.NoRights,
-		"read tcp.sack (net.ipv4.tcp_sack): open /proc/sys/net/ipv4/tcp_sack: operation not permitted":                                                         knob.NoRights,
-		"read tcp.sack (net.ipv4.tcp_sack): read /proc/sys/net/ipv4/tcp_sack: input/output error":                                                              knob.OtherReason,
-	} {
-		must.Equal(t, knob.ReasonOf(words), want, "%q", words)
+	reading := func(err error) error {
+		return &knob.Error{Op: "read", Knob: "nic.wol", Place: "wol.modes of em0", Err: err}
 	}
+	unsupported := fmt.Errorf("the device cannot wake the machine: %w", errors.ErrUnsupported)
+	_, elsewhere := knob.Knob{ID: "netisr.dispatch"}.On("windows")
+	_, unset := knob.Knob{Native: map[string]knob.Native{"windows": {Mechanism: knob.WinReg}}}.Decode("windows", "absent")
+	for _, c := range []struct {
+		err    error
+		device bool
+		want   knob.Reason
+	}{
+		{elsewhere, false, knob.NotOnSystem},
+		{knob.Because(knob.NoPath, unsupported), true, knob.NoPath},
+		{reading(fs.ErrNotExist), false, knob.NotInKernel},
+		{reading(unsupported), false, knob.NotInKernel},
+		{reading(unsupported), true, knob.NotInDriver},
+		{unset, false, knob.NotSet},
+		{reading(fmt.Errorf("registers: %w", fs.ErrPermission)), true, knob.NoRights},
+		{reading(syscall.EPERM), false, knob.NoRights},
+		{reading(syscall.EIO), true, knob.OtherReason},
+	} {
+		v := knob.Unread(c.err, c.device)
+		must.True(t, knob.ReasonOf(v) == c.want && v.Reason() == c.err.Error(), "%v: %s", c.err, knob.ReasonOf(v))
+	}
+	must.Equal(t, knob.ReasonOf(fact.Unknown[string]("x")), knob.NotTold, "without a code")
 }
 
 // TestReasonsAreDocumented: docs/json.md lists each reason in the program's words.

@@ -123,7 +123,7 @@ func (k Knob) Decode(system, raw string) (string, error) {
 	n := k.Native[system]
 	if n.Mechanism == WinReg && SameText(raw) == absent {
 		if n.Absent == "" {
-			return "", fmt.Errorf("value %s is not set, and its default is not known", n.Name)
+			return "", Because(NotSet, fmt.Errorf("value %s is not set, and its default is not known", n.Name))
 		}
 		return n.Absent, nil
 	}
@@ -209,7 +209,7 @@ func decodeChosen(raw string) (string, error) {
 	if n, ok := strings.CutPrefix(remark, "driver: "); ok {
 		return n, nil
 	}
-	return "", errors.New("the driver's own choice, which it does not report")
+	return "", Because(NotInDriver, errors.New("the driver's own choice, which it does not report"))
 }
 
 // decodeKind parses the scheduler of an interface. Real input:

@@ -136,9 +136,9 @@ func decodeMode(e Encoding, raw string) (string, error) {
 	case e == ModeAdvertise && auto:
 		return m.advertise, nil
 	case e == ModeAdvertise:
-		return "", errors.New("nothing is offered while modes are not negotiated")
+		return "", Because(NotSet, errors.New("nothing is offered while modes are not negotiated"))
 	}
-	return "", fmt.Errorf("link mode %q does not tell", raw)
+	return "", Because(NotInDriver, fmt.Errorf("link mode %q does not say", raw))
 }
 
 // mediaOf are the copper media of FreeBSD and macOS by Mbit/s (FreeBSD
@@ -253,11 +253,11 @@ func decodeMedia(e Encoding, raw string) (string, error) {
 func mediaSpeed(name string) (string, error) {
 	end := strings.IndexFunc(name, func(r rune) bool { return r < '0' || r > '9' })
 	if end <= 0 {
-		return "", fmt.Errorf("media %q does not tell its speed", name)
+		return "", Because(NotInDriver, fmt.Errorf("media %q does not say its speed", name))
 	}
 	n, err := strconv.Atoi(name[:end])
 	if err != nil {
-		return "", fmt.Errorf("media %q does not tell its speed", name)
+		return "", Because(NotInDriver, fmt.Errorf("media %q does not say its speed", name))
 	}
 	if name[end] == 'G' {
 		n *= 1000

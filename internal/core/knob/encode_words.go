@@ -224,7 +224,7 @@ func decodeGroup(raw string) (string, error) {
 		return "", err
 	}
 	if len(all) == 0 {
-		return "", errors.New("this device has no such feature")
+		return "", Because(NotInDriver, errors.New("this device has no such feature"))
 	}
 	isFixed := func(p pair) bool { return strings.HasSuffix(p.value, fixed) }
 	if switches := slices.DeleteFunc(slices.Clone(all), isFixed); len(switches) > 0 {
@@ -264,7 +264,7 @@ func decodeParts(raw string) (string, error) {
 	}
 	values := lists.Each(all, func(p pair) string { return p.value })
 	if len(values) == 0 {
-		return "", errors.New("this device has no such part")
+		return "", Because(NotInDriver, errors.New("this device has no such part"))
 	}
 	if len(slices.Compact(slices.Clone(values))) == 1 {
 		return values[0], nil

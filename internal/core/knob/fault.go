@@ -64,9 +64,9 @@ func (k Knob) On(system string) (Native, error) {
 	case k.Scope == ScopeFlow:
 		return n, errors.New("belongs to the test traffic, not to a host") // a mistake on every system
 	case !ok:
-		return n, fmt.Errorf("%s has no such setting: %w", system, errors.ErrUnsupported)
+		return n, Because(NotOnSystem, fmt.Errorf("%s has no such setting: %w", system, errors.ErrUnsupported))
 	case n.Mechanism == NotYet:
-		return n, fmt.Errorf("linerate cannot use %s on %s: %w", n.Name, system, errors.ErrUnsupported)
+		return n, Because(NotByLinerate, fmt.Errorf("linerate cannot use %s on %s: %w", n.Name, system, errors.ErrUnsupported))
 	}
 	return n, nil
 }

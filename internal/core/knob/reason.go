@@ -1,6 +1,12 @@
 package knob
 
-import "strings"
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+
+	"linerate/internal/core/fact"
+)
 
 // Reason is a short word for why the value of a setting is unknown. The list is closed:
 // documents use no other words.
@@ -31,43 +37,43 @@ func Reasons() []struct {
 		{NotOnSystem, "this operating system has no such setting"},
 		{NotByLinerate, "linerate knows its name on that system and cannot use it"},
 		{NotInKernel, "this kernel, network namespace or machine has none"},
-		{NotInDriver, "the device or its driver has none, or does not tell"},
+		{NotInDriver, "the device or its driver has none, or does not report it"},
 		{NotSet, "nothing is set, and what holds then is not known"},
 		{NoPath, "the interface or the route of the data path is not known"},
 		{NoRights, "reading it needs more rights"},
 		{NotTold, "the host did not say"},
-		{OtherReason, "something else, which `words` beside it says"},
+		{OtherReason, "something else: see the words"},
 	}
 }
 
-// ReasonOf classifies a text that says why a setting is unknown: from an [Error] or a mechanism
-// of package host/knob, as reported by a host of any version or stored in a session.
-func ReasonOf(words string) Reason {
-	has := func(parts ...string) bool {
-		for _, p := range parts {
-			if strings.Contains(words, p) {
-				return true
-			}
-		}
-		return false
-	}
-	switch {
-	case words == "", words == "not known", has("not told"):
-		return NotTold
-	case has("permission denied", "operation not permitted", "Access is denied"):
-		return NoRights
-	case has("of the data path is not known"):
-		return NoPath
-	case has("linerate cannot use"):
-		return NotByLinerate
-	case has("driver", "device", "capability", "cannot wake", "no such event", "does not tell", "has no speed"):
-		return NotInDriver
-	case has("has no such setting"):
-		return NotOnSystem
-	case has("is not set", "nothing is offered", "has none"):
-		return NotSet
-	case has("this kernel", "this machine has no", "this Windows", "file does not exist", "unsupported operation"):
-		return NotInKernel
-	}
-	return OtherReason
+// Because returns err with the reason why the value of a setting is unknown.
+func Because(r Reason, err error) error { return &because{r, err} }
+
+type because struct {
+	reason Reason
+	error
 }
+
+// Unwrap returns the cause.
+func (b *because) Unwrap() error { return b.error }
+
+// Unread returns an unknown value for an error of reading a setting, which the driver of a
+// device keeps or the kernel.
+func Unread(err error, device bool) fact.Of[string] {
+	r := OtherReason
+	switch own, ok := errors.AsType[*because](err); {
+	case ok:
+		r = own.reason
+	case errors.Is(err, fs.ErrPermission):
+		r = NoRights
+	case !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrNotExist):
+	case device:
+		r = NotInDriver
+	default:
+		r = NotInKernel
+	}
+	return fact.Coded[string](string(r), err.Error())
+}
+
+// ReasonOf returns why the value of a setting is unknown.
+func ReasonOf(v fact.Of[string]) Reason { return cmp.Or(Reason(v.Code()), NotTold) }

@@ -71,4 +71,6 @@ type Omission struct {
 	Knob   KnobID `json:"knob"`
 	Value  string `json:"value" bound:"value"`
 	Reason string `json:"reason" bound:"text"`
+	// The line of another file that would win, if that is the reason.
+	By FileLine `json:"by,omitzero"`
 }

@@ -23,14 +23,18 @@ type Result struct {
 
 // String formats the result for people.
 func (r Result) String() string {
-	what := r.Target
-	if r.Bytes > 0 {
-		what += fmt.Sprintf(" (packets of %d bytes)", r.Bytes)
-	}
 	if r.OK {
-		return what + " answers: " + r.Detail
+		return r.Probed() + " answers: " + r.Detail
 	}
-	return what + " does not answer: " + r.Detail
+	return r.Probed() + " does not answer: " + r.Detail
+}
+
+// Probed names the target, and the packets if they have a size.
+func (r Result) Probed() string {
+	if r.Bytes > 0 {
+		return fmt.Sprintf("%s (packets of %d bytes)", r.Target, r.Bytes)
+	}
+	return r.Target
 }
 
 // Lost returns the results of after that failed although the same target answered before.

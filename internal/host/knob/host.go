@@ -80,9 +80,9 @@ func (h Host) Place(id model.KnobID) (knob.Knob, Place, error) {
 	switch {
 	case err != nil:
 	case (k.Scope != knob.ScopeHost || strings.Contains(n.Name, "{")) && h.Interface == "":
-		err = fmt.Errorf("the interface of the data path is not known: %w", errors.ErrUnsupported)
+		err = knob.Because(knob.NoPath, fmt.Errorf("the interface of the data path is not known: %w", errors.ErrUnsupported))
 	case k.Scope == knob.ScopeRoute && h.Route == "":
-		err = fmt.Errorf("the route of the data path is not known: %w", errors.ErrUnsupported)
+		err = knob.Because(knob.NoPath, fmt.Errorf("the route of the data path is not known: %w", errors.ErrUnsupported))
 	default:
 		err = h.elsewhere(n)
 	}
@@ -131,16 +131,15 @@ func (h Host) Read(ctx context.Context, ids ...model.KnobID) map[model.KnobID]fa
 
 func (h Host) readOne(ctx context.Context, id model.KnobID) fact.Of[string] {
 	k, p, err := h.Place(id)
-	if err != nil {
-		return fact.Unknown[string](err.Error())
+	var raw, v string
+	if err == nil {
+		raw, err = h.ReadRaw(ctx, id, p)
 	}
-	raw, err := h.ReadRaw(ctx, id, p)
-	if err != nil {
-		return fact.Unknown[string](err.Error())
+	if err == nil {
+		v, err = k.Decode(runtime.GOOS, raw)
 	}
-	v, err := k.Decode(runtime.GOOS, raw)
 	if err != nil {
-		return fact.Unknown[string](err.Error())
+		return knob.Unread(err, p.Target != "")
 	}
 	return fact.Known(v, p.String()+k.OwnDriver(raw))
 }

@@ -25,6 +25,6 @@ func (h Host) elsewhere(n knob.Native) error {
 	if err != nil {
 		return nil //nolint:nilerr // the driver's media words have it
 	}
-	return fmt.Errorf("the driver of %s keeps it in %s (0 off, 1 received, 2 sent, 3 both), which linerate does not set: %w",
-		h.Interface, name, errors.ErrUnsupported)
+	return knob.Because(knob.NotByLinerate, fmt.Errorf("the driver of %s keeps it in %s (0 off, 1 received, 2 sent, 3 both), which linerate does not set: %w",
+		h.Interface, name, errors.ErrUnsupported))
 }

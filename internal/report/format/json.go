@@ -78,25 +78,17 @@ type session struct {
 // interfaces.
 type host struct {
 	model.HostFacts
-	Settings *settings                `json:"settings,omitempty"`
-	Knobs    map[model.KnobID]setting `json:"knobs,omitempty"`
-	Machine  *model.Machine           `json:"machine,omitempty"`
-	Route    *model.Route             `json:"route,omitempty"`
-	NICs     []model.NIC              `json:"nics,omitempty"`
+	Settings *settings                        `json:"settings,omitempty"`
+	Knobs    map[model.KnobID]fact.Of[string] `json:"knobs,omitempty"`
+	Machine  *model.Machine                   `json:"machine,omitempty"`
+	Route    *model.Route                     `json:"route,omitempty"`
+	NICs     []model.NIC                      `json:"nics,omitempty"`
 }
 
 // settings counts the settings of a host.
 type settings struct {
 	Known   int                 `json:"known"`
 	Unknown map[knob.Reason]int `json:"unknown"`
-}
-
-// setting is the value of one setting, or why it is unknown.
-type setting struct {
-	Value   *string     `json:"value,omitempty"`
-	Source  string      `json:"source,omitempty"`
-	Unknown knob.Reason `json:"unknown,omitempty"`
-	Words   string      `json:"words,omitempty"` // for knob.OtherReason
 }
 
 // run is a run with the reports of its ends, which a brief document omits: the run's values
@@ -211,41 +203,23 @@ func writable(runs []model.Run, o JSONOptions) error {
 	return nil
 }
 
-// hostOf returns the facts of a host in document form: all settings or only the named ones. The
-// reason for an unknown setting is a word of a closed list (knob.Reason), for hosts of every
-// version.
+// hostOf returns the facts of a host in document form: all settings or only the named ones.
 func hostOf(f model.HostFacts, all bool, named []model.KnobID) host {
-	h := host{HostFacts: f, Knobs: make(map[model.KnobID]setting)}
 	if all {
-		h.Machine, h.Route, h.NICs = f.Machine, f.Route, f.NICs
-	} else {
-		h.Settings = &settings{Unknown: map[knob.Reason]int{}}
+		return host{HostFacts: f, Knobs: f.Knobs, Machine: f.Machine, Route: f.Route, NICs: f.NICs}
 	}
+	h := host{HostFacts: f, Knobs: map[model.KnobID]fact.Of[string]{}, Settings: &settings{Unknown: map[knob.Reason]int{}}}
 	for id, v := range f.Knobs {
-		one := settingOf(v)
-		if all || slices.Contains(named, id) {
-			h.Knobs[id] = one
+		if slices.Contains(named, id) {
+			h.Knobs[id] = v
 		}
-		switch {
-		case all:
-		case one.Value != nil:
+		if v.IsKnown() {
 			h.Settings.Known++
-		default:
-			h.Settings.Unknown[one.Unknown]++
+		} else {
+			h.Settings.Unknown[knob.ReasonOf(v)]++
 		}
 	}
 	return h
-}
-
-func settingOf(v fact.Of[string]) setting {
-	if value, known := v.Get(); known {
-		return setting{Value: &value, Source: v.Source()}
-	}
-	why := knob.ReasonOf(v.Reason())
-	if why == knob.OtherReason {
-		return setting{Unknown: why, Words: v.Reason()}
-	}
-	return setting{Unknown: why}
 }
 
 // Envelope writes v, which must become a JSON object without a field "schema" of its own, to w

@@ -113,7 +113,7 @@ func quickTest() Case {
 	c.add(1, "as-is", model.To, 934.8e6)
 	c.add(1, "as-is", model.From, 611.2e6)
 	c.Session.Findings = []model.Finding{
-		{Rule: "ceiling", Kind: model.FindingFull, Direction: model.To, Host: model.Near, Limit: "link", Evidence: "99.3 % of the 941.5 Mbit/s that it can carry", Share: fact.Unknown[float64]("no time")},
+		{Rule: "ceiling", Kind: model.FindingFull, Direction: model.To, Host: model.Near, Limit: "link", Evidence: "99.3 % of the 941.5 Mbit/s that this link can carry", Share: fact.Unknown[float64]("no time")},
 		{Rule: "B07", Direction: model.From, Host: model.Near, Limit: "receive window", Evidence: "64 KiB at 0.86 ms allows 610 Mbit/s",
 			Share: fact.Known(0.71, "TCP_INFO"), Implied: fact.Known(units.BitRate(610e6), "window over round trip"),
 			Explains: fact.Known(1.0, "gap between bound and ceiling"), Confidence: 0.95,

@@ -134,7 +134,7 @@ func unknownKnobs(p term.Page, rows []inspect.Setting) {
 	names := map[string][]string{}
 	for _, r := range rows {
 		why := r.Value.Reason()
-		if known := knob.ReasonOf(why); known != knob.OtherReason {
+		if known := knob.ReasonOf(r.Value); known != knob.OtherReason {
 			why = words[known]
 		}
 		if names[why] == nil {

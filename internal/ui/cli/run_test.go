@@ -314,13 +314,13 @@ func TestFirstHour17KnobsPage(t *testing.T) {
 	h := inspect.Host{HostFacts: model.HostFacts{Name: "nas", OS: "linux", Kernel: fact.Known("6.18.1", "uname"), Knobs: map[model.KnobID]fact.Of[string]{
 		"tcp.recv_buffer_max": fact.Known("65536", "net.ipv4.tcp_rmem"),
 		"tcp.timestamps":      fact.Known("1", "net.ipv4.tcp_timestamps"),
-		"cpu.governor":        fact.Unknown[string]("read cpu.governor: this machine has no scaling_governor here: unsupported operation"),
+		"cpu.governor":        fact.Coded[string](string(knob.NotInKernel), "read cpu.governor: this machine has no scaling_governor here: unsupported operation"),
 	}}, Origins: map[model.KnobID]model.FileLine{
 		"tcp.recv_buffer_max": {File: "/etc/sysctl.d/90-buffers-of-the-storage.conf", Number: 4, Text: "4096 131072 6291456"},
 	}}
 	for _, k := range knob.Catalogue() {
 		if k.Scope == knob.ScopeLink || k.Scope == knob.ScopeRoute {
-			h.Knobs[k.ID] = fact.Unknown[string]("find " + string(k.ID) + ": the interface of the data path is not known: unsupported operation")
+			h.Knobs[k.ID] = fact.Coded[string](string(knob.NoPath), "find "+string(k.ID)+": the interface of the data path is not known: unsupported operation")
 		}
 	}
 	rows := h.Settings("", false)

@@ -74,12 +74,11 @@ func (a *console) showChanged(e app.Changed) {
 func (a *console) tellCanaries(e app.Watching) {
 	var ok, silent []string
 	for _, r := range e.Answers {
-		what, _, _ := strings.Cut(r.String(), " answers: ")
 		if !r.OK {
 			silent = append(silent, r.String())
 			continue
 		}
-		ok = append(ok, what)
+		ok = append(ok, r.Probed())
 	}
 	if len(ok) > 0 {
 		a.talk("%s watches %s", e.Host, strings.Join(ok, ", "))

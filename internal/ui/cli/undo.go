@@ -12,7 +12,6 @@ import (
 	"linerate/internal/app/change"
 	"linerate/internal/app/local"
 	"linerate/internal/app/target"
-	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/fault"
 )
@@ -94,21 +93,17 @@ func (a *console) printUndone(changes []model.Change) error {
 		fmt.Fprintln(a.Out, "nothing to undo")
 	}
 	var left []string
-	hint := "see the reasons above"
 	for _, c := range changes {
 		if !a.json {
 			fmt.Fprintf(a.Out, "%s (%s): %s\n", c.Knob, c.Native, a.undoneText(runtime.GOOS, c))
 		}
 		if c.State == model.ChangeFailed || c.State == model.ChangeApplied {
 			left = append(left, string(c.Knob))
-			if knob.ReasonOf(c.Detail) == knob.NoRights {
-				hint = "see the reasons above; root is needed for most settings"
-			}
 		}
 	}
 	if len(left) > 0 {
 		return &fault.Error{Kind: fault.NotUndone, Err: fmt.Errorf("%d of %d changes not undone", len(left), len(changes)),
-			Hint: hint}
+			Hint: "see the reasons above; most settings need root"}
 	}
 	return nil
 }

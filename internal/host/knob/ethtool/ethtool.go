@@ -178,7 +178,7 @@ func (s *Setting) text(f Fields) (string, error) {
 	case !ok:
 		return "", fmt.Errorf("the driver does not tell: %w", errors.ErrUnsupported)
 	case s.name == "linkmodes.speed" && (n == 0 || n == unknownSpeed):
-		return "", errors.New("the link has no speed")
+		return "", knob.Because(knob.NotInDriver, errors.New("the link has no speed"))
 	case s.name == "linkinfo.port":
 		return portName(n), nil
 	}
