@@ -84,7 +84,7 @@ func (f *found) plant(hosts, changes, hours int, seed uint64) {
 		from, looked = w.Now+w.Hour(), -1
 		until = from + f.lasts*hour
 		told := false
-		w.Told = func(o *fleet.Outcome) {
+		w.OnOutcome = func(o *fleet.Outcome) {
 			pair := o.Way.Low == min(a, b) && o.Way.High == max(a, b)
 			if o.Metric != f.metric || f.host != (o.Host == a) || !f.host && !pair || told && o.Worse {
 				f.wrong++

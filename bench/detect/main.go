@@ -124,7 +124,7 @@ func (r *row) plant(seed uint64) {
 			}
 			return 0
 		}
-		w.Told = func(o *fleet.Outcome) {
+		w.OnOutcome = func(o *fleet.Outcome) {
 			mine := o.Host == host && o.Metric == model.Goodput && o.Direction == model.From
 			switch {
 			case mine && o.Worse && w.Now >= from && w.Now < until && p.told < 0:
@@ -147,7 +147,7 @@ func (r *row) plant(seed uint64) {
 // rest has nothing change for weeks.
 func (r *row) rest(seed uint64) {
 	w := fleettest.NewCards(r.hosts, seed, scatter)
-	w.Told = func(*fleet.Outcome) { r.quiet++ }
+	w.OnOutcome = func(*fleet.Outcome) { r.quiet++ }
 	w.Measure(r.weeks * 7 * 24)
 }
 

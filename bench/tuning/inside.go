@@ -78,7 +78,7 @@ func inside(ctx context.Context, args []string) error {
 	if nothing := errors.As(err, &ended) && ended.ExitCode() == nothingHelped; err != nil && !nothing {
 		return err
 	}
-	t := tuned{Seconds: time.Since(began).Seconds(), Told: told(progress), Terminal: progress}
+	t := tuned{Seconds: time.Since(began).Seconds(), Announced: announced(progress), Terminal: progress}
 	after, err := tree()
 	if err != nil {
 		return err
@@ -94,8 +94,8 @@ func inside(ctx context.Context, args []string) error {
 // helps a lot, 6 s where there is nothing to gain".
 var forecast = regexp.MustCompile(`(?m)^about (?:(\d+) min ?)?(?:([\d.]+) s )?in all where a setting helps a lot`)
 
-// told returns the time that tune announced, in seconds; 0 if it announced none.
-func told(progress string) float64 {
+// announced returns the time that tune announced, in seconds; 0 if it announced none.
+func announced(progress string) float64 {
 	m := forecast.FindStringSubmatch(progress)
 	if m == nil {
 		return 0

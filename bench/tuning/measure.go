@@ -31,15 +31,15 @@ const (
 
 // tuned is the result of the part inside the lab.
 type tuned struct {
-	Record   tune.Record
-	Proof    model.Session
-	Proven   bool
-	Search   int // runs
-	Runs     int // including those of the confirmation
-	Seconds  float64
-	Told     float64 // seconds, before the first run
-	Terminal string  // what tune printed on the way
-	Changed  string  // difference of the settings of both hosts, before and after; "" if none
+	Record    tune.Record
+	Proof     model.Session
+	Proven    bool
+	Search    int // runs
+	Runs      int // including those of the confirmation
+	Seconds   float64
+	Announced float64 // seconds, before the first run
+	Terminal  string  // what tune printed on the way
+	Changed   string  // difference of the settings of both hosts, before and after; "" if none
 }
 
 // measure tunes a case, runs the exhaustive search for comparison, and measures what was
@@ -59,7 +59,7 @@ func (o options) measure(ctx context.Context, c mistuned.Case) (mistuned.Row, er
 	if err := json.Unmarshal(out, &t); err != nil {
 		return r, fmt.Errorf("%w: %s", err, out)
 	}
-	r.Seconds, r.Told, r.Search, r.Runs, r.NotUndone, r.Proven = t.Seconds, t.Told, t.Search, t.Runs, t.Changed, t.Proven
+	r.Seconds, r.Announced, r.Search, r.Runs, r.NotUndone, r.Proven = t.Seconds, t.Announced, t.Search, t.Runs, t.Changed, t.Proven
 	for _, v := range t.Proof.Verdicts {
 		if v.Metric == model.Goodput && !v.IsTwin {
 			r.Low, r.High = float64(v.Interval.Low), float64(v.Interval.High)

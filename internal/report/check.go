@@ -216,7 +216,7 @@ func (b *builder) unseen(out []Box, gateway, back string) (_ []Box, network int)
 func (b *builder) told() []string {
 	var out []string
 	for _, w := range b.s.Check.Ways {
-		if w.Told && w.Router != "" && !slices.Contains(out, w.Router) {
+		if w.Reported && w.Router != "" && !slices.Contains(out, w.Router) {
 			out = append(out, w.Router)
 		}
 	}
@@ -227,7 +227,7 @@ func (b *builder) told() []string {
 func (b *builder) router(address string) Box {
 	box := Box{Name: "router", Detail: address}
 	for _, w := range b.s.Check.Ways {
-		if w.Told && w.Router == address && w.RouterMTU > 0 {
+		if w.Reported && w.Router == address && w.RouterMTU > 0 {
 			box.Detail += fmt.Sprintf(", MTU %d", w.RouterMTU)
 		}
 	}

@@ -62,14 +62,14 @@ func (b *builder) datagrams(runs []model.Run, d model.Direction) *Datagrams {
 	if out == nil {
 		return nil
 	}
-	out.SentRate = fact.Unknown[units.BitRate]("the sender did not tell")
+	out.SentRate = fact.Unknown[units.BitRate]("the sender did not report it")
 	if len(rates) > 0 {
 		out.SentRate = fact.Known(units.BitRate(stats.Median(rates)), "the sender, median over runs")
 	}
 	if all := out.Received + out.Lost; all > 0 {
 		out.Loss = float64(out.Lost) / float64(all)
 	}
-	out.Jitter = fact.Unknown[time.Duration]("no stream told it")
+	out.Jitter = fact.Unknown[time.Duration]("no stream reported it")
 	if len(jitters) > 0 {
 		out.Jitter = fact.Known(time.Duration(stats.Median(jitters)), "RFC 3550, median over runs")
 	}

@@ -103,7 +103,7 @@ func (b *builder) requestRate(m *model.Latency) fact.Of[float64] {
 			return fact.Known(stats.Median(v), "median over runs")
 		}
 	}
-	return fact.Unknown[float64]("no run told it")
+	return fact.Unknown[float64]("no run reported it")
 }
 
 // addLoad computes by how much the median of each probe under load exceeds that of the same

@@ -36,7 +36,7 @@ func (b *builder) facts(h model.Host) model.HostFacts {
 		}
 	}
 	silent := model.HostFacts{Host: h}
-	silent.MTU = fact.Unknown[int]("the host did not tell")
+	silent.MTU = fact.Unknown[int]("the host did not report it")
 	return silent
 }
 
@@ -139,7 +139,7 @@ func runValues(runs []model.Run, d model.Direction, m model.Metric) []float64 {
 // congestion returns the congestion control of the runs, all of them if they differ.
 func congestion(sums []*model.TCPSummary) fact.Of[string] {
 	var names []string
-	source := "no kernel told it"
+	source := "no kernel reported it"
 	for _, sum := range sums {
 		if name, ok := sum.Congestion.Get(); ok && !slices.Contains(names, name) {
 			names = append(names, name)
@@ -164,7 +164,7 @@ func (b *builder) retransmits(runs []model.Run, d model.Direction, sums []*model
 		}
 		return fact.Known(int64(sum), "the imported files")
 	}
-	total := fact.Unknown[int64]("no kernel told it")
+	total := fact.Unknown[int64]("no kernel reported it")
 	for i, sum := range sums {
 		n, ok := sum.Retransmits.Get()
 		if !ok {
@@ -187,7 +187,7 @@ func loadedRTT(sums []*model.TCPSummary) fact.Of[time.Duration] {
 		}
 	}
 	if len(all) == 0 {
-		return fact.Unknown[time.Duration]("no kernel told it")
+		return fact.Unknown[time.Duration]("no kernel reported it")
 	}
 	return fact.Known(time.Duration(stats.Median(all)), "median over runs of the sender's smoothed round trip")
 }

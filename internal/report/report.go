@@ -194,7 +194,7 @@ func Build(s model.Session, o Options) Document {
 		kind, _ = b.kinds.ByName(kind.Load(s.Plan.Flow).Engine)
 	}
 	if kind.Section != nil && s.Kind != model.KindRun { // a run compares its settings like any other
-		d.Section = kind.Section(traffic.Told{Session: b.s, Runs: b.counted, Host: b.names.Of, Label: b.names.Way, Test: b.testCommand()})
+		d.Section = kind.Section(traffic.Measured{Session: b.s, Runs: b.counted, Host: b.names.Of, Label: b.names.Way, Test: b.testCommand()})
 	}
 	if x := b.imported(); x != nil && d.Section == nil {
 		d.Section, d.Classic = x, []Classic{}
@@ -229,7 +229,7 @@ func Build(s model.Session, o Options) Document {
 	}
 	for i, l := range b.s.Plateaus[:len(d.Plateaus)] {
 		said := advice.takes != "" && l.Decided && (l.Level == advice.takes || l.Leave && l.Baseline == advice.takes)
-		d.Plateaus[i].Told = said || d.Grid != nil && l.Level != "" && l.Level == d.Grid.best
+		d.Plateaus[i].Advised = said || d.Grid != nil && l.Level != "" && l.Level == d.Grid.best
 	}
 	return d
 }

@@ -167,13 +167,13 @@ func TestMendingPacketSizes(t *testing.T) {
 		any    bool // one of the commands sets an MTU
 	}{
 		"a router told": {func(*model.Session) {}, "linerate run ", true},
-		"a black hole":  {func(s *model.Session) { s.Check.Ways[0].Told = false }, "linerate set link.mtu=1420 --both root@nas", true},
+		"a black hole":  {func(s *model.Session) { s.Check.Ways[0].Reported = false }, "linerate set link.mtu=1420 --both root@nas", true},
 		"all pass":      {func(s *model.Session) { s.Check.Ways[0].Asked = 1420 }, "linerate run ", false},
 		"a far end that measures only": {func(s *model.Session) {
-			s.Check.Ways[0].Told, s.Far = false, "linerate://nas:5299"
+			s.Check.Ways[0].Reported, s.Far = false, "linerate://nas:5299"
 		}, "linerate set link.mtu=1420", true},
 		"a lab": {func(s *model.Session) {
-			s.Check.Ways[0].Told, s.Far, s.Near = false, "lab:rate=1gbit,pathmtu=1420", "lab:rate=1gbit,pathmtu=1420"
+			s.Check.Ways[0].Reported, s.Far, s.Near = false, "lab:rate=1gbit,pathmtu=1420", "lab:rate=1gbit,pathmtu=1420"
 		}, "linerate check lab:rate=1gbit,pathmtu=1420,mtu=1420 --quick", true},
 		"no size is known": {func(s *model.Session) {
 			s.Check.Ways[0].Passes, s.Check.Ways[0].Datagrams = fact.Unknown[int]("not visible"), fact.Unknown[int]("not visible")

@@ -74,7 +74,7 @@ func (r Row) Matters() bool {
 type Plateau struct {
 	Decided bool   `json:"decided"`
 	Text    string `json:"text"`
-	Told    bool   `json:"-"` // the advice has it
+	Advised bool   `json:"-"` // the advice has it
 }
 
 // Words returns a verdict as text. The texts of Equivalent and of Undecided share no words.

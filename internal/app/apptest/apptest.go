@@ -63,8 +63,8 @@ func (p *Person) Events() []app.Event {
 	return append([]app.Event{}, p.events...)
 }
 
-// Told returns the events of one type.
-func Told[E app.Event](p *Person) []E {
+// Events returns the events of one type.
+func Events[E app.Event](p *Person) []E {
 	var all []E
 	for _, e := range p.Events() {
 		if one, ok := e.(E); ok {

@@ -35,7 +35,7 @@ func TestKeptOnBoth(t *testing.T) {
 			"%s: %+v", h.Name, h.Changes)
 	}
 	must.True(t, len(p.Asked()) == 1 && p.Asked()[0].Kind == app.KeepChange && p.Asked()[0].Within == minute, "asked %+v", p.Asked())
-	got := apptest.Told[app.Changed](p.Person)
+	got := apptest.Events[app.Changed](p.Person)
 	must.True(t, len(got) == 2 && got[0].Host == "far", "told %+v", got)
 	entries, _ := os.ReadDir(p.hosts.State)
 	must.True(t, len(entries) == 0, "a note is left: %v", entries)
@@ -99,7 +99,7 @@ func TestNotKept(t *testing.T) {
 			must.True(t, r.Outcome == Undone && r.Reason == c.reason && (err != nil) == c.fails, "%+v, %v", r, err)
 			must.True(t, err == nil || strings.Contains(err.Error(), ": all settings are back") && fault.KindOf(err) == fault.Failed,
 				"kind %d: %v", fault.KindOf(err), err)
-			got := len(apptest.Told[app.Held](p.Person))
+			got := len(apptest.Events[app.Held](p.Person))
 			must.True(t, (got == 1) == (c.answer == nil), "told %d times that nobody is there", got)
 			must.Equal(t, p.sacks(), "11", "afterwards")
 		})
@@ -207,7 +207,7 @@ func TestCanaryDies(t *testing.T) {
 	must.Need(t, len(got) == 1 && got[0].OK, "nobody listens: %+v", got)
 	r, err := Do(t.Context(), p.env, p.hosts, Request{Wanted: []model.Assignment{{Knob: "tcp.sack", Value: "0"}}, Within: minute, Canaries: []string{address, "192.0.2.9:1"}})
 	must.True(t, r.Outcome == Undone && err != nil && strings.Contains(err.Error(), "seen from far, since the change "+address+" does not answer"), "%+v, %v", r, err)
-	w := apptest.Told[app.Watching](p.Person)
+	w := apptest.Events[app.Watching](p.Person)
 	must.True(t, len(w) == 1 && len(w[0].Answers) >= 2 && !w[0].Risky, "told %+v", w)
 	must.True(t, len(p.Asked()) == 0 && p.sacks() == "11", "asked %+v, %s", p.Asked(), p.sacks())
 }
@@ -244,7 +244,7 @@ func TestSessionIsLostWhileHeld(t *testing.T) {
 			r, err := p.do(t.Context(), minute)
 			far := r.Hosts[0].Changes
 			switch {
-			case len(far) != 1 || len(apptest.Told[app.Trouble](p.Person)) == 0:
+			case len(far) != 1 || len(apptest.Events[app.Trouble](p.Person)) == 0:
 				t.Errorf("%+v, %v", r, err)
 			case unreachable:
 				must.True(t, r.Outcome == StillOpen && fault.KindOf(err) == fault.NotUndone && strings.Contains(far[0].Detail, "its watchdog takes it back by itself") && fault.HintOf(err) != "", "%+v, kind %d, %v", r, fault.KindOf(err), err)

@@ -95,7 +95,7 @@ func TestProvenMTU(t *testing.T) {
 		must.True(t, transfer.OK && (transfer.Goodput != 0 || strings.Contains(transfer.Detail, "kept arriving")), "%+v", transfer)
 	}
 	must.Equal(t, p.mtus(), "4000 4000")
-	w := apptest.Told[app.Watching](p.Person)
+	w := apptest.Events[app.Watching](p.Person)
 	must.True(t, len(w) == 2 && w[0].Risky, "told %+v", w)
 }
 
@@ -107,7 +107,7 @@ func TestBlackHole(t *testing.T) {
 	p.Answer = yes
 	r, err := p.do(t.Context(), minute, model.Assignment{Knob: mtuKnob, Value: "4000"})
 	must.Need(t, err != nil && r.Outcome == Undone && len(p.Asked()) == 0, "%+v, %v", r, err)
-	must.True(t, len(r.Paths) == 2 && r.Paths[0].Passes == 1500 && !r.Paths[0].Told && strings.Contains(fault.HintOf(err), "link.mtu=1500 fits"),
+	must.True(t, len(r.Paths) == 2 && r.Paths[0].Passes == 1500 && !r.Paths[0].Reported && strings.Contains(fault.HintOf(err), "link.mtu=1500 fits"),
 		"%+v, hint %q", r.Paths, fault.HintOf(err))
 	must.Equal(t, p.mtus(), "1500 1500")
 }
@@ -119,7 +119,7 @@ func TestLargerOnOneSide(t *testing.T) {
 	p := newPair(t, "rate=1gbit,rtt=1ms", false)
 	p.Answer = yes
 	r, err := p.do(t.Context(), minute, model.Assignment{Knob: mtuKnob, Value: "4000"})
-	must.Len(t, apptest.Told[app.OtherMTU](p.Person), 1, "told")
+	must.Len(t, apptest.Events[app.OtherMTU](p.Person), 1, "told")
 	must.True(t, err != nil && r.Outcome == Undone && strings.Contains(fault.HintOf(err), "--both changes both ends") && p.mtus() == "1500 1500", "%+v, %v, hint %q, %s", r, err, fault.HintOf(err), p.mtus())
 }
 
@@ -141,7 +141,7 @@ func TestWorkAroundWithoutARouter(t *testing.T) {
 	must.True(t, p.hosts.Far.Client != old, "the host got no new session")
 	switch {
 	case err == nil && c.outcome == Confirmed: // probing helps if the kernel supports it
-		got := apptest.Told[app.Around](p.Person)
+		got := apptest.Events[app.Around](p.Person)
 		must.True(t, len(got) == 1 && got[0].Setting.Knob == probingKnob && p.sysctl(model.Far, "tcp_mtu_probing") == "1", "told %+v", got)
 	case err == nil || !strings.Contains(err.Error(), "the first cause; no work-around: "):
 		t.Errorf("%s, %v", c.outcome, err)
@@ -273,7 +273,7 @@ func TestNoteOfAHalfConfirmation(t *testing.T) {
 	p.Answer = no
 	r, err = p.do(t.Context(), minute, model.Assignment{Knob: "tcp.timestamps", Value: "0"})
 	must.True(t, err == nil && r.Outcome == Undone, "%+v, %v", r, err)
-	got := apptest.Told[app.PartlyKept](p.Person)
+	got := apptest.Events[app.PartlyKept](p.Person)
 	must.True(t, len(got) == 1 && got[0].Far == "far" && len(got[0].Holds) == 1 && got[0].Holds[0].Knob == "tcp.sack", "told %+v", got)
 	must.Is(t, must.Err(os.Stat(note)), fs.ErrNotExist, "the note is left")
 }

@@ -21,15 +21,15 @@ import (
 
 // Way is the path MTU from a host to another.
 type Way struct {
-	Host   model.Host `json:"host"` // the sender
-	To     string     `json:"to"`   // address or name
-	Asked  int        `json:"asked"`
-	Passes int        `json:"passes"`
-	Exact  bool       `json:"exact"`
-	Told   bool       `json:"told"`             // a router or host reported that a larger packet is too big
-	Router string     `json:"router,omitempty"` // address of the reporter
-	MTU    int        `json:"router_mtu,omitempty"`
-	Text   string     `json:"text"`
+	Host     model.Host `json:"host"` // the sender
+	To       string     `json:"to"`   // address or name
+	Asked    int        `json:"asked"`
+	Passes   int        `json:"passes"`
+	Exact    bool       `json:"exact"`
+	Reported bool       `json:"reported"`         // a router or host reported that a larger packet is too big
+	Router   string     `json:"router,omitempty"` // address of the reporter
+	MTU      int        `json:"router_mtu,omitempty"`
+	Text     string     `json:"text"`
 }
 
 // Transfer is one test transfer over a new connection.
@@ -145,14 +145,14 @@ func (c *change) path(ctx context.Context, e *end, to string, settle time.Durati
 		return mtu.Way{}, probe.Path{}, err
 	}
 	p, _ := probe.PathOf(got, target)
-	w := mtu.Way{From: e.Name, To: to, Asked: size, Passes: p.Passes, Exact: p.Exact, Told: p.Told, Router: p.Router, MTU: p.MTU}
+	w := mtu.Way{From: e.Name, To: to, Asked: size, Passes: p.Passes, Exact: p.Exact, Reported: p.Reported, Router: p.Router, MTU: p.MTU}
 	if to == e.Peer {
 		w.ToMTU = c.peerMTU(e.Side)
 		if c.hosts.Far != nil {
 			w.To = c.host(e.Side.Other()).Name
 		}
 	}
-	c.paths = append(c.paths, Way{Host: e.Side, To: to, Asked: size, Passes: p.Passes, Exact: p.Exact || w.Whole(), Told: p.Told, Router: p.Router, MTU: p.MTU, Text: w.String()})
+	c.paths = append(c.paths, Way{Host: e.Side, To: to, Asked: size, Passes: p.Passes, Exact: p.Exact || w.Whole(), Reported: p.Reported, Router: p.Router, MTU: p.MTU, Text: w.String()})
 	return w, p, nil
 }
 

@@ -43,8 +43,8 @@ func looked(t testing.TB, spec string, q check.Request) (model.Session, error) {
 	must.Do(t, err)
 	defer e.Close()
 	_, err = check.Run(t.Context(), env, e, st, q)
-	began := apptest.Told[app.TrialBegan](person)
-	must.Need(t, len(began) == 1 && len(apptest.Told[app.Looking](person)) != 0, "%d sessions, error %v", len(began), err)
+	began := apptest.Events[app.TrialBegan](person)
+	must.Need(t, len(began) == 1 && len(apptest.Events[app.Looking](person)) != 0, "%d sessions, error %v", len(began), err)
 	kept := must.Get(st.Session(t.Context(), began[0].Session.ID))(t)
 	must.Need(t, kept.Kind == model.KindCheck && kept.Check != nil && len(kept.Changes) == 0, "stored: %s, %+v", kept.Kind, kept.Check)
 	return kept, err

@@ -70,7 +70,7 @@ func wayOf(w model.Way, got []probe.Result, target string) model.Way {
 		w.Passes = fact.Unknown[int]("not visible: no answer")
 		return w
 	}
-	w.Passes, w.Exact, w.Told, w.Router, w.RouterMTU = fact.Known(p.Passes, "probes that must not be cut"), p.Exact, p.Told, p.Router, p.MTU
+	w.Passes, w.Exact, w.Reported, w.Router, w.RouterMTU = fact.Known(p.Passes, "probes that must not be cut"), p.Exact, p.Reported, p.Router, p.MTU
 	return w
 }
 

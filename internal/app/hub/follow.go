@@ -173,7 +173,7 @@ func (h *Hub) keep(l fleet.Lease) {
 func (h *Hub) change(o *fleet.Outcome) fleet.Change {
 	before := fleet.LeaseOf(o.Before)
 	if o.Host == 0 {
-		c := fleet.Change{Near: h.name(o.Way.Low), Far: h.name(o.Way.High), Report: series.ReportOf(h.name(o.Way.High), o.Told)}
+		c := fleet.Change{Near: h.name(o.Way.Low), Far: h.name(o.Way.High), Report: series.ReportOf(h.name(o.Way.High), o.StreamChange)}
 		c.Text = c.Near + ": " + c.Text
 		if changed, known := h.meanwhile(o.Way, before); known {
 			c.Report = c.With(changed)
@@ -181,7 +181,7 @@ func (h *Hub) change(o *fleet.Outcome) fleet.Change {
 		return c
 	}
 	name := h.name(o.Host)
-	c := fleet.Change{Near: name, Report: series.ReportOf(name, o.Told)}
+	c := fleet.Change{Near: name, Report: series.ReportOf(name, o.StreamChange)}
 	var with []string
 	for _, w := range o.With {
 		with = append(with, series.Instead(o.Metric, w.Now, w.Was)+" with "+h.name(w.Host))

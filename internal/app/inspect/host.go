@@ -57,7 +57,7 @@ func Far(ctx context.Context, env app.Env, o *target.Opener, named string, origi
 		return h, err
 	}
 	if far.Kind == target.Foreign {
-		return h, fault.WithHint(fault.Usagef("%s tells nothing of its host but what it measures", far),
+		return h, fault.WithHint(fault.Usagef("%s reports nothing about its host but what it measures", far),
 			"to read that host, reach it over ssh, as in user@host, or start linerate serve there")
 	}
 	e, err := o.Open(ctx, near, far)

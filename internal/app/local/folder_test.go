@@ -20,7 +20,7 @@ func TestFolder(t *testing.T) {
 	o := local.FolderOptions{State: filepath.Join(t.TempDir(), "state"), Size: 64 << 10, Repeats: 2, Seed: 1}
 	r := must.Get(local.Folder(t.Context(), apptest.Env(p), dir, o))(t)
 	must.Need(t, len(r.Trials) == 4, "%d trials", len(r.Trials))
-	told := apptest.Told[app.FolderProgress](p)
+	told := apptest.Events[app.FolderProgress](p)
 	must.True(t, len(told) != 0 && told[len(told)-1].Share == 1 && told[len(told)-1].Repeats == 2, "told %+v", told)
 	left, _ := os.ReadDir(dir)
 	must.True(t, len(left) == 0, "left %v", left)

@@ -114,7 +114,7 @@ func TestLookMeasuresNothing(t *testing.T) {
 	kept[0].Proof.Print["far.mtu"] = "9000"
 	s = look()
 	must.True(t, s.String() == "unproven since MTU 9000 -> 1500 at far", "%s", s.Standing)
-	must.Len(t, apptest.Told[app.TrialBegan](p), 0, "it measured")
+	must.Len(t, apptest.Events[app.TrialBegan](p), 0, "it measured")
 	all := must.Get(recheck.Do(t.Context(), env, e, st, kept, "", recheck.Request{Look: true, Only: []model.KnobID{"tcp.sack"}}))(t)
 	must.True(t, len(all) == 0, "another setting: %+v", all)
 }
@@ -127,5 +127,5 @@ func TestRiskyIsAsked(t *testing.T) {
 	must.True(t, fault.KindOf(err) == fault.Usage && strings.Contains(fault.HintOf(err), "--allow risky"), "%v", err)
 	asked := p.Asked()
 	must.True(t, len(asked) == 1 && asked[0].Kind == app.TryRisky, "asked %+v", asked)
-	must.Len(t, apptest.Told[app.TrialBegan](p), 0, "it measured all the same")
+	must.Len(t, apptest.Events[app.TrialBegan](p), 0, "it measured all the same")
 }

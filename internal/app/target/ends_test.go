@@ -50,7 +50,7 @@ func TestConnect(t *testing.T) {
 		fresh := must.Get(apptest.Env(p).Again(t.Context(), one))(t)
 		apptest.Env(p).HangUp(fresh)
 	}
-	told := apptest.Told[app.Recovered](p)
+	told := apptest.Events[app.Recovered](p)
 	must.True(t, len(told) == 2 && told[0].Change.Knob == "link.mtu" && len(e.Warnings) == 2 && e.Warnings[0] == told[0].String() && strings.Contains(e.Warnings[0], "cut short"), "told %+v, warnings %q", told, e.Warnings)
 }
 
@@ -105,7 +105,7 @@ func TestReopen(t *testing.T) {
 	must.Do(t, e.Reopen(t.Context()))
 	v := must.Get(e.Far.ReadKnobs(t.Context(), []model.KnobID{"link.mtu"}))(t)
 	must.True(t, v["link.mtu"].Or("") == "1500", "over the new session: %v", v)
-	must.Len(t, apptest.Told[app.Trouble](p), 0, "that a host was lost is told as trouble")
+	must.Len(t, apptest.Events[app.Trouble](p), 0, "that a host was lost is told as trouble")
 }
 
 // TestRealHosts: the errors for unreachable hosts, for each way to name them.

@@ -234,13 +234,13 @@ func TestWarnedOnce(t *testing.T) {
 	e := &Ends{env: apptest.Env(p)}
 	e.warn([]string{"others may read it"})
 	e.warn([]string{"others may read it", "old"})
-	got := apptest.Told[app.Warning](p)
+	got := apptest.Events[app.Warning](p)
 	must.True(t, len(got) == 2 && got[1].Text == "old" && len(e.Warnings) == 2, "%+v, %q", got, e.Warnings)
 	o := New(apptest.Env(p), Options{})
 	for _, text := range []string{"the secret is shown", "", "the secret is shown"} {
 		o.warnOnce(text)
 	}
-	must.Equal(t, len(apptest.Told[app.Warning](p)), 3, "warnings, with that of the command line")
+	must.Equal(t, len(apptest.Events[app.Warning](p)), 3, "warnings, with that of the command line")
 }
 
 // TestLinesOfTheLab passes on whole lines, and cuts one that has no end.

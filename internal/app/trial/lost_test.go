@@ -51,7 +51,7 @@ func TestHostLostForGood(t *testing.T) {
 	got, err := s.trial(s.store, design(t, 1, shortFlow(), model.Setting{Name: "current"}, settings()[1])).Run(t.Context())
 	must.True(t, got.State == model.SessionInterrupted && strings.Contains(got.Reason, "run 1: ") && strings.Contains(got.Reason, "no route to host"),
 		"%s %q", got.State, got.Reason)
-	must.True(t, len(apptest.Told[app.TrialEnded](s.person)) == 1 && errors.Is(err, refused), "%v", err)
+	must.True(t, len(apptest.Events[app.TrialEnded](s.person)) == 1 && errors.Is(err, refused), "%v", err)
 	s.over(got)
 }
 
@@ -213,6 +213,6 @@ func TestEngineRefuses(t *testing.T) {
 	flow := shortFlow()
 	flow.Engine = "refusing"
 	got, err := s.trial(s.store, design(t, 1, flow, settings()...)).Run(t.Context())
-	must.True(t, err != nil && strings.Contains(err.Error(), "never opens anything") && got.State == model.SessionFailed && len(apptest.Told[app.TrialEnded](s.person)) == 1, "%s, %v", got.State, err)
+	must.True(t, err != nil && strings.Contains(err.Error(), "never opens anything") && got.State == model.SessionFailed && len(apptest.Events[app.TrialEnded](s.person)) == 1, "%s, %v", got.State, err)
 	s.over(got)
 }

@@ -141,7 +141,7 @@ func (q Quick) search(flow model.Flow, directions []model.Direction, wrong Wrong
 	switch {
 	case flow.Duration == 0 && flow.Bytes == 0: // already reported
 	case s.High < low:
-		wrong("bitrate", fmt.Errorf("at %s a run of %s sends less than %d datagrams, too few to tell a loss: use a longer --time",
+		wrong("bitrate", fmt.Errorf("at %s a run of %s sends less than %d datagrams, too few to see a loss: use a longer --time",
 			s.High, units.FormatDuration(flow.Duration), searchLow))
 	default:
 		wrong("search", search.Validate(s))

@@ -147,9 +147,9 @@ func TestTrial(t *testing.T) {
 	}
 	told := kinds(s.person.Events())
 	must.True(t, slices.Equal(told, append(want, "TrialEnded")), "told %v, want %v", told, want)
-	all := apptest.Told[app.Sampled](s.person)
+	all := apptest.Events[app.Sampled](s.person)
 	must.True(t, len(all) != 0 && len(all[0].Samples) != 0 && all[0].MaxBlocks == 2 && all[0].RunsInBlock == 2, "samples: %+v", all)
-	last := apptest.Told[app.BlockEnded](s.person)[1]
+	last := apptest.Events[app.BlockEnded](s.person)[1]
 	must.True(t, last.Block == got.Runs[len(got.Runs)-1].Block && len(last.Result.Verdicts) != 0, "the last block: %+v", last.Progress)
 	for _, c := range got.Changes {
 		must.Equal(t, c.State, model.ChangeUndone, "%+v", c)
@@ -258,7 +258,7 @@ func TestForeignPeer(t *testing.T) {
 	must.Need(t, err == nil && trial.Measured(got), "%s %q, %v", got.State, got.Reason, err)
 	v, ok := got.Runs[0].Value(model.To, model.Goodput)
 	must.True(t, ok && v > 0, "%+v", got.Runs[0].Values)
-	asked := slices.DeleteFunc(apptest.Told[app.Warning](person), func(w app.Warning) bool { return !strings.Contains(w.Text, "cannot be asked how busy it is") })
+	asked := slices.DeleteFunc(apptest.Events[app.Warning](person), func(w app.Warning) bool { return !strings.Contains(w.Text, "cannot be asked how busy it is") })
 	must.Equal(t, len(asked), 1, "said that the far end cannot be asked")
 }
 
@@ -545,7 +545,7 @@ func TestCalm(t *testing.T) {
 			began := time.Now()
 			must.Do(t, trial.Calm(t.Context(), env, e))
 			must.Equal(t, time.Since(began), c.took, name)
-			got := apptest.Told[app.Warning](person)
+			got := apptest.Events[app.Warning](person)
 			must.Need(t, len(got) == len(c.says), "%s: %+v", name, got)
 			for i, text := range c.says {
 				must.True(t, strings.Contains(got[i].Text, text), "%s: %q", name, got[i].Text)

@@ -97,7 +97,7 @@ func TestWhatIsAskedFor(t *testing.T) {
 			applied := slices.ContainsFunc(out.Search.Runs, func(r model.Run) bool { return r.Setting == "far.link.mtu=9000" })
 			f := out.Record.Ideas[0]
 			must.True(t, applied == c.tried && (f.State != tune.Waiting) == c.tried, "applied %v, fate %+v", applied, f)
-			told := apptest.Told[app.Searched](s.person)
+			told := apptest.Events[app.Searched](s.person)
 			must.True(t, len(told) != 0 && told[len(told)-1].Step.Kind == tune.KindEnd, "told %+v", told)
 			kept, err := s.store.Session(t.Context(), out.Search.ID)
 			rec, ok, bad := tune.Read(&kept)
@@ -172,7 +172,7 @@ func TestTimeIsSaidFirst(t *testing.T) {
 	s := newStand(t)
 	s.person.Answer = func(context.Context, app.Question) (app.Answer, error) { return app.Answer{Yes: true}, nil }
 	out := must.Get(s.search(t.Context(), t, Request{Request: plan.Request{Plan: model.Plan{Directions: []model.Direction{model.To}}}}))(t)
-	told := apptest.Told[app.Searched](s.person)
+	told := apptest.Events[app.Searched](s.person)
 	must.Need(t, len(told) >= 3 && told[0].Left > 0 && told[0].Record.Runs <= 0 && out.Search.State == model.SessionDone, "told %+v", told)
 	for i, one := range told[1:] {
 		must.True(t, one.Left <= told[i].Left, "%v left before %s, %v after it", told[i].Left, one.Step.Kind, one.Left)

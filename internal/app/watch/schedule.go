@@ -15,7 +15,7 @@ func Scheduled(argv []string, every time.Duration) (timer.Entry, error) {
 	if err != nil {
 		return timer.Entry{}, err
 	}
-	return m.Entry(timer.Job{Name: "linerate-watch", What: "linerate watch: tells when a path gets worse", Argv: argv, Quiet: "--quiet", Every: every})
+	return m.Entry(timer.Job{Name: "linerate-watch", What: "linerate watch: reports when a path gets worse", Argv: argv, Quiet: "--quiet", Every: every})
 }
 
 // execTime is the timeout of a user's command for a change: a mail server may be slow.

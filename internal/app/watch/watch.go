@@ -133,8 +133,8 @@ type Outcome struct {
 	Host    target.Target
 	Path    *series.Path
 	Session model.Session
-	Told    *series.Told         // nil if nothing has changed
-	Changed []fingerprint.Change // on the hosts, in the period of Told
+	Change  *series.StreamChange // nil if nothing has changed
+	Changed []fingerprint.Change // on the hosts, in the period of Change
 	Away    bool                 // the host cannot be reached; set once, in the first report of it
 	Back    bool                 // the host can be reached again after a report that it was away
 	Err     error                // why the look does not count
@@ -199,7 +199,7 @@ func (w *Watch) Once(ctx context.Context) error {
 			return err
 		}
 		switch name := model.EndName(h.Text); {
-		case o.Told != nil && o.Told.Worse:
+		case o.Change != nil && o.Change.Worse:
 			worse = append(worse, name)
 		case o.Err != nil:
 			away, why = append(away, name), o.Err
@@ -289,10 +289,10 @@ func (w *Watch) look(ctx context.Context, h target.Target) (Outcome, error) {
 	case s.State == model.SessionDone && l.taken:
 		o.Err = nil // nothing arriving in one direction is a change, too
 		if l.doubt != nil {
-			o.Told = p.Settle(l.doubt, l.doubt.Runs(s.Runs))
+			o.Change = p.Settle(l.doubt, l.doubt.Runs(s.Runs))
 		}
-		if o.Told != nil {
-			o.Changed = w.differences(ctx, o.Told, s)
+		if o.Change != nil {
+			o.Changed = w.differences(ctx, o.Change, s)
 		}
 		o.Back = missing >= missed
 	case s.ID == "" || s.State == model.SessionFailed:
@@ -357,7 +357,7 @@ func (q Request) Plan() model.Plan {
 
 // differences returns what changed on the hosts between the last look before a change and the
 // look that found it.
-func (w *Watch) differences(ctx context.Context, t *series.Told, now *model.Session) []fingerprint.Change {
+func (w *Watch) differences(ctx context.Context, t *series.StreamChange, now *model.Session) []fingerprint.Change {
 	was, err := w.Store.Session(ctx, t.Before.ID)
 	if err != nil {
 		return nil // it was removed meanwhile: nothing is known of then

@@ -138,9 +138,9 @@ func TestPlanted(t *testing.T) {
 				time.Sleep(time.Hour)
 				for _, o := range w.told {
 					must.Do(t, o.Err)
-					if o.Told != nil {
-						must.Equal(t, fault.KindOf(err) == fault.Found, o.Told.Worse, "error: %v", err)
-						all = append(all, strings.Join([]string{string(o.Told.Metric), string(o.Told.Direction), strconv.FormatBool(o.Told.Worse), fingerprint.Since(o.Changed)}, " "))
+					if o.Change != nil {
+						must.Equal(t, fault.KindOf(err) == fault.Found, o.Change.Worse, "error: %v", err)
+						all = append(all, strings.Join([]string{string(o.Change.Metric), string(o.Change.Direction), strconv.FormatBool(o.Change.Worse), fingerprint.Since(o.Changed)}, " "))
 					}
 				}
 			}
@@ -204,7 +204,7 @@ func TestSchedule(t *testing.T) {
 		var away, back, void, told int
 		for _, o := range w.told {
 			away, back = away+map[bool]int{true: 1}[o.Away], back+map[bool]int{true: 1}[o.Back]
-			if o.Told != nil {
+			if o.Change != nil {
 				told++
 			}
 			if o.Err != nil && strings.Contains(o.Err.Error(), "slept") {

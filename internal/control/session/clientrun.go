@@ -56,7 +56,7 @@ func (c *Client) Run(ctx context.Context, run uint64, each func(Event)) error {
 	for last := Ready - 1; stream.Receive(); {
 		e := *stream.Msg()
 		if (e.Kind == Ready) != (last < Ready) {
-			return c.failed(ctx, op, fmt.Errorf("%w: a run is ready once, before it tells of traffic", ErrInvalid))
+			return c.failed(ctx, op, fmt.Errorf("%w: a run is ready once, before it reports traffic", ErrInvalid))
 		}
 		last = max(last, e.Kind)
 		if err := allowed.take(e, time.Now()); err != nil {

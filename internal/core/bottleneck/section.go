@@ -51,12 +51,12 @@ func Traffic() traffic.Kind {
 	return k
 }
 
-func section(t traffic.Told) *traffic.Section {
+func section(t traffic.Measured) *traffic.Section {
 	d := document(t)
 	return &traffic.Section{Key: "copy", Data: d, Blocks: d.blocks(), Next: d.next(t.Test), Whole: true}
 }
 
-func document(t traffic.Told) *Document {
+func document(t traffic.Measured) *Document {
 	d := Document{Size: sizeOf(t.Runs), Directions: []Direction{}}
 	for _, way := range []model.Direction{model.To, model.From} {
 		if c, ok := direction(t, way); ok {
@@ -91,7 +91,7 @@ func movedBy(r model.Run) units.Bytes {
 }
 
 // direction returns the report of one direction, false if it has no run.
-func direction(t traffic.Told, way model.Direction) (Direction, bool) {
+func direction(t traffic.Measured, way model.Direction) (Direction, bool) {
 	c := Direction{Direction: way, Label: t.Label(way), Sender: t.Host(way.Sender()), Receiver: t.Host(way.Receiver()), Rows: []Row{}, How: []string{}}
 	in := Input{
 		Rates: map[string]Rates{}, CPU: map[string]map[model.Host]float64{}, Ceiling: limits.OfPath(t.Session, way).Rate, Confidence: t.Session.Plan.Confidence,
@@ -128,7 +128,7 @@ func bit(v bool) int {
 
 // gather collects the runs of one setting and their rates by block, and adds to c how they were
 // done.
-func gather(t traffic.Told, way model.Direction, set model.Setting, c *Direction) (Row, Rates) {
+func gather(t traffic.Measured, way model.Direction, set model.Setting, c *Direction) (Row, Rates) {
 	row := Row{Setting: set.Name, Part: knobOf(set, "copy.mode", files.Copy) != files.Copy}
 	rates := Rates{}
 	var all []float64

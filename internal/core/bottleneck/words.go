@@ -47,7 +47,7 @@ func (d Direction) partText(name string) string {
 }
 
 // limitText names the limit of a copy, with the evidence.
-func (d Direction) limitText(t traffic.Told, l Limit) string {
+func (d Direction) limitText(t traffic.Measured, l Limit) string {
 	text := d.verdictText(l)
 	if l.FullCore != "" && l.Verdict != NotMeasured {
 		text += fmt.Sprintf("; %s used a whole core, which can be the limit itself", t.Host(l.FullCore))

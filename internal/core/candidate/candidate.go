@@ -158,7 +158,7 @@ func (g given) knob(h model.Host, id model.KnobID) fact.Of[string] {
 	if v, ok := facts.Knobs[id]; ok {
 		return v
 	}
-	return fact.Unknown[string]("the host did not tell")
+	return fact.Unknown[string]("the host did not report it")
 }
 
 // candidate returns one value of a setting of the given hosts; without hosts, of the flow.

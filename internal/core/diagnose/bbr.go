@@ -75,7 +75,7 @@ func lossUnderBBR(f features) (*finding, bool) {
 		}
 		b.because("TCP_INFO total_retrans, TCP_CC_INFO bbr_bw", "%.2g %% of the segments were lost: bbr tries %.2f times its rate at times, of which %.2f times its rate arrive: %s", 100*m.lost, bbrTries, bbrTries*(1-m.lost), gains)
 		if len(f.Beside.Ladder) == 0 {
-			b.also("or a policer drops what is too fast, which linerate check tells")
+			b.also("or a policer drops what is too fast: linerate check tells which")
 		}
 		return b, true
 	case m.lost >= bbrDrops && m.lost < bbrBears && m.share >= nearlyFull && float64(f.Goodput) >= refutes*float64(ceiling)*(1-m.lost):

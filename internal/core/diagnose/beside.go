@@ -59,7 +59,7 @@ func besideOf(s *model.Session, d model.Direction) Beside {
 	for _, w := range s.Check.Ways {
 		if w.Direction == d && w.Passes.Or(0) > 0 {
 			b.Arrives = w.Passes
-			b.TooBigTold = fact.Known(w.Told, "probes")
+			b.TooBigReported = fact.Known(w.Reported, "probes")
 		}
 	}
 	for _, disk := range s.Check.Disks {

@@ -150,7 +150,7 @@ func hostCases() []aCase {
 		{name: "emulated card of nobody", rate: 300e6, change: func(e *Evidence) {
 			e.Receiver.Facts.Machine = &model.Machine{Virtual: known(model.NoName)}
 			nic(&e.Receiver, func(n *model.NIC) { n.Driver = known("em") })
-		}, rule: "B31", at: atReceiver, says: "emulated by a hypervisor that does not tell its name"},
+		}, rule: "B31", at: atReceiver, says: "emulated by a hypervisor that does not give its name"},
 		{name: "the same card without a hypervisor", rate: 300e6, change: func(e *Evidence) {
 			e.Receiver.Facts.Machine = &model.Machine{Virtual: known("none")}
 			nic(&e.Receiver, func(n *model.NIC) { n.Driver = known("e1000") })
@@ -232,7 +232,7 @@ func longCases() []aCase {
 	lost := []float64{1306, 3, 0, 1, 0, 1} // a recorded one
 	return []aCase{
 		{name: "bbr at a loss that it hardly bears", rate: 500e6, change: bbr(600e6, 15000, 10.2), rule: "B10", at: atSender, says: "of which 1.06 times its rate arrive: it hardly", misses: "with any rate", without: "B06"},
-		{name: "bbr at a loss that it does not bear", rate: 50e6, change: bbr(60e6, 25000, 10.2), rule: "B10", at: atSender, says: "each try takes it further down; or a policer drops what is too fast, which linerate check tells"},
+		{name: "bbr at a loss that it does not bear", rate: 50e6, change: bbr(60e6, 25000, 10.2), rule: "B10", at: atSender, says: "each try takes it further down; or a policer drops what is too fast: linerate check tells which"},
 		{name: "and the receiver's window is full of what came behind", rate: 300e6, change: after(bbr(400e6, 15000, 10.2), window, fills), rule: "B10", at: atSender, without: "B21"},
 		{name: "bbr fills the path and a tenth is lost", rate: 800e6, change: bbr(930e6, 10000, 11.5), rule: "B10", at: atSender, says: "bbr fills the path as it sees it (930 Mbit/s), and 10 %", without: "B06"},
 		{name: "a tenth that is lost does not explain half", rate: 400e6, change: bbr(930e6, 10000, 10.2), rule: "unknown", without: "B10"},

@@ -116,7 +116,7 @@ func pathCases() []aCase {
 		}, rule: "B02", at: atSender, without: "M2", says: "and nothing of the payload arrived"},
 		{name: "and the size is known", change: func(e *Evidence) {
 			dead(false)(e)
-			e.Beside.Arrives, e.Beside.TooBigTold = known(1300), known(false)
+			e.Beside.Arrives, e.Beside.TooBigReported = known(1300), known(false)
 		}, rule: "M2", help: "link.mtu"},
 		{name: "packets wait while the rate stands still", rate: 550e6, change: func(e *Evidence) {
 			e.TCP.RTT = known(25 * time.Millisecond)

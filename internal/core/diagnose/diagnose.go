@@ -238,7 +238,7 @@ func datagrams(e Evidence, l UDPLoss) []model.Finding {
 	}
 	f := newFeatures(e)
 	if l.Lost > 0 {
-		b := f.found("", "not found").kind(model.FindingNotFound).because("the receiver", "%s, and not both hosts tell their counters", plain.Count(l.Lost, "datagram was lost", "datagrams were lost"))
+		b := f.found("", "not found").kind(model.FindingNotFound).because("the receiver", "%s, and not both hosts report their counters", plain.Count(l.Lost, "datagram was lost", "datagrams were lost"))
 		return []model.Finding{b.misses(false, "counters of both hosts", byCounters).done("unknown")}
 	}
 	b := f.found("", "datagrams").kind(model.FindingFull).because("the receiver", "every datagram arrived that was sent")

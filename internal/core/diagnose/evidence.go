@@ -49,19 +49,19 @@ type Beside struct {
 	Several  fact.Of[units.BitRate] // goodput with Streams connections
 	Together fact.Of[units.BitRate] // goodput while the other direction carried as much as it could
 	// TogetherBack is the goodput of the other direction meanwhile.
-	TogetherBack fact.Of[units.BitRate]
-	Pass         fact.Of[bool]          // paced UDP in both directions at once arrives, see limits.AtOnce
-	Crowded      bool                   // an end had no processor time left meanwhile
-	Ladder       []Rung                 // paced UDP, in any order
-	LadderBack   []Rung                 // and that of the other direction
-	Jitter       fact.Of[time.Duration] // one-way delay of the slowest of them: 99th percentile over median
-	JitterBack   fact.Of[time.Duration] // and of those of the other direction
-	Idle         fact.Of[time.Duration] // median round trip without load
-	Loaded       fact.Of[time.Duration] // median round trip while the direction was full
-	Arrives      fact.Of[int]           // largest IP packet, in bytes, that arrives in this direction
-	TooBigTold   fact.Of[bool]          // a router reported the packets as too large; if none did, the path is a black hole
-	File         fact.Of[units.BitRate] // what the slower disk allows a file copy: the sender's reads, the receiver's writes
-	FileHost     model.Host             // the host of that disk
+	TogetherBack   fact.Of[units.BitRate]
+	Pass           fact.Of[bool]          // paced UDP in both directions at once arrives, see limits.AtOnce
+	Crowded        bool                   // an end had no processor time left meanwhile
+	Ladder         []Rung                 // paced UDP, in any order
+	LadderBack     []Rung                 // and that of the other direction
+	Jitter         fact.Of[time.Duration] // one-way delay of the slowest of them: 99th percentile over median
+	JitterBack     fact.Of[time.Duration] // and of those of the other direction
+	Idle           fact.Of[time.Duration] // median round trip without load
+	Loaded         fact.Of[time.Duration] // median round trip while the direction was full
+	Arrives        fact.Of[int]           // largest IP packet, in bytes, that arrives in this direction
+	TooBigReported fact.Of[bool]          // a router reported the packets as too large; if none did, the path is a black hole
+	File           fact.Of[units.BitRate] // what the slower disk allows a file copy: the sender's reads, the receiver's writes
+	FileHost       model.Host             // the host of that disk
 }
 
 // Rung is one tested rate of paced UDP.
@@ -96,7 +96,7 @@ func (e End) Knob(id model.KnobID) fact.Of[string] {
 	if v, ok := e.Facts.Knobs[id]; ok {
 		return v
 	}
-	return fact.Unknown[string]("the host did not tell")
+	return fact.Unknown[string]("the host did not report it")
 }
 
 // NIC returns the interface that leads to the peer. It reports false if the host reported none.
@@ -228,7 +228,7 @@ func Collect(s *model.Session, run model.Run, d model.Direction, samples []model
 
 // endOf returns what host h reports of direction d of a run.
 func endOf(s *model.Session, run model.Run, d model.Direction, h model.Host) End {
-	e := End{Host: h, CPU: fact.Unknown[float64]("the host did not tell")}
+	e := End{Host: h, CPU: fact.Unknown[float64]("the host did not report it")}
 	e.Facts, _ = s.Facts(h)
 	if set, ok := s.Plan.Setting(run.Setting); ok {
 		e.Facts = under(e.Facts, set)

@@ -94,5 +94,5 @@ func (b *finding) done(rule string) model.Finding {
 // How to get missing evidence.
 const (
 	ByCheck    = "linerate check tries UDP at several rates, packet sizes and both directions"
-	byCounters = "reach the host over ssh or with a key, so that it tells its counters"
+	byCounters = "reach the host over ssh or with a key, so that it reports its counters"
 )

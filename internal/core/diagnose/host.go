@@ -351,7 +351,7 @@ func emulated(f features) (*finding, bool) {
 		case "", model.NotVirtual:
 			continue
 		case model.NoName:
-			by = "a hypervisor that does not tell its name"
+			by = "a hypervisor that does not give its name"
 		}
 		if d := nic.Driver.Or(""); slices.Contains([]string{"e1000", "e1000e", "8139cp", "8139too", "pcnet32", "ne2k-pci", "em", "rl"}, d) {
 			return f.found(e.Host, "emulated card").

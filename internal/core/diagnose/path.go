@@ -45,7 +45,7 @@ func deadDirection(f features) (*finding, bool) {
 	}
 	if b.Rule == "M2" {
 		b.Limit = "packets that are too large for the path"
-		if told, known := f.Beside.TooBigTold.Get(); known && !told {
+		if told, known := f.Beside.TooBigReported.Get(); known && !told {
 			b.also("and no router says so: a black hole")
 		}
 		b.helps("link.mtu", "tcp.mtu_probing").noKnob("raise the MTU of what lies between the hosts; until then a smaller link.mtu or route.mtu at both hosts, or tcp.mtu_probing at the sender")
@@ -158,7 +158,7 @@ func slowStage(f features) (*finding, bool) {
 	}
 	b.misses(false, "whether UDP meets the same rate", ByCheck)
 	if o, measured := f.atOnce(); !measured {
-		b.also("or %s that both directions share, which linerate check tells", o.To+o.From)
+		b.also("or %s that both directions share: linerate check tells which", o.To+o.From)
 	}
 	for _, e := range []End{f.Sender, f.Receiver} {
 		if bus, ok := e.sharedBus(); ok && !f.Beside.Together.IsKnown() {

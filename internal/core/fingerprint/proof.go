@@ -101,7 +101,7 @@ func leastRoundTrip(s *model.Session) fact.Of[time.Duration] {
 		}
 	}
 	if len(all) == 0 {
-		return fact.Unknown[time.Duration]("no run told it")
+		return fact.Unknown[time.Duration]("no run reported it")
 	}
 	slices.Sort(all)
 	return fact.Known(all[len(all)/2], "the runs")

@@ -38,7 +38,7 @@ func (p *Paths) confirm(l *Lease) *Outcome {
 	if s == nil {
 		p.onPath = slices.DeleteFunc(p.onPath, func(o *Doubt) bool { return o.Way == d.Way && o.Stream == d.Stream })
 		if told := p.often[d.Way].Settle(&d.Doubt, y); told != nil {
-			return &Outcome{Told: told, Way: d.Way}
+			return &Outcome{StreamChange: told, Way: d.Way}
 		}
 		return nil
 	}
@@ -218,10 +218,10 @@ func (p *Paths) moved(s *suspect, b *behaviour, by stats.Interval, l *Lease) *Ou
 	for _, a := range s.answers {
 		c.Was, c.Now = a.Reference, a.now
 		if path := p.often[a.Way]; path != nil {
-			path.Changes = append(path.Changes, series.Told{Stream: a.Stream, Change: c})
+			path.Changes = append(path.Changes, series.StreamChange{Stream: a.Stream, Change: c})
 		}
 	}
-	o.Told = &series.Told{Stream: s.Stream, Change: c}
+	o.StreamChange = &series.StreamChange{Stream: s.Stream, Change: c}
 	if s.Metric != model.IdleP50 {
 		o.Direction = Turned(s.Direction)
 	}

@@ -40,7 +40,7 @@ func TestHostChanges(t *testing.T) {
 			w.Less = func(sender, _, at int64) float64 {
 				return map[bool]float64{true: -math.Log(c.left)}[sender == 2 && at >= from && at < until]
 			}
-			w.Told = func(o *fleet.Outcome) {
+			w.OnOutcome = func(o *fleet.Outcome) {
 				switch {
 				case w.Now < from:
 				case o.Host == 2 && o.Worse && o.Metric == model.Goodput && o.Direction == model.From && w.Now < until:
@@ -67,7 +67,7 @@ func TestHostChanges(t *testing.T) {
 // hosts (fleet.md section 12).
 func TestNoHostChanges(t *testing.T) {
 	w, told := fleettest.New(must.Often(12, 200), 7), 0
-	w.Told = func(*fleet.Outcome) { told++ }
+	w.OnOutcome = func(*fleet.Outcome) { told++ }
 	weeks := must.Often(1, 4)
 	w.Measure(weeks * 7 * 24)
 	t.Logf("%d hosts, %d weeks: %d told, %.1f runs more of each host a day", w.Hosts, weeks, told, float64(w.Runs)/float64(weeks*7*w.Hosts))
@@ -80,7 +80,7 @@ func TestHostsMoveTogether(t *testing.T) {
 	w, from, last := fleettest.New(24, 1), int64(60*3600), []*fleet.Outcome{}
 	w.Less = func(sender, _, at int64) float64 { return map[bool]float64{true: .25}[sender <= 5 && at >= from] }
 	w.Measure(60)
-	w.Told = func(o *fleet.Outcome) { last = append(last, o) }
+	w.OnOutcome = func(o *fleet.Outcome) { last = append(last, o) }
 	w.Measure(6)
 	must.Need(t, len(last) >= 4 && len(last) <= 5, "%d reported", len(last))
 	got := last[len(last)-1].Cohort(fingerprint.Change{}, 1, map[int64]bool{1: true, 2: true, 3: true, 4: true, 5: true})

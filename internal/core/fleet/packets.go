@@ -106,7 +106,7 @@ func (p *Paths) packets(way Way, look series.Look, runs []model.Run) (now [2]car
 			p.unsure = slices.DeleteFunc(p.unsure, func(d *Doubt) bool { return d.Way == way && d.Stream == s })
 			if old, known := was.value(m); known {
 				c := series.Change{Worse: v < old, Was: -old, Now: -v, By: exactly(v - old), Before: before, Since: look, Found: look}
-				t := &series.Told{Stream: s, Change: c}
+				t := &series.StreamChange{Stream: s, Change: c}
 				o = cmp.Or(o, p.packetsOn(way, t))
 				if v != old && !p.explainedBy(way, s, v) {
 					p.unsure = append(p.unsure, &Doubt{Doubt: series.Doubt{Stream: s, Suspicion: series.Suspicion{Worse: c.Worse, Reference: c.Was}}, Way: way, look: look, told: t})
@@ -135,7 +135,7 @@ func (p *Paths) explainedBy(way Way, s series.Stream, v float64) bool {
 // packetsOn takes what a path carries, and returns the change of a host if another partner of it has seen
 // the same. Of a host that is known to carry less, any path that carries more shows its return; else a
 // path that carries what it did shows that its hosts can.
-func (p *Paths) packetsOn(way Way, t *series.Told) *Outcome {
+func (p *Paths) packetsOn(way Way, t *series.StreamChange) *Outcome {
 	v := t.Value(t.Now)
 	if t.Was != t.Now && p.explainedBy(way, t.Stream, v) {
 		return nil
@@ -172,7 +172,7 @@ func (p *Paths) packetsOn(way Way, t *series.Told) *Outcome {
 // other way too.
 func (p *Paths) packetsOf(r role, o *oddity, found series.Look) *Outcome {
 	last := o.with[len(o.with)-1]
-	t := series.Told{Stream: r.Stream, Change: series.Change{Worse: o.worse, Was: -last.Was, Now: -o.now, By: exactly(last.Was - o.now), Before: o.before, Since: o.since, Found: found}}
+	t := series.StreamChange{Stream: r.Stream, Change: series.Change{Worse: o.worse, Was: -last.Was, Now: -o.now, By: exactly(last.Was - o.now), Before: o.before, Since: o.since, Found: found}}
 	t.Direction = Turned(r.Direction)
 	back := role{r.host, t.Stream}
 	for _, either := range []role{r, back} {
@@ -187,7 +187,7 @@ func (p *Paths) packetsOf(r role, o *oddity, found series.Look) *Outcome {
 		moved[other.host] = known && w == o.now
 	}
 	p.unsure = slices.DeleteFunc(p.unsure, func(d *Doubt) bool { return p.explainedBy(d.Way, d.Stream, d.told.Value(d.told.Now)) })
-	return &Outcome{Told: &t, Host: r.host, With: o.with, Moved: moved}
+	return &Outcome{StreamChange: &t, Host: r.host, With: o.with, Moved: moved}
 }
 
 // raise has runs confirm what no other partner has seen in time.
@@ -219,5 +219,5 @@ func (p *Paths) confirmPackets(d *Doubt, l *Lease) *Outcome {
 	now[i] = now[i].with(d.Metric, v)
 	p.setCarried(d.Way, now)
 	d.told.Found.At = p.look(seen{at: l.From}).At
-	return &Outcome{Told: d.told, Way: d.Way}
+	return &Outcome{StreamChange: d.told, Way: d.Way}
 }

@@ -32,7 +32,7 @@ func TestPackets(t *testing.T) {
 			}
 			return usual[packets.Passes], usual[packets.Marks]
 		}
-		w.Told = func(o *fleet.Outcome) {
+		w.OnOutcome = func(o *fleet.Outcome) {
 			if o.Part() == "packets" {
 				told[o.Worse]++
 				must.True(t, o.Host == c.host && o.Metric == c.metric && (!o.Worse || o.Value(o.Now) == c.now) && (o.Host == 0 || (w.Now-from)%(until-from) < 1800), "%s: %+v at %d", name, o, w.Now)

@@ -60,10 +60,10 @@ type Doubt struct {
 	series.Doubt
 	Way    Way
 	look   series.Look
-	raised int64           // batch: of the look, then of asking for runs
-	number series.Compared // about a path: what raised it
-	host   *suspect        // nil if it is about the path
-	told   *series.Told    // if it is about packets: the change
+	raised int64                // batch: of the look, then of asking for runs
+	number series.Compared      // about a path: what raised it
+	host   *suspect             // nil if it is about the path
+	told   *series.StreamChange // if it is about packets: the change
 }
 
 // Until returns until when runs about it are of use, in seconds since 1970.
@@ -90,11 +90,11 @@ func (d *Doubt) Most() int {
 
 // Outcome is a change that runs have confirmed, of a path or of a host on all its paths.
 type Outcome struct {
-	*series.Told                // as Low of the path sees it, or as the others see the host
-	Way          Way            // of the path
-	Host         int64          // 0 for a path
-	With         []With         // the partners that confirmed it of a host
-	Moved        map[int64]bool // whether each host has changed alike, at least half as far, as its looks show it
+	*series.StreamChange                // as Low of the path sees it, or as the others see the host
+	Way                  Way            // of the path
+	Host                 int64          // 0 for a path
+	With                 []With         // the partners that confirmed it of a host
+	Moved                map[int64]bool // whether each host has changed alike, at least half as far, as its looks show it
 }
 
 // With is what the change of a host means for one partner.

@@ -130,7 +130,7 @@ func (j judge) reach() Line {
 	case len(alive) == 0:
 		l.State, l.Text = Unseen, "nothing was measured"
 	case l.Number == "":
-		l.Text = "data arrive both ways; no kernel tells the round trip"
+		l.Text = "data arrive both ways; no kernel reports the round trip"
 	}
 	return l
 }

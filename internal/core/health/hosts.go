@@ -45,7 +45,7 @@ func (j judge) link() Line {
 				duplex[j.name(h)] = v
 				said = append(said, fmt.Sprintf("%s: %s duplex", j.name(h), v))
 			} else {
-				l.Evidence = append(l.Evidence, fmt.Sprintf("duplex of %s at %s: not visible: %s", f.NICs[0].Name, j.name(h), cmp.Or(media.Duplex.Reason(), "the host did not tell")))
+				l.Evidence = append(l.Evidence, fmt.Sprintf("duplex of %s at %s: not visible: %s", f.NICs[0].Name, j.name(h), cmp.Or(media.Duplex.Reason(), "the host did not report it")))
 			}
 			if rate, ok := f.LinkRate.Get(); ok {
 				l.Evidence = append(l.Evidence, fmt.Sprintf("%s of %s: %s", f.NICs[0].Name, j.name(h), rate))
@@ -66,7 +66,7 @@ func (j judge) link() Line {
 	if looked > 0 {
 		l.State, l.Number, l.Text = OK, fmt.Sprintf("%d errors", broken), cmp.Or(strings.Join(said, ", "), "duplex is not visible")
 	} else {
-		l.Text = "no host tells its counters"
+		l.Text = "no host reports its counters"
 		if len(said) > 0 {
 			l.State, l.Number, l.Text = OK, "", strings.Join(said, ", ")
 		}
@@ -94,7 +94,7 @@ func (j judge) link() Line {
 // cpu grades the load of the busier host. A busy processor is no problem while the path is
 // full.
 func (j judge) cpu() Line {
-	l := Line{Thing: "cpu", State: Unseen, Text: "no host tells"}
+	l := Line{Thing: "cpu", State: Unseen, Text: "no host reports it"}
 	most := 0.0
 	cut, quota := 0.0, ""
 	for _, r := range j.s.Runs {

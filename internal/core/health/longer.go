@@ -170,7 +170,7 @@ func (j judge) lossBudget(l Longer, d model.Direction) Line {
 	lost, known := r.Value(d, model.RetransmitRatio)
 	switch {
 	case !known || segments <= 0:
-		line.Text = "segments may be lost; no kernel tells how many are here"
+		line.Text = "segments may be lost; no kernel reports how many are here"
 	case lost > cubic:
 		line.State, line.Text = Poor, fmt.Sprintf("segments may be lost for CUBIC; here %s were sent again, some of them by a full queue", one(lost))
 	case lost > 0:
@@ -195,7 +195,7 @@ func bbrBudget(line Line, r model.Run, cc string) Line {
 	switch {
 	case !known:
 		line.State = Unseen
-		line.Text += "; no kernel tells how many are here"
+		line.Text += "; no kernel reports how many are here"
 	case lost > bbrLoss:
 		line.State = Poor
 		line.Text += fmt.Sprintf("; here %s were sent again, some of them by a full queue", exact(lost))

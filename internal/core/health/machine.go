@@ -69,12 +69,12 @@ func (m Machine) wayOut() Line {
 		l.Text = cmp.Or(m.Way.Passes.Reason(), m.Gateway+" answers no probes")
 		return l
 	}
-	w := mtu.Way{From: cmp.Or(m.Facts.Name, "this machine"), To: m.Gateway, Asked: m.Way.Asked, Passes: n, Exact: m.Way.Exact, Told: m.Way.Told, Router: m.Way.Router, MTU: m.Way.RouterMTU}
+	w := mtu.Way{From: cmp.Or(m.Facts.Name, "this machine"), To: m.Gateway, Asked: m.Way.Asked, Passes: n, Exact: m.Way.Exact, Reported: m.Way.Reported, Router: m.Way.Router, MTU: m.Way.RouterMTU}
 	l.Number, l.State, l.Text = fmt.Sprint(n), OK, "as large as the interface sends reaches the gateway"
 	l.Evidence = []string{w.String()}
 	if !w.Whole() {
 		l.State, l.Text = Bad, w.String()
-		if w.Told {
+		if w.Reported {
 			l.State = Poor
 		}
 	}
@@ -106,7 +106,7 @@ func (m Machine) card() Line {
 		l.State = OK
 		l.Text += ", speed not visible: " + n.Media.Speed.Reason()
 	default:
-		l.Text += ": not visible: " + cmp.Or(n.Media.Speed.Reason(), "the host did not tell")
+		l.Text += ": not visible: " + cmp.Or(n.Media.Speed.Reason(), "the host did not report it")
 	}
 	if duplex != "" {
 		l.Text += ", " + duplex + " duplex"
@@ -138,7 +138,7 @@ func fastest(modes []string) units.BitRate {
 
 // errors returns the interface's broken and dropped packets, recent and since boot.
 func (m Machine) errors() Line {
-	l := Line{Thing: "errors", State: Unseen, Text: "not visible: " + cmp.Or(m.Boot.Reason(), "the system does not tell")}
+	l := Line{Thing: "errors", State: Unseen, Text: "not visible: " + cmp.Or(m.Boot.Reason(), "the system does not report it")}
 	boot, ok1 := m.Boot.Get()
 	now, ok2 := m.Lately.Get()
 	if !ok1 || !ok2 {

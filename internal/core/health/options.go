@@ -11,7 +11,7 @@ import (
 // options checks whether TCP options survive the path: those that the hosts offer by their
 // settings, against those that both kernels report for connections between them.
 func (j judge) options() Line {
-	l := Line{Thing: "options", State: Unseen, Text: "no kernel tells which options of TCP were agreed on"}
+	l := Line{Thing: "options", State: Unseen, Text: "no kernel reports which options of TCP were agreed on"}
 	near, far := j.kernel(model.To), j.kernel(model.From)
 	if near == nil && far == nil {
 		return l

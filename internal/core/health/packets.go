@@ -37,7 +37,7 @@ func (j judge) way(d model.Direction) (mtu.Way, bool) {
 	far, _ := j.s.Facts(d.Receiver())
 	return mtu.Way{
 		From: j.name(d.Sender()), To: j.name(d.Receiver()), Asked: w.Asked, Passes: n, Exact: exact,
-		Told: w.Told, Router: w.Router, MTU: w.RouterMTU, ToMTU: far.MTU.Or(0),
+		Reported: w.Reported, Router: w.Router, MTU: w.RouterMTU, ToMTU: far.MTU.Or(0),
 	}, known
 }
 
@@ -126,7 +126,7 @@ func (j judge) tried(d model.Direction, t mtu.Transfer) []string {
 	}
 	n, ok := w.Passes.Get()
 	say("echo requests and refused ports", n, ok, w.Exact, j.unseen(d))
-	if w.Told {
+	if w.Reported {
 		out = append(out, mtu.Way{Router: w.Router, MTU: w.RouterMTU}.Who()+" said that packets are too big")
 	}
 	switch {

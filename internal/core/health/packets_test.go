@@ -36,7 +36,7 @@ func TestPacketSizes(t *testing.T) {
 		"all pass": {way(func(*model.Way) {}), OK, "1500", "as large as", "datagrams between the agents: packets of 1500 bytes pass, of 1500 tried"},
 		"a router told": {way(func(w *model.Way) {
 			passes(w, 1500, 1400, 1400)
-			w.Told, w.Router, w.RouterMTU = true, "10.0.0.9", 1400
+			w.Reported, w.Router, w.RouterMTU = true, "10.0.0.9", 1400
 		}), Poor, "1400", "router 10.0.0.9 (MTU 1400) says so", "router 10.0.0.9 (MTU 1400) said"},
 		"black hole, this way only": {way(func(w *model.Way) { passes(w, 1500, 1400, 1400) }), Bad, "1400", "this way only, the other one passes 1500", "echo requests and refused ports: packets of 1400"},
 		"mismatch": {func(s *model.Session) {
@@ -215,7 +215,7 @@ func TestMachine(t *testing.T) {
 		"a silent gateway":   {func(m *Machine) { m.RTT = fact.Unknown[time.Duration]("no answer in time") }, "gateway", Unseen, "says nothing of others"},
 		"a slow gateway":     {func(m *Machine) { m.RTT = fact.Known(40*time.Millisecond, "echo reply") }, "gateway", Poor, "as over radio"},
 		"a black hole":       {func(m *Machine) { m.Way = model.Way{Asked: 9000, Passes: fact.Known(1500, "test"), Exact: true} }, "mtu", Bad, "black hole"},
-		"a told MTU":         {func(m *Machine) { m.Way = model.Way{Asked: 1500, Passes: fact.Known(1400, "test"), Told: true} }, "mtu", Poor, "says so"},
+		"a told MTU":         {func(m *Machine) { m.Way = model.Way{Asked: 1500, Passes: fact.Known(1400, "test"), Reported: true} }, "mtu", Poor, "says so"},
 		"no probes answered": {func(m *Machine) { m.Way.Passes = fact.Unknown[int]("not asked") }, "mtu", Unseen, "not asked"},
 		"a slow mode":        {func(m *Machine) { media(m).Speed = fact.Known(units.BitRate(100e6), "test") }, "link", Poor, "the card can do 1 Gbit/s"},
 		"half duplex":        {func(m *Machine) { media(m).Duplex = fact.Known("half", "test") }, "link", Poor, "share the wire"},

@@ -70,7 +70,7 @@ func OutsideNames() []Outside {
 		{[]string{"net.inet.raw.maxdgram"}, "freebsd", "largest datagram of a raw IP socket", nil, "it has no effect on TCP and UDP", "[K] raw_ip.c"},
 		{[]string{"hw.{driver}.max_interrupt_rate"}, "freebsd", "most interrupts a second of one driver", ids("nic.coalesce.rx_usecs"), "takes a new boot: /boot/loader.conf", "[B13 if_ix.c]"},
 		{[]string{"hw.intr_storm_threshold"}, "freebsd", "interrupts in a row after which one source is throttled", nil,
-			"raise it only if the kernel's log tells of an interrupt storm", "[B13 kern_intr.c]"},
+			"raise it only if the kernel's log reports an interrupt storm", "[B13 kern_intr.c]"},
 		{[]string{"dev.{dev}.fc", "hw.{driver}.flow_control"}, "freebsd", "flow control of some drivers: 0 none, 1 receive, 2 transmit, 3 both",
 			ids("nic.pause.rx", "nic.pause.tx"), "", "[B13 if_ix.c]"},
 		{[]string{"dev.{dev}.eee_disabled", "dev.{dev}.eee_control"}, "freebsd", "energy efficient Ethernet of some drivers: 1 switches it off", ids("nic.eee"), "", "[B13 if_em.c em_sysctl_eee]"},

@@ -155,7 +155,7 @@ func packetOf(s *model.Session, d model.Direction) (packet, error) {
 	near, _ := s.Facts(model.Near)
 	far, _ := s.Facts(model.Far)
 	p := packet{wire: Wire{Rate: 1, IPv6: isIPv6(far.Address), Timestamps: true, VLANTags: max(vlanTags(near), vlanTags(far))}}
-	segment := fact.Unknown[int]("no kernel told it")
+	segment := fact.Unknown[int]("no kernel reported it")
 	for _, sum := range summaries(s) {
 		if on, ok := sum.tcp.Timestamps.Get(); ok {
 			p.wire.Timestamps = on
@@ -330,7 +330,7 @@ func summaries(s *model.Session) []summary {
 
 // LeastRTT returns the least round trip that a sender's kernel measured in any valid run of s.
 func LeastRTT(s *model.Session) fact.Of[time.Duration] {
-	least := fact.Unknown[time.Duration]("no kernel told it")
+	least := fact.Unknown[time.Duration]("no kernel reported it")
 	for _, r := range s.Runs {
 		if r.State != model.RunValid {
 			continue

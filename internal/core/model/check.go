@@ -32,10 +32,10 @@ type Check struct {
 // Way is the largest packet size from one end of a session to the other.
 type Way struct {
 	Direction Direction    `json:"direction"`
-	Asked     int          `json:"asked"`           // bytes of the largest IP packet that was tried
-	Passes    fact.Of[int] `json:"passes"`          // of the largest that arrived; 0: not even a small one
-	Exact     bool         `json:"exact,omitempty"` // one byte more was tried and lost
-	Told      bool         `json:"told,omitempty"`  // a router or host reported larger packets as too big
+	Asked     int          `json:"asked"`              // bytes of the largest IP packet that was tried
+	Passes    fact.Of[int] `json:"passes"`             // of the largest that arrived; 0: not even a small one
+	Exact     bool         `json:"exact,omitempty"`    // one byte more was tried and lost
+	Reported  bool         `json:"reported,omitempty"` // a router or host reported larger packets as too big
 	Router    string       `json:"router,omitempty"`
 	RouterMTU int          `json:"router_mtu,omitempty"` // the MTU in that report; 0 for none
 	// Datagrams is the same for UDP between the agents; 0: not even a small one.

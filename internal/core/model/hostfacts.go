@@ -185,7 +185,7 @@ func PublicKnobs() []KnobID {
 }
 
 // untold is the reason given for everything that Public leaves out.
-const untold = "not told without a key"
+const untold = "not reported without a key"
 
 // told returns a value without its source or the reason why it is missing.
 func told[T any](f fact.Of[T]) fact.Of[T] {

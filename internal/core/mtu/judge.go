@@ -41,7 +41,7 @@ func Judge(w Way, known bool, t Transfer) (Trouble, string) {
 		return Remembered, fmt.Sprintf("the sender goes by a path MTU of %d, though %d pass", t.Remembers, w.Passes)
 	case w.Whole():
 		return Fine, "as large as the sender's interface sends"
-	case w.Told:
+	case w.Reported:
 		return Small, w.short() + ": " + w.Who() + " says so, and TCP copes"
 	case w.unequal():
 		return Unequal, fmt.Sprintf("an MTU mismatch: %s has %d and %s has %d; TCP copes, and larger datagrams are lost silently", w.From, w.Asked, w.To, w.ToMTU)

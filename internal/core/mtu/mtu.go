@@ -88,7 +88,7 @@ func (s Side) String() string {
 		all := lists.Each(slices.Sorted(slices.Values(s.Only)), func(n int) string { return fmt.Sprint(n - s.less()) })
 		return fmt.Sprintf("%s takes only %s%s", s.Name, strings.Join(all, ", "), counted)
 	case !known:
-		return fmt.Sprintf("%s does not tell what it takes", s.Name)
+		return fmt.Sprintf("%s does not report what it takes", s.Name)
 	}
 	return fmt.Sprintf("%s takes %d to %d%s", s.Name, low, high, counted)
 }
@@ -100,7 +100,7 @@ var (
 	// ErrNone reports that no MTU suits all hosts.
 	ErrNone = errors.New("no MTU that all hosts take")
 	// ErrUnknown reports that no driver reports its range.
-	ErrUnknown = errors.New("no driver tells the largest MTU that it takes")
+	ErrUnknown = errors.New("no driver reports the largest MTU that it takes")
 )
 
 // Agreement is the largest MTU that all hosts accept.

@@ -111,9 +111,9 @@ func TestWay(t *testing.T) {
 		want string
 	}{
 		"black hole": {ask, "the path from a to b passes packets of 1500 bytes, not 9000: something between them has a smaller MTU and drops larger packets silently (a black hole)"},
-		"router": {with(func(w *Way) { w.Told, w.Router, w.MTU = true, "10.0.0.1", 1500 }),
+		"router": {with(func(w *Way) { w.Reported, w.Router, w.MTU = true, "10.0.0.1", 1500 }),
 			"the path from a to b passes packets of 1500 bytes, not 9000, and says so (router 10.0.0.1: MTU 1500): TCP copes, but gains nothing by the larger MTU there, and larger datagrams are refused"},
-		"old router": {with(func(w *Way) { w.Told = true }),
+		"old router": {with(func(w *Way) { w.Reported = true }),
 			"the path from a to b passes packets of 1500 bytes, not 9000, and says so (a router): TCP copes, but gains nothing by the larger MTU there, and larger datagrams are refused"},
 		"the other end": {with(func(w *Way) { w.ToMTU = 1500 }), "the path from a to b passes packets of 1500 bytes, not 9000: b has an MTU of 1500 and drops larger packets silently"},
 		"end is large":  {with(func(w *Way) { w.ToMTU = 9000 }), ask.String()},
@@ -149,7 +149,7 @@ func TestJudge(t *testing.T) {
 		"M2: a switch takes less":             {cut(1500, nil), true, Transfer{Tried: true}, BlackHole, "no router says so"},
 		"M3: a router that is not heard":      {cut(1400, nil), true, Transfer{Tried: true}, BlackHole, "black hole"},
 		"M3: smaller segments arrive":         {cut(1400, nil), true, Transfer{Tried: true, Small: 1360}, BlackHole, "segments of 1360 bytes arrive"},
-		"a router that is heard":              {cut(1400, func(w *Way) { w.Told, w.Router, w.MTU = true, "10.0.0.9", 1400 }), true, Transfer{Tried: true, OK: true}, Small, "router 10.0.0.9 (MTU 1400) says so"},
+		"a router that is heard":              {cut(1400, func(w *Way) { w.Reported, w.Router, w.MTU = true, "10.0.0.9", 1400 }), true, Transfer{Tried: true, OK: true}, Small, "router 10.0.0.9 (MTU 1400) says so"},
 		"M5: a tag":                           {cut(8996, nil), true, Transfer{Tried: true, OK: true}, Short, "4 bytes short"},
 		"M5: a header":                        {cut(8986, nil), true, Transfer{Tried: true, OK: true}, Short, "14 bytes short"},
 		"M8: a small path MTU is remembered":  {full, true, Transfer{Tried: true, OK: true, Segment: 1148, Remembers: 1200}, Remembered, "path MTU of 1200"},

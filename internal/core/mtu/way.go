@@ -8,7 +8,7 @@ type Way struct {
 	Asked    int    // bytes of the largest packet that was tried
 	Passes   int    // bytes of the largest that arrived; 0: not even a small one
 	Exact    bool   // one byte more was tried and lost
-	Told     bool   // a router or host reported packets as too big
+	Reported bool   // a router or host reported packets as too big
 	Router   string // its address; "" if unknown
 	MTU      int    // the MTU in that report; 0 for none
 	ToMTU    int    // the MTU of the other host; 0 if unknown
@@ -29,9 +29,9 @@ func (w Way) String() string {
 		return fmt.Sprintf("%s does not answer %s any more, not even small packets", w.To, w.From)
 	case w.Whole():
 		return fmt.Sprintf("the path from %s to %s passes packets of %d bytes", w.From, w.To, w.Passes)
-	case w.unequal() && !w.Told:
+	case w.unequal() && !w.Reported:
 		return fmt.Sprintf("%s: %s has an MTU of %d and drops larger packets silently", found, w.To, w.ToMTU)
-	case w.Told:
+	case w.Reported:
 		who := "a router"
 		if w.Router != "" {
 			who = "router " + w.Router

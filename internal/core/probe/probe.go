@@ -168,14 +168,14 @@ func (q Query) Router(router string, mtu int) Result {
 // direction carries are seen to arrive by the refusal of a UDP port, so each direction has its
 // own result.
 type Path struct {
-	Host    string // as requested
-	Address string // its address, "" if unknown
-	Asked   int    // bytes of the largest packet that was tried
-	Passes  int    // bytes of the largest answered one; 0: not even a small one
-	Exact   bool   // Passes+1 was tried and lost
-	Router  string // that reported a packet as too big; "" for none, or if unknown
-	Told    bool   // a router or host reported a packet as too big
-	MTU     int    // the MTU in that report; 0 for none
+	Host     string // as requested
+	Address  string // its address, "" if unknown
+	Asked    int    // bytes of the largest packet that was tried
+	Passes   int    // bytes of the largest answered one; 0: not even a small one
+	Exact    bool   // Passes+1 was tried and lost
+	Router   string // that reported a packet as too big; "" for none, or if unknown
+	Reported bool   // a router or host reported a packet as too big
+	MTU      int    // the MTU in that report; 0 for none
 }
 
 // PathOf evaluates the results for a target of PathTo or PathFrom. It reports false if there
@@ -196,7 +196,7 @@ func PathOf(results []Result, target string) (Path, bool) {
 		case of == addressWord:
 			p.Address = more.Detail
 		case of == routerWord:
-			p.Router, p.Told, p.MTU = more.Detail, true, more.Bytes
+			p.Router, p.Reported, p.MTU = more.Detail, true, more.Bytes
 		}
 	}
 	return p, true

@@ -33,10 +33,10 @@ func TestPathOf(t *testing.T) {
 		{Target: "path://b/9000", Bytes: 4000, Detail: "at least 4000 bytes pass, 4050 do not"},
 	}
 	p, ok := PathOf(answers, "path://10.0.0.2/9000")
-	want := (Path{Host: "10.0.0.2", Address: "10.0.0.2", Asked: 9000, Passes: 1500, Exact: true, Router: "10.0.0.1", Told: true, MTU: 1500})
+	want := (Path{Host: "10.0.0.2", Address: "10.0.0.2", Asked: 9000, Passes: 1500, Exact: true, Router: "10.0.0.1", Reported: true, MTU: 1500})
 	must.True(t, ok && p == want, "%+v", p)
 	p, ok = PathOf(answers, "path://b/9000")
-	must.True(t, ok && !p.Exact && !p.Told && p.Passes == 4000, "%+v", p)
+	must.True(t, ok && !p.Exact && !p.Reported && p.Passes == 4000, "%+v", p)
 	_, ok = PathOf(answers, "path://b/1500")
 	must.True(t, !ok, "an answer to another question")
 }

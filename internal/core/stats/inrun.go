@@ -32,7 +32,7 @@ func Stalls(window []RunInterval) StallResult {
 	}
 	r := StallResult{Median: Median(values)}
 	if !(r.Median > 0) {
-		r.Warnings = append(r.Warnings, "the median of the run is not positive: no stall can be told")
+		r.Warnings = append(r.Warnings, "the median of the run is not positive: no stall can be seen")
 		return r
 	}
 	current := time.Duration(0) // of the present stall
@@ -70,7 +70,7 @@ func Spikes(x []float64) SpikesResult {
 	r := SpikesResult{Median: Median(x)}
 	r.Scale = max(Scatter(x), SpikeFloor*r.Median)
 	if !(r.Scale > 0) {
-		r.Warnings = append(r.Warnings, "the values have no scale: no spike can be told")
+		r.Warnings = append(r.Warnings, "the values have no scale: no spike can be seen")
 		return r
 	}
 	r.Z = make([]float64, len(x))

@@ -71,7 +71,7 @@ func (c *Curve) find(t table) {
 		return
 	}
 	if len(sizes) < 2 {
-		c.warn("fewer than two sizes without a stall: no drop can be told")
+		c.warn("fewer than two sizes without a stall: no drop can be seen")
 		return
 	}
 	c.drops(rows, sizes)

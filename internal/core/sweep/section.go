@@ -63,7 +63,7 @@ func NPtcp() traffic.Kind {
 
 // section returns the report's section with the curves. A server saw only its own half of the
 // session, and may have none: then it is nil.
-func section(t traffic.Told) *traffic.Section {
+func section(t traffic.Measured) *traffic.Section {
 	d := document(t)
 	if t.Session.Kind == model.KindServed && len(d.Directions) == 0 {
 		return nil
@@ -71,7 +71,7 @@ func section(t traffic.Told) *traffic.Section {
 	return &traffic.Section{Key: "sweep", Data: d, Blocks: d.blocks(), Whole: true}
 }
 
-func document(t traffic.Told) *Document {
+func document(t traffic.Measured) *Document {
 	d := Document{Mode: sizes.PingPong, How: how(t), Directions: []Direction{}}
 	if f, ok := sizes.Of(t.Session.Plan.Flow); ok {
 		d.Mode = cmp.Or(f.Mode, d.Mode)
@@ -87,7 +87,7 @@ func document(t traffic.Told) *Document {
 // tableRows is the approximate number of lines of a curve's table.
 const tableRows = 24
 
-func direction(t traffic.Told, way model.Direction, mode string, survey, confirm []Pass) Direction {
+func direction(t traffic.Measured, way model.Direction, mode string, survey, confirm []Pass) Direction {
 	c := Pool(survey)
 	c.Features = Confirmed(c.Features, confirm)
 	d := Direction{Direction: way, Label: t.Label(way), Curve: c, Rows: []Row{}, Half: c.Half, Findings: []Finding{}}

@@ -40,7 +40,7 @@ func sweepOf(passes int, list []units.Bytes, oneWay func(units.Bytes) time.Durat
 }
 
 func reported(s model.Session) *Document {
-	t := traffic.Told{Session: &s, Host: func(h model.Host) string { return map[model.Host]string{model.Near: "desk", model.Far: "nas"}[h] }, Label: func(model.Direction) string { return "to nas" }}
+	t := traffic.Measured{Session: &s, Host: func(h model.Host) string { return map[model.Host]string{model.Near: "desk", model.Far: "nas"}[h] }, Label: func(model.Direction) string { return "to nas" }}
 	for _, r := range s.Runs {
 		if r.State == model.RunValid {
 			t.Runs = append(t.Runs, r)

@@ -14,7 +14,7 @@ import (
 )
 
 // how describes the mode of the messages, and how the ends waited for them.
-func how(t traffic.Told) []string {
+func how(t traffic.Measured) []string {
 	out := []string{}
 	add := func(text string) {
 		if text != "" && !slices.Contains(out, text) {

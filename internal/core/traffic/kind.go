@@ -51,7 +51,7 @@ type Kind struct {
 	Lines func(f model.Flow, runs []model.Run) []string
 	// Section, unless nil, returns the report's section on a session, nil if there is nothing
 	// to show.
-	Section func(t Told) *Section
+	Section func(t Measured) *Section
 	// Warnings returns sentences on what limits the value of the runs; nil if none.
 	Warnings func(f model.Flow, runs []model.Run) []string
 }

@@ -6,8 +6,8 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// Told is the input of an engine's report section: a session and its names.
-type Told struct {
+// Measured is the input of an engine's report section: a session and its names.
+type Measured struct {
 	Session *model.Session
 	Runs    []model.Run                            // those that count
 	Host    func(h model.Host) string              // name of an end
@@ -83,7 +83,7 @@ func CPU(runs []model.Run, d model.Direction, h model.Host) fact.Of[float64] {
 		}
 	}
 	if len(all) == 0 {
-		return fact.Unknown[float64]("the host did not tell")
+		return fact.Unknown[float64]("the host did not report it")
 	}
 	return fact.Known(stats.Median(all), "median over runs of the measuring process")
 }

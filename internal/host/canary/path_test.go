@@ -80,7 +80,7 @@ func TestProbePath(t *testing.T) {
 	for _, target := range []string{probe.PathTo("localhost", 40000), probe.PathFrom(model.Egress{Bind: "127.0.0.2", Device: "lo", DSCP: 46}, "127.0.0.1", 40000)} {
 		got := Probe(t.Context(), target, long, 0)
 		p, ok := probe.PathOf(got, target)
-		must.True(t, ok && got[0].OK && p.Passes == 40000 && !p.Told && (p.Address == "127.0.0.1" || p.Address == "::1"), "%s: %+v", target, got)
+		must.True(t, ok && got[0].OK && p.Passes == 40000 && !p.Reported && (p.Address == "127.0.0.1" || p.Address == "::1"), "%s: %+v", target, got)
 	}
 	if got := Probe(t.Context(), probe.SmallTo("127.0.0.1"), long, 0); len(got) != 1 || !got[0].OK || got[0].Bytes != probe.Small {
 		t.Errorf("%+v", got)

@@ -55,7 +55,7 @@ func (b bsd) memory(name string) fact.Of[units.Bytes] {
 func (b bsd) freebsdMachine() model.Machine {
 	m := model.Machine{
 		Vendor: b.firmware("smbios.system.maker"), Product: b.firmware("smbios.system.product"),
-		CPU: b.text("hw.model"), Sockets: fact.Unknown[int]("FreeBSD does not tell"),
+		CPU: b.text("hw.model"), Sockets: fact.Unknown[int]("FreeBSD does not report it"),
 		Cores: b.number("kern.smp.cores"), Threads: b.number("hw.ncpu"), NUMA: b.number("vm.ndomains"), Memory: b.memory("hw.physmem"),
 	}
 	m.Virtual = b.text("kern.vm_guest") // sys/kern/subr_param.c vm_guest_sysctl_names
@@ -70,7 +70,7 @@ func (b bsd) freebsdMachine() model.Machine {
 func (b bsd) firmware(name string) fact.Of[string] {
 	s, err := b.kenv(name)
 	if err != nil {
-		return fact.Unknown[string]("the loader does not tell: " + err.Error())
+		return fact.Unknown[string]("the loader does not report it: " + err.Error())
 	}
 	return fact.Known(strings.TrimSpace(s), "kenv")
 }
@@ -82,7 +82,7 @@ func (b bsd) darwinMachine() model.Machine {
 		Sockets: b.number("hw.packages"), Cores: b.number("hw.physicalcpu"), Threads: b.number("hw.logicalcpu"),
 		NUMA: fact.Unknown[int]("macOS has none"), Memory: b.memory("hw.memsize"),
 	}
-	m.Virtual = fact.Unknown[string]("macOS before 11 does not tell")
+	m.Virtual = fact.Unknown[string]("macOS before 11 does not report it")
 	switch guest, _ := b.text("kern.hv_vmm_present").Get(); guest {
 	case "0":
 		m.Virtual = fact.Known(model.NotVirtual, "kern.hv_vmm_present")
@@ -233,7 +233,7 @@ func (b bsd) mtuBound(device, name string) fact.Of[int] {
 		return fact.Unknown[int](err.Error())
 	}
 	n, err := strconv.Atoi(s)
-	return fact.If(err == nil && n > 0, n, "SIOCGIFDEVMTU", "the driver does not tell")
+	return fact.If(err == nil && n > 0, n, "SIOCGIFDEVMTU", "the driver does not report it")
 }
 
 // media reads the link mode: the requested one ("autoselect", or a medium with options) and
@@ -246,7 +246,7 @@ func (b bsd) media(device string) model.Media {
 	}
 	m := unknownMedia("not available on " + b.name)
 	words := strings.Split(active, ",")
-	m.Speed, m.Duplex = fact.Unknown[units.BitRate]("the link has no speed"), fact.Unknown[string]("the driver does not tell")
+	m.Speed, m.Duplex = fact.Unknown[units.BitRate]("the link has no speed"), fact.Unknown[string]("the driver does not report it")
 	if rate, ok := mediaRate(words[0]); ok {
 		m.Speed = fact.Known(rate, source)
 	}

@@ -75,7 +75,7 @@ func unknownBus(why string) (b model.Bus) {
 func readPCI(root fs.FS, address string) model.Bus {
 	const source = "sysfs"
 	dir := "sys/bus/pci/devices/" + address + "/"
-	b := unknownBus("the kernel does not tell")
+	b := unknownBus("the kernel does not report it")
 	b.Address = fact.Known(address, source)
 	vendor, device := hexID(fileText(root, dir+"vendor")), hexID(fileText(root, dir+"device"))
 	if vendor != "" && device != "" {
@@ -129,12 +129,12 @@ func readPCIe(root fs.FS, dir string, b *model.Bus) {
 func transfers(s string) fact.Of[float64] {
 	number, _, ok := strings.Cut(s, " GT/s")
 	gt, err := strconv.ParseFloat(number, 64)
-	return fact.If(ok && err == nil && pcieRate(gt) > 0, gt, "sysfs", "the device does not tell its link speed")
+	return fact.If(ok && err == nil && pcieRate(gt) > 0, gt, "sysfs", "the device does not report its link speed")
 }
 
 func lanes(s string) fact.Of[int] {
 	n, err := strconv.Atoi(s)
-	return fact.If(err == nil && n > 0 && n <= 32, n, "sysfs", "the device does not tell its link width")
+	return fact.If(err == nil && n > 0 && n <= 32, n, "sysfs", "the device does not report its link width")
 }
 
 func pcieAllows(width fact.Of[int], gt fact.Of[float64]) fact.Of[units.BitRate] {
@@ -228,7 +228,7 @@ func busOf(root fs.FS, info, devicePath string) model.Bus {
 		b.Kind = fact.Known("virtual", "sysfs")
 		return b
 	}
-	return unknownBus("the driver does not tell")
+	return unknownBus("the driver does not report it")
 }
 
 // usbPort matches a device's name on its bus, "1-1.2" (Linux drivers/usb/core/usb.c
@@ -238,7 +238,7 @@ var usbPort = regex.New(`^[0-9]+-[0-9]+(\.[0-9]+)*$`)
 // readUSB reads the rate of the USB link, one of 1.5, 12, 480, 5000, 10000 and
 // 20000 Mbit/s (Linux Documentation/ABI/testing/sysfs-bus-usb, file speed).
 func readUSB(root fs.FS, info, devicePath string) model.Bus {
-	b := unknownBus("the kernel does not tell")
+	b := unknownBus("the kernel does not report it")
 	b.Kind = fact.Known("usb", "sysfs")
 	port := ""
 	for part := range strings.SplitSeq(devicePath, "/") {

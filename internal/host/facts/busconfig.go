@@ -29,7 +29,7 @@ func linkSpeed(code uint32) float64 {
 // decodeConfig decodes a device's bus from its configuration space, where no system does that
 // for us.
 func decodeConfig(config []byte) model.Bus {
-	const source, why = "configuration space", "the device does not tell"
+	const source, why = "configuration space", "the device does not report it"
 	config = config[:min(len(config), maxConfiguration)]
 	b := unknownBus("the device's registers cannot be read")
 	if len(config) < 0x40 {
@@ -123,7 +123,7 @@ func findCapability(config []byte, id byte) int {
 // setConventional sets what the configuration space of a conventional PCI device says about
 // its bus.
 func setConventional(config []byte, b *model.Bus) {
-	const source, why = "configuration space", "a PCI device does not tell its width"
+	const source, why = "configuration space", "a PCI device does not report its width"
 	b.Width, b.WidthMax = fact.Unknown[int](why), fact.Unknown[int](why)
 	b.Clock, b.ClockMax = fact.Unknown[float64]("only the slot could tell"), fact.Unknown[float64]("the device's registers cannot be read")
 	width, clock := decodeConventional(config)

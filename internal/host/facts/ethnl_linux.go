@@ -37,7 +37,7 @@ func offloads(device string) fact.Of[[]model.Offload] {
 // reason says why a driver reports nothing.
 func reason(err error) string {
 	if err == nil || errors.Is(err, errors.ErrUnsupported) {
-		return "the driver does not tell"
+		return "the driver does not report it"
 	}
 	return fmt.Sprintf("ask the driver: %v", err)
 }
@@ -51,7 +51,7 @@ func driverInfo(device string) (ethtool.Info, error) {
 	defer s.Close() // nothing was written
 	i, err := s.Info(device)
 	if errors.Is(err, errors.ErrUnsupported) {
-		return i, errors.New("the interface has no driver that tells")
+		return i, errors.New("the interface has no driver that reports it")
 	}
 	return i, err
 }
@@ -62,7 +62,7 @@ const speedUnknown = 1<<32 - 1
 // mediaOf returns the link mode that a driver reports.
 func mediaOf(f ethtool.Fields) model.Media {
 	const source = "ethtool"
-	m := unknownMedia("the driver does not tell")
+	m := unknownMedia("the driver does not report it")
 	if n, ok := f.Numbers["autoneg"]; ok {
 		m.Autoneg = fact.Known(n == 1, source)
 	}

@@ -51,7 +51,7 @@ func dmi(root fs.FS, name string) fact.Of[string] {
 	text := fileText(root, "sys/class/dmi/id/"+name)
 	switch strings.ToLower(text) {
 	case "":
-		return fact.Unknown[string]("the firmware does not tell")
+		return fact.Unknown[string]("the firmware does not report it")
 	case "to be filled by o.e.m.", "system manufacturer", "system product name", "default string", "not specified":
 		return fact.Unknown[string]("the firmware was left unfilled: " + text)
 	}
@@ -112,7 +112,7 @@ func linuxVirtual(root fs.FS) fact.Of[string] {
 	if x86 {
 		return fact.Known(model.NoName, "cpuinfo")
 	}
-	return fact.If(vendor != "" || fileText(root, "proc/device-tree/model") != "", model.NotVirtual, "no sign of a hypervisor", "nothing here tells")
+	return fact.If(vendor != "" || fileText(root, "proc/device-tree/model") != "", model.NotVirtual, "no sign of a hypervisor", "nothing here says so")
 }
 
 // cpuField returns the first field of /proc/cpuinfo with that name:
@@ -154,7 +154,7 @@ func linuxMemory(root fs.FS) fact.Of[units.Bytes] {
 			return fact.Known(units.Bytes(n)<<10, "meminfo")
 		}
 	}
-	return fact.Unknown[units.Bytes]("/proc/meminfo does not tell")
+	return fact.Unknown[units.Bytes]("/proc/meminfo does not have it")
 }
 
 // maxListed bounds the lists of CPUs and nodes, above NR_CPUS of any kernel (Linux
@@ -184,7 +184,7 @@ func parseList(s string) ([]int, bool) {
 // listLength counts the entries of a list file.
 func listLength(root fs.FS, name string) fact.Of[int] {
 	all, ok := parseList(fileText(root, name))
-	return fact.If(ok, len(all), "sysfs", "/"+name+" does not tell")
+	return fact.If(ok, len(all), "sysfs", "/"+name+" does not have it")
 }
 
 // linuxTopology counts sockets, cores and threads of the CPUs that are online (Linux

@@ -52,7 +52,7 @@ func miiModes() []miiMode {
 // decodeMII decodes the link of a transceiver from its first registers.
 func decodeMII(r [miiCount]uint16) (model.Media, error) {
 	const source = "MII registers"
-	m := unknownMedia("the transceiver does not tell")
+	m := unknownMedia("the transceiver does not report it")
 	status, control := r[miiStatus], r[miiControl]
 	if status == 0 || status == miiPartnerOnes {
 		return m, errors.New("no transceiver answers")

@@ -166,7 +166,7 @@ func (r nicReader) readDriver(n *model.NIC, l netlink.Link) {
 		if err != nil {
 			return fact.Unknown[string](err.Error())
 		}
-		return fact.If(text != "" && text != "N/A", text, "ethtool", "the driver does not tell")
+		return fact.If(text != "" && text != "N/A", text, "ethtool", "the driver does not report it")
 	}
 	n.Driver, n.Version, n.Firmware = told(i.Driver), told(i.Version), told(i.Firmware)
 	switch to := r.devicePath(l); {
@@ -224,5 +224,5 @@ func mtuBound(ctx context.Context, device, name string) fact.Of[int] {
 		return fact.Unknown[int](err.Error())
 	}
 	n, err := strconv.Atoi(text)
-	return fact.If(err == nil && (n > 0 || name != link.MaxMTU), n, "rtnetlink", "the driver does not tell")
+	return fact.If(err == nil && (n > 0 || name != link.MaxMTU), n, "rtnetlink", "the driver does not report it")
 }

@@ -217,8 +217,8 @@ func TestLinkRate(t *testing.T) {
 	}{
 		"gigabit":           {"3", "1000", nic, 1e9, ""},
 		"fast":              {"3", "400000", nic, 400e9, ""},
-		"down":              {"3", "-1", nic, 0, "tells no speed"},
-		"no answer":         {"3", "", nic, 0, "tells no speed"},
+		"down":              {"3", "-1", nic, 0, "reports no speed"},
+		"no answer":         {"3", "", nic, 0, "reports no speed"},
 		"sysfs of others":   {"4", "1000", nic, 0, "sysfs does not show eth0"},
 		"veth claims speed": {"3", "10000", &netlink.Veth{LinkAttrs: nic.LinkAttrs}, 0, "virtual"},
 		"tap claims speed":  {"3", "10", &netlink.Tuntap{LinkAttrs: nic.LinkAttrs}, 0, "virtual"},

@@ -116,7 +116,7 @@ func (d ntDevice) fill(n *model.NIC) {
 	const source = "registry"
 	told := func(name string) fact.Of[string] {
 		v := d.value(name)
-		return fact.If(v != "", v, source, "the driver does not tell")
+		return fact.If(v != "", v, source, "the driver does not report it")
 	}
 	n.Driver, n.Version = told("DriverDesc"), told("DriverVersion")
 	n.Firmware = fact.Unknown[string]("not available on windows")
@@ -127,7 +127,7 @@ func (d ntDevice) fill(n *model.NIC) {
 	}
 	n.MTUMin, n.MTUMax = frame("min"), frame("max")
 	duplex := d.value("*SpeedDuplex")
-	n.Media.Autoneg = fact.If(duplex != "", duplex == "0", "*SpeedDuplex", "the driver does not tell")
+	n.Media.Autoneg = fact.If(duplex != "", duplex == "0", "*SpeedDuplex", "the driver does not report it")
 	n.Offloads = d.offloads()
 }
 
@@ -154,10 +154,10 @@ func (d ntDevice) bus() model.Bus {
 	id := d.value("MatchingDeviceId")
 	m := hardwareID.FindStringSubmatch(id)
 	if m == nil {
-		return unknownBus("the driver does not tell")
+		return unknownBus("the driver does not report it")
 	}
 	kind, vendor := strings.ToLower(m[1]), strings.ToLower(m[2])
-	b := unknownBus("the bus does not tell")
+	b := unknownBus("the bus does not report it")
 	if m[2] != "" {
 		b.Device = fact.Known(vendor+":"+strings.ToLower(m[3]), source)
 	}
@@ -211,7 +211,7 @@ func ntKind(ifType uint32) string {
 // ntVirtual names the hypervisor by words in the firmware's names.
 func ntVirtual(vendor, product string) fact.Of[string] {
 	if vendor == "" && product == "" {
-		return fact.Unknown[string]("the firmware does not tell")
+		return fact.Unknown[string]("the firmware does not report it")
 	}
 	if name := namedHypervisor(vendor + " " + product); name != "" {
 		return fact.Known(name, "firmware")

@@ -126,7 +126,7 @@ func linkRate(root string, l netlink.Link) fact.Of[units.BitRate] {
 	}
 	// Megabits per second; -1, or no answer, if the link is down or the driver does not know.
 	n, err := strconv.ParseInt(read(root, a.Name, "speed"), 10, 32)
-	return fact.If(err == nil && n > 0, units.BitRate(n)*1e6, "sysfs", "the driver of "+a.Name+" tells no speed")
+	return fact.If(err == nil && n > 0, units.BitRate(n)*1e6, "sysfs", "the driver of "+a.Name+" reports no speed")
 }
 
 // shows reports whether sysfs shows this interface: it shows the namespace in which it was

@@ -27,7 +27,7 @@ func readMachine(context.Context) model.Machine {
 	const bios, cpu = `HARDWARE\DESCRIPTION\System\BIOS`, `HARDWARE\DESCRIPTION\System\CentralProcessor\0`
 	told := func(key, name string) fact.Of[string] {
 		v := registryText(key, name)
-		return fact.If(v != "", v, "registry", "the firmware does not tell")
+		return fact.If(v != "", v, "registry", "the firmware does not report it")
 	}
 	m := model.Machine{Vendor: told(bios, "SystemManufacturer"), Product: told(bios, "SystemProductName"), CPU: told(cpu, "ProcessorNameString"), Memory: memory()}
 	m.Virtual = ntVirtual(m.Vendor.Or(""), m.Product.Or(""))

@@ -170,8 +170,8 @@ func (t *tracer) tunnel(h *model.Hop) (string, netip.Addr) {
 	if !ok {
 		t.blind = true
 		t.note(h, cmp.Or(map[model.HopKind]string{
-			model.HopTailscale: "whether it goes direct or by a relay is not visible; tailscale status tells",
-			model.HopWireGuard: "where it leads is not visible; wg show tells",
+			model.HopTailscale: "whether it goes direct or by a relay is not visible; tailscale status shows it",
+			model.HopWireGuard: "where it leads is not visible; wg show shows it",
 		}[h.Kind], "where it leads is not visible"))
 		return "", netip.Addr{}
 	}

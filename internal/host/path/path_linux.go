@@ -135,7 +135,7 @@ func (rtnetlink) hardware(neighbour netip.Addr) (string, bool) {
 func totals(name string) fact.Of[health.Errors] {
 	l, err := netlink.LinkByName(name)
 	if err != nil || l.Attrs().Statistics == nil {
-		return fact.Unknown[health.Errors]("rtnetlink does not tell of " + name)
+		return fact.Unknown[health.Errors]("rtnetlink does not report " + name)
 	}
 	s := l.Attrs().Statistics
 	return fact.Known(health.Errors{

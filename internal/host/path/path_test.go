@@ -79,7 +79,7 @@ func TestTrace(t *testing.T) {
 			scripted{remotes: map[string]string{"vx0": "198.51.100.7"}, routes: map[string][2]string{"198.51.100.7": {"eth0", "10.0.0.254"}}},
 			"vxlan vx0 > device eth0 > neighbour 10.0.0.254 > network ", nil},
 		"VXLAN without a way": {hostFacts("vx0", "10.9.0.2", "", nic("vx0", "vxlan", 1450)), scripted{remotes: map[string]string{"vx0": "198.51.100.7"}}, "vxlan vx0", []string{"no route"}},
-		"WireGuard":           {hostFacts("wg0", "10.9.0.2", "", nic("wg0", "wireguard", 1420)), scripted{}, "wireguard wg0", []string{"wg show tells"}},
+		"WireGuard":           {hostFacts("wg0", "10.9.0.2", "", nic("wg0", "wireguard", 1420)), scripted{}, "wireguard wg0", []string{"wg show shows it"}},
 		"Tailscale":           {hostFacts("utun3", "100.101.0.1", "", tail), scripted{}, "tailscale utun3", []string{"relay is not visible"}},
 		"loopback":            {hostFacts("lo", "127.0.0.1", "", nic("lo", "loopback", 65536)), scripted{}, "loopback lo", nil},
 		"a circle":            {hostFacts("a", "10.0.0.2", "", nic("a", "vlan", 1500, "b"), nic("b", "vlan", 1500, "a")), scripted{}, "vlan a > vlan b > neighbour 10.0.0.2", nil},

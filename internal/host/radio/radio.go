@@ -41,7 +41,7 @@ func Open(name string) (*Radio, error) {
 // since some drivers query their firmware for them.
 func (r *Radio) Read(survey bool) (State, error) {
 	s, err := r.source.read(survey)
-	fact.Explain(&s, "the driver does not tell")
+	fact.Explain(&s, "the driver does not report it")
 	return s, err
 }
 

@@ -66,6 +66,6 @@ func (s source) read(bool) (out State, err error) {
 		defer windows.NewLazySystemDLL("wlanapi.dll").NewProc("WlanFreeMemory").Call(uintptr(unsafe.Pointer(data))) //nolint:errcheck // it returns nothing
 		err = out.decodeConnection(unsafe.Slice(data, min(size, most)))
 	}
-	fact.Explain(&out, "Windows does not tell")
+	fact.Explain(&out, "Windows does not report it")
 	return out, err
 }

@@ -35,7 +35,7 @@ func (s *State) decodeConnection(b []byte) error {
 	// WLAN_ASSOCIATION_ATTRIBUTES).
 	s.SignalDBm = fact.If(at(quality) <= 100, int(at(quality)/2)-100, sourceNT+", to 2 dBm", fmt.Sprintf("a signal of %d %%", at(quality)))
 	rate := func(n int) fact.Of[units.BitRate] {
-		return fact.If(at(n) > 0, units.BitRate(at(n))*1e3, sourceNT, "Windows does not tell")
+		return fact.If(at(n) > 0, units.BitRate(at(n))*1e3, sourceNT, "Windows does not report it")
 	}
 	s.Receive, s.Transmit = rate(receive), rate(transmit)
 	return nil

@@ -21,7 +21,7 @@ type Row struct {
 	Low, High           float64 // the interval of the claimed gain, log ratio
 	Search, Runs        int     // runs of the search, and including those of the confirmation
 	Seconds             float64 // of tuning
-	Told                float64 // seconds that tuning would take if a setting helps a lot, as announced before the first run
+	Announced           float64 // seconds that tuning would take if a setting helps a lot, as announced before the first run
 	Took                float64 // including all comparisons, seconds
 	NotUndone           string  // settings of the hosts that differ afterwards
 	Points              int     // of the exhaustive search, each measured once
@@ -151,7 +151,7 @@ func Foretold(rows []Row) (right, proven int) {
 	for _, r := range rows {
 		if r.Proven {
 			proven++
-			if r.Seconds <= 1.5*r.Told && r.Told <= 1.5*r.Seconds {
+			if r.Seconds <= 1.5*r.Announced && r.Announced <= 1.5*r.Seconds {
 				right++
 			}
 		}

@@ -100,7 +100,7 @@ func (s *native) poll(b []byte) (int, error) {
 }
 
 func (*native) pathMTU() fact.Of[int] {
-	return fact.Unknown[int]("freebsd does not tell it of a socket")
+	return fact.Unknown[int]("freebsd does not report it for a socket")
 }
 func (*native) dropped() fact.Of[int64] {
 	return fact.Unknown[int64]("freebsd does not count by socket")
@@ -123,7 +123,7 @@ func readRecvBuffer(c *net.UDPConn) fact.Of[units.Bytes] {
 }
 
 func (*native) paceByKernel() (string, error) {
-	return "", errors.Join(errors.ErrUnsupported, errors.New("freebsd cannot be told when a datagram shall leave"))
+	return "", errors.Join(errors.ErrUnsupported, errors.New("freebsd takes no time of departure for a datagram"))
 }
 
 // single sends the datagrams of a buffer, one per call.

@@ -63,8 +63,10 @@ func closed(err error) error {
 	return err
 }
 
-func (*portable) pathMTU() fact.Of[int]   { return fact.Unknown[int]("package net does not tell") }
-func (*portable) dropped() fact.Of[int64] { return fact.Unknown[int64]("package net does not tell") }
+func (*portable) pathMTU() fact.Of[int] { return fact.Unknown[int]("package net does not report it") }
+func (*portable) dropped() fact.Of[int64] {
+	return fact.Unknown[int64]("package net does not report it")
+}
 
 func (*portable) paceByKernel() (string, error) {
 	return "", errors.Join(errors.ErrUnsupported, errors.New("package net cannot say when a datagram shall leave"))

@@ -23,7 +23,7 @@ func dropCache(f *os.File) (cached, error) {
 	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
 		return cached{}, fmt.Errorf("empty page cache of %s: %w", f.Name(), err)
 	}
-	return fact.Unknown[float64]("freebsd does not tell, and zfs keeps its own cache"), nil
+	return fact.Unknown[float64]("freebsd does not report it, and zfs keeps its own cache"), nil
 }
 
 // past does nothing: directFlag suffices.

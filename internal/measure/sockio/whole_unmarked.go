@@ -9,7 +9,7 @@ import (
 )
 
 func tellMarks(uintptr, bool) error {
-	return fmt.Errorf("tell marks of ECN on %s: %w", runtime.GOOS, errors.ErrUnsupported)
+	return fmt.Errorf("read ECN marks on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }
 
 func setMark(uintptr, bool, byte) error {

@@ -243,7 +243,7 @@ func because[T any](v fact.Of[T], reason string) fact.Of[T] {
 	if v.IsKnown() {
 		return v
 	}
-	return fact.Unknown[T](cmp.Or(reason, v.Reason(), "the kernel does not tell"))
+	return fact.Unknown[T](cmp.Or(reason, v.Reason(), "the kernel does not report it"))
 }
 
 // sendBuffer returns the sum of the send buffers.

@@ -299,7 +299,7 @@ func repeat(s *model.Session, spreads []float64) string {
 		return fmt.Sprintf("%s: how much two runs of one setting differ is not known, so it takes %d blocks (%s) or more; let linerate run decide", text, least, minutes(s, least))
 	}
 	n := max(least, stats.ExpectedBlocks(sigma, math.Log1p(float64(margin)/100)))
-	text += fmt.Sprintf(": about %d blocks (%s) to tell a difference of %s, by %s", n, minutes(s, n), margin, why)
+	text += fmt.Sprintf(": about %d blocks (%s) to see a difference of %s, by %s", n, minutes(s, n), margin, why)
 	if big := largest(s); big > math.Log1p(float64(margin)/100) {
 		n = max(least, stats.ExpectedBlocks(sigma, big))
 		text += fmt.Sprintf("; %d (%s) for one as large as the largest here", n, minutes(s, n))
@@ -322,7 +322,7 @@ func noise(s *model.Session, spreads []float64) (float64, string) {
 		return math.Sqrt2 * stats.Median(all), "what runs of one setting differ here"
 	}
 	if len(spreads) > 0 {
-		return math.Sqrt2 * stats.Median(spreads), "a quarter of the range that the summaries tell"
+		return math.Sqrt2 * stats.Median(spreads), "a quarter of the range that the summaries give"
 	}
 	return 0, ""
 }

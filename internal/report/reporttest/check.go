@@ -64,7 +64,7 @@ func checkTest() Case {
 	c.Session.Check = &model.Check{
 		Quick: true, Expect: "900M,loss<0.1%,p99<20ms", For: "10gbit@80ms",
 		Ways: []model.Way{
-			{Direction: model.To, Asked: 1500, Passes: fact.Known(1420, "probes"), Exact: true, Told: true, Router: "192.0.2.254", RouterMTU: 1420,
+			{Direction: model.To, Asked: 1500, Passes: fact.Known(1420, "probes"), Exact: true, Reported: true, Router: "192.0.2.254", RouterMTU: 1420,
 				Narrow:    &model.Place{Kind: model.PlaceNarrow, Direction: model.To, Before: model.PlaceNode{Host: model.Near}, Behind: model.PlaceNode{Hop: 1, Address: "192.0.2.254"}},
 				Datagrams: fact.Known(1420, "datagrams between the agents that must not be cut"), DatagramsExact: true, Marks: fact.Known(0.0, "datagrams between the agents, marked ECT(0)")},
 			{Direction: model.From, Asked: 1500, Passes: fact.Unknown[int]("not visible: measures only")},

@@ -20,7 +20,7 @@ func describe(f *model.HostFacts) {
 	modes := fact.Known([]string{"100baseT/Full", "1000baseT/Full"}, "ethtool")
 	f.NICs = []model.NIC{{
 		Name: "eth0", Kind: s("device"), Up: fact.Known(true, "rtnetlink"), MAC: s("02:00:00:00:00:01"), Addresses: []string{"192.0.2.1/24"},
-		MTU: n(1500), MTUMin: n(68), MTUMax: n(9194), Driver: s("r8169"), Version: s("6.8.0"), Firmware: fact.Unknown[string]("the driver does not tell"),
+		MTU: n(1500), MTUMin: n(68), MTUMax: n(9194), Driver: s("r8169"), Version: s("6.8.0"), Firmware: fact.Unknown[string]("the driver does not report it"),
 		Bus: model.Bus{
 			Kind: s("pcie"), Address: s("0000:03:00.0"), Device: s("10ec:8168"), NUMA: fact.Unknown[int]("the firmware names none"),
 			Width: n(1), WidthMax: n(1), Clock: fact.Known(2.5, "sysfs"), ClockMax: fact.Known(2.5, "sysfs"),
@@ -28,7 +28,7 @@ func describe(f *model.HostFacts) {
 		},
 		Media: model.Media{
 			Speed: fact.Known(units.BitRate(1e9), "ethtool"), Duplex: s("full"), Autoneg: fact.Known(true, "ethtool"),
-			Supported: modes, Advertised: modes, Partner: fact.Unknown[[]string]("the driver does not tell"),
+			Supported: modes, Advertised: modes, Partner: fact.Unknown[[]string]("the driver does not report it"),
 		},
 		Offloads: fact.Known([]model.Offload{{Name: "rx-gro", On: true}, {Name: "highdma", On: true, Fixed: true}}, "ethtool"),
 		Qdisc:    s("fq_codel"), Master: s("br0"), VLAN: fact.Unknown[int]("not a VLAN"), Bond: fact.Unknown[string]("not a bond"),

@@ -121,7 +121,7 @@ func (p *printer) body(d report.Document) {
 		}
 	}
 	for _, l := range d.Plateaus {
-		if p.details || !l.Told {
+		if p.details || !l.Advised {
 			p.paragraph(normal, l.Text, 2)
 		}
 	}

@@ -82,7 +82,7 @@ is not met, and 0 where all are.`,
 	fl.BoolVar(&f.request.Quick, "quick", false, "the least that answers, in 10 s")
 	fl.BoolVar(&f.noLocate, "no-locate", false, noLocateHelp)
 	fl.BoolVar(&f.request.Disk, "disk", false, "what each host reads from and writes to its disk besides")
-	fl.BoolVar(&a.why, "why", false, "what each line was told from")
+	fl.BoolVar(&a.why, "why", false, "what each line is based on")
 	fl.StringVar(&f.request.For, "for", "", "whether the hosts would carry a longer path, as 10gbit@80ms")
 	fl.StringVar(&f.request.Expect, "expect", "", "demands, as '900M,loss<0.1%,p99<20ms'")
 	fl.StringArrayVar(&f.grades, "grade", nil, "from which value a quantity is POOR and BAD, as loss=0.05%,0.5%; linerate docs find-the-limit has the table")

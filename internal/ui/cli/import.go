@@ -33,7 +33,7 @@ func (a *console) importCommand() *cobra.Command {
 	var f importFlags
 	var known []string
 	var about strings.Builder
-	about.WriteString("Formats, told from the file itself unless --format names one:\n")
+	about.WriteString("Formats, recognised from the file itself unless --format names one:\n")
 	for _, x := range importer.Formats() {
 		known = append(known, x.Name)
 		fmt.Fprintf(&about, "  %-12s %s\n", x.Name, x.About)

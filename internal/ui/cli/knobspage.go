@@ -66,7 +66,7 @@ func knobsPage(p term.Page, h inspect.Host, rows []inspect.Setting) {
 	flow.write(p)
 	unknownKnobs(p, unknown)
 	if narrow {
-		p.Title("left out for want of width: linerate knobs explain NAME tells all of a setting")
+		p.Title("left out for want of width: linerate knobs explain NAME shows all of a setting")
 	}
 }
 

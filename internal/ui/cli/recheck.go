@@ -64,7 +64,7 @@ The exit code is 0 where all are still better, or with --look proven, and else 8
 	fl := c.Flags()
 	a.bindAtBoot(fl)
 	registerPath(c)
-	fl.BoolVar(&f.look, "look", false, "only say what the fingerprints tell; measure nothing")
+	fl.BoolVar(&f.look, "look", false, "only show what the fingerprints say; measure nothing")
 	fl.StringVar(&f.setting, "setting", "", "of a session: name of the setting (default: the one that proved better)")
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
 	fl.StringVar(&f.allow, "allow", "", "risky: settings that can cut the connection are measured without asking")
@@ -206,7 +206,7 @@ func (a *console) provenWith(ctx context.Context, f recheckFlags, only []model.K
 			far = append(far, w)
 		}
 	}
-	const hint = "name it: linerate recheck HOST asks about what is kept there; --look says what the fingerprints of this machine tell"
+	const hint = "name it: linerate recheck HOST asks about what is kept there; --look shows what the fingerprints of this machine say"
 	switch {
 	case len(all) == 0:
 		return "", fault.WithHint(fault.Usagef("nothing is kept on this machine"), "linerate recheck HOST, or of what a session proved: linerate recheck last")

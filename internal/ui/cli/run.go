@@ -124,7 +124,7 @@ commands only for who could run them anyway: over ssh, or by linerate agent
 	a.bindDetails(fl)
 	fl.String("title", "", "a name for the session")
 	fl.BoolVar(&f.allowExec, "allow-exec", false, "run the commands that stand in the plan file or the stored session: of exec: hosts and of factors")
-	fl.BoolVar(&f.dryRun, "dry-run", false, "tell the order, the time, the bytes, what can be seen and what would be changed, and do nothing of it")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "print the order, the time, the bytes, what can be seen and what would be changed, and do nothing of it")
 	fl.StringVar(&f.resume, "resume", "", "go on with an interrupted session, or with --max-blocks longer than planned: its ID, the beginning of it, or last")
 	return c
 }

@@ -337,7 +337,7 @@ func TestFirstHour17KnobsPage(t *testing.T) {
 		must.True(t, utf8.RuneCountInString(line) <= 81, "%d columns: %s", utf8.RuneCountInString(line), line)
 	}
 	for _, want := range []string{
-		"link and route: eth0 (--interface NAME", "\n    set by /etc/sysctl.d/90-buffers-of-the-storage.conf:4 says 6 MiB\n", "linerate knobs explain NAME tells all",
+		"link and route: eth0 (--interface NAME", "\n    set by /etc/sysctl.d/90-buffers-of-the-storage.conf:4 says 6 MiB\n", "linerate knobs explain NAME shows all",
 	} {
 		must.Contain(t, narrow, want)
 	}

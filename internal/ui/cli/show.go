@@ -39,7 +39,7 @@ the beginning of it, last for the newest one, or last~1 for the one before.`,
 			return a.reportWith(cmd.Context(), st, s, samples)
 		},
 	}
-	c.Flags().BoolVar(&a.why, "why", false, "of a check: what each line was told from")
+	c.Flags().BoolVar(&a.why, "why", false, "of a check: what each line is based on")
 	a.bindDetails(c.Flags())
 	c.Flags().BoolVar(&samples, "samples", false, "with --json: every sample of every run")
 	return c

@@ -48,7 +48,7 @@ hosts that could help, each beside what is best so far, in short blocks in rando
 order. What beats it by more than the margin stays in play, and the path is
 diagnosed again, until the ceiling is reached or no other setting is known to help. It leaves
 out what is not needed, looks for the smallest value that is as good, and proves
-the end against the beginning in fresh blocks: only that is told as the gain.
+the end against the beginning in fresh blocks: only that counts as the gain.
 
 Every change is on disk before it is made and is undone after its run, also after
 Ctrl-C, a crash or a cut connection. In the end the hosts are as they were. You are
@@ -131,7 +131,7 @@ func (a *console) tuneRequest(f tuneFlags, fl *pflag.FlagSet) (apptune.Request, 
 		bad.add("time", errors.New("too short to tell what limits; at least 1s"))
 	}
 	if file.Directions[0] == model.Both {
-		bad.add("direction", errors.New("both at once tell of neither: write to, from or each"))
+		bad.add("direction", errors.New("both at once says nothing about either: write to, from or each"))
 	}
 	if f.allow != "" && f.allow != "risky" {
 		bad.add("allow", fmt.Errorf("%q is not risky", f.allow))

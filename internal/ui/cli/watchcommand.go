@@ -268,8 +268,8 @@ func (a *console) tellLook(ctx context.Context, run string, o watch.Outcome) {
 	}
 	e := reportwatch.Event{Host: o.Host.Text, At: at, Session: o.Session.ID}
 	switch {
-	case o.Told != nil:
-		c := series.ReportOf(o.Host.Text, o.Told).With(o.Changed)
+	case o.Change != nil:
+		c := series.ReportOf(o.Host.Text, o.Change).With(o.Changed)
 		e.Kind, e.Text, e.Change = map[bool]string{true: "worse", false: "better"}[c.Worse], c.Text, &c
 		if !a.json {
 			for _, line := range c.Lines() {

@@ -80,7 +80,7 @@ func looks(t *testing.T, tr Transport) {
 	}
 	name, why := "test", "not asked"
 	if tr.Strange {
-		name, why = "", "not told without a key"
+		name, why = "", "not reported without a key"
 	}
 	if f.Host != model.Far || f.Name != name || f.Address != "192.0.2.7" || f.MTU.Or(0) != 1500 || f.Kernel.Reason() != why {
 		t.Errorf("facts %+v", f)

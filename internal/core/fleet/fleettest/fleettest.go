@@ -37,9 +37,9 @@ type World struct {
 	// ECN marks that arrive.
 	Carries func(from, to, at int64) (packet, marks float64)
 	// Loses is the share of datagrams that a direction loses.
-	Loses func(from, to, at int64) float64
-	Paths fleet.Paths
-	Told  func(*fleet.Outcome)
+	Loses     func(from, to, at int64) float64
+	Paths     fleet.Paths
+	OnOutcome func(*fleet.Outcome)
 	// Suspected is when each host was suspected to send less.
 	Suspected map[int64][]int64
 	Now       int64 // s
@@ -55,7 +55,7 @@ type World struct {
 func New(hosts int, seed uint64) *World {
 	w := &World{
 		Hosts: hosts, Less: func(_, _, _ int64) float64 { return 0 }, Carries: func(_, _, _ int64) (packet, marks float64) { return 1500, 1 }, Loses: func(_, _, _ int64) float64 { return 0 }, Path: func(_, _, _ int64) float64 { return 0 }, rng: rand.New(rand.NewPCG(seed, 0)), sends: make([]float64, hosts+1), takes: make([]float64, hosts+1),
-		Paths: fleet.Paths{Margin: math.Log(1.1), Zone: time.UTC}, Suspected: map[int64][]int64{}, Told: func(*fleet.Outcome) {},
+		Paths: fleet.Paths{Margin: math.Log(1.1), Zone: time.UTC}, Suspected: map[int64][]int64{}, OnOutcome: func(*fleet.Outcome) {},
 	}
 	w.level = func(from, to, at int64) float64 { return math.Log(float64(1+(from+to)%3)) + w.Less(from, to, at) }
 	return w
@@ -172,6 +172,6 @@ func (w *World) confirm(look int64, d *fleet.Doubt) {
 
 func (w *World) take(l *fleet.Lease) {
 	if o := w.Paths.Take(l); o != nil {
-		w.Told(o)
+		w.OnOutcome(o)
 	}
 }

@@ -81,7 +81,7 @@ func HistoryOf(far string, p *Path, now time.Time) History {
 }
 
 // ReportOf returns a change of the path to a far target.
-func ReportOf(far string, t *Told) Report {
+func ReportOf(far string, t *StreamChange) Report {
 	low, high := t.Range()
 	c := Report{
 		Metric: t.Metric, Direction: t.Direction, Worse: t.Worse, Was: t.Value(t.Was), Now: t.Value(t.Now), Low: low, High: high,
@@ -92,7 +92,7 @@ func ReportOf(far string, t *Told) Report {
 }
 
 // Headline says what has changed on the path to an end, and since when.
-func (t *Told) Headline(end string) string {
+func (t *StreamChange) Headline(end string) string {
 	what := map[bool]string{true: "worse", false: "better"}[t.Worse]
 	return fmt.Sprintf("%s is %s since %s (the look before was at %s)", t.Name(end), what, Clock(t.Since.At), Clock(t.Before.At))
 }

@@ -121,23 +121,23 @@ func (s Stream) Numbers(runs []model.Run) (y []float64) {
 // to use.
 type Path struct {
 	Margin  float64
-	Alarm   float64 // as of a Series
-	Changes []Told  // the newest last
-	Count   int     // looks that count
-	Missed  int     // consecutive looks at an unreachable host
-	Last    Look    // the last one that counts
+	Alarm   float64        // as of a Series
+	Changes []StreamChange // the newest last
+	Count   int            // looks that count
+	Missed  int            // consecutive looks at an unreachable host
+	Last    Look           // the last one that counts
 
 	streams map[Stream]*Series
 }
 
-// Told is a change of a stream.
-type Told struct {
+// StreamChange is a change of a stream.
+type StreamChange struct {
 	Stream
 	Change
 }
 
 // Range returns the range of the present value, with 95 % confidence.
-func (t *Told) Range() (low, high float64) {
+func (t *StreamChange) Range() (low, high float64) {
 	sign := map[bool]float64{true: 1, false: -1}[t.Worse]
 	at := func(by float64) float64 {
 		if math.IsInf(by, 0) { // the runs do not bound it
@@ -237,12 +237,12 @@ func (p *Path) Forget(at time.Time) {
 
 // Settle applies the numbers of the runs after a look to its doubt, and returns the change, nil for
 // none.
-func (p *Path) Settle(d *Doubt, y []float64) *Told {
+func (p *Path) Settle(d *Doubt, y []float64) *StreamChange {
 	c, changed := p.Series(d.Stream).Settle(d.Suspicion, y)
 	if !changed {
 		return nil
 	}
-	p.Changes = append(p.Changes, Told{d.Stream, c})
+	p.Changes = append(p.Changes, StreamChange{d.Stream, c})
 	return &p.Changes[len(p.Changes)-1]
 }
 

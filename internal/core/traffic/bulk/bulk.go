@@ -70,7 +70,7 @@ type path struct {
 
 // section returns a row for each subflow, and which payload was not copied; nil for plain TCP.
 // Connections of different runs have different ports, so only addresses identify a row.
-func section(t traffic.Told) *traffic.Section {
+func section(t traffic.Measured) *traffic.Section {
 	type carried struct {
 		rates []float64 // of a run, all streams together
 		rtts  []float64 // s, of a run and stream
@@ -130,7 +130,7 @@ func section(t traffic.Told) *traffic.Section {
 }
 
 // uncopied says aloud which ends did not copy the payload, nil if all did.
-func uncopied(t traffic.Told) *traffic.Section {
+func uncopied(t traffic.Measured) *traffic.Section {
 	var data []Uncopied
 	for _, r := range t.Runs {
 		for _, end := range r.Ends {

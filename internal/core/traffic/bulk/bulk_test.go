@@ -20,8 +20,8 @@ func TestSection(t *testing.T) {
 	run := func(d model.Direction, all ...model.Subflow) model.Run {
 		return model.Run{Ends: []model.EndReport{{Flows: []model.FlowReport{{Direction: d, Window: 2 * time.Second, Subflows: all}}}}}
 	}
-	told := func(runs ...model.Run) traffic.Told {
-		return traffic.Told{Runs: runs, Label: func(d model.Direction) string { return string(d) }}
+	told := func(runs ...model.Run) traffic.Measured {
+		return traffic.Measured{Runs: runs, Label: func(d model.Direction) string { return string(d) }}
 	}
 	must.True(t, section(told(run(model.To))) == nil, "a section without a subflow")
 	s := section(told(run(model.From, path(1, "10.0.0.3", 250)), run(model.To, path(1, "10.0.0.1", 500), path(2, "10.0.0.1", 500), path(1, "10.0.0.2", 250)), run(model.To, path(1, "10.0.0.1", 500))))

@@ -176,7 +176,7 @@ func (s *Setting) text(f Fields) (string, error) {
 	n, ok := f.Numbers[s.field]
 	switch {
 	case !ok:
-		return "", fmt.Errorf("the driver does not tell: %w", errors.ErrUnsupported)
+		return "", fmt.Errorf("the driver does not report it: %w", errors.ErrUnsupported)
 	case s.name == "linkmodes.speed" && (n == 0 || n == unknownSpeed):
 		return "", knob.Because(knob.NotInDriver, errors.New("the link has no speed"))
 	case s.name == "linkinfo.port":

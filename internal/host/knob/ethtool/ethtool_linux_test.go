@@ -119,8 +119,8 @@ func testTransportsAgree(t *testing.T) {
 	compared := 0
 	for _, device := range []string{"kt0", "kt2", "kt3"} {
 		for _, name := range []string{"features", "channels", "coalesce"} {
-			a, errA := ethtool.Told(device, name, false)
-			b, errB := ethtool.Told(device, name, true)
+			a, errA := ethtool.Query(device, name, false)
+			b, errB := ethtool.Query(device, name, true)
 			must.Equal(t, errA == nil, errB == nil, "%s of %s: %v, and by request %v", name, device, errA, errB)
 			if errA != nil {
 				continue

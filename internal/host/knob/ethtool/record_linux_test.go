@@ -52,8 +52,8 @@ type Answer struct {
 	On      map[string][]string // bits that are on, by set
 }
 
-// Told queries a group over generic netlink, or by the older request.
-func Told(device, name string, older bool) (Answer, error) {
+// Query queries a group over generic netlink, or by the older request.
+func Query(device, name string, older bool) (Answer, error) {
 	t, err := open()
 	if older {
 		t = request{}

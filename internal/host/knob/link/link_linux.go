@@ -104,7 +104,7 @@ func (a *Attribute) raw(l netlink.Link, id uint16) (string, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("%s of %s: this kernel does not tell: %w", a.name, a.device, errors.ErrUnsupported)
+	return "", fmt.Errorf("%s of %s: this kernel does not report it: %w", a.name, a.device, errors.ErrUnsupported)
 }
 
 // Check reports whether raw could be written: a number, on an interface that exists, and not

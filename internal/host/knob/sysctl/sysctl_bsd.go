@@ -75,7 +75,7 @@ func (system) describe(oid []int32) (uint32, string, error) {
 		return 0, "", classify(err)
 	}
 	if n < 4 {
-		return 0, "", errors.New("the kernel does not tell the kind of the setting")
+		return 0, "", errors.New("the kernel does not report the kind of the setting")
 	}
 	format, _, _ := strings.Cut(string(buffer[4:n]), "\x00")
 	return binary.NativeEndian.Uint32(buffer), format, nil

@@ -103,7 +103,7 @@ func (s source) parse(output string) (answer, error) {
 		a.value = strings.ToLower(a.value)
 	}
 	if a.value == "" {
-		return a, fmt.Errorf("this Windows does not tell: %w", errors.ErrUnsupported)
+		return a, fmt.Errorf("this Windows does not report it: %w", errors.ErrUnsupported)
 	}
 	return a, nil
 }
@@ -114,7 +114,7 @@ func (s source) parseKeyword(b map[string]string) (answer, error) {
 	a := answer{valueIsAKeyword: true, values: list(b["ValidRegistryValues"])}
 	now := list(b["RegistryValue"])
 	if len(now) != 1 {
-		return a, fmt.Errorf("the driver does not tell: %w", errors.ErrUnsupported)
+		return a, fmt.Errorf("the driver does not report it: %w", errors.ErrUnsupported)
 	}
 	a.value = now[0]
 	for name, field := range map[string]*int64{

@@ -68,7 +68,7 @@ type Table struct {
 	Rounds []float64 `json:"rounds"` // of each run
 }
 
-func section(t traffic.Told) *traffic.Section {
+func section(t traffic.Measured) *traffic.Section {
 	var d Table
 	table := traffic.Block{Columns: []traffic.Column{{Title: "run", Right: true}, {Title: "rounds", Right: true}}}
 	for _, r := range t.Runs {

@@ -388,7 +388,7 @@ func (t *clientTest) infer(r model.EndReport, delivered bool, took time.Duration
 		got.Window, how = took, "as sent, over the time until all was acknowledged"
 	}
 	t.far.Flows = append(t.far.Flows, got)
-	t.far.Warnings = append(t.far.Warnings, "iperf 2 tells no TCP results: to is "+how)
+	t.far.Warnings = append(t.far.Warnings, "iperf 2 reports no TCP results: to is "+how)
 }
 
 // together runs halves at once.

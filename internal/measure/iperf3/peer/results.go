@@ -111,7 +111,7 @@ func assign(r iperf3.Results, ways []*way) error {
 // were idle for the last part of the time that it reports, because this end had sent
 // everything.
 func farReport(host model.Host, r iperf3.Results, ways []*way, idle time.Duration) model.EndReport {
-	out := model.EndReport{Host: host, SystemBusy: fact.Unknown[float64]("iperf3 does not tell")}
+	out := model.EndReport{Host: host, SystemBusy: fact.Unknown[float64]("iperf3 does not report it")}
 	for _, l := range ways {
 		theirs := l.theirs
 		own, _ := l.flow()
@@ -159,7 +159,7 @@ const (
 // sends.
 func farTCP(r iperf3.Results, streams []iperf3.StreamResult) *model.TCPSummary {
 	out := &model.TCPSummary{
-		Congestion:  fact.Unknown[string]("the iperf3 peer does not tell"),
+		Congestion:  fact.Unknown[string]("the iperf3 peer does not report it"),
 		Retransmits: fact.Known[int64](0, fromPeer),
 	}
 	if r.CongestionUsed != "" {

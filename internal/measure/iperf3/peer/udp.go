@@ -162,7 +162,7 @@ func farUDP(theirs []iperf3.StreamResult, role model.Role, size units.Bytes) *mo
 	if mean := jitter / float64(max(len(theirs), 1)); mean >= 0 && mean < 3600 {
 		out.Jitter = fact.Known(time.Duration(mean*float64(time.Second)), fromPeer)
 	} else {
-		out.Jitter = fact.Unknown[time.Duration]("the iperf3 peer tells of an impossible one")
+		out.Jitter = fact.Unknown[time.Duration]("the iperf3 peer reports an impossible one")
 	}
 	return out
 }

@@ -91,7 +91,7 @@ func (t *tally) samples(i int) []model.Sample {
 // received returns the report of the direction's receiver, and the values that only this
 // protocol has. rttMin is in ms, udpstp.None if unknown.
 func (t *tally) received(rttMin uint32) (model.FlowReport, []model.Value) {
-	r := model.FlowReport{Direction: t.direction, Role: model.Receiver, UDP: &model.UDPSummary{Jitter: fact.Unknown[time.Duration]("UDPSTP tells delay variation")}}
+	r := model.FlowReport{Direction: t.direction, Role: model.Receiver, UDP: &model.UDPSummary{Jitter: fact.Unknown[time.Duration]("UDPSTP reports delay variation")}}
 	var values []model.Value
 	value := func(m model.Metric, v float64) {
 		values = append(values, model.Value{Direction: t.direction, Metric: m, Value: v})
