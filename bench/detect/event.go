@@ -83,17 +83,17 @@ func (f *found) plant(hosts, changes, hours int, seed uint64) {
 		a, b = w.Pair()
 		from, looked = w.Now+w.Hour(), -1
 		until = from + f.lasts*hour
-		told := false
+		reported := false
 		w.OnOutcome = func(o *fleet.Outcome) {
 			pair := o.Way.Low == min(a, b) && o.Way.High == max(a, b)
-			if o.Metric != f.metric || f.host != (o.Host == a) || !f.host && !pair || told && o.Worse {
+			if o.Metric != f.metric || f.host != (o.Host == a) || !f.host && !pair || reported && o.Worse {
 				f.wrong++
 				return
 			}
 			if !o.Worse || w.Now >= until {
 				return
 			}
-			told = true
+			reported = true
 			f.all++
 			since := from
 			if f.next {

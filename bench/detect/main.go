@@ -50,7 +50,7 @@ var sizes = []size{{24, 10, 4}, {100, 4, 4}, {200, 2, 4}, {1000, 1, 4}}
 var shares = []float64{.3, .2}
 
 // planted is a host that sends less for some hours, in seconds; -1 is never.
-type planted struct{ suspected, told, returned int64 }
+type planted struct{ suspected, reported, returned int64 }
 
 // row is what fleets of a size have shown.
 type row struct {
@@ -127,9 +127,9 @@ func (r *row) plant(seed uint64) {
 		w.OnOutcome = func(o *fleet.Outcome) {
 			mine := o.Host == host && o.Metric == model.Goodput && o.Direction == model.From
 			switch {
-			case mine && o.Worse && w.Now >= from && w.Now < until && p.told < 0:
-				p.told = w.Now - from
-			case mine && !o.Worse && p.told >= 0 && w.Now >= until && p.returned < 0:
+			case mine && o.Worse && w.Now >= from && w.Now < until && p.reported < 0:
+				p.reported = w.Now - from
+			case mine && !o.Worse && p.reported >= 0 && w.Now >= until && p.returned < 0:
 				p.returned = w.Now - until
 			default:
 				r.others++
@@ -172,7 +172,7 @@ func (r *row) within(seconds int64) int {
 }
 
 func (r *row) soon() int {
-	return r.count(func(p planted) bool { return p.told >= 0 && p.told <= p.suspected+soon })
+	return r.count(func(p planted) bool { return p.reported >= 0 && p.reported <= p.suspected+soon })
 }
 
 func section(rows []*row, beside []*found, seed uint64) results.Section {
@@ -188,7 +188,7 @@ After %d hours one host after the other sends less for %d hours.
 	sums := map[float64]*row{}
 	for _, r := range rows {
 		fmt.Fprintf(&b, "| %d | -%.0f %% | %d | %d | %d | %d | %d | %d | %d |\n", r.hosts, 100*r.share, len(r.planted), r.within(hour), r.within(2*hour), r.soon(),
-			r.count(func(p planted) bool { return p.told >= 0 }), r.count(func(p planted) bool { return p.returned >= 0 }), r.others)
+			r.count(func(p planted) bool { return p.reported >= 0 }), r.count(func(p planted) bool { return p.returned >= 0 }), r.others)
 		if sums[r.share] == nil {
 			sums[r.share] = &row{}
 		}

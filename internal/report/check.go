@@ -199,7 +199,7 @@ func (b *builder) unseen(out []Box, gateway, back string) (_ []Box, network int)
 	} else if r := b.facts(model.Near).Route; r != nil && r.Gateway.IsKnown() {
 		middle.Name = "same link"
 	}
-	for _, r := range b.told() {
+	for _, r := range b.reporters() {
 		if r != gateway && r != back {
 			out = append(out, b.router(r))
 		}
@@ -212,8 +212,8 @@ func (b *builder) unseen(out []Box, gateway, back string) (_ []Box, network int)
 	return out, network
 }
 
-// told returns the routers that reported packets as too big.
-func (b *builder) told() []string {
+// reporters returns the routers that reported packets as too big.
+func (b *builder) reporters() []string {
 	var out []string
 	for _, w := range b.s.Check.Ways {
 		if w.Reported && w.Router != "" && !slices.Contains(out, w.Router) {

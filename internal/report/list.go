@@ -250,12 +250,12 @@ func outcome(o model.Outcome) string {
 // limitLine names the limits of the directions of a test, without the evidence.
 func (b *builder) limitLine() string {
 	var parts []string
-	told := map[model.Direction]bool{}
+	shown := map[model.Direction]bool{}
 	for _, f := range b.s.Findings {
-		if !told[f.Direction] {
+		if !shown[f.Direction] {
 			parts = append(parts, b.names.Way(f.Direction)+" "+diagnose.Brief(f, b.names.Of))
 		}
-		told[f.Direction] = true
+		shown[f.Direction] = true
 	}
 	return strings.Join(parts, "; ")
 }

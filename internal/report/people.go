@@ -205,14 +205,14 @@ func levelReason(l model.Plateau) string {
 // full reports whether goodput is the objective and the first finding of each direction says
 // that the path is fully used.
 func (b *builder) full() bool {
-	told := map[model.Direction]bool{}
+	shown := map[model.Direction]bool{}
 	for _, f := range b.s.Findings {
-		if !told[f.Direction] && (f.Kind != model.FindingFull || f.Loss) {
+		if !shown[f.Direction] && (f.Kind != model.FindingFull || f.Loss) {
 			return false
 		}
-		told[f.Direction] = true
+		shown[f.Direction] = true
 	}
-	return len(told) > 0 && b.s.Plan.Decides() == model.Goodput
+	return len(shown) > 0 && b.s.Plan.Decides() == model.Goodput
 }
 
 // openFor estimates how many more blocks decide everything open, that is verdicts on the

@@ -368,11 +368,11 @@ func (b *builder) runsOf(setting string) (runs []model.Run) {
 
 func (b *builder) findings() []Finding {
 	out := []Finding{}
-	told := map[model.Direction]bool{}
+	shown := map[model.Direction]bool{}
 	for _, f := range b.s.Findings {
 		g := b.finding(f)
-		g.Main = !told[f.Direction]
-		told[f.Direction] = true
+		g.Main = !shown[f.Direction]
+		shown[f.Direction] = true
 		out = append(out, g)
 	}
 	return out

@@ -179,7 +179,7 @@ func measuredOnly(s model.Session, rec tune.Record) string {
 func change(c candidate.Candidate, a model.Assignment, hosts []model.HostFacts) string {
 	was := c.Now
 	for _, h := range hosts {
-		if v, told := h.Knobs[a.Knob]; told && h.Host == a.Host {
+		if v, reported := h.Knobs[a.Knob]; reported && h.Host == a.Host {
 			was = v
 		}
 	}

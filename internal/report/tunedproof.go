@@ -139,12 +139,12 @@ func (b *builder) short(rec tune.Record) []string {
 }
 
 // front lists the settings between which rate and latency leave a choice in a direction, if the
-// difference matters, and names the winner among them. told says that the winner's latency is
+// difference matters, and names the winner among them. listed says that the winner's latency is
 // already reported, so that the baseline alone is not another choice.
-func (b *builder) front(rec tune.Record, d model.Direction, told bool) []string {
+func (b *builder) front(rec tune.Record, d model.Direction, listed bool) []string {
 	all := rec.Front(b.s.Runs, d)
 	baseAndWinner := len(all) == 2 && slices.ContainsFunc(all, func(p tune.Point) bool { return p.Setting == tune.Baseline })
-	if len(all) < 2 || baseAndWinner && told || all[len(all)-1].Latency-all[0].Latency < longQueue || math.Log(all[len(all)-1].Rate/all[0].Rate) < unmoved {
+	if len(all) < 2 || baseAndWinner && listed || all[len(all)-1].Latency-all[0].Latency < longQueue || math.Log(all[len(all)-1].Rate/all[0].Rate) < unmoved {
 		return nil
 	}
 	out := []string{b.names.Way(d) + " rate and latency conflict; the choice:"}
@@ -190,13 +190,13 @@ func atLoad(g *model.GuardCheck) string {
 // rest describes the values that were not taken, a line for each setting, with the effect of
 // each and why it was dropped: tried ones first.
 func rest(rec tune.Record, info metric.Info) []string {
-	told, out := map[string]bool{}, []string(nil)
+	listed, out := map[string]bool{}, []string(nil)
 	for _, state := range states() {
 		for _, f := range rec.Ideas {
-			if f.State != state || told[f.Levels] || len(f.Setting.Assignments) == 0 {
+			if f.State != state || listed[f.Levels] || len(f.Setting.Assignments) == 0 {
 				continue
 			}
-			told[f.Levels] = true
+			listed[f.Levels] = true
 			if values := notTaken(rec, f.Levels, info); len(values) > 0 {
 				out = append(out, f.Levels+": "+strings.Join(values, "; "))
 			}
@@ -232,7 +232,7 @@ func notTaken(rec tune.Record, setting string, info metric.Info) []string {
 // for the best of them, the time, the risk, and the finding that it comes from.
 func (b *builder) dryPlan(rec tune.Record) []string {
 	var out []string
-	told := map[string]bool{}
+	listed := map[string]bool{}
 	look := rec.Inputs[0].Look
 	if look == nil {
 		return nil
@@ -241,10 +241,10 @@ func (b *builder) dryPlan(rec tune.Record) []string {
 	for _, risky := range []bool{false, true} { // changes that need the user's consent come last
 		for _, f := range rec.Ideas {
 			key := string(f.Direction) + f.Levels
-			if told[key] || f.Rule == candidate.RestRule || (f.Ask != "") != risky || f.Refused != "" {
+			if listed[key] || f.Rule == candidate.RestRule || (f.Ask != "") != risky || f.Refused != "" {
 				continue
 			}
-			told[key] = true
+			listed[key] = true
 			levels, texts := levelsOf(rec, f), []string(nil)
 			for _, l := range levels {
 				texts = append(texts, l.Text())
@@ -267,8 +267,8 @@ func (b *builder) dryPlan(rec tune.Record) []string {
 		out = append(out, fmt.Sprintf("%d. %s", len(out)+1, line))
 	}
 	for _, f := range rec.Ideas {
-		if f.Refused != "" && !told[f.Levels] {
-			told[f.Levels] = true
+		if f.Refused != "" && !listed[f.Levels] {
+			listed[f.Levels] = true
 			out = append(out, fmt.Sprintf("not %s: %s", f.Levels, f.Refused))
 		}
 	}

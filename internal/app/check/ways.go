@@ -115,7 +115,7 @@ func datagrams(ctx context.Context, e *target.Ends, w *model.Way) error {
 	}
 	exact, _ := run.Value(w.Direction, packets.Exact)
 	w.Datagrams, w.DatagramsExact = fact.Known(int(passes), "datagrams between the agents that must not be cut"), exact > 0
-	if marks, told := run.Value(w.Direction, packets.Marks); told {
+	if marks, reported := run.Value(w.Direction, packets.Marks); reported {
 		w.Marks = fact.Known(marks, "datagrams between the agents, marked ECT(0)")
 	}
 	return nil

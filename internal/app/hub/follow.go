@@ -41,14 +41,14 @@ func (h *Hub) follow(ctx context.Context) error {
 		}
 		for _, a := range n.Alerts {
 			// One without a number is in the database if only the answer to its commit was lost.
-			i := slices.IndexFunc(h.told, func(b fleet.Alert) bool {
+			i := slices.IndexFunc(h.raised, func(b fleet.Alert) bool {
 				return a.ID == b.ID || b.ID == 0 && a.At.Equal(b.At) && a.Text == b.Text
 			})
 			if i < 0 {
 				a.At = a.At.In(h.paths.Zone)
 				h.tell(a)
 			} else {
-				h.told[i].ID = a.ID
+				h.raised[i].ID = a.ID
 			}
 		}
 		for i := range n.Hosts {

@@ -141,7 +141,7 @@ type Hub struct {
 	swept   int64        // when old results were removed
 	recent  []fleet.Lease
 	changes []fleet.Change
-	told    []fleet.Alert
+	raised  []fleet.Alert
 	fault   error // of the store, since the last call that worked
 	refused error // why the newest results were not stored
 }

@@ -274,11 +274,11 @@ func TestFleet(t *testing.T) {
 		must.Contain(t, text, "goodput from nas is worse since ")
 		must.Contain(t, text, ", whichever host measures with it: ")
 		must.Contain(t, text, "changed meanwhile: kernel 6.1 -> 6.2 at nas")
-		must.Contain(t, fmt.Sprint(b.hub.told), " worse ")
+		must.Contain(t, fmt.Sprint(b.hub.raised), " worse ")
 		const was = 1
 		b.start()
 		must.Equal(t, len(b.hub.changes), was, "changes that a new process knows")
-		must.True(t, strings.Contains(fmt.Sprint(b.hub.told), " worse ") && len(b.hub.alerts) == 0, "known, and not told again: %v", b.hub.told)
+		must.True(t, strings.Contains(fmt.Sprint(b.hub.raised), " worse ") && len(b.hub.alerts) == 0, "known, and not told again: %v", b.hub.raised)
 		b.less = [2]int64{4, 5}
 		for i := 0; i < 6 && len(b.hub.changes) == was; i++ {
 			b.run(time.Hour)
@@ -359,7 +359,7 @@ func TestSeveralHubs(t *testing.T) {
 		must.True(t, fmt.Sprint(second.whole().Present) == fmt.Sprint(third.whole().Present), "the hubs know the paths differently")
 		for _, h := range []*Hub{second, third} { // whichever hub told people
 			told := map[string]int{}
-			for _, a := range h.told {
+			for _, a := range h.raised {
 				told[a.Kind]++
 			}
 			must.True(t, told["worse"] == len(second.changes) && told["joined"] == 4, "alerts: %v", told)
@@ -442,7 +442,7 @@ func TestBadDays(t *testing.T) {
 		must.Is(t, must.Err(b.sync(a)), wirefleet.ErrTwin, "the one that started before")
 		must.Do(t, must.Err(b.sync(&copied)))
 		must.Contain(t, fmt.Sprint(b.hub.status().Hosts), "[a copy of it at 10.0.0.1 uses the same key")
-		must.Contain(t, fmt.Sprint(b.hub.told), " twin ")
+		must.Contain(t, fmt.Sprint(b.hub.raised), " twin ")
 		b.agents[1] = &copied
 
 		far.about.Clock = int64(24 * time.Hour)
@@ -475,9 +475,9 @@ func TestBadDays(t *testing.T) {
 		must.Len(t, b.hub.status().Hosts, 1, "after one was removed")
 		delete(b.agents, 2)
 		b.wait((fleet.SilentAfter + 2) * time.Second)
-		must.Contain(t, fmt.Sprint(b.hub.told), " silent ")
+		must.Contain(t, fmt.Sprint(b.hub.raised), " silent ")
 		b.run(10 * time.Second)
-		must.Contain(t, fmt.Sprint(b.hub.told), " back ")
+		must.Contain(t, fmt.Sprint(b.hub.raised), " back ")
 		b.audit()
 	})
 }

@@ -186,15 +186,15 @@ func (h *Hub) alert(a fleet.Alert) {
 
 // tell adds an alert to those that people see.
 func (h *Hub) tell(a fleet.Alert) {
-	h.told = append(h.told, a)
-	slices.SortStableFunc(h.told, func(a, b fleet.Alert) int { return a.At.Compare(b.At) })
-	h.told = h.told[max(0, len(h.told)-2*shown):]
+	h.raised = append(h.raised, a)
+	slices.SortStableFunc(h.raised, func(a, b fleet.Alert) int { return a.At.Compare(b.At) })
+	h.raised = h.raised[max(0, len(h.raised)-2*shown):]
 }
 
 // putAlerts stores the alerts of this hub, so that all hubs know them.
 func (h *Hub) putAlerts(ctx context.Context) error {
-	for i := range h.told {
-		if a := &h.told[i]; a.ID == 0 {
+	for i := range h.raised {
+		if a := &h.raised[i]; a.ID == 0 {
 			if err := h.store.PutAlert(ctx, a); err != nil {
 				return err
 			}

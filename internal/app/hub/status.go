@@ -45,7 +45,7 @@ func (h *Hub) state() fleet.Status {
 	now := h.now()
 	s := fleet.Status{
 		Now: h.at(now), Hosts: []fleet.HostStatus{}, Problems: []fleet.Problem{}, Hour: fleet.Tally{}, Queue: []fleet.Entry{}, Recent: []fleet.Entry{},
-		Changes: newest(h.changes), Alerts: newest(h.told), Faults: []string{}, Rounds: int(3600 / h.round), Setup: h.setup, Shared: h.shared(),
+		Changes: newest(h.changes), Alerts: newest(h.raised), Faults: []string{}, Rounds: int(3600 / h.round), Setup: h.setup, Shared: h.shared(),
 	}
 	if h.fault != nil {
 		s.Faults = append(s.Faults, "nothing can be stored; agents keep their results: "+h.fault.Error())

@@ -300,11 +300,11 @@ func (k *keeping) claims(ctx context.Context, h *Host) error {
 	}
 	for _, c := range all {
 		ours := slices.ContainsFunc(h.Got.Files, func(f session.KeepFile) bool { return f.Path == c.File })
-		_, told := h.Got.Others[c.Knob]
-		told = told || slices.ContainsFunc(h.Got.Omitted, func(o model.Omission) bool {
+		_, named := h.Got.Others[c.Knob]
+		named = named || slices.ContainsFunc(h.Got.Omitted, func(o model.Omission) bool {
 			return o.Knob == c.Knob && o.By.File == c.File && o.By.Number == c.Line
 		})
-		if !ours && !told && !overruled(c, h.Got) {
+		if !ours && !named && !overruled(c, h.Got) {
 			h.Got.Notes = append(h.Got.Notes, c.String())
 		}
 	}

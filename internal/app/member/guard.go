@@ -19,7 +19,7 @@ type guard struct {
 	limits func() fleet.Limits
 
 	mu    sync.Mutex
-	own   int64            // the number of this host; 0 before the hub has told it
+	own   int64            // the number of this host; 0 before the hub has sent it
 	key   *ecdsa.PublicKey // of the hub
 	hub   time.Time        // the hub's time at local, with the least doubt so far
 	local time.Time        // with its monotonic clock

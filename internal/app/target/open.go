@@ -316,11 +316,11 @@ func (o *Opener) blackHole(ctx context.Context, err error) error {
 
 // sshFault gives an error of an ssh connection its kind, if it has none.
 func sshFault(err error) error {
-	_, told := errors.AsType[*fault.Error](err)
+	_, hinted := errors.AsType[*fault.Error](err)
 	switch {
 	case errors.Is(err, context.Canceled):
 		return fault.WithKind(fault.Interrupted, err)
-	case told || err == nil:
+	case hinted || err == nil:
 		return err
 	}
 	return fault.WithKind(fault.Unreachable, err)

@@ -79,10 +79,10 @@ func (s *steer) left() time.Duration {
 		c.Fine = c.Run + finer
 	}
 	left := s.machine.Expect(c, len(s.request.Directions), suspects)
-	if s.told > 0 {
-		left = min(left, s.told)
+	if s.announced > 0 {
+		left = min(left, s.announced)
 	}
-	s.told = left
+	s.announced = left
 	return left
 }
 

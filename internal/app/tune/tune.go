@@ -215,21 +215,21 @@ func search(ctx context.Context, env app.Env, e *target.Ends, st trial.Store, r 
 
 // steer connects the machine to the experiment.
 type steer struct {
-	env     app.Env
-	ends    *target.Ends
-	store   trial.Store
-	request Request
-	trial   *trial.Trial
-	machine *tune.Machine
-	inputs  []tune.Input
-	issued  bool              // the last block of the runs is the answer to the machine's step
-	failed  int               // blocks in a row in which the incumbent failed
-	most    int               // limit on runs last given to the machine, 0 for none
-	full    units.Bytes       // payload of a run that reaches the ceiling, if a look could tell
-	told    time.Duration     // time left as last announced; 0 if not yet
-	length  tune.Length       // of the runs of the present race, once its pilots are done
-	raced   tune.Length       // of those of the last race whose pilots were done
-	refused map[string]string // why the hosts do not take a setting that was tried without traffic, "" if they do
+	env       app.Env
+	ends      *target.Ends
+	store     trial.Store
+	request   Request
+	trial     *trial.Trial
+	machine   *tune.Machine
+	inputs    []tune.Input
+	issued    bool              // the last block of the runs is the answer to the machine's step
+	failed    int               // blocks in a row in which the incumbent failed
+	most      int               // limit on runs last given to the machine, 0 for none
+	full      units.Bytes       // payload of a run that reaches the ceiling, if a look could tell
+	announced time.Duration     // time left as last announced; 0 if not yet
+	length    tune.Length       // of the runs of the present race, once its pilots are done
+	raced     tune.Length       // of those of the last race whose pilots were done
+	refused   map[string]string // why the hosts do not take a setting that was tried without traffic, "" if they do
 }
 
 // mostFailed is how often the incumbent may fail in a row.

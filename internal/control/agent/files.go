@@ -314,13 +314,13 @@ func (a *agent) Restore(_ context.Context, since string) (session.Restored, erro
 	}
 	results, err := keeper.Restore(since)
 	out := session.Restored{Files: results}
-	told := slices.ContainsFunc(results, func(r model.FileResult) bool { return r.State == model.FileChanged || r.State == model.FileFailed })
+	reported := slices.ContainsFunc(results, func(r model.FileResult) bool { return r.State == model.FileChanged || r.State == model.FileFailed })
 	switch {
 	case errors.Is(err, persist.ErrLocked):
 		return out, fmt.Errorf("%w: %w", session.ErrBusy, err)
 	case err != nil && len(results) == 0:
 		return out, err
-	case err != nil && !told:
+	case err != nil && !reported:
 		out.Problem = err.Error()
 	}
 	return out, nil

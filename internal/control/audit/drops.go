@@ -21,7 +21,7 @@ type drops struct {
 	last    Event
 	count   int
 	sources map[netip.Prefix]bool
-	told    time.Time
+	logged  time.Time
 }
 
 // drop counts e and returns the line that is due, if any.
@@ -40,7 +40,7 @@ func (l *limiter) drop(e Event) []Event {
 	if len(d.sources) < mostDroppers {
 		d.sources[source(e.From)] = true
 	}
-	if e.Time.Sub(d.told) < dropsEvery {
+	if e.Time.Sub(d.logged) < dropsEvery {
 		return nil
 	}
 	return []Event{d.tell(e.Time)}
@@ -53,7 +53,7 @@ func (d *drops) tell(now time.Time) Event {
 	if len(d.sources) > 1 {
 		e.From = netip.Addr{}
 	}
-	d.count, d.told = 0, now
+	d.count, d.logged = 0, now
 	clear(d.sources)
 	return e
 }

@@ -47,12 +47,12 @@ type limiter struct {
 	keys    map[string]*bucket
 	drops   map[string]*drops // by reason
 	others  bucket            // of sources and keys that do not fit in the tables
-	told    time.Time
+	logged  time.Time
 }
 
 func newLimiter(now time.Time) limiter {
 	return limiter{
-		total: bucket{tokens: totalBurst, at: now}, others: bucket{tokens: sourceBurst, at: now}, told: now,
+		total: bucket{tokens: totalBurst, at: now}, others: bucket{tokens: sourceBurst, at: now}, logged: now,
 		sources: map[netip.Prefix]*bucket{}, keys: map[string]*bucket{}, drops: map[string]*drops{},
 	}
 }
@@ -111,7 +111,7 @@ func find[K comparable](table map[K]*bucket, k K, most int, fresh bucket, now ti
 
 // overdue returns the summaries if the last ones are a minute old.
 func (l *limiter) overdue(now time.Time) []Event {
-	if now.Sub(l.told) < summary {
+	if now.Sub(l.logged) < summary {
 		return nil
 	}
 	return l.sums(now)
@@ -120,7 +120,7 @@ func (l *limiter) overdue(now time.Time) []Event {
 // sums returns the summaries of omitted events: one for each of the worst sources, one for all
 // others.
 func (l *limiter) sums(now time.Time) []Event {
-	l.told = now
+	l.logged = now
 	var named []Event
 	unknown := l.dropped(now)
 	rest := Event{Time: now, Kind: LeftOut, LeftOut: l.others.left, Reason: "of sources beyond those that are remembered"}

@@ -227,7 +227,7 @@ func (d *deployment) copy(ctx context.Context, want fingerprint, kept string) (r
 		}
 		receive = "gzip -dc"
 	}
-	result, err := d.shell.Feed(ctx, fmt.Sprintf(`head -c %d | %s >%s && chmod 700 %s`, len(data), receive, plain.ShellWord(r.path), plain.ShellWord(r.path)), data, d.o.told(len(data)))
+	result, err := d.shell.Feed(ctx, fmt.Sprintf(`head -c %d | %s >%s && chmod 700 %s`, len(data), receive, plain.ShellWord(r.path), plain.ShellWord(r.path)), data, d.o.announce(len(data)))
 	if err != nil {
 		return remote{}, fmt.Errorf("copy linerate to %s: %w", d.host, err)
 	}
@@ -261,8 +261,8 @@ func (d *deployment) again(ctx context.Context, r remote) bool {
 	return true
 }
 
-// told announces a copy of this many bytes and returns the function that reports its progress.
-func (o Options) told(bytes int) func(done int) {
+// announce announces a copy of this many bytes and returns the function that reports its progress.
+func (o Options) announce(bytes int) func(done int) {
 	if o.Copying == nil {
 		return nil
 	}

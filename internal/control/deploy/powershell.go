@@ -22,8 +22,8 @@ func startWindows(ctx context.Context, shell *ssh.Shell, o Options) (wire.Peer, 
 	if o.Sudo {
 		return wire.Peer{}, fault.New(fault.Unreachable, fmt.Errorf("--sudo: %s is a Windows host", host), "log in there as an administrator, and leave out --sudo")
 	}
-	run := func(what, command string, input []byte, told func(int)) (string, error) {
-		r, err := shell.Feed(ctx, command, input, told)
+	run := func(what, command string, input []byte, progress func(int)) (string, error) {
+		r, err := shell.Feed(ctx, command, input, progress)
 		if err != nil {
 			return "", fmt.Errorf("%s %s: %w", what, host, err)
 		}
@@ -51,7 +51,7 @@ func startWindows(ctx context.Context, shell *ssh.Shell, o Options) (wire.Peer, 
 	if _, err := run("make a directory on", windowsDir(rand.Text()), nil, nil); err != nil {
 		return wire.Peer{}, err
 	}
-	got, err := run("copy linerate to", windowsReceive(len(data)), data, o.told(len(data)))
+	got, err := run("copy linerate to", windowsReceive(len(data)), data, o.announce(len(data)))
 	if err != nil {
 		return wire.Peer{}, err
 	}

@@ -77,7 +77,7 @@ func (j *judgement) payload() (faults []string) {
 		if sent.TCP != nil {
 			j.sent(d, sent.TCP)
 		}
-		if _, told := j.run.Value(d, model.LossRatio); got.UDP != nil && !told {
+		if _, counted := j.run.Value(d, model.LossRatio); got.UDP != nil && !counted {
 			j.datagrams(d, got.UDP)
 		}
 	}

@@ -144,7 +144,7 @@ func (a *attempt) follow(ctx context.Context, c *session.Client, following *sync
 		defer close(e.done)
 		var measured sync.Once
 		got := false
-		told := func(ev session.Event) {
+		onEvent := func(ev session.Event) {
 			switch ev.Kind {
 			case session.Ready:
 				close(e.ready)
@@ -160,7 +160,7 @@ func (a *attempt) follow(ctx context.Context, c *session.Client, following *sync
 				measured.Do(func() { close(e.measured) })
 			}
 		}
-		err := panics.Call(func() error { return c.Run(ctx, a.wire, told) })
+		err := panics.Call(func() error { return c.Run(ctx, a.wire, onEvent) })
 		if !got {
 			e.err = err
 			close(e.failed)
@@ -283,8 +283,8 @@ func cutOff(ctx context.Context, err error, ends []*end) error {
 		}
 		select { // the other one has reported meanwhile
 		case <-e.done:
-			if told := diagnose.CutOff(e.report); e.err == nil && len(told) > 0 {
-				err = fmt.Errorf("%w; meanwhile on %s: %s", err, e.client.Name(), strings.Join(told, "; "))
+			if cut := diagnose.CutOff(e.report); e.err == nil && len(cut) > 0 {
+				err = fmt.Errorf("%w; meanwhile on %s: %s", err, e.client.Name(), strings.Join(cut, "; "))
 			}
 		default:
 		}

@@ -29,9 +29,9 @@ func (f features) believes() (believed, bool) {
 	if f.TCP.BBR == nil || !known || ceiling <= 0 {
 		return believed{}, false
 	}
-	rate, told := f.TCP.BBR.Rate.Get()
+	rate, reported := f.TCP.BBR.Rate.Get()
 	_, shut := f.windowed()
-	if idle, timed := f.idle.Get(); !told || rate <= 0 || !timed || idle >= idleShare || f.sndbuf.Or(0) >= limitedShare || shut ||
+	if idle, timed := f.idle.Get(); !reported || rate <= 0 || !timed || idle >= idleShare || f.sndbuf.Or(0) >= limitedShare || shut ||
 		f.rwnd.Or(0) >= limitedShare && !f.lossy() || f.crowded(f.Sender) || f.crowded(f.Receiver) {
 		return believed{}, false
 	}

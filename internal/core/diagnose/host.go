@@ -38,8 +38,8 @@ const tick = 4 * 10.0 // ms
 func (f features) load(e End) load {
 	var l load
 	length := float64(e.Counters.total("cpu_window_ms", ""))
-	told := length > 0
-	if !told { // a host that does not report it: at least as long as the run
+	reported := length > 0
+	if !reported { // a host that does not report it: at least as long as the run
 		length = f.Window.Seconds() * 1000
 		if f.Run != nil {
 			length = max(length, float64(f.Run.Flow.Length().Milliseconds()))
@@ -49,7 +49,7 @@ func (f features) load(e End) load {
 		return l
 	}
 	share := func(ms float64, source string) fact.Of[float64] {
-		if told && ms > length+tick {
+		if reported && ms > length+tick {
 			fault := fmt.Sprintf("%s is %.0f ms in %.0f ms", source, ms, length)
 			l.faults = append(l.faults, fault)
 			return fact.Unknown[float64]("measurement fault: " + fault)
@@ -69,7 +69,7 @@ func (f features) load(e End) load {
 	if stood, ok := e.Counters.Moved("cgroup_throttled_ms").Get(); ok {
 		l.stopped = fact.Known(min(float64(stood)/length, 1), "cgroup_throttled_ms")
 	}
-	if given := e.Counters.total("cgroup_quota_ms", ""); given > 0 && told {
+	if given := e.Counters.total("cgroup_quota_ms", ""); given > 0 && reported {
 		l.quota = fact.Known(float64(given)/length, "cgroup_quota_ms")
 	}
 	if use, ok := e.CPU.Get(); ok {

@@ -204,9 +204,9 @@ func (f features) inBursts() bool {
 // with one or two segments.
 func (f features) beganInBurst() (lost, times float64, ok bool) {
 	c, known := f.Ceiling.Get()
-	sack, told := f.TCP.SACK.Get()
+	sack, reported := f.TCP.SACK.Get()
 	measured := f.Sampled(f.Sender.Host, model.Retransmits)
-	if !known || !told || !sack || f.paced() || f.nearRTT <= 0 || f.signs.Or(0) >= fewSigns || len(measured) == 0 {
+	if !known || !reported || !sack || f.paced() || f.nearRTT <= 0 || f.signs.Or(0) >= fewSigns || len(measured) == 0 {
 		return 0, 0, false
 	}
 	var trip, window, rate, timers float64

@@ -45,7 +45,7 @@ func deadDirection(f features) (*finding, bool) {
 	}
 	if b.Rule == "M2" {
 		b.Limit = "packets that are too large for the path"
-		if told, known := f.Beside.TooBigReported.Get(); known && !told {
+		if reported, known := f.Beside.TooBigReported.Get(); known && !reported {
 			b.also("and no router says so: a black hole")
 		}
 		b.helps("link.mtu", "tcp.mtu_probing").noKnob("raise the MTU of what lies between the hosts; until then a smaller link.mtu or route.mtu at both hosts, or tcp.mtu_probing at the sender")

@@ -27,7 +27,7 @@ func (p *Paths) confirm(l *Lease) *Outcome {
 		return nil
 	}
 	delete(p.Doubts, l.Look)
-	if d.told != nil {
+	if d.change != nil {
 		return p.confirmPackets(d, l)
 	}
 	var y []float64
@@ -37,8 +37,8 @@ func (p *Paths) confirm(l *Lease) *Outcome {
 	s := d.host
 	if s == nil {
 		p.onPath = slices.DeleteFunc(p.onPath, func(o *Doubt) bool { return o.Way == d.Way && o.Stream == d.Stream })
-		if told := p.often[d.Way].Settle(&d.Doubt, y); told != nil {
-			return &Outcome{StreamChange: told, Way: d.Way}
+		if change := p.often[d.Way].Settle(&d.Doubt, y); change != nil {
+			return &Outcome{StreamChange: change, Way: d.Way}
 		}
 		return nil
 	}

@@ -109,7 +109,7 @@ func (p *Paths) packets(way Way, look series.Look, runs []model.Run) (now [2]car
 				t := &series.StreamChange{Stream: s, Change: c}
 				o = cmp.Or(o, p.packetsOn(way, t))
 				if v != old && !p.explainedBy(way, s, v) {
-					p.unsure = append(p.unsure, &Doubt{Doubt: series.Doubt{Stream: s, Suspicion: series.Suspicion{Worse: c.Worse, Reference: c.Was}}, Way: way, look: look, told: t})
+					p.unsure = append(p.unsure, &Doubt{Doubt: series.Doubt{Stream: s, Suspicion: series.Suspicion{Worse: c.Worse, Reference: c.Was}}, Way: way, look: look, change: t})
 					continue
 				}
 			}
@@ -186,7 +186,7 @@ func (p *Paths) packetsOf(r role, o *oddity, found series.Look) *Outcome {
 		w, known := p.settled[role{other.host, r.Stream}]
 		moved[other.host] = known && w == o.now
 	}
-	p.unsure = slices.DeleteFunc(p.unsure, func(d *Doubt) bool { return p.explainedBy(d.Way, d.Stream, d.told.Value(d.told.Now)) })
+	p.unsure = slices.DeleteFunc(p.unsure, func(d *Doubt) bool { return p.explainedBy(d.Way, d.Stream, d.change.Value(d.change.Now)) })
 	return &Outcome{StreamChange: &t, Host: r.host, With: o.with, Moved: moved}
 }
 
@@ -203,7 +203,7 @@ func (p *Paths) raise(now int64) {
 // confirmPackets takes the runs about the packets of a path.
 func (p *Paths) confirmPackets(d *Doubt, l *Lease) *Outcome {
 	_, now := p.lastOf(d.Way)
-	i, v := 0, d.told.Value(d.told.Now)
+	i, v := 0, d.change.Value(d.change.Now)
 	if d.Direction == model.From {
 		i = 1
 	}
@@ -218,6 +218,6 @@ func (p *Paths) confirmPackets(d *Doubt, l *Lease) *Outcome {
 	}
 	now[i] = now[i].with(d.Metric, v)
 	p.setCarried(d.Way, now)
-	d.told.Found.At = p.look(seen{at: l.From}).At
-	return &Outcome{StreamChange: d.told, Way: d.Way}
+	d.change.Found.At = p.look(seen{at: l.From}).At
+	return &Outcome{StreamChange: d.change, Way: d.Way}
 }

@@ -63,7 +63,7 @@ type Doubt struct {
 	raised int64                // batch: of the look, then of asking for runs
 	number series.Compared      // about a path: what raised it
 	host   *suspect             // nil if it is about the path
-	told   *series.StreamChange // if it is about packets: the change
+	change *series.StreamChange // if it is about packets: the change
 }
 
 // Until returns until when runs about it are of use, in seconds since 1970.
@@ -80,7 +80,7 @@ func (d *Doubt) Host() int64 {
 // Most returns how many runs confirm it at most. Those with the partners of a host count together.
 func (d *Doubt) Most() int {
 	switch {
-	case d.told != nil:
+	case d.change != nil:
 		return packetRuns
 	case d.host != nil:
 		return series.MostRuns / len(d.host.asks)

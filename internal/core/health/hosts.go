@@ -120,7 +120,7 @@ func (j judge) cpu() Line {
 			f, _ := j.s.Facts(end.Host)
 			if busy, of, ok := busyOf(f, end); ok {
 				l.Evidence = append(l.Evidence, fmt.Sprintf("%s: %.1f of %d cores busy with everything", j.name(end.Host), busy, of))
-			} else if busy, told := end.SystemBusy.Get(); told && of > 0 {
+			} else if busy, reported := end.SystemBusy.Get(); reported && of > 0 {
 				l.Evidence = append(l.Evidence, fmt.Sprintf("%s: measurement fault: %.1f cores busy, and it has %d", j.name(end.Host), busy, of))
 			}
 			if use > most {

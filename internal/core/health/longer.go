@@ -238,13 +238,13 @@ func (j judge) burst(l Longer, d model.Direction) Line {
 	takes := time.Duration(trips) * l.RTT
 	line.Number = units.FormatDuration(takes)
 	line.Text = fmt.Sprintf("until one stream is at full speed: %.0f round trips of doubling from %d segments", trips, first)
-	qdisc, told := f.Qdisc.Get()
+	qdisc, reported := f.Qdisc.Get()
 	cc := t.Congestion.Or("")
 	line.State = OK
 	switch {
 	case strings.HasPrefix(cc, "bbr"), strings.Contains(qdisc, "fq") && !strings.Contains(qdisc, "fq_codel") && !strings.Contains(qdisc, "fq_pie"):
 		line.Evidence = []string{"packets are paced (" + strings.TrimSpace(cc+" "+qdisc) + ")"}
-	case !told:
+	case !reported:
 		line.State = Unseen
 		line.Text += "; whether packets are paced is not known"
 	default:

@@ -95,12 +95,12 @@ func (m Machine) card() Line {
 		l.State, l.Text = Bad, name+" carries nothing"
 		return l
 	}
-	speed, told := n.Media.Speed.Get()
+	speed, reported := n.Media.Speed.Get()
 	duplex := limits.Duplex(n)
 	switch {
 	case n.Radio != nil:
 		return radioLink(l, n)
-	case told:
+	case reported:
 		l.State, l.Number = OK, speed.String()
 	case duplex != "":
 		l.State = OK
@@ -115,7 +115,7 @@ func (m Machine) card() Line {
 		l.State = Poor
 		l.Text += ": both directions share the wire"
 	}
-	if most := fastest(n.Media.Supported.Or(nil)); told && speed < most {
+	if most := fastest(n.Media.Supported.Or(nil)); reported && speed < most {
 		l.State = Poor
 		l.Text += fmt.Sprintf("; the card can do %s: cable, the other end, or a fixed mode", most)
 		l.Evidence = append(l.Evidence, "it can do: "+strings.Join(n.Media.Supported.Or(nil), " "))

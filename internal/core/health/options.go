@@ -96,8 +96,8 @@ func tcpHeaders(address string) int {
 // marks adds whether ECN marks arrive, which matters only to ECN users.
 func (j judge) marks(l *Line, d model.Direction) {
 	w, _ := j.asked(d)
-	share, told := w.Marks.Get()
-	if !told {
+	share, reported := w.Marks.Get()
+	if !reported {
 		return
 	}
 	l.Evidence = append(l.Evidence, fmt.Sprintf("from %s to %s: %.0f %% of the marks of ECN arrived (%s)", j.name(d.Sender()), j.name(d.Receiver()), 100*share, w.Marks.Source()))

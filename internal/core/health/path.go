@@ -30,8 +30,8 @@ func (j judge) loss(d model.Direction) Line {
 		}
 	}
 	run, ok := j.valid(d)
-	again, told := run.Value(d, model.RetransmitRatio)
-	if ok && told {
+	again, reported := run.Value(d, model.RetransmitRatio)
+	if ok && reported {
 		l.Evidence = append(l.Evidence, fmt.Sprintf("%s of TCP's segments were sent again at full speed", exact(again)))
 	}
 	g := j.grade("loss")
@@ -39,7 +39,7 @@ func (j judge) loss(d model.Direction) Line {
 	case lowest > 0:
 		l.Text = fmt.Sprintf("of datagrams at %s", lowest)
 		sent = datagramsSent(slowest, d)
-	case ok && told:
+	case ok && reported:
 		ratio, g = again, j.grade("resent")
 		l.Text = "of TCP's segments, sent again"
 		switch t := run.Sent(d); {

@@ -165,12 +165,12 @@ func (f HostFacts) Public() HostFacts {
 	p := HostFacts{
 		Host: f.Host, OS: f.OS, Arch: f.Arch, CPUs: f.CPUs, Version: f.Version, Address: f.Address,
 		Kernel: fact.Unknown[string](untold), Interface: fact.Unknown[string](untold),
-		MTU: told(f.MTU), LinkRate: told(f.LinkRate), Congestion: told(f.Congestion), Qdisc: told(f.Qdisc),
+		MTU: withoutSource(f.MTU), LinkRate: withoutSource(f.LinkRate), Congestion: withoutSource(f.Congestion), Qdisc: withoutSource(f.Qdisc),
 		Knobs: map[KnobID]fact.Of[string]{},
 	}
 	for _, id := range PublicKnobs() {
 		if v, ok := f.Knobs[id]; ok {
-			p.Knobs[id] = told(v)
+			p.Knobs[id] = withoutSource(v)
 		}
 	}
 	return p
@@ -187,8 +187,8 @@ func PublicKnobs() []KnobID {
 // untold is the reason given for everything that Public leaves out.
 const untold = "not reported without a key"
 
-// told returns a value without its source or the reason why it is missing.
-func told[T any](f fact.Of[T]) fact.Of[T] {
+// withoutSource returns a value without its source or the reason why it is missing.
+func withoutSource[T any](f fact.Of[T]) fact.Of[T] {
 	if v, known := f.Get(); known {
 		return fact.Known(v, "the host")
 	}

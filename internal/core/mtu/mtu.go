@@ -81,7 +81,7 @@ func (s Side) String() string {
 	low, high, known := s.bounds()
 	counted := ""
 	if s.Counts == Frames {
-		counted = fmt.Sprintf(", told as frames of %d bytes more", header)
+		counted = fmt.Sprintf(", counted as frames of %d bytes more", header)
 	}
 	switch {
 	case len(s.Only) > 0:

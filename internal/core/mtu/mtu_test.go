@@ -16,7 +16,7 @@ func TestTheArticle(t *testing.T) {
 	windows := Side{Name: "xp", Only: []int{1514, 4088, 9014}, Counts: Frames}
 	freebsd := Side{Name: "bsd", Min: 72, Max: 16110}
 	got := must.Get(Largest(windows, freebsd))(t)
-	must.True(t, got.MTU == 9000 && got.Why == "xp takes only 1500, 4074, 9000, told as frames of 14 bytes more; bsd takes 576 to 16110", "%+v", got)
+	must.True(t, got.MTU == 9000 && got.Why == "xp takes only 1500, 4074, 9000, counted as frames of 14 bytes more; bsd takes 576 to 16110", "%+v", got)
 	// "Both at 9014" is no agreement: one counts the header.
 	if err := Check(9014, windows, freebsd); !errors.Is(err, ErrRange) || !strings.Contains(err.Error(), "xp takes only") || strings.Contains(err.Error(), "bsd takes") {
 		t.Errorf("9014: %v", err)

@@ -11,17 +11,17 @@ func Common() []int {
 
 // Next returns the size to try next in a search for the largest packet that a path carries:
 // passes bytes pass and lost bytes, which is more than one more, do not. First comes the size
-// that a router reported (told, 0 for none), then the commonest size, then the other usual
+// that a router reported (reported, 0 for none), then the commonest size, then the other usual
 // ones, then the middle. One byte above a usual size is tried as soon as that size has passed
 // (diagnosis.md section 6.4, step 3).
-func Next(passes, lost, told int) int {
+func Next(passes, lost, reported int) int {
 	within := func(n int) bool { return n > passes && n < lost }
 	switch {
-	case within(told):
-		return told
+	case within(reported):
+		return reported
 	case within(1500):
 		return 1500
-	case slices.Contains(Common(), passes) || told > 0 && told == passes:
+	case slices.Contains(Common(), passes) || reported > 0 && reported == passes:
 		return passes + 1
 	}
 	var left []int

@@ -32,7 +32,7 @@ func answer(ctx context.Context, q probe.Query, within, settle time.Duration) []
 	s.do()
 	first := probe.Result{Target: q.Target, Full: true, Bytes: s.passes, OK: s.passes >= q.Bytes, Detail: s.detail()}
 	all := []probe.Result{first, q.Address(addr.String())}
-	if t := s.told; t != nil {
+	if t := s.reported; t != nil {
 		who := ""
 		if t.router.IsValid() {
 			who = t.router.String()
@@ -59,13 +59,13 @@ type search struct {
 	largest int // largest size to try
 	ask     func(size int, wait time.Duration) (string, error)
 
-	passes int // largest size that was answered
-	lost   int // smallest size above passes that was not answered; 0 for none
-	sizes  int // number tried
-	wait   time.Duration
-	how    string
-	told   *tooBig
-	err    error // of the last try
+	passes   int // largest size that was answered
+	lost     int // smallest size above passes that was not answered; 0 for none
+	sizes    int // number tried
+	wait     time.Duration
+	how      string
+	reported *tooBig
+	err      error // of the last try
 }
 
 func (s *search) do() {
@@ -96,11 +96,11 @@ func (s *search) small() bool {
 
 // next returns the next size to try.
 func (s *search) next() int {
-	told := 0
-	if s.told != nil {
-		told = s.told.mtu
+	reported := 0
+	if s.reported != nil {
+		reported = s.reported.mtu
 	}
-	return mtu.Next(s.passes, s.lost, told)
+	return mtu.Next(s.passes, s.lost, reported)
 }
 
 // try tries one size, and narrows the search.
@@ -121,8 +121,8 @@ func (s *search) try(size int) bool {
 		}
 		s.err = err
 		if big, ok := errors.AsType[*tooBig](err); ok {
-			if s.told == nil || !s.told.router.IsValid() || big.mtu > 0 && big.mtu < s.told.mtu {
-				s.told = big
+			if s.reported == nil || !s.reported.router.IsValid() || big.mtu > 0 && big.mtu < s.reported.mtu {
+				s.reported = big
 			}
 			break
 		}

@@ -51,8 +51,8 @@ func TestSearch(t *testing.T) {
 			t.Fatalf("%d instead of %d", s.passes, want)
 		case told > 0 && s.passes != want:
 			t.Fatalf("%d although %d was told", s.passes, want)
-		case limit < largest && (s.told != nil) != (told >= 0):
-			t.Fatalf("told %v", s.told)
+		case limit < largest && (s.reported != nil) != (told >= 0):
+			t.Fatalf("told %v", s.reported)
 		}
 		must.Need(t, limit >= largest || limit != 1500 && limit != 1280 || s.passes == limit, "%d instead of %d", s.passes, limit)
 	})

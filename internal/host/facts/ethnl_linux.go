@@ -20,8 +20,8 @@ func media(device string) model.Media {
 	if m.Speed.IsKnown() || m.Duplex.IsKnown() || m.Autoneg.IsKnown() {
 		return m
 	}
-	if told, err := readMII(device); err == nil {
-		return told
+	if reported, err := readMII(device); err == nil {
+		return reported
 	}
 	return m
 }

@@ -162,13 +162,13 @@ func isDevice(l netlink.Link) bool {
 func (r nicReader) readDriver(n *model.NIC, l netlink.Link) {
 	name := l.Attrs().Name
 	i, err := driverInfo(name)
-	told := func(text string) fact.Of[string] {
+	reported := func(text string) fact.Of[string] {
 		if err != nil {
 			return fact.Unknown[string](err.Error())
 		}
 		return fact.If(text != "" && text != "N/A", text, "ethtool", "the driver does not report it")
 	}
-	n.Driver, n.Version, n.Firmware = told(i.Driver), told(i.Version), told(i.Firmware)
+	n.Driver, n.Version, n.Firmware = reported(i.Driver), reported(i.Version), reported(i.Firmware)
 	switch to := r.devicePath(l); {
 	case l.Type() != "device" || l.Attrs().Flags&net.FlagLoopback != 0:
 		n.Bus = unknownBus("made by software")

@@ -114,11 +114,11 @@ const (
 // fill sets the facts of n that the registry and the bus driver have of its device.
 func (d ntDevice) fill(n *model.NIC) {
 	const source = "registry"
-	told := func(name string) fact.Of[string] {
+	reported := func(name string) fact.Of[string] {
 		v := d.value(name)
 		return fact.If(v != "", v, source, "the driver does not report it")
 	}
-	n.Driver, n.Version = told("DriverDesc"), told("DriverVersion")
+	n.Driver, n.Version = reported("DriverDesc"), reported("DriverVersion")
 	n.Firmware = fact.Unknown[string]("not available on windows")
 	n.Bus = d.bus()
 	frame := func(bound string) fact.Of[int] { // *JumboPacket includes the Ethernet header of 14 bytes

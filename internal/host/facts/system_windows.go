@@ -25,11 +25,11 @@ const adapters = `SYSTEM\CurrentControlSet\Control\Class\{4d36e972-e325-11ce-bfc
 
 func readMachine(context.Context) model.Machine {
 	const bios, cpu = `HARDWARE\DESCRIPTION\System\BIOS`, `HARDWARE\DESCRIPTION\System\CentralProcessor\0`
-	told := func(key, name string) fact.Of[string] {
+	reported := func(key, name string) fact.Of[string] {
 		v := registryText(key, name)
 		return fact.If(v != "", v, "registry", "the firmware does not report it")
 	}
-	m := model.Machine{Vendor: told(bios, "SystemManufacturer"), Product: told(bios, "SystemProductName"), CPU: told(cpu, "ProcessorNameString"), Memory: memory()}
+	m := model.Machine{Vendor: reported(bios, "SystemManufacturer"), Product: reported(bios, "SystemProductName"), CPU: reported(cpu, "ProcessorNameString"), Memory: memory()}
 	m.Virtual = ntVirtual(m.Vendor.Or(""), m.Product.Or(""))
 	t, err := topology()
 	if err != nil {

@@ -13,18 +13,18 @@ import (
 // another address. If the system does not report that address, routing chooses the source.
 type Socket struct {
 	*net.UDPConn
-	told bool   // the system reports the destination of datagrams
-	oob  []byte // control messages of the last datagram
-	room []byte
+	reports bool   // the system reports the destination of datagrams
+	oob     []byte // control messages of the last datagram
+	room    []byte
 }
 
 // New returns a Socket over c, on which a server listens.
 func New(c *net.UDPConn) *Socket {
 	s := &Socket{UDPConn: c, room: make([]byte, max(len(ipv4.NewControlMessage(ipv4.FlagDst)), len(ipv6.NewControlMessage(ipv6.FlagDst|ipv6.FlagInterface))))}
 	if s.isIPv4() {
-		s.told = ipv4.NewPacketConn(c).SetControlMessage(ipv4.FlagDst, true) == nil
+		s.reports = ipv4.NewPacketConn(c).SetControlMessage(ipv4.FlagDst, true) == nil
 	} else {
-		s.told = ipv6.NewPacketConn(c).SetControlMessage(ipv6.FlagDst|ipv6.FlagInterface, true) == nil
+		s.reports = ipv6.NewPacketConn(c).SetControlMessage(ipv6.FlagDst|ipv6.FlagInterface, true) == nil
 	}
 	return s
 }
@@ -36,7 +36,7 @@ func (s *Socket) isIPv4() bool {
 
 // Read reads a datagram.
 func (s *Socket) Read(b []byte) (int, netip.AddrPort, error) {
-	if !s.told {
+	if !s.reports {
 		return s.ReadFromUDPAddrPort(b)
 	}
 	n, oobn, _, from, err := s.ReadMsgUDPAddrPort(b, s.room)
@@ -52,7 +52,7 @@ type Local struct {
 
 // Asked returns the destination address of the last datagram.
 func (s *Socket) Asked() Local {
-	if !s.told {
+	if !s.reports {
 		return Local{}
 	}
 	var dst net.IP

@@ -293,24 +293,24 @@ func how(first string, s *store) string {
 
 // timed is one running trial.
 type timed struct {
-	work  *pathWork
-	trial PathTrial
-	start time.Time
-	told  time.Time
+	work     *pathWork
+	trial    PathTrial
+	start    time.Time
+	reported time.Time
 }
 
 func (w *pathWork) begin(op Operation, size int64, repeat int) *timed {
 	now := time.Now()
-	return &timed{work: w, trial: PathTrial{Operation: op, Size: units.Bytes(size), Repeat: repeat}, start: now, told: now}
+	return &timed{work: w, trial: PathTrial{Operation: op, Size: units.Bytes(size), Repeat: repeat}, start: now, reported: now}
 }
 
 // moved reports the progress every progressEvery.
 func (t *timed) moved(n int64) {
 	now := time.Now()
-	if now.Sub(t.told) < progressEvery {
+	if now.Sub(t.reported) < progressEvery {
 		return
 	}
-	t.told = now
+	t.reported = now
 	t.work.emit(t.progress(n, now.Sub(t.start)))
 }
 

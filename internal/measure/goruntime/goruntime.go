@@ -45,12 +45,12 @@ const off = -1
 
 // Hold is one measurement's claim on a quiet runtime. It is safe for concurrent use.
 type Hold struct {
-	of      *state
-	threads int
-	collect bool // collections may run
-	ended   bool
-	before  int64 // collections forced before it began
-	told    atomic.Bool
+	of       *state
+	threads  int
+	collect  bool // collections may run
+	ended    bool
+	before   int64 // collections forced before it began
+	reported atomic.Bool
 }
 
 // Begin turns garbage collections off, and makes room for that many threads that keep their
@@ -65,7 +65,7 @@ func Room(threads int) *Hold { return process.begin(threads, true) }
 // Check returns true, once, if garbage was collected since Begin because the heap grew by
 // MaxGrowth. It neither waits nor allocates.
 func (h *Hold) Check() bool {
-	return !h.collect && h.of.made.Load() != h.before && h.told.CompareAndSwap(false, true)
+	return !h.collect && h.of.made.Load() != h.before && h.reported.CompareAndSwap(false, true)
 }
 
 // End undoes the hold. A second End does nothing.

@@ -201,7 +201,7 @@ func (n *nearRun) carried(samples []model.Sample) {
 		rates = append(rates, float64(n.arrived.Load())/took)
 	}
 	if n.spec.Direction != model.From {
-		rates = append(rates, cmp.Or(float64(n.probes.told.Load())/took, n.left(samples)/2))
+		rates = append(rates, cmp.Or(float64(n.probes.reported.Load())/took, n.left(samples)/2))
 	}
 	if least := slices.Min(rates); least > 0 {
 		n.rate = units.BitRate(least)

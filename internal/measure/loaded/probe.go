@@ -32,11 +32,11 @@ type prober struct {
 	gone    chan struct{} // closed when the far end's connection has ended
 	reason  error         // the reason, set before gone is closed
 
-	plan    atomic.Pointer[plan]
-	began   atomic.Int64  // start of the load, 0 before
-	told    atomic.Uint64 // bits of load that have arrived at the far end since, by its last report; 0 if none
-	heard   chan struct{} // gets a value with each new told
-	skipped atomic.Int64  // probes not sent, because this end was delayed
+	plan     atomic.Pointer[plan]
+	began    atomic.Int64  // start of the load, 0 before
+	reported atomic.Uint64 // bits of load that have arrived at the far end since, by its last report; 0 if none
+	heard    chan struct{} // gets a value with each new reported
+	skipped  atomic.Int64  // probes not sent, because this end was delayed
 }
 
 // plan is the schedule of the probes.
@@ -252,7 +252,7 @@ func (p *prober) listenUDP() {
 		if seq, arrived, ok := parseDatagram(b[:n], p.cookie); ok {
 			p.udps.answer(seq, at)
 			if p.began.Load() > 0 && arrived > 0 {
-				p.told.Store(arrived)
+				p.reported.Store(arrived)
 				select {
 				case p.heard <- struct{}{}:
 				default:

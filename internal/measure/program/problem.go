@@ -20,7 +20,7 @@ import (
 // protocol. start is the command that starts p.
 func (p Program) Unreachable(ctx context.Context, err error, start string) error {
 	op, ok := errors.AsType[*net.OpError](err)
-	_, told := errors.AsType[*fault.Error](err)
+	_, hinted := errors.AsType[*fault.Error](err)
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return err
@@ -28,7 +28,7 @@ func (p Program) Unreachable(ctx context.Context, err error, start string) error
 		return fault.New(fault.Unreachable, cmp.Or(op.Err, err), "is the name right?")
 	case ok && op.Op == "dial":
 		return fault.New(fault.Unreachable, fmt.Errorf("connect to %s: %w", op.Addr, cmp.Or(errors.Unwrap(op.Err), op.Err)), "is it running there? start it with: %s", start)
-	case !told && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrPermission):
+	case !hinted && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrPermission):
 		return fault.WithHint(err, "is what answers there %s? start one with: %s", p.Server, start)
 	}
 	return err

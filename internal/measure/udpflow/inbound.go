@@ -41,7 +41,7 @@ type inbound struct {
 	jitter   atomic.Int64 // ns; -1 is unknown
 	heard    atomic.Int64 // time of the last read, ns since the start
 	looked   atomic.Int64 // everything that had arrived by then is counted
-	told     atomic.Int64 // arrival of the first end; 0 before
+	endAt    atomic.Int64 // arrival of the first end; 0 before
 	early    atomic.Bool  // the sender ended before its plan
 	complete atomic.Bool  // nothing of the window is missing
 	over     atomic.Bool  // the thread has ended; reason is set
@@ -116,10 +116,10 @@ func (s *inbound) end(h header, b []byte, at time.Duration) {
 		return
 	}
 	s.ackDue = h.seq
-	if s.told.Load() == 0 {
+	if s.endAt.Load() == 0 {
 		s.counts = c
 		s.early.Store(c.early)
-		s.told.Store(max(1, int64(at)))
+		s.endAt.Store(max(1, int64(at)))
 	}
 }
 
@@ -137,7 +137,7 @@ func (s *inbound) publish(at time.Duration) bool {
 			s.jitter.Store(int64(j))
 		}
 		s.heard.Store(int64(at))
-		if s.told.Load() != 0 && s.tally.Received >= s.counts.behind-s.counts.first {
+		if s.endAt.Load() != 0 && s.tally.Received >= s.counts.behind-s.counts.first {
 			s.complete.Store(true)
 		}
 	}
@@ -169,7 +169,7 @@ func (s *inbound) run(start time.Time) {
 // sender's own count. Otherwise it is the number missing between the first and the last one
 // that arrived: a lower bound.
 func (s *inbound) lost() (n int64, counted bool) {
-	if s.told.Load() != 0 {
+	if s.endAt.Load() != 0 {
 		// Negative only if the peer is wrong.
 		return max(0, s.counts.behind-s.counts.first-s.tally.Received), true
 	}

@@ -16,7 +16,7 @@ func (f *flow) progress(at time.Duration) {
 	case f.threadsOver():
 		f.Finish(f.ending())
 	case f.Role == model.Sender:
-	case f.told(at):
+	case f.counted(at):
 		if f.State < run.Winding {
 			if f.early() {
 				f.Finish("the peer ended it")
@@ -44,18 +44,18 @@ func (f *flow) threadsOver() bool {
 	return !slices.ContainsFunc(f.in, func(s *inbound) bool { return !s.over.Load() })
 }
 
-// told reports whether the receiver has the counts of all streams, and all of their datagrams,
+// counted reports whether the receiver has the counts of all streams, and all of their datagrams,
 // or has waited long enough for late ones. Before the window is over that matters only if the
 // sender ended early.
-func (f *flow) told(at time.Duration) bool {
+func (f *flow) counted(at time.Duration) bool {
 	for _, s := range f.in {
-		told := time.Duration(s.told.Load())
+		end := time.Duration(s.endAt.Load())
 		switch {
-		case told == 0:
+		case end == 0:
 			return false
 		case f.State < run.Winding && f.Spec.Bytes == 0 && !s.early.Load():
 			return false
-		case !s.complete.Load() && at-max(told, f.Shut.At) < f.bounds.drain:
+		case !s.complete.Load() && at-max(end, f.Shut.At) < f.bounds.drain:
 			return false
 		}
 	}

@@ -117,7 +117,7 @@ func (c *course) look() time.Duration {
 
 // guard checks for an early end: of streams, or of the receiver of what this end sends.
 func (c *course) guard(at time.Duration) {
-	if slices.ContainsFunc(c.test.flows, func(f *flow) bool { return f.State < run.Winding && (f.threadsOver() || f.told(at)) }) {
+	if slices.ContainsFunc(c.test.flows, func(f *flow) bool { return f.State < run.Winding && (f.threadsOver() || f.counted(at)) }) {
 		c.Step()
 	}
 	for _, f := range c.test.flows {

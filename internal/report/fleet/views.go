@@ -97,13 +97,13 @@ const mostFirst = 20
 
 // firstLooks names the pairs that were never measured, or counts them.
 func firstLooks(s *fleet.Status) (lines []string) {
-	n, told := 0, map[[2]string]bool{}
+	n, listed := 0, map[[2]string]bool{}
 	for _, p := range s.Problems {
-		told[[2]string{p.Near, p.Far}], told[[2]string{p.Far, p.Near}] = true, true
+		listed[[2]string{p.Near, p.Far}], listed[[2]string{p.Far, p.Near}] = true, true
 	}
 	for i, a := range s.Hosts {
 		for j, b := range s.Hosts[:i] {
-			if s.Present.Looked[i][j] == 0 && !told[[2]string{a.Name, b.Name}] {
+			if s.Present.Looked[i][j] == 0 && !listed[[2]string{a.Name, b.Name}] {
 				if n++; n <= mostFirst {
 					lines = append(lines, plain.Line(b.Name+" - "+a.Name)+": its first look is still to come")
 				}

@@ -159,9 +159,9 @@ func (s section) tests2() ([]Test, error) {
 	case s.inTurn:
 		groups = grouped(s.rows, func(l line) string { return string(s.way2(l)) })
 	}
-	told := map[string]bool{} // connections with a result
+	summed := map[string]bool{} // connections with a result
 	for _, l := range s.rows {
-		told[strings.TrimPrefix(l.id, "*")] = true
+		summed[strings.TrimPrefix(l.id, "*")] = true
 	}
 	var out []Test
 	for _, g := range groups {
@@ -173,7 +173,7 @@ func (s section) tests2() ([]Test, error) {
 			t.note("several connections at the same time and no sum of them: each is taken as a test of its own")
 		}
 		for _, c := range s.ends {
-			if !told[strings.TrimPrefix(c[1], "*")] {
+			if !summed[strings.TrimPrefix(c[1], "*")] {
 				t.note("connection " + c[1] + " has no line with a result")
 			}
 		}

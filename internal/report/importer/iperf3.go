@@ -92,8 +92,8 @@ func readIperf3(text string, _ Options) (File, error) {
 			}
 		}
 	}
-	told := map[string]int{} // the test of each connection in a client's section
-	empty := ""              // sections of a server without a test
+	tests := map[string]int{} // the test of each connection in a client's section
+	empty := ""               // sections of a server without a test
 	for i, s := range all {
 		if s.server && len(s.rows) == 0 && i+1 < len(all) {
 			empty += fmt.Sprintf(", %d", s.first)
@@ -107,12 +107,12 @@ func readIperf3(text string, _ Options) (File, error) {
 			t.note("a client connected and nothing was measured: line " + empty[2:])
 			empty = ""
 		}
-		if i, ok := told[s.connection()]; ok && s.server {
+		if i, ok := tests[s.connection()]; ok && s.server {
 			out.Tests[i].compare(t)
 			continue
 		}
 		if !s.server && len(s.ends) > 0 {
-			told[s.connection()] = len(out.Tests)
+			tests[s.connection()] = len(out.Tests)
 		}
 		out.Tests = append(out.Tests, t)
 	}

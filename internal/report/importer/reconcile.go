@@ -68,13 +68,13 @@ func (c *account) settle(t *Test) error {
 			}
 		}
 	}
-	mine, told := c.sent, "sent"
+	mine, verb := c.sent, "sent"
 	if receives {
-		mine, told = c.arrived, "received"
+		mine, verb = c.arrived, "received"
 	}
 	// No version of iperf 2 writes a last interval that is incomplete.
 	if mine != nil && sum != nil && mine.to > 0 && differ(mine.bytes, sum.bytes) && math.Abs(mine.bytes-sum.bytes)*8 > 16<<10+(clockDigit+1.1*math.Max(0, mine.to-mine.from-(sum.to-sum.from)))*sum.rate {
-		t.note(fmt.Sprintf("%sthe intervals are %s, and the summary of what was %s is %s", at(mine.line), units.Bytes(sum.bytes), told, units.Bytes(mine.bytes)))
+		t.note(fmt.Sprintf("%sthe intervals are %s, and the summary of what was %s is %s", at(mine.line), units.Bytes(sum.bytes), verb, units.Bytes(mine.bytes)))
 	}
 	if c.sent != nil && c.arrived != nil && c.arrived.bytes > c.sent.bytes*1.01+2<<20 && c.sent.bytes > 0 {
 		t.note(fmt.Sprintf("%smore arrived (%s) than was sent (%s)", at(c.arrived.line), units.Bytes(c.arrived.bytes), units.Bytes(c.sent.bytes)))

@@ -267,8 +267,8 @@ func objective(runs []model.Run) model.Metric {
 
 // inBlocks says why the tests of s are not blocks; "" if they are. It sets the order of the
 // plan from them.
-func inBlocks(s *model.Session, told bool) string {
-	if !told {
+func inBlocks(s *model.Session, stated bool) string {
+	if !stated {
 		return "the files do not say that the tests were made in blocks, each with every setting once"
 	}
 	order := map[int][]string{}

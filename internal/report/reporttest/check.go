@@ -52,15 +52,15 @@ func checkTest() Case {
 	r.Values = append(r.Values, model.Value{Direction: model.To, Metric: model.LossRatio, Value: 0.00004})
 	r.Ends[0].Flows[0].TCP, r.Ends[1].Flows[0].TCP = nil, nil
 	r.Ends[1].Flows[0].UDP = &model.UDPSummary{Received: 78000, Lost: 3, Reordered: 1200, MaxExtent: 4, Jitter: fact.Known(41*time.Microsecond, "RFC 3550")}
-	told := func(v int) fact.Of[int] { return fact.Known(v, "rtnetlink") }
+	known := func(v int) fact.Of[int] { return fact.Known(v, "rtnetlink") }
 	none := fact.Unknown[string]("made by software")
 	c.Session.Hosts[0].Path = []model.Hop{
-		{Kind: model.HopWireGuard, Name: "wg0", MTU: told(1420), Rate: fact.Unknown[units.BitRate]("wg0 is a virtual link"), Duplex: none, To: "198.51.100.7:51820", Note: "encrypted"},
-		{Kind: model.HopDevice, Name: "eth0", MTU: told(1500), Rate: fact.Known(units.BitRate(1e9), "sysfs"), Duplex: fact.Known("full", "ethtool")},
+		{Kind: model.HopWireGuard, Name: "wg0", MTU: known(1420), Rate: fact.Unknown[units.BitRate]("wg0 is a virtual link"), Duplex: none, To: "198.51.100.7:51820", Note: "encrypted"},
+		{Kind: model.HopDevice, Name: "eth0", MTU: known(1500), Rate: fact.Known(units.BitRate(1e9), "sysfs"), Duplex: fact.Known("full", "ethtool")},
 		{Kind: model.HopNeighbour, Name: "192.0.2.254", MTU: fact.Unknown[int]("not visible"), Rate: fact.Unknown[units.BitRate]("not visible"), Duplex: fact.Unknown[string]("not visible")},
 	}
 	c.Session.Hosts[0].Route = &model.Route{Peer: "192.0.2.2", Interface: fact.Known("wg0", "rtnetlink"), Source: fact.Known("192.0.2.1", "rtnetlink"),
-		Gateway: fact.Known("192.0.2.254", "rtnetlink"), MTU: told(1420)}
+		Gateway: fact.Known("192.0.2.254", "rtnetlink"), MTU: known(1420)}
 	c.Session.Check = &model.Check{
 		Quick: true, Expect: "900M,loss<0.1%,p99<20ms", For: "10gbit@80ms",
 		Ways: []model.Way{

@@ -68,12 +68,12 @@ func (p *printer) bars(all []report.Measured) {
 }
 
 // Searched returns the news of a search for settings, as lines: the next step, and the results
-// of ideas. told has the lines already returned, and is updated.
-func Searched(step tune.Step, rec tune.Record, names model.Names, told map[string]bool) []string {
+// of ideas. shown has the lines already returned, and is updated.
+func Searched(step tune.Step, rec tune.Record, names model.Names, shown map[string]bool) []string {
 	var out []string
 	say := func(key, text string) {
-		if !told[key] {
-			told[key] = true
+		if !shown[key] {
+			shown[key] = true
 			out = append(out, clean(text))
 		}
 	}

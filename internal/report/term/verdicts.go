@@ -82,7 +82,7 @@ func (p *printer) gridTable(t report.GridTable) {
 // the baseline.
 func (p *printer) others(tables []report.Table) {
 	var rows [][]cell
-	told := map[string][]int{} // indices of rows, by title
+	rowsOf := map[string][]int{} // indices of rows, by title
 	for _, t := range tables {
 		for _, r := range t.Rows {
 			if t.Objective || r.IsTwin || !p.details && !r.Matters() {
@@ -92,7 +92,7 @@ func (p *printer) others(tables []report.Table) {
 			if p.details {
 				row = []cell{left("  " + r.Setting), right(r.ChangeText), right(r.RangeText), other(r)}
 			}
-			told[t.Title] = append(told[t.Title], len(rows))
+			rowsOf[t.Title] = append(rowsOf[t.Title], len(rows))
 			rows = append(rows, row)
 		}
 	}
@@ -102,7 +102,7 @@ func (p *printer) others(tables []report.Table) {
 	l := p.fit(rows, nil)
 	p.paragraph(bold, "what else changed", 2)
 	for _, t := range tables {
-		if len(told[t.Title]) == 0 {
+		if len(rowsOf[t.Title]) == 0 {
 			continue
 		}
 		what := t.What
@@ -113,7 +113,7 @@ func (p *printer) others(tables []report.Table) {
 			what += " (less than " + t.Guard + " is allowed)"
 		}
 		p.paragraph(normal, what, 2)
-		for _, i := range told[t.Title] {
+		for _, i := range rowsOf[t.Title] {
 			p.row(rows[i], l)
 		}
 	}

@@ -56,7 +56,7 @@ func Main(ctx context.Context, version string, self, args []string) int {
 	index := knob.NewIndex()
 	p := Process{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	p.World = func() app.Env {
-		return app.Env{Version: version, Self: self, Getenv: os.Getenv, Now: time.Now, Catalogue: index, Asker: app.Nobody{}, Observer: told{p.Err}}
+		return app.Env{Version: version, Self: self, Getenv: os.Getenv, Now: time.Now, Catalogue: index, Asker: app.Nobody{}, Observer: printer{p.Err}}
 	}
 	root := &cobra.Command{
 		Use: "linerate-agent", Short: "the part of linerate that runs on a host which is measured",
@@ -186,11 +186,11 @@ func (p Process) undo() *cobra.Command {
 	return c
 }
 
-// told prints this host's events for the user who started the agent.
-type told struct{ to io.Writer }
+// printer prints this host's events for the user who started the agent.
+type printer struct{ to io.Writer }
 
 // Observe implements app.Observer.
-func (t told) Observe(e app.Event) {
+func (t printer) Observe(e app.Event) {
 	switch e := e.(type) {
 	case app.Trouble:
 		fmt.Fprintf(t.to, "linerate: %s\n", plain.Words(e.Err.Error()))

@@ -121,7 +121,7 @@ type console struct {
 	intervals *intervals
 	// acknowledge makes the far agent acknowledge a damaged journal.
 	acknowledge bool
-	told        sync.Once // prints the problems of this machine's journal
+	journalOnce sync.Once // prints the problems of this machine's journal
 	// printed says that stdout already has the command's JSON document.
 	printed bool
 }

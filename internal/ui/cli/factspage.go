@@ -232,8 +232,8 @@ func (p *page) bus(b model.Bus) {
 	case "pci":
 		parts = append(parts, strings.TrimSpace(pciText(b.Width, b.Clock, "runs at")+pciText(b.WidthMax, b.ClockMax, " made for")))
 	}
-	if told := pciText(b.Width, b.Clock, "says of itself"); kind == "virtual" && told != "" {
-		parts = append(parts, told+", which limits no emulated card")
+	if ofCard := pciText(b.Width, b.Clock, "says of itself"); kind == "virtual" && ofCard != "" {
+		parts = append(parts, ofCard+", which limits no emulated card")
 	}
 	if node, ok := b.NUMA.Get(); ok {
 		parts = append(parts, "NUMA node "+strconv.Itoa(node))

@@ -60,7 +60,7 @@ report has a map of both.
 
 A file of linerate export --archive is known by itself: its sessions are kept under
 their own names, with all their samples. Those that are here already are left as
-they are, and told. Of a damaged archive nothing is kept.`,
+they are, and listed. Of a damaged archive nothing is kept.`,
 		Example: `  linerate import before=iperf3-1500.json after=iperf3-9000.json
   linerate import shares.csv --column direction=direction --column 'goodput=old:MB/s@before' --column 'goodput=new:MB/s@after'`,
 		Args: cobra.MinimumNArgs(1),

@@ -42,14 +42,14 @@ func (a *console) record(ctx context.Context, path string) *recorder {
 	ctx = context.WithoutCancel(ctx) // finished sessions are written even when the server ends
 	r.done.Go(func() {
 		defer func() { _ = st.Close() }()
-		told := false
+		warned := false
 		for s := range r.queue {
 			err := st.CreateSession(ctx, s)
 			if p, ok := st.(pruner); ok && err == nil {
 				err = p.KeepNewest(ctx, model.KindServed, recordsKept)
 			}
-			if err != nil && !told {
-				told = true
+			if err != nil && !warned {
+				warned = true
 				a.talk("a result of a client is not kept: %v", err)
 			}
 		}

@@ -115,7 +115,7 @@ func (a *console) writeReport(ctx context.Context, ref string, f reportFlags, as
 		return err
 	}
 	defer st.Close()
-	t, err := a.tell(ctx, st, s, as.page && !f.ticket && f.textfile == "", f.beside...)
+	t, err := a.readWith(ctx, st, s, as.page && !f.ticket && f.textfile == "", f.beside...)
 	if err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (a *console) openFile(ctx context.Context, f reportFlags) error {
 }
 
 // writeTicket prints the lines to paste, and writes the picture that belongs to them.
-func (a *console) writeTicket(t told, f reportFlags, out reportDoc) error {
+func (a *console) writeTicket(t storedReport, f reportFlags, out reportDoc) error {
 	out.Ticket = format.Ticket(format.TicketInput{Session: t.session, Document: t.doc, Answer: t.brief})
 	text := []byte(strings.Join(out.Ticket, "\n") + "\n")
 	pictures, err := t.ticketPicture()

@@ -27,8 +27,8 @@ import (
 	"linerate/internal/store/archive"
 )
 
-// told is a stored session with its report, from which every format is made.
-type told struct {
+// storedReport is a stored session with its report, from which every format is made.
+type storedReport struct {
 	session model.Session
 	doc     report.Document
 	samples *sampleReader
@@ -46,9 +46,9 @@ const samplesInJSON = 20_000
 // runsInJSON is up to how many runs a page's JSON includes the reports of both ends: about 13 MB.
 const runsInJSON = 1_000
 
-// tell makes the report of s from st, with the curves of the sessions beside.
-func (a *console) tell(ctx context.Context, st results, s model.Session, page bool, beside ...string) (told, error) {
-	t, err := a.tellOf(ctx, st, s, page)
+// readWith makes the report of s from st, with the curves of the sessions beside.
+func (a *console) readWith(ctx context.Context, st results, s model.Session, page bool, beside ...string) (storedReport, error) {
+	t, err := a.readReport(ctx, st, s, page)
 	if err != nil || len(beside) == 0 {
 		return t, err
 	}
@@ -70,11 +70,11 @@ func (a *console) tell(ctx context.Context, st results, s model.Session, page bo
 	return t, nil
 }
 
-// tellOf makes the report of s from st; for a page, with the archive of samples if they are too
+// readReport makes the report of s from st; for a page, with the archive of samples if they are too
 // many for its JSON.
-func (a *console) tellOf(ctx context.Context, st results, s model.Session, page bool) (told, error) {
+func (a *console) readReport(ctx context.Context, st results, s model.Session, page bool) (storedReport, error) {
 	samples := &sampleReader{ctx: ctx, st: st, id: s.ID}
-	t := told{session: s, samples: samples, doc: report.Build(s, report.Options{Samples: samples, Kinds: a.kinds(), Catalogue: a.knobs})}
+	t := storedReport{session: s, samples: samples, doc: report.Build(s, report.Options{Samples: samples, Kinds: a.kinds(), Catalogue: a.knobs})}
 	if s.Kind == model.KindTune {
 		if found, rec, ok, err := tunedOf(ctx, st, s); err == nil && ok {
 			t.doc.Measured, t.brief = found.Measured, append([]string{found.Headline}, found.Gains...)
@@ -97,27 +97,27 @@ type reportFormat struct {
 	name   string
 	suffix string // of its file
 	page   bool   // for a viewer: it gets a file of its own if no name is given
-	render func(io.Writer, told) error
+	render func(io.Writer, storedReport) error
 }
 
 func formats() []reportFormat {
 	return []reportFormat{
 		{"html", ".html", true, htmlPage},
-		{"markdown", ".md", false, func(w io.Writer, t told) error {
+		{"markdown", ".md", false, func(w io.Writer, t storedReport) error {
 			return format.Markdown(w, format.MarkdownInput{Session: t.session, Document: t.doc, Answer: t.answer})
 		}},
-		{"csv", ".csv", false, func(w io.Writer, t told) error { return format.CSV(w, t.session, t.doc, t.samples) }},
-		{"openmetrics", ".prom", false, func(w io.Writer, t told) error { return format.OpenMetrics(w, t.session, t.doc) }},
-		{"flent", ".flent", false, func(w io.Writer, t told) error { return format.Flent(w, t.session, t.doc, t.samples) }},
-		{"benchstat", ".txt", false, func(w io.Writer, t told) error { return format.GoBench(w, t.session, t.doc) }},
-		{"json", ".json", false, func(w io.Writer, t told) error {
+		{"csv", ".csv", false, func(w io.Writer, t storedReport) error { return format.CSV(w, t.session, t.doc, t.samples) }},
+		{"openmetrics", ".prom", false, func(w io.Writer, t storedReport) error { return format.OpenMetrics(w, t.session, t.doc) }},
+		{"flent", ".flent", false, func(w io.Writer, t storedReport) error { return format.Flent(w, t.session, t.doc, t.samples) }},
+		{"benchstat", ".txt", false, func(w io.Writer, t storedReport) error { return format.GoBench(w, t.session, t.doc) }},
+		{"json", ".json", false, func(w io.Writer, t storedReport) error {
 			return format.JSON(w, t.session, t.doc, format.JSONOptions{Full: true, Samples: t.samples})
 		}},
 	}
 }
 
 // flentPacked is the format flent, compressed with gzip as by Flent itself.
-func flentPacked(w io.Writer, t told) error {
+func flentPacked(w io.Writer, t storedReport) error {
 	return format.FlentPacked(w, t.session, t.doc, t.samples)
 }
 
@@ -137,7 +137,7 @@ func formatOf(name string) (reportFormat, error) {
 }
 
 // htmlPage is the page of a session, with its text and all its data.
-func htmlPage(w io.Writer, t told) error {
+func htmlPage(w io.Writer, t storedReport) error {
 	var text, data bytes.Buffer
 	if err := term.Render(&text, t.doc, term.Options{Width: 80, Details: true}); err != nil {
 		return err
@@ -169,7 +169,7 @@ const (
 
 // ticketPicture returns the picture of a ticket, by the suffix of its file; none if the session
 // has no pictures.
-func (t told) ticketPicture() (map[string][]byte, error) {
+func (t storedReport) ticketPicture() (map[string][]byte, error) {
 	f, ok := format.TicketPicture(t.figures)
 	if !ok {
 		return nil, nil

@@ -159,7 +159,7 @@ func TestPresetNeeds(t *testing.T) {
 		"virtual":    {host("veth", nil, known), "em0 is of kind veth"},
 		"no modes":   {host("device", nil, known), "em0 has no media to choose"},
 		"not there":  {host("device", nil, fact.Unknown[string]("no such setting")), "nic.media.speed of the near host: no such setting"},
-		"not told":   {model.HostFacts{Host: model.Near}, "not told"},
+		"unreported": {model.HostFacts{Host: model.Near}, "not reported"},
 		"other host": {model.HostFacts{Host: model.Far}, ""},
 	} {
 		got := config.Lacking(speed, []model.HostFacts{c.host})

@@ -226,9 +226,9 @@ type canaryDoc struct {
 	Detail string     `json:"detail"`
 }
 
-// printSet shows the result of a change. told means that its reason is an error, which is
+// printSet shows the result of a change. failed means that its reason is an error, which is
 // printed once, as such.
-func (a *console) printSet(f setFlags, r change.Result, told bool) error {
+func (a *console) printSet(f setFlags, r change.Result, failed bool) error {
 	if a.json {
 		doc := setDoc{Hosts: map[model.Host]string{}, For: f.within, Outcome: r.Outcome, Reason: r.Reason, Changes: []model.Change{}, Canaries: []canaryDoc{},
 			Paths: append([]change.Way{}, r.Paths...), Transfers: append([]change.Transfer{}, r.Transfers...), Around: r.Around}
@@ -249,7 +249,7 @@ func (a *console) printSet(f setFlags, r change.Result, told bool) error {
 			fmt.Fprintf(a.Out, "%s: %s (%s): %s\n", h.Name, c.Knob, c.Native, a.undoneText(h.System, c))
 		}
 	}
-	if told && r.Outcome == change.Undone {
+	if failed && r.Outcome == change.Undone {
 		r.Reason = app.Returned(changes)
 	}
 	fmt.Fprintf(a.Out, "%s: %s\n", r.Outcome, r.Reason)

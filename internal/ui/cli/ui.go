@@ -173,7 +173,7 @@ func (p pages) Report(ctx context.Context, id string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	t, err := p.a.tellOf(ctx, p.st, s, true)
+	t, err := p.a.readReport(ctx, p.st, s, true)
 	if err != nil {
 		return err
 	}

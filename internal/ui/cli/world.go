@@ -37,7 +37,7 @@ func (a *console) hereOptions(state, link string) local.Options {
 }
 
 func (a *console) tellJournal(state string) {
-	a.told.Do(func() { local.TellJournal(a.world(), state) })
+	a.journalOnce.Do(func() { local.TellJournal(a.world(), state) })
 }
 
 // reach returns an opener of hosts with the flags' options.

@@ -144,9 +144,9 @@ func Lacking(settings []model.Setting, hosts []model.HostFacts) string {
 			if a.Host == "" || i < 0 {
 				continue
 			}
-			value, told := hosts[i].Knobs[a.Knob]
-			if !told {
-				value = fact.Unknown[string]("not told")
+			value, reported := hosts[i].Knobs[a.Knob]
+			if !reported {
+				value = fact.Unknown[string]("not reported")
 			}
 			if !value.IsKnown() {
 				return fmt.Sprintf("%s of the %s host: %s", a.Knob, a.Host, value.Reason())

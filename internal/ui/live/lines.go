@@ -124,16 +124,16 @@ func (t *State) News(e app.Event, screen bool, width int) []string {
 
 // first reports whether this is the first call with this key.
 func (t *State) first(key string) bool {
-	if t.told[key] {
+	if t.shown[key] {
 		return false
 	}
-	t.told[key] = true
+	t.shown[key] = true
 	return true
 }
 
 // searched describes the progress of a search for settings: what was learnt, and what is in play.
 func (t *State) searched(e app.Searched) []string {
-	lines := term.Searched(e.Step, e.Record, t.names, t.told)
+	lines := term.Searched(e.Step, e.Record, t.names, t.shown)
 	left := units.FormatDuration(e.Left.Round(time.Second))
 	switch {
 	case e.Left > 0 && len(e.Record.Inputs) == 0:

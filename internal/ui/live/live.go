@@ -60,7 +60,7 @@ type State struct {
 	runs    int         // started runs
 	ended   []model.Run
 	lines   []string
-	told    map[string]bool // keys that News has already reported
+	shown   map[string]bool // keys that News has already reported
 
 	earlier     time.Duration // work of the session that this one follows
 	runsBefore  int           // of that session
@@ -94,7 +94,7 @@ type evidence struct {
 
 // New returns the state of a new session.
 func New(s model.Session, now func() time.Time) *State {
-	t := &State{now: now, began: now(), heard: now(), session: s, names: s.Names(), phase: "beginning", command: string(s.Kind), told: map[string]bool{}}
+	t := &State{now: now, began: now(), heard: now(), session: s, names: s.Names(), phase: "beginning", command: string(s.Kind), shown: map[string]bool{}}
 	if s.Kind == model.KindTune {
 		t.stage = "search"
 	}

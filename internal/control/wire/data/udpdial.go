@@ -45,17 +45,17 @@ func DialUDP(ctx context.Context, rendezvous *net.TCPConn, token Token, first, n
 		part := newNonce()
 		copy(d.secret[i:], part[:])
 	}
-	told := make(chan []byte, 1)
+	theirs := make(chan []byte, 1)
 	listening.Go(panics.From(cancel, func() {
 		b, err := hear(rendezvous, n)
 		if err != nil {
 			cancel(err) // the first error counts
 		}
-		told <- b
+		theirs <- b
 	}))
 	made, err := d.openAll(ctx, cancel, first, n)
 	if err == nil {
-		err = agree(ctx, rendezvous, made, told)
+		err = agree(ctx, rendezvous, made, theirs)
 	}
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
@@ -78,12 +78,12 @@ type dialed struct {
 }
 
 // agree sends the acceptor its nonces, and waits for the connector's own.
-func agree(ctx context.Context, rendezvous io.Writer, made dialed, told <-chan []byte) error {
+func agree(ctx context.Context, rendezvous io.Writer, made dialed, theirs <-chan []byte) error {
 	if _, err := rendezvous.Write(agreed(made.theirs)); err != nil {
 		return err
 	}
 	select {
-	case b := <-told:
+	case b := <-theirs:
 		return prove(b, made.mine)
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -243,7 +243,7 @@ func (s *Sockets) take(rendezvous *net.TCPConn) ([]*net.UDPConn, error) {
 	if _, err := rendezvous.Write(binary.BigEndian.AppendUint16(nil, uint16(s.router.Port()))); err != nil {
 		return nil, err
 	}
-	told, err := hear(rendezvous, len(s.all))
+	heard, err := hear(rendezvous, len(s.all))
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +255,7 @@ func (s *Sockets) take(rendezvous *net.TCPConn) ([]*net.UDPConn, error) {
 		}
 		mine[i], theirs[i] = g.mine, g.theirs
 	}
-	if err := prove(told, mine); err != nil {
+	if err := prove(heard, mine); err != nil {
 		return nil, err
 	}
 	if _, err := rendezvous.Write(agreed(theirs)); err != nil {

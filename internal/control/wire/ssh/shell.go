@@ -57,9 +57,9 @@ func (s *Shell) Run(ctx context.Context, command string, input []byte) (Result, 
 	return s.Feed(ctx, command, input, nil)
 }
 
-// Feed is Run for a long input. If told is not nil, it is called with the number of bytes that
+// Feed is Run for a long input. If progress is not nil, it is called with the number of bytes that
 // ssh has accepted so far, which may still be on their way.
-func (s *Shell) Feed(ctx context.Context, command string, input []byte, told func(sent int)) (Result, error) {
+func (s *Shell) Feed(ctx context.Context, command string, input []byte, progress func(sent int)) (Result, error) {
 	if err := s.send(ctx, wrap(s.Kind, s.mark, command, len(input) > 0), nil); err != nil {
 		return Result{}, err
 	}
@@ -68,8 +68,8 @@ func (s *Shell) Feed(ctx context.Context, command string, input []byte, told fun
 		if err := s.send(ctx, "", part); err != nil {
 			return Result{}, err
 		}
-		if sent += len(part); told != nil {
-			told(sent)
+		if sent += len(part); progress != nil {
+			progress(sent)
 		}
 	}
 	return s.answer(ctx)

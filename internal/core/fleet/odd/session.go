@@ -29,15 +29,15 @@ func Session(s *model.Session) []Thing {
 		}
 	}
 	out = append(out, among(hosts, fleet.Rates(s))...)
-	told := map[fleet.Pair]string{}
+	listed := map[fleet.Pair]string{}
 	for _, w := range s.Mesh.Ways {
 		if w.Problem == "" || !fleet.Between(s.Mesh, w) {
 			continue
 		}
 		pair := fleet.Pair{Near: min(w.From, w.To), Far: max(w.From, w.To)}
-		if told[pair] != w.Problem { // usually the same for both directions
+		if listed[pair] != w.Problem { // usually the same for both directions
 			out = append(out, Thing{w.Name, false, fmt.Sprintf("%s could not be measured: %s", w.Name, w.Problem)})
-			told[pair] = w.Problem
+			listed[pair] = w.Problem
 		}
 	}
 	return out

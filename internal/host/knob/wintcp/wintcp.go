@@ -61,12 +61,12 @@ func System() (Run, error) { return system() }
 // many settings at one moment, as a command takes half a second to start and covers many
 // settings. Never use it for writes.
 func Remember(run Run) Run {
-	type told struct {
+	type reply struct {
 		output string
 		err    error
 	}
 	var mu sync.Mutex
-	answers := make(map[string]told)
+	answers := make(map[string]reply)
 	return func(ctx context.Context, argv []string) (string, error) {
 		mu.Lock()
 		defer mu.Unlock()

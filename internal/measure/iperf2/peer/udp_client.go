@@ -338,7 +338,7 @@ func (u *udpClient) stateSent(window time.Duration) {
 func (u *udpClient) stateReports() {
 	f := model.FlowReport{Direction: model.To, Role: model.Receiver, UDP: &model.UDPSummary{}}
 	var jitter float64
-	told := 0
+	reports := 0
 	for i, s := range u.streams {
 		u.heard = u.heard || s.report != nil
 		switch {
@@ -350,7 +350,7 @@ func (u *udpClient) stateReports() {
 				i+1, s.report.Bytes, s.report.Lost, s.report.Datagrams, s.report.Duration.Float())
 			continue
 		}
-		told++
+		reports++
 		n := units.Bytes(s.report.Bytes)
 		f.Streams = append(f.Streams, n)
 		f.Bytes += n
@@ -361,10 +361,10 @@ func (u *udpClient) stateReports() {
 		f.UDP.Reordered += s.report.OutOfOrder
 		jitter += s.report.Jitter.Float()
 	}
-	if told == 0 {
+	if reports == 0 {
 		return
 	}
-	if f.UDP.Jitter = fact.Known(time.Duration(jitter/float64(told)*1e9), "the server's report"); jitter == 0 {
+	if f.UDP.Jitter = fact.Known(time.Duration(jitter/float64(reports)*1e9), "the server's report"); jitter == 0 {
 		f.UDP.Jitter = fact.Unknown[time.Duration]("the server's report has none, or less than its microsecond")
 	}
 	u.far.Flows = append(u.far.Flows, f)

@@ -25,13 +25,13 @@ import (
 // udpServer serves the flows of one socket. Its loop owns them.
 type udpServer struct {
 	*server
-	conn  *accept.Socket
-	began time.Time
-	from  netip.AddrPort // of the current datagram
-	flows map[netip.AddrPort]*udpFlow
-	came  map[netip.Addr]*level // received traffic by address
-	swept time.Duration         // last scan of the flows
-	told  time.Duration         // last logged refusal
+	conn   *accept.Socket
+	began  time.Time
+	from   netip.AddrPort // of the current datagram
+	flows  map[netip.AddrPort]*udpFlow
+	came   map[netip.Addr]*level // received traffic by address
+	swept  time.Duration         // last scan of the flows
+	logged time.Duration         // last logged refusal
 
 	waiting map[netip.AddrPort]*newcomer
 	sought  time.Duration // when room was last made
@@ -177,8 +177,8 @@ func (u *udpServer) take(ctx context.Context, b []byte, from netip.AddrPort, at 
 
 // tell logs an event that may occur with every datagram, at most once per tellEvery.
 func (u *udpServer) tell(at time.Duration, format string, args ...any) {
-	if at-u.told >= tellEvery || u.told == 0 {
-		u.told = at
+	if at-u.logged >= tellEvery || u.logged == 0 {
+		u.logged = at
 		u.logf(format, args...)
 	}
 }

@@ -87,7 +87,7 @@ func (t *session) watch(ctx context.Context, next <-chan heard, begun time.Time)
 func (t *session) check(begun time.Time) error {
 	var moved float64
 	for _, l := range t.ways {
-		bytes, last := l.told()
+		bytes, last := l.progress()
 		moved += bytes
 		if l.udp != nil && l.role == model.Receiver && t.UDPRate > 0 && l.floods(t.UDPRate, time.Since(begun)) {
 			return refuse(iperf3.CodeTotalRate, "more than %v came over UDP", t.UDPRate)

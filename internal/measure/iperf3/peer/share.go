@@ -63,7 +63,7 @@ func (t *session) charge() error {
 	var sent float64
 	for _, l := range t.ways {
 		if l.role == model.Sender {
-			bytes, _ := l.told()
+			bytes, _ := l.progress()
 			sent += bytes
 		}
 	}

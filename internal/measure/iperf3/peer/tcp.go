@@ -125,25 +125,25 @@ func (l *way) complete() bool {
 	if l.udp != nil {
 		return l.role == model.Receiver && l.udp.received() >= int64(l.spec.Bytes)
 	}
-	bytes, last := l.told()
+	bytes, last := l.progress()
 	// Samples are rates, so that their sum is a little off.
-	told := bytes >= float64(l.spec.Bytes)-1
+	whole := bytes >= float64(l.spec.Bytes)-1
 	if l.role == model.Receiver {
 		n, err := l.received()
 		waiting, known := l.unread()
 		if err != nil || !known {
-			return told
+			return whole
 		}
 		return n-int64(waiting) >= int64(l.spec.Bytes)
 	}
 	done, err := l.delivered()
 	switch {
 	case err != nil:
-		return told && time.Since(last) >= lateQuiet
+		return whole && time.Since(last) >= lateQuiet
 	case deliveryIsFinal:
 		return done
 	default:
-		return done && told
+		return done && whole
 	}
 }
 

@@ -78,7 +78,7 @@ func (t *clientTest) oneWayOnly(l *way) bool {
 	if t.params.Direction != iperf3.Bidirectional || l.udp != nil {
 		return false
 	}
-	bytes, _ := l.told()
+	bytes, _ := l.progress()
 	n, err := l.received()
 	most := 2 * int64(len(l.kept)) // a byte, and the FIN, which Linux counts as another
 	return err == nil && n <= most || err != nil && bytes <= float64(most)

@@ -70,8 +70,8 @@ func (l *way) watch(samples []model.Sample) {
 	}
 }
 
-// told returns how many bytes the samples so far show, and when they last showed any.
-func (l *way) told() (bytes float64, last time.Time) {
+// progress returns how many bytes the samples so far show, and when they last showed any.
+func (l *way) progress() (bytes float64, last time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.moved, l.last

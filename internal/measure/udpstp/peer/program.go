@@ -185,9 +185,9 @@ func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit f
 		rate = u.Rate * (1250.0 / 1222) // from payload to IP packets, for full datagrams
 	}
 	near, far, err = r.client.run(ctx, f, rate, host, emit)
-	refused, told := errors.AsType[udpstp.Response](err)
+	refused, answered := errors.AsType[udpstp.Response](err)
 	switch {
-	case told:
+	case answered:
 		hint := map[udpstp.Response]string{
 			udpstp.AuthRequired: "put its key into the environment variable " + keyVariable + ", and its number into --" + keyFlag,
 			udpstp.AuthFailed:   "is $" + keyVariable + " its key of the number in --" + keyFlag + "?", udpstp.AuthTime: "set the clocks of both hosts",

@@ -36,7 +36,7 @@ type server struct {
 	mu      sync.Mutex
 	waiting map[flowID]*newcomer
 	tests   map[testID]*test
-	told    time.Time // time of the last logged refusal
+	logged  time.Time // time of the last logged refusal
 	running sync.WaitGroup
 }
 
@@ -131,9 +131,9 @@ func (s *server) take(ctx context.Context, b []byte, from netip.AddrPort) {
 // note logs a line about clients whose address may be forged, at most one per noteEvery.
 func (s *server) note(format string, args ...any) {
 	s.mu.Lock()
-	soon := time.Since(s.told) < noteEvery
+	soon := time.Since(s.logged) < noteEvery
 	if !soon {
-		s.told = time.Now()
+		s.logged = time.Now()
 	}
 	s.mu.Unlock()
 	if !soon {
