@@ -88,11 +88,7 @@ func olderFile(t testing.TB, etc string) {
 // isOlder requires that file unchanged, and nothing beside it.
 func isOlder(t testing.TB, etc string) {
 	t.Helper()
-	info, err := os.Stat(filepath.Join(etc, kept))
-	if err != nil {
-		t.Error(err)
-		return
-	}
+	info := must.Get(os.Stat(filepath.Join(etc, kept)))(t)
 	entries, _ := os.ReadDir(filepath.Join(etc, "sysctl.d"))
 	got := file(t, etc, kept)
 	must.True(t, got == older && info.Mode().Perm() == 0o640 && len(entries) == 1, "%q with mode %v, beside %v", got, info.Mode(), entries)

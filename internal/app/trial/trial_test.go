@@ -439,9 +439,8 @@ func TestPlanOfForeignPeers(t *testing.T) {
 	env := apptest.Env(&apptest.Person{})
 	p, _ := planned(trial.Quick{Flow: tcp(), Repeats: 1, Idle: time.Second})
 	far := targetOf(t, "iperf3://nas")
-	if err := trial.Suit(env, &far, &p, nil); err != nil || p.Flow.Engine != "tcpbulk" {
-		t.Errorf("a server that answers no probes is sent %s: %v", p.Flow.Engine, err)
-	}
+	must.Do(t, trial.Suit(env, &far, &p, nil))
+	must.Equal(t, p.Flow.Engine, "tcpbulk", "to a server that answers no probes")
 	p.Flow.Engine = "reqresp"
 	if err := trial.Suit(env, &far, &p, nil); fault.KindOf(err) != fault.Usage || fault.HintOf(err) == "" {
 		t.Errorf("requests to iperf3: %v", err)

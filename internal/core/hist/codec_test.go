@@ -91,9 +91,8 @@ func TestDecodersRefuse(t *testing.T) {
 		"too long":          make([]byte, MaxBinary+1),
 	} {
 		h := of(42)
-		if err := h.UnmarshalBinary(b); !errors.Is(err, ErrFormat) || *h != *of(42) {
-			t.Errorf("%s: error %v, changed %v", name, err, *h != *of(42))
-		}
+		err := h.UnmarshalBinary(b)
+		must.True(t, errors.Is(err, ErrFormat) && *h == *of(42), "%s: error %v, changed %v", name, err, *h != *of(42))
 	}
 	for name, text := range map[string]string{
 		"version 2":    `{"version":2,"sum_ns":0}`,
@@ -110,9 +109,8 @@ func TestDecodersRefuse(t *testing.T) {
 		"too long":     `{"version":1,"sum_ns":0` + strings.Repeat(" ", MaxJSON) + `}`,
 	} {
 		h := of(42)
-		if err := h.UnmarshalJSON([]byte(text)); !errors.Is(err, ErrFormat) || *h != *of(42) {
-			t.Errorf("%s: error %v, changed %v", name, err, *h != *of(42))
-		}
+		err := h.UnmarshalJSON([]byte(text))
+		must.True(t, errors.Is(err, ErrFormat) && *h == *of(42), "%s: error %v, changed %v", name, err, *h != *of(42))
 	}
 	must.Fail(t, new(Histogram).UnmarshalJSON([]byte(`{"version":`)), "half a document was read")
 }

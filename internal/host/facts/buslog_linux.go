@@ -9,12 +9,12 @@ import (
 )
 
 // tellSlot adds what the driver of a card on a conventional bus reports about the slot, if
-// neither the card nor the slot reports both facts: from the kernel log, or else from the
-// dump of the driver's registers. Both need root, or the right to read the log; without it
-// the facts stay unknown.
+// neither the card nor the slot reports both facts: from the kernel log, which two drivers write
+// it to (see slotText), or else from the dump of the driver's registers. Both need root, or the
+// right to read the log; without it the facts stay unknown.
 func (r nicReader) tellSlot(b *model.Bus, device string, i ethtool.Info) {
 	kind, address := b.Kind.Or(""), b.Address.Or("")
-	if kind != "pci" && kind != "virtual" || !pciAddress.MatchString(address) || b.Width.IsKnown() && b.Clock.IsKnown() {
+	if i.Driver != "e1000" && i.Driver != "tg3" || kind != "pci" && kind != "virtual" || !pciAddress.MatchString(address) || b.Width.IsKnown() && b.Clock.IsKnown() {
 		return
 	}
 	s, ok := loggedSlot(address)

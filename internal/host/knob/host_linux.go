@@ -13,6 +13,22 @@ import (
 	"linerate/internal/host/knob/sysctl"
 )
 
+// together returns a host for many reads at one moment: it queries the driver once for each group
+// of settings.
+func together(h Host) Host {
+	if h.Backend != nil {
+		return h
+	}
+	remember := ethtool.Remember()
+	h.Backend = func(p Place) (Backend, error) {
+		if p.Mechanism == knob.Ethtool {
+			return remember(p.Target, p.Native)
+		}
+		return open(h, p)
+	}
+	return h
+}
+
 // open is the only place that knows the mechanisms of Linux.
 func open(h Host, p Place) (Backend, error) {
 	switch p.Mechanism {

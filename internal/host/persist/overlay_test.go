@@ -195,14 +195,12 @@ func TestStandingEndsWithTheFiles(t *testing.T) {
 		return len(must.Get(k.Standing())(t))
 	}
 	own, shared := filepath.Join(k.Root, ours()[1].Path), filepath.Join(k.Root, ours()[2].Path)
-	if err := os.WriteFile(own, []byte("edited"), 0o600); err != nil || count() != 1 {
-		t.Errorf("with the block alone %d stand, %v", count(), err)
-	}
+	must.Do(t, os.WriteFile(own, []byte("edited"), 0o600))
+	must.Equal(t, count(), 1, "with the block alone")
 	text := must.Get(os.ReadFile(shared))(t)
 	must.Do(t, os.Remove(shared))
-	if err := os.WriteFile(shared, append([]byte("another line\n"), text...), 0o600); err != nil || count() != 1 {
-		t.Errorf("with another line beside the block %d stand, %v", count(), err)
-	}
+	must.Do(t, os.WriteFile(shared, append([]byte("another line\n"), text...), 0o600))
+	must.Equal(t, count(), 1, "with another line beside the block")
 	err := os.WriteFile(shared, bytes.Replace(text, []byte("4194304"), []byte("1"), 1), 0o600)
 	must.True(t, err == nil && count() == 0, "with all edited %d stand, %v", count(), err)
 }

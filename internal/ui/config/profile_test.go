@@ -259,9 +259,8 @@ func TestGroupOfAPlanFile(t *testing.T) {
 	if f, err = Parse("plan.yaml", []byte(strings.Replace(grouped, ", group: true", "", 1)), knobs{}, kinds()); err != nil || f.Complete().Held != "" || f.Complete().Baseline != Current {
 		t.Errorf("without a group: %+v, %v", f.Complete(), err)
 	}
-	if err := f.Hold("link.mtu"); err != nil || f.Complete().Held != "link.mtu" {
-		t.Errorf("--group: %q, %v", f.Complete().Held, err)
-	}
+	must.Do(t, f.Hold("link.mtu"))
+	must.Equal(t, f.Complete().Held, "link.mtu", "--group")
 	must.Say(t, f.Hold("link.mtv"), "did you mean link.mtu?")
 }
 

@@ -52,6 +52,46 @@ func Open(device, name string) (*Setting, error) {
 	return &Setting{device: device, name: name, group: g, field: field, open: open}, nil
 }
 
+// Remember returns a function like Open for many reads at one moment: the settings that it opens
+// query the kernel once for each group of an interface. They are not safe for concurrent use.
+func Remember() func(device, name string) (*Setting, error) { return remember(open) }
+
+func remember(find func() (transport, error)) func(device, name string) (*Setting, error) {
+	r := &remembered{answers: map[[2]string]answer{}}
+	return func(device, name string) (*Setting, error) {
+		s, err := Open(device, name)
+		if err != nil {
+			return nil, err
+		}
+		s.open = func() (transport, error) {
+			if r.transport == nil {
+				r.transport, err = find()
+			}
+			return r, err
+		}
+		return s, nil
+	}
+}
+
+type remembered struct {
+	transport
+	answers map[[2]string]answer // by interface and group
+}
+
+type answer struct {
+	fields Fields
+	err    error
+}
+
+func (r *remembered) get(device string, g group) (Fields, error) {
+	a, ok := r.answers[[2]string{device, g.name}]
+	if !ok {
+		a.fields, a.err = r.transport.get(device, g)
+		r.answers[[2]string{device, g.name}] = a
+	}
+	return a.fields, a.err
+}
+
 // maxDevice is the longest name of an interface, IFNAMSIZ less the final zero.
 const maxDevice = 15
 

@@ -246,9 +246,11 @@ func FuzzDecodeFeatures(f *testing.F) {
 type throttled struct {
 	name  string
 	usecs uint32
+	reads int
 }
 
 func (c *throttled) get(string, group) (Fields, error) {
+	c.reads++
 	return Fields{Numbers: map[string]uint32{"rx-usecs": c.usecs}}, nil
 }
 
@@ -263,19 +265,28 @@ func (c *throttled) driver(string) string { return c.name }
 // written back as read, and is refused before the driver has to.
 func TestModesNameTheirDriver(t *testing.T) {
 	for _, c := range []struct{ driver, read, refused string }{{"e1000e", "3 (e1000e)", "takes 0 (no moderation), 1 (mode dynamic)"}, {"virtio_net", "3", ""}} {
-		card := &throttled{c.driver, 3}
+		card := &throttled{c.driver, 3, 0}
 		s := setting(t, "coalesce.rx-usecs")
 		s.open = func() (transport, error) { return card, nil }
 		raw, err := s.Read(t.Context())
 		must.True(t, raw == c.read && err == nil, "%s reads %q, %v", c.driver, raw, err)
-		if err := s.Write(t.Context(), "50"); err != nil || card.usecs != 50 {
-			t.Errorf("%s: wrote 50, holds %d, %v", c.driver, card.usecs, err)
-		}
-		if err := s.Write(t.Context(), raw); err != nil || card.usecs != 3 {
-			t.Errorf("%s: wrote %q back, holds %d, %v", c.driver, raw, card.usecs, err)
-		}
+		err = s.Write(t.Context(), "50")
+		must.True(t, err == nil && card.usecs == 50, "%s: wrote 50, holds %d, %v", c.driver, card.usecs, err)
+		err = s.Write(t.Context(), raw)
+		must.True(t, err == nil && card.usecs == 3, "%s: wrote %q back, holds %d, %v", c.driver, raw, card.usecs, err)
 		err = s.Check(t.Context(), "2")
 		must.True(t, (err != nil) == (c.refused != "") && (err == nil || strings.Contains(err.Error(), c.refused)), "%s: 2 is checked as %v", c.driver, err)
 	}
 	must.Fail(t, must.Err(setting(t, "rings.rx").changes(Fields{Numbers: map[string]uint32{"rx": 1}}, "3 (e1000e)")), "a ring takes the name of a driver")
+}
+
+// TestRemember: a group of settings is read once, and each setting has its value.
+func TestRemember(t *testing.T) {
+	card := &throttled{"virtio_net", 3, 0}
+	open := remember(func() (transport, error) { return card, nil })
+	for _, name := range []string{"coalesce.rx-usecs", "coalesce.tx-usecs", "coalesce.rx-usecs"} {
+		text, err := must.Get(open("eth0", name))(t).Read(t.Context())
+		must.True(t, text == "3" || name == "coalesce.tx-usecs" && err != nil, "%s: %q, %v", name, text, err)
+	}
+	must.Equal(t, card.reads, 1, "reads")
 }

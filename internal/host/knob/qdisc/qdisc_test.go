@@ -62,8 +62,6 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if back, err := parse(s.text()); err != nil || back.text() != s.text() {
-			t.Errorf("%q became %q, %v", s.text(), back.text(), err)
-		}
+		must.Equal(t, must.Get(parse(s.text()))(t).text(), s.text(), "parsed")
 	})
 }
