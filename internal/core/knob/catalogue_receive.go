@@ -94,7 +94,8 @@ func steeringKnobs() []Knob {
 			Native: only("linux", Native{Name: "ethtool -X", Note: "the table's form and length are the driver's: not yet by linerate"}), Defaults: defaults("linux", "even"), Source: "[K]",
 		},
 		{
-			ID: "numa.placement", Summary: "memory node that the card is attached to; -1: unknown", Scope: ScopeLink, Type: TypeInt, Unit: "node", Min: -1, Max: 1023,
+			ID: "numa.placement", Summary: "memory node that the card is attached to", Scope: ScopeLink, Type: TypeInt, Unit: "node", Min: 0, Max: 1023,
+			Named:  []Choice{{Value: "-1", Meaning: "none"}},
 			Effect: EffectNow, Risk: RiskSlow, ReadOnly: true, Native: map[string]Native{
 				"linux":   {Mechanism: IRQ, Name: "numa_node", Note: "processes are moved with sched_setaffinity"},
 				"windows": {Mechanism: WinTCP, Name: "NumaNode"},

@@ -13,6 +13,12 @@ func detail(id, summary, unit string, low, high int64, effect Effect, risk Risk,
 	return k
 }
 
+// naming returns k with the meanings of some of its numbers.
+func (k Knob) naming(all ...Choice) Knob {
+	k.Named = all
+	return k
+}
+
 // flag returns such a knob that is on or off.
 func flag(id, summary string, effect Effect, risk Risk, native map[string]Native, def []Default, source string) Knob {
 	return Knob{
@@ -36,15 +42,16 @@ func tcpDetailKnobs() []Knob {
 		detail("tcp.rcvbuf_low_rtt", "round trip below which receive buffers grow slowly", "µs", 0, 1_000_000, EffectNow, RiskSlow,
 			linux("tcp_rcvbuf_low_rtt"), defaults("linux, newest", "1000"), "[Ldoc]"),
 		detail("tcp.notsent_lowat", "unsent bytes above which a socket is not writable", "bytes", 0, 1<<32-1, EffectNow, RiskSlow,
-			linux("tcp_notsent_lowat"), defaults("linux", "4294967295"), "[Ldoc tcp_notsent_lowat]"),
+			linux("tcp_notsent_lowat"), defaults("linux", "4294967295"), "[Ldoc tcp_notsent_lowat]").naming(Choice{"4294967295", "no limit"}),
 		detail("tcp.limit_output", "bytes of one connection in queues below TCP", "bytes", 4096, most, EffectNow, RiskSlow,
 			linux("tcp_limit_output_bytes"), defaults("linux", "1048576", "linux 6.18", "4194304"), "[L6.1] [E18]"),
 		detail("tcp.reordering", "segments of reordering that are expected at first", "segments", 1, 127, EffectNew, RiskSlow,
 			linux("tcp_reordering"), defaults("linux", "3"), "[Ldoc]"),
 		detail("tcp.max_reordering", "segments of reordering that are learned at most", "segments", 1, 10_000, EffectNow, RiskSlow,
 			linux("tcp_max_reordering"), defaults("linux", "300"), "[Ldoc]"),
-		detail("tcp.fastopen", "TCP fast open, a bit mask: 1 client, 2 server, 4 without cookie", "bits", 0, 0x7ff, EffectNew, RiskSlow,
-			linux("tcp_fastopen"), defaults("linux", "1"), "[L6.1 ip-sysctl.rst]; RFC 7413"),
+		detail("tcp.fastopen", "TCP fast open, a bit mask: 1 client, 2 server, 4 without cookie", "as a bit mask", 0, 0x7ff, EffectNew, RiskSlow,
+			linux("tcp_fastopen"), defaults("linux", "1"), "[L6.1 ip-sysctl.rst]; RFC 7413").
+			naming(Choice{"0", "off"}, Choice{"1", "as client"}, Choice{"2", "as server"}, Choice{"3", "as client and server"}),
 		detail("tcp.pacing_ss_ratio", "pacing rate in slow start", "% of the current rate", 1, 1000, EffectNow, RiskSlow,
 			linux("tcp_pacing_ss_ratio"), defaults("linux", "200"), "[L6.1 ip-sysctl.rst]"),
 		detail("tcp.pacing_ca_ratio", "pacing rate in congestion avoidance", "% of the current rate", 1, 1000, EffectNow, RiskSlow,

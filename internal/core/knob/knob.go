@@ -83,7 +83,7 @@ type Knob struct {
 	Min, Max  int64    // inclusive range of TypeBytes, TypeInt and TypeRate
 	Zero      string   // display name of the value 0 outside the range: "auto"; "" if 0 is not special
 	Choices   []Choice // of TypeEnum
-	Named     []Choice // of TypeInt: numbers that are not amounts, in addition to the range; see For
+	Named     []Choice // of TypeInt and TypeBytes: numbers that are not amounts, in addition to the range; see For
 	Effect    Effect   // the slowest of all systems that have the knob
 	Risk      Risk     // the highest of all systems that have the knob
 	NeedsBoth bool     // useful only if both ends, and the devices between them, agree

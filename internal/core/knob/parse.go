@@ -110,8 +110,12 @@ func (k Knob) want() string {
 		}
 	case TypeInt:
 		s = fmt.Sprintf("%d to %d %s", k.Min, k.Max, k.Unit)
-		if len(k.Named) > 0 {
-			s = namedText(k.Named) + ", or " + s
+		outside := slices.DeleteFunc(slices.Clone(k.Named), func(c Choice) bool {
+			n, err := strconv.ParseInt(c.Value, 10, 64)
+			return err == nil && n >= k.Min && n <= k.Max
+		})
+		if len(outside) > 0 {
+			s = namedText(outside) + ", or " + s
 		}
 	case TypeRate:
 		s = fmt.Sprintf("a rate from %s to %s, such as 100M", units.BitRate(k.Min), units.BitRate(k.Max))
