@@ -66,7 +66,7 @@ type BlockEnded struct {
 }
 
 // TrialEnded ends the runs of a session, whatever the outcome.
-type TrialEnded struct{ Session model.Session }
+type TrialEnded struct{}
 
 // Searched is the progress of a search for settings: before its first run, and after each
 // finding.

@@ -20,7 +20,6 @@ import (
 
 // hostSide is the state of a host's process.
 type hostSide struct {
-	name       model.Host
 	controller *link
 	env        []string
 
@@ -49,7 +48,7 @@ func hostProcess() error {
 		// The wire process reports it; the host only exits.
 		return errors.Join(err, up.send(failed(0, err)))
 	}
-	h := &hostSide{name: m.Setup.Host, controller: controller, env: hostEnv(m.Setup.Spec), running: map[int]*os.Process{}}
+	h := &hostSide{controller: controller, env: hostEnv(m.Setup.Spec), running: map[int]*os.Process{}}
 	if err := up.send(message{Op: opReady}); err != nil {
 		return err
 	}

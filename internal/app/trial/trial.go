@@ -216,7 +216,7 @@ func (t *Trial) Run(ctx context.Context) (model.Session, error) {
 	t.Session.Ended = t.env.Now()
 	t.conclude(keep, out.Result)
 	err = errors.Join(err, fault.WithKind(fault.Store, t.store.UpdateSession(keep, t.Session)), t.notUndone())
-	t.env.Observe(app.TrialEnded{Session: t.Session})
+	t.env.Observe(app.TrialEnded{})
 	return t.Session, t.fault(err, out.Result)
 }
 

@@ -18,19 +18,19 @@ func besideOf(s *model.Session, d model.Direction) Beside {
 	b.Pass = limits.Passed(s.Runs)
 	b.Jitter, b.JitterBack = jitterOf(s, d), jitterOf(s, opposite(d))
 	for _, r := range s.Runs {
-		if u, paced := udp.Of(r.Flow); paced && r.State == model.RunValid && r.Flow.Direction == opposite(d) {
+		if _, paced := udp.Of(r.Flow); paced && r.State == model.RunValid && r.Flow.Direction == opposite(d) {
 			back, _ := r.Value(opposite(d), model.Goodput)
-			b.LadderBack = append(b.LadderBack, rungOf(r, opposite(d), u.Rate, units.BitRate(back)))
+			b.LadderBack = append(b.LadderBack, rungOf(r, opposite(d), units.BitRate(back)))
 		}
 		rate, ok := r.Value(d, model.Goodput)
 		if r.State != model.RunValid || !ok {
 			continue
 		}
-		datagrams, paced := udp.Toward(r.Flow, d)
+		_, paced := udp.Toward(r.Flow, d)
 		switch {
 		case paced && r.Flow.Direction == model.Both: // see Pass
 		case paced:
-			b.Ladder = append(b.Ladder, rungOf(r, d, datagrams.Rate, units.BitRate(rate)))
+			b.Ladder = append(b.Ladder, rungOf(r, d, units.BitRate(rate)))
 		case r.Flow.Direction == model.Both:
 			b.Together = fact.Known(units.BitRate(rate), "measured with both directions at once")
 			if v, ok := r.Value(opposite(d), model.Goodput); ok {
@@ -107,8 +107,8 @@ func opposite(d model.Direction) model.Direction {
 }
 
 // rungOf returns the result of one run of paced UDP.
-func rungOf(r model.Run, d model.Direction, asked, received units.BitRate) Rung {
-	out := Rung{Asked: asked, Received: received, Size: r.Flow.Block}
+func rungOf(r model.Run, d model.Direction, received units.BitRate) Rung {
+	out := Rung{Received: received, Size: r.Flow.Block}
 	for _, end := range r.Ends {
 		for _, f := range end.Flows {
 			switch {

@@ -22,7 +22,6 @@ import (
 // section 1, step 1).
 type Evidence struct {
 	Direction model.Direction
-	Plan      *model.Plan            // the requested test
 	Run       *model.Run             // the examined run: one real run, not a mixture
 	Goodput   units.BitRate          // of Run
 	Other     fact.Of[units.BitRate] // goodput of the other direction, from its own run
@@ -66,7 +65,6 @@ type Beside struct {
 
 // Rung is one tested rate of paced UDP.
 type Rung struct {
-	Asked    units.BitRate // of payload
 	Sent     units.BitRate // as the sender counted
 	Received units.BitRate // as the receiver counted
 	Size     units.Bytes   // of each datagram
@@ -204,7 +202,7 @@ func Collect(s *model.Session, run model.Run, d model.Direction, samples []model
 	}
 	path := limits.OfPath(s, d)
 	e := Evidence{
-		Direction: d, Plan: &s.Plan, Run: &run, Goodput: units.BitRate(rate), Streams: max(1, run.Flow.Streams),
+		Direction: d, Run: &run, Goodput: units.BitRate(rate), Streams: max(1, run.Flow.Streams),
 		Path: path, Ceiling: path.Against(units.BitRate(rate)), RTT: limits.LeastRTT(s), Samples: samples,
 		Back:   limits.OfPath(s, opposite(d)).Rate,
 		Other:  fact.Unknown[units.BitRate]("the other direction was not measured"),

@@ -14,7 +14,6 @@ import (
 // air is the radio of an end under load.
 type air struct {
 	End
-	device  string
 	rate    units.BitRate // median rate of its frames in the air, in f's direction
 	allows  units.BitRate // rate, or half of it if the other end's radio takes the rest of the time
 	expects fact.Of[units.BitRate]
@@ -41,7 +40,7 @@ func (c Counters) over(part string, whole ...string) fact.Of[float64] {
 // air returns the radio of e, false if it has none or reported no rate under load.
 func (f features) air(e End) (air, bool) {
 	nic, _ := e.NIC()
-	a := air{End: e, device: nic.Name, sender: e.Host == f.Sender.Host, signal: f.level(e, "radio_signal")}
+	a := air{End: e, sender: e.Host == f.Sender.Host, signal: f.level(e, "radio_signal")}
 	name := model.Metric("radio_rx_rate")
 	if a.sender {
 		name = "radio_tx_rate"

@@ -28,7 +28,6 @@ type intake struct {
 	iovs    []unix.Iovec
 	buf     []byte
 	stride  int
-	size    int
 	control []byte
 	used    int // messages whose header the kernel has changed
 }
@@ -44,7 +43,7 @@ func (s *native) prepareReceive(size int, trains bool) collector {
 	_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
 	in := &intake{
 		fd: s.fd, msgs: make([]unix.Mmsghdr, pieces), iovs: make([]unix.Iovec, pieces),
-		stride: (room+63)&^63 + stagger, size: room, control: make([]byte, pieces*receiveControl),
+		stride: (room+63)&^63 + stagger, control: make([]byte, pieces*receiveControl),
 	}
 	in.buf = make([]byte, pieces*in.stride)
 	for i := range in.msgs {

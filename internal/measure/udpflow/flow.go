@@ -74,7 +74,7 @@ func (f *flow) prepareOut(i int, c *datagram.Conn) error {
 		f.size = block(c)
 	}
 	s := &outbound{
-		conn: c, number: uint16(i), size: f.size, omit: f.Spec.Omit, length: f.Spec.Duration, bounds: f.bounds,
+		conn: c, number: uint16(i), omit: f.Spec.Omit, length: f.Spec.Duration, bounds: f.bounds,
 		quota: share(f.Spec, f.size, i),
 	}
 	o := datagram.SenderOptions{

@@ -36,7 +36,6 @@ type outbound struct {
 	conn   *datagram.Conn
 	sender *datagram.Sender
 	number uint16
-	size   int
 	omit   time.Duration
 	length time.Duration // of the window; 0 with a quota
 	quota  int64         // datagrams to send; 0 is no limit

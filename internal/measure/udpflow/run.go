@@ -17,11 +17,10 @@ import (
 // test is one end of one run.
 type test struct {
 	*engine.Life
-	engine *Engine
-	host   model.Host
-	spec   model.Flow // zero fields filled in, except Block
-	flows  []*flow
-	line   *line
+	host  model.Host
+	spec  model.Flow // zero fields filled in, except Block
+	flows []*flow
+	line  *line
 }
 
 // Close implements engine.Test. It waits for Run.

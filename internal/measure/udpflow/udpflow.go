@@ -147,7 +147,7 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 	f.Streams = max(f.Streams, 1)
 	f.Interval = cmp.Or(f.Interval, time.Second)
 	t := &test{
-		Life: engine.NewLife(), engine: e, host: env.Host, spec: f,
+		Life: engine.NewLife(), host: env.Host, spec: f,
 	}
 	var err error
 	if t.line, err = openLine(ctx, env); err != nil {

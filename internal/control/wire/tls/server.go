@@ -99,7 +99,6 @@ type Visitor struct {
 	Number uint64
 	Key    Key
 	Addr   netip.Addr // where the session comes from
-	Here   netip.Addr // the server's own address that it came to
 
 	// Secret is the secret that it presented: that of Key, or whatever an anonymous client of an
 	// open server sent.
@@ -299,7 +298,7 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 		}
 		raw.left.Store(-1)
 		s.door.leave(at)
-		v = &Visitor{Number: s.admitted.Add(1), Key: k, Addr: addr.Unmap(), Here: here(conn), Secret: h.Secret}
+		v = &Visitor{Number: s.admitted.Add(1), Key: k, Addr: addr.Unmap(), Secret: h.Secret}
 		if s.config.Welcome != nil {
 			s.config.Welcome(*v, own)
 		}
@@ -334,11 +333,6 @@ func (s *Server) refused(addr netip.Addr, err error) {
 
 // ErrKeyOver reports that a session was ended because its key is no longer valid.
 var ErrKeyOver = errors.New("the key was revoked or has expired")
-
-// here returns the address of this host that conn came to.
-func here(conn *net.TCPConn) netip.Addr {
-	return conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
-}
 
 // measuresWith returns a function that reports whether a session of a controller may exchange
 // data with an address: the controller's own, or one of Peers.

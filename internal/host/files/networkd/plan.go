@@ -13,7 +13,7 @@ import (
 
 // Plan implements files.Format.
 func (Format) Plan(_ context.Context, h files.Host, r files.Request) (files.Draft, error) {
-	p := plan{host: h, config: read(withoutOurs(h, r.Link)), request: r, draft: files.Draft{Want: make(map[string]string)}}
+	p := plan{config: read(withoutOurs(h, r.Link)), request: r, draft: files.Draft{Want: make(map[string]string)}}
 	if d, ok := h.Device(r.Link); ok && slices.ContainsFunc(r.Settings, func(s files.Setting) bool { return s.Text == "" }) {
 		if err := p.named(d); err != nil {
 			return files.Draft{}, err
@@ -58,7 +58,6 @@ func Missing(s files.Setting) string {
 }
 
 type plan struct {
-	host    files.Host
 	config  *config
 	request files.Request
 	draft   files.Draft
@@ -196,7 +195,7 @@ func comments(lines []string) []string {
 // Linked returns the drop-in that makes a generated .link file set what the present winner of
 // a device sets, except for the settings in changed; no file if there is nothing to add.
 func Linked(h files.Host, d device.Device, generated string, head []string, changed []files.Setting) (files.Draft, error) {
-	p := plan{host: h, config: read(h), request: files.Request{Link: d.Name, Head: head}}
+	p := plan{config: read(h), request: files.Request{Link: d.Name, Head: head}}
 	u, err := p.linkWinner(d)
 	if err != nil || u.File == "" || path.Base(u.File) == generated {
 		return files.Draft{}, err
