@@ -391,7 +391,7 @@ func TestReasons(t *testing.T) {
 		v := knob.Unread(c.err, c.device)
 		must.True(t, knob.ReasonOf(v) == c.want && v.Reason() == c.err.Error(), "%v: %s", c.err, knob.ReasonOf(v))
 	}
-	must.Equal(t, knob.ReasonOf(fact.Unknown[string]("x")), knob.NotTold, "without a code")
+	must.Equal(t, knob.ReasonOf(fact.Unknown[string]("x")), knob.NotReported, "without a code")
 }
 
 // TestReasonsAreDocumented: docs/json.md lists each reason in the program's words.

@@ -21,7 +21,7 @@ const (
 	NotSet        Reason = "not_set"            // not set, and the value in force is unknown
 	NoPath        Reason = "no_path"            // the interface or route of the data path is unknown
 	NoRights      Reason = "no_rights"          // reading it needs more rights
-	NotTold       Reason = "not_told"           // the host did not report it, or not why
+	NotReported   Reason = "not_reported"       // the host did not report it, or not why
 	OtherReason   Reason = "other"              // anything else: see the text
 )
 
@@ -41,7 +41,7 @@ func Reasons() []struct {
 		{NotSet, "nothing is set, and what holds then is not known"},
 		{NoPath, "the interface or the route of the data path is not known"},
 		{NoRights, "reading it needs more rights"},
-		{NotTold, "the host did not say"},
+		{NotReported, "the host did not report it"},
 		{OtherReason, "something else: see the words"},
 	}
 }
@@ -57,8 +57,8 @@ type because struct {
 // Unwrap returns the cause.
 func (b *because) Unwrap() error { return b.error }
 
-// Unread returns an unknown value for an error of reading a setting, which the driver of a
-// device keeps or the kernel.
+// Unread returns the unknown value of a setting that could not be read. device says that the
+// driver of a device keeps the setting, not the kernel.
 func Unread(err error, device bool) fact.Of[string] {
 	r := OtherReason
 	switch own, ok := errors.AsType[*because](err); {
@@ -76,4 +76,4 @@ func Unread(err error, device bool) fact.Of[string] {
 }
 
 // ReasonOf returns why the value of a setting is unknown.
-func ReasonOf(v fact.Of[string]) Reason { return cmp.Or(Reason(v.Code()), NotTold) }
+func ReasonOf(v fact.Of[string]) Reason { return cmp.Or(Reason(v.Code()), NotReported) }

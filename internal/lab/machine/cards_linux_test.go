@@ -368,7 +368,7 @@ func try(ctx context.Context, t *testing.T, m *Machine, name string, one trial) 
 		return "not undone"
 	case strings.Contains(text, "SEEN=yes") && !strings.Contains(text, "linerate: apply setting"):
 		if strings.Contains(text, "kernel: ") {
-			return "yes; the driver logs a fault, which is told"
+			return "yes; the driver logs a fault, which linerate shows"
 		}
 		return yes
 	case strings.Contains(text, "RC=0"): // held to its deadline
@@ -385,7 +385,7 @@ func try(ctx context.Context, t *testing.T, m *Machine, name string, one trial) 
 		t.Errorf("%s %s: ethtool sets what linerate refuses:\n%s", name, one.settings, text)
 		return "no: refused, and ethtool sets it"
 	}
-	return fmt.Sprintf("no: told that it stays; nor does `ethtool -s` move the emulated card: %s %s, negotiation %s",
+	return fmt.Sprintf("no: linerate says that it stays; nor does `ethtool -s` move the emulated card: %s %s, negotiation %s",
 		field(alone, `Speed: (\S+)`), strings.ToLower(field(alone, `Duplex: (\S+)`)), field(alone, `Auto-negotiation: (\S+)`))
 }
 
