@@ -177,6 +177,7 @@ type sessionDocument struct {
 				Value   *string `json:"value"`
 				Source  string  `json:"source"`
 				Unknown string  `json:"unknown"`
+				Code    string  `json:"code"`
 			} `json:"knobs"`
 			Machine *struct{} `json:"machine"`
 			Route   *struct{} `json:"route"`
@@ -215,8 +216,8 @@ func TestDocumentOfAQuickTest(t *testing.T) {
 			switch {
 			case v.Value != nil && v.Source != "":
 				known++
-			case v.Value == nil && v.Unknown != "" && v.Unknown != string(knob.OtherReason):
-				unknown[v.Unknown]++
+			case v.Value == nil && v.Unknown != "" && v.Code != "" && v.Code != string(knob.OtherReason):
+				unknown[v.Code]++
 			default:
 				t.Errorf("%s: %+v", id, v)
 			}

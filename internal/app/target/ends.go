@@ -246,7 +246,7 @@ func (e *Ends) meetForeign(ctx context.Context) error {
 		return err
 	}
 	e.Idle = Itself{e, model.Near}
-	silent := e.foreign.Program.Server + " does not tell"
+	silent := e.foreign.Program.Server + " does not report it"
 	e.Hosts = []model.HostFacts{facts, {
 		Host: model.Far, Name: host, Address: host,
 		Kernel: fact.Unknown[string](silent), Interface: fact.Unknown[string](silent), MTU: fact.Unknown[int](silent),
