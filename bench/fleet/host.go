@@ -60,7 +60,7 @@ func host(ctx context.Context, hub tls.Link, about []string) error {
 		return err
 	}
 	defer func() { _ = file.Close() }() // each line is written at once
-	env := app.Env{Version: "fleet-test", Getenv: os.Getenv, Now: time.Now, Catalogue: knob.NewIndex(), Asker: app.Nobody{}, Observer: printer{}}
+	env := app.Env{Version: "fleet-test", Getenv: os.Getenv, Now: time.Now, Catalogue: knob.NewIndex(), Asker: app.NoUser{}, Observer: printer{}}
 	m, err := member.Open(ctx, env, member.Config{
 		Hub: hub, Name: name, Limits: fleet.Limits{Share: 1}, Serve: serve.Config{Listen: "127.0.0.1:" + port, Host: "127.0.0.1", State: state, Guest: true, Audit: log + auditFile},
 		Simulate: func(ctx context.Context, o wirefleet.Order, far *session.Client) ([]fleet.Run, error) {

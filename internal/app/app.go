@@ -84,13 +84,13 @@ func (e Env) Kinds() traffic.Kinds {
 
 // Asker puts questions to the user.
 type Asker interface {
-	// Ask returns the user's answer. It returns ErrNobody at once if no user can answer that
+	// Ask returns the user's answer. It returns ErrNoTerminal at once if no user can answer that
 	// kind of question, and the error of ctx if ctx ends before the answer comes.
 	Ask(ctx context.Context, q Question) (Answer, error)
 }
 
-// ErrNobody reports that there is no terminal to answer a question on.
-var ErrNobody = errors.New("there is no terminal to answer on")
+// ErrNoTerminal reports that there is no terminal to answer a question on.
+var ErrNoTerminal = errors.New("there is no terminal to answer on")
 
 // QuestionKind is the kind of a question.
 type QuestionKind int
@@ -142,12 +142,12 @@ type Observer interface {
 	Observe(e Event)
 }
 
-// Nobody is an Asker and Observer without a user: it answers no question and drops all
+// NoUser is an Asker and Observer without a user: it answers no question and drops all
 // events.
-type Nobody struct{}
+type NoUser struct{}
 
-// Ask implements Asker: it returns ErrNobody.
-func (Nobody) Ask(context.Context, Question) (Answer, error) { return Answer{}, ErrNobody }
+// Ask implements Asker: it returns ErrNoTerminal.
+func (NoUser) Ask(context.Context, Question) (Answer, error) { return Answer{}, ErrNoTerminal }
 
 // Observe implements Observer: it drops e.
-func (Nobody) Observe(Event) {}
+func (NoUser) Observe(Event) {}

@@ -10,8 +10,8 @@ import (
 )
 
 func TestNobodyAnswers(t *testing.T) {
-	var asker Asker = Nobody{}
-	must.Is(t, must.Err(asker.Ask(t.Context(), Question{Kind: KeepChange})), ErrNobody, "Ask")
+	var asker Asker = NoUser{}
+	must.Is(t, must.Err(asker.Ask(t.Context(), Question{Kind: KeepChange})), ErrNoTerminal, "Ask")
 }
 
 // TestPatienceScales: --timeout is how long a host may be silent. All timeouts of a host grow

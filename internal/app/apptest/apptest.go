@@ -34,7 +34,7 @@ func (p *Person) Ask(ctx context.Context, q app.Question) (app.Answer, error) {
 	p.asked = append(p.asked, q)
 	p.mu.Unlock()
 	if p.Answer == nil {
-		return app.Answer{}, app.ErrNobody
+		return app.Answer{}, app.ErrNoTerminal
 	}
 	return p.Answer(ctx, q)
 }

@@ -179,7 +179,7 @@ func (c *change) decide(ctx context.Context) error {
 			return ended()
 		case answer := <-answers:
 			switch {
-			case errors.Is(answer.err, app.ErrNobody):
+			case errors.Is(answer.err, app.ErrNoTerminal):
 				person = false
 				c.Observe(app.Held{Within: c.Within})
 			case answer.err != nil && asking.Err() != nil: // another case reports it

@@ -35,7 +35,7 @@ func linked(h model.Host, system string, now, most int) *app.Host {
 
 // recorder records events, and answers no questions.
 type recorder struct {
-	app.Nobody
+	app.NoUser
 	events []app.Event
 }
 

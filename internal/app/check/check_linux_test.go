@@ -72,7 +72,7 @@ func TestQuickCheckInALab(t *testing.T) {
 
 // aloneMain checks the virtual host that it runs in.
 func aloneMain([]string) error {
-	env := app.Env{Version: "v0.0-test", Getenv: os.Getenv, Now: time.Now, Asker: app.Nobody{}, Observer: app.Nobody{}}
+	env := app.Env{Version: "v0.0-test", Getenv: os.Getenv, Now: time.Now, Asker: app.NoUser{}, Observer: app.NoUser{}}
 	m, err := check.Alone(context.Background(), env)
 	if err != nil {
 		fmt.Println("error:", err)

@@ -242,7 +242,7 @@ func (h *Hub) become() error {
 		return nil
 	}
 	u, err := sandbox.Choose(h.c.User, h.c.Dir)
-	if h.c.User == "" && (errors.Is(err, sandbox.ErrNobody) || errors.Is(err, errors.ErrUnsupported)) {
+	if h.c.User == "" && (errors.Is(err, sandbox.ErrNoOtherUser) || errors.Is(err, errors.ErrUnsupported)) {
 		return nil
 	}
 	if err != nil {

@@ -331,7 +331,7 @@ func overruled(c model.Claim, k session.Keeping) bool {
 func (k *keeping) write(ctx context.Context) error {
 	if !k.Sure {
 		answer, err := k.Ask(ctx, k.question())
-		if errors.Is(err, app.ErrNobody) {
+		if errors.Is(err, app.ErrNoTerminal) {
 			return fault.WithHint(fault.Usagef("there is no terminal to ask on"), "show what would be written with --dry-run; write it with --yes")
 		}
 		if err != nil {

@@ -47,7 +47,7 @@ type person struct {
 func (p *person) Ask(_ context.Context, q app.Question) (app.Answer, error) {
 	p.asked = append(p.asked, q)
 	if p.answer == nil {
-		return app.Answer{}, app.ErrNobody
+		return app.Answer{}, app.ErrNoTerminal
 	}
 	return p.answer(q)
 }

@@ -17,7 +17,7 @@ import (
 
 // listener records events.
 type listener struct {
-	app.Nobody
+	app.NoUser
 	events []app.Event
 }
 

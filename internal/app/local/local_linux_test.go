@@ -25,7 +25,7 @@ import (
 
 // listener records events.
 type listener struct {
-	app.Nobody
+	app.NoUser
 	mu     sync.Mutex
 	events []app.Event
 }

@@ -87,7 +87,7 @@ func (m *Member) measure(ctx context.Context, o wirefleet.Order) fleet.Lease {
 	ctx, cancel := context.WithTimeoutCause(ctx, m.guard.left(l.Until), errors.New("it took longer than its window"))
 	defer cancel()
 	env := m.env
-	env.Observer, env.Asker, env.Calm = quietly{m.env.Observer}, app.Nobody{}, 0
+	env.Observer, env.Asker, env.Calm = quietly{m.env.Observer}, app.NoUser{}, 0
 	e, err := target.Connect(ctx, env, app.ThisMachine, o.Far, func(ctx context.Context, h model.Host) (wire.Peer, error) {
 		if h == model.Near {
 			return m.server.Near(ctx, noKnobs), nil

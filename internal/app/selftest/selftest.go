@@ -100,7 +100,7 @@ func Run(ctx context.Context, env app.Env, q Request) (Report, error) {
 	t.report = Report{Version: env.Version, System: runtime.GOOS + "/" + runtime.GOARCH, Began: env.Now(), Full: q.Full}
 	if q.Settings && !q.Yes {
 		switch answer, err := env.Ask(ctx, app.Question{Kind: app.TrySettings, Host: app.ThisMachine}); {
-		case errors.Is(err, app.ErrNobody):
+		case errors.Is(err, app.ErrNoTerminal):
 			return t.report, fault.WithHint(fault.Usagef("settings would be changed, and there is no terminal to agree on"), "--yes agrees beforehand")
 		case err != nil:
 			return t.report, err

@@ -34,7 +34,7 @@ func (s *Server) chooseUser() error {
 	switch {
 	case err == nil:
 		s.user, s.copies = &u, "."
-	case s.c.User == "" && (errors.Is(err, sandbox.ErrNobody) || errors.Is(err, errors.ErrUnsupported)):
+	case s.c.User == "" && (errors.Is(err, sandbox.ErrNoOtherUser) || errors.Is(err, errors.ErrUnsupported)):
 		s.got = append(s.got, fmt.Sprintf("as this user (%v)", err))
 	default:
 		return fault.New(fault.Usage, err, "name a user without rights: --user NAME")

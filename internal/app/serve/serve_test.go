@@ -37,7 +37,7 @@ import (
 
 // heard is an Observer that keeps the message lines and errors of a server.
 type heard struct {
-	app.Nobody
+	app.NoUser
 	mu    sync.Mutex
 	lines []string
 }

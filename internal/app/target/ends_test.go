@@ -105,7 +105,7 @@ func TestReopen(t *testing.T) {
 	must.Do(t, e.Reopen(t.Context()))
 	v := must.Get(e.Far.ReadKnobs(t.Context(), []model.KnobID{"link.mtu"}))(t)
 	must.True(t, v["link.mtu"].Or("") == "1500", "over the new session: %v", v)
-	must.Len(t, apptest.Events[app.Trouble](p), 0, "that a host was lost is told as trouble")
+	must.Len(t, apptest.Events[app.Trouble](p), 0, "that a host was lost is reported as trouble")
 }
 
 // TestRealHosts: the errors for unreachable hosts, for each way to name them.

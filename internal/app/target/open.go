@@ -267,8 +267,8 @@ func (o *Opener) sudoPassword(ctx context.Context, target string) func(host stri
 			return password, nil
 		}
 		answer, err := o.env.Ask(ctx, app.Question{Kind: app.Password, Host: host})
-		if errors.Is(err, app.ErrNobody) {
-			return nil, deploy.ErrNobody
+		if errors.Is(err, app.ErrNoTerminal) {
+			return nil, deploy.ErrNoTerminal
 		}
 		if err != nil {
 			return nil, err

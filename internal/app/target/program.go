@@ -53,7 +53,7 @@ func (o *Opener) keeping(t ssh.Target) (deploy.Keep, func(context.Context, int) 
 	}
 	return deploy.KeepAsked, func(ctx context.Context, bytes int) (bool, error) {
 		answer, err := o.env.Ask(ctx, app.Question{Kind: app.KeepProgram, Host: t.Host, Count: bytes})
-		if errors.Is(err, app.ErrNobody) {
+		if errors.Is(err, app.ErrNoTerminal) {
 			return false, nil
 		}
 		if err != nil {

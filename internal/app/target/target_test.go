@@ -222,7 +222,7 @@ func TestSudoPassword(t *testing.T) {
 
 // TestNobodyTypesAPassword: deploy gets its own error value.
 func TestNobodyTypesAPassword(t *testing.T) {
-	must.Is(t, must.Err(New(apptest.Env(&apptest.Person{}), Options{Sudo: true}).sudoPassword(t.Context(), "user@nas")("nas")), deploy.ErrNobody)
+	must.Is(t, must.Err(New(apptest.Env(&apptest.Person{}), Options{Sudo: true}).sudoPassword(t.Context(), "user@nas")("nas")), deploy.ErrNoTerminal)
 	gone := errors.New("the page is gone")
 	o := New(apptest.Env(&apptest.Person{Answer: func(context.Context, app.Question) (app.Answer, error) { return app.Answer{}, gone }}), Options{})
 	must.Is(t, must.Err(o.sudoPassword(t.Context(), "user@nas")("nas")), gone)
@@ -335,7 +335,7 @@ func TestFirstHour13SilentForeign(t *testing.T) {
 	t.Parallel()
 	l := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = l.Close() })
-	env := app.Env{Timeout: time.Second, Asker: app.Nobody{}, Observer: app.Nobody{}, Getenv: func(string) string { return "" }}
+	env := app.Env{Timeout: time.Second, Asker: app.NoUser{}, Observer: app.NoUser{}, Getenv: func(string) string { return "" }}
 	flow := model.Flow{Engine: bulk.Name, Direction: model.To, Streams: 1, Duration: time.Second, Interval: time.Second}
 	back := flow
 	back.Direction = model.From
@@ -357,7 +357,7 @@ func TestFirstHour13SilentDatagrams(t *testing.T) {
 	t.Parallel()
 	c := must.Get(new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = c.Close() })
-	env := app.Env{Timeout: 5 * time.Second, Asker: app.Nobody{}, Observer: app.Nobody{}, Getenv: func(string) string { return "" }}
+	env := app.Env{Timeout: 5 * time.Second, Asker: app.NoUser{}, Observer: app.NoUser{}, Getenv: func(string) string { return "" }}
 	target := must.Get(Parse("iperf2://"+c.LocalAddr().String(), env))(t)
 	flow := model.Flow{Engine: udp.Name, Direction: model.To, Streams: 1, Duration: 200 * time.Millisecond, Interval: 200 * time.Millisecond}
 	flow.Params = traffic.Write(udp.Params{Rate: udp.DefaultRate})

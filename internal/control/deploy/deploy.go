@@ -42,7 +42,7 @@ type Options struct {
 	// TrustFar runs the far host's own linerate, even as root, if this machine has none for its
 	// system. That program is unverified.
 	TrustFar bool
-	// Password prompts for the sudo password of a host. It returns ErrNobody if there is no
+	// Password prompts for the sudo password of a host. It returns ErrNoTerminal if there is no
 	// terminal to prompt on; nil always means that.
 	Password func(host string) ([]byte, error)
 	// Keep says whether the program stays in the far host's cache folder for the next time.
@@ -73,8 +73,8 @@ const (
 	KeepNone              // it is removed, and so are earlier ones
 )
 
-// ErrNobody reports that there is no terminal to type a password on.
-var ErrNobody = errors.New("there is no terminal to type it on")
+// ErrNoTerminal reports that there is no terminal to type a password on.
+var ErrNoTerminal = errors.New("there is no terminal to type it on")
 
 // far describes the far host.
 type far struct {

@@ -66,7 +66,7 @@ func (d *deployment) startBySudo(ctx context.Context, file remote) (wire.Peer, e
 	if r.Status != 0 {
 		sudo = "sudo -k -S -p ''"
 		password, err := d.password(ctx, sudo)
-		if errors.Is(err, ErrNobody) {
+		if errors.Is(err, ErrNoTerminal) {
 			return wire.Peer{}, fault.New(fault.Unreachable, fmt.Errorf("sudo on %s wants a password, and there is no terminal to ask for it: %s", d.host, firstLine(r.Output)),
 				"log in there as root, or allow sudo without a password (NOPASSWD in sudoers)")
 		}
@@ -109,7 +109,7 @@ func (d *deployment) mayRunUnknown(path string) error {
 func (d *deployment) password(ctx context.Context, sudo string) ([]byte, error) {
 	var said string
 	if d.o.Password == nil {
-		return nil, ErrNobody
+		return nil, ErrNoTerminal
 	}
 	for range passwords {
 		password, err := d.o.Password(d.host)

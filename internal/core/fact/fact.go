@@ -95,7 +95,7 @@ func (f Of[T]) Reason() string {
 	return f.source
 }
 
-// Code returns the word for the reason of an unknown value, "" if there is none.
+// Code returns the word that Coded gave the reason of an unknown value, else "".
 func (f Of[T]) Code() string { return f.code }
 
 // Fields implements Any.

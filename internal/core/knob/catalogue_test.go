@@ -392,6 +392,7 @@ func TestReasons(t *testing.T) {
 		must.True(t, knob.ReasonOf(v) == c.want && v.Reason() == c.err.Error(), "%v: %s", c.err, knob.ReasonOf(v))
 	}
 	must.Equal(t, knob.ReasonOf(fact.Unknown[string]("x")), knob.NotReported, "without a code")
+	must.Equal(t, knob.ReasonOf(fact.Coded[string]("no_idea", "x")), knob.OtherReason, "with a code of another list")
 }
 
 // TestReasonsAreDocumented: docs/json.md lists each reason in the program's words.

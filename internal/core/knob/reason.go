@@ -75,5 +75,14 @@ func Unread(err error, device bool) fact.Of[string] {
 	return fact.Coded[string](string(r), err.Error())
 }
 
-// ReasonOf returns why the value of a setting is unknown.
-func ReasonOf(v fact.Of[string]) Reason { return cmp.Or(Reason(v.Code()), NotReported) }
+// ReasonOf returns why the value of a setting is unknown. A code that is not of the list, which
+// another host may report, is OtherReason.
+func ReasonOf(v fact.Of[string]) Reason {
+	code := cmp.Or(Reason(v.Code()), NotReported)
+	for _, r := range Reasons() {
+		if r.Reason == code {
+			return code
+		}
+	}
+	return OtherReason
+}

@@ -139,7 +139,7 @@ func (h Host) readOne(ctx context.Context, id model.KnobID) fact.Of[string] {
 		v, err = k.Decode(runtime.GOOS, raw)
 	}
 	if err != nil {
-		return knob.Unread(err, p.Target != "")
+		return knob.Unread(err, k.Scope == knob.ScopeLink && p.Mechanism != knob.Sysctl)
 	}
 	return fact.Known(v, p.String()+k.OwnDriver(raw))
 }

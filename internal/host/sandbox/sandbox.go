@@ -40,16 +40,16 @@ const (
 // src/core/dynamic-user.c).
 const leased = "/run/systemd/dynamic-uid"
 
-// ErrNobody reports that there is no other user to become: the user namespace of this process
+// ErrNoOtherUser reports that there is no other user to become: the user namespace of this process
 // has none.
-var ErrNobody = errors.New("this user namespace has no other user")
+var ErrNoOtherUser = errors.New("this user namespace has no other user")
 
 // IsRoot reports whether this process may become another user.
 func IsRoot() bool { return os.Geteuid() == 0 }
 
 // Choose returns the account called name, or with that number. Without a name it returns a
 // number without an account, the same one for the same seed as long as that is free. The
-// error wraps ErrNobody if there is no such number here.
+// error wraps ErrNoOtherUser if there is no such number here.
 func Choose(name, seed string) (User, error) {
 	if name != "" {
 		return account(name)
@@ -61,7 +61,7 @@ func Choose(name, seed string) (User, error) {
 		id := dynamicLow + (int(h.Sum32()%span)+i)%span
 		text := strconv.Itoa(id)
 		if !mapped(id) {
-			return User{}, fmt.Errorf("become user %d: %w", id, ErrNobody)
+			return User{}, fmt.Errorf("become user %d: %w", id, ErrNoOtherUser)
 		}
 		_, byID := user.LookupId(text)
 		_, byGroup := user.LookupGroupId(text)
@@ -92,7 +92,7 @@ func account(name string) (User, error) {
 	case uid == 0 || gid == 0:
 		return User{}, fmt.Errorf("user %s has the rights of root", u.Username)
 	case !mapped(uid) || !mapped(gid):
-		return User{}, fmt.Errorf("become %s: %w", u.Username, ErrNobody)
+		return User{}, fmt.Errorf("become %s: %w", u.Username, ErrNoOtherUser)
 	}
 	return User{UID: uid, GID: gid, Name: u.Username}, nil
 }

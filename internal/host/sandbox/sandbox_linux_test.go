@@ -136,7 +136,7 @@ func TestRightsAreGone(t *testing.T) {
 
 func TestChoose(t *testing.T) {
 	a, err := sandbox.Choose("", "/var/lib/linerate")
-	must.SkipIf(t, errors.Is(err, sandbox.ErrNobody), "%v", err)
+	must.SkipIf(t, errors.Is(err, sandbox.ErrNoOtherUser), "%v", err)
 	b, _ := sandbox.Choose("", "/var/lib/linerate")
 	must.True(t, err == nil && a == b && a.UID >= 61184 && a.UID <= 65519 && a.UID == a.GID, "%+v, %+v, %v", a, b, err)
 	for _, bad := range []string{"root", "0", "no-such-user"} {

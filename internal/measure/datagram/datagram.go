@@ -44,9 +44,9 @@ type Options struct {
 // the double.
 const DefaultRecvBuffer units.Bytes = 64 << 20
 
-// ErrNobodyListens reports that the peer's host answered repeatedly that no socket receives the
+// ErrNoListener reports that the peer's host answered repeatedly that no socket receives the
 // datagrams (ICMP port unreachable).
-var ErrNobodyListens = errors.New("there is no listener any more")
+var ErrNoListener = errors.New("there is no listener any more")
 
 // Conn is a connected UDP socket that this package owns. One goroutine may send and one receive
 // at the same time; Close waits for neither, so both must have returned before.

@@ -73,7 +73,7 @@ func TestNobodyListens(t *testing.T) {
 	go func() { done <- f.send.Run() }()
 	select {
 	case err := <-done:
-		must.True(t, runtime.GOOS != "linux" && runtime.GOOS != "windows" || errors.Is(err, ErrNobodyListens), "error %v", err)
+		must.True(t, runtime.GOOS != "linux" && runtime.GOOS != "windows" || errors.Is(err, ErrNoListener), "error %v", err)
 	case <-time.After(time.Minute):
 		f.send.Stop()
 		t.Error("the sender goes on")

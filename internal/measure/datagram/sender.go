@@ -137,7 +137,7 @@ func (s *Sender) Next() int64 { return s.next }
 func (s *Sender) Stop() { s.stop.Store(true) }
 
 // Run sends until Before returns false, Stop is called, or sending has failed for too long:
-// then the error wraps ErrNobodyListens or the kernel's reason. It keeps its thread busy.
+// then the error wraps ErrNoListener or the kernel's reason. It keeps its thread busy.
 func (s *Sender) Run() error {
 	c := newClock(s.o.Start)
 	c.yielded = c.now()
@@ -284,7 +284,7 @@ func (s *Sender) judge(c *clock, at time.Duration, o outcome, err error) error {
 		}
 		s.health.nobody++
 		if s.health.nobody >= nobodyCount && at-s.health.refused >= nobodyTime {
-			return fmt.Errorf("send datagrams: %w", ErrNobodyListens)
+			return fmt.Errorf("send datagrams: %w", ErrNoListener)
 		}
 	case refused:
 	}

@@ -32,7 +32,7 @@ type Party int
 
 // The parties; the zero value is neither.
 const (
-	Nobody Party = iota
+	NoParty Party = iota
 	Client
 	Server
 )
@@ -77,19 +77,19 @@ func (s State) info() (string, Party) {
 	case ServerFailed:
 		return "SERVER_ERROR", Server
 	default:
-		return "", Nobody
+		return "", NoParty
 	}
 }
 
 // Known reports whether any version sends the state.
-func (s State) Known() bool { _, by := s.info(); return by != Nobody }
+func (s State) Known() bool { _, by := s.info(); return by != NoParty }
 
-// SentBy returns the party that may send the state, Nobody for an unknown one.
+// SentBy returns the party that may send the state, NoParty for an unknown one.
 func (s State) SentBy() Party { _, by := s.info(); return by }
 
 // String returns the name in the iperf3 sources, or "state N".
 func (s State) String() string {
-	if name, by := s.info(); by != Nobody {
+	if name, by := s.info(); by != NoParty {
 		return name
 	}
 	return fmt.Sprintf("state %d", int8(s))

@@ -72,11 +72,11 @@ func TestStates(t *testing.T) {
 		"0c": {ClientTerminate, "CLIENT_TERMINATE", Client}, "0d": {ExchangeResults, "EXCHANGE_RESULTS", Server},
 		"0e": {DisplayResults, "DISPLAY_RESULTS", Server}, "10": {Done, "IPERF_DONE", Client},
 		"ff": {AccessDenied, "ACCESS_DENIED", Server}, "fe": {ServerFailed, "SERVER_ERROR", Server},
-		"03": {3, "state 3", Nobody}, "80": {-128, "state -128", Nobody},
+		"03": {3, "state 3", NoParty}, "80": {-128, "state -128", NoParty},
 	} {
 		b := wire(t, word)
 		s, err := ReadState(bytes.NewReader(b))
-		must.True(t, err == nil && s == want.s && s.String() == want.name && s.SentBy() == want.by && s.Known() == (want.by != Nobody) && s.Byte() == b[0], "%s: %v by %v, known %v, %v", word, s, s.SentBy(), s.Known(), err)
+		must.True(t, err == nil && s == want.s && s.String() == want.name && s.SentBy() == want.by && s.Known() == (want.by != NoParty) && s.Byte() == b[0], "%s: %v by %v, known %v, %v", word, s, s.SentBy(), s.Known(), err)
 	}
 	must.Is(t, must.Err(ReadState(strings.NewReader(""))), io.EOF, "closed")
 }

@@ -157,7 +157,7 @@ func (s *outbound) run(start time.Time) {
 	s.sender.Start(start)
 	err := s.sender.Run()
 	at, next := time.Since(start), s.sender.Next()
-	if s.phase == after && errors.Is(err, datagram.ErrNobodyListens) {
+	if s.phase == after && errors.Is(err, datagram.ErrNoListener) {
 		err = nil // the receiver has what it needs
 	}
 	if s.phase != after {

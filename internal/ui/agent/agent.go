@@ -56,7 +56,7 @@ func Main(ctx context.Context, version string, self, args []string) int {
 	index := knob.NewIndex()
 	p := Process{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	p.World = func() app.Env {
-		return app.Env{Version: version, Self: self, Getenv: os.Getenv, Now: time.Now, Catalogue: index, Asker: app.Nobody{}, Observer: printer{p.Err}}
+		return app.Env{Version: version, Self: self, Getenv: os.Getenv, Now: time.Now, Catalogue: index, Asker: app.NoUser{}, Observer: printer{p.Err}}
 	}
 	root := &cobra.Command{
 		Use: "linerate-agent", Short: "the part of linerate that runs on a host which is measured",

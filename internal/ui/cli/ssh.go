@@ -50,7 +50,7 @@ func openTTY() (*os.File, error) {
 func (a *console) askPassword(ctx context.Context, prompt string) ([]byte, error) {
 	tty, err := openTTY()
 	if err != nil {
-		return nil, app.ErrNobody
+		return nil, app.ErrNoTerminal
 	}
 	defer tty.Close()
 	fd := int(tty.Fd())

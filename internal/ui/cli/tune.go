@@ -282,7 +282,7 @@ func (a *console) keepTuned(ctx context.Context, winner model.Setting, t report.
 	}
 	answer, err := a.Ask(ctx, app.Question{Kind: app.KeepTuned, Why: strings.Join(t.Open, "; ")})
 	switch {
-	case errors.Is(err, app.ErrNobody) || err == nil && answer.Choice == "":
+	case errors.Is(err, app.ErrNoTerminal) || err == nil && answer.Choice == "":
 		a.talk("the hosts are as they were; to keep it until the next start: %s\nfor good: %s", next[0], next[1])
 		return nil
 	case err != nil:

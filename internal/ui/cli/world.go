@@ -57,7 +57,7 @@ func (a *console) Ask(ctx context.Context, q app.Question) (app.Answer, error) {
 		return app.Answer{Secret: secret}, err
 	}
 	if !a.InTerminal || !a.ErrTerminal {
-		return app.Answer{}, app.ErrNobody
+		return app.Answer{}, app.ErrNoTerminal
 	}
 	switch q.Kind {
 	case app.KeepChange:
@@ -79,7 +79,7 @@ func (a *console) Ask(ctx context.Context, q app.Question) (app.Answer, error) {
 		return app.Answer{Choice: map[string]string{"s": "reboot", "p": "permanent", "f": "profile"}[answer]}, err
 	case app.Password:
 	}
-	return app.Answer{}, app.ErrNobody
+	return app.Answer{}, app.ErrNoTerminal
 }
 
 // agreed asks a yes-or-no question on the terminal.

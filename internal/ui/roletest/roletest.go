@@ -63,7 +63,7 @@ func agent(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	conn, done := wire.Join(os.Stdin, os.Stdout)
-	env := app.Env{Version: "v0.0-test", Self: []string{self}, Getenv: os.Getenv, Now: time.Now, Asker: app.Nobody{}, Observer: app.Nobody{}}
+	env := app.Env{Version: "v0.0-test", Self: []string{self}, Getenv: os.Getenv, Now: time.Now, Asker: app.NoUser{}, Observer: app.NoUser{}}
 	err = local.Serve(ctx, env, conn, o)
 	_ = conn.Close()
 	_ = os.Stdin.Close()
