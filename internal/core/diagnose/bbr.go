@@ -3,6 +3,7 @@ package diagnose
 import (
 	"time"
 
+	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 )
 
@@ -79,7 +80,12 @@ func lossUnderBBR(f features) (*finding, bool) {
 		}
 		return b, true
 	case m.lost >= bbrDrops && m.lost < bbrBears && m.share >= nearlyFull && float64(f.Goodput) >= refutes*float64(ceiling)*(1-m.lost):
-		return b.because("TCP_INFO total_retrans, TCP_CC_INFO bbr_bw", "bbr fills the path as it sees it (%s), and %.2g %% of what it sends is lost", m.rate, 100*m.lost), true
+		b.because("TCP_INFO total_retrans, TCP_CC_INFO bbr_bw", "bbr fills the path as it sees it (%s), and %.2g %% of what it sends is lost", m.rate, 100*m.lost)
+		if f.cutsOnly(m) { // lost to its own rate, not to the wire
+			b.Rule, b.Host, b.Limit = "B06", "", "short queue on the path"
+			b.kind(model.FindingOutside).also("evenly sent datagrams arrive").NoKnob = "a queue on the way that is too short for the bursts of bbr: make it longer there"
+		}
+		return b, true
 	}
 	return nil, false
 }

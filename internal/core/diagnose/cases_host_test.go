@@ -235,6 +235,7 @@ func longCases() []aCase {
 		{name: "bbr at a loss that it does not bear", rate: 50e6, change: bbr(60e6, 25000, 10.2), rule: "B10", at: atSender, says: "each try takes it further down; or a policer drops what is too fast: linerate check tells which"},
 		{name: "and the receiver's window is full of what came behind", rate: 300e6, change: after(bbr(400e6, 15000, 10.2), window, fills), rule: "B10", at: atSender, without: "B21"},
 		{name: "bbr fills the path and a tenth is lost", rate: 800e6, change: bbr(930e6, 10000, 11.5), rule: "B10", at: atSender, says: "bbr fills the path as it sees it (930 Mbit/s), and 10 %", without: "B06"},
+		{name: "and datagrams at half the rate all arrive", rate: 800e6, change: after(bbr(930e6, 10000, 11.5), ladder(Rung{Sent: 400e6, Received: 400e6, Size: 1448, Got: 10000})), rule: "B06", at: nowhere, says: "10 % of what it sends is lost; evenly sent datagrams arrive", without: "B10"},
 		{name: "a tenth that is lost does not explain half", rate: 400e6, change: bbr(930e6, 10000, 10.2), rule: "unknown", without: "B10"},
 		{name: "datagrams get through where bbr loses many: a policer", rate: 390e6, change: after(bbr(400e6, 15000, 10.2), level, ladder(Rung{Sent: 150e6, Received: 150e6, Size: 1448, Got: 10000})), rule: "B06", at: nowhere, without: "B10"},
 		{name: "those of one rate do, and not the faster ones", rate: 390e6, change: after(bbr(400e6, 15000, 10.2), level, ladder(Rung{Sent: 294e6, Received: 294e6, Size: 1448, Got: 200}, fast)), rule: "B06", at: nowhere, without: "B10"},

@@ -325,7 +325,7 @@ func unshown() map[string]string {
 		"B18 bus of the card":                  "needs a card in a slot that is slower than its link. The lab's own bus shows by its effect: the next section.",
 		"B40 one connection on a bond":         "needs a bond of two interfaces with a known rate, and a kernel with that driver.",
 		"B36 bbr without pacing":               "needs a Linux older than 4.13.",
-		"B23 processor that is slow or shared": "needs a hypervisor that gives so much of a virtual machine's time to others that it costs a tenth of the rate.",
+		"B23 processor that is slow or shared": "needs a hypervisor that gives so much of a virtual machine's time to others that it costs a fifth of the rate.",
 		"B22 disk":                             "needs a disk that is slower than the network, and linerate check --disk.",
 		"B28 interrupt moderation":             "needs a card whose moderation can be read and is half a round trip or more.",
 		"B38 receive buffer too large":         "needs a path below 1 ms that is so fast that the receiving thread never sleeps, from about 40 Gbit/s on.",

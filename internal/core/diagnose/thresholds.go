@@ -17,8 +17,9 @@ const (
 	// halfTheGap is the share of the gap to the ceiling that lost time has to explain if it is
 	// below the shares of time further down.
 	halfTheGap = 0.5 // (p)
-	// worthNaming is the least share of the gap that an additional limit has to explain.
-	worthNaming = 0.10 // (p)
+	// worthNaming is the least share of the gap that an additional limit has to explain: that
+	// from which the rules of windows and programs speak at all (limitedShare, idleShare).
+	worthNaming = 0.20 // (p)
 
 	// Shares of time.
 	limitedShare  = 0.20 // (p) of busy time: rules B07 and B08
