@@ -234,9 +234,9 @@ func TestOwnEnds(t *testing.T) {
 }
 
 // unhurried removes the warnings that result from other work keeping the sender from sending
-// all the time. TestRate checks that nothing else causes them.
+// all the time, or one of its streams from beginning. TestRate checks that nothing else causes them.
 func unhurried(warnings []string) []string {
-	return slices.DeleteFunc(slices.Clone(warnings), func(w string) bool { return strings.Contains(w, "the peer sent for") })
+	return slices.DeleteFunc(slices.Clone(warnings), func(w string) bool { return strings.Contains(w, "the peer sent for") || strings.Contains(w, "no byte moved") })
 }
 
 // dropped returns how many packets this kernel has dropped because a processor was behind, in all
@@ -255,7 +255,7 @@ func checkOwnEnds(t testing.TB, c Client, f model.Flow) {
 	w := unhurried(near.Warnings)
 	must.Need(t, err == nil && len(w) == 0, "%v, warnings %q", err, w)
 	results, log := s.await(t, "results", func(r []Result, _ []string) bool { return len(r) == f.Streams })
-	must.Len(t, log, 0, "log")
+	must.Len(t, unhurried(log), 0, "log")
 	for _, r := range results {
 		must.True(t, len(unhurried(r.Report.Warnings)) == 0 && r.Mode == c.mode(f), "result %+v", r)
 	}
