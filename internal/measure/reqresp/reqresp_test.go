@@ -98,7 +98,7 @@ func TestSchedule(t *testing.T) {
 	for name, e := range everyPlane() {
 		t.Run(name, func(t *testing.T) {
 			f := brief(model.To, 3)
-			f.Block = 100
+			f.Block, e.patience = 100, time.Minute
 			f.Params = traffic.Write(requests.Params{Rate: 500, Reply: 3000})
 			near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
 			enginetest.Succeed(t, near, far, f.Direction)
@@ -146,7 +146,7 @@ func TestStallIsSeen(t *testing.T) {
 	for name, e := range everyPlane() {
 		t.Run(name, func(t *testing.T) {
 			f := brief(model.To, 1)
-			f.Omit, f.Duration = 0, 2*time.Second
+			f.Omit, f.Duration, e.patience = 0, 2*time.Second, time.Minute
 			f.Params = traffic.Write(requests.Params{Rate: 200})
 			w := enginetest.NewWire(t)
 			// Each exchange passes the relay in two pieces, the hello and the marks in one or
