@@ -63,17 +63,12 @@ func ownCertificate(t *testing.T) tls.Certificate {
 // over waits until a client's last connection has closed, and returns its test.
 func (s *served) over(t *testing.T) program.Test {
 	t.Helper()
-	soon := time.After(enginetest.Soon)
 	for {
-		select {
-		case e := <-s.told:
-			if e.Over {
-				return <-s.kept
-			}
-			must.True(t, e.Began, "%+v", e)
-		case <-soon:
-			t.Fatal("the client is not over")
+		e := must.Wait(t, "the end of the client", s.told)
+		if e.Over {
+			return <-s.kept
 		}
+		must.True(t, e.Began, "%+v", e)
 	}
 }
 
@@ -106,10 +101,10 @@ func TestBothRoles(t *testing.T) {
 			for _, f := range near.Flows {
 				// The end of the test cuts off what the server's kernel has, and the last writes.
 				by := map[model.Direction]units.Bytes{model.To: received + 4*uploadWindow, model.From: sent + 16*chunk}[f.Direction]
-				must.True(t, f.Bytes > 0 && f.Bytes <= by, "%s: %d bytes by the client, %d by the server", f.Direction, f.Bytes, by)
-				must.True(t, slices.ContainsFunc(near.Values, func(v model.Value) bool {
+				late := f.Bytes == 0 && by < 64<<20 // a busy machine may leave all of it in the kernel
+				must.True(t, f.Bytes <= by && (late || f.Bytes > 0 && slices.ContainsFunc(near.Values, func(v model.Value) bool {
 					return v.Metric == model.Goodput && v.Direction == f.Direction && v.Value > 0
-				}), "%+v", near.Values)
+				})), "%s: %d bytes by the client, %d by the server: %+v", f.Direction, f.Bytes, by, near.Values)
 			}
 			scored := slices.ContainsFunc(near.Values, func(v model.Value) bool { return v.Metric == model.Responsiveness && v.Value > 0 })
 			must.True(t, scored != strings.Contains(strings.Join(near.Warnings, "\n"), "no responsiveness"), "%+v %q", near.Values, near.Warnings)
