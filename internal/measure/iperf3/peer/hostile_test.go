@@ -18,9 +18,8 @@ import (
 	"linerate/internal/must"
 )
 
-// quick has timeouts that end a silent peer soon.
-var quick = limits{patience: time.Second, spare: time.Second, greeting: 100 * time.Millisecond,
-	between: time.Nanosecond, idle: 2 * time.Second}
+// quick has timeouts with which a client leaves a silent server soon.
+var quick = limits{patience: time.Second, greeting: 100 * time.Millisecond, between: time.Nanosecond}
 
 const oneSecond = `{"tcp":true,"time":1,"parallel":2,"len":1000}`
 
@@ -111,7 +110,7 @@ func TestServerHostile(t *testing.T) {
 		"claims bytes that never came": func(r *raw) { r.claim(stream(1, "1000000"), stream(3, "0")) },
 	}, func(t testing.TB, do func(r *raw)) {
 		e := newEvents()
-		addr := serveHere(t, ServerConfig{Event: e.add, limits: quick})
+		addr := serveHere(t, ServerConfig{Event: e.add, limits: limits{spare: 10 * time.Second, idle: 10 * time.Second}}) // long for a busy machine
 		r := newRaw(t, addr)
 		do(r)
 		r.over()
@@ -283,7 +282,7 @@ func TestClientScript(t *testing.T) {
 	s := &script{l, scriptSteps, func(c net.Conn) { _, _ = c.Write([]byte{0xfe, 0, 0, 0, 205, 0, 0, 0, 0}) }}
 	go s.serve()
 	f := model.Flow{Direction: model.To, Duration: 100 * time.Millisecond}
-	_, far, err := Client{limits: quick}.Run(t.Context(), l.Addr().String(), f, func([]model.Sample) {})
+	_, far, err := Client{}.Run(t.Context(), l.Addr().String(), f, func([]model.Sample) {})
 	must.True(t, err == nil && far.Flows[0].Bytes == 1000, "%+v, %v", far, err)
 }
 
