@@ -28,7 +28,7 @@ import (
 func quick() *Peer {
 	p := New()
 	p.bounds = bounds{
-		quiet: time.Second, first: time.Second, trial: 5 * time.Second, whole: time.Minute, connect: 5 * time.Second,
+		quiet: 3 * time.Second, first: 3 * time.Second, trial: 5 * time.Second, whole: time.Minute, connect: 5 * time.Second,
 		retry: time.Millisecond, ending: 100 * time.Millisecond,
 	}
 	return p
