@@ -162,7 +162,7 @@ func (p *Part) sample(host model.Host, out []model.Sample) []model.Sample {
 	add := func(m model.Metric, v float64, of string) {
 		out = append(out, model.Sample{
 			Host: host, Direction: p.Direction, Metric: m, Of: of, Value: v,
-			Start: prev.At, Length: length, Omitted: p.State == Warming,
+			Start: prev.At, Length: length, Omitted: p.State == Warming || p.awaited,
 		})
 	}
 	all, one := model.Goodput, model.StreamGoodput

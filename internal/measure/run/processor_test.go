@@ -107,7 +107,10 @@ func TestFirstByteIsAwaited(t *testing.T) {
 		p.Begin()
 		for p.State != Done {
 			at = p.next(at)
-			p.step(at, model.Near, nil)
+			for _, s := range p.step(at, model.Near, nil) {
+				late := first > 0 && s.Start >= 400*ms && (p.Open.At == 0 || s.Start < p.Open.At)
+				must.Equal(t, s.Omitted, late, "first byte at %v: sample at %v", first, s.Start)
+			}
 		}
 		must.Equal(t, [2]time.Duration{p.Open.At, p.Shut.At}, want, "first byte at %v", first)
 	}

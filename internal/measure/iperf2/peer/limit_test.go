@@ -236,7 +236,9 @@ func TestOwnEnds(t *testing.T) {
 // unhurried removes the warnings that result from other work keeping the sender from sending
 // all the time, or one of its streams from beginning. TestRate checks that nothing else causes them.
 func unhurried(warnings []string) []string {
-	return slices.DeleteFunc(slices.Clone(warnings), func(w string) bool { return strings.Contains(w, "the peer sent for") || strings.Contains(w, "no byte moved") })
+	return slices.DeleteFunc(slices.Clone(warnings), func(w string) bool {
+		return strings.Contains(w, "the peer sent for") || strings.Contains(w, "no byte moved")
+	})
 }
 
 // dropped returns how many packets this kernel has dropped because a processor was behind, in all
