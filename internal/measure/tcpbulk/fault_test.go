@@ -126,7 +126,7 @@ func TestSenderThatNobodyStops(t *testing.T) {
 
 func TestStandstill(t *testing.T) {
 	e := New()
-	e.stall = engine.MinInterval
+	e.stall = 2 * time.Second // in which a busy machine begins
 	f := model.Flow{Direction: model.To, Bytes: 1 << 40, Interval: engine.MinInterval}
 	near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
 	near.Start(t.Context())
