@@ -179,7 +179,7 @@ func TestWrongOffer(t *testing.T) {
 // TestStall: the receiver gives up on a sender that sends nothing more.
 func TestStall(t *testing.T) {
 	h := newHome(t)
-	h.stall = 200 * time.Millisecond
+	h.stall = 2 * time.Second
 	p := script(t, h.Engine, flow(files.Params{Sink: h.folder}))
 	p.begin(t, int64(odd))
 	must.Get(p.Write(make([]byte, 2<<20)))(t)
