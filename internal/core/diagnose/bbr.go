@@ -60,7 +60,6 @@ func lossUnderBBR(f features) (*finding, bool) {
 	if !ok || f.full.Or(0) >= nearlyFull || f.together() { // independent losses slow each connection down
 		return nil, false
 	}
-	ceiling := f.Ceiling.Or(0)
 	b := f.found(f.Sender.Host, "packet loss").explains(f.explainedBy1()).
 		misses(len(f.Beside.Ladder) > 0, "whether the losses come with any rate, or from one rate on", ByCheck).
 		noKnob(FindLoss + "; no congestion control bears so much")
@@ -79,15 +78,27 @@ func lossUnderBBR(f features) (*finding, bool) {
 			b.also("or a policer drops what is too fast: linerate check tells which")
 		}
 		return b, true
-	case m.lost >= bbrDrops && m.lost < bbrBears && m.share >= nearlyFull && float64(f.Goodput) >= refutes*float64(ceiling)*(1-m.lost):
-		b.because("TCP_INFO total_retrans, TCP_CC_INFO bbr_bw", "bbr fills the path as it sees it (%s), and %.2g %% of what it sends is lost", m.rate, 100*m.lost)
-		if f.cutsOnly(m) { // lost to its own rate, not to the wire
-			b.Rule, b.Host, b.Limit = "B06", "", "short queue on the path"
-			b.kind(model.FindingOutside).also("evenly sent datagrams arrive").NoKnob = "a queue on the way that is too short for the bursts of bbr: make it longer there"
-		}
-		return b, true
+	case f.overfills(m) && !f.cutsOnly(m):
+		return b.because("TCP_INFO total_retrans, TCP_CC_INFO bbr_bw", "bbr fills the path as it sees it (%s), and %.2g %% of what it sends is lost", m.rate, 100*m.lost), true
 	}
 	return nil, false
+}
+
+// overfills reports whether bbr fills the path as it sees it, and loses some of what it sends.
+func (f features) overfills(m believed) bool {
+	return m.lost >= bbrDrops && m.lost < bbrBears && m.share >= nearlyFull && float64(f.Goodput) >= refutes*float64(f.Ceiling.Or(0))*(1-m.lost)
+}
+
+// shortUnderBBR is rule B06 for a queue that bbr overfills, where evenly sent datagrams arrive:
+// the packets are lost to bbr's own rate, not to the wire.
+func (f features) shortUnderBBR() (*finding, bool) {
+	m, ok := f.believes()
+	if !ok || f.full.Or(0) >= nearlyFull || f.together() || !f.overfills(m) || !f.cutsOnly(m) {
+		return nil, false
+	}
+	return f.found("", "short queue on the path").kind(model.FindingOutside).
+		because("paced UDP at several rates, TCP_INFO total_retrans, TCP_CC_INFO bbr_bw", "bbr fills the path as it sees it (%s), and %.2g %% of what it sends is lost; evenly sent datagrams arrive", m.rate, 100*m.lost).
+		explains(f.explainedBy1()).noKnob("a queue on the way that is too short for the bursts of bbr: make it longer there"), true
 }
 
 // cutsOnly reports whether paced datagrams get through at some rate and all below it, up to

@@ -275,11 +275,14 @@ func (f features) onlyBursts() bool {
 // shortQueue is rule B06 for a path whose own queue drops: the flow fills the path at times,
 // and its losses then cost it more than the queue holds.
 func shortQueue(f features) (*finding, bool) {
+	if f.paced() {
+		return f.shortUnderBBR()
+	}
 	p, _, ok := f.lossRate()
 	lost, recoveries, began := f.beganInBurst()
 	bursts := f.onlyBursts()
 	switch {
-	case !ok && !began, f.paced(), !f.pathBound(), f.full.Or(0) >= nearlyFull, f.stands(), f.reorders():
+	case !ok && !began, !f.pathBound(), f.full.Or(0) >= nearlyFull, f.stands(), f.reorders():
 		return nil, false
 	case f.longQueue() && (!bursts || f.packetsWait(f.TCP.RTT.Or(0))): // below a millisecond only datagrams tell
 		return nil, false

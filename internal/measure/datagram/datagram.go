@@ -60,12 +60,12 @@ type Conn struct {
 type outcome int
 
 const (
-	fine    outcome = iota
-	again           // nothing moved in time: try again
-	refused         // the kernel did not take the next datagram: no room, no route
-	nobody          // the peer's host reports that the port is closed
-	uncut           // the kernel cannot cut trains here
-	broken          // nothing will ever move again
+	fine       outcome = iota
+	again              // nothing moved in time: try again
+	refused            // the kernel did not take the next datagram: no room, no route
+	portClosed         // the peer's host reports that the port is closed
+	uncut              // the kernel cannot cut trains here
+	broken             // nothing will ever move again
 )
 
 // socket is one implementation of a Conn.

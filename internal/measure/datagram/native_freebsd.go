@@ -155,7 +155,7 @@ func sendFailed(e syscall.Errno) (int, outcome, error) {
 	case unix.EINTR, unix.EAGAIN:
 		return 0, again, nil
 	case unix.ECONNREFUSED:
-		return 0, nobody, e
+		return 0, portClosed, e
 	case unix.ENOBUFS, unix.ENOMEM, unix.EMSGSIZE, unix.EPERM, unix.EACCES, unix.ENETUNREACH, unix.EHOSTUNREACH,
 		unix.ENETDOWN, unix.EHOSTDOWN, unix.EADDRNOTAVAIL:
 		return 0, refused, e

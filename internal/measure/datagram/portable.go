@@ -104,7 +104,7 @@ func outcomeOf(err error) outcome {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return again
 	case sockio.Refused(err):
-		return nobody
+		return portClosed
 	case errors.Is(err, net.ErrClosed):
 		return broken
 	}

@@ -101,7 +101,7 @@ func sendFailed(e syscall.Errno, train bool) (int, outcome, error) {
 	case train && uncuttable(e):
 		return 0, uncut, e
 	case e == unix.ECONNREFUSED:
-		return 0, nobody, e
+		return 0, portClosed, e
 	case passing(e):
 		return 0, refused, e
 	}

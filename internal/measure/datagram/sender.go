@@ -252,7 +252,7 @@ func (s *Sender) depart(at time.Duration, n int) {
 // health records whether datagrams still leave.
 type health struct {
 	taken   time.Duration // when the kernel last accepted one
-	nobody  int           // reports of a closed port
+	closed  int           // reports of a closed port
 	refused time.Duration // time of the first report
 }
 
@@ -260,8 +260,8 @@ const (
 	// A single report of a closed port may belong to another sender's datagram; this many over
 	// this time do not. A host sends six at once, and then one a second (icmp_ratelimit and
 	// XRLIM_BURST_FACTOR, net/ipv4/route.c).
-	nobodyCount = 4
-	nobodyTime  = 100 * time.Millisecond
+	closedCount = 4
+	closedTime  = 100 * time.Millisecond
 	// giveUp is how long the kernel may accept nothing.
 	giveUp = 5 * time.Second
 	// pause lets a full queue drain a little.
@@ -278,12 +278,12 @@ func (s *Sender) judge(c *clock, at time.Duration, o outcome, err error) error {
 		return nil
 	case broken:
 		return fmt.Errorf("send datagrams: %w", err)
-	case nobody:
-		if s.health.nobody == 0 {
+	case portClosed:
+		if s.health.closed == 0 {
 			s.health.refused = at
 		}
-		s.health.nobody++
-		if s.health.nobody >= nobodyCount && at-s.health.refused >= nobodyTime {
+		s.health.closed++
+		if s.health.closed >= closedCount && at-s.health.refused >= closedTime {
 			return fmt.Errorf("send datagrams: %w", ErrNoListener)
 		}
 	case refused:

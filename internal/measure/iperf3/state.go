@@ -1,6 +1,7 @@
 package iperf3
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 )
@@ -30,70 +31,27 @@ const (
 // data.
 type Party int
 
-// The parties; the zero value is neither.
+// The parties.
 const (
-	NoParty Party = iota
-	Client
+	Client Party = iota + 1
 	Server
 )
 
-// String returns "client", "server" or "nobody".
-func (p Party) String() string {
-	switch p {
-	case Client:
-		return "client"
-	case Server:
-		return "server"
-	default:
-		return "nobody"
-	}
-}
-
-// info returns the name of the state in the iperf3 sources and its sender.
-func (s State) info() (string, Party) {
-	switch s {
-	case TestStart:
-		return "TEST_START", Server
-	case TestRunning:
-		return "TEST_RUNNING", Server
-	case TestEnd:
-		return "TEST_END", Client
-	case ParamExchange:
-		return "PARAM_EXCHANGE", Server
-	case CreateStreams:
-		return "CREATE_STREAMS", Server
-	case ServerTerminate:
-		return "SERVER_TERMINATE", Server
-	case ClientTerminate:
-		return "CLIENT_TERMINATE", Client
-	case ExchangeResults:
-		return "EXCHANGE_RESULTS", Server
-	case DisplayResults:
-		return "DISPLAY_RESULTS", Server
-	case Done:
-		return "IPERF_DONE", Client
-	case AccessDenied:
-		return "ACCESS_DENIED", Server
-	case ServerFailed:
-		return "SERVER_ERROR", Server
-	default:
-		return "", NoParty
-	}
+// name returns the name of the state in the iperf3 sources, "" for an unknown one.
+func (s State) name() string {
+	return map[State]string{
+		TestStart: "TEST_START", TestRunning: "TEST_RUNNING", TestEnd: "TEST_END", ParamExchange: "PARAM_EXCHANGE",
+		CreateStreams: "CREATE_STREAMS", ServerTerminate: "SERVER_TERMINATE", ClientTerminate: "CLIENT_TERMINATE",
+		ExchangeResults: "EXCHANGE_RESULTS", DisplayResults: "DISPLAY_RESULTS", Done: "IPERF_DONE",
+		AccessDenied: "ACCESS_DENIED", ServerFailed: "SERVER_ERROR",
+	}[s]
 }
 
 // Known reports whether any version sends the state.
-func (s State) Known() bool { _, by := s.info(); return by != NoParty }
-
-// SentBy returns the party that may send the state, NoParty for an unknown one.
-func (s State) SentBy() Party { _, by := s.info(); return by }
+func (s State) Known() bool { return s.name() != "" }
 
 // String returns the name in the iperf3 sources, or "state N".
-func (s State) String() string {
-	if name, by := s.info(); by != NoParty {
-		return name
-	}
-	return fmt.Sprintf("state %d", int8(s))
-}
+func (s State) String() string { return cmp.Or(s.name(), fmt.Sprintf("state %d", int8(s))) }
 
 // Byte returns the state in wire format.
 func (s State) Byte() byte { return byte(s) }

@@ -21,7 +21,7 @@ type guests struct {
 // guest is one source. A nil guest has no limits.
 type guest struct {
 	share  *budget.Share
-	nobody bool // the address may be forged
+	forged bool // the address may be forged
 
 	mu      sync.Mutex
 	charged time.Time // its time is counted up to here
@@ -42,7 +42,7 @@ func (g *guests) enter(b *budget.Budget, from netip.Addr) (one *guest, leave fun
 		if err != nil {
 			return nil, nil, err
 		}
-		one = &guest{share: share, charged: time.Now(), nobody: !from.IsValid()}
+		one = &guest{share: share, charged: time.Now(), forged: !from.IsValid()}
 		if g.by == nil {
 			g.by = map[netip.Prefix]*guest{}
 		}
@@ -65,7 +65,7 @@ func (g *guests) enter(b *budget.Budget, from netip.Addr) (one *guest, leave fun
 // charge counts the bytes sent and the time since the last call, over all connections of the
 // guest. The error names the limit that is reached.
 func (g *guest) charge(sent units.Bytes) error {
-	if g == nil || g.nobody {
+	if g == nil || g.forged {
 		return nil
 	}
 	g.mu.Lock()

@@ -31,7 +31,7 @@ type udpSender struct {
 	paid   int64         // datagrams that were charged
 	last   time.Duration // when they were
 	failed int           // consecutive failed writes
-	nobody int           // writes that failed because the port is closed
+	closed int           // writes that failed because the port is closed
 	err    error
 }
 
@@ -109,9 +109,9 @@ func (p *udpSender) send(b []byte) {
 		return
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		p.nobody++
+		p.closed++
 	}
-	if p.failed++; p.failed >= mostFailed || p.nobody >= mostRefusals || errors.Is(err, net.ErrClosed) {
+	if p.failed++; p.failed >= mostFailed || p.closed >= mostRefusals || errors.Is(err, net.ErrClosed) {
 		p.err = fmt.Errorf("send datagrams: %w", err)
 	}
 }
