@@ -90,7 +90,11 @@ func rates(d Document) (out []string) {
 func answered(d Document) (out []string) {
 	for _, l := range d.Latencies {
 		if l.P50.IsKnown() {
-			out = append(out, l.Label+": "+l.Within("half of the answers"))
+			rate := ""
+			if v, ok := l.Rate.Get(); ok {
+				rate = fmt.Sprintf("%.4g answers a second; ", v)
+			}
+			out = append(out, LatencyName(l)+": "+rate+l.Within("half of the answers"))
 		}
 	}
 	return out
@@ -109,6 +113,28 @@ func When(s model.Session) string {
 		return "imported " + s.Ended.UTC().Format(minute) + ", measured at an unknown time"
 	}
 	return s.Created.UTC().Format(minute)
+}
+
+// RunLength states how long a plan's runs are ("2 s to 20 s"), and what of them does not count;
+// "" if they end with a number of bytes.
+func RunLength(p model.Plan) (length, omit string) {
+	least, most := p.Flow, p.Flow
+	for i, t := range p.Tests {
+		if i == 0 || t.Flow.Duration < least.Duration {
+			least = t.Flow
+		}
+		if i == 0 || t.Flow.Duration > most.Duration {
+			most = t.Flow
+		}
+	}
+	if most.Duration <= 0 {
+		return "", ""
+	}
+	length = units.FormatDuration(most.Duration)
+	if least.Duration != most.Duration {
+		length = units.FormatDuration(least.Duration) + " to " + length
+	}
+	return length, units.FormatDuration(most.Omit)
 }
 
 // Method describes how the session was measured.
@@ -130,8 +156,8 @@ func Method(s model.Session, d Document) [][2]string {
 	for _, e := range d.FarEnds {
 		add("far end", "%s", e.Text)
 	}
-	if p.Flow.Duration > 0 {
-		add("length of a run", "%s measured, after %s that do not count", units.FormatDuration(p.Flow.Duration), units.FormatDuration(p.Flow.Omit))
+	if length, omit := RunLength(p); length != "" {
+		add("length of a run", "%s measured, after %s that do not count", length, omit)
 	}
 	if s.Kind == model.KindImported {
 		add("imported", "%s", s.Ended.UTC().Format(moment))

@@ -89,7 +89,7 @@ func (b *builder) importedBlocks(d Imported) []traffic.Block {
 			out = append(out, traffic.Block{Tone: traffic.Heading, Text: metric.Name(r.Metric) + " " + b.names.Way(r.Direction)},
 				traffic.Block{Columns: []traffic.Column{{Title: "setting"}, {Title: "runs", Right: true}, {Title: "median", Right: true}, {Title: "lowest", Right: true}, {Title: "highest", Right: true}, {Title: "change", Right: true}}})
 		}
-		write := func(v float64) traffic.Cell { return traffic.Cell{Text: amount(r.Metric, v)} }
+		write := func(v float64) traffic.Cell { return traffic.Cell{Text: metric.Amount(r.Metric, v)} }
 		change := "baseline"
 		switch {
 		case r.Change != nil:

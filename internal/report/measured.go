@@ -2,8 +2,6 @@ package report
 
 import (
 	"slices"
-	"strings"
-	"time"
 
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/metric"
@@ -79,32 +77,12 @@ func (b *builder) valueOf(setting string, d model.Direction) Measured {
 	v := runValues(of, d, m)
 	i := stats.MedianInterval(v, b.s.Plan.Confidence)
 	median := stats.Median(v)
-	within := units.Range(amount(m, i.Low), amount(m, i.High))
+	within := units.Range(metric.Amount(m, i.Low), metric.Amount(m, i.High))
 	if len(v) == 1 {
 		within = "1 run"
 	}
 	return Measured{
-		Direction: d, Setting: setting, Runs: len(v), Median: median, Low: i.Low, High: i.High, Confidence: i.Confidence, value: amount(m, median),
-		Text: amount(m, median) + " (" + within + ")",
-	}
-}
-
-// amount formats a value of a metric with its unit.
-func amount(m model.Metric, v float64) string {
-	switch unit := metric.Base(m); unit {
-	case "bit/s":
-		return units.BitRate(v).String()
-	case "s":
-		return units.FormatDuration(time.Duration(v * float64(time.Second)))
-	case "s/Gbit":
-		return units.FormatDuration(time.Duration(v*float64(time.Second))) + " of CPU for each Gbit"
-	case "1":
-		return units.Percent(100 * v).String()
-	case "B":
-		return units.Bytes(v).String()
-	case "1/s":
-		return units.Round(v, 0) + " " + metric.Describe(m).Short + "/s"
-	default:
-		return strings.TrimSuffix(units.Round(v, 0)+" "+unit, " ")
+		Direction: d, Setting: setting, Runs: len(v), Median: median, Low: i.Low, High: i.High, Confidence: i.Confidence, value: metric.Amount(m, median),
+		Text: metric.Amount(m, median) + " (" + within + ")",
 	}
 }

@@ -163,7 +163,7 @@ func measuredOnly(s model.Session, rec tune.Record) string {
 		}
 		text := b.names.Way(d) + ": "
 		if v, ok := b.medianOf(tune.Baseline, d, rec.Options.Objective); ok {
-			text += amount(rec.Options.Objective, v)
+			text += metric.Amount(rec.Options.Objective, v)
 			if share, known := look.Reached[d].Get(); known && share < rec.Options.Enough {
 				text += fmt.Sprintf(", %.0f %% of what the path can carry", 100*share)
 			}

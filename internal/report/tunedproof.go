@@ -65,7 +65,7 @@ func (b *builder) median(setting string, v model.Verdict) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	return amount(v.Metric, x), true
+	return metric.Amount(v.Metric, x), true
 }
 
 func (b *builder) medianOf(setting string, d model.Direction, m model.Metric) (float64, bool) {
@@ -100,10 +100,10 @@ func (b *builder) fullQueue(v model.Verdict) string {
 	case !held || !ok1 || !ok2:
 		return ""
 	case is-was < longQueue:
-		return fmt.Sprintf("used fully, the path has a median latency of %s (%s before): its queue stays short", amount(model.LatencyP50, is), amount(model.LatencyP50, was))
+		return fmt.Sprintf("used fully, the path has a median latency of %s (%s before): its queue stays short", metric.Amount(model.LatencyP50, is), metric.Amount(model.LatencyP50, was))
 	}
 	return fmt.Sprintf("used fully, the path has a median latency of %s (%s before): its queue fills; linerate tune --goal latency tries what keeps it short",
-		amount(model.LatencyP50, is), amount(model.LatencyP50, was))
+		metric.Amount(model.LatencyP50, is), metric.Amount(model.LatencyP50, was))
 }
 
 // short describes each direction that stays below its ceiling: its share of it, and its limit
@@ -149,7 +149,7 @@ func (b *builder) front(rec tune.Record, d model.Direction, listed bool) []strin
 	}
 	out := []string{b.names.Way(d) + " rate and latency conflict; the choice:"}
 	for _, p := range all {
-		text := fmt.Sprintf("%s at %s: %s", units.BitRate(p.Rate), amount(model.LatencyP50, p.Latency), p.Setting)
+		text := fmt.Sprintf("%s at %s: %s", units.BitRate(p.Rate), metric.Amount(model.LatencyP50, p.Latency), p.Setting)
 		if p.Taken {
 			text += " (the goal takes it)"
 		}
@@ -164,7 +164,7 @@ func guarded(v model.Verdict) string {
 	name, low, high := metric.Name(v.Metric)+atLoad(v.Guard), float64(v.Interval.Low), float64(v.Interval.High)
 	switch {
 	case v.Guard.Negligible && v.Estimate < 0:
-		return name + " stays below " + amount(v.Metric, metric.Negligible)
+		return name + " stays below " + metric.Amount(v.Metric, metric.Negligible)
 	case v.Guard.State == model.GuardUnmeasured, v.Guard.State == model.GuardHolds && v.Estimate >= 0:
 		return ""
 	case v.Guard.State == model.GuardViolated:

@@ -360,7 +360,7 @@ func guardNote(m model.Metric, g *model.GuardCheck) string {
 	switch g.State {
 	case model.GuardHolds:
 		if g.Negligible {
-			return "guard holds: below " + amount(m, metric.Negligible) + load
+			return "guard holds: below " + metric.Amount(m, metric.Negligible) + load
 		}
 		return "guard holds: surely less than " + harm + load
 	case model.GuardViolated:

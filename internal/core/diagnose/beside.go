@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"linerate/internal/core/fact"
@@ -124,7 +125,7 @@ func rungOf(r model.Run, d model.Direction, received units.BitRate) Rung {
 		}
 	}
 	if loss, ok := LocateUDP(r, d); ok {
-		out.Host = loss.Explained
+		out.Host, out.Unseen = loss.Explained, slices.Contains(loss.Unknown(), PlaceRecvSocket)
 	}
 	return out
 }

@@ -71,6 +71,7 @@ type Rung struct {
 	Lost     int64         // datagrams, by the path or by the receiving host
 	Got      int64         // datagrams that arrived
 	Host     int64         // of Lost, as far as the counters of both hosts explain it
+	Unseen   bool          // the receiver did not report what its sockets dropped
 }
 
 // End is what one host reports of a run.

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -117,7 +118,11 @@ func slowStage(f features) (*finding, bool) {
 		if float64(f.Goodput) < refutes*float64(rate) {
 			return nil, false // the path carries more than TCP's rate
 		}
-		return b.because("paced UDP at several rates", "no more than %s of UDP arrive, however fast it is sent, and the hosts dropped none of it", rate).
+		hosts := "and the hosts dropped none of it"
+		if f.unseen() {
+			hosts = "though what the receiving host itself drops is not known"
+		}
+		return b.because("paced UDP at several rates", "no more than %s of UDP arrive, however fast it is sent, %s", rate, hosts).
 			allows(max(rate, f.Goodput), "knee of the UDP ladder"), true
 	}
 	if !bound {
@@ -198,8 +203,17 @@ func rungs(ladder []Rung) []Rung {
 }
 
 // ladderKnee returns the highest received rate of paced UDP, if more was sent and the hosts did
-// not drop it.
-func (f features) ladderKnee() (units.BitRate, bool) { return kneeOf(f.Beside.Ladder, f.Ceiling) }
+// not drop it. Where the receiver does not report what its sockets dropped, and TCP is faster,
+// the path is not what loses the datagrams.
+func (f features) ladderKnee() (units.BitRate, bool) {
+	rate, ok := kneeOf(f.Beside.Ladder, f.Ceiling)
+	return rate, ok && (!f.unseen() || float64(f.Goodput) <= nearBound*float64(rate))
+}
+
+// unseen reports whether the receiver did not report what its sockets dropped of paced UDP.
+func (f features) unseen() bool {
+	return slices.ContainsFunc(f.Beside.Ladder, func(r Rung) bool { return r.Unseen })
+}
 
 // kneeOf takes a rate for too fast only if it loses more than the slowest one does: a share that
 // is lost at any rate is no knee.
@@ -318,6 +332,7 @@ func mismatch(f features) (*finding, bool) {
 		return nil, false
 	}
 	path, known := f.TCP.PathMTU.Get()
+	least := min(a, b, math.MaxUint16) // the interface lo has 65536, and an IP packet at most 65535 bytes (RFC 791 section 3.1)
 	switch {
 	case a != b && (a > 1500 || b > 1500):
 		at := f.Sender.Host
@@ -328,10 +343,10 @@ func mismatch(f features) (*finding, bool) {
 			because("facts", "the MTU is %d at the sender and %d at the receiver: TCP copes, large datagrams of the one with the larger MTU vanish", a, b).helps("link.mtu")
 		m.Rule = "M1"
 		return m, true
-	case known && path < min(a, b) && f.Run.Flow.MSS == 0:
+	case known && path < least && f.Run.Flow.MSS == 0:
 		m := f.found("", "MTU of the path").kind(model.FindingBeside).
-			because("TCP_INFO pmtu", "the path carries packets of %d bytes, and the interfaces %d", path, min(a, b)).
-			noKnob("a tunnel or a smaller link on the way; a remembered value goes away with ip route flush cache")
+			because("TCP_INFO pmtu", "the path carries packets of %d bytes, and the interfaces %d", path, least).
+			noKnob("a larger MTU of the tunnel or link on the way that is too small; a value that the kernel remembers goes away with ip route flush cache")
 		m.Rule = "M8"
 		return m, true
 	}

@@ -175,6 +175,9 @@ func LocateUDP(r model.Run, d model.Direction) (UDPLoss, bool) {
 		if p.rare && !one.Count.IsKnown() {
 			continue
 		}
+		if n, ok := one.Count.Get(); ok && p.where == PlaceRecvPort {
+			one.Count = fact.Known(max(0, n-probesThere(ends[0], d)), one.Count.Source())
+		}
 		one.AtLeast = p.train.hides(from != nil && from.Segmented, to.Coalesced)
 		l.Counted += one.Count.Or(0)
 		l.Drops = append(l.Drops, one)
@@ -187,6 +190,20 @@ func LocateUDP(r model.Run, d model.Direction) (UDPLoss, bool) {
 	l.Explained = min(l.Counted, l.Lost)
 	l.Path = l.Lost - l.Explained
 	return l, true
+}
+
+// probesThere returns how many probes of the path the sender may have sent to closed ports of the
+// receiver while the load ran, see package hops: all that no router answered.
+func probesThere(sender *model.EndReport, d model.Direction) (n int64) {
+	if sender == nil || sender.Trace == nil || sender.Trace.Direction != d || len(sender.Trace.Hops) == 0 {
+		return 0
+	}
+	last := sender.Trace.Hops[len(sender.Trace.Hops)-1]
+	n = int64(len(last.Loaded))
+	if !last.Arrived {
+		n *= model.TraceBeyond
+	}
+	return n
 }
 
 // inTheCard returns how many packets the card lost by its driver's counter, if that is about as

@@ -68,7 +68,7 @@ func (j judge) loss(d model.Direction) Line {
 	cut, why := j.cutShort(slowest)
 	switch {
 	case l.State == OK || lowest == 0:
-	case ratio <= cut:
+	case cut > 0 && ratio <= cut:
 		l.State = Unseen
 		l.Text += ": " + why + ", so this says little of the path: raise the quota (cpu.max, in version 1 cpu.cfs_quota_us), and measure again"
 	case ratio <= share:

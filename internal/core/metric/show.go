@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
@@ -149,4 +150,24 @@ func (i Info) HarmText(margin float64) string {
 		return i.MarginText(margin) + " higher"
 	}
 	return i.MarginText(margin) + " lower"
+}
+
+// Amount formats a value of a metric with its unit.
+func Amount(m model.Metric, v float64) string {
+	switch unit := Base(m); unit {
+	case "bit/s":
+		return units.BitRate(v).String()
+	case "s":
+		return units.FormatDuration(time.Duration(v * float64(time.Second)))
+	case "s/Gbit":
+		return units.FormatDuration(time.Duration(v*float64(time.Second))) + "/Gbit"
+	case "1":
+		return units.Percent(100 * v).String()
+	case "B":
+		return units.Bytes(v).String()
+	case "1/s":
+		return units.Round(v, 0) + " " + Describe(m).Short + "/s"
+	default:
+		return strings.TrimSuffix(units.Round(v, 0)+" "+unit, " ")
+	}
 }

@@ -20,6 +20,10 @@ func (t Trace) Port(i int) int {
 	return (i + i/n) % n
 }
 
+// TraceBeyond is how far behind the last router that answers to probe under load, if the
+// receiver does not answer: a server with that port open is silent.
+const TraceBeyond = 2
+
 // TraceHop is one distance from the sender. Times are round trips from the moment of sending to
 // the answer's arrival in the kernel, one per round; 0 is a round without an answer.
 type TraceHop struct {

@@ -307,7 +307,7 @@ func (t *Tracer) enter(p phase) {
 	t.mu.Lock()
 	t.phase, t.began = p, time.Now()
 	if p == loaded && t.reach == mostHops {
-		t.reach = min(mostHops, t.farthest()+beyond)
+		t.reach = min(mostHops, t.farthest()+model.TraceBeyond)
 	}
 	t.mu.Unlock()
 	select {
@@ -315,10 +315,6 @@ func (t *Tracer) enter(p phase) {
 	default:
 	}
 }
-
-// beyond is how far behind the last router that answers to probe under load if the peer does
-// not answer: a server with that port open is silent.
-const beyond = 2
 
 // farthest returns the greatest distance that answered, 0 for none.
 func (t *Tracer) farthest() int {

@@ -201,6 +201,12 @@ func (p *metricsPage) latencies(d report.Document) {
 			}
 		}
 	}
+	p.family("answers_per_second", "", "Requests or connections answered a second, median of the runs.")
+	for _, l := range d.Latencies {
+		if v, ok := l.Rate.Get(); ok {
+			p.line("answers_per_second", v, label{"direction", string(l.Direction)})
+		}
+	}
 }
 
 // verdicts writes one line per verdict, and its change if that is a ratio.

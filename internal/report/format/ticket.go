@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"linerate/internal/core/health"
 	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
@@ -177,7 +178,25 @@ func (b builder) claim() []string {
 	if b.d.Untrustworthy != "" {
 		return []string{"no verdict counts: " + b.d.Untrustworthy}
 	}
-	said := lists.Each(b.answer, func(a string) string { return strings.TrimSuffix(a, ".") })
+	var said []string
+	for _, state := range []health.State{health.Bad, health.Poor} {
+		if graded := b.graded(state); len(graded) > 0 {
+			said = append(said, string(state)+": "+strings.Join(graded, ", "))
+		}
+	}
+	return append(said, lists.Each(b.answer, func(a string) string { return strings.TrimSuffix(a, ".") })...)
+}
+
+// graded lists the aspects of a check with that state, but for the speed, which the answer has.
+func (b builder) graded(state health.State) (said []string) {
+	if b.d.Check == nil {
+		return nil
+	}
+	for _, l := range b.d.Check.Lines {
+		if l.State == state && l.Thing != "speed" {
+			said = append(said, strings.TrimSpace(l.Label+" "+l.Number))
+		}
+	}
 	return said
 }
 
@@ -308,8 +327,8 @@ func (b builder) method() string {
 		text += " " + plain.ShellLine(b.s.Command[1:]) // the first word is the program's path
 	}
 	text += " (version " + b.s.Version + ")"
-	if p.Flow.Duration > 0 {
-		text += fmt.Sprintf("; %s a run after %s of warm-up", units.FormatDuration(p.Flow.Duration), units.FormatDuration(p.Flow.Omit))
+	if length, omit := report.RunLength(p); length != "" {
+		text += fmt.Sprintf("; %s a run after %s of warm-up", length, omit)
 	}
 	if len(p.Settings) > 1 && p.Search == nil {
 		text += fmt.Sprintf("; blocks of %d settings in random order, seed %d", len(p.Settings), p.Seed)

@@ -14,8 +14,6 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
-	"linerate/internal/core/stats"
-	"linerate/internal/core/units"
 	"linerate/internal/report"
 	"linerate/internal/report/format"
 	"linerate/internal/report/term"
@@ -148,81 +146,6 @@ a difference between them. For a verdict, put both settings into one session.`,
 	}
 }
 
-// compareDoc is linerate/compare/v1. It never holds a verdict; Reason says why.
-type compareDoc struct {
-	A       string       `json:"a"` // session IDs
-	B       string       `json:"b"`
-	Rows    []compareRow `json:"rows"`
-	Verdict *struct{}    `json:"verdict"` // always null
-	Reason  string       `json:"reason"`
-}
-
-// route returns where a session ran, for people. A lab holds both ends.
-func route(s model.Session) string {
-	if s.Near == s.Far {
-		return s.Far
-	}
-	return s.Near + " -> " + s.Far
-}
-
-// compareRow is one setting and direction of two sessions in
-// linerate/compare/v1.
-type compareRow struct {
-	Setting   string          `json:"setting"`
-	Direction model.Direction `json:"direction"`
-	A         *summary        `json:"a"` // null if the session has none
-	B         *summary        `json:"b"`
-	Ratio     *float64        `json:"ratio"` // of the medians, b over a
-	// Change is (b - a)/a of the medians in percent.
-	Change *float64 `json:"change_percent,omitempty"`
-}
-
-// summary describes the valid runs of one setting, in bit/s.
-type summary struct {
-	N      int     `json:"n"`
-	Mean   float64 `json:"average"`
-	Median float64 `json:"median"`
-	Min    float64 `json:"min"`
-	Max    float64 `json:"max"`
-}
-
-func (a *console) compare(ctx context.Context, refA, refB string) error {
-	st, sa, err := a.openSession(ctx, refA)
-	if err != nil {
-		return err
-	}
-	defer st.Close()
-	sb, err := find(ctx, st, refB)
-	if err != nil {
-		return err
-	}
-	rows := compareRows(sa, sb)
-	if a.json {
-		return a.document("linerate/compare/v1", compareDoc{A: sa.ID, B: sb.ID, Rows: rows, Reason: noVerdict})
-	}
-	names, text := sa.Names(), "the two have no setting in common that both measured"
-	if sb.Names() != names {
-		names = model.Names{Near: string(model.Near), Far: string(model.Far)}
-	}
-	var table [][]string
-	for _, r := range rows {
-		change := "-"
-		if r.Change != nil {
-			change, text = fmt.Sprintf("%+.2f %%", *r.Change), "no verdict: "+noVerdict
-		}
-		table = append(table, []string{r.Setting, names.Arrow(r.Direction), medianText(r.A), countText(r.A), medianText(r.B), countText(r.B), change})
-	}
-	p := term.NewPage(a.termOptions())
-	p.Text("A  %s  %s", sa.ID, route(sa))
-	p.Text("B  %s  %s", sb.ID, route(sb))
-	p.Gap()
-	p.Table([]string{"setting", "direction", ">median A", ">runs", ">median B", ">runs", ">change"}, table, nil)
-	p.Gap()
-	p.Note(text)
-	p.Command(report.Step{What: "see the second one", Command: "linerate show " + sb.ID + a.storeFlag()})
-	return p.Print(a.Out)
-}
-
 // storeFlag returns the --db flag for a suggested command if this one has it, with a leading
 // blank.
 func (a *console) storeFlag() string {
@@ -230,61 +153,4 @@ func (a *console) storeFlag() string {
 		return ""
 	}
 	return " --db " + plain.ShellWord(plain.Databases(a.db))
-}
-
-const noVerdict = "the two sessions ran one after the other, so a drift of the path would look the same; " +
-	"put both settings into one linerate run (at least 6 blocks)"
-
-func medianText(d *summary) string {
-	if d == nil {
-		return "-"
-	}
-	return units.BitRate(d.Median).String()
-}
-
-func countText(d *summary) string {
-	if d == nil {
-		return "-"
-	}
-	return fmt.Sprint(d.N)
-}
-
-// compareRows joins the results of two sessions by setting and direction.
-func compareRows(sa, sb model.Session) []compareRow {
-	rows := []compareRow{}
-	seen := map[string]bool{}
-	for _, s := range append(slices.Clone(sa.Plan.Settings), sb.Plan.Settings...) {
-		if seen[s.Name] || s.Name == sa.Plan.Twin || s.Name == sb.Plan.Twin {
-			continue
-		}
-		seen[s.Name] = true
-		for _, d := range []model.Direction{model.To, model.From} {
-			r := compareRow{Setting: s.Name, Direction: d, A: describe(sa, s.Name, d), B: describe(sb, s.Name, d)}
-			if r.A == nil && r.B == nil {
-				continue
-			}
-			if r.A != nil && r.B != nil && r.A.Median > 0 {
-				q := r.B.Median / r.A.Median
-				change := 100 * (r.B.Median - r.A.Median) / r.A.Median
-				r.Ratio, r.Change = &q, &change
-			}
-			rows = append(rows, r)
-		}
-	}
-	return rows
-}
-
-// describe summarises the valid runs of one setting; nil if there are none.
-func describe(s model.Session, setting string, d model.Direction) *summary {
-	var values []float64
-	for _, r := range s.Runs {
-		if v, ok := r.Value(d, model.Goodput); ok && r.State == model.RunValid && r.Setting == setting {
-			values = append(values, v)
-		}
-	}
-	if len(values) == 0 {
-		return nil
-	}
-	out := summary(stats.Describe(values))
-	return &out
 }
