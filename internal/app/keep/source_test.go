@@ -184,6 +184,19 @@ func TestRoles(t *testing.T) {
 	}
 }
 
+// TestWrongMachine: a session proved a setting of the host that received; alone on the sender keep
+// refuses, and names the command that keeps it on that host, which a lab has not.
+func TestWrongMachine(t *testing.T) {
+	env, _ := listening()
+	for far, hint := range map[string]string{"root@nas": "linerate keep s1 root@nas", "lab:lan": "linerate keep SESSION HOST"} {
+		s := tall(model.To, verdict(model.Better, ""))
+		s.Far = far
+		src := must.Get(OfSession(env, s, "", false, Wish{}))(t)
+		_, other, err := src.hostFor(model.Near, "", true)
+		must.True(t, other && err != nil && strings.Contains(err.Error(), "this machine was the sender") && strings.Contains(fault.HintOf(err), hint), "%v, %s", err, fault.HintOf(err))
+	}
+}
+
 // TestSeveralAreBetter: without a choice the error asks for one.
 func TestSeveralAreBetter(t *testing.T) {
 	env, _ := listening()

@@ -183,6 +183,12 @@ func pathCases() []aCase {
 		{name: "knee of the ladder", rate: 280e6, change: func(e *Evidence) {
 			e.Beside.Ladder = []Rung{{Sent: 200e6, Received: 200e6, Size: 1448}, {Sent: 500e6, Received: 300e6, Size: 1448, Lost: 10000, Got: 15000}}
 		}, rule: "B06", at: nowhere, allows: 300e6},
+		{name: "knee of the ladder, and no counters of the receiver", rate: 280e6, change: func(e *Evidence) {
+			e.Beside.Ladder = []Rung{{Sent: 500e6, Received: 300e6, Size: 1448, Lost: 10000, Got: 15000, Unseen: true}}
+		}, rule: "B06", at: nowhere, allows: 300e6},
+		{name: "TCP is faster than the datagrams: the path does not lose them", rate: 800e6, change: func(e *Evidence) {
+			e.Beside.Ladder = []Rung{{Sent: 500e6, Received: 300e6, Size: 1448, Lost: 10000, Got: 15000}}
+		}, rule: "unknown", without: "B06"},
 		{name: "only the rung above TCP's rate meets the policer", rate: 240e6, change: func(e *Evidence) {
 			e.TCP.Congestion = known("bbr")
 			resent(e, 9000, 480)
@@ -326,5 +332,8 @@ func linkCases() []aCase {
 		{name: "a few pause frames", rate: 100e6, change: func(e *Evidence) { e.Sender.moved("nic_driver/eth0 rx_pause_frames", 20) }, rule: "unknown", without: "B05"},
 		{name: "MTU of the ends differs", rate: 935e6, change: func(e *Evidence) { e.Sender.Facts.MTU = known(9000) }, rule: "M1", at: atReceiver, help: "link.mtu", beside: true},
 		{name: "path with smaller packets", rate: 935e6, change: func(e *Evidence) { e.TCP.PathMTU = known(1420) }, rule: "M8", beside: true},
+		{name: "loopback, whose MTU is larger than a packet can be", rate: 800e6, change: func(e *Evidence) {
+			e.Sender.Facts.MTU, e.Receiver.Facts.MTU, e.TCP.PathMTU = known(65536), known(65536), known(65535)
+		}, rule: "unknown", without: "M8"},
 	}
 }

@@ -203,11 +203,10 @@ func rungs(ladder []Rung) []Rung {
 }
 
 // ladderKnee returns the highest received rate of paced UDP, if more was sent and the hosts did
-// not drop it. Where the receiver does not report what its sockets dropped, and TCP is faster,
-// the path is not what loses the datagrams.
+// not drop it. Where TCP is faster, the path is not what loses the datagrams.
 func (f features) ladderKnee() (units.BitRate, bool) {
 	rate, ok := kneeOf(f.Beside.Ladder, f.Ceiling)
-	return rate, ok && (!f.unseen() || float64(f.Goodput) <= nearBound*float64(rate))
+	return rate, ok && float64(f.Goodput) <= nearBound*float64(rate)
 }
 
 // unseen reports whether the receiver did not report what its sockets dropped of paced UDP.

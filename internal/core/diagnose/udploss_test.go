@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -92,6 +93,10 @@ func TestLocateUDP(t *testing.T) {
 			where: map[Place]int64{PlaceRecvSocket: 9}},
 		{name: "one", run: udpRun(sent, model.UDPSummary{Received: 999, Lost: 1}, everything(), counted(everything(), "udp_no_port", 1)),
 			where: map[Place]int64{PlaceRecvPort: 1}, explained: 1, limits: []string{"closed port"}, says: []string{"1 of 1 lost datagram came for a port"}},
+		{name: "linerate's own probes of the path arrive at closed ports", run: traced(udpRun(sent, lost, everything(), counted(everything(), "udp_no_port", 50)), true),
+			where: map[Place]int64{}, limits: []string{"path"}},
+		{name: "a receiver that answers no probe, and other datagrams for a closed port", run: traced(udpRun(sent, lost, everything(), counted(everything(), "udp_no_port", 130)), false),
+			where: map[Place]int64{PlaceRecvPort: 30}, explained: 30, limits: []string{"path", "closed port"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, ok := LocateUDP(c.run, model.To)
@@ -133,6 +138,12 @@ func TestLocateUDPMainFirst(t *testing.T) {
 		f[1].Limit == "sender's queue" && f[1].Host == model.Far && f[2].Limit == "path" && f[2].Share.Or(0) == 0.1, "%+v", f)
 	_, ok = LocateUDP(r, model.To)
 	must.True(t, !ok, "a direction without a measurement was located")
+}
+
+// traced adds 50 rounds of probes of the path to a run; its receiver answers them, or does not.
+func traced(r model.Run, arrived bool) model.Run {
+	r.Ends[0].Trace = &model.Trace{Direction: model.To, Hops: []model.TraceHop{{TTL: 1, Loaded: make([]time.Duration, 50)}, {TTL: 2, Arrived: arrived, Loaded: make([]time.Duration, 50)}}}
+	return r
 }
 
 // TestLocateUDPLaws: the parts always add up to the total, and higher counts never make the

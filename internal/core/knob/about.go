@@ -182,7 +182,17 @@ func (n Native) Permanent(system string) string {
 	case n.ReadOnly:
 		return ""
 	case n.Mechanism == Sysctl && system == "linux":
-		return "/etc/sysctl.d/zz-linerate.conf: " + n.Name + " = VALUE"
+		text := "VALUE"
+		switch n.Encoding {
+		case Least:
+			text = "VALUE INITIAL MAX"
+		case Initial:
+			text = "MIN VALUE MAX"
+		case Ceiling:
+			text = "MIN INITIAL VALUE"
+		default: // one number
+		}
+		return "/etc/sysctl.d/zz-linerate.conf: " + n.Name + " = " + text
 	case n.Mechanism == Sysctl && system == "freebsd" && n.Effect == EffectBoot:
 		return "/boot/loader.conf: " + n.Name + "=\"VALUE\""
 	case n.Mechanism == Sysctl && system == "freebsd":

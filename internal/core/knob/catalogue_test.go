@@ -83,6 +83,8 @@ func checkNative(t *testing.T, k knob.Knob, system string, n knob.Native) {
 		"%s on %s: range %d to %d is not within %d to %d", k.ID, system, low, high, k.Min, k.Max)
 	must.True(t, k.EffectOn(system) != knob.EffectBoot || n.Permanent(system) != "", "%s on %s: is read at boot and has no permanent form", k.ID, system)
 	must.True(t, k.ReadOnly || n.ReadOnly || n.Mechanism == knob.Qdisc || n.Permanent(system) != "", "%s on %s: has no permanent form", k.ID, system)
+	of := map[knob.Encoding]string{knob.Least: "= VALUE INITIAL MAX", knob.Initial: "= MIN VALUE MAX", knob.Ceiling: "= MIN INITIAL VALUE"}[n.Encoding]
+	must.True(t, strings.HasSuffix(n.Permanent(system), of), "%s on %s: %q sets another field of the three", k.ID, system, n.Permanent(system))
 	if n.Mechanism == knob.WinReg && n.Encoding == knob.Plain {
 		must.Equal(t, must.Get(k.Decode(system, "absent"))(t), n.Absent, "%s on %s: absent reads as", k.ID, system)
 	}

@@ -11,6 +11,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/app/keep"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/fault"
 )
 
@@ -148,7 +149,11 @@ func (a *console) tellNow(r keep.Request, got keep.Result, h *keep.Host) {
 		}
 	}
 	if len(open) > 0 {
-		fmt.Fprintf(a.Out, "now, with a way back: linerate set %s%s\n", strings.Join(open, " "), r.Word(h.Side))
+		link := ""
+		if r.Link != "" {
+			link = " --interface " + plain.ShellWord(r.Link)
+		}
+		fmt.Fprintf(a.Out, "now, with a way back: linerate set %s%s%s\n", strings.Join(open, " "), link, r.Word(h.Side))
 	}
 	if later > 0 || got.Outcome == keep.Written {
 		for _, c := range h.Got.Commands {

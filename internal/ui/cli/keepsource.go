@@ -84,7 +84,7 @@ func (a *console) keepSource(ctx context.Context, name, host string, f keepFlags
 		}
 		return keep.OfProfile(a.world(), name, p, wish)
 	}
-	st, s, err := a.openSession(ctx, name)
+	st, s, err := a.openProof(ctx, name)
 	if err != nil {
 		return keep.Source{}, err
 	}

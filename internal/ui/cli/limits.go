@@ -198,7 +198,7 @@ func (f limitsFlags) paths(doc *limitsDoc, rtt time.Duration, window units.Bytes
 		}
 		p := float64(loss) / 100
 		doc.Loss = append(doc.Loss, lossRow{
-			p, mss, rtt, limits.Mathis(mss, rtt, p, false), limits.Cubic(mss, rtt, p),
+			p, mss, rtt, limits.Mathis(mss, rtt, p, false), limits.LossBound(mss, rtt, p),
 		})
 	}
 }
@@ -224,7 +224,7 @@ func (a *console) printLimits(doc limitsDoc) error {
 		for _, r := range doc.Loss {
 			rows = append(rows, []string{fmt.Sprint(r.MSS), r.Mathis.String(), r.Cubic.String()})
 		}
-		p.Title("loss of %.4g %%: what one connection reaches with each congestion control", 100*doc.Loss[0].Loss)
+		p.Title("what a loss of %.4g %% allows one connection, by congestion control", 100*doc.Loss[0].Loss)
 		p.Table([]string{"MSS", "Mathis (Reno)", "CUBIC"}, rows, nil)
 	}
 	return p.Print(a.Out)

@@ -74,7 +74,7 @@ func (a *console) saveProfile(p profile.Profile, name string) error {
 
 // profileOf makes a profile of a stored session.
 func (a *console) profileOf(ctx context.Context, ref, setting string) (profile.Profile, error) {
-	st, s, err := a.openSession(ctx, ref)
+	st, s, err := a.openProof(ctx, ref)
 	if err != nil {
 		return profile.Profile{}, err
 	}

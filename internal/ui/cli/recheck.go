@@ -118,6 +118,9 @@ func (a *console) recheck(ctx context.Context, f recheckFlags, fl *pflag.FlagSet
 	switch {
 	case ref != "":
 		s, err := find(ctx, st, ref)
+		if err == nil {
+			s, err = proofOf(ctx, st, s)
+		}
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"linerate/internal/app/target"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
+	"linerate/internal/core/tune"
 	"linerate/internal/fault"
 	"linerate/internal/store"
 	"linerate/internal/store/postgres"
@@ -67,6 +68,26 @@ func (a *console) openSession(ctx context.Context, ref string) (st results, s mo
 		_ = st.Close()
 	}
 	return st, s, err
+}
+
+// openProof is openSession, but of a search by tune it returns the session of its proof.
+func (a *console) openProof(ctx context.Context, ref string) (st results, s model.Session, err error) {
+	if st, s, err = a.openSession(ctx, ref); err == nil {
+		if s, err = proofOf(ctx, st, s); err != nil {
+			_ = st.Close()
+		}
+	}
+	return st, s, err
+}
+
+// proofOf returns the session that proves the settings of s: of a search by tune the one that
+// compared its result with what was, of others s itself.
+func proofOf(ctx context.Context, st results, s model.Session) (model.Session, error) {
+	r, searched, err := tune.Read(&s)
+	if err != nil || !searched || r.Confirmation == "" {
+		return s, err
+	}
+	return find(ctx, st, r.Confirmation)
 }
 
 // begin opens the results and both ends of a measurement; end closes them.
