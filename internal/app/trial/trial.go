@@ -97,9 +97,12 @@ func Experiment(ctx context.Context, env app.Env, e *target.Ends, st Store, titl
 	return t, t.congestions(ctx)
 }
 
-// Resume returns the trial that continues a stored session.
+// Resume returns the trial that continues a stored session between the same hosts.
 func Resume(env app.Env, e *target.Ends, st Store, s model.Session) (*Trial, error) {
 	if err := MayTune(e, s.Plan); err != nil {
+		return nil, err
+	}
+	if err := sameHosts(s, e); err != nil {
 		return nil, err
 	}
 	s.Hosts = e.Hosts
@@ -116,6 +119,37 @@ func Resume(env app.Env, e *target.Ends, st Store, s model.Session) (*Trial, err
 		s.Warnings = append(s.Warnings, fmt.Sprintf("it was gone on with by other data connections (%s)", cmp.Or(path.String(), "as usual")))
 	}
 	return &Trial{Session: s, env: env, ends: e, store: st, resumed: true}, nil
+}
+
+// sameHosts returns an error unless e reaches the hosts of s: runs of two paths must not share a
+// result. A user may name a host in another way, so that its facts decide. A lab is its text.
+func sameHosts(s model.Session, e *target.Ends) error {
+	lab := e.InLab || strings.HasPrefix(s.Far, "lab:")
+	for i, text := range [][2]string{{s.Near, e.NearText}, {s.Far, e.FarText}} {
+		now := e.Hosts[i]
+		same := slices.ContainsFunc(s.Hosts, func(was model.HostFacts) bool {
+			return was.Host == now.Host && was.Name == now.Name && was.OS == now.OS && shareLink(was.NICs, now.NICs)
+		})
+		if text[0] != text[1] && (lab || !same) {
+			return fault.WithHint(fault.Usagef("session %s was measured with %s, and %s is not the same host", s.ID, text[0], text[1]),
+				"resume it without another host, or begin a new session without --resume")
+		}
+	}
+	return nil
+}
+
+// shareLink reports whether a and b have an interface in common, or one has none with a hardware
+// address: many hosts are called localhost.
+func shareLink(a, b []model.NIC) bool {
+	var all [2][]string
+	for i, nics := range [][]model.NIC{a, b} {
+		for _, n := range nics {
+			if mac, ok := n.MAC.Get(); ok {
+				all[i] = append(all[i], mac)
+			}
+		}
+	}
+	return len(all[0]) == 0 || len(all[1]) == 0 || slices.ContainsFunc(all[0], func(mac string) bool { return slices.Contains(all[1], mac) })
 }
 
 // longerHint returns advice on how to measure longer, for a kind of session without blocks.

@@ -178,6 +178,25 @@ func TestInterruptedAndResumed(t *testing.T) {
 
 	s.person.On = nil
 	s.open()
+	card := func(mac string) []model.NIC { return []model.NIC{{MAC: fact.Known(mac, "test")}} }
+	for name, c := range map[string]struct {
+		far, host string
+		nics      []model.NIC
+		resumes   bool
+	}{
+		"as before":                  {"far", "elsewhere", nil, true},
+		"by another address":         {"10.0.0.2", "test", nil, true},
+		"one card more":              {"10.0.0.2", "test", append(card("02:00:00:00:00:02"), card("02:00:00:00:00:01")...), true},
+		"another host":               {"10.0.0.2", "elsewhere", nil, false},
+		"another of the same name":   {"10.0.0.2", "test", card("02:00:00:00:00:02"), false},
+		"a lab, and now a real host": {"lab:lan", "test", nil, false},
+	} {
+		before := must.Get(s.store.Session(t.Context(), cut.ID))(t)
+		s.ends.Hosts[1].NICs, before.Hosts[1].NICs = card("02:00:00:00:00:01"), c.nics
+		before.Far, before.Hosts[1].Name = c.far, c.host
+		_, err := trial.Resume(s.env, s.ends, s.store, before)
+		must.True(t, (err == nil) == c.resumes && (err == nil || fault.KindOf(err) == fault.Usage && fault.HintOf(err) != ""), "%s: %v", name, err)
+	}
 	again := must.Get(trial.Resume(s.env, s.ends, s.store, must.Get(s.store.Session(t.Context(), cut.ID))(t)))(t)
 	got, err := again.Run(t.Context())
 	must.Need(t, err == nil && got.State == model.SessionDone && got.Reason != cut.Reason, "%s %q, %v", got.State, got.Reason, err)
