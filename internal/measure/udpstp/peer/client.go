@@ -81,10 +81,10 @@ func (c client) run(ctx context.Context, f model.Flow, rate units.BitRate, host 
 			return near, far, fmt.Errorf("open a socket for %s: %w", server, err)
 		}
 		flows = append(flows, one)
-		one.ended = func(s udpstp.SubInterval) {
+		one.ended = func(s udpstp.SubInterval, sent amount) {
 			mu.Lock()
 			defer mu.Unlock()
-			t.add(i, s)
+			t.add(i, s, sent)
 		}
 	}
 	// The first one learns the server's version and settings.
@@ -114,13 +114,17 @@ func (c client) run(ctx context.Context, f model.Flow, rate units.BitRate, host 
 	run.Fill(&near, open, run.ReadEdge(time.Since(began)))
 	got, values := t.received(leastRTT(flows))
 	if upstream {
-		near.Flows = []model.FlowReport{sent(f.Direction, flows)}
+		near.Flows = []model.FlowReport{t.sent()}
 		far.Flows, far.Values = []model.FlowReport{got}, values
 	} else {
 		near.Flows, near.Values = []model.FlowReport{got}, values
 	}
 	if at, held := t.held(flows[0].of.Low); held && rate == 0 {
 		far.Warnings = append(far.Warnings, fmt.Sprintf("the search stayed at %s although nothing was lost or delayed: the server, or its limit for a test, may hold it there, and the path carry more", units.BitRate(at)))
+	}
+	if of := flows[0].of; rate > 0 && of.Index < r.of.Index {
+		most := udpstp.Row(int(of.Index), r.Jumbo, r.Traditional).IPRate() * units.BitRate(count)
+		far.Warnings = append(far.Warnings, fmt.Sprintf("the server limits a test to %s of IP packets, so it did not carry the rate asked for", most))
 	}
 	if length := flows[0].of.Length; length < r.of.Length {
 		far.Warnings = append(far.Warnings, fmt.Sprintf("the server measures for at most %s", units.FormatDuration(length)))

@@ -30,8 +30,9 @@ type flow struct {
 	// an error at the limit. most bounds what may arrive; 0 is no limit.
 	charge func(sent int64, took time.Duration) error
 	most   float64 // bit/s of payload
-	// ended is called with each complete sub-interval, by one goroutine.
-	ended func(udpstp.SubInterval)
+	// ended is called with each complete sub-interval, and with what this end sent in it, by
+	// one goroutine.
+	ended func(udpstp.SubInterval, amount)
 
 	load loader
 	mu   sync.Mutex // guards what follows
@@ -44,6 +45,8 @@ type flow struct {
 	reason    error // why the server ends it early
 	confirmed bool  // the peer has agreed to the end
 	seen      uint32
+	heard     bool   // a status PDU has arrived
+	before    amount // at the end of the last sub-interval
 	rttMin    uint32 // ms, udpstp.None
 	began     time.Time
 	took      time.Duration
@@ -288,12 +291,17 @@ func (f *flow) status(s udpstp.Status, now time.Time) {
 	f.news(s)
 }
 
-// news reports a complete sub-interval.
+// news reports a complete sub-interval. The first status begins the first one.
 func (f *flow) news(s udpstp.Status) {
 	f.rttMin = min(f.rttMin, s.RTTMin)
-	if s.SubIntervals > f.seen {
+	ended := s.SubIntervals > f.seen
+	if f.heard && !ended {
+		return
+	}
+	now, before := f.load.total(), f.before
+	if f.heard, f.before = true, now; ended {
 		f.seen = s.SubIntervals
-		f.ended(s.Saved)
+		f.ended(s.Saved, amount{now.datagrams - before.datagrams, now.bytes - before.bytes, now.refused - before.refused})
 	}
 }
 

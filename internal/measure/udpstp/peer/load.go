@@ -44,6 +44,14 @@ const (
 	mostAnswer = 3
 )
 
+// amount is what a loader sent.
+type amount struct{ datagrams, bytes, refused int64 }
+
+// total returns what was sent so far.
+func (l *loader) total() amount {
+	return amount{l.sent.Load(), l.bytes.Load(), l.refused.Load()}
+}
+
 // takes counts bytes received from the peer.
 func (l *loader) takes(n int) { l.credit += mostAnswer * n }
 

@@ -82,21 +82,30 @@ func TestBothRoles(t *testing.T) {
 		of    client
 		flow  model.Flow
 		most  float64 // Mbit/s
+		warns []string
 	}{
-		"to":          {"127.0.0.1", nil, client{}, model.Flow{Direction: model.To}, 101},
-		"from, IPv6":  {"::1", nil, client{algorithm: udpstp.AlgorithmC}, model.Flow{Direction: model.From, Streams: 3, Interval: 500 * time.Millisecond}, 101},
-		"signed":      {"127.0.0.1", keys, client{secret: "secondkey", key: 7}, model.Flow{Direction: model.From, Engine: udp.Name, Params: fixed}, 4.2},
-		"version 11":  {"127.0.0.1", keys, client{secret: "legacykey", version: udpstp.Oldest}, model.Flow{Direction: model.To, Engine: udp.Name, Params: fixed}, 4.2},
-		"old, no key": {"127.0.0.1", nil, client{version: 15}, model.Flow{Direction: model.From}, 101},
+		"to":          {"127.0.0.1", nil, client{}, model.Flow{Direction: model.To}, 101, nil},
+		"from, IPv6":  {"::1", nil, client{algorithm: udpstp.AlgorithmC}, model.Flow{Direction: model.From, Streams: 3, Interval: 500 * time.Millisecond}, 101, nil},
+		"signed":      {"127.0.0.1", keys, client{secret: "secondkey", key: 7}, model.Flow{Direction: model.From, Engine: udp.Name, Params: fixed}, 4.2, nil},
+		"version 11":  {"127.0.0.1", keys, client{secret: "legacykey", version: udpstp.Oldest}, model.Flow{Direction: model.To, Engine: udp.Name, Params: fixed}, 4.2, nil},
+		"old, no key": {"127.0.0.1", nil, client{version: 15}, model.Flow{Direction: model.From}, 101, nil},
+		"above the limit": {"127.0.0.1", nil, client{}, model.Flow{Direction: model.To, Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: 500e6})}, 101,
+			[]string{"the server limits a test to 100 Mbit/s", "at least 5 s, longer than the 3 s"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, c.host, patient, budget.Config{}, c.given)
 			c.of.addr, c.of.patience, c.flow.Duration = s.addr, patient, 5*time.Second
 			r := remote{program: Program(), client: c.of}
+			if c.warns != nil {
+				r.length = 3 * time.Second
+			}
 			samples := 0
 			own, far, err := r.Run(t.Context(), c.flow, near(), func(list []model.Sample) { samples += len(list) })
 			must.Do(t, err)
+			for _, want := range c.warns {
+				must.Contain(t, strings.Join(far.Warnings, "\n"), want)
+			}
 			receiver := own
 			if c.flow.Direction == model.To {
 				receiver = far
@@ -334,7 +343,7 @@ func FuzzFlow(f *testing.F) {
 		for i := range 8 {
 			a := udpstp.Defaults()
 			a.Upstream = i&1 != 0
-			one := &flow{of: a, version: udpstp.Version, ended: func(udpstp.SubInterval) {}, rttMin: udpstp.None, in: udpstp.NewReceiver(a, time.Unix(0, 0))}
+			one := &flow{of: a, version: udpstp.Version, ended: func(udpstp.SubInterval, amount) {}, rttMin: udpstp.None, in: udpstp.NewReceiver(a, time.Unix(0, 0))}
 			if i&2 != 0 {
 				one.search = udpstp.NewSearch(a, 100)
 			}
@@ -351,6 +360,19 @@ func FuzzFlow(f *testing.F) {
 	})
 }
 
+// TestSentBySubInterval: what a flow sent counts in the sub-interval that the status ends,
+// without what it sent before the first status and after the last one.
+func TestSentBySubInterval(t *testing.T) {
+	var got []amount
+	f := &flow{of: udpstp.Activation{Upstream: true}, rttMin: udpstp.None, ended: func(_ udpstp.SubInterval, a amount) { got = append(got, a) }}
+	for i, ended := range []uint32{0, 0, 1, 1, 2, 2} {
+		f.load.sent.Add(10)
+		f.load.bytes.Add(1000)
+		f.status(udpstp.Status{Sequence: uint32(i + 1), SubIntervals: ended}, time.Unix(int64(i), 0))
+	}
+	must.Same(t, got, []amount{{datagrams: 20, bytes: 2000}, {datagrams: 20, bytes: 2000}})
+}
+
 // TestTally joins flows by the number of their sub-intervals.
 func TestTally(t *testing.T) {
 	var emitted []model.Sample
@@ -359,9 +381,11 @@ func TestTally(t *testing.T) {
 		return udpstp.SubInterval{Datagrams: 10, Bytes: bytes, Micros: seconds * 1e6, Elapsed: elapsed * 1e3, Delays: udpstp.Delays{Max: 7, Sum: 30, Count: 10}}
 	}
 	for i := range uint32(3) {
-		y.add(0, sub(1000*uint64(i+1), 1, i+1))
-		y.add(1, sub(2000, 1, i+1))
+		y.add(0, sub(1000*uint64(i+1), 1, i+1), amount{datagrams: 10, bytes: 1000 * int64(i+1), refused: 1})
+		y.add(1, sub(2000, 1, i+1), amount{datagrams: 11, bytes: 2100})
 	}
+	out := y.sent()
+	must.True(t, out.Bytes == 9200 && out.Window == 2*time.Second && out.UDP.Sent == 42 && out.UDP.Refused == 2 && out.Streams[0] == 5000 && out.Streams[1] == 4200, "without the warm-up: %+v", out)
 	got, values := y.received(12)
 	want := fmt.Sprint([]model.Value{
 		{Direction: model.To, Metric: model.IPCapacity, Value: 8 * (5000 + 20*28)}, {Direction: model.To, Metric: model.IPRate, Value: 8 * (4500 + 20*28)},
@@ -373,8 +397,8 @@ func TestTally(t *testing.T) {
 	_, held := y.held(30 * time.Millisecond)
 	must.True(t, !held, "a rate that rises is held")
 	for i := range uint32(3) {
-		y.add(0, sub(3000, 1, i+4))
-		y.add(1, sub(2000, 1, i+4))
+		y.add(0, sub(3000, 1, i+4), amount{})
+		y.add(1, sub(2000, 1, i+4), amount{})
 	}
 	at, held := y.held(30 * time.Millisecond)
 	must.True(t, held && at == 8*(5000+20*28), "held at %v, %t", at, held)

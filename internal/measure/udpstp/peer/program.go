@@ -74,6 +74,7 @@ func Program() program.Program {
 			return nil, fault.Usagef("$%s: the key has %d bytes, at most %d", keyVariable, len(r.client.secret), udpstp.MaxKey)
 		}
 		r.client.key = uint8(id)
+		r.length, _ = units.ParseDuration(given["time"]) // checked before; "" is 0
 		return r, nil
 	}
 	return p
@@ -174,6 +175,7 @@ func fit(f model.Flow, given program.Values) (model.Flow, error) {
 type remote struct {
 	program program.Program
 	client  client
+	length  time.Duration // that the user asked for; 0 is the default
 }
 
 const startIt = "udpst, or linerate serve --udpstp"
@@ -185,6 +187,9 @@ func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit f
 		rate = u.Rate * (1250.0 / 1222) // from payload to IP packets, for full datagrams
 	}
 	near, far, err = r.client.run(ctx, f, rate, host, emit)
+	if r.length > 0 && r.length < udpstp.MinLength {
+		far.Warnings = append(far.Warnings, fmt.Sprintf("a UDPSTP test lasts at least %s, longer than the %s of --time", units.FormatDuration(udpstp.MinLength), units.FormatDuration(r.length)))
+	}
 	refused, answered := errors.AsType[udpstp.Response](err)
 	switch {
 	case answered:

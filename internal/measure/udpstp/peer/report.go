@@ -10,28 +10,34 @@ import (
 	"linerate/internal/measure/udpstp"
 )
 
+// part is a sub-interval of one flow, and what this end sent in it.
+type part struct {
+	udpstp.SubInterval
+	amount
+}
+
 // tally joins the sub-intervals of all flows of a test, by their number. It belongs to one
 // goroutine at a time.
 type tally struct {
 	direction model.Direction
 	headers   uint64 // IP and UDP headers, bytes per datagram
 	omit      time.Duration
-	flows     [][]udpstp.SubInterval
+	flows     [][]part
 	emitted   int
 	emit      func([]model.Sample)
 }
 
 func newTally(d model.Direction, ipv6 bool, omit time.Duration, flows int, emit func([]model.Sample)) *tally {
-	return &tally{direction: d, headers: uint64(udpstp.IPHeaders(ipv6)), omit: omit, flows: make([][]udpstp.SubInterval, flows), emit: emit}
+	return &tally{direction: d, headers: uint64(udpstp.IPHeaders(ipv6)), omit: omit, flows: make([][]part, flows), emit: emit}
 }
 
 // add adds a sub-interval of flow i, and emits the samples of those that all flows have
 // completed.
-func (t *tally) add(i int, s udpstp.SubInterval) {
+func (t *tally) add(i int, s udpstp.SubInterval, sent amount) {
 	if s.Micros == 0 || len(t.flows[i]) >= mostSubIntervals {
 		return
 	}
-	t.flows[i] = append(t.flows[i], s)
+	t.flows[i] = append(t.flows[i], part{s, sent})
 	for _, f := range t.flows {
 		if len(f) <= t.emitted {
 			return
@@ -166,16 +172,27 @@ func (t *tally) held(low time.Duration) (rate float64, is bool) {
 	return rate, true
 }
 
-// sent returns the report of the direction's sender.
-func sent(d model.Direction, flows []*flow) model.FlowReport {
-	r := model.FlowReport{Direction: d, Role: model.Sender, UDP: &model.UDPSummary{Pacing: "clock"}}
-	for _, f := range flows {
-		n := units.Bytes(f.load.bytes.Load())
-		r.Streams = append(r.Streams, n)
-		r.Bytes += n
-		r.Window = max(r.Window, f.took)
-		r.UDP.Sent += f.load.sent.Load()
-		r.UDP.Refused += f.load.refused.Load()
+// sent returns the report of the direction's sender, about the same sub-intervals as that of
+// its receiver.
+func (t *tally) sent() model.FlowReport {
+	r := model.FlowReport{Direction: t.direction, Role: model.Sender, UDP: &model.UDPSummary{Pacing: "clock"}}
+	for i := range t.longest() {
+		if w := t.at(i); !t.omitted(w) {
+			r.Window += w.length
+		}
+	}
+	for _, f := range t.flows {
+		var sum units.Bytes
+		for i, p := range f {
+			if t.omitted(t.at(i)) {
+				continue
+			}
+			sum += units.Bytes(p.bytes)
+			r.UDP.Sent += p.datagrams
+			r.UDP.Refused += p.refused
+		}
+		r.Streams = append(r.Streams, sum)
+		r.Bytes += sum
 	}
 	return r
 }

@@ -62,11 +62,11 @@ func (s *server) join(n *newcomer, a *udpstp.Activation, from netip.AddrPort) (t
 		s.start(id, t, int(n.Count))
 	}
 	one.charge = t.meter(first)
-	one.ended = func(sub udpstp.SubInterval) {
+	one.ended = func(sub udpstp.SubInterval, sent amount) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if int(n.Index) < len(t.tally.flows) {
-			t.tally.add(int(n.Index), sub)
+			t.tally.add(int(n.Index), sub, sent)
 		}
 	}
 	t.taken[n.Index] = true
@@ -145,12 +145,13 @@ func (s *server) leave(id testID, t *test, err error) {
 	r.Took = time.Since(t.began)
 	t.mu.Lock()
 	got, values := t.tally.received(leastRTT(t.flows))
+	sent := t.tally.sent()
 	t.mu.Unlock()
 	if id.upstream {
 		r.Ends = []model.EndReport{{Host: model.Far, Flows: []model.FlowReport{got}, Values: values}}
 	} else {
 		r.Ends = []model.EndReport{
-			{Host: model.Far, Flows: []model.FlowReport{sent(model.From, t.flows)}},
+			{Host: model.Far, Flows: []model.FlowReport{sent}},
 			{Host: model.Near, Flows: []model.FlowReport{got}, Values: values},
 		}
 	}
