@@ -17,8 +17,8 @@ import (
 type Datagrams struct {
 	Asked      fact.Of[units.BitRate] `json:"asked"`     // requested payload rate; unknown if as fast as possible
 	SentRate   fact.Of[units.BitRate] `json:"sent_rate"` // payload rate that the sender reached, median over runs
-	Sent       int64                  `json:"sent"`
-	Received   int64                  `json:"received"` // different ones
+	Sent       int64                  `json:"sent"`      // at least Received and Lost together
+	Received   int64                  `json:"received"`  // different ones
 	Lost       int64                  `json:"lost"`
 	Loss       float64                `json:"loss"` // lost of received and lost, 0…1
 	Duplicates int64                  `json:"duplicates"`
@@ -62,6 +62,9 @@ func (b *builder) datagrams(runs []model.Run, d model.Direction) *Datagrams {
 	if out == nil {
 		return nil
 	}
+	// The numbers of the datagrams prove that many, also if the sender reports nothing, or the
+	// windows of both ends begin a moment apart.
+	out.Sent = max(out.Sent, out.Received+out.Lost)
 	out.SentRate = fact.Unknown[units.BitRate]("the sender did not report it")
 	if len(rates) > 0 {
 		out.SentRate = fact.Known(units.BitRate(stats.Median(rates)), "the sender, median over runs")

@@ -107,6 +107,21 @@ func TestUntrustworthy(t *testing.T) {
 	}
 }
 
+// TestSentIsNotLessThanArrived: a sender that reports nothing, or whose window began later, did
+// send what the receiver counted.
+func TestSentIsNotLessThanArrived(t *testing.T) {
+	for _, c := range []struct{ sent, want int64 }{{0, 12}, {11, 12}, {13, 13}} {
+		flows := []model.FlowReport{
+			{Direction: model.To, Role: model.Sender, UDP: &model.UDPSummary{Sent: c.sent}},
+			{Direction: model.To, Role: model.Receiver, UDP: &model.UDPSummary{Received: 10, Lost: 2}},
+		}
+		r := model.Run{Number: 1, State: model.RunValid, Values: []model.Value{{Direction: model.To, Metric: model.Goodput, Value: 1}}, Ends: []model.EndReport{{Flows: flows}}}
+		d := report.Build(model.Session{Runs: []model.Run{r}}, report.Options{})
+		must.Need(t, len(d.Lines) == 1 && d.Lines[0].Datagrams != nil, "%+v", d.Lines)
+		must.Equal(t, d.Lines[0].Datagrams.Sent, c.want)
+	}
+}
+
 func TestClassic(t *testing.T) {
 	d, s := build(t, "interrupted")
 	// Neither block 1, which has an invalid run, nor the stopped run counts: two runs of 64K

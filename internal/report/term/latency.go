@@ -103,17 +103,20 @@ func (p *printer) datagrams(l report.Line) {
 		parts = append(parts, "jitter "+units.FormatDuration(j))
 	}
 	sent := "sent"
-	if v, ok := u.SentRate.Get(); ok {
-		sent = v.String() + " sent"
+	rate, reported := u.SentRate.Get() // foreign senders report neither that nor their pacing
+	if reported {
+		sent = rate.String() + " sent"
 	}
-	if v, ok := u.Asked.Get(); ok {
-		sent += " (" + v.String() + " asked for)"
-		if u.Pacing != "" { // foreign senders do not report it
-			sent += ", paced by " + u.Pacing
-		}
-	} else {
+	switch v, ok := u.Asked.Get(); {
+	case !ok:
 		sent += " " + u.Asked.Reason()
+	case reported:
+		sent += " (" + v.String() + " asked for)"
+	default:
+		sent = v.String() + " asked for"
 	}
-	parts = append(parts, sent)
+	if parts = append(parts, sent); u.Asked.IsKnown() && u.Pacing != "" {
+		parts = append(parts, "paced by "+u.Pacing)
+	}
 	p.paragraph(normal, l.Label+": "+strings.Join(parts, ", "), 2)
 }
