@@ -258,7 +258,8 @@ func FuzzEvent(f *testing.F) {
 func TestDropped(t *testing.T) {
 	var p page
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	l := audit.New(audit.Config{Lines: &p, Now: func() time.Time { return now }})
+	var talk []string
+	l := audit.New(audit.Config{Lines: &p, Now: func() time.Time { return now }, Talk: func(e audit.Event) { talk = append(talk, e.String()) }})
 	drop := func(n int, reason string) {
 		l.Record(audit.Event{Kind: audit.Dropped, From: from(n), Reason: reason})
 	}
@@ -286,4 +287,5 @@ func TestDropped(t *testing.T) {
 		must.True(t, slices.ContainsFunc(lines, func(s string) bool { return strings.Contains(s, want) }), "no line has %s", want)
 	}
 	must.True(t, len(lines) <= 40, "%d lines", len(lines))
+	must.Contain(t, talk[0], "dropped 1 connection of 1 source, of ")
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 )
 
@@ -43,12 +44,12 @@ func (e Event) String() string {
 	case Keep, Restore:
 		b.WriteString(who + " " + string(e.Kind) + "s " + e.Place)
 	case Dropped:
-		fmt.Fprintf(&b, "dropped %d connections of %d sources", e.Count, e.Sources)
+		fmt.Fprintf(&b, "dropped %s of %s", plain.Count(e.Count, "connection"), plain.Count(e.Sources, "source"))
 		if e.From.IsValid() {
 			fmt.Fprintf(&b, ", of %s", e.From)
 		}
 	case LeftOut:
-		fmt.Fprintf(&b, "%d events of %d sources were not written down", e.LeftOut, e.Sources)
+		fmt.Fprintf(&b, "left out of this file: %s of %s", plain.Count(e.LeftOut, "event"), plain.Count(e.Sources, "source"))
 		if e.From.IsValid() {
 			fmt.Fprintf(&b, ", of %s", e.From)
 		}

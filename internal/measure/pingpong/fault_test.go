@@ -101,7 +101,7 @@ func TestStallsInARowEndTheSweep(t *testing.T) {
 	conduct(t, near, far)
 	checkStalls(t, near.Report.Points, "1 2! 3! 4!")
 	said := near.Report.Warnings
-	must.True(t, len(said) == 1 && strings.Contains(said[0], "1 of 5 sizes were not measured: three sizes in a row stalled"), "warnings %q", said)
+	must.True(t, len(said) == 1 && strings.Contains(said[0], "not measured: 1 of 5 sizes: three sizes in a row stalled"), "warnings %q", said)
 	must.Equal(t, len(far.Report.Warnings), 0, "far end warns %q", far.Report.Warnings)
 }
 

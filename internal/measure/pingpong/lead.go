@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/plane"
 )
@@ -43,7 +44,7 @@ func (r *course) lead(ctx context.Context) error {
 	s := sweep{course: r, share: share, target: max(share/trialsPerShare, time.Millisecond)}
 	why := s.all(ctx)
 	if left := len(r.flow.Sweep.Sizes) - len(r.points); left > 0 {
-		r.warn("%d of %d sizes were not measured: %s", left, len(r.flow.Sweep.Sizes), why)
+		r.warn("not measured: %d of %s: %s", left, plain.Count(len(r.flow.Sweep.Sizes), "size"), why)
 		if len(r.points) == 0 {
 			return errors.New("no size was measured: " + why)
 		}

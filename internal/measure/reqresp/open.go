@@ -7,6 +7,7 @@ import (
 	"net"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/plane"
 )
@@ -15,7 +16,7 @@ import (
 func (t *test) take(ctx context.Context, env engine.Env, d model.Direction, n int, o engine.SocketOptions) ([]*net.TCPConn, error) {
 	opened, err := env.Open(ctx, n, o)
 	if err != nil {
-		return nil, fmt.Errorf("open %d connections %s: %w", n, d, err)
+		return nil, fmt.Errorf("open %s %s: %w", plain.Count(n, "connection"), d, err)
 	}
 	if len(opened.Conns) != n {
 		err := fmt.Errorf("open connections %s: got %d of %d", d, len(opened.Conns), n)

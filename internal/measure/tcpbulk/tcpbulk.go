@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/bulk"
 	"linerate/internal/core/units"
@@ -164,7 +165,7 @@ func openFlow(ctx context.Context, env engine.Env, p mover, spec model.Flow, d m
 	}
 	opened, err := env.Open(ctx, spec.Streams, o)
 	if err != nil {
-		return nil, nil, fmt.Errorf("open %d connections %s: %w", spec.Streams, d, err)
+		return nil, nil, fmt.Errorf("open %s %s: %w", plain.Count(spec.Streams, "connection"), d, err)
 	}
 	fl := newFlow(d, role, spec)
 	fl.pace = float64(params.Rate) / 8 / float64(spec.Streams)

@@ -252,7 +252,7 @@ func TestPrepareClosesWhatItGot(t *testing.T) {
 		c, _ := w.Accept(t.Context(), engine.SocketOptions{})
 		accepted <- c
 	}()
-	must.Say(t, must.Err(New().Prepare(t.Context(), env, timed(model.Both, 1))), "open 1 connections from", "error")
+	must.Say(t, must.Err(New().Prepare(t.Context(), env, timed(model.Both, 1))), "open 1 connection from", "error")
 	c := <-accepted
 	defer c.Close()
 	// A leaked connection would leave the peer waiting.
