@@ -174,7 +174,7 @@ func (j judge) speed(d model.Direction) Line {
 	}
 	l.Evidence = append(l.Evidence, fmt.Sprintf("ceiling %s: %s", c, path.Rate.Source()))
 	share := v / float64(c)
-	l.Text = fmt.Sprintf("%s of the %s that the path can carry", percent(share), c)
+	l.Text = fmt.Sprintf("%s of the %s that the links allow", percent(share), c)
 	short := j.short(r, d)
 	switch {
 	case j.grade("speed").of(share) == OK:

@@ -109,7 +109,7 @@ func (b *builder) ceilings(l *plot.Lines) {
 		if !ok || slices.ContainsFunc(l.Rules, func(r plot.Rule) bool { return r.At == float64(v) }) {
 			continue
 		}
-		l.Rules = append(l.Rules, plot.Rule{At: float64(v), Name: "the path can carry " + v.String()})
+		l.Rules = append(l.Rules, plot.Rule{At: float64(v), Name: "the links allow " + v.String()})
 	}
 }
 
