@@ -182,21 +182,22 @@ func (b *builder) hostWord(text string) string {
 	return plain.ShellWord(text)
 }
 
-// The flags for reaching a host over ssh, as the user gives them.
+// The flags for reaching a host, as the user gives them.
 const (
 	sudoFlag     = "--sudo"
+	insecureFlag = "--insecure"
 	keepFlag     = "--keep-agent"
 	trustFarFlag = "--trust-far-binary"
 )
 
-// reached returns the flags for reaching the session's ssh hosts, with sudo even if the session
+// reached returns the flags for reaching the session's hosts, with sudo even if the session
 // did not use it, because changing a host needs root.
 func (b *builder) reached(s model.Setting) []string {
 	var out []string
 	if b.given(sudoFlag) || b.needsSudo(s) {
 		out = append(out, sudoFlag)
 	}
-	for _, f := range []string{trustFarFlag, keepFlag} {
+	for _, f := range []string{trustFarFlag, keepFlag, insecureFlag} {
 		if b.given(f) {
 			out = append(out, f)
 		}
@@ -267,6 +268,9 @@ func size(b units.Bytes) string {
 
 // stored returns the flag with the store, if the session's command had one.
 func (b *builder) stored() []string {
+	if b.store != "" {
+		return []string{"--db " + plain.ShellWord(b.store)}
+	}
 	for i, word := range b.s.Command {
 		value, assigned := strings.CutPrefix(word, "--db=")
 		if !assigned && word == "--db" && i+1 < len(b.s.Command) {

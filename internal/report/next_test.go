@@ -208,6 +208,10 @@ func TestFirstHour09LongerIsACommand(t *testing.T) {
 	if got := first(); got.Command != "linerate run --resume x --max-blocks 66 --allow-exec --db r.db" || !strings.Contains(got.What, "about 46 blocks more") {
 		t.Errorf("%+v", got)
 	}
+	own := newBuilder(&model.Session{Near: "this machine", Far: "https://nas", Command: []string{"linerate", "test", "https://nas", "--insecure"}})
+	must.Equal(t, own.command("check", model.Setting{}), "linerate check https://nas --insecure", "a certificate that no authority signed")
+	elsewhere := Build(s, Options{Store: "copy of r.db"}).Next[0].Command
+	must.True(t, strings.HasSuffix(elsewhere, " --db 'copy of r.db'"), "read from another database: %s", elsewhere)
 	s.Verdicts[0].Outcome, s.Verdicts[0].MoreBlocks = model.Equivalent, 0
 	got := first()
 	must.True(t, !strings.Contains(got.Command, "--resume"), "decided: %+v", got)

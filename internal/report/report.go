@@ -155,13 +155,16 @@ type Options struct {
 	Kinds traffic.Kinds
 	// Catalogue is the process's catalogue of settings.
 	Catalogue *knob.Index
+	// Store is the database that the session was read from, for the next commands; "" is that
+	// of the session's own command.
+	Store string
 }
 
 // Build returns the report of s. It never fails: values that s lacks are unknown or absent in
 // the report.
 func Build(s model.Session, o Options) Document {
 	b := newBuilder(&s)
-	b.samples, b.counted, b.catalogue = o.Samples, Counted(s.Runs), o.Catalogue
+	b.samples, b.counted, b.catalogue, b.store = o.Samples, Counted(s.Runs), o.Catalogue, o.Store
 	if o.Kinds != nil {
 		b.kinds = o.Kinds
 	}
@@ -254,6 +257,7 @@ type builder struct {
 	kinds     traffic.Kinds
 	catalogue *knob.Index
 	samples   model.Samples
+	store     string      // see Options.Store
 	names     model.Names // of the ends
 	counted   []model.Run // the runs that descriptions use
 }

@@ -58,7 +58,7 @@ func (a *console) readWith(ctx context.Context, st results, s model.Session, pag
 		if err != nil {
 			return t, err
 		}
-		t.beside = append(t.beside, figures.Swept{Session: other, Document: report.Build(other, report.Options{Kinds: a.kinds(), Catalogue: a.knobs})})
+		t.beside = append(t.beside, figures.Swept{Session: other, Document: report.Build(other, report.Options{Kinds: a.kinds(), Catalogue: a.knobs, Store: a.ownStore()})})
 	}
 	for _, one := range t.beside {
 		if !one.Curves() {
@@ -74,7 +74,7 @@ func (a *console) readWith(ctx context.Context, st results, s model.Session, pag
 // many for its JSON.
 func (a *console) readReport(ctx context.Context, st results, s model.Session, page bool) (storedReport, error) {
 	samples := &sampleReader{ctx: ctx, st: st, id: s.ID}
-	t := storedReport{session: s, samples: samples, doc: report.Build(s, report.Options{Samples: samples, Kinds: a.kinds(), Catalogue: a.knobs})}
+	t := storedReport{session: s, samples: samples, doc: report.Build(s, report.Options{Samples: samples, Kinds: a.kinds(), Catalogue: a.knobs, Store: a.ownStore()})}
 	if s.Kind == model.KindTune {
 		if found, rec, ok, err := tunedOf(ctx, st, s); err == nil && ok {
 			t.doc.Measured, t.brief = found.Measured, append([]string{found.Headline}, found.Gains...)

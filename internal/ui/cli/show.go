@@ -75,7 +75,7 @@ func (a *console) reportWith(ctx context.Context, st results, s model.Session, w
 		return err
 	}
 	samples := &sampleReader{ctx: ctx, st: st, id: s.ID}
-	doc := report.Build(s, report.Options{Samples: samples, Kinds: a.kinds(), Catalogue: a.knobs})
+	doc := report.Build(s, report.Options{Samples: samples, Kinds: a.kinds(), Catalogue: a.knobs, Store: a.ownStore()})
 	if st.Path() == inMemory {
 		doc.Next = slices.DeleteFunc(doc.Next, func(n report.Step) bool { return strings.Contains(n.Command, s.ID) })
 	}
@@ -149,8 +149,16 @@ a difference between them. For a verdict, put both settings into one session.`,
 // storeFlag returns the --db flag for a suggested command if this one has it, with a leading
 // blank.
 func (a *console) storeFlag() string {
-	if a.db == "" || a.db == ":memory:" {
+	if db := a.ownStore(); db != "" {
+		return " --db " + plain.ShellWord(db)
+	}
+	return ""
+}
+
+// ownStore returns the database that --db names, without its password; "" for none that lasts.
+func (a *console) ownStore() string {
+	if a.db == ":memory:" {
 		return ""
 	}
-	return " --db " + plain.ShellWord(plain.Databases(a.db))
+	return plain.Databases(a.db)
 }

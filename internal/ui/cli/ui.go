@@ -164,7 +164,7 @@ func missing(err error) error {
 
 // Document implements web.Source.
 func (p pages) Document(s model.Session) report.Document {
-	return report.Build(s, report.Options{Kinds: p.a.kinds(), Catalogue: p.a.knobs})
+	return report.Build(s, report.Options{Kinds: p.a.kinds(), Catalogue: p.a.knobs, Store: p.a.ownStore()})
 }
 
 // Report implements web.Source: the page that linerate report writes.
