@@ -49,7 +49,7 @@ func (j *judgement) do() error {
 	for _, e := range j.run.Ends {
 		if e.CPUWindow > 0 {
 			cpu := (e.CPUUser + e.CPUSystem).Seconds() / e.CPUWindow.Seconds()
-			j.value("", CPUMetric(e.Host), cpu)
+			j.value(j.flow.Direction, CPUMetric(e.Host), cpu)
 			j.cpuPerGbit(e.Host, cpu)
 		}
 		for _, w := range e.Warnings {

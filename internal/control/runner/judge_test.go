@@ -54,7 +54,7 @@ func TestJudge(t *testing.T) {
 			must.True(t, (err == nil) == (c.fault == "") && (err == nil || errors.Is(err, ErrInvalid) && strings.Contains(err.Error(), c.fault)), "error %v", err)
 			v, _ := a.run.Value(model.To, model.Goodput)
 			must.True(t, v == c.value, "goodput %v, want %v", v, c.value)
-			v, _ = a.run.Value("", CPUMetric(model.Near))
+			v, _ = a.run.Value(model.To, CPUMetric(model.Near))
 			must.True(t, v == 0.5, "CPU %v", v)
 			v, ok := a.run.Value(model.To, model.CPUPerGbitNear)
 			must.True(t, ok == (c.value > 0) && (!ok || math.Abs(v*c.value/1e9-0.5) <= 1e-9), "CPU of %v for each Gbit at %v bit/s", v, c.value)

@@ -122,7 +122,7 @@ func TestRunAppliesMeasuresAndUndoes(t *testing.T) {
 		must.True(t, d >= 30*time.Second && d <= 3*time.Minute, "%s: deadline %v", k.Host, d)
 	}
 	for _, h := range []model.Host{model.Near, model.Far} {
-		_, ok := run.Value("", runner.CPUMetric(h))
+		_, ok := run.Value(run.Flow.Direction, runner.CPUMetric(h))
 		must.True(t, ok, "no CPU of %s in %+v", h, run.Values)
 	}
 	b.untouched(t)

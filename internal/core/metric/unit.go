@@ -12,7 +12,7 @@ func Base(m model.Metric) string {
 		model.LatencyP50, model.LatencyP99, model.IdleP50, model.IdleP99, model.AddedP50, model.AddedP99,
 		model.DelayVariation, model.DelayVariationMax:
 		return "s"
-	case model.CPU:
+	case model.CPU, model.CPU + "_" + model.Metric(model.Near), model.CPU + "_" + model.Metric(model.Far):
 		return "s/s"
 	case model.CPUPerGbitNear, model.CPUPerGbitFar:
 		return "s/Gbit"

@@ -21,6 +21,7 @@ import (
 	"linerate/internal/core/fleet"
 	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
+	"linerate/internal/core/sweep"
 	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/report/format"
@@ -144,6 +145,34 @@ func TestBenchstatReadsThem(t *testing.T) {
 			must.Equal(t, got[i], want[i], "%s: goodput %d", c.Name, i)
 		}
 	}
+}
+
+// TestSizesAndCPU: benchstat and OpenMetrics have each size of a sweep, and benchstat the CPU of
+// a direction with its unit.
+func TestSizesAndCPU(t *testing.T) {
+	c := reporttest.Cases()[slices.IndexFunc(reporttest.Cases(), func(c reporttest.Case) bool { return c.Name == "sweep" })]
+	points := 0
+	for i := range c.Session.Runs {
+		r := &c.Session.Runs[i]
+		r.Values = append(r.Values, model.Value{Direction: model.To, Metric: "cpu_near", Value: 0.5})
+		points += len(slices.DeleteFunc(slices.Clone(r.Ends[0].Points), func(p model.Point) bool { return len(p.Trials) == 0 }))
+	}
+	got, cpu := 0, 0
+	for _, r := range parsed(t, c.Name, benchLines(t, c)) {
+		if _, ok := r.Value("message-sec"); ok {
+			got++
+			must.Contain(t, string(r.Name), "/direction=to/size=")
+		}
+		if v, ok := r.Value("cpu_near-s/s"); ok && v == 0.5 {
+			cpu++
+			must.Contain(t, string(r.Name), "/direction=to")
+		}
+	}
+	must.True(t, got == points && got > 0 && cpu == len(c.Session.Runs), "%d of %d points, %d of %d CPU", got, points, cpu, len(c.Session.Runs))
+	text, d := page(t, c)
+	curve := d.Section.Data.(*sweep.Document).Directions[0].Curve
+	timed := slices.DeleteFunc(slices.Clone(curve.Sizes), func(s sweep.Size) bool { return s.Trials == 0 })
+	must.Equal(t, len(read(t, c.Name, text)["linerate_message_seconds"].GetMetric()), len(timed), "sizes in OpenMetrics")
 }
 
 // TestBaselineComesFirst: benchstat compares with the first setting it reads, so the baseline

@@ -5,19 +5,21 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
+	"linerate/internal/core/stats"
 	"linerate/internal/report"
 )
 
 // GoBench renders the runs of a session in the Go benchmark format
 // (https://go.dev/design/14313-benchmark-format), which benchstat compares: a line per counted
-// run and direction, with all numbers of that run.
+// run and direction, with all numbers of that run, and one per message size of a sweep.
 //
 // benchstat treats runs as independent samples. It does not know blocks, so a drift of the path
 // looks like a difference; the verdicts of a session do not have that flaw.
@@ -46,9 +48,17 @@ func GoBench(w io.Writer, s model.Session, d report.Document) error {
 	})
 	benchUnits(&b, runs)
 	for _, r := range runs {
-		for _, w := range append(r.Flow.Direction.Parts(), "") {
+		for _, w := range slices.Compact(append(r.Flow.Direction.Parts(), r.Flow.Direction)) {
 			if numbers := line(r, w); numbers != "" {
 				fmt.Fprintf(&b, "%s 1%s\n", name(r, w), numbers)
+			}
+		}
+		for _, end := range r.Ends {
+			for _, p := range end.Points {
+				if len(p.Trials) > 0 {
+					took := stats.Median(lists.Each(p.Trials, time.Duration.Seconds))
+					fmt.Fprintf(&b, "%s/size=%dB 1 %s message-sec\n", name(r, r.Flow.Direction), p.Size, number(took))
+				}
 			}
 		}
 	}
@@ -102,9 +112,6 @@ func name(r model.Run, w model.Direction) string {
 	if r.Setting != "" {
 		out += "/setting=" + word(r.Setting)
 	}
-	if w == "" {
-		return out + "/direction=none"
-	}
 	return out + "/direction=" + word(string(w))
 }
 
@@ -114,7 +121,7 @@ func line(r model.Run, w model.Direction) string {
 	for _, v := range r.Values {
 		if v.Direction == w && !seen[v.Metric] {
 			seen[v.Metric] = true
-			fmt.Fprintf(&out, " %s %s", strconv.FormatFloat(v.Value, 'g', -1, 64), unit(v.Metric))
+			fmt.Fprintf(&out, " %s %s", number(v.Value), unit(v.Metric))
 		}
 	}
 	return out.String()

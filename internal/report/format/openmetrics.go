@@ -15,6 +15,7 @@ import (
 	"linerate/internal/core/fleet/odd"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
+	"linerate/internal/core/sweep"
 	"linerate/internal/core/units"
 	"linerate/internal/report"
 	"linerate/internal/report/mesh"
@@ -33,6 +34,7 @@ func OpenMetrics(w io.Writer, s model.Session, d report.Document) error {
 	m.session(s, d)
 	m.lines(d)
 	m.latencies(d)
+	m.sizes(d)
 	if d.Untrustworthy == "" {
 		m.verdicts(d)
 	}
@@ -205,6 +207,25 @@ func (p *metricsPage) latencies(d report.Document) {
 	for _, l := range d.Latencies {
 		if v, ok := l.Rate.Get(); ok {
 			p.line("answers_per_second", v, label{"direction", string(l.Direction)})
+		}
+	}
+}
+
+// sizes writes the points of a sweep.
+func (p *metricsPage) sizes(d report.Document) {
+	if d.Section == nil {
+		return
+	}
+	curves, ok := d.Section.Data.(*sweep.Document)
+	if !ok {
+		return
+	}
+	p.family("message_seconds", "seconds", "Time of one message of that many bytes one way, median over all trials.")
+	for _, c := range curves.Directions {
+		for _, x := range c.Curve.Sizes {
+			if x.Trials > 0 {
+				p.line("message_seconds", x.Median.Seconds(), label{"direction", string(c.Direction)}, label{"size", strconv.FormatInt(int64(x.Size), 10)})
+			}
 		}
 	}
 }
