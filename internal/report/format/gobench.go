@@ -48,7 +48,7 @@ func GoBench(w io.Writer, s model.Session, d report.Document) error {
 	})
 	benchUnits(&b, runs)
 	for _, r := range runs {
-		for _, w := range slices.Compact(append(r.Flow.Direction.Parts(), r.Flow.Direction)) {
+		for _, w := range slices.Compact(append(r.Flow.Direction.Parts(), r.Flow.Direction, "")) {
 			if numbers := line(r, w); numbers != "" {
 				fmt.Fprintf(&b, "%s 1%s\n", name(r, w), numbers)
 			}
@@ -111,6 +111,9 @@ func name(r model.Run, w model.Direction) string {
 	out := "BenchmarkLinerate/engine=" + word(r.Flow.Engine)
 	if r.Setting != "" {
 		out += "/setting=" + word(r.Setting)
+	}
+	if w == "" {
+		return out + "/direction=none"
 	}
 	return out + "/direction=" + word(string(w))
 }
