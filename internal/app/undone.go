@@ -31,7 +31,7 @@ func (e Env) Settle(c model.Change, system string, now fact.Of[string]) model.Ch
 		c.Detail = "its undo was not seen, and it still holds what linerate wrote"
 	default:
 		c.State = model.ChangeForeign
-		c.Detail = fmt.Sprintf("holds %q, which linerate did not write: left alone", value)
+		c.Detail = fmt.Sprintf("it holds %q, which linerate did not write", value)
 	}
 	return c
 }

@@ -152,9 +152,14 @@ func Verdict(s *model.Session) error {
 		return nil
 	}
 	var bad []string
+	names := s.Names()
 	for _, l := range health.Judge(s) {
+		thing := l.Thing
+		if l.Direction != "" {
+			thing += " " + names.Way(l.Direction)
+		}
 		if l.State == health.Poor || l.State == health.Bad {
-			bad = append(bad, fmt.Sprintf("%s %s", strings.TrimSpace(l.Thing+" "+string(l.Direction)), l.State))
+			bad = append(bad, fmt.Sprintf("%s is %s", thing, l.State))
 		}
 	}
 	if len(bad) > 0 {

@@ -221,9 +221,9 @@ func (m *machine) undoPlace(ctx context.Context, group []journal.Unfinished) (ou
 	case there:
 		return outcome{state: model.ChangeUndone, detail: "which linerate keeps: the machine was restarted", kept: now}, nil
 	case restarted:
-		return outcome{state: model.ChangeForeign, detail: fmt.Sprintf("holds %q since the machine was restarted: not linerate's, left alone", now)}, nil
+		return outcome{state: model.ChangeForeign, detail: fmt.Sprintf("it holds %q since the machine was restarted, which linerate did not write", knob.SameText(now))}, nil
 	case !wrote(group, now):
-		return outcome{state: model.ChangeForeign, detail: fmt.Sprintf("holds %q, which linerate did not write: left alone", now)}, nil
+		return outcome{state: model.ChangeForeign, detail: fmt.Sprintf("it holds %q, which linerate did not write", knob.SameText(now))}, nil
 	}
 	ear := m.listen()
 	defer ear.close()

@@ -74,6 +74,8 @@ func meantArgs(cmd *cobra.Command, args []string) string {
 	case name == "completion":
 		return "one of bash, zsh, fish and powershell: linerate completion bash"
 	case len(args) == 0:
+	case name == "fleet":
+		return "its commands are " + plain.And(commandNames(cmd, ""))
 	case name == "list":
 		return "one session is shown by: linerate show " + first
 	case name == "limits":
@@ -95,6 +97,8 @@ func meantArgs(cmd *cobra.Command, args []string) string {
 		if slices.ContainsFunc(given, func(s string) bool { return !strings.Contains(s, "=") }) {
 			return "a factor is written without blanks: --factor KNOB=VALUE,VALUE"
 		}
+	case strings.HasPrefix(first, "lab:"):
+		return "a lab is both ends: linerate " + name + " " + plain.ShellWord(first)
 	case len(args) == 2 && cmd.Flags().Lookup("from") != nil:
 		return fmt.Sprintf("from one host to another: linerate %s %s --from user@%s", name, plain.ShellWord(args[1]), first)
 	}
