@@ -139,7 +139,7 @@ func TestForeignLimits(t *testing.T) {
 		"-u -b 101M -t 1 -R":   "total required bandwidth is larger than server limit",
 		"-u -b 60M -P 2 -t 1":  "total required bandwidth is larger than server limit",
 		"-n 1M -P 17":          "number of parallel streams",
-		"-t 61":                "", // versions report it differently
+		"-t 61":                "test duration",
 		"-u -b 0 -t 1 --bidir": "total required bandwidth is larger than server limit",
 	} {
 		r := run(t, exec.CommandContext(t.Context(), "iperf3", append([]string{"-c", "127.0.0.1", "-p", portOf(v.Foreign["iperf3"])}, strings.Fields(asked)...)...))
@@ -156,9 +156,9 @@ func TestForeignMistakes(t *testing.T) {
 		code int
 		says []string
 	}{
-		{[]string{"test", "iperf3://127.0.0.1:" + nobody}, 3, []string{"connection refused", "start it with: iperf3 -s"}},
-		{[]string{"test", "iperf2://127.0.0.1:" + nobody}, 3, []string{"connection refused", "start it with: iperf -s"}},
-		{[]string{"sweep", "netpipe://127.0.0.1:" + nobody}, 3, []string{"connection refused", "start it with: NPtcp"}},
+		{[]string{"test", "iperf3://127.0.0.1:" + nobody}, 3, []string{"connection refused", "start it with: iperf3 -s -p " + nobody}},
+		{[]string{"test", "iperf2://127.0.0.1:" + nobody}, 3, []string{"connection refused", "start it with: iperf -s -p " + nobody}},
+		{[]string{"sweep", "netpipe://127.0.0.1:" + nobody}, 3, []string{"connection refused", "start it with: NPtcp -P " + nobody}},
 		{[]string{"test", "iperf3://nowhere.invalid"}, 3, []string{"nowhere.invalid", "is the name right?"}},
 	} {
 		fails(t, c.code, append(c.args, "-q"), c.says...)

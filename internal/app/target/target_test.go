@@ -293,6 +293,8 @@ func TestUnreachable(t *testing.T) {
 		}
 		must.True(t, (got == nil || fault.KindOf(got) == c.kind) && strings.Contains(text, c.says) && strings.Contains(fault.HintOf(got), c.hint) && (c.hint != "" || fault.HintOf(got) == ""), "%s: %q, kind %d, hint %q", name, text, fault.KindOf(got), fault.HintOf(got))
 	}
+	server.Port, server.OwnPort = "443", "4043"
+	must.Equal(t, server.AtPort("=:", "nas:443")+server.AtPort("=:", "nas:4043")+server.AtPort(" -p ", "[::1]:99"), "=:443 -p 99", "ports")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	err := errors.New("cut")

@@ -144,7 +144,7 @@ func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit f
 		near.Warnings = append(near.Warnings, fmt.Sprintf("the sweep ended early: %v", err))
 		err = nil
 	}
-	return near, far, r.program.Unreachable(ctx, err, "NPtcp")
+	return near, far, r.program.Unreachable(ctx, err, "NPtcp"+r.program.AtPort(" -P ", r.addr))
 }
 
 // servedSettings parses the options of NPtcp that both ends must share.

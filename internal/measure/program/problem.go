@@ -34,6 +34,16 @@ func (p Program) Unreachable(ctx context.Context, err error, start string) error
 	return err
 }
 
+// AtPort returns flag with the port of addr, HOST:PORT, for a command that starts a server of p,
+// or "" if that server listens there without it.
+func (p Program) AtPort(flag, addr string) string {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil || port == p.Listens() {
+		return ""
+	}
+	return flag + port
+}
+
 // FitBulk is Fit for programs that carry bulk and datagrams, such as iperf: they carry only the
 // load of a flow with probes, which they do not answer, and neither requests nor sizes.
 func FitBulk(f model.Flow, _ Values) (model.Flow, error) {

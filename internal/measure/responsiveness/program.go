@@ -163,5 +163,5 @@ func (r remote) unreachable(ctx context.Context, err error) error {
 	if errors.As(err, &unknown) || errors.As(err, &name) {
 		return fault.New(fault.Unreachable, err, "add --insecure if that server made its certificate itself, as linerate serve --responsiveness does")
 	}
-	return r.program.Unreachable(ctx, err, "linerate serve --responsiveness")
+	return r.program.Unreachable(ctx, err, "linerate serve --responsiveness"+r.program.AtPort("=:", r.addr))
 }

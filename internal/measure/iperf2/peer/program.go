@@ -51,13 +51,15 @@ type remote struct {
 func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit func([]model.Sample)) (near, far model.EndReport, err error) {
 	r.client.Met, r.client.Egress = host.Met, host.Egress
 	near, far, err = r.client.Run(ctx, r.addr, f, emit)
+	port := r.program.AtPort(" -p ", r.addr)
+	start := "iperf -s" + port + ", or iperf -s -u" + port + " for UDP"
 	switch {
 	case errors.Is(err, ErrIperf3):
 		err = fault.New(fault.Unreachable, err, "use iperf3://%s", r.addr)
 	case errors.Is(err, ErrSilent) && ctx.Err() == nil:
-		err = fault.New(fault.Unreachable, err, "is it running there, and does a firewall let this through? start it with: iperf -s, or iperf -s -u for UDP")
+		err = fault.New(fault.Unreachable, err, "is it running there, and does a firewall let this through? start it with: %s", start)
 	}
-	return near, far, r.program.Unreachable(ctx, err, "iperf -s, or iperf -s -u for UDP")
+	return near, far, r.program.Unreachable(ctx, err, start)
 }
 
 // listen implements program.Program.Serve.

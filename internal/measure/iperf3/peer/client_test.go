@@ -24,7 +24,12 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/bulk"
+	"linerate/internal/core/traffic/udp"
+	"linerate/internal/fault"
 	"linerate/internal/measure/iperf3"
+	"linerate/internal/measure/program"
 	"linerate/internal/must"
 )
 
@@ -197,6 +202,20 @@ func TestClientRefused(t *testing.T) {
 	_, _, err := Client{}.Run(t.Context(), addr, f, func([]model.Sample) {})
 	said := new(iperf3.ServerError)
 	must.True(t, errors.As(err, &said) && said.Code == iperf3.CodeBufferTooSmall, "a window that the server's system does not give: %v", err)
+}
+
+// TestRefusalSaysWhatToChange: a server that refuses a test is an iperf3 server, and the hint is
+// about the test.
+func TestRefusalSaysWhatToChange(t *testing.T) {
+	addr := serveHere(t, ServerConfig{Duration: 2 * time.Second, Streams: 2, UDPRate: 1e6})
+	for want, f := range map[string]model.Flow{
+		"shorter --time":     {Engine: bulk.Name, Direction: model.To, Duration: 5 * time.Second},
+		"smaller --parallel": {Engine: bulk.Name, Direction: model.To, Duration: time.Second, Streams: 3},
+		"lower --bitrate":    {Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: 2e6}), Direction: model.To, Duration: time.Second},
+	} {
+		_, _, err := remote{program: Program(), addr: addr}.Run(t.Context(), f, program.Near{Met: func() {}}, func([]model.Sample) {})
+		must.True(t, fault.KindOf(err) == fault.Unreachable && strings.Contains(fault.HintOf(err), want), "%v, hint %q", err, fault.HintOf(err))
+	}
 }
 
 func TestClientFlowFaults(t *testing.T) {

@@ -197,10 +197,10 @@ func TestServerOutput(t *testing.T) {
 func TestServerRefuses(t *testing.T) {
 	help, _ := exec.CommandContext(t.Context(), realProgram(t), "--help").CombinedOutput() // some versions end with 1
 	for _, c := range []struct {
-		args, want string // "|" is or: versions differ
+		args, want string
 		config     ServerConfig
 	}{
-		{"-t 5", "37|exceeds the server's maximum", ServerConfig{Duration: 2 * time.Second}},
+		{"-t 5", "test duration", ServerConfig{Duration: 2 * time.Second}},
 		{"-n 1M -P 3", "number of parallel streams", ServerConfig{Streams: 2}},
 		{"-n 1M -l 64K", "block size", ServerConfig{Block: 1000}},
 		{"-t 1 -b 10M", "total required bandwidth", ServerConfig{Rate: 5e6}},
@@ -217,7 +217,7 @@ func TestServerRefuses(t *testing.T) {
 			if s.Error == "" || e.ended(t).Err == nil {
 				t.Errorf("client %q, server %v", s.Error, e.ended(t).Err)
 			}
-			must.True(t, slices.ContainsFunc(strings.Split(c.want, "|"), func(w string) bool { return strings.Contains(s.Error, w) }), "the client says %q", s.Error)
+			must.Contain(t, s.Error, c.want)
 		})
 	}
 }

@@ -183,7 +183,7 @@ func (t *session) judge() error {
 	case p.Length > int64(cmp.Or(t.Block, 1<<20)):
 		return refuse(iperf3.CodeBlockSize, "blocks of %d bytes, at most %d", p.Length, t.Block)
 	case p.Seconds+p.OmitSeconds > longest:
-		return refuse(iperf3.CodeMaxDuration, "a test of %d s, at most %d", p.Seconds+p.OmitSeconds, longest)
+		return refuse(iperf3.CodeDuration, "a test of %d s, at most %d", p.Seconds+p.OmitSeconds, longest)
 	case t.Rate > 0 && float64(p.TotalBitsPerSecond()) > float64(t.Rate):
 		return refuse(iperf3.CodeTotalRate, "%v in all, at most %v", units.BitRate(p.TotalBitsPerSecond()), t.Rate)
 	case p.Protocol == iperf3.UDP:

@@ -178,8 +178,6 @@ type remote struct {
 	length  time.Duration // that the user asked for; 0 is the default
 }
 
-const startIt = "udpst, or linerate serve --udpstp"
-
 // Run implements program.Client.
 func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit func([]model.Sample)) (near, far model.EndReport, err error) {
 	var rate units.BitRate
@@ -190,6 +188,7 @@ func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit f
 	if r.length > 0 && r.length < udpstp.MinLength {
 		far.Warnings = append(far.Warnings, fmt.Sprintf("a UDPSTP test lasts at least %s, longer than the %s of --time", units.FormatDuration(udpstp.MinLength), units.FormatDuration(r.length)))
 	}
+	start := "udpst" + r.program.AtPort(" -p ", r.client.addr) + ", or linerate serve --udpstp" + r.program.AtPort("=:", r.client.addr)
 	refused, answered := errors.AsType[udpstp.Response](err)
 	switch {
 	case answered:
@@ -203,9 +202,9 @@ func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit f
 	case errors.Is(err, udpstp.ErrSignature), errors.Is(err, udpstp.ErrAuthTime):
 		err = fault.New(fault.ByCause, err, "another host may answer in its place, or the clocks of both hosts differ")
 	case errors.Is(err, ErrSilent) && ctx.Err() == nil:
-		err = fault.New(fault.Unreachable, err, "is it running there, and does a firewall let UDP through? start it with: %s", startIt)
+		err = fault.New(fault.Unreachable, err, "is it running there, and does a firewall let UDP through? start it with: %s", start)
 	}
-	return near, far, r.program.Unreachable(ctx, err, startIt)
+	return near, far, r.program.Unreachable(ctx, err, start)
 }
 
 // readKeys reads a file of shared keys in the format of udpst; nil if no file is named:
