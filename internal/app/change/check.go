@@ -154,6 +154,6 @@ func (c *change) noteOneSided() {
 func (c *change) linkMissing() bool {
 	return c.hosts.Far == nil && c.hosts.Link == "" && slices.ContainsFunc(c.ends[0].wanted, func(w model.Assignment) bool {
 		k, _ := c.Catalogue.ByID(w.Knob)
-		return k.Scope == knob.ScopeLink
+		return k.Scope == knob.ScopeLink && k.Writable(c.ends[0].Facts.OS) == nil
 	})
 }

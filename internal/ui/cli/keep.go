@@ -12,7 +12,6 @@ import (
 	"linerate/internal/app/keep"
 	"linerate/internal/app/target"
 	"linerate/internal/core/model"
-	"linerate/internal/core/plain"
 	"linerate/internal/core/profile"
 	"linerate/internal/fault"
 )
@@ -49,16 +48,10 @@ loss or the CPU beyond the guards of its session unless by --despite-guards.`,
 		Args: cobra.ArbitraryArgs, // see keepArgs
 		RunE: func(cmd *cobra.Command, args []string) error { return a.keep(cmd.Context(), f, args) },
 	}
-	var names []string
-	for _, one := range model.FileFormats() {
-		if s := one.System(); s != "" && s != "windows" {
-			names = append(names, string(one))
-		}
-	}
 	s := c.Flags()
 	s.StringVar(&f.setting, "setting", "", "of a session: name of the setting (default: the one that proved better, of several levels the smallest that is good enough)")
 	s.StringVar(&f.role, "role", "", "what HOST is, or this machine without HOST: near, far, sender or receiver")
-	s.StringVar(&f.format, "for", "", "format of the files instead of the owner's: "+strings.Join(names, ", "))
+	s.StringVar(&f.format, "for", "", "format of the files instead of the owner's: "+strings.Join(keepFormats(), ", "))
 	s.StringVar(&f.link, "interface", "", "interface that settings of a link are for (this machine only)")
 	s.StringVar(&f.state, "state", "", "directory of this machine's journal (default: $LINERATE_STATE, else the system's)")
 	s.BoolVar(&f.both, "both", false, "on HOST and on this machine")
@@ -69,6 +62,16 @@ loss or the CPU beyond the guards of its session unless by --despite-guards.`,
 	s.BoolVar(&f.list, "list", false, "only list what is kept")
 	c.MarkFlagsMutuallyExclusive("list", "both")
 	return c
+}
+
+// keepFormats are the formats of the files that a system reads at its start.
+func keepFormats() (names []string) {
+	for _, one := range model.FileFormats() {
+		if s := one.System(); s != "" && s != "windows" {
+			names = append(names, string(one))
+		}
+	}
+	return names
 }
 
 // keep runs linerate keep.
@@ -84,6 +87,9 @@ func (a *console) keep(ctx context.Context, f keepFlags, args []string) error {
 		return a.listKept(ctx, host, f.state)
 	}
 	src, err := a.keepSource(ctx, source, host, f)
+	if err == nil && !f.dryRun && !f.yes && (!a.InTerminal || !a.ErrTerminal) {
+		err = fault.WithHint(fault.Usagef("there is no terminal to ask on"), "show what would be written with --dry-run; write it with --yes")
+	}
 	if err != nil {
 		return err
 	}
@@ -112,12 +118,10 @@ func (f keepFlags) check(a *console, source, host string) error {
 		return fault.Usagef("--interface is for this machine alone; with HOST the interface between the two is used")
 	case host != "" && f.state != "":
 		return fault.Usagef("--state is for this machine alone; with HOST set LINERATE_STATE, or write it into the command of exec:")
-	case f.format != "" && !slices.Contains(model.FileFormats(), model.FileFormat(f.format)):
-		return fault.WithHint(fault.Usagef("--for: %q is no format", f.format), "%sknown are %s", meantWord(f.format, plain.Texts(model.FileFormats())), plain.Join(model.FileFormats(), ", "))
+	case f.format != "" && !slices.Contains(keepFormats(), f.format):
+		return fault.WithHint(fault.Usagef("--for: %q is no format that keep writes", f.format), "%sknown are %s", meantWord(f.format, keepFormats()), strings.Join(keepFormats(), ", "))
 	case f.list && source != "":
 		return fault.WithHint(fault.Usagef("--list names no profile or session"), "linerate keep --list [HOST]")
-	case !f.list && !f.dryRun && !f.yes && (!a.InTerminal || !a.ErrTerminal):
-		return fault.WithHint(fault.Usagef("there is no terminal to ask on"), "show what would be written with --dry-run; write it with --yes")
 	}
 	return nil
 }

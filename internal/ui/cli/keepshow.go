@@ -156,8 +156,12 @@ func (a *console) tellNow(r keep.Request, got keep.Result, h *keep.Host) {
 		fmt.Fprintf(a.Out, "now, with a way back: linerate set %s%s%s\n", strings.Join(open, " "), link, r.Word(h.Side))
 	}
 	if later > 0 || got.Outcome == keep.Written {
+		how := "now, on %s, as root: %s\n"
+		if len(open) > 0 {
+			how = "or on %s, as root: %s\n"
+		}
 		for _, c := range h.Got.Commands {
-			fmt.Fprintf(a.Out, "or on %s, as root: %s\n", h.Name, c)
+			fmt.Fprintf(a.Out, how, h.Name, c)
 		}
 	}
 }

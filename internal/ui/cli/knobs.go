@@ -91,7 +91,7 @@ func (a *console) knobsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "knobs [HOST]", Short: "the settings that linerate knows, and their values",
 		Long: `knobs lists the settings of this machine, or of HOST, by theme: the current value,
-the value at boot, the range, the native name, and the permanent file that sets it,
+the system's default, the range, the native name, and the permanent file that sets it,
 as far as the files of the system show. Settings of a link and a route are those of
 the way out, by the default route, or to HOST; --interface names another one.
 Settings of the flow belong to the test traffic and change no host.`,

@@ -176,6 +176,9 @@ func parseSet(x *knob.Index, args []string) (wanted []model.Assignment, host str
 		return nil, "", fault.WithHint(err, "a setting is written KNOB=VALUE, without blanks")
 	}
 	if len(wanted) == 0 {
+		if k, known := x.ByID(model.KnobID(strings.Join(hosts, ""))); known {
+			return nil, "", fault.WithHint(fault.Usagef("%s needs a value", k.ID), "linerate set %s=VALUE [HOST]; its values: linerate knobs explain %s", k.ID, k.ID)
+		}
 		return nil, "", fault.WithHint(fault.Usagef("no setting to change"), "linerate set KNOB=VALUE... [HOST]; linerate knobs lists them")
 	}
 	if len(hosts) == 1 {
@@ -184,8 +187,8 @@ func parseSet(x *knob.Index, args []string) (wanted []model.Assignment, host str
 	return wanted, host, nil
 }
 
-// splitHost splits "far.link.mtu" into host and knob, as plan files do: near or a is the near
-// host, far or b the far one, and without a prefix it is both.
+// splitHost splits "far.link.mtu" into host and knob, as plan files do; without a prefix it is
+// both hosts.
 func splitHost(x *knob.Index, name string) (model.Host, model.KnobID, error) {
 	prefix, rest, dotted := strings.Cut(name, ".")
 	if !dotted {

@@ -47,7 +47,7 @@ func (a *console) printUndoneFiles(b keep.Back) error {
 func undoneFileText(f model.FileResult) string {
 	switch f.State {
 	case model.FileRestored:
-		return "as it was before"
+		return "taken back"
 	case model.FileAlready:
 		return "was as before already"
 	case model.FileChanged:

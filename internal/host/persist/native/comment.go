@@ -10,7 +10,7 @@ import (
 )
 
 // header is the line that marks linerate's own files.
-const header = "Written by linerate (linerate export), not by hand."
+const header = "Written by linerate, not by hand."
 
 // head returns the comment lines at the top of a file, without comment signs.
 func (r *rendering) head() []string {
