@@ -66,7 +66,18 @@ const (
 // left estimates how much longer the search and its proof take if what it tries helps. It
 // never rises: the first announcement is a total, which includes what turns up later.
 func (s *steer) left() time.Duration {
-	p, suspects := s.trial.Session.Plan, s.suspects()
+	suspects := s.suspects()
+	left := s.machine.Expect(s.cost(suspects), len(s.request.Directions), suspects)
+	if s.announced > 0 {
+		left = min(left, s.announced)
+	}
+	s.announced = left
+	return left
+}
+
+// cost returns about how long the runs take.
+func (s *steer) cost(suspects []candidate.Suspect) tune.Cost {
+	p := s.trial.Session.Plan
 	each := p.RunLength() + switching
 	c := tune.Cost{Pilot: each, Run: each, Fine: each}
 	if o := s.machine.Record(nil).Options; o.Adapt {
@@ -78,12 +89,7 @@ func (s *steer) left() time.Duration {
 		c.Run = p.RunLength() + switching
 		c.Fine = c.Run + finer
 	}
-	left := s.machine.Expect(c, len(s.request.Directions), suspects)
-	if s.announced > 0 {
-		left = min(left, s.announced)
-	}
-	s.announced = left
-	return left
+	return c
 }
 
 // suspects returns what the facts of the hosts alone show to be narrow, of what may be tried.

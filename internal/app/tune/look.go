@@ -58,7 +58,8 @@ func (s *steer) over(l tune.Look, runs []model.Run) bool {
 func (s *steer) look(ctx context.Context, incumbent model.Setting, runs []model.Run, back int) (tune.Look, error) {
 	seen := s.trial.Session
 	seen.Hosts, seen.Runs, seen.Findings = under(seen.Hosts, incumbent), nil, nil
-	out := tune.Look{Reached: map[model.Direction]fact.Of[float64]{}}
+	objective := s.trial.Session.Plan.Decides()
+	out := tune.Look{Reached: map[model.Direction]fact.Of[float64]{}, Values: map[model.Direction]float64{}}
 	samples := map[int][]model.Sample{}
 	for _, d := range s.request.Directions {
 		if valid := validRuns(incumbent.Name, d, runs); len(valid) > 0 {
@@ -69,6 +70,9 @@ func (s *steer) look(ctx context.Context, incumbent model.Setting, runs []model.
 			}
 			r.Setting, samples[r.Number] = seen.Plan.Baseline, kept
 			seen.Runs = append(seen.Runs, r)
+			if v, ok := r.Value(d, objective); ok {
+				out.Values[d] = v
+			}
 		}
 	}
 	for _, r := range seen.Runs {
@@ -80,7 +84,7 @@ func (s *steer) look(ctx context.Context, incumbent model.Setting, runs []model.
 		}
 	}
 	var ideas []candidate.Candidate
-	if objective := s.trial.Session.Plan.Decides(); objective == model.Goodput {
+	if objective == model.Goodput {
 		seen.Findings = diagnose.Session(&seen, samples)
 		out.Limits = limitsOf(&seen)
 		ideas = slices.DeleteFunc(candidate.Session(&seen), func(c candidate.Candidate) bool { return c.Rule == candidate.QueueRule }) // a shorter queue brings no rate

@@ -11,16 +11,32 @@ import (
 	"linerate/internal/core/units"
 )
 
-// ration tells the machine how many runs fit into the payload that is left after the proof,
-// if the payload is limited. Runs grow with each setting that helps, so the number is sent
-// again.
+// ration tells the machine how many runs fit into the payload and the time that are left after
+// the proof, if one of them is limited. Runs grow with each setting that helps, so the number is
+// sent again.
 func (s *steer) ration(ctx context.Context, runs []model.Run) error {
-	n := rationed(s.request.Data, s.full, runs, len(s.request.Directions), s.machine.Record(nil).Runs)
+	done := s.machine.Record(nil).Runs
+	n := rationed(s.request.Data, s.full, runs, len(s.request.Directions), done)
+	if s.request.Budget > 0 {
+		if timed := s.timed(runs, done); n == 0 || timed < n {
+			n = timed
+		}
+	}
 	if n == 0 || s.most > 0 && n >= s.most {
 		return nil
 	}
 	s.most = n
 	return s.tell(ctx, tune.Input{Runs: n}, runs)
+}
+
+// timed returns the most runs of a search that has done so many, by the time that is left.
+func (s *steer) timed(runs []model.Run, done int) int {
+	c, step := s.cost(s.suspects()), s.machine.Next()
+	left := s.request.Budget - plan.Time(runs) - c.Proof(len(s.request.Directions))
+	if step.Kind == tune.KindLook || step.Kind == tune.KindRace && step.Block == 1 { // a race begins with pilots
+		left -= 2 * (c.Pilot - c.Run)
+	}
+	return max(1, done+int(left/c.Run))
 }
 
 // rationed returns the most runs of a search that has done so many, 0 for no limit or if

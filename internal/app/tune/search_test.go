@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 	"linerate/internal/app/target"
 	"linerate/internal/app/trial"
 	"linerate/internal/control/agent/agenttest"
+	"linerate/internal/control/experiment"
+	"linerate/internal/control/runner"
 	"linerate/internal/core/candidate"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
@@ -66,7 +69,7 @@ func (s *stand) search(ctx context.Context, t *testing.T, r Request) (Outcome, e
 	flow := model.Flow{Engine: agenttest.EngineName, Direction: model.To, Streams: 1, Duration: 60 * time.Millisecond, Interval: 20 * time.Millisecond}
 	p := must.Get(plan.New(plan.Request{Plan: model.Plan{
 		Settings: []model.Setting{{Name: tune.Baseline}}, Baseline: tune.Baseline, Flow: flow, Directions: []model.Direction{model.To},
-		Mode: model.FixedBlocks, MaxBlocks: 1, Settle: -1, Seed: 1, Guards: []model.Guard{},
+		Mode: model.FixedBlocks, MaxBlocks: 1, Settle: -1, Seed: 1, Guards: []model.Guard{}, Data: r.Data,
 	}, Null: plan.NullNone}))(t)
 	p.Order, r.Directions = nil, p.Directions
 	look := tune.Look{Reached: map[model.Direction]fact.Of[float64]{model.To: fact.Known(0.1, "test")}, Ideas: []tune.Idea{mtu()}}
@@ -117,6 +120,11 @@ func TestCutShortAndResumed(t *testing.T) {
 		if began, ok := e.(app.RunBegan); ok && began.Setting == "far.link.mtu=9000" {
 			stop()
 		}
+		if began, ok := e.(app.TrialBegan); ok {
+			kept := must.Get(s.store.Session(t.Context(), began.Session.ID))(t)
+			_, ok, err := tune.Read(&kept)
+			must.True(t, ok && err == nil, "what is killed now cannot go on: %v", err)
+		}
 	}
 	out, err := s.search(ctx, t, Request{Risky: true})
 	must.Need(t, out.Search.State == model.SessionInterrupted && (errors.Is(err, context.Canceled) || err == nil || fault.KindOf(err) == fault.Interrupted), "%s %q, %v", out.Search.State, out.Search.Reason, err)
@@ -131,6 +139,78 @@ func TestCutShortAndResumed(t *testing.T) {
 	again, err := Resume(t.Context(), s.env, s.ends, s.store, kept, Request{Risky: true})
 	must.True(t, err == nil && again.Search.State == model.SessionDone && again.Search.ID == out.Search.ID && again.Record.Ideas[0].Blocks == 2,
 		"%s %q, %+v, %v", again.Search.State, again.Search.Reason, again.Record.Ideas, err)
+}
+
+// looks counts how often a trial looks whether its hosts are busy.
+type looks struct {
+	experiment.Runner
+	n int
+}
+
+func (l *looks) Run(ctx context.Context, s runner.Spec, emit func(model.Host, []model.Sample)) (model.Run, []model.Change, error) {
+	if s.Setting.Name == "idle" {
+		l.n++
+		return model.Run{}, nil, nil
+	}
+	return l.Runner.Run(ctx, s, emit)
+}
+
+// TestOneWait: a search that goes on waits for its hosts once, and not again before the proof.
+func TestOneWait(t *testing.T) {
+	s := newStand(t)
+	l := &looks{Runner: s.ends.Runner}
+	s.ends.Runner, s.env.Calm = l, time.Minute
+	won := mtu()
+	won.Ask = ""
+	runs, inputs := []model.Run(nil), []tune.Input{{Look: &tune.Look{Reached: map[model.Direction]fact.Of[float64]{model.To: fact.Known(0.1, "test")}, Ideas: []tune.Idea{won}}}}
+	for block := range 2 {
+		for i, setting := range []string{tune.Baseline, won.Setting.Name} {
+			runs = append(runs, model.Run{Number: len(runs) + 1, Block: block + 1, Setting: setting, State: model.RunValid, Flow: model.Flow{Direction: model.To},
+				Values: []model.Value{{Direction: model.To, Metric: model.Goodput, Value: 1e6 + 1e9*float64(i)}}})
+		}
+		inputs = append(inputs, tune.Input{Block: block + 1})
+	}
+	inputs = append(inputs, tune.Input{Look: &tune.Look{Reached: map[model.Direction]fact.Of[float64]{model.To: fact.Known(1.0, "test")}}})
+	text := must.Get(tune.Record{Options: tune.Options{NoPlateau: true}, Inputs: inputs}.Text())(t)
+	flow := model.Flow{Engine: agenttest.EngineName, Direction: model.To, Streams: 1, Duration: 60 * time.Millisecond, Interval: 20 * time.Millisecond}
+	old := trial.New(s.env, s.ends, s.store, model.KindTune, "", nil, model.Plan{
+		Settings: []model.Setting{{Name: tune.Baseline}}, Baseline: tune.Baseline, Flow: flow, Directions: []model.Direction{model.To}, Objective: model.Goodput, Margin: 5, Settle: -1, Guards: []model.Guard{},
+	}).Session
+	old.Runs, old.Tuning, old.State = runs, text, model.SessionInterrupted
+	must.Do(t, s.store.CreateSession(t.Context(), old))
+	out, err := Resume(t.Context(), s.env, s.ends, s.store, old, Request{})
+	must.True(t, err == nil && out.Confirmation != nil && l.n == 1, "%s, %d looks, %v", out.Search.State, l.n, err)
+}
+
+// A budget of time that is too short for any result is refused at once; one of data ends the search,
+// which says so.
+func TestTooLittle(t *testing.T) {
+	s := newStand(t)
+	_, err := s.search(t.Context(), t, Request{Request: plan.Request{Plan: model.Plan{Budget: time.Second}}})
+	must.True(t, fault.KindOf(err) == fault.Usage && strings.Contains(err.Error(), "--budget: 1 s is too short") && len(apptest.Events[app.TrialBegan](s.person)) == 0, "%v", err)
+	out, err := s.search(t.Context(), t, Request{Risky: true, Request: plan.Request{Plan: model.Plan{Data: 1}}})
+	must.True(t, err == nil && out.Search.State == model.SessionDone && out.Record.Reason == tune.BudgetSpent, "%s %q %q, %v", out.Search.State, out.Search.Reason, out.Record.Reason, err)
+	kept := must.Get(s.store.Session(t.Context(), out.Search.ID))(t)
+	rec, _, err := tune.Read(&kept)
+	must.True(t, err == nil && rec.Reason == tune.BudgetSpent, "stored %q, %v", rec.Reason, err)
+}
+
+// TestTimed: the proof and the pilots of a race have their time, and what runs took is gone.
+func TestTimed(t *testing.T) {
+	p := model.Plan{Flow: model.Flow{Duration: 2 * time.Second}}
+	took := func(d time.Duration) []model.Run { return []model.Run{{Ended: time.Time{}.Add(d)}} }
+	s := &steer{trial: &trial.Trial{Session: model.Session{Plan: p}}, machine: tune.New(tune.Options{})}
+	s.request.Directions = []model.Direction{model.To}
+	least := s.cost(nil).Least(1)
+	for name, c := range map[string]struct {
+		budget, took time.Duration
+		want         int
+	}{
+		"the least": {least, s.cost(nil).Pilot, 6}, "as much again": {2 * least, s.cost(nil).Pilot, 6 + int(least/s.cost(nil).Run)}, "spent": {least, least, 1},
+	} {
+		s.request.Budget = c.budget
+		must.Equal(t, s.timed(took(c.took), 0), c.want, "%s", name)
+	}
 }
 
 // Settings in --only and --never, and measure-only hosts, refuse an idea.
@@ -247,17 +327,21 @@ func TestGlances(t *testing.T) {
 	full := sees
 	full.Values = []model.Value{{Direction: model.To, Metric: model.Goodput, Value: 930e6}}
 	for name, c := range map[string]struct {
-		runs  []model.Run
-		ideas bool
-		again model.Direction
+		runs   []model.Run
+		ideas  bool
+		again  model.Direction
+		only   []string
+		inputs []tune.Input
 	}{
-		"the first look shows it":      {[]model.Run{sees}, true, ""},
-		"it does not":                  {[]model.Run{misses}, false, model.To},
-		"nor do three":                 {[]model.Run{misses, misses, misses}, false, model.To},
-		"an earlier one did":           {[]model.Run{misses, sees, misses, misses}, true, ""},
-		"none of as many as it takes":  {slices.Repeat([]model.Run{misses}, mostLooks), false, ""},
-		"one that is too long ago did": {append([]model.Run{sees}, slices.Repeat([]model.Run{misses}, mostLooks)...), false, ""},
-		"nothing to gain":              {[]model.Run{full}, false, ""},
+		"the first look shows it":      {[]model.Run{sees}, true, "", nil, nil},
+		"it does not":                  {[]model.Run{misses}, false, model.To, nil, nil},
+		"nor do three":                 {[]model.Run{misses, misses, misses}, false, model.To, nil, nil},
+		"an earlier one did":           {[]model.Run{misses, sees, misses, misses}, true, "", nil, nil},
+		"none of as many as it takes":  {slices.Repeat([]model.Run{misses}, mostLooks), false, "", nil, nil},
+		"one that is too long ago did": {append([]model.Run{sees}, slices.Repeat([]model.Run{misses}, mostLooks)...), false, "", nil, nil},
+		"nothing to gain":              {[]model.Run{full}, false, "", nil, nil},
+		"what could help may not":      {[]model.Run{sees}, true, "", []string{"link.mtu"}, nil},
+		"no budget for another look":   {[]model.Run{misses}, false, "", nil, []tune.Input{{Runs: 1}}},
 	} {
 		runs := slices.Clone(c.runs)
 		for i := range runs {
@@ -265,10 +349,11 @@ func TestGlances(t *testing.T) {
 		}
 		steer := &steer{
 			env: stand.env, ends: stand.ends, store: noSamples{}, request: Request{Request: plan.Request{Plan: model.Plan{Directions: []model.Direction{model.To}}}},
-			trial: &trial.Trial{Session: s}, machine: tune.New(tune.Options{}),
+			trial: &trial.Trial{Session: s}, machine: tune.Replay(tune.Record{Inputs: c.inputs}, nil), inputs: c.inputs,
 		}
+		steer.request.Only = c.only
 		l, again, err := steer.glances(t.Context(), model.Setting{Name: tune.Baseline}, runs)
-		must.True(t, err == nil && again == c.again && (len(l.Ideas) > 0) == c.ideas, "%s: again %q, %d ideas, %v", name, again, len(l.Ideas), err)
+		must.True(t, err == nil && again == c.again && (len(l.Ideas) > 0) == c.ideas && l.Values[model.To] > 0, "%s: again %q, %d ideas, %v", name, again, len(l.Ideas), err)
 	}
 }
 

@@ -9,6 +9,7 @@ package tune
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,9 +55,6 @@ type Outcome struct {
 // gain that needs more.
 const confirmBlocks = 12
 
-// confirming is about how many runs a confirmation takes; a budget leaves room for them.
-const confirming = 2 * (stats.RankBlocks + 2)
-
 // quickRace is the most blocks of a race if time is short.
 const quickRace = 5
 
@@ -79,7 +77,7 @@ func Run(ctx context.Context, env app.Env, e *target.Ends, st trial.Store, r Req
 	if err := trial.Calm(ctx, env, e); err != nil {
 		return Outcome{}, err
 	}
-	env.Calm = 0 // the proof follows at once
+	env.Calm = 0
 	rtt, err := trial.Probe(ctx, e, r.Flow)
 	if err != nil {
 		return Outcome{}, err
@@ -172,9 +170,6 @@ func (r Request) options(p model.Plan) tune.Options {
 	if r.Quick {
 		o.RaceBlocks = quickRace
 	}
-	if each := p.RunLength() + time.Second; r.Budget > 0 { // setting up a run takes about a second
-		o.Runs = max(1, int(r.Budget/each)-confirming*len(r.Directions))
-	}
 	return o
 }
 
@@ -183,9 +178,19 @@ func search(ctx context.Context, env app.Env, e *target.Ends, st trial.Store, r 
 	s := &steer{env: env, ends: e, store: st, request: r, trial: t, machine: tune.Replay(rec, t.Session.Runs), inputs: rec.Inputs, refused: map[string]string{}}
 	t.Steer = s
 	var out Outcome
+	if least := s.cost(s.suspects()).Least(len(r.Directions)); r.Budget > 0 && r.Budget < least && !r.DryRun {
+		return out, fault.Usagef("--budget: %s is too short for a look, one comparison and the proof, which take about %s", units.FormatDuration(r.Budget), units.FormatDuration(least.Round(time.Second)))
+	}
 	var err error
+	if t.Session.Tuning, err = s.record().Text(); err != nil { // what is killed before the first look goes on, too
+		return out, err
+	}
 	out.Search, err = t.Run(ctx)
 	out.Record = s.record()
+	if out.Search.State == model.SessionDone && out.Record.Reason == "" && !r.DryRun { // the payload was spent before the machine could count with it
+		out.Record.Reason = tune.BudgetSpent
+		return out, errors.Join(err, s.keep(ctx, &out))
+	}
 	winner, won := s.machine.Winner()
 	if err != nil || !won || s.machine.Next().Kind != tune.KindConfirm {
 		return out, err
@@ -200,17 +205,24 @@ func search(ctx context.Context, env app.Env, e *target.Ends, st trial.Store, r 
 	if err != nil {
 		return out, err
 	}
+	env.Calm = 0 // the proof follows at once
 	c := trial.New(env, e, st, model.KindRun, r.Title, r.Command, p)
 	out.Record.Confirmation = c.Session.ID
-	if out.Search.Tuning, err = out.Record.Text(); err == nil {
-		err = st.UpdateSession(context.WithoutCancel(ctx), out.Search)
-	}
-	if err != nil {
-		return out, fault.WithKind(fault.Store, err)
+	if err := s.keep(ctx, &out); err != nil {
+		return out, err
 	}
 	confirmed, err := c.Run(ctx)
 	out.Confirmation = &confirmed
 	return out, err
+}
+
+// keep stores the record of a search that has ended.
+func (s *steer) keep(ctx context.Context, out *Outcome) error {
+	var err error
+	if out.Search.Tuning, err = out.Record.Text(); err == nil {
+		err = s.store.UpdateSession(context.WithoutCancel(ctx), out.Search)
+	}
+	return fault.WithKind(fault.Store, err)
 }
 
 // steer connects the machine to the experiment.

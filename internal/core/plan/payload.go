@@ -3,6 +3,7 @@ package plan
 import (
 	"maps"
 	"math"
+	"time"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
@@ -19,6 +20,15 @@ func Payload(runs []model.Run) units.Bytes {
 			n = most
 		}
 		sum, most = sum+n, max(most, n)
+	}
+	return sum
+}
+
+// Time returns how long runs took together, without what came between them.
+func Time(runs []model.Run) time.Duration {
+	var sum time.Duration
+	for _, r := range runs {
+		sum += max(0, r.Ended.Sub(r.Started))
 	}
 	return sum
 }

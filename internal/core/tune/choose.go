@@ -14,7 +14,10 @@ import (
 const NothingLeft = "no other setting is known to help"
 
 // BudgetSpent is the reason of a search that its budget cut short.
-const BudgetSpent = "the budget is spent"
+const BudgetSpent = "the rest of the budget is too small for another comparison"
+
+// NoneAllowed is the reason of a search that knows what could help and may try none of it.
+const NoneAllowed = "what could help may not be tried"
 
 // choose starts the next race, asks the user, or continues with trimming.
 func (m *Machine) choose(l Look) {
@@ -63,7 +66,10 @@ func (m *Machine) choose(l Look) {
 		}
 	}
 	reason := NothingLeft
-	if !m.affords(2) && slices.ContainsFunc(m.fates, func(f *Fate) bool { return f.State == Undecided }) {
+	switch {
+	case len(m.fates) > 0 && !slices.ContainsFunc(m.fates, func(f *Fate) bool { return f.Refused == "" }):
+		reason = NoneAllowed
+	case !m.affords(2):
 		reason = BudgetSpent
 	}
 	if len(l.Reached) > 0 && len(m.open(l)) == 0 {
@@ -167,6 +173,4 @@ func (m *Machine) joint(members []*Fate, d model.Direction) *Fate {
 func (m *Machine) affords(n int) bool { return !m.exceeds(n * leastDrop) }
 
 // exceeds reports whether n more runs exceed the budget.
-func (m *Machine) exceeds(n int) bool {
-	return m.o.Runs > 0 && m.runs+n > m.o.Runs || m.most > 0 && m.runs+n > m.most
-}
+func (m *Machine) exceeds(n int) bool { return m.most > 0 && m.runs+n > m.most }

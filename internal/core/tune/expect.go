@@ -17,6 +17,18 @@ type Cost struct {
 	Fine  time.Duration // of trimming and of a plateau
 }
 
+// Proof estimates the confirmation of a setting that helps a lot, with so many directions: a third
+// of its blocks has a run at equal load.
+func (c Cost) Proof(directions int) time.Duration {
+	return time.Duration(7*stats.RankBlocks/3+2*stats.WatchBlocks*(directions-1)) * c.Run
+}
+
+// Least estimates the shortest search that can find something: a look, one race, and the
+// confirmation.
+func (c Cost) Least(directions int) time.Duration {
+	return time.Duration(directions)*c.Pilot + 2*c.Pilot + 2*(leastDrop-1)*c.Run + c.Proof(directions)
+}
+
 // Expected blocks if a setting helps a lot.
 const (
 	usualRace    = leastBlocks
@@ -36,7 +48,7 @@ func (m *Machine) Expect(c Cost, directions int, suspects []candidate.Suspect) t
 	if len(m.accepted)+steps == 0 {
 		steps = 1
 	}
-	total := time.Duration(7*stats.RankBlocks/3+2*stats.WatchBlocks*(directions-1)) * c.Run // the proof, a third of its blocks with a run at equal load
+	total := c.Proof(directions)
 	switch m.kind {
 	case KindEnd:
 		return 0

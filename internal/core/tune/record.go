@@ -31,7 +31,7 @@ type Input struct {
 	Look   *Look `json:"look,omitempty"`
 	Answer *bool `json:"answer,omitempty"`
 	Block  int   `json:"block,omitempty"` // number of the runs' block
-	Runs   int   `json:"runs,omitempty"`  // most runs before the confirmation, once the data per run is known
+	Runs   int   `json:"runs,omitempty"`  // most runs before the confirmation, as what a run takes is known so far
 }
 
 // Read returns the record of a session, and false if it has none.

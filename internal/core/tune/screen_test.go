@@ -23,7 +23,7 @@ type outcome struct {
 }
 
 // inSilence searches worlds whose diagnosis has a rule for one of four resources.
-func inSilence(t *testing.T, worlds uint64, change func(*world), o tune.Options) (out outcome) {
+func inSilence(t *testing.T, worlds uint64, change func(*world), o tune.Options, before ...tune.Input) (out outcome) {
 	t.Helper()
 	for seed := range worlds {
 		w := newWorld(seed, 1)
@@ -32,7 +32,7 @@ func inSilence(t *testing.T, worlds uint64, change func(*world), o tune.Options)
 			change(w)
 		}
 		o.Seed = seed
-		m := tune.New(o)
+		m := tune.Replay(tune.Record{Options: o, Inputs: before}, nil)
 		play(t, w, m)
 		s, _ := m.Winner()
 		if w.capacity(s) >= 0.95*w.best() {
@@ -75,9 +75,7 @@ func TestThoroughInVain(t *testing.T) {
 	n := lists.Count(inSilence(t, 200, in, thorough()).changed, func(c float64) bool { return c > 0 })
 	t.Logf("%d of 200 worlds ask for a confirmation", n)
 	must.True(t, n <= 60, "%d of 200 worlds ask for a confirmation", n)
-	o := thorough()
-	o.Runs = 40
-	few := inSilence(t, 50, in, o).untrimmed
+	few := inSilence(t, 50, in, thorough(), tune.Input{Runs: 40}).untrimmed
 	must.True(t, len(few) >= 25 && slices.Max(few) <= 40, "a budget of 40 runs: %v", few)
 }
 

@@ -384,22 +384,16 @@ func TestEndsEarly(t *testing.T) {
 	if last := play(t, w, m); last.Kind != tune.KindEnd || m.Runs() != 0 {
 		t.Errorf("at the ceiling: %+v after %d runs", last, m.Runs())
 	}
-	o := options()
-	o.Runs = 20
-	w, m = newWorld(3, 0.5), tune.New(o)
-	for i := range w.useful {
-		w.useful[i].factor = step(1)
-	}
-	if last := play(t, w, m); m.Runs() > 20 || last.Reason != "the budget is spent" {
-		t.Errorf("%d runs of 20: %s", m.Runs(), last.Reason)
-	}
 	w, m = newWorld(3, 0.5), tune.New(options())
+	m.Looked(tune.Look{Reached: map[model.Direction]fact.Of[float64]{model.To: fact.Known(0.5, "test")}, Ideas: []tune.Idea{{Refused: "it may not"}}})
+	must.Equal(t, m.Next().Reason, tune.NoneAllowed)
+	m = tune.New(options())
 	for i := range w.useful {
 		w.useful[i].factor = step(1)
 	}
-	m.Take(tune.Input{Runs: 20}, nil) // the data sent meanwhile leaves room for as many
+	m.Take(tune.Input{Runs: 20}, nil) // the budget has room for as many
 	last := play(t, w, m)
-	must.True(t, m.Runs() <= 20 && last.Reason == "the budget is spent" && m.Record(nil).Options.Runs == 0, "%d runs of 20 by the payload: %s", m.Runs(), last.Reason)
+	must.True(t, m.Runs() <= 20 && last.Reason == tune.BudgetSpent, "%d runs of 20 by the payload: %s", m.Runs(), last.Reason)
 }
 
 // TestEachDirectionKeepsItsSetting: the search keeps a setting that helps one direction even if

@@ -38,7 +38,6 @@ type Options struct {
 	Enough     float64       `json:"enough"`               // share of the ceiling from which nothing is left to gain; 0 is 0.97
 	Objective  model.Metric  `json:"objective,omitempty"`  // "" is goodput
 	Guards     []model.Guard `json:"guards,omitempty"`     // harm that no setting may do; Reading.Harm has their order
-	Runs       int           `json:"runs,omitempty"`       // most runs before the confirmation; 0 is no limit
 	AtOnce     int           `json:"at_once"`              // most candidates of one race; 0 is 4
 	RaceBlocks int           `json:"race_blocks"`          // most blocks of one race; 0 is 8
 	TrimBlocks int           `json:"trim_blocks"`          // blocks of trimming and of a plateau; 0 is 6
@@ -98,6 +97,8 @@ type Look struct {
 	// Rest are the best guesses for all settings that may matter, independent of findings: a
 	// thorough search screens them.
 	Rest []Idea `json:"rest,omitempty"`
+	// Values is the objective of the diagnosed run in each direction.
+	Values map[model.Direction]float64 `json:"values,omitempty"`
 	// Limits names the limit of each direction, as the second half of a sentence.
 	Limits map[model.Direction]string `json:"limits,omitempty"`
 }
@@ -183,7 +184,7 @@ type Machine struct {
 	race      race
 	aside     []race // interrupted, and to be continued if nothing else helps the same incumbent
 	runs      int
-	most      int // runs within the data budget, 0 for no limit
+	most      int // runs within the budgets, 0 for no limit
 	asking    *Fate
 	reached   map[model.Direction]fact.Of[float64]
 	trimmedAt map[model.Direction]bool // nothing more can be removed
