@@ -176,6 +176,9 @@ func TestPlanLine(t *testing.T) {
 	expected, _ := o.Time.Get()
 	must.True(t, expected == (8+22)*12*time.Second, "time %v", expected)
 
+	short := PlanLine(newPlan(t, 2, func(o *plan.Request) { o.Margin = 2 }), sigma)
+	must.True(t, !short.Expected.IsKnown() && len(short.Warnings) == 1 && strings.HasSuffix(short.Warnings[0], " blocks, more than the plan's 20"), "a small margin: %+v", short)
+
 	unknown := PlanLine(newPlan(t, 2, nil), fact.Unknown[float64]("first session"))
 	must.True(t, !unknown.Expected.IsKnown() && !unknown.LeastChange.IsKnown() && !unknown.Time.IsKnown() && unknown.MostTime.IsKnown(),
 		"without noise: %+v", unknown)

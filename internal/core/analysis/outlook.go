@@ -45,10 +45,10 @@ func PlanLine(p model.Plan, noise fact.Of[float64]) Outlook {
 		o.fixed(alpha, sigma, known)
 	} else if known {
 		expected := max(o.LeastBlocks, stats.ExpectedBlocks(sigma, stats.LogMargin(p.Margin)))
-		if expected > o.MostBlocks {
-			o.Warnings = append(o.Warnings, "a change as small as the margin is not likely to be decided within the plan")
+		if o.Expected = fact.Known(expected, noise.Source()); expected > o.MostBlocks {
+			o.Expected = fact.Unknown[int]("the plan has too few blocks")
+			o.Warnings = append(o.Warnings, fmt.Sprintf("a change of %s takes about %d blocks, more than the plan's %d", p.Margin, expected, o.MostBlocks))
 		}
-		o.Expected = fact.Known(min(expected, o.MostBlocks), noise.Source())
 		if o.MostBlocks > 0 {
 			o.setLeast(stats.SequentialLeast(o.MostBlocks, sigma))
 		}
