@@ -174,15 +174,16 @@ func TestWhatGoesOn(t *testing.T) {
 	s.Findings = nil
 	must.True(t, !slices.Contains(Build(s, Options{}).Next, again), "undisturbed: %+v", Build(s, Options{}).Next)
 
-	s.Kind, s.Command = model.KindTune, []string{"linerate", "tune", "nas", "--budget", "1m", "--seed=3", "--db", "r.db"}
+	s.Kind, s.Command = model.KindTune, []string{"linerate", "tune", "nas", "--budget", "1m", "--data", "30MB", "--only=tcp.sack", "--seed=3", "--db", "r.db"}
 	for want, c := range map[string]struct {
 		state          model.SessionState
 		reason, proven string
 	}{
-		"linerate tune --resume x --db r.db": {state: model.SessionInterrupted},
-		"linerate tune nas --db r.db":        {reason: tune.BudgetSpent},
-		"linerate check nas --db r.db":       {reason: tune.NothingLeft},
-		"linerate show x --db r.db":          {reason: tune.NothingLeft, proven: "y"},
+		"linerate tune --resume x --db r.db":                           {state: model.SessionInterrupted},
+		"linerate tune nas --only=tcp.sack --db r.db":                  {reason: tune.BudgetSpent},
+		"linerate tune nas --budget 1m --data 30MB --seed=3 --db r.db": {reason: tune.NoneAllowed},
+		"linerate check nas --db r.db":                                 {reason: tune.NothingLeft},
+		"linerate show x --db r.db":                                    {reason: tune.NothingLeft, proven: "y"},
 	} {
 		s.State = cmp.Or(c.state, model.SessionDone)
 		got := afterSearch(s, tune.Record{Reason: c.reason, Confirmation: c.proven, Options: tune.Options{Objective: model.Goodput}})

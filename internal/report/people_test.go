@@ -118,7 +118,7 @@ func TestGuardsForPeople(t *testing.T) {
 	for state, want := range map[model.GuardState]string{
 		model.GuardHolds:    "11 % faster, at least 8.3 %; 7 blocks, decided",
 		model.GuardViolated: "11 % faster, at least 8.3 %; 7 blocks, decided; but 99th percentile of latency is 3.0 times as high, and less than 50 % higher is allowed",
-		model.GuardOpen:     "11 % faster, at least 8.3 %; 7 blocks, decided; may not be kept yet: 99th percentile of latency to nas is not decided (about 4 blocks more (1 min 20 s))",
+		model.GuardOpen:     "11 % faster, at least 8.3 %; 7 blocks, decided; may not be kept yet: 99th percentile of latency to nas is not decided: about 4 blocks more (1 min 20 s)",
 	} {
 		must.Equal(t, report.Build(judged(model.Sequential, better, guard(state, 4)), report.Options{}).Tables[0].Rows[0].Said, want, "%s is said as", state)
 	}
@@ -181,7 +181,7 @@ func TestAdvice(t *testing.T) {
 		"open, no end":      {judged(model.FixedBlocks, open), "leave it as it is: nothing is shown to be better than current"},
 		"open, fixed":       {judged(model.FixedBlocks, longer), "not everything is decided: that takes about 21 blocks (7 min)"},
 		"open, for long":    {judged(model.FixedBlocks, long), "leave it as it is: nothing is shown to be better than current, and to decide it takes about 78 blocks (26 min)"},
-		"guard open":        {judged(model.FixedBlocks, better, slight), "decide about a yourself: it is better, but 99th percentile of latency to nas is not decided (about 500 blocks more (2 h 47 min)); linerate keep 20261121T020000-p2m9 --despite-guards keeps it"},
+		"guard open":        {judged(model.FixedBlocks, better, slight), "decide about a yourself: it is better, but 99th percentile of latency to nas is not decided: about 500 blocks more (2 h 47 min); linerate keep 20261121T020000-p2m9 --despite-guards keeps it"},
 		"harm":              {judged(model.FixedBlocks, better, guard(model.GuardViolated, 0)), "leave it as it is: what is better does harm that a guard forbids"},
 		"a guard is open":   {judged(model.FixedBlocks, better, guard(model.GuardOpen, 4)), "not everything is decided: that takes about 11 blocks (3 min 40 s)"},
 		"untrustworthy":     {judged(model.FixedBlocks, better, twin), "do not use these numbers: find out what else uses these hosts or the path, then measure again"},

@@ -8,9 +8,11 @@ import (
 	"strings"
 
 	"linerate/internal/core/candidate"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
+	"linerate/internal/core/plan"
 	"linerate/internal/core/tune"
 	"linerate/internal/core/units"
 )
@@ -57,6 +59,7 @@ func BuildTuned(s model.Session, rec tune.Record, proof *model.Session) Tuned {
 	t := Tuned{Session: s.ID, Reason: rec.Reason, Proof: rec.Confirmation, Ideas: []TunedIdea{}}
 	b := newBuilder(&s)
 	info := metric.Describe(rec.Options.Objective)
+	rec.Ideas = begun(s, rec.Ideas)
 	for _, state := range states() {
 		for _, f := range rec.Ideas {
 			if f.State == state && len(f.Setting.Assignments) > 0 {
@@ -79,13 +82,16 @@ func BuildTuned(s model.Session, rec tune.Record, proof *model.Session) Tuned {
 			t.Front = append(t.Front, b.front(rec, d, len(t.Queues) > 0)...)
 		}
 	}
+	if proof != nil && rec.AtCeiling() { // the runs of the proof differ, and only they count
+		t.Reason = ""
+	}
 	t.Next = afterSearch(s, rec)
 	t.Headline = t.headline(s, rec, proof)
 	t.Cost = fmt.Sprintf("%s of the search", plain.Count(len(s.Runs), "run"))
-	spent := s.Ended.Sub(s.Created)
+	spent := plan.Time(s.Runs) // a search that goes on later does not count the time between
 	if proof != nil {
 		t.Cost += fmt.Sprintf(", %d of the confirmation", len(proof.Runs))
-		spent += proof.Ended.Sub(proof.Created)
+		spent += plan.Time(proof.Runs)
 	}
 	if spent > 0 {
 		t.Cost += ", " + units.FormatDuration(spent.Round(1e9)) + " in all"
@@ -93,16 +99,35 @@ func BuildTuned(s model.Session, rec tune.Record, proof *model.Session) Tuned {
 	return t
 }
 
-// afterSearch returns the follow-up command of a search: to continue an interrupted one, to
-// give it more time if its budget was spent, to look at more than a stream of TCP if nothing
-// helped, or else to show it again.
+// begun returns the ideas of a search that was cut short; one that waits although runs have it is
+// in play.
+func begun(s model.Session, ideas []tune.Fate) []tune.Fate {
+	out := slices.Clone(ideas)
+	for i, f := range out {
+		n := lists.Count(s.Runs, func(r model.Run) bool {
+			return slices.Contains(strings.Split(r.Setting, " + "), f.Setting.Name)
+		})
+		if f.State == tune.Waiting && n > 0 && f.Blocks == 0 && s.State != model.SessionDone {
+			out[i].State, out[i].Detail = tune.Racing, plain.Count(n, "run")
+		}
+	}
+	return out
+}
+
+// afterSearch returns the follow-up command of a search: to continue one that was cut short, to
+// lift its budget if that was spent, or its limits if they left nothing to try, to look at more
+// than a stream of TCP if nothing helped, or else to show it again.
 func afterSearch(s model.Session, rec tune.Record) Step {
 	b := newBuilder(&s)
-	switch words, ok := b.repeated("tune", "--budget", "--seed"); {
-	case s.State == model.SessionInterrupted:
+	unlimited, ok := b.repeated("tune", "--budget", "--data", "--seed")
+	free, _ := b.repeated("tune", "--only", "--never")
+	switch {
+	case s.State == model.SessionInterrupted, s.State == model.SessionStopped:
 		return Step{"go on", strings.Join(append([]string{"linerate tune --resume " + s.ID}, b.stored()...), " ")}
 	case ok && rec.Reason == tune.BudgetSpent && rec.Confirmation == "":
-		return Step{"give it all the time that it takes", strings.Join(words, " ")}
+		return Step{"without a budget", strings.Join(unlimited, " ")}
+	case ok && rec.Reason == tune.NoneAllowed && len(free) < len(s.Command):
+		return Step{"try all settings", strings.Join(free, " ")}
 	case s.State == model.SessionDone && rec.Reason == tune.NothingLeft && rec.Confirmation == "" && rec.Options.Objective == model.Goodput:
 		return Step{"look at datagrams, packet sizes and each hop, too", b.command("check", model.Setting{})}
 	}
@@ -130,8 +155,12 @@ func (t *Tuned) headline(s model.Session, rec tune.Record, proof *model.Session)
 		return measuredOnly(s, rec)
 	case !slices.ContainsFunc(rec.Ideas, func(f tune.Fate) bool { return f.Refused == "" }):
 		return fmt.Sprintf("%s could help, and none may be tried", plain.Count(len(rec.Ideas), "value"))
+	case len(helped) == 0 && (s.State == model.SessionInterrupted || s.State == model.SessionStopped):
+		return "the search was cut short, and nothing has helped so far"
 	case tried == 0:
 		return plain.Count(len(rec.Ideas), "value") + " to try"
+	case len(helped) == 0 && tried == 1:
+		return "the only idea that was tried did not help"
 	case len(helped) == 0:
 		return fmt.Sprintf("none of %s helped", plain.Count(tried, "idea"))
 	case proof != nil && !t.Proven && proof.State == model.SessionInterrupted:
@@ -156,13 +185,12 @@ func measuredOnly(s model.Session, rec tune.Record) string {
 	}
 	var out []string
 	b := newBuilder(&s)
-	b.counted = s.Runs
 	for _, d := range []model.Direction{model.To, model.From} {
 		if _, tuned := look.Reached[d]; !tuned {
 			continue
 		}
 		text := b.names.Way(d) + ": "
-		if v, ok := b.medianOf(tune.Baseline, d, rec.Options.Objective); ok {
+		if v, ok := look.Values[d]; ok {
 			text += metric.Amount(rec.Options.Objective, v)
 			if share, known := look.Reached[d].Get(); known && share < rec.Options.Enough {
 				text += fmt.Sprintf(", %.0f %% of what the path can carry", 100*share)
@@ -198,14 +226,23 @@ func became(f tune.Fate, info metric.Info) string {
 	if g := float64(f.Gain); f.Blocks > 0 && !math.IsNaN(g) && f.State != tune.Broke {
 		more = append(more, info.ChangeText(g, g-0.05, g+0.05), plain.Count(f.Blocks, "block"))
 	}
+	state := string(f.State)
+	switch {
+	case f.State == tune.Racing, f.State == tune.Waiting && f.Blocks > 0:
+		state = "begun"
+	case f.State == tune.NoEffect && math.Abs(float64(f.Gain)) > unmoved: // its runs vary that much
+		state = "not shown to help"
+	}
 	switch why := cmp.Or(f.Detail, f.Refused); {
+	case f.State == tune.Guarded && why != "":
+		more = append(more, metric.Name(model.Metric(why)))
 	case f.State == tune.Waiting && f.Ask != "":
 		more = append(more, f.Ask+": --allow risky tries it")
 	case why != "":
 		more = append(more, why)
 	}
 	if len(more) == 0 {
-		return string(f.State)
+		return state
 	}
-	return string(f.State) + " (" + strings.Join(more, ", ") + ")"
+	return state + " (" + strings.Join(more, ", ") + ")"
 }

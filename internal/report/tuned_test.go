@@ -10,6 +10,7 @@ import (
 	"linerate/internal/core/candidate"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/health"
+	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/tune"
@@ -76,6 +77,10 @@ func TestTunedSaysWhatHelped(t *testing.T) {
 	m := got.Measured
 	must.True(t, len(m) == 2 && m[0].Label == "to nas, before" && m[0].Text == "30 Mbit/s (29 to 31 Mbit/s)" && m[1].Text == "884 Mbit/s (880 to 890 Mbit/s)" && m[1].Confidence == 0.75 && m[1].Outcome == model.Better, "before and after %+v", m)
 	must.Equal(t, got.Line(), "1 of 3 ideas helped: far.tcp.recv_buffer_max 64KiB -> 4MiB; to nas 30 Mbit/s -> 884 Mbit/s: 29.4 times as fast, at least 28.1; 7 blocks, decided")
+	must.Equal(t, got.Reason, rec.Reason)
+	full := rec
+	full.Inputs = []tune.Input{{Look: &tune.Look{Reached: map[model.Direction]fact.Of[float64]{model.To: fact.Known(0.99, "test")}}}}
+	must.Equal(t, report.BuildTuned(model.Session{State: model.SessionDone}, full, &proof).Reason, "", "the proof may not reach what the search did")
 	proof.Verdicts[1].Guard.State, proof.Verdicts[1].Estimate = model.GuardViolated, -math.Log(2.5)
 	got = report.BuildTuned(model.Session{}, rec, &proof)
 	must.True(t, !got.Proven && strings.Contains(got.Gains[0], "but round trip") && len(got.Against) == 1, "a guard is harmed: proven %v, %q, %q", got.Proven, got.Gains, got.Against)
@@ -100,6 +105,54 @@ func TestTunedGoesFromTheBeginning(t *testing.T) {
 	}}
 	got := report.BuildTuned(s, tune.Record{Winner: won.Setting, Ideas: []tune.Fate{won}}, nil)
 	must.Equal(t, got.Headline, "1 of 1 idea helped: far.tcp.recv_buffer_max 64KiB -> 4MiB")
+}
+
+// The command against a long queue names the host, so that it can be copied.
+func TestTunedLongQueue(t *testing.T) {
+	t.Parallel()
+	won := fate("tcp.recv_buffer_max", "65536", "4194304", tune.Helped, 0)
+	proof := model.Session{Kind: model.KindRun, Near: model.ThisMachine, Far: "root@nas", Plan: model.Plan{Objective: model.Goodput, Baseline: tune.Baseline}}
+	for i, setting := range []string{tune.Baseline, won.Setting.Name} {
+		proof.Runs = append(proof.Runs, model.Run{Number: i + 1, Block: 1, Setting: setting, Flow: model.Flow{Direction: model.To}, State: model.RunValid,
+			Values: []model.Value{{Metric: model.LatencyP50, Direction: model.To, Value: 0.01 + 0.09*float64(i)}}})
+	}
+	v := model.Verdict{Setting: won.Setting.Name, Baseline: tune.Baseline, Direction: model.To, Metric: model.Goodput, Outcome: model.Better, Blocks: 1}
+	guard := v
+	guard.Metric, guard.Guard = model.LatencyP99, &model.GuardCheck{State: model.GuardHolds, EqualLoad: 1}
+	proof.Verdicts = []model.Verdict{v, guard}
+	got := report.BuildTuned(model.Session{State: model.SessionDone}, tune.Record{Winner: won.Setting, Ideas: []tune.Fate{won}}, &proof)
+	must.True(t, len(got.Queues) == 1 && strings.HasSuffix(got.Queues[0], "its queue fills; linerate tune root@nas --goal latency tries what keeps it short"), "%q", got.Queues)
+}
+
+// A search that was cut short says which values had begun; "in all" is the time of its runs. What
+// is known of a value that did not help is in words.
+func TestTunedCutShort(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 21, 1, 32, 9, 0, time.UTC)
+	small, large := fate("tcp.recv_buffer_max", "65536", "131072", tune.Waiting, 0), fate("tcp.recv_buffer_max", "65536", "524288", tune.Waiting, 0)
+	s := model.Session{ID: "x", State: model.SessionStopped, Created: at, Ended: at.Add(time.Hour)}
+	for i, setting := range []string{tune.Baseline, large.Setting.Name} {
+		began := at.Add(time.Duration(i) * time.Minute)
+		s.Runs = append(s.Runs, model.Run{Number: i + 1, Setting: setting, Started: began, Ended: began.Add(3 * time.Second)})
+	}
+	rec := tune.Record{Options: tune.Options{Objective: model.Goodput}, Inputs: []tune.Input{{}}, Ideas: []tune.Fate{small, large}}
+	got := report.BuildTuned(s, rec, nil)
+	must.Equal(t, got.Headline, "the search was cut short, and nothing has helped so far")
+	must.Same(t, got.Rest, []string{"tcp.recv_buffer_max: 128KiB not tried; 512KiB begun (1 run)"})
+	must.Equal(t, got.Cost, "2 runs of the search, 6 s in all")
+	must.Equal(t, got.Next.Command, "linerate tune --resume x")
+
+	info := metric.Describe(model.Goodput)
+	for want, f := range map[string]tune.Fate{
+		"not shown to help (22.1 % lower, 6 blocks)":     {State: tune.NoEffect, Gain: -0.25, Blocks: 6},
+		"no effect (0.5 % lower, 6 blocks)":              {State: tune.NoEffect, Gain: -0.005, Blocks: 6},
+		"harms (2.01 times, 3 blocks, share sent again)": {State: tune.Guarded, Gain: 0.7, Blocks: 3, Detail: string(model.RetransmitRatio)},
+		"begun (11 % higher, 2 blocks)":                  {State: tune.Waiting, Gain: 0.1, Blocks: 2},
+	} {
+		must.Equal(t, report.Fate(f, info), ": "+want)
+	}
+	idle := fate("tcp.sack", "0", "1", tune.NoEffect, 0)
+	must.Equal(t, report.BuildTuned(model.Session{State: model.SessionDone}, tune.Record{Ideas: []tune.Fate{idle}}, nil).Headline, "the only idea that was tried did not help")
 }
 
 // A dry run lists the ideas in order, with the best value first, the time, the risk and the
@@ -141,6 +194,7 @@ func TestTunedSaysWhatIsLeft(t *testing.T) {
 		Inputs: []tune.Input{{Look: &tune.Look{
 			Reached: map[model.Direction]fact.Of[float64]{model.To: fact.Known(0.61, "test"), model.From: fact.Known(0.98, "test")},
 			Limits:  map[model.Direction]string{model.To: "held back by the receive window of nas"},
+			Values:  map[model.Direction]float64{model.To: 12e6}, // of the diagnosed run, which the share is of
 		}}, {Block: 1}},
 	}
 	large, idle := fate("tcp.recv_buffer_max", "65536", "4194304", tune.Guarded, 0), fate("tcp.sack", "0", "1", tune.NoEffect, 0)
@@ -164,7 +218,7 @@ func TestTunedSaysWhatIsLeft(t *testing.T) {
 	}
 	got = report.BuildTuned(s, rec, nil)
 	must.Same(t, got.Short, []string{"what helps: a faster link"})
-	must.Equal(t, got.Headline, "measured to nas: 14 Mbit/s, 61 % of what the path can carry, held back by the receive window of nas; from nas: limit not identified")
+	must.Equal(t, got.Headline, "measured to nas: 12 Mbit/s, 61 % of what the path can carry, held back by the receive window of nas; from nas: limit not identified")
 }
 
 // An imported value has its unit, whatever the quantity.

@@ -102,8 +102,8 @@ func (b *builder) fullQueue(v model.Verdict) string {
 	case is-was < longQueue:
 		return fmt.Sprintf("used fully, the path has a median latency of %s (%s before): its queue stays short", metric.Amount(model.LatencyP50, is), metric.Amount(model.LatencyP50, was))
 	}
-	return fmt.Sprintf("used fully, the path has a median latency of %s (%s before): its queue fills; linerate tune --goal latency tries what keeps it short",
-		metric.Amount(model.LatencyP50, is), metric.Amount(model.LatencyP50, was))
+	return fmt.Sprintf("used fully, the path has a median latency of %s (%s before): its queue fills; %s tries what keeps it short",
+		metric.Amount(model.LatencyP50, is), metric.Amount(model.LatencyP50, was), b.command("tune", model.Setting{}, "--goal latency"))
 }
 
 // short describes each direction that stays below its ceiling: its share of it, and its limit
@@ -211,7 +211,7 @@ func notTaken(rec tune.Record, setting string, info metric.Info) []string {
 	var fates []string
 	values := map[string][]string{}
 	for _, f := range rec.Ideas {
-		if f.Levels != setting || f.State == tune.Helped || f.State == tune.Racing || len(f.Setting.Assignments) == 0 {
+		if f.Levels != setting || f.State == tune.Helped || len(f.Setting.Assignments) == 0 {
 			continue
 		}
 		text := became(f, info)

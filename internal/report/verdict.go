@@ -301,7 +301,7 @@ func (b *builder) guardWords(v model.Verdict) string {
 	case model.GuardHolds, model.GuardOpen, model.GuardTolerable:
 	}
 	if v.Guard.MoreBlocks > 0 {
-		return fmt.Sprintf("%s is not decided (%s)", what, b.moreBlocks(v.Guard.MoreBlocks))
+		return fmt.Sprintf("%s is not decided: %s", what, b.moreBlocks(v.Guard.MoreBlocks))
 	}
 	return what + " is not decided"
 }

@@ -198,7 +198,7 @@ func TestOthersLeadOn(t *testing.T) {
 	}{
 		"compared":    {compared, "see the second one: linerate show 20261121T080000-9a4d"},
 		"tuned":       {tuned(model.Session{State: model.SessionDone}, tune.Record{Reason: "no other setting is known to help"}), "see this again: linerate show 20261121T090000-9a4d"},
-		"short":       {tuned(model.Session{State: model.SessionDone}, tune.Record{Reason: "the budget is spent"}), "give it all the time that it takes: linerate tune root@nas --direction=to"},
+		"short":       {tuned(model.Session{State: model.SessionDone}, tune.Record{Reason: tune.BudgetSpent}), "without a budget: linerate tune root@nas --direction=to"},
 		"interrupted": {tuned(model.Session{State: model.SessionInterrupted}, tune.Record{}), "go on: linerate tune --resume 20261121T090000-9a4d"},
 	} {
 		for _, width := range []int{40, 80} {

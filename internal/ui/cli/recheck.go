@@ -100,7 +100,7 @@ func (a *console) recheck(ctx context.Context, f recheckFlags, fl *pflag.FlagSet
 	case err != nil:
 		return err
 	case f.allow != "" && f.allow != "risky":
-		return fault.Usagef("--allow: %q is not risky", f.allow)
+		return fault.Usagef("--allow: value %q: the only value is risky", f.allow)
 	case f.setting != "" && ref == "":
 		return fault.WithHint(fault.Usagef("--setting is about a session"), "linerate recheck SESSION --setting NAME")
 	case f.state != "" && host+ref != "":

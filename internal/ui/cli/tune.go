@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -134,7 +135,7 @@ func (a *console) tuneRequest(f tuneFlags, fl *pflag.FlagSet) (apptune.Request, 
 		bad.add("direction", errors.New("both at once says nothing about either: write to, from or each"))
 	}
 	if f.allow != "" && f.allow != "risky" {
-		bad.add("allow", fmt.Errorf("%q is not risky", f.allow))
+		bad.add("allow", fmt.Errorf("value %q: the only value is risky", f.allow))
 	}
 	r := apptune.Request{
 		Request: file.Complete(), Only: f.only, Never: f.never, Quick: f.quick, Thorough: f.thorough, DryRun: f.dryRun, Title: file.Title, Risky: f.allow == "risky",
@@ -217,6 +218,8 @@ func tuneVerdict(out apptune.Outcome) error {
 	switch t := report.BuildTuned(out.Search, out.Record, out.Confirmation); {
 	case t.Proven:
 		return nil
+	case out.Record.Reason != tune.NothingLeft && !slices.ContainsFunc(out.Record.Ideas, func(f tune.Fate) bool { return f.State != tune.Waiting }):
+		return fault.WithKind(fault.Found, errors.New("no setting was tried: "+out.Record.Reason))
 	case len(out.Record.Ideas) == 0:
 		return fault.WithKind(fault.Found, errors.New("no setting is known to make the path better, and none was tried"))
 	case len(t.Against) > 0:
@@ -283,7 +286,10 @@ func (a *console) keepTuned(ctx context.Context, winner model.Setting, t report.
 	answer, err := a.Ask(ctx, app.Question{Kind: app.KeepTuned, Why: strings.Join(t.Open, "; ")})
 	switch {
 	case errors.Is(err, app.ErrNoTerminal) || err == nil && answer.Choice == "":
-		a.talk("the hosts are as they were; to keep it until the next start: %s\nfor good: %s", next[0], next[1])
+		a.talk("the hosts are as they were; to keep it until the next start:")
+		a.talk("%s", next[0]) // a line of its own is not wrapped, and can be copied
+		a.talk("for good:")
+		a.talk("%s", next[1])
 		return nil
 	case err != nil:
 		return err
@@ -348,7 +354,8 @@ func (a *console) showTuned(ctx context.Context, st results, s model.Session) er
 		return err
 	}
 	for _, line := range next {
-		a.talk("next: %s", line)
+		a.talk("next:")
+		a.talk("%s", line)
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func (a *console) Ask(ctx context.Context, q app.Question) (app.Answer, error) {
 	case app.KeepTuned:
 		question := "keep it? "
 		if q.Why != "" {
-			question = "not decided: " + plain.Line(q.Why) + "\nkeep it all the same? "
+			question = plain.Line(q.Why) + "\nkeep it all the same? "
 		}
 		answer, err := a.answered(ctx, question+"[n]o, until the next [s]tart, [p]ermanently, as a pro[f]ile [N/s/p/f] ")
 		return app.Answer{Choice: map[string]string{"s": "reboot", "p": "permanent", "f": "profile"}[answer]}, err
