@@ -163,6 +163,8 @@ func TestForeignMistakes(t *testing.T) {
 	} {
 		fails(t, c.code, append(c.args, "-q"), c.says...)
 	}
+	r := fails(t, 3, []string{"test", "iperf3://127.0.0.1:" + nobody, "--wait", "1h"}, "connection refused")
+	must.True(t, !strings.Contains(r.err, "cannot be asked how busy"), "it waits for a calm machine before a server that is not there:\n%s", r.err)
 	v := serveJSON(t, serveEverything(t))
 	fails(t, 3, []string{"test", "iperf3://" + v.Foreign["netpipe"], "-t", "0.2s", "-q"}, "closed before its first word", "if it is an iperf3 server")
 	// Each error names the other program, and comes soon.

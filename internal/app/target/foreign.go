@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 
 	"linerate/internal/app"
@@ -38,8 +38,8 @@ func parseForeign(s string, p program.Program) (Target, error) {
 		return Target{}, fault.WithHint(fault.Usagef("%q is not the address of %s", rest, p.Server),
 			"write it like %s://10.0.0.2 or %s://nas:%s", p.Of(), p.Of(), p.Listens())
 	}
-	if n, err := strconv.Atoi(cmp.Or(u.Port(), p.Port)); err != nil || n < 1 || n > 65535 {
-		return Target{}, fault.WithHint(fault.Usagef("%s: %s is not a port: they go from 1 to 65535", s, u.Port()), "without one, %s://HOST means port %s", p.Of(), p.Port)
+	if err := checkPort(s, cmp.Or(u.Port(), p.Port)); err != nil {
+		return Target{}, fault.WithHint(err, "without one, %s://HOST means port %s", p.Of(), p.Port)
 	}
 	return Target{Kind: Foreign, Text: s, Program: p, Addr: net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), p.Port))}, nil
 }
@@ -62,6 +62,20 @@ func (t *Target) Fit(env app.Env, f model.Flow, given program.Values) (_ model.F
 		return f, &fault.Error{Kind: fault.KindOf(err), Err: errors.New(named(err.Error())), Hint: named(fault.HintOf(err))}
 	}
 	return f, nil
+}
+
+// Listening returns why a foreign program at the far end cannot be reached over TCP. The program
+// sees nothing of it. It is nil for other far ends, and for UDP.
+func (e *Ends) Listening(ctx context.Context) error {
+	t := e.foreign
+	if t == nil || t.Program.Networks != nil && (!slices.Contains(t.Program.Networks, "tcp") || t.given.On("udp")) {
+		return nil
+	}
+	waiting, _, end := e.env.Patience(ctx, model.Far)
+	if err := end(t.Program.Open(waiting, t.Addr, e.path.Egress)); err != nil {
+		return fmt.Errorf("%s: %w", t, err)
+	}
+	return nil
 }
 
 // foreignPeer measures with a foreign target from a host.

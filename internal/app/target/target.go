@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"linerate/internal/app"
@@ -184,6 +185,9 @@ func parseHostPort(s string) (Target, error) {
 	if host != plain.Line(host) || strings.HasPrefix(host, "-") {
 		return Target{}, fault.Usagef("%q is not a host", s)
 	}
+	if err := checkPort(s, port); err != nil {
+		return Target{}, err
+	}
 	// The address and port as typed are the key to remember the server by; another port is
 	// another server.
 	named := strings.ToLower(host)
@@ -191,6 +195,14 @@ func parseHostPort(s string) (Target, error) {
 		named = net.JoinHostPort(named, port)
 	}
 	return Target{Kind: Serve, Text: s, Named: named, Link: tls.Link{Addr: net.JoinHostPort(host, port)}}, nil
+}
+
+// checkPort returns an error if the port of address s is not a number that a port can have.
+func checkPort(s, port string) error {
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return fault.Usagef("%s: %s is not a port: they go from 1 to 65535", s, port)
+	}
+	return nil
 }
 
 // Redact removes the secret of a join link from text that is stored or shown.

@@ -268,7 +268,7 @@ func TestOtherFamily(t *testing.T) {
 
 // The kind of an unreachable server's error decides on exit code and hint.
 func TestUnreachable(t *testing.T) {
-	server := program.Program{Server: "a KIND"}
+	server := program.Program{Server: "a KIND", Port: "443", OwnPort: "4043", Start: func(port string) string { return "START" + program.At("=:", port) }}
 	dial := func(addr net.Addr, err error) error {
 		return fmt.Errorf("test: %w", &net.OpError{Op: "dial", Net: "tcp", Addr: addr, Err: err})
 	}
@@ -286,19 +286,18 @@ func TestUnreachable(t *testing.T) {
 		"told already":  {told, fault.Unreachable, "busy", "wait"},
 		"unsupported":   {errors.ErrUnsupported, fault.Unsupported, "unsupported", ""},
 	} {
-		got := server.Unreachable(t.Context(), c.err, "START")
+		got := server.Unreachable(t.Context(), c.err, "nas:4043")
 		text := ""
 		if got != nil {
 			text = got.Error()
 		}
 		must.True(t, (got == nil || fault.KindOf(got) == c.kind) && strings.Contains(text, c.says) && strings.Contains(fault.HintOf(got), c.hint) && (c.hint != "" || fault.HintOf(got) == ""), "%s: %q, kind %d, hint %q", name, text, fault.KindOf(got), fault.HintOf(got))
 	}
-	server.Port, server.OwnPort = "443", "4043"
-	must.Equal(t, server.AtPort("=:", "nas:443")+server.AtPort("=:", "nas:4043")+server.AtPort(" -p ", "[::1]:99"), "=:443 -p 99", "ports")
+	must.Equal(t, server.Starts("nas:443")+" "+server.Starts("nas:4043")+" "+server.Starts("[::1]:99"), "START=:443 START START=:99", "ports")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	err := errors.New("cut")
-	must.True(t, server.Unreachable(ctx, err, "START") == err, "a user who stopped is told what to do") //nolint:errorlint // the same value, unwrapped
+	must.True(t, server.Unreachable(ctx, err, "nas:4043") == err, "a user who stopped is told what to do") //nolint:errorlint // the same value, unwrapped
 }
 
 // TestFit: unsupported traffic of a foreign program is reported before any host is asked,

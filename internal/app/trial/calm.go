@@ -30,12 +30,15 @@ const (
 // Calm waits, at most env.Calm, until other programs leave both hosts of e enough CPU to
 // measure with. It reports what it waits for, and what is still busy at the end; the report
 // names the runs measured meanwhile. A foreign far end cannot be watched: Calm warns of that,
-// and waits for the near end only.
+// and waits for the near end only, if that far end can be reached.
 func Calm(ctx context.Context, env app.Env, e *target.Ends) error {
 	if env.Calm <= 0 {
 		return nil
 	}
 	if e.Far == nil {
+		if err := e.Listening(ctx); err != nil {
+			return err
+		}
 		env.Observe(app.Warning{Text: "the far end cannot be asked how busy it is: only " + e.Names().Of(model.Near) + " is watched"})
 	}
 	began, last := time.Now(), ""

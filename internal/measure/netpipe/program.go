@@ -35,6 +35,7 @@ const optionsFlag = "netpipe-options"
 func Program() program.Program {
 	p := program.Program{
 		Name: sizes.NetPIPE, Server: "an NPtcp receiver", Port: strconv.Itoa(Port), Once: true, Kinds: []traffic.Kind{sweep.NPtcp()}, Fit: fit,
+		Start:       func(port string) string { return "NPtcp" + program.At(" -P ", port) },
 		ServerFlags: []program.Flag{{Name: optionsFlag, Usage: "options of the NPtcp clients that both ends must share: -r, -s, -2, -i"}},
 		Help: `A test of NPtcp may last 15 min, or the lifetime of a session where that is less, as
 it is unless --limit-source says more.`,
@@ -144,7 +145,7 @@ func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit f
 		near.Warnings = append(near.Warnings, fmt.Sprintf("the sweep ended early: %v", err))
 		err = nil
 	}
-	return near, far, r.program.Unreachable(ctx, err, "NPtcp"+r.program.AtPort(" -P ", r.addr))
+	return near, far, r.program.Unreachable(ctx, err, r.addr)
 }
 
 // servedSettings parses the options of NPtcp that both ends must share.

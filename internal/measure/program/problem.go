@@ -14,11 +14,12 @@ import (
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
 	"linerate/internal/fault"
+	"linerate/internal/measure/sockio"
 )
 
-// Unreachable adds a hint to an error about a server that cannot be reached, or speaks another
-// protocol. start is the command that starts p.
-func (p Program) Unreachable(ctx context.Context, err error, start string) error {
+// Unreachable adds a hint to an error about a server at addr that cannot be reached, or speaks
+// another protocol.
+func (p Program) Unreachable(ctx context.Context, err error, addr string) error {
 	op, ok := errors.AsType[*net.OpError](err)
 	_, hinted := errors.AsType[*fault.Error](err)
 	switch {
@@ -27,21 +28,17 @@ func (p Program) Unreachable(ctx context.Context, err error, start string) error
 	case ok && op.Op == "dial" && op.Addr == nil: // name not found
 		return fault.New(fault.Unreachable, cmp.Or(op.Err, err), "is the name right?")
 	case ok && op.Op == "dial":
-		return fault.New(fault.Unreachable, fmt.Errorf("connect to %s: %w", op.Addr, cmp.Or(errors.Unwrap(op.Err), op.Err)), "is it running there? start it with: %s", start)
+		return fault.New(fault.Unreachable, fmt.Errorf("connect to %s: %w", op.Addr, cmp.Or(errors.Unwrap(op.Err), op.Err)), "is it running there? start it with: %s", p.Starts(addr))
 	case !hinted && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrPermission):
-		return fault.WithHint(err, "is what answers there %s? start one with: %s", p.Server, start)
+		return fault.WithHint(err, "is what answers there %s? start one with: %s", p.Server, p.Starts(addr))
 	}
 	return err
 }
 
-// AtPort returns flag with the port of addr, HOST:PORT, for a command that starts a server of p,
-// or "" if that server listens there without it.
-func (p Program) AtPort(flag, addr string) string {
-	_, port, err := net.SplitHostPort(addr)
-	if err != nil || port == p.Listens() {
-		return ""
-	}
-	return flag + port
+// Open returns the error of a connection to a server at addr that its program does not see,
+// with a hint, nil if that cannot be found out.
+func (p Program) Open(ctx context.Context, addr string, from model.Egress) error {
+	return p.Unreachable(ctx, sockio.PortOpen(ctx, addr, from), addr)
 }
 
 // FitBulk is Fit for programs that carry bulk and datagrams, such as iperf: they carry only the

@@ -21,7 +21,7 @@ import (
 	"linerate/internal/measure/budget"
 )
 
-// Program is one foreign program. Name and Port are required, and New or Serve.
+// Program is one foreign program. Name and Port are required, and New with Start, or Serve.
 type Program struct {
 	// Name is the scheme of a HOST, the flag of serve that answers its clients, and
 	// its name in the audit log and in results: "iperf3".
@@ -33,6 +33,8 @@ type Program struct {
 	// Port is its default port, and OwnPort that on which serve answers its clients, if
 	// different.
 	Port, OwnPort string
+	// Start returns the command that starts its server at a port, "" for that of Listens.
+	Start func(port string) string
 	// Once reports that a pass over message sizes is one test of it, and that it ends after
 	// one.
 	Once bool
@@ -109,6 +111,23 @@ func (p Program) Of() string { return cmp.Or(p.Scheme, p.Name) }
 
 // Listens returns the default port on which serve answers the clients of p.
 func (p Program) Listens() string { return cmp.Or(p.OwnPort, p.Port) }
+
+// At returns flag with port, for Program.Start, and "" without a port.
+func At(flag, port string) string {
+	if port == "" {
+		return ""
+	}
+	return flag + port
+}
+
+// Starts returns the command that starts a server of p at addr, HOST:PORT.
+func (p Program) Starts(addr string) string {
+	_, port, _ := net.SplitHostPort(addr)
+	if port == p.Listens() {
+		port = ""
+	}
+	return p.Start(port)
+}
 
 // Flag is a flag of a command that belongs to a program.
 type Flag struct {

@@ -34,6 +34,7 @@ const (
 func Program() program.Program {
 	p := program.Program{
 		Name: Name, Scheme: "https", Server: "a server that measures responsiveness", Port: "443", OwnPort: "4043", Kinds: []traffic.Kind{kind()}, Fit: fit,
+		Start: func(port string) string { return "linerate serve --responsiveness" + program.At("=:", port) },
 		Flags: []program.Flag{{Name: insecureFlag, Usage: "https: take any certificate, such as one that a server made for itself", Switch: true}},
 		ServerFlags: []program.Flag{
 			{Name: certFlag, Usage: "certificate for clients that measure responsiveness, PEM (default: the self-signed one of linerate serve, which clients take with -k or --insecure)"},
@@ -163,5 +164,9 @@ func (r remote) unreachable(ctx context.Context, err error) error {
 	if errors.As(err, &unknown) || errors.As(err, &name) {
 		return fault.New(fault.Unreachable, err, "add --insecure if that server made its certificate itself, as linerate serve --responsiveness does")
 	}
-	return r.program.Unreachable(ctx, err, "linerate serve --responsiveness"+r.program.AtPort("=:", r.addr))
+	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() && ctx.Err() == nil {
+		err = fmt.Errorf("no answer in %s: %w", units.FormatDuration(patience), err)
+		return fault.WithKind(fault.Unreachable, r.program.Unreachable(ctx, err, r.addr))
+	}
+	return r.program.Unreachable(ctx, err, r.addr)
 }

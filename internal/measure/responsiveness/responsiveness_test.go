@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -184,6 +185,13 @@ func TestCrowdOfOneClient(t *testing.T) {
 		_ = c.Close()
 	}
 	must.True(t, s.conns == 0 && len(s.clients) == 0, "%d connections of %d clients are left", s.conns, len(s.clients))
+}
+
+// TestSilentServer: a server that accepts and says nothing counts as unreachable.
+func TestSilentServer(t *testing.T) {
+	err := remote{program: Program(), addr: "nas:4043"}.unreachable(t.Context(), &url.Error{Op: "Get", URL: "https://nas:4043", Err: context.DeadlineExceeded})
+	must.Equal(t, fault.KindOf(err), fault.Unreachable)
+	must.Equal(t, fault.HintOf(err), "is what answers there a server that measures responsiveness? start one with: linerate serve --responsiveness")
 }
 
 func TestConfigurationOfAName(t *testing.T) {

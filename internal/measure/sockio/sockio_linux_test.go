@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
 	"linerate/internal/must"
 )
@@ -116,4 +117,28 @@ func TestAllowedCongestion(t *testing.T) {
 	for name, want := range map[string]bool{"reno": true, "nosuch": false, "": false, "reno cubic": false} {
 		must.Equal(t, AllowedCongestion(name), want, "%q", name)
 	}
+}
+
+// TestPortOpen: an open port answers, and its program sees no connection of most of the probes; a
+// machine too busy to close one within 200 ms may show it.
+func TestPortOpen(t *testing.T) {
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	const probes = 20
+	for range probes {
+		must.Do(t, PortOpen(t.Context(), l.Addr().String(), model.Egress{}))
+	}
+	own := must.Get(net.Dial("tcp", l.Addr().String()))(t)
+	defer own.Close()
+	seen := 0
+	for {
+		c := must.Get(l.Accept())(t)
+		defer c.Close()
+		if c.RemoteAddr().String() == own.LocalAddr().String() {
+			break
+		}
+		seen++
+	}
+	must.True(t, seen < probes, "the server saw all %d probes", seen)
+	must.Do(t, l.Close())
+	must.Is(t, PortOpen(t.Context(), l.Addr().String(), model.Egress{}), unix.ECONNREFUSED)
 }

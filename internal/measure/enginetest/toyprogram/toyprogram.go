@@ -37,6 +37,7 @@ const mostRounds = 1000
 func Program() program.Program {
 	p := program.Program{
 		Name: Name, Server: "a toy server", Port: "5999", Kinds: []traffic.Kind{kind()},
+		Start:       func(port string) string { return "linerate serve --toy" + program.At("=:", port) },
 		Flags:       []program.Flag{{Name: "toy-rounds", Usage: "how many bytes come back"}},
 		ServerFlags: []program.Flag{{Name: "toy-mute", Usage: "return nothing", Switch: true}},
 		Help:        "The toy returns at most 1000 bytes.",
@@ -94,7 +95,7 @@ type client struct {
 func (c client) Run(ctx context.Context, f model.Flow, near program.Near, _ func([]model.Sample)) (a, b model.EndReport, err error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", c.addr)
 	if err != nil {
-		return a, b, c.program.Unreachable(ctx, err, "linerate serve --toy")
+		return a, b, c.program.Unreachable(ctx, err, c.addr)
 	}
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
@@ -105,7 +106,7 @@ func (c client) Run(ctx context.Context, f model.Flow, near program.Near, _ func
 	near.Met()
 	near.Said(fmt.Sprintf("%d bytes", len(got)))
 	if err != nil || len(got) == 0 {
-		return a, b, c.program.Unreachable(ctx, errors.Join(err, errors.New("nothing came back")), "linerate serve --toy")
+		return a, b, c.program.Unreachable(ctx, errors.Join(err, errors.New("nothing came back")), c.addr)
 	}
 	a.Values = []model.Value{{Direction: f.Direction, Metric: model.Goodput, Value: float64(len(got))}}
 	return a, b, nil

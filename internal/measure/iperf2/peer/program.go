@@ -24,6 +24,10 @@ func Program() program.Program {
 	p := program.Program{
 		Name: "iperf2", Server: "an iperf 2 server", Port: strconv.Itoa(iperf2.DefaultPort), Kinds: []traffic.Kind{bounceKind()},
 		Fit: program.FitBulk, Serve: listen, Networks: []string{"tcp", "udp"},
+		Start: func(port string) string {
+			port = program.At(" -p ", port)
+			return "iperf -s" + port + ", or iperf -s -u" + port + " for UDP"
+		},
 		Flags: []program.Flag{
 			{Name: "connect-back", Usage: "the iperf2 server opens the connections of its direction, as 2.0 does for -d and -r", Switch: true},
 		},
@@ -51,15 +55,13 @@ type remote struct {
 func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit func([]model.Sample)) (near, far model.EndReport, err error) {
 	r.client.Met, r.client.Egress = host.Met, host.Egress
 	near, far, err = r.client.Run(ctx, r.addr, f, emit)
-	port := r.program.AtPort(" -p ", r.addr)
-	start := "iperf -s" + port + ", or iperf -s -u" + port + " for UDP"
 	switch {
 	case errors.Is(err, ErrIperf3):
 		err = fault.New(fault.Unreachable, err, "use iperf3://%s", r.addr)
 	case errors.Is(err, ErrSilent) && ctx.Err() == nil:
-		err = fault.New(fault.Unreachable, err, "is it running there, and does a firewall let this through? start it with: %s", start)
+		err = fault.New(fault.Unreachable, err, "is it running there, and does a firewall let this through? start it with: %s", r.program.Starts(r.addr))
 	}
-	return near, far, r.program.Unreachable(ctx, err, start)
+	return near, far, r.program.Unreachable(ctx, err, r.addr)
 }
 
 // listen implements program.Program.Serve.

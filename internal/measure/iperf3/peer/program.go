@@ -28,6 +28,7 @@ import (
 func Program() program.Program {
 	p := program.Program{
 		Name: "iperf3", Server: "an iperf3 server", Port: strconv.Itoa(iperf3.DefaultPort), Fit: program.FitBulk, Serve: listen,
+		Start: func(port string) string { return "iperf3 -s" + program.At(" -p ", port) },
 		Flags: []program.Flag{
 			{Name: "username", Usage: "user of an iperf3 server that asks for one; the password is in $IPERF3_PASSWORD"},
 			{Name: "rsa-public-key", Usage: "file with that server's public key (PEM)"},
@@ -95,7 +96,7 @@ func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit f
 		}
 		err = fault.New(kind, err, "%s", hint)
 	}
-	return near, far, r.program.Unreachable(ctx, err, "iperf3 -s"+r.program.AtPort(" -p ", r.addr))
+	return near, far, r.program.Unreachable(ctx, err, r.addr)
 }
 
 // login returns the login that the flags describe, nil if there are none.

@@ -42,6 +42,9 @@ const (
 func Program() program.Program {
 	p := program.Program{
 		Name: Name, Server: "an RFC 9946 (UDPSTP) server", Port: strconv.Itoa(udpstp.Port), Kinds: []traffic.Kind{kind()}, Networks: []string{"udp"},
+		Start: func(port string) string {
+			return "udpst" + program.At(" -p ", port) + ", or linerate serve --udpstp" + program.At("=:", port)
+		},
 		Flags: []program.Flag{
 			{Name: algorithmFlag, Usage: "how a UDPSTP server searches for the capacity: B, in equal steps, or C, which doubles the rate (default C)"},
 			{Name: keyFlag, Usage: "number of the key in $" + keyVariable + " at a UDPSTP server that asks for one (default 0)"},
@@ -188,7 +191,6 @@ func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit f
 	if r.length > 0 && r.length < udpstp.MinLength {
 		far.Warnings = append(far.Warnings, fmt.Sprintf("a UDPSTP test lasts at least %s, longer than the %s of --time", units.FormatDuration(udpstp.MinLength), units.FormatDuration(r.length)))
 	}
-	start := "udpst" + r.program.AtPort(" -p ", r.client.addr) + ", or linerate serve --udpstp" + r.program.AtPort("=:", r.client.addr)
 	refused, answered := errors.AsType[udpstp.Response](err)
 	switch {
 	case answered:
@@ -202,9 +204,9 @@ func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit f
 	case errors.Is(err, udpstp.ErrSignature), errors.Is(err, udpstp.ErrAuthTime):
 		err = fault.New(fault.ByCause, err, "another host may answer in its place, or the clocks of both hosts differ")
 	case errors.Is(err, ErrSilent) && ctx.Err() == nil:
-		err = fault.New(fault.Unreachable, err, "is it running there, and does a firewall let UDP through? start it with: %s", start)
+		err = fault.New(fault.Unreachable, err, "is it running there, and does a firewall let UDP through? start it with: %s", r.program.Starts(r.client.addr))
 	}
-	return near, far, r.program.Unreachable(ctx, err, start)
+	return near, far, r.program.Unreachable(ctx, err, r.client.addr)
 }
 
 // readKeys reads a file of shared keys in the format of udpst; nil if no file is named:
