@@ -188,7 +188,11 @@ func (v *Intervals) rest(d model.Direction) []string {
 	var lines []string
 	if v.at == "" || v.at != d && !v.Both {
 		v.at = d
-		lines = append(lines, v.title(d), v.head(i.all.also, true))
+		also := i.all.also
+		if v.Both && !v.Datagrams { // of the other direction, which has no header of its own
+			also.retr = fact.Known(0.0, "sender")
+		}
+		lines = append(lines, v.title(d), v.head(also, true))
 	}
 	if _, known := v.base[i.start]; !known {
 		v.base[i.start] = i.begin
@@ -218,10 +222,16 @@ func (v *Intervals) End(r model.Run) []string {
 	for _, d := range []model.Direction{model.To, model.From} {
 		var body []string
 		var also cells
+		var sent model.FlowReport
 		for _, role := range []model.Role{model.Sender, model.Receiver} {
 			for _, e := range r.Ends {
 				for _, f := range e.Flows {
-					if f.Direction == d && f.Role == role && f.Window > 0 {
+					// A copy of the sender's count stands for that of a server that reports none.
+					copied := v.Alone && role == model.Receiver && f.Bytes == sent.Bytes && f.Window == sent.Window
+					if f.Direction == d && f.Role == role && f.Window > 0 && !copied {
+						if role == model.Sender {
+							sent = f
+						}
 						rows := v.flow(f)
 						body = append(body, rows...)
 						if c := over(f); len(body) == len(rows) || c.jitter.IsKnown() || c.lost.IsKnown() {
@@ -304,7 +314,11 @@ func (v *Intervals) teller(d model.Direction) (model.Host, model.Metric) {
 // title says whose numbers follow.
 func (v *Intervals) title(d model.Direction) string {
 	far := v.Name(model.Far)
-	if v.Both && !v.Alone {
+	switch {
+	case v.Both && v.Alone:
+		near := v.Name(model.Near)
+		return clean(fmt.Sprintf("to %s (TX-C): what %s sent; from it (RX-C): what %s received", far, near, near))
+	case v.Both:
 		return clean(fmt.Sprintf("to %s (TX-C) and from it (RX-C): what each end received", far))
 	}
 	way := "to " + far

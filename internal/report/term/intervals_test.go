@@ -148,6 +148,29 @@ var jargon = regexp.MustCompile(`(?i)e-value|\bp [0-9]|\bp assumes|\balpha\b|boo
 // leading matches the start of a command that a report suggests.
 var leading = regexp.MustCompile(`(^|: | {4})linerate (show|run|tune|keep|test|check|set|sweep|copy|knobs|recheck|demo|undo) ?\S`)
 
+// TestBothWaysWithAForeignServer: one heading fits both directions, and what the server did not
+// report is left out.
+func TestBothWaysWithAForeignServer(t *testing.T) {
+	v := newIntervals(term.Intervals{Every: true, Streams: 1, Alone: true, Both: true})
+	sample := func(d model.Direction, m model.Metric, value float64) model.Sample {
+		return model.Sample{Host: model.Near, Direction: d, Metric: m, Length: time.Second, Value: value}
+	}
+	got := v.Add([]model.Sample{sample(model.From, model.Goodput, 8e9)})
+	got = append(got, v.Add([]model.Sample{sample(model.To, model.Sent, 4e9), sample(model.To, model.Retransmits, 3), sample(model.To, model.Cwnd, 1<<20)})...)
+	sent := model.FlowReport{Direction: model.To, Role: model.Sender, Bytes: 2 << 20, Window: time.Second, TCP: &model.TCPSummary{Retransmits: fact.Known[int64](3, "test")}}
+	copied := model.FlowReport{Direction: model.To, Role: model.Receiver, Bytes: sent.Bytes, Window: sent.Window}
+	got = append(got, v.End(model.Run{Ends: []model.EndReport{{Host: model.Near, Flows: []model.FlowReport{sent}}, {Host: model.Far, Flows: []model.FlowReport{copied}}}})...)
+	same(t, "both ways", got, strings.TrimPrefix(`
+to nas (TX-C): what desk sent; from it (RX-C): what desk received
+[ ID][Role] Interval           Transfer     Bitrate         Retr  Cwnd
+[  1][RX-C]   0.00-1.00   sec   954 MBytes  8.00 Gbits/sec
+[  1][TX-C]   0.00-1.00   sec   477 MBytes  4.00 Gbits/sec    3   1.00 MBytes
+- - - - - - - - - - - - - - - - - - - - - - - - -
+[ ID][Role] Interval           Transfer     Bitrate         Retr
+[  1][TX-C]   0.00-1.00   sec  2.00 MBytes  16.8 Mbits/sec    3             sender
+`, "\n"))
+}
+
 // Issue 12, point 7: every printed report fits its width, avoids statistical terms unless asked
 // for them, and ends with a next command.
 func TestEveryGoldenReport(t *testing.T) {
