@@ -218,7 +218,7 @@ func notFound(f features) model.Finding {
 	if c, ok := f.Ceiling.Get(); ok {
 		b.because("goodput over ceiling", "%.1f %% of %s were reached", 100*f.full.Or(0), c)
 	} else {
-		b.because("", "the rate of the link is unknown")
+		b.because("", "the rate of the link is unknown; --rate says it, such as --rate 1gbit")
 	}
 	return b.done("unknown")
 }

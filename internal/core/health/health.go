@@ -166,7 +166,11 @@ func (j judge) speed(d model.Direction) Line {
 	ceiling := path.Against(rate)
 	c, known := ceiling.Get()
 	if !known {
-		l.State, l.Text = j.balance(d, v, "nothing to hold it against: "+ceiling.Reason()+" (--rate says it)")
+		why := "nothing to hold it against: " + ceiling.Reason()
+		if !path.Rate.IsKnown() {
+			why += " (--rate says it)"
+		}
+		l.State, l.Text = j.balance(d, v, why)
 		if m := several.Or(0); float64(m) > manyHelp*v {
 			l.State, l.Text = Poor, fmt.Sprintf("%d streams carry %s: one alone is held back", streams, m)
 		}
