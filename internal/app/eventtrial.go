@@ -31,7 +31,7 @@ type Progress struct {
 	Setting               string
 	Direction             model.Direction
 	Elapsed               time.Duration // since TrialBegan
-	AtMost                time.Duration // left, if all pending blocks are needed
+	AtMost                time.Duration // left, if all pending blocks are needed; 0 if unknown
 }
 
 // BlockBegan begins a block of runs.

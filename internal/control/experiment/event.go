@@ -37,7 +37,7 @@ type Event struct {
 	Run         *model.Run       // RunEnded
 	Result      *analysis.Result // BlockEnded
 	Elapsed     time.Duration    // since this process started the experiment
-	AtMost      time.Duration    // left, if all pending blocks are needed
+	AtMost      time.Duration    // left, if all pending blocks are needed; 0 if unknown, as with a Steer
 }
 
 // event fills in the fields that all kinds share.
@@ -73,6 +73,9 @@ func (e *experiment) event(ev Event) Event {
 	}
 	if !e.began.IsZero() { // the current run has used part of its time
 		ev.AtMost -= min(e.Now().Sub(e.began), perRun)
+	}
+	if e.Steer != nil { // it does not know how many blocks it needs
+		ev.AtMost = 0
 	}
 	if b := e.Plan.Budget; b > 0 {
 		ev.AtMost = min(ev.AtMost, max(0, b-ev.Elapsed))

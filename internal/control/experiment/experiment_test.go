@@ -431,3 +431,26 @@ func TestBetweenRunsInterrupted(t *testing.T) {
 		must.True(t, errors.Is(err, context.Canceled) && out.State == model.SessionInterrupted && len(out.Runs) == 2, "Run = %s, %d runs, %v", out.State, len(out.Runs), err)
 	})
 }
+
+// blocks is a Steer for that many blocks.
+type blocks int
+
+func (b *blocks) Next(context.Context, []model.Run) (Steered, error) {
+	if *b--; *b < 0 {
+		return Steered{Reason: "done"}, nil
+	}
+	return Steered{Settings: []model.Setting{{Name: "one"}}, Direction: model.To}, nil
+}
+
+// TestSteeredHasNoEnd: whoever steers decides run by run, so nothing says how long it takes.
+func TestSteeredHasNoEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, three, events := &desk{t: t}, blocks(3), 0
+		p := model.Plan{Settings: []model.Setting{{Name: "one"}}, Directions: []model.Direction{model.To}, Flow: model.Flow{Duration: time.Second}}
+		out, err := Run(t.Context(), Config{Plan: p, Steer: &three, Runner: d, Record: d.record, Now: time.Now, Observe: func(e Event) {
+			events++
+			must.Equal(t, e.AtMost, 0, "left, event %d", events)
+		}})
+		must.True(t, err == nil && len(out.Runs) == 3 && events > 0, "%d runs, %d events, %v", len(out.Runs), events, err)
+	})
+}
