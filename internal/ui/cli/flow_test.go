@@ -175,7 +175,8 @@ func TestCompareRows(t *testing.T) {
 	must.True(t, route(a) == "lab:lan" && route(b) == "this machine -> lab:lan", "%s, %s", route(a), route(b))
 }
 
-// TestResumedPair: every kind of stored session finds its ends again; a lab is stored as both.
+// TestResumedPair: every kind of stored session finds its ends again; a lab is stored as both. That
+// ends given anew are the same hosts is seen once they are open, by package trial.
 func TestResumedPair(t *testing.T) {
 	exec := "exec:10.0.0.2 linerate agent"
 	for name, c := range map[string]struct {
