@@ -130,6 +130,9 @@ func Open(ctx context.Context, env app.Env, c Config) (_ *Server, err error) {
 		return nil, err
 	}
 	s.link = s.own.Link(LinkHosts(c.Host, s.own.Addr())...)
+	if a, ok := s.own.Addr().(*net.TCPAddr); ok && a.IP.IsLoopback() {
+		s.c.Announce = false // no other host reaches it
+	}
 	s.noteAddress(s.link.Addr)
 	if err := s.giveUpRights(s.own); err != nil {
 		return nil, err

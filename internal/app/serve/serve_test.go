@@ -184,7 +184,8 @@ func TestServerSecondStart(t *testing.T) {
 	dir, env := t.TempDir(), world(&heard{})
 	var links []string
 	for start := range 2 {
-		s := must.Get(Open(t.Context(), env, Config{Listen: "127.0.0.1:0", Host: "nas", State: dir}))(t)
+		s := must.Get(Open(t.Context(), env, Config{Listen: "127.0.0.1:0", Host: "nas", State: dir, Announce: true}))(t)
+		must.Equal(t, s.AnnouncedAs(), "", "announced where no other host reaches it, as")
 		must.Equal(t, s.Shows(), start == 0, "start %d shows", start)
 		links = append(links, s.Link())
 		s.closePorts()
