@@ -122,12 +122,12 @@ func TestAllowedCongestion(t *testing.T) {
 // TestPortOpen: an open port answers, and its program sees no connection of most of the probes; a
 // machine too busy to close one within 200 ms may show it.
 func TestPortOpen(t *testing.T) {
-	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	l := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	const probes = 20
 	for range probes {
 		must.Do(t, PortOpen(t.Context(), l.Addr().String(), model.Egress{}))
 	}
-	own := must.Get(net.Dial("tcp", l.Addr().String()))(t)
+	own := must.Get(new(net.Dialer).DialContext(t.Context(), "tcp", l.Addr().String()))(t)
 	defer own.Close()
 	seen := 0
 	for {
