@@ -105,8 +105,8 @@ processor time that each Gbit costs the receiver: offloads, moderation, jumbo fr
 	return c
 }
 
-// tuneRequest returns the request that the flags describe.
-func (a *console) tuneRequest(f tuneFlags, fl *pflag.FlagSet) (apptune.Request, error) {
+// tuneRequest returns the request that the flags describe, for a far end HOST.
+func (a *console) tuneRequest(f tuneFlags, fl *pflag.FlagSet, host string) (apptune.Request, error) {
 	var bad faults
 	file := config.File{Request: plan.Request{Plan: model.Plan{Directions: []model.Direction{model.To, model.From}, Settle: tuneSettle}}}
 	switch f.goal {
@@ -125,7 +125,11 @@ func (a *console) tuneRequest(f tuneFlags, fl *pflag.FlagSet) (apptune.Request, 
 	file, err := a.over(file, fl)
 	bad.join(err)
 	file.Flow.Direction = model.To
-	if f.goal != "cpu" {
+	far, err := target.Parse(host, a.world())
+	switch foreign := err == nil && far.Kind == target.Foreign; {
+	case foreign && f.goal == "latency":
+		bad.add("goal", errors.New("servers of other programs answer no probes: write throughput"))
+	case f.goal != "cpu" && !foreign:
 		file.Flow = probes.Over(file.Flow)
 	}
 	if fl.Changed("time") && file.Flow.Duration < time.Second && len(bad) == 0 {
@@ -155,7 +159,7 @@ func (a *console) tuneRequest(f tuneFlags, fl *pflag.FlagSet) (apptune.Request, 
 }
 
 func (a *console) tune(ctx context.Context, f tuneFlags, fl *pflag.FlagSet, args []string) error {
-	r, err := a.tuneRequest(f, fl)
+	r, err := a.tuneRequest(f, fl, strings.Join(args, ""))
 	if err != nil {
 		return err
 	}
