@@ -14,6 +14,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/control/wire/ssh"
 	"linerate/internal/control/wire/tls"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/plain"
 	"linerate/internal/fault"
 	"linerate/internal/lab"
@@ -84,9 +85,18 @@ func Parse(s string, env app.Env) (Target, error) {
 	case strings.HasPrefix(s, "ssh://"), strings.Contains(s, "@") && !strings.Contains(s, "://"):
 		return parseSSH(s)
 	case strings.Contains(s, "://"):
-		scheme, _, _ := strings.Cut(s, "://")
-		return Target{}, fault.WithHint(fault.Usagef("no way to reach %s:// hosts", scheme),
-			"start linerate serve on that host and use the link that it prints")
+		scheme, host, _ := strings.Cut(s, "://")
+		err := fault.Usagef("no way to reach %s:// hosts", scheme)
+		var like []string
+		for _, p := range env.AllPrograms() {
+			if strings.HasPrefix(p.Of(), scheme) && p.New != nil {
+				like = lists.Once(like, p.Of()+"://"+host)
+			}
+		}
+		if len(like) > 0 {
+			return Target{}, fault.WithHint(err, "did you mean %s?", strings.Join(like, " or "))
+		}
+		return Target{}, fault.WithHint(err, "start linerate serve on that host and use the link that it prints")
 	default:
 		return parseHostPort(s)
 	}

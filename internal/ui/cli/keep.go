@@ -78,7 +78,7 @@ func keepFormats() (names []string) {
 func (a *console) keep(ctx context.Context, f keepFlags, args []string) error {
 	source, host, err := keepArgs(args)
 	if err == nil {
-		err = f.check(a, source, host)
+		err = f.check(source, host)
 	}
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func (a *console) keep(ctx context.Context, f keepFlags, args []string) error {
 }
 
 // check refuses flags that contradict each other.
-func (f keepFlags) check(a *console, source, host string) error {
+func (f keepFlags) check(source, host string) error {
 	switch {
 	case host == "" && f.both:
 		return fault.WithHint(fault.Usagef("--both names no HOST"), "linerate keep %s --both HOST", cmp.Or(source, "[SOURCE]"))
