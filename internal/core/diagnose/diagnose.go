@@ -19,6 +19,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/stats"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 )
 
@@ -240,6 +241,13 @@ func datagrams(e Evidence, l UDPLoss) []model.Finding {
 	if l.Lost > 0 {
 		b := f.found("", "not found").kind(model.FindingNotFound).because("the receiver", "%s, and not both hosts report their counters", plain.Count(l.Lost, "datagram was lost", "datagrams were lost"))
 		return []model.Finding{b.misses(false, "counters of both hosts", byCounters).done("unknown")}
+	}
+	asked, _ := udp.Toward(e.Run.Flow, l.Direction)
+	if out := f.Sender.Flow; out != nil && out.Bytes > 0 && out.Window > 0 {
+		if sent := units.BitRate(float64(out.Bytes) * 8 / out.Window.Seconds()); sent < nearlyFull*asked.Rate {
+			b := f.found("", "not found").kind(model.FindingNotFound).because("the sender", "every datagram arrived, and %s of the %s asked for were sent", sent, asked.Rate)
+			return []model.Finding{b.done("unknown")}
+		}
 	}
 	b := f.found("", "datagrams").kind(model.FindingFull).because("the receiver", "every datagram arrived that was sent")
 	return []model.Finding{b.done("ceiling")}

@@ -10,6 +10,9 @@ import (
 
 	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/udp"
+	"linerate/internal/core/units"
 	"linerate/internal/must"
 )
 
@@ -138,6 +141,19 @@ func TestLocateUDPMainFirst(t *testing.T) {
 		f[1].Limit == "sender's queue" && f[1].Host == model.Far && f[2].Limit == "path" && f[2].Share.Or(0) == 0.1, "%+v", f)
 	_, ok = LocateUDP(r, model.To)
 	must.True(t, !ok, "a direction without a measurement was located")
+}
+
+// TestSentLess: datagrams that were never sent did not arrive: the path is not at its best.
+func TestSentLess(t *testing.T) {
+	for rate, kind := range map[units.BitRate]model.FindingKind{100e6: model.FindingFull, 500e6: model.FindingNotFound} {
+		r := udpRun(model.UDPSummary{Sent: 8300}, model.UDPSummary{Received: 8300}, everything(), everything())
+		r.Flow = model.Flow{Engine: udp.Name, Direction: model.To, Params: traffic.Write(udp.Params{Rate: rate})}
+		r.Ends[0].Flows[0].Bytes, r.Ends[0].Flows[0].Window = 12e6, time.Second
+		l, _ := LocateUDP(r, model.To)
+		e := Evidence{Direction: model.To, Run: &r, Sender: End{Host: model.Near, Flow: &r.Ends[0].Flows[0]}}
+		got := datagrams(e, l)
+		must.True(t, len(got) == 1 && got[0].Kind == kind, "%s: %+v", rate, got)
+	}
 }
 
 // traced adds 50 rounds of probes of the path to a run; its receiver answers them, or does not.
