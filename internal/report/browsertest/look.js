@@ -44,12 +44,13 @@
   }
 
   // Wider than the window.
-  const root = document.documentElement;
-  if (root.scrollWidth > innerWidth) fault(`the page is ${root.scrollWidth} wide in a window of ${innerWidth}`);
+  // A phone's innerWidth grows with a page that is too wide.
+  const root = document.documentElement, wide = root.clientWidth;
+  if (root.scrollWidth > wide) fault(`the page is ${root.scrollWidth} wide in a window of ${wide}`);
   for (const e of document.body.querySelectorAll('*')) {
     if (e.closest('svg') && e.tagName.toLowerCase() != 'svg' || !visible(e)) continue;
     const r = e.getBoundingClientRect();
-    if (r.width && r.right > innerWidth + 1) fault(`${where(e)}: <${e.tagName.toLowerCase()}> reaches ${Math.round(r.right)} in a window of ${innerWidth}: "${short(e.textContent)}"`);
+    if (r.width && r.right > wide + 1) fault(`${where(e)}: <${e.tagName.toLowerCase()}> reaches ${Math.round(r.right)} in a window of ${wide}: "${short(e.textContent)}"`);
     if (e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX == 'hidden') fault(`${where(e)}: <${e.tagName.toLowerCase()}> is cut off: "${short(e.textContent)}"`);
   }
 

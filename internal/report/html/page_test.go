@@ -180,6 +180,8 @@ func TestPagesInABrowser(t *testing.T) {
 	folder := t.TempDir()
 	for name, page := range pages(t) {
 		path := filepath.Join(folder, name+".html")
+		const most = `data-name="99 % within">`
+		page = strings.Replace(page, most, most+"unknown: it takes 100 answers or more, and there are 99 ", 1) // a value may be a sentence
 		must.Do(t, os.WriteFile(path, []byte(page), 0o600))
 		address := (&url.URL{Scheme: "file", Path: filepath.ToSlash(path)}).String()
 		t.Run(name, func(t *testing.T) {

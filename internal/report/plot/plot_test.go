@@ -52,6 +52,27 @@ func TestBoxOf(t *testing.T) {
 	must.True(t, got != nil && *got == want, "%v, want %v", got, want)
 }
 
+// TestHeat: numbers without space for their unit share that of the axis, and what is not measured
+// differs from a small number without colours.
+func TestHeat(t *testing.T) {
+	of := func(unit Unit, v ...float64) Heat { return Heat{Unit: unit, Name: "goodput", Cells: [][]float64{v}} }
+	for _, c := range []struct {
+		heat Heat
+		room float64
+		want string // texts, and the axis
+	}{
+		{of(BitRate, 38.15e6, 9.6e6, math.NaN()), 90, "38.15 Mbit/s|9.6 Mbit/s|–|goodput"},
+		{of(BitRate, 38.16e6, 9.6e6, math.NaN()), 40, "38.2|9.6|–|goodput, Mbit/s"},
+		{of(BitRate, 1e9, 999.9e6), 40, "1000|1000|goodput, Mbit/s"},
+		{of(Seconds, .000214, .0101), 32, "0.214|10.1|goodput, ms"},
+		{of(BitRate, 38.15e6, math.NaN()), 3, "||goodput, Mbit/s"},
+	} {
+		low, high := c.heat.shades()
+		texts, axis := c.heat.texts(low, high, c.room)
+		must.Equal(t, strings.Join(append(texts[0], axis), "|"), c.want)
+	}
+}
+
 // TestTextIsText: markup in a text stays text.
 func TestTextIsText(t *testing.T) {
 	f := Figure{Name: `x"><script>`, Title: "<b>", Sentence: "a & b", Panels: []Panel{Boxes{Parts: []Part{{Name: "</text><script>"}}}}}

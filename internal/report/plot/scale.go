@@ -227,17 +227,17 @@ func Format(v float64, u Unit) string {
 	case Seconds:
 		return units.FormatDuration(time.Duration(math.Round(v * 1e9)))
 	case Percent:
-		return units.Percent(rounded(v)).String()
+		return units.Percent(rounded(v, 4)).String()
 	case Share:
-		return units.Percent(rounded(100 * v)).String()
+		return units.Percent(rounded(100*v, 4)).String()
 	case Plain:
 	}
-	return fmt.Sprint(rounded(v))
+	return fmt.Sprint(rounded(v, 4))
 }
 
-// rounded rounds to four significant digits.
-func rounded(v float64) float64 {
-	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64)
+// rounded rounds to significant digits.
+func rounded(v float64, digits int) float64 {
+	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
 	if err != nil {
 		return v
 	}
