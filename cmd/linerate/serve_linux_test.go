@@ -136,7 +136,7 @@ func TestServeRefuses(t *testing.T) {
 		"wrong secret":      {changed(link, func(l *tls.Link) { l.Secret = flip(l.Secret) }), 3, "the secret is wrong"},
 		"no secret":         {changed(link, func(l *tls.Link) { l.Secret = "" }), 3, "wants the secret of its join link"},
 		"nobody there":      {elsewhere("6000"), 3, "connection refused\n  is linerate serve running there?"},
-		"another server":    {elsewhere("6001"), 3, "what answers there is not linerate serve"},
+		"another server":    {elsewhere("6001"), 3, "what answers there is not linerate"},
 		"one that hangs up": {elsewhere("6002"), 3, "what answers there hung up"},
 		"a silent server":   {elsewhere("6003"), 3, "no answer in time"},
 	} {

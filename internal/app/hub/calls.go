@@ -18,6 +18,7 @@ import (
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/fleet"
 	"linerate/internal/core/fleet/series"
+	"linerate/internal/core/lists"
 )
 
 // mostPast is how many earlier starts of an agent a hub remembers, to recognise a twin.
@@ -87,7 +88,8 @@ func agentCall[In any, Out any, P interface {
 }](h *Hub, answer func(context.Context, caller, P) (Out, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c := caller{pin: tls.PeerPin(r)}
-		if right, hash := h.shows(r); right == fleet.Joins {
+		right, hash := h.shows(r)
+		if right == fleet.Joins {
 			c.key = hash
 		}
 		c.addr, _, _ = net.SplitHostPort(r.RemoteAddr)
@@ -95,6 +97,8 @@ func agentCall[In any, Out any, P interface {
 		in := P(new(In))
 		switch {
 		case err != nil:
+		case known == nil && right != "" && right != fleet.Joins:
+			err = fmt.Errorf("%w: this is the link in %s, for people: join with the link that linerate hub prints", wirefleet.ErrDenied, linkFiles()[right])
 		case c.pin == "" || known == nil && c.key == "":
 			err = fmt.Errorf("%w: it does not know this host: join with the link that linerate hub prints now", wirefleet.ErrDenied)
 		case known != nil && known.Removed:
@@ -144,8 +148,13 @@ func (h *Hub) known(r *http.Request, c caller) (*fleet.Host, error) {
 
 // find returns the host with a pin, nil if there is none.
 func (h *Hub) find(pin string) *fleet.Host {
+	return h.host(func(one *fleet.Host) bool { return one.Pin == pin })
+}
+
+// host returns the host for which is returns true, nil if there is none.
+func (h *Hub) host(is func(*fleet.Host) bool) *fleet.Host {
 	for _, one := range h.hosts {
-		if one.Pin == pin {
+		if is(one) {
 			return one
 		}
 	}
@@ -209,8 +218,14 @@ func (h *Hub) meet(ctx context.Context, c caller, in *wirefleet.Sync) (*fleet.Ho
 	if slices.Contains(one.Past, in.Boot) {
 		one.Twin = c.addr
 		h.dirty[one.ID] = true
-		h.alert(fleet.Alert{Kind: "twin", Subject: one.Name, Text: fmt.Sprintf("two hosts use the key of %s: %s, and a copy at %s, which is refused", one.Name, strings.Join(one.Addrs, ", "), c.addr)})
-		return nil, fmt.Errorf("%w: this key is in use by %s at %s, which started later; is this machine a copy of its disk? give it a key of its own: linerate agent --rejoin", wirefleet.ErrTwin, one.Name, strings.Join(one.Addrs, ", "))
+		// Each of the two may start again: the alert about both is the same.
+		two := []string{strings.Join(one.Addrs, ", "), strings.Join(addrs(c, in), ", ")}
+		slices.Sort(two)
+		a := fleet.Alert{Kind: "twin", Subject: one.Name, Text: fmt.Sprintf("%s and %s use one key, that of %s; the one that started first is refused", two[0], two[1], one.Name)}
+		if !slices.ContainsFunc(h.raised, func(o fleet.Alert) bool { return o.Text == a.Text }) {
+			h.alert(a)
+		}
+		return nil, fmt.Errorf("%w: %s at %s, which started later", wirefleet.ErrTwin, one.Name, strings.Join(one.Addrs, ", "))
 	}
 	if h.silent[one.ID] {
 		h.alert(fleet.Alert{Kind: "back", Subject: one.Name, Text: one.Name + " is back"})
@@ -243,11 +258,13 @@ func describe(one *fleet.Host, c caller, in *wirefleet.Sync, now int64) (changed
 		one.Boot, one.Twin = in.Boot, ""
 	}
 	one.Seen, one.Version, one.Session, one.Port, one.Limits, one.Waiting, one.Lost = now, in.Version, in.Session, in.Port, in.Limits, in.Waiting, in.Lost
-	one.Addrs = in.Addrs
-	if !slices.Contains(one.Addrs, c.addr) { // as the hub sees it
-		one.Addrs = append(slices.Clone(one.Addrs), c.addr)
-	}
+	one.Addrs = addrs(c, in)
 	return !reflect.DeepEqual([]any{was.Boot, was.Addrs, was.Port, was.Session, was.Limits}, []any{one.Boot, one.Addrs, one.Port, one.Session, one.Limits})
+}
+
+// addrs returns the addresses of a host: its own list, and the one that the hub sees.
+func addrs(c caller, in *wirefleet.Sync) []string {
+	return lists.Once(slices.Clone(in.Addrs), c.addr)
 }
 
 // join registers a new host.
@@ -271,16 +288,8 @@ func (h *Hub) join(ctx context.Context, c caller, in *wirefleet.Sync) (*fleet.Ho
 
 // unique returns a name that no other host has.
 func (h *Hub) unique(name string) string {
-	taken := func(name string) bool {
-		for _, one := range h.hosts {
-			if one.Name == name {
-				return true
-			}
-		}
-		return false
-	}
 	out := name
-	for n := 2; taken(out); n++ {
+	for n := 2; h.host(func(one *fleet.Host) bool { return one.Name == out }) != nil; n++ {
 		out = fmt.Sprintf("%s-%d", name, n)
 	}
 	return out
@@ -307,11 +316,7 @@ func (h *Hub) push(ctx context.Context, c caller, in *wirefleet.Push) (*wireflee
 	if err := h.follow(ctx); err != nil {
 		h.fault = err // it is stored, and taken later
 	}
-	out := &wirefleet.Pushed{Kept: []int64{}}
-	for _, r := range in.Results {
-		out.Kept = append(out.Kept, r.ID)
-	}
-	return out, nil
+	return &wirefleet.Pushed{Kept: lists.Each(in.Results, func(r fleet.Lease) int64 { return r.ID })}, nil
 }
 
 // present returns the present numbers between hosts.

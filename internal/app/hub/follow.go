@@ -11,6 +11,7 @@ import (
 	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/fleet"
 	"linerate/internal/core/fleet/series"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 )
 
@@ -182,10 +183,7 @@ func (h *Hub) change(o *fleet.Outcome) fleet.Change {
 	}
 	name := h.name(o.Host)
 	c := fleet.Change{Near: name, Report: series.ReportOf(name, o.StreamChange)}
-	var with []string
-	for _, w := range o.With {
-		with = append(with, series.Instead(o.Metric, w.Now, w.Was)+" with "+h.name(w.Host))
-	}
+	with := lists.Each(o.With, func(w fleet.With) string { return series.Instead(o.Metric, w.Now, w.Was) + " with " + h.name(w.Host) })
 	c.Text = o.Headline(name) + ", whichever host measures with it: " + strings.Join(with, ", ")
 	if changed, known := h.changedOn(o.Host, before); known {
 		c.Cohorts = h.cohorts(o, changed)
@@ -247,7 +245,7 @@ func (h *Hub) changedOn(host, before int64) (changed []fingerprint.Change, known
 
 // cohorts compares the hosts on which each of some conditions has changed as on a near end with the
 // other hosts.
-func (h *Hub) cohorts(o *fleet.Outcome, changes []fingerprint.Change) (all []fleet.Cohort) {
+func (h *Hub) cohorts(o *fleet.Outcome, changes []fingerprint.Change) []fleet.Cohort {
 	with := map[fingerprint.Change]map[int64]bool{}
 	for _, c := range changes {
 		with[c] = map[int64]bool{}
@@ -266,10 +264,7 @@ func (h *Hub) cohorts(o *fleet.Outcome, changes []fingerprint.Change) (all []fle
 			}
 		}
 	}
-	for _, c := range changes {
-		all = append(all, o.Cohort(c, len(changes), with[c]))
-	}
-	return all
+	return lists.Each(changes, func(c fingerprint.Change) fleet.Cohort { return o.Cohort(c, len(changes), with[c]) })
 }
 
 func (h *Hub) name(id int64) string {

@@ -264,6 +264,11 @@ func TestFleet(t *testing.T) {
 		b.start()
 		b.run(2 * time.Hour)
 		must.Len(t, b.hub.changes, 0, "without a change")
+		must.True(t, *b.hub.status().Hosts[0].Sends > 2e9, "sends %v", b.hub.status().Hosts[0].Sends)
+		b.hub.setup.Groups = []fleet.Group{{Hosts: []string{"mac", "nas"}, ProbeOnly: true}} // to two of the four others
+		sends := *b.hub.status().Hosts[0].Sends
+		must.True(t, sends > 1.3e9 && sends < 1.6e9, "half of the looks are probes: %v", sends)
+		b.hub.setup.Groups = nil
 		b.slow, b.kernel = 2, "6.2"
 		began := time.Now()
 		b.run(3 * time.Hour)
@@ -286,6 +291,17 @@ func TestFleet(t *testing.T) {
 		must.Need(t, len(b.hub.changes) == was+1, "after a path carries less: %+v", b.hub.changes[was:])
 		must.Contain(t, b.hub.changes[was].Lines()[0], "vps: goodput to mac is worse since ")
 	})
+}
+
+// TestParseLink: the port of a hub's link is a hub's.
+func TestParseLink(t *testing.T) {
+	env := func(string) string { return " linerate://p.s@env:1\n" }
+	for text, addr := range map[string]string{"linerate://p.s@a,b:1": "a:5300,b:1", "@": "env:1"} {
+		must.Equal(t, must.Get(ParseLink(text, env))(t).Addr, addr, "%s", text)
+	}
+	for _, text := range []string{"linerate://a", "root@nas", "nas", "@" + t.TempDir()} {
+		must.Fail(t, must.Err(ParseLink(text, env)), "%s", text)
+	}
 }
 
 // TestCohorts: two of four hosts went from one kernel to another one; a third came to it from elsewhere,
@@ -441,8 +457,23 @@ func TestBadDays(t *testing.T) {
 		must.Do(t, must.Err(b.sync(&copied))) // the later start wins
 		must.Is(t, must.Err(b.sync(a)), wirefleet.ErrTwin, "the one that started before")
 		must.Do(t, must.Err(b.sync(&copied)))
-		must.Contain(t, fmt.Sprint(b.hub.status().Hosts), "[a copy of it at 10.0.0.1 uses the same key")
-		must.Contain(t, fmt.Sprint(b.hub.raised), " twin ")
+		must.Contain(t, fmt.Sprint(b.hub.status().Hosts), "[it and 10.0.0.1 use one key; the one that started first is refused")
+		a.about.Boot, a.about.Addrs = "again", []string{"10.0.0.9"}
+		must.Do(t, must.Err(b.sync(a))) // it started again
+		must.Is(t, must.Err(b.sync(&copied)), wirefleet.ErrTwin, "now the copy started before")
+		copied.about.Boot = "again, the copy"
+		must.Do(t, must.Err(b.sync(&copied)))
+		must.Is(t, must.Err(b.sync(a)), wirefleet.ErrTwin, "the one that started before")
+		var twins []string
+		for _, one := range b.hub.raised {
+			if one.Kind == "twin" {
+				twins = append(twins, one.Text)
+			}
+		}
+		must.Same(t, twins, []string{
+			"10.0.0.1 and 10.0.0.1 use one key, that of a; the one that started first is refused",
+			"10.0.0.1 and 10.0.0.9, 10.0.0.1 use one key, that of a; the one that started first is refused",
+		}, "one alert for each two hosts")
 		b.agents[1] = &copied
 
 		far.about.Clock = int64(24 * time.Hour)

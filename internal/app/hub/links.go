@@ -43,7 +43,7 @@ func Init(c Config) error {
 	identity, err := tls.LoadKey(c.Dir)
 	for _, file := range linkFiles() {
 		path := filepath.Join(c.Dir, file)
-		link, _ := readLink(path)
+		link, _ := ParseLink("@"+path, nil)
 		if link.Secret == "" {
 			link.Secret = newSecret()
 		}
@@ -55,14 +55,25 @@ func Init(c Config) error {
 	return err
 }
 
-// readLink returns the link in a file, and the text of the file; both are empty without one.
-func readLink(path string) (tls.Link, string) {
-	text, err := os.ReadFile(path)
-	link, perr := tls.ParseLink(string(text))
-	if err != nil || perr != nil {
-		return tls.Link{}, ""
+// ParseLink returns the link of a hub in text: the link itself, @FILE, or @ for $LINERATE_LINK.
+func ParseLink(text string, getenv func(string) string) (l tls.Link, err error) {
+	if file, at := strings.CutPrefix(text, "@"); file != "" && at {
+		var b []byte
+		b, err = os.ReadFile(file)
+		text = string(b)
+	} else if at {
+		text = getenv("LINERATE_LINK")
 	}
-	return link, string(text)
+	if err == nil {
+		l, err = tls.ParseLinkTo(strings.TrimSpace(text), DefaultPort)
+	}
+	if err == nil && l.Pin == "" {
+		err = tls.ErrNoPin
+	}
+	if err != nil {
+		return tls.Link{}, fault.WithHint(fault.Usagef("--hub: %w", err), "use the whole link that linerate hub prints, or @FILE for a file with it")
+	}
+	return l, nil
 }
 
 func newSecret() string {
@@ -90,7 +101,8 @@ func (h *Hub) links(ctx context.Context) error {
 	}
 	for right, file := range linkFiles() {
 		path := filepath.Join(h.c.Dir, file)
-		link, text := readLink(path)
+		link, _ := ParseLink("@"+path, nil)
+		was := link
 		k, known := h.keys[hashOf(link.Secret)]
 		if link.Secret == "" || h.c.NewLinks || known && (k.Right != right || !k.Valid(h.now())) {
 			link.Secret, known = newSecret(), false
@@ -104,11 +116,11 @@ func (h *Hub) links(ctx context.Context) error {
 		if right == fleet.Joins {
 			h.link = link.String()
 		}
-		if link.String() == text {
+		if link == was {
 			continue
 		}
 		// A link on a volume that is read-only serves as it is.
-		if err := durable.Write(durable.OS{}, path, []byte(link.String()), 0o600); err != nil && (text == "" || h.c.NewLinks || !errors.Is(err, syscall.EROFS)) {
+		if err := durable.Write(durable.OS{}, path, []byte(link.String()), 0o600); err != nil && (was.Secret == "" || h.c.NewLinks || !errors.Is(err, syscall.EROFS)) {
 			return fmt.Errorf("write %s: %w", path, err)
 		}
 	}

@@ -54,10 +54,8 @@ func (h *Hub) do(ctx context.Context, o fleet.Operation) (fleet.Operated, error)
 
 // named returns the host of that name.
 func (h *Hub) named(name string) (*fleet.Host, error) {
-	for _, one := range h.hosts {
-		if one.Name == name && !one.Removed {
-			return one, nil
-		}
+	if one := h.host(func(one *fleet.Host) bool { return one.Name == name && !one.Removed }); one != nil {
+		return one, nil
 	}
 	return nil, fmt.Errorf("%w: the fleet has no host %q; linerate fleet --json names them", wirefleet.ErrCannot, name)
 }

@@ -12,6 +12,7 @@ import (
 	"linerate/internal/core/fleet"
 	"linerate/internal/core/fleet/matching"
 	"linerate/internal/core/fleet/series"
+	"linerate/internal/core/lists"
 )
 
 // work does what is due, until ctx ends.
@@ -60,7 +61,7 @@ func (h *Hub) due(ctx context.Context) error {
 	for l := range h.open() {
 		if l.Until+grace < now {
 			r := *l
-			r.State, r.Reason = fleet.Lost, "no result came"
+			r.State, r.Reason = fleet.Lost, "no result came from "+h.name(l.Near)+", which may have stopped; the pair is measured again in turn"
 			lost = append(lost, r)
 		}
 	}
@@ -285,12 +286,8 @@ func (h *Hub) planRounds(ctx context.Context, now int64, fills bool) error {
 func (h *Hub) planRound(ctx context.Context, w fleet.Span, now int64) error {
 	rng := rand.New(rand.NewPCG(rand.Uint64(), 0))
 	ids, f := h.members(now)
-	pairs, _ := f.Round(w, func(a, b int) int64 { return h.latest(ids[a], ids[b]) }, rng)
-	var leases []fleet.Lease
-	for _, p := range pairs {
-		leases = append(leases, h.lease(ids[p.Near], ids[p.Far], w, rng))
-	}
-	return h.plan(ctx, leases)
+	pairs := f.Round(w, func(a, b int) int64 { return h.latest(ids[a], ids[b]) }, rng)
+	return h.plan(ctx, lists.Each(pairs, func(p fleet.Pair) fleet.Lease { return h.lease(ids[p.Near], ids[p.Far], w, rng) }))
 }
 
 // latest returns when two hosts measured, or are to measure, with each other at last.
@@ -306,11 +303,10 @@ func (h *Hub) planFirst(ctx context.Context, now int64) error {
 	untried := func(a, b int) bool {
 		return !h.between(fleet.Way{Low: min(ids[a], ids[b]), High: max(ids[a], ids[b])}).tried
 	}
-	var leases []fleet.Lease
 	rng := rand.New(rand.NewPCG(rand.Uint64(), 0))
-	for _, w := range f.Firsts(untried, now+soon, window, h.round) {
-		leases = append(leases, h.lease(ids[w.Near], ids[w.Far], w.Span, rng))
-	}
+	leases := lists.Each(f.Firsts(untried, now+soon, window, h.round), func(w matching.Window) fleet.Lease {
+		return h.lease(ids[w.Near], ids[w.Far], w.Span, rng)
+	})
 	if err := h.plan(ctx, leases); err != nil {
 		return err
 	}

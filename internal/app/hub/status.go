@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"time"
 
@@ -24,9 +25,15 @@ func (h *Hub) status() fleet.Status {
 	for i := range s.Hosts {
 		one := &s.Hosts[i]
 		one.Looks = min(s.Rounds, int(one.Limits.Share*3600/window))
-		if rates := h.row(one.ID, hosts).Goodput.Row(0); len(rates) > 0 {
-			q := watch.Request{ProbeOnly: one.Limits.ProbeOnly, Time: fleet.BulkTime}
-			all := units.Bytes(one.Looks) * q.Bytes(units.BitRate(stats.Median(rates)), 0)
+		var each []float64 // bytes of a look with each other host: they take turns
+		for j, rate := range h.row(one.ID, hosts).Goodput[0] {
+			q := watch.Request{ProbeOnly: one.Limits.ProbeOnly || s.Hosts[j].Limits.ProbeOnly, Time: fleet.BulkTime}
+			if j != i && (q.ProbeOnly || !math.IsNaN(rate)) {
+				each = append(each, float64(q.Bytes(units.BitRate(rate), 0)))
+			}
+		}
+		if len(each) > 0 {
+			all := units.Bytes(float64(one.Looks) * stats.Mean(each))
 			one.Sends = &all
 		}
 	}
@@ -147,7 +154,7 @@ func (h *Hub) hostStatus(one *fleet.Host, now int64) fleet.HostStatus {
 		note("drained until %s", h.at(one.Drained).Format("2006-01-02 15:04"))
 	}
 	if one.Twin != "" {
-		note("a copy of it at %s uses the same key, and is refused", one.Twin)
+		note("it and %s use one key; the one that started first is refused: start the copy once with --rejoin", one.Twin)
 	}
 	if one.Ahead != 0 {
 		note("its clock is wrong by %s", time.Duration(one.Ahead)*time.Second)

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"linerate/internal/app/target"
 	wirefleet "linerate/internal/control/fleet"
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/fleet"
@@ -37,11 +36,8 @@ const (
 )
 
 // NewView returns the view of the hub of a view link.
-func NewView(t target.Target) (*View, error) {
-	if t.Kind != target.Serve || t.Link.Pin == "" {
-		return nil, fault.WithHint(fault.Usagef("--hub: %s is no link of a hub", t), "use the view link, or @FILE")
-	}
-	return &View{client: wirefleet.Client{HTTP: tls.Web(t.Link, tls.Identity{}, nil), Token: t.Link.Secret}}, nil
+func NewView(l tls.Link) *View {
+	return &View{client: wirefleet.Client{HTTP: tls.Web(l, tls.Identity{}, nil), Token: l.Secret}}
 }
 
 func (v *View) get(ctx context.Context, path string, into any) error {

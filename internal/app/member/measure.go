@@ -20,6 +20,7 @@ import (
 	"linerate/internal/core/fleet/series"
 	"linerate/internal/core/model"
 	"linerate/internal/core/mtu"
+	"linerate/internal/core/plain"
 	"linerate/internal/fault"
 )
 
@@ -164,7 +165,7 @@ func packetsOf(ctx context.Context, e *target.Ends, runs []fleet.Run, directions
 
 // failed returns a lease that ended with an error.
 func failed(ctx context.Context, l fleet.Lease, err error) fleet.Lease {
-	l.Runs, l.State, l.Reason = nil, fleet.Failed, fault.Sentence(err)
+	l.Runs, l.State, l.Reason = nil, fleet.Failed, plain.Words(fault.Sentence(err))
 	switch {
 	case context.Cause(ctx) != nil:
 		l.Reason = fmt.Sprint(context.Cause(ctx))

@@ -27,6 +27,7 @@ import (
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/fleet"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/units"
 	"linerate/internal/fault"
 	"linerate/internal/host/durable"
@@ -179,15 +180,24 @@ func (m *Member) syncing(ctx context.Context) error {
 			// A hub that hung may have heard of the process before this one last: this is the later start.
 			m.boot, name, restarted = rand.Text(), "", time.Now()
 			continue
-		case errors.Is(err, wirefleet.ErrDenied), errors.Is(err, wirefleet.ErrTwin), errors.Is(err, wirefleet.ErrVersion), errors.Is(err, tls.ErrPin):
+		case errors.Is(err, wirefleet.ErrTwin):
+			return fault.New(fault.Unreachable, fmt.Errorf("hub: %w", err), "one of the two is a copy of the other's disk: start linerate agent there once with the same flags and --rejoin")
+		case errors.Is(err, wirefleet.ErrDenied), errors.Is(err, wirefleet.ErrVersion), errors.Is(err, tls.ErrPin):
 			return fault.WithKind(fault.Unreachable, fmt.Errorf("hub: %w", err))
 		case err != nil:
 			if failures == 0 {
-				m.say("the hub does not answer: %v; this host follows the orders that it has, and keeps results", err)
+				then := "this host follows the orders that it has, and keeps results"
+				if name == "" {
+					then = "this host has not joined yet; trying again: are the address and port right?"
+				}
+				m.say("the hub does not answer: %v; %s", err, then)
 			}
 			failures++
 			pause(ctx, failures)
 			continue
+		}
+		if name == "" && strings.HasPrefix(out.Name, m.c.Name+"-") {
+			m.say("%s is taken; this host is %s", m.c.Name, out.Name)
 		}
 		if failures > 0 || name == "" {
 			m.say("%s is a host of the fleet, in touch with the hub at %s", out.Name, m.c.Hub.Addr)
@@ -272,11 +282,7 @@ func (m *Member) pushing(ctx context.Context) {
 			if errors.Is(err, wirefleet.ErrInvalid) && len(results) > 0 { // another version's: it would never get in
 				m.env.Observe(app.Trouble{Err: fmt.Errorf("the hub cannot read %d results, which are dropped: %w", len(results), err)})
 				m.lost.Add(int64(len(results)))
-				var all []int64
-				for _, r := range results {
-					all = append(all, r.ID)
-				}
-				err = m.spool.forget(all)
+				err = m.spool.forget(lists.Each(results, func(r fleet.Lease) int64 { return r.ID }))
 			}
 		}
 		switch {

@@ -64,15 +64,8 @@ func (h *host) stored() model.MeshHost {
 
 // open opens the sessions with all hosts in parallel, and reads their facts.
 func (m *mesh) open(ctx context.Context) {
-	var texts []string
-	for _, h := range m.Hosts {
-		m.hosts = append(m.hosts, &host{Host: h, name: h.Name})
-		texts = append(texts, h.Target.Text)
-	}
-	for i, name := range model.EndNames(texts) {
-		if m.hosts[i].name == "" {
-			m.hosts[i].name = name
-		}
+	for i, name := range m.names() {
+		m.hosts = append(m.hosts, &host{Host: m.Hosts[i], name: name})
 	}
 	var all sync.WaitGroup
 	var typing sync.Mutex // ssh may ask the user for a password

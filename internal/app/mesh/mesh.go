@@ -3,6 +3,7 @@
 package mesh
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/fleet"
 	"linerate/internal/core/fleet/odd"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/plan"
@@ -64,6 +66,7 @@ func (q Request) Validate() error {
 	if n := len(q.Hosts); n < 2 || n > fleet.MostHosts {
 		return fault.WithHint(fault.Usagef("a mesh has 2 to %d hosts, and this one has %d", fleet.MostHosts, n), "name more hosts: linerate mesh user@nas user@pi; this machine is one of them unless --without-here says otherwise")
 	}
+	names := q.names()
 	for i, h := range q.Hosts {
 		if k := h.Target.Kind; k == target.Lab || k == target.Foreign {
 			return fault.WithHint(fault.Usagef("%s: every host of a mesh runs linerate by itself", h.Target), "name hosts over ssh (user@host), a linerate serve, or exec:ADDRESS COMMAND")
@@ -71,8 +74,20 @@ func (q Request) Validate() error {
 		if slices.ContainsFunc(q.Hosts[:i], func(o Host) bool { return o.Target.Text == h.Target.Text }) {
 			return fault.Usagef("%s is named twice", h.Target)
 		}
+		if slices.Contains(names[:i], names[i]) {
+			return fault.WithHint(fault.Usagef("two hosts have the name %s", names[i]), "give one another name: NAME=HOST")
+		}
 	}
 	return nil
+}
+
+// names returns the names of the hosts: those given, else those in the targets.
+func (q Request) names() []string {
+	names := model.EndNames(lists.Each(q.Hosts, func(h Host) string { return h.Target.Text }))
+	for i, h := range q.Hosts {
+		names[i] = cmp.Or(h.Name, names[i])
+	}
+	return names
 }
 
 // flow is the traffic of a run: the latency alone, then bulk TCP with probes beside it.
@@ -338,10 +353,7 @@ func (m *mesh) nothing(why error) error {
 
 // Verdict returns an error if something in a session is odd, nil if not.
 func Verdict(s *model.Session) error {
-	var names []string
-	for _, t := range odd.Session(s) {
-		names = append(names, t.Name)
-	}
+	names := lists.Each(odd.Session(s), func(t odd.Thing) string { return t.Name })
 	if len(names) == 0 {
 		return nil
 	}

@@ -63,8 +63,7 @@ type Synced struct {
 	Now      int64   `json:"now_ns"`    // the hub's clock, since 1970
 	Waited   int64   `json:"waited_ns"` // until there was news
 	Orders   []Order `json:"orders,omitempty"`
-	Drained  int64   `json:"drained_until_s"`  // measure nothing before that time of the hub's clock
-	Notice   string  `json:"notice,omitempty"` // for the owner of the host
+	Drained  int64   `json:"drained_until_s"` // measure nothing before that time of the hub's clock
 }
 
 // Order is a lease for its near host.
@@ -226,7 +225,7 @@ func (c Client) Read(ctx context.Context, path string, in any, most int64, read 
 	}
 	res, err := c.HTTP.Do(req)
 	if err != nil {
-		return err
+		return errors.Unwrap(err) // without the URL, whose host is any
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode == http.StatusOK {

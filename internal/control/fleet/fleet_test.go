@@ -2,11 +2,15 @@ package fleet
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"math"
+	"net"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -83,6 +87,13 @@ func TestMessages(t *testing.T) {
 		must.Is(t, (&Push{[]fleet.Lease{bad}}).Validate(), ErrInvalid, "%s", name)
 	}
 	must.Is(t, (&Push{make([]fleet.Lease, MostResults+1)}).Validate(), ErrInvalid, "many results")
+}
+
+// TestCallFails: an error names what failed, and not the URL, whose host is any.
+func TestCallFails(t *testing.T) {
+	refused := errors.New("connect to hub:5300: connection refused")
+	c := Client{HTTP: &http.Client{Transport: &http.Transport{DialTLSContext: func(context.Context, string, string) (net.Conn, error) { return nil, refused }}}}
+	must.Equal(t, c.Call(t.Context(), "/fleet/v1/sync", nil, nil, 1).Error(), refused.Error())
 }
 
 // TestNoMessageForSettings: what a hub can send to an agent holds no setting, command or path.

@@ -42,13 +42,8 @@ const recent = 7 * 24 * time.Hour
 const Day = 24 * time.Hour
 
 // Silent returns how many hosts are silent.
-func Silent(s *fleet.Status) (n int) {
-	for _, h := range s.Hosts {
-		if h.Silent {
-			n++
-		}
-	}
-	return n
+func Silent(s *fleet.Status) int {
+	return lists.Count(s.Hosts, func(h fleet.HostStatus) bool { return h.Silent })
 }
 
 // Summary returns the state of a fleet in one line, and what people should know in few more.
@@ -74,23 +69,25 @@ func Summary(s *fleet.Status) (head string, all []Entry) {
 		add("odd", "%s", text)
 	}
 	for _, p := range s.Problems {
+		if slices.ContainsFunc(s.Hosts, func(h fleet.HostStatus) bool { return h.Silent && (h.Name == p.Near || h.Name == p.Far) }) {
+			continue // its host is listed
+		}
 		add("path", "%s - %s: %s", p.Near, p.Far, p.Text)
 	}
 	if n := len(all); n > most {
 		all = append(all[:most-1], Entry{"more", fmt.Sprintf("%d more: linerate fleet --json has all", n-most+1)})
 	}
 	head = fmt.Sprintf("%s, %d silent; %d of %s looked at in the last 24 h; results of the last hour: %s", plain.Count(len(s.Hosts), "host"), Silent(s), s.Seen, plain.Count(s.Pairs, "pair"), Tally(s.Hour))
+	if len(s.Hour) == 0 && len(s.Queue) > 0 {
+		head += ", the first at about " + s.Queue[0].Until.Format("15:04:05")
+	}
 	return plain.Line(head), all
 }
 
 // Tally formats how many leases ended how.
 func Tally(t fleet.Tally) string {
-	var parts []string
-	for _, state := range slices.Sorted(maps.Keys(t)) {
-		parts = append(parts, fmt.Sprintf("%d %s", t[state], state))
-	}
-	if len(parts) == 0 {
+	if len(t) == 0 {
 		return "none yet"
 	}
-	return plain.And(parts)
+	return plain.And(lists.Each(slices.Sorted(maps.Keys(t)), func(state fleet.LeaseState) string { return fmt.Sprintf("%d %s", t[state], state) }))
 }

@@ -7,6 +7,7 @@ import (
 
 	"linerate/internal/core/fleet"
 	"linerate/internal/core/fleet/series"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 	"linerate/internal/report/mesh"
@@ -54,10 +55,9 @@ func tripText(seconds float64) string {
 func Queue(s *fleet.Status) (header []string, rows [][]string) {
 	all := slices.Concat(s.Queue, s.Recent)
 	slices.SortStableFunc(all, func(a, b fleet.Entry) int { return b.From.Compare(a.From) })
-	for _, e := range all {
-		rows = append(rows, []string{series.Clock(e.From), string(e.Kind), plain.Line(e.Near), plain.Line(e.Far), string(e.State), plain.Line(e.Reason)})
-	}
-	return []string{"from", "what", "near", "far", "state", "why"}, rows
+	return []string{"from", "what", "near", "far", "state", "why"}, lists.Each(all, func(e fleet.Entry) []string {
+		return []string{series.Clock(e.From), string(e.Kind), plain.Line(e.Near), plain.Line(e.Far), string(e.State), plain.Line(e.Reason)}
+	})
 }
 
 // Plan returns what the hosts measure in an hour: in a line, as the rows of a table, and why
@@ -79,9 +79,7 @@ func Plan(s *fleet.Status) (head string, header []string, rows [][]string, left 
 		}
 		rows = append(rows, []string{plain.Line(h.Name), fmt.Sprint(h.Looks), sends, why})
 	}
-	for _, one := range s.Shared {
-		left = append(left, one.String())
-	}
+	left = lists.Each(s.Shared, fleet.SharedStatus.String)
 	for _, p := range s.Problems {
 		left = append(left, plain.Line(fmt.Sprintf("%s - %s: %s", p.Near, p.Far, p.Text)))
 	}

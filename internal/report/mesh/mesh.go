@@ -11,6 +11,7 @@ import (
 
 	"linerate/internal/core/fleet"
 	"linerate/internal/core/fleet/odd"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/stats"
@@ -74,11 +75,7 @@ func (d Document) Line() string {
 	if len(d.Odd) == 0 {
 		return "nothing is odd"
 	}
-	var names []string
-	for _, t := range d.Odd {
-		names = append(names, t.Name)
-	}
-	return "odd: " + plain.And(names)
+	return "odd: " + plain.And(lists.Each(d.Odd, func(t odd.Thing) string { return t.Name }))
 }
 
 // Section returns the report's section for display.
@@ -146,11 +143,7 @@ func texts(b traffic.Block) (header []string, rows [][]string) {
 		header = append(header, map[bool]string{true: ">"}[c.Right]+c.Title)
 	}
 	for _, r := range b.Rows {
-		var row []string
-		for _, c := range r {
-			row = append(row, c.Text)
-		}
-		rows = append(rows, row)
+		rows = append(rows, lists.Each(r, func(c traffic.Cell) string { return c.Text }))
 	}
 	return header, rows
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"linerate/internal/core/fleet/series"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 )
@@ -47,14 +48,13 @@ func Render(w io.Writer, d Document, wrap func(string) []string) error {
 			head += ", the last one at " + series.Clock(h.Last)
 		}
 		if h.Missed > 0 {
-			head += fmt.Sprintf("; not reached at %s since", plain.Count(h.Missed, "look"))
+			head += fmt.Sprintf("; not reached at the last %s", plain.Count(h.Missed, "look"))
 		}
-		all = append(all, head)
+		if all = append(all, head); h.Looks == 0 {
+			all = append(all, "  forget it: linerate prune --kind watch --state failed")
+		}
 		for _, s := range h.Streams {
-			row := make([]float64, 0, len(s.Values))
-			for _, v := range s.Values {
-				row = append(row, v.Value)
-			}
+			row := lists.Each(s.Values, func(v series.Value) float64 { return v.Value })
 			usual := "too few looks to say what is usual"
 			if s.Usual != nil {
 				usual = "usual " + series.Quantity(s.Metric, *s.Usual)

@@ -13,7 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/app/target"
+	"linerate/internal/app/watch"
 	"linerate/internal/control/session"
+	"linerate/internal/core/fleet/series"
 	"linerate/internal/core/model"
 	"linerate/internal/fault"
 	"linerate/internal/must"
@@ -240,4 +243,12 @@ func TestStorePath(t *testing.T) {
 		got, want = a.storePath(), filepath.Join(home, ".local", "share", "linerate", "linerate.db")
 		must.True(t, got == want, "by default: %s, want %s", got, want)
 	}
+}
+
+// TestWatchSaysWhoIsAway: one line in plain words.
+func TestWatchSaysWhoIsAway(t *testing.T) {
+	w := newWorld(t)
+	err := fault.WithHint(errors.New("dial udp 10.0.0.2:5299: connect: network is unreachable"), "one hint\nanother one")
+	(&console{Env: w.Env}).tellLook(t.Context(), "", watch.Outcome{Host: target.Target{Text: "nas"}, Path: &series.Path{Missed: 2}, Away: true, Err: err})
+	must.Equal(t, w.out.String(), "nas could not be reached at 2 looks in a row: connect to 10.0.0.2:5299: network is unreachable; one hint another one\n")
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app/hub"
-	"linerate/internal/app/target"
 	"linerate/internal/core/fleet"
 	"linerate/internal/fault"
 	reportfleet "linerate/internal/report/fleet"
@@ -63,11 +62,8 @@ func (a *console) fleetSource(f fleetFlags, file string) (*hub.View, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := target.Parse(text, a.world())
-	if err != nil {
-		return nil, err
-	}
-	return hub.NewView(t)
+	l, err := hub.ParseLink(text, a.Getenv)
+	return hub.NewView(l), err
 }
 
 func (a *console) fleet(ctx context.Context, f fleetFlags) error {

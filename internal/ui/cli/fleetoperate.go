@@ -35,6 +35,9 @@ func (a *console) fleetOperations(f *fleetFlags) []*cobra.Command {
 					*to = args[i]
 				}
 			}
+			if cmd.Flags().Changed("uses") && uses < 1 {
+				return fault.WithHint(fault.Usagef("--uses: %d hosts are not 1 or more", uses), "leave it out for any number")
+			}
 			if last != "" {
 				d, err := units.ParseDuration(last)
 				if err != nil || d < time.Second {

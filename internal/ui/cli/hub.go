@@ -136,7 +136,11 @@ func (a *console) hub(ctx context.Context, f hubFlags) error {
 		if addr := h.MetricsAddr(); addr != "" {
 			a.talk("metrics on http://%s/metrics", addr)
 		}
-		a.talk("run this on each host; what they measure: linerate fleet. Elsewhere, copy %s there: linerate fleet --hub @view.link", filepath.Join(dir, hub.ViewFile))
+		show := "linerate fleet"
+		if f.state != "" {
+			show += " --state " + plain.ShellWord(f.state)
+		}
+		a.talk("run this on each host; what they measure: "+show+". Elsewhere, copy %s there: linerate fleet --hub @view.link", filepath.Join(dir, hub.ViewFile))
 	}
 	return errors.Join(err, h.Run(ctx))
 }
@@ -170,11 +174,16 @@ func (a *console) tellAlert(ctx context.Context, run string, e fleet.Alert) {
 	for line := range strings.Lines(e.Text) {
 		a.talk("%s  %s", e.At.Format("15:04"), strings.TrimRight(line, "\n"))
 	}
+	a.exec(ctx, run, reportfleet.AlertSchema, e)
+}
+
+// exec runs the command of --exec, "" for none, with an event as a document.
+func (a *console) exec(ctx context.Context, run, schema string, event any) {
 	if run == "" {
 		return
 	}
 	var doc bytes.Buffer
-	err := format.Envelope(&doc, reportfleet.AlertSchema, e)
+	err := format.Envelope(&doc, schema, event)
 	if err == nil {
 		err = watch.Exec(ctx, run, doc.String())
 	}

@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"linerate/internal/app/hub"
 	"linerate/internal/app/member"
 	"linerate/internal/app/serve"
-	"linerate/internal/app/target"
 	"linerate/internal/core/fleet"
 	"linerate/internal/fault"
 )
@@ -68,28 +68,20 @@ key. Started by root, it gives root up as linerate serve does.`
 	}
 }
 
-func (a *console) member(ctx context.Context, f memberFlags) error {
-	t, err := target.Parse(f.hub, a.world())
-	if err != nil {
+func (a *console) member(ctx context.Context, f memberFlags) (err error) {
+	if f.Hub, err = hub.ParseLink(f.hub, a.Getenv); err != nil {
 		return err
 	}
-	if t.Kind != target.Serve || t.Link.Pin == "" {
-		return fault.WithHint(fault.Usagef("--hub: %s is no link of a hub", t), "use the whole link that linerate hub prints, or @FILE")
-	}
-	f.Hub = t.Link
 	var bad faults
 	if f.rate != "" {
-		if f.Limits.Rate, err = fleet.ParseRate(f.rate); err != nil {
-			bad.add("max-rate", err)
-		}
+		f.Limits.Rate, err = fleet.ParseRate(f.rate)
+		bad.add("max-rate", err)
 	}
-	if f.Limits.Share, err = fleet.ParseShare(f.share); err != nil {
-		bad.add("max-share", err)
-	}
+	f.Limits.Share, err = fleet.ParseShare(f.share)
+	bad.add("max-share", err)
 	if f.quiet != "" {
-		if f.Limits.Quiet, err = fleet.ParseQuiet(f.quiet); err != nil {
-			bad.add("quiet-hours", err)
-		}
+		f.Limits.Quiet, err = fleet.ParseQuiet(f.quiet)
+		bad.add("quiet-hours", err)
 	}
 	if err := bad.err(); err != nil {
 		return err

@@ -69,18 +69,31 @@ With --fail-on odd the exit code is 8 where something is odd, for a health check
 	fl.BoolVar(&f.withoutHere, "without-here", false, "leave this machine out")
 	fl.IntVar(&f.request.Rounds, "rounds", 1, "measure every pair so many times; the median counts")
 	fl.IntVar(&f.request.AtOnce, "at-once", 0, "pairs at the same time at most (default: as many as have no host in common)")
-	fl.StringVarP(&f.time, "time", "t", "3s", "measured time of each way")
+	fl.StringVarP(&f.time, "time", "t", "3s", runTimes)
 	fl.IntVarP(&f.request.Streams, "parallel", "P", mesh.DefaultStreams, "parallel connections")
 	fl.StringVar(&f.failOn, "fail-on", "", "odd: exit code 8 where something is odd")
 	fl.StringVar(&f.request.Title, "title", "", "a name for the session")
 	return c
 }
 
+// runTimes describes --time of many runs in a row.
+const runTimes = "measured time of each way, 100ms to 1m"
+
+// runTime parses --time as runTimes says.
+func (f *faults) runTime(text string) time.Duration {
+	d, err := units.ParseDuration(text)
+	if err == nil && (d < 100*time.Millisecond || d > time.Minute) {
+		err = fmt.Errorf("%s is not between 100ms and 1m", text)
+	}
+	f.add("time", err)
+	return d
+}
+
 // ask returns the request that flags and arguments describe.
 func (a *console) ask(f meshFlags, args []string) (mesh.Request, error) {
 	q := f.request
 	var bad faults
-	q.Time = bad.duration("time", f.time)
+	q.Time = bad.runTime(f.time)
 	for _, n := range []struct {
 		flag               string
 		value, least, most int
@@ -90,9 +103,6 @@ func (a *console) ask(f meshFlags, args []string) (mesh.Request, error) {
 		}
 	}
 	bad.join(oneOf("fail-on", f.failOn, "odd"))
-	if q.Time <= 0 {
-		bad.add("time", errors.New("a way takes some time to measure, as 3s"))
-	}
 	if err := bad.err(); err != nil {
 		return q, err
 	}
@@ -115,8 +125,12 @@ func (a *console) ask(f meshFlags, args []string) (mesh.Request, error) {
 		args = append(lines, args...)
 	}
 	for _, text := range args {
-		h, err := a.meshHost(text)
-		if err != nil {
+		var h mesh.Host
+		if m := named.FindStringSubmatch(text); m != nil {
+			h.Name, text = m[1], m[2]
+		}
+		var err error
+		if h.Target, err = target.Parse(text, a.world()); err != nil {
 			return q, err
 		}
 		q.Hosts = append(q.Hosts, h)
@@ -126,16 +140,6 @@ func (a *console) ask(f meshFlags, args []string) (mesh.Request, error) {
 
 // named matches NAME=HOST.
 var named = regex.New(`^([A-Za-z0-9][A-Za-z0-9._-]*)=(.*)$`)
-
-func (a *console) meshHost(text string) (mesh.Host, error) {
-	var h mesh.Host
-	if m := named.FindStringSubmatch(text); m != nil {
-		h.Name, text = m[1], m[2]
-	}
-	var err error
-	h.Target, err = target.Parse(text, a.world())
-	return h, err
-}
 
 // longestHosts is the largest file of hosts, in bytes.
 const longestHosts = 1 << 20

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -19,9 +18,9 @@ import (
 	"linerate/internal/core/fleet/series"
 	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 	"linerate/internal/fault"
-	"linerate/internal/report/format"
 	reportwatch "linerate/internal/report/watch"
 	"linerate/internal/store"
 	"linerate/internal/store/postgres"
@@ -73,7 +72,7 @@ for each look, unless --keep-agent leaves it there.`,
 	fl.BoolVar(&f.once, "once", false, "look once, then end")
 	fl.BoolVar(&f.show, "show", false, "draw what was seen and measure nothing")
 	fl.BoolVar(&f.request.ProbeOnly, "probe-only", false, "round trip and loss alone: half a megabyte a look")
-	fl.StringVarP(&f.time, "time", "t", "3s", "measured time of each way")
+	fl.StringVarP(&f.time, "time", "t", "3s", runTimes)
 	fl.IntVarP(&f.request.Streams, "parallel", "P", watch.DefaultStreams, "parallel connections")
 	fl.StringVar(&f.margin, "margin", "10%", "the smallest change to report")
 	fl.StringVar(&f.exec, "exec", "", "shell command for each change; it reads a JSON document")
@@ -87,20 +86,16 @@ for each look, unless --keep-agent leaves it there.`,
 func (a *console) watchAsked(f watchFlags, args []string) (watch.Request, error) {
 	q := f.request
 	var bad faults
-	q.Time = bad.duration("time", f.time)
+	q.Time = bad.runTime(f.time)
 	var err error
-	if q.Every, err = units.ParseSpan(f.every); err != nil {
-		bad.add("every", err)
-	}
+	q.Every, err = units.ParseSpan(f.every)
+	bad.add("every", err)
 	margin, err := units.ParsePercent(f.margin)
 	if err != nil || margin < 1 || margin > 100 {
 		bad.add("margin", fmt.Errorf("%q is no share between 1%% and 100%%", f.margin))
 	}
 	if q.Streams < 1 || q.Streams > 128 {
 		bad.add("parallel", fmt.Errorf("%d is not between 1 and 128", q.Streams))
-	}
-	if q.Time < time.Second || q.Time > time.Minute {
-		bad.add("time", fmt.Errorf("%s is not between 1s and 1m", f.time))
 	}
 	if err := bad.err(); err != nil {
 		return q, err
@@ -121,6 +116,17 @@ func (a *console) watchAsked(f watchFlags, args []string) (watch.Request, error)
 func (a *console) watching(ctx context.Context, f watchFlags, fl *pflag.FlagSet, args []string) error {
 	if err := a.pathOver(a.path, fl); err != nil {
 		return err
+	}
+	switch {
+	case f.once && f.show:
+		return fault.Usagef("--once measures and --show does not: leave one out")
+	case f.once && len(args) == 0:
+		return fault.WithHint(fault.Usagef("--once: there is no HOST to look at"), "name one, or see what was seen: linerate watch")
+	}
+	for _, name := range []string{"time", "parallel"} {
+		if f.request.ProbeOnly && fl.Changed(name) {
+			return fault.Usagef("--%s is of TCP, which --probe-only leaves out: leave one of them out", name)
+		}
 	}
 	q, err := a.watchAsked(f, args)
 	if err != nil {
@@ -277,7 +283,7 @@ func (a *console) tellLook(ctx context.Context, run string, o watch.Outcome) {
 			}
 		}
 	case o.Away:
-		e.Kind, e.Text = "away", fmt.Sprintf("%s could not be reached at %d looks in a row: %s", name, o.Path.Missed, fault.Sentence(o.Err))
+		e.Kind, e.Text = "away", plain.Line(plain.Words(fmt.Sprintf("%s could not be reached at %d looks in a row: %s", name, o.Path.Missed, fault.Sentence(o.Err))))
 	case o.Back:
 		e.Kind, e.Text = "back", name+" can be reached again"
 	default:
@@ -286,17 +292,7 @@ func (a *console) tellLook(ctx context.Context, run string, o watch.Outcome) {
 	if e.Change == nil && !a.json {
 		fmt.Fprintln(a.Out, e.Text)
 	}
-	if run == "" {
-		return
-	}
-	var doc bytes.Buffer
-	err := format.Envelope(&doc, reportwatch.EventSchema, e)
-	if err == nil {
-		err = watch.Exec(ctx, run, doc.String())
-	}
-	if err != nil {
-		a.talk("--exec: %v", err)
-	}
+	a.exec(ctx, run, reportwatch.EventSchema, e)
 }
 
 // watchObserver prints the progress of a watch, without a session's screen.

@@ -20,7 +20,7 @@ func (a *console) watchTimer(ctx context.Context, f watchFlags, fl *pflag.FlagSe
 	switch {
 	case a.json:
 		return fault.Usagef("--print-unit, --install and --remove print no document: leave out --json")
-	case !f.remove && len(args) == 0:
+	case (f.print || !f.remove) && len(args) == 0:
 		return fault.WithHint(fault.Usagef("there is nothing to look at"), "name a HOST: linerate watch root@nas --install")
 	case a.storePath() == inMemory:
 		return fault.Usagef("--db %s keeps nothing from one look to the next", inMemory)

@@ -10,7 +10,7 @@ const put = e => {
   if (focused && document.getElementById(focused)) document.getElementById(focused).focus();
 };
 stream.addEventListener("open", () => { state.textContent = "live: what is new appears by itself" });
-stream.addEventListener("error", () => { state.textContent = stream.readyState === EventSource.CLOSED ? "no longer live" : "linerate ui does not answer" });
+stream.addEventListener("error", () => { state.textContent = stream.readyState === EventSource.CLOSED ? "no longer live" : "linerate does not answer: start it again, and load this page" });
 stream.addEventListener("part", put);
 stream.addEventListener("now", e => { document.getElementById("now").innerHTML = e.data });
 stream.addEventListener("gone", put);

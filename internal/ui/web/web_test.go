@@ -311,6 +311,8 @@ func TestWithoutScripts(t *testing.T) {
 		_, text, _ := ask(t, c, "GET", rootOf(server)+path, nil)
 		must.True(t, strings.Contains(text, want) && strings.Contains(text, "<noscript>"), "%s lacks %q or how to go on", path, want)
 	}
+	_, script, _ := ask(t, c, "GET", rootOf(server)+"/live.js", nil)
+	must.True(t, strings.Contains(script, "EventSource") && !strings.Contains(script, "linerate ui"), "the page of a fleet has this script too:\n%s", script)
 }
 
 // TestListByFinding: the links of the list filter it by one finding and by one host.

@@ -115,7 +115,7 @@ func Pin(ctx context.Context, addr string) (string, error) {
 func connect(ctx context.Context, addr string, from model.Egress, config *ctls.Config) (net.Conn, *ctls.Conn, error) {
 	raw, err := sockio.Dial(ctx, net.Dialer{}, "tcp", addr, engine.SocketOptions{Egress: model.Egress{Bind: from.Bind, Device: from.Device}})
 	if err != nil {
-		return nil, nil, fmt.Errorf("connect to linerate serve: %w", err)
+		return nil, nil, err
 	}
 	conn := ctls.Client(raw, config)
 	if err := conn.HandshakeContext(ctx); err != nil {
@@ -143,7 +143,7 @@ func clientConfig(alpn string, known func(pin string) error) *ctls.Config {
 		InsecureSkipVerify: true, // VerifyConnection verifies every handshake
 		VerifyConnection: func(s ctls.ConnectionState) error {
 			if s.NegotiatedProtocol != alpn {
-				return errors.New("the server is not linerate serve")
+				return errors.New("the server is not linerate")
 			}
 			return known(pin(s.PeerCertificates[0]))
 		},
@@ -153,7 +153,7 @@ func clientConfig(alpn string, known func(pin string) error) *ctls.Config {
 // explain says what a failed handshake means.
 func explain(err error) error {
 	if _, ok := errors.AsType[ctls.RecordHeaderError](err); ok {
-		return errors.New("what answers there is not linerate serve")
+		return errors.New("what answers there is not linerate")
 	}
 	return err
 }

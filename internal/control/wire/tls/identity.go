@@ -166,7 +166,10 @@ const scheme = "linerate://"
 var errLink = errors.New("not a join link: one looks like linerate://PIN.SECRET@HOST:5299")
 
 // ParseLink parses a link; the port defaults to DefaultPort.
-func ParseLink(s string) (Link, error) {
+func ParseLink(s string) (Link, error) { return ParseLinkTo(s, DefaultPort) }
+
+// ParseLinkTo is ParseLink with another default port.
+func ParseLinkTo(s, defaultPort string) (Link, error) {
 	rest, ok := strings.CutPrefix(s, scheme)
 	if !ok {
 		return Link{}, errLink
@@ -183,7 +186,7 @@ func ParseLink(s string) (Link, error) {
 		if err != nil || u.Hostname() == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
 			return Link{}, errLink
 		}
-		addrs = append(addrs, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), DefaultPort)))
+		addrs = append(addrs, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), defaultPort)))
 	}
 	if len(addrs) > maxAddrs || strings.ContainsFunc(who, func(r rune) bool { return r != '.' && !isBase64URL(r) }) {
 		return Link{}, errLink

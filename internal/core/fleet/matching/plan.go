@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
-	"slices"
 
 	"linerate/internal/core/fleet"
+	"linerate/internal/core/lists"
 )
 
 // Member is a host to plan for.
@@ -62,48 +62,27 @@ func (f *Fleet) take(a, b int, w fleet.Span) {
 	}
 }
 
-// LeftOut is a host without a partner in a window, with the reason.
-type LeftOut struct {
-	Host int
-	Why  string
-}
-
 // Round pairs members for a window, each at most once (fleet.md section 4): in random order, each
 // takes the free one with which it measured least recently. last returns when two places
 // measured with each other, in seconds since 1970, 0 for never. Round adds the window to the
 // members of each pair, and to what they share.
-func (f *Fleet) Round(w fleet.Span, last func(a, b int) int64, rng *rand.Rand) (pairs []fleet.Pair, left []LeftOut) {
-	members := f.Members
-	free := make([]fleet.Refusal, len(members))
-	for i, m := range members {
-		free[i] = m.Limits.Allow(w, m.Taken)
-	}
-	order := rng.Perm(len(members))
+func (f *Fleet) Round(w fleet.Span, last func(a, b int) int64, rng *rand.Rand) (pairs []fleet.Pair) {
+	free := lists.Each(f.Members, func(m Member) bool { return m.Limits.Allow(w, m.Taken) == fleet.Allowed })
+	order := rng.Perm(len(free))
 	for at, i := range order {
-		if free[i] != fleet.Allowed {
-			continue
-		}
 		best := None
 		for _, j := range order[at+1:] {
-			if free[j] == fleet.Allowed && (best == None || last(i, j) < last(i, best)) && f.room(i, j, w) {
+			if free[i] && free[j] && (best == None || last(i, j) < last(i, best)) && f.room(i, j, w) {
 				best = j
 			}
 		}
-		if best == None {
-			left = append(left, LeftOut{i, "no other host is free then"})
-			continue
-		}
-		free[i], free[best] = fleet.Busy, fleet.Busy
-		f.take(i, best, w)
-		pairs = append(pairs, fleet.Pair{Near: i, Far: best})
-	}
-	for i, m := range members {
-		if why := free[i]; why != fleet.Allowed && !slices.Contains(m.Taken, w) {
-			left = append(left, LeftOut{i, string(why)})
+		if best != None {
+			free[i], free[best] = false, false
+			f.take(i, best, w)
+			pairs = append(pairs, fleet.Pair{Near: i, Far: best})
 		}
 	}
-	slices.SortFunc(left, func(a, b LeftOut) int { return cmp.Compare(a.Host, b.Host) })
-	return pairs, left
+	return pairs
 }
 
 // step is the distance of the beginnings that Earliest tries, in seconds.
