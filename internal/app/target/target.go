@@ -89,7 +89,7 @@ func Parse(s string, env app.Env) (Target, error) {
 		err := fault.Usagef("no way to reach %s:// hosts", scheme)
 		var like []string
 		for _, p := range env.AllPrograms() {
-			if strings.HasPrefix(p.Of(), scheme) && p.New != nil {
+			if strings.TrimRight(p.Of(), "0123456789") == scheme && p.New != nil {
 				like = lists.Once(like, p.Of()+"://"+host)
 			}
 		}
