@@ -178,7 +178,9 @@ func TestShowIsTheReportAgain(t *testing.T) {
 		moved := write(t, "copy.db", string(must.Get(os.ReadFile(db))(t)))
 		copied := do(append([]string{"show", "last", "--db", moved}, form...)...)
 		must.Contain(t, copied, " --db "+moved)
-		words := func(text string) string { return strings.Join(strings.Fields(strings.ReplaceAll(text, "\\\n", " ")), "") }
+		words := func(text string) string {
+			return strings.Join(strings.Fields(strings.ReplaceAll(text, "\\\n", " ")), "")
+		}
 		must.Equal(t, strings.ReplaceAll(words(copied), "--db"+moved, ""), words(printed), "show last %v of a copied file prints", form)
 		other := do(append([]string{"test", "exec:127.0.0.1 linerate agent", "--to", "-n", "1MiB", "--omit", "0", "--idle", "0s"}, form...)...)
 		must.True(t, other != printed, "all reports are the same")
