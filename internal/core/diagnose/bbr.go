@@ -46,7 +46,7 @@ func (f features) believes() (believed, bool) {
 	}, true
 }
 
-// drains reports whether bbr fills the path but for one interval, in which it let the path drain
+// drains reports whether bbr fills the path but for one interval, or two, in which it let the path drain
 // to measure the least round trip: 200 ms and a round trip of nearly nothing, every 10 s
 // (BBRProbeRTTDuration of draft-ietf-ccwg-bbr).
 func (f features) drains() bool {

@@ -249,6 +249,7 @@ func longCases() []aCase {
 		{name: "bbr's own queue holds up even the least of its round trips", rate: 390e6, change: after(bbr(400e6, 10, 12), level, func(e *Evidence) { e.TCP.BBR.RTTMin = known(11900 * time.Microsecond) }), rule: "B06", at: nowhere, says: "packets wait there (12 ms instead of 10 ms)"},
 		{name: "bbr that lets the full path drain once", rate: 820e6, change: after(bbr(938e6, 10, 10.2), drained), rule: "ceiling", at: atSender, says: "87.1 % of the 941.5 Mbit/s that this link can carry; bbr fills it (938 Mbit/s), but for"},
 		{name: "bbr that is slower twice", rate: 820e6, change: after(bbr(938e6, 10, 10.2), func(e *Evidence) { rates(e, 1.14, 0.72, 1.14, 0.86, 1.14) }), rule: "unknown", without: "ceiling"},
+		{name: "bbr that lets the path drain across the border of two intervals", rate: 820e6, change: after(bbr(938e6, 10, 10.2), func(e *Evidence) { rates(e, 1.14, 1.14, 0.79, 0.79, 1.14) }), rule: "ceiling", at: atSender},
 		{name: "a sender that does not pace drains no path", rate: 820e6, change: drained, rule: "unknown", without: "ceiling"},
 		{name: "bbr that is still getting faster", rate: 390e6, change: after(bbr(400e6, 10, 12), func(e *Evidence) { rates(e, 0.5, 1, 1.5) }), rule: "unknown", without: "B06"},
 		{name: "a processor that is full tells bbr a lower rate", rate: 390e6, change: after(bbr(400e6, 15000, 12), level, func(e *Evidence) { e.Sender.moved("thread_run_ms", 9900) }), rule: "B16", at: atSender, without: "B10"},

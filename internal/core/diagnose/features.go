@@ -26,7 +26,7 @@ type features struct {
 	spread  fact.Of[float64] // standard deviation over mean of the rate in the intervals
 	growth  fact.Of[float64] // rate of the last third of the run over the first
 	peak    fact.Of[float64] // best interval over the ceiling
-	others  fact.Of[float64] // mean of the intervals without the slowest one, over the ceiling
+	others  fact.Of[float64] // mean of the intervals without the slowest one, or two neighbours, over the ceiling
 	resent  fact.Of[float64] // retransmitted segments over all, in the measured window
 	events  fact.Of[float64] // loss events that slowed the sender down, over all segments
 	signs   fact.Of[int64]   // of reordering: how often a slowdown was undone as needless
@@ -99,7 +99,14 @@ func (f *features) rates() {
 	f.growth = fact.Known(stats.Mean(rates[len(rates)-third:])/first, "rate in the intervals")
 	if c, ok := f.Ceiling.Get(); ok && c > 0 {
 		f.peak = fact.Known(slices.Max(rates)/float64(c), "best interval over ceiling")
-		f.others = fact.Known((mean*float64(len(rates))-slices.Min(rates))/float64(len(rates)-1)/float64(c), "all intervals but the slowest over ceiling")
+		sum, most := mean*float64(len(rates)), 0.0
+		for i, slow := range rates {
+			most = max(most, (sum-slow)/float64(len(rates)-1))
+			if i > 0 && len(rates) >= 4 { // a pause may fall into two
+				most = max(most, (sum-slow-rates[i-1])/float64(len(rates)-2))
+			}
+		}
+		f.others = fact.Known(most/float64(c), "all intervals but the slowest, or two, over ceiling")
 	}
 }
 
