@@ -314,7 +314,7 @@ func (b *builder) further() []Step {
 	if all, _ := b.openFor(true); all > more {
 		until = "go on until more of it is decided"
 	}
-	return []Step{b.resume(until+" ("+b.moreBlocks(more)+")", b.extension(most)...)}
+	return []Step{b.resume("run", until+" ("+b.moreBlocks(more)+")", b.extension(most)...)}
 }
 
 // extension returns the flags for more blocks, and for more data if the session's budget would
@@ -366,8 +366,8 @@ func (b *builder) repeated(command string, without ...string) (words []string, o
 }
 
 // resume returns the command that continues a session.
-func (b *builder) resume(what string, how ...string) Step {
-	words := append([]string{"linerate run --resume " + b.s.ID}, how...)
+func (b *builder) resume(command, what string, how ...string) Step {
+	words := append([]string{"linerate " + command + " --resume " + b.s.ID}, how...)
 	if strings.HasPrefix(b.s.Near, "exec:") || strings.HasPrefix(b.s.Far, "exec:") {
 		words = append(words, "--allow-exec")
 	}

@@ -226,7 +226,7 @@ func Build(s model.Session, o Options) Document {
 	switch {
 	case s.Kind == model.KindCheck, s.Kind == model.KindWatch, s.Mesh != nil: // they have no blocks
 	case s.State == model.SessionInterrupted, s.State == model.SessionStopped:
-		d.Next = append([]Step{b.resume("go on at the next block")}, d.Next...)
+		d.Next = append([]Step{b.resume("run", "go on at the next block")}, d.Next...)
 	case s.State == model.SessionDone:
 		d.Next = slices.Concat(b.further(), b.anew(), d.Next)
 	}

@@ -123,7 +123,7 @@ func afterSearch(s model.Session, rec tune.Record) Step {
 	free, _ := b.repeated("tune", "--only", "--never")
 	switch {
 	case s.State == model.SessionInterrupted, s.State == model.SessionStopped:
-		return Step{"go on", strings.Join(append([]string{"linerate tune --resume " + s.ID}, b.stored()...), " ")}
+		return b.resume("tune", "go on")
 	case ok && rec.Reason == tune.BudgetSpent && rec.Confirmation == "":
 		return Step{"without a budget", strings.Join(unlimited, " ")}
 	case ok && rec.Reason == tune.NoneAllowed && len(free) < len(s.Command):

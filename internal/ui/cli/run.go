@@ -16,7 +16,6 @@ import (
 	"linerate/internal/app/trial"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
-	"linerate/internal/core/plain"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/stats"
 	"linerate/internal/fault"
@@ -237,7 +236,7 @@ func (a *console) finish(ctx context.Context, st results, s model.Session, err e
 func (a *console) tellForeign(changes []model.Change) {
 	for _, c := range changes {
 		if c.State == model.ChangeForeign {
-			a.talk("%s on the %s host was changed by another program meanwhile: it %s", c.Knob, c.Host, c.Detail)
+			a.talk("%s on the %s host was changed by another program meanwhile, and is left alone: %s", c.Knob, c.Host, c.Detail)
 		}
 	}
 }
@@ -246,12 +245,12 @@ func (a *console) tellForeign(changes []model.Change) {
 // plan file or a stored session. A host on the command line replaces these, and is the user's
 // own choice.
 func (f *runFlags) mayExec(where, near, far string) error {
-	for _, end := range []struct{ flag, text, own string }{{"--from", near, f.from}, {"--far", far, f.far}} {
+	for _, end := range []struct{ text, own string }{{near, f.from}, {far, f.far}} {
 		if f.allowExec || end.own != "" || !strings.HasPrefix(end.text, "exec:") {
 			continue
 		}
 		return fault.WithHint(fault.Usagef("%s wants to run a command on this machine: %s", where, end.text),
-			"if that is what you want, add --allow-exec, or give the host yourself: %s %s", end.flag, plain.ShellWord(end.text))
+			"if that is what you want, add --allow-exec, or name the host yourself")
 	}
 	return nil
 }

@@ -38,6 +38,7 @@ type tuneFlags struct {
 	from, goal, resume, allow string
 	only, never               []string
 	quick, thorough, dryRun   bool
+	allowExec                 bool
 }
 
 func (a *console) tuneCommand() *cobra.Command {
@@ -101,6 +102,7 @@ processor time that each Gbit costs the receiver: offloads, moderation, jumbo fr
 	fl.BoolVar(&f.dryRun, "dry-run", false, "measure and diagnose, and only say what would be tried")
 	fl.Uint64("seed", 0, "seed of the random order (default: drawn, and recorded)")
 	fl.String("title", "", "a name for the session")
+	fl.BoolVar(&f.allowExec, "allow-exec", false, "run the command of an exec: host that stands in the stored session")
 	fl.StringVar(&f.resume, "resume", "", "go on with an interrupted search: its ID, the beginning of it, or last")
 	return c
 }
@@ -179,6 +181,10 @@ func (a *console) tune(ctx context.Context, f tuneFlags, fl *pflag.FlagSet, args
 		}
 		if old.State == model.SessionRunning {
 			return runsElsewhere(old)
+		}
+		given := runFlags{far: host, from: from, allowExec: f.allowExec}
+		if err := given.mayExec("session "+old.ID, old.Near, old.Far); err != nil {
+			return err
 		}
 		host, from = cmp.Or(host, old.Far), cmp.Or(from, old.Near)
 		if old.Near == old.Far {
@@ -260,7 +266,7 @@ func (a *console) tuned(ctx context.Context, out apptune.Outcome, of searched, d
 	t := report.BuildTuned(out.Search, out.Record, out.Confirmation)
 	next := tuneNext(t, out.Record, of.host, of.from)
 	if out.Search.State == model.SessionInterrupted {
-		next = []string{"linerate tune --resume " + out.Search.ID}
+		next = []string{t.Next.Command}
 	}
 	if a.json {
 		return a.document("linerate/tune/v1", tuneDoc{t, out.Record, next})

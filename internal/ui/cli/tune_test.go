@@ -2,6 +2,7 @@ package cli
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -36,6 +37,19 @@ func TestTuneKeepCommands(t *testing.T) {
 	for _, command := range next {
 		must.True(t, strings.Contains(out.String(), "\n"+command+"\n"), "%q is not a line of:\n%s", command, out.String())
 	}
+}
+
+// A stored search, which may be another person's, runs its command only if the user wants that.
+func TestTuneResumesNoCommand(t *testing.T) {
+	t.Parallel()
+	w, ran := newWorld(t), filepath.Join(t.TempDir(), "ran")
+	st := must.Get(openStoreAt(t.Context(), w.vars["LINERATE_DB"]))(t)
+	must.Do(t, st.CreateSession(t.Context(), model.Session{ID: "s1", Kind: model.KindTune, Near: model.ThisMachine, Far: "exec:10.0.0.2 touch " + ran, State: model.SessionInterrupted}))
+	must.Do(t, st.Close())
+	code := w.main(t, "tune", "--resume", "s1")
+	must.True(t, code == exitUsage && strings.Contains(w.err.String(), "add --allow-exec"), "exit code %d\n%s", code, &w.err)
+	_, err := os.Stat(ran)
+	must.True(t, os.IsNotExist(err), "the command ran: %v", err)
 }
 
 // An unknown value of --allow is refused with the one that there is.
