@@ -16,6 +16,7 @@ import (
 	"linerate/internal/app/trial"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/stats"
 	"linerate/internal/fault"
@@ -245,12 +246,12 @@ func (a *console) tellForeign(changes []model.Change) {
 // plan file or a stored session. A host on the command line replaces these, and is the user's
 // own choice.
 func (f *runFlags) mayExec(where, near, far string) error {
-	for _, end := range []struct{ text, own string }{{near, f.from}, {far, f.far}} {
+	for _, end := range []struct{ flag, text, own string }{{"--from", near, f.from}, {"--far", far, f.far}} {
 		if f.allowExec || end.own != "" || !strings.HasPrefix(end.text, "exec:") {
 			continue
 		}
 		return fault.WithHint(fault.Usagef("%s wants to run a command on this machine: %s", where, end.text),
-			"if that is what you want, add --allow-exec, or name the host yourself")
+			"if that is what you want, add --allow-exec, or give the host yourself: %s %s", end.flag, plain.ShellWord(end.text))
 	}
 	return nil
 }
