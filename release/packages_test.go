@@ -46,8 +46,7 @@ func TestManPages(t *testing.T) {
 	pages, _ := filepath.Glob(filepath.Join(root, "usr/share/man/man1/*.1"))
 	out, err := exec.CommandContext(t.Context(), mandoc, append([]string{"-T", "lint", "-W", "error"}, pages...)...).CombinedOutput()
 	must.True(t, err == nil, "%v\n%s", err, out)
-	text, err := exec.CommandContext(t.Context(), mandoc, "-T", "utf8", filepath.Join(root, "usr/share/man/man1/linerate.1")).Output()
-	must.Do(t, err)
+	text := must.Get(exec.CommandContext(t.Context(), mandoc, "-T", "utf8", filepath.Join(root, "usr/share/man/man1/linerate.1")).Output())(t)
 	plain := overstruck(string(text))
 	for _, want := range []string{"ssh://user@nas:2222", "  lab:rate=1gbit,rtt=10ms", "find what limits your network", "--timeout"} {
 		must.True(t, strings.Contains(plain, want), "linerate.1 does not say %q\n%s", want, plain)

@@ -84,9 +84,7 @@ func TestArticlesSet(t *testing.T) {
 	words := func(s string) string { return strings.Join(strings.Fields(s), " ") }
 	read := func(t *testing.T, n *netns, host string) state {
 		t.Helper()
-		file := func(name string) string {
-			return words(n.read(t, host, "/proc/sys/net/ipv4/"+name))
-		}
+		file := func(name string) string { return words(n.read(t, host, "/proc/sys/net/ipv4/"+name)) }
 		return state{file("tcp_rmem"), file("tcp_wmem"), n.mtu(t, host)}
 	}
 	// with replaces a number of a triple.

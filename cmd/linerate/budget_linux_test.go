@@ -164,9 +164,7 @@ func TestLifetime(t *testing.T) {
 	must.Get(i.prepare(t, f, 1))(t)
 	i.start(t)
 	must.Say(t, i.end(t, 10*time.Second), "open another one", "the run ended with")
-	must.Within(t, 15*time.Second, "the session to end", func() bool {
-		return must.Err(i.Facts(t.Context(), "")) != nil
-	})
+	must.Within(t, 15*time.Second, "the session to end", func() bool { return must.Err(i.Facts(t.Context(), "")) != nil })
 }
 
 // TestMetrics reads a server's usage as a program does.

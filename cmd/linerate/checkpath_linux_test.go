@@ -162,9 +162,7 @@ func TestCheckOfIperf3(t *testing.T) {
 	server := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.far, iperf3, "-s")
 	must.Do(t, server.Start())
 	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
-	must.Until(t, "the server", func() bool {
-		return strings.Contains(ip(t, "netns", "exec", n.far, "ss", "-ltn"), ":5201")
-	})
+	must.Until(t, "the server", func() bool { return strings.Contains(ip(t, "netns", "exec", n.far, "ss", "-ltn"), ":5201") })
 	open := t.TempDir()
 	_ = os.Chmod(open, 0o777)
 	cmd := n.prepare(exec.CommandContext(t.Context(), "ip", "netns", "exec", n.near, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all",
@@ -176,9 +174,7 @@ func TestCheckOfIperf3(t *testing.T) {
 }
 
 // unwrapped joins lines with their indented continuations.
-func unwrapped(text string) string {
-	return regexp.MustCompile("\n {4,}").ReplaceAllString(text, " ")
-}
+func unwrapped(text string) string { return regexp.MustCompile("\n {4,}").ReplaceAllString(text, " ") }
 
 // TestRecheckKept: recheck and knobs show the state of what is kept on this machine by its
 // fingerprint: proven on another kernel, on this one, or not measured.

@@ -161,9 +161,7 @@ func TestTruthOfAMillionSamples(t *testing.T) {
 	stores := map[string]func() string{"SQLite": func() string { return filepath.Join(t.TempDir(), "results.db") }}
 	switch server, err := postgrestest.Start(t.Context()); {
 	case err == nil:
-		t.Cleanup(func() {
-			must.OK(t, server.Stop())
-		})
+		t.Cleanup(func() { must.OK(t, server.Stop()) })
 		stores["PostgreSQL"] = func() string { return must.Get(server.Database(t.Context()))(t) }
 	case errors.Is(err, postgrestest.ErrMissing):
 		t.Log(err)
@@ -205,18 +203,14 @@ func TestTruthOfHostileAgents(t *testing.T) {
 	for _, h := range badAgents() {
 		t.Run(string(h.manner), func(t *testing.T) {
 			t.Parallel()
-			truth.Hold(t, 1, func(try *truth.Try) {
-				try.Claim("ends", meetHostile(try, h).Seconds(), 0, h.within.Seconds(), "s")
-			})
+			truth.Hold(t, 1, func(try *truth.Try) { try.Claim("ends", meetHostile(try, h).Seconds(), 0, h.within.Seconds(), "s") })
 		})
 	}
 }
 
 // TestTruthOfBadInputs: each mistake is reported within 15 s.
 func TestTruthOfBadInputs(t *testing.T) {
-	truth.Hold(t, truth.Tries, func(try *truth.Try) {
-		try.Claim("the slowest mistake", makeMistakes(try).Seconds(), 0, 15, "s")
-	})
+	truth.Hold(t, truth.Tries, func(try *truth.Try) { try.Claim("the slowest mistake", makeMistakes(try).Seconds(), 0, 15, "s") })
 }
 
 // star makes hosts around a switch, each with a link of this rate, and returns them as hosts of a

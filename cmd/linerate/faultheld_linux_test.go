@@ -80,9 +80,7 @@ func (r *faultRun) hold() (free func()) {
 		j, err = journal.Open(r.state(r.c.host))
 		return err == nil
 	})
-	return sync.OnceFunc(func() {
-		must.OK(r.t, j.Close())
-	})
+	return sync.OnceFunc(func() { must.OK(r.t, j.Close()) })
 }
 
 // works requires that the case's host can be changed and undone.

@@ -105,9 +105,7 @@ type pool struct {
 	free chan *netns
 }
 
-func newPool(t *testing.T, most int) *pool {
-	return &pool{t: t, free: make(chan *netns, most)}
-}
+func newPool(t *testing.T, most int) *pool { return &pool{t: t, free: make(chan *netns, most)} }
 
 // lend returns a pair with the test's own directory. It is returned when the test ends well and
 // leaves nothing behind.
@@ -213,9 +211,7 @@ func (m *mounts) free(t *testing.T, dir string) {
 func (m *mounts) remount(t *testing.T, dir, how string) {
 	t.Helper()
 	args := append(m.enter()[1:], "mount", "-o", "remount,"+how, dir)
-	must.Within(t, 20*time.Second, "remount "+how, func() bool {
-		return exec.CommandContext(t.Context(), "nsenter", args...).Run() == nil
-	})
+	must.Within(t, 20*time.Second, "remount "+how, func() bool { return exec.CommandContext(t.Context(), "nsenter", args...).Run() == nil })
 }
 
 // inetd listens in the far host and starts argv for every connection, until the test ends. It

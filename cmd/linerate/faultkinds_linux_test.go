@@ -112,9 +112,7 @@ func (r *faultRun) enterPath() string { return filepath.Join(r.dir, "enter-cgrou
 func newCgroup(t *testing.T) string {
 	t.Helper()
 	roots := []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}
-	i := slices.IndexFunc(roots, func(dir string) bool {
-		return must.Err(os.Stat(filepath.Join(dir, "cgroup.controllers"))) == nil
-	})
+	i := slices.IndexFunc(roots, func(dir string) bool { return must.Err(os.Stat(filepath.Join(dir, "cgroup.controllers"))) == nil })
 	must.SkipIf(t, i < 0, "no cgroup v2 here")
 	dir := filepath.Join(roots[i], fmt.Sprintf("linerate-test-%d-%d", os.Getpid(), time.Now().UnixNano()))
 	err := os.Mkdir(dir, 0o700)
@@ -205,9 +203,7 @@ func busyDrivers(plain, changing func(operation, string) bool) []fault {
 }
 
 // sharedMounts makes mounts visible in the mount namespaces of ip netns exec.
-func sharedMounts(r *faultRun) string {
-	return "mount --make-rshared /\n: > " + r.busyFile()
-}
+func sharedMounts(r *faultRun) string { return "mount --make-rshared /\n: > " + r.busyFile() }
 
 // busyFile returns where the setting that accepts no value is mounted.
 func (r *faultRun) busyFile() string { return filepath.Join(r.dir, "busy") }
@@ -303,9 +299,7 @@ func notes() []fault {
 				err = spoil(path, text)
 			}
 			must.True(r.t, err == nil || errors.Is(err, fs.ErrNotExist), "%v", err)
-			r.shut = func() {
-				r.works("after that")
-			}
+			r.shut = func() { r.works("after that") }
 		}}
 	}
 	return []fault{

@@ -211,9 +211,7 @@ func TestFirstHour20CompletionOfTheProgram(t *testing.T) {
 func TestFirstHour24FourQuestions(t *testing.T) {
 	t.Parallel()
 	docs := filepath.Join("..", "..", "docs")
-	text := func(name string) string {
-		return string(must.Get(os.ReadFile(filepath.Join(docs, name)))(t))
-	}
+	text := func(name string) string { return string(must.Get(os.ReadFile(filepath.Join(docs, name)))(t)) }
 	parts := strings.Split(text("start.md"), "\n## ")[1:]
 	must.Equal(t, len(parts), 4, "questions")
 	for _, p := range parts {

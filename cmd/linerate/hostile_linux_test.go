@@ -109,9 +109,7 @@ func (s *siege) crowd(t testing.TB, attack string, d time.Duration) func() tally
 	cmd := s.role(t, "near", "crowd")
 	cmd.Env = append(cmd.Env, crowdVar+"="+string(text))
 	p := start(t, cmd)
-	return func() tally {
-		return decode[tally](t, p.wait(t, d+30*time.Second).succeeds(t).out)
-	}
+	return func() tally { return decode[tally](t, p.wait(t, d+30*time.Second).succeeds(t).out) }
 }
 
 // resident returns the server's memory in bytes.

@@ -212,18 +212,14 @@ func interruptLab(t testing.TB, sig syscall.Signal, args []string) {
 		}
 	})
 	// The session is stored once the lab is up; then traffic begins.
-	must.Until(t, "a session", func() bool {
-		return sessions(t.Context(), filepath.Join(dir, "db")) > 0
-	})
+	must.Until(t, "a session", func() bool { return sessions(t.Context(), filepath.Join(dir, "db")) > 0 })
 	n := len(withVariable("LINERATE_STATE=" + dir))
 	must.True(t, n >= 4, "%d processes: this test does not see the lab", n)
 	p.signal(t, sig)
 	r := p.wait(t, patience)
 	want := map[syscall.Signal]int{syscall.SIGKILL: -1}[sig]
 	must.True(t, (sig == syscall.SIGKILL || r.code == 130) && (want != -1 || r.code == -1), "exit code %d\n%s%s", r.code, r.out, r.err)
-	must.Until(t, "processes of the lab are left", func() bool {
-		return len(withVariable("LINERATE_STATE="+dir)) == 0
-	})
+	must.Until(t, "processes of the lab are left", func() bool { return len(withVariable("LINERATE_STATE="+dir)) == 0 })
 	left, _ := os.ReadDir(tmp)
 	must.True(t, sig == syscall.SIGKILL || len(left) == 0, "left behind: %v", left)
 }

@@ -99,9 +99,7 @@ func TestEmulatedAgents(t *testing.T) {
 }
 
 // TestSlowPresetsInALab runs every preset in a lab: see TestPresetsInALab.
-func TestSlowPresetsInALab(t *testing.T) {
-	carryOut(t, func(config.Preset) bool { return true })
-}
+func TestSlowPresetsInALab(t *testing.T) { carryOut(t, func(config.Preset) bool { return true }) }
 
 // TestSlowDocumentedCommands runs every command of the pages unchanged.
 func TestSlowDocumentedCommands(t *testing.T) {

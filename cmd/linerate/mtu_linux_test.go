@@ -245,9 +245,7 @@ func listenIn(t testing.TB, ns string) net.Listener {
 	t.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	open := func(path string) *os.File {
-		return must.Get(os.Open(path))(t)
-	}
+	open := func(path string) *os.File { return must.Get(os.Open(path))(t) }
 	home, there := open("/proc/thread-self/ns/net"), open("/run/netns/"+ns)
 	defer home.Close()
 	defer there.Close()

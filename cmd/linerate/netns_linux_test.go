@@ -206,9 +206,7 @@ func (n *netns) restored(t testing.TB) {
 // atRest requires that the hosts have these values, and no process.
 func (n *netns) atRest(t testing.TB, want both) {
 	t.Helper()
-	must.Until(t, "an agent or a watchdog is still there", func() bool {
-		return len(netnsPIDs(n.near, n.far)) == 0
-	})
+	must.Until(t, "an agent or a watchdog is still there", func() bool { return len(netnsPIDs(n.near, n.far)) == 0 })
 	must.Equal(t, n.bothKnobs(t), want, "the knobs hold")
 }
 

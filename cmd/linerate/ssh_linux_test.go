@@ -119,9 +119,7 @@ func sshDrops(t testing.TB, victim string) {
 			break
 		}
 	}
-	must.Until(t, "the directory of the first connection is gone", func() bool {
-		return !slices.Contains(n.copies(t), first[0])
-	})
+	must.Until(t, "the directory of the first connection is gone", func() bool { return !slices.Contains(n.copies(t), first[0]) })
 	r := p.wait(t, patience)
 	must.True(t, r.code == 0 || r.code == 5, "exit code %d\n%s%s", r.code, r.out, r.err)
 	n.restored(t)
@@ -147,9 +145,7 @@ func TestSSHTerminal(t *testing.T) {
 	cmd := withSSH(n.prepare(exec.CommandContext(t.Context(), "script", "-qfec", strings.Join(words, " "), "/dev/null")), s)
 	keys := must.Get(cmd.StdinPipe())(t)
 	p := start(t, cmd)
-	press := func(text string) {
-		must.Get(io.WriteString(keys, text))(t)
-	}
+	press := func(text string) { must.Get(io.WriteString(keys, text))(t) }
 	asked := func(times int) func() bool {
 		return func() bool { return strings.Count(p.said(), "Enter passphrase for key") >= times }
 	}
@@ -205,9 +201,7 @@ func TestSSHSudo(t *testing.T) {
 	keys := must.Get(cmd.StdinPipe())(t)
 	p := start(t, cmd)
 	for i, password := range []string{"wrong", "open sesame"} {
-		must.Until(t, "the question for the password", func() bool {
-			return strings.Count(p.said(), "password of sudo on far: ") > i
-		})
+		must.Until(t, "the question for the password", func() bool { return strings.Count(p.said(), "password of sudo on far: ") > i })
 		must.Get(io.WriteString(keys, password+"\n"))(t)
 	}
 	r := p.wait(t, patience)

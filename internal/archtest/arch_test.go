@@ -120,9 +120,7 @@ func list(t *testing.T, goos string) []listed {
 	}
 }
 
-func within(path, folder string) bool {
-	return path == folder || strings.HasPrefix(path, folder+"/")
-}
+func within(path, folder string) bool { return path == folder || strings.HasPrefix(path, folder+"/") }
 
 func withinAny(path string, folders []string) bool {
 	return slices.ContainsFunc(folders, func(f string) bool { return within(path, f) })

@@ -51,9 +51,7 @@ func startLab(t testing.TB, text string, kind wire.Kind) *Lab {
 	l, err := Start(t.Context(), spec, testConfig(kind))
 	must.SkipIf(t, errors.Is(err, fs.ErrPermission), "virtual hosts need user namespaces or root: %v", err)
 	must.Do(t, err)
-	t.Cleanup(func() {
-		must.OK(t, l.Close(), "close")
-	})
+	t.Cleanup(func() { must.OK(t, l.Close(), "close") })
 	return l
 }
 

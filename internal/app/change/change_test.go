@@ -167,9 +167,7 @@ func TestHalfConfirmed(t *testing.T) {
 		defer func() { r.events = nil }()
 		return r.events
 	}
-	note := func() func() {
-		return must.Get(c.notePairNote())(t)
-	}
+	note := func() func() { return must.Get(c.notePairNote())(t) }
 	note() // and killed
 	alone := &change{Env: c.Env, hosts: Hosts{Near: c.hosts.Near, State: dir}}
 	alone.tellPairNote()

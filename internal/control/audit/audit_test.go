@@ -260,9 +260,7 @@ func TestDropped(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var talk []string
 	l := audit.New(audit.Config{Lines: &p, Now: func() time.Time { return now }, Talk: func(e audit.Event) { talk = append(talk, e.String()) }})
-	drop := func(n int, reason string) {
-		l.Record(audit.Event{Kind: audit.Dropped, From: from(n), Reason: reason})
-	}
+	drop := func(n int, reason string) { l.Record(audit.Event{Kind: audit.Dropped, From: from(n), Reason: reason}) }
 	drop(1, "silent")
 	for i := range 10_000 {
 		drop(i%5000, "silent")

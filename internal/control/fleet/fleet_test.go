@@ -45,9 +45,7 @@ func TestTicket(t *testing.T) {
 func FuzzTicket(f *testing.F) {
 	key := newKey(f)
 	f.Add(must.Get(Ticket{Lease: 1}.Sign(newKey(f)))(f))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		must.Is(t, must.Err(ReadTicket(b, &key.PublicKey)), ErrTicket)
-	})
+	f.Fuzz(func(t *testing.T, b []byte) { must.Is(t, must.Err(ReadTicket(b, &key.PublicKey)), ErrTicket) })
 }
 
 // TestMessages: what breaks a rule is refused, what has control characters is cleaned, and a field

@@ -203,9 +203,7 @@ func TestHostCutOff(t *testing.T) {
 	}
 }
 
-func TestHostHangs(t *testing.T) {
-	lost(t, func(b *bed) { b.hang() }, tcpbulk.Name, model.To)
-}
+func TestHostHangs(t *testing.T) { lost(t, func(b *bed) { b.hang() }, tcpbulk.Name, model.To) }
 
 func TestDataPortOutOfReach(t *testing.T) {
 	agenttest.NoLeaks(t)

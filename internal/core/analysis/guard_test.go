@@ -157,9 +157,7 @@ func TestGuardsWithoutValues(t *testing.T) {
 // Latency that falls is better, in requests and under load.
 func TestLatencyDecides(t *testing.T) {
 	for _, engine := range []string{"reqresp", "loaded"} {
-		p := newPlan(t, 2, func(o *plan.Request) {
-			o.Flow.Engine = engine
-		})
+		p := newPlan(t, 2, func(o *plan.Request) { o.Flow.Engine = engine })
 		must.Need(t, p.Objective == model.LatencyP50, "%s decides on %s", engine, p.Objective)
 		runs := runsOf(p, 24, steady(p, nil))
 		for i := range runs {

@@ -274,9 +274,7 @@ func v1() []float64 {
 	return []float64{0.04213011, 0.05034548, 0.01496598, 0.07201269, 0.02324250, 0.06143823, 0.02190216, 0.06673080}
 }
 
-func v2() []float64 {
-	return []float64{.004, -.011, .008, .002, -.006, .009, -.003, .001, .005, -.004}
-}
+func v2() []float64 { return []float64{.004, -.011, .008, .002, -.006, .009, -.003, .001, .005, -.004} }
 
 func verdictOf(t testing.TB, r Result, setting string) model.Verdict {
 	t.Helper()

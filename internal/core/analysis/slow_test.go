@@ -152,9 +152,7 @@ func TestSlowPositionEffect(t *testing.T) {
 	}
 	demandErrorRate(t, "sequential, first run 8 % slower",
 		share(slowSessions, func(seed uint64) bool { return called(positioned(t, seed, 0, 0.08, plan.Request{})) }))
-	found := share(slowSessions/4, func(seed uint64) bool {
-		return called(positioned(t, seed, math.Log(1.1), 0.08, plan.Request{}))
-	})
+	found := share(slowSessions/4, func(seed uint64) bool { return called(positioned(t, seed, math.Log(1.1), 0.08, plan.Request{})) })
 	t.Logf("a gain of 10 %% is found in %.1f %%", 100*found)
 	must.True(t, !(found < 0.80), "a gain of 10 %% is found in %.3f of the sessions", found)
 }

@@ -94,9 +94,7 @@ func TestLaws(t *testing.T) {
 		s := wanted()
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		noise := rapid.Float64Range(0, 0.01).Draw(t, "noise")
-		trials := drive(s, func(r units.BitRate) float64 {
-			return min(1, max(0, 1-3e8/float64(r))+noise*random.ExpFloat64()/4)
-		})
+		trials := drive(s, func(r units.BitRate) float64 { return min(1, max(0, 1-3e8/float64(r))+noise*random.ExpFloat64()/4) })
 		got := Evaluate(s, trials)
 		must.Need(t, len(trials) <= maxTrials, "%d trials", len(trials))
 		must.Need(t, !got.Found || votes*(got.Runs-got.Passed) <= got.Runs && got.Rate >= s.Low && got.Rate <= s.High, "%+v", got)

@@ -174,9 +174,7 @@ func TestLawPseudoMedianIsTheMedianOfWalshAverages(t *testing.T) {
 }
 
 // Reference data V1 and V2 of statistics.md sections 3 and 4.4.
-func v1Baseline() []float64 {
-	return []float64{941.2, 902.5, 955.0, 921.4, 880.3, 910.6, 934.8, 899.9}
-}
+func v1Baseline() []float64 { return []float64{941.2, 902.5, 955.0, 921.4, 880.3, 910.6, 934.8, 899.9} }
 
 func v1Candidate() []float64 {
 	return []float64{981.7, 949.1, 969.4, 990.2, 901.0, 968.3, 955.5, 962.0}
@@ -194,9 +192,7 @@ func v1(t testing.TB) []float64 {
 	return d
 }
 
-func v2() []float64 {
-	return []float64{.004, -.011, .008, .002, -.006, .009, -.003, .001, .005, -.004}
-}
+func v2() []float64 { return []float64{.004, -.011, .008, .002, -.006, .009, -.003, .001, .005, -.004} }
 
 // near fails unless got is within tolerance of want.
 func near(t *testing.T, what string, got, want, tolerance float64) {

@@ -248,9 +248,7 @@ func testMarks(t *testing.T) {
 func watching(t testing.TB, device string) *Watcher {
 	t.Helper()
 	w := must.Get(Open(device))(t)
-	t.Cleanup(func() {
-		must.OK(t, w.Close())
-	})
+	t.Cleanup(func() { must.OK(t, w.Close()) })
 	return w
 }
 

@@ -25,9 +25,7 @@ import (
 func open(t *testing.T, dir string) *Journal {
 	t.Helper()
 	j := must.Get(Open(dir))(t)
-	t.Cleanup(func() {
-		must.OK(t, j.Close())
-	})
+	t.Cleanup(func() { must.OK(t, j.Close()) })
 	return j
 }
 
@@ -247,9 +245,7 @@ func TestCrashWhileMending(t *testing.T) {
 					panic(interrupted{})
 				}
 			}}
-			last = !crashes(func() {
-				must.OK(t, errors.Join(j.begin(), j.Append(end(KindClosed, "t", 0)), j.Compact()))
-			})
+			last = !crashes(func() { must.OK(t, errors.Join(j.begin(), j.Append(end(KindClosed, "t", 0)), j.Compact())) })
 			must.Do(t, j.Close()) // as at the end of the process
 			records, damage := opened(t, dir)
 			want := OpenIntents(c.want)
@@ -337,9 +333,7 @@ func TestConfirmation(t *testing.T) {
 func TestUnfinishedConfirmation(t *testing.T) {
 	dir := t.TempDir()
 	half := filepath.Join(dir, confirmationName+".4711")
-	killed := func() {
-		must.Do(t, os.WriteFile(half, []byte("t\n"), 0o600))
-	}
+	killed := func() { must.Do(t, os.WriteFile(half, []byte("t\n"), 0o600)) }
 	gone := func(when string) {
 		_, err := os.Stat(half)
 		must.True(t, os.IsNotExist(err), "%s it is still there: %v", when, err)

@@ -36,12 +36,8 @@ func pipe(t *testing.T) (*Reader, func(record string)) {
 	t.Helper()
 	fds := must.Get(unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0))(t)
 	r := &Reader{reader{fd: fds[0], buf: make([]byte, recordBytes)}}
-	t.Cleanup(func() {
-		must.OK(t, errors.Join(r.Close(), unix.Close(fds[1])))
-	})
-	return r, func(record string) {
-		must.Do(t, unix.Send(fds[1], []byte(record), 0))
-	}
+	t.Cleanup(func() { must.OK(t, errors.Join(r.Close(), unix.Close(fds[1]))) })
+	return r, func(record string) { must.Do(t, unix.Send(fds[1], []byte(record), 0)) }
 }
 
 func TestLines(t *testing.T) {

@@ -191,9 +191,7 @@ func TestPreviewIsWhatWriteDoes(t *testing.T) {
 func TestStandingEndsWithTheFiles(t *testing.T) {
 	k := keeper(t)
 	must.Do(t, must.Err(k.Write(day, ours()[1:]))) // one of linerate's own, one shared
-	count := func() int {
-		return len(must.Get(k.Standing())(t))
-	}
+	count := func() int { return len(must.Get(k.Standing())(t)) }
 	own, shared := filepath.Join(k.Root, ours()[1].Path), filepath.Join(k.Root, ours()[2].Path)
 	must.Do(t, os.WriteFile(own, []byte("edited"), 0o600))
 	must.Equal(t, count(), 1, "with the block alone")

@@ -36,9 +36,7 @@ func bootBench(t *testing.T) bench {
 	return b
 }
 
-func exists(path string) bool {
-	return must.Err(os.Lstat(path)) == nil
-}
+func exists(path string) bool { return must.Err(os.Lstat(path)) == nil }
 
 // clean demands that no part of a job is left.
 func (b bench) clean(t *testing.T, dir, when string) {

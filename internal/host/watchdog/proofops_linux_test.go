@@ -153,9 +153,7 @@ func (w *world) forget() {
 
 func operations() []operation {
 	single := func(f func(ctx context.Context, p *proc, c *Client)) func(w *world) {
-		return func(w *world) {
-			w.first = w.all[0].agent(f)
-		}
+		return func(w *world) { w.first = w.all[0].agent(f) }
 	}
 	older := near("tcp.sack", "0", "tcp.timestamps", "0")
 	olderSlots := map[slot]string{sackSlot: "0", stampSlot: "0"}

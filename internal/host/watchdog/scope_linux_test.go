@@ -268,8 +268,6 @@ func testServer(m *machine) *server {
 func testMachine(t *testing.T, cfg Config) *machine {
 	t.Helper()
 	j := must.Get(journal.Open(cfg.Dir))(t)
-	t.Cleanup(func() {
-		must.OK(t, j.Close())
-	})
+	t.Cleanup(func() { must.OK(t, j.Close()) })
 	return newMachine(cfg, j)
 }

@@ -147,9 +147,7 @@ func TestLoopOutlivesAPanic(t *testing.T) {
 func TestCrowdDropsTheLargestSource(t *testing.T) {
 	c := NewCrowd(16)
 	dropped := map[string]int{}
-	enter := func(from string) *Place {
-		return c.Enter(netip.MustParseAddr(from), func() { dropped[from]++ })
-	}
+	enter := func(from string) *Place { return c.Enter(netip.MustParseAddr(from), func() { dropped[from]++ }) }
 	lone := []*Place{enter("192.0.2.1"), enter("2001:db8::1")}
 	var many []*Place
 	for range 1000 {

@@ -95,9 +95,7 @@ func TestLeaf(t *testing.T) {
 		"ingress":  {[]queue{{kind: "ingress", parent: 0xfffffff1}, {kind: "fq", parent: rootParent}}, "fq"},
 		"classful": {[]queue{{kind: "htb", handle: 1 << 16, parent: rootParent}, {kind: "fq", parent: 1<<16 | 1}}, "htb"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			must.Equal(t, leaf(c.queues), c.want, "got")
-		})
+		t.Run(name, func(t *testing.T) { must.Equal(t, leaf(c.queues), c.want, "got") })
 	}
 }
 

@@ -194,9 +194,7 @@ func TestChangedSource(t *testing.T) {
 			path := filepath.Join(h.folder, "mine")
 			must.Do(t, os.WriteFile(path, make([]byte, size), 0o600))
 			w := enginetest.NewWire(t)
-			relay(t, w, 32<<10, func([]byte) {
-				must.OK(t, c.change(path))
-			})
+			relay(t, w, 32<<10, func([]byte) { must.OK(t, c.change(path)) })
 			f := flow(files.Params{Source: path})
 			f.Bytes = 0
 			a, b := enginetest.Prepare(t, h.Engine, w, f)

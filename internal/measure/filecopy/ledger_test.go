@@ -79,9 +79,7 @@ func TestCleanEntries(t *testing.T) {
 	h := newHome(t)
 	random := filepath.Join(h.folder, filePrefix+"RANDOM")
 	named := filepath.Join(h.folder, "named")
-	line := func(v any) string {
-		return string(must.Get(json.Marshal(v))(t)) + "\n"
-	}
+	line := func(v any) string { return string(must.Get(json.Marshal(v))(t)) + "\n" }
 	for name, c := range map[string]struct {
 		text    string
 		content string // of the file; "-" is no file

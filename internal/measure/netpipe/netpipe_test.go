@@ -111,9 +111,7 @@ func settings() *rapid.Generator[Settings] {
 }
 
 func TestDrawnSettingsAreValid(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		must.Do(t, settings().Draw(t, "settings").Validate())
-	})
+	rapid.Check(t, func(t *rapid.T) { must.Do(t, settings().Draw(t, "settings").Validate()) })
 }
 
 // slowest returns how long a test with s takes over a path of that rate, bit/s, and latency,

@@ -205,9 +205,7 @@ func TestRepeatsAreBounded(t *testing.T) {
 		{"tiny", Default(), 1e-300, MaxRepeats},
 		{"for ever", Default(), math.Inf(1), 3},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			must.Equal(t, c.s.Repeats(first, c.last), c.want, "repeats")
-		})
+		t.Run(c.name, func(t *testing.T) { must.Equal(t, c.s.Repeats(first, c.last), c.want, "repeats") })
 	}
 }
 

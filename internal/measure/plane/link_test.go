@@ -48,9 +48,7 @@ func pair(t *testing.T, open func(*net.TCPConn) (*Link, error)) (a, b *Link) {
 	for _, c := range []*net.TCPConn{dialed, accepted} {
 		must.Do(t, errors.Join(c.SetReadBuffer(16<<10), c.SetWriteBuffer(16<<10)))
 		l := must.Get(open(c))(t)
-		t.Cleanup(func() {
-			must.OK(t, l.Close(), "close")
-		})
+		t.Cleanup(func() { must.OK(t, l.Close(), "close") })
 		links = append(links, l)
 	}
 	return links[0], links[1]

@@ -31,9 +31,7 @@ func TestDuration(t *testing.T) {
 	for name, e := range everyPlane() {
 		for _, d := range []model.Direction{model.To, model.From, model.Both} {
 			for _, n := range []int{1, 3} {
-				t.Run(fmt.Sprintf("%s/%s/%d", name, d, n), func(t *testing.T) {
-					timedRun(t, e, timed(d, n))
-				})
+				t.Run(fmt.Sprintf("%s/%s/%d", name, d, n), func(t *testing.T) { timedRun(t, e, timed(d, n)) })
 			}
 		}
 	}
@@ -207,9 +205,7 @@ func TestBlock(t *testing.T) {
 		{"gigabit", fact.Known(units.BitRate(1e9), "sysfs"), 128 << 10},
 		{"ten gigabit", fact.Known(units.BitRate(10e9), "sysfs"), 512 << 10},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			must.Equal(t, Block(engine.Env{LinkRate: c.rate}), c.want, "Block")
-		})
+		t.Run(c.name, func(t *testing.T) { must.Equal(t, Block(engine.Env{LinkRate: c.rate}), c.want, "Block") })
 	}
 }
 

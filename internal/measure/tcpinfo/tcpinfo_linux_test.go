@@ -129,9 +129,7 @@ func FuzzParse(f *testing.F) {
 func TestReadAllocatesNothing(t *testing.T) {
 	raw := must.Get(dial(t).SyscallConn())(t)
 	err := raw.Control(func(fd uintptr) {
-		allocations := testing.AllocsPerRun(100, func() {
-			must.OK(t, must.Err(ReadFD(fd)))
-		})
+		allocations := testing.AllocsPerRun(100, func() { must.OK(t, must.Err(ReadFD(fd))) })
 		must.Equal(t, allocations, 0, "allocations per reading")
 	})
 	must.Do(t, err)

@@ -96,9 +96,7 @@ func TestPrograms(t *testing.T) {
 
 // TestMeaning checks what the programs mean by their numbers.
 func TestMeaning(t *testing.T) {
-	read := func(name string) Test {
-		return must.Get(Read("", load(t, name), Options{}))(t).Tests[0]
-	}
+	read := func(name string) Test { return must.Get(Read("", load(t, name), Options{}))(t).Tests[0] }
 	first := read("np.out").Points[0]
 	must.True(t, first.Size == 1 && !(math.Abs(first.Trials[0].Seconds()-1.4154e-5) > 2e-8), "%+v", first)
 	both := must.Get(Read("", []byte("2 1.52588 0.00001\n4 3.05176 0.00001\n6 4.57764 0.00001\n"), Options{}))(t).Tests[0]

@@ -49,9 +49,7 @@ func TestGolden(t *testing.T) {
 			"-color":   {Color: true},
 			"-details": {Details: true},
 		} {
-			t.Run(c.Name+suffix, func(t *testing.T) {
-				golden(t, c.Name+suffix, render(t, d, o))
-			})
+			t.Run(c.Name+suffix, func(t *testing.T) { golden(t, c.Name+suffix, render(t, d, o)) })
 		}
 	}
 }

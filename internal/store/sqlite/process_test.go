@@ -151,9 +151,7 @@ func TestTwoProcesses(t *testing.T) {
 func open(t *testing.T, path string) *sqlite.Store {
 	t.Helper()
 	s := must.Get(sqlite.Open(t.Context(), path))(t)
-	t.Cleanup(func() {
-		must.OK(t, s.Close())
-	})
+	t.Cleanup(func() { must.OK(t, s.Close()) })
 	return s
 }
 

@@ -202,8 +202,7 @@ func TestHooks(t *testing.T) {
 	far := model.Command{Run: noCommand, Undo: "rm -f near:x", Limit: DefaultCommandTime}
 	got := File{Request: plan.Request{Plan: model.Plan{Hooks: hooks}}}.Complete().Hooks
 	must.True(t, len(got) == 2 && got[0].Host == model.Near && got[0].Command == near && got[1].Host == model.Far && got[1].Command == far && got[1].Knob == model.HookKnob, "%+v", got)
-	file, err := Parse("p", []byte("factors: [{knob: window, levels: [1K, 2K]}]\nhooks:\n- {before: 'sync; date', limit: 7s}\n- {host: far, before: up, after: down}\n- {after: date}\n"), knobs{}, kinds())
-	must.Do(t, err)
+	file := must.Get(Parse("p", []byte("factors: [{knob: window, levels: [1K, 2K]}]\nhooks:\n- {before: 'sync; date', limit: 7s}\n- {host: far, before: up, after: down}\n- {after: date}\n"), knobs{}, kinds()))(t)
 	near = model.Command{Run: "sync; date", Undo: "date", Limit: 7 * time.Second}
 	far = model.Command{Run: "up", Undo: "down", Limit: DefaultCommandTime}
 	got = file.Complete().Hooks

@@ -21,9 +21,7 @@ func script(t *testing.T, text string) {
 	t.Setenv("PATH", folder+":/bin:/usr/bin")
 }
 
-func screen(name string) string {
-	return map[string]string{"DISPLAY": ":0"}[name]
-}
+func screen(name string) string { return map[string]string{"DISPLAY": ":0"}[name] }
 
 // TestOpensTheFile: the opener gets the whole path as one word, whatever it contains.
 func TestOpensTheFile(t *testing.T) {

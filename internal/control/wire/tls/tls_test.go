@@ -153,9 +153,7 @@ func TestRefusals(t *testing.T) {
 	// A right secret is accepted, whatever number of wrong ones came from its source.
 	var all sync.WaitGroup
 	for range 20 {
-		all.Go(func() {
-			must.Is(t, must.Err(open(t, wrong)), session.ErrRefused, "wrong secret")
-		})
+		all.Go(func() { must.Is(t, must.Err(open(t, wrong)), session.ErrRefused, "wrong secret") })
 	}
 	all.Wait()
 	wiretest.Open(t, dial(t, l), model.Far)

@@ -34,9 +34,7 @@ func devices(t *testing.T) {
 	}
 }
 
-func exists(name string) bool {
-	return must.Err(netlink.LinkByName(name)) == nil
-}
+func exists(name string) bool { return must.Err(netlink.LinkByName(name)) == nil }
 
 // openOn opens a setting over generic netlink, or over the older request.
 func openOn(t *testing.T, device, name string, older bool) *ethtool.Setting {

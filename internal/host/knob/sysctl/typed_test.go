@@ -99,9 +99,7 @@ func TestNumbersRoundTrip(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	f.Add(uint32(2), "I", []byte{1, 2, 3, 4})
-	f.Fuzz(func(_ *testing.T, kind uint32, format string, b []byte) {
-		_, _ = sysctl.Decode(kind, format, b)
-	})
+	f.Fuzz(func(_ *testing.T, kind uint32, format string, b []byte) { _, _ = sysctl.Decode(kind, format, b) })
 }
 
 func open(t *testing.T, root, name string) sysctl.Key {

@@ -29,9 +29,7 @@ func scratch(t *testing.T) (string, registry.Key) {
 	k, existed, err := registry.CreateKey(registry.LOCAL_MACHINE, path, registry.ALL_ACCESS|registry.WOW64_64KEY)
 	must.SkipIf(t, errors.Is(err, windows.ERROR_ACCESS_DENIED), "only an administrator can make keys of the machine")
 	must.Need(t, err == nil && !existed, "make %s: there already %v, %v", path, existed, err)
-	t.Cleanup(func() {
-		must.OK(t, errors.Join(k.Close(), registry.DeleteKey(registry.LOCAL_MACHINE, path)))
-	})
+	t.Cleanup(func() { must.OK(t, errors.Join(k.Close(), registry.DeleteKey(registry.LOCAL_MACHINE, path))) })
 	return path, k
 }
 

@@ -184,9 +184,7 @@ func TestProofByTCP(t *testing.T) {
 func TestSmallFinals(t *testing.T) {
 	c := dialUDP(t, wary(t).addr)
 	sent, got := 0, 0
-	send := func(b []byte) {
-		sent += must.Get(c.Write(b))(t)
-	}
+	send := func(b []byte) { sent += must.Get(c.Write(b))(t) }
 	send(datagramOf(iperf2.Forward, 1)[:minDatagram])
 	for i := range int64(3 * mostAcks) {
 		send(datagramOf(iperf2.Forward, -2-i)[:16])

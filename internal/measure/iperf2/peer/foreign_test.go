@@ -164,9 +164,7 @@ func connections(list []transfer) int {
 }
 
 // agree reports whether two totals agree within 0.1 %.
-func agree(a, b units.Bytes) bool {
-	return a > 0 && math.Abs(float64(a)/float64(b)-1) < 0.001
-}
+func agree(a, b units.Bytes) bool { return a > 0 && math.Abs(float64(a)/float64(b)-1) < 0.001 }
 
 func find(t testing.TB, r model.EndReport, d model.Direction, role model.Role) model.FlowReport {
 	t.Helper()
@@ -294,9 +292,7 @@ func TestServerWithForeignClient(t *testing.T) {
 				continue // on a busy machine the program may wait forever for a return test
 			}
 			args := append(append([]string(nil), m.args...), amount...)
-			t.Run(fmt.Sprint(m.mode, " ", strings.Join(args, " ")), func(t *testing.T) {
-				checkWithForeignClient(t, m.mode, args)
-			})
+			t.Run(fmt.Sprint(m.mode, " ", strings.Join(args, " ")), func(t *testing.T) { checkWithForeignClient(t, m.mode, args) })
 		}
 	}
 }
