@@ -138,8 +138,7 @@ linerate test "$FAR" --to -t 100ms --omit 0 --db :memory: > $W/out/memory`)
 func TestFirstHour16NoHome(t *testing.T) {
 	rootBeside(t)
 	const nobodyKnows = 54321
-	dir := must.Get(os.MkdirTemp("", "linerate-nohome-"))(t) //nolint:usetesting // a folder that others may enter
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := openFolder(t)
 	own, here := filepath.Join(dir, "own"), filepath.Join(dir, "here")
 	program := filepath.Join(dir, "linerate")
 	must.Do(t, exec.CommandContext(t.Context(), "cp", binary, program).Run()) // no descriptor that a fork beside this test would keep
@@ -147,7 +146,6 @@ func TestFirstHour16NoHome(t *testing.T) {
 		must.Do(t, os.Mkdir(d, 0o700))
 		must.Do(t, os.Chown(d, nobodyKnows, nobodyKnows))
 	}
-	must.Do(t, os.Chmod(dir, 0o755))
 	for name, c := range map[string]struct {
 		env  []string
 		args string
@@ -176,8 +174,17 @@ func TestFirstHour16NoHome(t *testing.T) {
 	}
 }
 
-// somebody is the ID of a user other than root.
-const somebody = 65534
+// openFolder returns a new folder that other users may enter.
+func openFolder(t *testing.T) string {
+	t.Helper()
+	dir := must.Get(os.MkdirTemp("", "linerate-open-"))(t) //nolint:usetesting // others may not enter those above t.TempDir
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	must.Do(t, os.Chmod(dir, 0o755))
+	return dir
+}
+
+// otherUser is the ID of a user other than root.
+const otherUser = 65534
 
 // TestForeignState: root finds a state directory that another user could have filled: by --state,
 // by LINERATE_STATE, as an agent, and as the job for the next start. It trusts nothing in it.
@@ -204,7 +211,7 @@ func TestForeignState(t *testing.T) {
 		j := must.Get(journal.Open(state))(t)
 		must.Do(t, j.Append(forged))
 		must.Do(t, j.Close())
-		must.Do(t, os.Chown(dir, somebody, somebody))
+		must.Do(t, os.Chown(dir, otherUser, otherUser))
 		for _, c := range []struct {
 			args []string
 			env  string
@@ -232,7 +239,7 @@ func TestForeignState(t *testing.T) {
 	for dir := own; dir != os.TempDir(); dir = filepath.Dir(dir) {
 		must.Do(t, os.Chmod(dir, 0o755))
 	}
-	must.Do(t, os.Chown(own, somebody, somebody))
+	must.Do(t, os.Chown(own, otherUser, otherUser))
 	program := filepath.Join(own, "linerate")
 	must.Do(t, os.Link(binary, program)) // a copy could not run while a forked process has the written file open
 	cmd := n.inside(t, "far", "undo", "--state", filepath.Join(own, "state"))

@@ -150,20 +150,20 @@ func TestForeignLimits(t *testing.T) {
 // TestForeignMistakes uses targets of another kind than their scheme.
 func TestForeignMistakes(t *testing.T) {
 	t.Parallel()
-	nobody := freePort(t)
+	shut := freePort(t)
 	for _, c := range []struct {
 		args []string
 		code int
 		says []string
 	}{
-		{[]string{"test", "iperf3://127.0.0.1:" + nobody}, 3, []string{"connection refused", "start it with: iperf3 -s -p " + nobody}},
-		{[]string{"test", "iperf2://127.0.0.1:" + nobody}, 3, []string{"connection refused", "start it with: iperf -s -p " + nobody}},
-		{[]string{"sweep", "netpipe://127.0.0.1:" + nobody}, 3, []string{"connection refused", "start it with: NPtcp -P " + nobody}},
+		{[]string{"test", "iperf3://127.0.0.1:" + shut}, 3, []string{"connection refused", "start it with: iperf3 -s -p " + shut}},
+		{[]string{"test", "iperf2://127.0.0.1:" + shut}, 3, []string{"connection refused", "start it with: iperf -s -p " + shut}},
+		{[]string{"sweep", "netpipe://127.0.0.1:" + shut}, 3, []string{"connection refused", "start it with: NPtcp -P " + shut}},
 		{[]string{"test", "iperf3://nowhere.invalid"}, 3, []string{"nowhere.invalid", "is the name right?"}},
 	} {
 		fails(t, c.code, append(c.args, "-q"), c.says...)
 	}
-	r := fails(t, 3, []string{"test", "iperf3://127.0.0.1:" + nobody, "--wait", "1h"}, "connection refused")
+	r := fails(t, 3, []string{"test", "iperf3://127.0.0.1:" + shut, "--wait", "1h"}, "connection refused")
 	must.True(t, !strings.Contains(r.err, "cannot be asked how busy"), "it waits for a calm machine before a server that is not there:\n%s", r.err)
 	v := serveJSON(t, serveEverything(t))
 	fails(t, 3, []string{"test", "iperf3://" + v.Foreign["netpipe"], "-t", "0.2s", "-q"}, "closed before its first word", "if it is an iperf3 server")

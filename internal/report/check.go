@@ -9,6 +9,7 @@ import (
 	"linerate/internal/core/diagnose"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/health"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 )
@@ -70,15 +71,7 @@ func (b *builder) buildCheck() *CheckDocument {
 }
 
 func (b *builder) labelled(lines []health.Line) []CheckLine {
-	var out []CheckLine
-	for _, l := range lines {
-		label := l.Thing
-		if l.Direction != "" {
-			label += " " + b.names.Way(l.Direction)
-		}
-		out = append(out, CheckLine{l, label})
-	}
-	return out
+	return lists.Each(lines, func(l health.Line) CheckLine { return CheckLine{l, l.Label(b.names)} })
 }
 
 // longer says whether the hosts would carry l.

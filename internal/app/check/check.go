@@ -154,12 +154,8 @@ func Verdict(s *model.Session) error {
 	var bad []string
 	names := s.Names()
 	for _, l := range health.Judge(s) {
-		thing := l.Thing
-		if l.Direction != "" {
-			thing += " " + names.Way(l.Direction)
-		}
 		if l.State == health.Poor || l.State == health.Bad {
-			bad = append(bad, fmt.Sprintf("%s is %s", thing, l.State))
+			bad = append(bad, fmt.Sprintf("%s is %s", l.Label(names), l.State))
 		}
 	}
 	if len(bad) > 0 {

@@ -151,7 +151,7 @@ func (h *Hub) find(pin string) *fleet.Host {
 	return h.host(func(one *fleet.Host) bool { return one.Pin == pin })
 }
 
-// host returns the host for which is returns true, nil if there is none.
+// host returns the first host that matches is, or nil.
 func (h *Hub) host(is func(*fleet.Host) bool) *fleet.Host {
 	for _, one := range h.hosts {
 		if is(one) {

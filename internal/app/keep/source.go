@@ -22,7 +22,7 @@ type Source struct {
 	Confirmed bool // no profile: the settings that each host has confirmed
 	// The roles of the ends of a session whose direction is known.
 	Near, Far profile.Role
-	there     string // the command that keeps a session's setting on its far host; "" if there is none
+	there     string // the command that keeps a session's setting on its far host
 	// Proof is the evidence that they are good; nil if they were not measured.
 	Proof *fingerprint.Proof
 	// proofs are those of earlier sessions, for Confirmed; the newest first.
@@ -96,6 +96,7 @@ func OfSession(env app.Env, s model.Session, setting string, untrusted bool, w W
 			src.Near, src.Far = profile.Receiver, profile.Sender
 		}
 	}
+	src.there = "linerate keep " + s.ID + " HOST"
 	if !strings.HasPrefix(s.Far, "lab:") {
 		src.there = "linerate keep " + s.ID + " " + plain.ShellWord(s.Far)
 	}
@@ -234,11 +235,7 @@ func (s Source) hostFor(end model.Host, asked profile.Role, alone bool) (h profi
 	if !ok {
 		roles := s.Profile.RoleNames()
 		if alone && asked == "" && s.Near != "" {
-			hint := "name that host: linerate keep SESSION HOST"
-			if s.there != "" {
-				hint = "keep it there: " + s.there
-			}
-			return h, true, fault.WithHint(fault.Usagef("this machine was the %s, and the setting is one of the %s", role, plain.Join(roles, ", ")), "%s; or say what this machine is: --role %s", hint, plain.Join(roles, " or "))
+			return h, true, fault.WithHint(fault.Usagef("this machine was the %s, and the setting is one of the %s", role, plain.Join(roles, ", ")), "keep it there: %s; or say what this machine is: --role %s", s.there, plain.Join(roles, " or "))
 		}
 		return h, true, fault.WithHint(fault.Usagef("no settings for the %s; the profile has some for %s", role, plain.Join(roles, ", ")),
 			"say whose settings that host gets: --role %s", plain.Join(roles, " or "))

@@ -185,10 +185,10 @@ func TestRoles(t *testing.T) {
 }
 
 // TestWrongMachine: a session proved a setting of the host that received; alone on the sender keep
-// refuses, and names the command that keeps it on that host, which a lab has not.
+// refuses, and names the command that keeps it on that host.
 func TestWrongMachine(t *testing.T) {
 	env, _ := listening()
-	for far, hint := range map[string]string{"root@nas": "linerate keep s1 root@nas", "lab:lan": "linerate keep SESSION HOST"} {
+	for far, hint := range map[string]string{"root@nas": "linerate keep s1 root@nas", "lab:lan": "linerate keep s1 HOST"} {
 		s := tall(model.To, verdict(model.Better, ""))
 		s.Far = far
 		src := must.Get(OfSession(env, s, "", false, Wish{}))(t)

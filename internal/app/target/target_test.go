@@ -297,7 +297,7 @@ func TestUnreachable(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	err := errors.New("cut")
-	must.True(t, server.Unreachable(ctx, err, "nas:4043") == err, "a user who stopped is told what to do") //nolint:errorlint // the same value, unwrapped
+	must.True(t, server.Unreachable(ctx, err, "nas:4043") == err, "a user who stopped gets a hint") //nolint:errorlint // the same value, unwrapped
 }
 
 // TestFit: unsupported traffic of a foreign program is reported before any host is asked,

@@ -13,6 +13,7 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"unicode/utf8"
 
@@ -225,7 +226,10 @@ func (c Client) Read(ctx context.Context, path string, in any, most int64, read 
 	}
 	res, err := c.HTTP.Do(req)
 	if err != nil {
-		return errors.Unwrap(err) // without the URL, whose host is any
+		if at, ok := errors.AsType[*url.Error](err); ok {
+			err = at.Err // without the URL, whose host is any
+		}
+		return err
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode == http.StatusOK {

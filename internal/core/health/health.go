@@ -40,6 +40,14 @@ type Line struct {
 	Again     bool            `json:"again,omitempty"`    // a host was disturbed: measured again, the aspect may get a grade
 }
 
+// Label names the aspect, with the direction in the names of the ends: "speed to nas".
+func (l Line) Label(n model.Names) string {
+	if l.Direction == "" {
+		return l.Thing
+	}
+	return l.Thing + " " + n.Way(l.Direction)
+}
+
 // Thresholds other than grades; all are our proposals without a source, except those that name
 // one.
 const (

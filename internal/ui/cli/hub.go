@@ -140,7 +140,7 @@ func (a *console) hub(ctx context.Context, f hubFlags) error {
 		if f.state != "" {
 			show += " --state " + plain.ShellWord(f.state)
 		}
-		a.talk("run this on each host; what they measure: "+show+". Elsewhere, copy %s there: linerate fleet --hub @view.link", filepath.Join(dir, hub.ViewFile))
+		a.talk("run this on each host; what they measure: %s. Elsewhere, copy %s there: linerate fleet --hub @view.link", show, filepath.Join(dir, hub.ViewFile))
 	}
 	return errors.Join(err, h.Run(ctx))
 }

@@ -76,7 +76,7 @@ func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit f
 		}
 	}
 	near, far, err = r.client.Run(ctx, r.addr, f, emit)
-	said, told := errors.AsType[*iperf3.ServerError](err)
+	refusal, refused := errors.AsType[*iperf3.ServerError](err)
 	switch {
 	case errors.Is(err, ErrIperf2):
 		err = fault.New(fault.Unreachable, err, "use iperf2://%s", r.addr)
@@ -86,11 +86,11 @@ func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit f
 		err = fault.New(fault.Unreachable, err, "if it is an iperf3 server, wait for its test to end, or start one of your own: iperf3 -s -p PORT")
 	case errors.Is(err, iperf3.ErrRefused):
 		err = fault.New(fault.ByCause, err, "is the name known there, and is $IPERF3_PASSWORD its password? servers older than 3.17 need --use-pkcs1-padding")
-	case told:
+	case refused:
 		kind, hint := fault.Unreachable, map[iperf3.Code]string{
 			iperf3.CodeDuration: "use a shorter --time", iperf3.CodeMaxDuration: "use a shorter --time", iperf3.CodeStreams: "use a smaller --parallel",
 			iperf3.CodeBlockSize: "use a smaller --length", iperf3.CodeTotalRate: "use a lower --bitrate", iperf3.CodeTimeLimit: "use a shorter --time, or try again later",
-		}[said.Code]
+		}[refusal.Code]
 		if hint == "" {
 			kind = fault.ByCause
 		}
