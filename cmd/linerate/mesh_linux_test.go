@@ -309,5 +309,5 @@ func TestFleetSays(t *testing.T) {
 		p.signal(t, syscall.SIGTERM)
 		p.wait(t, patience)
 	}
-	must.Equal(t, strings.Count(hub.complaints(), "use one key"), 1, "%s", hub.complaints())
+	must.Equal(t, strings.Count(hub.complaints(), "use the key of"), 1, "%s", hub.complaints())
 }

@@ -221,7 +221,7 @@ func (h *Hub) meet(ctx context.Context, c caller, in *wirefleet.Sync) (*fleet.Ho
 		// Each of the two may start again: the alert about both is the same.
 		two := []string{strings.Join(one.Addrs, ", "), strings.Join(addrs(c, in), ", ")}
 		slices.Sort(two)
-		a := fleet.Alert{Kind: "twin", Subject: one.Name, Text: fmt.Sprintf("%s and %s use one key, that of %s; the one that started first is refused", two[0], two[1], one.Name)}
+		a := fleet.Alert{Kind: "twin", Subject: one.Name, Text: fmt.Sprintf("a host at %s and one at %s use the key of %s; the one that started first is refused", two[0], two[1], one.Name)}
 		if !slices.ContainsFunc(h.raised, func(o fleet.Alert) bool { return o.Text == a.Text }) {
 			h.alert(a)
 		}
